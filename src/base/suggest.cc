@@ -1,0 +1,50 @@
+#include "base/suggest.h"
+
+#include <algorithm>
+#include <vector>
+
+namespace weir {
+
+namespace {
+
+// Nobody mistypes more than this: longer words are not compared.
+constexpr std::size_t kLongestWord = 64;
+
+// How many letters have to be changed, added or removed to make one word of the other.
+std::size_t edit_distance(std::string_view a, std::string_view b) {
+  std::vector<std::size_t> row(b.size() + 1);
+  for (std::size_t j = 0; j <= b.size(); ++j) row[j] = j;
+  for (std::size_t i = 1; i <= a.size(); ++i) {
+    std::size_t diagonal = row[0];
+    row[0] = i;
+    for (std::size_t j = 1; j <= b.size(); ++j) {
+      const std::size_t kept = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
+      diagonal = row[j];
+      row[j] = std::min({kept, row[j] + 1, row[j - 1] + 1});
+    }
+  }
+  return row.back();
+}
+
+}  // namespace
+
+std::string_view nearest(std::string_view typed, std::span<const std::string_view> known) {
+  if (typed.size() > kLongestWord) return {};
+  std::string_view best;
+  std::size_t least = std::max<std::size_t>(typed.size() / 3, 1) + 1;
+  for (const std::string_view word : known) {
+    const std::size_t distance = edit_distance(typed, word);
+    if (distance < least) {
+      least = distance;
+      best = word;
+    }
+  }
+  return best;
+}
+
+std::string did_you_mean(std::string_view typed, std::span<const std::string_view> known) {
+  const std::string_view word = nearest(typed, known);
+  return word.empty() ? std::string{} : " (did you mean \"" + std::string{word} + "\"?)";
+}
+
+}  // namespace weir

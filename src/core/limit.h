@@ -1,0 +1,70 @@
+#pragma once
+
+#include <type_traits>
+#include <variant>
+
+#include "base/saturating.h"
+
+#include "core/bucket.h"
+#include "core/holders.h"
+#include "core/log.h"
+#include "core/nginx.h"
+#include "core/sliding.h"
+#include "core/smooth.h"
+#include "core/window.h"
+
+namespace weir::core {
+
+// A limit by any of the algorithms: a plain value, the parameters and what is derived from them.
+using Limit =
+    std::variant<Bucket, NginxQueue, Smooth, Window, Sliding, Quota, ExactLog, Concurrency>;
+
+// The limits whose whole memory of a key is a State.
+template <typename L>
+inline constexpr bool kHasState =
+    !std::is_same_v<L, ExactLog> && !std::is_same_v<L, Concurrency>;
+
+// The two ways to ask one limit alone. Several at once: core/plan.h.
+
+struct Taken {
+  Decision decision;
+  State next;
+};
+
+template <typename L>
+  requires kHasState<L>
+Decision describe(const L& limit, const Choice& choice, const State& state, Instant now) {
+  return {.outcome = choice.outcome,
+          .limit = capacity(limit),
+          .remaining = remaining(limit, state, now),
+          .retry_after = choice.retry_after,
+          .reset_after = until(in_range(now), rest_at(limit, state, now)),
+          .wait = choice.wait};
+}
+
+// Charges if it passes: `next` is the state from then on, the given one if refused.
+template <typename L>
+  requires kHasState<L>
+Taken take(const L& limit, const State& state, Instant now, const Ask& ask = {}) {
+  const Choice choice = decide(limit, state, now, ask);
+  return {describe(limit, choice, choice.next, now), choice.next};
+}
+
+// Whether it would pass, with what remains as it is. Changes nothing.
+template <typename L>
+  requires kHasState<L>
+Decision peek(const L& limit, const State& state, Instant now, const Ask& ask = {}) {
+  return describe(limit, decide(limit, state, now, ask), state, now);
+}
+
+inline Permits capacity(const Limit& limit) {
+  return std::visit([](const auto& l) { return capacity(l); }, limit);
+}
+
+// Whether callers wait for their turn unless they say otherwise: those of a queue do.
+inline bool is_queue(const Limit& limit) {
+  if (const auto* bucket = std::get_if<Bucket>(&limit)) return bucket->queue;
+  return std::holds_alternative<NginxQueue>(limit);
+}
+
+}  // namespace weir::core

@@ -1,0 +1,110 @@
+#include "core/log.h"
+
+#include <algorithm>
+
+#include "base/saturating.h"
+#include "core/window.h"
+
+namespace weir::core {
+
+namespace {
+
+// A clock that stepped back finds the log as of its newest entry: nothing that was forgotten then
+// could count again.
+Instant not_before_log(const Log& log, Instant now) {
+  return log.size() == 0 ? in_range(now) : std::max(in_range(now), log.newest().at);
+}
+
+bool counts(const ExactLog& limit, const LogEntry& entry, Instant now) {
+  return now < later(entry.at, limit.period);
+}
+
+Permits used_at(const ExactLog& limit, const Log& log, Instant now) {
+  Permits used = 0;
+  for (std::uint32_t i = log.size(); i > 0 && counts(limit, log[i - 1], now); --i) {
+    used = sat_add(used, log[i - 1].permits);
+  }
+  return used;
+}
+
+// When the oldest entries will have gone that have to go for `excess` permits to be free.
+Instant freed_at(const ExactLog& limit, const Log& log, Instant now, Permits excess) {
+  Instant freed = now;
+  for (std::uint32_t i = 0; i < log.size() && excess > 0; ++i) {
+    if (!counts(limit, log[i], now)) continue;
+    freed = later(log[i].at, limit.period);
+    excess -= std::min(excess, log[i].permits);
+  }
+  return freed;
+}
+
+}  // namespace
+
+void Log::append(LogEntry entry) {
+  ++head_.size;
+  newest() = entry;
+}
+
+void Log::drop_oldest() {
+  head_.first = static_cast<std::uint32_t>((head_.first + 1) % ring_.size());
+  --head_.size;
+}
+
+void Log::erase(std::uint32_t i) {
+  for (; i + 1 < head_.size; ++i) (*this)[i] = (*this)[i + 1];
+  --head_.size;
+}
+
+Result<ExactLog, Flaw> ExactLog::make(const Rate& rate) {
+  const auto window = Window::make(rate, false);
+  if (!window) return window.error();
+  if (window->count > kMaxExact) return Flaw::capacity_too_large;
+  return ExactLog{.count = window->count, .period = window->period};
+}
+
+Choice decide(const ExactLog& limit, const Log& log, Instant now, const Ask& ask) {
+  if (ask.cost < 0 || ask.cost > limit.count) return impossible({});
+  const Instant t = not_before_log(log, now);
+  const Permits used = used_at(limit, log, t);
+  const Permits room = limit.count - ask.cost;
+  if (used <= room) return {};
+  return refused(between(in_range(now), freed_at(limit, log, t, used - room)), {});
+}
+
+Instant charge(const ExactLog& limit, Log log, Instant now, Permits cost) {
+  const Instant t = not_before_log(log, now);
+  if (cost <= 0) return t;
+  while (log.size() > 0 && !counts(limit, log[0], t)) log.drop_oldest();
+  // A ring can be full only of calls that were charged without being asked (settling): the newest
+  // entry then takes this one along and counts until it would.
+  const bool joins = log.size() > 0 && (log.newest().at == t || log.full());
+  if (joins) {
+    log.newest() = {t, sat_add(log.newest().permits, cost)};
+  } else {
+    log.append({t, cost});
+  }
+  return t;
+}
+
+Permits remaining(const ExactLog& limit, const Log& log, Instant now) {
+  return std::max<Permits>(limit.count - used_at(limit, log, not_before_log(log, now)), 0);
+}
+
+Instant rest_at(const ExactLog& limit, const Log& log) {
+  return log.size() == 0 ? Instant{} : later(log.newest().at, limit.period);
+}
+
+void refund(const ExactLog& limit, Log log, Instant now, Receipt& receipt, Permits back) {
+  const Instant t = not_before_log(log, now);
+  for (std::uint32_t i = 0; i < log.size(); ++i) {
+    LogEntry& entry = log[i];
+    if (entry.at != receipt.at || !counts(limit, entry, t)) continue;
+    back = std::clamp<Permits>(back, 0, std::min(receipt.taken, entry.permits));
+    receipt.taken -= back;
+    entry.permits -= back;
+    if (entry.permits == 0) log.erase(i);
+    return;
+  }
+}
+
+}  // namespace weir::core

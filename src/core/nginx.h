@@ -1,0 +1,32 @@
+#pragma once
+
+#include "core/choice.h"
+#include "core/rate.h"
+
+namespace weir::core {
+
+// nginx's limit_req to the millisecond, truncations included, for those who move a configuration
+// and want the same answers (`like: nginx`). The bucket's queue is the exact form of it.
+//
+// Everything is counted in thousandths of a request and whole milliseconds: 1/min becomes 16
+// thousandths a second, that is one request in 62.5 s. nginx's `excess` leaves the request itself
+// out; the level kept here includes it (excess + 1000), so that an untouched key is all zero.
+struct NginxQueue {
+  Rate rate{};             // whole requests, a second or a minute
+  Permits places = 0;    // burst=
+  Permits undelayed = 0; // delay=; at least `places` for nodelay
+
+  std::int64_t milli_rate = 1000;  // derived: thousandths of a request in a second
+
+  static Result<NginxQueue, Flaw> make(const Rate& rate, Permits places, Permits undelayed);
+};
+
+Choice decide(const NginxQueue& limit, const State& state, Instant now, const Ask& ask);
+Permits remaining(const NginxQueue& limit, const State& state, Instant now);
+Instant rest_at(const NginxQueue& limit, const State& state, Instant now);
+State debit(const NginxQueue& limit, const State& state, Instant now, Permits cost);
+State refund(const NginxQueue& limit, const State& state, Instant now, Receipt& receipt,
+             Permits back);
+inline Permits capacity(const NginxQueue& limit) { return limit.places + 1; }
+
+}  // namespace weir::core

@@ -1,0 +1,212 @@
+#include "core/plan.h"
+
+#include <algorithm>
+#include <array>
+#include <cassert>
+
+namespace weir::core {
+
+namespace {
+
+template <typename... Fs>
+struct Overloaded : Fs... {
+  using Fs::operator()...;
+};
+template <typename... Fs>
+Overloaded(Fs...) -> Overloaded<Fs...>;
+
+State& state_of(const Charge& charge) { return **std::get_if<State*>(&charge.memory); }
+const Log& log_of(const Charge& charge) { return *std::get_if<Log>(&charge.memory); }
+const Holders& holders_of(const Charge& charge) { return *std::get_if<Holders>(&charge.memory); }
+
+bool is_concurrency(const Charge& charge) {
+  return std::holds_alternative<Concurrency>(*charge.limit);
+}
+
+Choice decide(const Charge& charge, Instant now, const HolderId& holder) {
+  return std::visit(
+      Overloaded{
+          [&](const ExactLog& l) { return decide(l, log_of(charge), now, charge.ask); },
+          [&](const Concurrency& l) {
+            return decide(l, holders_of(charge), holder, now, charge.ask.cost);
+          },
+          [&](const auto& l) { return decide(l, state_of(charge), now, charge.ask); },
+      },
+      *charge.limit);
+}
+
+void commit(const Charge& charge, const Choice& choice, Instant now, const HolderId& holder,
+            Receipt* receipt) {
+  Receipt given{.at = in_range(now), .taken = charge.ask.cost};
+  if (std::holds_alternative<State*>(charge.memory)) {
+    given.before = state_of(charge);
+    given.after = choice.next;
+    state_of(charge) = choice.next;
+  } else if (const auto* log = std::get_if<ExactLog>(charge.limit)) {
+    given.at = core::charge(*log, log_of(charge), now, charge.ask.cost);
+  } else {
+    enter(std::get<Concurrency>(*charge.limit), holders_of(charge), holder, now, charge.ask.cost);
+  }
+  if (receipt != nullptr) *receipt = given;
+}
+
+Decision describe(const Charge& charge, const Choice& choice, Instant now) {
+  return std::visit(
+      Overloaded{
+          [&](const ExactLog& l) {
+            return Decision{.outcome = choice.outcome,
+                            .limit = capacity(l),
+                            .remaining = remaining(l, log_of(charge), now),
+                            .retry_after = choice.retry_after,
+                            .reset_after = until(in_range(now), rest_at(l, log_of(charge))),
+                            .wait = choice.wait};
+          },
+          [&](const Concurrency& l) {
+            return Decision{.outcome = choice.outcome,
+                            .limit = capacity(l),
+                            .remaining = remaining(l, holders_of(charge), now),
+                            .retry_after = choice.retry_after,
+                            .reset_after = until(in_range(now), rest_at(holders_of(charge))),
+                            .wait = choice.wait};
+          },
+          [&](const auto& l) { return describe(l, choice, state_of(charge), now); },
+      },
+      *charge.limit);
+}
+
+// Whether the holder already has all it could enter for.
+bool renews(std::span<const Charge> charges, Instant now, const HolderId& holder) {
+  bool asked = false;
+  for (const Charge& charge : charges) {
+    if (!is_concurrency(charge)) continue;
+    asked = true;
+    if (!holds(holders_of(charge), holder, now)) return false;
+  }
+  return asked;
+}
+
+struct Decided {
+  std::array<Choice, kMaxLimits> choices{};
+  bool renewal = false;
+  bool admitted = true;
+};
+
+Decided decide_all(std::span<const Charge> charges, Instant now, const HolderId& holder) {
+  assert(charges.size() <= kMaxLimits);
+  Decided decided;
+  decided.renewal = renews(charges, now, holder);
+  if (decided.renewal) return decided;
+  for (std::size_t i = 0; i < charges.size(); ++i) {
+    decided.choices[i] = decide(charges[i], now, holder);
+    if (decided.choices[i].outcome != Outcome::allowed && !charges[i].shadow) {
+      decided.admitted = false;
+    }
+  }
+  return decided;
+}
+
+bool is_charged(const Decided& decided, const Charge& charge, std::size_t i) {
+  if (decided.renewal) return is_concurrency(charge);
+  return decided.admitted && decided.choices[i].outcome == Outcome::allowed;
+}
+
+Verdict verdict_on(std::span<const Charge> charges, const Decided& decided, Instant now) {
+  std::array<Decision, kMaxLimits> decisions{};
+  for (std::size_t i = 0; i < charges.size(); ++i) {
+    decisions[i] = describe(charges[i], decided.choices[i], now);
+  }
+  return judge(std::span(decisions).first(charges.size()), charges);
+}
+
+// Longest retry first; a retry that never helps is the longest of all.
+Nanos retry_rank(const Decision& decision) {
+  return decision.outcome == Outcome::impossible ? Nanos::max() : decision.retry_after;
+}
+
+bool is_tighter(const Decision& a, const Decision& b) {
+  const bool a_passes = static_cast<bool>(a);
+  const bool b_passes = static_cast<bool>(b);
+  if (a_passes != b_passes) return !a_passes;
+  return a_passes ? a.remaining < b.remaining : retry_rank(a) > retry_rank(b);
+}
+
+void settle_one(const Charge& charge, Instant now, Receipt& receipt) {
+  const Permits delta = charge.ask.cost;
+  std::visit(Overloaded{
+                 [&](const ExactLog& l) {
+                   if (delta > 0) core::charge(l, log_of(charge), now, delta);
+                   if (delta < 0) refund(l, log_of(charge), now, receipt, -delta);
+                 },
+                 [](const Concurrency&) {},
+                 [&](const auto& l) {
+                   State& state = state_of(charge);
+                   if (delta > 0) state = debit(l, state, now, delta);
+                   if (delta < 0) state = refund(l, state, now, receipt, -delta);
+                 },
+             },
+             *charge.limit);
+}
+
+}  // namespace
+
+Verdict judge(std::span<const Decision> decisions, std::span<const Charge> charges) {
+  Verdict verdict;
+  if (decisions.empty()) return verdict;
+  const bool all_shadow = std::ranges::all_of(charges, &Charge::shadow);
+  bool found = false;
+  Nanos wait{0};
+  for (std::size_t i = 0; i < decisions.size(); ++i) {
+    if (charges[i].shadow && !all_shadow) continue;
+    if (!found || is_tighter(decisions[i], verdict.decision)) {
+      verdict = {.decision = decisions[i], .tightest = i};
+      found = true;
+    }
+    if (!charges[i].shadow) wait = std::max(wait, decisions[i].wait);
+  }
+  if (all_shadow) {
+    verdict.decision.outcome = Outcome::allowed;
+    verdict.decision.retry_after = Nanos{0};
+  }
+  verdict.decision.wait = verdict.decision ? wait : Nanos{0};
+  return verdict;
+}
+
+Verdict take(std::span<const Charge> charges, Instant now, const HolderId& holder,
+             std::span<Receipt> receipts) {
+  const Decided decided = decide_all(charges, now, holder);
+  for (std::size_t i = 0; i < charges.size(); ++i) {
+    Receipt* receipt = i < receipts.size() ? &receipts[i] : nullptr;
+    if (is_charged(decided, charges[i], i)) {
+      commit(charges[i], decided.choices[i], now, holder, receipt);
+    } else if (decided.admitted && receipt != nullptr) {
+      *receipt = {};
+    }
+  }
+  return verdict_on(charges, decided, now);
+}
+
+Verdict peek(std::span<const Charge> charges, Instant now, const HolderId& holder) {
+  return verdict_on(charges, decide_all(charges, now, holder), now);
+}
+
+Verdict settle(std::span<const Charge> charges, Instant now, std::span<Receipt> receipts) {
+  assert(receipts.size() == charges.size());
+  for (std::size_t i = 0; i < charges.size(); ++i) settle_one(charges[i], now, receipts[i]);
+  return verdict_on(charges, {}, now);
+}
+
+void reset(const Memory& memory) {
+  std::visit(Overloaded{[](State* state) { *state = {}; }, [](Log log) { log.clear(); },
+                        [](Holders holders) { holders.clear(); }},
+             memory);
+}
+
+bool leave(std::span<const Charge> charges, Instant now, const HolderId& holder) {
+  bool left = false;
+  for (const Charge& charge : charges) {
+    if (is_concurrency(charge)) left = core::leave(holders_of(charge), holder, now) || left;
+  }
+  return left;
+}
+
+}  // namespace weir::core

@@ -1,0 +1,111 @@
+#include "core/sliding.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "base/saturating.h"
+#include "core/window.h"
+
+namespace weir::core {
+
+namespace {
+
+// State: the last admission, and the two counters as of its window.
+struct Counters {
+  Instant now;         // not before the state
+  Instant start;       // of the current window
+  Permits previous;
+  Permits current;
+};
+
+Counters read(const Sliding& limit, const State& state, Instant now) {
+  const Instant last = instant_of(state.when);
+  const Instant t = std::max(in_range(now), last);
+  const Span span = aligned_span(limit.period, t);
+  const Permits previous = static_cast<Permits>(state.what >> 32);
+  const Permits current = static_cast<Permits>(state.what & 0xffff'ffff);
+  if (last >= span.start) return {t, span.start, previous, current};
+  if (last >= span.start - limit.period) return {t, span.start, current, 0};
+  return {t, span.start, 0, 0};
+}
+
+State pack(const Counters& c, Permits current) {
+  constexpr Permits most = std::numeric_limits<std::uint32_t>::max();
+  return {.when = word_of(c.now),
+          .what = static_cast<std::uint64_t>(c.previous) << 32 |
+                  static_cast<std::uint64_t>(std::min(current, most))};
+}
+
+// How much of the previous window the sliding one still covers.
+Nanos covered(const Sliding& limit, const Counters& c) {
+  return limit.period - between(c.start, c.now);
+}
+
+// How far into a window `previous` has faded to `room` permits.
+Nanos faded(const Sliding& limit, Permits previous, Permits room) {
+  if (previous <= room) return Nanos{0};
+  return limit.period - Nanos{to_int64(Int128{room} * limit.period.count() / previous)};
+}
+
+}  // namespace
+
+Result<Sliding, Flaw> Sliding::make(const Rate& rate) {
+  const auto window = Window::make(rate, false);
+  if (!window) return window.error();
+  if (window->count > kMaxSliding) return Flaw::capacity_too_large;
+  return Sliding{.count = window->count, .period = window->period};
+}
+
+Choice decide(const Sliding& limit, const State& state, Instant now, const Ask& ask) {
+  if (ask.cost < 0 || ask.cost > limit.count) return impossible(state);
+  const Counters c = read(limit, state, now);
+  const Permits room = limit.count - ask.cost;
+  const bool fits =
+      c.current <= room && Int128{c.previous} * covered(limit, c).count() <=
+                               Int128{room - c.current} * limit.period.count();
+  if (fits) return {.next = ask.cost == 0 ? state : pack(c, c.current + ask.cost)};
+
+  const Instant passes =
+      c.current <= room
+          ? later(c.start, faded(limit, c.previous, room - c.current))
+          : later(later(c.start, limit.period), faded(limit, c.current, room));
+  return refused(between(in_range(now), passes), state);
+}
+
+Permits remaining(const Sliding& limit, const State& state, Instant now) {
+  const Counters c = read(limit, state, now);
+  const Int128 weighed =
+      ceil_div(Int128{c.previous} * covered(limit, c).count(), limit.period.count());
+  return std::max<Permits>(limit.count - c.current - static_cast<Permits>(weighed), 0);
+}
+
+// The last calls are forgotten when the window after theirs is over.
+Instant rest_at(const Sliding& limit, const State& state, Instant) {
+  if (state.never_seen()) return {};
+  const Counters c = read(limit, state, instant_of(state.when));
+  if (c.current > 0) return later(later(c.start, limit.period), limit.period);
+  return c.previous > 0 ? later(c.start, limit.period) : Instant{};
+}
+
+State debit(const Sliding& limit, const State& state, Instant now, Permits cost) {
+  if (cost <= 0) return state;
+  const Counters c = read(limit, state, now);
+  return pack(c, sat_add(c.current, cost));
+}
+
+// Only while the window is current: later it fades, and nothing says how much of it is left.
+State refund(const Sliding& limit, const State& state, Instant now, Receipt& receipt,
+             Permits back) {
+  const Counters c = read(limit, state, now);
+  const Instant taken_at = instant_of(receipt.after.when);
+  const bool same_window = taken_at >= c.start && taken_at < later(c.start, limit.period);
+  back = std::clamp<Permits>(back, 0, std::min(receipt.taken, c.current));
+  if (back == 0 || !same_window) return state;
+  receipt.taken -= back;
+  Counters kept = c;
+  kept.now = instant_of(state.when);
+  const State left = pack(kept, c.current - back);
+  return left.what == 0 ? State{} : left;
+}
+
+}  // namespace weir::core
