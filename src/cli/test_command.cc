@@ -1,0 +1,229 @@
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <iostream>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "cli/commands.h"
+#include "timeline/timeline.h"
+
+namespace weir::cli {
+
+namespace {
+
+struct Options {
+  std::vector<std::string> files;
+  std::string config;
+  bool json = false;
+};
+
+// One file that was run.
+struct FileReport {
+  policy::Source source;
+  policy::Problems problems;
+  std::size_t passed = 0;
+  std::size_t failed = 0;
+  struct Failure {
+    std::string name;
+    policy::Place place;
+    std::vector<timeline::Mismatch> mismatches;
+  };
+  std::vector<Failure> failures;
+};
+
+// Problems beyond these are only counted: whoever has so many starts with the first.
+constexpr std::size_t kShownProblems = 20;
+constexpr std::size_t kShownFailures = 50;
+
+// A line on the terminal that says how far a long file is; nothing where nobody looks.
+class Progress {
+ public:
+  Progress(const std::string& name, std::size_t total)
+      : name_(name), total_(total), shows_(isatty(STDERR_FILENO) != 0) {}
+
+  void at(std::size_t done) {
+    const auto now = std::chrono::steady_clock::now();
+    if (!shows_ || now < next_) return;
+    next_ = now + std::chrono::milliseconds{200};
+    fmt::print(stderr, "\r{}: {} of {} cases", name_, done, total_);
+    drawn_ = true;
+  }
+
+  ~Progress() {
+    if (drawn_) fmt::print(stderr, "\r\x1b[K");
+  }
+  Progress(const Progress&) = delete;
+  Progress& operator=(const Progress&) = delete;
+
+ private:
+  const std::string& name_;
+  std::size_t total_;
+  bool shows_;
+  bool drawn_ = false;
+  // The first line comes when a file turns out to be long.
+  std::chrono::steady_clock::time_point next_ =
+      std::chrono::steady_clock::now() + std::chrono::milliseconds{300};
+};
+
+FileReport run_file(policy::Source source, const policy::PolicySet* policies) {
+  FileReport report{.source = std::move(source), .problems = {}, .failures = {}};
+  const auto cases = timeline::read_cases(report.source, policies, report.problems);
+  if (!report.problems.empty()) return report;
+  Progress progress(report.source.name, cases.size());
+  for (std::size_t i = 0; i < cases.size(); ++i) {
+    progress.at(i);
+    auto mismatches = timeline::run(cases[i]);
+    if (mismatches.empty()) {
+      ++report.passed;
+    } else {
+      ++report.failed;
+      report.failures.push_back({cases[i].name, cases[i].place, std::move(mismatches)});
+    }
+  }
+  return report;
+}
+
+// ---- For people
+
+void print_problems(const policy::Source& source, const policy::Problems& problems) {
+  for (std::size_t i = 0; i < std::min(problems.size(), kShownProblems); ++i) {
+    fmt::print(stderr, "{}", source.render(problems[i]));
+  }
+  if (problems.size() > kShownProblems) {
+    fmt::print(stderr, "{}: and {} more problems\n", source.name,
+               problems.size() - kShownProblems);
+  }
+}
+
+void print_failure(const policy::Source& source, const FileReport::Failure& failure) {
+  fmt::print("FAILED {}:{}: {}\n", source.name, failure.place.line, failure.name);
+  std::size_t step = 0;
+  for (const timeline::Mismatch& mismatch : failure.mismatches) {
+    if (mismatch.step != step) {
+      step = mismatch.step;
+      const auto line = source.line(mismatch.place.line);
+      const auto start = std::min(line.find_first_not_of(" \t"), line.size());
+      fmt::print("  step {} ({}:{}): {}\n", step, source.name, mismatch.place.line,
+                 line.substr(start, 120));
+    }
+    fmt::print("    {:<12} expected {}\n    {:<12} got      {}\n", mismatch.what,
+               mismatch.expected, "", mismatch.actual);
+  }
+}
+
+void print_report(const FileReport& report) {
+  if (!report.problems.empty()) {
+    std::fflush(stdout);
+    print_problems(report.source, report.problems);
+    return;
+  }
+  for (std::size_t i = 0; i < std::min(report.failures.size(), kShownFailures); ++i) {
+    print_failure(report.source, report.failures[i]);
+  }
+  if (report.failures.size() > kShownFailures) {
+    fmt::print("and {} more failed cases\n", report.failures.size() - kShownFailures);
+  }
+  fmt::print("{}: {} passed, {} failed\n", report.source.name, report.passed, report.failed);
+}
+
+// ---- For machines
+
+nlohmann::json to_json(const FileReport& report) {
+  nlohmann::json problems = nlohmann::json::array();
+  for (const policy::Problem& problem : report.problems) {
+    problems.push_back({{"line", problem.place.line},
+                        {"column", problem.place.column},
+                        {"message", problem.message}});
+  }
+  nlohmann::json failures = nlohmann::json::array();
+  for (const FileReport::Failure& failure : report.failures) {
+    for (const timeline::Mismatch& mismatch : failure.mismatches) {
+      failures.push_back({{"case", failure.name},
+                          {"step", mismatch.step},
+                          {"line", mismatch.place.line},
+                          {"field", mismatch.what},
+                          {"expected", mismatch.expected},
+                          {"actual", mismatch.actual}});
+    }
+  }
+  return {{"file", report.source.name},
+          {"passed", report.passed},
+          {"failed", report.failed},
+          {"problems", std::move(problems)},
+          {"failures", std::move(failures)}};
+}
+
+struct Totals {
+  std::size_t passed = 0;
+  std::size_t failed = 0;
+  bool unreadable = false;
+
+  void add(const FileReport& report) {
+    passed += report.passed;
+    failed += report.failed;
+    unreadable = unreadable || !report.problems.empty();
+  }
+  int exit_code() const { return failed == 0 && !unreadable ? kSuccess : kFailed; }
+};
+
+std::optional<policy::PolicySet> read_config(const std::string& path) {
+  const auto source = policy::Source::read(path);
+  if (!source) {
+    fmt::print(stderr, "weir test: {}\n", source.error());
+    return std::nullopt;
+  }
+  policy::Problems problems;
+  auto policies = policy::read_policies(*source, problems);
+  if (problems.empty()) return policies;
+  print_problems(*source, problems);
+  return std::nullopt;
+}
+
+int run(const Options& options) {
+  std::optional<policy::PolicySet> policies;
+  if (!options.config.empty()) {
+    policies = read_config(options.config);
+    if (!policies) return kFailed;
+  }
+  Totals totals;
+  nlohmann::json reports = nlohmann::json::array();
+  for (const std::string& path : options.files) {
+    auto source = policy::Source::read(path);
+    if (!source) {
+      fmt::print(stderr, "weir test: {}\n", source.error());
+      return kUsage;
+    }
+    const FileReport report = run_file(*std::move(source), policies ? &*policies : nullptr);
+    totals.add(report);
+    if (options.json) {
+      reports.push_back(to_json(report));
+    } else {
+      print_report(report);
+    }
+  }
+  if (options.json) {
+    const nlohmann::json all{
+        {"passed", totals.passed}, {"failed", totals.failed}, {"files", std::move(reports)}};
+    // Names of cases are somebody's bytes: what is not UTF-8 is shown as a replacement character.
+    std::cout << all.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) << '\n';
+  } else {
+    fmt::print("{} passed, {} failed\n", totals.passed, totals.failed);
+  }
+  return totals.exit_code();
+}
+
+}  // namespace
+
+void add_test_command(CLI::App& app, int& exit_code) {
+  auto options = std::make_shared<Options>();
+  CLI::App* command = app.add_subcommand(
+      "test", "Run timelines: arrivals on a virtual clock, and what is expected of a limit");
+  command->add_option("files", options->files, "Files of timelines (YAML)")->required();
+  command->add_option("--config", options->config, "Policy file, for cases that name a policy");
+  command->add_flag("--json", options->json, "Report as JSON");
+  command->callback([options, &exit_code] { exit_code = run(*options); });
+}
+
+}  // namespace weir::cli

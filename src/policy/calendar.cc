@@ -1,0 +1,126 @@
+#include "policy/calendar.h"
+
+#include <cctz/civil_time.h>
+#include <cctz/time_zone.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <fstream>
+#include <string_view>
+#include <vector>
+
+#include "base/suggest.h"
+
+namespace weir::policy {
+
+namespace {
+
+using std::chrono::seconds;
+using Seconds = std::chrono::sys_time<seconds>;
+
+// What an IANA zone may be called. cctz would also read any file whose path it is given.
+bool is_zone_name(std::string_view name) {
+  const auto allowed = [](unsigned char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+           c == '_' || c == '-' || c == '+' || c == '/';
+  };
+  return !name.empty() && name.size() <= 64 && name.front() != '/' &&
+         std::ranges::all_of(name, allowed);
+}
+
+// The zones worth suggesting, from the database's own list; none if it is not installed.
+std::vector<std::string> listed_zones() {
+  std::vector<std::string> zones{"UTC"};
+  std::ifstream table("/usr/share/zoneinfo/tzdata.zi");
+  for (std::string line; std::getline(table, line);) {
+    const bool is_zone = line.starts_with("Z ");
+    const bool is_link = line.starts_with("L ");
+    if (!is_zone && !is_link) continue;
+    const std::size_t start = is_zone ? 2 : line.find(' ', 2) + 1;
+    zones.push_back(line.substr(start, line.find(' ', start) - start));
+  }
+  return zones;
+}
+
+std::string unknown_zone(const std::string& name) {
+  const std::vector<std::string> zones = listed_zones();
+  const std::vector<std::string_view> known(zones.begin(), zones.end());
+  const std::string near = did_you_mean(name, known);
+  return fmt::format("there is no time zone \"{}\"{}", name,
+                     near.empty() ? "; write one like Europe/Berlin or UTC" : near);
+}
+
+cctz::civil_day first_of_month(const cctz::civil_month& month, int anchor) {
+  const int length = static_cast<int>(cctz::civil_day(month + 1) - cctz::civil_day(month));
+  return cctz::civil_day(month) + (std::min(anchor, length) - 1);
+}
+
+cctz::civil_month month_of(const cctz::civil_day& day, int anchor) {
+  const cctz::civil_month month(day);
+  return day < first_of_month(month, anchor) ? month - 1 : month;
+}
+
+cctz::civil_day first_of_year(const cctz::civil_year& year, int anchor) {
+  return first_of_month(cctz::civil_month(year), anchor);
+}
+
+struct Dates {
+  cctz::civil_day first;
+  cctz::civil_day next;  // the first of the period after
+};
+
+Dates period_of(const cctz::civil_day& day, CalendarUnit unit, int anchor) {
+  switch (unit) {
+    case CalendarUnit::day: break;
+    case CalendarUnit::week: {
+      const cctz::civil_day monday = cctz::prev_weekday(day + 1, cctz::weekday::monday);
+      return {monday, monday + 7};
+    }
+    case CalendarUnit::month: {
+      const cctz::civil_month month = month_of(day, anchor);
+      return {first_of_month(month, anchor), first_of_month(month + 1, anchor)};
+    }
+    case CalendarUnit::year: {
+      const cctz::civil_year year(day);
+      const cctz::civil_year own = day < first_of_year(year, anchor) ? year - 1 : year;
+      return {first_of_year(own, anchor), first_of_year(own + 1, anchor)};
+    }
+  }
+  return {day, day + 1};
+}
+
+}  // namespace
+
+struct ZoneCalendar::Zone {
+  cctz::time_zone tz;
+
+  // The first instant of a date: the moment the clocks were put forward if they skipped midnight,
+  // the earlier of the two if they repeated it.
+  Seconds start_of(const cctz::civil_day& day) const {
+    return cctz::convert(cctz::civil_second(day), tz);
+  }
+};
+
+ZoneCalendar::ZoneCalendar(CalendarUnit unit, std::string zone, int anchor,
+                           std::unique_ptr<Zone> tz)
+    : unit_(unit), zone_(std::move(zone)), anchor_(anchor), tz_(std::move(tz)) {}
+
+ZoneCalendar::~ZoneCalendar() = default;
+
+Result<std::shared_ptr<const ZoneCalendar>, std::string> ZoneCalendar::make(
+    CalendarUnit unit, const std::string& zone, int anchor) {
+  auto loaded = std::make_unique<Zone>();
+  if (!is_zone_name(zone) || !cctz::load_time_zone(zone, &loaded->tz)) return unknown_zone(zone);
+  return std::shared_ptr<const ZoneCalendar>(
+      new ZoneCalendar(unit, zone, anchor, std::move(loaded)));
+}
+
+core::Span ZoneCalendar::span_at(Instant t) const {
+  const Seconds second = std::chrono::floor<seconds>(t);
+  Dates dates = period_of(cctz::civil_day(cctz::convert(second, tz_->tz)), unit_, anchor_);
+  // Clocks put back across midnight show the old date again in a day that has already begun.
+  if (second >= tz_->start_of(dates.next)) dates = period_of(dates.next, unit_, anchor_);
+  return {tz_->start_of(dates.first), tz_->start_of(dates.next)};
+}
+
+}  // namespace weir::policy

@@ -1,0 +1,46 @@
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "base/result.h"
+#include "core/window.h"
+
+namespace weir::policy {
+
+enum class CalendarUnit { day, week, month, year };
+
+// Days, weeks (from Monday), months and years of a place on earth, across daylight saving: a day
+// has 23, 24 or 25 hours and starts at the first instant of its date.
+//
+// The zones come from the system's tz database through cctz: it is small, it reads the compiled
+// zone files, rules for the years beyond their tables included, and it answers the question at
+// hand, "when does this date begin here?", for skipped and repeated midnights as well.
+// (libstdc++ 12 has no <chrono> time zones.)
+class ZoneCalendar : public core::Calendar {
+ public:
+  // `anchor` is the day of the month on which months and years (in January) begin; the last day
+  // where a month is shorter. An unknown zone is an error with a suggestion.
+  static Result<std::shared_ptr<const ZoneCalendar>, std::string> make(CalendarUnit unit,
+                                                                       const std::string& zone,
+                                                                       int anchor);
+
+  core::Span span_at(Instant t) const override;
+
+  CalendarUnit unit() const { return unit_; }
+  const std::string& zone() const { return zone_; }
+  int anchor() const { return anchor_; }
+
+  ~ZoneCalendar() override;
+
+ private:
+  struct Zone;
+  ZoneCalendar(CalendarUnit unit, std::string zone, int anchor, std::unique_ptr<Zone> tz);
+
+  CalendarUnit unit_;
+  std::string zone_;
+  int anchor_;
+  std::unique_ptr<Zone> tz_;
+};
+
+}  // namespace weir::policy

@@ -1,0 +1,223 @@
+#include "policy/limit_yaml.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+#include "base/suggest.h"
+#include "core/plan.h"
+#include "policy/limit_text.h"
+#include "policy/units.h"
+
+namespace weir::policy {
+
+namespace {
+
+using WordField = std::optional<Word> LimitWords::*;
+
+// The fields of a limit's map that say the same as a word of the text form.
+struct WordName {
+  std::string_view name;
+  WordField field;
+  std::string_view variant;  // what may stand instead of true; empty where a value is wanted
+};
+
+constexpr std::array<WordName, 12> kWordFields{{
+    {"burst", &LimitWords::burst, ""},
+    {"window", &LimitWords::window, "from first"},
+    {"sliding", &LimitWords::sliding, "exact"},
+    {"queue", &LimitWords::queue, ""},
+    {"delay", &LimitWords::delay, ""},
+    {"nodelay", &LimitWords::nodelay, "true"},
+    {"smooth", &LimitWords::smooth, "true"},
+    {"warmup", &LimitWords::warmup, ""},
+    {"in", &LimitWords::zone, ""},
+    {"from_day", &LimitWords::from_day, ""},
+    {"lease", &LimitWords::lease, ""},
+    {"like", &LimitWords::like, ""},
+}};
+
+constexpr std::array<std::string_view, 20> kFields{
+    "limit",  "rate",   "concurrent", "burst", "window",   "sliding", "queue",
+    "delay",  "nodelay", "smooth",    "warmup", "in",      "from_day", "lease",
+    "like",   "name",   "by",         "cost",  "scope",    "shadow"};
+
+constexpr std::array<std::string_view, 4> kScopes{"node", "fleet", "leased", "split"};
+
+std::optional<Word> word_of(const Node& node, std::string_view name, Problems& problems) {
+  if (node.is_scalar()) return Word{node.text, node.text_place()};
+  problems.push_back({node.place, fmt::format("\"{}\" wants a value, not {}", name, node.describe())});
+  return std::nullopt;
+}
+
+// A field such as `window: true` or `window: from first`; `false` is as good as leaving it out.
+std::optional<Word> flag_of(const Node& node, const WordName& flag, Problems& problems) {
+  if (node.is_scalar() && node.text == "false") return std::nullopt;
+  if (node.is_scalar() && node.text == "true") return Word{std::string{flag.name}, node.place};
+  if (node.is_scalar() && node.text == flag.variant) return Word{node.text, node.place};
+  problems.push_back({node.place, fmt::format("\"{}\" is true{}, not {}", flag.name,
+                                              flag.variant == "true"
+                                                  ? std::string{" or false"}
+                                                  : fmt::format(", false or \"{}\"", flag.variant),
+                                              node.describe())});
+  return std::nullopt;
+}
+
+// The base of a map's limit: `limit:`, `rate:` or `concurrent:`.
+std::optional<LimitWords> read_base(const Node& map, Problems& problems) {
+  const Node* limit = map.find("limit");
+  const Node* rate = map.find("rate");
+  const Node* concurrent = map.find("concurrent");
+  const int given = (limit != nullptr) + (rate != nullptr) + (concurrent != nullptr);
+  if (given != 1) {
+    problems.push_back({map.place, given == 0 ? "a limit is missing: write limit: 100/s"
+                                              : "one of limit, rate and concurrent is enough"});
+    return std::nullopt;
+  }
+  const Node& node = limit ? *limit : rate ? *rate : *concurrent;
+  const auto word = word_of(node, limit ? "limit" : rate ? "rate" : "concurrent", problems);
+  if (!word) return std::nullopt;
+  if (concurrent != nullptr) {
+    return LimitWords{.place = word->place,
+                      .amount = word,
+                      .concurrent = Word{"concurrent", word->place}};
+  }
+  auto words = limit ? split_limit(word->text, word->place) : split_rate(word->text, word->place);
+  if (words) return *words;
+  problems.push_back(words.error());
+  return std::nullopt;
+}
+
+std::optional<LimitWords> read_words(const Node& map, Problems& problems) {
+  auto words = read_base(map, problems);
+  for (const WordName& known : kWordFields) {
+    const Node* node = map.find(known.name);
+    if (node == nullptr) continue;
+    const auto word = known.variant.empty() ? word_of(*node, known.name, problems)
+                                            : flag_of(*node, known, problems);
+    if (!words || !word) continue;
+    auto& place = (*words).*known.field;
+    if (place) {
+      problems.push_back({node->place, fmt::format("\"{}\" is given twice", known.name)});
+    }
+    place = word;
+  }
+  return words;
+}
+
+std::vector<std::string> read_by(const Node& node, Problems& problems) {
+  std::vector<std::string> parts;
+  const auto add = [&](const Node& part) {
+    if (part.is_scalar() && !part.text.empty()) {
+      parts.push_back(part.text);
+    } else {
+      problems.push_back({part.place, fmt::format("\"by\" is the name of a part of the key, or a "
+                                                  "list of names, not {}",
+                                                  part.describe())});
+    }
+  };
+  if (node.is_list()) {
+    for (const auto& item : node.items) add(*item);
+  } else {
+    add(node);
+  }
+  // The order of names means nothing: a key is built in the order of the alphabet.
+  std::ranges::sort(parts);
+  if (std::ranges::adjacent_find(parts) != parts.end()) {
+    problems.push_back({node.place, "\"by\" names a part twice"});
+  }
+  return parts;
+}
+
+Cost read_cost(const Node& node, Problems& problems) {
+  if (node.is_scalar() && node.text == "permits") return {};
+  if (!node.is_scalar()) {
+    problems.push_back({node.place, "\"cost\" is a number or \"permits\""});
+    return {};
+  }
+  const auto count = parse_count({node.text, node.text_place()}, "\"cost\"");
+  if (!count) {
+    problems.push_back(count.error());
+    return {};
+  }
+  return {.permits = false, .fixed = *count};
+}
+
+Scope read_scope(const Node& node, Problems& problems) {
+  const auto found = std::ranges::find(kScopes, node.text);
+  if (!node.is_scalar() || found == kScopes.end()) {
+    problems.push_back({node.place, fmt::format("a scope is node, fleet, leased or split, not {}{}",
+                                                node.describe(), did_you_mean(node.text, kScopes))});
+    return Scope::standard;
+  }
+  return static_cast<Scope>(found - kScopes.begin() + 1);
+}
+
+void read_application(const Node& map, Limit& limit, Problems& problems) {
+  if (const Node* name = map.find("name")) {
+    if (const auto word = word_of(*name, "name", problems)) limit.name = word->text;
+  }
+  if (const Node* by = map.find("by")) limit.by = read_by(*by, problems);
+  if (const Node* cost = map.find("cost")) limit.cost = read_cost(*cost, problems);
+  if (const Node* scope = map.find("scope")) limit.scope = read_scope(*scope, problems);
+  if (const Node* shadow = map.find("shadow")) limit.shadow = read_bool(*shadow, "shadow", problems);
+}
+
+std::optional<Limit> with_rule(const Result<core::Limit, Problem>& rule, Problems& problems) {
+  if (rule) return Limit{.rule = *rule, .name = {}, .by = {}, .cost = {}};
+  problems.push_back(rule.error());
+  return std::nullopt;
+}
+
+}  // namespace
+
+bool read_bool(const Node& node, std::string_view what, Problems& problems) {
+  const bool is_true = node.is_scalar() && node.text == "true";
+  const bool is_false = node.is_scalar() && node.text == "false";
+  if (!is_true && !is_false) {
+    problems.push_back(
+        {node.place, fmt::format("\"{}\" is true or false, not {}", what, node.describe())});
+  }
+  return is_true;
+}
+
+std::optional<Limit> read_limit(const Node& node, Problems& problems) {
+  if (node.is_scalar()) return with_rule(parse_limit(node.text, node.text_place()), problems);
+  if (!node.is_map()) {
+    problems.push_back({node.place, fmt::format("a limit is a text like 100/s or a map, not {}",
+                                                node.describe())});
+    return std::nullopt;
+  }
+  const std::size_t before = problems.size();
+  check_fields(node, kFields, "a limit", problems);
+  const auto words = read_words(node, problems);
+  auto limit = words ? with_rule(build_limit(*words), problems) : std::nullopt;
+  Limit applied = limit.value_or(Limit{});
+  read_application(node, applied, problems);
+  if (!limit || problems.size() > before) return std::nullopt;
+  return applied;
+}
+
+std::vector<Limit> read_limits(const Node& node, Problems& problems) {
+  std::vector<Limit> limits;
+  const auto add = [&](const Node& item) {
+    if (auto limit = read_limit(item, problems)) limits.push_back(*std::move(limit));
+  };
+  if (node.is_list()) {
+    for (const auto& item : node.items) add(*item);
+  } else {
+    add(node);
+  }
+  if (node.is_list() && node.items.empty()) {
+    problems.push_back({node.place, "at least one limit is needed"});
+  }
+  if (limits.size() > core::kMaxLimits) {
+    problems.push_back({node.place, fmt::format("{} limits in one decision are too many (at most "
+                                                "{})",
+                                                limits.size(), core::kMaxLimits)});
+  }
+  return limits;
+}
+
+}  // namespace weir::policy

@@ -1,0 +1,22 @@
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "policy/limit.h"
+#include "policy/source.h"
+
+namespace weir::policy {
+
+struct Policy {
+  std::vector<Limit> limits;
+};
+
+using PolicySet = std::map<std::string, Policy, std::less<>>;
+
+// The policies of a file. Problems are added to the list, all of them at once; a file with
+// problems must not be used.
+PolicySet read_policies(const Source& source, Problems& problems);
+
+}  // namespace weir::policy

@@ -1,0 +1,247 @@
+#include "policy/units.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+#include "base/decimal.h"
+#include "base/suggest.h"
+
+namespace weir::policy {
+
+namespace {
+
+struct TimeUnit {
+  std::string_view name;
+  std::int64_t nanos;
+};
+
+constexpr std::array<TimeUnit, 7> kTimeUnits{{{"h", 3'600'000'000'000},
+                                              {"min", 60'000'000'000},
+                                              {"s", 1'000'000'000},
+                                              {"ms", 1'000'000},
+                                              {"us", 1'000},
+                                              {"µs", 1'000},
+                                              {"ns", 1}}};
+
+constexpr std::array<std::string_view, 4> kCalendarUnits{"day", "week", "month", "year"};
+
+// What people write for a unit, and what it is called here.
+struct OtherName {
+  std::string_view written;
+  std::string_view meant;
+};
+
+constexpr std::array<OtherName, 26> kOtherNames{
+    {{"sec", "s"},      {"secs", "s"},     {"second", "s"},    {"seconds", "s"}, {"S", "s"},
+     {"minute", "min"}, {"minutes", "min"}, {"mins", "min"},   {"Min", "min"},   {"hour", "h"},
+     {"hours", "h"},    {"hr", "h"},       {"hrs", "h"},       {"H", "h"},       {"d", "day"},
+     {"days", "day"},   {"Day", "day"},    {"w", "week"},      {"weeks", "week"}, {"wk", "week"},
+     {"mo", "month"},   {"mon", "month"},  {"months", "month"}, {"y", "year"},   {"yr", "year"},
+     {"years", "year"}}};
+
+struct SizeUnit {
+  std::string_view name;
+  std::int64_t factor;
+};
+
+constexpr std::array<SizeUnit, 10> kSizeUnits{{{"B", 1},
+                                               {"kB", 1'000},
+                                               {"KB", 1'000},
+                                               {"MB", 1'000'000},
+                                               {"GB", 1'000'000'000},
+                                               {"TB", 1'000'000'000'000},
+                                               {"KiB", std::int64_t{1} << 10},
+                                               {"MiB", std::int64_t{1} << 20},
+                                               {"GiB", std::int64_t{1} << 30},
+                                               {"TiB", std::int64_t{1} << 40}}};
+
+// How many decimals a rate may have.
+constexpr int kMaxDecimals = 9;
+
+// The digits at the front of a word, and the unit behind them.
+struct Split {
+  std::string_view number;
+  std::string_view unit;
+};
+
+Split split_unit(std::string_view text) {
+  std::size_t end = 0;
+  const auto is_number = [&](char c) {
+    if ((c >= '0' && c <= '9') || c == '.') return true;
+    const bool sign = c == '-' || c == '+';
+    const bool after_exponent = end > 0 && (text[end - 1] == 'e' || text[end - 1] == 'E');
+    if (sign) return end == 0 || after_exponent;
+    // An e is an exponent only with digits around it: 1e6, but not 5exact.
+    const bool digits_before = end > 0 && text[end - 1] >= '0' && text[end - 1] <= '9';
+    const bool digits_behind =
+        end + 1 < text.size() && ((text[end + 1] >= '0' && text[end + 1] <= '9') ||
+                                  text[end + 1] == '-' || text[end + 1] == '+');
+    return (c == 'e' || c == 'E') && digits_before && digits_behind;
+  };
+  while (end < text.size() && is_number(text[end])) ++end;
+  return {text.substr(0, end), text.substr(end)};
+}
+
+std::string shown(std::string_view text) {
+  constexpr std::size_t most = 40;
+  if (text.size() <= most) return std::string{text};
+  return std::string{text.substr(0, most)} + "…";
+}
+
+const TimeUnit* time_unit(std::string_view name) {
+  const auto found = std::ranges::find(kTimeUnits, name, &TimeUnit::name);
+  return found == kTimeUnits.end() ? nullptr : &*found;
+}
+
+Problem unknown_unit(const Word& word, const Split& split) {
+  const Place place = word.place.moved(split.number.size());
+  if (split.unit == "m") {
+    return {place, fmt::format("\"m\" could be minutes or months: write \"{0}min\" or \"{0}month\"",
+                               split.number)};
+  }
+  const std::string_view meant = unit_meant_by(split.unit);
+  if (!meant.empty()) {
+    return {place, fmt::format("unknown unit \"{}\": did you mean \"{}{}\"?", split.unit,
+                               split.number, meant)};
+  }
+  static constexpr std::array<std::string_view, 10> known{"s",  "min", "h",    "ms",    "us",
+                                                          "ns", "day", "week", "month", "year"};
+  return {place, fmt::format("unknown unit \"{}\"{}: a time is written like 10s, 5min, 1h, 250ms",
+                             shown(split.unit), did_you_mean(split.unit, known))};
+}
+
+Problem not_a_number(const Word& word) {
+  return {word.place, fmt::format("\"{}\" is not a number: write one like 100, 0.5 or 10MB",
+                                  shown(word.text))};
+}
+
+struct Sized {
+  Decimal number;
+  std::int64_t factor;
+};
+
+Result<Sized, Problem> parse_sized(const Word& word) {
+  const Split split = split_unit(word.text);
+  const auto number = Decimal::parse(split.number);
+  if (!number) return not_a_number(word);
+  if (number->mantissa < 0) {
+    return Problem{word.place, fmt::format("\"{}\" is below zero", shown(word.text))};
+  }
+  if (split.unit.empty()) return Sized{*number, 1};
+  const auto unit = std::ranges::find(kSizeUnits, split.unit, &SizeUnit::name);
+  if (unit == kSizeUnits.end()) {
+    return Problem{word.place.moved(split.number.size()),
+                   fmt::format("unknown size \"{}\": sizes are B, kB, MB, GB, TB (powers of 1000) "
+                               "and KiB, MiB, GiB, TiB (powers of 1024)",
+                               shown(split.unit))};
+  }
+  return Sized{*number, unit->factor};
+}
+
+Problem too_large(const Word& word) {
+  return {word.place, fmt::format("\"{}\" is too large: at most {} can be counted",
+                                  shown(word.text), core::kMaxPermits)};
+}
+
+}  // namespace
+
+Result<core::Rate, Problem> parse_amount(const Word& word) {
+  const auto sized = parse_sized(word);
+  if (!sized) return sized.error();
+  const auto& [number, factor] = *sized;
+
+  // number × 10^decimals is whole for the smallest such `decimals`.
+  Int128 mantissa = number.mantissa;
+  int decimals = std::max(-number.exponent, 0);
+  for (; decimals > 0 && mantissa % 10 == 0; --decimals) mantissa /= 10;
+  if (decimals > kMaxDecimals) {
+    return Problem{word.place, fmt::format("\"{}\" has more than {} decimals: write it with a "
+                                           "longer period",
+                                           shown(word.text), kMaxDecimals)};
+  }
+  const auto scaled = Decimal{mantissa, std::max(number.exponent, 0)}.shifted(0);
+  std::int64_t count = 0;
+  if (!scaled || __builtin_mul_overflow(*scaled, factor, &count) || count > core::kMaxPermits) {
+    return too_large(word);
+  }
+  std::int64_t scale = 1;
+  for (; decimals > 0; --decimals) scale *= 10;
+  if (count % scale == 0) return core::Rate{.count = count / scale, .scale = 1};
+  return core::Rate{.count = count, .scale = scale};
+}
+
+Result<Permits, Problem> parse_count(const Word& word, std::string_view what) {
+  const auto amount = parse_amount(word);
+  if (!amount) return amount.error();
+  if (!amount->whole()) {
+    return Problem{word.place, fmt::format("{} must be a whole number, not {}", what, word.text)};
+  }
+  return amount->floor();
+}
+
+std::optional<CalendarUnit> calendar_unit(std::string_view text) {
+  const auto found = std::ranges::find(kCalendarUnits, text);
+  if (found == kCalendarUnits.end()) return std::nullopt;
+  return static_cast<CalendarUnit>(found - kCalendarUnits.begin());
+}
+
+std::string_view unit_name(CalendarUnit unit) {
+  return kCalendarUnits[static_cast<std::size_t>(unit)];
+}
+
+std::string_view unit_meant_by(std::string_view written) {
+  for (const OtherName& other : kOtherNames) {
+    if (other.written == written) return other.meant;
+  }
+  return {};
+}
+
+Result<Nanos, Problem> parse_period(const Word& word) {
+  if (const TimeUnit* unit = time_unit(word.text)) return Nanos{unit->nanos};
+  return parse_duration(word.text, word.place);
+}
+
+Result<Nanos, Problem> parse_duration(std::string_view text, Place place) {
+  const Word word{std::string{text}, place};
+  const Split split = split_unit(text);
+  const TimeUnit* unit = time_unit(split.unit);
+  if (calendar_unit(split.unit) || calendar_unit(unit_meant_by(split.unit))) {
+    return Problem{place.moved(split.number.size()),
+                   "days, weeks, months and years differ in length: a calendar quota is written "
+                   "like 1000/day, a fixed time like 24h"};
+  }
+  if (unit == nullptr && !split.unit.empty()) return unknown_unit(word, split);
+  const auto number = Decimal::parse(split.number);
+  if (!number) {
+    return Problem{place, fmt::format("\"{}\" is not a time: write one like 10s, 5min or 250ms",
+                                      shown(text))};
+  }
+  if (unit == nullptr) {
+    return Problem{place.moved(text.size()),
+                   fmt::format("a time needs a unit: write {}s or {}min", text, text)};
+  }
+  if (number->mantissa < 0) return Problem{place, "a time cannot be below zero"};
+  // 24 digits are plenty, and leave room for the product.
+  Decimal product = *number;
+  constexpr Int128 most = Int128{1'000'000'000'000} * 1'000'000'000'000;
+  for (; product.mantissa > most; ++product.exponent) product.mantissa /= 10;
+  product.mantissa *= unit->nanos;
+  const auto nanos = product.shifted(0);
+  if (!nanos || *nanos > core::kLongestDebt.count()) {
+    return Problem{place, "a time of more than 73 years is too long"};
+  }
+  return Nanos{*nanos};
+}
+
+std::string to_text(Nanos duration) {
+  for (const TimeUnit& unit : kTimeUnits) {
+    if (duration.count() != 0 && duration.count() % unit.nanos == 0) {
+      return fmt::format("{}{}", duration.count() / unit.nanos, unit.name);
+    }
+  }
+  return "0s";
+}
+
+}  // namespace weir::policy

@@ -1,0 +1,13 @@
+#pragma once
+
+#include <optional>
+#include <string_view>
+
+#include "base/time.h"
+
+namespace weir::timeline {
+
+// RFC 3339, from 1970 to 2115: 2026-03-29T01:30:00.5+01:00.
+std::optional<Instant> parse_date(std::string_view text);
+
+}  // namespace weir::timeline
