@@ -9,7 +9,8 @@ namespace {
 
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
-// Beyond this an exponent makes any mantissa zero or too large; it also keeps sums from overflowing.
+// Beyond this an exponent makes any mantissa zero or too large; it also keeps sums from
+// overflowing.
 constexpr int kMaxExponent = 1000;
 // What surely fits in 128 bits.
 constexpr std::size_t kMaxDigits = 36;

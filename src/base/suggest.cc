@@ -31,7 +31,8 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
 std::string_view nearest(std::string_view typed, std::span<const std::string_view> known) {
   if (typed.size() > kLongestWord) return {};
   std::string_view best;
-  std::size_t least = std::max<std::size_t>(typed.size() / 3, 1) + 1;
+  // One letter of a short word may be wrong, three of a long one.
+  std::size_t least = std::clamp<std::size_t>(typed.size() / 2, 1, 3) + 1;
   for (const std::string_view word : known) {
     const std::size_t distance = edit_distance(typed, word);
     if (distance < least) {

@@ -92,8 +92,7 @@ void print_problems(const policy::Source& source, const policy::Problems& proble
     fmt::print(stderr, "{}", source.render(problems[i]));
   }
   if (problems.size() > kShownProblems) {
-    fmt::print(stderr, "{}: and {} more problems\n", source.name,
-               problems.size() - kShownProblems);
+    fmt::print(stderr, "{}: and {} more problems\n", source.name, problems.size() - kShownProblems);
   }
 }
 
@@ -108,8 +107,8 @@ void print_failure(const policy::Source& source, const FileReport::Failure& fail
       fmt::print("  step {} ({}:{}): {}\n", step, source.name, mismatch.place.line,
                  line.substr(start, 120));
     }
-    fmt::print("    {:<12} expected {}\n    {:<12} got      {}\n", mismatch.what,
-               mismatch.expected, "", mismatch.actual);
+    fmt::print("    {:<12} expected {}\n    {:<12} got      {}\n", mismatch.what, mismatch.expected,
+               "", mismatch.actual);
   }
 }
 

@@ -15,7 +15,7 @@ constexpr std::uint64_t kTagMask = (std::uint64_t{1} << kTagBits) - 1;
 constexpr std::int64_t kMaxParts = std::int64_t{1} << (64 - kTagBits);
 
 // The price in the state is a small floating-point number: 38 bits of mantissa, 6 of exponent, in
-// units of 2^-20 ns. It is rounded down; `reprice` allows for that.
+// units of 2^-20 ns. It is rounded down; `repriced` allows for that.
 constexpr int kMantissaBits = 38;
 constexpr int kUnitBits = 20;
 
@@ -91,7 +91,7 @@ Int128 price_of(const Bucket& limit, Int128 whole, Int128 rest, Int128 old_price
 // The tat of a state that another price was reckoned with: the debt in permits stays what it was
 // when the limit changed. The old price is known to 38 bits and the old debt to a nanosecond, so
 // the debt in permits lies between two close bounds; a whole number between them is the truth.
-Tat reprice(const Bucket& limit, const State& state, std::int64_t now) {
+Tat repriced(const Bucket& limit, const State& state, std::int64_t now) {
   const std::int64_t changed = ns(limit.since);
   const std::int64_t at = changed > 0 ? std::min(changed, now) : now;
   const Tat old = tat_of(state);
@@ -109,7 +109,7 @@ Tat reprice(const Bucket& limit, const State& state, std::int64_t now) {
 
 Tat read(const Bucket& limit, const State& state, std::int64_t now) {
   const bool current = (state.what & kTagMask) == limit.tag;
-  return current || state.never_seen() ? tat_of(state) : reprice(limit, state, now);
+  return current || state.never_seen() ? tat_of(state) : repriced(limit, state, now);
 }
 
 Tat not_before(Tat tat, std::int64_t now) { return tat.nanos < now ? Tat{now, 0} : tat; }
@@ -179,6 +179,11 @@ State debit(const Bucket& limit, const State& state, Instant now, Permits cost) 
   return pack(limit, plus(limit.pace, tat, std::min(room, price_of(limit, cost))));
 }
 
+State reprice(const Bucket& limit, const State& state, Instant now) {
+  if (state.never_seen()) return state;
+  return pack(limit, not_before(read(limit, state, ns(in_range(now))), ns(in_range(now))));
+}
+
 // Giving back must leave the bucket as if less had been taken in the first place. When nothing
 // happened since, that is replayed. Otherwise it is sure only for what would still be owed if this
 // call's permits had been the first to drain: up to that point the bucket never ran dry in either
@@ -189,9 +194,8 @@ State refund(const Bucket& limit, const State& state, Instant now, Receipt& rece
   if (back == 0) return state;
   if (state == receipt.after) {
     receipt.taken -= back;
-    receipt.after = receipt.taken == 0
-                        ? receipt.before
-                        : debit(limit, receipt.before, receipt.at, receipt.taken);
+    receipt.after = receipt.taken == 0 ? receipt.before
+                                       : debit(limit, receipt.before, receipt.at, receipt.taken);
     return receipt.after;
   }
   now = in_range(now);

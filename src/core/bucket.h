@@ -34,14 +34,16 @@ struct Bucket {
   Permits capacity = 1;
   Permits at_once = 1;  // released without waiting; the capacity for a bucket or with nodelay
   bool queue = false;
-  Instant since{};  // when this limit took effect: debts from before are re-priced at that instant
+  // When this limit took effect, for stores that cannot visit all states on a change: debts from
+  // before are re-priced as of then when they are next looked at. Zero: as of that look.
+  Instant since{};
 
   // Derived from the above.
   Pace pace{};
-  Int128 depth = 0;      // capacity, in parts of a nanosecond
-  Int128 free = 0;       // at_once, likewise
-  Int128 ceiling = 0;    // the debt that no admission exceeds, likewise
-  std::uint64_t tag = 0; // the price as the state remembers it
+  Int128 depth = 0;       // capacity, in parts of a nanosecond
+  Int128 free = 0;        // at_once, likewise
+  Int128 ceiling = 0;     // the debt that no admission exceeds, likewise
+  std::uint64_t tag = 0;  // the price as the state remembers it
 
   static Result<Bucket, Flaw> make(const Rate& rate, Permits burst);
   static Result<Bucket, Flaw> make_queue(const Rate& rate, Permits places, Permits undelayed);
@@ -52,6 +54,9 @@ Permits remaining(const Bucket& limit, const State& state, Instant now);
 Instant rest_at(const Bucket& limit, const State& state, Instant now);
 State debit(const Bucket& limit, const State& state, Instant now, Permits cost);
 State refund(const Bucket& limit, const State& state, Instant now, Receipt& receipt, Permits back);
+// The state as this limit's price has it from `now` on, for whoever changes a limit and can visit
+// its states there and then.
+State reprice(const Bucket& limit, const State& state, Instant now);
 inline Permits capacity(const Bucket& limit) { return limit.capacity; }
 
 }  // namespace weir::core

@@ -25,11 +25,11 @@ inline constexpr Nanos kNever{-1};
 // nanoseconds.
 struct [[nodiscard]] Decision {
   Outcome outcome = Outcome::allowed;
-  Permits limit = 0;       // capacity: what could be taken at one instant from rest
-  Permits remaining = 0;   // what could be taken at once, now
-  Nanos retry_after{0};    // until the same call alone would pass; 0 when it passed, or kNever
-  Nanos reset_after{0};    // until at rest
-  Nanos wait{0};           // how long an admitted caller has to wait for its turn
+  Permits limit = 0;      // capacity: what could be taken at one instant from rest
+  Permits remaining = 0;  // what could be taken at once, now
+  Nanos retry_after{0};   // until the same call alone would pass; 0 when it passed, or kNever
+  Nanos reset_after{0};   // until at rest
+  Nanos wait{0};          // how long an admitted caller has to wait for its turn
 
   explicit operator bool() const noexcept { return outcome == Outcome::allowed; }
   friend bool operator==(const Decision&, const Decision&) = default;

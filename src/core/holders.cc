@@ -42,7 +42,7 @@ Instant freed_at(const Holders& holders, Instant now, Permits excess) {
 // A lease that starts later ends later, but for a shortened lease or a clock that stepped back: the
 // place is nearly always the last one.
 void Holders::seat(const Holder& holder) {
-  std::size_t place = size_++;
+  std::size_t place = (*size_)++;
   for (; place > 0 && seats_[place - 1].until > holder.until; --place) {
     seats_[place] = seats_[place - 1];
   }
@@ -52,14 +52,14 @@ void Holders::seat(const Holder& holder) {
 void Holders::unseat(Holder* holder) {
   const auto all = seated();
   std::move(holder + 1, all.data() + all.size(), holder);
-  --size_;
+  --*size_;
 }
 
 void Holders::unseat_expired(Instant now) {
   const auto all = seated();
   const auto live = std::find_if(all.begin(), all.end(),
                                  [now](const Holder& holder) { return is_live(holder, now); });
-  size_ -= static_cast<std::uint32_t>(live - all.begin());
+  *size_ -= static_cast<std::uint32_t>(live - all.begin());
   std::move(live, all.end(), all.begin());
 }
 

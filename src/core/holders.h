@@ -37,16 +37,16 @@ struct Holder {
 // provides: `limit.count` of them are enough, since each holds at least one permit.
 class Holders {
  public:
-  Holders(std::uint32_t& size, std::span<Holder> seats) : size_(size), seats_(seats) {}
+  Holders(std::uint32_t& size, std::span<Holder> seats) : size_(&size), seats_(seats) {}
 
-  std::span<Holder> seated() const { return seats_.first(size_); }
+  std::span<Holder> seated() const { return seats_.first(*size_); }
   void seat(const Holder& holder);
   void unseat(Holder* holder);
   void unseat_expired(Instant now);
-  void clear() { size_ = 0; }
+  void clear() { *size_ = 0; }
 
  private:
-  std::uint32_t& size_;
+  std::uint32_t* size_;
   std::span<Holder> seats_;
 };
 
@@ -54,7 +54,8 @@ bool holds(const Holders& holders, const HolderId& id, Instant now);
 
 Choice decide(const Concurrency& limit, const Holders& holders, const HolderId& id, Instant now,
               Permits cost);
-void enter(const Concurrency& limit, Holders holders, const HolderId& id, Instant now, Permits cost);
+void enter(const Concurrency& limit, Holders holders, const HolderId& id, Instant now,
+           Permits cost);
 // Whether the holder was there to leave.
 bool leave(Holders holders, const HolderId& id, Instant now);
 Permits remaining(const Concurrency& limit, const Holders& holders, Instant now);

@@ -21,8 +21,7 @@ using Limit =
 
 // The limits whose whole memory of a key is a State.
 template <typename L>
-inline constexpr bool kHasState =
-    !std::is_same_v<L, ExactLog> && !std::is_same_v<L, Concurrency>;
+inline constexpr bool kHasState = !std::is_same_v<L, ExactLog> && !std::is_same_v<L, Concurrency>;
 
 // The two ways to ask one limit alone. Several at once: core/plan.h.
 
@@ -32,8 +31,8 @@ struct Taken {
 };
 
 template <typename L>
-  requires kHasState<L>
-Decision describe(const L& limit, const Choice& choice, const State& state, Instant now) {
+requires kHasState<L> Decision describe(const L& limit, const Choice& choice, const State& state,
+                                        Instant now) {
   return {.outcome = choice.outcome,
           .limit = capacity(limit),
           .remaining = remaining(limit, state, now),
@@ -44,16 +43,16 @@ Decision describe(const L& limit, const Choice& choice, const State& state, Inst
 
 // Charges if it passes: `next` is the state from then on, the given one if refused.
 template <typename L>
-  requires kHasState<L>
-Taken take(const L& limit, const State& state, Instant now, const Ask& ask = {}) {
+requires kHasState<L> Taken take(const L& limit, const State& state, Instant now,
+                                 const Ask& ask = {}) {
   const Choice choice = decide(limit, state, now, ask);
   return {describe(limit, choice, choice.next, now), choice.next};
 }
 
 // Whether it would pass, with what remains as it is. Changes nothing.
 template <typename L>
-  requires kHasState<L>
-Decision peek(const L& limit, const State& state, Instant now, const Ask& ask = {}) {
+requires kHasState<L> Decision peek(const L& limit, const State& state, Instant now,
+                                    const Ask& ask = {}) {
   return describe(limit, decide(limit, state, now, ask), state, now);
 }
 

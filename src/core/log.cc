@@ -41,18 +41,18 @@ Instant freed_at(const ExactLog& limit, const Log& log, Instant now, Permits exc
 }  // namespace
 
 void Log::append(LogEntry entry) {
-  ++head_.size;
+  ++head_->size;
   newest() = entry;
 }
 
 void Log::drop_oldest() {
-  head_.first = static_cast<std::uint32_t>((head_.first + 1) % ring_.size());
-  --head_.size;
+  head_->first = static_cast<std::uint32_t>((head_->first + 1) % ring_.size());
+  --head_->size;
 }
 
 void Log::erase(std::uint32_t i) {
-  for (; i + 1 < head_.size; ++i) (*this)[i] = (*this)[i + 1];
-  --head_.size;
+  for (; i + 1 < head_->size; ++i) (*this)[i] = (*this)[i + 1];
+  --head_->size;
 }
 
 Result<ExactLog, Flaw> ExactLog::make(const Rate& rate) {
@@ -75,6 +75,7 @@ Instant charge(const ExactLog& limit, Log log, Instant now, Permits cost) {
   const Instant t = not_before_log(log, now);
   if (cost <= 0) return t;
   while (log.size() > 0 && !counts(limit, log[0], t)) log.drop_oldest();
+  if (log.size() > 0 && log.newest().permits == 0) log.drop_newest();
   // A ring can be full only of calls that were charged without being asked (settling): the newest
   // entry then takes this one along and counts until it would.
   const bool joins = log.size() > 0 && (log.newest().at == t || log.full());
@@ -91,7 +92,10 @@ Permits remaining(const ExactLog& limit, const Log& log, Instant now) {
 }
 
 Instant rest_at(const ExactLog& limit, const Log& log) {
-  return log.size() == 0 ? Instant{} : later(log.newest().at, limit.period);
+  for (std::uint32_t i = log.size(); i > 0; --i) {
+    if (log[i - 1].permits > 0) return later(log[i - 1].at, limit.period);
+  }
+  return {};
 }
 
 void refund(const ExactLog& limit, Log log, Instant now, Receipt& receipt, Permits back) {
@@ -102,7 +106,8 @@ void refund(const ExactLog& limit, Log log, Instant now, Receipt& receipt, Permi
     back = std::clamp<Permits>(back, 0, std::min(receipt.taken, entry.permits));
     receipt.taken -= back;
     entry.permits -= back;
-    if (entry.permits == 0) log.erase(i);
+    // The newest stays, empty: it tells how far the clock had come.
+    if (entry.permits == 0 && i + 1 < log.size()) log.erase(i);
     return;
   }
 }

@@ -34,20 +34,21 @@ class Log {
     std::uint32_t size = 0;
   };
 
-  Log(Head& head, std::span<LogEntry> ring) : head_(head), ring_(ring) {}
+  Log(Head& head, std::span<LogEntry> ring) : head_(&head), ring_(ring) {}
 
-  std::uint32_t size() const { return head_.size; }
-  bool full() const { return head_.size == ring_.size(); }
-  LogEntry& operator[](std::uint32_t i) const { return ring_[(head_.first + i) % ring_.size()]; }
-  LogEntry& newest() const { return (*this)[head_.size - 1]; }
+  std::uint32_t size() const { return head_->size; }
+  bool full() const { return head_->size == ring_.size(); }
+  LogEntry& operator[](std::uint32_t i) const { return ring_[(head_->first + i) % ring_.size()]; }
+  LogEntry& newest() const { return (*this)[head_->size - 1]; }
 
   void append(LogEntry entry);
   void drop_oldest();
+  void drop_newest() { --head_->size; }
   void erase(std::uint32_t i);
-  void clear() { head_ = {}; }
+  void clear() { *head_ = {}; }
 
  private:
-  Head& head_;
+  Head* head_;
   std::span<LogEntry> ring_;
 };
 

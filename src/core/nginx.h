@@ -12,9 +12,9 @@ namespace weir::core {
 // thousandths a second, that is one request in 62.5 s. nginx's `excess` leaves the request itself
 // out; the level kept here includes it (excess + 1000), so that an untouched key is all zero.
 struct NginxQueue {
-  Rate rate{};             // whole requests, a second or a minute
-  Permits places = 0;    // burst=
-  Permits undelayed = 0; // delay=; at least `places` for nodelay
+  Rate rate{};            // whole requests, a second or a minute
+  Permits places = 0;     // burst=
+  Permits undelayed = 0;  // delay=; at least `places` for nodelay
 
   std::int64_t milli_rate = 1000;  // derived: thousandths of a request in a second
 

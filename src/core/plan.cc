@@ -74,11 +74,14 @@ Decision describe(const Charge& charge, const Choice& choice, Instant now) {
       *charge.limit);
 }
 
-// Whether the holder already has all it could enter for.
+// Whether the holder already has all it could enter for. A full shadow limit never seated it, and
+// must not turn its renewal into a new call; alone, shadow limits speak for themselves.
 bool renews(std::span<const Charge> charges, Instant now, const HolderId& holder) {
+  const bool only_shadows = std::ranges::none_of(
+      charges, [](const Charge& charge) { return is_concurrency(charge) && !charge.shadow; });
   bool asked = false;
   for (const Charge& charge : charges) {
-    if (!is_concurrency(charge)) continue;
+    if (!is_concurrency(charge) || (charge.shadow && !only_shadows)) continue;
     asked = true;
     if (!holds(holders_of(charge), holder, now)) return false;
   }
@@ -95,8 +98,8 @@ Decided decide_all(std::span<const Charge> charges, Instant now, const HolderId&
   assert(charges.size() <= kMaxLimits);
   Decided decided;
   decided.renewal = renews(charges, now, holder);
-  if (decided.renewal) return decided;
   for (std::size_t i = 0; i < charges.size(); ++i) {
+    if (decided.renewal && !is_concurrency(charges[i])) continue;
     decided.choices[i] = decide(charges[i], now, holder);
     if (decided.choices[i].outcome != Outcome::allowed && !charges[i].shadow) {
       decided.admitted = false;
@@ -106,7 +109,9 @@ Decided decide_all(std::span<const Charge> charges, Instant now, const HolderId&
 }
 
 bool is_charged(const Decided& decided, const Charge& charge, std::size_t i) {
-  if (decided.renewal) return is_concurrency(charge);
+  // (A shadow limit that has no seat for a renewing holder is left as it is.)
+  if (decided.renewal)
+    return is_concurrency(charge) && decided.choices[i].outcome == Outcome::allowed;
   return decided.admitted && decided.choices[i].outcome == Outcome::allowed;
 }
 

@@ -34,7 +34,8 @@ Result<Pace, Flaw> Pace::of(const Rate& rate, std::int64_t max_parts) {
   // Divide before multiplying: the product could exceed even 128 bits.
   const Int128 whole = nanos / rate.count;
   const Int128 rest = nanos % rate.count;
-  return Pace{.parts = max_parts, .price = whole * max_parts + ceil_div(rest * max_parts, rate.count)};
+  return Pace{.parts = max_parts,
+              .price = whole * max_parts + ceil_div(rest * max_parts, rate.count)};
 }
 
 }  // namespace weir::core

@@ -12,8 +12,8 @@ namespace {
 
 // State: the last admission, and the two counters as of its window.
 struct Counters {
-  Instant now;         // not before the state
-  Instant start;       // of the current window
+  Instant now;    // not before the state
+  Instant start;  // of the current window
   Permits previous;
   Permits current;
 };
@@ -60,15 +60,13 @@ Choice decide(const Sliding& limit, const State& state, Instant now, const Ask& 
   if (ask.cost < 0 || ask.cost > limit.count) return impossible(state);
   const Counters c = read(limit, state, now);
   const Permits room = limit.count - ask.cost;
-  const bool fits =
-      c.current <= room && Int128{c.previous} * covered(limit, c).count() <=
-                               Int128{room - c.current} * limit.period.count();
+  const bool fits = c.current <= room && Int128{c.previous} * covered(limit, c).count() <=
+                                             Int128{room - c.current} * limit.period.count();
   if (fits) return {.next = ask.cost == 0 ? state : pack(c, c.current + ask.cost)};
 
-  const Instant passes =
-      c.current <= room
-          ? later(c.start, faded(limit, c.previous, room - c.current))
-          : later(later(c.start, limit.period), faded(limit, c.current, room));
+  const Instant passes = c.current <= room
+                             ? later(c.start, faded(limit, c.previous, room - c.current))
+                             : later(later(c.start, limit.period), faded(limit, c.current, room));
   return refused(between(in_range(now), passes), state);
 }
 

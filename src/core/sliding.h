@@ -12,8 +12,10 @@ namespace weir::core {
 //   ├─────────────┼─────────────┤
 //         ◀───────┼────▶ now          40 % of current has run: 60 % of previous still count
 //
-// A call passes if previous × share + current + cost ≤ count, reckoned exactly. Constant memory,
-// no 2N at the edge; the error is that calls of the previous window are taken as evenly spread.
+// A call passes if previous × share + current + cost ≤ count, reckoned exactly. Constant memory.
+// The error is that calls of the previous window are taken as evenly spread: the usual 2N at the
+// edge is gone, but arrivals made for it can still bring almost 2N into one window's length.
+// ExactLog never lets that happen.
 struct Sliding {
   Permits count = 1;
   Nanos period{1'000'000'000};

@@ -15,7 +15,7 @@ constexpr std::int64_t kMaxParts = std::int64_t{1} << (64 - kSavedBits);
 
 // Both in parts of a nanosecond.
 struct Books {
-  Int128 next;   // since the epoch: when the next caller is let in
+  Int128 next;  // since the epoch: when the next caller is let in
   Int128 saved;
 };
 
@@ -56,8 +56,7 @@ Int128 price_of_savings(const Smooth& limit, Int128 saved, Int128 drawn) {
 
 Books charged(const Smooth& limit, Books books, Permits permits) {
   const Int128 longest = in_parts(limit, ns(kLatest));
-  const Int128 price =
-      permits > longest / limit.pace.price ? longest : permits * limit.pace.price;
+  const Int128 price = permits > longest / limit.pace.price ? longest : permits * limit.pace.price;
   const Int128 drawn = std::min(price, books.saved);
   const Int128 owed = price_of_savings(limit, books.saved, drawn) + (price - drawn);
   return {books.next + owed, books.saved - drawn};

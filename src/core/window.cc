@@ -34,7 +34,9 @@ Span span_at(const Window& limit, const State& state, Instant t) {
 Span span_at(const Quota& limit, const State&, Instant t) { return limit.calendar->span_at(t); }
 
 // The instant to remember: what tells the window again later.
-Instant mark(const Window& limit, Span span, Instant t) { return limit.from_first ? span.start : t; }
+Instant mark(const Window& limit, Span span, Instant t) {
+  return limit.from_first ? span.start : t;
+}
 Instant mark(const Quota&, Span, Instant t) { return t; }
 
 struct Usage {

@@ -21,8 +21,8 @@ using Seconds = std::chrono::sys_time<seconds>;
 // What an IANA zone may be called. cctz would also read any file whose path it is given.
 bool is_zone_name(std::string_view name) {
   const auto allowed = [](unsigned char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-           c == '_' || c == '-' || c == '+' || c == '/';
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
+           c == '-' || c == '+' || c == '/';
   };
   return !name.empty() && name.size() <= 64 && name.front() != '/' &&
          std::ranges::all_of(name, allowed);
@@ -71,7 +71,8 @@ struct Dates {
 
 Dates period_of(const cctz::civil_day& day, CalendarUnit unit, int anchor) {
   switch (unit) {
-    case CalendarUnit::day: break;
+    case CalendarUnit::day:
+      break;
     case CalendarUnit::week: {
       const cctz::civil_day monday = cctz::prev_weekday(day + 1, cctz::weekday::monday);
       return {monday, monday + 7};
@@ -107,8 +108,9 @@ ZoneCalendar::ZoneCalendar(CalendarUnit unit, std::string zone, int anchor,
 
 ZoneCalendar::~ZoneCalendar() = default;
 
-Result<std::shared_ptr<const ZoneCalendar>, std::string> ZoneCalendar::make(
-    CalendarUnit unit, const std::string& zone, int anchor) {
+Result<std::shared_ptr<const ZoneCalendar>, std::string> ZoneCalendar::make(CalendarUnit unit,
+                                                                            const std::string& zone,
+                                                                            int anchor) {
   auto loaded = std::make_unique<Zone>();
   if (!is_zone_name(zone) || !cctz::load_time_zone(zone, &loaded->tz)) return unknown_zone(zone);
   return std::shared_ptr<const ZoneCalendar>(

@@ -28,7 +28,7 @@ void append(std::string& key, std::string_view bytes) {
 }
 
 std::optional<KeyError> append_part(std::string& key, const Subject& subject,
-                                       const std::string& name) {
+                                    const std::string& name) {
   const auto part = subject.parts.find(name);
   if (part == subject.parts.end()) {
     return KeyError{fmt::format("the part \"{}\" is missing", name)};
@@ -41,8 +41,7 @@ std::optional<KeyError> append_part(std::string& key, const Subject& subject,
 
 }  // namespace
 
-Result<std::string, KeyError> key_of(const Subject& subject,
-                                     const std::vector<std::string>& by) {
+Result<std::string, KeyError> key_of(const Subject& subject, const std::vector<std::string>& by) {
   if (by.empty() && subject.parts.empty()) {
     if (auto wrong = check(subject.key, "the key")) return *wrong;
     return kWhole + subject.key;

@@ -99,8 +99,8 @@ std::optional<Problem> read_keyword(Reader& reader, LimitWords& words) {
   const Word word = reader.next();
   const auto found = std::ranges::find(kKeywords, word.text, &Keyword::name);
   if (found == kKeywords.end()) {
-    std::array<std::string_view, kKeywords.size()> names;
-    std::ranges::transform(kKeywords, names.begin(), &Keyword::name);
+    std::array<std::string_view, kKeywords.size() + 1> names{"exact"};
+    std::ranges::transform(kKeywords, names.begin() + 1, &Keyword::name);
     return Problem{word.place, fmt::format("{} means nothing here{}", quoted(word.text),
                                            did_you_mean(word.text, names))};
   }
@@ -155,18 +155,26 @@ std::optional<Problem> check_length(std::string_view text, Place place) {
 // What a flaw in the numbers means to who wrote them.
 std::string explain(core::Flaw flaw) {
   switch (flaw) {
-    case core::Flaw::rate_not_positive: return "a rate must be above zero";
+    case core::Flaw::rate_not_positive:
+      return "a rate must be above zero";
     case core::Flaw::rate_too_high:
       return "this rate is too high: at most 10^12 permits a second (10^9 for smooth and warmup)";
-    case core::Flaw::rate_too_low: return "this rate is too low: one permit takes over 73 years";
-    case core::Flaw::period_not_positive: return "a period must be above zero";
-    case core::Flaw::period_too_long: return "a period of more than 73 years is too long";
+    case core::Flaw::rate_too_low:
+      return "this rate is too low: one permit takes over 73 years";
+    case core::Flaw::period_not_positive:
+      return "a period must be above zero";
+    case core::Flaw::period_too_long:
+      return "a period of more than 73 years is too long";
     case core::Flaw::not_whole:
       return "this counts whole permits: write 1/2s rather than 0.5/s";
-    case core::Flaw::capacity_too_small: return "a limit must admit at least 1";
-    case core::Flaw::capacity_too_large: return "this is more than the algorithm can count";
-    case core::Flaw::warmup_too_long: return "a warm-up of more than 4h is too long";
-    case core::Flaw::nginx_period: return "like: nginx knows only /s and /min";
+    case core::Flaw::capacity_too_small:
+      return "a limit must admit at least 1";
+    case core::Flaw::capacity_too_large:
+      return "this is more than the algorithm can count";
+    case core::Flaw::warmup_too_long:
+      return "a warm-up of more than 4h is too long";
+    case core::Flaw::nginx_period:
+      return "like: nginx knows only /s and /min";
   }
   return {};
 }
@@ -241,14 +249,28 @@ Result<core::Limit, Problem> build_concurrent(const LimitWords& words) {
   return checked(core::Concurrency::make(*count, lease), words.amount->place);
 }
 
+// About as long as the unit, as a time of fixed length.
+std::string_view fixed_length(CalendarUnit unit) {
+  switch (unit) {
+    case CalendarUnit::day:
+      return "24h";
+    case CalendarUnit::week:
+      return "168h";
+    case CalendarUnit::month:
+      return "720h";
+    case CalendarUnit::year:
+      return "8760h";
+  }
+  return {};
+}
+
 std::optional<Problem> check_calendar(const LimitWords& words, CalendarUnit unit) {
   for (const Choosing& other : kAlgorithms) {
     if (const auto& word = words.*other.field) {
       return Problem{word->place,
-                     fmt::format("\"{}\" does not go with a calendar quota: write \"{} per {}\" "
-                                 "for a fixed length of time",
-                                 other.name, words.amount->text,
-                                 unit == CalendarUnit::day ? "24h" : "168h")};
+                     fmt::format("a calendar quota has no \"{0}\": for \"{0}\" give a fixed time, "
+                                 "as in \"{1} per {2}\"",
+                                 other.name, words.amount->text, fixed_length(unit))};
     }
   }
   const bool has_anchor = unit == CalendarUnit::month || unit == CalendarUnit::year;
@@ -332,8 +354,8 @@ std::optional<Problem> better_unit(const LimitWords& words) {
   }
   const std::string_view meant = unit_meant_by(unit);
   if (meant.empty()) return std::nullopt;
-  return Problem{words.per->place, fmt::format("unknown unit \"{}\": did you mean \"{}/{}\"?",
-                                               unit, amount, meant)};
+  return Problem{words.per->place,
+                 fmt::format("unknown unit \"{}\": did you mean \"{}/{}\"?", unit, amount, meant)};
 }
 
 Result<core::Limit, Problem> build_rated(const LimitWords& words) {
@@ -341,8 +363,9 @@ Result<core::Limit, Problem> build_rated(const LimitWords& words) {
   if (!rate) return rate.error();
   if (words.zone || words.from_day) {
     const Word& word = words.zone ? *words.zone : *words.from_day;
-    return Problem{word.place, "a time zone or day goes with a calendar quota: /day, /week, "
-                               "/month or /year"};
+    return Problem{word.place,
+                   "a time zone or day goes with a calendar quota: /day, /week, "
+                   "/month or /year"};
   }
   const auto period = parse_period(*words.per);
   if (!period) return better_unit(words).value_or(period.error());
@@ -351,7 +374,8 @@ Result<core::Limit, Problem> build_rated(const LimitWords& words) {
 
   const Place place = words.amount->place;
   if (words.queue || words.like) return build_queue(words, *rate);
-  if (words.window) return checked(core::Window::make(*rate, words.window->text == "from first"), place);
+  if (words.window)
+    return checked(core::Window::make(*rate, words.window->text == "from first"), place);
   if (words.sliding && words.sliding->text == "exact") return build_exact(words, *rate);
   if (words.sliding) return checked(core::Sliding::make(*rate), place);
   if (words.smooth) return checked(core::Smooth::make(*rate), place);

@@ -18,9 +18,9 @@ struct Word {
 // A limit taken apart into its words, which may come from one text ("100/s burst 20") or from the
 // fields of a map ({rate: 100/s, burst: 20}).
 struct LimitWords {
-  Place place;                  // of the whole
-  std::optional<Word> amount{};   // the N of N/s
-  std::optional<Word> per{};      // the s of N/s, or the duration of N per 90s
+  Place place;                   // of the whole
+  std::optional<Word> amount{};  // the N of N/s
+  std::optional<Word> per{};     // the s of N/s, or the duration of N per 90s
   std::optional<Word> burst{};
   std::optional<Word> window{};   // "window", or "from first" for one that opens with the first hit
   std::optional<Word> sliding{};  // "sliding", or "exact"

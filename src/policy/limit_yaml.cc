@@ -39,15 +39,16 @@ constexpr std::array<WordName, 12> kWordFields{{
 }};
 
 constexpr std::array<std::string_view, 20> kFields{
-    "limit",  "rate",   "concurrent", "burst", "window",   "sliding", "queue",
-    "delay",  "nodelay", "smooth",    "warmup", "in",      "from_day", "lease",
-    "like",   "name",   "by",         "cost",  "scope",    "shadow"};
+    "limit", "rate",    "concurrent", "burst",  "window", "sliding",  "queue",
+    "delay", "nodelay", "smooth",     "warmup", "in",     "from_day", "lease",
+    "like",  "name",    "by",         "cost",   "scope",  "shadow"};
 
 constexpr std::array<std::string_view, 4> kScopes{"node", "fleet", "leased", "split"};
 
 std::optional<Word> word_of(const Node& node, std::string_view name, Problems& problems) {
   if (node.is_scalar()) return Word{node.text, node.text_place()};
-  problems.push_back({node.place, fmt::format("\"{}\" wants a value, not {}", name, node.describe())});
+  problems.push_back(
+      {node.place, fmt::format("\"{}\" wants a value, not {}", name, node.describe())});
   return std::nullopt;
 }
 
@@ -79,9 +80,8 @@ std::optional<LimitWords> read_base(const Node& map, Problems& problems) {
   const auto word = word_of(node, limit ? "limit" : rate ? "rate" : "concurrent", problems);
   if (!word) return std::nullopt;
   if (concurrent != nullptr) {
-    return LimitWords{.place = word->place,
-                      .amount = word,
-                      .concurrent = Word{"concurrent", word->place}};
+    return LimitWords{
+        .place = word->place, .amount = word, .concurrent = Word{"concurrent", word->place}};
   }
   auto words = limit ? split_limit(word->text, word->place) : split_rate(word->text, word->place);
   if (words) return *words;
@@ -147,8 +147,9 @@ Cost read_cost(const Node& node, Problems& problems) {
 Scope read_scope(const Node& node, Problems& problems) {
   const auto found = std::ranges::find(kScopes, node.text);
   if (!node.is_scalar() || found == kScopes.end()) {
-    problems.push_back({node.place, fmt::format("a scope is node, fleet, leased or split, not {}{}",
-                                                node.describe(), did_you_mean(node.text, kScopes))});
+    problems.push_back(
+        {node.place, fmt::format("a scope is node, fleet, leased or split, not {}{}",
+                                 node.describe(), did_you_mean(node.text, kScopes))});
     return Scope::standard;
   }
   return static_cast<Scope>(found - kScopes.begin() + 1);
@@ -161,7 +162,8 @@ void read_application(const Node& map, Limit& limit, Problems& problems) {
   if (const Node* by = map.find("by")) limit.by = read_by(*by, problems);
   if (const Node* cost = map.find("cost")) limit.cost = read_cost(*cost, problems);
   if (const Node* scope = map.find("scope")) limit.scope = read_scope(*scope, problems);
-  if (const Node* shadow = map.find("shadow")) limit.shadow = read_bool(*shadow, "shadow", problems);
+  if (const Node* shadow = map.find("shadow"))
+    limit.shadow = read_bool(*shadow, "shadow", problems);
 }
 
 std::optional<Limit> with_rule(const Result<core::Limit, Problem>& rule, Problems& problems) {

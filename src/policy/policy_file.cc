@@ -12,8 +12,8 @@ namespace weir::policy {
 namespace {
 
 constexpr std::array<std::string_view, 14> kTopLevel{
-    "version", "listen",      "store", "store_timeout", "memory",   "state",           "password",
-    "admin_token", "tls", "headers", "policies", "envoy_ratelimit", "compat", "gateway"};
+    "version",     "listen", "store",   "store_timeout", "memory",          "state",  "password",
+    "admin_token", "tls",    "headers", "policies",      "envoy_ratelimit", "compat", "gateway"};
 
 constexpr std::array<std::string_view, 6> kPolicy{"limits", "on_store_failure", "when_full",
                                                   "shadow", "overrides",        "schedule"};
@@ -69,8 +69,8 @@ PolicySet read_policies(const Source& source, Problems& problems) {
   }
   const Node& file = **root;
   if (!file.is_map()) {
-    problems.push_back({file.place, fmt::format("a policy file is a map with policies, not {}",
-                                                file.describe())});
+    problems.push_back(
+        {file.place, fmt::format("a policy file is a map with policies, not {}", file.describe())});
     return set;
   }
   check_fields(file, kTopLevel, "a policy file", problems);

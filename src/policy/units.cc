@@ -34,11 +34,11 @@ struct OtherName {
 };
 
 constexpr std::array<OtherName, 26> kOtherNames{
-    {{"sec", "s"},      {"secs", "s"},     {"second", "s"},    {"seconds", "s"}, {"S", "s"},
-     {"minute", "min"}, {"minutes", "min"}, {"mins", "min"},   {"Min", "min"},   {"hour", "h"},
-     {"hours", "h"},    {"hr", "h"},       {"hrs", "h"},       {"H", "h"},       {"d", "day"},
-     {"days", "day"},   {"Day", "day"},    {"w", "week"},      {"weeks", "week"}, {"wk", "week"},
-     {"mo", "month"},   {"mon", "month"},  {"months", "month"}, {"y", "year"},   {"yr", "year"},
+    {{"sec", "s"},      {"secs", "s"},      {"second", "s"},     {"seconds", "s"},  {"S", "s"},
+     {"minute", "min"}, {"minutes", "min"}, {"mins", "min"},     {"Min", "min"},    {"hour", "h"},
+     {"hours", "h"},    {"hr", "h"},        {"hrs", "h"},        {"H", "h"},        {"d", "day"},
+     {"days", "day"},   {"Day", "day"},     {"w", "week"},       {"weeks", "week"}, {"wk", "week"},
+     {"mo", "month"},   {"mon", "month"},   {"months", "month"}, {"y", "year"},     {"yr", "year"},
      {"years", "year"}}};
 
 struct SizeUnit {
@@ -113,8 +113,8 @@ Problem unknown_unit(const Word& word, const Split& split) {
 }
 
 Problem not_a_number(const Word& word) {
-  return {word.place, fmt::format("\"{}\" is not a number: write one like 100, 0.5 or 10MB",
-                                  shown(word.text))};
+  return {word.place,
+          fmt::format("\"{}\" is not a number: write one like 100, 0.5 or 10MB", shown(word.text))};
 }
 
 struct Sized {
@@ -215,8 +215,8 @@ Result<Nanos, Problem> parse_duration(std::string_view text, Place place) {
   if (unit == nullptr && !split.unit.empty()) return unknown_unit(word, split);
   const auto number = Decimal::parse(split.number);
   if (!number) {
-    return Problem{place, fmt::format("\"{}\" is not a time: write one like 10s, 5min or 250ms",
-                                      shown(text))};
+    return Problem{
+        place, fmt::format("\"{}\" is not a time: write one like 10s, 5min or 250ms", shown(text))};
   }
   if (unit == nullptr) {
     return Problem{place.moved(text.size()),

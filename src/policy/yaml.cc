@@ -38,8 +38,9 @@ class Builder : public YAML::EventHandler {
 
   void OnAlias(const YAML::Mark& mark, YAML::anchor_t anchor) override {
     const auto found = anchors_.find(anchor);
-    const bool open = found == anchors_.end() ||
-                      std::ranges::any_of(open_, [&](const Level& l) { return l.node == found->second; });
+    const bool open = found == anchors_.end() || std::ranges::any_of(open_, [&](const Level& l) {
+                        return l.node == found->second;
+                      });
     if (open) throw Stop{{place_of(mark), "this alias stands inside what it names"}};
     add(found->second);
   }
@@ -143,10 +144,14 @@ const Node* Node::find(std::string_view name) const {
 
 std::string Node::describe() const {
   switch (kind) {
-    case Kind::null: return "nothing";
-    case Kind::list: return "a list";
-    case Kind::map: return "a map";
-    case Kind::scalar: break;
+    case Kind::null:
+      return "nothing";
+    case Kind::list:
+      return "a list";
+    case Kind::map:
+      return "a map";
+    case Kind::scalar:
+      break;
   }
   constexpr std::size_t shown = 40;
   return text.size() <= shown ? fmt::format("\"{}\"", text)

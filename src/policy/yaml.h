@@ -49,7 +49,7 @@ Result<std::shared_ptr<const Node>, Problem> parse_yaml(const Source& source);
 
 // Reports fields of `map` that are not among `known`, with a suggestion. Those that start with
 // `x-` are free for anything.
-void check_fields(const Node& map, std::span<const std::string_view> known, std::string_view of_what,
-                  Problems& problems);
+void check_fields(const Node& map, std::span<const std::string_view> known,
+                  std::string_view of_what, Problems& problems);
 
 }  // namespace weir::policy

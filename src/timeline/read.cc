@@ -22,8 +22,9 @@ constexpr std::array<std::string_view, 8> kCaseFields{"name",  "limit", "limits"
                                                       "start", "epoch", "steps",  "tolerance"};
 
 constexpr std::array<std::string_view, 16> kStepFields{
-    "at",     "n",       "permits", "key",       "parts",       "max_wait",    "op",      "holder",
-    "limit",  "allowed", "waits",   "remaining", "retry_after", "reset_after", "outcome", "limited_by"};
+    "at",          "n",           "permits", "key",       "parts", "max_wait",
+    "op",          "holder",      "limit",   "allowed",   "waits", "remaining",
+    "retry_after", "reset_after", "outcome", "limited_by"};
 
 constexpr std::array<std::string_view, 7> kOps{"take",  "peek",  "settle",   "reset",
                                                "enter", "leave", "set_limit"};
@@ -79,9 +80,9 @@ std::size_t read_choice(const Node& node, std::string_view what,
   if (node.is_scalar() && found != choices.end()) {
     return static_cast<std::size_t>(found - choices.begin());
   }
-  problems.push_back({node.place, fmt::format("\"{}\" is one of {}, not {}{}", what,
-                                              fmt::join(choices, ", "), node.describe(),
-                                              did_you_mean(node.text, choices))});
+  problems.push_back(
+      {node.place, fmt::format("\"{}\" is one of {}, not {}{}", what, fmt::join(choices, ", "),
+                               node.describe(), did_you_mean(node.text, choices))});
   return 0;
 }
 
@@ -119,7 +120,11 @@ class StepReader {
       return std::nullopt;
     }
     check_fields(node, kStepFields, "a step", problems_);
-    Step step{.place = node.place, .subject = {}, .max_wait = {}, .holder = {}, .limit = {},
+    Step step{.place = node.place,
+              .subject = {},
+              .max_wait = {},
+              .holder = {},
+              .limit = {},
               .expected = {}};
     read_arrival(node, step);
     read_change(node, step);
@@ -212,10 +217,10 @@ class StepReader {
     std::optional<std::size_t> found;
     std::size_t count = 0;
     for (std::size_t i = 0; i < limits_.size(); ++i) {
-      const bool matches = !changed.name.empty() && !limits_[i].name.empty()
-                               ? limits_[i].name == changed.name
-                               : limits_.size() == 1 ||
-                                     policy::same_algorithm(limits_[i].rule, changed.rule);
+      const bool matches =
+          !changed.name.empty() && !limits_[i].name.empty()
+              ? limits_[i].name == changed.name
+              : limits_.size() == 1 || policy::same_algorithm(limits_[i].rule, changed.rule);
       if (!matches) continue;
       found = i;
       ++count;
@@ -285,16 +290,17 @@ class StepReader {
 std::vector<policy::Limit> read_policy_limits(const Node& node, const policy::PolicySet* policies,
                                               Problems& problems) {
   if (policies == nullptr) {
-    problems.push_back({node.place, "\"policy\" names one of a policy file: give it with "
-                                    "--config weir.yaml"});
+    problems.push_back({node.place,
+                        "\"policy\" names one of a policy file: give it with "
+                        "--config weir.yaml"});
     return {};
   }
   const auto found = policies->find(node.text);
   if (found != policies->end()) return found->second.limits;
   std::vector<std::string_view> names;
   for (const auto& [name, policy] : *policies) names.push_back(name);
-  problems.push_back({node.place, fmt::format("the policy file has no policy {}{}",
-                                              node.describe(), did_you_mean(node.text, names))});
+  problems.push_back({node.place, fmt::format("the policy file has no policy {}{}", node.describe(),
+                                              did_you_mean(node.text, names))});
   return {};
 }
 
@@ -320,14 +326,16 @@ void check_start(const Node& start, const Case& test, Problems& problems) {
     return smooth != nullptr && !smooth->warms_up();
   });
   if (start.text == "empty" && !can_be_empty && !test.limits.empty()) {
-    problems.push_back({start.place, "\"start: empty\" is for smooth limits: others start at rest "
-                                     "(a warming one is created cold)"});
+    problems.push_back({start.place,
+                        "\"start: empty\" is for smooth limits: others start at rest "
+                        "(a warming one is created cold)"});
   }
 }
 
 Case read_case(const Node& node, std::size_t position, const policy::PolicySet* policies,
                Problems& problems) {
-  Case test{.place = node.place, .name = fmt::format("case {}", position), .limits = {}, .steps = {}};
+  Case test{
+      .place = node.place, .name = fmt::format("case {}", position), .limits = {}, .steps = {}};
   if (!node.is_map()) {
     problems.push_back({node.place, fmt::format("a case is a map with a limit and steps, not {}",
                                                 node.describe())});

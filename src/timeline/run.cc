@@ -23,13 +23,15 @@ struct Slot {
 
 template <typename T>
 void grow(std::vector<T>& places, Permits count) {
-  if (places.size() < static_cast<std::size_t>(count)) places.resize(static_cast<std::size_t>(count));
+  if (places.size() < static_cast<std::size_t>(count))
+    places.resize(static_cast<std::size_t>(count));
 }
 
 // A ring has to be unrolled before it can grow.
 void grow_log(Slot& slot, Permits count) {
   if (slot.log_ring.size() >= static_cast<std::size_t>(count)) return;
-  std::ranges::rotate(slot.log_ring, slot.log_ring.begin() + slot.log_head.first);
+  const auto first = slot.log_ring.begin() + slot.log_head.first;
+  std::rotate(slot.log_ring.begin(), first, slot.log_ring.end());
   slot.log_head.first = 0;
   grow(slot.log_ring, count);
 }
@@ -40,7 +42,8 @@ core::Memory memory_of(Slot& slot, const core::Limit& limit) {
     return core::Log(slot.log_head, slot.log_ring);
   }
   if (const auto* concurrency = std::get_if<core::Concurrency>(&limit)) {
-    grow(slot.seats, concurrency->count);
+    // One free seat is enough for whoever enters next.
+    grow(slot.seats, std::min<Permits>(concurrency->count, slot.seated + 1));
     return core::Holders(slot.seated, slot.seats);
   }
   return &slot.state;
@@ -58,15 +61,22 @@ class World {
       charges.push_back(charge_for(step, limits_[i], *slots[i]));
     }
     switch (step.op) {
-      case Op::take: return take(charges, slots, now, {});
-      case Op::enter: return take(charges, slots, now, holder_of(step.holder));
-      case Op::peek: return core::peek(charges, now, holder_of(step.holder));
-      case Op::settle: return settle(charges, slots, now);
-      case Op::leave: return leave(charges, now, holder_of(step.holder));
+      case Op::take:
+        return take(charges, slots, now, {});
+      case Op::enter:
+        return take(charges, slots, now, holder_of(step.holder));
+      case Op::peek:
+        return core::peek(charges, now, holder_of(step.holder));
+      case Op::settle:
+        return settle(charges, slots, now);
+      case Op::leave:
+        return leave(charges, now, holder_of(step.holder));
       case Op::reset:
         for (const core::Charge& charge : charges) core::reset(charge.memory);
         break;
-      case Op::set_limit: set_limit(step, now); break;
+      case Op::set_limit:
+        set_limit(step, now);
+        break;
     }
     return {};
   }
@@ -97,8 +107,8 @@ class World {
   static core::Charge charge_for(const Step& step, const policy::Limit& limit, Slot& slot) {
     const Nanos patience = core::is_queue(limit.rule) ? kForever : Nanos{0};
     // Settling corrects the permits that were asked for; a fixed cost was right to begin with.
-    const Permits cost = step.op == Op::settle && !limit.cost.permits ? 0
-                                                                      : limit.cost.of(step.permits);
+    const Permits cost =
+        step.op == Op::settle && !limit.cost.permits ? 0 : limit.cost.of(step.permits);
     return {.limit = &limit.rule,
             .memory = memory_of(slot, limit.rule),
             .ask = {.cost = cost, .max_wait = step.max_wait.value_or(patience)},
@@ -135,7 +145,11 @@ class World {
     policy::Limit& limit = limits_[step.limit_position];
     if (!policy::same_algorithm(limit.rule, step.limit.rule)) slots_[step.limit_position].clear();
     limit = step.limit;
-    if (auto* bucket = std::get_if<core::Bucket>(&limit.rule)) bucket->since = now;
+    const auto* bucket = std::get_if<core::Bucket>(&limit.rule);
+    if (bucket == nullptr) return;
+    for (auto& [key, slot] : slots_[step.limit_position]) {
+      slot.state = core::reprice(*bucket, slot.state, now);
+    }
   }
 
   core::HolderId holder_of(const std::string& name) {
@@ -194,9 +208,12 @@ std::string waits_text(const std::vector<Nanos>& waits) {
 
 std::string_view outcome_text(core::Outcome outcome) {
   switch (outcome) {
-    case core::Outcome::allowed: return "allowed";
-    case core::Outcome::limited: return "limited";
-    case core::Outcome::impossible: return "impossible";
+    case core::Outcome::allowed:
+      return "allowed";
+    case core::Outcome::limited:
+      return "limited";
+    case core::Outcome::impossible:
+      return "impossible";
   }
   return {};
 }

@@ -18,14 +18,14 @@ enum class Op { take, peek, settle, reset, enter, leave, set_limit };
 
 // What a step is expected to bring; what is not given is not checked.
 struct Expected {
-  std::optional<std::int64_t> allowed;         // how many of the n
-  std::optional<std::vector<Nanos>> waits;     // of those that passed, in order
+  std::optional<std::int64_t> allowed;      // how many of the n
+  std::optional<std::vector<Nanos>> waits;  // of those that passed, in order
   // Of the last of the n:
   std::optional<Permits> remaining;
   std::optional<Nanos> retry_after;
   std::optional<Nanos> reset_after;
   std::optional<core::Outcome> outcome;
-  std::optional<std::string> limited_by;       // a limit's name or position
+  std::optional<std::string> limited_by;  // a limit's name or position
 };
 
 struct Step {
@@ -35,10 +35,10 @@ struct Step {
   std::int64_t n = 1;
   Permits permits = 1;
   policy::Subject subject;
-  std::optional<Nanos> max_wait;  // default: any time for queues, none for others
-  std::string holder;             // empty: a new one each time
-  policy::Limit limit;            // of set_limit
-  std::size_t limit_position = 0; // which one it replaces
+  std::optional<Nanos> max_wait;   // default: any time for queues, none for others
+  std::string holder;              // empty: a new one each time
+  policy::Limit limit;             // of set_limit
+  std::size_t limit_position = 0;  // which one it replaces
   Expected expected;
 };
 
@@ -58,9 +58,9 @@ std::vector<Case> read_cases(const policy::Source& source, const policy::PolicyS
 
 // An expectation that was not met.
 struct Mismatch {
-  policy::Place place;  // of the step
-  std::size_t step = 0; // from 1
-  std::string what;     // the field
+  policy::Place place;   // of the step
+  std::size_t step = 0;  // from 1
+  std::string what;      // the field
   std::string expected;
   std::string actual;
 };

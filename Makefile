@@ -1,0 +1,76 @@
+# weir is built by CMake; these are the commands people type. `make help` lists them.
+
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+JOBS ?= $(shell nproc)
+
+# Debian packages: what it takes to build, to test, to check with sanitizers and fuzzers, to measure.
+BUILD_PACKAGES := g++ cmake ninja-build ccache libyaml-cpp-dev libcli11-dev libfmt-dev libcctz-dev \
+                  nlohmann-json3-dev tzdata
+TEST_PACKAGES := libgtest-dev libgmock-dev librapidcheck-dev clang-14 clang-format-14 python3 tmux
+SANITIZE_PACKAGES := clang-14 libclang-rt-14-dev
+BENCH_PACKAGES := libbenchmark-dev valgrind python3
+
+install = @tools/install-packages $(BUILD_PACKAGES) $(1)
+configure = @cmake --preset $(1) $(2) >build/configure-$(1).log || { cat build/configure-$(1).log; exit 1; }
+
+.PHONY: help run build test sanitize bench fuzz format pictures clean
+
+help: ## Show this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+run: build ## Build, then take the tour: one burst of arrivals through every algorithm
+	@build/tour
+
+build: ## Build the command, build/weir
+	$(call install)
+	@mkdir -p build
+	$(call configure,release,-DWEIR_TESTS=OFF)
+	@cmake --build build --parallel $(JOBS)
+
+test: ## Build and run all tests
+	$(call install,$(TEST_PACKAGES))
+	@mkdir -p build
+	@tools/check-layers
+	@tools/check-format
+	$(call configure,release,-DWEIR_TESTS=ON)
+	@cmake --build build --parallel $(JOBS)
+	$(call configure,clang)
+	@cmake --build build/clang --parallel $(JOBS)
+	@ctest --test-dir build --output-on-failure --parallel $(JOBS)
+
+sanitize: ## Run the tests under asan+ubsan and tsan, and each fuzzer for a minute
+	$(call install,$(TEST_PACKAGES) $(SANITIZE_PACKAGES))
+	@mkdir -p build
+	$(call configure,asan)
+	@cmake --build build/asan --parallel $(JOBS)
+	@ctest --test-dir build/asan --output-on-failure --parallel $(JOBS)
+	$(call configure,tsan)
+	@cmake --build build/tsan --parallel $(JOBS)
+	@ctest --test-dir build/tsan --output-on-failure --parallel $(JOBS) --label-regex tsan
+	@$(MAKE) --no-print-directory fuzz SECONDS_EACH=60
+
+SECONDS_EACH ?= 300
+fuzz: ## Fuzz the readers of limits and timelines (SECONDS_EACH=300)
+	$(call install,$(SANITIZE_PACKAGES))
+	@mkdir -p build
+	$(call configure,fuzz)
+	@cmake --build build/fuzz --parallel $(JOBS)
+	@fuzz/run build/fuzz $(SECONDS_EACH)
+
+bench: ## Measure every step beside a bare compare-and-swap loop
+	$(call install,$(BENCH_PACKAGES))
+	@mkdir -p build
+	$(call configure,bench)
+	@cmake --build build/bench --parallel $(JOBS)
+	@bench/run build/bench $(BENCH_FLAGS)
+
+format: ## Format all sources
+	$(call install,clang-format-14)
+	@git ls-files -co --exclude-standard '*.cc' '*.h' | xargs clang-format-14 -i
+
+pictures: build ## Draw the pictures of the documentation anew
+	@build/pictures docs/pictures
+
+clean: ## Remove what was built
+	@rm -rf build
