@@ -29,7 +29,9 @@ Int128 value_of(std::string_view digits, Int128 value) {
 }
 
 std::optional<int> read_exponent(std::string_view text) {
-  if (text.starts_with('+')) text.remove_prefix(1);
+  const bool plus = text.starts_with('+');
+  if (plus) text.remove_prefix(1);
+  if (plus && (text.empty() || !is_digit(text.front()))) return std::nullopt;
   int exponent = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), exponent);
   if (error != std::errc{} || end != text.data() + text.size()) return std::nullopt;

@@ -40,38 +40,44 @@ constexpr std::size_t kShownFailures = 50;
 // A line on the terminal that says how far a long file is; nothing where nobody looks.
 class Progress {
  public:
-  Progress(const std::string& name, std::size_t total)
-      : name_(name), total_(total), shows_(isatty(STDERR_FILENO) != 0) {}
+  Progress(const std::string& name, const std::vector<timeline::Case>& cases)
+      : name_(name), total_(cases.size()), shows_(is_long(cases) && isatty(STDERR_FILENO) != 0) {}
 
   void at(std::size_t done) {
     const auto now = std::chrono::steady_clock::now();
     if (!shows_ || now < next_) return;
     next_ = now + std::chrono::milliseconds{200};
     fmt::print(stderr, "\r{}: {} of {} cases", name_, done, total_);
-    drawn_ = true;
   }
 
   ~Progress() {
-    if (drawn_) fmt::print(stderr, "\r\x1b[K");
+    if (shows_) fmt::print(stderr, "\r\x1b[K");
   }
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
 
  private:
+  // What takes so many calls may take a second.
+  static bool is_long(const std::vector<timeline::Case>& cases) {
+    constexpr std::int64_t many = 100'000;
+    std::int64_t arrivals = 0;
+    for (const timeline::Case& test : cases) {
+      for (const timeline::Step& step : test.steps) arrivals += step.n;
+    }
+    return arrivals >= many;
+  }
+
   const std::string& name_;
   std::size_t total_;
   bool shows_;
-  bool drawn_ = false;
-  // The first line comes when a file turns out to be long.
-  std::chrono::steady_clock::time_point next_ =
-      std::chrono::steady_clock::now() + std::chrono::milliseconds{300};
+  std::chrono::steady_clock::time_point next_{};
 };
 
 FileReport run_file(policy::Source source, const policy::PolicySet* policies) {
   FileReport report{.source = std::move(source), .problems = {}, .failures = {}};
   const auto cases = timeline::read_cases(report.source, policies, report.problems);
   if (!report.problems.empty()) return report;
-  Progress progress(report.source.name, cases.size());
+  Progress progress(report.source.name, cases);
   for (std::size_t i = 0; i < cases.size(); ++i) {
     progress.at(i);
     auto mismatches = timeline::run(cases[i]);

@@ -1,7 +1,6 @@
 #include "core/bucket.h"
 
 #include <algorithm>
-#include <bit>
 
 #include "base/saturating.h"
 
@@ -9,18 +8,21 @@ namespace weir::core {
 
 namespace {
 
-// The second word of the state: 20 bits of a nanosecond's parts, 44 bits of price.
-constexpr int kTagBits = 44;
-constexpr std::uint64_t kTagMask = (std::uint64_t{1} << kTagBits) - 1;
-constexpr std::int64_t kMaxParts = std::int64_t{1} << (64 - kTagBits);
+using gcra::kPartsShift;
+using gcra::kPriceMask;
+using gcra::kRefundMask;
 
-// The price in the state is a small floating-point number: 38 bits of mantissa, 6 of exponent, in
-// units of 2^-20 ns. It is rounded down; `repriced` allows for that.
-constexpr int kMantissaBits = 38;
-constexpr int kUnitBits = 20;
+constexpr std::int64_t kMaxParts = std::int64_t{1} << (64 - kPartsShift);
 
-std::uint64_t tag_of(const Pace& pace) {
-  Int128 units = (pace.price << kUnitBits) / pace.parts;
+// The price in the state is a small floating-point number: 33 bits of mantissa, 7 of exponent, in
+// units of 2^-46 ns. It is rounded down; `repriced` allows for that.
+constexpr int kMantissaBits = 33;
+constexpr int kUnitBits = 46;
+
+std::uint64_t encoded_price(const Pace& pace) {
+  const Int128 nanos = pace.price / pace.parts;
+  const Int128 rest = pace.price % pace.parts;
+  Int128 units = (nanos << kUnitBits) + (rest << kUnitBits) / pace.parts;
   std::uint64_t exponent = 0;
   while (units >> kMantissaBits != 0) {
     units >>= 1;
@@ -41,12 +43,14 @@ struct Tat {
 };
 
 Tat tat_of(const State& state) {
-  return {ns(instant_of(state.when)), static_cast<std::int64_t>(state.what >> kTagBits)};
+  return {ns(instant_of(state.when)), static_cast<std::int64_t>(state.what >> kPartsShift)};
 }
 
-State pack(const Bucket& limit, Tat tat) {
+// The new state of a key that has been in the state `old`.
+State pack(const Bucket& limit, Tat tat, const State& old) {
   return {.when = static_cast<std::uint64_t>(tat.nanos),
-          .what = static_cast<std::uint64_t>(tat.parts) << kTagBits | limit.tag};
+          .what = static_cast<std::uint64_t>(tat.parts) << kPartsShift | (old.what & kRefundMask) |
+                  limit.price};
 }
 
 Tat plus(const Pace& pace, Tat tat, Int128 span) {
@@ -55,10 +59,6 @@ Tat plus(const Pace& pace, Tat tat, Int128 span) {
   const Int128 nanos = quick_div(span, pace.parts);
   return {tat.nanos + static_cast<std::int64_t>(nanos),
           static_cast<std::int64_t>(span - nanos * pace.parts)};
-}
-
-Nanos whole_nanos(const Pace& pace, Int128 span) {
-  return Nanos{to_int64(pace.parts == 1 ? span : ceil_div(span, pace.parts))};
 }
 
 Int128 in_parts(const Pace& pace, Nanos span) { return Int128{span.count()} * pace.parts; }
@@ -88,28 +88,33 @@ Int128 price_of(const Bucket& limit, Int128 whole, Int128 rest, Int128 old_price
   return std::min(price_of(limit, whole) + fraction, longest_debt(limit));
 }
 
-// The tat of a state that another price was reckoned with: the debt in permits stays what it was
-// when the limit changed. The old price is known to 38 bits and the old debt to a nanosecond, so
-// the debt in permits lies between two close bounds; a whole number between them is the truth.
+// The tat of a state that another price was reckoned with: the debt in permits is what it is now.
+// The old price is known to 33 bits and the old debt to a nanosecond, so the debt in permits lies
+// between two close bounds; a whole number between them is the truth.
 Tat repriced(const Bucket& limit, const State& state, std::int64_t now) {
-  const std::int64_t changed = ns(limit.since);
-  const std::int64_t at = changed > 0 ? std::min(changed, now) : now;
   const Tat old = tat_of(state);
-  if (old.nanos < at) return {0, 0};
+  if (old.nanos < now) return {0, 0};
 
-  const Int128 old_price = std::max<Int128>(price_in_units(state.what & kTagMask), 1);
-  const Int128 most = Int128{old.nanos - at + (old.parts > 0 ? 1 : 0)} << kUnitBits;
-  const Int128 slack =
-      (Int128{old.parts > 0 ? 1 : 0} << kUnitBits) + (most >> (kMantissaBits - 1)) + 1;
+  const Int128 old_price = std::max<Int128>(price_in_units(state.what & kPriceMask), 1);
+  const Int128 a_nano = Int128{old.parts > 0 ? 1 : 0} << kUnitBits;
+  const Int128 most = (Int128{old.nanos - now} << kUnitBits) + a_nano;
+  const Int128 slack = a_nano + (most >> (kMantissaBits - 1)) + 1;
   const Int128 whole = most / old_price;
-  const bool is_whole = most - whole * old_price <= slack && old_price > slack;
-  const Int128 rest = is_whole ? 0 : most - whole * old_price;
-  return plus(limit.pace, {at, 0}, price_of(limit, whole, rest, old_price));
+  const Int128 rest = most - whole * old_price;
+  const bool is_whole = rest <= slack && slack < old_price;
+  return plus(limit.pace, {now, 0}, price_of(limit, whole, is_whole ? 0 : rest, old_price));
+}
+
+// In a receipt: what no state has for an instant, so that it is never found untouched again.
+constexpr std::uint64_t kNoInstant = ~std::uint64_t{0};
+
+bool has_price_of(const Bucket& limit, const State& state) {
+  return (state.what & kPriceMask) == limit.price;
 }
 
 Tat read(const Bucket& limit, const State& state, std::int64_t now) {
-  const bool current = (state.what & kTagMask) == limit.tag;
-  return current || state.never_seen() ? tat_of(state) : repriced(limit, state, now);
+  const bool current = has_price_of(limit, state) || state.never_seen();
+  return current ? tat_of(state) : repriced(limit, state, now);
 }
 
 Tat not_before(Tat tat, std::int64_t now) { return tat.nanos < now ? Tat{now, 0} : tat; }
@@ -126,9 +131,12 @@ Result<Bucket, Flaw> make(const Rate& rate, Permits capacity, Permits at_once, b
   limit.pace = *pace;
   limit.depth = capacity * pace->price;
   limit.free = at_once * pace->price;
-  limit.ceiling = in_parts(*pace, kLongestDebt);
-  if (queue) limit.ceiling = std::min(limit.ceiling, limit.depth);
-  limit.tag = tag_of(*pace);
+  limit.bound = std::min(limit.depth, longest_debt(limit));
+  limit.free = std::min(limit.free, longest_debt(limit));
+  limit.price = encoded_price(*pace);
+  // Three numbers of 61 bits can be added up in 64: a debt, a cost, and patience.
+  constexpr Int128 narrow = Int128{1} << 61;
+  if (limit.depth <= narrow) limit.narrow = static_cast<std::int64_t>(narrow / pace->parts);
   return limit;
 }
 
@@ -144,20 +152,30 @@ Result<Bucket, Flaw> Bucket::make_queue(const Rate& rate, Permits places, Permit
   return core::make(rate, places + 1, std::min(undelayed, places) + 1, true);
 }
 
-Choice decide(const Bucket& limit, const State& state, Instant now, const Ask& ask) {
-  now = in_range(now);
-  if (ask.cost < 0 || ask.cost > limit.capacity) return impossible(state);
-  const Int128 cost = ask.cost * limit.pace.price;
-  const Int128 patience = in_parts(limit.pace, std::max(ask.max_wait, Nanos{0}));
-  const Int128 bound = std::min(limit.free + patience, limit.ceiling);
-  if (cost > bound) return impossible(state);
+Taken gcra::take_wide(const Bucket& limit, const State& state, Instant at, const Ask& ask) {
+  const std::int64_t now = ns(in_range(at));
+  const Int128 debt = debt_at(limit, read(limit, state, now), now);
+  const Int128 patience = std::min(in_parts(limit.pace, std::max(ask.max_wait, Nanos{0})),
+                                   longest_debt(limit) - limit.bound);
+  const bool possible =
+      ask.cost >= 0 && ask.cost <= limit.capacity && ask.cost * limit.pace.price <= limit.bound;
+  Taken taken = step<Int128>(limit, state, now, debt, possible ? ask.cost : 0, patience);
+  if (!possible) {
+    taken.decision.outcome = Outcome::impossible;
+    taken.decision.retry_after = kNever;
+  } else if (taken.decision && ask.cost > 0) {
+    const Int128 wait = std::max<Int128>(early(limit, debt, ask.cost), 0);
+    taken.decision.wait = Nanos{to_int64(ceil_div(wait, limit.pace.parts))};
+  }
+  return taken;
+}
 
-  const Tat tat = not_before(read(limit, state, ns(now)), ns(now));
-  const Int128 debt = debt_at(limit, tat, ns(now)) + cost;
-  if (debt > bound) return refused(whole_nanos(limit.pace, debt - bound), state);
-  const Int128 wait = debt - limit.free;
-  return {.wait = wait > 0 ? whole_nanos(limit.pace, wait) : Nanos{0},
-          .next = ask.cost == 0 ? state : pack(limit, plus(limit.pace, tat, cost))};
+Choice decide(const Bucket& limit, const State& state, Instant now, const Ask& ask) {
+  const Taken taken = take(limit, state, now, ask);
+  return {.outcome = taken.decision.outcome,
+          .retry_after = taken.decision.retry_after,
+          .wait = taken.decision.wait,
+          .next = taken.next};
 }
 
 Permits remaining(const Bucket& limit, const State& state, Instant now) {
@@ -176,38 +194,67 @@ State debit(const Bucket& limit, const State& state, Instant now, Permits cost) 
   now = in_range(now);
   const Tat tat = not_before(read(limit, state, ns(now)), ns(now));
   const Int128 room = std::max<Int128>(longest_debt(limit) - debt_at(limit, tat, ns(now)), 0);
-  return pack(limit, plus(limit.pace, tat, std::min(room, price_of(limit, cost))));
+  return pack(limit, plus(limit.pace, tat, std::min(room, price_of(limit, cost))), state);
 }
 
-State reprice(const Bucket& limit, const State& state, Instant now) {
-  if (state.never_seen()) return state;
-  return pack(limit, not_before(read(limit, state, ns(in_range(now))), ns(in_range(now))));
+State reprice(const Bucket& from, const Bucket& to, const State& state, Instant at) {
+  if (state.never_seen() || to.price == from.price) return state;
+  const std::int64_t now = ns(in_range(at));
+  const Int128 debt = debt_at(from, read(from, state, now), now);
+  const Int128 whole = debt / from.pace.price;
+  const Int128 rest = debt - whole * from.pace.price;
+  return pack(to, plus(to.pace, {now, 0}, price_of(to, whole, rest, from.pace.price)), state);
 }
+
+namespace {
+
+// As if less had been taken in the first place: for a key to which nothing has happened since.
+State taken_less(const Bucket& limit, Receipt& receipt, Permits back) {
+  receipt.taken -= back;
+  receipt.after =
+      receipt.taken == 0 ? receipt.before : debit(limit, receipt.before, receipt.at, receipt.taken);
+  return receipt.after;
+}
+
+// What is sure to be owed still, of what the receipt is for: what would be if its permits had been
+// the first to drain. Callers that were told to wait for their turn keep it, so time counts as
+// drained up to the last of their turns.
+Int128 surely_owed(const Bucket& limit, const Receipt& receipt, Int128 debt, Instant now) {
+  const Int128 last_turn = std::max<Int128>(debt - limit.free, 0);
+  const Int128 passed = in_parts(limit.pace, until(receipt.at, now)) + last_turn;
+  return std::min(price_of(limit, receipt.taken) - passed, debt);
+}
+
+// A state that a refund has left, which no other receipt was given for.
+State after_refund(const Bucket& limit, const State& state, Tat tat) {
+  constexpr std::uint64_t one_more = kPriceMask + 1;
+  State next = pack(limit, tat, state);
+  next.what = (next.what & ~kRefundMask) | ((next.what + one_more) & kRefundMask);
+  return next;
+}
+
+}  // namespace
 
 // Giving back must leave the bucket as if less had been taken in the first place. When nothing
-// happened since, that is replayed. Otherwise it is sure only for what would still be owed if this
-// call's permits had been the first to drain: up to that point the bucket never ran dry in either
-// story, so the two differ by just the permits given back. Callers that were told to wait for
-// their turn keep it: time counts as drained up to the last of their turns.
+// happened since, that is replayed. Otherwise it is sure only for what is surely owed still: up to
+// that point the bucket never ran dry in either story, so the two differ by just the permits given
+// back. What was taken at another price can only be undone as a whole.
 State refund(const Bucket& limit, const State& state, Instant now, Receipt& receipt, Permits back) {
   back = std::clamp<Permits>(back, 0, receipt.taken);
   if (back == 0) return state;
-  if (state == receipt.after) {
-    receipt.taken -= back;
-    receipt.after = receipt.taken == 0 ? receipt.before
-                                       : debit(limit, receipt.before, receipt.at, receipt.taken);
-    return receipt.after;
-  }
+  const bool same_price = has_price_of(limit, receipt.after);
+  const bool untouched = state == receipt.after;
+  if (untouched && (same_price || back == receipt.taken)) return taken_less(limit, receipt, back);
+  if (!same_price) return state;
+
   now = in_range(now);
-  const Tat tat = read(limit, state, ns(now));
-  const Int128 debt = debt_at(limit, tat, ns(now));
-  const Int128 last_turn = std::max<Int128>(debt - limit.free, 0);
-  const Int128 passed = in_parts(limit.pace, until(receipt.at, now)) + last_turn;
-  const Int128 undrained = price_of(limit, receipt.taken) - passed;
-  const Int128 span = std::min({undrained, price_of(limit, back), debt});
+  const Int128 debt = debt_at(limit, read(limit, state, ns(now)), ns(now));
+  const Int128 owed = surely_owed(limit, receipt, debt, now);
+  const Int128 span = std::min(owed, price_of(limit, back));
   if (span <= 0) return state;
   receipt.taken -= static_cast<Permits>(ceil_div(span, limit.pace.price));
-  return pack(limit, plus(limit.pace, {ns(now), 0}, debt - span));
+  receipt.after.when = kNoInstant;
+  return after_refund(limit, state, plus(limit.pace, {ns(now), 0}, debt - span));
 }
 
 }  // namespace weir::core

@@ -1,6 +1,8 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
+#include <limits>
 
 #include "core/choice.h"
 #include "core/rate.h"
@@ -22,41 +24,125 @@ namespace weir::core {
 // drift. 20/s burst 30: price 50 ms, depth 1.5 s; thirty calls at once bring the debt to 1.5 s, the
 // next one passes 50 ms later.
 //
-// A bucket admits whatever fits its depth at once. A queue has the same depth but releases only
-// `at_once` permits immediately; whoever is early beyond those waits for its turn. A bucket's
-// caller that is willing to wait may go into debt beyond the depth, and waits until it is back.
+// A bucket admits whatever fits its depth at once. A caller that is willing to wait may go into
+// debt beyond the depth, and waits until it is back. A queue has the same depth and nothing beyond
+// it; whoever comes while more than `at_once - 1` permits are owed waits for its turn.
 //
 // The state is the tat (nanoseconds and parts of one) and the price it was reckoned with, so that
 // after a change of the limit the debt in *permits* stays: 10/min used up and raised to 20/min
-// leaves 10.
+// leaves 10. A store that can visit its states when a limit changes calls `reprice` for each;
+// otherwise a debt goes on at its old price until it is next looked at.
 struct Bucket {
   Rate rate{};
   Permits capacity = 1;
   Permits at_once = 1;  // released without waiting; the capacity for a bucket or with nodelay
   bool queue = false;
-  // When this limit took effect, for stores that cannot visit all states on a change: debts from
-  // before are re-priced as of then when they are next looked at. Zero: as of that look.
-  Instant since{};
-
-  // Derived from the above.
+  // Derived from the above, in parts of a nanosecond.
   Pace pace{};
-  Int128 depth = 0;       // capacity, in parts of a nanosecond
-  Int128 free = 0;        // at_once, likewise
-  Int128 ceiling = 0;     // the debt that no admission exceeds, likewise
-  std::uint64_t tag = 0;  // the price as the state remembers it
+  Int128 depth = 0;  // the capacity
+  Int128 free = 0;   // at_once, or 73 years
+  Int128 bound = 0;  // the debt that nobody leaves who does not wait: depth, or 73 years
+  // Debts below this many nanoseconds are reckoned in 64 bits; none, if the depth is too large.
+  std::int64_t narrow = std::numeric_limits<std::int64_t>::min();
+  std::uint64_t price = 0;  // of a permit, as the state remembers it
 
   static Result<Bucket, Flaw> make(const Rate& rate, Permits burst);
   static Result<Bucket, Flaw> make_queue(const Rate& rate, Permits places, Permits undelayed);
 };
+
+// What `take` of core/limit.h does, in one pass: most limits are buckets.
+inline Taken take(const Bucket& limit, const State& state, Instant now, const Ask& ask = {});
 
 Choice decide(const Bucket& limit, const State& state, Instant now, const Ask& ask);
 Permits remaining(const Bucket& limit, const State& state, Instant now);
 Instant rest_at(const Bucket& limit, const State& state, Instant now);
 State debit(const Bucket& limit, const State& state, Instant now, Permits cost);
 State refund(const Bucket& limit, const State& state, Instant now, Receipt& receipt, Permits back);
-// The state as this limit's price has it from `now` on, for whoever changes a limit and can visit
-// its states there and then.
-State reprice(const Bucket& limit, const State& state, Instant now);
+// The state of a limit that changes at `now`.
+State reprice(const Bucket& from, const Bucket& to, const State& state, Instant now);
 inline Permits capacity(const Bucket& limit) { return limit.capacity; }
+
+// ---- The step
+
+namespace gcra {
+
+// The second word of the state, from the top: 20 bits of a nanosecond's parts; 4 bits that change
+// with each refund, so that no receipt takes the debt of others for its own; 40 bits of price.
+inline constexpr int kPriceBits = 40;
+inline constexpr int kRefundBits = 4;
+inline constexpr int kPartsShift = kPriceBits + kRefundBits;
+inline constexpr std::uint64_t kPriceMask = (std::uint64_t{1} << kPriceBits) - 1;
+inline constexpr std::uint64_t kRefundMask = (std::uint64_t{1} << kPartsShift) - 1 - kPriceMask;
+
+// How far a call comes before its turn, in parts of a nanosecond. A bucket's turn comes when the
+// debt, with this call's, is back at the depth; a queue's when those before it are paid for,
+// whatever the call's own cost, and a call without a cost need not wait for it.
+template <typename Int>
+[[gnu::always_inline]] inline Int early(const Bucket& limit, Int debt, Permits cost) {
+  const Int price = static_cast<Int>(limit.pace.price);
+  if (limit.queue) return (cost > 0 ? debt + price : Int{0}) - static_cast<Int>(limit.free);
+  return debt + static_cast<Int>(cost) * price - static_cast<Int>(limit.free);
+}
+
+// The step, but for the wait. The debt counts in parts of a nanosecond: that fits in 64 bits nearly
+// always, and is then much faster; whatever does not is reckoned in 128. The cost is possible.
+template <typename Int>
+[[gnu::always_inline]] inline Taken step(const Bucket& limit, const State& state, std::int64_t now,
+                                         Int debt, Permits cost, Int patience) {
+  const Int parts = limit.pace.parts;
+  const Int price = static_cast<Int>(limit.pace.price);
+  const Int raised = debt + static_cast<Int>(cost) * price;
+  Int over = early(limit, debt, cost) - patience;
+  if (limit.queue) [[unlikely]]
+    over = std::max(over, raised - static_cast<Int>(limit.bound));
+  const bool passes = over <= 0;
+  const Int owed = passes ? raised : debt;
+
+  Int retry = passes ? 0 : over;
+  Int nanos = owed;
+  Int rest = 0;
+  // Most prices are whole nanoseconds: nothing to divide.
+  if (parts != 1) [[unlikely]] {
+    retry = (retry + parts - 1) / parts;
+    nanos = owed / parts;
+    rest = owed % parts;
+  }
+  const Int room = std::max(static_cast<Int>(limit.depth) - owed, Int{0});
+  Taken taken{
+      .decision = {.outcome = passes ? Outcome::allowed : Outcome::limited,
+                   .limit = limit.capacity,
+                   .remaining = static_cast<Permits>(room / price),
+                   .retry_after = Nanos{static_cast<std::int64_t>(retry)},
+                   .reset_after = Nanos{static_cast<std::int64_t>(nanos) + (rest > 0 ? 1 : 0)}},
+      .next = {state.when, state.what}};
+  if (passes && cost > 0) {
+    taken.next.when = static_cast<std::uint64_t>(now + static_cast<std::int64_t>(nanos));
+    taken.next.what =
+        static_cast<std::uint64_t>(rest) << kPartsShift | (state.what & kRefundMask) | limit.price;
+  }
+  return taken;
+}
+
+// The step in 128 bits, for any state and ask.
+Taken take_wide(const Bucket& limit, const State& state, Instant now, const Ask& ask);
+
+}  // namespace gcra
+
+[[gnu::always_inline]] inline Taken take(const Bucket& limit, const State& state, Instant at,
+                                         const Ask& ask) {
+  const std::int64_t now = ns(at);
+  const auto ahead = static_cast<std::int64_t>(state.when - word_of(at));
+  const bool narrow = (state.what & gcra::kPriceMask) == limit.price && ahead < limit.narrow &&
+                      at >= kEarliest && at <= kLatest && ask.cost > 0 &&
+                      ask.cost <= limit.capacity && ask.max_wait <= Nanos{0};
+  if (!narrow) [[unlikely]] {
+    return gcra::take_wide(limit, state, at, ask);
+  }
+  const auto parts = static_cast<std::int64_t>(state.what >> gcra::kPartsShift);
+  // A tat in the past, by however much, is no debt. (Said without a branch: chance decides.)
+  const std::int64_t debt =
+      std::max<std::int64_t>(std::max<std::int64_t>(ahead, -1) * limit.pace.parts + parts, 0);
+  return gcra::step<std::int64_t>(limit, state, now, debt, ask.cost, 0);
+}
 
 }  // namespace weir::core

@@ -15,6 +15,12 @@ struct Choice {
   State next{};  // the state once charged; the given one unless allowed
 };
 
+// What comes of a take: the answer, and the state from then on, which is the given one if refused.
+struct Taken {
+  Decision decision;
+  State next;
+};
+
 inline Choice refused(Nanos retry_after, const State& unchanged) {
   return {.outcome = Outcome::limited, .retry_after = retry_after, .next = unchanged};
 }

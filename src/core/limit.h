@@ -25,11 +25,6 @@ inline constexpr bool kHasState = !std::is_same_v<L, ExactLog> && !std::is_same_
 
 // The two ways to ask one limit alone. Several at once: core/plan.h.
 
-struct Taken {
-  Decision decision;
-  State next;
-};
-
 template <typename L>
 requires kHasState<L> Decision describe(const L& limit, const Choice& choice, const State& state,
                                         Instant now) {
@@ -41,7 +36,7 @@ requires kHasState<L> Decision describe(const L& limit, const Choice& choice, co
           .wait = choice.wait};
 }
 
-// Charges if it passes: `next` is the state from then on, the given one if refused.
+// Charges if it passes. (The bucket has a `take` of its own, for speed.)
 template <typename L>
 requires kHasState<L> Taken take(const L& limit, const State& state, Instant now,
                                  const Ask& ask = {}) {

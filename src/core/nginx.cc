@@ -93,16 +93,19 @@ Result<NginxQueue, Flaw> NginxQueue::make(const Rate& rate, Permits places, Perm
 Choice decide(const NginxQueue& limit, const State& state, Instant now, const Ask& ask) {
   if (ask.cost < 0 || ask.cost > capacity(limit)) return impossible(state);
   const Level level = level_of(state);
-  const std::int64_t cost = ask.cost * kMilli;
-  const std::int64_t owed = sat_add(owed_at(limit, level, millis(now)), cost);
-  const Int128 bound = std::min<Int128>(capacity(limit) * kMilli, owed_within(limit, ask.max_wait));
-  if (cost > bound) return impossible(state);
-  if (owed > bound) {
-    const Instant passes = drained_by(limit, level, Int128{level.owed} + cost - bound);
+  const std::int64_t owed = owed_at(limit, level, millis(now));
+  const Int128 cost = Int128{ask.cost} * kMilli;
+  // nginx counts one for each request: a call's turn comes by what others owe, whatever it costs.
+  const Int128 turn = ask.cost > 0 ? Int128{owed} + kMilli : 0;
+  const Int128 too_much = std::max(owed + cost - Int128{capacity(limit)} * kMilli,
+                                   turn - owed_within(limit, ask.max_wait));
+  if (too_much > 0) {
+    // In thousandths since the level held; what has drained by now is among them.
+    const Instant passes = drained_by(limit, level, Int128{level.owed} - owed + too_much);
     return refused(until(in_range(now), passes), state);
   }
-  return {.wait = Nanos{to_int64(wait_millis(limit, owed) * kNanosInMilli)},
-          .next = ask.cost == 0 ? state : charged(level, millis(now), owed)};
+  return {.wait = Nanos{to_int64(wait_millis(limit, turn) * kNanosInMilli)},
+          .next = ask.cost == 0 ? state : charged(level, millis(now), to_int64(owed + cost))};
 }
 
 Permits remaining(const NginxQueue& limit, const State& state, Instant now) {
@@ -127,6 +130,9 @@ State debit(const NginxQueue& limit, const State& state, Instant now, Permits co
 State refund(const NginxQueue& limit, const State& state, Instant, Receipt& receipt, Permits back) {
   back = std::clamp<Permits>(back, 0, receipt.taken);
   if (back == 0 || state != receipt.after) return state;
+  // A part of it can be replayed only under the limit it was taken under.
+  const bool same_limit = debit(limit, receipt.before, receipt.at, receipt.taken) == receipt.after;
+  if (back < receipt.taken && !same_limit) return state;
   receipt.taken -= back;
   receipt.after = debit(limit, receipt.before, receipt.at, receipt.taken);
   return receipt.after;

@@ -140,13 +140,13 @@ void settle_one(const Charge& charge, Instant now, Receipt& receipt) {
   std::visit(Overloaded{
                  [&](const ExactLog& l) {
                    if (delta > 0) core::charge(l, log_of(charge), now, delta);
-                   if (delta < 0) refund(l, log_of(charge), now, receipt, -delta);
+                   if (delta < 0) refund(l, log_of(charge), now, receipt, sat_sub(0, delta));
                  },
                  [](const Concurrency&) {},
                  [&](const auto& l) {
                    State& state = state_of(charge);
                    if (delta > 0) state = debit(l, state, now, delta);
-                   if (delta < 0) state = refund(l, state, now, receipt, -delta);
+                   if (delta < 0) state = refund(l, state, now, receipt, sat_sub(0, delta));
                  },
              },
              *charge.limit);

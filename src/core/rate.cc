@@ -19,13 +19,14 @@ Int128 greatest_common_divisor(Int128 a, Int128 b) {
 
 Result<Pace, Flaw> Pace::of(const Rate& rate, std::int64_t max_parts) {
   if (rate.count <= 0 || rate.scale <= 0) return Flaw::rate_not_positive;
+  if (rate.scale > kMaxScale) return Flaw::too_many_decimals;
   if (rate.period <= Nanos{0}) return Flaw::period_not_positive;
   if (rate.period > kLongestDebt) return Flaw::period_too_long;
 
   Int128 nanos = Int128{rate.period.count()} * rate.scale;  // nanos / count = one permit
   if (nanos / rate.count > kLongestDebt.count()) return Flaw::rate_too_low;
   constexpr std::int64_t most_in_a_nano = kMaxRate / 1'000'000'000;
-  if (rate.count > nanos * most_in_a_nano) return Flaw::rate_too_high;
+  if ((rate.count - 1) / most_in_a_nano >= nanos) return Flaw::rate_too_high;
 
   const Int128 common = greatest_common_divisor(nanos, rate.count);
   const std::int64_t parts = static_cast<std::int64_t>(rate.count / common);

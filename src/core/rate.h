@@ -15,6 +15,7 @@ enum class Flaw : std::uint8_t {
   rate_too_low,         // one permit takes longer than kLongestDebt
   period_not_positive,  // a period must be above zero
   period_too_long,      // above kLongestDebt
+  too_many_decimals,    // a scale above kMaxScale
   not_whole,            // windows and nginx count whole permits
   capacity_too_small,   // below one permit
   capacity_too_large,   // above kMaxPermits, or above what the algorithm can count
@@ -26,13 +27,15 @@ enum class Flaw : std::uint8_t {
 inline constexpr Permits kMaxPermits = std::int64_t{1} << 61;
 // A permit every thousandth of a nanosecond: above that the clock says nothing any more.
 inline constexpr Permits kMaxRate = 1'000'000'000'000;
+// Nine decimals.
+inline constexpr std::int64_t kMaxScale = 1'000'000'000;
 // 73 years: no limit owes or remembers anything for longer.
 inline constexpr Nanos kLongestDebt{std::int64_t{1} << 61};
 
 // `count / scale` permits in every `period`: 0.5/s is {5, 10, 1s}.
 struct Rate {
   std::int64_t count = 1;
-  std::int64_t scale = 1;  // a power of ten
+  std::int64_t scale = 1;  // a power of ten, at most kMaxScale
   Nanos period{1'000'000'000};
 
   bool whole() const { return count % scale == 0; }

@@ -8,10 +8,14 @@ namespace weir::core {
 
 namespace {
 
-// The second word of the state: 10 bits of parts of `next`, 54 bits of savings in parts.
-constexpr int kSavedBits = 54;
+// The second word of the state, from the top: 10 bits of parts of `next`, 44 bits of savings in
+// nanoseconds, 10 bits of parts of those. A change of the rate may change what a part is, but that
+// is less than a nanosecond then.
+constexpr int kPartsBits = 10;
+constexpr int kSavedBits = 44;
+constexpr std::int64_t kMaxParts = std::int64_t{1} << kPartsBits;
+constexpr std::uint64_t kPartsMask = kMaxParts - 1;
 constexpr std::uint64_t kSavedMask = (std::uint64_t{1} << kSavedBits) - 1;
-constexpr std::int64_t kMaxParts = std::int64_t{1} << (64 - kSavedBits);
 
 // Both in parts of a nanosecond.
 struct Books {
@@ -23,25 +27,33 @@ Int128 in_parts(const Smooth& limit, std::int64_t nanos) {
   return Int128{nanos} * limit.pace.parts;
 }
 
+// The books as they were last written.
+Books unpack(const Smooth& limit, const State& state) {
+  const auto part = [&](std::uint64_t bits) {
+    return std::min<std::int64_t>(static_cast<std::int64_t>(bits & kPartsMask),
+                                  limit.pace.parts - 1);
+  };
+  const auto saved = static_cast<std::int64_t>(state.what >> kPartsBits & kSavedMask);
+  return {in_parts(limit, ns(instant_of(state.when))) + part(state.what >> (64 - kPartsBits)),
+          std::min(in_parts(limit, saved) + part(state.what), limit.full)};
+}
+
+State pack(const Smooth& limit, Books books) {
+  const Int128 parts = limit.pace.parts;
+  const Int128 next = std::min(books.next, in_parts(limit, ns(kLatest)));
+  return {.when = static_cast<std::uint64_t>(next / parts),
+          .what = static_cast<std::uint64_t>(next % parts) << (64 - kPartsBits) |
+                  static_cast<std::uint64_t>(books.saved / parts) << kPartsBits |
+                  static_cast<std::uint64_t>(books.saved % parts)};
+}
+
 // The books as they stand at `now`: time in which nobody owed has been saved up. A key never seen
 // is at rest.
 Books read(const Smooth& limit, const State& state, Int128 now) {
   if (state.never_seen()) return {now, limit.full};
-  const Int128 next = in_parts(limit, ns(instant_of(state.when))) +
-                      static_cast<std::int64_t>(state.what >> kSavedBits);
-  const Int128 saved = std::min<Int128>(state.what & kSavedMask, limit.full);
-  if (now <= next) return {next, saved};
-  return {now, std::min(saved + (now - next), limit.full)};
-}
-
-State pack(const Smooth& limit, Books books) {
-  const Int128 latest = in_parts(limit, ns(kLatest));
-  const Int128 next = std::min(books.next, latest);
-  const Int128 nanos = next / limit.pace.parts;
-  const Int128 parts = next % limit.pace.parts;
-  return {.when = static_cast<std::uint64_t>(nanos),
-          .what = static_cast<std::uint64_t>(parts) << kSavedBits |
-                  static_cast<std::uint64_t>(books.saved)};
+  const Books books = unpack(limit, state);
+  if (now <= books.next) return books;
+  return {now, std::min(books.saved + (now - books.next), limit.full)};
 }
 
 // What the caller owes for drawing `drawn` from savings.
@@ -117,10 +129,8 @@ Permits capacity(const Smooth& limit) {
 
 Instant rest_at(const Smooth& limit, const State& state, Instant) {
   if (state.never_seen()) return {};
-  const Int128 next = in_parts(limit, ns(instant_of(state.when))) +
-                      static_cast<std::int64_t>(state.what >> kSavedBits);
-  const Int128 saved = std::min<Int128>(state.what & kSavedMask, limit.full);
-  return instant(to_int64(ceil_div(next + limit.full - saved, limit.pace.parts)));
+  const Books books = unpack(limit, state);
+  return instant(to_int64(ceil_div(books.next + limit.full - books.saved, limit.pace.parts)));
 }
 
 State debit(const Smooth& limit, const State& state, Instant now, Permits cost) {
@@ -134,6 +144,9 @@ State debit(const Smooth& limit, const State& state, Instant now, Permits cost) 
 State refund(const Smooth& limit, const State& state, Instant, Receipt& receipt, Permits back) {
   back = std::clamp<Permits>(back, 0, receipt.taken);
   if (back == 0 || state != receipt.after) return state;
+  // A part of it can be replayed only under the limit it was taken under.
+  const bool same_limit = debit(limit, receipt.before, receipt.at, receipt.taken) == receipt.after;
+  if (back < receipt.taken && !same_limit) return state;
   receipt.taken -= back;
   receipt.after = debit(limit, receipt.before, receipt.at, receipt.taken);
   return receipt.after;

@@ -165,6 +165,8 @@ std::string explain(core::Flaw flaw) {
       return "a period must be above zero";
     case core::Flaw::period_too_long:
       return "a period of more than 73 years is too long";
+    case core::Flaw::too_many_decimals:
+      return "a rate has at most nine decimals";
     case core::Flaw::not_whole:
       return "this counts whole permits: write 1/2s rather than 0.5/s";
     case core::Flaw::capacity_too_small:

@@ -31,7 +31,9 @@ std::optional<Nanos> take_fraction(std::string_view& text) {
   if (!text.starts_with('.')) return Nanos{0};
   std::size_t length = 1;
   while (length < text.size() && text[length] >= '0' && text[length] <= '9') ++length;
-  const auto number = Decimal::parse("0" + std::string{text.substr(0, length)});
+  std::string digits = "0";
+  digits += text.substr(0, length);
+  const auto number = Decimal::parse(digits);
   const auto nanos = number ? number->shifted(9) : std::nullopt;
   text.remove_prefix(length);
   if (!nanos) return std::nullopt;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <unordered_map>
+#include <utility>
 
 #include "base/saturating.h"
 #include "core/plan.h"
@@ -144,11 +145,12 @@ class World {
   void set_limit(const Step& step, Instant now) {
     policy::Limit& limit = limits_[step.limit_position];
     if (!policy::same_algorithm(limit.rule, step.limit.rule)) slots_[step.limit_position].clear();
-    limit = step.limit;
-    const auto* bucket = std::get_if<core::Bucket>(&limit.rule);
-    if (bucket == nullptr) return;
+    const core::Limit old = std::exchange(limit, step.limit).rule;
+    const auto* from = std::get_if<core::Bucket>(&old);
+    const auto* to = std::get_if<core::Bucket>(&limit.rule);
+    if (from == nullptr || to == nullptr) return;
     for (auto& [key, slot] : slots_[step.limit_position]) {
-      slot.state = core::reprice(*bucket, slot.state, now);
+      slot.state = core::reprice(*from, *to, slot.state, now);
     }
   }
 

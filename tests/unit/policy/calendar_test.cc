@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <thread>
+
 namespace weir::policy {
 namespace {
 
@@ -116,6 +118,20 @@ TEST(ZoneCalendar, AnswersAtTheEndsOfTime) {
     EXPECT_LE(calendar->span_at(t).start, t);
     EXPECT_GT(calendar->span_at(t).end, t);
   }
+}
+
+// Policies are shared by all threads; tsan watches.
+TEST(ZoneCalendar, AnswersSeveralThreadsAtOnce) {
+  const auto calendar = *ZoneCalendar::make(CalendarUnit::day, "Europe/Berlin", 1);
+  const auto ask = [&](int first_day) {
+    for (int i = 0; i < 200; ++i) {
+      const Instant t = utc(2025, 1, 1) + hours{24 * (first_day + i) + 12};
+      EXPECT_LE(calendar->span_at(t).end - calendar->span_at(t).start, hours{25});
+    }
+  };
+  std::thread other(ask, 0);
+  ask(100);
+  other.join();
 }
 
 TEST(ZoneCalendar, RefusesWhatIsNoZone) {

@@ -1,0 +1,206 @@
+// No algorithm admits more than its definition allows in any interval, whatever arrives and
+// whatever the clock does.
+
+#include <algorithm>
+#include <map>
+
+#include "generators.h"
+#include "property.h"
+#include "releases.h"
+#include "subject.h"
+
+namespace weir::core {
+namespace {
+
+struct Admitted {
+  Instant at;        // when it was decided
+  Instant furthest;  // the furthest the clock had been at any admission
+  Nanos wait;
+  Permits permits;
+};
+
+std::vector<Admitted> admissions(const Limit& limit, Clockwork clockwork = {}) {
+  Subject subject(limit);
+  std::vector<Admitted> admitted;
+  Instant now = start();
+  Instant furthest{};
+  Decision last;
+  std::uint64_t who = 0;
+  for (const Step& arrival : *steps(clockwork)) {
+    now = moved(arrival, limit, now, last);
+    const Ask ask = ask_of(arrival, limit);
+    last = subject.take(now, ask, ++who);
+    if (!last || ask.cost == 0) continue;
+    furthest = std::max(furthest, now);
+    admitted.push_back({now, furthest, last.wait, ask.cost});
+  }
+  return admitted;
+}
+
+std::vector<Release> releases(const std::vector<Admitted>& admitted) {
+  std::vector<Release> released;
+  for (const Admitted& a : admitted) {
+    released.push_back({later(a.at, a.wait), a.permits, a.wait > Nanos{0}});
+  }
+  return released;
+}
+
+Permits largest(const std::vector<Admitted>& admitted) {
+  Permits most = 0;
+  for (const Admitted& a : admitted) most = std::max(most, a.permits);
+  return most;
+}
+
+// Burst + rate × time, counted at the instants callers were told to go.
+TEST(Bucket, NeverAdmitsMoreThanBurstPlusRateInAnyInterval) {
+  check(
+      [] {
+        const Bucket limit = std::get<Bucket>((*bucket()).limit);
+        RC_ASSERT(within_rate(releases(admissions(limit)), limit.rate, limit.capacity));
+      },
+      1200);
+}
+
+// A queue lets out what goes undelayed plus the rate; one call of several permits goes out whole
+// when its turn comes.
+TEST(Queue, LetsOutNoMoreThanItsRateInAnyInterval) {
+  check(
+      [] {
+        const Bucket limit = std::get<Bucket>((*queue()).limit);
+        const auto admitted = admissions(limit);
+        const Permits at_once = limit.at_once - 1 + std::max<Permits>(largest(admitted), 1);
+        RC_ASSERT(within_rate(releases(admitted), limit.rate, at_once));
+      },
+      1200);
+}
+
+// Whatever arrives, no more than the places of a queue are ever taken.
+TEST(Queue, NeverMakesACallerWaitLongerThanItsPlacesTake) {
+  check([] {
+    const Bucket limit = std::get<Bucket>((*queue()).limit);
+    const Int128 longest =
+        ceil_div((limit.capacity - limit.at_once) * limit.pace.price, limit.pace.parts);
+    for (const Admitted& a : admissions(limit)) RC_ASSERT(a.wait.count() <= longest);
+  });
+}
+
+// nginx lets out what goes undelayed plus its truncated rate, give or take its millisecond.
+TEST(NginxQueue, LetsOutNoMoreThanItsRateInAnyInterval) {
+  check(
+      [] {
+        const NginxQueue limit = std::get<NginxQueue>((*nginx()).limit);
+        const auto admitted = admissions(limit, {.steps_back = false});
+        const Permits undelayed = std::min(limit.places, limit.undelayed);
+        const Permits at_once = undelayed + std::max<Permits>(largest(admitted), 1);
+        std::vector<Release> released;
+        for (const Admitted& a : admitted) {
+          const Instant milli = instant(ns(a.at) / 1'000'000 * 1'000'000);
+          released.push_back({milli + a.wait, a.permits, false});
+        }
+        // A millisecond more on either side of the interval, by a millisecond's worth of permits.
+        const Permits in_a_milli = limit.milli_rate / 1'000'000 + 1;
+        const Rate thousandths{.count = limit.milli_rate, .scale = 1000};
+        RC_ASSERT(within_rate(released, thousandths, at_once + in_a_milli));
+      },
+      1200);
+}
+
+// At most the count in each window; time that steps back counts as the furthest reached.
+TEST(Window, NeverAdmitsMoreThanItsCountInAWindow) {
+  check([] {
+    const Rate rate{*rc::gen::inRange(1, 30), 1, Nanos{*rc::gen::inRange(1, 1'000'000'000)}};
+    const Window limit = *Window::make(rate, false);
+    std::map<std::int64_t, Permits> used;
+    for (const Admitted& a : admissions(limit)) {
+      Permits& in_window = used[ns(a.furthest) / limit.period.count()];
+      in_window += a.permits;
+      RC_ASSERT(in_window <= limit.count);
+    }
+  });
+}
+
+// Windows opened by their first call do not overlap, and each holds at most the count.
+TEST(WindowFromFirst, NeverAdmitsMoreThanItsCountInAWindow) {
+  check([] {
+    const Rate rate{*rc::gen::inRange(1, 30), 1, Nanos{*rc::gen::inRange(1, 1'000'000'000)}};
+    const Window limit = *Window::make(rate, true);
+    Instant opened = instant(0);
+    Permits used = 0;
+    for (const Admitted& a : admissions(limit)) {
+      if (opened == instant(0) || a.at >= opened + limit.period) {
+        opened = a.at;
+        used = 0;
+      }
+      used += a.permits;
+      RC_ASSERT(used <= limit.count);
+    }
+  });
+}
+
+// The estimate never exceeds the count in an aligned window either.
+TEST(Sliding, NeverAdmitsMoreThanItsCountInAnAlignedWindow) {
+  check([] {
+    const Sliding limit = std::get<Sliding>((*sliding()).limit);
+    std::map<std::int64_t, Permits> used;
+    for (const Admitted& a : admissions(limit)) {
+      Permits& in_window = used[ns(a.furthest) / limit.period.count()];
+      in_window += a.permits;
+      RC_ASSERT(in_window <= limit.count);
+    }
+  });
+}
+
+// Wherever a window [x, x + period) is laid, it holds at most the count.
+TEST(ExactLog, NeverAdmitsMoreThanItsCountInAnyWindow) {
+  check(
+      [] {
+        const ExactLog limit = std::get<ExactLog>((*exact_log()).limit);
+        const auto admitted = admissions(limit);
+        for (const Admitted& first : admitted) {
+          Permits sum = 0;
+          for (const Admitted& a : admitted) {
+            const Nanos after = a.furthest - first.furthest;
+            if (after >= Nanos{0} && after < limit.period) sum += a.permits;
+          }
+          RC_ASSERT(sum <= limit.count);
+        }
+      },
+      1200);
+}
+
+// At no instant do more than the count hold a lease that runs.
+TEST(Concurrency, NeverHasMoreHoldersThanItsCount) {
+  check([] {
+    const Concurrency limit = std::get<Concurrency>((*concurrency()).limit);
+    const auto admitted = admissions(limit, {.steps_back = false});
+    for (const Admitted& one : admitted) {
+      Permits held = 0;
+      for (const Admitted& a : admitted) {
+        if (a.at <= one.at && one.at < a.at + limit.lease) held += a.permits;
+      }
+      RC_ASSERT(held <= limit.count);
+    }
+  });
+}
+
+// All but the last caller, who goes on credit, are paid for by savings and the time that passed.
+TEST(Smooth, GrantsNoMoreThanWasSavedAndWhatTimePaysFor) {
+  check(
+      [] {
+        const Smooth limit = std::get<Smooth>((*rc::gen::oneOf(smooth(), warming())).limit);
+        const auto granted = releases(admissions(limit));
+        const Int128 savings = limit.warms_up() ? 0 : limit.full;
+        for (std::size_t first = 0; first < granted.size(); ++first) {
+          Int128 paid = 0;
+          for (std::size_t last = first + 1; last < granted.size(); ++last) {
+            paid += granted[last - 1].permits * limit.pace.price;
+            const Nanos time = granted[last].at - granted[first].at + Nanos{1};
+            RC_ASSERT(paid <= savings + Int128{time.count()} * limit.pace.parts);
+          }
+        }
+      },
+      1200);
+}
+
+}  // namespace
+}  // namespace weir::core

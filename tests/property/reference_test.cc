@@ -1,0 +1,148 @@
+// Each algorithm against a slow and obvious model of it: every field of every answer.
+
+#include <algorithm>
+
+#include "calendar.h"
+#include "generators.h"
+#include "models.h"
+#include "property.h"
+#include "subject.h"
+
+namespace weir::core {
+namespace {
+
+// Walks both through the same arrivals and demands the same answers.
+template <typename Model>
+void agree(const Limit& limit, Model model, Clockwork clockwork = {}) {
+  Subject subject(limit);
+  Instant now = start();
+  Decision last;
+  for (const Step& arrival : *steps(clockwork)) {
+    now = moved(arrival, limit, now, last);
+    const Ask ask = ask_of(arrival, limit);
+    last = subject.take(now, ask);
+    RC_ASSERT(last == model.take(now, ask));
+  }
+}
+
+// A token bucket is a debt that drains at the rate, reckoned in whole ticks.
+TEST(Bucket, AgreesWithExactRationalArithmetic) {
+  check(
+      [] {
+        const Rate rate = *exact_rate();
+        const Permits burst = *rc::gen::inRange<Permits>(1, 5000);
+        agree(*Bucket::make(rate, burst), model::BucketModel(rate, burst, burst, false));
+      },
+      1200);
+}
+
+// A queue is the same debt, of which only the first part goes without waiting.
+TEST(Queue, AgreesWithExactRationalArithmetic) {
+  check(
+      [] {
+        const Rate rate = *exact_rate();
+        const Permits places = *rc::gen::inRange<Permits>(0, 30);
+        const Permits undelayed = *rc::gen::inRange<Permits>(0, 40);
+        agree(*Bucket::make_queue(rate, places, undelayed),
+              model::BucketModel(rate, places + 1, std::min(undelayed, places) + 1, true));
+      },
+      1200);
+}
+
+// The compatible queue gives nginx's answers, truncations and all.
+TEST(NginxQueue, AgreesWithNginxRequestByRequest) {
+  check(
+      [] {
+        const Permits count = *rc::gen::inRange(1, 3000);
+        const bool by_minute = *rc::gen::arbitrary<bool>();
+        const Permits burst = *rc::gen::inRange<Permits>(0, 30);
+        const Permits delay = *rc::gen::inRange<Permits>(0, 40);
+        const Nanos period = std::chrono::seconds{by_minute ? 60 : 1};
+        const Limit limit = *NginxQueue::make({count, 1, period}, burst, delay);
+        model::NginxModel nginx(by_minute ? count * 1000 / 60 : count * 1000, burst, delay);
+        Subject subject(limit);
+        // Not at the epoch: nginx's milliseconds there are no instants yet.
+        Instant now = instant(1'767'225'601'234'567'891);
+        Decision last;
+        for (const Step& arrival : *steps()) {
+          now = moved(arrival, limit, now, last);
+          const Nanos patience = ask_of(arrival, limit).max_wait;
+          last = subject.take(now, {.max_wait = patience});
+          RC_ASSERT(last == nginx.take(now, patience));
+        }
+      },
+      1200);
+}
+
+// A window counts what was admitted in it.
+TEST(Window, AgreesWithAPlainCount) {
+  check([] {
+    const Permits count = *rc::gen::inRange<Permits>(1, 30);
+    const Nanos period{*rc::gen::element<std::int64_t>(1'000'000'000, 7, 60'000'000'000)};
+    agree(*Window::make({count, 1, period}, false),
+          model::WindowModel(count, [=](Instant t) { return aligned_span(period, t); }));
+    agree(*Window::make({count, 1, period}, true), model::WindowModel(count, period));
+  });
+}
+
+// A quota counts what was admitted in its day, however long that day is.
+TEST(Quota, AgreesWithAPlainCount) {
+  check([] {
+    const Permits count = *rc::gen::inRange<Permits>(1, 30);
+    const auto days = uneven_days();
+    agree(*Quota::make(count, days),
+          model::WindowModel(count, [=](Instant t) { return days->span_at(t); }));
+  });
+}
+
+// The two counters weigh as the formula says, to the nanosecond.
+TEST(Sliding, AgreesWithItsFormula) {
+  check(
+      [] {
+        const Permits count = *rc::gen::inRange<Permits>(1, 60);
+        const Nanos period{*rc::gen::element<std::int64_t>(1'000'000'000, 7, 60'000'000'000)};
+        agree(*Sliding::make({count, 1, period}), model::SlidingModel(count, period));
+      },
+      1200);
+}
+
+// The exact window is a list of admissions.
+TEST(ExactLog, AgreesWithAPlainList) {
+  check(
+      [] {
+        const Permits count = *rc::gen::inRange<Permits>(1, 30);
+        const Nanos period{*rc::gen::element<std::int64_t>(1'000'000'000, 7, 60'000'000'000)};
+        agree(*ExactLog::make({count, 1, period}), model::LogModel(count, period));
+      },
+      1200);
+}
+
+// Holders enter, stay, come back to renew, leave and are forgotten when their lease has run out.
+TEST(Concurrency, AgreesWithAPlainList) {
+  check(
+      [] {
+        const Permits count = *rc::gen::inRange<Permits>(1, 12);
+        const Nanos lease{*rc::gen::element<std::int64_t>(30'000'000'000, 10)};
+        const Limit limit = *Concurrency::make(count, lease);
+        Subject subject(limit);
+        model::HoldersModel room(count, lease);
+        Instant now = start();
+        Decision last;
+        for (const Step& arrival : *steps()) {
+          now = moved(arrival, limit, now, last);
+          const auto who = *rc::gen::inRange<std::uint64_t>(0, 8);
+          if (*rc::gen::inRange(0, 4) == 0) {
+            const Charge charge = subject.charge({});
+            RC_ASSERT(leave(std::span(&charge, 1), now, {.low = who}) == room.leave(now, who));
+          } else {
+            const Permits cost = ask_of(arrival, limit).cost;
+            last = subject.take(now, {.cost = cost}, who);
+            RC_ASSERT(last == room.enter(now, cost, who));
+          }
+        }
+      },
+      1200);
+}
+
+}  // namespace
+}  // namespace weir::core

@@ -1,0 +1,296 @@
+// Giving back by receipt: a mistake may waste a permit, it never makes one.
+
+#include <algorithm>
+#include <vector>
+
+#include "generators.h"
+#include "property.h"
+#include "releases.h"
+#include "subject.h"
+
+namespace weir::core {
+namespace {
+
+// One caller's take, or a debit that nobody gives back.
+struct Entry {
+  Instant at;
+  Permits permits;
+  Receipt receipt;
+  Nanos wait{0};
+};
+
+struct Books {
+  explicit Books(const Limit& limit) : subject(limit) {}
+
+  Subject subject;
+  std::vector<Entry> entries;
+  Instant now = instant(1'767'225'601'234'567'891);
+  Decision last;
+};
+
+enum class Debits { none, some };
+
+// One random thing that happens: somebody takes, somebody is debited, somebody gives back part or
+// all or more than that, once more, late, in any order.
+void happen(Books& books, const Step& step, Debits debits) {
+  const Limit& limit = books.subject.limit();
+  books.now = moved(step, limit, books.now, books.last);
+  Entry entry{.at = books.now, .permits = 0, .receipt = {}};
+  switch (*rc::gen::inRange(0, 5)) {
+    case 0:
+    case 1: {
+      const Ask ask = ask_of(step, limit);
+      books.last = books.subject.take(books.now, ask, entry.receipt);
+      entry.wait = books.last.wait;
+      entry.permits = ask.cost;
+      if (books.last && ask.cost > 0) books.entries.push_back(entry);
+      return;
+    }
+    case 2:
+      if (debits == Debits::none) return;
+      entry.permits = 1 + step.part % 5;
+      books.last = books.subject.settle(books.now, entry.permits, entry.receipt);
+      books.entries.push_back(entry);
+      return;
+    default: {
+      if (books.entries.empty()) return;
+      Entry& old = books.entries[*rc::gen::inRange<std::size_t>(0, books.entries.size())];
+      const Permits before = old.receipt.taken;
+      const Permits back = *rc::gen::inRange<Permits>(1, std::max<Permits>(old.permits, 1) + 2);
+      books.last = books.subject.settle(books.now, -back, old.receipt);
+      RC_ASSERT(old.receipt.taken <= before);
+      RC_ASSERT(old.receipt.taken >= 0);
+      RC_ASSERT(before - old.receipt.taken <= back);
+      old.permits -= before - old.receipt.taken;
+    }
+  }
+}
+
+// What the books would say if only what was kept had been taken, each at its time.
+Subject kept_only(const Books& books) {
+  Subject reference(books.subject.limit());
+  Receipt none;
+  for (const Entry& entry : books.entries) {
+    if (entry.permits > 0) (void)reference.settle(entry.at, entry.permits, none);
+  }
+  return reference;
+}
+
+void never_better(const Subject& subject, const Subject& reference, Instant now, const Ask& ask) {
+  const Decision real = subject.peek(now, ask);
+  const Decision ideal = reference.peek(now, ask);
+  RC_LOG() << "at " << ns(now) << " " << real << " against " << ideal << "\n";
+  RC_ASSERT(real.remaining <= ideal.remaining);
+  RC_ASSERT(real.reset_after >= ideal.reset_after);
+  if (real) {
+    RC_ASSERT(static_cast<bool>(ideal));
+    RC_ASSERT(real.wait >= ideal.wait);
+  } else if (real.outcome == Outcome::limited && !ideal) {
+    RC_ASSERT(real.retry_after >= ideal.retry_after);
+  }
+}
+
+void never_mints(const Limit& limit, Debits debits, Clockwork clockwork = {.steps_back = false}) {
+  Books books(limit);
+  for (const Step& arrival : *steps(clockwork)) {
+    happen(books, arrival, debits);
+    never_better(books.subject, kept_only(books), books.now, ask_of(arrival, limit));
+  }
+}
+
+// Buckets and queues that never come near the longest debt there is, where debts are cut off.
+rc::Gen<Named> payable() {
+  return rc::gen::suchThat(rc::gen::oneOf(bucket(), queue()), [](const Named& named) {
+    const auto& limit = std::get<Bucket>(named.limit);
+    return limit.depth < Int128{kLongestDebt.count()} * limit.pace.parts / 8;
+  });
+}
+
+// Whatever is given back to a bucket, it is never better off than if that had not been taken.
+TEST(BucketRefund, NeverLeavesMoreThanIfLessHadBeenTaken) {
+  check([] { never_mints((*payable()).limit, Debits::some); }, 4000);
+}
+
+// The same in a small bucket with few rates, where the same debts come up again and again.
+TEST(BucketRefund, NeverTakesAnEqualDebtForAnUntouchedOne) {
+  check(
+      [] {
+        const Permits burst = *rc::gen::inRange<Permits>(2, 12);
+        never_mints(*Bucket::make({1, 1}, burst), Debits::some);
+      },
+      6000);
+}
+
+// nginx knows no refund: it is replayed while nothing else happened, and not given otherwise.
+TEST(NginxRefund, NeverLeavesMoreThanIfLessHadBeenTaken) {
+  check([] { never_mints((*nginx()).limit, Debits::some); }, 1200);
+}
+
+// Whoever came later was told its wait by what this call owed, and keeps it.
+TEST(SmoothRefund, NeverLeavesMoreThanIfLessHadBeenTaken) {
+  check([] { never_mints((*rc::gen::oneOf(smooth(), warming())).limit, Debits::some); }, 1200);
+}
+
+// The current window takes back; what has begun to fade stays.
+TEST(SlidingRefund, NeverLeavesMoreThanIfLessHadBeenTaken) {
+  check([] { never_mints((*sliding()).limit, Debits::some); }, 1200);
+}
+
+// A day takes back what was taken in it.
+TEST(QuotaRefund, NeverLeavesMoreThanIfLessHadBeenTaken) {
+  check([] { never_mints((*quota()).limit, Debits::some); }, 1200);
+}
+
+// A window takes back what was taken in it.
+TEST(WindowRefund, NeverLeavesMoreThanIfLessHadBeenTaken) {
+  check(
+      [] {
+        const Permits count = *rc::gen::inRange<Permits>(1, 30);
+        never_mints(*Window::make({count, 1}, false), Debits::some);
+      },
+      1200);
+}
+
+// Without debits: those may share an entry of a full log, which then counts for longer.
+TEST(ExactLogRefund, NeverLeavesMoreThanIfLessHadBeenTaken) {
+  check([] { never_mints((*exact_log()).limit, Debits::none); }, 1200);
+}
+
+// A window that its first call opened stays as it is when that call is given back; what is kept in
+// it never exceeds the count.
+TEST(WindowFromFirstRefund, NeverKeepsMoreThanItsCountInAWindow) {
+  check(
+      [] {
+        const Window limit = *Window::make({*rc::gen::inRange<Permits>(1, 12), 1}, true);
+        Books books(limit);
+        for (const Step& arrival : *steps({.steps_back = false})) {
+          happen(books, arrival, Debits::none);
+        }
+        std::vector<std::pair<Instant, Permits>> windows;
+        for (const Entry& entry : books.entries) {
+          const Instant opened = instant_of(entry.receipt.after.when);
+          if (windows.empty() || windows.back().first != opened) windows.push_back({opened, 0});
+          windows.back().second += entry.permits;
+          RC_ASSERT(windows.back().second <= limit.count);
+        }
+      },
+      1200);
+}
+
+// Reservations that wait may be cancelled; those that stay keep their turn, and nobody who comes
+// later makes the flow exceed the rate.
+TEST(BucketRefund, NeverLetsOutMoreThanItsRateWhenReservationsAreCancelled) {
+  check(
+      [] {
+        const Bucket limit = std::get<Bucket>((*payable()).limit);
+        Books books(limit);
+        Permits largest = 1;
+        for (const Step& arrival : *steps({.steps_back = false})) {
+          happen(books, arrival, Debits::none);
+          if (!books.entries.empty()) largest = std::max(largest, books.entries.back().permits);
+        }
+        const Permits at_once = limit.queue ? limit.at_once - 1 + largest : limit.capacity;
+        std::vector<Release> released;
+        for (const Entry& e : books.entries) {
+          if (e.permits > 0)
+            released.push_back({later(e.at, e.wait), e.permits, e.wait > Nanos{0}});
+        }
+        RC_ASSERT(within_rate(released, limit.rate, at_once));
+      },
+      4000);
+}
+
+// Also after the limit has changed nobody is better off than if less had been taken before that.
+void never_mints_after_a_change(const Limit& limit, const Limit& next) {
+  Books books(limit);
+  for (const Step& arrival : *steps({.steps_back = false})) happen(books, arrival, Debits::some);
+  RC_PRE(!books.entries.empty());
+  const Instant change = books.now;
+  books.now += *rc::gen::inRange(0, 5) * beat(next) / 2;
+  const std::size_t which = *rc::gen::inRange<std::size_t>(0, books.entries.size());
+  Entry& old = books.entries[which];
+  const Permits back = *rc::gen::inRange<Permits>(1, std::max<Permits>(old.permits, 1) + 2);
+  const Permits before = old.receipt.taken;
+  Subject changed = books.subject;
+  changed.change(next, change);
+  const Permits left = changed.settle(books.now, -back, old.receipt).remaining;
+  old.permits -= before - old.receipt.taken;
+  Subject reference = kept_only(books);
+  reference.change(next, change);
+  // Debts from before a change are known to about a nanosecond.
+  const Instant a_hair_later = books.now + beat(next) / 1000;
+  RC_LOG() << back << " given back of " << before << ", " << left << " remain\n";
+  RC_ASSERT(left <= reference.peek(a_hair_later, {}).remaining);
+}
+
+rc::Gen<Rate> slow_rate() {
+  return rc::gen::element(Rate{1, 1}, Rate{10, 1}, Rate{50, 1}, Rate{1, 1, std::chrono::hours{1}},
+                          Rate{7, 1, std::chrono::minutes{1}}, Rate{3, 1});
+}
+
+Bucket slow_bucket() {
+  const Rate rate = *slow_rate();
+  return *Bucket::make(rate, *rc::gen::inRange(1, 12));
+}
+
+// Neither at the old price nor at the new one, early or late.
+TEST(BucketRefund, NeverMakesPermitsAfterAChange) {
+  check(
+      [] {
+        const Limit limit = slow_bucket();
+        never_mints_after_a_change(limit, slow_bucket());
+      },
+      6000);
+}
+
+// What drained before the change drained at the old rate.
+TEST(NginxRefund, NeverMakesPermitsAfterAChange) {
+  check(
+      [] {
+        const Rate fast{*rc::gen::inRange(1, 50), 1};
+        const Rate slow{*rc::gen::inRange(1, 50), 1, std::chrono::minutes{1}};
+        const Limit limit = *NginxQueue::make(slow, *rc::gen::inRange(1, 12), 12);
+        never_mints_after_a_change(limit, *NginxQueue::make(fast, 12, 12));
+      },
+      6000);
+}
+
+// What was owed before the change was owed at the old price.
+TEST(SmoothRefund, NeverMakesPermitsAfterAChange) {
+  check(
+      [] {
+        const auto rate = rc::gen::element(Rate{1, 1}, Rate{2, 1}, Rate{10, 1}, Rate{100, 1});
+        const Limit limit = *Smooth::make(*rate);
+        never_mints_after_a_change(limit, *Smooth::make(*rate));
+      },
+      6000);
+}
+
+// What is given back at once, before anything else happened, leaves no trace at all.
+TEST(Refund, OfEverythingAtOnceLeavesNoTrace) {
+  check([] {
+    const Named named = *rc::gen::oneOf(bucket(), queue(), nginx(), smooth(), warming(), window(),
+                                        sliding(), quota(), exact_log());
+    Subject subject(named.limit);
+    Instant now = start();
+    Decision last;
+    for (const Step& arrival : *steps({.steps_back = false})) {
+      now = moved(arrival, named.limit, now, last);
+      const Ask ask = ask_of(arrival, named.limit);
+      Subject undone = subject;
+      Receipt receipt;
+      const bool took = ask.cost > 0 && undone.take(now, ask, receipt);
+      if (took) {
+        const Decision before = subject.peek(now, {});
+        const Decision after = undone.settle(now, -ask.cost, receipt);
+        RC_ASSERT(receipt.taken == 0);
+        RC_ASSERT(after.remaining == before.remaining);
+        RC_ASSERT(after.reset_after == before.reset_after);
+      }
+      last = subject.take(now, ask);
+    }
+  });
+}
+
+}  // namespace
+}  // namespace weir::core

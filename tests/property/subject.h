@@ -1,0 +1,47 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "core/plan.h"
+
+namespace weir::core {
+
+// One limit and what it remembers of one key, whatever kind of memory that takes. Copies are
+// independent, so a test can try something and go back.
+class Subject {
+ public:
+  explicit Subject(Limit limit);
+
+  const Limit& limit() const { return limit_; }
+  // A change that the state learns of only when it is next looked at.
+  void change(const Limit& limit) { limit_ = limit; }
+  // What a store does that visits its states when a limit changes.
+  void change(const Limit& limit, Instant now);
+
+  Decision take(Instant now, const Ask& ask, std::uint64_t holder = 0);
+  Decision take(Instant now, const Ask& ask, Receipt& receipt);
+  Decision peek(Instant now, const Ask& ask, std::uint64_t holder = 0) const;
+  // Above zero debits, below zero gives back.
+  Decision settle(Instant now, Permits delta, Receipt& receipt);
+  void forget();
+
+  // Every byte that is remembered.
+  std::string bytes() const;
+  // The same from bytes that went through a file.
+  void load(const std::string& bytes);
+
+  // For putting several subjects into one plan.
+  Charge charge(const Ask& ask, bool shadow = false);
+
+ private:
+  Limit limit_;
+  State state_{};
+  Log::Head head_{};
+  std::vector<LogEntry> ring_;
+  std::uint32_t seated_ = 0;
+  std::vector<Holder> seats_;
+};
+
+}  // namespace weir::core

@@ -1,0 +1,38 @@
+#include "base/suggest.h"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <string>
+
+namespace weir {
+namespace {
+
+constexpr std::array<std::string_view, 5> kKnown{"limits", "shadow", "schedule", "overrides", "by"};
+
+TEST(Suggest, FindsTheWordThatWasMeant) {
+  EXPECT_EQ(nearest("limit", kKnown), "limits");
+  EXPECT_EQ(nearest("lmits", kKnown), "limits");
+  EXPECT_EQ(nearest("shaddow", kKnown), "shadow");
+  EXPECT_EQ(nearest("overides", kKnown), "overrides");
+  EXPECT_EQ(nearest("bi", kKnown), "by");
+}
+
+TEST(Suggest, SaysNothingWhenNothingIsNear) {
+  EXPECT_EQ(nearest("password", kKnown), "");
+  EXPECT_EQ(nearest("zzzzzz", kKnown), "");
+  EXPECT_EQ(nearest("limits", {}), "");
+  EXPECT_EQ(did_you_mean("password", kKnown), "");
+}
+
+TEST(Suggest, SpeaksInASentence) {
+  EXPECT_EQ(did_you_mean("limit", kKnown), " (did you mean \"limits\"?)");
+}
+
+// Nobody mistypes a whole page; comparing it would take long.
+TEST(Suggest, DoesNotCompareWordsOfAnyLength) {
+  EXPECT_EQ(nearest(std::string(1'000'000, 'x'), kKnown), "");
+}
+
+}  // namespace
+}  // namespace weir

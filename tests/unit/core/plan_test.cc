@@ -1,0 +1,172 @@
+#include "core/plan.h"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <limits>
+
+#include "at.h"
+
+namespace weir::core {
+namespace {
+
+template <typename L>
+Limit limit(const Result<L, Flaw>& made) {
+  return *made;
+}
+
+// A tenant's 100/s and 1000/day: what the one refuses does not cost the other.
+TEST(Plan, ChargesNeitherWhenOneRefuses) {
+  const Limit rate = limit(Bucket::make(per_second(2), 2));
+  const Limit day = limit(Window::make(per(10, hours{24}), false));
+  State in_rate;
+  State in_day;
+  const std::array charges{Charge{&rate, &in_rate}, Charge{&day, &in_day}};
+  EXPECT_TRUE(take(charges, kStart).decision);
+  EXPECT_TRUE(take(charges, kStart).decision);
+  const State before = in_day;
+  const Verdict refused = take(charges, kStart);
+  EXPECT_EQ(refused.decision.outcome, Outcome::limited);
+  EXPECT_EQ(refused.tightest, 0u);
+  EXPECT_EQ(refused.decision.retry_after, milliseconds{500});
+  EXPECT_EQ(in_day, before);
+}
+
+TEST(Plan, NamesTheLimitWithTheSmallestRemainingWhenItPasses) {
+  const Limit wide = limit(Bucket::make(per_second(100), 100));
+  const Limit narrow = limit(Bucket::make(per_second(5), 5));
+  State in_wide;
+  State in_narrow;
+  const std::array charges{Charge{&wide, &in_wide}, Charge{&narrow, &in_narrow}};
+  const Verdict passed = take(charges, kStart);
+  EXPECT_EQ(passed.tightest, 1u);
+  EXPECT_EQ(passed.decision.remaining, 4);
+}
+
+// Never is longer than any time.
+TEST(Plan, NamesTheLimitWithTheLongestRetryWhenRefused) {
+  const Limit slow = limit(Bucket::make(per(1, hours{1}), 5));
+  const Limit small = limit(Bucket::make(per_second(1), 2));
+  State in_slow = debit(std::get<Bucket>(slow), {}, kStart, 5);
+  State in_small = debit(std::get<Bucket>(small), {}, kStart, 2);
+  std::array charges{Charge{&slow, &in_slow}, Charge{&small, &in_small}};
+  EXPECT_EQ(take(charges, kStart).tightest, 0u);
+  charges[1].ask.cost = 3;
+  const Verdict never = take(charges, kStart);
+  EXPECT_EQ(never.tightest, 1u);
+  EXPECT_EQ(never.decision.outcome, Outcome::impossible);
+  EXPECT_EQ(never.decision.retry_after, kNever);
+}
+
+// One decision: one call, and as many tokens as asked for; the longest wait counts.
+TEST(Plan, AsksEachLimitForItsOwnCostAndWaitsTheLongest) {
+  const Limit calls = limit(Bucket::make_queue(per_second(10), 9, 0));
+  const Limit tokens = limit(Bucket::make_queue(per_second(100), 99, 0));
+  State in_calls;
+  State in_tokens;
+  const std::array charges{Charge{&calls, &in_calls, {1, kForever}},
+                           Charge{&tokens, &in_tokens, {31, kForever}}};
+  EXPECT_EQ(take(charges, kStart).decision.wait, Nanos{0});
+  const Verdict second = take(charges, kStart);
+  EXPECT_EQ(second.tightest, 0u);
+  EXPECT_EQ(second.decision.wait, milliseconds{310});
+  EXPECT_EQ(second.decision.remaining, 8);
+}
+
+TEST(Plan, NeverRefusesForAShadow) {
+  const Limit wide = limit(Bucket::make(per_second(10), 10));
+  const Limit shadow = limit(Bucket::make(per_second(1), 1));
+  State in_wide;
+  State in_shadow;
+  const std::array charges{Charge{&wide, &in_wide}, Charge{&shadow, &in_shadow, {}, true}};
+  EXPECT_TRUE(take(charges, kStart).decision);
+  const State once = in_shadow;
+  const Verdict second = take(charges, kStart);
+  EXPECT_TRUE(second.decision);
+  EXPECT_EQ(second.tightest, 0u);
+  EXPECT_EQ(second.decision.remaining, 8);
+  EXPECT_EQ(in_shadow, once) << "a shadow that refuses is not charged";
+  const std::array alone{charges[1]};
+  EXPECT_TRUE(take(alone, kStart).decision);
+}
+
+struct Room {
+  explicit Room(Permits count) : limit(*Concurrency::make(count, seconds{30})), seats(8) {}
+  Charge charge(bool shadow = false) { return {&limit, Holders{size, seats}, {}, shadow}; }
+  Limit limit;
+  std::uint32_t size = 0;
+  std::vector<Holder> seats;
+};
+
+// Entering again renews the lease and charges the rate nothing.
+TEST(Plan, ChargesARenewalNothing) {
+  const Limit rate = limit(Bucket::make(per_second(1), 1));
+  State in_rate;
+  Room room(2);
+  const std::array charges{Charge{&rate, &in_rate}, room.charge()};
+  EXPECT_TRUE(take(charges, kStart, {.low = 7}).decision);
+  EXPECT_FALSE(take(charges, kStart, {.low = 8}).decision);
+  EXPECT_TRUE(take(charges, kStart, {.low = 7}).decision);
+  EXPECT_TRUE(leave(charges, kStart, {.low = 7}));
+  EXPECT_FALSE(leave(charges, kStart, {.low = 7}));
+}
+
+// A full shadow room never seated the holder: that must not make its renewal pay.
+TEST(Plan, ChargesARenewalNothingThoughAShadowIsFull) {
+  const Limit rate = limit(Bucket::make(per_second(1), 2));
+  State in_rate;
+  Room room(2);
+  Room shadow(1);
+  const std::array charges{Charge{&rate, &in_rate}, room.charge(), shadow.charge(true)};
+  EXPECT_TRUE(take(charges, kStart, {.low = 1}).decision);
+  EXPECT_TRUE(take(charges, kStart, {.low = 2}).decision);
+  EXPECT_TRUE(take(charges, kStart, {.low = 2}).decision);
+}
+
+TEST(Plan, SettlesEachLimitByItsReceipt) {
+  const Limit calls = limit(Bucket::make(per_second(10), 10));
+  const Limit tokens = limit(Window::make(per(100, minutes{1}), false));
+  State in_calls;
+  State in_tokens;
+  std::array charges{Charge{&calls, &in_calls, {1}}, Charge{&tokens, &in_tokens, {50}}};
+  std::array<Receipt, 2> receipts;
+  EXPECT_TRUE(take(charges, kStart, {}, receipts).decision);
+  EXPECT_EQ(receipts[1].taken, 50);
+  charges[0].ask.cost = 0;
+  charges[1].ask.cost = -30;
+  EXPECT_TRUE(settle(charges, kStart, receipts).decision);
+  EXPECT_EQ(receipts[1].taken, 20);
+  charges[1].ask.cost = 70;
+  EXPECT_EQ(settle(charges, kStart, receipts).decision.remaining, 9);
+  EXPECT_EQ(remaining(std::get<Window>(tokens), in_tokens, kStart), 10);
+}
+
+// The most negative number has no opposite.
+TEST(Plan, SettlesTheLargestRefundWithoutOverflow) {
+  const Limit calls = limit(Bucket::make(per_second(10), 10));
+  State in_calls;
+  std::array charges{Charge{&calls, &in_calls, {4}}};
+  std::array<Receipt, 1> receipts;
+  EXPECT_TRUE(take(charges, kStart, {}, receipts).decision);
+  charges[0].ask.cost = std::numeric_limits<Permits>::min();
+  EXPECT_EQ(settle(charges, kStart, receipts).decision.remaining, 10);
+}
+
+TEST(Plan, ForgetsOnReset) {
+  const Limit calls = limit(Bucket::make(per_second(10), 10));
+  State in_calls;
+  const std::array charges{Charge{&calls, &in_calls, {4}}};
+  EXPECT_TRUE(take(charges, kStart).decision);
+  reset(charges[0].memory);
+  EXPECT_TRUE(in_calls.never_seen());
+  Room room(1);
+  const std::array enter{room.charge()};
+  EXPECT_TRUE(take(enter, kStart, {.low = 1}).decision);
+  reset(enter[0].memory);
+  EXPECT_TRUE(take(enter, kStart, {.low = 2}).decision);
+}
+
+TEST(Plan, AdmitsWhenThereIsNothingToAsk) { EXPECT_TRUE(take({}, kStart).decision); }
+
+}  // namespace
+}  // namespace weir::core
