@@ -159,7 +159,7 @@ Taken gcra::take_wide(const Bucket& limit, const State& state, Instant at, const
                                    longest_debt(limit) - limit.bound);
   const bool possible =
       ask.cost >= 0 && ask.cost <= limit.capacity && ask.cost * limit.pace.price <= limit.bound;
-  Taken taken = step<Int128>(limit, state, now, debt, possible ? ask.cost : 0, patience);
+  Taken taken = step<Int128, false>(limit, state, now, debt, possible ? ask.cost : 0, patience);
   if (!possible) {
     taken.decision.outcome = Outcome::impossible;
     taken.decision.retry_after = kNever;

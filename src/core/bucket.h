@@ -85,42 +85,36 @@ template <typename Int>
 }
 
 // The step, but for the wait. The debt counts in parts of a nanosecond: that fits in 64 bits nearly
-// always, and is then much faster; whatever does not is reckoned in 128. The cost is possible.
-template <typename Int>
+// always, and most prices are whole nanoseconds; either is much faster to reckon with. The cost is
+// a possible one.
+template <typename Int, bool kWholeNanos>
 [[gnu::always_inline]] inline Taken step(const Bucket& limit, const State& state, std::int64_t now,
                                          Int debt, Permits cost, Int patience) {
-  const Int parts = limit.pace.parts;
+  const Int parts = kWholeNanos ? 1 : limit.pace.parts;
   const Int price = static_cast<Int>(limit.pace.price);
   const Int raised = debt + static_cast<Int>(cost) * price;
   Int over = early(limit, debt, cost) - patience;
-  if (limit.queue) [[unlikely]]
+  if (limit.queue) [[unlikely]] {
     over = std::max(over, raised - static_cast<Int>(limit.bound));
+  }
   const bool passes = over <= 0;
   const Int owed = passes ? raised : debt;
+  const auto nanos = static_cast<std::int64_t>(owed / parts);
+  const auto rest = static_cast<std::int64_t>(owed % parts);
+  const bool charges = passes && cost > 0;
+  const std::uint64_t when = charges ? static_cast<std::uint64_t>(now + nanos) : state.when;
+  const std::uint64_t what = charges ? static_cast<std::uint64_t>(rest) << kPartsShift |
+                                           (state.what & kRefundMask) | limit.price
+                                     : state.what;
 
-  Int retry = passes ? 0 : over;
-  Int nanos = owed;
-  Int rest = 0;
-  // Most prices are whole nanoseconds: nothing to divide.
-  if (parts != 1) [[unlikely]] {
-    retry = (retry + parts - 1) / parts;
-    nanos = owed / parts;
-    rest = owed % parts;
-  }
+  const Int retry = passes ? 0 : (over + parts - 1) / parts;
   const Int room = std::max(static_cast<Int>(limit.depth) - owed, Int{0});
-  Taken taken{
-      .decision = {.outcome = passes ? Outcome::allowed : Outcome::limited,
-                   .limit = limit.capacity,
-                   .remaining = static_cast<Permits>(room / price),
-                   .retry_after = Nanos{static_cast<std::int64_t>(retry)},
-                   .reset_after = Nanos{static_cast<std::int64_t>(nanos) + (rest > 0 ? 1 : 0)}},
-      .next = {state.when, state.what}};
-  if (passes && cost > 0) {
-    taken.next.when = static_cast<std::uint64_t>(now + static_cast<std::int64_t>(nanos));
-    taken.next.what =
-        static_cast<std::uint64_t>(rest) << kPartsShift | (state.what & kRefundMask) | limit.price;
-  }
-  return taken;
+  return {.decision = {.outcome = passes ? Outcome::allowed : Outcome::limited,
+                       .limit = limit.capacity,
+                       .remaining = static_cast<Permits>(room / price),
+                       .retry_after = Nanos{static_cast<std::int64_t>(retry)},
+                       .reset_after = Nanos{nanos + (rest > 0 ? 1 : 0)}},
+          .next = {when, what}};
 }
 
 // The step in 128 bits, for any state and ask.
@@ -138,11 +132,15 @@ Taken take_wide(const Bucket& limit, const State& state, Instant now, const Ask&
   if (!narrow) [[unlikely]] {
     return gcra::take_wide(limit, state, at, ask);
   }
+  // A tat in the past, by however much, is no debt. (Said without a branch: chance decides which.)
+  if (limit.pace.parts == 1) [[likely]] {
+    const std::int64_t debt = std::max<std::int64_t>(ahead, 0);
+    return gcra::step<std::int64_t, true>(limit, state, now, debt, ask.cost, 0);
+  }
   const auto parts = static_cast<std::int64_t>(state.what >> gcra::kPartsShift);
-  // A tat in the past, by however much, is no debt. (Said without a branch: chance decides.)
   const std::int64_t debt =
       std::max<std::int64_t>(std::max<std::int64_t>(ahead, -1) * limit.pace.parts + parts, 0);
-  return gcra::step<std::int64_t>(limit, state, now, debt, ask.cost, 0);
+  return gcra::step<std::int64_t, false>(limit, state, now, debt, ask.cost, 0);
 }
 
 }  // namespace weir::core

@@ -21,7 +21,7 @@ struct Charge {
   bool shadow = false;  // decides and counts, but never refuses
 };
 
-inline constexpr std::size_t kMaxLimits = 32;
+inline constexpr std::size_t kMaxLimits = 16;
 
 struct Verdict {
   // Of the tightest limit; `wait` is the longest of all.
