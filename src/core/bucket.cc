@@ -163,7 +163,7 @@ Taken gcra::take_wide(const Bucket& limit, const State& state, Instant at, const
   if (!possible) {
     taken.decision.outcome = Outcome::impossible;
     taken.decision.retry_after = kNever;
-  } else if (taken.decision && ask.cost > 0) {
+  } else if (taken.decision) {
     const Int128 wait = std::max<Int128>(early(limit, debt, ask.cost), 0);
     taken.decision.wait = Nanos{to_int64(ceil_div(wait, limit.pace.parts))};
   }

@@ -4,8 +4,7 @@
 
 The arrivals like edges: the very instant a refusal named, a nanosecond and a
 microsecond before it, window edges, leases' ends, days on which the clock jumps.
-Where the published rules leave an answer open, no expectation is written
-(AMBIGUITIES.md lists those places).
+Where the published rules leave an answer open, no expectation is written.
 """
 
 from __future__ import annotations

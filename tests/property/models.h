@@ -70,7 +70,7 @@ class BucketModel {
     if (over > 0) return refused_answer(describe(now), in_nanos(over));
     if (ask.cost > 0) admitted_.push_back({now, ask.cost});
     Decision answer = describe(now);
-    if (ask.cost > 0) answer.wait = in_nanos(std::max<Int128>(early, 0));
+    answer.wait = in_nanos(std::max<Int128>(early, 0));
     return answer;
   }
 
