@@ -7,7 +7,8 @@ JOBS ?= $(shell nproc)
 # Debian packages: what it takes to build, to test, to check with sanitizers and fuzzers, to measure.
 BUILD_PACKAGES := g++ cmake ninja-build ccache libyaml-cpp-dev libcli11-dev libfmt-dev libcctz-dev \
                   nlohmann-json3-dev tzdata
-TEST_PACKAGES := libgtest-dev libgmock-dev librapidcheck-dev clang-14 clang-format-14 python3 tmux
+TEST_PACKAGES := libgtest-dev libgmock-dev librapidcheck-dev libbenchmark-dev clang-14 clang-format-14 \
+                 python3
 SANITIZE_PACKAGES := clang-14 libclang-rt-14-dev
 BENCH_PACKAGES := libbenchmark-dev valgrind python3
 
@@ -25,7 +26,7 @@ run: build ## Build, then take the tour: one burst of arrivals through every alg
 build: ## Build the command, build/weir
 	$(call install)
 	@mkdir -p build
-	$(call configure,release,-DWEIR_TESTS=OFF)
+	$(call configure,release,-DWEIR_TESTS=OFF -DWEIR_BENCH=OFF)
 	@cmake --build build --parallel $(JOBS)
 
 test: ## Build and run all tests
@@ -33,7 +34,7 @@ test: ## Build and run all tests
 	@mkdir -p build
 	@tools/check-layers
 	@tools/check-format
-	$(call configure,release,-DWEIR_TESTS=ON)
+	$(call configure,release,-DWEIR_TESTS=ON -DWEIR_BENCH=ON)
 	@cmake --build build --parallel $(JOBS)
 	$(call configure,clang)
 	@cmake --build build/clang --parallel $(JOBS)

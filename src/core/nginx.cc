@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/saturating.h"
+#include "core/replay.h"
 
 namespace weir::core {
 
@@ -128,14 +129,7 @@ State debit(const NginxQueue& limit, const State& state, Instant now, Permits co
 // nginx knows no refund. It is given only while nothing else has happened to the key, when it can
 // be replayed exactly.
 State refund(const NginxQueue& limit, const State& state, Instant, Receipt& receipt, Permits back) {
-  back = std::clamp<Permits>(back, 0, receipt.taken);
-  if (back == 0 || state != receipt.after) return state;
-  // A part of it can be replayed only under the limit it was taken under.
-  const bool same_limit = debit(limit, receipt.before, receipt.at, receipt.taken) == receipt.after;
-  if (back < receipt.taken && !same_limit) return state;
-  receipt.taken -= back;
-  receipt.after = debit(limit, receipt.before, receipt.at, receipt.taken);
-  return receipt.after;
+  return replayed_with_less(limit, state, receipt, back);
 }
 
 }  // namespace weir::core

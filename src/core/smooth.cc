@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/saturating.h"
+#include "core/replay.h"
 
 namespace weir::core {
 
@@ -140,16 +141,9 @@ State debit(const Smooth& limit, const State& state, Instant now, Permits cost) 
 }
 
 // Whoever came later was told its wait by what this call owed, so a refund is possible only while
-// nothing has happened since; then it is replayed.
+// nothing has happened since.
 State refund(const Smooth& limit, const State& state, Instant, Receipt& receipt, Permits back) {
-  back = std::clamp<Permits>(back, 0, receipt.taken);
-  if (back == 0 || state != receipt.after) return state;
-  // A part of it can be replayed only under the limit it was taken under.
-  const bool same_limit = debit(limit, receipt.before, receipt.at, receipt.taken) == receipt.after;
-  if (back < receipt.taken && !same_limit) return state;
-  receipt.taken -= back;
-  receipt.after = debit(limit, receipt.before, receipt.at, receipt.taken);
-  return receipt.after;
+  return replayed_with_less(limit, state, receipt, back);
 }
 
 State created_empty(Instant now) { return {.when = word_of(in_range(now))}; }

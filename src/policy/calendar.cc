@@ -5,6 +5,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
+#include <atomic>
 #include <fstream>
 #include <string_view>
 #include <vector>
@@ -64,6 +66,11 @@ cctz::civil_day first_of_year(const cctz::civil_year& year, int anchor) {
   return first_of_month(cctz::civil_month(year), anchor);
 }
 
+std::uint64_t next_id() {
+  static std::atomic<std::uint64_t> last{0};
+  return ++last;
+}
+
 struct Dates {
   cctz::civil_day first;
   cctz::civil_day next;  // the first of the period after
@@ -104,7 +111,7 @@ struct ZoneCalendar::Zone {
 
 ZoneCalendar::ZoneCalendar(CalendarUnit unit, std::string zone, int anchor,
                            std::unique_ptr<Zone> tz)
-    : unit_(unit), zone_(std::move(zone)), anchor_(anchor), tz_(std::move(tz)) {}
+    : id_(next_id()), unit_(unit), zone_(std::move(zone)), anchor_(anchor), tz_(std::move(tz)) {}
 
 ZoneCalendar::~ZoneCalendar() = default;
 
@@ -117,7 +124,20 @@ Result<std::shared_ptr<const ZoneCalendar>, std::string> ZoneCalendar::make(Cale
       new ZoneCalendar(unit, zone, anchor, std::move(loaded)));
 }
 
+// A period is asked about many times while it lasts, and looking it up takes a hundred times as
+// long as remembering it. Each thread remembers the last period of a few calendars.
 core::Span ZoneCalendar::span_at(Instant t) const {
+  struct Remembered {
+    std::uint64_t id = 0;
+    core::Span span;
+  };
+  thread_local std::array<Remembered, 8> last;
+  Remembered& mine = last[id_ % last.size()];
+  if (mine.id != id_ || t < mine.span.start || t >= mine.span.end) mine = {id_, look_up(t)};
+  return mine.span;
+}
+
+core::Span ZoneCalendar::look_up(Instant t) const {
   const Seconds second = std::chrono::floor<seconds>(t);
   Dates dates = period_of(cctz::civil_day(cctz::convert(second, tz_->tz)), unit_, anchor_);
   // Clocks put back across midnight show the old date again in a day that has already begun.

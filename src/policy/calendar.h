@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <string>
 
@@ -36,7 +37,9 @@ class ZoneCalendar : public core::Calendar {
  private:
   struct Zone;
   ZoneCalendar(CalendarUnit unit, std::string zone, int anchor, std::unique_ptr<Zone> tz);
+  core::Span look_up(Instant t) const;
 
+  std::uint64_t id_;  // no other calendar has or had it
   CalendarUnit unit_;
   std::string zone_;
   int anchor_;
