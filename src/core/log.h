@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 
@@ -38,7 +39,10 @@ class Log {
 
   std::uint32_t size() const { return head_->size; }
   bool full() const { return head_->size == ring_.size(); }
-  LogEntry& operator[](std::uint32_t i) const { return ring_[(head_->first + i) % ring_.size()]; }
+  LogEntry& operator[](std::uint32_t i) const {
+    const std::size_t place = std::size_t{head_->first} + i;
+    return ring_[place < ring_.size() ? place : place - ring_.size()];
+  }
   LogEntry& newest() const { return (*this)[head_->size - 1]; }
 
   void append(LogEntry entry);
