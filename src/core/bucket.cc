@@ -31,9 +31,9 @@ std::uint64_t encoded_price(const Pace& pace) {
   return exponent << kMantissaBits | static_cast<std::uint64_t>(units);
 }
 
-Int128 price_in_units(std::uint64_t tag) {
+Int128 price_in_units(std::uint64_t encoded) {
   constexpr std::uint64_t mantissa_mask = (std::uint64_t{1} << kMantissaBits) - 1;
-  return Int128{tag & mantissa_mask} << (tag >> kMantissaBits);
+  return Int128{encoded & mantissa_mask} << (encoded >> kMantissaBits);
 }
 
 // The theoretical arrival time: an instant, and parts of a nanosecond after it.
@@ -130,11 +130,10 @@ Result<Bucket, Flaw> make(const Rate& rate, Permits capacity, Permits at_once, b
   Bucket limit{.rate = rate, .capacity = capacity, .at_once = at_once, .queue = queue};
   limit.pace = *pace;
   limit.depth = capacity * pace->price;
-  limit.free = at_once * pace->price;
+  limit.free = std::min(at_once * pace->price, longest_debt(limit));
   limit.bound = std::min(limit.depth, longest_debt(limit));
-  limit.free = std::min(limit.free, longest_debt(limit));
   limit.price = encoded_price(*pace);
-  // Three numbers of 61 bits can be added up in 64: a debt, a cost, and patience.
+  // A debt and a cost of 61 bits each can be added up in 64.
   constexpr Int128 narrow = Int128{1} << 61;
   if (limit.depth <= narrow) limit.narrow = static_cast<std::int64_t>(narrow / pace->parts);
   return limit;
