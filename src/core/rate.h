@@ -3,8 +3,8 @@
 #include <cstdint>
 
 #include "base/int128.h"
-#include "base/result.h"
 #include "base/time.h"
+#include "weir/result.h"
 
 namespace weir::core {
 

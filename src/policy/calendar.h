@@ -4,8 +4,8 @@
 #include <memory>
 #include <string>
 
-#include "base/result.h"
 #include "core/window.h"
+#include "weir/result.h"
 
 namespace weir::policy {
 

@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "base/result.h"
+#include "weir/result.h"
 
 namespace weir::policy {
 

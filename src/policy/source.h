@@ -4,7 +4,7 @@
 #include <string_view>
 #include <vector>
 
-#include "base/result.h"
+#include "weir/result.h"
 
 namespace weir::policy {
 

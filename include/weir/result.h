@@ -1,10 +1,10 @@
 #pragma once
 
-#include <optional>
 #include <utility>
 #include <variant>
 
 namespace weir {
+inline namespace v0 {
 
 // Either a value or the reason why there is none. Not std::expected, which is C++23: this type is
 // the same whatever standard its user compiles with.
@@ -31,4 +31,5 @@ class [[nodiscard]] Result {
   std::variant<T, E> held_;
 };
 
+}  // namespace v0
 }  // namespace weir
