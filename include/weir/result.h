@@ -1,10 +1,16 @@
 #pragma once
 
+#include <string>
 #include <utility>
 #include <variant>
 
 namespace weir {
 inline namespace v0 {
+
+// What went wrong, in words for people: what, where, and what to do about it.
+struct Error {
+  std::string message;
+};
 
 // Either a value or the reason why there is none. Not std::expected, which is C++23: this type is
 // the same whatever standard its user compiles with.

@@ -71,10 +71,15 @@ Choice decide(const ExactLog& limit, const Log& log, Instant now, const Ask& ask
   return refused(between(in_range(now), freed_at(limit, log, t, used - room)), {});
 }
 
+void forget_old(const ExactLog& limit, Log log, Instant now) {
+  const Instant t = not_before_log(log, now);
+  while (log.size() > 0 && !counts(limit, log[0], t)) log.drop_oldest();
+}
+
 Instant charge(const ExactLog& limit, Log log, Instant now, Permits cost) {
   const Instant t = not_before_log(log, now);
   if (cost <= 0) return t;
-  while (log.size() > 0 && !counts(limit, log[0], t)) log.drop_oldest();
+  forget_old(limit, log, t);
   if (log.size() > 0 && log.newest().permits == 0) log.drop_newest();
   // A ring can be full only of calls that were charged without being asked (settling): the newest
   // entry then takes this one along and counts until it would.

@@ -60,6 +60,8 @@ class Log {
 // would happen, `charge` makes it so. `charge` returns the instant to put on a receipt.
 Choice decide(const ExactLog& limit, const Log& log, Instant now, const Ask& ask);
 Instant charge(const ExactLog& limit, Log log, Instant now, Permits cost);
+// Makes room by dropping what counts no more.
+void forget_old(const ExactLog& limit, Log log, Instant now);
 Permits remaining(const ExactLog& limit, const Log& log, Instant now);
 Instant rest_at(const ExactLog& limit, const Log& log);
 void refund(const ExactLog& limit, Log log, Instant now, Receipt& receipt, Permits back);

@@ -160,7 +160,9 @@ Verdict judge(std::span<const Decision> decisions, std::span<const Charge> charg
   const bool all_shadow = std::ranges::all_of(charges, &Charge::shadow);
   bool found = false;
   Nanos wait{0};
+  std::uint32_t refusing = 0;
   for (std::size_t i = 0; i < decisions.size(); ++i) {
+    if (!decisions[i]) refusing |= std::uint32_t{1} << i;
     if (charges[i].shadow && !all_shadow) continue;
     if (!found || is_tighter(decisions[i], verdict.decision)) {
       verdict = {.decision = decisions[i], .tightest = i};
@@ -173,6 +175,7 @@ Verdict judge(std::span<const Decision> decisions, std::span<const Charge> charg
     verdict.decision.retry_after = Nanos{0};
   }
   verdict.decision.wait = verdict.decision ? wait : Nanos{0};
+  verdict.refusing = refusing;
   return verdict;
 }
 
@@ -198,6 +201,15 @@ Verdict settle(std::span<const Charge> charges, Instant now, std::span<Receipt> 
   assert(receipts.size() == charges.size());
   for (std::size_t i = 0; i < charges.size(); ++i) settle_one(charges[i], now, receipts[i]);
   return verdict_on(charges, {}, now);
+}
+
+Instant rest_at(const Charge& charge, Instant now) {
+  return std::visit(Overloaded{
+                        [&](const ExactLog& l) { return rest_at(l, log_of(charge)); },
+                        [&](const Concurrency&) { return rest_at(holders_of(charge)); },
+                        [&](const auto& l) { return rest_at(l, state_of(charge), now); },
+                    },
+                    *charge.limit);
 }
 
 void reset(const Memory& memory) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <span>
 #include <variant>
 
@@ -29,6 +30,8 @@ struct Verdict {
   // When refused, the refusing limit with the longest retry; when passed, the one with the
   // smallest remaining. Ties go to the first. Shadow limits count only among themselves.
   std::size_t tightest = 0;
+  // Bit i: limit i would not admit the call, whether it is a shadow or not.
+  std::uint32_t refusing = 0;
 };
 
 // Picks the tightest of `decisions`, one per charge.
@@ -50,6 +53,9 @@ Verdict peek(std::span<const Charge> charges, Instant now, const HolderId& holde
 // zero it is given back by the receipt of that limit. Concurrency limits are left alone. Always
 // "allowed".
 Verdict settle(std::span<const Charge> charges, Instant now, std::span<Receipt> receipts);
+
+// When the key of a charge will be at rest, if nothing else happens to it.
+Instant rest_at(const Charge& charge, Instant now);
 
 // Forgets what is remembered.
 void reset(const Memory& memory);

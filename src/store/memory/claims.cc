@@ -1,0 +1,134 @@
+#include "store/memory/claims.h"
+
+#include <algorithm>
+
+namespace weir::store {
+
+namespace {
+
+// Positions in the order of one of the items' fingerprints.
+template <typename Positions>
+void sort_by(Positions& positions, std::span<const Item> items, Fingerprint Item::*key) {
+  std::sort(positions.begin(), positions.end(),
+            [&](std::size_t a, std::size_t b) { return items[a].*key < items[b].*key; });
+}
+
+}  // namespace
+
+core::Memory Claimed::memory_for(const core::Limit& limit) {
+  if (std::holds_alternative<core::ExactLog>(limit)) {
+    if (record != nullptr) return core::Log(head, record->entries<core::LogEntry>());
+    return core::Log(head, {&spare_entry, 1});
+  }
+  if (std::holds_alternative<core::Concurrency>(limit)) {
+    if (record != nullptr) return core::Holders(head.size, record->entries<core::Holder>());
+    return core::Holders(head.size, {&spare_seat, 1});
+  }
+  return &state;
+}
+
+Table::Claims::Claims(Table& table, std::span<const Item> items, Absent absent, Instant now,
+                      const core::HolderId& holder)
+    : table_(table), items_(items), absent_(absent), holder_(holder), now_(now) {
+  Positions order;
+  Positions without_room;
+  for (std::size_t i = 0; i < items.size(); ++i) {
+    claimed_.emplace_back();
+    order.emplace_back(i);
+  }
+  sort_by(order, items, &Item::key);
+  for (const std::size_t position : order) claim(position, without_room);
+  sort_by(without_room, items, &Item::sharing);
+  for (const std::size_t position : without_room) settle_newcomer(position);
+  for (std::size_t i = 0; i < items.size(); ++i) {
+    charges_.emplace_back(core::Charge{.limit = items[i].limit,
+                                       .memory = claimed_[i].memory_for(*items[i].limit),
+                                       .ask = items[i].ask,
+                                       .shadow = items[i].shadow});
+  }
+}
+
+Table::Claims::~Claims() {
+  for (Claimed& claimed : claimed_) release(claimed);
+}
+
+void Table::Claims::claim(std::size_t position, Positions& without_room) {
+  const Item& item = items_[position];
+  Claimed& claimed = claimed_[position];
+  if (table_.claim(item.key, absent_, claimed, now_) == Claim::no_room) {
+    without_room.emplace_back(position);
+  } else if (item.key.has_record() && claimed.slot != nullptr &&
+             !table_.attach_record(claimed, *item.limit, absent_, now_, holder_)) {
+    release(claimed);
+    without_room.emplace_back(position);
+  }
+}
+
+void Table::Claims::settle_newcomer(std::size_t position) {
+  const Item& item = items_[position];
+  Claimed& claimed = claimed_[position];
+  if (item.when_full == WhenFull::allow || item.shadow) {
+    table_.counts_.untracked.fetch_add(1, std::memory_order_relaxed);
+    return;
+  }
+  const bool shares = item.when_full == WhenFull::share &&
+                      table_.claim(item.sharing, absent_, claimed, now_) == Claim::got &&
+                      (!item.key.has_record() ||
+                       table_.attach_record(claimed, *item.limit, absent_, now_, holder_));
+  if (shares) {
+    table_.counts_.shared.fetch_add(1, std::memory_order_relaxed);
+  } else {
+    table_.counts_.denied.fetch_add(1, std::memory_order_relaxed);
+    if (!refused_) refused_ = position;
+  }
+}
+
+core::Verdict Table::Claims::refusal() const {
+  const std::size_t position = *refused_;
+  const Nanos retry = until(now_, claimed_[position].free_at.instant());
+  return {.decision = {.outcome = Outcome::limited,
+                       .limit = core::capacity(*items_[position].limit),
+                       .remaining = 0,
+                       .retry_after = std::max(retry, Nanos{1}),
+                       .reset_after = std::max(retry, Nanos{1})},
+          .tightest = position,
+          .refusing = std::uint32_t{1} << position};
+}
+
+void Table::Claims::commit() {
+  for (std::size_t i = 0; i < claimed_.size(); ++i) {
+    Claimed& claimed = claimed_[i];
+    if (claimed.slot == nullptr) continue;
+    if (claimed.record != nullptr || !(claimed.state == claimed.found)) {
+      const Instant rest = core::rest_at(charges_[i], now_);
+      claimed.slot->hold_until(claimed.key, RestTime::not_before(rest));
+    }
+    release(claimed);
+  }
+}
+
+void Table::Claims::clear() {
+  for (Claimed& claimed : claimed_) {
+    if (claimed.slot == nullptr) continue;
+    if (claimed.record != nullptr) {
+      claimed.outgrown = static_cast<Arena::Handle>(claimed.state.what);
+      claimed.outgrown_bytes = claimed.record->bytes();
+      claimed.record = nullptr;
+    }
+    claimed.state = {};
+    release(claimed);
+  }
+}
+
+// A record's entries are in place already; its head makes them count.
+void Table::Claims::release(Claimed& claimed) {
+  if (claimed.slot == nullptr) return;
+  if (claimed.record != nullptr) claimed.record->set_head(claimed.head);
+  claimed.slot->state().unlock(claimed.found, claimed.state);
+  if (claimed.outgrown != 0) table_.arena_.free(claimed.outgrown, claimed.outgrown_bytes);
+  claimed.slot = nullptr;
+  claimed.record = nullptr;
+  claimed.outgrown = 0;
+}
+
+}  // namespace weir::store

@@ -1,0 +1,69 @@
+#pragma once
+
+#include "base/fixed_vector.h"
+#include "store/memory/table.h"
+
+namespace weir::store {
+
+// A slot whose state is locked for a decision, and copies to decide on.
+struct Claimed {
+  Slot* slot = nullptr;  // none: the key is not remembered, or will not be
+  Fingerprint key{};     // whose: the item's own, or that of those who share
+  core::State found{};   // the slot's state, without the lock
+  core::State state{};   // the same, to be changed
+  RestTime free_at{};    // when there is no room: when there may be
+
+  Record* record = nullptr;
+  core::Log::Head head{};      // of the record, to be changed
+  Arena::Handle outgrown = 0;  // a block the record has left
+  std::size_t outgrown_bytes = 0;
+  core::LogEntry spare_entry{};  // where there is no record
+  core::Holder spare_seat{};
+
+  core::Memory memory_for(const core::Limit& limit);
+};
+
+// All that a decision over several items needs, locked until it is committed or given up.
+//
+// States are locked in the order of their keys, those that newcomers share last: whoever waits
+// for a lock holds only lesser ones, so nobody waits in a circle. Rows are locked for moments only,
+// after states, and nobody waits for a state while having a row.
+class Table::Claims {
+ public:
+  Claims(Table& table, std::span<const Item> items, Absent absent, Instant now,
+         const core::HolderId& holder = {});
+  ~Claims();
+  Claims(const Claims&) = delete;
+  Claims& operator=(const Claims&) = delete;
+
+  // A newcomer that is refused for want of room, if there is one: its position and the answer.
+  std::optional<std::size_t> refused() const { return refused_; }
+  core::Verdict refusal() const;
+
+  // The decision's time: that given, unless a newcomer's key may have been forgotten since.
+  Instant now() const { return now_; }
+  std::span<const core::Charge> charges() const { return charges_; }
+
+  // Writes back what the decision has made of the copies.
+  void commit();
+  // Forgets everything.
+  void clear();
+
+ private:
+  using Positions = FixedVector<std::size_t, core::kMaxLimits>;
+
+  void claim(std::size_t position, Positions& without_room);
+  void settle_newcomer(std::size_t position);
+  void release(Claimed& claimed);
+
+  Table& table_;
+  const std::span<const Item> items_;
+  const Absent absent_;
+  const core::HolderId& holder_;
+  Instant now_;
+  std::optional<std::size_t> refused_;
+  FixedVector<Claimed, core::kMaxLimits> claimed_;
+  FixedVector<core::Charge, core::kMaxLimits> charges_;
+};
+
+}  // namespace weir::store

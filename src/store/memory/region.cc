@@ -1,0 +1,327 @@
+#include "store/memory/region.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstddef>
+#include <cstdio>
+#include <cstring>
+#include <new>
+#include <utility>
+
+namespace weir::store {
+
+namespace {
+
+constexpr char kMagic[7] = {'w', 'e', 'i', 'r', 't', 'a', 'b'};
+constexpr char kFormat = '1';
+constexpr std::size_t kPage = 4096;
+constexpr std::size_t kHugePage = std::size_t{2} << 20;
+static_assert(sizeof(Header) <= kPage);
+
+std::size_t round_up(std::size_t bytes, std::size_t to) { return (bytes + to - 1) / to * to; }
+
+std::uint64_t checksum_of(const Header& header) {
+  const auto* bytes = reinterpret_cast<const char*>(&header);
+  return hash_of({bytes, offsetof(Header, checksum)}, 1).low;
+}
+
+std::uint64_t random_seed() {
+  std::uint64_t seed = 0;
+  // Cannot fail for so few bytes once the system has started.
+  if (getrandom(&seed, sizeof seed, 0) != sizeof seed) throw std::bad_alloc();
+  return seed;
+}
+
+void write_header(Header& header, const Layout& layout, std::uint64_t seed) {
+  std::copy(std::begin(kMagic), std::end(kMagic), header.magic);
+  header.format = kFormat;
+  header.seed = seed;
+  header.layout = layout;
+  header.checksum = checksum_of(header);
+}
+
+std::string system_error(const std::string& doing, const std::string& path, int error) {
+  return doing + " " + path + ": " + std::strerror(error);
+}
+
+// A file that is closed, and no longer locked, when nobody has taken it over.
+class File {
+ public:
+  explicit File(int fd) : fd_(fd) {}
+  ~File() {
+    if (fd_ >= 0) ::close(fd_);
+  }
+  File(File&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+  File& operator=(File&&) = delete;
+
+  int get() const { return fd_; }
+  int release() { return std::exchange(fd_, -1); }
+  explicit operator bool() const { return fd_ >= 0; }
+
+ private:
+  int fd_;
+};
+
+std::string boot_id() {
+  const File file(::open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC));
+  char text[40] = {};
+  const ssize_t read = file ? ::read(file.get(), text, sizeof text - 1) : 0;
+  return {text, static_cast<std::size_t>(std::max<ssize_t>(read, 0))};
+}
+
+Result<std::span<std::byte>, Error> map(int fd, std::size_t bytes, const std::string& path) {
+  void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  if (memory == MAP_FAILED) {
+    return Error{system_error("cannot map the state file", path, errno)};
+  }
+  return std::span(static_cast<std::byte*>(memory), bytes);
+}
+
+std::string mebibytes(std::uint64_t bytes) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.1f MiB", static_cast<double>(bytes) / (1 << 20));
+  return text;
+}
+
+// All blocks of the file, now: a disk that is full later would kill us in the middle of a take.
+std::optional<Error> allocate(int fd, std::size_t bytes, const std::string& path) {
+  struct statvfs disk {};
+  const bool known = fstatvfs(fd, &disk) == 0;
+  const std::uint64_t left = known ? std::uint64_t{disk.f_bavail} * disk.f_frsize : 0;
+  if (known && left < bytes) {
+    return Error{"the state file " + path + " needs " + mebibytes(bytes) + ", but the disk has " +
+                 mebibytes(left) + " left: free some, or make the table smaller"};
+  }
+  if (const int error = posix_fallocate(fd, 0, static_cast<off_t>(bytes)); error != 0) {
+    return Error{
+        system_error("cannot allocate " + mebibytes(bytes) + " for the state file", path, error)};
+  }
+  return std::nullopt;
+}
+
+bool same_file(int fd, const std::string& path) {
+  struct stat ours {
+  }, theirs{};
+  return fstat(fd, &ours) == 0 && stat(path.c_str(), &theirs) == 0 &&
+         ours.st_ino == theirs.st_ino && ours.st_dev == theirs.st_dev;
+}
+
+// What speaks against going on with a file; nothing if it is one of ours and whole.
+std::string flaw_of(int fd, std::uint64_t size) {
+  alignas(Header) std::byte bytes[sizeof(Header)] = {};
+  if (pread(fd, bytes, sizeof bytes, 0) != static_cast<ssize_t>(sizeof bytes)) {
+    return "it is too short to be a state file of weir";
+  }
+  const Header& header = *reinterpret_cast<const Header*>(bytes);
+  if (!std::equal(std::begin(kMagic), std::end(kMagic), header.magic)) {
+    return "it is not a state file of weir";
+  }
+  if (header.format != kFormat) {
+    return std::string("it is of format '") + header.format + "', and this version reads format '" +
+           kFormat + "'";
+  }
+  if (header.checksum != checksum_of(header)) return "its first page is damaged";
+  if (header.layout.bytes() != size) {
+    return "it has " + std::to_string(size) + " bytes instead of " +
+           std::to_string(header.layout.bytes());
+  }
+  return {};
+}
+
+// Renames the file out of the way, and says so.
+std::optional<Error> set_aside(const std::string& path, const std::string& flaw, Opened& opened) {
+  timespec now{};
+  clock_gettime(CLOCK_REALTIME, &now);
+  opened.set_aside =
+      path + ".aside-" + std::to_string(now.tv_sec) + "-" + std::to_string(now.tv_nsec);
+  if (rename(path.c_str(), opened.set_aside.c_str()) != 0) {
+    return Error{system_error("cannot set aside the unusable state file", path, errno)};
+  }
+  opened.note = path + " was set aside as " + opened.set_aside + " because " + flaw +
+                "; starting with nothing remembered";
+  return std::nullopt;
+}
+
+}  // namespace
+
+Result<Layout, Error> Layout::fitting(std::size_t bytes, std::size_t record_bytes) {
+  const std::size_t records = round_up(record_bytes, kPage);
+  constexpr std::size_t smallest = kPage + 3 * sizeof(Row);
+  if (bytes < smallest + records) {
+    return Error{"a table needs at least " + std::to_string(smallest + records) + " bytes, not " +
+                 std::to_string(bytes)};
+  }
+  constexpr std::uint64_t too_large = std::uint64_t{1} << 46;
+  if (bytes > too_large) {
+    return Error{"a table of " + mebibytes(bytes) + " is more than any machine has"};
+  }
+  const std::uint64_t all = (bytes - kPage - records) / sizeof(Row);
+  const std::uint64_t sharing = std::max<std::uint64_t>(all / 64, 1);
+  return Layout{.rows = all - sharing, .sharing_rows = sharing, .record_bytes = records};
+}
+
+std::size_t Layout::bytes() const {
+  return kPage + (rows + sharing_rows) * sizeof(Row) + record_bytes;
+}
+
+Region::Region(std::span<std::byte> memory, int fd, std::string path)
+    : memory_(memory), fd_(fd), path_(std::move(path)) {}
+
+Region Region::anonymous(const Layout& layout) {
+  // Large pages, where the system has them, save most of the time it takes to find a page.
+  const std::size_t bytes = layout.bytes();
+  const std::size_t align = bytes >= 2 * kHugePage ? kHugePage : kPage;
+  const std::size_t reserved = round_up(bytes, kPage) + align;
+  void* memory = mmap(nullptr, reserved, PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (memory == MAP_FAILED) throw std::bad_alloc();
+  const auto start = reinterpret_cast<std::uintptr_t>(memory);
+  const std::uintptr_t aligned = round_up(start, align);
+  const std::uintptr_t end = aligned + round_up(bytes, kPage);
+  if (aligned > start) munmap(memory, aligned - start);
+  if (start + reserved > end) munmap(reinterpret_cast<void*>(end), start + reserved - end);
+  auto* data = reinterpret_cast<std::byte*>(aligned);
+  if (align == kHugePage) madvise(data, bytes, MADV_HUGEPAGE);
+  write_header(*reinterpret_cast<Header*>(data), layout, random_seed());
+  return Region({data, round_up(bytes, kPage)}, -1, {});
+}
+
+Result<Region, Error> Region::successor(const std::string& path, const Layout& layout,
+                                        std::uint64_t seed) {
+  const std::string name = path + ".new";
+  File file(::open(name.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
+  if (!file) return Error{system_error("cannot create the state file", name, errno)};
+  if (flock(file.get(), LOCK_EX | LOCK_NB) != 0 || !same_file(file.get(), name)) {
+    return Error{"another process is just creating the state file " + path};
+  }
+  // What a process that was killed while creating it left behind.
+  if (ftruncate(file.get(), 0) != 0) {
+    return Error{system_error("cannot write the state file", name, errno)};
+  }
+  if (auto error = allocate(file.get(), layout.bytes(), path)) {
+    unlink(name.c_str());
+    return *std::move(error);
+  }
+  const auto memory = map(file.get(), layout.bytes(), name);
+  if (!memory) return memory.error();
+  Region region(*memory, file.release(), name);
+  write_header(region.header(), layout, seed);
+  return region;
+}
+
+std::optional<Error> Region::take_place_of(const std::string& path) {
+  if (rename(path_.c_str(), path.c_str()) != 0) {
+    return Error{system_error("cannot put the new state file in its place", path, errno)};
+  }
+  path_ = path;
+  return std::nullopt;
+}
+
+void Region::discard() { unlink(path_.c_str()); }
+
+namespace {
+
+enum class Found { usable, nothing, changed };
+
+// Looks at the file at `path` and takes the lock on it.
+Result<std::pair<Found, int>, Error> look_at(const std::string& path, Opened& opened) {
+  using Seen = std::pair<Found, int>;
+  File file(::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NONBLOCK));
+  if (!file && errno == ENOENT) return Seen{Found::nothing, -1};
+  if (!file) return Error{system_error("cannot open the state file", path, errno)};
+  struct stat status {};
+  if (fstat(file.get(), &status) != 0 || !S_ISREG(status.st_mode)) {
+    return Error{"the state file " + path + " is not a file"};
+  }
+  if (flock(file.get(), LOCK_EX | LOCK_NB) != 0) {
+    return Error{"the state file " + path +
+                 " is in use by another process: stop that one, or give this one another file"};
+  }
+  if (!same_file(file.get(), path)) return Seen{Found::changed, -1};
+  if (const std::string flaw = flaw_of(file.get(), static_cast<std::uint64_t>(status.st_size));
+      !flaw.empty()) {
+    if (auto error = set_aside(path, flaw, opened)) return *std::move(error);
+    return Seen{Found::nothing, -1};
+  }
+  return Seen{Found::usable, file.release()};
+}
+
+}  // namespace
+
+Result<Region, Error> Region::file(const std::string& path, const Layout& layout, Opened& opened) {
+  for (;;) {
+    const auto seen = look_at(path, opened);
+    if (!seen) return seen.error();
+    if (seen->first == Found::changed) continue;
+    if (seen->first == Found::nothing) {
+      auto made = successor(path, layout, random_seed());
+      if (!made) return made;
+      if (auto error = made->take_place_of(path)) return *std::move(error);
+      return made;
+    }
+    File file(seen->second);
+    struct stat status {};
+    fstat(file.get(), &status);  // the size was found to be right
+    const auto memory = map(file.get(), static_cast<std::size_t>(status.st_size), path);
+    if (!memory) return memory.error();
+    Region region(*memory, file.release(), path);
+    Header& header = region.header();
+    opened.restored = true;
+    const bool clean = header.clean.load() != 0;
+    opened.after_power_cut = !clean && boot_id() != header.boot;
+    return region;
+  }
+}
+
+Region::Region(Region&& other) noexcept
+    : memory_(std::exchange(other.memory_, {})),
+      fd_(std::exchange(other.fd_, -1)),
+      path_(std::move(other.path_)) {}
+
+Region& Region::operator=(Region&& other) noexcept {
+  std::swap(memory_, other.memory_);
+  std::swap(fd_, other.fd_);
+  std::swap(path_, other.path_);
+  return *this;
+}
+
+Region::~Region() {
+  if (memory_.empty()) return;
+  munmap(memory_.data(), memory_.size());
+  if (fd_ >= 0) ::close(fd_);
+}
+
+std::span<Row> Region::rows() const {
+  const Layout& layout = header().layout;
+  return {reinterpret_cast<Row*>(memory_.data() + kPage), layout.rows + layout.sharing_rows};
+}
+
+std::span<std::byte> Region::records() const {
+  const Layout& layout = header().layout;
+  return memory_.subspan(kPage + (layout.rows + layout.sharing_rows) * sizeof(Row),
+                         layout.record_bytes);
+}
+
+void Region::in_use() {
+  const std::string boot = boot_id();
+  header().clean.store(0);
+  std::copy_n(boot.begin(), std::min(boot.size(), sizeof header().boot - 1), header().boot);
+}
+
+void Region::close() {
+  if (!is_file()) return;
+  msync(memory_.data(), memory_.size(), MS_SYNC);
+  header().clean.store(1);
+  msync(memory_.data(), kPage, MS_SYNC);
+}
+
+}  // namespace weir::store

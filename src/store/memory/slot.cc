@@ -1,0 +1,70 @@
+#include "store/memory/slot.h"
+
+namespace weir::store {
+
+void Row::lock() noexcept {
+  Patience patience;
+  for (;;) {
+    std::uint64_t free = lock_.load(std::memory_order_relaxed) & ~kLocked;
+    if (lock_.compare_exchange_weak(free, free | kLocked, std::memory_order_acquire)) return;
+    patience.wait();
+  }
+}
+
+void Row::survey(Instant now) {
+  unsigned live = 0;
+  RestTime earliest{RestTime::kMask};
+  for (const Slot& slot : slots_) {
+    const RestTime rest = slot.rest();
+    if (rest.has_come(now)) continue;
+    ++live;
+    earliest = std::min(earliest, rest);
+  }
+  set_summary(live, earliest);
+}
+
+// Locks the slot's state and makes its owner leave, if it is at rest.
+bool Row::clear_out(Slot& slot, Instant now, Vacated& vacated) {
+  if (!slot.rest().has_come(now)) return false;
+  const core::State state = slot.state().load();
+  // Somebody is busy with it. Waiting here could be for somebody who waits for this row.
+  if (AtomicState::is_locked(state) || !slot.state().try_lock(state)) return false;
+  if (slot.is_empty()) return true;
+  const Fingerprint owner = slot.owner();
+  if (!slot.vacate(now)) {
+    slot.state().unlock(state, state);
+    return false;
+  }
+  vacated = {.owner = owner, .state = state};
+  lock_.store(core::word_of(std::max(forgotten(), in_range(now))) << 1 | kLocked,
+              std::memory_order_relaxed);
+  return true;
+}
+
+Slot* Row::settle(const Fingerprint& key, Where where, Instant now, Vacated& vacated) {
+  const unsigned half_line = half_line_of(key);
+  const unsigned last = where == Where::preferred ? 1 : kSlots;
+  for (unsigned i = 0; i <= last; ++i) {
+    if ((half_line ^ i) == 0) continue;
+    const unsigned place = (half_line ^ i) - 1;
+    Slot& slot = slots_[place];
+    if (!clear_out(slot, now, vacated)) continue;
+    slot.state().store(AtomicState::locked({}));
+    slot.give_to(key, RestTime::not_before(now));
+    set_tag(place, tag_of(key));
+    const RestTime soonest =
+        live() == 0 ? RestTime::not_before(now) : std::min(earliest(), RestTime::not_before(now));
+    set_summary(std::min(live() + 1, kSlots), soonest);
+    return &slot;
+  }
+  return nullptr;
+}
+
+bool Row::evict(Slot& slot, Instant now, Vacated& vacated) {
+  if (slot.is_empty() || !clear_out(slot, now, vacated)) return false;
+  set_tag(static_cast<unsigned>(&slot - slots_.data()), 0);
+  slot.state().unlock(AtomicState::unlocked(slot.state().load()), {});
+  return true;
+}
+
+}  // namespace weir::store

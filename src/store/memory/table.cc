@@ -1,0 +1,490 @@
+#include "store/memory/table.h"
+
+#include <algorithm>
+#include <cstring>
+#include <new>
+
+#include "store/memory/claims.h"
+
+namespace weir::store {
+
+namespace {
+
+// In a row with fewer live slots than this a key gets the place it prefers; beyond that it goes to
+// the emptier of its two rows. That way nearly nine in ten keys are found in one of the two cache
+// lines they prefer, and rows overflow only when 82 in 100 of all slots are live.
+constexpr unsigned kRoomy = 11;
+
+// `0 <= result < count`, evenly for evenly spread hashes.
+std::uint64_t spread(std::uint64_t hash, std::uint64_t count) {
+  return static_cast<std::uint64_t>(static_cast<UInt128>(hash) * count >> 64);
+}
+
+// Two rows, which may be one, locked in the order of their places.
+class LockedRows {
+ public:
+  LockedRows(Row& a, Row& b) : low_(std::min(&a, &b)), high_(std::max(&a, &b)) {
+    low_->lock();
+    if (high_ != low_) high_->lock();
+  }
+  ~LockedRows() {
+    if (high_ != low_) high_->unlock();
+    low_->unlock();
+  }
+  LockedRows(const LockedRows&) = delete;
+  LockedRows& operator=(const LockedRows&) = delete;
+
+ private:
+  Row* low_;
+  Row* high_;
+};
+
+std::size_t entry_bytes_of(const core::Limit& limit) {
+  return std::holds_alternative<core::ExactLog>(limit) ? sizeof(core::LogEntry)
+                                                       : sizeof(core::Holder);
+}
+
+// A record's place in its slot's state. The first word only tells it from a state never seen.
+core::State state_naming(Arena::Handle handle) { return {.when = 1, .what = handle}; }
+Arena::Handle record_named_by(const core::State& state) {
+  return static_cast<Arena::Handle>(state.what);
+}
+
+}  // namespace
+
+// ---- Making one
+
+Table::Table(const Layout& layout) : Table(Region::anonymous(layout)) { arena_.open(); }
+
+Table::Table(Region region)
+    : region_(std::move(region)),
+      rows_(region_.rows()),
+      row_count_(region_.header().layout.rows),
+      sharing_count_(region_.header().layout.sharing_rows),
+      seed_(region_.header().seed),
+      resumes_at_(core::instant_of(region_.header().last_time.load())),
+      arena_(region_.records()) {}
+
+Table::~Table() { region_.close(); }
+
+Result<std::unique_ptr<Table>, Error> Table::open(const MemoryOptions& options, Instant now,
+                                                  Opened& opened) {
+  const auto eighth = static_cast<std::ptrdiff_t>(options.bytes / 8);
+  const auto records = options.record_bytes < 0 ? eighth : options.record_bytes;
+  const auto layout = Layout::fitting(options.bytes, static_cast<std::size_t>(records));
+  if (!layout) return layout.error();
+  if (options.state_file.empty()) return std::make_unique<Table>(*layout);
+
+  auto region = Region::file(options.state_file, *layout, opened);
+  if (!region) return region.error();
+  std::unique_ptr<Table> table(new Table(*std::move(region)));
+  opened.dropped = table->restore();
+  if (table->region_.header().layout != *layout) {
+    auto resized = Table::resized(std::move(table), options.state_file, *layout, now);
+    if (!resized) return resized;
+    table = *std::move(resized);
+  }
+  table->region_.in_use();
+  return table;
+}
+
+// What a killed process has left behind is put right: locks, tags, summaries, blocks in use.
+std::uint64_t Table::restore() {
+  std::uint64_t dropped = 0;
+  for (Row& row : rows_) {
+    dropped += row.restore([&](Slot& slot) {
+      const Fingerprint owner = slot.owner();
+      const bool in_place = &first_row(owner) == &row || &second_row(owner) == &row;
+      return in_place && (!owner.has_record() || restore_record(slot));
+    });
+  }
+  arena_.open();
+  return dropped;
+}
+
+bool Table::restore_record(Slot& slot) {
+  const core::State state = slot.state().load();
+  if (state.never_seen()) return true;
+  const Arena::Handle handle = record_named_by(state);
+  if (state.what > UINT32_MAX || !arena_.contains(handle)) return false;
+  const Record& record = record_at(handle);
+  return record.is_sound(slot.owner()) && arena_.claim(handle, record.bytes(), index_of(slot));
+}
+
+// Everything that is not at rest moves into a file of the new size, which then takes the place of
+// the old one. Until then the old one stays as it is.
+Result<std::unique_ptr<Table>, Error> Table::resized(std::unique_ptr<Table> old,
+                                                     const std::string& path, const Layout& layout,
+                                                     Instant now) {
+  auto region = Region::successor(path, layout, old->seed_);
+  if (!region) return region.error();
+  std::unique_ptr<Table> table(new Table(*std::move(region)));
+  table->arena_.open();
+  table->resumes_at_ = old->resumes_at_;
+  table->region_.header().last_time.store(old->region_.header().last_time.load());
+  const Instant then = std::max(now, old->resumes_at_);
+  if (const std::uint64_t left_over = table->copy_from(*old, then); left_over > 0) {
+    table->region_.discard();
+    return Error{"the state file " + path + " has " + std::to_string(left_over) +
+                 " keys in use that do not fit into a table of " + std::to_string(layout.bytes()) +
+                 " bytes: make the table larger"};
+  }
+  if (auto error = table->region_.take_place_of(path)) return *std::move(error);
+  return table;
+}
+
+std::uint64_t Table::copy_from(const Table& other, Instant now) {
+  std::uint64_t left_over = 0;
+  for (Row& row : other.rows_) {
+    for (Slot& slot : row.slots()) {
+      if (!slot.rest().has_come(now) && !adopt_slot(other, slot, now)) ++left_over;
+    }
+  }
+  return left_over;
+}
+
+bool Table::adopt_slot(const Table& other, Slot& slot, Instant now) {
+  const Fingerprint owner = slot.owner();
+  const core::State state = slot.state().load();
+  if (!owner.has_record() || state.never_seen()) return adopt(owner, state, slot.rest(), now);
+
+  Record& old = other.record_at(record_named_by(state));
+  const auto handle = arena_.allocate(old.bytes(), 0);
+  if (!handle) return false;
+  std::memcpy(arena_.at(*handle), static_cast<void*>(&old), old.bytes());
+  if (!adopt(owner, state_naming(*handle), slot.rest(), now)) {
+    arena_.free(*handle, old.bytes());
+    return false;
+  }
+  arena_.set_owner(*handle, index_of(*find(owner)));
+  return true;
+}
+
+bool Table::adopt(const Fingerprint& key, const core::State& state, RestTime rest, Instant now) {
+  Claimed claimed;
+  if (claim(key, Absent::is_inserted, claimed, now) != Claim::got) return false;
+  claimed.slot->hold_until(key, rest);
+  claimed.slot->state().unlock(claimed.found, state);
+  return true;
+}
+
+// ---- Finding
+
+Row& Table::first_row(const Fingerprint& key) const noexcept {
+  return key.is_shared() ? rows_[row_count_ + spread(key.high, sharing_count_)]
+                         : rows_[spread(key.high, row_count_)];
+}
+
+Row& Table::second_row(const Fingerprint& key) const noexcept {
+  const std::uint64_t other = (key.high ^ key.low) * 0xd6e8'feb8'6659'fd93;
+  return key.is_shared() ? rows_[row_count_ + spread(other, sharing_count_)]
+                         : rows_[spread(other, row_count_)];
+}
+
+void Table::prefetch(const Fingerprint& key) const noexcept {
+  __builtin_prefetch(&first_row(key).preferred(key));
+  __builtin_prefetch(&second_row(key).preferred(key));
+}
+
+// The lines that may be needed are fetched at the same time, not one after the other.
+Slot* Table::find(const Fingerprint& key) const noexcept {
+  Row& first = first_row(key);
+  Row& second = second_row(key);
+  __builtin_prefetch(&second.preferred(key));
+  __builtin_prefetch(&first);
+  __builtin_prefetch(&second);
+  if (Slot* slot = first.find_preferred(key)) return slot;
+  if (Slot* slot = second.find_preferred(key)) return slot;
+  if (Slot* slot = first.find(key)) return slot;
+  return second.find(key);
+}
+
+std::uint32_t Table::index_of(const Slot& slot) const {
+  const auto offset =
+      reinterpret_cast<const std::byte*>(&slot) - reinterpret_cast<const std::byte*>(rows_.data());
+  const auto row = static_cast<std::size_t>(offset) / sizeof(Row);
+  return static_cast<std::uint32_t>(row * Row::kSlots +
+                                    static_cast<std::size_t>(&slot - rows_[row].slots().data()));
+}
+
+Slot& Table::slot_at(std::uint32_t index) const {
+  return rows_[index / Row::kSlots].slots()[index % Row::kSlots];
+}
+
+// ---- Claiming
+
+Table::Claim Table::claim(const Fingerprint& key, Absent absent, Claimed& claimed, Instant& now) {
+  for (Patience patience;; patience.wait()) {
+    Slot* slot = find(key);
+    if (slot == nullptr) {
+      if (absent == Absent::stays) return Claim::nothing;
+      const Claim inserted = insert(key, claimed, now);
+      if (inserted != Claim::nothing) return inserted;
+      continue;
+    }
+    const core::State found = slot->state().load();
+    if (AtomicState::is_locked(found) || !slot->state().try_lock(found)) continue;
+    if (slot->belongs_to(key)) {
+      claimed.slot = slot;
+      claimed.key = key;
+      claimed.found = claimed.state = found;
+      return Claim::got;
+    }
+    slot->state().unlock(found, found);
+  }
+}
+
+// Nothing: somebody else has just done it.
+Table::Claim Table::insert(const Fingerprint& key, Claimed& claimed, Instant& now) {
+  Row& first = first_row(key);
+  Row& second = second_row(key);
+  const LockedRows locked(first, second);
+  if (first.find(key) != nullptr || second.find(key) != nullptr) return Claim::nothing;
+  Slot* slot = settle(first, second, key, now);
+  if (slot == nullptr) {
+    claimed.free_at = std::min(first.earliest(), second.earliest());
+    return Claim::no_room;
+  }
+  claimed.slot = slot;
+  claimed.key = key;
+  claimed.found = claimed.state = {};
+  now = std::max({now, first.forgotten(), second.forgotten()});
+  return Claim::got;
+}
+
+// A slot in one of two rows. Where a summary is out of date and may matter, it is renewed.
+Slot* Table::settle(Row& first, Row& second, const Fingerprint& key, Instant now) {
+  const auto try_row = [&](Row& row, Row::Where where) -> Slot* {
+    if (row.is_full(now)) return nullptr;
+    Row::Vacated vacated;
+    Slot* slot = row.settle(key, where, now, vacated);
+    if (slot != nullptr && vacated.owner != Fingerprint{}) forget(vacated);
+    return slot;
+  };
+  for (Row* row : {&first, &second}) {
+    if (row->live() >= kRoomy && row->earliest().has_come(now)) row->survey(now);
+    if (row->live() >= kRoomy) continue;
+    if (Slot* slot = try_row(*row, Row::Where::preferred)) return slot;
+  }
+  Row* emptier = second.live() < first.live() ? &second : &first;
+  Row* fuller = emptier == &first ? &second : &first;
+  for (Row* row : {emptier, fuller}) {
+    if (Slot* slot = try_row(*row, Row::Where::anywhere)) return slot;
+    if (!row->is_full(now)) row->survey(now);
+  }
+  return nullptr;
+}
+
+void Table::forget(const Row::Vacated& vacated) {
+  counts_.forgotten.fetch_add(1, std::memory_order_relaxed);
+  if (!vacated.owner.has_record() || vacated.state.never_seen()) return;
+  const Arena::Handle handle = record_named_by(vacated.state);
+  arena_.free(handle, record_at(handle).bytes());
+}
+
+// ---- Records
+
+Record& Table::record_at(Arena::Handle handle) const {
+  return *reinterpret_cast<Record*>(arena_.at(handle));
+}
+
+// Finds the record of a claimed slot, and makes sure that there is room for one more entry. A log
+// that cannot grow can do without: its newest entry takes others along.
+bool Table::attach_record(Claimed& claimed, const core::Limit& limit, Absent absent, Instant now,
+                          const core::HolderId& holder) {
+  if (!claimed.found.never_seen()) {
+    claimed.record = &record_at(record_named_by(claimed.found));
+    claimed.head = claimed.record->head();
+  }
+  if (absent == Absent::stays) return true;
+  const auto most = static_cast<std::size_t>(core::capacity(limit));
+  const std::size_t entry_bytes = entry_bytes_of(limit);
+  if (claimed.record == nullptr) return grow_record(claimed, 1, entry_bytes, now);
+
+  const auto is_full = [&] { return claimed.head.size == claimed.record->capacity(); };
+  if (!is_full()) return true;
+  const core::Memory memory = claimed.memory_for(limit);
+  if (const auto* log = std::get_if<core::ExactLog>(&limit)) {
+    core::forget_old(*log, *std::get_if<core::Log>(&memory), now);
+    if (is_full() && claimed.head.size < most) {
+      grow_record(claimed, claimed.head.size * std::size_t{2}, entry_bytes, now);
+    }
+    return true;
+  }
+  auto holders = *std::get_if<core::Holders>(&memory);
+  if (core::holds(holders, holder, now)) return true;
+  holders.unseat_expired(in_range(now));
+  return !is_full() || claimed.head.size >= most ||
+         grow_record(claimed, claimed.head.size * std::size_t{2}, entry_bytes, now);
+}
+
+// Moves what there is into a larger block, oldest first. The old one is freed when nobody can find
+// it any more.
+bool Table::grow_record(Claimed& claimed, std::size_t capacity, std::size_t entry_bytes,
+                        Instant now) {
+  const std::size_t bytes = Arena::block_size(Record::bytes_for(capacity, entry_bytes));
+  auto handle = arena_.allocate(bytes, index_of(*claimed.slot));
+  while (!handle && reclaim_records(now)) handle = arena_.allocate(bytes, index_of(*claimed.slot));
+  if (!handle) return false;
+  auto* grown = new (arena_.at(*handle)) Record(claimed.key, bytes, entry_bytes);
+  if (claimed.record != nullptr) {
+    const std::size_t old_capacity = claimed.record->capacity();
+    const auto from = claimed.record->entries<std::byte>().data();
+    const auto to = grown->entries<std::byte>().data();
+    for (std::size_t i = 0; i < claimed.head.size; ++i) {
+      const std::size_t place = (claimed.head.first + i) % old_capacity;
+      std::memcpy(to + i * entry_bytes, from + place * entry_bytes, entry_bytes);
+    }
+    claimed.outgrown = record_named_by(claimed.found);
+    claimed.outgrown_bytes = claimed.record->bytes();
+  }
+  claimed.head.first = 0;
+  grown->set_head(claimed.head);
+  claimed.record = grown;
+  claimed.state = state_naming(*handle);
+  return true;
+}
+
+// Looks at some records in turn and frees those at rest. False if there was none.
+bool Table::reclaim_records(Instant now) {
+  constexpr int at_a_time = 64;
+  bool freed = false;
+  for (int i = 0; i < at_a_time && !freed; ++i) {
+    const auto owner = arena_.next_owner();
+    if (!owner) return false;
+    Slot& slot = slot_at(*owner);
+    if (!slot.rest().has_come(now)) continue;
+    Row& row = rows_[*owner / Row::kSlots];
+    row.lock();
+    Row::Vacated vacated;
+    if (row.evict(slot, now, vacated)) {
+      forget(vacated);
+      freed = true;
+    }
+    row.unlock();
+  }
+  return freed;
+}
+
+// ---- Deciding
+
+template <typename L>
+core::Decision Table::take_state(const L& limit, const Item& item, Instant now,
+                                 core::Receipt* receipt) {
+  for (Patience patience;;) {
+    Slot* slot = find(item.key);
+    if (slot == nullptr) break;
+    const core::State found = slot->state().load();
+    if (!slot->belongs_to(item.key)) continue;
+    if (found.never_seen()) break;
+    if (AtomicState::is_locked(found)) {
+      patience.wait();
+      continue;
+    }
+    const core::Taken taken = core::take(limit, found, now, item.ask);
+    if (taken.next == found) {
+      if (receipt != nullptr) *receipt = {.at = in_range(now)};
+      return taken.decision;
+    }
+    const auto rest = RestTime::not_before(later(in_range(now), taken.decision.reset_after));
+    if (!slot->hold_until(item.key, rest)) continue;
+    if (!slot->state().compare_exchange(found, taken.next)) continue;
+    if (receipt != nullptr) {
+      *receipt = {
+          .at = in_range(now), .taken = item.ask.cost, .before = found, .after = taken.next};
+    }
+    return taken.decision;
+  }
+  const std::span<core::Receipt> receipts(receipt, receipt != nullptr ? 1 : 0);
+  return take_claimed({&item, 1}, now, {}, receipts).decision;
+}
+
+core::Decision Table::take_bucket(const core::Bucket& limit, const Item& item, Instant now,
+                                  core::Receipt* receipt) {
+  return take_state(limit, item, now, receipt);
+}
+
+core::Verdict Table::take_claimed(std::span<const Item> items, Instant now,
+                                  const core::HolderId& holder, std::span<core::Receipt> receipts) {
+  Claims claims(*this, items, Absent::is_inserted, now, holder);
+  if (claims.refused()) return claims.refusal();
+  const core::Verdict verdict = core::take(claims.charges(), claims.now(), holder, receipts);
+  claims.commit();
+  return verdict;
+}
+
+core::Verdict Table::take(std::span<const Item> items, Instant now, const core::HolderId& holder,
+                          std::span<core::Receipt> receipts) {
+  keep_time(now);
+  const bool alone = items.size() == 1 && !items[0].key.has_record() && !items[0].shadow;
+  if (!alone) return take_claimed(items, now, holder, receipts);
+  core::Receipt* receipt = receipts.empty() ? nullptr : &receipts[0];
+  core::Verdict verdict;
+  verdict.decision = std::visit(
+      [&](const auto& limit) {
+        if constexpr (core::kHasState<std::remove_cvref_t<decltype(limit)>>) {
+          return take_state(limit, items[0], now, receipt);
+        } else {
+          return core::Decision{};  // has a record
+        }
+      },
+      *items[0].limit);
+  verdict.refusing = verdict.decision ? 0 : 1;
+  return verdict;
+}
+
+core::Verdict Table::peek(std::span<const Item> items, Instant now, const core::HolderId& holder) {
+  const Claims claims(*this, items, Absent::stays, now, holder);
+  return core::peek(claims.charges(), now, holder);
+}
+
+core::Verdict Table::settle(std::span<const Item> items, Instant now,
+                            std::span<core::Receipt> receipts) {
+  keep_time(now);
+  Claims claims(*this, items, Absent::is_inserted, now);
+  if (claims.refused()) return claims.refusal();
+  const core::Verdict verdict = core::settle(claims.charges(), claims.now(), receipts);
+  claims.commit();
+  return verdict;
+}
+
+bool Table::leave(std::span<const Item> items, Instant now, const core::HolderId& holder) {
+  Claims claims(*this, items, Absent::stays, now, holder);
+  const bool left = core::leave(claims.charges(), now, holder);
+  claims.commit();
+  return left;
+}
+
+void Table::reset(std::span<const Item> items, Instant now) {
+  Claims claims(*this, items, Absent::stays, now);
+  claims.clear();
+}
+
+// ---- Looking after it
+
+void Table::keep_time(Instant now) noexcept {
+  if (!region_.is_file()) return;
+  constexpr std::uint64_t often_enough = std::uint64_t{1} << 27;  // an eighth of a second
+  std::atomic<std::uint64_t>& last = region_.header().last_time;
+  const std::uint64_t time = core::word_of(in_range(now));
+  if (time > last.load(std::memory_order_relaxed) + often_enough) {
+    last.store(time, std::memory_order_relaxed);
+  }
+}
+
+MemoryUse Table::use(Instant now) const {
+  MemoryUse use{.bytes = region_.size(),
+                .slots = rows_.size() * Row::kSlots,
+                .record_bytes = arena_.size(),
+                .record_used = arena_.used(),
+                .forgotten = counts_.forgotten.load(std::memory_order_relaxed),
+                .shared = counts_.shared.load(std::memory_order_relaxed),
+                .denied = counts_.denied.load(std::memory_order_relaxed),
+                .untracked = counts_.untracked.load(std::memory_order_relaxed)};
+  for (Row& row : rows_) {
+    for (const Slot& slot : row.slots()) use.live += slot.rest().has_come(now) ? 0 : 1;
+  }
+  return use;
+}
+
+}  // namespace weir::store

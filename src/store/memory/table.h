@@ -1,0 +1,135 @@
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <optional>
+#include <span>
+
+#include "core/plan.h"
+#include "store/memory/arena.h"
+#include "store/memory/record.h"
+#include "store/memory/region.h"
+#include "store/memory/slot.h"
+#include "weir/memory.h"
+
+namespace weir::store {
+
+// One limit's part in a decision, by the fingerprint of its key.
+struct Item {
+  const core::Limit* limit = nullptr;
+  Fingerprint key{};
+  Fingerprint sharing{};  // for newcomers to a full table
+  core::Ask ask{};
+  bool shadow = false;
+  WhenFull when_full = WhenFull::share;
+};
+
+struct Claimed;
+
+// What is remembered of all keys under all limits, in memory that never grows: rows of slots, two
+// rows for each key, and records for limits that need more than a state. See slot.h for how takes
+// and changes of ownership get along.
+//
+// A newcomer gets a slot that is empty or at rest. If both its rows are full of live keys, the
+// item's `when_full` decides; a live key is never dropped. A flood of keys cannot aim at a row,
+// since it does not know the seed.
+//
+// Several items are decided together: their states are locked in the order of their keys, so that
+// nobody waits in a circle, decided on copies, and written back or left alone. A single item whose
+// whole memory is a state needs no lock.
+//
+// Thread-safe: every member, from any thread. Time is an argument.
+class Table {
+ public:
+  // In the memory of this process. Throws std::bad_alloc.
+  explicit Table(const Layout& layout);
+
+  // As the options say; a state file is opened or made. What was found is told in `opened`.
+  static Result<std::unique_ptr<Table>, Error> open(const MemoryOptions& options, Instant now,
+                                                    Opened& opened);
+
+  ~Table();
+  Table(const Table&) = delete;
+  Table& operator=(const Table&) = delete;
+
+  std::uint64_t seed() const { return seed_; }
+  // How far the clock had come when a state file was last used; time must not start before.
+  Instant resumes_at() const { return resumes_at_; }
+
+  // As core::take, on what is remembered. At most core::kMaxLimits items, of different keys.
+  core::Verdict take(std::span<const Item> items, Instant now, const core::HolderId& holder = {},
+                     std::span<core::Receipt> receipts = {});
+  core::Verdict peek(std::span<const Item> items, Instant now, const core::HolderId& holder = {});
+  core::Verdict settle(std::span<const Item> items, Instant now, std::span<core::Receipt> receipts);
+  bool leave(std::span<const Item> items, Instant now, const core::HolderId& holder);
+  void reset(std::span<const Item> items, Instant now);
+
+  // One item, if its limit is a bucket: what most calls are.
+  core::Decision take_bucket(const core::Bucket& limit, const Item& item, Instant now,
+                             core::Receipt* receipt = nullptr);
+
+  // Fetches what a take of the key will look at, while others are decided.
+  void prefetch(const Fingerprint& key) const noexcept;
+
+  // Remembers a state as it is. False if there is no room.
+  bool adopt(const Fingerprint& key, const core::State& state, RestTime rest, Instant now);
+
+  // Looks at every slot.
+  MemoryUse use(Instant now) const;
+
+ private:
+  enum class Absent { stays, is_inserted };
+  enum class Claim { got, nothing, no_room };
+  class Claims;
+
+  explicit Table(Region region);
+  static Result<std::unique_ptr<Table>, Error> resized(std::unique_ptr<Table> old,
+                                                       const std::string& path,
+                                                       const Layout& layout, Instant now);
+  std::uint64_t restore();
+  bool restore_record(Slot& slot);
+  std::uint64_t copy_from(const Table& other, Instant now);
+  bool adopt_slot(const Table& other, Slot& slot, Instant now);
+
+  Row& first_row(const Fingerprint& key) const noexcept;
+  Row& second_row(const Fingerprint& key) const noexcept;
+  Slot* find(const Fingerprint& key) const noexcept;
+
+  template <typename L>
+  core::Decision take_state(const L& limit, const Item& item, Instant now, core::Receipt* receipt);
+  core::Verdict take_claimed(std::span<const Item> items, Instant now, const core::HolderId& holder,
+                             std::span<core::Receipt> receipts);
+
+  Claim claim(const Fingerprint& key, Absent absent, Claimed& claimed, Instant& now);
+  Claim insert(const Fingerprint& key, Claimed& claimed, Instant& now);
+  Slot* settle(Row& first, Row& second, const Fingerprint& key, Instant now);
+  void forget(const Row::Vacated& vacated);
+
+  bool attach_record(Claimed& claimed, const core::Limit& limit, Absent absent, Instant now,
+                     const core::HolderId& holder);
+  bool grow_record(Claimed& claimed, std::size_t capacity, std::size_t entry_bytes, Instant now);
+  bool reclaim_records(Instant now);
+  Record& record_at(Arena::Handle handle) const;
+  std::uint32_t index_of(const Slot& slot) const;
+  Slot& slot_at(std::uint32_t index) const;
+
+  void keep_time(Instant now) noexcept;
+
+  // Constant after construction.
+  Region region_;
+  std::span<Row> rows_;
+  std::uint64_t row_count_;
+  std::uint64_t sharing_count_;
+  std::uint64_t seed_;
+  Instant resumes_at_{};
+
+  Arena arena_;
+  struct {
+    std::atomic<std::uint64_t> forgotten{0};
+    std::atomic<std::uint64_t> shared{0};
+    std::atomic<std::uint64_t> denied{0};
+    std::atomic<std::uint64_t> untracked{0};
+  } counts_;
+};
+
+}  // namespace weir::store
