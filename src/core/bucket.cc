@@ -1,6 +1,7 @@
 #include "core/bucket.h"
 
 #include <algorithm>
+#include <optional>
 
 #include "base/saturating.h"
 
@@ -14,26 +15,31 @@ using gcra::kRefundMask;
 
 constexpr std::int64_t kMaxParts = std::int64_t{1} << (64 - kPartsShift);
 
-// The price in the state is a small floating-point number: 33 bits of mantissa, 7 of exponent, in
-// units of 2^-46 ns. It is rounded down; `repriced` allows for that.
-constexpr int kMantissaBits = 33;
+// The price in the state is a small floating-point number in units of 2^-46 ns: 7 bits of exponent
+// and 32 of fraction, with a leading one that goes without saying unless the exponent is 0. It is
+// rounded down; `repriced` allows for that. The last bit tells apart prices that are the same.
+constexpr int kFractionBits = 32;
+constexpr Int128 kLeadingOne = Int128{1} << kFractionBits;
 constexpr int kUnitBits = 46;
+constexpr std::uint64_t kComeBack = 1;
 
 std::uint64_t encoded_price(const Pace& pace) {
   const Int128 nanos = pace.price / pace.parts;
   const Int128 rest = pace.price % pace.parts;
   Int128 units = (nanos << kUnitBits) + (rest << kUnitBits) / pace.parts;
-  std::uint64_t exponent = 0;
-  while (units >> kMantissaBits != 0) {
+  std::uint64_t exponent = units >= kLeadingOne ? 1 : 0;
+  while (units >= 2 * kLeadingOne) {
     units >>= 1;
     ++exponent;
   }
-  return exponent << kMantissaBits | static_cast<std::uint64_t>(units);
+  const Int128 fraction = exponent > 0 ? units - kLeadingOne : units;
+  return (exponent << kFractionBits | static_cast<std::uint64_t>(fraction)) << 1;
 }
 
 Int128 price_in_units(std::uint64_t encoded) {
-  constexpr std::uint64_t mantissa_mask = (std::uint64_t{1} << kMantissaBits) - 1;
-  return Int128{encoded & mantissa_mask} << (encoded >> kMantissaBits);
+  const std::uint64_t exponent = encoded >> (kFractionBits + 1);
+  const Int128 fraction = encoded >> 1 & (static_cast<std::uint64_t>(kLeadingOne) - 1);
+  return exponent > 0 ? (fraction + kLeadingOne) << (exponent - 1) : fraction;
 }
 
 // The theoretical arrival time: an instant, and parts of a nanosecond after it.
@@ -98,7 +104,7 @@ Tat repriced(const Bucket& limit, const State& state, std::int64_t now) {
   const Int128 old_price = std::max<Int128>(price_in_units(state.what & kPriceMask), 1);
   const Int128 a_nano = Int128{old.parts > 0 ? 1 : 0} << kUnitBits;
   const Int128 most = (Int128{old.nanos - now} << kUnitBits) + a_nano;
-  const Int128 slack = a_nano + (most >> (kMantissaBits - 1)) + 1;
+  const Int128 slack = a_nano + (most >> kFractionBits) + 1;
   const Int128 whole = most / old_price;
   const Int128 rest = most - whole * old_price;
   const bool is_whole = rest <= slack && slack < old_price;
@@ -112,12 +118,39 @@ bool has_price_of(const Bucket& limit, const State& state) {
   return (state.what & kPriceMask) == limit.price;
 }
 
+// The state of a limit that changed from `from` to `to` when `to` says.
+State reprice(const Bucket& from, const Bucket& to, const State& state) {
+  const std::int64_t then = ns(to.since);
+  const Int128 debt = debt_at(from, tat_of(state), then);
+  const Int128 whole = debt / from.pace.price;
+  const Int128 rest = debt - whole * from.pace.price;
+  return pack(to, plus(to.pace, {then, 0}, price_of(to, whole, rest, from.pace.price)), state);
+}
+
+// What has become of a state that one of the limit's predecessors has left, if one has.
+std::optional<State> retold(const Bucket& limit, const State& state) {
+  if (has_price_of(limit, state)) return state;
+  if (limit.earlier == nullptr) return std::nullopt;
+  const auto before = retold(*limit.earlier, state);
+  return before ? std::optional(reprice(*limit.earlier, limit, *before)) : std::nullopt;
+}
+
 Tat read(const Bucket& limit, const State& state, std::int64_t now) {
-  const bool current = has_price_of(limit, state) || state.never_seen();
-  return current ? tat_of(state) : repriced(limit, state, now);
+  if (has_price_of(limit, state) || state.never_seen()) return tat_of(state);
+  if (const auto current = retold(limit, state)) return tat_of(*current);
+  const bool same_price = ((state.what ^ limit.price) & kPriceMask & ~kComeBack) == 0;
+  return same_price ? tat_of(state) : repriced(limit, state, now);
 }
 
 Tat not_before(Tat tat, std::int64_t now) { return tat.nanos < now ? Tat{now, 0} : tat; }
+
+// The predecessors of a limit, at most so many, and none from which `price` could not be told.
+std::shared_ptr<const Bucket> predecessors(const Bucket& limit, std::uint64_t price, int at_most) {
+  if (at_most == 0 || limit.price == price) return nullptr;
+  auto kept = std::make_shared<Bucket>(limit);
+  kept->earlier = limit.earlier ? predecessors(*limit.earlier, price, at_most - 1) : nullptr;
+  return kept;
+}
 
 Result<Bucket, Flaw> make(const Rate& rate, Permits capacity, Permits at_once, bool queue) {
   if (capacity < 1) return Flaw::capacity_too_small;
@@ -196,13 +229,22 @@ State debit(const Bucket& limit, const State& state, Instant now, Permits cost) 
   return pack(limit, plus(limit.pace, tat, std::min(room, price_of(limit, cost))), state);
 }
 
-State reprice(const Bucket& from, const Bucket& to, const State& state, Instant at) {
-  if (state.never_seen() || to.price == from.price) return state;
-  const std::int64_t now = ns(in_range(at));
-  const Int128 debt = debt_at(from, read(from, state, now), now);
-  const Int128 whole = debt / from.pace.price;
-  const Int128 rest = debt - whole * from.pace.price;
-  return pack(to, plus(to.pace, {now, 0}, price_of(to, whole, rest, from.pace.price)), state);
+Bucket succeeding(Bucket next, const Bucket& old, Instant now) {
+  constexpr int remembered = 8;
+  if (next.pace.parts == old.pace.parts && next.pace.price == old.pace.price) {
+    next.price = old.price;
+    next.earlier = old.earlier;
+    next.since = old.since;
+    return next;
+  }
+  for (const Bucket* was = &old; was != nullptr; was = was->earlier.get()) {
+    if ((was->price & ~kComeBack) != next.price) continue;
+    next.price = was->price ^ kComeBack;
+    break;
+  }
+  next.earlier = predecessors(old, next.price, remembered);
+  next.since = in_range(now);
+  return next;
 }
 
 namespace {

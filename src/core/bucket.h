@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <limits>
+#include <memory>
 
 #include "core/choice.h"
 #include "core/rate.h"
@@ -30,8 +31,9 @@ namespace weir::core {
 //
 // The state is the tat (nanoseconds and parts of one) and the price it was reckoned with, so that
 // after a change of the limit the debt in *permits* stays: 10/min used up and raised to 20/min
-// leaves 10. A store that can visit its states when a limit changes calls `reprice` for each;
-// otherwise a debt goes on at its old price until it is next looked at.
+// leaves 10. A limit that replaces another (`succeeding`) remembers what it was before and when it
+// changed, so that no state has to be visited: whoever looks at one next finds what became of it.
+// A price that no predecessor had, after a restart with other limits, counts up to that look.
 struct Bucket {
   Rate rate{};
   Permits capacity = 1;
@@ -46,6 +48,10 @@ struct Bucket {
   std::int64_t narrow = std::numeric_limits<std::int64_t>::min();
   std::uint64_t price = 0;  // of a permit, as the state remembers it
 
+  // What it was before it last changed its price, and when that was.
+  std::shared_ptr<const Bucket> earlier{};
+  Instant since{};
+
   static Result<Bucket, Flaw> make(const Rate& rate, Permits burst);
   static Result<Bucket, Flaw> make_queue(const Rate& rate, Permits places, Permits undelayed);
 };
@@ -58,8 +64,8 @@ Permits remaining(const Bucket& limit, const State& state, Instant now);
 Instant rest_at(const Bucket& limit, const State& state, Instant now);
 State debit(const Bucket& limit, const State& state, Instant now, Permits cost);
 State refund(const Bucket& limit, const State& state, Instant now, Receipt& receipt, Permits back);
-// The state of a limit that changes at `now`.
-State reprice(const Bucket& from, const Bucket& to, const State& state, Instant now);
+// `next`, as the limit that `old` becomes at `now`.
+Bucket succeeding(Bucket next, const Bucket& old, Instant now);
 inline Permits capacity(const Bucket& limit) { return limit.capacity; }
 
 // ---- The step
@@ -67,7 +73,8 @@ inline Permits capacity(const Bucket& limit) { return limit.capacity; }
 namespace gcra {
 
 // The second word of the state, from the top: 20 bits of a nanosecond's parts; 4 bits that change
-// with each refund, so that no receipt takes the debt of others for its own; 40 bits of price.
+// with each refund, so that no receipt takes the debt of others for its own; 40 bits of price, the
+// lowest of which tells a price that has come back from the one it was before.
 inline constexpr int kPriceBits = 40;
 inline constexpr int kRefundBits = 4;
 inline constexpr int kPartsShift = kPriceBits + kRefundBits;

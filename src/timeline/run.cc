@@ -146,12 +146,7 @@ class World {
     policy::Limit& limit = limits_[step.limit_position];
     if (!policy::same_algorithm(limit.rule, step.limit.rule)) slots_[step.limit_position].clear();
     const core::Limit old = std::exchange(limit, step.limit).rule;
-    const auto* from = std::get_if<core::Bucket>(&old);
-    const auto* to = std::get_if<core::Bucket>(&limit.rule);
-    if (from == nullptr || to == nullptr) return;
-    for (auto& [key, slot] : slots_[step.limit_position]) {
-      slot.state = core::reprice(*from, *to, slot.state, now);
-    }
+    limit.rule = core::succeeding(limit.rule, old, now);
   }
 
   core::HolderId holder_of(const std::string& name) {

@@ -54,12 +54,7 @@ Decision Subject::settle(Instant now, Permits delta, Receipt& receipt) {
   return core::settle(std::span(&one, 1), now, std::span(&receipt, 1)).decision;
 }
 
-void Subject::change(const Limit& limit, Instant now) {
-  const auto* from = std::get_if<Bucket>(&limit_);
-  const auto* to = std::get_if<Bucket>(&limit);
-  if (from != nullptr && to != nullptr) state_ = reprice(*from, *to, state_, now);
-  limit_ = limit;
-}
+void Subject::change(const Limit& limit, Instant now) { limit_ = succeeding(limit, limit_, now); }
 
 void Subject::forget() { reset(charge({}).memory); }
 

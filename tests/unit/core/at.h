@@ -44,10 +44,8 @@ struct Key {
   void refund(Nanos at, Receipt& receipt, Permits back) {
     state = core::refund(limit, state, kStart + at, receipt, back);
   }
-  // A change of the limit that visits the state.
   void change(const L& next, Instant now) requires std::is_same_v<L, Bucket> {
-    state = reprice(limit, next, state, now);
-    limit = next;
+    limit = succeeding(next, limit, now);
   }
   // How many of `n` single calls at one instant pass.
   int admits(Nanos at, int n) {

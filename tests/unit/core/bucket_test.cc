@@ -156,9 +156,8 @@ TEST(ChangedBucket, KeepsWhatWasUsedThroughTwoChangesWithoutACall) {
   EXPECT_LE(bucket.peek(seconds{1}).remaining, 1);
 }
 
-// A state that nobody visits keeps its old price until it is looked at; the permits owed then
-// count.
-TEST(ChangedBucket, IsRepricedWhenLookedAtIfNobodyVisits) {
+// After a restart nobody knows when the limit changed: the permits owed at the next look count.
+TEST(ChangedBucket, IsRepricedWhenLookedAtIfNobodyKnowsWhenItChanged) {
   auto bucket = key(Bucket::make(per(10, minutes{1}), 10));
   EXPECT_EQ(bucket.admits(Nanos{0}, 20), 10);
   bucket.limit = *Bucket::make(per(20, minutes{1}), 20);
@@ -167,9 +166,53 @@ TEST(ChangedBucket, IsRepricedWhenLookedAtIfNobodyVisits) {
 }
 
 TEST(ChangedBucket, LeavesAKeyAloneThatWasNeverSeen) {
-  const Bucket from = *Bucket::make(per_second(1), 1);
-  const Bucket to = *Bucket::make(per_second(2), 2);
-  EXPECT_EQ(reprice(from, to, State{}, kStart), State{});
+  auto bucket = key(Bucket::make(per_second(1), 1));
+  bucket.change(*Bucket::make(per_second(2), 2), kStart + seconds{1});
+  EXPECT_EQ(bucket.peek(seconds{1}).remaining, 2);
+}
+
+// 10/min used up, 1/min for half a minute, 10/min again: half a permit has come back meanwhile.
+TEST(ChangedBucket, RemembersTheTimeInBetweenWhenItChangesBack) {
+  auto bucket = key(Bucket::make(per(10, minutes{1}), 10));
+  EXPECT_EQ(bucket.admits(Nanos{0}, 20), 10);
+  bucket.change(*Bucket::make(per(1, minutes{1}), 10), kStart);
+  bucket.change(*Bucket::make(per(10, minutes{1}), 10), kStart + seconds{30});
+  EXPECT_EQ(bucket.peek(seconds{30}).reset_after, seconds{57});
+}
+
+TEST(ChangedBucket, FollowsManyChanges) {
+  auto bucket = key(Bucket::make(per(10, minutes{1}), 10));
+  EXPECT_EQ(bucket.admits(Nanos{0}, 10), 10);
+  Instant now = kStart;
+  for (const int rate : {6, 12, 6, 12, 20, 30}) {
+    bucket.change(*Bucket::make(per(rate, minutes{1}), 10), now += seconds{1});
+  }
+  // A second each at 10, 6, 12, 6, 12 and 20 a minute: 1.1 permits are paid for.
+  EXPECT_EQ(bucket.peek(seconds{6}).remaining, 1);
+  EXPECT_EQ(bucket.peek(seconds{6}).reset_after, milliseconds{17'800});
+}
+
+// Only so many changes are remembered: a debt from before them may be paid off too slowly or at
+// once, but never leaves more than the limit.
+TEST(ChangedBucket, GivesNothingAwayHoweverOftenItChanges) {
+  auto bucket = key(Bucket::make(per(10, minutes{1}), 10));
+  EXPECT_EQ(bucket.admits(Nanos{0}, 10), 10);
+  for (int i = 1; i <= 40; ++i) {
+    bucket.change(*Bucket::make(per(i % 2 == 1 ? 6 : 12, minutes{1}), 10), kStart + seconds{i});
+  }
+  // At most 12 a minute have come back, and at least 6.
+  EXPECT_GE(bucket.peek(seconds{40}).remaining, 4);
+  EXPECT_LE(bucket.peek(seconds{40}).remaining, 8);
+}
+
+// A restart forgets how often a limit has changed; an equal price is an equal price.
+TEST(ChangedBucket, KeepsADebtToTheNanosecondAcrossARestart) {
+  auto bucket = key(Bucket::make(per(10, minutes{1}), 10));
+  bucket.change(*Bucket::make(per_second(7), 7), kStart);
+  EXPECT_EQ(bucket.admits(Nanos{0}, 20), 7);
+  const Nanos before = bucket.peek(Nanos{1}).reset_after;
+  bucket.limit = *Bucket::make(per_second(7), 7);
+  EXPECT_EQ(bucket.peek(Nanos{1}).reset_after, before);
 }
 
 TEST(Bucket, CannotBeMadeOfNumbersThatMeanNothing) {
