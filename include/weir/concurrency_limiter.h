@@ -55,7 +55,7 @@ class [[nodiscard]] Permit {
 };
 
 // A ConcurrencyLimiter lets in so many at a time, whoever comes first.
-// Thread-safe: every member, from any thread, under a lock that nobody holds while he waits.
+// Thread-safe: every member, from any thread, under a lock that no caller holds while it waits.
 // Not for how many come in a time (Limiter), and not for holders in other processes, which may
 // crash: those need a lease, and an Engine.
 //

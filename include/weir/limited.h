@@ -262,7 +262,8 @@ class Limited {
   }
 
   // Callers wait for their turn, `most` in all; without this they do not wait. All gates are asked
-  // first, then there is one sleep, until the last turn comes. Permits are held meanwhile.
+  // first, then there is one sleep, until the last turn comes. Permits are held meanwhile. A
+  // window, which lends no turns, refuses as it would without this.
   Limited wait_at_most(Nanos most) && {
     max_wait_ = most;
     return std::move(*this);

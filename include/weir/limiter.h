@@ -44,11 +44,12 @@ class Limiter {
   Decision try_acquire_at(Instant now, Permits cost = 1) noexcept;
 
   // Waits for its turn, at most until the deadline, and refuses at once when that would be too
-  // late. `Decision::wait` is how long it has waited. When stopped, before or while it waits, it
-  // gives back what it took and is limited; retry_after is then 0 if only the stop was against it.
+  // late. `Decision::wait` is how long it has waited. When stopped, before or while it waits, it is
+  // limited, with a retry_after of 0 if only the stop was against it, and gives back what it took
+  // as far as others have not been promised later turns.
   //
   // Callers under buckets and queues get their turns in the order they come. Under windows there is
-  // no order: when the next one opens, whoever is first, is first.
+  // no order: when the next one opens, all that wait ask again.
   Decision acquire(Deadline deadline, Permits cost = 1, std::stop_token stop = {});
 
   // Takes permits that may be used later, if that is no more than `max_wait` from now. Windows do

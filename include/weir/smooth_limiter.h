@@ -13,9 +13,9 @@
 namespace weir {
 inline namespace v0 {
 
-// A SmoothLimiter spaces its callers evenly, as Guava's RateLimiter does: nobody waits for what he
-// takes himself, the next caller waits for it.
-// Thread-safe: every member, from any thread, under a lock that nobody holds while he waits.
+// A SmoothLimiter spaces its callers evenly, as Guava's RateLimiter does: a call does not wait for
+// what it takes itself, the next one does.
+// Thread-safe: every member, from any thread, under a lock that no caller holds while it waits.
 // Not for strict limits: a call is never refused for its size, however large, and what it takes too
 // much is paid for by those after it. A Limiter refuses.
 //
@@ -49,7 +49,7 @@ class SmoothLimiter {
   Reservation reserve(Permits permits = 1, Nanos max_wait = kForever) noexcept;
 
   // From the next call on. What is owed already is paid at the old rate: the caller after this
-  // waits as he would have, and so do those who are waiting. Time saved up stays.
+  // waits as it would have, and so do those who are waiting. Time saved up stays.
   void set_rate(Rate rate);
   Rate rate() const;
 

@@ -16,6 +16,7 @@ namespace {
 struct Options {
   std::vector<std::string> files;
   std::string config;
+  std::string store;
   bool json = false;
 };
 
@@ -73,14 +74,15 @@ class Progress {
   std::chrono::steady_clock::time_point next_{};
 };
 
-FileReport run_file(policy::Source source, const policy::PolicySet* policies) {
+FileReport run_file(policy::Source source, const policy::PolicySet* policies,
+                    timeline::Store store) {
   FileReport report{.source = std::move(source), .problems = {}, .failures = {}};
   const auto cases = timeline::read_cases(report.source, policies, report.problems);
   if (!report.problems.empty()) return report;
   Progress progress(report.source.name, cases);
   for (std::size_t i = 0; i < cases.size(); ++i) {
     progress.at(i);
-    auto mismatches = timeline::run(cases[i]);
+    auto mismatches = timeline::run(cases[i], store);
     if (mismatches.empty()) {
       ++report.passed;
     } else {
@@ -186,7 +188,17 @@ std::optional<policy::PolicySet> read_config(const std::string& path) {
   return std::nullopt;
 }
 
+// Where the timelines run; none if there is no such store.
+std::optional<timeline::Store> store_of(const std::string& name) {
+  if (name.empty()) return timeline::Store::core;
+  if (name == "memory") return timeline::Store::memory;
+  fmt::print(stderr, "weir test: no store \"{}\": write --store memory\n", name);
+  return std::nullopt;
+}
+
 int run(const Options& options) {
+  const auto store = store_of(options.store);
+  if (!store) return kUsage;
   std::optional<policy::PolicySet> policies;
   if (!options.config.empty()) {
     policies = read_config(options.config);
@@ -200,7 +212,7 @@ int run(const Options& options) {
       fmt::print(stderr, "weir test: {}\n", source.error());
       return kUsage;
     }
-    const FileReport report = run_file(*std::move(source), policies ? &*policies : nullptr);
+    const FileReport report = run_file(*std::move(source), policies ? &*policies : nullptr, *store);
     totals.add(report);
     if (options.json) {
       reports.push_back(to_json(report));
@@ -227,6 +239,8 @@ void add_test_command(CLI::App& app, int& exit_code) {
       "test", "Run timelines: arrivals on a virtual clock, and what is expected of a limit");
   command->add_option("files", options->files, "Files of timelines (YAML)")->required();
   command->add_option("--config", options->config, "Policy file, for cases that name a policy");
+  command->add_option("--store", options->store,
+                      "Run on an engine with this store: memory (default: the bare algorithms)");
   command->add_flag("--json", options->json, "Report as JSON");
   command->callback([options, &exit_code] { exit_code = run(*options); });
 }

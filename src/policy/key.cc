@@ -2,23 +2,27 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <optional>
+
+#include "base/fixed_vector.h"
 
 namespace weir::policy {
 
 namespace {
 
-// First byte: a key as given, or parts.
-constexpr char kWhole = 'k';
-constexpr char kParts = 'p';
-
-std::optional<KeyError> check(std::string_view bytes, std::string_view what) {
-  if (bytes.empty()) return KeyError{fmt::format("{} is empty", what)};
+std::optional<Error> check(std::string_view bytes, std::string_view what) {
+  if (bytes.empty()) return Error{fmt::format("{} is empty", what)};
   if (bytes.size() > kLongestKey) {
-    return KeyError{
+    return Error{
         fmt::format("{} has {} bytes, at most {} are allowed", what, bytes.size(), kLongestKey)};
   }
   return std::nullopt;
+}
+
+std::optional<Error> check(const Part& part) {
+  if (!part.value.empty() && part.value.size() <= kLongestKey) return std::nullopt;
+  return check(part.value, fmt::format("the part \"{}\"", part.name));
 }
 
 void append(std::string& key, std::string_view bytes) {
@@ -27,34 +31,47 @@ void append(std::string& key, std::string_view bytes) {
   key += bytes;
 }
 
-std::optional<KeyError> append_part(std::string& key, const Subject& subject,
-                                    const std::string& name) {
-  const auto part = subject.parts.find(name);
-  if (part == subject.parts.end()) {
-    return KeyError{fmt::format("the part \"{}\" is missing", name)};
+using InOrder = FixedVector<const Part*, Parts::kMost>;
+
+std::optional<Error> choose_all(const Subject& subject, InOrder& chosen) {
+  for (const Part& part : subject.parts) chosen.emplace_back(&part);
+  std::ranges::sort(chosen, {}, [](const Part* part) { return part->name; });
+  const auto twice =
+      std::ranges::adjacent_find(chosen, {}, [](const Part* part) { return part->name; });
+  if (twice == chosen.end()) return std::nullopt;
+  return Error{fmt::format("the part \"{}\" is given twice", (*twice)->name)};
+}
+
+std::optional<Error> choose(const Subject& subject, const std::vector<std::string>& by,
+                            InOrder& chosen) {
+  for (const std::string& name : by) {
+    const auto part = std::ranges::find(subject.parts, name, &Part::name);
+    if (part == subject.parts.end()) {
+      return Error{fmt::format("the part \"{}\" is missing", name)};
+    }
+    chosen.emplace_back(&*part);
   }
-  if (auto wrong = check(part->second, fmt::format("the part \"{}\"", name))) return wrong;
-  append(key, name);
-  append(key, part->second);
   return std::nullopt;
 }
 
 }  // namespace
 
-Result<std::string, KeyError> key_of(const Subject& subject, const std::vector<std::string>& by) {
+Result<Key, Error> key_of(const Subject& subject, const std::vector<std::string>& by,
+                          std::string& buffer) {
   if (by.empty() && subject.parts.empty()) {
-    if (auto wrong = check(subject.key, "the key")) return *wrong;
-    return kWhole + subject.key;
+    if (auto wrong = check(subject.key, "the key")) return *std::move(wrong);
+    return Key{.of_parts = false, .bytes = subject.key};
   }
-  std::string key{kParts};
-  for (const std::string& name : by) {
-    if (auto wrong = append_part(key, subject, name)) return *wrong;
+  InOrder chosen;
+  auto wrong = by.empty() ? choose_all(subject, chosen) : choose(subject, by, chosen);
+  if (wrong) return *std::move(wrong);
+  buffer.clear();
+  for (const Part* part : chosen) {
+    if (auto invalid = check(*part)) return *std::move(invalid);
+    append(buffer, part->name);
+    append(buffer, part->value);
   }
-  if (!by.empty()) return key;
-  for (const auto& [name, value] : subject.parts) {
-    if (auto wrong = append_part(key, subject, name)) return *wrong;
-  }
-  return key;
+  return Key{.of_parts = true, .bytes = buffer};
 }
 
 }  // namespace weir::policy

@@ -1,32 +1,34 @@
 #pragma once
 
-#include <map>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "weir/parts.h"
 #include "weir/result.h"
 
 namespace weir::policy {
 
-// The parts of a key by name, in the order of their names.
-using Parts = std::map<std::string, std::string, std::less<>>;
-
-// What a request says it is about: a key, or parts of one.
+// What a request says it is about: a key, or parts of one. Borrowed from the request.
 struct Subject {
-  std::string key;  // used if there are no parts
-  Parts parts;
+  std::string_view key;         // used if there are no parts
+  std::span<const Part> parts;  // at most Parts::kMost
 };
 
 inline constexpr std::size_t kLongestKey = 4096;
 
-// What is wrong with a subject: the part that is missing, or the length.
-struct KeyError {
-  std::string message;
+// The bytes that stand for a subject. Bytes of parts and bytes of a whole key may be the same and
+// mean different things.
+struct Key {
+  bool of_parts = false;
+  std::string_view bytes;
 };
 
-// The bytes that stand for the subject under a limit that counts by the parts `by` (all of it if
-// there are none). Two different subjects never share them: names and values carry their length.
-Result<std::string, KeyError> key_of(const Subject& subject, const std::vector<std::string>& by);
+// The key of a subject under a limit that counts by the parts `by` (all of it if there are none).
+// Two different subjects never share it: names and values of parts carry their length. `buffer` is
+// where the bytes of parts are put together.
+Result<Key, Error> key_of(const Subject& subject, const std::vector<std::string>& by,
+                          std::string& buffer);
 
 }  // namespace weir::policy

@@ -21,9 +21,9 @@ struct Cost {
 // A limit as a policy has it: the rule, and what it applies to.
 struct Limit {
   core::Limit rule;
-  std::string name;             // empty: known by its position
-  std::vector<std::string> by;  // parts of the key it counts by; empty: the whole key
-  Cost cost;
+  std::string name{};             // empty: known by its position
+  std::vector<std::string> by{};  // parts of the key it counts by; empty: the whole key
+  Cost cost{};
   Scope scope = Scope::standard;
   bool shadow = false;
 };

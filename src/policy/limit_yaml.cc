@@ -9,6 +9,7 @@
 #include "core/plan.h"
 #include "policy/limit_text.h"
 #include "policy/units.h"
+#include "weir/parts.h"
 
 namespace weir::policy {
 
@@ -126,6 +127,10 @@ std::vector<std::string> read_by(const Node& node, Problems& problems) {
   std::ranges::sort(parts);
   if (std::ranges::adjacent_find(parts) != parts.end()) {
     problems.push_back({node.place, "\"by\" names a part twice"});
+  }
+  if (parts.size() > Parts::kMost) {
+    problems.push_back({node.place, fmt::format("\"by\" names {} parts, at most {} are allowed",
+                                                parts.size(), Parts::kMost)});
   }
   return parts;
 }

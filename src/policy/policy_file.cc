@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 
 #include "policy/limit_yaml.h"
@@ -31,6 +32,15 @@ void check_names(const Node& node, const std::vector<Limit>& limits, Problems& p
   }
 }
 
+WhenFull read_when_full(const Node& node, Problems& problems) {
+  constexpr std::array<std::string_view, 3> words{"share", "deny", "allow"};
+  const auto word = std::ranges::find(words, node.text);
+  if (word != words.end()) return static_cast<WhenFull>(word - words.begin());
+  problems.push_back(
+      {node.place, fmt::format("\"when_full\" is share, deny or allow, not {}", node.describe())});
+  return WhenFull::share;
+}
+
 Policy read_policy(const Node& node, Problems& problems) {
   Policy policy;
   if (!node.is_map()) {
@@ -52,6 +62,9 @@ Policy read_policy(const Node& node, Problems& problems) {
   }
   policy.limits = read_limits(*limits, problems);
   check_names(*limits, policy.limits, problems);
+  if (const Node* field = node.find("when_full")) {
+    policy.when_full = read_when_full(*field, problems);
+  }
   if (const Node* shadow = node.find("shadow"); shadow && read_bool(*shadow, "shadow", problems)) {
     for (Limit& limit : policy.limits) limit.shadow = true;
   }

@@ -6,11 +6,13 @@
 
 #include "policy/limit.h"
 #include "policy/source.h"
+#include "weir/memory.h"
 
 namespace weir::policy {
 
 struct Policy {
   std::vector<Limit> limits;
+  WhenFull when_full = WhenFull::share;
 };
 
 using PolicySet = std::map<std::string, Policy, std::less<>>;

@@ -6,6 +6,7 @@
 #include "base/decimal.h"
 #include "base/saturating.h"
 #include "base/suggest.h"
+#include "policy/key.h"
 #include "policy/limit_yaml.h"
 #include "policy/yaml.h"
 #include "timeline/date.h"
@@ -273,8 +274,15 @@ class StepReader {
       problems_.push_back({node.place, "who leaves? write holder: the one that entered"});
     }
     if (step.op == Op::set_limit) return;
+    std::string buffer;
+    const Parts parts = step.subject.borrowed_parts();
+    if (parts.too_many()) {
+      problems_.push_back({node.place, fmt::format("a key has at most {} parts", Parts::kMost)});
+      return;
+    }
     for (const policy::Limit& limit : limits_) {
-      const auto key = policy::key_of(step.subject, limit.by);
+      const policy::Subject subject{.key = step.subject.key, .parts = parts.all()};
+      const auto key = policy::key_of(subject, limit.by, buffer);
       if (!key) problems_.push_back({node.place, key.error().message});
     }
   }

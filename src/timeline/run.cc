@@ -1,172 +1,19 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <unordered_map>
-#include <utility>
 
 #include "base/saturating.h"
-#include "core/plan.h"
-#include "timeline/timeline.h"
+#include "timeline/world.h"
 
 namespace weir::timeline {
 
 namespace {
 
-// What is remembered of one key under one limit, and the receipt of its last take.
-struct Slot {
-  core::State state{};
-  core::Log::Head log_head{};
-  std::vector<core::LogEntry> log_ring;
-  std::uint32_t seated = 0;
-  std::vector<core::Holder> seats;
-  core::Receipt receipt{};
-};
-
-template <typename T>
-void grow(std::vector<T>& places, Permits count) {
-  if (places.size() < static_cast<std::size_t>(count))
-    places.resize(static_cast<std::size_t>(count));
-}
-
-// A ring has to be unrolled before it can grow.
-void grow_log(Slot& slot, Permits count) {
-  if (slot.log_ring.size() >= static_cast<std::size_t>(count)) return;
-  const auto first = slot.log_ring.begin() + slot.log_head.first;
-  std::rotate(slot.log_ring.begin(), first, slot.log_ring.end());
-  slot.log_head.first = 0;
-  grow(slot.log_ring, count);
-}
-
-core::Memory memory_of(Slot& slot, const core::Limit& limit) {
-  if (const auto* log = std::get_if<core::ExactLog>(&limit)) {
-    grow_log(slot, log->count);
-    return core::Log(slot.log_head, slot.log_ring);
-  }
-  if (const auto* concurrency = std::get_if<core::Concurrency>(&limit)) {
-    // One free seat is enough for whoever enters next.
-    grow(slot.seats, std::min<Permits>(concurrency->count, slot.seated + 1));
-    return core::Holders(slot.seated, slot.seats);
-  }
-  return &slot.state;
-}
-
-// The state of all keys under the limits of one case.
-class World {
- public:
-  explicit World(const Case& test) : case_(test), limits_(test.limits), slots_(limits_.size()) {}
-
-  core::Verdict apply(const Step& step, Instant now) {
-    const std::vector<Slot*> slots = slots_of(step.subject);
-    std::vector<core::Charge> charges;
-    for (std::size_t i = 0; i < slots.size(); ++i) {
-      charges.push_back(charge_for(step, limits_[i], *slots[i]));
-    }
-    switch (step.op) {
-      case Op::take:
-        return take(charges, slots, now, {});
-      case Op::enter:
-        return take(charges, slots, now, holder_of(step.holder));
-      case Op::peek:
-        return core::peek(charges, now, holder_of(step.holder));
-      case Op::settle:
-        return settle(charges, slots, now);
-      case Op::leave:
-        return leave(charges, now, holder_of(step.holder));
-      case Op::reset:
-        for (const core::Charge& charge : charges) core::reset(charge.memory);
-        break;
-      case Op::set_limit:
-        set_limit(step, now);
-        break;
-    }
-    return {};
-  }
-
-  // A limit's name, or its position.
-  std::string name_of(std::size_t position) const {
-    const std::string& name = limits_[position].name;
-    return name.empty() ? fmt::format("{}", position) : name;
-  }
-
- private:
-  using Slots = std::unordered_map<std::string, Slot>;
-
-  std::vector<Slot*> slots_of(const policy::Subject& subject) {
-    std::vector<Slot*> slots;
-    for (std::size_t i = 0; i < limits_.size(); ++i) {
-      // The reader has made sure that there is a key.
-      const auto [slot, fresh] = slots_[i].try_emplace(*policy::key_of(subject, limits_[i].by));
-      const auto* smooth = std::get_if<core::Smooth>(&limits_[i].rule);
-      if (fresh && case_.start_empty && smooth != nullptr && !smooth->warms_up()) {
-        slot->second.state = core::created_empty(case_.epoch);
-      }
-      slots.push_back(&slot->second);
-    }
-    return slots;
-  }
-
-  static core::Charge charge_for(const Step& step, const policy::Limit& limit, Slot& slot) {
-    const Nanos patience = core::is_queue(limit.rule) ? kForever : Nanos{0};
-    // Settling corrects the permits that were asked for; a fixed cost was right to begin with.
-    const Permits cost =
-        step.op == Op::settle && !limit.cost.permits ? 0 : limit.cost.of(step.permits);
-    return {.limit = &limit.rule,
-            .memory = memory_of(slot, limit.rule),
-            .ask = {.cost = cost, .max_wait = step.max_wait.value_or(patience)},
-            .shadow = limit.shadow};
-  }
-
-  static core::Verdict take(const std::vector<core::Charge>& charges,
-                            const std::vector<Slot*>& slots, Instant now, core::HolderId holder) {
-    std::vector<core::Receipt> receipts(slots.size());
-    const core::Verdict verdict = core::take(charges, now, holder, receipts);
-    if (!verdict.decision) return verdict;
-    for (std::size_t i = 0; i < slots.size(); ++i) slots[i]->receipt = receipts[i];
-    return verdict;
-  }
-
-  static core::Verdict settle(const std::vector<core::Charge>& charges,
-                              const std::vector<Slot*>& slots, Instant now) {
-    std::vector<core::Receipt> receipts;
-    for (const Slot* slot : slots) receipts.push_back(slot->receipt);
-    const core::Verdict verdict = core::settle(charges, now, receipts);
-    for (std::size_t i = 0; i < slots.size(); ++i) slots[i]->receipt = receipts[i];
-    return verdict;
-  }
-
-  static core::Verdict leave(const std::vector<core::Charge>& charges, Instant now,
-                             core::HolderId holder) {
-    const bool left = core::leave(charges, now, holder);
-    core::Verdict verdict = core::peek(charges, now);
-    verdict.decision.outcome = left ? core::Outcome::allowed : core::Outcome::limited;
-    return verdict;
-  }
-
-  void set_limit(const Step& step, Instant now) {
-    policy::Limit& limit = limits_[step.limit_position];
-    if (!policy::same_algorithm(limit.rule, step.limit.rule)) slots_[step.limit_position].clear();
-    const core::Limit old = std::exchange(limit, step.limit).rule;
-    limit.rule = core::succeeding(limit.rule, old, now);
-  }
-
-  core::HolderId holder_of(const std::string& name) {
-    if (name.empty()) return {.high = 1, .low = ++anonymous_holders_};
-    const auto [known, fresh] = holders_.try_emplace(name, holders_.size());
-    return {.high = 0, .low = known->second + 1};
-  }
-
-  const Case& case_;
-  std::vector<policy::Limit> limits_;
-  std::vector<Slots> slots_;  // one table per limit
-  std::unordered_map<std::string, std::uint64_t> holders_;
-  std::uint64_t anonymous_holders_ = 0;
-};
-
 // What came of a step.
 struct Outcomes {
   std::int64_t allowed = 0;
   std::vector<Nanos> waits;
-  core::Verdict last;
+  Answer last;
 };
 
 Outcomes run_step(World& world, const Step& step, Instant now) {
@@ -266,15 +113,25 @@ class Comparison {
   std::vector<Mismatch>& mismatches_;
 };
 
+std::unique_ptr<World> make_world(const Case& test, Store store) {
+  return store == Store::core ? make_core_world(test) : make_engine_world(test);
+}
+
+// A limit's name, or its position.
+std::string name_of(const Case& test, std::size_t position) {
+  const std::string& name = test.limits[position].name;
+  return name.empty() ? fmt::format("{}", position) : name;
+}
+
 }  // namespace
 
-std::vector<Mismatch> run(const Case& test) {
+std::vector<Mismatch> run(const Case& test, Store store) {
   std::vector<Mismatch> mismatches;
-  World world(test);
+  const auto world = make_world(test, store);
   for (std::size_t i = 0; i < test.steps.size(); ++i) {
     const Step& step = test.steps[i];
-    const Outcomes outcomes = run_step(world, step, later(test.epoch, step.at));
-    Comparison(test, i, mismatches).check(outcomes, world.name_of(outcomes.last.tightest));
+    const Outcomes outcomes = run_step(*world, step, later(test.epoch, step.at));
+    Comparison(test, i, mismatches).check(outcomes, name_of(test, outcomes.last.tightest));
   }
   return mismatches;
 }

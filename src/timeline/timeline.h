@@ -1,13 +1,14 @@
 #pragma once
 
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "policy/key.h"
 #include "policy/limit.h"
 #include "policy/policy_file.h"
 #include "policy/source.h"
+#include "weir/parts.h"
 
 // Timelines: tests for limits and policies. A file is a list of cases; a case is a limit, several
 // limits or a policy, and a list of steps: who arrives when, and what is expected to happen.
@@ -28,13 +29,21 @@ struct Expected {
   std::optional<std::string> limited_by;  // a limit's name or position
 };
 
+// Who a step is about.
+struct Subject {
+  std::string key;  // used if there are no parts
+  std::map<std::string, std::string> parts;
+
+  Parts borrowed_parts() const;
+};
+
 struct Step {
   policy::Place place;
   Op op = Op::take;
   Nanos at{0};  // since the case's epoch
   std::int64_t n = 1;
   Permits permits = 1;
-  policy::Subject subject;
+  Subject subject;
   std::optional<Nanos> max_wait;   // default: any time for queues, none for others
   std::string holder;              // empty: a new one each time
   policy::Limit limit;             // of set_limit
@@ -65,7 +74,10 @@ struct Mismatch {
   std::string actual;
 };
 
-// Runs a case on the pure core, from a state in which nothing has been seen.
-std::vector<Mismatch> run(const Case& test);
+// What a case is run on: the bare algorithms, or an engine with its memory store.
+enum class Store { core, memory };
+
+// Runs a case from a state in which nothing has been seen.
+std::vector<Mismatch> run(const Case& test, Store store);
 
 }  // namespace weir::timeline

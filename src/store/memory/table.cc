@@ -382,14 +382,12 @@ core::Decision Table::take_state(const L& limit, const Item& item, Instant now,
       continue;
     }
     const core::Taken taken = core::take(limit, found, now, item.ask);
-    if (taken.next == found) {
-      if (receipt != nullptr) *receipt = {.at = in_range(now)};
-      return taken.decision;
+    if (!(taken.next == found)) {
+      const auto rest = RestTime::not_before(later(in_range(now), taken.decision.reset_after));
+      if (!slot->hold_until(item.key, rest)) continue;
+      if (!slot->state().compare_exchange(found, taken.next)) continue;
     }
-    const auto rest = RestTime::not_before(later(in_range(now), taken.decision.reset_after));
-    if (!slot->hold_until(item.key, rest)) continue;
-    if (!slot->state().compare_exchange(found, taken.next)) continue;
-    if (receipt != nullptr) {
+    if (receipt != nullptr && taken.decision) {
       *receipt = {
           .at = in_range(now), .taken = item.ask.cost, .before = found, .after = taken.next};
     }

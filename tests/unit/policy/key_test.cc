@@ -5,47 +5,63 @@
 namespace weir::policy {
 namespace {
 
-std::string key(const Subject& subject, const std::vector<std::string>& by = {}) {
-  const auto made = key_of(subject, by);
-  return made ? *made : "error: " + made.error().message;
+// The kind and the bytes, or what is wrong.
+std::string key(std::string_view whole, const Parts& parts,
+                const std::vector<std::string>& by = {}) {
+  std::string buffer;
+  const auto made = key_of({.key = whole, .parts = parts.all()}, by, buffer);
+  if (!made) return "error: " + made.error().message;
+  return (made->of_parts ? "parts " : "whole ") + std::string{made->bytes};
 }
 
 TEST(Key, TellsPartsApartThatRunTogether) {
-  EXPECT_NE(key({.key = {}, .parts = {{"a", "b_c"}, {"a_b", "d"}}}),
-            key({.key = {}, .parts = {{"a", "b"}, {"a_b", "c_d"}}}));
-  EXPECT_NE(key({.key = {}, .parts = {{"a", "bc"}}}), key({.key = {}, .parts = {{"ab", "c"}}}));
+  EXPECT_NE(key({}, {{"a", "b_c"}, {"a_b", "d"}}), key({}, {{"a", "b"}, {"a_b", "c_d"}}));
+  EXPECT_NE(key({}, {{"a", "bc"}}), key({}, {{"ab", "c"}}));
 }
 
 TEST(Key, TellsAKeyFromPartsThatLookLikeIt) {
-  const std::string parts = key({.key = {}, .parts = {{"a", "b"}}});
-  EXPECT_NE(key({.key = parts, .parts = {}}), parts);
-  EXPECT_NE(key({.key = parts.substr(1), .parts = {}}), parts);
+  const std::string parts = key({}, {{"a", "b"}});
+  EXPECT_NE(key(parts.substr(6), {}), parts);
+  EXPECT_EQ(key(parts.substr(6), {}).substr(6), parts.substr(6));
+}
+
+// Whoever asks need not know the order.
+TEST(Key, DoesNotDependOnTheOrderOfTheParts) {
+  EXPECT_EQ(key({}, {{"a", "1"}, {"b", "2"}}), key({}, {{"b", "2"}, {"a", "1"}}));
+  EXPECT_EQ(key({}, {{"a", "1"}, {"b", "2"}}, {"a", "b"}),
+            key({}, {{"b", "2"}, {"a", "1"}}, {"a", "b"}));
 }
 
 TEST(Key, CountsByTheNamedPartsOnly) {
-  const Subject one{.key = {}, .parts = {{"user", "alice"}, {"sku", "9"}}};
-  const Subject two{.key = {}, .parts = {{"user", "alice"}, {"sku", "8"}}};
-  EXPECT_EQ(key(one, {"user"}), key(two, {"user"}));
-  EXPECT_NE(key(one, {"sku"}), key(two, {"sku"}));
-  EXPECT_NE(key(one), key(two));
+  const Parts one{{"user", "alice"}, {"sku", "9"}};
+  const Parts two{{"user", "alice"}, {"sku", "8"}};
+  EXPECT_EQ(key({}, one, {"user"}), key({}, two, {"user"}));
+  EXPECT_NE(key({}, one, {"sku"}), key({}, two, {"sku"}));
+  EXPECT_NE(key({}, one), key({}, two));
 }
 
 TEST(Key, MayHoldAnyBytes) {
   const std::string bytes("\0\xff{}\n", 5);
-  EXPECT_EQ(key({.key = bytes, .parts = {}}).substr(1), bytes);
+  EXPECT_EQ(key(bytes, {}), "whole " + bytes);
 }
 
 TEST(Key, SaysWhatIsMissing) {
-  EXPECT_EQ(key({.key = "alice", .parts = {}}, {"user"}), "error: the part \"user\" is missing");
-  EXPECT_EQ(key({.key = {}, .parts = {{"user", ""}}}, {"user"}),
-            "error: the part \"user\" is empty");
-  EXPECT_EQ(key({.key = "", .parts = {}}), "error: the key is empty");
+  EXPECT_EQ(key("alice", {}, {"user"}), "error: the part \"user\" is missing");
+  EXPECT_EQ(key({}, {{"user", ""}}, {"user"}), "error: the part \"user\" is empty");
+  EXPECT_EQ(key("", {}), "error: the key is empty");
+}
+
+TEST(Key, WantsEachPartOnce) {
+  EXPECT_EQ(key({}, {{"user", "alice"}, {"user", "bob"}}),
+            "error: the part \"user\" is given twice");
 }
 
 TEST(Key, HasALongestLength) {
-  EXPECT_EQ(key({.key = std::string(4096, 'x'), .parts = {}}).size(), 4097u);
-  EXPECT_EQ(key({.key = std::string(4097, 'x'), .parts = {}}),
+  EXPECT_EQ(key(std::string(4096, 'x'), {}).size(), 4096u + 6);
+  EXPECT_EQ(key(std::string(4097, 'x'), {}),
             "error: the key has 4097 bytes, at most 4096 are allowed");
+  EXPECT_EQ(key({}, {{"user", std::string(4097, 'x')}}),
+            "error: the part \"user\" has 4097 bytes, at most 4096 are allowed");
 }
 
 }  // namespace

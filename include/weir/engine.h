@@ -1,0 +1,172 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "weir/clock.h"
+#include "weir/decision.h"
+#include "weir/memory.h"
+#include "weir/parts.h"
+#include "weir/policy_set.h"
+#include "weir/result.h"
+
+namespace weir {
+inline namespace v0 {
+
+namespace detail {
+struct EngineAccess;
+}  // namespace detail
+
+// What somebody asks for. Its texts are borrowed for the duration of the call.
+struct Request {
+  std::string_view policy;
+  std::string_view key{};  // 1 to 4096 bytes, or
+  Parts parts{};           // parts, of which a limit may count by some
+  Permits permits = 1;
+  // How long the caller would wait for its turn. Default: any time under queues, else not at all.
+  std::optional<Nanos> max_wait{};
+};
+
+// The answer to a Request.
+struct [[nodiscard]] Verdict {
+  // Of the tightest limit: when refused the one that refuses for the longest time, else the one
+  // with the least remaining. `wait` is the longest of all.
+  Decision decision{};
+  // The tightest limit: its name, or its position. Lives as long as the engine.
+  std::string_view limited_by{};
+  // Bit i: the policy's limit i, counted from 0, would refuse; it is a shadow if the call passed.
+  std::uint32_t refusing = 0;
+  // The store could not be asked, and the policy says what to do then.
+  bool degraded = false;
+  // Why there is no decision: no such policy, a missing part, a key that is too long. Nothing was
+  // taken. Empty otherwise.
+  std::string error{};
+
+  // True only when the call was decided and allowed.
+  explicit operator bool() const noexcept { return decision && error.empty(); }
+};
+
+// The proof of a take, with which some of it can be given back later.
+// Not thread-safe. Can be moved, not copied: what was given back cannot be given back again.
+class Receipt {
+ public:
+  Receipt() noexcept;
+  ~Receipt();
+  Receipt(Receipt&& other) noexcept;
+  Receipt& operator=(Receipt&& other) noexcept;
+
+ private:
+  friend class Engine;
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+// What one limit of a policy would say, for people to read.
+struct LimitState {
+  std::string name;   // or position
+  std::string limit;  // its text
+  Permits cost = 0;   // of the call asked about
+  bool shadow = false;
+  Decision decision{};
+};
+
+// A decision as it is reported to a DecisionSink. Its texts live as long as the engine.
+struct DecisionEvent {
+  std::string_view policy;
+  const Verdict& verdict;
+  std::size_t limits = 0;  // that the policy has
+  Permits permits = 0;
+};
+
+// Told of every take and enter, right after the decision, on the thread that asked: for metrics.
+class DecisionSink {
+ public:
+  virtual ~DecisionSink() = default;
+  virtual void on_decision(const DecisionEvent& event) noexcept = 0;
+};
+
+struct EngineOptions {
+  MemoryOptions memory{};
+  // Must outlive the engine.
+  const Clock* clock = &system_clock();
+  // None unless given. Must outlive the engine.
+  DecisionSink* sink = nullptr;
+};
+
+// An Engine decides requests by the policies of a set: several limits, several keys, different
+// costs, all charged or none. What was used is remembered in memory of a fixed size, and in a file
+// if one is given.
+// Thread-safe: every member, from any thread. Starts no thread of its own.
+// Not for a single limit in one program: a Limiter or KeyedLimiter is simpler and faster.
+class Engine {
+ public:
+  // Remembers in the memory of this process. Throws std::invalid_argument if the options ask for a
+  // state file: that can fail in ways worth telling, use `open`.
+  explicit Engine(PolicySet policies, EngineOptions options = {});
+
+  // With a state file, if the options name one. Errors: it is in use, the disk is full, …
+  static Result<Engine, Error> open(PolicySet policies, EngineOptions options);
+
+  ~Engine();
+  Engine(Engine&& other) noexcept;
+  Engine& operator=(Engine&& other) noexcept;
+
+  // What there is to say about the state file that was opened: that it is new, that a foreign one
+  // was set aside, that the machine had lost power. For a log. Empty without a state file.
+  const std::string& opening_note() const noexcept;
+
+  // Takes what the request asks for from every limit of its policy, or from none.
+  Verdict take(const Request& request);
+  Verdict take(const Request& request, Receipt& receipt);
+
+  // Many at once, one after the other, for less than it costs to take them one by one.
+  void take_all(std::span<const Request> requests, std::span<Verdict> verdicts);
+
+  // Whether it would pass, with what remains as it is. Takes nothing. Under a concurrency limit:
+  // whether `holder` could enter.
+  Verdict peek(const Request& request, std::string_view holder = {});
+
+  // Corrects an earlier take by `request.permits`: above zero they are taken as well, even if that
+  // leaves a debt; below zero they are given back, for which it takes the receipt. Only what has
+  // not drained since comes back, and no more than was taken. Limits with a fixed cost stay as they
+  // are. Always allowed.
+  Verdict settle(const Request& request, Receipt& receipt);
+  Verdict settle(const Request& request);
+
+  // Enters as `holder` (any bytes that name it, chosen by the caller): all limits of the policy are
+  // asked, and a permit of each concurrency limit is held until `leave`, or until its lease runs
+  // out. Entering again while it runs renews it and takes nothing, so a retry is safe.
+  Verdict enter(const Request& request, std::string_view holder);
+  // Whether the holder was there to leave.
+  bool leave(const Request& request, std::string_view holder);
+
+  // Forgets what was used of the request's keys. The error of a request that makes no sense.
+  std::optional<Error> reset(const Request& request);
+
+  // Every limit of the policy, its state and what it would say. Takes nothing.
+  Result<std::vector<LimitState>, Error> explain(const Request& request);
+
+  // Other policies from now on. What was used stays with each limit that goes on: the same policy
+  // and name, or the same part, algorithm and period.
+  void replace(PolicySet policies);
+  // How often they have been replaced, from 1.
+  std::uint64_t generation() const noexcept;
+
+  // How full the memory is. Looks at all of it: not for every call.
+  MemoryUse memory() const;
+
+ private:
+  friend struct detail::EngineAccess;
+  struct Impl;
+  explicit Engine(std::unique_ptr<Impl> impl) noexcept;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace v0
+}  // namespace weir

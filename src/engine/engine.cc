@@ -1,0 +1,310 @@
+#include "weir/engine.h"
+
+#include <atomic>
+#include <mutex>
+#include <stdexcept>
+
+#include "engine/engine_access.h"
+#include "engine/plan.h"
+#include "engine/policy_set_access.h"
+#include "policy/limit_text.h"
+
+namespace weir {
+inline namespace v0 {
+
+using engine::Items;
+using engine::Planned;
+using engine::Policy;
+using engine::Rules;
+using engine::Verb;
+
+// What was taken under each limit, by the limit's identity: its position may be another one when
+// the policies have changed since.
+struct Receipt::Impl {
+  struct Entry {
+    std::uint64_t limit;
+    core::Receipt receipt;
+  };
+  std::vector<Entry> entries;
+};
+
+Receipt::Receipt() noexcept = default;
+Receipt::~Receipt() = default;
+Receipt::Receipt(Receipt&& other) noexcept = default;
+Receipt& Receipt::operator=(Receipt&& other) noexcept = default;
+
+namespace {
+
+using CoreReceipts = std::array<core::Receipt, core::kMaxLimits>;
+
+std::uint64_t next_engine_id() {
+  static std::atomic<std::uint64_t> last{0};
+  return ++last;
+}
+
+// The rules a thread has last used. While they are current it need not ask for them, which spares
+// all threads from counting the users of one object.
+struct LastUsed {
+  std::uint64_t engine = 0;
+  std::uint64_t generation = 0;
+  std::shared_ptr<const Rules> rules;
+};
+thread_local LastUsed last_used;
+
+Verdict error_of(Planned planned) {
+  Verdict verdict{.decision = {.outcome = Outcome::impossible, .retry_after = kNever}};
+  verdict.error = std::move(planned.error);
+  return verdict;
+}
+
+std::string note_on(const store::Opened& opened, const std::string& path) {
+  if (path.empty() || !opened.note.empty()) return opened.note;
+  if (!opened.restored) return path + " is new: nothing is remembered yet";
+  std::string note = path + " was opened again";
+  if (opened.after_power_cut) {
+    note += "; the system went down meanwhile, and what it had not written to disk may be missing";
+  }
+  if (opened.dropped > 0) {
+    note += "; " + std::to_string(opened.dropped) + " damaged entries were dropped";
+  }
+  return note;
+}
+
+}  // namespace
+
+struct Engine::Impl {
+  Impl(std::unique_ptr<store::Table> the_table, const EngineOptions& options, std::string the_note)
+      : table(std::move(the_table)),
+        clock(*options.clock),
+        sink(options.sink),
+        note(std::move(the_note)),
+        earliest(table->resumes_at()) {}
+
+  // A state file may know of a later time than the clock.
+  Instant now() const noexcept { return std::max(clock.now(), earliest); }
+
+  void replace(const PolicySet& policies) {
+    const std::lock_guard lock(mutex);
+    rules = engine::compile(policies_of(policies), rules.get(), table->seed(), now(), names);
+    generation.store(rules->generation, std::memory_order_release);
+  }
+
+  const Rules& current_rules() {
+    const std::uint64_t newest = generation.load(std::memory_order_acquire);
+    if (last_used.engine != id || last_used.generation != newest) [[unlikely]] {
+      const std::lock_guard lock(mutex);
+      last_used = {.engine = id, .generation = rules->generation, .rules = rules};
+    }
+    return *last_used.rules;
+  }
+
+  Planned plan(const Request& request, Verb verb, Items& items) {
+    return engine::plan(current_rules(), request, verb, table->seed(), items);
+  }
+
+  core::HolderId holder_id(std::string_view holder) const {
+    const store::Hash128 hash = store::hash_of(holder, table->seed());
+    return {.high = hash.high, .low = hash.low};
+  }
+
+  Verdict decide(const Planned& planned, const Items& items, const Request& request, Instant now,
+                 const core::HolderId& holder, std::span<core::Receipt> receipts) {
+    const Verdict verdict =
+        engine::judge(*planned.policy, table->take(items, now, holder, receipts));
+    if (sink != nullptr) {
+      sink->on_decision({.policy = planned.policy->name,
+                         .verdict = verdict,
+                         .limits = items.size(),
+                         .permits = request.permits});
+    }
+    return verdict;
+  }
+
+  Verdict settle(const Request& request, Receipt::Impl* receipt) {
+    Items items;
+    Planned planned = plan(request, Verb::settle, items);
+    if (planned.policy == nullptr) return error_of(std::move(planned));
+    CoreReceipts receipts{};
+    const auto of_limit = [&](std::size_t i) -> core::Receipt* {
+      if (receipt == nullptr) return nullptr;
+      for (auto& [limit, taken] : receipt->entries) {
+        if (limit == planned.policy->rules[i].identity) return &taken;
+      }
+      return nullptr;
+    };
+    for (std::size_t i = 0; i < items.size(); ++i) {
+      if (const core::Receipt* taken = of_limit(i)) receipts[i] = *taken;
+    }
+    const core::Verdict verdict =
+        table->settle(items, now(), std::span(receipts).first(items.size()));
+    for (std::size_t i = 0; i < items.size(); ++i) {
+      if (core::Receipt* taken = of_limit(i)) *taken = receipts[i];
+    }
+    return engine::judge(*planned.policy, verdict);
+  }
+
+  // Constant after construction.
+  const std::unique_ptr<store::Table> table;
+  const Clock& clock;
+  DecisionSink* const sink;
+  const std::string note;
+  const Instant earliest;
+  const std::uint64_t id = next_engine_id();
+
+  // Under the mutex.
+  std::mutex mutex;
+  std::shared_ptr<const Rules> rules;
+  engine::Names names;
+
+  std::atomic<std::uint64_t> generation{0};
+};
+
+// ---- Making one
+
+Engine::Engine(std::unique_ptr<Impl> impl) noexcept : impl_(std::move(impl)) {}
+
+Engine::Engine(PolicySet policies, EngineOptions options) {
+  if (!options.memory.state_file.empty()) {
+    throw std::invalid_argument("weir: an Engine with a state file is made by Engine::open");
+  }
+  auto made = open(std::move(policies), std::move(options));
+  if (!made) throw std::invalid_argument("weir: " + made.error().message);
+  *this = *std::move(made);
+}
+
+Result<Engine, Error> Engine::open(PolicySet policies, EngineOptions options) {
+  store::Opened opened;
+  auto table = store::Table::open(options.memory, options.clock->now(), opened);
+  if (!table) return table.error();
+  auto impl = std::make_unique<Impl>(*std::move(table), options,
+                                     note_on(opened, options.memory.state_file));
+  impl->replace(policies);
+  return Engine(std::move(impl));
+}
+
+Engine::~Engine() = default;
+Engine::Engine(Engine&& other) noexcept = default;
+Engine& Engine::operator=(Engine&& other) noexcept = default;
+
+const std::string& Engine::opening_note() const noexcept { return impl_->note; }
+
+void Engine::replace(PolicySet policies) { impl_->replace(policies); }
+
+std::uint64_t Engine::generation() const noexcept { return impl_->generation.load(); }
+
+MemoryUse Engine::memory() const { return impl_->table->use(impl_->now()); }
+
+// ---- Deciding
+
+Verdict Engine::take(const Request& request) {
+  Items items;
+  Planned planned = impl_->plan(request, Verb::take, items);
+  if (planned.policy == nullptr) return error_of(std::move(planned));
+  return impl_->decide(planned, items, request, impl_->now(), {}, {});
+}
+
+Verdict Engine::take(const Request& request, Receipt& receipt) {
+  Items items;
+  Planned planned = impl_->plan(request, Verb::take, items);
+  if (planned.policy == nullptr) return error_of(std::move(planned));
+  CoreReceipts receipts{};
+  const Verdict verdict = impl_->decide(planned, items, request, impl_->now(), {},
+                                        std::span(receipts).first(items.size()));
+  if (!verdict) return verdict;
+  receipt.impl_ = std::make_unique<Receipt::Impl>();
+  for (std::size_t i = 0; i < items.size(); ++i) {
+    receipt.impl_->entries.push_back({planned.policy->rules[i].identity, receipts[i]});
+  }
+  return verdict;
+}
+
+void Engine::take_all(std::span<const Request> requests, std::span<Verdict> verdicts) {
+  // As many as a processor fetches from memory at once, about.
+  constexpr std::size_t at_a_time = 16;
+  const Instant now = impl_->now();
+  for (std::size_t first = 0; first < requests.size(); first += at_a_time) {
+    const auto some = requests.subspan(first, std::min(at_a_time, requests.size() - first));
+    std::array<Items, at_a_time> items;
+    std::array<Planned, at_a_time> planned;
+    for (std::size_t i = 0; i < some.size(); ++i) {
+      planned[i] = impl_->plan(some[i], Verb::take, items[i]);
+      for (const store::Item& item : items[i]) impl_->table->prefetch(item.key);
+    }
+    for (std::size_t i = 0; i < some.size(); ++i) {
+      verdicts[first + i] = planned[i].policy == nullptr
+                                ? error_of(std::move(planned[i]))
+                                : impl_->decide(planned[i], items[i], some[i], now, {}, {});
+    }
+  }
+}
+
+Verdict Engine::peek(const Request& request, std::string_view holder) {
+  Items items;
+  Planned planned = impl_->plan(request, Verb::peek, items);
+  if (planned.policy == nullptr) return error_of(std::move(planned));
+  const core::HolderId id = holder.empty() ? core::HolderId{} : impl_->holder_id(holder);
+  return engine::judge(*planned.policy, impl_->table->peek(items, impl_->now(), id));
+}
+
+Verdict Engine::settle(const Request& request, Receipt& receipt) {
+  return impl_->settle(request, receipt.impl_.get());
+}
+
+Verdict Engine::settle(const Request& request) { return impl_->settle(request, nullptr); }
+
+Verdict Engine::enter(const Request& request, std::string_view holder) {
+  Items items;
+  Planned planned = impl_->plan(request, Verb::enter, items);
+  if (planned.policy != nullptr && holder.empty()) planned = {nullptr, "the holder is empty"};
+  if (planned.policy == nullptr) return error_of(std::move(planned));
+  return impl_->decide(planned, items, request, impl_->now(), impl_->holder_id(holder), {});
+}
+
+bool Engine::leave(const Request& request, std::string_view holder) {
+  Items items;
+  const Planned planned = impl_->plan(request, Verb::leave, items);
+  if (planned.policy == nullptr || holder.empty()) return false;
+  return impl_->table->leave(items, impl_->now(), impl_->holder_id(holder));
+}
+
+std::optional<Error> Engine::reset(const Request& request) {
+  Items items;
+  Planned planned = impl_->plan(request, Verb::reset, items);
+  if (planned.policy == nullptr) return Error{std::move(planned.error)};
+  impl_->table->reset(items, impl_->now());
+  return std::nullopt;
+}
+
+Result<std::vector<LimitState>, Error> Engine::explain(const Request& request) {
+  Items items;
+  Planned planned = impl_->plan(request, Verb::peek, items);
+  if (planned.policy == nullptr) return Error{std::move(planned.error)};
+  const Instant now = impl_->now();
+  std::vector<LimitState> states;
+  for (std::size_t i = 0; i < items.size(); ++i) {
+    const engine::Rule& rule = planned.policy->rules[i];
+    store::Item item = items[i];
+    item.shadow = false;  // its own answer, not what comes of it
+    states.push_back({.name = std::string{rule.name},
+                      .limit = policy::to_text(rule.limit),
+                      .cost = item.ask.cost,
+                      .shadow = rule.shadow,
+                      .decision = impl_->table->peek({&item, 1}, now).decision});
+  }
+  return states;
+}
+
+void detail::EngineAccess::start_with(Engine& engine, const Request& request, std::size_t position,
+                                      const core::State& state) {
+  Items items;
+  const Planned planned = engine.impl_->plan(request, Verb::peek, items);
+  if (planned.policy == nullptr) return;
+  core::State copy = state;
+  const core::Charge charge{.limit = items[position].limit, .memory = &copy};
+  const Instant now = engine.impl_->now();
+  engine.impl_->table->adopt(items[position].key, state,
+                             store::RestTime::not_before(core::rest_at(charge, now)), now);
+}
+
+}  // namespace v0
+}  // namespace weir

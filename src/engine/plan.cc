@@ -1,0 +1,65 @@
+#include "engine/plan.h"
+
+#include <fmt/format.h>
+
+#include "base/suggest.h"
+#include "policy/key.h"
+
+namespace weir::engine {
+
+namespace {
+
+std::string no_such_policy(const Rules& rules, std::string_view name) {
+  std::vector<std::string_view> names;
+  for (const auto& [known, policy] : rules.policies) names.push_back(known);
+  return fmt::format("there is no policy \"{}\"{}", name, did_you_mean(name, names));
+}
+
+// Settling corrects the permits that were asked for; a fixed cost was right to begin with.
+Permits cost_of(const Rule& rule, const Request& request, Verb verb) {
+  if (verb == Verb::settle && !rule.cost.permits) return 0;
+  return rule.cost.of(request.permits);
+}
+
+store::Item item_for(const Policy& policy, const Rule& rule, const policy::Key& key,
+                     const Request& request, Verb verb, std::uint64_t seed) {
+  const auto kind = key.of_parts ? store::KeyKind::parts : store::KeyKind::whole;
+  return {.limit = &rule.limit,
+          .key = store::fingerprint(seed, rule.identity, kind, key.bytes, rule.has_record),
+          .sharing = rule.sharing,
+          .ask = {.cost = cost_of(rule, request, verb),
+                  .max_wait = request.max_wait.value_or(rule.patience)},
+          .shadow = rule.shadow,
+          .when_full = policy.when_full};
+}
+
+}  // namespace
+
+Planned plan(const Rules& rules, const Request& request, Verb verb, std::uint64_t seed,
+             Items& items) {
+  const Policy* policy = rules.find(request.policy);
+  if (policy == nullptr) return {nullptr, no_such_policy(rules, request.policy)};
+  if (verb == Verb::take && policy->has_concurrency) {
+    return {nullptr, fmt::format("the policy \"{}\" has a concurrent limit: enter and leave it",
+                                 policy->name)};
+  }
+  if (request.parts.too_many()) {
+    return {nullptr, fmt::format("a key has at most {} parts", Parts::kMost)};
+  }
+  thread_local std::string buffer;  // a key of parts needs no memory of its own each time
+  const policy::Subject subject{.key = request.key, .parts = request.parts.all()};
+  for (const Rule& rule : policy->rules) {
+    const auto key = policy::key_of(subject, rule.by, buffer);
+    if (!key) return {nullptr, key.error().message};
+    items.emplace_back(item_for(*policy, rule, *key, request, verb, seed));
+  }
+  return {policy, {}};
+}
+
+Verdict judge(const Policy& policy, const core::Verdict& verdict) {
+  Verdict answer{.decision = verdict.decision, .refusing = verdict.refusing};
+  if (!policy.rules.empty()) answer.limited_by = policy.rules[verdict.tightest].name;
+  return answer;
+}
+
+}  // namespace weir::engine

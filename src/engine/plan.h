@@ -1,0 +1,29 @@
+#pragma once
+
+#include <string>
+
+#include "base/fixed_vector.h"
+#include "engine/rules.h"
+#include "store/memory/table.h"
+#include "weir/engine.h"
+
+namespace weir::engine {
+
+enum class Verb { take, peek, settle, reset, enter, leave };
+
+using Items = FixedVector<store::Item, core::kMaxLimits>;
+
+// The policy of a request, or why it cannot be decided.
+struct Planned {
+  const Policy* policy = nullptr;
+  std::string error;
+};
+
+// Turns a request into items for a table with that seed, one for each limit of its policy. Pure.
+Planned plan(const Rules& rules, const Request& request, Verb verb, std::uint64_t seed,
+             Items& items);
+
+// The answer, as those who asked are told it. Pure.
+Verdict judge(const Policy& policy, const core::Verdict& verdict);
+
+}  // namespace weir::engine

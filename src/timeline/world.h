@@ -1,0 +1,25 @@
+#pragma once
+
+#include <memory>
+
+#include "timeline/timeline.h"
+
+namespace weir::timeline {
+
+// What came of one arrival.
+struct Answer {
+  Decision decision{};
+  std::size_t tightest = 0;  // the position of a limit
+};
+
+// Where the steps of a case happen.
+class World {
+ public:
+  virtual ~World() = default;
+  virtual Answer apply(const Step& step, Instant now) = 0;
+};
+
+std::unique_ptr<World> make_core_world(const Case& test);
+std::unique_ptr<World> make_engine_world(const Case& test);
+
+}  // namespace weir::timeline

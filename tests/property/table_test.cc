@@ -1,0 +1,303 @@
+// The memory table against the pure core: what it answers is what core::take & co. say about a
+// memory that forgets nothing.
+
+#include "store/memory/table.h"
+
+#include <map>
+#include <string>
+#include <utility>
+
+#include "generators.h"
+#include "property.h"
+
+namespace weir::core {
+namespace {
+
+using store::Fingerprint;
+using store::fingerprint;
+using store::Item;
+using store::KeyKind;
+using store::Layout;
+using store::Table;
+
+// The table's seed is random; where keys lie is not, so that a failure comes again.
+constexpr std::uint64_t kSeed = 20260101;
+
+bool has_record(const Limit& limit) {
+  return std::holds_alternative<ExactLog>(limit) || std::holds_alternative<Concurrency>(limit);
+}
+
+bool same(const Receipt& a, const Receipt& b) {
+  return a.at == b.at && a.taken == b.taken && a.before == b.before && a.after == b.after;
+}
+
+// What may happen to a few keys under a few limits.
+struct Act {
+  enum class Op { take, take_again, peek, settle, give_back, leave, reset };
+
+  Op op = Op::take;
+  Step step{};
+  int items = 1;          // how many limits are asked
+  int first = 0;          // from which on
+  int keys = 0;           // two bits of it for each limit: which key
+  int shadows = 0;        // a bit for each limit
+  int paced_by = 0;       // the item whose limit tells how far to move
+  std::uint64_t who = 1;  // holder
+  bool with_receipt = true;
+};
+
+std::ostream& operator<<(std::ostream& out, const Act& act) {
+  static constexpr const char* ops[] = {"take",      "take again", "peek", "settle",
+                                        "give back", "leave",      "reset"};
+  return out << ops[static_cast<int>(act.op)] << " " << act.step << " items " << act.items
+             << " from " << act.first << " keys " << act.keys << " shadows " << act.shadows
+             << " paced by " << act.paced_by << " who " << act.who;
+}
+
+rc::Gen<Act> act(Clockwork clockwork) {
+  using Op = Act::Op;
+  return rc::gen::build<Act>(
+      rc::gen::set(&Act::op, rc::gen::weightedElement<Op>({{12, Op::take},
+                                                           {3, Op::take_again},
+                                                           {2, Op::peek},
+                                                           {2, Op::settle},
+                                                           {4, Op::give_back},
+                                                           {2, Op::leave},
+                                                           {1, Op::reset}})),
+      rc::gen::set(&Act::step, step(clockwork)),
+      rc::gen::set(&Act::items, rc::gen::weightedElement<int>({{4, 1}, {3, 2}, {2, 3}, {1, 4}})),
+      rc::gen::set(&Act::first, rc::gen::inRange(0, 4)),
+      rc::gen::set(&Act::keys, rc::gen::inRange(0, 256)),
+      rc::gen::set(&Act::shadows, rc::gen::weightedOneOf<int>(
+                                      {{2, rc::gen::just(0)}, {1, rc::gen::inRange(0, 16)}})),
+      rc::gen::set(&Act::paced_by, rc::gen::inRange(0, 4)),
+      rc::gen::set(&Act::who, rc::gen::inRange<std::uint64_t>(1, 6)),
+      rc::gen::set(&Act::with_receipt, rc::gen::arbitrary<bool>()));
+}
+
+std::vector<Act> acts(Clockwork clockwork) {
+  return *rc::gen::scale(2.0, rc::gen::container<std::vector<Act>>(act(clockwork)));
+}
+
+// What the core remembers of a key: everything, for ever. Only debits without asking ever fill a
+// log, so that what it says then is a matter of its size: it has as many places as in the table.
+class Memorial {
+ public:
+  explicit Memorial(const Limit& limit) : limit_(&limit) {
+    const auto most = static_cast<std::size_t>(capacity(limit));
+    const std::size_t bytes =
+        store::Arena::block_size(store::Record::bytes_for(most, sizeof(LogEntry)));
+    if (std::holds_alternative<ExactLog>(limit)) {
+      ring_.resize((bytes - sizeof(store::Record)) / sizeof(LogEntry));
+    }
+    if (std::holds_alternative<Concurrency>(limit)) seats_.resize(most);
+  }
+
+  Charge charge(const Ask& ask, bool shadow) {
+    Memory memory = &state_;
+    if (!ring_.empty()) memory.emplace<Log>(head_, std::span(ring_));
+    if (!seats_.empty()) memory.emplace<Holders>(seated_, std::span(seats_));
+    return {.limit = limit_, .memory = memory, .ask = ask, .shadow = shadow};
+  }
+
+ private:
+  const Limit* limit_;
+  State state_{};
+  Log::Head head_{};
+  std::vector<LogEntry> ring_;
+  std::uint32_t seated_ = 0;
+  std::vector<Holder> seats_;
+};
+
+// Two worlds that are told the same: a table, and the core on a memory that forgets nothing.
+class Worlds {
+ public:
+  explicit Worlds(const Layout& layout) : table(layout), now(start()) {
+    const int count = *rc::gen::inRange(1, 5);
+    for (int i = 0; i < count; ++i) rules_.push_back(*any_limit());
+  }
+
+  // Does it in both worlds and compares the answers. A table that forgets has other bytes in its
+  // receipts, but they are good for the same.
+  void act(const Act& what, bool same_receipts) {
+    const std::vector<Place> places = places_of(what);
+    const Place& pace = places[static_cast<std::size_t>(what.paced_by) % places.size()];
+    now = moved(what.step, rules_[pace.rule].limit, now, last_);
+    if (what.op != Act::Op::take_again) {
+      asks_.clear();
+      for (const Place& place : places) asks_.push_back(ask_of(what.step, limit_of(place)));
+    }
+    while (asks_.size() < places.size()) asks_.push_back({});
+    if (what.op == Act::Op::give_back) {
+      for (std::size_t i = 0; i < places.size(); ++i) {
+        asks_[i].cost = -(remembered(places[i]).core.taken * what.step.part + 999) / 1000;
+      }
+    }
+    perform(what, places, same_receipts);
+  }
+
+  // Keys that nobody else asks for, at rest in no time: they make the table forget.
+  void crowd(int count) {
+    static const Limit brief = *Bucket::make({1, 1, Nanos{1}}, 5);
+    for (int i = 0; i < count; ++i) {
+      const std::string name = "passer-by " + std::to_string(passers_by_++);
+      const Item item{.limit = &brief,
+                      .key = fingerprint(kSeed, 99, KeyKind::whole, name, false),
+                      .sharing = fingerprint(kSeed, 99, KeyKind::sharing, {}, false)};
+      RC_ASSERT(static_cast<bool>(table.take({&item, 1}, now).decision));
+    }
+  }
+
+  Table table;
+  Instant now;
+
+ private:
+  struct Place {
+    std::size_t rule;
+    int key;
+    friend auto operator<=>(const Place&, const Place&) = default;
+  };
+  struct Remembered {
+    Memorial memorial;
+    Receipt core{};
+    Receipt table{};
+  };
+
+  const Limit& limit_of(const Place& place) const { return rules_[place.rule].limit; }
+
+  std::vector<Place> places_of(const Act& what) const {
+    std::vector<Place> places;
+    const std::size_t count = std::min(static_cast<std::size_t>(what.items), rules_.size());
+    for (std::size_t i = 0; i < count; ++i) {
+      const std::size_t rule = (static_cast<std::size_t>(what.first) + i) % rules_.size();
+      places.push_back({rule, what.keys >> (2 * rule) & 3});
+    }
+    return places;
+  }
+
+  Remembered& remembered(const Place& place) {
+    return memory_.try_emplace(place, Remembered{Memorial(limit_of(place))}).first->second;
+  }
+
+  Item item_for(const Place& place, const Ask& ask, bool shadow) const {
+    const bool record = has_record(limit_of(place));
+    const std::uint64_t rule = place.rule + 1;
+    return {.limit = &limit_of(place),
+            .key = fingerprint(kSeed, rule, KeyKind::whole, std::to_string(place.key), record),
+            .sharing = fingerprint(kSeed, rule, KeyKind::sharing, {}, record),
+            .ask = ask,
+            .shadow = shadow};
+  }
+
+  void perform(const Act& what, const std::vector<Place>& places, bool same_receipts) {
+    std::vector<Item> items;
+    std::vector<Charge> charges;
+    std::vector<Receipt> from_core;
+    std::vector<Receipt> from_table;
+    for (std::size_t i = 0; i < places.size(); ++i) {
+      const bool shadow = (what.shadows >> i & 1) != 0;
+      items.push_back(item_for(places[i], asks_[i], shadow));
+      charges.push_back(remembered(places[i]).memorial.charge(asks_[i], shadow));
+      from_core.push_back(remembered(places[i]).core);
+      from_table.push_back(remembered(places[i]).table);
+    }
+    const HolderId holder{.low = what.who};
+    Verdict expected;
+    Verdict answer;
+    switch (what.op) {
+      case Act::Op::take:
+      case Act::Op::take_again:
+        if (!what.with_receipt) from_core.clear();
+        if (!what.with_receipt) from_table.clear();
+        expected = core::take(charges, now, holder, from_core);
+        answer = table.take(items, now, holder, from_table);
+        break;
+      case Act::Op::peek:
+        expected = core::peek(charges, now, holder);
+        answer = table.peek(items, now, holder);
+        break;
+      case Act::Op::settle:
+      case Act::Op::give_back:
+        expected = core::settle(charges, now, from_core);
+        answer = table.settle(items, now, from_table);
+        break;
+      case Act::Op::leave:
+        RC_ASSERT(table.leave(items, now, holder) == core::leave(charges, now, holder));
+        return;
+      case Act::Op::reset:
+        table.reset(items, now);
+        for (const Charge& charge : charges) core::reset(charge.memory);
+        return;
+    }
+    RC_ASSERT(answer.decision == expected.decision);
+    RC_ASSERT(answer.tightest == expected.tightest);
+    RC_ASSERT(answer.refusing == expected.refusing);
+    last_ = expected.decision;
+    for (std::size_t i = 0; i < from_core.size(); ++i) {
+      RC_ASSERT(from_table[i].taken == from_core[i].taken);
+      if (same_receipts) RC_ASSERT(same(from_table[i], from_core[i]));
+      remembered(places[i]).core = from_core[i];
+      remembered(places[i]).table = from_table[i];
+    }
+  }
+
+  std::vector<Named> rules_;
+  std::map<Place, Remembered> memory_;
+  std::vector<Ask> asks_;
+  Decision last_;
+  int passers_by_ = 0;
+};
+
+constexpr Layout kRoomy{.rows = 64, .sharing_rows = 1, .record_bytes = 64 << 10};
+
+// Any plans of any limits, any costs, receipts, holders: where there is room, the table answers
+// and remembers as the core does.
+TEST(TableProperty, AnswersLikeTheCore) {
+  check(
+      [] {
+        Worlds worlds(kRoomy);
+        for (const Act& what : acts({.steps_back = false})) worlds.act(what, false);
+        const MemoryUse use = worlds.table.use(worlds.now);
+        RC_ASSERT(use.shared + use.denied + use.untracked == 0u);
+      },
+      1500);
+}
+
+// A clock that steps back makes no difference, as long as nothing was forgotten.
+TEST(TableProperty, AnswersLikeTheCoreWhenTheClockStepsBack) {
+  check(
+      [] {
+        Worlds worlds(kRoomy);
+        for (const Act& what : acts({})) {
+          worlds.act(what, true);
+          if (worlds.table.use(worlds.now).forgotten > 0) break;
+        }
+      },
+      1500);
+}
+
+// A table that has to forget all the time forgets only keys at rest, and nobody can tell.
+TEST(TableProperty, ForgetsUnnoticed) {
+  std::uint64_t forgotten = 0;
+  check(
+      [&] {
+        const auto rows = *rc::gen::inRange<std::uint64_t>(2, 6);
+        Worlds worlds({.rows = rows, .sharing_rows = 1, .record_bytes = 64 << 10});
+        Instant crowded = worlds.now;
+        for (const Act& what : acts({.steps_back = false})) {
+          worlds.act(what, false);
+          // Passers-by are at rest, at the latest, after as long as rest is rounded to.
+          if (worlds.now - crowded < std::chrono::microseconds{100}) continue;
+          worlds.crowd(10);
+          crowded = worlds.now;
+        }
+        const MemoryUse use = worlds.table.use(worlds.now);
+        RC_ASSERT(use.shared + use.denied + use.untracked == 0u);
+        forgotten += use.forgotten;
+      },
+      1500);
+  EXPECT_GT(forgotten, 10'000u) << "or this test shows nothing";
+}
+
+}  // namespace
+}  // namespace weir::core

@@ -1,0 +1,298 @@
+#include "weir/limiter.h"
+
+#include <gtest/gtest.h>
+
+#include <stdexcept>
+#include <thread>
+
+#include "limiter/limit_access.h"
+
+namespace weir {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr Instant kStart = ManualClock::kStart;
+constexpr std::chrono::hours kYear{365 * 24};
+
+// How many of `n` single calls pass, now.
+int admits(Limiter& limiter, int n) {
+  int admitted = 0;
+  for (int i = 0; i < n; ++i) admitted += limiter.try_acquire() ? 1 : 0;
+  return admitted;
+}
+
+// ---- Now or not at all
+
+TEST(Limiter, AdmitsItsBurstAndThenOneInEachInterval) {
+  ManualClock clock;
+  Limiter limiter{per_second(20).burst(30), clock};
+  for (Permits left = 29; left >= 0; --left) {
+    const Decision passed = limiter.try_acquire();
+    ASSERT_TRUE(passed);
+    EXPECT_EQ(passed.limit, 30);
+    EXPECT_EQ(passed.remaining, left);
+    EXPECT_EQ(passed.reset_after, (30 - left) * 50ms);
+  }
+  const Decision refused = limiter.try_acquire();
+  EXPECT_EQ(refused.outcome, Outcome::limited);
+  EXPECT_EQ(refused.retry_after, 50ms);
+  clock.advance(50ms - 1ns);
+  EXPECT_EQ(admits(limiter, 3), 0);
+  clock.advance(1ns);
+  EXPECT_EQ(admits(limiter, 3), 1);
+}
+
+// A third of a second is no whole number of nanoseconds: the state needs both its words.
+TEST(Limiter, DoesNotDriftAtThreeASecond) {
+  ManualClock clock;
+  Limiter limiter{per_second(3), clock};
+  for (int second = 0; second < 100; ++second) {
+    EXPECT_EQ(admits(limiter, 4), 3) << second;
+    clock.advance(1s);
+  }
+}
+
+TEST(Limiter, DecidesByTheCallersTime) {
+  ManualClock clock;
+  Limiter limiter{per_second(1), clock};
+  EXPECT_TRUE(limiter.try_acquire_at(kStart + 10s));
+  EXPECT_FALSE(limiter.try_acquire_at(kStart + 10s));
+  EXPECT_TRUE(limiter.try_acquire_at(kStart + 11s));
+  // It is long before that by the limiter's clock, and what is owed is owed.
+  EXPECT_EQ(limiter.try_acquire().retry_after, 12s);
+}
+
+// Instants that no clock shows: nothing to rely on, but nothing to fall over either.
+TEST(Limiter, IsAskedAboutTheEndsOfTime) {
+  Limiter limiter{per_second(1)};
+  EXPECT_TRUE(limiter.try_acquire_at(Instant::min()));
+  EXPECT_FALSE(limiter.try_acquire_at(Instant{}));
+  EXPECT_TRUE(limiter.try_acquire_at(Instant::max()));
+  EXPECT_FALSE(limiter.try_acquire_at(Instant::max()));
+}
+
+TEST(Limiter, TakesNothingForACostOfZero) {
+  ManualClock clock;
+  Limiter limiter{per_second(1).burst(2), clock};
+  EXPECT_TRUE(limiter.try_acquire(0));
+  EXPECT_EQ(limiter.try_acquire(0).remaining, 2);
+}
+
+TEST(Limiter, SaysThatMoreThanItsBurstIsImpossible) {
+  ManualClock clock;
+  Limiter limiter{per_second(1).burst(2), clock};
+  for (const Permits cost : {Permits{3}, Permits{-1}, std::numeric_limits<Permits>::max(),
+                             std::numeric_limits<Permits>::min()}) {
+    EXPECT_EQ(limiter.try_acquire(cost).outcome, Outcome::impossible) << cost;
+    EXPECT_EQ(limiter.try_acquire(cost).retry_after, kNever) << cost;
+    EXPECT_EQ(limiter.acquire(Deadline::never(), cost).outcome, Outcome::impossible) << cost;
+    EXPECT_EQ(limiter.reserve(cost).decision().outcome, Outcome::impossible) << cost;
+  }
+  EXPECT_EQ(limiter.peek().remaining, 2);
+}
+
+TEST(Limiter, CountsAThousandMillionASecond) {
+  ManualClock clock;
+  Limiter limiter{per_second(1'000'000'000), clock};
+  EXPECT_TRUE(limiter.try_acquire(1'000'000'000));
+  EXPECT_EQ(limiter.try_acquire().retry_after, 1ns);
+  clock.advance(1ns);
+  EXPECT_EQ(admits(limiter, 3), 1);
+}
+
+TEST(Limiter, CountsOneAYear) {
+  ManualClock clock;
+  Limiter limiter{per(1, kYear), clock};
+  EXPECT_EQ(admits(limiter, 3), 1);
+  EXPECT_EQ(limiter.try_acquire().retry_after, kYear);
+  clock.advance(kYear - 1ns);
+  EXPECT_EQ(admits(limiter, 3), 0);
+  clock.advance(1ns);
+  EXPECT_EQ(admits(limiter, 3), 1);
+}
+
+// NTP may step the clock back; the bucket must neither refill nor lock up.
+TEST(Limiter, KeepsItsTokensWhenTheClockStepsBack) {
+  ManualClock clock;
+  Limiter limiter{per_second(10).burst(5), clock};
+  EXPECT_EQ(admits(limiter, 9), 5);
+  clock.advance(-1s);
+  EXPECT_EQ(admits(limiter, 9), 0);
+  clock.advance(1s);
+  EXPECT_EQ(admits(limiter, 9), 0);
+  clock.advance(100ms);
+  EXPECT_EQ(admits(limiter, 9), 1);
+}
+
+TEST(Limiter, ChangesNothingWhenItIsPeekedAt) {
+  ManualClock clock;
+  Limiter limiter{per_second(1).burst(2), clock};
+  EXPECT_TRUE(limiter.try_acquire());
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_TRUE(limiter.peek());
+    EXPECT_EQ(limiter.peek().remaining, 1);
+    EXPECT_EQ(limiter.peek(2).retry_after, 1s);
+  }
+}
+
+TEST(Limiter, ForgetsWhenItIsReset) {
+  ManualClock clock;
+  for (const Limit& limit : {Limit{per_second(2)}, Limit{per(3, 7s).burst(2)}, Limit::window(2, 1s),
+                             Limit::sliding_exact(2, 1s)}) {
+    Limiter limiter{limit, clock};
+    EXPECT_EQ(admits(limiter, 5), 2);
+    limiter.reset();
+    EXPECT_EQ(limiter.peek().reset_after, 0s);
+    EXPECT_EQ(admits(limiter, 5), 2);
+  }
+}
+
+// ---- Any limit
+
+TEST(Limiter, CountsInWindows) {
+  ManualClock clock;
+  Limiter limiter{Limit::window(3, 1s), clock};
+  EXPECT_EQ(admits(limiter, 5), 3);
+  EXPECT_EQ(limiter.try_acquire().retry_after, 1s);
+  clock.advance(1s);
+  EXPECT_EQ(admits(limiter, 5), 3);
+}
+
+TEST(Limiter, CountsInASlidingWindow) {
+  ManualClock clock;
+  Limiter limiter{Limit::sliding(4, 1s), clock};
+  EXPECT_EQ(admits(limiter, 9), 4);
+  clock.advance(1500ms);
+  EXPECT_EQ(admits(limiter, 9), 2);
+}
+
+TEST(Limiter, CountsExactlyInAnyWindow) {
+  ManualClock clock;
+  Limiter limiter{Limit::sliding_exact(3, 1s), clock};
+  EXPECT_EQ(admits(limiter, 1), 1);
+  clock.advance(600ms);
+  EXPECT_EQ(admits(limiter, 9), 2);
+  EXPECT_EQ(limiter.peek().retry_after, 400ms);
+  EXPECT_EQ(limiter.try_acquire(4).outcome, Outcome::impossible);
+  clock.advance(400ms);
+  const Decision last = limiter.try_acquire();
+  EXPECT_TRUE(last);
+  EXPECT_EQ(last.limit, 3);
+  EXPECT_EQ(last.remaining, 0);
+  EXPECT_EQ(last.reset_after, 1s);
+  EXPECT_EQ(admits(limiter, 9), 0);
+}
+
+// One at once, without waiting; the places are for those who wait.
+TEST(Limiter, QueuesThoseWhoWait) {
+  ManualClock clock;
+  Limiter limiter{Limit::queue(per_second(10), 2), clock};
+  EXPECT_EQ(admits(limiter, 9), 1);
+  EXPECT_EQ(limiter.reserve().ready_at(), kStart + 100ms);
+  EXPECT_EQ(limiter.reserve().ready_at(), kStart + 200ms);
+  EXPECT_FALSE(limiter.reserve());
+}
+
+TEST(Limiter, TakesLimitsThatWereReadFromText) {
+  ManualClock clock;
+  Limiter smooth{limit_of(*core::Smooth::make({.count = 10})), clock};
+  EXPECT_EQ(admits(smooth, 100), 11);
+  EXPECT_EQ(smooth.acquire(Deadline::never()).wait, 100ms);
+  Limiter nginx{limit_of(*core::NginxQueue::make({.count = 10}, 2, 0)), clock};
+  EXPECT_EQ(admits(nginx, 9), 1);
+  EXPECT_EQ(nginx.acquire(Deadline::never()).wait, 100ms);
+}
+
+TEST(Limiter, LeavesConcurrencyToAnother) {
+  EXPECT_THROW(Limiter{limit_of(*core::Concurrency::make(7, 30s))}, std::invalid_argument);
+}
+
+// ---- Waiting, at most until a deadline
+
+TEST(Limiter, WaitsForItsTurn) {
+  ManualClock clock;
+  Limiter limiter{per_second(10).burst(2), clock};
+  for (const Nanos wait : {0ms, 0ms, 100ms, 100ms}) {
+    const Decision passed = limiter.acquire(Deadline::never());
+    EXPECT_TRUE(passed);
+    EXPECT_EQ(passed.wait, wait);
+  }
+  EXPECT_EQ(clock.now(), kStart + 200ms);
+}
+
+// It would be too late: no time is lost, and no permit.
+TEST(Limiter, RefusesAtOnceWhatCouldNotBeInTime) {
+  ManualClock clock;
+  Limiter limiter{per_second(10).burst(2), clock};
+  EXPECT_TRUE(limiter.try_acquire(2));
+  EXPECT_EQ(limiter.acquire(Deadline::after(99ms)).retry_after, 1ms);
+  EXPECT_EQ(limiter.acquire(Deadline::at(kStart + 199ms), 2).retry_after, 1ms);
+  EXPECT_EQ(clock.now(), kStart);
+  EXPECT_EQ(limiter.acquire(Deadline::after(100ms)).wait, 100ms);
+}
+
+TEST(Limiter, WaitsForNothingOnceTheDeadlineHasPassed) {
+  ManualClock clock;
+  Limiter limiter{per_second(10).burst(2), clock};
+  EXPECT_TRUE(limiter.acquire(Deadline::at(kStart - 1h)));
+  EXPECT_TRUE(limiter.acquire(Deadline::after(-1h)));
+  EXPECT_EQ(limiter.acquire(Deadline::at(kStart - 1h)).retry_after, 100ms);
+  EXPECT_EQ(limiter.acquire(Deadline::at(Instant::min())).retry_after, 100ms);
+  EXPECT_EQ(clock.now(), kStart);
+}
+
+TEST(Limiter, WaitsForTheNextWindow) {
+  for (const Limit& limit : {Limit::window(2, 1s), Limit::sliding_exact(2, 1s)}) {
+    ManualClock clock{kStart + 400ms};
+    Limiter limiter{limit, clock};
+    EXPECT_EQ(admits(limiter, 3), 2);
+    const Nanos left = limiter.peek().retry_after;
+    EXPECT_EQ(limiter.acquire(Deadline::after(left - 1ns)).outcome, Outcome::limited);
+    EXPECT_EQ(clock.now(), kStart + 400ms);
+    EXPECT_EQ(limiter.acquire(Deadline::after(left)).wait, left);
+    EXPECT_EQ(clock.now(), kStart + 400ms + left);
+  }
+}
+
+TEST(Limiter, TakesNothingWhenStoppedBefore) {
+  ManualClock clock;
+  std::stop_source stopped;
+  stopped.request_stop();
+  for (const Limit& limit : {Limit{per_second(1)}, Limit::window(1, 1s)}) {
+    Limiter limiter{limit, clock};
+    const Decision answer = limiter.acquire(Deadline::never(), 1, stopped.get_token());
+    EXPECT_EQ(answer.outcome, Outcome::limited);
+    EXPECT_EQ(answer.retry_after, 0s);
+    EXPECT_EQ(limiter.peek().remaining, 1);
+  }
+}
+
+TEST(Limiter, GivesBackWhatItTookWhenStoppedWhileItWaits) {
+  for (const Limit& limit : {Limit{per_second(1)}, Limit{per(1, 3s)}, Limit::window(1, 1s),
+                             Limit::sliding_exact(1, 1s), Limit::queue(per_second(1), 5)}) {
+    ManualClock clock{ManualClock::Sleepers::wait_for_others};
+    Limiter limiter{limit, clock};
+    EXPECT_TRUE(limiter.try_acquire());
+    const Decision before = limiter.peek();
+    Decision answer;
+    {
+      std::jthread waiter([&](const std::stop_token& stop) {
+        answer = limiter.acquire(Deadline::never(), 1, stop);
+      });
+      clock.await_sleepers(1);
+    }
+    EXPECT_EQ(answer, before);
+    EXPECT_EQ(limiter.peek(), before);
+  }
+}
+
+TEST(Limiter, WaitsOnTheSystemsClock) {
+  Limiter limiter{per(1, 1ms)};
+  const Instant start = system_clock().now();
+  for (int i = 0; i < 4; ++i) EXPECT_TRUE(limiter.acquire(Deadline::never()));
+  EXPECT_GE(system_clock().now() - start, 3ms);
+}
+
+}  // namespace
+}  // namespace weir

@@ -1,0 +1,133 @@
+// What must be true however threads interleave. Counted, not timed.
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <random>
+#include <thread>
+#include <vector>
+
+#include "threads.h"
+#include "weir/limiter.h"
+
+namespace weir {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr int kThreads = 4;
+constexpr Permits kBurst = 1000;
+
+// Price in whole nanoseconds, in fractions, and all other ways to remember.
+std::vector<Limit> limits() {
+  return {per_second(10).burst(kBurst),     per_second(7).burst(kBurst),
+          Limit::window(kBurst, 1h),        Limit::sliding(kBurst, 1h),
+          Limit::sliding_exact(kBurst, 1h), Limit::queue(per_second(10), kBurst - 1, kBurst - 1)};
+}
+
+TEST(LimiterThreads, AdmitExactlyTheBurstAtOneInstant) {
+  for (const Limit& limit : limits()) {
+    ManualClock clock;
+    Limiter limiter{limit, clock};
+    std::atomic<Permits> admitted{0};
+    together(kThreads, [&](int) {
+      for (int i = 0; i < kBurst; ++i) admitted += limiter.try_acquire() ? 1 : 0;
+    });
+    EXPECT_EQ(admitted, kBurst);
+    EXPECT_EQ(limiter.peek().remaining, 0);
+  }
+}
+
+// Refunds swap both words of a state, takes perhaps only one: none gets lost beside another.
+TEST(LimiterThreads, LoseAndMintNothingWhenSomeCancel) {
+  for (const Limit& limit : limits()) {
+    ManualClock clock;
+    Limiter limiter{limit, clock};
+    std::atomic<Permits> kept{0};
+    together(kThreads, [&](int thread) {
+      std::minstd_rand random(static_cast<unsigned>(thread) + 1);
+      for (int i = 0; i < 2000; ++i) {
+        const Permits cost = 1 + static_cast<Permits>(random() % 3);
+        if (random() % 8 == 0) {
+          kept += limiter.try_acquire() ? 1 : 0;
+        } else if (Reservation taken = limiter.reserve(cost, 0s)) {
+          const bool came_back = random() % 16 != 0 && taken.cancel();
+          kept += came_back ? 0 : cost;
+        }
+      }
+    });
+    EXPECT_LE(kept, kBurst);
+    EXPECT_EQ(limiter.peek().remaining, kBurst - kept);
+  }
+}
+
+// While the time moves, with callers that wait and change their minds.
+TEST(LimiterThreads, NeverExceedTheRate) {
+  for (const Quota quota : {per_second(1000).burst(50), per_second(700).burst(50)}) {
+    ManualClock clock;
+    Limiter limiter{quota, clock};
+    std::atomic<Permits> kept{0};
+    std::atomic<Nanos> last_turn{0s};
+    together(kThreads, [&](int thread) {
+      std::minstd_rand random(static_cast<unsigned>(thread) + 1);
+      for (int i = 0; i < 2000; ++i) {
+        if (random() % 4 == 0) clock.advance(100us);
+        Reservation taken = limiter.reserve(1, 20ms);
+        if (!taken || (random() % 2 == 0 && taken.cancel())) continue;
+        ++kept;
+        const Nanos turn = taken.ready_at() - ManualClock::kStart;
+        Nanos last = last_turn;
+        while (last < turn && !last_turn.compare_exchange_weak(last, turn)) {
+        }
+      }
+    });
+    const Permits granted_by_then =
+        quota.burst() + quota.rate().count() * last_turn.load().count() / 1'000'000'000;
+    EXPECT_LE(kept, granted_by_then);
+  }
+}
+
+// Callers that wait for each other's turns all get one, each a different one.
+TEST(LimiterThreads, EachGetATurnOfTheirOwn) {
+  ManualClock clock{ManualClock::Sleepers::wait_for_others};
+  Limiter limiter{per_second(10).burst(1), clock};
+  std::atomic<Nanos> waited{0s};
+  std::vector<std::jthread> callers;
+  for (int i = 0; i < kThreads; ++i) {
+    callers.emplace_back([&] {
+      const Nanos wait = limiter.acquire(Deadline::never()).wait;
+      Nanos sum = waited;
+      while (!waited.compare_exchange_weak(sum, sum + wait)) {
+      }
+    });
+  }
+  clock.await_sleepers(kThreads - 1);
+  clock.advance(1s);
+  callers.clear();
+  EXPECT_EQ(waited.load(), 100ms + 200ms + 300ms);
+}
+
+// A reset beside takes and refunds leaves a limiter that works.
+TEST(LimiterThreads, SurviveAReset) {
+  for (const Limit& limit : limits()) {
+    ManualClock clock;
+    Limiter limiter{limit, clock};
+    together(kThreads, [&](int thread) {
+      for (int i = 0; i < 1000; ++i) {
+        if (thread == 0) {
+          limiter.reset();
+        } else if (Reservation taken = limiter.reserve(1, 0s)) {
+          taken.cancel();
+          (void)limiter.try_acquire();
+        }
+      }
+    });
+    limiter.reset();
+    EXPECT_EQ(limiter.peek().remaining, kBurst);
+    EXPECT_TRUE(limiter.try_acquire(kBurst));
+    EXPECT_FALSE(limiter.try_acquire());
+  }
+}
+
+}  // namespace
+}  // namespace weir
