@@ -1,5 +1,6 @@
 #include "weir/engine.h"
 
+#include <algorithm>
 #include <atomic>
 #include <mutex>
 #include <stdexcept>
@@ -23,6 +24,7 @@ using engine::Verb;
 struct Receipt::Impl {
   struct Entry {
     std::uint64_t limit;
+    std::uint32_t resets;  // that its key had seen
     core::Receipt receipt;
   };
   std::vector<Entry> entries;
@@ -36,6 +38,7 @@ Receipt& Receipt::operator=(Receipt&& other) noexcept = default;
 namespace {
 
 using CoreReceipts = std::array<core::Receipt, core::kMaxLimits>;
+using Resets = std::array<std::uint32_t, core::kMaxLimits>;
 
 std::uint64_t next_engine_id() {
   static std::atomic<std::uint64_t> last{0};
@@ -125,20 +128,23 @@ struct Engine::Impl {
     Planned planned = plan(request, Verb::settle, items);
     if (planned.policy == nullptr) return error_of(std::move(planned));
     CoreReceipts receipts{};
-    const auto of_limit = [&](std::size_t i) -> core::Receipt* {
+    Resets resets{};
+    const auto of_limit = [&](std::size_t i) -> Receipt::Impl::Entry* {
       if (receipt == nullptr) return nullptr;
-      for (auto& [limit, taken] : receipt->entries) {
-        if (limit == planned.policy->rules[i].identity) return &taken;
-      }
-      return nullptr;
+      const auto entry = std::ranges::find(receipt->entries, planned.policy->rules[i].identity,
+                                           &Receipt::Impl::Entry::limit);
+      return entry == receipt->entries.end() ? nullptr : &*entry;
     };
     for (std::size_t i = 0; i < items.size(); ++i) {
-      if (const core::Receipt* taken = of_limit(i)) receipts[i] = *taken;
+      if (const auto* entry = of_limit(i)) {
+        receipts[i] = entry->receipt;
+        resets[i] = entry->resets;
+      }
     }
     const core::Verdict verdict =
-        table->settle(items, now(), std::span(receipts).first(items.size()));
+        table->settle(items, now(), std::span(receipts).first(items.size()), resets);
     for (std::size_t i = 0; i < items.size(); ++i) {
-      if (core::Receipt* taken = of_limit(i)) *taken = receipts[i];
+      if (auto* entry = of_limit(i)) entry->receipt = receipts[i];
     }
     return engine::judge(*planned.policy, verdict);
   }
@@ -208,12 +214,14 @@ Verdict Engine::take(const Request& request, Receipt& receipt) {
   Planned planned = impl_->plan(request, Verb::take, items);
   if (planned.policy == nullptr) return error_of(std::move(planned));
   CoreReceipts receipts{};
+  Resets resets{};
+  for (std::size_t i = 0; i < items.size(); ++i) resets[i] = impl_->table->resets_of(items[i].key);
   const Verdict verdict = impl_->decide(planned, items, request, impl_->now(), {},
                                         std::span(receipts).first(items.size()));
   if (!verdict) return verdict;
   receipt.impl_ = std::make_unique<Receipt::Impl>();
   for (std::size_t i = 0; i < items.size(); ++i) {
-    receipt.impl_->entries.push_back({planned.policy->rules[i].identity, receipts[i]});
+    receipt.impl_->entries.push_back({planned.policy->rules[i].identity, resets[i], receipts[i]});
   }
   return verdict;
 }

@@ -169,6 +169,17 @@ Result<Layout, Error> Layout::fitting(std::size_t bytes, std::size_t record_byte
   return Layout{.rows = all - sharing, .sharing_rows = sharing, .record_bytes = records};
 }
 
+Result<Layout, Error> Layout::for_keys(std::uint64_t keys, std::size_t record_bytes) {
+  // Rows overflow when 82 in 100 slots are live; chance needs some room below that.
+  constexpr std::uint64_t keys_in_100_rows = 75 * Row::kSlots;
+  constexpr std::uint64_t few = 8;  // rows, for tables so small that chance has its way
+  if (keys == 0) return Error{"a table for no keys at all makes no sense"};
+  if (keys > std::uint64_t{1} << 40) return Error{"no machine has room for so many keys"};
+  return Layout{.rows = keys * 100 / keys_in_100_rows + few,
+                .sharing_rows = 1,
+                .record_bytes = round_up(record_bytes, kPage)};
+}
+
 std::size_t Layout::bytes() const {
   return kPage + (rows + sharing_rows) * sizeof(Row) + record_bytes;
 }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -20,6 +21,8 @@ struct Layout {
 
   // What fits into `bytes`, of which `record_bytes` are for records.
   static Result<Layout, Error> fitting(std::size_t bytes, std::size_t record_bytes);
+  // Room for so many keys that are not at rest, all under one limit.
+  static Result<Layout, Error> for_keys(std::uint64_t keys, std::size_t record_bytes);
   std::size_t bytes() const;
   friend bool operator==(const Layout&, const Layout&) = default;
 };
@@ -37,6 +40,8 @@ struct alignas(64) Header {
   std::atomic<std::uint64_t> last_time;  // how far the clock had come, about
   std::atomic<std::uint32_t> clean;      // closed in peace
   char boot[40];                         // the system's boot it was last opened in
+  // How often keys were reset, of those that share a counter.
+  std::array<std::atomic<std::uint32_t>, 256> resets;
 };
 
 // What a state file was found to be when it was opened.

@@ -437,25 +437,44 @@ core::Verdict Table::peek(std::span<const Item> items, Instant now, const core::
 }
 
 core::Verdict Table::settle(std::span<const Item> items, Instant now,
-                            std::span<core::Receipt> receipts) {
+                            std::span<core::Receipt> receipts,
+                            std::span<const std::uint32_t> resets) {
   keep_time(now);
   Claims claims(*this, items, Absent::is_inserted, now);
   if (claims.refused()) return claims.refusal();
+  for (std::size_t i = 0; i < resets.size() && i < items.size(); ++i) {
+    if (resets_of(items[i].key) != resets[i]) receipts[i] = {};
+  }
   const core::Verdict verdict = core::settle(claims.charges(), claims.now(), receipts);
   claims.commit();
   return verdict;
 }
 
 bool Table::leave(std::span<const Item> items, Instant now, const core::HolderId& holder) {
-  Claims claims(*this, items, Absent::stays, now, holder);
-  const bool left = core::leave(claims.charges(), now, holder);
-  claims.commit();
-  return left;
+  const auto leaves = [&](std::span<const Item> some) {
+    Claims claims(*this, some, Absent::stays, now, holder);
+    const bool left = core::leave(claims.charges(), now, holder);
+    claims.commit();
+    return left;
+  };
+  if (leaves(items)) return true;
+  // It may have come when the table was full.
+  FixedVector<Item, core::kMaxLimits> shared;
+  for (const Item& item : items) shared.emplace_back(item).key = item.sharing;
+  return leaves(shared);
 }
 
 void Table::reset(std::span<const Item> items, Instant now) {
   Claims claims(*this, items, Absent::stays, now);
+  for (const Item& item : items) {
+    region_.header().resets[item.key.high % region_.header().resets.size()].fetch_add(1);
+  }
   claims.clear();
+}
+
+std::uint32_t Table::resets_of(const Fingerprint& key) const noexcept {
+  const auto& resets = region_.header().resets;
+  return resets[key.high % resets.size()].load(std::memory_order_acquire);
 }
 
 // ---- Looking after it

@@ -60,7 +60,11 @@ class Table {
   core::Verdict take(std::span<const Item> items, Instant now, const core::HolderId& holder = {},
                      std::span<core::Receipt> receipts = {});
   core::Verdict peek(std::span<const Item> items, Instant now, const core::HolderId& holder = {});
-  core::Verdict settle(std::span<const Item> items, Instant now, std::span<core::Receipt> receipts);
+  // Receipts from before a reset of their key are worth nothing: `resets` is what `resets_of` said
+  // before each take. (None: there was no reset.)
+  core::Verdict settle(std::span<const Item> items, Instant now, std::span<core::Receipt> receipts,
+                       std::span<const std::uint32_t> resets = {});
+  std::uint32_t resets_of(const Fingerprint& key) const noexcept;
   bool leave(std::span<const Item> items, Instant now, const core::HolderId& holder);
   void reset(std::span<const Item> items, Instant now);
 

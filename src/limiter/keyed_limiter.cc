@@ -1,0 +1,192 @@
+#include "weir/keyed_limiter.h"
+
+#include <stdexcept>
+#include <utility>
+
+#include "limiter/limit_access.h"
+#include "limiter/reservation_access.h"
+#include "limiter/waiting.h"
+#include "store/memory/table.h"
+
+namespace weir {
+inline namespace v0 {
+
+namespace {
+
+// What it takes to give back.
+struct Note {
+  store::Fingerprint key{};
+  core::Receipt receipt{};
+  std::uint32_t resets = 0;
+};
+
+constexpr std::size_t kLongestKey = 4096;
+
+bool is_key(std::string_view key) { return !key.empty() && key.size() <= kLongestKey; }
+
+core::Limit checked(core::Limit limit) {
+  if (std::holds_alternative<core::Concurrency>(limit)) {
+    throw std::invalid_argument(
+        "weir: a KeyedLimiter counts what passes; for how many of a key are inside at a time use "
+        "an Engine with a concurrent limit");
+  }
+  return limit;
+}
+
+store::Layout layout_for(const core::Limit& limit, const KeyedOptions& options) {
+  const bool has_records = std::holds_alternative<core::ExactLog>(limit);
+  const auto layout =
+      store::Layout::for_keys(options.max_keys, has_records ? options.record_bytes : 0);
+  if (!layout) throw std::invalid_argument("weir: " + layout.error().message);
+  return *layout;
+}
+
+}  // namespace
+
+struct KeyedLimiter::Impl final : detail::Giver {
+  Impl(core::Limit rule, const KeyedOptions& options, const Clock& the_clock)
+      : limit(checked(std::move(rule))),
+        when_full(options.when_full),
+        clock(the_clock),
+        table(layout_for(limit, options)) {}
+
+  store::Fingerprint fingerprint(std::string_view key) const noexcept {
+    return store::fingerprint(table.seed(), 0, store::KeyKind::whole, key, has_record);
+  }
+
+  store::Item item(const store::Fingerprint& key, const core::Ask& ask) const noexcept {
+    return {.limit = &limit, .key = key, .sharing = sharing, .ask = ask, .when_full = when_full};
+  }
+
+  Decision take(Instant now, std::string_view key, Permits cost) noexcept {
+    if (!is_key(key)) return no_key();
+    return take(now, fingerprint(key), {.cost = cost}, {});
+  }
+
+  Decision take(Instant now, const store::Fingerprint& key, const core::Ask& ask,
+                std::span<core::Receipt> receipts) noexcept {
+    const store::Item one = item(key, ask);
+    if (bucket != nullptr) {
+      return table.take_bucket(*bucket, one, now, receipts.empty() ? nullptr : receipts.data());
+    }
+    return table.take({&one, 1}, now, {}, receipts).decision;
+  }
+
+  Decision peek(Instant now, const store::Fingerprint& key, Permits cost) noexcept {
+    const store::Item one = item(key, {.cost = cost});
+    return table.peek({&one, 1}, now).decision;
+  }
+
+  bool give_back(const detail::Ticket& ticket) noexcept override {
+    return give_back(detail::note_on<Note>(ticket));
+  }
+
+  bool give_back(Note note) noexcept {
+    const Permits taken = note.receipt.taken;
+    const store::Item one = item(note.key, {.cost = -taken});
+    (void)table.settle({&one, 1}, clock.now(), {&note.receipt, 1}, {&note.resets, 1});
+    return note.receipt.taken < taken;
+  }
+
+  Decision no_key() const noexcept {
+    return {.outcome = Outcome::impossible,
+            .limit = core::capacity(limit),
+            .remaining = 0,
+            .retry_after = kNever};
+  }
+
+  const core::Limit limit;
+  const core::Bucket* const bucket = std::get_if<core::Bucket>(&limit);
+  const bool has_record = std::holds_alternative<core::ExactLog>(limit);
+  const WhenFull when_full;
+  const Clock& clock;
+  store::Table table;
+  const store::Fingerprint sharing =
+      store::fingerprint(table.seed(), 0, store::KeyKind::sharing, {}, has_record);
+};
+
+namespace {
+
+// One key of the limiter, as somebody who waits sees it.
+template <typename Impl>
+struct OneKey {
+  using Note = weir::Note;
+
+  Decision take(Instant now, const core::Ask& ask, Note& note) noexcept {
+    note.key = key;
+    note.resets = impl.table.resets_of(key);
+    return impl.take(now, key, ask, {&note.receipt, 1});
+  }
+  void give_back(const Note& note) noexcept { impl.give_back(note); }
+  Decision peek(Instant now, Permits cost) noexcept { return impl.peek(now, key, cost); }
+
+  Impl& impl;
+  store::Fingerprint key;
+};
+
+}  // namespace
+
+KeyedLimiter::KeyedLimiter(Limit limit, KeyedOptions options, const Clock& clock)
+    : impl_(std::make_unique<Impl>(rule_of(limit), options, clock)) {}
+
+KeyedLimiter::~KeyedLimiter() = default;
+
+Decision KeyedLimiter::try_acquire(std::string_view key, Permits cost) noexcept {
+  return impl_->take(impl_->clock.now(), key, cost);
+}
+
+Decision KeyedLimiter::try_acquire_at(Instant now, std::string_view key, Permits cost) noexcept {
+  return impl_->take(now, key, cost);
+}
+
+void KeyedLimiter::try_acquire_all(std::span<const std::string_view> keys,
+                                   std::span<Decision> decisions, Permits cost) noexcept {
+  // As many as a processor fetches from memory at once, about.
+  constexpr std::size_t at_a_time = 16;
+  const Instant now = impl_->clock.now();
+  std::array<store::Fingerprint, at_a_time> prints;
+  for (std::size_t first = 0; first < keys.size(); first += at_a_time) {
+    const auto some = keys.subspan(first, std::min(at_a_time, keys.size() - first));
+    for (std::size_t i = 0; i < some.size(); ++i) {
+      prints[i] = impl_->fingerprint(some[i]);
+      impl_->table.prefetch(prints[i]);
+    }
+    for (std::size_t i = 0; i < some.size(); ++i) {
+      decisions[first + i] =
+          is_key(some[i]) ? impl_->take(now, prints[i], {.cost = cost}, {}) : impl_->no_key();
+    }
+  }
+}
+
+Decision KeyedLimiter::acquire(std::string_view key, Deadline deadline, Permits cost,
+                               std::stop_token stop) {
+  if (!is_key(key)) return impl_->no_key();
+  OneKey<Impl> one{*impl_, impl_->fingerprint(key)};
+  return Waiting(one, impl_->clock, cost, std::move(stop))
+      .until(deadline, lends_turns(impl_->limit));
+}
+
+Reservation KeyedLimiter::reserve(std::string_view key, Permits cost, Nanos max_wait) noexcept {
+  const Instant now = impl_->clock.now();
+  Note note;
+  if (!is_key(key)) return detail::ReservationAccess::make(impl_->no_key(), now, *impl_, note);
+  OneKey<Impl> one{*impl_, impl_->fingerprint(key)};
+  const Decision decision = one.take(now, {.cost = cost, .max_wait = max_wait}, note);
+  return detail::ReservationAccess::make(decision, now, *impl_, note);
+}
+
+Decision KeyedLimiter::peek(std::string_view key, Permits cost) const noexcept {
+  if (!is_key(key)) return impl_->no_key();
+  return impl_->peek(impl_->clock.now(), impl_->fingerprint(key), cost);
+}
+
+void KeyedLimiter::reset(std::string_view key) noexcept {
+  if (!is_key(key)) return;
+  const store::Item one = impl_->item(impl_->fingerprint(key), {});
+  impl_->table.reset({&one, 1}, impl_->clock.now());
+}
+
+MemoryUse KeyedLimiter::memory() const { return impl_->table.use(impl_->clock.now()); }
+
+}  // namespace v0
+}  // namespace weir
