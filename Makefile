@@ -7,10 +7,10 @@ JOBS ?= $(shell nproc)
 # Debian packages: what it takes to build, to test, to check with sanitizers and fuzzers, to measure.
 BUILD_PACKAGES := g++ cmake ninja-build ccache libyaml-cpp-dev libcli11-dev libfmt-dev libcctz-dev libxxhash-dev \
                   nlohmann-json3-dev tzdata
-TEST_PACKAGES := libgtest-dev libgmock-dev librapidcheck-dev libbenchmark-dev clang-14 clang-format-14 \
+TEST_PACKAGES := libgtest-dev libgmock-dev librapidcheck-dev libbenchmark-dev libabsl-dev clang-14 clang-format-14 \
                  python3
 SANITIZE_PACKAGES := clang-14 libclang-rt-14-dev
-BENCH_PACKAGES := libbenchmark-dev valgrind python3
+BENCH_PACKAGES := libbenchmark-dev libabsl-dev valgrind python3
 
 install = @tools/install-packages $(BUILD_PACKAGES) $(1)
 configure = @cmake --preset $(1) $(2) >build/configure-$(1).log || { cat build/configure-$(1).log; exit 1; }
@@ -49,7 +49,7 @@ sanitize: ## Run the tests under asan+ubsan and tsan, and each fuzzer for a minu
 	$(call configure,tsan)
 	@cmake --build build/tsan --parallel $(JOBS)
 	@ctest --test-dir build/tsan --output-on-failure --parallel $(JOBS) \
-	  --tests-regex '^(base|core|policy|timeline|vectors)$$'
+	  --tests-regex '^(base|core|store|store_stress|limiter|engine|engine_stress|policy|timeline|vectors|vectors_on_memory)$$'
 	@$(MAKE) --no-print-directory fuzz SECONDS_EACH=60
 
 SECONDS_EACH ?= 300
@@ -60,7 +60,7 @@ fuzz: ## Fuzz the readers of limits and timelines (SECONDS_EACH=300)
 	@cmake --build build/fuzz --parallel $(JOBS)
 	@fuzz/run build/fuzz $(SECONDS_EACH)
 
-bench: ## Measure every step beside a bare compare-and-swap loop
+bench: ## Measure the core beside a bare loop and the library beside what it replaces
 	$(call install,$(BENCH_PACKAGES))
 	@mkdir -p build
 	$(call configure,bench)

@@ -58,6 +58,8 @@ class KeyedLimiter {
   // fetched from memory while the first are decided. `decisions` has a place for each key.
   void try_acquire_all(std::span<const std::string_view> keys, std::span<Decision> decisions,
                        Permits cost = 1) noexcept;
+  void try_acquire_all_at(Instant now, std::span<const std::string_view> keys,
+                          std::span<Decision> decisions, Permits cost = 1) noexcept;
 
   // How full it is. Looks at every place: not for every call.
   MemoryUse memory() const;

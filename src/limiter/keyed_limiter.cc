@@ -141,9 +141,13 @@ Decision KeyedLimiter::try_acquire_at(Instant now, std::string_view key, Permits
 
 void KeyedLimiter::try_acquire_all(std::span<const std::string_view> keys,
                                    std::span<Decision> decisions, Permits cost) noexcept {
+  try_acquire_all_at(impl_->clock.now(), keys, decisions, cost);
+}
+
+void KeyedLimiter::try_acquire_all_at(Instant now, std::span<const std::string_view> keys,
+                                      std::span<Decision> decisions, Permits cost) noexcept {
   // As many as a processor fetches from memory at once, about.
   constexpr std::size_t at_a_time = 16;
-  const Instant now = impl_->clock.now();
   std::array<store::Fingerprint, at_a_time> prints;
   for (std::size_t first = 0; first < keys.size(); first += at_a_time) {
     const auto some = keys.subspan(first, std::min(at_a_time, keys.size() - first));

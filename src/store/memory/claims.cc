@@ -60,6 +60,7 @@ void Table::Claims::claim(std::size_t position, Positions& without_room) {
   } else if (item.key.has_record() && claimed.slot != nullptr &&
              !table_.attach_record(claimed, *item.limit, absent_, now_, holder_)) {
     release(claimed);
+    claimed = {.free_at = claimed.free_at};
     without_room.emplace_back(position);
   }
 }
@@ -71,7 +72,11 @@ void Table::Claims::settle_newcomer(std::size_t position) {
     table_.counts_.untracked.fetch_add(1, std::memory_order_relaxed);
     return;
   }
-  const bool shares = item.when_full == WhenFull::share &&
+  // Two of one limit cannot both share: the first has it.
+  const bool taken = std::any_of(claimed_.begin(), claimed_.end(), [&](const Claimed& other) {
+    return other.slot != nullptr && other.key == item.sharing;
+  });
+  const bool shares = item.when_full == WhenFull::share && !taken &&
                       table_.claim(item.sharing, absent_, claimed, now_) == Claim::got &&
                       (!item.key.has_record() ||
                        table_.attach_record(claimed, *item.limit, absent_, now_, holder_));
@@ -110,9 +115,9 @@ void Table::Claims::commit() {
 void Table::Claims::clear() {
   for (Claimed& claimed : claimed_) {
     if (claimed.slot == nullptr) continue;
-    if (claimed.record != nullptr) {
-      claimed.outgrown = static_cast<Arena::Handle>(claimed.state.what);
-      claimed.outgrown_bytes = claimed.record->bytes();
+    if (claimed.key.has_record() && !claimed.found.never_seen()) {
+      claimed.outgrown = static_cast<Arena::Handle>(claimed.found.what);
+      claimed.outgrown_bytes = table_.record_at(claimed.outgrown).bytes();
       claimed.record = nullptr;
     }
     claimed.state = {};

@@ -30,6 +30,7 @@ class Record {
         entry_bytes_(static_cast<std::uint32_t>(entry_bytes)) {}
 
   std::uint32_t capacity() const { return capacity_; }
+  std::size_t entry_bytes() const { return entry_bytes_; }
   std::size_t bytes() const { return bytes_for(capacity_, entry_bytes_); }
   // Whether it is what its owner takes it for; for a restart.
   bool is_sound(const Fingerprint& owner) const {

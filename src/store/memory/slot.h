@@ -13,11 +13,11 @@
 
 namespace weir::store {
 
-// When a slot comes to rest, in units of 2^14 ns since the Unix epoch, rounded up: 48 bits reach as
-// far as Instants do. Zero: nobody's.
+// When a slot comes to rest, in units of 2^15 ns since the Unix epoch, rounded up: 48 bits reach
+// beyond the latest instant, so that what rests later never does. Zero: nobody's.
 class RestTime {
  public:
-  static constexpr int kUnitBits = 14;
+  static constexpr int kUnitBits = 15;
   static constexpr std::uint64_t kMask = (std::uint64_t{1} << 48) - 1;
 
   RestTime() = default;

@@ -289,33 +289,36 @@ Record& Table::record_at(Arena::Handle handle) const {
 }
 
 // Finds the record of a claimed slot, and makes sure that there is room for one more entry. A log
-// that cannot grow can do without: its newest entry takes others along.
+// that cannot grow can do without: its newest entry takes others along. What is in the record stays
+// as it is: who knows whether the call will be charged.
 bool Table::attach_record(Claimed& claimed, const core::Limit& limit, Absent absent, Instant now,
                           const core::HolderId& holder) {
+  const std::size_t entry_bytes = entry_bytes_of(limit);
   if (!claimed.found.never_seen()) {
-    claimed.record = &record_at(record_named_by(claimed.found));
-    claimed.head = claimed.record->head();
+    Record& record = record_at(record_named_by(claimed.found));
+    // A limit that was of another kind has left something that this one cannot read.
+    if (record.entry_bytes() == entry_bytes) {
+      claimed.record = &record;
+      claimed.head = record.head();
+    }
   }
   if (absent == Absent::stays) return true;
-  const auto most = static_cast<std::size_t>(core::capacity(limit));
-  const std::size_t entry_bytes = entry_bytes_of(limit);
   if (claimed.record == nullptr) return grow_record(claimed, 1, entry_bytes, now);
 
-  const auto is_full = [&] { return claimed.head.size == claimed.record->capacity(); };
-  if (!is_full()) return true;
-  const core::Memory memory = claimed.memory_for(limit);
+  const std::size_t size = claimed.head.size;
+  if (size < claimed.record->capacity()) return true;
+  const auto most = static_cast<std::size_t>(core::capacity(limit));
   if (const auto* log = std::get_if<core::ExactLog>(&limit)) {
-    core::forget_old(*log, *std::get_if<core::Log>(&memory), now);
-    if (is_full() && claimed.head.size < most) {
-      grow_record(claimed, claimed.head.size * std::size_t{2}, entry_bytes, now);
-    }
+    core::Log::Head left = claimed.head;
+    core::forget_old(*log, core::Log(left, claimed.record->entries<core::LogEntry>()), now);
+    if (left.size == size && size < most) grow_record(claimed, size * 2, entry_bytes, now);
     return true;
   }
-  auto holders = *std::get_if<core::Holders>(&memory);
-  if (core::holds(holders, holder, now)) return true;
-  holders.unseat_expired(in_range(now));
-  return !is_full() || claimed.head.size >= most ||
-         grow_record(claimed, claimed.head.size * std::size_t{2}, entry_bytes, now);
+  const core::Memory memory = claimed.memory_for(limit);
+  const auto& holders = *std::get_if<core::Holders>(&memory);
+  const bool somebody_goes = holders.seated().front().until <= in_range(now);
+  return somebody_goes || size >= most || core::holds(holders, holder, now) ||
+         grow_record(claimed, size * 2, entry_bytes, now);
 }
 
 // Moves what there is into a larger block, oldest first. The old one is freed when nobody can find
@@ -324,7 +327,9 @@ bool Table::grow_record(Claimed& claimed, std::size_t capacity, std::size_t entr
                         Instant now) {
   const std::size_t bytes = Arena::block_size(Record::bytes_for(capacity, entry_bytes));
   auto handle = arena_.allocate(bytes, index_of(*claimed.slot));
-  while (!handle && reclaim_records(now)) handle = arena_.allocate(bytes, index_of(*claimed.slot));
+  while (!handle && reclaim_records(now, claimed.free_at)) {
+    handle = arena_.allocate(bytes, index_of(*claimed.slot));
+  }
   if (!handle) return false;
   auto* grown = new (arena_.at(*handle)) Record(claimed.key, bytes, entry_bytes);
   if (claimed.record != nullptr) {
@@ -335,8 +340,10 @@ bool Table::grow_record(Claimed& claimed, std::size_t capacity, std::size_t entr
       const std::size_t place = (claimed.head.first + i) % old_capacity;
       std::memcpy(to + i * entry_bytes, from + place * entry_bytes, entry_bytes);
     }
+  }
+  if (!claimed.found.never_seen()) {
     claimed.outgrown = record_named_by(claimed.found);
-    claimed.outgrown_bytes = claimed.record->bytes();
+    claimed.outgrown_bytes = record_at(claimed.outgrown).bytes();
   }
   claimed.head.first = 0;
   grown->set_head(claimed.head);
@@ -345,14 +352,17 @@ bool Table::grow_record(Claimed& claimed, std::size_t capacity, std::size_t entr
   return true;
 }
 
-// Looks at some records in turn and frees those at rest. False if there was none.
-bool Table::reclaim_records(Instant now) {
+// Looks at some records in turn and frees the first that is at rest. If there was none, tells when
+// one of them will be.
+bool Table::reclaim_records(Instant now, RestTime& free_at) {
   constexpr int at_a_time = 64;
   bool freed = false;
+  free_at = RestTime{RestTime::kMask};
   for (int i = 0; i < at_a_time && !freed; ++i) {
     const auto owner = arena_.next_owner();
     if (!owner) return false;
     Slot& slot = slot_at(*owner);
+    free_at = std::min(free_at, slot.rest());
     if (!slot.rest().has_come(now)) continue;
     Row& row = rows_[*owner / Row::kSlots];
     row.lock();
@@ -457,11 +467,15 @@ bool Table::leave(std::span<const Item> items, Instant now, const core::HolderId
     claims.commit();
     return left;
   };
-  if (leaves(items)) return true;
-  // It may have come when the table was full.
+  const bool left = leaves(items);
+  // It may have come when there was no room for some of them.
   FixedVector<Item, core::kMaxLimits> shared;
-  for (const Item& item : items) shared.emplace_back(item).key = item.sharing;
-  return leaves(shared);
+  for (const Item& item : items) {
+    const bool listed = std::any_of(shared.begin(), shared.end(),
+                                    [&](const Item& i) { return i.key == item.sharing; });
+    if (item.key.has_record() && !listed) shared.emplace_back(item).key = item.sharing;
+  }
+  return leaves(shared) || left;
 }
 
 void Table::reset(std::span<const Item> items, Instant now) {
@@ -484,8 +498,10 @@ void Table::keep_time(Instant now) noexcept {
   constexpr std::uint64_t often_enough = std::uint64_t{1} << 27;  // an eighth of a second
   std::atomic<std::uint64_t>& last = region_.header().last_time;
   const std::uint64_t time = core::word_of(in_range(now));
-  if (time > last.load(std::memory_order_relaxed) + often_enough) {
-    last.store(time, std::memory_order_relaxed);
+  std::uint64_t kept = last.load(std::memory_order_relaxed);
+  // Whoever comes second may have slept, and must not put the time back.
+  if (time > kept + often_enough) {
+    last.compare_exchange_strong(kept, time, std::memory_order_relaxed);
   }
 }
 

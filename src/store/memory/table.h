@@ -112,7 +112,7 @@ class Table {
   bool attach_record(Claimed& claimed, const core::Limit& limit, Absent absent, Instant now,
                      const core::HolderId& holder);
   bool grow_record(Claimed& claimed, std::size_t capacity, std::size_t entry_bytes, Instant now);
-  bool reclaim_records(Instant now);
+  bool reclaim_records(Instant now, RestTime& free_at);
   Record& record_at(Arena::Handle handle) const;
   std::uint32_t index_of(const Slot& slot) const;
   Slot& slot_at(std::uint32_t index) const;
