@@ -8,14 +8,14 @@ JOBS ?= $(shell nproc)
 BUILD_PACKAGES := g++ cmake ninja-build ccache libyaml-cpp-dev libcli11-dev libfmt-dev libcctz-dev libxxhash-dev \
                   nlohmann-json3-dev tzdata
 TEST_PACKAGES := libgtest-dev libgmock-dev librapidcheck-dev libbenchmark-dev libabsl-dev clang-14 clang-format-14 \
-                 python3
+                 libboost-dev pkg-config python3
 SANITIZE_PACKAGES := clang-14 libclang-rt-14-dev
 BENCH_PACKAGES := libbenchmark-dev libabsl-dev valgrind python3
 
 install = @tools/install-packages $(BUILD_PACKAGES) $(1)
 configure = @cmake --preset $(1) $(2) >build/configure-$(1).log || { cat build/configure-$(1).log; exit 1; }
 
-.PHONY: help run build test sanitize bench fuzz format pictures clean
+.PHONY: help run build install test sanitize bench fuzz format pictures clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -28,6 +28,10 @@ build: ## Build the command, build/weir
 	@mkdir -p build
 	$(call configure,release,-DWEIR_TESTS=OFF -DWEIR_BENCH=OFF)
 	@cmake --build build --parallel $(JOBS)
+
+PREFIX ?= /usr/local
+install: build ## Install the library and the command (PREFIX=/usr/local)
+	@cmake --install build --prefix $(PREFIX)
 
 test: ## Build and run all tests
 	$(call install,$(TEST_PACKAGES))

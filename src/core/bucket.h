@@ -137,7 +137,7 @@ Taken take_wide(const Bucket& limit, const State& state, Instant now, const Ask&
                       at >= kEarliest && at <= kLatest && ask.cost > 0 &&
                       ask.cost <= limit.capacity && ask.max_wait <= Nanos{0};
   if (!narrow) [[unlikely]] {
-    return gcra::take_wide(limit, state, at, ask);
+    return word_by_word(gcra::take_wide(limit, state, at, ask));
   }
   // A tat in the past, by however much, is no debt. (Said without a branch: chance decides which.)
   if (limit.pace.parts == 1) [[likely]] {

@@ -21,6 +21,20 @@ struct Taken {
   State next;
 };
 
+// The same, copied so that no load is wider than the stores before it: such a load has to wait for
+// them, and a compiler that sees words keeps them in registers.
+[[gnu::always_inline]] inline Decision word_by_word(const Decision& d) {
+  return {.outcome = d.outcome,
+          .limit = d.limit,
+          .remaining = d.remaining,
+          .retry_after = d.retry_after,
+          .reset_after = d.reset_after,
+          .wait = d.wait};
+}
+[[gnu::always_inline]] inline Taken word_by_word(const Taken& t) {
+  return {.decision = word_by_word(t.decision), .next = {t.next.when, t.next.what}};
+}
+
 inline Choice refused(Nanos retry_after, const State& unchanged) {
   return {.outcome = Outcome::limited, .retry_after = retry_after, .next = unchanged};
 }

@@ -37,6 +37,16 @@ Instant freed_at(const Holders& holders, Instant now, Permits excess) {
   return freed;
 }
 
+// Moves holders up to the front, each in turn: seats may lie in a file, and a process that is
+// killed in the middle must leave everybody a seat, even if somebody has two. (memmove has its own
+// order.)
+void move_up(const Holder* first, const Holder* last, Holder* to) {
+  for (; first != last; ++first, ++to) {
+    *to = *first;
+    __atomic_signal_fence(__ATOMIC_SEQ_CST);
+  }
+}
+
 }  // namespace
 
 // A lease that starts later ends later, but for a shortened lease or a clock that stepped back: the
@@ -51,7 +61,7 @@ void Holders::seat(const Holder& holder) {
 
 void Holders::unseat(Holder* holder) {
   const auto all = seated();
-  std::move(holder + 1, all.data() + all.size(), holder);
+  move_up(holder + 1, all.data() + all.size(), holder);
   --*size_;
 }
 
@@ -59,8 +69,10 @@ void Holders::unseat_expired(Instant now) {
   const auto all = seated();
   const auto live = std::find_if(all.begin(), all.end(),
                                  [now](const Holder& holder) { return is_live(holder, now); });
-  *size_ -= static_cast<std::uint32_t>(live - all.begin());
-  std::move(live, all.end(), all.begin());
+  const auto gone = static_cast<std::size_t>(live - all.begin());
+  if (gone == 0) return;
+  move_up(all.data() + gone, all.data() + all.size(), all.data());
+  *size_ -= static_cast<std::uint32_t>(gone);
 }
 
 Result<Concurrency, Flaw> Concurrency::make(Permits count, Nanos lease) {

@@ -1,8 +1,9 @@
 #include "core/plan.h"
 
 #include <algorithm>
-#include <array>
 #include <cassert>
+
+#include "base/fixed_vector.h"
 
 namespace weir::core {
 
@@ -88,25 +89,21 @@ bool renews(std::span<const Charge> charges, Instant now, const HolderId& holder
   return asked;
 }
 
+// What each limit says.
 struct Decided {
-  std::array<Choice, kMaxLimits> choices{};
-  bool renewal = false;
-  bool admitted = true;
-};
-
-Decided decide_all(std::span<const Charge> charges, Instant now, const HolderId& holder) {
-  assert(charges.size() <= kMaxLimits);
-  Decided decided;
-  decided.renewal = renews(charges, now, holder);
-  for (std::size_t i = 0; i < charges.size(); ++i) {
-    if (decided.renewal && !is_concurrency(charges[i])) continue;
-    decided.choices[i] = decide(charges[i], now, holder);
-    if (decided.choices[i].outcome != Outcome::allowed && !charges[i].shadow) {
-      decided.admitted = false;
+  Decided(std::span<const Charge> charges, Instant now, const HolderId& holder)
+      : renewal(renews(charges, now, holder)) {
+    for (const Charge& charge : charges) {
+      const bool asked = !renewal || is_concurrency(charge);
+      const Choice& choice = choices.emplace_back(asked ? decide(charge, now, holder) : Choice{});
+      if (choice.outcome != Outcome::allowed && !charge.shadow) admitted = false;
     }
   }
-  return decided;
-}
+
+  bool renewal;
+  bool admitted = true;
+  FixedVector<Choice, kMaxLimits> choices;
+};
 
 bool is_charged(const Decided& decided, const Charge& charge, std::size_t i) {
   // (A shadow limit that has no seat for a renewing holder is left as it is.)
@@ -115,12 +112,13 @@ bool is_charged(const Decided& decided, const Charge& charge, std::size_t i) {
   return decided.admitted && decided.choices[i].outcome == Outcome::allowed;
 }
 
-Verdict verdict_on(std::span<const Charge> charges, const Decided& decided, Instant now) {
-  std::array<Decision, kMaxLimits> decisions{};
+// What comes of it: of an empty list of choices, that all have been allowed.
+Verdict verdict_on(std::span<const Charge> charges, std::span<const Choice> choices, Instant now) {
+  FixedVector<Decision, kMaxLimits> decisions;
   for (std::size_t i = 0; i < charges.size(); ++i) {
-    decisions[i] = describe(charges[i], decided.choices[i], now);
+    decisions.emplace_back(describe(charges[i], choices.empty() ? Choice{} : choices[i], now));
   }
-  return judge(std::span(decisions).first(charges.size()), charges);
+  return judge(decisions, charges);
 }
 
 // Longest retry first; a retry that never helps is the longest of all.
@@ -181,7 +179,7 @@ Verdict judge(std::span<const Decision> decisions, std::span<const Charge> charg
 
 Verdict take(std::span<const Charge> charges, Instant now, const HolderId& holder,
              std::span<Receipt> receipts) {
-  const Decided decided = decide_all(charges, now, holder);
+  const Decided decided(charges, now, holder);
   for (std::size_t i = 0; i < charges.size(); ++i) {
     Receipt* receipt = i < receipts.size() ? &receipts[i] : nullptr;
     if (is_charged(decided, charges[i], i)) {
@@ -190,11 +188,11 @@ Verdict take(std::span<const Charge> charges, Instant now, const HolderId& holde
       *receipt = {};
     }
   }
-  return verdict_on(charges, decided, now);
+  return verdict_on(charges, decided.choices, now);
 }
 
 Verdict peek(std::span<const Charge> charges, Instant now, const HolderId& holder) {
-  return verdict_on(charges, decide_all(charges, now, holder), now);
+  return verdict_on(charges, Decided(charges, now, holder).choices, now);
 }
 
 Verdict settle(std::span<const Charge> charges, Instant now, std::span<Receipt> receipts) {

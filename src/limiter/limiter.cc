@@ -15,6 +15,7 @@
 #include "core/limit.h"
 #include "limiter/limit_access.h"
 #include "limiter/reservation_access.h"
+#include "limiter/waiting.h"
 #include "store/memory/atomic_state.h"
 
 namespace weir {
@@ -28,19 +29,6 @@ using core::Concurrency;
 using core::ExactLog;
 using core::Receipt;
 using core::State;
-
-// What a reservation needs to be given back.
-struct Note {
-  Receipt receipt{};
-  std::uint32_t epoch = 0;  // of the limiter when it was made
-};
-
-// Whether a limit lets in callers before their turn, who then wait for it. The others say no until
-// the moment they say yes.
-bool lends(const core::Limit& limit) {
-  return std::holds_alternative<Bucket>(limit) || std::holds_alternative<core::NginxQueue>(limit) ||
-         std::holds_alternative<core::Smooth>(limit);
-}
 
 core::Limit checked(core::Limit limit) {
   if (std::holds_alternative<Concurrency>(limit)) {
@@ -63,17 +51,6 @@ struct LockedLog {
   core::Log log() { return {head, ring}; }
 };
 
-// The same, copied so that no load is wider than the stores just before it, for which it would have
-// to wait; and so that the compiler need not store it at all before it knows that it is wanted.
-[[gnu::always_inline]] inline Decision word_by_word(const Decision& d) {
-  return {.outcome = d.outcome,
-          .limit = d.limit,
-          .remaining = d.remaining,
-          .retry_after = Nanos{d.retry_after.count()},
-          .reset_after = Nanos{d.reset_after.count()},
-          .wait = Nanos{d.wait.count()}};
-}
-
 constexpr std::size_t kCacheLine = 64;
 
 }  // namespace
@@ -83,6 +60,12 @@ constexpr std::size_t kCacheLine = 64;
 struct alignas(kCacheLine) Limiter::Impl final : detail::Giver {
   Impl(core::Limit rule, const Clock& the_clock)
       : limit(checked(std::move(rule))), clock(the_clock), log(limit) {}
+
+  // What it takes to give something back.
+  struct Note {
+    Receipt receipt{};
+    std::uint32_t epoch = 0;  // of the limiter when it was made
+  };
 
   // ---- Taking
 
@@ -114,7 +97,7 @@ struct alignas(kCacheLine) Limiter::Impl final : detail::Giver {
       const core::Taken taken = core::gcra::step<std::int64_t, true>(
           *whole, before, ns(now), std::max<std::int64_t>(ahead, 0), cost, 0);
       if (!taken.decision || state.compare_exchange_when(before.when, taken.next.when)) {
-        return word_by_word(taken.decision);
+        return core::word_by_word(taken.decision);
       }
     }
   }
@@ -138,7 +121,7 @@ struct alignas(kCacheLine) Limiter::Impl final : detail::Giver {
       if (receipt != nullptr) {
         *receipt = {in_range(now), taken.decision ? ask.cost : 0, before, taken.next};
       }
-      return word_by_word(taken.decision);
+      return core::word_by_word(taken.decision);
     }
   }
 
@@ -224,36 +207,6 @@ struct alignas(kCacheLine) Limiter::Impl final : detail::Giver {
   // Nothing taken. A bucket's price is in its place from the start: see take_whole.
   State at_rest() const noexcept { return {.what = bucket != nullptr ? bucket->price : 0}; }
 
-  // ---- Waiting
-
-  // Takes a turn that lies ahead, and waits for it.
-  Decision await_turn(Instant now, Instant end, Permits cost, const std::stop_token& stop) {
-    Note note;
-    const Decision decision = take(now, {.cost = cost, .max_wait = until(now, end)}, note);
-    if (!decision || decision.wait == Nanos{0}) return decision;
-    if (clock.sleep_until(later(now, decision.wait), stop)) return decision;
-    give_back(note);
-    return stopped(cost);
-  }
-
-  // Asks again each time there is a chance, under a limit that lends no turns.
-  Decision await_chance(Instant start, Instant end, Permits cost, const std::stop_token& stop) {
-    for (Instant now = start;; now = clock.now()) {
-      Decision decision = take(now, cost);
-      if (decision) decision.wait = between(start, now);
-      const Instant chance = later(now, decision.retry_after);
-      if (decision.outcome != Outcome::limited || chance > end) return decision;
-      if (!clock.sleep_until(chance, stop)) return stopped(cost);
-    }
-  }
-
-  // What somebody is told who did not want to wait any longer.
-  Decision stopped(Permits cost) noexcept {
-    Decision decision = peek(clock.now(), cost);
-    if (decision) decision.outcome = Outcome::limited;
-    return decision;
-  }
-
   // ---- What it is made of
 
   // What `f` makes of the limit, whichever it is.
@@ -275,7 +228,6 @@ struct alignas(kCacheLine) Limiter::Impl final : detail::Giver {
   const core::Limit limit;
   const Bucket* const bucket = std::get_if<Bucket>(&limit);
   const Bucket* const whole = bucket != nullptr && bucket->pace.parts == 1 ? bucket : nullptr;
-  const bool lends_turns = lends(limit);
   const Clock& clock;
 
   // What has been taken: in the state, or in the log if the limit keeps one.
@@ -298,16 +250,13 @@ Decision Limiter::try_acquire_at(Instant now, Permits cost) noexcept {
 }
 
 Decision Limiter::acquire(Deadline deadline, Permits cost, std::stop_token stop) {
-  if (stop.stop_requested()) return impl_->stopped(cost);
-  const Instant now = impl_->clock.now();
-  const Instant end = deadline.resolve(now);
-  return impl_->lends_turns ? impl_->await_turn(now, end, cost, stop)
-                            : impl_->await_chance(now, end, cost, stop);
+  return Waiting{*impl_, impl_->clock, cost, std::move(stop)}.until(deadline,
+                                                                    lends_turns(impl_->limit));
 }
 
 Reservation Limiter::reserve(Permits cost, Nanos max_wait) noexcept {
   const Instant now = impl_->clock.now();
-  Note note;
+  Impl::Note note;
   const Decision decision = impl_->take(now, {.cost = cost, .max_wait = max_wait}, note);
   return detail::ReservationAccess::make(decision, now, *impl_, note);
 }

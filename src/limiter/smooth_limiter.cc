@@ -3,11 +3,13 @@
 #include <mutex>
 #include <optional>
 #include <stdexcept>
+#include <utility>
 
 #include "base/saturating.h"
 #include "core/limit.h"
 #include "limiter/flaw.h"
 #include "limiter/reservation_access.h"
+#include "limiter/waiting.h"
 
 namespace weir {
 inline namespace v0 {
@@ -33,7 +35,10 @@ struct SmoothLimiter::Impl final : detail::Giver {
         // A key never seen is at rest: full, and for one that warms up that is cold.
         state(warm_up ? core::State{} : core::created_empty(clock.now())) {}
 
-  Decision take(Instant now, const core::Ask& ask, core::Receipt& receipt) {
+  // What it takes to give something back.
+  using Note = core::Receipt;
+
+  Decision take(Instant now, const core::Ask& ask, Note& receipt) {
     const std::lock_guard lock(mutex);
     const core::Taken taken = core::take(limit, state, now, ask);
     receipt = {in_range(now), taken.decision ? ask.cost : 0, state, taken.next};
@@ -42,10 +47,10 @@ struct SmoothLimiter::Impl final : detail::Giver {
   }
 
   bool give_back(const detail::Ticket& ticket) noexcept override {
-    return give_back(detail::note_on<core::Receipt>(ticket));
+    return give_back(detail::note_on<Note>(ticket));
   }
 
-  bool give_back(core::Receipt receipt) noexcept {
+  bool give_back(Note receipt) noexcept {
     const Instant now = clock.now();
     const std::lock_guard lock(mutex);
     const Permits taken = receipt.taken;
@@ -53,23 +58,13 @@ struct SmoothLimiter::Impl final : detail::Giver {
     return receipt.taken < taken;
   }
 
-  Decision await_turn(Deadline deadline, Permits permits, const std::stop_token& stop) {
-    const Instant now = clock.now();
-    const core::Ask ask{.cost = permits, .max_wait = until(now, deadline.resolve(now))};
-    core::Receipt receipt;
-    const Decision decision = take(now, ask, receipt);
-    if (!decision || clock.sleep_until(later(now, decision.wait), stop)) return decision;
-    give_back(receipt);
-    return stopped(permits);
+  Decision peek(Instant now, Permits permits) {
+    const std::lock_guard lock(mutex);
+    return core::peek(limit, state, now, {.cost = permits});
   }
 
-  // What somebody is told who did not want to wait any longer.
-  Decision stopped(Permits permits) {
-    const Instant now = clock.now();
-    const std::lock_guard lock(mutex);
-    Decision decision = core::peek(limit, state, now, {.cost = permits});
-    if (decision) decision.outcome = Outcome::limited;
-    return decision;
+  Decision await_turn(Deadline deadline, Permits permits, std::stop_token stop) {
+    return Waiting{*this, clock, permits, std::move(stop)}.until(deadline, true);
   }
 
   // Constant after construction.
@@ -97,8 +92,7 @@ Nanos SmoothLimiter::acquire(Permits permits) {
 }
 
 Decision SmoothLimiter::acquire(Deadline deadline, Permits permits, std::stop_token stop) {
-  if (stop.stop_requested()) return impl_->stopped(permits);
-  return impl_->await_turn(deadline, permits, stop);
+  return impl_->await_turn(deadline, permits, std::move(stop));
 }
 
 Decision SmoothLimiter::try_acquire(Permits permits, Nanos timeout) {
@@ -107,7 +101,7 @@ Decision SmoothLimiter::try_acquire(Permits permits, Nanos timeout) {
 
 Reservation SmoothLimiter::reserve(Permits permits, Nanos max_wait) noexcept {
   const Instant now = impl_->clock.now();
-  core::Receipt receipt;
+  Impl::Note receipt;
   const Decision decision = impl_->take(now, {.cost = permits, .max_wait = max_wait}, receipt);
   return detail::ReservationAccess::make(decision, now, *impl_, receipt);
 }

@@ -1,7 +1,9 @@
-"""The documentation does what it says: its files are written, its commands run, their output compared.
+"""The documentation does what it says: its files are written, its commands run, their output compared;
+its programs are parts of files that are compiled, and its links lead somewhere.
 
 A ```yaml block that starts with a comment naming a file is that file. A ```console block holds
-commands after "$ " and what they print. Commands of make are left to those who build.
+commands after "$ " and what they print; commands that build or install are left to those who do.
+A block may name the file it is a part of: ```cpp examples/per_user.cc. Blocks of cpp and cmake must.
 
 Usage: docs_test.py WEIR PAGE...
 """
@@ -11,9 +13,15 @@ import re
 import subprocess
 import sys
 import tempfile
+import textwrap
 
-BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+SOURCE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+
+BLOCK = re.compile(r"^```(\w*)([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 FILE = re.compile(r"^# ([\w.-]+\.yaml)\n")
+LINK = re.compile(r"\]\(([^)\s#]+)(#[^)\s]*)?\)")
+LEFT_TO_OTHERS = ("make ", "cmake ", "g++ ")
+MUST_NAME_A_FILE = ("cpp", "cmake")
 
 
 def commands_of(console):
@@ -27,35 +35,82 @@ def commands_of(console):
     return [(command, "\n".join(output)) for command, output in pairs]
 
 
+def run_console(page, body, folder, weir):
+    ran, problems = 0, []
+    environment = dict(os.environ, PATH=os.path.dirname(weir) + ":" + os.environ["PATH"])
+    for command, expected in commands_of(body):
+        if command.startswith(LEFT_TO_OTHERS):
+            continue
+        run = subprocess.run(command, shell=True, cwd=folder, env=environment, text=True,
+                             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=120)
+        ran += 1
+        if run.stdout.rstrip("\n") != expected.rstrip("\n"):
+            problems.append(f"{page}: $ {command}\n--- documented\n{expected}\n--- printed\n{run.stdout}")
+    return ran, problems
+
+
+def is_part(block, text):
+    """Whether the lines of the block follow each other in the text, however far indented."""
+    wanted = textwrap.dedent(block).splitlines()
+    lines = text.splitlines()
+    windows = (lines[i:i + len(wanted)] for i in range(len(lines) - len(wanted) + 1))
+    return bool(wanted) and any(textwrap.dedent("\n".join(window)).splitlines() == wanted
+                                for window in windows)
+
+
+def check_part(page, kind, info, body):
+    """Why a block of code is not what it says it is."""
+    name = info.strip()
+    first = body.splitlines()[0] if body else ""
+    if not name:
+        return f"{page}: a {kind} block does not say what file it is a part of: ```{kind} FILE\n  {first}"
+    if kind == "cpp" and not re.fullmatch(r"examples/\w+\.cc", name):
+        return f"{page}: a cpp block must be a part of an example, not of {name}"
+    path = os.path.join(SOURCE, name)
+    if not os.path.exists(path):
+        return f"{page}: there is no {name}"
+    with open(path, encoding="utf-8") as file:
+        if not is_part(body, file.read()):
+            return f"{page}: these lines are not in {name}:\n{body}"
+    return None
+
+
+def check_links(page, text):
+    folder = os.path.dirname(os.path.abspath(page))
+    return [f"{page}: the link to {target} leads nowhere" for target, _ in LINK.findall(text)
+            if "://" not in target and not os.path.exists(os.path.join(folder, target))]
+
+
 def check_page(page, weir):
-    ran = failed = 0
-    with open(page, encoding="utf-8") as text, tempfile.TemporaryDirectory() as folder:
-        environment = dict(os.environ, PATH=os.path.dirname(weir) + ":" + os.environ["PATH"])
-        for kind, body in BLOCK.findall(text.read()):
+    with open(page, encoding="utf-8") as file:
+        text = file.read()
+    ran, problems = 0, check_links(page, BLOCK.sub("", text))
+    with tempfile.TemporaryDirectory() as folder:
+        for kind, info, body in BLOCK.findall(text):
             named = FILE.match(body)
             if kind == "yaml" and named:
                 with open(os.path.join(folder, named[1]), "w", encoding="utf-8") as file:
                     file.write(body)
-            if kind != "console":
-                continue
-            for command, expected in commands_of(body):
-                if command.startswith("make "):
-                    continue
-                run = subprocess.run(command, shell=True, cwd=folder, env=environment, text=True,
-                                     stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=120)
+            if kind == "console":
+                count, found = run_console(page, body, folder, weir)
+                ran += count
+                problems += found
+            if info.strip() or kind in MUST_NAME_A_FILE:
                 ran += 1
-                if run.stdout.rstrip("\n") != expected.rstrip("\n"):
-                    failed += 1
-                    print(f"{page}: $ {command}\n--- documented\n{expected}\n--- printed\n{run.stdout}")
-    return ran, failed
+                problem = check_part(page, kind, info, body)
+                problems += [problem] if problem else []
+    return ran, problems
 
 
 def main():
     weir = os.path.abspath(sys.argv[1])
     results = [check_page(page, weir) for page in sys.argv[2:]]
-    ran, failed = (sum(column) for column in zip(*results))
-    print(f"{ran - failed} passed, {failed} failed")
-    return 1 if failed or not ran else 0
+    ran = sum(count for count, _ in results)
+    problems = [problem for _, found in results for problem in found]
+    for problem in problems:
+        print(problem)
+    print(f"{ran} checked, {len(problems)} wrong")
+    return 1 if problems or not ran else 0
 
 
 if __name__ == "__main__":

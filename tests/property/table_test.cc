@@ -298,7 +298,8 @@ TEST(TableProperty, MovesRecordsUnnoticed) {
         limits.push_back({"bucket", *Bucket::make({100, 1, std::chrono::seconds{1}}, 20)});
         Worlds worlds(kRoomy, limits);
         // Mostly single calls, since it takes many to fill a block.
-        auto all = *rc::gen::container<std::vector<Act>>(300, act({.waits = false}));
+        auto all =
+            *rc::gen::noShrink(rc::gen::container<std::vector<Act>>(300, act({.waits = false})));
         for (Act& what : all) {
           if (what.step.amount % 4 != 0) what.step.size = Step::Size::one;
           if (what.step.move == Step::Move::to_rest) what.step.move = Step::Move::ticks;
@@ -313,7 +314,7 @@ TEST(TableProperty, MovesRecordsUnnoticed) {
         }
       },
       150);
-  EXPECT_GE(most_used, 4096u) << "or this test shows nothing";
+  EXPECT_GE(most_used, 2048u) << "or this test shows nothing";
 }
 
 // A table that has to forget all the time forgets only keys at rest, and nobody can tell.
@@ -334,7 +335,7 @@ TEST(TableProperty, ForgetsUnnoticed) {
         forgotten += worlds.table.use(worlds.now).forgotten;
       },
       1500);
-  EXPECT_GT(forgotten, 10'000u) << "or this test shows nothing";
+  EXPECT_GT(forgotten, 1000u) << "or this test shows nothing";
 }
 
 }  // namespace

@@ -22,6 +22,7 @@ constexpr Picture kPictures[] = {
     {"warmup.svg", weir::pictures::warmup},
     {"queues.svg", weir::pictures::queues},
     {"sliding-estimate.svg", weir::pictures::sliding_estimate},
+    {"table.svg", weir::pictures::table},
 };
 
 bool write(const std::filesystem::path& path, std::string_view text) {

@@ -11,4 +11,7 @@ std::string warmup();            // smooth and warm-up
 std::string queues();            // queue, delay, nodelay
 std::string sliding_estimate();  // two counters against the log
 
+// Drawn by hand.
+std::string table();  // a new key in the memory table
+
 }  // namespace weir::pictures

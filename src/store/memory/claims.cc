@@ -90,7 +90,10 @@ void Table::Claims::settle_newcomer(std::size_t position) {
 
 core::Verdict Table::Claims::refusal() const {
   const std::size_t position = *refused_;
-  const Nanos retry = until(now_, claimed_[position].free_at.instant());
+  const RestTime record_free_at = claimed_[position].free_at;
+  const RestTime free_at =
+      record_free_at != RestTime{} ? record_free_at : table_.soonest_rest(items_[position].key);
+  const Nanos retry = until(now_, free_at.instant());
   return {.decision = {.outcome = Outcome::limited,
                        .limit = core::capacity(*items_[position].limit),
                        .remaining = 0,

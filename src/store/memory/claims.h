@@ -11,7 +11,7 @@ struct Claimed {
   Fingerprint key{};     // whose: the item's own, or that of those who share
   core::State found{};   // the slot's state, without the lock
   core::State state{};   // the same, to be changed
-  RestTime free_at{};    // when there is no room: when there may be
+  RestTime free_at{};    // when there is no room for a record: when there may be
 
   Record* record = nullptr;
   core::Log::Head head{};      // of the record, to be changed

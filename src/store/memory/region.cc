@@ -203,7 +203,7 @@ Region Region::anonymous(const Layout& layout) {
   auto* data = reinterpret_cast<std::byte*>(aligned);
   if (align == kHugePage) madvise(data, bytes, MADV_HUGEPAGE);
   write_header(*reinterpret_cast<Header*>(data), layout, random_seed());
-  return Region({data, round_up(bytes, kPage)}, -1, {});
+  return Region({data, bytes}, -1, {});
 }
 
 Result<Region, Error> Region::successor(const std::string& path, const Layout& layout,
@@ -229,12 +229,25 @@ Result<Region, Error> Region::successor(const std::string& path, const Layout& l
   return region;
 }
 
+// What is on disk under that name is whole, before and after: a power cut leaves the one or the
+// other.
 std::optional<Error> Region::take_place_of(const std::string& path) {
-  if (rename(path_.c_str(), path.c_str()) != 0) {
+  if (fsync(fd_) != 0 || rename(path_.c_str(), path.c_str()) != 0) {
     return Error{system_error("cannot put the new state file in its place", path, errno)};
   }
   path_ = path;
   return std::nullopt;
+}
+
+Result<bool, Error> Region::take_free_place(const std::string& path) {
+  if (renameat2(AT_FDCWD, path_.c_str(), AT_FDCWD, path.c_str(), RENAME_NOREPLACE) == 0) {
+    path_ = path;
+    return true;
+  }
+  if (errno == EEXIST) return false;
+  // (Not every file system knows how.)
+  if (auto error = take_place_of(path)) return *std::move(error);
+  return true;
 }
 
 void Region::discard() { unlink(path_.c_str()); }
@@ -243,11 +256,19 @@ namespace {
 
 enum class Found { usable, nothing, changed };
 
+// Nothing can be opened there: is there nothing?
+Result<std::pair<Found, int>, Error> look_closer(const std::string& path) {
+  struct stat status {};
+  if (lstat(path.c_str(), &status) != 0) return std::pair{Found::nothing, -1};
+  if (!S_ISLNK(status.st_mode)) return std::pair{Found::changed, -1};
+  return Error{"the state file " + path + " is a link to something that is not there"};
+}
+
 // Looks at the file at `path` and takes the lock on it.
 Result<std::pair<Found, int>, Error> look_at(const std::string& path, Opened& opened) {
   using Seen = std::pair<Found, int>;
   File file(::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NONBLOCK));
-  if (!file && errno == ENOENT) return Seen{Found::nothing, -1};
+  if (!file && errno == ENOENT) return look_closer(path);
   if (!file) return Error{system_error("cannot open the state file", path, errno)};
   struct stat status {};
   if (fstat(file.get(), &status) != 0 || !S_ISREG(status.st_mode)) {
@@ -276,12 +297,19 @@ Result<Region, Error> Region::file(const std::string& path, const Layout& layout
     if (seen->first == Found::nothing) {
       auto made = successor(path, layout, random_seed());
       if (!made) return made;
-      if (auto error = made->take_place_of(path)) return *std::move(error);
-      return made;
+      const auto placed = made->take_free_place(path);
+      if (placed && *placed) return made;
+      made->discard();
+      if (!placed) return placed.error();
+      continue;  // somebody was faster
     }
     File file(seen->second);
     struct stat status {};
     fstat(file.get(), &status);  // the size was found to be right
+    // A copy may have holes.
+    if (const int error = posix_fallocate(file.get(), 0, status.st_size); error != 0) {
+      return Error{system_error("cannot fill the holes of the state file", path, error)};
+    }
     const auto memory = map(file.get(), static_cast<std::size_t>(status.st_size), path);
     if (!memory) return memory.error();
     Region region(*memory, file.release(), path);
@@ -326,6 +354,8 @@ void Region::in_use() {
   const std::string boot = boot_id();
   header().clean.store(0);
   std::copy_n(boot.begin(), std::min(boot.size(), sizeof header().boot - 1), header().boot);
+  // On disk before anything else is: what is lost in a power cut must show.
+  if (is_file()) msync(memory_.data(), kPage, MS_SYNC);
 }
 
 void Region::close() {

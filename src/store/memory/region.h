@@ -68,6 +68,8 @@ class Region {
   static Result<Region, Error> successor(const std::string& path, const Layout& layout,
                                          std::uint64_t seed);
   std::optional<Error> take_place_of(const std::string& path);
+  // The same, but not of anything: false if there is a file.
+  Result<bool, Error> take_free_place(const std::string& path);
   void discard();
 
   ~Region();

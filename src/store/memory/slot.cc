@@ -11,6 +11,12 @@ void Row::lock() noexcept {
   }
 }
 
+RestTime Row::soonest_rest() const noexcept {
+  RestTime soonest{RestTime::kMask};
+  for (const Slot& slot : slots_) soonest = std::min(soonest, slot.rest());
+  return soonest;
+}
+
 void Row::survey(Instant now) {
   unsigned live = 0;
   RestTime earliest{RestTime::kMask};

@@ -131,18 +131,28 @@ class alignas(64) Row {
     return nullptr;
   }
 
+  // When the first of the slots will be at rest, as things stand.
+  RestTime soonest_rest() const noexcept;
+
   void lock() noexcept;
   void unlock() noexcept {
     lock_.store(lock_.load(std::memory_order_relaxed) & ~kLocked, std::memory_order_release);
   }
 
+  // Whether there is no room for a newcomer. Without the lock this was so a moment ago.
+  bool is_full(Instant now) const {
+    const std::uint64_t summary = summary_.load(std::memory_order_relaxed);
+    return (summary & 0xff) == kSlots && !RestTime{summary >> 8}.has_come(now);
+  }
+
   // ---- With the row locked
 
   // At most so many slots are live, if those that were at rest at the last survey still are.
-  unsigned live() const { return static_cast<unsigned>(summary_ & 0xff); }
+  unsigned live() const {
+    return static_cast<unsigned>(summary_.load(std::memory_order_relaxed) & 0xff);
+  }
   // No slot can be had before that time; only when all are live.
-  RestTime earliest() const { return RestTime{summary_ >> 8}; }
-  bool is_full(Instant now) const { return live() == kSlots && !earliest().has_come(now); }
+  RestTime earliest() const { return RestTime{summary_.load(std::memory_order_relaxed) >> 8}; }
   void survey(Instant now);
 
   // A slot for `key`, its state locked and all zero, or none. `vacated` tells who had to leave.
@@ -187,12 +197,14 @@ class alignas(64) Row {
         tags_[place / 8].load(std::memory_order_relaxed) & ~(std::uint64_t{0xff} << shift);
     tags_[place / 8].store(others | tag << shift, std::memory_order_release);
   }
-  void set_summary(unsigned live, RestTime earliest) { summary_ = earliest.units() << 8 | live; }
+  void set_summary(unsigned live, RestTime earliest) {
+    summary_.store(earliest.units() << 8 | live, std::memory_order_relaxed);
+  }
   bool clear_out(Slot& slot, Instant now, Vacated& vacated);
 
   std::array<std::atomic<std::uint64_t>, 2> tags_{};
-  std::uint64_t summary_ = 0;           // under the lock: earliest rest, live slots
-  std::atomic<std::uint64_t> lock_{0};  // the lock, and under it: when a slot was last vacated
+  std::atomic<std::uint64_t> summary_{0};  // the earliest rest, live slots; set under the lock
+  std::atomic<std::uint64_t> lock_{0};     // the lock, and under it: when a slot was last vacated
   std::array<Slot, kSlots> slots_{};
 };
 
@@ -203,7 +215,7 @@ unsigned Row::restore(Belongs belongs) {
   unsigned dropped = 0;
   unlock();
   for (auto& half : tags_) half.store(0, std::memory_order_relaxed);
-  summary_ = 0;
+  summary_.store(0, std::memory_order_relaxed);
   for (unsigned place = 0; place < kSlots; ++place) {
     Slot& slot = slots_[place];
     slot.state().store(AtomicState::unlocked(slot.state().load()));

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <filesystem>
 #include <new>
 
 #include "store/memory/claims.h"
@@ -67,6 +68,17 @@ Table::Table(Region region)
 
 Table::~Table() { region_.close(); }
 
+namespace {
+
+// Where a link leads to: a file that takes the place of another takes it there.
+std::string real_path(const std::string& path) {
+  std::error_code none;
+  const auto real = std::filesystem::canonical(path, none);
+  return none ? path : real.string();
+}
+
+}  // namespace
+
 Result<std::unique_ptr<Table>, Error> Table::open(const MemoryOptions& options, Instant now,
                                                   Opened& opened) {
   const auto eighth = static_cast<std::ptrdiff_t>(options.bytes / 8);
@@ -75,12 +87,13 @@ Result<std::unique_ptr<Table>, Error> Table::open(const MemoryOptions& options, 
   if (!layout) return layout.error();
   if (options.state_file.empty()) return std::make_unique<Table>(*layout);
 
-  auto region = Region::file(options.state_file, *layout, opened);
+  const std::string path = real_path(options.state_file);
+  auto region = Region::file(path, *layout, opened);
   if (!region) return region.error();
   std::unique_ptr<Table> table(new Table(*std::move(region)));
   opened.dropped = table->restore();
   if (table->region_.header().layout != *layout) {
-    auto resized = Table::resized(std::move(table), options.state_file, *layout, now);
+    auto resized = Table::resized(std::move(table), path, *layout, now);
     if (!resized) return resized;
     table = *std::move(resized);
   }
@@ -238,13 +251,15 @@ Table::Claim Table::claim(const Fingerprint& key, Absent absent, Claimed& claime
 Table::Claim Table::insert(const Fingerprint& key, Claimed& claimed, Instant& now) {
   Row& first = first_row(key);
   Row& second = second_row(key);
+  // In a flood most end here. (Looking again makes sure that the key is not one of those who made
+  // the rows full.)
+  if (first.is_full(now) && second.is_full(now)) {
+    return find(key) == nullptr ? Claim::no_room : Claim::nothing;
+  }
   const LockedRows locked(first, second);
   if (first.find(key) != nullptr || second.find(key) != nullptr) return Claim::nothing;
   Slot* slot = settle(first, second, key, now);
-  if (slot == nullptr) {
-    claimed.free_at = std::min(first.earliest(), second.earliest());
-    return Claim::no_room;
-  }
+  if (slot == nullptr) return Claim::no_room;
   claimed.slot = slot;
   claimed.key = key;
   claimed.found = claimed.state = {};
@@ -275,6 +290,10 @@ Slot* Table::settle(Row& first, Row& second, const Fingerprint& key, Instant now
   return nullptr;
 }
 
+RestTime Table::soonest_rest(const Fingerprint& key) const noexcept {
+  return std::min(first_row(key).soonest_rest(), second_row(key).soonest_rest());
+}
+
 void Table::forget(const Row::Vacated& vacated) {
   counts_.forgotten.fetch_add(1, std::memory_order_relaxed);
   if (!vacated.owner.has_record() || vacated.state.never_seen()) return;
@@ -288,9 +307,8 @@ Record& Table::record_at(Arena::Handle handle) const {
   return *reinterpret_cast<Record*>(arena_.at(handle));
 }
 
-// Finds the record of a claimed slot, and makes sure that there is room for one more entry. A log
-// that cannot grow can do without: its newest entry takes others along. What is in the record stays
-// as it is: who knows whether the call will be charged.
+// Finds the record of a claimed slot, and makes sure that there is room for one more entry. What is
+// in the record stays as it is: who knows whether the call will be charged.
 bool Table::attach_record(Claimed& claimed, const core::Limit& limit, Absent absent, Instant now,
                           const core::HolderId& holder) {
   const std::size_t entry_bytes = entry_bytes_of(limit);
@@ -304,24 +322,42 @@ bool Table::attach_record(Claimed& claimed, const core::Limit& limit, Absent abs
   }
   if (absent == Absent::stays) return true;
   if (claimed.record == nullptr) return grow_record(claimed, 1, entry_bytes, now);
-
-  const std::size_t size = claimed.head.size;
-  if (size < claimed.record->capacity()) return true;
-  const auto most = static_cast<std::size_t>(core::capacity(limit));
-  if (const auto* log = std::get_if<core::ExactLog>(&limit)) {
-    core::Log::Head left = claimed.head;
-    core::forget_old(*log, core::Log(left, claimed.record->entries<core::LogEntry>()), now);
-    if (left.size == size && size < most) grow_record(claimed, size * 2, entry_bytes, now);
-    return true;
-  }
-  const core::Memory memory = claimed.memory_for(limit);
-  const auto& holders = *std::get_if<core::Holders>(&memory);
-  const bool somebody_goes = holders.seated().front().until <= in_range(now);
-  return somebody_goes || size >= most || core::holds(holders, holder, now) ||
-         grow_record(claimed, size * 2, entry_bytes, now);
+  if (const auto* log = std::get_if<core::ExactLog>(&limit)) return make_room(claimed, *log, now);
+  return make_room(claimed, *std::get_if<core::Concurrency>(&limit), holder, now);
 }
 
-// Moves what there is into a larger block, oldest first. The old one is freed when nobody can find
+// A log that cannot grow can do without: its newest entry takes others along.
+bool Table::make_room(Claimed& claimed, const core::ExactLog& limit, Instant now) {
+  const std::size_t size = claimed.head.size;
+  if (size < claimed.record->capacity()) return true;
+  core::Log::Head left = claimed.head;
+  core::forget_old(limit, core::Log(left, claimed.record->entries<core::LogEntry>()), now);
+  if (left.size == size && size < static_cast<std::size_t>(limit.count)) {
+    grow_record(claimed, size * 2, sizeof(core::LogEntry), now);
+  }
+  return true;
+}
+
+// Whoever does not sit down behind all others makes them move. That happens in a copy, if there is
+// memory for one: a process that is killed in the middle leaves everybody as they were.
+bool Table::make_room(Claimed& claimed, const core::Concurrency& limit,
+                      const core::HolderId& holder, Instant now) {
+  const core::Holders holders(claimed.head.size, claimed.record->entries<core::Holder>());
+  const std::span<const core::Holder> seated = holders.seated();
+  if (seated.empty()) return true;
+  const bool renews = core::holds(holders, holder, now);
+  const bool somebody_goes = seated.front().until <= in_range(now);
+  const bool nobody_comes =
+      !renews && !somebody_goes && seated.size() >= static_cast<std::size_t>(limit.count);
+  if (nobody_comes) return true;
+  const bool has_seat = renews || somebody_goes || seated.size() < claimed.record->capacity();
+  const bool others_move = renews || later(in_range(now), limit.lease) < seated.back().until;
+  if (has_seat && !others_move) return true;
+  const std::size_t seats = has_seat ? seated.size() + (renews ? 0 : 1) : seated.size() * 2;
+  return grow_record(claimed, seats, sizeof(core::Holder), now) || has_seat;
+}
+
+// Moves what there is into another block, oldest first. The old one is freed when nobody can find
 // it any more.
 bool Table::grow_record(Claimed& claimed, std::size_t capacity, std::size_t entry_bytes,
                         Instant now) {
@@ -401,7 +437,7 @@ core::Decision Table::take_state(const L& limit, const Item& item, Instant now,
       *receipt = {
           .at = in_range(now), .taken = item.ask.cost, .before = found, .after = taken.next};
     }
-    return taken.decision;
+    return core::word_by_word(taken.decision);
   }
   const std::span<core::Receipt> receipts(receipt, receipt != nullptr ? 1 : 0);
   return take_claimed({&item, 1}, now, {}, receipts).decision;
@@ -450,8 +486,8 @@ core::Verdict Table::settle(std::span<const Item> items, Instant now,
                             std::span<core::Receipt> receipts,
                             std::span<const std::uint32_t> resets) {
   keep_time(now);
+  // Those that find no room are not corrected; that is no reason to leave the others as they are.
   Claims claims(*this, items, Absent::is_inserted, now);
-  if (claims.refused()) return claims.refusal();
   for (std::size_t i = 0; i < resets.size() && i < items.size(); ++i) {
     if (resets_of(items[i].key) != resets[i]) receipts[i] = {};
   }

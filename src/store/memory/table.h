@@ -107,10 +107,14 @@ class Table {
   Claim claim(const Fingerprint& key, Absent absent, Claimed& claimed, Instant& now);
   Claim insert(const Fingerprint& key, Claimed& claimed, Instant& now);
   Slot* settle(Row& first, Row& second, const Fingerprint& key, Instant now);
+  RestTime soonest_rest(const Fingerprint& key) const noexcept;
   void forget(const Row::Vacated& vacated);
 
   bool attach_record(Claimed& claimed, const core::Limit& limit, Absent absent, Instant now,
                      const core::HolderId& holder);
+  bool make_room(Claimed& claimed, const core::ExactLog& limit, Instant now);
+  bool make_room(Claimed& claimed, const core::Concurrency& limit, const core::HolderId& holder,
+                 Instant now);
   bool grow_record(Claimed& claimed, std::size_t capacity, std::size_t entry_bytes, Instant now);
   bool reclaim_records(Instant now, RestTime& free_at);
   Record& record_at(Arena::Handle handle) const;

@@ -140,10 +140,9 @@ class Queue {
     clock.await_sleepers(threads_.size() - gone_);
   }
   void stop(std::size_t thread) {
-    leave([&] { threads_[thread].request_stop(); }, thread);
-  }
-  void join_thread(std::size_t thread) {
-    leave([] {}, thread);
+    threads_[thread].request_stop();
+    threads_[thread].join();
+    ++gone_;
   }
   void all_done() { threads_.clear(); }
 
@@ -155,13 +154,6 @@ class Queue {
   ConcurrencyLimiter slots;
 
  private:
-  template <typename F>
-  void leave(F f, std::size_t thread) {
-    f();
-    threads_[thread].join();
-    ++gone_;
-  }
-
   std::mutex mutex_;
   std::vector<int> came_in_;
   std::vector<int> sent_away_;

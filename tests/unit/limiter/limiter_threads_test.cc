@@ -16,13 +16,15 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr int kThreads = 4;
-constexpr Permits kBurst = 1000;
+
+// Long enough that the threads get in each other's way.
+constexpr Permits kBurst = 20'000;
 
 // Price in whole nanoseconds, in fractions, and all other ways to remember.
 std::vector<Limit> limits() {
-  return {per_second(10).burst(kBurst),     per_second(7).burst(kBurst),
-          Limit::window(kBurst, 1h),        Limit::sliding(kBurst, 1h),
-          Limit::sliding_exact(kBurst, 1h), Limit::queue(per_second(10), kBurst - 1, kBurst - 1)};
+  return {per_second(10).burst(kBurst),   per_second(7).burst(kBurst),
+          Limit::window(kBurst, 1h),      Limit::sliding(kBurst, 1h),
+          Limit::sliding_exact(4096, 1h), Limit::queue(per_second(10), kBurst - 1, kBurst - 1)};
 }
 
 TEST(LimiterThreads, AdmitExactlyTheBurstAtOneInstant) {
@@ -31,9 +33,11 @@ TEST(LimiterThreads, AdmitExactlyTheBurstAtOneInstant) {
     Limiter limiter{limit, clock};
     std::atomic<Permits> admitted{0};
     together(kThreads, [&](int) {
-      for (int i = 0; i < kBurst; ++i) admitted += limiter.try_acquire() ? 1 : 0;
+      Permits mine = 0;
+      for (Permits i = 0; i < limit.capacity(); ++i) mine += limiter.try_acquire() ? 1 : 0;
+      admitted += mine;
     });
-    EXPECT_EQ(admitted, kBurst);
+    EXPECT_EQ(admitted, limit.capacity());
     EXPECT_EQ(limiter.peek().remaining, 0);
   }
 }
@@ -46,18 +50,20 @@ TEST(LimiterThreads, LoseAndMintNothingWhenSomeCancel) {
     std::atomic<Permits> kept{0};
     together(kThreads, [&](int thread) {
       std::minstd_rand random(static_cast<unsigned>(thread) + 1);
-      for (int i = 0; i < 2000; ++i) {
+      Permits mine = 0;
+      for (int i = 0; i < 20'000; ++i) {
         const Permits cost = 1 + static_cast<Permits>(random() % 3);
         if (random() % 8 == 0) {
-          kept += limiter.try_acquire() ? 1 : 0;
+          mine += limiter.try_acquire() ? 1 : 0;
         } else if (Reservation taken = limiter.reserve(cost, 0s)) {
           const bool came_back = random() % 16 != 0 && taken.cancel();
-          kept += came_back ? 0 : cost;
+          mine += came_back ? 0 : cost;
         }
       }
+      kept += mine;
     });
-    EXPECT_LE(kept, kBurst);
-    EXPECT_EQ(limiter.peek().remaining, kBurst - kept);
+    EXPECT_LE(kept, limit.capacity());
+    EXPECT_EQ(limiter.peek().remaining, limit.capacity() - kept);
   }
 }
 
@@ -70,7 +76,7 @@ TEST(LimiterThreads, NeverExceedTheRate) {
     std::atomic<Nanos> last_turn{0s};
     together(kThreads, [&](int thread) {
       std::minstd_rand random(static_cast<unsigned>(thread) + 1);
-      for (int i = 0; i < 2000; ++i) {
+      for (int i = 0; i < 20'000; ++i) {
         if (random() % 4 == 0) clock.advance(100us);
         Reservation taken = limiter.reserve(1, 20ms);
         if (!taken || (random() % 2 == 0 && taken.cancel())) continue;
@@ -123,8 +129,8 @@ TEST(LimiterThreads, SurviveAReset) {
       }
     });
     limiter.reset();
-    EXPECT_EQ(limiter.peek().remaining, kBurst);
-    EXPECT_TRUE(limiter.try_acquire(kBurst));
+    EXPECT_EQ(limiter.peek().remaining, limit.capacity());
+    EXPECT_TRUE(limiter.try_acquire(limit.capacity()));
     EXPECT_FALSE(limiter.try_acquire());
   }
 }

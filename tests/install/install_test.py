@@ -1,0 +1,230 @@
+"""What is installed can be used by strangers: found, compiled, linked, run, and moved elsewhere.
+
+Usage: install_test.py --build BUILD --source SOURCE --compiler CXX [--sanitize LIST] [unittest arguments]
+
+A build with sanitizers can only be linked by its own compiler with the same flags, and links more than
+others do; there the checks that depend on it are left out.
+"""
+
+import argparse
+import multiprocessing.pool
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import unittest
+
+parser = argparse.ArgumentParser()
+for option in ("--build", "--source", "--compiler"):
+    parser.add_argument(option, required=True)
+parser.add_argument("--sanitize", default="")
+ARGS, UNITTEST_ARGS = parser.parse_known_args()
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+SCRATCH = os.path.join(ARGS.build, "tests", "install", "scratch")
+PREFIX = os.path.join(SCRATCH, "prefix")
+LIBRARIES = ("limiter", "engine")
+COMPILERS = [ARGS.compiler] if ARGS.sanitize else ["g++", "clang++-14"]
+SANITIZE = [f"-fsanitize={ARGS.sanitize}"] if ARGS.sanitize else []
+STRICT = ["-std=c++20", "-Wall", "-Wextra", "-Wpedantic", "-Wshadow", "-Werror"]
+
+# All that a program links anyway.
+SYSTEM = {"linux-vdso", "ld-linux", "libstdc++", "libgcc_s", "libc", "libm", "libpthread"}
+
+
+def run(*command, cwd=None, **environment):
+    """What the command prints; its output goes with the exception if it fails."""
+    done = subprocess.run(command, cwd=cwd, text=True, timeout=600, env={**os.environ, **environment},
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    if done.returncode != 0:
+        raise RuntimeError(f"$ {shlex.join(command)}\n{done.stdout}")
+    return done.stdout
+
+
+def fresh(name):
+    path = os.path.join(SCRATCH, name)
+    shutil.rmtree(path, ignore_errors=True)
+    os.makedirs(path)
+    return path
+
+
+def expected(library):
+    with open(os.path.join(HERE, library, "expected.txt"), encoding="utf-8") as text:
+        return text.read()
+
+
+def linked_by(program):
+    """The libraries a program loads, without their versions."""
+    names = re.findall(r"^\s*(?:/\S*/)?([^\s/]+?)(?:-x86-64|-aarch64)?\.so", run("ldd", program), re.M)
+    return set(names)
+
+
+def headers():
+    return sorted(os.listdir(os.path.join(PREFIX, "include", "weir")))
+
+
+def setUpModule():
+    shutil.rmtree(SCRATCH, ignore_errors=True)
+    run("cmake", "--install", ARGS.build, "--prefix", PREFIX)
+
+
+class Installed(unittest.TestCase):
+    def test_all_is_in_its_place(self):
+        self.assertEqual(headers(), sorted(os.listdir(os.path.join(ARGS.source, "include", "weir"))))
+        self.assertRegex(run(os.path.join(PREFIX, "bin", "weir"), "--version"), r"^weir \d")
+
+    # A path of the machine that built it would be wrong on any other.
+    def test_nothing_knows_where_it_was_built(self):
+        for folder, _, files in os.walk(PREFIX):
+            for name in files:
+                if not name.endswith((".cmake", ".pc", ".h")):
+                    continue
+                with open(os.path.join(folder, name), encoding="utf-8") as file:
+                    text = file.read()
+                for path in (ARGS.source, ARGS.build, PREFIX):
+                    self.assertNotIn(path, text, name)
+
+
+class WithCMake(unittest.TestCase):
+    def build(self, library, *options, name=None, prefix=PREFIX):
+        """Builds a stranger's project from nothing and returns its folder."""
+        folder = fresh(name or f"cmake-{library}")
+        if SANITIZE:
+            options += (f"-DCMAKE_CXX_COMPILER={ARGS.compiler}", f"-DCMAKE_CXX_FLAGS={SANITIZE[0]}")
+        run("cmake", "-S", os.path.join(HERE, library), "-B", folder,
+            f"-DCMAKE_PREFIX_PATH={prefix}", *options)
+        run("cmake", "--build", folder)
+        return folder
+
+    def test_limiter_without_what_the_engine_needs(self):
+        without = [f"-DCMAKE_DISABLE_FIND_PACKAGE_{name}=ON" for name in ("fmt", "yaml-cpp")]
+        program = os.path.join(self.build("limiter", *without), "stranger")
+        self.assertEqual(run(program), expected("limiter"))
+        if not SANITIZE:
+            self.assertLessEqual(linked_by(program), SYSTEM)
+
+    def test_engine(self):
+        program = os.path.join(self.build("engine"), "stranger")
+        self.assertEqual(run(program), expected("engine"))
+
+    def test_says_what_the_engine_is_missing(self):
+        with self.assertRaisesRegex(RuntimeError, r"weir::engine\s+needs\s+fmt\s+\(Debian:\s+libfmt-dev\)"):
+            self.build("engine", "-DCMAKE_DISABLE_FIND_PACKAGE_fmt=ON", name="cmake-without-fmt")
+
+    def find(self, arguments):
+        folder = fresh("cmake-find")
+        with open(os.path.join(folder, "CMakeLists.txt"), "w", encoding="utf-8") as file:
+            file.write("cmake_minimum_required(VERSION 3.16)\nproject(finder LANGUAGES CXX)\n"
+                       f"find_package(weir {arguments})\n"
+                       "foreach(name limiter engine)\n  if(TARGET weir::${name})\n"
+                       "    message(STATUS \"there is ${name}\")\n  endif()\nendforeach()\n")
+        output = run("cmake", "-S", folder, "-B", os.path.join(folder, "build"),
+                     f"-DCMAKE_PREFIX_PATH={PREFIX}")
+        return re.findall(r"there is (\w+)", output)
+
+    def test_finds_what_is_asked_for(self):
+        self.assertEqual(self.find("REQUIRED"), ["limiter", "engine"])
+        self.assertEqual(self.find("REQUIRED COMPONENTS limiter"), ["limiter"])
+        self.assertEqual(self.find("REQUIRED COMPONENTS engine"), ["limiter", "engine"])
+        self.assertEqual(self.find("QUIET OPTIONAL_COMPONENTS gateway"), ["limiter"])
+
+    def test_refuses_what_it_does_not_have(self):
+        with self.assertRaisesRegex(RuntimeError, 'no component "limter": there are limiter and engine'):
+            self.find("REQUIRED COMPONENTS limter")
+        with self.assertRaisesRegex(RuntimeError, "version"):
+            self.find("9.0 REQUIRED")
+
+
+class WithPkgConfig(unittest.TestCase):
+    def flags(self, library, *options, prefix=PREFIX):
+        path = os.path.join(prefix, "lib", "pkgconfig")
+        return shlex.split(run("pkg-config", *options, f"weir-{library}", PKG_CONFIG_PATH=path))
+
+    def build(self, compiler, library, prefix=PREFIX):
+        folder = fresh(f"pkg-config-{library}-{os.path.basename(compiler)}")
+        program = os.path.join(folder, "stranger")
+        run(compiler, *STRICT, *SANITIZE, os.path.join(HERE, library, "main.cc"), "-o", program,
+            *self.flags(library, "--cflags", "--libs", prefix=prefix))
+        return program
+
+    def test_every_compiler_and_library(self):
+        for compiler in COMPILERS:
+            for library in LIBRARIES:
+                with self.subTest(compiler=compiler, library=library):
+                    program = self.build(compiler, library)
+                    self.assertEqual(run(program), expected(library))
+                    if library == "limiter" and not SANITIZE:
+                        self.assertLessEqual(linked_by(program), SYSTEM)
+
+    def test_names_no_library_of_others_for_the_limiter(self):
+        for options in (["--libs"], ["--libs", "--static"]):
+            flags = self.flags("limiter", *options)
+            self.assertEqual([f for f in flags if not f.startswith("-L")], ["-lweir_limiter", "-pthread"])
+
+    # What is linked with --static is linked in the right order, too.
+    def test_engine_names_all_that_it_needs(self):
+        for options in (["--libs"], ["--libs", "--static"]):
+            flags = self.flags("engine", *options)
+            self.assertLess(flags.index("-lweir_engine"), flags.index("-lweir_limiter"))
+            self.assertLessEqual({"-lfmt", "-lyaml-cpp", "-lcctz"}, set(flags))
+
+
+class MovedElsewhere(unittest.TestCase):
+    def test_still_works(self):
+        moved = os.path.join(SCRATCH, "moved here")
+        os.rename(PREFIX, moved)
+        self.addCleanup(os.rename, moved, PREFIX)
+        folder = WithCMake().build("engine", name="cmake-moved", prefix=moved)
+        self.assertEqual(run(os.path.join(folder, "stranger")), expected("engine"))
+        program = WithPkgConfig().build(COMPILERS[0], "engine", prefix=moved)
+        self.assertEqual(run(program), expected("engine"))
+
+
+class Headers(unittest.TestCase):
+    def compile(self, compiler, header):
+        """What went wrong when a program includes this header, and only that, twice."""
+        source = os.path.join(SCRATCH, f"{header}-{os.path.basename(compiler)}.cc")
+        with open(source, "w", encoding="utf-8") as file:
+            file.write(f"#include <weir/{header}>\n#include <weir/{header}>\nint main() {{}}\n")
+        try:
+            included = run(compiler, *STRICT, "-fsyntax-only", "-H", "-I",
+                           os.path.join(PREFIX, "include"), source)
+        except RuntimeError as error:
+            return str(error)
+        ours = re.findall(r"^\.+ (.*/weir/.*)$", included, re.M)
+        strays = [path for path in ours if not path.startswith(os.path.join(PREFIX, "include", "weir"))]
+        return f"{header} includes {strays}" if strays else None
+
+    def test_each_compiles_alone(self):
+        work = [(compiler, header) for compiler in COMPILERS for header in headers()]
+        with multiprocessing.pool.ThreadPool(2) as pool:
+            problems = [problem for problem in pool.starmap(self.compile, work) if problem]
+        self.assertEqual(problems, [])
+
+    # Names without a suffix are the standard library's; all others' headers have one.
+    def test_include_nothing_but_the_standard_library_and_each_other(self):
+        for header in headers():
+            with open(os.path.join(PREFIX, "include", "weir", header), encoding="utf-8") as text:
+                for include in re.findall(r"^\s*#\s*include\s+(.*)$", text.read(), re.M):
+                    self.assertRegex(include, r'^(<[a-z_]+>|"weir/[a-z_]+\.h")$', header)
+
+
+class Documentation(unittest.TestCase):
+    # The commands of docs/library.md that compile a program, as they stand there.
+    def test_commands_work(self):
+        with open(os.path.join(ARGS.source, "docs", "library.md"), encoding="utf-8") as page:
+            commands = re.findall(r"^\$ (g\+\+ .*)$", page.read(), re.M)
+        self.assertGreater(len(commands), 1)
+        folder = fresh("documented")
+        shutil.copytree(os.path.join(ARGS.source, "examples"), folder, dirs_exist_ok=True)
+        for command in commands:
+            if SANITIZE:
+                command = command.replace("g++", shlex.join([ARGS.compiler, *SANITIZE]), 1)
+            run("sh", "-c", command, cwd=folder,
+                PKG_CONFIG_PATH=os.path.join(PREFIX, "lib", "pkgconfig"))
+
+
+if __name__ == "__main__":
+    unittest.main(argv=[sys.argv[0], *UNITTEST_ARGS])

@@ -1,0 +1,192 @@
+// Limits on what is under way: entering, leaving, leases.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "world.h"
+
+namespace weir {
+namespace {
+
+using namespace std::chrono_literals;
+using testing::ElementsAre;
+
+constexpr Request kReport{.policy = "report", .key = "k"};
+
+TEST(EngineEnter, LetsInAsManyAsThereIsRoomFor) {
+  World world{"report: { limits: [ { limit: 2 concurrent lease 30s, name: inside } ] }"};
+  EXPECT_EQ(world.engine.enter(kReport, "a").decision.remaining, 1);
+  EXPECT_EQ(world.engine.enter(kReport, "b").decision.remaining, 0);
+  world.clock.advance(10s);
+  const Verdict third = world.engine.enter(kReport, "c");
+  EXPECT_EQ(third.decision.outcome, Outcome::limited);
+  EXPECT_EQ(third.decision.retry_after, 20s);
+  EXPECT_EQ(third.limited_by, "inside");
+  EXPECT_TRUE(world.engine.leave(kReport, "a"));
+  EXPECT_TRUE(world.engine.enter(kReport, "c"));
+}
+
+TEST(EngineEnter, CountsEachKeyForItself) {
+  World world{"report: { limits: [ 1 concurrent ] }"};
+  EXPECT_TRUE(world.engine.enter({.policy = "report", .key = "alice"}, "a"));
+  EXPECT_TRUE(world.engine.enter({.policy = "report", .key = "bob"}, "a"));
+  EXPECT_FALSE(world.engine.leave({.policy = "report", .key = "carol"}, "a"));
+}
+
+// All limits of the policy are asked, and none is charged if one refuses.
+TEST(EngineEnter, AsksTheOtherLimitsToo) {
+  World world{"report: { limits: [ 2/h, 3 concurrent, { limit: 9/h, cost: 2 } ] }"};
+  EXPECT_TRUE(world.engine.enter(kReport, "a"));
+  EXPECT_TRUE(world.engine.enter(kReport, "b"));
+  EXPECT_EQ(world.engine.enter(kReport, "c").limited_by, "0");
+  EXPECT_THAT(world.all_left("report", "k"), ElementsAre(0, 1, 5));
+  EXPECT_TRUE(world.engine.leave(kReport, "b"));
+  EXPECT_FALSE(world.engine.enter(kReport, "b"));  // leaving gives back the seat, not the call
+  EXPECT_THAT(world.all_left("report", "k"), ElementsAre(0, 2, 5));
+}
+
+TEST(EngineEnter, ChargesNothingWhenThereIsNoSeat) {
+  World world{"report: { limits: [ 10/h, 1 concurrent, 10/h window ] }"};
+  EXPECT_TRUE(world.engine.enter(kReport, "a"));
+  for (int i = 0; i < 5; ++i) EXPECT_FALSE(world.engine.enter(kReport, "b"));
+  EXPECT_THAT(world.all_left("report", "k"), ElementsAre(9, 0, 9));
+}
+
+// A holder that crashed gives its seat back by saying nothing.
+TEST(EngineEnter, LastsAsLongAsTheLease) {
+  World world{"report: { limits: [ 1 concurrent lease 30s ] }"};
+  EXPECT_TRUE(world.engine.enter(kReport, "a"));
+  world.clock.advance(30s - 1ns);
+  EXPECT_FALSE(world.engine.enter(kReport, "b"));
+  world.clock.advance(1ns);
+  EXPECT_FALSE(world.engine.leave(kReport, "a"));  // it was gone already
+  EXPECT_TRUE(world.engine.enter(kReport, "b"));
+  EXPECT_FALSE(world.engine.enter(kReport, "a"));
+}
+
+// Whoever did not hear the answer may ask again.
+TEST(EngineEnter, AgainRenewsTheLeaseAndChargesNothing) {
+  World world{"report: { limits: [ 2/h, 2 concurrent lease 30s, 2 concurrent lease 60s ] }"};
+  EXPECT_TRUE(world.engine.enter(kReport, "a"));
+  world.clock.advance(20s);
+  for (int i = 0; i < 10; ++i) EXPECT_TRUE(world.engine.enter(kReport, "a"));
+  EXPECT_THAT(world.all_left("report", "k"), ElementsAre(1, 1, 1));
+  world.clock.advance(29s);
+  EXPECT_TRUE(world.engine.enter(kReport, "b"));
+  // The limit on calls has nothing left, and nothing to say about a renewal.
+  EXPECT_TRUE(world.engine.enter(kReport, "a"));
+  EXPECT_TRUE(world.engine.leave(kReport, "a"));
+}
+
+// Once the lease has run out it is a new call, and asks everybody.
+TEST(EngineEnter, AgainAfterTheLeaseIsANewCall) {
+  World world{"report: { limits: [ 1/h, 1 concurrent lease 30s ] }"};
+  EXPECT_TRUE(world.engine.enter(kReport, "a"));
+  world.clock.advance(30s);
+  EXPECT_EQ(world.engine.enter(kReport, "a").limited_by, "0");
+}
+
+TEST(EngineEnter, HoldsAsManyAsItAsksFor) {
+  World world{"report: { limits: [ 5 concurrent, { limit: 5 concurrent, cost: 1 } ] }"};
+  const Request three{.policy = "report", .key = "k", .permits = 3};
+  EXPECT_TRUE(world.engine.enter(three, "a"));
+  EXPECT_THAT(world.all_left("report", "k"), ElementsAre(2, 4));
+  EXPECT_EQ(world.engine.enter(three, "b").limited_by, "0");
+  EXPECT_TRUE(world.engine.leave(kReport, "a"));
+  EXPECT_THAT(world.all_left("report", "k"), ElementsAre(5, 5));
+  const Request six{.policy = "report", .key = "k", .permits = 6};
+  EXPECT_EQ(world.engine.enter(six, "a").decision.outcome, Outcome::impossible);
+}
+
+TEST(EngineEnter, CountsByParts) {
+  World world{
+      "report: { limits: [ { by: tenant, limit: 2 concurrent }, "
+      "{ by: user, limit: 1 concurrent } ] }"};
+  const auto about = [](std::string_view tenant, std::string_view user) {
+    return Request{.policy = "report", .parts = {{"tenant", tenant}, {"user", user}}};
+  };
+  EXPECT_TRUE(world.engine.enter(about("t", "alice"), "1"));
+  EXPECT_EQ(world.engine.enter(about("t", "alice"), "2").limited_by, "1");
+  EXPECT_TRUE(world.engine.enter(about("t", "bob"), "2"));
+  EXPECT_EQ(world.engine.enter(about("t", "carol"), "3").limited_by, "0");
+  EXPECT_TRUE(world.engine.leave(about("t", "bob"), "2"));
+  EXPECT_TRUE(world.engine.enter(about("t", "carol"), "3"));
+}
+
+// Holders are known by all their bytes.
+TEST(EngineEnter, TellsHoldersApart) {
+  World world{"report: { limits: [ 100 concurrent ] }"};
+  using namespace std::string_view_literals;
+  const std::string long_name(100'000, 'x');
+  const std::vector<std::string> holders{
+      "a", "A", std::string("a\0", 2), std::string("a\0b", 3), "\xff", long_name, long_name + "y"};
+  for (const std::string& holder : holders) EXPECT_TRUE(world.engine.enter(kReport, holder));
+  EXPECT_THAT(world.all_left("report", "k"), ElementsAre(93));
+  for (const std::string& holder : holders) EXPECT_TRUE(world.engine.leave(kReport, holder));
+  EXPECT_THAT(world.all_left("report", "k"), ElementsAre(100));
+}
+
+TEST(EngineEnter, GrowsToManyHolders) {
+  World world{"report: { limits: [ 500 concurrent ] }"};
+  for (int i = 0; i < 500; ++i) EXPECT_TRUE(world.engine.enter(kReport, std::to_string(i)));
+  EXPECT_FALSE(world.engine.enter(kReport, "one more"));
+  for (int i = 0; i < 500; ++i) EXPECT_TRUE(world.engine.leave(kReport, std::to_string(i)));
+  EXPECT_THAT(world.all_left("report", "k"), ElementsAre(500));
+}
+
+TEST(EngineLeave, SaysWhetherTheHolderWasThere) {
+  World world{"report: { limits: [ 2 concurrent ] }, api: { limits: [ 5/s ] }"};
+  EXPECT_FALSE(world.engine.leave(kReport, "a"));
+  EXPECT_TRUE(world.engine.enter(kReport, "a"));
+  EXPECT_FALSE(world.engine.leave(kReport, "b"));
+  EXPECT_FALSE(world.engine.leave(kReport, ""));
+  EXPECT_FALSE(world.engine.leave({.policy = "reprot", .key = "k"}, "a"));
+  EXPECT_FALSE(world.engine.leave({.policy = "api", .key = "k"}, "a"));
+  EXPECT_TRUE(world.engine.leave(kReport, "a"));
+  EXPECT_FALSE(world.engine.leave(kReport, "a"));
+}
+
+TEST(EngineEnter, IsForgottenByAReset) {
+  World world{"report: { limits: [ 1 concurrent, 5/h ] }"};
+  EXPECT_TRUE(world.engine.enter(kReport, "a"));
+  EXPECT_FALSE(world.engine.reset(kReport));
+  EXPECT_THAT(world.all_left("report", "k"), ElementsAre(1, 5));
+  EXPECT_FALSE(world.engine.leave(kReport, "a"));
+  EXPECT_TRUE(world.engine.enter(kReport, "b"));
+}
+
+// A policy without seats is entered like any other; there is nobody to leave.
+TEST(EngineEnter, IsATakeWhereNothingIsHeld) {
+  World world{"api: { limits: [ 2/h ] }"};
+  const Request request{.policy = "api", .key = "k"};
+  EXPECT_TRUE(world.engine.enter(request, "a"));
+  EXPECT_TRUE(world.engine.enter(request, "a"));
+  EXPECT_FALSE(world.engine.enter(request, "a"));
+  EXPECT_FALSE(world.engine.leave(request, "a"));
+}
+
+// ---- Mistakes
+
+TEST(EngineEnter, WantsToKnowWhoEnters) {
+  World world{"report: { limits: [ 2 concurrent, 5/h ] }"};
+  const Verdict verdict = world.engine.enter(kReport, "");
+  EXPECT_FALSE(verdict);
+  EXPECT_EQ(verdict.error, "the holder is empty");
+  EXPECT_THAT(world.all_left("report", "k"), ElementsAre(2, 5));
+}
+
+// Nobody could leave what was only taken.
+TEST(EngineEnter, IsNotTaking) {
+  World world{"report: { limits: [ 5/h, 2 concurrent ] }"};
+  const std::string error = "the policy \"report\" has a concurrent limit: enter and leave it";
+  Receipt receipt;
+  EXPECT_EQ(world.engine.take(kReport).error, error);
+  EXPECT_EQ(world.engine.take(kReport, receipt).error, error);
+  Verdict verdict;
+  world.engine.take_all({&kReport, 1}, {&verdict, 1});
+  EXPECT_EQ(verdict.error, error);
+  EXPECT_THAT(world.all_left("report", "k"), ElementsAre(5, 2));
+}
+
+}  // namespace
+}  // namespace weir

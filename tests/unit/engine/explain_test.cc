@@ -1,0 +1,86 @@
+// What an engine tells people about the limits of a policy.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "world.h"
+
+namespace weir {
+namespace {
+
+using namespace std::chrono_literals;
+using testing::ElementsAre;
+
+std::vector<LimitState> explained(World& world, const Request& request) {
+  auto states = world.engine.explain(request);
+  if (!states) throw std::invalid_argument(states.error().message);
+  return *std::move(states);
+}
+
+TEST(EngineExplain, TellsEveryLimitItsTextItsCostAndItsAnswer) {
+  World world{
+      "llm: { limits: [ { limit: 60 per 1min, cost: 1 }, { limit: 100 per 60s, name: tokens }, "
+      "{ limit: 50/day, shadow: true, name: day }, { limit: 9/h sliding exact, cost: 2 } ] }"};
+  EXPECT_TRUE(world.take("llm", "alice", 40));
+  const auto states = explained(world, {.policy = "llm", .key = "alice", .permits = 70});
+  ASSERT_EQ(states.size(), 4u);
+
+  EXPECT_EQ(states[0].name, "0");
+  EXPECT_EQ(states[0].limit, "60/min");
+  EXPECT_EQ(states[0].cost, 1);
+  EXPECT_FALSE(states[0].shadow);
+  EXPECT_EQ(states[0].decision, (Decision{.limit = 60, .remaining = 59, .reset_after = 1s}));
+
+  EXPECT_EQ(states[1].name, "tokens");
+  EXPECT_EQ(states[1].limit, "100/min");
+  EXPECT_EQ(states[1].cost, 70);
+  EXPECT_EQ(states[1].decision.outcome, Outcome::limited);
+  EXPECT_EQ(states[1].decision.remaining, 60);
+  EXPECT_EQ(states[1].decision.retry_after, 6s);
+
+  EXPECT_EQ(states[2].name, "day");
+  EXPECT_TRUE(states[2].shadow);
+  EXPECT_EQ(states[2].decision.outcome, Outcome::impossible);  // its own answer
+
+  EXPECT_EQ(states[3].limit, "9/h sliding exact");
+  EXPECT_EQ(states[3].cost, 2);
+  EXPECT_EQ(states[3].decision.remaining, 7);
+}
+
+// Anybody can read the text, and write it into a policy file.
+TEST(EngineExplain, SpeaksOfLimitsAsPolicyFilesDo) {
+  const std::vector<std::string> texts{"10/s burst 20",
+                                       "5/min sliding",
+                                       "5/h sliding exact",
+                                       "10/s queue 50",
+                                       "100/day in Asia/Shanghai",
+                                       "200/s warmup 10s",
+                                       "8 concurrent lease 30s",
+                                       "7/min window from first"};
+  std::string list;
+  for (const std::string& text : texts) list += (list.empty() ? "" : ", ") + text;
+  World world{"all: { limits: [ " + list + " ] }"};
+  std::vector<std::string> told;
+  for (const LimitState& state : explained(world, {.policy = "all", .key = "k"})) {
+    told.push_back(state.limit);
+  }
+  EXPECT_EQ(told, texts);
+}
+
+TEST(EngineExplain, CountsByThePartsOfEachLimit) {
+  World world{"api: { limits: [ { by: user, limit: 5/h }, { by: sku, limit: 5/h } ] }"};
+  EXPECT_TRUE(world.engine.take({.policy = "api", .parts = {{"user", "alice"}, {"sku", "9"}}}));
+  EXPECT_THAT(world.all_left({.policy = "api", .parts = {{"user", "alice"}, {"sku", "8"}}}),
+              ElementsAre(4, 5));
+}
+
+TEST(EngineExplain, TakesNothing) {
+  World world{"api: { limits: [ 5/h, 5/h window, 5/h sliding exact, 2 concurrent ] }"};
+  for (int i = 0; i < 10; ++i) (void)explained(world, {.policy = "api", .key = "k", .permits = 2});
+  EXPECT_THAT(world.all_left("api", "k"), ElementsAre(5, 5, 5, 2));
+  EXPECT_EQ(world.engine.memory().live, 0u);
+  EXPECT_EQ(world.engine.memory().record_used, 0u);
+}
+
+}  // namespace
+}  // namespace weir

@@ -1,0 +1,306 @@
+// Other policies while running: what was used stays with each limit that goes on.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <thread>
+
+#include "engine/policy_set_access.h"
+#include "world.h"
+
+namespace weir {
+namespace {
+
+using namespace std::chrono_literals;
+using testing::ElementsAre;
+
+// What remains of the policy "p" for the key "k" under each limit, once six have been taken under
+// `before` and the limits have become `after`.
+std::vector<Permits> left_when(const std::string& before, const std::string& after) {
+  World world{"p: { limits: [ " + before + " ] }"};
+  EXPECT_TRUE(world.take("p", "k", 6));
+  world.engine.replace(policies("p: { limits: [ " + after + " ] }"));
+  return world.all_left("p", "k");
+}
+
+// ---- By what a limit is known
+
+TEST(EngineReplace, KeepsWhatWasUsedWhenNothingChanges) {
+  for (const char* limit : {"10/min", "10/min window", "10/h sliding", "10/h sliding exact",
+                            "10/day", "10/min queue 9 nodelay", "10/h window from first"}) {
+    EXPECT_THAT(left_when(limit, limit), ElementsAre(4)) << limit;
+  }
+}
+
+TEST(EngineReplace, KeepsWhatWasUsedWhenACountChanges) {
+  EXPECT_THAT(left_when("10/min", "20/min"), ElementsAre(14));
+  EXPECT_THAT(left_when("10/min", "10/min burst 30"), ElementsAre(24));
+  EXPECT_THAT(left_when("10/min", "8/min"), ElementsAre(2));
+  EXPECT_THAT(left_when("10/min", "5/min"), ElementsAre(0));
+  EXPECT_THAT(left_when("10/h window", "20/h window"), ElementsAre(14));
+  EXPECT_THAT(left_when("10/h window", "5/h window"), ElementsAre(0));
+  EXPECT_THAT(left_when("10/h window from first", "20/h window from first"), ElementsAre(14));
+  EXPECT_THAT(left_when("10/h sliding", "20/h sliding"), ElementsAre(14));
+  EXPECT_THAT(left_when("10/h sliding exact", "20/h sliding exact"), ElementsAre(14));
+  EXPECT_THAT(left_when("10/h sliding exact", "5/h sliding exact"), ElementsAre(0));
+  EXPECT_THAT(left_when("10/day", "20/day"), ElementsAre(14));
+}
+
+TEST(EngineReplace, BeginsAnewWhenThePeriodChanges) {
+  EXPECT_THAT(left_when("10/min", "10/s"), ElementsAre(10));
+  EXPECT_THAT(left_when("10/h window", "10/min window"), ElementsAre(10));
+  EXPECT_THAT(left_when("10/day", "10/week"), ElementsAre(10));
+  EXPECT_THAT(left_when("10/day", "10/day in Asia/Shanghai"), ElementsAre(10));
+}
+
+// A name says that it is the same limit, whatever its numbers.
+TEST(EngineReplace, KeepsWhatWasUsedUnderAName) {
+  EXPECT_THAT(left_when("{ limit: 10/min, name: a }", "{ limit: 20/s, name: a }"), ElementsAre(14));
+  EXPECT_THAT(left_when("{ limit: 10/h window, name: a }", "{ limit: 20/min window, name: a }"),
+              ElementsAre(14));
+  EXPECT_THAT(left_when("{ limit: 10/day, name: a }", "{ limit: 20/month, name: a }"),
+              ElementsAre(14));
+  EXPECT_THAT(left_when("{ limit: 10/min, name: a }", "{ limit: 10/min, name: b }"),
+              ElementsAre(10));
+  EXPECT_THAT(left_when("10/min", "{ limit: 10/min, name: a }"), ElementsAre(10));
+}
+
+// The states of one algorithm mean nothing to another.
+TEST(EngineReplace, BeginsAnewWithAnotherAlgorithm) {
+  EXPECT_THAT(left_when("10/min", "10/min window"), ElementsAre(10));
+  EXPECT_THAT(left_when("{ limit: 10/min window, name: a }", "{ limit: 10/min sliding, name: a }"),
+              ElementsAre(10));
+  EXPECT_THAT(left_when("{ limit: 10/min sliding exact, name: a }", "{ limit: 10/min, name: a }"),
+              ElementsAre(10));
+  EXPECT_THAT(left_when("10/h window", "10/h window from first"), ElementsAre(10));
+}
+
+// A queue is a bucket whose callers wait: one algorithm.
+TEST(EngineReplace, KeepsWhatWasUsedWhenABucketBecomesAQueue) {
+  EXPECT_THAT(left_when("10/min", "10/min queue 19 nodelay"), ElementsAre(14));
+}
+
+TEST(EngineReplace, FollowsLimitsThatChangePlaces) {
+  EXPECT_THAT(left_when("10/min, 20/h, 30/h window", "30/h window, 10/min, 20/h"),
+              ElementsAre(24, 4, 14));
+  EXPECT_THAT(left_when("10/min, 20/h", "50/s, 20/h"), ElementsAre(50, 14));
+  EXPECT_THAT(left_when("{ limit: 10/h, name: a }, { limit: 20/h, name: b }",
+                        "{ limit: 20/h, name: b }, { limit: 10/h, name: a }"),
+              ElementsAre(14, 4));
+}
+
+// Limits of one period are told apart by their order, and by nothing else: names would help.
+TEST(EngineReplace, TellsEqualLimitsByTheirOrder) {
+  World world{"p: { limits: [ { limit: 10/h, cost: 1 }, { limit: 100/h, cost: 20 } ] }"};
+  EXPECT_TRUE(world.take("p", "k"));
+  EXPECT_THAT(world.all_left("p", "k"), ElementsAre(9, 80));
+  world.engine.replace(policies("p: { limits: [ 10/h, 100/h, 100/h ] }"));
+  EXPECT_THAT(world.all_left("p", "k"), ElementsAre(9, 80, 100));
+  world.engine.replace(policies("p: { limits: [ 100/h, 100/h ] }"));
+  EXPECT_THAT(world.all_left("p", "k"), ElementsAre(99, 80));
+}
+
+TEST(EngineReplace, KeepsWhatWasUsedWhenCostAndShadowChange) {
+  EXPECT_THAT(left_when("10/h", "{ limit: 10/h, cost: 3 }"), ElementsAre(4));
+  EXPECT_THAT(left_when("10/h", "{ limit: 10/h, shadow: true }"), ElementsAre(4));
+}
+
+TEST(EngineReplace, BeginsAnewWhenALimitCountsByOtherParts) {
+  World world{"p: { limits: [ { by: user, limit: 10/h } ] }"};
+  const Request request{.policy = "p", .parts = {{"user", "alice"}, {"sku", "9"}}, .permits = 6};
+  EXPECT_TRUE(world.engine.take(request));
+  world.engine.replace(policies("p: { limits: [ { by: sku, limit: 10/h } ] }"));
+  EXPECT_THAT(world.all_left(request), ElementsAre(10));
+  world.engine.replace(policies("p: { limits: [ { by: user, limit: 10/h } ] }"));
+  EXPECT_THAT(world.all_left(request), ElementsAre(4));
+}
+
+TEST(EngineReplace, BeginsAnewWithAnotherPolicy) {
+  World world{"p: { limits: [ 10/h, { limit: 10/min, name: a } ] }"};
+  EXPECT_TRUE(world.take("p", "k", 6));
+  world.engine.replace(policies("q: { limits: [ 10/h, { limit: 10/min, name: a } ] }"));
+  EXPECT_EQ(world.take("p", "k").error, "there is no policy \"p\" (did you mean \"q\"?)");
+  EXPECT_THAT(world.all_left("q", "k"), ElementsAre(10, 10));
+  // What was used under the old name is not forgotten.
+  world.engine.replace(policies("p: { limits: [ 10/h, { limit: 10/min, name: a } ] }"));
+  EXPECT_THAT(world.all_left("p", "k"), ElementsAre(4, 4));
+}
+
+TEST(EngineReplace, KeepsHolders) {
+  World world{"p: { limits: [ 3 concurrent lease 30s ] }"};
+  const Request request{.policy = "p", .key = "k"};
+  EXPECT_TRUE(world.engine.enter(request, "a"));
+  EXPECT_TRUE(world.engine.enter(request, "b"));
+  world.engine.replace(policies("p: { limits: [ 1 concurrent lease 60s ] }"));
+  EXPECT_FALSE(world.engine.enter(request, "c"));
+  EXPECT_TRUE(world.engine.enter(request, "a"));  // renewed, though there are too many
+  EXPECT_TRUE(world.engine.leave(request, "b"));
+  EXPECT_FALSE(world.engine.enter(request, "c"));
+  world.engine.replace(policies("p: { limits: [ 2 concurrent ] }"));
+  EXPECT_TRUE(world.engine.enter(request, "c"));
+}
+
+// ---- When it changes
+
+// 10/min used up and raised to 20/min leaves 10.
+TEST(EngineReplace, HelpsAtOnceWhenALimitIsRaised) {
+  World world{"p: { limits: [ 10/min ] }"};
+  EXPECT_EQ(world.admits("p", "k", 20), 10);
+  world.engine.replace(policies("p: { limits: [ 20/min ] }"));
+  EXPECT_EQ(world.admits("p", "k", 20), 10);
+}
+
+// What is owed beyond the new limit has to drain at the new rate first.
+TEST(EngineReplace, HoldsBackAtOnceWhenALimitIsLowered) {
+  World world{"p: { limits: [ 20/min ] }"};
+  EXPECT_TRUE(world.take("p", "k", 15));
+  world.engine.replace(policies("p: { limits: [ 10/min ] }"));
+  EXPECT_EQ(world.take("p", "k").decision.retry_after, 36s);  // six permits too many
+  world.clock.advance(36s);
+  EXPECT_EQ(world.admits("p", "k", 5), 1);
+}
+
+// Up to the change time counts at the old rate, from then on at the new one, whenever somebody
+// looks.
+TEST(EngineReplace, CountsFromTheMomentOfTheChange) {
+  World world{"p: { limits: [ 10/min ] }"};
+  EXPECT_TRUE(world.take("p", "k", 10));
+  world.clock.advance(30s);  // five drained
+  world.engine.replace(policies("p: { limits: [ 60/min ] }"));
+  EXPECT_EQ(world.left("p", "k"), 55);
+  world.clock.advance(3s);
+  EXPECT_EQ(world.left("p", "k"), 58);
+  world.engine.replace(policies("p: { limits: [ 1/min burst 60 ] }"));
+  world.clock.advance(1min);
+  EXPECT_EQ(world.left("p", "k"), 59);
+}
+
+TEST(EngineReplace, KeepsWhatWasUsedThroughManyChanges) {
+  for (const char* kind : {"", " window", " sliding exact"}) {
+    World world{"p: { limits: [ { limit: 10/h" + std::string{kind} + ", name: a } ] }"};
+    for (int i = 0; i < 100; ++i) {
+      const std::string limit = std::to_string(10 + i % 13) + "/h" + kind;
+      world.engine.replace(policies("p: { limits: [ { limit: " + limit + ", name: a } ] }"));
+      if (i % 20 == 10) EXPECT_TRUE(world.take("p", "k"));
+    }
+    world.engine.replace(
+        policies("p: { limits: [ { limit: 10/h" + std::string{kind} + ", name: a } ] }"));
+    EXPECT_EQ(world.left("p", "k"), 5) << kind;
+  }
+}
+
+TEST(EngineReplace, CountsGenerations) {
+  World world{"p: { limits: [ 10/min ] }"};
+  EXPECT_EQ(world.engine.generation(), 1u);
+  world.engine.replace(policies("p: { limits: [ 10/min ] }"));
+  EXPECT_EQ(world.engine.generation(), 2u);
+  world.engine.replace({});
+  EXPECT_EQ(world.engine.generation(), 3u);
+  EXPECT_EQ(world.take("p", "k").error, "there is no policy \"p\"");
+}
+
+TEST(EngineReplace, ChangesWhatHappensWhenTheTableIsFull) {
+  World world{"p: { limits: [ 1/h ], when_full: allow }"};
+  const auto fill = [&] {
+    for (int i = 0; i < 40'000; ++i) (void)world.take("p", "key " + std::to_string(i));
+  };
+  fill();
+  EXPECT_GT(world.engine.memory().untracked, 0u);
+  world.engine.replace(policies("p: { limits: [ 1/h ], when_full: deny }"));
+  EXPECT_EQ(world.engine.memory().denied, 0u);
+  fill();
+  EXPECT_GT(world.engine.memory().denied, 0u);
+}
+
+// Two engines on one thread do not mistake each other's policies.
+TEST(EngineReplace, IsTheBusinessOfOneEngine) {
+  World one{"p: { limits: [ { limit: 10/h, name: one } ] }"};
+  World two{"p: { limits: [ { limit: 20/h, name: two } ] }"};
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_EQ(one.take("p", "k").limited_by, "one");
+    EXPECT_EQ(two.take("p", "k").limited_by, "two");
+  }
+  one.engine.replace(policies("p: { limits: [ { limit: 10/h, name: other } ] }"));
+  EXPECT_EQ(two.take("p", "k").limited_by, "two");
+  EXPECT_EQ(one.take("p", "k").limited_by, "other");
+}
+
+// An engine that is gone leaves its policies to nobody, least of all to the next at its address.
+TEST(EngineReplace, EndsWithTheEngine) {
+  ManualClock clock;
+  std::optional<Engine> engine;
+  for (int i = 0; i < 5; ++i) {
+    const std::string name = "limit " + std::to_string(i);
+    engine.emplace(policies("p: { limits: [ { limit: 10/h, name: " + name + " } ] }"),
+                   small_on(clock));
+    EXPECT_EQ(engine->take({.policy = "p", .key = "k"}).limited_by, name);
+  }
+}
+
+TEST(EngineReplace, GoesAlongWhenAnEngineIsMoved) {
+  World world{"p: { limits: [ 10/h ] }"};
+  EXPECT_TRUE(world.take("p", "k"));
+  Engine moved = std::move(world.engine);
+  moved.replace(policies("p: { limits: [ 20/h ] }"));
+  EXPECT_EQ(moved.take({.policy = "p", .key = "k"}).decision.remaining, 18);
+  EXPECT_EQ(moved.generation(), 2u);
+}
+
+// ---- What is left of the old ones
+
+// Days that are a second long; what matters is when it goes.
+class Seconds final : public core::Calendar {
+ public:
+  core::Span span_at(Instant t) const override {
+    const Instant start = std::chrono::floor<std::chrono::seconds>(t);
+    return {start, start + 1s};
+  }
+};
+
+PolicySet with(std::shared_ptr<const core::Calendar> calendar) {
+  policy::PolicySet set;
+  set["p"].limits.push_back({.rule = *core::Quota::make(5, std::move(calendar))});
+  return policy_set_of(std::move(set));
+}
+
+TEST(EngineReplace, LetsGoOfOldPolicies) {
+  ManualClock clock;
+  auto first = std::make_shared<const Seconds>();
+  const std::weak_ptr<const Seconds> watched = first;
+  Engine engine{with(std::move(first)), small_on(clock)};
+  const Request request{.policy = "p", .key = "k"};
+  EXPECT_TRUE(engine.take(request));
+  EXPECT_FALSE(watched.expired());
+  engine.replace(with(std::make_shared<const Seconds>()));
+  EXPECT_EQ(engine.take(request).decision.remaining, 3);
+  EXPECT_TRUE(watched.expired());
+}
+
+// A thread that has stopped asking does not keep what it asked last for ever.
+TEST(EngineReplace, LetsGoOfOldPoliciesThatThreadsHaveUsed) {
+  ManualClock clock;
+  auto first = std::make_shared<const Seconds>();
+  const std::weak_ptr<const Seconds> watched = first;
+  Engine engine{with(std::move(first)), small_on(clock)};
+  std::jthread{[&] { EXPECT_TRUE(engine.take({.policy = "p", .key = "k"})); }}.join();
+  engine.replace({});
+  EXPECT_TRUE(watched.expired());
+}
+
+// Thousands of changes leave no trail of predecessors behind.
+TEST(EngineReplace, RemembersOnlyTheLastChanges) {
+  World world{"p: { limits: [ { limit: 10/h, name: a } ] }"};
+  EXPECT_TRUE(world.take("p", "k"));
+  for (int i = 0; i < 2000; ++i) {
+    PolicySet set;
+    set.add("other", per_hour(1 + i));
+    world.engine.replace(
+        policies("p: { limits: [ { limit: " + std::to_string(100 + i) + "/h, name: a } ] }"));
+  }
+  EXPECT_EQ(world.engine.generation(), 2001u);
+  EXPECT_GE(world.left("p", "k"), 2098 - 10);
+}
+
+}  // namespace
+}  // namespace weir

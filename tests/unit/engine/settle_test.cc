@@ -1,0 +1,341 @@
+// Receipts and settling: what was taken by mistake comes back, and nothing else does.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <type_traits>
+#include <utility>
+
+#include "world.h"
+
+namespace weir {
+namespace {
+
+using namespace std::chrono_literals;
+using testing::ElementsAre;
+
+static_assert(!std::is_copy_constructible_v<Receipt> && !std::is_copy_assignable_v<Receipt>);
+static_assert(std::is_nothrow_move_constructible_v<Receipt>);
+
+// Ten of everything, by each way of counting.
+constexpr const char* kTens[] = {"10/s",
+                                 "7/s burst 10",
+                                 "10/h window",
+                                 "10/h window from first",
+                                 "10/h sliding",
+                                 "10/h sliding exact",
+                                 "10/day",
+                                 "10/s queue 9 nodelay",
+                                 "{ limit: 10/s queue 9 nodelay, like: nginx }"};
+
+std::string one(std::string_view limit) { return "p: { limits: [ " + std::string{limit} + " ] }"; }
+
+struct Settling : World {
+  using World::World;
+
+  Receipt take_for(std::string_view policy, std::string_view key, Permits permits) {
+    Receipt receipt;
+    EXPECT_TRUE(engine.take({.policy = policy, .key = key, .permits = permits}, receipt));
+    return receipt;
+  }
+  Permits settle(std::string_view policy, std::string_view key, Permits delta, Receipt& receipt) {
+    const Verdict verdict =
+        engine.settle({.policy = policy, .key = key, .permits = delta}, receipt);
+    EXPECT_TRUE(verdict);
+    return verdict.decision.remaining;
+  }
+};
+
+// ---- Taking more
+
+TEST(EngineSettle, TakesMoreEvenIntoDebt) {
+  Settling world{one("10/s")};
+  Receipt receipt = world.take_for("p", "k", 8);
+  EXPECT_EQ(world.settle("p", "k", 7, receipt), 0);
+  EXPECT_EQ(world.take("p", "k").decision.retry_after, 600ms);  // five owed, and its own
+  world.clock.advance(600ms);
+  EXPECT_TRUE(world.take("p", "k"));
+}
+
+TEST(EngineSettle, TakesMoreUnderEveryLimit) {
+  for (const char* limit : kTens) {
+    Settling world{one(limit)};
+    Receipt receipt = world.take_for("p", "k", 3);
+    EXPECT_EQ(world.settle("p", "k", 4, receipt), 3) << limit;
+    EXPECT_EQ(world.settle("p", "k", 100, receipt), 0) << limit;
+    EXPECT_EQ(world.admits("p", "k", 3), 0) << limit;
+  }
+}
+
+TEST(EngineSettle, NeedsNoReceiptToTakeMore) {
+  Settling world{one("10/s")};
+  EXPECT_TRUE(world.engine.settle({.policy = "p", .key = "k", .permits = 4}));
+  EXPECT_EQ(world.left("p", "k"), 6);
+}
+
+TEST(EngineSettle, ByNothingChangesNothing) {
+  for (const char* limit : kTens) {
+    Settling world{one(limit)};
+    Receipt receipt = world.take_for("p", "k", 4);
+    EXPECT_EQ(world.settle("p", "k", 0, receipt), 6) << limit;
+    EXPECT_EQ(world.settle("p", "k", -4, receipt), 10) << limit;
+  }
+}
+
+// ---- Giving back
+
+TEST(EngineSettle, GivesBackAllOrSome) {
+  for (const char* limit : kTens) {
+    Settling world{one(limit)};
+    Receipt receipt = world.take_for("p", "k", 6);
+    EXPECT_EQ(world.settle("p", "k", -2, receipt), 6) << limit;
+    EXPECT_EQ(world.settle("p", "k", -4, receipt), 10) << limit;
+  }
+}
+
+TEST(EngineSettle, GivesBackNothingWithoutAReceipt) {
+  for (const char* limit : kTens) {
+    Settling world{one(limit)};
+    EXPECT_TRUE(world.take("p", "k", 6));
+    EXPECT_TRUE(world.engine.settle({.policy = "p", .key = "k", .permits = -6}));
+    Receipt none;
+    EXPECT_EQ(world.settle("p", "k", -6, none), 4) << limit;
+  }
+}
+
+TEST(EngineSettle, NeverGivesBackMoreThanWasTaken) {
+  for (const char* limit : kTens) {
+    Settling world{one(limit)};
+    EXPECT_TRUE(world.take("p", "k", 4));
+    Receipt receipt = world.take_for("p", "k", 3);
+    EXPECT_EQ(world.settle("p", "k", -1000, receipt), 6) << limit;
+  }
+}
+
+// However often and in whatever portions it is asked for.
+TEST(EngineSettle, NeverGivesBackTwice) {
+  for (const char* limit : kTens) {
+    Settling world{one(limit)};
+    EXPECT_TRUE(world.take("p", "k", 4));
+    Receipt receipt = world.take_for("p", "k", 5);
+    for (int i = 0; i < 8; ++i) {
+      EXPECT_LE(world.settle("p", "k", -2, receipt), 6) << limit;
+    }
+    EXPECT_EQ(world.left("p", "k"), 6) << limit;
+  }
+}
+
+// Two tenths of a second give two permits, and of the four taken those are the ones that drained.
+TEST(EngineSettle, GivesBackOnlyWhatHasNotDrained) {
+  Settling world{one("10/s")};
+  Receipt receipt = world.take_for("p", "k", 4);
+  EXPECT_TRUE(world.take("p", "k", 6));
+  world.clock.advance(200ms);
+  EXPECT_EQ(world.left("p", "k"), 2);
+  EXPECT_EQ(world.settle("p", "k", -4, receipt), 4);
+  EXPECT_EQ(world.settle("p", "k", -4, receipt), 4);
+}
+
+TEST(EngineSettle, GivesBackNothingOnceTheWindowIsOver) {
+  for (const char* limit : {"10/s", "10/s window", "10/s window from first", "10/s sliding",
+                            "10/s sliding exact", "10/s queue 9 nodelay"}) {
+    Settling world{one(limit)};
+    Receipt receipt = world.take_for("p", "k", 6);
+    world.clock.advance(2s);
+    EXPECT_TRUE(world.take("p", "k", 7));
+    EXPECT_EQ(world.settle("p", "k", -6, receipt), 3) << limit;
+  }
+  Settling day{one("10/day")};
+  Receipt receipt = day.take_for("p", "k", 6);
+  day.clock.advance(24h);
+  EXPECT_TRUE(day.take("p", "k", 7));
+  EXPECT_EQ(day.settle("p", "k", -6, receipt), 3);
+}
+
+// One call and as many tokens as asked for: the tokens that were not needed come back, the call was
+// made.
+TEST(EngineSettle, LeavesFixedCostsAsTheyAre) {
+  Settling world{
+      "llm: { limits: [ { limit: 60/min, cost: 1 }, { limit: 1000/min }, "
+      "{ limit: 500/h, cost: 5 } ] }"};
+  Receipt receipt = world.take_for("llm", "alice", 400);
+  EXPECT_THAT(world.all_left("llm", "alice"), ElementsAre(59, 600, 495));
+  world.settle("llm", "alice", -150, receipt);
+  EXPECT_THAT(world.all_left("llm", "alice"), ElementsAre(59, 750, 495));
+  world.settle("llm", "alice", 50, receipt);
+  EXPECT_THAT(world.all_left("llm", "alice"), ElementsAre(59, 700, 495));
+}
+
+TEST(EngineSettle, GivesBackToEveryLimitThatWasCharged) {
+  Settling world{
+      "p: { limits: [ 10/s, 20/h window, 30/h sliding exact, "
+      "{ limit: 3/h, shadow: true }, { limit: 40/h, shadow: true } ] }"};
+  EXPECT_TRUE(world.take("p", "k", 1));
+  Receipt receipt = world.take_for("p", "k", 4);  // the small shadow would have refused it
+  EXPECT_THAT(world.all_left("p", "k"), ElementsAre(5, 15, 25, 2, 35));
+  world.settle("p", "k", -3, receipt);
+  EXPECT_THAT(world.all_left("p", "k"), ElementsAre(8, 18, 28, 2, 38));
+}
+
+// ---- Receipts that are worth nothing
+
+// What it is about has been forgotten, and what was taken since is somebody's.
+TEST(EngineReceipt, IsWorthNothingAfterAReset) {
+  for (const char* limit : kTens) {
+    Settling world{one(limit)};
+    Receipt receipt = world.take_for("p", "k", 6);
+    ASSERT_FALSE(world.engine.reset({.policy = "p", .key = "k"}));
+    EXPECT_TRUE(world.take("p", "k", 6));
+    EXPECT_EQ(world.settle("p", "k", -6, receipt), 4) << limit;
+  }
+}
+
+TEST(EngineReceipt, IsWorthNothingForAnotherKey) {
+  for (const char* limit : kTens) {
+    Settling world{one(limit)};
+    Receipt receipt = world.take_for("p", "alice", 6);
+    EXPECT_TRUE(world.take("p", "bob", 6));
+    EXPECT_EQ(world.settle("p", "bob", -6, receipt), 4) << limit;
+    // It is still good for what it was given for.
+    EXPECT_EQ(world.settle("p", "alice", -6, receipt), 10) << limit;
+  }
+}
+
+TEST(EngineReceipt, IsWorthNothingForAnotherPolicy) {
+  for (const char* limit : kTens) {
+    const std::string limits = "{ limits: [ " + std::string{limit} + " ] }";
+    Settling world{"p: " + limits + ", q: " + limits};
+    Receipt receipt = world.take_for("p", "k", 6);
+    EXPECT_TRUE(world.take("q", "k", 6));
+    EXPECT_EQ(world.settle("q", "k", -6, receipt), 4) << limit;
+    EXPECT_EQ(world.settle("p", "k", -6, receipt), 10) << limit;
+  }
+}
+
+TEST(EngineReceipt, IsWorthNothingForAnotherEngine) {
+  for (const char* limit : kTens) {
+    Settling world{one(limit)};
+    Settling other{one(limit)};
+    Receipt receipt = world.take_for("p", "k", 6);
+    EXPECT_TRUE(other.take("p", "k", 6));
+    EXPECT_EQ(other.settle("p", "k", -6, receipt), 4) << limit;
+    EXPECT_EQ(world.settle("p", "k", -6, receipt), 10) << limit;
+  }
+}
+
+// Of the limits that count by parts, those give back whose part it is.
+TEST(EngineReceipt, IsGoodForThePartsItWasGivenFor) {
+  Settling world{"p: { limits: [ { by: user, limit: 10/h }, { by: sku, limit: 10/h } ] }"};
+  const auto about = [](std::string_view user, std::string_view sku, Permits permits) {
+    return Request{.policy = "p", .parts = {{"user", user}, {"sku", sku}}, .permits = permits};
+  };
+  Receipt receipt;
+  EXPECT_TRUE(world.engine.take(about("alice", "9", 6), receipt));
+  EXPECT_TRUE(world.engine.take(about("bob", "8", 6)));
+  EXPECT_TRUE(world.engine.settle(about("alice", "8", -6), receipt));
+  EXPECT_THAT(world.all_left(about("alice", "8", 1)), ElementsAre(10, 4));
+  EXPECT_TRUE(world.engine.settle(about("bob", "9", -6), receipt));
+  EXPECT_THAT(world.all_left(about("bob", "9", 1)), ElementsAre(4, 10));
+}
+
+TEST(EngineReceipt, MovesButIsNotDoubled) {
+  Settling world{one("10/h window")};
+  Receipt first = world.take_for("p", "k", 4);
+  Receipt second = std::move(first);
+  EXPECT_EQ(world.settle("p", "k", -4, first), 6);  // NOLINT: that is what is tested
+  first = std::move(second);
+  EXPECT_EQ(world.settle("p", "k", -4, second), 6);  // NOLINT
+  EXPECT_EQ(world.settle("p", "k", -4, first), 10);
+}
+
+TEST(EngineReceipt, MayBeForgottenOrOutliveItsEngine) {
+  Receipt receipt;
+  {
+    Settling world{one("10/h")};
+    EXPECT_TRUE(world.engine.take({.policy = "p", .key = "k"}, receipt));
+    EXPECT_TRUE(world.engine.take({.policy = "p", .key = "k"}, receipt));  // the first is spent
+    EXPECT_EQ(world.settle("p", "k", -10, receipt), 9);
+  }
+  Settling world{one("10/h")};
+  EXPECT_TRUE(world.take("p", "k"));
+  EXPECT_EQ(world.settle("p", "k", -1, receipt), 9);
+}
+
+// A refusal has nothing to give back; neither does it make an earlier receipt worthless.
+TEST(EngineReceipt, IsNotTouchedByARefusal) {
+  Settling world{one("10/h")};
+  Receipt receipt = world.take_for("p", "k", 4);
+  EXPECT_FALSE(world.engine.take({.policy = "p", .key = "k", .permits = 7}, receipt));
+  EXPECT_FALSE(world.engine.take({.policy = "q", .key = "k"}, receipt));
+  EXPECT_EQ(world.settle("p", "k", -10, receipt), 10);
+
+  Receipt refused;
+  EXPECT_TRUE(world.take("p", "k", 4));
+  EXPECT_FALSE(world.engine.take({.policy = "p", .key = "k", .permits = 7}, refused));
+  EXPECT_EQ(world.settle("p", "k", -7, refused), 6);
+}
+
+// ---- Receipts and other policies
+
+TEST(EngineReceipt, FollowsItsLimitThroughChanges) {
+  Settling world{"p: { limits: [ 10/h window, 20/min ] }"};
+  Receipt receipt = world.take_for("p", "k", 6);
+  world.engine.replace(policies("p: { limits: [ 5/s, 20/min, 12/h window ] }"));
+  EXPECT_THAT(world.all_left("p", "k"), ElementsAre(5, 14, 6));
+  world.settle("p", "k", -4, receipt);
+  EXPECT_THAT(world.all_left("p", "k"), ElementsAre(5, 18, 10));
+}
+
+// What was taken at another price can be undone, but not in part.
+TEST(EngineReceipt, UndoesAsAWholeWhatWasTakenAtAnotherRate) {
+  for (const char* changed : {"20/min", "5/min burst 10"}) {
+    Settling world{one("{ limit: 10/min, name: a }")};
+    Receipt receipt = world.take_for("p", "k", 6);
+    world.engine.replace(policies(one("{ limit: " + std::string{changed} + ", name: a }")));
+    const Permits before = world.left("p", "k");
+    EXPECT_EQ(world.settle("p", "k", -2, receipt), before);
+    EXPECT_EQ(world.settle("p", "k", -6, receipt), before + 6);
+  }
+}
+
+TEST(EngineReceipt, IsWorthNothingForALimitThatBeganAnew) {
+  Settling world{one("10/h window")};
+  Receipt receipt = world.take_for("p", "k", 6);
+  world.engine.replace(policies(one("10/min window")));
+  EXPECT_TRUE(world.take("p", "k", 6));
+  EXPECT_EQ(world.settle("p", "k", -6, receipt), 4);
+}
+
+// ---- Where nothing is to be settled
+
+TEST(EngineSettle, LeavesHoldersAlone) {
+  Settling world{"p: { limits: [ 10/h, 2 concurrent ] }"};
+  EXPECT_TRUE(world.engine.enter({.policy = "p", .key = "k"}, "a"));
+  EXPECT_TRUE(world.engine.settle({.policy = "p", .key = "k", .permits = 3}));
+  EXPECT_THAT(world.all_left("p", "k"), ElementsAre(6, 1));
+  EXPECT_TRUE(world.engine.settle({.policy = "p", .key = "k", .permits = -3}));
+  EXPECT_THAT(world.all_left("p", "k"), ElementsAre(6, 1));
+}
+
+TEST(EngineReset, ForgetsTheKeyUnderAllLimitsAndNoOther) {
+  for (const char* limit : kTens) {
+    World world{"p: { limits: [ 10/h, " + std::string{limit} + " ] }, q: { limits: [ 10/h ] }"};
+    EXPECT_TRUE(world.take("p", "alice", 6));
+    EXPECT_TRUE(world.take("p", "bob", 6));
+    EXPECT_TRUE(world.take("q", "alice", 6));
+    EXPECT_FALSE(world.engine.reset({.policy = "p", .key = "alice"}));
+    EXPECT_THAT(world.all_left("p", "alice"), ElementsAre(10, 10)) << limit;
+    EXPECT_THAT(world.all_left("p", "bob"), ElementsAre(4, 4)) << limit;
+    EXPECT_EQ(world.left("q", "alice"), 4);
+    EXPECT_EQ(world.take("p", "alice", 10).decision.remaining, 0) << limit;
+  }
+}
+
+TEST(EngineReset, OfAKeyNeverSeenIsFine) {
+  World world{one("10/h")};
+  EXPECT_FALSE(world.engine.reset({.policy = "p", .key = "k"}));
+  EXPECT_EQ(world.engine.memory().live, 0u);
+}
+
+}  // namespace
+}  // namespace weir

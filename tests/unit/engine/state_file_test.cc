@@ -1,0 +1,292 @@
+// An engine that remembers in a file: what survives a restart, and what is said about it.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <optional>
+
+#include "world.h"
+
+namespace weir {
+namespace {
+
+using namespace std::chrono_literals;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::StartsWith;
+
+constexpr std::size_t kBytes = std::size_t{1} << 20;
+
+class StateFile : public testing::Test {
+ protected:
+  StateFile() {
+    std::string name = testing::TempDir() + "weir-state-XXXXXX";
+    folder_ = mkdtemp(name.data());
+    path_ = folder_ / "state";
+  }
+  ~StateFile() override { std::filesystem::remove_all(folder_); }
+
+  EngineOptions options(std::size_t bytes = kBytes) {
+    return {.memory = {.bytes = bytes, .state_file = path_.string()}, .clock = &clock_};
+  }
+  Engine open(std::string_view text, std::size_t bytes = kBytes) {
+    auto engine = Engine::open(policies(text), options(bytes));
+    if (!engine) throw std::invalid_argument(engine.error().message);
+    return *std::move(engine);
+  }
+  std::string error_of(const EngineOptions& given) {
+    const auto engine = Engine::open(policies("p: { limits: [ 10/h ] }"), given);
+    return engine ? "no error" : engine.error().message;
+  }
+
+  static std::vector<Permits> left(Engine& engine, const Request& request) {
+    std::vector<Permits> all;
+    for (const LimitState& state : *engine.explain(request))
+      all.push_back(state.decision.remaining);
+    return all;
+  }
+
+  std::filesystem::path folder_;
+  std::filesystem::path path_;
+  ManualClock clock_;
+};
+
+constexpr Request kRequest{.policy = "p", .key = "k"};
+
+// ---- What survives
+
+TEST_F(StateFile, RemembersWhatWasUsedUnderEveryLimit) {
+  constexpr std::string_view limits =
+      "p: { limits: [ 10/h, 7/h burst 10, 10/h window, 10/h sliding, 10/h sliding exact, 10/day, "
+      "10/min queue 9 nodelay, 10 concurrent lease 1h ] }";
+  {
+    Engine engine = open(limits);
+    for (const char* holder : {"a", "b", "c"}) EXPECT_TRUE(engine.enter(kRequest, holder));
+  }
+  Engine engine = open(limits);
+  EXPECT_THAT(left(engine, kRequest), testing::Each(7));
+  EXPECT_TRUE(engine.leave(kRequest, "b"));
+  EXPECT_EQ(left(engine, kRequest).back(), 8);
+  EXPECT_EQ(engine.generation(), 1u);
+}
+
+TEST_F(StateFile, GoesOnAsIfNothingHadHappened) {
+  EXPECT_TRUE(open("p: { limits: [ 10/min ] }").take({.policy = "p", .key = "k", .permits = 10}));
+  clock_.advance(30s);
+  Engine engine = open("p: { limits: [ 10/min ] }");
+  EXPECT_EQ(engine.peek(kRequest).decision.remaining, 5);
+  EXPECT_TRUE(engine.take({.policy = "p", .key = "k", .permits = 5}));
+  EXPECT_FALSE(engine.take(kRequest));
+}
+
+TEST_F(StateFile, FindsItsLimitsInAnyOrder) {
+  EXPECT_TRUE(open("p: { limits: [ 10/min, 20/h ] }, q: { limits: [ 5/h ] }")
+                  .take({.policy = "p", .key = "k", .permits = 4}));
+  Engine engine = open("a: { limits: [ 1/h ] }, p: { limits: [ 20/h, 30/day, 10/min ] }");
+  EXPECT_THAT(left(engine, kRequest), ElementsAre(16, 30, 6));
+}
+
+// What was used is kept in permits, whatever they cost now. But nobody knows when the limit was
+// changed: what it was before counts until the first who takes.
+TEST_F(StateFile, KeepsWhatWasUsedOfALimitThatHasChanged) {
+  EXPECT_TRUE(open("p: { limits: [ 10/min ] }").take({.policy = "p", .key = "k", .permits = 10}));
+  {
+    Engine engine = open("p: { limits: [ 20/min ] }");
+    EXPECT_EQ(engine.peek(kRequest).decision.remaining, 10);
+  }
+  clock_.advance(30s);  // five of ten have drained at the old rate
+  Engine engine = open("p: { limits: [ 20/min ] }");
+  EXPECT_EQ(engine.peek(kRequest).decision.remaining, 15);
+  EXPECT_TRUE(engine.take(kRequest));
+  EXPECT_EQ(engine.peek(kRequest).decision.remaining, 14);
+  clock_.advance(3s);  // from now on one in three seconds
+  EXPECT_EQ(engine.peek(kRequest).decision.remaining, 15);
+}
+
+TEST_F(StateFile, KeepsWhatWasUsedOfAWindowThatHasChanged) {
+  constexpr std::string_view before =
+      "p: { limits: [ 10/h window, 10/h sliding exact, { limit: 10/day, name: a } ] }";
+  EXPECT_TRUE(open(before).take({.policy = "p", .key = "k", .permits = 6}));
+  Engine engine =
+      open("p: { limits: [ 20/h window, 5/h sliding exact, { limit: 30/month, name: a } ] }");
+  EXPECT_THAT(left(engine, kRequest), ElementsAre(14, 0, 24));
+}
+
+TEST_F(StateFile, KeepsEverythingWhenTheTableBecomesLargerOrSmaller) {
+  constexpr std::string_view limits = "p: { limits: [ 10/h, 10/h sliding exact ] }";
+  const auto key = [](int i) { return "key " + std::to_string(i); };
+  {
+    Engine engine = open(limits);
+    for (int i = 0; i < 200; ++i) {
+      EXPECT_TRUE(engine.take({.policy = "p", .key = key(i), .permits = 1 + i % 9}));
+    }
+  }
+  for (const std::size_t bytes : {4 * kBytes, kBytes / 2}) {
+    Engine engine = open(limits, bytes);
+    EXPECT_EQ(engine.memory().bytes <= bytes, true);
+    for (int i = 0; i < 200; ++i) {
+      EXPECT_THAT(left(engine, {.policy = "p", .key = key(i)}), testing::Each(9 - i % 9));
+    }
+  }
+}
+
+// A reset before the restart is a reset.
+TEST_F(StateFile, RemembersWhatWasForgotten) {
+  Receipt receipt;
+  {
+    Engine engine = open("p: { limits: [ 10/h window ] }");
+    EXPECT_TRUE(engine.take({.policy = "p", .key = "k", .permits = 6}, receipt));
+    EXPECT_FALSE(engine.reset(kRequest));
+  }
+  Engine engine = open("p: { limits: [ 10/h window ] }");
+  EXPECT_TRUE(engine.take({.policy = "p", .key = "k", .permits = 6}));
+  EXPECT_TRUE(engine.settle({.policy = "p", .key = "k", .permits = -6}, receipt));
+  EXPECT_EQ(engine.peek(kRequest).decision.remaining, 4);
+}
+
+// ---- Time
+
+// A machine that starts with its clock in the past: nothing that was used may come back by it, nor
+// may anybody wait longer than they would have had to.
+TEST_F(StateFile, DoesNotStartBeforeTheTimeItWasLeft) {
+  constexpr std::string_view limits = "p: { limits: [ 10/min, 20/h window, 30/h sliding exact ] }";
+  clock_.advance(10h + 30min);
+  {
+    Engine engine = open(limits);
+    EXPECT_TRUE(engine.take({.policy = "p", .key = "k", .permits = 10}));
+  }
+  clock_.set(ManualClock::kStart);
+  Engine engine = open(limits);
+  EXPECT_THAT(left(engine, kRequest), ElementsAre(0, 10, 20));
+  EXPECT_EQ(engine.take(kRequest).decision.retry_after, 6s);
+  // Time stands still until the clock has caught up.
+  clock_.advance(10h);
+  EXPECT_THAT(left(engine, kRequest), ElementsAre(0, 10, 20));
+  clock_.advance(30min + 6s);
+  EXPECT_THAT(left(engine, kRequest), ElementsAre(1, 10, 20));
+}
+
+// Keys that come for the first time are no better off.
+TEST_F(StateFile, DoesNotStartBeforeThatTimeForNewKeysEither) {
+  clock_.advance(10h);
+  EXPECT_TRUE(open("p: { limits: [ 10/h window ] }").take(kRequest));
+  clock_.set(ManualClock::kStart);
+  Engine engine = open("p: { limits: [ 10/h window ] }");
+  const Request stranger{.policy = "p", .key = "stranger", .permits = 10};
+  EXPECT_TRUE(engine.take(stranger));
+  clock_.advance(5h);
+  EXPECT_FALSE(engine.take(stranger));
+}
+
+// ---- What is said about it
+
+TEST_F(StateFile, SaysWhenItIsNewAndWhenItIsNot) {
+  {
+    Engine engine = open("p: { limits: [ 10/h ] }");
+    EXPECT_EQ(engine.opening_note(), path_.string() + " is new: nothing is remembered yet");
+  }
+  EXPECT_EQ(open("p: { limits: [ 10/h ] }").opening_note(), path_.string() + " was opened again");
+  World without{"p: { limits: [ 10/h ] }"};
+  EXPECT_EQ(without.engine.opening_note(), "");
+}
+
+TEST_F(StateFile, SetsAsideWhatItCannotRead) {
+  std::ofstream(path_) << "somebody's diary\n";
+  Engine engine = open("p: { limits: [ 10/h ] }");
+  EXPECT_THAT(engine.opening_note(), StartsWith(path_.string() + " was set aside as "));
+  EXPECT_TRUE(engine.take(kRequest));
+  int aside = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(folder_)) {
+    if (entry.path().filename().string().find("aside") == std::string::npos) continue;
+    ++aside;
+    EXPECT_EQ(std::filesystem::file_size(entry.path()), 17u);
+  }
+  EXPECT_EQ(aside, 1);
+}
+
+// ---- What can go wrong
+
+TEST_F(StateFile, HasOneOwner) {
+  Engine first = open("p: { limits: [ 10/h ] }");
+  EXPECT_THAT(error_of(options()), HasSubstr("is in use by another process"));
+  EXPECT_TRUE(first.take(kRequest));
+  first = Engine{policies("p: { limits: [ 10/h ] }"), small_on(clock_)};
+  EXPECT_EQ(error_of(options()), "no error");
+}
+
+TEST_F(StateFile, NeedsAFolder) {
+  path_ = folder_ / "none" / "state";
+  EXPECT_THAT(error_of(options()), HasSubstr(path_.string()));
+  EXPECT_THAT(error_of(options()), HasSubstr("No such file or directory"));
+}
+
+TEST_F(StateFile, IsAFile) {
+  path_ = folder_;
+  EXPECT_THAT(error_of(options()), HasSubstr(path_.string()));
+}
+
+TEST_F(StateFile, NeedsSomeMemory) {
+  for (const std::size_t bytes : {0u, 1u, 4096u}) {
+    EXPECT_THAT(error_of(options(bytes)), StartsWith("a table needs at least "));
+    EXPECT_THAT(error_of({.memory = {.bytes = bytes}, .clock = &clock_}),
+                StartsWith("a table needs at least "));
+  }
+  EXPECT_FALSE(std::filesystem::exists(path_));
+  const EngineOptions all_records{.memory = {.bytes = kBytes, .record_bytes = kBytes},
+                                  .clock = &clock_};
+  EXPECT_THAT(error_of(all_records), StartsWith("a table needs at least "));
+}
+
+// More than it can hold is refused before anything is lost.
+TEST_F(StateFile, DoesNotShrinkBelowWhatIsInUse) {
+  {
+    Engine engine = open("p: { limits: [ 10/h ] }");
+    for (int i = 0; i < 5000; ++i) {
+      EXPECT_TRUE(engine.take({.policy = "p", .key = std::to_string(i)}));
+    }
+  }
+  EXPECT_THAT(error_of(options(kBytes / 16)), HasSubstr("make the table larger"));
+  Engine engine = open("p: { limits: [ 10/h ] }");
+  EXPECT_EQ(engine.memory().live, 5000u);
+}
+
+// ---- Making one without
+
+TEST(Engine, IsNotConstructedWithAStateFile) {
+  ManualClock clock;
+  const EngineOptions options{.memory = {.state_file = "/tmp/weir"}, .clock = &clock};
+  EXPECT_THROW((Engine{{}, options}), std::invalid_argument);
+  EXPECT_FALSE(std::filesystem::exists("/tmp/weir"));
+}
+
+TEST(Engine, IsNotConstructedWithTooLittleMemory) {
+  ManualClock clock;
+  const EngineOptions options{.memory = {.bytes = 1000}, .clock = &clock};
+  EXPECT_THROW((Engine{{}, options}), std::invalid_argument);
+}
+
+TEST(Engine, SaysHowFullItsMemoryIs) {
+  World world{"p: { limits: [ 10/h, 10/min ] }"};
+  EXPECT_EQ(world.engine.memory().live, 0u);
+  for (int i = 0; i < 100; ++i) EXPECT_TRUE(world.take("p", std::to_string(i)));
+  EXPECT_EQ(world.engine.memory().live, 200u);
+  EXPECT_LE(world.engine.memory().bytes, std::size_t{1} << 20);
+  world.clock.advance(7s);
+  EXPECT_EQ(world.engine.memory().live, 100u);
+  world.clock.advance(1h);
+  EXPECT_EQ(world.engine.memory().live, 0u);
+}
+
+// Whoever does not say otherwise gets the system's clock and 64 MiB.
+TEST(Engine, NeedsNothingButPolicies) {
+  Engine engine{policies("p: { limits: [ 1/h ] }")};
+  EXPECT_TRUE(engine.take({.policy = "p", .key = "k"}));
+  EXPECT_FALSE(engine.take({.policy = "p", .key = "k"}));
+  EXPECT_GT(engine.memory().slots, 1'000'000u);
+}
+
+}  // namespace
+}  // namespace weir

@@ -1,0 +1,57 @@
+#pragma once
+
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "weir/engine.h"
+
+namespace weir {
+
+// A set of policies that is known to make sense: "api: { limits: [ 10/s ] }, login: …".
+inline PolicySet policies(std::string_view text) {
+  auto set = PolicySet::parse("policies: { " + std::string{text} + " }");
+  if (!set) throw std::invalid_argument(set.error().message);
+  return *std::move(set);
+}
+
+// Little memory: most tests need no more, and many engines are made.
+inline EngineOptions small_on(const Clock& clock) {
+  return {.memory = {.bytes = std::size_t{1} << 20}, .clock = &clock};
+}
+
+// An engine, and a clock that stands still until somebody moves it.
+struct World {
+  explicit World(std::string_view text) : engine(policies(text), small_on(clock)) {}
+
+  Verdict take(std::string_view policy, std::string_view key, Permits permits = 1) {
+    return engine.take({.policy = policy, .key = key, .permits = permits});
+  }
+  // How many of `n` calls pass.
+  int admits(std::string_view policy, std::string_view key, int n) {
+    int admitted = 0;
+    for (int i = 0; i < n; ++i) admitted += take(policy, key) ? 1 : 0;
+    return admitted;
+  }
+  // What remains under the tightest limit.
+  Permits left(std::string_view policy, std::string_view key) {
+    return engine.peek({.policy = policy, .key = key}).decision.remaining;
+  }
+  // What remains under each limit.
+  std::vector<Permits> all_left(const Request& request) {
+    std::vector<Permits> all;
+    const auto states = engine.explain(request);
+    if (!states) throw std::invalid_argument(states.error().message);
+    for (const LimitState& state : *states) all.push_back(state.decision.remaining);
+    return all;
+  }
+  std::vector<Permits> all_left(std::string_view policy, std::string_view key) {
+    return all_left({.policy = policy, .key = key});
+  }
+
+  ManualClock clock;
+  Engine engine;
+};
+
+}  // namespace weir

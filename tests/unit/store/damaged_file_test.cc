@@ -1,0 +1,312 @@
+// Files that are not what they should be: what can be repaired is, what cannot is set aside, and
+// nothing is lost.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <random>
+#include <vector>
+
+#include "file.h"
+
+namespace weir::store {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+
+constexpr std::size_t kPage = 4096;
+
+const Rule kPlain{.limit = bucket(1, hours{1}, 5), .identity = 1};
+const Rule kLog{.limit = exact(5, hours{1}), .identity = 2};
+const Rule kSeats{.limit = concurrency(5, hours{1}), .identity = 3};
+constexpr int kKeys = 40;
+
+// A file in which each key has used 3 of 5 under each limit.
+void make(const std::string& path) {
+  const FileTable file = open_file(path);
+  ASSERT_TRUE(file) << file.error;
+  for (int i = 0; i < kKeys; ++i) {
+    for (const Rule* rule : {&kPlain, &kLog}) {
+      ASSERT_TRUE(take(*file, *rule, nth(i), Nanos{0}, 2));
+      ASSERT_TRUE(take(*file, *rule, nth(i), seconds{1}, 1));
+    }
+    if (i >= kKeys / 2) continue;
+    ASSERT_TRUE(take(*file, kSeats, nth(i), Nanos{0}, 3, 1));
+  }
+}
+
+// How many keys are as they were.
+int intact(Table& table) {
+  int count = 0;
+  for (int i = 0; i < kKeys; ++i) {
+    for (const Rule* rule : {&kPlain, &kLog}) {
+      count += peek(table, *rule, nth(i), seconds{1}).remaining == 2 ? 1 : 0;
+    }
+    count += i < kKeys / 2 && peek(table, kSeats, nth(i), Nanos{0}, 1, 9).remaining == 2 ? 1 : 0;
+  }
+  return count;
+}
+constexpr int kAll = 2 * kKeys + kKeys / 2;
+
+// The parts of a file, to be tampered with.
+class Image {
+ public:
+  explicit Image(std::string bytes) : bytes_(std::move(bytes)) {}
+
+  const std::string& bytes() const { return bytes_; }
+  Header& header() { return *reinterpret_cast<Header*>(bytes_.data()); }
+  std::size_t row_count() { return header().layout.rows + header().layout.sharing_rows; }
+  char* row(std::size_t i) { return bytes_.data() + kPage + i * sizeof(Row); }
+  std::uint64_t& word(char* at, std::size_t i) { return reinterpret_cast<std::uint64_t*>(at)[i]; }
+  // A slot's words: when, what, high, low with rest.
+  std::uint64_t* slot(std::size_t row_index, std::size_t i) {
+    return reinterpret_cast<std::uint64_t*>(row(row_index) + 32 + i * sizeof(Slot));
+  }
+  std::uint64_t* record(std::uint64_t handle) {
+    return reinterpret_cast<std::uint64_t*>(row(row_count()) + (handle - 1) * Arena::kSmallest);
+  }
+  template <typename Visit>
+  void each_slot(Visit visit) {
+    for (std::size_t r = 0; r < row_count(); ++r) {
+      for (std::size_t i = 0; i < Row::kSlots; ++i) visit(slot(r, i));
+    }
+  }
+  // All slots in use that name a record.
+  std::vector<std::uint64_t*> with_records() {
+    std::vector<std::uint64_t*> slots;
+    each_slot([&](std::uint64_t* s) {
+      if ((s[3] & Fingerprint::kRecord) != 0 && s[0] != 0) slots.push_back(s);
+    });
+    return slots;
+  }
+
+ private:
+  std::string bytes_;
+};
+
+class DamagedFile : public testing::Test {
+ protected:
+  void SetUp() override { make(path_); }
+
+  // Opens the file after it was tampered with.
+  template <typename Tamper>
+  FileTable after(Tamper tamper) {
+    Image image(read_file(path_));
+    tamper(image);
+    write_file(path_, image.bytes());
+    return open_file(path_);
+  }
+
+  // The file is set aside with every byte, for the reason given, and the table starts anew.
+  void expect_set_aside(const std::string& bytes, const std::string& reason) {
+    write_file(path_, bytes);
+    const FileTable file = open_file(path_);
+    ASSERT_TRUE(file) << file.error;
+    EXPECT_FALSE(file.opened.restored);
+    EXPECT_THAT(file.opened.set_aside, HasSubstr(path_ + ".aside-"));
+    EXPECT_THAT(file.opened.note,
+                AllOf(HasSubstr(path_), HasSubstr(file.opened.set_aside), HasSubstr(reason)));
+    EXPECT_EQ(read_file(file.opened.set_aside), bytes);
+    EXPECT_EQ(intact(*file), 0);
+    EXPECT_TRUE(take(*file, kPlain, nth(0), seconds{1}, 5));
+  }
+
+  const Folder folder_;
+  const std::string path_ = folder_ / "state";
+};
+
+// ---- Set aside
+
+TEST_F(DamagedFile, IsSetAsideWhenItIsSomethingElse) {
+  const std::string bytes = read_file(path_);
+  std::string foreign = bytes;
+  foreign[3] ^= 1;
+  expect_set_aside(foreign, "not a state file of weir");
+  expect_set_aside(std::string(100'000, 'x'), "not a state file of weir");
+  expect_set_aside("#!/bin/sh\necho precious\n" + std::string(5000, '\n'), "not a state file");
+}
+
+TEST_F(DamagedFile, IsSetAsideWhenItIsTooShort) {
+  expect_set_aside("", "too short");
+  expect_set_aside("weir", "too short");
+  expect_set_aside(read_file(path_).substr(0, 40), "too short");
+}
+
+TEST_F(DamagedFile, IsSetAsideWhenItIsOfAnotherFormat) {
+  for (const char format : {'0', '2', '\0'}) {
+    std::string bytes = read_file(path_);
+    bytes[7] = format;
+    expect_set_aside(bytes, "format");
+    make(path_ + "2");
+    std::filesystem::rename(path_ + "2", path_);
+  }
+}
+
+TEST_F(DamagedFile, IsSetAsideWhenItsLengthIsWrong) {
+  const std::string bytes = read_file(path_);
+  expect_set_aside(bytes.substr(0, bytes.size() - 1), "bytes instead of");
+  expect_set_aside(bytes.substr(0, bytes.size() / 2), "bytes instead of");
+  expect_set_aside(bytes.substr(0, kPage), "bytes instead of");
+  expect_set_aside(bytes + "x", "bytes instead of");
+}
+
+// One bit is enough, wherever it is in what never changes.
+TEST_F(DamagedFile, IsSetAsideWhenItsHeaderIsDamaged) {
+  const std::string bytes = read_file(path_);
+  for (std::size_t at = 8; at < offsetof(Header, last_time); ++at) {
+    for (int bit = 0; bit < 8; bit += 3) {
+      std::string damaged = bytes;
+      damaged[at] = static_cast<char>(damaged[at] ^ 1 << bit);
+      expect_set_aside(damaged, "first page is damaged");
+      std::filesystem::remove_all(folder_.path());
+      std::filesystem::create_directory(folder_.path());
+    }
+  }
+}
+
+TEST_F(DamagedFile, IsSetAsideWhenItIsGarbage) {
+  std::mt19937 random(5);
+  for (const std::size_t size : {std::size_t{1}, std::size_t{63}, std::size_t{4096}, kFileBytes}) {
+    std::string garbage(size, '\0');
+    for (char& c : garbage) c = static_cast<char>(random());
+    expect_set_aside(garbage, "it is");
+  }
+}
+
+// Two in a row keep both.
+TEST_F(DamagedFile, IsNeverSetAsideOverAnother) {
+  for (int i = 0; i < 20; ++i) expect_set_aside("foreign " + std::string(2000, 'a' + i), "weir");
+  int aside = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(folder_.path())) {
+    aside += entry.path().string().find(".aside-") != std::string::npos ? 1 : 0;
+  }
+  EXPECT_EQ(aside, 20);
+}
+
+// ---- Repaired
+
+// A process that was killed holding every lock there is.
+TEST_F(DamagedFile, IsUnlocked) {
+  const FileTable file = after([](Image& image) {
+    for (std::size_t r = 0; r < image.row_count(); ++r) image.word(image.row(r), 3) |= 1;
+    image.each_slot([](std::uint64_t* slot) { slot[0] |= std::uint64_t{1} << 63; });
+  });
+  ASSERT_TRUE(file) << file.error;
+  EXPECT_EQ(file.opened.dropped, 0u);
+  EXPECT_EQ(intact(*file), kAll);
+  for (int i = 0; i < 2000; ++i) (void)take(*file, kPlain, "new " + nth(i), seconds{1});
+  for (int i = 0; i < kKeys; ++i) EXPECT_TRUE(take(*file, kPlain, nth(i), seconds{1}, 2));
+}
+
+// What only helps to find things is made anew.
+TEST_F(DamagedFile, GetsItsTagsAndSummariesBack) {
+  std::mt19937_64 random(6);
+  const FileTable file = after([&](Image& image) {
+    for (std::size_t r = 0; r < image.row_count(); ++r) {
+      for (std::size_t i = 0; i < 3; ++i) image.word(image.row(r), i) = random();
+    }
+  });
+  ASSERT_TRUE(file) << file.error;
+  EXPECT_EQ(file.opened.dropped, 0u);
+  EXPECT_EQ(intact(*file), kAll);
+  const Rule other{.limit = bucket(1, hours{1}, 5), .identity = 9, .when_full = WhenFull::deny};
+  for (int i = 0; i < 500; ++i) EXPECT_TRUE(take(*file, other, nth(i), seconds{1}));
+  EXPECT_EQ(intact(*file), kAll);
+}
+
+// A row where another should be: its keys would never be found there.
+TEST_F(DamagedFile, DropsSlotsThatLieInTheWrongRow) {
+  std::uint64_t moved = 0;
+  const FileTable file = after([&](Image& image) {
+    std::vector<char> kept(image.row(0), image.row(1));
+    std::memcpy(image.row(0), image.row(7), sizeof(Row));
+    std::memcpy(image.row(7), kept.data(), sizeof(Row));
+    for (const std::size_t r : {std::size_t{0}, std::size_t{7}}) {
+      for (std::size_t i = 0; i < Row::kSlots; ++i) moved += image.slot(r, i)[3] != 0 ? 1 : 0;
+    }
+  });
+  ASSERT_TRUE(file) << file.error;
+  ASSERT_GT(moved, 0u);
+  // (One whose other row is the one it came to is at home there.)
+  EXPECT_LE(file.opened.dropped, moved);
+  EXPECT_GE(file.opened.dropped + 2, moved);
+  EXPECT_EQ(intact(*file), kAll - static_cast<int>(file.opened.dropped));
+}
+
+// Two slots that name one record: the second is dropped, or both would write into it.
+TEST_F(DamagedFile, GivesARecordToOneOwnerOnly) {
+  const FileTable file = after([](Image& image) {
+    // Twice the same owner, in the same row, where there is an empty slot.
+    for (std::size_t r = 0; r < image.row_count(); ++r) {
+      std::uint64_t* owner = nullptr;
+      std::uint64_t* empty = nullptr;
+      for (std::size_t i = 0; i < Row::kSlots; ++i) {
+        std::uint64_t* slot = image.slot(r, i);
+        if (slot[3] == 0) empty = slot;
+        if ((slot[3] & Fingerprint::kRecord) != 0 && slot[0] != 0) owner = slot;
+      }
+      if (owner == nullptr || empty == nullptr) continue;
+      std::memcpy(empty, owner, sizeof(Slot));
+      return;
+    }
+    FAIL() << "no row with a record and an empty slot";
+  });
+  ASSERT_TRUE(file) << file.error;
+  EXPECT_EQ(file.opened.dropped, 1u);
+  EXPECT_EQ(intact(*file), kAll);
+  EXPECT_EQ(file->use(kStart).record_used, (kKeys + kKeys / 2) * Arena::kSmallest);
+}
+
+// A record that its slot names wrongly, or that makes no sense, goes with its slot; nobody else's.
+TEST_F(DamagedFile, DropsRecordsThatMakeNoSense) {
+  const FileTable file = after([](Image& image) {
+    const auto slots = image.with_records();
+    ASSERT_GE(slots.size(), 12u);
+    slots[0][1] = 0;                                            // no handle at all
+    slots[1][1] = std::uint64_t{1} << 40;                       // beyond all handles
+    slots[2][1] = (16 << 10) / Arena::kSmallest + 1;            // beyond the last
+    slots[3][1] = slots[4][1];                                  // somebody else's
+    image.record(slots[5][1])[0] ^= 1;                          // says so itself
+    image.record(slots[6][1])[2] = 0xffff'ffff;                 // starts beyond its end
+    image.record(slots[7][1])[2] = std::uint64_t{1} << 60;      // larger than it is
+    image.record(slots[8][1])[3] = 16ull << 32;                 // no places
+    image.record(slots[9][1])[3] = 17ull << 32 | 8;             // entries of no known size
+    image.record(slots[10][1])[3] = 16ull << 32 | 0xffff'ffff;  // larger than all there is
+  });
+  ASSERT_TRUE(file) << file.error;
+  EXPECT_EQ(file.opened.dropped, 10u);
+  EXPECT_EQ(intact(*file), kAll - 10);
+  EXPECT_EQ(file->use(kStart).record_used, (kKeys + kKeys / 2 - 10) * Arena::kSmallest);
+  for (int i = 0; i < kKeys; ++i) (void)take(*file, kLog, nth(i), seconds{2});
+}
+
+// Any bits at all, anywhere behind the first page: the file opens, answers, remembers and closes.
+// (A disk that lies is beyond what a table can make good, but it must not take the process along.)
+TEST_F(DamagedFile, NeverCrashesWhoOpensIt) {
+  const std::string good = read_file(path_);
+  std::mt19937_64 random(8);
+  for (int round = 0; round < scaled(400); ++round) {
+    std::string bytes = good;
+    const int flips = 1 << random() % 12;
+    for (int i = 0; i < flips; ++i) {
+      const std::size_t at = kPage + random() % (bytes.size() - kPage);
+      bytes[at] = static_cast<char>(random() % 2 == 0 ? random() : bytes[at] ^ 1 << random() % 8);
+    }
+    write_file(path_, bytes);
+    const FileTable file = open_file(path_);
+    ASSERT_TRUE(file) << file.error;
+    for (int i = 0; i < 3 * kKeys; ++i) {
+      for (const Rule* rule : {&kPlain, &kLog, &kSeats}) {
+        (void)peek(*file, *rule, nth(i), seconds{1}, 1, 5);
+        (void)take(*file, *rule, nth(i), seconds{i}, 1 + i % 3, random() % 5);
+        (void)leave(*file, *rule, nth(i), seconds{1}, 1);
+      }
+    }
+    (void)file->use(kStart);
+  }
+}
+
+}  // namespace
+}  // namespace weir::store

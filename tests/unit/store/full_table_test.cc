@@ -1,0 +1,275 @@
+// A table that has no room left: whom it remembers, and what it does with newcomers.
+
+#include <gtest/gtest.h>
+
+#include <set>
+#include <vector>
+
+#include "store.h"
+
+namespace weir::store {
+namespace {
+
+constexpr Layout kSmall{.rows = 8, .sharing_rows = 1};
+constexpr int kSlots = 8 * static_cast<int>(Row::kSlots);
+
+const Rule kFiller{.limit = bucket(1, hours{1}, 1), .identity = 1000};
+
+// Makes every slot live until an hour after `at`.
+void fill(Table& table, Nanos at = Nanos{0}) {
+  for (int i = 0; i < 50 * kSlots; ++i) (void)take(table, kFiller, nth(i), at);
+  ASSERT_EQ(table.use(kStart + at).live, static_cast<std::uint64_t>(kSlots) + 1)
+      << "all slots, and the one that newcomers share";
+}
+
+// The heart of it: ten times as many keys as there are slots, all live, and whoever was there
+// before has lost nothing.
+TEST(FullTable, NeverForgivesALiveKey) {
+  Table table(kSmall);
+  const Rule rule{.limit = bucket(1, hours{1}, 5)};
+  for (int i = 0; i < kSlots / 2; ++i) ASSERT_TRUE(take(table, rule, nth(i), Nanos{0}, 3));
+  for (int i = kSlots / 2; i < 10 * kSlots; ++i) (void)take(table, rule, nth(i), Nanos{0}, 3);
+  for (int i = 0; i < kSlots / 2; ++i) {
+    EXPECT_EQ(peek(table, rule, nth(i), Nanos{0}).remaining, 2);
+    EXPECT_FALSE(take(table, rule, nth(i), Nanos{0}, 3));
+  }
+  const MemoryUse use = table.use(kStart);
+  EXPECT_EQ(use.forgotten, 0u);
+  EXPECT_GT(use.shared, 8u * kSlots);
+  EXPECT_EQ(use.denied + use.untracked, 0u);
+}
+
+// However many newcomers there are, together they get what one key may have.
+TEST(FullTable, LetsNewcomersShareWhatOneKeyMayHave) {
+  Table table(kSmall);
+  fill(table);
+  const std::uint64_t shared = table.use(kStart).shared;
+  for (std::uint64_t identity = 1; identity <= 3; ++identity) {
+    const Rule rule{.limit = bucket(5, seconds{1}, 5), .identity = identity};
+    int admitted = 0;
+    for (int i = 0; i < 100; ++i) admitted += take(table, rule, nth(i), Nanos{0}) ? 1 : 0;
+    EXPECT_EQ(admitted, 5) << "each limit by itself";
+    for (int i = 0; i < 100; ++i) admitted += take(table, rule, nth(i), milliseconds{200}) ? 1 : 0;
+    EXPECT_EQ(admitted, 6);
+  }
+  EXPECT_EQ(table.use(kStart).shared, shared + 600);
+}
+
+// Whoever is told to come back finds a place then, and not a nanosecond earlier.
+TEST(FullTable, DeniesNewcomersUntilAPlaceComesFree) {
+  Table table(kSmall);
+  fill(table, seconds{1});
+  const Rule rule{.limit = bucket(1, hours{1}, 5), .when_full = WhenFull::deny};
+  // Places come free one by one: some keys are asked again, and stay longer.
+  for (int i = 0; i < 50 * kSlots; ++i) {
+    (void)peek(table, kFiller, nth(i), seconds{1});
+  }
+  for (int i = 0; i < 50; ++i) {
+    const core::Decision denied = take(table, rule, nth(i), seconds{2});
+    ASSERT_EQ(denied.outcome, Outcome::limited);
+    EXPECT_EQ(denied.limit, 5);
+    EXPECT_EQ(denied.remaining, 0);
+    ASSERT_GT(denied.retry_after, hours{1} - seconds{2});
+    EXPECT_EQ(denied.reset_after, denied.retry_after);
+  }
+  EXPECT_EQ(table.use(kStart).denied, 50u);
+  const Nanos retry = take(table, rule, "bob", seconds{2}).retry_after;
+  EXPECT_FALSE(take(table, rule, "bob", seconds{2} + retry - Nanos{1}));
+  EXPECT_EQ(take(table, rule, "bob", seconds{2} + retry).remaining, 4);
+}
+
+// A live key that goes on taking keeps its place, and newcomers are told so.
+TEST(FullTable, TellsTheTimeWhenAPlaceReallyComesFree) {
+  Table table({.rows = 1, .sharing_rows = 1});
+  const Rule resident{.limit = bucket(1, minutes{1}, 10), .identity = 1};
+  const Rule rule{.limit = bucket(1, hours{1}, 5), .identity = 2, .when_full = WhenFull::deny};
+  for (int i = 0; i < 15; ++i) ASSERT_TRUE(take(table, resident, nth(i), Nanos{0}));
+  EXPECT_GE(take(table, rule, "bob", Nanos{0}).retry_after, minutes{1});
+  for (int i = 0; i < 15; ++i) ASSERT_TRUE(take(table, resident, nth(i), seconds{1}, 4));
+  const core::Decision denied = take(table, rule, "bob", seconds{2});
+  EXPECT_GE(denied.retry_after, minutes{5} - seconds{2});
+  EXPECT_TRUE(take(table, rule, "bob", seconds{2} + denied.retry_after));
+}
+
+// Newcomers pass uncounted if that is what is wanted, as long as their call is possible at all.
+TEST(FullTable, LetsNewcomersPassIfToldSo) {
+  Table table(kSmall);
+  fill(table);
+  const Rule rule{.limit = bucket(1, hours{1}, 5), .when_full = WhenFull::allow};
+  for (int i = 0; i < 20; ++i) EXPECT_EQ(take(table, rule, "bob", Nanos{0}, 5).remaining, 0);
+  EXPECT_EQ(take(table, rule, "bob", Nanos{0}, 6).outcome, Outcome::impossible);
+  EXPECT_EQ(table.use(kStart).untracked, 21u);
+  EXPECT_EQ(table.use(kStart).denied, 0u);
+}
+
+// A limit that only watches refuses nobody, room or not.
+TEST(FullTable, LetsShadowsPass) {
+  Table table(kSmall);
+  fill(table);
+  const Rule rule{.limit = bucket(1, hours{1}, 5), .when_full = WhenFull::deny};
+  Item item = rule.item("bob");
+  item.shadow = true;
+  for (int i = 0; i < 20; ++i) EXPECT_TRUE(table.take({&item, 1}, kStart).decision);
+  EXPECT_EQ(table.use(kStart).untracked, 20u);
+}
+
+// A newcomer that is denied denies the plan: nobody else in it is charged.
+TEST(FullTable, ChargesNobodyWhenANewcomerIsDenied) {
+  Table table(kSmall);
+  const Rule known{.limit = bucket(1, hours{1}, 5), .identity = 1};
+  const Rule log{.limit = exact(5, hours{1}), .identity = 2, .when_full = WhenFull::deny};
+  ASSERT_TRUE(take(table, known, "alice", Nanos{0}));
+  fill(table);
+  const std::vector<Item> plan{known.item("alice"), log.item("alice")};
+  const core::Verdict verdict = table.take(plan, kStart);
+  EXPECT_FALSE(verdict.decision);
+  EXPECT_EQ(verdict.tightest, 1u);
+  EXPECT_EQ(verdict.refusing, 0b10u);
+  EXPECT_EQ(peek(table, known, "alice", Nanos{0}).remaining, 4);
+}
+
+// What cannot be corrected for want of room does not keep the others from being corrected.
+TEST(FullTable, SettlesThoseItKnows) {
+  Table table(kSmall);
+  const Rule known{.limit = bucket(1, hours{1}, 5), .identity = 1};
+  const Rule unknown{.limit = bucket(1, hours{1}, 5), .identity = 2, .when_full = WhenFull::deny};
+  ASSERT_TRUE(take(table, known, "alice", Nanos{0}));
+  fill(table);
+  const std::vector<Item> plan{unknown.item("alice", 2), known.item("alice", 2)};
+  std::vector<core::Receipt> receipts(2);
+  EXPECT_TRUE(table.settle(plan, kStart, receipts).decision);
+  EXPECT_EQ(peek(table, known, "alice", Nanos{0}).remaining, 2);
+}
+
+// Two newcomers of one limit in one plan have but one place to share; that must not be waited for.
+TEST(FullTable, GivesOneLimitsPlaceToOneOfAPlan) {
+  Table table(kSmall);
+  fill(table);
+  const Rule rule{.limit = bucket(1, hours{1}, 5)};
+  const std::vector<Item> plan{rule.item("alice"), rule.item("bob")};
+  EXPECT_FALSE(table.take(plan, kStart).decision);
+  EXPECT_EQ(take(table, rule, "alice", Nanos{0}).remaining, 4);
+  (void)table.peek(plan, kStart);
+  EXPECT_FALSE(table.leave(plan, kStart, {.low = 1}));
+}
+
+// Holders that had to share can leave.
+TEST(FullTable, LetsHoldersLeaveWhatTheyShare) {
+  Table table({.rows = 8, .sharing_rows = 1, .record_bytes = 16 << 10});
+  const Rule known{.limit = concurrency(2, hours{1}), .identity = 1};
+  const Rule rule{.limit = concurrency(2, hours{1}), .identity = 2};
+  ASSERT_TRUE(take(table, known, "alice", Nanos{0}, 1, 7));
+  fill(table);
+  ASSERT_TRUE(take(table, rule, "alice", Nanos{0}, 1, 1));
+  ASSERT_TRUE(take(table, rule, "bob", Nanos{0}, 1, 2));
+  EXPECT_FALSE(take(table, rule, "carol", Nanos{0}, 1, 3));
+  EXPECT_TRUE(leave(table, rule, "alice", Nanos{0}, 1));
+  EXPECT_TRUE(take(table, rule, "carol", Nanos{0}, 1, 3));
+  // One that has a place of its own under one limit, and shares under another.
+  const std::vector<Item> both{known.item("alice"), rule.item("dora")};
+  EXPECT_TRUE(leave(table, rule, "bob", Nanos{0}, 2));
+  ASSERT_TRUE(table.take(both, kStart, {.low = 5}).decision);
+  EXPECT_FALSE(take(table, rule, "erin", Nanos{0}, 1, 6));
+  EXPECT_TRUE(table.leave(both, kStart, {.low = 5}));
+  EXPECT_TRUE(take(table, rule, "erin", Nanos{0}, 1, 6));
+}
+
+// When everything has come to rest there is room for everybody again.
+TEST(FullTable, HasRoomAgainWhenKeysComeToRest) {
+  Table table(kSmall);
+  fill(table);
+  const Rule rule{.limit = bucket(1, minutes{1}, 1), .when_full = WhenFull::deny};
+  EXPECT_FALSE(take(table, rule, "bob", minutes{59}));
+  for (int i = 0; i < kSlots / 2; ++i) {
+    EXPECT_TRUE(take(table, rule, nth(i), hours{1} + milliseconds{1}));
+  }
+  EXPECT_EQ(table.use(kStart + hours{1} + milliseconds{1}).live,
+            static_cast<std::uint64_t>(kSlots) / 2);
+  EXPECT_GE(table.use(kStart).forgotten, static_cast<std::uint64_t>(kSlots) / 2);
+}
+
+// A key that is asked for again and again takes one place, wherever the others are.
+TEST(FullTable, TakesOnePlaceForAKeyHoweverOftenItIsAsked) {
+  Table table(kSmall);
+  const Rule rule{.limit = bucket(1, seconds{1}, 1000)};
+  for (int round = 0; round < 200; ++round) {
+    for (int i = 0; i < 60; ++i) ASSERT_TRUE(take(table, rule, nth(i), milliseconds{round}));
+  }
+  EXPECT_EQ(table.use(kStart).live, 60u);
+  EXPECT_EQ(table.use(kStart).shared, 0u);
+}
+
+std::uint64_t first_row_of(const Fingerprint& key, std::uint64_t rows) {
+  return static_cast<std::uint64_t>(static_cast<UInt128>(key.high) * rows >> 64);
+}
+
+// Whoever finds keys that lie in one row under a seed it knows has found nothing about another.
+TEST(FullTable, SpreadsKeysThatWereMadeForAnotherSeed) {
+  constexpr Layout layout{.rows = 64, .sharing_rows = 1};
+  Table table(layout);
+  const Rule known{.limit = bucket(1, hours{1}, 1), .seed = table.seed() + 1};
+  const Rule rule{.limit = bucket(1, hours{1}, 1), .seed = table.seed()};
+  std::vector<std::string> aimed;
+  for (int i = 0; aimed.size() < 300; ++i) {
+    if (first_row_of(known.key(nth(i)), layout.rows) == 17) aimed.push_back(nth(i));
+  }
+  std::set<std::uint64_t> hit;
+  for (const std::string& name : aimed) {
+    EXPECT_TRUE(take(table, rule, name, Nanos{0}));
+    hit.insert(first_row_of(rule.key(name), layout.rows));
+  }
+  EXPECT_EQ(table.use(kStart).shared, 0u);
+  EXPECT_EQ(table.use(kStart).live, aimed.size());
+  EXPECT_GT(hit.size(), layout.rows * 9 / 10);
+}
+
+// How full a table can get before the first newcomer finds no room.
+TEST(FullTable, HoldsFourInFiveBeforeAnybodyHasToShare) {
+  for (int round = 0; round < 8; ++round) {
+    const Layout layout{.rows = round % 2 == 0 ? 512u : 8192u, .sharing_rows = 1};
+    Table table(layout);
+    const Rule rule{
+        .limit = bucket(1, hours{1}, 1), .when_full = WhenFull::deny, .seed = table.seed()};
+    int keys = 0;
+    while (take(table, rule, nth(keys), Nanos{0})) ++keys;
+    const double load = keys / static_cast<double>(layout.rows * Row::kSlots);
+    RecordProperty("load_" + std::to_string(round), std::to_string(load));
+    EXPECT_GE(load, 0.8) << layout.rows << " rows, seed " << table.seed();
+  }
+}
+
+// The same when keys come in order, as those of an address range do, or in blocks of bytes.
+TEST(FullTable, HoldsAsManyKeysThatComeInOrder) {
+  constexpr Layout layout{.rows = 1024, .sharing_rows = 1};
+  for (int width : {4, 8, 16, 64, 300}) {
+    Table table(layout);
+    const Rule rule{
+        .limit = bucket(1, hours{1}, 1), .when_full = WhenFull::deny, .seed = table.seed()};
+    std::uint32_t keys = 0;
+    for (;; ++keys) {
+      std::string name(static_cast<std::size_t>(width), '\0');
+      for (int byte = 0; byte < 4; ++byte) {
+        name[static_cast<std::size_t>(width - 1 - byte)] = static_cast<char>(keys >> (8 * byte));
+      }
+      if (!take(table, rule, name, Nanos{0})) break;
+    }
+    EXPECT_GE(keys, layout.rows * Row::kSlots * 8 / 10) << "keys of " << width << " bytes";
+  }
+}
+
+// The memory asked for is all there is.
+TEST(FullTable, UsesNoMoreMemoryThanItWasGiven) {
+  for (const std::size_t bytes : {std::size_t{64} << 10, std::size_t{1} << 20, std::size_t{9} << 20,
+                                  std::size_t{5'000'000}}) {
+    Opened opened;
+    const auto table = Table::open({.bytes = bytes}, kStart, opened);
+    ASSERT_TRUE(table);
+    const MemoryUse use = (*table)->use(kStart);
+    EXPECT_LE(use.bytes, bytes);
+    EXPECT_GE(use.bytes, bytes - 4096);
+    EXPECT_LE(use.slots * sizeof(Slot) + use.record_bytes, use.bytes);
+  }
+}
+
+}  // namespace
+}  // namespace weir::store

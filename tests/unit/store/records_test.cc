@@ -1,0 +1,246 @@
+// Exact logs and holders of permits: their records grow, move, run out of memory and come back.
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <deque>
+#include <map>
+#include <random>
+#include <vector>
+
+#include "store.h"
+
+namespace weir::store {
+namespace {
+
+constexpr std::size_t kUnit = Arena::kSmallest;
+
+Layout with_records(std::size_t units) {
+  return {.rows = 64, .sharing_rows = 1, .record_bytes = units * kUnit};
+}
+
+// Takes up `units` blocks of the smallest size until `at` + one hour.
+void occupy(Table& table, int units, Nanos at = Nanos{0}) {
+  const Rule occupant{.limit = exact(1, hours{1}), .identity = 1000};
+  for (int i = 0; i < units; ++i) ASSERT_TRUE(take(table, occupant, nth(i), at));
+}
+
+// The largest log there is, entry by entry, and not one too many.
+TEST(Records, GrowALogToItsFullLength) {
+  Table table(with_records(1024));
+  const Rule rule{.limit = exact(core::kMaxExact, hours{1})};
+  for (int i = 0; i < core::kMaxExact; ++i) {
+    ASSERT_EQ(take(table, rule, "alice", microseconds{i}).remaining, core::kMaxExact - 1 - i);
+  }
+  EXPECT_FALSE(take(table, rule, "alice", seconds{1}));
+  EXPECT_FALSE(take(table, rule, "alice", hours{1} - Nanos{1}));
+  EXPECT_TRUE(take(table, rule, "alice", hours{1}));
+  EXPECT_FALSE(take(table, rule, "alice", hours{1}));
+  EXPECT_EQ(table.use(kStart).record_used, std::size_t{128} << 10) << "64 KiB would not do";
+}
+
+// A log whose entries come and go stays as small as it was.
+TEST(Records, DoNotGrowForWhatCountsNoMore) {
+  Table table(with_records(64));
+  const Rule rule{.limit = exact(20, seconds{1})};
+  for (int i = 0; i < 1000; ++i) ASSERT_TRUE(take(table, rule, "alice", milliseconds{80 * i}));
+  EXPECT_EQ(table.use(kStart).record_used, kUnit);
+}
+
+// The same for seats.
+TEST(Records, DoNotGrowForWhoHasLeft) {
+  Table table(with_records(64));
+  const Rule rule{.limit = concurrency(1000, seconds{1})};
+  for (std::uint64_t i = 1; i <= 1000; ++i) {
+    ASSERT_TRUE(take(table, rule, "alice", milliseconds{200 * static_cast<int>(i)}, 1, i));
+    if (i <= 3) continue;
+    ASSERT_TRUE(leave(table, rule, "alice", milliseconds{200 * static_cast<int>(i)}, i));
+  }
+  EXPECT_EQ(table.use(kStart).record_used, kUnit);
+}
+
+// Many seats, taken and left in any order.
+TEST(Records, SeatManyHolders) {
+  Table table(with_records(4096));
+  const Rule rule{.limit = concurrency(5000, hours{1})};
+  for (std::uint64_t i = 1; i <= 5000; ++i) ASSERT_TRUE(take(table, rule, "a", Nanos{0}, 1, i));
+  EXPECT_FALSE(take(table, rule, "a", Nanos{0}, 1, 5001));
+  EXPECT_TRUE(take(table, rule, "a", seconds{1}, 1, 2500)) << "a renewal";
+  for (std::uint64_t i = 2; i <= 5000; i += 2) EXPECT_TRUE(leave(table, rule, "a", seconds{1}, i));
+  EXPECT_EQ(peek(table, rule, "a", seconds{1}, 1, 9999).remaining, 2500);
+  EXPECT_FALSE(leave(table, rule, "a", seconds{1}, 2));
+}
+
+// Logs that cannot grow let in less, never more: checked against all admissions of each key.
+TEST(Records, NeverAdmitMoreForWantOfMemory) {
+  constexpr Permits count = 40;
+  constexpr Nanos period = seconds{1};
+  constexpr int keys = 20;
+  Table table(with_records(keys + 10));
+  const Rule rule{.limit = exact(count, period), .when_full = WhenFull::deny};
+  std::mt19937 random(1);
+  std::map<int, std::deque<Nanos>> admitted;
+  Nanos now{0};
+  int total = 0;
+  for (int i = 0; i < 30'000; ++i) {
+    now += microseconds{random() % 3000};
+    const int key = static_cast<int>(random() % keys);
+    if (!take(table, rule, nth(key), now)) continue;
+    ++total;
+    std::deque<Nanos>& log = admitted[key];
+    log.push_back(now);
+    while (log.front() <= now - period) log.pop_front();
+    ASSERT_LE(static_cast<Permits>(log.size()), count);
+  }
+  EXPECT_LE(table.use(kStart).record_used, (keys + 10) * kUnit);
+  EXPECT_GT(total, 5000) << "or this test shows nothing";
+}
+
+// Without memory for a log, newcomers are told what there is to do about it.
+TEST(Records, AreDeniedWhenThereIsNoMemoryLeft) {
+  Table table(with_records(16));
+  occupy(table, 16);
+  const Rule deny{.limit = exact(5, hours{1}), .identity = 1, .when_full = WhenFull::deny};
+  const Rule share{.limit = exact(5, hours{1}), .identity = 2};
+  const Rule allow{.limit = exact(5, hours{1}), .identity = 3, .when_full = WhenFull::allow};
+  const core::Decision denied = take(table, deny, "bob", seconds{1});
+  EXPECT_EQ(denied.outcome, Outcome::limited);
+  EXPECT_GE(denied.retry_after, hours{1} - seconds{1});
+  EXPECT_FALSE(take(table, share, "bob", seconds{1})) << "to share takes a log, too";
+  EXPECT_TRUE(take(table, allow, "bob", seconds{1}));
+  EXPECT_EQ(table.use(kStart).denied, 2u);
+  EXPECT_EQ(table.use(kStart).untracked, 1u);
+  EXPECT_TRUE(take(table, deny, "bob", seconds{1} + denied.retry_after));
+}
+
+// No seat can be added to seven: the eighth holder is handled as a newcomer to a full table, and
+// finds neither the seven nor anything else where there is nothing.
+TEST(Records, LetTheEighthHolderPassIfToldSo) {
+  Table table(with_records(16));
+  occupy(table, 15);
+  const Rule rule{.limit = concurrency(100, hours{1}), .when_full = WhenFull::allow};
+  for (std::uint64_t i = 1; i <= 7; ++i) ASSERT_TRUE(take(table, rule, "alice", Nanos{0}, 1, i));
+  EXPECT_EQ(take(table, rule, "alice", Nanos{0}, 1, 8).remaining, 99);
+  EXPECT_EQ(table.use(kStart).untracked, 1u);
+  EXPECT_EQ(peek(table, rule, "alice", Nanos{0}, 1, 9).remaining, 93);
+}
+
+// As above, but it shares; those who share are none yet.
+TEST(Records, LetTheEighthHolderShare) {
+  Table table(with_records(16));
+  occupy(table, 14);
+  const Rule rule{.limit = concurrency(8, hours{1})};
+  for (std::uint64_t i = 1; i <= 7; ++i) ASSERT_TRUE(take(table, rule, "alice", Nanos{0}, 1, i));
+  EXPECT_EQ(take(table, rule, "alice", Nanos{0}, 1, 8).remaining, 7);
+  EXPECT_EQ(take(table, rule, "alice", Nanos{0}, 1, 9).remaining, 6);
+  EXPECT_EQ(table.use(kStart).shared, 2u);
+  EXPECT_TRUE(leave(table, rule, "alice", Nanos{0}, 8));
+  EXPECT_TRUE(leave(table, rule, "alice", Nanos{0}, 1));
+  EXPECT_EQ(take(table, rule, "alice", Nanos{0}, 1, 10).remaining, 1) << "a seat came free";
+}
+
+// As above, but it is denied; whoever has a seat renews it all the same.
+TEST(Records, DenyTheEighthHolder) {
+  Table table(with_records(16));
+  occupy(table, 15);
+  const Rule rule{.limit = concurrency(100, hours{1}), .when_full = WhenFull::deny};
+  for (std::uint64_t i = 1; i <= 7; ++i) ASSERT_TRUE(take(table, rule, "alice", seconds{i}, 1, i));
+  const core::Decision denied = take(table, rule, "alice", seconds{10}, 1, 8);
+  EXPECT_FALSE(denied);
+  EXPECT_GT(denied.retry_after, minutes{50});
+  EXPECT_TRUE(take(table, rule, "alice", seconds{11}, 1, 1));
+  EXPECT_TRUE(leave(table, rule, "alice", seconds{11}, 2));
+  EXPECT_TRUE(take(table, rule, "alice", seconds{11}, 1, 8));
+  EXPECT_FALSE(take(table, rule, "alice", seconds{11}, 1, 9));
+}
+
+// Records of keys at rest make room for newcomers, however few blocks there are.
+TEST(Records, ComeBackFromKeysAtRest) {
+  Table table(with_records(16));
+  const Rule rule{.limit = exact(14, seconds{1}), .when_full = WhenFull::deny};
+  for (int i = 0; i < 1000; ++i) {
+    ASSERT_TRUE(take(table, rule, nth(i), milliseconds{100 * i})) << "newcomer " << i;
+    ASSERT_LE(table.use(kStart).record_used, 16 * kUnit);
+  }
+  EXPECT_GE(table.use(kStart).forgotten, 1000u - 16);
+}
+
+// Small blocks at rest join to a large one.
+TEST(Records, ComeBackAsOneLargeBlock) {
+  Table table(with_records(16));
+  occupy(table, 16);
+  const Rule rule{.limit = exact(200, hours{1}), .when_full = WhenFull::deny};
+  for (int i = 0; i < 126; ++i) {
+    ASSERT_TRUE(take(table, rule, "alice", hours{2} + microseconds{i})) << i;
+  }
+  EXPECT_EQ(table.use(kStart).record_used, 2048u);
+}
+
+// Those at rest are found behind many that are not: not at the first call, since nobody looks at
+// all of them in one call, but soon.
+TEST(Records, AreFoundBehindManyThatAreLive) {
+  Table table(with_records(256));
+  const Rule live{.limit = exact(1, hours{1}), .identity = 1};
+  const Rule brief{.limit = exact(1, seconds{1}), .identity = 2};
+  const Rule rule{.limit = exact(1, hours{1}), .identity = 3, .when_full = WhenFull::deny};
+  for (int i = 0; i < 255; ++i) ASSERT_TRUE(take(table, live, nth(i), Nanos{0}));
+  ASSERT_TRUE(take(table, brief, "carol", Nanos{0}));
+  int calls = 1;
+  while (!take(table, rule, "bob", seconds{2})) ASSERT_LE(++calls, 5);
+}
+
+// Nothing leaks: after any number of growths, resets, leaves and changes of hands, what is used is
+// what those that are remembered need.
+TEST(Records, AreAllGivenBack) {
+  Table table(with_records(128));
+  std::mt19937 random(7);
+  const std::vector<Rule> rules{{.limit = exact(100, seconds{1}), .identity = 1},
+                                {.limit = concurrency(100, seconds{1}), .identity = 2},
+                                {.limit = exact(3, milliseconds{1}), .identity = 3},
+                                {.limit = concurrency(30, seconds{1}), .identity = 1}};
+  Nanos now{0};
+  for (int i = 0; i < 50'000; ++i) {
+    now += microseconds{random() % 200};
+    const Rule& rule = rules[random() % rules.size()];
+    const std::string name = nth(static_cast<int>(random() % 40));
+    const std::uint64_t holder = random() % 100;
+    const Item item = rule.item(name);
+    if (random() % 50 == 0) {
+      table.reset({&item, 1}, kStart + now);
+    } else if (random() % 4 == 0) {
+      (void)leave(table, rule, name, now, holder);
+    } else {
+      (void)take(table, rule, name, now, 1, holder);
+    }
+  }
+  EXPECT_GT(table.use(kStart).record_used, 0u);
+  for (const Rule& rule : rules) {
+    for (int i = 0; i < 40; ++i) {
+      const Item item = rule.item(nth(i));
+      table.reset({&item, 1}, kStart + now);
+      const Item shared = rule.item(item.sharing);
+      table.reset({&shared, 1}, kStart + now);
+    }
+  }
+  EXPECT_EQ(table.use(kStart).record_used, 0u);
+  // And in one piece: the largest block there can be.
+  const Rule large{
+      .limit = concurrency(1000, hours{1}), .identity = 9, .when_full = WhenFull::deny};
+  int seated = 0;
+  while (take(table, large, "alice", now, 1, static_cast<std::uint64_t>(++seated))) continue;
+  EXPECT_EQ(seated, static_cast<int>((16384 - sizeof(Record)) / sizeof(core::Holder)) + 1)
+      << "16 KiB, beside which the 8 KiB it grew out of are free again";
+}
+
+// A table without memory for records still counts everything else.
+TEST(Records, MayBeNone) {
+  Table table({.rows = 8, .sharing_rows = 1, .record_bytes = 0});
+  const Rule log{.limit = exact(5, hours{1}), .identity = 1, .when_full = WhenFull::deny};
+  const Rule plain{.limit = bucket(1, hours{1}, 5), .identity = 2};
+  EXPECT_FALSE(take(table, log, "alice", Nanos{0}));
+  EXPECT_TRUE(peek(table, log, "alice", Nanos{0}));
+  EXPECT_TRUE(take(table, plain, "alice", Nanos{0}));
+}
+
+}  // namespace
+}  // namespace weir::store

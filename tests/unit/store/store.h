@@ -1,0 +1,135 @@
+#pragma once
+
+#include <chrono>
+#include <cstdlib>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "core/plan.h"
+#include "store/memory/table.h"
+
+// What the tests of the table have in common.
+
+namespace weir::store {
+
+using std::chrono::hours;
+using std::chrono::microseconds;
+using std::chrono::milliseconds;
+using std::chrono::minutes;
+using std::chrono::seconds;
+
+// Second 0 of a test: 2026-01-01T00:00:00Z.
+inline constexpr Instant kStart = instant(1'767'225'600'000'000'000);
+// Keys of tests lie where this seed puts them, whatever the seed of the table: no test depends on
+// chance.
+inline constexpr std::uint64_t kSeed = 20260101;
+
+// Under a sanitizer, which is slow, a part of it has to do.
+constexpr int scaled(int count) {
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+  return count / 10 > 0 ? count / 10 : 1;
+#else
+  return count;
+#endif
+}
+
+// Days without a time zone.
+class PlainDays : public core::Calendar {
+ public:
+  core::Span span_at(Instant t) const override { return core::aligned_span(hours{24}, t); }
+};
+
+// A limit that the keys of a test are under, as a policy would have it.
+struct Rule {
+  core::Limit limit;
+  std::uint64_t identity = 1;
+  WhenFull when_full = WhenFull::share;
+  std::uint64_t seed = kSeed;
+
+  bool has_record() const {
+    return std::holds_alternative<core::ExactLog>(limit) ||
+           std::holds_alternative<core::Concurrency>(limit);
+  }
+  Fingerprint key(std::string_view name) const {
+    return fingerprint(seed, identity, KeyKind::whole, name, has_record());
+  }
+  Item item(const Fingerprint& of, Permits cost = 1) const {
+    return {.limit = &limit,
+            .key = of,
+            .sharing = fingerprint(seed, identity, KeyKind::sharing, {}, has_record()),
+            .ask = {.cost = cost},
+            .when_full = when_full};
+  }
+  Item item(std::string_view name, Permits cost = 1) const { return item(key(name), cost); }
+};
+
+inline core::Limit bucket(std::int64_t count, Nanos period, Permits burst) {
+  return *core::Bucket::make({count, 1, period}, burst);
+}
+inline core::Limit window(std::int64_t count, Nanos period, bool from_first = false) {
+  return *core::Window::make({count, 1, period}, from_first);
+}
+inline core::Limit sliding(std::int64_t count, Nanos period) {
+  return *core::Sliding::make({count, 1, period});
+}
+inline core::Limit exact(std::int64_t count, Nanos period) {
+  return *core::ExactLog::make({count, 1, period});
+}
+inline core::Limit concurrency(Permits count, Nanos lease) {
+  return *core::Concurrency::make(count, lease);
+}
+inline core::Limit quota(Permits count) {
+  return *core::Quota::make(count, std::make_shared<PlainDays>());
+}
+
+// One key, asked at instants counted from kStart.
+inline core::Decision take(Table& table, const Rule& rule, std::string_view name, Nanos at,
+                           Permits cost = 1, std::uint64_t holder = 0) {
+  const Item item = rule.item(name, cost);
+  return table.take({&item, 1}, kStart + at, {.low = holder}).decision;
+}
+inline core::Decision peek(Table& table, const Rule& rule, std::string_view name, Nanos at,
+                           Permits cost = 1, std::uint64_t holder = 0) {
+  const Item item = rule.item(name, cost);
+  return table.peek({&item, 1}, kStart + at, {.low = holder}).decision;
+}
+inline bool leave(Table& table, const Rule& rule, std::string_view name, Nanos at,
+                  std::uint64_t holder) {
+  const Item item = rule.item(name);
+  return table.leave({&item, 1}, kStart + at, {.low = holder});
+}
+// How many of `n` single calls at one instant pass.
+inline int admits(Table& table, const Rule& rule, std::string_view name, Nanos at, int n) {
+  int admitted = 0;
+  for (int i = 0; i < n; ++i) admitted += take(table, rule, name, at) ? 1 : 0;
+  return admitted;
+}
+
+// A new key with every name.
+inline std::string nth(int i) { return "key " + std::to_string(i); }
+
+// A directory for a test, and what it has left there goes away with it.
+class Folder {
+ public:
+  Folder() {
+    std::string name = (std::filesystem::temp_directory_path() / "weir-store-XXXXXX").string();
+    path_ = mkdtemp(name.data());
+  }
+  ~Folder() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path_, ignored);
+  }
+  Folder(const Folder&) = delete;
+  Folder& operator=(const Folder&) = delete;
+
+  std::string operator/(std::string_view name) const { return (path_ / name).string(); }
+  const std::filesystem::path& path() const { return path_; }
+
+ private:
+  std::filesystem::path path_;
+};
+
+}  // namespace weir::store

@@ -1,0 +1,231 @@
+// What a table answers, when there is room for everybody.
+
+#include "store/memory/table.h"
+
+#include <gtest/gtest.h>
+
+#include <limits>
+#include <vector>
+
+#include "store.h"
+
+namespace weir::store {
+namespace {
+
+constexpr Layout kRoomy{.rows = 64, .sharing_rows = 1, .record_bytes = 64 << 10};
+
+Rule rule(core::Limit limit) { return {.limit = std::move(limit)}; }
+
+// One limit of each algorithm, all of which grant 5 at once.
+std::vector<Rule> one_of_each() {
+  std::vector<Rule> rules;
+  const auto add = [&](core::Limit limit) {
+    rules.push_back({.limit = std::move(limit), .identity = rules.size() + 1});
+  };
+  add(bucket(5, hours{1}, 5));
+  add(bucket(7, hours{1}, 5));  // a price that is no whole number of nanoseconds
+  add(*core::Bucket::make_queue({5, 1, hours{1}}, 4, 4));
+  add(*core::NginxQueue::make({1, 1, minutes{1}}, 4, 4));
+  add(*core::Smooth::make({4, 1, seconds{1}}));
+  add(window(5, hours{1}));
+  add(window(5, hours{1}, true));
+  add(sliding(5, hours{1}));
+  add(quota(5));
+  add(exact(5, hours{1}));
+  add(concurrency(5, hours{1}));
+  return rules;
+}
+
+// Each algorithm counts in the table as it does alone.
+TEST(Table, CountsUnderEveryAlgorithm) {
+  Table table(kRoomy);
+  for (const Rule& rule : one_of_each()) {
+    for (std::uint64_t i = 1; i <= 5; ++i) {
+      EXPECT_TRUE(take(table, rule, "alice", Nanos{0}, 1, i));
+    }
+    EXPECT_FALSE(take(table, rule, "alice", Nanos{0}, 1, 6)) << "limit " << rule.identity;
+    EXPECT_EQ(peek(table, rule, "alice", Nanos{0}, 1, 6).remaining, 0) << rule.identity;
+    EXPECT_EQ(peek(table, rule, "bob", Nanos{0}, 1, 6).remaining, 5) << rule.identity;
+  }
+}
+
+// The same key under two limits is remembered twice.
+TEST(Table, KeepsLimitsApart) {
+  Table table(kRoomy);
+  const Rule one{.limit = bucket(1, hours{1}, 1), .identity = 1};
+  const Rule other{.limit = bucket(1, hours{1}, 1), .identity = 2};
+  EXPECT_TRUE(take(table, one, "alice", Nanos{0}));
+  EXPECT_TRUE(take(table, other, "alice", Nanos{0}));
+  EXPECT_FALSE(take(table, one, "alice", Nanos{0}));
+}
+
+// A plan of several keys is charged as a whole or not at all.
+TEST(Table, ChargesAllKeysOrNone) {
+  Table table(kRoomy);
+  const Rule wide{.limit = bucket(1, hours{1}, 10), .identity = 1};
+  const Rule narrow{.limit = window(2, hours{1}), .identity = 2};
+  const Rule exactly{.limit = exact(5, hours{1}), .identity = 3};
+  const std::vector<Item> plan{wide.item("a"), narrow.item("a"), exactly.item("a")};
+  int admitted = 0;
+  for (int i = 0; i < 5; ++i) admitted += table.take(plan, kStart).decision ? 1 : 0;
+  EXPECT_EQ(admitted, 2);
+  EXPECT_EQ(peek(table, wide, "a", Nanos{0}).remaining, 8);
+  EXPECT_EQ(peek(table, exactly, "a", Nanos{0}).remaining, 3);
+}
+
+// Peeking and leaving remember nobody.
+TEST(Table, OnlyTakingMakesAKeyKnown) {
+  Table table(kRoomy);
+  const Rule log = rule(exact(5, hours{1}));
+  const Rule seats = rule(concurrency(5, hours{1}));
+  EXPECT_TRUE(peek(table, log, "alice", Nanos{0}));
+  EXPECT_FALSE(leave(table, seats, "alice", Nanos{0}, 1));
+  EXPECT_EQ(table.use(kStart).live, 0u);
+  EXPECT_EQ(table.use(kStart).record_used, 0u);
+}
+
+// Whoever asks again with the receipt of an earlier call in hand still has it if refused, alone as
+// in a plan.
+TEST(Table, LeavesTheReceiptOfARefusedCallAsItWas) {
+  Table table(kRoomy);
+  const Rule one = rule(bucket(1, hours{1}, 1));
+  const Item item = one.item("alice");
+  core::Receipt receipt;
+  ASSERT_TRUE(table.take({&item, 1}, kStart, {}, {&receipt, 1}).decision);
+  EXPECT_FALSE(table.take({&item, 1}, kStart, {}, {&receipt, 1}).decision);
+  EXPECT_EQ(receipt.taken, 1);
+  const Item back = one.item("alice", -1);
+  (void)table.settle({&back, 1}, kStart, {&receipt, 1});
+  EXPECT_TRUE(table.take({&item, 1}, kStart).decision);
+}
+
+// A bucket has a way of its own, which does the same.
+TEST(Table, TakesFromABucketTheShortWay) {
+  Table table(kRoomy);
+  const Rule one = rule(bucket(1, hours{1}, 3));
+  const Item item = one.item("alice");
+  const auto& limit = std::get<core::Bucket>(one.limit);
+  core::Receipt receipt;
+  EXPECT_EQ(table.take_bucket(limit, item, kStart).remaining, 2);
+  EXPECT_EQ(table.take_bucket(limit, item, kStart, &receipt).remaining, 1);
+  const Item back = one.item("alice", -1);
+  EXPECT_EQ(table.settle({&back, 1}, kStart, {&receipt, 1}).decision.remaining, 2);
+  EXPECT_EQ(take(table, one, "alice", Nanos{0}, 2).remaining, 0);
+  EXPECT_FALSE(table.take_bucket(limit, item, kStart));
+}
+
+// Everything of a key is forgotten by a reset, its record too.
+TEST(Table, ResetsToNeverSeen) {
+  for (const Rule& rule : one_of_each()) {
+    Table table(kRoomy);
+    for (std::uint64_t i = 1; i <= 5; ++i) (void)take(table, rule, "alice", Nanos{0}, 1, i);
+    const Item item = rule.item("alice");
+    table.reset({&item, 1}, kStart);
+    EXPECT_EQ(peek(table, rule, "alice", Nanos{0}).remaining, 5) << rule.identity;
+    EXPECT_EQ(table.use(kStart).record_used, 0u);
+    EXPECT_TRUE(take(table, rule, "alice", Nanos{0}, 1, 7));
+    EXPECT_EQ(peek(table, rule, "alice", Nanos{0}, 1, 8).remaining, 4) << rule.identity;
+  }
+}
+
+// A full log drops what counts no more only when the call is charged: threads whose clocks differ
+// by a moment must not find a gap that a refused call has left.
+TEST(Table, KeepsTheWholeLogWhenACallIsRefused) {
+  Table table(kRoomy);
+  const Rule log{.limit = exact(14, seconds{1}), .identity = 1};
+  const Rule none{.limit = bucket(1, hours{1}, 1), .identity = 2};
+  ASSERT_TRUE(take(table, none, "alice", Nanos{0}));
+  for (int i = 0; i < 14; ++i) ASSERT_TRUE(take(table, log, "alice", milliseconds{i}));
+  const std::vector<Item> plan{log.item("alice"), none.item("alice")};
+  EXPECT_FALSE(table.take(plan, kStart + milliseconds{1005}).decision);
+  EXPECT_FALSE(take(table, log, "alice", milliseconds{999})) << "all 14 count until 1.000";
+}
+
+// The same with the holders of permits.
+TEST(Table, KeepsAllHoldersWhenACallIsRefused) {
+  Table table(kRoomy);
+  const Rule seats{.limit = concurrency(20, seconds{1}), .identity = 1};
+  const Rule none{.limit = bucket(1, hours{1}, 1), .identity = 2};
+  ASSERT_TRUE(take(table, none, "alice", Nanos{0}));
+  for (int i = 0; i < 7; ++i) {
+    ASSERT_TRUE(take(table, seats, "alice", milliseconds{i}, 1, static_cast<std::uint64_t>(i + 1)));
+  }
+  const std::vector<Item> plan{seats.item("alice"), none.item("alice")};
+  EXPECT_FALSE(table.take(plan, kStart + milliseconds{1005}, {.low = 99}).decision);
+  EXPECT_EQ(peek(table, seats, "alice", milliseconds{999}).remaining, 13);
+}
+
+// A limit that keeps its name and becomes another algorithm finds nothing it could read; it must
+// not take somebody's log for holders, which are larger.
+TEST(Table, StartsAnewWhenALimitBecomesAnotherAlgorithm) {
+  Table table(kRoomy);
+  const Rule log{.limit = exact(14, hours{1})};
+  const Rule seats{.limit = concurrency(14, hours{1})};
+  const Rule neighbours{.limit = exact(14, hours{1}), .identity = 2};
+  for (int i = 0; i < 14; ++i) ASSERT_TRUE(take(table, log, "alice", milliseconds{i}));
+  for (int key = 0; key < 8; ++key) {
+    for (int i = 0; i < 14; ++i) ASSERT_TRUE(take(table, neighbours, nth(key), milliseconds{i}));
+  }
+  EXPECT_EQ(peek(table, seats, "alice", seconds{1}).remaining, 14);
+  EXPECT_FALSE(leave(table, seats, "alice", seconds{1}, 3));
+  for (std::uint64_t i = 1; i <= 14; ++i) {
+    ASSERT_TRUE(take(table, seats, "alice", seconds{1}, 1, i));
+  }
+  EXPECT_FALSE(take(table, seats, "alice", seconds{1}, 1, 15));
+  for (int key = 0; key < 8; ++key) {
+    EXPECT_EQ(peek(table, neighbours, nth(key), seconds{1}).remaining, 0);
+  }
+  // And back again.
+  EXPECT_EQ(peek(table, log, "alice", seconds{2}).remaining, 14);
+  EXPECT_TRUE(take(table, log, "alice", seconds{2}));
+  EXPECT_EQ(peek(table, log, "alice", seconds{2}).remaining, 13);
+  const Item item = log.item("alice");
+  const Item as_seats = seats.item("alice");
+  table.reset({&as_seats, 1}, kStart + seconds{2});
+  EXPECT_EQ(peek(table, log, "alice", seconds{2}).remaining, 14);
+  table.reset({&item, 1}, kStart + seconds{2});
+  EXPECT_EQ(table.use(kStart + seconds{2}).record_used, 8u * Arena::kSmallest);
+}
+
+// Any clock gives an answer, and nothing is forgiven at the ends of time.
+TEST(Table, AnswersAnyClock) {
+  constexpr auto lowest = std::numeric_limits<std::int64_t>::min();
+  constexpr auto highest = std::numeric_limits<std::int64_t>::max();
+  for (const Rule& rule : one_of_each()) {
+    for (const std::int64_t at : {lowest, std::int64_t{-1}, std::int64_t{0}, std::int64_t{1},
+                                  ns(kLatest) - 1, ns(kLatest), highest - 1, highest}) {
+      // A smooth limiter owes in time itself, of which there is none left.
+      const bool owes_time = std::holds_alternative<core::Smooth>(rule.limit);
+      if (owes_time && instant(at) >= kLatest) continue;
+      Table table(kRoomy);
+      const Item item = rule.item("alice");
+      int admitted = 0;
+      for (std::uint64_t i = 1; i <= 50; ++i) {
+        admitted += table.take({&item, 1}, instant(at), {.low = i}).decision ? 1 : 0;
+      }
+      EXPECT_EQ(admitted, 5) << "limit " << rule.identity << " at " << at;
+    }
+  }
+}
+
+// At the latest instant nothing comes to rest any more: crowds do not make the table forget.
+TEST(Table, ForgivesNobodyAtTheEndOfTime) {
+  Table table({.rows = 2, .sharing_rows = 1});
+  const Rule one = rule(bucket(1, hours{1}, 1));
+  ASSERT_TRUE(take(table, one, "alice", kLatest - kStart));
+  for (int i = 0; i < 1000; ++i) (void)take(table, one, nth(i), kLatest - kStart);
+  EXPECT_FALSE(take(table, one, "alice", kLatest - kStart));
+}
+
+// The same for debts that reach beyond it.
+TEST(Table, ForgivesNobodyWhoOwesBeyondTheEndOfTime) {
+  Table table({.rows = 2, .sharing_rows = 1});
+  const Rule one = rule(bucket(1, core::kLongestDebt, 1));
+  const Nanos late = kLatest - kStart - hours{1};
+  ASSERT_TRUE(take(table, one, "alice", late));
+  for (int i = 0; i < 1000; ++i) (void)take(table, one, nth(i), kLatest - kStart);
+  EXPECT_FALSE(take(table, one, "alice", kLatest - kStart));
+}
+
+}  // namespace
+}  // namespace weir::store
