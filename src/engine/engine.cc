@@ -4,6 +4,7 @@
 #include <atomic>
 #include <mutex>
 #include <stdexcept>
+#include <utility>
 
 #include "engine/engine_access.h"
 #include "engine/plan.h"
@@ -19,11 +20,12 @@ using engine::Policy;
 using engine::Rules;
 using engine::Verb;
 
-// What was taken under each limit, by the limit's identity: its position may be another one when
-// the policies have changed since.
+// What was taken under each limit, by the fingerprint of the limit and the key: the limit's
+// position may be another one when the policies have changed since, and of another key, or in the
+// table of another engine, nothing was taken.
 struct Receipt::Impl {
   struct Entry {
-    std::uint64_t limit;
+    store::Fingerprint key;
     std::uint32_t resets;  // that its key had seen
     core::Receipt receipt;
   };
@@ -131,8 +133,8 @@ struct Engine::Impl {
     Resets resets{};
     const auto of_limit = [&](std::size_t i) -> Receipt::Impl::Entry* {
       if (receipt == nullptr) return nullptr;
-      const auto entry = std::ranges::find(receipt->entries, planned.policy->rules[i].identity,
-                                           &Receipt::Impl::Entry::limit);
+      const auto entry =
+          std::ranges::find(receipt->entries, items[i].key, &Receipt::Impl::Entry::key);
       return entry == receipt->entries.end() ? nullptr : &*entry;
     };
     for (std::size_t i = 0; i < items.size(); ++i) {
@@ -221,7 +223,7 @@ Verdict Engine::take(const Request& request, Receipt& receipt) {
   if (!verdict) return verdict;
   receipt.impl_ = std::make_unique<Receipt::Impl>();
   for (std::size_t i = 0; i < items.size(); ++i) {
-    receipt.impl_->entries.push_back({planned.policy->rules[i].identity, resets[i], receipts[i]});
+    receipt.impl_->entries.push_back({items[i].key, resets[i], receipts[i]});
   }
   return verdict;
 }
@@ -230,12 +232,16 @@ void Engine::take_all(std::span<const Request> requests, std::span<Verdict> verd
   // As many as a processor fetches from memory at once, about.
   constexpr std::size_t at_a_time = 16;
   const Instant now = impl_->now();
+  // The thread lends its rules to this call, or else somebody could take them away between plan and
+  // decision: a sink that asks an engine, or the next plan when the policies have changed.
+  const Rules& rules = impl_->current_rules();
+  LastUsed lent = std::exchange(last_used, {});
   for (std::size_t first = 0; first < requests.size(); first += at_a_time) {
     const auto some = requests.subspan(first, std::min(at_a_time, requests.size() - first));
     std::array<Items, at_a_time> items;
     std::array<Planned, at_a_time> planned;
     for (std::size_t i = 0; i < some.size(); ++i) {
-      planned[i] = impl_->plan(some[i], Verb::take, items[i]);
+      planned[i] = engine::plan(rules, some[i], Verb::take, impl_->table->seed(), items[i]);
       for (const store::Item& item : items[i]) impl_->table->prefetch(item.key);
     }
     for (std::size_t i = 0; i < some.size(); ++i) {
@@ -244,6 +250,7 @@ void Engine::take_all(std::span<const Request> requests, std::span<Verdict> verd
                                 : impl_->decide(planned[i], items[i], some[i], now, {}, {});
     }
   }
+  last_used = std::move(lent);
 }
 
 Verdict Engine::peek(const Request& request, std::string_view holder) {

@@ -9,10 +9,16 @@ namespace weir::engine {
 
 namespace {
 
+// Strangers may send any name: neither is a long one repeated, nor is it compared with thousands.
 std::string no_such_policy(const Rules& rules, std::string_view name) {
+  constexpr std::size_t long_enough = 64;
+  constexpr std::size_t many = 256;
   std::vector<std::string_view> names;
-  for (const auto& [known, policy] : rules.policies) names.push_back(known);
-  return fmt::format("there is no policy \"{}\"{}", name, did_you_mean(name, names));
+  if (rules.policies.size() <= many) {
+    for (const auto& [known, policy] : rules.policies) names.push_back(known);
+  }
+  return fmt::format("there is no policy \"{}{}\"{}", name.substr(0, long_enough),
+                     name.size() > long_enough ? "…" : "", did_you_mean(name, names));
 }
 
 // Settling corrects the permits that were asked for; a fixed cost was right to begin with.

@@ -56,7 +56,7 @@ PolicySet& PolicySet::add(std::string name, std::span<const Limit> limits) {
   }
   policy::PolicySet set = policies_->set;
   policy::Policy& policy = set[std::move(name)];
-  policy.limits.clear();
+  policy = {};
   for (const Limit& limit : limits) policy.limits.push_back({.rule = rule_of(limit)});
   *this = policy_set_of(std::move(set));
   return *this;

@@ -57,7 +57,6 @@ std::shared_ptr<const Rules> compile(const policy::PolicySet& policies, const Ru
         rule.limit = core::succeeding(std::move(rule.limit), *was->second, now);
       }
       policy.has_concurrency |= std::holds_alternative<core::Concurrency>(rule.limit);
-      policy.needs_parts |= !rule.by.empty();
       policy.rules.push_back(std::move(rule));
     }
     rules->policies.emplace(policy.name, std::move(policy));

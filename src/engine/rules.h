@@ -31,7 +31,6 @@ struct Policy {
   std::vector<Rule> rules;
   WhenFull when_full = WhenFull::share;
   bool has_concurrency = false;
-  bool needs_parts = false;  // some limit counts by parts
 };
 
 // Texts that live as long as the engine, so that answers can point to them.

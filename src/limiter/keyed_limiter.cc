@@ -85,7 +85,8 @@ struct KeyedLimiter::Impl final : detail::Giver {
     const Permits taken = note.receipt.taken;
     const store::Item one = item(note.key, {.cost = -taken});
     (void)table.settle({&one, 1}, clock.now(), {&note.receipt, 1}, {&note.resets, 1});
-    return note.receipt.taken < taken;
+    // A receipt from before a reset is void: that leaves nothing of it, as giving it all back does.
+    return note.receipt.taken < taken && table.resets_of(note.key) == note.resets;
   }
 
   Decision no_key() const noexcept {

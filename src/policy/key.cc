@@ -21,8 +21,13 @@ std::optional<Error> check(std::string_view bytes, std::string_view what) {
 }
 
 std::optional<Error> check(const Part& part) {
+  if (part.name.size() > kLongestKey) return check(part.name, "the name of a part");
   if (!part.value.empty() && part.value.size() <= kLongestKey) return std::nullopt;
   return check(part.value, fmt::format("the part \"{}\"", part.name));
+}
+
+Error given_twice(std::string_view name) {
+  return {fmt::format("the part \"{}\" is given twice", name)};
 }
 
 void append(std::string& key, std::string_view bytes) {
@@ -34,12 +39,15 @@ void append(std::string& key, std::string_view bytes) {
 using InOrder = FixedVector<const Part*, Parts::kMost>;
 
 std::optional<Error> choose_all(const Subject& subject, InOrder& chosen) {
-  for (const Part& part : subject.parts) chosen.emplace_back(&part);
+  for (const Part& part : subject.parts) {
+    if (auto invalid = check(part)) return invalid;
+    chosen.emplace_back(&part);
+  }
   std::ranges::sort(chosen, {}, [](const Part* part) { return part->name; });
   const auto twice =
       std::ranges::adjacent_find(chosen, {}, [](const Part* part) { return part->name; });
   if (twice == chosen.end()) return std::nullopt;
-  return Error{fmt::format("the part \"{}\" is given twice", (*twice)->name)};
+  return given_twice((*twice)->name);
 }
 
 std::optional<Error> choose(const Subject& subject, const std::vector<std::string>& by,
@@ -49,6 +57,9 @@ std::optional<Error> choose(const Subject& subject, const std::vector<std::strin
     if (part == subject.parts.end()) {
       return Error{fmt::format("the part \"{}\" is missing", name)};
     }
+    const auto second = std::ranges::find(part + 1, subject.parts.end(), name, &Part::name);
+    if (second != subject.parts.end()) return given_twice(name);
+    if (auto invalid = check(*part)) return invalid;
     chosen.emplace_back(&*part);
   }
   return std::nullopt;
@@ -67,7 +78,6 @@ Result<Key, Error> key_of(const Subject& subject, const std::vector<std::string>
   if (wrong) return *std::move(wrong);
   buffer.clear();
   for (const Part* part : chosen) {
-    if (auto invalid = check(*part)) return *std::move(invalid);
     append(buffer, part->name);
     append(buffer, part->value);
   }

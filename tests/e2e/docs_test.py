@@ -19,7 +19,8 @@ SOURCE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file_
 
 BLOCK = re.compile(r"^```(\w*)([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 FILE = re.compile(r"^# ([\w.-]+\.yaml)\n")
-LINK = re.compile(r"\]\(([^)\s#]+)(#[^)\s]*)?\)")
+LINK = re.compile(r"\]\(([^)\s#]*)(?:#([^)\s]*))?\)")
+HEADING = re.compile(r"^#+ (.*)$", re.MULTILINE)
 LEFT_TO_OTHERS = ("make ", "cmake ", "g++ ")
 MUST_NAME_A_FILE = ("cpp", "cmake")
 
@@ -75,10 +76,24 @@ def check_part(page, kind, info, body):
     return None
 
 
+def anchors_of(path):
+    """What can be linked to in a page: its headings, in small letters, with hyphens for spaces."""
+    with open(path, encoding="utf-8") as file:
+        headings = HEADING.findall(BLOCK.sub("", file.read()))
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
 def check_links(page, text):
-    folder = os.path.dirname(os.path.abspath(page))
-    return [f"{page}: the link to {target} leads nowhere" for target, _ in LINK.findall(text)
-            if "://" not in target and not os.path.exists(os.path.join(folder, target))]
+    problems = []
+    for target, anchor in LINK.findall(text):
+        path = os.path.join(os.path.dirname(os.path.abspath(page)), target) if target else page
+        if "://" in target:
+            continue
+        if not os.path.exists(path):
+            problems.append(f"{page}: the link to {target} leads nowhere")
+        elif anchor and anchor not in anchors_of(path):
+            problems.append(f"{page}: there is no heading for the link to {target}#{anchor}")
+    return problems
 
 
 def check_page(page, weir):

@@ -182,7 +182,9 @@ TEST(EngineReplace, KeepsWhatWasUsedThroughManyChanges) {
     for (int i = 0; i < 100; ++i) {
       const std::string limit = std::to_string(10 + i % 13) + "/h" + kind;
       world.engine.replace(policies("p: { limits: [ { limit: " + limit + ", name: a } ] }"));
-      if (i % 20 == 10) EXPECT_TRUE(world.take("p", "k"));
+      if (i % 20 == 10) {
+        EXPECT_TRUE(world.take("p", "k"));
+      }
     }
     world.engine.replace(
         policies("p: { limits: [ { limit: 10/h" + std::string{kind} + ", name: a } ] }"));

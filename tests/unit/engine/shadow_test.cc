@@ -80,8 +80,7 @@ TEST(EngineShadow, MayBeAllThereIs) {
   EXPECT_EQ(second.limited_by, "minute");
   EXPECT_EQ(second.decision.retry_after, 0s);
   EXPECT_EQ(second.decision.wait, 0s);
-  // The hour would have been charged if the minute had admitted the call or not been there: shadow
-  // limits do not stop each other.
+  // They do not stop each other: the hour has counted both.
   EXPECT_THAT(world.all_left("api", "alice"), ElementsAre(0, 0));
 }
 

@@ -1,9 +1,8 @@
 // The sink: told of every decision, once.
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-
-#include <fmt/format.h>
 
 #include "world.h"
 
@@ -136,7 +135,8 @@ TEST(EngineSink, MayAskAnEngineItself) {
   std::vector<Request> requests(40, Request{.policy = "api", .key = "many"});
   std::vector<Verdict> verdicts(requests.size());
   engine.take_all(requests, verdicts);
-  EXPECT_EQ(std::ranges::count_if(verdicts, [](const Verdict& v) { return bool{v}; }), 5);
+  EXPECT_EQ(std::ranges::count_if(verdicts, [](const Verdict& v) { return static_cast<bool>(v); }),
+            5);
 }
 
 }  // namespace

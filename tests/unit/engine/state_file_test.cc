@@ -42,13 +42,6 @@ class StateFile : public testing::Test {
     return engine ? "no error" : engine.error().message;
   }
 
-  static std::vector<Permits> left(Engine& engine, const Request& request) {
-    std::vector<Permits> all;
-    for (const LimitState& state : *engine.explain(request))
-      all.push_back(state.decision.remaining);
-    return all;
-  }
-
   std::filesystem::path folder_;
   std::filesystem::path path_;
   ManualClock clock_;
@@ -67,9 +60,9 @@ TEST_F(StateFile, RemembersWhatWasUsedUnderEveryLimit) {
     for (const char* holder : {"a", "b", "c"}) EXPECT_TRUE(engine.enter(kRequest, holder));
   }
   Engine engine = open(limits);
-  EXPECT_THAT(left(engine, kRequest), testing::Each(7));
+  EXPECT_THAT(all_left(engine, kRequest), testing::Each(7));
   EXPECT_TRUE(engine.leave(kRequest, "b"));
-  EXPECT_EQ(left(engine, kRequest).back(), 8);
+  EXPECT_EQ(all_left(engine, kRequest).back(), 8);
   EXPECT_EQ(engine.generation(), 1u);
 }
 
@@ -86,7 +79,7 @@ TEST_F(StateFile, FindsItsLimitsInAnyOrder) {
   EXPECT_TRUE(open("p: { limits: [ 10/min, 20/h ] }, q: { limits: [ 5/h ] }")
                   .take({.policy = "p", .key = "k", .permits = 4}));
   Engine engine = open("a: { limits: [ 1/h ] }, p: { limits: [ 20/h, 30/day, 10/min ] }");
-  EXPECT_THAT(left(engine, kRequest), ElementsAre(16, 30, 6));
+  EXPECT_THAT(all_left(engine, kRequest), ElementsAre(16, 30, 6));
 }
 
 // What was used is kept in permits, whatever they cost now. But nobody knows when the limit was
@@ -112,7 +105,7 @@ TEST_F(StateFile, KeepsWhatWasUsedOfAWindowThatHasChanged) {
   EXPECT_TRUE(open(before).take({.policy = "p", .key = "k", .permits = 6}));
   Engine engine =
       open("p: { limits: [ 20/h window, 5/h sliding exact, { limit: 30/month, name: a } ] }");
-  EXPECT_THAT(left(engine, kRequest), ElementsAre(14, 0, 24));
+  EXPECT_THAT(all_left(engine, kRequest), ElementsAre(14, 0, 24));
 }
 
 TEST_F(StateFile, KeepsEverythingWhenTheTableBecomesLargerOrSmaller) {
@@ -128,7 +121,7 @@ TEST_F(StateFile, KeepsEverythingWhenTheTableBecomesLargerOrSmaller) {
     Engine engine = open(limits, bytes);
     EXPECT_EQ(engine.memory().bytes <= bytes, true);
     for (int i = 0; i < 200; ++i) {
-      EXPECT_THAT(left(engine, {.policy = "p", .key = key(i)}), testing::Each(9 - i % 9));
+      EXPECT_THAT(all_left(engine, {.policy = "p", .key = key(i)}), testing::Each(9 - i % 9));
     }
   }
 }
@@ -160,13 +153,13 @@ TEST_F(StateFile, DoesNotStartBeforeTheTimeItWasLeft) {
   }
   clock_.set(ManualClock::kStart);
   Engine engine = open(limits);
-  EXPECT_THAT(left(engine, kRequest), ElementsAre(0, 10, 20));
+  EXPECT_THAT(all_left(engine, kRequest), ElementsAre(0, 10, 20));
   EXPECT_EQ(engine.take(kRequest).decision.retry_after, 6s);
   // Time stands still until the clock has caught up.
   clock_.advance(10h);
-  EXPECT_THAT(left(engine, kRequest), ElementsAre(0, 10, 20));
+  EXPECT_THAT(all_left(engine, kRequest), ElementsAre(0, 10, 20));
   clock_.advance(30min + 6s);
-  EXPECT_THAT(left(engine, kRequest), ElementsAre(1, 10, 20));
+  EXPECT_THAT(all_left(engine, kRequest), ElementsAre(1, 10, 20));
 }
 
 // Keys that come for the first time are no better off.

@@ -21,6 +21,15 @@ inline EngineOptions small_on(const Clock& clock) {
   return {.memory = {.bytes = std::size_t{1} << 20}, .clock = &clock};
 }
 
+// What remains under each limit of a policy.
+inline std::vector<Permits> all_left(Engine& engine, const Request& request) {
+  const auto states = engine.explain(request);
+  if (!states) throw std::invalid_argument(states.error().message);
+  std::vector<Permits> all;
+  for (const LimitState& state : *states) all.push_back(state.decision.remaining);
+  return all;
+}
+
 // An engine, and a clock that stands still until somebody moves it.
 struct World {
   explicit World(std::string_view text) : engine(policies(text), small_on(clock)) {}
@@ -38,14 +47,7 @@ struct World {
   Permits left(std::string_view policy, std::string_view key) {
     return engine.peek({.policy = policy, .key = key}).decision.remaining;
   }
-  // What remains under each limit.
-  std::vector<Permits> all_left(const Request& request) {
-    std::vector<Permits> all;
-    const auto states = engine.explain(request);
-    if (!states) throw std::invalid_argument(states.error().message);
-    for (const LimitState& state : *states) all.push_back(state.decision.remaining);
-    return all;
-  }
+  std::vector<Permits> all_left(const Request& request) { return weir::all_left(engine, request); }
   std::vector<Permits> all_left(std::string_view policy, std::string_view key) {
     return all_left({.policy = policy, .key = key});
   }

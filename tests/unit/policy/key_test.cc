@@ -54,6 +54,11 @@ TEST(Key, SaysWhatIsMissing) {
 TEST(Key, WantsEachPartOnce) {
   EXPECT_EQ(key({}, {{"user", "alice"}, {"user", "bob"}}),
             "error: the part \"user\" is given twice");
+  // A limit that counts by it would have to choose, and whoever sends both could choose for it.
+  EXPECT_EQ(key({}, {{"user", "alice"}, {"sku", "9"}, {"user", "bob"}}, {"user"}),
+            "error: the part \"user\" is given twice");
+  EXPECT_EQ(key({}, {{"sku", "9"}, {"sku", "8"}, {"user", "bob"}}, {"user"}),
+            key({}, {{"user", "bob"}}, {"user"}));
 }
 
 TEST(Key, HasALongestLength) {
@@ -62,6 +67,8 @@ TEST(Key, HasALongestLength) {
             "error: the key has 4097 bytes, at most 4096 are allowed");
   EXPECT_EQ(key({}, {{"user", std::string(4097, 'x')}}),
             "error: the part \"user\" has 4097 bytes, at most 4096 are allowed");
+  EXPECT_EQ(key({}, {{std::string(4097, 'x'), "alice"}}),
+            "error: the name of a part has 4097 bytes, at most 4096 are allowed");
 }
 
 }  // namespace

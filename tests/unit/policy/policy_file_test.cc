@@ -31,6 +31,35 @@ policies:
   EXPECT_TRUE(set.at("search").limits[0].shadow);
 }
 
+TEST(PolicyFile, SaysWhatHappensWhenTheTableIsFull) {
+  Problems problems;
+  const auto set = read_policies({"weir.yaml", R"(
+policies:
+  a: { limits: [ 5/s ] }
+  b: { limits: [ 5/s ], when_full: share }
+  c: { limits: [ 5/s ], when_full: deny }
+  d: { limits: [ 5/s ], when_full: allow }
+)"},
+                                 problems);
+  EXPECT_TRUE(problems.empty());
+  EXPECT_EQ(set.at("a").when_full, WhenFull::share);
+  EXPECT_EQ(set.at("b").when_full, WhenFull::share);
+  EXPECT_EQ(set.at("c").when_full, WhenFull::deny);
+  EXPECT_EQ(set.at("d").when_full, WhenFull::allow);
+}
+
+TEST(PolicyFile, KnowsThreeThingsToDoWhenTheTableIsFull) {
+  for (const char* wrong : {"Share", "drop", "\"\"", "1", "[ deny ]", "{}", "~"}) {
+    Problems problems;
+    const std::string text =
+        "policies:\n  a:\n    limits: [ 5/s ]\n    when_full: " + std::string{wrong} + "\n";
+    read_policies({"weir.yaml", text}, problems);
+    ASSERT_EQ(problems.size(), 1u) << wrong;
+    EXPECT_EQ(problems[0].place.line, 4u) << wrong;
+    EXPECT_THAT(problems[0].message, HasSubstr("\"when_full\" is share, deny or allow, not "));
+  }
+}
+
 TEST(PolicyFile, TellsAllProblemsAtOnce) {
   Problems problems;
   read_policies({"weir.yaml", R"(

@@ -131,6 +131,7 @@ struct Killed {
     ASSERT_NE(before, after) << "or this test shows nothing";
     ASSERT_GE(images.size(), 3u);
     for (std::size_t i = 0; i < images.size(); ++i) {
+      if (i > 0 && images[i] == images[i - 1]) continue;
       write_file(path, images[i]);
       const FileTable file = open_file(path, kBytes, kRecordBytes);
       ASSERT_TRUE(file) << file.error;
@@ -324,7 +325,7 @@ TEST(Crash, WhenRecordsAreReclaimed) {
 
 // One leaves: the others close up, and each of them counts at least once.
 TEST(Crash, WhenAHolderLeaves) {
-  for (const std::uint64_t holders : {1, 2, 3, 5, 7, 12}) {
+  for (const std::uint64_t holders : {1, 2, 3, 7}) {
     for (std::uint64_t leaving = 1; leaving <= holders; ++leaving) {
       Killed{
           .keys = {{kSeats, "alice"}},
@@ -345,7 +346,7 @@ TEST(Crash, WhenAHolderLeaves) {
 // One enters where others have run out of time.
 TEST(Crash, WhenAHolderEntersAfterOthersHaveGone) {
   const Rule seats{.limit = concurrency(50, seconds{10}), .identity = 5};
-  for (const std::uint64_t holders : {2, 3, 5, 7, 12}) {
+  for (const std::uint64_t holders : {2, 3, 7}) {
     for (std::uint64_t gone = 1; gone < holders; ++gone) {
       const Nanos at = seconds{10 + gone} + milliseconds{500};
       Killed{.keys = {{seats, "alice"}},

@@ -1,0 +1,343 @@
+// Many threads on one engine, while its policies change. What must be true however they interleave:
+// counted, not timed. The clock stands still unless a test moves it, so that every permit can be
+// accounted for.
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <random>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "threads.h"
+#include "weir/engine.h"
+
+namespace weir {
+namespace {
+
+using namespace std::chrono_literals;
+
+// Sanitizers make everything many times slower.
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+constexpr int kScale = 10;
+#else
+constexpr int kScale = 1;
+#endif
+
+constexpr int kTakers = 3;
+constexpr int kChanges = 10'000 / kScale;
+
+PolicySet policies(const std::string& text) {
+  auto set = PolicySet::parse("policies: { " + text + " }");
+  if (!set) throw std::invalid_argument(set.error().message);
+  return *std::move(set);
+}
+
+struct World {
+  explicit World(const PolicySet& set, DecisionSink* sink = nullptr)
+      : engine(set, {.memory = {.bytes = 1 << 20}, .clock = &clock, .sink = sink}) {}
+
+  Permits used(const Request& request, std::size_t limit) {
+    const auto states = engine.explain(request);
+    const Decision& decision = states->at(limit).decision;
+    return decision.limit - decision.remaining;
+  }
+
+  ManualClock clock;
+  Engine engine;
+};
+
+// Runs `taker(i, going)` on some threads until this one has changed the policies often enough.
+template <typename Taker>
+void while_policies_change(Engine& engine, const PolicySet& one, const PolicySet& other,
+                           Taker taker) {
+  std::atomic<bool> going{true};
+  std::vector<std::jthread> takers;
+  for (int i = 0; i < kTakers; ++i) takers.emplace_back([&, i] { taker(i, going); });
+  for (int i = 0; i < kChanges; ++i) engine.replace(i % 2 == 0 ? other : one);
+  going = false;
+  takers.clear();
+  engine.replace(one);
+}
+
+constexpr std::array<std::string_view, 4> kKeys{"alice", "bob", "carol", "dave"};
+
+// ---- Policies that change
+
+// By every way of counting, named so that they go on; some limits come and go, and change places.
+const char* const kLoose =
+    "p: { limits: [ { limit: 2000/h, name: bucket }, { limit: 2000/h window, name: window }, "
+    "{ limit: 2000/h sliding, name: sliding }, 5000/day ] }";
+const char* const kTight =
+    "p: { limits: [ { limit: 1500/h sliding, name: sliding }, 9999/h window, "
+    "{ limit: 1000/h, name: bucket }, { limit: 1800/h window, name: window } ] }";
+
+// Nobody gets more than the looser policies allow; and once those are in force for good, nobody
+// gets less.
+TEST(EngineStress, ChangesNeitherMintNorLoseWhatWasTaken) {
+  const PolicySet loose = policies(kLoose);
+  World world{loose};
+  std::array<std::atomic<Permits>, kKeys.size()> admitted{};
+  while_policies_change(world.engine, loose, policies(kTight), [&](int taker, auto& going) {
+    std::minstd_rand random(static_cast<unsigned>(taker) + 1);
+    std::array<Request, 20> requests;
+    std::array<Verdict, 20> verdicts;
+    std::array<std::size_t, 20> whose{};
+    while (going) {
+      const std::size_t key = random() % kKeys.size();
+      const Request request{.policy = "p", .key = kKeys[key]};
+      if (random() % 4 == 0) {
+        for (std::size_t i = 0; i < requests.size(); ++i) {
+          whose[i] = random() % kKeys.size();
+          requests[i] = {.policy = "p", .key = kKeys[whose[i]]};
+        }
+        world.engine.take_all(requests, verdicts);
+        for (std::size_t i = 0; i < requests.size(); ++i) admitted[whose[i]] += bool(verdicts[i]);
+      } else if (random() % 4 == 0) {
+        const Verdict seen = world.engine.peek(request);
+        EXPECT_LE(seen.decision.remaining, 2000);
+        EXPECT_EQ(world.engine.explain(request)->size(), 4u);
+      } else {
+        admitted[key] += bool(world.engine.take(request));
+      }
+    }
+  });
+  for (std::size_t key = 0; key < kKeys.size(); ++key) {
+    EXPECT_LE(admitted[key], 2000);
+    while (world.engine.take({.policy = "p", .key = kKeys[key]})) ++admitted[key];
+    EXPECT_EQ(admitted[key], 2000);
+  }
+}
+
+// While time passes: at most the burst and the rate of the looser policies.
+TEST(EngineStress, ChangesDoNotExceedTheLooserRate) {
+  const PolicySet loose = policies("p: { limits: [ { limit: 1000/s burst 50, name: a } ] }");
+  const PolicySet tight = policies("p: { limits: [ { limit: 300/s burst 20, name: a } ] }");
+  World world{loose};
+  std::array<std::atomic<Permits>, kKeys.size()> admitted{};
+  while_policies_change(world.engine, loose, tight, [&](int taker, auto& going) {
+    std::minstd_rand random(static_cast<unsigned>(taker) + 1);
+    while (going) {
+      if (taker == 0 && random() % 4 == 0) world.clock.advance(Nanos{random() % 2'000'000});
+      const std::size_t key = random() % kKeys.size();
+      const auto permits = static_cast<Permits>(1 + random() % 3);
+      const Request request{.policy = "p", .key = kKeys[key], .permits = permits};
+      admitted[key] += world.engine.take(request) ? permits : 0;
+    }
+  });
+  const auto passed = world.clock.now() - ManualClock::kStart;
+  for (const auto& count : admitted) EXPECT_LE(count, 50 + passed / 1ms);
+}
+
+// Receipts from before a change, used after it, never give back what was not taken.
+TEST(EngineStress, ReceiptsMintNothingWhilePoliciesChange) {
+  const PolicySet loose = policies(kLoose);
+  World world{loose};
+  std::array<std::atomic<Permits>, kKeys.size()> kept{};
+  while_policies_change(world.engine, loose, policies(kTight), [&](int taker, auto& going) {
+    std::minstd_rand random(static_cast<unsigned>(taker) + 1);
+    while (going) {
+      const std::size_t key = random() % kKeys.size();
+      const auto permits = static_cast<Permits>(1 + random() % 5);
+      Request request{.policy = "p", .key = kKeys[key], .permits = permits};
+      Receipt receipt;
+      if (!world.engine.take(request, receipt)) continue;
+      const auto back = static_cast<Permits>(random() % 8);
+      kept[key] += std::max<Permits>(permits - 2 * back, 0);
+      request.permits = -back;
+      EXPECT_TRUE(world.engine.settle(request, receipt));
+      EXPECT_TRUE(world.engine.settle(request, receipt));
+    }
+  });
+  for (std::size_t key = 0; key < kKeys.size(); ++key) {
+    for (std::size_t limit = 0; limit < 3; ++limit) {
+      EXPECT_GE(world.used({.policy = "p", .key = kKeys[key]}, limit),
+                std::min<Permits>(kept[key], 2000));
+    }
+    EXPECT_LE(kept[key], 2000);
+  }
+}
+
+// Never more inside than the looser policies have room for, whoever renews or looks meanwhile.
+TEST(EngineStress, NeverMoreAreInsideThanThereIsRoomFor) {
+  const PolicySet loose = policies("p: { limits: [ 3 concurrent, 1000000000/h ] }");
+  const PolicySet tight = policies("p: { limits: [ 1000000000/h, 2 concurrent lease 90s ] }");
+  World world{loose};
+  std::atomic<int> inside{0};
+  std::atomic<int> entered{0};
+  while_policies_change(world.engine, loose, tight, [&](int taker, auto& going) {
+    std::minstd_rand random(static_cast<unsigned>(taker) + 1);
+    const Request request{.policy = "p", .key = "k"};
+    // Each is two, or there would always be room for all.
+    const std::string holders[] = {std::to_string(taker), std::to_string(taker) + " too"};
+    while (going) {
+      int mine = 0;
+      std::array<bool, 2> is_in{};
+      for (std::size_t i = 0; i < 2; ++i) {
+        is_in[i] = bool(world.engine.enter(request, holders[i]));
+        mine += is_in[i] ? 1 : 0;
+      }
+      EXPECT_LE(inside += mine, 3);
+      entered += mine;
+      for (std::size_t i = 0; i < 2; ++i) {
+        if (is_in[i] && random() % 2 == 0) {
+          EXPECT_TRUE(world.engine.enter(request, holders[i]));
+        }
+      }
+      inside -= mine;
+      for (std::size_t i = 0; i < 2; ++i) {
+        EXPECT_EQ(world.engine.leave(request, holders[i]), is_in[i]);
+      }
+    }
+  });
+  EXPECT_GT(entered, 0);
+  EXPECT_EQ(world.used({.policy = "p", .key = "k"}, 0), 0);
+}
+
+// ---- Policies that stay
+
+// Users buy products; whatever is refused by one has cost nothing at the other.
+TEST(EngineStress, SeveralKeysAreChargedTogetherOrNotAtAll) {
+  World world{
+      policies("p: { limits: [ { by: user, limit: 300/h }, { by: sku, limit: 250/h window }, "
+               "{ by: sku, limit: 400/h sliding exact } ] }")};
+  constexpr std::size_t kUsers = 6;
+  constexpr std::size_t kProducts = 5;
+  std::array<std::atomic<Permits>, kUsers> bought{};
+  std::array<std::atomic<Permits>, kProducts> sold{};
+  const auto about = [](const std::string& user, const std::string& sku) {
+    return Request{.policy = "p", .parts = {{"user", user}, {"sku", sku}}};
+  };
+  store::in_threads(4, [&](int thread) {
+    std::minstd_rand random(static_cast<unsigned>(thread) + 1);
+    for (int i = 0; i < 40'000 / kScale; ++i) {
+      const std::size_t user = random() % kUsers;
+      const std::size_t product = random() % kProducts;
+      const std::string name = std::to_string(user);
+      const std::string sku = std::to_string(product);
+      Request request = about(name, sku);
+      request.permits = static_cast<Permits>(1 + random() % 3);
+      if (!world.engine.take(request)) continue;
+      bought[user] += request.permits;
+      sold[product] += request.permits;
+    }
+  });
+  for (std::size_t user = 0; user < kUsers; ++user) {
+    const std::string name = std::to_string(user);
+    EXPECT_EQ(world.used(about(name, "0"), 0), bought[user]);
+  }
+  for (std::size_t product = 0; product < kProducts; ++product) {
+    const std::string sku = std::to_string(product);
+    EXPECT_EQ(world.used(about("0", sku), 1), sold[product]);
+    EXPECT_EQ(world.used(about("0", sku), 2), sold[product]);
+  }
+}
+
+TEST(EngineStress, ReceiptsGiveBackExactlyWhatWasTaken) {
+  World world{policies(kLoose)};
+  std::array<std::atomic<Permits>, kKeys.size()> kept{};
+  store::in_threads(4, [&](int thread) {
+    std::minstd_rand random(static_cast<unsigned>(thread) + 1);
+    for (int i = 0; i < 40'000 / kScale; ++i) {
+      const std::size_t key = random() % kKeys.size();
+      Request request{.policy = "p", .key = kKeys[key]};
+      request.permits = static_cast<Permits>(1 + random() % 5);
+      Receipt receipt;
+      if (!world.engine.take(request, receipt)) continue;
+      const Permits back = random() % 16 == 0 ? request.permits / 3 : request.permits;
+      kept[key] += std::max<Permits>(request.permits - 2 * back, 0);
+      request.permits = -back;
+      EXPECT_TRUE(world.engine.settle(request, receipt));
+      EXPECT_TRUE(world.engine.settle(request, receipt));
+    }
+  });
+  for (std::size_t key = 0; key < kKeys.size(); ++key) {
+    for (std::size_t limit = 0; limit < 4; ++limit) {
+      EXPECT_EQ(world.used({.policy = "p", .key = kKeys[key]}, limit), kept[key]) << limit;
+    }
+  }
+}
+
+// ---- Sinks
+
+class Counts final : public DecisionSink {
+ public:
+  void on_decision(const DecisionEvent& event) noexcept override {
+    ++(event.verdict ? passed : refused);
+    if (event.policy != "p") ++wrong;
+    if (event.limits != 4) ++wrong;
+  }
+  std::atomic<std::int64_t> passed{0};
+  std::atomic<std::int64_t> refused{0};
+  std::atomic<std::int64_t> wrong{0};
+};
+
+TEST(EngineStress, SinksHearOfEveryDecisionOnce) {
+  Counts sink;
+  const PolicySet loose = policies(kLoose);
+  World world{loose, &sink};
+  std::atomic<std::int64_t> passed{0};
+  std::atomic<std::int64_t> refused{0};
+  while_policies_change(world.engine, loose, policies(kTight), [&](int, auto& going) {
+    std::vector<Request> requests(33, Request{.policy = "p", .key = "k"});
+    requests[5].key = {};
+    std::vector<Verdict> verdicts(requests.size());
+    while (going) {
+      world.engine.take_all(requests, verdicts);
+      for (const Verdict& verdict : verdicts) {
+        if (verdict.error.empty()) ++(verdict ? passed : refused);
+      }
+      ++(world.engine.take({.policy = "p", .key = "k"}) ? passed : refused);
+    }
+  });
+  EXPECT_EQ(sink.passed, passed);
+  EXPECT_EQ(sink.refused, refused);
+  EXPECT_EQ(sink.wrong, 0);
+}
+
+// ---- Engines
+
+// Threads outlive engines and remember what they asked last. The next engine may be made at the
+// address of the one before; nobody must take it for that.
+TEST(EngineStress, EnginesComeAndGo) {
+  struct Numbered {
+    explicit Numbered(int number)
+        : name("engine " + std::to_string(number)),
+          engine(policies("p: { limits: [ { limit: 1000000/h, name: " + name + " } ] }"),
+                 {.memory = {.bytes = 64 << 10}, .clock = &clock}) {}
+    ManualClock clock;
+    std::string name;
+    Engine engine;
+  };
+  std::mutex mutex;
+  auto current = std::make_shared<Numbered>(0);
+  std::atomic<bool> going{true};
+  std::vector<std::jthread> takers;
+  for (int i = 0; i < kTakers; ++i) {
+    takers.emplace_back([&] {
+      while (going) {
+        std::shared_ptr<Numbered> mine;
+        {
+          const std::lock_guard lock(mutex);
+          mine = current;
+        }
+        for (int n = 0; n < 20; ++n) {
+          EXPECT_EQ(mine->engine.take({.policy = "p", .key = "k"}).limited_by, mine->name);
+        }
+      }
+    });
+  }
+  for (int i = 1; i <= 2000 / kScale; ++i) {
+    auto next = std::make_shared<Numbered>(i);
+    const std::lock_guard lock(mutex);
+    current = std::move(next);
+  }
+  going = false;
+}
+
+}  // namespace
+}  // namespace weir

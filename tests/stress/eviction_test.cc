@@ -1,0 +1,151 @@
+// Keys that are forgotten all the time, by threads whose clocks differ: nobody is forgiven.
+
+#include <gtest/gtest.h>
+
+#include <barrier>
+#include <numeric>
+#include <random>
+
+#include "store.h"
+#include "threads.h"
+
+namespace weir::store {
+namespace {
+
+constexpr int kThreads = 4;
+
+// A limit, and how much it may grant in a time.
+struct Bounded {
+  const char* name;
+  core::Limit limit;
+  Nanos step;  // what it grants at once comes back in this time
+  Permits (*most)(Nanos elapsed);
+};
+
+constexpr Permits kBurst = 5;
+// Rest is kept in units of this; a whole number of them leaves nothing to rounding.
+constexpr Nanos kUnit{std::int64_t{1} << RestTime::kUnitBits};
+constexpr Nanos kPrice = 4 * kUnit;
+constexpr Nanos kStep = kBurst * kPrice;
+
+// Second 0, where a window begins.
+constexpr Instant kAligned = instant(ns(kStart) / kStep.count() * kStep.count());
+
+std::vector<Bounded> all_limits() {
+  const auto by_rate = [](Nanos elapsed) { return kBurst + elapsed / kPrice; };
+  const auto by_window = [](Nanos elapsed) { return kBurst * (elapsed / kStep + 2); };
+  return {{"bucket", bucket(1, kPrice, kBurst), kStep, by_rate},
+          {"window", window(kBurst, kStep), kStep, by_window},
+          {"window from first", window(kBurst, kStep, true), kStep, by_window},
+          {"sliding", sliding(kBurst, kStep), kStep, by_window},
+          {"exact log", exact(kBurst, kStep), kStep, by_window}};
+}
+
+// Time goes on in steps in which a key just comes to rest. In each step all threads take all they
+// can get, by clocks up to a step behind: for some a key is at rest and may be forgotten, while for
+// others it is not. What each key was granted in the whole run is no more than its limit says.
+TEST(Eviction, NeverGrantsMoreWhenClocksDiffer) {
+  constexpr int keys = 20;
+  for (const Bounded& bounded : all_limits()) {
+    const int steps = scaled(1500);
+    Table table({.rows = 2, .sharing_rows = 1, .record_bytes = 4 << 10});
+    const Rule rule{.limit = bounded.limit, .when_full = WhenFull::deny};
+    const Rule passing{.limit = bucket(1, seconds{1}, 1), .identity = 9};
+    std::vector<std::atomic<Permits>> granted(keys);
+    std::barrier meet(kThreads);
+    in_threads(kThreads, [&](int t) {
+      std::mt19937 random(static_cast<unsigned>(t));
+      std::vector<int> order(keys);
+      std::iota(order.begin(), order.end(), 0);
+      for (int step = 0; step < steps; ++step) {
+        if (step % 8 == 0) meet.arrive_and_wait();
+        const Instant now = kAligned + step * bounded.step;
+        std::shuffle(order.begin(), order.end(), random);
+        for (const int key : order) {
+          // Whoever asks for nothing is at rest at once: a place of somebody at rest goes to it,
+          // and from it to the next.
+          const Item passer_by = passing.item(nth(static_cast<int>(random() % 1'000'000)), 0);
+          (void)table.take({&passer_by, 1}, now);
+          const Item item = rule.item(nth(key));
+          for (int i = 0; i < kBurst; ++i) {
+            const Nanos late = random() % 2 == 0
+                                   ? Nanos{0}
+                                   : Nanos{static_cast<std::int64_t>(random()) % kStep.count()};
+            if (table.take({&item, 1}, now - late).decision)
+              ++granted[static_cast<std::size_t>(key)];
+          }
+        }
+      }
+    });
+    const Nanos elapsed = steps * bounded.step;
+    Permits total = 0;
+    for (const std::atomic<Permits>& count : granted) {
+      EXPECT_LE(count, bounded.most(elapsed)) << bounded.name;
+      total += count;
+    }
+    const MemoryUse use = table.use(kAligned);
+    EXPECT_GT(use.forgotten, static_cast<std::uint64_t>(steps)) << bounded.name;
+    // Most of what there was to be had was had.
+    EXPECT_GT(total, keys * bounded.most(elapsed) / 4) << bounded.name;
+  }
+}
+
+// Keys at rest are asked for while others take their places, and given back, and reset: the storm
+// over everything. Afterwards all is in order.
+TEST(Eviction, LeavesATableInOrder) {
+  Table table({.rows = 3, .sharing_rows = 1, .record_bytes = 8 << 10});
+  std::vector<Rule> rules;
+  rules.push_back({.limit = bucket(3, milliseconds{1}, 3), .identity = 1});
+  rules.push_back({.limit = exact(20, milliseconds{1}), .identity = 2});
+  rules.push_back({.limit = concurrency(20, milliseconds{1}), .identity = 3});
+  rules.push_back({.limit = window(3, milliseconds{1}), .identity = 4});
+  std::atomic<std::int64_t> clock = 0;
+  in_threads(kThreads, [&](int t) {
+    std::mt19937 random(static_cast<unsigned>(t));
+    for (int i = 0; i < scaled(100'000); ++i) {
+      const Nanos now{clock.fetch_add(static_cast<std::int64_t>(random() % 20'000)) -
+                      static_cast<std::int64_t>(random() % 100'000)};
+      std::vector<Item> plan;
+      std::vector<core::Receipt> receipts;
+      const std::size_t first = random() % rules.size();
+      for (std::size_t k = 0; k < 1 + random() % 3; ++k) {
+        const Rule& rule = rules[(first + k) % rules.size()];
+        plan.push_back(rule.item(nth(static_cast<int>(random() % 30))));
+      }
+      receipts.resize(plan.size());
+      const core::HolderId holder{.low = random() % 50};
+      const Instant at = kStart + now;
+      switch (random() % 8) {
+        case 0:
+          table.reset(plan, at);
+          break;
+        case 1:
+          (void)table.leave(plan, at, holder);
+          break;
+        case 2:
+          (void)table.peek(plan, at, holder);
+          break;
+        default:
+          if (!table.take(plan, at, holder, receipts).decision) break;
+          if (random() % 3 != 0) break;
+          for (Item& item : plan) item.ask.cost = -1;
+          (void)table.settle(plan, at, receipts);
+      }
+    }
+  });
+  const Nanos late{clock + 1'000'000'000};
+  EXPECT_EQ(table.use(kStart + late).live, 0u);
+  for (const Rule& rule : rules) {
+    for (int key = 0; key < 30; ++key) {
+      EXPECT_EQ(peek(table, rule, nth(key), late).remaining, core::capacity(rule.limit));
+      const Item item = rule.item(nth(key));
+      const Item shared = rule.item(item.sharing);
+      table.reset({&item, 1}, kStart + late);
+      table.reset({&shared, 1}, kStart + late);
+    }
+  }
+  EXPECT_EQ(table.use(kStart + late).record_used, 0u);
+}
+
+}  // namespace
+}  // namespace weir::store
