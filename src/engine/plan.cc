@@ -12,7 +12,7 @@ namespace {
 // Strangers may send any name: neither is a long one repeated, nor is it compared with thousands.
 std::string no_such_policy(const Rules& rules, std::string_view name) {
   constexpr std::size_t long_enough = 64;
-  constexpr std::size_t many = 256;
+  constexpr std::size_t many = 100;
   std::vector<std::string_view> names;
   if (rules.policies.size() <= many) {
     for (const auto& [known, policy] : rules.policies) names.push_back(known);

@@ -55,6 +55,10 @@ class CoreWorld final : public World {
       : case_(test), limits_(test.limits), slots_(limits_.size()) {}
 
   Answer apply(const Step& step, Instant now) override {
+    if (step.op == Op::set_limit) {  // is about no key
+      set_limit(step, now);
+      return {};
+    }
     const core::Verdict verdict = decide(step, now);
     return {.decision = verdict.decision, .tightest = verdict.tightest};
   }
@@ -81,7 +85,6 @@ class CoreWorld final : public World {
         for (const core::Charge& charge : charges) core::reset(charge.memory);
         break;
       case Op::set_limit:
-        set_limit(step, now);
         break;
     }
     return {};

@@ -21,6 +21,19 @@ FAILS = """\
     - { at: 0, n: 50, allowed: 30 }
     - { at: 0.04, allowed: 1, remaining: 0, retry_after: 0 }
 """
+# Every verb, several limits in one decision, parts, a limit that changes.
+EVERYTHING = """\
+- name: everything
+  limits: [ { limit: 10/s, name: calls, cost: 1 }, { limit: 20/min, by: user, name: tokens } ]
+  steps:
+    - { at: 0, parts: { user: a, sku: x }, permits: 8, n: 3, allowed: 2, limited_by: tokens }
+    - { at: 0, op: peek, parts: { user: a, sku: y }, permits: 4, allowed: 1, remaining: 4 }
+    - { at: 0, op: settle, parts: { user: a, sku: x }, permits: -8, remaining: 8 }
+    - { at: 0, op: set_limit, limit: { limit: 40/min, name: tokens } }
+    - { at: 0, op: peek, parts: { user: a, sku: y }, permits: 33, outcome: limited }
+    - { at: 0, op: reset, parts: { user: a, sku: x } }
+    - { at: 0, op: peek, parts: { user: a, sku: x }, permits: 40, allowed: 1 }
+"""
 
 
 class Folder(unittest.TestCase):
@@ -109,6 +122,35 @@ a.yaml:2:14: unknown unit "sec": did you mean "100/s"?
         run = self.weir("test", "a.yaml", "--config", "weir.yaml")
         self.assertEqual(run.returncode, 1)
         self.assertIn('weir.yaml:2:24: unknown unit "minute": did you mean "5/min"?', run.stderr)
+
+    def test_runs_on_the_memory_store(self):
+        self.file("a.yaml", PASSES + EVERYTHING)
+        for arguments in (["--store", "memory"], ["--store=memory"]):
+            run = self.weir("test", *arguments, "a.yaml")
+            self.assertEqual((run.stdout, run.stderr, run.returncode),
+                             ("a.yaml: 2 passed, 0 failed\n2 passed, 0 failed\n", "", 0))
+
+    def test_says_the_same_wherever_it_runs(self):
+        self.file("weir.yaml", "policies:\n  login: { limits: [ 5/min sliding ] }\n")
+        self.file("a.yaml", FAILS + EVERYTHING.replace("allowed: 2", "allowed: 3")
+                  + "- { policy: login, steps: [ { at: 0, n: 6, allowed: 6 } ] }\n")
+        for extra in ([], ["--json"]):
+            arguments = ["test", "a.yaml", "--config", "weir.yaml", *extra]
+            bare = self.weir(*arguments)
+            memory = self.weir(*arguments, "--store", "memory")
+            self.assertEqual(bare.returncode, 1)
+            self.assertEqual((bare.stdout, bare.stderr, bare.returncode),
+                             (memory.stdout, memory.stderr, memory.returncode))
+
+    def test_unknown_stores_end_with_2(self):
+        self.file("a.yaml", PASSES)
+        for store in ("memroy", "redis://127.0.0.1:6379", "MEMORY", "core"):
+            run = self.weir("test", "a.yaml", "--store", store)
+            self.assertEqual((run.stdout, run.returncode), ("", 2))
+            self.assertEqual(run.stderr,
+                             f'weir test: no store "{store}": write --store memory\n')
+        nothing = self.weir("test", "a.yaml", "--store")
+        self.assertEqual((nothing.stdout, nothing.returncode), ("", 2))
 
     def test_usage_errors_end_with_2(self):
         self.assertEqual(self.weir().returncode, 2)

@@ -39,14 +39,14 @@ double nanos_per_take(Table& table, const Rule& rule, const std::vector<Fingerpr
 // Ten times as many live keys as there are slots: the process does not grow beyond what the table
 // was given, and old keys are as they were.
 TEST(Flood, StaysWithinItsMemory) {
-  constexpr std::size_t bytes = std::size_t{16} << 20;
+  constexpr std::size_t bytes = std::size_t{sanitized() ? 2 : 16} << 20;
   const std::size_t before = resident_bytes();
   Opened opened;
   const auto opening = Table::open({.bytes = bytes, .record_bytes = 0}, kStart, opened);
   ASSERT_TRUE(opening);
   Table& table = **opening;
   const auto slots = static_cast<int>(table.use(kStart).slots);
-  const int flood = sanitized() ? 3 * slots : 10 * slots;
+  const int flood = 10 * slots;
   const Rule rule{.limit = bucket(1, hours{1}, 5)};
   for (int i = 0; i < slots / 4; ++i) ASSERT_TRUE(take(table, rule, nth(i), Nanos{0}, 3));
   for (int i = slots / 4; i < flood; ++i) (void)take(table, rule, nth(i), Nanos{0}, 3);
@@ -70,9 +70,9 @@ TEST(Flood, StaysWithinItsMemory) {
 // flooded, for keys that are known and for newcomers. To be read from a Release build on a quiet
 // machine.
 TEST(Flood, TellsWhatItCosts) {
-  constexpr Layout layout{.rows = 1 << 15, .sharing_rows = 512};
+  constexpr Layout layout{.rows = sanitized() ? 1 << 10 : 1 << 15, .sharing_rows = 64};
   const int slots = static_cast<int>(layout.rows * Row::kSlots);
-  const int calls = scaled(200'000);
+  const int calls = slots * 2 / 5;
   Rule rule{.limit = bucket(1, hours{1}, 1000)};
   const auto known = fingerprints(rule, "known ", calls);
   const auto fillers = fingerprints(rule, "filler ", 3 * slots);

@@ -40,6 +40,12 @@ class Record {
     return owner_ == owner && known && capacity_ > 0 && h.first < capacity_ && h.size <= capacity_;
   }
 
+  // Whether its entries can be reckoned with, once it is known to lie where it says.
+  bool has_sound_entries() {
+    return entry_bytes_ == sizeof(core::LogEntry) ? all_sound<core::LogEntry>()
+                                                  : all_sound<core::Holder>();
+  }
+
   // Of holders only the size is used.
   core::Log::Head head() const {
     const std::uint64_t word = head_.load(std::memory_order_relaxed);
@@ -55,6 +61,16 @@ class Record {
   }
 
  private:
+  template <typename Entry>
+  bool all_sound() {
+    const core::Log::Head h = head();
+    for (std::uint32_t i = 0; i < h.size; ++i) {
+      const Permits permits = entries<Entry>()[(h.first + std::size_t{i}) % capacity_].permits;
+      if (permits < 0 || permits > core::kMaxPermits) return false;
+    }
+    return true;
+  }
+
   Fingerprint owner_;
   std::atomic<std::uint64_t> head_{0};
   std::uint32_t capacity_;

@@ -120,8 +120,12 @@ bool Table::restore_record(Slot& slot) {
   if (state.never_seen()) return true;
   const Arena::Handle handle = record_named_by(state);
   if (state.what > UINT32_MAX || !arena_.contains(handle)) return false;
-  const Record& record = record_at(handle);
-  return record.is_sound(slot.owner()) && arena_.claim(handle, record.bytes(), index_of(slot));
+  Record& record = record_at(handle);
+  if (!record.is_sound(slot.owner())) return false;
+  if (!arena_.claim(handle, record.bytes(), index_of(slot))) return false;
+  if (record.has_sound_entries()) return true;
+  arena_.free(handle, record.bytes());
+  return false;
 }
 
 // Everything that is not at rest moves into a file of the new size, which then takes the place of
