@@ -17,7 +17,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   for (auto& test : cases) {
     // The millions of arrivals that a step may have only take time.
     for (auto& step : test.steps) step.n = std::min<std::int64_t>(step.n, 20);
-    (void)weir::timeline::run(test);
+    (void)weir::timeline::run(test, weir::timeline::Store::core);
+    (void)weir::timeline::run(test, weir::timeline::Store::memory);
   }
   return 0;
 }

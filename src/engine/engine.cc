@@ -222,6 +222,7 @@ Verdict Engine::take(const Request& request, Receipt& receipt) {
                                         std::span(receipts).first(items.size()));
   if (!verdict) return verdict;
   receipt.impl_ = std::make_unique<Receipt::Impl>();
+  receipt.impl_->entries.reserve(items.size());
   for (std::size_t i = 0; i < items.size(); ++i) {
     receipt.impl_->entries.push_back({items[i].key, resets[i], receipts[i]});
   }

@@ -121,6 +121,22 @@ TEST(Identity, CannotBeForged) {
   }
 }
 
+// State files know limits by these texts: another text, and what was used is forgotten.
+TEST(Identity, StaysTheSameFromVersionToVersion) {
+  EXPECT_EQ(of("10/min")[0], "1:p;19:1:0;11:60000000000;;1:1;");
+  EXPECT_EQ(of("{ limit: 10/s queue 5, like: nginx }")[0], "1:p;18:1:1;10:1000000000;;1:1;");
+  EXPECT_EQ(of("10/s smooth")[0], "1:p;18:1:2;10:1000000000;;1:1;");
+  EXPECT_EQ(of("10/s window")[0], "1:p;18:1:3;10:1000000000;;1:1;");
+  EXPECT_EQ(of("10/s window from first")[0], "1:p;19:2:3f;10:1000000000;;1:1;");
+  EXPECT_EQ(of("10/s sliding")[0], "1:p;18:1:4;10:1000000000;;1:1;");
+  EXPECT_EQ(of("10/month in Asia/Shanghai from day 3")[0], "1:p;25:1:5;17:2 Asia/Shanghai 3;;1:1;");
+  EXPECT_EQ(of("10/s sliding exact")[0], "1:p;18:1:6;10:1000000000;;1:1;");
+  EXPECT_EQ(of("10 concurrent")[0], "1:p;7:1:7;0:;;1:1;");
+  EXPECT_EQ(of("{ limit: 10/s, name: a }")[0], "1:p;15:1:0;4:name;1:a;;1:1;");
+  EXPECT_EQ(of("{ limit: 10/s, by: [ user, sku ] }")[0],
+            "1:p;31:1:0;10:1000000000;3:sku;4:user;;1:1;");
+}
+
 TEST(Identity, OfNoLimitsIsNothing) { EXPECT_TRUE(identities_of("p", {}).empty()); }
 
 }  // namespace

@@ -238,6 +238,37 @@ TEST(FullTable, HoldsFourInFiveBeforeAnybodyHasToShare) {
   }
 }
 
+// Room for a number of keys is room for all of them, whatever the seed.
+TEST(FullTable, HasRoomForTheKeysItWasMadeFor) {
+  for (const int keys : {1, 2, 16, 100, 1000, 20'000}) {
+    for (int round = 0; round < 5; ++round) {
+      const auto layout = Layout::for_keys(static_cast<std::uint64_t>(keys), 0);
+      ASSERT_TRUE(layout);
+      Table table(*layout);
+      const Rule rule{
+          .limit = bucket(1, hours{1}, 1), .when_full = WhenFull::deny, .seed = table.seed()};
+      for (int i = 0; i < keys; ++i) ASSERT_TRUE(take(table, rule, nth(i), Nanos{0})) << keys;
+    }
+  }
+  EXPECT_FALSE(Layout::for_keys(0, 0));
+  EXPECT_FALSE(Layout::for_keys(UINT64_MAX, 0));
+}
+
+// A table that cannot be is refused with the reason.
+TEST(FullTable, CannotBeMadeOfTooLittleOrTooMuch) {
+  Opened opened;
+  const auto error = [&](std::size_t bytes, std::ptrdiff_t record_bytes) {
+    const auto table = Table::open({.bytes = bytes, .record_bytes = record_bytes}, kStart, opened);
+    return table ? std::string() : table.error().message;
+  };
+  EXPECT_EQ(error(0, 0), "a table needs at least 5632 bytes, not 0");
+  EXPECT_EQ(error(5631, 0), "a table needs at least 5632 bytes, not 5631");
+  EXPECT_EQ(error(5632, 0), "");
+  EXPECT_EQ(error(5632, 1), "a table needs at least 9728 bytes, not 5632");
+  EXPECT_NE(error(1 << 20, PTRDIFF_MAX), "");
+  EXPECT_NE(error(SIZE_MAX, 0), "");
+}
+
 // The same when keys come in order, as those of an address range do, or in blocks of bytes.
 TEST(FullTable, HoldsAsManyKeysThatComeInOrder) {
   constexpr Layout layout{.rows = 1024, .sharing_rows = 1};

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <limits>
 #include <vector>
 
@@ -71,6 +72,23 @@ TEST(Table, ChargesAllKeysOrNone) {
   EXPECT_EQ(admitted, 2);
   EXPECT_EQ(peek(table, wide, "a", Nanos{0}).remaining, 8);
   EXPECT_EQ(peek(table, exactly, "a", Nanos{0}).remaining, 3);
+}
+
+// As many keys as a plan may have, in any order.
+TEST(Table, TakesPlansOfSixteen) {
+  Table table(kRoomy);
+  std::vector<Rule> rules;
+  for (std::uint64_t i = 0; i < core::kMaxLimits; ++i) {
+    rules.push_back(
+        {.limit = i % 2 == 0 ? bucket(1, hours{1}, 3) : exact(3, hours{1}), .identity = i + 1});
+  }
+  std::vector<Item> plan;
+  for (const Rule& rule : rules) plan.push_back(rule.item("alice"));
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_EQ(table.take(plan, kStart).decision.remaining, 2 - i);
+    std::rotate(plan.begin(), plan.begin() + 5, plan.end());
+  }
+  EXPECT_EQ(table.take(plan, kStart).refusing, 0xffffu);
 }
 
 // Peeking and leaving remember nobody.
