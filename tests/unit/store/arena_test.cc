@@ -182,7 +182,7 @@ TEST(Arena, GoesOnAroundWhatWasClaimed) {
       used += units_of(bytes);
     }
     after.arena.open();
-    const Blocks claimed = blocks;
+    EXPECT_EQ(after.arena.used(), used * kUnit);
     while (const auto handle = after.arena.allocate(1, 0)) {
       ASSERT_TRUE(blocks.emplace(*handle, 1).second);
     }

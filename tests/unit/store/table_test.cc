@@ -205,6 +205,36 @@ TEST(Table, StartsAnewWhenALimitBecomesAnotherAlgorithm) {
   EXPECT_EQ(table.use(kStart + seconds{2}).record_used, 8u * Arena::kSmallest);
 }
 
+// A key at rest by one thread's clock is forgotten; to another thread, whose clock is behind, it is
+// not at rest. That thread finds it gone, and must not start it anew in the past: what it gets, it
+// gets at the time the key was forgotten.
+TEST(Table, ForgivesNobodyWhenClocksDiffer) {
+  constexpr Nanos at_rest = hours{48};
+  const Rule passing{.limit = bucket(1, hours{1}, 1), .identity = 99};
+  for (const Rule& rule : one_of_each()) {
+    // nginx makes nothing of a clock that jumps back, and a lease taken in the past ends there.
+    if (std::holds_alternative<core::NginxQueue>(rule.limit)) continue;
+    if (std::holds_alternative<core::Concurrency>(rule.limit)) continue;
+    // Of many others, one would like to be where she is.
+    std::optional<Table> made;
+    for (int other = 0; !made || made->use(kStart).forgotten == 0; ++other) {
+      ASSERT_LT(other, 1000);
+      made.emplace(Layout{.rows = 1, .sharing_rows = 1, .record_bytes = 16 << 10});
+      for (std::uint64_t i = 1; i <= 5; ++i) {
+        ASSERT_TRUE(take(*made, rule, "alice", Nanos{0}, 1, i));
+      }
+      (void)take(*made, passing, nth(other), at_rest);
+    }
+    Table& table = *made;
+    int granted = 0;
+    for (std::uint64_t i = 11; i <= 20; ++i) {
+      const Nanos at = i <= 15 ? milliseconds{1} : at_rest;
+      if (take(table, rule, "alice", at, 1, i)) ++granted;
+    }
+    EXPECT_EQ(granted, 5) << "limit " << rule.identity;
+  }
+}
+
 // Any clock gives an answer, and nothing is forgiven at the ends of time.
 TEST(Table, AnswersAnyClock) {
   constexpr auto lowest = std::numeric_limits<std::int64_t>::min();
