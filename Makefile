@@ -33,6 +33,7 @@ PREFIX ?= /usr/local
 install: build ## Install the library and the command (PREFIX=/usr/local)
 	@cmake --install build --prefix $(PREFIX)
 
+# (clang compiles the tests, too: under the sanitizers.)
 test: ## Build and run all tests
 	$(call install,$(TEST_PACKAGES))
 	@mkdir -p build

@@ -1,10 +1,9 @@
-// A flood of keys: what it does to memory, and what a call costs meanwhile.
+// A flood of keys: what it does to memory, and to those who were there before.
 
 #include <gtest/gtest.h>
 
-#include <chrono>
 #include <fstream>
-#include <iostream>
+#include <random>
 
 #include "store.h"
 
@@ -19,22 +18,6 @@ std::size_t resident_bytes() {
 }
 
 constexpr bool sanitized() { return scaled(100) != 100; }
-
-std::vector<Fingerprint> fingerprints(const Rule& rule, const char* what, int count) {
-  std::vector<Fingerprint> keys;
-  for (int i = 0; i < count; ++i) keys.push_back(rule.key(what + std::to_string(i)));
-  return keys;
-}
-
-// How long a call takes, on average, if the same keys in the same order are asked for.
-double nanos_per_take(Table& table, const Rule& rule, const std::vector<Fingerprint>& keys,
-                      Instant now) {
-  const auto before = std::chrono::steady_clock::now();
-  const auto& limit = std::get<core::Bucket>(rule.limit);
-  for (const Fingerprint& key : keys) (void)table.take_bucket(limit, rule.item(key), now);
-  const std::chrono::duration<double, std::nano> spent = std::chrono::steady_clock::now() - before;
-  return spent.count() / static_cast<double>(keys.size());
-}
 
 // Ten times as many live keys as there are slots: the process does not grow beyond what the table
 // was given, and old keys are as they were.
@@ -66,32 +49,42 @@ TEST(Flood, StaysWithinItsMemory) {
   }
 }
 
-// No assertion, but figures: what a take costs when the table is calm, and when it is full and
-// flooded, for keys that are known and for newcomers. To be read from a Release build on a quiet
-// machine.
-TEST(Flood, TellsWhatItCosts) {
-  constexpr Layout layout{.rows = sanitized() ? 1 << 10 : 1 << 15, .sharing_rows = 64};
-  const int slots = static_cast<int>(layout.rows * Row::kSlots);
-  const int calls = slots * 2 / 5;
-  Rule rule{.limit = bucket(1, hours{1}, 1000)};
-  const auto known = fingerprints(rule, "known ", calls);
-  const auto fillers = fingerprints(rule, "filler ", 3 * slots);
-  const auto flood = fingerprints(rule, "flood ", calls);
-  std::cout << "ns per take, " << slots << " slots\n"
-            << "calm: new, known | full: known, newcomers that share, are denied, pass\n";
-  for (int round = 0; round < scaled(7); ++round) {
-    Table table(layout);
-    std::cout << static_cast<int>(nanos_per_take(table, rule, known, kStart)) << " "
-              << static_cast<int>(nanos_per_take(table, rule, known, kStart)) << " | ";
-    (void)nanos_per_take(table, rule, fillers, kStart);
-    std::cout << static_cast<int>(nanos_per_take(table, rule, known, kStart)) << " ";
-    for (const WhenFull when_full : {WhenFull::share, WhenFull::deny, WhenFull::allow}) {
-      rule.when_full = when_full;
-      std::cout << static_cast<int>(nanos_per_take(table, rule, flood, kStart)) << " ";
+// A flood by somebody who knows when each key will be at rest, and comes a nanosecond earlier,
+// then, or a nanosecond later, with new keys or those that were refused before: whoever is granted
+// something would have been granted it by a table without end.
+TEST(Flood, ForgivesNobodyHoweverItIsTimed) {
+  constexpr int victims = 40;
+  constexpr Layout layout{.rows = 8, .sharing_rows = 1};
+  const Rule rule{.limit = bucket(1, hours{1}, 5), .when_full = WhenFull::deny};
+  const Rule flood{.limit = bucket(1, minutes{10}, 3), .identity = 2};
+  Table table(layout);
+  std::vector<core::State> endless(victims);
+  std::mt19937 random(17);
+  Nanos now{0};
+  int granted = 0;
+  for (int round = 0; round < scaled(2'000); ++round) {
+    const int first = random() % 2 == 0 ? 0 : round * 100;
+    const int size = round % 3 * 150;
+    for (int i = first; i < first + size; ++i) (void)take(table, flood, nth(i), now);
+    for (int i = 0; i < 10; ++i) {
+      const std::size_t victim = random() % victims;
+      const Permits cost = static_cast<Permits>(random() % 5 + 1);
+      const std::string name = "victim " + std::to_string(victim);
+      if (!take(table, rule, name, now, cost)) continue;
+      const auto taken = core::take(std::get<core::Bucket>(rule.limit), endless[victim],
+                                    kStart + now, {.cost = cost});
+      ASSERT_TRUE(taken.decision) << name << " in round " << round;
+      endless[victim] = taken.next;
+      ++granted;
     }
-    rule.when_full = WhenFull::share;
-    std::cout << "\n";
+    const std::string next = "victim " + std::to_string(random() % victims);
+    const Nanos rest = peek(table, rule, next, now).reset_after;
+    const Nanos pause = rest > Nanos{0} ? rest : minutes{random() % 20};
+    now += std::max(pause + Nanos{static_cast<int>(random() % 3) - 1}, Nanos{0});
   }
+  EXPECT_GT(granted, scaled(2'000));
+  EXPECT_GT(table.use(kStart + now).forgotten, static_cast<std::uint64_t>(scaled(2'000)));
+  EXPECT_GT(table.use(kStart + now).denied, 0u) << "there must have been a lack of room";
 }
 
 }  // namespace
