@@ -11,6 +11,7 @@
 
 #include "weir/clock.h"
 #include "weir/decision.h"
+#include "weir/limit.h"
 #include "weir/memory.h"
 #include "weir/parts.h"
 #include "weir/policy_set.h"
@@ -145,6 +146,11 @@ class Engine {
   Verdict enter(const Request& request, std::string_view holder);
   // Whether the holder was there to leave.
   bool leave(const Request& request, std::string_view holder);
+
+  // Takes under a limit that comes with the call: no policy has to know it. What was used is known
+  // by the key, the algorithm and the period, so the limit may be another one next time.
+  Verdict throttle(const Limit& limit, std::string_view key, Permits permits = 1,
+                   std::optional<Nanos> max_wait = std::nullopt);
 
   // Forgets what was used of the request's keys. The error of a request that makes no sense.
   std::optional<Error> reset(const Request& request);

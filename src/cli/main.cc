@@ -12,6 +12,8 @@ int main(int argc, char** argv) {
   app.require_subcommand(1);
   app.footer("Every command has --help. Exit code: 0 success, 1 refused or failed, 2 usage.");
   int exit_code = weir::cli::kSuccess;
+  weir::cli::add_serve_command(app, exit_code);
+  weir::cli::add_client_commands(app, exit_code);
   weir::cli::add_test_command(app, exit_code);
   try {
     app.parse(argc, argv);

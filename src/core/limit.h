@@ -7,6 +7,7 @@
 #include "base/saturating.h"
 
 #include "core/bucket.h"
+#include "core/cell.h"
 #include "core/holders.h"
 #include "core/log.h"
 #include "core/nginx.h"
@@ -18,7 +19,7 @@ namespace weir::core {
 
 // A limit by any of the algorithms: a plain value, the parameters and what is derived from them.
 using Limit =
-    std::variant<Bucket, NginxQueue, Smooth, Window, Sliding, Quota, ExactLog, Concurrency>;
+    std::variant<Bucket, NginxQueue, Smooth, Window, Sliding, Quota, ExactLog, Concurrency, Cell>;
 
 // The limits whose whole memory of a key is a State.
 template <typename L>

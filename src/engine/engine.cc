@@ -9,6 +9,9 @@
 #include "engine/engine_access.h"
 #include "engine/plan.h"
 #include "engine/policy_set_access.h"
+#include "limiter/limit_access.h"
+#include "policy/identity.h"
+#include "policy/key.h"
 #include "policy/limit_text.h"
 
 namespace weir {
@@ -151,6 +154,27 @@ struct Engine::Impl {
     return engine::judge(*planned.policy, verdict);
   }
 
+  Verdict throttle(const core::Limit& limit, std::uint64_t identity, std::string_view key,
+                   const core::Ask& ask) {
+    thread_local std::string unused;
+    const auto checked = policy::key_of({.key = key, .parts = {}}, {}, unused);
+    if (!checked) return error_of({nullptr, checked.error().message});
+    const bool has_record = std::holds_alternative<core::ExactLog>(limit);
+    const auto print = [&](store::KeyKind kind, std::string_view bytes) {
+      return store::fingerprint(table->seed(), identity, kind, bytes, has_record);
+    };
+    const store::Item item{.limit = &limit,
+                           .key = print(store::KeyKind::whole, checked->bytes),
+                           .sharing = print(store::KeyKind::sharing, {}),
+                           .ask = ask};
+    Verdict verdict{.decision = table->take({&item, 1}, now()).decision, .limited_by = "0"};
+    if (!verdict.decision) verdict.refusing = 1;
+    if (sink != nullptr) {
+      sink->on_decision({.policy = {}, .verdict = verdict, .limits = 1, .permits = ask.cost});
+    }
+    return verdict;
+  }
+
   // Constant after construction.
   const std::unique_ptr<store::Table> table;
   const Clock& clock;
@@ -281,6 +305,22 @@ bool Engine::leave(const Request& request, std::string_view holder) {
   const Planned planned = impl_->plan(request, Verb::leave, items);
   if (planned.policy == nullptr || holder.empty()) return false;
   return impl_->table->leave(items, impl_->now(), impl_->holder_id(holder));
+}
+
+// (Identities of policies start with a number.)
+Verdict Engine::throttle(const Limit& limit, std::string_view key, Permits permits,
+                         std::optional<Nanos> max_wait) {
+  const core::Limit& rule = rule_of(limit);
+  const std::string known_by = "throttle" + policy::identities_of("", {{.rule = rule}}).front();
+  const Nanos patience = core::is_queue(rule) ? kForever : Nanos{0};
+  return impl_->throttle(rule, store::hash_of(known_by).low, key,
+                         {.cost = permits, .max_wait = max_wait.value_or(patience)});
+}
+
+Verdict detail::EngineAccess::throttle(Engine& engine, const core::Cell& limit,
+                                       std::string_view key, Permits permits) {
+  static const std::uint64_t identity = store::hash_of("cl.throttle").low;
+  return engine.impl_->throttle(limit, identity, key, {.cost = permits});
 }
 
 std::optional<Error> Engine::reset(const Request& request) {

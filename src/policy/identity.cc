@@ -22,6 +22,7 @@ std::string period_of(const core::Quota& limit) {
                      calendar->anchor());
 }
 std::string period_of(const core::Concurrency&) { return {}; }
+std::string period_of(const core::Cell&) { return {}; }
 template <typename L>
 std::string period_of(const L& limit) {
   if constexpr (requires { limit.rate; }) {

@@ -447,6 +447,10 @@ struct Printer {
     if (l.lease == core::Concurrency{}.lease) return fmt::format("{} concurrent", l.count);
     return fmt::format("{} concurrent lease {}", l.count, to_text(l.lease));
   }
+  // It has no text that could be read: it comes with CL.THROTTLE only.
+  std::string operator()(const core::Cell& l) const {
+    return fmt::format("one each {} burst {} (CL.THROTTLE)", to_text(l.price), l.capacity);
+  }
 };
 
 }  // namespace

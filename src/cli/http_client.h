@@ -1,0 +1,24 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "weir/result.h"
+
+namespace weir::cli {
+
+struct HttpAnswer {
+  int status = 0;
+  std::string body;
+};
+
+// Asks a daemon and waits for its answer. Errors: the address makes no sense, nobody answers.
+struct HttpClient {
+  std::string url;    // http://127.0.0.1:7380
+  std::string token;  // sent if there is one
+
+  Result<HttpAnswer, Error> ask(std::string_view method, std::string_view path,
+                                std::string_view body = {}) const;
+};
+
+}  // namespace weir::cli

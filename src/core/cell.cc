@@ -1,0 +1,74 @@
+#include "core/cell.h"
+
+#include <algorithm>
+
+#include "base/saturating.h"
+
+namespace weir::core {
+
+namespace {
+
+constexpr Int128 kSecond = 1'000'000'000;
+constexpr Int128 kMicro = 1000;
+
+// The theoretical arrival time: of a key never seen, now.
+Instant arrival(const State& state, Instant now) {
+  return std::max(instant_of(state.when), in_range(now));
+}
+
+// When the next call would be charged to, for a cost that may be below zero.
+Int128 charged(const Cell& limit, const State& state, Instant now, Permits cost) {
+  return ns(arrival(state, now)) + Int128{limit.price.count()} * cost;
+}
+
+}  // namespace
+
+Result<Cell, Flaw> Cell::make(Permits burst, Permits count, Permits period_seconds) {
+  if (count <= 0) return Flaw::rate_not_positive;
+  if (period_seconds <= 0) return Flaw::period_not_positive;
+  if (burst < 0) return Flaw::capacity_too_small;
+  if (burst >= kMaxPermits) return Flaw::capacity_too_large;
+  const Int128 price = Int128{period_seconds} * kSecond / count;
+  const Int128 depth = price * (Int128{burst} + 1);
+  const auto bounded = [](Int128 nanos) {
+    return Nanos{to_int64(std::min(nanos, Int128{kLongestDebt.count()}))};
+  };
+  return Cell{.capacity = burst + 1, .price = bounded(price), .depth = bounded(depth)};
+}
+
+Choice decide(const Cell& limit, const State& state, Instant now, const Ask& ask) {
+  const Int128 next = charged(limit, state, now, ask.cost);
+  const Int128 too_much = next - ns(in_range(now)) - limit.depth.count();
+  if (too_much > 0) {
+    const bool fits = Int128{limit.price.count()} * ask.cost <= limit.depth.count();
+    return fits ? refused(Nanos{to_int64(too_much)}, state) : impossible(state);
+  }
+  if (next < ns(in_range(now))) {
+    return {.outcome = Outcome::impossible, .next = {.when = word_of(in_range(now))}};
+  }
+  if (ask.cost == 0) return {.next = state};
+  return {.next = {.when = static_cast<std::uint64_t>(to_int64(next))}};
+}
+
+// In whole microseconds, unless a permit costs less than one.
+Permits remaining(const Cell& limit, const State& state, Instant now) {
+  const Int128 room = limit.depth.count() - until(in_range(now), arrival(state, now)).count();
+  const Int128 unit = limit.price.count() >= kMicro ? kMicro : 1;
+  const Int128 price = limit.price.count() / unit;
+  if (price == 0) return limit.capacity;
+  return to_int64(std::max<Int128>(room / unit / price, 0));
+}
+
+Instant rest_at(const Cell&, const State& state, Instant) { return instant_of(state.when); }
+
+State debit(const Cell& limit, const State& state, Instant now, Permits cost) {
+  if (cost <= 0) return state;
+  const Int128 latest = ns(kLatest);
+  return {.when = static_cast<std::uint64_t>(
+              to_int64(std::min(charged(limit, state, now, cost), latest)))};
+}
+
+// redis-cell knows costs below zero instead.
+State refund(const Cell&, const State& state, Instant, Receipt&, Permits) { return state; }
+
+}  // namespace weir::core

@@ -1,0 +1,50 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "net/protocol.h"
+#include "weir/result.h"
+
+namespace weir::net {
+
+struct LoopOptions {
+  int threads = 1;
+  std::size_t most_connections = 20'000;
+};
+
+struct LoopCounts {
+  std::uint64_t accepted = 0;
+  std::uint64_t turned_away = 0;  // there were too many
+  std::uint64_t open = 0;
+};
+
+// Threads that each serve their own connections: the system deals newcomers out to them, and
+// nothing is handed from one to another.
+class Loops {
+ public:
+  explicit Loops(const LoopOptions& options);
+  ~Loops();
+  Loops(const Loops&) = delete;
+  Loops& operator=(const Loops&) = delete;
+
+  // Binds a door, before `start`. Port 0 means any that is free; the port bound is returned.
+  Result<std::uint16_t, Error> bind(const std::string& host, std::uint16_t port, Door door);
+
+  // From now on all doors are open.
+  void start();
+
+  // Takes no newcomers, lets everybody finish what is under way, and returns when all are gone or
+  // the time is up.
+  void stop(std::chrono::milliseconds grace);
+
+  LoopCounts counts() const;
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace weir::net

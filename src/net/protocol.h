@@ -1,0 +1,50 @@
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+
+namespace weir::net {
+
+// Who is at the other end.
+struct Peer {
+  std::string address;
+  bool loopback = false;
+};
+
+// What one connection speaks: bytes in, bytes out. Used by one thread.
+class Protocol {
+ public:
+  virtual ~Protocol() = default;
+
+  // Is shown all input that has not been used up. Uses up what it can, appends its answers to `out`
+  // and returns how much it has used. It stops when `out` has more than kEnough bytes: it will be
+  // asked again once those are sent.
+  virtual std::size_t on_input(std::string_view input, std::string& out) = 0;
+  static constexpr std::size_t kEnough = 64 << 10;
+
+  // Whether some of a message has been used up, and the rest is still to come.
+  virtual bool in_message() const = 0;
+
+  // Whether the connection ends when everything is sent.
+  virtual bool ends() const = 0;
+
+  // Last words to somebody who did not finish a message in time.
+  virtual void on_timeout(std::string& out) = 0;
+
+  // The process is about to end: finish what is under way, then `ends`.
+  virtual void on_shutdown() = 0;
+};
+
+// How a listener's connections behave.
+struct Door {
+  std::function<std::unique_ptr<Protocol>(const Peer&)> speak;
+  std::string too_many;      // said to whom there is no room for
+  std::size_t most_input;    // bytes a message may take
+  int idle_seconds = 0;      // without a message; 0: any time
+  int message_seconds = 30;  // for a whole message to arrive
+};
+
+}  // namespace weir::net

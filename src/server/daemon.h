@@ -1,0 +1,48 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <optional>
+
+#include "policy/config.h"
+#include "weir/result.h"
+
+namespace weir::server {
+
+struct DaemonOptions {
+  int threads = 0;  // 0: one for each processor
+};
+
+// weir as a service: an engine behind the doors of a configuration.
+class Daemon {
+ public:
+  // Opens the state and binds all doors. Nobody is let in yet.
+  static Result<std::unique_ptr<Daemon>, Error> open(policy::Config config,
+                                                     const DaemonOptions& options = {});
+  ~Daemon();
+
+  struct Ports {
+    std::optional<std::uint16_t> resp;
+    std::optional<std::uint16_t> http;
+  };
+  Ports ports() const;
+
+  // Lets callers in.
+  void start();
+
+  // Other policies from now on. What cannot change while running (doors, memory, secrets) stays;
+  // the names of such fields that did change are returned.
+  std::vector<std::string> reload(policy::Config config);
+  std::uint64_t generation() const;
+
+  // Lets nobody in, answers what has arrived, flushes, and returns within `grace`.
+  void stop(std::chrono::milliseconds grace);
+
+ private:
+  struct Impl;
+  explicit Daemon(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace weir::server

@@ -1,0 +1,58 @@
+#include "server/http_session.h"
+
+#include "server/http_routes.h"
+#include "wire/json_write.h"
+
+namespace weir::server {
+
+using wire::HttpConnection;
+using wire::HttpParser;
+
+HttpSession::HttpSession(Service& service, const net::Peer& peer)
+    : service_(service), loopback_(peer.loopback) {}
+
+std::size_t HttpSession::on_input(std::string_view input, std::string& out) {
+  std::size_t used = 0;
+  while (out.size() < kEnough && !ends_) {
+    const HttpParser::Step step = parser_.parse(input.substr(used));
+    used += step.consumed;
+    switch (step.status) {
+      case HttpParser::Status::need_more:
+        return used;
+      case HttpParser::Status::wants_continue:
+        out += wire::kContinue;
+        break;
+      case HttpParser::Status::complete:
+        answer(parser_.request(), out);
+        parser_.next();
+        break;
+      case HttpParser::Status::error:
+        fail(step.error_status, step.reason, out);
+        break;
+    }
+  }
+  return used;
+}
+
+// HTTP/1.0 clients who want to stay have to be told that they may.
+void HttpSession::answer(const wire::HttpRequest& request, std::string& out) {
+  ends_ = !request.keep_alive || shutting_down_;
+  const HttpConnection connection = ends_                   ? HttpConnection::close
+                                    : request.version == 10 ? HttpConnection::keep_alive
+                                                            : HttpConnection::unsaid;
+  HttpCall call(service_, request, loopback_, connection, out);
+  route(call);
+}
+
+// What follows cannot be told from the rest of what was wrong.
+void HttpSession::fail(int status, std::string_view reason, std::string& out) {
+  ends_ = true;
+  const wire::HttpRequest none;
+  HttpCall(service_, none, loopback_, HttpConnection::close, out).problem(status, reason);
+}
+
+void HttpSession::on_timeout(std::string& out) {
+  fail(408, "the request was not finished in time", out);
+}
+
+}  // namespace weir::server

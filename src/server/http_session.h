@@ -1,0 +1,39 @@
+#pragma once
+
+#include <string>
+
+#include "net/protocol.h"
+#include "server/service.h"
+#include "wire/http1.h"
+
+namespace weir::server {
+
+// A connection that speaks HTTP/1.1: the API, and pages for people. What a request means is in
+// http_routes.h.
+class HttpSession : public net::Protocol {
+ public:
+  HttpSession(Service& service, const net::Peer& peer);
+
+  std::size_t on_input(std::string_view input, std::string& out) override;
+  bool in_message() const override { return parser_.in_message(); }
+  bool ends() const override { return ends_; }
+  void on_timeout(std::string& out) override;
+  void on_shutdown() override { shutting_down_ = true; }
+
+  static constexpr std::size_t kMostInput = 64 << 10;
+  static constexpr std::string_view kTooMany =
+      "HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\nContent-Length: 0\r\n"
+      "Connection: close\r\n\r\n";
+
+ private:
+  void answer(const wire::HttpRequest& request, std::string& out);
+  void fail(int status, std::string_view reason, std::string& out);
+
+  Service& service_;
+  const bool loopback_;
+  wire::HttpParser parser_;
+  bool ends_ = false;
+  bool shutting_down_ = false;
+};
+
+}  // namespace weir::server

@@ -1,0 +1,489 @@
+#include "server/resp_session.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <memory>
+
+#include "engine/engine_access.h"
+#include "server/texts.h"
+#include "server/version.h"
+
+namespace weir::server {
+
+using wire::RespParser;
+using wire::RespWriter;
+
+namespace {
+
+std::uint64_t next_id() {
+  static std::atomic<std::uint64_t> last{0};
+  return ++last;
+}
+
+// Takes that came together and wait to be decided together. One for all sessions of a thread, as
+// none of them keeps anything in it.
+struct Batch {
+  static constexpr std::size_t kMost = 64;
+  std::array<Request, kMost> requests;
+  std::array<Verdict, kMost> verdicts;
+  std::size_t size = 0;
+};
+
+Batch& batch() {
+  thread_local const auto of_this_thread = std::make_unique<Batch>();
+  return *of_this_thread;
+}
+
+void append(RespWriter answer, const Verdict& verdict, std::string_view more_name = {},
+            std::string_view more = {}) {
+  if (!verdict.error.empty()) return answer.error("ERR " + verdict.error);
+  const Decision& decision = verdict.decision;
+  const bool names = answer.protocol() >= 3;
+  const std::size_t count = 8 + (more_name.empty() ? 0 : 1);
+  names ? answer.map(count) : answer.array(count);
+  const auto number = [&](std::string_view name, std::int64_t value) {
+    if (names) answer.bulk(name);
+    answer.integer(value);
+  };
+  number("allowed", decision ? 1 : 0);
+  number("limit", decision.limit);
+  number("remaining", decision.remaining);
+  number("retry_after_ms", millis_or_never(decision.retry_after));
+  number("reset_after_ms", millis(decision.reset_after));
+  number("wait_ms", millis(decision.wait));
+  if (names) answer.bulk("limited_by");
+  answer.bulk(verdict.limited_by);
+  number("degraded", verdict.degraded ? 1 : 0);
+  if (more_name.empty()) return;
+  if (names) answer.bulk(more_name);
+  answer.bulk(more);
+}
+
+}  // namespace
+
+struct RespSession::Command {
+  using Handler = void (RespSession::*)(Arguments, std::string&);
+  enum class For { anybody, let_in, admin };
+
+  std::string_view name;
+  Handler handler;
+  std::size_t least;  // arguments, with the name
+  std::size_t most;
+  For whom = For::let_in;
+};
+
+std::span<const RespSession::Command> RespSession::commands() {
+  using S = RespSession;
+  using For = Command::For;
+  constexpr std::size_t any = wire::RespLimits::kArguments;
+  // In the order of their names: they are looked up.
+  static constexpr std::array all{
+      Command{"AUTH", &S::auth, 2, 3, For::anybody},
+      Command{"CL.THROTTLE", &S::throttle, 1, any},
+      Command{"CLIENT", &S::client, 2, any},
+      Command{"COMMAND", &S::command, 1, any},
+      Command{"CONFIG", &S::config, 2, any},
+      Command{"ECHO", &S::echo, 2, 2},
+      Command{"HELLO", &S::hello, 1, any, For::anybody},
+      Command{"INFO", &S::info, 1, any},
+      Command{"PING", &S::ping, 1, 2},
+      Command{"QUIT", &S::quit, 1, any, For::anybody},
+      Command{"RESET", &S::reset, 1, 1, For::anybody},
+      Command{"SELECT", &S::select, 2, 2},
+      Command{"WEIR.ENTER", &S::enter, 3, any},
+      Command{"WEIR.EXPLAIN", &S::explain, 3, any},
+      Command{"WEIR.LEAVE", &S::leave, 3, any},
+      Command{"WEIR.PEEK", &S::peek, 3, any},
+      Command{"WEIR.POLICIES", &S::policies, 1, 1},
+      Command{"WEIR.RESET", &S::reset_key, 3, any, For::admin},
+      Command{"WEIR.SETTLE", &S::settle, 3, any, For::admin},
+      Command{"WEIR.TAKE", &S::collect_take, 3, any},
+  };
+  return all;
+}
+
+const RespSession::Command* RespSession::find(std::string_view name) {
+  std::array<char, 16> upper;
+  if (name.size() > upper.size()) return nullptr;
+  std::transform(name.begin(), name.end(), upper.begin(), [](char c) {
+    return c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c;
+  });
+  const std::string_view wanted(upper.data(), name.size());
+  const auto found = std::ranges::lower_bound(commands(), wanted, {}, &Command::name);
+  return found != commands().end() && found->name == wanted ? &*found : nullptr;
+}
+
+RespSession::RespSession(Service& service, const net::Peer& peer)
+    : service_(service), rights_{.loopback = peer.loopback}, id_(next_id()) {}
+
+// ---- The way of a message
+
+std::size_t RespSession::on_input(std::string_view input, std::string& out) {
+  std::size_t used = 0;
+  while (out.size() < kEnough && !ends_) {
+    const RespParser::Status status = parser_.parse(input.substr(used));
+    used += parser_.consumed();
+    if (status == RespParser::Status::need_more) break;
+    if (status == RespParser::Status::error) {
+      decide_collected(out);
+      answer(out).error(fmt::format("ERR {}", parser_.error()));
+      ends_ = true;
+      break;
+    }
+    dispatch(parser_.arguments(), out);
+    // What the parser has put together itself is gone with the next command.
+    if (parser_.owns_arguments()) decide_collected(out);
+  }
+  decide_collected(out);
+  return used;
+}
+
+void RespSession::on_timeout(std::string& out) {
+  answer(out).error("ERR the command was not finished in time");
+}
+
+void RespSession::dispatch(Arguments arguments, std::string& out) {
+  const Command* command = find(arguments[0]);
+  const bool collects = command != nullptr && command->handler == &RespSession::collect_take;
+  if (!collects) decide_collected(out);
+  if (command == nullptr) {
+    return answer(out).error(fmt::format("ERR unknown command '{}'", shortened(arguments[0])));
+  }
+  const auto refuse = [&](std::string_view text) {
+    decide_collected(out);
+    answer(out).error(text);
+  };
+  if (command->whom != Command::For::anybody && !rights_.may_call(service_.access)) {
+    return refuse("NOAUTH Authentication required.");
+  }
+  if (command->whom == Command::For::admin && !rights_.may_change(service_.access)) {
+    return refuse(service_.access.admin_token.empty()
+                      ? "NOPERM this command is for this machine only, or with an admin_token"
+                      : "NOPERM this command needs the admin token: AUTH admin TOKEN");
+  }
+  if (arguments.size() < command->least || arguments.size() > command->most) {
+    return refuse(
+        fmt::format("ERR wrong number of arguments for '{}' command", lower(command->name)));
+  }
+  (this->*command->handler)(arguments, out);
+}
+
+// ---- Takes
+
+void RespSession::collect_take(Arguments arguments, std::string& out) {
+  Batch& collected = batch();
+  Request& request = collected.requests[collected.size];
+  Asked asked;
+  const std::string error = read_arguments(KeyCommand::take, arguments, request, asked);
+  if (!error.empty()) {
+    decide_collected(out);
+    return answer(out).error(error);
+  }
+  if (asked.wants_receipt) {
+    const Request alone = request;
+    decide_collected(out);
+    return take_with_receipt(alone, out);
+  }
+  if (++collected.size == Batch::kMost) decide_collected(out);
+}
+
+void RespSession::decide_collected(std::string& out) {
+  Batch& collected = batch();
+  if (collected.size == 0) return;
+  const auto verdicts = std::span(collected.verdicts).first(collected.size);
+  service_.engine.take_all(std::span(collected.requests).first(collected.size), verdicts);
+  for (const Verdict& verdict : verdicts) append(answer(out), verdict);
+  collected.size = 0;
+}
+
+void RespSession::take_with_receipt(const Request& request, std::string& out) {
+  Receipt receipt;
+  const Verdict verdict = service_.engine.take(request, receipt);
+  const std::string name = verdict ? service_.receipts.keep(std::move(receipt)) : std::string();
+  append(answer(out), verdict, "receipt", name);
+}
+
+// ---- The other commands about a key
+
+void RespSession::peek(Arguments arguments, std::string& out) {
+  Request request;
+  Asked asked;
+  const std::string error = read_arguments(KeyCommand::peek, arguments, request, asked);
+  if (!error.empty()) return answer(out).error(error);
+  append(answer(out), service_.engine.peek(request));
+}
+
+void RespSession::settle(Arguments arguments, std::string& out) {
+  Request request;
+  Asked asked;
+  const std::string error = read_arguments(KeyCommand::settle, arguments, request, asked);
+  if (!error.empty()) return answer(out).error(error);
+  if (asked.receipt.empty()) {
+    if (request.permits < 0) {
+      return answer(out).error("ERR giving back needs the receipt of the take: RECEIPT r");
+    }
+    return append(answer(out), service_.engine.settle(request));
+  }
+  const auto settled = service_.receipts.settle(service_.engine, request, asked.receipt);
+  if (!settled) return answer(out).error("ERR there is no such receipt");
+  append(answer(out), *settled);
+}
+
+void RespSession::reset_key(Arguments arguments, std::string& out) {
+  Request request;
+  Asked asked;
+  const std::string error = read_arguments(KeyCommand::reset, arguments, request, asked);
+  if (!error.empty()) return answer(out).error(error);
+  if (const auto wrong = service_.engine.reset(request)) {
+    return answer(out).error("ERR " + wrong->message);
+  }
+  answer(out).simple("OK");
+}
+
+void RespSession::enter(Arguments arguments, std::string& out) {
+  Request request;
+  Asked asked;
+  const std::string error = read_arguments(KeyCommand::enter, arguments, request, asked);
+  if (!error.empty()) return answer(out).error(error);
+  const std::string holder = asked.holder.empty() ? random_name() : std::string{asked.holder};
+  append(answer(out), service_.engine.enter(request, holder), "holder", holder);
+}
+
+void RespSession::leave(Arguments arguments, std::string& out) {
+  Request request;
+  Asked asked;
+  const std::string error = read_arguments(KeyCommand::leave, arguments, request, asked);
+  if (!error.empty()) return answer(out).error(error);
+  if (service_.engine.leave(request, asked.holder)) return answer(out).integer(1);
+  const auto known = service_.engine.explain(request);
+  known ? answer(out).integer(0) : answer(out).error("ERR " + known.error().message);
+}
+
+void RespSession::explain(Arguments arguments, std::string& out) {
+  Request request;
+  Asked asked;
+  const std::string error = read_arguments(KeyCommand::explain, arguments, request, asked);
+  if (!error.empty()) return answer(out).error(error);
+  const auto limits = service_.engine.explain(request);
+  if (!limits) return answer(out).error("ERR " + limits.error().message);
+  answer(out).array(limits->size());
+  for (const LimitState& limit : *limits) answer(out).bulk(explained(limit));
+}
+
+void RespSession::policies(Arguments, std::string& out) {
+  const std::vector<std::string> names = service_.policies.names();
+  answer(out).array(names.size());
+  for (const std::string& name : names) answer(out).bulk(name);
+}
+
+// ---- redis-cell's command
+
+namespace {
+
+constexpr std::string_view kCellUsage =
+    "Cell error: Store error: Usage: cl.throttle <key> <max_burst> <count per period> <period> "
+    "[<quantity>]";
+
+// Seconds, rounded up once there is a millisecond beyond them.
+std::int64_t cell_seconds(Nanos time) {
+  const std::int64_t seconds = time.count() / 1'000'000'000;
+  const std::int64_t beyond = time.count() % 1'000'000'000;
+  return beyond >= 1'000'000 ? seconds + 1 : seconds;
+}
+
+}  // namespace
+
+void RespSession::throttle(Arguments arguments, std::string& out) {
+  if (arguments.size() != 5 && arguments.size() != 6) return answer(out).error(kCellUsage);
+  std::array<std::int64_t, 4> numbers{0, 0, 0, 1};  // burst, count, period, quantity
+  for (std::size_t i = 2; i < arguments.size(); ++i) {
+    const auto number = whole_number(arguments[i]);
+    if (!number) {
+      return answer(out).error(fmt::format("Cell error: Store error: Couldn't parse as integer: {}",
+                                           shortened(arguments[i])));
+    }
+    numbers[i - 2] = *number;
+  }
+  const auto limit = core::Cell::make(numbers[0], numbers[1], numbers[2]);
+  if (!limit) {
+    const bool zero = limit.error() == core::Flaw::rate_not_positive ||
+                      limit.error() == core::Flaw::period_not_positive;
+    return answer(out).error(zero ? "Cell error: Store error: Zero rates are not supported"
+                                  : "Cell error: Store error: max_burst is out of range");
+  }
+  const Verdict verdict =
+      detail::EngineAccess::throttle(service_.engine, *limit, arguments[1], numbers[3]);
+  if (!verdict.error.empty()) return answer(out).error("ERR " + verdict.error);
+  const Decision& decision = verdict.decision;
+  const bool below_zero = decision.outcome == Outcome::impossible && decision.retry_after != kNever;
+  if (below_zero) {
+    return answer(out).error("Cell error: Store error: Error while setting key expire");
+  }
+  const bool waits = decision.outcome == Outcome::limited;
+  answer(out).array(5);
+  answer(out).integer(decision ? 0 : 1);
+  answer(out).integer(decision.limit);
+  answer(out).integer(decision.remaining);
+  answer(out).integer(waits ? cell_seconds(decision.retry_after) : -1);
+  answer(out).integer(cell_seconds(decision.reset_after));
+}
+
+// ---- What Redis clients say on connecting
+
+void RespSession::ping(Arguments arguments, std::string& out) {
+  arguments.size() == 2 ? answer(out).bulk(arguments[1]) : answer(out).simple("PONG");
+}
+
+void RespSession::echo(Arguments arguments, std::string& out) { answer(out).bulk(arguments[1]); }
+
+// The user names no account: it may be "admin" for the token.
+bool RespSession::log_in(std::string_view user, std::string_view secret) {
+  const Access& access = service_.access;
+  const bool admin = !access.admin_token.empty() && same_secret(secret, access.admin_token);
+  const bool known =
+      user == "default" && !access.password.empty() && same_secret(secret, access.password);
+  rights_.admin |= admin && (user == "admin" || user == "default");
+  rights_.let_in |= known;
+  return known || (admin && (user == "admin" || user == "default"));
+}
+
+void RespSession::auth(Arguments arguments, std::string& out) {
+  const Access& access = service_.access;
+  if (access.password.empty() && access.admin_token.empty()) {
+    return answer(out).error(
+        "ERR AUTH <password> called without any password configured for the default user. Are you "
+        "sure your configuration is correct?");
+  }
+  const std::string_view user = arguments.size() == 3 ? arguments[1] : "default";
+  if (log_in(user, arguments.back())) return answer(out).simple("OK");
+  answer(out).error("WRONGPASS invalid username-password pair or user is disabled.");
+}
+
+void RespSession::hello(Arguments arguments, std::string& out) {
+  int protocol = protocol_;
+  if (arguments.size() > 1) {
+    const auto version = whole_number(arguments[1]);
+    if (!version || *version < 2 || *version > 3) {
+      return answer(out).error("NOPROTO unsupported protocol version");
+    }
+    protocol = static_cast<int>(*version);
+  }
+  std::string_view name = name_;
+  for (std::size_t i = 2; i < arguments.size(); ++i) {
+    const std::size_t behind = arguments.size() - 1 - i;
+    if (is_word(arguments[i], "AUTH") && behind >= 2) {
+      const bool open = service_.access.password.empty() && service_.access.admin_token.empty();
+      if (!open && !log_in(arguments[i + 1], arguments[i + 2])) {
+        return answer(out).error("WRONGPASS invalid username-password pair or user is disabled.");
+      }
+      i += 2;
+    } else if (is_word(arguments[i], "SETNAME") && behind >= 1) {
+      name = arguments[++i];
+    } else {
+      return answer(out).error("ERR Syntax error in HELLO option");
+    }
+  }
+  if (!rights_.may_call(service_.access)) {
+    return answer(out).error(
+        "NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO "
+        "<proto> AUTH <user> <pass> option can be used to authenticate the client and select the "
+        "RESP protocol version at the same time");
+  }
+  name_ = std::string{name};
+  protocol_ = protocol;
+  RespWriter say = answer(out);
+  say.map(7);
+  say.bulk("server");
+  say.bulk("weir");
+  say.bulk("version");
+  say.bulk(kVersion);
+  say.bulk("proto");
+  say.integer(protocol_);
+  say.bulk("id");
+  say.integer(static_cast<std::int64_t>(id_));
+  say.bulk("mode");
+  say.bulk("standalone");
+  say.bulk("role");
+  say.bulk("master");
+  say.bulk("modules");
+  say.array(0);
+}
+
+void RespSession::client(Arguments arguments, std::string& out) {
+  const std::string_view verb = arguments[1];
+  if (is_word(verb, "SETNAME") && arguments.size() == 3) {
+    name_ = std::string{arguments[2]};
+    return answer(out).simple("OK");
+  }
+  if (is_word(verb, "GETNAME") && arguments.size() == 2) {
+    return name_.empty() ? answer(out).null() : answer(out).bulk(name_);
+  }
+  if (is_word(verb, "ID") && arguments.size() == 2) {
+    return answer(out).integer(static_cast<std::int64_t>(id_));
+  }
+  // What a client says about itself changes nothing here.
+  const bool harmless =
+      is_word(verb, "SETINFO") || is_word(verb, "NO-EVICT") || is_word(verb, "NO-TOUCH");
+  if (harmless) return answer(out).simple("OK");
+  answer(out).error(fmt::format("ERR unknown subcommand '{}'.", shortened(verb)));
+}
+
+void RespSession::command(Arguments arguments, std::string& out) {
+  RespWriter say = answer(out);
+  if (arguments.size() > 1 && is_word(arguments[1], "COUNT")) {
+    return say.integer(static_cast<std::int64_t>(commands().size()));
+  }
+  if (arguments.size() > 1 && is_word(arguments[1], "DOCS")) return say.map(0);
+  if (arguments.size() > 1 && !is_word(arguments[1], "INFO") && !is_word(arguments[1], "LIST")) {
+    return say.error(fmt::format("ERR unknown subcommand '{}'.", shortened(arguments[1])));
+  }
+  if (arguments.size() > 2) {
+    say.array(arguments.size() - 2);
+    for (std::size_t i = 2; i < arguments.size(); ++i) say.null();
+    return;
+  }
+  say.array(commands().size());
+  for (const Command& each : commands()) {
+    if (arguments.size() > 1 && is_word(arguments[1], "LIST")) {
+      say.bulk(lower(each.name));
+      continue;
+    }
+    say.array(6);
+    say.bulk(lower(each.name));
+    say.integer(-static_cast<std::int64_t>(each.least));
+    say.array(0);
+    for (int key = 0; key < 3; ++key) say.integer(0);
+  }
+}
+
+// redis-benchmark asks, and is content to hear of nothing.
+void RespSession::config(Arguments arguments, std::string& out) {
+  if (is_word(arguments[1], "GET")) return answer(out).map(0);
+  answer(out).error(fmt::format("ERR unknown subcommand '{}'.", shortened(arguments[1])));
+}
+
+void RespSession::info(Arguments, std::string& out) { answer(out).bulk(service_.info()); }
+
+void RespSession::select(Arguments arguments, std::string& out) {
+  const auto index = whole_number(arguments[1]);
+  if (!index) return answer(out).error("ERR value is not an integer or out of range");
+  if (*index != 0) return answer(out).error("ERR DB index is out of range");
+  answer(out).simple("OK");
+}
+
+void RespSession::quit(Arguments, std::string& out) {
+  answer(out).simple("OK");
+  ends_ = true;
+}
+
+void RespSession::reset(Arguments, std::string& out) {
+  protocol_ = 2;
+  name_.clear();
+  rights_ = {.loopback = rights_.loopback};
+  answer(out).simple("RESET");
+}
+
+}  // namespace weir::server

@@ -1,0 +1,65 @@
+#pragma once
+
+#include "net/protocol.h"
+#include "server/resp_arguments.h"
+#include "server/service.h"
+#include "wire/resp.h"
+
+namespace weir::server {
+
+// A connection of a Redis client: WEIR.* and CL.THROTTLE, and what such clients say to make
+// themselves known. Takes that come together are decided together.
+class RespSession : public net::Protocol {
+ public:
+  RespSession(Service& service, const net::Peer& peer);
+
+  std::size_t on_input(std::string_view input, std::string& out) override;
+  bool in_message() const override { return false; }
+  bool ends() const override { return ends_; }
+  void on_timeout(std::string& out) override;
+  void on_shutdown() override {}
+
+ private:
+  struct Command;
+  static std::span<const Command> commands();
+  static const Command* find(std::string_view name);
+
+  void dispatch(Arguments arguments, std::string& out);
+  void collect_take(Arguments arguments, std::string& out);
+  void decide_collected(std::string& out);
+
+  // Answers to commands; `arguments` starts with the command's name.
+  void take_with_receipt(const Request& request, std::string& out);
+  void peek(Arguments arguments, std::string& out);
+  void settle(Arguments arguments, std::string& out);
+  void reset_key(Arguments arguments, std::string& out);
+  void enter(Arguments arguments, std::string& out);
+  void leave(Arguments arguments, std::string& out);
+  void explain(Arguments arguments, std::string& out);
+  void policies(Arguments arguments, std::string& out);
+  void throttle(Arguments arguments, std::string& out);
+  void ping(Arguments arguments, std::string& out);
+  void echo(Arguments arguments, std::string& out);
+  void hello(Arguments arguments, std::string& out);
+  void auth(Arguments arguments, std::string& out);
+  void client(Arguments arguments, std::string& out);
+  void command(Arguments arguments, std::string& out);
+  void config(Arguments arguments, std::string& out);
+  void info(Arguments arguments, std::string& out);
+  void select(Arguments arguments, std::string& out);
+  void quit(Arguments arguments, std::string& out);
+  void reset(Arguments arguments, std::string& out);
+
+  bool log_in(std::string_view user, std::string_view secret);
+  wire::RespWriter answer(std::string& out) const { return {out, protocol_}; }
+
+  Service& service_;
+  wire::RespParser parser_;
+  Rights rights_;
+  const std::uint64_t id_;
+  std::string name_;
+  int protocol_ = 2;
+  bool ends_ = false;
+};
+
+}  // namespace weir::server

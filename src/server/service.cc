@@ -1,0 +1,31 @@
+#include "server/service.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include "server/version.h"
+
+namespace weir::server {
+
+bool same_secret(std::string_view given, std::string_view secret) noexcept {
+  unsigned difference = given.size() == secret.size() ? 0 : 1;
+  for (std::size_t i = 0; i < given.size(); ++i) {
+    const char other = secret.empty() ? '\0' : secret[i % secret.size()];
+    difference |= static_cast<unsigned char>(given[i] ^ other);
+  }
+  return difference == 0;
+}
+
+std::string Service::info() const {
+  const net::LoopCounts connections = loops.counts();
+  return fmt::format(
+      "# Server\r\nweir_version:{}\r\nredis_version:7.0.0\r\nredis_mode:standalone\r\n"
+      "process_id:{}\r\n\r\n"
+      "# Clients\r\nconnected_clients:{}\r\nrejected_connections:{}\r\n\r\n"
+      "# Stats\r\ntotal_connections_received:{}\r\n\r\n"
+      "# Weir\r\ngeneration:{}\r\npolicies:{}\r\n",
+      kVersion, getpid(), connections.open, connections.turned_away, connections.accepted,
+      engine.generation(), policies.names().size());
+}
+
+}  // namespace weir::server

@@ -1,0 +1,50 @@
+#pragma once
+
+#include <functional>
+#include <string>
+#include <string_view>
+
+#include "net/loops.h"
+#include "policy/config.h"
+#include "server/policies.h"
+#include "server/receipts.h"
+#include "weir/engine.h"
+
+namespace weir::server {
+
+// Who may come in. Never changes while the process runs.
+struct Access {
+  std::string password;     // none: anybody
+  std::string admin_token;  // none: verbs that change things are for this machine only
+};
+
+// What all sessions share.
+struct Service {
+  Engine& engine;
+  Policies& policies;
+  const net::Loops& loops;
+  Access access;
+  policy::HeaderStyle headers = policy::HeaderStyle::ietf;
+  Receipts receipts{};
+
+  // As Redis clients expect it: lines of name:value under headings.
+  std::string info() const;
+};
+
+// Compares secrets in a time that does not tell how much of them was right.
+bool same_secret(std::string_view given, std::string_view secret) noexcept;
+
+// A caller's rights, as far as they are known.
+struct Rights {
+  bool loopback = false;
+  bool let_in = false;  // has shown the password
+  bool admin = false;   // has shown the token
+
+  // Whether they suffice to call at all, and for verbs that change what others have.
+  bool may_call(const Access& access) const { return let_in || admin || access.password.empty(); }
+  bool may_change(const Access& access) const {
+    return admin || (access.admin_token.empty() && loopback);
+  }
+};
+
+}  // namespace weir::server

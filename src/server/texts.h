@@ -1,0 +1,33 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "weir/engine.h"
+
+namespace weir::server {
+
+// How answers say things, at every door.
+
+// Milliseconds, rounded up: never 0 when there is something to wait for.
+inline std::int64_t millis(Nanos time) {
+  constexpr std::int64_t unit = 1'000'000;
+  return time.count() / unit + (time.count() % unit > 0 ? 1 : 0);
+}
+// -1 if it will never be.
+inline std::int64_t millis_or_never(Nanos time) { return time == kNever ? -1 : millis(time); }
+
+// A whole number as strangers write them: no sign but a minus, no spaces.
+std::optional<std::int64_t> whole_number(std::string_view text);
+
+// What a stranger sent, not repeated without end.
+std::string shortened(std::string_view text);
+
+std::string lower(std::string_view text);
+
+// A line about a limit for people: its name, its text, its state, and when the call would pass.
+std::string explained(const LimitState& limit);
+
+}  // namespace weir::server

@@ -1,0 +1,225 @@
+#include "wire/resp.h"
+
+#include <algorithm>
+#include <charconv>
+
+namespace weir::wire {
+
+namespace {
+
+// Where a line ends: the position of its "\r\n", or npos.
+std::size_t end_of_line(std::string_view input, std::size_t from) {
+  return input.find("\r\n", from);
+}
+
+// A length as it stands behind '*' or '$'. Most have one digit or two.
+enum class Number { good, bad, unfinished };
+Number read_length(std::string_view input, std::size_t& at, std::int64_t& value) {
+  constexpr std::size_t longest = 20;  // more digits than any length has
+  const std::string_view rest = input.substr(at, longest + 2);
+  const std::size_t end = end_of_line(rest, 0);
+  if (end == std::string_view::npos) {
+    return rest.size() < longest + 2 ? Number::unfinished : Number::bad;
+  }
+  const auto [stop, error] = std::from_chars(rest.data(), rest.data() + end, value);
+  if (error != std::errc{} || stop != rest.data() + end) return Number::bad;
+  at += end + 2;
+  return Number::good;
+}
+
+bool is_space(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
+
+int hex_digit(char c) {
+  if (c >= '0' && c <= '9') return c - '0';
+  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
+  if (c >= 'A' && c <= 'F') return c - 'A' + 10;
+  return -1;
+}
+
+char unescaped(char c) {
+  switch (c) {
+    case 'n':
+      return '\n';
+    case 'r':
+      return '\r';
+    case 't':
+      return '\t';
+    case 'b':
+      return '\b';
+    case 'a':
+      return '\a';
+    default:
+      return c;
+  }
+}
+
+}  // namespace
+
+RespParser::Status RespParser::fail(std::string_view error) {
+  error_ = error;
+  return Status::error;
+}
+
+RespParser::Status RespParser::parse(std::string_view input) {
+  consumed_ = 0;
+  unquoted_.clear();
+  for (;;) {
+    count_ = 0;
+    const std::string_view rest = input.substr(consumed_);
+    if (rest.empty()) return Status::need_more;
+    const std::size_t before = consumed_;
+    const Status status = rest.front() == '*' ? parse_array(rest) : parse_line(rest);
+    // Empty commands are passed over.
+    if (status != Status::command || count_ > 0) return status;
+    if (consumed_ == before) return Status::need_more;
+  }
+}
+
+RespParser::Status RespParser::parse_array(std::string_view input) {
+  std::size_t at = 1;
+  std::int64_t count = 0;
+  switch (read_length(input, at, count)) {
+    case Number::unfinished:
+      return Status::need_more;
+    case Number::bad:
+      return fail("Protocol error: invalid multibulk length");
+    case Number::good:
+      break;
+  }
+  if (count > static_cast<std::int64_t>(RespLimits::kArguments)) {
+    return fail("Protocol error: invalid multibulk length");
+  }
+  for (std::int64_t i = 0; i < count; ++i) {
+    if (at >= input.size()) return Status::need_more;
+    if (input[at] != '$') return fail("Protocol error: expected '$'");
+    ++at;
+    std::int64_t length = 0;
+    switch (read_length(input, at, length)) {
+      case Number::unfinished:
+        return Status::need_more;
+      case Number::bad:
+        return fail("Protocol error: invalid bulk length");
+      case Number::good:
+        break;
+    }
+    if (length < 0 || length > static_cast<std::int64_t>(RespLimits::kArgumentBytes)) {
+      return fail("Protocol error: invalid bulk length");
+    }
+    const auto bytes = static_cast<std::size_t>(length);
+    if (at + bytes + 2 > RespLimits::kCommandBytes) return fail("Protocol error: too big command");
+    if (input.size() < at + bytes + 2) return Status::need_more;
+    if (input[at + bytes] != '\r' || input[at + bytes + 1] != '\n') {
+      return fail("Protocol error: expected CRLF after a bulk string");
+    }
+    arguments_[count_++] = input.substr(at, bytes);
+    at += bytes + 2;
+  }
+  consumed_ += at;
+  return Status::command;
+}
+
+// A line as people type it into a terminal.
+RespParser::Status RespParser::parse_line(std::string_view input) {
+  const std::size_t end = input.substr(0, RespLimits::kInlineBytes).find('\n');
+  if (end == std::string_view::npos) {
+    if (input.size() < RespLimits::kInlineBytes) return Status::need_more;
+    return fail("Protocol error: too big inline request");
+  }
+  consumed_ += end + 1;
+  const bool has_return = end > 0 && input[end - 1] == '\r';
+  if (split_words(input.substr(0, has_return ? end - 1 : end))) return Status::command;
+  return fail(count_ < RespLimits::kArguments ? "Protocol error: unbalanced quotes in request"
+                                              : "Protocol error: too many arguments");
+}
+
+bool RespParser::split_words(std::string_view line) {
+  unquoted_.clear();
+  unquoted_.reserve(line.size());  // views into it stay
+  std::size_t at = 0;
+  for (;;) {
+    while (at < line.size() && is_space(line[at])) ++at;
+    if (at == line.size()) return true;
+    if (count_ == RespLimits::kArguments) return false;
+    if (line[at] == '"' || line[at] == '\'') {
+      if (!add_quoted(line, at)) return false;
+      continue;
+    }
+    const std::size_t start = at;
+    while (at < line.size() && !is_space(line[at])) ++at;
+    arguments_[count_++] = line.substr(start, at - start);
+  }
+}
+
+// In double quotes \xff, \n and the like have a meaning, in single quotes only \'. A closing quote
+// ends a word.
+bool RespParser::add_quoted(std::string_view line, std::size_t& at) {
+  const char quote = line[at++];
+  const std::size_t start = unquoted_.size();
+  for (;; ++at) {
+    if (at == line.size()) return false;
+    char c = line[at];
+    if (c == quote) break;
+    if (c == '\\' && at + 1 < line.size() && (quote == '"' || line[at + 1] == '\'')) {
+      const std::string_view digits = line.substr(at + 1, 3);
+      if (quote == '"' && digits.size() == 3 && digits[0] == 'x' && hex_digit(digits[1]) >= 0 &&
+          hex_digit(digits[2]) >= 0) {
+        c = static_cast<char>(hex_digit(digits[1]) * 16 + hex_digit(digits[2]));
+        at += 3;
+      } else {
+        c = unescaped(line[++at]);
+      }
+    }
+    unquoted_ += c;
+  }
+  ++at;
+  if (at < line.size() && !is_space(line[at])) return false;
+  arguments_[count_++] = std::string_view(unquoted_).substr(start);
+  return true;
+}
+
+// ---- Writing
+
+void RespWriter::head(char type, std::int64_t value) {
+  std::array<char, 24> text;
+  text[0] = type;
+  char* const end = std::to_chars(text.data() + 1, text.data() + 22, value).ptr;
+  end[0] = '\r';
+  end[1] = '\n';
+  out_.append(text.data(), static_cast<std::size_t>(end + 2 - text.data()));
+}
+
+void RespWriter::simple(std::string_view text) {
+  out_ += '+';
+  out_ += text;
+  out_ += "\r\n";
+}
+
+void RespWriter::error(std::string_view text) {
+  out_ += '-';
+  const std::size_t start = out_.size();
+  out_ += text;
+  // It may repeat what a stranger sent, and must stay one line.
+  std::replace_if(
+      out_.begin() + static_cast<std::ptrdiff_t>(start), out_.end(),
+      [](char c) { return c == '\r' || c == '\n'; }, ' ');
+  out_ += "\r\n";
+}
+
+void RespWriter::integer(std::int64_t value) { head(':', value); }
+
+void RespWriter::bulk(std::string_view text) {
+  head('$', static_cast<std::int64_t>(text.size()));
+  out_ += text;
+  out_ += "\r\n";
+}
+
+void RespWriter::null() { out_ += protocol_ >= 3 ? "_\r\n" : "$-1\r\n"; }
+
+void RespWriter::array(std::size_t count) { head('*', static_cast<std::int64_t>(count)); }
+
+void RespWriter::map(std::size_t count) {
+  if (protocol_ >= 3) return head('%', static_cast<std::int64_t>(count));
+  array(count * 2);
+}
+
+}  // namespace weir::wire

@@ -1,0 +1,142 @@
+"""Clients that mean harm, or are just many: hostile_test.py WEIR."""
+
+import resource
+import socket
+import sys
+import threading
+import time
+import unittest
+
+from daemon import Daemon, Resp, under_sanitizer
+
+WEIR = sys.argv.pop(1)
+SCALE = 10 if under_sanitizer() else 1
+
+
+def raise_file_limit():
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    return hard
+
+
+def resident_kib(pid):
+    with open(f"/proc/{pid}/status") as status:
+        return next(int(line.split()[1]) for line in status if line.startswith("VmRSS"))
+
+
+class HostileTest(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        raise_file_limit()
+        cls.daemon = Daemon(WEIR, "policies: { p: { limits: [ 1000000/h ] } }")
+        cls.daemon.__enter__()
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.daemon.__exit__()
+
+    def still_well(self):
+        resp = self.daemon.resp()
+        self.assertEqual(resp("PING"), "PONG")
+        resp.close()
+        self.assertEqual(self.daemon.http("GET", "/healthz")[0], 200)
+
+    def connect(self, port=None):
+        connection = socket.create_connection(("127.0.0.1", port or self.daemon.resp_port), 20)
+        self.addCleanup(connection.close)
+        return connection
+
+    # Ten thousand who say nothing and a thousand who do.
+    def test_many_connections(self):
+        idle_count, busy_count = 10_000 // SCALE, 1_000 // SCALE
+        before = resident_kib(self.daemon.process.pid)
+        idle = [self.connect() for _ in range(idle_count)]
+        busy = [Resp(self.daemon.resp_port) for _ in range(busy_count)]
+        for round_ in range(5):
+            for i, resp in enumerate(busy):
+                resp.send("WEIR.TAKE", "p", f"k{i}")
+            for resp in busy:
+                self.assertEqual(resp.read()[0], 1)
+        grown = resident_kib(self.daemon.process.pid) - before
+        if SCALE == 1:
+            self.assertLess(grown, 150_000, "KiB for eleven thousand connections")
+        for resp in busy:
+            resp.close()
+        for connection in idle:
+            connection.close()
+        self.still_well()
+
+    # Whoever does not take its answers is not asked for more, and costs nobody else anything.
+    def test_a_client_that_never_reads(self):
+        before = resident_kib(self.daemon.process.pid)
+        greedy = self.connect()
+        greedy.setblocking(False)
+        request = Resp.encode("INFO") * 1000
+        sent = 0
+        for _ in range(2000):
+            try:
+                sent += greedy.send(request)
+            except BlockingIOError:
+                time.sleep(0.001)
+        self.still_well()
+        self.assertLess(resident_kib(self.daemon.process.pid) - before, 20_000)
+
+    def test_clients_that_send_a_byte_at_a_time(self):
+        slow = [self.connect() for _ in range(50)]
+        command = Resp.encode("WEIR.TAKE", "p", "slow")
+        for byte in command[:-1]:
+            for connection in slow:
+                connection.send(bytes([byte]))
+        self.still_well()
+        for connection in slow:
+            connection.send(command[-1:])
+            self.assertTrue(connection.recv(100).startswith(b"*8\r\n:1\r\n"))
+
+    def test_what_is_longer_than_anything_may_be(self):
+        for text in (b"*1\r\n$1000000000\r\n", b"*1000000\r\n", b"x" * 20_000,
+                     b"*4\r\n" + (b"$16000\r\n" + b"x" * 16000 + b"\r\n") * 5):
+            connection = self.connect()
+            connection.sendall(text)
+            self.assertIn(b"Protocol error", connection.recv(1000), text[:30])
+        connection = self.connect(self.daemon.http_port)
+        connection.sendall(b"POST /v1/take HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n")
+        chunk = b"10000\r\n" + b" " * 65536 + b"\r\n"
+        answer = b""
+        try:
+            for _ in range(100):
+                connection.sendall(chunk)
+        except OSError:
+            pass  # it has been told and shut out
+        self.still_well()
+
+    def test_noise(self):
+        import random
+        noise = random.Random(3)
+        for _ in range(300):
+            port = noise.choice([self.daemon.resp_port, self.daemon.http_port])
+            connection = socket.create_connection(("127.0.0.1", port), 20)
+            try:
+                connection.sendall(noise.randbytes(noise.randrange(1, 3000)))
+            except OSError:
+                pass
+            connection.close()
+        self.still_well()
+
+    # Requests that ask for long answers are answered piece by piece.
+    def test_a_flood_of_questions_with_long_answers(self):
+        resp = self.daemon.resp()
+        count = 20_000 // SCALE
+
+        def ask():
+            resp.socket.sendall(b"INFO\r\n" * count)
+
+        thread = threading.Thread(target=ask)
+        thread.start()
+        for _ in range(count):
+            self.assertIn("weir_version", resp.read())
+        thread.join()
+        resp.close()
+
+
+if __name__ == "__main__":
+    unittest.main()

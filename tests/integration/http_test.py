@@ -1,0 +1,287 @@
+"""The HTTP door of a running daemon: http_test.py WEIR."""
+
+import http.client
+import json
+import re
+import socket
+import sys
+import unittest
+
+from daemon import Daemon
+
+WEIR = sys.argv.pop(1)
+
+
+class Raw:
+    """Bytes in, bytes out."""
+
+    def __init__(self, port):
+        self.socket = socket.create_connection(("127.0.0.1", port), timeout=20)
+
+    def __call__(self, text):
+        self.socket.sendall(text if isinstance(text, bytes) else text.encode())
+        return self
+
+    def response(self):
+        response = http.client.HTTPResponse(self.socket)
+        response.begin()
+        body = response.read()
+        return response.status, response.headers, body
+
+    def rest(self):
+        answer = b""
+        while piece := self.socket.recv(65536):
+            answer += piece
+        return answer
+
+
+class HttpTest(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.daemon = Daemon(WEIR)
+        cls.daemon.__enter__()
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.daemon.__exit__()
+
+    def raw(self, text):
+        connection = Raw(self.daemon.http_port)
+        self.addCleanup(connection.socket.close)
+        return connection(text)
+
+    def status(self, text):
+        return self.raw(text).response()[0]
+
+    # ---- Decisions
+
+    def test_take_answers_with_a_body_and_fields(self):
+        status, headers, body = self.daemon.post("/v1/take", policy="llm", key="a", permits=400)
+        self.assertEqual(status, 200)
+        self.assertEqual(body, {"allowed": True, "limit": 1000, "remaining": 600,
+                                "retry_after_ms": 0, "reset_after_ms": 1440000, "wait_ms": 0,
+                                "limited_by": "tokens", "degraded": False})
+        self.assertEqual(headers["RateLimit-Policy"], '"tokens";q=1000;w=3600')
+        self.assertEqual(headers["RateLimit"], '"tokens";r=600;t=1440')
+        self.assertIsNone(headers["Retry-After"])
+
+        status, headers, body = self.daemon.post("/v1/take", policy="llm", key="a", permits=700)
+        self.assertEqual(status, 429)
+        self.assertEqual((body["allowed"], body["remaining"]), (False, 600))
+        self.assertEqual(headers["Retry-After"], "360")
+
+    def test_what_can_never_pass(self):
+        status, headers, body = self.daemon.post("/v1/take", policy="llm", key="b", permits=1001)
+        self.assertEqual((status, body["retry_after_ms"]), (429, None))
+        self.assertIsNone(headers["Retry-After"])
+
+    def test_parts_and_several_limits(self):
+        parts = {"user": "u", "sku": "s"}
+        _, headers, body = self.daemon.post("/v1/take", policy="seckill", parts=parts)
+        self.assertEqual((body["allowed"], body["limited_by"]), (True, "user"))
+        self.assertEqual(headers["RateLimit-Policy"], '"user";q=1;w=5, "product";q=3;w=1')
+        status, _, body = self.daemon.post("/v1/take", policy="seckill", parts=parts)
+        self.assertEqual((status, body["limited_by"]), (429, "user"))
+
+    def test_a_batch_is_answered_in_order_and_each_by_itself(self):
+        status, _, body = self.daemon.http("POST", "/v1/take", [
+            {"policy": "llm", "key": "batch", "permits": 900},
+            {"policy": "llm", "key": "batch", "permits": 900},
+            {"policy": "nobody", "key": "batch"},
+            {"policy": "llm", "kye": "batch"},
+            {"policy": "llm", "key": "batch", "permits": 100}])
+        self.assertEqual(status, 200)
+        self.assertEqual([item.get("allowed") for item in body], [True, False, None, None, True])
+        self.assertIn("no policy", body[2]["error"])
+        self.assertIn('did you mean "key"', body[3]["error"])
+
+    def test_peek_takes_nothing_and_is_always_answered(self):
+        for _ in range(2):
+            status, _, body = self.daemon.post("/v1/peek", policy="llm", key="p", permits=1000)
+            self.assertEqual((status, body["allowed"], body["remaining"]), (200, True, 1000))
+        status, _, body = self.daemon.post("/v1/peek", policy="llm", key="p", permits=2000)
+        self.assertEqual((status, body["allowed"]), (200, False))
+
+    def test_settle_by_receipt(self):
+        _, _, taken = self.daemon.post("/v1/take", policy="llm", key="s", permits=500, receipt=True)
+        _, _, settled = self.daemon.post("/v1/settle", policy="llm", key="s", delta=-300,
+                                         receipt=taken["receipt"])
+        self.assertEqual(settled["remaining"], 800)
+        status, _, problem = self.daemon.post("/v1/settle", policy="llm", key="s", delta=-300)
+        self.assertEqual((status, problem["field"]), (400, "receipt"))
+        status, _, problem = self.daemon.post("/v1/settle", policy="llm", key="s", delta=-300,
+                                              receipt="f" * 32)
+        self.assertEqual((status, problem["field"]), (404, "receipt"))
+
+    def test_reset_enter_leave(self):
+        self.daemon.post("/v1/take", policy="llm", key="r", permits=1000)
+        self.assertEqual(self.daemon.post("/v1/reset", policy="llm", key="r")[2], {"reset": True})
+        self.assertEqual(self.daemon.post("/v1/peek", policy="llm", key="r")[2]["remaining"], 1000)
+        entered = self.daemon.post("/v1/enter", policy="report", key="e")[2]
+        self.assertTrue(entered["allowed"] and entered["holder"])
+        self.daemon.post("/v1/enter", policy="report", key="e", holder="b")
+        self.assertEqual(self.daemon.post("/v1/enter", policy="report", key="e", holder="c")[0], 429)
+        leave = lambda: self.daemon.post("/v1/leave", policy="report", key="e", holder="b")[2]
+        self.assertEqual([leave(), leave()], [{"left": True}, {"left": False}])
+
+    def test_explain(self):
+        status, _, body = self.daemon.post("/v1/explain", policy="api", key="x", permits=101)
+        self.assertEqual(status, 200)
+        self.assertFalse(body["decision"]["allowed"])
+        self.assertEqual([limit["name"] for limit in body["limits"]], ["rate", "quota"])
+        self.assertEqual([limit["state"]["allowed"] for limit in body["limits"]], [False, True])
+        self.assertIn("can never pass", body["limits"][0]["text"])
+
+    def test_throttle_brings_its_limit(self):
+        throttle = lambda limit: self.daemon.post("/v1/throttle", key="t", limit=limit, permits=5)
+        self.assertEqual(throttle("10/min burst 10")[2]["remaining"], 5)
+        self.assertEqual(throttle("10/min burst 10")[2]["remaining"], 0)
+        self.assertEqual(throttle("10/min burst 10")[0], 429)
+        self.assertEqual(throttle("20/min burst 20")[2]["remaining"], 5)
+        status, _, problem = throttle("10/sec")
+        self.assertEqual((status, problem["field"]), (400, "limit"))
+        self.assertIn('did you mean "10/s"', problem["detail"])
+
+    def test_mistakes_name_the_field(self):
+        for body, status, field in [
+                ({"policy": "nobody", "key": "k"}, 404, "policy"),
+                ({"policy": "llm", "key": ""}, 400, "key"),
+                ({"policy": "llm", "key": "x" * 4097}, 400, "key"),
+                ({"policy": "seckill", "parts": {"user": "a"}}, 400, "parts"),
+                ({"policy": "report", "key": "k"}, 400, "policy"),
+                ({"policy": "llm"}, 400, "key"),
+                ({"policy": "llm", "key": "k", "permits": "1"}, 400, "permits"),
+                ({"policy": "llm", "key": "k", "permits": -1}, 400, "permits"),
+                ({"policy": "llm", "key": "k", "permit": 1}, 400, "permit")]:
+            got, headers, problem = self.daemon.http("POST", "/v1/take", body)
+            self.assertEqual((got, problem.get("field")), (status, field), body)
+            self.assertEqual(headers["Content-Type"], "application/problem+json")
+            self.assertEqual(problem["status"], status)
+
+    # ---- For proxies
+
+    def test_auth_decides_by_query_and_headers(self):
+        path = "/v1/auth?policy=llm&key=au%20th"
+        self.assertEqual(self.daemon.http("GET", path + "&permits=600")[0], 200)
+        status, headers, _ = self.daemon.http("GET", path + "&permits=600")
+        self.assertEqual(status, 429)
+        self.assertTrue(int(headers["Retry-After"]) > 0)
+        self.assertEqual(self.daemon.http("POST", path + "&permits=600&deny=403")[0], 403)
+        headers = {"X-Weir-Policy": "llm", "X-Weir-Key": "au th"}
+        self.assertEqual(self.daemon.http("GET", "/v1/auth", headers=headers)[1]["RateLimit"][:13],
+                         '"tokens";r=39')
+        # A stranger's header does not choose the key where the configuration does.
+        headers = {"X-Weir-Key": "somebody else"}
+        self.assertEqual(self.daemon.http("GET", path + "&permits=600", headers=headers)[0], 429)
+
+    def test_auth_mistakes(self):
+        for query, field in [("key=k", "policy"), ("policy=llm", "key"),
+                             ("policy=llm&key=k&permits=x", "permits"),
+                             ("policy=llm&key=k&deny=200", "deny"),
+                             ("policy=llm&key=%zz", "key"),
+                             ("policy=llm&key=a&key=b", "key")]:
+            status, _, problem = self.daemon.http("GET", "/v1/auth?" + query)
+            self.assertEqual((status, problem["field"]), (400, field), query)
+
+    # ---- Policies
+
+    def test_policies_can_be_put_and_deleted(self):
+        _, _, before = self.daemon.http("GET", "/v1/policies")
+        self.assertEqual(before["policies"]["login"],
+                         {"limits": ["5/min sliding exact"], "source": "file"})
+        status, _, answer = self.daemon.http("PUT", "/v1/policies/login", {"limits": ["2/min"]})
+        self.assertEqual((status, answer["generation"]), (200, before["generation"] + 1))
+        self.assertEqual(self.daemon.post("/v1/peek", policy="login", key="p")[2]["limit"], 2)
+        status, _, problem = self.daemon.http("PUT", "/v1/policies/login", {"limits": ["2/sec"]})
+        self.assertEqual(status, 400)
+        self.assertIn('did you mean "2/s"', problem["detail"])
+        self.assertEqual(self.daemon.http("DELETE", "/v1/policies/login")[0], 200)
+        self.assertEqual(self.daemon.http("DELETE", "/v1/policies/login")[0], 404)
+        self.assertEqual(self.daemon.post("/v1/peek", policy="login", key="p")[2]["limit"], 5)
+
+    # ---- The protocol
+
+    def test_pages_for_people(self):
+        self.assertEqual(self.daemon.http("GET", "/healthz")[2], b"ok\n")
+        self.assertEqual(self.daemon.http("GET", "/readyz")[0], 200)
+        self.assertIn(b"weir_generation", self.daemon.http("GET", "/metrics")[2])
+        self.assertIn(b"<!doctype html>", self.daemon.http("GET", "/")[2])
+
+    def test_paths_and_methods_that_are_not_there(self):
+        self.assertEqual(self.daemon.http("GET", "/v1/nothing")[0], 404)
+        status, headers, _ = self.daemon.http("GET", "/v1/take")
+        self.assertEqual((status, headers["Allow"]), (405, "POST"))
+        status, headers, _ = self.daemon.http("DELETE", "/v1/auth")
+        self.assertEqual((status, headers["Allow"]), (405, "GET, HEAD, POST"))
+
+    def test_head_has_everything_but_the_body(self):
+        status, headers, body = self.raw("HEAD /healthz HTTP/1.1\r\nHost: a\r\n"
+                                         "Connection: close\r\n\r\n").rest().partition(b"\r\n\r\n")
+        self.assertIn(b"200 OK", status)
+        self.assertIn(b"Content-Length: 3", status)
+        self.assertEqual(body, b"")
+
+    def test_requests_on_one_connection(self):
+        body = '{"policy":"llm","key":"keep"}'
+        one = f"POST /v1/take HTTP/1.1\r\nHost: a\r\nContent-Length: {len(body)}\r\n\r\n{body}"
+        connection = self.raw(one)
+        self.assertEqual(json.loads(connection.response()[2])["remaining"], 999)
+        connection(one * 20)
+        for i in range(20):
+            self.assertEqual(json.loads(connection.response()[2])["remaining"], 998 - i)
+        chunked = ("POST /v1/take HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n"
+                   f"5\r\n{body[:5]}\r\n{len(body) - 5:x};x=y\r\n{body[5:]}\r\n0\r\n\r\n")
+        self.assertEqual(json.loads(connection(chunked).response()[2])["remaining"], 978)
+
+    def test_http_1_0_ends_unless_asked_to_stay(self):
+        self.assertIn(b"200 OK", self.raw("GET /healthz HTTP/1.0\r\n\r\n").rest())
+        stays = self.raw("GET /healthz HTTP/1.0\r\nConnection: keep-alive\r\n\r\n")
+        self.assertEqual(stays.response()[1]["Connection"].lower(), "keep-alive")
+
+    def test_expect_100_continue(self):
+        body = '{"policy":"llm","key":"expect"}'
+        connection = self.raw("POST /v1/take HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\n"
+                              f"Content-Length: {len(body)}\r\n\r\n")
+        self.assertEqual(connection.socket.recv(100), b"HTTP/1.1 100 Continue\r\n\r\n")
+        self.assertEqual(connection(body).response()[0], 200)
+
+    def test_errors_of_the_protocol(self):
+        post = "POST /v1/take HTTP/1.1\r\nHost: a\r\n"
+        for text, status in [
+                ("nonsense\r\n\r\n", 400),
+                ("GET / HTTP/1.1\r\n\r\n", 400),
+                (post + "\r\n", 411),
+                (post + "Content-Length: 2000000\r\n\r\n", 413),
+                (f"GET /{'x' * 9000} HTTP/1.1\r\nHost: a\r\n\r\n", 414),
+                (post + "Content-Type: text/plain\r\nContent-Length: 2\r\n\r\n{}", 415),
+                (f"GET / HTTP/1.1\r\nHost: a\r\nX: {'x' * 20000}\r\n\r\n", 431),
+                (post + "Transfer-Encoding: gzip\r\n\r\n", 501),
+                ("GET / HTTP/3.0\r\nHost: a\r\n\r\n", 505),
+                (post + "Content-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n", 400),
+                (post + "Content-Length: 2\r\nContent-Length: 3\r\n\r\n{}", 400),
+                (post + "Content-Length: 3\r\n\r\n{{}", 400)]:
+            self.assertEqual(self.status(text), status, text[:80])
+
+    def test_every_answer_has_a_date(self):
+        date = self.daemon.http("GET", "/healthz")[1]["Date"]
+        self.assertTrue(re.fullmatch(r"\w{3}, \d\d \w{3} \d{4} \d\d:\d\d:\d\d GMT", date), date)
+
+
+class HeaderStyleTest(unittest.TestCase):
+    def fields(self, style):
+        with Daemon(WEIR, extra=f"headers: {style}") as daemon:
+            headers = daemon.post("/v1/take", policy="llm", key="a", permits=400)[1]
+            return {name: value for name, value in headers.items() if "atelimit" in name.lower()}
+
+    def test_styles(self):
+        ietf = {"RateLimit-Policy": '"tokens";q=1000;w=3600', "RateLimit": '"tokens";r=600;t=1440'}
+        legacy = {"X-RateLimit-Limit": "1000", "X-RateLimit-Remaining": "600",
+                  "X-RateLimit-Reset": "1440"}
+        self.assertEqual(self.fields("ietf"), ietf)
+        self.assertEqual(self.fields("legacy"), legacy)
+        self.assertEqual(self.fields("both"), {**ietf, **legacy})
+        self.assertEqual(self.fields("off"), {})
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,267 @@
+"""Starting, changing and ending a daemon: operation_test.py WEIR."""
+
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import unittest
+from pathlib import Path
+
+from daemon import DEMO, Daemon, RespError, free_port
+
+WEIR = sys.argv.pop(1)
+HOURLY = "policies: { p: { limits: [ { limit: LIMIT, name: hourly } ] } }\n"
+
+
+class ReloadTest(unittest.TestCase):
+    def write(self, daemon, policies):
+        head = daemon.config.read_text().splitlines()[0]
+        fresh = daemon.config.with_suffix(".new")
+        fresh.write_text(head + "\n" + policies)
+        fresh.rename(daemon.config)
+
+    def test_a_changed_file_is_used_and_usage_stays(self):
+        with Daemon(WEIR, HOURLY.replace("LIMIT", "10/h")) as daemon:
+            resp = daemon.resp()
+            self.assertEqual(resp("WEIR.TAKE", "p", "k", 10)[2], 0)
+            self.write(daemon, HOURLY.replace("LIMIT", "20/h"))
+            daemon.wait_for_log("generation 2")
+            self.assertEqual(resp("WEIR.PEEK", "p", "k")[1:3], [20, 10])
+            resp.close()
+
+    def test_a_broken_file_changes_nothing_and_is_reported(self):
+        with Daemon(WEIR, HOURLY.replace("LIMIT", "10/h")) as daemon:
+            resp = daemon.resp()
+            self.write(daemon, HOURLY.replace("LIMIT", "20/hr"))
+            daemon.wait_for_log("the policies stay as they are")
+            daemon.wait_for_log('did you mean "20/h"')
+            self.assertEqual(resp("WEIR.PEEK", "p", "k")[1], 10)
+            self.write(daemon, HOURLY.replace("LIMIT", "30/h"))
+            daemon.wait_for_log("generation 2")
+            self.assertEqual(resp("WEIR.PEEK", "p", "k")[1], 30)
+            resp.close()
+
+    def test_sighup_reads_it_again(self):
+        with Daemon(WEIR, HOURLY.replace("LIMIT", "10/h")) as daemon:
+            daemon.process.send_signal(1)
+            daemon.wait_for_log("generation 2")
+
+    def test_what_needs_a_restart_is_said(self):
+        with Daemon(WEIR, HOURLY.replace("LIMIT", "10/h")) as daemon:
+            self.write(daemon, "memory: 1MiB\n" + HOURLY.replace("LIMIT", "10/h"))
+            daemon.wait_for_log("needs a restart to change: memory")
+
+
+class StateTest(unittest.TestCase):
+    def test_a_restart_keeps_every_count(self):
+        with tempfile.TemporaryDirectory() as folder:
+            daemon = Daemon(WEIR, folder=folder, extra=f"state: {folder}/state")
+            with daemon:
+                resp = daemon.resp()
+                for permits in (100, 20):
+                    resp("WEIR.TAKE", "llm", "k", permits)
+                resp("WEIR.ENTER", "report", "k", "me")
+                resp.close()
+                self.assertEqual(daemon.stop(), 0)
+                daemon.start()
+                resp = daemon.resp()
+                self.assertEqual(resp("WEIR.PEEK", "llm", "k")[2], 880)
+                self.assertEqual(resp("WEIR.LEAVE", "report", "k", "me"), 1)
+                resp.close()
+
+    def test_policies_that_were_put_survive(self):
+        with tempfile.TemporaryDirectory() as folder:
+            daemon = Daemon(WEIR, folder=folder, extra=f"state: {folder}/state")
+            with daemon:
+                daemon.http("PUT", "/v1/policies/mine", {"limits": ["7/min"]})
+                daemon.stop()
+                daemon.start()
+                listed = daemon.http("GET", "/v1/policies")[2]["policies"]
+                self.assertEqual(listed["mine"], {"limits": ["7/min"], "source": "put"})
+
+    def test_without_a_state_file_the_log_says_so_once(self):
+        with Daemon(WEIR) as daemon:
+            daemon.stop()
+            self.assertEqual(sum("no state file" in line for line in daemon.log), 1)
+
+    def test_a_second_daemon_is_refused(self):
+        with tempfile.TemporaryDirectory() as folder:
+            with Daemon(WEIR, folder=folder, extra=f"state: {folder}/state"):
+                second = subprocess.run([WEIR, "serve", "--config", f"{folder}/weir.yaml"],
+                                        capture_output=True, text=True, timeout=20)
+                self.assertEqual(second.returncode, 1)
+                self.assertIn("in use", second.stderr)
+
+
+class StopTest(unittest.TestCase):
+    def test_what_was_sent_is_answered(self):
+        with Daemon(WEIR) as daemon:
+            resp = [daemon.resp() for _ in range(20)]
+            for each in resp:
+                self.assertEqual(each("PING"), "PONG")
+            for each in resp:
+                each.socket.sendall(each.encode("WEIR.TAKE", "llm", "k") * 10)
+            self.assertEqual(daemon.stop(), 0)
+            for each in resp:
+                for _ in range(10):
+                    self.assertEqual(each.read()[0], 1)
+                with self.assertRaises(EOFError):
+                    each.read()
+                each.close()
+
+    def test_idle_and_half_finished_clients_do_not_hold_it_up(self):
+        with Daemon(WEIR) as daemon:
+            idle, half = daemon.resp(), daemon.resp()
+            half.socket.sendall(b"*2\r\n$4\r\nECHO\r\n")
+            idle("PING")
+            begin = time.monotonic()
+            self.assertEqual(daemon.stop(), 0)
+            # (The promise is five seconds; a test must not depend on the machine being fast.)
+            self.assertLess(time.monotonic() - begin, 30)
+            idle.close()
+            half.close()
+
+
+class StartTest(unittest.TestCase):
+    def serve(self, config):
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "weir.yaml"
+            path.write_text(config)
+            done = subprocess.run([WEIR, "serve", "--config", str(path)], capture_output=True,
+                                  text=True, timeout=20)
+            return done.returncode, done.stderr
+
+    def test_a_port_that_is_taken(self):
+        with Daemon(WEIR) as daemon:
+            code, said = self.serve(
+                f"listen: {{ resp: '127.0.0.1:{daemon.resp_port}', http: off, grpc: off }}")
+            self.assertEqual(code, 1)
+            self.assertIn(f"cannot listen on 127.0.0.1:{daemon.resp_port}: Address already in use",
+                          said)
+
+    def test_all_mistakes_at_once(self):
+        code, said = self.serve("polices: {}\nmemory: much\n")
+        self.assertEqual(code, 1)
+        self.assertIn('did you mean "policies"', said)
+        self.assertIn(":2:9:", said)
+
+    def test_a_file_that_is_not_there(self):
+        done = subprocess.run([WEIR, "serve", "--config", "/nowhere/weir.yaml"],
+                              capture_output=True, text=True, timeout=20)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("/nowhere/weir.yaml", done.stderr)
+
+
+class AccessTest(unittest.TestCase):
+    def test_a_password_is_asked_for(self):
+        with Daemon(WEIR, extra="password: sesame") as daemon:
+            resp = daemon.resp()
+            self.assertIn("NOAUTH", str(resp("WEIR.TAKE", "llm", "k")))
+            self.assertIn("NOAUTH", str(resp("PING")))
+            self.assertIn("WRONGPASS", str(resp("AUTH", "sesam")))
+            self.assertIn("NOAUTH", str(resp("HELLO", 3)))
+            self.assertEqual(resp("AUTH", "sesame"), "OK")
+            self.assertEqual(resp("WEIR.TAKE", "llm", "k")[0], 1)
+            other = daemon.resp()
+            self.assertEqual(other("HELLO", 3, "AUTH", "default", "sesame")["proto"], 3)
+            self.assertEqual(daemon.post("/v1/take", policy="llm", key="k")[0], 401)
+            bearer = {"Authorization": "Bearer sesame"}
+            self.assertEqual(daemon.http("POST", "/v1/take", {"policy": "llm", "key": "k"},
+                                         bearer)[0], 200)
+            self.assertEqual(daemon.http("GET", "/healthz")[0], 200)
+            resp.close()
+            other.close()
+
+    def test_a_token_is_asked_for_where_things_change(self):
+        with Daemon(WEIR, extra="admin_token: root") as daemon:
+            resp = daemon.resp()
+            self.assertEqual(resp("WEIR.TAKE", "llm", "k")[0], 1)
+            for command in (("WEIR.RESET", "llm", "k"), ("WEIR.SETTLE", "llm", "k", 1)):
+                self.assertIn("NOPERM", str(resp(*command)))
+            self.assertEqual(resp("AUTH", "admin", "root"), "OK")
+            self.assertEqual(resp("WEIR.RESET", "llm", "k"), "OK")
+            reset = {"policy": "llm", "key": "k"}
+            self.assertEqual(daemon.http("POST", "/v1/reset", reset)[0], 401)
+            self.assertEqual(daemon.http("PUT", "/v1/policies/p", {"limits": ["1/s"]})[0], 401)
+            bearer = {"Authorization": "Bearer root"}
+            self.assertEqual(daemon.http("POST", "/v1/reset", reset, bearer)[0], 200)
+            resp.close()
+
+    def test_a_page_elsewhere_cannot_use_this_machines_rights(self):
+        with Daemon(WEIR) as daemon:
+            elsewhere = {"Host": "evil.example"}
+            reset = {"policy": "llm", "key": "k"}
+            self.assertEqual(daemon.http("POST", "/v1/reset", reset, elsewhere)[0], 403)
+            self.assertEqual(daemon.http("POST", "/v1/reset", reset)[0], 200)
+
+
+class ExactnessTest(unittest.TestCase):
+    def test_many_clients_at_both_doors_get_exactly_the_limit(self):
+        with Daemon(WEIR, "policies: { p: { limits: [ 10000 per 1h window ] } }") as daemon:
+            admitted = [0] * 8
+
+            def over_resp(i):
+                resp = daemon.resp()
+                for _ in range(20):
+                    resp.socket.sendall(resp.encode("WEIR.TAKE", "p", "k") * 100)
+                    admitted[i] += sum(resp.read()[0] for _ in range(100))
+                resp.close()
+
+            def over_http(i):
+                for _ in range(20):
+                    batch = [{"policy": "p", "key": "k"}] * 100
+                    answers = daemon.http("POST", "/v1/take", batch)[2]
+                    admitted[i] += sum(answer["allowed"] for answer in answers)
+
+            threads = [threading.Thread(target=over_resp if i % 2 else over_http, args=(i,))
+                       for i in range(8)]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+            self.assertEqual(sum(admitted), 10000)
+
+
+class CommandLineTest(unittest.TestCase):
+    def weir(self, daemon, *args):
+        done = subprocess.run([WEIR, *args], capture_output=True, text=True, timeout=20,
+                              env={"WEIR_URL": f"http://127.0.0.1:{daemon.http_port}"})
+        return done.returncode, done.stdout + done.stderr
+
+    def test_commands_ask_a_running_daemon(self):
+        with Daemon(WEIR) as daemon:
+            code, said = self.weir(daemon, "take", "llm", "cli", "--permits", "400")
+            self.assertEqual(code, 0, said)
+            self.assertIn("remaining    600", said)
+            code, said = self.weir(daemon, "take", "llm", "cli", "--permits", "700")
+            self.assertEqual(code, 1)
+            self.assertIn("retry after  360", said)
+            self.assertEqual(self.weir(daemon, "peek", "llm", "cli")[0], 0)
+            code, said = self.weir(daemon, "explain", "llm", "cli", "--permits", "700")
+            self.assertEqual(code, 1)
+            self.assertIn("would be refused", said)
+            self.assertIn("tokens: 1000/h: 600 of 1000 left", said)
+            self.assertEqual(self.weir(daemon, "reset", "llm", "cli"), (0, "forgotten\n"))
+            code, said = self.weir(daemon, "take", "seckill", "--part", "user=a", "--part",
+                                   "sku=1", "--json")
+            self.assertEqual(code, 0, said)
+            self.assertIn('"limited_by": "user"', said)
+            code, said = self.weir(daemon, "policies")
+            self.assertIn("api      10/s burst 100, 1000/day\n", said)
+
+    def test_mistakes(self):
+        with Daemon(WEIR) as daemon:
+            self.assertEqual(self.weir(daemon, "take", "llm")[0], 2)
+            self.assertEqual(self.weir(daemon, "take", "llm", "k", "--part", "a=b")[0], 2)
+            code, said = self.weir(daemon, "take", "nobody", "k")
+            self.assertEqual(code, 1)
+            self.assertIn("there is no policy", said)
+        nobody = subprocess.run([WEIR, "take", "p", "k", "--url", f"http://127.0.0.1:{free_port()}"],
+                                capture_output=True, text=True, timeout=20)
+        self.assertEqual(nobody.returncode, 1)
+        self.assertIn("does `weir serve` run there?", nobody.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,175 @@
+#include "wire/resp.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <vector>
+
+namespace weir::wire {
+namespace {
+
+using std::string_literals::operator""s;
+using testing::ElementsAre;
+using Words = std::vector<std::string>;
+
+struct Read {
+  std::vector<Words> commands;
+  std::string error;
+  std::string rest;
+};
+
+// Reads as a connection would: bytes come in pieces, and what was used up is dropped.
+Read read_in_pieces(const std::string& bytes, std::size_t piece) {
+  RespParser parser;
+  Read read;
+  std::size_t given = 0;
+  for (;;) {
+    const RespParser::Status status = parser.parse(read.rest);
+    read.rest.erase(0, parser.consumed());
+    if (status == RespParser::Status::error) {
+      read.error = parser.error();
+      return read;
+    }
+    if (status == RespParser::Status::need_more) {
+      if (given == bytes.size()) return read;
+      read.rest += bytes.substr(given, piece);
+      given = std::min(given + piece, bytes.size());
+    } else {
+      // (Borrowed from what has just been erased: read again from the original.)
+      read.commands.emplace_back();
+    }
+  }
+}
+
+Read read_all(const std::string& bytes) {
+  RespParser parser;
+  Read read{.commands = {}, .error = {}, .rest = bytes};
+  for (;;) {
+    const RespParser::Status status = parser.parse(read.rest);
+    if (status == RespParser::Status::command) {
+      read.commands.emplace_back(parser.arguments().begin(), parser.arguments().end());
+    }
+    read.rest.erase(0, parser.consumed());
+    if (status == RespParser::Status::error) read.error = parser.error();
+    if (status != RespParser::Status::command) return read;
+  }
+}
+
+// However the bytes are cut up, the same commands come out.
+void expect_commands(const std::string& bytes, const std::vector<Words>& commands) {
+  const Read read = read_all(bytes);
+  EXPECT_EQ(read.commands, commands);
+  EXPECT_EQ(read.error, "");
+  EXPECT_EQ(read.rest, "");
+  for (std::size_t piece = 1; piece <= bytes.size(); ++piece) {
+    const Read pieces = read_in_pieces(bytes, piece);
+    EXPECT_EQ(pieces.commands.size(), commands.size()) << "in pieces of " << piece;
+    EXPECT_EQ(pieces.error, "");
+  }
+}
+
+void expect_error(const std::string& bytes, const std::string& error) {
+  EXPECT_EQ(read_all(bytes).error, error) << bytes;
+  for (std::size_t piece = 1; piece <= bytes.size(); ++piece) {
+    EXPECT_EQ(read_in_pieces(bytes, piece).error, error) << bytes << " in pieces of " << piece;
+  }
+}
+
+TEST(RespParser, ReadsArraysOfBulkStrings) {
+  expect_commands("*1\r\n$4\r\nPING\r\n", {{"PING"}});
+  expect_commands("*3\r\n$9\r\nWEIR.TAKE\r\n$5\r\nlogin\r\n$5\r\nalice\r\n",
+                  {{"WEIR.TAKE", "login", "alice"}});
+  expect_commands("*2\r\n$4\r\nECHO\r\n$0\r\n\r\n", {{"ECHO", ""}});
+}
+
+// Keys are bytes, also those that look like the protocol.
+TEST(RespParser, ReadsAnyBytes) {
+  expect_commands("*2\r\n$4\r\nECHO\r\n$8\r\n\r\n*1\0\xff\r\n\r\n"s,
+                  {{"ECHO", "\r\n*1\0\xff\r\n"s}});
+}
+
+TEST(RespParser, ReadsSeveralCommandsAtOnce) {
+  expect_commands("*1\r\n$4\r\nPING\r\n*2\r\n$4\r\nECHO\r\n$1\r\na\r\nPING\r\n*1\r\n$4\r\nQUIT\r\n",
+                  {{"PING"}, {"ECHO", "a"}, {"PING"}, {"QUIT"}});
+}
+
+// As typed into a terminal; a line may end without a carriage return.
+TEST(RespParser, ReadsLinesOfWords) {
+  expect_commands("PING\r\n", {{"PING"}});
+  expect_commands("PING\n", {{"PING"}});
+  expect_commands("  weir.take \t login   alice  \r\n", {{"weir.take", "login", "alice"}});
+}
+
+TEST(RespParser, ReadsQuotedWords) {
+  expect_commands(R"(ECHO "a b" 'c d' "" '')"
+                  "\r\n",
+                  {{"ECHO", "a b", "c d", "", ""}});
+  expect_commands("ECHO \"\\x41\\n\\\"\\\\\" 'it\\'s' \"\\xzz\"\r\n",
+                  {{"ECHO", "A\n\"\\", "it's", "xzz"}});
+}
+
+TEST(RespParser, PassesOverEmptyCommands) {
+  expect_commands("\r\n\n  \r\n*0\r\n*-1\r\nPING\r\n", {{"PING"}});
+}
+
+TEST(RespParser, RefusesWhatCannotBeACommand) {
+  expect_error("*x\r\n", "Protocol error: invalid multibulk length");
+  expect_error("*\r\n", "Protocol error: invalid multibulk length");
+  expect_error("*1x\r\n", "Protocol error: invalid multibulk length");
+  expect_error("*99999999999999999999\r\n", "Protocol error: invalid multibulk length");
+  expect_error("*65\r\n", "Protocol error: invalid multibulk length");
+  expect_error("*1\r\nPING\r\n", "Protocol error: expected '$'");
+  expect_error("*1\r\n$x\r\n", "Protocol error: invalid bulk length");
+  expect_error("*1\r\n$-1\r\n", "Protocol error: invalid bulk length");
+  expect_error("*1\r\n$16385\r\n", "Protocol error: invalid bulk length");
+  expect_error("*1\r\n$4\r\nPINGxx", "Protocol error: expected CRLF after a bulk string");
+  expect_error("ECHO \"a\r\n", "Protocol error: unbalanced quotes in request");
+  expect_error("ECHO \"a\"b\r\n", "Protocol error: unbalanced quotes in request");
+}
+
+// Nobody makes it remember without end.
+TEST(RespParser, BoundsWhatItWaitsFor) {
+  expect_error(std::string(RespLimits::kInlineBytes, 'x'),
+               "Protocol error: too big inline request");
+  EXPECT_EQ(read_all("*" + std::string(30, '1')).error, "Protocol error: invalid multibulk length");
+  std::string large = "*5\r\n";
+  for (int i = 0; i < 4; ++i) large += "$16384\r\n" + std::string(16384, 'x') + "\r\n";
+  EXPECT_EQ(read_all(large).error, "Protocol error: too big command");
+  std::string words;
+  for (std::size_t i = 0; i <= RespLimits::kArguments; ++i) words += "a ";
+  EXPECT_EQ(read_all(words + "\r\n").error, "Protocol error: too many arguments");
+}
+
+std::string written(int protocol, auto write) {
+  std::string out;
+  RespWriter writer(out, protocol);
+  write(writer);
+  return out;
+}
+
+TEST(RespWriter, WritesWhatBothProtocolsShare) {
+  for (const int protocol : {2, 3}) {
+    EXPECT_EQ(written(protocol, [](RespWriter& w) { w.simple("OK"); }), "+OK\r\n");
+    EXPECT_EQ(written(protocol, [](RespWriter& w) { w.integer(-42); }), ":-42\r\n");
+    EXPECT_EQ(written(protocol, [](RespWriter& w) { w.integer(INT64_MIN); }),
+              ":-9223372036854775808\r\n");
+    EXPECT_EQ(written(protocol, [](RespWriter& w) { w.bulk("a\r\nb"); }), "$4\r\na\r\nb\r\n");
+    EXPECT_EQ(written(protocol, [](RespWriter& w) { w.array(8); }), "*8\r\n");
+  }
+}
+
+TEST(RespWriter, WritesMapsAndNullsInTheWordsOfTheProtocol) {
+  EXPECT_EQ(written(2, [](RespWriter& w) { w.map(4); }), "*8\r\n");
+  EXPECT_EQ(written(3, [](RespWriter& w) { w.map(4); }), "%4\r\n");
+  EXPECT_EQ(written(2, [](RespWriter& w) { w.null(); }), "$-1\r\n");
+  EXPECT_EQ(written(3, [](RespWriter& w) { w.null(); }), "_\r\n");
+}
+
+// What a stranger sent cannot end the line it is repeated in.
+TEST(RespWriter, KeepsErrorsOnOneLine) {
+  EXPECT_EQ(written(2, [](RespWriter& w) { w.error("ERR no 'a\r\n+OK'"); }),
+            "-ERR no 'a  +OK'\r\n");
+}
+
+}  // namespace
+}  // namespace weir::wire
