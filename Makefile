@@ -6,9 +6,9 @@ JOBS ?= $(shell nproc)
 
 # Debian packages: what it takes to build, to test, to check with sanitizers and fuzzers, to measure.
 BUILD_PACKAGES := g++ cmake ninja-build ccache libyaml-cpp-dev libcli11-dev libfmt-dev libcctz-dev libxxhash-dev \
-                  nlohmann-json3-dev tzdata
+                  nlohmann-json3-dev libboost1.81-dev libsimdjson-dev tzdata
 TEST_PACKAGES := libgtest-dev libgmock-dev librapidcheck-dev libbenchmark-dev libabsl-dev clang-14 clang-format-14 \
-                 libboost-dev pkg-config python3
+                 pkg-config python3
 SANITIZE_PACKAGES := clang-14 libclang-rt-14-dev
 BENCH_PACKAGES := libbenchmark-dev libabsl-dev valgrind python3
 
@@ -58,7 +58,7 @@ sanitize: ## Run the tests under asan+ubsan and tsan, and each fuzzer for a minu
 	@$(MAKE) --no-print-directory fuzz SECONDS_EACH=60
 
 SECONDS_EACH ?= 300
-fuzz: ## Fuzz the readers of limits and timelines (SECONDS_EACH=300)
+fuzz: ## Fuzz whatever reads: limits, timelines, requests, bodies (SECONDS_EACH=300)
 	$(call install,$(SANITIZE_PACKAGES))
 	@mkdir -p build
 	$(call configure,fuzz)

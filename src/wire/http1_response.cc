@@ -1,0 +1,114 @@
+#include "wire/http1_response.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <iterator>
+
+namespace weir::wire {
+
+namespace {
+
+struct Status {
+  int code;
+  std::string_view text;
+};
+
+constexpr auto kStatuses = std::to_array<Status>({
+    {100, "Continue"},
+    {200, "OK"},
+    {201, "Created"},
+    {202, "Accepted"},
+    {204, "No Content"},
+    {301, "Moved Permanently"},
+    {302, "Found"},
+    {303, "See Other"},
+    {304, "Not Modified"},
+    {307, "Temporary Redirect"},
+    {308, "Permanent Redirect"},
+    {400, "Bad Request"},
+    {401, "Unauthorized"},
+    {403, "Forbidden"},
+    {404, "Not Found"},
+    {405, "Method Not Allowed"},
+    {406, "Not Acceptable"},
+    {408, "Request Timeout"},
+    {409, "Conflict"},
+    {411, "Length Required"},
+    {413, "Content Too Large"},
+    {414, "URI Too Long"},
+    {415, "Unsupported Media Type"},
+    {417, "Expectation Failed"},
+    {422, "Unprocessable Content"},
+    {429, "Too Many Requests"},
+    {431, "Request Header Fields Too Large"},
+    {500, "Internal Server Error"},
+    {501, "Not Implemented"},
+    {502, "Bad Gateway"},
+    {503, "Service Unavailable"},
+    {504, "Gateway Timeout"},
+    {505, "HTTP Version Not Supported"},
+});
+
+// These have no body, and a length would be that of another answer.
+bool has_no_body(int status) { return status < 200 || status == 204 || status == 304; }
+
+void append_field(std::string& out, std::string_view name, std::string_view value) {
+  out.append(name).append(": ").append(value).append("\r\n");
+}
+
+void append_status_line(std::string& out, int status) {
+  const fmt::format_int code(status);
+  out.append("HTTP/1.1 ").append(code.data(), code.size());
+  out.append(" ").append(status_text(status)).append("\r\n");
+}
+
+void append_length(std::string& out, std::size_t size) {
+  const fmt::format_int length(size);
+  append_field(out, "Content-Length", {length.data(), length.size()});
+}
+
+std::string_view class_text(int status) {
+  if (status < 200) return "Informational";
+  if (status < 300) return "OK";
+  if (status < 400) return "Redirection";
+  return status < 500 ? "Client Error" : "Server Error";
+}
+
+}  // namespace
+
+std::string_view status_text(int status) {
+  const auto found = std::ranges::find(kStatuses, status, &Status::code);
+  return found == kStatuses.end() ? class_text(status) : found->text;
+}
+
+void append_response(std::string& out, const HttpResponse& response) {
+  append_status_line(out, response.status);
+  if (!response.date.empty()) append_field(out, "Date", response.date);
+  if (!response.content_type.empty()) append_field(out, "Content-Type", response.content_type);
+  if (!has_no_body(response.status)) append_length(out, response.body.size());
+  if (response.connection == HttpConnection::close) append_field(out, "Connection", "close");
+  if (response.connection == HttpConnection::keep_alive) {
+    append_field(out, "Connection", "keep-alive");
+  }
+  out.append(response.fields).append("\r\n");
+  if (!response.head && !has_no_body(response.status)) out.append(response.body);
+}
+
+void append_http_date(std::string& out, Instant time) {
+  using std::chrono::floor;
+  constexpr std::array<const char*, 7> days{"Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat"};
+  constexpr std::array<const char*, 12> months{"Jan", "Feb", "Mar", "Apr", "May", "Jun",
+                                               "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"};
+  const auto day = floor<std::chrono::days>(time);
+  const std::chrono::year_month_day date{day};
+  const std::chrono::hh_mm_ss clock{floor<std::chrono::seconds>(time) - day};
+  fmt::format_to(std::back_inserter(out), "{}, {:02} {} {:04} {:02}:{:02}:{:02} GMT",
+                 days[std::chrono::weekday{day}.c_encoding()], unsigned{date.day()},
+                 months[unsigned{date.month()} - 1], int{date.year()}, clock.hours().count(),
+                 clock.minutes().count(), clock.seconds().count());
+}
+
+}  // namespace weir::wire

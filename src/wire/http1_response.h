@@ -1,0 +1,37 @@
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+#include "weir/time.h"
+
+namespace weir::wire {
+
+// What becomes of the connection. HTTP/1.1 goes on unless told otherwise, HTTP/1.0 ends.
+enum class HttpConnection { unsaid, close, keep_alive };
+
+// An answer. Borrows its texts.
+struct HttpResponse {
+  int status = 200;
+  std::string_view content_type{};  // left out when empty
+  std::string_view body{};
+  std::string_view fields{};  // more of them, each line with its CRLF
+  std::string_view date{};    // as append_http_date writes it; left out when empty
+  HttpConnection connection = HttpConnection::unsaid;
+  bool head = false;  // to HEAD: everything but the body
+};
+
+// Appends the answer to `out`, which allocates nothing once it has grown.
+void append_response(std::string& out, const HttpResponse& response);
+
+// What is to be sent to somebody who waits for permission to send a body.
+inline constexpr std::string_view kContinue = "HTTP/1.1 100 Continue\r\n\r\n";
+
+// What HTTP calls a status: "Too Many Requests"; of others what their class is called.
+std::string_view status_text(int status);
+
+// "Sun, 06 Nov 1994 08:49:37 GMT".
+void append_http_date(std::string& out, Instant time);
+
+}  // namespace weir::wire

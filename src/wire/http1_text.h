@@ -1,0 +1,37 @@
+#pragma once
+
+#include <algorithm>
+#include <string_view>
+
+// The letters of HTTP. Locales have no say here, so <cctype> is of no use.
+
+namespace weir::wire {
+
+constexpr bool is_digit(char c) { return c >= '0' && c <= '9'; }
+constexpr bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
+
+// What methods and the names of fields are made of.
+constexpr bool is_token_char(char c) {
+  return is_digit(c) || is_letter(c) ||
+         std::string_view("!#$%&'*+-.^_`|~").find(c) != std::string_view::npos;
+}
+
+// Anything that is neither to be seen nor a space or a tab.
+constexpr bool is_control(char c) {
+  return (static_cast<unsigned char>(c) < 0x20 && c != '\t') || c == 0x7f;
+}
+
+constexpr char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; }
+
+constexpr bool same_ignoring_case(std::string_view a, std::string_view b) {
+  return std::ranges::equal(a, b, {}, lower, lower);
+}
+
+// The value of a hexadecimal digit; -1 if it is none.
+constexpr int hex_value(char c) {
+  if (is_digit(c)) return c - '0';
+  const char small = lower(c);
+  return small >= 'a' && small <= 'f' ? small - 'a' + 10 : -1;
+}
+
+}  // namespace weir::wire

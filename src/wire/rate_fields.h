@@ -1,0 +1,41 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "weir/decision.h"
+
+namespace weir::wire {
+
+// Which fields tell clients about their limits.
+enum class RateFieldStyle {
+  ietf,    // RateLimit and RateLimit-Policy, as the httpapi draft has them since -08
+  legacy,  // X-RateLimit-Limit, -Remaining, -Reset, the last in seconds from now
+  both,
+  off,
+};
+
+// One limit as RateLimit-Policy lists it.
+struct QuotaPolicy {
+  std::string_view name;
+  Permits quota = 0;              // its capacity
+  std::optional<Nanos> window{};  // in which that much is granted, where there is such a time
+};
+
+// Appends the lines of `style`, each with its CRLF. `name` and `decision` are those of the tightest
+// limit, the one that is worth telling. Names may hold any bytes.
+void append_rate_fields(std::string& out, RateFieldStyle style,
+                        std::span<const QuotaPolicy> policies, std::string_view name,
+                        const Decision& decision);
+
+// Retry-After, for a refusal that passes with time; nothing for others. Not one of the fields that
+// `off` turns off: without it clients would hammer.
+void append_retry_after(std::string& out, const Decision& decision);
+
+// Whole seconds, rounded up: never 0 when it is more.
+std::int64_t seconds_up(Nanos duration);
+
+}  // namespace weir::wire

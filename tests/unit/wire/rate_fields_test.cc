@@ -1,0 +1,103 @@
+#include "wire/rate_fields.h"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace weir::wire {
+namespace {
+
+using std::chrono_literals::operator""h;
+using std::chrono_literals::operator""min;
+using std::chrono_literals::operator""ms;
+using std::chrono_literals::operator""s;
+using std::string_view_literals::operator""sv;
+
+constexpr Decision kPassed{
+    .outcome = Outcome::allowed, .limit = 100, .remaining = 50, .reset_after = 29'001ms};
+constexpr Decision kRefused{
+    .outcome = Outcome::limited, .limit = 100, .retry_after = 1'200ms, .reset_after = 60s};
+constexpr Decision kImpossible{
+    .outcome = Outcome::impossible, .limit = 100, .remaining = 7, .retry_after = kNever};
+
+std::string fields(RateFieldStyle style, const std::vector<QuotaPolicy>& policies,
+                   std::string_view name, const Decision& decision) {
+  std::string out;
+  append_rate_fields(out, style, policies, name, decision);
+  return out;
+}
+
+std::string retry_after(const Decision& decision) {
+  std::string out;
+  append_retry_after(out, decision);
+  return out;
+}
+
+TEST(RateFields, FollowTheDraft) {
+  EXPECT_EQ(fields(RateFieldStyle::ietf,
+                   {{"burst", 100, Nanos{1min}}, {"daily", 1000, Nanos{24h}}, {"slots", 8, {}}},
+                   "burst", kPassed),
+            "RateLimit-Policy: \"burst\";q=100;w=60, \"daily\";q=1000;w=86400, \"slots\";q=8\r\n"
+            "RateLimit: \"burst\";r=50;t=30\r\n");
+}
+
+TEST(RateFields, FollowCustom) {
+  EXPECT_EQ(fields(RateFieldStyle::legacy, {{"burst", 100, Nanos{1min}}}, "burst", kPassed),
+            "X-RateLimit-Limit: 100\r\nX-RateLimit-Remaining: 50\r\nX-RateLimit-Reset: 30\r\n");
+}
+
+TEST(RateFields, FollowBothOrNone) {
+  EXPECT_EQ(fields(RateFieldStyle::both, {}, "a", kPassed),
+            "RateLimit: \"a\";r=50;t=30\r\n"
+            "X-RateLimit-Limit: 100\r\nX-RateLimit-Remaining: 50\r\nX-RateLimit-Reset: 30\r\n");
+  EXPECT_EQ(fields(RateFieldStyle::off, {{"a", 1, {}}}, "a", kPassed), "");
+}
+
+// Retry-After must not be earlier than t.
+TEST(RateFields, AgreeWithRetryAfter) {
+  EXPECT_EQ(fields(RateFieldStyle::ietf, {}, "a", kRefused), "RateLimit: \"a\";r=0;t=2\r\n");
+  EXPECT_EQ(retry_after(kRefused), "Retry-After: 2\r\n");
+}
+
+TEST(RateFields, AskNobodyToRetryInVain) {
+  EXPECT_EQ(retry_after(kImpossible), "");
+  EXPECT_EQ(retry_after(kPassed), "");
+  EXPECT_EQ(fields(RateFieldStyle::ietf, {}, "a", kImpossible), "RateLimit: \"a\";r=7;t=0\r\n");
+}
+
+TEST(RateFields, RoundUpAndWaitAtLeastASecond) {
+  Decision decision = kRefused;
+  decision.retry_after = Nanos{1};
+  EXPECT_EQ(retry_after(decision), "Retry-After: 1\r\n");
+  decision.retry_after = Nanos{0};
+  EXPECT_EQ(retry_after(decision), "Retry-After: 1\r\n");
+  decision.retry_after = Nanos{1s} + Nanos{1};
+  EXPECT_EQ(retry_after(decision), "Retry-After: 2\r\n");
+  EXPECT_EQ(fields(RateFieldStyle::ietf, {{"a", 1, Nanos{5ms}}}, "a", kRefused),
+            "RateLimit-Policy: \"a\";q=1;w=1\r\nRateLimit: \"a\";r=0;t=2\r\n");
+}
+
+// Names come from files and, through ad-hoc limits, from strangers.
+TEST(RateFields, QuoteNames) {
+  EXPECT_EQ(fields(RateFieldStyle::ietf, {}, "a\"b\\c\r\nX: é\0"sv, kRefused),
+            "RateLimit: \"a\\\"b\\\\c%0d%0aX: %c3%a9%00\";r=0;t=2\r\n");
+}
+
+// A Structured Field integer has 15 digits, and no sign here.
+TEST(RateFields, KeepIntegersInTheirRange) {
+  Decision decision = kPassed;
+  decision.remaining = INT64_MAX;
+  decision.reset_after = kForever;
+  EXPECT_EQ(fields(RateFieldStyle::ietf, {{"a", INT64_MAX, kForever}}, "a", decision),
+            "RateLimit-Policy: \"a\";q=999999999999999;w=9223372037\r\n"
+            "RateLimit: \"a\";r=999999999999999;t=9223372037\r\n");
+  decision.remaining = -5;
+  EXPECT_EQ(fields(RateFieldStyle::ietf, {}, "a", decision),
+            "RateLimit: \"a\";r=0;t=9223372037\r\n");
+}
+
+}  // namespace
+}  // namespace weir::wire
