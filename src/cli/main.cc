@@ -13,6 +13,7 @@ int main(int argc, char** argv) {
   app.footer("Every command has --help. Exit code: 0 success, 1 refused or failed, 2 usage.");
   int exit_code = weir::cli::kSuccess;
   weir::cli::add_test_command(app, exit_code);
+  weir::cli::add_validate_command(app, exit_code);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
