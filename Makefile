@@ -54,11 +54,11 @@ sanitize: ## Run the tests under asan+ubsan and tsan, and each fuzzer for a minu
 	$(call configure,tsan)
 	@cmake --build build/tsan --parallel $(JOBS)
 	@ctest --test-dir build/tsan --output-on-failure --parallel $(JOBS) \
-	  --tests-regex '^(base|core|store|store_stress|limiter|engine|engine_stress|policy|timeline|vectors|vectors_on_memory)$$'
+	  --tests-regex '^(base|core|store|store_stress|limiter|engine|engine_stress|policy|timeline|vectors|vectors_on_memory|policy_vectors_on_memory)$$'
 	@$(MAKE) --no-print-directory fuzz SECONDS_EACH=60
 
 SECONDS_EACH ?= 300
-fuzz: ## Fuzz whatever reads: limits, timelines, requests, bodies (SECONDS_EACH=300)
+fuzz: ## Fuzz whatever reads: limits, timelines, policy files, requests, bodies (SECONDS_EACH=300)
 	$(call install,$(SANITIZE_PACKAGES))
 	@mkdir -p build
 	$(call configure,fuzz)

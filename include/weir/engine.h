@@ -103,7 +103,8 @@ struct EngineOptions {
 // An Engine decides requests by the policies of a set: several limits, several keys, different
 // costs, all charged or none. What was used is remembered in memory of a fixed size, and in a file
 // if one is given.
-// Thread-safe: every member, from any thread. Starts no thread of its own.
+// Thread-safe: every member, from any thread. Starts no thread of its own: where a policy has a
+// schedule, the first call after the hour makes the change.
 // Not for a single limit in one program: a Limiter or KeyedLimiter is simpler and faster.
 class Engine {
  public:

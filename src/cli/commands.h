@@ -9,9 +9,10 @@ inline constexpr int kSuccess = 0;
 inline constexpr int kFailed = 1;  // refused, or a check failed
 inline constexpr int kUsage = 2;   // called in a way that makes no sense
 
-// Adds a command; when it is called, its exit code is put into `exit_code`.
-void add_serve_command(CLI::App& app, int& exit_code);
+// Each adds a command; when it is called, its exit code is put into `exit_code`.
 void add_client_commands(CLI::App& app, int& exit_code);
+void add_serve_command(CLI::App& app, int& exit_code);
 void add_test_command(CLI::App& app, int& exit_code);
+void add_validate_command(CLI::App& app, int& exit_code);
 
 }  // namespace weir::cli

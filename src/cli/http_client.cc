@@ -70,7 +70,8 @@ Result<HttpAnswer, Error> HttpClient::ask(std::string_view method, std::string_v
   http::response<http::string_body> response;
   http::read(socket, buffer, response, error);
   if (error) return failed(error);
-  return HttpAnswer{.status = response.result_int(), .body = std::move(response.body())};
+  return HttpAnswer{.status = static_cast<int>(response.result_int()),
+                    .body = std::move(response.body())};
 }
 
 }  // namespace weir::cli

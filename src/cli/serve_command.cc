@@ -1,3 +1,7 @@
+#include <CLI/App.hpp>
+#include <CLI/Config.hpp>
+#include <CLI/Formatter.hpp>
+#include <CLI/Validators.hpp>
 #include <fmt/format.h>
 #include <signal.h>
 #include <sys/stat.h>
@@ -112,8 +116,9 @@ int serve(const Options& options) {
     std::cerr << "weir: " << daemon.error().message << '\n';
     return kFailed;
   }
-  (*daemon)->start();
   say_where((*daemon)->ports(), config->listen);
+  (*daemon)->start();
+  log(Level::info, "ready, with {} policies", config->policies.size());
   watch(**daemon, options.config, signals);
   log(Level::info, "ending");
   (*daemon)->stop(kGrace);

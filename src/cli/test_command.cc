@@ -2,11 +2,11 @@
 #include <unistd.h>
 
 #include <chrono>
-#include <iostream>
 #include <memory>
 #include <nlohmann/json.hpp>
 
 #include "cli/commands.h"
+#include "cli/report.h"
 #include "timeline/timeline.h"
 
 namespace weir::cli {
@@ -34,8 +34,7 @@ struct FileReport {
   std::vector<Failure> failures;
 };
 
-// Problems beyond these are only counted: whoever has so many starts with the first.
-constexpr std::size_t kShownProblems = 20;
+// Failures beyond these are only counted: whoever has so many starts with the first.
 constexpr std::size_t kShownFailures = 50;
 
 // A line on the terminal that says how far a long file is; nothing where nobody looks.
@@ -95,15 +94,6 @@ FileReport run_file(policy::Source source, const policy::PolicySet* policies,
 
 // ---- For people
 
-void print_problems(const policy::Source& source, const policy::Problems& problems) {
-  for (std::size_t i = 0; i < std::min(problems.size(), kShownProblems); ++i) {
-    fmt::print(stderr, "{}", source.render(problems[i]));
-  }
-  if (problems.size() > kShownProblems) {
-    fmt::print(stderr, "{}: and {} more problems\n", source.name, problems.size() - kShownProblems);
-  }
-}
-
 void print_failure(const policy::Source& source, const FileReport::Failure& failure) {
   fmt::print("FAILED {}:{}: {}\n", source.name, failure.place.line, failure.name);
   std::size_t step = 0;
@@ -122,7 +112,6 @@ void print_failure(const policy::Source& source, const FileReport::Failure& fail
 
 void print_report(const FileReport& report) {
   if (!report.problems.empty()) {
-    std::fflush(stdout);
     print_problems(report.source, report.problems);
     return;
   }
@@ -138,12 +127,6 @@ void print_report(const FileReport& report) {
 // ---- For machines
 
 nlohmann::json to_json(const FileReport& report) {
-  nlohmann::json problems = nlohmann::json::array();
-  for (const policy::Problem& problem : report.problems) {
-    problems.push_back({{"line", problem.place.line},
-                        {"column", problem.place.column},
-                        {"message", problem.message}});
-  }
   nlohmann::json failures = nlohmann::json::array();
   for (const FileReport::Failure& failure : report.failures) {
     for (const timeline::Mismatch& mismatch : failure.mismatches) {
@@ -158,7 +141,7 @@ nlohmann::json to_json(const FileReport& report) {
   return {{"file", report.source.name},
           {"passed", report.passed},
           {"failed", report.failed},
-          {"problems", std::move(problems)},
+          {"problems", problems_json(report.problems)},
           {"failures", std::move(failures)}};
 }
 
@@ -221,10 +204,8 @@ int run(const Options& options) {
     }
   }
   if (options.json) {
-    const nlohmann::json all{
-        {"passed", totals.passed}, {"failed", totals.failed}, {"files", std::move(reports)}};
-    // Names of cases are somebody's bytes: what is not UTF-8 is shown as a replacement character.
-    std::cout << all.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) << '\n';
+    print_json(
+        {{"passed", totals.passed}, {"failed", totals.failed}, {"files", std::move(reports)}});
   } else {
     fmt::print("{} passed, {} failed\n", totals.passed, totals.failed);
   }

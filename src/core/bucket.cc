@@ -121,7 +121,10 @@ bool has_price_of(const Bucket& limit, const State& state) {
 // The state of a limit that changed from `from` to `to` when `to` says.
 State reprice(const Bucket& from, const Bucket& to, const State& state) {
   const std::int64_t then = ns(to.since);
-  const Int128 debt = debt_at(from, tat_of(state), then);
+  const Tat tat = tat_of(state);
+  // What was at rest then stays so, even for a clock that is put back to before the change.
+  if (tat.nanos < then) return pack(to, {tat.nanos, 0}, state);
+  const Int128 debt = debt_at(from, tat, then);
   const Int128 whole = debt / from.pace.price;
   const Int128 rest = debt - whole * from.pace.price;
   return pack(to, plus(to.pace, {then, 0}, price_of(to, whole, rest, from.pace.price)), state);

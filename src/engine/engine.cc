@@ -54,7 +54,7 @@ std::uint64_t next_engine_id() {
 // all threads from counting the users of one object.
 struct LastUsed {
   std::uint64_t engine = 0;
-  std::uint64_t generation = 0;
+  std::uint64_t edition = 0;
   std::shared_ptr<const Rules> rules;
 };
 thread_local LastUsed last_used;
@@ -91,23 +91,25 @@ struct Engine::Impl {
   // A state file may know of a later time than the clock.
   Instant now() const noexcept { return std::max(clock.now(), earliest); }
 
-  void replace(const PolicySet& policies) {
-    const std::lock_guard lock(mutex);
-    rules = engine::compile(policies_of(policies), rules.get(), table->seed(), now(), names);
-    generation.store(rules->generation, std::memory_order_release);
+  void replace(PolicySet next) {
+    const std::lock_guard lock(changing);
+    const Instant at = now();
+    if (rules != nullptr) turn_to(at);
+    policies = std::move(next);
+    publish(engine::compile(policies_of(policies), rules.get(), table->seed(), at, names));
   }
 
-  const Rules& current_rules() {
-    const std::uint64_t newest = generation.load(std::memory_order_acquire);
-    if (last_used.engine != id || last_used.generation != newest) [[unlikely]] {
-      const std::lock_guard lock(mutex);
-      last_used = {.engine = id, .generation = rules->generation, .rules = rules};
-    }
+  const Rules& current_rules(Instant now) {
+    const std::uint64_t newest = edition.load(std::memory_order_acquire);
+    if (last_used.engine != id || last_used.edition != newest) [[unlikely]]
+      renew();
+    if (!policy::holds_at(last_used.rules->span, now)) [[unlikely]]
+      change_hours(now);
     return *last_used.rules;
   }
 
-  Planned plan(const Request& request, Verb verb, Items& items) {
-    return engine::plan(current_rules(), request, verb, table->seed(), items);
+  Planned plan(const Request& request, Verb verb, Instant now, Items& items) {
+    return engine::plan(current_rules(now), request, verb, table->seed(), items);
   }
 
   core::HolderId holder_id(std::string_view holder) const {
@@ -118,7 +120,7 @@ struct Engine::Impl {
   Verdict decide(const Planned& planned, const Items& items, const Request& request, Instant now,
                  const core::HolderId& holder, std::span<core::Receipt> receipts) {
     const Verdict verdict =
-        engine::judge(*planned.policy, table->take(items, now, holder, receipts));
+        engine::judge(*planned.limits, table->take(items, now, holder, receipts));
     if (sink != nullptr) {
       sink->on_decision({.policy = planned.policy->name,
                          .verdict = verdict,
@@ -130,7 +132,8 @@ struct Engine::Impl {
 
   Verdict settle(const Request& request, Receipt::Impl* receipt) {
     Items items;
-    Planned planned = plan(request, Verb::settle, items);
+    const Instant now = this->now();
+    Planned planned = plan(request, Verb::settle, now, items);
     if (planned.policy == nullptr) return error_of(std::move(planned));
     CoreReceipts receipts{};
     Resets resets{};
@@ -147,18 +150,53 @@ struct Engine::Impl {
       }
     }
     const core::Verdict verdict =
-        table->settle(items, now(), std::span(receipts).first(items.size()), resets);
+        table->settle(items, now, std::span(receipts).first(items.size()), resets);
     for (std::size_t i = 0; i < items.size(); ++i) {
       if (auto* entry = of_limit(i)) entry->receipt = receipts[i];
     }
-    return engine::judge(*planned.policy, verdict);
+    return engine::judge(*planned.limits, verdict);
+  }
+
+  // ---- Rules that follow others
+
+  void publish(std::shared_ptr<const Rules> next) {
+    const std::lock_guard lock(mutex);
+    rules = std::move(next);
+    generation.store(rules->generation, std::memory_order_release);
+    edition.store(rules->edition, std::memory_order_release);
+  }
+
+  void renew() {
+    const std::lock_guard lock(mutex);
+    last_used = {.engine = id, .edition = rules->edition, .rules = rules};
+  }
+
+  // The first who comes at other hours makes the rules for them; who comes meanwhile goes on with
+  // those there are.
+  void change_hours(Instant now) {
+    const std::unique_lock lock(changing, std::try_to_lock);
+    if (!lock) return;
+    turn_to(now);
+    renew();
+  }
+
+  // With `changing` held. Somebody else may have been here before.
+  void turn_to(Instant now) {
+    const policy::PolicySet& written = policies_of(policies);
+    const auto changes = policy::changes_until(policy::schedules_of(written), rules->span, now);
+    if (changes.empty()) return;
+    std::shared_ptr<const Rules> next = rules;
+    for (const Instant at : changes) {
+      next = engine::at_other_hours(written, *next, table->seed(), at, names);
+    }
+    publish(std::move(next));
   }
 
   Verdict throttle(const core::Limit& limit, std::uint64_t identity, std::string_view key,
                    const core::Ask& ask) {
     thread_local std::string unused;
     const auto checked = policy::key_of({.key = key, .parts = {}}, {}, unused);
-    if (!checked) return error_of({nullptr, checked.error().message});
+    if (!checked) return error_of({.error = checked.error().message});
     const bool has_record = std::holds_alternative<core::ExactLog>(limit);
     const auto print = [&](store::KeyKind kind, std::string_view bytes) {
       return store::fingerprint(table->seed(), identity, kind, bytes, has_record);
@@ -183,12 +221,17 @@ struct Engine::Impl {
   const Instant earliest;
   const std::uint64_t id = next_engine_id();
 
-  // Under the mutex.
-  std::mutex mutex;
-  std::shared_ptr<const Rules> rules;
+  // Held by who makes other rules, which may take a while.
+  std::mutex changing;
+  PolicySet policies;
   engine::Names names;
 
+  // Changed under both, read under either.
+  std::mutex mutex;
+  std::shared_ptr<const Rules> rules;
+
   std::atomic<std::uint64_t> generation{0};
+  std::atomic<std::uint64_t> edition{0};
 };
 
 // ---- Making one
@@ -210,7 +253,7 @@ Result<Engine, Error> Engine::open(PolicySet policies, EngineOptions options) {
   if (!table) return table.error();
   auto impl = std::make_unique<Impl>(*std::move(table), options,
                                      note_on(opened, options.memory.state_file));
-  impl->replace(policies);
+  impl->replace(std::move(policies));
   return Engine(std::move(impl));
 }
 
@@ -220,7 +263,7 @@ Engine& Engine::operator=(Engine&& other) noexcept = default;
 
 const std::string& Engine::opening_note() const noexcept { return impl_->note; }
 
-void Engine::replace(PolicySet policies) { impl_->replace(policies); }
+void Engine::replace(PolicySet policies) { impl_->replace(std::move(policies)); }
 
 std::uint64_t Engine::generation() const noexcept { return impl_->generation.load(); }
 
@@ -230,20 +273,22 @@ MemoryUse Engine::memory() const { return impl_->table->use(impl_->now()); }
 
 Verdict Engine::take(const Request& request) {
   Items items;
-  Planned planned = impl_->plan(request, Verb::take, items);
+  const Instant now = impl_->now();
+  Planned planned = impl_->plan(request, Verb::take, now, items);
   if (planned.policy == nullptr) return error_of(std::move(planned));
-  return impl_->decide(planned, items, request, impl_->now(), {}, {});
+  return impl_->decide(planned, items, request, now, {}, {});
 }
 
 Verdict Engine::take(const Request& request, Receipt& receipt) {
   Items items;
-  Planned planned = impl_->plan(request, Verb::take, items);
+  const Instant now = impl_->now();
+  Planned planned = impl_->plan(request, Verb::take, now, items);
   if (planned.policy == nullptr) return error_of(std::move(planned));
   CoreReceipts receipts{};
   Resets resets{};
   for (std::size_t i = 0; i < items.size(); ++i) resets[i] = impl_->table->resets_of(items[i].key);
-  const Verdict verdict = impl_->decide(planned, items, request, impl_->now(), {},
-                                        std::span(receipts).first(items.size()));
+  const Verdict verdict =
+      impl_->decide(planned, items, request, now, {}, std::span(receipts).first(items.size()));
   if (!verdict) return verdict;
   receipt.impl_ = std::make_unique<Receipt::Impl>();
   receipt.impl_->entries.reserve(items.size());
@@ -259,7 +304,7 @@ void Engine::take_all(std::span<const Request> requests, std::span<Verdict> verd
   const Instant now = impl_->now();
   // The thread lends its rules to this call, or else somebody could take them away between plan and
   // decision: a sink that asks an engine, or the next plan when the policies have changed.
-  const Rules& rules = impl_->current_rules();
+  const Rules& rules = impl_->current_rules(now);
   LastUsed lent = std::exchange(last_used, {});
   for (std::size_t first = 0; first < requests.size(); first += at_a_time) {
     const auto some = requests.subspan(first, std::min(at_a_time, requests.size() - first));
@@ -280,10 +325,11 @@ void Engine::take_all(std::span<const Request> requests, std::span<Verdict> verd
 
 Verdict Engine::peek(const Request& request, std::string_view holder) {
   Items items;
-  Planned planned = impl_->plan(request, Verb::peek, items);
+  const Instant now = impl_->now();
+  Planned planned = impl_->plan(request, Verb::peek, now, items);
   if (planned.policy == nullptr) return error_of(std::move(planned));
   const core::HolderId id = holder.empty() ? core::HolderId{} : impl_->holder_id(holder);
-  return engine::judge(*planned.policy, impl_->table->peek(items, impl_->now(), id));
+  return engine::judge(*planned.limits, impl_->table->peek(items, now, id));
 }
 
 Verdict Engine::settle(const Request& request, Receipt& receipt) {
@@ -294,17 +340,19 @@ Verdict Engine::settle(const Request& request) { return impl_->settle(request, n
 
 Verdict Engine::enter(const Request& request, std::string_view holder) {
   Items items;
-  Planned planned = impl_->plan(request, Verb::enter, items);
-  if (planned.policy != nullptr && holder.empty()) planned = {nullptr, "the holder is empty"};
+  const Instant now = impl_->now();
+  Planned planned = impl_->plan(request, Verb::enter, now, items);
+  if (planned.policy != nullptr && holder.empty()) planned = {.error = "the holder is empty"};
   if (planned.policy == nullptr) return error_of(std::move(planned));
-  return impl_->decide(planned, items, request, impl_->now(), impl_->holder_id(holder), {});
+  return impl_->decide(planned, items, request, now, impl_->holder_id(holder), {});
 }
 
 bool Engine::leave(const Request& request, std::string_view holder) {
   Items items;
-  const Planned planned = impl_->plan(request, Verb::leave, items);
+  const Instant now = impl_->now();
+  const Planned planned = impl_->plan(request, Verb::leave, now, items);
   if (planned.policy == nullptr || holder.empty()) return false;
-  return impl_->table->leave(items, impl_->now(), impl_->holder_id(holder));
+  return impl_->table->leave(items, now, impl_->holder_id(holder));
 }
 
 // (Identities of policies start with a number.)
@@ -325,20 +373,21 @@ Verdict detail::EngineAccess::throttle(Engine& engine, const core::Cell& limit,
 
 std::optional<Error> Engine::reset(const Request& request) {
   Items items;
-  Planned planned = impl_->plan(request, Verb::reset, items);
+  const Instant now = impl_->now();
+  Planned planned = impl_->plan(request, Verb::reset, now, items);
   if (planned.policy == nullptr) return Error{std::move(planned.error)};
-  impl_->table->reset(items, impl_->now());
+  impl_->table->reset(items, now);
   return std::nullopt;
 }
 
 Result<std::vector<LimitState>, Error> Engine::explain(const Request& request) {
   Items items;
-  Planned planned = impl_->plan(request, Verb::peek, items);
-  if (planned.policy == nullptr) return Error{std::move(planned.error)};
   const Instant now = impl_->now();
+  Planned planned = impl_->plan(request, Verb::peek, now, items);
+  if (planned.policy == nullptr) return Error{std::move(planned.error)};
   std::vector<LimitState> states;
   for (std::size_t i = 0; i < items.size(); ++i) {
-    const engine::Rule& rule = planned.policy->rules[i];
+    const engine::Rule& rule = planned.limits->rules[i];
     store::Item item = items[i];
     item.shadow = false;  // its own answer, not what comes of it
     states.push_back({.name = std::string{rule.name},
@@ -353,11 +402,11 @@ Result<std::vector<LimitState>, Error> Engine::explain(const Request& request) {
 void detail::EngineAccess::start_with(Engine& engine, const Request& request, std::size_t position,
                                       const core::State& state) {
   Items items;
-  const Planned planned = engine.impl_->plan(request, Verb::peek, items);
+  const Instant now = engine.impl_->now();
+  const Planned planned = engine.impl_->plan(request, Verb::peek, now, items);
   if (planned.policy == nullptr) return;
   core::State copy = state;
   const core::Charge charge{.limit = items[position].limit, .memory = &copy};
-  const Instant now = engine.impl_->now();
   engine.impl_->table->adopt(items[position].key, state,
                              store::RestTime::not_before(core::rest_at(charge, now)), now);
 }

@@ -44,27 +44,28 @@ store::Item item_for(const Policy& policy, const Rule& rule, const policy::Key& 
 Planned plan(const Rules& rules, const Request& request, Verb verb, std::uint64_t seed,
              Items& items) {
   const Policy* policy = rules.find(request.policy);
-  if (policy == nullptr) return {nullptr, no_such_policy(rules, request.policy)};
-  if (verb == Verb::take && policy->has_concurrency) {
-    return {nullptr, fmt::format("the policy \"{}\" has a concurrent limit: enter and leave it",
+  if (policy == nullptr) return {.error = no_such_policy(rules, request.policy)};
+  if (request.parts.too_many()) {
+    return {.error = fmt::format("a key has at most {} parts", Parts::kMost)};
+  }
+  const policy::Subject subject{.key = request.key, .parts = request.parts.all()};
+  const Together& limits = policy->rules_for(subject);
+  if (verb == Verb::take && limits.has_concurrency) {
+    return {.error = fmt::format("the policy \"{}\" has a concurrent limit: enter and leave it",
                                  policy->name)};
   }
-  if (request.parts.too_many()) {
-    return {nullptr, fmt::format("a key has at most {} parts", Parts::kMost)};
-  }
   thread_local std::string buffer;  // a key of parts needs no memory of its own each time
-  const policy::Subject subject{.key = request.key, .parts = request.parts.all()};
-  for (const Rule& rule : policy->rules) {
+  for (const Rule& rule : limits.rules) {
     const auto key = policy::key_of(subject, rule.by, buffer);
-    if (!key) return {nullptr, key.error().message};
+    if (!key) return {.error = key.error().message};
     items.emplace_back(item_for(*policy, rule, *key, request, verb, seed));
   }
-  return {policy, {}};
+  return {.policy = policy, .limits = &limits};
 }
 
-Verdict judge(const Policy& policy, const core::Verdict& verdict) {
+Verdict judge(const Together& limits, const core::Verdict& verdict) {
   Verdict answer{.decision = verdict.decision, .refusing = verdict.refusing};
-  if (!policy.rules.empty()) answer.limited_by = policy.rules[verdict.tightest].name;
+  if (!limits.rules.empty()) answer.limited_by = limits.rules[verdict.tightest].name;
   return answer;
 }
 

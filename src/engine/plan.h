@@ -13,10 +13,11 @@ enum class Verb { take, peek, settle, reset, enter, leave };
 
 using Items = FixedVector<store::Item, core::kMaxLimits>;
 
-// The policy of a request, or why it cannot be decided.
+// The policy of a request and its rules for the request's key, or why it cannot be decided.
 struct Planned {
   const Policy* policy = nullptr;
-  std::string error;
+  const Together* limits = nullptr;
+  std::string error{};
 };
 
 // Turns a request into items for a table with that seed, one for each limit of its policy. Pure.
@@ -24,6 +25,6 @@ Planned plan(const Rules& rules, const Request& request, Verb verb, std::uint64_
              Items& items);
 
 // The answer, as those who asked are told it. Pure.
-Verdict judge(const Policy& policy, const core::Verdict& verdict);
+Verdict judge(const Together& limits, const core::Verdict& verdict);
 
 }  // namespace weir::engine

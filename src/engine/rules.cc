@@ -16,14 +16,30 @@ std::string_view keep(Names& names, std::string text) {
 
 using ByIdentity = std::unordered_map<std::uint64_t, const core::Limit*>;
 
-ByIdentity limits_of(const Rules* rules) {
-  ByIdentity limits;
-  if (rules == nullptr) return limits;
-  for (const auto& [name, policy] : rules->policies) {
-    for (const Rule& rule : policy.rules) limits.emplace(rule.identity, &rule.limit);
+// What limits were before, where they go on.
+struct Before {
+  const Policy* old = nullptr;
+  ByIdentity limits{};
+
+  void add(const Together& together) {
+    for (const Rule& rule : together.rules) limits.insert_or_assign(rule.identity, &rule.limit);
   }
-  return limits;
-}
+
+  static Before of(const Policy* old) {
+    Before before{.old = old};
+    if (old != nullptr) before.add(old->usual);
+    return before;
+  }
+
+  // Of those for whom an override is written: what most of them had.
+  Before of_those(const policy::Pattern& pattern) const {
+    Before before = *this;
+    if (old == nullptr || old->overrides == nullptr) return before;
+    const auto position = old->overrides->index.covering(pattern);
+    if (position) before.add(old->overrides->rules[*position]);
+    return before;
+  }
+};
 
 Rule compile(const policy::Limit& limit, std::size_t position, std::uint64_t identity,
              std::uint64_t seed, Names& names) {
@@ -40,26 +56,84 @@ Rule compile(const policy::Limit& limit, std::size_t position, std::uint64_t ide
   return rule;
 }
 
+// Turns what was written into rules, at one time and for one table.
+class Compiler {
+ public:
+  Compiler(std::uint64_t seed, Instant now, Names& names) : seed_(seed), now_(now), names_(names) {}
+
+  Policy compiled(const std::string& name, const policy::Policy& written, const Policy* old) {
+    const Before before = Before::of(old);
+    Policy made{.name = keep(names_, name),
+                .usual = usual(name, written, before),
+                .when_full = written.when_full};
+    if (!written.overrides.empty()) made.overrides = overrides(name, written, before);
+    return made;
+  }
+
+  Together usual(std::string_view name, const policy::Policy& written, const Before& before) {
+    return together(name, policy::usual_limits(written, now_), before);
+  }
+
+ private:
+  Together together(std::string_view name, const std::vector<policy::Limit>& limits,
+                    const Before& before) {
+    Together together;
+    const auto identities = policy::identities_of(name, limits);
+    for (std::size_t i = 0; i < limits.size(); ++i) {
+      const std::uint64_t identity = store::hash_of(identities[i]).low;
+      Rule rule = compile(limits[i], i, identity, seed_, names_);
+      if (const auto was = before.limits.find(identity); was != before.limits.end()) {
+        rule.limit = core::succeeding(std::move(rule.limit), *was->second, now_);
+      }
+      together.has_concurrency |= std::holds_alternative<core::Concurrency>(rule.limit);
+      together.rules.push_back(std::move(rule));
+    }
+    return together;
+  }
+
+  std::shared_ptr<const Overrides> overrides(std::string_view name, const policy::Policy& written,
+                                             const Before& before) {
+    auto made = std::make_shared<Overrides>();
+    made->index = policy::PatternIndex(written.overrides);
+    for (const policy::Override& own : written.overrides) {
+      made->rules.push_back(together(name, own.limits, before.of_those(own.pattern)));
+    }
+    return made;
+  }
+
+  std::uint64_t seed_;
+  Instant now_;
+  Names& names_;
+};
+
 }  // namespace
 
 std::shared_ptr<const Rules> compile(const policy::PolicySet& policies, const Rules* old,
                                      std::uint64_t seed, Instant now, Names& names) {
-  const ByIdentity before = limits_of(old);
   auto rules = std::make_shared<Rules>();
-  rules->generation = old != nullptr ? old->generation + 1 : 1;
+  if (old != nullptr) {
+    rules->generation = old->generation + 1;
+    rules->edition = old->edition + 1;
+  }
+  rules->span = policy::steady_span(policy::schedules_of(policies), now);
+  Compiler compiler(seed, now, names);
   for (const auto& [name, written] : policies) {
-    Policy policy{.name = keep(names, name), .rules = {}, .when_full = written.when_full};
-    const auto identities = policy::identities_of(name, written.limits);
-    for (std::size_t i = 0; i < written.limits.size(); ++i) {
-      const std::uint64_t identity = store::hash_of(identities[i]).low;
-      Rule rule = compile(written.limits[i], i, identity, seed, names);
-      if (const auto was = before.find(identity); was != before.end()) {
-        rule.limit = core::succeeding(std::move(rule.limit), *was->second, now);
-      }
-      policy.has_concurrency |= std::holds_alternative<core::Concurrency>(rule.limit);
-      policy.rules.push_back(std::move(rule));
-    }
+    Policy policy = compiler.compiled(name, written, old != nullptr ? old->find(name) : nullptr);
     rules->policies.emplace(policy.name, std::move(policy));
+  }
+  return rules;
+}
+
+std::shared_ptr<const Rules> at_other_hours(const policy::PolicySet& policies, const Rules& old,
+                                            std::uint64_t seed, Instant now, Names& names) {
+  auto rules = std::make_shared<Rules>(old);
+  ++rules->edition;
+  rules->span = policy::steady_span(policy::schedules_of(policies), now);
+  Compiler compiler(seed, now, names);
+  for (auto& [name, policy] : rules->policies) {
+    const policy::Policy& written = policies.find(name)->second;
+    if (written.schedule.empty()) continue;
+    policy.usual = compiler.usual(name, written, Before::of(old.find(name)));
   }
   return rules;
 }

@@ -26,19 +26,40 @@ struct Rule {
   store::Fingerprint sharing{};
 };
 
+// Rules that are decided together.
+struct Together {
+  std::vector<Rule> rules;
+  bool has_concurrency = false;
+};
+
+// The rules of keys that have their own. Never changes.
+struct Overrides {
+  policy::PatternIndex index;
+  std::vector<Together> rules;  // by position
+};
+
 struct Policy {
   std::string_view name;  // lives as long as the engine
-  std::vector<Rule> rules;
+  Together usual;
   WhenFull when_full = WhenFull::share;
-  bool has_concurrency = false;
+  std::shared_ptr<const Overrides> overrides{};  // none for most policies
+
+  const Together& rules_for(const policy::Subject& subject) const {
+    if (overrides == nullptr) [[likely]]
+      return usual;
+    const auto own = overrides->index.find(subject);
+    return own ? overrides->rules[*own] : usual;
+  }
 };
 
 // Texts that live as long as the engine, so that answers can point to them.
 using Names = std::set<std::string, std::less<>>;
 
-// The policies of one generation. Never changes.
+// The policies of one generation, as they are for a span of time. Never changes.
 struct Rules {
-  std::uint64_t generation = 1;
+  std::uint64_t generation = 1;  // how often policies have been replaced
+  std::uint64_t edition = 1;     // how often they or the hours have changed
+  core::Span span{Instant::min(), Instant::max()};
   std::map<std::string_view, Policy, std::less<>> policies;
 
   const Policy* find(std::string_view name) const {
@@ -51,5 +72,9 @@ struct Rules {
 // were. Fingerprints are for a table with that seed.
 std::shared_ptr<const Rules> compile(const policy::PolicySet& policies, const Rules* old,
                                      std::uint64_t seed, Instant now, Names& names);
+
+// The rules of the same policies at a time when their schedules may say something else.
+std::shared_ptr<const Rules> at_other_hours(const policy::PolicySet& policies, const Rules& old,
+                                            std::uint64_t seed, Instant now, Names& names);
 
 }  // namespace weir::engine

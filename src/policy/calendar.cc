@@ -2,16 +2,12 @@
 
 #include <cctz/civil_time.h>
 #include <cctz/time_zone.h>
-#include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
 #include <atomic>
-#include <fstream>
-#include <string_view>
-#include <vector>
 
-#include "base/suggest.h"
+#include "policy/zone.h"
 
 namespace weir::policy {
 
@@ -19,38 +15,6 @@ namespace {
 
 using std::chrono::seconds;
 using Seconds = std::chrono::sys_time<seconds>;
-
-// What an IANA zone may be called. cctz would also read any file whose path it is given.
-bool is_zone_name(std::string_view name) {
-  const auto allowed = [](unsigned char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
-           c == '-' || c == '+' || c == '/';
-  };
-  return !name.empty() && name.size() <= 64 && name.front() != '/' &&
-         std::ranges::all_of(name, allowed);
-}
-
-// The zones worth suggesting, from the database's own list; none if it is not installed.
-std::vector<std::string> listed_zones() {
-  std::vector<std::string> zones{"UTC"};
-  std::ifstream table("/usr/share/zoneinfo/tzdata.zi");
-  for (std::string line; std::getline(table, line);) {
-    const bool is_zone = line.starts_with("Z ");
-    const bool is_link = line.starts_with("L ");
-    if (!is_zone && !is_link) continue;
-    const std::size_t start = is_zone ? 2 : line.find(' ', 2) + 1;
-    zones.push_back(line.substr(start, line.find(' ', start) - start));
-  }
-  return zones;
-}
-
-std::string unknown_zone(const std::string& name) {
-  const std::vector<std::string> zones = listed_zones();
-  const std::vector<std::string_view> known(zones.begin(), zones.end());
-  const std::string near = did_you_mean(name, known);
-  return fmt::format("there is no time zone \"{}\"{}", name,
-                     near.empty() ? "; write one like Europe/Berlin or UTC" : near);
-}
 
 cctz::civil_day first_of_month(const cctz::civil_month& month, int anchor) {
   const int length = static_cast<int>(cctz::civil_day(month + 1) - cctz::civil_day(month));
@@ -118,10 +82,10 @@ ZoneCalendar::~ZoneCalendar() = default;
 Result<std::shared_ptr<const ZoneCalendar>, std::string> ZoneCalendar::make(CalendarUnit unit,
                                                                             const std::string& zone,
                                                                             int anchor) {
-  auto loaded = std::make_unique<Zone>();
-  if (!is_zone_name(zone) || !cctz::load_time_zone(zone, &loaded->tz)) return unknown_zone(zone);
+  const auto loaded = load_zone(zone);
+  if (!loaded) return loaded.error();
   return std::shared_ptr<const ZoneCalendar>(
-      new ZoneCalendar(unit, zone, anchor, std::move(loaded)));
+      new ZoneCalendar(unit, zone, anchor, std::make_unique<Zone>(Zone{*loaded})));
 }
 
 // A period is asked about many times while it lasts, and looking it up takes a hundred times as

@@ -9,6 +9,7 @@
 #include "core/plan.h"
 #include "policy/limit_text.h"
 #include "policy/units.h"
+#include "policy/values.h"
 #include "weir/parts.h"
 
 namespace weir::policy {
@@ -178,16 +179,6 @@ std::optional<Limit> with_rule(const Result<core::Limit, Problem>& rule, Problem
 }
 
 }  // namespace
-
-bool read_bool(const Node& node, std::string_view what, Problems& problems) {
-  const bool is_true = node.is_scalar() && node.text == "true";
-  const bool is_false = node.is_scalar() && node.text == "false";
-  if (!is_true && !is_false) {
-    problems.push_back(
-        {node.place, fmt::format("\"{}\" is true or false, not {}", what, node.describe())});
-  }
-  return is_true;
-}
 
 std::optional<Limit> read_limit(const Node& node, Problems& problems) {
   if (node.is_scalar()) return with_rule(parse_limit(node.text, node.text_place()), problems);

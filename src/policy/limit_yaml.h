@@ -14,7 +14,4 @@ std::optional<Limit> read_limit(const Node& node, Problems& problems);
 // A list of limits, or a single one.
 std::vector<Limit> read_limits(const Node& node, Problems& problems);
 
-// true or false.
-bool read_bool(const Node& node, std::string_view what, Problems& problems);
-
 }  // namespace weir::policy

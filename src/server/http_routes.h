@@ -12,10 +12,10 @@ namespace weir::server {
 // One request and the way to its answer.
 class HttpCall {
  public:
-  HttpCall(Service& service, const wire::HttpRequest& request, bool loopback,
+  HttpCall(Service& the_service, const wire::HttpRequest& the_request, bool loopback,
            wire::HttpConnection connection, std::string& out)
-      : service(service),
-        request(request),
+      : service(the_service),
+        request(the_request),
         loopback_(loopback),
         connection_(connection),
         out_(out) {}

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "core/plan.h"
+#include "policy/identity.h"
 #include "policy/key.h"
 #include "timeline/world.h"
 
@@ -48,27 +49,85 @@ core::Memory memory_of(Slot& slot, const core::Limit& limit) {
   return &slot.state;
 }
 
+// The limits of a case that hold for some of its keys, and by what the usage of each is known.
+struct Together {
+  std::vector<policy::Limit> limits;
+  std::vector<std::string> identities;
+};
+
+// A limit stays what it is when `set_limit` changes it, whatever its numbers: it is known by its
+// position.
+Together by_position(const std::vector<policy::Limit>& limits) {
+  Together together{limits, {}};
+  for (std::size_t i = 0; i < limits.size(); ++i) together.identities.push_back(std::to_string(i));
+  return together;
+}
+
+Together by_identity(const std::vector<policy::Limit>& limits) {
+  return {limits, policy::identities_of("", limits)};
+}
+
 // The state of all keys under the limits of one case, on the bare algorithms.
 class CoreWorld final : public World {
  public:
-  explicit CoreWorld(const Case& test)
-      : case_(test), limits_(test.limits), slots_(limits_.size()) {}
+  explicit CoreWorld(const Case& test) : case_(test) {
+    if (!test.varying) {
+      usual_ = by_position(test.limits);
+      return;
+    }
+    usual_ = by_identity(policy::usual_limits(*test.varying, test.epoch));
+    if (!test.varying->schedule.empty()) schedules_.push_back(&test.varying->schedule);
+    span_ = policy::steady_span(schedules_, test.epoch);
+    overrides_ = policy::PatternIndex(test.varying->overrides);
+    for (const policy::Override& own : test.varying->overrides) {
+      own_.push_back(by_identity(own.limits));
+    }
+  }
 
   Answer apply(const Step& step, Instant now) override {
     if (step.op == Op::set_limit) {  // is about no key
       set_limit(step, now);
       return {};
     }
-    const core::Verdict verdict = decide(step, now);
-    return {.decision = verdict.decision, .tightest = verdict.tightest};
+    for (const Instant at : policy::changes_until(schedules_, span_, now)) change_hours(at);
+    const Together& together = limits_for(step.subject);
+    const std::vector<Slot*> slots = slots_of(step.subject, together);
+    if (slots.size() < together.limits.size()) {
+      return {.decision = {.outcome = core::Outcome::impossible, .retry_after = core::kNever}};
+    }
+    const core::Verdict verdict = decide(step, together, slots, now);
+    const auto& limits = case_.varying ? together.limits : case_.limits;
+    return {.decision = verdict.decision,
+            .tightest = verdict.tightest,
+            .name = limits[verdict.tightest].name};
   }
 
  private:
-  core::Verdict decide(const Step& step, Instant now) {
-    const std::vector<Slot*> slots = slots_of(step.subject);
+  const Together& limits_for(const Subject& subject) const {
+    if (own_.empty()) return usual_;
+    const Parts parts = subject.borrowed_parts();
+    const auto own = overrides_.find({.key = subject.key, .parts = parts.all()});
+    return own ? own_[*own] : usual_;
+  }
+
+  // Other limits from `at` on; those that go on remember what they were.
+  void change_hours(Instant at) {
+    Together next = by_identity(policy::usual_limits(*case_.varying, at));
+    for (std::size_t i = 0; i < next.limits.size(); ++i) {
+      const auto was = std::ranges::find(usual_.identities, next.identities[i]);
+      if (was == usual_.identities.end()) continue;
+      const auto& old = usual_.limits[static_cast<std::size_t>(was - usual_.identities.begin())];
+      next.limits[i].rule = core::succeeding(next.limits[i].rule, old.rule, at);
+    }
+    usual_ = std::move(next);
+    span_ = policy::steady_span(schedules_, at);
+  }
+
+  core::Verdict decide(const Step& step, const Together& together, const std::vector<Slot*>& slots,
+                       Instant now) {
     std::vector<core::Charge> charges;
     for (std::size_t i = 0; i < slots.size(); ++i) {
-      charges.push_back(charge_for(step, limits_[i], *slots[i]));
+      charges.push_back(charge_for(step, together.limits[i], *slots[i]));
     }
     switch (step.op) {
       case Op::take:
@@ -92,16 +151,19 @@ class CoreWorld final : public World {
 
   using Slots = std::unordered_map<std::string, Slot>;
 
-  std::vector<Slot*> slots_of(const Subject& subject) {
+  // One for each limit; fewer if the subject lacks a part. (The reader has made sure that it does
+  // not, but for steps back across a change of hours.)
+  std::vector<Slot*> slots_of(const Subject& subject, const Together& together) {
     std::vector<Slot*> slots;
     const Parts parts = subject.borrowed_parts();
-    for (std::size_t i = 0; i < limits_.size(); ++i) {
-      // The reader has made sure that there is a key.
+    for (std::size_t i = 0; i < together.limits.size(); ++i) {
+      const policy::Limit& limit = together.limits[i];
       std::string buffer;
-      const auto key =
-          policy::key_of({.key = subject.key, .parts = parts.all()}, limits_[i].by, buffer);
-      const auto [slot, fresh] = slots_[i].try_emplace(std::string{key->bytes});
-      const auto* smooth = std::get_if<core::Smooth>(&limits_[i].rule);
+      const auto key = policy::key_of({.key = subject.key, .parts = parts.all()}, limit.by, buffer);
+      if (!key) return {};
+      const auto [slot, fresh] =
+          slots_[together.identities[i]].try_emplace(std::string{key->bytes});
+      const auto* smooth = std::get_if<core::Smooth>(&limit.rule);
       if (fresh && case_.start_empty && smooth != nullptr && !smooth->warms_up()) {
         slot->second.state = core::created_empty(case_.epoch);
       }
@@ -148,8 +210,10 @@ class CoreWorld final : public World {
   }
 
   void set_limit(const Step& step, Instant now) {
-    policy::Limit& limit = limits_[step.limit_position];
-    if (!policy::same_algorithm(limit.rule, step.limit.rule)) slots_[step.limit_position].clear();
+    policy::Limit& limit = usual_.limits[step.limit_position];
+    if (!policy::same_algorithm(limit.rule, step.limit.rule)) {
+      slots_[usual_.identities[step.limit_position]].clear();
+    }
     const core::Limit old = std::exchange(limit, step.limit).rule;
     limit.rule = core::succeeding(limit.rule, old, now);
   }
@@ -161,8 +225,12 @@ class CoreWorld final : public World {
   }
 
   const Case& case_;
-  std::vector<policy::Limit> limits_;
-  std::vector<Slots> slots_;  // one table per limit
+  Together usual_;
+  policy::Schedules schedules_;
+  core::Span span_{Instant::min(), Instant::max()};  // for which the usual limits hold
+  policy::PatternIndex overrides_;
+  std::vector<Together> own_;                     // of keys that have an override, by its position
+  std::unordered_map<std::string, Slots> slots_;  // by the identity of a limit
   std::unordered_map<std::string, std::uint64_t> holders_;
   std::uint64_t anonymous_holders_ = 0;
 };

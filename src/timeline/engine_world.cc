@@ -41,13 +41,19 @@ PolicySet policies_for(const std::vector<policy::Limit>& limits) {
   return policy_set_of(std::move(set));
 }
 
+// A policy whose limits depend on key and time never changes in a case, and stays as it is.
+PolicySet policies_for(const Case& test, const std::vector<policy::Limit>& limits) {
+  if (!test.varying) return policies_for(limits);
+  return policy_set_of({{std::string{kPolicy}, *test.varying}});
+}
+
 // The keys of a case in an engine, as anybody would use one.
 class EngineWorld final : public World {
  public:
   explicit EngineWorld(const Case& test)
       : case_(test),
         limits_(named(test.limits)),
-        engine_(policies_for(limits_), {.clock = &clock_}) {}
+        engine_(policies_for(test, limits_), {.clock = &clock_}) {}
 
   Answer apply(const Step& step, Instant now) override {
     clock_.time = now;
@@ -62,10 +68,25 @@ class EngineWorld final : public World {
                           .max_wait = step.max_wait};
     if (case_.start_empty) start_empty(request, step.subject);
     const Verdict verdict = decide(step, request);
-    return {.decision = verdict.decision, .tightest = position_of(verdict.limited_by)};
+    if (case_.varying) return answer_of_policy(step, request, verdict);
+    const std::size_t tightest = position_of(verdict.limited_by);
+    return {
+        .decision = verdict.decision, .tightest = tightest, .name = case_.limits[tightest].name};
   }
 
  private:
+  // Which limits there are is the engine's to say; it is asked only where somebody wants to know.
+  Answer answer_of_policy(const Step& step, const Request& request, const Verdict& verdict) {
+    Answer answer{.decision = verdict.decision, .name = verdict.limited_by};
+    if (!step.expected.limited_by) return answer;
+    const auto states = engine_.explain(request);
+    if (!states) return answer;
+    const auto found = std::ranges::find(*states, verdict.limited_by, &LimitState::name);
+    if (found == states->end()) return answer;
+    answer.tightest = static_cast<std::size_t>(found - states->begin());
+    return answer;
+  }
+
   Verdict decide(const Step& step, const Request& request) {
     const std::string holder = step.holder.empty() ? anonymous() : "named " + step.holder;
     switch (step.op) {

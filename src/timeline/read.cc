@@ -110,7 +110,9 @@ Instant read_epoch(const Node* node, Problems& problems) {
 class StepReader {
  public:
   StepReader(const Case& test, Problems& problems)
-      : limits_(test.limits), epoch_(test.epoch), problems_(problems) {}
+      : limits_(test.limits), varying_(test.varying), epoch_(test.epoch), problems_(problems) {
+    if (varying_) overrides_ = policy::PatternIndex(varying_->overrides);
+  }
 
   std::optional<Step> read(const Node& node) {
     const std::size_t before = problems_.size();
@@ -190,6 +192,12 @@ class StepReader {
       problems_.push_back({node.place, "set_limit needs the new limit: write limit: 20/s"});
       return;
     }
+    if (varying_) {
+      problems_.push_back({node.place,
+                           "set_limit cannot change a policy that has overrides or a "
+                           "schedule"});
+      return;
+    }
     auto changed = policy::read_limit(*limit, problems_);
     if (!changed) return;
     const auto position = position_of(*changed);
@@ -264,30 +272,41 @@ class StepReader {
   }
 
   void check(const Node& node, const Step& step) {
-    const bool has_holders = std::ranges::any_of(limits_, [](const policy::Limit& limit) {
-      return std::holds_alternative<core::Concurrency>(limit.rule);
-    });
-    if (step.op == Op::take && has_holders) {
-      problems_.push_back({node.place, "a concurrent limit is entered and left: write op: enter"});
-    }
     if (step.op == Op::leave && step.holder.empty()) {
       problems_.push_back({node.place, "who leaves? write holder: the one that entered"});
     }
     if (step.op == Op::set_limit) return;
-    std::string buffer;
     const Parts parts = step.subject.borrowed_parts();
     if (parts.too_many()) {
       problems_.push_back({node.place, fmt::format("a key has at most {} parts", Parts::kMost)});
       return;
     }
-    for (const policy::Limit& limit : limits_) {
-      const policy::Subject subject{.key = step.subject.key, .parts = parts.all()};
+    const policy::Subject subject{.key = step.subject.key, .parts = parts.all()};
+    const std::vector<policy::Limit>& limits = limits_for(subject, step);
+    const bool has_holders = std::ranges::any_of(limits, [](const policy::Limit& limit) {
+      return std::holds_alternative<core::Concurrency>(limit.rule);
+    });
+    if (step.op == Op::take && has_holders) {
+      problems_.push_back({node.place, "a concurrent limit is entered and left: write op: enter"});
+    }
+    std::string buffer;
+    for (const policy::Limit& limit : limits) {
       const auto key = policy::key_of(subject, limit.by, buffer);
       if (!key) problems_.push_back({node.place, key.error().message});
     }
   }
 
+  const std::vector<policy::Limit>& limits_for(const policy::Subject& subject,
+                                               const Step& step) const {
+    if (!varying_) return limits_;
+    const auto own = overrides_.find(subject);
+    return own ? varying_->overrides[*own].limits
+               : policy::usual_limits(*varying_, later(epoch_, step.at));
+  }
+
   std::vector<policy::Limit> limits_;
+  const std::optional<policy::Policy>& varying_;
+  policy::PatternIndex overrides_;
   Instant epoch_;
   Nanos last_{0};
   Problems& problems_;
@@ -295,39 +314,51 @@ class StepReader {
 
 // ---- Cases
 
-std::vector<policy::Limit> read_policy_limits(const Node& node, const policy::PolicySet* policies,
-                                              Problems& problems) {
+const policy::Policy* find_policy(const Node& node, const policy::PolicySet* policies,
+                                  Problems& problems) {
   if (policies == nullptr) {
     problems.push_back({node.place,
                         "\"policy\" names one of a policy file: give it with "
                         "--config weir.yaml"});
-    return {};
+    return nullptr;
   }
   const auto found = policies->find(node.text);
-  if (found != policies->end()) return found->second.limits;
+  if (found != policies->end()) return &found->second;
   std::vector<std::string_view> names;
   for (const auto& [name, policy] : *policies) names.push_back(name);
   problems.push_back({node.place, fmt::format("the policy file has no policy {}{}", node.describe(),
                                               did_you_mean(node.text, names))});
-  return {};
+  return nullptr;
 }
 
-std::vector<policy::Limit> read_case_limits(const Node& node, const policy::PolicySet* policies,
-                                            Problems& problems) {
+void read_case_limits(const Node& node, const policy::PolicySet* policies, Case& test,
+                      Problems& problems) {
   const Node* limit = node.find("limit");
   const Node* limits = node.find("limits");
-  const Node* policy = node.find("policy");
-  if ((limit != nullptr) + (limits != nullptr) + (policy != nullptr) != 1) {
+  const Node* named = node.find("policy");
+  if ((limit != nullptr) + (limits != nullptr) + (named != nullptr) != 1) {
     problems.push_back({node.place, "a case has one of limit, limits and policy"});
-    return {};
+    return;
   }
-  if (policy != nullptr) return read_policy_limits(*policy, policies, problems);
-  return policy::read_limits(limit != nullptr ? *limit : *limits, problems);
+  if (named == nullptr) {
+    test.limits = policy::read_limits(limit != nullptr ? *limit : *limits, problems);
+    return;
+  }
+  const policy::Policy* policy = find_policy(*named, policies, problems);
+  if (policy == nullptr) return;
+  test.limits = policy->limits;
+  if (!policy->overrides.empty() || !policy->schedule.empty()) test.varying = *policy;
 }
 
 void check_start(const Node& start, const Case& test, Problems& problems) {
   if (start.text != "empty" && start.text != "rest") {
     problems.push_back({start.place, "\"start\" is empty or rest"});
+  }
+  if (start.text == "empty" && test.varying) {
+    problems.push_back({start.place,
+                        "\"start: empty\" is not for a policy that has overrides or a "
+                        "schedule"});
+    return;
   }
   const bool can_be_empty = std::ranges::any_of(test.limits, [](const policy::Limit& limit) {
     const auto* smooth = std::get_if<core::Smooth>(&limit.rule);
@@ -351,7 +382,7 @@ Case read_case(const Node& node, std::size_t position, const policy::PolicySet* 
   }
   check_fields(node, kCaseFields, "a case", problems);
   if (const Node* name = node.find("name")) test.name = read_text(*name, "name", problems);
-  test.limits = read_case_limits(node, policies, problems);
+  read_case_limits(node, policies, test, problems);
   test.epoch = read_epoch(node.find("epoch"), problems);
   if (const Node* tolerance = node.find("tolerance")) {
     test.tolerance = read_seconds(*tolerance, "tolerance", problems);

@@ -118,9 +118,8 @@ std::unique_ptr<World> make_world(const Case& test, Store store) {
 }
 
 // A limit's name, or its position.
-std::string name_of(const Case& test, std::size_t position) {
-  const std::string& name = test.limits[position].name;
-  return name.empty() ? fmt::format("{}", position) : name;
+std::string name_of(const Answer& answer) {
+  return answer.name.empty() ? fmt::format("{}", answer.tightest) : std::string{answer.name};
 }
 
 }  // namespace
@@ -131,7 +130,7 @@ std::vector<Mismatch> run(const Case& test, Store store) {
   for (std::size_t i = 0; i < test.steps.size(); ++i) {
     const Step& step = test.steps[i];
     const Outcomes outcomes = run_step(*world, step, later(test.epoch, step.at));
-    Comparison(test, i, mismatches).check(outcomes, name_of(test, outcomes.last.tightest));
+    Comparison(test, i, mismatches).check(outcomes, name_of(outcomes.last));
   }
   return mismatches;
 }

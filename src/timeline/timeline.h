@@ -55,6 +55,8 @@ struct Case {
   policy::Place place;
   std::string name;
   std::vector<policy::Limit> limits;
+  // One whose limits depend on the key or the time, instead of those above.
+  std::optional<policy::Policy> varying{};
   bool start_empty = false;
   Instant epoch{};
   Nanos tolerance{1000};

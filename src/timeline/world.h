@@ -1,6 +1,7 @@
 #pragma once
 
 #include <memory>
+#include <string_view>
 
 #include "timeline/timeline.h"
 
@@ -10,6 +11,7 @@ namespace weir::timeline {
 struct Answer {
   Decision decision{};
   std::size_t tightest = 0;  // the position of a limit
+  std::string_view name{};   // its name, if it has one; until the next step
 };
 
 // Where the steps of a case happen.

@@ -67,7 +67,7 @@ stor: memory
 policies:
   a: { limits: [ 100/sec ] }
   b: { limit: [ 5/s ] }
-  c: { limits: [ 5/s, 5/s ], overrides: {} }
+  c: { limits: [ 5/s, 5/s ], schedule: {} }
   d: [ 5/s ]
   e: { limits: [ { limit: 1/s, name: x }, { limit: 2/s, name: x } ] }
 )"},
@@ -79,7 +79,7 @@ policies:
   EXPECT_THAT(all, HasSubstr("2: a policy file has no field \"stor\" (did you mean \"store\"?)"));
   EXPECT_THAT(all, HasSubstr("4: unknown unit \"sec\""));
   EXPECT_THAT(all, HasSubstr("5: a policy has no field \"limit\" (did you mean \"limits\"?)"));
-  EXPECT_THAT(all, HasSubstr("6: \"overrides\" is not supported by this version"));
+  EXPECT_THAT(all, HasSubstr("6: \"schedule\" is a list of entries"));
   EXPECT_THAT(all, HasSubstr("7: a policy is a map with limits"));
   EXPECT_THAT(all, HasSubstr("8: two limits have the name \"x\""));
 }

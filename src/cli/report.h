@@ -1,0 +1,21 @@
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "policy/source.h"
+
+// How problems with files are shown, whichever command found them.
+
+namespace weir::cli {
+
+// To stderr, the first of them with their lines. Whoever has many starts with these.
+void print_problems(const policy::Source& source, const policy::Problems& problems);
+// The same, marked as something that does not have to be changed.
+void print_warnings(const policy::Source& source, policy::Problems warnings);
+
+nlohmann::json problems_json(const policy::Problems& problems);
+
+// Names and lines are somebody's bytes: what is not UTF-8 is shown as a replacement character.
+void print_json(const nlohmann::json& json);
+
+}  // namespace weir::cli

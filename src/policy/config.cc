@@ -1,0 +1,345 @@
+#include "policy/config.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <tuple>
+
+#include "policy/endpoint.h"
+#include "policy/limit_text.h"
+#include "policy/policy_yaml.h"
+#include "policy/units.h"
+#include "policy/values.h"
+#include "policy/yaml.h"
+
+namespace weir::policy {
+
+namespace {
+
+constexpr std::array<std::string_view, 3> kDoors{"resp", "http", "grpc"};
+constexpr std::array<std::string_view, 3> kTls{"cert", "key", "ca"};
+constexpr std::array<std::string_view, 4> kHeaders{"ietf", "legacy", "both", "off"};
+constexpr std::array<std::string_view, 1> kCompat{"envoyproxy"};
+
+constexpr std::array<std::optional<Endpoint> Listen::*, 3> kDoorFields{&Listen::resp, &Listen::http,
+                                                                       &Listen::grpc};
+
+// Less holds a few keys only, and nobody means that.
+constexpr Permits kLeastMemory = Permits{1} << 20;
+
+// Whether two doors cannot both be bound.
+bool same_door(const Endpoint& a, const Endpoint& b) {
+  const auto every_host = [](const Endpoint& e) { return e.host == "0.0.0.0" || e.host == "::"; };
+  return a.port == b.port && a.port != 0 && (a.host == b.host || every_host(a) || every_host(b));
+}
+
+std::string to_text(const Endpoint& endpoint) {
+  const bool v6 = endpoint.host.find(':') != std::string::npos;
+  return v6 ? fmt::format("[{}]:{}", endpoint.host, endpoint.port)
+            : fmt::format("{}:{}", endpoint.host, endpoint.port);
+}
+
+// Reads the fields of a file, one function each.
+class Reader {
+ public:
+  Reader(ReadFile& file, Problems& problems)
+      : config_(file.config),
+        problems_(problems),
+        unsupported_(file.unsupported),
+        warnings_(file.warnings) {}
+
+  void read(const Node& file);
+
+ private:
+  struct Field {
+    std::string_view name;
+    void (Reader::*read)(const Node& node);
+  };
+  static const std::array<Field, 14> kFields;
+
+  void read_version(const Node& node);
+  void read_listen(const Node& node);
+  void read_store(const Node& node);
+  void read_store_timeout(const Node& node);
+  void read_memory(const Node& node);
+  void read_state(const Node& node);
+  void read_password(const Node& node);
+  void read_admin_token(const Node& node);
+  void read_tls(const Node& node);
+  void read_headers(const Node& node);
+  void read_policies(const Node& node);
+  void read_envoy_ratelimit(const Node& node);
+  void read_compat(const Node& node);
+  void read_gateway(const Node& node);
+
+  void read_door(const Node& node, std::size_t door);
+  void check_doors(const Node& listen);
+
+  void not_yet(const Node& node, std::string_view what) {
+    unsupported_.push_back(
+        {node.place, fmt::format("\"{}\" is not supported by this version: remove it", what)});
+  }
+
+  Config& config_;
+  Problems& problems_;
+  Problems& unsupported_;
+  Problems& warnings_;
+};
+
+// All that a policy file can say.
+constexpr std::array<Reader::Field, 14> Reader::kFields{{
+    {"version", &Reader::read_version},
+    {"listen", &Reader::read_listen},
+    {"store", &Reader::read_store},
+    {"store_timeout", &Reader::read_store_timeout},
+    {"memory", &Reader::read_memory},
+    {"state", &Reader::read_state},
+    {"password", &Reader::read_password},
+    {"admin_token", &Reader::read_admin_token},
+    {"tls", &Reader::read_tls},
+    {"headers", &Reader::read_headers},
+    {"policies", &Reader::read_policies},
+    {"envoy_ratelimit", &Reader::read_envoy_ratelimit},
+    {"compat", &Reader::read_compat},
+    {"gateway", &Reader::read_gateway},
+}};
+
+void Reader::read(const Node& file) {
+  if (!file.is_map()) {
+    problems_.push_back(
+        {file.place, fmt::format("a policy file is a map with policies, not {}", file.describe())});
+    return;
+  }
+  std::array<std::string_view, kFields.size()> names;
+  std::ranges::transform(kFields, names.begin(), &Field::name);
+  check_fields(file, names, "a policy file", problems_);
+  for (const Field& field : kFields) {
+    if (const Node* node = file.find(field.name)) (this->*field.read)(*node);
+  }
+}
+
+void Reader::read_version(const Node& node) {
+  if (node.is_scalar() && node.text == "1") return;
+  problems_.push_back({node.place, fmt::format("\"version\" is that of the format of this file, "
+                                               "and there is only 1, not {}",
+                                               node.describe())});
+}
+
+// ---- Doors
+
+void Reader::read_listen(const Node& node) {
+  if (!is_map_of(node, "listen", kDoors, problems_)) return;
+  const std::size_t before = problems_.size();
+  for (std::size_t door = 0; door < kDoors.size(); ++door) {
+    if (const Node* field = node.find(kDoors[door])) read_door(*field, door);
+  }
+  if (problems_.size() == before) check_doors(node);
+}
+
+void Reader::read_door(const Node& node, std::size_t door) {
+  std::optional<Endpoint>& endpoint = config_.listen.*kDoorFields[door];
+  if (!node.is_scalar()) {
+    problems_.push_back({node.place, fmt::format("\"{}\" is host:port or off, not {}", kDoors[door],
+                                                 node.describe())});
+    return;
+  }
+  if (node.text == "off") {
+    endpoint = std::nullopt;
+    return;
+  }
+  const auto parsed = parse_endpoint(node.text, node.text_place());
+  if (!parsed) {
+    problems_.push_back(parsed.error());
+    return;
+  }
+  endpoint = *parsed;
+  if (kDoors[door] == "grpc") {
+    warnings_.push_back({node.place, "this version has no gRPC door: nothing will listen there"});
+  }
+}
+
+// Reported at the later of two, or at the one that is written down.
+void Reader::check_doors(const Node& listen) {
+  for (std::size_t a = 0; a < kDoors.size(); ++a) {
+    for (std::size_t b = 0; b < a; ++b) {
+      const auto& one = config_.listen.*kDoorFields[a];
+      const auto& other = config_.listen.*kDoorFields[b];
+      if (!one || !other || !same_door(*one, *other)) continue;
+      const Node* written = listen.find(kDoors[a]);
+      const std::size_t taken = written != nullptr ? b : a;
+      if (written == nullptr) written = listen.find(kDoors[b]);
+      problems_.push_back(
+          {written->place,
+           fmt::format("\"{0}\" listens at {1}: choose another port, or write {0}: off",
+                       kDoors[taken], to_text(*(config_.listen.*kDoorFields[taken])))});
+    }
+  }
+}
+
+// ---- Where usage is kept
+
+void Reader::read_store(const Node& node) {
+  const std::size_t before = problems_.size();
+  config_.store = read_text(node, "store", problems_);
+  if (problems_.size() > before) return;
+  if (auto wrong = check_store(config_.store, node.text_place())) {
+    problems_.push_back(*std::move(wrong));
+  } else if (config_.store != "memory") {
+    unsupported_.push_back({node.place,
+                            "this version has no Redis store yet: remove it, or write store: "
+                            "memory"});
+  }
+}
+
+void Reader::read_store_timeout(const Node& node) {
+  if (!node.is_scalar()) {
+    problems_.push_back({node.place, fmt::format("\"store_timeout\" is a time like 50ms, not {}",
+                                                 node.describe())});
+    return;
+  }
+  const auto timeout = parse_duration(node.text, node.text_place());
+  if (!timeout) {
+    problems_.push_back(timeout.error());
+  } else if (*timeout <= Nanos{0}) {
+    problems_.push_back({node.place, "\"store_timeout\" must be above zero: write one like 50ms"});
+  } else {
+    config_.store_timeout = *timeout;
+  }
+}
+
+void Reader::read_memory(const Node& node) {
+  if (!node.is_scalar()) {
+    problems_.push_back(
+        {node.place, fmt::format("\"memory\" is a size like 64MiB, not {}", node.describe())});
+    return;
+  }
+  const auto bytes = parse_count({node.text, node.text_place()}, "\"memory\"");
+  if (!bytes) {
+    problems_.push_back(bytes.error());
+  } else if (*bytes < kLeastMemory) {
+    problems_.push_back({node.place, fmt::format("\"memory\" is at least 1MiB, not {}: 64MiB hold "
+                                                 "1.4 million keys",
+                                                 node.describe())});
+  } else {
+    config_.memory = static_cast<std::size_t>(*bytes);
+  }
+}
+
+void Reader::read_state(const Node& node) { config_.state = read_text(node, "state", problems_); }
+
+// ---- Who may come in
+
+void Reader::read_password(const Node& node) {
+  config_.password = read_text(node, "password", problems_);
+}
+
+void Reader::read_admin_token(const Node& node) {
+  config_.admin_token = read_text(node, "admin_token", problems_);
+}
+
+void Reader::read_tls(const Node& node) {
+  not_yet(node, "tls");
+  if (!is_map_of(node, "tls", kTls, problems_)) return;
+  Tls tls;
+  const std::array<std::string*, kTls.size()> files{&tls.cert, &tls.key, &tls.ca};
+  for (std::size_t i = 0; i < kTls.size(); ++i) {
+    if (const Node* field = node.find(kTls[i])) {
+      *files[i] = read_text(*field, kTls[i], problems_);
+    } else if (kTls[i] != "ca") {
+      problems_.push_back(
+          {node.place, fmt::format("\"tls\" needs a {0}: write {0}: FILE.pem", kTls[i])});
+    }
+  }
+  config_.tls = std::move(tls);
+}
+
+void Reader::read_headers(const Node& node) {
+  config_.headers = static_cast<HeaderStyle>(read_word(node, "headers", kHeaders, problems_));
+}
+
+// ---- Limits
+
+void Reader::read_policies(const Node& node) {
+  if (node.is_null()) return;
+  if (!node.is_map()) {
+    problems_.push_back({node.place, fmt::format("\"policies\" is a map from names to policies, "
+                                                 "not {}",
+                                                 node.describe())});
+    return;
+  }
+  for (const Node::Field& field : node.fields) {
+    config_.policies[field.name] = policy::read_policy(*field.value, problems_);
+    check_scopes(*field.value, unsupported_);
+  }
+}
+
+void Reader::read_envoy_ratelimit(const Node& node) {
+  not_yet(node, "envoy_ratelimit");
+  read_text(node, "envoy_ratelimit", problems_);
+}
+
+void Reader::read_compat(const Node& node) {
+  not_yet(node, "compat");
+  read_word(node, "compat", kCompat, problems_);
+}
+
+void Reader::read_gateway(const Node& node) {
+  not_yet(node, "gateway");
+  if (node.is_map()) return;
+  problems_.push_back({node.place, fmt::format("\"gateway\" is a map, not {}", node.describe())});
+}
+
+// ---- Order
+
+// By place, and none twice: what an alias repeats is wrong once.
+void arrange(Problems& problems) {
+  const auto key = [](const Problem& problem) {
+    return std::tuple(problem.place.line, problem.place.column, std::string_view{problem.message});
+  };
+  std::ranges::stable_sort(problems, [&](const Problem& a, const Problem& b) {
+    return std::pair(a.place.line, a.place.column) < std::pair(b.place.line, b.place.column);
+  });
+  const auto same = [&](const Problem& a, const Problem& b) { return key(a) == key(b); };
+  problems.erase(std::unique(problems.begin(), problems.end(), same), problems.end());
+}
+
+void add(Problems& problems, const Problems& more) {
+  problems.insert(problems.end(), more.begin(), more.end());
+  arrange(problems);
+}
+
+}  // namespace
+
+ReadFile read_file(const Source& source, Problems& problems) {
+  ReadFile file;
+  const auto root = parse_yaml(source);
+  if (root) {
+    Reader(file, problems).read(**root);
+    arrange(problems);
+  } else {
+    problems.push_back(root.error());
+  }
+  return file;
+}
+
+Config read_config(const Source& source, Problems& problems, Problems& warnings) {
+  ReadFile file = read_file(source, problems);
+  add(problems, file.unsupported);
+  add(warnings, file.warnings);
+  return std::move(file.config);
+}
+
+Policy read_policy(const Source& source, Problems& problems) {
+  const auto root = parse_yaml(source);
+  if (!root) {
+    problems.push_back(root.error());
+    return {};
+  }
+  Policy policy = read_policy(**root, problems);
+  check_scopes(**root, problems);
+  arrange(problems);
+  return policy;
+}
+
+}  // namespace weir::policy

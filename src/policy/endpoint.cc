@@ -1,0 +1,162 @@
+#include "policy/endpoint.h"
+
+#include <arpa/inet.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+
+#include "base/suggest.h"
+
+namespace weir::policy {
+
+namespace {
+
+bool is_digit(char c) { return c >= '0' && c <= '9'; }
+
+bool is_address(int family, std::string_view text) {
+  std::array<unsigned char, sizeof(in6_addr)> address;
+  return inet_pton(family, std::string{text}.c_str(), address.data()) == 1;
+}
+
+bool is_host_name(std::string_view text) {
+  const auto allowed = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || is_digit(c) || c == '-' ||
+           c == '.' || c == '_';
+  };
+  return !text.empty() && text.size() <= 253 && text.front() != '-' && text.front() != '.' &&
+         std::ranges::all_of(text, allowed);
+}
+
+std::optional<Problem> check_host(std::string_view host, bool in_brackets, Place place) {
+  const std::string_view shown = host.substr(0, 60);
+  if (in_brackets) {
+    if (is_address(AF_INET6, host)) return std::nullopt;
+    return Problem{place, fmt::format("\"{}\" is not an IPv6 address", shown)};
+  }
+  if (host.empty() || host == "*") {
+    return Problem{place, "a host is missing: write 127.0.0.1 for this machine alone, or 0.0.0.0"};
+  }
+  if (host.find(':') != std::string_view::npos) {
+    return Problem{place, "an IPv6 address stands in brackets, as in [::1]:7379"};
+  }
+  const bool numbers = std::ranges::all_of(host, [](char c) { return is_digit(c) || c == '.'; });
+  if (numbers ? is_address(AF_INET, host) : is_host_name(host)) return std::nullopt;
+  return Problem{place, fmt::format("\"{}\" is not {}", shown,
+                                    numbers ? "an IPv4 address" : "the name of a host")};
+}
+
+Result<std::uint16_t, Problem> parse_port(std::string_view text, Place place) {
+  std::uint16_t port = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), port);
+  if (error == std::errc{} && end == text.data() + text.size()) return port;
+  return Problem{place,
+                 fmt::format("a port is a number from 0 to 65535, not \"{}\"", text.substr(0, 20))};
+}
+
+// ---- Stores
+
+struct StoreKind {
+  std::string_view scheme;
+  bool many_hosts;
+  std::string_view path;     // what may follow the hosts
+  std::string_view example;  // what to write
+};
+
+constexpr std::array<StoreKind, 4> kStores{{
+    {"redis", false, "the number of a database", "redis://127.0.0.1:6379/0"},
+    {"rediss", false, "the number of a database", "rediss://redis.example:6379/0"},
+    {"redis+sentinel", true, "the name of the master", "redis+sentinel://h1:26379,h2:26379/name"},
+    {"redis+cluster", true, "nothing", "redis+cluster://h1:6379,h2:6379"},
+}};
+
+Problem no_such_store(std::string_view text, Place place) {
+  constexpr std::array<std::string_view, 6> known{
+      "memory", "redis://", "rediss://", "redis+sentinel://", "redis+cluster://", "unix://"};
+  // Only the part in which nobody's password can stand.
+  const std::size_t scheme = text.find("://");
+  const std::string_view start =
+      text.substr(0, scheme == std::string_view::npos ? text.size() : scheme + 3);
+  return {place, fmt::format("a store is memory, redis://, rediss://, redis+sentinel://, "
+                             "redis+cluster:// or unix:///path, not \"{}\"{}",
+                             start.substr(0, 40), did_you_mean(start, known))};
+}
+
+std::optional<Problem> check_store_host(std::string_view text, Place place) {
+  const std::size_t colon = text.rfind(':');
+  const bool has_port =
+      colon != std::string_view::npos && text.find(']', colon) == std::string_view::npos;
+  const std::string with_port{has_port ? std::string{text} : fmt::format("{}:6379", text)};
+  const auto endpoint = parse_endpoint(with_port, place);
+  if (!endpoint) return endpoint.error();
+  return std::nullopt;
+}
+
+bool is_number(std::string_view text) {
+  return !text.empty() && text.size() <= 9 && std::ranges::all_of(text, is_digit);
+}
+
+std::optional<Problem> check_path(const StoreKind& kind, std::string_view path, Place place) {
+  const bool fits = kind.scheme == "redis+cluster"    ? path.empty()
+                    : kind.scheme == "redis+sentinel" ? !path.empty()
+                                                      : path.empty() || is_number(path);
+  if (fits) return std::nullopt;
+  return Problem{place, fmt::format("behind the host of {}:// comes {}: write it like {}",
+                                    kind.scheme, kind.path, kind.example)};
+}
+
+// user:password@host:port,host:port/path
+std::optional<Problem> check_address(const StoreKind& kind, std::string_view text, Place place) {
+  const std::size_t at = text.substr(0, text.find('/')).rfind('@');
+  const std::size_t start = at == std::string_view::npos ? 0 : at + 1;
+  const std::size_t slash = std::min(text.find('/', start), text.size());
+  const std::string_view hosts = text.substr(start, slash - start);
+  for (std::size_t first = 0; first <= hosts.size();) {
+    const std::size_t comma = std::min(hosts.find(',', first), hosts.size());
+    if (comma < hosts.size() && !kind.many_hosts) {
+      return Problem{place.moved(start + comma), fmt::format("{}:// has one host: write it like {}",
+                                                             kind.scheme, kind.example)};
+    }
+    auto wrong = check_store_host(hosts.substr(first, comma - first), place.moved(start + first));
+    if (wrong) return wrong;
+    first = comma + 1;
+  }
+  const std::string_view path = slash < text.size() ? text.substr(slash + 1) : "";
+  return check_path(kind, path, place.moved(slash));
+}
+
+}  // namespace
+
+Result<Endpoint, Problem> parse_endpoint(std::string_view text, Place place) {
+  const bool in_brackets = text.starts_with('[') && text.find(']') != std::string_view::npos;
+  const std::size_t host_end = in_brackets ? text.find(']') + 1 : text.rfind(':');
+  if (host_end >= text.size() || text[host_end] != ':') {
+    const bool only_port = is_number(text);
+    return Problem{place, fmt::format("\"{}\" has no {}: write host:port, as in 127.0.0.1:{}",
+                                      text.substr(0, 60), only_port ? "host" : "port",
+                                      only_port ? text : "7379")};
+  }
+  const std::string_view host =
+      in_brackets ? text.substr(1, host_end - 2) : text.substr(0, host_end);
+  if (auto wrong = check_host(host, in_brackets, place)) return *std::move(wrong);
+  const auto port = parse_port(text.substr(host_end + 1), place.moved(host_end + 1));
+  if (!port) return port.error();
+  return Endpoint{std::string{host}, *port};
+}
+
+std::optional<Problem> check_store(std::string_view text, Place place) {
+  if (text == "memory") return std::nullopt;
+  constexpr std::string_view socket = "unix://";
+  if (text.starts_with(socket)) {
+    if (text.size() > socket.size() + 1 && text[socket.size()] == '/') return std::nullopt;
+    return Problem{place.moved(socket.size()),
+                   "a path that starts with / is missing: write it like unix:///run/redis.sock"};
+  }
+  const std::size_t scheme = text.find("://");
+  const auto kind = std::ranges::find(kStores, text.substr(0, scheme), &StoreKind::scheme);
+  if (scheme == std::string_view::npos || kind == kStores.end()) return no_such_store(text, place);
+  return check_address(*kind, text.substr(scheme + 3), place.moved(scheme + 3));
+}
+
+}  // namespace weir::policy

@@ -1,0 +1,189 @@
+#include "policy/policy_yaml.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+#include "policy/limit_yaml.h"
+#include "policy/schedule_yaml.h"
+#include "policy/values.h"
+
+namespace weir::policy {
+
+namespace {
+
+constexpr std::array<std::string_view, 6> kPolicy{"limits", "on_store_failure", "when_full",
+                                                  "shadow", "overrides",        "schedule"};
+constexpr std::array<std::string_view, 1> kOverride{"limits"};
+constexpr std::array<std::string_view, 4> kShift{"days", "hours", "in", "limits"};
+
+constexpr std::array<std::string_view, 3> kWhenFull{"share", "deny", "allow"};
+constexpr std::array<std::string_view, 3> kOnStoreFailure{"open", "closed", "local"};
+
+void check_names(const Node& node, const std::vector<Limit>& limits, Problems& problems) {
+  for (std::size_t i = 0; i < limits.size(); ++i) {
+    for (std::size_t j = 0; j < i; ++j) {
+      if (limits[i].name.empty() || limits[i].name != limits[j].name) continue;
+      problems.push_back(
+          {node.place, fmt::format("two limits have the name \"{}\"", limits[i].name)});
+    }
+  }
+}
+
+// Limits that are decided together.
+std::vector<Limit> read_together(const Node& node, Problems& problems) {
+  std::vector<Limit> limits = read_limits(node, problems);
+  check_names(node, limits, problems);
+  return limits;
+}
+
+// The limits of an override: a limit, a list of them, or a map that has them.
+const Node& limits_in(const Node& node) {
+  const Node* limits = node.is_map() ? node.find("limits") : nullptr;
+  return limits != nullptr ? *limits : node;
+}
+
+// ---- Overrides
+
+void check_pattern(const Node::Field& field, Problems& problems) {
+  const std::string_view text = field.name;
+  if (text.empty()) {
+    problems.push_back({field.place, "a key has at least one byte: write a key, or a start and *"});
+  } else if (text.size() > kLongestKey) {
+    problems.push_back({field.place, fmt::format("a key of {} bytes is too long (at most {})",
+                                                 text.size(), kLongestKey)});
+  } else if (const std::size_t star = text.find('*'); star < text.size() - 1) {
+    problems.push_back({field.place, fmt::format("a star stands at the end: write \"{}\"",
+                                                 text.substr(0, star + 1))});
+  }
+}
+
+std::vector<Override> read_overrides(const Node& node, Problems& problems) {
+  std::vector<Override> overrides;
+  if (!node.is_map()) {
+    problems.push_back({node.place, fmt::format("\"overrides\" is a map from keys, or their start "
+                                                "and a star, to limits, not {}",
+                                                node.describe())});
+    return overrides;
+  }
+  for (const Node::Field& field : node.fields) {
+    check_pattern(field, problems);
+    const Node& limits = limits_in(*field.value);
+    if (&limits != field.value.get()) {
+      check_fields(*field.value, kOverride, "an override", problems);
+    }
+    overrides.push_back({Pattern::of(field.name), read_together(limits, problems)});
+  }
+  return overrides;
+}
+
+// ---- Schedule
+
+Shift read_shift(const Node& node, Problems& problems) {
+  Shift shift;
+  if (!node.is_map()) {
+    problems.push_back({node.place, fmt::format("a schedule is a list of maps like {{ days: "
+                                                "mon-fri, limits: [ 100/s ] }}, not of {}",
+                                                node.describe())});
+    return shift;
+  }
+  check_fields(node, kShift, "an entry of a schedule", problems);
+  shift.hours = read_hours(node, problems);
+  if (const Node* limits = node.find("limits")) {
+    shift.limits = read_together(*limits, problems);
+  } else {
+    problems.push_back({node.place, "which limits hold then? write limits: [ 100/s ]"});
+  }
+  return shift;
+}
+
+Schedule read_schedule(const Node& node, Problems& problems) {
+  Schedule schedule;
+  if (!node.is_list() || node.items.empty()) {
+    problems.push_back({node.place, fmt::format("\"schedule\" is a list of entries like {{ days: "
+                                                "mon-fri, limits: [ 100/s ] }}, not {}",
+                                                node.is_list() ? "empty" : node.describe())});
+  }
+  for (const auto& item : node.items) schedule.push_back(read_shift(*item, problems));
+  return schedule;
+}
+
+// ---- All of it
+
+void shadow_all(Policy& policy) {
+  const auto shadow = [](std::vector<Limit>& limits) {
+    for (Limit& limit : limits) limit.shadow = true;
+  };
+  shadow(policy.limits);
+  for (Override& own : policy.overrides) shadow(own.limits);
+  for (Shift& shift : policy.schedule) shadow(shift.limits);
+}
+
+void read_settings(const Node& node, Policy& policy, Problems& problems) {
+  if (const Node* field = node.find("when_full")) {
+    policy.when_full = static_cast<WhenFull>(read_word(*field, "when_full", kWhenFull, problems));
+  }
+  if (const Node* field = node.find("on_store_failure")) {
+    policy.on_store_failure = static_cast<OnStoreFailure>(
+        read_word(*field, "on_store_failure", kOnStoreFailure, problems));
+  }
+  if (const Node* field = node.find("shadow"); field && read_bool(*field, "shadow", problems)) {
+    shadow_all(policy);
+  }
+}
+
+void check_scopes_of(const Node& limits, Problems& problems) {
+  const auto check = [&](const Node& limit) {
+    const Node* scope = limit.is_map() ? limit.find("scope") : nullptr;
+    if (scope == nullptr || !scope->is_scalar()) return;
+    if (scope->text != "fleet" && scope->text != "leased" && scope->text != "split") return;
+    problems.push_back({scope->place, fmt::format("scope {} needs a Redis store, which this "
+                                                  "version does not have yet: remove it, or write "
+                                                  "scope: node",
+                                                  scope->text)});
+  };
+  check(limits);
+  for (const auto& item : limits.items) check(*item);
+}
+
+}  // namespace
+
+Policy read_policy(const Node& node, Problems& problems) {
+  Policy policy;
+  if (!node.is_map()) {
+    problems.push_back(
+        {node.place, fmt::format("a policy is a map with limits, not {}", node.describe())});
+    return policy;
+  }
+  check_fields(node, kPolicy, "a policy", problems);
+  if (const Node* limits = node.find("limits")) {
+    policy.limits = read_together(*limits, problems);
+  } else {
+    problems.push_back({node.place, "a policy needs limits: write limits: [ 100/s ]"});
+  }
+  if (const Node* overrides = node.find("overrides")) {
+    policy.overrides = read_overrides(*overrides, problems);
+  }
+  if (const Node* schedule = node.find("schedule")) {
+    policy.schedule = read_schedule(*schedule, problems);
+  }
+  read_settings(node, policy, problems);
+  return policy;
+}
+
+void check_scopes(const Node& node, Problems& problems) {
+  if (const Node* limits = node.find("limits")) check_scopes_of(*limits, problems);
+  if (const Node* overrides = node.find("overrides")) {
+    for (const Node::Field& field : overrides->fields) {
+      check_scopes_of(limits_in(*field.value), problems);
+    }
+  }
+  const Node* schedule = node.find("schedule");
+  if (schedule == nullptr) return;
+  for (const auto& item : schedule->items) {
+    if (const Node* limits = item->find("limits")) check_scopes_of(*limits, problems);
+  }
+}
+
+}  // namespace weir::policy

@@ -1,0 +1,14 @@
+#pragma once
+
+#include "policy/policy_file.h"
+#include "policy/yaml.h"
+
+namespace weir::policy {
+
+// One policy as a policy file has it. Problems are added to the list.
+Policy read_policy(const Node& node, Problems& problems);
+
+// Where a policy asks for a scope that takes a store which nodes share. Added to `problems`.
+void check_scopes(const Node& node, Problems& problems);
+
+}  // namespace weir::policy

@@ -1,0 +1,61 @@
+#include "policy/values.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/suggest.h"
+
+namespace weir::policy {
+
+namespace {
+
+// "a, b or c".
+std::string listed(std::span<const std::string_view> words) {
+  if (words.size() == 1) return std::string{words.front()};
+  return fmt::format("{} or {}", fmt::join(words.first(words.size() - 1), ", "), words.back());
+}
+
+}  // namespace
+
+bool read_bool(const Node& node, std::string_view what, Problems& problems) {
+  const bool is_true = node.is_scalar() && node.text == "true";
+  const bool is_false = node.is_scalar() && node.text == "false";
+  if (!is_true && !is_false) {
+    problems.push_back(
+        {node.place, fmt::format("\"{}\" is true or false, not {}", what, node.describe())});
+  }
+  return is_true;
+}
+
+std::size_t read_word(const Node& node, std::string_view what,
+                      std::span<const std::string_view> words, Problems& problems) {
+  const auto word = std::ranges::find(words, node.text);
+  if (node.is_scalar() && word != words.end()) {
+    return static_cast<std::size_t>(word - words.begin());
+  }
+  problems.push_back({node.place, fmt::format("\"{}\" is {}, not {}{}", what, listed(words),
+                                              node.describe(), did_you_mean(node.text, words))});
+  return 0;
+}
+
+std::string read_text(const Node& node, std::string_view what, Problems& problems) {
+  if (node.is_scalar() && !node.text.empty()) return node.text;
+  problems.push_back(
+      {node.place, fmt::format("\"{}\" is a text, not {}", what,
+                               node.is_scalar() ? "an empty one" : node.describe())});
+  return {};
+}
+
+bool is_map_of(const Node& node, std::string_view what, std::span<const std::string_view> known,
+               Problems& problems) {
+  if (node.is_map()) {
+    check_fields(node, known, fmt::format("\"{}\"", what), problems);
+    return true;
+  }
+  problems.push_back({node.place, fmt::format("\"{}\" is a map with {}, not {}", what,
+                                              fmt::join(known, ", "), node.describe())});
+  return false;
+}
+
+}  // namespace weir::policy

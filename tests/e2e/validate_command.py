@@ -1,0 +1,133 @@
+"""`weir validate` as a person or a script calls it: output, errors, exit codes.
+
+Usage: validate_command.py WEIR [unittest arguments]
+"""
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+
+WEIR = os.path.abspath(sys.argv.pop(1))
+
+GOOD = """\
+listen: { http: 0.0.0.0:8080 }
+memory: 128MiB
+policies:
+  api:
+    limits: [ 100/s, 100000/day ]
+    overrides: { alice: 200/s, "team-*": [ 500/s ] }
+    schedule: [ { days: sat-sun, limits: [ 10/s ] } ]
+  login: { limits: [ 5/min sliding ] }
+"""
+
+
+class ValidateCommand(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.addCleanup(self.folder.cleanup)
+
+    def file(self, name, text):
+        path = os.path.join(self.folder.name, name)
+        with open(path, "wb") as out:
+            out.write(text if isinstance(text, bytes) else text.encode())
+        return path
+
+    def weir(self, *arguments):
+        return subprocess.run([WEIR, "validate", *arguments], capture_output=True, text=True,
+                              cwd=self.folder.name, timeout=120)
+
+    def test_counts_what_is_in_a_good_file(self):
+        self.file("weir.yaml", GOOD)
+        self.file("small.yaml", "policies: { login: { limits: [ 5/min ] } }\n")
+        self.file("none.yaml", "memory: 1GiB\n")
+        run = self.weir("weir.yaml", "small.yaml", "none.yaml")
+        self.assertEqual(run.stdout, "weir.yaml: 2 policies, 6 limits\n"
+                                     "small.yaml: 1 policy, 1 limit\n"
+                                     "none.yaml: 0 policies, 0 limits\n")
+        self.assertEqual((run.returncode, run.stderr), (0, ""))
+
+    def test_shows_all_that_is_wrong(self):
+        self.file("weir.yaml", "stor: memory\npolicies:\n  login: { limits: [ 5/minute ] }\n")
+        self.file("good.yaml", GOOD)
+        run = self.weir("weir.yaml", "good.yaml")
+        self.assertEqual(run.stderr, """\
+weir.yaml:1:1: a policy file has no field "stor" (did you mean "store"?)
+  stor: memory
+  ^
+weir.yaml:3:24: unknown unit "minute": did you mean "5/min"?
+    login: { limits: [ 5/minute ] }
+                         ^
+""")
+        self.assertEqual((run.returncode, run.stdout), (1, "good.yaml: 2 policies, 6 limits\n"))
+
+    def test_warnings_are_no_problems(self):
+        self.file("weir.yaml", "listen: { grpc: 127.0.0.1:7381 }\n" + GOOD.partition("\n")[2])
+        run = self.weir("weir.yaml")
+        self.assertEqual(run.stderr, """\
+weir.yaml:1:17: warning: this version has no gRPC door: nothing will listen there
+  listen: { grpc: 127.0.0.1:7381 }
+                  ^
+""")
+        self.assertEqual((run.returncode, run.stdout), (0, "weir.yaml: 2 policies, 6 limits\n"))
+
+    def test_says_what_this_version_cannot_do(self):
+        self.file("weir.yaml", "store: redis://127.0.0.1:6379\ngateway: {}\n"
+                               "policies: { a: { limits: [ { limit: 1/s, scope: fleet } ] } }\n")
+        run = self.weir("weir.yaml")
+        self.assertEqual(run.returncode, 1)
+        for line in ("weir.yaml:1:8: this version has no Redis store yet",
+                     'weir.yaml:2:10: "gateway" is not supported by this version',
+                     "weir.yaml:3:49: scope fleet needs a Redis store"):
+            self.assertIn(line, run.stderr)
+
+    def test_speaks_json(self):
+        self.file("good.yaml", "listen: { grpc: 127.0.0.1:7381 }\n" + GOOD.partition("\n")[2])
+        self.file("bad.yaml", "stor: memory\n")
+        run = self.weir("good.yaml", "bad.yaml", "--json")
+        report = json.loads(run.stdout)
+        self.assertEqual((run.returncode, run.stderr, report["valid"]), (1, "", False))
+        good, bad = report["files"]
+        self.assertEqual((good["file"], good["policies"], good["limits"], good["problems"]),
+                         ("good.yaml", 2, 6, []))
+        self.assertEqual(good["warnings"][0]["line"], 1)
+        self.assertEqual(bad["problems"], [{"line": 1, "column": 1, "message":
+                         'a policy file has no field "stor" (did you mean "store"?)'}])
+        self.assertTrue(json.loads(self.weir("good.yaml", "--json").stdout)["valid"])
+
+    def test_usage_errors_end_with_2(self):
+        self.assertEqual(self.weir().returncode, 2)
+        self.assertEqual(self.weir("--jsn", "a.yaml").returncode, 2)
+        missing = self.weir("gone.yaml")
+        self.assertEqual((missing.returncode, missing.stderr),
+                         (2, "weir validate: cannot open gone.yaml: No such file or directory\n"))
+        self.assertIn("Usage", self.weir("--help").stdout)
+
+    def test_hostile_files_end_with_a_clear_error(self):
+        hostile = {
+            "empty": "",
+            "a megabyte of one line": "x" * (1 << 20),
+            "deep": "policies: " + "[" * 200_000,
+            "binary": bytes(range(256)) * 64,
+            "many unknown fields": "\n".join(f"f{i}: 1" for i in range(50_000)),
+            "many bad overrides": "policies: { a: { limits: 1/s, overrides: {"
+                                  + ",".join(f"k{i}: 1/sec" for i in range(20_000)) + "} } }",
+        }
+        for name, text in hostile.items():
+            with self.subTest(name):
+                path = self.file("hostile.yaml", text)
+                run = subprocess.run([WEIR, "validate", path], capture_output=True, timeout=120)
+                self.assertEqual(run.returncode, 1)
+                self.assertLess(len(run.stderr), 20_000)
+                self.assertIn(b"hostile.yaml:", run.stderr)
+
+    def test_thousands_of_overrides_are_read_at_once(self):
+        keys = "\n".join(f"      key-{i}: {i + 1}/s" for i in range(20_000))
+        self.file("weir.yaml", f"policies:\n  a:\n    limits: 1/s\n    overrides:\n{keys}\n")
+        self.assertEqual(self.weir("weir.yaml").stdout, "weir.yaml: 1 policy, 20001 limits\n")
+
+
+if __name__ == "__main__":
+    unittest.main()

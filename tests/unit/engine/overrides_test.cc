@@ -1,0 +1,139 @@
+// Other limits for some keys: the same usage, other numbers.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "world.h"
+
+namespace weir {
+namespace {
+
+using namespace std::chrono_literals;
+using testing::ElementsAre;
+
+TEST(EngineOverrides, GiveSomeKeysOtherLimits) {
+  World world{"p: { limits: [ 2/h ], overrides: { alice: 5/h, team-*: [ 7/h, 4/min ] } }"};
+  EXPECT_EQ(world.admits("p", "bob", 10), 2);
+  EXPECT_EQ(world.admits("p", "alice", 10), 5);
+  EXPECT_EQ(world.admits("p", "team-1", 10), 4);
+  EXPECT_EQ(world.admits("p", "team-2", 10), 4);  // each key for itself
+  EXPECT_EQ(world.take("p", "team-1").limited_by, "1");
+}
+
+TEST(EngineOverrides, GoByTheParts) {
+  World world{
+      "p: { limits: [ { by: user, limit: 2/h } ], "
+      "overrides: { user=alice: { by: user, limit: 5/h, name: alices } } }"};
+  Request request{.policy = "p", .parts = {{"user", "alice"}, {"sku", "9"}}, .permits = 3};
+  EXPECT_EQ(world.engine.take(request).limited_by, "alices");
+  request.parts = {{"sku", "8"}, {"user", "alice"}};
+  EXPECT_THAT(world.all_left(request), ElementsAre(2));
+  request.parts = {{"user", "bob"}};
+  EXPECT_EQ(world.engine.take(request).decision.outcome, Outcome::impossible);
+}
+
+// An override may count by parts that others need not send.
+TEST(EngineOverrides, AreAskedBeforeTheKeyIsMade) {
+  World world{"p: { limits: [ 2/h ], overrides: { tier=gold: { by: user, limit: 5/h } } }"};
+  EXPECT_EQ(world.engine.take({.policy = "p", .parts = {{"tier", "gold"}}}).error,
+            "the part \"user\" is missing");
+  EXPECT_TRUE(world.engine.take({.policy = "p", .parts = {{"tier", "lead"}}}));
+  EXPECT_EQ(world.take("p", "").error, "the key is empty");
+}
+
+TEST(EngineOverrides, KnowWhichKeysAreEntered) {
+  World world{"p: { limits: [ 2/h ], overrides: { batch: 1 concurrent } }"};
+  EXPECT_TRUE(world.take("p", "k"));
+  EXPECT_EQ(world.take("p", "batch").error,
+            "the policy \"p\" has a concurrent limit: enter and leave it");
+  EXPECT_TRUE(world.engine.enter({.policy = "p", .key = "batch"}, "a"));
+  EXPECT_FALSE(world.engine.enter({.policy = "p", .key = "batch"}, "b"));
+}
+
+TEST(EngineOverrides, AreSettledExplainedAndReset) {
+  World world{"p: { limits: [ 2/h ], overrides: { alice: { limit: 5/h, name: hers } } }"};
+  const Request request{.policy = "p", .key = "alice", .permits = 4};
+  Receipt receipt;
+  EXPECT_TRUE(world.engine.take(request, receipt));
+  EXPECT_EQ(world.engine.settle({.policy = "p", .key = "alice", .permits = -3}, receipt)
+                .decision.remaining,
+            4);
+  EXPECT_EQ(world.engine.explain(request)->at(0).name, "hers");
+  EXPECT_EQ(world.engine.explain(request)->at(0).limit, "5/h");
+  EXPECT_FALSE(world.engine.reset(request));
+  EXPECT_EQ(world.left("p", "alice"), 5);
+}
+
+TEST(EngineOverrides, WorkInBatches) {
+  World world{"p: { limits: [ 1/h ], overrides: { alice: 2/h } }"};
+  std::vector<Request> requests;
+  for (const char* key : {"alice", "bob", "alice", "bob", "alice"}) {
+    requests.push_back({.policy = "p", .key = key});
+  }
+  std::vector<Verdict> verdicts(requests.size());
+  world.engine.take_all(requests, verdicts);
+  std::vector<bool> passed;
+  for (const Verdict& verdict : verdicts) passed.push_back(static_cast<bool>(verdict));
+  EXPECT_THAT(passed, ElementsAre(true, true, true, false, false));
+}
+
+// What the policy says of a full table and of shadows holds for all.
+TEST(EngineOverrides, ShareTheSettingsOfThePolicy) {
+  World world{"p: { limits: [ 1/h ], shadow: true, overrides: { alice: 1/h } }"};
+  EXPECT_EQ(world.admits("p", "alice", 5), 5);
+  world.engine.replace(policies("p: { limits: [ 1/h ], when_full: deny, overrides: { a*: 1/h } }"));
+  for (int i = 0; i < 40'000; ++i) (void)world.take("p", "a" + std::to_string(i));
+  EXPECT_GT(world.engine.memory().denied, 0u);
+}
+
+// ---- Usage
+
+// Who gets an override keeps what was used, and who loses it.
+TEST(EngineOverrides, KeepWhatWasUsed) {
+  World world{"p: { limits: [ 10/h ] }"};
+  EXPECT_TRUE(world.take("p", "alice", 6));
+  EXPECT_TRUE(world.take("p", "bob", 6));
+  world.engine.replace(policies("p: { limits: [ 10/h ], overrides: { alice: 20/h } }"));
+  EXPECT_EQ(world.left("p", "alice"), 14);
+  EXPECT_EQ(world.left("p", "bob"), 4);
+  world.engine.replace(policies("p: { limits: [ 10/h ] }"));
+  EXPECT_EQ(world.left("p", "alice"), 4);
+}
+
+// From the change on time counts at the new rate, though nobody looked at that moment.
+TEST(EngineOverrides, CountFromTheMomentOfTheChange) {
+  World world{"p: { limits: [ 60/h ] }"};
+  EXPECT_TRUE(world.take("p", "alice", 60));
+  EXPECT_TRUE(world.take("p", "ada", 60));
+  world.engine.replace(policies("p: { limits: [ 60/h ], overrides: { alice: 120/h, a*: 600/h } }"));
+  world.clock.advance(1min);
+  EXPECT_EQ(world.left("p", "alice"), 62);
+  EXPECT_EQ(world.left("p", "ada"), 550);
+  // From one override to another.
+  world.engine.replace(policies("p: { limits: [ 60/h ], overrides: { alice: 60/h, ad*: 60/h } }"));
+  world.clock.advance(1min);
+  EXPECT_EQ(world.left("p", "alice"), 3);
+  EXPECT_EQ(world.left("p", "ada"), 11);
+}
+
+TEST(EngineOverrides, BeginAnewWhereNoLimitCorresponds) {
+  World world{"p: { limits: [ 10/h ] }"};
+  EXPECT_TRUE(world.take("p", "alice", 6));
+  world.engine.replace(policies("p: { limits: [ 10/h ], overrides: { alice: [ 10/min, 20/h ] } }"));
+  EXPECT_THAT(world.all_left("p", "alice"), ElementsAre(10, 14));
+}
+
+TEST(EngineOverrides, MayBeThousands) {
+  std::string text = "p: { limits: [ 1/h ], overrides: { ";
+  for (int i = 0; i < 5000; ++i) {
+    text += "key" + std::to_string(i) + ": " + std::to_string(2 + i % 5) + "/h, ";
+  }
+  World world{text + "} }"};
+  for (int i = 0; i < 5000; i += 501) {
+    EXPECT_EQ(world.admits("p", "key" + std::to_string(i), 10), 2 + i % 5);
+  }
+  EXPECT_EQ(world.admits("p", "key5000", 10), 1);
+}
+
+}  // namespace
+}  // namespace weir

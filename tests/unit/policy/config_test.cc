@@ -1,0 +1,400 @@
+#include "policy/config.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace weir::policy {
+namespace {
+
+using namespace std::chrono_literals;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+std::vector<std::string> lines_of(const Problems& problems) {
+  std::vector<std::string> lines;
+  for (const Problem& problem : problems) {
+    lines.push_back(std::to_string(problem.place.line) + ":" +
+                    std::to_string(problem.place.column) + ": " + problem.message);
+  }
+  return lines;
+}
+
+// What is wrong with a file, each with its place.
+std::vector<std::string> wrong(const std::string& text) {
+  Problems problems;
+  Problems warnings;
+  (void)read_config({"weir.yaml", text}, problems, warnings);
+  return lines_of(problems);
+}
+
+std::string one_wrong(const std::string& text) {
+  const auto all = wrong(text);
+  EXPECT_EQ(all.size(), 1u) << text << testing::PrintToString(all);
+  return all.empty() ? "" : all.front();
+}
+
+Config good(const std::string& text) {
+  Problems problems;
+  Problems warnings;
+  Config config = read_config({"weir.yaml", text}, problems, warnings);
+  EXPECT_THAT(lines_of(problems), IsEmpty()) << text;
+  EXPECT_THAT(lines_of(warnings), IsEmpty()) << text;
+  return config;
+}
+
+std::string text_of(const std::optional<Endpoint>& endpoint) {
+  return endpoint ? endpoint->host + " " + std::to_string(endpoint->port) : "off";
+}
+
+// ---- All of it
+
+TEST(Config, HasADefaultForEverything) {
+  const Config config = good("policies:\n");
+  EXPECT_EQ(text_of(config.listen.resp), "127.0.0.1 7379");
+  EXPECT_EQ(text_of(config.listen.http), "127.0.0.1 7380");
+  EXPECT_EQ(text_of(config.listen.grpc), "127.0.0.1 7381");
+  EXPECT_EQ(config.store, "memory");
+  EXPECT_EQ(config.store_timeout, 50ms);
+  EXPECT_EQ(config.memory, std::size_t{64} << 20);
+  EXPECT_EQ(config.state, "");
+  EXPECT_EQ(config.password, "");
+  EXPECT_EQ(config.admin_token, "");
+  EXPECT_FALSE(config.tls);
+  EXPECT_EQ(config.headers, HeaderStyle::ietf);
+  EXPECT_THAT(config.policies, IsEmpty());
+}
+
+TEST(Config, ReadsEveryField) {
+  const Config config = good(R"(
+version: 1
+listen: { resp: "[::1]:6000", http: 0.0.0.0:80, grpc: off }
+store: memory
+store_timeout: 1.5s
+memory: 1GiB
+state: /var/lib/weir/state
+password: secret
+admin_token: 12345
+headers: both
+x-anything: { goes: here }
+policies:
+  api: { limits: [ 5/s ], on_store_failure: closed, when_full: deny }
+  login: { limits: 5/min }
+)");
+  EXPECT_EQ(text_of(config.listen.resp), "::1 6000");
+  EXPECT_EQ(text_of(config.listen.http), "0.0.0.0 80");
+  EXPECT_EQ(text_of(config.listen.grpc), "off");
+  EXPECT_EQ(config.store_timeout, 1500ms);
+  EXPECT_EQ(config.memory, std::size_t{1} << 30);
+  EXPECT_EQ(config.state, "/var/lib/weir/state");
+  EXPECT_EQ(config.password, "secret");
+  EXPECT_EQ(config.admin_token, "12345");
+  EXPECT_EQ(config.headers, HeaderStyle::both);
+  ASSERT_EQ(config.policies.size(), 2u);
+  EXPECT_EQ(config.policies.at("api").on_store_failure, OnStoreFailure::closed);
+  EXPECT_EQ(config.policies.at("api").when_full, WhenFull::deny);
+  EXPECT_EQ(config.policies.at("login").on_store_failure, OnStoreFailure::local);
+}
+
+// All at once, in the order of the file.
+TEST(Config, TellsAllProblemsInTheOrderOfTheFile) {
+  EXPECT_THAT(
+      wrong(R"(headers: itef
+policies:
+  a: { limits: [ 5/sec ] }
+memory: 5
+stat: x
+store: redis://127.0.0.1
+)"),
+      ElementsAre("1:10: \"headers\" is ietf, legacy, both or off, not \"itef\" (did you "
+                  "mean \"ietf\"?)",
+                  "3:20: unknown unit \"sec\": did you mean \"5/s\"?",
+                  "4:9: \"memory\" is at least 1MiB, not \"5\": 64MiB hold 1.4 million keys",
+                  "5:1: a policy file has no field \"stat\" (did you mean \"state\"?)",
+                  "6:8: this version has no Redis store yet: remove it, or write store: "
+                  "memory"));
+}
+
+// What an alias repeats is one mistake.
+TEST(Config, TellsWhatAnAliasRepeatsOnce) {
+  EXPECT_EQ(one_wrong("x-plan: &plan [ 5/sec ]\npolicies:\n  a: { limits: *plan }\n"
+                      "  b: { limits: *plan }\n"),
+            "1:19: unknown unit \"sec\": did you mean \"5/s\"?");
+}
+
+TEST(Config, IsAMap) {
+  EXPECT_EQ(one_wrong("- a"), "1:1: a policy file is a map with policies, not a list");
+  EXPECT_EQ(one_wrong(""), "1:1: a policy file is a map with policies, not nothing");
+  EXPECT_THAT(one_wrong("a: ["), HasSubstr("not valid YAML"));
+  EXPECT_EQ(one_wrong("policies: [ a ]"),
+            "1:11: \"policies\" is a map from names to policies, not a list");
+  EXPECT_EQ(one_wrong("store: memory\nstore: memory"), "2:1: \"store\" is given twice");
+}
+
+TEST(Config, IsOfVersionOne) {
+  good("version: 1");
+  EXPECT_EQ(one_wrong("version: 2"),
+            "1:10: \"version\" is that of the format of this file, and there is only 1, not \"2\"");
+  EXPECT_THAT(one_wrong("version: 1.0"), HasSubstr("not \"1.0\""));
+  EXPECT_THAT(one_wrong("version:"), HasSubstr("not nothing"));
+  EXPECT_THAT(one_wrong("version: [ 1 ]"), HasSubstr("not a list"));
+}
+
+// ---- Doors
+
+TEST(Config, ListensWhereItIsTold) {
+  EXPECT_EQ(text_of(good("listen: { resp: off }").listen.resp), "off");
+  EXPECT_EQ(text_of(good("listen: { resp: localhost:1 }").listen.resp), "localhost 1");
+  EXPECT_EQ(text_of(good("listen: { resp: a-b.example:65535 }").listen.resp), "a-b.example 65535");
+  EXPECT_EQ(text_of(good("listen: { http: \"[::]:80\" }").listen.http), ":: 80");
+  EXPECT_EQ(text_of(good("listen: { http: \"127.0.0.1:0\" }").listen.http), "127.0.0.1 0");
+  // Any free port twice is two ports.
+  good("listen: { http: 127.0.0.1:0, resp: 127.0.0.1:0 }");
+}
+
+TEST(Config, SaysWhatIsWrongWithADoor) {
+  const auto door = [](const std::string& text) {
+    return one_wrong("listen: { resp: " + text + " }");
+  };
+  EXPECT_EQ(door("7379"), "1:17: \"7379\" has no host: write host:port, as in 127.0.0.1:7379");
+  EXPECT_EQ(door("localhost"),
+            "1:17: \"localhost\" has no port: write host:port, as in 127.0.0.1:7379");
+  EXPECT_EQ(door("\":7379\""),
+            "1:18: a host is missing: write 127.0.0.1 for this machine alone, or 0.0.0.0");
+  EXPECT_THAT(door("\"*:7379\""), HasSubstr("a host is missing"));
+  EXPECT_EQ(door("\"::1:7379\""), "1:18: an IPv6 address stands in brackets, as in [::1]:7379");
+  EXPECT_EQ(door("\"[::x]:7379\""), "1:18: \"::x\" is not an IPv6 address");
+  EXPECT_THAT(door("\"[::1]\""), HasSubstr("has no port"));
+  EXPECT_EQ(door("127.0.0.256:1"), "1:17: \"127.0.0.256\" is not an IPv4 address");
+  EXPECT_EQ(door("a/b:1"), "1:17: \"a/b\" is not the name of a host");
+  EXPECT_EQ(door("localhost:65536"), "1:27: a port is a number from 0 to 65535, not \"65536\"");
+  EXPECT_THAT(door("localhost:-1"), HasSubstr("a port is a number"));
+  EXPECT_THAT(door("\"localhost:\""), HasSubstr("a port is a number from 0 to 65535, not \"\""));
+  EXPECT_EQ(door("[ off ]"), "1:17: \"resp\" is host:port or off, not a list");
+  EXPECT_EQ(one_wrong("listen: off"),
+            "1:9: \"listen\" is a map with resp, http, grpc, not \"off\"");
+  EXPECT_EQ(one_wrong("listen: { rsp: off }"),
+            "1:11: \"listen\" has no field \"rsp\" (did you mean \"resp\"?)");
+}
+
+TEST(Config, HasOneDoorAtAPort) {
+  EXPECT_EQ(one_wrong("listen: { resp: 127.0.0.1:80, http: 127.0.0.1:80 }"),
+            "1:37: \"resp\" listens at 127.0.0.1:80: choose another port, or write resp: off");
+  // Also where one of them is not written down.
+  EXPECT_EQ(one_wrong("listen: { http: 127.0.0.1:7379 }"),
+            "1:17: \"resp\" listens at 127.0.0.1:7379: choose another port, or write resp: off");
+  EXPECT_EQ(one_wrong("listen: { resp: 127.0.0.1:7380 }"),
+            "1:17: \"http\" listens at 127.0.0.1:7380: choose another port, or write http: off");
+  // 0.0.0.0 is every address.
+  EXPECT_THAT(one_wrong("listen: { http: 0.0.0.0:7379 }"), HasSubstr("\"resp\" listens at"));
+  EXPECT_THAT(one_wrong("listen: { resp: \"[::1]:80\", http: \"[::1]:80\" }"),
+              HasSubstr("\"resp\" listens at [::1]:80"));
+  good("listen: { resp: 127.0.0.1:80, http: 127.0.0.2:80 }");
+  good("listen: { resp: off, http: 127.0.0.1:7379 }");
+}
+
+TEST(Config, WarnsOfADoorThatIsNotThere) {
+  Problems problems;
+  Problems warnings;
+  const Config config =
+      read_config({"weir.yaml", "listen: { grpc: 127.0.0.1:9000 }"}, problems, warnings);
+  EXPECT_THAT(lines_of(problems), IsEmpty());
+  EXPECT_THAT(lines_of(warnings),
+              ElementsAre("1:17: this version has no gRPC door: nothing will listen there"));
+  EXPECT_EQ(text_of(config.listen.grpc), "127.0.0.1 9000");
+}
+
+// ---- Stores
+
+TEST(Config, KnowsTheStoresThatWillBe) {
+  for (const char* store :
+       {"redis://127.0.0.1:6379", "redis://127.0.0.1", "redis://user:pa:ss@redis.example:6379/3",
+        "rediss://:pass@[::1]:6379", "redis+sentinel://a,b:26379,[::1]:1/main",
+        "redis+cluster://a:1,b:2", "unix:///run/redis.sock"}) {
+    EXPECT_EQ(one_wrong(std::string{"store: "} + store),
+              "1:8: this version has no Redis store yet: remove it, or write store: memory");
+  }
+}
+
+TEST(Config, SaysWhatIsWrongWithAStore) {
+  const auto store = [](const std::string& text) { return one_wrong("store: " + text); };
+  EXPECT_EQ(store("memroy"),
+            "1:8: a store is memory, redis://, rediss://, redis+sentinel://, redis+cluster:// or "
+            "unix:///path, not \"memroy\" (did you mean \"memory\"?)");
+  EXPECT_THAT(store("rediss:/x"), HasSubstr("did you mean \"rediss://\"?"));
+  EXPECT_THAT(store("reddis://me:secret@host"),
+              AllOf(HasSubstr("did you mean \"redis://\"?"), Not(HasSubstr("secret"))));
+  EXPECT_THAT(store("redis://"), HasSubstr("1:16: a host is missing"));
+  EXPECT_THAT(store("redis://a:x"), HasSubstr("1:18: a port is a number"));
+  EXPECT_EQ(store("redis://a/main"),
+            "1:17: behind the host of redis:// comes the number of a database: write it like "
+            "redis://127.0.0.1:6379/0");
+  EXPECT_EQ(store("redis://a:1,b:2"),
+            "1:19: redis:// has one host: write it like redis://127.0.0.1:6379/0");
+  EXPECT_THAT(store("redis+sentinel://a,b"), HasSubstr("comes the name of the master"));
+  EXPECT_THAT(store("redis+cluster://a/3"), HasSubstr("comes nothing"));
+  EXPECT_THAT(store("redis+cluster://a,,b"), HasSubstr("1:26: a host is missing"));
+  EXPECT_EQ(store("unix://redis.sock"),
+            "1:15: a path that starts with / is missing: write it like unix:///run/redis.sock");
+  EXPECT_EQ(store("[ memory ]"), "1:8: \"store\" is a text, not a list");
+  EXPECT_EQ(store("\"\""), "1:8: \"store\" is a text, not an empty one");
+  EXPECT_EQ(store(""), "1:1: \"store\" is a text, not nothing");
+}
+
+TEST(Config, WaitsForTheStoreForAWhile) {
+  EXPECT_EQ(good("store_timeout: 2ms").store_timeout, 2ms);
+  EXPECT_THAT(one_wrong("store_timeout: 50"), HasSubstr("a time needs a unit"));
+  EXPECT_EQ(one_wrong("store_timeout: 0s"),
+            "1:16: \"store_timeout\" must be above zero: write one like 50ms");
+  EXPECT_THAT(one_wrong("store_timeout: soon"), HasSubstr("unknown unit \"soon\""));
+  EXPECT_EQ(one_wrong("store_timeout: {}"),
+            "1:16: \"store_timeout\" is a time like 50ms, not a map");
+}
+
+TEST(Config, HasMemoryOfASize) {
+  EXPECT_EQ(good("memory: 1MiB").memory, std::size_t{1} << 20);
+  EXPECT_EQ(good("memory: 0.5GB").memory, 500'000'000u);
+  EXPECT_EQ(good("memory: 1048576").memory, 1'048'576u);
+  EXPECT_THAT(one_wrong("memory: 1048575"), HasSubstr("is at least 1MiB, not \"1048575\""));
+  EXPECT_THAT(one_wrong("memory: 64mb"), HasSubstr("unknown size \"mb\""));
+  EXPECT_THAT(one_wrong("memory: lots"), HasSubstr("not a number"));
+  EXPECT_THAT(one_wrong("memory: -1"), HasSubstr("below zero"));
+  EXPECT_THAT(one_wrong("memory: 1000000000000TiB"), HasSubstr("too large"));
+  EXPECT_EQ(one_wrong("memory: []"), "1:9: \"memory\" is a size like 64MiB, not a list");
+}
+
+// ---- Texts and words
+
+TEST(Config, TakesNoEmptyText) {
+  for (const std::string field : {"state", "password", "admin_token"}) {
+    EXPECT_THAT(one_wrong(field + ": \"\""),
+                HasSubstr("\"" + field + "\" is a text, not an empty one"));
+    EXPECT_THAT(one_wrong(field + ":"), HasSubstr("\"" + field + "\" is a text, not nothing"));
+    EXPECT_THAT(one_wrong(field + ": { a: b }"), HasSubstr("not a map"));
+  }
+}
+
+TEST(Config, KnowsFourWaysToTellOfLimits) {
+  EXPECT_EQ(good("headers: ietf").headers, HeaderStyle::ietf);
+  EXPECT_EQ(good("headers: legacy").headers, HeaderStyle::legacy);
+  EXPECT_EQ(good("headers: both").headers, HeaderStyle::both);
+  EXPECT_EQ(good("headers: off").headers, HeaderStyle::off);
+  EXPECT_THAT(one_wrong("headers: legcy"), HasSubstr("did you mean \"legacy\"?"));
+  EXPECT_THAT(one_wrong("headers: [ off ]"), HasSubstr("not a list"));
+}
+
+TEST(Config, KnowsThreeThingsToDoWhenTheStoreFails) {
+  const auto word = [](const std::string& text) {
+    return "policies: { a: { limits: [ 5/s ], on_store_failure: " + text + " } }";
+  };
+  EXPECT_EQ(good(word("open")).policies.at("a").on_store_failure, OnStoreFailure::open);
+  EXPECT_EQ(good(word("local")).policies.at("a").on_store_failure, OnStoreFailure::local);
+  EXPECT_EQ(one_wrong(word("close")),
+            "1:53: \"on_store_failure\" is open, closed or local, not \"close\" (did you mean "
+            "\"closed\"?)");
+}
+
+// ---- What this version cannot do
+
+TEST(Config, RefusesWhatIsNotThereYet) {
+  EXPECT_EQ(one_wrong("tls: { cert: a.pem, key: b.pem, ca: c.pem }"),
+            "1:6: \"tls\" is not supported by this version: remove it");
+  EXPECT_EQ(one_wrong("envoy_ratelimit: limits.yaml"),
+            "1:18: \"envoy_ratelimit\" is not supported by this version: remove it");
+  EXPECT_EQ(one_wrong("compat: envoyproxy"),
+            "1:9: \"compat\" is not supported by this version: remove it");
+  EXPECT_EQ(one_wrong("gateway: { listen: 0.0.0.0:80 }"),
+            "1:10: \"gateway\" is not supported by this version: remove it");
+}
+
+// Whoever writes for a later version is told of mistakes as well.
+TEST(Config, ChecksTheFormOfWhatIsNotThereYet) {
+  EXPECT_THAT(wrong("tls: { cert: a.pem, kye: b.pem }"),
+              ElementsAre(HasSubstr("\"tls\" needs a key: write key: FILE.pem"),
+                          HasSubstr("\"tls\" is not supported"),
+                          HasSubstr("\"tls\" has no field \"kye\"")));
+  EXPECT_THAT(wrong("compat: envoy"),
+              ElementsAre(HasSubstr("\"compat\" is envoyproxy, not \"envoy\""),
+                          HasSubstr("not supported")));
+  EXPECT_THAT(wrong("gateway: on"),
+              ElementsAre(HasSubstr("\"gateway\" is a map, not \"on\""), testing::_));
+  EXPECT_THAT(wrong("envoy_ratelimit: []"),
+              ElementsAre(HasSubstr("\"envoy_ratelimit\" is a text, not a list"), testing::_));
+}
+
+TEST(Config, RefusesScopesThatTakeASharedStore) {
+  good("policies: { a: { limits: [ { limit: 5/s, scope: node } ] } }");
+  for (const std::string scope : {"fleet", "leased", "split"}) {
+    EXPECT_EQ(one_wrong("policies: { a: { limits: [ { limit: 5/s, scope: " + scope + " } ] } }"),
+              "1:49: scope " + scope +
+                  " needs a Redis store, which this version does not have yet: remove it, or write "
+                  "scope: node");
+  }
+  // Wherever limits stand.
+  EXPECT_EQ(wrong(R"(
+policies:
+  a:
+    limits: { limit: 5/s, scope: fleet }
+    overrides:
+      one: { limit: 5/s, scope: fleet }
+      many: [ 5/s, { limit: 5/s, scope: fleet } ]
+      map: { limits: [ { limit: 5/s, scope: fleet } ] }
+    schedule:
+      - { days: mon, limits: [ { limit: 5/s, scope: fleet } ] }
+)")
+                .size(),
+            5u);
+}
+
+// Timelines and programs use the policies of a file that is meant for more than they can do.
+TEST(Config, IsMoreThanItsPolicies) {
+  Problems problems;
+  const PolicySet set = read_policies({"weir.yaml", R"(
+store: redis://127.0.0.1:6379
+tls: { cert: a, key: b }
+gateway: {}
+compat: envoyproxy
+envoy_ratelimit: limits.yaml
+listen: { grpc: 0.0.0.0:7381 }
+policies:
+  a: { limits: [ { limit: 5/s, scope: fleet } ] }
+)"},
+                                      problems);
+  EXPECT_THAT(lines_of(problems), IsEmpty());
+  EXPECT_EQ(set.at("a").limits[0].scope, Scope::fleet);
+  // Mistakes are mistakes, though.
+  read_policies({"weir.yaml", "store: memroy"}, problems);
+  EXPECT_THAT(lines_of(problems), ElementsAre(HasSubstr("did you mean \"memory\"?")));
+}
+
+// ---- One policy
+
+TEST(OnePolicy, IsReadFromYamlAndJson) {
+  for (const char* text : {"limits: [ 5/s, 100/h ]\nwhen_full: deny\n",
+                           R"({"limits": ["5/s", {"limit": "100/h"}], "when_full": "deny"})"}) {
+    Problems problems;
+    const Policy policy = read_policy(Source{"api", text}, problems);
+    EXPECT_THAT(lines_of(problems), IsEmpty()) << text;
+    EXPECT_EQ(policy.limits.size(), 2u);
+    EXPECT_EQ(policy.when_full, WhenFull::deny);
+  }
+}
+
+TEST(OnePolicy, TellsWhatIsWrong) {
+  const auto problems_of = [](const char* text) {
+    Problems problems;
+    (void)read_policy(Source{"api", text}, problems);
+    return lines_of(problems);
+  };
+  EXPECT_THAT(
+      problems_of(R"({"limits": ["5/sec"], "wen_full": "deny"})"),
+      ElementsAre("1:16: unknown unit \"sec\": did you mean \"5/s\"?",
+                  "1:23: a policy has no field \"wen_full\" (did you mean \"when_full\"?)"));
+  EXPECT_THAT(problems_of("limits: [ { limit: 5/s, scope: split } ]"),
+              ElementsAre(HasSubstr("scope split needs a Redis store")));
+  EXPECT_THAT(problems_of("5/s"), ElementsAre("1:1: a policy is a map with limits, not \"5/s\""));
+  EXPECT_THAT(problems_of("{"), ElementsAre(HasSubstr("not valid YAML")));
+}
+
+}  // namespace
+}  // namespace weir::policy
