@@ -50,8 +50,7 @@ class Daemon:
     def __exit__(self, *_):
         if self.process.poll() is None:
             self.process.kill()
-        self.process.wait()
-        self.reader.join()
+        self.end()
         if self.temporary:
             self.temporary.cleanup()
 
@@ -77,14 +76,17 @@ class Daemon:
     def stop(self):
         """As an operator would; returns the exit code."""
         self.process.send_signal(signal.SIGTERM)
-        code = self.process.wait(10)
-        self.reader.join()
-        return code
+        return self.end()
 
     def kill(self):
         self.process.send_signal(signal.SIGKILL)
-        self.process.wait()
+        self.end()
+
+    def end(self):
+        code = self.process.wait(30)
         self.reader.join()
+        self.process.stderr.close()
+        return code
 
     def wait_for_log(self, text, times=1):
         """Waits until the log has it. (Reloads happen when they happen.)"""

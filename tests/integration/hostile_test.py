@@ -94,7 +94,7 @@ class HostileTest(unittest.TestCase):
 
     def test_what_is_longer_than_anything_may_be(self):
         for text in (b"*1\r\n$1000000000\r\n", b"*1000000\r\n", b"x" * 20_000,
-                     b"*4\r\n" + (b"$16000\r\n" + b"x" * 16000 + b"\r\n") * 5):
+                     b"*5\r\n" + (b"$16000\r\n" + b"x" * 16000 + b"\r\n") * 5):
             connection = self.connect()
             connection.sendall(text)
             self.assertIn(b"Protocol error", connection.recv(1000), text[:30])

@@ -1,0 +1,102 @@
+"""A real nginx with the configuration of docs/recipes/nginx.md: nginx_test.py WEIR SOURCE."""
+
+import http.client
+import http.server
+import re
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import unittest
+from pathlib import Path
+
+from daemon import Daemon, free_port
+
+SOURCE = Path(sys.argv.pop(2))
+WEIR = sys.argv.pop(1)
+PAGE = (SOURCE / "docs/recipes/nginx.md").read_text()
+
+
+def block(language):
+    return re.search(rf"```{language}\n(.*?)```", PAGE, re.S)[1]
+
+
+class Service(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        self.send_response(200)
+        self.send_header("Content-Length", "5")
+        self.end_headers()
+        self.wfile.write(b"hello")
+
+    def log_message(self, *_):
+        pass
+
+
+class NginxTest(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.addCleanup(self.folder.cleanup)
+        policies = block("yaml").replace("10/s burst 5", "1/h burst 5")
+        self.daemon = Daemon(WEIR, policies)
+        self.daemon.__enter__()
+        self.addCleanup(self.daemon.__exit__)
+        self.service = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Service)
+        threading.Thread(target=self.service.serve_forever).start()
+        self.addCleanup(self.service.server_close)
+        self.addCleanup(self.service.shutdown)
+        self.start_nginx()
+
+    def start_nginx(self):
+        self.port = free_port()
+        server = block("nginx")
+        for written, used in [("7380", self.daemon.http_port), ("listen 8080", f"listen 127.0.0.1:{self.port}"),
+                              ("9000", self.service.server_port)]:
+            self.assertIn(written, server)
+            server = server.replace(written, str(used))
+        # (Not 50 ms: nothing in a test may depend on the machine being fast.)
+        server = server.replace("50ms", "30s")
+        paths = "".join(f"{kind}_temp_path {self.folder.name}/{kind};\n" for kind in
+                        ("client_body", "proxy", "fastcgi", "uwsgi", "scgi"))
+        config = Path(self.folder.name) / "nginx.conf"
+        config.write_text(f"daemon off;\nmaster_process off;\npid {self.folder.name}/pid;\n"
+                          f"error_log {self.folder.name}/error.log;\nevents {{}}\n"
+                          f"http {{ access_log off;\n{paths}{server} }}\n")
+        self.nginx = subprocess.Popen(["/usr/sbin/nginx", "-p", self.folder.name, "-c", str(config)],
+                                      stderr=subprocess.DEVNULL)
+        self.addCleanup(self.nginx.wait)
+        self.addCleanup(self.nginx.terminate)
+        for _ in range(1000):
+            try:
+                return self.get("/nothing-yet", probe=True)
+            except OSError:
+                time.sleep(0.01)
+        raise AssertionError(Path(self.folder.name, "error.log").read_text())
+
+    def get(self, path="/", probe=False):
+        if probe:
+            http.client.HTTPConnection("127.0.0.1", self.port, timeout=30).connect()
+            return None
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
+        connection.request("GET", path)
+        response = connection.getresponse()
+        body = response.read()
+        connection.close()
+        return response.status, response.headers, body
+
+    def test_nginx_lets_through_what_weir_allows(self):
+        for left in (4, 3, 2, 1, 0):
+            status, headers, body = self.get()
+            self.assertEqual((status, body), (200, b"hello"))
+            self.assertTrue(headers["RateLimit"].startswith(f'"rate";r={left};t='), headers)
+        status, headers, body = self.get()
+        self.assertEqual(status, 429)
+        self.assertTrue(3500 < int(headers["Retry-After"]) <= 3600)
+        self.assertIn(b"Too Many Requests", body)
+        # Without the decision nothing passes.
+        self.daemon.stop()
+        self.assertEqual(self.get()[0], 500)
+
+
+if __name__ == "__main__":
+    unittest.main()
