@@ -8,19 +8,36 @@ JOBS ?= $(shell nproc)
 BUILD_PACKAGES := g++ cmake ninja-build ccache libyaml-cpp-dev libcli11-dev libfmt-dev libcctz-dev libxxhash-dev \
                   nlohmann-json3-dev libboost1.81-dev libsimdjson-dev tzdata
 TEST_PACKAGES := libgtest-dev libgmock-dev librapidcheck-dev libbenchmark-dev libabsl-dev clang-14 clang-format-14 \
-                 pkg-config python3
+                 pkg-config python3 python3-redis redis-tools nginx-light curl $(NODE_PACKAGES)
+NODE_PACKAGES := $(if $(shell command -v npm),,nodejs npm)
 SANITIZE_PACKAGES := clang-14 libclang-rt-14-dev
 BENCH_PACKAGES := libbenchmark-dev libabsl-dev valgrind python3
 
 install = @tools/install-packages $(BUILD_PACKAGES) $(1)
 configure = @cmake --preset $(1) $(2) >build/configure-$(1).log || { cat build/configure-$(1).log; exit 1; }
 
-.PHONY: help run build install test sanitize bench fuzz format pictures clean
+.PHONY: help run tour build install test sanitize bench fuzz format pictures clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-run: build ## Build, then take the tour: one burst of arrivals through every algorithm
+define TRY
+  weir serves examples/weir.yaml. In another terminal, try:
+
+    curl --json '{"policy":"login","key":"alice"}' http://127.0.0.1:7380/v1/take
+    redis-cli -p 7379 WEIR.TAKE login alice
+    build/weir explain login alice
+
+  It reads examples/weir.yaml again when you change it. Ctrl-C ends it.
+
+endef
+export TRY
+
+run: build ## Build, then start the daemon with examples/weir.yaml
+	@echo "$$TRY"
+	@exec build/weir serve --config examples/weir.yaml
+
+tour: build ## Build, then take the tour: one burst of arrivals through every algorithm
 	@build/tour
 
 build: ## Build the command, build/weir
@@ -54,7 +71,7 @@ sanitize: ## Run the tests under asan+ubsan and tsan, and each fuzzer for a minu
 	$(call configure,tsan)
 	@cmake --build build/tsan --parallel $(JOBS)
 	@ctest --test-dir build/tsan --output-on-failure --parallel $(JOBS) \
-	  --tests-regex '^(base|core|store|store_stress|limiter|engine|engine_stress|policy|timeline|vectors|vectors_on_memory|policy_vectors_on_memory)$$'
+	  --tests-regex '^(base|core|wire|net|server|resp|http|operation|store|store_stress|limiter|engine|engine_stress|policy|timeline|vectors|vectors_on_memory|policy_vectors_on_memory)$$'
 	@$(MAKE) --no-print-directory fuzz SECONDS_EACH=60
 
 SECONDS_EACH ?= 300

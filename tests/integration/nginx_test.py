@@ -3,6 +3,7 @@
 import http.client
 import http.server
 import re
+import socket
 import subprocess
 import sys
 import tempfile
@@ -50,7 +51,8 @@ class NginxTest(unittest.TestCase):
     def start_nginx(self):
         self.port = free_port()
         server = block("nginx")
-        for written, used in [("7380", self.daemon.http_port), ("listen 8080", f"listen 127.0.0.1:{self.port}"),
+        for written, used in [("7380", self.daemon.http_port),
+                              ("listen 8080", f"listen 127.0.0.1:{self.port}"),
                               ("9000", self.service.server_port)]:
             self.assertIn(written, server)
             server = server.replace(written, str(used))
@@ -68,15 +70,13 @@ class NginxTest(unittest.TestCase):
         self.addCleanup(self.nginx.terminate)
         for _ in range(1000):
             try:
-                return self.get("/nothing-yet", probe=True)
+                with socket.create_connection(("127.0.0.1", self.port)):
+                    return
             except OSError:
                 time.sleep(0.01)
         raise AssertionError(Path(self.folder.name, "error.log").read_text())
 
-    def get(self, path="/", probe=False):
-        if probe:
-            http.client.HTTPConnection("127.0.0.1", self.port, timeout=30).connect()
-            return None
+    def get(self, path="/"):
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
         connection.request("GET", path)
         response = connection.getresponse()

@@ -1,0 +1,139 @@
+#include "core/cell.h"
+
+#include <gtest/gtest.h>
+
+#include "core/limit.h"
+
+namespace weir::core {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+constexpr Instant kStart = instant(1'767'225'600'000'000'000);
+
+// One key of redis-cell's.
+struct Key {
+  State state{};
+
+  Decision ask(const Cell& limit, Nanos at, Permits quantity = 1) {
+    const Taken taken = take(limit, state, kStart + at, {.cost = quantity});
+    state = taken.next;
+    return taken.decision;
+  }
+};
+
+struct Expected {
+  Nanos at;
+  Permits quantity;
+  Outcome outcome;
+  Permits remaining;
+  Nanos reset;
+  Nanos retry;
+};
+
+// The worked table: five at once, one a second.
+TEST(Cell, AnswersAsRedisCellDoes) {
+  const Cell limit = *Cell::make(4, 1, 1);
+  ASSERT_EQ(capacity(limit), 5);
+  Key key;
+  const Expected table[] = {
+      {seconds{0}, 6, Outcome::impossible, 5, seconds{0}, kNever},
+      {seconds{0}, 1, Outcome::allowed, 4, seconds{1}, Nanos{0}},
+      {seconds{0}, 1, Outcome::allowed, 3, seconds{2}, Nanos{0}},
+      {seconds{0}, 1, Outcome::allowed, 2, seconds{3}, Nanos{0}},
+      {seconds{0}, 1, Outcome::allowed, 1, seconds{4}, Nanos{0}},
+      {seconds{0}, 1, Outcome::allowed, 0, seconds{5}, Nanos{0}},
+      {seconds{0}, 1, Outcome::limited, 0, seconds{5}, seconds{1}},
+      {milliseconds{3000}, 1, Outcome::allowed, 2, milliseconds{3000}, Nanos{0}},
+      {milliseconds{3100}, 1, Outcome::allowed, 1, milliseconds{3900}, Nanos{0}},
+      {milliseconds{4000}, 1, Outcome::allowed, 1, milliseconds{4000}, Nanos{0}},
+  };
+  for (const Expected& row : table) {
+    const Decision decision = key.ask(limit, row.at, row.quantity);
+    EXPECT_EQ(decision.outcome, row.outcome) << row.at.count();
+    EXPECT_EQ(decision.remaining, row.remaining) << row.at.count();
+    EXPECT_EQ(decision.reset_after, row.reset) << row.at.count();
+    EXPECT_EQ(decision.retry_after, row.retry) << row.at.count();
+  }
+}
+
+// A quantity of zero looks, and changes nothing.
+TEST(Cell, LooksWithoutTaking) {
+  const Cell limit = *Cell::make(4, 1, 1);
+  Key key;
+  EXPECT_EQ(key.ask(limit, Nanos{0}, 0).remaining, 5);
+  EXPECT_EQ(key.ask(limit, Nanos{0}, 3).remaining, 2);
+  EXPECT_EQ(key.ask(limit, Nanos{0}, 0).remaining, 2);
+  EXPECT_TRUE(key.ask(limit, Nanos{0}, 0));
+}
+
+// The price is cut to whole nanoseconds: 7 a second are one each 142857142 ns, a little more
+// than 7.
+TEST(Cell, CutsThePriceDown) {
+  const Cell limit = *Cell::make(0, 7, 1);
+  EXPECT_EQ(limit.price, Nanos{142'857'142});
+}
+
+// Parameters come with each call. The instant stays, whatever it means in permits now.
+TEST(Cell, KeepsItsInstantUnderOtherParameters) {
+  Key key;
+  EXPECT_EQ(key.ask(*Cell::make(4, 1, 1), Nanos{0}, 5).remaining, 0);
+  EXPECT_EQ(key.ask(*Cell::make(9, 1, 1), Nanos{0}, 0).remaining, 5);
+  EXPECT_EQ(key.ask(*Cell::make(9, 2, 1), Nanos{0}, 0).remaining, 0);
+  // Beyond the depth even nothing is refused.
+  const Decision refused = key.ask(*Cell::make(3, 1, 1), Nanos{0}, 0);
+  EXPECT_EQ(refused.outcome, Outcome::limited);
+  EXPECT_EQ(refused.remaining, 0);
+  EXPECT_EQ(refused.retry_after, seconds{1});
+}
+
+// A quantity below zero gives back what is owed; more than that is an error, after which nothing is
+// owed any more.
+TEST(Cell, GivesBack) {
+  const Cell limit = *Cell::make(4, 1, 1);
+  Key key;
+  EXPECT_EQ(key.ask(limit, Nanos{0}, 3).remaining, 2);
+  EXPECT_EQ(key.ask(limit, Nanos{0}, -2).remaining, 4);
+  const Decision too_much = key.ask(limit, Nanos{0}, -2);
+  EXPECT_EQ(too_much.outcome, Outcome::impossible);
+  EXPECT_EQ(too_much.retry_after, Nanos{0});
+  EXPECT_EQ(key.ask(limit, Nanos{0}, 0).remaining, 5);
+}
+
+TEST(Cell, IsAtRestWhenItsInstantHasCome) {
+  const Cell limit = *Cell::make(4, 1, 1);
+  Key key;
+  (void)key.ask(limit, Nanos{0}, 3);
+  EXPECT_EQ(rest_at(limit, key.state, kStart), kStart + seconds{3});
+  EXPECT_EQ(key.ask(limit, seconds{3}, 0).remaining, 5);
+}
+
+TEST(Cell, IsNotMadeOfNonsense) {
+  EXPECT_EQ(Cell::make(4, 0, 1).error(), Flaw::rate_not_positive);
+  EXPECT_EQ(Cell::make(4, 1, 0).error(), Flaw::period_not_positive);
+  EXPECT_EQ(Cell::make(-1, 1, 1).error(), Flaw::capacity_too_small);
+  EXPECT_EQ(Cell::make(kMaxPermits, 1, 1).error(), Flaw::capacity_too_large);
+}
+
+// Numbers at the ends of their range give an answer.
+TEST(Cell, AnswersAnyNumbers) {
+  constexpr Permits most = std::numeric_limits<Permits>::max();
+  constexpr Permits least = std::numeric_limits<Permits>::min();
+  for (const Permits burst : {Permits{0}, kMaxPermits - 1}) {
+    for (const Permits count : {Permits{1}, most}) {
+      for (const Permits period : {Permits{1}, most}) {
+        const Cell limit = *Cell::make(burst, count, period);
+        Key key;
+        for (const Permits quantity : {Permits{0}, Permits{1}, most, least, Permits{-1}}) {
+          const Decision decision = key.ask(limit, Nanos{0}, quantity);
+          EXPECT_GE(decision.remaining, 0);
+          EXPECT_GE(decision.reset_after, Nanos{0});
+        }
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace weir::core
