@@ -1,0 +1,55 @@
+#include "server/receipts.h"
+
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "weir/quota.h"
+
+namespace weir::server {
+namespace {
+
+class ReceiptsTest : public testing::Test {
+ protected:
+  std::string take(Permits permits) {
+    Receipt receipt;
+    EXPECT_TRUE(engine.take({.policy = "p", .key = "k", .permits = permits}, receipt));
+    return receipts.keep(std::move(receipt));
+  }
+  std::optional<Verdict> settle(std::string_view name, Permits delta) {
+    return receipts.settle(engine, {.policy = "p", .key = "k", .permits = delta}, name);
+  }
+
+  ManualClock clock;
+  Engine engine{PolicySet{}.add("p", per_hour(1000).burst(1000)), {.clock = &clock}};
+  Receipts receipts{3};
+};
+
+TEST_F(ReceiptsTest, GiveBackWhatWasTakenOnce) {
+  const std::string first = take(100);
+  const std::string second = take(200);
+  EXPECT_EQ(settle(first, -60)->decision.remaining, 760);
+  EXPECT_EQ(settle(first, -60)->decision.remaining, 800);
+  EXPECT_EQ(settle(first, -60)->decision.remaining, 800);
+  EXPECT_EQ(settle(second, -200)->decision.remaining, 1000);
+}
+
+TEST_F(ReceiptsTest, AreKnownByNamesThatNobodyGuesses) {
+  EXPECT_FALSE(settle("", -1));
+  EXPECT_FALSE(settle("00000000000000000000000000000000", -1));
+  std::set<std::string> names;
+  for (int i = 0; i < 1000; ++i) names.insert(random_name());
+  EXPECT_EQ(names.size(), 1000u);
+  EXPECT_EQ(names.begin()->size(), 32u);
+}
+
+// The oldest go first, and what they stood for stays taken.
+TEST_F(ReceiptsTest, AreNotKeptWithoutEnd) {
+  std::vector<std::string> names;
+  for (int i = 0; i < 4; ++i) names.push_back(take(100));
+  EXPECT_FALSE(settle(names[0], -100));
+  EXPECT_EQ(settle(names[1], -100)->decision.remaining, 700);
+}
+
+}  // namespace
+}  // namespace weir::server

@@ -1,0 +1,112 @@
+#include "server/resp_session.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <new>
+
+#include "weir/quota.h"
+
+namespace {
+
+std::atomic<std::size_t> allocations{0};
+
+void* counted(std::size_t size) {
+  ++allocations;
+  if (void* memory = std::malloc(size == 0 ? 1 : size)) return memory;
+  throw std::bad_alloc{};
+}
+
+}  // namespace
+
+// All memory of this program is counted.
+void* operator new(std::size_t size) { return counted(size); }
+void* operator new[](std::size_t size) { return counted(size); }
+void operator delete(void* memory) noexcept { std::free(memory); }
+void operator delete[](void* memory) noexcept { std::free(memory); }
+void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
+void operator delete[](void* memory, std::size_t) noexcept { std::free(memory); }
+
+namespace weir::server {
+namespace {
+
+class RespSessionTest : public testing::Test {
+ protected:
+  static PolicySet some_policies() {
+    PolicySet set;
+    set.add("p", per_second(1000).burst(1000));
+    const Limit two[] = {per_second(1000), Limit::window(1000, std::chrono::hours{1})};
+    set.add("two", two);
+    return set;
+  }
+  std::string say(RespSession& session, std::string_view input) {
+    std::string out;
+    used = session.on_input(input, out);
+    return out;
+  }
+
+  std::size_t used = 0;
+  ManualClock clock;
+  Engine engine{some_policies(), {.clock = &clock}};
+  Policies policies{""};
+  net::Loops loops{{.threads = 0}};
+  Service service{.engine = engine, .policies = policies, .loops = loops, .access = {}};
+};
+
+std::string command(std::initializer_list<std::string_view> words) {
+  std::string text;
+  wire::RespWriter writer(text, 2);
+  writer.array(words.size());
+  for (const std::string_view word : words) writer.bulk(word);
+  return text;
+}
+
+TEST_F(RespSessionTest, LeavesWhatIsNotFinished) {
+  RespSession session(service, {.address = "::1", .loopback = true});
+  const std::string ping = command({"PING"});
+  EXPECT_EQ(say(session, ping + ping.substr(0, 5)), "+PONG\r\n");
+  EXPECT_EQ(used, ping.size());
+}
+
+// Answers are sent before more is read: a client that does not take them cannot fill the memory.
+TEST_F(RespSessionTest, StopsWhenItHasSaidEnough) {
+  RespSession session(service, {.address = "::1", .loopback = true});
+  std::string questions;
+  for (int i = 0; i < 1000; ++i) questions += command({"INFO"});
+  const std::string answers = say(session, questions);
+  EXPECT_LT(used, questions.size());
+  EXPECT_LT(answers.size(), 2 * net::Protocol::kEnough);
+}
+
+// From afar, without a token, nobody gives back or forgets.
+TEST_F(RespSessionTest, ChangesNothingForStrangers) {
+  RespSession session(service, {.address = "10.0.0.1", .loopback = false});
+  EXPECT_EQ(say(session, command({"WEIR.RESET", "p", "k"})).substr(0, 7), "-NOPERM");
+  EXPECT_EQ(say(session, command({"WEIR.SETTLE", "p", "k", "1"})).substr(0, 7), "-NOPERM");
+  EXPECT_EQ(say(session, command({"WEIR.TAKE", "p", "k"})).substr(0, 8), "*8\r\n:1\r\n");
+}
+
+// A warm connection takes without asking for memory, one by one or many together.
+TEST_F(RespSessionTest, TakesWithoutAllocating) {
+  RespSession session(service, {.address = "::1", .loopback = true});
+  std::string takes;
+  for (int i = 0; i < 20; ++i) {
+    const std::string key = "key " + std::to_string(i);
+    takes += command({"WEIR.TAKE", "p", key});
+    takes += command({"WEIR.TAKE", "two", key, "2"});
+    takes += command({"WEIR.TAKE", "two", "PARTS", "user", key});
+  }
+  std::string out;
+  session.on_input(takes, out);
+  out.reserve(2 * out.size());
+  for (int i = 0; i < 10; ++i) {
+    out.clear();
+    const std::size_t before = allocations;
+    EXPECT_EQ(session.on_input(takes, out), takes.size());
+    EXPECT_EQ(allocations - before, 0u);
+  }
+}
+
+}  // namespace
+}  // namespace weir::server

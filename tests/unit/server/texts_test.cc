@@ -1,0 +1,56 @@
+#include "server/texts.h"
+
+#include <gtest/gtest.h>
+
+namespace weir::server {
+namespace {
+
+using std::chrono::hours;
+using std::chrono::milliseconds;
+
+// Whoever is told 0 comes back at once, and in vain.
+TEST(Texts, RoundTimesUp) {
+  EXPECT_EQ(millis(Nanos{0}), 0);
+  EXPECT_EQ(millis(Nanos{1}), 1);
+  EXPECT_EQ(millis(milliseconds{5}), 5);
+  EXPECT_EQ(millis(milliseconds{5} + Nanos{1}), 6);
+  EXPECT_EQ(millis_or_never(kNever), -1);
+}
+
+TEST(Texts, ReadWholeNumbers) {
+  EXPECT_EQ(whole_number("42"), 42);
+  EXPECT_EQ(whole_number("-1"), -1);
+  EXPECT_EQ(whole_number("9223372036854775807"), INT64_MAX);
+  for (const char* wrong : {"", " 1", "1 ", "+1", "1.0", "0x1", "9223372036854775808", "one"}) {
+    EXPECT_FALSE(whole_number(wrong)) << wrong;
+  }
+}
+
+TEST(Texts, DoNotRepeatWithoutEnd) {
+  EXPECT_EQ(shortened("abc"), "abc");
+  EXPECT_EQ(shortened(std::string(1000, 'x')), std::string(64, 'x') + "…");
+}
+
+TEST(Texts, ExplainALimit) {
+  LimitState limit{.name = "rate", .limit = "10/s burst 20", .cost = 5};
+  limit.decision = {.limit = 20, .remaining = 12, .reset_after = milliseconds{800}};
+  EXPECT_EQ(explained(limit),
+            "rate: 10/s burst 20: 12 of 20 left, at rest in 800ms; a cost of 5 passes");
+  limit.decision = {.outcome = Outcome::limited,
+                    .limit = 20,
+                    .remaining = 2,
+                    .retry_after = milliseconds{4200},
+                    .reset_after = hours{3}};
+  limit.shadow = true;
+  EXPECT_EQ(explained(limit),
+            "rate: 10/s burst 20: 2 of 20 left, at rest in 3h 0min; a cost of 5 refuses, would "
+            "pass in 4.2s (a shadow: never refuses)");
+  limit.decision = {.outcome = Outcome::impossible, .limit = 4, .retry_after = kNever};
+  limit.shadow = false;
+  EXPECT_EQ(explained(limit),
+            "rate: 10/s burst 20: 0 of 4 left; a cost of 5 can never pass: 5 are more than it ever "
+            "holds");
+}
+
+}  // namespace
+}  // namespace weir::server
