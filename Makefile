@@ -24,7 +24,7 @@ help: ## Show this list
 define TRY
   weir serves examples/weir.yaml. In another terminal, try:
 
-    curl --json '{"policy":"login","key":"alice"}' http://127.0.0.1:7380/v1/take
+    curl -s --json '{"policy":"login","key":"alice"}' http://127.0.0.1:7380/v1/take
     redis-cli -p 7379 WEIR.TAKE login alice
     build/weir explain login alice
 

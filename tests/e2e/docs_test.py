@@ -5,9 +5,13 @@ A ```yaml block that starts with a comment naming a file is that file. A ```cons
 commands after "$ " and what they print; commands that build or install are left to those who do.
 A block may name the file it is a part of: ```cpp examples/per_user.cc. Blocks of cpp and cmake must.
 
+A ```console daemon block is run beside a daemon with the page's weir.yaml, or that of the examples. It
+listens on free ports, which take the place of those in the text; times in its answers may differ.
+
 Usage: docs_test.py WEIR PAGE...
 """
 
+import contextlib
 import os
 import re
 import subprocess
@@ -16,6 +20,9 @@ import tempfile
 import textwrap
 
 SOURCE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+sys.path.insert(0, os.path.join(SOURCE, "tests", "integration"))
+
+from daemon import Daemon  # noqa: E402
 
 BLOCK = re.compile(r"^```(\w*)([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 FILE = re.compile(r"^# ([\w.-]+\.yaml)\n")
@@ -36,7 +43,37 @@ def commands_of(console):
     return [(command, "\n".join(output)) for command, output in pairs]
 
 
-def run_console(page, body, folder, weir):
+# What is different each time: dates, and how long something still takes.
+TIMES = [(re.compile(r"^Date: .*$", re.MULTILINE), "Date: …"),
+         (re.compile(r"^Content-Length: .*$", re.MULTILINE), "Content-Length: …"),
+         (re.compile(r'(_after_ms": ?|wait_ms": ?|;t=|Retry-After: |at rest in |pass in )\d[\w. ]*\b'),
+          r"\1…"),
+         (re.compile(r"^(re\w+ after +)[\d.]+ \w+$", re.MULTILINE), r"\1…"),
+         (re.compile(r"^\d{4,}$", re.MULTILINE), "…")]
+
+
+def without_times(text):
+    for pattern, instead in TIMES:
+        text = pattern.sub(instead, text)
+    return text.replace("\r", "")
+
+
+def daemon_for(folder, weir):
+    """A daemon with the page's policies."""
+    own = os.path.join(folder, "weir.yaml")
+    config = own if os.path.exists(own) else os.path.join(SOURCE, "examples", "weir.yaml")
+    with open(config, encoding="utf-8") as file:
+        return Daemon(weir, file.read())
+
+
+def run_beside(daemon, page, body, folder, weir):
+    for port, used in (("7379", daemon.resp_port), ("7380", daemon.http_port)):
+        body = body.replace(port, str(used))
+    os.environ["WEIR_URL"] = f"http://127.0.0.1:{daemon.http_port}"
+    return run_console(page, body, folder, weir, without_times)
+
+
+def run_console(page, body, folder, weir, comparable=str):
     ran, problems = 0, []
     environment = dict(os.environ, PATH=os.path.dirname(weir) + ":" + os.environ["PATH"])
     for command, expected in commands_of(body):
@@ -45,7 +82,7 @@ def run_console(page, body, folder, weir):
         run = subprocess.run(command, shell=True, cwd=folder, env=environment, text=True,
                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=120)
         ran += 1
-        if run.stdout.rstrip("\n") != expected.rstrip("\n"):
+        if comparable(run.stdout).rstrip("\n") != comparable(expected).rstrip("\n"):
             problems.append(f"{page}: $ {command}\n--- documented\n{expected}\n--- printed\n{run.stdout}")
     return ran, problems
 
@@ -100,17 +137,22 @@ def check_page(page, weir):
     with open(page, encoding="utf-8") as file:
         text = file.read()
     ran, problems = 0, check_links(page, BLOCK.sub("", text))
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as running:
+        daemon = None
         for kind, info, body in BLOCK.findall(text):
             named = FILE.match(body)
             if kind == "yaml" and named:
                 with open(os.path.join(folder, named[1]), "w", encoding="utf-8") as file:
                     file.write(body)
             if kind == "console":
-                count, found = run_console(page, body, folder, weir)
+                if info.strip() == "daemon":
+                    daemon = daemon or running.enter_context(daemon_for(folder, weir))
+                    count, found = run_beside(daemon, page, body, folder, weir)
+                else:
+                    count, found = run_console(page, body, folder, weir)
                 ran += count
                 problems += found
-            if info.strip() or kind in MUST_NAME_A_FILE:
+            elif info.strip() or kind in MUST_NAME_A_FILE:
                 ran += 1
                 problem = check_part(page, kind, info, body)
                 problems += [problem] if problem else []
