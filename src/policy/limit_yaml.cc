@@ -199,6 +199,13 @@ std::optional<Limit> read_limit(const Node& node, Problems& problems) {
 
 std::vector<Limit> read_limits(const Node& node, Problems& problems) {
   std::vector<Limit> limits;
+  // Not read at all: aliases can make a short text name the same long list thousands of times.
+  if (node.items.size() > core::kMaxLimits) {
+    problems.push_back({node.place, fmt::format("{} limits in one decision are too many (at most "
+                                                "{})",
+                                                node.items.size(), core::kMaxLimits)});
+    return limits;
+  }
   const auto add = [&](const Node& item) {
     if (auto limit = read_limit(item, problems)) limits.push_back(*std::move(limit));
   };
@@ -209,11 +216,6 @@ std::vector<Limit> read_limits(const Node& node, Problems& problems) {
   }
   if (node.is_list() && node.items.empty()) {
     problems.push_back({node.place, "at least one limit is needed"});
-  }
-  if (limits.size() > core::kMaxLimits) {
-    problems.push_back({node.place, fmt::format("{} limits in one decision are too many (at most "
-                                                "{})",
-                                                limits.size(), core::kMaxLimits)});
   }
   return limits;
 }

@@ -116,7 +116,7 @@ TEST(LimitsYaml, HoldAtLeastOneAndNotTooMany) {
   std::string many = "[";
   for (int i = 0; i < 17; ++i) many += "1/s,";
   problems.clear();
-  EXPECT_EQ(read_limits(**parse_yaml({"f", many + "]"}), problems).size(), 17u);
+  EXPECT_TRUE(read_limits(**parse_yaml({"f", many + "]"}), problems).empty());
   ASSERT_EQ(problems.size(), 1u);
   EXPECT_THAT(problems[0].message, HasSubstr("too many"));
 }

@@ -145,5 +145,32 @@ TEST(ReadCases, AsksWhichLimitIsChanged) {
   EXPECT_EQ(cases.at(0).steps.at(0).limit_position, 1u);
 }
 
+// What a step needs depends on the limits that its key has at its time.
+TEST(ReadCases, KnowsTheLimitsOfEachStep) {
+  policy::Problems problems;
+  const auto policies = policy::read_policies({"weir.yaml", R"(
+policies:
+  plans:
+    limits: [ 5/min ]
+    overrides: { batch: 1 concurrent, tier=gold: { by: user, limit: 9/min } }
+    schedule: [ { hours: 09:00-18:00, limits: [ { by: user, limit: 9/min } ] } ]
+)"},
+                                              problems);
+  EXPECT_TRUE(problems.empty());
+  const auto wrong_of = [&](const std::string& fields) {
+    return wrong("- { policy: plans, " + fields + " }", &policies);
+  };
+  EXPECT_EQ(wrong_of("steps: [ { at: 0 }, { op: enter, key: batch } ]"), "");
+  EXPECT_THAT(wrong_of("steps: [ { key: batch } ]"), HasSubstr("write op: enter"));
+  EXPECT_THAT(wrong_of("steps: [ { parts: { tier: gold } } ]"),
+              HasSubstr("the part \"user\" is missing"));
+  EXPECT_EQ(wrong_of("steps: [ { at: 32399 } ]"), "");
+  EXPECT_THAT(wrong_of("steps: [ { at: 32400 } ]"), HasSubstr("the part \"user\" is missing"));
+  EXPECT_THAT(wrong_of("steps: [ { op: set_limit, limit: 6/min } ]"),
+              HasSubstr("set_limit cannot change a policy that has overrides or a schedule"));
+  EXPECT_THAT(wrong_of("start: empty, steps: []"),
+              HasSubstr("\"start: empty\" is not for a policy that has overrides or a schedule"));
+}
+
 }  // namespace
 }  // namespace weir::timeline
