@@ -42,13 +42,7 @@ std::string_view reason_for(const beast::error_code& error) {
   return "the header is malformed";
 }
 
-// A host and a port, as far as they are told from something else.
-bool is_authority(std::string_view text) {
-  return std::ranges::all_of(text, [](char c) {
-    return is_letter(c) || is_digit(c) ||
-           std::string_view("-._~!$&'()*+;=%:[]").find(c) != std::string_view::npos;
-  });
-}
+bool is_authority(std::string_view text) { return std::ranges::all_of(text, is_authority_char); }
 
 std::optional<std::uint64_t> whole_number(std::string_view text) {
   std::uint64_t number = 0;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <string_view>
 
 // The letters of HTTP. Locales have no say here, so <cctype> is of no use.
@@ -10,11 +11,28 @@ namespace weir::wire {
 constexpr bool is_digit(char c) { return c >= '0' && c <= '9'; }
 constexpr bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
 
+// A set of characters, one look to ask. Letters and digits are in all that HTTP needs.
+class CharSet {
+ public:
+  explicit constexpr CharSet(std::string_view others) {
+    for (int i = 0; i < 128; ++i) {
+      const char c = static_cast<char>(i);
+      in_[i] = is_digit(c) || is_letter(c) || others.find(c) != std::string_view::npos;
+    }
+  }
+  constexpr bool has(char c) const { return in_[static_cast<unsigned char>(c)]; }
+
+ private:
+  std::array<bool, 256> in_{};
+};
+
 // What methods and the names of fields are made of.
-constexpr bool is_token_char(char c) {
-  return is_digit(c) || is_letter(c) ||
-         std::string_view("!#$%&'*+-.^_`|~").find(c) != std::string_view::npos;
-}
+inline constexpr CharSet kTokenChars{"!#$%&'*+-.^_`|~"};
+constexpr bool is_token_char(char c) { return kTokenChars.has(c); }
+
+// What a host and a port are made of, as far as they are told from something else.
+inline constexpr CharSet kAuthorityChars{"-._~!$&'()*+;=%:[]"};
+constexpr bool is_authority_char(char c) { return kAuthorityChars.has(c); }
 
 // Anything that is neither to be seen nor a space or a tab.
 constexpr bool is_control(char c) {
