@@ -1,0 +1,233 @@
+"""What the daemon costs, beside a bare loop and its peers. Used by bench/run.
+
+Each server runs alone on one core, the load on another. Contenders take turns within a round, and a
+ratio is of two figures of the same round. CPU is what the kernel says the server's threads have run.
+"""
+
+import random
+import shutil
+import socket
+import statistics
+import struct
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+
+KEYS = 1_000_000
+MESSAGES = 400_000  # prepared; more than fit in a cache
+CONNECTIONS = 50
+
+# The token bucket of a popular gateway, written anew: two keys, tokens and time, whole seconds.
+SCRIPT = """
+local rate, capacity, now, asked = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
+local ttl = math.floor(capacity / rate * 2)
+local tokens = tonumber(redis.call('get', KEYS[1])) or capacity
+local last = tonumber(redis.call('get', KEYS[2])) or 0
+local filled = math.min(capacity, tokens + math.max(0, now - last) * rate)
+local allowed = filled >= asked
+if allowed then filled = filled - asked end
+redis.call('setex', KEYS[1], ttl, filled)
+redis.call('setex', KEYS[2], ttl, now)
+return { allowed and 1 or 0, filled }
+"""
+
+POLICY = """
+listen: {{ resp: 127.0.0.1:{resp}, http: 127.0.0.1:{http}, grpc: off }}
+policies: {{ p: {{ limits: [ 1000000/h burst 1000000 ] }} }}
+"""
+
+NGINX = """
+daemon off; master_process off; worker_processes 1; pid {folder}/nginx.pid; error_log stderr crit;
+events {{ worker_connections 1024; }}
+http {{
+  access_log off; keepalive_requests 1000000000;
+  client_body_temp_path {folder}; proxy_temp_path {folder}; fastcgi_temp_path {folder};
+  uwsgi_temp_path {folder}; scgi_temp_path {folder};
+  server {{ listen 127.0.0.1:{port}; location / {{ return 200; }} }}
+}}
+"""
+
+
+def free_port():
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
+
+
+def resp(*words):
+    words = [str(word).encode() for word in words]
+    return b"*%d\r\n" % len(words) + b"".join(b"$%d\r\n%s\r\n" % (len(w), w) for w in words)
+
+
+def http(method, path, body=""):
+    length = f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n" if body else ""
+    return f"{method} {path} HTTP/1.1\r\nHost: 127.0.0.1\r\n{length}\r\n{body}".encode()
+
+
+class Server:
+    """A process on the first core; ended by its pid."""
+
+    def __init__(self, command, port):
+        self.port = port
+        self.process = subprocess.Popen(["taskset", "-c", "0", *map(str, command)],
+                                        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        for _ in range(1000):
+            try:
+                socket.create_connection(("127.0.0.1", port)).close()
+                return
+            except OSError:
+                time.sleep(0.01)
+        raise SystemExit(f"bench: {command[0]} did not start")
+
+    def stop(self):
+        self.process.terminate()
+        self.process.wait()
+
+    def cpu_ns(self):
+        return sum(int((task / "schedstat").read_text().split()[0])
+                   for task in Path(f"/proc/{self.process.pid}/task").iterdir())
+
+    def resident_mb(self):
+        status = Path(f"/proc/{self.process.pid}/status").read_text()
+        return next(int(line.split()[1]) for line in status.splitlines()
+                    if line.startswith("VmRSS")) / 1024
+
+
+class Bench:
+    def __init__(self, build, seconds, keys=KEYS, messages=MESSAGES):
+        self.load = build / "bench/weir_load"
+        self.seconds = seconds
+        self.keys = keys
+        self.messages = messages
+        self.folder = tempfile.TemporaryDirectory()
+        self.path = Path(self.folder.name)
+        self.servers = {}
+        self.start(build)
+
+    def start(self, build):
+        ports = [free_port() for _ in range(6)]
+        config = self.path / "weir.yaml"
+        config.write_text(POLICY.format(resp=ports[0], http=ports[1]))
+        weir = Server([build / "weir", "serve", "--threads", "1", "--config", config], ports[0])
+        self.servers["weir"] = weir
+        self.ports = {"weir": ports[0], "weir http": ports[1], "bare": ports[2], "bare http": ports[3]}
+        bare = build / "bench/weir_bare_server"
+        self.servers["bare"] = Server([bare, "resp", ports[2]], ports[2])
+        self.servers["bare http"] = Server([bare, "http", ports[3]], ports[3])
+        if shutil.which("redis-server"):
+            self.ports["redis"] = ports[4]
+            self.servers["redis"] = Server(["redis-server", "--port", ports[4], "--save", "",
+                                            "--bind", "127.0.0.1", "--dir", self.path], ports[4])
+        nginx = shutil.which("nginx") or "/usr/sbin/nginx"
+        if Path(nginx).exists():
+            self.ports["nginx"] = ports[5]
+            nginx_config = self.path / "nginx.conf"
+            nginx_config.write_text(NGINX.format(folder=self.path, port=ports[5]))
+            self.servers["nginx"] = Server([nginx, "-c", nginx_config, "-p", self.path], ports[5])
+
+    def stop(self):
+        for server in self.servers.values():
+            server.stop()
+        self.folder.cleanup()
+
+    # ---- Messages
+
+    def prepare(self, name, message_for, keys):
+        path = self.path / name
+        with path.open("wb") as file:
+            for key in keys:
+                message = message_for(f"user:{key:011}")
+                file.write(struct.pack("<I", len(message)) + message)
+        return path
+
+    def kinds(self):
+        """Name -> how a message looks for a key, the byte each answer has once, the server."""
+        sha = None
+        if "redis" in self.ports:
+            sha = subprocess.run(["redis-cli", "-p", str(self.ports["redis"]), "SCRIPT", "LOAD", SCRIPT],
+                                 capture_output=True, text=True, check=True).stdout.strip()
+        kinds = {
+            "take": (lambda key: resp("WEIR.TAKE", "p", key), "*", "weir"),
+            "bare": (lambda key: resp("WEIR.TAKE", "p", key), "*", "bare"),
+            "http take": (lambda key: http("POST", "/v1/take",
+                                           f'{{"policy":"p","key":"{key}"}}'), "H", "weir http"),
+            "http bare": (lambda key: http("POST", "/v1/take",
+                                           f'{{"policy":"p","key":"{key}"}}'), "H", "bare http"),
+        }
+        if sha:
+            kinds["set"] = (lambda key: resp("SET", key, "1"), "+", "redis")
+            kinds["script"] = (lambda key: resp("EVALSHA", sha, 2, f"{{{key}}}.t", f"{{{key}}}.s",
+                                                1000, 1000, 1_700_000_000, 1), "*", "redis")
+        if "nginx" in self.ports:
+            kinds["nginx"] = (lambda key: http("GET", "/"), "H", "nginx")
+        return kinds
+
+    # ---- Measuring
+
+    def measure(self, kind, path, in_flight, connections=CONNECTIONS, rate=None):
+        """(answers a second, CPU ns of the server for each, [p50, p99, p99.9] µs)."""
+        _, mark, where = kind
+        server = self.servers[where if where in self.servers else "weir"]
+        before = server.cpu_ns()
+        began = time.monotonic()
+        done = subprocess.run(
+            ["taskset", "-c", "1", str(self.load), str(self.ports[where]), str(connections),
+             str(in_flight), str(self.seconds), mark, str(path)] + ([str(rate)] if rate else []),
+            capture_output=True, text=True, check=True)
+        took = time.monotonic() - began
+        answers, *percentiles = map(float, done.stdout.split())
+        cpu = (server.cpu_ns() - before) / max(answers * min(took, self.seconds), 1)
+        return answers, cpu, percentiles
+
+    def fill(self, kinds):
+        """Every key once, so that no server has an easy table."""
+        for name in ("take", "set", "script"):
+            if name in kinds:
+                path = self.prepare("fill", kinds[name][0], range(self.keys))
+                with path.open("rb") as file, \
+                        socket.create_connection(("127.0.0.1", self.ports[kinds[name][2]])) as peer:
+                    self.pour(file, peer, kinds[name][1].encode())
+
+    @staticmethod
+    def pour(file, peer, mark):
+        sent = answered = 0
+        while head := file.read(4):
+            batch = [file.read(struct.unpack("<I", head)[0])]
+            while len(batch) < 500 and (head := file.read(4)):
+                batch.append(file.read(struct.unpack("<I", head)[0]))
+            peer.sendall(b"".join(batch))
+            sent += len(batch)
+            while answered < sent:
+                answered += peer.recv(1 << 20).count(mark)
+
+    def rounds(self, count):
+        """Name -> a list of (rate, cpu ns), one for each round."""
+        kinds = self.kinds()
+        self.fill(kinds)
+        random_ = random.Random(1)
+        files = {name: self.prepare(name, kind[0],
+                                    (random_.randrange(self.keys) for _ in range(self.messages)))
+                 for name, kind in kinds.items()}
+        results = {}
+        for _ in range(count):
+            for name, kind in kinds.items():
+                for in_flight in (1, 16):
+                    rate, cpu, percentiles = self.measure(kind, files[name], in_flight)
+                    results.setdefault(f"{name} {in_flight}", []).append((rate, cpu, *percentiles))
+            half = statistics.median(rate for rate, *_ in results["take 1"]) / 2
+            _, cpu, percentiles = self.measure(kinds["take"], files["take"], 1, rate=half)
+            results.setdefault("half load", []).append((half, cpu, *percentiles))
+        results["resident MB"] = self.servers["weir"].resident_mb()
+        return results
+
+
+# What is compared: title, A, B, what of it (0 rate, 1 CPU), and the aim for A / B.
+RATIOS = [
+    ("RESP: CPU of WEIR.TAKE / bare loop, 1 in flight", "take 1", "bare 1", 1, "<=", 1.15),
+    ("RESP: rate of WEIR.TAKE / bare loop, 16 in flight", "take 16", "bare 16", 0, ">=", 0.55),
+    ("RESP: WEIR.TAKE / redis-server's SET, 16 in flight", "take 16", "set 16", 0, ">=", 1.5),
+    ("RESP: WEIR.TAKE / token-bucket script, 16 in flight", "take 16", "script 16", 0, ">=", 8),
+    ("HTTP: POST /v1/take / nginx return 200, 1 in flight", "http take 1", "nginx 1", 0, ">=", 1.0),
+    ("HTTP: POST /v1/take / bare loop, 16 in flight", "http take 16", "http bare 16", 0, ">=", 0.4),
+]
