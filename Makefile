@@ -11,7 +11,7 @@ TEST_PACKAGES := libgtest-dev libgmock-dev librapidcheck-dev libbenchmark-dev li
                  pkg-config python3 python3-redis redis-tools nginx-light curl $(NODE_PACKAGES)
 NODE_PACKAGES := $(if $(shell command -v npm),,nodejs npm)
 SANITIZE_PACKAGES := clang-14 libclang-rt-14-dev
-BENCH_PACKAGES := libbenchmark-dev libabsl-dev valgrind python3
+BENCH_PACKAGES := libbenchmark-dev libabsl-dev valgrind python3 redis-server redis-tools nginx-light
 
 install = @tools/install-packages $(BUILD_PACKAGES) $(1)
 configure = @cmake --preset $(1) $(2) >build/configure-$(1).log || { cat build/configure-$(1).log; exit 1; }
@@ -82,7 +82,7 @@ fuzz: ## Fuzz whatever reads: limits, timelines, policy files, requests, bodies 
 	@cmake --build build/fuzz --parallel $(JOBS)
 	@fuzz/run build/fuzz $(SECONDS_EACH)
 
-bench: ## Measure the core beside a bare loop and the library beside what it replaces
+bench: ## Measure the core, the library and the daemon beside bare loops and what they replace
 	$(call install,$(BENCH_PACKAGES))
 	@mkdir -p build
 	$(call configure,bench)

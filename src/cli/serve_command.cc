@@ -1,10 +1,10 @@
+#include <fmt/format.h>
+#include <signal.h>
+#include <sys/stat.h>
 #include <CLI/App.hpp>
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
 #include <CLI/Validators.hpp>
-#include <fmt/format.h>
-#include <signal.h>
-#include <sys/stat.h>
 
 #include <chrono>
 #include <iostream>
