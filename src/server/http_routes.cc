@@ -294,6 +294,7 @@ void answer_one(HttpCall& call, Verb verb, const wire::ApiItem& item) {
 }
 
 void answer_body(HttpCall& call, Verb verb, const wire::ApiFields& fields) {
+  if (!call.request.says_length) return call.problem(411, "a body is missing", "Content-Length");
   if (!is_json(call.request.field("Content-Type"))) {
     return call.problem(415, "the body must be application/json", "Content-Type");
   }
@@ -385,6 +386,7 @@ std::optional<std::string> policy_name(HttpCall& call) {
 }
 
 void put_policy(HttpCall& call) {
+  if (!call.request.says_length) return call.problem(411, "a body is missing", "Content-Length");
   const auto name = policy_name(call);
   if (!name) return;
   if (auto error = call.service.policies.put(call.service.engine, *name, call.request.body)) {

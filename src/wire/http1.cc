@@ -250,6 +250,7 @@ HttpParser::Failure HttpParser::read_header(std::string_view header, Framing& fr
   request_.fields = fields_;
   request_.version = reader.version;
   request_.keep_alive = reader.keep_alive() && !reader.closes;
+  request_.says_length = reader.lengths > 0 || reader.codings > 0;
   return read_framing(reader, framing);
 }
 
@@ -287,8 +288,6 @@ HttpParser::Failure HttpParser::read_framing(const HeaderReader& reader, Framing
     if (!length) return {400, "Content-Length is no number"};
     if (*length > limits_.body) return {413, "the body is too large"};
     framing.length = *length;
-  } else if (reader.method == "POST" || reader.method == "PUT") {
-    return {411, "Content-Length is missing"};
   }
   framing.wants_continue = reader.expects_continue && reader.version == 11 && framing.has_body();
   return {};

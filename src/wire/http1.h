@@ -37,6 +37,9 @@ struct HttpRequest {
   int version = 11;        // 10 or 11
   bool keep_alive = true;  // what the client wants
   bool head = false;       // answer without the body
+  // Whether it says how long its body is. One that does not has none; where one is needed, the
+  // answer is 411.
+  bool says_length = false;
 
   // The first value of that name, whatever its case; empty if there is none.
   std::string_view field(std::string_view name) const;

@@ -166,6 +166,7 @@ class HttpTest(unittest.TestCase):
         self.assertEqual(status, 429)
         self.assertTrue(int(headers["Retry-After"]) > 0)
         self.assertEqual(self.daemon.http("POST", path + "&permits=600&deny=403")[0], 403)
+        self.assertEqual(self.status(f"POST {path}&permits=600 HTTP/1.1\r\nHost: a\r\n\r\n"), 429)
         headers = {"X-Weir-Policy": "llm", "X-Weir-Key": "au th"}
         self.assertEqual(self.daemon.http("GET", "/v1/auth", headers=headers)[1]["RateLimit"][:13],
                          '"tokens";r=39')

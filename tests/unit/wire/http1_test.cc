@@ -258,10 +258,17 @@ TEST(Http1, AnswersOtherVersions) {
   EXPECT_EQ(refused("GET / HTTP/0.9\r\n\r\n"), 505);
 }
 
-TEST(Http1, AsksForALength) {
-  EXPECT_EQ(refused("POST / HTTP/1.1\r\nHost: a\r\n\r\n"), 411);
-  EXPECT_EQ(refused("PUT / HTTP/1.1\r\nHost: a\r\n\r\n"), 411);
-  EXPECT_EQ(refused("DELETE / HTTP/1.1\r\nHost: a\r\n\r\n"), 0);
+TEST(Http1, SaysWhetherALengthWasSaid) {
+  const auto says_length = [](std::string_view input) {
+    HttpParser parser;
+    EXPECT_EQ(parser.parse(input).status, HttpParser::Status::complete);
+    return parser.request().says_length;
+  };
+  EXPECT_FALSE(says_length("POST / HTTP/1.1\r\nHost: a\r\n\r\n"));
+  EXPECT_FALSE(says_length("GET / HTTP/1.1\r\nHost: a\r\n\r\n"));
+  EXPECT_TRUE(says_length("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n"));
+  EXPECT_TRUE(
+      says_length("POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"));
 }
 
 TEST(Http1, KnowsOneTransferCoding) {
