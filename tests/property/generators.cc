@@ -237,6 +237,8 @@ Nanos beat(const Limit& limit) {
       return l.lease / 8;
     } else if constexpr (std::is_same_v<L, Quota>) {
       return hours{3};
+    } else if constexpr (std::is_same_v<L, Cell>) {
+      return l.price;
     } else {
       return l.period / 8;
     }
