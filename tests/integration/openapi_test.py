@@ -405,7 +405,7 @@ class ProblemsTest(OpenApiTest):
 
     def test_every_type_and_bound(self):
         """What the schema refuses is refused, by the field's name."""
-        wrong = [None, True, "text", -1, 1.5, [], {}, {"user": 1}, 2**63]
+        wrong = [None, True, "text", -1, 0, 1.5, [], {}, {"user": 1}, 2**63]
         count = 0
         for path, method, schema, good in self.bodies():
             if method != "post":
