@@ -8,7 +8,8 @@ JOBS ?= $(shell nproc)
 BUILD_PACKAGES := g++ cmake ninja-build ccache libyaml-cpp-dev libcli11-dev libfmt-dev libcctz-dev libxxhash-dev \
                   nlohmann-json3-dev libboost1.81-dev libsimdjson-dev tzdata
 TEST_PACKAGES := libgtest-dev libgmock-dev librapidcheck-dev libbenchmark-dev libabsl-dev clang-14 clang-format-14 \
-                 pkg-config python3 python3-redis redis-tools nginx-light curl $(NODE_PACKAGES)
+                 pkg-config python3 python3-redis python3-yaml python3-jsonschema redis-tools nginx-light curl \
+                 $(NODE_PACKAGES)
 NODE_PACKAGES := $(if $(shell command -v npm),,nodejs npm)
 SANITIZE_PACKAGES := clang-14 libclang-rt-14-dev
 BENCH_PACKAGES := libbenchmark-dev libabsl-dev valgrind python3 redis-server redis-tools nginx-light
@@ -75,7 +76,7 @@ sanitize: ## Run the tests under asan+ubsan and tsan, and each fuzzer for a minu
 	@$(MAKE) --no-print-directory fuzz SECONDS_EACH=60
 
 SECONDS_EACH ?= 300
-fuzz: ## Fuzz whatever reads: limits, timelines, policy files, requests, bodies (SECONDS_EACH=300)
+fuzz: ## Fuzz whatever reads: limits, timelines, policy files, requests, bodies, commands, state files (SECONDS_EACH=300)
 	$(call install,$(SANITIZE_PACKAGES))
 	@mkdir -p build
 	$(call configure,fuzz)

@@ -1,0 +1,484 @@
+"""proto/openapi.yaml beside a running daemon: openapi_test.py WEIR SOURCE."""
+
+import os
+import sys
+
+# With Debian's python3-yaml and python3-jsonschema, whatever python3 is in the path.
+PYTHON = "/usr/bin/python3"
+if not os.path.samefile(sys.executable, PYTHON):
+    os.execv(PYTHON, [PYTHON, *sys.argv])
+
+import copy
+import http.client
+import json
+import re
+import unittest
+from pathlib import Path
+from urllib.parse import quote, urlencode
+
+import jsonschema
+import yaml
+
+from daemon import Daemon
+
+SOURCE = Path(sys.argv.pop(2))
+WEIR = sys.argv.pop(1)
+API = yaml.safe_load((SOURCE / "proto" / "openapi.yaml").read_text())
+# The examples are about these policies.
+POLICIES = (SOURCE / "examples" / "weir.yaml").read_text()
+ROUTES = (SOURCE / "src" / "server" / "http_routes.cc").read_text()
+
+METHODS = ["get", "post", "put", "delete", "patch"]
+# What every answer may have.
+COMMON_FIELDS = {"Date", "Content-Type", "Content-Length", "Connection"}
+
+
+def resolved(node):
+    while "$ref" in node:
+        found = API
+        for step in node["$ref"].removeprefix("#/").split("/"):
+            found = found[step]
+        node = found
+    return node
+
+
+def operations():
+    """(path, method, operation) of all."""
+    for path, item in API["paths"].items():
+        for method, operation in item.items():
+            if method in METHODS:
+                yield path, method, operation
+
+
+def parameters(path, place):
+    """name: example of a path's parameters."""
+    found = API["paths"][path].get("parameters", [])
+    return {p["name"]: str(p["example"]) for p in found if p["in"] == place}
+
+
+def target(path, **query):
+    """A path that can be asked for."""
+    for name, example in parameters(path, "path").items():
+        path = path.replace("{" + name + "}", quote(example))
+    return path + ("?" + urlencode(query) if query else "")
+
+
+def body_of(operation):
+    return operation.get("requestBody", {}).get("content", {}).get("application/json")
+
+
+def request_examples(operation):
+    """(name, body) of each."""
+    content = body_of(operation) or {}
+    return [(name, example["value"]) for name, example in content.get("examples", {}).items()]
+
+
+def validator(schema):
+    # References are to the whole file.
+    return jsonschema.Draft202012Validator(
+        schema, resolver=jsonschema.RefResolver.from_schema(API),
+        format_checker=jsonschema.FormatChecker())
+
+
+def object_schema(schema):
+    """The schema of one item, where there may be a batch."""
+    schema = resolved(schema)
+    return resolved(schema["oneOf"][0]) if "oneOf" in schema and "type" not in schema else schema
+
+
+class OpenApiTest(unittest.TestCase):
+    """With a daemon of its own for each test, on which nothing has been used."""
+
+    extra = ""
+
+    def setUp(self):
+        self.daemon = Daemon(WEIR, POLICIES, extra=self.extra)
+        self.daemon.__enter__()
+        self.addCleanup(self.daemon.__exit__)
+
+    # ---- Checking an answer
+
+    def check_response(self, response, answer):
+        """That an answer is as the response says."""
+        status, headers, body = answer
+        response = resolved(response)
+        documented = response.get("headers", {})
+        self.assertLessEqual(set(headers.keys()), COMMON_FIELDS | set(documented))
+        for name, header in documented.items():
+            header = resolved(header)
+            if name not in headers:
+                self.assertFalse(header.get("required"), f"{name} is missing")
+                continue
+            whole = header["schema"].get("type") == "integer"
+            validator(header["schema"]).validate(int(headers[name]) if whole else headers[name])
+        media_type = headers["Content-Type"].split(";")[0]
+        self.assertIn(media_type, response["content"])
+        schema = response["content"][media_type]["schema"]
+        validator(schema).validate(body.decode() if isinstance(body, bytes) else body)
+        if media_type == "application/problem+json":
+            self.assertEqual(body["status"], status)
+
+    def check(self, operation, answer, expected=None):
+        status = answer[0]
+        responses = operation["responses"]
+        if expected is not None:
+            self.assertEqual(status, expected, answer[2])
+        found = responses.get(str(status)) or responses.get(f"{status // 100}XX")
+        self.assertIsNotNone(found, f"{status} is not documented")
+        self.check_response(found, answer)
+        return answer[2]
+
+    def call(self, path, method, body=None, headers=None, expected=None, **query):
+        operation = API["paths"][path][method]
+        answer = self.daemon.http(method.upper(), target(path, **query), body, headers)
+        return self.check(operation, answer, expected)
+
+
+class FileTest(unittest.TestCase):
+    """The file by itself."""
+
+    def test_schemas_are_schemas(self):
+        for schema in API["components"]["schemas"].values():
+            jsonschema.Draft202012Validator.check_schema(schema)
+
+    def test_every_reference_leads_somewhere(self):
+        used = set()
+
+        def visit(node):
+            for child in node.values() if isinstance(node, dict) else node:
+                if isinstance(child, (dict, list)):
+                    visit(child)
+            if isinstance(node, dict) and "$ref" in node:
+                resolved(node)
+                used.add(node["$ref"])
+
+        visit(API)
+        for kind in ["schemas", "headers", "responses"]:
+            for name in API["components"][kind]:
+                # (These are answers to what is not in the file.)
+                if name not in ["NotFound", "MethodNotAllowed"]:
+                    self.assertIn(f"#/components/{kind}/{name}", used)
+
+    def test_examples_of_answers_are_valid(self):
+        responses = list(API["components"]["responses"].values())
+        responses += [r for _, _, o in operations() for r in o["responses"].values()]
+        count = 0
+        for response in map(resolved, responses):
+            for content in response.get("content", {}).values():
+                for example in content.get("examples", {}).values():
+                    validator(content["schema"]).validate(example["value"])
+                    count += 1
+        self.assertGreater(count, 5)
+
+    def test_examples_of_requests_are_valid(self):
+        for path, method, operation in operations():
+            content = body_of(operation)
+            for name, body in request_examples(operation):
+                with self.subTest(path=path, example=name):
+                    # In batches some items are wrong, to show what becomes of them.
+                    if not isinstance(body, list):
+                        validator(content["schema"]).validate(body)
+            if content:
+                self.assertTrue(request_examples(operation), f"{method} {path} has no example")
+
+    def test_operations_have_names_of_their_own(self):
+        names = [operation["operationId"] for _, _, operation in operations()]
+        self.assertEqual(len(names), len(set(names)))
+
+    def test_it_has_the_version_of_the_project(self):
+        project = (SOURCE / "CMakeLists.txt").read_text()
+        self.assertEqual(API["info"]["version"], re.search(r"project\(weir VERSION (\S+)", project)[1])
+
+
+class RoutesTest(OpenApiTest):
+    def test_every_operation_is_there(self):
+        for path, method, operation in operations():
+            with self.subTest(path=path, method=method):
+                answer = self.daemon.http(method.upper(), target(path), "" if method != "get" else None)
+                self.assertNotEqual(answer[0], 405)
+                if path != "/v1/policies/{name}":  # where there is no such policy yet
+                    self.assertNotEqual(answer[0], 404)
+                self.check(operation, answer)
+
+    def test_every_path_has_just_those_methods(self):
+        for path, item in API["paths"].items():
+            with self.subTest(path=path):
+                methods = {method.upper() for method in item if method in METHODS}
+                if "GET" in methods:
+                    methods.add("HEAD")
+                answer = self.daemon.http("PATCH", target(path), "")
+                self.assertEqual(answer[0], 405)
+                self.assertEqual(set(answer[1]["Allow"].split(", ")), methods)
+                self.check_response(API["components"]["responses"]["MethodNotAllowed"], answer)
+                if "GET" in methods:
+                    self.assertEqual(self.status_of_head(target(path)),
+                                     self.daemon.http("GET", target(path))[0])
+
+    def status_of_head(self, path):
+        connection = http.client.HTTPConnection("127.0.0.1", self.daemon.http_port, timeout=20)
+        connection.request("HEAD", path)
+        response = connection.getresponse()
+        self.assertEqual(response.read(), b"")
+        connection.close()
+        return response.status
+
+    def test_every_route_is_in_the_file(self):
+        ours = {(path, method.upper()) for path, method, _ in operations()}
+        table = re.findall(r'Route\{(\S+), "([A-Z]+)"', ROUTES)
+        self.assertGreater(len(table), 15)
+        for path, method in table:
+            path = "/v1/policies/{name}" if path == "kPolicyPath" else path.strip('"')
+            self.assertIn((path, method), ours)
+        self.assertEqual(len(table), len(ours))
+
+    def test_other_paths_are_not_there(self):
+        for path in ["/v1", "/v1/", "/v1/take/", "/v1/nothing", "/v1/policie", "/JSON", "//"]:
+            answer = self.daemon.http("GET", path)
+            self.assertEqual(answer[0], 404, path)
+            self.check_response(API["components"]["responses"]["NotFound"], answer)
+
+
+class ExamplesTest(OpenApiTest):
+    def test_every_example_of_a_body(self):
+        for path, method, operation in operations():
+            for name, body in request_examples(operation):
+                with self.subTest(path=path, example=name):
+                    if isinstance(body, dict) and isinstance(body.get("receipt"), str):
+                        taken = self.call("/v1/take", "post", {
+                            "policy": body["policy"], "key": body["key"], "permits": 5000,
+                            "receipt": True})
+                        body = {**body, "receipt": taken["receipt"]}
+                    expected = 429 if name.startswith("refused") else 200
+                    answer = self.call(path, method, body, expected=expected)
+                    self.assertEqual(isinstance(answer, list), isinstance(body, list))
+
+    def test_policies_in_yaml(self):
+        self.call("/v1/policies/{name}", "put", "limits:\n  - 5/s burst 9\n  - 100/h\n",
+                  {"Content-Type": "application/yaml"}, 200)
+
+    def test_examples_for_proxies(self):
+        query, headers = (parameters("/v1/auth", place) for place in ["query", "header"])
+        for method in ["get", "post"]:
+            self.call("/v1/auth", method, expected=200, **query)
+            self.call("/v1/auth", method, headers=headers, expected=200)
+
+
+class DecisionsTest(OpenApiTest):
+    def test_allowed_and_refused(self):
+        body = {"policy": "login", "key": "decided"}
+        for remaining in [4, 3, 2, 1, 0]:
+            decision = self.call("/v1/take", "post", body, expected=200)
+            self.assertEqual((decision["allowed"], decision["remaining"]), (True, remaining))
+        status, headers, decision = self.daemon.http("POST", "/v1/take", body)
+        self.check(API["paths"]["/v1/take"]["post"], (status, headers, decision), 429)
+        self.assertFalse(decision["allowed"])
+        for name in ["RateLimit", "RateLimit-Policy", "Retry-After"]:
+            self.assertIn(name, headers)
+        self.assertFalse(self.call("/v1/peek", "post", body, expected=200)["allowed"])
+        self.assertFalse(self.call("/v1/explain", "post", body, expected=200)["decision"]["allowed"])
+        self.call("/v1/reset", "post", body, expected=200)
+        self.call("/v1/take", "post", body, expected=200)
+
+    def test_batch(self):
+        answers = self.call("/v1/take", "post", [
+            {"policy": "login", "key": "batch", "permits": 5, "receipt": True},
+            {"policy": "login", "key": "batch"}, {"policy": "login"}, {}], expected=200)
+        self.assertEqual([answer.get("allowed") for answer in answers], [True, False, None, None])
+        self.assertIn("receipt", answers[0])
+        for path in ["take", "peek", "settle", "reset", "enter", "leave", "explain", "throttle"]:
+            self.assertEqual(self.call(f"/v1/{path}", "post", [], expected=200), [])
+            self.assertEqual(list(self.call(f"/v1/{path}", "post", [{}], expected=200)[0]), ["error"])
+            self.call(f"/v1/{path}", "post", [{}] * 1001, expected=400)
+
+    def test_settle(self):
+        body = {"policy": "llm", "key": "settled"}
+        receipt = self.call("/v1/take", "post", {**body, "permits": 50000, "receipt": True})["receipt"]
+        settled = self.call("/v1/settle", "post", {**body, "delta": -50000, "receipt": receipt},
+                            expected=200)
+        self.assertTrue(settled["allowed"])
+        self.call("/v1/settle", "post", {**body, "delta": -1, "receipt": "made up"}, expected=404)
+        problem = self.call("/v1/settle", "post", {**body, "delta": -1}, expected=400)
+        self.assertEqual(problem["field"], "receipt")
+        # Into debt.
+        self.call("/v1/settle", "post", {**body, "delta": 150000}, expected=200)
+        self.call("/v1/take", "post", body, expected=429)
+
+    def test_enter_and_leave(self):
+        body = {"policy": "report", "key": "held"}
+        holders = [self.call("/v1/enter", "post", body, expected=200)["holder"] for _ in range(8)]
+        self.assertEqual(len(set(holders)), 8)
+        self.call("/v1/enter", "post", {**body, "holder": "late"}, expected=429)
+        left = [self.call("/v1/leave", "post", {**body, "holder": holders[0]})["left"] for _ in "12"]
+        self.assertEqual(left, [True, False])
+        self.call("/v1/enter", "post", {**body, "holder": "late"}, expected=200)
+
+    def test_throttle(self):
+        body = {"key": "throttled", "limit": "2/h"}
+        statuses = [self.daemon.http("POST", "/v1/throttle", body)[0] for _ in range(2)]
+        self.assertEqual(statuses, [200, 200])
+        self.call("/v1/throttle", "post", body, expected=429)
+
+    def test_policies(self):
+        put = self.call("/v1/policies/{name}", "put", {"limits": ["7/min"]}, expected=200)
+        listed = self.call("/v1/policies", "get", expected=200)
+        self.assertEqual(listed["generation"], put["generation"])
+        self.assertEqual(listed["policies"]["trial"], {"limits": ["7/min"], "source": "put"})
+        self.call("/v1/policies/{name}", "delete", expected=200)
+        self.call("/v1/policies/{name}", "delete", expected=404)
+        self.assertNotIn("trial", self.call("/v1/policies", "get", expected=200)["policies"])
+
+    def test_proxies_choose_the_status_of_a_refusal(self):
+        for method in ["get", "post"]:
+            for deny in [None, 400, 401, 403, 404, 413, 429, 503, 599]:
+                query = {"policy": "login", "key": "proxy", "permits": "6"}
+                if deny:
+                    query["deny"] = str(deny)
+                decision = self.call("/v1/auth", method, expected=deny or 429, **query)
+                self.assertFalse(decision["allowed"])
+
+
+class ProblemsTest(OpenApiTest):
+    def bodies(self):
+        """(path, method, schema of an object, a good example) for each body."""
+        for path, method, operation in operations():
+            content = body_of(operation)
+            if content:
+                good = next(b for _, b in request_examples(operation) if isinstance(b, dict))
+                yield path, method, object_schema(content["schema"]), good
+
+    def test_other_fields(self):
+        count = 0
+        for path, method, schema, good in self.bodies():
+            self.assertIs(schema["additionalProperties"], False)
+            known = set(schema["properties"])
+            # Any field that another route has, too.
+            others = {name for _, _, s, _ in self.bodies() for name in s["properties"]}
+            for name in {"undocumented", *others} - known:
+                with self.subTest(path=path, field=name):
+                    problem = self.call(path, method, {**good, name: 1}, expected=400)
+                    self.assertIn(f'"{name}"', problem["detail"])
+                    count += 1
+        self.assertGreater(count, 50)
+
+    def test_every_field_is_known(self):
+        """A field that is in the file is never called unknown, whatever is wrong with its value."""
+        for path, method, schema, good in self.bodies():
+            for name in schema["properties"]:
+                with self.subTest(path=path, field=name):
+                    _, _, answer = self.daemon.http(method.upper(), target(path), {**good, name: None})
+                    detail = answer.get("detail", "")
+                    self.assertNotIn("there is no field", detail)
+                    self.assertNotIn("has no field", detail)
+
+    def test_every_field_of_a_limit_is_known(self):
+        limit = API["components"]["schemas"]["Limit"]["oneOf"][1]
+        for name in [*limit["properties"], "undocumented"]:
+            body = {"limits": [{"limit": "1/s", name: "nonsense"}]}
+            _, _, answer = self.daemon.http("PUT", "/v1/policies/trial", body)
+            self.assertEqual("has no field" in answer.get("detail", ""), name == "undocumented", name)
+
+    def test_required_fields(self):
+        for path, method, schema, good in self.bodies():
+            required = set(schema["required"])
+            if "oneOf" in schema:
+                required.add("key")
+            for name in required:
+                with self.subTest(path=path, field=name):
+                    body = copy.deepcopy(good)
+                    del body[name]
+                    problem = self.call(path, method, body, expected=400)
+                    if path == "/v1/policies/{name}":
+                        self.assertIn(f"needs {name}", problem["detail"])
+                    else:
+                        self.assertEqual(problem["field"], name)
+            # And no other is: what remains is a good request, in another way perhaps.
+            for name in set(good) - required:
+                body = {field: value for field, value in good.items() if field != name}
+                self.assertNotEqual(self.daemon.http(method.upper(), target(path), body)[0], 400)
+
+    def test_key_and_parts(self):
+        for path, method, schema, good in self.bodies():
+            if "oneOf" in schema:
+                both = {**good, "parts": {"user": "1"}}
+                self.assertFalse(validator(schema).is_valid(both))
+                self.assertEqual(self.call(path, method, both, expected=400)["field"], "parts")
+
+    def test_every_type_and_bound(self):
+        """What the schema refuses is refused, by the field's name."""
+        wrong = [None, True, "text", -1, 0, 1.5, [], {}, {"user": 1}, 2**63]
+        count = 0
+        for path, method, schema, good in self.bodies():
+            if method != "post":
+                continue
+            for name, field in schema["properties"].items():
+                for value in wrong:
+                    body = {**good, name: value}
+                    if name == "parts":
+                        del body["key"]
+                    if validator(field).is_valid(value) and value != 2**63:
+                        continue
+                    with self.subTest(path=path, field=name, value=value):
+                        problem = self.call(path, method, body, expected=400)
+                        self.assertEqual(problem["field"], name)
+                        count += 1
+        self.assertGreater(count, 100)
+
+    def test_unknown_policies(self):
+        for path, method, schema, good in self.bodies():
+            if "policy" in schema["properties"]:
+                problem = self.call(path, method, {**good, "policy": "nobody"}, expected=404)
+                self.assertEqual(problem["field"], "policy")
+
+    def test_bodies_that_are_none(self):
+        for path, method, _, good in self.bodies():
+            with self.subTest(path=path):
+                self.call(path, method, "[}", expected=400)
+                self.call(path, method, "", expected=400)
+                self.call(path, method, "5", expected=400)
+                if method == "post":
+                    text = json.dumps(good)
+                    self.call(path, method, text, {"Content-Type": "text/plain"}, expected=415)
+                self.call(path, method, " " * ((1 << 20) + 1), expected=413)
+
+    def test_parameters(self):
+        query = {"policy": "login", "key": "k"}
+        for name, value in [("policy", ""), ("key", ""), ("permits", "-1"), ("permits", "x"),
+                            ("deny", "399"), ("deny", "600")]:
+            for method in ["get", "post"]:
+                problem = self.call("/v1/auth", method, expected=400, **{**query, name: value})
+                self.assertEqual(problem["field"], name)
+        self.call("/v1/auth", "get", expected=404, policy="nobody", key="k")
+        for method in ["put", "delete"]:
+            for name in ["", "x" * 257]:
+                answer = self.daemon.http(method.upper(), f"/v1/policies/{name}", "")
+                self.check(API["paths"]["/v1/policies/{name}"][method], answer, 400)
+
+    def test_a_page_elsewhere_changes_nothing(self):
+        for path, method, operation in operations():
+            if "403" in operation["responses"] and path != "/v1/auth":
+                self.call(path, method, "{}", {"Host": "evil.example"}, expected=403)
+
+
+class AccessTest(OpenApiTest):
+    extra = "password: let me in\nadmin_token: and do more\n"
+
+    def status(self, path, method, secret=None):
+        headers = {"Authorization": f"Bearer {secret}"} if secret else {}
+        answer = self.daemon.http(method.upper(), target(path), "{}", headers)
+        self.check(API["paths"][path][method], answer)
+        return answer[0]
+
+    def test_who_may_do_what(self):
+        for path, method, operation in operations():
+            with self.subTest(path=path, method=method):
+                security = operation.get("security", API["security"])
+                schemes = {name for choice in security for name in choice}
+                self.assertEqual(self.status(path, method) == 401, schemes != set())
+                self.assertEqual(self.status(path, method, "nonsense") == 401, schemes != set())
+                self.assertEqual(self.status(path, method, "let me in") == 401,
+                                 schemes == {"admin_token"})
+                self.assertNotEqual(self.status(path, method, "and do more"), 401)
+
+
+if __name__ == "__main__":
+    unittest.main()
