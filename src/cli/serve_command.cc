@@ -80,9 +80,9 @@ void reload(server::Daemon& daemon, const std::string& path) {
   }
 }
 
-// Until somebody wants it to end.
-void watch(server::Daemon& daemon, const std::string& path, const sigset_t& signals) {
-  Seen used = Seen::of(path);
+// Until somebody wants it to end. `used` is the file as it was before it was read: a change while
+// the daemon started is one.
+void watch(server::Daemon& daemon, const std::string& path, Seen used, const sigset_t& signals) {
   for (;;) {
     const int signal = sigtimedwait(&signals, nullptr, &kLook);
     if (signal == SIGTERM || signal == SIGINT) return;
@@ -106,6 +106,7 @@ int serve(const Options& options) {
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
   signal(SIGPIPE, SIG_IGN);
 
+  const Seen used = Seen::of(options.config);
   const auto config = load(options.config);
   if (!config) {
     std::cerr << config.error().message;
@@ -119,7 +120,7 @@ int serve(const Options& options) {
   say_where((*daemon)->ports(), config->listen);
   (*daemon)->start();
   log(Level::info, "ready, with {} policies", config->policies.size());
-  watch(**daemon, options.config, signals);
+  watch(**daemon, options.config, used, signals);
   log(Level::info, "ending");
   (*daemon)->stop(kGrace);
   return kSuccess;
