@@ -376,12 +376,14 @@ void list_policies(HttpCall& call) {
 
 constexpr std::string_view kPolicyPath = "/v1/policies/";
 
-// The name in the path, or nothing, and the call is answered.
+// The name in the path, or nothing, and the call is answered. (Names are kept as JSON, where other
+// bytes than UTF-8 would come back as another name.)
 std::optional<std::string> policy_name(HttpCall& call) {
   std::string buffer;
   const auto name = wire::decode_path(call.request.path.substr(kPolicyPath.size()), buffer);
-  if (name && !name->empty() && name->size() <= 256) return std::string{*name};
-  call.problem(400, "the name of a policy has 1 to 256 bytes", "name");
+  const bool fits = name && !name->empty() && name->size() <= 256;
+  if (fits && wire::is_utf8(*name)) return std::string{*name};
+  call.problem(400, "the name of a policy has 1 to 256 bytes, in UTF-8", "name");
   return std::nullopt;
 }
 

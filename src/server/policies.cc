@@ -12,6 +12,7 @@
 #include "engine/policy_set_access.h"
 #include "policy/config.h"
 #include "policy/limit_text.h"
+#include "wire/json_write.h"
 
 namespace weir::server {
 
@@ -88,6 +89,8 @@ void Policies::use_file(policy::PolicySet policies, Engine* engine) {
 }
 
 std::optional<Error> Policies::put(Engine& engine, const std::string& name, std::string_view text) {
+  // The reader would take UTF-16, too, but what is put is kept as JSON.
+  if (!wire::is_utf8(text)) return Error{"a policy is written in UTF-8"};
   auto policy = read(name, text);
   if (!policy) return policy.error();
   const std::lock_guard lock(mutex_);
@@ -113,7 +116,7 @@ std::optional<Error> Policies::save(const Puts& puts) const {
   if (path_.empty()) return std::nullopt;
   nlohmann::json kept = nlohmann::json::object();
   for (const auto& [name, put] : puts) kept[name] = put.text;
-  // (Texts came through a reader that refuses what is not UTF-8.)
+  // (Names and texts are UTF-8: nothing is replaced.)
   return replace_file(path_, kept.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
 }
 

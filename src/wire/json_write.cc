@@ -103,6 +103,16 @@ void append_member(std::string& out, std::string_view name, std::string_view tex
 
 }  // namespace
 
+bool is_utf8(std::string_view text) {
+  while (!text.empty()) {
+    const bool ascii = static_cast<unsigned char>(text[0]) < 0x80;
+    const Character character = ascii ? Character{1, true} : character_at(text);
+    if (!character.whole) return false;
+    text.remove_prefix(character.bytes);
+  }
+  return true;
+}
+
 void append_json_string(std::string& out, std::string_view text) {
   out += '"';
   while (!text.empty()) {

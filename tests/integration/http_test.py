@@ -199,6 +199,20 @@ class HttpTest(unittest.TestCase):
         self.assertEqual(self.daemon.http("DELETE", "/v1/policies/login")[0], 404)
         self.assertEqual(self.daemon.post("/v1/peek", policy="login", key="p")[2]["limit"], 5)
 
+    # What cannot be kept as it is would be another policy after a restart.
+    def test_policies_are_in_utf8(self):
+        for text in [b"limits: [ 1/s ] # \xff", "limits: [ 1/s ]".encode("utf-16")]:
+            status, _, problem = self.daemon.http("PUT", "/v1/policies/utf", text)
+            self.assertEqual((status, problem["detail"]), (400, "a policy is written in UTF-8"))
+        for name in ["%ff", "a%c3", "%ed%a0%80"]:
+            for method in ["PUT", "DELETE"]:
+                status, _, problem = self.daemon.http(method, f"/v1/policies/{name}", "limits: [ 1/s ]")
+                self.assertEqual((status, problem["field"]), (400, "name"), name)
+        path = "/v1/policies/%c3%a4%00"
+        self.assertEqual(self.daemon.http("PUT", path, "limits: [ 1/s ]")[0], 200)
+        self.assertIn("\u00e4\0", self.daemon.http("GET", "/v1/policies")[2]["policies"])
+        self.assertEqual(self.daemon.http("DELETE", path)[0], 200)
+
     # ---- The protocol
 
     def test_pages_for_people(self):

@@ -449,7 +449,7 @@ class ProblemsTest(OpenApiTest):
                 self.assertEqual(problem["field"], name)
         self.call("/v1/auth", "get", expected=404, policy="nobody", key="k")
         for method in ["put", "delete"]:
-            for name in ["", "x" * 257]:
+            for name in ["", "x" * 257, "%ff"]:
                 answer = self.daemon.http(method.upper(), f"/v1/policies/{name}", "")
                 self.check(API["paths"]["/v1/policies/{name}"][method], answer, 400)
 
