@@ -1,5 +1,7 @@
 #include "weir/engine.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <atomic>
 #include <mutex>
@@ -65,12 +67,26 @@ Verdict error_of(Planned planned) {
   return verdict;
 }
 
-std::string note_on(const store::Opened& opened, const std::string& path) {
+// How far a state file's time is ahead of the clock, if that is too far to wait for: time goes on
+// from there, since it must not go back, and cannot stand still for hours.
+Nanos lead_over(Instant now, Instant earliest) {
+  const Nanos lead = until(now, earliest);
+  return lead > std::chrono::minutes{1} ? lead : Nanos{0};
+}
+
+std::string note_on(const store::Opened& opened, const std::string& path, Nanos lead) {
   if (path.empty() || !opened.note.empty()) return opened.note;
   if (!opened.restored) return path + " is new: nothing is remembered yet";
   std::string note = path + " was opened again";
   if (opened.after_power_cut) {
     note += "; the system went down meanwhile, and what it had not written to disk may be missing";
+  }
+  if (lead > Nanos{0}) {
+    note += fmt::format(
+        "; the clock is {} s behind it, and time goes on from where it was: if it was the clock "
+        "that "
+        "was wrong then, move the file away",
+        std::chrono::duration_cast<std::chrono::seconds>(lead).count());
   }
   if (opened.dropped > 0) {
     note += "; " + std::to_string(opened.dropped) + " damaged entries were dropped";
@@ -86,10 +102,11 @@ struct Engine::Impl {
         clock(*options.clock),
         sink(options.sink),
         note(std::move(the_note)),
-        earliest(table->resumes_at()) {}
+        earliest(table->resumes_at()),
+        ahead(lead_over(options.clock->now(), earliest)) {}
 
   // A state file may know of a later time than the clock.
-  Instant now() const noexcept { return std::max(clock.now(), earliest); }
+  Instant now() const noexcept { return std::max(later(clock.now(), ahead), earliest); }
 
   void replace(PolicySet next) {
     const std::lock_guard lock(changing);
@@ -219,6 +236,7 @@ struct Engine::Impl {
   DecisionSink* const sink;
   const std::string note;
   const Instant earliest;
+  const Nanos ahead;
   const std::uint64_t id = next_engine_id();
 
   // Held by who makes other rules, which may take a while.
@@ -251,8 +269,9 @@ Result<Engine, Error> Engine::open(PolicySet policies, EngineOptions options) {
   store::Opened opened;
   auto table = store::Table::open(options.memory, options.clock->now(), opened);
   if (!table) return table.error();
+  const Nanos lead = lead_over(options.clock->now(), (*table)->resumes_at());
   auto impl = std::make_unique<Impl>(*std::move(table), options,
-                                     note_on(opened, options.memory.state_file));
+                                     note_on(opened, options.memory.state_file, lead));
   impl->replace(std::move(policies));
   return Engine(std::move(impl));
 }

@@ -74,6 +74,7 @@ void Connection::start_reading() {
 
 void Connection::on_read(const error_code& error, std::size_t count) {
   read_under_way_ = false;
+  if (error == asio::error::operation_aborted && state_ == State::reading) return read_on();
   if (error) return close();
   switch (state_) {
     case State::reading:
@@ -99,12 +100,18 @@ void Connection::serve() {
     if (input().empty() || (used == 0 && !had_answers)) break;
   }
   const bool in_message = !input().empty() || protocol_->in_message();
-  if (shutting_down_ && !in_message) return end();
   give_back_memory();
   // A message has a time by which it must be complete, however slowly it comes.
   if (!in_message || !in_message_) since_ = others_.second;
   in_message_ = in_message;
-  read();
+  read_on();
+}
+
+// Who shuts down still answers what has arrived.
+void Connection::read_on() {
+  error_code error;
+  const bool done = shutting_down_ && !in_message_ && socket_.available(error) == 0;
+  done ? end() : read();
 }
 
 // Whether everything could be sent. If not, it will go on when the peer has taken some of it.
@@ -194,10 +201,10 @@ void Connection::check_patience() {
 void Connection::shut_down() {
   shutting_down_ = true;
   protocol_->on_shutdown();
-  // What has arrived is answered, and what has begun may be finished: the read that is under way
-  // sees to it.
+  // What has begun may be finished. A read that is under way may have got something already, which
+  // will be answered; if not, it is given up.
   error_code error;
-  if (state_ == State::reading && !in_message_ && socket_.available(error) == 0) end();
+  if (state_ == State::reading && !in_message_) socket_.cancel(error);
 }
 
 }  // namespace weir::net

@@ -42,6 +42,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void serve();
   bool flush();
   void read();
+  void read_on();
   void on_read(const boost::system::error_code& error, std::size_t count);
   void wait_until_writable();
   void end();
