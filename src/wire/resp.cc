@@ -15,6 +15,16 @@ std::size_t end_of_line(std::string_view input, std::size_t from) {
 // A length as it stands behind '*' or '$'. Most have one digit or two.
 enum class Number { good, bad, unfinished };
 Number read_length(std::string_view input, std::size_t& at, std::int64_t& value) {
+  const auto digit = [&](std::size_t i) { return static_cast<unsigned char>(input[at + i] - '0'); };
+  if (input.size() >= at + 4 && digit(0) < 10) [[likely]] {
+    const bool two = digit(1) < 10;
+    const std::size_t digits = two ? 2 : 1;
+    if (input[at + digits] == '\r' && input[at + digits + 1] == '\n') [[likely]] {
+      value = two ? digit(0) * 10 + digit(1) : digit(0);
+      at += digits + 2;
+      return Number::good;
+    }
+  }
   constexpr std::size_t longest = 20;  // more digits than any length has
   const std::string_view rest = input.substr(at, longest + 2);
   const std::size_t end = end_of_line(rest, 0);
