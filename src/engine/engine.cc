@@ -84,8 +84,7 @@ std::string note_on(const store::Opened& opened, const std::string& path, Nanos 
   if (lead > Nanos{0}) {
     note += fmt::format(
         "; the clock is {} s behind it, and time goes on from where it was: if it was the clock "
-        "that "
-        "was wrong then, move the file away",
+        "that was wrong then, move the file away",
         std::chrono::duration_cast<std::chrono::seconds>(lead).count());
   }
   if (opened.dropped > 0) {
