@@ -28,12 +28,11 @@ Result<Cell, Flaw> Cell::make(Permits burst, Permits count, Permits period_secon
   if (period_seconds <= 0) return Flaw::period_not_positive;
   if (burst < 0) return Flaw::capacity_too_small;
   if (burst >= kMaxPermits) return Flaw::capacity_too_large;
-  const Int128 price = Int128{period_seconds} * kSecond / count;
-  const Int128 depth = price * (Int128{burst} + 1);
-  const auto bounded = [](Int128 nanos) {
-    return Nanos{to_int64(std::min(nanos, Int128{kLongestDebt.count()}))};
-  };
-  return Cell{.capacity = burst + 1, .price = bounded(price), .depth = bounded(depth)};
+  const auto bounded = [](Int128 nanos) { return std::min(nanos, Int128{kLongestDebt.count()}); };
+  const Int128 price = bounded(Int128{period_seconds} * kSecond / count);
+  const Int128 depth = bounded(price * (Int128{burst} + 1));
+  return Cell{
+      .capacity = burst + 1, .price = Nanos{to_int64(price)}, .depth = Nanos{to_int64(depth)}};
 }
 
 Choice decide(const Cell& limit, const State& state, Instant now, const Ask& ask) {

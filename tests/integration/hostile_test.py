@@ -79,7 +79,8 @@ class HostileTest(unittest.TestCase):
             except BlockingIOError:
                 time.sleep(0.001)
         self.still_well()
-        self.assertLess(resident_kib(self.daemon.process.pid) - before, 20_000)
+        if SCALE == 1:
+            self.assertLess(resident_kib(self.daemon.process.pid) - before, 20_000)
 
     def test_clients_that_send_a_byte_at_a_time(self):
         slow = [self.connect() for _ in range(50)]
@@ -101,7 +102,6 @@ class HostileTest(unittest.TestCase):
         connection = self.connect(self.daemon.http_port)
         connection.sendall(b"POST /v1/take HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n")
         chunk = b"10000\r\n" + b" " * 65536 + b"\r\n"
-        answer = b""
         try:
             for _ in range(100):
                 connection.sendall(chunk)
