@@ -77,9 +77,9 @@ void append(std::string& out, int protocol, const Verdict& verdict, std::string_
   line.text(more_name.empty() ? prefixes[0].substr(0, 1) : "9");
   line.text(prefixes[0].substr(1));
   line.number(decision ? 1 : 0);
-  const std::int64_t numbers[] = {decision.limit, decision.remaining,
-                                  millis_or_never(decision.retry_after),
-                                  millis(decision.reset_after), millis(decision.wait)};
+  const std::int64_t numbers[] = {
+      decision.limit, decision.remaining, millis_or_never(decision.retry_after),
+      wire::millis_up(decision.reset_after), wire::millis_up(decision.wait)};
   for (std::size_t i = 0; i < std::size(numbers); ++i) {
     line.text(prefixes[i + 1]);
     line.number(numbers[i]);

@@ -11,7 +11,7 @@ namespace {
 
 // As much as somebody wants to know: 250ms, 4.2s, 3h 20min.
 std::string duration(Nanos time) {
-  const std::int64_t ms = millis(time);
+  const std::int64_t ms = wire::millis_up(time);
   if (ms < 1000) return fmt::format("{}ms", ms);
   if (ms < 60'000) return fmt::format("{:g}s", static_cast<double>(ms) / 1000);
   const std::int64_t minutes = (ms + 59'999) / 60'000;

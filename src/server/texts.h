@@ -6,18 +6,16 @@
 #include <string_view>
 
 #include "weir/engine.h"
+#include "wire/json_write.h"
 
 namespace weir::server {
 
 // How answers say things, at every door.
 
-// Milliseconds, rounded up: never 0 when there is something to wait for.
-inline std::int64_t millis(Nanos time) {
-  constexpr std::int64_t unit = 1'000'000;
-  return time.count() / unit + (time.count() % unit > 0 ? 1 : 0);
+// Milliseconds, rounded up; -1 if it will never be.
+inline std::int64_t millis_or_never(Nanos time) {
+  return time == kNever ? -1 : wire::millis_up(time);
 }
-// -1 if it will never be.
-inline std::int64_t millis_or_never(Nanos time) { return time == kNever ? -1 : millis(time); }
 
 // A whole number as strangers write them: no sign but a minus, no spaces.
 std::optional<std::int64_t> whole_number(std::string_view text);

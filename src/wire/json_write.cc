@@ -130,12 +130,6 @@ void append_json_number(std::string& out, std::int64_t number) {
   out.append(digits.data(), digits.size());
 }
 
-std::int64_t millis_up(Nanos duration) {
-  constexpr std::int64_t milli = 1'000'000;
-  const std::int64_t whole = duration.count() / milli;
-  return duration.count() % milli > 0 ? whole + 1 : whole;
-}
-
 void append_verdict(std::string& out, const Verdict& verdict, const VerdictExtras& extras) {
   const Decision& decision = verdict.decision;
   out += decision ? R"({"allowed":true)" : R"({"allowed":false)";

@@ -21,7 +21,10 @@ void append_json_string(std::string& out, std::string_view text);
 void append_json_number(std::string& out, std::int64_t number);
 
 // Whole milliseconds, rounded up: never 0 when it is more.
-std::int64_t millis_up(Nanos duration);
+inline std::int64_t millis_up(Nanos duration) {
+  constexpr std::int64_t unit = 1'000'000;
+  return duration.count() / unit + (duration.count() % unit > 0 ? 1 : 0);
+}
 
 // What some answers say besides the decision. Left out when empty.
 struct VerdictExtras {

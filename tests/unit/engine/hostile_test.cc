@@ -18,17 +18,6 @@ using testing::HasSubstr;
 constexpr Permits kLeast = std::numeric_limits<Permits>::min();
 constexpr Permits kMost = std::numeric_limits<Permits>::max();
 
-// Ten of everything, by each way of counting.
-constexpr const char* kTens[] = {"10/s",
-                                 "7/s burst 10",
-                                 "10/h window",
-                                 "10/h window from first",
-                                 "10/h sliding",
-                                 "10/h sliding exact",
-                                 "10/day",
-                                 "10/s queue 9 nodelay",
-                                 "{ limit: 10/s queue 9 nodelay, like: nginx }"};
-
 std::string tens() {
   std::string list;
   for (const char* limit : kTens) list += (list.empty() ? "" : ", ") + std::string{limit};

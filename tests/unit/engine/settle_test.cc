@@ -17,17 +17,6 @@ using testing::ElementsAre;
 static_assert(!std::is_copy_constructible_v<Receipt> && !std::is_copy_assignable_v<Receipt>);
 static_assert(std::is_nothrow_move_constructible_v<Receipt>);
 
-// Ten of everything, by each way of counting.
-constexpr const char* kTens[] = {"10/s",
-                                 "7/s burst 10",
-                                 "10/h window",
-                                 "10/h window from first",
-                                 "10/h sliding",
-                                 "10/h sliding exact",
-                                 "10/day",
-                                 "10/s queue 9 nodelay",
-                                 "{ limit: 10/s queue 9 nodelay, like: nginx }"};
-
 std::string one(std::string_view limit) { return "p: { limits: [ " + std::string{limit} + " ] }"; }
 
 struct Settling : World {

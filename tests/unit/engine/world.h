@@ -56,4 +56,15 @@ struct World {
   Engine engine;
 };
 
+// Ten of everything, by each way of counting.
+inline constexpr const char* kTens[] = {"10/s",
+                                        "7/s burst 10",
+                                        "10/h window",
+                                        "10/h window from first",
+                                        "10/h sliding",
+                                        "10/h sliding exact",
+                                        "10/day",
+                                        "10/s queue 9 nodelay",
+                                        "{ limit: 10/s queue 9 nodelay, like: nginx }"};
+
 }  // namespace weir

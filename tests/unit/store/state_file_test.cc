@@ -18,25 +18,6 @@ namespace {
 using testing::AllOf;
 using testing::HasSubstr;
 
-std::vector<Rule> one_of_each() {
-  std::vector<Rule> rules;
-  const auto add = [&](core::Limit limit) {
-    rules.push_back({.limit = std::move(limit), .identity = rules.size() + 1});
-  };
-  add(bucket(5, hours{1}, 5));
-  add(bucket(7, hours{1}, 5));
-  add(*core::Bucket::make_queue({5, 1, hours{1}}, 4, 4));
-  add(*core::NginxQueue::make({1, 1, minutes{1}}, 4, 4));
-  add(*core::Smooth::make({4, 1, seconds{1}}));
-  add(window(5, hours{1}));
-  add(window(5, hours{1}, true));
-  add(sliding(5, hours{1}));
-  add(quota(5));
-  add(exact(5, hours{1}));
-  add(concurrency(5, hours{1}));
-  return rules;
-}
-
 // Three of five under each limit, by three holders where there are holders.
 void take_three(Table& table) {
   for (const Rule& rule : one_of_each()) {

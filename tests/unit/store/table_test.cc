@@ -17,26 +17,6 @@ constexpr Layout kRoomy{.rows = 64, .sharing_rows = 1, .record_bytes = 64 << 10}
 
 Rule rule(core::Limit limit) { return {.limit = std::move(limit)}; }
 
-// One limit of each algorithm, all of which grant 5 at once.
-std::vector<Rule> one_of_each() {
-  std::vector<Rule> rules;
-  const auto add = [&](core::Limit limit) {
-    rules.push_back({.limit = std::move(limit), .identity = rules.size() + 1});
-  };
-  add(bucket(5, hours{1}, 5));
-  add(bucket(7, hours{1}, 5));  // a price that is no whole number of nanoseconds
-  add(*core::Bucket::make_queue({5, 1, hours{1}}, 4, 4));
-  add(*core::NginxQueue::make({1, 1, minutes{1}}, 4, 4));
-  add(*core::Smooth::make({4, 1, seconds{1}}));
-  add(window(5, hours{1}));
-  add(window(5, hours{1}, true));
-  add(sliding(5, hours{1}));
-  add(quota(5));
-  add(exact(5, hours{1}));
-  add(concurrency(5, hours{1}));
-  return rules;
-}
-
 // Each algorithm counts in the table as it does alone.
 TEST(Table, CountsUnderEveryAlgorithm) {
   Table table(kRoomy);
