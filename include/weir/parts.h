@@ -1,6 +1,5 @@
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <initializer_list>
 #include <span>
@@ -20,9 +19,17 @@ class Parts {
  public:
   static constexpr std::size_t kMost = 16;
 
-  Parts() = default;
+  // (Leaves the places as they are: most requests have no parts, and clearing them would cost more
+  // than a decision.)
+  constexpr Parts() noexcept : none_{} {}
+  constexpr Parts(const Parts& other) noexcept : none_{} { *this = other; }
+  constexpr Parts& operator=(const Parts& other) noexcept {
+    for (std::size_t i = 0; i < other.kept(); ++i) parts_[i] = other.parts_[i];
+    count_ = other.count_;
+    return *this;
+  }
   Parts(std::initializer_list<Part> parts) : Parts(std::span(parts.begin(), parts.size())) {}
-  explicit Parts(std::span<const Part> parts) {
+  explicit Parts(std::span<const Part> parts) noexcept : Parts() {
     for (const Part& part : parts) add(part);
   }
 
@@ -31,15 +38,18 @@ class Parts {
     if (count_ < kMost) parts_[count_] = part;
     ++count_;
   }
-  bool empty() const noexcept { return count_ == 0; }
-  bool too_many() const noexcept { return count_ > kMost; }
-  std::span<const Part> all() const noexcept {
-    return std::span(parts_).first(count_ < kMost ? count_ : kMost);
-  }
+  constexpr bool empty() const noexcept { return count_ == 0; }
+  constexpr bool too_many() const noexcept { return count_ > kMost; }
+  std::span<const Part> all() const noexcept { return {parts_, kept()}; }
 
  private:
-  std::array<Part, kMost> parts_{};
+  constexpr std::size_t kept() const noexcept { return count_ < kMost ? count_ : kMost; }
+
   std::size_t count_ = 0;
+  union {
+    char none_;
+    Part parts_[kMost];
+  };
 };
 
 }  // namespace v0

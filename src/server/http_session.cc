@@ -1,7 +1,6 @@
 #include "server/http_session.h"
 
 #include "server/http_routes.h"
-#include "wire/json_write.h"
 
 namespace weir::server {
 
@@ -9,9 +8,15 @@ using wire::HttpConnection;
 using wire::HttpParser;
 
 HttpSession::HttpSession(Service& service, const net::Peer& peer)
-    : service_(service), loopback_(peer.loopback) {}
+    : service_(service), loopback_(peer.loopback), takes_(HttpTakes::of_this_thread()) {}
 
 std::size_t HttpSession::on_input(std::string_view input, std::string& out) {
+  const std::size_t used = read_requests(input, out);
+  takes_.decide(service_, out);
+  return used;
+}
+
+std::size_t HttpSession::read_requests(std::string_view input, std::string& out) {
   std::size_t used = 0;
   while (out.size() < kEnough && !ends_) {
     const HttpParser::Step step = parser_.parse(input.substr(used));
@@ -20,6 +25,7 @@ std::size_t HttpSession::on_input(std::string_view input, std::string& out) {
       case HttpParser::Status::need_more:
         return used;
       case HttpParser::Status::wants_continue:
+        takes_.decide(service_, out);
         out += wire::kContinue;
         break;
       case HttpParser::Status::complete:
@@ -40,15 +46,15 @@ void HttpSession::answer(const wire::HttpRequest& request, std::string& out) {
   const HttpConnection connection = ends_                   ? HttpConnection::close
                                     : request.version == 10 ? HttpConnection::keep_alive
                                                             : HttpConnection::unsaid;
-  HttpCall call(service_, request, loopback_, connection, out);
+  HttpCall call(service_, request, loopback_, takes_, connection, out);
   route(call);
 }
 
 // What follows cannot be told from the rest of what was wrong.
 void HttpSession::fail(int status, std::string_view reason, std::string& out) {
   ends_ = true;
-  const wire::HttpRequest none;
-  HttpCall(service_, none, loopback_, HttpConnection::close, out).problem(status, reason);
+  takes_.decide(service_, out);
+  HttpAnswer(out, HttpConnection::close).problem(status, reason);
 }
 
 void HttpSession::on_timeout(std::string& out) {

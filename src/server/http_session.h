@@ -3,13 +3,14 @@
 #include <string>
 
 #include "net/protocol.h"
+#include "server/http_takes.h"
 #include "server/service.h"
 #include "wire/http1.h"
 
 namespace weir::server {
 
-// A connection that speaks HTTP/1.1: the API, and pages for people. What a request means is in
-// http_routes.h.
+// A connection that speaks HTTP/1.1: the API, and pages for people. Takes that come together are
+// decided together. What a request means is in http_routes.h. Used by the thread that made it.
 class HttpSession : public net::Protocol {
  public:
   HttpSession(Service& service, const net::Peer& peer);
@@ -26,11 +27,13 @@ class HttpSession : public net::Protocol {
       "Connection: close\r\n\r\n";
 
  private:
+  std::size_t read_requests(std::string_view input, std::string& out);
   void answer(const wire::HttpRequest& request, std::string& out);
   void fail(int status, std::string_view reason, std::string& out);
 
   Service& service_;
   const bool loopback_;
+  HttpTakes& takes_;
   wire::HttpParser parser_;
   bool ends_ = false;
   bool shutting_down_ = false;

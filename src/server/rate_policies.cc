@@ -1,8 +1,6 @@
 #include "server/rate_policies.h"
 
-#include <algorithm>
 #include <map>
-#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -33,46 +31,52 @@ struct Window {
   Time operator()(const core::Cell& l) const { return l.depth; }
 };
 
-// All that is told about policies that are the same for everybody. Names point into `names`.
-struct Told {
-  std::vector<std::unique_ptr<std::string>> names;
-  std::map<std::string, std::vector<wire::QuotaPolicy>, std::less<>> policies;
-};
-
-Told tell(const policy::PolicySet& policies) {
-  Told told;
-  for (const auto& [name, policy] : policies) {
-    if (!policy.overrides.empty() || !policy.schedule.empty()) continue;
-    std::vector<wire::QuotaPolicy>& limits = told.policies[name];
-    for (std::size_t i = 0; i < policy.limits.size(); ++i) {
-      const policy::Limit& limit = policy.limits[i];
-      told.names.push_back(
-          std::make_unique<std::string>(limit.name.empty() ? std::to_string(i) : limit.name));
-      limits.push_back({.name = *told.names.back(),
-                        .quota = core::capacity(limit.rule),
-                        .window = std::visit(Window{}, limit.rule)});
-    }
+std::string told_of(const policy::Policy& policy) {
+  std::vector<std::string> names;
+  for (std::size_t i = 0; i < policy.limits.size(); ++i) {
+    const std::string& name = policy.limits[i].name;
+    names.push_back(name.empty() ? std::to_string(i) : name);
   }
-  return told;
+  std::vector<wire::QuotaPolicy> limits;
+  for (std::size_t i = 0; i < policy.limits.size(); ++i) {
+    const core::Limit& rule = policy.limits[i].rule;
+    limits.push_back(
+        {.name = names[i], .quota = core::capacity(rule), .window = std::visit(Window{}, rule)});
+  }
+  std::string field;
+  wire::append_policy_field(field, limits);
+  return field;
+}
+
+// The fields of policies that are the same for everybody.
+using Fields = std::map<std::string, std::string, std::less<>>;
+
+Fields fields_of(const policy::PolicySet& policies) {
+  Fields fields;
+  for (const auto& [name, policy] : policies) {
+    if (policy.overrides.empty() && policy.schedule.empty()) fields[name] = told_of(policy);
+  }
+  return fields;
 }
 
 }  // namespace
 
-std::span<const wire::QuotaPolicy> quota_policies(Service& service, std::string_view policy,
-                                                  const Verdict& verdict) {
+std::string_view policy_field(Service& service, std::string_view policy, const Verdict& verdict) {
   using Source = std::pair<std::uint64_t, std::uint64_t>;  // whose, and which generation
   thread_local Source source;
-  thread_local Told told;
-  thread_local wire::QuotaPolicy only;
+  thread_local Fields fields;
+  thread_local std::string other;
   const Source now{service.policies.id(), service.engine.generation()};
   if (now != source) {
-    told = tell(service.policies.in_force());
+    fields = fields_of(service.policies.in_force());
     source = now;
   }
-  const auto found = told.policies.find(policy);
-  if (found != told.policies.end()) return found->second;
-  only = {.name = verdict.limited_by, .quota = verdict.decision.limit};
-  return {&only, 1};
+  const auto found = fields.find(policy);
+  if (found != fields.end()) return found->second;
+  other.clear();
+  const wire::QuotaPolicy only{.name = verdict.limited_by, .quota = verdict.decision.limit};
+  wire::append_policy_field(other, {&only, 1});
+  return other;
 }
 
 }  // namespace weir::server

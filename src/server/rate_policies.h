@@ -1,6 +1,5 @@
 #pragma once
 
-#include <span>
 #include <string_view>
 
 #include "server/service.h"
@@ -8,9 +7,8 @@
 
 namespace weir::server {
 
-// What the RateLimit-Policy field lists about a policy: all its limits, or, where they depend on
-// the key or the time, the one that decided. Valid until the next call in this thread.
-std::span<const wire::QuotaPolicy> quota_policies(Service& service, std::string_view policy,
-                                                  const Verdict& verdict);
+// The RateLimit-Policy field of an answer about a policy: it lists all its limits, or, where they
+// depend on the key or the time, the one that decided. Valid until the next call in this thread.
+std::string_view policy_field(Service& service, std::string_view policy, const Verdict& verdict);
 
 }  // namespace weir::server

@@ -5,12 +5,12 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
-#include <charconv>
 #include <memory>
 
 #include "engine/engine_access.h"
 #include "server/texts.h"
 #include "server/version.h"
+#include "wire/text_writer.h"
 
 namespace weir::server {
 
@@ -40,60 +40,34 @@ Batch& batch() {
 
 // What stands before each of the eight values, so that a verdict is written in one go.
 using Prefixes = std::array<std::string_view, 8>;
-constexpr Prefixes kUnnamed{
-    "8\r\n:", "\r\n:", "\r\n:", "\r\n:", "\r\n:", "\r\n:", "\r\n$", "\r\n:"};
+constexpr Prefixes kUnnamed{"\r\n:", "\r\n:", "\r\n:", "\r\n:", "\r\n:", "\r\n:", "\r\n$", "\r\n:"};
 constexpr Prefixes kNamed{
-    "8\r\n$7\r\nallowed\r\n:",        "\r\n$5\r\nlimit\r\n:",           "\r\n$9\r\nremaining\r\n:",
+    "\r\n$7\r\nallowed\r\n:",         "\r\n$5\r\nlimit\r\n:",           "\r\n$9\r\nremaining\r\n:",
     "\r\n$14\r\nretry_after_ms\r\n:", "\r\n$14\r\nreset_after_ms\r\n:", "\r\n$7\r\nwait_ms\r\n:",
     "\r\n$10\r\nlimited_by\r\n$",     "\r\n$8\r\ndegraded\r\n:"};
-
-// Puts texts and numbers side by side.
-class Line {
- public:
-  void text(std::string_view text) { at_ = std::copy(text.begin(), text.end(), at_); }
-  void number(std::int64_t value) {
-    at_ = std::to_chars(at_, bytes_.data() + bytes_.size(), value).ptr;
-  }
-  std::string_view all() const {
-    return {bytes_.data(), static_cast<std::size_t>(at_ - bytes_.data())};
-  }
-
- private:
-  // Eight prefixes, eight numbers of twenty digits.
-  std::array<char, 384> bytes_;
-  char* at_ = bytes_.data();
-};
 
 // `more`, if it has a name, is a ninth value.
 void append(std::string& out, int protocol, const Verdict& verdict, std::string_view more_name = {},
             std::string_view more = {}) {
-  RespWriter writer(out, protocol);
-  if (!verdict.error.empty()) return writer.error("ERR " + verdict.error);
+  if (!verdict.error.empty()) return RespWriter(out, protocol).error("ERR " + verdict.error);
   const bool named = protocol >= 3;
   const Prefixes& prefixes = named ? kNamed : kUnnamed;
   const Decision& decision = verdict.decision;
-  Line line;
-  line.text(named ? "%" : "*");
-  line.text(more_name.empty() ? prefixes[0].substr(0, 1) : "9");
-  line.text(prefixes[0].substr(1));
-  line.number(decision ? 1 : 0);
-  const std::int64_t numbers[] = {
-      decision.limit, decision.remaining, millis_or_never(decision.retry_after),
-      wire::millis_up(decision.reset_after), wire::millis_up(decision.wait)};
-  for (std::size_t i = 0; i < std::size(numbers); ++i) {
-    line.text(prefixes[i + 1]);
-    line.number(numbers[i]);
-  }
-  line.text(prefixes[6]);
-  line.number(static_cast<std::int64_t>(verdict.limited_by.size()));
-  line.text("\r\n");
-  out += line.all();
-  out += verdict.limited_by;
-  out += prefixes[7];
-  out += verdict.degraded ? "1\r\n" : "0\r\n";
+  wire::TextWriter writer(out);
+  writer.text(named ? "%" : "*").text(more_name.empty() ? "8" : "9");
+  writer.text(prefixes[0]).number(decision ? 1 : 0);
+  writer.text(prefixes[1]).number(decision.limit);
+  writer.text(prefixes[2]).number(decision.remaining);
+  writer.text(prefixes[3]).number(millis_or_never(decision.retry_after));
+  writer.text(prefixes[4]).number(wire::millis_up(decision.reset_after));
+  writer.text(prefixes[5]).number(wire::millis_up(decision.wait));
+  writer.text(prefixes[6]).number(static_cast<std::int64_t>(verdict.limited_by.size()));
+  writer.text("\r\n").text(verdict.limited_by);
+  writer.text(prefixes[7]).text(verdict.degraded ? "1\r\n" : "0\r\n");
   if (more_name.empty()) return;
-  if (named) writer.bulk(more_name);
-  writer.bulk(more);
+  RespWriter last(writer.flush(), protocol);
+  if (named) last.bulk(more_name);
+  last.bulk(more);
 }
 
 }  // namespace

@@ -1,11 +1,7 @@
 #include "wire/http1.h"
 
 #include <algorithm>
-#include <boost/beast/http/basic_parser.hpp>
-#include <boost/beast/http/rfc7230.hpp>
 #include <charconv>
-#include <functional>
-#include <limits>
 #include <optional>
 
 #include "wire/http1_target.h"
@@ -15,32 +11,9 @@ namespace weir::wire {
 
 namespace {
 
-namespace beast = boost::beast;
-namespace http = boost::beast::http;
-
 // A buffer that has grown beyond this for one request is not kept for the next: thousands of
 // connections may be idle.
 constexpr std::size_t kKeptBuffer = 64 * 1024;
-
-// (Beast's own strings are of a class that differs between its versions.)
-template <typename View>
-std::string_view view(View text) {
-  return {text.data(), text.size()};
-}
-
-std::string_view reason_for(const beast::error_code& error) {
-  if (error == http::error::bad_method) return "the method is malformed";
-  if (error == http::error::bad_target) return "the target is malformed";
-  if (error == http::error::bad_version) return "the version is malformed";
-  if (error == http::error::bad_field) return "the name of a field is malformed";
-  if (error == http::error::bad_value) return "the value of a field is malformed";
-  if (error == http::error::bad_line_ending) return "a line ends without LF";
-  if (error == http::error::bad_content_length) return "Content-Length is malformed, or not alone";
-  if (error == http::error::bad_transfer_encoding) {
-    return "Transfer-Encoding is malformed, or not alone";
-  }
-  return "the header is malformed";
-}
 
 bool is_authority(std::string_view text) { return std::ranges::all_of(text, is_authority_char); }
 
@@ -60,62 +33,30 @@ Version version_of(std::string_view text) {
   return text[5] == '1' && text[7] <= '1' ? Version::ours : Version::other;
 }
 
+bool is_blank(char c) { return c == ' ' || c == '\t'; }
+
+std::string_view without_blanks(std::string_view text) {
+  while (!text.empty() && is_blank(text.front())) text.remove_prefix(1);
+  while (!text.empty() && is_blank(text.back())) text.remove_suffix(1);
+  return text;
+}
+
+// `usual` is how nearly everybody spells it.
+bool is_named(std::string_view name, std::string_view usual) {
+  return name == usual || same_ignoring_case(name, usual);
+}
+
+// Whether a list like "a, b" has `wanted`.
+bool lists(std::string_view list, std::string_view wanted) {
+  while (!list.empty()) {
+    const std::string_view item = list.substr(0, list.find(','));
+    if (same_ignoring_case(without_blanks(item), wanted)) return true;
+    list.remove_prefix(std::min(item.size() + 1, list.size()));
+  }
+  return false;
+}
+
 }  // namespace
-
-// Beast's parser, told to read a header that is there as a whole. It checks every character; what
-// the fields mean together is checked here.
-struct HttpParser::HeaderReader final : http::basic_parser<true> {
-  explicit HeaderReader(std::vector<HttpField>& to) : fields(to) {
-    // Both were looked at before.
-    header_limit(std::numeric_limits<std::uint32_t>::max());
-    body_limit(std::numeric_limits<std::uint64_t>::max());
-  }
-
-  std::vector<HttpField>& fields;
-  std::string_view method, target, host, length, coding;
-  int version = 0;
-  int hosts = 0, lengths = 0, codings = 0;
-  bool expects_continue = false, expects_other = false, closes = false;
-
- private:
-  using Text = beast::string_view;
-  using Code = beast::error_code;
-
-  void on_request_impl(http::verb, Text method_text, Text target_text, int v, Code&) override {
-    method = view(method_text);
-    target = view(target_text);
-    version = v;
-  }
-
-  void on_field_impl(http::field id, Text name, Text value_text, Code&) override {
-    const std::string_view value = view(value_text);
-    fields.push_back({view(name), value});
-    if (id == http::field::host) {
-      host = value;
-      ++hosts;
-    } else if (id == http::field::content_length) {
-      length = value;
-      ++lengths;
-    } else if (id == http::field::transfer_encoding) {
-      coding = value;
-      ++codings;
-    } else if (id == http::field::expect) {
-      (same_ignoring_case(value, "100-continue") ? expects_continue : expects_other) = true;
-    } else if (id == http::field::connection) {
-      // (In HTTP/1.0 Beast lets keep-alive win over it.)
-      closes = closes || http::token_list(value_text).exists("close");
-    }
-  }
-
-  // It is never given a body.
-  void on_header_impl(Code&) override {}
-  void on_body_init_impl(const boost::optional<std::uint64_t>&, Code&) override {}
-  std::size_t on_body_impl(Text body, Code&) override { return body.size(); }
-  void on_chunk_header_impl(std::uint64_t, Text, Code&) override {}
-  std::size_t on_chunk_body_impl(std::uint64_t, Text body, Code&) override { return body.size(); }
-  void on_finish_impl(Code&) override {}
-  void on_response_impl(int, Text, int, Code&) override {}
-};
 
 std::string_view HttpRequest::field(std::string_view name) const {
   const auto found = std::ranges::find_if(
@@ -146,7 +87,8 @@ HttpParser::Step HttpParser::parse(std::string_view input) {
 void HttpParser::next() {
   stage_ = Stage::start;
   request_ = {};
-  fields_.clear();
+  header_ = {};
+  places_.clear();
   line_ = searched_ = lines_ = 0;
   skipped_line_ = false;
   if (body_.capacity() > kKeptBuffer) std::string{}.swap(body_);
@@ -176,14 +118,16 @@ HttpParser::Step HttpParser::parse_header(std::string_view input) {
   std::size_t length = 0;
   if (const Failure failure = scan(input, length)) return fail(failure);
   if (length == 0) return {Status::need_more, skipped};
+  const std::string_view header = input.substr(0, length);
   Framing framing;
-  if (const Failure failure = read_header(input.substr(0, length), framing)) return fail(failure);
+  if (const Failure failure = make_request(header)) return fail(failure);
+  if (const Failure failure = read_framing(header, framing)) return fail(failure);
   Step step = begin_body(input, length, framing);
   step.consumed += skipped;
   return step;
 }
 
-// Looks at each line when it is complete, so that nonsense is answered at once and not when a
+// Reads each line when it is complete, so that nonsense is answered at once and not when a
 // client has waited for long enough. Leaves `length` zero until the empty line is there.
 //
 // Each check depends on the bytes up to where it strikes and on nothing behind: however the input
@@ -197,7 +141,7 @@ HttpParser::Failure HttpParser::scan(std::string_view input, std::size_t& length
     }
     if (end == std::string_view::npos) break;
     const std::string_view line = window.substr(line_, end - line_);
-    if (const Failure failure = check_line(line)) return failure;
+    if (const Failure failure = read_line(line)) return failure;
     line_ = searched_ = end + 1;
     ++lines_;
     if (line == "\r") {
@@ -210,86 +154,156 @@ HttpParser::Failure HttpParser::scan(std::string_view input, std::size_t& length
   return {};
 }
 
-HttpParser::Failure HttpParser::check_line(std::string_view line) {
+HttpParser::Failure HttpParser::read_line(std::string_view line) {
   if (line.empty() || line.back() != '\r') return {400, "a line ends without CR"};
   line.remove_suffix(1);
-  if (lines_ == 0) return check_request_line(line);
+  if (lines_ == 0) return read_request_line(line);
   if (line.empty()) return {};
-  if (line.front() == ' ' || line.front() == '\t') return {400, "a field is folded"};
+  if (is_blank(line.front())) return {400, "a field is folded"};
   if (lines_ > limits_.fields) return {431, "there are too many fields"};
-  return {};
+  return read_field(line);
 }
 
-HttpParser::Failure HttpParser::check_request_line(std::string_view line) const {
-  switch (version_of(line.substr(line.rfind(' ') + 1))) {
+HttpParser::Failure HttpParser::read_request_line(std::string_view line) {
+  const std::size_t last_space = line.rfind(' ');
+  switch (version_of(line.substr(last_space + 1))) {
     case Version::none:
       return {400, "the first line is no request"};
     case Version::other:
       return {505, "this is HTTP/1.1 and 1.0"};
     case Version::ours:
+      header_.version = line.back() == '0' ? 10 : 11;
       break;
   }
+  const std::size_t space = line.find(' ');
+  const std::string_view method = line.substr(0, space);
+  if (method.empty() || !std::ranges::all_of(method, is_token_char)) {
+    return {400, "the method is malformed"};
+  }
+  const std::string_view target =
+      line.substr(0, last_space).substr(std::min(space + 1, last_space));
+  if (target.empty() || !std::ranges::all_of(target, is_visible)) {
+    return {400, "the target is malformed"};
+  }
+  header_.method = place_of(method, line);
+  header_.target = place_of(target, line);
   return {};
 }
 
 // `line` may still be growing.
 bool HttpParser::target_too_long(std::string_view line) const {
+  if (line.size() <= limits_.target) [[likely]]
+    return false;
   const std::size_t space = line.find(' ');
   if (space == std::string_view::npos) return false;
   const std::string_view target = line.substr(space + 1);
   return std::min(target.find_first_of(" \r"), target.size()) > limits_.target;
 }
 
-HttpParser::Failure HttpParser::read_header(std::string_view header, Framing& framing) {
-  HeaderReader reader(fields_);
-  beast::error_code error;
-  reader.put(boost::asio::const_buffer(header.data(), header.size()), error);
-  if (error) return {400, reason_for(error)};
-  if (!reader.is_header_done()) return {400, "the header is malformed"};
-  if (const Failure failure = read_target(reader)) return failure;
-  request_.fields = fields_;
-  request_.version = reader.version;
-  request_.keep_alive = reader.keep_alive() && !reader.closes;
-  request_.says_length = reader.lengths > 0 || reader.codings > 0;
-  return read_framing(reader, framing);
-}
-
-HttpParser::Failure HttpParser::read_target(const HeaderReader& reader) {
-  request_.method = reader.method;
-  request_.head = reader.method == "HEAD";
-  request_.target = reader.target;
-  const auto target = split_target(reader.method, reader.target);
-  if (!target) return {400, "the target is malformed"};
-  request_.path = target->path;
-  request_.query = target->query;
-  if (reader.hosts > 1) return {400, "there are two Host fields"};
-  if (reader.hosts == 0 && reader.version == 11) return {400, "there is no Host field"};
-  request_.host = target->authority.empty() ? reader.host : target->authority;
-  if (!is_authority(reader.host) || !is_authority(request_.host)) {
-    return {400, "the host is malformed"};
+HttpParser::Failure HttpParser::read_field(std::string_view line) {
+  const auto name_end = std::ranges::find_if_not(line, is_token_char);
+  const std::string_view name = line.substr(0, static_cast<std::size_t>(name_end - line.begin()));
+  if (name.empty() || name_end == line.end() || *name_end != ':') {
+    return {400, "the name of a field is malformed"};
   }
+  const std::string_view value = without_blanks(line.substr(name.size() + 1));
+  if (has_control(value)) return {400, "the value of a field is malformed"};
+  places_.push_back({place_of(name, line), place_of(value, line)});
+  note_field(name, value, places_.back().value);
   return {};
 }
 
-HttpParser::Failure HttpParser::read_framing(const HeaderReader& reader, Framing& framing) const {
-  if (reader.expects_other) return {417, "only 100-continue can be expected"};
-  if (reader.codings > 0) {
+// Nearly all fields are told from these by their length.
+void HttpParser::note_field(std::string_view name, std::string_view value, Place place) {
+  switch (name.size()) {
+    case 4:
+      if (!is_named(name, "Host")) break;
+      header_.host = place;
+      ++header_.hosts;
+      break;
+    case 6:
+      if (!is_named(name, "Expect")) break;
+      (same_ignoring_case(value, "100-continue") ? header_.expects_continue
+                                                 : header_.expects_other) = true;
+      break;
+    case 10:
+      if (!is_named(name, "Connection")) break;
+      header_.says_close |= lists(value, "close");
+      header_.says_keep_alive |= lists(value, "keep-alive");
+      break;
+    case 12:
+      if (header_.content_type.size == 0 && is_named(name, "Content-Type")) {
+        header_.content_type = place;
+      }
+      break;
+    case 13:
+      if (header_.authorization.size == 0 && is_named(name, "Authorization")) {
+        header_.authorization = place;
+      }
+      break;
+    case 14:
+      if (!is_named(name, "Content-Length")) break;
+      header_.length = place;
+      ++header_.lengths;
+      break;
+    case 17:
+      if (!is_named(name, "Transfer-Encoding")) break;
+      header_.coding = place;
+      ++header_.codings;
+      break;
+    default:
+      break;
+  }
+}
+
+// What the request borrows lies in `header`.
+HttpParser::Failure HttpParser::make_request(std::string_view header) {
+  request_.method = header_.method.in(header);
+  request_.head = request_.method == "HEAD";
+  request_.target = header_.target.in(header);
+  request_.content_type = header_.content_type.in(header);
+  request_.authorization = header_.authorization.in(header);
+  request_.version = header_.version;
+  request_.keep_alive = !header_.says_close && (header_.version == 11 || header_.says_keep_alive);
+  request_.says_length = header_.lengths > 0 || header_.codings > 0;
+  fields_.clear();
+  for (const FieldPlaces& place : places_) {
+    fields_.push_back({place.name.in(header), place.value.in(header)});
+  }
+  request_.fields = fields_;
+  const auto target = split_target(request_.method, request_.target);
+  if (!target) return {400, "the target is malformed"};
+  request_.path = target->path;
+  request_.query = target->query;
+  if (header_.hosts > 1) return {400, "there are two Host fields"};
+  if (header_.hosts == 0 && header_.version == 11) return {400, "there is no Host field"};
+  const std::string_view host = header_.host.in(header);
+  if (!is_authority(host) || !is_authority(target->authority)) {
+    return {400, "the host is malformed"};
+  }
+  request_.host = target->authority.empty() ? host : target->authority;
+  return {};
+}
+
+HttpParser::Failure HttpParser::read_framing(std::string_view header, Framing& framing) const {
+  if (header_.expects_other) return {417, "only 100-continue can be expected"};
+  if (header_.codings > 0) {
     // What length a request of HTTP/1.0 has then, nobody has said.
-    if (reader.version == 10) return {400, "HTTP/1.0 has no Transfer-Encoding"};
-    if (reader.codings > 1) return {400, "there are two Transfer-Encoding fields"};
-    if (reader.lengths > 0) return {400, "there are Transfer-Encoding and Content-Length"};
-    if (!same_ignoring_case(reader.coding, "chunked")) {
+    if (header_.version == 10) return {400, "HTTP/1.0 has no Transfer-Encoding"};
+    if (header_.codings > 1) return {400, "there are two Transfer-Encoding fields"};
+    if (header_.lengths > 0) return {400, "there are Transfer-Encoding and Content-Length"};
+    if (!same_ignoring_case(header_.coding.in(header), "chunked")) {
       return {501, "the only transfer coding is chunked"};
     }
     framing.chunked = true;
-  } else if (reader.lengths > 0) {
-    if (reader.lengths > 1) return {400, "there are two Content-Length fields"};
-    const auto length = whole_number(reader.length);
+  } else if (header_.lengths > 0) {
+    if (header_.lengths > 1) return {400, "there are two Content-Length fields"};
+    const auto length = whole_number(header_.length.in(header));
     if (!length) return {400, "Content-Length is no number"};
     if (*length > limits_.body) return {413, "the body is too large"};
     framing.length = *length;
   }
-  framing.wants_continue = reader.expects_continue && reader.version == 11 && framing.has_body();
+  framing.wants_continue = header_.expects_continue && header_.version == 11 && framing.has_body();
   return {};
 }
 
@@ -302,33 +316,15 @@ HttpParser::Step HttpParser::begin_body(std::string_view input, std::size_t head
     stage_ = Stage::complete;
     return {Status::complete, header + request_.body.size()};
   }
-  keep_header(input.substr(0, header));
+  // The caller's buffer will be used for the body: what points into it has to point elsewhere.
+  kept_header_.assign(input.substr(0, header));
+  (void)make_request(kept_header_);  // as it was made before, without a failure
   stage_ = framing.chunked ? Stage::chunks : Stage::body;
   // Who has sent some of the body does not wait for permission.
   if (framing.wants_continue && rest.empty()) return {Status::wants_continue, header};
   Step step = parse(rest);
   step.consumed += header;
   return step;
-}
-
-// The caller's buffer will be used for the body: what points into it has to point elsewhere.
-void HttpParser::keep_header(std::string_view header) {
-  header_.assign(header);
-  const auto move = [&](std::string_view& text) {
-    // (Some texts are constants of ours.)
-    const std::less_equal<> before;
-    if (text.empty() || !before(header.data(), text.data())) return;
-    if (!before(text.data() + text.size(), header.data() + header.size())) return;
-    text = {header_.data() + (text.data() - header.data()), text.size()};
-  };
-  for (HttpField& field : fields_) {
-    move(field.name);
-    move(field.value);
-  }
-  for (std::string_view* text :
-       {&request_.method, &request_.target, &request_.path, &request_.query, &request_.host}) {
-    move(*text);
-  }
 }
 
 HttpParser::Step HttpParser::collect_body(std::string_view input) {

@@ -28,10 +28,12 @@ struct HttpField {
 // they are valid until either is used again.
 struct HttpRequest {
   std::string_view method;
-  std::string_view target;  // as it was sent
-  std::string_view path;    // of the target, still percent-encoded; "*" of OPTIONS *
-  std::string_view query;   // behind the question mark, still percent-encoded
-  std::string_view host;    // the field, or the authority of an absolute target; may be empty
+  std::string_view target;        // as it was sent
+  std::string_view path;          // of the target, still percent-encoded; "*" of OPTIONS *
+  std::string_view query;         // behind the question mark, still percent-encoded
+  std::string_view host;          // the field, or the authority of an absolute target; may be empty
+  std::string_view content_type;  // the first one; empty if there is none
+  std::string_view authorization;  // the first one; empty if there is none
   std::string_view body;
   std::span<const HttpField> fields;
   int version = 11;        // 10 or 11
@@ -92,29 +94,51 @@ class HttpParser {
     std::string_view reason{};
     explicit operator bool() const { return status != 0; }
   };
-  // What the fields say about the body.
+  // A text of the header, by its place in it: the header may move before it is complete.
+  struct Place {
+    std::uint32_t start = 0;
+    std::uint32_t size = 0;
+    std::string_view in(std::string_view header) const { return header.substr(start, size); }
+  };
+  struct FieldPlaces {
+    Place name;
+    Place value;
+  };
+  // What the lines of a header have said so far.
+  struct Header {
+    Place method, target, host, content_type, authorization, length, coding;
+    int version = 11;
+    int hosts = 0, lengths = 0, codings = 0;
+    bool expects_continue = false, expects_other = false;
+    bool says_close = false, says_keep_alive = false;
+  };
+  // And what that means for the body.
   struct Framing {
     std::uint64_t length = 0;
     bool chunked = false;
     bool wants_continue = false;
     bool has_body() const { return chunked || length > 0; }
   };
-  struct HeaderReader;
 
   Step fail(Failure failure);
   std::size_t skip_empty_line(std::string_view input);
 
   Step parse_header(std::string_view input);
   Failure scan(std::string_view input, std::size_t& length);
-  Failure check_line(std::string_view line);
-  Failure check_request_line(std::string_view line) const;
+  // `text` is a piece of the line that is being read.
+  Place place_of(std::string_view text, std::string_view line) const {
+    return {static_cast<std::uint32_t>(line_ + static_cast<std::size_t>(text.data() - line.data())),
+            static_cast<std::uint32_t>(text.size())};
+  }
+  Failure read_line(std::string_view line);
+  Failure read_request_line(std::string_view line);
   bool target_too_long(std::string_view line) const;
-  Failure read_header(std::string_view header, Framing& framing);
-  Failure read_framing(const HeaderReader& reader, Framing& framing) const;
-  Failure read_target(const HeaderReader& reader);
+  Failure read_field(std::string_view line);
+  void note_field(std::string_view name, std::string_view value, Place place);
+  Failure make_request(std::string_view header);
+  Failure read_framing(std::string_view header, Framing& framing) const;
 
   Step begin_body(std::string_view input, std::size_t header, const Framing& framing);
-  void keep_header(std::string_view header);
   Step collect_body(std::string_view input);
   Step collect_chunks(std::string_view input);
 
@@ -126,6 +150,9 @@ class HttpParser {
   std::vector<HttpField> fields_;
   Step failure_;
 
+  Header header_;
+  std::vector<FieldPlaces> places_;
+
   // In the header: where its current line starts, how far that was searched, lines before it.
   std::size_t line_ = 0;
   std::size_t searched_ = 0;
@@ -133,7 +160,7 @@ class HttpParser {
   bool skipped_line_ = false;
 
   // Of a request that did not lie whole in the input.
-  std::string header_;
+  std::string kept_header_;
   std::string body_;
   std::uint64_t length_ = 0;
   ChunkDecoder chunks_;

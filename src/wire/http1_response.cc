@@ -7,6 +7,8 @@
 #include <chrono>
 #include <iterator>
 
+#include "wire/text_writer.h"
+
 namespace weir::wire {
 
 namespace {
@@ -16,6 +18,7 @@ struct Status {
   std::string_view text;
 };
 
+// In order: they are looked up.
 constexpr auto kStatuses = std::to_array<Status>({
     {100, "Continue"},
     {200, "OK"},
@@ -55,19 +58,16 @@ constexpr auto kStatuses = std::to_array<Status>({
 // These have no body, and a length would be that of another answer.
 bool has_no_body(int status) { return status < 200 || status == 204 || status == 304; }
 
-void append_field(std::string& out, std::string_view name, std::string_view value) {
-  out.append(name).append(": ").append(value).append("\r\n");
-}
-
-void append_status_line(std::string& out, int status) {
-  const fmt::format_int code(status);
-  out.append("HTTP/1.1 ").append(code.data(), code.size());
-  out.append(" ").append(status_text(status)).append("\r\n");
-}
-
-void append_length(std::string& out, std::size_t size) {
-  const fmt::format_int length(size);
-  append_field(out, "Content-Length", {length.data(), length.size()});
+std::string_view connection_line(HttpConnection connection) {
+  switch (connection) {
+    case HttpConnection::close:
+      return "Connection: close\r\n";
+    case HttpConnection::keep_alive:
+      return "Connection: keep-alive\r\n";
+    case HttpConnection::unsaid:
+      break;
+  }
+  return {};
 }
 
 std::string_view class_text(int status) {
@@ -80,21 +80,25 @@ std::string_view class_text(int status) {
 }  // namespace
 
 std::string_view status_text(int status) {
-  const auto found = std::ranges::find(kStatuses, status, &Status::code);
-  return found == kStatuses.end() ? class_text(status) : found->text;
+  const auto found = std::ranges::lower_bound(kStatuses, status, {}, &Status::code);
+  return found != kStatuses.end() && found->code == status ? found->text : class_text(status);
 }
 
 void append_response(std::string& out, const HttpResponse& response) {
-  append_status_line(out, response.status);
-  if (!response.date.empty()) append_field(out, "Date", response.date);
-  if (!response.content_type.empty()) append_field(out, "Content-Type", response.content_type);
-  if (!has_no_body(response.status)) append_length(out, response.body.size());
-  if (response.connection == HttpConnection::close) append_field(out, "Connection", "close");
-  if (response.connection == HttpConnection::keep_alive) {
-    append_field(out, "Connection", "keep-alive");
+  TextWriter writer(out);
+  const auto write_field = [&](std::string_view name, std::string_view value) {
+    if (!value.empty()) writer.text(name).text(value).text("\r\n");
+  };
+  writer.text("HTTP/1.1 ").number(response.status);
+  writer.text(" ").text(status_text(response.status)).text("\r\n");
+  write_field("Date: ", response.date);
+  write_field("Content-Type: ", response.content_type);
+  if (!has_no_body(response.status)) {
+    const auto length = static_cast<std::int64_t>(response.body.size());
+    writer.text("Content-Length: ").number(length).text("\r\n");
   }
-  out.append(response.fields).append("\r\n");
-  if (!response.head && !has_no_body(response.status)) out.append(response.body);
+  writer.text(connection_line(response.connection)).text(response.fields).text("\r\n");
+  if (!response.head && !has_no_body(response.status)) writer.text(response.body);
 }
 
 void append_http_date(std::string& out, Instant time) {

@@ -69,11 +69,13 @@ std::optional<HttpTarget> split_target(std::string_view method, std::string_view
   if (target == "*" && method == "OPTIONS") return HttpTarget{{}, "*", {}};
   if (target.find('#') != std::string_view::npos) return std::nullopt;
   HttpTarget parts;
-  if (take_scheme(target)) {
+  if (target.starts_with('/')) {
+    // The usual form: a path.
+  } else if (take_scheme(target)) {
     parts.authority = target.substr(0, target.find_first_of("/?"));
     if (parts.authority.empty()) return std::nullopt;
     target.remove_prefix(parts.authority.size());
-  } else if (!target.starts_with('/')) {
+  } else {
     return std::nullopt;
   }
   const std::size_t question = target.find('?');

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdint>
+#include <cstring>
 #include <string_view>
 
 // The letters of HTTP. Locales have no say here, so <cctype> is of no use.
@@ -38,6 +40,24 @@ constexpr bool is_authority_char(char c) { return kAuthorityChars.has(c); }
 constexpr bool is_control(char c) {
   return (static_cast<unsigned char>(c) < 0x20 && c != '\t') || c == 0x7f;
 }
+
+// Whether there is any in `text`. Eight bytes at a time: in most texts there is none.
+inline bool has_control(std::string_view text) {
+  constexpr std::uint64_t each = 0x0101010101010101;
+  constexpr std::uint64_t high = each * 0x80;
+  for (; text.size() >= 8; text.remove_prefix(8)) {
+    std::uint64_t bytes = 0;
+    std::memcpy(&bytes, text.data(), 8);
+    const std::uint64_t deleted = bytes ^ (each * 0x7f);
+    const bool suspicious =
+        ((bytes - each * 0x20) & ~bytes & high) != 0 || ((deleted - each) & ~deleted & high) != 0;
+    if (suspicious && std::ranges::any_of(text.substr(0, 8), is_control)) return true;
+  }
+  return std::ranges::any_of(text, is_control);
+}
+
+// What a target is made of.
+constexpr bool is_visible(char c) { return c != ' ' && c != '\t' && !is_control(c); }
 
 constexpr char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; }
 

@@ -129,7 +129,8 @@ class ItemReader {
     const Known* found = nullptr;
     for (const Known& known : kKnown) {
       if (known.name != name || !has(fields_.allowed, known.field)) continue;
-      if (found == nullptr || type == type_of(known.field)) found = &known;
+      if (type == type_of(known.field)) return &known;
+      if (found == nullptr) found = &known;
     }
     return found;
   }

@@ -1,8 +1,9 @@
 #include "wire/json_write.h"
 
-#include <fmt/format.h>
+#include <algorithm>
 
 #include "wire/http1_response.h"
+#include "wire/text_writer.h"
 
 namespace weir::wire {
 
@@ -91,14 +92,21 @@ std::size_t append_special(std::string& out, std::string_view text) {
   return character.bytes;
 }
 
-void append_member(std::string& out, std::string_view name, std::int64_t number) {
-  out += name;
-  append_json_number(out, number);
+bool is_plain(std::string_view text) {
+  return std::ranges::all_of(text, [](char c) { return is_plain(static_cast<unsigned char>(c)); });
 }
 
-void append_member(std::string& out, std::string_view name, std::string_view text) {
-  out += name;
-  append_json_string(out, text);
+void write_string(TextWriter& writer, std::string_view text) {
+  if (is_plain(text)) {
+    writer.text("\"").text(text).text("\"");
+  } else {
+    append_json_string(writer.flush(), text);
+  }
+}
+
+void write_member(TextWriter& writer, std::string_view name, std::string_view text) {
+  writer.text(name);
+  write_string(writer, text);
 }
 
 }  // namespace
@@ -125,48 +133,46 @@ void append_json_string(std::string& out, std::string_view text) {
   out += '"';
 }
 
-void append_json_number(std::string& out, std::int64_t number) {
-  const fmt::format_int digits(number);
-  out.append(digits.data(), digits.size());
-}
-
 void append_verdict(std::string& out, const Verdict& verdict, const VerdictExtras& extras) {
   const Decision& decision = verdict.decision;
-  out += decision ? R"({"allowed":true)" : R"({"allowed":false)";
-  append_member(out, R"(,"limit":)", decision.limit);
-  append_member(out, R"(,"remaining":)", decision.remaining);
+  TextWriter writer(out);
+  writer.text(decision ? R"({"allowed":true,"limit":)" : R"({"allowed":false,"limit":)");
+  writer.number(decision.limit);
+  writer.text(R"(,"remaining":)").number(decision.remaining);
   if (decision.outcome == Outcome::impossible || decision.retry_after == kNever) {
-    out += R"(,"retry_after_ms":null)";
+    writer.text(R"(,"retry_after_ms":null)");
   } else {
-    append_member(out, R"(,"retry_after_ms":)", millis_up(decision.retry_after));
+    writer.text(R"(,"retry_after_ms":)").number(millis_up(decision.retry_after));
   }
-  append_member(out, R"(,"reset_after_ms":)", millis_up(decision.reset_after));
-  append_member(out, R"(,"wait_ms":)", millis_up(decision.wait));
-  append_member(out, R"(,"limited_by":)", verdict.limited_by);
-  out += verdict.degraded ? R"(,"degraded":true)" : R"(,"degraded":false)";
-  if (!extras.receipt.empty()) append_member(out, R"(,"receipt":)", extras.receipt);
-  if (!extras.holder.empty()) append_member(out, R"(,"holder":)", extras.holder);
-  out += '}';
+  writer.text(R"(,"reset_after_ms":)").number(millis_up(decision.reset_after));
+  writer.text(R"(,"wait_ms":)").number(millis_up(decision.wait));
+  write_member(writer, R"(,"limited_by":)", verdict.limited_by);
+  writer.text(verdict.degraded ? R"(,"degraded":true)" : R"(,"degraded":false)");
+  if (!extras.receipt.empty()) write_member(writer, R"(,"receipt":)", extras.receipt);
+  if (!extras.holder.empty()) write_member(writer, R"(,"holder":)", extras.holder);
+  writer.text("}");
 }
 
 void append_item_error(std::string& out, std::string_view error) {
-  append_member(out, R"({"error":)", error);
-  out += '}';
+  TextWriter writer(out);
+  write_member(writer, R"({"error":)", error);
+  writer.text("}");
 }
 
 void append_problem(std::string& out, const Problem& problem) {
-  append_member(out, R"({"type":)", problem.type);
-  append_member(out, R"(,"title":)",
-                problem.title.empty() ? status_text(problem.status) : problem.title);
-  append_member(out, R"(,"status":)", std::int64_t{problem.status});
-  append_member(out, R"(,"detail":)", problem.detail);
-  if (!problem.field.empty()) append_member(out, R"(,"field":)", problem.field);
+  TextWriter writer(out);
+  write_member(writer, R"({"type":)", problem.type);
+  write_member(writer, R"(,"title":)",
+               problem.title.empty() ? status_text(problem.status) : problem.title);
+  writer.text(R"(,"status":)").number(problem.status);
+  write_member(writer, R"(,"detail":)", problem.detail);
+  if (!problem.field.empty()) write_member(writer, R"(,"field":)", problem.field);
   std::string_view separator = R"(,"violated-policies":[)";
   for (const std::string_view policy : problem.violated_policies) {
-    append_member(out, separator, policy);
+    write_member(writer, separator, policy);
     separator = ",";
   }
-  out += problem.violated_policies.empty() ? "}" : "]}";
+  writer.text(problem.violated_policies.empty() ? "}" : "]}");
 }
 
 }  // namespace weir::wire

@@ -18,8 +18,6 @@ bool is_utf8(std::string_view text);
 // `text` in quotes. It may hold any bytes: what is no UTF-8 becomes U+FFFD.
 void append_json_string(std::string& out, std::string_view text);
 
-void append_json_number(std::string& out, std::int64_t number);
-
 // Whole milliseconds, rounded up: never 0 when it is more.
 inline std::int64_t millis_up(Nanos duration) {
   constexpr std::int64_t unit = 1'000'000;

@@ -1,64 +1,43 @@
 #include "wire/rate_fields.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
+
+#include "wire/text_writer.h"
 
 namespace weir::wire {
 
 namespace {
 
 // A Structured Field integer has up to 15 digits.
-constexpr std::int64_t kLargestInteger = 999'999'999'999'999;
-
-void append_number(std::string& out, std::int64_t number) {
-  const fmt::format_int digits(std::clamp<std::int64_t>(number, 0, kLargestInteger));
-  out.append(digits.data(), digits.size());
+std::int64_t integer(std::int64_t number) {
+  constexpr std::int64_t largest = 999'999'999'999'999;
+  return std::clamp<std::int64_t>(number, 0, largest);
 }
 
-void append_parameter(std::string& out, std::string_view name, std::int64_t value) {
-  out.append(";").append(name).append("=");
-  append_number(out, value);
-}
+bool is_plain(char c) { return c >= 0x20 && c <= 0x7e && c != '"' && c != '\\'; }
 
-void append_line(std::string& out, std::string_view name, std::int64_t value) {
-  out.append(name).append(": ");
-  append_number(out, value);
-  out += "\r\n";
+void write_special(TextWriter& writer, char c) {
+  constexpr std::string_view digits = "0123456789abcdef";
+  const auto byte = static_cast<unsigned char>(c);
+  if (c == '"' || c == '\\') {
+    writer.text("\\").text({&c, 1});
+  } else {
+    writer.text("%").text(digits.substr(byte >> 4, 1)).text(digits.substr(byte & 15, 1));
+  }
 }
 
 // A Structured Field string holds printable ASCII only: other bytes are percent-encoded, so that
 // different names stay different and nobody ends a line from within one.
-void append_string(std::string& out, std::string_view text) {
-  constexpr std::string_view digits = "0123456789abcdef";
-  out += '"';
-  for (const char c : text) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (byte < 0x20 || byte > 0x7e) {
-      out += '%';
-      out += digits[byte >> 4];
-      out += digits[byte & 15];
-      continue;
-    }
-    if (c == '"' || c == '\\') out += '\\';
-    out += c;
+void write_string(TextWriter& writer, std::string_view text) {
+  writer.text("\"");
+  while (!text.empty()) {
+    const auto special = std::ranges::find_if_not(text, is_plain);
+    const auto plain = static_cast<std::size_t>(special - text.begin());
+    writer.text(text.substr(0, plain));
+    if (special != text.end()) write_special(writer, *special);
+    text.remove_prefix(std::min(plain + 1, text.size()));
   }
-  out += '"';
-}
-
-void append_policies(std::string& out, std::span<const QuotaPolicy> policies) {
-  if (policies.empty()) return;  // a list of none is not sent
-  std::string_view separator = "RateLimit-Policy: ";
-  for (const QuotaPolicy& policy : policies) {
-    out += separator;
-    append_string(out, policy.name);
-    append_parameter(out, "q", policy.quota);
-    if (policy.window && *policy.window > Nanos{0}) {
-      append_parameter(out, "w", seconds_up(*policy.window));
-    }
-    separator = ", ";
-  }
-  out += "\r\n";
+  writer.text("\"");
 }
 
 bool passes_later(const Decision& decision) {
@@ -70,18 +49,18 @@ Nanos more_after(const Decision& decision) {
   return passes_later(decision) ? decision.retry_after : decision.reset_after;
 }
 
-void append_rate_limit(std::string& out, std::string_view name, const Decision& decision) {
-  out += "RateLimit: ";
-  append_string(out, name);
-  append_parameter(out, "r", decision.remaining);
-  append_parameter(out, "t", seconds_up(more_after(decision)));
-  out += "\r\n";
+void write_rate_limit(TextWriter& writer, std::string_view name, const Decision& decision) {
+  writer.text("RateLimit: ");
+  write_string(writer, name);
+  writer.text(";r=").number(integer(decision.remaining));
+  writer.text(";t=").number(integer(seconds_up(more_after(decision)))).text("\r\n");
 }
 
-void append_legacy(std::string& out, const Decision& decision) {
-  append_line(out, "X-RateLimit-Limit", decision.limit);
-  append_line(out, "X-RateLimit-Remaining", decision.remaining);
-  append_line(out, "X-RateLimit-Reset", seconds_up(decision.reset_after));
+void write_legacy(TextWriter& writer, const Decision& decision) {
+  writer.text("X-RateLimit-Limit: ").number(integer(decision.limit));
+  writer.text("\r\nX-RateLimit-Remaining: ").number(integer(decision.remaining));
+  writer.text("\r\nX-RateLimit-Reset: ").number(integer(seconds_up(decision.reset_after)));
+  writer.text("\r\n");
 }
 
 }  // namespace
@@ -92,21 +71,38 @@ std::int64_t seconds_up(Nanos duration) {
   return duration.count() % second > 0 ? whole + 1 : whole;
 }
 
-void append_rate_fields(std::string& out, RateFieldStyle style,
-                        std::span<const QuotaPolicy> policies, std::string_view name,
-                        const Decision& decision) {
+void append_policy_field(std::string& out, std::span<const QuotaPolicy> policies) {
+  if (policies.empty()) return;  // a list of none is not sent
+  TextWriter writer(out);
+  std::string_view separator = "RateLimit-Policy: ";
+  for (const QuotaPolicy& policy : policies) {
+    writer.text(separator);
+    write_string(writer, policy.name);
+    writer.text(";q=").number(integer(policy.quota));
+    if (policy.window && *policy.window > Nanos{0}) {
+      writer.text(";w=").number(integer(seconds_up(*policy.window)));
+    }
+    separator = ", ";
+  }
+  writer.text("\r\n");
+}
+
+void append_rate_fields(std::string& out, RateFieldStyle style, std::string_view policy_field,
+                        std::string_view name, const Decision& decision) {
+  TextWriter writer(out);
   if (style == RateFieldStyle::ietf || style == RateFieldStyle::both) {
-    append_policies(out, policies);
-    append_rate_limit(out, name, decision);
+    writer.text(policy_field);
+    write_rate_limit(writer, name, decision);
   }
   if (style == RateFieldStyle::legacy || style == RateFieldStyle::both) {
-    append_legacy(out, decision);
+    write_legacy(writer, decision);
   }
 }
 
 void append_retry_after(std::string& out, const Decision& decision) {
   if (!passes_later(decision)) return;
-  append_line(out, "Retry-After", std::max<std::int64_t>(1, seconds_up(decision.retry_after)));
+  const std::int64_t seconds = std::max<std::int64_t>(1, seconds_up(decision.retry_after));
+  TextWriter(out).text("Retry-After: ").number(integer(seconds)).text("\r\n");
 }
 
 }  // namespace weir::wire

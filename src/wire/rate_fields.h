@@ -25,11 +25,13 @@ struct QuotaPolicy {
   std::optional<Nanos> window{};  // in which that much is granted, where there is such a time
 };
 
-// Appends the lines of `style`, each with its CRLF. `name` and `decision` are those of the tightest
-// limit, the one that is worth telling. Names may hold any bytes.
-void append_rate_fields(std::string& out, RateFieldStyle style,
-                        std::span<const QuotaPolicy> policies, std::string_view name,
-                        const Decision& decision);
+// The RateLimit-Policy line, which is the same for every call. Names may hold any bytes.
+void append_policy_field(std::string& out, std::span<const QuotaPolicy> policies);
+
+// Appends the lines of `style`, each with its CRLF, `policy_field` among them if it is one of them.
+// `name` and `decision` are those of the tightest limit, the one that is worth telling.
+void append_rate_fields(std::string& out, RateFieldStyle style, std::string_view policy_field,
+                        std::string_view name, const Decision& decision);
 
 // Retry-After, for a refusal that passes with time; nothing for others. Not one of the fields that
 // `off` turns off: without it clients would hammer.

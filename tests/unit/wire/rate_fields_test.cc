@@ -25,8 +25,9 @@ constexpr Decision kImpossible{
 
 std::string fields(RateFieldStyle style, const std::vector<QuotaPolicy>& policies,
                    std::string_view name, const Decision& decision) {
-  std::string out;
-  append_rate_fields(out, style, policies, name, decision);
+  std::string policy_field, out;
+  append_policy_field(policy_field, policies);
+  append_rate_fields(out, style, policy_field, name, decision);
   return out;
 }
 

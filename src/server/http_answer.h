@@ -1,0 +1,31 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "wire/http1_response.h"
+
+namespace weir::server {
+
+// Where an answer goes, and what of it depends on the request. Appends: what was asked earlier has
+// to be answered before.
+class HttpAnswer {
+ public:
+  HttpAnswer(std::string& out, wire::HttpConnection connection, bool head = false)
+      : out_(out), connection_(connection), head_(head) {}
+
+  // Each request is answered once. `fields` are lines with their CRLF.
+  void respond(int status, std::string_view content_type, std::string_view body,
+               std::string_view fields = {});
+  void json(int status, std::string_view body, std::string_view fields = {});
+  // `field` is what of the request is wrong, if it is one thing.
+  void problem(int status, std::string_view detail, std::string_view field = {},
+               std::string_view fields = {});
+
+ private:
+  std::string& out_;
+  const wire::HttpConnection connection_;
+  const bool head_;
+};
+
+}  // namespace weir::server

@@ -1,0 +1,151 @@
+#include <optional>
+
+#include "server/http_handlers.h"
+#include "server/http_verbs.h"
+#include "server/texts.h"
+#include "wire/http1_target.h"
+#include "wire/json.h"
+#include "wire/json_write.h"
+
+namespace weir::server {
+
+// ---- Bodies of JSON
+
+namespace {
+
+bool is_json(std::string_view content_type) {
+  if (content_type == wire::kJson) [[likely]]
+    return true;
+  const std::string_view type = content_type.substr(0, content_type.find(';'));
+  const std::string plain = lower(type.substr(0, type.find_last_not_of(" \t") + 1));
+  return plain.empty() || plain == wire::kJson || plain.ends_with("+json");
+}
+
+wire::JsonReader& reader() {
+  thread_local wire::JsonReader of_this_thread;
+  return of_this_thread;
+}
+
+// What the body asks for, or nothing, and the call is answered.
+std::optional<wire::ApiBody> read_body(HttpCall& call, const wire::ApiFields& fields) {
+  const auto refuse = [&](int status, std::string_view detail, std::string_view field = {}) {
+    call.answer().problem(status, detail, field);
+    return std::nullopt;
+  };
+  if (!call.request.says_length) return refuse(411, "a body is missing", "Content-Length");
+  if (!is_json(call.request.content_type)) {
+    return refuse(415, "the body must be application/json", "Content-Type");
+  }
+  const wire::ApiBody body = reader().read(call.request.body, fields);
+  if (!body.error.empty()) return refuse(400, body.error);
+  const wire::ApiItem* const only = body.is_batch ? nullptr : body.items.data();
+  if (only != nullptr && !only->error.empty()) return refuse(400, only->error, only->error_field);
+  return body;
+}
+
+void answer_batch(HttpCall& call, Verb verb, std::span<const wire::ApiItem> items) {
+  std::string& body = scratch_body();
+  body += '[';
+  for (const wire::ApiItem& item : items) {
+    if (&item != items.data()) body += ',';
+    std::string error = item.error;
+    const std::size_t start = body.size();
+    if (error.empty()) error = verb(call.service, item.request, body).error;
+    if (error.empty()) continue;
+    body.resize(start);
+    wire::append_item_error(body, error);
+  }
+  body += ']';
+  call.answer().json(200, body);
+}
+
+void answer_one(HttpCall& call, Verb verb, const wire::ApiRequest& asked) {
+  std::string& body = scratch_body();
+  const Reply reply = verb(call.service, asked, body);
+  tell(call.answer(), call.service, asked.policy, reply, body);
+}
+
+void answer_body(HttpCall& call, Verb verb, const wire::ApiBody& body) {
+  body.is_batch ? answer_batch(call, verb, body.items)
+                : answer_one(call, verb, body.items[0].request);
+}
+
+void on_body(HttpCall& call, Verb verb, const wire::ApiFields& fields) {
+  if (const auto body = read_body(call, fields)) answer_body(call, verb, *body);
+}
+
+}  // namespace
+
+void on_take(HttpCall& call) {
+  const auto body = read_body(call, wire::api::kTake);
+  if (!body) return;
+  const bool alone = body->is_batch || body->items[0].request.wants_receipt;
+  if (!alone && call.collect(request_of(body->items[0].request))) return;
+  call.finish_earlier();
+  answer_body(call, take, *body);
+}
+
+void on_peek(HttpCall& call) { on_body(call, peek, wire::api::kPeek); }
+void on_settle(HttpCall& call) { on_body(call, settle, wire::api::kSettle); }
+void on_reset(HttpCall& call) { on_body(call, reset, wire::api::kReset); }
+void on_enter(HttpCall& call) { on_body(call, enter, wire::api::kEnter); }
+void on_leave(HttpCall& call) { on_body(call, leave, wire::api::kLeave); }
+void on_explain(HttpCall& call) { on_body(call, explain, wire::api::kExplain); }
+void on_throttle(HttpCall& call) { on_body(call, throttle, wire::api::kThrottle); }
+
+// ---- For nginx and Traefik
+
+namespace {
+
+struct Param {
+  std::string_view value;
+  std::string buffer;
+  bool malformed = false;
+};
+
+// The query comes from the proxy's configuration; a header may come from a stranger whom the proxy
+// lets through, so it only counts where the query says nothing.
+void read_param(const HttpCall& call, std::string_view name, std::string_view header,
+                Param& param) {
+  const auto found = wire::query_value(call.request.query, name, param.buffer);
+  using Status = wire::QueryValue::Status;
+  param.malformed = found.status == Status::malformed || found.status == Status::repeated;
+  param.value = found ? found.value : header.empty() ? "" : call.request.field(header);
+}
+
+}  // namespace
+
+void on_auth(HttpCall& call) {
+  thread_local Param policy;
+  thread_local Param key;
+  thread_local Param permits;
+  thread_local Param deny;
+  read_param(call, "policy", "X-Weir-Policy", policy);
+  read_param(call, "key", "X-Weir-Key", key);
+  read_param(call, "permits", {}, permits);
+  read_param(call, "deny", {}, deny);
+  const std::pair<std::string_view, const Param*> all[] = {
+      {"policy", &policy}, {"key", &key}, {"permits", &permits}, {"deny", &deny}};
+  for (const auto& [name, param] : all) {
+    if (param->malformed) return call.answer().problem(400, "malformed or given twice", name);
+  }
+  if (policy.value.empty()) {
+    return call.answer().problem(400, "no policy: write ?policy=… or send X-Weir-Policy", "policy");
+  }
+  if (key.value.empty()) {
+    return call.answer().problem(400, "no key: write &key=… or send X-Weir-Key", "key");
+  }
+  const auto count = permits.value.empty() ? 1 : whole_number(permits.value);
+  if (!count || *count < 0)
+    return call.answer().problem(400, "permits is a whole number", "permits");
+  const auto refusal = deny.value.empty() ? 429 : whole_number(deny.value);
+  if (!refusal || *refusal < 400 || *refusal > 599) {
+    return call.answer().problem(400, "deny is a status from 400 to 599", "deny");
+  }
+  const wire::ApiRequest asked{.policy = policy.value, .key = key.value, .permits = *count};
+  std::string& body = scratch_body();
+  const Reply reply = take(call.service, asked, body);
+  tell(call.answer(), call.service, policy.value, reply, body, static_cast<int>(*refusal));
+}
+
+}  // namespace weir::server

@@ -1,0 +1,32 @@
+#pragma once
+
+#include "server/http_call.h"
+
+// Who answers what, by route. Each answers its call once.
+
+namespace weir::server {
+
+// http_decisions.cc. `on_take` may leave the answer to be given together with the next ones; the
+// others are called when all before them is done.
+void on_take(HttpCall& call);
+void on_peek(HttpCall& call);
+void on_settle(HttpCall& call);
+void on_reset(HttpCall& call);
+void on_enter(HttpCall& call);
+void on_leave(HttpCall& call);
+void on_explain(HttpCall& call);
+void on_throttle(HttpCall& call);
+void on_auth(HttpCall& call);
+
+// http_policies.cc. The last two are for paths that start with kPolicyPath.
+inline constexpr std::string_view kPolicyPath = "/v1/policies/";
+void list_policies(HttpCall& call);
+void put_policy(HttpCall& call);
+void delete_policy(HttpCall& call);
+
+// http_pages.cc
+void show_health(HttpCall& call);
+void show_metrics(HttpCall& call);
+void show_dashboard(HttpCall& call);
+
+}  // namespace weir::server
