@@ -1,11 +1,12 @@
 // Any bytes as what comes through a connection: the same requests and the same error however they
-// are cut, within the limits.
+// are cut, within the limits; another parser agrees about what is accepted.
 
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
 #include <string>
 
+#include "unit/wire/http_peer.h"
 #include "unit/wire/http_transcript.h"
 #include "wire/http1_target.h"
 
@@ -34,6 +35,22 @@ void same_however_cut(std::string_view input, const HttpLimits& limits) {
   require(transcript_in_two(input, cut_of(input), limits) == whole);
 }
 
+void others_agree(std::string_view input) {
+  HttpParser parser;
+  for (;;) {
+    std::size_t used = 0;
+    HttpParser::Step step;
+    do {
+      step = parser.parse(input.substr(used));
+      used += step.consumed;
+    } while (step.status == HttpParser::Status::wants_continue);
+    if (step.status != HttpParser::Status::complete) return;
+    require(HttpPeer::disagrees(input.substr(0, used), parser.request()).empty());
+    parser.next();
+    input.remove_prefix(used);
+  }
+}
+
 void decode(std::string_view input) {
   std::string buffer;
   if (const auto path = decode_path(input, buffer)) require(path->size() <= input.size());
@@ -49,6 +66,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const std::string_view input(reinterpret_cast<const char*>(data), size);
   same_however_cut(input, {});
   same_however_cut(input, kSmall);
+  others_agree(input);
   decode(input);
   return 0;
 }

@@ -153,7 +153,8 @@ class Loop {
   Shared& shared_;
   Connections connections_{
       .open = {}, .second = second()};  // outlives the context, which has what refers to it
-  asio::io_context context_{1};
+  // (One thread runs it, so its sockets need no locks; others may still post to it.)
+  asio::io_context context_{BOOST_ASIO_CONCURRENCY_HINT_UNSAFE_IO};
   asio::steady_timer timer_{context_};
   std::deque<Listener> listeners_;
   std::thread thread_;

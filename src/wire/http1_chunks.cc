@@ -29,10 +29,20 @@ std::uint64_t hex(std::string_view digits) {
   return value;
 }
 
+// Others may look for the end of a quote in the lines behind it.
+bool quotes_end(std::string_view text) {
+  bool quoted = false;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if (text[i] == '"') quoted = !quoted;
+    if (text[i] == '\\' && quoted) ++i;
+  }
+  return !quoted;
+}
+
 bool is_extension(std::string_view text) {
   if (text.empty()) return true;
   const std::size_t first = text.find_first_not_of(" \t");
-  return first != std::string_view::npos && text[first] == ';';
+  return first != std::string_view::npos && text[first] == ';' && quotes_end(text);
 }
 
 bool is_field(std::string_view line) {
@@ -100,7 +110,7 @@ bool ChunkDecoder::take_size(std::string_view& input, std::size_t body_size) {
 bool ChunkDecoder::start_chunk(std::string_view line, std::size_t body_size) {
   const std::size_t digits = count_hex_digits(line);
   if (digits == 0 || digits > kMostDigits || !is_extension(line.substr(digits))) {
-    return fail(400, "the size of a chunk is no hexadecimal number");
+    return fail(400, "the size of a chunk is no hexadecimal number, or its extension is malformed");
   }
   left_ = hex(line.substr(0, digits));
   if (left_ > limits_.body - std::min(limits_.body, body_size)) {

@@ -2,31 +2,8 @@
 
 #include <gtest/gtest.h>
 
-#include <atomic>
-#include <cstdlib>
-#include <new>
-
+#include "allocations.h"
 #include "weir/quota.h"
-
-namespace {
-
-std::atomic<std::size_t> allocations{0};
-
-void* counted(std::size_t size) {
-  ++allocations;
-  if (void* memory = std::malloc(size == 0 ? 1 : size)) return memory;
-  throw std::bad_alloc{};
-}
-
-}  // namespace
-
-// All memory of this program is counted.
-void* operator new(std::size_t size) { return counted(size); }
-void* operator new[](std::size_t size) { return counted(size); }
-void operator delete(void* memory) noexcept { std::free(memory); }
-void operator delete[](void* memory) noexcept { std::free(memory); }
-void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
-void operator delete[](void* memory, std::size_t) noexcept { std::free(memory); }
 
 namespace weir::server {
 namespace {
@@ -102,9 +79,9 @@ TEST_F(RespSessionTest, TakesWithoutAllocating) {
   out.reserve(2 * out.size());
   for (int i = 0; i < 10; ++i) {
     out.clear();
-    const std::size_t before = allocations;
+    const std::size_t before = allocations();
     EXPECT_EQ(session.on_input(takes, out), takes.size());
-    EXPECT_EQ(allocations - before, 0u);
+    EXPECT_EQ(allocations() - before, 0u);
   }
 }
 

@@ -166,6 +166,7 @@ TEST(Http1, ReadsChunks) {
   EXPECT_THAT(seen(chunked("00A\r\n0123456789\r\n000\r\n\r\n")), HasSubstr("{0123456789}\n"));
   EXPECT_THAT(seen(chunked("1;a=b;c=\"d e\";f\r\nx\r\n1 ;a\r\ny\r\n0;last\r\n\r\n")),
               HasSubstr("{xy}\n"));
+  EXPECT_THAT(seen(chunked("1;a=\"\\\"\"\r\nx\r\n0\r\n\r\n")), HasSubstr("{x}\n"));
   EXPECT_THAT(seen(chunked("1\r\n\n\r\n1\r\n\r\r\n0\r\n\r\n")), HasSubstr("{\n\r}\n"));
   EXPECT_THAT(seen(post("transfer-encoding:\tCHUNKED \r\n", "1\r\nx\r\n0\r\n\r\n")),
               HasSubstr("{x}\n"));
@@ -192,6 +193,8 @@ TEST(Http1, RefusesChunksThatAreNone) {
                                   "1\rx\r\n"s,
                                   "1;a\nb\r\nx\r\n0\r\n\r\n"s,
                                   "1;a=\"\r\n\"\r\nx\r\n0\r\n\r\n"s,
+                                  "1;a=\"\r\nx\r\n0\r\n\r\n"s,
+                                  "1;a=\"\\\"\r\nx\r\n0\r\n\r\n"s,
                                   "1;a\0b\r\nx\r\n0\r\n\r\n"s,
                                   "1;a\rb\r\nx\r\n0\r\n\r\n"s,
                                   "0\r\na: \0\r\n\r\n"s,

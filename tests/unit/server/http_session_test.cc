@@ -1,0 +1,161 @@
+#include "server/http_session.h"
+
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include "allocations.h"
+#include "weir/quota.h"
+
+namespace weir::server {
+namespace {
+
+std::string request(std::string_view method, std::string_view path, std::string_view body = {}) {
+  std::string text = std::string(method) + " " + std::string(path) + " HTTP/1.1\r\nHost: [::1]\r\n";
+  if (!body.empty()) text += "Content-Length: " + std::to_string(body.size()) + "\r\n";
+  return text + "\r\n" + std::string(body);
+}
+
+std::string take(std::string_view key, std::string_view more = {}) {
+  return request("POST", "/v1/take",
+                 R"({"policy":"p","key":")" + std::string(key) + "\"" + std::string(more) + "}");
+}
+
+class HttpSessionTest : public testing::Test {
+ protected:
+  static PolicySet some_policies() {
+    PolicySet set;
+    set.add("p", Limit::window(10, std::chrono::hours{1}));
+    set.add("roomy", per_second(1000).burst(1'000'000));
+    return set;
+  }
+
+  std::string say(std::string_view input) {
+    std::string out;
+    used = session.on_input(input, out);
+    return out;
+  }
+
+  // The statuses of the answers in `out`, each with what remains if it says so.
+  static std::vector<std::string> told(std::string_view out) {
+    std::vector<std::string> all;
+    constexpr std::string_view start = "HTTP/1.1 ";
+    constexpr std::string_view remaining = "\"remaining\":";
+    for (std::size_t at = out.find(start); at != std::string_view::npos;) {
+      const std::size_t next = out.find(start, at + 1);
+      const std::string_view answer =
+          out.substr(at, next == std::string_view::npos ? next : next - at);
+      std::string line(answer.substr(start.size(), 3));
+      if (const auto found = answer.find(remaining); found != std::string_view::npos) {
+        const std::string_view rest = answer.substr(found + remaining.size());
+        line += " " + std::string(rest.substr(0, rest.find(',')));
+      }
+      all.push_back(line);
+      at = next;
+    }
+    return all;
+  }
+
+  std::size_t used = 0;
+  ManualClock clock;
+  Engine engine{some_policies(), {.clock = &clock}};
+  Policies policies{""};
+  net::Loops loops{{.threads = 0}};
+  Service service{.engine = engine, .policies = policies, .loops = loops, .access = {}};
+  HttpSession session{service, {.address = "::1", .loopback = true}};
+};
+
+using Told = std::vector<std::string>;
+
+// Takes wait to be decided together, but not beyond anything else that was asked.
+TEST_F(HttpSessionTest, AnswersInTheOrderOfTheQuestions) {
+  const std::string reset = request("POST", "/v1/reset", R"({"policy":"p","key":"a"})");
+  const std::string peek = request("POST", "/v1/peek", R"({"policy":"p","key":"a"})");
+  const std::string input = take("a") + take("a") + peek + take("a") + reset + take("a") +
+                            request("GET", "/healthz") + take("a") + request("GET", "/nothing") +
+                            take("a", R"(,"receipt":true)") + take("a");
+  EXPECT_EQ(told(say(input)), (Told{"200 9", "200 8", "200 8", "200 7", "200", "200 9", "200",
+                                    "200 8", "404", "200 7", "200 6"}));
+  EXPECT_EQ(used, input.size());
+}
+
+TEST_F(HttpSessionTest, AnswersTakesBeforeItComplains) {
+  EXPECT_EQ(told(say(take("a") + take("a") + "nonsense\r\n")), (Told{"200 9", "200 8", "400"}));
+  EXPECT_TRUE(session.ends());
+}
+
+TEST_F(HttpSessionTest, AnswersTakesBeforeItAsksForABody) {
+  const std::string out = say(take("a") +
+                              "POST /v1/take HTTP/1.1\r\nHost: a\r\nContent-Length: 30\r\n"
+                              "Expect: 100-continue\r\n\r\n");
+  EXPECT_EQ(told(out), (Told{"200 9", "100"}));
+}
+
+TEST_F(HttpSessionTest, TellsEachOfManyTakesItsOwn) {
+  const std::string unknown = request("POST", "/v1/take", R"({"policy":"q","key":"a"})");
+  EXPECT_EQ(told(say(take("a") + unknown + take("b") + take("a", R"(,"permits":9)") +
+                     take("a", R"(,"permits":11)") + take("a"))),
+            (Told{"200 9", "404", "200 9", "200 0", "429 0", "429 0"}));
+}
+
+TEST_F(HttpSessionTest, TakesByPartsThatComeTogether) {
+  const auto by = [](std::string_view user) {
+    return request("POST", "/v1/take",
+                   R"({"policy":"p","parts":{"user":")" + std::string(user) + R"("}})");
+  };
+  EXPECT_EQ(told(say(by("a") + by("b") + by("a"))), (Told{"200 9", "200 9", "200 8"}));
+}
+
+// More than are decided at once, with keys that need more room than there is.
+TEST_F(HttpSessionTest, CountsEveryTakeOfALongPipeline) {
+  std::string input;
+  for (int i = 0; i < 100; ++i) input += take(std::string(i % 2 == 0 ? 1 : 4000, 'k'));
+  std::string out;
+  for (std::size_t at = 0; at < input.size(); at += session.on_input(input.substr(at), out)) {
+  }
+  Told expected;
+  for (int i = 0; i < 50; ++i) {
+    const std::string each = i < 10 ? "200 " + std::to_string(9 - i) : "429 0";
+    expected.insert(expected.end(), 2, each);
+  }
+  EXPECT_EQ(told(out), expected);
+}
+
+TEST_F(HttpSessionTest, EndsWithTheTakeThatSaysClose) {
+  std::string last = take("a");
+  last.insert(last.find("\r\n") + 2, "Connection: close\r\n");
+  const std::string out = say(take("a") + last + take("a"));
+  EXPECT_EQ(told(out), (Told{"200 9", "200 8"}));
+  EXPECT_NE(out.find("Connection: close"), std::string::npos);
+  EXPECT_TRUE(session.ends());
+}
+
+TEST_F(HttpSessionTest, SaysThatTimeIsUp) {
+  EXPECT_EQ(say(take("a").substr(0, 60)), "");
+  EXPECT_TRUE(session.in_message());
+  std::string out;
+  session.on_timeout(out);
+  EXPECT_EQ(told(out), Told{"408"});
+  EXPECT_TRUE(session.ends());
+}
+
+TEST_F(HttpSessionTest, TakesWithoutAllocating) {
+  std::string takes;
+  for (int i = 0; i < 20; ++i) {
+    takes += request("POST", "/v1/take",
+                     R"({"policy":"roomy","key":"somebody with a name )" + std::to_string(i) +
+                         R"(","permits":2})");
+  }
+  std::string out;
+  session.on_input(takes, out);
+  out.reserve(2 * out.size());
+  for (int i = 0; i < 10; ++i) {
+    out.clear();
+    const std::size_t before = allocations();
+    EXPECT_EQ(session.on_input(takes, out), takes.size());
+    EXPECT_EQ(allocations() - before, 0u);
+  }
+}
+
+}  // namespace
+}  // namespace weir::server

@@ -1,0 +1,70 @@
+#pragma once
+
+#include <algorithm>
+#include <boost/beast/http.hpp>
+#include <iterator>
+#include <limits>
+#include <string>
+#include <string_view>
+
+#include "wire/http1.h"
+
+namespace weir::wire {
+
+namespace http = boost::beast::http;
+
+// What another parser makes of the header of a request that ours takes. Whoever accepts what others
+// refuse, or reads something else in it, can be made to disagree with the proxy in front of it.
+class HttpPeer {
+ public:
+  // `bytes` are those of the request. Empty if it agrees, else what it says.
+  static std::string disagrees(std::string_view bytes, const HttpRequest& request) {
+    if (bytes.starts_with("\r\n")) bytes.remove_prefix(2);
+    http::request_parser<http::string_body> parser;
+    parser.header_limit(std::numeric_limits<std::uint32_t>::max());
+    parser.body_limit(std::numeric_limits<std::uint64_t>::max());
+    boost::system::error_code error;
+    parser.put(boost::asio::const_buffer(bytes.data(), bytes.size()), error);
+    if (error) return checks_more(request) ? "" : "it refuses: " + error.message();
+    if (!parser.is_header_done()) return "it wants more";
+    if (parser.chunked() != !request.field("Transfer-Encoding").empty()) return "another coding";
+    const auto length = parser.content_length();
+    if (!parser.chunked() && length.value_or(0) != request.body.size()) return "another length";
+    return compare(parser.get(), request);
+  }
+
+ private:
+  using Message = http::request<http::string_body>;
+
+  static std::string compare(const Message& theirs, const HttpRequest& ours) {
+    if (view(theirs.method_string()) != ours.method) return "another method";
+    if (view(theirs.target()) != ours.target) return "another target";
+    if (static_cast<int>(theirs.version()) != ours.version) return "another version";
+    if (std::distance(theirs.begin(), theirs.end()) != std::ssize(ours.fields))
+      return "more fields";
+    for (const HttpField& field : ours.fields) {
+      const auto same_name = theirs.equal_range(text(field.name));
+      const bool found = std::any_of(same_name.first, same_name.second, [&](const auto& each) {
+        return view(each.value()) == field.value;
+      });
+      if (!found) return "another field " + std::string(field.name);
+    }
+    return {};
+  }
+
+  // It reads some fields that mean nothing to us, and refuses those that are malformed.
+  static bool checks_more(const HttpRequest& request) {
+    return !request.field("Connection").empty() || !request.field("Proxy-Connection").empty() ||
+           !request.field("Upgrade").empty();
+  }
+
+  template <typename Text>
+  static std::string_view view(const Text& text) {
+    return {text.data(), text.size()};
+  }
+  static boost::beast::string_view text(std::string_view text) {
+    return {text.data(), text.size()};
+  }
+};
+
+}  // namespace weir::wire
