@@ -1,148 +1,144 @@
 #include "net/connection.h"
 
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+
 #include <algorithm>
-#include <boost/asio/buffer.hpp>
-#include <cstring>
+#include <cerrno>
 
 namespace weir::net {
 
-namespace asio = boost::asio;
-using boost::system::error_code;
-
 namespace {
 
-// Room for a batch of small commands; most connections never need more.
-constexpr std::size_t kSmallBuffer = 4 << 10;
-constexpr int kStallSeconds = 30;  // for a peer to take some of its answers
-constexpr int kDrainSeconds = 2;   // for a peer to notice that the connection has ended
+constexpr int kDrainSeconds = 2;  // for a peer to notice that the connection has ended
+
+// Memory that is not kept for a connection to use again.
+constexpr std::size_t kMuch = 4 << 10;
+
+bool would_block(ssize_t result) {
+  return result < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR);
+}
 
 }  // namespace
 
-Connection::Connection(Socket socket, const Door& door, const Peer& peer, Connections& others)
+Connection::Connection(Descriptor socket, const Door& door, const Peer& peer,
+                       Neighbours& neighbours)
     : socket_(std::move(socket)),
       door_(door),
-      others_(others),
-      place_(others.open.size()),
+      neighbours_(neighbours),
       protocol_(door.speak(peer)),
-      buffer_(kSmallBuffer),
-      since_(others.second) {
-  others_.open.push_back(this);
+      since_(neighbours.second) {
+  neighbours_.poller.add(socket_.fd(), interest_, *this);
 }
 
-Connection::~Connection() {
-  others_.open[place_] = others_.open.back();
-  others_.open[place_]->place_ = place_;
-  others_.open.pop_back();
+void Connection::turn_to(State state) {
+  state_ = state;
+  const Interest wanted = state == State::writing ? Interest::write : Interest::read;
+  if (wanted == interest_) return;
+  interest_ = wanted;
+  neighbours_.poller.change(socket_.fd(), interest_, *this);
 }
 
-void Connection::start() { read(); }
-
-// ---- Input
-
-void Connection::use_up(std::size_t count) {
-  first_ += count;
-  if (first_ == last_) first_ = last_ = 0;
-}
-
-// Makes room for more input. False if a message is longer than any may be.
-bool Connection::make_room() {
-  if (last_ < buffer_.size()) return true;
-  if (first_ > 0) {
-    std::memmove(buffer_.data(), buffer_.data() + first_, last_ - first_);
-    last_ -= first_;
-    first_ = 0;
-    return true;
-  }
-  if (buffer_.size() >= door_.most_input) return false;
-  buffer_.resize(std::min(buffer_.size() * 4, door_.most_input));
-  return true;
-}
-
-void Connection::read() {
-  if (!make_room()) return close();
-  state_ = State::reading;
-  start_reading();
-}
-
-void Connection::start_reading() {
-  read_under_way_ = true;
-  socket_.async_read_some(asio::buffer(buffer_.data() + last_, buffer_.size() - last_),
-                          [self = shared_from_this()](const error_code& error, std::size_t count) {
-                            self->on_read(error, count);
-                          });
-}
-
-void Connection::on_read(const error_code& error, std::size_t count) {
-  read_under_way_ = false;
-  if (error == asio::error::operation_aborted && state_ == State::reading) return read_on();
-  if (error) return close();
+void Connection::on_ready() {
   switch (state_) {
     case State::reading:
-      last_ += count;
-      return serve();
-    case State::draining:
-      return end();
+      return read();
     case State::writing:
+      return send_on();
+    case State::draining:
+      return drain();
     case State::closed:
       return;
   }
 }
 
-// ---- Answering
+// ---- Input
 
-void Connection::serve() {
-  for (;;) {
-    const std::size_t used = protocol_->on_input(input(), out_);
-    use_up(used);
-    const bool had_answers = !out_.empty();
-    if (had_answers && !flush()) return;
-    if (protocol_->ends()) return end();
-    if (input().empty() || (used == 0 && !had_answers)) break;
+void Connection::read() {
+  std::vector<char>& room = neighbours_.input;
+  const std::size_t most = std::min(room.size(), door_.most_input - kept_.size());
+  if (most == 0) return close();  // a message longer than any may be
+  const ssize_t count = recv(socket_.fd(), room.data(), most, 0);
+  if (would_block(count)) return;
+  if (count <= 0) return close();
+  serve({room.data(), static_cast<std::size_t>(count)});
+}
+
+// `fresh` is what has come behind what was kept.
+void Connection::serve(std::string_view fresh) {
+  const bool alone = kept_.empty();
+  if (!alone) kept_.append(fresh);
+  const std::string_view input = alone ? fresh : kept_;
+  std::size_t used = 0;
+  bool answered = false;
+  while (state_ == State::reading && used < input.size()) {
+    const std::size_t before = used;
+    const bool some = answer(input, used);
+    answered |= some;
+    if (!some && used == before) break;
   }
-  const bool in_message = !input().empty() || protocol_->in_message();
-  give_back_memory();
-  // A message has a time by which it must be complete, however slowly it comes.
-  if (!in_message || !in_message_) since_ = others_.second;
+  if (state_ == State::closed) return;
+  keep(input, used);
+  if (state_ == State::reading) wait_for_more(answered);
+}
+
+// Lets the protocol answer some of the input, and sends that. Whether there was something to send.
+bool Connection::answer(std::string_view input, std::size_t& used) {
+  std::string& out = neighbours_.out;
+  out.clear();
+  used += protocol_->on_input(input.substr(used), out);
+  const bool some = !out.empty();
+  if (some && !send(out)) return true;
+  if (protocol_->ends()) end();
+  return some;
+}
+
+void Connection::keep(std::string_view input, std::size_t used) {
+  if (kept_.empty()) {
+    kept_.assign(input.substr(used));
+  } else {
+    kept_.erase(0, used);
+  }
+  if (kept_.empty() && kept_.capacity() > kMuch) std::string().swap(kept_);
+  if (neighbours_.out.capacity() > 4 * Protocol::kEnough) std::string().swap(neighbours_.out);
+}
+
+// A message has a time by which it must be complete, however slowly it comes. What is there of one
+// behind an answer has just begun.
+void Connection::wait_for_more(bool answered) {
+  const bool in_message = !kept_.empty() || protocol_->in_message();
+  if (!in_message || !in_message_ || answered) since_ = neighbours_.second;
   in_message_ = in_message;
-  read_on();
+  if (shutting_down_) end_if_done();
 }
 
-// Who shuts down still answers what has arrived.
-void Connection::read_on() {
-  error_code error;
-  const bool done = shutting_down_ && !in_message_ && socket_.available(error) == 0;
-  done ? end() : read();
-}
+// ---- Answers
 
-// Whether everything could be sent. If not, it will go on when the peer has taken some of it.
-bool Connection::flush() {
-  while (sent_ < out_.size()) {
-    error_code error;
-    sent_ += socket_.write_some(asio::buffer(out_.data() + sent_, out_.size() - sent_), error);
-    if (error == asio::error::would_block) {
-      wait_until_writable();
-      return false;
-    }
-    if (error) {
+// Whether everything could be sent. If not, it goes on when the peer has taken some of it.
+bool Connection::send(std::string_view answers) {
+  while (!answers.empty()) {
+    const ssize_t count = ::send(socket_.fd(), answers.data(), answers.size(), MSG_NOSIGNAL);
+    if (would_block(count)) break;
+    if (count < 0) {
       close();
       return false;
     }
+    answers.remove_prefix(static_cast<std::size_t>(count));
   }
-  out_.clear();
-  sent_ = 0;
-  return true;
+  if (answers.empty()) return true;
+  unsent_.assign(answers);
+  since_ = neighbours_.second;
+  turn_to(State::writing);
+  return false;
 }
 
-void Connection::wait_until_writable() {
-  state_ = State::writing;
-  since_ = others_.second;
-  socket_.async_wait(Socket::wait_write, [self = shared_from_this()](const error_code& error) {
-    if (error || self->state_ == State::closed) return self->close();
-    if (!self->flush()) return;
-    if (self->protocol_->ends()) return self->end();
-    self->since_ = self->others_.second;
-    self->serve();
-  });
+void Connection::send_on() {
+  const std::string answers = std::exchange(unsent_, {});
+  if (!send(answers)) return;
+  if (protocol_->ends()) return end();
+  since_ = neighbours_.second;
+  turn_to(State::reading);
+  serve({});
 }
 
 // ---- Ending
@@ -150,45 +146,40 @@ void Connection::wait_until_writable() {
 // Closing while input is unread would make the peer's system throw our last answers away: the peer
 // is told that there is nothing more to come, and listened to until it closes or time is up.
 void Connection::end() {
-  if (state_ == State::closed) return;
-  if (state_ != State::draining) {
-    error_code ignored;  // it may have gone already
-    socket_.shutdown(Socket::shutdown_send, ignored);
-    since_ = others_.second;
-  }
-  first_ = last_ = 0;
-  state_ = State::draining;
-  if (!read_under_way_) start_reading();
+  if (state_ == State::draining || state_ == State::closed) return;
+  shutdown(socket_.fd(), SHUT_WR);  // it may have gone already
+  since_ = neighbours_.second;
+  turn_to(State::draining);
+}
+
+void Connection::drain() {
+  std::vector<char>& room = neighbours_.input;
+  const ssize_t count = recv(socket_.fd(), room.data(), room.size(), 0);
+  if (count <= 0 && !would_block(count)) close();
 }
 
 void Connection::close() {
   if (state_ == State::closed) return;
   state_ = State::closed;
-  error_code ignored;  // nothing can be done about it
-  socket_.close(ignored);
-}
-
-// After a long message or answer, a connection is small again.
-void Connection::give_back_memory() {
-  if (input().empty() && buffer_.size() > kSmallBuffer) {
-    buffer_ = std::vector<char>(kSmallBuffer);
-  }
-  if (out_.capacity() > Protocol::kEnough) std::string().swap(out_);
+  socket_.close();
+  neighbours_.closed.push_back(this);
 }
 
 void Connection::check_patience() {
-  const int waited = others_.second - since_;
+  const int waited = neighbours_.second - since_;
   switch (state_) {
     case State::writing:
-      if (waited >= kStallSeconds) close();
+      if (waited >= door_.stall_seconds) close();
       break;
     case State::draining:
       if (waited >= kDrainSeconds) close();
       break;
     case State::reading:
       if (in_message_ && waited >= door_.message_seconds) {
-        protocol_->on_timeout(out_);
-        out_.empty() || !flush() ? close() : end();
+        std::string& out = neighbours_.out;
+        out.clear();
+        protocol_->on_timeout(out);
+        out.empty() || !send(out) ? close() : end();
       } else if (!in_message_ && door_.idle_seconds > 0 && waited >= door_.idle_seconds) {
         close();
       }
@@ -201,10 +192,13 @@ void Connection::check_patience() {
 void Connection::shut_down() {
   shutting_down_ = true;
   protocol_->on_shutdown();
-  // What has begun may be finished. A read that is under way may have got something already, which
-  // will be answered; if not, it is given up.
-  error_code error;
-  if (state_ == State::reading && !in_message_) socket_.cancel(error);
+  if (state_ == State::reading) end_if_done();
+}
+
+// What has begun may be finished, and what has arrived is answered.
+void Connection::end_if_done() {
+  int arrived = 0;
+  if (!in_message_ && ioctl(socket_.fd(), FIONREAD, &arrived) == 0 && arrived == 0) end();
 }
 
 }  // namespace weir::net

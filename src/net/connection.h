@@ -1,71 +1,74 @@
 #pragma once
 
-#include <boost/asio/ip/tcp.hpp>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "net/descriptor.h"
+#include "net/poller.h"
 #include "net/protocol.h"
 
 namespace weir::net {
 
 class Connection;
 
-// The connections of one loop, and its clock: whole seconds, which is exact enough for patience.
-struct Connections {
-  std::vector<Connection*> open;
-  int second = 0;
+// What the connections of one loop share.
+struct Neighbours {
+  Poller poller;
+  int second = 0;  // the loop's clock: whole seconds are exact enough for patience
+  std::vector<Connection*> closed{};  // waiting to be destroyed
+
+  // Memory for the one that is being served: those that wait need none.
+  std::vector<char> input = std::vector<char>(64 << 10);
+  std::string out{};
 };
 
 // A socket and what it speaks. Reads, lets the protocol answer, writes, and only then reads on: a
 // peer that does not take its answers is not asked for more questions.
-// Lives as long as something is under way on its socket. Used by the thread of its loop only.
-class Connection : public std::enable_shared_from_this<Connection> {
+// Used by the thread of its loop only.
+class Connection : public Watcher {
  public:
-  using Socket = boost::asio::ip::tcp::socket;
-
-  Connection(Socket socket, const Door& door, const Peer& peer, Connections& others);
-  ~Connection();
+  // `socket` does not block.
+  Connection(Descriptor socket, const Door& door, const Peer& peer, Neighbours& neighbours);
+  virtual ~Connection() = default;
   Connection(const Connection&) = delete;
   Connection& operator=(const Connection&) = delete;
 
-  void start();
+  void on_ready() override;
   // Called once a second: ends it if the peer has been too slow.
   void check_patience();
   // Answers what has arrived, then ends.
   void shut_down();
-  void close();
+
+  // Its place in the loop's list.
+  std::size_t place = 0;
 
  private:
   enum class State { reading, writing, draining, closed };
 
-  void serve();
-  bool flush();
   void read();
-  void read_on();
-  void on_read(const boost::system::error_code& error, std::size_t count);
-  void wait_until_writable();
+  void drain();
+  void serve(std::string_view fresh);
+  bool answer(std::string_view input, std::size_t& used);
+  void keep(std::string_view input, std::size_t used);
+  void wait_for_more(bool answered);
+  bool send(std::string_view answers);
+  void send_on();
   void end();
-  void start_reading();
-  bool make_room();
-  std::string_view input() const { return {buffer_.data() + first_, last_ - first_}; }
-  void use_up(std::size_t count);
-  void give_back_memory();
+  void end_if_done();
+  void close();
+  void turn_to(State state);
 
-  Socket socket_;
+  Descriptor socket_;
   const Door& door_;
-  Connections& others_;
-  std::size_t place_;  // among the others
+  Neighbours& neighbours_;
   std::unique_ptr<Protocol> protocol_;
   State state_ = State::reading;
-  bool read_under_way_ = false;
+  Interest interest_ = Interest::read;
 
-  // Bytes that have come and are not used up: [first_, last_) of the buffer.
-  std::vector<char> buffer_;
-  std::size_t first_ = 0;
-  std::size_t last_ = 0;
-  std::string out_;
-  std::size_t sent_ = 0;
+  std::string kept_;    // has come, and is not used up
+  std::string unsent_;  // answers that the peer has not taken
 
   int since_ = 0;  // the second in which it began to wait for what it waits for
   bool in_message_ = false;

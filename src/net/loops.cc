@@ -1,25 +1,22 @@
 #include "net/loops.h"
 
+#include <algorithm>
 #include <atomic>
-#include <boost/asio/io_context.hpp>
-#include <boost/asio/ip/tcp.hpp>
-#include <boost/asio/post.hpp>
-#include <boost/asio/steady_timer.hpp>
+#include <cerrno>
 #include <deque>
+#include <system_error>
 #include <thread>
 #include <vector>
 
 #include "net/connection.h"
+#include "net/listen.h"
 
 namespace weir::net {
 
-namespace asio = boost::asio;
-using asio::ip::tcp;
-using boost::system::error_code;
-
 namespace {
 
-using ReusePort = asio::detail::socket_option::boolean<SOL_SOCKET, SO_REUSEPORT>;
+using Clock = std::chrono::steady_clock;
+using std::chrono::milliseconds;
 
 // What all loops count together. Written when connections come and go, not with every message.
 struct Shared {
@@ -29,161 +26,172 @@ struct Shared {
   std::atomic<std::uint64_t> open{0};
 };
 
+int second_of(Clock::time_point time) {
+  return static_cast<int>(
+      std::chrono::floor<std::chrono::seconds>(time.time_since_epoch()).count());
+}
+
 // One thread, and everything that happens on it.
 class Loop {
  public:
-  explicit Loop(Shared& shared) : shared_(shared) {}
+  explicit Loop(Shared& shared) : shared_(shared) { neighbours_.second = second_of(Clock::now()); }
 
-  error_code bind(const tcp::endpoint& endpoint, const Door& door, std::uint16_t& port) {
-    Listener& listener = listeners_.emplace_back(Listener{tcp::acceptor(context_), door});
-    error_code error;
-    listener.acceptor.open(endpoint.protocol(), error);
-    if (!error) listener.acceptor.set_option(tcp::acceptor::reuse_address(true), error);
-    if (!error) listener.acceptor.set_option(ReusePort(true), error);
-    if (!error) listener.acceptor.bind(endpoint, error);
-    if (!error) port = listener.acceptor.local_endpoint(error).port();
+  int bind(Address& address, const Door& door) {
+    int error = 0;
+    Descriptor socket = bind_shared(address, error);
+    if (error == 0) listeners_.emplace_back(*this, std::move(socket), door);
     return error;
   }
 
   void start() {
-    for (Listener& listener : listeners_) {
-      listener.acceptor.listen(kBacklog);
-      listener.acceptor.non_blocking(true);
-      accept(listener);
-    }
-    tick();
-    thread_ = std::thread([this] { context_.run(); });
+    for (Listener& listener : listeners_) listener.open();
+    thread_ = std::thread([this] { run(); });
   }
 
   // From another thread.
   void shut_down() {
-    asio::post(context_, [this] {
-      for (Listener& listener : listeners_) close(listener);
-      shutting_down_ = true;
-      // Those that end at once leave the list.
-      const std::vector<Connection*> open = connections_.open;
-      for (Connection* connection : open) connection->shut_down();
-      tick();
-    });
+    asked_to_shut_down_.store(true);
+    neighbours_.poller.wake();
   }
-
   void end() {
-    asio::post(context_, [this] { context_.stop(); });
+    asked_to_end_.store(true);
+    neighbours_.poller.wake();
     if (thread_.joinable()) thread_.join();
   }
-
+  // Whether everybody has left.
   bool done() const { return done_.load(); }
 
  private:
-  static constexpr int kBacklog = 4096;
+  class Listener : public Watcher {
+   public:
+    Listener(Loop& loop, Descriptor socket, const Door& door)
+        : loop_(loop), socket_(std::move(socket)), door_(door) {}
 
-  struct Listener {
-    tcp::acceptor acceptor;
-    const Door& door;
-    std::unique_ptr<asio::steady_timer> pause{};
+    void open() {
+      constexpr int backlog = 4096;
+      listen(socket_.fd(), backlog);
+      loop_.neighbours_.poller.add(socket_.fd(), Interest::read, *this);
+    }
+
+    // Lets in who waits, a few at a time: others wait to be served.
+    void on_ready() override {
+      constexpr int few = 64;
+      for (int i = 0; i < few && let_in_next(); ++i) {
+      }
+    }
+
+    void resume() {
+      if (!pausing_) return;
+      pausing_ = false;
+      loop_.neighbours_.poller.change(socket_.fd(), Interest::read, *this);
+    }
+
+    // Whoever has been waiting to be let in is let in.
+    void close() {
+      while (let_in_next()) {
+      }
+      socket_.close();
+      pausing_ = false;
+    }
+
+   private:
+    bool let_in_next() {
+      Peer peer;
+      int error = 0;
+      Descriptor socket = accept_next(socket_, peer, error);
+      if (error == ECONNABORTED || error == EINTR) return true;  // that one has gone already
+      if (error == 0) loop_.admit(std::move(socket), peer, door_);
+      // Out of descriptors, most likely: somebody has to leave first.
+      if (error != 0 && error != EAGAIN && error != EWOULDBLOCK) pause();
+      return error == 0;
+    }
+
+    void pause() {
+      if (pausing_) return;
+      pausing_ = true;
+      loop_.neighbours_.poller.change(socket_.fd(), Interest::none, *this);
+    }
+
+    Loop& loop_;
+    Descriptor socket_;
+    const Door& door_;
+    bool pausing_ = false;
   };
 
-  void accept(Listener& listener) {
-    listener.acceptor.async_accept([this, &listener](const error_code& error, tcp::socket socket) {
-      if (!listener.acceptor.is_open()) return;
-      if (error) return pause(listener);
-      admit(std::move(socket), listener.door);
-      accept(listener);
-    });
-  }
-
-  // Out of descriptors, most likely: somebody has to leave first.
-  void pause(Listener& listener) {
-    listener.pause = std::make_unique<asio::steady_timer>(context_, std::chrono::milliseconds(100));
-    listener.pause->async_wait([this, &listener](const error_code& error) {
-      if (!error && listener.acceptor.is_open()) accept(listener);
-    });
-  }
-
-  void admit(tcp::socket socket, const Door& door) {
-    error_code error;
-    const tcp::endpoint peer = socket.remote_endpoint(error);
-    if (error) return;  // it has gone already
-    socket.non_blocking(true, error);
-    if (shared_.open.load(std::memory_order_relaxed) >= shared_.most_connections) {
-      shared_.turned_away.fetch_add(1, std::memory_order_relaxed);
-      socket.write_some(asio::buffer(door.too_many), error);
-      return;
+  void run() {
+    auto next_look = Clock::now();
+    while (!asked_to_end_.load(std::memory_order_relaxed)) {
+      const auto left = std::chrono::ceil<milliseconds>(next_look - Clock::now());
+      neighbours_.poller.wait(std::max(left, milliseconds{0}));
+      if (asked_to_shut_down_.load(std::memory_order_relaxed) && !shutting_down_) close_doors();
+      if (const auto now = Clock::now(); now >= next_look) {
+        look_around(now);
+        next_look = now + (shutting_down_ ? milliseconds{10} : milliseconds{250});
+      }
+      bury();
     }
-    socket.set_option(tcp::no_delay(true), error);
+    connections_.clear();
+  }
+
+  void admit(Descriptor socket, const Peer& peer, const Door& door) {
+    if (shared_.open.load(std::memory_order_relaxed) >= shared_.most_connections) {
+      return turn_away(socket, door);
+    }
+    auto connection = std::make_unique<Connection>(std::move(socket), door, peer, neighbours_);
+    connection->place = connections_.size();
+    connections_.push_back(std::move(connection));
     shared_.accepted.fetch_add(1, std::memory_order_relaxed);
     shared_.open.fetch_add(1, std::memory_order_relaxed);
-    const Peer who{.address = peer.address().to_string(), .loopback = peer.address().is_loopback()};
-    std::shared_ptr<Connection> connection(
-        new Connection(std::move(socket), door, who, connections_), [this](Connection* gone) {
-          delete gone;
-          shared_.open.fetch_sub(1, std::memory_order_relaxed);
-        });
-    connection->start();
   }
 
-  // Whoever has been waiting to be let in is let in.
-  void close(Listener& listener) {
-    error_code error;
-    for (;;) {
-      tcp::socket socket = listener.acceptor.accept(error);
-      if (error) break;
-      admit(std::move(socket), listener.door);
+  void turn_away(const Descriptor& socket, const Door& door) {
+    shared_.turned_away.fetch_add(1, std::memory_order_relaxed);
+    (void)!::send(socket.fd(), door.too_many.data(), door.too_many.size(), MSG_NOSIGNAL);
+  }
+
+  void close_doors() {
+    shutting_down_ = true;
+    for (Listener& listener : listeners_) listener.close();
+    for (const auto& connection : connections_) connection->shut_down();
+  }
+
+  // Several times a second: who has been waited for too long, and whether there is room again.
+  void look_around(Clock::time_point now) {
+    neighbours_.second = second_of(now);
+    for (Listener& listener : listeners_) listener.resume();
+    for (const auto& connection : connections_) connection->check_patience();
+  }
+
+  // Those that were closed are gone when nobody can be in the middle of them.
+  void bury() {
+    for (const Connection* gone : neighbours_.closed) {
+      const std::size_t place = gone->place;
+      std::swap(connections_[place], connections_.back());
+      connections_[place]->place = place;
+      connections_.pop_back();
+      shared_.open.fetch_sub(1, std::memory_order_relaxed);
     }
-    listener.acceptor.close(error);
-    if (listener.pause) listener.pause->cancel();
-  }
-
-  void tick() {
-    timer_.expires_after(shutting_down_ ? std::chrono::milliseconds(10) : std::chrono::seconds(1));
-    timer_.async_wait([this](const error_code& error) {
-      if (error) return;
-      connections_.second = second();
-      for (Connection* connection : connections_.open) connection->check_patience();
-      if (shutting_down_ && connections_.open.empty()) done_.store(true);
-      tick();
-    });
-  }
-
-  static int second() {
-    const auto now = std::chrono::steady_clock::now().time_since_epoch();
-    return static_cast<int>(std::chrono::floor<std::chrono::seconds>(now).count());
+    neighbours_.closed.clear();
+    if (shutting_down_ && connections_.empty()) done_.store(true);
   }
 
   Shared& shared_;
-  Connections connections_{
-      .open = {}, .second = second()};  // outlives the context, which has what refers to it
-  // (One thread runs it, so its sockets need no locks; others may still post to it.)
-  asio::io_context context_{BOOST_ASIO_CONCURRENCY_HINT_UNSAFE_IO};
-  asio::steady_timer timer_{context_};
+  Neighbours neighbours_;
   std::deque<Listener> listeners_;
+  std::vector<std::unique_ptr<Connection>> connections_;
   std::thread thread_;
   bool shutting_down_ = false;
+  std::atomic<bool> asked_to_shut_down_{false};
+  std::atomic<bool> asked_to_end_{false};
   std::atomic<bool> done_{false};
 };
-
-std::string where(const std::string& host, std::uint16_t port) {
-  return host + ":" + std::to_string(port);
-}
-
-// Loops share their ports, and the system would let another process share them, too. One bind
-// without sharing shows whether somebody is there.
-error_code nobody_else(const tcp::endpoint& endpoint) {
-  asio::io_context context;
-  tcp::acceptor probe(context);
-  error_code error;
-  probe.open(endpoint.protocol(), error);
-  if (!error) probe.set_option(tcp::acceptor::reuse_address(true), error);
-  if (!error) probe.bind(endpoint, error);
-  if (!error) probe.listen(1, error);
-  return error;
-}
 
 }  // namespace
 
 struct Loops::Impl {
   Shared shared;
   std::deque<Door> doors;
+  std::vector<Address> bound;
   std::deque<Loop> loops;
   bool started = false;
 };
@@ -193,25 +201,24 @@ Loops::Loops(const LoopOptions& options) : impl_(std::make_unique<Impl>()) {
   for (int i = 0; i < options.threads; ++i) impl_->loops.emplace_back(impl_->shared);
 }
 
-Loops::~Loops() { stop(std::chrono::milliseconds(0)); }
+Loops::~Loops() { stop(milliseconds{0}); }
 
 Result<std::uint16_t, Error> Loops::bind(const std::string& host, std::uint16_t port, Door door) {
-  error_code error;
-  asio::io_context context;
-  const auto found =
-      tcp::resolver(context).resolve(host, std::to_string(port), tcp::resolver::passive, error);
-  if (error || found.empty()) {
-    return Error{"cannot listen on " + where(host, port) + ": there is no such address"};
-  }
-  tcp::endpoint endpoint = found.begin()->endpoint();
-  if (port != 0) error = nobody_else(endpoint);
+  const auto cannot = [&](const std::string& why) {
+    return Error{"cannot listen on " + host + ":" + std::to_string(port) + ": " + why};
+  };
+  auto address = resolve(host, port);
+  if (!address) return cannot("there is no such address");
+  // (What is bound and does not listen yet is in nobody's way.)
+  const bool ours = std::ranges::find(impl_->bound, *address) != impl_->bound.end();
+  int error = ours ? EADDRINUSE : port != 0 ? taken(*address) : 0;
   impl_->doors.push_back(std::move(door));
   for (Loop& loop : impl_->loops) {
-    if (!error) error = loop.bind(endpoint, impl_->doors.back(), port);
-    endpoint.port(port);
+    if (error == 0) error = loop.bind(*address, impl_->doors.back());
   }
-  if (error) return Error{"cannot listen on " + where(host, port) + ": " + error.message()};
-  return port;
+  if (error != 0) return cannot(std::generic_category().message(error));
+  impl_->bound.push_back(*address);
+  return address->port();
 }
 
 void Loops::start() {
@@ -219,20 +226,13 @@ void Loops::start() {
   for (Loop& loop : impl_->loops) loop.start();
 }
 
-void Loops::stop(std::chrono::milliseconds grace) {
+void Loops::stop(milliseconds grace) {
   if (!impl_->started) return;
   impl_->started = false;
   for (Loop& loop : impl_->loops) loop.shut_down();
-  const auto until = std::chrono::steady_clock::now() + grace;
-  const auto all_done = [&] {
-    for (const Loop& loop : impl_->loops) {
-      if (!loop.done()) return false;
-    }
-    return true;
-  };
-  while (!all_done() && std::chrono::steady_clock::now() < until) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(5));
-  }
+  const auto until = Clock::now() + grace;
+  const auto all_done = [&] { return std::ranges::all_of(impl_->loops, &Loop::done); };
+  while (!all_done() && Clock::now() < until) std::this_thread::sleep_for(milliseconds{5});
   for (Loop& loop : impl_->loops) loop.end();
 }
 

@@ -1,0 +1,39 @@
+#pragma once
+
+#include <sys/socket.h>
+
+#include <cstdint>
+#include <string>
+
+#include "net/descriptor.h"
+#include "net/protocol.h"
+#include "weir/result.h"
+
+namespace weir::net {
+
+// Where one listens, as the system has it.
+struct Address {
+  sockaddr_storage bytes{};
+  socklen_t size = 0;
+
+  std::uint16_t port() const;
+  void set_port(std::uint16_t port);
+  bool operator==(const Address& other) const;
+};
+
+// The first address of that name. Nothing if there is none.
+Result<Address, Error> resolve(const std::string& host, std::uint16_t port);
+
+// Whether somebody listens there: why one cannot, or 0. Loops share their ports, and the system
+// would let another process share them, too; one attempt without sharing shows it.
+int taken(const Address& address);
+
+// A socket bound there that shares its port with others that do. Sets `address` to where it is
+// bound, and `error` if it cannot be.
+Descriptor bind_shared(Address& address, int& error);
+
+// The next who waits to be let in, on a socket that does not block; closed if nobody does or the
+// system has no more descriptors, which `error` tells.
+Descriptor accept_next(const Descriptor& listener, Peer& peer, int& error);
+
+}  // namespace weir::net

@@ -1,0 +1,72 @@
+#include "net/poller.h"
+
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstdint>
+#include <system_error>
+
+namespace weir::net {
+
+namespace {
+
+int checked(int result, const char* what) {
+  if (result < 0) throw std::system_error(errno, std::generic_category(), what);
+  return result;
+}
+
+std::uint32_t events_of(Interest interest) {
+  switch (interest) {
+    case Interest::read:
+      return EPOLLIN;
+    case Interest::write:
+      return EPOLLOUT;
+    case Interest::none:
+      break;
+  }
+  return 0;
+}
+
+void control(int epoll, int operation, int fd, Interest interest, void* watcher) {
+  epoll_event event{.events = events_of(interest), .data = {.ptr = watcher}};
+  checked(epoll_ctl(epoll, operation, fd, &event), "epoll_ctl");
+}
+
+}  // namespace
+
+Poller::Poller()
+    : epoll_(checked(epoll_create1(EPOLL_CLOEXEC), "epoll_create1")),
+      wake_up_(checked(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK), "eventfd")) {
+  control(epoll_.fd(), EPOLL_CTL_ADD, wake_up_.fd(), Interest::read, nullptr);
+}
+
+void Poller::add(int fd, Interest interest, Watcher& watcher) {
+  control(epoll_.fd(), EPOLL_CTL_ADD, fd, interest, &watcher);
+}
+
+void Poller::change(int fd, Interest interest, Watcher& watcher) {
+  control(epoll_.fd(), EPOLL_CTL_MOD, fd, interest, &watcher);
+}
+
+void Poller::wait(std::chrono::milliseconds longest) {
+  std::array<epoll_event, 64> events;
+  const int count = epoll_wait(epoll_.fd(), events.data(), static_cast<int>(events.size()),
+                               static_cast<int>(longest.count()));
+  for (int i = 0; i < count; ++i) {
+    if (auto* watcher = static_cast<Watcher*>(events[static_cast<std::size_t>(i)].data.ptr)) {
+      watcher->on_ready();
+    } else {
+      std::uint64_t wakes = 0;
+      (void)!read(wake_up_.fd(), &wakes, sizeof wakes);  // whoever called will be looked for
+    }
+  }
+}
+
+void Poller::wake() {
+  const std::uint64_t one = 1;
+  (void)!write(wake_up_.fd(), &one, sizeof one);  // it can only fail when there is one already
+}
+
+}  // namespace weir::net

@@ -1,0 +1,45 @@
+#pragma once
+
+#include <chrono>
+
+#include "net/descriptor.h"
+
+namespace weir::net {
+
+// What is waited for on a descriptor.
+enum class Interest { none, read, write };
+
+// Who is told that it has come.
+class Watcher {
+ public:
+  virtual void on_ready() = 0;
+
+ protected:
+  ~Watcher() = default;
+};
+
+// The system's word about which descriptors are ready. Whoever leaves something undone hears of it
+// again, so nobody has to ask in vain whether there is more: that question is what an event loop of
+// a library spends on each message, and the reason for not using one.
+// For one thread, but for `wake`.
+class Poller {
+ public:
+  Poller();
+
+  // From now on `watcher` is told, until the descriptor is closed.
+  void add(int fd, Interest interest, Watcher& watcher);
+  void change(int fd, Interest interest, Watcher& watcher);
+
+  // Waits until something is ready or the time is up, and tells those it concerns. A watcher may
+  // close its own descriptor meanwhile, but not be destroyed.
+  void wait(std::chrono::milliseconds longest);
+
+  // Ends a `wait`, or else the next one. From any thread.
+  void wake();
+
+ private:
+  Descriptor epoll_;
+  Descriptor wake_up_;
+};
+
+}  // namespace weir::net
