@@ -13,8 +13,7 @@ namespace {
 
 // Room for a batch of small commands; most connections never need more.
 constexpr std::size_t kSmallBuffer = 4 << 10;
-constexpr int kStallSeconds = 30;  // for a peer to take some of its answers
-constexpr int kDrainSeconds = 2;   // for a peer to notice that the connection has ended
+constexpr int kDrainSeconds = 2;  // for a peer to notice that the connection has ended
 
 }  // namespace
 
@@ -180,7 +179,7 @@ void Connection::check_patience() {
   const int waited = others_.second - since_;
   switch (state_) {
     case State::writing:
-      if (waited >= kStallSeconds) close();
+      if (waited >= door_.stall_seconds) close();
       break;
     case State::draining:
       if (waited >= kDrainSeconds) close();

@@ -45,6 +45,7 @@ struct Door {
   std::size_t most_input;    // bytes a message may take
   int idle_seconds = 0;      // without a message; 0: any time
   int message_seconds = 30;  // for a whole message to arrive
+  int stall_seconds = 30;    // for some of the answers to be taken
 };
 
 }  // namespace weir::net
