@@ -90,18 +90,21 @@ void Connection::on_read(const error_code& error, std::size_t count) {
 // ---- Answering
 
 void Connection::serve() {
+  bool answered = false;
   for (;;) {
     const std::size_t used = protocol_->on_input(input(), out_);
     use_up(used);
     const bool had_answers = !out_.empty();
     if (had_answers && !flush()) return;
     if (protocol_->ends()) return end();
+    answered |= had_answers;
     if (input().empty() || (used == 0 && !had_answers)) break;
   }
   const bool in_message = !input().empty() || protocol_->in_message();
   give_back_memory();
-  // A message has a time by which it must be complete, however slowly it comes.
-  if (!in_message || !in_message_) since_ = others_.second;
+  // A message has a time by which it must be complete, however slowly it comes. What is there of
+  // one behind an answer has just begun.
+  if (!in_message || !in_message_ || answered) since_ = others_.second;
   in_message_ = in_message;
   read_on();
 }

@@ -93,6 +93,20 @@ TEST_F(ConnectionTest, WaitsAsLongForTheNextMessage) {
   EXPECT_EQ(connections.open.size(), 1u);
 }
 
+// Who is always in the middle of the next message is not slow: those before it were finished.
+TEST_F(ConnectionTest, WaitsForEachOfMessagesThatFollowEachOther) {
+  Client client = connect();
+  EXPECT_TRUE(client.send("hel"));
+  for (int second = 0; second < 100; ++second) {
+    EXPECT_TRUE(client.send("lo\nhel"));
+    EXPECT_TRUE(answers(client, "hello\n"));
+    pass(1);
+  }
+  EXPECT_EQ(connections.open.size(), 1u);
+  pass(19);
+  EXPECT_TRUE(answers(client, "too slow\n"));
+}
+
 TEST_F(ConnectionTest, ClosesWhenItHasBeenIdle) {
   Client client = connect();
   pass(74);
