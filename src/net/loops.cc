@@ -85,10 +85,10 @@ class Loop {
 
   void accept(Listener& listener) {
     listener.acceptor.async_accept([this, &listener](const error_code& error, tcp::socket socket) {
+      // (It may have been let in just before the door was closed.)
+      if (!error) admit(std::move(socket), listener.door);
       if (!listener.acceptor.is_open()) return;
-      if (error) return pause(listener);
-      admit(std::move(socket), listener.door);
-      accept(listener);
+      error ? pause(listener) : accept(listener);
     });
   }
 
@@ -120,6 +120,7 @@ class Loop {
           shared_.open.fetch_sub(1, std::memory_order_relaxed);
         });
     connection->start();
+    if (shutting_down_) connection->shut_down();
   }
 
   // Whoever has been waiting to be let in is let in.

@@ -323,6 +323,19 @@ TEST_F(LoopsTest, AnswersWhatHasArrivedBeforeItStops) {
   EXPECT_EQ(heard.shutdowns, 100u);
 }
 
+// Whoever was there before it stopped is let in, and answered.
+TEST_F(LoopsTest, LetsThoseInWhoWereWaiting) {
+  for (int round = 0; round < 50; ++round) {
+    const std::uint16_t port = open({.threads = 2});
+    std::vector<Client> clients;
+    for (int i = 0; i < 100; ++i) EXPECT_TRUE(clients.emplace_back(port).send("hello\n"));
+    stop_while([&] {
+      for (Client& client : clients) EXPECT_EQ(client.read_all(), "hello\n");
+      clients.clear();
+    });
+  }
+}
+
 TEST_F(LoopsTest, FinishesWhatIsUnderWayBeforeItStops) {
   const std::uint16_t port = open();
   const Flood flood;
