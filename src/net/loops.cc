@@ -1,5 +1,6 @@
 #include "net/loops.h"
 
+#include <algorithm>
 #include <atomic>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
@@ -184,6 +185,7 @@ error_code nobody_else(const tcp::endpoint& endpoint) {
 struct Loops::Impl {
   Shared shared;
   std::deque<Door> doors;
+  std::vector<tcp::endpoint> bound;
   std::deque<Loop> loops;
   bool started = false;
 };
@@ -205,12 +207,16 @@ Result<std::uint16_t, Error> Loops::bind(const std::string& host, std::uint16_t 
   }
   tcp::endpoint endpoint = found.begin()->endpoint();
   if (port != 0) error = nobody_else(endpoint);
+  // (What is bound and does not listen yet is in nobody's way.)
+  const bool ours = std::ranges::find(impl_->bound, endpoint) != impl_->bound.end();
+  if (ours) error = asio::error::address_in_use;
   impl_->doors.push_back(std::move(door));
   for (Loop& loop : impl_->loops) {
     if (!error) error = loop.bind(endpoint, impl_->doors.back(), port);
     endpoint.port(port);
   }
   if (error) return Error{"cannot listen on " + where(host, port) + ": " + error.message()};
+  impl_->bound.push_back(endpoint);
   return port;
 }
 

@@ -406,6 +406,13 @@ TEST_F(LoopsTest, SaysWhereItCannotListen) {
   EXPECT_THAT(elsewhere.error().message, HasSubstr("cannot listen on 192.0.2.1:7379: "));
 }
 
+TEST_F(LoopsTest, DoesNotListenTwiceOnOnePort) {
+  loops = std::make_unique<Loops>(LoopOptions{.threads = 2});
+  const auto first = loops->bind("127.0.0.1", 0, lines_door(heard));
+  ASSERT_TRUE(first);
+  EXPECT_FALSE(loops->bind("127.0.0.1", *first, lines_door(heard)));
+}
+
 TEST_F(LoopsTest, KnowsWhoIsAtTheOtherEnd) {
   Peer seen;
   Door door = lines_door(heard);
