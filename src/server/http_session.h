@@ -26,7 +26,7 @@ class HttpSession : public net::Protocol {
       "Connection: close\r\n\r\n";
 
  private:
-  void answer(const wire::HttpRequest& request, std::string& out);
+  void answer(const wire::HttpRequest& request, bool last, std::string& out);
   void fail(int status, std::string_view reason, std::string& out);
 
   Service& service_;
