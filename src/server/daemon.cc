@@ -17,9 +17,10 @@ namespace weir::server {
 
 namespace {
 
-// As many connections as the system lets this process have, less what it needs itself.
-std::size_t most_connections() {
-  constexpr std::size_t own = 64;
+// As many connections as the system lets this process have, less what it needs itself: each thread
+// has its doors, a timer and what it waits with.
+std::size_t most_connections(int threads) {
+  const std::size_t own = 64 + 8 * static_cast<std::size_t>(threads);
   constexpr std::size_t enough = 20'000;
   rlimit files{};
   getrlimit(RLIMIT_NOFILE, &files);
@@ -59,7 +60,8 @@ struct Daemon::Impl {
       : config(std::move(the_config)),
         engine(std::move(the_engine)),
         policies(std::move(the_policies)),
-        loops({.threads = threads_for(options), .most_connections = most_connections()}) {}
+        loops({.threads = threads_for(options),
+               .most_connections = most_connections(threads_for(options))}) {}
 
   policy::Config config;
   Engine engine;

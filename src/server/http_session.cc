@@ -29,7 +29,7 @@ std::size_t HttpSession::read_requests(std::string_view input, std::string& out)
         out += wire::kContinue;
         break;
       case HttpParser::Status::complete:
-        answer(parser_.request(), out);
+        answer(parser_.request(), used == input.size(), out);
         parser_.next();
         break;
       case HttpParser::Status::error:
@@ -40,9 +40,10 @@ std::size_t HttpSession::read_requests(std::string_view input, std::string& out)
   return used;
 }
 
-// HTTP/1.0 clients who want to stay have to be told that they may.
-void HttpSession::answer(const wire::HttpRequest& request, std::string& out) {
-  ends_ = !request.keep_alive || shutting_down_;
+// HTTP/1.0 clients who want to stay have to be told that they may. Who shuts down still answers
+// what has come behind it.
+void HttpSession::answer(const wire::HttpRequest& request, bool last, std::string& out) {
+  ends_ = !request.keep_alive || (shutting_down_ && last);
   const HttpConnection connection = ends_                   ? HttpConnection::close
                                     : request.version == 10 ? HttpConnection::keep_alive
                                                             : HttpConnection::unsaid;

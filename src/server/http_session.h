@@ -28,7 +28,7 @@ class HttpSession : public net::Protocol {
 
  private:
   std::size_t read_requests(std::string_view input, std::string& out);
-  void answer(const wire::HttpRequest& request, std::string& out);
+  void answer(const wire::HttpRequest& request, bool last, std::string& out);
   void fail(int status, std::string_view reason, std::string& out);
 
   Service& service_;

@@ -79,6 +79,10 @@ RespParser::Status RespParser::parse(std::string_view input) {
     if (rest.empty()) return Status::need_more;
     const std::size_t before = consumed_;
     const Status status = rest.front() == '*' ? parse_array(rest) : parse_line(rest);
+    // Nobody has room for the rest of it.
+    if (status == Status::need_more && rest.size() >= RespLimits::kCommandBytes) {
+      return fail("Protocol error: too big command");
+    }
     // Empty commands are passed over.
     if (status != Status::command || count_ > 0) return status;
     if (consumed_ == before) return Status::need_more;

@@ -180,5 +180,10 @@ def free_port():
         return s.getsockname()[1]
 
 
+def resident_kib(pid):
+    with open(f"/proc/{pid}/status") as status:
+        return next(int(line.split()[1]) for line in status if line.startswith("VmRSS"))
+
+
 def under_sanitizer():
     return bool(os.environ.get("WEIR_SANITIZE"))

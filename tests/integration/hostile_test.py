@@ -3,11 +3,13 @@
 import resource
 import socket
 import sys
+import tempfile
 import threading
 import time
 import unittest
+from pathlib import Path
 
-from daemon import Daemon, Resp, under_sanitizer
+from daemon import Daemon, Resp, RespError, resident_kib, under_sanitizer
 
 WEIR = sys.argv.pop(1)
 SCALE = 10 if under_sanitizer() else 1
@@ -17,11 +19,6 @@ def raise_file_limit():
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     return hard
-
-
-def resident_kib(pid):
-    with open(f"/proc/{pid}/status") as status:
-        return next(int(line.split()[1]) for line in status if line.startswith("VmRSS"))
 
 
 class HostileTest(unittest.TestCase):
@@ -140,6 +137,46 @@ class HostileTest(unittest.TestCase):
             self.assertIn("weir_version", resp.read())
         thread.join()
         resp.close()
+
+
+class CrowdTest(unittest.TestCase):
+    # As many as there are files for, beside those that the daemon itself needs for its threads.
+    def test_those_for_whom_there_is_no_room_are_told(self):
+        with tempfile.TemporaryDirectory() as folder:
+            weir = Path(folder) / "weir"
+            weir.write_text(f'#!/bin/sh\nulimit -n 400\nexec "{WEIR}" "$@"\n')
+            weir.chmod(0o700)
+            with Daemon(str(weir), args=["--threads", "32"]) as daemon:
+                inside = []
+                self.addCleanup(lambda: [each.close() for each in inside])
+                for _ in range(400):
+                    newcomer = daemon.resp()
+                    inside.append(newcomer)
+                    answer = newcomer("PING")
+                    if isinstance(answer, RespError):
+                        break
+                    self.assertEqual(answer, "PONG")
+                self.assertEqual(str(answer), "ERR max number of clients reached")
+                with self.assertRaises((EOFError, ConnectionError)):
+                    newcomer.read()
+                inside.pop().close()
+                self.assertGreater(len(inside), 10)
+
+                with socket.create_connection(("127.0.0.1", daemon.http_port), 20) as caller:
+                    said = caller.makefile("rb").read()
+                self.assertTrue(said.startswith(b"HTTP/1.1 503 Service Unavailable\r\n"), said)
+                self.assertIn(f"connected_clients:{len(inside)}\r\n", inside[0]("INFO"))
+                self.assertIn("rejected_connections:2\r\n", inside[0]("INFO"))
+                for each in inside:
+                    self.assertEqual(each("PING"), "PONG")
+
+                # Who goes makes room.
+                inside.pop().close()
+                for _ in range(1000):
+                    if f"connected_clients:{len(inside)}\r\n" in inside[0]("INFO"):
+                        break
+                    time.sleep(0.01)
+                self.assertEqual(daemon.http("GET", "/healthz")[0], 200)
 
 
 if __name__ == "__main__":

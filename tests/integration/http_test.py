@@ -263,17 +263,49 @@ class HttpTest(unittest.TestCase):
         for text, status in [
                 ("nonsense\r\n\r\n", 400),
                 ("GET / HTTP/1.1\r\n\r\n", 400),
+                ("GET /v1/nothing HTTP/1.1\r\nHost: a\r\n\r\n", 404),
+                ("GET /v1/take HTTP/1.1\r\nHost: a\r\n\r\n", 405),
                 (post + "\r\n", 411),
                 (post + "Content-Length: 2000000\r\n\r\n", 413),
                 (f"GET /{'x' * 9000} HTTP/1.1\r\nHost: a\r\n\r\n", 414),
                 (post + "Content-Type: text/plain\r\nContent-Length: 2\r\n\r\n{}", 415),
+                (post + "Expect: coffee\r\nContent-Length: 2\r\n\r\n{}", 417),
                 (f"GET / HTTP/1.1\r\nHost: a\r\nX: {'x' * 20000}\r\n\r\n", 431),
+                ("GET / HTTP/1.1\r\nHost: a\r\n" + "X:\r\n" * 100 + "\r\n", 431),
                 (post + "Transfer-Encoding: gzip\r\n\r\n", 501),
                 ("GET / HTTP/3.0\r\nHost: a\r\n\r\n", 505),
                 (post + "Content-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n", 400),
                 (post + "Content-Length: 2\r\nContent-Length: 3\r\n\r\n{}", 400),
                 (post + "Content-Length: 3\r\n\r\n{{}", 400)]:
             self.assertEqual(self.status(text), status, text[:80])
+
+    def test_the_largest_request(self):
+        def post(path, size, start="POST %s HTTP/1.1\r\nHost: a\r\n"):
+            """The head of a request with a body of that size, and 16 KiB long."""
+            head = start % path + f"Content-Length: {size}\r\n"
+            return head + "X: " + "x" * (16384 - len(head) - 7) + "\r\n\r\n"
+
+        path = "/v1/take?" + "x" * (8192 - len("/v1/take?"))
+        body = json.dumps({"policy": "llm", "key": "k" * 4096}).ljust(1 << 20)
+        head = post(path, len(body))
+        self.assertEqual((len(path), len(head)), (8192, 16384))
+        connection = self.raw(head + body)
+        self.assertEqual(json.loads(connection.response()[2])["remaining"], 999)
+        # And again on the same connection, in chunks.
+        chunks = "".join(f"400\r\n{body[i:i + 1024]}\r\n" for i in range(0, len(body), 1024))
+        connection("POST /v1/take HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n"
+                   f"{chunks}0\r\n\r\n")
+        self.assertEqual(json.loads(connection.response()[2])["remaining"], 998)
+        self.assertEqual(self.status(post(path + "x", 0)), 414)
+        self.assertEqual(self.status(post("/v1/take", len(body) + 1)), 413)
+
+    def test_the_largest_batch(self):
+        item = {"policy": "llm", "key": "batches"}
+        status, _, answers = self.daemon.http("POST", "/v1/peek", [item] * 1000)
+        self.assertEqual((status, len(answers)), (200, 1000))
+        self.assertEqual({answer["remaining"] for answer in answers}, {1000})
+        status, _, problem = self.daemon.http("POST", "/v1/peek", [item] * 1001)
+        self.assertEqual((status, problem["detail"]), (400, "a batch has at most 1000 items"))
 
     def test_every_answer_has_a_date(self):
         date = self.daemon.http("GET", "/healthz")[1]["Date"]

@@ -1,5 +1,6 @@
 """Starting, changing and ending a daemon: operation_test.py WEIR."""
 
+import socket
 import subprocess
 import sys
 import tempfile
@@ -109,6 +110,18 @@ class StopTest(unittest.TestCase):
                 with self.assertRaises(EOFError):
                     each.read()
                 each.close()
+
+    def test_what_was_sent_over_http_is_answered(self):
+        request = b"GET /v1/auth?policy=llm&key=h HTTP/1.1\r\nHost: a\r\n\r\n"
+        with Daemon(WEIR) as daemon:
+            callers = [socket.create_connection(("127.0.0.1", daemon.http_port), 20)
+                       for _ in range(20)]
+            for caller in callers:
+                caller.sendall(request * 10)
+            self.assertEqual(daemon.stop(), 0)
+            for caller in callers:
+                with caller, caller.makefile("rb") as answers:
+                    self.assertEqual(answers.read().count(b"HTTP/1.1 200 OK\r\n"), 10)
 
     def test_idle_and_half_finished_clients_do_not_hold_it_up(self):
         with Daemon(WEIR) as daemon:

@@ -227,6 +227,18 @@ class RespTest(unittest.TestCase):
         with self.assertRaises(EOFError):
             self.resp.read()
 
+    def test_the_largest_command(self):
+        words = ["CLIENT", "SETINFO", "x" * 16384, "x" * 16384, "x" * 16384]
+        rest = 65536 - len(self.resp.encode(*words, "x" * 10000)) + 10000
+        largest = self.resp.encode(*words, "x" * rest)
+        self.assertEqual(len(largest), 65536)
+        self.resp.socket.sendall(largest * 3)
+        for _ in range(3):
+            self.assertEqual(self.resp.read(), "OK")
+        self.assertIn("too big command", self.error(*words, "x" * (rest + 1)))
+        with self.assertRaises(EOFError):
+            self.resp.read()
+
     def test_a_protocol_error_is_answered_and_ends_the_connection(self):
         self.resp.socket.sendall(b"*1\r\n$4\r\nPING\r\n*1\r\n!\r\n*1\r\n$4\r\nPING\r\n")
         self.assertEqual(self.resp.read(), "PONG")

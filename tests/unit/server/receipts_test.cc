@@ -46,9 +46,26 @@ TEST_F(ReceiptsTest, AreKnownByNamesThatNobodyGuesses) {
 // The oldest go first, and what they stood for stays taken.
 TEST_F(ReceiptsTest, AreNotKeptWithoutEnd) {
   std::vector<std::string> names;
-  for (int i = 0; i < 4; ++i) names.push_back(take(100));
+  for (int i = 0; i < 3; ++i) names.push_back(take(100));
+  EXPECT_TRUE(settle(names[0], 0));
+  names.push_back(take(100));
   EXPECT_FALSE(settle(names[0], -100));
   EXPECT_EQ(settle(names[1], -100)->decision.remaining, 700);
+}
+
+TEST_F(ReceiptsTest, AreKeptForAHundredThousand) {
+  Receipts many;
+  const auto known = [&](std::string_view name) {
+    return many.settle(engine, {.policy = "p", .key = "k", .permits = 0}, name).has_value();
+  };
+  const std::string first = many.keep({});
+  const std::string second = many.keep({});
+  for (int i = 2; i < 100'000; ++i) many.keep({});
+  EXPECT_TRUE(known(first));
+  const std::string last = many.keep({});
+  EXPECT_FALSE(known(first));
+  EXPECT_TRUE(known(second));
+  EXPECT_TRUE(known(last));
 }
 
 }  // namespace

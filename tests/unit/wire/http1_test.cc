@@ -227,6 +227,30 @@ TEST(Http1, BoundsWhatChunksAdd) {
   EXPECT_EQ(transcript_at_once(chunked(many)), "400");
 }
 
+TEST(Http1, ReadsAsMuchBetweenChunksAsThereMayBe) {
+  const auto extended = [](std::size_t line) {
+    return "1;" + std::string(line - 4, 'a') + "\r\nx\r\n";
+  };
+  const auto read = [](const std::string& chunks) {
+    return transcript_at_once(chunked(chunks + "0\r\n\r\n"));
+  };
+  EXPECT_THAT(read(extended(4096)), HasSubstr("{x}\n"));
+  EXPECT_EQ(read(extended(4097)), "400");
+  // 18 bytes for a chunk of one are fair, 16 KiB beyond that are tolerated.
+  const std::string four = extended(4096) + extended(4096) + extended(4096) + extended(4096);
+  const std::size_t left = (16 << 10) - 4 * (4096 - 18) + 18;
+  EXPECT_THAT(read(four + extended(left)), HasSubstr("{xxxxx}\n"));
+  EXPECT_EQ(read(four + extended(left + 1)), "400");
+}
+
+TEST(Http1, ReadsTrailersAsLargeAsTheyMayBe) {
+  const auto trailer = [](std::size_t size) {
+    return chunked("0\r\nA: " + std::string(size - 7, 'a') + "\r\n\r\n");
+  };
+  EXPECT_EQ(refused(trailer(256), kSmall), 0);
+  EXPECT_EQ(refused(trailer(257), kSmall), 431);
+}
+
 // A byte at a time is wasteful, but fair.
 TEST(Http1, ReadsManySmallChunks) {
   std::string many;
@@ -252,6 +276,47 @@ TEST(Http1, AnswersAHeaderThatIsTooLarge) {
   EXPECT_EQ(refused(std::string(300, 'x'), kSmall), 431);
   EXPECT_EQ(refused(get("A:\r\nB:\r\nC:\r\n"), kSmall), 0);
   EXPECT_EQ(refused(get("A:\r\nB:\r\nC:\r\nD:\r\n"), kSmall), 431);
+}
+
+// What the documentation promises, where nothing else was asked for.
+TEST(Http1, HasTheLimitsThatAreWritten) {
+  const auto read = [](const std::string& input) {
+    const std::string text = transcript_at_once(input);
+    EXPECT_EQ(transcript_by_pieces(input, 1000), text) << input.substr(0, 100);
+    return text.ends_with("between messages") ? "" : text;
+  };
+  const auto fields = [](std::size_t count) {
+    std::string all;
+    for (std::size_t i = 0; i < count; ++i) all += "A:\r\n";
+    return all;
+  };
+  const auto target = [](std::size_t size) {
+    return "GET /" + std::string(size - 1, 'x') + " HTTP/1.1\r\nHost: a\r\n\r\n";
+  };
+  const auto header = [](std::size_t size) {
+    return get("A: " + std::string(size - get("A: \r\n").size(), 'x') + "\r\n");
+  };
+  const auto body = [](std::size_t size) {
+    return post("Content-Length: " + std::to_string(size) + "\r\n", std::string(size, 'x'));
+  };
+  const auto chunks = [](std::size_t size) {
+    std::string all;
+    for (; size > 1024; size -= 1024) all += "400\r\n" + std::string(1024, 'x') + "\r\n";
+    return chunked(all + "400\r\n" + std::string(size, 'x') + "\r\n0\r\n\r\n");
+  };
+  EXPECT_EQ(read(target(8 << 10)), "");
+  EXPECT_EQ(read(target((8 << 10) + 1)), "414");
+  EXPECT_EQ(read(header(16 << 10)), "");
+  EXPECT_EQ(read(header((16 << 10) + 1)), "431");
+  EXPECT_EQ(read(get(fields(99))), "");  // and Host
+  EXPECT_EQ(read(get(fields(100))), "431");
+  EXPECT_EQ(read(chunked("0\r\n" + fields(100) + "\r\n")), "");
+  EXPECT_EQ(read(chunked("0\r\n" + fields(101) + "\r\n")), "431");
+  EXPECT_EQ(read(body(1 << 20)), "");
+  EXPECT_EQ(read(body((1 << 20) + 1)), "413");
+  EXPECT_EQ(read(chunks(1 << 20)), "");
+  EXPECT_EQ(read(chunks(1 << 20) + chunks(1 << 20)), "");
+  EXPECT_EQ(read(chunked("100001\r\n")), "413");
 }
 
 TEST(Http1, AnswersOtherVersions) {

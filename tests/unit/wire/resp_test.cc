@@ -140,6 +140,63 @@ TEST(RespParser, BoundsWhatItWaitsFor) {
   EXPECT_EQ(read_all(words + "\r\n").error, "Protocol error: too many arguments");
 }
 
+std::string bulk(std::size_t size) {
+  return "$" + std::to_string(size) + "\r\n" + std::string(size, 'x') + "\r\n";
+}
+
+// The largest of everything is read, and one more is refused.
+TEST(RespParser, ReadsAsManyArgumentsAsThereMayBe) {
+  const auto array = [](std::size_t count) {
+    std::string bytes = "*" + std::to_string(count) + "\r\n";
+    for (std::size_t i = 0; i < count; ++i) bytes += "$1\r\na\r\n";
+    return bytes;
+  };
+  const auto line = [](std::size_t count) {
+    std::string bytes = "a";
+    for (std::size_t i = 1; i < count; ++i) bytes += " a";
+    return bytes + "\r\n";
+  };
+  expect_commands(array(64), {Words(64, "a")});
+  expect_commands(line(64), {Words(64, "a")});
+  EXPECT_EQ(read_all(array(65)).error, "Protocol error: invalid multibulk length");
+  EXPECT_EQ(read_all(line(65)).error, "Protocol error: too many arguments");
+}
+
+TEST(RespParser, ReadsArgumentsAsLongAsTheyMayBe) {
+  const Read longest = read_all("*2\r\n$4\r\nECHO\r\n" + bulk(16 << 10));
+  EXPECT_EQ(longest.error, "");
+  EXPECT_THAT(longest.commands, ElementsAre(Words{"ECHO", std::string(16 << 10, 'x')}));
+  EXPECT_EQ(read_all("*2\r\n$4\r\nECHO\r\n" + bulk((16 << 10) + 1)).error,
+            "Protocol error: invalid bulk length");
+}
+
+TEST(RespParser, ReadsLinesAsLongAsTheyMayBe) {
+  const auto line = [](std::size_t size) { return std::string(size - 2, 'x') + "\r\n"; };
+  EXPECT_THAT(read_all(line(16 << 10)).commands,
+              ElementsAre(Words{std::string((16 << 10) - 2, 'x')}));
+  EXPECT_EQ(read_all(line((16 << 10) + 1)).error, "Protocol error: too big inline request");
+}
+
+TEST(RespParser, ReadsCommandsAsLongAsTheyMayBe) {
+  const auto command = [](std::size_t size) {
+    std::string bytes = "*5\r\n" + bulk(16 << 10) + bulk(16 << 10) + bulk(16 << 10);
+    constexpr std::size_t frame = 10;  // "$16334\r\n" and "\r\n"
+    return bytes += bulk(size - bytes.size() - frame - bulk(0).size()) + bulk(0);
+  };
+  const std::string longest = command(64 << 10);
+  ASSERT_EQ(longest.size(), 64u << 10);
+  EXPECT_EQ(read_all(longest).commands.size(), 1u);
+  EXPECT_EQ(read_all(longest + longest).commands.size(), 2u);
+  EXPECT_EQ(read_in_pieces(longest, 1000).commands.size(), 1u);
+  EXPECT_EQ(read_all(command((64 << 10) + 1)).error, "Protocol error: too big command");
+  // Also if it is the next argument that does not fit.
+  for (const std::size_t beyond : {6u, 5u, 4u, 3u, 2u}) {
+    const std::string start = command((64 << 10) + beyond).substr(0, 64 << 10);
+    EXPECT_EQ(read_all(start).error, "Protocol error: too big command") << beyond;
+    EXPECT_EQ(read_in_pieces(start, 1000).error, "Protocol error: too big command") << beyond;
+  }
+}
+
 std::string written(int protocol, auto write) {
   std::string out;
   RespWriter writer(out, protocol);

@@ -1,0 +1,199 @@
+// How long a connection waits for what. The clock is the test's: nothing waits for real.
+
+#include "net/connection.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "client.h"
+#include "lines.h"
+#include "net/listen.h"
+
+namespace weir::net {
+namespace {
+
+class ConnectionTest : public testing::Test {
+ protected:
+  ConnectionTest() {
+    door.idle_seconds = 75;
+    door.message_seconds = 20;
+    door.stall_seconds = 30;
+    int error = 0;
+    listener = bind_shared(address, error);
+    EXPECT_EQ(listen(listener.fd(), 10), 0);
+  }
+
+  Client connect(int receive_buffer = 0) {
+    Client client(address.port(), receive_buffer);
+    Peer peer;
+    int error = EAGAIN;
+    Descriptor socket;
+    EXPECT_TRUE(eventually([&] {
+      socket = accept_next(listener, peer, error);
+      return error == 0;
+    }));
+    open.push_back(std::make_unique<Connection>(std::move(socket), door, peer, neighbours));
+    return client;
+  }
+
+  void work() {
+    neighbours.poller.wait(std::chrono::milliseconds{0});
+    for (const Connection* gone : neighbours.closed) {
+      std::erase_if(open, [&](const auto& each) { return each.get() == gone; });
+    }
+    neighbours.closed.clear();
+  }
+
+  // Works as a loop would, until it is true.
+  template <typename Predicate>
+  bool run_until(Predicate is_true) {
+    return eventually([&] {
+      work();
+      return is_true();
+    });
+  }
+  bool answers(Client& client, std::string_view text) {
+    const bool arrived = run_until([&] { return client.has_something(); });
+    return arrived && client.read(text.size()) == text;
+  }
+  bool heard_of(std::size_t bytes) {
+    return run_until([&] { return heard.bytes == bytes; });
+  }
+  bool gone() {
+    return run_until([&] { return open.empty(); });
+  }
+
+  void pass(int seconds) {
+    for (int i = 0; i < seconds; ++i) {
+      ++neighbours.second;
+      for (const auto& connection : open) connection->check_patience();
+      work();
+    }
+  }
+
+  Heard heard;
+  Door door = lines_door(heard);
+  Neighbours neighbours;
+  std::vector<std::unique_ptr<Connection>> open;
+  Address address = *resolve("127.0.0.1", 0);
+  Descriptor listener;
+};
+
+TEST_F(ConnectionTest, WaitsForAMessageFromItsBeginning) {
+  Client client = connect();
+  pass(70);
+  for (int second = 0; second < 20; ++second) {
+    EXPECT_TRUE(client.send("x"));
+    EXPECT_TRUE(heard_of(static_cast<std::size_t>(second) + 1));
+    if (second < 19) pass(1);
+    EXPECT_FALSE(client.has_something()) << second;
+  }
+  pass(1);
+  EXPECT_TRUE(answers(client, "too slow\n"));
+  EXPECT_EQ(client.read_all(), "");
+}
+
+TEST_F(ConnectionTest, WaitsAsLongForTheNextMessage) {
+  Client client = connect();
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_TRUE(client.send("hel"));
+    EXPECT_TRUE(run_until([&] { return heard.bytes % 6 == 3; }));
+    pass(19);
+    EXPECT_TRUE(client.send("lo\n"));
+    EXPECT_TRUE(answers(client, "hello\n"));
+  }
+  EXPECT_EQ(open.size(), 1u);
+}
+
+// Who is always in the middle of the next message is not slow: those before it were finished.
+TEST_F(ConnectionTest, WaitsForEachOfMessagesThatFollowEachOther) {
+  Client client = connect();
+  EXPECT_TRUE(client.send("hel"));
+  for (int second = 0; second < 100; ++second) {
+    EXPECT_TRUE(client.send("lo\nhel"));
+    EXPECT_TRUE(answers(client, "hello\n"));
+    pass(1);
+  }
+  EXPECT_EQ(open.size(), 1u);
+  pass(19);
+  EXPECT_TRUE(answers(client, "too slow\n"));
+}
+
+TEST_F(ConnectionTest, ClosesWhenItHasBeenIdle) {
+  Client client = connect();
+  pass(74);
+  EXPECT_TRUE(client.send("hello\n"));
+  EXPECT_TRUE(answers(client, "hello\n"));
+  pass(74);
+  EXPECT_EQ(open.size(), 1u);
+  pass(1);
+  EXPECT_TRUE(gone());
+  EXPECT_EQ(client.read_all(), "");
+}
+
+TEST_F(ConnectionTest, MayBeIdleForever) {
+  door.idle_seconds = 0;
+  Client client = connect();
+  pass(10'000);
+  EXPECT_TRUE(client.send("hello\n"));
+  EXPECT_TRUE(answers(client, "hello\n"));
+}
+
+class StalledConnectionTest : public ConnectionTest {
+ protected:
+  static constexpr int kSmallBuffer = 4 << 10;
+  static constexpr std::size_t kDots = 10'000;
+
+  // Whether nothing more can be sent. The systems at both ends take a moment to fill their buffers.
+  bool is_stuck() {
+    const std::uint64_t before = heard.answers;
+    const auto until = std::chrono::steady_clock::now() + std::chrono::milliseconds{100};
+    while (std::chrono::steady_clock::now() < until) work();
+    return heard.answers == before;
+  }
+
+  // Somebody who has asked for more than the system keeps for it.
+  Client connect_greedy() {
+    Client client = connect(kSmallBuffer);
+    for (int i = 0; i < 3'000; ++i) EXPECT_TRUE(client.send("10000\n"));
+    EXPECT_TRUE(run_until([&] { return heard.answers > Protocol::kEnough && is_stuck(); }));
+    return client;
+  }
+};
+
+TEST_F(StalledConnectionTest, ClosesWhenNothingIsTaken) {
+  Client client = connect_greedy();
+  pass(29);
+  EXPECT_EQ(open.size(), 1u);
+  pass(1);
+  EXPECT_TRUE(gone());
+}
+
+// Slowly is not too slowly.
+TEST_F(StalledConnectionTest, WaitsAsLongAsSomethingIsTaken) {
+  Client client = connect_greedy();
+  for (int i = 0; i < 5; ++i) {
+    pass(29);
+    const std::uint64_t before = heard.answers;
+    EXPECT_TRUE(run_until([&] { return client.read(kDots), heard.answers > before; }));
+  }
+  EXPECT_EQ(open.size(), 1u);
+  pass(30);
+  EXPECT_TRUE(gone());
+}
+
+// Who was told that it is over has a moment to hear it, and cannot stay.
+TEST_F(ConnectionTest, DoesNotWaitLongForAPeerToClose) {
+  Client client = connect();
+  EXPECT_TRUE(client.send("quit\n"));
+  EXPECT_TRUE(answers(client, "bye\n"));
+  EXPECT_EQ(client.read_all(), "");
+  pass(1);
+  EXPECT_TRUE(client.send("but"));
+  EXPECT_EQ(open.size(), 1u);
+  pass(1);
+  EXPECT_TRUE(gone());
+}
+
+}  // namespace
+}  // namespace weir::net

@@ -1,0 +1,72 @@
+#pragma once
+
+#include <atomic>
+#include <charconv>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "net/protocol.h"
+
+namespace weir::net {
+
+// What all connections of a door have done, for a test to look at.
+struct Heard {
+  std::atomic<std::uint64_t> bytes{0};    // of input that was shown to them for the first time
+  std::atomic<std::uint64_t> answers{0};  // bytes
+  std::atomic<std::uint64_t> unsent{0};   // how often more was asked while answers waited
+  std::atomic<std::uint64_t> shutdowns{0};
+};
+
+// Answers each line with itself; "<n> <text>" with the text and n dots; "quit" with "bye", and
+// ends.
+class Lines : public Protocol {
+ public:
+  explicit Lines(Heard& heard) : heard_(heard) {}
+
+  std::size_t on_input(std::string_view input, std::string& out) override {
+    if (!out.empty()) ++heard_.unsent;
+    heard_.bytes += input.size() - kept_;
+    std::size_t used = 0;
+    while (out.size() < kEnough && !ends_) {
+      const std::size_t end = input.find('\n', used);
+      if (end == std::string_view::npos) break;
+      answer(input.substr(used, end - used), out);
+      used = end + 1;
+    }
+    kept_ = input.size() - used;
+    heard_.answers += out.size();
+    return used;
+  }
+  bool in_message() const override { return false; }
+  bool ends() const override { return ends_; }
+  void on_timeout(std::string& out) override { out += "too slow\n"; }
+  void on_shutdown() override { ++heard_.shutdowns; }
+
+  static std::string answer_to(std::string_view line) {
+    std::string out;
+    std::size_t dots = 0;
+    const auto [rest, error] = std::from_chars(line.data(), line.data() + line.size(), dots);
+    out += error == std::errc{} ? line.substr(static_cast<std::size_t>(rest - line.data())) : line;
+    out.append(dots, '.');
+    return out += '\n';
+  }
+
+ private:
+  void answer(std::string_view line, std::string& out) {
+    ends_ = line == "quit";
+    out += ends_ ? "bye\n" : answer_to(line);
+  }
+
+  Heard& heard_;
+  std::size_t kept_ = 0;  // of the input, from the last time
+  bool ends_ = false;
+};
+
+inline Door lines_door(Heard& heard) {
+  return {.speak = [&heard](const Peer&) { return std::make_unique<Lines>(heard); },
+          .too_many = "too many\n",
+          .most_input = 64 << 10};
+}
+
+}  // namespace weir::net

@@ -1,0 +1,430 @@
+#include "net/loops.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include "client.h"
+#include "lines.h"
+
+namespace weir::net {
+namespace {
+
+using namespace std::chrono_literals;
+using testing::HasSubstr;
+
+constexpr int kSmallBuffer = 4 << 10;
+
+// Many questions whose answers are longer than any buffer of the system.
+struct Flood {
+  static constexpr int kQuestions = 3'000;
+  static constexpr std::size_t kDots = 10'000;
+
+  std::string questions;
+  std::string answers;
+
+  Flood() {
+    for (int i = 0; i < kQuestions; ++i) {
+      const std::string line = std::to_string(kDots) + " answer " + std::to_string(i);
+      questions += line + "\n";
+      answers += Lines::answer_to(line);
+    }
+  }
+};
+
+class LoopsTest : public testing::Test {
+ protected:
+  // One loop, so that whoever is served has been served by the loop that others wait for.
+  std::uint16_t open(const LoopOptions& options = {}) { return open(lines_door(heard), options); }
+  std::uint16_t open(const Door& door, const LoopOptions& options = {}) {
+    loops = std::make_unique<Loops>(options);
+    const auto port = loops->bind("127.0.0.1", 0, door);
+    EXPECT_TRUE(port);
+    loops->start();
+    return *port;
+  }
+
+  void expect_well(Client& client) {
+    EXPECT_TRUE(client.send("well?\n"));
+    EXPECT_EQ(client.read(6), "well?\n");
+  }
+  void expect_well(std::uint16_t port) {
+    Client client(port);
+    expect_well(client);
+  }
+  // The loop has been around often enough to have done whatever there was to do.
+  void let_it_run(std::uint16_t port) {
+    Client client(port);
+    for (int i = 0; i < 100; ++i) expect_well(client);
+  }
+  // Stops for as long as it takes; meanwhile others do something.
+  template <typename Others>
+  void stop_while(Others others) {
+    std::thread stop([&] { loops->stop(kPatience); });
+    others();
+    stop.join();
+  }
+  bool all_gone() {
+    return eventually([&] { return loops->counts().open == 0; });
+  }
+
+  Heard heard;
+  std::unique_ptr<Loops> loops;
+};
+
+// ---- Messages
+
+TEST_F(LoopsTest, AnswersAMessage) {
+  Client client(open());
+  EXPECT_TRUE(client.send("hello\n"));
+  EXPECT_EQ(client.read(6), "hello\n");
+  EXPECT_TRUE(client.send("again\n"));
+  EXPECT_EQ(client.read(6), "again\n");
+}
+
+TEST_F(LoopsTest, AnswersAMessageThatComesInPieces) {
+  const std::uint16_t port = open();
+  Client client(port);
+  for (const std::string_view piece : {"a me", "ssage i", "n pieces\nand an", "other\n"}) {
+    EXPECT_TRUE(client.send(piece));
+    let_it_run(port);
+  }
+  EXPECT_EQ(client.read(32), "a message in pieces\nand another\n");
+}
+
+TEST_F(LoopsTest, AnswersThoseWhoSendAByteAtATime) {
+  const std::uint16_t port = open();
+  Client slow(port);
+  Client other(port);
+  for (const char byte : std::string_view("byte by byte\n")) {
+    EXPECT_TRUE(slow.send({&byte, 1}));
+    expect_well(other);
+  }
+  EXPECT_EQ(slow.read(13), "byte by byte\n");
+}
+
+TEST_F(LoopsTest, AnswersMessagesThatComeTogetherInOrder) {
+  Client client(open());
+  std::string lines;
+  for (int i = 0; i < 5'000; ++i) lines += "line " + std::to_string(i) + "\n";
+  EXPECT_TRUE(client.send(lines));
+  EXPECT_EQ(client.read(lines.size()), lines);
+}
+
+// Its buffer grows with a message, up to what a message may take.
+TEST_F(LoopsTest, AnswersTheLongestMessageThatMayBe) {
+  Door door = lines_door(heard);
+  door.most_input = 20'000;
+  const std::uint16_t port = open(door);
+  const std::string longest = std::string(door.most_input - 1, 'x') + "\n";
+  Client client(port);
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_TRUE(client.send(longest));
+    EXPECT_EQ(client.read(longest.size()), longest);
+  }
+  // Also if something stands before it.
+  EXPECT_TRUE(client.send("short\n" + longest));
+  EXPECT_EQ(client.read(6 + longest.size()), "short\n" + longest);
+}
+
+TEST_F(LoopsTest, ClosesWhenAMessageIsLongerThanAnyMayBe) {
+  Door door = lines_door(heard);
+  door.most_input = 20'000;
+  const std::uint16_t port = open(door);
+  Client client(port);
+  client.send(std::string(door.most_input, 'x') + "\n");
+  EXPECT_EQ(client.read_all(), "");
+  EXPECT_LE(heard.bytes, door.most_input);
+  EXPECT_TRUE(all_gone());
+  expect_well(port);
+}
+
+// ---- Those who do not read
+
+// It is not asked for more while answers wait, and then none is lost and all are in order.
+TEST_F(LoopsTest, AsksForMoreWhenAnswersHaveBeenTaken) {
+  const std::uint16_t port = open();
+  const Flood flood;
+  Client greedy(port, kSmallBuffer);
+  EXPECT_TRUE(greedy.send(flood.questions));
+  ASSERT_TRUE(eventually([&] { return heard.answers > Protocol::kEnough; }));
+  let_it_run(port);
+  EXPECT_LT(heard.answers, flood.answers.size() / 2);
+  EXPECT_TRUE(greedy.read(flood.answers.size()) == flood.answers);
+  expect_well(greedy);
+  EXPECT_EQ(heard.unsent, 0u);
+}
+
+// What nobody has asked for yet waits in the peer's own buffers.
+TEST_F(LoopsTest, DoesNotReadFromThoseWhoDoNotRead) {
+  const std::uint16_t port = open();
+  const Flood flood;
+  Client greedy(port, kSmallBuffer);
+  EXPECT_TRUE(greedy.send(flood.questions));
+  ASSERT_TRUE(eventually([&] { return heard.answers > Protocol::kEnough; }));
+  let_it_run(port);
+  const std::uint64_t before = heard.bytes;
+  Client other(port);
+  for (int i = 0; i < 100; ++i) {
+    EXPECT_TRUE(greedy.send("more\n"));
+    expect_well(other);
+  }
+  EXPECT_EQ(heard.bytes - before, 100 * std::string_view("well?\n").size());
+}
+
+TEST_F(LoopsTest, AnswersOthersWhileManyDoNotRead) {
+  const std::uint16_t port = open();
+  const Flood flood;
+  std::vector<Client> greedy;
+  for (int i = 0; i < 50; ++i) {
+    greedy.emplace_back(port, kSmallBuffer);
+    EXPECT_TRUE(greedy.back().send(flood.questions));
+  }
+  Client other(port);
+  for (int i = 0; i < 1'000; ++i) expect_well(other);
+  EXPECT_EQ(loops->counts().open, 51u);
+}
+
+TEST_F(LoopsTest, ClosesWhenAnswersAreNotTaken) {
+  Door door = lines_door(heard);
+  door.stall_seconds = 1;
+  const std::uint16_t port = open(door);
+  const Flood flood;
+  Client greedy(port, kSmallBuffer);
+  greedy.send(flood.questions);
+  ASSERT_TRUE(eventually([&] { return heard.answers > Protocol::kEnough; }));
+  EXPECT_TRUE(all_gone());
+  const std::string rest = greedy.read_all();
+  EXPECT_LT(rest.size(), flood.answers.size());
+  EXPECT_TRUE(flood.answers.starts_with(rest));
+  expect_well(port);
+}
+
+// ---- Those who are slow
+
+TEST_F(LoopsTest, HasLastWordsForThoseWhoDoNotFinish) {
+  Door door = lines_door(heard);
+  door.message_seconds = 1;
+  Client client(open(door));
+  EXPECT_TRUE(client.send("whole\nhalf"));
+  EXPECT_EQ(client.read_all(), "whole\ntoo slow\n");
+}
+
+// Sending on, however little, buys no time.
+TEST_F(LoopsTest, DoesNotWaitForAMessageThatGrowsWithoutEnd) {
+  Door door = lines_door(heard);
+  door.message_seconds = 1;
+  Client client(open(door));
+  EXPECT_TRUE(eventually([&] { return !client.send("x") || client.has_something(); }));
+  EXPECT_EQ(client.read_all(), "too slow\n");
+}
+
+TEST_F(LoopsTest, ClosesIdleOnesButNotThoseInAMessage) {
+  Door door = lines_door(heard);
+  door.idle_seconds = 1;
+  door.message_seconds = 1'000;
+  const std::uint16_t port = open(door);
+  Client in_message(port);
+  EXPECT_TRUE(in_message.send("to be contin"));
+  ASSERT_TRUE(eventually([&] { return heard.bytes > 0; }));
+  Client idle(port);
+  EXPECT_EQ(idle.read_all(), "");
+  EXPECT_TRUE(in_message.send("ued\n"));
+  EXPECT_EQ(in_message.read(16), "to be continued\n");
+}
+
+// ---- Those who are many
+
+TEST_F(LoopsTest, TellsThoseForWhomThereIsNoRoom) {
+  const std::uint16_t port = open({.threads = 2, .most_connections = 3});
+  std::vector<Client> clients;
+  for (int i = 0; i < 3; ++i) expect_well(clients.emplace_back(port));
+  for (int i = 0; i < 5; ++i) EXPECT_EQ(Client(port).read_all(), "too many\n");
+  const LoopCounts counts = loops->counts();
+  EXPECT_EQ(counts.accepted, 3u);
+  EXPECT_EQ(counts.turned_away, 5u);
+  EXPECT_EQ(counts.open, 3u);
+  for (Client& client : clients) expect_well(client);
+
+  clients[1].close();
+  EXPECT_TRUE(eventually([&] { return loops->counts().open == 2; }));
+  expect_well(port);
+  EXPECT_EQ(loops->counts().turned_away, 5u);
+}
+
+TEST_F(LoopsTest, ServesManyOnAllThreads) {
+  const std::uint16_t port = open({.threads = 4});
+  std::vector<Client> clients;
+  for (int i = 0; i < 200; ++i) clients.emplace_back(port);
+  for (Client& client : clients) EXPECT_TRUE(client.send("well?\n"));
+  for (Client& client : clients) EXPECT_EQ(client.read(6), "well?\n");
+  EXPECT_EQ(loops->counts().accepted, 200u);
+  EXPECT_EQ(loops->counts().open, 200u);
+  clients.clear();
+  EXPECT_TRUE(all_gone());
+}
+
+// ---- Those who go
+
+TEST_F(LoopsTest, SurvivesThoseWhoBreakOff) {
+  const std::uint16_t port = open();
+  const Flood flood;
+  for (const std::string& said : {std::string(), std::string("half a mess"), flood.questions}) {
+    Client client(port, kSmallBuffer);
+    EXPECT_TRUE(client.send(said));
+    let_it_run(port);
+    client.reset();
+  }
+  EXPECT_TRUE(all_gone());
+  expect_well(port);
+}
+
+// Who says that nothing more will come still wants its answers.
+TEST_F(LoopsTest, AnswersThoseWhoHaveSaidAll) {
+  const std::uint16_t port = open();
+  const Flood flood;
+  Client client(port, kSmallBuffer);
+  EXPECT_TRUE(client.send(flood.questions));
+  client.say_no_more();
+  EXPECT_TRUE(client.read_all() == flood.answers);
+  EXPECT_TRUE(all_gone());
+}
+
+// Its last words arrive although the peer goes on talking.
+TEST_F(LoopsTest, EndsWhenTheProtocolDoes) {
+  const std::uint16_t port = open();
+  Client client(port);
+  EXPECT_TRUE(client.send("hello\nquit\nhello\n"));
+  client.send(std::string(200'000, 'x'));
+  EXPECT_EQ(client.read_all(), "hello\nbye\n");
+  client.close();
+  EXPECT_TRUE(all_gone());
+}
+
+TEST_F(LoopsTest, EndsWhenTheLastAnswersHaveBeenTaken) {
+  const Flood flood;
+  Client client(open(), kSmallBuffer);
+  EXPECT_TRUE(client.send(flood.questions + "quit\n"));
+  EXPECT_TRUE(client.read_all() == flood.answers + "bye\n");
+}
+
+// ---- Stopping
+
+TEST_F(LoopsTest, AnswersWhatHasArrivedBeforeItStops) {
+  const std::uint16_t port = open({.threads = 2});
+  std::vector<Client> clients;
+  for (int i = 0; i < 100; ++i) expect_well(clients.emplace_back(port));
+  for (Client& client : clients) EXPECT_TRUE(client.send("one\ntwo\n"));
+  stop_while([&] {
+    for (Client& client : clients) EXPECT_EQ(client.read_all(), "one\ntwo\n");
+    clients.clear();
+  });
+  EXPECT_EQ(heard.shutdowns, 100u);
+}
+
+// Whoever was there before it stopped is let in, and answered.
+TEST_F(LoopsTest, LetsThoseInWhoWereWaiting) {
+  for (int round = 0; round < 50; ++round) {
+    const std::uint16_t port = open({.threads = 2});
+    std::vector<Client> clients;
+    for (int i = 0; i < 100; ++i) EXPECT_TRUE(clients.emplace_back(port).send("hello\n"));
+    stop_while([&] {
+      for (Client& client : clients) EXPECT_EQ(client.read_all(), "hello\n");
+      clients.clear();
+    });
+  }
+}
+
+TEST_F(LoopsTest, FinishesWhatIsUnderWayBeforeItStops) {
+  const std::uint16_t port = open();
+  const Flood flood;
+  Client late(port, kSmallBuffer);
+  Client half(port);
+  EXPECT_TRUE(late.send(flood.questions));
+  EXPECT_TRUE(half.send("hel"));
+  let_it_run(port);
+  stop_while([&] {
+    EXPECT_TRUE(eventually([&] { return heard.shutdowns > 0; }));
+    EXPECT_TRUE(half.send("lo\n"));
+    EXPECT_EQ(half.read_all(), "hello\n");
+    EXPECT_TRUE(late.read_all() == flood.answers);
+    half.close();
+    late.close();
+  });
+}
+
+TEST_F(LoopsTest, StopsAlthoughSomebodyIsStuck) {
+  const std::uint16_t port = open({.threads = 2});
+  const Flood flood;
+  std::vector<Client> stuck;
+  for (const std::string& said : {std::string(), std::string("half a mess"), flood.questions}) {
+    for (int i = 0; i < 5; ++i) EXPECT_TRUE(stuck.emplace_back(port, kSmallBuffer).send(said));
+  }
+  let_it_run(port);
+  loops->stop(100ms);
+  loops.reset();
+  for (Client& client : stuck) EXPECT_TRUE(flood.answers.starts_with(client.read_all()));
+}
+
+TEST_F(LoopsTest, StopsAtOnceWhenNobodyIsThere) {
+  open({.threads = 2});
+  loops->stop(kPatience);
+  loops->stop(kPatience);
+}
+
+TEST_F(LoopsTest, MayEndWithoutHavingStarted) {
+  loops = std::make_unique<Loops>(LoopOptions{.threads = 2});
+  EXPECT_TRUE(loops->bind("127.0.0.1", 0, lines_door(heard)));
+  loops->stop(kPatience);
+}
+
+// ---- Doors
+
+TEST_F(LoopsTest, FindsAPortThatIsFree) {
+  loops = std::make_unique<Loops>(LoopOptions{.threads = 3});
+  const auto first = loops->bind("127.0.0.1", 0, lines_door(heard));
+  const auto second = loops->bind("127.0.0.1", 0, lines_door(heard));
+  ASSERT_TRUE(first);
+  ASSERT_TRUE(second);
+  EXPECT_NE(*first, 0);
+  EXPECT_NE(*first, *second);
+  loops->start();
+  expect_well(*first);
+  expect_well(*second);
+}
+
+TEST_F(LoopsTest, SaysWhereItCannotListen) {
+  const std::uint16_t port = open();
+  Loops second(LoopOptions{.threads = 2});
+  const auto taken = second.bind("127.0.0.1", port, lines_door(heard));
+  ASSERT_FALSE(taken);
+  EXPECT_EQ(taken.error().message,
+            "cannot listen on 127.0.0.1:" + std::to_string(port) + ": Address already in use");
+  const auto elsewhere = second.bind("192.0.2.1", 7379, lines_door(heard));
+  ASSERT_FALSE(elsewhere);
+  EXPECT_THAT(elsewhere.error().message, HasSubstr("cannot listen on 192.0.2.1:7379: "));
+}
+
+TEST_F(LoopsTest, DoesNotListenTwiceOnOnePort) {
+  loops = std::make_unique<Loops>(LoopOptions{.threads = 2});
+  const auto first = loops->bind("127.0.0.1", 0, lines_door(heard));
+  ASSERT_TRUE(first);
+  EXPECT_FALSE(loops->bind("127.0.0.1", *first, lines_door(heard)));
+}
+
+TEST_F(LoopsTest, KnowsWhoIsAtTheOtherEnd) {
+  Peer seen;
+  Door door = lines_door(heard);
+  door.speak = [&](const Peer& peer) {
+    seen = peer;
+    return std::make_unique<Lines>(heard);
+  };
+  expect_well(open(door));
+  loops->stop(kPatience);
+  EXPECT_EQ(seen.address, "127.0.0.1");
+  EXPECT_TRUE(seen.loopback);
+}
+
+}  // namespace
+}  // namespace weir::net
