@@ -7,6 +7,7 @@
 #include <array>
 #include <nlohmann/json.hpp>
 
+#include "base/utf8.h"
 #include "server/rate_policies.h"
 #include "server/texts.h"
 #include "server/version.h"
@@ -382,7 +383,7 @@ std::optional<std::string> policy_name(HttpCall& call) {
   std::string buffer;
   const auto name = wire::decode_path(call.request.path.substr(kPolicyPath.size()), buffer);
   const bool fits = name && !name->empty() && name->size() <= 256;
-  if (fits && wire::is_utf8(*name)) return std::string{*name};
+  if (fits && is_utf8(*name)) return std::string{*name};
   call.problem(400, "the name of a policy has 1 to 256 bytes, in UTF-8", "name");
   return std::nullopt;
 }
