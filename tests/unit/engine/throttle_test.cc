@@ -18,7 +18,6 @@ namespace weir {
 namespace {
 
 using namespace std::chrono_literals;
-using testing::HasSubstr;
 
 Limit limit_of(std::string_view text) {
   auto limit = parse_limit(text);
@@ -179,7 +178,6 @@ TEST(EngineThrottle, PassesWithoutPermitsAtAnyTime) {
   }
 }
 
-// The word of a key that cannot be one.
 TEST(EngineThrottle, WantsAKey) {
   Bare world;
   const auto error_of = [&](std::string_view key) {
@@ -200,6 +198,14 @@ TEST(EngineThrottle, TakesAnyBytesForAKey) {
     EXPECT_TRUE(world.engine.throttle(limit_of("1/h"), key));
     EXPECT_FALSE(world.engine.throttle(limit_of("1/h"), key));
   }
+}
+
+// Nobody could leave again.
+TEST(EngineThrottle, HasNoConcurrentLimits) {
+  Bare world;
+  const Verdict verdict = world.engine.throttle(limit_of("5 concurrent"), "k");
+  EXPECT_FALSE(verdict);
+  EXPECT_EQ(verdict.error, "a concurrent limit is entered and left: give it to a policy");
 }
 
 // ---- Who waits
