@@ -84,10 +84,14 @@ Split split_unit(std::string_view text) {
   return {text.substr(0, end), text.substr(end)};
 }
 
-std::string shown(std::string_view text) {
-  constexpr std::size_t most = 40;
-  if (text.size() <= most) return std::string{text};
-  return std::string{text.substr(0, most)} + "…";
+// "5 s" and "64 MiB": what else is wrong shows once the blank is gone.
+std::optional<Problem> check_blank(const Word& word, const Split& split) {
+  const std::size_t unit = split.unit.find_first_not_of(' ');
+  if (unit == 0 || unit == std::string_view::npos || split.number.empty()) return std::nullopt;
+  return Problem{
+      word.place.moved(split.number.size()),
+      fmt::format("between number and unit stands no blank: write {}",
+                  in_quotes(fmt::format("{}{}", split.number, split.unit.substr(unit))))};
 }
 
 const TimeUnit* time_unit(std::string_view name) {
@@ -108,13 +112,13 @@ Problem unknown_unit(const Word& word, const Split& split) {
   }
   static constexpr std::array<std::string_view, 10> known{"s",  "min", "h",    "ms",    "us",
                                                           "ns", "day", "week", "month", "year"};
-  return {place, fmt::format("unknown unit \"{}\"{}: a time is written like 10s, 5min, 1h, 250ms",
-                             shown(split.unit), did_you_mean(split.unit, known))};
+  return {place, fmt::format("unknown unit {}{}: a time is written like 10s, 5min, 1h, 250ms",
+                             in_quotes(split.unit), did_you_mean(split.unit, known))};
 }
 
 Problem not_a_number(const Word& word) {
   return {word.place,
-          fmt::format("\"{}\" is not a number: write one like 100, 0.5 or 10MB", shown(word.text))};
+          fmt::format("{} is not a number: write one like 100, 0.5 or 10MB", in_quotes(word.text))};
 }
 
 struct Sized {
@@ -127,22 +131,23 @@ Result<Sized, Problem> parse_sized(const Word& word) {
   const auto number = Decimal::parse(split.number);
   if (!number) return not_a_number(word);
   if (number->mantissa < 0) {
-    return Problem{word.place, fmt::format("\"{}\" is below zero", shown(word.text))};
+    return Problem{word.place, fmt::format("{} is below zero", in_quotes(word.text))};
   }
   if (split.unit.empty()) return Sized{*number, 1};
+  if (auto wrong = check_blank(word, split)) return *std::move(wrong);
   const auto unit = std::ranges::find(kSizeUnits, split.unit, &SizeUnit::name);
   if (unit == kSizeUnits.end()) {
     return Problem{word.place.moved(split.number.size()),
-                   fmt::format("unknown size \"{}\": sizes are B, kB, MB, GB, TB (powers of 1000) "
+                   fmt::format("unknown size {}: sizes are B, kB, MB, GB, TB (powers of 1000) "
                                "and KiB, MiB, GiB, TiB (powers of 1024)",
-                               shown(split.unit))};
+                               in_quotes(split.unit))};
   }
   return Sized{*number, unit->factor};
 }
 
 Problem too_large(const Word& word) {
-  return {word.place, fmt::format("\"{}\" is too large: at most {} can be counted",
-                                  shown(word.text), core::kMaxPermits)};
+  return {word.place, fmt::format("{} is too large: at most {} can be counted",
+                                  in_quotes(word.text), core::kMaxPermits)};
 }
 
 }  // namespace
@@ -157,9 +162,9 @@ Result<core::Rate, Problem> parse_amount(const Word& word) {
   int decimals = std::max(-number.exponent, 0);
   for (; decimals > 0 && mantissa % 10 == 0; --decimals) mantissa /= 10;
   if (decimals > kMaxDecimals) {
-    return Problem{word.place, fmt::format("\"{}\" has more than {} decimals: write it with a "
+    return Problem{word.place, fmt::format("{} has more than {} decimals: write it with a "
                                            "longer period",
-                                           shown(word.text), kMaxDecimals)};
+                                           in_quotes(word.text), kMaxDecimals)};
   }
   const auto scaled = Decimal{mantissa, std::max(number.exponent, 0)}.shifted(0);
   std::int64_t count = 0;
@@ -207,6 +212,7 @@ Result<Nanos, Problem> parse_duration(std::string_view text, Place place) {
   const Word word{std::string{text}, place};
   const Split split = split_unit(text);
   const TimeUnit* unit = time_unit(split.unit);
+  if (auto wrong = check_blank(word, split)) return *std::move(wrong);
   if (calendar_unit(split.unit) || calendar_unit(unit_meant_by(split.unit))) {
     return Problem{place.moved(split.number.size()),
                    "days, weeks, months and years differ in length: a calendar quota is written "
@@ -216,7 +222,7 @@ Result<Nanos, Problem> parse_duration(std::string_view text, Place place) {
   const auto number = Decimal::parse(split.number);
   if (!number) {
     return Problem{
-        place, fmt::format("\"{}\" is not a time: write one like 10s, 5min or 250ms", shown(text))};
+        place, fmt::format("{} is not a time: write one like 10s, 5min or 250ms", in_quotes(text))};
   }
   if (unit == nullptr) {
     return Problem{place.moved(text.size()),
