@@ -57,6 +57,9 @@ constexpr std::array<SizeUnit, 10> kSizeUnits{{{"B", 1},
                                                {"GiB", std::int64_t{1} << 30},
                                                {"TiB", std::int64_t{1} << 40}}};
 
+// No number needs more, and messages repeat it.
+constexpr std::size_t kLongestNumber = 100;
+
 // How many decimals a rate may have.
 constexpr int kMaxDecimals = 9;
 
@@ -84,14 +87,15 @@ Split split_unit(std::string_view text) {
   return {text.substr(0, end), text.substr(end)};
 }
 
-// "5 s" and "64 MiB": what else is wrong shows once the blank is gone.
-std::optional<Problem> check_blank(const Word& word, const Split& split) {
-  const std::size_t unit = split.unit.find_first_not_of(' ');
-  if (unit == 0 || unit == std::string_view::npos || split.number.empty()) return std::nullopt;
-  return Problem{
-      word.place.moved(split.number.size()),
-      fmt::format("between number and unit stands no blank: write {}",
-                  in_quotes(fmt::format("{}{}", split.number, split.unit.substr(unit))))};
+std::string_view without_blanks(std::string_view unit) {
+  return unit.substr(std::min(unit.find_first_not_of(' '), unit.size()));
+}
+
+// "5 s" and "64 MiB": a known unit, but for the blank.
+Problem no_blank(const Word& word, const Split& split) {
+  return {word.place.moved(split.number.size()),
+          fmt::format("between number and unit stands no blank: write \"{}{}\"", split.number,
+                      without_blanks(split.unit))};
 }
 
 const TimeUnit* time_unit(std::string_view name) {
@@ -100,6 +104,7 @@ const TimeUnit* time_unit(std::string_view name) {
 }
 
 Problem unknown_unit(const Word& word, const Split& split) {
+  if (time_unit(without_blanks(split.unit)) != nullptr) return no_blank(word, split);
   const Place place = word.place.moved(split.number.size());
   if (split.unit == "m") {
     return {place, fmt::format("\"m\" could be minutes or months: write \"{0}min\" or \"{0}month\"",
@@ -121,6 +126,11 @@ Problem not_a_number(const Word& word) {
           fmt::format("{} is not a number: write one like 100, 0.5 or 10MB", in_quotes(word.text))};
 }
 
+Problem not_a_time(const Word& word) {
+  return {word.place,
+          fmt::format("{} is not a time: write one like 10s, 5min or 250ms", in_quotes(word.text))};
+}
+
 struct Sized {
   Decimal number;
   std::int64_t factor;
@@ -129,13 +139,13 @@ struct Sized {
 Result<Sized, Problem> parse_sized(const Word& word) {
   const Split split = split_unit(word.text);
   const auto number = Decimal::parse(split.number);
-  if (!number) return not_a_number(word);
+  if (!number || split.number.size() > kLongestNumber) return not_a_number(word);
   if (number->mantissa < 0) {
     return Problem{word.place, fmt::format("{} is below zero", in_quotes(word.text))};
   }
   if (split.unit.empty()) return Sized{*number, 1};
-  if (auto wrong = check_blank(word, split)) return *std::move(wrong);
-  const auto unit = std::ranges::find(kSizeUnits, split.unit, &SizeUnit::name);
+  const auto unit = std::ranges::find(kSizeUnits, without_blanks(split.unit), &SizeUnit::name);
+  if (unit != kSizeUnits.end() && split.unit.starts_with(' ')) return no_blank(word, split);
   if (unit == kSizeUnits.end()) {
     return Problem{word.place.moved(split.number.size()),
                    fmt::format("unknown size {}: sizes are B, kB, MB, GB, TB (powers of 1000) "
@@ -211,8 +221,8 @@ Result<Nanos, Problem> parse_period(const Word& word) {
 Result<Nanos, Problem> parse_duration(std::string_view text, Place place) {
   const Word word{std::string{text}, place};
   const Split split = split_unit(text);
+  if (split.number.size() > kLongestNumber) return not_a_time(word);
   const TimeUnit* unit = time_unit(split.unit);
-  if (auto wrong = check_blank(word, split)) return *std::move(wrong);
   if (calendar_unit(split.unit) || calendar_unit(unit_meant_by(split.unit))) {
     return Problem{place.moved(split.number.size()),
                    "days, weeks, months and years differ in length: a calendar quota is written "
@@ -220,10 +230,7 @@ Result<Nanos, Problem> parse_duration(std::string_view text, Place place) {
   }
   if (unit == nullptr && !split.unit.empty()) return unknown_unit(word, split);
   const auto number = Decimal::parse(split.number);
-  if (!number) {
-    return Problem{
-        place, fmt::format("{} is not a time: write one like 10s, 5min or 250ms", in_quotes(text))};
-  }
+  if (!number) return not_a_time(word);
   if (unit == nullptr) {
     return Problem{place.moved(text.size()),
                    fmt::format("a time needs a unit: write {}s or {}min", text, text)};

@@ -284,6 +284,10 @@ TEST(Config, WaitsForTheStoreForAWhile) {
   EXPECT_THAT(one_wrong("store_timeout: soon"), HasSubstr("unknown unit \"soon\""));
   EXPECT_EQ(one_wrong("store_timeout: 50 ms"),
             "1:18: between number and unit stands no blank: write \"50ms\"");
+  for (const std::string unit : {"", "s", "m", "sec", " s"}) {
+    EXPECT_LT(one_wrong("store_timeout: " + std::string(1000, '1') + unit).size(), 200u) << unit;
+  }
+  EXPECT_THAT(one_wrong("store_timeout: 50 parsecs"), HasSubstr("unknown unit \" parsecs\""));
   EXPECT_EQ(one_wrong("store_timeout: {}"),
             "1:16: \"store_timeout\" is a time like 50ms, not a map");
 }
@@ -296,6 +300,10 @@ TEST(Config, HasMemoryOfASize) {
   EXPECT_THAT(one_wrong("memory: 64mb"), HasSubstr("unknown size \"mb\""));
   EXPECT_EQ(one_wrong("memory: 64 MiB"),
             "1:11: between number and unit stands no blank: write \"64MiB\"");
+  for (const std::string unit : {"", "MiB", "mb", " MiB", ".5"}) {
+    EXPECT_LT(one_wrong("memory: " + std::string(1000, '1') + unit).size(), 200u) << unit;
+  }
+  EXPECT_THAT(one_wrong("memory: 64 mb"), HasSubstr("unknown size \" mb\""));
   EXPECT_THAT(one_wrong("memory: lots"), HasSubstr("not a number"));
   EXPECT_THAT(one_wrong("memory: -1"), HasSubstr("below zero"));
   EXPECT_THAT(one_wrong("memory: 1000000000000TiB"), HasSubstr("too large"));
