@@ -149,7 +149,8 @@ class Engine {
   bool leave(const Request& request, std::string_view holder);
 
   // Takes under a limit that comes with the call: no policy has to know it. What was used is known
-  // by the key, the algorithm and the period, so the limit may be another one next time.
+  // by the key, the algorithm and the period, so the limit may be another one next time. Not for
+  // concurrent limits: those are entered.
   Verdict throttle(const Limit& limit, std::string_view key, Permits permits = 1,
                    std::optional<Nanos> max_wait = std::nullopt);
 

@@ -377,6 +377,9 @@ bool Engine::leave(const Request& request, std::string_view holder) {
 Verdict Engine::throttle(const Limit& limit, std::string_view key, Permits permits,
                          std::optional<Nanos> max_wait) {
   const core::Limit& rule = rule_of(limit);
+  if (std::holds_alternative<core::Concurrency>(rule)) {
+    return error_of({.error = "a concurrent limit is entered and left: give it to a policy"});
+  }
   const std::string known_by = "throttle" + policy::identities_of("", {{.rule = rule}}).front();
   const Nanos patience = core::is_queue(rule) ? kForever : Nanos{0};
   return impl_->throttle(rule, store::hash_of(known_by).low, key,

@@ -108,7 +108,9 @@ constexpr std::array<Reader::Field, 14> Reader::kFields{{
 void Reader::read(const Node& file) {
   if (!file.is_map()) {
     problems_.push_back(
-        {file.place, fmt::format("a policy file is a map with policies, not {}", file.describe())});
+        {file.place, fmt::format("a policy file is a map with policies, not {}: write policies: {{ "
+                                 "api: {{ limits: [ 100/s ] }} }}",
+                                 file.describe())});
     return;
   }
   std::array<std::string_view, kFields.size()> names;
@@ -313,13 +315,9 @@ void add(Problems& problems, const Problems& more) {
 
 ReadFile read_file(const Source& source, Problems& problems) {
   ReadFile file;
-  const auto root = parse_yaml(source);
-  if (root) {
-    Reader(file, problems).read(**root);
-    arrange(problems);
-  } else {
-    problems.push_back(root.error());
-  }
+  const auto root = parse_yaml(source, problems);
+  if (root != nullptr) Reader(file, problems).read(*root);
+  arrange(problems);
   return file;
 }
 
@@ -331,13 +329,11 @@ Config read_config(const Source& source, Problems& problems, Problems& warnings)
 }
 
 Policy read_policy(const Source& source, Problems& problems) {
-  const auto root = parse_yaml(source);
-  if (!root) {
-    problems.push_back(root.error());
-    return {};
+  Policy policy;
+  if (const auto root = parse_yaml(source, problems)) {
+    policy = read_policy(*root, problems);
+    check_scopes(*root, problems);
   }
-  Policy policy = read_policy(**root, problems);
-  check_scopes(**root, problems);
   arrange(problems);
   return policy;
 }

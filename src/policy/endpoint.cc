@@ -30,10 +30,9 @@ bool is_host_name(std::string_view text) {
 }
 
 std::optional<Problem> check_host(std::string_view host, bool in_brackets, Place place) {
-  const std::string_view shown = host.substr(0, 60);
   if (in_brackets) {
     if (is_address(AF_INET6, host)) return std::nullopt;
-    return Problem{place, fmt::format("\"{}\" is not an IPv6 address", shown)};
+    return Problem{place, fmt::format("{} is not an IPv6 address", in_quotes(host))};
   }
   if (host.empty() || host == "*") {
     return Problem{place, "a host is missing: write 127.0.0.1 for this machine alone, or 0.0.0.0"};
@@ -43,7 +42,7 @@ std::optional<Problem> check_host(std::string_view host, bool in_brackets, Place
   }
   const bool numbers = std::ranges::all_of(host, [](char c) { return is_digit(c) || c == '.'; });
   if (numbers ? is_address(AF_INET, host) : is_host_name(host)) return std::nullopt;
-  return Problem{place, fmt::format("\"{}\" is not {}", shown,
+  return Problem{place, fmt::format("{} is not {}", in_quotes(host),
                                     numbers ? "an IPv4 address" : "the name of a host")};
 }
 
@@ -51,8 +50,7 @@ Result<std::uint16_t, Problem> parse_port(std::string_view text, Place place) {
   std::uint16_t port = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), port);
   if (error == std::errc{} && end == text.data() + text.size()) return port;
-  return Problem{place,
-                 fmt::format("a port is a number from 0 to 65535, not \"{}\"", text.substr(0, 20))};
+  return Problem{place, fmt::format("a port is a number from 0 to 65535, not {}", in_quotes(text))};
 }
 
 // ---- Stores
@@ -79,8 +77,8 @@ Problem no_such_store(std::string_view text, Place place) {
   const std::string_view start =
       text.substr(0, scheme == std::string_view::npos ? text.size() : scheme + 3);
   return {place, fmt::format("a store is memory, redis://, rediss://, redis+sentinel://, "
-                             "redis+cluster:// or unix:///path, not \"{}\"{}",
-                             start.substr(0, 40), did_you_mean(start, known))};
+                             "redis+cluster:// or unix:///path, not {}{}",
+                             in_quotes(start), did_you_mean(start, known))};
 }
 
 std::optional<Problem> check_store_host(std::string_view text, Place place) {
@@ -133,9 +131,9 @@ Result<Endpoint, Problem> parse_endpoint(std::string_view text, Place place) {
   const std::size_t host_end = in_brackets ? text.find(']') + 1 : text.rfind(':');
   if (host_end >= text.size() || text[host_end] != ':') {
     const bool only_port = is_number(text);
-    return Problem{place, fmt::format("\"{}\" has no {}: write host:port, as in 127.0.0.1:{}",
-                                      text.substr(0, 60), only_port ? "host" : "port",
-                                      only_port ? text : "7379")};
+    return Problem{place,
+                   fmt::format("{} has no {}: write host:port, as in 127.0.0.1:{}", in_quotes(text),
+                               only_port ? "host" : "port", only_port ? text : "7379")};
   }
   const std::string_view host =
       in_brackets ? text.substr(1, host_end - 2) : text.substr(0, host_end);

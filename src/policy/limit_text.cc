@@ -18,12 +18,6 @@ constexpr std::string_view kBlanks = " \t\r\n";
 // No limit needs a longer text than this; whoever sends one is shown no more of it than this.
 constexpr std::size_t kLongestText = 1000;
 
-std::string quoted(std::string_view text) {
-  constexpr std::size_t most = 40;
-  return text.size() <= most ? fmt::format("\"{}\"", text)
-                             : fmt::format("\"{}…\"", text.substr(0, most));
-}
-
 // ---- Words, one after the other
 
 class Reader {
@@ -101,7 +95,7 @@ std::optional<Problem> read_keyword(Reader& reader, LimitWords& words) {
   if (found == kKeywords.end()) {
     std::array<std::string_view, kKeywords.size() + 1> names{"exact"};
     std::ranges::transform(kKeywords, names.begin() + 1, &Keyword::name);
-    return Problem{word.place, fmt::format("{} means nothing here{}", quoted(word.text),
+    return Problem{word.place, fmt::format("{} means nothing here{}", in_quotes(word.text),
                                            did_you_mean(word.text, names))};
   }
   std::optional<Word>& value = words.*found->field;
@@ -318,7 +312,7 @@ Result<core::Limit, Problem> build_queue(const LimitWords& words, const core::Ra
   if (words.like->text != "nginx") {
     return Problem{words.like->place, fmt::format("{} is not known here: the only one is "
                                                   "\"like: nginx\"",
-                                                  quoted(words.like->text))};
+                                                  in_quotes(words.like->text))};
   }
   return checked(core::NginxQueue::make(rate, places, undelayed), words.amount->place);
 }

@@ -215,7 +215,7 @@ std::vector<Limit> read_limits(const Node& node, Problems& problems) {
     add(node);
   }
   if (node.is_list() && node.items.empty()) {
-    problems.push_back({node.place, "at least one limit is needed"});
+    problems.push_back({node.place, "at least one limit is needed: write one like 100/s"});
   }
   return limits;
 }

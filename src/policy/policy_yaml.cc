@@ -21,20 +21,23 @@ constexpr std::array<std::string_view, 4> kShift{"days", "hours", "in", "limits"
 constexpr std::array<std::string_view, 3> kWhenFull{"share", "deny", "allow"};
 constexpr std::array<std::string_view, 3> kOnStoreFailure{"open", "closed", "local"};
 
-void check_names(const Node& node, const std::vector<Limit>& limits, Problems& problems) {
-  for (std::size_t i = 0; i < limits.size(); ++i) {
-    for (std::size_t j = 0; j < i; ++j) {
-      if (limits[i].name.empty() || limits[i].name != limits[j].name) continue;
-      problems.push_back(
-          {node.place, fmt::format("two limits have the name \"{}\"", limits[i].name)});
+void check_names(const Node& limits, Problems& problems) {
+  std::vector<std::string_view> names;
+  for (const auto& limit : limits.items) {
+    const Node* name = limit->find("name");
+    if (name == nullptr || !name->is_scalar()) continue;
+    if (std::ranges::find(names, name->text) != names.end()) {
+      problems.push_back({name->place, fmt::format("two limits have the name {}: choose another",
+                                                   in_quotes(name->text))});
     }
+    names.push_back(name->text);
   }
 }
 
 // Limits that are decided together.
 std::vector<Limit> read_together(const Node& node, Problems& problems) {
   std::vector<Limit> limits = read_limits(node, problems);
-  check_names(node, limits, problems);
+  if (limits.size() > 1) check_names(node, problems);
   return limits;
 }
 
@@ -54,8 +57,8 @@ void check_pattern(const Node::Field& field, Problems& problems) {
     problems.push_back({field.place, fmt::format("a key of {} bytes is too long (at most {})",
                                                  text.size(), kLongestKey)});
   } else if (const std::size_t star = text.find('*'); star < text.size() - 1) {
-    problems.push_back({field.place, fmt::format("a star stands at the end: write \"{}\"",
-                                                 text.substr(0, star + 1))});
+    problems.push_back({field.place, fmt::format("a star stands at the end: write {}",
+                                                 in_quotes(text.substr(0, star + 1)))});
   }
 }
 

@@ -28,9 +28,9 @@ std::string day_meant_by(std::string_view written) {
 std::optional<int> read_day(std::string_view text, Place place, Problems& problems) {
   const auto day = std::ranges::find(kDays, text);
   if (day != kDays.end()) return static_cast<int>(day - kDays.begin());
-  problems.push_back({place, fmt::format("\"{}\" is not a day: write mon, tue, wed, thu, fri, sat "
+  problems.push_back({place, fmt::format("{} is not a day: write mon, tue, wed, thu, fri, sat "
                                          "or sun, a range like mon-fri or a list of them{}",
-                                         text.substr(0, 40), day_meant_by(text))});
+                                         in_quotes(text), day_meant_by(text))});
   return std::nullopt;
 }
 
@@ -59,7 +59,8 @@ std::uint8_t read_range(const Node& node, Problems& problems) {
 
 std::uint8_t read_days(const Node& node, Problems& problems) {
   if (!node.is_list()) return read_range(node, problems);
-  if (node.items.empty()) problems.push_back({node.place, "\"days\" names no day"});
+  if (node.items.empty())
+    problems.push_back({node.place, "\"days\" names no day: write one, or leave it out"});
   std::uint8_t days = 0;
   for (const auto& item : node.items) {
     days = static_cast<std::uint8_t>(days | read_range(*item, problems));

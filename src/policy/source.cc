@@ -8,6 +8,8 @@
 #include <cstring>
 #include <fstream>
 
+#include "base/utf8.h"
+
 namespace weir::policy {
 
 namespace {
@@ -23,20 +25,57 @@ std::pair<std::string_view, std::size_t> excerpt(std::string_view line, std::siz
   std::size_t start = column > kShownColumns / 2 ? column - kShownColumns / 2 : 0;
   if (line.size() <= kShownColumns) start = 0;
   while (start > 0 && is_continuation(line[start])) --start;
-  return {line.substr(start, kShownColumns), column - start};
+  return {cut(line.substr(start), kShownColumns), column - start};
 }
 
-// As many blanks as it takes to stand below the end of `text`: tabs stay tabs, and the bytes of
-// one character count once.
+// As a terminal can show it: what is in a file must not move cursors or change colours.
+std::string printable(std::string_view text) {
+  std::string shown;
+  while (!text.empty()) {
+    const Utf8 character = first_character(text);
+    const auto first = static_cast<unsigned char>(text[0]);
+    const bool control = (first < 0x20 && first != '\t') || first == 0x7f;
+    shown += !character.whole ? "\xef\xbf\xbd" : control ? "?" : text.substr(0, character.bytes);
+    text.remove_prefix(character.bytes);
+  }
+  return shown;
+}
+
+// Whether a character, given by its bytes, takes two columns: those of East Asia and pictures do.
+bool is_wide(std::string_view character) {
+  return (character >= "\u1100" && character <= "\u115f") ||
+         (character >= "\u2e80" && character <= "\ua4cf") ||
+         (character >= "\uac00" && character <= "\ud7a3") ||
+         (character >= "\uf900" && character <= "\ufaff") ||
+         (character >= "\uff01" && character <= "\uff60") ||
+         (character >= "\U0001f300" && character <= "\U0003fffd");
+}
+
+bool is_combining(std::string_view character) {
+  return character >= "\u0300" && character <= "\u036f";
+}
+
+// As many blanks as it takes to stand below the end of `text`: tabs stay tabs, and a wide character
+// has a wide blank below.
 std::string blanks_below(std::string_view text) {
   std::string blanks;
-  for (const char c : text) {
-    if (!is_continuation(c)) blanks += c == '\t' ? '\t' : ' ';
+  while (!text.empty()) {
+    const std::string_view character = text.substr(0, first_character(text).bytes);
+    if (!is_combining(character)) {
+      blanks += character == "\t" ? "\t" : is_wide(character) ? "\u3000" : " ";
+    }
+    text.remove_prefix(character.size());
   }
   return blanks;
 }
 
 }  // namespace
+
+std::string in_quotes(std::string_view text) {
+  constexpr std::size_t most = 40;
+  return text.size() <= most ? fmt::format("\"{}\"", text)
+                             : fmt::format("\"{}…\"", cut(text, most));
+}
 
 Result<Source, std::string> Source::read(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
@@ -51,8 +90,13 @@ Result<Source, std::string> Source::read(const std::string& path) {
   return Source{path, std::move(text)};
 }
 
+std::string_view Source::content() const {
+  constexpr std::string_view mark = "\ufeff";
+  return std::string_view{text}.substr(text.starts_with(mark) ? mark.size() : 0);
+}
+
 std::string_view Source::line(int number) const {
-  std::string_view rest = text;
+  std::string_view rest = content();
   for (; number > 1; --number) {
     const std::size_t end = rest.find('\n');
     if (end == std::string_view::npos) return {};
@@ -64,10 +108,11 @@ std::string_view Source::line(int number) const {
 }
 
 std::string Source::render(const Problem& problem) const {
-  const auto [line, column] = problem.place;
-  const auto [shown, caret] = excerpt(this->line(line), static_cast<std::size_t>(column - 1));
-  return fmt::format("{}:{}:{}: {}\n  {}\n  {}^\n", name, line, column, problem.message, shown,
-                     blanks_below(shown.substr(0, caret)));
+  const Place& place = problem.place;
+  const auto [shown, caret] = excerpt(line(place.line), static_cast<std::size_t>(place.column - 1));
+  return fmt::format("{}:{}:{}: {}\n  {}\n  {}^\n", name, place.line, place.column,
+                     printable(problem.message), printable(shown),
+                     blanks_below(printable(shown.substr(0, caret))));
 }
 
 }  // namespace weir::policy

@@ -12,8 +12,12 @@ namespace weir::policy {
 struct Place {
   int line = 1;
   int column = 1;
+  // What is read differs from what is written, by escapes or line ends: all of it is here.
+  bool fixed = false;
 
-  Place moved(std::size_t columns) const { return {line, column + static_cast<int>(columns)}; }
+  Place moved(std::size_t columns) const {
+    return {line, column + (fixed ? 0 : static_cast<int>(columns)), fixed};
+  }
 };
 
 // Something wrong with what somebody wrote: where it is, what it is and what to write instead.
@@ -24,6 +28,9 @@ struct Problem {
 
 using Problems = std::vector<Problem>;
 
+// Somebody's text in quotes; only the start of a long one.
+std::string in_quotes(std::string_view text);
+
 // A text and what it is called in messages: a file's name, usually.
 struct Source {
   std::string name;
@@ -31,6 +38,8 @@ struct Source {
 
   static Result<Source, std::string> read(const std::string& path);
 
+  // The text without the mark that some editors put in front of UTF-8.
+  std::string_view content() const;
   std::string_view line(int number) const;
 
   // name:line:column: message, the line, and a caret under the place.

@@ -57,6 +57,9 @@ constexpr std::array<SizeUnit, 10> kSizeUnits{{{"B", 1},
                                                {"GiB", std::int64_t{1} << 30},
                                                {"TiB", std::int64_t{1} << 40}}};
 
+// No number needs more, and messages repeat it.
+constexpr std::size_t kLongestNumber = 100;
+
 // How many decimals a rate may have.
 constexpr int kMaxDecimals = 9;
 
@@ -84,10 +87,15 @@ Split split_unit(std::string_view text) {
   return {text.substr(0, end), text.substr(end)};
 }
 
-std::string shown(std::string_view text) {
-  constexpr std::size_t most = 40;
-  if (text.size() <= most) return std::string{text};
-  return std::string{text.substr(0, most)} + "…";
+std::string_view without_blanks(std::string_view unit) {
+  return unit.substr(std::min(unit.find_first_not_of(' '), unit.size()));
+}
+
+// "5 s" and "64 MiB": a known unit, but for the blank.
+Problem no_blank(const Word& word, const Split& split) {
+  return {word.place.moved(split.number.size()),
+          fmt::format("between number and unit stands no blank: write \"{}{}\"", split.number,
+                      without_blanks(split.unit))};
 }
 
 const TimeUnit* time_unit(std::string_view name) {
@@ -96,6 +104,7 @@ const TimeUnit* time_unit(std::string_view name) {
 }
 
 Problem unknown_unit(const Word& word, const Split& split) {
+  if (time_unit(without_blanks(split.unit)) != nullptr) return no_blank(word, split);
   const Place place = word.place.moved(split.number.size());
   if (split.unit == "m") {
     return {place, fmt::format("\"m\" could be minutes or months: write \"{0}min\" or \"{0}month\"",
@@ -108,13 +117,18 @@ Problem unknown_unit(const Word& word, const Split& split) {
   }
   static constexpr std::array<std::string_view, 10> known{"s",  "min", "h",    "ms",    "us",
                                                           "ns", "day", "week", "month", "year"};
-  return {place, fmt::format("unknown unit \"{}\"{}: a time is written like 10s, 5min, 1h, 250ms",
-                             shown(split.unit), did_you_mean(split.unit, known))};
+  return {place, fmt::format("unknown unit {}{}: a time is written like 10s, 5min, 1h, 250ms",
+                             in_quotes(split.unit), did_you_mean(split.unit, known))};
 }
 
 Problem not_a_number(const Word& word) {
   return {word.place,
-          fmt::format("\"{}\" is not a number: write one like 100, 0.5 or 10MB", shown(word.text))};
+          fmt::format("{} is not a number: write one like 100, 0.5 or 10MB", in_quotes(word.text))};
+}
+
+Problem not_a_time(const Word& word) {
+  return {word.place,
+          fmt::format("{} is not a time: write one like 10s, 5min or 250ms", in_quotes(word.text))};
 }
 
 struct Sized {
@@ -125,24 +139,25 @@ struct Sized {
 Result<Sized, Problem> parse_sized(const Word& word) {
   const Split split = split_unit(word.text);
   const auto number = Decimal::parse(split.number);
-  if (!number) return not_a_number(word);
+  if (!number || split.number.size() > kLongestNumber) return not_a_number(word);
   if (number->mantissa < 0) {
-    return Problem{word.place, fmt::format("\"{}\" is below zero", shown(word.text))};
+    return Problem{word.place, fmt::format("{} is below zero", in_quotes(word.text))};
   }
   if (split.unit.empty()) return Sized{*number, 1};
-  const auto unit = std::ranges::find(kSizeUnits, split.unit, &SizeUnit::name);
+  const auto unit = std::ranges::find(kSizeUnits, without_blanks(split.unit), &SizeUnit::name);
+  if (unit != kSizeUnits.end() && split.unit.starts_with(' ')) return no_blank(word, split);
   if (unit == kSizeUnits.end()) {
     return Problem{word.place.moved(split.number.size()),
-                   fmt::format("unknown size \"{}\": sizes are B, kB, MB, GB, TB (powers of 1000) "
+                   fmt::format("unknown size {}: sizes are B, kB, MB, GB, TB (powers of 1000) "
                                "and KiB, MiB, GiB, TiB (powers of 1024)",
-                               shown(split.unit))};
+                               in_quotes(split.unit))};
   }
   return Sized{*number, unit->factor};
 }
 
 Problem too_large(const Word& word) {
-  return {word.place, fmt::format("\"{}\" is too large: at most {} can be counted",
-                                  shown(word.text), core::kMaxPermits)};
+  return {word.place, fmt::format("{} is too large: at most {} can be counted",
+                                  in_quotes(word.text), core::kMaxPermits)};
 }
 
 }  // namespace
@@ -157,9 +172,9 @@ Result<core::Rate, Problem> parse_amount(const Word& word) {
   int decimals = std::max(-number.exponent, 0);
   for (; decimals > 0 && mantissa % 10 == 0; --decimals) mantissa /= 10;
   if (decimals > kMaxDecimals) {
-    return Problem{word.place, fmt::format("\"{}\" has more than {} decimals: write it with a "
+    return Problem{word.place, fmt::format("{} has more than {} decimals: write it with a "
                                            "longer period",
-                                           shown(word.text), kMaxDecimals)};
+                                           in_quotes(word.text), kMaxDecimals)};
   }
   const auto scaled = Decimal{mantissa, std::max(number.exponent, 0)}.shifted(0);
   std::int64_t count = 0;
@@ -206,6 +221,7 @@ Result<Nanos, Problem> parse_period(const Word& word) {
 Result<Nanos, Problem> parse_duration(std::string_view text, Place place) {
   const Word word{std::string{text}, place};
   const Split split = split_unit(text);
+  if (split.number.size() > kLongestNumber) return not_a_time(word);
   const TimeUnit* unit = time_unit(split.unit);
   if (calendar_unit(split.unit) || calendar_unit(unit_meant_by(split.unit))) {
     return Problem{place.moved(split.number.size()),
@@ -214,10 +230,7 @@ Result<Nanos, Problem> parse_duration(std::string_view text, Place place) {
   }
   if (unit == nullptr && !split.unit.empty()) return unknown_unit(word, split);
   const auto number = Decimal::parse(split.number);
-  if (!number) {
-    return Problem{
-        place, fmt::format("\"{}\" is not a time: write one like 10s, 5min or 250ms", shown(text))};
-  }
+  if (!number) return not_a_time(word);
   if (unit == nullptr) {
     return Problem{place.moved(text.size()),
                    fmt::format("a time needs a unit: write {}s or {}min", text, text)};

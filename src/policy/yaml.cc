@@ -1,92 +1,225 @@
 #include "policy/yaml.h"
 
 #include <fmt/format.h>
+#include <yaml-cpp/anchor.h>
+#include <yaml-cpp/emitterstyle.h>
 #include <yaml-cpp/eventhandler.h>
-#include <yaml-cpp/exceptions.h>
-#include <yaml-cpp/mark.h>
 #include <yaml-cpp/parser.h>
 
 #include <algorithm>
+#include <optional>
 #include <sstream>
 #include <unordered_map>
 #include <unordered_set>
 
 #include "base/suggest.h"
+#include "policy/yaml_flaw.h"
 
 namespace weir::policy {
 
 namespace {
 
-Place place_of(const YAML::Mark& mark) { return {mark.line + 1, mark.column + 1}; }
+// Aliases can make a short file as long as they like: it may hold this many values, or as many as
+// it has bytes, which are more than anybody can write.
+constexpr std::size_t kMostValues = 500'000;
+constexpr std::size_t kDeepest = 100;
 
 // Carries a problem out of the parser's callbacks.
 struct Stop {
   Problem problem;
 };
 
+// Whether the quote that a text starts with ends before it does.
+bool is_closed(std::string_view text) {
+  const char quote = text[0];
+  for (std::size_t i = 1; i < text.size(); ++i) {
+    const bool doubled = quote == '\'' && text.substr(i).starts_with("''");
+    const bool escaped = quote == '"' && text[i] == '\\';
+    if (doubled || escaped) {
+      ++i;
+    } else if (text[i] == quote) {
+      return true;
+    }
+  }
+  return false;
+}
+
 // Builds the tree from the parser's events.
 class Builder : public YAML::EventHandler {
  public:
+  Builder(std::string_view text, Problems& problems) : text_(text), problems_(problems) {}
+
   std::shared_ptr<const Node> root() const { return root_; }
+
+  // Where the innermost list or map begins that has not ended.
+  std::optional<Place> open() const {
+    return open_.empty() ? std::nullopt : std::optional(open_.back().node->place);
+  }
 
   void OnDocumentStart(const YAML::Mark&) override {}
   void OnDocumentEnd() override {}
 
   void OnNull(const YAML::Mark& mark, YAML::anchor_t anchor) override {
-    add(make(Node::Kind::null, mark, anchor));
+    count(1, place_of(mark));
+    auto node = make(Node::Kind::null, place_of_nothing(mark), anchor);
+    finish(anchor, 1);
+    add(node);
   }
 
   void OnAlias(const YAML::Mark& mark, YAML::anchor_t anchor) override {
-    const auto found = anchors_.find(anchor);
-    const bool open = found == anchors_.end() || std::ranges::any_of(open_, [&](const Level& l) {
-                        return l.node == found->second;
-                      });
-    if (open) throw Stop{{place_of(mark), "this alias stands inside what it names"}};
-    add(found->second);
+    const Anchored& named = anchors_[anchor];
+    if (named.values == 0) throw Stop{{place_of(mark), "this alias stands inside what it names"}};
+    count(named.values, place_of(mark));
+    add(named.node);
   }
 
   void OnScalar(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
                 const std::string& value) override {
-    auto node = make(Node::Kind::scalar, mark, anchor);
+    const bool quoted = tag == "!";
+    if (!quoted && value.empty()) return OnNull(mark, anchor);
+    const std::size_t start = start_of_scalar(mark);
+    const std::string_view written = text_.substr(start);
+    Place place = place_of(mark).moved(start - offset(mark));
+    place.fixed = !written.substr(quoted && !written.empty() ? 1 : 0).starts_with(value);
+    if (!at_name()) count(1, place);
+    auto node = make(Node::Kind::scalar, place, anchor);
+    finish(anchor, 1);
     node->text = value;
-    node->quoted = tag == "!";
-    const bool blank = !node->quoted && (value.empty() || value == "~" || value == "null");
-    if (blank) node->kind = Node::Kind::null;
+    node->quoted = quoted;
+    if (written.starts_with('"') || written.starts_with('\'')) last_quote_ = {start, place};
     add(node);
   }
 
   void OnSequenceStart(const YAML::Mark& mark, const std::string&, YAML::anchor_t anchor,
-                       YAML::EmitterStyle::value) override {
-    open_.push_back({make(Node::Kind::list, mark, anchor)});
+                       YAML::EmitterStyle::value style) override {
+    open_new(Node::Kind::list, mark, anchor);
+    open_.back().has_dashes = style == YAML::EmitterStyle::Block;
   }
   void OnSequenceEnd() override { close(); }
 
   void OnMapStart(const YAML::Mark& mark, const std::string&, YAML::anchor_t anchor,
                   YAML::EmitterStyle::value) override {
-    open_.push_back({make(Node::Kind::map, mark, anchor)});
+    open_new(Node::Kind::map, mark, anchor);
   }
   void OnMapEnd() override {
-    merge(*open_.back().node);
+    merge(open_.back());
     close();
+  }
+
+  // The parser takes the end of the text for the end of a quote.
+  std::optional<Problem> open_quote() const {
+    if (!last_quote_ || is_closed(text_.substr(last_quote_->start))) return std::nullopt;
+    return Problem{last_quote_->place, "this quote is never closed: write another behind the text"};
   }
 
  private:
   struct Level {
     std::shared_ptr<Node> node;
+    YAML::anchor_t anchor;
+    std::size_t values_before;
+    bool has_dashes = false;
     std::shared_ptr<const Node> key{};  // of a map: read, and waiting for its value
     std::unordered_set<std::string> names{};
   };
 
-  std::shared_ptr<Node> make(Node::Kind kind, const YAML::Mark& mark, YAML::anchor_t anchor) {
+  struct Anchored {
+    std::shared_ptr<Node> node;
+    std::size_t values = 0;  // that an alias of it adds; none before its end
+  };
+
+  struct Quote {
+    std::size_t start;
+    Place place;
+  };
+
+  // ---- Places
+
+  std::size_t offset(const YAML::Mark& mark) const {
+    return std::min(static_cast<std::size_t>(mark.pos), text_.size());
+  }
+
+  // Behind anchor and tag, for which the parser gives the place of the first.
+  std::size_t start_of_scalar(const YAML::Mark& mark) const {
+    std::size_t at = offset(mark);
+    while (at < text_.size() && (text_[at] == '&' || text_[at] == '!')) {
+      at = std::min(text_.find_first_of(" \t\r\n", at), text_.size());
+      at = std::min(text_.find_first_not_of(" \t", at), text_.size());
+    }
+    return at < text_.size() && text_[at] != '\r' && text_[at] != '\n' ? at : offset(mark);
+  }
+
+  bool is_written(const YAML::Mark& mark) const {
+    const std::string_view text = text_.substr(offset(mark));
+    const std::string_view word = text.substr(0, text.find_first_of(" \t\r\n,]}"));
+    return word == "~" || word == "null" || word == "Null" || word == "NULL";
+  }
+
+  // What is left out stands where it should, and not at the next word, which the parser says.
+  Place place_of_nothing(const YAML::Mark& mark) const {
+    if (open_.empty() || is_written(mark)) return place_of(mark);
+    const Level& level = open_.back();
+    if (level.key != nullptr) return level.key->place;
+    return level.has_dashes ? last_dash(mark) : place_of(mark);
+  }
+
+  // The dash before `mark`; nothing but comments can stand between the two.
+  Place last_dash(const YAML::Mark& mark) const {
+    std::string_view above = text_.substr(0, offset(mark));
+    for (int line = mark.line + 1; line > 0; --line) {
+      const std::size_t start = above.rfind('\n') + 1;
+      std::string_view text = above.substr(start);
+      text = text.substr(0, text.find(" #"));
+      const std::size_t last = text.find_last_not_of(" \t\r");
+      const bool skipped = last == std::string_view::npos || text.starts_with('#');
+      if (!skipped && text[last] == '-') return {line, static_cast<int>(last) + 1};
+      if (!skipped || start == 0) break;
+      above = above.substr(0, start - 1);
+    }
+    return place_of(mark);
+  }
+
+  // ---- The tree
+
+  // Whether the name of a field comes next.
+  bool at_name() const {
+    return !open_.empty() && open_.back().node->is_map() && open_.back().key == nullptr;
+  }
+
+  void count(std::size_t values, Place place) {
+    values_ += values;
+    const std::size_t most = std::max(kMostValues, text_.size());
+    if (values_ <= most) return;
+    throw Stop{{place, fmt::format("with this the file holds more than {} values, those that "
+                                   "aliases repeat included: write fewer",
+                                   most)}};
+  }
+
+  std::shared_ptr<Node> make(Node::Kind kind, Place place, YAML::anchor_t anchor) {
     auto node = std::make_shared<Node>();
     node->kind = kind;
-    node->place = place_of(mark);
-    if (anchor != 0) anchors_[anchor] = node;
+    node->place = place;
+    if (anchor != YAML::NullAnchor) anchors_[anchor] = {.node = node};
     return node;
+  }
+
+  // From now on aliases may name it.
+  void finish(YAML::anchor_t anchor, std::size_t values) {
+    if (anchor != YAML::NullAnchor) anchors_[anchor].values = values;
+  }
+
+  void open_new(Node::Kind kind, const YAML::Mark& mark, YAML::anchor_t anchor) {
+    const Place place = place_of(mark);
+    if (open_.size() == kDeepest) {
+      throw Stop{{place, fmt::format("more than {} lists and maps inside each other are too many",
+                                     kDeepest)}};
+    }
+    open_.push_back({make(kind, place, anchor), anchor, values_});
+    count(1, place);
   }
 
   void close() {
     const auto node = open_.back().node;
+    finish(open_.back().anchor, values_ - open_.back().values_before);
     open_.pop_back();
     add(node);
   }
@@ -103,35 +236,67 @@ class Builder : public YAML::EventHandler {
       if (!node->is_scalar()) throw Stop{{node->place, "a field's name must be a plain text"}};
       level.key = std::move(node);
     } else {
-      if (!level.names.insert(level.key->text).second) {
-        throw Stop{{level.key->place, fmt::format("\"{}\" is given twice", level.key->text)}};
-      }
-      level.node->fields.push_back({level.key->text, level.key->place, std::move(node)});
+      add_field(level, std::move(node));
       level.key = nullptr;
     }
   }
 
-  // `<<: *base` adds the fields of base that the map does not have itself.
-  static void merge(Node& map) {
-    const auto is_merge = [](const Node::Field& field) { return field.name == "<<"; };
-    const auto found = std::ranges::find_if(map.fields, is_merge);
-    if (found == map.fields.end()) return;
-    const auto base = found->value;
-    map.fields.erase(found);
-    merge_from(map, *base);
-    for (const auto& item : base->items) merge_from(map, *item);
-  }
-
-  static void merge_from(Node& map, const Node& base) {
-    for (const Node::Field& field : base.fields) {
-      if (map.find(field.name) == nullptr) map.fields.push_back(field);
+  void add_field(Level& level, std::shared_ptr<const Node> value) {
+    const Node& key = *level.key;
+    if (level.names.insert(key.text).second) {
+      level.node->fields.push_back({key.text, key.place, std::move(value)});
+    } else {
+      problems_.push_back({key.place, fmt::format("{} is given twice", in_quotes(key.text))});
     }
   }
 
+  // `<<: *base` adds the fields of base that the map does not have itself.
+  void merge(Level& level) {
+    auto& fields = level.node->fields;
+    const auto found = std::ranges::find(fields, "<<", &Node::Field::name);
+    if (found == fields.end()) return;
+    const auto base = found->value;
+    fields.erase(found);
+    if (!base->is_list()) return merge_from(level, *base);
+    for (const auto& item : base->items) merge_from(level, *item);
+  }
+
+  void merge_from(Level& level, const Node& base) {
+    if (!base.is_map()) {
+      problems_.push_back({base.place, fmt::format("\"<<\" merges a map or a list of maps, not {}",
+                                                   base.describe())});
+    }
+    for (const Node::Field& field : base.fields) {
+      if (level.names.insert(field.name).second) level.node->fields.push_back(field);
+    }
+  }
+
+  std::string_view text_;
+  Problems& problems_;
   std::shared_ptr<const Node> root_ = std::make_shared<Node>();
   std::vector<Level> open_;
-  std::unordered_map<YAML::anchor_t, std::shared_ptr<Node>> anchors_;
+  std::unordered_map<YAML::anchor_t, Anchored> anchors_;
+  std::size_t values_ = 0;  // so far, as if all aliases were written out
+  std::optional<Quote> last_quote_;
 };
+
+std::shared_ptr<const Node> build(const Source& source, Problems& problems) {
+  std::istringstream stream{std::string{source.content()}};
+  Builder builder(source.content(), problems);
+  try {
+    YAML::Parser parser(stream);
+    parser.HandleNextDocument(builder);
+    if (auto wrong = builder.open_quote()) problems.push_back(*std::move(wrong));
+    Builder second(source.content(), problems);
+    if (!parser.HandleNextDocument(second)) return builder.root();
+    problems.push_back(second_document(source, builder.root()->place, second.root()->place));
+  } catch (const Stop& stop) {
+    problems.push_back(stop.problem);
+  } catch (const YAML::Exception& e) {
+    problems.push_back(builder.open_quote().value_or(explain(e, source, builder.open())));
+  }
+  return nullptr;
+}
 
 }  // namespace
 
@@ -153,28 +318,15 @@ std::string Node::describe() const {
     case Kind::scalar:
       break;
   }
-  constexpr std::size_t shown = 40;
-  return text.size() <= shown ? fmt::format("\"{}\"", text)
-                              : fmt::format("\"{}…\"", text.substr(0, shown));
+  return in_quotes(text);
 }
 
-Result<std::shared_ptr<const Node>, Problem> parse_yaml(const Source& source) {
-  try {
-    std::istringstream stream(source.text);
-    YAML::Parser parser(stream);
-    Builder builder;
-    parser.HandleNextDocument(builder);
-    Builder second;
-    if (parser.HandleNextDocument(second)) {
-      return Problem{second.root()->place, "one file holds one document; remove the \"---\""};
-    }
-    return builder.root();
-  } catch (const Stop& stop) {
-    return stop.problem;
-  } catch (const YAML::Exception& e) {
-    const Place place = e.mark.is_null() ? Place{} : place_of(e.mark);
-    return Problem{place, "not valid YAML: " + e.msg};
+std::shared_ptr<const Node> parse_yaml(const Source& source, Problems& problems) {
+  if (auto wrong = check_text(source)) {
+    problems.push_back(*std::move(wrong));
+    return nullptr;
   }
+  return build(source, problems);
 }
 
 void check_fields(const Node& map, std::span<const std::string_view> known,
@@ -183,8 +335,9 @@ void check_fields(const Node& map, std::span<const std::string_view> known,
     if (field.name.starts_with("x-") || std::ranges::find(known, field.name) != known.end()) {
       continue;
     }
-    problems.push_back({field.place, fmt::format("{} has no field \"{}\"{}", of_what, field.name,
-                                                 did_you_mean(field.name, known))});
+    problems.push_back(
+        {field.place, fmt::format("{} has no field {}{}", of_what, in_quotes(field.name),
+                                  did_you_mean(field.name, known))});
   }
 }
 

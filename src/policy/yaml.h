@@ -44,8 +44,8 @@ struct Node::Field {
   std::shared_ptr<const Node> value;
 };
 
-// The one document of `source`.
-Result<std::shared_ptr<const Node>, Problem> parse_yaml(const Source& source);
+// The one document of `source`, or none if it cannot be read. Problems are added to the list.
+std::shared_ptr<const Node> parse_yaml(const Source& source, Problems& problems);
 
 // Reports fields of `map` that are not among `known`, with a suggestion. Those that start with
 // `x-` are free for anything.

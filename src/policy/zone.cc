@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/suggest.h"
+#include "policy/source.h"
 
 namespace weir::policy {
 
@@ -41,7 +42,7 @@ std::string unknown_zone(const std::string& name) {
   const std::vector<std::string> zones = listed_zones();
   const std::vector<std::string_view> known(zones.begin(), zones.end());
   const std::string near = did_you_mean(name, known);
-  return fmt::format("there is no time zone \"{}\"{}", name,
+  return fmt::format("there is no time zone {}{}", in_quotes(name),
                      near.empty() ? "; write one like Europe/Berlin or UTC" : near);
 }
 

@@ -3,9 +3,9 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "base/utf8.h"
 #include "server/http_handlers.h"
 #include "wire/http1_target.h"
-#include "wire/json_write.h"
 
 namespace weir::server {
 
@@ -27,7 +27,7 @@ std::optional<std::string> policy_name(HttpCall& call) {
   std::string buffer;
   const auto name = wire::decode_path(call.request.path.substr(kPolicyPath.size()), buffer);
   const bool fits = name && !name->empty() && name->size() <= 256;
-  if (fits && wire::is_utf8(*name)) return std::string{*name};
+  if (fits && is_utf8(*name)) return std::string{*name};
   call.answer().problem(400, "the name of a policy has 1 to 256 bytes, in UTF-8", "name");
   return std::nullopt;
 }

@@ -189,7 +189,10 @@ Reply throttle(Service& service, const ApiRequest& asked, std::string& body) {
   Verdict verdict =
       service.engine.throttle(*limit, asked.key, asked.permits.value_or(1), asked.max_wait());
   if (!verdict.error.empty()) {
-    return {.status = 400, .error = std::move(verdict.error), .error_field = "key"};
+    const bool about_limit = verdict.error.find("concurrent") != std::string::npos;
+    return {.status = 400,
+            .error = std::move(verdict.error),
+            .error_field = about_limit ? "limit" : "key"};
   }
   wire::append_verdict(body, verdict);
   return {.status = status_of(verdict), .verdict = std::move(verdict)};

@@ -9,10 +9,10 @@
 #include <cstring>
 #include <nlohmann/json.hpp>
 
+#include "base/utf8.h"
 #include "engine/policy_set_access.h"
 #include "policy/config.h"
 #include "policy/limit_text.h"
-#include "wire/json_write.h"
 
 namespace weir::server {
 
@@ -90,7 +90,7 @@ void Policies::use_file(policy::PolicySet policies, Engine* engine) {
 
 std::optional<Error> Policies::put(Engine& engine, const std::string& name, std::string_view text) {
   // The reader would take UTF-16, too, but what is put is kept as JSON.
-  if (!wire::is_utf8(text)) return Error{"a policy is written in UTF-8"};
+  if (!is_utf8(text)) return Error{"a policy is written in UTF-8"};
   auto policy = read(name, text);
   if (!policy) return policy.error();
   const std::lock_guard lock(mutex_);

@@ -409,12 +409,9 @@ Case read_case(const Node& node, std::size_t position, const policy::PolicySet* 
 
 std::vector<Case> read_cases(const policy::Source& source, const policy::PolicySet* policies,
                              Problems& problems) {
-  const auto root = parse_yaml(source);
-  if (!root) {
-    problems.push_back(root.error());
-    return {};
-  }
-  const Node& file = **root;
+  const auto root = parse_yaml(source, problems);
+  if (root == nullptr) return {};
+  const Node& file = *root;
   if (!file.is_list()) {
     problems.push_back({file.place, fmt::format("a file of timelines is a list of cases, not {}",
                                                 file.describe())});

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/utf8.h"
 #include "wire/http1_response.h"
 #include "wire/text_writer.h"
 
@@ -12,49 +13,6 @@ namespace {
 constexpr std::string_view kReplacement = "\xef\xbf\xbd";  // U+FFFD
 
 bool is_plain(unsigned char c) { return c >= 0x20 && c < 0x80 && c != '"' && c != '\\'; }
-
-bool continues(std::string_view text, std::size_t i) {
-  return i < text.size() && (static_cast<unsigned char>(text[i]) & 0xc0) == 0x80;
-}
-
-// What the byte behind the first may be, so that nothing is written longer than it needs to be, is
-// a surrogate or lies beyond Unicode.
-bool second_fits(unsigned char first, unsigned char second) {
-  switch (first) {
-    case 0xe0:
-      return second >= 0xa0;
-    case 0xed:
-      return second < 0xa0;
-    case 0xf0:
-      return second >= 0x90;
-    case 0xf4:
-      return second < 0x90;
-    default:
-      return true;
-  }
-}
-
-std::size_t length_by(unsigned char first) {
-  if (first >= 0xc2 && first <= 0xdf) return 2;
-  if (first >= 0xe0 && first <= 0xef) return 3;
-  if (first >= 0xf0 && first <= 0xf4) return 4;
-  return 0;
-}
-
-// A character of several bytes at the front of `text`.
-struct Character {
-  std::size_t bytes;  // that belong together
-  bool whole;         // or the start of one, to be replaced
-};
-Character character_at(std::string_view text) {
-  const auto first = static_cast<unsigned char>(text[0]);
-  const std::size_t length = length_by(first);
-  if (length == 0 || !continues(text, 1)) return {1, false};
-  if (!second_fits(first, static_cast<unsigned char>(text[1]))) return {1, false};
-  std::size_t bytes = 2;
-  while (bytes < length && continues(text, bytes)) ++bytes;
-  return {bytes, bytes == length};
-}
 
 void append_escaped(std::string& out, char c) {
   constexpr std::string_view digits = "0123456789abcdef";
@@ -87,7 +45,7 @@ std::size_t append_special(std::string& out, std::string_view text) {
     append_escaped(out, text[0]);
     return 1;
   }
-  const Character character = character_at(text);
+  const Utf8 character = first_character(text);
   out += character.whole ? text.substr(0, character.bytes) : kReplacement;
   return character.bytes;
 }
@@ -110,16 +68,6 @@ void write_member(TextWriter& writer, std::string_view name, std::string_view te
 }
 
 }  // namespace
-
-bool is_utf8(std::string_view text) {
-  while (!text.empty()) {
-    const bool ascii = static_cast<unsigned char>(text[0]) < 0x80;
-    const Character character = ascii ? Character{1, true} : character_at(text);
-    if (!character.whole) return false;
-    text.remove_prefix(character.bytes);
-  }
-  return true;
-}
 
 void append_json_string(std::string& out, std::string_view text) {
   out += '"';

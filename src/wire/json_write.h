@@ -12,9 +12,6 @@
 
 namespace weir::wire {
 
-// Whether JSON can hold `text` as it is.
-bool is_utf8(std::string_view text);
-
 // `text` in quotes. It may hold any bytes: what is no UTF-8 becomes U+FFFD.
 void append_json_string(std::string& out, std::string_view text);
 

@@ -24,6 +24,58 @@ policies:
 """
 
 
+# A mistake of each kind, and before some of them what takes more bytes than columns, or more columns
+# than bytes.
+NASTY = """\
+version: 2
+listen: { resp: 7379, htpp: off, grpc: 127.0.0.1:99999 }
+store: redis://a,b
+store_timeout: 5 s
+state:
+state: x
+polices: {}
+policies:
+  ünï: { limits: [ 5/sec ] }
+  tab:\t{ limits: [\t5/sec ] }
+  限制: { limits: [ 5/sec ] }
+  a:
+    limits: [ 0/s, 100, 5/s bursts 3 ]
+    shadow: yes
+  b:
+    limits:
+      - { limit: 5/s, scope: galaxy, by: [ a, a ] }
+      -
+    overrides: { a*b: 5/s }
+    schedule: [ { days: mon-fry, hours: 9-5, limits: [] } ]
+"""
+
+NASTY_PROBLEMS = """\
+1:10 ^2
+2:17 ^7379
+2:23 ^htpp
+2:50 ^99999
+3:17 ^,b
+4:17 ^ s
+5:1 ^state:
+6:1 ^state: x
+7:1 ^polices
+9:24 ^sec
+10:22 ^sec
+11:25 ^sec
+13:15 ^0/s
+13:23 ^,
+13:29 ^bursts
+14:13 ^yes
+17:30 ^galaxy
+17:42 ^[ a, a ]
+18:7 ^-
+19:18 ^a*b
+20:29 ^fry
+20:41 ^9-5
+20:54 ^[]
+"""
+
+
 class ValidateCommand(unittest.TestCase):
     def setUp(self):
         self.folder = tempfile.TemporaryDirectory()
@@ -62,6 +114,25 @@ weir.yaml:3:24: unknown unit "minute": did you mean "5/min"?
                          ^
 """)
         self.assertEqual((run.returncode, run.stdout), (1, "good.yaml: 2 policies, 6 limits\n"))
+
+    def test_points_at_the_first_character_of_every_mistake(self):
+        self.file("weir.yaml", NASTY)
+        lines = NASTY.encode().splitlines()
+        problems = json.loads(self.weir("weir.yaml", "--json").stdout)["files"][0]["problems"]
+        expected = [line.split(" ^") for line in NASTY_PROBLEMS.splitlines()]
+        self.assertEqual([f"{p['line']}:{p['column']}" for p in problems],
+                         [place for place, _ in expected])
+        for problem, (_, text) in zip(problems, expected):
+            behind = lines[problem["line"] - 1][problem["column"] - 1:].decode()
+            self.assertTrue(behind.startswith(text), (problem, behind))
+
+    def test_a_few_lines_of_aliases_do_not_become_millions_of_limits(self):
+        text = f"x-l: &l [{'1/s,' * 16}]\nx-o: &o {{ {', '.join(f'k{i}: *l' for i in range(300))} }}\n"
+        text += "policies:\n" + "".join(f"  p{i}: {{ limits: *l, overrides: *o }}\n" for i in range(300))
+        self.file("weir.yaml", text)
+        run = self.weir("weir.yaml")
+        self.assertEqual(run.returncode, 1)
+        self.assertIn("the file holds more than 500000 values", run.stderr)
 
     def test_warnings_are_no_problems(self):
         self.file("weir.yaml", "listen: { grpc: 127.0.0.1:7381 }\n" + GOOD.partition("\n")[2])

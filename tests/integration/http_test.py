@@ -140,6 +140,8 @@ class HttpTest(unittest.TestCase):
         status, _, problem = throttle("10/sec")
         self.assertEqual((status, problem["field"]), (400, "limit"))
         self.assertIn('did you mean "10/s"', problem["detail"])
+        status, _, problem = throttle("10 concurrent")
+        self.assertEqual((status, problem["field"]), (400, "limit"))
 
     def test_mistakes_name_the_field(self):
         for body, status, field in [

@@ -12,18 +12,17 @@ using namespace std::chrono_literals;
 using testing::ElementsAre;
 
 TEST(EngineOverrides, GiveSomeKeysOtherLimits) {
-  World world{"p: { limits: [ 2/h ], overrides: { alice: 5/h, team-*: [ 7/h, 4/min ] } }"};
-  EXPECT_EQ(world.admits("p", "bob", 10), 2);
-  EXPECT_EQ(world.admits("p", "alice", 10), 5);
-  EXPECT_EQ(world.admits("p", "team-1", 10), 4);
-  EXPECT_EQ(world.admits("p", "team-2", 10), 4);  // each key for itself
-  EXPECT_EQ(world.take("p", "team-1").limited_by, "1");
+  OnePolicy world{"2/h", "overrides: { alice: 5/h, team-*: [ 7/h, 4/min ] }"};
+  EXPECT_EQ(world.admits("bob", 10), 2);
+  EXPECT_EQ(world.admits("alice", 10), 5);
+  EXPECT_EQ(world.admits("team-1", 10), 4);
+  EXPECT_EQ(world.admits("team-2", 10), 4);  // each key for itself
+  EXPECT_EQ(world.take("team-1").limited_by, "1");
 }
 
 TEST(EngineOverrides, GoByTheParts) {
-  World world{
-      "p: { limits: [ { by: user, limit: 2/h } ], "
-      "overrides: { user=alice: { by: user, limit: 5/h, name: alices } } }"};
+  OnePolicy world{"{ by: user, limit: 2/h }",
+                  "overrides: { user=alice: { by: user, limit: 5/h, name: alices } }"};
   Request request{.policy = "p", .parts = {{"user", "alice"}, {"sku", "9"}}, .permits = 3};
   EXPECT_EQ(world.engine.take(request).limited_by, "alices");
   request.parts = {{"sku", "8"}, {"user", "alice"}};
@@ -34,24 +33,24 @@ TEST(EngineOverrides, GoByTheParts) {
 
 // An override may count by parts that others need not send.
 TEST(EngineOverrides, AreAskedBeforeTheKeyIsMade) {
-  World world{"p: { limits: [ 2/h ], overrides: { tier=gold: { by: user, limit: 5/h } } }"};
+  OnePolicy world{"2/h", "overrides: { tier=gold: { by: user, limit: 5/h } }"};
   EXPECT_EQ(world.engine.take({.policy = "p", .parts = {{"tier", "gold"}}}).error,
             "the part \"user\" is missing");
   EXPECT_TRUE(world.engine.take({.policy = "p", .parts = {{"tier", "lead"}}}));
-  EXPECT_EQ(world.take("p", "").error, "the key is empty");
+  EXPECT_EQ(world.take("").error, "the key is empty");
 }
 
 TEST(EngineOverrides, KnowWhichKeysAreEntered) {
-  World world{"p: { limits: [ 2/h ], overrides: { batch: 1 concurrent } }"};
-  EXPECT_TRUE(world.take("p", "k"));
-  EXPECT_EQ(world.take("p", "batch").error,
+  OnePolicy world{"2/h", "overrides: { batch: 1 concurrent }"};
+  EXPECT_TRUE(world.take());
+  EXPECT_EQ(world.take("batch").error,
             "the policy \"p\" has a concurrent limit: enter and leave it");
-  EXPECT_TRUE(world.engine.enter({.policy = "p", .key = "batch"}, "a"));
-  EXPECT_FALSE(world.engine.enter({.policy = "p", .key = "batch"}, "b"));
+  EXPECT_TRUE(world.enter("a", "batch"));
+  EXPECT_FALSE(world.enter("b", "batch"));
 }
 
 TEST(EngineOverrides, AreSettledExplainedAndReset) {
-  World world{"p: { limits: [ 2/h ], overrides: { alice: { limit: 5/h, name: hers } } }"};
+  OnePolicy world{"2/h", "overrides: { alice: { limit: 5/h, name: hers } }"};
   const Request request{.policy = "p", .key = "alice", .permits = 4};
   Receipt receipt;
   EXPECT_TRUE(world.engine.take(request, receipt));
@@ -61,11 +60,11 @@ TEST(EngineOverrides, AreSettledExplainedAndReset) {
   EXPECT_EQ(world.engine.explain(request)->at(0).name, "hers");
   EXPECT_EQ(world.engine.explain(request)->at(0).limit, "5/h");
   EXPECT_FALSE(world.engine.reset(request));
-  EXPECT_EQ(world.left("p", "alice"), 5);
+  EXPECT_EQ(world.left("alice"), 5);
 }
 
 TEST(EngineOverrides, WorkInBatches) {
-  World world{"p: { limits: [ 1/h ], overrides: { alice: 2/h } }"};
+  OnePolicy world{"1/h", "overrides: { alice: 2/h }"};
   std::vector<Request> requests;
   for (const char* key : {"alice", "bob", "alice", "bob", "alice"}) {
     requests.push_back({.policy = "p", .key = key});
@@ -79,10 +78,10 @@ TEST(EngineOverrides, WorkInBatches) {
 
 // What the policy says of a full table and of shadows holds for all.
 TEST(EngineOverrides, ShareTheSettingsOfThePolicy) {
-  World world{"p: { limits: [ 1/h ], shadow: true, overrides: { alice: 1/h } }"};
-  EXPECT_EQ(world.admits("p", "alice", 5), 5);
-  world.engine.replace(policies("p: { limits: [ 1/h ], when_full: deny, overrides: { a*: 1/h } }"));
-  for (int i = 0; i < 40'000; ++i) (void)world.take("p", "a" + std::to_string(i));
+  OnePolicy world{"1/h", "shadow: true, overrides: { alice: 1/h }"};
+  EXPECT_EQ(world.admits("alice", 5), 5);
+  world.become("1/h", "when_full: deny, overrides: { a*: 1/h }");
+  for (int i = 0; i < 40'000; ++i) (void)world.take("a" + std::to_string(i));
   EXPECT_GT(world.engine.memory().denied, 0u);
 }
 
@@ -90,49 +89,49 @@ TEST(EngineOverrides, ShareTheSettingsOfThePolicy) {
 
 // Who gets an override keeps what was used, and who loses it.
 TEST(EngineOverrides, KeepWhatWasUsed) {
-  World world{"p: { limits: [ 10/h ] }"};
-  EXPECT_TRUE(world.take("p", "alice", 6));
-  EXPECT_TRUE(world.take("p", "bob", 6));
-  world.engine.replace(policies("p: { limits: [ 10/h ], overrides: { alice: 20/h } }"));
-  EXPECT_EQ(world.left("p", "alice"), 14);
-  EXPECT_EQ(world.left("p", "bob"), 4);
-  world.engine.replace(policies("p: { limits: [ 10/h ] }"));
-  EXPECT_EQ(world.left("p", "alice"), 4);
+  OnePolicy world{"10/h"};
+  EXPECT_TRUE(world.take("alice", 6));
+  EXPECT_TRUE(world.take("bob", 6));
+  world.become("10/h", "overrides: { alice: 20/h }");
+  EXPECT_EQ(world.left("alice"), 14);
+  EXPECT_EQ(world.left("bob"), 4);
+  world.become("10/h");
+  EXPECT_EQ(world.left("alice"), 4);
 }
 
 // From the change on time counts at the new rate, though nobody looked at that moment.
 TEST(EngineOverrides, CountFromTheMomentOfTheChange) {
-  World world{"p: { limits: [ 60/h ] }"};
-  EXPECT_TRUE(world.take("p", "alice", 60));
-  EXPECT_TRUE(world.take("p", "ada", 60));
-  world.engine.replace(policies("p: { limits: [ 60/h ], overrides: { alice: 120/h, a*: 600/h } }"));
+  OnePolicy world{"60/h"};
+  EXPECT_TRUE(world.take("alice", 60));
+  EXPECT_TRUE(world.take("ada", 60));
+  world.become("60/h", "overrides: { alice: 120/h, a*: 600/h }");
   world.clock.advance(1min);
-  EXPECT_EQ(world.left("p", "alice"), 62);
-  EXPECT_EQ(world.left("p", "ada"), 550);
+  EXPECT_EQ(world.left("alice"), 62);
+  EXPECT_EQ(world.left("ada"), 550);
   // From one override to another.
-  world.engine.replace(policies("p: { limits: [ 60/h ], overrides: { alice: 60/h, ad*: 60/h } }"));
+  world.become("60/h", "overrides: { alice: 60/h, ad*: 60/h }");
   world.clock.advance(1min);
-  EXPECT_EQ(world.left("p", "alice"), 3);
-  EXPECT_EQ(world.left("p", "ada"), 11);
+  EXPECT_EQ(world.left("alice"), 3);
+  EXPECT_EQ(world.left("ada"), 11);
 }
 
 TEST(EngineOverrides, BeginAnewWhereNoLimitCorresponds) {
-  World world{"p: { limits: [ 10/h ] }"};
-  EXPECT_TRUE(world.take("p", "alice", 6));
-  world.engine.replace(policies("p: { limits: [ 10/h ], overrides: { alice: [ 10/min, 20/h ] } }"));
-  EXPECT_THAT(world.all_left("p", "alice"), ElementsAre(10, 14));
+  OnePolicy world{"10/h"};
+  EXPECT_TRUE(world.take("alice", 6));
+  world.become("10/h", "overrides: { alice: [ 10/min, 20/h ] }");
+  EXPECT_THAT(world.all_left("alice"), ElementsAre(10, 14));
 }
 
 TEST(EngineOverrides, MayBeThousands) {
-  std::string text = "p: { limits: [ 1/h ], overrides: { ";
+  std::string overrides;
   for (int i = 0; i < 5000; ++i) {
-    text += "key" + std::to_string(i) + ": " + std::to_string(2 + i % 5) + "/h, ";
+    overrides += "key" + std::to_string(i) + ": " + std::to_string(2 + i % 5) + "/h, ";
   }
-  World world{text + "} }"};
+  OnePolicy world{"1/h", "overrides: { " + overrides + "}"};
   for (int i = 0; i < 5000; i += 501) {
-    EXPECT_EQ(world.admits("p", "key" + std::to_string(i), 10), 2 + i % 5);
+    EXPECT_EQ(world.admits("key" + std::to_string(i), 10), 2 + i % 5);
   }
-  EXPECT_EQ(world.admits("p", "key5000", 10), 1);
+  EXPECT_EQ(world.admits("key5000", 10), 1);
 }
 
 }  // namespace

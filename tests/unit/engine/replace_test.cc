@@ -15,13 +15,17 @@ namespace {
 using namespace std::chrono_literals;
 using testing::ElementsAre;
 
-// What remains of the policy "p" for the key "k" under each limit, once six have been taken under
-// `before` and the limits have become `after`.
+std::string named(const std::string& name, const std::string& limit) {
+  return "{ limit: " + limit + ", name: " + name + " }";
+}
+
+// What remains under each limit, once six have been taken under `before` and the limits have become
+// `after`.
 std::vector<Permits> left_when(const std::string& before, const std::string& after) {
-  World world{"p: { limits: [ " + before + " ] }"};
-  EXPECT_TRUE(world.take("p", "k", 6));
-  world.engine.replace(policies("p: { limits: [ " + after + " ] }"));
-  return world.all_left("p", "k");
+  OnePolicy world{before};
+  EXPECT_TRUE(world.take(6));
+  world.become(after);
+  return world.all_left();
 }
 
 // ---- By what a limit is known
@@ -56,23 +60,19 @@ TEST(EngineReplace, BeginsAnewWhenThePeriodChanges) {
 
 // A name says that it is the same limit, whatever its numbers.
 TEST(EngineReplace, KeepsWhatWasUsedUnderAName) {
-  EXPECT_THAT(left_when("{ limit: 10/min, name: a }", "{ limit: 20/s, name: a }"), ElementsAre(14));
-  EXPECT_THAT(left_when("{ limit: 10/h window, name: a }", "{ limit: 20/min window, name: a }"),
-              ElementsAre(14));
-  EXPECT_THAT(left_when("{ limit: 10/day, name: a }", "{ limit: 20/month, name: a }"),
-              ElementsAre(14));
-  EXPECT_THAT(left_when("{ limit: 10/min, name: a }", "{ limit: 10/min, name: b }"),
-              ElementsAre(10));
-  EXPECT_THAT(left_when("10/min", "{ limit: 10/min, name: a }"), ElementsAre(10));
+  EXPECT_THAT(left_when(named("a", "10/min"), named("a", "20/s")), ElementsAre(14));
+  EXPECT_THAT(left_when(named("a", "10/h window"), named("a", "20/min window")), ElementsAre(14));
+  EXPECT_THAT(left_when(named("a", "10/day"), named("a", "20/month")), ElementsAre(14));
+  EXPECT_THAT(left_when(named("a", "10/min"), named("b", "10/min")), ElementsAre(10));
+  EXPECT_THAT(left_when("10/min", named("a", "10/min")), ElementsAre(10));
 }
 
 // The states of one algorithm mean nothing to another.
 TEST(EngineReplace, BeginsAnewWithAnotherAlgorithm) {
   EXPECT_THAT(left_when("10/min", "10/min window"), ElementsAre(10));
-  EXPECT_THAT(left_when("{ limit: 10/min window, name: a }", "{ limit: 10/min sliding, name: a }"),
+  EXPECT_THAT(left_when(named("a", "10/min window"), named("a", "10/min sliding")),
               ElementsAre(10));
-  EXPECT_THAT(left_when("{ limit: 10/min sliding exact, name: a }", "{ limit: 10/min, name: a }"),
-              ElementsAre(10));
+  EXPECT_THAT(left_when(named("a", "10/min sliding exact"), named("a", "10/min")), ElementsAre(10));
   EXPECT_THAT(left_when("10/h window", "10/h window from first"), ElementsAre(10));
 }
 
@@ -85,20 +85,20 @@ TEST(EngineReplace, FollowsLimitsThatChangePlaces) {
   EXPECT_THAT(left_when("10/min, 20/h, 30/h window", "30/h window, 10/min, 20/h"),
               ElementsAre(24, 4, 14));
   EXPECT_THAT(left_when("10/min, 20/h", "50/s, 20/h"), ElementsAre(50, 14));
-  EXPECT_THAT(left_when("{ limit: 10/h, name: a }, { limit: 20/h, name: b }",
-                        "{ limit: 20/h, name: b }, { limit: 10/h, name: a }"),
-              ElementsAre(14, 4));
+  const std::string a = named("a", "10/h");
+  const std::string b = named("b", "20/h");
+  EXPECT_THAT(left_when(a + ", " + b, b + ", " + a), ElementsAre(14, 4));
 }
 
 // Limits of one period are told apart by their order, and by nothing else: names would help.
 TEST(EngineReplace, TellsEqualLimitsByTheirOrder) {
-  World world{"p: { limits: [ { limit: 10/h, cost: 1 }, { limit: 100/h, cost: 20 } ] }"};
-  EXPECT_TRUE(world.take("p", "k"));
-  EXPECT_THAT(world.all_left("p", "k"), ElementsAre(9, 80));
-  world.engine.replace(policies("p: { limits: [ 10/h, 100/h, 100/h ] }"));
-  EXPECT_THAT(world.all_left("p", "k"), ElementsAre(9, 80, 100));
-  world.engine.replace(policies("p: { limits: [ 100/h, 100/h ] }"));
-  EXPECT_THAT(world.all_left("p", "k"), ElementsAre(99, 80));
+  OnePolicy world{"{ limit: 10/h, cost: 1 }, { limit: 100/h, cost: 20 }"};
+  EXPECT_TRUE(world.take());
+  EXPECT_THAT(world.all_left(), ElementsAre(9, 80));
+  world.become("10/h, 100/h, 100/h");
+  EXPECT_THAT(world.all_left(), ElementsAre(9, 80, 100));
+  world.become("100/h, 100/h");
+  EXPECT_THAT(world.all_left(), ElementsAre(99, 80));
 }
 
 TEST(EngineReplace, KeepsWhatWasUsedWhenCostAndShadowChange) {
@@ -107,109 +107,110 @@ TEST(EngineReplace, KeepsWhatWasUsedWhenCostAndShadowChange) {
 }
 
 TEST(EngineReplace, BeginsAnewWhenALimitCountsByOtherParts) {
-  World world{"p: { limits: [ { by: user, limit: 10/h } ] }"};
+  OnePolicy world{"{ by: user, limit: 10/h }"};
   const Request request{.policy = "p", .parts = {{"user", "alice"}, {"sku", "9"}}, .permits = 6};
   EXPECT_TRUE(world.engine.take(request));
-  world.engine.replace(policies("p: { limits: [ { by: sku, limit: 10/h } ] }"));
+  world.become("{ by: sku, limit: 10/h }");
   EXPECT_THAT(world.all_left(request), ElementsAre(10));
-  world.engine.replace(policies("p: { limits: [ { by: user, limit: 10/h } ] }"));
+  world.become("{ by: user, limit: 10/h }");
   EXPECT_THAT(world.all_left(request), ElementsAre(4));
 }
 
 TEST(EngineReplace, BeginsAnewWithAnotherPolicy) {
-  World world{"p: { limits: [ 10/h, { limit: 10/min, name: a } ] }"};
-  EXPECT_TRUE(world.take("p", "k", 6));
-  world.engine.replace(policies("q: { limits: [ 10/h, { limit: 10/min, name: a } ] }"));
-  EXPECT_EQ(world.take("p", "k").error, "there is no policy \"p\" (did you mean \"q\"?)");
+  const std::string limits = "10/h, " + named("a", "10/min");
+  OnePolicy world{limits};
+  EXPECT_TRUE(world.take(6));
+  world.engine.replace(policies("q: { limits: [ " + limits + " ] }"));
+  EXPECT_EQ(world.take().error, "there is no policy \"p\" (did you mean \"q\"?)");
   EXPECT_THAT(world.all_left("q", "k"), ElementsAre(10, 10));
   // What was used under the old name is not forgotten.
-  world.engine.replace(policies("p: { limits: [ 10/h, { limit: 10/min, name: a } ] }"));
-  EXPECT_THAT(world.all_left("p", "k"), ElementsAre(4, 4));
+  world.become(limits);
+  EXPECT_THAT(world.all_left(), ElementsAre(4, 4));
 }
 
 TEST(EngineReplace, KeepsHolders) {
-  World world{"p: { limits: [ 3 concurrent lease 30s ] }"};
-  const Request request{.policy = "p", .key = "k"};
-  EXPECT_TRUE(world.engine.enter(request, "a"));
-  EXPECT_TRUE(world.engine.enter(request, "b"));
-  world.engine.replace(policies("p: { limits: [ 1 concurrent lease 60s ] }"));
-  EXPECT_FALSE(world.engine.enter(request, "c"));
-  EXPECT_TRUE(world.engine.enter(request, "a"));  // renewed, though there are too many
-  EXPECT_TRUE(world.engine.leave(request, "b"));
-  EXPECT_FALSE(world.engine.enter(request, "c"));
-  world.engine.replace(policies("p: { limits: [ 2 concurrent ] }"));
-  EXPECT_TRUE(world.engine.enter(request, "c"));
+  OnePolicy world{"3 concurrent lease 30s"};
+  EXPECT_TRUE(world.enter("a"));
+  EXPECT_TRUE(world.enter("b"));
+  world.become("1 concurrent lease 60s");
+  EXPECT_FALSE(world.enter("c"));
+  EXPECT_TRUE(world.enter("a"));  // renewed, though there are too many
+  EXPECT_TRUE(world.leave("b"));
+  EXPECT_FALSE(world.enter("c"));
+  world.become("2 concurrent");
+  EXPECT_TRUE(world.enter("c"));
 }
 
 // ---- When it changes
 
 // 10/min used up and raised to 20/min leaves 10.
 TEST(EngineReplace, HelpsAtOnceWhenALimitIsRaised) {
-  World world{"p: { limits: [ 10/min ] }"};
-  EXPECT_EQ(world.admits("p", "k", 20), 10);
-  world.engine.replace(policies("p: { limits: [ 20/min ] }"));
-  EXPECT_EQ(world.admits("p", "k", 20), 10);
+  OnePolicy world{"10/min"};
+  EXPECT_EQ(world.admits(20), 10);
+  world.become("20/min");
+  EXPECT_EQ(world.admits(20), 10);
 }
 
 // What is owed beyond the new limit has to drain at the new rate first.
 TEST(EngineReplace, HoldsBackAtOnceWhenALimitIsLowered) {
-  World world{"p: { limits: [ 20/min ] }"};
-  EXPECT_TRUE(world.take("p", "k", 15));
-  world.engine.replace(policies("p: { limits: [ 10/min ] }"));
-  EXPECT_EQ(world.take("p", "k").decision.retry_after, 36s);  // six permits too many
+  OnePolicy world{"20/min"};
+  EXPECT_TRUE(world.take(15));
+  world.become("10/min");
+  EXPECT_EQ(world.take().decision.retry_after, 36s);  // six permits too many
   world.clock.advance(36s);
-  EXPECT_EQ(world.admits("p", "k", 5), 1);
+  EXPECT_EQ(world.admits(5), 1);
 }
 
 // Up to the change time counts at the old rate, from then on at the new one, whenever somebody
 // looks.
 TEST(EngineReplace, CountsFromTheMomentOfTheChange) {
-  World world{"p: { limits: [ 10/min ] }"};
-  EXPECT_TRUE(world.take("p", "k", 10));
+  OnePolicy world{"10/min"};
+  EXPECT_TRUE(world.take(10));
   world.clock.advance(30s);  // five drained
-  world.engine.replace(policies("p: { limits: [ 60/min ] }"));
-  EXPECT_EQ(world.left("p", "k"), 55);
+  world.become("60/min");
+  EXPECT_EQ(world.left(), 55);
   world.clock.advance(3s);
-  EXPECT_EQ(world.left("p", "k"), 58);
-  world.engine.replace(policies("p: { limits: [ 1/min burst 60 ] }"));
+  EXPECT_EQ(world.left(), 58);
+  world.become("1/min burst 60");
   world.clock.advance(1min);
-  EXPECT_EQ(world.left("p", "k"), 59);
+  EXPECT_EQ(world.left(), 59);
 }
 
 TEST(EngineReplace, KeepsWhatWasUsedThroughManyChanges) {
   for (const char* kind : {"", " window", " sliding exact"}) {
-    World world{"p: { limits: [ { limit: 10/h" + std::string{kind} + ", name: a } ] }"};
+    const auto ten_and = [&](int more) {
+      return named("a", std::to_string(10 + more) + "/h" + kind);
+    };
+    OnePolicy world{ten_and(0)};
     for (int i = 0; i < 100; ++i) {
-      const std::string limit = std::to_string(10 + i % 13) + "/h" + kind;
-      world.engine.replace(policies("p: { limits: [ { limit: " + limit + ", name: a } ] }"));
+      world.become(ten_and(i % 13));
       if (i % 20 == 10) {
-        EXPECT_TRUE(world.take("p", "k"));
+        EXPECT_TRUE(world.take());
       }
     }
-    world.engine.replace(
-        policies("p: { limits: [ { limit: 10/h" + std::string{kind} + ", name: a } ] }"));
-    EXPECT_EQ(world.left("p", "k"), 5) << kind;
+    world.become(ten_and(0));
+    EXPECT_EQ(world.left(), 5) << kind;
   }
 }
 
 TEST(EngineReplace, CountsGenerations) {
-  World world{"p: { limits: [ 10/min ] }"};
+  OnePolicy world{"10/min"};
   EXPECT_EQ(world.engine.generation(), 1u);
-  world.engine.replace(policies("p: { limits: [ 10/min ] }"));
+  world.become("10/min");
   EXPECT_EQ(world.engine.generation(), 2u);
   world.engine.replace({});
   EXPECT_EQ(world.engine.generation(), 3u);
-  EXPECT_EQ(world.take("p", "k").error, "there is no policy \"p\"");
+  EXPECT_EQ(world.take().error, "there is no policy \"p\"");
 }
 
 TEST(EngineReplace, ChangesWhatHappensWhenTheTableIsFull) {
-  World world{"p: { limits: [ 1/h ], when_full: allow }"};
+  OnePolicy world{"1/h", "when_full: allow"};
   const auto fill = [&] {
-    for (int i = 0; i < 40'000; ++i) (void)world.take("p", "key " + std::to_string(i));
+    for (int i = 0; i < 40'000; ++i) (void)world.take("key " + std::to_string(i));
   };
   fill();
   EXPECT_GT(world.engine.memory().untracked, 0u);
-  world.engine.replace(policies("p: { limits: [ 1/h ], when_full: deny }"));
+  world.become("1/h", "when_full: deny");
   EXPECT_EQ(world.engine.memory().denied, 0u);
   fill();
   EXPECT_GT(world.engine.memory().denied, 0u);
@@ -217,15 +218,15 @@ TEST(EngineReplace, ChangesWhatHappensWhenTheTableIsFull) {
 
 // Two engines on one thread do not mistake each other's policies.
 TEST(EngineReplace, IsTheBusinessOfOneEngine) {
-  World one{"p: { limits: [ { limit: 10/h, name: one } ] }"};
-  World two{"p: { limits: [ { limit: 20/h, name: two } ] }"};
+  OnePolicy one{named("one", "10/h")};
+  OnePolicy two{named("two", "20/h")};
   for (int i = 0; i < 3; ++i) {
-    EXPECT_EQ(one.take("p", "k").limited_by, "one");
-    EXPECT_EQ(two.take("p", "k").limited_by, "two");
+    EXPECT_EQ(one.take().limited_by, "one");
+    EXPECT_EQ(two.take().limited_by, "two");
   }
-  one.engine.replace(policies("p: { limits: [ { limit: 10/h, name: other } ] }"));
-  EXPECT_EQ(two.take("p", "k").limited_by, "two");
-  EXPECT_EQ(one.take("p", "k").limited_by, "other");
+  one.become(named("other", "10/h"));
+  EXPECT_EQ(two.take().limited_by, "two");
+  EXPECT_EQ(one.take().limited_by, "other");
 }
 
 // An engine that is gone leaves its policies to nobody, least of all to the next at its address.
@@ -234,17 +235,16 @@ TEST(EngineReplace, EndsWithTheEngine) {
   std::optional<Engine> engine;
   for (int i = 0; i < 5; ++i) {
     const std::string name = "limit " + std::to_string(i);
-    engine.emplace(policies("p: { limits: [ { limit: 10/h, name: " + name + " } ] }"),
-                   small_on(clock));
+    engine.emplace(policies(only(named(name, "10/h"))), small_on(clock));
     EXPECT_EQ(engine->take({.policy = "p", .key = "k"}).limited_by, name);
   }
 }
 
 TEST(EngineReplace, GoesAlongWhenAnEngineIsMoved) {
-  World world{"p: { limits: [ 10/h ] }"};
-  EXPECT_TRUE(world.take("p", "k"));
+  OnePolicy world{"10/h"};
+  EXPECT_TRUE(world.take());
   Engine moved = std::move(world.engine);
-  moved.replace(policies("p: { limits: [ 20/h ] }"));
+  moved.replace(policies(only("20/h")));
   EXPECT_EQ(moved.take({.policy = "p", .key = "k"}).decision.remaining, 18);
   EXPECT_EQ(moved.generation(), 2u);
 }
@@ -292,16 +292,15 @@ TEST(EngineReplace, LetsGoOfOldPoliciesThatThreadsHaveUsed) {
 
 // Thousands of changes leave no trail of predecessors behind.
 TEST(EngineReplace, RemembersOnlyTheLastChanges) {
-  World world{"p: { limits: [ { limit: 10/h, name: a } ] }"};
-  EXPECT_TRUE(world.take("p", "k"));
+  OnePolicy world{named("a", "10/h")};
+  EXPECT_TRUE(world.take());
   for (int i = 0; i < 2000; ++i) {
     PolicySet set;
     set.add("other", per_hour(1 + i));
-    world.engine.replace(
-        policies("p: { limits: [ { limit: " + std::to_string(100 + i) + "/h, name: a } ] }"));
+    world.become(named("a", std::to_string(100 + i) + "/h"));
   }
   EXPECT_EQ(world.engine.generation(), 2001u);
-  EXPECT_GE(world.left("p", "k"), 2098 - 10);
+  EXPECT_GE(world.left(), 2098 - 10);
 }
 
 }  // namespace

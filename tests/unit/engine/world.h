@@ -56,6 +56,33 @@ struct World {
   Engine engine;
 };
 
+// The policy "p", with these limits and whatever else is said of it.
+inline std::string only(std::string_view limits, std::string_view more = {}) {
+  return "p: { limits: [ " + std::string{limits} + " ], " + std::string{more} + " }";
+}
+
+// "p" alone, asked for the key "k" unless another is named.
+struct OnePolicy : World {
+  explicit OnePolicy(std::string_view limits, std::string_view more = {})
+      : World(only(limits, more)) {}
+
+  void become(std::string_view limits, std::string_view more = {}) {
+    engine.replace(policies(only(limits, more)));
+  }
+
+  Verdict take(Permits permits = 1) { return take("k", permits); }
+  Verdict take(std::string_view key, Permits permits = 1) { return World::take("p", key, permits); }
+  Verdict enter(std::string_view holder, std::string_view key = "k") {
+    return engine.enter({.policy = "p", .key = key}, holder);
+  }
+  bool leave(std::string_view holder) { return engine.leave({.policy = "p", .key = "k"}, holder); }
+  int admits(int n) { return admits("k", n); }
+  int admits(std::string_view key, int n) { return World::admits("p", key, n); }
+  Permits left(std::string_view key = "k") { return World::left("p", key); }
+  using World::all_left;
+  std::vector<Permits> all_left(std::string_view key = "k") { return World::all_left("p", key); }
+};
+
 // Ten of everything, by each way of counting.
 inline constexpr const char* kTens[] = {"10/s",
                                         "7/s burst 10",

@@ -115,6 +115,35 @@ store: redis://127.0.0.1
                   "memory"));
 }
 
+// Also what the reader of YAML sees, as long as it can go on.
+TEST(Config, TellsOfWhatIsGivenTwiceAmongTheOthers) {
+  EXPECT_THAT(wrong("store: memroy\nstore: memory\nmemory: 5\n"),
+              ElementsAre(HasSubstr("1:8: a store is"), "2:1: \"store\" is given twice",
+                          HasSubstr("3:9: \"memory\" is at least")));
+}
+
+// 14 KB that would be 1.4 million limits.
+TEST(Config, BoundsWhatAliasesRepeat) {
+  std::string text = "x-limits: &limits [ ";
+  for (int i = 1; i <= 16; ++i) text += std::to_string(i) + "/s, ";
+  text += "]\nx-overrides: &overrides { ";
+  for (int i = 0; i < 300; ++i) text += "k" + std::to_string(i) + ": *limits, ";
+  text += "}\npolicies:\n";
+  for (int i = 0; i < 300; ++i) {
+    text += "  p" + std::to_string(i) + ": { limits: *limits, overrides: *overrides }\n";
+  }
+  EXPECT_THAT(one_wrong(text), HasSubstr("more than 500000 values"));
+}
+
+// A plan that thousands of customers have.
+TEST(Config, TakesAliasesAsPeopleUseThem) {
+  std::string text =
+      "x-gold: &gold [ { limit: 5/s, name: rate }, { limit: 9/day, name: quota } ]\n";
+  text += "policies:\n  api:\n    limits: *gold\n    overrides:\n";
+  for (int i = 0; i < 5000; ++i) text += "      k" + std::to_string(i) + ": *gold\n";
+  EXPECT_EQ(good(text).policies.at("api").overrides.size(), 5000u);
+}
+
 // What an alias repeats is one mistake.
 TEST(Config, TellsWhatAnAliasRepeatsOnce) {
   EXPECT_EQ(one_wrong("x-plan: &plan [ 5/sec ]\npolicies:\n  a: { limits: *plan }\n"
@@ -123,9 +152,13 @@ TEST(Config, TellsWhatAnAliasRepeatsOnce) {
 }
 
 TEST(Config, IsAMap) {
-  EXPECT_EQ(one_wrong("- a"), "1:1: a policy file is a map with policies, not a list");
-  EXPECT_EQ(one_wrong(""), "1:1: a policy file is a map with policies, not nothing");
-  EXPECT_THAT(one_wrong("a: ["), HasSubstr("not valid YAML"));
+  EXPECT_EQ(one_wrong("- a"),
+            "1:1: a policy file is a map with policies, not a list: write policies: { api: { "
+            "limits: [ 100/s ] } }");
+  EXPECT_EQ(one_wrong(""),
+            "1:1: a policy file is a map with policies, not nothing: write policies: { api: { "
+            "limits: [ 100/s ] } }");
+  EXPECT_EQ(one_wrong("a: ["), "1:4: this is never closed: a ] is missing");
   EXPECT_EQ(one_wrong("policies: [ a ]"),
             "1:11: \"policies\" is a map from names to policies, not a list");
   EXPECT_EQ(one_wrong("store: memory\nstore: memory"), "2:1: \"store\" is given twice");
@@ -239,6 +272,8 @@ TEST(Config, SaysWhatIsWrongWithAStore) {
   EXPECT_EQ(store("[ memory ]"), "1:8: \"store\" is a text, not a list");
   EXPECT_EQ(store("\"\""), "1:8: \"store\" is a text, not an empty one");
   EXPECT_EQ(store(""), "1:1: \"store\" is a text, not nothing");
+  EXPECT_EQ(one_wrong("memory: 1GiB\nstore:\n# none\nheaders: off\n"),
+            "2:1: \"store\" is a text, not nothing");
 }
 
 TEST(Config, WaitsForTheStoreForAWhile) {
@@ -247,6 +282,12 @@ TEST(Config, WaitsForTheStoreForAWhile) {
   EXPECT_EQ(one_wrong("store_timeout: 0s"),
             "1:16: \"store_timeout\" must be above zero: write one like 50ms");
   EXPECT_THAT(one_wrong("store_timeout: soon"), HasSubstr("unknown unit \"soon\""));
+  EXPECT_EQ(one_wrong("store_timeout: 50 ms"),
+            "1:18: between number and unit stands no blank: write \"50ms\"");
+  for (const std::string unit : {"", "s", "m", "sec", " s"}) {
+    EXPECT_LT(one_wrong("store_timeout: " + std::string(1000, '1') + unit).size(), 200u) << unit;
+  }
+  EXPECT_THAT(one_wrong("store_timeout: 50 parsecs"), HasSubstr("unknown unit \" parsecs\""));
   EXPECT_EQ(one_wrong("store_timeout: {}"),
             "1:16: \"store_timeout\" is a time like 50ms, not a map");
 }
@@ -257,6 +298,12 @@ TEST(Config, HasMemoryOfASize) {
   EXPECT_EQ(good("memory: 1048576").memory, 1'048'576u);
   EXPECT_THAT(one_wrong("memory: 1048575"), HasSubstr("is at least 1MiB, not \"1048575\""));
   EXPECT_THAT(one_wrong("memory: 64mb"), HasSubstr("unknown size \"mb\""));
+  EXPECT_EQ(one_wrong("memory: 64 MiB"),
+            "1:11: between number and unit stands no blank: write \"64MiB\"");
+  for (const std::string unit : {"", "MiB", "mb", " MiB", ".5"}) {
+    EXPECT_LT(one_wrong("memory: " + std::string(1000, '1') + unit).size(), 200u) << unit;
+  }
+  EXPECT_THAT(one_wrong("memory: 64 mb"), HasSubstr("unknown size \" mb\""));
   EXPECT_THAT(one_wrong("memory: lots"), HasSubstr("not a number"));
   EXPECT_THAT(one_wrong("memory: -1"), HasSubstr("below zero"));
   EXPECT_THAT(one_wrong("memory: 1000000000000TiB"), HasSubstr("too large"));
@@ -393,7 +440,7 @@ TEST(OnePolicy, TellsWhatIsWrong) {
   EXPECT_THAT(problems_of("limits: [ { limit: 5/s, scope: split } ]"),
               ElementsAre(HasSubstr("scope split needs a Redis store")));
   EXPECT_THAT(problems_of("5/s"), ElementsAre("1:1: a policy is a map with limits, not \"5/s\""));
-  EXPECT_THAT(problems_of("{"), ElementsAre(HasSubstr("not valid YAML")));
+  EXPECT_THAT(problems_of("{"), ElementsAre("1:1: this is never closed: a } is missing"));
 }
 
 }  // namespace

@@ -15,8 +15,8 @@ namespace {
 std::vector<std::string> of(const std::string& limits, std::string_view policy = "p") {
   Problems problems;
   const Source source{"limits", "[ " + limits + " ]"};
-  const auto node = parse_yaml(source);
-  const auto read = read_limits(**node, problems);
+  const auto node = parse_yaml(source, problems);
+  const auto read = read_limits(*node, problems);
   EXPECT_TRUE(problems.empty()) << limits;
   return identities_of(policy, read);
 }

@@ -18,12 +18,8 @@ struct ReadBack {
 
 ReadBack read(const std::string& yaml) {
   ReadBack result;
-  const auto root = parse_yaml({"test.yaml", yaml});
-  if (!root) {
-    result.problems.push_back(root.error());
-  } else {
-    result.limit = read_limit(**root, result.problems);
-  }
+  const auto root = parse_yaml({"test.yaml", yaml}, result.problems);
+  if (root != nullptr) result.limit = read_limit(*root, result.problems);
   return result;
 }
 
@@ -111,12 +107,12 @@ TEST(LimitYaml, SaysWhatIsWrong) {
 
 TEST(LimitsYaml, HoldAtLeastOneAndNotTooMany) {
   Problems problems;
-  EXPECT_TRUE(read_limits(**parse_yaml({"f", "[]"}), problems).empty());
+  EXPECT_TRUE(read_limits(*parse_yaml({"f", "[]"}, problems), problems).empty());
   ASSERT_EQ(problems.size(), 1u);
   std::string many = "[";
   for (int i = 0; i < 17; ++i) many += "1/s,";
   problems.clear();
-  EXPECT_TRUE(read_limits(**parse_yaml({"f", many + "]"}), problems).empty());
+  EXPECT_TRUE(read_limits(*parse_yaml({"f", many + "]"}, problems), problems).empty());
   ASSERT_EQ(problems.size(), 1u);
   EXPECT_THAT(problems[0].message, HasSubstr("too many"));
 }

@@ -84,6 +84,18 @@ policies:
   EXPECT_THAT(all, HasSubstr("8: two limits have the name \"x\""));
 }
 
+TEST(PolicyFile, PointsAtTheNameThatIsThereAlready) {
+  Problems problems;
+  read_policies({"weir.yaml",
+                 "policies: { a: { limits: [ { limit: 1/s, name: x }, 2/s,\n"
+                 "  { limit: 3/s, name: x } ] } }\n"},
+                problems);
+  ASSERT_EQ(problems.size(), 1u);
+  EXPECT_EQ(problems[0].message, "two limits have the name \"x\": choose another");
+  EXPECT_EQ(problems[0].place.line, 2);
+  EXPECT_EQ(problems[0].place.column, 23);
+}
+
 TEST(PolicyFile, IsAMap) {
   Problems problems;
   read_policies({"weir.yaml", "- a\n"}, problems);

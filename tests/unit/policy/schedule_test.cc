@@ -261,7 +261,8 @@ TEST(Schedule, TellsWhatIsWrongWithDays) {
   EXPECT_THAT(wrong_entry("days: [ sat, sum ]"), ElementsAre(HasSubstr("did you mean \"sun\"?")));
   EXPECT_THAT(wrong_entry("days: \"mon, tue\""),
               ElementsAre(HasSubstr("\"mon, tue\" is not a day")));
-  EXPECT_THAT(wrong_entry("days: []"), ElementsAre("38: \"days\" names no day"));
+  EXPECT_THAT(wrong_entry("days: []"),
+              ElementsAre("38: \"days\" names no day: write one, or leave it out"));
   EXPECT_THAT(wrong_entry("days: { mon: tue }"), ElementsAre(HasSubstr("not a map")));
   EXPECT_THAT(wrong_entry("days: \"\""), ElementsAre(HasSubstr("\"\" is not a day")));
 }

@@ -19,6 +19,45 @@ TEST(Source, KeepsTheCaretBelowTabsAndUmlauts) {
   EXPECT_EQ(source.render({{1, 8}, "what"}), "f:1:8: what\n  \tgrün: x\n  \t     ^\n");
 }
 
+// Letters of East Asia take two columns, and so does the blank below them.
+TEST(Source, KeepsTheCaretBelowWideAndCombiningCharacters) {
+  EXPECT_EQ((Source{"f", "限: x\n"}.render({{1, 6}, "what"})),
+            "f:1:6: what\n  限: x\n  \u3000  ^\n");
+  EXPECT_EQ((Source{"f", "😀 x\n"}.render({{1, 6}, "what"})), "f:1:6: what\n  😀 x\n  \u3000 ^\n");
+  EXPECT_EQ((Source{"f", "e\u0301 x\n"}.render({{1, 5}, "what"})),
+            "f:1:5: what\n  e\u0301 x\n    ^\n");
+}
+
+TEST(Source, LeavesOutAByteOrderMark) {
+  const Source source{"f", "\ufeffone: x\ntwo\n"};
+  EXPECT_EQ(source.line(1), "one: x");
+  EXPECT_EQ(source.line(2), "two");
+  EXPECT_EQ(source.render({{1, 6}, "what"}), "f:1:6: what\n  one: x\n       ^\n");
+}
+
+// Whoever looks at somebody's file sees it, and no more than that.
+TEST(Source, SendsNothingElseToTheTerminal) {
+  const Source source{"f", "a\x1b[31m\xff x\n"};
+  EXPECT_EQ(source.render({{1, 9}, "not \"\x1b\n\x07\""}),
+            "f:1:9: not \"???\"\n  a?[31m\ufffd x\n          ^\n");
+}
+
+TEST(Source, ShowsWholeCharactersOfALongLine) {
+  std::string line;
+  for (int i = 0; i < 1000; ++i) line += "ä";
+  for (const int column : {1, 3, 999, 1001, 1999}) {
+    const std::string shown = Source{"f", line}.render({{1, column}, "what"});
+    EXPECT_EQ(shown.find("\ufffd"), std::string::npos) << column;
+  }
+}
+
+TEST(InQuotes, ShowsTheStartOfALongText) {
+  EXPECT_EQ(in_quotes(""), "\"\"");
+  EXPECT_EQ(in_quotes(std::string(40, 'x')), "\"" + std::string(40, 'x') + "\"");
+  EXPECT_EQ(in_quotes(std::string(41, 'x')), "\"" + std::string(40, 'x') + "…\"");
+  EXPECT_EQ(in_quotes(std::string(39, 'x') + "äx"), "\"" + std::string(39, 'x') + "…\"");
+}
+
 TEST(Source, ShowsPartOfALongLine) {
   const Source source{"f", std::string(1 << 20, 'x')};
   EXPECT_LT(source.render({{1, 500'000}, "here"}).size(), 300u);

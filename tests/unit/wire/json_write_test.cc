@@ -49,16 +49,6 @@ TEST(JsonWrite, ReplacesWhatIsNoUtf8) {
   EXPECT_EQ(json("\xf4\x90\x80\x80"), "\"" + mark + mark + mark + mark + "\"");  // beyond Unicode
 }
 
-TEST(JsonWrite, KnowsWhatIsUtf8) {
-  for (const auto text : {""sv, "plain"sv, "a\0b"sv, "\xc3\xa4"sv, "\xf0\x9f\x98\x80!"sv}) {
-    EXPECT_TRUE(is_utf8(text)) << text;
-  }
-  for (const auto text : {"\xff"sv, "a\xc3"sv, "\xc3\xa4\x80"sv, "\xc0\x80"sv, "\xed\xa0\x80"sv,
-                          "\xf0\x9f\x98"sv, "\xf4\x90\x80\x80"sv}) {
-    EXPECT_FALSE(is_utf8(text)) << json(text);
-  }
-}
-
 TEST(JsonWrite, WritesAVerdict) {
   const Verdict verdict{.decision = {.outcome = Outcome::allowed,
                                      .limit = 100,

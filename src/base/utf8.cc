@@ -1,0 +1,64 @@
+#include "base/utf8.h"
+
+namespace weir {
+
+namespace {
+
+bool continues(std::string_view text, std::size_t i) {
+  return i < text.size() && (static_cast<unsigned char>(text[i]) & 0xc0) == 0x80;
+}
+
+// What the byte behind the first may be, so that nothing is written longer than it needs to be, is
+// a surrogate or lies beyond Unicode.
+bool second_fits(unsigned char first, unsigned char second) {
+  switch (first) {
+    case 0xe0:
+      return second >= 0xa0;
+    case 0xed:
+      return second < 0xa0;
+    case 0xf0:
+      return second >= 0x90;
+    case 0xf4:
+      return second < 0x90;
+    default:
+      return true;
+  }
+}
+
+std::size_t length_by(unsigned char first) {
+  if (first < 0x80) return 1;
+  if (first >= 0xc2 && first <= 0xdf) return 2;
+  if (first >= 0xe0 && first <= 0xef) return 3;
+  if (first >= 0xf0 && first <= 0xf4) return 4;
+  return 0;
+}
+
+}  // namespace
+
+Utf8 first_character(std::string_view text) {
+  const auto first = static_cast<unsigned char>(text[0]);
+  const std::size_t length = length_by(first);
+  if (length == 1) return {1, true};
+  if (length == 0 || !continues(text, 1)) return {1, false};
+  if (!second_fits(first, static_cast<unsigned char>(text[1]))) return {1, false};
+  std::size_t bytes = 2;
+  while (bytes < length && continues(text, bytes)) ++bytes;
+  return {bytes, bytes == length};
+}
+
+bool is_utf8(std::string_view text) {
+  while (!text.empty()) {
+    const Utf8 character = first_character(text);
+    if (!character.whole) return false;
+    text.remove_prefix(character.bytes);
+  }
+  return true;
+}
+
+std::string_view cut(std::string_view text, std::size_t most) {
+  if (text.size() <= most) return text;
+  while (most > 0 && continues(text, most)) --most;
+  return text.substr(0, most);
+}
+
+}  // namespace weir
