@@ -5,6 +5,7 @@
 // IN_FLIGHT of them in one piece and waits until as many answers have come; MARK is a byte that
 // each answer has once. With a RATE, that many messages are sent a second, whatever becomes of the
 // answers, and waiting counts from when a message was due.
+// It never sleeps: to be woken up would cost the server's core, and more the faster the server is.
 // Prints: answers a second, and microseconds at the 50th, 99th and 99.9th percentile.
 
 #include <arpa/inet.h>
@@ -160,7 +161,7 @@ int main(int argc, char** argv) {
         idle.pop_back();
       }
     }
-    const int count = epoll_wait(loop, events, 256, rate > 0 ? 0 : 100);
+    const int count = epoll_wait(loop, events, 256, 0);
     for (int i = 0; i < count; ++i) {
       const std::size_t index = events[i].data.u64;
       Connection& connection = connections[index];

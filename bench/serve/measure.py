@@ -33,7 +33,8 @@ return { allowed and 1 or 0, filled }
 """
 
 POLICY = """
-listen: {{ resp: 127.0.0.1:{resp}, http: 127.0.0.1:{http}, grpc: off }}
+listen: {{ resp: 127.0.0.1:{resp}, http: {http}, grpc: off }}
+{state}
 policies: {{ p: {{ limits: [ 1000000/h burst 1000000 ] }} }}
 """
 
@@ -72,16 +73,17 @@ class Server:
         self.port = port
         self.process = subprocess.Popen(["taskset", "-c", "0", *map(str, command)],
                                         stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        for _ in range(1000):
+        until = time.monotonic() + 10
+        while time.monotonic() < until:
             try:
                 socket.create_connection(("127.0.0.1", port)).close()
                 return
             except OSError:
-                time.sleep(0.01)
+                time.sleep(0.0005)
         raise SystemExit(f"bench: {command[0]} did not start")
 
-    def stop(self):
-        self.process.terminate()
+    def stop(self, kill=False):
+        self.process.kill() if kill else self.process.terminate()
         self.process.wait()
 
     def cpu_ns(self):
@@ -96,6 +98,7 @@ class Server:
 
 class Bench:
     def __init__(self, build, seconds, keys=KEYS, messages=MESSAGES):
+        self.build = build
         self.load = build / "bench/weir_load"
         self.seconds = seconds
         self.keys = keys
@@ -108,7 +111,7 @@ class Bench:
     def start(self, build):
         ports = [free_port() for _ in range(6)]
         config = self.path / "weir.yaml"
-        config.write_text(POLICY.format(resp=ports[0], http=ports[1]))
+        config.write_text(POLICY.format(resp=ports[0], http=f"127.0.0.1:{ports[1]}", state=""))
         weir = Server([build / "weir", "serve", "--threads", "1", "--config", config], ports[0])
         self.servers["weir"] = weir
         self.ports = {"weir": ports[0], "weir http": ports[1], "bare": ports[2], "bare http": ports[3]}
@@ -166,7 +169,7 @@ class Bench:
     # ---- Measuring
 
     def measure(self, kind, path, in_flight, connections=CONNECTIONS, rate=None):
-        """(answers a second, CPU ns of the server for each, [p50, p99, p99.9] µs)."""
+        """Answers a second, CPU ns of the server for each, and µs at p50, p99, p99.9."""
         _, mark, where = kind
         server = self.servers[where if where in self.servers else "weir"]
         before = server.cpu_ns()
@@ -178,7 +181,7 @@ class Bench:
         took = time.monotonic() - began
         answers, *percentiles = map(float, done.stdout.split())
         cpu = (server.cpu_ns() - before) / max(answers * min(took, self.seconds), 1)
-        return answers, cpu, percentiles
+        return (answers, cpu, *percentiles)
 
     def fill(self, kinds):
         """Every key once, so that no server has an easy table."""
@@ -202,7 +205,7 @@ class Bench:
                 answered += peer.recv(1 << 20).count(mark)
 
     def rounds(self, count):
-        """Name -> a list of (rate, cpu ns), one for each round."""
+        """Name -> a list of what `measure` says, one for each round; contenders take turns."""
         kinds = self.kinds()
         self.fill(kinds)
         random_ = random.Random(1)
@@ -211,15 +214,37 @@ class Bench:
                  for name, kind in kinds.items()}
         results = {}
         for _ in range(count):
-            for name, kind in kinds.items():
-                for in_flight in (1, 16):
-                    rate, cpu, percentiles = self.measure(kind, files[name], in_flight)
-                    results.setdefault(f"{name} {in_flight}", []).append((rate, cpu, *percentiles))
+            for in_flight in (1, 16):
+                for name, kind in kinds.items():
+                    figures = self.measure(kind, files[name], in_flight)
+                    results.setdefault(f"{name} {in_flight}", []).append(figures)
             half = statistics.median(rate for rate, *_ in results["take 1"]) / 2
-            _, cpu, percentiles = self.measure(kinds["take"], files["take"], 1, rate=half)
-            results.setdefault("half load", []).append((half, cpu, *percentiles))
+            for name in ("take", "bare"):
+                figures = self.measure(kinds[name], files[name], 1, rate=half)
+                results.setdefault(f"{name} at half load", []).append(figures)
         results["resident MB"] = self.servers["weir"].resident_mb()
+        results["start ms"] = self.start_times(kinds["take"])
         return results
+
+    def start_times(self, kind, times=5):
+        """From the command to the first connection, with a state file that has no room left, after
+        the daemon was ended and after it was killed: milliseconds."""
+        port = free_port()
+        config = self.path / "state.yaml"
+        config.write_text(POLICY.format(resp=port, http="off", state=f"state: {self.path}/state"))
+        command = [self.build / "weir", "serve", "--threads", "1", "--config", config]
+        server = Server(command, port)
+        path = self.prepare("fill", kind[0], range(self.keys * 3 // 2))
+        with path.open("rb") as file, socket.create_connection(("127.0.0.1", port)) as peer:
+            self.pour(file, peer, kind[1].encode())
+        took = []
+        for i in range(2 * times):
+            server.stop(kill=i % 2 == 1)
+            began = time.monotonic()
+            server = Server(command, port)
+            took.append((time.monotonic() - began) * 1000)
+        server.stop()
+        return took
 
 
 # What is compared: title, A, B, what of it (0 rate, 1 CPU), and the aim for A / B.

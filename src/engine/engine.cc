@@ -317,6 +317,10 @@ Verdict Engine::take(const Request& request, Receipt& receipt) {
 }
 
 void Engine::take_all(std::span<const Request> requests, std::span<Verdict> verdicts) {
+  if (requests.size() == 1) {
+    verdicts[0] = take(requests[0]);
+    return;
+  }
   // As many as a processor fetches from memory at once, about.
   constexpr std::size_t at_a_time = 16;
   const Instant now = impl_->now();

@@ -43,7 +43,7 @@ void HttpTakes::decide_all(Service& service, std::string& out) {
   service.engine.take_all(requests, verdicts);
   for (std::size_t i = 0; i < size_; ++i) {
     HttpAnswer answer(out, connections_[i]);
-    tell(answer, service, requests[i], std::move(verdicts[i]));
+    tell(answer, service, requests[i], verdicts[i]);
   }
   size_ = used_ = 0;
 }

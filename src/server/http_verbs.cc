@@ -70,19 +70,34 @@ std::string& scratch_body() {
   return text;
 }
 
+namespace {
+
+void send(HttpAnswer& answer, Service& service, std::string_view policy, int status,
+          const Verdict& verdict, std::string_view body) {
+  thread_local std::string fields;
+  fields.clear();
+  append_fields(fields, service, policy, verdict);
+  answer.json(status, body, fields);
+}
+
+}  // namespace
+
 void tell(HttpAnswer& answer, Service& service, std::string_view policy, const Reply& reply,
           std::string_view body, int refusal) {
   if (!reply.error.empty()) return answer.problem(reply.status, reply.error, reply.error_field);
-  thread_local std::string fields;
-  fields.clear();
-  if (reply.verdict) append_fields(fields, service, policy, *reply.verdict);
-  answer.json(reply.status == 429 ? refusal : reply.status, body, fields);
+  const int status = reply.status == 429 ? refusal : reply.status;
+  reply.verdict ? send(answer, service, policy, status, *reply.verdict, body)
+                : answer.json(status, body);
 }
 
-void tell(HttpAnswer& answer, Service& service, const Request& request, Verdict verdict) {
+void tell(HttpAnswer& answer, Service& service, const Request& request, Verdict& verdict) {
   std::string& body = scratch_body();
-  const Reply reply = decided(service, request, std::move(verdict), body);
-  tell(answer, service, request.policy, reply, body);
+  if (!verdict.error.empty()) {
+    const Reply reply = cannot_decide(service, request, std::move(verdict.error));
+    return tell(answer, service, request.policy, reply, body);
+  }
+  wire::append_verdict(body, verdict);
+  send(answer, service, request.policy, status_of(verdict), verdict, body);
 }
 
 // ---- Verbs

@@ -38,7 +38,7 @@ Request request_of(const wire::ApiRequest& asked);
 void tell(HttpAnswer& answer, Service& service, std::string_view policy, const Reply& reply,
           std::string_view body, int refusal = 429);
 // Sends the answer to a take that was decided.
-void tell(HttpAnswer& answer, Service& service, const Request& request, Verdict verdict);
+void tell(HttpAnswer& answer, Service& service, const Request& request, Verdict& verdict);
 
 // For the body of one answer, on memory that is used again.
 std::string& scratch_body();

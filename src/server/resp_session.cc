@@ -38,7 +38,7 @@ Batch& batch() {
   return *of_this_thread;
 }
 
-// What stands before each of the eight values, so that a verdict is written in one go.
+// What stands before each of the eight values.
 using Prefixes = std::array<std::string_view, 8>;
 constexpr Prefixes kUnnamed{"\r\n:", "\r\n:", "\r\n:", "\r\n:", "\r\n:", "\r\n:", "\r\n$", "\r\n:"};
 constexpr Prefixes kNamed{
@@ -46,27 +46,35 @@ constexpr Prefixes kNamed{
     "\r\n$14\r\nretry_after_ms\r\n:", "\r\n$14\r\nreset_after_ms\r\n:", "\r\n$7\r\nwait_ms\r\n:",
     "\r\n$10\r\nlimited_by\r\n$",     "\r\n$8\r\ndegraded\r\n:"};
 
+// (A template, so that the prefixes are constants and are copied as such.)
+template <const Prefixes& kPrefixes>
+void write(wire::TextWriter& writer, const Verdict& verdict) {
+  const Decision& decision = verdict.decision;
+  writer.text(kPrefixes[0]).number(decision ? 1 : 0);
+  writer.text(kPrefixes[1]).number(decision.limit);
+  writer.text(kPrefixes[2]).number(decision.remaining);
+  writer.text(kPrefixes[3]).number(millis_or_never(decision.retry_after));
+  writer.text(kPrefixes[4]).number(wire::millis_up(decision.reset_after));
+  writer.text(kPrefixes[5]).number(wire::millis_up(decision.wait));
+  writer.text(kPrefixes[6]).number(static_cast<std::int64_t>(verdict.limited_by.size()));
+  writer.text("\r\n").text(verdict.limited_by);
+  writer.text(kPrefixes[7]).text(verdict.degraded ? "1\r\n" : "0\r\n");
+}
+
 // `more`, if it has a name, is a ninth value.
 void append(std::string& out, int protocol, const Verdict& verdict, std::string_view more_name = {},
             std::string_view more = {}) {
   if (!verdict.error.empty()) return RespWriter(out, protocol).error("ERR " + verdict.error);
-  const bool named = protocol >= 3;
-  const Prefixes& prefixes = named ? kNamed : kUnnamed;
-  const Decision& decision = verdict.decision;
   wire::TextWriter writer(out);
-  writer.text(named ? "%" : "*").text(more_name.empty() ? "8" : "9");
-  writer.text(prefixes[0]).number(decision ? 1 : 0);
-  writer.text(prefixes[1]).number(decision.limit);
-  writer.text(prefixes[2]).number(decision.remaining);
-  writer.text(prefixes[3]).number(millis_or_never(decision.retry_after));
-  writer.text(prefixes[4]).number(wire::millis_up(decision.reset_after));
-  writer.text(prefixes[5]).number(wire::millis_up(decision.wait));
-  writer.text(prefixes[6]).number(static_cast<std::int64_t>(verdict.limited_by.size()));
-  writer.text("\r\n").text(verdict.limited_by);
-  writer.text(prefixes[7]).text(verdict.degraded ? "1\r\n" : "0\r\n");
+  const std::string_view count = more_name.empty() ? "8" : "9";
+  if (protocol >= 3) {
+    write<kNamed>(writer.text("%").text(count), verdict);
+  } else {
+    write<kUnnamed>(writer.text("*").text(count), verdict);
+  }
   if (more_name.empty()) return;
   RespWriter last(writer.flush(), protocol);
-  if (named) last.bulk(more_name);
+  if (protocol >= 3) last.bulk(more_name);
   last.bulk(more);
 }
 

@@ -96,9 +96,9 @@ void HttpParser::next() {
   chunks_.reset();
 }
 
-HttpParser::Step HttpParser::fail(Failure failure) {
+HttpParser::Step HttpParser::fail(int status, std::string_view reason) {
   stage_ = Stage::failed;
-  failure_ = {Status::error, 0, failure.status, failure.reason};
+  failure_ = {Status::error, 0, status, reason};
   return failure_;
 }
 
@@ -116,12 +116,13 @@ HttpParser::Step HttpParser::parse_header(std::string_view input) {
   if (input.empty() || half_a_line) return {Status::need_more, skipped};
   stage_ = Stage::header;
   std::size_t length = 0;
-  if (const Failure failure = scan(input, length)) return fail(failure);
+  if (const Failure failure = scan(input, length)) return fail(failure.status, failure.reason);
   if (length == 0) return {Status::need_more, skipped};
   const std::string_view header = input.substr(0, length);
   Framing framing;
-  if (const Failure failure = make_request(header)) return fail(failure);
-  if (const Failure failure = read_framing(header, framing)) return fail(failure);
+  if (const Failure failure = make_request(header)) return fail(failure.status, failure.reason);
+  if (const Failure failure = read_framing(header, framing))
+    return fail(failure.status, failure.reason);
   Step step = begin_body(input, length, framing);
   step.consumed += skipped;
   return step;
@@ -201,58 +202,57 @@ bool HttpParser::target_too_long(std::string_view line) const {
 }
 
 HttpParser::Failure HttpParser::read_field(std::string_view line) {
-  const auto name_end = std::ranges::find_if_not(line, is_token_char);
-  const std::string_view name = line.substr(0, static_cast<std::size_t>(name_end - line.begin()));
-  if (name.empty() || name_end == line.end() || *name_end != ':') {
-    return {400, "the name of a field is malformed"};
-  }
-  const std::string_view value = without_blanks(line.substr(name.size() + 1));
+  const std::string_view name = line.substr(0, line.find(':'));
+  const std::string_view value =
+      without_blanks(line.substr(std::min(name.size() + 1, line.size())));
+  const FieldPlaces places{place_of(name, line), place_of(value, line)};
+  const bool known = note_field(name, value, places.value);
+  const bool named = known || (!name.empty() && std::ranges::all_of(name, is_token_char));
+  if (!named || name.size() == line.size()) return {400, "the name of a field is malformed"};
   if (has_control(value)) return {400, "the value of a field is malformed"};
-  places_.push_back({place_of(name, line), place_of(value, line)});
-  note_field(name, value, places_.back().value);
+  places_.push_back(places);
   return {};
 }
 
-// Nearly all fields are told from these by their length.
-void HttpParser::note_field(std::string_view name, std::string_view value, Place place) {
+// Whether it is one of those that mean something here. Nearly all others are told from them by
+// their length.
+bool HttpParser::note_field(std::string_view name, std::string_view value, Place place) {
   switch (name.size()) {
     case 4:
-      if (!is_named(name, "Host")) break;
+      if (!is_named(name, "Host")) return false;
       header_.host = place;
       ++header_.hosts;
-      break;
+      return true;
     case 6:
-      if (!is_named(name, "Expect")) break;
+      if (!is_named(name, "Expect")) return false;
       (same_ignoring_case(value, "100-continue") ? header_.expects_continue
                                                  : header_.expects_other) = true;
-      break;
+      return true;
     case 10:
-      if (!is_named(name, "Connection")) break;
+      if (!is_named(name, "Connection")) return false;
       header_.says_close |= lists(value, "close");
       header_.says_keep_alive |= lists(value, "keep-alive");
-      break;
+      return true;
     case 12:
-      if (header_.content_type.size == 0 && is_named(name, "Content-Type")) {
-        header_.content_type = place;
-      }
-      break;
+      if (!is_named(name, "Content-Type")) return false;
+      if (header_.content_type.size == 0) header_.content_type = place;
+      return true;
     case 13:
-      if (header_.authorization.size == 0 && is_named(name, "Authorization")) {
-        header_.authorization = place;
-      }
-      break;
+      if (!is_named(name, "Authorization")) return false;
+      if (header_.authorization.size == 0) header_.authorization = place;
+      return true;
     case 14:
-      if (!is_named(name, "Content-Length")) break;
+      if (!is_named(name, "Content-Length")) return false;
       header_.length = place;
       ++header_.lengths;
-      break;
+      return true;
     case 17:
-      if (!is_named(name, "Transfer-Encoding")) break;
+      if (!is_named(name, "Transfer-Encoding")) return false;
       header_.coding = place;
       ++header_.codings;
-      break;
+      return true;
     default:
-      break;
+      return false;
   }
 }
 
@@ -343,7 +343,7 @@ HttpParser::Step HttpParser::collect_chunks(std::string_view input) {
     case ChunkDecoder::Status::need_more:
       return {Status::need_more, step.consumed};
     case ChunkDecoder::Status::error:
-      return fail({step.error_status, step.reason});
+      return fail(step.error_status, step.reason);
     case ChunkDecoder::Status::complete:
       break;
   }

@@ -90,9 +90,10 @@ class HttpParser {
 
  private:
   enum class Stage { start, header, body, chunks, complete, failed };
+  // (Small enough to be returned in registers.)
   struct Failure {
     int status = 0;
-    std::string_view reason{};
+    const char* reason = "";
     explicit operator bool() const { return status != 0; }
   };
   // A text of the header, by its place in it: the header may move before it is complete.
@@ -121,7 +122,7 @@ class HttpParser {
     bool has_body() const { return chunked || length > 0; }
   };
 
-  Step fail(Failure failure);
+  Step fail(int status, std::string_view reason);
   std::size_t skip_empty_line(std::string_view input);
 
   Step parse_header(std::string_view input);
@@ -135,7 +136,7 @@ class HttpParser {
   Failure read_request_line(std::string_view line);
   bool target_too_long(std::string_view line) const;
   Failure read_field(std::string_view line);
-  void note_field(std::string_view name, std::string_view value, Place place);
+  bool note_field(std::string_view name, std::string_view value, Place place);
   Failure make_request(std::string_view header);
   Failure read_framing(std::string_view header, Framing& framing) const;
 

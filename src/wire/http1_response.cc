@@ -61,9 +61,9 @@ bool has_no_body(int status) { return status < 200 || status == 204 || status ==
 std::string_view connection_line(HttpConnection connection) {
   switch (connection) {
     case HttpConnection::close:
-      return "Connection: close\r\n";
+      return "\r\nConnection: close";
     case HttpConnection::keep_alive:
-      return "Connection: keep-alive\r\n";
+      return "\r\nConnection: keep-alive";
     case HttpConnection::unsaid:
       break;
   }
@@ -86,18 +86,18 @@ std::string_view status_text(int status) {
 
 void append_response(std::string& out, const HttpResponse& response) {
   TextWriter writer(out);
-  const auto write_field = [&](std::string_view name, std::string_view value) {
-    if (!value.empty()) writer.text(name).text(value).text("\r\n");
-  };
   writer.text("HTTP/1.1 ").number(response.status);
-  writer.text(" ").text(status_text(response.status)).text("\r\n");
-  write_field("Date: ", response.date);
-  write_field("Content-Type: ", response.content_type);
+  writer.text(" ").text(status_text(response.status));
+  if (!response.date.empty()) writer.text("\r\nDate: ").text(response.date);
+  if (!response.content_type.empty()) {
+    writer.text("\r\nContent-Type: ").text(response.content_type);
+  }
   if (!has_no_body(response.status)) {
     const auto length = static_cast<std::int64_t>(response.body.size());
-    writer.text("Content-Length: ").number(length).text("\r\n");
+    writer.text("\r\nContent-Length: ").number(length);
   }
-  writer.text(connection_line(response.connection)).text(response.fields).text("\r\n");
+  writer.text(connection_line(response.connection));
+  writer.text("\r\n").text(response.fields).text("\r\n");
   if (!response.head && !has_no_body(response.status)) writer.text(response.body);
 }
 

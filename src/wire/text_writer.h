@@ -31,8 +31,11 @@ class TextWriter {
     constexpr std::size_t longest = 20;
     if (room() < longest) [[unlikely]]
       flush();
+    // Most are small, which costs less.
     if (static_cast<std::uint64_t>(value) < 10) {
       *at_++ = static_cast<char>('0' + value);
+    } else if (static_cast<std::uint64_t>(value) <= UINT32_MAX) {
+      at_ = std::to_chars(at_, at_ + longest, static_cast<std::uint32_t>(value)).ptr;
     } else {
       at_ = std::to_chars(at_, at_ + longest, value).ptr;
     }
