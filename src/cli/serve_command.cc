@@ -70,6 +70,7 @@ void reload(server::Daemon& daemon, const std::string& path) {
   if (path.empty()) return log(Level::info, "there is no policy file to read again");
   auto config = load(path);
   if (!config) {
+    daemon.note_failed_reload();
     return log(Level::error, "{} is not used, the policies stay as they are:\n{}", path,
                config.error().message);
   }

@@ -63,6 +63,9 @@ struct Daemon::Impl {
         loops({.threads = threads_for(options),
                .most_connections = most_connections(threads_for(options))}) {}
 
+  // (Sessions use everything here.)
+  ~Impl() { loops.stop(std::chrono::milliseconds{0}); }
+
   policy::Config config;
   Engine engine;
   std::unique_ptr<Policies> policies;
@@ -127,8 +130,11 @@ std::vector<std::string> Daemon::reload(policy::Config config) {
   if (config.admin_token != now.admin_token) unchanged.emplace_back("admin_token");
   if (config.headers != now.headers) unchanged.emplace_back("headers");
   impl_->policies->use_file(std::move(config.policies), &impl_->engine);
+  ++impl_->service.reloads.succeeded;
   return unchanged;
 }
+
+void Daemon::note_failed_reload() { ++impl_->service.reloads.failed; }
 
 std::uint64_t Daemon::generation() const { return impl_->engine.generation(); }
 

@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "policy/config.h"
 #include "weir/result.h"
@@ -34,6 +36,8 @@ class Daemon {
   // Other policies from now on. What cannot change while running (doors, memory, secrets) stays;
   // the names of such fields that did change are returned.
   std::vector<std::string> reload(policy::Config config);
+  // Somebody wanted other policies, but they could not be read: it is counted.
+  void note_failed_reload();
   std::uint64_t generation() const;
 
   // Lets nobody in, answers what has arrived, flushes, and returns within `grace`.

@@ -9,6 +9,7 @@ void show_health(HttpCall& call) { call.answer().respond(200, "text/plain", "ok\
 
 void show_metrics(HttpCall& call) {
   const net::LoopCounts connections = call.service.loops.counts();
+  const Reloads& reloads = call.service.reloads;
   call.answer().respond(
       200, "text/plain; version=0.0.4",
       fmt::format("# HELP weir_connections_open Connections that are open.\n"
@@ -22,9 +23,14 @@ void show_metrics(HttpCall& call) {
                   "weir_connections_refused_total {}\n"
                   "# HELP weir_generation How often the policies have been replaced.\n"
                   "# TYPE weir_generation gauge\n"
-                  "weir_generation {}\n",
+                  "weir_generation {}\n"
+                  "# HELP weir_reloads_total How often the policy file was read again.\n"
+                  "# TYPE weir_reloads_total counter\n"
+                  "weir_reloads_total{{result=\"succeeded\"}} {}\n"
+                  "weir_reloads_total{{result=\"failed\"}} {}\n",
                   connections.open, connections.accepted, connections.turned_away,
-                  call.service.engine.generation()));
+                  call.service.engine.generation(), reloads.succeeded.load(),
+                  reloads.failed.load()));
 }
 
 namespace {

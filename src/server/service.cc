@@ -23,9 +23,10 @@ std::string Service::info() const {
       "process_id:{}\r\n\r\n"
       "# Clients\r\nconnected_clients:{}\r\nrejected_connections:{}\r\n\r\n"
       "# Stats\r\ntotal_connections_received:{}\r\n\r\n"
-      "# Weir\r\ngeneration:{}\r\npolicies:{}\r\n",
+      "# Weir\r\ngeneration:{}\r\npolicies:{}\r\nreloads:{}\r\nfailed_reloads:{}\r\n",
       kVersion, getpid(), connections.open, connections.turned_away, connections.accepted,
-      engine.generation(), policies.names().size());
+      engine.generation(), policies.names().size(), reloads.succeeded.load(),
+      reloads.failed.load());
 }
 
 }  // namespace weir::server

@@ -1,6 +1,7 @@
 #pragma once
 
-#include <functional>
+#include <atomic>
+#include <cstdint>
 #include <string>
 #include <string_view>
 
@@ -18,6 +19,12 @@ struct Access {
   std::string admin_token;  // none: verbs that change things are for this machine only
 };
 
+// How often the policy file was read again.
+struct Reloads {
+  std::atomic<std::uint64_t> succeeded{0};
+  std::atomic<std::uint64_t> failed{0};
+};
+
 // What all sessions share.
 struct Service {
   Engine& engine;
@@ -26,6 +33,7 @@ struct Service {
   Access access;
   policy::HeaderStyle headers = policy::HeaderStyle::ietf;
   Receipts receipts{};
+  Reloads reloads{};
 
   // As Redis clients expect it: lines of name:value under headings.
   std::string info() const;

@@ -42,6 +42,9 @@ class ReloadTest(unittest.TestCase):
             daemon.wait_for_log("generation 2")
             self.assertEqual(resp("WEIR.PEEK", "p", "k")[1], 30)
             resp.close()
+            metrics = daemon.http("GET", "/metrics")[2].decode()
+            for result in ("failed", "succeeded"):
+                self.assertRegex(metrics, rf'weir_reloads_total{{result="{result}"}} [1-9]')
 
     def test_sighup_reads_it_again(self):
         with Daemon(WEIR, HOURLY.replace("LIMIT", "10/h")) as daemon:
