@@ -27,11 +27,10 @@ struct Neighbours {
 // A socket and what it speaks. Reads, lets the protocol answer, writes, and only then reads on: a
 // peer that does not take its answers is not asked for more questions.
 // Used by the thread of its loop only.
-class Connection : public Watcher {
+class Connection final : public Watcher {
  public:
   // `socket` does not block.
   Connection(Descriptor socket, const Door& door, const Peer& peer, Neighbours& neighbours);
-  virtual ~Connection() = default;
   Connection(const Connection&) = delete;
   Connection& operator=(const Connection&) = delete;
 

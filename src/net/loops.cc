@@ -62,7 +62,7 @@ class Loop {
   bool done() const { return done_.load(); }
 
  private:
-  class Listener : public Watcher {
+  class Listener final : public Watcher {
    public:
     Listener(Loop& loop, Descriptor socket, const Door& door)
         : loop_(loop), socket_(std::move(socket)), door_(door) {}
