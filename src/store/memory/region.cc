@@ -170,7 +170,7 @@ Result<Layout, Error> Layout::fitting(std::size_t bytes, std::size_t record_byte
 }
 
 Result<Layout, Error> Layout::for_keys(std::uint64_t keys, std::size_t record_bytes) {
-  // Rows overflow when 82 in 100 slots are live; chance needs some room below that.
+  // The first row overflows when about 82 in 100 slots are live, sometimes 79; chance needs room.
   constexpr std::uint64_t keys_in_100_rows = 75 * Row::kSlots;
   constexpr std::uint64_t few = 8;  // rows, for tables so small that chance has its way
   if (keys == 0) return Error{"a table for no keys at all makes no sense"};

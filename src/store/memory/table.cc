@@ -13,7 +13,7 @@ namespace {
 
 // In a row with fewer live slots than this a key gets the place it prefers; beyond that it goes to
 // the emptier of its two rows. That way nearly nine in ten keys are found in one of the two cache
-// lines they prefer, and rows overflow only when 82 in 100 of all slots are live.
+// lines they prefer, and the first row overflows when about 82 in 100 of all slots are live.
 constexpr unsigned kRoomy = 11;
 
 // `0 <= result < count`, evenly for evenly spread hashes.

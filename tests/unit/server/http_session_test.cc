@@ -5,7 +5,7 @@
 
 #include <vector>
 
-#include "allocations.h"
+#include "../allocations.h"
 #include "weir/quota.h"
 
 namespace weir::server {

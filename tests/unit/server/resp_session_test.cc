@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "allocations.h"
+#include "../allocations.h"
 #include "weir/quota.h"
 
 namespace weir::server {

