@@ -185,7 +185,14 @@ struct World {
   ManualClock clock;
   Engine engine{policies().merged(), {.memory = {.bytes = 16 << 10}, .clock = &clock}};
   net::Loops loops{{.threads = 0}};
-  server::Service service{.engine = engine, .policies = policies(), .loops = loops, .access = {}};
+  server::Metrics metrics;
+  server::MemoryGauge memory;
+  server::Service service{.engine = engine,
+                          .policies = policies(),
+                          .loops = loops,
+                          .metrics = metrics,
+                          .memory = memory,
+                          .access = {}};
 };
 
 struct Said {

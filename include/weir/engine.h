@@ -79,9 +79,9 @@ struct LimitState {
 
 // A decision as it is reported to a DecisionSink. Its texts live as long as the engine.
 struct DecisionEvent {
-  std::string_view policy;
+  std::string_view policy;  // empty for a limit that came with the call
   const Verdict& verdict;
-  std::size_t limits = 0;  // that the policy has
+  std::span<const std::string_view> limits{};  // the names of those that were asked, by position
   Permits permits = 0;
 };
 

@@ -87,6 +87,7 @@ void watch(server::Daemon& daemon, const std::string& path, Seen used, const sig
   for (;;) {
     const int signal = sigtimedwait(&signals, nullptr, &kLook);
     if (signal == SIGTERM || signal == SIGINT) return;
+    daemon.look_around();
     const Seen seen = Seen::of(path);
     if (signal != SIGHUP && (!seen.exists() || seen == used)) continue;
     used = seen;

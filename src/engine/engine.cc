@@ -140,7 +140,7 @@ struct Engine::Impl {
     if (sink != nullptr) {
       sink->on_decision({.policy = planned.policy->name,
                          .verdict = verdict,
-                         .limits = items.size(),
+                         .limits = planned.limits->names,
                          .permits = request.permits});
     }
     return verdict;
@@ -221,10 +221,12 @@ struct Engine::Impl {
                            .key = print(store::KeyKind::whole, checked->bytes),
                            .sharing = print(store::KeyKind::sharing, {}),
                            .ask = ask};
-    Verdict verdict{.decision = table->take({&item, 1}, now()).decision, .limited_by = "0"};
+    static constexpr std::string_view name = "0";
+    Verdict verdict{.decision = table->take({&item, 1}, now()).decision, .limited_by = name};
     if (!verdict.decision) verdict.refusing = 1;
     if (sink != nullptr) {
-      sink->on_decision({.policy = {}, .verdict = verdict, .limits = 1, .permits = ask.cost});
+      sink->on_decision(
+          {.policy = {}, .verdict = verdict, .limits = {&name, 1}, .permits = ask.cost});
     }
     return verdict;
   }
@@ -415,7 +417,7 @@ Result<std::vector<LimitState>, Error> Engine::explain(const Request& request) {
     const engine::Rule& rule = planned.limits->rules[i];
     store::Item item = items[i];
     item.shadow = false;  // its own answer, not what comes of it
-    states.push_back({.name = std::string{rule.name},
+    states.push_back({.name = std::string{planned.limits->names[i]},
                       .limit = policy::to_text(rule.limit),
                       .cost = item.ask.cost,
                       .shadow = rule.shadow,

@@ -65,7 +65,7 @@ Planned plan(const Rules& rules, const Request& request, Verb verb, std::uint64_
 
 Verdict judge(const Together& limits, const core::Verdict& verdict) {
   Verdict answer{.decision = verdict.decision, .refusing = verdict.refusing};
-  if (!limits.rules.empty()) answer.limited_by = limits.rules[verdict.tightest].name;
+  if (!limits.names.empty()) answer.limited_by = limits.names[verdict.tightest];
   return answer;
 }
 

@@ -1,7 +1,5 @@
 #include "engine/rules.h"
 
-#include <fmt/format.h>
-
 #include <unordered_map>
 
 #include "policy/identity.h"
@@ -41,10 +39,8 @@ struct Before {
   }
 };
 
-Rule compile(const policy::Limit& limit, std::size_t position, std::uint64_t identity,
-             std::uint64_t seed, Names& names) {
+Rule compile(const policy::Limit& limit, std::uint64_t identity, std::uint64_t seed) {
   Rule rule{.limit = limit.rule,
-            .name = keep(names, limit.name.empty() ? fmt::format("{}", position) : limit.name),
             .by = limit.by,
             .cost = limit.cost,
             .shadow = limit.shadow,
@@ -81,12 +77,14 @@ class Compiler {
     const auto identities = policy::identities_of(name, limits);
     for (std::size_t i = 0; i < limits.size(); ++i) {
       const std::uint64_t identity = store::hash_of(identities[i]).low;
-      Rule rule = compile(limits[i], i, identity, seed_, names_);
+      Rule rule = compile(limits[i], identity, seed_);
       if (const auto was = before.limits.find(identity); was != before.limits.end()) {
         rule.limit = core::succeeding(std::move(rule.limit), *was->second, now_);
       }
       together.has_concurrency |= std::holds_alternative<core::Concurrency>(rule.limit);
       together.rules.push_back(std::move(rule));
+      const std::string& own = limits[i].name;
+      together.names.push_back(keep(names_, own.empty() ? std::to_string(i) : own));
     }
     return together;
   }

@@ -16,7 +16,6 @@ namespace weir::engine {
 // A limit of a policy, ready to be asked.
 struct Rule {
   core::Limit limit;
-  std::string_view name;  // or position; lives as long as the engine
   std::vector<std::string> by;
   policy::Cost cost;
   bool shadow = false;
@@ -29,6 +28,7 @@ struct Rule {
 // Rules that are decided together.
 struct Together {
   std::vector<Rule> rules;
+  std::vector<std::string_view> names;  // of each, or its position; live as long as the engine
   bool has_concurrency = false;
 };
 

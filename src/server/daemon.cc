@@ -55,9 +55,10 @@ net::Door http_door(Service& service) {
 }  // namespace
 
 struct Daemon::Impl {
-  Impl(policy::Config the_config, Engine the_engine, std::unique_ptr<Policies> the_policies,
-       const DaemonOptions& options)
+  Impl(policy::Config the_config, std::unique_ptr<Metrics> the_metrics, Engine the_engine,
+       std::unique_ptr<Policies> the_policies, const DaemonOptions& options)
       : config(std::move(the_config)),
+        metrics(std::move(the_metrics)),
         engine(std::move(the_engine)),
         policies(std::move(the_policies)),
         loops({.threads = threads_for(options),
@@ -67,12 +68,16 @@ struct Daemon::Impl {
   ~Impl() { loops.stop(std::chrono::milliseconds{0}); }
 
   policy::Config config;
+  std::unique_ptr<Metrics> metrics;
   Engine engine;
   std::unique_ptr<Policies> policies;
+  MemoryGauge memory;
   net::Loops loops;
   Service service{.engine = engine,
                   .policies = *policies,
                   .loops = loops,
+                  .metrics = *metrics,
+                  .memory = memory,
                   .access = {.password = config.password, .admin_token = config.admin_token},
                   .headers = config.headers};
   Ports ports;
@@ -87,12 +92,14 @@ Result<std::unique_ptr<Daemon>, Error> Daemon::open(policy::Config config,
       std::make_unique<Policies>(config.state.empty() ? std::string{} : config.state + ".policies");
   if (auto error = policies->restore()) return *std::move(error);
   policies->use_file(config.policies);
-  auto engine = Engine::open(policies->merged(),
-                             {.memory = {.bytes = config.memory, .state_file = config.state}});
+  auto metrics = std::make_unique<Metrics>();
+  auto engine = Engine::open(
+      policies->merged(),
+      {.memory = {.bytes = config.memory, .state_file = config.state}, .sink = metrics.get()});
   if (!engine) return engine.error();
 
-  auto impl =
-      std::make_unique<Impl>(std::move(config), *std::move(engine), std::move(policies), options);
+  auto impl = std::make_unique<Impl>(std::move(config), std::move(metrics), *std::move(engine),
+                                     std::move(policies), options);
   const policy::Listen& listen = impl->config.listen;
   if (listen.resp) {
     auto port = impl->loops.bind(listen.resp->host, listen.resp->port, resp_door(impl->service));
@@ -116,6 +123,7 @@ void Daemon::start() {
   } else {
     log(Level::info, "{}", impl_->engine.opening_note());
   }
+  look_around();
   impl_->loops.start();
 }
 
@@ -135,6 +143,8 @@ std::vector<std::string> Daemon::reload(policy::Config config) {
 }
 
 void Daemon::note_failed_reload() { ++impl_->service.reloads.failed; }
+
+void Daemon::look_around() { impl_->memory.look(impl_->engine); }
 
 std::uint64_t Daemon::generation() const { return impl_->engine.generation(); }
 

@@ -40,6 +40,9 @@ class Daemon {
   void note_failed_reload();
   std::uint64_t generation() const;
 
+  // To be called now and then: finds out what takes a while.
+  void look_around();
+
   // Lets nobody in, answers what has arrived, flushes, and returns within `grace`.
   void stop(std::chrono::milliseconds grace);
 

@@ -5,32 +5,56 @@
 
 namespace weir::server {
 
+namespace {
+
+void append_memory(Exposition& to, const MemoryUse& use) {
+  to.gauge("weir_memory_bytes", "The size of the table.");
+  to.sample(use.bytes);
+  to.gauge("weir_memory_slots", "Keys under a limit that it holds at most.");
+  to.sample(use.slots);
+  to.gauge("weir_memory_slots_live", "Of these, in use by keys that are not at rest.");
+  to.sample(use.live);
+  to.gauge("weir_memory_record_bytes", "The part of it for exact logs and holders.");
+  to.sample(use.record_bytes);
+  to.gauge("weir_memory_record_bytes_used", "Of these, in use.");
+  to.sample(use.record_used);
+  to.counter("weir_memory_forgotten_total", "Keys at rest that made room for others.");
+  to.sample(use.forgotten);
+  to.counter("weir_memory_full_total",
+             "Calls of keys for which there was no room, by what the policy says about that.");
+  to.sample({{"when_full", "share"}}, use.shared);
+  to.sample({{"when_full", "deny"}}, use.denied);
+  to.sample({{"when_full", "allow"}}, use.untracked);
+}
+
+void append_process(Exposition& to, const Service& service) {
+  const net::LoopCounts connections = service.loops.counts();
+  to.gauge("weir_connections_open", "Connections that are open.");
+  to.sample(connections.open);
+  to.counter("weir_connections_total", "Connections that were accepted.");
+  to.sample(connections.accepted);
+  to.counter("weir_connections_refused_total", "Turned away: there were too many.");
+  to.sample(connections.turned_away);
+  to.gauge("weir_generation", "How often the policies have been replaced.");
+  to.sample(service.engine.generation());
+  to.counter("weir_reloads_total", "How often the policy file was read again.");
+  to.sample({{"result", "succeeded"}}, service.reloads.succeeded.load());
+  to.sample({{"result", "failed"}}, service.reloads.failed.load());
+  to.gauge("weir_build_info", "Which version this is.");
+  to.sample({{"version", kVersion}}, 1);
+}
+
+}  // namespace
+
 void show_health(HttpCall& call) { call.answer().respond(200, "text/plain", "ok\n"); }
 
 void show_metrics(HttpCall& call) {
-  const net::LoopCounts connections = call.service.loops.counts();
-  const Reloads& reloads = call.service.reloads;
-  call.answer().respond(
-      200, "text/plain; version=0.0.4",
-      fmt::format("# HELP weir_connections_open Connections that are open.\n"
-                  "# TYPE weir_connections_open gauge\n"
-                  "weir_connections_open {}\n"
-                  "# HELP weir_connections_total Connections that were accepted.\n"
-                  "# TYPE weir_connections_total counter\n"
-                  "weir_connections_total {}\n"
-                  "# HELP weir_connections_refused_total Turned away: there were too many.\n"
-                  "# TYPE weir_connections_refused_total counter\n"
-                  "weir_connections_refused_total {}\n"
-                  "# HELP weir_generation How often the policies have been replaced.\n"
-                  "# TYPE weir_generation gauge\n"
-                  "weir_generation {}\n"
-                  "# HELP weir_reloads_total How often the policy file was read again.\n"
-                  "# TYPE weir_reloads_total counter\n"
-                  "weir_reloads_total{{result=\"succeeded\"}} {}\n"
-                  "weir_reloads_total{{result=\"failed\"}} {}\n",
-                  connections.open, connections.accepted, connections.turned_away,
-                  call.service.engine.generation(), reloads.succeeded.load(),
-                  reloads.failed.load()));
+  const Service& service = call.service;
+  Exposition all;
+  service.metrics.append_to(all);
+  append_memory(all, service.memory.last());
+  append_process(all, service);
+  call.answer().respond(200, "text/plain; version=0.0.4; charset=utf-8", all.text());
 }
 
 namespace {

@@ -11,12 +11,13 @@ HttpSession::HttpSession(Service& service, const net::Peer& peer)
     : service_(service), loopback_(peer.loopback), takes_(HttpTakes::of_this_thread()) {}
 
 std::size_t HttpSession::on_input(std::string_view input, std::string& out) {
-  const std::size_t used = read_requests(input, out);
+  Timed timed(service_.metrics, DoorName::http);
+  const std::size_t used = read_requests(input, timed, out);
   takes_.decide(service_, out);
   return used;
 }
 
-std::size_t HttpSession::read_requests(std::string_view input, std::string& out) {
+std::size_t HttpSession::read_requests(std::string_view input, Timed& timed, std::string& out) {
   std::size_t used = 0;
   while (out.size() < kEnough && !ends_) {
     const HttpParser::Step step = parser_.parse(input.substr(used));
@@ -29,6 +30,7 @@ std::size_t HttpSession::read_requests(std::string_view input, std::string& out)
         out += wire::kContinue;
         break;
       case HttpParser::Status::complete:
+        timed.count_one();
         answer(parser_.request(), used == input.size(), out);
         parser_.next();
         break;

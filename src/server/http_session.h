@@ -27,7 +27,7 @@ class HttpSession : public net::Protocol {
       "Connection: close\r\n\r\n";
 
  private:
-  std::size_t read_requests(std::string_view input, std::string& out);
+  std::size_t read_requests(std::string_view input, Timed& timed, std::string& out);
   void answer(const wire::HttpRequest& request, bool last, std::string& out);
   void fail(int status, std::string_view reason, std::string& out);
 

@@ -140,6 +140,7 @@ RespSession::RespSession(Service& service, const net::Peer& peer)
 // ---- The way of a message
 
 std::size_t RespSession::on_input(std::string_view input, std::string& out) {
+  Timed timed(service_.metrics, DoorName::resp);
   std::size_t used = 0;
   while (out.size() < kEnough && !ends_) {
     const RespParser::Status status = parser_.parse(input.substr(used));
@@ -151,6 +152,7 @@ std::size_t RespSession::on_input(std::string_view input, std::string& out) {
       ends_ = true;
       break;
     }
+    timed.count_one();
     dispatch(parser_.arguments(), out);
     // What the parser has put together itself is gone with the next command.
     if (parser_.owns_arguments()) decide_collected(out);

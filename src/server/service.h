@@ -7,6 +7,8 @@
 
 #include "net/loops.h"
 #include "policy/config.h"
+#include "server/memory_gauge.h"
+#include "server/metrics.h"
 #include "server/policies.h"
 #include "server/receipts.h"
 #include "weir/engine.h"
@@ -30,6 +32,8 @@ struct Service {
   Engine& engine;
   Policies& policies;
   const net::Loops& loops;
+  Metrics& metrics;
+  const MemoryGauge& memory;
   Access access;
   policy::HeaderStyle headers = policy::HeaderStyle::ietf;
   Receipts receipts{};

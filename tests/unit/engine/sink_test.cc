@@ -17,7 +17,7 @@ class Notebook final : public DecisionSink {
  public:
   void on_decision(const DecisionEvent& event) noexcept override {
     notes.push_back(fmt::format("{} {} of {} limits: {} by {} refusing {:b}", event.policy,
-                                event.permits, event.limits, event.verdict ? "passed" : "refused",
+                                event.permits, event.limits.size(), event.verdict ? "passed" : "refused",
                                 event.verdict.limited_by, event.verdict.refusing));
   }
   std::vector<std::string> notes;

@@ -70,10 +70,17 @@ class HttpSessionTest : public testing::Test {
 
   std::size_t used = 0;
   ManualClock clock;
-  Engine engine{some_policies(), {.clock = &clock}};
+  Metrics metrics;
+  Engine engine{some_policies(), {.clock = &clock, .sink = &metrics}};
   Policies policies{""};
   net::Loops loops{{.threads = 0}};
-  Service service{.engine = engine, .policies = policies, .loops = loops, .access = {}};
+  MemoryGauge memory;
+  Service service{.engine = engine,
+                  .policies = policies,
+                  .loops = loops,
+                  .metrics = metrics,
+                  .memory = memory,
+                  .access = {}};
   HttpSession session{service, {.address = "::1", .loopback = true}};
 };
 

@@ -1,0 +1,23 @@
+#include "server/memory_gauge.h"
+
+#include <algorithm>
+
+namespace weir::server {
+
+void MemoryGauge::look(const Engine& engine) {
+  constexpr Clock::duration least = std::chrono::seconds{2};
+  const auto began = Clock::now();
+  if (began < next_) return;
+  const MemoryUse use = engine.memory();
+  const auto ended = Clock::now();
+  next_ = ended + std::max(least, 50 * (ended - began));
+  const std::lock_guard lock(mutex_);
+  last_ = use;
+}
+
+MemoryUse MemoryGauge::last() const {
+  const std::lock_guard lock(mutex_);
+  return last_;
+}
+
+}  // namespace weir::server

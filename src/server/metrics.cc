@@ -1,0 +1,166 @@
+#include "server/metrics.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+
+namespace weir::server {
+
+namespace {
+
+constexpr std::array<std::string_view, 3> kOutcomes{"allowed", "limited", "impossible"};
+constexpr std::array<std::string_view, kDoorNames> kDoors{"resp", "http"};
+
+std::uint64_t next_id() {
+  static std::atomic<std::uint64_t> last{0};
+  return ++last;
+}
+
+std::size_t bucket_of(double seconds) {
+  const auto bound = std::ranges::lower_bound(Metrics::kBounds, seconds);
+  return static_cast<std::size_t>(bound - Metrics::kBounds.begin());
+}
+
+}  // namespace
+
+Metrics::Metrics() : id_(next_id()) {}
+Metrics::~Metrics() = default;
+
+// ---- Counting
+
+Metrics::PolicyCounts& Metrics::Shard::policy(std::string_view name) {
+  if (last != nullptr && last->name.data() == name.data()) [[likely]]
+    return *last;
+  PolicyCounts*& found = by_name[name.data()];
+  if (found == nullptr) {
+    const std::lock_guard lock(growing);
+    found = &policies.emplace_back();
+    found->name = name;
+  }
+  return *(last = found);
+}
+
+Metrics::LimitCounts& Metrics::Shard::limit(PolicyCounts& policy, std::string_view name) {
+  const auto same = [&](const LimitCounts& each) { return each.name.data() == name.data(); };
+  const auto found = std::ranges::find_if(policy.limits, same);
+  if (found != policy.limits.end()) return *found;
+  const std::lock_guard lock(growing);
+  LimitCounts& fresh = policy.limits.emplace_back();
+  fresh.name = name;
+  return fresh;
+}
+
+Metrics::Shard& Metrics::shard() noexcept {
+  thread_local std::uint64_t whose = 0;
+  thread_local Shard* mine = nullptr;
+  if (whose != id_) [[unlikely]] {
+    const std::lock_guard lock(mutex_);
+    mine = shards_.emplace_back(std::make_unique<Shard>()).get();
+    whose = id_;
+  }
+  return *mine;
+}
+
+void Metrics::on_decision(const DecisionEvent& event) noexcept {
+  Shard& own = shard();
+  PolicyCounts& policy = own.policy(event.policy);
+  const Verdict& verdict = event.verdict;
+  policy.outcomes[static_cast<std::size_t>(verdict.decision.outcome)].add(1);
+  if (verdict.degraded) policy.degraded.add(1);
+  for (std::uint32_t left = verdict.refusing; left != 0; left &= left - 1) {
+    const auto position = static_cast<std::size_t>(std::countr_zero(left));
+    LimitCounts& limit = own.limit(policy, event.limits[position]);
+    (verdict ? limit.would_have : limit.refused).add(1);
+  }
+}
+
+void Metrics::on_requests(DoorName door, std::uint64_t count,
+                          std::chrono::nanoseconds took) noexcept {
+  Histogram& histogram = shard().doors[static_cast<std::size_t>(door)];
+  histogram.buckets[bucket_of(std::chrono::duration<double>(took).count())].add(count);
+  histogram.nanos.add(static_cast<std::uint64_t>(took.count()) * count);
+}
+
+// ---- Adding up
+
+struct Metrics::Sums {
+  struct Limit {
+    std::uint64_t refused = 0;
+    std::uint64_t would_have = 0;
+  };
+  struct Policy {
+    std::array<std::uint64_t, 3> outcomes{};
+    std::uint64_t degraded = 0;
+    std::map<std::string_view, Limit> limits{};
+  };
+  struct Door {
+    std::array<std::uint64_t, kBounds.size() + 1> buckets{};
+    double seconds = 0;
+  };
+  std::map<std::string_view, Policy> policies;
+  std::array<Door, kDoorNames> doors{};
+};
+
+Metrics::Sums Metrics::sums() const {
+  Sums sums;
+  const std::lock_guard lock(mutex_);
+  for (const auto& shard : shards_) {
+    const std::lock_guard growing(shard->growing);
+    for (const PolicyCounts& counts : shard->policies) {
+      Sums::Policy& policy = sums.policies[counts.name];
+      for (std::size_t i = 0; i < kOutcomes.size(); ++i) {
+        policy.outcomes[i] += counts.outcomes[i].read();
+      }
+      policy.degraded += counts.degraded.read();
+      for (const LimitCounts& limit : counts.limits) {
+        policy.limits[limit.name].refused += limit.refused.read();
+        policy.limits[limit.name].would_have += limit.would_have.read();
+      }
+    }
+    for (std::size_t i = 0; i < kDoorNames; ++i) {
+      const Histogram& histogram = shard->doors[i];
+      for (std::size_t b = 0; b < histogram.buckets.size(); ++b) {
+        sums.doors[i].buckets[b] += histogram.buckets[b].read();
+      }
+      sums.doors[i].seconds += static_cast<double>(histogram.nanos.read()) / 1e9;
+    }
+  }
+  return sums;
+}
+
+void Metrics::append_to(Exposition& to) const {
+  const Sums all = sums();
+  to.counter("weir_decisions_total",
+             "Takes and enters, by policy (empty: a limit that came with the call) and outcome.");
+  for (const auto& [name, policy] : all.policies) {
+    for (std::size_t i = 0; i < kOutcomes.size(); ++i) {
+      to.sample({{"policy", name}, {"outcome", kOutcomes[i]}}, policy.outcomes[i]);
+    }
+  }
+  to.counter("weir_degraded_decisions_total", "Decisions that were made without the store.");
+  for (const auto& [name, policy] : all.policies) to.sample({{"policy", name}}, policy.degraded);
+  to.counter("weir_limit_refusals_total",
+             "How often each limit refused. shadow: it only would have, and the call passed.");
+  for (const auto& [name, policy] : all.policies) {
+    for (const auto& [limit, counts] : policy.limits) {
+      to.sample({{"policy", name}, {"limit", limit}, {"shadow", "false"}}, counts.refused);
+      to.sample({{"policy", name}, {"limit", limit}, {"shadow", "true"}}, counts.would_have);
+    }
+  }
+  to.histogram("weir_request_duration_seconds",
+               "From when a request was read to when its answer was ready.");
+  for (std::size_t i = 0; i < kDoorNames; ++i) {
+    std::uint64_t so_far = 0;
+    for (std::size_t b = 0; b < kBounds.size(); ++b) {
+      so_far += all.doors[i].buckets[b];
+      to.sample({{"door", kDoors[i]}, {"le", fmt::format("{}", kBounds[b])}}, so_far, "_bucket");
+    }
+    so_far += all.doors[i].buckets.back();
+    to.sample({{"door", kDoors[i]}, {"le", "+Inf"}}, so_far, "_bucket");
+    to.sample({{"door", kDoors[i]}}, all.doors[i].seconds, "_sum");
+    to.sample({{"door", kDoors[i]}}, so_far, "_count");
+  }
+}
+
+}  // namespace weir::server
