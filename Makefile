@@ -54,7 +54,7 @@ install: build ## Install the library and the command (PREFIX=/usr/local)
 # (clang compiles the tests, too: under the sanitizers.)
 test: ## Build and run all tests
 	$(call install,$(TEST_PACKAGES))
-	@mkdir -p build
+	@tools/fetch-promtool build/promtool
 	@tools/check-layers
 	@tools/check-format
 	$(call configure,release,-DWEIR_TESTS=ON -DWEIR_BENCH=ON)
@@ -65,7 +65,7 @@ test: ## Build and run all tests
 
 sanitize: ## Run the tests under asan+ubsan and tsan, and each fuzzer for a minute
 	$(call install,$(TEST_PACKAGES) $(SANITIZE_PACKAGES))
-	@mkdir -p build
+	@tools/fetch-promtool build/promtool
 	$(call configure,asan)
 	@cmake --build build/asan --parallel $(JOBS)
 	@ctest --test-dir build/asan --output-on-failure --parallel $(JOBS)
