@@ -8,6 +8,7 @@
 
 #include <chrono>
 #include <iostream>
+#include <map>
 #include <optional>
 
 #include "cli/commands.h"
@@ -30,6 +31,7 @@ constexpr std::chrono::milliseconds kGrace{4'000};
 struct Options {
   std::string config;
   int threads = 0;
+  server::LogFormat log = server::LogFormat::text;
 };
 
 // By what a change of a file is noticed.
@@ -107,6 +109,7 @@ int serve(const Options& options) {
   for (const int signal : {SIGTERM, SIGINT, SIGHUP}) sigaddset(&signals, signal);
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
   signal(SIGPIPE, SIG_IGN);
+  server::use_log_format(options.log);
 
   const Seen used = Seen::of(options.config);
   const auto config = load(options.config);
@@ -137,6 +140,11 @@ void add_serve_command(CLI::App& app, int& exit_code) {
       ->type_name("FILE");
   command->add_option("--threads", options->threads, "Default: one for each processor")
       ->check(CLI::Range(1, 1024));
+  const std::map<std::string, server::LogFormat> formats{{"text", server::LogFormat::text},
+                                                         {"json", server::LogFormat::json}};
+  command->add_option("--log", options->log, "How to write the log: text (the default) or json")
+      ->transform(CLI::CheckedTransformer(formats))
+      ->type_name("FORMAT");
   command->callback([options, &exit_code] { exit_code = serve(*options); });
 }
 

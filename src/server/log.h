@@ -2,18 +2,31 @@
 
 #include <fmt/format.h>
 
+#include <cstdint>
+#include <string>
 #include <string_view>
+
+#include "weir/time.h"
 
 namespace weir::server {
 
 enum class Level { info, warning, error };
+enum class LogFormat { text, json };
 
-// A line on standard error, with the time. Safe from any thread: a line is one write.
+// Lines for people, or an object a line for machines. To be chosen before anything is logged.
+void use_log_format(LogFormat format);
+
+// A line on standard error, with the time. Whoever has much to say is cut short: what was left out
+// is counted and told with the next line. Thread-safe: a line is one write.
 void write_log(Level level, std::string_view text);
 
 template <typename... Args>
 void log(Level level, fmt::format_string<Args...> format, Args&&... args) {
   write_log(level, fmt::format(format, std::forward<Args>(args)...));
 }
+
+// The line, with its end. `left_out` is how many were, before it.
+std::string log_line(LogFormat format, Instant time, Level level, std::string_view text,
+                     std::uint64_t left_out);
 
 }  // namespace weir::server

@@ -63,7 +63,7 @@ class Daemon:
         ports = {}
         for line in lines:
             self.log.append(line)
-            if found := re.search(r"(RESP|HTTP) on \S*?:(\d+)$", line.strip()):
+            if found := re.search(r"(RESP|HTTP) on \S*?:(\d+)\W*$", line):
                 ports[found[1]] = int(found[2])
             if "ready" in line:
                 break

@@ -1,5 +1,6 @@
 """Starting, changing and ending a daemon: operation_test.py WEIR."""
 
+import json
 import socket
 import subprocess
 import sys
@@ -88,6 +89,15 @@ class StateTest(unittest.TestCase):
         with Daemon(WEIR) as daemon:
             daemon.stop()
             self.assertEqual(sum("no state file" in line for line in daemon.log), 1)
+
+    def test_a_log_for_machines(self):
+        with Daemon(WEIR, args=("--log", "json")) as daemon:
+            self.assertEqual(daemon.http("GET", "/healthz")[0], 200)
+            daemon.stop()
+            lines = [json.loads(line) for line in daemon.log]
+            self.assertEqual(lines[-1]["message"], "ending")
+            for line in lines:
+                self.assertEqual(sorted(line), ["level", "message", "time"])
 
     def test_a_second_daemon_is_refused(self):
         with tempfile.TemporaryDirectory() as folder:
