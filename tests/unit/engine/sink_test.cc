@@ -17,8 +17,9 @@ class Notebook final : public DecisionSink {
  public:
   void on_decision(const DecisionEvent& event) noexcept override {
     notes.push_back(fmt::format("{} {} of {} limits: {} by {} refusing {:b}", event.policy,
-                                event.permits, event.limits.size(), event.verdict ? "passed" : "refused",
-                                event.verdict.limited_by, event.verdict.refusing));
+                                event.permits, event.limits.size(),
+                                event.verdict ? "passed" : "refused", event.verdict.limited_by,
+                                event.verdict.refusing));
   }
   std::vector<std::string> notes;
 };
