@@ -315,7 +315,7 @@ class Counts final : public DecisionSink {
   void on_decision(const DecisionEvent& event) noexcept override {
     ++(event.verdict ? passed : refused);
     if (event.policy != "p") ++wrong;
-    if (event.limits != 4) ++wrong;
+    if (event.limits.size() != 4) ++wrong;
   }
   std::atomic<std::int64_t> passed{0};
   std::atomic<std::int64_t> refused{0};
