@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <optional>
 #include <vector>
 
 #include "client.h"
@@ -413,17 +414,40 @@ TEST_F(LoopsTest, DoesNotListenTwiceOnOnePort) {
   EXPECT_FALSE(loops->bind("127.0.0.1", *first, lines_door(heard)));
 }
 
-TEST_F(LoopsTest, KnowsWhoIsAtTheOtherEnd) {
-  Peer seen;
-  Door door = lines_door(heard);
-  door.speak = [&](const Peer& peer) {
-    seen = peer;
-    return std::make_unique<Lines>(heard);
-  };
-  expect_well(open(door));
-  loops->stop(kPatience);
-  EXPECT_EQ(seen.address, "127.0.0.1");
-  EXPECT_TRUE(seen.loopback);
+class PeerTest : public LoopsTest {
+ protected:
+  // Who this machine is, to a door at that address; nobody if there is none.
+  std::optional<Peer> seen_at(const std::string& host) {
+    Peer seen;
+    Door door = lines_door(heard);
+    door.speak = [&](const Peer& peer) {
+      seen = peer;
+      return std::make_unique<Lines>(heard);
+    };
+    loops = std::make_unique<Loops>(LoopOptions{});
+    const auto port = loops->bind(host, 0, door);
+    if (!port) return std::nullopt;
+    loops->start();
+    expect_well(*port);
+    loops->stop(kPatience);
+    return seen;
+  }
+};
+
+TEST_F(PeerTest, IsKnownByItsAddress) {
+  const auto seen = seen_at("127.0.0.1");
+  ASSERT_TRUE(seen);
+  EXPECT_EQ(seen->address, "127.0.0.1");
+  EXPECT_TRUE(seen->loopback);
+}
+
+// IPv4 comes to a door for all addresses in another form. It is this machine all the same, which
+// may do what others may not.
+TEST_F(PeerTest, IsThisMachineInAnyForm) {
+  const auto seen = seen_at("::");
+  if (!seen) GTEST_SKIP() << "no IPv6 here";
+  EXPECT_EQ(seen->address, "::ffff:127.0.0.1");
+  EXPECT_TRUE(seen->loopback);
 }
 
 }  // namespace

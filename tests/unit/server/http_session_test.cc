@@ -7,6 +7,7 @@
 
 #include "../allocations.h"
 #include "weir/quota.h"
+#include "world.h"
 
 namespace weir::server {
 namespace {
@@ -69,18 +70,8 @@ class HttpSessionTest : public testing::Test {
   }
 
   std::size_t used = 0;
-  ManualClock clock;
-  Metrics metrics;
-  Engine engine{some_policies(), {.clock = &clock, .sink = &metrics}};
-  Policies policies{""};
-  net::Loops loops{{.threads = 0}};
-  MemoryGauge memory;
-  Service service{.engine = engine,
-                  .policies = policies,
-                  .loops = loops,
-                  .metrics = metrics,
-                  .memory = memory,
-                  .access = {}};
+  World world{some_policies()};
+  Service& service = world.service;
   HttpSession session{service, {.address = "::1", .loopback = true}};
 };
 
@@ -216,12 +207,12 @@ TEST_F(HttpSessionTest, BoundsTheNameOfAPolicy) {
   EXPECT_EQ(status(put("")), 400);
   EXPECT_EQ(status(put(std::string(257, 'x'))), 400);
   EXPECT_EQ(status(put(escaped + "x")), 400);
-  EXPECT_EQ(policies.names().size(), 3u);
+  EXPECT_EQ(world.policies.names().size(), 3u);
 }
 
 // A key in a query is decoded first.
 TEST_F(HttpSessionTest, BoundsAKeyInAQuery) {
-  policies.use_file({{"p", {}}});
+  world.policies.use_file({{"p", {}}});
   const auto auth = [](const std::string& key) {
     return "GET /v1/auth?policy=p&key=" + key + " HTTP/1.1\r\nHost: a\r\n\r\n";
   };

@@ -4,6 +4,7 @@
 
 #include "../allocations.h"
 #include "weir/quota.h"
+#include "world.h"
 
 namespace weir::server {
 namespace {
@@ -24,18 +25,8 @@ class RespSessionTest : public testing::Test {
   }
 
   std::size_t used = 0;
-  ManualClock clock;
-  Metrics metrics;
-  Engine engine{some_policies(), {.clock = &clock, .sink = &metrics}};
-  Policies policies{""};
-  net::Loops loops{{.threads = 0}};
-  MemoryGauge memory;
-  Service service{.engine = engine,
-                  .policies = policies,
-                  .loops = loops,
-                  .metrics = metrics,
-                  .memory = memory,
-                  .access = {}};
+  World world{some_policies()};
+  Service& service = world.service;
 };
 
 std::string command(std::initializer_list<std::string_view> words) {

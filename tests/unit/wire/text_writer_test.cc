@@ -1,0 +1,59 @@
+#include "wire/text_writer.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <string>
+
+#include "wire/http1_text.h"
+
+namespace weir::wire {
+namespace {
+
+TEST(TextWriter, WritesNumbersOfAnySize) {
+  std::string out = "x";
+  const std::int64_t numbers[] = {0, 9, 10, -1, UINT32_MAX, INT64_C(1) << 32, INT64_MAX, INT64_MIN};
+  std::string expected = "x";
+  for (const std::int64_t number : numbers) {
+    TextWriter(out).number(number).text(" ");
+    expected += std::to_string(number) + " ";
+  }
+  EXPECT_EQ(out, expected);
+}
+
+// Wherever its room ends: within a text, a number, or between them.
+TEST(TextWriter, WritesMoreThanItHasRoomFor) {
+  for (std::size_t length = 480; length <= 1030; ++length) {
+    const std::string text(length, 't');
+    std::string out;
+    TextWriter(out).text(text).number(INT64_MIN).text(text).number(7).text("end");
+    EXPECT_EQ(out, text + "-9223372036854775808" + text + "7end") << length;
+  }
+}
+
+TEST(TextWriter, LetsOthersWriteInBetween) {
+  std::string out;
+  {
+    TextWriter writer(out);
+    writer.text("a").number(1).flush() += "b";
+    writer.text("c");
+  }
+  EXPECT_EQ(out, "a1bc");
+}
+
+// Eight bytes at a time or one by one: the same.
+TEST(HttpText, FindsControlCharactersWhereverTheyAre) {
+  for (std::size_t length = 1; length <= 20; ++length) {
+    for (std::size_t place = 0; place < length; ++place) {
+      for (int byte = 0; byte < 256; ++byte) {
+        std::string text(length, '\x80');
+        text[place] = static_cast<char>(byte);
+        EXPECT_EQ(has_control(text), is_control(static_cast<char>(byte)))
+            << byte << " at " << place << " of " << length;
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace weir::wire
