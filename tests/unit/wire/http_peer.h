@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "wire/http1.h"
+#include "wire/http1_text.h"
 
 namespace weir::wire {
 
@@ -52,10 +53,14 @@ class HttpPeer {
     return {};
   }
 
-  // It reads some fields that mean nothing to us, and refuses those that are malformed.
+  // It reads some fields that mean nothing to us, and refuses those that are malformed, whichever
+  // of several of a name it is.
   static bool checks_more(const HttpRequest& request) {
-    return !request.field("Connection").empty() || !request.field("Proxy-Connection").empty() ||
-           !request.field("Upgrade").empty();
+    return std::ranges::any_of(request.fields, [](const HttpField& field) {
+      return same_ignoring_case(field.name, "Connection") ||
+             same_ignoring_case(field.name, "Proxy-Connection") ||
+             same_ignoring_case(field.name, "Upgrade");
+    });
   }
 
   template <typename Text>
