@@ -2,35 +2,59 @@
 
 #include <time.h>
 
+#include <array>
+
 #include "wire/json_write.h"
 
 namespace weir::server {
 
 namespace {
 
-// The date, written once a second.
-std::string_view date_now() {
-  thread_local time_t written_at = 0;
-  thread_local std::string written;
-  timespec now{};
-  clock_gettime(CLOCK_REALTIME_COARSE, &now);
-  if (now.tv_sec != written_at) {
-    written_at = now.tv_sec;
-    written.clear();
-    wire::append_http_date(written, Instant{std::chrono::seconds{now.tv_sec}});
+// How answers start at this moment. Each is written once a second, since it has the date.
+class Starts {
+ public:
+  // `content_type` is a constant.
+  std::string_view of(int status, std::string_view content_type) {
+    timespec now{};
+    clock_gettime(CLOCK_REALTIME_COARSE, &now);
+    Start& start = starts_[static_cast<std::size_t>(status) % starts_.size()];
+    const bool fresh = start.second == now.tv_sec && start.status == status &&
+                       start.content_type.data() == content_type.data();
+    if (!fresh) start.write(status, content_type, now.tv_sec);
+    return start.text;
   }
-  return written;
-}
+
+ private:
+  struct Start {
+    time_t second = -1;
+    int status = 0;
+    std::string_view content_type{};
+    std::string text{};
+
+    void write(int its_status, std::string_view its_type, time_t its_second) {
+      second = its_second;
+      status = its_status;
+      content_type = its_type;
+      text.clear();
+      std::string date;
+      wire::append_http_date(date, Instant{std::chrono::seconds{second}});
+      wire::append_start(text, {.status = status, .content_type = content_type, .date = date});
+    }
+  };
+
+  // 200, 404, 429 and 503 have a place each.
+  std::array<Start, 16> starts_{};
+};
 
 }  // namespace
 
 void HttpAnswer::respond(int status, std::string_view content_type, std::string_view body,
                          std::string_view fields) {
+  thread_local Starts starts;
   wire::append_response(out_, {.status = status,
-                               .content_type = content_type,
+                               .start = starts.of(status, content_type),
                                .body = body,
                                .fields = fields,
-                               .date = date_now(),
                                .connection = connection_,
                                .head = head_});
 }

@@ -14,7 +14,8 @@ class HttpAnswer {
   HttpAnswer(std::string& out, wire::HttpConnection connection, bool head = false)
       : out_(out), connection_(connection), head_(head) {}
 
-  // Each request is answered once. `fields` are lines with their CRLF.
+  // Each request is answered once. `content_type` is a constant; `fields` are lines with their
+  // CRLF.
   void respond(int status, std::string_view content_type, std::string_view body,
                std::string_view fields = {});
   void json(int status, std::string_view body, std::string_view fields = {});

@@ -10,11 +10,13 @@ namespace weir::server {
 // One request and the way to its answer.
 class HttpCall {
  public:
-  HttpCall(Service& the_service, const wire::HttpRequest& the_request, bool loopback,
+  // `last`: nothing has come behind it yet.
+  HttpCall(Service& the_service, const wire::HttpRequest& the_request, bool loopback, bool last,
            HttpTakes& takes, wire::HttpConnection connection, std::string& out)
       : service(the_service),
         request(the_request),
         loopback_(loopback),
+        last_(last),
         takes_(takes),
         connection_(connection),
         out_(out),
@@ -26,7 +28,11 @@ class HttpCall {
   Rights rights() const;
 
   // Decides a take together with those behind it, which answers it; false if that cannot be.
-  bool collect(const Request& take) { return takes_.add(service, take, connection_, out_); }
+  bool collect(const Request& take) {
+    if (!last_ || !takes_.empty()) return takes_.add(service, take, connection_, out_);
+    takes_.decide_alone(service, take, connection_, out_);
+    return true;
+  }
   // Whoever asked before has the answer then, and what it did is done.
   void finish_earlier() { takes_.decide(service, out_); }
 
@@ -37,6 +43,7 @@ class HttpCall {
 
  private:
   const bool loopback_;
+  const bool last_;
   HttpTakes& takes_;
   const wire::HttpConnection connection_;
   std::string& out_;

@@ -49,7 +49,7 @@ void HttpSession::answer(const wire::HttpRequest& request, bool last, std::strin
   const HttpConnection connection = ends_                   ? HttpConnection::close
                                     : request.version == 10 ? HttpConnection::keep_alive
                                                             : HttpConnection::unsaid;
-  HttpCall call(service_, request, loopback_, takes_, connection, out);
+  HttpCall call(service_, request, loopback_, last, takes_, connection, out);
   route(call);
 }
 

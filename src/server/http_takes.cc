@@ -37,6 +37,13 @@ bool HttpTakes::add(Service& service, const Request& request, wire::HttpConnecti
   return true;
 }
 
+void HttpTakes::decide_alone(Service& service, const Request& request,
+                             wire::HttpConnection connection, std::string& out) {
+  Verdict verdict = service.engine.take(request);
+  HttpAnswer answer(out, connection);
+  tell(answer, service, request, verdict);
+}
+
 void HttpTakes::decide_all(Service& service, std::string& out) {
   const auto requests = std::span(requests_).first(size_);
   const auto verdicts = std::span(verdicts_).first(size_);

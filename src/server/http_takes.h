@@ -21,6 +21,11 @@ class HttpTakes {
   bool add(Service& service, const Request& request, wire::HttpConnection connection,
            std::string& out);
 
+  // One that nobody is before or behind. Copies nothing.
+  void decide_alone(Service& service, const Request& request, wire::HttpConnection connection,
+                    std::string& out);
+  bool empty() const { return size_ == 0; }
+
   // Appends the answers, in the order of the questions.
   void decide(Service& service, std::string& out) {
     if (size_ > 0) decide_all(service, out);

@@ -59,9 +59,10 @@ bool lists(std::string_view list, std::string_view wanted) {
 }  // namespace
 
 std::string_view HttpRequest::field(std::string_view name) const {
-  const auto found = std::ranges::find_if(
-      fields, [&](const HttpField& field) { return same_ignoring_case(field.name, name); });
-  return found == fields.end() ? std::string_view{} : found->value;
+  for (std::size_t i = 0; i < fields.size(); ++i) {
+    if (same_ignoring_case(fields[i].name, name)) return fields[i].value;
+  }
+  return {};
 }
 
 HttpParser::HttpParser(HttpLimits limits)
@@ -86,7 +87,6 @@ HttpParser::Step HttpParser::parse(std::string_view input) {
 
 void HttpParser::next() {
   stage_ = Stage::start;
-  request_ = {};
   header_ = {};
   places_.clear();
   line_ = searched_ = lines_ = 0;
@@ -118,10 +118,10 @@ HttpParser::Step HttpParser::parse_header(std::string_view input) {
   std::size_t length = 0;
   if (const Failure failure = scan(input, length)) return fail(failure.status, failure.reason);
   if (length == 0) return {Status::need_more, skipped};
-  const std::string_view header = input.substr(0, length);
   Framing framing;
-  if (const Failure failure = make_request(header)) return fail(failure.status, failure.reason);
-  if (const Failure failure = read_framing(header, framing))
+  if (const Failure failure = make_request(input.data()))
+    return fail(failure.status, failure.reason);
+  if (const Failure failure = read_framing(input.data(), framing))
     return fail(failure.status, failure.reason);
   Step step = begin_body(input, length, framing);
   step.consumed += skipped;
@@ -205,7 +205,7 @@ HttpParser::Failure HttpParser::read_field(std::string_view line) {
   const std::string_view name = line.substr(0, line.find(':'));
   const std::string_view value =
       without_blanks(line.substr(std::min(name.size() + 1, line.size())));
-  const FieldPlaces places{place_of(name, line), place_of(value, line)};
+  const HttpFields::Places places{place_of(name, line), place_of(value, line)};
   const bool known = note_field(name, value, places.value);
   const bool named = known || (!name.empty() && std::ranges::all_of(name, is_token_char));
   if (!named || name.size() == line.size()) return {400, "the name of a field is malformed"};
@@ -257,7 +257,7 @@ bool HttpParser::note_field(std::string_view name, std::string_view value, Place
 }
 
 // What the request borrows lies in `header`.
-HttpParser::Failure HttpParser::make_request(std::string_view header) {
+HttpParser::Failure HttpParser::make_request(const char* header) {
   request_.method = header_.method.in(header);
   request_.head = request_.method == "HEAD";
   request_.target = header_.target.in(header);
@@ -266,11 +266,8 @@ HttpParser::Failure HttpParser::make_request(std::string_view header) {
   request_.version = header_.version;
   request_.keep_alive = !header_.says_close && (header_.version == 11 || header_.says_keep_alive);
   request_.says_length = header_.lengths > 0 || header_.codings > 0;
-  fields_.clear();
-  for (const FieldPlaces& place : places_) {
-    fields_.push_back({place.name.in(header), place.value.in(header)});
-  }
-  request_.fields = fields_;
+  request_.fields = {places_, header};
+  request_.body = {};
   const auto target = split_target(request_.method, request_.target);
   if (!target) return {400, "the target is malformed"};
   request_.path = target->path;
@@ -285,7 +282,7 @@ HttpParser::Failure HttpParser::make_request(std::string_view header) {
   return {};
 }
 
-HttpParser::Failure HttpParser::read_framing(std::string_view header, Framing& framing) const {
+HttpParser::Failure HttpParser::read_framing(const char* header, Framing& framing) const {
   if (header_.expects_other) return {417, "only 100-continue can be expected"};
   if (header_.codings > 0) {
     // What length a request of HTTP/1.0 has then, nobody has said.
@@ -318,7 +315,7 @@ HttpParser::Step HttpParser::begin_body(std::string_view input, std::size_t head
   }
   // The caller's buffer will be used for the body: what points into it has to point elsewhere.
   kept_header_.assign(input.substr(0, header));
-  (void)make_request(kept_header_);  // as it was made before, without a failure
+  (void)make_request(kept_header_.data());  // as it was made before, without a failure
   stage_ = framing.chunked ? Stage::chunks : Stage::body;
   // Who has sent some of the body does not wait for permission.
   if (framing.wants_continue && rest.empty()) return {Status::wants_continue, header};

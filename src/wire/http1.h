@@ -24,6 +24,34 @@ struct HttpField {
   std::string_view value;
 };
 
+// The fields of a header, in its order. Kept as places, since the header may move before it is
+// complete, and most of them are never looked at.
+class HttpFields {
+ public:
+  struct Place {
+    std::uint32_t start = 0;
+    std::uint32_t size = 0;
+    std::string_view in(const char* header) const { return {header + start, size}; }
+  };
+  struct Places {
+    Place name;
+    Place value;
+  };
+
+  HttpFields() = default;
+  HttpFields(std::span<const Places> places, const char* header)
+      : places_(places), header_(header) {}
+
+  std::size_t size() const { return places_.size(); }
+  HttpField operator[](std::size_t i) const {
+    return {places_[i].name.in(header_), places_[i].value.in(header_)};
+  }
+
+ private:
+  std::span<const Places> places_;
+  const char* header_ = nullptr;
+};
+
 // A request. Borrows its texts from the parser and from the input of the parse that completed it:
 // they are valid until either is used again.
 struct HttpRequest {
@@ -35,7 +63,7 @@ struct HttpRequest {
   std::string_view content_type;  // the first one; empty if there is none
   std::string_view authorization;  // the first one; empty if there is none
   std::string_view body;
-  std::span<const HttpField> fields;
+  HttpFields fields;
   int version = 11;        // 10 or 11
   bool keep_alive = true;  // what the client wants
   bool head = false;       // answer without the body
@@ -96,16 +124,7 @@ class HttpParser {
     const char* reason = "";
     explicit operator bool() const { return status != 0; }
   };
-  // A text of the header, by its place in it: the header may move before it is complete.
-  struct Place {
-    std::uint32_t start = 0;
-    std::uint32_t size = 0;
-    std::string_view in(std::string_view header) const { return header.substr(start, size); }
-  };
-  struct FieldPlaces {
-    Place name;
-    Place value;
-  };
+  using Place = HttpFields::Place;
   // What the lines of a header have said so far.
   struct Header {
     Place method, target, host, content_type, authorization, length, coding;
@@ -137,8 +156,8 @@ class HttpParser {
   bool target_too_long(std::string_view line) const;
   Failure read_field(std::string_view line);
   bool note_field(std::string_view name, std::string_view value, Place place);
-  Failure make_request(std::string_view header);
-  Failure read_framing(std::string_view header, Framing& framing) const;
+  Failure make_request(const char* header);
+  Failure read_framing(const char* header, Framing& framing) const;
 
   Step begin_body(std::string_view input, std::size_t header, const Framing& framing);
   Step collect_body(std::string_view input);
@@ -149,11 +168,10 @@ class HttpParser {
 
   Stage stage_ = Stage::start;
   HttpRequest request_;
-  std::vector<HttpField> fields_;
   Step failure_;
 
   Header header_;
-  std::vector<FieldPlaces> places_;
+  std::vector<HttpFields::Places> places_;
 
   // In the header: where its current line starts, how far that was searched, lines before it.
   std::size_t line_ = 0;

@@ -61,9 +61,9 @@ bool has_no_body(int status) { return status < 200 || status == 204 || status ==
 std::string_view connection_line(HttpConnection connection) {
   switch (connection) {
     case HttpConnection::close:
-      return "\r\nConnection: close";
+      return "Connection: close\r\n";
     case HttpConnection::keep_alive:
-      return "\r\nConnection: keep-alive";
+      return "Connection: keep-alive\r\n";
     case HttpConnection::unsaid:
       break;
   }
@@ -84,21 +84,27 @@ std::string_view status_text(int status) {
   return found != kStatuses.end() && found->code == status ? found->text : class_text(status);
 }
 
+void append_start(std::string& out, const HttpStart& start) {
+  TextWriter writer(out);
+  writer.text("HTTP/1.1 ").number(start.status).text(" ").text(status_text(start.status));
+  if (!start.date.empty()) writer.text("\r\nDate: ").text(start.date);
+  if (!start.content_type.empty()) writer.text("\r\nContent-Type: ").text(start.content_type);
+  writer.text("\r\n");
+}
+
 void append_response(std::string& out, const HttpResponse& response) {
   TextWriter writer(out);
-  writer.text("HTTP/1.1 ").number(response.status);
-  writer.text(" ").text(status_text(response.status));
-  if (!response.date.empty()) writer.text("\r\nDate: ").text(response.date);
-  if (!response.content_type.empty()) {
-    writer.text("\r\nContent-Type: ").text(response.content_type);
-  }
-  if (!has_no_body(response.status)) {
+  writer.text(response.start);
+  const bool has_body = !has_no_body(response.status);
+  if (has_body) {
     const auto length = static_cast<std::int64_t>(response.body.size());
-    writer.text("\r\nContent-Length: ").number(length);
+    writer.text("Content-Length: ").number(length).text("\r\n");
   }
-  writer.text(connection_line(response.connection));
-  writer.text("\r\n").text(response.fields).text("\r\n");
-  if (!response.head && !has_no_body(response.status)) writer.text(response.body);
+  if (response.connection != HttpConnection::unsaid) {
+    writer.text(connection_line(response.connection));
+  }
+  writer.text(response.fields).text("\r\n");
+  if (has_body && !response.head) writer.text(response.body);
 }
 
 void append_http_date(std::string& out, Instant time) {

@@ -11,13 +11,20 @@ namespace weir::wire {
 // What becomes of the connection. HTTP/1.1 goes on unless told otherwise, HTTP/1.0 ends.
 enum class HttpConnection { unsaid, close, keep_alive };
 
+// How an answer starts, which many have in common.
+struct HttpStart {
+  int status = 200;
+  std::string_view content_type{};  // left out when empty
+  std::string_view date{};          // as append_http_date writes it; left out when empty
+};
+void append_start(std::string& out, const HttpStart& start);
+
 // An answer. Borrows its texts.
 struct HttpResponse {
   int status = 200;
-  std::string_view content_type{};  // left out when empty
+  std::string_view start{};  // as append_start writes it
   std::string_view body{};
   std::string_view fields{};  // more of them, each line with its CRLF
-  std::string_view date{};    // as append_http_date writes it; left out when empty
   HttpConnection connection = HttpConnection::unsaid;
   bool head = false;  // to HEAD: everything but the body
 };

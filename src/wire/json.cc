@@ -258,6 +258,7 @@ class ItemReader {
     if (has(given, ApiField::key) && has(given, ApiField::parts)) {
       complain("parts", "there are \"key\" and \"parts\": one of them is enough");
     }
+    if (has_all(given, fields_.required)) return;
     for (const Known& known : kKnown) {
       if (!has(fields_.required, known.field) || has(given, known.field)) continue;
       if (known.field == ApiField::key && has(fields_.allowed, ApiField::parts)) {

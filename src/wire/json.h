@@ -33,6 +33,7 @@ constexpr ApiField operator|(ApiField a, ApiField b) {
 constexpr bool has(ApiField set, ApiField field) {
   return (static_cast<std::uint32_t>(set) & static_cast<std::uint32_t>(field)) != 0;
 }
+constexpr bool has_all(ApiField set, ApiField fields) { return (set | fields) == set; }
 
 // What the body of a route looks like.
 struct ApiFields {

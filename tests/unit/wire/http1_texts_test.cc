@@ -13,17 +13,18 @@ namespace {
 using std::string_view_literals::operator""sv;
 using Status = QueryValue::Status;
 
-std::string written(const HttpResponse& response) {
-  std::string out;
+std::string written(HttpResponse response, HttpStart start = {}) {
+  std::string out, first;
+  start.status = response.status;
+  append_start(first, start);
+  response.start = first;
   append_response(out, response);
   return out;
 }
 
 TEST(HttpResponse, HasALengthAndABody) {
-  EXPECT_EQ(written({.status = 429,
-                     .content_type = "application/json",
-                     .body = "{}",
-                     .fields = "Retry-After: 1\r\nA: b\r\n"}),
+  EXPECT_EQ(written({.status = 429, .body = "{}", .fields = "Retry-After: 1\r\nA: b\r\n"},
+                    {.content_type = "application/json"}),
             "HTTP/1.1 429 Too Many Requests\r\n"
             "Content-Type: application/json\r\n"
             "Content-Length: 2\r\n"
@@ -53,7 +54,7 @@ TEST(HttpResponse, MayHaveADate) {
   std::string date;
   append_http_date(date, Instant{std::chrono::seconds{784111777}});
   EXPECT_EQ(date, "Sun, 06 Nov 1994 08:49:37 GMT");
-  EXPECT_EQ(written({.date = date}),
+  EXPECT_EQ(written({}, {.date = date}),
             "HTTP/1.1 200 OK\r\nDate: Sun, 06 Nov 1994 08:49:37 GMT\r\nContent-Length: 0\r\n\r\n");
 }
 

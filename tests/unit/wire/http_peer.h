@@ -41,9 +41,12 @@ class HttpPeer {
     if (view(theirs.method_string()) != ours.method) return "another method";
     if (view(theirs.target()) != ours.target) return "another target";
     if (static_cast<int>(theirs.version()) != ours.version) return "another version";
-    if (std::distance(theirs.begin(), theirs.end()) != std::ssize(ours.fields))
+    if (std::distance(theirs.begin(), theirs.end()) !=
+        static_cast<std::ptrdiff_t>(ours.fields.size())) {
       return "more fields";
-    for (const HttpField& field : ours.fields) {
+    }
+    for (std::size_t i = 0; i < ours.fields.size(); ++i) {
+      const HttpField field = ours.fields[i];
       const auto same_name = theirs.equal_range(text(field.name));
       const bool found = std::any_of(same_name.first, same_name.second, [&](const auto& each) {
         return view(each.value()) == field.value;
@@ -56,11 +59,12 @@ class HttpPeer {
   // It reads some fields that mean nothing to us, and refuses those that are malformed, whichever
   // of several of a name it is.
   static bool checks_more(const HttpRequest& request) {
-    return std::ranges::any_of(request.fields, [](const HttpField& field) {
-      return same_ignoring_case(field.name, "Connection") ||
-             same_ignoring_case(field.name, "Proxy-Connection") ||
-             same_ignoring_case(field.name, "Upgrade");
-    });
+    for (std::size_t i = 0; i < request.fields.size(); ++i) {
+      for (const std::string_view name : {"Connection", "Proxy-Connection", "Upgrade"}) {
+        if (same_ignoring_case(request.fields[i].name, name)) return true;
+      }
+    }
+    return false;
   }
 
   template <typename Text>

@@ -63,7 +63,8 @@ class HttpTranscript {
     }
     text_ += std::to_string(request.version);
     text_ += request.keep_alive ? " stays" : " goes";
-    for (const HttpField& field : request.fields) {
+    for (std::size_t i = 0; i < request.fields.size(); ++i) {
+      const HttpField field = request.fields[i];
       text_.append(" ").append(field.name).append("=").append(field.value);
     }
     text_.append(" {").append(request.body).append("}\n");

@@ -35,7 +35,8 @@ int serve(std::string_view input, HttpParser& parser, JsonReader& reader, std::s
     if (!read.error.empty() || read.items[0].request.policy != "login") break;
     body.clear();
     append_verdict(body, Verdict{}, {.receipt = read.items[0].request.key});
-    append_response(out, {.status = 200, .content_type = kJson, .body = body});
+    append_start(out, {.status = 200, .content_type = kJson});
+    append_response(out, {.status = 200, .body = body});
     append_rate_fields(out, RateFieldStyle::both, {}, "a", Decision{});
     parser.next();
     ++served;
