@@ -45,6 +45,8 @@ struct [[nodiscard]] Verdict {
   std::uint32_t refusing = 0;
   // The store could not be asked, and the policy says what to do then.
   bool degraded = false;
+  // An operator has blocked the caller: no limit was asked.
+  bool blocked = false;
   // Why there is no decision: no such policy, a missing part, a key that is too long. Nothing was
   // taken. Empty otherwise.
   std::string error{};
@@ -165,6 +167,9 @@ class Engine {
   void replace(PolicySet policies);
   // How often they have been replaced, from 1.
   std::uint64_t generation() const noexcept;
+
+  // The time by which it decides: the clock's, or that of the state file where that is later.
+  Instant now() const noexcept;
 
   // How full the memory is. Looks at all of it: not for every call.
   MemoryUse memory() const;

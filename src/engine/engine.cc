@@ -136,7 +136,9 @@ struct Engine::Impl {
   Verdict decide(const Planned& planned, const Items& items, const Request& request, Instant now,
                  const core::HolderId& holder, std::span<core::Receipt> receipts) {
     const Verdict verdict =
-        engine::judge(*planned.limits, table->take(items, now, holder, receipts));
+        planned.blocked_until
+            ? engine::blocked(*planned.blocked_until, now)
+            : engine::judge(*planned.limits, table->take(items, now, holder, receipts));
     if (sink != nullptr) {
       sink->on_decision({.policy = planned.policy->name,
                          .verdict = verdict,
@@ -199,7 +201,8 @@ struct Engine::Impl {
   // With `changing` held. Somebody else may have been here before.
   void turn_to(Instant now) {
     const policy::PolicySet& written = policies_of(policies);
-    const auto changes = policy::changes_until(policy::schedules_of(written), rules->span, now);
+    const auto changes = policy::changes_until(policy::schedules_of(written), rules->span, now,
+                                               policy::ends_of(written));
     if (changes.empty()) return;
     std::shared_ptr<const Rules> next = rules;
     for (const Instant at : changes) {
@@ -287,6 +290,8 @@ void Engine::replace(PolicySet policies) { impl_->replace(std::move(policies)); 
 
 std::uint64_t Engine::generation() const noexcept { return impl_->generation.load(); }
 
+Instant Engine::now() const noexcept { return impl_->now(); }
+
 MemoryUse Engine::memory() const { return impl_->table->use(impl_->now()); }
 
 // ---- Deciding
@@ -352,6 +357,7 @@ Verdict Engine::peek(const Request& request, std::string_view holder) {
   const Instant now = impl_->now();
   Planned planned = impl_->plan(request, Verb::peek, now, items);
   if (planned.policy == nullptr) return error_of(std::move(planned));
+  if (planned.blocked_until) return engine::blocked(*planned.blocked_until, now);
   const core::HolderId id = holder.empty() ? core::HolderId{} : impl_->holder_id(holder);
   return engine::judge(*planned.limits, impl_->table->peek(items, now, id));
 }

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "base/suggest.h"
 #include "policy/key.h"
 
@@ -60,13 +62,20 @@ Planned plan(const Rules& rules, const Request& request, Verb verb, std::uint64_
     if (!key) return {.error = key.error().message};
     items.emplace_back(item_for(*policy, rule, *key, request, verb, seed));
   }
-  return {.policy = policy, .limits = &limits};
+  return {.policy = policy, .limits = &limits, .blocked_until = policy->blocked_until(subject)};
 }
 
 Verdict judge(const Together& limits, const core::Verdict& verdict) {
   Verdict answer{.decision = verdict.decision, .refusing = verdict.refusing};
   if (!limits.names.empty()) answer.limited_by = limits.names[verdict.tightest];
   return answer;
+}
+
+Verdict blocked(Instant until, Instant now) {
+  const Nanos left = std::max(until - now, Nanos{1});
+  return {.decision = {.outcome = Outcome::limited, .retry_after = left, .reset_after = left},
+          .limited_by = "block",
+          .blocked = true};
 }
 
 }  // namespace weir::engine

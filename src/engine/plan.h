@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "base/fixed_vector.h"
@@ -17,6 +18,7 @@ using Items = FixedVector<store::Item, core::kMaxLimits>;
 struct Planned {
   const Policy* policy = nullptr;
   const Together* limits = nullptr;
+  std::optional<Instant> blocked_until{};  // by an operator
   std::string error{};
 };
 
@@ -26,5 +28,8 @@ Planned plan(const Rules& rules, const Request& request, Verb verb, std::uint64_
 
 // The answer, as those who asked are told it. Pure.
 Verdict judge(const Together& limits, const core::Verdict& verdict);
+
+// The answer to somebody whom an operator has blocked.
+Verdict blocked(Instant until, Instant now);
 
 }  // namespace weir::engine

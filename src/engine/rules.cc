@@ -29,12 +29,15 @@ struct Before {
     return before;
   }
 
-  // Of those for whom an override is written: what most of them had.
+  // Of those whom a pattern is for: what most of them had.
   Before of_those(const policy::Pattern& pattern) const {
     Before before = *this;
-    if (old == nullptr || old->overrides == nullptr) return before;
-    const auto position = old->overrides->index.covering(pattern);
-    if (position) before.add(old->overrides->rules[*position]);
+    if (old == nullptr) return before;
+    for (const Overrides* some : {old->overrides.get(), old->boosts.get()}) {
+      if (some == nullptr) continue;
+      const auto position = some->index.covering(pattern);
+      if (position) before.add(some->rules[*position]);
+    }
     return before;
   }
 };
@@ -60,17 +63,36 @@ class Compiler {
   Policy compiled(const std::string& name, const policy::Policy& written, const Policy* old) {
     const Before before = Before::of(old);
     Policy made{.name = keep(names_, name),
-                .usual = usual(name, written, before),
-                .when_full = written.when_full};
-    if (!written.overrides.empty()) made.overrides = overrides(name, written, before);
+                .usual = {},
+                .when_full = written.when_full,
+                .orders = policy::for_all(written.orders, now_)};
+    if (!written.overrides.empty()) made.overrides = overrides(made, written, before);
+    follow_time(made, written, before);
     return made;
   }
 
-  Together usual(std::string_view name, const policy::Policy& written, const Before& before) {
-    return together(name, policy::usual_limits(written, now_), before);
+  // The same policy at another time.
+  Policy at_other_hours(const policy::Policy& written, const Policy& old) {
+    const Before before = Before::of(&old);
+    Policy made = old;
+    made.orders = policy::for_all(written.orders, now_);
+    // (There may be very many of them.)
+    if (old.overrides != nullptr && made.orders != old.orders) {
+      made.overrides = overrides(made, written, before);
+    }
+    follow_time(made, written, before);
+    return made;
   }
 
  private:
+  // What may be another thing an hour later.
+  void follow_time(Policy& made, const policy::Policy& written, const Before& before) {
+    const std::vector<policy::Limit>& usual = policy::usual_limits(written, now_);
+    made.usual = together(made.name, policy::under(made.orders, usual), before);
+    made.boosts = boosts(made, written, before);
+    made.blocks = blocks(written.orders);
+  }
+
   Together together(std::string_view name, const std::vector<policy::Limit>& limits,
                     const Before& before) {
     Together together;
@@ -89,13 +111,52 @@ class Compiler {
     return together;
   }
 
-  std::shared_ptr<const Overrides> overrides(std::string_view name, const policy::Policy& written,
+  std::shared_ptr<const Overrides> overrides(const Policy& policy, const policy::Policy& written,
                                              const Before& before) {
+    return rules_of(policy, written.overrides, before);
+  }
+
+  std::shared_ptr<const Overrides> rules_of(const Policy& policy,
+                                            const std::vector<policy::Override>& overrides,
+                                            const Before& before) {
     auto made = std::make_shared<Overrides>();
-    made->index = policy::PatternIndex(written.overrides);
-    for (const policy::Override& own : written.overrides) {
-      made->rules.push_back(together(name, own.limits, before.of_those(own.pattern)));
+    made->index = policy::PatternIndex(overrides);
+    for (const policy::Override& own : overrides) {
+      made->rules.push_back(together(policy.name, policy::under(policy.orders, own.limits),
+                                     before.of_those(own.pattern)));
     }
+    return made;
+  }
+
+  // A boost is an override: of the limits that its keys have otherwise. One that has ended still is
+  // one, of the same limits: those remember what its keys owe from when they had more.
+  std::shared_ptr<const Overrides> boosts(const Policy& policy, const policy::Policy& written,
+                                          const Before& before) {
+    std::vector<policy::Override> overrides;
+    for (const policy::Order& order : written.orders) {
+      if (order.verb != policy::Order::Verb::boost || order.who.empty()) continue;
+      policy::Pattern pattern = policy::Pattern::of(order.who);
+      const auto own =
+          policy.overrides == nullptr ? std::nullopt : policy.overrides->index.covering(pattern);
+      const std::vector<policy::Limit>& limits =
+          own ? written.overrides[*own].limits : policy::usual_limits(written, now_);
+      const bool ended = order.until <= now_;
+      overrides.push_back(
+          {std::move(pattern), ended ? limits : policy::under(order.change, limits)});
+    }
+    return overrides.empty() ? nullptr : rules_of(policy, overrides, before);
+  }
+
+  std::shared_ptr<const Blocks> blocks(const std::vector<policy::Order>& orders) const {
+    auto made = std::make_shared<Blocks>();
+    std::vector<policy::Override> patterns;
+    for (const policy::Order& order : orders) {
+      if (order.verb != policy::Order::Verb::block || order.until <= now_) continue;
+      patterns.push_back({policy::Pattern::of(order.who), {}});
+      made->until.push_back(order.until);
+    }
+    if (patterns.empty()) return nullptr;
+    made->index = policy::PatternIndex(patterns);
     return made;
   }
 
@@ -103,6 +164,11 @@ class Compiler {
   Instant now_;
   Names& names_;
 };
+
+// Around a time, as long as nothing changes.
+core::Span span_at(const policy::PolicySet& policies, Instant now) {
+  return policy::steady_span(policy::schedules_of(policies), now, policy::ends_of(policies));
+}
 
 }  // namespace
 
@@ -113,7 +179,7 @@ std::shared_ptr<const Rules> compile(const policy::PolicySet& policies, const Ru
     rules->generation = old->generation + 1;
     rules->edition = old->edition + 1;
   }
-  rules->span = policy::steady_span(policy::schedules_of(policies), now);
+  rules->span = span_at(policies, now);
   Compiler compiler(seed, now, names);
   for (const auto& [name, written] : policies) {
     Policy policy = compiler.compiled(name, written, old != nullptr ? old->find(name) : nullptr);
@@ -126,12 +192,12 @@ std::shared_ptr<const Rules> at_other_hours(const policy::PolicySet& policies, c
                                             std::uint64_t seed, Instant now, Names& names) {
   auto rules = std::make_shared<Rules>(old);
   ++rules->edition;
-  rules->span = policy::steady_span(policy::schedules_of(policies), now);
+  rules->span = span_at(policies, now);
   Compiler compiler(seed, now, names);
   for (auto& [name, policy] : rules->policies) {
     const policy::Policy& written = policies.find(name)->second;
-    if (written.schedule.empty()) continue;
-    policy.usual = compiler.usual(name, written, Before::of(old.find(name)));
+    if (written.schedule.empty() && written.orders.empty()) continue;
+    policy = compiler.at_other_hours(written, *old.find(name));
   }
   return rules;
 }

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
@@ -36,19 +37,46 @@ struct Together {
 struct Overrides {
   policy::PatternIndex index;
   std::vector<Together> rules;  // by position
+
+  const Together* find(const policy::Subject& subject) const {
+    const auto own = index.find(subject);
+    return own ? &rules[*own] : nullptr;
+  }
+};
+
+// Whose calls are refused, and until when. Never changes.
+struct Blocks {
+  policy::PatternIndex index;
+  std::vector<Instant> until;  // by position
 };
 
 struct Policy {
   std::string_view name;  // lives as long as the engine
   Together usual;
   WhenFull when_full = WhenFull::share;
-  std::shared_ptr<const Overrides> overrides{};  // none for most policies
+  policy::ForAll orders{};  // under which the rules were made
+  // None for most policies. The first one in which a key is counts.
+  std::shared_ptr<const Overrides> boosts{};
+  std::shared_ptr<const Overrides> overrides{};
+  std::shared_ptr<const Blocks> blocks{};
 
   const Together& rules_for(const policy::Subject& subject) const {
-    if (overrides == nullptr) [[likely]]
+    if (overrides == nullptr && boosts == nullptr) [[likely]]
       return usual;
-    const auto own = overrides->index.find(subject);
-    return own ? overrides->rules[*own] : usual;
+    for (const Overrides* some : {boosts.get(), overrides.get()}) {
+      if (some == nullptr) continue;
+      if (const Together* own = some->find(subject)) return *own;
+    }
+    return usual;
+  }
+
+  // Until when an operator has blocked a subject, if one has.
+  std::optional<Instant> blocked_until(const policy::Subject& subject) const {
+    if (blocks == nullptr) [[likely]]
+      return std::nullopt;
+    const auto position = blocks->index.find(subject);
+    if (!position) return std::nullopt;
+    return blocks->until[*position];
   }
 };
 
@@ -58,7 +86,7 @@ using Names = std::set<std::string, std::less<>>;
 // The policies of one generation, as they are for a span of time. Never changes.
 struct Rules {
   std::uint64_t generation = 1;  // how often policies have been replaced
-  std::uint64_t edition = 1;     // how often they or the hours have changed
+  std::uint64_t edition = 1;     // how often they, the hours or the orders have changed
   core::Span span{Instant::min(), Instant::max()};
   std::map<std::string_view, Policy, std::less<>> policies;
 
@@ -73,7 +101,8 @@ struct Rules {
 std::shared_ptr<const Rules> compile(const policy::PolicySet& policies, const Rules* old,
                                      std::uint64_t seed, Instant now, Names& names);
 
-// The rules of the same policies at a time when their schedules may say something else.
+// The rules of the same policies at a time when their schedules may say something else, and orders
+// may have ended.
 std::shared_ptr<const Rules> at_other_hours(const policy::PolicySet& policies, const Rules& old,
                                             std::uint64_t seed, Instant now, Names& names);
 

@@ -18,6 +18,14 @@ Schedules schedules_of(const PolicySet& policies) {
   return schedules;
 }
 
+Ends ends_of(const PolicySet& policies) {
+  Ends ends;
+  for (const auto& [name, policy] : policies) {
+    for (const Order& order : policy.orders) ends.push_back(order.until);
+  }
+  return ends;
+}
+
 PolicySet read_policies(const Source& source, Problems& problems) {
   return read_file(source, problems).config.policies;
 }

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "policy/limit.h"
+#include "policy/orders.h"
 #include "policy/overrides.h"
 #include "policy/schedule.h"
 #include "policy/source.h"
@@ -26,6 +27,7 @@ struct Policy {
   OnStoreFailure on_store_failure = OnStoreFailure::local;
   std::vector<Override> overrides{};  // beat the schedule
   Schedule schedule{};
+  std::vector<Order> orders{};  // of operators; not of the file
 };
 
 using PolicySet = std::map<std::string, Policy, std::less<>>;
@@ -35,6 +37,8 @@ const std::vector<Limit>& usual_limits(const Policy& policy, Instant t);
 
 // The schedules of the policies that have one.
 Schedules schedules_of(const PolicySet& policies);
+// When their orders end.
+Ends ends_of(const PolicySet& policies);
 
 // The policies of a file, for those who want nothing else of it: what this version cannot do is
 // no problem. Problems are added to the list, all of them at once; a file with problems must not

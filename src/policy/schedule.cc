@@ -107,22 +107,26 @@ Held held_at(const Schedule& schedule, Instant t) {
            t >= kLatest ? Instant::max() : Instant{end}}};
 }
 
-core::Span steady_span(const Schedules& schedules, Instant t) {
+core::Span steady_span(const Schedules& schedules, Instant t, const Ends& ends) {
   core::Span steady{Instant::min(), Instant::max()};
   for (const Schedule* schedule : schedules) {
     const core::Span span = held_at(*schedule, t).span;
     steady = {std::max(steady.start, span.start), std::min(steady.end, span.end)};
   }
+  for (const Instant end : ends) {
+    (end <= t ? steady.start : steady.end) =
+        end <= t ? std::max(steady.start, end) : std::min(steady.end, end);
+  }
   return steady;
 }
 
-std::vector<Instant> changes_until(const Schedules& schedules, const core::Span& span,
-                                   Instant now) {
+std::vector<Instant> changes_until(const Schedules& schedules, const core::Span& span, Instant now,
+                                   const Ends& ends) {
   if (holds_at(span, now)) return {};
   if (now < span.start) return {now};
   std::vector<Instant> changes;
   for (Instant t = now; t >= span.end && changes.size() < kMostChanges; t -= Nanos{1}) {
-    t = std::max(steady_span(schedules, t).start, span.end);
+    t = std::max(steady_span(schedules, t, ends).start, span.end);
     changes.push_back(t);
   }
   std::ranges::reverse(changes);

@@ -45,8 +45,12 @@ Held held_at(const Schedule& schedule, Instant t);
 
 using Schedules = std::vector<const Schedule*>;
 
-// The span around `t` in which no schedule changes what holds; all of time if there are none.
-core::Span steady_span(const Schedules& schedules, Instant t);
+// When something else comes to its end, in no order.
+using Ends = std::vector<Instant>;
+
+// The span around `t` in which no schedule changes what holds and nothing ends; all of time if
+// there are none.
+core::Span steady_span(const Schedules& schedules, Instant t, const Ends& ends = {});
 
 // Clocks are corrected by a little, also backwards, and threads do not read them in turn. Limits
 // that have begun to hold go on when the time is this much before their beginning.
@@ -61,6 +65,7 @@ constexpr bool holds_at(const core::Span& span, Instant t) {
 // When the limits that hold for `span` have to be made anew so that they are those of `now`: at
 // each change since, so that every stretch of time counts by what held then. If there were many,
 // the last ones: what happened before them hardly matters. If the clock was put back, now.
-std::vector<Instant> changes_until(const Schedules& schedules, const core::Span& span, Instant now);
+std::vector<Instant> changes_until(const Schedules& schedules, const core::Span& span, Instant now,
+                                   const Ends& ends = {});
 
 }  // namespace weir::policy

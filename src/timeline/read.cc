@@ -9,7 +9,7 @@
 #include "policy/key.h"
 #include "policy/limit_yaml.h"
 #include "policy/yaml.h"
-#include "timeline/date.h"
+#include "base/date.h"
 #include "timeline/timeline.h"
 
 namespace weir::timeline {

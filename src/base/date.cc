@@ -1,11 +1,13 @@
-#include "timeline/date.h"
+#include "base/date.h"
 
+#include <array>
 #include <charconv>
+#include <cstdio>
 #include <string>
 
 #include "base/decimal.h"
 
-namespace weir::timeline {
+namespace weir {
 
 namespace {
 
@@ -77,4 +79,23 @@ std::optional<Instant> parse_date(std::string_view text) {
   return sys_days{date} + hours{*h} + minutes{*mi} + seconds{*s} + *fraction - *offset;
 }
 
-}  // namespace weir::timeline
+std::string to_date(Instant time) {
+  using namespace std::chrono;
+  const auto day = floor<days>(time);
+  const year_month_day date{day};
+  const hh_mm_ss clock{time - day};
+  std::array<char, 32> text{};
+  const int size = std::snprintf(
+      text.data(), text.size(), "%04d-%02u-%02uT%02d:%02d:%02d", int{date.year()},
+      unsigned{date.month()}, unsigned{date.day()}, static_cast<int>(clock.hours().count()),
+      static_cast<int>(clock.minutes().count()), static_cast<int>(clock.seconds().count()));
+  std::string out(text.data(), static_cast<std::size_t>(size));
+  if (const auto nanos = clock.subseconds().count(); nanos != 0) {
+    std::string digits = std::to_string(1'000'000'000 + nanos);
+    digits.front() = '.';
+    out += digits.substr(0, digits.find_last_not_of('0') + 1);
+  }
+  return out + 'Z';
+}
+
+}  // namespace weir

@@ -1,8 +1,8 @@
-#include "timeline/date.h"
+#include "base/date.h"
 
 #include <gtest/gtest.h>
 
-namespace weir::timeline {
+namespace weir {
 namespace {
 
 using namespace std::chrono;
@@ -31,5 +31,12 @@ TEST(Date, RefusesWhatIsNoDate) {
   }
 }
 
+TEST(Date, IsWrittenAsItIsRead) {
+  for (const char* text : {"1970-01-01T00:00:00Z", "2026-01-01T00:00:00.5Z",
+                           "2026-12-31T23:59:59.000000001Z", "2115-02-28T10:20:30Z"}) {
+    EXPECT_EQ(to_date(*parse_date(text)), text);
+  }
+}
+
 }  // namespace
-}  // namespace weir::timeline
+}  // namespace weir

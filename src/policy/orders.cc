@@ -1,0 +1,120 @@
+#include "policy/orders.h"
+
+#include <algorithm>
+
+#include "base/saturating.h"
+
+namespace weir::policy {
+
+namespace {
+
+using core::Flaw;
+
+// A number of permits, `least` at least.
+Permits permits(Permits before, const Change& change, Permits least) {
+  const Int128 times = Int128{before} * change.millionths / Change::kOne;
+  return std::max(to_int64(times + change.more), least);
+}
+
+// The exact product has more decimals than a rate may: what is cut off is less than a billionth of
+// a permit.
+core::Rate rate(const core::Rate& before, const Change& change) {
+  Int128 count =
+      Int128{before.count} * change.millionths + Int128{change.more} * before.scale * Change::kOne;
+  Int128 scale = Int128{before.scale} * Change::kOne;
+  while (scale > core::kMaxScale || (scale > 1 && count % 10 == 0)) {
+    count /= 10;
+    scale /= 10;
+  }
+  return {.count = std::max<std::int64_t>(to_int64(count), 1),
+          .scale = static_cast<std::int64_t>(scale),
+          .period = before.period};
+}
+
+core::Rate whole_rate(Permits count, Nanos period) {
+  return {.count = count, .scale = 1, .period = period};
+}
+
+// What each algorithm counts, after the change.
+struct Changed {
+  const Change& change;
+
+  using Answer = Result<core::Limit, Flaw>;
+
+  Permits at_least(Permits before, Permits least) const { return permits(before, change, least); }
+
+  // Where everybody waits for its turn, everybody goes on to.
+  Permits undelayed(Permits before) const { return before == 0 ? 0 : at_least(before, 0); }
+
+  template <typename Made>
+  static Answer answer(Made made) {
+    if (!made) return made.error();
+    return core::Limit{*std::move(made)};
+  }
+
+  Answer operator()(const core::Bucket& l) const {
+    if (!l.queue) return answer(core::Bucket::make(rate(l.rate, change), at_least(l.capacity, 1)));
+    return answer(core::Bucket::make_queue(rate(l.rate, change), at_least(l.capacity - 1, 0),
+                                           undelayed(l.at_once - 1)));
+  }
+  Answer operator()(const core::NginxQueue& l) const {
+    const Permits whole = at_least(l.rate.floor(), 1);
+    return answer(core::NginxQueue::make(whole_rate(whole, l.rate.period), at_least(l.places, 0),
+                                         undelayed(l.undelayed)));
+  }
+  Answer operator()(const core::Smooth& l) const {
+    const core::Rate faster = rate(l.rate, change);
+    return l.warms_up() ? answer(core::Smooth::make_warming(faster, l.warmup))
+                        : answer(core::Smooth::make(faster));
+  }
+  Answer operator()(const core::Window& l) const {
+    return answer(core::Window::make(whole_rate(at_least(l.count, 1), l.period), l.from_first));
+  }
+  Answer operator()(const core::Sliding& l) const {
+    return answer(core::Sliding::make(whole_rate(at_least(l.count, 1), l.period)));
+  }
+  Answer operator()(const core::ExactLog& l) const {
+    return answer(core::ExactLog::make(whole_rate(at_least(l.count, 1), l.period)));
+  }
+  Answer operator()(const core::Quota& l) const {
+    return answer(core::Quota::make(at_least(l.count, 1), l.calendar));
+  }
+  Answer operator()(const core::Concurrency& l) const {
+    return answer(core::Concurrency::make(at_least(l.count, 1), l.lease));
+  }
+  Answer operator()(const core::Cell& l) const { return core::Limit{l}; }  // no policy has one
+};
+
+}  // namespace
+
+Result<core::Limit, Flaw> changed(const core::Limit& limit, const Change& change) {
+  return std::visit(Changed{change}, limit);
+}
+
+ForAll for_all(const std::vector<Order>& orders, Instant now) {
+  ForAll all;
+  for (const Order& order : orders) {
+    if (order.until <= now || !order.who.empty()) continue;
+    if (order.verb == Order::Verb::pause) {
+      all.paused = true;
+    } else if (order.verb != Order::Verb::block) {
+      all.changes.push_back(order.change);
+    }
+  }
+  return all;
+}
+
+std::vector<Limit> under(const Change& change, std::vector<Limit> limits) {
+  for (Limit& limit : limits) {
+    if (auto next = changed(limit.rule, change)) limit.rule = *std::move(next);
+  }
+  return limits;
+}
+
+std::vector<Limit> under(const ForAll& orders, std::vector<Limit> limits) {
+  for (const Change& change : orders.changes) limits = under(change, std::move(limits));
+  for (Limit& limit : limits) limit.shadow |= orders.paused;
+  return limits;
+}
+
+}  // namespace weir::policy
