@@ -8,6 +8,7 @@
 #include <iostream>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "cli/commands.h"
 #include "cli/http_client.h"
@@ -55,6 +56,9 @@ void print_explanation(const json& answer) {
   const json& decision = answer.at("decision");
   const bool passes = decision.at("allowed").get<bool>();
   std::cout << (passes ? "would pass" : "would be refused") << "\n";
+  for (const json& order : answer.at("orders")) {
+    std::cout << "  order: " << order.get<std::string>() << "\n";
+  }
   for (const json& limit : answer.at("limits")) {
     std::cout << "  " << limit.at("text").get<std::string>() << "\n";
   }
@@ -160,6 +164,95 @@ void add_key_command(CLI::App& app, int& exit_code, const char* name, const char
       [=, &exit_code] { exit_code = ask_about_key(*options, path, has_permits, print); });
 }
 
+// ---- Orders of operators
+
+struct OrderOptions {
+  std::shared_ptr<Options> client;
+  std::optional<double> times;
+  std::optional<std::int64_t> add;
+  std::string duration;
+  std::string until;
+};
+
+int give_order(const OrderOptions& options, const std::string& path) {
+  json body = json::object();
+  const auto put = [&](const char* name, const std::string& text) {
+    if (!text.empty()) body[name] = text;
+  };
+  put("policy", options.client->policy);
+  put("key", options.client->key);
+  put("for", options.duration);
+  put("until", options.until);
+  if (options.times) body["times"] = *options.times;
+  if (options.add) body["add"] = *options.add;
+  return ask(*options.client, "POST", path,
+             body.dump(-1, ' ', false, json::error_handler_t::replace), [](const json& order) {
+               std::cout << fmt::format("order {}, until {}\n", order.at("id").dump(),
+                                        order.at("until").get<std::string>());
+             });
+}
+
+// What an order may say.
+enum class Says { policy, policy_and_key, policy_or_all };
+
+void add_order_command(CLI::App& app, int& exit_code, const char* name, const char* about,
+                       Says says) {
+  CLI::App* command = app.add_subcommand(name, about);
+  auto options = std::make_shared<OrderOptions>();
+  options->client = add_options(command);
+  auto* policy = command->add_option("POLICY", options->client->policy,
+                                     says == Says::policy_or_all ? "Only this policy" : "Which");
+  if (says != Says::policy_or_all) policy->required();
+  const std::string verb = name;
+  if (says == Says::policy_and_key) {
+    auto* key = command->add_option("KEY", options->client->key,
+                                    "Whose: a key, the start of one and a star, or name=value");
+    if (verb == "block") key->required();
+  }
+  if (verb == "boost" || verb == "squeeze") {
+    auto* times = command->add_option(
+        "--times", options->times, verb == "boost" ? "So many times as much" : "What is left: 0.5");
+    verb == "boost" ? times->excludes(command->add_option("--add", options->add, "So much more"))
+                    : times->required();
+  }
+  auto* until =
+      command->add_option("--until", options->until, "When it ends: 2026-01-31T12:00:00Z");
+  command->add_option("--for", options->duration, "How long it holds: 10min")->excludes(until);
+  command->callback([=, &exit_code] { exit_code = give_order(*options, "/v1/" + verb); });
+}
+
+void print_orders(const json& answer) {
+  if (answer.at("orders").empty()) std::cout << "none\n";
+  for (const json& order : answer.at("orders")) {
+    std::cout << fmt::format("{:>4}  {}\n", order.at("id").dump(),
+                             order.at("text").get<std::string>());
+  }
+}
+
+void add_order_commands(CLI::App& app, int& exit_code) {
+  add_order_command(app, exit_code, "boost",
+                    "Raise the limits of a policy, or of a key, for a while", Says::policy_and_key);
+  add_order_command(app, exit_code, "block", "Refuse all calls of a key for a while",
+                    Says::policy_and_key);
+  add_order_command(app, exit_code, "pause", "Let everything pass under a policy for a while",
+                    Says::policy);
+  add_order_command(app, exit_code, "squeeze", "Lower all limits for a while", Says::policy_or_all);
+
+  CLI::App* orders = app.add_subcommand("orders", "List the orders in force");
+  const auto listing = add_options(orders);
+  orders->callback(
+      [=, &exit_code] { exit_code = ask(*listing, "GET", "/v1/orders", {}, print_orders); });
+
+  CLI::App* lift = app.add_subcommand("lift", "End an order before its time");
+  const auto lifting = add_options(lift);
+  const auto id = std::make_shared<std::uint64_t>();
+  lift->add_option("ID", *id, "As `weir orders` lists it")->required();
+  lift->callback([=, &exit_code] {
+    exit_code = ask(*lifting, "DELETE", fmt::format("/v1/orders/{}", *id), {},
+                    [](const json&) { std::cout << "lifted\n"; });
+  });
+}
+
 }  // namespace
 
 void add_client_commands(CLI::App& app, int& exit_code) {
@@ -175,6 +268,7 @@ void add_client_commands(CLI::App& app, int& exit_code) {
   const auto options = add_options(policies);
   policies->callback(
       [=, &exit_code] { exit_code = ask(*options, "GET", "/v1/policies", {}, print_policies); });
+  add_order_commands(app, exit_code);
 }
 
 }  // namespace weir::cli

@@ -88,8 +88,7 @@ Daemon::~Daemon() = default;
 
 Result<std::unique_ptr<Daemon>, Error> Daemon::open(policy::Config config,
                                                     const DaemonOptions& options) {
-  auto policies =
-      std::make_unique<Policies>(config.state.empty() ? std::string{} : config.state + ".policies");
+  auto policies = std::make_unique<Policies>(config.state);
   if (auto error = policies->restore()) return *std::move(error);
   policies->use_file(config.policies);
   auto metrics = std::make_unique<Metrics>();
@@ -144,10 +143,18 @@ std::vector<std::string> Daemon::reload(policy::Config config) {
 
 void Daemon::note_failed_reload() { ++impl_->service.reloads.failed; }
 
-void Daemon::look_around() { impl_->memory.look(impl_->engine); }
+void Daemon::look_around() {
+  impl_->memory.look(impl_->engine);
+  for (const GivenOrder& given : impl_->policies->ended_orders(impl_->engine)) {
+    log(Level::info, "order {} has ended: {}", given.id, to_text(given));
+  }
+}
 
 std::uint64_t Daemon::generation() const { return impl_->engine.generation(); }
 
-void Daemon::stop(std::chrono::milliseconds grace) { impl_->loops.stop(grace); }
+void Daemon::stop(std::chrono::milliseconds grace) {
+  impl_->service.ending = true;
+  impl_->loops.stop(grace);
+}
 
 }  // namespace weir::server

@@ -1,5 +1,7 @@
 #pragma once
 
+#include "net/protocol.h"
+#include "server/audit.h"
 #include "server/http_answer.h"
 #include "server/http_takes.h"
 #include "server/service.h"
@@ -11,11 +13,12 @@ namespace weir::server {
 class HttpCall {
  public:
   // `last`: nothing has come behind it yet.
-  HttpCall(Service& the_service, const wire::HttpRequest& the_request, bool loopback, bool last,
-           HttpTakes& takes, wire::HttpConnection connection, std::string& out)
+  HttpCall(Service& the_service, const wire::HttpRequest& the_request, const net::Peer& peer,
+           bool last, HttpTakes& takes, wire::HttpConnection connection, std::string& out)
       : service(the_service),
         request(the_request),
-        loopback_(loopback),
+        caller{.address = peer.address, .door = "HTTP"},
+        loopback_(peer.loopback),
         last_(last),
         takes_(takes),
         connection_(connection),
@@ -24,6 +27,7 @@ class HttpCall {
 
   Service& service;
   const wire::HttpRequest& request;
+  const Caller caller;
 
   Rights rights() const;
 

@@ -87,7 +87,14 @@ void on_take(HttpCall& call) {
 
 void on_peek(HttpCall& call) { on_body(call, peek, wire::api::kPeek); }
 void on_settle(HttpCall& call) { on_body(call, settle, wire::api::kSettle); }
-void on_reset(HttpCall& call) { on_body(call, reset, wire::api::kReset); }
+void on_reset(HttpCall& call) {
+  const auto body = read_body(call, wire::api::kReset);
+  if (!body) return;
+  for (const wire::ApiItem& item : body->items) {
+    if (item.error.empty()) audit_reset(call.caller, request_of(item.request));
+  }
+  answer_body(call, reset, *body);
+}
 void on_enter(HttpCall& call) { on_body(call, enter, wire::api::kEnter); }
 void on_leave(HttpCall& call) { on_body(call, leave, wire::api::kLeave); }
 void on_explain(HttpCall& call) { on_body(call, explain, wire::api::kExplain); }

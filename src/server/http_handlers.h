@@ -24,7 +24,17 @@ void list_policies(HttpCall& call);
 void put_policy(HttpCall& call);
 void delete_policy(HttpCall& call);
 
+// http_orders.cc. The last one is for paths that start with kOrderPath.
+inline constexpr std::string_view kOrderPath = "/v1/orders/";
+void on_boost(HttpCall& call);
+void on_block(HttpCall& call);
+void on_pause(HttpCall& call);
+void on_squeeze(HttpCall& call);
+void list_orders(HttpCall& call);
+void lift_order(HttpCall& call);
+
 // http_pages.cc
+void show_readiness(HttpCall& call);
 void show_health(HttpCall& call);
 void show_metrics(HttpCall& call);
 void show_dashboard(HttpCall& call);

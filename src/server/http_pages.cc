@@ -1,5 +1,7 @@
 #include <fmt/format.h>
 
+#include <array>
+
 #include "server/http_handlers.h"
 #include "server/version.h"
 
@@ -27,6 +29,18 @@ void append_memory(Exposition& to, const MemoryUse& use) {
   to.sample({{"when_full", "allow"}}, use.untracked);
 }
 
+void append_orders(Exposition& to, const Service& service) {
+  std::array<std::uint64_t, kOrderVerbs> counts{};
+  for (const GivenOrder& given : service.policies.orders(service.engine.now())) {
+    ++counts[static_cast<std::size_t>(given.order.verb)];
+  }
+  to.gauge("weir_orders", "Orders of operators that are in force.");
+  for (int i = 0; i < kOrderVerbs; ++i) {
+    const auto verb = static_cast<policy::Order::Verb>(i);
+    to.sample({{"verb", name_of(verb)}}, counts[static_cast<std::size_t>(i)]);
+  }
+}
+
 void append_process(Exposition& to, const Service& service) {
   const net::LoopCounts connections = service.loops.counts();
   to.gauge("weir_connections_open", "Connections that are open.");
@@ -48,11 +62,18 @@ void append_process(Exposition& to, const Service& service) {
 
 void show_health(HttpCall& call) { call.answer().respond(200, "text/plain", "ok\n"); }
 
+// Nobody is let in before all doors are open, so that it is ready from the first answer on.
+void show_readiness(HttpCall& call) {
+  call.service.ending ? call.answer().respond(503, "text/plain", "ending\n")
+                      : call.answer().respond(200, "text/plain", "ready\n");
+}
+
 void show_metrics(HttpCall& call) {
   const Service& service = call.service;
   Exposition all;
   service.metrics.append_to(all);
   append_memory(all, service.memory.last());
+  append_orders(all, service);
   append_process(all, service);
   call.answer().respond(200, "text/plain; version=0.0.4; charset=utf-8", all.text());
 }

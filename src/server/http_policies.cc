@@ -5,6 +5,7 @@
 
 #include "base/utf8.h"
 #include "server/http_handlers.h"
+#include "server/texts.h"
 #include "wire/http1_target.h"
 
 namespace weir::server {
@@ -42,6 +43,7 @@ void put_policy(HttpCall& call) {
   if (auto error = call.service.policies.put(call.service.engine, *name, call.request.body)) {
     return call.answer().problem(400, error->message, *name);
   }
+  audit(call.caller, "policy {} put", in_quotes(*name));
   call.answer().json(200, fmt::format(R"({{"generation":{}}})", call.service.engine.generation()));
 }
 
@@ -51,6 +53,7 @@ void delete_policy(HttpCall& call) {
   const auto removed = call.service.policies.remove(call.service.engine, *name);
   if (!removed) return call.answer().problem(500, removed.error().message);
   if (!*removed) return call.answer().problem(404, "no policy of that name was put", *name);
+  audit(call.caller, "policy {} deleted", in_quotes(*name));
   call.answer().json(200, fmt::format(R"({{"generation":{}}})", call.service.engine.generation()));
 }
 

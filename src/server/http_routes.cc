@@ -38,11 +38,17 @@ constexpr std::array kRoutes{
     Route{"/v1/policies", "GET", list_policies},
     Route{kPolicyPath, "PUT", put_policy, For::admin},
     Route{kPolicyPath, "DELETE", delete_policy, For::admin},
+    Route{"/v1/boost", "POST", on_boost, For::admin},
+    Route{"/v1/block", "POST", on_block, For::admin},
+    Route{"/v1/pause", "POST", on_pause, For::admin},
+    Route{"/v1/squeeze", "POST", on_squeeze, For::admin},
+    Route{"/v1/orders", "GET", list_orders, For::admin},
+    Route{kOrderPath, "DELETE", lift_order, For::admin},
     Route{"/v1/top", "GET", not_built},
     Route{"/json", "POST", not_built},
     Route{"/metrics", "GET", show_metrics},
     Route{"/healthz", "GET", show_health, For::anybody},
-    Route{"/readyz", "GET", show_health, For::anybody},
+    Route{"/readyz", "GET", show_readiness, For::anybody},
     Route{"/", "GET", show_dashboard},
 };
 

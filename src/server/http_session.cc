@@ -8,7 +8,7 @@ using wire::HttpConnection;
 using wire::HttpParser;
 
 HttpSession::HttpSession(Service& service, const net::Peer& peer)
-    : service_(service), loopback_(peer.loopback), takes_(HttpTakes::of_this_thread()) {}
+    : service_(service), peer_(peer), takes_(HttpTakes::of_this_thread()) {}
 
 std::size_t HttpSession::on_input(std::string_view input, std::string& out) {
   Timed timed(service_.metrics, DoorName::http);
@@ -49,7 +49,7 @@ void HttpSession::answer(const wire::HttpRequest& request, bool last, std::strin
   const HttpConnection connection = ends_                   ? HttpConnection::close
                                     : request.version == 10 ? HttpConnection::keep_alive
                                                             : HttpConnection::unsaid;
-  HttpCall call(service_, request, loopback_, last, takes_, connection, out);
+  HttpCall call(service_, request, peer_, last, takes_, connection, out);
   route(call);
 }
 

@@ -32,7 +32,7 @@ class HttpSession : public net::Protocol {
   void fail(int status, std::string_view reason, std::string& out);
 
   Service& service_;
-  const bool loopback_;
+  const net::Peer peer_;
   HttpTakes& takes_;
   wire::HttpParser parser_;
   bool ends_ = false;

@@ -193,6 +193,12 @@ Reply explain(Service& service, const ApiRequest& asked, std::string& body) {
     wire::append_json_string(body, explained(limit));
     body += '}';
   }
+  body += R"(],"orders":[)";
+  const auto orders = service.policies.orders_for(request, service.engine.now());
+  for (const GivenOrder& given : orders) {
+    if (&given != orders.data()) body += ',';
+    wire::append_json_string(body, to_text(given));
+  }
   body += "]}";
   reply.status = 200;
   return reply;

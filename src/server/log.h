@@ -10,7 +10,8 @@
 
 namespace weir::server {
 
-enum class Level { info, warning, error };
+// audit: who has changed what, which is never left out.
+enum class Level { info, warning, error, audit };
 enum class LogFormat { text, json };
 
 // Lines for people, or an object a line for machines. To be chosen before anything is logged.

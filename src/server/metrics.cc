@@ -68,6 +68,7 @@ void Metrics::on_decision(const DecisionEvent& event) noexcept {
   const Verdict& verdict = event.verdict;
   policy.outcomes[static_cast<std::size_t>(verdict.decision.outcome)].add(1);
   if (verdict.degraded) policy.degraded.add(1);
+  if (verdict.blocked) policy.blocked.add(1);
   for (std::uint32_t left = verdict.refusing; left != 0; left &= left - 1) {
     const auto position = static_cast<std::size_t>(std::countr_zero(left));
     LimitCounts& limit = own.limit(policy, event.limits[position]);
@@ -92,6 +93,7 @@ struct Metrics::Sums {
   struct Policy {
     std::array<std::uint64_t, 3> outcomes{};
     std::uint64_t degraded = 0;
+    std::uint64_t blocked = 0;
     std::map<std::string_view, Limit> limits{};
   };
   struct Door {
@@ -113,6 +115,7 @@ Metrics::Sums Metrics::sums() const {
         policy.outcomes[i] += counts.outcomes[i].read();
       }
       policy.degraded += counts.degraded.read();
+      policy.blocked += counts.blocked.read();
       for (const LimitCounts& limit : counts.limits) {
         policy.limits[limit.name].refused += limit.refused.read();
         policy.limits[limit.name].would_have += limit.would_have.read();
@@ -140,6 +143,8 @@ void Metrics::append_to(Exposition& to) const {
   }
   to.counter("weir_degraded_decisions_total", "Decisions that were made without the store.");
   for (const auto& [name, policy] : all.policies) to.sample({{"policy", name}}, policy.degraded);
+  to.counter("weir_blocked_decisions_total", "Refusals because an operator has blocked the key.");
+  for (const auto& [name, policy] : all.policies) to.sample({{"policy", name}}, policy.blocked);
   to.counter("weir_limit_refusals_total",
              "How often each limit refused. shadow: it only would have, and the call passed.");
   for (const auto& [name, policy] : all.policies) {

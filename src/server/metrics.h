@@ -64,6 +64,7 @@ class Metrics final : public DecisionSink {
     std::string_view name;
     std::array<Counter, 3> outcomes{};  // by Outcome
     Counter degraded;
+    Counter blocked;
     std::deque<LimitCounts> limits{};  // that have refused
   };
   struct Histogram {

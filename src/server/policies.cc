@@ -16,6 +16,8 @@
 
 namespace weir::server {
 
+using nlohmann::json;
+
 namespace {
 
 // One policy, or all that is wrong with it.
@@ -48,6 +50,24 @@ std::optional<Error> replace_file(const std::string& path, std::string_view cont
   return error;
 }
 
+Error damaged(const std::string& path) { return Error{path + " is damaged: move it away"}; }
+
+// Null if there is no such file.
+Result<json, Error> read_kept(const std::string& path) {
+  if (path.empty() || access(path.c_str(), F_OK) != 0) return json{};
+  const auto source = policy::Source::read(path);
+  if (!source) return Error{source.error()};
+  json kept = json::parse(source->text, nullptr, false);
+  if (kept.is_discarded() || kept.is_null()) return damaged(path);
+  return kept;
+}
+
+std::optional<Error> keep(const std::string& path, const json& what) {
+  if (path.empty()) return std::nullopt;
+  // (Names and texts are UTF-8: nothing is replaced.)
+  return replace_file(path, what.dump(2, ' ', false, json::error_handler_t::replace));
+}
+
 }  // namespace
 
 std::uint64_t Policies::next_id() {
@@ -55,18 +75,40 @@ std::uint64_t Policies::next_id() {
   return ++last;
 }
 
+Policies::Policies(const std::string& state)
+    : puts_path_(state.empty() ? "" : state + ".policies"),
+      orders_path_(state.empty() ? "" : state + ".orders") {}
+
 std::optional<Error> Policies::restore() {
   const std::lock_guard lock(mutex_);
-  if (path_.empty() || access(path_.c_str(), F_OK) != 0) return std::nullopt;
-  const auto source = policy::Source::read(path_);
-  if (!source) return Error{source.error()};
-  const auto kept = nlohmann::json::parse(source->text, nullptr, false);
-  if (!kept.is_object()) return Error{path_ + " is damaged: move it away"};
-  for (const auto& [name, text] : kept.items()) {
-    if (!text.is_string()) return Error{path_ + " is damaged: move it away"};
+  if (auto error = restore_puts()) return error;
+  return restore_orders();
+}
+
+std::optional<Error> Policies::restore_puts() {
+  auto kept = read_kept(puts_path_);
+  if (!kept) return kept.error();
+  if (kept->is_null()) return std::nullopt;
+  if (!kept->is_object()) return damaged(puts_path_);
+  for (const auto& [name, text] : kept->items()) {
+    if (!text.is_string()) return damaged(puts_path_);
     auto policy = read(name, text.get<std::string>());
-    if (!policy) return Error{path_ + ": " + policy.error().message};
+    if (!policy) return Error{puts_path_ + ": " + policy.error().message};
     puts_.insert_or_assign(name, Put{text.get<std::string>(), *std::move(policy)});
+  }
+  return std::nullopt;
+}
+
+std::optional<Error> Policies::restore_orders() {
+  auto kept = read_kept(orders_path_);
+  if (!kept) return kept.error();
+  if (kept->is_null()) return std::nullopt;
+  if (!kept->is_array()) return damaged(orders_path_);
+  for (const json& each : *kept) {
+    auto order = read_kept_order(each);
+    if (!order) return damaged(orders_path_);
+    last_order_ = std::max(last_order_, order->id);
+    orders_.insert_or_assign(order->id, *std::move(order));
   }
   return std::nullopt;
 }
@@ -74,6 +116,11 @@ std::optional<Error> Policies::restore() {
 policy::PolicySet Policies::merged_locked() const {
   policy::PolicySet all = file_;
   for (const auto& [name, put] : puts_) all.insert_or_assign(name, put.policy);
+  for (const auto& [id, given] : orders_) {
+    for (auto& [name, policy] : all) {
+      if (given.policy.empty() || given.policy == name) policy.orders.push_back(given.order);
+    }
+  }
   return all;
 }
 
@@ -113,11 +160,117 @@ Result<bool, Error> Policies::remove(Engine& engine, const std::string& name) {
 }
 
 std::optional<Error> Policies::save(const Puts& puts) const {
-  if (path_.empty()) return std::nullopt;
-  nlohmann::json kept = nlohmann::json::object();
+  json kept = json::object();
   for (const auto& [name, put] : puts) kept[name] = put.text;
-  // (Names and texts are UTF-8: nothing is replaced.)
-  return replace_file(path_, kept.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
+  return keep(puts_path_, kept);
+}
+
+// ---- Orders
+
+namespace {
+
+// What was owed under a boost is reckoned as it was then for so long after its end.
+constexpr Nanos kRemembered = std::chrono::hours{24};
+
+bool is_in_force(const GivenOrder& given, Instant now) { return given.order.until > now; }
+
+bool concerns(const GivenOrder& given, const policy::Subject& subject) {
+  if (given.order.who.empty()) return true;
+  const policy::PatternIndex only({{policy::Pattern::of(given.order.who), {}}});
+  return only.find(subject).has_value();
+}
+
+// Whether each limit of a policy can become what an order wants.
+std::optional<Error> check(const policy::Policy& policy, const policy::Order& order) {
+  const auto possible = [&](const policy::Limit& limit) {
+    return static_cast<bool>(policy::changed(limit.rule, order.change));
+  };
+  for (const policy::Limit& limit : policy.limits) {
+    if (possible(limit)) continue;
+    return Error{
+        fmt::format("the limit {} cannot be changed by that much", policy::to_text(limit.rule))};
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::optional<Error> Policies::save(const Orders& orders) const {
+  json kept = json::array();
+  for (const auto& [id, given] : orders) kept.push_back(to_json(given));
+  return keep(orders_path_, kept);
+}
+
+// With the mutex held. Nothing is changed that could not be kept.
+std::optional<Error> Policies::use(Engine& engine, Orders orders) {
+  if (auto error = save(orders)) return error;
+  orders_ = std::move(orders);
+  engine.replace(policy_set_of(merged_locked()));
+  return std::nullopt;
+}
+
+Result<GivenOrder, Error> Policies::give(Engine& engine, GivenOrder order) {
+  const std::lock_guard lock(mutex_);
+  for (const auto& [name, policy] : merged_locked()) {
+    if (!order.policy.empty() && order.policy != name) continue;
+    if (auto error = check(policy, order.order)) return *std::move(error);
+  }
+  Orders orders = orders_;
+  std::erase_if(orders, [&](const auto& each) { return order.is_about_the_same_as(each.second); });
+  if (orders.size() >= kMostOrders) return Error{"there are too many orders: lift some"};
+  order.id = ++last_order_;
+  orders.emplace(order.id, order);
+  if (auto error = use(engine, std::move(orders))) return *std::move(error);
+  return order;
+}
+
+Result<bool, Error> Policies::lift(Engine& engine, std::uint64_t id) {
+  const std::lock_guard lock(mutex_);
+  Orders orders = orders_;
+  const auto found = orders.find(id);
+  const Instant now = engine.now();
+  if (found == orders.end() || !is_in_force(found->second, now)) return false;
+  found->second.order.until = now;
+  if (auto error = use(engine, std::move(orders))) return *std::move(error);
+  return true;
+}
+
+std::vector<GivenOrder> Policies::orders(Instant now) const {
+  const std::lock_guard lock(mutex_);
+  std::vector<GivenOrder> all;
+  for (const auto& [id, given] : orders_) {
+    if (is_in_force(given, now)) all.push_back(given);
+  }
+  return all;
+}
+
+std::vector<GivenOrder> Policies::orders_for(const Request& request, Instant now) const {
+  const policy::Subject subject{.key = request.key, .parts = request.parts.all()};
+  std::vector<GivenOrder> all = orders(now);
+  std::erase_if(all, [&](const GivenOrder& given) {
+    const bool elsewhere = !given.policy.empty() && given.policy != request.policy;
+    return elsewhere || !concerns(given, subject);
+  });
+  return all;
+}
+
+std::vector<GivenOrder> Policies::ended_orders(Engine& engine) {
+  const std::lock_guard lock(mutex_);
+  const Instant now = engine.now();
+  std::vector<GivenOrder> ended;
+  bool some_are_old = false;
+  for (const auto& [id, given] : orders_) {
+    if (!is_in_force(given, now) && is_in_force(given, looked_at_)) ended.push_back(given);
+    some_are_old |= given.order.until + kRemembered <= now;
+  }
+  looked_at_ = now;
+  if (!some_are_old) return ended;
+  Orders orders = orders_;
+  std::erase_if(orders,
+                [&](const auto& each) { return each.second.order.until + kRemembered <= now; });
+  // (What cannot be kept now is tried again later; until then it is only longer.)
+  (void)use(engine, std::move(orders));
+  return ended;
 }
 
 std::vector<Policies::Listed> Policies::list() const {

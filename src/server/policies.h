@@ -9,22 +9,23 @@
 #include <vector>
 
 #include "policy/policy_file.h"
+#include "server/orders.h"
 #include "weir/engine.h"
 
 namespace weir::server {
 
 // The policies in force: those of the policy file, and those that were put while running, which win
-// over the file until they are deleted. What was put is kept beside the state file.
-// Thread-safe.
+// over the file until they are deleted; and what operators have ordered for a while, over both.
+// What was put and ordered is kept beside the state file. Thread-safe.
 class Policies {
  public:
-  // `path`: where to keep what is put; empty: nowhere.
-  explicit Policies(std::string path) : path_(std::move(path)) {}
+  // `state`: the file beside which to keep what is put and ordered; empty: nowhere.
+  explicit Policies(const std::string& state);
 
   // Tells these policies from all others of this process.
   std::uint64_t id() const { return id_; }
 
-  // What was put before, read from its place.
+  // What was put and ordered before, read from its place.
   std::optional<Error> restore();
 
   // The merged policies, for an engine that starts with them.
@@ -36,6 +37,21 @@ class Policies {
   // Each raises the engine's generation.
   std::optional<Error> put(Engine& engine, const std::string& name, std::string_view text);
   Result<bool, Error> remove(Engine& engine, const std::string& name);
+
+  // Gives an order, which gets an id; one about the same that was given before it ends. The policy
+  // is one that there is. The error of what cannot be done, or kept.
+  Result<GivenOrder, Error> give(Engine& engine, GivenOrder order);
+  // Ends an order. Whether there was one.
+  Result<bool, Error> lift(Engine& engine, std::uint64_t id);
+  // Those that are in force, by id.
+  std::vector<GivenOrder> orders(Instant now) const;
+  // Those among them that matter to a call.
+  std::vector<GivenOrder> orders_for(const Request& request, Instant now) const;
+  // Those that have ended since the last call. To be called now and then: the ones that ended long
+  // ago are forgotten.
+  std::vector<GivenOrder> ended_orders(Engine& engine);
+
+  static constexpr std::size_t kMostOrders = 10'000;
 
   struct Listed {
     std::string name;
@@ -55,14 +71,24 @@ class Policies {
   };
   using Puts = std::map<std::string, Put, std::less<>>;
 
+  using Orders = std::map<std::uint64_t, GivenOrder>;  // by id
+
+  std::optional<Error> restore_puts();
+  std::optional<Error> restore_orders();
   policy::PolicySet merged_locked() const;
   std::optional<Error> save(const Puts& puts) const;
+  std::optional<Error> save(const Orders& orders) const;
+  std::optional<Error> use(Engine& engine, Orders orders);
 
-  const std::string path_;
+  const std::string puts_path_;
+  const std::string orders_path_;
   const std::uint64_t id_ = next_id();
   mutable std::mutex mutex_;
   policy::PolicySet file_;
   Puts puts_;
+  Orders orders_;  // those that have ended not long ago among them
+  std::uint64_t last_order_ = 0;
+  Instant looked_at_{};  // when it was last asked what has ended
 };
 
 }  // namespace weir::server

@@ -54,7 +54,9 @@ using Fields = std::map<std::string, std::string, std::less<>>;
 Fields fields_of(const policy::PolicySet& policies) {
   Fields fields;
   for (const auto& [name, policy] : policies) {
-    if (policy.overrides.empty() && policy.schedule.empty()) fields[name] = told_of(policy);
+    const bool same_for_all =
+        policy.overrides.empty() && policy.schedule.empty() && policy.orders.empty();
+    if (same_for_all) fields[name] = told_of(policy);
   }
   return fields;
 }

@@ -8,6 +8,7 @@
 #include <memory>
 
 #include "engine/engine_access.h"
+#include "server/audit.h"
 #include "server/texts.h"
 #include "server/version.h"
 #include "wire/text_writer.h"
@@ -135,7 +136,7 @@ const RespSession::Command* RespSession::find(std::string_view name) {
 }
 
 RespSession::RespSession(Service& service, const net::Peer& peer)
-    : service_(service), rights_{.loopback = peer.loopback}, id_(next_id()) {}
+    : service_(service), peer_(peer), rights_{.loopback = peer.loopback}, id_(next_id()) {}
 
 // ---- The way of a message
 
@@ -260,6 +261,7 @@ void RespSession::reset_key(Arguments arguments, std::string& out) {
   if (const auto wrong = service_.engine.reset(request)) {
     return answer(out).error("ERR " + wrong->message);
   }
+  audit_reset({.address = peer_.address, .door = "RESP"}, request);
   answer(out).simple("OK");
 }
 
@@ -289,7 +291,9 @@ void RespSession::explain(Arguments arguments, std::string& out) {
   if (!error.empty()) return answer(out).error(error);
   const auto limits = service_.engine.explain(request);
   if (!limits) return answer(out).error("ERR " + limits.error().message);
-  answer(out).array(limits->size());
+  const auto orders = service_.policies.orders_for(request, service_.engine.now());
+  answer(out).array(limits->size() + orders.size());
+  for (const GivenOrder& given : orders) answer(out).bulk("order: " + to_text(given));
   for (const LimitState& limit : *limits) answer(out).bulk(explained(limit));
 }
 

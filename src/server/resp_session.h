@@ -54,6 +54,7 @@ class RespSession : public net::Protocol {
   wire::RespWriter answer(std::string& out) const { return {out, protocol_}; }
 
   Service& service_;
+  const net::Peer peer_;
   wire::RespParser parser_;
   Rights rights_;
   const std::uint64_t id_;

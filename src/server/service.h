@@ -38,6 +38,7 @@ struct Service {
   policy::HeaderStyle headers = policy::HeaderStyle::ietf;
   Receipts receipts{};
   Reloads reloads{};
+  std::atomic<bool> ending = false;  // nobody is let in any more
 
   // As Redis clients expect it: lines of name:value under headings.
   std::string info() const;

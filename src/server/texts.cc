@@ -48,6 +48,22 @@ std::string lower(std::string_view text) {
   return lowered;
 }
 
+std::string in_quotes(std::string_view text) {
+  std::string out;
+  wire::append_json_string(out, text);
+  return out;
+}
+
+std::string subject_of(const Request& request) {
+  if (request.parts.empty()) return in_quotes(shortened(request.key));
+  std::string all;
+  for (const Part& part : request.parts.all()) {
+    all += fmt::format("{}{}={}", all.empty() ? "" : " ", in_quotes(shortened(part.name)),
+                       in_quotes(shortened(part.value)));
+  }
+  return all;
+}
+
 std::string explained(const LimitState& limit) {
   const Decision& decision = limit.decision;
   std::string line = fmt::format("{}: {}: {} of {} left", limit.name, limit.limit,

@@ -25,6 +25,12 @@ std::string shortened(std::string_view text);
 
 std::string lower(std::string_view text);
 
+// In quotes, with nothing in it that ends a line or a text.
+std::string in_quotes(std::string_view text);
+
+// The key or the parts of a request, likewise.
+std::string subject_of(const Request& request);
+
 // A line about a limit for people: its name, its text, its state, and when the call would pass.
 std::string explained(const LimitState& limit);
 

@@ -49,6 +49,7 @@ TIMES = [(re.compile(r"^Date: .*$", re.MULTILINE), "Date: …"),
          (re.compile(r'(_after_ms": ?|wait_ms": ?|;t=|Retry-After: |at rest in |pass in )\d[\w. ]*\b'),
           r"\1…"),
          (re.compile(r"^(re\w+ after +)[\d.]+ \w+$", re.MULTILINE), r"\1…"),
+         (re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z"), "…"),
          (re.compile(r"^\d{4,}$", re.MULTILINE), "…")]
 
 

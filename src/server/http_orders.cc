@@ -1,0 +1,73 @@
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "server/audit.h"
+#include "server/http_handlers.h"
+#include "server/orders.h"
+#include "server/texts.h"
+
+namespace weir::server {
+
+using nlohmann::json;
+using Verb = policy::Order::Verb;
+
+namespace {
+
+std::string dumped(const json& body) {
+  return body.dump(-1, ' ', false, json::error_handler_t::replace);
+}
+
+// The order that the body gives, or nothing, and the call is answered.
+std::optional<GivenOrder> order_of(HttpCall& call, Verb verb) {
+  const auto refuse = [&](int status, std::string_view detail, std::string_view field = {}) {
+    call.answer().problem(status, detail, field);
+    return std::nullopt;
+  };
+  if (!call.request.says_length) return refuse(411, "a body is missing", "Content-Length");
+  const json body = json::parse(call.request.body, nullptr, false);
+  if (body.is_discarded()) return refuse(400, "the body is not JSON");
+  auto order = read_order(verb, body, call.service.engine.now());
+  if (!order) return refuse(400, order.error().detail, order.error().field);
+  if (!order->policy.empty() && !call.service.policies.has(order->policy)) {
+    return refuse(404, "there is no policy \"" + shortened(order->policy) + "\"", "policy");
+  }
+  return *std::move(order);
+}
+
+void on_order(HttpCall& call, Verb verb) {
+  auto order = order_of(call, verb);
+  if (!order) return;
+  const auto given = call.service.policies.give(call.service.engine, *std::move(order));
+  if (!given) return call.answer().problem(400, given.error().message);
+  audit(call.caller, "order {}: {}", given->id, to_text(*given));
+  call.answer().json(200, dumped(to_json(*given)));
+}
+
+}  // namespace
+
+void on_boost(HttpCall& call) { on_order(call, Verb::boost); }
+void on_block(HttpCall& call) { on_order(call, Verb::block); }
+void on_pause(HttpCall& call) { on_order(call, Verb::pause); }
+void on_squeeze(HttpCall& call) { on_order(call, Verb::squeeze); }
+
+void list_orders(HttpCall& call) {
+  json orders = json::array();
+  for (const GivenOrder& given : call.service.policies.orders(call.service.engine.now())) {
+    orders.push_back(to_json(given));
+    orders.back()["text"] = to_text(given);
+  }
+  call.answer().json(200, dumped({{"orders", std::move(orders)}}));
+}
+
+void lift_order(HttpCall& call) {
+  const auto id = whole_number(call.request.path.substr(kOrderPath.size()));
+  const auto lifted = id && *id > 0 ? call.service.policies.lift(call.service.engine,
+                                                                 static_cast<std::uint64_t>(*id))
+                                    : Result<bool, Error>{false};
+  if (!lifted) return call.answer().problem(500, lifted.error().message);
+  if (!*lifted) return call.answer().problem(404, "there is no such order in force", "id");
+  audit(call.caller, "order {} lifted", *id);
+  call.answer().json(200, R"({"lifted":true})");
+}
+
+}  // namespace weir::server
