@@ -1,8 +1,7 @@
 #include "base/date.h"
 
-#include <array>
+#include <algorithm>
 #include <charconv>
-#include <cstdio>
 #include <string>
 
 #include "base/decimal.h"
@@ -54,6 +53,12 @@ std::optional<Nanos> take_offset(std::string_view& text) {
   return west ? -offset : offset;
 }
 
+// With zeros in front.
+std::string digits(std::int64_t number, std::size_t width) {
+  const std::string text = std::to_string(number);
+  return std::string(width - std::min(width, text.size()), '0') + text;
+}
+
 }  // namespace
 
 std::optional<Instant> parse_date(std::string_view text) {
@@ -84,16 +89,15 @@ std::string to_date(Instant time) {
   const auto day = floor<days>(time);
   const year_month_day date{day};
   const hh_mm_ss clock{time - day};
-  std::array<char, 32> text{};
-  const int size = std::snprintf(
-      text.data(), text.size(), "%04d-%02u-%02uT%02d:%02d:%02d", int{date.year()},
-      unsigned{date.month()}, unsigned{date.day()}, static_cast<int>(clock.hours().count()),
-      static_cast<int>(clock.minutes().count()), static_cast<int>(clock.seconds().count()));
-  std::string out(text.data(), static_cast<std::size_t>(size));
+  std::string out = digits(int{date.year()}, 4);
+  out += '-' + digits(unsigned{date.month()}, 2);
+  out += '-' + digits(unsigned{date.day()}, 2);
+  out += 'T' + digits(clock.hours().count(), 2);
+  out += ':' + digits(clock.minutes().count(), 2);
+  out += ':' + digits(clock.seconds().count(), 2);
   if (const auto nanos = clock.subseconds().count(); nanos != 0) {
-    std::string digits = std::to_string(1'000'000'000 + nanos);
-    digits.front() = '.';
-    out += digits.substr(0, digits.find_last_not_of('0') + 1);
+    const std::string decimals = digits(nanos, 9);
+    out += '.' + decimals.substr(0, decimals.find_last_not_of('0') + 1);
   }
   return out + 'Z';
 }

@@ -21,6 +21,20 @@ bool is_json(std::string_view content_type) {
   return plain.empty() || plain == wire::kJson || plain.ends_with("+json");
 }
 
+}  // namespace
+
+bool brings_json(HttpCall& call) {
+  if (!call.request.says_length) {
+    call.answer().problem(411, "a body is missing", "Content-Length");
+    return false;
+  }
+  if (is_json(call.request.content_type)) return true;
+  call.answer().problem(415, "the body must be application/json", "Content-Type");
+  return false;
+}
+
+namespace {
+
 wire::JsonReader& reader() {
   thread_local wire::JsonReader of_this_thread;
   return of_this_thread;
@@ -32,10 +46,7 @@ std::optional<wire::ApiBody> read_body(HttpCall& call, const wire::ApiFields& fi
     call.answer().problem(status, detail, field);
     return std::nullopt;
   };
-  if (!call.request.says_length) return refuse(411, "a body is missing", "Content-Length");
-  if (!is_json(call.request.content_type)) {
-    return refuse(415, "the body must be application/json", "Content-Type");
-  }
+  if (!brings_json(call)) return std::nullopt;
   const wire::ApiBody body = reader().read(call.request.body, fields);
   if (!body.error.empty()) return refuse(400, body.error);
   const wire::ApiItem* const only = body.is_batch ? nullptr : body.items.data();

@@ -18,6 +18,9 @@ void on_explain(HttpCall& call);
 void on_throttle(HttpCall& call);
 void on_auth(HttpCall& call);
 
+// Whether it has a body that says to be JSON, or none; else the call is answered.
+bool brings_json(HttpCall& call);
+
 // http_policies.cc. The last two are for paths that start with kPolicyPath.
 inline constexpr std::string_view kPolicyPath = "/v1/policies/";
 void list_policies(HttpCall& call);

@@ -23,7 +23,7 @@ std::optional<GivenOrder> order_of(HttpCall& call, Verb verb) {
     call.answer().problem(status, detail, field);
     return std::nullopt;
   };
-  if (!call.request.says_length) return refuse(411, "a body is missing", "Content-Length");
+  if (!brings_json(call)) return std::nullopt;
   const json body = json::parse(call.request.body, nullptr, false);
   if (body.is_discarded()) return refuse(400, "the body is not JSON");
   auto order = read_order(verb, body, call.service.engine.now());

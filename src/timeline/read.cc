@@ -3,13 +3,13 @@
 #include <algorithm>
 #include <array>
 
+#include "base/date.h"
 #include "base/decimal.h"
 #include "base/saturating.h"
 #include "base/suggest.h"
 #include "policy/key.h"
 #include "policy/limit_yaml.h"
 #include "policy/yaml.h"
-#include "base/date.h"
 #include "timeline/timeline.h"
 
 namespace weir::timeline {
