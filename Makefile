@@ -17,7 +17,7 @@ BENCH_PACKAGES := libbenchmark-dev libabsl-dev valgrind python3 redis-server red
 install = @tools/install-packages $(BUILD_PACKAGES) $(1)
 configure = @cmake --preset $(1) $(2) >build/configure-$(1).log || { cat build/configure-$(1).log; exit 1; }
 
-.PHONY: help run tour build install test sanitize bench fuzz format pictures clean
+.PHONY: help run tour build install test sanitize soak bench fuzz format pictures clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -82,6 +82,17 @@ fuzz: ## Fuzz whatever reads: limits, timelines, policy files, requests, bodies,
 	$(call configure,fuzz)
 	@cmake --build build/fuzz --parallel $(JOBS)
 	@fuzz/run build/fuzz $(SECONDS_EACH)
+
+SOAK_SECONDS ?= 600
+soak: ## Callers, operators, strangers and restarts at once, under asan, then under load (SOAK_SECONDS=600)
+	$(call install,$(TEST_PACKAGES) $(SANITIZE_PACKAGES))
+	@mkdir -p build
+	$(call configure,asan)
+	@cmake --build build/asan --parallel $(JOBS) --target weir
+	@WEIR_SANITIZE=address tests/integration/soak_test.py build/asan/weir $(SOAK_SECONDS)
+	$(call configure,release,-DWEIR_TESTS=ON -DWEIR_BENCH=ON)
+	@cmake --build build --parallel $(JOBS) --target weir
+	@tests/integration/soak_test.py build/weir $(SOAK_SECONDS) --load
 
 bench: ## Measure the core, the library and the daemon beside bare loops and what they replace
 	$(call install,$(BENCH_PACKAGES))
