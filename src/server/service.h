@@ -1,6 +1,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -25,6 +26,7 @@ struct Access {
 struct Reloads {
   std::atomic<std::uint64_t> succeeded{0};
   std::atomic<std::uint64_t> failed{0};
+  std::atomic<bool> last_succeeded{true};
 };
 
 // What all sessions share.
@@ -38,6 +40,7 @@ struct Service {
   policy::HeaderStyle headers = policy::HeaderStyle::ietf;
   Receipts receipts{};
   Reloads reloads{};
+  const std::chrono::system_clock::time_point started = std::chrono::system_clock::now();
 
   // As Redis clients expect it: lines of name:value under headings.
   std::string info() const;
