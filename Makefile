@@ -9,7 +9,7 @@ BUILD_PACKAGES := g++ cmake ninja-build ccache libyaml-cpp-dev libcli11-dev libf
                   nlohmann-json3-dev libboost1.81-dev libsimdjson-dev tzdata
 TEST_PACKAGES := libgtest-dev libgmock-dev librapidcheck-dev libbenchmark-dev libabsl-dev clang-14 clang-format-14 \
                  pkg-config python3 python3-redis python3-yaml python3-jsonschema redis-tools nginx-light curl \
-                 $(NODE_PACKAGES)
+                 man-db groff-base zsh fish $(NODE_PACKAGES)
 NODE_PACKAGES := $(if $(shell command -v npm),,nodejs npm)
 SANITIZE_PACKAGES := clang-14 libclang-rt-14-dev
 BENCH_PACKAGES := libbenchmark-dev libabsl-dev valgrind python3 redis-server redis-tools nginx-light
@@ -17,7 +17,7 @@ BENCH_PACKAGES := libbenchmark-dev libabsl-dev valgrind python3 redis-server red
 install = @tools/install-packages $(BUILD_PACKAGES) $(1)
 configure = @cmake --preset $(1) $(2) >build/configure-$(1).log || { cat build/configure-$(1).log; exit 1; }
 
-.PHONY: help run tour build install test sanitize bench fuzz format pictures clean
+.PHONY: help run tour build completion install test sanitize bench fuzz format pictures clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -46,6 +46,9 @@ build: ## Build the command, build/weir
 	@mkdir -p build
 	$(call configure,release,-DWEIR_TESTS=OFF -DWEIR_BENCH=OFF)
 	@cmake --build build --parallel $(JOBS)
+
+completion: build ## Write the completion for shells anew, out of what --help says
+	@tools/make-completion build/weir packaging/completion
 
 PREFIX ?= /usr/local
 install: build ## Install the library and the command (PREFIX=/usr/local)
