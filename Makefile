@@ -9,15 +9,16 @@ BUILD_PACKAGES := g++ cmake ninja-build ccache libyaml-cpp-dev libcli11-dev libf
                   nlohmann-json3-dev libboost1.81-dev libsimdjson-dev tzdata
 TEST_PACKAGES := libgtest-dev libgmock-dev librapidcheck-dev libbenchmark-dev libabsl-dev clang-14 clang-format-14 \
                  pkg-config python3 python3-redis python3-yaml python3-jsonschema redis-tools nginx-light curl \
-                 man-db groff-base zsh fish $(NODE_PACKAGES)
+                 systemd man-db groff-base zsh fish $(PACKAGE_PACKAGES) $(NODE_PACKAGES)
 NODE_PACKAGES := $(if $(shell command -v npm),,nodejs npm)
+PACKAGE_PACKAGES := dpkg-dev binutils
 SANITIZE_PACKAGES := clang-14 libclang-rt-14-dev
 BENCH_PACKAGES := libbenchmark-dev libabsl-dev valgrind python3 redis-server redis-tools nginx-light
 
 install = @tools/install-packages $(BUILD_PACKAGES) $(1)
 configure = @cmake --preset $(1) $(2) >build/configure-$(1).log || { cat build/configure-$(1).log; exit 1; }
 
-.PHONY: help run tour build completion install test sanitize bench fuzz format pictures clean
+.PHONY: help run tour build deb completion install test sanitize bench fuzz format pictures clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -46,6 +47,10 @@ build: ## Build the command, build/weir
 	@mkdir -p build
 	$(call configure,release,-DWEIR_TESTS=OFF -DWEIR_BENCH=OFF)
 	@cmake --build build --parallel $(JOBS)
+
+deb: build ## Make a Debian package of the daemon, in build/
+	$(call install,$(PACKAGE_PACKAGES))
+	@tools/make-deb build/weir build
 
 completion: build ## Write the completion for shells anew, out of what --help says
 	@tools/make-completion build/weir packaging/completion
