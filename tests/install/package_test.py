@@ -8,18 +8,21 @@ import os
 import re
 import shlex
 import shutil
+import signal
 import stat
 import subprocess
 import sys
+import time
 import unittest
 from pathlib import Path
+from unittest import mock
 
 SCRATCH = Path(sys.argv.pop(3)).absolute()
 SOURCE = Path(sys.argv.pop(2)).absolute()
 WEIR = sys.argv.pop(1)
 sys.path.insert(0, str(SOURCE / "tests" / "integration"))
 
-from daemon import Daemon  # noqa: E402
+from daemon import Daemon, under_sanitizer  # noqa: E402
 
 IS_ROOT = os.geteuid() == 0
 CONFIG = "etc/weir/weir.yaml"
@@ -226,6 +229,43 @@ class DpkgTest(unittest.TestCase):
         self.assertFalse(state.exists())
 
 
+def calls_of(group):
+    """The system calls in a group of systemd's, and in the groups inside it."""
+    lines = run("systemd-analyze", "syscall-filter", group).splitlines()[1:]
+    names = [line.strip() for line in lines if line.strip() and not line.strip().startswith("#")]
+    inner = [calls_of(name) for name in names if name.startswith("@")]
+    return set(names).union(*inner)
+
+
+def calls_of_a_daemons_life():
+    """From its start over takes, a put policy and a reload to its end, with a supervisor."""
+    folder = SCRATCH / "traced"
+    folder.mkdir()
+    traced = folder / "weir"
+    trace = folder / "trace"
+    traced.write_text(f'#!/bin/sh\nexec strace -D -f -o "{trace}" "{WEIR}" "$@"\n', encoding="utf-8")
+    traced.chmod(0o755)
+    with mock.patch.dict(os.environ, {"NOTIFY_SOCKET": "@nobody-listens"}):
+        with Daemon(str(traced), folder=folder, extra=f"state: {folder}/state") as daemon:
+            resp = daemon.resp()
+            resp("WEIR.TAKE", "llm", "k")
+            resp.close()
+            daemon.http("GET", "/metrics")
+            daemon.http("PUT", "/v1/policies/put", {"limits": ["1/s"]})
+            daemon.process.send_signal(signal.SIGHUP)
+            daemon.wait_for_log("read again")
+            pid = daemon.process.pid
+            daemon.stop()
+    # (Who traces writes on for a moment.)
+    text = ""
+    for _ in range(3000):
+        text = trace.read_text(encoding="utf-8", errors="replace")
+        if re.search(rf"^{pid} +\+\+\+ exited", text, re.MULTILINE):
+            break
+        time.sleep(0.01)
+    return set(re.findall(r"^\d+ +(\w+)\(", text, re.MULTILINE))
+
+
 class UnitTest(unittest.TestCase):
     def lines(self):
         return (ROOT.path / UNIT).read_text(encoding="utf-8").splitlines()
@@ -255,6 +295,16 @@ class UnitTest(unittest.TestCase):
         for line in ("Type=notify", "ExecReload=/bin/kill -HUP $MAINPID", "Restart=on-failure",
                      "StateDirectory=weir", "NoNewPrivileges=yes", "ProtectSystem=strict"):
             self.assertIn(line, self.lines())
+
+    # A call that is forbidden would fail only there, and only when it is made.
+    @unittest.skipIf(under_sanitizer(), "a sanitizer has calls of its own")
+    def test_it_allows_every_system_call_the_daemon_makes(self):
+        self.assertIn("SystemCallFilter=@system-service", self.lines())
+        self.assertIn("SystemCallFilter=~@privileged", self.lines())
+        allowed = calls_of("@system-service") | calls_of("@default")
+        used = calls_of_a_daemons_life()
+        self.assertLess({"epoll_wait", "accept4", "msync", "sendto"}, used)
+        self.assertEqual(used - (allowed - calls_of("@privileged")), set())
 
     # Whether the machine went down in between is known by its boot id.
     def test_it_sees_which_boot_this_is(self):
