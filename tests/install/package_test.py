@@ -73,10 +73,11 @@ class Root:
             (self.path / folder).mkdir(parents=True)
         (self.path / "var/lib/dpkg/status").touch()
 
-    # (What the package depends on is where this runs, not in there.)
+    # (What the package depends on is where this runs, not in there. And all of it is installed, even
+    # where dpkg is set up to leave out documentation, as in small images.)
     def dpkg(self, *words):
         return run("dpkg", f"--root={self.path}", f"--log={self.path}/dpkg.log", "--force-depends",
-                   "--force-script-chrootless", *words)
+                   "--force-script-chrootless", "--path-include=/*", *words)
 
     def install(self, package):
         if IS_ROOT:
