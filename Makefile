@@ -80,7 +80,7 @@ sanitize: ## Run the tests under asan+ubsan and tsan, and each fuzzer for a minu
 	$(call configure,tsan)
 	@cmake --build build/tsan --parallel $(JOBS)
 	@ctest --test-dir build/tsan --output-on-failure --parallel $(JOBS) \
-	  --tests-regex '^(base|core|wire|net|server|resp|http|operation|metrics|store|store_stress|limiter|engine|engine_stress|policy|timeline|vectors|vectors_on_memory|policy_vectors_on_memory)$$'
+	  --tests-regex '^(base|core|wire|net|server|resp|http|operation|notify|metrics|store|store_stress|limiter|engine|engine_stress|policy|timeline|vectors|vectors_on_memory|policy_vectors_on_memory)$$'
 	@$(MAKE) --no-print-directory fuzz SECONDS_EACH=60
 
 SECONDS_EACH ?= 300
