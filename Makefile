@@ -9,15 +9,16 @@ BUILD_PACKAGES := g++ cmake ninja-build ccache libyaml-cpp-dev libcli11-dev libf
                   nlohmann-json3-dev libboost1.81-dev libsimdjson-dev tzdata
 TEST_PACKAGES := libgtest-dev libgmock-dev librapidcheck-dev libbenchmark-dev libabsl-dev clang-14 clang-format-14 \
                  pkg-config python3 python3-redis python3-yaml python3-jsonschema redis-tools nginx-light curl \
-                 $(NODE_PACKAGES)
+                 systemd strace man-db groff-base zsh fish $(PACKAGE_PACKAGES) $(NODE_PACKAGES)
 NODE_PACKAGES := $(if $(shell command -v npm),,nodejs npm)
+PACKAGE_PACKAGES := dpkg-dev binutils
 SANITIZE_PACKAGES := clang-14 libclang-rt-14-dev
 BENCH_PACKAGES := libbenchmark-dev libabsl-dev valgrind python3 redis-server redis-tools nginx-light
 
 install = @tools/install-packages $(BUILD_PACKAGES) $(1)
 configure = @cmake --preset $(1) $(2) >build/configure-$(1).log || { cat build/configure-$(1).log; exit 1; }
 
-.PHONY: help run tour build install test sanitize soak bench fuzz format pictures clean
+.PHONY: help run tour build deb completion install test sanitize soak bench fuzz format pictures clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -47,6 +48,13 @@ build: ## Build the command, build/weir
 	$(call configure,release,-DWEIR_TESTS=OFF -DWEIR_BENCH=OFF)
 	@cmake --build build --parallel $(JOBS)
 
+deb: build ## Make a Debian package of the daemon, in build/
+	$(call install,$(PACKAGE_PACKAGES))
+	@tools/make-deb build/weir build
+
+completion: build ## Write the completion for shells anew, out of what --help says
+	@tools/make-completion build/weir packaging/completion
+
 PREFIX ?= /usr/local
 install: build ## Install the library and the command (PREFIX=/usr/local)
 	@cmake --install build --prefix $(PREFIX)
@@ -72,7 +80,7 @@ sanitize: ## Run the tests under asan+ubsan and tsan, and each fuzzer for a minu
 	$(call configure,tsan)
 	@cmake --build build/tsan --parallel $(JOBS)
 	@ctest --test-dir build/tsan --output-on-failure --parallel $(JOBS) \
-	  --tests-regex '^(base|core|wire|net|server|resp|http|operation|metrics|store|store_stress|limiter|engine|engine_stress|policy|timeline|vectors|vectors_on_memory|policy_vectors_on_memory)$$'
+	  --tests-regex '^(base|core|wire|net|server|resp|http|operation|notify|metrics|store|store_stress|limiter|engine|engine_stress|policy|timeline|vectors|vectors_on_memory|policy_vectors_on_memory)$$'
 	@$(MAKE) --no-print-directory fuzz SECONDS_EACH=60
 
 SECONDS_EACH ?= 300

@@ -6,7 +6,9 @@
 #include <CLI/Formatter.hpp>
 #include <CLI/Validators.hpp>
 
+#include <algorithm>
 #include <chrono>
+#include <cstdint>
 #include <iostream>
 #include <map>
 #include <optional>
@@ -15,6 +17,7 @@
 #include "policy/config.h"
 #include "server/daemon.h"
 #include "server/log.h"
+#include "server/notify.h"
 
 namespace weir::cli {
 
@@ -68,32 +71,76 @@ Result<policy::Config, Error> load(const std::string& path) {
   return Error{std::move(all)};
 }
 
-void reload(server::Daemon& daemon, const std::string& path) {
-  if (path.empty()) return log(Level::info, "there is no policy file to read again");
+std::string status_of(const server::Daemon& daemon) {
+  return fmt::format("serving generation {}", daemon.generation());
+}
+
+// What became of reading the policy file again, in a line for supervisors.
+std::string reload(server::Daemon& daemon, const std::string& path) {
+  if (path.empty()) {
+    log(Level::info, "there is no policy file to read again");
+    return "serving, without a policy file";
+  }
   auto config = load(path);
   if (!config) {
     daemon.note_failed_reload();
-    return log(Level::error, "{} is not used, the policies stay as they are:\n{}", path,
-               config.error().message);
+    log(Level::error, "{} is not used, the policies stay as they are:\n{}", path,
+        config.error().message);
+    return fmt::format("{}: {} has mistakes, see the log", status_of(daemon), path);
   }
   const auto unchanged = daemon.reload(*std::move(config));
   log(Level::info, "{} read again: generation {}", path, daemon.generation());
   if (!unchanged.empty()) {
     log(Level::warning, "needs a restart to change: {}", fmt::join(unchanged, ", "));
   }
+  return status_of(daemon);
 }
+
+// Says that the daemon lives, as often as the supervisor wants to hear it, and as long as every
+// thread that serves does.
+class Watchdog {
+ public:
+  explicit Watchdog(server::Notifier& notifier) : notifier_(notifier) {}
+
+  void look(server::Daemon& daemon) {
+    const auto patience = notifier_.patience();
+    const auto now = Clock::now();
+    if (!patience || now < next_ || !daemon.all_came_around()) return;
+    notifier_.alive();
+    next_ = now + *patience / 4;
+  }
+
+  // How long nobody needs to look.
+  timespec pause() const {
+    const auto patience = notifier_.patience();
+    if (!patience) return kLook;
+    const std::chrono::nanoseconds quarter = *patience / 4;
+    if (quarter >= std::chrono::nanoseconds{kLook.tv_nsec}) return kLook;
+    return {.tv_sec = 0, .tv_nsec = std::max<std::int64_t>(quarter.count(), 1'000'000)};
+  }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  server::Notifier& notifier_;
+  Clock::time_point next_{};
+};
 
 // Until somebody wants it to end. `used` is the file as it was before it was read: a change while
 // the daemon started is one.
-void watch(server::Daemon& daemon, const std::string& path, Seen used, const sigset_t& signals) {
+void watch(server::Daemon& daemon, server::Notifier& notifier, const std::string& path, Seen used,
+           const sigset_t& signals) {
+  Watchdog watchdog(notifier);
+  const timespec pause = watchdog.pause();
   for (;;) {
-    const int signal = sigtimedwait(&signals, nullptr, &kLook);
+    const int signal = sigtimedwait(&signals, nullptr, &pause);
     if (signal == SIGTERM || signal == SIGINT) return;
+    watchdog.look(daemon);
     daemon.look_around();
     const Seen seen = Seen::of(path);
     if (signal != SIGHUP && (!seen.exists() || seen == used)) continue;
     used = seen;
-    reload(daemon, path);
+    notifier.reloading();
+    notifier.ready(reload(daemon, path));
   }
 }
 
@@ -123,10 +170,13 @@ int serve(const Options& options) {
     return kFailed;
   }
   say_where((*daemon)->ports(), config->listen);
+  auto notifier = server::Notifier::from_environment();
   (*daemon)->start();
   log(Level::info, "ready, with {} policies", config->policies.size());
-  watch(**daemon, options.config, used, signals);
+  notifier.ready(status_of(**daemon));
+  watch(**daemon, notifier, options.config, used, signals);
   log(Level::info, "ending");
+  notifier.stopping();
   (*daemon)->stop(kGrace);
   return kSuccess;
 }

@@ -218,8 +218,11 @@ void add_test_command(CLI::App& app, int& exit_code) {
   auto options = std::make_shared<Options>();
   CLI::App* command = app.add_subcommand(
       "test", "Run timelines: arrivals on a virtual clock, and what is expected of a limit");
-  command->add_option("files", options->files, "Files of timelines (YAML)")->required();
-  command->add_option("--config", options->config, "Policy file, for cases that name a policy");
+  command->add_option("files", options->files, "Files of timelines (YAML)")
+      ->required()
+      ->type_name("FILE");
+  command->add_option("--config", options->config, "Policy file, for cases that name a policy")
+      ->type_name("FILE");
   command->add_option("--store", options->store,
                       "Run on an engine with this store: memory (default: the bare algorithms)");
   command->add_flag("--json", options->json, "Report as JSON");

@@ -88,7 +88,9 @@ void add_validate_command(CLI::App& app, int& exit_code) {
   auto options = std::make_shared<Options>();
   CLI::App* command =
       app.add_subcommand("validate", "Check policy files: everything that is wrong, and where");
-  command->add_option("files", options->files, "Policy files (YAML)")->required();
+  command->add_option("files", options->files, "Policy files (YAML)")
+      ->required()
+      ->type_name("FILE");
   command->add_flag("--json", options->json, "Report as JSON");
   command->callback([options, &exit_code] { exit_code = run(*options); });
 }

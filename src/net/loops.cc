@@ -60,6 +60,9 @@ class Loop {
   }
   // Whether everybody has left.
   bool done() const { return done_.load(); }
+  // Whether it has come around since it was last forgotten that it has.
+  bool came_around() const { return came_around_.load(std::memory_order_relaxed); }
+  void forget_coming_around() { came_around_.store(false, std::memory_order_relaxed); }
 
  private:
   class Listener final : public Watcher {
@@ -158,6 +161,7 @@ class Loop {
   // Several times a second: who has been waited for too long, and whether there is room again.
   void look_around(Clock::time_point now) {
     neighbours_.second = second_of(now);
+    came_around_.store(true, std::memory_order_relaxed);
     for (Listener& listener : listeners_) listener.resume();
     for (const auto& connection : connections_) connection->check_patience();
   }
@@ -184,6 +188,7 @@ class Loop {
   std::atomic<bool> asked_to_shut_down_{false};
   std::atomic<bool> asked_to_end_{false};
   std::atomic<bool> done_{false};
+  std::atomic<bool> came_around_{false};
 };
 
 }  // namespace
@@ -241,6 +246,12 @@ LoopCounts Loops::counts() const {
   return {.accepted = shared.accepted.load(std::memory_order_relaxed),
           .turned_away = shared.turned_away.load(std::memory_order_relaxed),
           .open = shared.open.load(std::memory_order_relaxed)};
+}
+
+bool Loops::all_came_around() {
+  if (!std::ranges::all_of(impl_->loops, &Loop::came_around)) return false;
+  for (Loop& loop : impl_->loops) loop.forget_coming_around();
+  return true;
 }
 
 }  // namespace weir::net

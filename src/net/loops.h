@@ -42,6 +42,10 @@ class Loops {
 
   LoopCounts counts() const;
 
+  // Whether every loop has come around since this was last true. For one asker: a loop that hangs
+  // makes it false until it goes on.
+  bool all_came_around();
+
  private:
   struct Impl;
   std::unique_ptr<Impl> impl_;

@@ -138,10 +138,14 @@ std::vector<std::string> Daemon::reload(policy::Config config) {
   if (config.headers != now.headers) unchanged.emplace_back("headers");
   impl_->policies->use_file(std::move(config.policies), &impl_->engine);
   ++impl_->service.reloads.succeeded;
+  impl_->service.reloads.last_succeeded = true;
   return unchanged;
 }
 
-void Daemon::note_failed_reload() { ++impl_->service.reloads.failed; }
+void Daemon::note_failed_reload() {
+  ++impl_->service.reloads.failed;
+  impl_->service.reloads.last_succeeded = false;
+}
 
 void Daemon::look_around() {
   impl_->memory.look(impl_->engine);
@@ -149,6 +153,8 @@ void Daemon::look_around() {
     log(Level::info, "order {} has ended: {}", given.id, to_text(given));
   }
 }
+
+bool Daemon::all_came_around() { return impl_->loops.all_came_around(); }
 
 std::uint64_t Daemon::generation() const { return impl_->engine.generation(); }
 

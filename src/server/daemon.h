@@ -43,6 +43,9 @@ class Daemon {
   // To be called now and then: finds out what takes a while.
   void look_around();
 
+  // Whether every thread that serves has come around since this was last true.
+  bool all_came_around();
+
   // Lets nobody in, answers what has arrived, flushes, and returns within `grace`.
   void stop(std::chrono::milliseconds grace);
 

@@ -54,6 +54,11 @@ void append_process(Exposition& to, const Service& service) {
   to.counter("weir_reloads_total", "How often the policy file was read again.");
   to.sample({{"result", "succeeded"}}, service.reloads.succeeded.load());
   to.sample({{"result", "failed"}}, service.reloads.failed.load());
+  to.gauge("weir_last_reload_successful", "0: the policy file as it is now is not in force.");
+  to.sample(service.reloads.last_succeeded ? 1 : 0);
+  // The name that Prometheus' own clients use.
+  to.gauge("process_start_time_seconds", "When the daemon started, in seconds since 1970.");
+  to.sample(std::chrono::floor<std::chrono::seconds>(service.started).time_since_epoch().count());
   to.gauge("weir_build_info", "Which version this is.");
   to.sample({{"version", kVersion}}, 1);
 }

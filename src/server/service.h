@@ -1,6 +1,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -25,6 +26,7 @@ struct Access {
 struct Reloads {
   std::atomic<std::uint64_t> succeeded{0};
   std::atomic<std::uint64_t> failed{0};
+  std::atomic<bool> last_succeeded{true};
 };
 
 // What all sessions share.
@@ -39,6 +41,7 @@ struct Service {
   Receipts receipts{};
   Reloads reloads{};
   std::atomic<bool> ending = false;  // nobody is let in any more
+  const std::chrono::system_clock::time_point started = std::chrono::system_clock::now();
 
   // As Redis clients expect it: lines of name:value under headings.
   std::string info() const;

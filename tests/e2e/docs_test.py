@@ -1,5 +1,6 @@
 """The documentation does what it says: its files are written, its commands run, their output compared;
-its programs are parts of files that are compiled, and its links lead somewhere.
+its programs are parts of files that are compiled, and its links lead somewhere. Each page of docs/ says when
+not to use what it describes.
 
 A ```yaml block that starts with a comment naming a file is that file. A ```console block holds
 commands after "$ " and what they print; commands that build or install are left to those who do.
@@ -134,10 +135,22 @@ def check_links(page, text):
     return problems
 
 
+def check_when_not(page, text):
+    """Whoever reads a page of docs/ is told when something else is better."""
+    folder = os.path.join(SOURCE, "docs") + os.sep
+    if not os.path.abspath(page).startswith(folder):
+        return []
+    section = re.search(r"^## When not to use this\n(.*?)(?=^## |\Z)", text, re.MULTILINE | re.DOTALL)
+    if section and section[1].strip():
+        return []
+    return [f"{page}: does not say when not to use it: write a section ## When not to use this"]
+
+
 def check_page(page, weir):
     with open(page, encoding="utf-8") as file:
         text = file.read()
-    ran, problems = 0, check_links(page, BLOCK.sub("", text))
+    prose = BLOCK.sub("", text)
+    ran, problems = 0, check_links(page, prose) + check_when_not(page, prose)
     with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as running:
         daemon = None
         for kind, info, body in BLOCK.findall(text):

@@ -74,6 +74,9 @@ class Installed(unittest.TestCase):
     def test_all_is_in_its_place(self):
         self.assertEqual(headers(), sorted(os.listdir(os.path.join(ARGS.source, "include", "weir"))))
         self.assertRegex(run(os.path.join(PREFIX, "bin", "weir"), "--version"), r"^weir \d")
+        for path in ("man/man1/weir.1", "man/man5/weir.yaml.5", "bash-completion/completions/weir",
+                     "zsh/site-functions/_weir", "fish/vendor_completions.d/weir.fish"):
+            self.assertTrue(os.path.isfile(os.path.join(PREFIX, "share", path)), path)
 
     # A path of the machine that built it would be wrong on any other.
     def test_nothing_knows_where_it_was_built(self):

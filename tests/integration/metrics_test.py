@@ -66,6 +66,7 @@ class MetricsTest(unittest.TestCase):
         self.assertGreaterEqual(found['weir_request_duration_seconds_count{door="http"}'], 4)
         self.assertEqual(found["weir_generation"], 1)
         self.assertGreater(found["weir_connections_total"], 5)
+        self.assertGreater(found["process_start_time_seconds"], 1_700_000_000)
 
     def test_a_histogram_never_goes_down(self):
         self.take("login", 100)

@@ -39,11 +39,14 @@ class ReloadTest(unittest.TestCase):
             daemon.wait_for_log("the policies stay as they are")
             daemon.wait_for_log('did you mean "20/h"')
             self.assertEqual(resp("WEIR.PEEK", "p", "k")[1], 10)
+            metrics = daemon.http("GET", "/metrics")[2].decode()
+            self.assertIn("weir_last_reload_successful 0\n", metrics)
             self.write(daemon, HOURLY.replace("LIMIT", "30/h"))
             daemon.wait_for_log("generation 2")
             self.assertEqual(resp("WEIR.PEEK", "p", "k")[1], 30)
             resp.close()
             metrics = daemon.http("GET", "/metrics")[2].decode()
+            self.assertIn("weir_last_reload_successful 1\n", metrics)
             for result in ("failed", "succeeded"):
                 self.assertRegex(metrics, rf'weir_reloads_total{{result="{result}"}} [1-9]')
 

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <latch>
 #include <optional>
 #include <vector>
 
@@ -448,6 +449,51 @@ TEST_F(PeerTest, IsThisMachineInAnyForm) {
   if (!seen) GTEST_SKIP() << "no IPv6 here";
   EXPECT_EQ(seen->address, "::ffff:127.0.0.1");
   EXPECT_TRUE(seen->loopback);
+}
+
+// ---- Coming around
+
+// Holds up the loop until it is let go on.
+class Hanging final : public Protocol {
+ public:
+  Hanging(std::latch& hangs, std::latch& goes_on) : hangs_(hangs), goes_on_(goes_on) {}
+  std::size_t on_input(std::string_view input, std::string& out) override {
+    hangs_.count_down();
+    goes_on_.wait();
+    out += "on\n";
+    return input.size();
+  }
+  bool in_message() const override { return false; }
+  bool ends() const override { return false; }
+  void on_timeout(std::string&) override {}
+  void on_shutdown() override {}
+
+ private:
+  std::latch& hangs_;
+  std::latch& goes_on_;
+};
+
+TEST_F(LoopsTest, ComesAroundAgainAndAgain) {
+  open({.threads = 3});
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_TRUE(eventually([&] { return loops->all_came_around(); }));
+  }
+}
+
+TEST_F(LoopsTest, DoesNotComeAroundWhileItHangs) {
+  std::latch hangs{1};
+  std::latch goes_on{1};
+  Client client(
+      open({.speak = [&](const Peer&) { return std::make_unique<Hanging>(hangs, goes_on); },
+            .too_many = {},
+            .most_input = 100}));
+  ASSERT_TRUE(client.send("x\n"));
+  hangs.wait();
+  (void)loops->all_came_around();  // what it did before
+  EXPECT_FALSE(loops->all_came_around());
+  goes_on.count_down();
+  EXPECT_EQ(client.read(3), "on\n");
+  EXPECT_TRUE(eventually([&] { return loops->all_came_around(); }));
 }
 
 }  // namespace

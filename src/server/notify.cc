@@ -1,0 +1,124 @@
+#include "server/notify.h"
+
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <time.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <charconv>
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <system_error>
+
+#include "server/log.h"
+
+namespace weir::server {
+
+namespace {
+
+using std::chrono::microseconds;
+
+std::string variable(const char* name) {
+  const char* value = std::getenv(name);
+  return value == nullptr ? std::string{} : std::string{value};
+}
+
+// A number above zero; anything else is none.
+std::optional<std::int64_t> number(const std::string& text) {
+  std::int64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc{} || end != text.data() + text.size() || value <= 0) return std::nullopt;
+  return value;
+}
+
+// Meant for this process, and not for one that started it.
+std::optional<microseconds> patience_of_environment() {
+  const auto pid = number(variable("WATCHDOG_PID"));
+  if (pid && *pid != getpid()) return std::nullopt;
+  const auto micros = number(variable("WATCHDOG_USEC"));
+  if (!micros) return std::nullopt;
+  return microseconds{*micros};
+}
+
+// By this clock it is seen that a reload began after it was asked for.
+std::int64_t monotonic_micros() {
+  timespec now{};
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return std::int64_t{now.tv_sec} * 1'000'000 + now.tv_nsec / 1'000;
+}
+
+struct SocketAddress {
+  sockaddr_un bytes{};
+  socklen_t size = 0;
+};
+
+std::optional<SocketAddress> address_of(const std::string& name) {
+  SocketAddress address;
+  const bool known = name.starts_with('/') || name.starts_with('@');
+  if (!known || name.size() < 2 || name.size() >= sizeof address.bytes.sun_path) return {};
+  address.bytes.sun_family = AF_UNIX;
+  std::copy(name.begin(), name.end(), address.bytes.sun_path);
+  if (name.front() == '@') address.bytes.sun_path[0] = '\0';
+  address.size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + name.size());
+  return address;
+}
+
+net::Descriptor open_socket() {
+  net::Descriptor socket(::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  // Who asked to be told and does not listen must not keep us from ending.
+  const timeval longest{.tv_sec = 1, .tv_usec = 0};
+  setsockopt(socket.fd(), SOL_SOCKET, SO_SNDTIMEO, &longest, sizeof longest);
+  return socket;
+}
+
+// A status is one line.
+std::string one_line(std::string_view text) {
+  std::string line{text};
+  std::replace(line.begin(), line.end(), '\n', ' ');
+  return line;
+}
+
+}  // namespace
+
+Notifier Notifier::from_environment() {
+  Notifier notifier(variable("NOTIFY_SOCKET"));
+  if (!notifier.socket_name_.empty()) notifier.patience_ = patience_of_environment();
+  return notifier;
+}
+
+Notifier::Notifier(std::string socket) : socket_name_(std::move(socket)) {
+  if (!socket_name_.empty()) socket_ = open_socket();
+}
+
+void Notifier::ready(std::string_view status) { say("READY=1\nSTATUS=" + one_line(status)); }
+
+void Notifier::reloading() {
+  say(fmt::format("RELOADING=1\nMONOTONIC_USEC={}\nSTATUS=reading the policy file again",
+                  monotonic_micros()));
+}
+
+void Notifier::stopping() { say("STOPPING=1\nSTATUS=answering what has arrived, then ending"); }
+
+void Notifier::alive() { say("WATCHDOG=1"); }
+
+void Notifier::say(std::string_view words) {
+  if (!socket_.is_open()) return;
+  const auto address = address_of(socket_name_);
+  const auto sent = address
+                        ? sendto(socket_.fd(), words.data(), words.size(), MSG_NOSIGNAL,
+                                 reinterpret_cast<const sockaddr*>(&address->bytes), address->size)
+                        : ssize_t{-1};
+  if (sent >= 0 || complained_) return;
+  complained_ = true;
+  log(Level::warning,
+      "NOTIFY_SOCKET is \"{}\", and nobody can be told there how it goes: {}. Unset it, or set it "
+      "to a socket that is listened on",
+      socket_name_,
+      address ? std::generic_category().message(errno) : "it is neither a path nor @name");
+}
+
+}  // namespace weir::server

@@ -1,0 +1,102 @@
+"""The manual pages say all that there is, and render without complaint: man_test.py WEIR SOURCE."""
+
+import os
+import re
+import subprocess
+import sys
+import unittest
+
+SOURCE = os.path.abspath(sys.argv.pop(2))
+WEIR = os.path.abspath(sys.argv.pop(1))
+sys.dont_write_bytecode = True
+sys.path.insert(0, os.path.join(SOURCE, "tools"))
+
+from weir_help import read_all  # noqa: E402
+
+COMMAND_PAGE = os.path.join(SOURCE, "packaging", "man", "weir.1")
+FILE_PAGE = os.path.join(SOURCE, "packaging", "man", "weir.yaml.5")
+
+
+def read(*path):
+    with open(os.path.join(SOURCE, *path), encoding="utf-8") as file:
+        return file.read()
+
+
+def rendered(page):
+    """The page as text, and what there was to complain of."""
+    done = subprocess.run(["man", "--warnings", "-E", "UTF-8", "-l", page], text=True, timeout=60,
+                          capture_output=True,
+                          env={**os.environ, "MANWIDTH": "500", "MANPAGER": "cat", "LC_ALL": "C.UTF-8"})
+    return re.sub(".\b", "", done.stdout), done.stderr
+
+
+def section_of(text, title):
+    """A section or a subsection, up to the next of its kind."""
+    found = re.search(rf"^( {{0,3}}){re.escape(title)}\n(.*?)(?=^ {{0,3}}\S|\Z)", text, re.M | re.S)
+    return found[2] if found else ""
+
+
+def fields_of_sources():
+    """The names of all fields that the reader of policy files knows."""
+    top = re.findall(r'\{"(\w+)", &Reader::read_', read("src", "policy", "config.cc"))
+    more = []
+    for file, names in (("limit_yaml.cc", "kFields"), ("policy_yaml.cc", "kPolicy|kShift")):
+        for known in re.findall(rf"(?:{names})\s*\{{([^}}]*)\}}", read("src", "policy", file)):
+            more += re.findall(r'"(\w+)"', known)
+    return top, more
+
+
+class ManTest(unittest.TestCase):
+    def test_pages_render_without_warnings(self):
+        for page in (COMMAND_PAGE, FILE_PAGE):
+            text, complaints = rendered(page)
+            self.assertEqual(complaints, "")
+            self.assertIn("NAME\n", text)
+            strict = subprocess.run(["groff", "-man", "-ww", "-Tutf8", "-z", page], text=True,
+                                    capture_output=True, timeout=60)
+            self.assertEqual((strict.returncode, strict.stderr), (0, ""))
+
+    def test_every_command_and_option_is_described(self):
+        top, commands = read_all(WEIR)
+        text = rendered(COMMAND_PAGE)[0]
+        synopsis = section_of(text, "SYNOPSIS")
+        for option in top.options:
+            for name in option.names:
+                self.assertIn(name, synopsis)
+        self.assertGreaterEqual(len(commands), 8)
+        for command in commands:
+            self.assertRegex(synopsis, rf"\b{command.name}\b")
+            self.assertTrue(section_of(text, f"weir {command.name}").strip(),
+                            f"weir(1) does not describe weir {command.name}")
+            for option in command.options:
+                for name in set(option.names) - {"-h", "--help"}:
+                    self.assertRegex(text, rf"(?m)^ +{name}\b",
+                                     f"weir(1) does not describe {name} of weir {command.name}")
+
+    def test_exit_codes_are_described(self):
+        codes = section_of(rendered(COMMAND_PAGE)[0], "EXIT STATUS")
+        for code in "012":
+            self.assertRegex(codes, rf"(?m)^ +{code} ")
+
+    def test_every_field_of_a_policy_file_is_described(self):
+        text = rendered(FILE_PAGE)[0]
+        top, more = fields_of_sources()
+        self.assertGreaterEqual(len(top), 14)
+        self.assertGreaterEqual(len(more), 30)
+        for field in top + more:
+            self.assertRegex(text, rf"(?<![\w-]){field}(?![\w-])",
+                             f"weir.yaml(5) does not know the field {field}")
+
+    def test_every_field_of_the_documentation_has_its_place(self):
+        text = rendered(FILE_PAGE)[0]
+        page = read("docs", "policy-file.md")
+        for heading in ("Top level", "A policy", "Schedule"):
+            part = page.split(f"\n## {heading}\n")[1].split("\n## ")[0]
+            fields = re.findall(r"(?m)^\| `(\w+)` \|", part)
+            self.assertTrue(fields)
+            for field in fields:
+                self.assertRegex(text, rf"(?m)^ +{field}\b", f"weir.yaml(5) does not describe {field}")
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,91 @@
+"""What docs/operations.md promises for bad days: failures_test.py WEIR."""
+
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+from daemon import Daemon
+
+WEIR = sys.argv.pop(1)
+POLICIES = "policies: { p: { limits: [ { limit: 10/h, name: hourly } ] } }\n"
+
+
+class FailuresTest(unittest.TestCase):
+    def setUp(self):
+        temporary = tempfile.TemporaryDirectory()
+        self.addCleanup(temporary.cleanup)
+        self.folder = Path(temporary.name)
+        self.state = self.folder / "state"
+
+    def daemon(self, extra=""):
+        return Daemon(WEIR, POLICIES, folder=self.folder, extra=f"state: {self.state}\n{extra}")
+
+    def left(self, daemon):
+        return daemon.post("/v1/peek", policy="p", key="k")[2]["remaining"]
+
+    def refuses_to_start(self):
+        done = subprocess.run([WEIR, "serve", "--config", str(self.folder / "weir.yaml")],
+                              capture_output=True, text=True, timeout=60)
+        self.assertEqual(done.returncode, 1)
+        return done.stderr
+
+    def test_a_state_file_that_is_something_else_is_set_aside_and_a_new_one_begins(self):
+        self.state.write_text("something else")
+        with self.daemon() as daemon:
+            daemon.wait_for_log("was set aside as")
+            self.assertEqual(self.left(daemon), 10)
+        aside = list(self.folder.glob("state.aside-*"))
+        self.assertEqual([path.read_text() for path in aside], ["something else"])
+
+    def test_a_disk_without_room_is_told_at_the_start(self):
+        self.daemon(extra="memory: 60TiB")
+        self.assertRegex(self.refuses_to_start(), r"needs [\d.]+ MiB, but the disk has [\d.]+ MiB left")
+
+    def test_policies_that_were_put_and_are_damaged_keep_it_from_starting(self):
+        self.daemon()
+        (self.folder / "state.policies").write_text("{")
+        self.assertIn("state.policies is damaged: move it away", self.refuses_to_start())
+
+    # As on a full disk: what is put cannot be kept.
+    def test_a_policy_that_cannot_be_kept_is_refused_and_those_in_force_stay(self):
+        with self.daemon() as daemon:
+            (self.folder / "state.policies.new").mkdir()
+            status, _, said = daemon.http("PUT", "/v1/policies/p", {"limits": ["1/s"]})
+            self.assertGreaterEqual(status, 400)
+            self.assertIn("cannot write", said["detail"])
+            self.assertEqual(self.left(daemon), 10)
+
+    def test_a_policy_file_that_is_gone_changes_nothing_and_counts_when_it_is_asked_for(self):
+        with self.daemon() as daemon:
+            daemon.config.unlink()
+            daemon.process.send_signal(signal.SIGHUP)
+            daemon.wait_for_log("the policies stay as they are")
+            self.assertEqual(self.left(daemon), 10)
+            metrics = daemon.http("GET", "/metrics")[2].decode()
+            self.assertIn("weir_last_reload_successful 0\n", metrics)
+
+    # Stopped, copied, started elsewhere.
+    def test_the_state_can_be_moved(self):
+        with self.daemon() as daemon:
+            daemon.post("/v1/take", policy="p", key="k", permits=4)
+            self.assertEqual(daemon.stop(), 0)
+        shutil.copy(self.state, self.folder / "moved")
+        self.state.unlink()
+        self.state = self.folder / "moved"
+        with self.daemon() as daemon:
+            self.assertEqual(self.left(daemon), 6)
+
+    def test_a_larger_table_takes_over_what_the_smaller_one_held(self):
+        with self.daemon() as daemon:
+            daemon.post("/v1/take", policy="p", key="k", permits=4)
+            self.assertEqual(daemon.stop(), 0)
+        with self.daemon(extra="memory: 128MiB") as daemon:
+            self.assertEqual(self.left(daemon), 6)
+
+
+if __name__ == "__main__":
+    unittest.main()

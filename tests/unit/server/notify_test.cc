@@ -1,0 +1,101 @@
+#include "server/notify.h"
+
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+
+#include <array>
+#include <cstddef>
+#include <cstdlib>
+#include <cstring>
+
+namespace weir::server {
+namespace {
+
+// Listens as a supervisor does, at an abstract name that the system chooses.
+class Supervisor {
+ public:
+  Supervisor() {
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    socklen_t size = sizeof(sa_family_t);
+    bind(socket_.fd(), reinterpret_cast<sockaddr*>(&address), size);
+    size = sizeof address;
+    getsockname(socket_.fd(), reinterpret_cast<sockaddr*>(&address), &size);
+    const std::size_t length = size - offsetof(sockaddr_un, sun_path);
+    name_ = "@" + std::string(address.sun_path + 1, length - 1);
+  }
+
+  const std::string& name() const { return name_; }
+  std::string hear() {
+    std::array<char, 4096> words{};
+    const auto size = recv(socket_.fd(), words.data(), words.size(), 0);
+    return {words.data(), static_cast<std::size_t>(size)};
+  }
+  bool hears_nothing() {
+    char word = 0;
+    return recv(socket_.fd(), &word, 1, MSG_DONTWAIT) < 0;
+  }
+
+ private:
+  net::Descriptor socket_{socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0)};
+  std::string name_;
+};
+
+// The environment as it would be, and afterwards as it was.
+class NotifierTest : public testing::Test {
+ protected:
+  ~NotifierTest() override {
+    for (const char* name : {"NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID"}) unsetenv(name);
+  }
+  static void set(const char* name, const std::string& value) { setenv(name, value.c_str(), 1); }
+
+  Supervisor supervisor;
+};
+
+TEST_F(NotifierTest, SaysWhatASupervisorUnderstands) {
+  Notifier notifier(supervisor.name());
+  notifier.ready("serving");
+  EXPECT_EQ(supervisor.hear(), "READY=1\nSTATUS=serving");
+  notifier.alive();
+  EXPECT_EQ(supervisor.hear(), "WATCHDOG=1");
+  notifier.reloading();
+  EXPECT_TRUE(supervisor.hear().starts_with("RELOADING=1\nMONOTONIC_USEC="));
+  notifier.stopping();
+  EXPECT_TRUE(supervisor.hear().starts_with("STOPPING=1\n"));
+}
+
+// A file may be called anything; what follows a line is another word to the supervisor.
+TEST_F(NotifierTest, WritesAStatusInOneLine) {
+  Notifier notifier(supervisor.name());
+  notifier.ready("a\nSTOPPING=1");
+  EXPECT_EQ(supervisor.hear(), "READY=1\nSTATUS=a STOPPING=1");
+}
+
+TEST_F(NotifierTest, SaysNothingIfNobodyAsked) {
+  Notifier notifier = Notifier::from_environment();
+  notifier.ready("serving");
+  EXPECT_FALSE(notifier.patience());
+  EXPECT_TRUE(supervisor.hears_nothing());
+}
+
+TEST_F(NotifierTest, KnowsHowLongItMayBeSilent) {
+  set("NOTIFY_SOCKET", supervisor.name());
+  set("WATCHDOG_USEC", "2000000");
+  EXPECT_EQ(Notifier::from_environment().patience(), std::chrono::seconds{2});
+  set("WATCHDOG_PID", std::to_string(getpid()));
+  EXPECT_EQ(Notifier::from_environment().patience(), std::chrono::seconds{2});
+  set("WATCHDOG_PID", std::to_string(getppid()));
+  EXPECT_FALSE(Notifier::from_environment().patience());
+}
+
+TEST_F(NotifierTest, TakesNonsenseForNoWatchdog) {
+  set("NOTIFY_SOCKET", supervisor.name());
+  for (const char* nonsense : {"", "0", "-1", "soon", "10s", "99999999999999999999"}) {
+    set("WATCHDOG_USEC", nonsense);
+    EXPECT_FALSE(Notifier::from_environment().patience()) << nonsense;
+  }
+}
+
+}  // namespace
+}  // namespace weir::server

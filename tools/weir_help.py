@@ -1,0 +1,70 @@
+"""What `weir --help` and `weir COMMAND --help` say, as values: for whatever must not say otherwise."""
+
+import re
+import subprocess
+from dataclasses import dataclass, field
+
+
+@dataclass
+class Option:
+    names: list            # as they are typed: ["-h", "--help"]
+    about: str
+    takes_value: bool = False
+    takes_file: bool = False
+    repeatable: bool = False
+    choices: list = field(default_factory=list)
+
+
+@dataclass
+class Command:
+    name: str              # empty: weir itself
+    about: str
+    options: list
+    takes_files: bool      # instead of, or besides, its options
+    commands: list = field(default_factory=list)   # (name, about) of those below it
+
+
+def sections_of(text):
+    """{heading: its lines}; lines that go on from the one before are joined with it."""
+    sections, lines = {}, []
+    for line in text.splitlines():
+        if heading := re.fullmatch(r"(\w+):", line):
+            lines = sections.setdefault(heading[1], [])
+        elif re.match(r"  \S", line):
+            lines.append(line.strip())
+        elif line.startswith("   ") and lines:
+            lines[-1] += "  " + line.strip()
+    return sections
+
+
+def option_of(line):
+    """From: --log FORMAT:value in {json->1,text->0} OR {1,0}  How to write the log"""
+    left, _, about = line.partition("  ")
+    names, _, value = left.partition(" ")
+    choices = re.search(r"\{([^}]*->[^}]*)\}", value)
+    return Option(names=names.split(","), about=about.strip(), takes_value=bool(value),
+                  takes_file=value.startswith("FILE"), repeatable=value.endswith("..."),
+                  choices=[each.split("->")[0] for each in choices[1].split(",")] if choices else [])
+
+
+def help_of(weir, *words):
+    return subprocess.run([weir, *words, "--help"], text=True, check=True, timeout=60,
+                          stdout=subprocess.PIPE).stdout
+
+
+def read(weir, name=""):
+    """A command; without a name, weir itself."""
+    text = help_of(weir, *name.split())
+    sections = sections_of(text)
+    below = [re.split(r"\s{2,}", line, maxsplit=1) for line in sections.get("Subcommands", [])]
+    return Command(name=name, about=text.splitlines()[0],
+                   options=[option_of(line) for line in sections.get("Options", [])],
+                   takes_files=any(re.match(r"\S+ FILE", line)
+                                   for line in sections.get("Positionals", [])),
+                   commands=[(each[0], each[-1]) for each in below])
+
+
+def read_all(weir):
+    """weir itself, and all its commands."""
+    top = read(weir)
+    return top, [read(weir, name) for name, _ in top.commands]
