@@ -11,7 +11,7 @@ _weir() {
   local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD-1]}
   COMPREPLY=()
   if ((COMP_CWORD == 1)); then
-    _weir_words "serve take peek reset explain policies test validate -h --help --version"
+    _weir_words "serve take peek reset explain policies boost block pause squeeze orders lift test validate -h --help --version"
     return
   fi
   case ${COMP_WORDS[1]} in
@@ -54,6 +54,53 @@ _weir() {
     esac
     _weir_words "-h --help --url --token --json --part --permits" ;;
   policies)
+    case $before in
+      --url) _weir_words ""; return ;;
+      --token) _weir_words ""; return ;;
+    esac
+    _weir_words "-h --help --url --token --json" ;;
+  boost)
+    case $before in
+      --url) _weir_words ""; return ;;
+      --token) _weir_words ""; return ;;
+      --times) _weir_words ""; return ;;
+      --add) _weir_words ""; return ;;
+      --until) _weir_words ""; return ;;
+      --for) _weir_words ""; return ;;
+    esac
+    _weir_words "-h --help --url --token --json --times --add --until --for" ;;
+  block)
+    case $before in
+      --url) _weir_words ""; return ;;
+      --token) _weir_words ""; return ;;
+      --until) _weir_words ""; return ;;
+      --for) _weir_words ""; return ;;
+    esac
+    _weir_words "-h --help --url --token --json --until --for" ;;
+  pause)
+    case $before in
+      --url) _weir_words ""; return ;;
+      --token) _weir_words ""; return ;;
+      --until) _weir_words ""; return ;;
+      --for) _weir_words ""; return ;;
+    esac
+    _weir_words "-h --help --url --token --json --until --for" ;;
+  squeeze)
+    case $before in
+      --url) _weir_words ""; return ;;
+      --token) _weir_words ""; return ;;
+      --times) _weir_words ""; return ;;
+      --until) _weir_words ""; return ;;
+      --for) _weir_words ""; return ;;
+    esac
+    _weir_words "-h --help --url --token --json --times --until --for" ;;
+  orders)
+    case $before in
+      --url) _weir_words ""; return ;;
+      --token) _weir_words ""; return ;;
+    esac
+    _weir_words "-h --help --url --token --json" ;;
+  lift)
     case $before in
       --url) _weir_words ""; return ;;
       --token) _weir_words ""; return ;;
