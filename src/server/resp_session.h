@@ -25,6 +25,7 @@ class RespSession : public net::Protocol {
   static const Command* find(std::string_view name);
 
   void dispatch(Arguments arguments, std::string& out);
+  void refuse_http(std::string& out);
   void collect_take(Arguments arguments, std::string& out);
   void decide_collected(std::string& out);
 
