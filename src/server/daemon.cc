@@ -7,11 +7,15 @@
 #include <thread>
 
 #include "net/loops.h"
+#include "net/tls.h"
+#include "server/certificates.h"
 #include "server/http_session.h"
 #include "server/log.h"
 #include "server/policies.h"
 #include "server/resp_session.h"
 #include "server/service.h"
+#include "weir/limiter.h"
+#include "weir/quota.h"
 
 namespace weir::server {
 
@@ -52,12 +56,28 @@ net::Door http_door(Service& service) {
       .message_seconds = 20};
 }
 
+// Anybody can fail to be let in as often as they like: that must not hide what else is logged.
+void log_refusal(const net::Peer& peer, std::string_view why) {
+  static Limiter lines{per_second(1).burst(10)};
+  if (lines.try_acquire()) log(Level::warning, "no TLS with {}: {}", peer.address, why);
+}
+
+// (Said without TLS, to clients that have none.)
+const net::TlsManners kRespTls{
+    .alpn = {},
+    .not_tls = "-ERR this port speaks TLS only: connect with TLS (redis-cli --tls, rediss://)\r\n",
+    .refused = log_refusal};
+const net::TlsManners kHttpTls{
+    .alpn = "http/1.1", .not_tls = std::string{HttpSession::kNotTls}, .refused = log_refusal};
+
 }  // namespace
 
 struct Daemon::Impl {
-  Impl(policy::Config the_config, std::unique_ptr<Metrics> the_metrics, Engine the_engine,
+  Impl(policy::Config the_config, std::unique_ptr<Certificates> the_certificates,
+       std::unique_ptr<Metrics> the_metrics, Engine the_engine,
        std::unique_ptr<Policies> the_policies, const DaemonOptions& options)
       : config(std::move(the_config)),
+        certificates(std::move(the_certificates)),
         metrics(std::move(the_metrics)),
         engine(std::move(the_engine)),
         policies(std::move(the_policies)),
@@ -67,7 +87,20 @@ struct Daemon::Impl {
   // (Sessions use everything here.)
   ~Impl() { loops.stop(std::chrono::milliseconds{0}); }
 
+  Result<std::uint16_t, Error> bind(const policy::Endpoint& endpoint, net::Door door,
+                                    const net::TlsManners& manners) {
+    if (certificates) {
+      door = net::with_tls(std::move(door), certificates->current(), manners);
+    }
+    return loops.bind(endpoint.host, endpoint.port, std::move(door));
+  }
+
+  void count_reload(bool succeeded) {
+    ++(succeeded ? service.reloads.succeeded : service.reloads.failed);
+  }
+
   policy::Config config;
+  std::unique_ptr<Certificates> certificates;  // none: no TLS
   std::unique_ptr<Metrics> metrics;
   Engine engine;
   std::unique_ptr<Policies> policies;
@@ -88,6 +121,12 @@ Daemon::~Daemon() = default;
 
 Result<std::unique_ptr<Daemon>, Error> Daemon::open(policy::Config config,
                                                     const DaemonOptions& options) {
+  std::unique_ptr<Certificates> certificates;
+  if (config.tls) {
+    auto opened = Certificates::open(*config.tls);
+    if (!opened) return opened.error();
+    certificates = *std::move(opened);
+  }
   auto policies =
       std::make_unique<Policies>(config.state.empty() ? std::string{} : config.state + ".policies");
   if (auto error = policies->restore()) return *std::move(error);
@@ -98,16 +137,16 @@ Result<std::unique_ptr<Daemon>, Error> Daemon::open(policy::Config config,
       {.memory = {.bytes = config.memory, .state_file = config.state}, .sink = metrics.get()});
   if (!engine) return engine.error();
 
-  auto impl = std::make_unique<Impl>(std::move(config), std::move(metrics), *std::move(engine),
-                                     std::move(policies), options);
+  auto impl = std::make_unique<Impl>(std::move(config), std::move(certificates), std::move(metrics),
+                                     *std::move(engine), std::move(policies), options);
   const policy::Listen& listen = impl->config.listen;
   if (listen.resp) {
-    auto port = impl->loops.bind(listen.resp->host, listen.resp->port, resp_door(impl->service));
+    auto port = impl->bind(*listen.resp, resp_door(impl->service), kRespTls);
     if (!port) return port.error();
     impl->ports.resp = *port;
   }
   if (listen.http) {
-    auto port = impl->loops.bind(listen.http->host, listen.http->port, http_door(impl->service));
+    auto port = impl->bind(*listen.http, http_door(impl->service), kHttpTls);
     if (!port) return port.error();
     impl->ports.http = *port;
   }
@@ -137,14 +176,22 @@ std::vector<std::string> Daemon::reload(policy::Config config) {
   if (config.password != now.password) unchanged.emplace_back("password");
   if (config.admin_token != now.admin_token) unchanged.emplace_back("admin_token");
   if (config.headers != now.headers) unchanged.emplace_back("headers");
+  if (config.tls.has_value() != now.tls.has_value()) unchanged.emplace_back("tls");
+  if (config.tls && impl_->certificates && !impl_->certificates->use(*config.tls)) {
+    impl_->count_reload(false);
+  }
   impl_->policies->use_file(std::move(config.policies), &impl_->engine);
-  ++impl_->service.reloads.succeeded;
+  impl_->count_reload(true);
   return unchanged;
 }
 
-void Daemon::note_failed_reload() { ++impl_->service.reloads.failed; }
+void Daemon::note_failed_reload() { impl_->count_reload(false); }
 
-void Daemon::look_around() { impl_->memory.look(impl_->engine); }
+void Daemon::look_around() {
+  impl_->memory.look(impl_->engine);
+  if (!impl_->certificates) return;
+  if (const auto used = impl_->certificates->look()) impl_->count_reload(*used);
+}
 
 std::uint64_t Daemon::generation() const { return impl_->engine.generation(); }
 
