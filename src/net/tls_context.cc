@@ -110,6 +110,12 @@ Result<TlsContext, Error> load_tls(const TlsFiles& files) {
   return context;
 }
 
+std::time_t expiry_of(const TlsContext& context) {
+  std::tm time{};
+  ASN1_TIME_to_tm(X509_get0_notAfter(SSL_CTX_get0_certificate(context.get())), &time);
+  return timegm(&time);
+}
+
 SSL* new_session(const TlsContext& context, const std::string& alpn) {
   SSL* ssl = SSL_new(context.get());
   if (ssl == nullptr) return nullptr;

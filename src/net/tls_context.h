@@ -1,5 +1,6 @@
 #pragma once
 
+#include <ctime>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -27,6 +28,9 @@ using TlsContext = std::shared_ptr<ssl_ctx_st>;
 
 // Errors name the file and say what is wrong with it.
 Result<TlsContext, Error> load_tls(const TlsFiles& files);
+
+// When its certificate expires, in seconds since 1970.
+std::time_t expiry_of(const TlsContext& context);
 
 // A newcomer's side of it, at a door whose protocol has that name among those that clients may
 // offer (ALPN); empty: they may offer what they like. `alpn` outlives it. Null if there is no

@@ -1,6 +1,9 @@
 #include "server/certificates.h"
 
+#include <fmt/chrono.h>
+
 #include <algorithm>
+#include <ctime>
 
 #include "server/log.h"
 
@@ -10,6 +13,16 @@ namespace {
 
 net::TlsFiles files_of(const policy::Tls& tls) {
   return {.cert = tls.cert, .key = tls.key, .ca = tls.ca};
+}
+
+// With the time until which clients will trust it. One that has expired is used nevertheless: those
+// who do not look are better served than nobody.
+void announce(const net::TlsContext& context, const std::string& cert, std::string_view what) {
+  const std::time_t expiry = net::expiry_of(context);
+  const bool expired = expiry < std::time(nullptr);
+  log(expired ? Level::warning : Level::info, "the certificate {} {}, {} {:%Y-%m-%d %H:%M} UTC",
+      cert, what, expired ? "but clients will not trust it: it expired" : "valid until",
+      fmt::gmtime(expiry));
 }
 
 }  // namespace
@@ -23,6 +36,7 @@ Result<std::unique_ptr<Certificates>, Error> Certificates::open(const policy::Tl
   const Stamps stamps = stamps_of(files);
   auto context = net::load_tls(files);
   if (!context) return context.error();
+  announce(*context, files.cert, "is used");
   return std::unique_ptr<Certificates>(
       new Certificates(std::move(files), stamps, *std::move(context)));
 }
@@ -46,8 +60,8 @@ bool Certificates::load() {
     log(Level::error, "{}; the certificate in use stays", context.error().message);
     return false;
   }
-  current_.use(*std::move(context));
-  log(Level::info, "the certificate {} is used by new connections", files_.cert);
+  current_.use(*context);
+  announce(*context, files_.cert, "is used by new connections");
   return true;
 }
 

@@ -57,18 +57,20 @@ net::Door http_door(Service& service) {
 }
 
 // Anybody can fail to be let in as often as they like: that must not hide what else is logged.
-void log_refusal(const net::Peer& peer, std::string_view why) {
+void note_tls_failure(Service& service, const net::Peer& peer, std::string_view why) {
   static Limiter lines{per_second(1).burst(10)};
+  ++service.tls_failures;
   if (lines.try_acquire()) log(Level::warning, "no TLS with {}: {}", peer.address, why);
 }
 
-// (Said without TLS, to clients that have none.)
-const net::TlsManners kRespTls{
-    .alpn = {},
-    .not_tls = "-ERR this port speaks TLS only: connect with TLS (redis-cli --tls, rediss://)\r\n",
-    .refused = log_refusal};
-const net::TlsManners kHttpTls{
-    .alpn = "http/1.1", .not_tls = std::string{HttpSession::kNotTls}, .refused = log_refusal};
+// `not_tls` is said without TLS, to those who have none.
+net::TlsManners tls_manners(Service& service, std::string_view alpn, std::string_view not_tls) {
+  return {.alpn = std::string{alpn},
+          .not_tls = std::string{not_tls},
+          .refused = [&service](const net::Peer& peer, std::string_view why) {
+            note_tls_failure(service, peer, why);
+          }};
+}
 
 }  // namespace
 
@@ -88,9 +90,9 @@ struct Daemon::Impl {
   ~Impl() { loops.stop(std::chrono::milliseconds{0}); }
 
   Result<std::uint16_t, Error> bind(const policy::Endpoint& endpoint, net::Door door,
-                                    const net::TlsManners& manners) {
+                                    net::TlsManners manners) {
     if (certificates) {
-      door = net::with_tls(std::move(door), certificates->current(), manners);
+      door = net::with_tls(std::move(door), certificates->current(), std::move(manners));
     }
     return loops.bind(endpoint.host, endpoint.port, std::move(door));
   }
@@ -141,12 +143,14 @@ Result<std::unique_ptr<Daemon>, Error> Daemon::open(policy::Config config,
                                      *std::move(engine), std::move(policies), options);
   const policy::Listen& listen = impl->config.listen;
   if (listen.resp) {
-    auto port = impl->bind(*listen.resp, resp_door(impl->service), kRespTls);
+    auto port = impl->bind(*listen.resp, resp_door(impl->service),
+                           tls_manners(impl->service, {}, RespSession::kNotTls));
     if (!port) return port.error();
     impl->ports.resp = *port;
   }
   if (listen.http) {
-    auto port = impl->bind(*listen.http, http_door(impl->service), kHttpTls);
+    auto port = impl->bind(*listen.http, http_door(impl->service),
+                           tls_manners(impl->service, "http/1.1", HttpSession::kNotTls));
     if (!port) return port.error();
     impl->ports.http = *port;
   }

@@ -19,6 +19,9 @@ class RespSession : public net::Protocol {
   void on_timeout(std::string& out) override;
   void on_shutdown() override {}
 
+  static constexpr std::string_view kNotTls =
+      "-ERR this port speaks TLS only: connect with TLS (redis-cli --tls, rediss://)\r\n";
+
  private:
   struct Command;
   static std::span<const Command> commands();

@@ -38,6 +38,7 @@ struct Service {
   policy::HeaderStyle headers = policy::HeaderStyle::ietf;
   Receipts receipts{};
   Reloads reloads{};
+  std::atomic<std::uint64_t> tls_failures{0};  // connections that did not come to speak TLS
 
   // As Redis clients expect it: lines of name:value under headings.
   std::string info() const;

@@ -5,9 +5,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "certificates.h"
 #include "client.h"
 #include "lines.h"
 #include "net/listen.h"
+#include "net/tls.h"
 
 namespace weir::net {
 namespace {
@@ -181,6 +183,44 @@ TEST_F(StalledConnectionTest, WaitsAsLongAsSomethingIsTaken) {
   pass(30);
   EXPECT_TRUE(gone());
 }
+
+// ---- With TLS
+
+class TlsConnectionTest : public ConnectionTest {
+ protected:
+  TlsConnectionTest() {
+    door.idle_seconds = 0;
+    door = with_tls(door, current, {});
+  }
+
+  Identity self = make_identity("self");
+  PemFolder folder;
+  CurrentTls current{*load_tls({.cert = folder.write("cert.pem", self.certificate),
+                                .key = folder.write("key.pem", self.key)})};
+};
+
+// Whoever is let in may be silent as long as it likes, but not before.
+TEST_F(TlsConnectionTest, DoesNotWaitForeverForAHandshakeToBegin) {
+  const Client client = connect();
+  pass(19);
+  EXPECT_EQ(open.size(), 1u);
+  pass(1);
+  EXPECT_TRUE(gone());
+}
+
+TEST_F(TlsConnectionTest, DoesNotWaitForeverForAHandshakeToEnd) {
+  Client client = connect();
+  pass(10);
+  EXPECT_TRUE(client.send("\x16\x03\x01"));
+  pass(9);
+  EXPECT_TRUE(client.send("\x01"));
+  EXPECT_EQ(open.size(), 1u);
+  pass(1);
+  EXPECT_TRUE(gone());
+  EXPECT_EQ(client.read_all(), "");
+}
+
+// ---- Ending
 
 // Who was told that it is over has a moment to hear it, and cannot stay.
 TEST_F(ConnectionTest, DoesNotWaitLongForAPeerToClose) {
