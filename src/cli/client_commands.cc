@@ -20,7 +20,7 @@ namespace {
 using nlohmann::json;
 
 struct Options {
-  HttpClient client{.url = "http://127.0.0.1:7380", .token = {}};
+  HttpClient client{.url = "http://127.0.0.1:7380"};
   bool as_json = false;
   std::string policy;
   std::string key;
@@ -144,6 +144,21 @@ std::shared_ptr<Options> add_options(CLI::App* command) {
   command
       ->add_option("--token", options->client.token, "The password or admin token, if it has one")
       ->envname("WEIR_TOKEN");
+  command
+      ->add_option("--ca", options->client.ca,
+                   "For https://: who signed its certificate (default: whom the system trusts)")
+      ->envname("WEIR_CA")
+      ->type_name("FILE");
+  CLI::Option* cert =
+      command
+          ->add_option("--cert", options->client.cert, "A certificate, if the daemon asks for one")
+          ->envname("WEIR_CERT")
+          ->type_name("FILE");
+  CLI::Option* key = command->add_option("--key", options->client.key, "The key of --cert")
+                         ->envname("WEIR_KEY")
+                         ->type_name("FILE");
+  cert->needs(key);
+  key->needs(cert);
   command->add_flag("--json", options->as_json, "Print the answer as JSON");
   return options;
 }

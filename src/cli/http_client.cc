@@ -1,40 +1,122 @@
 #include "cli/http_client.h"
 
+#include <openssl/err.h>
 #include <boost/asio/connect.hpp>
 #include <boost/asio/io_context.hpp>
+#include <boost/asio/ip/address.hpp>
 #include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/ssl.hpp>
 #include <boost/beast/core/flat_buffer.hpp>
-#include <boost/beast/core/tcp_stream.hpp>
 #include <boost/beast/http.hpp>
+
+#include <optional>
 
 namespace weir::cli {
 
 namespace http = boost::beast::http;
+namespace ssl = boost::asio::ssl;
 using boost::asio::ip::tcp;
 using boost::system::error_code;
 
 namespace {
 
+using Request = http::request<http::string_body>;
+using Response = http::response<http::string_body>;
+
 struct Address {
-  std::string host;
-  std::string port = "80";
+  std::string host{};
+  std::string port{};
+  bool with_tls = false;
 };
 
 Result<Address, Error> address_of(const std::string& url) {
-  constexpr std::string_view scheme = "http://";
   const Error wrong{"cannot understand the address " + url + ": write it as http://127.0.0.1:7380"};
-  if (!url.starts_with(scheme)) return wrong;
-  std::string rest = url.substr(scheme.size());
+  Address address;
+  address.with_tls = url.starts_with("https://");
+  if (!address.with_tls && !url.starts_with("http://")) return wrong;
+  std::string rest = url.substr(url.find("//") + 2);
   if (rest.ends_with('/')) rest.pop_back();
   if (rest.find('/') != std::string::npos) return wrong;
-  Address address;
   const std::size_t bracket = rest.find(']');
   const std::size_t colon = rest.find(':', bracket == std::string::npos ? 0 : bracket);
   address.host = rest.substr(0, colon);
-  if (colon != std::string::npos) address.port = rest.substr(colon + 1);
+  address.port = colon != std::string::npos ? rest.substr(colon + 1)
+                 : address.with_tls         ? "443"
+                                            : "80";
   if (address.host.starts_with('[')) address.host = address.host.substr(1, bracket - 1);
   if (address.host.empty() || address.port.empty()) return wrong;
   return address;
+}
+
+Request request_for(const HttpClient& client, const Address& address, std::string_view method,
+                    std::string_view path, std::string_view body) {
+  Request request;
+  request.method_string(method);
+  request.target(path);
+  request.set(http::field::host, address.host);
+  request.set(http::field::connection, "close");
+  if (!client.token.empty()) request.set(http::field::authorization, "Bearer " + client.token);
+  if (!body.empty()) request.set(http::field::content_type, "application/json");
+  request.body() = body;
+  request.prepare_payload();
+  return request;
+}
+
+template <typename Stream>
+error_code exchange(Stream& stream, const Request& request, Response& response) {
+  error_code error;
+  http::write(stream, request, error);
+  boost::beast::flat_buffer buffer;
+  if (!error) http::read(stream, buffer, response, error);
+  return error;
+}
+
+// ---- TLS
+
+// Whom to trust, and who we are. An error names the file.
+std::optional<Error> prepare(ssl::context& context, const HttpClient& client) {
+  error_code error;
+  const auto cannot_use = [&](const std::string& file) {
+    return Error{"cannot use " + file + ": " + error.message() + " (it must be in PEM)"};
+  };
+  context.set_verify_mode(ssl::verify_peer, error);
+  if (client.ca.empty()) {
+    context.set_default_verify_paths(error);
+  } else if (context.load_verify_file(client.ca, error)) {
+    return cannot_use(client.ca);
+  }
+  if (client.cert.empty()) return std::nullopt;
+  if (context.use_certificate_chain_file(client.cert, error)) return cannot_use(client.cert);
+  if (context.use_private_key_file(client.key, ssl::context::pem, error)) {
+    return cannot_use(client.key);
+  }
+  return std::nullopt;
+}
+
+bool is_name(const std::string& host) {
+  error_code not_an_address;
+  boost::asio::ip::make_address(host, not_an_address);
+  return static_cast<bool>(not_an_address);
+}
+
+// Why it was not let in, or does not want in: with what is wrong with the daemon's certificate.
+std::string reason_of(const error_code& error, SSL* session) {
+  const long result = SSL_get_verify_result(session);
+  if (result == X509_V_OK) return error.message();
+  return "its certificate is not trusted: " + std::string{X509_verify_cert_error_string(result)} +
+         ": give who signed it as --ca FILE";
+}
+
+// What went wrong; empty if nothing did.
+std::string exchange_with_tls(tcp::socket& socket, ssl::context& context, const std::string& host,
+                              const Request& request, Response& response) {
+  ssl::stream<tcp::socket&> stream(socket, context);
+  stream.set_verify_callback(ssl::host_name_verification(host));
+  if (is_name(host)) SSL_set_tlsext_host_name(stream.native_handle(), host.c_str());
+  error_code error;
+  stream.handshake(ssl::stream_base::client, error);
+  if (!error) error = exchange(stream, request, response);
+  return error ? reason_of(error, stream.native_handle()) : std::string{};
 }
 
 }  // namespace
@@ -54,22 +136,17 @@ Result<HttpAnswer, Error> HttpClient::ask(std::string_view method, std::string_v
   boost::asio::connect(socket, found, error);
   if (error) return failed(error);
 
-  http::request<http::string_body> request;
-  request.method_string(method);
-  request.target(path);
-  request.set(http::field::host, address->host);
-  request.set(http::field::connection, "close");
-  if (!token.empty()) request.set(http::field::authorization, "Bearer " + token);
-  if (!body.empty()) request.set(http::field::content_type, "application/json");
-  request.body() = body;
-  request.prepare_payload();
-  http::write(socket, request, error);
-  if (error) return failed(error);
-
-  boost::beast::flat_buffer buffer;
-  http::response<http::string_body> response;
-  http::read(socket, buffer, response, error);
-  if (error) return failed(error);
+  const Request request = request_for(*this, *address, method, path, body);
+  Response response;
+  if (address->with_tls) {
+    ssl::context tls(ssl::context::tls_client);
+    if (const auto wrong = prepare(tls, *this)) return *wrong;
+    const std::string why = exchange_with_tls(socket, tls, address->host, request, response);
+    if (!why.empty()) return Error{"cannot ask " + url + ": " + why};
+  } else {
+    error = exchange(socket, request, response);
+    if (error) return failed(error);
+  }
   return HttpAnswer{.status = static_cast<int>(response.result_int()),
                     .body = std::move(response.body())};
 }

@@ -12,10 +12,16 @@ struct HttpAnswer {
   std::string body;
 };
 
-// Asks a daemon and waits for its answer. Errors: the address makes no sense, nobody answers.
+// Asks a daemon and waits for its answer. Errors: the address makes no sense, nobody answers, or it
+// is not who it should be.
 struct HttpClient {
-  std::string url;    // http://127.0.0.1:7380
-  std::string token;  // sent if there is one
+  std::string url{};    // http://127.0.0.1:7380, or https://
+  std::string token{};  // sent if there is one
+
+  // Of https, in PEM.
+  std::string ca{};    // who signed the daemon's certificate; empty: those the system trusts
+  std::string cert{};  // shown to a daemon that asks for one
+  std::string key{};
 
   Result<HttpAnswer, Error> ask(std::string_view method, std::string_view path,
                                 std::string_view body = {}) const;

@@ -1,6 +1,5 @@
 #include <fmt/format.h>
 #include <signal.h>
-#include <sys/stat.h>
 #include <CLI/App.hpp>
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
@@ -16,6 +15,7 @@
 #include "cli/commands.h"
 #include "policy/config.h"
 #include "server/daemon.h"
+#include "server/file_stamp.h"
 #include "server/log.h"
 #include "server/notify.h"
 
@@ -23,11 +23,11 @@ namespace weir::cli {
 
 namespace {
 
+using server::FileStamp;
 using server::Level;
 using server::log;
 
-// How often the policy file is looked at. (Looking is one system call, and works for files that are
-// replaced, linked or mounted, where being notified does not always.)
+// How often the policy file is looked at.
 constexpr timespec kLook{.tv_sec = 0, .tv_nsec = 500'000'000};
 constexpr std::chrono::milliseconds kGrace{4'000};
 
@@ -35,24 +35,6 @@ struct Options {
   std::string config;
   int threads = 0;
   server::LogFormat log = server::LogFormat::text;
-};
-
-// By what a change of a file is noticed.
-struct Seen {
-  ino_t inode = 0;
-  off_t size = 0;
-  timespec modified{};
-
-  static Seen of(const std::string& path) {
-    struct stat file {};
-    if (path.empty() || stat(path.c_str(), &file) != 0) return {};
-    return {file.st_ino, file.st_size, file.st_mtim};
-  }
-  bool exists() const { return inode != 0; }
-  bool operator==(const Seen& other) const {
-    return inode == other.inode && size == other.size && modified.tv_sec == other.modified.tv_sec &&
-           modified.tv_nsec == other.modified.tv_nsec;
-  }
 };
 
 // The configuration of a file, or all that is wrong with it. Warnings go to the log.
@@ -127,8 +109,8 @@ class Watchdog {
 
 // Until somebody wants it to end. `used` is the file as it was before it was read: a change while
 // the daemon started is one.
-void watch(server::Daemon& daemon, server::Notifier& notifier, const std::string& path, Seen used,
-           const sigset_t& signals) {
+void watch(server::Daemon& daemon, server::Notifier& notifier, const std::string& path,
+           FileStamp used, const sigset_t& signals) {
   Watchdog watchdog(notifier);
   const timespec pause = watchdog.pause();
   for (;;) {
@@ -136,7 +118,7 @@ void watch(server::Daemon& daemon, server::Notifier& notifier, const std::string
     if (signal == SIGTERM || signal == SIGINT) return;
     watchdog.look(daemon);
     daemon.look_around();
-    const Seen seen = Seen::of(path);
+    const FileStamp seen = FileStamp::of(path);
     if (signal != SIGHUP && (!seen.exists() || seen == used)) continue;
     used = seen;
     notifier.reloading();
@@ -144,9 +126,16 @@ void watch(server::Daemon& daemon, server::Notifier& notifier, const std::string
   }
 }
 
-void say_where(const server::Daemon::Ports& ports, const policy::Listen& listen) {
-  if (ports.resp) log(Level::info, "RESP on {}:{}", listen.resp->host, *ports.resp);
-  if (ports.http) log(Level::info, "HTTP on http://{}:{}", listen.http->host, *ports.http);
+void say_where(const server::Daemon::Ports& ports, const policy::Config& config) {
+  const policy::Listen& listen = config.listen;
+  if (ports.resp) {
+    log(Level::info, "RESP on {}{}:{}", config.tls ? "rediss://" : "", listen.resp->host,
+        *ports.resp);
+  }
+  if (ports.http) {
+    log(Level::info, "HTTP on {}://{}:{}", config.tls ? "https" : "http", listen.http->host,
+        *ports.http);
+  }
 }
 
 int serve(const Options& options) {
@@ -158,7 +147,7 @@ int serve(const Options& options) {
   signal(SIGPIPE, SIG_IGN);
   server::use_log_format(options.log);
 
-  const Seen used = Seen::of(options.config);
+  const FileStamp used = FileStamp::of(options.config);
   const auto config = load(options.config);
   if (!config) {
     std::cerr << config.error().message;
@@ -169,7 +158,7 @@ int serve(const Options& options) {
     std::cerr << "weir: " << daemon.error().message << '\n';
     return kFailed;
   }
-  say_where((*daemon)->ports(), config->listen);
+  say_where((*daemon)->ports(), *config);
   auto notifier = server::Notifier::from_environment();
   (*daemon)->start();
   log(Level::info, "ready, with {} policies", config->policies.size());

@@ -27,7 +27,8 @@ Connection::Connection(Descriptor socket, const Door& door, const Peer& peer,
       door_(door),
       neighbours_(neighbours),
       protocol_(door.speak(peer)),
-      since_(neighbours.second) {
+      since_(neighbours.second),
+      in_message_(protocol_->in_message()) {
   neighbours_.poller.add(socket_.fd(), interest_, *this);
 }
 
@@ -147,9 +148,17 @@ void Connection::send_on() {
 // is told that there is nothing more to come, and listened to until it closes or time is up.
 void Connection::end() {
   if (state_ == State::draining || state_ == State::closed) return;
+  say_goodbye();
   shutdown(socket_.fd(), SHUT_WR);  // it may have gone already
   since_ = neighbours_.second;
   turn_to(State::draining);
+}
+
+// A few bytes, for those who have not gone or are stuck.
+void Connection::say_goodbye() {
+  std::string words;
+  protocol_->on_end(words);
+  if (!words.empty()) (void)!::send(socket_.fd(), words.data(), words.size(), MSG_NOSIGNAL);
 }
 
 void Connection::drain() {
@@ -181,6 +190,7 @@ void Connection::check_patience() {
         protocol_->on_timeout(out);
         out.empty() || !send(out) ? close() : end();
       } else if (!in_message_ && door_.idle_seconds > 0 && waited >= door_.idle_seconds) {
+        say_goodbye();
         close();
       }
       break;
@@ -192,6 +202,7 @@ void Connection::check_patience() {
 void Connection::shut_down() {
   shutting_down_ = true;
   protocol_->on_shutdown();
+  in_message_ = !kept_.empty() || protocol_->in_message();
   if (state_ == State::reading) end_if_done();
 }
 

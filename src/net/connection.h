@@ -56,6 +56,7 @@ class Connection final : public Watcher {
   void send_on();
   void end();
   void end_if_done();
+  void say_goodbye();
   void close();
   void turn_to(State state);
 

@@ -36,6 +36,9 @@ class Protocol {
 
   // The process is about to end: finish what is under way, then `ends`.
   virtual void on_shutdown() = 0;
+
+  // The connection ends now, all answers are sent: what is still to be said, if anything.
+  virtual void on_end(std::string& /*out*/) {}
 };
 
 // How a listener's connections behave.

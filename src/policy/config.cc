@@ -241,7 +241,6 @@ void Reader::read_admin_token(const Node& node) {
 }
 
 void Reader::read_tls(const Node& node) {
-  not_yet(node, "tls");
   if (!is_map_of(node, "tls", kTls, problems_)) return;
   Tls tls;
   const std::array<std::string*, kTls.size()> files{&tls.cert, &tls.key, &tls.ca};

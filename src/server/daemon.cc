@@ -7,11 +7,15 @@
 #include <thread>
 
 #include "net/loops.h"
+#include "net/tls.h"
+#include "server/certificates.h"
 #include "server/http_session.h"
 #include "server/log.h"
 #include "server/policies.h"
 #include "server/resp_session.h"
 #include "server/service.h"
+#include "weir/limiter.h"
+#include "weir/quota.h"
 
 namespace weir::server {
 
@@ -52,12 +56,30 @@ net::Door http_door(Service& service) {
       .message_seconds = 20};
 }
 
+// Anybody can fail to be let in as often as they like: that must not hide what else is logged.
+void note_tls_failure(Service& service, const net::Peer& peer, std::string_view why) {
+  static Limiter lines{per_second(1).burst(10)};
+  ++service.tls_failures;
+  if (lines.try_acquire()) log(Level::warning, "no TLS with {}: {}", peer.address, why);
+}
+
+// `not_tls` is said without TLS, to those who have none.
+net::TlsManners tls_manners(Service& service, std::string_view alpn, std::string_view not_tls) {
+  return {.alpn = std::string{alpn},
+          .not_tls = std::string{not_tls},
+          .refused = [&service](const net::Peer& peer, std::string_view why) {
+            note_tls_failure(service, peer, why);
+          }};
+}
+
 }  // namespace
 
 struct Daemon::Impl {
-  Impl(policy::Config the_config, std::unique_ptr<Metrics> the_metrics, Engine the_engine,
+  Impl(policy::Config the_config, std::unique_ptr<Certificates> the_certificates,
+       std::unique_ptr<Metrics> the_metrics, Engine the_engine,
        std::unique_ptr<Policies> the_policies, const DaemonOptions& options)
       : config(std::move(the_config)),
+        certificates(std::move(the_certificates)),
         metrics(std::move(the_metrics)),
         engine(std::move(the_engine)),
         policies(std::move(the_policies)),
@@ -67,7 +89,21 @@ struct Daemon::Impl {
   // (Sessions use everything here.)
   ~Impl() { loops.stop(std::chrono::milliseconds{0}); }
 
+  Result<std::uint16_t, Error> bind(const policy::Endpoint& endpoint, net::Door door,
+                                    net::TlsManners manners) {
+    if (certificates) {
+      door = net::with_tls(std::move(door), certificates->current(), std::move(manners));
+    }
+    return loops.bind(endpoint.host, endpoint.port, std::move(door));
+  }
+
+  void count_reload(bool succeeded) {
+    ++(succeeded ? service.reloads.succeeded : service.reloads.failed);
+    service.reloads.last_succeeded = succeeded;
+  }
+
   policy::Config config;
+  std::unique_ptr<Certificates> certificates;  // none: no TLS
   std::unique_ptr<Metrics> metrics;
   Engine engine;
   std::unique_ptr<Policies> policies;
@@ -88,6 +124,12 @@ Daemon::~Daemon() = default;
 
 Result<std::unique_ptr<Daemon>, Error> Daemon::open(policy::Config config,
                                                     const DaemonOptions& options) {
+  std::unique_ptr<Certificates> certificates;
+  if (config.tls) {
+    auto opened = Certificates::open(*config.tls);
+    if (!opened) return opened.error();
+    certificates = *std::move(opened);
+  }
   auto policies = std::make_unique<Policies>(config.state);
   if (auto error = policies->restore()) return *std::move(error);
   policies->use_file(config.policies);
@@ -97,16 +139,18 @@ Result<std::unique_ptr<Daemon>, Error> Daemon::open(policy::Config config,
       {.memory = {.bytes = config.memory, .state_file = config.state}, .sink = metrics.get()});
   if (!engine) return engine.error();
 
-  auto impl = std::make_unique<Impl>(std::move(config), std::move(metrics), *std::move(engine),
-                                     std::move(policies), options);
+  auto impl = std::make_unique<Impl>(std::move(config), std::move(certificates), std::move(metrics),
+                                     *std::move(engine), std::move(policies), options);
   const policy::Listen& listen = impl->config.listen;
   if (listen.resp) {
-    auto port = impl->loops.bind(listen.resp->host, listen.resp->port, resp_door(impl->service));
+    auto port = impl->bind(*listen.resp, resp_door(impl->service),
+                           tls_manners(impl->service, {}, RespSession::kNotTls));
     if (!port) return port.error();
     impl->ports.resp = *port;
   }
   if (listen.http) {
-    auto port = impl->loops.bind(listen.http->host, listen.http->port, http_door(impl->service));
+    auto port = impl->bind(*listen.http, http_door(impl->service),
+                           tls_manners(impl->service, "http/1.1", HttpSession::kNotTls));
     if (!port) return port.error();
     impl->ports.http = *port;
   }
@@ -136,22 +180,24 @@ std::vector<std::string> Daemon::reload(policy::Config config) {
   if (config.password != now.password) unchanged.emplace_back("password");
   if (config.admin_token != now.admin_token) unchanged.emplace_back("admin_token");
   if (config.headers != now.headers) unchanged.emplace_back("headers");
+  if (config.tls.has_value() != now.tls.has_value()) unchanged.emplace_back("tls");
   impl_->policies->use_file(std::move(config.policies), &impl_->engine);
-  ++impl_->service.reloads.succeeded;
-  impl_->service.reloads.last_succeeded = true;
+  impl_->count_reload(true);
+  if (config.tls && impl_->certificates && !impl_->certificates->use(*config.tls)) {
+    impl_->count_reload(false);
+  }
   return unchanged;
 }
 
-void Daemon::note_failed_reload() {
-  ++impl_->service.reloads.failed;
-  impl_->service.reloads.last_succeeded = false;
-}
+void Daemon::note_failed_reload() { impl_->count_reload(false); }
 
 void Daemon::look_around() {
   impl_->memory.look(impl_->engine);
   for (const GivenOrder& given : impl_->policies->ended_orders(impl_->engine)) {
     log(Level::info, "order {} has ended: {}", given.id, to_text(given));
   }
+  if (!impl_->certificates) return;
+  if (const auto used = impl_->certificates->look()) impl_->count_reload(*used);
 }
 
 bool Daemon::all_came_around() { return impl_->loops.all_came_around(); }

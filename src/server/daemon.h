@@ -33,14 +33,14 @@ class Daemon {
   // Lets callers in.
   void start();
 
-  // Other policies from now on. What cannot change while running (doors, memory, secrets) stays;
-  // the names of such fields that did change are returned.
+  // Other policies from now on, and the certificate as its files are. What cannot change while
+  // running (doors, memory, secrets) stays; the names of such fields that did change are returned.
   std::vector<std::string> reload(policy::Config config);
   // Somebody wanted other policies, but they could not be read: it is counted.
   void note_failed_reload();
   std::uint64_t generation() const;
 
-  // To be called now and then: finds out what takes a while.
+  // To be called now and then: finds out what takes a while, and whether certificates have changed.
   void look_around();
 
   // Whether every thread that serves has come around since this was last true.

@@ -49,6 +49,8 @@ void append_process(Exposition& to, const Service& service) {
   to.sample(connections.accepted);
   to.counter("weir_connections_refused_total", "Turned away: there were too many.");
   to.sample(connections.turned_away);
+  to.counter("weir_tls_failures_total", "Ended because there was no TLS with them, or no longer.");
+  to.sample(service.tls_failures.load());
   to.gauge("weir_generation", "How often the policies have been replaced.");
   to.sample(service.engine.generation());
   to.counter("weir_reloads_total", "How often the policy file was read again.");

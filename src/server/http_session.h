@@ -25,6 +25,9 @@ class HttpSession : public net::Protocol {
   static constexpr std::string_view kTooMany =
       "HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\nContent-Length: 0\r\n"
       "Connection: close\r\n\r\n";
+  static constexpr std::string_view kNotTls =
+      "HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain\r\nContent-Length: 46\r\n"
+      "Connection: close\r\n\r\nThis port speaks TLS only: ask it by https://\n";
 
  private:
   std::size_t read_requests(std::string_view input, Timed& timed, std::string& out);

@@ -135,6 +135,14 @@ const RespSession::Command* RespSession::find(std::string_view name) {
   return found != commands().end() && found->name == wanted ? &*found : nullptr;
 }
 
+namespace {
+
+bool is_http(Arguments arguments) {
+  return is_word(arguments[0], "HOST:") || arguments.back().starts_with("HTTP/");
+}
+
+}  // namespace
+
 RespSession::RespSession(Service& service, const net::Peer& peer)
     : service_(service), peer_(peer), rights_{.loopback = peer.loopback}, id_(next_id()) {}
 
@@ -166,11 +174,19 @@ void RespSession::on_timeout(std::string& out) {
   answer(out).error("ERR the command was not finished in time");
 }
 
+// A page in a browser of this machine can make it send a request here, with commands in its body:
+// nothing behind the first line is read.
+void RespSession::refuse_http(std::string& out) {
+  answer(out).error("ERR this is HTTP: ask the HTTP door");
+  ends_ = true;
+}
+
 void RespSession::dispatch(Arguments arguments, std::string& out) {
   const Command* command = find(arguments[0]);
   const bool collects = command != nullptr && command->handler == &RespSession::collect_take;
   if (!collects) decide_collected(out);
   if (command == nullptr) {
+    if (is_http(arguments)) return refuse_http(out);
     return answer(out).error(fmt::format("ERR unknown command '{}'", shortened(arguments[0])));
   }
   const auto refuse = [&](std::string_view text) {

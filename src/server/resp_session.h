@@ -19,12 +19,16 @@ class RespSession : public net::Protocol {
   void on_timeout(std::string& out) override;
   void on_shutdown() override {}
 
+  static constexpr std::string_view kNotTls =
+      "-ERR this port speaks TLS only: connect with TLS (redis-cli --tls, rediss://)\r\n";
+
  private:
   struct Command;
   static std::span<const Command> commands();
   static const Command* find(std::string_view name);
 
   void dispatch(Arguments arguments, std::string& out);
+  void refuse_http(std::string& out);
   void collect_take(Arguments arguments, std::string& out);
   void decide_collected(std::string& out);
 

@@ -42,6 +42,7 @@ struct Service {
   Reloads reloads{};
   std::atomic<bool> ending = false;  // nobody is let in any more
   const std::chrono::system_clock::time_point started = std::chrono::system_clock::now();
+  std::atomic<std::uint64_t> tls_failures{0};  // connections that did not come to speak TLS
 
   // As Redis clients expect it: lines of name:value under headings.
   std::string info() const;

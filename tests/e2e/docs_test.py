@@ -65,7 +65,7 @@ def daemon_for(folder, weir):
     own = os.path.join(folder, "weir.yaml")
     config = own if os.path.exists(own) else os.path.join(SOURCE, "examples", "weir.yaml")
     with open(config, encoding="utf-8") as file:
-        return Daemon(weir, file.read())
+        return Daemon(weir, file.read(), cwd=folder)
 
 
 def run_beside(daemon, page, body, folder, weir):

@@ -32,8 +32,12 @@ policies:
 class Daemon:
     """with Daemon(weir, config) as daemon: …"""
 
-    def __init__(self, weir, policies=DEMO, folder=None, args=(), extra=""):
+    def __init__(self, weir, policies=DEMO, folder=None, args=(), extra="", tls=None,
+                 cwd=None):
+        """`tls`: what clients speak it with, an SSLContext. `cwd`: where it is started."""
         self.weir = weir
+        self.tls = tls
+        self.cwd = cwd
         self.temporary = None if folder else tempfile.TemporaryDirectory()
         self.folder = Path(folder or self.temporary.name)
         self.config = self.folder / "weir.yaml"
@@ -57,7 +61,7 @@ class Daemon:
     def start(self):
         self.process = subprocess.Popen(
             [self.weir, "serve", "--config", str(self.config), *self.args],
-            stderr=subprocess.PIPE, text=True)
+            stderr=subprocess.PIPE, text=True, cwd=self.cwd)
         self.log = []
         lines = iter(self.process.stderr.readline, "")
         ports = {}
@@ -99,13 +103,17 @@ class Daemon:
     # ---- RESP
 
     def resp(self):
-        return Resp(self.resp_port)
+        return Resp(self.resp_port, self.tls)
 
     # ---- HTTP
 
     def http(self, method, path, body=None, headers=None):
         """(status, headers, body) of one request; JSON bodies come as values."""
-        connection = http.client.HTTPConnection("127.0.0.1", self.http_port, timeout=20)
+        if self.tls:
+            connection = http.client.HTTPSConnection("127.0.0.1", self.http_port, timeout=20,
+                                                     context=self.tls)
+        else:
+            connection = http.client.HTTPConnection("127.0.0.1", self.http_port, timeout=20)
         headers = dict(headers or {})
         if body is not None and not isinstance(body, (str, bytes)):
             body = json.dumps(body)
@@ -129,8 +137,10 @@ class RespError(Exception):
 class Resp:
     """A connection that sends commands and reads answers, RESP2 and RESP3."""
 
-    def __init__(self, port):
+    def __init__(self, port, tls=None):
         self.socket = socket.create_connection(("127.0.0.1", port), timeout=20)
+        if tls:
+            self.socket = tls.wrap_socket(self.socket, server_hostname="127.0.0.1")
         self.file = self.socket.makefile("rb")
 
     def close(self):

@@ -219,10 +219,16 @@ class AccessTest(unittest.TestCase):
 
     def test_a_page_elsewhere_cannot_use_this_machines_rights(self):
         with Daemon(WEIR) as daemon:
-            elsewhere = {"Host": "evil.example"}
             reset = {"policy": "llm", "key": "k"}
-            self.assertEqual(daemon.http("POST", "/v1/reset", reset, elsewhere)[0], 403)
+            for elsewhere in ({"Host": "evil.example"}, {"Host": "127.evil.example"},
+                              {"Origin": "https://evil.example"}):
+                self.assertEqual(daemon.http("POST", "/v1/reset", reset, elsewhere)[0], 403)
             self.assertEqual(daemon.http("POST", "/v1/reset", reset)[0], 200)
+            # Nor by sending a request to the other door.
+            with socket.create_connection(("127.0.0.1", daemon.resp_port), 20) as browser:
+                browser.sendall(b"POST / HTTP/1.1\r\nHost: a\r\n\r\nWEIR.RESET llm k\r\n")
+                with browser.makefile("rb") as answer:
+                    self.assertEqual(answer.read(), b"-ERR this is HTTP: ask the HTTP door\r\n")
 
 
 class ExactnessTest(unittest.TestCase):

@@ -75,6 +75,14 @@ class Client {
     return all;
   }
 
+  // What is there. (Waits until something is.)
+  std::string read_some() {
+    char piece[1 << 16];
+    const ssize_t got = recv(socket_, piece, sizeof piece, 0);
+    EXPECT_GE(got, 0) << "nothing came for a long time";
+    return got > 0 ? std::string(piece, static_cast<std::size_t>(got)) : "";
+  }
+
   // Everything up to the end of the connection.
   std::string read_all() { return read(std::string::npos); }
 

@@ -5,9 +5,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "certificates.h"
 #include "client.h"
 #include "lines.h"
 #include "net/listen.h"
+#include "net/tls.h"
+#include "tls_client.h"
 
 namespace weir::net {
 namespace {
@@ -181,6 +184,97 @@ TEST_F(StalledConnectionTest, WaitsAsLongAsSomethingIsTaken) {
   pass(30);
   EXPECT_TRUE(gone());
 }
+
+// ---- With TLS
+
+class TlsConnectionTest : public StalledConnectionTest {
+ protected:
+  TlsConnectionTest() {
+    door.idle_seconds = 0;
+    door = with_tls(door, current, {});
+  }
+
+  // Passes on what both say until it is true.
+  template <typename Predicate>
+  bool talk_until(Client& client, TlsClient& tls, Predicate is_true) {
+    return run_until([&] {
+      EXPECT_TRUE(client.send(tls.said()));
+      if (client.has_something()) tls.hears(client.read_some());
+      return is_true();
+    });
+  }
+
+  ClientContext trusting{SSL_CTX_new(TLS_client_method()), &SSL_CTX_free};
+  Identity self = make_identity("self");
+  PemFolder folder;
+  CurrentTls current{*load_tls({.cert = folder.write("cert.pem", self.certificate),
+                                .key = folder.write("key.pem", self.key)})};
+};
+
+// Whoever is let in may be silent as long as it likes, but not before.
+TEST_F(TlsConnectionTest, DoesNotWaitForeverForAHandshakeToBegin) {
+  const Client client = connect();
+  pass(19);
+  EXPECT_EQ(open.size(), 1u);
+  pass(1);
+  EXPECT_TRUE(gone());
+}
+
+TEST_F(TlsConnectionTest, DoesNotWaitForeverForAHandshakeToEnd) {
+  Client client = connect();
+  pass(10);
+  EXPECT_TRUE(client.send("\x16\x03\x01"));
+  pass(9);
+  EXPECT_TRUE(client.send("\x01"));
+  EXPECT_EQ(open.size(), 1u);
+  pass(1);
+  EXPECT_TRUE(gone());
+  EXPECT_EQ(client.read_all(), "");
+}
+
+TEST_F(TlsConnectionTest, ClosesWhenAHandshakeIsBrokenOff) {
+  Client client = connect();
+  EXPECT_TRUE(client.send("\x16\x03\x01"));
+  client.close();
+  EXPECT_TRUE(gone());
+}
+
+// All questions have come, and are used up as far as anybody can see: the answers that have been
+// taken make it go on.
+TEST_F(TlsConnectionTest, GoesOnWhenAnswersHaveBeenTaken) {
+  Client client = connect(kSmallBuffer);
+  TlsClient tls(trusting.get());
+  tls.shake_hands();
+  EXPECT_TRUE(talk_until(client, tls, [&] { return tls.is_let_in(); }));
+  std::string questions;
+  std::string answers;
+  for (int i = 0; i < 800; ++i) {
+    questions += "10000\n";
+    answers += Lines::answer_to("10000");
+  }
+  tls.say(questions);
+  EXPECT_TRUE(client.send(tls.said()));
+  EXPECT_TRUE(run_until([&] { return heard.answers > Protocol::kEnough && is_stuck(); }));
+  EXPECT_LT(heard.answers, answers.size());
+  EXPECT_TRUE(talk_until(client, tls, [&] { return tls.heard.size() >= answers.size(); }));
+  EXPECT_EQ(tls.heard, answers);
+}
+
+// Nobody in between can cut off what was said without being noticed.
+TEST_F(TlsConnectionTest, SaysGoodbye) {
+  Client client = connect();
+  TlsClient tls(trusting.get());
+  tls.shake_hands();
+  EXPECT_TRUE(talk_until(client, tls, [&] { return tls.is_let_in(); }));
+  tls.say("hello\n");
+  EXPECT_TRUE(talk_until(client, tls, [&] { return tls.heard == "hello\n"; }));
+  pass(1'000);
+  EXPECT_EQ(open.size(), 1u) << "who is let in may be silent";
+  for (const auto& connection : open) connection->shut_down();
+  EXPECT_TRUE(talk_until(client, tls, [&] { return tls.ended; }));
+}
+
+// ---- Ending
 
 // Who was told that it is over has a moment to hear it, and cannot stay.
 TEST_F(ConnectionTest, DoesNotWaitLongForAPeerToClose) {

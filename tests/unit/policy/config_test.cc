@@ -341,11 +341,28 @@ TEST(Config, KnowsThreeThingsToDoWhenTheStoreFails) {
             "\"closed\"?)");
 }
 
+// ---- TLS
+
+TEST(Config, NamesTheFilesOfTls) {
+  const Config config = good("tls: { cert: a.pem, key: b.pem, ca: c.pem }");
+  ASSERT_TRUE(config.tls);
+  EXPECT_EQ(config.tls->cert, "a.pem");
+  EXPECT_EQ(config.tls->key, "b.pem");
+  EXPECT_EQ(config.tls->ca, "c.pem");
+  EXPECT_EQ(good("tls: { cert: a.pem, key: b.pem }").tls->ca, "");
+}
+
+TEST(Config, NeedsACertificateAndItsKeyForTls) {
+  EXPECT_THAT(wrong("tls: { cert: a.pem, kye: b.pem }"),
+              ElementsAre(HasSubstr("\"tls\" needs a key: write key: FILE.pem"),
+                          HasSubstr("\"tls\" has no field \"kye\"")));
+  EXPECT_THAT(one_wrong("tls: { key: b.pem }"), HasSubstr("\"tls\" needs a cert"));
+  EXPECT_THAT(one_wrong("tls: on"), HasSubstr("\"tls\""));
+}
+
 // ---- What this version cannot do
 
 TEST(Config, RefusesWhatIsNotThereYet) {
-  EXPECT_EQ(one_wrong("tls: { cert: a.pem, key: b.pem, ca: c.pem }"),
-            "1:6: \"tls\" is not supported by this version: remove it");
   EXPECT_EQ(one_wrong("envoy_ratelimit: limits.yaml"),
             "1:18: \"envoy_ratelimit\" is not supported by this version: remove it");
   EXPECT_EQ(one_wrong("compat: envoyproxy"),
@@ -356,10 +373,6 @@ TEST(Config, RefusesWhatIsNotThereYet) {
 
 // Whoever writes for a later version is told of mistakes as well.
 TEST(Config, ChecksTheFormOfWhatIsNotThereYet) {
-  EXPECT_THAT(wrong("tls: { cert: a.pem, kye: b.pem }"),
-              ElementsAre(HasSubstr("\"tls\" needs a key: write key: FILE.pem"),
-                          HasSubstr("\"tls\" is not supported"),
-                          HasSubstr("\"tls\" has no field \"kye\"")));
   EXPECT_THAT(wrong("compat: envoy"),
               ElementsAre(HasSubstr("\"compat\" is envoyproxy, not \"envoy\""),
                           HasSubstr("not supported")));

@@ -1,0 +1,262 @@
+#include "net/tls.h"
+
+#include <openssl/bio.h>
+#include <openssl/err.h>
+#include <openssl/ssl.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <utility>
+
+namespace weir::net {
+
+namespace {
+
+constexpr std::size_t kHeader = 5;
+constexpr std::size_t kMostPlain = 16 << 10;  // of a record, as is the standard's
+constexpr std::size_t kMostRecord = kHeader + kMostPlain + 2048;  // the same, encrypted
+constexpr char kHandshake = 0x16;  // the first byte of everybody who speaks TLS
+
+// Memory that is not kept for a connection to use again.
+constexpr std::size_t kMuch = 4 << 10;
+
+// ---- What OpenSSL reads from and writes to: our own buffers, so that it keeps none for those who
+// ---- wait.
+
+int read_wire(BIO* bio, char* to, int most) {
+  auto& input = static_cast<Tls::Wire*>(BIO_get_data(bio))->input;
+  BIO_clear_retry_flags(bio);
+  if (input.empty()) {
+    BIO_set_retry_read(bio);
+    return -1;
+  }
+  const std::size_t count = std::min(input.size(), static_cast<std::size_t>(most));
+  std::memcpy(to, input.data(), count);
+  input.remove_prefix(count);
+  return static_cast<int>(count);
+}
+
+int write_wire(BIO* bio, const char* from, int count) {
+  std::string* out = static_cast<Tls::Wire*>(BIO_get_data(bio))->out;
+  BIO_clear_retry_flags(bio);
+  if (out != nullptr) out->append(from, static_cast<std::size_t>(count));
+  return count;
+}
+
+long control_wire(BIO*, int command, long, void*) { return command == BIO_CTRL_FLUSH ? 1 : 0; }
+
+BIO_METHOD* make_wire_method() {
+  BIO_METHOD* method = BIO_meth_new(BIO_get_new_index() | BIO_TYPE_SOURCE_SINK, "weir");
+  BIO_meth_set_read(method, read_wire);
+  BIO_meth_set_write(method, write_wire);
+  BIO_meth_set_ctrl(method, control_wire);
+  return method;
+}
+
+BIO* make_bio(Tls::Wire& wire) {
+  static BIO_METHOD* const method = make_wire_method();
+  BIO* bio = BIO_new(method);
+  if (bio == nullptr) return nullptr;
+  BIO_set_data(bio, &wire);
+  BIO_set_init(bio, 1);
+  return bio;
+}
+
+// ----
+
+std::size_t length_of(std::string_view record) {
+  const auto byte = [&](std::size_t i) {
+    return static_cast<std::size_t>(static_cast<unsigned char>(record[i]));
+  };
+  return kHeader + (byte(3) << 8 | byte(4));
+}
+
+// How much of the input is whole records. The rest stays with the connection, which sees that
+// something has begun; but one longer than any may be is left to OpenSSL to refuse.
+std::size_t whole_records(std::string_view input) {
+  std::size_t whole = 0;
+  while (input.size() - whole >= kHeader) {
+    const std::size_t length = length_of(input.substr(whole));
+    if (length > kMostRecord) return input.size();
+    if (input.size() - whole < length) break;
+    whole += length;
+  }
+  return whole;
+}
+
+// Why the last call of OpenSSL failed.
+std::string last_reason(const SSL* ssl) {
+  const unsigned long code = ERR_peek_last_error();
+  const char* reason = ERR_reason_error_string(code);
+  std::string text = reason != nullptr ? reason : "it makes no sense";
+  const bool verifying = ERR_GET_REASON(code) == SSL_R_CERTIFICATE_VERIFY_FAILED;
+  if (const long result = SSL_get_verify_result(ssl); verifying && result != X509_V_OK) {
+    text.append(": ").append(X509_verify_cert_error_string(result));
+  }
+  return text;
+}
+
+// Where answers wait to be encrypted, for the one that is being served.
+std::string& scratch_answers() {
+  thread_local std::string answers;
+  if (answers.capacity() > 4 * Protocol::kEnough) std::string().swap(answers);
+  answers.clear();
+  return answers;
+}
+
+}  // namespace
+
+Tls::Tls(const TlsContext& context, const TlsManners& manners, const Peer& peer,
+         std::unique_ptr<Protocol> inner, std::size_t most_input)
+    : manners_(manners),
+      peer_(peer),
+      inner_(std::move(inner)),
+      most_input_(most_input),
+      ssl_(new_session(context, manners.alpn), &SSL_free) {
+  BIO* bio = ssl_ ? make_bio(wire_) : nullptr;
+  if (bio == nullptr) {  // there is no memory
+    over_ = broken_ = true;
+    return;
+  }
+  SSL_set_bio(ssl_.get(), bio, bio);
+}
+
+bool Tls::is_let_in() const { return ssl_ && SSL_is_init_finished(ssl_.get()) == 1; }
+
+std::size_t Tls::on_input(std::string_view input, std::string& out) {
+  if (over_ || !greets(input, out)) return input.size();
+  const std::string_view fresh = input.substr(held_);
+  const std::size_t whole = whole_records(fresh);
+  wire_ = {.input = fresh.substr(0, whole), .out = &out};
+  while (!over_ && out.size() < kEnough) {
+    decrypt();
+    if (over_ || !unanswered_) break;
+    answer();
+  }
+  const std::size_t used = held_ + whole - wire_.input.size();
+  wire_ = {};
+  if (plain_.empty() && plain_.capacity() > kMuch) std::string().swap(plain_);
+  // Who has used up all input is not asked again once the answers are sent. So the last byte is
+  // used up when there is nothing more to say about it.
+  const bool has_more = !over_ && (unanswered_ || SSL_pending(ssl_.get()) > 0);
+  held_ = has_more ? std::min<std::size_t>(used, 1) : 0;
+  return used - held_;
+}
+
+// Whether the first byte is that of TLS. Others are told in their own words: OpenSSL would wait for
+// more, and then say it in its own.
+bool Tls::greets(std::string_view input, std::string& out) {
+  if (greeted_ || input.empty()) return true;
+  greeted_ = input.front() == kHandshake;
+  if (greeted_) return true;
+  broken_ = true;
+  out += manners_.not_tls;
+  refuse("it does not speak TLS");
+  return false;
+}
+
+// ---- In
+
+// All that there is room for: takes that come together are decided together, also if they come in
+// records of their own.
+void Tls::decrypt() {
+  thread_local std::array<char, kMostPlain> room;
+  while (!over_ && !peer_is_done_ && plain_.size() < most_input_) {
+    const std::size_t most = std::min(room.size(), most_input_ - plain_.size());
+    ERR_clear_error();
+    const int count = SSL_read(ssl_.get(), room.data(), static_cast<int>(most));
+    if (count <= 0) return stop_reading(count);
+    plain_.append(room.data(), static_cast<std::size_t>(count));
+    unanswered_ = true;
+  }
+}
+
+void Tls::stop_reading(int result) {
+  const int error = SSL_get_error(ssl_.get(), result);
+  if (error == SSL_ERROR_WANT_READ) return;
+  if (error == SSL_ERROR_ZERO_RETURN) {
+    peer_is_done_ = true;
+    return;
+  }
+  broken_ = true;
+  refuse(last_reason(ssl_.get()));
+}
+
+void Tls::refuse(std::string_view why) {
+  over_ = true;
+  if (manners_.refused) manners_.refused(peer_, why);
+}
+
+// ---- Out
+
+void Tls::answer() {
+  std::string& answers = scratch_answers();
+  const std::size_t used = inner_->on_input(plain_, answers);
+  const bool moved = used > 0 || !answers.empty();
+  plain_.erase(0, used);
+  encrypt(answers);
+  unanswered_ = moved && !plain_.empty();
+  const bool too_long = !moved && plain_.size() >= most_input_;
+  over_ |= inner_->ends() || too_long;
+}
+
+void Tls::encrypt(std::string_view answers) {
+  if (answers.empty() || broken_) return;
+  ERR_clear_error();
+  std::size_t written = 0;
+  broken_ = SSL_write_ex(ssl_.get(), answers.data(), answers.size(), &written) != 1;
+  over_ |= broken_;
+}
+
+// ---- Patience, and the end
+
+// Who has not begun is in no message when the process ends, but has only so much time otherwise.
+bool Tls::in_message() const {
+  if (!is_let_in()) return greeted_ || !shutting_down_;
+  return !plain_.empty() || inner_->in_message();
+}
+
+void Tls::on_timeout(std::string& out) {
+  if (over_) return;
+  if (!is_let_in()) {
+    broken_ = true;
+    return refuse("it did not finish the handshake in time");
+  }
+  std::string& answers = scratch_answers();
+  inner_->on_timeout(answers);
+  wire_.out = &out;
+  encrypt(answers);
+  wire_.out = nullptr;
+}
+
+void Tls::on_shutdown() {
+  shutting_down_ = true;
+  inner_->on_shutdown();
+}
+
+// That there is nothing more to come, so that nobody can pretend it.
+void Tls::on_end(std::string& out) {
+  if (broken_ || !is_let_in()) return;
+  wire_.out = &out;
+  ERR_clear_error();
+  SSL_shutdown(ssl_.get());
+  wire_.out = nullptr;
+}
+
+// ---- The door
+
+Door with_tls(Door door, const CurrentTls& current, TlsManners manners) {
+  const std::size_t most_plain = door.most_input;
+  auto speak = std::move(door.speak);
+  const auto shared = std::make_shared<const TlsManners>(std::move(manners));
+  door.speak = [=, &current, speak = std::move(speak)](const Peer& peer) {
+    return std::make_unique<Tls>(current.get(), *shared, peer, speak(peer), most_plain);
+  };
+  // A record must fit, and whoever there is no room for is told by an alert: fatal, internal error.
+  door.most_input = std::max(most_plain, kMostRecord);
+  door.too_many = std::string("\x15\x03\x03\x00\x02\x02\x50", 7);
+  return door;
+}
+
+}  // namespace weir::net

@@ -1,0 +1,60 @@
+#pragma once
+
+#include <ctime>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+
+#include "weir/result.h"
+
+// (OpenSSL's headers stay in the sources.)
+struct ssl_ctx_st;
+struct ssl_st;
+
+namespace weir::net {
+
+// What a door with TLS shows, and whom it asks for the same: files, in PEM.
+struct TlsFiles {
+  std::string cert{};  // behind it those that signed it, if any
+  std::string key{};
+  std::string ca{};  // clients must show a certificate signed by it; empty: they are not asked
+
+  friend bool operator==(const TlsFiles&, const TlsFiles&) = default;
+};
+
+// All of them, read, and found to belong together.
+using TlsContext = std::shared_ptr<ssl_ctx_st>;
+
+// Errors name the file and say what is wrong with it.
+Result<TlsContext, Error> load_tls(const TlsFiles& files);
+
+// When its certificate expires, in seconds since 1970.
+std::time_t expiry_of(const TlsContext& context);
+
+// A newcomer's side of it, at a door whose protocol has that name among those that clients may
+// offer (ALPN); empty: they may offer what they like. `alpn` outlives it. Null if there is no
+// memory.
+ssl_st* new_session(const TlsContext& context, const std::string& alpn);
+
+// The context that newcomers get: another one from now on, while those who are inside go on with
+// theirs. Thread-safe.
+class CurrentTls {
+ public:
+  explicit CurrentTls(TlsContext context) : context_(std::move(context)) {}
+
+  void use(TlsContext context) {
+    const std::lock_guard lock(mutex_);
+    context_.swap(context);
+  }
+  TlsContext get() const {
+    const std::lock_guard lock(mutex_);
+    return context_;
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  TlsContext context_;
+};
+
+}  // namespace weir::net

@@ -1,0 +1,68 @@
+#include "server/certificates.h"
+
+#include <fmt/chrono.h>
+
+#include <algorithm>
+#include <ctime>
+
+#include "server/log.h"
+
+namespace weir::server {
+
+namespace {
+
+net::TlsFiles files_of(const policy::Tls& tls) {
+  return {.cert = tls.cert, .key = tls.key, .ca = tls.ca};
+}
+
+// With the time until which clients will trust it. One that has expired is used nevertheless: those
+// who do not look are better served than nobody.
+void announce(const net::TlsContext& context, const std::string& cert, std::string_view what) {
+  const std::time_t expiry = net::expiry_of(context);
+  const bool expired = expiry < std::time(nullptr);
+  log(expired ? Level::warning : Level::info, "the certificate {} {}, {} {:%Y-%m-%d %H:%M} UTC",
+      cert, what, expired ? "but clients will not trust it: it expired" : "valid until",
+      fmt::gmtime(expiry));
+}
+
+}  // namespace
+
+Certificates::Stamps Certificates::stamps_of(const net::TlsFiles& files) {
+  return {FileStamp::of(files.cert), FileStamp::of(files.key), FileStamp::of(files.ca)};
+}
+
+Result<std::unique_ptr<Certificates>, Error> Certificates::open(const policy::Tls& tls) {
+  net::TlsFiles files = files_of(tls);
+  const Stamps stamps = stamps_of(files);
+  auto context = net::load_tls(files);
+  if (!context) return context.error();
+  announce(*context, files.cert, "is used");
+  return std::unique_ptr<Certificates>(
+      new Certificates(std::move(files), stamps, *std::move(context)));
+}
+
+bool Certificates::use(const policy::Tls& tls) {
+  files_ = files_of(tls);
+  seen_ = stamps_of(files_);
+  return load();
+}
+
+std::optional<bool> Certificates::look() {
+  const Stamps stamps = stamps_of(files_);
+  if (std::equal(stamps.begin(), stamps.end(), seen_.begin())) return std::nullopt;
+  seen_ = stamps;
+  return load();
+}
+
+bool Certificates::load() {
+  auto context = net::load_tls(files_);
+  if (!context) {
+    log(Level::error, "{}; the certificate in use stays", context.error().message);
+    return false;
+  }
+  current_.use(*context);
+  announce(*context, files_.cert, "is used by new connections");
+  return true;
+}
+
+}  // namespace weir::server

@@ -1,0 +1,28 @@
+#pragma once
+
+#include <sys/stat.h>
+
+#include <string>
+
+namespace weir::server {
+
+// By what a change of a file is noticed. (Looking is one system call, and works for files that are
+// replaced, linked or mounted, where being notified does not always.)
+struct FileStamp {
+  ino_t inode = 0;
+  off_t size = 0;
+  timespec modified{};
+
+  static FileStamp of(const std::string& path) {
+    struct stat file {};
+    if (path.empty() || stat(path.c_str(), &file) != 0) return {};
+    return {file.st_ino, file.st_size, file.st_mtim};
+  }
+  bool exists() const { return inode != 0; }
+  bool operator==(const FileStamp& other) const {
+    return inode == other.inode && size == other.size && modified.tv_sec == other.modified.tv_sec &&
+           modified.tv_nsec == other.modified.tv_nsec;
+  }
+};
+
+}  // namespace weir::server

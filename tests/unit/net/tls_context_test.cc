@@ -1,0 +1,83 @@
+#include "net/tls_context.h"
+
+#include <gmock/gmock.h>
+
+#include "certificates.h"
+
+namespace weir::net {
+namespace {
+
+using testing::AllOf;
+using testing::EndsWith;
+using testing::HasSubstr;
+
+class TlsContextTest : public testing::Test {
+ protected:
+  std::string wrong(const TlsFiles& files) {
+    const auto context = load_tls(files);
+    return context ? "" : context.error().message;
+  }
+
+  Identity ca = make_identity("ca");
+  Identity server = make_identity("server", &ca);
+  Identity other = make_identity("other", &ca);
+  PemFolder folder;
+  std::string cert = folder.write("cert.pem", server.certificate);
+  std::string key = folder.write("key.pem", server.key);
+  std::string ca_file = folder.write("ca.pem", ca.certificate);
+};
+
+TEST_F(TlsContextTest, IsLoaded) {
+  EXPECT_TRUE(load_tls({.cert = cert, .key = key}));
+  EXPECT_TRUE(load_tls({.cert = cert, .key = key, .ca = ca_file}));
+}
+
+TEST_F(TlsContextTest, NamesTheFileThatIsNotThere) {
+  const std::string nowhere = folder.path("nowhere.pem");
+  const auto what = [&](const char* name) {
+    return AllOf(HasSubstr(std::string("the ") + name + " " + nowhere),
+                 EndsWith("No such file or directory"));
+  };
+  EXPECT_THAT(wrong({.cert = nowhere, .key = key}), what("certificate"));
+  EXPECT_THAT(wrong({.cert = cert, .key = nowhere}), what("key"));
+  EXPECT_THAT(wrong({.cert = cert, .key = key, .ca = nowhere}), what("ca"));
+}
+
+TEST_F(TlsContextTest, NamesTheFileThatIsSomethingElse) {
+  for (const std::string_view text :
+       {"", "nonsense\n", "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"}) {
+    const std::string odd = folder.write("odd.pem", text);
+    EXPECT_THAT(wrong({.cert = odd, .key = key}), HasSubstr("the certificate " + odd + ": "))
+        << text;
+    EXPECT_THAT(wrong({.cert = cert, .key = odd}), HasSubstr("the key " + odd + ": ")) << text;
+    EXPECT_THAT(wrong({.cert = cert, .key = key, .ca = odd}), HasSubstr("the ca " + odd + ": "))
+        << text;
+  }
+  EXPECT_THAT(wrong({.cert = key, .key = key}), EndsWith("(it must be in PEM, with -----BEGIN …)"));
+  EXPECT_THAT(wrong({.cert = cert, .key = cert}),
+              EndsWith("(it must be in PEM, with -----BEGIN …)"));
+}
+
+TEST_F(TlsContextTest, NoticesAKeyOfAnotherCertificate) {
+  const std::string strange = folder.write("other.pem", other.key);
+  EXPECT_THAT(wrong({.cert = cert, .key = strange}),
+              EndsWith("the key " + strange + ": it does not belong to the certificate " + cert));
+}
+
+// Nobody is asked at a terminal.
+TEST_F(TlsContextTest, DoesNotAskForAPassphrase) {
+  const std::string locked = folder.write("locked.pem", server.key, "secret");
+  EXPECT_THAT(wrong({.cert = cert, .key = locked}),
+              EndsWith("it is locked with a passphrase: write one that is not"));
+}
+
+TEST_F(TlsContextTest, CanBeExchanged) {
+  CurrentTls current(*load_tls({.cert = cert, .key = key}));
+  const TlsContext before = current.get();
+  current.use(*load_tls({.cert = cert, .key = key}));
+  EXPECT_NE(current.get(), before);
+  EXPECT_EQ(before.use_count(), 1) << "whoever has it keeps it, and nobody else does";
+}
+
+}  // namespace
+}  // namespace weir::net

@@ -1,0 +1,457 @@
+// TLS around a protocol, with a client in memory: every byte that either says is in the test's
+// hand.
+
+#include "net/tls.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <optional>
+
+#include "certificates.h"
+#include "lines.h"
+#include "tls_client.h"
+
+namespace weir::net {
+namespace {
+
+using testing::HasSubstr;
+using testing::StartsWith;
+
+// What a connection does with a protocol: shows it what is not used up, and again while something
+// comes of it.
+class Line {
+ public:
+  explicit Line(Protocol& protocol) : protocol_(protocol) {}
+
+  // Its answers. Those of one question at most if it stops in between, as for a peer that does not
+  // read.
+  std::string shows(std::string_view text) {
+    kept_ += text;
+    std::string answers;
+    while (!kept_.empty() && !protocol_.ends()) {
+      std::string out;
+      const std::size_t used = protocol_.on_input(kept_, out);
+      EXPECT_LE(used, kept_.size());
+      kept_.erase(0, used);
+      most_at_once = std::max(most_at_once, out.size());
+      answers += out;
+      if (used == 0 && out.empty()) break;
+    }
+    if (protocol_.ends()) protocol_.on_end(answers);
+    return answers;
+  }
+
+  std::size_t kept() const { return kept_.size(); }
+  std::size_t most_at_once = 0;
+
+ private:
+  Protocol& protocol_;
+  std::string kept_;
+};
+
+class TlsTest : public testing::Test {
+ protected:
+  TlsTest() { open(); }
+
+  void open(const std::string& ca_file = {}) {
+    context = *load_tls({.cert = folder.write("cert.pem", server.certificate),
+                         .key = folder.write("key.pem", server.key),
+                         .ca = ca_file});
+    fresh();
+  }
+  // A new connection.
+  void fresh() {
+    tls = std::make_unique<Tls>(context, manners, Peer{.address = "10.1.2.3"},
+                                std::make_unique<Lines>(heard), kMostInput);
+    line.emplace(*tls);
+    client.emplace(client_context.get());
+  }
+
+  // Passes on what both say until neither says anything, in pieces of that size.
+  void talk(std::size_t piece = std::string::npos) {
+    for (std::string said = client->said(); !said.empty(); said = client->said()) {
+      for (std::size_t i = 0; i < said.size(); i += std::min(piece, said.size())) {
+        client->hears(line->shows(said.substr(i, piece)));
+      }
+    }
+  }
+  void shake_hands(std::size_t piece = std::string::npos) {
+    client->shake_hands();
+    talk(piece);
+  }
+  std::string answer_to(std::string_view text, std::size_t piece = std::string::npos) {
+    client->heard.clear();
+    client->say(text);
+    talk(piece);
+    return client->heard;
+  }
+
+  static constexpr std::size_t kMostInput = 20'000;
+
+  Identity ca = make_identity("ca");
+  Identity server = make_identity("server", &ca);
+  PemFolder folder;
+  std::vector<std::string> refusals;
+  TlsManners manners{.alpn = "lines/1",
+                     .not_tls = "speak TLS\n",
+                     .refused = [this](const Peer& peer, std::string_view why) {
+                       refusals.push_back(peer.address + ": " + std::string(why));
+                     }};
+  TlsContext context;
+  ClientContext client_context{SSL_CTX_new(TLS_client_method()), &SSL_CTX_free};
+  Heard heard;
+  std::unique_ptr<Tls> tls;
+  std::optional<Line> line;
+  std::optional<TlsClient> client;
+};
+
+// ---- Messages
+
+TEST_F(TlsTest, AnswersInside) {
+  shake_hands();
+  EXPECT_TRUE(client->is_let_in()) << client->error;
+  EXPECT_EQ(answer_to("hello\n"), "hello\n");
+  EXPECT_EQ(answer_to("again\nand again\n"), "again\nand again\n");
+  EXPECT_FALSE(tls->ends());
+  EXPECT_FALSE(tls->in_message());
+  EXPECT_EQ(line->kept(), 0u);
+}
+
+TEST_F(TlsTest, AnswersInBothVersions) {
+  for (const int version : {TLS1_2_VERSION, TLS1_3_VERSION}) {
+    SSL_CTX_set_min_proto_version(client_context.get(), version);
+    SSL_CTX_set_max_proto_version(client_context.get(), version);
+    fresh();
+    shake_hands();
+    EXPECT_EQ(SSL_version(client->ssl()), version);
+    EXPECT_EQ(answer_to("hello\n"), "hello\n");
+  }
+}
+
+TEST_F(TlsTest, AnswersWhatComesAByteAtATime) {
+  shake_hands(1);
+  EXPECT_EQ(answer_to("byte by byte\n", 1), "byte by byte\n");
+}
+
+// Records and messages have nothing to do with each other.
+TEST_F(TlsTest, AnswersRecordsCutAnywhere) {
+  for (std::size_t piece = 2; piece < 200; piece += 7) {
+    fresh();
+    shake_hands(piece);
+    std::string lines;
+    for (int i = 0; i < 20; ++i) {
+      const std::string text = "line " + std::to_string(i) + "\n";
+      lines += text;
+      client->say(text.substr(0, 3));
+      client->say(text.substr(3));
+    }
+    talk(piece);
+    EXPECT_EQ(client->heard, lines) << piece;
+  }
+}
+
+TEST_F(TlsTest, AnswersALongMessageOfManyRecords) {
+  shake_hands();
+  const std::string text(kMostInput - 1, 'x');
+  EXPECT_EQ(answer_to(text + "\n"), text + "\n");
+  EXPECT_EQ(answer_to("more\n"), "more\n");
+}
+
+TEST_F(TlsTest, EndsWhenAMessageIsLongerThanAnyMayBe) {
+  shake_hands();
+  EXPECT_EQ(answer_to(std::string(kMostInput + 1, 'x') + "\n"), "");
+  EXPECT_TRUE(tls->ends());
+  EXPECT_TRUE(client->ended);
+}
+
+// A question of a few bytes whose answer is long, a thousand times in one record: it stops when it
+// has said enough, and goes on when it is asked again, although nothing more has come.
+TEST_F(TlsTest, StopsWhenItHasSaidEnough) {
+  shake_hands();
+  std::string questions;
+  std::string answers;
+  for (int i = 0; i < 1'000; ++i) {
+    questions += "1000\n";
+    answers += Lines::answer_to("1000");
+  }
+  EXPECT_EQ(answer_to(questions), answers);
+  EXPECT_LT(line->most_at_once, 2 * Protocol::kEnough);
+  EXPECT_EQ(heard.unsent, 0u);
+  EXPECT_EQ(line->kept(), 0u);
+  EXPECT_FALSE(tls->in_message());
+}
+
+// As before, in as many records as questions.
+TEST_F(TlsTest, StopsBetweenRecords) {
+  shake_hands();
+  std::string answers;
+  for (int i = 0; i < 1'000; ++i) {
+    client->say("1000\n");
+    answers += Lines::answer_to("1000");
+  }
+  talk();
+  EXPECT_EQ(client->heard, answers);
+  EXPECT_LT(line->most_at_once, 2 * Protocol::kEnough);
+}
+
+TEST_F(TlsTest, AnswersLongerThanARecord) {
+  shake_hands();
+  EXPECT_EQ(answer_to("300000\n"), Lines::answer_to("300000"));
+}
+
+// ---- Patience
+
+TEST_F(TlsTest, IsInAMessageUntilHandsAreShaken) {
+  EXPECT_TRUE(tls->in_message());
+  client->shake_hands();
+  line->shows(client->said().substr(0, 100));
+  EXPECT_EQ(line->kept(), 100u) << "a record that has begun is a message that has";
+  EXPECT_TRUE(tls->in_message());
+  std::string out;
+  tls->on_timeout(out);
+  EXPECT_EQ(out, "");
+  EXPECT_TRUE(tls->ends());
+  EXPECT_THAT(refusals, testing::ElementsAre("10.1.2.3: it did not finish the handshake in time"));
+}
+
+TEST_F(TlsTest, IsInAMessageWhileOneIsNotFinished) {
+  shake_hands();
+  EXPECT_FALSE(tls->in_message());
+  EXPECT_EQ(answer_to("hel"), "");
+  EXPECT_EQ(line->kept(), 0u);
+  EXPECT_TRUE(tls->in_message());
+  EXPECT_EQ(answer_to("lo\n"), "hello\n");
+  EXPECT_FALSE(tls->in_message());
+}
+
+TEST_F(TlsTest, HasLastWordsForThoseWhoDoNotFinish) {
+  shake_hands();
+  answer_to("hel");
+  std::string out;
+  tls->on_timeout(out);
+  tls->on_end(out);
+  client->hears(out);
+  EXPECT_EQ(client->heard, "too slow\n");
+  EXPECT_TRUE(client->ended);
+}
+
+TEST_F(TlsTest, DoesNotWaitForThoseWhoHaveNotBegunWhenTheProcessEnds) {
+  tls->on_shutdown();
+  EXPECT_EQ(heard.shutdowns, 1u);
+  EXPECT_FALSE(tls->in_message());
+}
+
+// ---- Ending
+
+TEST_F(TlsTest, EndsWhenTheInnerProtocolDoes) {
+  shake_hands();
+  EXPECT_EQ(answer_to("hello\nquit\nhello\n"), "hello\nbye\n");
+  EXPECT_TRUE(tls->ends());
+  EXPECT_TRUE(client->ended) << "it was told";
+}
+
+TEST_F(TlsTest, AnswersWhatWasSaidBeforeTheEnd) {
+  shake_hands();
+  client->say("1000\n");
+  client->say("hello\n");
+  client->say_no_more();
+  talk();
+  EXPECT_EQ(client->heard, Lines::answer_to("1000") + "hello\n");
+  EXPECT_TRUE(tls->ends());
+  EXPECT_TRUE(client->ended);
+  EXPECT_TRUE(refusals.empty());
+}
+
+// Also if the answers must be taken first.
+TEST_F(TlsTest, AnswersAllThatWasSaidBeforeTheEnd) {
+  shake_hands();
+  std::string answers;
+  for (int i = 0; i < 500; ++i) {
+    client->say("1000\n");
+    answers += Lines::answer_to("1000");
+  }
+  client->say_no_more();
+  talk();
+  EXPECT_EQ(client->heard, answers);
+  EXPECT_TRUE(client->ended);
+}
+
+TEST_F(TlsTest, SaysGoodbyeOnlyToThoseWhoUnderstand) {
+  std::string out;
+  tls->on_end(out);
+  EXPECT_EQ(out, "");
+  client->shake_hands();
+  line->shows(client->said());
+  tls->on_end(out);
+  EXPECT_EQ(out, "") << "it has not proved that it is who it was";
+}
+
+// ---- Who is not let in
+
+TEST_F(TlsTest, TellsThoseWhoDoNotSpeakTls) {
+  for (const std::string_view text : {"*1\r\n$4\r\nPING\r\n", "GET / HTTP/1.1\r\n\r\n", "x", "\n",
+                                      "\x80\x2e\x01", "\x15\x03\x01\x00\x02\x02\x28"}) {
+    fresh();
+    refusals.clear();
+    EXPECT_EQ(line->shows(text), "speak TLS\n");
+    EXPECT_TRUE(tls->ends());
+    EXPECT_EQ(line->kept(), 0u);
+    EXPECT_THAT(refusals, testing::ElementsAre("10.1.2.3: it does not speak TLS"));
+  }
+  EXPECT_EQ(heard.bytes, 0u);
+}
+
+TEST_F(TlsTest, EndsWhenTheHandshakeIsNonsense) {
+  for (const std::string& text :
+       {std::string("\x16\x03\x01\x00\x04nope", 9), std::string("\x16GET / HTTP/1.1\r\n\r\n"),
+        std::string("\x16\x03\x01\xff\xff", 5), std::string("\x16\x03\x03\x00\x00", 5) + "\x16"}) {
+    fresh();
+    refusals.clear();
+    line->shows(text);
+    EXPECT_TRUE(tls->ends() || line->kept() > 0) << text;
+    EXPECT_LE(refusals.size(), 1u);
+  }
+  EXPECT_EQ(heard.bytes, 0u);
+}
+
+TEST_F(TlsTest, EndsWhenARecordWasTamperedWith) {
+  shake_hands();
+  client->say("hello\n");
+  std::string said = client->said();
+  said.back() = static_cast<char>(said.back() ^ 1);
+  client->hears(line->shows(said));
+  EXPECT_TRUE(tls->ends());
+  EXPECT_EQ(client->heard, "");
+  EXPECT_EQ(heard.bytes, 0u);
+  EXPECT_EQ(refusals.size(), 1u);
+}
+
+// What an enemy repeats is not decided twice.
+TEST_F(TlsTest, EndsWhenARecordIsRepeated) {
+  shake_hands();
+  client->say("hello\n");
+  const std::string said = client->said();
+  client->hears(line->shows(said));
+  EXPECT_EQ(client->heard, "hello\n");
+  client->hears(line->shows(said));
+  EXPECT_EQ(client->heard, "hello\n");
+  EXPECT_TRUE(tls->ends());
+}
+
+TEST_F(TlsTest, RefusesOldVersions) {
+  SSL_CTX_set_security_level(client_context.get(), 0);
+  SSL_CTX_set_min_proto_version(client_context.get(), TLS1_VERSION);
+  SSL_CTX_set_max_proto_version(client_context.get(), TLS1_1_VERSION);
+  fresh();
+  shake_hands();
+  EXPECT_FALSE(client->is_let_in());
+  EXPECT_TRUE(tls->ends());
+  EXPECT_THAT(client->error, HasSubstr("protocol version"));
+  ASSERT_EQ(refusals.size(), 1u);
+  EXPECT_THAT(refusals[0], HasSubstr("unsupported protocol"));
+}
+
+TEST_F(TlsTest, RefusesCiphersWithoutForwardSecrecy) {
+  SSL_CTX_set_max_proto_version(client_context.get(), TLS1_2_VERSION);
+  SSL_CTX_set_cipher_list(client_context.get(), "AES128-GCM-SHA256:AES256-SHA");
+  fresh();
+  shake_hands();
+  EXPECT_FALSE(client->is_let_in());
+  EXPECT_TRUE(tls->ends());
+}
+
+TEST_F(TlsTest, DoesNotRenegotiate) {
+  SSL_CTX_set_max_proto_version(client_context.get(), TLS1_2_VERSION);
+  fresh();
+  shake_hands();
+  SSL_renegotiate(client->ssl());
+  SSL_do_handshake(client->ssl());
+  talk();
+  EXPECT_NE(client->error + (tls->ends() ? "ended" : ""), "");
+}
+
+// ---- ALPN
+
+TEST_F(TlsTest, ChoosesItsProtocol) {
+  const auto offer = [&](const std::string& names) {
+    fresh();
+    SSL_set_alpn_protos(client->ssl(), reinterpret_cast<const unsigned char*>(names.data()),
+                        static_cast<unsigned>(names.size()));
+    shake_hands();
+    const unsigned char* chosen = nullptr;
+    unsigned size = 0;
+    SSL_get0_alpn_selected(client->ssl(), &chosen, &size);
+    return client->is_let_in() ? std::string(chosen, chosen + size) : "refused";
+  };
+  EXPECT_EQ(offer("\x02h2\x07lines/1"), "lines/1");
+  EXPECT_EQ(offer("\x02h2"), "refused");
+  EXPECT_EQ(offer(""), "");
+  manners.alpn.clear();
+  EXPECT_EQ(offer("\x02h2"), "");
+}
+
+// ---- Clients that must show a certificate
+
+class MutualTlsTest : public TlsTest {
+ protected:
+  MutualTlsTest() { open(folder.write("ca.pem", ca.certificate)); }
+
+  // Whether somebody with that certificate is let in.
+  bool lets_in(const Identity& identity) {
+    SSL_CTX_use_certificate(client_context.get(), identity.certificate.get());
+    SSL_CTX_use_PrivateKey(client_context.get(), identity.key.get());
+    fresh();
+    refusals.clear();
+    shake_hands();
+    return !tls->ends() && answer_to("hello\n") == "hello\n";
+  }
+};
+
+TEST_F(MutualTlsTest, LetsInWhoseCertificateIsSigned) {
+  EXPECT_TRUE(lets_in(make_identity("client", &ca)));
+  EXPECT_TRUE(refusals.empty());
+}
+
+TEST_F(MutualTlsTest, RefusesWhoHasNone) {
+  shake_hands();
+  EXPECT_TRUE(tls->ends());
+  EXPECT_EQ(heard.bytes, 0u);
+  ASSERT_EQ(refusals.size(), 1u);
+  EXPECT_THAT(refusals[0], HasSubstr("peer did not return a certificate"));
+  EXPECT_THAT(client->error, HasSubstr("certificate required"));
+}
+
+TEST_F(MutualTlsTest, RefusesWhoseCertificateIsSignedByAnother) {
+  const Identity stranger = make_identity("ca");  // of the same name
+  EXPECT_FALSE(lets_in(make_identity("client", &stranger)));
+  EXPECT_FALSE(lets_in(make_identity("client")));
+  ASSERT_EQ(refusals.size(), 1u);
+  EXPECT_THAT(refusals[0], HasSubstr("certificate verify failed: "));
+}
+
+TEST_F(MutualTlsTest, RefusesWhoseCertificateHasExpired) {
+  EXPECT_FALSE(lets_in(make_identity("client", &ca, -60)));
+  ASSERT_EQ(refusals.size(), 1u);
+  EXPECT_THAT(refusals[0], HasSubstr("certificate has expired"));
+  EXPECT_EQ(heard.bytes, 0u);
+}
+
+// ---- The door
+
+TEST(TlsDoor, HasRoomForARecordAndAnAlertForThoseItHasNoRoomFor) {
+  const Identity self = make_identity("server");
+  const PemFolder folder;
+  const CurrentTls current(*load_tls({.cert = folder.write("cert.pem", self.certificate),
+                                      .key = folder.write("key.pem", self.key)}));
+  Heard heard;
+  Door plain = lines_door(heard);
+  plain.most_input = 100;
+  const Door door = with_tls(plain, current, {});
+  EXPECT_GT(door.most_input, 16u << 10);
+  EXPECT_THAT(door.too_many, StartsWith("\x15\x03"));
+  EXPECT_TRUE(door.speak({})->in_message());
+}
+
+}  // namespace
+}  // namespace weir::net

@@ -1,0 +1,301 @@
+// Each way of not being let in, and of not being allowed what one asks for: at both doors, from
+// this machine and from afar.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <optional>
+
+#include "server/http_session.h"
+#include "server/resp_session.h"
+#include "weir/quota.h"
+#include "world.h"
+
+namespace weir::server {
+namespace {
+
+using testing::HasSubstr;
+using testing::StartsWith;
+
+const net::Peer kHere{.address = "127.0.0.1", .loopback = true};
+const net::Peer kAfar{.address = "10.0.0.1", .loopback = false};
+
+class AccessTest : public testing::Test {
+ protected:
+  static PolicySet some_policies() {
+    PolicySet set;
+    set.add("p", Limit::window(10, std::chrono::hours{1}));
+    return set;
+  }
+
+  World world{some_policies()};
+  Service& service = world.service;
+};
+
+// ---- HTTP
+
+struct Ask {
+  std::string_view method = "POST";
+  std::string_view path = "/v1/take";
+  std::string_view body = R"({"policy":"p","key":"k"})";
+};
+
+constexpr Ask kTake;
+constexpr Ask kAdminVerbs[] = {
+    {.path = "/v1/reset"},
+    {.path = "/v1/settle", .body = R"({"policy":"p","key":"k","delta":1})"},
+    {.method = "PUT", .path = "/v1/policies/q", .body = R"({"limits":["1/s"]})"},
+    {.method = "DELETE", .path = "/v1/policies/q"},
+    {.path = "/v1/boost", .body = R"({"policy":"p","times":2,"for":"1h"})"},
+    {.path = "/v1/block", .body = R"({"policy":"p","key":"b","for":"1h"})"},
+    {.path = "/v1/pause", .body = R"({"policy":"p","for":"1h"})"},
+    {.path = "/v1/squeeze", .body = R"({"times":0.5,"for":"1h"})"},
+    {.method = "GET", .path = "/v1/orders", .body = ""},
+};
+
+class HttpAccessTest : public AccessTest {
+ protected:
+  // The status, and in `told` all of the answer. `fields` end with a line end each.
+  int ask(const Ask& what, std::string_view fields = {}, const net::Peer& peer = kHere,
+          std::string_view host = "127.0.0.1:7380") {
+    std::string text;
+    text.append(what.method).append(" ").append(what.path).append(" HTTP/1.1\r\nHost: ");
+    text.append(host).append("\r\n").append(fields);
+    text += "Content-Length: " + std::to_string(what.body.size()) + "\r\n\r\n";
+    text.append(what.body);
+    HttpSession session(service, peer);
+    told.clear();
+    session.on_input(text, told);
+    EXPECT_THAT(told, StartsWith("HTTP/1.1 "));
+    return std::stoi(told.substr(9));
+  }
+
+  std::string told;
+};
+
+TEST_F(HttpAccessTest, AsksForThePassword) {
+  service.access.password = "sesame";
+  for (const std::string_view wrong :
+       {"", "Authorization: Bearer sesam\r\n", "Authorization: Bearer sesame2\r\n",
+        "Authorization: Bearer Sesame\r\n", "Authorization: Bearer \r\n",
+        "Authorization: Bearer\r\n", "Authorization: sesame\r\n",
+        "Authorization: Basic c2VzYW1l\r\n", "Authorization: Basic sesame\r\n",
+        "X-Authorization: Bearer sesame\r\n",
+        "Authorization: Bearer x\r\nAuthorization: Bearer sesame\r\n"}) {
+    EXPECT_EQ(ask(kTake, wrong), 401) << wrong;
+    EXPECT_THAT(told, HasSubstr("\r\nWWW-Authenticate: Bearer\r\n"));
+  }
+  EXPECT_EQ(ask(kTake, "Authorization: Bearer sesame\r\n", kAfar), 200);
+  EXPECT_THAT(told, HasSubstr("\"remaining\":9,")) << "nobody who was refused has taken anything";
+}
+
+// Being on this machine is not enough for anything but to say that one is alive.
+TEST_F(HttpAccessTest, AsksForThePasswordOnEveryPath) {
+  service.access.password = "sesame";
+  for (const std::string_view path : {"/", "/metrics", "/v1/policies", "/v1/auth?policy=p&key=k"}) {
+    EXPECT_EQ(ask({.method = "GET", .path = path, .body = ""}), 401) << path;
+  }
+  for (const std::string_view path : {"/v1/peek", "/v1/enter", "/v1/leave", "/v1/explain",
+                                      "/v1/throttle", "/v1/settle", "/v1/reset"}) {
+    EXPECT_EQ(ask({.path = path}), 401) << path;
+  }
+  for (const std::string_view path : {"/healthz", "/readyz"}) {
+    EXPECT_EQ(ask({.method = "GET", .path = path, .body = ""}), 200) << path;
+  }
+}
+
+TEST_F(HttpAccessTest, DoesNotTakeThePasswordForTheToken) {
+  service.access = {.password = "sesame", .admin_token = "root"};
+  for (const Ask& verb : kAdminVerbs) {
+    EXPECT_EQ(ask(verb, "Authorization: Bearer sesame\r\n"), 401) << verb.path;
+    EXPECT_THAT(told, HasSubstr("this needs the admin token"));
+    EXPECT_EQ(ask(verb, "Authorization: Bearer roo\r\n"), 401) << verb.path;
+    EXPECT_EQ(ask(verb), 401) << verb.path;
+  }
+  // The token is the larger of the two.
+  EXPECT_EQ(ask(kTake, "Authorization: Bearer root\r\n"), 200);
+  for (const Ask& verb : kAdminVerbs) {
+    EXPECT_EQ(ask(verb, "Authorization: Bearer root\r\n", kAfar), 200) << verb.path;
+  }
+}
+
+// With a token, this machine is no better than others.
+TEST_F(HttpAccessTest, AsksThisMachineForTheTokenAsWell) {
+  service.access.admin_token = "root";
+  EXPECT_EQ(ask(kTake, {}, kAfar), 200);
+  for (const Ask& verb : kAdminVerbs) {
+    EXPECT_EQ(ask(verb), 401) << verb.path;
+    EXPECT_EQ(ask(verb, "Authorization: Bearer \r\n"), 401) << verb.path;
+    EXPECT_EQ(ask(verb, "Authorization: Basic root\r\n"), 401) << verb.path;
+  }
+}
+
+TEST_F(HttpAccessTest, ChangesNothingFromAfarWithoutAToken) {
+  EXPECT_EQ(ask(kTake, {}, kAfar), 200);
+  for (const Ask& verb : kAdminVerbs) {
+    EXPECT_EQ(ask(verb, {}, kAfar), 403) << verb.path;
+    // Saying that one is here, or an empty token, is not being here.
+    EXPECT_EQ(ask(verb, "X-Forwarded-For: 127.0.0.1\r\nForwarded: for=127.0.0.1\r\n", kAfar), 403);
+    EXPECT_EQ(ask(verb, "Authorization: Bearer \r\n", kAfar), 403) << verb.path;
+  }
+  for (const Ask& verb : kAdminVerbs) EXPECT_EQ(ask(verb), 200) << verb.path;
+}
+
+// A name that leads to this machine is one that anybody can have (DNS rebinding).
+TEST_F(HttpAccessTest, ChangesNothingUnderAStrangersName) {
+  for (const Ask& verb : kAdminVerbs) {
+    for (const std::string_view host :
+         {"evil.example", "evil.example:7380", "127.evil.example", "127.0.0.1.evil.example",
+          "localhost.evil.example", "evil-localhost", "10.0.0.1", "[::2]", "1127.0.0.1"}) {
+      EXPECT_EQ(ask(verb, {}, kHere, host), 403) << verb.path << " " << host;
+    }
+  }
+  for (const std::string_view host : {"localhost", "127.0.0.1", "127.1.2.3:80", "[::1]:7380"}) {
+    EXPECT_EQ(ask(kAdminVerbs[0], {}, kHere, host), 200) << host;
+  }
+}
+
+// A page can ask for an address of this machine, too; its browser says whose page it is.
+TEST_F(HttpAccessTest, ChangesNothingForAPageFromElsewhere) {
+  for (const Ask& verb : kAdminVerbs) {
+    for (const std::string_view origin : {"https://evil.example", "http://127.evil.example", "null",
+                                          "http://evil.example:7380", "file://", "x"}) {
+      const std::string field = "Origin: " + std::string(origin) + "\r\n";
+      EXPECT_EQ(ask(verb, field), 403) << verb.path << " " << origin;
+    }
+  }
+  EXPECT_EQ(ask(kAdminVerbs[0], "Origin: http://localhost:3000\r\n"), 200);
+  EXPECT_EQ(ask(kAdminVerbs[0], "Origin: http://127.0.0.1:7380\r\n"), 200);
+}
+
+// ---- RESP
+
+class RespAccessTest : public AccessTest {
+ protected:
+  RespAccessTest() { connect(kHere); }
+
+  void connect(const net::Peer& peer) { session.emplace(service, peer); }
+
+  std::string say(std::initializer_list<std::string_view> words) {
+    std::string text;
+    wire::RespWriter writer(text, 2);
+    writer.array(words.size());
+    for (const std::string_view word : words) writer.bulk(word);
+    return say_bytes(text);
+  }
+  std::string say_bytes(std::string_view text) {
+    std::string out;
+    session->on_input(text, out);
+    return out;
+  }
+  void expect_changes(bool allowed) {
+    EXPECT_THAT(say({"WEIR.RESET", "p", "k"}), StartsWith(allowed ? "+OK\r\n" : "-NO"));
+    EXPECT_THAT(say({"WEIR.SETTLE", "p", "k", "1"}), StartsWith(allowed ? "*8\r\n" : "-NO"));
+  }
+
+  std::optional<RespSession> session;
+};
+
+TEST_F(RespAccessTest, AsksForThePassword) {
+  service.access.password = "sesame";
+  for (const std::string_view command :
+       {"PING", "INFO", "COMMAND", "CONFIG", "SELECT", "ECHO", "CLIENT", "WEIR.TAKE", "WEIR.PEEK",
+        "WEIR.SETTLE", "WEIR.ENTER", "WEIR.LEAVE", "WEIR.RESET", "WEIR.EXPLAIN", "WEIR.POLICIES",
+        "CL.THROTTLE"}) {
+    EXPECT_EQ(say({command, "p", "k"}), "-NOAUTH Authentication required.\r\n") << command;
+  }
+  EXPECT_EQ(say({"AUTH", "sesame"}), "+OK\r\n");
+  EXPECT_THAT(say({"WEIR.TAKE", "p", "k"}), StartsWith("*8\r\n:1\r\n:10\r\n:9\r\n"));
+}
+
+TEST_F(RespAccessTest, RefusesAWrongPassword) {
+  service.access.password = "sesame";
+  for (const auto& words : std::initializer_list<std::initializer_list<std::string_view>>{
+           {"AUTH", "sesam"},
+           {"AUTH", "sesame2"},
+           {"AUTH", ""},
+           {"AUTH", "default", "sesam"},
+           {"AUTH", "default", ""},
+           {"AUTH", "somebody", "sesame"},
+           {"AUTH", "admin", "sesame"},
+           {"AUTH", "admin", ""},
+           {"AUTH", "", "sesame"},
+           {"HELLO", "3", "AUTH", "default", "sesam"},
+           {"HELLO", "3", "AUTH", "somebody", "sesame"}}) {
+    EXPECT_THAT(say(words), StartsWith("-WRONGPASS")) << *(words.begin() + 1);
+    EXPECT_THAT(say({"WEIR.TAKE", "p", "k"}), StartsWith("-NOAUTH"));
+  }
+  EXPECT_THAT(say({"HELLO", "3"}), StartsWith("-NOAUTH"));
+  EXPECT_THAT(say({"HELLO", "3", "AUTH", "default"}), StartsWith("-ERR"));
+  EXPECT_THAT(say({"WEIR.TAKE", "p", "k"}), StartsWith("-NOAUTH"));
+}
+
+TEST_F(RespAccessTest, LetsInByNameOrWithHello) {
+  service.access.password = "sesame";
+  EXPECT_EQ(say({"AUTH", "default", "sesame"}), "+OK\r\n");
+  EXPECT_EQ(say({"PING"}), "+PONG\r\n");
+  connect(kAfar);
+  EXPECT_THAT(say({"HELLO", "3", "AUTH", "default", "sesame"}), StartsWith("%7\r\n"));
+  EXPECT_EQ(say({"PING"}), "+PONG\r\n");
+}
+
+// One secret after the other is as good as both; none is taken back by a wrong one.
+TEST_F(RespAccessTest, ForgetsWhoItWasOnReset) {
+  service.access.password = "sesame";
+  say({"AUTH", "sesame"});
+  EXPECT_THAT(say({"AUTH", "wrong"}), StartsWith("-WRONGPASS"));
+  EXPECT_EQ(say({"PING"}), "+PONG\r\n");
+  EXPECT_EQ(say({"RESET"}), "+RESET\r\n");
+  EXPECT_THAT(say({"PING"}), StartsWith("-NOAUTH"));
+}
+
+TEST_F(RespAccessTest, DoesNotTakeThePasswordForTheToken) {
+  service.access = {.password = "sesame", .admin_token = "root"};
+  EXPECT_EQ(say({"AUTH", "sesame"}), "+OK\r\n");
+  expect_changes(false);
+  EXPECT_THAT(say({"AUTH", "admin", "sesame"}), StartsWith("-WRONGPASS"));
+  EXPECT_THAT(say({"AUTH", "admin", "roo"}), StartsWith("-WRONGPASS"));
+  expect_changes(false);
+  EXPECT_EQ(say({"AUTH", "admin", "root"}), "+OK\r\n");
+  expect_changes(true);
+}
+
+TEST_F(RespAccessTest, AsksThisMachineForTheTokenAsWell) {
+  service.access.admin_token = "root";
+  EXPECT_EQ(say({"PING"}), "+PONG\r\n");
+  expect_changes(false);
+  EXPECT_THAT(say({"AUTH", ""}), StartsWith("-WRONGPASS"));
+  expect_changes(false);
+}
+
+TEST_F(RespAccessTest, ChangesNothingFromAfarWithoutAToken) {
+  connect(kAfar);
+  EXPECT_THAT(say({"WEIR.TAKE", "p", "k"}), StartsWith("*8\r\n:1\r\n"));
+  expect_changes(false);
+  EXPECT_THAT(say({"AUTH", ""}), StartsWith("-ERR AUTH <password> called without any password"));
+  EXPECT_THAT(say({"AUTH", "admin", ""}), StartsWith("-ERR AUTH"));
+  EXPECT_THAT(say({"HELLO", "2", "AUTH", "admin", ""}), StartsWith("*14\r\n"));
+  expect_changes(false);
+  connect(kHere);
+  expect_changes(true);
+}
+
+// A page in a browser of this machine can have it send a request to any port, with a body that
+// looks like commands.
+TEST_F(RespAccessTest, DoesNotListenToBrowsers) {
+  say({"WEIR.TAKE", "p", "k", "10"});
+  const std::string reset = "WEIR.RESET p k\r\n";
+  for (const std::string& text :
+       {"POST / HTTP/1.1\r\nHost: 127.0.0.1:7379\r\n\r\n" + reset,
+        "GET /x HTTP/1.1\r\nHost: a\r\n" + reset, "Host: 127.0.0.1:7379\r\n" + reset,
+        "PUT / HTTP/1.0\r\n" + reset, "host: a\r\n" + reset}) {
+    connect(kHere);
+    EXPECT_EQ(say_bytes(text), "-ERR this is HTTP: ask the HTTP door\r\n");
+    EXPECT_TRUE(session->ends());
+  }
+  connect(kHere);
+  EXPECT_THAT(say({"WEIR.PEEK", "p", "k"}), StartsWith("*8\r\n:0\r\n:10\r\n:0\r\n"));
+}
+
+}  // namespace
+}  // namespace weir::server
