@@ -293,19 +293,19 @@ class TroubleTest(unittest.TestCase):
                 self.assertGreater(report["requests"], 0)
                 self.assertLess(report["seconds"], 59)  # it did not go on alone
 
-    # The daemon stands still for a second of three: whoever was due then has waited.
+    # The daemon stands still for a second of five: whoever was due then has waited.
     def test_a_stall_shows_in_an_open_loop(self):
         with Daemon(WEIR, POLICIES) as daemon:
-            process = self.start(f"127.0.0.1:{daemon.resp_port}", "--rate", 1000, "--requests", 3000,
+            process = self.start(f"127.0.0.1:{daemon.resp_port}", "--rate", 1000, "--requests", 5000,
                                  "--timeout", "60s")
             wait_until_taken(daemon, "wide", "any")
             daemon.process.send_signal(signal.SIGSTOP)
             time.sleep(1)
             daemon.process.send_signal(signal.SIGCONT)
             report = self.end(process)
-        self.assertEqual((process.returncode, report["requests"]), (0, 3000))
+        self.assertEqual((process.returncode, report["requests"]), (0, 5000))
         self.assertGreaterEqual(report["latency_us"]["max"], 900_000)
-        self.assertGreaterEqual(report["latency_us"]["p90"], 500_000)
+        self.assertGreaterEqual(report["latency_us"]["p99"], 500_000)
 
     def test_answers_that_do_not_come_are_timeouts(self):
         with socket.create_server(("127.0.0.1", 0)) as listener:

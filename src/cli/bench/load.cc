@@ -74,10 +74,10 @@ std::optional<Request> Load::next(Nanos now) {
 }
 
 void Load::answered(const Request& request, const Answer& answer, Nanos now) {
+  tally_.last_answer = now;
   if (answer.kind == Answer::Kind::error) {
     return failed(request, answer.error_kind, answer.text);
   }
-  tally_.last_answer = now;
   const bool allowed = answer.kind == Answer::Kind::allowed;
   if (request.verb == Verb::take && allowed) ++tally_.admitted_ever;
   if (!request.measured || request.verb == Verb::login) return;

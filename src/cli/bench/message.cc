@@ -88,8 +88,8 @@ std::string http_message(const Plan& plan, Verb verb, const std::string& key) {
   const std::string body = http_body(plan, verb, key);
   const std::string route =
       plan.policy.empty() ? "throttle" : kVerbNames[static_cast<std::size_t>(verb)];
-  std::string message = fmt::format("POST /v1/{} HTTP/1.1\r\nHost: {}:{}\r\n", route,
-                                    plan.target.host, plan.target.port);
+  std::string message =
+      fmt::format("POST /v1/{} HTTP/1.1\r\nHost: {}\r\n", route, plan.target.authority());
   if (!plan.password.empty()) {
     message += fmt::format("Authorization: Bearer {}\r\n", plan.password);
   }

@@ -27,10 +27,13 @@ bool read_number(std::string_view text, Number& value) {
 
 }  // namespace
 
-std::string Target::text() const {
+std::string Target::authority() const {
   const bool v6 = host.find(':') != std::string::npos;
-  return fmt::format("{}{}{}{}:{}", door == Door::http ? kHttp : "", v6 ? "[" : "", host,
-                     v6 ? "]" : "", port);
+  return fmt::format("{}{}{}:{}", v6 ? "[" : "", host, v6 ? "]" : "", port);
+}
+
+std::string Target::text() const {
+  return door == Door::http ? std::string{kHttp} + authority() : authority();
 }
 
 std::uint64_t Mix::sum() const {

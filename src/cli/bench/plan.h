@@ -24,6 +24,7 @@ struct Target {
   std::uint16_t port = 7379;
 
   std::string text() const;
+  std::string authority() const;  // host:port
 };
 
 // How many of all requests ask what, in parts of their sum.

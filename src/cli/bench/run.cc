@@ -121,7 +121,10 @@ Result<Ran, Error> run(const Plan& plan, Asked* asked,
   }
   Threads threads(workers);
   threads.wait(signals, [&](Nanos now) {
-    if (progress) progress(sum_of(workers, now));
+    if (!progress) return;
+    Ran so_far = sum_of(workers, now);
+    so_far.elapsed = now;
+    progress(so_far);
   });
   Ran ran = sum_of(workers, threads.now());
   ran.interrupted = threads.interrupted();
