@@ -36,7 +36,7 @@ struct Request {
 // do not stop coming either.
 class Load {
  public:
-  // `asked`: where to count takes by key, or nowhere.
+  // `asked`: where to count takes by key, or nowhere. The plan must outlive it.
   Load(const Plan& plan, std::size_t thread, Asked* asked);
 
   // The next request, if there is one to be sent by now.

@@ -191,7 +191,8 @@ TEST(Load, WhoWaitedInVainHasWaitedAtLeastThatLong) {
 }
 
 TEST(Load, StoppedThereIsNothingMore) {
-  Load load(one_connection(), 0, nullptr);
+  const Plan plan = one_connection();
+  Load load(plan, 0, nullptr);
   EXPECT_TRUE(load.next(milliseconds{5}));
   load.stop(milliseconds{6});
   EXPECT_FALSE(load.next(milliseconds{6}));
