@@ -84,7 +84,7 @@ sanitize: ## Run the tests under asan+ubsan and tsan, and each fuzzer for a minu
 	@$(MAKE) --no-print-directory fuzz SECONDS_EACH=60
 
 SECONDS_EACH ?= 300
-fuzz: ## Fuzz whatever reads: limits, timelines, policy files, requests, bodies, commands, state files (SECONDS_EACH=300)
+fuzz: ## Fuzz whatever reads: limits, timelines, policy files, requests, bodies, commands, answers, state files (SECONDS_EACH=300)
 	$(call install,$(SANITIZE_PACKAGES))
 	@mkdir -p build
 	$(call configure,fuzz)

@@ -44,14 +44,17 @@ def commands_of(console):
     return [(command, "\n".join(output)) for command, output in pairs]
 
 
-# What is different each time: dates, and how long something still takes.
+# What is different each time: dates, how long something still takes, how fast it was.
 TIMES = [(re.compile(r"^Date: .*$", re.MULTILINE), "Date: …"),
          (re.compile(r"^Content-Length: .*$", re.MULTILINE), "Content-Length: …"),
          (re.compile(r'(_after_ms": ?|wait_ms": ?|;t=|Retry-After: |at rest in |pass in )\d[\w. ]*\b'),
           r"\1…"),
          (re.compile(r"^(re\w+ after +)[\d.]+ \w+$", re.MULTILINE), r"\1…"),
          (re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z"), "…"),
-         (re.compile(r"^\d{4,}$", re.MULTILINE), "…")]
+         (re.compile(r"^\d{4,}$", re.MULTILINE), "…"),
+         # What was measured.
+         (re.compile(r"^(requests +[\d,]+ in ).*$", re.MULTILINE), r"\1…"),
+         (re.compile(r"^(rate|bytes|latency)  +\d.*$|^(latency) +p50 .*$", re.MULTILINE), r"\1\2 …")]
 
 
 def without_times(text):

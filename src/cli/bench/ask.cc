@@ -1,0 +1,104 @@
+#include "cli/bench/ask.h"
+
+#include <fmt/format.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+
+#include <array>
+#include <cerrno>
+#include <cstring>
+
+#include "cli/bench/message.h"
+#include "net/descriptor.h"
+#include "net/listen.h"
+#include "wire/resp_reply.h"
+
+namespace weir::cli::bench {
+
+namespace {
+
+using wire::RespReplyParser;
+using wire::RespValue;
+
+// A connection that waits.
+class Asker {
+ public:
+  explicit Asker(const Plan& plan) : plan_(plan) {}
+
+  std::optional<Error> connect(const net::Address& address) {
+    socket_ = net::Descriptor(socket(address.bytes.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    const std::int64_t us = std::max<std::int64_t>(plan_.timeout.count() / 1000, 1);
+    const timeval longest{.tv_sec = us / 1'000'000, .tv_usec = us % 1'000'000};
+    for (const int option : {SO_RCVTIMEO, SO_SNDTIMEO}) {
+      setsockopt(socket_.fd(), SOL_SOCKET, option, &longest, sizeof longest);
+    }
+    const auto* where = reinterpret_cast<const sockaddr*>(&address.bytes);
+    if (::connect(socket_.fd(), where, address.size) != 0) return failed(errno);
+    return std::nullopt;
+  }
+
+  Result<std::vector<std::string>, Error> ask(const std::string& command) {
+    if (send(socket_.fd(), command.data(), command.size(), MSG_NOSIGNAL) !=
+        static_cast<ssize_t>(command.size())) {
+      return failed(errno);
+    }
+    std::string in;
+    for (;;) {
+      const RespReplyParser::Status status = parser_.parse(in);
+      if (status == RespReplyParser::Status::reply) return texts();
+      if (status == RespReplyParser::Status::error) {
+        return Error{
+            fmt::format("{} does not speak RESP ({}): is it the HTTP door? Then write "
+                        "http://{}",
+                        plan_.target.text(), parser_.error(), plan_.target.text())};
+      }
+      std::array<char, 4096> piece;
+      const ssize_t got = recv(socket_.fd(), piece.data(), piece.size(), 0);
+      if (got == 0) return Error{fmt::format("{} ended the connection", plan_.target.text())};
+      if (got < 0) return failed(errno);
+      in.append(piece.data(), static_cast<std::size_t>(got));
+    }
+  }
+
+ private:
+  Result<std::vector<std::string>, Error> texts() const {
+    std::vector<std::string> texts;
+    for (const RespValue& value : parser_.values()) {
+      if (value.kind == RespValue::Kind::error) {
+        return Error{fmt::format("{} says: {}", plan_.target.text(), value.text)};
+      }
+      if (value.kind == RespValue::Kind::bulk || value.kind == RespValue::Kind::simple) {
+        texts.emplace_back(value.text);
+      }
+    }
+    return texts;
+  }
+
+  Error failed(int error) const {
+    const bool late = error == EAGAIN || error == EINPROGRESS;
+    return Error{fmt::format("cannot ask {}: {}: does `weir serve` run there?", plan_.target.text(),
+                             late ? "no answer" : std::strerror(error))};
+  }
+
+  const Plan& plan_;
+  net::Descriptor socket_;
+  RespReplyParser parser_;
+};
+
+}  // namespace
+
+Result<std::vector<std::string>, Error> ask_resp(const Plan& plan,
+                                                 std::initializer_list<std::string_view> words) {
+  const auto address = net::resolve(plan.target.host, plan.target.port);
+  if (!address) {
+    return Error{fmt::format("cannot find {}: {}", plan.target.text(), address.error().message)};
+  }
+  Asker asker(plan);
+  if (auto error = asker.connect(*address)) return *std::move(error);
+  if (!plan.password.empty()) {
+    if (auto answer = asker.ask(resp_command({"AUTH", plan.password})); !answer) return answer;
+  }
+  return asker.ask(resp_command(words));
+}
+
+}  // namespace weir::cli::bench
