@@ -8,7 +8,7 @@ JOBS ?= $(shell nproc)
 BUILD_PACKAGES := g++ cmake ninja-build ccache libyaml-cpp-dev libcli11-dev libfmt-dev libcctz-dev libxxhash-dev \
                   nlohmann-json3-dev libboost1.81-dev libsimdjson-dev tzdata
 TEST_PACKAGES := libgtest-dev libgmock-dev librapidcheck-dev libbenchmark-dev libabsl-dev clang-14 clang-format-14 \
-                 pkg-config python3 python3-redis python3-yaml python3-jsonschema redis-tools nginx-light curl \
+                 pkg-config python3 python3-redis python3-yaml python3-jsonschema redis-tools nginx-light curl tmux \
                  $(NODE_PACKAGES)
 NODE_PACKAGES := $(if $(shell command -v npm),,nodejs npm)
 SANITIZE_PACKAGES := clang-14 libclang-rt-14-dev

@@ -1,6 +1,5 @@
 #include "cli/http_client.h"
 
-#include <boost/asio/connect.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/beast/core/flat_buffer.hpp>
@@ -37,6 +36,31 @@ Result<Address, Error> address_of(const std::string& url) {
   return address;
 }
 
+// Starts something and waits until it is done, or its stream's patience is over.
+template <typename Start>
+error_code wait_for(boost::asio::io_context& context, Start start) {
+  error_code result;
+  start([&result](const error_code& error, const auto&...) { result = error; });
+  context.restart();
+  context.run();
+  return result;
+}
+
+http::request<http::string_body> request_for(const HttpClient& client, const Address& address,
+                                             std::string_view method, std::string_view path,
+                                             std::string_view body) {
+  http::request<http::string_body> request;
+  request.method_string(method);
+  request.target(path);
+  request.set(http::field::host, address.host);
+  request.set(http::field::connection, "close");
+  if (!client.token.empty()) request.set(http::field::authorization, "Bearer " + client.token);
+  if (!body.empty()) request.set(http::field::content_type, "application/json");
+  request.body() = body;
+  request.prepare_payload();
+  return request;
+}
+
 }  // namespace
 
 Result<HttpAnswer, Error> HttpClient::ask(std::string_view method, std::string_view path,
@@ -47,28 +71,21 @@ Result<HttpAnswer, Error> HttpClient::ask(std::string_view method, std::string_v
     return Error{"cannot ask " + url + ": " + error.message() + ": does `weir serve` run there?"};
   };
   boost::asio::io_context context;
-  tcp::socket socket(context);
   error_code error;
   const auto found = tcp::resolver(context).resolve(address->host, address->port, error);
   if (error) return failed(error);
-  boost::asio::connect(socket, found, error);
+  boost::beast::tcp_stream stream(context);
+  stream.expires_after(patience);
+  error = wait_for(context, [&](auto done) { stream.async_connect(found, done); });
   if (error) return failed(error);
 
-  http::request<http::string_body> request;
-  request.method_string(method);
-  request.target(path);
-  request.set(http::field::host, address->host);
-  request.set(http::field::connection, "close");
-  if (!token.empty()) request.set(http::field::authorization, "Bearer " + token);
-  if (!body.empty()) request.set(http::field::content_type, "application/json");
-  request.body() = body;
-  request.prepare_payload();
-  http::write(socket, request, error);
+  const auto request = request_for(*this, *address, method, path, body);
+  error = wait_for(context, [&](auto done) { http::async_write(stream, request, done); });
   if (error) return failed(error);
 
   boost::beast::flat_buffer buffer;
   http::response<http::string_body> response;
-  http::read(socket, buffer, response, error);
+  error = wait_for(context, [&](auto done) { http::async_read(stream, buffer, response, done); });
   if (error) return failed(error);
   return HttpAnswer{.status = static_cast<int>(response.result_int()),
                     .body = std::move(response.body())};

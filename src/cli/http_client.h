@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <string>
 #include <string_view>
 
@@ -12,10 +13,12 @@ struct HttpAnswer {
   std::string body;
 };
 
-// Asks a daemon and waits for its answer. Errors: the address makes no sense, nobody answers.
+// Asks a daemon and waits for its answer. Errors: the address makes no sense, nobody answers in
+// time.
 struct HttpClient {
   std::string url;    // http://127.0.0.1:7380
   std::string token;  // sent if there is one
+  std::chrono::milliseconds patience{10'000};
 
   Result<HttpAnswer, Error> ask(std::string_view method, std::string_view path,
                                 std::string_view body = {}) const;

@@ -24,6 +24,9 @@ void list_policies(HttpCall& call);
 void put_policy(HttpCall& call);
 void delete_policy(HttpCall& call);
 
+// http_top.cc
+void show_top(HttpCall& call);
+
 // http_pages.cc
 void show_health(HttpCall& call);
 void show_metrics(HttpCall& call);

@@ -38,7 +38,7 @@ constexpr std::array kRoutes{
     Route{"/v1/policies", "GET", list_policies},
     Route{kPolicyPath, "PUT", put_policy, For::admin},
     Route{kPolicyPath, "DELETE", delete_policy, For::admin},
-    Route{"/v1/top", "GET", not_built},
+    Route{"/v1/top", "GET", show_top, For::admin},
     Route{"/json", "POST", not_built},
     Route{"/metrics", "GET", show_metrics},
     Route{"/healthz", "GET", show_health, For::anybody},

@@ -49,6 +49,7 @@ TIMES = [(re.compile(r"^Date: .*$", re.MULTILINE), "Date: …"),
          (re.compile(r'(_after_ms": ?|wait_ms": ?|;t=|Retry-After: |at rest in |pass in )\d[\w. ]*\b'),
           r"\1…"),
          (re.compile(r"^(re\w+ after +)[\d.]+ \w+$", re.MULTILINE), r"\1…"),
+         (re.compile(r'("(?:uptime_)?seconds":|  up |of the last )\d+(?: s\b| min\b)?'), r"\1…"),
          (re.compile(r"^\d{4,}$", re.MULTILINE), "…")]
 
 
