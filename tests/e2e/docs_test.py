@@ -76,7 +76,8 @@ def run_beside(daemon, page, body, folder, weir):
 
 def run_console(page, body, folder, weir, comparable=str):
     ran, problems = 0, []
-    environment = dict(os.environ, PATH=os.path.dirname(weir) + ":" + os.environ["PATH"])
+    environment = dict(os.environ, PATH=os.path.dirname(weir) + ":" + os.environ["PATH"],
+                       LC_ALL="C.UTF-8")
     for command, expected in commands_of(body):
         if command.startswith(LEFT_TO_OTHERS):
             continue
