@@ -5,6 +5,7 @@
 #include <CLI/Formatter.hpp>
 
 #include <algorithm>
+#include <cctype>
 #include <clocale>
 #include <iostream>
 #include <memory>
