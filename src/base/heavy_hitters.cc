@@ -20,7 +20,7 @@ void HeavyHitters::clear() noexcept {
 }
 
 std::uint64_t HeavyHitters::most_of_others() const noexcept {
-  return size() < entries_.size() ? 0 : entries_[heap_.front()].count;
+  return size() < entries_.size() ? 0 : heap_.front().count;
 }
 
 BoundedText* HeavyHitters::add(std::uint64_t hash, std::uint64_t weight,
@@ -35,6 +35,7 @@ BoundedText* HeavyHitters::add(std::uint64_t hash, std::uint64_t weight,
   }
   entries_[place].count += weight;
   entries_[place].variance += variance;
+  heap_[positions_[place]].count = entries_[place].count;
   sift_down(positions_[place]);
   if (!is_new) return nullptr;
   sift_up(positions_[place]);
@@ -47,11 +48,11 @@ HeavyHitters::Place HeavyHitters::place_for_newcomer() noexcept {
   if (size() < entries_.size()) {
     const auto place = static_cast<Place>(size());
     entries_[place].count = entries_[place].error = entries_[place].variance = 0;
-    heap_.push_back(place);
+    heap_.push_back({.count = 0, .place = place});
     positions_[place] = place;
     return place;
   }
-  const Place place = heap_.front();
+  const Place place = heap_.front().place;
   unlink(place);
   entries_[place].error = entries_[place].count;
   return place;
@@ -78,31 +79,30 @@ void HeavyHitters::unlink(Place place) noexcept {
 
 // ---- By count
 
-void HeavyHitters::put(std::size_t position, Place place) noexcept {
-  heap_[position] = place;
-  positions_[place] = static_cast<Place>(position);
+void HeavyHitters::put(std::size_t position, const Ranked& ranked) noexcept {
+  heap_[position] = ranked;
+  positions_[ranked.place] = static_cast<Place>(position);
 }
 
 void HeavyHitters::sift_up(std::size_t position) noexcept {
-  const Place place = heap_[position];
+  const Ranked rising = heap_[position];
   while (position > 0) {
     const std::size_t parent = (position - 1) / 2;
-    if (entries_[heap_[parent]].count <= entries_[place].count) break;
+    if (heap_[parent].count <= rising.count) break;
     put(position, heap_[parent]);
     position = parent;
   }
-  put(position, place);
+  put(position, rising);
 }
 
 void HeavyHitters::sift_down(std::size_t position) noexcept {
-  const Place place = heap_[position];
-  const auto count_at = [&](std::size_t at) { return entries_[heap_[at]].count; };
+  const Ranked sinking = heap_[position];
   for (std::size_t child; (child = 2 * position + 1) < size(); position = child) {
-    if (child + 1 < size() && count_at(child + 1) < count_at(child)) ++child;
-    if (count_at(child) >= entries_[place].count) break;
+    if (child + 1 < size() && heap_[child + 1].count < heap_[child].count) ++child;
+    if (heap_[child].count >= sinking.count) break;
     put(position, heap_[child]);
   }
-  put(position, place);
+  put(position, sinking);
 }
 
 // ---- Several

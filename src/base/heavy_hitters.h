@@ -42,6 +42,11 @@ class HeavyHitters {
  private:
   using Place = std::uint16_t;
   static constexpr Place kNone = UINT16_MAX;
+  // (With the count beside it: entries are far apart in memory.)
+  struct Ranked {
+    std::uint64_t count;
+    Place place;
+  };
 
   Place& first_in_chain(std::uint64_t hash) noexcept {
     return chains_[hash & (chains_.size() - 1)];
@@ -49,7 +54,7 @@ class HeavyHitters {
   Place find(std::uint64_t hash) const noexcept;
   void link(Place place) noexcept;
   void unlink(Place place) noexcept;
-  void put(std::size_t position, Place place) noexcept;
+  void put(std::size_t position, const Ranked& ranked) noexcept;
   void sift_up(std::size_t position) noexcept;
   void sift_down(std::size_t position) noexcept;
   Place place_for_newcomer() noexcept;
@@ -58,7 +63,7 @@ class HeavyHitters {
   std::vector<Place> chains_;     // by hash: the first entry of each chain
   std::vector<Place> next_;       // by entry: who follows it in its chain
   std::vector<Place> positions_;  // by entry: where it is in the heap
-  std::vector<Place> heap_;       // entries, the smallest count first
+  std::vector<Ranked> heap_;      // entries, the smallest count first
   std::uint64_t total_ = 0;
 };
 

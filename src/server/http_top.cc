@@ -105,7 +105,7 @@ void show_top(HttpCall& call) {
   }
   const auto asked = read(call);
   if (!asked) return;
-  Top top = call.service.metrics.top(static_cast<std::size_t>(asked->limit));
+  Top top = call.service.metrics.top(static_cast<std::size_t>(asked->limit), asked->policy);
   const std::vector<std::string> names = call.service.policies.names();
   const std::set<std::string_view> in_force(names.begin(), names.end());
   choose(top, in_force);

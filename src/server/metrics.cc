@@ -133,7 +133,7 @@ Metrics::Sums Metrics::sums() const {
   return sums;
 }
 
-Top Metrics::top(std::size_t most) const {
+Top Metrics::top(std::size_t most, std::optional<std::string_view> only) const {
   Top top;
   for (const auto& [name, policy] : sums().policies) {
     const auto& [allowed, limited, impossible] = policy.outcomes;
@@ -147,6 +147,7 @@ Top Metrics::top(std::size_t most) const {
     for (const auto& shard : shards_) shard->keys.append_to(sketches, top.uptime);
   }
   for (const auto& [name, of_policy] : sketches) {
+    if (only && name != *only) continue;
     top.policies[name].top_allowed = merged(of_policy.allowed, most);
     top.policies[name].top_refused = merged(of_policy.refused, most);
   }

@@ -9,6 +9,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -75,8 +76,8 @@ class Metrics final : public DecisionSink {
   void on_requests(DoorName door, std::uint64_t count, std::chrono::nanoseconds took) noexcept;
 
   void append_to(Exposition& exposition) const;
-  // `most` keys of each policy that was asked for since the start.
-  Top top(std::size_t most) const;
+  // `most` keys of each policy that was asked for since the start, or only of that one.
+  Top top(std::size_t most, std::optional<std::string_view> only = std::nullopt) const;
 
   // Upper bounds of the histogram's buckets, in seconds.
   static constexpr std::array kBounds{0.000001, 0.0000025, 0.000005, 0.00001, 0.000025, 0.00005,
