@@ -78,6 +78,10 @@ class Screen:
                               check=True, capture_output=True, text=True).stdout
 
     def close(self):
+        """Once nothing but the shell runs there."""
+        self.type("C-c")
+        wait_for(lambda: self.tmux("display-message", "-p", "#{pane_current_command}") == "sh\n",
+                 "the end of weir top")
         self.tmux("kill-server")
         self.folder.cleanup()
 
