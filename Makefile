@@ -9,7 +9,7 @@ BUILD_PACKAGES := g++ cmake ninja-build ccache libyaml-cpp-dev libcli11-dev libf
                   nlohmann-json3-dev libboost1.81-dev libsimdjson-dev libssl-dev tzdata
 TEST_PACKAGES := libgtest-dev libgmock-dev librapidcheck-dev libbenchmark-dev libabsl-dev clang-14 clang-format-14 \
                  pkg-config python3 python3-redis python3-yaml python3-jsonschema redis-tools nginx-light curl openssl \
-                 systemd strace man-db groff-base zsh fish $(PACKAGE_PACKAGES) $(NODE_PACKAGES)
+                 systemd strace man-db groff-base zsh fish tmux $(PACKAGE_PACKAGES) $(NODE_PACKAGES)
 NODE_PACKAGES := $(if $(shell command -v npm),,nodejs npm)
 PACKAGE_PACKAGES := dpkg-dev binutils
 SANITIZE_PACKAGES := clang-14 libclang-rt-14-dev

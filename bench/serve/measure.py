@@ -115,12 +115,17 @@ class Bench:
         self.start(build)
 
     def start(self, build):
-        ports = [free_port() for _ in range(6)]
+        ports = [free_port() for _ in range(7)]
         config = self.path / "weir.yaml"
         config.write_text(POLICY.format(resp=ports[0], http=f"127.0.0.1:{ports[1]}", state=""))
         weir = Server([build / "weir", "serve", "--threads", "1", "--config", config], ports[0])
         self.servers["weir"] = weir
-        self.ports = {"weir": ports[0], "weir http": ports[1], "bare": ports[2], "bare http": ports[3]}
+        blind_config = self.path / "blind.yaml"
+        blind_config.write_text(POLICY.format(resp=ports[6], http="off", state=""))
+        self.servers["blind"] = Server([build / "weir", "serve", "--threads", "1", "--metrics", "off",
+                                        "--config", blind_config], ports[6])
+        self.ports = {"weir": ports[0], "weir http": ports[1], "bare": ports[2], "bare http": ports[3],
+                      "blind": ports[6]}
         bare = build / "bench/weir_bare_server"
         self.servers["bare"] = Server([bare, "resp", ports[2]], ports[2])
         self.servers["bare http"] = Server([bare, "http", ports[3]], ports[3])
@@ -158,10 +163,11 @@ class Bench:
                                  capture_output=True, text=True, check=True).stdout.strip()
         kinds = {
             "take": (lambda key: resp("WEIR.TAKE", "p", key), "*", "weir"),
+            # (Contenders are measured one right after the other.)
+            "take unwatched": (lambda key: resp("WEIR.TAKE", "p", key), "*", "blind"),
             "bare": (lambda key: resp("WEIR.TAKE", "p", key), "*", "bare"),
             "http take": (lambda key: http("POST", "/v1/take",
                                            f'{{"policy":"p","key":"{key}"}}'), "H", "weir http"),
-            # (Contenders are measured one right after the other.)
             "nginx": (lambda key: http("GET", "/"), "H", "nginx"),
             "http bare": (lambda key: http("POST", "/v1/take",
                                            f'{{"policy":"p","key":"{key}"}}'), "H", "bare http"),
@@ -194,7 +200,7 @@ class Bench:
 
     def fill(self, kinds):
         """Every key once, so that no server has an easy table."""
-        for name in ("take", "set", "script"):
+        for name in ("take", "take unwatched", "set", "script"):
             if name in kinds:
                 path = self.prepare("fill", kinds[name][0], range(self.keys))
                 with path.open("rb") as file, \
@@ -262,6 +268,8 @@ class Bench:
 RATIOS = [
     ("RESP: CPU of WEIR.TAKE / bare loop, 1 in flight", "take 1", "bare 1", 1, "<=", 1.15),
     ("RESP: rate of WEIR.TAKE / bare loop, 16 in flight", "take 16", "bare 16", 0, ">=", 0.55),
+    ("RESP: with metrics and top keys / without, 16 in flight", "take 16", "take unwatched 16", 0, ">=",
+     0.95),
     ("RESP: WEIR.TAKE / redis-server's SET, 16 in flight", "take 16", "set 16", 0, ">=", 1.5),
     ("RESP: WEIR.TAKE / token-bucket script, 16 in flight", "take 16", "script 16", 0, ">=", 8),
     ("HTTP: POST /v1/take / nginx return 200, 1 in flight", "http take 1", "nginx 1", 0, ">=", 1.0),

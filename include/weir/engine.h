@@ -79,9 +79,11 @@ struct LimitState {
   Decision decision{};
 };
 
-// A decision as it is reported to a DecisionSink. Its texts live as long as the engine.
+// A decision as it is reported to a DecisionSink. Its texts live as long as the engine, but those
+// of the request only as long as the call.
 struct DecisionEvent {
   std::string_view policy;  // empty for a limit that came with the call
+  const Request& request;
   const Verdict& verdict;
   std::span<const std::string_view> limits{};  // the names of those that were asked, by position
   Permits permits = 0;

@@ -11,7 +11,7 @@ _weir() {
   local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD-1]}
   COMPREPLY=()
   if ((COMP_CWORD == 1)); then
-    _weir_words "serve take peek reset explain policies boost block pause squeeze orders lift test validate -h --help --version"
+    _weir_words "serve take peek reset explain policies boost block pause squeeze orders lift bench top test validate -h --help --version"
     return
   fi
   case ${COMP_WORDS[1]} in
@@ -20,92 +20,159 @@ _weir() {
       --config) _weir_files; return ;;
       --threads) _weir_words ""; return ;;
       --log) _weir_words "json text"; return ;;
+      --metrics) _weir_words "off on"; return ;;
+      --top) _weir_words "off on"; return ;;
     esac
-    _weir_words "-h --help --config --threads --log" ;;
+    _weir_words "-h --help --config --threads --log --metrics --top" ;;
   take)
     case $before in
       --url) _weir_words ""; return ;;
       --token) _weir_words ""; return ;;
+      --ca) _weir_files; return ;;
+      --cert) _weir_files; return ;;
+      --key) _weir_files; return ;;
       --part) _weir_words ""; return ;;
       --permits) _weir_words ""; return ;;
     esac
-    _weir_words "-h --help --url --token --json --part --permits" ;;
+    _weir_words "-h --help --url --token --ca --cert --key --json --part --permits" ;;
   peek)
     case $before in
       --url) _weir_words ""; return ;;
       --token) _weir_words ""; return ;;
+      --ca) _weir_files; return ;;
+      --cert) _weir_files; return ;;
+      --key) _weir_files; return ;;
       --part) _weir_words ""; return ;;
       --permits) _weir_words ""; return ;;
     esac
-    _weir_words "-h --help --url --token --json --part --permits" ;;
+    _weir_words "-h --help --url --token --ca --cert --key --json --part --permits" ;;
   reset)
     case $before in
       --url) _weir_words ""; return ;;
       --token) _weir_words ""; return ;;
+      --ca) _weir_files; return ;;
+      --cert) _weir_files; return ;;
+      --key) _weir_files; return ;;
       --part) _weir_words ""; return ;;
     esac
-    _weir_words "-h --help --url --token --json --part" ;;
+    _weir_words "-h --help --url --token --ca --cert --key --json --part" ;;
   explain)
     case $before in
       --url) _weir_words ""; return ;;
       --token) _weir_words ""; return ;;
+      --ca) _weir_files; return ;;
+      --cert) _weir_files; return ;;
+      --key) _weir_files; return ;;
       --part) _weir_words ""; return ;;
       --permits) _weir_words ""; return ;;
     esac
-    _weir_words "-h --help --url --token --json --part --permits" ;;
+    _weir_words "-h --help --url --token --ca --cert --key --json --part --permits" ;;
   policies)
     case $before in
       --url) _weir_words ""; return ;;
       --token) _weir_words ""; return ;;
+      --ca) _weir_files; return ;;
+      --cert) _weir_files; return ;;
+      --key) _weir_files; return ;;
     esac
-    _weir_words "-h --help --url --token --json" ;;
+    _weir_words "-h --help --url --token --ca --cert --key --json" ;;
   boost)
     case $before in
       --url) _weir_words ""; return ;;
       --token) _weir_words ""; return ;;
+      --ca) _weir_files; return ;;
+      --cert) _weir_files; return ;;
+      --key) _weir_files; return ;;
       --times) _weir_words ""; return ;;
       --add) _weir_words ""; return ;;
       --until) _weir_words ""; return ;;
       --for) _weir_words ""; return ;;
     esac
-    _weir_words "-h --help --url --token --json --times --add --until --for" ;;
+    _weir_words "-h --help --url --token --ca --cert --key --json --times --add --until --for" ;;
   block)
     case $before in
       --url) _weir_words ""; return ;;
       --token) _weir_words ""; return ;;
+      --ca) _weir_files; return ;;
+      --cert) _weir_files; return ;;
+      --key) _weir_files; return ;;
       --until) _weir_words ""; return ;;
       --for) _weir_words ""; return ;;
     esac
-    _weir_words "-h --help --url --token --json --until --for" ;;
+    _weir_words "-h --help --url --token --ca --cert --key --json --until --for" ;;
   pause)
     case $before in
       --url) _weir_words ""; return ;;
       --token) _weir_words ""; return ;;
+      --ca) _weir_files; return ;;
+      --cert) _weir_files; return ;;
+      --key) _weir_files; return ;;
       --until) _weir_words ""; return ;;
       --for) _weir_words ""; return ;;
     esac
-    _weir_words "-h --help --url --token --json --until --for" ;;
+    _weir_words "-h --help --url --token --ca --cert --key --json --until --for" ;;
   squeeze)
     case $before in
       --url) _weir_words ""; return ;;
       --token) _weir_words ""; return ;;
+      --ca) _weir_files; return ;;
+      --cert) _weir_files; return ;;
+      --key) _weir_files; return ;;
       --times) _weir_words ""; return ;;
       --until) _weir_words ""; return ;;
       --for) _weir_words ""; return ;;
     esac
-    _weir_words "-h --help --url --token --json --times --until --for" ;;
+    _weir_words "-h --help --url --token --ca --cert --key --json --times --until --for" ;;
   orders)
     case $before in
       --url) _weir_words ""; return ;;
       --token) _weir_words ""; return ;;
+      --ca) _weir_files; return ;;
+      --cert) _weir_files; return ;;
+      --key) _weir_files; return ;;
     esac
-    _weir_words "-h --help --url --token --json" ;;
+    _weir_words "-h --help --url --token --ca --cert --key --json" ;;
   lift)
     case $before in
       --url) _weir_words ""; return ;;
       --token) _weir_words ""; return ;;
+      --ca) _weir_files; return ;;
+      --cert) _weir_files; return ;;
+      --key) _weir_files; return ;;
     esac
-    _weir_words "-h --help --url --token --json" ;;
+    _weir_words "-h --help --url --token --ca --cert --key --json" ;;
+  bench)
+    case $before in
+      --policy) _weir_words ""; return ;;
+      --limit) _weir_words ""; return ;;
+      --keys) _weir_words ""; return ;;
+      --spread) _weir_words ""; return ;;
+      --mix) _weir_words ""; return ;;
+      --permits) _weir_words ""; return ;;
+      --prefix) _weir_words ""; return ;;
+      --seed) _weir_words ""; return ;;
+      --connections) _weir_words ""; return ;;
+      --pipeline) _weir_words ""; return ;;
+      --threads) _weir_words ""; return ;;
+      --rate) _weir_words ""; return ;;
+      --duration) _weir_words ""; return ;;
+      --requests) _weir_words ""; return ;;
+      --warmup) _weir_words ""; return ;;
+      --timeout) _weir_words ""; return ;;
+      --password|--token) _weir_words ""; return ;;
+    esac
+    _weir_words "-h --help --policy --limit --keys --spread --mix --permits --prefix --seed --connections --pipeline --threads --rate --duration --requests --warmup --timeout --spin --password --token --json" ;;
+  top)
+    case $before in
+      --url) _weir_words ""; return ;;
+      --token) _weir_words ""; return ;;
+      --ca) _weir_files; return ;;
+      --cert) _weir_files; return ;;
+      --key) _weir_files; return ;;
+      --policy) _weir_words ""; return ;;
+      --interval) _weir_words ""; return ;;
+    esac
+    _weir_words "-h --help --url --token --ca --cert --key --policy --interval --once" ;;
   test)
     case $before in
       --config) _weir_files; return ;;

@@ -8,10 +8,9 @@
 #include <iostream>
 #include <memory>
 #include <nlohmann/json.hpp>
-#include <optional>
 
+#include "cli/asking.h"
 #include "cli/commands.h"
-#include "cli/http_client.h"
 
 namespace weir::cli {
 
@@ -20,8 +19,7 @@ namespace {
 using nlohmann::json;
 
 struct Options {
-  HttpClient client{.url = "http://127.0.0.1:7380"};
-  bool as_json = false;
+  Asking asking;
   std::string policy;
   std::string key;
   std::vector<std::string> parts;
@@ -81,11 +79,6 @@ void print_policies(const json& answer) {
 
 // ---- Asking
 
-int fail(std::string_view text) {
-  std::cerr << "weir: " << text << '\n';
-  return kFailed;
-}
-
 Result<json, Error> body_of(const Options& options) {
   json body{{"policy", options.policy}};
   if (options.parts.empty()) {
@@ -100,28 +93,8 @@ Result<json, Error> body_of(const Options& options) {
   return body;
 }
 
-// Asks, and prints what comes back. 429 is an answer, not a failure to ask.
-template <typename Print>
-int ask(const Options& options, std::string_view method, std::string_view path,
-        const std::string& body, Print print) {
-  const auto answer = options.client.ask(method, path, body);
-  if (!answer) return fail(answer.error().message);
-  const json said = json::parse(answer->body, nullptr, false);
-  const bool decided = answer->status == 200 || answer->status == 429 || answer->status == 503;
-  if (said.is_discarded() || !said.is_object()) {
-    return fail(fmt::format("an answer that is no JSON, with status {}", answer->status));
-  }
-  if (!decided || said.contains("detail")) {
-    return fail(said.value("detail", fmt::format("status {}", answer->status)));
-  }
-  options.as_json ? void(std::cout << said.dump(2) << '\n') : print(said);
-  const json& decision = said.contains("decision") ? said["decision"] : said;
-  return decision.value("allowed", true) ? kSuccess : kFailed;
-}
-
-using Printer = void (*)(const json&);
-
-int ask_about_key(const Options& options, std::string_view path, bool has_permits, Printer print) {
+int ask_about_key(const Options& options, std::string_view path, bool has_permits,
+                  Asking::Printer print) {
   if (options.key.empty() == options.parts.empty()) {
     std::cerr << "weir: give a KEY, or --part name=value\n";
     return kUsage;
@@ -132,41 +105,14 @@ int ask_about_key(const Options& options, std::string_view path, bool has_permit
     return kUsage;
   }
   if (has_permits) (*body)["permits"] = options.permits;
-  return ask(options, "POST", path, body->dump(-1, ' ', false, json::error_handler_t::replace),
-             print);
-}
-
-std::shared_ptr<Options> add_options(CLI::App* command) {
-  auto options = std::make_shared<Options>();
-  command->add_option("--url", options->client.url, "Where the daemon is")
-      ->envname("WEIR_URL")
-      ->capture_default_str();
-  command
-      ->add_option("--token", options->client.token, "The password or admin token, if it has one")
-      ->envname("WEIR_TOKEN");
-  command
-      ->add_option("--ca", options->client.ca,
-                   "For https://: who signed its certificate (default: whom the system trusts)")
-      ->envname("WEIR_CA")
-      ->type_name("FILE");
-  CLI::Option* cert =
-      command
-          ->add_option("--cert", options->client.cert, "A certificate, if the daemon asks for one")
-          ->envname("WEIR_CERT")
-          ->type_name("FILE");
-  CLI::Option* key = command->add_option("--key", options->client.key, "The key of --cert")
-                         ->envname("WEIR_KEY")
-                         ->type_name("FILE");
-  cert->needs(key);
-  key->needs(cert);
-  command->add_flag("--json", options->as_json, "Print the answer as JSON");
-  return options;
+  return options.asking.ask("POST", path, *body, print);
 }
 
 void add_key_command(CLI::App& app, int& exit_code, const char* name, const char* about,
-                     std::string path, bool has_permits, Printer print) {
+                     std::string path, bool has_permits, Asking::Printer print) {
   CLI::App* command = app.add_subcommand(name, about);
-  const auto options = add_options(command);
+  const auto options = std::make_shared<Options>();
+  options->asking.add_to(command);
   command->add_option("POLICY", options->policy, "A policy of the daemon")->required();
   command->add_option("KEY", options->key, "Who it is about");
   command->add_option("--part", options->parts, "A part of the key instead, name=value; repeatable")
@@ -177,95 +123,6 @@ void add_key_command(CLI::App& app, int& exit_code, const char* name, const char
   }
   command->callback(
       [=, &exit_code] { exit_code = ask_about_key(*options, path, has_permits, print); });
-}
-
-// ---- Orders of operators
-
-struct OrderOptions {
-  std::shared_ptr<Options> client;
-  std::optional<double> times;
-  std::optional<std::int64_t> add;
-  std::string duration;
-  std::string until;
-};
-
-int give_order(const OrderOptions& options, const std::string& path) {
-  json body = json::object();
-  const auto put = [&](const char* name, const std::string& text) {
-    if (!text.empty()) body[name] = text;
-  };
-  put("policy", options.client->policy);
-  put("key", options.client->key);
-  put("for", options.duration);
-  put("until", options.until);
-  if (options.times) body["times"] = *options.times;
-  if (options.add) body["add"] = *options.add;
-  return ask(*options.client, "POST", path,
-             body.dump(-1, ' ', false, json::error_handler_t::replace), [](const json& order) {
-               std::cout << fmt::format("order {}, until {}\n", order.at("id").dump(),
-                                        order.at("until").get<std::string>());
-             });
-}
-
-// What an order may say.
-enum class Says { policy, policy_and_key, policy_or_all };
-
-void add_order_command(CLI::App& app, int& exit_code, const char* name, const char* about,
-                       Says says) {
-  CLI::App* command = app.add_subcommand(name, about);
-  auto options = std::make_shared<OrderOptions>();
-  options->client = add_options(command);
-  auto* policy = command->add_option("POLICY", options->client->policy,
-                                     says == Says::policy_or_all ? "Only this policy" : "Which");
-  if (says != Says::policy_or_all) policy->required();
-  const std::string verb = name;
-  if (says == Says::policy_and_key) {
-    auto* key = command->add_option("KEY", options->client->key,
-                                    "Whose: a key, the start of one and a star, or name=value");
-    if (verb == "block") key->required();
-  }
-  if (verb == "boost" || verb == "squeeze") {
-    auto* times = command->add_option(
-        "--times", options->times, verb == "boost" ? "So many times as much" : "What is left: 0.5");
-    verb == "boost" ? times->excludes(command->add_option("--add", options->add, "So much more"))
-                    : times->required();
-  }
-  auto* until =
-      command->add_option("--until", options->until, "When it ends: 2026-01-31T12:00:00Z");
-  command->add_option("--for", options->duration, "How long it holds: 10min")->excludes(until);
-  command->callback([=, &exit_code] { exit_code = give_order(*options, "/v1/" + verb); });
-}
-
-void print_orders(const json& answer) {
-  if (answer.at("orders").empty()) std::cout << "none\n";
-  for (const json& order : answer.at("orders")) {
-    std::cout << fmt::format("{:>4}  {}\n", order.at("id").dump(),
-                             order.at("text").get<std::string>());
-  }
-}
-
-void add_order_commands(CLI::App& app, int& exit_code) {
-  add_order_command(app, exit_code, "boost",
-                    "Raise the limits of a policy, or of a key, for a while", Says::policy_and_key);
-  add_order_command(app, exit_code, "block", "Refuse all calls of a key for a while",
-                    Says::policy_and_key);
-  add_order_command(app, exit_code, "pause", "Let everything pass under a policy for a while",
-                    Says::policy);
-  add_order_command(app, exit_code, "squeeze", "Lower all limits for a while", Says::policy_or_all);
-
-  CLI::App* orders = app.add_subcommand("orders", "List the orders in force");
-  const auto listing = add_options(orders);
-  orders->callback(
-      [=, &exit_code] { exit_code = ask(*listing, "GET", "/v1/orders", {}, print_orders); });
-
-  CLI::App* lift = app.add_subcommand("lift", "End an order before its time");
-  const auto lifting = add_options(lift);
-  const auto id = std::make_shared<std::uint64_t>();
-  lift->add_option("ID", *id, "As `weir orders` lists it")->required();
-  lift->callback([=, &exit_code] {
-    exit_code = ask(*lifting, "DELETE", fmt::format("/v1/orders/{}", *id), {},
-                    [](const json&) { std::cout << "lifted\n"; });
-  });
 }
 
 }  // namespace
@@ -280,10 +137,10 @@ void add_client_commands(CLI::App& app, int& exit_code) {
   add_key_command(app, exit_code, "explain", "Say what each limit makes of a call; takes nothing",
                   "/v1/explain", true, print_explanation);
   CLI::App* policies = app.add_subcommand("policies", "List the policies in force");
-  const auto options = add_options(policies);
+  const auto asking = std::make_shared<Asking>();
+  asking->add_to(policies);
   policies->callback(
-      [=, &exit_code] { exit_code = ask(*options, "GET", "/v1/policies", {}, print_policies); });
-  add_order_commands(app, exit_code);
+      [=, &exit_code] { exit_code = asking->ask("GET", "/v1/policies", {}, print_policies); });
 }
 
 }  // namespace weir::cli

@@ -1,13 +1,14 @@
 #include "cli/http_client.h"
 
 #include <openssl/err.h>
-#include <boost/asio/connect.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/address.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/ssl.hpp>
 #include <boost/beast/core/flat_buffer.hpp>
+#include <boost/beast/core/tcp_stream.hpp>
 #include <boost/beast/http.hpp>
+#include <boost/beast/ssl.hpp>
 
 #include <optional>
 
@@ -15,7 +16,9 @@ namespace weir::cli {
 
 namespace http = boost::beast::http;
 namespace ssl = boost::asio::ssl;
+using boost::asio::io_context;
 using boost::asio::ip::tcp;
+using boost::beast::tcp_stream;
 using boost::system::error_code;
 
 namespace {
@@ -48,6 +51,16 @@ Result<Address, Error> address_of(const std::string& url) {
   return address;
 }
 
+// Starts something and waits until it is done, or its stream's patience is over.
+template <typename Start>
+error_code wait_for(io_context& context, Start start) {
+  error_code result;
+  start([&result](const error_code& error, const auto&...) { result = error; });
+  context.restart();
+  context.run();
+  return result;
+}
+
 Request request_for(const HttpClient& client, const Address& address, std::string_view method,
                     std::string_view path, std::string_view body) {
   Request request;
@@ -63,12 +76,13 @@ Request request_for(const HttpClient& client, const Address& address, std::strin
 }
 
 template <typename Stream>
-error_code exchange(Stream& stream, const Request& request, Response& response) {
-  error_code error;
-  http::write(stream, request, error);
+error_code exchange(io_context& context, Stream& stream, const Request& request,
+                    Response& response) {
+  const error_code error =
+      wait_for(context, [&](auto done) { http::async_write(stream, request, done); });
+  if (error) return error;
   boost::beast::flat_buffer buffer;
-  if (!error) http::read(stream, buffer, response, error);
-  return error;
+  return wait_for(context, [&](auto done) { http::async_read(stream, buffer, response, done); });
 }
 
 // ---- TLS
@@ -108,14 +122,14 @@ std::string reason_of(const error_code& error, SSL* session) {
 }
 
 // What went wrong; empty if nothing did.
-std::string exchange_with_tls(tcp::socket& socket, ssl::context& context, const std::string& host,
-                              const Request& request, Response& response) {
-  ssl::stream<tcp::socket&> stream(socket, context);
+std::string exchange_with_tls(io_context& context, tcp_stream& plain, ssl::context& tls,
+                              const std::string& host, const Request& request, Response& response) {
+  ssl::stream<tcp_stream&> stream(plain, tls);
   stream.set_verify_callback(ssl::host_name_verification(host));
   if (is_name(host)) SSL_set_tlsext_host_name(stream.native_handle(), host.c_str());
-  error_code error;
-  stream.handshake(ssl::stream_base::client, error);
-  if (!error) error = exchange(stream, request, response);
+  error_code error =
+      wait_for(context, [&](auto done) { stream.async_handshake(ssl::stream_base::client, done); });
+  if (!error) error = exchange(context, stream, request, response);
   return error ? reason_of(error, stream.native_handle()) : std::string{};
 }
 
@@ -128,12 +142,13 @@ Result<HttpAnswer, Error> HttpClient::ask(std::string_view method, std::string_v
   const auto failed = [&](const error_code& error) {
     return Error{"cannot ask " + url + ": " + error.message() + ": does `weir serve` run there?"};
   };
-  boost::asio::io_context context;
-  tcp::socket socket(context);
+  io_context context;
   error_code error;
   const auto found = tcp::resolver(context).resolve(address->host, address->port, error);
   if (error) return failed(error);
-  boost::asio::connect(socket, found, error);
+  tcp_stream stream(context);
+  stream.expires_after(patience);
+  error = wait_for(context, [&](auto done) { stream.async_connect(found, done); });
   if (error) return failed(error);
 
   const Request request = request_for(*this, *address, method, path, body);
@@ -141,10 +156,11 @@ Result<HttpAnswer, Error> HttpClient::ask(std::string_view method, std::string_v
   if (address->with_tls) {
     ssl::context tls(ssl::context::tls_client);
     if (const auto wrong = prepare(tls, *this)) return *wrong;
-    const std::string why = exchange_with_tls(socket, tls, address->host, request, response);
+    const std::string why =
+        exchange_with_tls(context, stream, tls, address->host, request, response);
     if (!why.empty()) return Error{"cannot ask " + url + ": " + why};
   } else {
-    error = exchange(socket, request, response);
+    error = exchange(context, stream, request, response);
     if (error) return failed(error);
   }
   return HttpAnswer{.status = static_cast<int>(response.result_int()),

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <string>
 #include <string_view>
 
@@ -12,11 +13,12 @@ struct HttpAnswer {
   std::string body;
 };
 
-// Asks a daemon and waits for its answer. Errors: the address makes no sense, nobody answers, or it
-// is not who it should be.
+// Asks a daemon and waits for its answer. Errors: the address makes no sense, nobody answers in
+// time, or it is not who it should be.
 struct HttpClient {
   std::string url{};    // http://127.0.0.1:7380, or https://
   std::string token{};  // sent if there is one
+  std::chrono::milliseconds patience{10'000};
 
   // Of https, in PEM.
   std::string ca{};    // who signed the daemon's certificate; empty: those the system trusts

@@ -14,7 +14,9 @@ int main(int argc, char** argv) {
   int exit_code = weir::cli::kSuccess;
   weir::cli::add_serve_command(app, exit_code);
   weir::cli::add_client_commands(app, exit_code);
+  weir::cli::add_order_commands(app, exit_code);
   weir::cli::add_bench_command(app, exit_code);
+  weir::cli::add_top_command(app, exit_code);
   weir::cli::add_test_command(app, exit_code);
   weir::cli::add_validate_command(app, exit_code);
   try {

@@ -33,7 +33,7 @@ constexpr std::chrono::milliseconds kGrace{4'000};
 
 struct Options {
   std::string config;
-  int threads = 0;
+  server::DaemonOptions daemon{};
   server::LogFormat log = server::LogFormat::text;
 };
 
@@ -153,7 +153,7 @@ int serve(const Options& options) {
     std::cerr << config.error().message;
     return kFailed;
   }
-  auto daemon = server::Daemon::open(*config, {.threads = options.threads});
+  auto daemon = server::Daemon::open(*config, options.daemon);
   if (!daemon) {
     std::cerr << "weir: " << daemon.error().message << '\n';
     return kFailed;
@@ -177,13 +177,24 @@ void add_serve_command(CLI::App& app, int& exit_code) {
   CLI::App* command = app.add_subcommand("serve", "Decide for others: RESP and HTTP");
   command->add_option("--config", options->config, "The policy file; read again when it changes")
       ->type_name("FILE");
-  command->add_option("--threads", options->threads, "Default: one for each processor")
+  command->add_option("--threads", options->daemon.threads, "Default: one for each processor")
       ->check(CLI::Range(1, 1024));
   const std::map<std::string, server::LogFormat> formats{{"text", server::LogFormat::text},
                                                          {"json", server::LogFormat::json}};
   command->add_option("--log", options->log, "How to write the log: text (the default) or json")
       ->transform(CLI::CheckedTransformer(formats))
       ->type_name("FORMAT");
+  const std::map<std::string, bool> on_or_off{{"on", true}, {"off", false}};
+  command
+      ->add_option("--metrics", options->daemon.metrics,
+                   "Count decisions and their time, for /metrics: on (the default) or off")
+      ->transform(CLI::CheckedTransformer(on_or_off))
+      ->type_name("on|off");
+  command
+      ->add_option("--top", options->daemon.top,
+                   "Count which keys are asked for most, for weir top: on (the default) or off")
+      ->transform(CLI::CheckedTransformer(on_or_off))
+      ->type_name("on|off");
   command->callback([options, &exit_code] { exit_code = serve(*options); });
 }
 

@@ -141,6 +141,7 @@ struct Engine::Impl {
             : engine::judge(*planned.limits, table->take(items, now, holder, receipts));
     if (sink != nullptr) {
       sink->on_decision({.policy = planned.policy->name,
+                         .request = request,
                          .verdict = verdict,
                          .limits = planned.limits->names,
                          .permits = request.permits});
@@ -228,8 +229,12 @@ struct Engine::Impl {
     Verdict verdict{.decision = table->take({&item, 1}, now()).decision, .limited_by = name};
     if (!verdict.decision) verdict.refusing = 1;
     if (sink != nullptr) {
-      sink->on_decision(
-          {.policy = {}, .verdict = verdict, .limits = {&name, 1}, .permits = ask.cost});
+      const Request request{.policy = {}, .key = key, .permits = ask.cost};
+      sink->on_decision({.policy = {},
+                         .request = request,
+                         .verdict = verdict,
+                         .limits = {&name, 1},
+                         .permits = ask.cost});
     }
     return verdict;
   }

@@ -133,10 +133,11 @@ Result<std::unique_ptr<Daemon>, Error> Daemon::open(policy::Config config,
   auto policies = std::make_unique<Policies>(config.state);
   if (auto error = policies->restore()) return *std::move(error);
   policies->use_file(config.policies);
-  auto metrics = std::make_unique<Metrics>();
-  auto engine = Engine::open(
-      policies->merged(),
-      {.memory = {.bytes = config.memory, .state_file = config.state}, .sink = metrics.get()});
+  auto metrics =
+      std::make_unique<Metrics>(MetricsOptions{.on = options.metrics, .top = options.top});
+  auto engine = Engine::open(policies->merged(),
+                             {.memory = {.bytes = config.memory, .state_file = config.state},
+                              .sink = options.metrics ? metrics.get() : nullptr});
   if (!engine) return engine.error();
 
   auto impl = std::make_unique<Impl>(std::move(config), std::move(certificates), std::move(metrics),

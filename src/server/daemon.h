@@ -14,6 +14,8 @@ namespace weir::server {
 
 struct DaemonOptions {
   int threads = 0;  // 0: one for each processor
+  bool metrics = true;
+  bool top = true;  // count keys, too
 };
 
 // weir as a service: an engine behind the doors of a configuration.

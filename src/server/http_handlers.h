@@ -35,6 +35,8 @@ void on_pause(HttpCall& call);
 void on_squeeze(HttpCall& call);
 void list_orders(HttpCall& call);
 void lift_order(HttpCall& call);
+// http_top.cc
+void show_top(HttpCall& call);
 
 // http_pages.cc
 void show_readiness(HttpCall& call);

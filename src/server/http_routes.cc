@@ -44,7 +44,7 @@ constexpr std::array kRoutes{
     Route{"/v1/squeeze", "POST", on_squeeze, For::admin},
     Route{"/v1/orders", "GET", list_orders, For::admin},
     Route{kOrderPath, "DELETE", lift_order, For::admin},
-    Route{"/v1/top", "GET", not_built},
+    Route{"/v1/top", "GET", show_top, For::admin},
     Route{"/json", "POST", not_built},
     Route{"/metrics", "GET", show_metrics},
     Route{"/healthz", "GET", show_health, For::anybody},

@@ -24,7 +24,8 @@ std::size_t bucket_of(double seconds) {
 
 }  // namespace
 
-Metrics::Metrics() : id_(next_id()) {}
+Metrics::Metrics(const MetricsOptions& options)
+    : options_(options), time_(*options.clock), id_(next_id()) {}
 Metrics::~Metrics() = default;
 
 // ---- Counting
@@ -56,7 +57,8 @@ Metrics::Shard& Metrics::shard() noexcept {
   thread_local Shard* mine = nullptr;
   if (whose != id_) [[unlikely]] {
     const std::lock_guard lock(mutex_);
-    mine = shards_.emplace_back(std::make_unique<Shard>()).get();
+    mine =
+        shards_.emplace_back(std::make_unique<Shard>(time_, shards_.size(), counts_keys())).get();
     whose = id_;
   }
   return *mine;
@@ -74,6 +76,8 @@ void Metrics::on_decision(const DecisionEvent& event) noexcept {
     LimitCounts& limit = own.limit(policy, event.limits[position]);
     (verdict ? limit.would_have : limit.refused).add(1);
   }
+  if (--own.until_counted == 0) [[unlikely]]
+    own.until_counted = own.keys.count(event);
 }
 
 void Metrics::on_requests(DoorName door, std::uint64_t count,
@@ -130,6 +134,27 @@ Metrics::Sums Metrics::sums() const {
     }
   }
   return sums;
+}
+
+Top Metrics::top(std::size_t most, std::optional<std::string_view> only) const {
+  Top top;
+  for (const auto& [name, policy] : sums().policies) {
+    const auto& [allowed, limited, impossible] = policy.outcomes;
+    top.policies[name] = {.allowed = allowed, .refused = limited + impossible};
+  }
+  top.uptime = time_.second();
+  top.seconds = TopKeysTime::covered(top.uptime);
+  std::map<std::string_view, KeySketches> sketches;
+  {
+    const std::lock_guard lock(mutex_);
+    for (const auto& shard : shards_) shard->keys.append_to(sketches, top.uptime);
+  }
+  for (const auto& [name, of_policy] : sketches) {
+    if (only && name != *only) continue;
+    top.policies[name].top_allowed = merged(of_policy.allowed, most);
+    top.policies[name].top_refused = merged(of_policy.refused, most);
+  }
+  return top;
 }
 
 void Metrics::append_to(Exposition& to) const {

@@ -51,6 +51,7 @@ TIMES = [(re.compile(r"^Date: .*$", re.MULTILINE), "Date: …"),
           r"\1…"),
          (re.compile(r"^(re\w+ after +)[\d.]+ \w+$", re.MULTILINE), r"\1…"),
          (re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z"), "…"),
+         (re.compile(r'("(?:uptime_)?seconds":|  up |of the last )\d+(?: s\b| min\b)?'), r"\1…"),
          (re.compile(r"^\d{4,}$", re.MULTILINE), "…"),
          # What was measured.
          (re.compile(r"^(requests +[\d,]+ in ).*$", re.MULTILINE), r"\1…"),
@@ -80,7 +81,8 @@ def run_beside(daemon, page, body, folder, weir):
 
 def run_console(page, body, folder, weir, comparable=str):
     ran, problems = 0, []
-    environment = dict(os.environ, PATH=os.path.dirname(weir) + ":" + os.environ["PATH"])
+    environment = dict(os.environ, PATH=os.path.dirname(weir) + ":" + os.environ["PATH"],
+                       LC_ALL="C.UTF-8")
     for command, expected in commands_of(body):
         if command.startswith(LEFT_TO_OTHERS):
             continue

@@ -328,6 +328,23 @@ class DecisionsTest(OpenApiTest):
         self.call("/v1/policies/{name}", "delete", expected=404)
         self.assertNotIn("trial", self.call("/v1/policies", "get", expected=200)["policies"])
 
+    def test_top(self):
+        for key in ["often", "often", "seldom"]:
+            self.call("/v1/take", "post", {"policy": "login", "key": key})
+        top = self.call("/v1/top", "get", expected=200, **parameters("/v1/top", "query"))
+        self.assertEqual([policy["policy"] for policy in top["policies"]], ["login"])
+        self.assertEqual(top["policies"][0]["top_allowed"],
+                         [{"key": "often", "count": 2, "error": 0},
+                          {"key": "seldom", "count": 1, "error": 0}])
+        everything = self.call("/v1/top", "get", expected=200)
+        self.assertEqual({policy["policy"] for policy in everything["policies"]},
+                         set(self.call("/v1/policies", "get")["policies"]))
+        problem = self.call("/v1/top", "get", expected=404, policy="logn")
+        self.assertIn('did you mean "login"?', problem["detail"])
+        for name, value in [("limit", "0"), ("limit", "65"), ("limit", "x")]:
+            problem = self.call("/v1/top", "get", expected=400, **{name: value})
+            self.assertEqual(problem["field"], name)
+
     def test_proxies_choose_the_status_of_a_refusal(self):
         for method in ["get", "post"]:
             for deny in [None, 400, 401, 403, 404, 413, 429, 503, 599]:

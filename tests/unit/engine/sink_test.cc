@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "weir/parse_limit.h"
 #include "world.h"
 
 namespace weir {
@@ -83,6 +84,27 @@ TEST(EngineSink, IsToldOfNothingElse) {
   EXPECT_FALSE(world.engine.enter({.policy = "report", .key = "k"}, ""));
   world.engine.replace(policies("api: { limits: [ 3/h ] }"));
   EXPECT_THAT(world.sink.notes, IsEmpty());
+}
+
+// Who asked, at every door of the engine.
+TEST(EngineSink, IsToldWhoAsked) {
+  struct Asked final : DecisionSink {
+    void on_decision(const DecisionEvent& event) noexcept override {
+      std::string who{event.request.key};
+      for (const Part& part : event.request.parts.all()) {
+        who += fmt::format("{}={};", part.name, part.value);
+      }
+      callers.push_back(fmt::format("{} {}", event.policy, who));
+    }
+    std::vector<std::string> callers;
+  } sink;
+  Engine engine{policies("api: { limits: [ 5/h ] }, report: { limits: [ 1 concurrent ] }"),
+                {.memory = {.bytes = 1 << 20}, .sink = &sink}};
+  EXPECT_TRUE(engine.take({.policy = "api", .key = "ann"}));
+  EXPECT_TRUE(engine.take({.policy = "api", .parts = {{"user", "42"}, {"sku", "7"}}}));
+  EXPECT_TRUE(engine.enter({.policy = "report", .key = "bob"}, "holder"));
+  EXPECT_TRUE(engine.throttle(*parse_limit("1/h"), "eve"));
+  EXPECT_THAT(sink.callers, ElementsAre("api ann", "api user=42;sku=7;", "report bob", " eve"));
 }
 
 // It may keep the texts: they live as long as the engine, whatever becomes of the policies.

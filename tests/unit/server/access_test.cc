@@ -45,11 +45,11 @@ constexpr Ask kAdminVerbs[] = {
     {.path = "/v1/reset"},
     {.path = "/v1/settle", .body = R"({"policy":"p","key":"k","delta":1})"},
     {.method = "PUT", .path = "/v1/policies/q", .body = R"({"limits":["1/s"]})"},
-    {.method = "DELETE", .path = "/v1/policies/q"},
-    {.path = "/v1/boost", .body = R"({"policy":"p","times":2,"for":"1h"})"},
-    {.path = "/v1/block", .body = R"({"policy":"p","key":"b","for":"1h"})"},
-    {.path = "/v1/pause", .body = R"({"policy":"p","for":"1h"})"},
+    {.path = "/v1/boost", .body = R"({"policy":"q","times":2,"for":"1h"})"},
+    {.path = "/v1/block", .body = R"({"policy":"q","key":"b","for":"1h"})"},
+    {.path = "/v1/pause", .body = R"({"policy":"q","for":"1h"})"},
     {.path = "/v1/squeeze", .body = R"({"times":0.5,"for":"1h"})"},
+    {.method = "DELETE", .path = "/v1/policies/q"},
     {.method = "GET", .path = "/v1/orders", .body = ""},
 };
 

@@ -9,7 +9,7 @@ struct World {
   explicit World(PolicySet set) : engine(std::move(set), {.clock = &clock, .sink = &metrics}) {}
 
   ManualClock clock{};
-  Metrics metrics{};
+  Metrics metrics{{.clock = &clock}};
   Engine engine;
   Policies policies{""};
   net::Loops loops{{.threads = 0}};

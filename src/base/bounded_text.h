@@ -1,0 +1,27 @@
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+namespace weir {
+
+// A text in a room of fixed size. A longer one is cut, and ends with "…".
+class BoundedText {
+ public:
+  static constexpr std::size_t kMost = 128;  // bytes
+
+  void clear() noexcept;
+  void append(std::string_view more) noexcept;
+
+  std::string_view view() const noexcept { return {bytes_.data(), size_}; }
+  bool is_cut() const noexcept { return cut_; }
+
+ private:
+  std::uint8_t size_ = 0;
+  bool cut_ = false;
+  std::array<char, kMost> bytes_{};
+};
+
+}  // namespace weir

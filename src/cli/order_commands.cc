@@ -1,0 +1,114 @@
+// What operators order a running daemon for a while.
+
+#include <fmt/format.h>
+#include <CLI/App.hpp>
+#include <CLI/Config.hpp>
+#include <CLI/Formatter.hpp>
+
+#include <iostream>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "cli/asking.h"
+#include "cli/commands.h"
+
+namespace weir::cli {
+
+namespace {
+
+using nlohmann::json;
+
+struct Options {
+  Asking asking;
+  std::string policy;
+  std::string key;
+  std::optional<double> times;
+  std::optional<std::int64_t> add;
+  std::string duration;
+  std::string until;
+};
+
+int give_order(const Options& options, const std::string& path) {
+  json body = json::object();
+  const auto put = [&](const char* name, const std::string& text) {
+    if (!text.empty()) body[name] = text;
+  };
+  put("policy", options.policy);
+  put("key", options.key);
+  put("for", options.duration);
+  put("until", options.until);
+  if (options.times) body["times"] = *options.times;
+  if (options.add) body["add"] = *options.add;
+  return options.asking.ask("POST", path, body, [](const json& order) {
+    std::cout << fmt::format("order {}, until {}\n", order.at("id").dump(),
+                             order.at("until").get<std::string>());
+  });
+}
+
+// What an order may say.
+enum class Says { policy, policy_and_key, policy_or_all };
+
+void add_order_command(CLI::App& app, int& exit_code, const char* name, const char* about,
+                       Says says) {
+  CLI::App* command = app.add_subcommand(name, about);
+  auto options = std::make_shared<Options>();
+  options->asking.add_to(command);
+  auto* policy = command->add_option("POLICY", options->policy,
+                                     says == Says::policy_or_all ? "Only this policy" : "Which");
+  if (says != Says::policy_or_all) policy->required();
+  const std::string verb = name;
+  if (says == Says::policy_and_key) {
+    auto* key = command->add_option("KEY", options->key,
+                                    "Whose: a key, the start of one and a star, or name=value");
+    if (verb == "block") key->required();
+  }
+  if (verb == "boost" || verb == "squeeze") {
+    auto* times = command->add_option(
+        "--times", options->times, verb == "boost" ? "So many times as much" : "What is left: 0.5");
+    verb == "boost" ? times->excludes(command->add_option("--add", options->add, "So much more"))
+                    : times->required();
+  }
+  auto* until =
+      command->add_option("--until", options->until, "When it ends: 2026-01-31T12:00:00Z");
+  command->add_option("--for", options->duration, "How long it holds: 10min")->excludes(until);
+  command->callback([=, &exit_code] { exit_code = give_order(*options, "/v1/" + verb); });
+}
+
+void print_orders(const json& answer) {
+  if (answer.at("orders").empty()) std::cout << "none\n";
+  for (const json& order : answer.at("orders")) {
+    std::cout << fmt::format("{:>4}  {}\n", order.at("id").dump(),
+                             order.at("text").get<std::string>());
+  }
+}
+
+}  // namespace
+
+void add_order_commands(CLI::App& app, int& exit_code) {
+  add_order_command(app, exit_code, "boost",
+                    "Raise the limits of a policy, or of a key, for a while", Says::policy_and_key);
+  add_order_command(app, exit_code, "block", "Refuse all calls of a key for a while",
+                    Says::policy_and_key);
+  add_order_command(app, exit_code, "pause", "Let everything pass under a policy for a while",
+                    Says::policy);
+  add_order_command(app, exit_code, "squeeze", "Lower all limits for a while", Says::policy_or_all);
+
+  CLI::App* orders = app.add_subcommand("orders", "List the orders in force");
+  const auto listing = std::make_shared<Asking>();
+  listing->add_to(orders);
+  orders->callback(
+      [=, &exit_code] { exit_code = listing->ask("GET", "/v1/orders", {}, print_orders); });
+
+  CLI::App* lift = app.add_subcommand("lift", "End an order before its time");
+  const auto lifting = std::make_shared<Asking>();
+  lifting->add_to(lift);
+  const auto id = std::make_shared<std::uint64_t>();
+  lift->add_option("ID", *id, "As `weir orders` lists it")->required();
+  lift->callback([=, &exit_code] {
+    exit_code = lifting->ask("DELETE", fmt::format("/v1/orders/{}", *id), {},
+                             [](const json&) { std::cout << "lifted\n"; });
+  });
+}
+
+}  // namespace weir::cli

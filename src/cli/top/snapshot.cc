@@ -1,0 +1,73 @@
+#include "cli/top/snapshot.h"
+
+#include <algorithm>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <tuple>
+
+namespace weir::cli::top {
+
+namespace {
+
+using nlohmann::json;
+
+std::vector<Key> keys_of(const json& list) {
+  std::vector<Key> keys;
+  for (const json& each : list) {
+    keys.push_back({.text = each.at("key").get<std::string>(),
+                    .count = each.at("count").get<std::uint64_t>(),
+                    .error = each.at("error").get<std::uint64_t>()});
+  }
+  return keys;
+}
+
+Snapshot snapshot_of(const json& said) {
+  Snapshot snapshot{.seconds = said.at("seconds").get<std::int64_t>(),
+                    .uptime = said.at("uptime_seconds").get<std::int64_t>(),
+                    .generation = said.at("generation").get<std::uint64_t>()};
+  for (const json& each : said.at("policies")) {
+    snapshot.policies.push_back({.name = each.at("policy").get<std::string>(),
+                                 .allowed = each.at("allowed").get<std::uint64_t>(),
+                                 .refused = each.at("refused").get<std::uint64_t>(),
+                                 .top_allowed = keys_of(each.at("top_allowed")),
+                                 .top_refused = keys_of(each.at("top_refused"))});
+  }
+  return snapshot;
+}
+
+double rate(std::uint64_t before, std::uint64_t now, double seconds) {
+  return now < before || seconds <= 0 ? 0 : static_cast<double>(now - before) / seconds;
+}
+
+}  // namespace
+
+Result<Snapshot, Error> read_snapshot(std::string_view body) try {
+  return snapshot_of(json::parse(body));
+} catch (const json::exception&) {
+  return Error{"an answer that is no list of keys: is that a weir of another version?"};
+}
+
+std::vector<Row> rows_between(const Snapshot& before, const Snapshot& now, double seconds) {
+  std::map<std::string_view, const Policy*> earlier;
+  if (now.uptime >= before.uptime) {
+    for (const Policy& each : before.policies) earlier[each.name] = &each;
+  }
+  std::vector<Row> rows;
+  for (const Policy& each : now.policies) {
+    const auto found = earlier.find(each.name);
+    const Policy none;
+    const Policy& old = found == earlier.end() ? none : *found->second;
+    rows.push_back({.policy = each,
+                    .allowed = rate(old.allowed, each.allowed, seconds),
+                    .refused = rate(old.refused, each.refused, seconds)});
+  }
+  const auto rank = [](const Row& row) {
+    return std::tuple(-row.allowed - row.refused, ~(row.policy.allowed + row.policy.refused),
+                      std::string_view{row.policy.name});
+  };
+  const auto busier = [&](const Row& a, const Row& b) { return rank(a) < rank(b); };
+  std::ranges::sort(rows, busier);
+  return rows;
+}
+
+}  // namespace weir::cli::top

@@ -1,0 +1,128 @@
+#include <fmt/format.h>
+
+#include <cmath>
+#include <optional>
+#include <set>
+
+#include "base/suggest.h"
+#include "server/http_handlers.h"
+#include "server/texts.h"
+#include "wire/http1_target.h"
+#include "wire/json_write.h"
+
+namespace weir::server {
+
+namespace {
+
+constexpr std::int64_t kUsual = 10;
+constexpr std::int64_t kMost = 64;
+
+struct Asked {
+  std::optional<std::string> policy{};  // all of them, if none is named
+  std::int64_t limit = kUsual;
+};
+
+// One parameter, or nothing and the call is answered.
+std::optional<wire::QueryValue> read_param(HttpCall& call, std::string_view name,
+                                           std::string& buffer) {
+  using Status = wire::QueryValue::Status;
+  const auto found = wire::query_value(call.request.query, name, buffer);
+  if (found.status != Status::malformed && found.status != Status::repeated) return found;
+  call.answer().problem(400, "malformed or given twice", name);
+  return std::nullopt;
+}
+
+std::optional<Asked> read(HttpCall& call) {
+  Asked asked;
+  std::string buffer;
+  const auto policy = read_param(call, "policy", buffer);
+  if (!policy) return std::nullopt;
+  if (*policy) asked.policy = std::string{policy->value};
+  const auto limit = read_param(call, "limit", buffer);
+  if (!limit) return std::nullopt;
+  if (!*limit) return asked;
+  const auto number = whole_number(limit->value);
+  if (!number || *number < 1 || *number > kMost) {
+    call.answer().problem(400, fmt::format("limit is a whole number from 1 to {}", kMost), "limit");
+    return std::nullopt;
+  }
+  asked.limit = *number;
+  return asked;
+}
+
+// Those in force, whether anybody has asked for them or not, and others while there is something to
+// tell about their keys.
+void choose(Top& top, const std::set<std::string_view>& in_force) {
+  std::erase_if(top.policies, [&](const auto& each) {
+    const auto& [name, policy] = each;
+    const bool has_keys = !policy.top_allowed.empty() || !policy.top_refused.empty();
+    return !name.empty() && !has_keys && !in_force.contains(name);
+  });
+  for (const std::string_view name : in_force) top.policies.try_emplace(name);
+}
+
+std::string no_such_policy(std::string_view name, const std::set<std::string_view>& in_force) {
+  const std::vector<std::string_view> known(in_force.begin(), in_force.end());
+  return fmt::format("there is no policy \"{}\"{}", shortened(name), did_you_mean(name, known));
+}
+
+// ---- Writing
+
+// Of samples three standard deviations are told, so that one in some hundred is outside.
+std::uint64_t error_of(const HeavyHitter& key) {
+  const double deviation = std::sqrt(static_cast<double>(key.variance));
+  return key.error + static_cast<std::uint64_t>(std::ceil(3 * deviation));
+}
+
+void append_keys(std::string& out, const std::vector<HeavyHitter>& keys) {
+  std::string_view separator;
+  for (const HeavyHitter& key : keys) {
+    out += separator;
+    out += R"({"key":)";
+    wire::append_json_string(out, key.text.view());
+    if (key.text.is_cut()) out += R"(,"cut":true)";
+    out += fmt::format(R"(,"count":{},"error":{}}})", key.count, error_of(key));
+    separator = ",";
+  }
+}
+
+void append_policy(std::string& out, std::string_view name, const TopOfPolicy& policy) {
+  out += R"({"policy":)";
+  wire::append_json_string(out, name);
+  out +=
+      fmt::format(R"(,"allowed":{},"refused":{},"top_allowed":[)", policy.allowed, policy.refused);
+  append_keys(out, policy.top_allowed);
+  out += R"(],"top_refused":[)";
+  append_keys(out, policy.top_refused);
+  out += "]}";
+}
+
+}  // namespace
+
+void show_top(HttpCall& call) {
+  if (!call.service.metrics.counts_keys()) {
+    return call.answer().problem(501, "keys are not counted: start weir serve with --top on");
+  }
+  const auto asked = read(call);
+  if (!asked) return;
+  Top top = call.service.metrics.top(static_cast<std::size_t>(asked->limit), asked->policy);
+  const std::vector<std::string> names = call.service.policies.names();
+  const std::set<std::string_view> in_force(names.begin(), names.end());
+  choose(top, in_force);
+  if (asked->policy && !top.policies.contains(*asked->policy)) {
+    return call.answer().problem(404, no_such_policy(*asked->policy, in_force), "policy");
+  }
+  std::string body =
+      fmt::format(R"({{"seconds":{},"uptime_seconds":{},"generation":{},"policies":[)", top.seconds,
+                  top.uptime, call.service.engine.generation());
+  std::string_view separator;
+  for (const auto& [name, policy] : top.policies) {
+    if (asked->policy && name != *asked->policy) continue;
+    body += separator;
+    append_policy(body, name, policy);
+    separator = ",";
+  }
+  call.answer().json(200, body + "]}");
+}
+
+}  // namespace weir::server

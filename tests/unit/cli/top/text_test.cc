@@ -1,0 +1,68 @@
+#include "cli/top/text.h"
+
+#include <gtest/gtest.h>
+
+namespace weir::cli::top {
+namespace {
+
+std::string text(std::string_view bytes, std::size_t most = 1000, bool utf8 = true) {
+  return shown(bytes, most, utf8).text;
+}
+std::size_t columns(std::string_view bytes) { return shown(bytes, 1000, true).columns; }
+
+TEST(TopText, LeavesTextsAsTheyAre) {
+  EXPECT_EQ(text("alice@example.org"), "alice@example.org");
+  EXPECT_EQ(text("Zoë 日本 ☃"), "Zoë 日本 ☃");
+}
+
+// A terminal obeys escape sequences; their bytes must never get there.
+TEST(TopText, WritesOutWhatATerminalWouldObey) {
+  EXPECT_EQ(text("\x1b]0;pwned\x07"), "\\x1b]0;pwned\\x07");
+  EXPECT_EQ(text("a\r\n\tb\x7f"), "a\\x0d\\x0a\\x09b\\x7f");
+  EXPECT_EQ(text(std::string_view{"a\0b", 3}), "a\\x00b");
+  EXPECT_EQ(text("\xc2\x9b"
+                 "31m"),
+            "\\x9b31m");  // one character that starts a sequence
+}
+
+TEST(TopText, WritesOutWhatWouldNotBeSeenOrTurnsTheLineAround) {
+  EXPECT_EQ(text("a\u202e"
+                 "b\u200bc\ufeff"),
+            "a\\u202eb\\u200bc\\ufeff");
+  EXPECT_EQ(text("\U000e0041"), "\\U0e0041");
+}
+
+TEST(TopText, WritesOutBytesThatAreNoText) {
+  EXPECT_EQ(text("a\xff\xc3"), "a\\xff\\xc3");
+  EXPECT_EQ(text("\x9b"
+                 "31m"),
+            "\\x9b31m");
+}
+
+TEST(TopText, CountsColumnsAsTerminalsDo) {
+  EXPECT_EQ(columns("abc"), 3u);
+  EXPECT_EQ(columns("Zoë"), 3u);
+  EXPECT_EQ(columns("日本"), 4u);
+  EXPECT_EQ(columns("🚀"), 2u);
+  EXPECT_EQ(columns("e\u0301"), 1u);  // an accent of its own
+  EXPECT_EQ(columns("\x1b"), 4u);
+}
+
+TEST(TopText, CutsWhatDoesNotFit) {
+  EXPECT_EQ(text("alice", 5), "alice");
+  EXPECT_EQ(text("alice", 4), "ali…");
+  EXPECT_EQ(text("alice", 1), "…");
+  EXPECT_EQ(text("alice", 0), "");
+  EXPECT_EQ(text("日本", 4), "日本");
+  EXPECT_EQ(text("日本", 3), "日…");
+  EXPECT_EQ(text("日本", 2), "…");
+  EXPECT_EQ(text("ab\x1b", 5), "ab…");
+}
+
+TEST(TopText, IsAsciiWhereNothingElseIsUnderstood) {
+  EXPECT_EQ(text("Zoë 日本", 100, false), "Zo? ??");
+  EXPECT_EQ(text("alice", 4, false), "ali~");
+}
+
+}  // namespace
+}  // namespace weir::cli::top
