@@ -75,7 +75,7 @@ TEST(HeavyHitters, KnowsEveryKeyThatHasMuchAndHowMuch) {
     RC_ASSERT(sketch.size() == std::min(counters, exact.size()));
     RC_ASSERT(sketch.total() == total_of(exact));
     for (const auto& [key, truth] : exact) {
-      const auto is_it = [&](const HeavyHitter& each) { return each.hash == key; };
+      const auto is_it = [wanted = key](const HeavyHitter& each) { return each.hash == wanted; };
       if (std::ranges::none_of(sketch.all(), is_it)) RC_ASSERT(truth <= sketch.most_of_others());
     }
     check_bounds(sketch.all(), exact, counters);
