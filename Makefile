@@ -88,7 +88,7 @@ fuzz: ## Fuzz whatever reads: limits, timelines, policy files, requests, bodies,
 	$(call install,$(SANITIZE_PACKAGES))
 	@mkdir -p build
 	$(call configure,fuzz)
-	@cmake --build build/fuzz --parallel $(JOBS)
+	@cmake --build build/fuzz --parallel $(JOBS) --target fuzzers
 	@fuzz/run build/fuzz $(SECONDS_EACH)
 
 SOAK_SECONDS ?= 600

@@ -230,21 +230,28 @@ bool is(std::string word, std::string_view name) {
   return word == name;
 }
 
+// Whoever speaks HTTP is not listened to any longer.
+bool ends_as_http(const std::vector<std::string>& words, const Said& said) {
+  const bool looks_so = is(words[0], "HOST:") || words.back().starts_with("HTTP/");
+  return looks_so && said.bytes.ends_with("-ERR this is HTTP: ask the HTTP door\r\n");
+}
+
 void answers_each_once(const Transcript& asked, const Said& said) {
+  Answers answers(said.bytes);
+  const std::size_t count = answers.count();
   std::size_t expected = 0;
   bool quits = false;
   bool says_hello = false;
   for (const auto& words : asked.commands) {
     ++expected;
     says_hello = says_hello || is(words[0], "HELLO");
-    quits = is(words[0], "QUIT");
+    quits = is(words[0], "QUIT") || (expected == count && ends_as_http(words, said));
     if (quits) break;
   }
   require(said.ended == (quits || !asked.error.empty()));
   // The last word is about an error, or about what was never finished.
   if (!quits) ++expected;
-  Answers answers(said.bytes);
-  require(answers.count() == expected);
+  require(count == expected);
   require(says_hello || !answers.speaks_resp3());
 }
 
