@@ -66,7 +66,7 @@ class Compiler {
                 .usual = {},
                 .when_full = written.when_full,
                 .orders = policy::for_all(written.orders, now_)};
-    if (!written.overrides.empty()) made.overrides = overrides(made, written, before);
+    if (!written.overrides.empty()) made.overrides = rules_of(made, written.overrides, before);
     follow_time(made, written, before);
     return made;
   }
@@ -78,7 +78,7 @@ class Compiler {
     made.orders = policy::for_all(written.orders, now_);
     // (There may be very many of them.)
     if (old.overrides != nullptr && made.orders != old.orders) {
-      made.overrides = overrides(made, written, before);
+      made.overrides = rules_of(made, written.overrides, before);
     }
     follow_time(made, written, before);
     return made;
@@ -109,11 +109,6 @@ class Compiler {
       together.names.push_back(keep(names_, own.empty() ? std::to_string(i) : own));
     }
     return together;
-  }
-
-  std::shared_ptr<const Overrides> overrides(const Policy& policy, const policy::Policy& written,
-                                             const Before& before) {
-    return rules_of(policy, written.overrides, before);
   }
 
   std::shared_ptr<const Overrides> rules_of(const Policy& policy,

@@ -214,7 +214,9 @@ Result<GivenOrder, OrderFlaw> read_kept_order(const json& kept) {
   rest.erase("id");
   rest.erase("verb");
   // Given when it was still to come, whenever that was.
-  const auto until = parse_date(kept.value("until", ""));
+  const auto date = kept.find("until");
+  const bool has_date = date != kept.end() && date->is_string();
+  const auto until = parse_date(has_date ? date->get_ref<const std::string&>() : "");
   if (!until) return OrderFlaw{"until", "it has no date"};
   auto given = read_order(static_cast<Verb>(name - kNames.begin()), rest, *until - Nanos{1});
   if (given) given->id = number->get<std::uint64_t>();

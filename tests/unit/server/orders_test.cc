@@ -111,6 +111,7 @@ TEST(Orders, KeptOnesThatMakeNoSenseAreRefused) {
         R"({"id":-1,"verb":"pause","policy":"p","until":"2026-01-01T00:00:00Z"})",
         R"({"id":1,"verb":"sing","policy":"p","until":"2026-01-01T00:00:00Z"})",
         R"({"id":1,"verb":"pause","policy":"p"})",
+        R"({"id":1,"verb":"pause","policy":"p","until":7})",
         R"({"id":1,"verb":"pause","until":"2026-01-01T00:00:00Z"})"}) {
     EXPECT_FALSE(read_kept_order(json::parse(text))) << text;
   }
