@@ -23,6 +23,11 @@ class FixedVector {
     return *std::construct_at(places_ + size_++, std::forward<Args>(args)...);
   }
 
+  void clear() {
+    std::destroy_n(places_, size_);
+    size_ = 0;
+  }
+
   T& operator[](std::size_t i) { return places_[i]; }
   const T& operator[](std::size_t i) const { return places_[i]; }
   std::size_t size() const { return size_; }

@@ -17,7 +17,7 @@ constexpr std::int64_t kMaxParts = std::int64_t{1} << (64 - kPartsShift);
 
 // The price in the state is a small floating-point number in units of 2^-46 ns: 7 bits of exponent
 // and 32 of fraction, with a leading one that goes without saying unless the exponent is 0. It is
-// rounded down; `repriced` allows for that. The last bit tells apart prices that are the same.
+// rounded down; `tat_repriced` allows for that. The last bit tells apart prices that are the same.
 constexpr int kFractionBits = 32;
 constexpr Int128 kLeadingOne = Int128{1} << kFractionBits;
 constexpr int kUnitBits = 46;
@@ -97,7 +97,7 @@ Int128 price_of(const Bucket& limit, Int128 whole, Int128 rest, Int128 old_price
 // The tat of a state that another price was reckoned with: the debt in permits is what it is now.
 // The old price is known to 33 bits and the old debt to a nanosecond, so the debt in permits lies
 // between two close bounds; a whole number between them is the truth.
-Tat repriced(const Bucket& limit, const State& state, std::int64_t now) {
+Tat tat_repriced(const Bucket& limit, const State& state, std::int64_t now) {
   const Tat old = tat_of(state);
   if (old.nanos < now) return {0, 0};
 
@@ -138,14 +138,18 @@ std::optional<State> retold(const Bucket& limit, const State& state) {
   return before ? std::optional(reprice(*limit.earlier, limit, *before)) : std::nullopt;
 }
 
-Tat read(const Bucket& limit, const State& state, std::int64_t now) {
+Tat not_before(Tat tat, std::int64_t now) { return tat.nanos < now ? Tat{now, 0} : tat; }
+
+Tat read_state(const Bucket& limit, const State& state, std::int64_t now) {
   if (has_price_of(limit, state) || state.never_seen()) return tat_of(state);
   if (const auto current = retold(limit, state)) return tat_of(*current);
   const bool same_price = ((state.what ^ limit.price) & kPriceMask & ~kComeBack) == 0;
-  return same_price ? tat_of(state) : repriced(limit, state, now);
+  return same_price ? tat_of(state) : tat_repriced(limit, state, now);
 }
 
-Tat not_before(Tat tat, std::int64_t now) { return tat.nanos < now ? Tat{now, 0} : tat; }
+Tat read(const Bucket& limit, const State& state, std::int64_t now) {
+  return not_before(read_state(limit, state, now), ns(limit.full_at));
+}
 
 // The predecessors of a limit, at most so many, and none from which `price` could not be told.
 std::shared_ptr<const Bucket> predecessors(const Bucket& limit, std::uint64_t price, int at_most) {
@@ -154,6 +158,19 @@ std::shared_ptr<const Bucket> predecessors(const Bucket& limit, std::uint64_t pr
   kept->earlier = limit.earlier ? predecessors(*limit.earlier, price, at_most - 1) : nullptr;
   return kept;
 }
+
+// What follows from the capacity and the pace.
+void derive(Bucket& limit) {
+  limit.depth = limit.capacity * limit.pace.price;
+  limit.free = std::min(limit.at_once * limit.pace.price, longest_debt(limit));
+  limit.bound = std::min(limit.depth, longest_debt(limit));
+  limit.price = encoded_price(limit.pace);
+  // A debt and a cost of 61 bits each can be added up in 64.
+  constexpr Int128 narrow = Int128{1} << 61;
+  if (limit.depth <= narrow) limit.narrow = static_cast<std::int64_t>(narrow / limit.pace.parts);
+}
+
+constexpr std::int64_t kNeverNarrow = std::numeric_limits<std::int64_t>::min();
 
 Result<Bucket, Flaw> make(const Rate& rate, Permits capacity, Permits at_once, bool queue) {
   if (capacity < 1) return Flaw::capacity_too_small;
@@ -165,14 +182,17 @@ Result<Bucket, Flaw> make(const Rate& rate, Permits capacity, Permits at_once, b
 
   Bucket limit{.rate = rate, .capacity = capacity, .at_once = at_once, .queue = queue};
   limit.pace = *pace;
-  limit.depth = capacity * pace->price;
-  limit.free = std::min(at_once * pace->price, longest_debt(limit));
-  limit.bound = std::min(limit.depth, longest_debt(limit));
-  limit.price = encoded_price(*pace);
-  // A debt and a cost of 61 bits each can be added up in 64.
-  constexpr Int128 narrow = Int128{1} << 61;
-  if (limit.depth <= narrow) limit.narrow = static_cast<std::int64_t>(narrow / pace->parts);
+  derive(limit);
   return limit;
+}
+
+bool is_possible(const Bucket& limit, Permits cost) {
+  return cost >= 0 && cost <= limit.capacity && cost * limit.pace.price <= limit.bound;
+}
+
+Int128 patience_of(const Bucket& limit, const Ask& ask) {
+  return std::min(in_parts(limit.pace, std::max(ask.max_wait, Nanos{0})),
+                  longest_debt(limit) - limit.bound);
 }
 
 }  // namespace
@@ -190,11 +210,9 @@ Result<Bucket, Flaw> Bucket::make_queue(const Rate& rate, Permits places, Permit
 Taken gcra::take_wide(const Bucket& limit, const State& state, Instant at, const Ask& ask) {
   const std::int64_t now = ns(in_range(at));
   const Int128 debt = debt_at(limit, read(limit, state, now), now);
-  const Int128 patience = std::min(in_parts(limit.pace, std::max(ask.max_wait, Nanos{0})),
-                                   longest_debt(limit) - limit.bound);
-  const bool possible =
-      ask.cost >= 0 && ask.cost <= limit.capacity && ask.cost * limit.pace.price <= limit.bound;
-  Taken taken = step<Int128, false>(limit, state, now, debt, possible ? ask.cost : 0, patience);
+  const bool possible = is_possible(limit, ask.cost);
+  Taken taken = step<Int128, false>(limit, state, now, debt, possible ? ask.cost : 0,
+                                    patience_of(limit, ask));
   if (!possible) {
     taken.decision.outcome = Outcome::impossible;
     taken.decision.retry_after = kNever;
@@ -232,8 +250,62 @@ State debit(const Bucket& limit, const State& state, Instant now, Permits cost) 
   return pack(limit, plus(limit.pace, tat, std::min(room, price_of(limit, cost))), state);
 }
 
+State repriced(const Bucket& limit, const State& state, Instant now) {
+  return pack(limit, read(limit, state, ns(in_range(now))), state);
+}
+
+Terms terms_of(const Bucket& limit, const Ask& ask) {
+  if (!is_possible(limit, ask.cost)) return {};
+  const Int128 price = ask.cost * limit.pace.price;
+  const Int128 patient = limit.free + patience_of(limit, ask);
+  if (!limit.queue) return {.most_debt = patient - price, .price = price};
+  const Int128 room = limit.bound - price;
+  return {.most_debt = ask.cost > 0 ? std::min(patient - limit.pace.price, room) : room,
+          .price = price};
+}
+
+Int128 price_of(const Bucket& limit, Permits permits) { return price_of(limit, Int128{permits}); }
+
+Bucket part_of(const Bucket& limit, Permits part) {
+  if (part == limit.capacity) return limit;
+  Bucket share{.rate = limit.rate, .capacity = part, .queue = limit.queue};
+  // (Who need not wait does so alone: a queue without such a place could let nobody go.)
+  const auto places = static_cast<Permits>(Int128{limit.at_once} * part / limit.capacity);
+  share.at_once = limit.queue ? std::max<Permits>(places, 1) : part;
+  share.pace = {.parts = limit.pace.parts, .price = ceil_div(limit.depth, part)};
+  derive(share);
+  return share;
+}
+
+Nanos filling_time(const Bucket& limit) {
+  return Nanos{to_int64(ceil_div(limit.bound, limit.pace.parts))};
+}
+
+Bucket starting_empty(Bucket limit, Instant now) {
+  limit.full_at = later(in_range(now), filling_time(limit));
+  limit.narrow = kNeverNarrow;
+  return limit;
+}
+
+namespace {
+
+// What every key of `old` owes at `now` still, it owes to `next`.
+void take_over_debt(Bucket& next, const Bucket& old, Instant now) {
+  now = in_range(now);
+  if (old.full_at <= now) return;
+  const Int128 debt = in_parts(old.pace, between(now, old.full_at));
+  const Int128 whole = debt / old.pace.price;
+  const Int128 owed = price_of(next, whole, debt - whole * old.pace.price, old.pace.price);
+  const Nanos left{to_int64(ceil_div(owed, next.pace.parts))};
+  next.full_at = std::max(next.full_at, later(now, left));
+  next.narrow = kNeverNarrow;
+}
+
+}  // namespace
+
 Bucket succeeding(Bucket next, const Bucket& old, Instant now) {
   constexpr int remembered = 8;
+  take_over_debt(next, old, now);
   if (next.pace.parts == old.pace.parts && next.pace.price == old.pace.price) {
     next.price = old.price;
     next.earlier = old.earlier;

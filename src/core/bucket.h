@@ -51,6 +51,9 @@ struct Bucket {
   // What it was before it last changed its price, and when that was.
   std::shared_ptr<const Bucket> earlier{};
   Instant since{};
+  // Until then every key owes, whether it was ever seen or not: the bucket began empty. (Such a one
+  // is never narrow, so that others need not look.)
+  Instant full_at{};
 
   static Result<Bucket, Flaw> make(const Rate& rate, Permits burst);
   static Result<Bucket, Flaw> make_queue(const Rate& rate, Permits places, Permits undelayed);
@@ -64,6 +67,23 @@ Permits remaining(const Bucket& limit, const State& state, Instant now);
 Instant rest_at(const Bucket& limit, const State& state, Instant now);
 State debit(const Bucket& limit, const State& state, Instant now, Permits cost);
 State refund(const Bucket& limit, const State& state, Instant now, Receipt& receipt, Permits back);
+// What a state that another price was reckoned with is under this limit, from `now` on.
+State repriced(const Bucket& limit, const State& state, Instant now);
+// What a call needs to pass, for whoever decides elsewhere, in parts of a nanosecond.
+struct Terms {
+  Int128 most_debt = -1;  // that it may find; -1 if it cannot pass
+  Int128 price = 0;       // what it adds
+};
+Terms terms_of(const Bucket& limit, const Ask& ask);
+// The price of permits that are charged without asking, or given back: at most the longest debt.
+Int128 price_of(const Bucket& limit, Permits permits);
+// The same limit for whoever has `part` of its capacity, from 1 to all of it: the price is as much
+// higher as the capacity is lower, so that it fills in the same time.
+Bucket part_of(const Bucket& limit, Permits part);
+// How long an empty one takes to fill.
+Nanos filling_time(const Bucket& limit);
+// The same limit, empty for everybody at `now`.
+Bucket starting_empty(Bucket limit, Instant now);
 // `next`, as the limit that `old` becomes at `now`.
 Bucket succeeding(Bucket next, const Bucket& old, Instant now);
 inline Permits capacity(const Bucket& limit) { return limit.capacity; }

@@ -109,6 +109,13 @@ Choice decide(const NginxQueue& limit, const State& state, Instant now, const As
           .next = ask.cost == 0 ? state : charged(level, millis(now), to_int64(owed + cost))};
 }
 
+std::int64_t most_owed(const NginxQueue& limit, const Ask& ask) {
+  if (ask.cost < 0 || ask.cost > capacity(limit)) return -1;
+  const Int128 room = Int128{capacity(limit) - ask.cost} * kMilli;
+  if (ask.cost == 0) return to_int64(room);
+  return to_int64(std::max<Int128>(std::min(room, owed_within(limit, ask.max_wait) - kMilli), -1));
+}
+
 Permits remaining(const NginxQueue& limit, const State& state, Instant now) {
   const std::int64_t owed = owed_at(limit, level_of(state), millis(now));
   return std::max<Permits>((capacity(limit) * kMilli - owed) / kMilli, 0);

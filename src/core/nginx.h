@@ -27,6 +27,9 @@ Instant rest_at(const NginxQueue& limit, const State& state, Instant now);
 State debit(const NginxQueue& limit, const State& state, Instant now, Permits cost);
 State refund(const NginxQueue& limit, const State& state, Instant now, Receipt& receipt,
              Permits back);
+// The most thousandths that a call may find owed, for whoever decides elsewhere; -1 if it cannot
+// pass.
+std::int64_t most_owed(const NginxQueue& limit, const Ask& ask);
 inline Permits capacity(const NginxQueue& limit) { return limit.places + 1; }
 
 }  // namespace weir::core

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cassert>
+#include <optional>
+#include <utility>
 
 #include "base/fixed_vector.h"
 
@@ -113,11 +115,13 @@ bool is_charged(const Decided& decided, const Charge& charge, std::size_t i) {
 }
 
 // What comes of it: of an empty list of choices, that all have been allowed.
-Verdict verdict_on(std::span<const Charge> charges, std::span<const Choice> choices, Instant now) {
+Verdict verdict_on(std::span<const Charge> charges, std::span<const Choice> choices, Instant now,
+                   std::span<Decision> each) {
   FixedVector<Decision, kMaxLimits> decisions;
   for (std::size_t i = 0; i < charges.size(); ++i) {
     decisions.emplace_back(describe(charges[i], choices.empty() ? Choice{} : choices[i], now));
   }
+  for (std::size_t i = 0; i < std::min(each.size(), decisions.size()); ++i) each[i] = decisions[i];
   return judge(decisions, charges);
 }
 
@@ -150,6 +154,16 @@ void settle_one(const Charge& charge, Instant now, Receipt& receipt) {
              *charge.limit);
 }
 
+bool is_log(const Charge& charge) { return std::holds_alternative<ExactLog>(*charge.limit); }
+
+// What a limit would say to what it is about to be debited, if it would not admit it.
+std::optional<Decision> refusal_of(const Charge& charge, Instant now) {
+  if (is_concurrency(charge) || charge.ask.cost < 0) return std::nullopt;
+  const Choice choice = decide(charge, now, {});
+  if (choice.outcome == Outcome::allowed) return std::nullopt;
+  return describe(charge, choice, now);
+}
+
 }  // namespace
 
 Verdict judge(std::span<const Decision> decisions, std::span<const Charge> charges) {
@@ -178,7 +192,7 @@ Verdict judge(std::span<const Decision> decisions, std::span<const Charge> charg
 }
 
 Verdict take(std::span<const Charge> charges, Instant now, const HolderId& holder,
-             std::span<Receipt> receipts) {
+             std::span<Receipt> receipts, std::span<Decision> each) {
   const Decided decided(charges, now, holder);
   for (std::size_t i = 0; i < charges.size(); ++i) {
     Receipt* receipt = i < receipts.size() ? &receipts[i] : nullptr;
@@ -188,17 +202,28 @@ Verdict take(std::span<const Charge> charges, Instant now, const HolderId& holde
       *receipt = {};
     }
   }
-  return verdict_on(charges, decided.choices, now);
+  return verdict_on(charges, decided.choices, now, each);
 }
 
-Verdict peek(std::span<const Charge> charges, Instant now, const HolderId& holder) {
-  return verdict_on(charges, Decided(charges, now, holder).choices, now);
+Verdict peek(std::span<const Charge> charges, Instant now, const HolderId& holder,
+             std::span<Decision> each) {
+  return verdict_on(charges, Decided(charges, now, holder).choices, now, each);
 }
 
-Verdict settle(std::span<const Charge> charges, Instant now, std::span<Receipt> receipts) {
+Verdict settle(std::span<const Charge> charges, Instant now, std::span<Receipt> receipts,
+               std::span<Decision> each) {
   assert(receipts.size() == charges.size());
-  for (std::size_t i = 0; i < charges.size(); ++i) settle_one(charges[i], now, receipts[i]);
-  return verdict_on(charges, {}, now);
+  FixedVector<std::pair<std::size_t, Decision>, kMaxLimits> refusals;
+  for (std::size_t i = 0; i < charges.size(); ++i) {
+    if (const auto refusal = refusal_of(charges[i], now)) refusals.emplace_back(i, *refusal);
+    settle_one(charges[i], now, receipts[i]);
+  }
+  Verdict verdict = verdict_on(charges, {}, now, each);
+  for (const auto& [i, refusal] : refusals) {
+    verdict.refusing |= std::uint32_t{1} << i;
+    if (i < each.size() && !is_log(charges[i])) each[i] = refusal;
+  }
+  return verdict;
 }
 
 Instant rest_at(const Charge& charge, Instant now) {

@@ -43,16 +43,21 @@ Verdict judge(std::span<const Decision> decisions, std::span<const Charge> charg
 //
 // `holder` is who enters, where a concurrency limit is among the charges. If it already holds its
 // permits in all of those, its leases are renewed and nothing else is charged or asked.
+//
+// Here and below, `each` is told what each limit said, if it has room for them.
 Verdict take(std::span<const Charge> charges, Instant now, const HolderId& holder = {},
-             std::span<Receipt> receipts = {});
+             std::span<Receipt> receipts = {}, std::span<Decision> each = {});
 
 // Whether it would pass, with what remains as it is. Changes nothing.
-Verdict peek(std::span<const Charge> charges, Instant now, const HolderId& holder = {});
+Verdict peek(std::span<const Charge> charges, Instant now, const HolderId& holder = {},
+             std::span<Decision> each = {});
 
 // Corrects earlier takes by each charge's cost: above zero it is debited, even into debt; below
 // zero it is given back by the receipt of that limit. Concurrency limits are left alone. Always
-// "allowed".
-Verdict settle(std::span<const Charge> charges, Instant now, std::span<Receipt> receipts);
+// "allowed". But `refusing` tells which limits would not have admitted what they were debited, and
+// `each` what those would have said; of logs, which a store looks at for one cost only, as usual.
+Verdict settle(std::span<const Charge> charges, Instant now, std::span<Receipt> receipts,
+               std::span<Decision> each = {});
 
 // When the key of a charge will be at rest, if nothing else happens to it.
 Instant rest_at(const Charge& charge, Instant now);

@@ -9,11 +9,10 @@ namespace weir::core {
 
 namespace {
 
-// The second word of the state, from the top: 10 bits of parts of `next`, 44 bits of savings in
-// nanoseconds, 10 bits of parts of those. A change of the rate may change what a part is, but that
-// is less than a nanosecond then.
-constexpr int kPartsBits = 10;
-constexpr int kSavedBits = 44;
+using savings::kPartsBits;
+using savings::kSavedBits;
+
+// A change of the rate may change what a part is, but that is less than a nanosecond then.
 constexpr std::int64_t kMaxParts = std::int64_t{1} << kPartsBits;
 constexpr std::uint64_t kPartsMask = kMaxParts - 1;
 constexpr std::uint64_t kSavedMask = (std::uint64_t{1} << kSavedBits) - 1;

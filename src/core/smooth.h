@@ -43,6 +43,13 @@ struct Smooth {
   static Result<Smooth, Flaw> make_warming(const Rate& rate, Nanos warmup);
 };
 
+// The second word of the state, from the top: parts of the instant in the first, savings in
+// nanoseconds, parts of those.
+namespace savings {
+inline constexpr int kPartsBits = 10;
+inline constexpr int kSavedBits = 44;
+}  // namespace savings
+
 inline constexpr Nanos kLongestWarmup = std::chrono::hours{4};
 
 Choice decide(const Smooth& limit, const State& state, Instant now, const Ask& ask);

@@ -25,7 +25,7 @@ ARGS, UNITTEST_ARGS = parser.parse_known_args()
 HERE = os.path.dirname(os.path.abspath(__file__))
 SCRATCH = os.path.join(ARGS.build, "tests", "install", "scratch")
 PREFIX = os.path.join(SCRATCH, "prefix")
-LIBRARIES = ("limiter", "engine")
+LIBRARIES = ("limiter", "engine", "redis")
 COMPILERS = [ARGS.compiler] if ARGS.sanitize else ["g++", "clang++-14"]
 SANITIZE = [f"-fsanitize={ARGS.sanitize}"] if ARGS.sanitize else []
 STRICT = ["-std=c++20", "-Wall", "-Wextra", "-Wpedantic", "-Wshadow", "-Werror"]
@@ -112,29 +112,41 @@ class WithCMake(unittest.TestCase):
         program = os.path.join(self.build("engine"), "stranger")
         self.assertEqual(run(program), expected("engine"))
 
+    def test_redis(self):
+        program = os.path.join(self.build("redis"), "stranger")
+        self.assertEqual(run(program), expected("redis"))
+
+    # Who does not ask for it need not have what it needs.
+    def test_says_what_redis_is_missing(self):
+        without = "set(CMAKE_DISABLE_FIND_PACKAGE_OpenSSL ON)\n"
+        self.assertEqual(self.find("REQUIRED", without), ["limiter", "engine"])
+        with self.assertRaisesRegex(RuntimeError, r"weir::redis\s+needs\s+OpenSSL\s+\(Debian:\s+libssl-dev\)"):
+            self.find("REQUIRED COMPONENTS redis", without)
+
     def test_says_what_the_engine_is_missing(self):
         with self.assertRaisesRegex(RuntimeError, r"weir::engine\s+needs\s+fmt\s+\(Debian:\s+libfmt-dev\)"):
             self.build("engine", "-DCMAKE_DISABLE_FIND_PACKAGE_fmt=ON", name="cmake-without-fmt")
 
-    def find(self, arguments):
+    def find(self, arguments, before=""):
         folder = fresh("cmake-find")
         with open(os.path.join(folder, "CMakeLists.txt"), "w", encoding="utf-8") as file:
             file.write("cmake_minimum_required(VERSION 3.16)\nproject(finder LANGUAGES CXX)\n"
-                       f"find_package(weir {arguments})\n"
-                       "foreach(name limiter engine)\n  if(TARGET weir::${name})\n"
+                       f"{before}find_package(weir {arguments})\n"
+                       "foreach(name limiter engine redis)\n  if(TARGET weir::${name})\n"
                        "    message(STATUS \"there is ${name}\")\n  endif()\nendforeach()\n")
         output = run("cmake", "-S", folder, "-B", os.path.join(folder, "build"),
                      f"-DCMAKE_PREFIX_PATH={PREFIX}")
         return re.findall(r"there is (\w+)", output)
 
     def test_finds_what_is_asked_for(self):
-        self.assertEqual(self.find("REQUIRED"), ["limiter", "engine"])
+        self.assertEqual(self.find("REQUIRED"), ["limiter", "engine", "redis"])
         self.assertEqual(self.find("REQUIRED COMPONENTS limiter"), ["limiter"])
         self.assertEqual(self.find("REQUIRED COMPONENTS engine"), ["limiter", "engine"])
+        self.assertEqual(self.find("REQUIRED COMPONENTS redis"), ["limiter", "engine", "redis"])
         self.assertEqual(self.find("QUIET OPTIONAL_COMPONENTS gateway"), ["limiter"])
 
     def test_refuses_what_it_does_not_have(self):
-        with self.assertRaisesRegex(RuntimeError, 'no component "limter": there are limiter and engine'):
+        with self.assertRaisesRegex(RuntimeError, 'no component "limter": there are limiter, engine and redis'):
             self.find("REQUIRED COMPONENTS limter")
         with self.assertRaisesRegex(RuntimeError, "version"):
             self.find("9.0 REQUIRED")

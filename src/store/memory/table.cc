@@ -444,7 +444,7 @@ core::Decision Table::take_state(const L& limit, const Item& item, Instant now,
     return core::word_by_word(taken.decision);
   }
   const std::span<core::Receipt> receipts(receipt, receipt != nullptr ? 1 : 0);
-  return take_claimed({&item, 1}, now, {}, receipts).decision;
+  return take_claimed({&item, 1}, now, {}, receipts, {}).decision;
 }
 
 core::Decision Table::take_bucket(const core::Bucket& limit, const Item& item, Instant now,
@@ -453,19 +453,25 @@ core::Decision Table::take_bucket(const core::Bucket& limit, const Item& item, I
 }
 
 core::Verdict Table::take_claimed(std::span<const Item> items, Instant now,
-                                  const core::HolderId& holder, std::span<core::Receipt> receipts) {
+                                  const core::HolderId& holder, std::span<core::Receipt> receipts,
+                                  std::span<core::Decision> each) {
   Claims claims(*this, items, Absent::is_inserted, now, holder);
-  if (claims.refused()) return claims.refusal();
-  const core::Verdict verdict = core::take(claims.charges(), claims.now(), holder, receipts);
+  if (claims.refused()) {
+    const core::Verdict refusal = claims.refusal();
+    if (!each.empty()) (void)core::peek(claims.charges(), claims.now(), holder, each);
+    if (refusal.tightest < each.size()) each[refusal.tightest] = refusal.decision;
+    return refusal;
+  }
+  const core::Verdict verdict = core::take(claims.charges(), claims.now(), holder, receipts, each);
   claims.commit();
   return verdict;
 }
 
 core::Verdict Table::take(std::span<const Item> items, Instant now, const core::HolderId& holder,
-                          std::span<core::Receipt> receipts) {
+                          std::span<core::Receipt> receipts, std::span<core::Decision> each) {
   keep_time(now);
   const bool alone = items.size() == 1 && !items[0].key.has_record() && !items[0].shadow;
-  if (!alone) return take_claimed(items, now, holder, receipts);
+  if (!alone) return take_claimed(items, now, holder, receipts, each);
   core::Receipt* receipt = receipts.empty() ? nullptr : &receipts[0];
   core::Verdict verdict;
   verdict.decision = std::visit(
@@ -478,24 +484,29 @@ core::Verdict Table::take(std::span<const Item> items, Instant now, const core::
       },
       *items[0].limit);
   verdict.refusing = verdict.decision ? 0 : 1;
+  if (!each.empty()) each[0] = verdict.decision;
   return verdict;
 }
 
-core::Verdict Table::peek(std::span<const Item> items, Instant now, const core::HolderId& holder) {
+core::Verdict Table::peek(std::span<const Item> items, Instant now, const core::HolderId& holder,
+                          std::span<core::Decision> each) {
   const Claims claims(*this, items, Absent::stays, now, holder);
-  return core::peek(claims.charges(), now, holder);
+  return core::peek(claims.charges(), now, holder, each);
 }
 
 core::Verdict Table::settle(std::span<const Item> items, Instant now,
                             std::span<core::Receipt> receipts,
-                            std::span<const std::uint32_t> resets) {
+                            std::span<const std::uint32_t> resets, std::span<core::Decision> each) {
   keep_time(now);
   // Those that find no room are not corrected; that is no reason to leave the others as they are.
   Claims claims(*this, items, Absent::is_inserted, now);
   for (std::size_t i = 0; i < resets.size() && i < items.size(); ++i) {
     if (resets_of(items[i].key) != resets[i]) receipts[i] = {};
   }
-  const core::Verdict verdict = core::settle(claims.charges(), claims.now(), receipts);
+  core::Verdict verdict = core::settle(claims.charges(), claims.now(), receipts, each);
+  if (const auto without_room = claims.refused()) {
+    verdict.refusing |= std::uint32_t{1} << *without_room;
+  }
   claims.commit();
   return verdict;
 }

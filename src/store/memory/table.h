@@ -57,13 +57,16 @@ class Table {
   Instant resumes_at() const { return resumes_at_; }
 
   // As core::take, on what is remembered. At most core::kMaxLimits items, of different keys.
+  // `each` is told what each limit said, if it has room for them.
   core::Verdict take(std::span<const Item> items, Instant now, const core::HolderId& holder = {},
-                     std::span<core::Receipt> receipts = {});
-  core::Verdict peek(std::span<const Item> items, Instant now, const core::HolderId& holder = {});
+                     std::span<core::Receipt> receipts = {}, std::span<core::Decision> each = {});
+  core::Verdict peek(std::span<const Item> items, Instant now, const core::HolderId& holder = {},
+                     std::span<core::Decision> each = {});
   // Receipts from before a reset of their key are worth nothing: `resets` is what `resets_of` said
   // before each take. (None: there was no reset.)
   core::Verdict settle(std::span<const Item> items, Instant now, std::span<core::Receipt> receipts,
-                       std::span<const std::uint32_t> resets = {});
+                       std::span<const std::uint32_t> resets = {},
+                       std::span<core::Decision> each = {});
   std::uint32_t resets_of(const Fingerprint& key) const noexcept;
   bool leave(std::span<const Item> items, Instant now, const core::HolderId& holder);
   void reset(std::span<const Item> items, Instant now);
@@ -102,7 +105,7 @@ class Table {
   template <typename L>
   core::Decision take_state(const L& limit, const Item& item, Instant now, core::Receipt* receipt);
   core::Verdict take_claimed(std::span<const Item> items, Instant now, const core::HolderId& holder,
-                             std::span<core::Receipt> receipts);
+                             std::span<core::Receipt> receipts, std::span<core::Decision> each);
 
   Claim claim(const Fingerprint& key, Absent absent, Claimed& claimed, Instant& now);
   Claim insert(const Fingerprint& key, Claimed& claimed, Instant& now);

@@ -168,5 +168,30 @@ TEST(Plan, ForgetsOnReset) {
 
 TEST(Plan, AdmitsWhenThereIsNothingToAsk) { EXPECT_TRUE(take({}, kStart).decision); }
 
+// Whoever counts what is refused, too, is told of it.
+TEST(Plan, SettlingTellsWhatWouldHaveBeenRefused) {
+  const Limit window = limit(Window::make(per(10, hours{1}), false));
+  const Limit wide = limit(Window::make(per(100, hours{1}), false));
+  State in_window;
+  State in_wide;
+  const std::array charges{Charge{&window, &in_window, {.cost = 7}},
+                           Charge{&wide, &in_wide, {.cost = 7}}};
+  std::array<Receipt, 2> receipts{};
+  std::array<Decision, 2> each{};
+  const Verdict first = settle(charges, kStart, receipts, each);
+  EXPECT_EQ(first.refusing, 0u);
+  EXPECT_EQ(each[0].remaining, 3);
+  const Verdict second = settle(charges, kStart, receipts, each);
+  EXPECT_TRUE(second.decision);
+  EXPECT_EQ(second.refusing, 1u);
+  // What it would have said, before it was debited; the other as it is since.
+  EXPECT_EQ(each[0].outcome, Outcome::limited);
+  EXPECT_EQ(each[0].remaining, 3);
+  EXPECT_EQ(each[1].remaining, 86);
+  // It was debited all the same.
+  EXPECT_EQ(remaining(std::get<Window>(window), in_window, kStart), 0);
+  EXPECT_FALSE(peek(charges, kStart).decision);
+}
+
 }  // namespace
 }  // namespace weir::core

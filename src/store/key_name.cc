@@ -1,0 +1,69 @@
+#include "store/key_name.h"
+
+#include <array>
+
+namespace weir::store {
+
+namespace {
+
+constexpr std::array<bool, 256> plain_bytes() {
+  std::array<bool, 256> plain{};
+  for (unsigned char c = '0'; c <= '9'; ++c) plain[c] = true;
+  for (unsigned char c = 'a'; c <= 'z'; ++c) plain[c] = true;
+  for (unsigned char c = 'A'; c <= 'Z'; ++c) plain[c] = true;
+  for (const unsigned char c : {'.', '_', '@', '~', '/', '+', '-'}) plain[c] = true;
+  return plain;
+}
+
+void append_escaped(std::string& name, std::string_view text) {
+  static constexpr std::array<bool, 256> plain = plain_bytes();
+  static constexpr std::string_view digits = "0123456789ABCDEF";
+  std::size_t copied = 0;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const auto byte = static_cast<unsigned char>(text[i]);
+    if (plain[byte]) continue;
+    name.append(text, copied, i - copied);
+    name.append({'%', digits[byte >> 4], digits[byte & 0xf]});
+    copied = i + 1;
+  }
+  name.append(text, copied);
+}
+
+}  // namespace
+
+std::string key_head(std::string_view policy) {
+  std::string head = "weir1:{";
+  append_escaped(head, policy);
+  head += ':';
+  return head;
+}
+
+std::string test_key_head(std::string_view run) {
+  std::string head = "weir1:test:";
+  append_escaped(head, run);
+  head += ":{:";
+  return head;
+}
+
+void append_whole(std::string& name, std::string_view key) { append_escaped(name, key); }
+
+void append_part(std::string& name, std::string_view part, std::string_view value) {
+  if (name.back() != ':') name += ',';
+  append_escaped(name, part);
+  name += '=';
+  append_escaped(name, value);
+}
+
+// (The = of a limit's name is ours.)
+std::string key_tail(std::string_view limit) {
+  std::string tail = "}:";
+  const std::size_t sign = limit.find('=');
+  append_escaped(tail, limit.substr(0, sign));
+  if (sign != std::string_view::npos) {
+    tail += '=';
+    append_escaped(tail, limit.substr(sign + 1));
+  }
+  return tail;
+}
+
+}  // namespace weir::store

@@ -1,0 +1,2 @@
+first@ = t@ - t@ % period@
+last@ = first@ + period@

@@ -1,0 +1,1 @@
+  if next@ then call('PSETEX', KEYS[@], span@, next@) end

@@ -1,0 +1,76 @@
+-- A bucket that permits are lent from: a loan is a debt that does not drain. Debts count in parts
+-- of a nanosecond, at most so many, so that two of them add up exactly.
+local most_debt = 4503599627370496
+
+local function divided(a, b)
+  return (a - a % b) / b
+end
+
+local function account_of(_, text)
+  local form, parts, price, depth = text_argument(), argument(), argument(), argument()
+  local expected, instead = text_argument(), text_argument()
+  if expected ~= '' and text == expected then text = instead end
+  local b, ts, tb, refunds = read_bucket(text, form)
+  if not b then return end
+  local base, sub = parts * 1000000000, nanos * parts
+  local since_micro = nanos - us * 1000
+  local was = math.max(math.min((ts - s) * base + (tb - sub), most_debt), 0)
+  local debt, gives_back = was, false
+  local function worth(permits)
+    return math.min(permits * price, most_debt)
+  end
+
+  return {
+    as_of = now,
+    first = 0,
+    last = most,
+    occupy = function(outstanding)
+      debt = math.max(debt, worth(outstanding))
+    end,
+    -- Was occupied until then, and has drained since.
+    lapse = function(outstanding, ended)
+      debt = math.max(debt, worth(outstanding) - ((now - ended) * 1000 + since_micro) * parts)
+    end,
+    charge = function(permits)
+      debt = math.min(debt + worth(permits), most_debt)
+    end,
+    give_back = function(permits)
+      debt = math.max(debt - worth(permits), 0)
+      gives_back = gives_back or permits > 0
+    end,
+    available = function()
+      return debt > depth and 0 or divided(depth - debt, price)
+    end,
+
+    -- When loans leave room for so many, in nanoseconds, if those who have them, the last to end
+    -- first, let them end.
+    retry_after = function(permits, loans)
+      local room = depth - worth(permits)
+      local wait, outstanding = 0, 0
+      for i = 1, #loans do
+        outstanding = outstanding + loans[i].outstanding
+        local above = worth(outstanding) - room
+        if above > 0 then
+          local left = (loans[i].ends - now) * 1000 - since_micro
+          wait = math.max(wait, left - divided(-above, parts))
+        end
+      end
+      return wait
+    end,
+    drained_after = function(outstanding)
+      return math.ceil(worth(outstanding) / (1000 * parts))
+    end,
+
+    text = function()
+      if debt ~= was then
+        local sum = sub + debt
+        tb = sum % base
+        ts = s + (sum - tb) / base
+        if gives_back then refunds = (refunds + 1) % 16 end
+      elseif not text then
+        return
+      end
+      return bucket_text(form, b, ts, tb, refunds, parts)
+    end,
+  }
+end

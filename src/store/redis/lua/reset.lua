@@ -1,0 +1,2 @@
+redis.call('DEL', unpack(KEYS))
+return {1, s, us}

@@ -1,0 +1,30 @@
+-- A bucket: the parts in a nanosecond and, in parts, what the call adds to the debt and the most debt
+-- that it may find; price and parts as the text has them.
+-- (MGET would take a key of another type for none, and costs as much.)
+local text@ = call('GET', KEYS[@])
+local next@, span@
+do
+  local base, sub = parts@ * 1000000000, nanos * parts@
+  local life, debt = nil, 0  -- the birth and the refunds
+  if text@ then
+    local rate, ts, tb
+    rate, life, ts, tb = match(text@, '^1b (%d+ %d+) (%d+ %d+) (%d+) (%d+)$')
+    if not rate then return strange(KEYS[@]) end
+    if rate == rate@ then
+      debt = (ts - s) * base + (tb - sub)
+      if debt < 0 then debt = 0 end
+    else
+      outcome = '2'
+    end
+  end
+  if debt > most@ then
+    if outcome == '1' then outcome = '0' end
+  elseif cost@ > 0 then
+    debt = debt + cost@
+    sub = sub + debt
+    local rest = sub % base
+    life = life or (birth or format('%.0f', now)) .. ' 0'
+    next@ = '1b ' .. rate@ .. ' ' .. life .. ' ' .. format('%d %d', s + (sub - rest) / base, rest)
+    span@ = testing and '3600000' or format('%d', debt / (1000000 * parts@) + 2)
+  end
+end

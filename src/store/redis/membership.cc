@@ -1,0 +1,235 @@
+#include "store/redis/membership.h"
+
+#include <time.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <limits>
+#include <utility>
+
+#include "store/redis/scripts.h"
+
+namespace weir::store::redis {
+
+namespace {
+
+constexpr std::int64_t kMostNodes = 1'000'000;
+constexpr std::size_t kKeptSteps = 64;
+
+// What comes before a separator, which is taken off the text with it. All of it, if there is none.
+std::string_view take_until(std::string_view& text, char separator) {
+  const std::string_view taken = text.substr(0, text.find(separator));
+  text.remove_prefix(std::min(taken.size() + 1, text.size()));
+  return taken;
+}
+
+std::optional<std::int64_t> number_in(std::string_view text, std::int64_t least,
+                                      std::int64_t most) {
+  std::int64_t value = 0;
+  const char* const end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, value);
+  if (error != std::errc{} || stop != end || value < least || value > most) return std::nullopt;
+  return value;
+}
+
+constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
+
+// 3:1 is the second of three, 3:-1 none of them.
+std::optional<Membership::Place> read_place(std::string_view text) {
+  const auto nodes = number_in(take_until(text, ':'), 0, kMostNodes);
+  if (!nodes) return std::nullopt;
+  const auto rank = number_in(text, -1, *nodes - 1);
+  if (!rank) return std::nullopt;
+  Membership::Place place{.nodes = static_cast<std::uint32_t>(*nodes)};
+  if (*rank >= 0) place.rank = static_cast<std::uint32_t>(*rank);
+  return place;
+}
+
+// Its id, for how many milliseconds it is silent, what it has seen, and the rest for people.
+std::optional<Member> read_member(std::string_view line) {
+  Member member{.id = std::string{take_until(line, ' ')}};
+  const auto silent = number_in(take_until(line, ' '), 0, std::int64_t{1} << 40);
+  const auto seen = number_in(take_until(line, ' '), 0, kMost);
+  if (member.id.empty() || !silent || !seen) return std::nullopt;
+  member.silent = std::chrono::milliseconds{*silent};
+  member.seen = static_cast<std::uint64_t>(*seen);
+  member.info = line;
+  return member;
+}
+
+template <typename T>
+bool read_all(std::string_view text, char separator, std::optional<T> (*read)(std::string_view),
+              std::vector<T>& all) {
+  while (!text.empty()) {
+    auto one = read(take_until(text, separator));
+    if (!one) return false;
+    all.push_back(*std::move(one));
+  }
+  return !all.empty();
+}
+
+// In the newest generation it was told to be one of them.
+bool makes_sense(const RosterReply& reply) {
+  return reply.generation > 0 && reply.places.back().rank && reply.joined <= reply.generation;
+}
+
+}  // namespace
+
+std::optional<RosterReply> read_roster(std::span<const wire::RespValue> reply) {
+  using Kind = wire::RespValue::Kind;
+  constexpr std::array kinds{Kind::array,   Kind::integer, Kind::integer, Kind::integer,
+                             Kind::integer, Kind::bulk,    Kind::bulk};
+  if (!std::ranges::equal(reply, kinds, {}, &wire::RespValue::kind)) return std::nullopt;
+  for (const wire::RespValue& value : reply.subspan(1, 4)) {
+    if (value.number < 0) return std::nullopt;
+  }
+  RosterReply read{.epoch = static_cast<std::uint64_t>(reply[1].number),
+                   .generation = static_cast<std::uint64_t>(reply[2].number),
+                   .joined = static_cast<std::uint64_t>(reply[3].number),
+                   .founder = reply[4].number == 1};
+  const bool is_read = read_all(reply[5].text, ' ', read_place, read.places) &&
+                       read_all(reply[6].text, '\n', read_member, read.members);
+  if (!is_read || !makes_sense(read)) return std::nullopt;
+  return read;
+}
+
+// ---- Roster
+
+// (Links of several threads ask at the same time, and one of them does it.)
+bool Roster::is_due(Nanos now) {
+  if (has_left()) return false;
+  std::int64_t due = due_at_.load(std::memory_order_relaxed);
+  return now.count() >= due &&
+         due_at_.compare_exchange_strong(due, (now + kHeartbeatEvery).count());
+}
+
+Roster::Report Roster::report() const {
+  const std::lock_guard lock(mutex_);
+  return {.leaves = leaving_, .epoch = last_.epoch, .generation = last_.generation};
+}
+
+// Two links may be told in another order than the store has answered. What is known never goes
+// back: others count on it. Of a list that began anew after what was known has run out anything is
+// believed, also that it began earlier.
+bool Roster::is_newer(const RosterReply& reply, Nanos now) const {
+  if (reply.epoch != last_.epoch) return reply.epoch > last_.epoch || !is_member(now);
+  if (reply.generation != last_.generation) return reply.generation > last_.generation;
+  return reply.places.size() <= last_.places.size();
+}
+
+void Roster::on_reply(const RosterReply& reply, Nanos sent, Nanos now) {
+  const std::lock_guard lock(mutex_);
+  mistaken_.store(false, std::memory_order_relaxed);
+  if (leaving_ || !is_newer(reply, now)) return;
+  const bool was_there = reply.epoch == last_.epoch && reply.joined == last_.joined;
+  if (!was_there && last_.generation > 0) add_step(now, {}, false);
+  if (!was_there || reply.places != last_.places) add_step(now, reply.places, reply.founder);
+  last_ = reply;
+  told_at_ = now;
+  nodes_.store(std::max<std::uint32_t>(1, reply.places.back().nodes), std::memory_order_relaxed);
+  const std::int64_t until = (sent + kMemberFor).count();
+  if (until > valid_until_.load(std::memory_order_relaxed)) {
+    valid_until_.store(until, std::memory_order_release);
+  }
+}
+
+void Roster::add_step(Nanos now, const std::vector<Membership::Place>& places, bool founding) {
+  steps_.push_back({.at = now, .places = places, .founding = founding});
+  if (steps_.size() > kKeptSteps) steps_.pop_front();
+  version_.store(version() + 1, std::memory_order_release);
+}
+
+// Who has missed steps that are forgotten has missed that it had nothing, for all that is known.
+Membership Roster::since(std::uint64_t version, Nanos now) const {
+  const std::lock_guard lock(mutex_);
+  Membership membership{.version = this->version()};
+  const std::uint64_t before = membership.version - steps_.size();
+  if (version < before) membership.steps.push_back({.ago = now - steps_.front().at});
+  for (std::size_t i = version > before ? version - before : 0; i < steps_.size(); ++i) {
+    membership.steps.push_back(
+        {.ago = now - steps_[i].at, .places = steps_[i].places, .founding = steps_[i].founding});
+  }
+  return membership;
+}
+
+Roster::View Roster::view(Nanos now) const {
+  const std::lock_guard lock(mutex_);
+  View view{.generation = last_.generation, .members = last_.members};
+  for (Member& member : view.members) member.silent += now - told_at_;
+  return view;
+}
+
+void Roster::leave() {
+  const std::lock_guard lock(mutex_);
+  leaving_ = true;
+  valid_until_.store(0, std::memory_order_release);
+  due_at_.store(0, std::memory_order_relaxed);
+}
+
+void append_report(std::string& out, bool with_source, std::string_view key, const Roster& roster,
+                   std::string_view given) {
+  using std::chrono::duration_cast;
+  static const std::string silence =
+      std::to_string(duration_cast<std::chrono::microseconds>(kGoneAfter).count());
+  static const std::string keep =
+      std::to_string(duration_cast<std::chrono::milliseconds>(kListFor).count());
+  const Script& script = membership_script();
+  const Roster::Report report = roster.report();
+  const std::string epoch = std::to_string(report.epoch);
+  const std::string generation = std::to_string(report.generation);
+  const std::array<std::string_view, 12> words{with_source ? "EVAL" : "EVALSHA",
+                                               with_source ? script.source : script.sha1,
+                                               "1",
+                                               key,
+                                               roster.id(),
+                                               report.leaves ? "bye" : "here",
+                                               epoch,
+                                               generation,
+                                               roster.info(),
+                                               silence,
+                                               keep,
+                                               given};
+  append_words(out, words);
+}
+
+// ---- Heartbeat
+
+Nanos Heartbeat::now() {
+  timespec t{};
+  clock_gettime(CLOCK_BOOTTIME, &t);
+  return std::chrono::seconds{t.tv_sec} + Nanos{t.tv_nsec};
+}
+
+bool Heartbeat::is_due() {
+  const Nanos at = now();
+  if (open_ || !roster_.is_due(at)) return false;
+  sent_ = at;
+  open_ = true;
+  return true;
+}
+
+Nanos Heartbeat::due_at(Nanos other_now) const {
+  if (open_ || roster_.has_left()) return kForever;
+  return other_now + std::max(roster_.due_at() - now(), Nanos{0});
+}
+
+void Heartbeat::append_command(std::string& out, bool with_source) const {
+  append_report(out, with_source, kMembersKey, roster_);
+}
+
+void Heartbeat::on_failure(Failure failure, std::string_view) {
+  open_ = false;
+  if (failure == Failure::misconfigured) roster_.on_mistake();
+}
+
+Heartbeat::Next Heartbeat::on_reply(std::span<const wire::RespValue> reply) {
+  if (const auto roster = read_roster(reply)) {
+    roster_.on_reply(*roster, sent_, now());
+  } else if (roster_.report().leaves) {
+    roster_.on_left();
+  }
+  return Next::answered;
+}
+
+}  // namespace weir::store::redis

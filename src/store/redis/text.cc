@@ -1,0 +1,225 @@
+#include "store/redis/text.h"
+
+#include <array>
+#include <charconv>
+#include <initializer_list>
+#include <span>
+
+#include "base/saturating.h"
+#include "store/redis/digits.h"
+
+namespace weir::store::redis {
+
+namespace {
+
+using core::Bucket;
+using core::State;
+
+constexpr std::int64_t kSecond = 1'000'000'000;
+constexpr std::int64_t kMicro = 1000;
+
+void append_number(std::string& out, std::uint64_t number) {
+  char digits[20];
+  out.append(digits, std::to_chars(digits, digits + sizeof digits, number).ptr);
+}
+
+void append_numbers(std::string& out, char letter, std::initializer_list<std::uint64_t> numbers) {
+  out += {'1', letter};
+  for (const std::uint64_t number : numbers) {
+    out += ' ';
+    append_number(out, number);
+  }
+}
+
+// Numbers with a space between them, and nothing else.
+bool read_numbers(std::string_view text, std::span<std::uint64_t> numbers) {
+  const char* at = text.data();
+  const char* const end = at + text.size();
+  for (std::size_t i = 0; i < numbers.size(); ++i) {
+    if (i > 0 && (at == end || *at++ != ' ')) return false;
+    at = read_digits(at, end, numbers[i]);
+    if (at == nullptr) return false;
+  }
+  return at == end;
+}
+
+template <std::size_t kCount>
+bool read_fields(std::string_view text, char letter, std::array<std::uint64_t, kCount>& fields) {
+  if (text.size() < 3 || text[0] != '1' || text[1] != letter || text[2] != ' ') return false;
+  return read_numbers(text.substr(3), fields);
+}
+
+std::uint64_t nanos(std::uint64_t micros) { return micros * kMicro; }
+std::uint64_t micros(std::uint64_t nanos) { return nanos / kMicro; }
+
+// ---- One algorithm after the other
+
+bool read(const Bucket& limit, std::string_view text, Remembered& remembered) {
+  std::array<std::uint64_t, 6> f{};
+  if (!read_fields(text, 'b', f)) return false;
+  const auto& [price, parts, birth, refunds, seconds, sub] = f;
+  if (parts == 0 || parts > std::uint64_t{1} << 20 || refunds > 15) return false;
+  std::uint64_t part = sub % parts;
+  std::uint64_t when = seconds * kSecond + sub / parts;
+  const std::uint64_t code = price & core::gcra::kPriceMask;
+  if (code == limit.price) {
+    // Another denominator of what is the same price to the state: less than a nanosecond.
+    const auto own = static_cast<std::uint64_t>(limit.pace.parts);
+    if (own != parts) part = (part * own + parts - 1) / parts;
+    if (part == own && part > 0) {
+      part = 0;
+      ++when;
+    }
+  }
+  remembered = {{when, part << core::gcra::kPartsShift | refunds << core::gcra::kPriceBits | code},
+                birth};
+  return true;
+}
+
+void append(std::string& out, const Bucket& limit, const Remembered& r) {
+  append_form(out, limit);
+  const auto parts = static_cast<std::uint64_t>(limit.pace.parts);
+  append_number(out, r.birth);
+  out += ' ';
+  append_number(out, (r.state.what & core::gcra::kRefundMask) >> core::gcra::kPriceBits);
+  out += ' ';
+  append_number(out, r.state.when / kSecond);
+  out += ' ';
+  append_number(out, r.state.when % kSecond * parts + (r.state.what >> core::gcra::kPartsShift));
+}
+
+bool read(const core::NginxQueue&, std::string_view text, Remembered& remembered) {
+  std::array<std::uint64_t, 3> f{};
+  if (!read_fields(text, 'n', f)) return false;
+  remembered = {{f[1], f[2]}, f[0]};
+  return true;
+}
+
+void append(std::string& out, const core::NginxQueue&, const Remembered& r) {
+  append_numbers(out, 'n', {r.birth, r.state.when, r.state.what});
+}
+
+constexpr int kNextShift = core::savings::kPartsBits + core::savings::kSavedBits;
+
+bool read(const core::Smooth&, std::string_view text, Remembered& remembered) {
+  std::array<std::uint64_t, 7> f{};
+  if (!read_fields(text, 's', f)) return false;
+  const std::uint64_t saved = f[4] * kSecond + f[5];
+  remembered = {
+      {f[1] * kSecond + f[2], f[3] << kNextShift | saved << core::savings::kPartsBits | f[6]},
+      f[0]};
+  return true;
+}
+
+void append(std::string& out, const core::Smooth&, const Remembered& r) {
+  constexpr std::uint64_t parts = (std::uint64_t{1} << core::savings::kPartsBits) - 1;
+  constexpr std::uint64_t most_saved = (std::uint64_t{1} << core::savings::kSavedBits) - 1;
+  const std::uint64_t saved = r.state.what >> core::savings::kPartsBits & most_saved;
+  append_numbers(
+      out, 's',
+      {r.birth, r.state.when / kSecond, r.state.when % kSecond, r.state.what >> kNextShift,
+       saved / kSecond, saved % kSecond, r.state.what & parts});
+}
+
+bool read_window(char letter, std::string_view text, Remembered& remembered) {
+  std::array<std::uint64_t, 3> f{};
+  if (!read_fields(text, letter, f)) return false;
+  remembered = {{nanos(f[1]), f[2]}, f[0]};
+  return true;
+}
+
+bool read(const core::Window&, std::string_view text, Remembered& r) {
+  return read_window('w', text, r);
+}
+void append(std::string& out, const core::Window&, const Remembered& r) {
+  append_numbers(out, 'w', {r.birth, micros(r.state.when), r.state.what});
+}
+
+bool read(const core::Quota&, std::string_view text, Remembered& r) {
+  return read_window('q', text, r);
+}
+void append(std::string& out, const core::Quota&, const Remembered& r) {
+  append_numbers(out, 'q', {r.birth, micros(r.state.when), r.state.what});
+}
+
+bool read(const core::Sliding&, std::string_view text, Remembered& remembered) {
+  std::array<std::uint64_t, 4> f{};
+  if (!read_fields(text, 'v', f)) return false;
+  remembered = {{nanos(f[1]), f[2] << 32 | f[3]}, f[0]};
+  return true;
+}
+void append(std::string& out, const core::Sliding&, const Remembered& r) {
+  append_numbers(out, 'v',
+                 {r.birth, micros(r.state.when), r.state.what >> 32, r.state.what & 0xffff'ffff});
+}
+
+bool read(const core::Cell&, std::string_view text, Remembered& remembered) {
+  std::array<std::uint64_t, 3> f{};
+  if (!read_fields(text, 'c', f)) return false;
+  remembered = {{f[1] * kSecond + f[2], 0}, f[0]};
+  return true;
+}
+void append(std::string& out, const core::Cell&, const Remembered& r) {
+  append_numbers(out, 'c', {r.birth, r.state.when / kSecond, r.state.when % kSecond});
+}
+
+// Those two have no text of their own.
+bool read(const core::ExactLog&, std::string_view, Remembered&) { return false; }
+void append(std::string&, const core::ExactLog&, const Remembered&) {}
+bool read(const core::Concurrency&, std::string_view, Remembered&) { return false; }
+void append(std::string&, const core::Concurrency&, const Remembered&) {}
+
+}  // namespace
+
+Pair pair_of(Int128 in_parts, std::int64_t parts) {
+  const Int128 base = Int128{kSecond} * parts;
+  if (in_parts >= 0) {
+    const Int128 seconds = quick_div(in_parts, base);
+    return {static_cast<std::int64_t>(seconds),
+            static_cast<std::int64_t>(in_parts - seconds * base)};
+  }
+  const Int128 seconds = -ceil_div(-in_parts, base);
+  return {static_cast<std::int64_t>(seconds), static_cast<std::int64_t>(in_parts - seconds * base)};
+}
+
+// In the order of the variant.
+char letter_of(const core::Limit& limit) { return "bnswvqlhc"[limit.index()]; }
+
+void append_rate(std::string& out, const Bucket& limit) {
+  append_number(out, limit.price);
+  out += ' ';
+  append_number(out, static_cast<std::uint64_t>(limit.pace.parts));
+}
+
+void append_form(std::string& out, const Bucket& limit) {
+  out += "1b ";
+  append_rate(out, limit);
+  out += ' ';
+}
+
+bool read_text(const core::Limit& limit, std::string_view text, Remembered& remembered) {
+  if (const auto* bucket = std::get_if<Bucket>(&limit)) return read(*bucket, text, remembered);
+  return std::visit([&](const auto& l) { return read(l, text, remembered); }, limit);
+}
+
+void append_text(std::string& out, const core::Limit& limit, const Remembered& remembered) {
+  std::visit([&](const auto& l) { append(out, l, remembered); }, limit);
+}
+
+bool read_text(std::string_view text, LogFacts& facts) {
+  std::array<std::uint64_t, 6> f{};
+  if (!read_numbers(text, f)) return false;
+  const auto number = [&](std::size_t i) { return static_cast<std::int64_t>(f[i]); };
+  facts = {f[0], number(1), number(2), number(3), number(4), number(5)};
+  return true;
+}
+
+bool read_text(std::string_view text, HolderFacts& facts) {
+  std::array<std::uint64_t, 5> f{};
+  if (!read_numbers(text, f)) return false;
+  const auto number = [&](std::size_t i) { return static_cast<std::int64_t>(f[i]); };
+  facts = {number(0), number(1), number(2), number(3), number(4)};
+  return true;
+}
+
+}  // namespace weir::store::redis

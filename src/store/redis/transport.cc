@@ -1,0 +1,227 @@
+#include "store/redis/transport.h"
+
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <system_error>
+#include <utility>
+
+namespace weir::store::redis {
+
+namespace {
+
+std::vector<net::Address> unix_address(const std::string& path) {
+  net::Address address;
+  auto& at = reinterpret_cast<sockaddr_un&>(address.bytes);
+  if (path.size() >= sizeof at.sun_path) return {};
+  at.sun_family = AF_UNIX;
+  std::memcpy(at.sun_path, path.data(), path.size());
+  address.size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + path.size() + 1);
+  return {address};
+}
+
+void set(int fd, int level, int option, int value) {
+  setsockopt(fd, level, option, &value, sizeof value);
+}
+
+// Small messages leave at once, and a peer that is gone without a word is noticed.
+void set_manners(int fd) {
+  set(fd, IPPROTO_TCP, TCP_NODELAY, 1);
+  set(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
+  set(fd, IPPROTO_TCP, TCP_KEEPIDLE, 15);
+  set(fd, IPPROTO_TCP, TCP_KEEPINTVL, 5);
+  set(fd, IPPROTO_TCP, TCP_KEEPCNT, 3);
+}
+
+std::string text_of(int error) { return std::generic_category().message(error); }
+
+}  // namespace
+
+std::string ServerAddress::shown() const {
+  if (!path.empty()) return "unix://" + path;
+  const bool is_v6 = host.find(':') != std::string::npos;
+  return (tls ? "rediss://" : "redis://") + (is_v6 ? "[" + host + "]" : host) + ":" +
+         std::to_string(port);
+}
+
+Transport::Transport(net::Poller& poller, const ServerAddress& address, Owner& owner)
+    : poller_(poller), address_(address), owner_(owner) {
+  poller_.add(lookup_.descriptor(), net::Interest::read, *this);
+}
+
+Transport::~Transport() {
+  close();
+  poller_.remove(lookup_.descriptor());
+}
+
+// ---- Connecting
+
+void Transport::connect() {
+  close();
+  if (!address_.path.empty()) return try_addresses(unix_address(address_.path));
+  auto numeric = numeric_address(address_.host, address_.port);
+  if (!numeric.empty()) return try_addresses(std::move(numeric));
+  state_ = State::looking_up;
+  lookup_.start(address_.host, address_.port);
+}
+
+void Transport::on_looked_up() {
+  const auto found = lookup_.result();
+  if (!found || state_ != State::looking_up) return;
+  if (!*found) return fail(found->error().message);
+  try_addresses(std::move(**found));
+}
+
+void Transport::try_addresses(std::vector<net::Address> addresses) {
+  addresses_ = std::move(addresses);
+  tried_ = 0;
+  why_ = "the path of a unix socket is too long";
+  try_next();
+}
+
+void Transport::try_next() {
+  while (tried_ < addresses_.size()) {
+    const std::size_t place = (first_ + tried_++) % addresses_.size();
+    if (begin(addresses_[place])) return;
+  }
+  fail(why_);
+}
+
+bool Transport::begin(const net::Address& address) {
+  const int family = address.bytes.ss_family;
+  net::Descriptor socket(::socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+  if (socket.is_open() && family != AF_UNIX) set_manners(socket.fd());
+  const auto* where = reinterpret_cast<const sockaddr*>(&address.bytes);
+  // (A unix socket whose server is busy says EAGAIN, and will not say when it is not.)
+  if (!socket.is_open() ||
+      (::connect(socket.fd(), where, address.size) != 0 && errno != EINPROGRESS)) {
+    why_ = text_of(errno);
+    return false;
+  }
+  stream_ = Stream(std::move(socket));
+  state_ = State::connecting;
+  poller_.add(stream_.fd(), net::Interest::write, *this);
+  interest_ = net::Interest::write;
+  return true;
+}
+
+void Transport::on_connect_done() {
+  int error = 0;
+  socklen_t size = sizeof error;
+  getsockopt(stream_.fd(), SOL_SOCKET, SO_ERROR, &error, &size);
+  if (error == 0) {
+    sockaddr_storage peer{};
+    socklen_t peer_size = sizeof peer;
+    // Not decided yet: told for another reason.
+    if (getpeername(stream_.fd(), reinterpret_cast<sockaddr*>(&peer), &peer_size) != 0) return;
+    return on_stream_connected();
+  }
+  why_ = text_of(error);
+  stream_ = {};
+  try_next();
+}
+
+void Transport::on_stream_connected() {
+  // Whoever lets us in is the first to be asked again.
+  first_ = (first_ + tried_ - 1) % addresses_.size();
+  if (address_.tls) {
+    state_ = State::shaking_hands;
+    if (!stream_.begin_tls(address_.tls, address_.host)) return fail(stream_.why());
+    return shake_hands();
+  }
+  state_ = State::open;
+  wait_for(net::Interest::read);
+  owner_.on_connected();
+}
+
+void Transport::shake_hands() {
+  switch (stream_.shake_hands()) {
+    case Stream::Status::would_block:
+      return wait_for(stream_.waits_to_write() ? net::Interest::write : net::Interest::read);
+    case Stream::Status::failed:
+      return fail(stream_.why());
+    case Stream::Status::done:
+      break;
+  }
+  state_ = State::open;
+  wait_for(net::Interest::read);
+  owner_.on_connected();
+}
+
+// ---- Bytes
+
+void Transport::on_ready() {
+  switch (state_) {
+    case State::idle:
+      return (void)lookup_.result();
+    case State::looking_up:
+      return on_looked_up();
+    case State::connecting:
+      return on_connect_done();
+    case State::shaking_hands:
+      return shake_hands();
+    case State::open:
+      return read();
+  }
+}
+
+void Transport::read() {
+  if (has_unsent_) owner_.on_writable();
+  // With TLS, what is decrypted already makes no socket readable: all of it has to be read.
+  while (state_ == State::open) {
+    const Stream::Moved got = stream_.read(room_);
+    if (got.status == Stream::Status::would_block) return;
+    if (got.status == Stream::Status::failed) return fail(stream_.why());
+    owner_.on_bytes({room_.data(), got.bytes});
+    if (!stream_.has_tls()) return;
+  }
+}
+
+std::size_t Transport::send(std::string_view bytes) {
+  std::size_t sent = 0;
+  while (sent < bytes.size()) {
+    const Stream::Moved moved = stream_.write(bytes.substr(sent));
+    if (moved.status == Stream::Status::would_block) break;
+    if (moved.status == Stream::Status::failed) {
+      fail(stream_.why());
+      return 0;
+    }
+    sent += moved.bytes;
+  }
+  has_unsent_ = sent < bytes.size();
+  wait_for(has_unsent_ ? net::Interest::both : net::Interest::read);
+  return sent;
+}
+
+// ---- The end
+
+void Transport::fail(std::string why) {
+  const Failure failure = stream_.is_mistake() ? Failure::misconfigured : Failure::unavailable;
+  close();
+  owner_.on_disconnected(failure, why);
+}
+
+void Transport::close() {
+  if (state_ == State::looking_up) lookup_.forget();
+  // Whoever did not get as far as being open is not the first to be tried again.
+  if (state_ == State::connecting && !addresses_.empty()) {
+    first_ = (first_ + tried_) % addresses_.size();
+  }
+  state_ = State::idle;
+  stream_ = {};
+  interest_ = net::Interest::none;
+  has_unsent_ = false;
+}
+
+void Transport::wait_for(net::Interest interest) {
+  if (interest == interest_) return;
+  interest_ = interest;
+  poller_.change(stream_.fd(), interest, *this);
+}
+
+}  // namespace weir::store::redis

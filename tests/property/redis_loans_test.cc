@@ -1,0 +1,247 @@
+// Loans on Redis against the ledger: the script lends as store/lease/ledger.h does, whatever is
+// asked, in whatever order, and the other scripts see what remains.
+
+#include <array>
+#include <ostream>
+#include <string>
+#include <utility>
+
+#include "generators.h"
+#include "property.h"
+#include "store/fit.h"
+#include "store/key_name.h"
+#include "store/lease/ledger.h"
+#include "support/redis_connection.h"
+#include "support/redis_server.h"
+
+namespace weir::store {
+
+std::ostream& operator<<(std::ostream& out, const LoanAnswer& a) {
+  return out << "{lent " << a.lent << ", kept " << a.kept << ", lasts " << a.lasts.count()
+             << ", remaining " << a.remaining << ", outstanding " << a.outstanding << ", retry "
+             << a.retry_after.count() << ", reset " << a.reset_after.count() << "}";
+}
+
+}  // namespace weir::store
+
+namespace weir::core {
+namespace {
+
+using store::LoanAnswer;
+using store::LoanQuestion;
+using store::SharedAnswer;
+using store::SharedItem;
+using store::SharedVerb;
+using testing::BlockingStore;
+using testing::RedisServer;
+
+struct Act {
+  enum class Op { ask, repeat, take, forget, reset, change };
+  enum class Claim { all, part, less, too_much, overspent };
+
+  Op op = Op::ask;
+  Step step{};
+  int who = 0;
+  Claim claim = Claim::all;
+  int held = 0;      // thousandths of what it has
+  int returned = 0;  // thousandths of the rest
+  int wanted = 0;    // thousandths of the capacity
+  int term = 0;      // eighths of a beat
+};
+
+std::ostream& operator<<(std::ostream& out, const Act& act) {
+  static constexpr const char* ops[] = {"ask", "repeat", "take", "forget", "reset", "change"};
+  static constexpr const char* claims[] = {"all", "part", "less", "too much", "overspent"};
+  return out << ops[static_cast<int>(act.op)] << " " << act.step << " who " << act.who << " claims "
+             << claims[static_cast<int>(act.claim)] << " " << act.held << " returned "
+             << act.returned << " wanted " << act.wanted << " term " << act.term;
+}
+
+rc::Gen<Act> act() {
+  using Op = Act::Op;
+  using Claim = Act::Claim;
+  return rc::gen::build<Act>(
+      rc::gen::set(&Act::op, rc::gen::weightedElement<Op>({{14, Op::ask},
+                                                           {2, Op::repeat},
+                                                           {2, Op::take},
+                                                           {1, Op::forget},
+                                                           {1, Op::reset},
+                                                           {1, Op::change}})),
+      rc::gen::set(&Act::step, step()), rc::gen::set(&Act::who, rc::gen::inRange(0, 4)),
+      rc::gen::set(&Act::claim, rc::gen::weightedElement<Claim>({{4, Claim::all},
+                                                                 {6, Claim::part},
+                                                                 {2, Claim::less},
+                                                                 {1, Claim::too_much},
+                                                                 {1, Claim::overspent}})),
+      rc::gen::set(&Act::held, rc::gen::inRange(0, 1001)),
+      rc::gen::set(&Act::returned, rc::gen::inRange(0, 1001)),
+      rc::gen::set(&Act::wanted, rc::gen::weightedOneOf<int>({{1, rc::gen::just(0)},
+                                                              {4, rc::gen::inRange(0, 400)},
+                                                              {1, rc::gen::inRange(0, 1200)}})),
+      rc::gen::set(&Act::term, rc::gen::inRange(0, 200)));
+}
+
+rc::Gen<Named> fit(const rc::Gen<Named>& limit) {
+  return rc::gen::suchThat(limit,
+                           [](const Named& named) { return !store::unfit_for_loans(named.limit); });
+}
+
+BlockingStore& the_store() {
+  static BlockingStore store(RedisServer::shared().socket());
+  return store;
+}
+
+// Two worlds that are told the same.
+class Worlds {
+ public:
+  Worlds(Named rule, rc::Gen<Named> others)
+      : rule_(std::move(rule)), others_(std::move(others)), now_(start()) {
+    static int runs = 0;
+    name_ = store::test_key_head("loans" + std::to_string(++runs));
+    store::append_whole(name_, "key");
+    name_ += store::key_tail("limit=1");
+  }
+
+  void act(const Act& what) {
+    now_ = moved(what.step, rule_.limit, now_, last_);
+    // What scripts know nothing between.
+    const bool knows_nanos = std::holds_alternative<Bucket>(rule_.limit);
+    const std::int64_t least = 1000;
+    now_ = instant(std::max(knows_nanos ? ns(now_) : ns(now_) / 1000 * 1000, least));
+    perform(what);
+    look();
+  }
+
+ private:
+  struct Node {
+    Permits has = 0;
+    std::string name{};
+    LoanQuestion question{};
+  };
+
+  void perform(const Act& what) {
+    Node& node = nodes_[static_cast<std::size_t>(what.who)];
+    switch (what.op) {
+      case Act::Op::ask:
+        node.question = question(node, what);
+        return ask(node);
+      case Act::Op::repeat:
+        if (node.question.limit != nullptr) ask(node);
+        return;
+      case Act::Op::take:
+        return take(ask_of(what.step, rule_.limit));
+      case Act::Op::forget:
+        the_store().connection().say({"DEL", name_ + ":loans"});
+        ledger_.loans.clear();
+        return;
+      case Act::Op::reset:
+        ask(SharedVerb::reset, {});
+        ledger_.state = {};
+        return;
+      case Act::Op::change:
+        rule_ = *others_;
+        return;
+    }
+  }
+
+  LoanQuestion question(Node& node, const Act& what) {
+    node.name = std::string("node\0\r\n ", 8) + std::to_string(what.who);
+    const Permits all = capacity(rule_.limit);
+    const Permits part = node.has * what.held / 1000;
+    const auto held = [&]() -> Permits {
+      switch (what.claim) {
+        case Act::Claim::all:
+          return node.has;
+        case Act::Claim::part:
+        case Act::Claim::less:
+          return part;
+        case Act::Claim::too_much:
+          return node.has + all * what.held / 1000;
+        case Act::Claim::overspent:
+          return -all * what.held / 1000;
+      }
+      return 0;
+    }();
+    const bool gives_back = what.claim == Act::Claim::part || what.claim == Act::Claim::too_much;
+    return {.limit = &rule_.limit,
+            .key = name_,
+            .borrower = node.name,
+            .number = (std::uint64_t{1} << 63) + ++numbers_,
+            .held = held,
+            .returned = gives_back ? (node.has - part) * what.returned / 1000 : 0,
+            .least = ask_of(what.step, rule_.limit).cost,
+            .wanted = all * what.wanted / 1000,
+            .term = beat(rule_.limit) * what.term / 8};
+  }
+
+  void ask(Node& node) {
+    node.question.now = now_;
+    const LoanAnswer& answer = the_store().borrow(node.question);
+    if (answer.kind != SharedAnswer::Kind::decided) RC_FAIL(answer.error);
+    const LoanAnswer expected = lend(rule_.limit, ledger_, now_, node.question);
+    RC_ASSERT(expected.kind == SharedAnswer::Kind::decided);
+    RC_ASSERT(answer.now == now_);
+    if (!same(answer, expected)) {
+      std::ostringstream text;
+      text << "on Redis " << answer << ", by the ledger " << expected;
+      RC_FAIL(text.str());
+    }
+    node.has = answer.kept + answer.lent;
+    last_.retry_after = answer.retry_after;
+    last_.reset_after = answer.reset_after;
+  }
+
+  static bool same(const LoanAnswer& a, const LoanAnswer& b) {
+    return a.lent == b.lent && a.kept == b.kept && a.lasts == b.lasts &&
+           a.remaining == b.remaining && a.outstanding == b.outstanding &&
+           a.retry_after == b.retry_after && a.reset_after == b.reset_after;
+  }
+
+  const SharedAnswer& ask(SharedVerb verb, const Ask& ask) {
+    const SharedItem item{.limit = &rule_.limit, .key = name_, .ask = ask};
+    const SharedAnswer& answer = the_store().ask({.verb = verb, .items = {&item, 1}, .now = now_});
+    if (answer.kind != SharedAnswer::Kind::decided) RC_FAIL(answer.error);
+    return answer;
+  }
+
+  // Somebody who knows nothing of loans.
+  void take(const Ask& cost) {
+    Charge charge{.limit = &rule_.limit, .memory = &ledger_.state, .ask = cost};
+    const Decision expected = core::take({&charge, 1}, now_).decision;
+    RC_ASSERT(ask(SharedVerb::take, cost).verdict.decision == expected);
+  }
+
+  void look() {
+    const Charge charge{.limit = &rule_.limit, .memory = &ledger_.state, .ask = {.cost = 1}};
+    const Decision expected = core::peek({&charge, 1}, now_).decision;
+    RC_ASSERT(ask(SharedVerb::peek, {.cost = 1}).verdict.decision == expected);
+  }
+
+  Named rule_;
+  const rc::Gen<Named> others_;
+  Instant now_;
+  std::string name_;
+  store::lease::Ledger ledger_{};
+  std::array<Node, 4> nodes_{};
+  Decision last_{};
+  std::uint64_t numbers_ = 0;
+};
+
+void check_on(const rc::Gen<Named>& limit) {
+  check(
+      [&] {
+        Worlds worlds(*fit(limit), fit(limit));
+        for (const Act& what : *rc::gen::scale(2.0, rc::gen::container<std::vector<Act>>(act()))) {
+          worlds.act(what);
+        }
+      },
+      300);
+}
+
+TEST(RedisLoansProperty, LendsOfABucketAsTheLedgerDoes) { check_on(bucket()); }
+TEST(RedisLoansProperty, LendsOfAWindowAsTheLedgerDoes) { check_on(window()); }
+TEST(RedisLoansProperty, LendsOfAQuotaAsTheLedgerDoes) { check_on(quota()); }
+TEST(RedisLoansProperty, LendsOfASlidingWindowAsTheLedgerDoes) { check_on(sliding()); }
+
+}  // namespace
+}  // namespace weir::core

@@ -1,0 +1,178 @@
+#include "core/share.h"
+
+#include <gtest/gtest.h>
+
+#include "at.h"
+
+namespace weir::core {
+namespace {
+
+using std::chrono::seconds;
+
+constexpr Rate kTenASecond{.count = 10};
+
+TEST(Share, OfABucketIsAPartOfItsRateAndItsBurst) {
+  const auto share = std::get<Bucket>(share_of(*Bucket::make(kTenASecond, 30), 3));
+  EXPECT_EQ(share.capacity, 10);
+  EXPECT_EQ(share.pace.price / share.pace.parts, 300'000'000);
+}
+
+TEST(Share, OfOneNodeIsTheLimit) {
+  const auto share = std::get<Bucket>(share_of(*Bucket::make(kTenASecond, 30), 1));
+  EXPECT_EQ(share.capacity, 30);
+  EXPECT_EQ(share.price, Bucket::make(kTenASecond, 30)->price);
+}
+
+TEST(Share, OfACountIsRoundedDownButNeverNothing) {
+  const Window window{.count = 10, .period = seconds{60}};
+  EXPECT_EQ(std::get<Window>(share_of(window, 3)).count, 3);
+  EXPECT_EQ(std::get<Window>(share_of(window, 50)).count, 1);
+  EXPECT_EQ(std::get<Concurrency>(share_of(Concurrency{.count = 8}, 3)).count, 2);
+  EXPECT_EQ(std::get<ExactLog>(share_of(ExactLog{.count = 9}, 2)).count, 4);
+}
+
+TEST(Share, OfAQueueHasFewerPlaces) {
+  const auto share = std::get<Bucket>(share_of(*Bucket::make_queue(kTenASecond, 29, 0), 3));
+  EXPECT_TRUE(share.queue);
+  EXPECT_EQ(share.capacity, 10);
+  EXPECT_EQ(share.at_once, 1);
+}
+
+TEST(Share, OfASmoothLimiterIsSlower) {
+  const auto share = std::get<Smooth>(share_of(*Smooth::make(kTenASecond), 5));
+  EXPECT_EQ(share.pace.price / share.pace.parts, 500'000'000);
+  const auto warming =
+      std::get<Smooth>(share_of(*Smooth::make_warming(kTenASecond, seconds{9}), 5));
+  EXPECT_EQ(warming.warmup, seconds{9});
+}
+
+// All nodes together, at any number of them: what the limit admits, but for one each.
+TEST(Share, AddsUpToNoMoreThanTheLimit) {
+  for (const Permits nodes : {2, 3, 7, 10}) {
+    const Limit limit = *Bucket::make(kTenASecond, 100);
+    const Limit share = share_of(limit, nodes);
+    EXPECT_LE(capacity(share) * nodes, capacity(limit));
+    const auto& one = std::get<Bucket>(share);
+    const auto& all = std::get<Bucket>(limit);
+    EXPECT_GE(one.pace.price * all.pace.parts, all.pace.price * one.pace.parts * nodes);
+  }
+}
+
+// As slow as there is, if a part is slower.
+TEST(Share, OfTheSlowestLimitIsOneToo) {
+  const Rate slow{.count = 1, .period = kLongestDebt};
+  const auto share = std::get<Bucket>(share_of(*Bucket::make(slow, 1), 100));
+  EXPECT_EQ(share.capacity, 1);
+}
+
+// ---- Parts of limits that are split
+
+TEST(Portion, GivesTheRemainderToTheFirstNodes) {
+  for (const Permits count : {1, 2, 3, 10, 101}) {
+    for (const Permits nodes : {1, 2, 3, 7}) {
+      Permits sum = 0;
+      for (Permits rank = 0; rank < nodes; ++rank) {
+        sum += portion(count, nodes, rank);
+        EXPECT_GE(portion(count, nodes, 0), portion(count, nodes, rank));
+        EXPECT_LE(portion(count, nodes, 0) - portion(count, nodes, rank), 1);
+      }
+      EXPECT_EQ(sum, count);
+    }
+  }
+}
+
+// Never less: parts that fill faster would add up to more than the rate.
+TEST(Part, OfABucketFillsInTheSameTime) {
+  const Bucket whole = *Bucket::make({.count = 7}, 10);
+  for (Permits part = 1; part <= 10; ++part) {
+    const Bucket share = part_of(whole, part);
+    EXPECT_EQ(share.capacity, part);
+    EXPECT_GE(filling_time(share), filling_time(whole));
+    EXPECT_LE(filling_time(share) - filling_time(whole), Nanos{10});
+  }
+}
+
+TEST(Part, OfABucketThatIsAllOfItIsTheBucket) {
+  const Bucket whole = *Bucket::make({.count = 7}, 10);
+  EXPECT_EQ(part_of(whole, 10).price, whole.price);
+  EXPECT_EQ(part_of(whole, 10).depth, whole.depth);
+}
+
+TEST(Part, OfAQueueLetsSomebodyGoAtOnce) {
+  const Bucket share = part_of(*Bucket::make_queue(kTenASecond, 29, 4), 10);
+  EXPECT_TRUE(share.queue);
+  EXPECT_EQ(share.capacity, 10);
+  EXPECT_EQ(share.at_once, 1);
+  EXPECT_EQ(part_of(*Bucket::make_queue(kTenASecond, 29, 29), 10).at_once, 10);
+}
+
+TEST(Part, OfACountIsThatCount) {
+  const Window window{.count = 10, .period = seconds{60}};
+  EXPECT_EQ(std::get<Window>(part_of(Limit{window}, 3)).count, 3);
+  EXPECT_EQ(std::get<Window>(part_of(Limit{window}, 3)).period, seconds{60});
+  EXPECT_EQ(std::get<ExactLog>(part_of(Limit{ExactLog{.count = 9}}, 4)).count, 4);
+}
+
+TEST(Part, CanBeHadOfWhatKnowsWhatItCounts) {
+  EXPECT_TRUE(can_be_split(*Bucket::make(kTenASecond, 30)));
+  EXPECT_TRUE(can_be_split(Window{}));
+  EXPECT_TRUE(can_be_split(Sliding{}));
+  EXPECT_TRUE(can_be_split(ExactLog{}));
+  EXPECT_TRUE(can_be_split(Quota{}));
+  EXPECT_FALSE(can_be_split(*Smooth::make(kTenASecond)));
+  EXPECT_FALSE(can_be_split(NginxQueue{}));
+  EXPECT_FALSE(can_be_split(Concurrency{}));
+  EXPECT_FALSE(can_be_split(Cell{}));
+}
+
+TEST(Part, IsForgottenWhenNothingOfItCounts) {
+  EXPECT_EQ(forgotten_at(*Bucket::make(kTenASecond, 30), kStart), kStart + seconds{3});
+  EXPECT_EQ(forgotten_at(Window{.period = seconds{5}}, kStart), kStart + seconds{5});
+  EXPECT_EQ(forgotten_at(Sliding{.period = seconds{5}}, kStart), kStart + seconds{10});
+  EXPECT_EQ(forgotten_at(ExactLog{.period = seconds{5}}, kStart), kStart + seconds{5});
+}
+
+// ---- Buckets that begin empty
+
+TEST(StartingEmpty, GivesNobodyAnythingAndFillsAtItsRate) {
+  Key<Bucket> key{starting_empty(*Bucket::make(kTenASecond, 30), kStart)};
+  EXPECT_EQ(key.take(seconds{0}).retry_after, milliseconds{100});
+  EXPECT_EQ(key.peek(milliseconds{99}).remaining, 0);
+  EXPECT_EQ(key.admits(milliseconds{100}, 5), 1);
+  EXPECT_EQ(key.admits(seconds{1}, 50), 9);
+  EXPECT_EQ(key.admits(seconds{9}, 50), 30);
+}
+
+TEST(StartingEmpty, IsFullAfterItsFillingTimeForWhoWasNeverSeen) {
+  const Bucket limit = starting_empty(*Bucket::make(kTenASecond, 30), kStart);
+  EXPECT_EQ(limit.full_at, kStart + seconds{3});
+  EXPECT_EQ(rest_at(limit, {}, kStart), kStart + seconds{3});
+  EXPECT_EQ(remaining(limit, {}, kStart + seconds{1}), 10);
+  EXPECT_EQ(remaining(limit, {}, kStart + seconds{3}), 30);
+}
+
+TEST(StartingEmpty, KeepsADebtThatIsLarger) {
+  Key<Bucket> key{*Bucket::make(kTenASecond, 30)};
+  key.debit(seconds{0}, 50);
+  key.change(starting_empty(*Bucket::make(kTenASecond, 30), kStart), kStart);
+  EXPECT_EQ(key.take(seconds{0}).retry_after, milliseconds{2100});
+}
+
+TEST(StartingEmpty, GoesOnUnderAnotherPrice) {
+  Key<Bucket> key{starting_empty(*Bucket::make(kTenASecond, 30), kStart)};
+  key.change(part_of(*Bucket::make(kTenASecond, 30), 15), kStart + seconds{1});
+  // Twenty were owed of thirty; so they are of fifteen.
+  EXPECT_EQ(key.peek(seconds{1}).remaining, 0);
+  EXPECT_EQ(key.take(seconds{1}).retry_after, milliseconds{1200});
+  EXPECT_EQ(key.admits(milliseconds{2200}, 9), 1);
+}
+
+TEST(StartingEmpty, IsOverOnceItHasFilled) {
+  const Bucket whole = *Bucket::make(kTenASecond, 30);
+  const Bucket empty = starting_empty(whole, kStart);
+  EXPECT_EQ(succeeding(whole, empty, kStart + seconds{3}).narrow, whole.narrow);
+  EXPECT_LT(succeeding(whole, empty, kStart + seconds{2}).narrow, whole.narrow);
+}
+
+}  // namespace
+}  // namespace weir::core

@@ -1,0 +1,113 @@
+#pragma once
+
+#include <openssl/sha.h>
+
+#include <array>
+#include <cstdio>
+#include <deque>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "store/redis/talk.h"
+#include "store/shared.h"
+
+namespace weir::store::redis {
+
+// A script that knows no limits: costs above ten are refused, for a second. `ARGV[2]` is the text
+// of an error to raise, if any.
+class FakeTalk final : public Talk {
+ public:
+  static constexpr std::string_view kScript =
+      "if ARGV[2] ~= '' then return redis.error_reply(ARGV[2]) end "
+      "redis.call('INCR', KEYS[1]) if tonumber(ARGV[1]) > 10 then return 0 end return 1";
+
+  void start(const SharedQuestion& question, Instant) override {
+    question_ = &question;
+    asked_twice_ = false;
+  }
+
+  void append_command(std::string& out, bool with_source) const override {
+    const SharedItem& item = question_->items.front();
+    const std::string cost = std::to_string(item.ask.cost);
+    const std::array<std::string_view, 6> words{with_source ? "EVAL" : "EVALSHA",
+                                                with_source ? kScript : sha(),
+                                                "1",
+                                                item.key,
+                                                cost,
+                                                question_->holder};
+    append_words(out, words);
+  }
+
+  Call::Next on_reply(std::span<const wire::RespValue> reply, SharedAnswer& answer) override {
+    if (question_->verb == SharedVerb::peek && !std::exchange(asked_twice_, true)) {
+      return Call::Next::again;
+    }
+    answer.kind = SharedAnswer::Kind::decided;
+    answer.error.clear();
+    answer.decisions.clear();
+    const bool passes = reply.front().number == 1;
+    const core::Decision decision{.outcome = passes ? Outcome::allowed : Outcome::limited,
+                                  .limit = 100,
+                                  .retry_after = std::chrono::seconds{passes ? 0 : 1}};
+    answer.decisions.push_back(decision);
+    answer.verdict = {.decision = decision, .tightest = 0, .refusing = passes ? 0u : 1u};
+    return Call::Next::answered;
+  }
+
+ private:
+  static const std::string& sha() {
+    static const std::string text = [] {
+      std::array<unsigned char, SHA_DIGEST_LENGTH> digest{};
+      SHA1(reinterpret_cast<const unsigned char*>(kScript.data()), kScript.size(), digest.data());
+      std::string hex;
+      for (const unsigned char byte : digest) {
+        std::array<char, 3> digits{};
+        std::snprintf(digits.data(), digits.size(), "%02x", byte);
+        hex += digits.data();
+      }
+      return hex;
+    }();
+    return text;
+  }
+
+  const SharedQuestion* question_ = nullptr;
+  bool asked_twice_ = false;
+};
+
+// Asks, and notes the answer.
+class FakeAsker final : public Asker {
+ public:
+  explicit FakeAsker(std::string name = "key", Permits cost = 1) : key(std::move(name)) {
+    item.limit = &limit;
+    item.key = key;
+    item.ask.cost = cost;
+    question.items = {&item, 1};
+  }
+  FakeAsker(const FakeAsker&) = delete;
+  FakeAsker& operator=(const FakeAsker&) = delete;
+
+  void on_answer(SharedAnswer& given) override {
+    ++answers;
+    answer = given;
+    if (then) then();
+  }
+  bool is_answered() const { return answers > 0; }
+  bool is_decided() const { return answers == 1 && answer.kind == SharedAnswer::Kind::decided; }
+  bool is_unavailable() const {
+    return answers == 1 && answer.kind == SharedAnswer::Kind::unavailable;
+  }
+  bool is_misconfigured() const {
+    return answers == 1 && answer.kind == SharedAnswer::Kind::misconfigured;
+  }
+
+  const std::string key;
+  core::Limit limit = core::Window{.count = 100};
+  SharedItem item{};
+  SharedQuestion question{};
+  int answers = 0;
+  SharedAnswer answer{};
+  std::function<void()> then{};
+};
+
+}  // namespace weir::store::redis

@@ -1,0 +1,227 @@
+// The scripts on a real server: what only it can show. That they decide as the core does, for any
+// limit, is tested in tests/property/redis_test.cc.
+
+#include "store/redis/scripts.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <thread>
+#include <vector>
+
+#include "support/redis_connection.h"
+#include "support/redis_server.h"
+
+namespace weir::store::redis {
+namespace {
+
+using std::chrono::hours;
+using std::chrono::seconds;
+using ::testing::HasSubstr;
+using ::testing::MatchesRegex;
+using weir::testing::BlockingStore;
+using weir::testing::RedisServer;
+
+class ScriptTest : public ::testing::Test {
+ protected:
+  static SharedItem item(const core::Limit& limit, std::string_view key, Permits cost = 1) {
+    return {.limit = &limit, .key = key, .ask = {.cost = cost}};
+  }
+
+  SharedAnswer& ask(SharedVerb verb, const SharedItem& one, std::span<SharedReceipt> receipts = {},
+                    std::string_view holder = {}) {
+    return store_.ask({.verb = verb,
+                       .items = {&one, 1},
+                       .holder = holder,
+                       .wants_receipts = true,
+                       .receipts = receipts});
+  }
+  std::string say(std::initializer_list<std::string_view> words) {
+    return store_.connection().say(words);
+  }
+  void TearDown() override { say({"FLUSHALL"}); }
+
+  BlockingStore store_{RedisServer::shared().socket()};
+  const core::Limit bucket_ = *core::Bucket::make({10, 1, hours{1}}, 5);
+};
+
+TEST_F(ScriptTest, DecidesByTheServersClockAndKeepsATextForPeople) {
+  const auto& answer = ask(SharedVerb::take, item(bucket_, "weir1:{p:k}:=l"));
+  ASSERT_EQ(answer.kind, SharedAnswer::Kind::decided) << answer.error;
+  EXPECT_EQ(answer.decisions.at(0).remaining, 4);
+  EXPECT_GT(answer.now, instant(1'700'000'000'000'000'000));
+  EXPECT_THAT(say({"GET", "weir1:{p:k}:=l"}), MatchesRegex("1b [0-9]+ 1 [0-9]+ 0 [0-9]+ [0-9]+"));
+}
+
+// A key at rest is gone; a call of one permit is at rest after 360 s.
+TEST_F(ScriptTest, ForgetsAKeyOnceItIsAtRest) {
+  ask(SharedVerb::take, item(bucket_, "weir1:{p:k}:=l"));
+  const int left = std::stoi(say({"PTTL", "weir1:{p:k}:=l"}));
+  EXPECT_LE(left, 360'002);
+  EXPECT_GT(left, 200'000);
+}
+
+TEST_F(ScriptTest, WritesNothingWhenItRefuses) {
+  const SharedItem all = item(bucket_, "weir1:{p:k}:=l", 5);
+  ASSERT_TRUE(ask(SharedVerb::take, all).verdict.decision);
+  const std::string before = say({"GET", "weir1:{p:k}:=l"});
+  const auto& refused = ask(SharedVerb::take, all);
+  ASSERT_EQ(refused.kind, SharedAnswer::Kind::decided) << refused.error;
+  EXPECT_FALSE(refused.verdict.decision);
+  EXPECT_EQ(say({"GET", "weir1:{p:k}:=l"}), before);
+}
+
+TEST_F(ScriptTest, ChargesAllLimitsOrNone) {
+  const core::Limit small = *core::Bucket::make({1, 1, hours{1}}, 1);
+  const std::vector<SharedItem> both = {item(bucket_, "weir1:{p:k}:=a"),
+                                        item(small, "weir1:{p:k}:=b")};
+  ASSERT_TRUE(store_.ask({.items = both}).verdict.decision);
+  const std::string before = say({"GET", "weir1:{p:k}:=a"});
+  const auto& second = store_.ask({.items = both});
+  EXPECT_FALSE(second.verdict.decision);
+  EXPECT_EQ(second.verdict.tightest, 1u);
+  EXPECT_EQ(say({"GET", "weir1:{p:k}:=a"}), before);
+}
+
+TEST_F(ScriptTest, RefusesTextsOfAnotherVersionLoudly) {
+  const core::Limit window = *core::Window::make({5, 1, seconds{1}}, false);
+  for (const core::Limit* limit : {&bucket_, &window}) {
+    for (const char* text : {"2b 1 1 1 1 1 1", "hello", "1", ""}) {
+      say({"SET", "weir1:{p:k}:=l", text});
+      const auto& answer = ask(SharedVerb::take, item(*limit, "weir1:{p:k}:=l"));
+      EXPECT_EQ(answer.kind, SharedAnswer::Kind::misconfigured);
+      EXPECT_THAT(answer.error, HasSubstr("WEIRFORMAT weir1:{p:k}:=l")) << text;
+      EXPECT_EQ(say({"GET", "weir1:{p:k}:=l"}), text);
+    }
+  }
+}
+
+TEST_F(ScriptTest, RefusesKeysOfAnotherTypeLoudly) {
+  say({"RPUSH", "weir1:{p:k}:=l", "x"});
+  const auto& answer = ask(SharedVerb::take, item(bucket_, "weir1:{p:k}:=l"));
+  EXPECT_EQ(answer.kind, SharedAnswer::Kind::misconfigured);
+  EXPECT_THAT(answer.error, HasSubstr("WRONGTYPE"));
+}
+
+TEST_F(ScriptTest, TakesACallersTimeOnlyUnderTheTestPrefix) {
+  const SharedItem real = item(bucket_, "weir1:{p:k}:=l");
+  const auto& answer = store_.ask({.items = {&real, 1}, .now = instant(5'000'000)});
+  EXPECT_EQ(answer.kind, SharedAnswer::Kind::misconfigured);
+  EXPECT_THAT(answer.error, HasSubstr("WEIRCLOCK"));
+  const SharedItem test = item(bucket_, "weir1:test:1:{p:k}:=l");
+  EXPECT_EQ(store_.ask({.items = {&test, 1}, .now = instant(5'000'000)}).now, instant(5'000'000));
+}
+
+// 10/h used up and raised to 20/h leaves 10, as everywhere.
+TEST_F(ScriptTest, KeepsWhatWasUsedWhenThePriceChanges) {
+  const core::Limit low = *core::Bucket::make({10, 1, hours{1}}, 10);
+  const core::Limit high = *core::Bucket::make({20, 1, hours{1}}, 20);
+  ASSERT_TRUE(ask(SharedVerb::take, item(low, "weir1:{p:k}:=l", 10)).verdict.decision);
+  const int before = store_.commands();
+  const auto& answer = ask(SharedVerb::take, item(high, "weir1:{p:k}:=l"));
+  ASSERT_EQ(answer.kind, SharedAnswer::Kind::decided) << answer.error;
+  EXPECT_EQ(answer.decisions.at(0).remaining, 9);
+  EXPECT_GE(store_.commands() - before, 2);
+  // From then on it has the new price.
+  const int after = store_.commands();
+  EXPECT_EQ(ask(SharedVerb::take, item(high, "weir1:{p:k}:=l")).decisions.at(0).remaining, 8);
+  EXPECT_EQ(store_.commands() - after, 1);
+}
+
+// What was taken at another price can only be undone as a whole.
+TEST_F(ScriptTest, GivesBackAsAWholeWhatWasTakenAtAnotherPrice) {
+  const core::Limit low = *core::Bucket::make({10, 1, hours{1}}, 10);
+  const core::Limit high = *core::Bucket::make({20, 1, hours{1}}, 20);
+  std::vector<SharedReceipt> receipts =
+      ask(SharedVerb::take, item(low, "weir1:{p:k}:=l", 4)).receipts;
+  const auto& part = ask(SharedVerb::settle, item(high, "weir1:{p:k}:=l", -1), receipts);
+  ASSERT_EQ(part.kind, SharedAnswer::Kind::decided) << part.error;
+  EXPECT_EQ(receipts[0].receipt.taken, 4);
+  const auto& all = ask(SharedVerb::settle, item(high, "weir1:{p:k}:=l", -4), receipts);
+  ASSERT_EQ(all.kind, SharedAnswer::Kind::decided) << all.error;
+  EXPECT_EQ(receipts[0].receipt.taken, 0);
+  EXPECT_EQ(all.decisions.at(0).remaining, 20);
+  EXPECT_EQ(ask(SharedVerb::peek, item(high, "weir1:{p:k}:=l")).decisions.at(0).remaining, 20);
+}
+
+TEST_F(ScriptTest, ReceiptsAreWorthNothingAfterAReset) {
+  const SharedItem take = item(bucket_, "weir1:{p:k}:=l", 3);
+  std::vector<SharedReceipt> receipts = ask(SharedVerb::take, take).receipts;
+  ask(SharedVerb::reset, take);
+  ask(SharedVerb::take, take);
+  const auto& answer = ask(SharedVerb::settle, item(bucket_, "weir1:{p:k}:=l", -3), receipts);
+  ASSERT_EQ(answer.kind, SharedAnswer::Kind::decided) << answer.error;
+  EXPECT_EQ(answer.decisions.at(0).remaining, 2);
+  EXPECT_EQ(receipts[0].receipt.taken, 0);
+}
+
+TEST_F(ScriptTest, HoldersMayBeCalledAnything) {
+  const core::Limit two = *core::Concurrency::make(2, seconds{3600});
+  const SharedItem seat = item(two, "weir1:{p:k}:=l");
+  const std::string strange("\0}\r\n ", 5);
+  EXPECT_TRUE(ask(SharedVerb::enter, seat, {}, strange).verdict.decision);
+  EXPECT_EQ(ask(SharedVerb::enter, seat, {}, strange).decisions.at(0).remaining, 1);
+  EXPECT_TRUE(ask(SharedVerb::enter, seat, {}, "b").verdict.decision);
+  EXPECT_FALSE(ask(SharedVerb::enter, seat, {}, "c").verdict.decision);
+  EXPECT_TRUE(ask(SharedVerb::leave, seat, {}, strange).left);
+  EXPECT_FALSE(ask(SharedVerb::leave, seat, {}, strange).left);
+  EXPECT_TRUE(ask(SharedVerb::enter, seat, {}, "c").verdict.decision);
+}
+
+TEST_F(ScriptTest, SaysWhoHadItsSeatBefore) {
+  const core::Limit two = *core::Concurrency::make(2, seconds{3600});
+  const SharedItem seat = item(two, "weir1:{p:k}:=l");
+  EXPECT_EQ(ask(SharedVerb::enter, seat, {}, "a").held, 0u);
+  EXPECT_EQ(ask(SharedVerb::enter, seat, {}, "a").held, 1u);
+  EXPECT_EQ(ask(SharedVerb::peek, seat, {}, "a").held, 1u);
+  EXPECT_EQ(ask(SharedVerb::peek, seat, {}, "b").held, 0u);
+}
+
+TEST_F(ScriptTest, ASeatIsLeftByItsReceiptUnlessItWasRenewed) {
+  const core::Limit two = *core::Concurrency::make(2, seconds{3600});
+  const SharedItem seat = item(two, "weir1:{p:k}:=l");
+  std::vector<SharedReceipt> first = ask(SharedVerb::enter, seat, {}, "a").receipts;
+  EXPECT_FALSE(ask(SharedVerb::leave, seat, first, "b").left);
+  ask(SharedVerb::enter, seat, {}, "a");
+  EXPECT_FALSE(ask(SharedVerb::leave, seat, first, "a").left);
+  std::vector<SharedReceipt> other = ask(SharedVerb::enter, seat, {}, "b").receipts;
+  EXPECT_TRUE(ask(SharedVerb::leave, seat, other, "b").left);
+  EXPECT_TRUE(ask(SharedVerb::leave, seat, {}, "a").left);
+}
+
+// Many at once admit exactly what one would.
+TEST_F(ScriptTest, AdmitsTogetherWhatOneWouldAlone) {
+  const core::Limit bucket = *core::Bucket::make({1, 1, hours{24}}, 1000);
+  const core::Limit log = *core::ExactLog::make({700, 1, hours{24}});
+  const std::vector<SharedItem> plan = {item(bucket, "weir1:{p:k}:=a"),
+                                        item(log, "weir1:{p:k}:=b")};
+  for (const std::span<const SharedItem> items :
+       {std::span(plan).first(1), std::span(plan).last(1)}) {
+    std::atomic<int> admitted{0};
+    std::vector<std::thread> threads;
+    for (int i = 0; i < 8; ++i) {
+      threads.emplace_back([&] {
+        BlockingStore own(RedisServer::shared().socket());
+        for (int k = 0; k < 250; ++k) {
+          if (own.ask({.items = items}).verdict.decision) ++admitted;
+        }
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+    EXPECT_EQ(admitted, items[0].limit == &bucket ? 1000 : 700);
+  }
+}
+
+TEST_F(ScriptTest, AreCalledByTheNameThatTheServerGivesThem) {
+  const Script& script = general_script(1);
+  EXPECT_EQ(say({"SCRIPT", "LOAD", script.source}), script.sha1);
+  const std::string most(core::kMaxLimits, 'b');
+  for (const std::string_view letters : {"b", "w", "q", "bq", "wb", "qqqq", "bwqb", most.c_str()}) {
+    const Script& take = take_script(letters);
+    EXPECT_EQ(say({"SCRIPT", "LOAD", take.source}), take.sha1) << letters;
+  }
+}
+
+}  // namespace
+}  // namespace weir::store::redis

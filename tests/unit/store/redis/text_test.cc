@@ -1,0 +1,80 @@
+#include "store/redis/text.h"
+
+#include <gtest/gtest.h>
+
+namespace weir::store::redis {
+namespace {
+
+using core::Limit;
+using std::chrono::seconds;
+
+constexpr Instant kNow = instant(1'767'225'600'000'000'000);
+
+std::string written(const Limit& limit, const Remembered& remembered) {
+  std::string text;
+  append_text(text, limit, remembered);
+  return text;
+}
+
+// What a take leaves, through its text and back.
+template <typename L>
+void expect_same_again(const L& limit, Permits cost, const std::string& expected) {
+  const Remembered given{core::take(limit, {}, kNow, {.cost = cost}).next, 17};
+  const std::string text = written(limit, given);
+  EXPECT_EQ(text, expected);
+  Remembered read{};
+  ASSERT_TRUE(read_text(Limit{limit}, text, read)) << text;
+  EXPECT_EQ(read.state, given.state) << text;
+  EXPECT_EQ(read.birth, 17u);
+}
+
+TEST(StateText, SaysTheWholeState) {
+  expect_same_again(*core::Bucket::make({3, 1, seconds{1}}, 7), 2,
+                    "1b 371443919530 3 17 0 1767225600 2000000000");
+  expect_same_again(*core::NginxQueue::make({5, 1, seconds{1}}, 3, 1), 1,
+                    "1n 17 1767225600000 1000");
+  expect_same_again(*core::Smooth::make({3, 1, seconds{1}}), 2,
+                    "1s 17 1767225600 0 0 0 333333333 1");
+  expect_same_again(*core::Window::make({5, 1, seconds{1}}, false), 2, "1w 17 1767225600000000 2");
+  expect_same_again(*core::Sliding::make({5, 1, seconds{1}}), 2, "1v 17 1767225600000000 0 2");
+  expect_same_again(*core::Cell::make(4, 1, 1), 2, "1c 17 1767225602 0");
+}
+
+TEST(StateText, OfAnotherVersionOrAlgorithmIsNotRead) {
+  const Limit bucket = *core::Bucket::make({3, 1, seconds{1}}, 7);
+  Remembered read{};
+  for (const char* text : {"", "1", "1b", "1b ", "2b 371443919530 3 17 0 1767225600 2000000000",
+                           "1w 17 1767225600000000 2", "1b 371443919530 3 17 0 1767225600",
+                           "1b 371443919530 3 17 0 1767225600 2000000000 ",
+                           "1b 371443919530 3 17 0 1767225600 2000000000 9",
+                           "1b 371443919530 0 17 0 1767225600 2000000000",
+                           "1b 371443919530 3 17 16 1767225600 2000000000",
+                           "1b -371443919530 3 17 0 1767225600 2000000000"}) {
+    EXPECT_FALSE(read_text(bucket, text, read)) << text;
+  }
+}
+
+TEST(Pairs, AreExactBeyondSixtyFourBits) {
+  const std::int64_t parts = std::int64_t{1} << 20;
+  const Int128 longest = (Int128{1} << 81) + 5;
+  const Pair pair = pair_of(longest, parts);
+  EXPECT_EQ(Int128{pair.seconds} * 1'000'000'000 * parts + pair.sub, longest);
+  EXPECT_LT(pair.sub, 1'000'000'000 * parts);
+  const Pair below = pair_of(-1, 1);
+  EXPECT_EQ(below.seconds, -1);
+  EXPECT_EQ(below.sub, 999'999'999);
+}
+
+TEST(Facts, AreReadOrRefused) {
+  LogFacts log;
+  EXPECT_TRUE(read_text("1 2 3 4 5 6", log));
+  EXPECT_EQ(log.used, 2);
+  EXPECT_EQ(log.given_back, 6);
+  EXPECT_FALSE(read_text("1 2 3 4 5", log));
+  HolderFacts holders;
+  EXPECT_TRUE(read_text("1 2 3 4 5", holders));
+  EXPECT_FALSE(read_text("1 2 x 4 5", holders));
+}
+
+}  // namespace
+}  // namespace weir::store::redis

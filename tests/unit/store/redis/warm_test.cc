@@ -1,0 +1,67 @@
+// Once it has been used, a link asks for no memory.
+
+#include <gtest/gtest.h>
+
+#include "../../allocations.h"
+#include "server.h"
+#include "store/redis/link.h"
+
+namespace weir::store::redis {
+namespace {
+
+class Callers final : public Asker {
+ public:
+  static constexpr std::size_t kCount = 64;
+
+  Callers() {
+    keys_.reserve(kCount);
+    for (std::size_t i = 0; i < kCount; ++i) {
+      keys_.push_back("weir:{caller " + std::to_string(i) + "}");
+      items_[i] = {.limit = &limit_, .key = keys_[i]};
+      questions_[i].items = {&items_[i], 1};
+    }
+  }
+
+  void on_answer(SharedAnswer& answer) override {
+    ++answers;
+    decided += answer.kind == SharedAnswer::Kind::decided ? 1 : 0;
+  }
+
+  // All of them take at once.
+  void take(RedisLink& link) {
+    answers = decided = 0;
+    for (const SharedQuestion& question : questions_) link.ask(question, *this);
+    while (answers < kCount) link.wait(std::chrono::seconds{1});
+  }
+
+  std::size_t answers = 0;
+  std::size_t decided = 0;
+
+ private:
+  core::Limit limit_ =
+      *core::Bucket::make({.count = 1, .period = std::chrono::hours{24}}, 1'000'000);
+  std::vector<std::string> keys_;
+  std::array<SharedItem, kCount> items_{};
+  std::array<SharedQuestion, kCount> questions_{};
+};
+
+TEST(WarmLinkTest, AsksForNoMemory) {
+  RedisServer server;
+  LinkOptions options;
+  options.machine.timeout = std::chrono::seconds{60};
+  options.address = {.host = "127.0.0.1", .port = server.port()};
+  options.make_talk = talk_by_scripts;
+  RedisLink link(options, std::make_shared<LinkCounts>(), 1);
+  Callers callers;
+  while (!link.machine().is_ready()) link.wait(std::chrono::seconds{1});
+  for (int i = 0; i < 10; ++i) callers.take(link);
+  const std::size_t before = allocations();
+  for (int i = 0; i < 100; ++i) {
+    callers.take(link);
+    ASSERT_EQ(callers.decided, Callers::kCount);
+  }
+  EXPECT_EQ(allocations(), before);
+}
+
+}  // namespace
+}  // namespace weir::store::redis
