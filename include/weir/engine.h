@@ -20,6 +20,9 @@
 namespace weir {
 inline namespace v0 {
 
+class AsyncEngine;
+class Fleet;
+
 namespace detail {
 struct EngineAccess;
 }  // namespace detail
@@ -42,8 +45,10 @@ struct [[nodiscard]] Verdict {
   // The tightest limit: its name, or its position. Lives as long as the engine.
   std::string_view limited_by{};
   // Bit i: the policy's limit i, counted from 0, would refuse; it is a shadow if the call passed.
+  // None of a call that was refused because the store could not be asked.
   std::uint32_t refusing = 0;
-  // The store could not be asked, and the policy says what to do then.
+  // The store could not be asked, or does not know that this node is there, and the policy says
+  // what to do then.
   bool degraded = false;
   // An operator has blocked the caller: no limit was asked.
   bool blocked = false;
@@ -65,9 +70,16 @@ class Receipt {
   Receipt& operator=(Receipt&& other) noexcept;
 
  private:
+  friend class AsyncEngine;
   friend class Engine;
   struct Impl;
   std::unique_ptr<Impl> impl_;
+};
+
+// What this node has of a limit that is split among the nodes of a fleet.
+struct LimitShare {
+  Permits part = 0;
+  Permits whole = 0;
 };
 
 // What one limit of a policy would say, for people to read.
@@ -77,6 +89,18 @@ struct LimitState {
   Permits cost = 0;   // of the call asked about
   bool shadow = false;
   Decision decision{};
+  // Of a limit that is split: the text is that of the whole, the decision is about the part.
+  std::optional<LimitShare> share{};
+};
+
+// A limit of a policy that is split, as most keys have it.
+struct SplitLimit {
+  std::string policy;
+  std::string name;   // of the limit, or position
+  std::string limit;  // its text
+  LimitShare share{};
+  Permits granted = 0;  // what its part will be
+  Nanos grows_in{0};    // if that is more: when
 };
 
 // A decision as it is reported to a DecisionSink. Its texts live as long as the engine, but those
@@ -96,19 +120,36 @@ class DecisionSink {
   virtual void on_decision(const DecisionEvent& event) noexcept = 0;
 };
 
+// Permits of leased limits that an engine has borrowed from its fleet ahead of need. What it holds
+// is what the limits may be under-used by because of this node; they are never exceeded.
+struct LeaseUse {
+  std::uint64_t keys = 0;  // of which it has borrowed
+  std::uint64_t held = 0;  // permits, of all keys together
+  // Since the start:
+  std::uint64_t asked = 0;     // questions to the fleet
+  std::uint64_t borrowed = 0;  // permits
+  std::uint64_t returned = 0;  // permits
+  std::uint64_t lapsed = 0;    // permits that were neither spent nor returned in time
+};
+
 struct EngineOptions {
   MemoryOptions memory{};
   // Must outlive the engine.
   const Clock* clock = &system_clock();
   // None unless given. Must outlive the engine.
   DecisionSink* sink = nullptr;
+  // Where limits count that nodes share: all whose scope is not `node`. (Of those whose scope is
+  // `split` it tells this node's part.) None unless given: then all count on this node. Must
+  // outlive the engine.
+  Fleet* fleet = nullptr;
 };
 
 // An Engine decides requests by the policies of a set: several limits, several keys, different
 // costs, all charged or none. What was used is remembered in memory of a fixed size, and in a file
 // if one is given.
 // Thread-safe: every member, from any thread. Starts no thread of its own: where a policy has a
-// schedule, the first call after the hour makes the change.
+// schedule, the first call after the hour makes the change. Under limits that count on a fleet the
+// verbs wait for it, as long as the fleet says; AsyncEngine has them for those who must not.
 // Not for a single limit in one program: a Limiter or KeyedLimiter is simpler and faster.
 class Engine {
  public:
@@ -170,13 +211,21 @@ class Engine {
   // How often they have been replaced, from 1.
   std::uint64_t generation() const noexcept;
 
+  // What this node has of limits that are split: the most while it is the only one of its fleet,
+  // nothing while it waits for others to know of it.
+  std::vector<SplitLimit> split_limits();
+
   // The time by which it decides: the clock's, or that of the state file where that is later.
   Instant now() const noexcept;
 
   // How full the memory is. Looks at all of it: not for every call.
   MemoryUse memory() const;
 
+  // What was borrowed for leased limits.
+  LeaseUse leases() const;
+
  private:
+  friend class AsyncEngine;
   friend struct detail::EngineAccess;
   struct Impl;
   explicit Engine(std::unique_ptr<Impl> impl) noexcept;

@@ -5,37 +5,29 @@
 #include <algorithm>
 #include <atomic>
 #include <mutex>
+#include <optional>
 #include <stdexcept>
 #include <utility>
 
 #include "engine/engine_access.h"
-#include "engine/plan.h"
-#include "engine/policy_set_access.h"
+#include "engine/engine_impl.h"
+#include "engine/throttle.h"
 #include "limiter/limit_access.h"
-#include "policy/identity.h"
-#include "policy/key.h"
 #include "policy/limit_text.h"
+#include "store/link_access.h"
+#include "store/random_name.h"
+#include "weir/async_engine.h"
 
 namespace weir {
 inline namespace v0 {
 
+using engine::error_of;
 using engine::Items;
 using engine::Planned;
 using engine::Policy;
 using engine::Rules;
+using engine::Throttle;
 using engine::Verb;
-
-// What was taken under each limit, by the fingerprint of the limit and the key: the limit's
-// position may be another one when the policies have changed since, and of another key, or in the
-// table of another engine, nothing was taken.
-struct Receipt::Impl {
-  struct Entry {
-    store::Fingerprint key;
-    std::uint32_t resets;  // that its key had seen
-    core::Receipt receipt;
-  };
-  std::vector<Entry> entries;
-};
 
 Receipt::Receipt() noexcept = default;
 Receipt::~Receipt() = default;
@@ -43,9 +35,6 @@ Receipt::Receipt(Receipt&& other) noexcept = default;
 Receipt& Receipt::operator=(Receipt&& other) noexcept = default;
 
 namespace {
-
-using CoreReceipts = std::array<core::Receipt, core::kMaxLimits>;
-using Resets = std::array<std::uint32_t, core::kMaxLimits>;
 
 std::uint64_t next_engine_id() {
   static std::atomic<std::uint64_t> last{0};
@@ -60,12 +49,6 @@ struct LastUsed {
   std::shared_ptr<const Rules> rules;
 };
 thread_local LastUsed last_used;
-
-Verdict error_of(Planned planned) {
-  Verdict verdict{.decision = {.outcome = Outcome::impossible, .retry_after = kNever}};
-  verdict.error = std::move(planned.error);
-  return verdict;
-}
 
 // How far a state file's time is ahead of the clock, if that is too far to wait for: time goes on
 // from there, since it must not go back, and cannot stand still for hours.
@@ -95,171 +78,191 @@ std::string note_on(const store::Opened& opened, const std::string& path, Nanos 
 
 }  // namespace
 
-struct Engine::Impl {
-  Impl(std::unique_ptr<store::Table> the_table, const EngineOptions& options, std::string the_note)
-      : table(std::move(the_table)),
-        clock(*options.clock),
-        sink(options.sink),
-        note(std::move(the_note)),
-        earliest(table->resumes_at()),
-        ahead(lead_over(options.clock->now(), earliest)) {}
+Engine::Impl::Impl(std::unique_ptr<store::Table> the_table, const EngineOptions& options,
+                   std::string the_note)
+    : table(std::move(the_table)),
+      clock(*options.clock),
+      sink(options.sink),
+      fleet(options.fleet),
+      note(std::move(the_note)),
+      earliest(table->resumes_at()),
+      ahead(lead_over(options.clock->now(), earliest)),
+      id(next_engine_id()),
+      place{.seed = table->seed(),
+            .sharing = fleet != nullptr ? policy::Sharing::fleet : policy::Sharing::none} {}
 
-  // A state file may know of a later time than the clock.
-  Instant now() const noexcept { return std::max(later(clock.now(), ahead), earliest); }
-
-  void replace(PolicySet next) {
-    const std::lock_guard lock(changing);
-    const Instant at = now();
-    if (rules != nullptr) turn_to(at);
-    policies = std::move(next);
-    publish(engine::compile(policies_of(policies), rules.get(), table->seed(), at, names));
-  }
-
-  const Rules& current_rules(Instant now) {
-    const std::uint64_t newest = edition.load(std::memory_order_acquire);
-    if (last_used.engine != id || last_used.edition != newest) [[unlikely]]
-      renew();
-    if (!policy::holds_at(last_used.rules->span, now)) [[unlikely]]
-      change_hours(now);
-    return *last_used.rules;
-  }
-
-  Planned plan(const Request& request, Verb verb, Instant now, Items& items) {
-    return engine::plan(current_rules(now), request, verb, table->seed(), items);
-  }
-
-  core::HolderId holder_id(std::string_view holder) const {
-    const store::Hash128 hash = store::hash_of(holder, table->seed());
-    return {.high = hash.high, .low = hash.low};
-  }
-
-  Verdict decide(const Planned& planned, const Items& items, const Request& request, Instant now,
-                 const core::HolderId& holder, std::span<core::Receipt> receipts) {
-    const Verdict verdict =
-        planned.blocked_until
-            ? engine::blocked(*planned.blocked_until, now)
-            : engine::judge(*planned.limits, table->take(items, now, holder, receipts));
-    if (sink != nullptr) {
-      sink->on_decision({.policy = planned.policy->name,
-                         .request = request,
-                         .verdict = verdict,
-                         .limits = planned.limits->names,
-                         .permits = request.permits});
-    }
-    return verdict;
-  }
-
-  Verdict settle(const Request& request, Receipt::Impl* receipt) {
-    Items items;
-    const Instant now = this->now();
-    Planned planned = plan(request, Verb::settle, now, items);
-    if (planned.policy == nullptr) return error_of(std::move(planned));
-    CoreReceipts receipts{};
-    Resets resets{};
-    const auto of_limit = [&](std::size_t i) -> Receipt::Impl::Entry* {
-      if (receipt == nullptr) return nullptr;
-      const auto entry =
-          std::ranges::find(receipt->entries, items[i].key, &Receipt::Impl::Entry::key);
-      return entry == receipt->entries.end() ? nullptr : &*entry;
-    };
-    for (std::size_t i = 0; i < items.size(); ++i) {
-      if (const auto* entry = of_limit(i)) {
-        receipts[i] = entry->receipt;
-        resets[i] = entry->resets;
-      }
-    }
-    const core::Verdict verdict =
-        table->settle(items, now, std::span(receipts).first(items.size()), resets);
-    for (std::size_t i = 0; i < items.size(); ++i) {
-      if (auto* entry = of_limit(i)) entry->receipt = receipts[i];
-    }
-    return engine::judge(*planned.limits, verdict);
-  }
-
-  // ---- Rules that follow others
-
-  void publish(std::shared_ptr<const Rules> next) {
-    const std::lock_guard lock(mutex);
-    rules = std::move(next);
-    generation.store(rules->generation, std::memory_order_release);
-    edition.store(rules->edition, std::memory_order_release);
-  }
-
-  void renew() {
-    const std::lock_guard lock(mutex);
-    last_used = {.engine = id, .edition = rules->edition, .rules = rules};
-  }
-
-  // The first who comes at other hours makes the rules for them; who comes meanwhile goes on with
-  // those there are.
-  void change_hours(Instant now) {
-    const std::unique_lock lock(changing, std::try_to_lock);
-    if (!lock) return;
-    turn_to(now);
+const Rules& Engine::Impl::current_rules(Instant now) {
+  const std::uint64_t newest = edition.load(std::memory_order_acquire);
+  if (last_used.engine != id || last_used.edition != newest) [[unlikely]]
     renew();
-  }
+  if (!policy::holds_at(last_used.rules->span, now)) [[unlikely]]
+    change_hours(now);
+  if (last_used.rules->splits && last_used.rules->standing.version != fleet->membership_version())
+      [[unlikely]]
+    follow_fleet(now);
+  return *last_used.rules;
+}
 
-  // With `changing` held. Somebody else may have been here before.
-  void turn_to(Instant now) {
-    const policy::PolicySet& written = policies_of(policies);
-    const auto changes = policy::changes_until(policy::schedules_of(written), rules->span, now,
-                                               policy::ends_of(written));
-    if (changes.empty()) return;
-    std::shared_ptr<const Rules> next = rules;
-    for (const Instant at : changes) {
-      next = engine::at_other_hours(written, *next, table->seed(), at, names);
+std::shared_ptr<const Rules> Engine::Impl::used_rules() const { return last_used.rules; }
+
+Planned Engine::Impl::plan(const Request& request, Verb verb, Instant now, Items& items) {
+  Planned planned = engine::plan(current_rules(now), request, verb, place.seed, items);
+  while (planned.limits != nullptr && planned.limits->splits) {
+    // In this order: who is a member again may have been left out meanwhile.
+    const auto belonging = fleet->is_member()     ? engine::Belonging::member
+                           : fleet->is_mistaken() ? engine::Belonging::mistaken
+                                                  : engine::Belonging::cut_off;
+    if (last_used.rules->standing.version == fleet->membership_version()) {
+      engine::plan_split(planned, items, verb, belonging, now);
+      break;
     }
-    publish(std::move(next));
+    items.clear();
+    planned = engine::plan(current_rules(now), request, verb, place.seed, items);
   }
+  return planned;
+}
 
-  Verdict throttle(const core::Limit& limit, std::uint64_t identity, std::string_view key,
-                   const core::Ask& ask) {
-    thread_local std::string unused;
-    const auto checked = policy::key_of({.key = key, .parts = {}}, {}, unused);
-    if (!checked) return error_of({.error = checked.error().message});
-    const bool has_record = std::holds_alternative<core::ExactLog>(limit);
-    const auto print = [&](store::KeyKind kind, std::string_view bytes) {
-      return store::fingerprint(table->seed(), identity, kind, bytes, has_record);
-    };
-    const store::Item item{.limit = &limit,
-                           .key = print(store::KeyKind::whole, checked->bytes),
-                           .sharing = print(store::KeyKind::sharing, {}),
-                           .ask = ask};
-    static constexpr std::string_view name = "0";
-    Verdict verdict{.decision = table->take({&item, 1}, now()).decision, .limited_by = name};
-    if (!verdict.decision) verdict.refusing = 1;
-    if (sink != nullptr) {
-      const Request request{.policy = {}, .key = key, .permits = ask.cost};
-      sink->on_decision({.policy = {},
-                         .request = request,
-                         .verdict = verdict,
-                         .limits = {&name, 1},
-                         .permits = ask.cost});
+core::HolderId Engine::Impl::holder_id(std::string_view holder) const {
+  const store::Hash128 hash = store::hash_of(holder, place.seed);
+  return {.high = hash.high, .low = hash.low};
+}
+
+Engine::Impl::Resets Engine::Impl::resets_of(std::span<const store::Item> items) const {
+  Resets resets{};
+  for (std::size_t i = 0; i < items.size(); ++i) resets[i] = table->resets_of(items[i].key);
+  return resets;
+}
+
+Verdict Engine::Impl::decide(const Planned& planned, const Items& items, const Request& request,
+                             Instant now, const core::HolderId& holder,
+                             std::span<core::Receipt> receipts) {
+  Verdict verdict = planned.is_decided()
+                        ? engine::decided(planned, now)
+                        : engine::judge(*planned.limits, table->take(items, now, holder, receipts));
+  if (planned.limits->splits && !planned.is_decided()) engine::amend(verdict, planned.split);
+  tell_sink(*planned.policy, *planned.limits, request, verdict);
+  return verdict;
+}
+
+void Engine::Impl::tell_sink(const Policy& policy, const engine::Together& limits,
+                             const Request& request, const Verdict& verdict) const {
+  if (sink == nullptr) return;
+  sink->on_decision({.policy = policy.name,
+                     .request = request,
+                     .verdict = verdict,
+                     .limits = limits.names,
+                     .permits = request.permits});
+}
+
+core::Verdict Engine::Impl::settle(std::span<const store::Item> items, Instant now,
+                                   Receipt::Impl* receipt) {
+  CoreReceipts receipts{};
+  Resets resets{};
+  const auto of_limit = [&](std::size_t i) -> Receipt::Impl::Entry* {
+    Receipt::Impl::Entry* const entry = receipt ? receipt->find(items[i].key) : nullptr;
+    return entry != nullptr && !entry->shared ? entry : nullptr;
+  };
+  for (std::size_t i = 0; i < items.size(); ++i) {
+    if (const auto* entry = of_limit(i)) {
+      receipts[i] = entry->receipt.receipt;
+      resets[i] = entry->resets;
     }
-    return verdict;
   }
+  const core::Verdict verdict =
+      table->settle(items, now, std::span(receipts).first(items.size()), resets);
+  for (std::size_t i = 0; i < items.size(); ++i) {
+    if (auto* entry = of_limit(i)) entry->receipt.receipt = receipts[i];
+  }
+  return verdict;
+}
 
-  // Constant after construction.
-  const std::unique_ptr<store::Table> table;
-  const Clock& clock;
-  DecisionSink* const sink;
-  const std::string note;
-  const Instant earliest;
-  const Nanos ahead;
-  const std::uint64_t id = next_engine_id();
+Verdict Engine::Impl::throttle(const Throttle& throttle, std::string_view key, bool degraded) {
+  const auto item = throttle.item(place.seed, key);
+  if (!item) return error_of({.error = item.error().message});
+  Verdict verdict = engine::throttled(table->take({&*item, 1}, now()).decision);
+  verdict.degraded = degraded;
+  tell_sink(key, throttle.ask.cost, verdict);
+  return verdict;
+}
 
-  // Held by who makes other rules, which may take a while.
-  std::mutex changing;
-  PolicySet policies;
-  engine::Names names;
+void Engine::Impl::tell_sink(std::string_view key, Permits permits, const Verdict& verdict) const {
+  if (sink == nullptr) return;
+  static constexpr std::string_view name = "0";
+  const Request request{.policy = {}, .key = key, .permits = permits};
+  sink->on_decision({.policy = {},
+                     .request = request,
+                     .verdict = verdict,
+                     .limits = {&name, 1},
+                     .permits = permits});
+}
 
-  // Changed under both, read under either.
-  std::mutex mutex;
-  std::shared_ptr<const Rules> rules;
+core::Decision Engine::Impl::decision_of(const engine::Rule& rule, store::Item item,
+                                         Instant now) const {
+  if (rule.is_closed()) return engine::closed_decision(rule, now);
+  item.shadow = false;  // its own answer, not what comes of it
+  return table->peek({&item, 1}, now).decision;
+}
 
-  std::atomic<std::uint64_t> generation{0};
-  std::atomic<std::uint64_t> edition{0};
-};
+// ---- Rules that follow others
+
+void Engine::Impl::replace(PolicySet next) {
+  const std::lock_guard lock(changing);
+  const Instant at = now();
+  if (rules != nullptr) turn_to(at);
+  policies = std::move(next);
+  publish(engine::compile(policies_of(policies), rules.get(), place, at, names));
+}
+
+void Engine::Impl::publish(std::shared_ptr<const Rules> next) {
+  const std::lock_guard lock(mutex);
+  rules = std::move(next);
+  generation.store(rules->generation, std::memory_order_release);
+  edition.store(rules->edition, std::memory_order_release);
+}
+
+void Engine::Impl::renew() {
+  const std::lock_guard lock(mutex);
+  last_used = {.engine = id, .edition = rules->edition, .rules = rules};
+}
+
+// The first who comes at other hours makes the rules for them; who comes meanwhile goes on with
+// those there are.
+void Engine::Impl::change_hours(Instant now) {
+  const std::unique_lock lock(changing, std::try_to_lock);
+  if (!lock) return;
+  turn_to(now);
+  renew();
+}
+
+// With `changing` held. Somebody else may have been here before.
+void Engine::Impl::turn_to(Instant now) {
+  const policy::PolicySet& written = policies_of(policies);
+  const auto changes = policy::changes_until(policy::schedules_of(written), rules->span, now,
+                                             engine::changes_by_itself(written, *rules));
+  if (changes.empty()) return;
+  std::shared_ptr<const Rules> next = rules;
+  for (const Instant at : changes) {
+    next = engine::at_other_hours(written, *next, place, at, names, next->standing);
+  }
+  publish(std::move(next));
+}
+
+// The first who notices makes the rules, and all others wait for them: what the fleet is told next
+// is that this node goes by them.
+void Engine::Impl::follow_fleet(Instant now) {
+  const std::lock_guard lock(changing);
+  const Membership membership = fleet->membership(rules->standing.version);
+  std::uint64_t version = membership.version - membership.steps.size();
+  for (const Membership::Step& step : membership.steps) {
+    const Instant at = later(now, -step.ago);
+    turn_to(at);
+    publish(engine::at_other_hours(
+        policies_of(policies), *rules, place, at, names,
+        {.version = ++version, .places = step.places, .founding = step.founding}));
+  }
+  turn_to(now);
+  renew();
+}
 
 // ---- Making one
 
@@ -297,15 +300,102 @@ std::uint64_t Engine::generation() const noexcept { return impl_->generation.loa
 
 Instant Engine::now() const noexcept { return impl_->now(); }
 
+LeaseUse Engine::leases() const { return impl_->leases(); }
+
 MemoryUse Engine::memory() const { return impl_->table->use(impl_->now()); }
 
 // ---- Deciding
+//
+// Where some limits of a policy count on the fleet, each verb waits for what its asynchronous form
+// comes to.
+
+// What `ask` is told in the end, of the engine on a link and the one to tell.
+template <typename Answer, typename Ask>
+Answer Engine::Impl::waited(Engine& engine, const Ask& ask) {
+  std::optional<Answer> answer;
+  wait_for([&](Link& link, bool& done) {
+    ask(AsyncEngine(engine, link), [&](auto&&... given) {
+      answer.emplace(std::forward<decltype(given)>(given)...);
+      done = true;
+    });
+  });
+  return *std::move(answer);
+}
+
+store::lease::Purses& Engine::Impl::purses_of(Link& link) {
+  store::SharedStore& store = detail::LinkAccess::store(link);
+  for (const auto& kept : store.kept) {
+    if (kept.id == id) return static_cast<store::lease::Purses&>(*kept.keeper);
+  }
+  auto counts = std::make_shared<store::lease::PurseCounts>();
+  {
+    const std::lock_guard lock(counting);
+    purse_counts.push_back(counts);
+  }
+  // (It lives as long as the link, perhaps longer than the engine.)
+  auto time = [&clock = clock, ahead = ahead, earliest = earliest] {
+    return std::max(later(clock.now(), ahead), earliest);
+  };
+  auto purses = std::make_unique<store::lease::Purses>(store, *fleet, std::move(time),
+                                                       store::random_name(), std::move(counts));
+  store::lease::Purses& made = *purses;
+  store.kept.push_back({id, std::move(purses)});
+  return made;
+}
+
+Engine::Impl::~Impl() {
+  for (const auto& link : links) return_leases(*link);
+}
+
+void Engine::Impl::return_leases(Link& link) {
+  if (fleet == nullptr) return;
+  store::lease::Purses& purses = purses_of(link);
+  purses.give_all_back();
+  // (Nothing is open for longer than the fleet's time.)
+  while (purses.is_asking()) link.wait(std::chrono::seconds{1});
+}
+
+LeaseUse Engine::Impl::leases() const {
+  const std::lock_guard lock(counting);
+  LeaseUse sum;
+  for (const auto& counts : purse_counts) {
+    sum.keys += counts->keys.get();
+    sum.held += counts->held.get();
+    sum.asked += counts->asked.get();
+    sum.borrowed += counts->borrowed.get();
+    sum.returned += counts->returned.get();
+    sum.lapsed += counts->lapsed.get();
+  }
+  return sum;
+}
+
+void Engine::Impl::wait_for(const std::function<void(Link&, bool&)>& start) {
+  std::unique_ptr<Link> link;
+  {
+    const std::lock_guard lock(lending);
+    if (!links.empty()) {
+      link = std::move(links.back());
+      links.pop_back();
+    }
+  }
+  if (link == nullptr) link = fleet->connect();
+  bool done = false;
+  start(*link, done);
+  while (!done) link->wait(std::chrono::seconds{1});
+  const std::lock_guard lock(lending);
+  links.push_back(std::move(link));
+}
 
 Verdict Engine::take(const Request& request) {
   Items items;
   const Instant now = impl_->now();
   Planned planned = impl_->plan(request, Verb::take, now, items);
   if (planned.policy == nullptr) return error_of(std::move(planned));
+  if (planned.asks_fleet() && !planned.is_decided()) [[unlikely]] {
+    return impl_->waited<Verdict>(*this, [&](AsyncEngine async, auto tell) {
+      async.take(request, [tell](const Verdict& verdict) { tell(verdict); });
+    });
+  }
   return impl_->decide(planned, items, request, now, {}, {});
 }
 
@@ -314,23 +404,31 @@ Verdict Engine::take(const Request& request, Receipt& receipt) {
   const Instant now = impl_->now();
   Planned planned = impl_->plan(request, Verb::take, now, items);
   if (planned.policy == nullptr) return error_of(std::move(planned));
-  CoreReceipts receipts{};
-  Resets resets{};
-  for (std::size_t i = 0; i < items.size(); ++i) resets[i] = impl_->table->resets_of(items[i].key);
+  if (planned.asks_fleet() && !planned.is_decided()) {
+    return impl_->waited<Verdict>(*this, [&](AsyncEngine async, auto tell) {
+      async.take(request, [tell, &receipt](const Verdict& verdict, Receipt given) {
+        if (verdict) receipt = std::move(given);
+        tell(verdict);
+      });
+    });
+  }
+  Impl::CoreReceipts receipts{};
+  const Impl::Resets resets = impl_->resets_of(items);
   const Verdict verdict =
       impl_->decide(planned, items, request, now, {}, std::span(receipts).first(items.size()));
   if (!verdict) return verdict;
   receipt.impl_ = std::make_unique<Receipt::Impl>();
-  receipt.impl_->entries.reserve(items.size());
-  for (std::size_t i = 0; i < items.size(); ++i) {
-    receipt.impl_->entries.push_back({items[i].key, resets[i], receipts[i]});
-  }
+  receipt.impl_->add(items, resets, receipts);
   return verdict;
 }
 
 void Engine::take_all(std::span<const Request> requests, std::span<Verdict> verdicts) {
   if (requests.size() == 1) {
     verdicts[0] = take(requests[0]);
+    return;
+  }
+  if (impl_->fleet != nullptr) {
+    for (std::size_t i = 0; i < requests.size(); ++i) verdicts[i] = take(requests[i]);
     return;
   }
   // As many as a processor fetches from memory at once, about.
@@ -345,7 +443,7 @@ void Engine::take_all(std::span<const Request> requests, std::span<Verdict> verd
     std::array<Items, at_a_time> items;
     std::array<Planned, at_a_time> planned;
     for (std::size_t i = 0; i < some.size(); ++i) {
-      planned[i] = engine::plan(rules, some[i], Verb::take, impl_->table->seed(), items[i]);
+      planned[i] = engine::plan(rules, some[i], Verb::take, impl_->place.seed, items[i]);
       for (const store::Item& item : items[i]) impl_->table->prefetch(item.key);
     }
     for (std::size_t i = 0; i < some.size(); ++i) {
@@ -362,16 +460,36 @@ Verdict Engine::peek(const Request& request, std::string_view holder) {
   const Instant now = impl_->now();
   Planned planned = impl_->plan(request, Verb::peek, now, items);
   if (planned.policy == nullptr) return error_of(std::move(planned));
-  if (planned.blocked_until) return engine::blocked(*planned.blocked_until, now);
+  if (planned.is_decided()) return engine::decided(planned, now);
+  if (planned.asks_fleet()) {
+    return impl_->waited<Verdict>(
+        *this, [&](AsyncEngine async, auto tell) { async.peek(request, holder, tell); });
+  }
   const core::HolderId id = holder.empty() ? core::HolderId{} : impl_->holder_id(holder);
-  return engine::judge(*planned.limits, impl_->table->peek(items, now, id));
+  Verdict verdict = engine::judge(*planned.limits, impl_->table->peek(items, now, id));
+  if (planned.limits->splits) engine::amend(verdict, planned.split);
+  return verdict;
+}
+
+Verdict Engine::Impl::settle(Engine& engine, const Request& request, Receipt* receipt) {
+  Items items;
+  const Instant at = now();
+  Planned planned = plan(request, Verb::settle, at, items);
+  if (planned.policy == nullptr) return error_of(std::move(planned));
+  if (planned.asks_fleet()) {
+    return waited<Verdict>(engine, [&](AsyncEngine async, auto tell) {
+      receipt != nullptr ? async.settle(request, *receipt, tell) : async.settle(request, tell);
+    });
+  }
+  Receipt::Impl* const entries = receipt != nullptr ? receipt->impl_.get() : nullptr;
+  return engine::judge(*planned.limits, settle(items, at, entries));
 }
 
 Verdict Engine::settle(const Request& request, Receipt& receipt) {
-  return impl_->settle(request, receipt.impl_.get());
+  return impl_->settle(*this, request, &receipt);
 }
 
-Verdict Engine::settle(const Request& request) { return impl_->settle(request, nullptr); }
+Verdict Engine::settle(const Request& request) { return impl_->settle(*this, request, nullptr); }
 
 Verdict Engine::enter(const Request& request, std::string_view holder) {
   Items items;
@@ -379,6 +497,10 @@ Verdict Engine::enter(const Request& request, std::string_view holder) {
   Planned planned = impl_->plan(request, Verb::enter, now, items);
   if (planned.policy != nullptr && holder.empty()) planned = {.error = "the holder is empty"};
   if (planned.policy == nullptr) return error_of(std::move(planned));
+  if (planned.asks_fleet() && !planned.is_decided()) {
+    return impl_->waited<Verdict>(
+        *this, [&](AsyncEngine async, auto tell) { async.enter(request, holder, tell); });
+  }
   return impl_->decide(planned, items, request, now, impl_->holder_id(holder), {});
 }
 
@@ -387,26 +509,29 @@ bool Engine::leave(const Request& request, std::string_view holder) {
   const Instant now = impl_->now();
   const Planned planned = impl_->plan(request, Verb::leave, now, items);
   if (planned.policy == nullptr || holder.empty()) return false;
+  if (planned.asks_fleet()) {
+    const auto left = impl_->waited<Result<bool, Trouble>>(
+        *this, [&](AsyncEngine async, auto tell) { async.leave(request, holder, tell); });
+    return left && *left;
+  }
   return impl_->table->leave(items, now, impl_->holder_id(holder));
 }
 
-// (Identities of policies start with a number.)
 Verdict Engine::throttle(const Limit& limit, std::string_view key, Permits permits,
                          std::optional<Nanos> max_wait) {
-  const core::Limit& rule = rule_of(limit);
-  if (std::holds_alternative<core::Concurrency>(rule)) {
-    return error_of({.error = "a concurrent limit is entered and left: give it to a policy"});
+  if (impl_->fleet != nullptr) {
+    return impl_->waited<Verdict>(*this, [&](AsyncEngine async, auto tell) {
+      async.throttle(limit, key, permits, max_wait, tell);
+    });
   }
-  const std::string known_by = "throttle" + policy::identities_of("", {{.rule = rule}}).front();
-  const Nanos patience = core::is_queue(rule) ? kForever : Nanos{0};
-  return impl_->throttle(rule, store::hash_of(known_by).low, key,
-                         {.cost = permits, .max_wait = max_wait.value_or(patience)});
+  const Throttle throttle = Throttle::of(rule_of(limit), permits, max_wait);
+  if (!throttle.error.empty()) return error_of({.error = throttle.error});
+  return impl_->throttle(throttle, key);
 }
 
 Verdict detail::EngineAccess::throttle(Engine& engine, const core::Cell& limit,
                                        std::string_view key, Permits permits) {
-  static const std::uint64_t identity = store::hash_of("cl.throttle").low;
-  return engine.impl_->throttle(limit, identity, key, {.cost = permits});
+  return engine.impl_->throttle(Throttle::of(limit, permits), key);
 }
 
 std::optional<Error> Engine::reset(const Request& request) {
@@ -414,6 +539,11 @@ std::optional<Error> Engine::reset(const Request& request) {
   const Instant now = impl_->now();
   Planned planned = impl_->plan(request, Verb::reset, now, items);
   if (planned.policy == nullptr) return Error{std::move(planned.error)};
+  if (planned.asks_fleet()) {
+    const auto trouble = impl_->waited<std::optional<Trouble>>(
+        *this, [&](AsyncEngine async, auto tell) { async.reset(request, tell); });
+    return trouble ? std::optional(Error{trouble->message}) : std::nullopt;
+  }
   impl_->table->reset(items, now);
   return std::nullopt;
 }
@@ -423,18 +553,39 @@ Result<std::vector<LimitState>, Error> Engine::explain(const Request& request) {
   const Instant now = impl_->now();
   Planned planned = impl_->plan(request, Verb::peek, now, items);
   if (planned.policy == nullptr) return Error{std::move(planned.error)};
+  if (planned.asks_fleet()) {
+    auto told = impl_->waited<Result<Explanation, Trouble>>(
+        *this, [&](AsyncEngine async, auto tell) { async.explain(request, tell); });
+    if (!told) return Error{told.error().message};
+    return std::move(told->limits);
+  }
   std::vector<LimitState> states;
   for (std::size_t i = 0; i < items.size(); ++i) {
-    const engine::Rule& rule = planned.limits->rules[i];
-    store::Item item = items[i];
-    item.shadow = false;  // its own answer, not what comes of it
-    states.push_back({.name = std::string{planned.limits->names[i]},
-                      .limit = policy::to_text(rule.limit),
-                      .cost = item.ask.cost,
-                      .shadow = rule.shadow,
-                      .decision = impl_->table->peek({&item, 1}, now).decision});
+    states.push_back(engine::state_of(*planned.limits, i, items[i].ask.cost,
+                                      impl_->decision_of(planned.limits->rules[i], items[i], now)));
   }
   return states;
+}
+
+std::vector<SplitLimit> Engine::split_limits() {
+  const Instant now = impl_->now();
+  (void)impl_->current_rules(now);
+  const std::shared_ptr<const Rules> rules = impl_->used_rules();
+  std::vector<SplitLimit> limits;
+  for (const auto& [name, policy] : rules->policies) {
+    for (std::size_t i = 0; i < policy.usual.rules.size(); ++i) {
+      const auto& split = policy.usual.rules[i].split;
+      if (split == nullptr) continue;
+      const engine::Share& share = split->share;
+      limits.push_back({.policy = std::string{name},
+                        .name = std::string{policy.usual.names[i]},
+                        .limit = policy::to_text(split->whole),
+                        .share = {.part = share.part, .whole = share.whole},
+                        .granted = share.granted,
+                        .grows_in = share.waits() ? until(now, share.grows_at) : Nanos{0}});
+    }
+  }
+  return limits;
 }
 
 void detail::EngineAccess::start_with(Engine& engine, const Request& request, std::size_t position,

@@ -4,8 +4,10 @@
 
 #include <algorithm>
 
+#include "base/saturating.h"
 #include "base/suggest.h"
 #include "policy/key.h"
+#include "policy/limit_text.h"
 
 namespace weir::engine {
 
@@ -65,10 +67,88 @@ Planned plan(const Rules& rules, const Request& request, Verb verb, std::uint64_
   return {.policy = policy, .limits = &limits, .blocked_until = policy->blocked_until(subject)};
 }
 
+core::Decision closed_decision(const Rule& rule, Instant now) {
+  const Share& share = rule.split->share;
+  const Nanos retry = share.waits() ? until(now, share.grows_at) : kAskAgain;
+  return {.outcome = Outcome::limited, .retry_after = std::max(retry, Nanos{1})};
+}
+
+namespace {
+
+// A limit refuses for want of the node's part, or without being asked.
+Verdict refused_by(const Together& limits, std::size_t position, const core::Decision& decision) {
+  core::Verdict verdict{.decision = decision, .tightest = position};
+  return judge(limits, verdict);
+}
+
+// The tightest of those that refuse: the one that does for the longest time.
+void refuse(Planned& planned, std::size_t position, const core::Decision& decision) {
+  std::optional<Verdict>& refusal = planned.split.refusal;
+  if (refusal && refusal->decision.retry_after >= decision.retry_after) return;
+  refusal = refused_by(*planned.limits, position, decision);
+}
+
+}  // namespace
+
+void plan_split(Planned& planned, Items& items, Verb verb, Belonging belonging, Instant now) {
+  using policy::OnStoreFailure;
+  const bool is_member = belonging == Belonging::member;
+  if (verb == Verb::settle || verb == Verb::reset || verb == Verb::leave) return;
+  SplitCall& split = planned.split;
+  split.degraded = !is_member;
+  OnStoreFailure mode = planned.policy->on_store_failure;
+  // Whoever made a mistake must notice, and not that there are no limits any more.
+  if (belonging == Belonging::mistaken && mode == OnStoreFailure::open) {
+    mode = OnStoreFailure::closed;
+  }
+  for (std::size_t i = 0; i < items.size(); ++i) {
+    const Rule& rule = planned.limits->rules[i];
+    if (rule.split == nullptr) continue;
+    const bool is_open = !is_member && mode == OnStoreFailure::open;
+    const bool is_shut = !is_member && mode == OnStoreFailure::closed;
+    if (!is_open && !is_shut && !rule.is_closed()) continue;
+    split.unasked |= std::uint32_t{1} << i;
+    items[i].shadow = true;
+    if (is_open) continue;
+    // (Who is no member refuses for want of an answer, and not because of the limit.)
+    if (!is_shut) split.refusing |= std::uint32_t{1} << i;
+    if (rule.shadow) continue;
+    const core::Decision at_once{
+        .outcome = Outcome::limited, .limit = core::capacity(rule.limit), .retry_after = kAskAgain};
+    refuse(planned, i, is_shut ? at_once : closed_decision(rule, now));
+  }
+  if (!split.refusal) return;
+  split.refusal->refusing = split.refusing;
+  split.refusal->degraded = split.degraded;
+}
+
+void amend(Verdict& verdict, const SplitCall& split) {
+  verdict.degraded |= split.degraded;
+  verdict.refusing = (verdict.refusing & ~split.unasked) | split.refusing;
+}
+
 Verdict judge(const Together& limits, const core::Verdict& verdict) {
   Verdict answer{.decision = verdict.decision, .refusing = verdict.refusing};
   if (!limits.names.empty()) answer.limited_by = limits.names[verdict.tightest];
   return answer;
+}
+
+LimitState state_of(const Together& limits, std::size_t position, Permits cost,
+                    const core::Decision& decision) {
+  const Rule& rule = limits.rules[position];
+  LimitState state{.name = std::string{limits.names[position]},
+                   .limit = policy::to_text(rule.split ? rule.split->whole : rule.limit),
+                   .cost = cost,
+                   .shadow = rule.shadow,
+                   .decision = decision};
+  if (rule.split) state.share = {.part = rule.split->share.part, .whole = rule.split->share.whole};
+  return state;
+}
+
+Verdict error_of(Planned planned) {
+  Verdict verdict{.decision = {.outcome = Outcome::impossible, .retry_after = kNever}};
+  verdict.error = std::move(planned.error);
+  return verdict;
 }
 
 Verdict blocked(Instant until, Instant now) {
@@ -76,6 +156,10 @@ Verdict blocked(Instant until, Instant now) {
   return {.decision = {.outcome = Outcome::limited, .retry_after = left, .reset_after = left},
           .limited_by = "block",
           .blocked = true};
+}
+
+Verdict decided(const Planned& planned, Instant now) {
+  return planned.blocked_until ? blocked(*planned.blocked_until, now) : *planned.split.refusal;
 }
 
 }  // namespace weir::engine

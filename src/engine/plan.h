@@ -14,22 +14,59 @@ enum class Verb { take, peek, settle, reset, enter, leave };
 
 using Items = FixedVector<store::Item, core::kMaxLimits>;
 
+// What becomes of a request's limits that are split, beside what the table says.
+struct SplitCall {
+  // The node is no member of its fleet, and the policy says what happens then.
+  bool degraded = false;
+  std::uint32_t unasked = 0;         // limits that refuse nobody, whatever they say
+  std::uint32_t refusing = 0;        // limits of which the node has nothing
+  std::optional<Verdict> refusal{};  // of all of it, without asking any
+};
+
 // The policy of a request and its rules for the request's key, or why it cannot be decided.
 struct Planned {
   const Policy* policy = nullptr;
   const Together* limits = nullptr;
   std::optional<Instant> blocked_until{};  // by an operator
   std::string error{};
+  SplitCall split{};
+
+  bool asks_fleet() const { return limits->shares; }
+  // Whether the answer is there, and nobody need be asked.
+  bool is_decided() const { return blocked_until || split.refusal; }
 };
 
 // Turns a request into items for a table with that seed, one for each limit of its policy. Pure.
 Planned plan(const Rules& rules, const Request& request, Verb verb, std::uint64_t seed,
              Items& items);
 
+// Adds what is to be said of limits that are split, some of which must be among the planned ones.
+enum class Belonging { member, cut_off, mistaken };
+void plan_split(Planned& planned, Items& items, Verb verb, Belonging belonging, Instant now);
+
 // The answer, as those who asked are told it. Pure.
 Verdict judge(const Together& limits, const core::Verdict& verdict);
+// What limits that are split make of it.
+void amend(Verdict& verdict, const SplitCall& split);
+
+// What a limit would say of which the node has nothing.
+core::Decision closed_decision(const Rule& rule, Instant now);
+
+// Until when somebody who was refused for want of the fleet should wait: nobody knows how long it
+// is gone.
+inline constexpr Nanos kAskAgain = std::chrono::seconds{1};
+
+// What one of the limits would say, for people to read.
+LimitState state_of(const Together& limits, std::size_t position, Permits cost,
+                    const core::Decision& decision);
+
+// The answer to a request that cannot be decided.
+Verdict error_of(Planned planned);
 
 // The answer to somebody whom an operator has blocked.
 Verdict blocked(Instant until, Instant now);
+
+// The answer of a plan that has one.
+Verdict decided(const Planned& planned, Instant now);
 
 }  // namespace weir::engine

@@ -3,6 +3,8 @@
 #include <unordered_map>
 
 #include "policy/identity.h"
+#include "store/fit.h"
+#include "store/key_name.h"
 
 namespace weir::engine {
 
@@ -12,7 +14,7 @@ std::string_view keep(Names& names, std::string text) {
   return *names.insert(std::move(text)).first;
 }
 
-using ByIdentity = std::unordered_map<std::uint64_t, const core::Limit*>;
+using ByIdentity = std::unordered_map<std::uint64_t, const Rule*>;
 
 // What limits were before, where they go on.
 struct Before {
@@ -20,7 +22,7 @@ struct Before {
   ByIdentity limits{};
 
   void add(const Together& together) {
-    for (const Rule& rule : together.rules) limits.insert_or_assign(rule.identity, &rule.limit);
+    for (const Rule& rule : together.rules) limits.insert_or_assign(rule.identity, &rule);
   }
 
   static Before of(const Policy* old) {
@@ -42,7 +44,7 @@ struct Before {
   }
 };
 
-Rule compile(const policy::Limit& limit, std::uint64_t identity, std::uint64_t seed) {
+Rule compile(const policy::Limit& limit, std::uint64_t identity, const Place& place) {
   Rule rule{.limit = limit.rule,
             .by = limit.by,
             .cost = limit.cost,
@@ -51,20 +53,64 @@ Rule compile(const policy::Limit& limit, std::uint64_t identity, std::uint64_t s
   rule.has_record = std::holds_alternative<core::ExactLog>(limit.rule) ||
                     std::holds_alternative<core::Concurrency>(limit.rule);
   rule.patience = core::is_queue(limit.rule) ? kForever : Nanos{0};
-  rule.sharing = store::fingerprint(seed, identity, store::KeyKind::sharing, {}, rule.has_record);
+  rule.sharing =
+      store::fingerprint(place.seed, identity, store::KeyKind::sharing, {}, rule.has_record);
+  rule.shared = policy::is_shared(limit, place.sharing);
+  rule.leased =
+      rule.shared && limit.scope == policy::Scope::leased && !store::unfit_for_loans(limit.rule);
   return rule;
+}
+
+// The limit of a node that has this share of it.
+core::Limit limit_of(const Split& split, const Rule* was, Instant now) {
+  const Permits part = split.share.part;
+  // (It is asked by nobody, but what was used is still known by what it was.)
+  if (part == 0) return was != nullptr ? was->limit : split.whole;
+  core::Limit limit = core::part_of(split.whole, part);
+  return split.share.starts_empty ? core::starting_empty(limit, now) : limit;
+}
+
+// When a rule changes by itself.
+void append_changes(const Together& limits, Instant now, policy::Ends& ends) {
+  for (const Rule& rule : limits.rules) {
+    if (rule.split == nullptr) continue;
+    if (rule.split->share.waits()) ends.push_back(rule.split->share.grows_at);
+    const auto* bucket = std::get_if<core::Bucket>(&rule.limit);
+    if (bucket != nullptr && bucket->full_at > now) ends.push_back(bucket->full_at);
+  }
+}
+
+void append_changes(const Policy& policy, Instant now, policy::Ends& ends) {
+  append_changes(policy.usual, now, ends);
+  for (const Overrides* some : {policy.overrides.get(), policy.boosts.get()}) {
+    if (some == nullptr) continue;
+    for (const Together& own : some->rules) append_changes(own, now, ends);
+  }
+}
+
+bool has_split(const Policy& policy) {
+  bool splits = policy.usual.splits;
+  for (const Overrides* some : {policy.overrides.get(), policy.boosts.get()}) {
+    if (some == nullptr) continue;
+    for (const Together& own : some->rules) splits = splits || own.splits;
+  }
+  return splits;
 }
 
 // Turns what was written into rules, at one time and for one table.
 class Compiler {
  public:
-  Compiler(std::uint64_t seed, Instant now, Names& names) : seed_(seed), now_(now), names_(names) {}
+  Compiler(const Place& place, Instant now, Names& names, const Standing& standing,
+           const Standing& before)
+      : place_(place), now_(now), names_(names), standing_(standing), before_(before) {}
 
   Policy compiled(const std::string& name, const policy::Policy& written, const Policy* old) {
     const Before before = Before::of(old);
     Policy made{.name = keep(names_, name),
                 .usual = {},
                 .when_full = written.when_full,
+                .on_store_failure = written.on_store_failure,
+                .head = store::key_head(name),
                 .orders = policy::for_all(written.orders, now_)};
     if (!written.overrides.empty()) made.overrides = rules_of(made, written.overrides, before);
     follow_time(made, written, before);
@@ -77,7 +123,7 @@ class Compiler {
     Policy made = old;
     made.orders = policy::for_all(written.orders, now_);
     // (There may be very many of them.)
-    if (old.overrides != nullptr && made.orders != old.orders) {
+    if (old.overrides != nullptr && (made.orders != old.orders || old.splits)) {
       made.overrides = rules_of(made, written.overrides, before);
     }
     follow_time(made, written, before);
@@ -91,17 +137,32 @@ class Compiler {
     made.usual = together(made.name, policy::under(made.orders, usual), before);
     made.boosts = boosts(made, written, before);
     made.blocks = blocks(written.orders);
+    made.splits = has_split(made);
   }
 
   Together together(std::string_view name, const std::vector<policy::Limit>& limits,
                     const Before& before) {
     Together together;
     const auto identities = policy::identities_of(name, limits);
+    const auto readable = policy::readable_identities_of(limits);
     for (std::size_t i = 0; i < limits.size(); ++i) {
       const std::uint64_t identity = store::hash_of(identities[i]).low;
-      Rule rule = compile(limits[i], identity, seed_);
-      if (const auto was = before.limits.find(identity); was != before.limits.end()) {
-        rule.limit = core::succeeding(std::move(rule.limit), *was->second, now_);
+      Rule rule = compile(limits[i], identity, place_);
+      if (rule.shared) {
+        // (When it changed is for the fleet to say, which has no memory of that: what is owed there
+        // is reckoned anew by who finds it.)
+        rule.tail = store::key_tail(readable[i]);
+        together.shares = true;
+        (rule.leased ? together.leases : together.asks) = true;
+      } else {
+        const auto found = before.limits.find(identity);
+        const Rule* was = found != before.limits.end() ? found->second : nullptr;
+        if (policy::is_split(limits[i], place_.sharing)) {
+          rule.split = std::make_shared<Split>(split_of(limits[i].rule, was));
+          rule.limit = limit_of(*rule.split, was, now_);
+          together.splits = true;
+        }
+        if (was != nullptr) rule.limit = core::succeeding(rule.limit, was->limit, now_);
       }
       together.has_concurrency |= std::holds_alternative<core::Concurrency>(rule.limit);
       together.rules.push_back(std::move(rule));
@@ -109,6 +170,14 @@ class Compiler {
       together.names.push_back(keep(names_, own.empty() ? std::to_string(i) : own));
     }
     return together;
+  }
+
+  // (A node that becomes a member begins with nothing, whatever it has used on its own until then.)
+  Split split_of(const core::Limit& whole, const Rule* was) const {
+    if (was == nullptr || was->split == nullptr) return {whole, first_share(whole, standing_)};
+    Share share = was->split->share;
+    if (standing_.is_known() && !before_.is_known()) share = {.whole = share.whole};
+    return {whole, next_share(share, whole, standing_, now_)};
   }
 
   std::shared_ptr<const Overrides> rules_of(const Policy& policy,
@@ -155,45 +224,65 @@ class Compiler {
     return made;
   }
 
-  std::uint64_t seed_;
+  const Place place_;
   Instant now_;
   Names& names_;
+  const Standing& standing_;
+  const Standing& before_;
 };
 
-// Around a time, as long as nothing changes.
-core::Span span_at(const policy::PolicySet& policies, Instant now) {
-  return policy::steady_span(policy::schedules_of(policies), now, policy::ends_of(policies));
+// What follows from all of the policies.
+void conclude(Rules& rules, const policy::PolicySet& policies, const Standing& standing,
+              Instant now) {
+  rules.standing = standing;
+  rules.splits = false;
+  rules.grow.clear();
+  for (const auto& [name, policy] : rules.policies) {
+    if (!policy.splits) continue;
+    rules.splits = true;
+    append_changes(policy, now, rules.grow);
+  }
+  rules.span =
+      policy::steady_span(policy::schedules_of(policies), now, changes_by_itself(policies, rules));
 }
 
 }  // namespace
 
+policy::Ends changes_by_itself(const policy::PolicySet& policies, const Rules& rules) {
+  policy::Ends ends = policy::ends_of(policies);
+  ends.insert(ends.end(), rules.grow.begin(), rules.grow.end());
+  return ends;
+}
+
 std::shared_ptr<const Rules> compile(const policy::PolicySet& policies, const Rules* old,
-                                     std::uint64_t seed, Instant now, Names& names) {
+                                     const Place& place, Instant now, Names& names) {
   auto rules = std::make_shared<Rules>();
   if (old != nullptr) {
     rules->generation = old->generation + 1;
     rules->edition = old->edition + 1;
   }
-  rules->span = span_at(policies, now);
-  Compiler compiler(seed, now, names);
+  const Standing standing = old != nullptr ? old->standing : Standing{};
+  Compiler compiler(place, now, names, standing, standing);
   for (const auto& [name, written] : policies) {
     Policy policy = compiler.compiled(name, written, old != nullptr ? old->find(name) : nullptr);
     rules->policies.emplace(policy.name, std::move(policy));
   }
+  conclude(*rules, policies, standing, now);
   return rules;
 }
 
 std::shared_ptr<const Rules> at_other_hours(const policy::PolicySet& policies, const Rules& old,
-                                            std::uint64_t seed, Instant now, Names& names) {
+                                            const Place& place, Instant now, Names& names,
+                                            const Standing& standing) {
   auto rules = std::make_shared<Rules>(old);
   ++rules->edition;
-  rules->span = span_at(policies, now);
-  Compiler compiler(seed, now, names);
+  Compiler compiler(place, now, names, standing, old.standing);
   for (auto& [name, policy] : rules->policies) {
     const policy::Policy& written = policies.find(name)->second;
-    if (written.schedule.empty() && written.orders.empty()) continue;
+    if (written.schedule.empty() && written.orders.empty() && !policy.splits) continue;
     policy = compiler.at_other_hours(written, *old.find(name));
   }
+  conclude(*rules, policies, standing, now);
   return rules;
 }
 

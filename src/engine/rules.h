@@ -9,10 +9,17 @@
 #include <string_view>
 #include <vector>
 
+#include "engine/split.h"
 #include "policy/policy_file.h"
 #include "store/memory/fingerprint.h"
 
 namespace weir::engine {
+
+// What a limit is of which this node has a part.
+struct Split {
+  core::Limit whole;
+  Share share{};
+};
 
 // A limit of a policy, ready to be asked.
 struct Rule {
@@ -22,8 +29,15 @@ struct Rule {
   bool shadow = false;
   std::uint64_t identity = 0;  // by which its usage is known
   bool has_record = false;
-  Nanos patience{0};  // of callers who do not say how long they would wait
+  Nanos patience{0};    // of callers who do not say how long they would wait
+  bool shared = false;  // counts on the fleet
+  bool leased = false;  // the same, and permits are borrowed from there ahead of need
+  std::string tail{};   // of its keys' names there
   store::Fingerprint sharing{};
+  std::shared_ptr<const Split> split{};  // of a limit that is split; the limit is this node's part
+
+  // Of a limit that is split: this node has nothing of it, and what `limit` says counts for nobody.
+  bool is_closed() const { return split != nullptr && split->share.part == 0; }
 };
 
 // Rules that are decided together.
@@ -31,6 +45,10 @@ struct Together {
   std::vector<Rule> rules;
   std::vector<std::string_view> names;  // of each, or its position; live as long as the engine
   bool has_concurrency = false;
+  bool shares = false;  // some of them count on the fleet
+  bool leases = false;  // some of those are leased
+  bool asks = false;    // some of those are not: the fleet is asked for each call
+  bool splits = false;  // this node has a part of some of them
 };
 
 // The rules of keys that have their own. Never changes.
@@ -54,11 +72,14 @@ struct Policy {
   std::string_view name;  // lives as long as the engine
   Together usual;
   WhenFull when_full = WhenFull::share;
+  policy::OnStoreFailure on_store_failure = policy::OnStoreFailure::local;
+  std::string head{};       // of its keys' names on the fleet
   policy::ForAll orders{};  // under which the rules were made
   // None for most policies. The first one in which a key is counts.
   std::shared_ptr<const Overrides> boosts{};
   std::shared_ptr<const Overrides> overrides{};
   std::shared_ptr<const Blocks> blocks{};
+  bool splits = false;  // some of its rules, of whatever key
 
   const Together& rules_for(const policy::Subject& subject) const {
     if (overrides == nullptr && boosts == nullptr) [[likely]]
@@ -89,6 +110,9 @@ struct Rules {
   std::uint64_t edition = 1;     // how often they, the hours or the orders have changed
   core::Span span{Instant::min(), Instant::max()};
   std::map<std::string_view, Policy, std::less<>> policies;
+  bool splits = false;  // some of them
+  Standing standing{};  // by which limits were split
+  policy::Ends grow{};  // when something that is split changes by itself, in no order
 
   const Policy* find(std::string_view name) const {
     const auto found = policies.find(name);
@@ -96,14 +120,24 @@ struct Rules {
   }
 };
 
-// The rules that follow `old` (none at the start) at `now`: limits that go on remember what they
-// were. Fingerprints are for a table with that seed.
-std::shared_ptr<const Rules> compile(const policy::PolicySet& policies, const Rules* old,
-                                     std::uint64_t seed, Instant now, Names& names);
+// Where rules count.
+struct Place {
+  std::uint64_t seed = 0;  // of the table that fingerprints are for
+  policy::Sharing sharing = policy::Sharing::none;
+};
 
-// The rules of the same policies at a time when their schedules may say something else, and orders
-// may have ended.
+// When the rules change by themselves beside their schedules, in no order.
+policy::Ends changes_by_itself(const policy::PolicySet& policies, const Rules& rules);
+
+// The rules that follow `old` (none at the start) at `now`: limits that go on remember what they
+// were.
+std::shared_ptr<const Rules> compile(const policy::PolicySet& policies, const Rules* old,
+                                     const Place& place, Instant now, Names& names);
+
+// The rules of the same policies at a time when their schedules may say something else, orders may
+// have ended, and the node's part of a limit may be another one.
 std::shared_ptr<const Rules> at_other_hours(const policy::PolicySet& policies, const Rules& old,
-                                            std::uint64_t seed, Instant now, Names& names);
+                                            const Place& place, Instant now, Names& names,
+                                            const Standing& standing);
 
 }  // namespace weir::engine

@@ -4,11 +4,14 @@
 
 #include <algorithm>
 #include <array>
+#include <filesystem>
 #include <tuple>
+#include <utility>
 
 #include "policy/endpoint.h"
 #include "policy/limit_text.h"
 #include "policy/policy_yaml.h"
+#include "policy/route_policies.h"
 #include "policy/units.h"
 #include "policy/values.h"
 #include "policy/yaml.h"
@@ -21,24 +24,15 @@ constexpr std::array<std::string_view, 3> kDoors{"resp", "http", "grpc"};
 constexpr std::array<std::string_view, 3> kTls{"cert", "key", "ca"};
 constexpr std::array<std::string_view, 4> kHeaders{"ietf", "legacy", "both", "off"};
 constexpr std::array<std::string_view, 1> kCompat{"envoyproxy"};
+constexpr std::array<std::string_view, 5> kEnvoy{"path", "on_store_failure", "merge_domains",
+                                                 "response_headers", "dynamic_metadata"};
+constexpr std::array<std::string_view, 4> kEnvoyFailures{"error", "local", "open", "closed"};
 
 constexpr std::array<std::optional<Endpoint> Listen::*, 3> kDoorFields{&Listen::resp, &Listen::http,
                                                                        &Listen::grpc};
 
 // Less holds a few keys only, and nobody means that.
 constexpr Permits kLeastMemory = Permits{1} << 20;
-
-// Whether two doors cannot both be bound.
-bool same_door(const Endpoint& a, const Endpoint& b) {
-  const auto every_host = [](const Endpoint& e) { return e.host == "0.0.0.0" || e.host == "::"; };
-  return a.port == b.port && a.port != 0 && (a.host == b.host || every_host(a) || every_host(b));
-}
-
-std::string to_text(const Endpoint& endpoint) {
-  const bool v6 = endpoint.host.find(':') != std::string::npos;
-  return v6 ? fmt::format("[{}]:{}", endpoint.host, endpoint.port)
-            : fmt::format("{}:{}", endpoint.host, endpoint.port);
-}
 
 // Reads the fields of a file, one function each.
 class Reader {
@@ -71,15 +65,10 @@ class Reader {
   void read_policies(const Node& node);
   void read_envoy_ratelimit(const Node& node);
   void read_compat(const Node& node);
-  void read_gateway(const Node& node);
+  void read_gateway(const std::shared_ptr<const Node>& node);
 
   void read_door(const Node& node, std::size_t door);
   void check_doors(const Node& listen);
-
-  void not_yet(const Node& node, std::string_view what) {
-    unsupported_.push_back(
-        {node.place, fmt::format("\"{}\" is not supported by this version: remove it", what)});
-  }
 
   Config& config_;
   Problems& problems_;
@@ -102,7 +91,7 @@ constexpr std::array<Reader::Field, 14> Reader::kFields{{
     {"policies", &Reader::read_policies},
     {"envoy_ratelimit", &Reader::read_envoy_ratelimit},
     {"compat", &Reader::read_compat},
-    {"gateway", &Reader::read_gateway},
+    {"gateway", nullptr},  // behind all others, whose words it uses
 }};
 
 void Reader::read(const Node& file) {
@@ -117,8 +106,11 @@ void Reader::read(const Node& file) {
   std::ranges::transform(kFields, names.begin(), &Field::name);
   check_fields(file, names, "a policy file", problems_);
   for (const Field& field : kFields) {
-    if (const Node* node = file.find(field.name)) (this->*field.read)(*node);
+    const Node* node = file.find(field.name);
+    if (node != nullptr && field.read != nullptr) (this->*field.read)(*node);
   }
+  const auto gateway = std::ranges::find(file.fields, "gateway", &Node::Field::name);
+  if (gateway != file.fields.end()) read_gateway(gateway->value);
 }
 
 void Reader::read_version(const Node& node) {
@@ -156,9 +148,6 @@ void Reader::read_door(const Node& node, std::size_t door) {
     return;
   }
   endpoint = *parsed;
-  if (kDoors[door] == "grpc") {
-    warnings_.push_back({node.place, "this version has no gRPC door: nothing will listen there"});
-  }
 }
 
 // Reported at the later of two, or at the one that is written down.
@@ -185,13 +174,8 @@ void Reader::read_store(const Node& node) {
   const std::size_t before = problems_.size();
   config_.store = read_text(node, "store", problems_);
   if (problems_.size() > before) return;
-  if (auto wrong = check_store(config_.store, node.text_place())) {
-    problems_.push_back(*std::move(wrong));
-  } else if (config_.store != "memory") {
-    unsupported_.push_back({node.place,
-                            "this version has no Redis store yet: remove it, or write store: "
-                            "memory"});
-  }
+  const auto address = parse_store(config_.store, node.text_place());
+  if (!address) problems_.push_back(address.error());
 }
 
 void Reader::read_store_timeout(const Node& node) {
@@ -271,29 +255,85 @@ void Reader::read_policies(const Node& node) {
   }
   for (const Node::Field& field : node.fields) {
     config_.policies[field.name] = policy::read_policy(*field.value, problems_);
-    check_scopes(*field.value, unsupported_);
+    check_scopes(*field.value, sharing_of(config_), unsupported_);
   }
 }
 
+// A path, or a map with more to say.
 void Reader::read_envoy_ratelimit(const Node& node) {
-  not_yet(node, "envoy_ratelimit");
-  read_text(node, "envoy_ratelimit", problems_);
+  EnvoyRatelimit& envoy = config_.envoy;
+  if (!node.is_map()) {
+    envoy.path = read_text(node, "envoy_ratelimit", problems_);
+    return;
+  }
+  if (!is_map_of(node, "envoy_ratelimit", kEnvoy, problems_)) return;
+  if (const Node* path = node.find("path")) {
+    envoy.path = read_text(*path, "path", problems_);
+  } else {
+    problems_.push_back(
+        {node.place, "\"envoy_ratelimit\" needs a path: write path: FILE-OR-DIRECTORY"});
+  }
+  if (const Node* word = node.find("on_store_failure")) {
+    envoy.on_store_failure = static_cast<EnvoyRatelimit::OnStoreFailure>(
+        read_word(*word, "on_store_failure", kEnvoyFailures, problems_));
+  }
+  const std::pair<std::string_view, bool EnvoyRatelimit::*> flags[] = {
+      {"merge_domains", &EnvoyRatelimit::merge_domains},
+      {"response_headers", &EnvoyRatelimit::response_headers},
+      {"dynamic_metadata", &EnvoyRatelimit::dynamic_metadata}};
+  for (const auto& [name, flag] : flags) {
+    if (const Node* field = node.find(name)) envoy.*flag = read_bool(*field, name, problems_);
+  }
 }
 
 void Reader::read_compat(const Node& node) {
-  not_yet(node, "compat");
+  const std::size_t before = problems_.size();
   read_word(node, "compat", kCompat, problems_);
+  config_.envoy.as_envoyproxy = problems_.size() == before;
+  if (!config_.envoy.path.empty()) return;
+  warnings_.push_back({node.place, "\"compat\" is about envoy_ratelimit, which is not there"});
 }
 
-void Reader::read_gateway(const Node& node) {
-  not_yet(node, "gateway");
-  if (node.is_map()) return;
-  problems_.push_back({node.place, fmt::format("\"gateway\" is a map, not {}", node.describe())});
+// Only the limits: whoever is a gateway reads the rest.
+void Reader::read_gateway(const std::shared_ptr<const Node>& node) {
+  config_.gateway = node;
+  if (!node->is_map()) {
+    problems_.push_back(
+        {node->place, fmt::format("\"gateway\" is a map with routes, not {}", node->describe())});
+    return;
+  }
+  for (const RoutePolicy& own : route_policies(*node)) {
+    if (config_.policies.contains(own.name)) {
+      problems_.push_back({own.written.place,
+                           fmt::format("there is a policy {} already: give the route another name",
+                                       in_quotes(own.name))});
+      continue;
+    }
+    config_.policies[own.name] = policy::read_policy(own.written, problems_);
+    check_scopes(own.written, sharing_of(config_), unsupported_);
+  }
 }
 
 // ---- Order
 
-// By place, and none twice: what an alias repeats is wrong once.
+void add(Problems& problems, const Problems& more) {
+  problems.insert(problems.end(), more.begin(), more.end());
+  arrange(problems);
+}
+
+}  // namespace
+
+bool same_door(const Endpoint& a, const Endpoint& b) {
+  const auto every_host = [](const Endpoint& e) { return e.host == "0.0.0.0" || e.host == "::"; };
+  return a.port == b.port && a.port != 0 && (a.host == b.host || every_host(a) || every_host(b));
+}
+
+std::string to_text(const Endpoint& endpoint) {
+  const bool v6 = endpoint.host.find(':') != std::string::npos;
+  return v6 ? fmt::format("[{}]:{}", endpoint.host, endpoint.port)
+            : fmt::format("{}:{}", endpoint.host, endpoint.port);
+}
+
 void arrange(Problems& problems) {
   const auto key = [](const Problem& problem) {
     return std::tuple(problem.place.line, problem.place.column, std::string_view{problem.message});
@@ -305,9 +345,11 @@ void arrange(Problems& problems) {
   problems.erase(std::unique(problems.begin(), problems.end(), same), problems.end());
 }
 
-void add(Problems& problems, const Problems& more) {
-  problems.insert(problems.end(), more.begin(), more.end());
-  arrange(problems);
+namespace {
+
+// What a file calls another, for those who are elsewhere.
+std::string beside(const std::string& file, const std::string& path) {
+  return (std::filesystem::path(file).parent_path() / path).string();
 }
 
 }  // namespace
@@ -317,6 +359,8 @@ ReadFile read_file(const Source& source, Problems& problems) {
   const auto root = parse_yaml(source, problems);
   if (root != nullptr) Reader(file, problems).read(*root);
   arrange(problems);
+  std::string& path = file.config.envoy.path;
+  if (!path.empty()) path = beside(source.name, path);
   return file;
 }
 
@@ -327,11 +371,15 @@ Config read_config(const Source& source, Problems& problems, Problems& warnings)
   return std::move(file.config);
 }
 
-Policy read_policy(const Source& source, Problems& problems) {
+Sharing sharing_of(const Config& config) {
+  return config.store == "memory" ? Sharing::none : Sharing::fleet;
+}
+
+Policy read_policy(const Source& source, Sharing sharing, Problems& problems) {
   Policy policy;
   if (const auto root = parse_yaml(source, problems)) {
     policy = read_policy(*root, problems);
-    check_scopes(*root, problems);
+    check_scopes(*root, sharing, problems);
   }
   arrange(problems);
   return policy;

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 
@@ -44,6 +45,20 @@ struct Tls {
   std::string ca;  // of clients; empty: anybody's
 };
 
+// envoyproxy/ratelimit's configuration, and how it is followed. What is in it others read.
+struct EnvoyRatelimit {
+  std::string path{};          // a file or a directory; empty: none
+  bool as_envoyproxy = false;  // `compat: envoyproxy`: charge as it does
+  bool merge_domains = false;  // several files may have rules of one domain
+  bool response_headers = false;
+  bool dynamic_metadata = false;
+  enum class OnStoreFailure : std::uint8_t { error, local, open, closed };
+  OnStoreFailure on_store_failure = OnStoreFailure::error;
+
+  friend bool operator==(const EnvoyRatelimit&, const EnvoyRatelimit&) = default;
+};
+struct Node;
+
 struct Config {
   Listen listen{};
   std::string store = "memory";
@@ -54,14 +69,29 @@ struct Config {
   std::string admin_token{};  // the same
   std::optional<Tls> tls{};
   HeaderStyle headers = HeaderStyle::ietf;
-  PolicySet policies{};
+  PolicySet policies{};  // those that routes of the gateway write down among them
+  EnvoyRatelimit envoy{};
+  // The section as it was written, for whoever is a gateway (src/gateway); none: there is none.
+  std::shared_ptr<const Node> gateway{};
 };
 
 // Problems: all of them at once; a file with problems must not be used. Warnings: it may be.
 Config read_config(const Source& source, Problems& problems, Problems& warnings);
 
+// By place, and none twice: what an alias repeats is wrong once.
+void arrange(Problems& problems);
+
+// Whether two doors cannot both be bound.
+bool same_door(const Endpoint& a, const Endpoint& b);
+
+// host:port, an IPv6 address in brackets.
+std::string to_text(const Endpoint& endpoint);
+
+// Whether it has a store that nodes share.
+Sharing sharing_of(const Config& config);
+
 // One policy on its own, in YAML or JSON.
-Policy read_policy(const Source& source, Problems& problems);
+Policy read_policy(const Source& source, Sharing sharing, Problems& problems);
 
 // A file, and what of it makes sense but cannot be done by this version.
 struct ReadFile {

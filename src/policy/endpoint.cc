@@ -55,23 +55,33 @@ Result<std::uint16_t, Problem> parse_port(std::string_view text, Place place) {
 
 // ---- Stores
 
-struct StoreKind {
+using StoreAddressKind = StoreAddress::Kind;
+
+struct StoreScheme {
   std::string_view scheme;
-  bool many_hosts;
+  StoreAddressKind kind;
   std::string_view path;     // what may follow the hosts
   std::string_view example;  // what to write
+
+  bool has_many_hosts() const { return kind != StoreAddressKind::redis; }
 };
 
-constexpr std::array<StoreKind, 4> kStores{{
-    {"redis", false, "the number of a database", "redis://127.0.0.1:6379/0"},
-    {"rediss", false, "the number of a database", "rediss://redis.example:6379/0"},
-    {"redis+sentinel", true, "the name of the master", "redis+sentinel://h1:26379,h2:26379/name"},
-    {"redis+cluster", true, "nothing", "redis+cluster://h1:6379,h2:6379"},
+constexpr std::array<StoreScheme, 6> kStores{{
+    {"redis", StoreAddressKind::redis, "the number of a database", "redis://127.0.0.1:6379/0"},
+    {"rediss", StoreAddressKind::redis, "the number of a database",
+     "rediss://redis.example:6379/0"},
+    {"redis+sentinel", StoreAddressKind::sentinel, "the name of the master",
+     "redis+sentinel://h1:26379,h2:26379/name"},
+    {"rediss+sentinel", StoreAddressKind::sentinel, "the name of the master",
+     "rediss+sentinel://h1:26379,h2:26379/name"},
+    {"redis+cluster", StoreAddressKind::cluster, "nothing", "redis+cluster://h1:6379,h2:6379"},
+    {"rediss+cluster", StoreAddressKind::cluster, "nothing", "rediss+cluster://h1:6379,h2:6379"},
 }};
 
 Problem no_such_store(std::string_view text, Place place) {
-  constexpr std::array<std::string_view, 6> known{
-      "memory", "redis://", "rediss://", "redis+sentinel://", "redis+cluster://", "unix://"};
+  constexpr std::array<std::string_view, 8> known{
+      "memory",           "redis://",           "rediss://",         "redis+sentinel://",
+      "redis+cluster://", "rediss+sentinel://", "rediss+cluster://", "unix://"};
   // Only the part in which nobody's password can stand.
   const std::size_t scheme = text.find("://");
   const std::string_view start =
@@ -81,47 +91,101 @@ Problem no_such_store(std::string_view text, Place place) {
                              in_quotes(start), did_you_mean(start, known))};
 }
 
-std::optional<Problem> check_store_host(std::string_view text, Place place) {
+Result<Endpoint, Problem> parse_store_host(std::string_view text, StoreAddressKind kind,
+                                           Place place) {
   const std::size_t colon = text.rfind(':');
   const bool has_port =
       colon != std::string_view::npos && text.find(']', colon) == std::string_view::npos;
-  const std::string with_port{has_port ? std::string{text} : fmt::format("{}:6379", text)};
-  const auto endpoint = parse_endpoint(with_port, place);
-  if (!endpoint) return endpoint.error();
-  return std::nullopt;
+  if (has_port) return parse_endpoint(text, place);
+  const int port = kind == StoreAddressKind::sentinel ? 26379 : 6379;
+  return parse_endpoint(fmt::format("{}:{}", text, port), place);
 }
 
 bool is_number(std::string_view text) {
   return !text.empty() && text.size() <= 9 && std::ranges::all_of(text, is_digit);
 }
 
-std::optional<Problem> check_path(const StoreKind& kind, std::string_view path, Place place) {
-  const bool fits = kind.scheme == "redis+cluster"    ? path.empty()
-                    : kind.scheme == "redis+sentinel" ? !path.empty()
-                                                      : path.empty() || is_number(path);
-  if (fits) return std::nullopt;
-  return Problem{place, fmt::format("behind the host of {}:// comes {}: write it like {}",
-                                    kind.scheme, kind.path, kind.example)};
+std::optional<Problem> parse_path(const StoreScheme& scheme, std::string_view path, Place place,
+                                  StoreAddress& address) {
+  const bool fits = scheme.kind == StoreAddressKind::cluster    ? path.empty()
+                    : scheme.kind == StoreAddressKind::sentinel ? !path.empty()
+                                                                : path.empty() || is_number(path);
+  if (!fits) {
+    return Problem{place, fmt::format("behind the host of {}:// comes {}: write it like {}",
+                                      scheme.scheme, scheme.path, scheme.example)};
+  }
+  if (scheme.kind == StoreAddressKind::sentinel) {
+    address.master = path;
+  } else {
+    std::from_chars(path.data(), path.data() + path.size(), address.database);
+  }
+  return std::nullopt;
+}
+
+// Text in which %40 stands for @. A % that is none of these stands for itself: passwords were
+// written before there were addresses.
+std::string unescaped(std::string_view text) {
+  std::string plain;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    unsigned value = 0;
+    const char* const digits = text.data() + i + 1;
+    if (text[i] == '%' && i + 2 < text.size() &&
+        std::from_chars(digits, digits + 2, value, 16).ptr == digits + 2) {
+      plain.push_back(static_cast<char>(value));
+      i += 2;
+    } else {
+      plain.push_back(text[i]);
+    }
+  }
+  return plain;
+}
+
+// user:password, :password
+std::optional<Problem> parse_login(std::string_view text, Place place, StoreAddress& address) {
+  const std::size_t colon = text.find(':');
+  if (colon == std::string_view::npos || colon + 1 == text.size()) {
+    return Problem{place,
+                   "a password is missing before the @: write user:password@, or :password@"};
+  }
+  address.user = unescaped(text.substr(0, colon));
+  address.password = unescaped(text.substr(colon + 1));
+  return std::nullopt;
+}
+
+std::optional<Problem> parse_hosts(const StoreScheme& scheme, std::string_view hosts, Place place,
+                                   StoreAddress& address) {
+  for (std::size_t first = 0; first <= hosts.size();) {
+    const std::size_t comma = std::min(hosts.find(',', first), hosts.size());
+    if (comma < hosts.size() && !scheme.has_many_hosts()) {
+      return Problem{place.moved(comma), fmt::format("{}:// has one host: write it like {}",
+                                                     scheme.scheme, scheme.example)};
+    }
+    auto host =
+        parse_store_host(hosts.substr(first, comma - first), scheme.kind, place.moved(first));
+    if (!host) return host.error();
+    address.hosts.push_back(*std::move(host));
+    first = comma + 1;
+  }
+  return std::nullopt;
 }
 
 // user:password@host:port,host:port/path
-std::optional<Problem> check_address(const StoreKind& kind, std::string_view text, Place place) {
+Result<StoreAddress, Problem> parse_address(const StoreScheme& scheme, std::string_view text,
+                                            Place place) {
+  StoreAddress address{.kind = scheme.kind, .tls = scheme.scheme.starts_with("rediss")};
   const std::size_t at = text.substr(0, text.find('/')).rfind('@');
   const std::size_t start = at == std::string_view::npos ? 0 : at + 1;
+  if (start > 0) {
+    if (auto wrong = parse_login(text.substr(0, at), place, address)) return *std::move(wrong);
+  }
   const std::size_t slash = std::min(text.find('/', start), text.size());
   const std::string_view hosts = text.substr(start, slash - start);
-  for (std::size_t first = 0; first <= hosts.size();) {
-    const std::size_t comma = std::min(hosts.find(',', first), hosts.size());
-    if (comma < hosts.size() && !kind.many_hosts) {
-      return Problem{place.moved(start + comma), fmt::format("{}:// has one host: write it like {}",
-                                                             kind.scheme, kind.example)};
-    }
-    auto wrong = check_store_host(hosts.substr(first, comma - first), place.moved(start + first));
-    if (wrong) return wrong;
-    first = comma + 1;
+  if (auto wrong = parse_hosts(scheme, hosts, place.moved(start), address)) {
+    return *std::move(wrong);
   }
   const std::string_view path = slash < text.size() ? text.substr(slash + 1) : "";
-  return check_path(kind, path, place.moved(slash));
+  if (auto wrong = parse_path(scheme, path, place.moved(slash), address)) return *std::move(wrong);
+  return address;
 }
 
 }  // namespace
@@ -143,18 +207,23 @@ Result<Endpoint, Problem> parse_endpoint(std::string_view text, Place place) {
   return Endpoint{std::string{host}, *port};
 }
 
-std::optional<Problem> check_store(std::string_view text, Place place) {
-  if (text == "memory") return std::nullopt;
+Result<StoreAddress, Problem> parse_store(std::string_view text, Place place) {
+  if (text == "memory") return StoreAddress{};
   constexpr std::string_view socket = "unix://";
   if (text.starts_with(socket)) {
-    if (text.size() > socket.size() + 1 && text[socket.size()] == '/') return std::nullopt;
+    const std::string_view path = text.substr(socket.size());
+    if (path.size() > 1 && path.front() == '/') {
+      return StoreAddress{.kind = StoreAddressKind::unix_socket, .path = std::string{path}};
+    }
     return Problem{place.moved(socket.size()),
                    "a path that starts with / is missing: write it like unix:///run/redis.sock"};
   }
-  const std::size_t scheme = text.find("://");
-  const auto kind = std::ranges::find(kStores, text.substr(0, scheme), &StoreKind::scheme);
-  if (scheme == std::string_view::npos || kind == kStores.end()) return no_such_store(text, place);
-  return check_address(*kind, text.substr(scheme + 3), place.moved(scheme + 3));
+  const std::size_t colon = text.find("://");
+  const auto scheme = std::ranges::find(kStores, text.substr(0, colon), &StoreScheme::scheme);
+  if (colon == std::string_view::npos || scheme == kStores.end()) {
+    return no_such_store(text, place);
+  }
+  return parse_address(*scheme, text.substr(colon + 3), place.moved(colon + 3));
 }
 
 }  // namespace weir::policy

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "policy/calendar.h"
+#include "policy/units.h"
 
 namespace weir::policy {
 
@@ -50,7 +51,63 @@ std::string known_by(const Limit& limit) {
   return text;
 }
 
+// ---- For people
+
+// (A bucket that becomes a queue remembers what was asked of it.)
+std::string_view word_for(const core::Bucket&) { return "bucket"; }
+std::string_view word_for(const core::NginxQueue&) { return "nginx"; }
+std::string_view word_for(const core::Smooth&) { return "smooth"; }
+std::string_view word_for(const core::Window& limit) {
+  return limit.from_first ? "window-from-first" : "window";
+}
+std::string_view word_for(const core::Sliding&) { return "sliding"; }
+std::string_view word_for(const core::Quota&) { return "quota"; }
+std::string_view word_for(const core::ExactLog&) { return "exact"; }
+std::string_view word_for(const core::Concurrency&) { return "concurrent"; }
+std::string_view word_for(const core::Cell&) { return "cell"; }
+
+std::string readable_period(const core::Quota& limit) {
+  const auto* calendar = dynamic_cast<const ZoneCalendar*>(limit.calendar.get());
+  if (calendar == nullptr) return "calendar";
+  const std::string text = fmt::format("{}@{}", unit_name(calendar->unit()), calendar->zone());
+  return calendar->anchor() == 1 ? text : fmt::format("{}+{}", text, calendar->anchor());
+}
+std::string readable_period(const core::Concurrency&) { return {}; }
+std::string readable_period(const core::Cell&) { return {}; }
+template <typename L>
+std::string readable_period(const L& limit) {
+  if constexpr (requires { limit.rate; }) {
+    return to_text(limit.rate.period);
+  } else {
+    return to_text(limit.period);
+  }
+}
+
+std::string readable(const Limit& limit) {
+  const std::string_view algorithm =
+      std::visit([](const auto& rule) { return word_for(rule); }, limit.rule);
+  if (!limit.name.empty()) return fmt::format("{}={}", algorithm, limit.name);
+  const std::string period =
+      std::visit([](const auto& rule) { return readable_period(rule); }, limit.rule);
+  return period.empty() ? std::string{algorithm} : fmt::format("{}/{}", algorithm, period);
+}
+
 }  // namespace
+
+std::vector<std::string> readable_identities_of(const std::vector<Limit>& limits) {
+  std::vector<std::string> equals;
+  std::vector<std::string> identities;
+  for (const Limit& limit : limits) {
+    // Those that count by other parts are others, but keys say what they are of.
+    std::string known = readable(limit);
+    std::string with_parts = known;
+    for (const std::string& part : limit.by) append(with_parts, part);
+    equals.push_back(std::move(with_parts));
+    const auto ordinal = std::ranges::count(equals, equals.back());
+    identities.push_back(ordinal == 1 ? known : fmt::format("{}/{}", known, ordinal));
+  }
+  return identities;
+}
 
 std::vector<std::string> identities_of(std::string_view policy, const std::vector<Limit>& limits) {
   std::vector<std::string> equals;

@@ -13,4 +13,8 @@ namespace weir::policy {
 // whatever becomes of the numbers; it ends with the algorithm, whose states mean nothing to others.
 std::vector<std::string> identities_of(std::string_view policy, const std::vector<Limit>& limits);
 
+// The same within a policy, for people to read: "bucket/1s", "bucket/1s/2", "window=logins". What a
+// limit counts by is not in it.
+std::vector<std::string> readable_identities_of(const std::vector<Limit>& limits);
+
 }  // namespace weir::policy

@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "base/fixed_vector.h"
+#include "store/key_name.h"
 
 namespace weir::policy {
 
@@ -82,6 +83,19 @@ Result<Key, Error> key_of(const Subject& subject, const std::vector<std::string>
     append(buffer, part->value);
   }
   return Key{.of_parts = true, .bytes = buffer};
+}
+
+void append_name(std::string& name, std::string_view head, const Subject& subject,
+                 const std::vector<std::string>& by, std::string_view tail) {
+  name += head;
+  if (by.empty() && subject.parts.empty()) {
+    store::append_whole(name, subject.key);
+  } else {
+    InOrder chosen;
+    (void)(by.empty() ? choose_all(subject, chosen) : choose(subject, by, chosen));
+    for (const Part* part : chosen) store::append_part(name, part->name, part->value);
+  }
+  name += tail;
 }
 
 }  // namespace weir::policy

@@ -31,4 +31,9 @@ struct Key {
 Result<Key, Error> key_of(const Subject& subject, const std::vector<std::string>& by,
                           std::string& buffer);
 
+// The name by which nodes that share usage know a subject that has such a key: `head`, who it is,
+// `tail` (see store/key_name.h).
+void append_name(std::string& name, std::string_view head, const Subject& subject,
+                 const std::vector<std::string>& by, std::string_view tail);
+
 }  // namespace weir::policy

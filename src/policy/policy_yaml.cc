@@ -8,6 +8,7 @@
 #include "policy/limit_yaml.h"
 #include "policy/schedule_yaml.h"
 #include "policy/values.h"
+#include "store/fit.h"
 
 namespace weir::policy {
 
@@ -136,18 +137,60 @@ void read_settings(const Node& node, Policy& policy, Problems& problems) {
   }
 }
 
-void check_scopes_of(const Node& limits, Problems& problems) {
-  const auto check = [&](const Node& limit) {
-    const Node* scope = limit.is_map() ? limit.find("scope") : nullptr;
-    if (scope == nullptr || !scope->is_scalar()) return;
-    if (scope->text != "fleet" && scope->text != "leased" && scope->text != "split") return;
-    problems.push_back({scope->place, fmt::format("scope {} needs a Redis store, which this "
-                                                  "version does not have yet: remove it, or write "
-                                                  "scope: node",
-                                                  scope->text)});
+// ---- Scopes
+
+const Node* scope_of(const Node& limit) {
+  const Node* scope = limit.is_map() ? limit.find("scope") : nullptr;
+  return scope != nullptr && scope->is_scalar() ? scope : nullptr;
+}
+
+void check_scope(const Node& scope, Sharing sharing, Problems& problems) {
+  const std::string_view text = scope.text;
+  if (text != "node" && sharing == Sharing::none) {
+    problems.push_back({scope.place, fmt::format("scope {} needs a store that nodes share: write "
+                                                 "store: redis://127.0.0.1:6379, or scope: node",
+                                                 text)});
+  }
+}
+
+// What the fleet cannot count. Then: who enters holds everything or nothing, and who enters again
+// must be found to hold it, which takes one store.
+void check_together(const Node& limits, Sharing sharing, Problems& problems) {
+  Problems told_before;
+  const std::vector<Limit> read = read_limits(limits, told_before);
+  for (std::size_t i = 0; told_before.empty() && i < read.size(); ++i) {
+    const Place place = i < limits.items.size() ? limits.items[i]->place : limits.place;
+    if (sharing == Sharing::fleet && read[i].scope == Scope::split &&
+        !core::can_be_split(read[i].rule)) {
+      problems.push_back({place,
+                          "this kind of limit cannot be split among nodes, only buckets, queues, "
+                          "windows and quotas can: write scope: fleet or scope: node"});
+    }
+    if (!is_shared(read[i], sharing)) continue;
+    if (const auto flaw = store::unfit(read[i].rule)) {
+      problems.push_back({place, fmt::format("{}: change it, or write scope: node", *flaw)});
+    } else if (read[i].scope == Scope::leased) {
+      if (auto why = store::unfit_for_loans(read[i].rule)) problems.push_back({place, *why});
+    }
+  }
+  const auto is_concurrent = [](const Limit& limit) {
+    return std::holds_alternative<core::Concurrency>(limit.rule);
   };
-  check(limits);
-  for (const auto& item : limits.items) check(*item);
+  const auto shared = [&](const Limit& limit) {
+    return is_shared(limit, sharing) && limit.scope != Scope::leased;
+  };
+  const auto count = static_cast<std::size_t>(std::ranges::count_if(read, shared));
+  if (count == 0 || count == read.size() || std::ranges::none_of(read, is_concurrent)) return;
+  problems.push_back(
+      {limits.place, "limits beside a concurrent one have its scope: write the same for all"});
+}
+
+void check_scopes_of(const Node& limits, Sharing sharing, Problems& problems) {
+  if (const Node* scope = scope_of(limits)) check_scope(*scope, sharing, problems);
+  for (const auto& item : limits.items) {
+    if (const Node* scope = scope_of(*item)) check_scope(*scope, sharing, problems);
+  }
+  check_together(limits, sharing, problems);
 }
 
 }  // namespace
@@ -175,17 +218,17 @@ Policy read_policy(const Node& node, Problems& problems) {
   return policy;
 }
 
-void check_scopes(const Node& node, Problems& problems) {
-  if (const Node* limits = node.find("limits")) check_scopes_of(*limits, problems);
+void check_scopes(const Node& node, Sharing sharing, Problems& problems) {
+  if (const Node* limits = node.find("limits")) check_scopes_of(*limits, sharing, problems);
   if (const Node* overrides = node.find("overrides")) {
     for (const Node::Field& field : overrides->fields) {
-      check_scopes_of(limits_in(*field.value), problems);
+      check_scopes_of(limits_in(*field.value), sharing, problems);
     }
   }
   const Node* schedule = node.find("schedule");
   if (schedule == nullptr) return;
   for (const auto& item : schedule->items) {
-    if (const Node* limits = item->find("limits")) check_scopes_of(*limits, problems);
+    if (const Node* limits = item->find("limits")) check_scopes_of(*limits, sharing, problems);
   }
 }
 

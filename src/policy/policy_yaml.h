@@ -8,7 +8,7 @@ namespace weir::policy {
 // One policy as a policy file has it. Problems are added to the list.
 Policy read_policy(const Node& node, Problems& problems);
 
-// Where a policy asks for a scope that takes a store which nodes share. Added to `problems`.
-void check_scopes(const Node& node, Problems& problems);
+// Where a policy asks for a scope that there is not. Added to `problems`.
+void check_scopes(const Node& node, Sharing sharing, Problems& problems);
 
 }  // namespace weir::policy

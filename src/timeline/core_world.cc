@@ -3,8 +3,7 @@
 #include <utility>
 
 #include "core/plan.h"
-#include "policy/identity.h"
-#include "policy/key.h"
+#include "timeline/case_limits.h"
 #include "timeline/world.h"
 
 namespace weir::timeline {
@@ -49,48 +48,18 @@ core::Memory memory_of(Slot& slot, const core::Limit& limit) {
   return &slot.state;
 }
 
-// The limits of a case that hold for some of its keys, and by what the usage of each is known.
-struct Together {
-  std::vector<policy::Limit> limits;
-  std::vector<std::string> identities;
-};
-
-// A limit stays what it is when `set_limit` changes it, whatever its numbers: it is known by its
-// position.
-Together by_position(const std::vector<policy::Limit>& limits) {
-  Together together{limits, {}};
-  for (std::size_t i = 0; i < limits.size(); ++i) together.identities.push_back(std::to_string(i));
-  return together;
-}
-
-Together by_identity(const std::vector<policy::Limit>& limits) {
-  return {limits, policy::identities_of("", limits)};
-}
-
 // The state of all keys under the limits of one case, on the bare algorithms.
 class CoreWorld final : public World {
  public:
-  explicit CoreWorld(const Case& test) : case_(test) {
-    if (!test.varying) {
-      usual_ = by_position(test.limits);
-      return;
-    }
-    usual_ = by_identity(policy::usual_limits(*test.varying, test.epoch));
-    if (!test.varying->schedule.empty()) schedules_.push_back(&test.varying->schedule);
-    span_ = policy::steady_span(schedules_, test.epoch);
-    overrides_ = policy::PatternIndex(test.varying->overrides);
-    for (const policy::Override& own : test.varying->overrides) {
-      own_.push_back(by_identity(own.limits));
-    }
-  }
+  explicit CoreWorld(const Case& test) : case_(test), limits_(test) {}
 
   Answer apply(const Step& step, Instant now) override {
     if (step.op == Op::set_limit) {  // is about no key
       set_limit(step, now);
       return {};
     }
-    for (const Instant at : policy::changes_until(schedules_, span_, now)) change_hours(at);
-    const Together& together = limits_for(step.subject);
+    limits_.advance(now);
+    const Together& together = limits_.of(step.subject);
     const std::vector<Slot*> slots = slots_of(step.subject, together);
     if (slots.size() < together.limits.size()) {
       return {.decision = {.outcome = core::Outcome::impossible, .retry_after = core::kNever}};
@@ -103,26 +72,6 @@ class CoreWorld final : public World {
   }
 
  private:
-  const Together& limits_for(const Subject& subject) const {
-    if (own_.empty()) return usual_;
-    const Parts parts = subject.borrowed_parts();
-    const auto own = overrides_.find({.key = subject.key, .parts = parts.all()});
-    return own ? own_[*own] : usual_;
-  }
-
-  // Other limits from `at` on; those that go on remember what they were.
-  void change_hours(Instant at) {
-    Together next = by_identity(policy::usual_limits(*case_.varying, at));
-    for (std::size_t i = 0; i < next.limits.size(); ++i) {
-      const auto was = std::ranges::find(usual_.identities, next.identities[i]);
-      if (was == usual_.identities.end()) continue;
-      const auto& old = usual_.limits[static_cast<std::size_t>(was - usual_.identities.begin())];
-      next.limits[i].rule = core::succeeding(next.limits[i].rule, old.rule, at);
-    }
-    usual_ = std::move(next);
-    span_ = policy::steady_span(schedules_, at);
-  }
-
   core::Verdict decide(const Step& step, const Together& together, const std::vector<Slot*>& slots,
                        Instant now) {
     std::vector<core::Charge> charges;
@@ -173,13 +122,9 @@ class CoreWorld final : public World {
   }
 
   static core::Charge charge_for(const Step& step, const policy::Limit& limit, Slot& slot) {
-    const Nanos patience = core::is_queue(limit.rule) ? kForever : Nanos{0};
-    // Settling corrects the permits that were asked for; a fixed cost was right to begin with.
-    const Permits cost =
-        step.op == Op::settle && !limit.cost.permits ? 0 : limit.cost.of(step.permits);
     return {.limit = &limit.rule,
             .memory = memory_of(slot, limit.rule),
-            .ask = {.cost = cost, .max_wait = step.max_wait.value_or(patience)},
+            .ask = ask_of(step, limit),
             .shadow = limit.shadow};
   }
 
@@ -210,12 +155,7 @@ class CoreWorld final : public World {
   }
 
   void set_limit(const Step& step, Instant now) {
-    policy::Limit& limit = usual_.limits[step.limit_position];
-    if (!policy::same_algorithm(limit.rule, step.limit.rule)) {
-      slots_[usual_.identities[step.limit_position]].clear();
-    }
-    const core::Limit old = std::exchange(limit, step.limit).rule;
-    limit.rule = core::succeeding(limit.rule, old, now);
+    if (limits_.set_limit(step, now)) slots_[limits_.identity_at(step.limit_position)].clear();
   }
 
   core::HolderId holder_of(const std::string& name) {
@@ -225,11 +165,7 @@ class CoreWorld final : public World {
   }
 
   const Case& case_;
-  Together usual_;
-  policy::Schedules schedules_;
-  core::Span span_{Instant::min(), Instant::max()};  // for which the usual limits hold
-  policy::PatternIndex overrides_;
-  std::vector<Together> own_;                     // of keys that have an override, by its position
+  CaseLimits limits_;
   std::unordered_map<std::string, Slots> slots_;  // by the identity of a limit
   std::unordered_map<std::string, std::uint64_t> holders_;
   std::uint64_t anonymous_holders_ = 0;

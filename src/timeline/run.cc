@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "base/saturating.h"
 #include "timeline/world.h"
@@ -20,6 +21,7 @@ Outcomes run_step(World& world, const Step& step, Instant now) {
   Outcomes outcomes;
   for (std::int64_t i = 0; i < step.n; ++i) {
     outcomes.last = world.apply(step, now);
+    if (!outcomes.last.error.empty()) break;
     if (!outcomes.last.decision) continue;
     ++outcomes.allowed;
     if (step.expected.waits) outcomes.waits.push_back(outcomes.last.decision.wait);
@@ -122,17 +124,32 @@ std::string name_of(const Answer& answer) {
   return answer.name.empty() ? fmt::format("{}", answer.tightest) : std::string{answer.name};
 }
 
-}  // namespace
-
-std::vector<Mismatch> run(const Case& test, Store store) {
+std::vector<Mismatch> run_on(World& world, const Case& test) {
   std::vector<Mismatch> mismatches;
-  const auto world = make_world(test, store);
   for (std::size_t i = 0; i < test.steps.size(); ++i) {
     const Step& step = test.steps[i];
-    const Outcomes outcomes = run_step(*world, step, later(test.epoch, step.at));
+    const Outcomes outcomes = run_step(world, step, later(test.epoch, step.at));
+    if (!outcomes.last.error.empty()) {
+      mismatches.push_back({.place = step.place,
+                            .step = i + 1,
+                            .what = "store",
+                            .expected = "an answer",
+                            .actual = outcomes.last.error});
+      break;
+    }
     Comparison(test, i, mismatches).check(outcomes, name_of(outcomes.last));
   }
   return mismatches;
+}
+
+}  // namespace
+
+std::vector<Mismatch> run(const Case& test, Store store) {
+  return run_on(*make_world(test, store), test);
+}
+
+std::vector<Mismatch> run(const Case& test, SharedWay way) {
+  return run_on(*make_shared_world(test, std::move(way)), test);
 }
 
 }  // namespace weir::timeline

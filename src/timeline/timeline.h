@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -12,6 +13,10 @@
 
 // Timelines: tests for limits and policies. A file is a list of cases; a case is a limit, several
 // limits or a policy, and a list of steps: who arrives when, and what is expected to happen.
+
+namespace weir::store {
+class SharedStore;
+}  // namespace weir::store
 
 namespace weir::timeline {
 
@@ -81,5 +86,15 @@ enum class Store { core, memory };
 
 // Runs a case from a state in which nothing has been seen.
 std::vector<Mismatch> run(const Case& test, Store store);
+
+// A store that nodes share, for a case to run on.
+struct SharedWay {
+  store::SharedStore* store = nullptr;
+  std::string run{};             // what tells its keys from those of any other case
+  std::function<void()> wait{};  // until something may have been answered
+};
+std::vector<Mismatch> run(const Case& test, SharedWay way);
+// Why a case cannot run there, if it cannot.
+std::optional<std::string> unfit_for_shared(const Case& test);
 
 }  // namespace weir::timeline

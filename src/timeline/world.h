@@ -1,6 +1,7 @@
 #pragma once
 
 #include <memory>
+#include <string>
 #include <string_view>
 
 #include "timeline/timeline.h"
@@ -12,6 +13,7 @@ struct Answer {
   Decision decision{};
   std::size_t tightest = 0;  // the position of a limit
   std::string_view name{};   // its name, if it has one; until the next step
+  std::string error{};       // why there is no decision, if there is none
 };
 
 // Where the steps of a case happen.
@@ -23,5 +25,6 @@ class World {
 
 std::unique_ptr<World> make_core_world(const Case& test);
 std::unique_ptr<World> make_engine_world(const Case& test);
+std::unique_ptr<World> make_shared_world(const Case& test, SharedWay way);
 
 }  // namespace weir::timeline

@@ -104,15 +104,15 @@ policies:
   a: { limits: [ 5/sec ] }
 memory: 5
 stat: x
-store: redis://127.0.0.1
+store: redis+cluster://127.0.0.1/1
 )"),
       ElementsAre("1:10: \"headers\" is ietf, legacy, both or off, not \"itef\" (did you "
                   "mean \"ietf\"?)",
                   "3:20: unknown unit \"sec\": did you mean \"5/s\"?",
                   "4:9: \"memory\" is at least 1MiB, not \"5\": 64MiB hold 1.4 million keys",
                   "5:1: a policy file has no field \"stat\" (did you mean \"state\"?)",
-                  "6:8: this version has no Redis store yet: remove it, or write store: "
-                  "memory"));
+                  "6:33: behind the host of redis+cluster:// comes nothing: write it like "
+                  "redis+cluster://h1:6379,h2:6379"));
 }
 
 // Also what the reader of YAML sees, as long as it can go on.
@@ -226,27 +226,28 @@ TEST(Config, HasOneDoorAtAPort) {
   good("listen: { resp: off, http: 127.0.0.1:7379 }");
 }
 
-TEST(Config, WarnsOfADoorThatIsNotThere) {
+TEST(Config, HasADoorForGrpc) {
   Problems problems;
   Problems warnings;
   const Config config =
       read_config({"weir.yaml", "listen: { grpc: 127.0.0.1:9000 }"}, problems, warnings);
   EXPECT_THAT(lines_of(problems), IsEmpty());
-  EXPECT_THAT(lines_of(warnings),
-              ElementsAre("1:17: this version has no gRPC door: nothing will listen there"));
+  EXPECT_THAT(lines_of(warnings), IsEmpty());
   EXPECT_EQ(text_of(config.listen.grpc), "127.0.0.1 9000");
 }
 
 // ---- Stores
 
-TEST(Config, KnowsTheStoresThatWillBe) {
+TEST(Config, KnowsStoresThatNodesShare) {
   for (const char* store :
        {"redis://127.0.0.1:6379", "redis://127.0.0.1", "redis://user:pa:ss@redis.example:6379/3",
-        "rediss://:pass@[::1]:6379", "redis+sentinel://a,b:26379,[::1]:1/main",
-        "redis+cluster://a:1,b:2", "unix:///run/redis.sock"}) {
-    EXPECT_EQ(one_wrong(std::string{"store: "} + store),
-              "1:8: this version has no Redis store yet: remove it, or write store: memory");
+        "rediss://:pass@[::1]:6379", "unix:///run/redis.sock", "redis+cluster://a:1,b:2",
+        "redis+sentinel://a,b:26379,[::1]:1/main", "rediss+cluster://me:pass@a",
+        "rediss+sentinel://a/main"}) {
+    EXPECT_EQ(good(std::string{"store: "} + store).store, store);
   }
+  EXPECT_EQ(sharing_of(good("store: redis://127.0.0.1")), Sharing::fleet);
+  EXPECT_EQ(sharing_of(good("store: memory")), Sharing::none);
 }
 
 TEST(Config, SaysWhatIsWrongWithAStore) {
@@ -360,36 +361,105 @@ TEST(Config, NeedsACertificateAndItsKeyForTls) {
   EXPECT_THAT(one_wrong("tls: on"), HasSubstr("\"tls\""));
 }
 
-// ---- What this version cannot do
+// ---- Envoy's rules, which others read
 
-TEST(Config, RefusesWhatIsNotThereYet) {
-  EXPECT_EQ(one_wrong("envoy_ratelimit: limits.yaml"),
-            "1:18: \"envoy_ratelimit\" is not supported by this version: remove it");
-  EXPECT_EQ(one_wrong("compat: envoyproxy"),
-            "1:9: \"compat\" is not supported by this version: remove it");
-  EXPECT_EQ(one_wrong("gateway: { listen: 0.0.0.0:80 }"),
-            "1:10: \"gateway\" is not supported by this version: remove it");
+EnvoyRatelimit envoy_of(std::string name, std::string text) {
+  Problems problems;
+  Problems warnings;
+  EnvoyRatelimit envoy = read_config({std::move(name), std::move(text)}, problems, warnings).envoy;
+  EXPECT_THAT(lines_of(problems), IsEmpty());
+  return envoy;
 }
 
-// Whoever writes for a later version is told of mistakes as well.
-TEST(Config, ChecksTheFormOfWhatIsNotThereYet) {
-  EXPECT_THAT(wrong("compat: envoy"),
-              ElementsAre(HasSubstr("\"compat\" is envoyproxy, not \"envoy\""),
-                          HasSubstr("not supported")));
-  EXPECT_THAT(wrong("gateway: on"),
-              ElementsAre(HasSubstr("\"gateway\" is a map, not \"on\""), testing::_));
-  EXPECT_THAT(wrong("envoy_ratelimit: []"),
-              ElementsAre(HasSubstr("\"envoy_ratelimit\" is a text, not a list"), testing::_));
+TEST(Config, NamesEnvoysRulesFromWhereItIs) {
+  EXPECT_EQ(envoy_of("weir.yaml", "envoy_ratelimit: rules").path, "rules");
+  EXPECT_EQ(envoy_of("/etc/weir/weir.yaml", "envoy_ratelimit: rules").path, "/etc/weir/rules");
+  EXPECT_EQ(envoy_of("/etc/weir/weir.yaml", "envoy_ratelimit: /srv/r.yaml").path, "/srv/r.yaml");
+  EXPECT_EQ(envoy_of("weir.yaml", "memory: 8MiB").path, "");
+}
+
+TEST(Config, HasMoreToSayOfEnvoysRules) {
+  const EnvoyRatelimit usual = envoy_of("weir.yaml", "envoy_ratelimit: rules");
+  EXPECT_FALSE(usual.as_envoyproxy || usual.merge_domains || usual.response_headers ||
+               usual.dynamic_metadata);
+  EXPECT_EQ(usual.on_store_failure, EnvoyRatelimit::OnStoreFailure::error);
+  const EnvoyRatelimit all = envoy_of("weir.yaml",
+                                      "compat: envoyproxy\nenvoy_ratelimit: { path: rules, "
+                                      "on_store_failure: closed, merge_domains: "
+                                      "true, response_headers: true, dynamic_metadata: true }");
+  EXPECT_EQ(all, (EnvoyRatelimit{.path = "rules",
+                                 .as_envoyproxy = true,
+                                 .merge_domains = true,
+                                 .response_headers = true,
+                                 .dynamic_metadata = true,
+                                 .on_store_failure = EnvoyRatelimit::OnStoreFailure::closed}));
+}
+
+TEST(Config, SaysWhatIsWrongWithWhatIsSaidOfEnvoysRules) {
+  EXPECT_THAT(one_wrong("envoy_ratelimit: []"), HasSubstr("\"envoy_ratelimit\" is a text"));
+  EXPECT_THAT(one_wrong("envoy_ratelimit: {}"), HasSubstr("needs a path"));
+  EXPECT_THAT(one_wrong("envoy_ratelimit: { path: a, merge_domain: true }"),
+              HasSubstr("did you mean \"merge_domains\"?"));
+  EXPECT_THAT(one_wrong("envoy_ratelimit: { path: a, on_store_failure: shut }"),
+              HasSubstr("on_store_failure"));
+  EXPECT_THAT(one_wrong("compat: envoy\nenvoy_ratelimit: a"),
+              HasSubstr("\"compat\" is envoyproxy, not \"envoy\""));
+}
+
+// ---- Scopes
+
+// Who enters again must be found to hold everything, and only one store can say that.
+TEST(Config, RefusesTwoScopesBesideAConcurrentLimit) {
+  const std::string redis = "store: redis://127.0.0.1:6379\npolicies: { a: { limits: ";
+  EXPECT_EQ(one_wrong(redis + "[ 8 concurrent, { limit: 5/s, scope: node } ] } }"),
+            "2:26: limits beside a concurrent one have its scope: write the same for all");
+  good(redis + "[ 8 concurrent, 5/s, { limit: 9/s, scope: fleet } ] } }");
+  good(redis + "[ { limit: 8 concurrent, scope: node }, { limit: 5/s, scope: node } ] } }");
+  good(redis + "[ 9/s, { limit: 5/s, scope: node } ] } }");
+}
+
+TEST(Config, RefusesToLeaseWhatOnlyTheStoreKnows) {
+  const std::string redis = "store: redis://127.0.0.1:6379\npolicies: { a: { limits: [ ";
+  EXPECT_THAT(one_wrong(redis + "{ limit: 5/s queue 9, scope: leased } ] } }"),
+              testing::AllOf(testing::StartsWith("2:28: "), testing::HasSubstr("cannot be leased"),
+                             testing::HasSubstr("write scope: fleet")));
+  EXPECT_EQ(one_wrong(redis + "{ limit: 8 concurrent }, { limit: 5/s, scope: leased } ] } }"),
+            "2:26: limits beside a concurrent one have its scope: write the same for all");
+}
+
+TEST(Config, SplitsWhatKnowsWhatItCounts) {
+  const std::string redis = "store: redis://127.0.0.1:6379\npolicies: { a: { limits: [ { limit: ";
+  for (const std::string limit : {"5/s", "5/s queue 9", "5/s window", "5/s window from first",
+                                  "5/s sliding", "5/s sliding exact", "5/day"}) {
+    good(redis + limit + ", scope: split } ] } }");
+  }
+  for (const std::string limit : {"5/s smooth", "5/s warmup 1s", "5 concurrent"}) {
+    EXPECT_EQ(one_wrong(redis + limit + ", scope: split } ] } }"),
+              "2:28: this kind of limit cannot be split among nodes, only buckets, queues, windows "
+              "and quotas can: write scope: fleet or scope: node");
+  }
+  EXPECT_THAT(wrong(redis + "5/s queue 9, like: nginx, scope: split } ] } }"),
+              ElementsAre(HasSubstr("cannot be split")));
+  good(redis + "5/s, scope: split }, { limit: 5/s, scope: node }, 5/s ] } }");
 }
 
 TEST(Config, RefusesScopesThatTakeASharedStore) {
   good("policies: { a: { limits: [ { limit: 5/s, scope: node } ] } }");
-  for (const std::string scope : {"fleet", "leased", "split"}) {
-    EXPECT_EQ(one_wrong("policies: { a: { limits: [ { limit: 5/s, scope: " + scope + " } ] } }"),
-              "1:49: scope " + scope +
-                  " needs a Redis store, which this version does not have yet: remove it, or write "
-                  "scope: node");
+  EXPECT_EQ(one_wrong("policies: { a: { limits: [ { limit: 5/s, scope: fleet } ] } }"),
+            "1:49: scope fleet needs a store that nodes share: write store: "
+            "redis://127.0.0.1:6379, or scope: node");
+  good(
+      "store: redis://127.0.0.1:6379\npolicies: { a: { limits: [ { limit: 5/s, scope: fleet } ] } "
+      "}");
+  for (const std::string scope : {"leased", "split"}) {
+    EXPECT_EQ(
+        one_wrong("policies: { a: { limits: [ { limit: 5/s, scope: " + scope + " } ] } }"),
+        "1:49: scope " + scope +
+            " needs a store that nodes share: write store: redis://127.0.0.1:6379, or scope: node");
   }
+  good(
+      "store: redis://127.0.0.1:6379\npolicies: { a: { limits: [ { limit: 5/s, scope: leased }, { "
+      "limit: 5/day, scope: leased } ] } }");
   // Wherever limits stand.
   EXPECT_EQ(wrong(R"(
 policies:
@@ -427,13 +497,49 @@ policies:
   EXPECT_THAT(lines_of(problems), ElementsAre(HasSubstr("did you mean \"memory\"?")));
 }
 
+// ---- Limits of routes
+
+// They are policies like all others: whoever reads a file for its policies has them.
+TEST(Config, HasPoliciesThatRoutesWriteDown) {
+  Problems problems;
+  const PolicySet set = read_policies({"weir.yaml", R"(
+gateway:
+  routes:
+    - { name: shop, limits: [ 5/s, 3 concurrent ], on_store_failure: closed, upstream: anything }
+    - { limits: { limit: 7/s, by: user }, bandwidth: 10MB/s }
+    - { policy: a, bandwidth: { limit: 1MB/s burst 2MB, key: ip } }
+policies:
+  a: { limits: [ 1/s ] }
+)"},
+                                      problems);
+  EXPECT_THAT(lines_of(problems), IsEmpty());
+  EXPECT_EQ(set.size(), 5u);
+  EXPECT_EQ(set.at("gateway/shop").limits.size(), 2u);
+  EXPECT_EQ(set.at("gateway/shop").on_store_failure, OnStoreFailure::closed);
+  EXPECT_EQ(set.at("gateway/1").limits[0].by, std::vector<std::string>{"user"});
+  EXPECT_EQ(core::capacity(set.at("gateway/1/bandwidth").limits[0].rule), 10'000'000);
+  EXPECT_EQ(core::capacity(set.at("gateway/2/bandwidth").limits[0].rule), 2'000'000);
+}
+
+TEST(Config, TellsWhatIsWrongWithLimitsOfRoutes) {
+  EXPECT_EQ(one_wrong("gateway: { routes: [ { limits: [ 5/x ] } ] }"),
+            "1:36: unknown unit \"x\" (did you mean \"s\"?): a time is written like 10s, 5min, 1h, "
+            "250ms");
+  EXPECT_THAT(one_wrong("gateway: { routes: [ { limits: [ { limit: 1/s, scope: fleet } ] } ] }"),
+              HasSubstr("scope fleet needs a store that nodes share"));
+  EXPECT_THAT(one_wrong("policies: { gateway/0: { limits: [ 1/s ] } }\n"
+                        "gateway: { routes: [ { limits: [ 1/s ] } ] }"),
+              HasSubstr("there is a policy \"gateway/0\" already"));
+  EXPECT_THAT(one_wrong("gateway: on"), HasSubstr("\"gateway\" is a map with routes, not \"on\""));
+}
+
 // ---- One policy
 
 TEST(OnePolicy, IsReadFromYamlAndJson) {
   for (const char* text : {"limits: [ 5/s, 100/h ]\nwhen_full: deny\n",
                            R"({"limits": ["5/s", {"limit": "100/h"}], "when_full": "deny"})"}) {
     Problems problems;
-    const Policy policy = read_policy(Source{"api", text}, problems);
+    const Policy policy = read_policy(Source{"api", text}, Sharing::none, problems);
     EXPECT_THAT(lines_of(problems), IsEmpty()) << text;
     EXPECT_EQ(policy.limits.size(), 2u);
     EXPECT_EQ(policy.when_full, WhenFull::deny);
@@ -443,7 +549,7 @@ TEST(OnePolicy, IsReadFromYamlAndJson) {
 TEST(OnePolicy, TellsWhatIsWrong) {
   const auto problems_of = [](const char* text) {
     Problems problems;
-    (void)read_policy(Source{"api", text}, problems);
+    (void)read_policy(Source{"api", text}, Sharing::none, problems);
     return lines_of(problems);
   };
   EXPECT_THAT(
@@ -451,7 +557,7 @@ TEST(OnePolicy, TellsWhatIsWrong) {
       ElementsAre("1:16: unknown unit \"sec\": did you mean \"5/s\"?",
                   "1:23: a policy has no field \"wen_full\" (did you mean \"when_full\"?)"));
   EXPECT_THAT(problems_of("limits: [ { limit: 5/s, scope: split } ]"),
-              ElementsAre(HasSubstr("scope split needs a Redis store")));
+              ElementsAre(HasSubstr("scope split needs a store")));
   EXPECT_THAT(problems_of("5/s"), ElementsAre("1:1: a policy is a map with limits, not \"5/s\""));
   EXPECT_THAT(problems_of("{"), ElementsAre("1:1: this is never closed: a } is missing"));
 }

@@ -1,0 +1,65 @@
+#include "policy/grants.h"
+
+#include "base/saturating.h"
+
+namespace weir::policy {
+
+namespace {
+
+// In what time a limit grants its capacity, from nothing, where it makes sense to say so.
+struct Window {
+  using Time = std::optional<Nanos>;
+
+  Time operator()(const core::Bucket& l) const {
+    const Int128 nanos = ceil_div(l.depth, l.pace.parts);
+    return Nanos{to_int64(nanos)};
+  }
+  Time operator()(const core::NginxQueue& l) const {
+    return Nanos{to_int64(ceil_div(Int128{l.places + 1} * 1'000'000'000'000, l.milli_rate))};
+  }
+  Time operator()(const core::Smooth&) const { return std::nullopt; }
+  Time operator()(const core::Window& l) const { return l.period; }
+  Time operator()(const core::Sliding& l) const { return l.period; }
+  Time operator()(const core::ExactLog& l) const { return l.period; }
+  Time operator()(const core::Quota&) const { return std::nullopt; }
+  Time operator()(const core::Concurrency&) const { return std::nullopt; }
+  Time operator()(const core::Cell& l) const { return l.depth; }
+};
+
+struct PerSecond {
+  static constexpr Int128 kSecond = 1'000'000'000;
+
+  // `count / scale` in each `period`.
+  static Permits nearest(Permits count, Permits scale, Nanos period) {
+    const Int128 below = Int128{scale} * period.count();
+    return to_int64((Int128{count} * kSecond + below / 2) / below);
+  }
+  static Permits of(const core::Rate& rate) { return nearest(rate.count, rate.scale, rate.period); }
+
+  Permits operator()(const core::Bucket& l) const { return of(l.rate); }
+  Permits operator()(const core::NginxQueue& l) const { return of(l.rate); }
+  Permits operator()(const core::Smooth& l) const { return of(l.rate); }
+  Permits operator()(const core::Window& l) const { return nearest(l.count, 1, l.period); }
+  Permits operator()(const core::Sliding& l) const { return nearest(l.count, 1, l.period); }
+  Permits operator()(const core::ExactLog& l) const { return nearest(l.count, 1, l.period); }
+  Permits operator()(const core::Quota&) const { return 0; }
+  Permits operator()(const core::Concurrency&) const { return 0; }
+  Permits operator()(const core::Cell& l) const { return nearest(1, 1, l.price); }
+};
+
+}  // namespace
+
+std::vector<Grant> grants_of(const Policy& policy) {
+  std::vector<Grant> grants;
+  for (std::size_t i = 0; i < policy.limits.size(); ++i) {
+    const Limit& limit = policy.limits[i];
+    grants.push_back({.name = limit.name.empty() ? std::to_string(i) : limit.name,
+                      .capacity = core::capacity(limit.rule),
+                      .window = std::visit(Window{}, limit.rule),
+                      .per_second = std::visit(PerSecond{}, limit.rule),
+                      .cost = limit.cost});
+  }
+  return grants;
+}
+
+}  // namespace weir::policy

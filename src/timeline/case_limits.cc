@@ -1,0 +1,78 @@
+#include "timeline/case_limits.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace weir::timeline {
+
+namespace {
+
+// A limit stays what it is when `set_limit` changes it, whatever its numbers: it is known by its
+// position.
+Together by_position(const std::vector<policy::Limit>& limits) {
+  Together together{limits, {}};
+  for (std::size_t i = 0; i < limits.size(); ++i) together.identities.push_back(std::to_string(i));
+  return together;
+}
+
+Together by_identity(const std::vector<policy::Limit>& limits) {
+  return {limits, policy::identities_of("", limits)};
+}
+
+}  // namespace
+
+CaseLimits::CaseLimits(const Case& test) : case_(test) {
+  if (!test.varying) {
+    usual_ = by_position(test.limits);
+    return;
+  }
+  usual_ = by_identity(policy::usual_limits(*test.varying, test.epoch));
+  if (!test.varying->schedule.empty()) schedules_.push_back(&test.varying->schedule);
+  span_ = policy::steady_span(schedules_, test.epoch);
+  overrides_ = policy::PatternIndex(test.varying->overrides);
+  for (const policy::Override& own : test.varying->overrides) {
+    own_.push_back(by_identity(own.limits));
+  }
+}
+
+void CaseLimits::advance(Instant now) {
+  for (const Instant at : policy::changes_until(schedules_, span_, now)) change_hours(at);
+}
+
+const Together& CaseLimits::of(const Subject& subject) const {
+  if (own_.empty()) return usual_;
+  const Parts parts = subject.borrowed_parts();
+  const auto own = overrides_.find({.key = subject.key, .parts = parts.all()});
+  return own ? own_[*own] : usual_;
+}
+
+// Other limits from `at` on; those that go on remember what they were.
+void CaseLimits::change_hours(Instant at) {
+  Together next = by_identity(policy::usual_limits(*case_.varying, at));
+  for (std::size_t i = 0; i < next.limits.size(); ++i) {
+    const auto was = std::ranges::find(usual_.identities, next.identities[i]);
+    if (was == usual_.identities.end()) continue;
+    const auto& old = usual_.limits[static_cast<std::size_t>(was - usual_.identities.begin())];
+    next.limits[i].rule = core::succeeding(next.limits[i].rule, old.rule, at);
+  }
+  usual_ = std::move(next);
+  span_ = policy::steady_span(schedules_, at);
+}
+
+bool CaseLimits::set_limit(const Step& step, Instant now) {
+  policy::Limit& limit = usual_.limits[step.limit_position];
+  const bool other = !policy::same_algorithm(limit.rule, step.limit.rule);
+  const core::Limit old = std::exchange(limit, step.limit).rule;
+  limit.rule = core::succeeding(limit.rule, old, now);
+  return other;
+}
+
+core::Ask ask_of(const Step& step, const policy::Limit& limit) {
+  const Nanos patience = core::is_queue(limit.rule) ? kForever : Nanos{0};
+  // Settling corrects the permits that were asked for; a fixed cost was right to begin with.
+  const Permits cost =
+      step.op == Op::settle && !limit.cost.permits ? 0 : limit.cost.of(step.permits);
+  return {.cost = cost, .max_wait = step.max_wait.value_or(patience)};
+}
+
+}  // namespace weir::timeline

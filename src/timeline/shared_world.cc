@@ -1,0 +1,205 @@
+#include <fmt/format.h>
+
+#include <unordered_map>
+#include <unordered_set>
+#include <utility>
+
+#include "store/fit.h"
+#include "store/key_name.h"
+#include "store/shared.h"
+#include "timeline/case_limits.h"
+#include "timeline/world.h"
+
+namespace weir::timeline {
+
+namespace {
+
+// The answer, once it has come.
+class Awaited final : public store::Asker {
+ public:
+  void on_answer(store::SharedAnswer& answer) override {
+    answer_ = std::move(answer);
+    has_come_ = true;
+  }
+  bool has_come() const { return has_come_; }
+  store::SharedAnswer& answer() { return answer_; }
+
+ private:
+  store::SharedAnswer answer_;
+  bool has_come_ = false;
+};
+
+// The keys of a case in a store that nodes share, under the test prefix, where the time is that of
+// the step. (Here, where there is one clock, a limit that changes can say when that was.)
+class SharedWorld final : public World {
+ public:
+  SharedWorld(const Case& test, SharedWay way) : case_(test), way_(std::move(way)), limits_(test) {}
+
+  Answer apply(const Step& step, Instant now) override {
+    if (step.op == Op::set_limit) {
+      if (limits_.set_limit(step, now)) ++lives_[limits_.identity_at(step.limit_position)];
+      return {};
+    }
+    limits_.advance(now);
+    const Together& together = limits_.of(step.subject);
+    const std::vector<std::string> keys = keys_of(step.subject, together);
+    if (keys.size() < together.limits.size()) {
+      return {.decision = {.outcome = core::Outcome::impossible, .retry_after = core::kNever}};
+    }
+    store::SharedAnswer answer = decide(step, together, keys, now);
+    if (answer.kind != store::SharedAnswer::Kind::decided) {
+      return {.error = answer.error.empty() ? "the store has not answered" : answer.error};
+    }
+    const auto& limits = case_.varying ? together.limits : case_.limits;
+    return {.decision = answer.verdict.decision,
+            .tightest = answer.verdict.tightest,
+            .name = limits[answer.verdict.tightest].name};
+  }
+
+ private:
+  using Verb = store::SharedVerb;
+
+  std::vector<std::string> keys_of(const Subject& subject, const Together& together) {
+    std::vector<std::string> keys;
+    const Parts parts = subject.borrowed_parts();
+    for (std::size_t i = 0; i < together.limits.size(); ++i) {
+      std::string buffer;
+      const auto key =
+          policy::key_of({.key = subject.key, .parts = parts.all()}, together.limits[i].by, buffer);
+      if (!key) return {};
+      const std::string& identity = together.identities[i];
+      std::string& name = keys.emplace_back(store::test_key_head(way_.run));
+      store::append_whole(name, key->bytes);
+      name += store::key_tail(fmt::format("{} {}", lives_[identity], identity));
+      begin(together.limits[i].rule, name);
+    }
+    return keys;
+  }
+
+  // What a key is when the case first sees it.
+  void begin(const core::Limit& limit, const std::string& name) {
+    const auto* smooth = std::get_if<core::Smooth>(&limit);
+    if (!case_.start_empty || smooth == nullptr || smooth->warms_up()) return;
+    if (!begun_.insert(name).second) return;
+    const store::SharedItem item{
+        .limit = &limit, .key = name, .start = core::created_empty(case_.epoch)};
+    (void)ask({.verb = Verb::start, .items = {&item, 1}, .now = case_.epoch});
+  }
+
+  store::SharedAnswer decide(const Step& step, const Together& together,
+                             const std::vector<std::string>& keys, Instant now) {
+    std::vector<store::SharedItem> items;
+    for (std::size_t i = 0; i < keys.size(); ++i) {
+      const policy::Limit& limit = together.limits[i];
+      items.push_back({.limit = &limit.rule,
+                       .key = keys[i],
+                       .ask = ask_of(step, limit),
+                       .shadow = limit.shadow});
+    }
+    const std::string holder = step.holder.empty() ? anonymous() : "named " + step.holder;
+    switch (step.op) {
+      case Op::take:
+        return take(Verb::take, items, {}, now);
+      case Op::enter:
+        return take(Verb::enter, items, holder, now);
+      case Op::peek:
+        return ask({.verb = Verb::peek, .items = items, .holder = holder, .now = now});
+      case Op::settle:
+        return settle(items, now);
+      case Op::leave:
+        return leave(items, holder, now);
+      case Op::reset:
+        return ask({.verb = Verb::reset, .items = items, .now = now});
+      case Op::set_limit:
+        break;
+    }
+    return {};
+  }
+
+  store::SharedAnswer take(Verb verb, std::span<const store::SharedItem> items,
+                           std::string_view holder, Instant now) {
+    store::SharedAnswer answer =
+        ask({.verb = verb, .items = items, .holder = holder, .wants_receipts = true, .now = now});
+    for (std::size_t i = 0; i < answer.receipts.size(); ++i) {
+      receipts_[std::string{items[i].key}] = answer.receipts[i];
+    }
+    return answer;
+  }
+
+  store::SharedAnswer settle(std::span<const store::SharedItem> items, Instant now) {
+    std::vector<store::SharedReceipt> receipts;
+    for (const auto& item : items) receipts.push_back(receipts_[std::string{item.key}]);
+    store::SharedAnswer answer =
+        ask({.verb = Verb::settle, .items = items, .receipts = receipts, .now = now});
+    for (std::size_t i = 0; i < items.size(); ++i) {
+      receipts_[std::string{items[i].key}] = receipts[i];
+    }
+    return answer;
+  }
+
+  store::SharedAnswer leave(std::span<const store::SharedItem> items, std::string_view holder,
+                            Instant now) {
+    const store::SharedAnswer gone =
+        ask({.verb = Verb::leave, .items = items, .holder = holder, .now = now});
+    if (gone.kind != store::SharedAnswer::Kind::decided) return gone;
+    const std::string nobody = anonymous();
+    store::SharedAnswer answer =
+        ask({.verb = Verb::peek, .items = items, .holder = nobody, .now = now});
+    answer.verdict.decision.outcome = gone.left ? core::Outcome::allowed : core::Outcome::limited;
+    return answer;
+  }
+
+  store::SharedAnswer ask(const store::SharedQuestion& question) {
+    Awaited awaited;
+    way_.store->ask(question, awaited);
+    while (!awaited.has_come()) way_.wait();
+    return std::move(awaited.answer());
+  }
+
+  std::string anonymous() { return fmt::format("nobody {}", ++anonymous_); }
+
+  const Case& case_;
+  SharedWay way_;
+  CaseLimits limits_;
+  std::unordered_map<std::string, int> lives_;  // of limits that became another algorithm's
+  std::unordered_map<std::string, store::SharedReceipt> receipts_;  // of the last take of each key
+  std::unordered_set<std::string> begun_;
+  std::uint64_t anonymous_ = 0;
+};
+
+std::optional<std::string> unfit_limit(const std::vector<policy::Limit>& limits) {
+  for (const policy::Limit& limit : limits) {
+    if (auto flaw = store::unfit(limit.rule)) return flaw;
+  }
+  return std::nullopt;
+}
+
+std::optional<std::string> unfit_policy(const policy::Policy& policy) {
+  if (auto flaw = unfit_limit(policy.limits)) return flaw;
+  for (const auto& own : policy.overrides) {
+    if (auto flaw = unfit_limit(own.limits)) return flaw;
+  }
+  for (const auto& hours : policy.schedule) {
+    if (auto flaw = unfit_limit(hours.limits)) return flaw;
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::unique_ptr<World> make_shared_world(const Case& test, SharedWay way) {
+  return std::make_unique<SharedWorld>(test, std::move(way));
+}
+
+std::optional<std::string> unfit_for_shared(const Case& test) {
+  if (auto flaw = test.varying ? unfit_policy(*test.varying) : unfit_limit(test.limits))
+    return flaw;
+  for (const Step& step : test.steps) {
+    if (step.op == Op::set_limit) {
+      if (auto flaw = store::unfit(step.limit.rule)) return flaw;
+    }
+  }
+  return std::nullopt;
+}
+
+}  // namespace weir::timeline

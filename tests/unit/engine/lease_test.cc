@@ -1,0 +1,411 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <optional>
+#include <random>
+
+#include "../../support/fake_fleet.h"
+#include "core/limit.h"
+#include "store/lease/purses.h"
+#include "weir/async_engine.h"
+#include "world.h"
+
+namespace weir {
+namespace {
+
+using std::chrono::hours;
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using Mode = FakeFleet::Mode;
+
+constexpr Request kAsk{.policy = "p", .key = "k"};
+
+std::string leased(std::string_view limit, std::string_view more = {}) {
+  return only("{ limit: " + std::string(limit) + ", scope: leased }", more);
+}
+
+// A node whose clock is its own, and whose thread has one link.
+struct Node {
+  Node(FakeFleet& fleet, std::string_view text, Instant start = ManualClock::kStart)
+      : clock(start),
+        engine(policies(text),
+               {.memory = {.bytes = std::size_t{1} << 20}, .clock = &clock, .fleet = &fleet}),
+        link(fleet.connect()) {}
+
+  AsyncEngine async() { return {engine, *link}; }
+
+  Verdict take(const Request& request = kAsk) {
+    std::optional<Verdict> told;
+    async().take(request, [&](const Verdict& verdict) { told = verdict; });
+    return told.value();
+  }
+  int admits(int n, const Request& request = kAsk) {
+    int admitted = 0;
+    for (int i = 0; i < n; ++i) admitted += take(request) ? 1 : 0;
+    return admitted;
+  }
+  Permits held() const { return static_cast<Permits>(engine.leases().held); }
+
+  ManualClock clock;
+  Engine engine;
+  std::unique_ptr<Link> link;
+};
+
+// Several nodes of a fleet on which time passes for all.
+struct Nodes {
+  explicit Nodes(std::size_t count, std::string_view text) {
+    fleet.node_count = static_cast<std::uint32_t>(count);
+    for (std::size_t i = 0; i < count; ++i) {
+      // (None of their clocks is right.)
+      nodes.push_back(std::make_unique<Node>(fleet, text, ManualClock::kStart + hours{i}));
+    }
+  }
+
+  Node& operator[](std::size_t i) { return *nodes[i]; }
+  void pass(Nanos time) {
+    fleet.clock.advance(time);
+    for (const auto& node : nodes) node->clock.advance(time);
+  }
+  void keep_house() {
+    for (const auto& node : nodes) {
+      if (node->link) node->link->run_ready();
+    }
+  }
+  // Long enough for what nobody needs to be given back.
+  void rest() {
+    for (int i = 0; i < 3; ++i) {
+      pass(milliseconds{100});
+      keep_house();
+    }
+  }
+
+  FakeFleet fleet;
+  std::vector<std::unique_ptr<Node>> nodes;
+};
+
+// ---- Sharing
+
+TEST(LeasedLimits, AreSharedByNodesToTheLastPermit) {
+  Nodes nodes(2, leased("100/h burst 100"));
+  int admitted = 0;
+  for (int i = 0; i < 150; ++i) admitted += nodes[0].admits(1) + nodes[1].admits(1);
+  EXPECT_EQ(admitted, 100);
+}
+
+TEST(LeasedLimits, AreBorrowedInBatches) {
+  Nodes nodes(2, leased("100000/s burst 100000"));
+  int admitted = 0;
+  for (int ms = 0; ms < 1000; ++ms) {
+    admitted += nodes[0].admits(10);
+    nodes.pass(milliseconds{1});
+    if (ms % 100 == 0) nodes.keep_house();
+  }
+  EXPECT_EQ(admitted, 10'000);
+  EXPECT_LT(nodes.fleet.borrowed.size(), 100u);
+}
+
+TEST(LeasedLimits, OfRareCallersBorrowNothingAhead) {
+  Nodes nodes(1, leased("100/s burst 100"));
+  for (int i = 0; i < 10; ++i) {
+    EXPECT_TRUE(nodes[0].take());
+    EXPECT_EQ(nodes[0].held(), 0);
+    nodes.pass(seconds{1});
+  }
+  EXPECT_EQ(nodes.fleet.borrowed.size(), 10u);
+}
+
+TEST(LeasedLimits, TellWhenToComeAgain) {
+  Nodes nodes(1, leased("10/s burst 10"));
+  EXPECT_EQ(nodes[0].admits(99), 10);
+  const Verdict refused = nodes[0].take();
+  EXPECT_EQ(refused.decision.limit, 10);
+  EXPECT_EQ(refused.decision.remaining, 0);
+  EXPECT_EQ(refused.limited_by, "0");
+  EXPECT_EQ(refused.decision.retry_after, milliseconds{100});
+  EXPECT_EQ(refused.refusing, 1u);
+  nodes.pass(refused.decision.retry_after);
+  EXPECT_TRUE(nodes[0].take());
+  EXPECT_FALSE(nodes[0].take());
+}
+
+TEST(LeasedLimits, DoNotAskAgainAtOnceForWhatWasRefused) {
+  Nodes nodes(1, leased("10/s burst 10"));
+  EXPECT_EQ(nodes[0].admits(999), 10);
+  EXPECT_LT(nodes.fleet.borrowed.size(), 20u);
+}
+
+TEST(LeasedLimits, KnowWhatCanNeverPass) {
+  Nodes nodes(1, leased("10/s burst 10"));
+  const Verdict verdict = nodes[0].take({.policy = "p", .key = "k", .permits = 11});
+  EXPECT_EQ(verdict.decision.outcome, Outcome::impossible);
+  EXPECT_THAT(nodes.fleet.borrowed, testing::IsEmpty());
+}
+
+TEST(LeasedLimits, ServeLargeCallsBesideSmallOnes) {
+  Nodes nodes(1, leased("100/h burst 100"));
+  EXPECT_TRUE(nodes[0].take({.policy = "p", .key = "k", .permits = 60}));
+  EXPECT_FALSE(nodes[0].take({.policy = "p", .key = "k", .permits = 60}));
+  EXPECT_EQ(nodes[0].admits(99), 40);
+}
+
+// ---- What is not spent
+
+// Spends at a rate for a while, so that more is borrowed than needed.
+void run_hot(Nodes& nodes, std::size_t node) {
+  for (int ms = 0; ms < 200; ++ms) {
+    (void)nodes[node].admits(20);
+    nodes.pass(milliseconds{1});
+  }
+}
+
+TEST(LeasedLimits, GiveBackWhatIsNotNeeded) {
+  Nodes nodes(2, leased("1000/h burst 100000"));
+  run_hot(nodes, 0);
+  EXPECT_GT(nodes[0].held(), 0);
+  nodes.rest();
+  EXPECT_EQ(nodes[0].held(), 0);
+  EXPECT_EQ(nodes[1].admits(200'000), 100'000 - 4000);
+}
+
+TEST(LeasedLimits, AreGivenBackByWhoEnds) {
+  Nodes nodes(2, leased("1000/h burst 100000"));
+  run_hot(nodes, 0);
+  EXPECT_GT(nodes[0].held(), 0);
+  nodes[0].async().return_leases();
+  EXPECT_EQ(nodes[0].held(), 0);
+  EXPECT_EQ(nodes[1].admits(200'000), 100'000 - 4000);
+}
+
+TEST(LeasedLimits, LoseWhatSomebodyHeldWhoDied) {
+  Nodes nodes(2, leased("1000/h burst 100000"));
+  run_hot(nodes, 0);
+  const Permits held = nodes[0].held();
+  ASSERT_GT(held, 0);
+  nodes[0].link.reset();
+  EXPECT_EQ(nodes[1].admits(200'000), 100'000 - 4000 - held);
+}
+
+TEST(LeasedLimits, AreNotSpentBehindTheirTerm) {
+  Nodes nodes(1, leased("100000/h burst 100000"));
+  run_hot(nodes, 0);
+  ASSERT_GT(nodes[0].held(), 0);
+  nodes.fleet.mode = Mode::unavailable;
+  EXPECT_FALSE(nodes[0].take().degraded);
+  nodes.pass(store::lease::kTerm);
+  EXPECT_TRUE(nodes[0].take().degraded);
+  EXPECT_EQ(nodes[0].held(), 0);
+}
+
+// ---- Windows
+
+TEST(LeasedWindows, AreSharedToTheLastPermitAndDieAtTheirEnd) {
+  Nodes nodes(2, leased("1000/min window"));
+  int first = 0;
+  for (int ms = 0; ms < 200; ++ms) {
+    first += nodes[0].admits(2);
+    nodes.pass(milliseconds{1});
+  }
+  EXPECT_EQ(first, 400);
+  nodes.pass(std::chrono::minutes{1} - milliseconds{200});
+  int second = 0;
+  for (int i = 0; i < 2000; ++i) second += nodes[0].admits(1) + nodes[1].admits(1);
+  EXPECT_EQ(second, 1000);
+}
+
+TEST(LeasedQuotas, AreSharedToTheLastPermit) {
+  Nodes nodes(3, leased("1000/day"));
+  int admitted = 0;
+  for (int i = 0; i < 2000; ++i) {
+    admitted += nodes[static_cast<std::size_t>(i) % 3].admits(1);
+    nodes.pass(milliseconds{1});
+  }
+  for (int i = 0; i < 3; ++i) admitted += nodes[static_cast<std::size_t>(i)].admits(1000);
+  EXPECT_EQ(admitted, 1000);
+  nodes.pass(hours{24});
+  EXPECT_TRUE(nodes[0].take());
+}
+
+// ---- Beside other limits
+
+constexpr std::string_view kSale =
+    "p: { limits: [ { by: user, limit: 1/h, scope: node }, "
+    "{ by: sku, limit: 10/h burst 10, scope: leased } ] }";
+
+Request buy(std::string_view user, std::string_view sku = "42") {
+  return {.policy = "p", .parts = {{"user", user}, {"sku", sku}}};
+}
+
+TEST(LeasedLimits, ChargeNothingForWhatANodeRefuses) {
+  Nodes nodes(1, kSale);
+  EXPECT_TRUE(nodes[0].take(buy("ann")));
+  EXPECT_FALSE(nodes[0].take(buy("ann")));
+  EXPECT_EQ(nodes.fleet.borrowed.size(), 1u);
+  EXPECT_EQ(all_left(nodes[0].engine, buy("ann")), (std::vector<Permits>{0, 9}));
+}
+
+TEST(LeasedLimits, ChargeNothingOnTheNodeForWhatTheyRefuse) {
+  Nodes nodes(1, kSale);
+  for (int i = 0; i < 10; ++i) EXPECT_TRUE(nodes[0].take(buy("user " + std::to_string(i))));
+  const Verdict refused = nodes[0].take(buy("ann"));
+  EXPECT_FALSE(refused);
+  EXPECT_EQ(refused.limited_by, "1");
+  EXPECT_TRUE(nodes[0].take(buy("ann", "another")));
+}
+
+TEST(LeasedLimits, GetBackWhatTheFleetRefuses) {
+  Nodes nodes(1,
+              "p: { limits: [ { by: user, limit: 1/h, scope: fleet }, "
+              "{ by: sku, limit: 10/h burst 10, scope: leased } ] }");
+  EXPECT_TRUE(nodes[0].take(buy("ann")));
+  EXPECT_FALSE(nodes[0].take(buy("ann")));
+  EXPECT_EQ(nodes[0].held(), 1);
+  for (int i = 0; i < 9; ++i) EXPECT_TRUE(nodes[0].take(buy("user " + std::to_string(i))));
+  EXPECT_FALSE(nodes[0].take(buy("bob")));
+}
+
+TEST(LeasedLimits, ThatAreShadowsRefuseNobody) {
+  Nodes nodes(1, only("{ limit: 10/h burst 10, scope: leased, shadow: true }"));
+  EXPECT_EQ(nodes[0].admits(20), 20);
+  EXPECT_EQ(nodes[0].take().refusing, 1u);
+}
+
+TEST(LeasedLimits, AreNotGivenToWhoIsTooSlowForOthers) {
+  Nodes nodes(1, leased("10/h burst 10"));
+  nodes.fleet.mode = Mode::waits;
+  int admitted = 0;
+  int refused = 0;
+  for (int i = 0; i < 20; ++i) {
+    nodes[0].async().take(kAsk, [&](const Verdict& verdict) {
+      ++(verdict ? admitted : refused);
+      // Who gets something comes again at once.
+      if (verdict)
+        nodes[0].async().take(kAsk, [&](const Verdict& v) { ++(v ? admitted : refused); });
+    });
+  }
+  while (nodes.fleet.waiting() > 0) nodes.fleet.deliver();
+  EXPECT_EQ(admitted, 10);
+  EXPECT_GE(refused, 10);
+}
+
+// ---- Without the store
+
+TEST(LeasedLimits, FollowThePolicyWithoutTheStore) {
+  for (const auto& [mode, admitted] :
+       {std::pair{"open", 20}, std::pair{"closed", 0}, std::pair{"local", 5}}) {
+    Nodes nodes(2, leased("10/h burst 10", std::string("on_store_failure: ") + mode));
+    nodes.fleet.mode = Mode::unavailable;
+    EXPECT_EQ(nodes[0].admits(20), admitted) << mode;
+    EXPECT_TRUE(nodes[0].take().degraded);
+  }
+}
+
+TEST(LeasedLimits, LoseNothingWithAnswersThatAreLost) {
+  Nodes nodes(1, leased("100/h burst 100", "on_store_failure: closed"));
+  nodes.fleet.mode = Mode::loses;
+  EXPECT_EQ(nodes[0].admits(5), 0);
+  nodes.fleet.mode = Mode::answers;
+  EXPECT_EQ(nodes[0].admits(200), 100);
+}
+
+TEST(LeasedLimits, GoOnAfterTheStoreHasForgottenThem) {
+  Nodes nodes(1, leased("100000/h burst 100000"));
+  run_hot(nodes, 0);
+  const Permits held = nodes[0].held();
+  ASSERT_GT(held, 0);
+  nodes.fleet.ledgers.clear();
+  // What was spent is forgotten. What is held is known again with the next question, and does not
+  // come on top.
+  const int admitted = nodes[0].admits(300'000);
+  EXPECT_GE(admitted, 100'000);
+  EXPECT_LT(admitted, 100'000 + held);
+}
+
+// ---- Other verbs
+
+TEST(LeasedLimits, AreSettled) {
+  Nodes nodes(1, leased("100/h burst 100"));
+  Receipt receipt;
+  nodes[0].async().take({.policy = "p", .key = "k", .permits = 50},
+                        [&](const Verdict&, Receipt given) { receipt = std::move(given); });
+  const auto settle = [&](Permits by) {
+    nodes[0].async().settle({.policy = "p", .key = "k", .permits = by}, receipt,
+                            [](const Verdict&) {});
+  };
+  settle(-20);
+  EXPECT_EQ(nodes[0].held(), 20);
+  settle(-99);  // there are only 30 more
+  EXPECT_EQ(nodes[0].held(), 50);
+  settle(60);
+  EXPECT_EQ(nodes[0].held(), 0);
+  EXPECT_EQ(nodes[0].admits(99), 40);
+}
+
+TEST(LeasedLimits, ArePeekedAtAndResetOnTheFleet) {
+  Nodes nodes(2, leased("100/h burst 100"));
+  EXPECT_EQ(nodes[0].admits(200), 100);
+  EXPECT_EQ(nodes[1].engine.peek(kAsk).decision.remaining, 0);
+  EXPECT_FALSE(nodes[1].engine.reset(kAsk));
+  EXPECT_GT(nodes[1].admits(200), 0);
+}
+
+// ---- At random
+
+// Each admission must fit a bucket that all nodes together would have: then no interval of any
+// length has more than the burst and what came in meanwhile.
+class Judge {
+ public:
+  explicit Judge(const core::Bucket& limit) : limit_(limit) {}
+  bool allows(Instant now, Permits cost) {
+    const core::Taken taken = core::take(limit_, state_, now, {.cost = cost});
+    state_ = taken.next;
+    return static_cast<bool>(taken.decision);
+  }
+
+ private:
+  core::Bucket limit_;
+  core::State state_{};
+};
+
+TEST(LeasedLimits, NeverAdmitMoreThanOneBucketWould) {
+  for (unsigned seed = 1; seed <= 60; ++seed) {
+    std::mt19937 random(seed);
+    const auto below = [&](unsigned n) { return random() % n; };
+    const Permits burst = 1 + below(300);
+    Nodes nodes(4, leased("1000/s burst " + std::to_string(burst), "on_store_failure: closed"));
+    Judge judge(*core::Bucket::make({.count = 1000}, burst));
+    for (int step = 0; step < 3000; ++step) {
+      Node& node = nodes[below(4)];
+      if (node.link == nullptr) node.link = nodes.fleet.connect();
+      const Permits cost = 1 + below(below(10) == 0 ? 20 : 2);
+      for (unsigned n = below(20); n > 0; --n) {
+        if (!node.take({.policy = "p", .key = "k", .permits = cost})) continue;
+        ASSERT_TRUE(judge.allows(nodes.fleet.clock.now(), cost)) << "seed " << seed;
+      }
+      switch (below(60)) {
+        case 0:
+          node.link.reset();  // it dies
+          break;
+        case 1:
+          node.async().return_leases();
+          break;
+        case 2:
+          nodes.fleet.mode = below(2) == 0 ? Mode::loses : Mode::unavailable;
+          break;
+        case 3:
+        case 4:
+          nodes.fleet.mode = Mode::answers;
+          break;
+        case 5:
+          nodes.pass(milliseconds{below(3000)});
+          break;
+        default:
+          nodes.pass(Nanos{below(3'000'000)});
+          break;
+      }
+      if (below(20) == 0) nodes.keep_house();
+    }
+  }
+}
+
+}  // namespace
+}  // namespace weir
