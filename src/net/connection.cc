@@ -29,11 +29,14 @@ Connection::Connection(Descriptor socket, const Door& door, const Peer& peer,
       protocol_(door.speak(peer)),
       since_(neighbours.second),
       in_message_(protocol_->in_message()) {
+  protocol_->use_waker(*this);
   neighbours_.poller.add(socket_.fd(), interest_, *this);
 }
 
+// (Who waits is not worth a word to the system: it is seldom that something comes meanwhile.)
 void Connection::turn_to(State state) {
   state_ = state;
+  if (state == State::waiting) return;
   const Interest wanted = state == State::writing ? Interest::write : Interest::read;
   if (wanted == interest_) return;
   interest_ = wanted;
@@ -44,6 +47,8 @@ void Connection::on_ready() {
   switch (state_) {
     case State::reading:
       return read();
+    case State::waiting:
+      return look_while_waiting();
     case State::writing:
       return send_on();
     case State::draining:
@@ -65,22 +70,44 @@ void Connection::read() {
   serve({room.data(), static_cast<std::size_t>(count)});
 }
 
-// `fresh` is what has come behind what was kept.
-void Connection::serve(std::string_view fresh) {
+// What comes before its time is left where it is. If there still is news then, the peer has gone.
+void Connection::look_while_waiting() {
+  if (interest_ == Interest::none) return close();
+  interest_ = Interest::none;
+  neighbours_.poller.change(socket_.fd(), interest_, *this);
+}
+
+void Connection::wake() {
+  if (woken_ || state_ == State::closed) return;
+  woken_ = true;
+  neighbours_.woken.push_back(this);
+}
+
+// (Who is writing speaks when that is done.)
+void Connection::resume() {
+  woken_ = false;
+  if (state_ == State::waiting) turn_to(State::reading);
+  if (state_ == State::reading) serve({}, true);
+}
+
+// `fresh` is what has come behind what was kept. `in_any_case`: also if that is nothing.
+void Connection::serve(std::string_view fresh, bool in_any_case) {
   const bool alone = kept_.empty();
   if (!alone) kept_.append(fresh);
   const std::string_view input = alone ? fresh : kept_;
   std::size_t used = 0;
   bool answered = false;
-  while (state_ == State::reading && used < input.size()) {
+  while (state_ == State::reading && (used < input.size() || in_any_case)) {
     const std::size_t before = used;
     const bool some = answer(input, used);
     answered |= some;
+    in_any_case = neighbours_.out.size() >= Protocol::kEnough;
     if (!some && used == before) break;
   }
   if (state_ == State::closed) return;
   keep(input, used);
-  if (state_ == State::reading) wait_for_more(answered);
+  if (state_ != State::reading) return;
+  protocol_->waits() ? turn_to(State::waiting) : wait_for_more(answered);
 }
 
 // Lets the protocol answer some of the input, and sends that. Whether there was something to send.
@@ -139,7 +166,7 @@ void Connection::send_on() {
   if (protocol_->ends()) return end();
   since_ = neighbours_.second;
   turn_to(State::reading);
-  serve({});
+  serve({}, true);
 }
 
 // ---- Ending
@@ -175,6 +202,7 @@ void Connection::close() {
 }
 
 void Connection::check_patience() {
+  if (state_ == State::reading && protocol_->look_around()) serve({}, true);
   const int waited = neighbours_.second - since_;
   switch (state_) {
     case State::writing:
@@ -194,6 +222,7 @@ void Connection::check_patience() {
         close();
       }
       break;
+    case State::waiting:  // whom it waits for has patience of its own
     case State::closed:
       break;
   }
@@ -203,7 +232,7 @@ void Connection::shut_down() {
   shutting_down_ = true;
   protocol_->on_shutdown();
   in_message_ = !kept_.empty() || protocol_->in_message();
-  if (state_ == State::reading) end_if_done();
+  if (state_ == State::reading) serve({}, true);
 }
 
 // What has begun may be finished, and what has arrived is answered.

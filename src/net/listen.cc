@@ -100,6 +100,18 @@ Descriptor bind_shared(Address& address, int& error) {
   return bound ? std::move(socket) : Descriptor();
 }
 
+Descriptor start_connecting(const Address& address, int& error) {
+  Descriptor socket(
+      ::socket(address.bytes.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+  error = socket.is_open() ? 0 : errno;
+  if (!socket.is_open()) return socket;
+  turn_on(socket.fd(), IPPROTO_TCP, TCP_NODELAY);
+  if (connect(socket.fd(), plain(address.bytes), address.size) == 0) return socket;
+  if (errno == EINPROGRESS) return socket;
+  error = errno;
+  return Descriptor();
+}
+
 Descriptor accept_next(const Descriptor& listener, Peer& peer, int& error) {
   sockaddr_storage from{};
   socklen_t size = sizeof from;

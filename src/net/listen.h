@@ -32,6 +32,10 @@ int taken(const Address& address);
 // bound, and `error` if it cannot be.
 Descriptor bind_shared(Address& address, int& error);
 
+// A socket on its way there: it becomes writable when it stands, or cannot. Closed if there is
+// none, which `error` tells.
+Descriptor start_connecting(const Address& address, int& error);
+
 // The next who waits to be let in, on a socket that does not block; closed if nobody does or the
 // system has no more descriptors, which `error` tells.
 Descriptor accept_next(const Descriptor& listener, Peer& peer, int& error);

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "net/connection.h"
+#include "net/ground.h"
 #include "net/listen.h"
 
 namespace weir::net {
@@ -34,7 +35,9 @@ int second_of(Clock::time_point time) {
 // One thread, and everything that happens on it.
 class Loop {
  public:
-  explicit Loop(Shared& shared) : shared_(shared) { neighbours_.second = second_of(Clock::now()); }
+  Loop(Shared& shared, const LoopOptions& options) : shared_(shared), options_(options) {
+    neighbours_.second = second_of(Clock::now());
+  }
 
   int bind(Address& address, const Door& door) {
     int error = 0;
@@ -83,6 +86,12 @@ class Loop {
       }
     }
 
+    void make_resident() {
+      if (door_.house) resident_ = door_.house(loop_.ground_);
+    }
+    Resident* resident() const { return resident_.get(); }
+    void end_resident() { resident_ = nullptr; }
+
     void resume() {
       if (!pausing_) return;
       pausing_ = false;
@@ -99,11 +108,15 @@ class Loop {
 
    private:
     bool let_in_next() {
+      if (resident_ && !resident_->has_room()) {
+        pause();
+        return false;
+      }
       Peer peer;
       int error = 0;
       Descriptor socket = accept_next(socket_, peer, error);
       if (error == ECONNABORTED || error == EINTR) return true;  // that one has gone already
-      if (error == 0) loop_.admit(std::move(socket), peer, door_);
+      if (error == 0) loop_.admit(std::move(socket), peer, door_, resident_.get());
       // Out of descriptors, most likely: somebody has to leave first.
       if (error != 0 && error != EAGAIN && error != EWOULDBLOCK) pause();
       return error == 0;
@@ -118,27 +131,69 @@ class Loop {
     Loop& loop_;
     Descriptor socket_;
     const Door& door_;
+    std::unique_ptr<Resident> resident_;  // none: connections of the loop's own
     bool pausing_ = false;
   };
 
+  // The companion's word about itself.
+  class Escort final : public Watcher {
+   public:
+    explicit Escort(std::unique_ptr<Companion> companion) : companion_(std::move(companion)) {}
+
+    void on_ready() override { companion_->run_ready(); }
+    void end_turn() { companion_->end_turn(); }
+    int descriptor() const { return companion_->descriptor(); }
+
+   private:
+    const std::unique_ptr<Companion> companion_;
+  };
+
   void run() {
+    if (options_.companion) {
+      escort_ = std::make_unique<Escort>(options_.companion());
+      neighbours_.poller.add(escort_->descriptor(), Interest::read, *escort_);
+    }
+    for (Listener& listener : listeners_) listener.make_resident();
     auto next_look = Clock::now();
     while (!asked_to_end_.load(std::memory_order_relaxed)) {
-      const auto left = std::chrono::ceil<milliseconds>(next_look - Clock::now());
+      const auto next = std::min(next_look, ground_.timers.next());
+      const auto left = std::chrono::ceil<milliseconds>(next - Clock::now());
       neighbours_.poller.wait(std::max(left, milliseconds{0}));
       if (asked_to_shut_down_.load(std::memory_order_relaxed) && !shutting_down_) close_doors();
-      if (const auto now = Clock::now(); now >= next_look) {
+      const auto now = Clock::now();
+      ground_.timers.run(now);
+      if (now >= next_look) {
         look_around(now);
         next_look = now + (shutting_down_ ? milliseconds{10} : milliseconds{250});
       }
+      end_turn();
       bury();
     }
     connections_.clear();
+    for (Listener& listener : listeners_) listener.end_resident();
+    bury();
+    escort_ = nullptr;
   }
 
-  void admit(Descriptor socket, const Peer& peer, const Door& door) {
+  // Whoever was woken speaks; what that asks for goes out together. Some of it may be answered at
+  // once.
+  void end_turn() {
+    do {
+      std::swap(neighbours_.woken, awake_);
+      for (Connection* connection : awake_) connection->resume();
+      awake_.clear();
+      if (escort_) escort_->end_turn();
+    } while (!neighbours_.woken.empty());
+  }
+
+  void admit(Descriptor socket, const Peer& peer, const Door& door, Resident* resident) {
     if (shared_.open.load(std::memory_order_relaxed) >= shared_.most_connections) {
       return turn_away(socket, door);
+    }
+    if (resident != nullptr) {
+      shared_.accepted.fetch_add(1, std::memory_order_relaxed);
+      shared_.open.fetch_add(1, std::memory_order_relaxed);
+      return resident->admit(std::move(socket), peer);
     }
     auto connection = std::make_unique<Connection>(std::move(socket), door, peer, neighbours_);
     connection->place = connections_.size();
@@ -156,6 +211,9 @@ class Loop {
     shutting_down_ = true;
     for (Listener& listener : listeners_) listener.close();
     for (const auto& connection : connections_) connection->shut_down();
+    for (const Listener& listener : listeners_) {
+      if (listener.resident() != nullptr) listener.resident()->shut_down();
+    }
   }
 
   // Several times a second: who has been waited for too long, and whether there is room again.
@@ -164,6 +222,15 @@ class Loop {
     came_around_.store(true, std::memory_order_relaxed);
     for (Listener& listener : listeners_) listener.resume();
     for (const auto& connection : connections_) connection->check_patience();
+    for (const Listener& listener : listeners_) {
+      if (listener.resident() != nullptr) listener.resident()->look_around();
+    }
+  }
+
+  bool is_empty() const {
+    return connections_.empty() && std::ranges::all_of(listeners_, [](const Listener& listener) {
+             return listener.resident() == nullptr || listener.resident()->is_alone();
+           });
   }
 
   // Those that were closed are gone when nobody can be in the middle of them.
@@ -176,11 +243,20 @@ class Loop {
       shared_.open.fetch_sub(1, std::memory_order_relaxed);
     }
     neighbours_.closed.clear();
-    if (shutting_down_ && connections_.empty()) done_.store(true);
+    if (ground_.left > 0) {
+      shared_.open.fetch_sub(std::exchange(ground_.left, 0), std::memory_order_relaxed);
+    }
+    // (Who is buried may take others along.)
+    while (!ground_.dead.empty()) std::exchange(ground_.dead, {}).clear();
+    if (shutting_down_ && is_empty()) done_.store(true);
   }
 
   Shared& shared_;
+  const LoopOptions& options_;
   Neighbours neighbours_;
+  Ground ground_{.poller = neighbours_.poller};
+  std::unique_ptr<Escort> escort_;  // none: there is no companion
+  std::vector<Connection*> awake_;
   std::deque<Listener> listeners_;
   std::vector<std::unique_ptr<Connection>> connections_;
   std::thread thread_;
@@ -194,6 +270,7 @@ class Loop {
 }  // namespace
 
 struct Loops::Impl {
+  LoopOptions options;
   Shared shared;
   std::deque<Door> doors;
   std::vector<Address> bound;
@@ -202,8 +279,11 @@ struct Loops::Impl {
 };
 
 Loops::Loops(const LoopOptions& options) : impl_(std::make_unique<Impl>()) {
+  impl_->options = options;
   impl_->shared.most_connections = options.most_connections;
-  for (int i = 0; i < options.threads; ++i) impl_->loops.emplace_back(impl_->shared);
+  for (int i = 0; i < options.threads; ++i) {
+    impl_->loops.emplace_back(impl_->shared, impl_->options);
+  }
 }
 
 Loops::~Loops() { stop(milliseconds{0}); }

@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -10,9 +11,23 @@
 
 namespace weir::net {
 
+// What else lives on a loop's thread and has something to do with the others there.
+class Companion {
+ public:
+  virtual ~Companion() = default;
+
+  // Becomes readable when there is something to do.
+  virtual int descriptor() const noexcept = 0;
+  virtual void run_ready() = 0;
+  // Everybody has had a turn.
+  virtual void end_turn() = 0;
+};
+
 struct LoopOptions {
   int threads = 1;
   std::size_t most_connections = 20'000;
+  // Makes each thread's, on that thread; none if it is empty.
+  std::function<std::unique_ptr<Companion>()> companion{};
 };
 
 struct LoopCounts {

@@ -23,6 +23,10 @@ std::uint32_t events_of(Interest interest) {
       return EPOLLIN;
     case Interest::write:
       return EPOLLOUT;
+    case Interest::both:
+      return EPOLLIN | EPOLLOUT;
+    case Interest::gone:
+      return EPOLLRDHUP;
     case Interest::none:
       break;
   }
@@ -49,6 +53,8 @@ void Poller::add(int fd, Interest interest, Watcher& watcher) {
 void Poller::change(int fd, Interest interest, Watcher& watcher) {
   control(epoll_.fd(), EPOLL_CTL_MOD, fd, interest, &watcher);
 }
+
+void Poller::remove(int fd) { control(epoll_.fd(), EPOLL_CTL_DEL, fd, Interest::none, nullptr); }
 
 void Poller::wait(std::chrono::milliseconds longest) {
   std::array<epoll_event, 64> events;

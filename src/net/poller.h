@@ -7,7 +7,13 @@
 namespace weir::net {
 
 // What is waited for on a descriptor.
-enum class Interest { none, read, write };
+enum class Interest {
+  none,
+  read,
+  write,
+  both,
+  gone,  // that the peer will send nothing more, though nobody reads
+};
 
 // Who is told that it has come.
 class Watcher {
@@ -30,9 +36,14 @@ class Poller {
   void add(int fd, Interest interest, Watcher& watcher);
   void change(int fd, Interest interest, Watcher& watcher);
 
+  void remove(int fd);
+
   // Waits until something is ready or the time is up, and tells those it concerns. A watcher may
   // close its own descriptor meanwhile, but not be destroyed.
   void wait(std::chrono::milliseconds longest);
+
+  // Is readable when `wait` would not have to: for a poll of somebody else's.
+  int descriptor() const { return epoll_.fd(); }
 
   // Ends a `wait`, or else the next one. From any thread.
   void wake();

@@ -14,14 +14,30 @@ struct Peer {
   bool loopback = false;
 };
 
+// Who is told that there is something to say, though nothing has come in.
+class Waker {
+ public:
+  virtual void wake() = 0;
+
+ protected:
+  ~Waker() = default;
+};
+
 // What one connection speaks: bytes in, bytes out. Used by one thread.
 class Protocol {
  public:
   virtual ~Protocol() = default;
 
+  // Whom to tell. Once, before anything else; the waker outlives it.
+  virtual void use_waker(Waker& /*waker*/) {}
+
+  // Whether it owes answers that it has to ask somebody else for. Nothing is read meanwhile; it is
+  // shown its input again, of which there may be none, when it has told the waker.
+  virtual bool waits() const { return false; }
+
   // Is shown all input that has not been used up. Uses up what it can, appends its answers to `out`
-  // and returns how much it has used. It stops when `out` has more than kEnough bytes: it will be
-  // asked again once those are sent.
+  // and returns how much it has used. It stops when `out` has kEnough bytes: it will be asked again
+  // once those are sent, and whenever it has told the waker. There may be no input then.
   virtual std::size_t on_input(std::string_view input, std::string& out) = 0;
   static constexpr std::size_t kEnough = 64 << 10;
 
@@ -30,6 +46,10 @@ class Protocol {
 
   // Whether the connection ends when everything is sent.
   virtual bool ends() const = 0;
+
+  // Asked several times a second while it waits for input: whether time has made it have something
+  // to say. It is shown its input then.
+  virtual bool look_around() { return false; }
 
   // Last words to somebody who did not finish a message in time.
   virtual void on_timeout(std::string& out) = 0;
@@ -41,9 +61,15 @@ class Protocol {
   virtual void on_end(std::string& /*out*/) {}
 };
 
+class Resident;
+struct Ground;
+
 // How a listener's connections behave.
 struct Door {
   std::function<std::unique_ptr<Protocol>(const Peer&)> speak;
+  // Instead of that: makes each loop's resident, on its thread, who takes care of them in its own
+  // way. Of the rest here only `too_many` matters then.
+  std::function<std::unique_ptr<Resident>(Ground&)> house{};
   std::string too_many;      // said to whom there is no room for
   std::size_t most_input;    // bytes a message may take
   int idle_seconds = 0;      // without a message; 0: any time

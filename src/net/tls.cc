@@ -129,6 +129,8 @@ std::size_t Tls::on_input(std::string_view input, std::string& out) {
   const std::string_view fresh = input.substr(held_);
   const std::size_t whole = whole_records(fresh);
   wire_ = {.input = fresh.substr(0, whole), .out = &out};
+  // It may have more to say though nothing new has come.
+  unanswered_ |= is_let_in();
   while (!over_ && out.size() < kEnough) {
     decrypt();
     if (over_ || !unanswered_) break;
@@ -196,8 +198,8 @@ void Tls::answer() {
   const bool moved = used > 0 || !answers.empty();
   plain_.erase(0, used);
   encrypt(answers);
-  unanswered_ = moved && !plain_.empty();
-  const bool too_long = !moved && plain_.size() >= most_input_;
+  unanswered_ = (moved && !plain_.empty()) || answers.size() >= kEnough;
+  const bool too_long = !moved && !inner_->waits() && plain_.size() >= most_input_;
   over_ |= inner_->ends() || too_long;
 }
 
@@ -239,6 +241,9 @@ void Tls::on_shutdown() {
 void Tls::on_end(std::string& out) {
   if (broken_ || !is_let_in()) return;
   wire_.out = &out;
+  std::string& words = scratch_answers();
+  inner_->on_end(words);
+  encrypt(words);
   ERR_clear_error();
   SSL_shutdown(ssl_.get());
   wire_.out = nullptr;

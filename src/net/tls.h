@@ -15,7 +15,9 @@ namespace weir::net {
 
 // How a door is when it has TLS.
 struct TlsManners {
-  std::string alpn{};     // the protocol's name among those a client may offer; empty: any
+  // Names of protocols, with a blank between them: the first of them that a client offers is
+  // spoken. Empty: any.
+  std::string alpn{};
   std::string not_tls{};  // said to whom does not speak TLS at all
   // Told of somebody who could not be let in, and why. On any thread.
   std::function<void(const Peer&, std::string_view why)> refused{};
@@ -31,9 +33,12 @@ class Tls final : public Protocol {
   Tls(const Tls&) = delete;
   Tls& operator=(const Tls&) = delete;
 
+  void use_waker(Waker& waker) override { inner_->use_waker(waker); }
+  bool waits() const override { return inner_->waits(); }
   std::size_t on_input(std::string_view input, std::string& out) override;
   bool in_message() const override;
-  bool ends() const override { return over_ || (peer_is_done_ && !unanswered_); }
+  bool look_around() override { return is_let_in() && inner_->look_around(); }
+  bool ends() const override { return over_ || (peer_is_done_ && !unanswered_ && !waits()); }
   void on_timeout(std::string& out) override;
   void on_shutdown() override;
   void on_end(std::string& out) override;

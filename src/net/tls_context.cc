@@ -1,10 +1,14 @@
 #include "net/tls_context.h"
 
+#include <arpa/inet.h>
 #include <openssl/err.h>
 #include <openssl/ssl.h>
+#include <openssl/x509v3.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <fstream>
+#include <optional>
 #include <string_view>
 #include <system_error>
 
@@ -43,16 +47,29 @@ Error unreadable(std::string_view what, const std::string& file) {
   return wrong(what, file, "there is none in it (it must be in PEM, with -----BEGIN …)");
 }
 
-// Whoever offers protocols must offer ours: it would not understand us.
+// Where a name is among those offered, with its length in front; null if it is not.
+const unsigned char* find_offer(std::string_view name, const unsigned char* offered,
+                                unsigned offered_size) {
+  for (unsigned i = 0; i < offered_size; i += 1u + offered[i]) {
+    if (std::string_view(reinterpret_cast<const char*>(offered + i + 1), offered[i]) == name) {
+      return offered + i;
+    }
+  }
+  return nullptr;
+}
+
+// Whoever offers protocols must offer one of ours: it would not understand us.
 int choose_protocol(SSL* ssl, const unsigned char** chosen, unsigned char* chosen_size,
                     const unsigned char* offered, unsigned offered_size, void*) {
-  const std::string_view ours = *static_cast<const std::string*>(SSL_get_app_data(ssl));
+  std::string_view ours = *static_cast<const std::string*>(SSL_get_app_data(ssl));
   if (ours.empty()) return SSL_TLSEXT_ERR_NOACK;
-  for (unsigned i = 0; i < offered_size; i += 1u + offered[i]) {
-    const std::string_view name(reinterpret_cast<const char*>(offered + i + 1), offered[i]);
-    if (name != ours) continue;
-    *chosen = offered + i + 1;
-    *chosen_size = offered[i];
+  while (!ours.empty()) {
+    const std::string_view name = ours.substr(0, ours.find(' '));
+    ours.remove_prefix(std::min(name.size() + 1, ours.size()));
+    const unsigned char* const found = find_offer(name, offered, offered_size);
+    if (found == nullptr) continue;
+    *chosen = found + 1;
+    *chosen_size = *found;
     return SSL_TLSEXT_ERR_OK;
   }
   return SSL_TLSEXT_ERR_ALERT_FATAL;
@@ -80,21 +97,16 @@ bool ask_clients(SSL_CTX* context, const std::string& ca) {
   return SSL_CTX_load_verify_file(context, ca.c_str()) == 1;
 }
 
-}  // namespace
-
-Result<TlsContext, Error> load_tls(const TlsFiles& files) {
-  ERR_clear_error();
-  TlsContext context(SSL_CTX_new(TLS_server_method()), &SSL_CTX_free);
-  if (!context) return Error{"tls: OpenSSL does not work here"};
-  set_manners(context.get());
+// Reads the certificate and its key.
+std::optional<Error> show(SSL_CTX* context, const TlsFiles& files) {
   bool locked = false;
-  SSL_CTX_set_default_passwd_cb(context.get(), no_passphrase);
-  SSL_CTX_set_default_passwd_cb_userdata(context.get(), &locked);
-  if (SSL_CTX_use_certificate_chain_file(context.get(), files.cert.c_str()) != 1) {
+  SSL_CTX_set_default_passwd_cb(context, no_passphrase);
+  SSL_CTX_set_default_passwd_cb_userdata(context, &locked);
+  if (SSL_CTX_use_certificate_chain_file(context, files.cert.c_str()) != 1) {
     return unreadable("certificate", files.cert);
   }
   // (A key that does not belong to the certificate is noticed at once.)
-  if (SSL_CTX_use_PrivateKey_file(context.get(), files.key.c_str(), SSL_FILETYPE_PEM) != 1) {
+  if (SSL_CTX_use_PrivateKey_file(context, files.key.c_str(), SSL_FILETYPE_PEM) != 1) {
     if (ERR_GET_LIB(ERR_peek_last_error()) == ERR_LIB_X509) {
       return wrong("key", files.key, "it does not belong to the certificate " + files.cert);
     }
@@ -103,10 +115,46 @@ Result<TlsContext, Error> load_tls(const TlsFiles& files) {
     }
     return unreadable("key", files.key);
   }
+  SSL_CTX_set_default_passwd_cb_userdata(context, nullptr);
+  return std::nullopt;
+}
+
+bool is_address(const std::string& host) {
+  in6_addr bytes{};
+  return inet_pton(AF_INET, host.c_str(), &bytes) == 1 ||
+         inet_pton(AF_INET6, host.c_str(), &bytes) == 1;
+}
+
+}  // namespace
+
+Result<TlsContext, Error> load_tls(const TlsFiles& files) {
+  ERR_clear_error();
+  TlsContext context(SSL_CTX_new(TLS_server_method()), &SSL_CTX_free);
+  if (!context) return Error{"tls: OpenSSL does not work here"};
+  set_manners(context.get());
+  if (auto flaw = show(context.get(), files)) return *std::move(flaw);
   if (!files.ca.empty() && !ask_clients(context.get(), files.ca)) {
     return unreadable("ca", files.ca);
   }
-  SSL_CTX_set_default_passwd_cb_userdata(context.get(), nullptr);
+  return context;
+}
+
+Result<TlsContext, Error> load_client_tls(const TlsFiles& files) {
+  ERR_clear_error();
+  TlsContext context(SSL_CTX_new(TLS_client_method()), &SSL_CTX_free);
+  if (!context) return Error{"tls: OpenSSL does not work here"};
+  SSL_CTX_set_min_proto_version(context.get(), TLS1_2_VERSION);
+  SSL_CTX_set_cipher_list(context.get(), kCiphers);
+  SSL_CTX_set_mode(context.get(),
+                   SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
+  SSL_CTX_set_verify(context.get(), SSL_VERIFY_PEER, nullptr);
+  if (files.ca.empty()) {
+    SSL_CTX_set_default_verify_paths(context.get());
+  } else if (SSL_CTX_load_verify_file(context.get(), files.ca.c_str()) != 1) {
+    return unreadable("ca", files.ca);
+  }
+  if (files.cert.empty()) return context;
+  if (auto flaw = show(context.get(), files)) return *std::move(flaw);
   return context;
 }
 
@@ -121,6 +169,20 @@ SSL* new_session(const TlsContext& context, const std::string& alpn) {
   if (ssl == nullptr) return nullptr;
   SSL_set_app_data(ssl, const_cast<std::string*>(&alpn));
   SSL_set_accept_state(ssl);
+  return ssl;
+}
+
+SSL* new_client_session(const TlsContext& context, const std::string& host) {
+  SSL* ssl = SSL_new(context.get());
+  if (ssl == nullptr) return nullptr;
+  SSL_set_connect_state(ssl);
+  if (is_address(host)) {
+    X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(ssl), host.c_str());
+    return ssl;
+  }
+  SSL_set_tlsext_host_name(ssl, host.c_str());
+  SSL_set_hostflags(ssl, X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS);
+  SSL_set1_host(ssl, host.c_str());
   return ssl;
 }
 

@@ -29,13 +29,21 @@ using TlsContext = std::shared_ptr<ssl_ctx_st>;
 // Errors name the file and say what is wrong with it.
 Result<TlsContext, Error> load_tls(const TlsFiles& files);
 
+// The side of who connects. `ca` is whom to trust, empty: those that the system does. `cert` and
+// `key` are shown to a server that asks for them, empty: none.
+Result<TlsContext, Error> load_client_tls(const TlsFiles& files);
+
 // When its certificate expires, in seconds since 1970.
 std::time_t expiry_of(const TlsContext& context);
 
-// A newcomer's side of it, at a door whose protocol has that name among those that clients may
-// offer (ALPN); empty: they may offer what they like. `alpn` outlives it. Null if there is no
-// memory.
+// A newcomer's side of it, at a door whose protocols have these names, with a blank between them,
+// among those that clients may offer (ALPN): the first that is offered is taken. Empty: they may
+// offer what they like. `alpn` outlives it. Null if there is no memory.
 ssl_st* new_session(const TlsContext& context, const std::string& alpn);
+
+// The side of who connects, to a server whose certificate must be for `host`: a name or an address.
+// Null if there is no memory.
+ssl_st* new_client_session(const TlsContext& context, const std::string& host);
 
 // The context that newcomers get: another one from now on, while those who are inside go on with
 // theirs. Thread-safe.

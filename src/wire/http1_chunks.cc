@@ -160,6 +160,7 @@ bool ChunkDecoder::take_trailer(std::string_view& input) {
   if (!is_field(line)) return fail(400, "a trailer is no field");
   if (++fields_ > limits_.fields) return fail(431, "there are too many trailers");
   trailers_ += before - input.size();
+  if (limits_.keeps) kept_.append(line).append("\r\n");
   return true;
 }
 

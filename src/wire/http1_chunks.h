@@ -8,7 +8,7 @@
 namespace weir::wire {
 
 // Undoes the chunked transfer coding: sizes and extensions go, data stays, trailers are looked at
-// and dropped. Not thread-safe.
+// and dropped, unless they are wanted. Not thread-safe.
 // Written by hand although Beast has one: that accepts line ends inside quoted extensions, counts a
 // chunk twice when it has to wait within one, and sets no bounds to what is not data.
 class ChunkDecoder {
@@ -17,6 +17,7 @@ class ChunkDecoder {
     std::size_t body;
     std::size_t trailers;  // bytes
     std::size_t fields;    // trailers
+    bool keeps = false;    // trailers
   };
   enum class Status { need_more, complete, error };
   struct Step {
@@ -30,6 +31,9 @@ class ChunkDecoder {
 
   // Appends the data in `input` to `body`. What is not consumed must be given again, with more.
   Step decode(std::string_view input, std::string& body);
+
+  // Those that were kept: lines with their CRLF.
+  const std::string& trailers() const { return kept_; }
 
   void reset() { *this = ChunkDecoder(limits_); }
 
@@ -54,6 +58,7 @@ class ChunkDecoder {
   std::size_t fields_ = 0;    // trailers
   int error_status_ = 0;
   std::string_view reason_{};
+  std::string kept_{};
 };
 
 }  // namespace weir::wire

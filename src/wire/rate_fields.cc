@@ -99,6 +99,14 @@ void append_rate_fields(std::string& out, RateFieldStyle style, std::string_view
   }
 }
 
+void append_scg_fields(std::string& out, const ScgFields& fields) {
+  TextWriter writer(out);
+  writer.text("X-RateLimit-Remaining: ").number(fields.remaining);
+  writer.text("\r\nX-RateLimit-Requested-Tokens: ").number(fields.requested);
+  writer.text("\r\nX-RateLimit-Burst-Capacity: ").number(fields.burst);
+  writer.text("\r\nX-RateLimit-Replenish-Rate: ").number(fields.rate).text("\r\n");
+}
+
 void append_retry_after(std::string& out, const Decision& decision) {
   if (!passes_later(decision)) return;
   const std::int64_t seconds = std::max<std::int64_t>(1, seconds_up(decision.retry_after));

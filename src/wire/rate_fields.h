@@ -33,6 +33,15 @@ void append_policy_field(std::string& out, std::span<const QuotaPolicy> policies
 void append_rate_fields(std::string& out, RateFieldStyle style, std::string_view policy_field,
                         std::string_view name, const Decision& decision);
 
+// What Spring Cloud Gateway's RequestRateLimiter tells, all four of it.
+struct ScgFields {
+  Permits remaining = 0;  // tokens, not calls; -1: nobody could be asked
+  Permits requested = 1;  // tokens that a call takes
+  Permits burst = 0;      // its burstCapacity
+  Permits rate = 0;       // its replenishRate: tokens a second
+};
+void append_scg_fields(std::string& out, const ScgFields& fields);
+
 // Retry-After, for a refusal that passes with time; nothing for others. Not one of the fields that
 // `off` turns off: without it clients would hammer.
 void append_retry_after(std::string& out, const Decision& decision);

@@ -24,9 +24,9 @@ RespReplyParser::Status RespReplyParser::fail(std::string_view error) {
 RespReplyParser::Status RespReplyParser::parse(std::string_view input) {
   count_ = 0;
   at_ = 0;
-  const std::string_view readable = input.substr(0, RespReplyLimits::kBytes);
+  const std::string_view readable = input.substr(0, room_.bytes);
   const Status status = parse_value(readable, 0);
-  if (status == Status::need_more && readable.size() == RespReplyLimits::kBytes) {
+  if (status == Status::need_more && readable.size() == room_.bytes) {
     return fail("an answer that is too long");
   }
   return status;
@@ -48,7 +48,7 @@ RespReplyParser::Status RespReplyParser::parse_bulk(std::string_view input, Resp
     value.kind = Kind::null;
     return Status::reply;
   }
-  if (length < 0 || length > static_cast<std::int64_t>(RespReplyLimits::kBytes)) {
+  if (length < 0 || length > static_cast<std::int64_t>(room_.bytes)) {
     return fail("a text of an impossible length");
   }
   const auto bytes = static_cast<std::size_t>(length);
@@ -62,7 +62,7 @@ RespReplyParser::Status RespReplyParser::parse_bulk(std::string_view input, Resp
 
 RespReplyParser::Status RespReplyParser::parse_list(std::string_view input, std::size_t depth,
                                                     std::int64_t count) {
-  if (count > static_cast<std::int64_t>(RespReplyLimits::kValues)) {
+  if (count > static_cast<std::int64_t>(room_.values)) {
     return fail("a list of an impossible length");
   }
   for (std::int64_t i = 0; i < count; ++i) {
@@ -74,12 +74,13 @@ RespReplyParser::Status RespReplyParser::parse_list(std::string_view input, std:
 
 RespReplyParser::Status RespReplyParser::parse_value(std::string_view input, std::size_t depth) {
   if (depth > RespReplyLimits::kDepth) return fail("lists in lists in lists");
-  if (count_ == values_.size()) return fail("too many values");
+  if (count_ == room_.values) return fail("too many values");
   if (at_ >= input.size()) return Status::need_more;
   const char type = input[at_];
-  constexpr std::string_view types = "+-:$*%_";
+  constexpr std::string_view types = "+-:$*%_>";
   if (types.find(type) == std::string_view::npos) return fail("a type that is none of RESP");
   ++at_;
+  if (count_ == values_.size()) values_.resize(2 * count_);
   RespValue& value = values_[count_++];
   value = {};
   std::string_view line;
@@ -104,9 +105,9 @@ RespReplyParser::Status RespReplyParser::parse_value(std::string_view input, std
   // RESP2 also has lists that are not there.
   if (value.number == -1 && type == '*') return Status::reply;
   const bool is_map = type == '%';
-  const auto most = static_cast<std::int64_t>(RespReplyLimits::kValues);
+  const auto most = static_cast<std::int64_t>(room_.values);
   if (value.number < 0 || value.number > most) return fail("a list of an impossible length");
-  value.kind = is_map ? Kind::map : Kind::array;
+  value.kind = is_map ? Kind::map : type == '>' ? Kind::push : Kind::array;
   if (is_map) value.number *= 2;
   return parse_list(input, depth, value.number);
 }

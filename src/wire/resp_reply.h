@@ -1,10 +1,10 @@
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string_view>
+#include <vector>
 
 namespace weir::wire {
 
@@ -15,12 +15,20 @@ struct RespReplyLimits {
   static constexpr std::size_t kBytes = 60 << 10;
 };
 
+// For whom that is not enough: how much an answer may be.
+struct RespReplyRoom {
+  std::size_t values = RespReplyLimits::kValues;
+  std::size_t bytes = RespReplyLimits::kBytes;
+};
+
 // One value of an answer.
 struct RespValue {
-  enum class Kind : std::uint8_t { simple, error, integer, bulk, null, array, map };
+  enum class Kind : std::uint8_t { simple, error, integer, bulk, null, array, map, push };
 
   Kind kind = Kind::null;
-  std::int64_t number = 0;  // of an integer; how many values follow that belong to a list or map
+  // Of an integer; how many values follow that belong to a list, a map or a push. (A push is a list
+  // that nobody asked for.)
+  std::int64_t number = 0;
   std::string_view text{};  // of simple, error, bulk
 };
 
@@ -30,6 +38,8 @@ struct RespValue {
 // Not thread-safe.
 class RespReplyParser {
  public:
+  explicit RespReplyParser(RespReplyRoom room = {}) : room_(room) {}
+
   enum class Status {
     need_more,
     reply,  // `values` has it
@@ -53,7 +63,8 @@ class RespReplyParser {
   Status parse_line(std::string_view input, std::string_view& line);
   Status fail(std::string_view error);
 
-  std::array<RespValue, RespReplyLimits::kValues> values_{};
+  RespReplyRoom room_;
+  std::vector<RespValue> values_ = std::vector<RespValue>(RespReplyLimits::kValues);
   std::size_t count_ = 0;
   std::size_t at_ = 0;
   std::string_view error_;

@@ -185,6 +185,93 @@ TEST_F(StalledConnectionTest, WaitsAsLongAsSomethingIsTaken) {
   EXPECT_TRUE(gone());
 }
 
+// ---- Speaking without being spoken to
+
+// Answers nothing, but says what it is told to say.
+class Talker final : public Protocol {
+ public:
+  explicit Talker(Talker*& here) { here = this; }
+
+  void use_waker(Waker& waker) override { waker_ = &waker; }
+  std::size_t on_input(std::string_view input, std::string& out) override {
+    heard += input.size();
+    const std::size_t some = std::min(kEnough, to_say.size());
+    out.append(to_say, 0, some);
+    to_say.erase(0, some);
+    return input.size();
+  }
+  bool in_message() const override { return false; }
+  bool ends() const override { return false; }
+  bool look_around() override { return std::exchange(has_news, false); }
+  void on_timeout(std::string&) override {}
+  void on_shutdown() override { to_say += "farewell"; }
+  void say(std::string_view text) {
+    to_say += text;
+    waker_->wake();
+  }
+
+  std::string to_say;
+  std::size_t heard = 0;
+  bool has_news = false;
+
+ private:
+  Waker* waker_ = nullptr;
+};
+
+class TalkingConnectionTest : public ConnectionTest {
+ protected:
+  TalkingConnectionTest() {
+    door.speak = [this](const Peer&) { return std::make_unique<Talker>(talker); };
+  }
+  void resume_woken() {
+    for (Connection* const each : std::exchange(neighbours.woken, {})) each->resume();
+  }
+  Talker* talker = nullptr;
+};
+
+// It reads on all the while: what it says is about something that was asked earlier.
+TEST_F(TalkingConnectionTest, SpeaksWhenItIsWokenThoughItReads) {
+  Client client = connect();
+  EXPECT_TRUE(client.send("question"));
+  EXPECT_TRUE(run_until([&] { return talker->heard == 8; }));
+  talker->say("answer");
+  resume_woken();
+  EXPECT_TRUE(answers(client, "answer"));
+  EXPECT_TRUE(client.send("more"));
+  EXPECT_TRUE(run_until([&] { return talker->heard == 12; }));
+}
+
+// It stops where there is enough, and is asked again though nothing has come.
+TEST_F(TalkingConnectionTest, SpeaksUntilAllIsSaid) {
+  Client client = connect();
+  const std::string much(5 * Protocol::kEnough + 1, 'x');
+  talker->say(much);
+  resume_woken();
+  std::string got;
+  EXPECT_TRUE(run_until([&] {
+    if (client.has_something()) got += client.read_some();
+    return got.size() >= much.size();
+  }));
+  EXPECT_EQ(got, much);
+}
+
+TEST_F(TalkingConnectionTest, SpeaksWhenTimeHasMadeItHaveSomethingToSay) {
+  Client client = connect();
+  talker->to_say = "news";
+  pass(1);
+  EXPECT_FALSE(client.has_something());
+  talker->has_news = true;
+  pass(1);
+  EXPECT_TRUE(answers(client, "news"));
+}
+
+TEST_F(TalkingConnectionTest, SpeaksBeforeItEnds) {
+  Client client = connect();
+  open.at(0)->shut_down();
+  EXPECT_TRUE(answers(client, "farewell"));
+  EXPECT_EQ(client.read_all(), "");
+}
+
 // ---- With TLS
 
 class TlsConnectionTest : public StalledConnectionTest {

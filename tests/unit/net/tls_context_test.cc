@@ -32,6 +32,24 @@ TEST_F(TlsContextTest, IsLoaded) {
   EXPECT_TRUE(load_tls({.cert = cert, .key = key, .ca = ca_file}));
 }
 
+TEST_F(TlsContextTest, OfAClientIsLoadedWithOrWithoutFiles) {
+  EXPECT_TRUE(load_client_tls({}));
+  EXPECT_TRUE(load_client_tls({.ca = ca_file}));
+  EXPECT_TRUE(load_client_tls({.cert = cert, .key = key, .ca = ca_file}));
+}
+
+TEST_F(TlsContextTest, OfAClientNamesTheFileThatIsWrong) {
+  const std::string nowhere = folder.path("nowhere.pem");
+  const auto wrong_client = [](const TlsFiles& files) {
+    const auto context = load_client_tls(files);
+    return context ? "" : context.error().message;
+  };
+  EXPECT_THAT(wrong_client({.ca = nowhere}), HasSubstr("the ca " + nowhere));
+  EXPECT_THAT(wrong_client({.cert = nowhere, .key = key}), HasSubstr("the certificate " + nowhere));
+  EXPECT_THAT(wrong_client({.cert = cert, .key = folder.write("other.key", other.key)}),
+              HasSubstr("does not belong to the certificate"));
+}
+
 TEST_F(TlsContextTest, NamesTheFileThatIsNotThere) {
   const std::string nowhere = folder.path("nowhere.pem");
   const auto what = [&](const char* name) {

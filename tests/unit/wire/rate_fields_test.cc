@@ -45,6 +45,20 @@ TEST(RateFields, FollowTheDraft) {
             "RateLimit: \"burst\";r=50;t=30\r\n");
 }
 
+// All four or none, decimal integers, -1 where nobody could be asked.
+TEST(RateFields, FollowSpring) {
+  std::string out;
+  append_scg_fields(out, {.remaining = 29, .requested = 1, .burst = 30, .rate = 20});
+  EXPECT_EQ(out,
+            "X-RateLimit-Remaining: 29\r\nX-RateLimit-Requested-Tokens: 1\r\n"
+            "X-RateLimit-Burst-Capacity: 30\r\nX-RateLimit-Replenish-Rate: 20\r\n");
+  out.clear();
+  append_scg_fields(out, {.remaining = -1, .requested = 3, .burst = (1LL << 53) - 1, .rate = 1});
+  EXPECT_EQ(out,
+            "X-RateLimit-Remaining: -1\r\nX-RateLimit-Requested-Tokens: 3\r\n"
+            "X-RateLimit-Burst-Capacity: 9007199254740991\r\nX-RateLimit-Replenish-Rate: 1\r\n");
+}
+
 TEST(RateFields, FollowCustom) {
   EXPECT_EQ(fields(RateFieldStyle::legacy, {{"burst", 100, Nanos{1min}}}, "burst", kPassed),
             "X-RateLimit-Limit: 100\r\nX-RateLimit-Remaining: 50\r\nX-RateLimit-Reset: 30\r\n");

@@ -38,6 +38,9 @@ std::string shown(std::span<const RespValue> values) {
       case Kind::map:
         text += "%" + std::to_string(value.number);
         break;
+      case Kind::push:
+        text += ">" + std::to_string(value.number);
+        break;
     }
     text += ' ';
   }
@@ -68,6 +71,7 @@ TEST(RespReply, OfEveryKindIsRead) {
   EXPECT_EQ(read("*0\r\n"), "*0 ");
   EXPECT_EQ(read("*2\r\n:1\r\n*1\r\n+a\r\n"), "*2 :1 *1 +a ");
   EXPECT_EQ(read("%1\r\n+a\r\n:1\r\n"), "%2 +a :1 ");
+  EXPECT_EQ(read(">2\r\n+a\r\n:1\r\n"), ">2 +a :1 ");
 }
 
 TEST(RespReply, ReadsWhatTheWriterWrites) {
@@ -93,6 +97,17 @@ TEST(RespReply, WhatIsNoneIsAnError) {
     EXPECT_EQ(parser.parse(bytes), Status::error) << bytes;
     EXPECT_FALSE(parser.error().empty());
   }
+}
+
+TEST(RespReply, MayBeLongerForWhomThatIsNotEnough) {
+  std::string list = "*1000\r\n";
+  for (int i = 0; i < 1000; ++i) list += ":" + std::to_string(i) + "\r\n";
+  EXPECT_EQ(RespReplyParser().parse(list), Status::error);
+  RespReplyParser parser({.values = 1001, .bytes = 1 << 20});
+  ASSERT_EQ(parser.parse(list), Status::reply);
+  EXPECT_EQ(parser.values().size(), 1001u);
+  EXPECT_EQ(parser.values().back().number, 999);
+  EXPECT_EQ(RespReplyParser({.values = 1000, .bytes = 1 << 20}).parse(list), Status::error);
 }
 
 TEST(RespReply, WithoutAnEndIsAnError) {

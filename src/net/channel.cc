@@ -1,0 +1,185 @@
+#include "net/channel.h"
+
+#include <sys/socket.h>
+
+#include <cerrno>
+#include <system_error>
+
+namespace weir::net {
+
+namespace {
+
+// Memory that is not kept for a connection to use again.
+constexpr std::size_t kMuch = 16 << 10;
+
+// One read for each time that others had their turn, or so.
+constexpr int kReadsInARow = 4;
+
+Stream open_stream(const Address& to, const TlsContext& context, const std::string& host,
+                   int& error) {
+  Descriptor socket = start_connecting(to, error);
+  if (!socket.is_open() || context == nullptr) return Stream(std::move(socket));
+  return Stream::to_server(std::move(socket), context, host);
+}
+
+}  // namespace
+
+Channel::Channel(Ground& ground, Stream stream, ChannelOwner& owner)
+    : ground_(ground), stream_(std::move(stream)), owner_(&owner) {
+  ground_.poller.add(stream_.fd(), interest_, *this);
+}
+
+Channel::Channel(Ground& ground, const Address& to, const TlsContext& context,
+                 const std::string& host, ChannelOwner& owner)
+    : ground_(ground), stream_(Descriptor()), owner_(&owner), connecting_(true) {
+  int error = 0;
+  stream_ = open_stream(to, context, host, error);
+  if (!stream_.is_open()) return;
+  interest_ = Interest::write;
+  ground_.poller.add(stream_.fd(), interest_, *this);
+}
+
+Channel::~Channel() { close(); }
+
+void Channel::close() {
+  if (stream_.is_open()) stream_.close();
+}
+
+void Channel::abort() {
+  const linger at_once{.l_onoff = 1, .l_linger = 0};
+  if (is_open()) setsockopt(stream_.fd(), SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
+  close();
+}
+
+Interest Channel::wanted() const {
+  if (connecting_) return Interest::write;
+  // What TLS has in its own memory is not announced by the system: but it always has room.
+  const bool writes = unsent() > 0 || failed_ || stream_.reading_needs_writing() ||
+                      (wants_input_ && stream_.has_more());
+  if (wants_input_ && !told_end_) return writes ? Interest::both : Interest::read;
+  if (writes) return Interest::write;
+  return told_end_ ? Interest::none : Interest::gone;
+}
+
+// (Who wants no input for a moment is not worth a word to the system: mostly nothing comes before
+// it does again. `look` is for those to whom something comes.)
+void Channel::watch() {
+  if (!is_open()) return;
+  const Interest wants = wanted();
+  if (wants == interest_ || (wants == Interest::gone && interest_ == Interest::read)) return;
+  interest_ = wants;
+  ground_.poller.change(stream_.fd(), interest_, *this);
+}
+
+void Channel::on_ready() {
+  if (!is_open()) return;
+  if (connecting_) return connect();
+  if (failed_) return fail(stream_.why());
+  if (unsent() > 0) send_on();
+  if (!is_open()) return;
+  if (wants_input_ && !told_end_) {
+    read();
+  } else if (unsent() == 0) {
+    look();
+  }
+  watch();
+}
+
+void Channel::connect() {
+  int error = 0;
+  socklen_t size = sizeof error;
+  getsockopt(stream_.fd(), SOL_SOCKET, SO_ERROR, &error, &size);
+  connecting_ = false;
+  if (error != 0) return fail(std::generic_category().message(error));
+  watch();
+  owner_->on_connected();
+}
+
+void Channel::want_input(bool wanted) {
+  if (wants_input_ == wanted) return;
+  wants_input_ = wanted;
+  watch();
+}
+
+void Channel::read() {
+  for (int i = 0; i < kReadsInARow && is_open() && wants_input_; ++i) {
+    const Stream::Moved moved = stream_.read(ground_.input.data(), ground_.input.size());
+    if (moved.status == Stream::Status::later) break;
+    if (moved.status == Stream::Status::moved) {
+      owner_->on_input({ground_.input.data(), moved.count});
+      // Less than there was room for is all that there is.
+      if (!stream_.has_tls() && moved.count < ground_.input.size()) break;
+      continue;
+    }
+    told_end_ = true;
+    if (moved.status == Stream::Status::ended) return owner_->on_end();
+    return fail(stream_.why());
+  }
+}
+
+// Something has come that nobody wants: the end, or input that stays where it is.
+void Channel::look() {
+  char byte = 0;
+  const ssize_t count = recv(stream_.fd(), &byte, 1, MSG_PEEK);
+  if (count < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR)) return;
+  if (count > 0 && interest_ != Interest::gone) {
+    interest_ = Interest::gone;
+    return ground_.poller.change(stream_.fd(), interest_, *this);
+  }
+  if (count < 0) return fail(std::generic_category().message(errno));
+  if (told_end_) return;
+  // With input in front of it, too: whoever has gone does not wait for answers.
+  told_end_ = true;
+  owner_->on_end();
+}
+
+void Channel::send(std::string_view bytes) {
+  if (!is_open() || finishes_ || failed_) return;
+  while (unsent() == 0 && !connecting_ && !bytes.empty()) {
+    const Stream::Moved moved = stream_.write(bytes);
+    if (moved.status == Stream::Status::later) break;
+    if (moved.status != Stream::Status::moved) {
+      failed_ = true;
+      return watch();
+    }
+    bytes.remove_prefix(moved.count);
+  }
+  if (bytes.empty()) return;
+  unsent_.append(bytes);
+  watch();
+}
+
+void Channel::send_on() {
+  while (unsent() > 0) {
+    const Stream::Moved moved = stream_.write(std::string_view(unsent_).substr(sent_));
+    if (moved.status == Stream::Status::later) {
+      if (sent_ > kMuch) unsent_.erase(0, std::exchange(sent_, 0));
+      return;
+    }
+    if (moved.status != Stream::Status::moved) return fail(stream_.why());
+    sent_ += moved.count;
+  }
+  sent_ = 0;
+  unsent_.clear();
+  if (unsent_.capacity() > kMuch) std::string().swap(unsent_);
+  if (finishes_ && !finished_) {
+    finished_ = true;
+    stream_.say_end();
+  }
+  owner_->on_sent();
+}
+
+void Channel::finish() {
+  if (!is_open() || finishes_) return;
+  finishes_ = true;
+  if (unsent() > 0 || connecting_ || failed_) return;
+  finished_ = true;
+  stream_.say_end();
+}
+
+void Channel::fail(std::string_view why) {
+  const std::string reason(why);
+  owner_->on_broken(reason);
+}
+
+}  // namespace weir::net

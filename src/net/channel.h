@@ -1,0 +1,89 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "net/ground.h"
+#include "net/listen.h"
+#include "net/stream.h"
+
+namespace weir::net {
+
+// Who has a channel. May close it while it is told something, but not destroy it: that is for the
+// end of the turn (Ground::bury).
+class ChannelOwner {
+ public:
+  // Of one that was opened here: it stands.
+  virtual void on_connected() {}
+  // All of it is taken, or kept by the owner.
+  virtual void on_input(std::string_view input) = 0;
+  // All that was to be sent is sent, after some of it had to wait.
+  virtual void on_sent() = 0;
+  // The peer will say nothing more. It may still listen.
+  virtual void on_end() = 0;
+  // Nothing more comes or goes; `why` is for people.
+  virtual void on_broken(std::string_view why) = 0;
+
+ protected:
+  ~ChannelOwner() = default;
+};
+
+// A connection whose two directions are used at the same time. Input comes when it is wanted and at
+// no other time, so that whoever passes it on to somebody slow stops reading; what cannot be sent
+// at once is kept, and whoever sends looks at `unsent` before it asks for more.
+// For the thread of its loop.
+class Channel final : public Watcher {
+ public:
+  // One that stands.
+  Channel(Ground& ground, Stream stream, ChannelOwner& owner);
+  // One that is opened: `owner` hears whether it stands, not before this returns. With TLS if a
+  // context is given.
+  Channel(Ground& ground, const Address& to, const TlsContext& context, const std::string& host,
+          ChannelOwner& owner);
+  ~Channel();
+  Channel(const Channel&) = delete;
+  Channel& operator=(const Channel&) = delete;
+
+  // Whose it is from now on.
+  void use_owner(ChannelOwner& owner) { owner_ = &owner; }
+
+  // Whether input is wanted, which it is at first. Who wants none still hears that the peer has
+  // gone: as its end.
+  void want_input(bool wanted);
+  // What can be sent is sent at once. (A failure is told by the next event.)
+  void send(std::string_view bytes);
+  std::size_t unsent() const { return unsent_.size() - sent_; }
+  // Nothing more will be sent behind what is unsent.
+  void finish();
+  void close();
+  // Closes it so that the peer notices that something is missing.
+  void abort();
+  bool is_open() const { return stream_.is_open(); }
+  const Stream& stream() const { return stream_; }
+
+  void on_ready() override;
+
+ private:
+  void connect();
+  void read();
+  void look();
+  void send_on();
+  void fail(std::string_view why);
+  void watch();
+  Interest wanted() const;
+
+  Ground& ground_;
+  Stream stream_;
+  ChannelOwner* owner_;
+  std::string unsent_;
+  std::size_t sent_ = 0;  // of `unsent_`
+  Interest interest_ = Interest::read;
+  bool connecting_ = false;
+  bool wants_input_ = true;
+  bool told_end_ = false;  // the owner knows that nothing more will come
+  bool finishes_ = false;
+  bool finished_ = false;
+  bool failed_ = false;  // to be told
+};
+
+}  // namespace weir::net

@@ -1,0 +1,119 @@
+#include "net/stream.h"
+
+#include <openssl/err.h>
+#include <openssl/ssl.h>
+#include <sys/socket.h>
+
+#include <cerrno>
+#include <system_error>
+
+namespace weir::net {
+
+namespace {
+
+bool would_block() { return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR; }
+
+// Why OpenSSL gave up.
+std::string last_reason(const SSL* ssl) {
+  const unsigned long code = ERR_peek_last_error();
+  const char* reason = ERR_reason_error_string(code);
+  std::string text = reason != nullptr ? reason : "the connection was lost";
+  const long verified = SSL_get_verify_result(ssl);
+  if (ERR_GET_REASON(code) == SSL_R_CERTIFICATE_VERIFY_FAILED && verified != X509_V_OK) {
+    text.append(": ").append(X509_verify_cert_error_string(verified));
+  }
+  return text;
+}
+
+}  // namespace
+
+Stream::Ssl Stream::no_ssl() { return {nullptr, &SSL_free}; }
+
+Stream::Stream(Descriptor socket, const TlsContext& context, const std::string& alpn)
+    : socket_(std::move(socket)), ssl_(new_session(context, alpn), &SSL_free) {
+  is_broken_ = !ssl_ || SSL_set_fd(ssl_.get(), socket_.fd()) != 1;
+}
+
+Stream Stream::to_server(Descriptor socket, const TlsContext& context, const std::string& host) {
+  Stream stream(std::move(socket));
+  stream.ssl_ = {new_client_session(context, host), &SSL_free};
+  stream.is_broken_ = !stream.ssl_ || SSL_set_fd(stream.ssl_.get(), stream.fd()) != 1;
+  return stream;
+}
+
+Stream::Moved Stream::broken(std::string why) {
+  is_broken_ = true;
+  why_ = std::move(why);
+  return {Status::broken};
+}
+
+Stream::Moved Stream::read(char* to, std::size_t most) {
+  if (is_broken_) return {Status::broken};
+  if (ssl_) {
+    ERR_clear_error();
+    reading_needs_writing_ = false;
+    const int count = SSL_read(ssl_.get(), to, static_cast<int>(most));
+    if (count > 0) return {Status::moved, static_cast<std::size_t>(count)};
+    const Moved moved = stop(count);
+    reading_needs_writing_ = moved.status == Status::later && SSL_want(ssl_.get()) == SSL_WRITING;
+    return moved;
+  }
+  const ssize_t count = recv(fd(), to, most, 0);
+  if (count > 0) return {Status::moved, static_cast<std::size_t>(count)};
+  if (count == 0) return {Status::ended};
+  if (would_block()) return {Status::later};
+  return broken(std::generic_category().message(errno));
+}
+
+Stream::Moved Stream::write(std::string_view bytes) {
+  if (is_broken_) return {Status::broken};
+  if (ssl_) {
+    ERR_clear_error();
+    const int count = SSL_write(ssl_.get(), bytes.data(), static_cast<int>(bytes.size()));
+    return count > 0 ? Moved{Status::moved, static_cast<std::size_t>(count)} : stop(count);
+  }
+  const ssize_t count = send(fd(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
+  if (count >= 0) return {Status::moved, static_cast<std::size_t>(count)};
+  if (would_block()) return {Status::later};
+  return broken(std::generic_category().message(errno));
+}
+
+Stream::Moved Stream::stop(int result) {
+  const int cause = errno;
+  switch (SSL_get_error(ssl_.get(), result)) {
+    case SSL_ERROR_WANT_READ:
+    case SSL_ERROR_WANT_WRITE:
+      return {Status::later};
+    case SSL_ERROR_ZERO_RETURN:
+      return {Status::ended};
+    case SSL_ERROR_SYSCALL:
+      return broken(cause != 0 ? std::generic_category().message(cause)
+                               : "the connection ended without a good-bye");
+    default:
+      // Many clients leave without a good-bye. (A server that does may not have said all.)
+      if (ERR_GET_REASON(ERR_peek_last_error()) == SSL_R_UNEXPECTED_EOF_WHILE_READING &&
+          SSL_is_server(ssl_.get()) == 1 && SSL_is_init_finished(ssl_.get()) == 1) {
+        return {Status::ended};
+      }
+      spoke_plainly_ = ERR_GET_REASON(ERR_peek_last_error()) == SSL_R_HTTP_REQUEST;
+      return broken(last_reason(ssl_.get()));
+  }
+}
+
+void Stream::say_end() {
+  if (ssl_ && !is_broken_ && SSL_is_init_finished(ssl_.get()) == 1) {
+    ERR_clear_error();
+    SSL_shutdown(ssl_.get());
+  }
+  shutdown(fd(), SHUT_WR);
+}
+
+// (Only what is decrypted: for the rest of a record the socket has to be waited for.)
+bool Stream::has_more() const { return ssl_ && SSL_pending(ssl_.get()) > 0; }
+
+void Stream::close() {
+  ssl_ = no_ssl();
+  socket_.close();
+}
+
+}  // namespace weir::net

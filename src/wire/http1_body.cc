@@ -1,0 +1,75 @@
+#include "wire/http1_body.h"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+
+#include "wire/http1_text.h"
+
+namespace weir::wire {
+
+namespace {
+
+// Fields that a trailer must not have (RFC 9110, 6.5.1), as far as they could do harm.
+bool may_trail(std::string_view name) {
+  constexpr auto never = std::to_array<std::string_view>(
+      {"transfer-encoding", "content-length", "host", "connection", "keep-alive", "te", "trailer",
+       "upgrade", "content-encoding", "content-type", "content-range", "authorization", "cookie",
+       "set-cookie", "cache-control", "expect", "max-forwards", "range"});
+  return std::ranges::none_of(
+      never, [&](std::string_view each) { return same_ignoring_case(each, name); });
+}
+
+}  // namespace
+
+void HttpBody::start(const HttpFraming& framing, std::uint64_t most) {
+  framing_ = framing;
+  most_ = most;
+  size_ = 0;
+  done_ = !framing.has_body();
+  chunks_.reset();
+}
+
+HttpBody::Piece HttpBody::read(std::string_view input, std::string& scratch) {
+  if (done_) return {};
+  Piece piece;
+  if (framing_.chunked) {
+    scratch.clear();
+    const ChunkDecoder::Step step = chunks_.decode(input, scratch);
+    piece = {step.consumed, scratch, step.error_status, step.reason};
+    done_ = step.status == ChunkDecoder::Status::complete;
+  } else if (framing_.until_end) {
+    piece = {input.size(), input};
+  } else {
+    const auto size = std::min<std::uint64_t>(framing_.length - size_, input.size());
+    piece = {static_cast<std::size_t>(size), input.substr(0, static_cast<std::size_t>(size))};
+    done_ = size_ + size == framing_.length;
+  }
+  size_ += piece.data.size();
+  if (size_ > most_) return {0, {}, 413, "the body is too large"};
+  return piece;
+}
+
+bool HttpBody::end() {
+  if (framing_.until_end) done_ = true;
+  return done_;
+}
+
+void append_chunk(std::string& out, std::string_view data) {
+  if (data.empty()) return;
+  std::array<char, 16> size;
+  const auto end = std::to_chars(size.data(), size.data() + size.size(), data.size(), 16).ptr;
+  out.append(size.data(), end).append("\r\n").append(data).append("\r\n");
+}
+
+void append_last_chunk(std::string& out, std::string_view trailers) {
+  out += "0\r\n";
+  while (!trailers.empty()) {
+    const std::string_view line = trailers.substr(0, trailers.find('\n') + 1);
+    trailers.remove_prefix(line.size());
+    if (may_trail(line.substr(0, line.find(':')))) out += line;
+  }
+  out += "\r\n";
+}
+
+}  // namespace weir::wire

@@ -1,0 +1,763 @@
+// The server's side of HTTP/2, frame by frame.
+
+#include "wire/h2.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+
+#include "h2_peer.h"
+
+namespace weir::wire {
+namespace {
+
+using testing::Contains;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::SizeIs;
+
+constexpr std::array kFields{H2Field{":status", "200"}, H2Field{"content-type", "text/plain"}};
+
+class H2Test : public testing::Test, public H2Handler {
+ protected:
+  // What was seen of a request.
+  struct Seen {
+    std::string line{};
+    std::string body{};
+    int flaw = 0;
+  };
+
+  bool takes_parts(const H2Stream& stream) override { return stream.request().path == "/parts"; }
+  void on_request(H2Stream& stream) override {
+    const HttpRequest& request = stream.request();
+    seen.push_back({std::string(request.method) + ' ' + std::string(request.target),
+                    std::string(request.body), stream.flaw()});
+    last = &request;
+    if (on_each) on_each(stream);
+  }
+  void on_gone(H2Stream& stream) override { gone.push_back(stream.id()); }
+
+  void answer(H2Stream& stream, std::string_view body = "hello") {
+    stream.answer = body;
+    machine->start(stream, kFields);
+    machine->finish(stream);
+  }
+  void answer_all() {
+    on_each = [this](H2Stream& stream) { answer(stream); };
+  }
+
+  // What is said to that.
+  std::vector<Frame> say(std::string_view bytes) {
+    machine->receive(bytes, now);
+    return hear();
+  }
+  std::vector<Frame> hear() {
+    std::string out;
+    machine->send(out, 1 << 30);
+    return H2Peer::frames(out);
+  }
+  void connect(const H2Limits& limits = {}) {
+    machine = std::make_unique<H2Machine>(*this, limits);
+    say(H2Peer::preface());
+    say(H2Peer::frame(Frame::settings, H2Peer::kEnd, 0, ""));
+  }
+
+  static std::vector<Frame> of_type(const std::vector<Frame>& frames, int type) {
+    std::vector<Frame> all;
+    std::ranges::copy_if(frames, std::back_inserter(all),
+                         [&](const Frame& frame) { return frame.type == type; });
+    return all;
+  }
+  static std::string body_of(const std::vector<Frame>& frames, std::int32_t stream) {
+    std::string body;
+    for (const Frame& frame : frames) {
+      if (frame.type == Frame::data && frame.stream == stream) body += frame.payload;
+    }
+    return body;
+  }
+  // The error with which it has ended; -1 if it has not.
+  static int goodbye(const std::vector<Frame>& frames) {
+    const auto all = of_type(frames, Frame::goaway);
+    return all.empty() ? -1 : static_cast<int>(all.back().number(4));
+  }
+  // With which a stream has; -1 if it has not.
+  static int reset_of(const std::vector<Frame>& frames, std::int32_t stream) {
+    for (const Frame& frame : of_type(frames, Frame::rst_stream)) {
+      if (frame.stream == stream) return static_cast<int>(frame.number(0));
+    }
+    return -1;
+  }
+
+  H2Peer peer;
+  std::unique_ptr<H2Machine> machine;
+  std::vector<Seen> seen;
+  std::vector<std::int32_t> gone;
+  const HttpRequest* last = nullptr;
+  std::function<void(H2Stream&)> on_each;
+  std::int64_t now = 100;
+};
+
+// ---- Requests and answers
+
+TEST_F(H2Test, SaysItsSettingsFirst) {
+  machine = std::make_unique<H2Machine>(*this, H2Limits{});
+  const auto frames = say(H2Peer::preface());
+  ASSERT_GE(frames.size(), 2u);
+  EXPECT_EQ(frames[0].type, Frame::settings);
+  EXPECT_FALSE(frames[0].ends());
+  const auto acks = of_type(frames, Frame::settings);
+  ASSERT_EQ(acks.size(), 2u);
+  EXPECT_TRUE(acks[1].ends());
+}
+
+TEST_F(H2Test, MakesARequestOfHeaderAndBody) {
+  connect();
+  on_each = [](H2Stream& stream) {
+    const HttpRequest& request = stream.request();
+    EXPECT_EQ(request.method, "POST");
+    EXPECT_EQ(request.path, "/v1/take");
+    EXPECT_EQ(request.query, "a=b");
+    EXPECT_EQ(request.host, "localhost");
+    EXPECT_EQ(request.content_type, "application/json");
+    EXPECT_EQ(request.authorization, "Bearer x");
+    EXPECT_EQ(request.field("X-Other"), "y");
+    EXPECT_EQ(request.version, 20);
+    EXPECT_TRUE(request.says_length);
+    EXPECT_FALSE(request.head);
+    EXPECT_EQ(request.body, "hello, world");
+  };
+  TestFields fields = H2Peer::post("/v1/take?a=b");
+  fields.insert(
+      fields.end(),
+      {{"content-type", "application/json"}, {"authorization", "Bearer x"}, {"x-other", "y"}});
+  say(peer.headers(1, fields, false));
+  EXPECT_THAT(seen, IsEmpty());
+  EXPECT_TRUE(machine->in_message());
+  say(H2Peer::data(1, "hello, ", false));
+  EXPECT_THAT(seen, IsEmpty());
+  say(H2Peer::data(1, "world", true));
+  EXPECT_THAT(seen, SizeIs(1));
+}
+
+TEST_F(H2Test, ReadsTheSameHoweverItIsCut) {
+  std::string all = H2Peer::preface() + peer.headers(1, H2Peer::post("/a"), false) +
+                    H2Peer::data(1, "one", false) + H2Peer::data(1, "two", true) +
+                    peer.request(3, "/b");
+  machine = std::make_unique<H2Machine>(*this, H2Limits{});
+  answer_all();
+  std::string out;
+  for (const char& c : all) {
+    machine->receive({&c, 1}, now);
+    EXPECT_TRUE(machine->in_message() || &c == &all.back() || *(&c + 1) == '\0');
+    machine->send(out, 1 << 20);
+  }
+  ASSERT_THAT(seen, SizeIs(2));
+  EXPECT_EQ(seen[0].line, "POST /a");
+  EXPECT_EQ(seen[0].body, "onetwo");
+  EXPECT_EQ(seen[1].line, "GET /b");
+  EXPECT_FALSE(machine->in_message());
+}
+
+TEST_F(H2Test, AnswersWithFieldsAndBody) {
+  connect();
+  answer_all();
+  const auto frames = say(peer.request(1));
+  ASSERT_THAT(frames, SizeIs(2));
+  EXPECT_THAT(peer.fields(frames[0]), ElementsAre(":status: 200", "content-type: text/plain"));
+  EXPECT_FALSE(frames[0].ends());
+  EXPECT_EQ(frames[1].payload, "hello");
+  EXPECT_TRUE(frames[1].ends());
+  EXPECT_THAT(gone, ElementsAre(1));
+}
+
+TEST_F(H2Test, AnswersTogetherWhatCameTogether) {
+  connect();
+  answer_all();
+  std::string asked;
+  for (int i = 1; i < 200; i += 2) asked += peer.request(i);
+  const auto frames = say(asked);
+  EXPECT_EQ(of_type(frames, Frame::data).size(), 100u);
+  EXPECT_FALSE(machine->has_more());
+}
+
+TEST_F(H2Test, AnswersWithoutABody) {
+  connect();
+  on_each = [this](H2Stream& stream) { machine->respond(stream, kFields); };
+  const auto frames = say(peer.request(1));
+  ASSERT_THAT(frames, SizeIs(1));
+  EXPECT_TRUE(frames[0].ends());
+}
+
+TEST_F(H2Test, AnswersInAnyOrderAndLater) {
+  connect();
+  EXPECT_THAT(say(peer.request(1) + peer.request(3)), IsEmpty());
+  EXPECT_TRUE(machine->in_message());
+  answer(*machine->find(3), "three");
+  EXPECT_TRUE(machine->has_more());
+  EXPECT_EQ(body_of(hear(), 3), "three");
+  answer(*machine->find(1), "one");
+  EXPECT_EQ(body_of(hear(), 1), "one");
+  EXPECT_EQ(machine->find(1), nullptr);
+  EXPECT_FALSE(machine->in_message());
+}
+
+TEST_F(H2Test, EndsWithTrailers) {
+  connect();
+  on_each = [this](H2Stream& stream) {
+    stream.answer = "x";
+    machine->start(stream, kFields);
+    const std::string text = "a text that does not last";
+    machine->finish(stream,
+                    std::array{H2Field{"grpc-status", "5"}, H2Field{"grpc-message", text, false}});
+  };
+  const auto frames = say(peer.request(1));
+  ASSERT_THAT(frames, SizeIs(3));
+  (void)peer.fields(frames[0]);
+  EXPECT_FALSE(frames[1].ends());
+  EXPECT_THAT(peer.fields(frames[2]),
+              ElementsAre("grpc-status: 5", "grpc-message: a text that does not last"));
+  EXPECT_TRUE(frames[2].ends());
+}
+
+// As a watcher is told of changes.
+TEST_F(H2Test, AnswersPieceByPiece) {
+  connect();
+  on_each = [this](H2Stream& stream) { machine->start(stream, kFields); };
+  EXPECT_THAT(of_type(say(peer.request(1)), Frame::headers), SizeIs(1));
+  EXPECT_FALSE(machine->in_message());
+  for (const char* piece : {"one", "two"}) {
+    machine->find(1)->answer += piece;
+    machine->go_on(*machine->find(1));
+    EXPECT_EQ(body_of(hear(), 1), piece);
+  }
+  machine->finish(*machine->find(1));
+  const auto frames = hear();
+  ASSERT_THAT(frames, SizeIs(1));
+  EXPECT_TRUE(frames[0].ends());
+}
+
+TEST_F(H2Test, ShowsARequestInPartsToWhoWantsThat) {
+  connect();
+  std::string parts;
+  on_each = [&](H2Stream& stream) {
+    parts += stream.parts() + (stream.is_whole() ? "." : ",");
+    stream.parts().clear();
+    if (stream.is_whole()) answer(stream);
+  };
+  say(peer.headers(1, H2Peer::post("/parts"), false));
+  EXPECT_FALSE(machine->in_message());
+  say(H2Peer::data(1, "one", false));
+  say(H2Peer::data(1, "two", false));
+  EXPECT_EQ(parts, "one,two,");
+  EXPECT_EQ(body_of(say(H2Peer::data(1, "", true)), 1), "hello");
+  EXPECT_EQ(parts, "one,two,.");
+}
+
+TEST_F(H2Test, LetsWhoAsksForItContinue) {
+  connect();
+  TestFields fields = H2Peer::post("/");
+  fields.emplace_back("expect", "100-continue");
+  const auto frames = say(peer.headers(1, fields, false));
+  ASSERT_THAT(frames, SizeIs(1));
+  EXPECT_THAT(peer.fields(frames[0]), ElementsAre(":status: 100"));
+}
+
+TEST_F(H2Test, AnswersPings) {
+  connect();
+  const auto frames = say(H2Peer::ping("abcdefgh"));
+  ASSERT_THAT(frames, SizeIs(1));
+  EXPECT_EQ(frames[0].type, Frame::ping);
+  EXPECT_TRUE(frames[0].ends());
+  EXPECT_EQ(frames[0].payload, "abcdefgh");
+}
+
+// ---- Requests that are none
+
+TEST_F(H2Test, KnowsWhoSpeaksSomethingElse) {
+  machine = std::make_unique<H2Machine>(*this, H2Limits{});
+  EXPECT_THAT(say("GET / HTTP/1.1\r\nHost: x\r\n\r\n"), IsEmpty());
+  EXPECT_TRUE(machine->is_no_http2());
+  EXPECT_TRUE(machine->is_over());
+}
+
+TEST_F(H2Test, RefusesTwoDifferentHosts) {
+  connect();
+  TestFields fields = H2Peer::get("/");
+  fields.emplace_back("host", "elsewhere");
+  say(peer.headers(1, fields, true));
+  ASSERT_THAT(seen, SizeIs(1));
+  EXPECT_EQ(seen[0].flaw, 400);
+  fields.back().second = "localhost";
+  say(peer.headers(3, fields, true));
+  EXPECT_EQ(seen[1].flaw, 0);
+}
+
+TEST_F(H2Test, ResetsWhatIsNoRequest) {
+  const TestFields good = H2Peer::get("/");
+  std::vector<TestFields> bad(8, good);
+  bad[0].erase(bad[0].begin());                // no method
+  bad[1].erase(bad[1].begin() + 2);            // no path
+  bad[2].emplace_back("Upper", "x");           // capital letters
+  bad[3].emplace_back("connection", "close");  // of HTTP/1
+  bad[4].insert(bad[4].begin(), {"x", "y"});   // a field before the others
+  bad[5].emplace_back(":path", "/");           // twice
+  bad[6].emplace_back(":other", "x");          // unknown
+  bad[7].emplace_back("te", "gzip");           // not trailers
+  std::int32_t stream = 1;
+  connect();
+  for (const TestFields& fields : bad) {
+    EXPECT_EQ(reset_of(say(peer.headers(stream, fields, true)), stream), NGHTTP2_PROTOCOL_ERROR)
+        << stream;
+    stream += 2;
+  }
+  EXPECT_THAT(seen, IsEmpty());
+  say(peer.request(stream));
+  EXPECT_THAT(seen, SizeIs(1));
+}
+
+TEST_F(H2Test, ResetsABodyOfAnotherLengthThanItSays) {
+  connect();
+  TestFields fields = H2Peer::post("/");
+  fields.emplace_back("content-length", "5");
+  say(peer.headers(1, fields, false));
+  EXPECT_EQ(reset_of(say(H2Peer::data(1, "four", true)), 1), NGHTTP2_PROTOCOL_ERROR);
+  EXPECT_THAT(seen, IsEmpty());
+}
+
+// ---- Limits
+
+TEST_F(H2Test, AnswersAHeaderThatIsTooLong) {
+  connect({.header = 1000, .fields = 10});
+  TestFields fields = H2Peer::get("/");
+  fields.emplace_back("long", std::string(1000, 'x'));
+  say(peer.headers(1, fields, true));
+  fields.pop_back();
+  for (int i = 0; i < 11; ++i) fields.emplace_back("x", "y");
+  say(peer.headers(3, fields, true));
+  fields.pop_back();
+  say(peer.headers(5, fields, true));
+  ASSERT_THAT(seen, SizeIs(3));
+  EXPECT_EQ(seen[0].flaw, 431);
+  EXPECT_EQ(seen[1].flaw, 431);
+  EXPECT_EQ(seen[2].flaw, 0);
+}
+
+// A few bytes that stand for many, over and over.
+TEST_F(H2Test, ResetsAHeaderThatIsMuchTooLong) {
+  connect({.header = 1000});
+  TestFields fields = H2Peer::get("/");
+  for (int i = 0; i < 100; ++i) fields.emplace_back("long", std::string(100, 'x'));
+  EXPECT_EQ(reset_of(say(peer.headers(1, fields, true)), 1), NGHTTP2_INTERNAL_ERROR);
+  EXPECT_THAT(seen, IsEmpty());
+}
+
+TEST_F(H2Test, ResetsTrailersThatAreTooLong) {
+  connect({.header = 1000});
+  say(peer.headers(1, H2Peer::post("/"), false) + H2Peer::data(1, "x", false));
+  EXPECT_NE(reset_of(say(peer.headers(1, {{"long", std::string(1000, 'x')}}, true)), 1), -1);
+  EXPECT_THAT(seen, IsEmpty());
+  say(peer.headers(3, H2Peer::post("/"), false) + H2Peer::data(3, "x", false));
+  say(peer.headers(3, {{"short", "x"}}, true));
+  EXPECT_THAT(seen, SizeIs(1));
+}
+
+TEST_F(H2Test, AnswersABodyThatIsTooLong) {
+  connect({.body = 100});
+  answer_all();
+  TestFields fields = H2Peer::post("/");
+  say(peer.headers(1, fields, false) + H2Peer::data(1, std::string(100, 'x'), true));
+  EXPECT_EQ(seen.back().flaw, 0);
+  say(peer.headers(3, fields, false));
+  const auto frames = say(H2Peer::data(3, std::string(101, 'x'), false));
+  EXPECT_EQ(seen.back().flaw, 413);
+  EXPECT_EQ(body_of(frames, 3), "hello");
+  // Who says so before is told before.
+  fields.emplace_back("content-length", "101");
+  say(peer.headers(5, fields, false));
+  EXPECT_EQ(seen.back().flaw, 413);
+  EXPECT_THAT(seen, SizeIs(3));
+}
+
+TEST_F(H2Test, DoesNotListenForeverToABodyThatNobodyWants) {
+  connect({.body = 100, .dropped = 1000});
+  answer_all();
+  say(peer.headers(1, H2Peer::post("/"), false));
+  EXPECT_EQ(reset_of(say(H2Peer::data(1, std::string(500, 'x'), false)), 1), -1);
+  EXPECT_EQ(reset_of(say(H2Peer::data(1, std::string(500, 'x'), false)), 1), -1);
+  EXPECT_EQ(reset_of(say(H2Peer::data(1, std::string(500, 'x'), false)), 1), NGHTTP2_NO_ERROR);
+  EXPECT_THAT(seen, SizeIs(1));
+}
+
+TEST_F(H2Test, RefusesMoreStreamsThanItAllows) {
+  connect({.streams = 2});
+  say(peer.request(1) + peer.request(3));
+  const auto frames = say(peer.request(5));
+  EXPECT_THAT(seen, SizeIs(2));
+  EXPECT_TRUE(reset_of(frames, 5) != -1 || goodbye(frames) != -1);
+}
+
+// Whoever takes requests back while they are worked on cannot have more of them that way.
+TEST_F(H2Test, CountsRequestsThatAreWorkedOnThoughTheirStreamsHaveEnded) {
+  connect({.streams = 2});
+  say(peer.request(1) + peer.request(3) + H2Peer::reset(1) + H2Peer::reset(3));
+  EXPECT_THAT(gone, ElementsAre(1, 3));
+  machine->note_orphan();
+  machine->note_orphan();
+  EXPECT_EQ(reset_of(say(peer.request(5)), 5), NGHTTP2_REFUSED_STREAM);
+  machine->forget_orphan();
+  EXPECT_EQ(reset_of(say(peer.request(7)), 7), -1);
+  EXPECT_THAT(seen, SizeIs(3));
+}
+
+// ---- Windows
+
+TEST_F(H2Test, SendsNoMoreThanTheWindowsLetThrough) {
+  connect();
+  say(H2Peer::settings({{NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, 10}}));
+  on_each = [this](H2Stream& stream) { answer(stream, "0123456789abcdefghij"); };
+  EXPECT_EQ(body_of(say(peer.request(1)), 1), "0123456789");
+  EXPECT_TRUE(machine->in_message());
+  EXPECT_FALSE(machine->has_more());
+  EXPECT_EQ(body_of(say(H2Peer::window(1, 5)), 1), "abcde");
+  EXPECT_EQ(body_of(say(H2Peer::settings({{NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, 15}})), 1),
+            "fghij");
+  EXPECT_FALSE(machine->in_message());
+}
+
+TEST_F(H2Test, SendsNoMoreThanTheConnectionsWindowLetsThrough) {
+  connect();
+  say(H2Peer::settings({{NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, 1 << 20}}));
+  on_each = [this](H2Stream& stream) { answer(stream, std::string(100'000, 'x')); };
+  EXPECT_EQ(body_of(say(peer.request(1)), 1).size(), 65'535u);
+  EXPECT_EQ(body_of(say(H2Peer::window(0, 100'000)), 1).size(), 100'000u - 65'535u);
+}
+
+TEST_F(H2Test, StopsWhenThereIsEnough) {
+  connect();
+  say(H2Peer::settings({{NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, 1 << 20}}) +
+      H2Peer::window(0, 1 << 20));
+  on_each = [this](H2Stream& stream) { answer(stream, std::string(500'000, 'x')); };
+  machine->receive(peer.request(1), now);
+  std::string out;
+  machine->send(out, 64 << 10);
+  EXPECT_GE(out.size(), 64u << 10);
+  EXPECT_LE(out.size(), (64u << 10) + (17u << 10));
+  EXPECT_TRUE(machine->has_more());
+  machine->send(out, 1 << 20);
+  EXPECT_EQ(body_of(H2Peer::frames(out), 1).size(), 500'000u);
+}
+
+// A body is in memory until it is whole: the window shows that.
+TEST_F(H2Test, OpensTheConnectionsWindowWhenBodiesAreDoneWith) {
+  connect({.body = 1 << 20, .bodies = 100'000});
+  answer_all();
+  const std::string half(16'000, 'x');
+  for (std::int32_t stream = 1; stream < 8; stream += 2) {
+    say(peer.headers(stream, H2Peer::post("/"), false));
+    EXPECT_THAT(of_type(say(H2Peer::data(stream, half, false)), Frame::window_update), IsEmpty());
+  }
+  std::uint32_t opened = 0;
+  for (std::int32_t stream = 1; stream < 8; stream += 2) {
+    for (const Frame& frame : of_type(say(H2Peer::data(stream, "", true)), Frame::window_update)) {
+      EXPECT_EQ(frame.stream, 0);
+      opened += frame.number(0);
+    }
+  }
+  EXPECT_GE(opened, 50'000u);
+  EXPECT_LE(opened, 64'000u);
+}
+
+TEST_F(H2Test, OpensItForThoseThatWereTakenBack) {
+  connect({.body = 1 << 20, .bodies = 100'000});
+  std::uint32_t opened = 0;
+  for (std::int32_t stream = 1; stream < 100; stream += 2) {
+    std::string all = peer.headers(stream, H2Peer::post("/"), false);
+    all += H2Peer::data(stream, std::string(16'000, 'x'), false) + H2Peer::reset(stream);
+    const auto frames = say(all);
+    EXPECT_EQ(goodbye(frames), -1);
+    for (const Frame& frame : of_type(frames, Frame::window_update)) opened += frame.number(0);
+  }
+  EXPECT_GE(opened, 750'000u);
+  EXPECT_LE(opened, 800'000u);
+}
+
+TEST_F(H2Test, EndsAConnectionThatSendsMoreThanItsWindow) {
+  connect({.body = 1 << 20, .bodies = 65'535});
+  std::string all = peer.headers(1, H2Peer::post("/"), false);
+  for (int i = 0; i < 5; ++i) all += H2Peer::data(1, std::string(16'000, 'x'), false);
+  EXPECT_EQ(goodbye(say(all)), NGHTTP2_FLOW_CONTROL_ERROR);
+}
+
+TEST_F(H2Test, EndsWhatOpensAWindowByNothingOrTooMuch) {
+  connect();
+  EXPECT_EQ(goodbye(say(H2Peer::window(0, 0))), NGHTTP2_PROTOCOL_ERROR);
+  connect();
+  EXPECT_EQ(goodbye(say(H2Peer::window(0, 0x7fffffff))), NGHTTP2_FLOW_CONTROL_ERROR);
+  H2Peer other;
+  connect();
+  EXPECT_EQ(reset_of(say(other.request(1) + H2Peer::window(1, 0x7fffffff)), 1),
+            NGHTTP2_FLOW_CONTROL_ERROR);
+}
+
+// Who asks for much and takes nothing is not asked for more.
+TEST_F(H2Test, KeepsABoundedAmountOfAnswersThatAreNotTaken) {
+  connect({.unsent = 100'000});
+  say(H2Peer::settings({{NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, 0}}));
+  on_each = [this](H2Stream& stream) { answer(stream, std::string(30'000, 'x')); };
+  for (std::int32_t stream = 1; stream < 9; stream += 2) say(peer.request(stream));
+  EXPECT_THAT(seen, SizeIs(4));
+  EXPECT_EQ(reset_of(say(peer.request(9)), 9), NGHTTP2_REFUSED_STREAM);
+  EXPECT_THAT(seen, SizeIs(4));
+  EXPECT_EQ(body_of(say(H2Peer::window(1, 30'000)), 1).size(), 30'000u);
+  say(peer.request(11));
+  EXPECT_THAT(seen, SizeIs(5));
+}
+
+// ---- Floods
+
+class H2FloodTest : public H2Test {
+ protected:
+  // Says it over and over. After how many times that was enough.
+  int times_until_enough(const std::function<std::string(int)>& what, int most = 10'000) {
+    for (int i = 0; i < most; ++i) {
+      if (goodbye(say(what(i))) != NGHTTP2_ENHANCE_YOUR_CALM) continue;
+      EXPECT_TRUE(machine->is_over());
+      return i;
+    }
+    return most;
+  }
+};
+
+TEST_F(H2FloodTest, OfRequestsThatAreTakenBackAtOnce) {
+  connect();
+  answer_all();
+  const int times =
+      times_until_enough([&](int i) { return peer.request(2 * i + 1) + H2Peer::reset(2 * i + 1); });
+  EXPECT_GE(times, 100);
+  EXPECT_LE(times, 600);
+}
+
+// With an error that is none.
+TEST_F(H2FloodTest, OfRequestsThatAreTakenBackPolitely) {
+  connect();
+  const int times = times_until_enough(
+      [&](int i) { return peer.request(2 * i + 1) + H2Peer::reset(2 * i + 1, 0); });
+  EXPECT_LE(times, 2'000);
+}
+
+// It is not the peer then that takes them back.
+TEST_F(H2FloodTest, OfRequestsThatHaveToBeReset) {
+  connect();
+  const int times = times_until_enough([&](int i) {
+    return peer.headers(2 * i + 1, H2Peer::post("/"), false) +
+           H2Peer::window(2 * i + 1, 0x7fffffff);
+  });
+  EXPECT_LE(times, 600);
+}
+
+TEST_F(H2FloodTest, OfFramesThatAreOfNoUse) {
+  const std::pair<const char*, std::string> all[] = {
+      {"ping", H2Peer::ping()},
+      {"ack of a ping", H2Peer::ping("12345678", true)},
+      {"settings", H2Peer::settings({{NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, 70'000}})},
+      {"empty settings", H2Peer::settings({})},
+      {"window", H2Peer::window(0, 1)},
+      {"window of a stream", H2Peer::window(1, 1)},
+      {"priority", H2Peer::frame(Frame::priority, 0, 1, std::string(5, '\0'))},
+      {"unknown", H2Peer::frame(77, 0, 0, "x")},
+      {"empty data", H2Peer::data(1, "", false)},
+  };
+  for (const auto& [name, frame] : all) {
+    H2Peer other;
+    connect();
+    say(other.headers(1, H2Peer::post("/"), false));
+    const int times = times_until_enough([&said = frame](int) { return said; });
+    EXPECT_GE(times, 50) << name;
+    EXPECT_LE(times, 2'100) << name;
+  }
+}
+
+TEST_F(H2FloodTest, OfAHeaderThatNeverEnds) {
+  connect();
+  std::string all = H2Peer::frame(Frame::headers, 0, 1, peer.block(H2Peer::get("/")));
+  for (int i = 0; i < 100; ++i) all += H2Peer::frame(Frame::continuation, 0, 1, "");
+  const auto frames = say(all);
+  EXPECT_NE(goodbye(frames), -1);
+  EXPECT_TRUE(machine->is_over());
+  EXPECT_THAT(seen, IsEmpty());
+}
+
+// A few are a header in pieces.
+TEST_F(H2FloodTest, IsNotAHeaderInPieces) {
+  connect();
+  const std::string block = peer.block(H2Peer::get("/pieces"));
+  std::string all = H2Peer::frame(Frame::headers, H2Peer::kEnd, 1, block.substr(0, 3));
+  all += H2Peer::frame(Frame::continuation, 0, 1, block.substr(3, 2));
+  all += H2Peer::frame(Frame::continuation, H2Peer::kEndHeaders, 1, block.substr(5));
+  say(all);
+  ASSERT_THAT(seen, SizeIs(1));
+  EXPECT_EQ(seen[0].line, "GET /pieces");
+}
+
+// Who asks may say a lot besides.
+TEST_F(H2FloodTest, IsNotWhatComesWithRequests) {
+  connect();
+  answer_all();
+  for (std::int32_t i = 0; i < 10'000; ++i) {
+    const auto frames = say(peer.request(2 * i + 1) + H2Peer::window(0, 5) + H2Peer::ping());
+    ASSERT_EQ(goodbye(frames), -1) << i;
+  }
+}
+
+// Nor what keeps a connection alive, nor what is given up now and then.
+TEST_F(H2FloodTest, IsNotWhatComesSlowly) {
+  connect();
+  for (std::int32_t i = 0; i < 20'000; ++i) {
+    if (i % 50 == 0) ++now;
+    ASSERT_EQ(goodbye(say(peer.request(2 * i + 1) + H2Peer::reset(2 * i + 1))), -1) << i;
+  }
+}
+
+// Who takes long answers opens its windows often.
+TEST_F(H2FloodTest, IsNotWhoReadsMuch) {
+  connect();
+  const std::string body(100'000, 'x');
+  on_each = [&](H2Stream& stream) { answer(stream, body); };
+  std::size_t heard = 0;
+  for (std::int32_t i = 0; i < 2'000; ++i) {
+    std::vector<Frame> frames = say(peer.request(2 * i + 1));
+    while (machine->find(2 * i + 1) != nullptr) {
+      ASSERT_EQ(goodbye(frames), -1) << i;
+      heard += body_of(frames, 2 * i + 1).size();
+      frames = say(H2Peer::window(0, 10'000) + H2Peer::window(2 * i + 1, 10'000));
+    }
+    heard += body_of(frames, 2 * i + 1).size();
+  }
+  EXPECT_EQ(heard, 2'000u * body.size());
+}
+
+// ---- Streams in states that they cannot be in
+
+TEST_F(H2Test, EndsConnectionsThatBreakTheProtocol) {
+  const auto ends = [&](const std::function<std::string(H2Peer&)>& what) {
+    H2Peer other;
+    connect();
+    answer_all();
+    say(other.request(1));
+    return goodbye(say(what(other)));
+  };
+  EXPECT_EQ(ends([](H2Peer&) { return H2Peer::data(3, "x", true); }), NGHTTP2_PROTOCOL_ERROR);
+  EXPECT_EQ(ends([](H2Peer& p) { return p.request(2); }), NGHTTP2_PROTOCOL_ERROR);
+  EXPECT_EQ(ends([](H2Peer&) { return H2Peer::reset(3); }), NGHTTP2_PROTOCOL_ERROR);
+  EXPECT_EQ(ends([](H2Peer&) { return H2Peer::window(3, 1); }), NGHTTP2_PROTOCOL_ERROR);
+  EXPECT_EQ(ends([](H2Peer&) { return H2Peer::ping("short"); }), NGHTTP2_FRAME_SIZE_ERROR);
+  EXPECT_EQ(ends([](H2Peer&) { return H2Peer::data(1, std::string(20'000, 'x'), true); }),
+            NGHTTP2_FRAME_SIZE_ERROR);
+  EXPECT_EQ(ends([](H2Peer&) { return H2Peer::frame(Frame::headers, 5, 3, "\xff\xff\xff\xff"); }),
+            NGHTTP2_COMPRESSION_ERROR);
+  EXPECT_EQ(ends([](H2Peer&) { return H2Peer::frame(Frame::continuation, 4, 1, ""); }),
+            NGHTTP2_PROTOCOL_ERROR);
+  EXPECT_EQ(
+      ends([](H2Peer&) { return H2Peer::frame(Frame::push_promise, 4, 1, H2Peer::number(2)); }),
+      NGHTTP2_PROTOCOL_ERROR);
+  EXPECT_EQ(ends([](H2Peer& p) {
+              return H2Peer::frame(Frame::headers, 1, 3, p.block(H2Peer::get("/"))) +
+                     H2Peer::ping();
+            }),
+            NGHTTP2_PROTOCOL_ERROR);
+  EXPECT_EQ(ends([](H2Peer&) {
+              return H2Peer::settings({{NGHTTP2_SETTINGS_ENABLE_PUSH, 2}});
+            }),
+            NGHTTP2_PROTOCOL_ERROR);
+}
+
+TEST_F(H2Test, GoesOnAfterFramesOfStreamsThatHaveEnded) {
+  connect();
+  answer_all();
+  say(peer.request(1));
+  EXPECT_EQ(goodbye(say(H2Peer::reset(1) + H2Peer::window(1, 1))), -1);
+  EXPECT_EQ(body_of(say(peer.request(3)), 3), "hello");
+}
+
+// It may be one that was reset before: nothing is known of those.
+TEST_F(H2Test, DoesNotAnswerStreamsThatComeTooLate) {
+  connect();
+  answer_all();
+  say(peer.request(9));
+  EXPECT_THAT(say(peer.request(7)), IsEmpty());
+  EXPECT_THAT(seen, SizeIs(1));
+}
+
+TEST_F(H2Test, TellsWhenARequestIsTakenBack) {
+  connect();
+  say(peer.request(1) + H2Peer::reset(1));
+  EXPECT_THAT(gone, ElementsAre(1));
+  EXPECT_EQ(machine->find(1), nullptr);
+  EXPECT_FALSE(machine->in_message());
+  // Of one that nobody has seen nothing is told.
+  say(peer.headers(3, H2Peer::post("/"), false) + H2Peer::reset(3));
+  EXPECT_THAT(gone, ElementsAre(1));
+}
+
+// ---- The end
+
+TEST_F(H2Test, LetsWhatIsUnderWayBeFinished) {
+  connect();
+  say(peer.request(1));
+  machine->drain();
+  auto frames = hear();
+  ASSERT_THAT(of_type(frames, Frame::goaway), SizeIs(1));
+  EXPECT_EQ(of_type(frames, Frame::goaway)[0].number(0), 0x7fffffffu);
+  const auto pings = of_type(frames, Frame::ping);
+  ASSERT_THAT(pings, SizeIs(1));
+  // What it had sent before it heard.
+  say(peer.request(3));
+  EXPECT_THAT(seen, SizeIs(2));
+  frames = say(H2Peer::ping(pings[0].payload, true));
+  ASSERT_THAT(of_type(frames, Frame::goaway), SizeIs(1));
+  EXPECT_EQ(of_type(frames, Frame::goaway)[0].number(0), 3u);
+  EXPECT_EQ(of_type(frames, Frame::goaway)[0].number(4), 0u);
+  say(peer.request(5));
+  EXPECT_THAT(seen, SizeIs(2));
+  EXPECT_FALSE(machine->is_over());
+  answer(*machine->find(1));
+  answer(*machine->find(3));
+  frames = hear();
+  EXPECT_EQ(body_of(frames, 1) + body_of(frames, 3), "hellohello");
+  EXPECT_TRUE(machine->is_over());
+}
+
+TEST_F(H2Test, DoesNotWaitForWhoDoesNotHear) {
+  connect();
+  machine->drain();
+  hear();
+  EXPECT_FALSE(machine->is_over());
+  machine->drain_now();
+  EXPECT_EQ(goodbye(hear()), 0);
+  EXPECT_TRUE(machine->is_over());
+}
+
+TEST_F(H2Test, IsOverWhenThePeerSaysSo) {
+  connect();
+  say(peer.request(1));
+  say(H2Peer::frame(Frame::goaway, 0, 0, std::string(8, '\0')));
+  EXPECT_FALSE(machine->is_over());
+  answer(*machine->find(1));
+  hear();
+  EXPECT_TRUE(machine->is_over());
+}
+
+TEST(H2Refusal, IsAConnectionThatEndsAtOnce) {
+  const auto frames = H2Peer::frames(H2Machine::refusal(H2Machine::kCalm, "too many"));
+  ASSERT_EQ(frames.size(), 2u);
+  EXPECT_EQ(frames[0].type, Frame::settings);
+  EXPECT_EQ(frames[1].type, Frame::goaway);
+  EXPECT_EQ(frames[1].number(4), 11u);
+  EXPECT_THAT(frames[1].payload, HasSubstr("too many"));
+}
+
+}  // namespace
+}  // namespace weir::wire
