@@ -1,0 +1,530 @@
+#include "envoy/load.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <filesystem>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "base/suggest.h"
+#include "policy/limit_text.h"
+#include "policy/yaml.h"
+#include "store/fit.h"
+#include "store/memory/fingerprint.h"
+
+namespace weir::envoy {
+
+using policy::Place;
+using policy::Problems;
+
+namespace {
+
+using YamlNode = policy::Node;
+
+constexpr std::array<std::string_view, 2> kRootFields{"domain", "descriptors"};
+constexpr std::array<std::string_view, 10> kDescriptorFields{
+    "key",        "value",           "rate_limit",      "descriptors",     "shadow_mode",
+    "quota_mode", "detailed_metric", "value_to_metric", "share_threshold", "metadata"};
+constexpr std::array<std::string_view, 9> kLimitFields{
+    "unit", "requests_per_unit", "unlimited", "name", "replaces", "algorithm", "burst",
+    "per",  "calendar"};
+constexpr std::array<std::string_view, 1> kReplacesFields{"name"};
+constexpr std::array<std::string_view, 3> kAlgorithms{"fixed_window", "sliding_window",
+                                                      "token_bucket"};
+
+struct NamedUnit {
+  std::string_view name;
+  Unit unit;
+  Nanos length;
+};
+constexpr std::array<NamedUnit, 7> kUnits{{
+    {"second", Unit::second, std::chrono::seconds{1}},
+    {"minute", Unit::minute, std::chrono::minutes{1}},
+    {"hour", Unit::hour, std::chrono::hours{1}},
+    {"day", Unit::day, std::chrono::hours{24}},
+    {"week", Unit::week, std::chrono::hours{24 * 7}},
+    {"month", Unit::month, std::chrono::hours{24 * 30}},
+    {"year", Unit::year, std::chrono::hours{24 * 365}},
+}};
+
+std::string in_lower_case(std::string_view text) {
+  std::string lower{text};
+  for (char& c : lower) {
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+  }
+  return lower;
+}
+
+const NamedUnit* unit_named(std::string_view name) {
+  const std::string lower = in_lower_case(name);
+  const auto found = std::ranges::find(kUnits, lower, &NamedUnit::name);
+  return found == kUnits.end() ? nullptr : &*found;
+}
+
+bool is_known_anywhere(std::string_view name) {
+  const auto among = [&](std::span<const std::string_view> fields) {
+    return std::ranges::find(fields, name) != fields.end();
+  };
+  return among(kRootFields) || among(kDescriptorFields) || among(kLimitFields);
+}
+
+// What YAML takes for something else than a text.
+bool is_text(std::string_view key) {
+  if (key.empty() || key == "~" || key == "null" || key == "true" || key == "false") return false;
+  double number = 0;
+  const auto [end, error] = std::from_chars(key.data(), key.data() + key.size(), number);
+  return error != std::errc{} || end != key.data() + key.size();
+}
+
+// A free block of the configuration, as others will read it.
+nlohmann::json to_json(const YamlNode& node) {
+  using nlohmann::json;
+  if (node.is_map()) {
+    json object = json::object();
+    for (const YamlNode::Field& field : node.fields) object[field.name] = to_json(*field.value);
+    return object;
+  }
+  if (node.is_list()) {
+    json list = json::array();
+    for (const auto& item : node.items) list.push_back(to_json(*item));
+    return list;
+  }
+  if (node.is_null()) return nullptr;
+  if (node.quoted) return node.text;
+  if (node.text == "true" || node.text == "false") return node.text == "true";
+  json number = json::parse(node.text, nullptr, false);
+  return number.is_number() ? number : json(node.text);
+}
+
+// Reads one file into the rules.
+class Reader {
+ public:
+  Reader(Rules& rules, FileReport& report, const LoadOptions& options,
+         std::set<std::string>& before)
+      : rules_(rules), report_(report), options_(options), before_(before) {}
+
+  void read() {
+    const auto root = policy::parse_yaml(report_.source, report_.problems);
+    for (policy::Problem& problem : report_.problems) {
+      problem.message = "error loading config file: " + problem.message;
+    }
+    if (root != nullptr) read_root(*root);
+  }
+
+ private:
+  void read_root(const YamlNode& root);
+  void read_descriptors(const YamlNode& list, Node& parent);
+  void read_descriptor(const YamlNode& map, Node& parent);
+  bool is_duplicate(const Node& node, const Node& parent, Place place);
+  void read_flags(const YamlNode& map, Node& node);
+  void read_rate_limit(const YamlNode& map, const YamlNode& descriptor, Node& node);
+  void read_replaces(const YamlNode& map, Rule& rule);
+  void read_limit(const YamlNode& map, const NamedUnit* unit, Rule& rule);
+  void build_limit(const YamlNode& map, const NamedUnit* unit, Nanos period, Rule& rule);
+  Nanos read_period(const YamlNode& map, const NamedUnit* unit);
+
+  void check(const YamlNode& map, std::span<const std::string_view> fields, std::string_view what);
+  bool is_map(const YamlNode& node, std::string_view what);
+  std::string text_of(const YamlNode& map, std::string_view field);
+  bool flag_of(const YamlNode& map, std::string_view field);
+  std::uint32_t number_of(const YamlNode& map, std::string_view field);
+
+  template <typename... Args>
+  void problem(Place place, fmt::format_string<Args...> format, Args&&... args) {
+    report_.problems.push_back({place, fmt::format(format, std::forward<Args>(args)...)});
+  }
+
+  Rules& rules_;
+  FileReport& report_;
+  const LoadOptions& options_;
+  std::set<std::string>& before_;  // domains that other files have
+  std::string domain_;
+};
+
+// ---- Values
+
+void Reader::check(const YamlNode& map, std::span<const std::string_view> fields,
+                   std::string_view what) {
+  for (const YamlNode::Field& field : map.fields) {
+    if (std::ranges::find(fields, field.name) != fields.end()) continue;
+    if (!is_text(field.name)) {
+      problem(field.place, "config error, key is not of type string: {}", field.name);
+    } else if (is_known_anywhere(field.name)) {
+      report_.warnings.push_back(
+          {field.place,
+           fmt::format("\"{}\" says nothing in {}: it is not used", field.name, what)});
+    } else {
+      problem(field.place, "config error, unknown key '{}'{}", field.name,
+              did_you_mean(field.name, fields));
+    }
+  }
+}
+
+bool Reader::is_map(const YamlNode& node, std::string_view what) {
+  if (node.is_map()) return true;
+  problem(node.place, "error loading config file: {} is a map, not {}", what, node.describe());
+  return false;
+}
+
+std::string Reader::text_of(const YamlNode& map, std::string_view field) {
+  const YamlNode* node = map.find(field);
+  if (node == nullptr || node->is_null()) return {};
+  if (node->is_scalar()) return node->text;
+  problem(node->place, "error loading config file: \"{}\" is a text, not {}", field,
+          node->describe());
+  return {};
+}
+
+bool Reader::flag_of(const YamlNode& map, std::string_view field) {
+  const YamlNode* node = map.find(field);
+  if (node == nullptr || node->is_null()) return false;
+  const std::string word = node->is_scalar() ? in_lower_case(node->text) : "";
+  if (word == "true" || word == "yes" || word == "on") return true;
+  if (word != "false" && word != "no" && word != "off") {
+    problem(node->place, "error loading config file: \"{}\" is true or false, not {}", field,
+            node->describe());
+  }
+  return false;
+}
+
+std::uint32_t Reader::number_of(const YamlNode& map, std::string_view field) {
+  const YamlNode* node = map.find(field);
+  if (node == nullptr || node->is_null()) return 0;
+  std::uint32_t number = 0;
+  const char* const end = node->text.data() + node->text.size();
+  const auto [read, error] = std::from_chars(node->text.data(), end, number);
+  if (!node->is_scalar() || error != std::errc{} || read != end) {
+    problem(node->place,
+            "error loading config file: \"{}\" is a whole number from 0 to 4294967295, not {}",
+            field, node->describe());
+    return 0;
+  }
+  return number;
+}
+
+// ---- Descriptors
+
+void Reader::read_root(const YamlNode& root) {
+  if (root.is_null()) return problem(root.place, "config file cannot have empty domain");
+  if (!is_map(root, "a file of envoyproxy/ratelimit")) return;
+  check(root, kRootFields, "a file");
+  domain_ = text_of(root, "domain");
+  const YamlNode* named = root.find("domain");
+  const Place place = named != nullptr ? named->place : root.place;
+  if (domain_.empty()) problem(place, "config file cannot have empty domain");
+  if (before_.contains(domain_) && !options_.merge_domains) {
+    problem(place, "duplicate domain '{}' in config file", domain_);
+    return;
+  }
+  if (!domain_.empty()) before_.insert(domain_);
+  Domain& domain = rules_.domains[domain_];
+  domain.head = counter_head(domain_);
+  if (const YamlNode* list = root.find("descriptors")) read_descriptors(*list, domain.root);
+}
+
+void Reader::read_descriptors(const YamlNode& list, Node& parent) {
+  if (list.is_null()) return;
+  if (!list.is_list()) {
+    return problem(list.place, "error loading config file: \"descriptors\" is a list, not {}",
+                   list.describe());
+  }
+  for (const auto& item : list.items) {
+    if (item->is_map()) {
+      read_descriptor(*item, parent);
+    } else {
+      problem(item->place, "config error, yaml file contains list of type other than map: {}",
+              item->is_scalar() ? item->text : item->describe());
+    }
+  }
+}
+
+// The way to a node, as statistics and messages name it.
+std::string name_of(std::string_view domain, const Node& node) {
+  if (node.key.empty()) return std::string{domain};
+  std::string name = node.parent != nullptr ? name_of(domain, *node.parent) : std::string{domain};
+  name += '.';
+  name += node.key;
+  if (!node.value.empty()) name += '_' + node.value;
+  return name;
+}
+
+bool Reader::is_duplicate(const Node& node, const Node& parent, Place place) {
+  const auto same = [&](const std::unique_ptr<Node>& other) {
+    return other->key == node.key && other->value == node.value;
+  };
+  const auto choices = parent.next.find(node.key);
+  if (choices == parent.next.end()) return false;
+  const Node::Choices& some = choices->second;
+  const bool known = node.value.empty() ? some.any != nullptr
+                     : node.is_wildcard ? std::ranges::any_of(parent.children, same)
+                                        : some.values.contains(node.value);
+  if (!known) return false;
+  const auto first = std::ranges::find_if(parent.children, same);
+  problem(place, "duplicate descriptor composite key '{}' (the first is at {})",
+          name_of(domain_, node), (*first)->place);
+  return true;
+}
+
+void Reader::read_descriptor(const YamlNode& map, Node& parent) {
+  check(map, kDescriptorFields, "a descriptor");
+  auto node = std::make_unique<Node>();
+  node->key = text_of(map, "key");
+  node->value = text_of(map, "value");
+  node->parent = &parent;
+  node->is_wildcard = node->value.find('*') != std::string::npos;
+  node->place = fmt::format("{}:{}:{}", report_.source.name, map.place.line, map.place.column);
+  const YamlNode* named = map.find("key");
+  if (node->key.empty()) {
+    problem(named != nullptr ? named->place : map.place, "descriptor has empty key");
+  }
+  const bool known = !node->key.empty() && is_duplicate(*node, parent, map.place);
+  read_flags(map, *node);
+  if (const YamlNode* limit = map.find("rate_limit"); limit != nullptr && !limit->is_null()) {
+    read_rate_limit(*limit, map, *node);
+  }
+  if (const YamlNode* list = map.find("descriptors")) read_descriptors(*list, *node);
+  if (node->key.empty() || known) return;
+  Node::Choices& choices = parent.next[node->key];
+  if (node->value.empty()) {
+    choices.any = node.get();
+  } else if (node->is_wildcard) {
+    choices.wildcards.push_back({Pattern(node->value), node.get()});
+  } else {
+    choices.values.emplace(node->value, node.get());
+  }
+  parent.children.push_back(std::move(node));
+}
+
+void Reader::read_flags(const YamlNode& map, Node& node) {
+  node.value_to_metric = flag_of(map, "value_to_metric");
+  node.shares_counter = flag_of(map, "share_threshold");
+  if (node.shares_counter && !node.is_wildcard) {
+    problem(map.find("share_threshold")->place,
+            "share_threshold can only be used with wildcard values (containing '*'), but found key "
+            "'{}'",
+            node.value.empty() ? node.key : node.key + "_" + node.value);
+  }
+  node.names_values = node.parent->names_values || node.value_to_metric;
+  node.shares_some = node.parent->shares_some || node.shares_counter;
+  for (const std::string_view of_limit : {"shadow_mode", "quota_mode", "detailed_metric"}) {
+    const bool on = flag_of(map, of_limit);
+    const YamlNode* limit = map.find("rate_limit");
+    if (!on || (limit != nullptr && !limit->is_null())) continue;
+    report_.warnings.push_back(
+        {map.find(of_limit)->place,
+         fmt::format("\"{}\" is for a descriptor with a rate_limit: it is not used", of_limit)});
+  }
+}
+
+// ---- Limits
+
+void Reader::read_rate_limit(const YamlNode& map, const YamlNode& descriptor, Node& node) {
+  if (!is_map(map, "\"rate_limit\"")) return;
+  check(map, kLimitFields, "a rate_limit");
+  Rule rule;
+  rule.unlimited = flag_of(map, "unlimited");
+  rule.name = text_of(map, "name");
+  rule.requests_per_unit = number_of(map, "requests_per_unit");
+  rule.shadow = flag_of(descriptor, "shadow_mode");
+  rule.quota = flag_of(descriptor, "quota_mode");
+  rule.detailed = flag_of(descriptor, "detailed_metric");
+  rule.counted_as = name_of(domain_, node);
+  rule.number = rules_.count++;
+  read_replaces(map, rule);
+  if (const YamlNode* metadata = descriptor.find("metadata")) {
+    if (!metadata->is_null() && is_map(*metadata, "\"metadata\"")) {
+      rule.metadata =
+          to_json(*metadata).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+    }
+  }
+  const std::string named = text_of(map, "unit");
+  const NamedUnit* unit = unit_named(named);
+  const YamlNode* written = map.find("unit");
+  const Place place = written != nullptr ? written->place : map.place;
+  if (rule.unlimited) {
+    if (unit != nullptr) problem(place, "should not specify rate limit unit when unlimited");
+  } else if (unit == nullptr && (written != nullptr || map.find("per") == nullptr)) {
+    static constexpr auto names = [] {
+      std::array<std::string_view, kUnits.size()> all{};
+      for (std::size_t i = 0; i < all.size(); ++i) all[i] = kUnits[i].name;
+      return all;
+    }();
+    problem(place, "invalid rate limit unit '{}'{}", named,
+            did_you_mean(in_lower_case(named), names));
+  } else {
+    read_limit(map, unit, rule);
+  }
+  node.rule = std::move(rule);
+}
+
+void Reader::read_replaces(const YamlNode& map, Rule& rule) {
+  const YamlNode* list = map.find("replaces");
+  if (list == nullptr || list->is_null()) return;
+  if (!list->is_list()) {
+    return problem(list->place, "error loading config file: \"replaces\" is a list, not {}",
+                   list->describe());
+  }
+  for (const auto& item : list->items) {
+    if (!item->is_map()) {
+      problem(item->place, "config error, yaml file contains list of type other than map: {}",
+              item->is_scalar() ? item->text : item->describe());
+      continue;
+    }
+    check(*item, kReplacesFields, "replaces");
+    const std::string name = text_of(*item, "name");
+    if (name.empty()) {
+      problem(item->place, "should not have an empty replaces entry");
+    } else if (name == rule.name) {
+      problem(item->place, "replaces should not contain name of same descriptor");
+    }
+    rule.replaces.push_back(name);
+  }
+}
+
+Nanos Reader::read_period(const YamlNode& map, const NamedUnit* unit) {
+  const YamlNode* per = map.find("per");
+  if (per == nullptr || per->is_null()) return unit->length;
+  if (unit != nullptr) {
+    problem(per->place, "\"per\" stands instead of \"unit\": remove one of them");
+    return unit->length;
+  }
+  std::string text = text_of(map, "per");
+  // (Others write 5m for what weir writes 5min.)
+  if (text.ends_with('m')) text += "in";
+  const auto parsed = policy::parse_duration(text, per->text_place());
+  if (!parsed) {
+    report_.problems.push_back(parsed.error());
+  } else if (*parsed < std::chrono::milliseconds{1}) {
+    problem(per->place, "\"per\" is 1ms at least, not {}", per->describe());
+  } else {
+    return *parsed;
+  }
+  return std::chrono::seconds{1};
+}
+
+void Reader::read_limit(const YamlNode& map, const NamedUnit* unit, Rule& rule) {
+  const std::size_t before = report_.problems.size();
+  const Nanos period = read_period(map, unit);
+  rule.unit = Unit::unknown;
+  for (const NamedUnit& each : kUnits) {
+    if (each.length == period) rule.unit = each.unit;
+  }
+  if (report_.problems.size() == before) build_limit(map, unit, period, rule);
+  rule.tail = counter_tail(rule.limit);
+  rule.identity = store::hash_of(rule.counted_as + rule.tail).low;
+}
+
+void Reader::build_limit(const YamlNode& map, const NamedUnit* unit, Nanos period, Rule& rule) {
+  const YamlNode* algorithm = map.find("algorithm");
+  const YamlNode* burst = map.find("burst");
+  const YamlNode* calendar = map.find("calendar");
+  const std::string name = algorithm != nullptr ? text_of(map, "algorithm")
+                           : burst != nullptr   ? "token_bucket"
+                                                : "fixed_window";
+  if (std::ranges::find(kAlgorithms, name) == kAlgorithms.end()) {
+    return problem(algorithm->place, "\"algorithm\" is {}, not {}{}", fmt::join(kAlgorithms, ", "),
+                   algorithm->describe(), did_you_mean(name, kAlgorithms));
+  }
+  if (burst != nullptr && name != "token_bucket") {
+    return problem(burst->place, "\"burst\" is for algorithm: token_bucket");
+  }
+  const bool is_date = unit != nullptr && unit->length >= std::chrono::hours{24};
+  if (calendar != nullptr && (name != "fixed_window" || !is_date)) {
+    return problem(calendar->place,
+                   "\"calendar\" is for windows of a unit day, week, month or year");
+  }
+  const std::uint32_t at_once = burst != nullptr ? number_of(map, "burst") : rule.requests_per_unit;
+  // Nothing at all is the same under every algorithm, and no other can say it.
+  if (rule.requests_per_unit == 0 || (name == "fixed_window" && calendar == nullptr)) {
+    rule.limit = core::Window{.count = rule.requests_per_unit, .period = period};
+    return;
+  }
+  const std::string rate = fmt::format("{} per {}ns", rule.requests_per_unit, period.count());
+  const std::string text = calendar != nullptr ? fmt::format("{}/{} in {}", rule.requests_per_unit,
+                                                             unit->name, text_of(map, "calendar"))
+                           : name == "sliding_window" ? rate + " sliding"
+                                                      : fmt::format("{} burst {}", rate, at_once);
+  const auto parsed = policy::parse_limit(text);
+  const Place place = calendar != nullptr ? calendar->place
+                      : burst != nullptr  ? burst->place
+                                          : map.place;
+  if (!parsed) return problem(place, "{}", parsed.error().message);
+  rule.limit = *parsed;
+  if (options_.sharing != policy::Sharing::fleet) return;
+  if (const auto why = store::unfit(rule.limit)) problem(place, "{}", *why);
+}
+
+void arrange(Problems& problems) {
+  std::ranges::stable_sort(problems, [](const policy::Problem& a, const policy::Problem& b) {
+    return std::pair(a.place.line, a.place.column) < std::pair(b.place.line, b.place.column);
+  });
+  // (What is looked at twice is wrong once.)
+  const auto same = [](const policy::Problem& a, const policy::Problem& b) {
+    return a.place.line == b.place.line && a.place.column == b.place.column &&
+           a.message == b.message;
+  };
+  problems.erase(std::unique(problems.begin(), problems.end(), same), problems.end());
+}
+
+}  // namespace
+
+std::string Loaded::problems() const {
+  std::string all = error;
+  if (!all.empty()) all += '\n';
+  for (const FileReport& file : files) {
+    for (const policy::Problem& problem : file.problems) all += file.source.render(problem);
+  }
+  return all;
+}
+
+Result<std::vector<std::string>, std::string> files_of(const std::string& path) {
+  namespace fs = std::filesystem;
+  std::error_code error;
+  if (!fs::is_directory(path, error)) return std::vector<std::string>{path};
+  std::vector<std::string> files;
+  for (fs::directory_iterator entry(path, error), end; !error && entry != end;
+       entry.increment(error)) {
+    const fs::path& file = entry->path();
+    const bool is_yaml = file.extension() == ".yaml" || file.extension() == ".yml";
+    // (What a Kubernetes volume keeps beside its files starts with a dot.)
+    if (is_yaml && !file.filename().string().starts_with('.')) files.push_back(file.string());
+  }
+  if (error) return fmt::format("cannot read {}: {}", path, error.message());
+  std::ranges::sort(files);
+  if (files.empty()) return fmt::format("{} has no *.yaml or *.yml in it", path);
+  return files;
+}
+
+Loaded load(const std::string& path, const LoadOptions& options) {
+  const auto files = files_of(path);
+  if (!files) return {.error = files.error()};
+  std::vector<policy::Source> sources;
+  for (const std::string& file : *files) {
+    auto source = policy::Source::read(file);
+    if (!source) return {.error = source.error()};
+    sources.push_back(*std::move(source));
+  }
+  return load(std::move(sources), options);
+}
+
+Loaded load(std::vector<policy::Source> sources, const LoadOptions& options) {
+  Loaded loaded;
+  auto rules = std::make_shared<Rules>();
+  std::set<std::string> domains;
+  bool good = true;
+  for (policy::Source& source : sources) {
+    FileReport& report = loaded.files.emplace_back(FileReport{.source = std::move(source)});
+    Reader(*rules, report, options, domains).read();
+    arrange(report.problems);
+    arrange(report.warnings);
+    good = good && report.problems.empty();
+  }
+  if (good) loaded.rules = std::move(rules);
+  return loaded;
+}
+
+}  // namespace weir::envoy

@@ -1,0 +1,50 @@
+#include "envoy/rules.h"
+
+#include "policy/identity.h"
+#include "store/key_name.h"
+
+namespace weir::envoy {
+
+Pattern::Pattern(std::string_view text) {
+  for (;;) {
+    const std::size_t star = text.find('*');
+    parts_.emplace_back(text.substr(0, star));
+    if (star == std::string_view::npos) break;
+    text.remove_prefix(star + 1);
+  }
+}
+
+bool Pattern::matches(std::string_view value) const noexcept {
+  const std::string& first = parts_.front();
+  const std::string& last = parts_.back();
+  if (value.size() < first.size() + last.size()) return false;
+  if (!value.starts_with(first) || !value.ends_with(last)) return false;
+  value.remove_prefix(first.size());
+  value.remove_suffix(last.size());
+  for (std::size_t i = 1; i + 1 < parts_.size(); ++i) {
+    const std::size_t found = value.find(parts_[i]);
+    if (found == std::string_view::npos) return false;
+    value.remove_prefix(found + parts_[i].size());
+  }
+  return true;
+}
+
+std::size_t TextHash::operator()(std::string_view text) const noexcept {
+  return std::hash<std::string_view>{}(text);
+}
+
+// (No policy has such names: the = would be escaped.)
+std::string counter_head(std::string_view domain) {
+  std::string head = store::key_head({});
+  head.pop_back();
+  head += '=';
+  store::append_whole(head, domain);
+  head += ':';
+  return head;
+}
+
+std::string counter_tail(const core::Limit& limit) {
+  return store::key_tail(policy::readable_identities_of({{.rule = limit}}).front());
+}
+
+}  // namespace weir::envoy

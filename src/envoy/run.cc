@@ -1,0 +1,517 @@
+#include "envoy/run.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+#include <nlohmann/json.hpp>
+
+#include "base/saturating.h"
+#include "engine/engine_access.h"
+#include "store/fit.h"
+#include "store/memory/fingerprint.h"
+
+namespace weir::envoy {
+
+using engine::GivenAnswer;
+using engine::GivenLimit;
+using engine::GivenReceipt;
+using engine::Verb;
+
+namespace {
+
+// More limits than this are asked for by nobody who means well, and each may be a round trip.
+constexpr std::size_t kMostLimits = 1024;
+
+Permits permits_of(std::uint64_t hits) {
+  return static_cast<Permits>(
+      std::min<std::uint64_t>(hits, static_cast<std::uint64_t>(store::kMostCount)));
+}
+
+Nanos length_of(Unit unit) {
+  using std::chrono::hours;
+  switch (unit) {
+    case Unit::second:
+      return std::chrono::seconds{1};
+    case Unit::minute:
+      return std::chrono::minutes{1};
+    case Unit::hour:
+      return hours{1};
+    case Unit::day:
+      return hours{24};
+    case Unit::week:
+      return hours{24 * 7};
+    case Unit::month:
+      return hours{24 * 30};
+    case Unit::year:
+      return hours{24 * 365};
+    case Unit::unknown:
+      break;
+  }
+  return Nanos{0};
+}
+
+std::string_view name_of(Unit unit) {
+  static constexpr std::array<std::string_view, 8> names{"UNKNOWN", "SECOND", "MINUTE", "HOUR",
+                                                         "DAY",     "MONTH",  "YEAR",   "WEEK"};
+  return names[static_cast<std::size_t>(unit)];
+}
+
+// When a limit starts anew, or would admit again what it has refused. (Of an idle window this is
+// its end as well: those who ask are told where they are in it.)
+Nanos until_reset(const core::Limit& limit, const core::Decision& decision, Instant now) {
+  if (const auto* window = std::get_if<core::Window>(&limit)) {
+    return until(now, core::aligned_span(window->period, now).end);
+  }
+  if (const auto* quota = std::get_if<core::Quota>(&limit)) {
+    return until(now, quota->calendar->span_at(now).end);
+  }
+  return decision.outcome == Outcome::limited ? decision.retry_after : decision.reset_after;
+}
+
+// Whole seconds, rounded up: proxies drop the rest.
+Nanos in_seconds(Nanos duration) { return std::chrono::ceil<std::chrono::seconds>(duration); }
+
+// A limit with the same states that never refuses, so that a receipt can be had of anything.
+core::Limit generous(core::Limit limit) {
+  if (auto* window = std::get_if<core::Window>(&limit)) window->count = store::kMostCount;
+  if (auto* quota = std::get_if<core::Quota>(&limit)) quota->count = store::kMostCount;
+  if (auto* sliding = std::get_if<core::Sliding>(&limit)) {
+    sliding->count = std::numeric_limits<std::uint32_t>::max();
+  }
+  return limit;
+}
+
+}  // namespace
+
+// ---- The question
+
+void Run::begin(const RunContext& context, std::shared_ptr<const Edition> edition) {
+  context_ = context;
+  edition_ = std::move(edition);
+  names_.clear();
+  asked_.clear();
+  order_.clear();
+  rounds_.clear();
+  receipts_.clear();
+  trouble_.clear();
+  has_quota_ = refused_ = degraded_ = false;
+  phase_ = Phase::deciding;
+  round_ = 0;
+}
+
+std::optional<Failure> Run::prepare(const Call& call) {
+  if (call.domain.empty()) return Failure{"rate limit domain must not be empty"};
+  if (call.descriptors.empty()) return Failure{"rate limit descriptor list must not be empty"};
+  asked_.resize(call.descriptors.size());
+  const auto domain = edition_->rules->domains.find(call.domain);
+  for (std::size_t i = 0; i < asked_.size(); ++i) {
+    const Descriptor& descriptor = call.descriptors[i];
+    asked_[i].hits = permits_of(descriptor.hits.value_or(std::max<std::uint32_t>(call.hits, 1)));
+    asked_[i].gives_back = descriptor.gives_back;
+    if (domain == edition_->rules->domains.end()) continue;
+    if (descriptor.limit) {
+      if (auto failure = use_override(call, domain->second, i)) return failure;
+    } else {
+      find_limit(call, domain->second, i);
+    }
+  }
+  replace_rules();
+  if (context_.options->dynamic_metadata) keep_metadata(call);
+  make_rounds(false);
+  make_rounds(true);
+  if (order_.size() > kMostLimits) {
+    return Failure{fmt::format("{} descriptors of the call have limits, at most {} may have",
+                               order_.size(), kMostLimits)};
+  }
+  return std::nullopt;
+}
+
+void Run::find_limit(const Call& call, const Domain& domain, std::size_t i) {
+  const auto& entries = call.descriptors[i].entries;
+  const Walk walked = walk(domain, entries);
+  if (walked.end != End::limit) return;
+  Asked& asked = asked_[i];
+  const Rule& rule = *walked.node->rule;
+  asked.rule = &rule;
+  asked.unlimited = rule.unlimited;
+  if (rule.unlimited) return;
+  const bool named = rule.detailed || walked.node->names_values;
+  asked.statistics =
+      named ? &context_.statistics->named(counted_as(call.domain, *walked.node, entries))
+            : edition_->statistics[rule.number].get();
+  asked.name_start = names_.size();
+  append_counter(names_, domain, walked.node, entries, rule.tail);
+  asked.name_end = names_.size();
+}
+
+std::optional<Failure> Run::use_override(const Call& call, const Domain& domain, std::size_t i) {
+  const Descriptor& descriptor = call.descriptors[i];
+  Asked& asked = asked_[i];
+  const Nanos period = length_of(descriptor.limit->unit);
+  if (period == Nanos{0}) {
+    return Failure{
+        "the unit of a limit that comes with the call is unknown: write one from SECOND "
+        "to YEAR"};
+  }
+  asked.own = std::make_unique<Rule>();
+  Rule& rule = *asked.own;
+  rule.requests_per_unit = descriptor.limit->requests_per_unit;
+  rule.unit = descriptor.limit->unit;
+  rule.limit = core::Window{.count = rule.requests_per_unit, .period = period};
+  rule.tail = counter_tail(rule.limit);
+  rule.identity = store::hash_of(domain.head + rule.tail).low;
+  asked.rule = &rule;
+  asked.statistics = &context_.statistics->named(counted_as(call.domain, descriptor.entries));
+  asked.name_start = names_.size();
+  append_counter(names_, domain, nullptr, descriptor.entries, rule.tail);
+  asked.name_end = names_.size();
+  return std::nullopt;
+}
+
+// A rule that another one of the call replaces says nothing.
+void Run::replace_rules() {
+  std::vector<std::string_view> gone;
+  for (const Asked& asked : asked_) {
+    if (asked.rule == nullptr) continue;
+    for (const std::string& name : asked.rule->replaces) gone.push_back(name);
+  }
+  if (gone.empty()) return;
+  for (Asked& asked : asked_) {
+    if (asked.rule == nullptr || asked.rule->name.empty()) continue;
+    asked.replaced = std::ranges::find(gone, asked.rule->name) != gone.end();
+    if (asked.replaced) asked.rule = nullptr;
+  }
+}
+
+void Run::make_rounds(bool that_give_back) {
+  for (std::size_t i = 0; i < asked_.size(); ++i) {
+    const Asked& asked = asked_[i];
+    if (asked.rule == nullptr || asked.unlimited || asked.gives_back != that_give_back) continue;
+    has_quota_ = has_quota_ || asked.rule->quota;
+    const auto fits = [&](const Round& round) {
+      if (round.gives_back != that_give_back) return false;
+      if (round.last - round.first == core::kMaxLimits) return false;
+      return std::none_of(
+          order_.begin() + static_cast<std::ptrdiff_t>(round.first), order_.end(),
+          [&](std::size_t other) { return name_of(asked_[other]) == name_of(asked); });
+    };
+    if (rounds_.empty() || !fits(rounds_.back())) {
+      rounds_.push_back(
+          {.first = order_.size(), .last = order_.size(), .gives_back = that_give_back});
+    }
+    order_.push_back(i);
+    ++rounds_.back().last;
+  }
+}
+
+// ---- Asking
+
+void Run::start(Link& link, bool only_look, Finished finished, void* whose) {
+  link_ = &link;
+  only_look_ = only_look;
+  finished_ = finished;
+  whose_ = whose;
+  go_on();
+}
+
+// Answers may come at once: that must not pile up calls within calls.
+void Run::go_on() {
+  do {
+    asking_ = true;
+    answered_ = false;
+    if (!ask_next()) {
+      if (!only_look_ && trouble_.empty()) count();
+      return finished_(*this, whose_);
+    }
+    asking_ = false;
+  } while (answered_);
+}
+
+// Whether the call is not charged anything any more.
+bool Run::only_looks() const {
+  return only_look_ || (refused_ && !context_.options->as_envoyproxy);
+}
+
+// Whether what was charged may have to be given back.
+bool Run::wants_receipts() const {
+  return phase_ == Phase::noting || rounds_.size() > 1 || has_quota_;
+}
+
+// Whether there is a round to ask about in this phase, or a later one.
+bool Run::find_next() {
+  if (phase_ == Phase::deciding) {
+    if (round_ < rounds_.size() && !rounds_[round_].gives_back) return true;
+    if (!only_looks() && !context_.options->as_envoyproxy) refused_ = quotas_refuse();
+    phase_ = Phase::undoing;
+    round_ = 0;
+  }
+  if (phase_ == Phase::undoing) {
+    const bool takes_back = refused_ || !trouble_.empty();
+    while (round_ < rounds_.size() && !(takes_back && rounds_[round_].charged)) ++round_;
+    if (round_ < rounds_.size()) return true;
+    phase_ = only_looks() ? Phase::returning : Phase::noting;
+    round_ = 0;
+  }
+  while (round_ < rounds_.size() && !rounds_[round_].gives_back) ++round_;
+  return round_ < rounds_.size() && trouble_.empty();
+}
+
+// Whether there was something to ask.
+bool Run::ask_next() {
+  if (!find_next()) return false;
+  switch (phase_) {
+    case Phase::deciding:
+      if (only_looks()) {
+        ask(Verb::peek);
+      } else {
+        ask(context_.options->as_envoyproxy ? Verb::settle : Verb::take);
+      }
+      break;
+    case Phase::undoing:
+      ask(Verb::settle);
+      break;
+    case Phase::noting:
+      ask(Verb::take);
+      break;
+    case Phase::returning:
+      ask(only_looks() ? Verb::peek : Verb::settle);
+      break;
+  }
+  return true;
+}
+
+void Run::ask(Verb verb) {
+  const Round& round = rounds_[round_];
+  const bool notes = phase_ == Phase::noting;
+  const bool gives_back = verb == Verb::settle && phase_ != Phase::deciding;
+  const bool costs = gives_back || phase_ == Phase::deciding;
+  limits_.clear();
+  generous_.clear();
+  if (notes) generous_.reserve(round.last - round.first);
+  for (std::size_t k = round.first; k < round.last; ++k) {
+    const Asked& asked = member(k);
+    const Permits cost = costs ? asked.hits : 0;
+    limits_.push_back(
+        {.limit = notes ? &generous_.emplace_back(generous(asked.rule->limit)) : &asked.rule->limit,
+         .key = name_of(asked),
+         .identity = asked.rule->identity,
+         .ask = {.cost = gives_back ? -cost : cost},
+         .shadow = asked.rule->shadow || asked.rule->quota});
+  }
+  if (receipts_.size() < round.last) receipts_.resize(order_.size());
+  const auto receipts = std::span(receipts_).subspan(round.first, round.last - round.first);
+  detail::EngineAccess::ask(
+      *context_.engine, *link_,
+      {.verb = verb,
+       .limits = limits_,
+       .wants_receipts = verb == Verb::take && wants_receipts(),
+       .receipts = verb == Verb::settle ? receipts : std::span<GivenReceipt>{},
+       .may_be_local = context_.options->on_store_failure == StoreFailure::local},
+      [this](GivenAnswer& answer) { on_answer(answer); });
+}
+
+// ---- What came of it
+
+void Run::on_answer(GivenAnswer& answer) {
+  degraded_ = degraded_ || answer.degraded;
+  Round& round = rounds_[round_];
+  if (answer.decisions.empty()) {
+    trouble_ = answer.trouble.empty() ? "it did not answer" : answer.trouble;
+    on_trouble();
+  } else if (phase_ == Phase::deciding) {
+    on_decided(answer);
+  } else if (phase_ == Phase::undoing) {
+    for (std::size_t k = round.first; k < round.last; ++k) {
+      Asked& asked = member(k);
+      if (!asked.over) asked.decision.remaining = answer.decisions[k - round.first].remaining;
+    }
+    ++round_;
+  } else if (phase_ == Phase::noting) {
+    for (std::size_t k = 0; k < answer.receipts.size(); ++k) {
+      const Asked& asked = member(round.first + k);
+      receipts_[round.first + k] = answer.receipts[k];
+      core::Receipt& receipt = receipts_[round.first + k].receipt.receipt;
+      receipt.taken = asked.hits;
+      // It took nothing: a bucket must not undo it as the last thing that happened.
+      constexpr std::uint64_t of_no_state = std::uint64_t{1} << 63;
+      if (std::holds_alternative<core::Bucket>(asked.rule->limit))
+        receipt.after.when |= of_no_state;
+    }
+    phase_ = Phase::returning;
+  } else {
+    note_decisions(answer);
+    ++round_;
+    if (!only_looks()) phase_ = Phase::noting;
+  }
+  answered_ = true;
+  if (!asking_) go_on();
+}
+
+// What was charged before is given back, if that can still be.
+void Run::on_trouble() {
+  if (phase_ == Phase::deciding) {
+    phase_ = Phase::undoing;
+    round_ = 0;
+  } else {
+    ++round_;
+  }
+}
+
+void Run::note_decisions(const GivenAnswer& answer) {
+  const Round& round = rounds_[round_];
+  for (std::size_t k = round.first; k < round.last; ++k) {
+    Asked& asked = member(k);
+    asked.decision = answer.decisions[k - round.first];
+    asked.until_reset = until_reset(asked.rule->limit, asked.decision, answer.now);
+  }
+}
+
+void Run::on_decided(GivenAnswer& answer) {
+  note_decisions(answer);
+  Round& round = rounds_[round_];
+  for (std::size_t k = round.first; k < round.last; ++k) {
+    member(k).over = (answer.verdict.refusing >> (k - round.first) & 1) != 0;
+  }
+  ++round_;
+  if (only_looks() || context_.options->as_envoyproxy) return;
+  refused_ = !answer.verdict.decision;
+  round.charged = !answer.receipts.empty();
+  std::ranges::copy(answer.receipts, receipts_.begin() + static_cast<std::ptrdiff_t>(round.first));
+}
+
+// ---- The answer
+
+bool Run::quotas_refuse() const {
+  bool some = false;
+  for (const Asked& asked : asked_) {
+    const bool is_quota = asked.rule != nullptr && !asked.unlimited && asked.rule->quota &&
+                          !asked.rule->shadow && !asked.gives_back;
+    if (!is_quota) continue;
+    if (!asked.over) return false;
+    some = true;
+  }
+  return some;
+}
+
+Code Run::overall() const {
+  const bool one_refuses = std::ranges::any_of(asked_, [](const Asked& asked) {
+    return asked.over && asked.rule != nullptr && !asked.rule->quota && !asked.rule->shadow;
+  });
+  return one_refuses || quotas_refuse() ? Code::over_limit : Code::ok;
+}
+
+void Run::count() {
+  for (const Asked& asked : asked_) {
+    if (asked.rule == nullptr || asked.unlimited || asked.gives_back) continue;
+    const core::Decision& decision = asked.decision;
+    const Permits used = std::max<Permits>(decision.limit - decision.remaining, 0);
+    const bool counted = context_.options->as_envoyproxy || !refused_;
+    const Permits before = asked.over || !counted ? used : std::max<Permits>(used - asked.hits, 0);
+    asked.statistics->add({.hits = static_cast<std::uint64_t>(asked.hits),
+                           .limit = static_cast<std::uint64_t>(decision.limit),
+                           .before = static_cast<std::uint64_t>(before),
+                           .over = asked.over,
+                           .counts_when_over = context_.options->as_envoyproxy},
+                          asked.rule->shadow);
+  }
+}
+
+Status Run::status_of(const Asked& asked) const {
+  if (asked.rule == nullptr) return {};
+  constexpr auto most = std::numeric_limits<std::uint32_t>::max();
+  if (asked.unlimited) return {.remaining = most};
+  const Rule& rule = *asked.rule;
+  Status status{.code = asked.over && !rule.shadow ? Code::over_limit : Code::ok,
+                .limit = CurrentLimit{.requests_per_unit = rule.requests_per_unit,
+                                      .unit = rule.unit,
+                                      .name = rule.name},
+                .until_reset = in_seconds(asked.until_reset)};
+  const bool nothing_left = asked.over && context_.options->as_envoyproxy;
+  status.remaining =
+      nothing_left
+          ? 0
+          : static_cast<std::uint32_t>(std::clamp<Permits>(asked.decision.remaining, 0, most));
+  return status;
+}
+
+Result<Answer, Failure> Run::answer() {
+  const StoreFailure mode = context_.options->on_store_failure;
+  if (!trouble_.empty() && mode != StoreFailure::open && mode != StoreFailure::closed) {
+    return Failure{"the store could not be asked: " + trouble_, true};
+  }
+  Answer answer;
+  answer.statuses.reserve(asked_.size());
+  for (Asked& asked : asked_) {
+    if (!trouble_.empty() && asked.rule != nullptr && !asked.unlimited) {
+      asked.over = mode == StoreFailure::closed;
+      asked.decision = {};
+      asked.until_reset = engine::kAskAgain;
+    }
+    answer.statuses.push_back(status_of(asked));
+  }
+  answer.overall = overall();
+  if (context_.options->response_headers) add_headers(answer);
+  if (context_.options->dynamic_metadata) add_metadata(answer);
+  return answer;
+}
+
+// Of the limit that has the least left; one that refuses wins, the last of several.
+void Run::add_headers(Answer& answer) const {
+  const Status* tightest = nullptr;
+  bool refuses = false;
+  for (std::size_t i = 0; i < asked_.size(); ++i) {
+    const Status& status = answer.statuses[i];
+    if (!status.limit) continue;
+    const bool over = status.code == Code::over_limit && !asked_[i].rule->quota;
+    const bool less = tightest == nullptr || status.remaining < tightest->remaining;
+    if (!over && (refuses || !less)) continue;
+    tightest = &status;
+    refuses = over;
+  }
+  if (tightest == nullptr) return;
+  const auto seconds =
+      std::chrono::duration_cast<std::chrono::seconds>(tightest->until_reset.value_or(Nanos{0}));
+  answer.response_headers = {
+      {"RateLimit-Limit", std::to_string(tightest->limit->requests_per_unit)},
+      {"RateLimit-Remaining", std::to_string(tightest->remaining)},
+      {"RateLimit-Reset", std::to_string(seconds.count())}};
+}
+
+// The call may be gone when it is answered.
+void Run::keep_metadata(const Call& call) {
+  using nlohmann::json;
+  json question = {{"domain", call.domain}, {"descriptors", json::array()}};
+  for (const Descriptor& descriptor : call.descriptors) {
+    json& told = question["descriptors"].emplace_back(json::object());
+    told["entries"] = json::array();
+    for (const Entry& entry : descriptor.entries) {
+      told["entries"].push_back(fmt::format("{}={}", entry.key, entry.value));
+    }
+    if (descriptor.limit) {
+      told["limit"] = {{"requestsPerUnit", descriptor.limit->requests_per_unit},
+                       {"unit", weir::envoy::name_of(descriptor.limit->unit)}};
+    }
+    if (descriptor.hits) told["hitsAddend"] = *descriptor.hits;
+  }
+  if (call.hits != 0) question["hitsAddend"] = call.hits;
+  question_metadata_ = question.dump(-1, ' ', false, json::error_handler_t::replace);
+}
+
+void Run::add_metadata(Answer& answer) const {
+  using nlohmann::json;
+  json all = json::parse(question_metadata_, nullptr, false);
+  json merged = json::object();
+  for (std::size_t i = 0; i < asked_.size(); ++i) {
+    const Rule* rule = asked_[i].rule;
+    if (rule == nullptr || rule->metadata.empty() || answer.statuses[i].code != Code::ok) continue;
+    const json own = json::parse(rule->metadata, nullptr, false);
+    for (const auto& [key, value] : own.items()) {
+      if (!merged.contains(key)) merged[key] = value;
+    }
+  }
+  if (!merged.empty()) all["metadata"] = std::move(merged);
+  answer.metadata = all.dump();
+}
+
+}  // namespace weir::envoy

@@ -1,0 +1,107 @@
+#include "envoy/statistics.h"
+
+#include <algorithm>
+#include <mutex>
+
+#include "base/utf8.h"
+
+namespace weir::envoy {
+
+namespace {
+
+void add_to(std::atomic<std::uint64_t>& count, std::uint64_t more) noexcept {
+  if (more != 0) count.fetch_add(more, std::memory_order_relaxed);
+}
+
+// How many of the permits from `from` to `to` lie above `threshold`.
+std::uint64_t above(std::uint64_t threshold, std::uint64_t from, std::uint64_t to) {
+  return to <= threshold ? 0 : to - std::max(from, threshold);
+}
+
+template <typename Use>
+void for_each_rule(const Node& node, const Use& use) {
+  if (node.rule) use(*node.rule);
+  for (const auto& child : node.children) for_each_rule(*child, use);
+}
+
+}  // namespace
+
+void RuleStatistics::add(const Hits& hits, bool is_shadow) noexcept {
+  const std::uint64_t nearly = hits.limit / 5 * 4 + hits.limit % 5 * 4 / 5;
+  add_to(total, hits.hits);
+  if (!hits.over) {
+    add_to(within, hits.hits);
+    add_to(near, above(nearly, hits.before, hits.before + hits.hits));
+    return;
+  }
+  // Where refused hits count, some of them may have fitted.
+  const std::uint64_t fitted =
+      hits.counts_when_over ? hits.limit - std::min(hits.before, hits.limit) : 0;
+  add_to(over, hits.hits - std::min(fitted, hits.hits));
+  if (fitted > 0) add_to(near, above(nearly, hits.before, hits.limit));
+  if (is_shadow) add_to(shadow, hits.hits);
+}
+
+RuleCounts RuleStatistics::counts(std::string key) const {
+  constexpr auto relaxed = std::memory_order_relaxed;
+  return {.key = std::move(key),
+          .total = total.load(relaxed),
+          .over = over.load(relaxed),
+          .near = near.load(relaxed),
+          .within = within.load(relaxed),
+          .shadow = shadow.load(relaxed)};
+}
+
+Statistics::OfRules Statistics::use(const Rules& rules) {
+  const std::lock_guard lock(mutex_);
+  decltype(of_rules_) next;
+  OfRules numbered(rules.count);
+  for (const auto& [name, domain] : rules.domains) {
+    for_each_rule(domain.root, [&](const Rule& rule) {
+      auto& statistics = next[rule.counted_as];
+      if (statistics == nullptr) {
+        const auto before = of_rules_.find(rule.counted_as);
+        statistics =
+            before != of_rules_.end() ? before->second : std::make_shared<RuleStatistics>();
+      }
+      numbered[rule.number] = statistics;
+    });
+  }
+  of_rules_ = std::move(next);
+  return numbered;
+}
+
+RuleStatistics& Statistics::named(const std::string& key) {
+  {
+    const std::shared_lock lock(mutex_);
+    const auto found = named_.find(key);
+    if (found != named_.end()) return *found->second;
+  }
+  const std::lock_guard lock(mutex_);
+  const bool has_room = named_.size() < kMostNamed && key.size() <= kLongestNamed && is_utf8(key);
+  auto& statistics = named_[has_room ? key : kOthers];
+  if (statistics == nullptr) statistics = std::make_unique<RuleStatistics>();
+  return *statistics;
+}
+
+std::vector<RuleCounts> Statistics::counts() const {
+  const std::shared_lock lock(mutex_);
+  std::map<std::string, RuleCounts> all;
+  const auto add = [&](const std::string& key, const RuleStatistics& statistics) {
+    const RuleCounts more = statistics.counts(key);
+    RuleCounts& sum = all[key];
+    sum.key = key;
+    sum.total += more.total;
+    sum.over += more.over;
+    sum.near += more.near;
+    sum.within += more.within;
+    sum.shadow += more.shadow;
+  };
+  for (const auto& [key, statistics] : of_rules_) add(key, *statistics);
+  for (const auto& [key, statistics] : named_) add(key, *statistics);
+  std::vector<RuleCounts> counts;
+  for (auto& [key, sum] : all) counts.push_back(std::move(sum));
+  return counts;
+}
+
+}  // namespace weir::envoy

@@ -1,0 +1,113 @@
+#include "envoy/walk.h"
+
+#include <openssl/evp.h>
+
+#include <array>
+
+#include "store/key_name.h"
+
+namespace weir::envoy {
+
+namespace {
+
+// What stands for an entry in the name of a counter.
+std::string_view counted_value(const Node* node, const Entry& entry) {
+  return node != nullptr && node->shares_counter ? std::string_view(node->value) : entry.value;
+}
+
+// The nodes that lead to one, by entry. (None of a limit that comes with the call.)
+const std::vector<const Node*>& way_to(const Node* node, std::size_t depth) {
+  thread_local std::vector<const Node*> way;
+  way.assign(depth, nullptr);
+  for (std::size_t i = depth; node != nullptr && i > 0; node = node->parent) way[--i] = node;
+  return way;
+}
+
+void replace_by_hash(std::string& name, std::size_t from) {
+  std::array<unsigned char, EVP_MAX_MD_SIZE> digest{};
+  unsigned int size = 0;
+  EVP_Digest(name.data() + from, name.size() - from, digest.data(), &size, EVP_sha256(), nullptr);
+  name.resize(from);
+  static constexpr std::string_view hex = "0123456789abcdef";
+  // (No pair looks like it: there is no = in it.)
+  name += "sha256.";
+  for (unsigned int i = 0; i < size; ++i) {
+    name += hex[digest[i] >> 4];
+    name += hex[digest[i] & 15];
+  }
+}
+
+void append_step(std::string& text, std::string_view key, std::string_view value) {
+  text += '.';
+  text += key;
+  if (value.empty()) return;
+  text += '_';
+  text += value;
+}
+
+}  // namespace
+
+Found step(const Node& from, const Entry& entry) noexcept {
+  const auto choices = from.next.find(entry.key);
+  if (choices == from.next.end()) return {};
+  const Node::Choices& some = choices->second;
+  const auto value = some.values.find(entry.value);
+  if (value != some.values.end()) return {value->second, Match::value};
+  for (const Node::Choices::Wildcard& wildcard : some.wildcards) {
+    if (wildcard.pattern.matches(entry.value)) return {wildcard.node, Match::wildcard};
+  }
+  return some.any != nullptr ? Found{some.any, Match::key} : Found{};
+}
+
+Walk walk(const Domain& domain, std::span<const Entry> entries) noexcept {
+  Walk walk;
+  const Node* from = &domain.root;
+  for (const Entry& entry : entries) {
+    if (from->children.empty() && walk.steps > 0) {
+      walk.end = End::too_long;
+      return walk;
+    }
+    const Found found = step(*from, entry);
+    if (found.node == nullptr) return walk;
+    from = walk.node = found.node;
+    ++walk.steps;
+  }
+  if (walk.node != nullptr) walk.end = walk.node->rule ? End::limit : End::no_rule;
+  return walk;
+}
+
+void append_counter(std::string& name, const Domain& domain, const Node* node,
+                    std::span<const Entry> entries, std::string_view tail) {
+  const std::size_t start = name.size();
+  name += domain.head;
+  const std::size_t from = name.size();
+  if (node == nullptr || !node->shares_some) {
+    for (const Entry& entry : entries) store::append_part(name, entry.key, entry.value);
+  } else {
+    const auto& way = way_to(node, entries.size());
+    for (std::size_t i = 0; i < entries.size(); ++i) {
+      store::append_part(name, entries[i].key, counted_value(way[i], entries[i]));
+    }
+  }
+  if (name.size() - start > kLongestName) replace_by_hash(name, from);
+  name += tail;
+}
+
+std::string counted_as(std::string_view domain, const Node& node, std::span<const Entry> entries) {
+  const auto& way = way_to(&node, entries.size());
+  std::string text{domain};
+  for (std::size_t i = 0; i < entries.size(); ++i) {
+    const bool names_value =
+        !way[i]->shares_counter && (node.rule->detailed || way[i]->value_to_metric);
+    append_step(text, entries[i].key, names_value ? entries[i].value : way[i]->value);
+  }
+  return text;
+}
+
+std::string counted_as(std::string_view domain, std::span<const Entry> entries) {
+  std::string text{domain};
+  for (const Entry& entry : entries) append_step(text, entry.key, entry.value);
+  return text;
+}
+
+}  // namespace weir::envoy

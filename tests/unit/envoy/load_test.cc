@@ -1,0 +1,233 @@
+#include "envoy/load.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "world.h"
+
+namespace weir::envoy {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+// What is wrong with a file, as LINE:COLUMN: MESSAGE.
+std::vector<std::string> problems_of(std::string_view yaml, const LoadOptions& options = {}) {
+  const Loaded loaded = load({{.name = "x.yaml", .text = std::string{yaml}}}, options);
+  std::vector<std::string> all;
+  for (const policy::Problem& problem : loaded.files.at(0).problems) {
+    all.push_back(std::to_string(problem.place.line) + ":" + std::to_string(problem.place.column) +
+                  ": " + problem.message);
+  }
+  EXPECT_EQ(loaded.rules == nullptr, !all.empty());
+  return all;
+}
+
+std::string with_limit(std::string_view limit, std::string_view more = {}) {
+  return "domain: d\ndescriptors:\n  - key: k\n" + std::string{more} + "    rate_limit: { " +
+         std::string{limit} + " }\n";
+}
+
+const Rule& only_rule(const std::shared_ptr<const Rules>& all) {
+  return *all->domains.begin()->second.root.children.at(0)->rule;
+}
+
+TEST(LoadTest, NamesWhatIsWrongAsEnvoyproxyDoesAndWhere) {
+  EXPECT_THAT(problems_of("descriptors: []"),
+              ElementsAre("1:1: config file cannot have empty domain"));
+  EXPECT_THAT(problems_of(""), ElementsAre(HasSubstr("config file cannot have empty domain")));
+  EXPECT_THAT(problems_of("domain: ''\n"),
+              ElementsAre("1:9: config file cannot have empty domain"));
+  EXPECT_THAT(problems_of("domain: d\ndescriptors:\n  - value: x\n"),
+              ElementsAre("3:5: descriptor has empty key"));
+  EXPECT_THAT(problems_of("domain: d\ndescriptors:\n  - { key: k, value: v }\n  - { key: k, value: "
+                          "v }\n"),
+              ElementsAre("4:5: duplicate descriptor composite key 'd.k_v' (the first is at "
+                          "x.yaml:3:5)"));
+  EXPECT_THAT(problems_of(with_limit("unit: foo, requests_per_unit: 1")),
+              ElementsAre("4:25: invalid rate limit unit 'foo'"));
+  EXPECT_THAT(problems_of(with_limit("requests_per_unit: 1")),
+              ElementsAre("4:17: invalid rate limit unit ''"));
+  EXPECT_THAT(problems_of(with_limit("unit: Minutes, requests_per_unit: 1")),
+              ElementsAre("4:25: invalid rate limit unit 'Minutes' (did you mean \"minute\"?)"));
+  EXPECT_THAT(problems_of(with_limit("unlimited: true, unit: day")),
+              ElementsAre("4:42: should not specify rate limit unit when unlimited"));
+  EXPECT_THAT(problems_of(with_limit("unit: day, replaces: [ { name: '' } ]")),
+              ElementsAre("4:42: should not have an empty replaces entry"));
+  EXPECT_THAT(problems_of(with_limit("unit: day, name: n, replaces: [ { name: n } ]")),
+              ElementsAre("4:51: replaces should not contain name of same descriptor"));
+  EXPECT_THAT(
+      problems_of("domain: d\ndescriptors:\n  - { key: k, value: v, share_threshold: true }\n"),
+      ElementsAre("3:42: share_threshold can only be used with wildcard values (containing '*'), "
+                  "but found key 'k_v'"));
+  EXPECT_THAT(problems_of("domain: d\nratelimits: 1\n"),
+              ElementsAre("2:1: config error, unknown key 'ratelimits'"));
+  EXPECT_THAT(problems_of("domain: d\ndescriptors:\n  - { key: k, shadow_mod: true }\n"),
+              ElementsAre("3:15: config error, unknown key 'shadow_mod' (did you mean "
+                          "\"shadow_mode\"?)"));
+  EXPECT_THAT(problems_of("domain: d\n0.25: x\n"),
+              ElementsAre("2:1: config error, key is not of type string: 0.25"));
+  EXPECT_THAT(problems_of("domain: d\ndescriptors:\n  - a\n  - b\n"),
+              ElementsAre("3:5: config error, yaml file contains list of type other than map: a",
+                          "4:5: config error, yaml file contains list of type other than map: b"));
+  EXPECT_THAT(problems_of("domain: [\n"), ElementsAre(HasSubstr("error loading config file: ")));
+  EXPECT_THAT(
+      problems_of(with_limit("unit: day, requests_per_unit: many")),
+      ElementsAre("4:49: error loading config file: \"requests_per_unit\" is a whole number "
+                  "from 0 to 4294967295, not \"many\""));
+  EXPECT_THAT(problems_of(with_limit("unit: day, requests_per_unit: 4294967296")),
+              ElementsAre(HasSubstr("a whole number from 0 to 4294967295")));
+  EXPECT_THAT(problems_of(with_limit("unit: day", "    shadow_mode: perhaps\n")),
+              ElementsAre(HasSubstr("\"shadow_mode\" is true or false")));
+}
+
+TEST(LoadTest, TellsEverythingAtOnceInTheOrderOfTheFile) {
+  EXPECT_THAT(problems_of("descriptors:\n  - { key: '', rate_limit: { unit: x } }\n  - 3\n"),
+              ElementsAre(HasSubstr("empty domain"), HasSubstr("2:12: descriptor has empty key"),
+                          HasSubstr("2:36: invalid rate limit unit 'x'"),
+                          HasSubstr("3:5: config error, yaml file contains list")));
+}
+
+TEST(LoadTest, ShowsThePlaceWithACaret) {
+  const Loaded loaded = load({{.name = "x.yaml", .text = with_limit("unit: foo")}});
+  EXPECT_EQ(loaded.problems(),
+            "x.yaml:4:25: invalid rate limit unit 'foo'\n"
+            "      rate_limit: { unit: foo }\n"
+            "                          ^\n");
+}
+
+// What is the same when it is joined is not the same.
+TEST(LoadTest, DuplicatesAreJudgedOnPairs) {
+  EXPECT_THAT(
+      problems_of("domain: d\ndescriptors:\n  - { key: a_b, value: c }\n  - { key: a, value: "
+                  "b_c }\n  - { key: a_b_c }\n"),
+      ElementsAre());
+  EXPECT_THAT(problems_of("domain: d\ndescriptors:\n  - { key: a }\n  - { key: a, value: '' }\n"),
+              ElementsAre(HasSubstr("duplicate descriptor composite key 'd.a'")));
+  EXPECT_THAT(
+      problems_of("domain: d\ndescriptors:\n  - { key: a, value: b* }\n  - { key: a, value: "
+                  "b* }\n"),
+      ElementsAre(HasSubstr("duplicate descriptor composite key 'd.a_b*'")));
+}
+
+TEST(LoadTest, ADomainIsInOneFileUnlessTheyAreMerged) {
+  const auto two = [](const LoadOptions& options, std::string_view second) {
+    return load({{.name = "a.yaml", .text = "domain: d\ndescriptors: [ { key: a } ]"},
+                 {.name = "b.yaml", .text = std::string{second}}},
+                options);
+  };
+  EXPECT_EQ(two({}, "domain: d\ndescriptors: [ { key: b } ]").problems(),
+            "b.yaml:1:9: duplicate domain 'd' in config file\n  domain: d\n          ^\n");
+  const Loaded merged = two({.merge_domains = true}, "domain: d\ndescriptors: [ { key: b } ]");
+  ASSERT_NE(merged.rules, nullptr) << merged.problems();
+  EXPECT_EQ(merged.rules->domains.at("d").root.children.size(), 2U);
+  EXPECT_THAT(two({.merge_domains = true}, "domain: d\ndescriptors: [ { key: a } ]").problems(),
+              HasSubstr("duplicate descriptor composite key 'd.a' (the first is at a.yaml:2:16)"));
+  EXPECT_NE(two({}, "domain: e").rules, nullptr);
+}
+
+TEST(LoadTest, KnowsEveryUnitInAnyCase) {
+  using std::chrono::hours;
+  const std::vector<std::tuple<const char*, Unit, Nanos>> units = {
+      {"SECOND", Unit::second, std::chrono::seconds{1}},
+      {"Minute", Unit::minute, std::chrono::minutes{1}},
+      {"hour", Unit::hour, hours{1}},
+      {"day", Unit::day, hours{24}},
+      {"WeeK", Unit::week, hours{24 * 7}},
+      {"month", Unit::month, hours{24 * 30}},
+      {"year", Unit::year, hours{24 * 365}}};
+  for (const auto& [name, unit, length] : units) {
+    const auto all = rules(with_limit("unit: " + std::string{name} + ", requests_per_unit: 7"));
+    EXPECT_EQ(only_rule(all).unit, unit);
+    const auto& window = std::get<core::Window>(only_rule(all).limit);
+    EXPECT_EQ(window.period, length);
+    EXPECT_EQ(window.count, 7);
+    EXPECT_FALSE(window.from_first);
+  }
+}
+
+TEST(LoadTest, ReadsTheExtensions) {
+  const auto sliding =
+      rules(with_limit("per: 5m, requests_per_unit: 7, algorithm: sliding_window"));
+  EXPECT_EQ(std::get<core::Sliding>(only_rule(sliding).limit).period, std::chrono::minutes{5});
+  EXPECT_EQ(only_rule(sliding).unit, Unit::unknown);
+  const auto bucket = rules(with_limit("unit: second, requests_per_unit: 7, burst: 20"));
+  EXPECT_EQ(core::capacity(only_rule(bucket).limit), 20);
+  EXPECT_TRUE(std::holds_alternative<core::Bucket>(only_rule(bucket).limit));
+  const auto plain =
+      rules(with_limit("unit: second, requests_per_unit: 7, algorithm: token_bucket"));
+  EXPECT_EQ(core::capacity(only_rule(plain).limit), 7);
+  const auto date = rules(with_limit("unit: month, requests_per_unit: 7, calendar: Europe/Berlin"));
+  EXPECT_TRUE(std::holds_alternative<core::Quota>(only_rule(date).limit));
+  // What is as long as a unit is one.
+  EXPECT_EQ(only_rule(rules(with_limit("per: 60s, requests_per_unit: 7"))).unit, Unit::minute);
+}
+
+TEST(LoadTest, SaysWhatIsWrongWithTheExtensions) {
+  EXPECT_THAT(problems_of(with_limit("unit: day, algorithm: leaky")),
+              ElementsAre(HasSubstr("4:41: \"algorithm\" is fixed_window, sliding_window, "
+                                    "token_bucket, not \"leaky\"")));
+  EXPECT_THAT(problems_of(with_limit("unit: day, algorithm: fixed_window, burst: 3")),
+              ElementsAre(HasSubstr("\"burst\" is for algorithm: token_bucket")));
+  EXPECT_THAT(problems_of(with_limit("unit: day, per: 5m")),
+              ElementsAre(HasSubstr("\"per\" stands instead of \"unit\"")));
+  EXPECT_THAT(problems_of(with_limit("per: 5 parsecs")),
+              ElementsAre(HasSubstr("4:25: unknown unit")));
+  EXPECT_THAT(problems_of(with_limit("unit: hour, calendar: Europe/Berlin")),
+              ElementsAre(HasSubstr("4:41: \"calendar\" is for windows of a unit day, week")));
+  EXPECT_THAT(problems_of(with_limit("unit: day, requests_per_unit: 1, calendar: Europe/Berln")),
+              ElementsAre(HasSubstr("Europe/Berlin")));
+}
+
+// Theirs are used as they are: what stands in a place where it says nothing is no error.
+TEST(LoadTest, WarnsOfWhatSaysNothing) {
+  const Loaded loaded =
+      load({{.name = "x.yaml", .text = with_limit("unit: day, shadow_mode: true")}});
+  ASSERT_NE(loaded.rules, nullptr);
+  EXPECT_FALSE(only_rule(loaded.rules).shadow);
+  ASSERT_EQ(loaded.files[0].warnings.size(), 1U);
+  EXPECT_THAT(loaded.files[0].warnings[0].message, HasSubstr("says nothing in a rate_limit"));
+}
+
+TEST(LoadTest, KeepsMetadataAsJson) {
+  const auto all = rules(
+      with_limit("unit: day", "    metadata: { team: a, level: 3, on: true, list: [ '1', ~ ] }\n"));
+  EXPECT_EQ(only_rule(all).metadata, R"({"level":3,"list":["1",null],"on":true,"team":"a"})");
+}
+
+class DirectoryTest : public ::testing::Test {
+ protected:
+  DirectoryTest() {
+    std::string name = (std::filesystem::temp_directory_path() / "weir_envoy_XXXXXX").string();
+    folder_ = mkdtemp(name.data());
+  }
+  ~DirectoryTest() override { std::filesystem::remove_all(folder_); }
+
+  void write(const std::string& name, std::string_view text) {
+    std::ofstream(folder_ / name) << text;
+  }
+
+  std::filesystem::path folder_;
+};
+
+TEST_F(DirectoryTest, ReadsEveryYamlOfADirectory) {
+  write("b.yml", "domain: b");
+  write("a.yaml", "domain: a");
+  write("README.md", "no rules");
+  write(".hidden.yaml", "domain: [");
+  const Loaded loaded = load(folder_.string());
+  ASSERT_NE(loaded.rules, nullptr) << loaded.problems();
+  EXPECT_EQ(loaded.rules->domains.size(), 2U);
+  EXPECT_EQ(loaded.files[0].source.name, (folder_ / "a.yaml").string());
+}
+
+TEST_F(DirectoryTest, SaysWhenThereIsNothing) {
+  EXPECT_THAT(load(folder_.string()).problems(), HasSubstr("has no *.yaml or *.yml in it"));
+  EXPECT_THAT(load((folder_ / "none.yaml").string()).problems(), HasSubstr("cannot open"));
+}
+
+}  // namespace
+}  // namespace weir::envoy

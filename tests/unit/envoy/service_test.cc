@@ -1,0 +1,200 @@
+#include "envoy/service.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <thread>
+
+#include "../allocations.h"
+#include "world.h"
+
+namespace weir::envoy {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+constexpr std::string_view kRules = R"(
+domain: d
+descriptors:
+  - { key: k, rate_limit: { unit: minute, requests_per_unit: 10 } }
+  - { key: second, rate_limit: { unit: second, requests_per_unit: 10 } }
+  - { key: named, value_to_metric: true, rate_limit: { unit: minute, requests_per_unit: 10 } }
+  - { key: quota, quota_mode: true, rate_limit: { unit: minute, requests_per_unit: 2 } }
+  - key: meta
+    metadata: { team: a, plan: free }
+    rate_limit: { unit: hour, requests_per_unit: 1 }
+  - key: more
+    metadata: { plan: paid, level: 2 }
+    rate_limit: { unit: hour, requests_per_unit: 5 }
+)";
+
+std::string error_of(World& world, std::string_view domain, std::vector<Descriptor> descriptors) {
+  const auto answer = world.ask(domain, std::move(descriptors));
+  return answer ? "" : answer.error().text;
+}
+
+TEST(ServiceTest, SaysWhyACallMakesNoSense) {
+  World world(kRules);
+  EXPECT_EQ(error_of(world, "", {of({{"k", "v"}})}), "rate limit domain must not be empty");
+  EXPECT_EQ(error_of(world, "d", {}), "rate limit descriptor list must not be empty");
+  EXPECT_EQ(world.service.counts().service_errors, 2U);
+  std::vector<Descriptor> many(1025, of({{"k", "v"}}));
+  EXPECT_EQ(error_of(world, "d", many),
+            "1025 descriptors of the call have limits, at most 1024 may have");
+  world.service.use(nullptr);
+  EXPECT_EQ(error_of(world, "d", {of({{"k", "v"}})}), "no rate limit configuration loaded");
+  EXPECT_FALSE(world.service.is_configured());
+}
+
+// An entry without a key, or a descriptor without entries, finds no rule.
+TEST(ServiceTest, LetsThroughWhatFindsNoRule) {
+  World world(kRules);
+  const Answer answer = world.call("d", {of({}), of({{"", ""}}), of({{"\xff\xfe", "\0"}})});
+  EXPECT_EQ(answer.overall, Code::ok);
+  EXPECT_EQ(answer.statuses.size(), 3U);
+}
+
+// Windows are laid end to end from 1970 on; seconds are rounded up, as a proxy drops the rest.
+TEST(ServiceTest, TellsWhenAWindowEnds) {
+  World world(kRules);
+  const auto until_reset = [&](const char* key) {
+    return *world.call("d", {of({{key, "v"}})}).statuses[0].until_reset;
+  };
+  world.clock.set(Instant{seconds{2222}});
+  EXPECT_EQ(until_reset("k"), seconds{58});
+  EXPECT_EQ(until_reset("second"), seconds{1});
+  world.clock.set(Instant{seconds{2222} + milliseconds{400}});
+  EXPECT_EQ(until_reset("k"), seconds{58});
+  world.clock.set(Instant{seconds{2280}});
+  EXPECT_EQ(until_reset("k"), seconds{60});
+}
+
+TEST(ServiceTest, AWindowBeginsAnew) {
+  for (const bool as_envoyproxy : {false, true}) {
+    World world(kRules, {.as_envoyproxy = as_envoyproxy});
+    EXPECT_EQ(world.call("d", {of({{"k", "v"}})}, 10).statuses[0].remaining, 0U);
+    world.clock.advance(seconds{59});
+    EXPECT_EQ(world.call("d", {of({{"k", "v"}})}).overall, Code::over_limit);
+    world.clock.advance(seconds{1});
+    EXPECT_EQ(world.call("d", {of({{"k", "v"}})}).statuses[0].remaining, 9U);
+  }
+}
+
+TEST(ServiceTest, SendsHeadersOfTheTightestLimit) {
+  World world(kRules, {.response_headers = true});
+  world.clock.set(Instant{seconds{2222}});
+  const auto headers = [](const Answer& answer) {
+    std::string all;
+    for (const Header& header : answer.response_headers) {
+      all += header.key + ": " + header.value + "; ";
+    }
+    return all;
+  };
+  EXPECT_EQ(headers(world.call("d", {of({{"k", "v"}}), of({{"second", "v"}})}, 2)),
+            "RateLimit-Limit: 10; RateLimit-Remaining: 8; RateLimit-Reset: 58; ");
+  world.call("d", {of({{"k", "v"}})}, 8);
+  EXPECT_EQ(headers(world.call("d", {of({{"second", "v"}}), of({{"k", "v"}})})),
+            "RateLimit-Limit: 10; RateLimit-Remaining: 0; RateLimit-Reset: 58; ");
+  // A quota that is over does not win over a limit that refuses.
+  world.call("d", {of({{"quota", "v"}})}, 2);
+  EXPECT_EQ(headers(world.call("d", {of({{"k", "v"}}), of({{"quota", "v"}})})),
+            "RateLimit-Limit: 10; RateLimit-Remaining: 0; RateLimit-Reset: 58; ");
+  EXPECT_EQ(headers(world.call("d", {of({{"unknown", "v"}})})), "");
+  World without(kRules);
+  EXPECT_EQ(headers(without.call("d", {of({{"k", "v"}})})), "");
+}
+
+TEST(ServiceTest, SendsMetadataOfWhatHasPassed) {
+  World world(kRules, {.dynamic_metadata = true});
+  EXPECT_EQ(world.call("d", {of({{"meta", "x"}}), of({{"more", "x"}})}, 1).metadata,
+            R"({"descriptors":[{"entries":["meta=x"]},{"entries":["more=x"]}],"domain":"d",)"
+            R"("hitsAddend":1,"metadata":{"level":2,"plan":"free","team":"a"}})");
+  // The first is over now.
+  EXPECT_EQ(world.call("d", {of({{"meta", "x"}}), with_hits(of({{"more", "x"}}), 2)}).metadata,
+            R"({"descriptors":[{"entries":["meta=x"]},{"entries":["more=x"],"hitsAddend":2}],)"
+            R"("domain":"d","metadata":{"level":2,"plan":"paid"}})");
+  const Answer limited_by_call = world.call("d", {limited(of({{"a", "b"}}), 3, Unit::hour)});
+  EXPECT_THAT(limited_by_call.metadata,
+              ::testing::HasSubstr(R"("limit":{"requestsPerUnit":3,"unit":"HOUR"})"));
+}
+
+TEST(ServiceTest, OtherRulesKeepWhatWasUsedAndCounted) {
+  World world(kRules);
+  world.call("d", {of({{"k", "v"}})}, 10);
+  EXPECT_EQ(world.call("d", {of({{"k", "v"}})}).overall, Code::over_limit);
+  world.service.use(
+      rules("domain: d\ndescriptors:\n"
+            "  - { key: k, rate_limit: { unit: minute, requests_per_unit: 15 } }\n"));
+  EXPECT_EQ(world.call("d", {of({{"k", "v"}})}).statuses[0].remaining, 4U);
+  EXPECT_EQ(world.counts_of("d.k").total, 12U);
+  EXPECT_EQ(world.counts_of("d.second").total, 0U);
+  EXPECT_EQ(world.service.counts().loads, 2U);
+  world.service.note_failed_load();
+  EXPECT_EQ(world.service.counts().failed_loads, 1U);
+}
+
+// Whatever callers name, there is room for so many.
+TEST(ServiceTest, StatisticsThatCallersNameAreBounded) {
+  World world(kRules);
+  for (int i = 0; i < 1'500; ++i) {
+    world.call("d", {of({{"named", std::to_string(i)}})});
+  }
+  world.call("d", {of({{"named", std::string(300, 'x')}})});
+  world.call("d", {of({{"named", "\xff"}})});
+  EXPECT_LE(world.service.counts().rules.size(), Statistics::kMostNamed + 10);
+  EXPECT_EQ(world.counts_of("d.named_7").total, 1U);
+  EXPECT_EQ(world.counts_of("(others)").total, 502U);
+}
+
+// What the hot way costs is the answer.
+TEST(ServiceTest, AllocatesOnlyTheAnswer) {
+  World world(kRules);
+  NoLink link;
+  const Call call{.domain = "d", .descriptors = {of({{"k", "v"}}), of({{"second", "v"}})}};
+  std::uint64_t passed = 0;
+  const auto ask = [&] {
+    world.service.should_rate_limit(call, link, [&passed](Result<Answer, Failure> answer) {
+      passed += answer && answer->overall == Code::ok ? 1 : 0;
+    });
+  };
+  for (int i = 0; i < 3; ++i) ask();
+  const auto before = allocations();
+  ask();
+  EXPECT_LE(allocations() - before, 2U);
+  EXPECT_EQ(passed, 4U);
+}
+
+TEST(ServiceTest, ManyThreadsNeverPassMoreThanALimit) {
+  World world(
+      "domain: d\ndescriptors:\n"
+      "  - { key: a, rate_limit: { unit: hour, requests_per_unit: 1000 } }\n"
+      "  - { key: b, rate_limit: { unit: hour, requests_per_unit: 700 } }\n");
+  std::atomic<int> passed{0};
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([&, t] {
+      NoLink link;
+      for (int i = 0; i < 500; ++i) {
+        const Call call{.domain = "d", .descriptors = {of({{"a", "x"}}), of({{"b", "x"}})}};
+        world.service.should_rate_limit(call, link, [&](Result<Answer, Failure> answer) {
+          if (answer && answer->overall == Code::ok) ++passed;
+        });
+        if (t == 0 && i % 100 == 0) {
+          world.service.use(
+              rules("domain: d\ndescriptors:\n"
+                    "  - { key: a, rate_limit: { unit: hour, requests_per_unit: 1000 } }\n"
+                    "  - { key: b, rate_limit: { unit: hour, requests_per_unit: 700 } }\n"));
+        }
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(passed, 700);
+  // The other limit was charged for no more.
+  EXPECT_EQ(world.call("d", {with_hits(of({{"a", "x"}}), 0)}).statuses[0].remaining, 300U);
+}
+
+}  // namespace
+}  // namespace weir::envoy

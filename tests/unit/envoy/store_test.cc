@@ -1,0 +1,124 @@
+// What happens when the store cannot be asked.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "support/fake_fleet.h"
+#include "world.h"
+
+namespace weir::envoy {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr std::string_view kRules = R"(
+domain: d
+descriptors:
+  - { key: k, rate_limit: { unit: hour, requests_per_unit: 10 } }
+  - { key: all, rate_limit: { unlimited: true } }
+)";
+
+class StoreTest : public ::testing::Test {
+ protected:
+  void serve(StoreFailure mode, bool as_envoyproxy = false) {
+    engine_.emplace(PolicySet{}, EngineOptions{.memory = {.bytes = std::size_t{1} << 20},
+                                               .clock = &clock_,
+                                               .fleet = &fleet_});
+    service_.emplace(*engine_,
+                     ServiceOptions{.as_envoyproxy = as_envoyproxy, .on_store_failure = mode});
+    service_->use(rules(kRules));
+  }
+  void ask(std::vector<Descriptor> descriptors, std::uint32_t hits = 1) {
+    const std::string domain = "d";
+    Call call{.domain = domain, .descriptors = std::move(descriptors), .hits = hits};
+    answer_.reset();
+    service_->should_rate_limit(call, *link_, [&](Result<Answer, Failure> given) {
+      EXPECT_FALSE(answer_.has_value());
+      answer_ = std::move(given);
+    });
+    // (Nothing of the call is needed any more.)
+  }
+  Code overall() const { return answer_ && *answer_ ? (*answer_)->overall : Code::unknown; }
+
+  ManualClock clock_;
+  FakeFleet fleet_;
+  std::unique_ptr<Link> link_ = fleet_.connect();
+  std::optional<Engine> engine_;
+  std::optional<Service> service_;
+  std::optional<Result<Answer, Failure>> answer_;
+};
+
+TEST_F(StoreTest, AnOutageIsAnErrorUnlessToldOtherwise) {
+  for (const bool as_envoyproxy : {false, true}) {
+    serve(StoreFailure::error, as_envoyproxy);
+    fleet_.mode = FakeFleet::Mode::unavailable;
+    ask({of({{"k", "v"}})});
+    ASSERT_TRUE(answer_ && !*answer_);
+    EXPECT_TRUE(answer_->error().store);
+    EXPECT_EQ(answer_->error().text, "the store could not be asked: it is not there");
+    EXPECT_EQ(service_->counts().store_errors, 1U);
+    // Where nothing is limited, nothing is asked.
+    ask({of({{"all", "v"}}), of({{"other", "v"}})});
+    EXPECT_EQ(overall(), Code::ok);
+    fleet_.mode = FakeFleet::Mode::answers;
+    ask({of({{"k", "v"}})});
+    EXPECT_EQ(overall(), Code::ok);
+  }
+}
+
+TEST_F(StoreTest, AnOutageMayBeAnsweredHereWithAPartOfTheLimit) {
+  serve(StoreFailure::local);
+  fleet_.node_count = 5;
+  fleet_.mode = FakeFleet::Mode::unavailable;
+  std::vector<Code> codes;
+  for (int i = 0; i < 3; ++i) {
+    ask({of({{"k", "v"}})});
+    codes.push_back(overall());
+  }
+  EXPECT_THAT(codes, ::testing::ElementsAre(Code::ok, Code::ok, Code::over_limit));
+  EXPECT_EQ(service_->counts().degraded, 3U);
+  EXPECT_EQ(service_->counts().store_errors, 0U);
+}
+
+TEST_F(StoreTest, AnOutageMayLetEverybodyThroughOrNobody) {
+  serve(StoreFailure::open);
+  fleet_.mode = FakeFleet::Mode::unavailable;
+  ask({of({{"k", "v"}}), of({{"all", "v"}})}, 100);
+  EXPECT_EQ(overall(), Code::ok);
+  serve(StoreFailure::closed);
+  ask({of({{"k", "v"}}), of({{"all", "v"}})});
+  EXPECT_EQ(overall(), Code::over_limit);
+  EXPECT_EQ((*answer_)->statuses[0].code, Code::over_limit);
+  EXPECT_EQ((*answer_)->statuses[1].code, Code::ok);
+}
+
+// The call is gone when the answer comes.
+TEST_F(StoreTest, AnswersLater) {
+  serve(StoreFailure::error);
+  fleet_.mode = FakeFleet::Mode::waits;
+  {
+    const std::string value(100, 'v');
+    std::vector<Descriptor> many;
+    for (int i = 0; i < 20; ++i) many.push_back(of({{"k", value}}));
+    many.resize(3);
+    ask(std::move(many));
+  }
+  EXPECT_FALSE(answer_.has_value());
+  while (fleet_.waiting() > 0) fleet_.deliver();
+  EXPECT_EQ(overall(), Code::ok);
+  EXPECT_EQ((*answer_)->statuses.size(), 3U);
+}
+
+// What was charged before the store went away is given back as soon as it can be heard of.
+TEST_F(StoreTest, AnOutageInTheMiddleIsAnErrorAsWell) {
+  serve(StoreFailure::error);
+  fleet_.mode = FakeFleet::Mode::waits;
+  ask({of({{"k", "v"}}), of({{"k", "v"}})});  // the same counter: asked one after the other
+  fleet_.mode = FakeFleet::Mode::unavailable;
+  // The first answer was on its way.
+  fleet_.deliver();
+  ASSERT_TRUE(answer_.has_value());
+  EXPECT_FALSE(*answer_);
+}
+
+}  // namespace
+}  // namespace weir::envoy

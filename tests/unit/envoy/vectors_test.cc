@@ -1,0 +1,643 @@
+// What envoyproxy/ratelimit does with a configuration and requests, by what its own tests and
+// documentation say of it; and, where it is another thing, what weir does unless told otherwise.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <limits>
+#include <thread>
+
+#include "world.h"
+
+namespace weir::envoy {
+namespace {
+
+using std::chrono::seconds;
+using ::testing::ElementsAre;
+
+constexpr std::uint32_t kMost = std::numeric_limits<std::uint32_t>::max();
+
+std::vector<Code> codes_of(const Answer& answer) {
+  std::vector<Code> codes;
+  for (const Status& status : answer.statuses) codes.push_back(status.code);
+  return codes;
+}
+std::vector<std::uint32_t> remaining_of(const Answer& answer) {
+  std::vector<std::uint32_t> remaining;
+  for (const Status& status : answer.statuses) remaining.push_back(status.remaining);
+  return remaining;
+}
+
+struct Semantics {
+  const char* name;
+  bool as_envoyproxy;
+  World::Store store;
+};
+
+void PrintTo(const Semantics& semantics, std::ostream* out) { *out << semantics.name; }
+
+// Redis has its own clock: a vector that met the end of a window on it is played again.
+class VectorTest : public ::testing::TestWithParam<Semantics> {
+ protected:
+  bool as_envoyproxy() const { return GetParam().as_envoyproxy; }
+  bool on_redis() const { return GetParam().store == World::Store::redis; }
+
+  void play(std::string_view yaml, const std::function<void(World&)>& vector,
+            ServiceOptions options = {}) {
+    options.as_envoyproxy = as_envoyproxy();
+    if (!on_redis()) {
+      World world(yaml, options);
+      return vector(world);
+    }
+    const auto minute = [] {
+      return std::chrono::floor<std::chrono::minutes>(std::chrono::system_clock::now());
+    };
+    // (Each takes milliseconds.)
+    const auto in_minute = std::chrono::system_clock::now() - minute();
+    if (in_minute > seconds{57}) std::this_thread::sleep_for(seconds{61} - in_minute);
+    World world(yaml, options, World::Store::redis);
+    vector(world);
+  }
+};
+
+INSTANTIATE_TEST_SUITE_P(
+    EachWay, VectorTest,
+    ::testing::Values(Semantics{"weir_in_memory", false, World::Store::memory},
+                      Semantics{"weir_on_redis", false, World::Store::redis},
+                      Semantics{"envoyproxy_in_memory", true, World::Store::memory},
+                      Semantics{"envoyproxy_on_redis", true, World::Store::redis}),
+    [](const auto& each) { return std::string{each.param.name}; });
+
+// V1: which rule a descriptor finds.
+constexpr std::string_view kBasic = R"(
+domain: test-domain
+descriptors:
+  - key: key1
+    value: value1
+    descriptors:
+      - { key: subkey1, rate_limit: { unit: second, requests_per_unit: 5 } }
+      - { key: subkey1, value: subvalue1, rate_limit: { unit: SECOND, requests_per_unit: 10 } }
+  - { key: key2, rate_limit: { unit: Minute, requests_per_unit: 20 } }
+  - { key: key2, value: value2, rate_limit: { unit: minute, requests_per_unit: 30 } }
+  - { key: key2, value: value3 }
+  - { key: key3, rate_limit: { unit: hour, requests_per_unit: 1 } }
+  - { key: key4, rate_limit: { unit: day, requests_per_unit: 1, name: key4_rate_limit } }
+  - key: key5
+    value: value5
+    rate_limit: { unit: day, requests_per_unit: 15 }
+    descriptors:
+      - { key: subkey5, value: subvalue5, rate_limit: { unit: day, requests_per_unit: 25 } }
+  - { key: key6, rate_limit: { unlimited: true } }
+  - { key: key7, detailed_metric: true, rate_limit: { unit: minute, requests_per_unit: 70 } }
+)";
+
+TEST_P(VectorTest, V1FindsTheRuleOfADescriptor) {
+  play(kBasic, [](World& world) {
+    const auto found = [&](Descriptor descriptor) -> std::pair<std::uint32_t, Unit> {
+      const Answer answer = world.call("test-domain", {std::move(descriptor)});
+      EXPECT_EQ(answer.overall, Code::ok);
+      const Status& status = answer.statuses.at(0);
+      if (!status.limit) {
+        EXPECT_EQ(status.remaining, 0U);
+        return {0, Unit::unknown};
+      }
+      return {status.limit->requests_per_unit, status.limit->unit};
+    };
+    const std::pair none{0U, Unit::unknown};
+    EXPECT_EQ(found(of({{"key1", "something"}})), none);
+    EXPECT_EQ(found(of({{"key1", "value1"}})), none);
+    EXPECT_EQ(found(of({{"key2", "value2"}, {"subkey", "subvalue"}})), none);
+    EXPECT_EQ(found(of({{"key5", "value5"}, {"subkey5", "subvalue"}})), none);
+    EXPECT_EQ(found(of({{"key1", "value1"}, {"subkey1", "something"}})),
+              (std::pair{5U, Unit::second}));
+    EXPECT_EQ(found(of({{"key1", "value1"}, {"subkey1", "subvalue1"}})),
+              (std::pair{10U, Unit::second}));
+    EXPECT_EQ(found(of({{"key2", "something"}})), (std::pair{20U, Unit::minute}));
+    EXPECT_EQ(found(of({{"key2", "value2"}})), (std::pair{30U, Unit::minute}));
+    EXPECT_EQ(found(of({{"key2", "value3"}})), none);
+    EXPECT_EQ(found(of({{"key3", "foo"}})), (std::pair{1U, Unit::hour}));
+    const Answer named = world.call("test-domain", {of({{"key4", "foo"}})});
+    EXPECT_EQ(named.statuses[0].limit->name, "key4_rate_limit");
+    EXPECT_EQ(named.statuses[0].limit->unit, Unit::day);
+    const Answer unlimited = world.call("test-domain", {of({{"key6", "foo"}})});
+    EXPECT_FALSE(unlimited.statuses[0].limit);
+    EXPECT_EQ(unlimited.statuses[0].remaining, kMost);
+    EXPECT_EQ(found(of({{"key7", "unspecified_value"}})), (std::pair{70U, Unit::minute}));
+    EXPECT_EQ(world.counts_of("test-domain.key7_unspecified_value").total, 1U);
+    EXPECT_EQ(world.counts_of("test-domain.key1_value1.subkey1").total, 1U);
+    EXPECT_EQ(world.call("foo_domain", {of({{"key2", "x"}})}).overall, Code::ok);
+    EXPECT_EQ(world.service.counts().domain_not_found, 1U);
+    EXPECT_EQ(found(limited(of({{"key1", "value1"}, {"subkey1", "something"}}), 10, Unit::day)),
+              (std::pair{10U, Unit::day}));
+    EXPECT_EQ(world.counts_of("test-domain.key1_value1.subkey1_something").total, 1U);
+  });
+}
+
+// V2: wildcards.
+TEST_P(VectorTest, V2MatchesWildcards) {
+  play(R"(
+domain: wild-domain
+descriptors:
+  - { key: wild, value: foo*, rate_limit: { unit: minute, requests_per_unit: 20 } }
+  - { key: noWild, value: foo, rate_limit: { unit: minute, requests_per_unit: 20 } }
+  - { key: noVal, rate_limit: { unit: minute, requests_per_unit: 20 } }
+  - { key: midWild, value: bar*b, rate_limit: { unit: minute, requests_per_unit: 20 } }
+  - { key: multiWild, value: foo*bar*baz, rate_limit: { unit: minute, requests_per_unit: 10 } }
+  - key: nestedWild
+    value: val1
+    descriptors:
+      - { key: wild, value: goo*, rate_limit: { unit: minute, requests_per_unit: 20 } }
+)",
+       [](World& world) {
+         const auto is_limited = [&](Descriptor descriptor) {
+           return world.call("wild-domain", {std::move(descriptor)}).statuses[0].limit.has_value();
+         };
+         for (const char* value : {"foo1", "foo2", "foo"}) {
+           const Answer answer = world.call("wild-domain", {of({{"wild", value}})});
+           EXPECT_EQ(answer.statuses[0].remaining, 19U) << value;  // a counter for each value
+         }
+         EXPECT_EQ(world.counts_of("wild-domain.wild_foo*").total, 3U);
+         EXPECT_TRUE(is_limited(of({{"nestedWild", "val1"}, {"wild", "goo2"}})));
+         for (const char* value : {"barab", "bar123b", "barb"}) {
+           EXPECT_TRUE(is_limited(of({{"midWild", value}}))) << value;
+         }
+         for (const char* value : {"foo123bar456baz", "foobarbaz"}) {
+           EXPECT_TRUE(is_limited(of({{"multiWild", value}}))) << value;
+         }
+         EXPECT_FALSE(is_limited(of({{"wild", "bar"}})));
+         EXPECT_FALSE(is_limited(of({{"noWild", "foo1"}})));
+         EXPECT_FALSE(is_limited(of({{"midWild", "bara"}})));
+         EXPECT_FALSE(is_limited(of({{"midWild", "xbarb"}})));
+         EXPECT_FALSE(is_limited(of({{"multiWild", "foo123baz"}})));
+         EXPECT_FALSE(is_limited(of({{"multiWild", "bar456baz"}})));
+       });
+}
+
+constexpr std::string_view kAnother = R"(
+domain: another
+descriptors:
+  - { key: key2, rate_limit: { unit: minute, requests_per_unit: 20 } }
+  - { key: key3, rate_limit: { unit: hour, requests_per_unit: 10 } }
+)";
+
+// V3: a limit and what is counted of it.
+TEST_P(VectorTest, V3CountsDownAndRefuses) {
+  play(kAnother, [](World& world) {
+    for (std::uint32_t i = 1; i <= 25; ++i) {
+      const Answer answer = world.call("another", {of({{"key2", "R"}})}, 1);
+      const bool over = i > 20;
+      EXPECT_EQ(answer.overall, over ? Code::over_limit : Code::ok);
+      EXPECT_EQ(answer.statuses[0].code, over ? Code::over_limit : Code::ok);
+      EXPECT_EQ(answer.statuses[0].remaining, over ? 0U : 20 - i);
+    }
+    const RuleCounts counts = world.counts_of("another.key2");
+    EXPECT_EQ(counts.total, 25U);
+    EXPECT_EQ(counts.over, 5U);
+    EXPECT_EQ(counts.within, 20U);
+    EXPECT_EQ(counts.near, 4U);
+    EXPECT_EQ(counts.shadow, 0U);
+  });
+}
+
+// V4: two limits in one call. Where the second refuses, theirs goes on counting under the first.
+TEST_P(VectorTest, V4ChargesSeveralDescriptors) {
+  play(kAnother, [this](World& world) {
+    for (std::uint32_t i = 1; i <= 15; ++i) {
+      const Answer answer = world.call("another", {of({{"key2", "R"}}), of({{"key3", "R"}})});
+      const bool over = i > 10;
+      const std::uint32_t first = as_envoyproxy() ? 20 - i : 20 - std::min(i, 10U);
+      EXPECT_EQ(answer.overall, over ? Code::over_limit : Code::ok);
+      EXPECT_THAT(codes_of(answer), ElementsAre(Code::ok, over ? Code::over_limit : Code::ok));
+      EXPECT_THAT(remaining_of(answer), ElementsAre(first, over ? 0U : 10 - i));
+    }
+  });
+}
+
+// V5: one counter for all values of a pattern.
+TEST_P(VectorTest, V5SharesAThreshold) {
+  play(R"(
+domain: d
+descriptors:
+  - { key: files, value: files/*, share_threshold: true, rate_limit: { unit: hour, requests_per_unit: 10 } }
+  - { key: files_no_share, value: files_no_share/*, rate_limit: { unit: hour, requests_per_unit: 10 } }
+  - { key: file, value: test1, rate_limit: { unit: minute, requests_per_unit: 50 } }
+  - { key: file, value: test*, share_threshold: true, rate_limit: { unit: minute, requests_per_unit: 100 } }
+)",
+       [](World& world) {
+         for (std::uint32_t i = 1; i <= 10; ++i) {
+           const Answer answer = world.call("d", {of({{"files", "files/a.pdf"}})});
+           EXPECT_THAT(remaining_of(answer), ElementsAre(10 - i));
+         }
+         const Answer refused = world.call("d", {of({{"files", "files/b.csv"}})});
+         EXPECT_EQ(refused.overall, Code::over_limit);
+         EXPECT_THAT(remaining_of(refused), ElementsAre(0U));
+         EXPECT_EQ(world.counts_of("d.files_files/*").total, 11U);
+         for (const char* value : {"files_no_share/a", "files_no_share/b", "files_no_share/"}) {
+           const Answer answer = world.call("d", {of({{"files_no_share", value}})});
+           EXPECT_THAT(remaining_of(answer), ElementsAre(9U));
+         }
+         EXPECT_THAT(remaining_of(world.call("d", {of({{"file", "test1"}})})), ElementsAre(49U));
+         EXPECT_THAT(remaining_of(world.call("d", {of({{"file", "test2"}})})), ElementsAre(99U));
+         EXPECT_THAT(remaining_of(world.call("d", {of({{"file", "test3"}})})), ElementsAre(98U));
+       });
+}
+
+// V6: a shadow never refuses.
+TEST_P(VectorTest, V6KnowsShadowMode) {
+  play(R"(
+domain: d
+descriptors:
+  - key: foo
+    descriptors:
+      - { key: baz, value: shady, shadow_mode: true, rate_limit: { unit: minute, requests_per_unit: 3 } }
+      - { key: baz, value: not-so-shady, rate_limit: { unit: minute, requests_per_unit: 3 } }
+)",
+       [](World& world) {
+         for (std::uint32_t i = 1; i <= 6; ++i) {
+           const Answer shady = world.call("d", {of({{"foo", "pelle"}, {"baz", "shady"}})});
+           EXPECT_EQ(shady.overall, Code::ok);
+           EXPECT_THAT(codes_of(shady), ElementsAre(Code::ok));
+           EXPECT_THAT(remaining_of(shady), ElementsAre(i < 3 ? 3 - i : 0U));
+           const Answer other = world.call("d", {of({{"foo", "pelle"}, {"baz", "not-so-shady"}})});
+           EXPECT_EQ(other.overall, i > 3 ? Code::over_limit : Code::ok);
+         }
+         const RuleCounts counts = world.counts_of("d.foo.baz_shady");
+         EXPECT_EQ(counts.total, 6U);
+         EXPECT_EQ(counts.shadow, 3U);
+         EXPECT_EQ(counts.over, 3U);
+         EXPECT_EQ(world.counts_of("d.foo.baz_not-so-shady").shadow, 0U);
+       });
+}
+
+constexpr std::string_view kQuotas = R"(
+domain: d
+descriptors:
+  - { key: service, value: service_1, quota_mode: true, rate_limit: { unit: minute, requests_per_unit: 1 } }
+  - { key: service, value: service_2, quota_mode: true, rate_limit: { unit: minute, requests_per_unit: 2 } }
+  - { key: user, rate_limit: { unit: minute, requests_per_unit: 4 } }
+)";
+
+// V8: quotas refuse only together.
+TEST_P(VectorTest, V8QuotasRefuseTogether) {
+  play(kQuotas, [](World& world) {
+    const auto call = [&] {
+      return world.call("d", {of({{"service", "service_1"}}), of({{"service", "service_2"}})});
+    };
+    EXPECT_EQ(call().overall, Code::ok);
+    const Answer second = call();
+    EXPECT_EQ(second.overall, Code::ok);
+    EXPECT_THAT(codes_of(second), ElementsAre(Code::over_limit, Code::ok));
+    const Answer third = call();
+    EXPECT_EQ(third.overall, Code::over_limit);
+    EXPECT_THAT(codes_of(third), ElementsAre(Code::over_limit, Code::over_limit));
+  });
+}
+
+// V10: quotas beside others.
+TEST_P(VectorTest, V10QuotasBesideOthers) {
+  play(kQuotas, [this](World& world) {
+    const auto both = [&](std::string_view user) {
+      return world.call("d", {of({{"user", user}}), of({{"service", "service_2"}})});
+    };
+    EXPECT_EQ(both("a").overall, Code::ok);
+    EXPECT_EQ(both("a").overall, Code::ok);
+    // The only quota is over: so is the call, though the other limit is not.
+    const Answer over = both("a");
+    EXPECT_EQ(over.overall, Code::over_limit);
+    EXPECT_THAT(codes_of(over), ElementsAre(Code::ok, Code::over_limit));
+    // What was refused was counted, or not.
+    EXPECT_THAT(remaining_of(over), ElementsAre(as_envoyproxy() ? 1U : 2U, 0U));
+    const Answer alone = world.call("d", {of({{"user", "a"}})});
+    EXPECT_THAT(remaining_of(alone), ElementsAre(as_envoyproxy() ? 0U : 1U));
+    // A limit that is over beside a quota that is not.
+    world.call("d", {of({{"user", "b"}})}, 4);
+    const Answer other = world.call("d", {of({{"user", "b"}}), of({{"service", "service_1"}})});
+    EXPECT_EQ(other.overall, Code::over_limit);
+    EXPECT_THAT(codes_of(other), ElementsAre(Code::over_limit, Code::ok));
+  });
+}
+
+// V11: unlimited, unmatched and limited.
+TEST_P(VectorTest, V11KnowsUnlimited) {
+  play(R"(
+domain: d
+descriptors:
+  - { key: foo, value: bar, rate_limit: { unit: minute, requests_per_unit: 10 } }
+  - { key: baz, value: qux, rate_limit: { unlimited: true } }
+)",
+       [](World& world) {
+         const Answer answer = world.call(
+             "d", {of({{"foo", "bar"}}), of({{"hello", "world"}}), of({{"baz", "qux"}})});
+         EXPECT_EQ(answer.overall, Code::ok);
+         EXPECT_THAT(codes_of(answer), ElementsAre(Code::ok, Code::ok, Code::ok));
+         EXPECT_THAT(remaining_of(answer), ElementsAre(9U, 0U, kMost));
+         EXPECT_TRUE(answer.statuses[0].limit);
+         EXPECT_FALSE(answer.statuses[1].limit);
+         EXPECT_FALSE(answer.statuses[2].limit);
+         EXPECT_FALSE(answer.statuses[1].until_reset);
+       });
+}
+
+struct Near {
+  std::uint32_t limit;
+  std::uint32_t before;
+  std::uint32_t hits;
+  std::uint64_t over;
+  std::uint64_t near;
+};
+
+// V12: near the limit is above four fifths of it.
+TEST_P(VectorTest, V12CountsWhatIsNearTheLimit) {
+  const std::vector<Near> cases = {
+      {15, 10, 1, 0, 0}, {15, 12, 1, 0, 1}, {15, 15, 1, 1, 0}, {20, 2, 3, 0, 0},  {20, 16, 3, 0, 3},
+      {20, 19, 3, 2, 1}, {20, 15, 7, 2, 4}, {8, 5, 2, 0, 1},   {10, 10, 3, 3, 0}, {10, 27, 3, 3, 0},
+  };
+  for (const Near& each : cases) {
+    const std::string yaml =
+        "domain: d\ndescriptors:\n  - { key: k, rate_limit: { unit: hour, requests_per_unit: " +
+        std::to_string(each.limit) + " } }\n";
+    play(yaml, [&](World& world) {
+      for (std::uint32_t i = 0; i < each.before; ++i) world.call("d", {of({{"k", "v"}})});
+      const RuleCounts before = world.counts_of("d.k");
+      const Answer answer = world.call("d", {of({{"k", "v"}})}, each.hits);
+      const RuleCounts after = world.counts_of("d.k");
+      const bool over = each.before + each.hits > each.limit;
+      EXPECT_EQ(answer.overall, over ? Code::over_limit : Code::ok);
+      EXPECT_EQ(after.total - before.total, each.hits);
+      // By default all of what is refused is over the limit, as nothing of it is counted.
+      const std::uint64_t expected = as_envoyproxy() || !over ? each.over : each.hits;
+      EXPECT_EQ(after.over - before.over, expected) << each.limit << ' ' << each.before;
+      EXPECT_EQ(after.near - before.near, as_envoyproxy() || !over ? each.near : 0U);
+      EXPECT_EQ(after.within - before.within, over ? 0U : each.hits);
+    });
+  }
+}
+
+// V13: limits of 15 and 14 an hour, 13 counted of each, and a call of 2.
+TEST_P(VectorTest, V13RefusesForOneOfTwo) {
+  play(R"(
+domain: d
+descriptors:
+  - { key: a, rate_limit: { unit: hour, requests_per_unit: 15 } }
+  - { key: b, rate_limit: { unit: hour, requests_per_unit: 14 } }
+)",
+       [this](World& world) {
+         world.call("d", {of({{"a", "x"}}), of({{"b", "x"}})}, 13);
+         const Answer answer = world.call("d", {of({{"a", "x"}}), of({{"b", "x"}})}, 2);
+         EXPECT_EQ(answer.overall, Code::over_limit);
+         EXPECT_THAT(codes_of(answer), ElementsAre(Code::ok, Code::over_limit));
+         // As theirs with STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT the first is not charged; and
+         // the second neither, of which one is still to be had.
+         EXPECT_THAT(remaining_of(answer),
+                     as_envoyproxy() ? ElementsAre(0U, 0U) : ElementsAre(2U, 1U));
+       });
+}
+
+// V15: a nested limit beside one for all.
+TEST_P(VectorTest, V15CountsNestedAndPlain) {
+  play(R"(
+domain: messaging
+descriptors:
+  - key: message_type
+    value: marketing
+    descriptors:
+      - { key: to_number, rate_limit: { unit: day, requests_per_unit: 5 } }
+  - { key: to_number, rate_limit: { unit: day, requests_per_unit: 100 } }
+)",
+       [this](World& world) {
+         const auto call = [&] {
+           return world.call("messaging", {of({{"message_type", "marketing"}, {"to_number", "N"}}),
+                                           of({{"to_number", "N"}})});
+         };
+         for (std::uint32_t i = 1; i <= 5; ++i) {
+           EXPECT_THAT(remaining_of(call()), ElementsAre(5 - i, 100 - i));
+         }
+         const Answer sixth = call();
+         EXPECT_EQ(sixth.overall, Code::over_limit);
+         EXPECT_THAT(codes_of(sixth), ElementsAre(Code::over_limit, Code::ok));
+         EXPECT_THAT(remaining_of(sixth), ElementsAre(0U, as_envoyproxy() ? 94U : 95U));
+       });
+}
+
+// hits_addend at both levels.
+TEST_P(VectorTest, KnowsHitsOfBothLevels) {
+  play(kAnother, [this](World& world) {
+    const auto left = [&](std::vector<Descriptor> descriptors, std::uint32_t hits) {
+      return remaining_of(world.call("another", std::move(descriptors), hits));
+    };
+    EXPECT_THAT(left({of({{"key2", "R"}})}, 0), ElementsAre(19U));  // nothing said means 1
+    EXPECT_THAT(left({of({{"key2", "R"}})}, 4), ElementsAre(15U));
+    EXPECT_THAT(left({with_hits(of({{"key2", "R"}}), 5), of({{"key3", "R"}})}, 2),
+                ElementsAre(10U, 8U));
+    EXPECT_THAT(left({with_hits(of({{"key2", "R"}}), 0)}, 3), ElementsAre(10U));  // only a look
+    EXPECT_THAT(left({of({{"key2", "R"}})}, 10), ElementsAre(0U));
+    // At the limit is not over it.
+    const Answer look = world.call("another", {with_hits(of({{"key2", "R"}}), 0)});
+    EXPECT_EQ(look.overall, Code::ok);
+    EXPECT_EQ(world.call("another", {of({{"key2", "R"}})}).overall, Code::over_limit);
+    const Answer beyond = world.call("another", {with_hits(of({{"key2", "R"}}), 0)});
+    EXPECT_EQ(beyond.overall, as_envoyproxy() ? Code::over_limit : Code::ok);
+  });
+}
+
+TEST_P(VectorTest, KnowsHitsThatNoLimitHasRoomFor) {
+  play(kAnother, [](World& world) {
+    const auto most = std::numeric_limits<std::uint64_t>::max();
+    const Answer answer = world.call("another", {with_hits(of({{"key2", "R"}}), most)});
+    EXPECT_EQ(answer.overall, Code::over_limit);
+  });
+}
+
+// is_negative_hits: at most what is counted in this window.
+TEST_P(VectorTest, GivesBackWhatIsCounted) {
+  play(kAnother, [](World& world) {
+    const auto left = [&](Descriptor descriptor) {
+      return remaining_of(world.call("another", {std::move(descriptor)}));
+    };
+    EXPECT_THAT(left(returning(of({{"key2", "R"}}), 7)), ElementsAre(20U));
+    EXPECT_THAT(left(with_hits(of({{"key2", "R"}}), 12)), ElementsAre(8U));
+    EXPECT_THAT(left(returning(of({{"key2", "R"}}), 5)), ElementsAre(13U));
+    EXPECT_THAT(left(returning(of({{"key2", "R"}}), 1000)), ElementsAre(20U));
+    EXPECT_THAT(left(with_hits(of({{"key2", "R"}}), 20)), ElementsAre(0U));
+    const Answer over = world.call("another", {of({{"key2", "R"}})});
+    EXPECT_EQ(over.overall, Code::over_limit);
+  });
+}
+
+// Where refused calls count, those beyond the limit have to be given back first.
+TEST_P(VectorTest, GivesBackFromBeyondTheLimit) {
+  play(kAnother, [this](World& world) {
+    world.call("another", {of({{"key3", "R"}})}, 10);
+    world.call("another", {of({{"key3", "R"}})}, 5);
+    const Answer answer = world.call("another", {returning(of({{"key3", "R"}}), 7)});
+    EXPECT_EQ(answer.overall, Code::ok);
+    EXPECT_THAT(remaining_of(answer), ElementsAre(as_envoyproxy() ? 2U : 7U));
+  });
+}
+
+TEST_P(VectorTest, ARefusedCallGivesNothingBack) {
+  play(kAnother, [this](World& world) {
+    world.call("another", {of({{"key2", "R"}}), of({{"key3", "R"}})}, 10);
+    const Answer answer =
+        world.call("another", {of({{"key3", "R"}}), returning(of({{"key2", "R"}}), 4)});
+    EXPECT_EQ(answer.overall, Code::over_limit);
+    EXPECT_THAT(remaining_of(answer), ElementsAre(0U, as_envoyproxy() ? 14U : 10U));
+  });
+}
+
+// A limit that comes with the call counts for itself, by its unit.
+TEST_P(VectorTest, KnowsLimitsThatComeWithTheCall) {
+  play(kAnother, [](World& world) {
+    const auto call = [&](std::uint32_t requests, Unit unit) {
+      return world.call("another", {limited(of({{"key2", "R"}}), requests, unit)});
+    };
+    EXPECT_THAT(remaining_of(call(2, Unit::hour)), ElementsAre(1U));
+    EXPECT_THAT(remaining_of(call(2, Unit::hour)), ElementsAre(0U));
+    EXPECT_EQ(call(2, Unit::hour).overall, Code::over_limit);
+    EXPECT_THAT(remaining_of(call(2, Unit::day)), ElementsAre(1U));
+    EXPECT_EQ(call(0, Unit::year).overall, Code::over_limit);
+    const auto strange = world.ask("another", {limited(of({{"key2", "R"}}), 1, Unit::unknown)});
+    ASSERT_FALSE(strange);
+    EXPECT_FALSE(strange.error().store);
+    // Without the domain, there is none.
+    EXPECT_EQ(world.call("other", {limited(of({{"key2", "R"}}), 0, Unit::hour)}).overall, Code::ok);
+  });
+}
+
+TEST_P(VectorTest, NothingPerUnitIsAlwaysOver) {
+  play(
+      "domain: d\ndescriptors:\n"
+      "  - { key: k, rate_limit: { unit: minute, requests_per_unit: 0 } }\n"
+      "  - { key: b, rate_limit: { unit: minute, requests_per_unit: 0, algorithm: token_bucket } }",
+      [](World& world) {
+        for (const char* key : {"k", "b"}) {
+          const Answer answer = world.call("d", {of({{key, "v"}})});
+          EXPECT_EQ(answer.overall, Code::over_limit);
+          EXPECT_THAT(remaining_of(answer), ElementsAre(0U));
+        }
+      });
+}
+
+// A rule that another replaces keeps its counter as it is.
+TEST_P(VectorTest, ReplacesRules) {
+  play(R"(
+domain: d
+descriptors:
+  - { key: all, rate_limit: { unit: hour, requests_per_unit: 1, name: all } }
+  - { key: paid, rate_limit: { unit: hour, requests_per_unit: 5, name: paid, replaces: [ { name: all } ] } }
+)",
+       [](World& world) {
+         for (std::uint32_t i = 1; i <= 5; ++i) {
+           const Answer answer = world.call("d", {of({{"all", "x"}}), of({{"paid", "x"}})});
+           EXPECT_EQ(answer.overall, Code::ok);
+           EXPECT_FALSE(answer.statuses[0].limit);
+           EXPECT_THAT(remaining_of(answer), ElementsAre(0U, 5 - i));
+         }
+         EXPECT_THAT(remaining_of(world.call("d", {of({{"all", "x"}})})), ElementsAre(0U));
+         EXPECT_EQ(world.call("d", {of({{"all", "x"}})}).overall, Code::over_limit);
+       });
+}
+
+// The same counter twice in one call is charged twice.
+TEST_P(VectorTest, ChargesTheSameDescriptorTwice) {
+  play(kAnother, [this](World& world) {
+    const auto twice = [&] {
+      return world.call("another", {of({{"key3", "R"}}), of({{"key3", "R"}})}, 3);
+    };
+    EXPECT_THAT(remaining_of(twice()), ElementsAre(7U, 4U));
+    const Answer refused = twice();
+    EXPECT_EQ(refused.overall, Code::over_limit);
+    EXPECT_THAT(codes_of(refused), ElementsAre(Code::ok, Code::over_limit));
+    const Answer look = world.call("another", {with_hits(of({{"key3", "R"}}), 0)});
+    EXPECT_THAT(remaining_of(look), ElementsAre(as_envoyproxy() ? 0U : 4U));
+  });
+}
+
+// More limits than one decision can hold.
+TEST_P(VectorTest, ChargesManyDescriptorsOrNone) {
+  play(kAnother, [this](World& world) {
+    std::vector<std::string> values;
+    for (int i = 0; i < 40; ++i) values.push_back(std::to_string(i));
+    std::vector<Descriptor> all;
+    for (const std::string& value : values) all.push_back(of({{"key3", value}}));
+    for (std::uint32_t i = 1; i <= 10; ++i) {
+      const Answer answer = world.call("another", all);
+      EXPECT_EQ(answer.overall, Code::ok);
+      EXPECT_THAT(remaining_of(answer), ::testing::Each(10 - i));
+    }
+    all.push_back(of({{"key2", "R"}}));
+    const Answer refused = world.call("another", all);
+    EXPECT_EQ(refused.overall, Code::over_limit);
+    EXPECT_EQ(refused.statuses.back().code, Code::ok);
+    EXPECT_EQ(refused.statuses.back().remaining, as_envoyproxy() ? 19U : 20U);
+    // One that comes last refuses, and all before it are as they were.
+    std::vector<Descriptor> fresh;
+    for (const std::string& value : values) fresh.push_back(of({{"key2", value}}));
+    fresh.push_back(of({{"key3", "0"}}));
+    const Answer last = world.call("another", fresh);
+    EXPECT_EQ(last.overall, Code::over_limit);
+    EXPECT_EQ(last.statuses[0].remaining, as_envoyproxy() ? 19U : 20U);
+    const Answer look = world.call("another", {with_hits(of({{"key2", "0"}}), 0)});
+    EXPECT_THAT(remaining_of(look), ElementsAre(as_envoyproxy() ? 19U : 20U));
+  });
+}
+
+// (a_b, c) and (a, b_c) are two rules with two counters.
+TEST_P(VectorTest, TellsPairsApartThatLookAlike) {
+  play(R"(
+domain: d
+descriptors:
+  - { key: a_b, value: c, rate_limit: { unit: hour, requests_per_unit: 3 } }
+  - { key: a, value: b_c, rate_limit: { unit: hour, requests_per_unit: 5 } }
+)",
+       [](World& world) {
+         EXPECT_THAT(remaining_of(world.call("d", {of({{"a_b", "c"}}), of({{"a", "b_c"}})})),
+                     ElementsAre(2U, 4U));
+         EXPECT_THAT(remaining_of(world.call("d", {of({{"a_b", "c"}})})), ElementsAre(1U));
+         EXPECT_THAT(remaining_of(world.call("d", {of({{"a", "b_c"}})})), ElementsAre(3U));
+       });
+}
+
+TEST_P(VectorTest, KnowsKeysOfAnyLength) {
+  play(kAnother, [](World& world) {
+    const std::string one(100'000, 'x');
+    const std::string other = one + "y";
+    EXPECT_THAT(remaining_of(world.call("another", {of({{"key2", one}})})), ElementsAre(19U));
+    EXPECT_THAT(remaining_of(world.call("another", {of({{"key2", one}})})), ElementsAre(18U));
+    EXPECT_THAT(remaining_of(world.call("another", {of({{"key2", other}})})), ElementsAre(19U));
+    Descriptor many;
+    for (int i = 0; i < 10'000; ++i) many.entries.push_back({"key2", "R"});
+    EXPECT_FALSE(world.call("another", {many}).statuses[0].limit);
+    many.limit = LimitOverride{.requests_per_unit = 2, .unit = Unit::hour};
+    EXPECT_THAT(remaining_of(world.call("another", {many})), ElementsAre(1U));
+  });
+}
+
+TEST_P(VectorTest, KnowsTokenBucketsAndSlidingWindows) {
+  play(R"(
+domain: d
+descriptors:
+  - { key: bucket, rate_limit: { unit: hour, requests_per_unit: 10, burst: 4 } }
+  - { key: sliding, rate_limit: { unit: hour, requests_per_unit: 3, algorithm: sliding_window } }
+  - { key: date, rate_limit: { unit: year, requests_per_unit: 3, calendar: Europe/Berlin } }
+)",
+       [](World& world) {
+         for (std::uint32_t i = 1; i <= 4; ++i) {
+           EXPECT_THAT(remaining_of(world.call("d", {of({{"bucket", "x"}})})), ElementsAre(4 - i));
+         }
+         const Answer refused = world.call("d", {of({{"bucket", "x"}})});
+         EXPECT_EQ(refused.overall, Code::over_limit);
+         EXPECT_EQ(refused.statuses[0].limit->requests_per_unit, 10U);
+         EXPECT_GE(*refused.statuses[0].until_reset, seconds{350});
+         EXPECT_LE(*refused.statuses[0].until_reset, seconds{360});
+         for (const char* key : {"sliding", "date"}) {
+           for (std::uint32_t i = 1; i <= 3; ++i) {
+             EXPECT_THAT(remaining_of(world.call("d", {of({{key, "x"}})})), ElementsAre(3 - i));
+           }
+           EXPECT_EQ(world.call("d", {of({{key, "x"}})}).overall, Code::over_limit);
+         }
+       });
+}
+
+}  // namespace
+}  // namespace weir::envoy

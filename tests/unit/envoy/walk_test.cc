@@ -1,0 +1,133 @@
+#include "envoy/walk.h"
+
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "../allocations.h"
+#include "world.h"
+
+namespace weir::envoy {
+namespace {
+
+TEST(PatternTest, AStarStandsForAnything) {
+  EXPECT_TRUE(Pattern("foo*").matches("foo"));
+  EXPECT_TRUE(Pattern("foo*").matches("foobar"));
+  EXPECT_FALSE(Pattern("foo*").matches("fo"));
+  EXPECT_TRUE(Pattern("*").matches(""));
+  EXPECT_TRUE(Pattern("*.pdf").matches(".pdf"));
+  EXPECT_FALSE(Pattern("*.pdf").matches("pdf"));
+  EXPECT_TRUE(Pattern("a*b*c").matches("abc"));
+  EXPECT_TRUE(Pattern("a*b*c").matches("a-b-b-c"));
+  EXPECT_FALSE(Pattern("a*b*c").matches("acb"));
+  EXPECT_FALSE(Pattern("ab*ba").matches("aba"));  // no part is used twice
+  EXPECT_TRUE(Pattern("**").matches("x"));
+}
+
+constexpr std::string_view kTree = R"(
+domain: d
+descriptors:
+  - { key: a, value: "1" }
+  - { key: a, value: "1*", rate_limit: { unit: hour, requests_per_unit: 1 } }
+  - { key: a, value: "12*", rate_limit: { unit: hour, requests_per_unit: 2 } }
+  - { key: a, rate_limit: { unit: hour, requests_per_unit: 3 } }
+  - key: b
+    rate_limit: { unit: hour, requests_per_unit: 4 }
+    descriptors:
+      - { key: c, value: x, rate_limit: { unit: hour, requests_per_unit: 5 } }
+  - key: b
+    value: y
+    descriptors:
+      - { key: c, value: z, rate_limit: { unit: hour, requests_per_unit: 6 } }
+)";
+
+Walk walked(const Rules& all, const Descriptor& descriptor) {
+  return walk(all.domains.at("d"), descriptor.entries);
+}
+
+TEST(WalkTest, AValueBeatsWildcardsInTheirOrderWhichBeatTheKey) {
+  const auto all = rules(kTree);
+  EXPECT_EQ(walked(*all, of({{"a", "1"}})).end, End::no_rule);
+  EXPECT_EQ(walked(*all, of({{"a", "123"}})).node->rule->requests_per_unit, 1U);
+  EXPECT_EQ(walked(*all, of({{"a", "2"}})).node->rule->requests_per_unit, 3U);
+  EXPECT_EQ(walked(*all, of({{"a", ""}})).node->rule->requests_per_unit, 3U);
+}
+
+TEST(WalkTest, ThereIsNoWayBack) {
+  const auto all = rules(kTree);
+  // (b alone has an x, but b=y hides it.)
+  const Walk hidden = walked(*all, of({{"b", "y"}, {"c", "x"}}));
+  EXPECT_EQ(hidden.end, End::not_found);
+  EXPECT_EQ(hidden.steps, 1U);
+  EXPECT_EQ(walked(*all, of({{"b", "n"}, {"c", "x"}})).node->rule->requests_per_unit, 5U);
+  EXPECT_EQ(walked(*all, of({{"b", "y"}, {"c", "z"}})).node->rule->requests_per_unit, 6U);
+}
+
+TEST(WalkTest, ALimitIsForDescriptorsThatEndWhereItStands) {
+  const auto all = rules(kTree);
+  EXPECT_EQ(walked(*all, of({{"b", "n"}})).end, End::limit);
+  EXPECT_EQ(walked(*all, of({{"b", "y"}})).end, End::no_rule);
+  EXPECT_EQ(walked(*all, of({{"a", "2"}, {"more", ""}})).end, End::too_long);
+  EXPECT_EQ(walked(*all, of({{"b", "n"}, {"c", "nothing"}})).end, End::not_found);
+  EXPECT_EQ(walked(*all, of({})).end, End::not_found);
+}
+
+TEST(WalkTest, FindsOneOfTenThousandRulesWithoutAllocating) {
+  std::string yaml = "domain: d\ndescriptors:\n";
+  for (int i = 0; i < 10'000; ++i) {
+    yaml += "  - { key: user, value: u" + std::to_string(i) +
+            ", rate_limit: { unit: hour, requests_per_unit: " + std::to_string(i) + " } }\n";
+  }
+  const auto all = rules(yaml);
+  EXPECT_EQ(all->count, 10'000U);
+  const Descriptor descriptor = of({{"user", "u9876"}});
+  const auto before = allocations();
+  const Walk found = walked(*all, descriptor);
+  EXPECT_EQ(allocations(), before);
+  EXPECT_EQ(found.node->rule->requests_per_unit, 9876U);
+}
+
+std::string counter(const Descriptor& descriptor, std::string_view domain = "d") {
+  Domain of_name;
+  of_name.head = counter_head(domain);
+  std::string name;
+  append_counter(name, of_name, nullptr, descriptor.entries, "}:window/1min");
+  return name;
+}
+
+TEST(CounterTest, NamesAreReadable) {
+  EXPECT_EQ(counter(of({{"user", "alice"}, {"path", "/buy"}}), "shop"),
+            "weir1:{=shop:user=alice,path=/buy}:window/1min");
+}
+
+// Whatever is in keys and values.
+TEST(CounterTest, NoTwoDescriptorsShareAName) {
+  std::mt19937 random(1);
+  const std::vector<std::string> words = {
+      "",    "a", "b", "a_b", "_", "=", ",", "a=b", "}", ":", "a,b", "%3D", std::string(1, '\0'),
+      "\xff"};
+  const auto word = [&]() -> const std::string& { return words[random() % words.size()]; };
+  std::map<std::string, std::vector<std::pair<std::string, std::string>>> seen;
+  for (int i = 0; i < 20'000; ++i) {
+    std::vector<std::pair<std::string, std::string>> pairs{{"domain", word()}};
+    const std::size_t count = random() % 4;
+    for (std::size_t k = 0; k < count; ++k) pairs.emplace_back(word(), word());
+    Descriptor descriptor;
+    for (std::size_t k = 1; k < pairs.size(); ++k) {
+      descriptor.entries.push_back({pairs[k].first, pairs[k].second});
+    }
+    const auto [known, is_new] = seen.emplace(counter(descriptor, pairs[0].second), pairs);
+    EXPECT_EQ(known->second, pairs);
+  }
+}
+
+TEST(CounterTest, LongNamesAreHashed) {
+  const std::string value(5'000, 'v');
+  const std::string name = counter(of({{"k", value}}));
+  EXPECT_LT(name.size(), 150U);
+  EXPECT_NE(name, counter(of({{"k", value + "v"}})));
+  EXPECT_NE(name, counter(of({{"k", value}}), "e"));
+}
+
+}  // namespace
+}  // namespace weir::envoy
