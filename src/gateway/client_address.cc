@@ -1,0 +1,124 @@
+#include "gateway/client_address.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "wire/http1_text.h"
+
+namespace weir::gateway {
+
+namespace {
+
+// Nobody has so many proxies in front of him; whoever sends more wants to cost time.
+constexpr int kMostProxies = 64;
+
+std::string_view trimmed(std::string_view text) {
+  const std::size_t start = std::min(text.find_first_not_of(" \t"), text.size());
+  text.remove_prefix(start);
+  return text.substr(0, text.find_last_not_of(" \t") + 1);
+}
+
+// 192.0.2.1, 192.0.2.1:4711, 2001:db8::1, [2001:db8::1], [2001:db8::1]:4711.
+std::optional<Address> address_of_node(std::string_view text) {
+  if (text.starts_with('[')) {
+    const std::size_t end = text.find(']');
+    if (end == std::string_view::npos) return std::nullopt;
+    const std::string_view port = text.substr(end + 1);
+    if (!port.empty() && port.front() != ':') return std::nullopt;
+    return parse_address(text.substr(1, end - 1));
+  }
+  const std::size_t colon = text.find(':');
+  const bool has_port =
+      colon != std::string_view::npos && text.find(':', colon + 1) == std::string_view::npos;
+  return parse_address(has_port ? text.substr(0, colon) : text);
+}
+
+// Splits from the right at commas that do not stand in quotes. A quote that is never closed makes
+// the rest one element.
+std::string_view take_last_element(std::string_view& list) {
+  bool quoted = false;
+  std::size_t i = list.size();
+  while (i > 0 && (quoted || list[i - 1] != ',')) {
+    --i;
+    const bool escaped = quoted && i > 0 && list[i - 1] == '\\';
+    if (list[i] == '"' && !escaped) quoted = !quoted;
+  }
+  const std::string_view element = list.substr(i);
+  list = list.substr(0, i == 0 ? 0 : i - 1);
+  return trimmed(element);
+}
+
+std::string_view without_quotes(std::string_view text) {
+  const bool quoted = text.size() >= 2 && text.starts_with('"') && text.ends_with('"');
+  return quoted ? text.substr(1, text.size() - 2) : text;
+}
+
+// The address in for= of an element: for="[2001:db8::1]:4711";proto=https.
+std::optional<Address> address_of_element(std::string_view element) {
+  while (!element.empty()) {
+    const std::string_view pair = element.substr(0, element.find(';'));
+    element.remove_prefix(std::min(pair.size() + 1, element.size()));
+    const std::size_t equals = std::min(pair.find('='), pair.size());
+    if (!wire::same_ignoring_case(trimmed(pair.substr(0, equals)), "for")) continue;
+    if (equals == pair.size()) return std::nullopt;
+    return address_of_node(without_quotes(trimmed(pair.substr(equals + 1))));
+  }
+  return std::nullopt;
+}
+
+// Goes back from one proxy to the one before it, as long as each is trusted.
+class Walk {
+ public:
+  Walk(const Address& peer, const std::vector<AddressRange>& trusted)
+      : client_(peer), trusted_(trusted) {}
+
+  // Whether it goes on, with who told `told` that it was asked by somebody.
+  bool step(const std::optional<Address>& told) {
+    if (!told || ++steps_ > kMostProxies) return false;
+    client_ = *told;
+    return has(trusted_, client_);
+  }
+  const Address& client() const { return client_; }
+
+ private:
+  Address client_;
+  const std::vector<AddressRange>& trusted_;
+  int steps_ = 0;
+};
+
+// Who the client is by one kind of field; nothing if there is none. Several lines are one list.
+template <typename ReadElement>
+std::optional<Address> walk(const Address& peer, Fields fields, std::string_view name,
+                            const std::vector<AddressRange>& trusted, ReadElement read) {
+  Walk walk(peer, trusted);
+  bool found = false;
+  for (std::size_t i = fields.size(); i-- > 0;) {
+    if (!wire::same_ignoring_case(fields[i].name, name)) continue;
+    found = true;
+    std::string_view list = fields[i].value;
+    while (!trimmed(list).empty()) {
+      const std::string_view element = take_last_element(list);
+      if (element.empty()) continue;
+      if (!walk.step(read(element))) return walk.client();
+    }
+  }
+  return found ? std::optional(walk.client()) : std::nullopt;
+}
+
+}  // namespace
+
+Address client_address(const Address& peer, Fields fields, const std::vector<AddressRange>& trusted,
+                       ClientFrom from) {
+  if (!has(trusted, peer)) return peer;
+  std::optional<Address> by_x, by_standard;
+  if (from != ClientFrom::forwarded) {
+    by_x = walk(peer, fields, "X-Forwarded-For", trusted, address_of_node);
+  }
+  if (from != ClientFrom::x_forwarded_for) {
+    by_standard = walk(peer, fields, "Forwarded", trusted, address_of_element);
+  }
+  if (by_x && by_standard && *by_x != *by_standard) return peer;
+  return by_x ? *by_x : by_standard.value_or(peer);
+}
+
+}  // namespace weir::gateway

@@ -1,0 +1,232 @@
+#include "gateway/config_yaml.h"
+
+#include <fmt/format.h>
+
+#include <array>
+
+#include "gateway/route_yaml.h"
+#include "gateway/yaml_values.h"
+#include "policy/endpoint.h"
+#include "policy/source.h"
+#include "policy/values.h"
+#include "policy/yaml.h"
+
+namespace weir::gateway {
+
+namespace {
+
+using policy::in_quotes;
+
+constexpr std::array<std::string_view, 11> kFields{"listen",          "tls",
+                                                   "http2",           "trusted_proxies",
+                                                   "client_from",     "routes",
+                                                   "max_header",      "max_header_count",
+                                                   "max_connections", "client_timeouts",
+                                                   "access_log"};
+constexpr std::array<std::string_view, 3> kTls{"cert", "key", "ca"};
+constexpr std::array<std::string_view, 3> kClientFrom{"either", "x-forwarded-for", "forwarded"};
+constexpr std::array<std::string_view, 4> kClientTimeouts{"header", "body", "idle", "send"};
+constexpr std::array<std::string_view, 2> kAccessLog{"file", "format"};
+constexpr std::array<std::string_view, 2> kFormats{"text", "json"};
+constexpr Bounds kHeaderBytes{1024, 1 << 20};
+constexpr Bounds kHeaderLines{10, 10'000};
+constexpr Bounds kConnections{1, 10'000'000};
+
+HeaderStyle style_of(policy::HeaderStyle style) {
+  switch (style) {
+    case policy::HeaderStyle::ietf:
+      return HeaderStyle::ietf;
+    case policy::HeaderStyle::legacy:
+      return HeaderStyle::legacy;
+    case policy::HeaderStyle::both:
+      return HeaderStyle::both;
+    case policy::HeaderStyle::off:
+      break;
+  }
+  return HeaderStyle::off;
+}
+
+// Reads the fields of the section, one function each.
+class Reader {
+ public:
+  explicit Reader(const RouteReading& reading) : reading_(reading), problems_(reading.problems) {}
+
+  Config read(const Node& node) {
+    check_known_fields(node);
+    if (const Node* field = node.find("listen")) read_listen(*field);
+    check_door(node);
+    if (const Node* field = node.find("tls")) read_tls(*field);
+    if (const Node* field = node.find("http2")) {
+      config_.http2 = policy::read_bool(*field, "http2", problems_);
+      if (config_.http2) {
+        problems_.push_back(
+            {field->place,
+             "this version speaks HTTP/1.1 with clients: remove \"http2\", or write "
+             "http2: false"});
+      }
+    }
+    if (const Node* field = node.find("trusted_proxies")) read_trusted(*field);
+    if (const Node* field = node.find("client_from")) {
+      config_.client_from =
+          static_cast<ClientFrom>(policy::read_word(*field, "client_from", kClientFrom, problems_));
+    }
+    read_client(node);
+    if (const Node* field = node.find("access_log")) read_access_log(*field);
+    read_all_routes(node);
+    return std::move(config_);
+  }
+
+ private:
+  void check_known_fields(const Node& node) {
+    std::vector<std::string_view> known(kFields.begin(), kFields.end());
+    known.insert(known.end(), route_settings().begin(), route_settings().end());
+    policy::check_fields(node, known, "\"gateway\"", problems_);
+  }
+
+  void read_listen(const Node& node) {
+    if (!node.is_scalar()) {
+      problems_.push_back(
+          {node.place, fmt::format("\"listen\" is host:port, not {}", node.describe())});
+      return;
+    }
+    const auto endpoint = policy::parse_endpoint(node.text, node.text_place());
+    if (endpoint) {
+      config_.listen = *endpoint;
+    } else {
+      problems_.push_back(endpoint.error());
+    }
+  }
+
+  void check_door(const Node& gateway) {
+    const policy::Listen& doors = reading_.file.listen;
+    for (const auto& [name, door] : {std::pair{"resp", doors.resp}, std::pair{"http", doors.http},
+                                     std::pair{"grpc", doors.grpc}}) {
+      if (!door || !policy::same_door(*door, config_.listen)) continue;
+      const Node* written = gateway.find("listen");
+      problems_.push_back({written != nullptr ? written->place : gateway.place,
+                           fmt::format("\"{}\" of the daemon listens at {}: choose another port",
+                                       name, policy::to_text(*door))});
+    }
+  }
+
+  void read_tls(const Node& node) {
+    if (!policy::is_map_of(node, "tls", kTls, problems_)) return;
+    Tls tls;
+    const std::array<std::string*, kTls.size()> files{&tls.cert, &tls.key, &tls.ca};
+    for (std::size_t i = 0; i < kTls.size(); ++i) {
+      if (const Node* field = node.find(kTls[i])) {
+        *files[i] = policy::read_text(*field, kTls[i], problems_);
+      } else if (kTls[i] != "ca") {
+        problems_.push_back(
+            {node.place, fmt::format("\"tls\" needs a {0}: write {0}: FILE.pem", kTls[i])});
+      }
+    }
+    config_.tls = std::move(tls);
+  }
+
+  void read_trusted(const Node& node) {
+    if (node.is_list() && node.items.empty()) return;
+    for (const Node* item : one_or_more(node, "trusted_proxies", problems_)) {
+      const auto range = parse_range(item->text);
+      if (!range) {
+        problems_.push_back(
+            {item->place, fmt::format("{} is no address and no range of them: write "
+                                      "10.0.0.0/8 or 2001:db8::1",
+                                      in_quotes(item->text))});
+        continue;
+      }
+      const bool everybody = range->bits == 0 || (range->first.is_v4() && range->bits == 96);
+      if (everybody) {
+        reading_.warnings.push_back({item->place,
+                                     "everybody is trusted: whoever writes X-Forwarded-For "
+                                     "chooses by which address it is counted"});
+      }
+      config_.trusted_proxies.push_back(*range);
+    }
+  }
+
+  void read_client(const Node& node) {
+    ClientLimits& client = config_.client;
+    if (const Node* field = node.find("max_header")) {
+      read_number(*field, "max_header", kHeaderBytes, client.max_header, problems_);
+    }
+    if (const Node* field = node.find("max_header_count")) {
+      read_number(*field, "max_header_count", kHeaderLines, client.max_header_count, problems_);
+    }
+    if (const Node* field = node.find("max_connections")) {
+      read_number(*field, "max_connections", kConnections, client.max_connections, problems_);
+    }
+    const Node* timeouts = node.find("client_timeouts");
+    if (timeouts == nullptr) return;
+    if (!policy::is_map_of(*timeouts, "client_timeouts", kClientTimeouts, problems_)) return;
+    const std::array<Nanos*, kClientTimeouts.size()> times{&client.header, &client.body,
+                                                           &client.idle, &client.send};
+    for (std::size_t i = 0; i < times.size(); ++i) {
+      if (const Node* field = timeouts->find(kClientTimeouts[i])) {
+        read_time(*field, kClientTimeouts[i], MayBeOff::no, *times[i], problems_);
+      }
+    }
+  }
+
+  void read_access_log(const Node& node) {
+    AccessLog& log = config_.access_log;
+    if (node.is_scalar()) {
+      if (node.text != "off") log.path = policy::read_text(node, "access_log", problems_);
+      return;
+    }
+    if (!policy::is_map_of(node, "access_log", kAccessLog, problems_)) return;
+    if (const Node* file = node.find("file")) {
+      log.path = policy::read_text(*file, "file", problems_);
+    } else {
+      problems_.push_back({node.place, "where is it written? write file: stdout, or a file"});
+    }
+    if (const Node* format = node.find("format")) {
+      log.json = policy::read_word(*format, "format", kFormats, problems_) == 1;
+    }
+  }
+
+  void read_all_routes(const Node& node) {
+    Route common;
+    common.headers = style_of(reading_.file.headers);
+    read_settings(node, common, reading_);
+    if (const Node* routes = node.find("routes")) {
+      config_.routes = read_routes(*routes, common, reading_);
+    } else {
+      problems_.push_back(
+          {node.place,
+           "a gateway needs routes: write routes: [ { upstream: http://127.0.0.1:9000, "
+           "limits: [ 100/s ], key: ip } ]"});
+    }
+  }
+
+  const RouteReading& reading_;
+  Problems& problems_;
+  Config config_;
+};
+
+Result<std::string, Error> from_disk(const std::string& path) {
+  auto source = policy::Source::read(path);
+  if (!source) return Error{source.error()};
+  return std::move(source->text);
+}
+
+}  // namespace
+
+WholeFile read_config(const policy::Source& source, Problems& problems, Problems& warnings,
+                      const ReadText& read_text) {
+  WholeFile file;
+  file.config = policy::read_config(source, problems, warnings);
+  const auto gateway = file.config.gateway;
+  if (gateway == nullptr || !gateway->is_map()) return file;
+  const RouteReading reading{file.config, read_text, problems, warnings};
+  file.gateway = Reader(reading).read(*gateway);
+  policy::arrange(problems);
+  policy::arrange(warnings);
+  return file;
+}
+
+WholeFile read_config(const policy::Source& source, Problems& problems, Problems& warnings) {
+  return read_config(source, problems, warnings, from_disk);
+}
+
+}  // namespace weir::gateway

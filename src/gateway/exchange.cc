@@ -1,0 +1,462 @@
+#include "gateway/exchange.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <random>
+
+#include "gateway/access_log.h"
+#include "gateway/client_address.h"
+#include "gateway/cost.h"
+#include "gateway/house.h"
+#include "gateway/own_answer.h"
+#include "gateway/session.h"
+#include "wire/http1_text.h"
+
+// The client's side of an exchange, up to where a server is asked, and its end. (The server's side:
+// exchange_server.cc.)
+
+namespace weir::gateway {
+
+namespace {
+
+// What is read of a request for nothing, so that its connection can be used again.
+constexpr std::uint64_t kMostDiscarded = 64 << 10;
+
+constexpr std::size_t kLongestId = 128;
+
+constexpr int kGone = 499;  // as nginx logs it
+
+// 128 random bits, as text.
+std::string make_id() {
+  thread_local std::mt19937_64 numbers{[] {
+    std::random_device device;
+    return std::uint64_t{device()} << 32 | device();
+  }()};
+  return fmt::format("{:016x}{:016x}", numbers(), numbers());
+}
+
+bool is_absolute(std::string_view target) { return !target.starts_with('/') && target != "*"; }
+
+wire::HttpLimits answer_limits() {
+  return {.target = 0, .header = 64 << 10, .body = SIZE_MAX, .fields = 200};
+}
+
+}  // namespace
+
+Exchange::Exchange(House& house, Session& session)
+    : house_(house),
+      session_(session),
+      answer_(answer_limits()),
+      turn_(house.ground().timers,
+            [this] {
+              waited_ = Clock::now() - queued_at_;
+              place_->counts->queued.fetch_sub(1, std::memory_order_relaxed);
+              place_->counts->waits.add(waited_);
+              connect();
+              session_.go_on();
+            }),
+      server_timer_(house.ground().timers, [this] { on_server_time(); }),
+      total_(house.ground().timers,
+             [this] {
+               if (phase_ == Phase::tunnel) return;
+               if (answering_) return abort();
+               release_link(false);
+               respond(504, "the answer took too long");
+               session_.go_on();
+             }),
+      lease_(house.ground().timers, [this] {
+        claim_->renew();
+        lease_.set_in(place_->traits.lease / 3);
+      }) {}
+
+Exchange::~Exchange() {
+  if (phase_ != Phase::idle) on_client_gone();
+}
+
+// ---- Before a server is asked
+
+void Exchange::begin(const wire::HttpRequest& request, const wire::HttpFraming& framing,
+                     std::string_view upgrade) {
+  phase_ = Phase::deciding;
+  ++number_;
+  request_ = &request;
+  framing_ = framing;
+  // Nobody gets around what is asked here by speaking HTTP/2 through it.
+  const bool passes = !upgrade.empty() && !framing.has_body() && request.version == 11 &&
+                      !wire::same_ignoring_case(upgrade, "h2c");
+  upgrade_ = passes ? upgrade : std::string_view{};
+  routing_ = house_.routing();
+  route_ = nullptr;
+  place_ = nullptr;
+  began_ = Clock::now();
+  claimed_ = decided_ = body_sent_ = answering_ = chunked_ = client_ended_ = server_ended_ = false;
+  keeps_ = request.keep_alive;
+  ruling_ = Ruling::unlimited;
+  waited_ = {};
+  server_ = nullptr;
+  tried_.clear();
+  status_ = 0;
+  sent_ = 0;
+  kept_.clear();
+  to_send_.clear();
+  pacer_ = nullptr;
+  in_.start(framing);
+  fields_.clear();
+  for (std::size_t i = 0; i < request.fields.size(); ++i) fields_.push_back(request.fields[i]);
+  const std::string_view id = request.field("x-request-id");
+  id_ = !id.empty() && id.size() <= kLongestId ? std::string(id) : make_id();
+  if (!find_route()) return;
+  if (framing.length > route_->max_body) {
+    return respond(413, "the body is too large for this route");
+  }
+  in_.start(framing, route_->max_body);
+  if (route_->service.timeouts.total != kForever) total_.set_in(route_->service.timeouts.total);
+  make_keys();
+  decide();
+}
+
+// What a request must not be, if it is to mean the same to the service behind.
+std::optional<int> Exchange::flaw_of_request() {
+  if (request_->method == "CONNECT" || request_->method == "TRACE") return 405;
+  if (is_absolute(request_->target) && request_->version == 11 &&
+      !wire::same_ignoring_case(request_->host, request_->field("host"))) {
+    return 400;
+  }
+  if (!read_host(request_->host, host_) || !read_path(request_->path, path_)) return 400;
+  return std::nullopt;
+}
+
+// False if there is none: it is answered then.
+bool Exchange::find_route() {
+  using Status = RouteTable::Found::Status;
+  const auto flaw = flaw_of_request();
+  if (flaw) {
+    // Who sends such things may mean something else by what comes behind.
+    keeps_ = false;
+    house_.common().counts.malformed.fetch_add(1, std::memory_order_relaxed);
+    respond(*flaw, *flaw == 405 ? "a gateway does not do that" : "host or path are malformed");
+    return false;
+  }
+  const RouteTable::Found found = routing_->table.find(host_, path_, request_->method);
+  if (found.status != Status::found) {
+    house_.common().counts.unrouted.fetch_add(1, std::memory_order_relaxed);
+    if (found.status == Status::ambiguous) keeps_ = false;
+    found.status == Status::none
+        ? respond(404, "there is no route for it")
+        : respond(400, "the path can be understood in two ways, which have different routes");
+    return false;
+  }
+  route_ = &routing_->config->routes[found.route];
+  place_ = &routing_->places[found.route];
+  backend_ = place_->backend;
+  place_->counts->in_flight.fetch_add(1, std::memory_order_relaxed);
+  return true;
+}
+
+void Exchange::make_keys() {
+  const Config& config = *routing_->config;
+  client_ = client_address(session_.peer(), fields_, config.trusted_proxies, config.client_from);
+  const Asked asked{.method = request_->method,
+                    .host = host_,
+                    .path = path_,
+                    .query = request_->query,
+                    .fields = fields_,
+                    .client = client_,
+                    .now = house_.common().engine.now()};
+  if (!route_->policy.empty()) {
+    // (One that still waits for an answer is left to itself.)
+    if (!claim_ || claim_.use_count() > 1) claim_ = std::make_shared<Claim>(house_.engine());
+    claim_->kept = routing_;
+    make_key(route_->key, route_->jwt.get(), asked, claim_->key);
+  }
+  if (!route_->bandwidth) return;
+  const Bandwidth& bandwidth = *route_->bandwidth;
+  pacer_ = std::make_shared<Pacer>(house_.engine(), house_.ground().timers, bandwidth.policy,
+                                   place_->bandwidth_capacity);
+  pacer_->kept = routing_;
+  make_key(place_->bandwidth_key, route_->jwt.get(), asked, pacer_->key);
+  pacer_->resume = [this] {
+    arrange_flow();
+    session_.go_on();
+  };
+}
+
+// Whether it is answered here because of what it is counted by.
+bool Exchange::refuses_key(const MadeKey& key) {
+  if (key.status() == MadeKey::Status::ambiguous) {
+    ruling_ = Ruling::failed;
+    respond(400, "what it is counted by is there twice, and different");
+    return true;
+  }
+  if (key.status() == MadeKey::Status::made || !route_->empty_key.deny) return false;
+  ruling_ = Ruling::empty_key;
+  respond(deny_empty_key(*route_), false);
+  return true;
+}
+
+void Exchange::decide() {
+  if (pacer_) {
+    if (refuses_key(pacer_->key)) return;
+    if (pacer_->key.status() == MadeKey::Status::empty) pacer_ = nullptr;
+  }
+  if (route_->policy.empty()) return connect();
+  if (refuses_key(claim_->key)) return;
+  if (claim_->key.status() == MadeKey::Status::empty) return connect();
+  const bool announces = !framing_.chunked && request_->says_length;
+  asked_ =
+      cost_of(route_->cost, fields_, announces ? std::optional(framing_.length) : std::nullopt);
+  claimed_ = true;
+  const bool gives_back = place_->traits.queues || route_->cost.kind == Cost::Kind::bytes;
+  claim_->ask(route_->policy, place_->traits, asked_, gives_back, *this);
+}
+
+void Exchange::on_verdict(const Verdict& verdict) {
+  verdict_ = verdict;
+  decided_ = verdict.error.empty();
+  if (!decided_) {
+    ruling_ = Ruling::failed;
+    respond(500, verdict.error);
+  } else if (!verdict) {
+    ruling_ = verdict.degraded ? Ruling::degraded : Ruling::refused;
+    refuse();
+  } else {
+    ruling_ = verdict.degraded ? Ruling::degraded : Ruling::allowed;
+    if (place_->traits.enters) lease_.set_in(place_->traits.lease / 3);
+    verdict.decision.wait > Nanos{0} ? wait_for_turn() : connect();
+  }
+  session_.go_on();
+}
+
+void Exchange::wait_for_turn() {
+  const Nanos wait = verdict_.decision.wait;
+  std::atomic<std::int64_t>& queued = place_->counts->queued;
+  const bool full =
+      queued.load(std::memory_order_relaxed) >= static_cast<std::int64_t>(route_->queue.most);
+  if (full || wait > route_->queue.longest) {
+    place_->counts->queue_overflows.fetch_add(1, std::memory_order_relaxed);
+    claim_->give_back();
+    claimed_ = false;
+    ruling_ = Ruling::refused;
+    verdict_.decision.outcome = Outcome::limited;
+    verdict_.decision.retry_after = std::max(wait - route_->queue.longest, Nanos{1});
+    verdict_.decision.wait = Nanos{0};
+    return refuse();
+  }
+  queued.fetch_add(1, std::memory_order_relaxed);
+  phase_ = Phase::queued;
+  queued_at_ = Clock::now();
+  turn_.set_in(wait);
+}
+
+void Exchange::refuse() {
+  if (place_->fallback && verdict_.decision.outcome != Outcome::allowed) {
+    backend_ = place_->fallback;
+    return connect();
+  }
+  respond(gateway::refuse(*route_, routing_->lines, verdict_, asked_), false);
+}
+
+// ---- The client's side
+
+bool Exchange::wants_body() const {
+  constexpr std::size_t much = 64 << 10;
+  const bool paced = pacer_ && pacer_->is_waiting() && route_->bandwidth->requests;
+  switch (phase_) {
+    case Phase::running:
+      return !in_.is_done() && link_ && link_->channel().unsent() < much && !paced;
+    case Phase::tunnel:
+      return !client_ended_ && link_ && link_->channel().unsent() < much && !paced;
+    case Phase::discarding:
+      return !in_.is_done();
+    default:
+      return false;
+  }
+}
+
+std::size_t Exchange::on_body(std::string_view input) {
+  if (!wants_body()) return 0;
+  if (phase_ == Phase::tunnel) {
+    link_->channel().send(input);
+    server_timer_.set_in(backend_->service().timeouts.read);
+    pay(input.size(), true);
+    return input.size();
+  }
+  thread_local std::string scratch;
+  const wire::HttpBody::Piece piece = in_.read(input, scratch);
+  if (piece.error_status != 0) {
+    house_.common().counts.malformed.fetch_add(1, std::memory_order_relaxed);
+    release_link(false);
+    if (answering_ || phase_ == Phase::discarding) {
+      abort();
+    } else {
+      keeps_ = false;
+      respond(piece.error_status, piece.reason);
+    }
+    return 0;
+  }
+  const std::size_t consumed = piece.consumed;
+  if (phase_ == Phase::discarding) {
+    if (in_.size() > kMostDiscarded) {
+      keeps_ = false;
+      over(false);
+    } else if (in_.is_done()) {
+      over(keeps_);
+    }
+    return consumed;
+  }
+  body_sent_ |= consumed > 0;
+  if (framing_.chunked) {
+    thread_local std::string chunks;
+    chunks.clear();
+    wire::append_chunk(chunks, piece.data);
+    if (in_.is_done()) wire::append_last_chunk(chunks, in_.trailers());
+    if (!chunks.empty()) link_->channel().send(chunks);
+  } else if (!piece.data.empty()) {
+    link_->channel().send(piece.data);
+  }
+  server_timer_.set_in(backend_->service().timeouts.read);
+  pay(piece.data.size(), true);
+  return consumed;
+}
+
+void Exchange::on_client_sent() { arrange_flow(); }
+
+void Exchange::on_client_end() {
+  if (phase_ != Phase::tunnel) {
+    on_client_gone();
+    return session_.abort();
+  }
+  client_ended_ = true;
+  link_->channel().finish();
+  if (server_ended_) finish_tunnel();
+}
+
+void Exchange::on_client_gone() {
+  if (phase_ == Phase::idle) return;
+  const bool served = phase_ == Phase::running || phase_ == Phase::tunnel ||
+                      phase_ == Phase::discarding || phase_ == Phase::connecting;
+  if (phase_ == Phase::queued) place_->counts->queued.fetch_sub(1, std::memory_order_relaxed);
+  if (claimed_ && !served) {
+    claim_->give_back();
+    claimed_ = false;
+  }
+  const bool was_tunnel = phase_ == Phase::tunnel;
+  release_link(false);
+  if (place_ != nullptr && !was_tunnel) {
+    place_->counts->abandoned.fetch_add(1, std::memory_order_relaxed);
+  }
+  tell(was_tunnel ? status_ : kGone);
+}
+
+void Exchange::on_client_late() {
+  if (phase_ == Phase::discarding) return over(false);
+  if (phase_ == Phase::running && !answering_ && session_.channel().unsent() == 0) {
+    release_link(false);
+    keeps_ = false;
+    return respond(408, "the body did not come in time");
+  }
+  on_client_gone();
+  session_.abort();
+}
+
+// ---- Answers of the gateway's own
+
+void Exchange::respond(int status, std::string_view detail) {
+  respond(problem(status, detail), decided_);
+}
+
+void Exchange::respond(const Answer& answer, bool with_rate_lines) {
+  std::string more;
+  if (with_rate_lines) {
+    routing_->lines.append(more, route_->headers, route_->policy, verdict_, asked_);
+  }
+  more.append("X-Request-Id: ").append(id_).append("\r\n");
+  status_ = answer.status;
+  answering_ = true;
+  sent_ += answer.body.size();
+  total_.cancel();
+  server_timer_.cancel();
+  // Who was told not to send the body may do so or not: nobody can tell what comes next.
+  const bool rest_is_small = !framing_.chunked && framing_.length <= kMostDiscarded;
+  const bool waits = framing_.wants_continue && !body_sent_;
+  if (!in_.is_done() && (!rest_is_small || waits)) keeps_ = false;
+  if (house_.is_draining()) keeps_ = false;
+  append_own_answer(
+      to_send_, answer,
+      {.head = request_->head, .keeps = keeps_, .version = request_->version, .more = more});
+  flush();
+  if (keeps_ && !in_.is_done()) {
+    phase_ = Phase::discarding;
+    return;
+  }
+  over(keeps_);
+}
+
+// ---- The end
+
+void Exchange::pay(std::uint64_t bytes, bool of_request) {
+  if (!pacer_ || bytes == 0) return;
+  if (of_request ? route_->bandwidth->requests : route_->bandwidth->responses) pacer_->pay(bytes);
+}
+
+void Exchange::over(bool keeps) {
+  if (phase_ == Phase::idle) return;
+  tell(status_);
+  session_.on_exchange_over(keeps);
+}
+
+// Counts and logs what came of it, and gives back what was held.
+void Exchange::tell(int status) {
+  phase_ = Phase::idle;
+  turn_.cancel();
+  server_timer_.cancel();
+  total_.cancel();
+  lease_.cancel();
+  if (claimed_) {
+    claimed_ = false;
+    claim_->end(route_ != nullptr ? unsettled(route_->cost, asked_, in_.size(), sent_) : 0);
+  }
+  if (pacer_) {
+    pacer_->end();
+    pacer_ = nullptr;
+  }
+  const std::chrono::nanoseconds took = Clock::now() - began_;
+  if (place_ != nullptr) {
+    RouteCounts& counts = *place_->counts;
+    counts.in_flight.fetch_sub(1, std::memory_order_relaxed);
+    counts.rulings[static_cast<std::size_t>(ruling_)].fetch_add(1, std::memory_order_relaxed);
+    if (status != kGone) {
+      counts.answers[static_cast<std::size_t>(std::clamp(status / 100, 1, 5) - 1)].fetch_add(
+          1, std::memory_order_relaxed);
+      counts.times.add(took);
+    }
+  }
+  if (const auto& log = routing_->log) {
+    const std::string client = to_text(route_ != nullptr ? client_ : session_.peer());
+    log->write({.time = house_.common().engine.now(),
+                .client = client,
+                .method = request_->method,
+                .target = request_->target,
+                .version = request_->version,
+                .status = status,
+                .received = in_.size(),
+                .sent = sent_,
+                .referer = request_->field("referer"),
+                .agent = request_->field("user-agent"),
+                .host = request_->host,
+                .route = route_ != nullptr ? std::string_view(route_->name) : std::string_view{},
+                .ruling = route_ != nullptr ? kRulingNames[static_cast<std::size_t>(ruling_)]
+                                            : std::string_view{},
+                .server = server_ != nullptr ? std::string_view(server_->upstream().text)
+                                             : std::string_view{},
+                .id = id_,
+                .took = took,
+                .waited = waited_});
+  }
+  if (claim_ && claim_.use_count() == 1) claim_->kept = nullptr;
+  routing_ = nullptr;
+  backend_ = nullptr;
+}
+
+}  // namespace weir::gateway

@@ -1,0 +1,212 @@
+#include "gateway/forwarded.h"
+
+#include <algorithm>
+#include <array>
+#include <optional>
+
+#include "gateway/field_name.h"
+#include "wire/http1_text.h"
+
+namespace weir::gateway {
+
+namespace {
+
+using wire::lower;
+using wire::same_ignoring_case;
+
+constexpr std::array<std::string_view, 9> kHopByHop{
+    "connection",          "keep-alive", "proxy-connection",  "proxy-authenticate",
+    "proxy-authorization", "te",         "transfer-encoding", "upgrade",
+    "http2-settings"};
+
+// What Connection cannot take away: it comes from the same stranger, and who is behind relies on
+// these. (A field that says nothing here may be one that only two neighbours know about.)
+constexpr std::array<std::string_view, 18> kForAll{
+    "host",          "content-length", "content-type", "content-encoding", "content-range",
+    "authorization", "cookie",         "set-cookie",   "cache-control",    "expect",
+    "date",          "location",       "range",        "traceparent",      "tracestate",
+    "x-request-id",  "origin",         "referer"};
+
+// What the caller writes itself.
+constexpr std::array<std::string_view, 3> kOfRequests{"host", "content-length", "expect"};
+
+bool is_among(std::span<const std::string_view> names, std::string_view name) {
+  return std::ranges::any_of(names, [&](std::string_view one) {
+    return one.size() == name.size() && lower(one[0]) == lower(name[0]) &&
+           same_ignoring_case(one, name);
+  });
+}
+
+// Most fields are of none of these kinds, and no name of a kind is as long as theirs.
+template <std::size_t N>
+constexpr std::uint64_t lengths_of(const std::array<std::string_view, N>& names) {
+  std::uint64_t lengths = 0;
+  for (const std::string_view name : names) lengths |= std::uint64_t{1} << name.size();
+  return lengths;
+}
+constexpr bool has_length(std::uint64_t lengths, std::string_view name) {
+  return name.size() < 64 && (lengths >> name.size() & 1) != 0;
+}
+
+void append_line(std::string& out, std::string_view name, std::string_view value) {
+  out.append(name).append(": ").append(value).append("\r\n");
+}
+
+// All lines of that name as one list, in order, to be continued.
+void append_chain(std::string& out, Fields fields, std::string_view name) {
+  for (const wire::HttpField& field : fields) {
+    if (!same_ignoring_case(field.name, name) || field.value.empty()) continue;
+    out.append(field.value).append(", ");
+  }
+}
+
+// The value that a trusted proxy gave; empty if there is none or two, which nobody could choose
+// from.
+std::string_view only_value(Fields fields, std::string_view name) {
+  std::string_view value;
+  int count = 0;
+  for (const wire::HttpField& field : fields) {
+    if (!same_ignoring_case(field.name, name)) continue;
+    value = field.value;
+    ++count;
+  }
+  return count == 1 ? value : std::string_view{};
+}
+
+bool is_port(std::string_view text) {
+  return !text.empty() && text.size() <= 5 && std::ranges::all_of(text, wire::is_digit);
+}
+
+// The port of a host that was asked for; empty if there is none.
+std::string_view port_in(std::string_view host) {
+  const std::size_t bracket = host.rfind(']');
+  const std::size_t colon = host.rfind(':');
+  if (colon == std::string_view::npos) return {};
+  if (bracket != std::string_view::npos && colon < bracket) return {};
+  const std::string_view port = host.substr(colon + 1);
+  return is_port(port) ? port : std::string_view{};
+}
+
+std::string_view scheme_of(const Hop& hop) { return hop.tls ? "https" : "http"; }
+
+// What a trusted proxy says, if it says something that makes sense, else what is known here.
+std::string_view told_or(const Hop& hop, Fields fields, std::string_view name,
+                         bool (*fits)(std::string_view), std::string_view known) {
+  if (!hop.trusted) return known;
+  const std::string_view told = only_value(fields, name);
+  return !told.empty() && fits(told) ? told : known;
+}
+
+bool is_scheme(std::string_view text) {
+  return same_ignoring_case(text, "http") || same_ignoring_case(text, "https") ||
+         same_ignoring_case(text, "ws") || same_ignoring_case(text, "wss");
+}
+bool is_host(std::string_view text) { return std::ranges::all_of(text, wire::is_authority_char); }
+
+void append_x(std::string& out, const Hop& hop, Fields fields) {
+  out += "X-Forwarded-For: ";
+  if (hop.trusted) append_chain(out, fields, "X-Forwarded-For");
+  append_text(out, hop.peer);
+  out += "\r\n";
+  append_line(out, "X-Forwarded-Proto",
+              told_or(hop, fields, "X-Forwarded-Proto", is_scheme, scheme_of(hop)));
+  const std::string_view host = told_or(hop, fields, "X-Forwarded-Host", is_host, hop.host);
+  if (!host.empty()) append_line(out, "X-Forwarded-Host", host);
+  const std::string_view asked = port_in(hop.host);
+  const std::string own = asked.empty() ? std::to_string(hop.port) : std::string{asked};
+  append_line(out, "X-Forwarded-Port", told_or(hop, fields, "X-Forwarded-Port", is_port, own));
+}
+
+// An address with a colon, and a host with a port, are not tokens and stand in quotes.
+void append_element(std::string& out, const Hop& hop) {
+  const bool v6 = !hop.peer.is_v4();
+  out += v6 ? "for=\"[" : "for=";
+  append_text(out, hop.peer);
+  if (v6) out += "]\"";
+  if (!hop.host.empty()) out.append(";host=\"").append(hop.host).append("\"");
+  out.append(";proto=").append(scheme_of(hop));
+}
+
+void append_standard(std::string& out, const Hop& hop, Fields fields) {
+  out += "Forwarded: ";
+  if (hop.trusted) append_chain(out, fields, "Forwarded");
+  append_element(out, hop);
+  out += "\r\n";
+}
+
+// Other fields of a trusted proxy about who asks (X-Real-IP, X-Forwarded-Prefix) pass as they are.
+bool is_written_anew(std::string_view name) {
+  constexpr std::array<std::string_view, 5> anew{
+      "x-forwarded-for", "x-forwarded-proto", "x-forwarded-host", "x-forwarded-port", "forwarded"};
+  return std::ranges::any_of(anew, [&](std::string_view one) { return same_to_some(name, one); });
+}
+
+bool is_passed_on(const Hop& hop, const HopByHop& hop_by_hop, std::string_view name) {
+  constexpr std::uint64_t lengths = lengths_of(kOfRequests);
+  if (hop_by_hop.drops(name)) return false;
+  if (has_length(lengths, name) && is_among(kOfRequests, name)) return false;
+  if (!tells_who_asks(name)) return true;
+  if (!hop.trusted) return false;
+  // Without a style nothing is added, and what a trusted proxy said stays.
+  return hop.style == ForwardedStyle::off || !is_written_anew(name);
+}
+
+// Nobody needs more; each is compared with each field.
+constexpr std::size_t kMostNamed = 32;
+
+bool names_a_field_of_this_hop(std::string_view name) {
+  const bool dropped_anyway =
+      name.empty() || is_among(kHopByHop, name) || same_ignoring_case(name, "close");
+  return !dropped_anyway && !is_among(kForAll, name) && !tells_who_asks(name);
+}
+
+}  // namespace
+
+bool tells_who_asks(std::string_view name) {
+  constexpr std::string_view family = "x-forwarded-";
+  const char first = name.empty() ? ' ' : lower(name[0]);
+  if (first != 'x' && first != 'f') return false;
+  return same_to_some(name.substr(0, family.size()), family) || same_to_some(name, "forwarded") ||
+         same_to_some(name, "x-real-ip");
+}
+
+HopByHop::HopByHop(Fields fields) {
+  for (const wire::HttpField& field : fields) {
+    if (!same_ignoring_case(field.name, "Connection")) continue;
+    std::string_view list = field.value;
+    while (!list.empty()) {
+      std::string_view name = list.substr(0, list.find(','));
+      list.remove_prefix(std::min(name.size() + 1, list.size()));
+      name.remove_prefix(std::min(name.find_first_not_of(" \t"), name.size()));
+      name = name.substr(0, name.find_last_not_of(" \t") + 1);
+      if (names_a_field_of_this_hop(name)) named_.push_back(name);
+      if (named_.size() == kMostNamed) return;
+    }
+  }
+}
+
+bool HopByHop::drops(std::string_view name) const {
+  constexpr std::uint64_t lengths = lengths_of(kHopByHop);
+  return (has_length(lengths, name) && is_among(kHopByHop, name)) || is_among(named_, name);
+}
+
+void append_request_fields(std::string& out, const Hop& hop, Fields fields) {
+  const HopByHop hop_by_hop(fields);
+  for (const wire::HttpField& field : fields) {
+    if (is_passed_on(hop, hop_by_hop, field.name)) append_line(out, field.name, field.value);
+  }
+  const bool both = hop.style == ForwardedStyle::both;
+  if (both || hop.style == ForwardedStyle::x) append_x(out, hop, fields);
+  if (both || hop.style == ForwardedStyle::standard) append_standard(out, hop, fields);
+}
+
+void append_response_fields(std::string& out, Fields fields) {
+  const HopByHop hop_by_hop(fields);
+  for (const wire::HttpField& field : fields) {
+    const bool dropped =
+        hop_by_hop.drops(field.name) || same_ignoring_case(field.name, "Content-Length");
+    if (!dropped) append_line(out, field.name, field.value);
+  }
+}
+
+}  // namespace weir::gateway

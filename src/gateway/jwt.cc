@@ -1,0 +1,293 @@
+#include "gateway/jwt.h"
+
+#include <openssl/bio.h>
+#include <openssl/core_names.h>
+#include <openssl/crypto.h>
+#include <openssl/ec.h>
+#include <openssl/err.h>
+#include <openssl/evp.h>
+#include <openssl/hmac.h>
+#include <openssl/pem.h>
+
+#include <algorithm>
+#include <array>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "gateway/keys.h"
+#include "wire/http1_text.h"
+
+namespace weir::gateway {
+
+namespace {
+
+using nlohmann::json;
+using Algorithm = JwtRules::Algorithm;
+
+// A token comes with every request: nobody's is longer.
+constexpr std::size_t kLongestToken = 16 << 10;
+// Two numbers of 32 bytes, one behind the other.
+constexpr std::size_t kEs256Signature = 64;
+constexpr int kLeastRsaBits = 2048;
+
+struct FreeKey {
+  void operator()(EVP_PKEY* key) const { EVP_PKEY_free(key); }
+};
+using PublicKey = std::unique_ptr<EVP_PKEY, FreeKey>;
+
+const unsigned char* bytes_of(std::string_view text) {
+  return reinterpret_cast<const unsigned char*>(text.data());
+}
+
+PublicKey read_pem(std::string_view text) {
+  const std::unique_ptr<BIO, decltype(&BIO_free)> bio(
+      BIO_new_mem_buf(text.data(), static_cast<int>(text.size())), &BIO_free);
+  PublicKey key(bio ? PEM_read_bio_PUBKEY(bio.get(), nullptr, nullptr, nullptr) : nullptr);
+  ERR_clear_error();
+  return key;
+}
+
+bool is_p256(const EVP_PKEY* key) {
+  std::array<char, 64> group{};
+  std::size_t length = 0;
+  return EVP_PKEY_is_a(key, "EC") == 1 &&
+         EVP_PKEY_get_group_name(key, group.data(), group.size(), &length) == 1 &&
+         std::string_view(group.data(), length) == "prime256v1";
+}
+
+// ---- JSON
+
+// Nothing if it is no object, or has a name twice: who reads the first would disagree with who
+// reads the last.
+std::optional<json> read_object(std::string_view text) {
+  std::set<std::string> names;
+  bool repeated = false;
+  const auto watch = [&](int depth, json::parse_event_t event, json& parsed) {
+    if (event == json::parse_event_t::key && depth == 1) {
+      repeated = !names.insert(parsed.get<std::string>()).second || repeated;
+    }
+    return true;
+  };
+  json object = json::parse(text, watch, /*allow_exceptions=*/false);
+  if (!object.is_object() || repeated) return std::nullopt;
+  return object;
+}
+
+std::string text_at(const json& object, std::string_view name) {
+  const auto found = object.find(std::string{name});
+  return found != object.end() && found->is_string() ? found->get<std::string>() : std::string{};
+}
+
+// ---- Signatures
+
+bool fits_hs256(std::string_view secret, std::string_view signed_part, std::string_view signature) {
+  std::array<unsigned char, EVP_MAX_MD_SIZE> mac{};
+  unsigned int length = 0;
+  if (HMAC(EVP_sha256(), secret.data(), static_cast<int>(secret.size()), bytes_of(signed_part),
+           signed_part.size(), mac.data(), &length) == nullptr) {
+    return false;
+  }
+  return signature.size() == length && CRYPTO_memcmp(mac.data(), signature.data(), length) == 0;
+}
+
+// The two numbers as OpenSSL wants them; empty if they cannot be.
+std::string der_of(std::string_view signature) {
+  if (signature.size() != kEs256Signature) return {};
+  const std::unique_ptr<ECDSA_SIG, decltype(&ECDSA_SIG_free)> pair(ECDSA_SIG_new(),
+                                                                   &ECDSA_SIG_free);
+  BIGNUM* r = BN_bin2bn(bytes_of(signature), 32, nullptr);
+  BIGNUM* s = BN_bin2bn(bytes_of(signature) + 32, 32, nullptr);
+  if (!pair || ECDSA_SIG_set0(pair.get(), r, s) != 1) {
+    BN_free(r);
+    BN_free(s);
+    return {};
+  }
+  unsigned char* der = nullptr;
+  const int length = i2d_ECDSA_SIG(pair.get(), &der);
+  if (length <= 0) return {};
+  std::string text(reinterpret_cast<const char*>(der), static_cast<std::size_t>(length));
+  OPENSSL_free(der);
+  return text;
+}
+
+bool fits_public_key(EVP_PKEY* key, std::string_view signed_part, std::string_view signature) {
+  const std::unique_ptr<EVP_MD_CTX, decltype(&EVP_MD_CTX_free)> context(EVP_MD_CTX_new(),
+                                                                        &EVP_MD_CTX_free);
+  const bool fits = context &&
+                    EVP_DigestVerifyInit(context.get(), nullptr, EVP_sha256(), nullptr, key) == 1 &&
+                    EVP_DigestVerify(context.get(), bytes_of(signature), signature.size(),
+                                     bytes_of(signed_part), signed_part.size()) == 1;
+  ERR_clear_error();
+  return fits;
+}
+
+std::string_view name_of(Algorithm algorithm) {
+  constexpr std::array<std::string_view, 3> names{"HS256", "RS256", "ES256"};
+  return names[static_cast<std::size_t>(algorithm)];
+}
+
+// ---- Times and names
+
+// Seconds of the epoch; nothing if it is there and is no number.
+bool is_over(const json& claims, double now, double leeway) {
+  const auto exp = claims.find("exp");
+  if (exp == claims.end()) return false;
+  return !exp->is_number() || now >= exp->get<double>() + leeway;
+}
+bool is_early(const json& claims, double now, double leeway) {
+  const auto nbf = claims.find("nbf");
+  if (nbf == claims.end()) return false;
+  return !nbf->is_number() || now < nbf->get<double>() - leeway;
+}
+
+bool is_for(const json& claims, const std::string& audience) {
+  if (audience.empty()) return true;
+  const auto aud = claims.find("aud");
+  if (aud == claims.end()) return false;
+  if (aud->is_string()) return aud->get<std::string>() == audience;
+  return aud->is_array() && std::ranges::any_of(*aud, [&](const json& one) {
+           return one.is_string() && one.get<std::string>() == audience;
+         });
+}
+
+bool holds_now(const JwtRules& rules, const json& claims, Instant now) {
+  using Seconds = std::chrono::duration<double>;
+  const double seconds = Seconds(now.time_since_epoch()).count();
+  const double leeway = Seconds(rules.leeway).count();
+  return !is_over(claims, seconds, leeway) && !is_early(claims, seconds, leeway) &&
+         (rules.issuer.empty() || text_at(claims, "iss") == rules.issuer) &&
+         is_for(claims, rules.audience);
+}
+
+}  // namespace
+
+struct JwtReader::Keys {
+  std::vector<PublicKey> keys;  // none where it is a secret
+};
+
+JwtReader::JwtReader(JwtRules rules, std::unique_ptr<const Keys> keys)
+    : rules_(std::move(rules)), keys_(std::move(keys)) {}
+JwtReader::~JwtReader() = default;
+
+Result<std::shared_ptr<const JwtReader>, JwtReader::Flaw> JwtReader::make(JwtRules rules) {
+  auto keys = std::make_unique<Keys>();
+  for (std::size_t i = 0; i < rules.keys.size(); ++i) {
+    const JwtRules::VerifyKey& key = rules.keys[i];
+    PublicKey pem;
+    if (key.algorithm != Algorithm::hs256) {
+      pem = read_pem(key.text);
+      if (!pem) return Flaw{i, "this is not a public key in PEM (-----BEGIN PUBLIC KEY-----)"};
+      const bool rsa = EVP_PKEY_is_a(pem.get(), "RSA") == 1;
+      if (key.algorithm == Algorithm::rs256 &&
+          (!rsa || EVP_PKEY_get_bits(pem.get()) < kLeastRsaBits)) {
+        return Flaw{i, "RS256 needs an RSA key of at least 2048 bits"};
+      }
+      if (key.algorithm == Algorithm::es256 && !is_p256(pem.get())) {
+        return Flaw{i, "ES256 needs a key on the curve P-256"};
+      }
+    }
+    keys->keys.push_back(std::move(pem));
+  }
+  return std::shared_ptr<const JwtReader>(new JwtReader(std::move(rules), std::move(keys)));
+}
+
+std::string_view JwtReader::token_of(Fields fields) const {
+  if (!rules_.cookie.empty()) return cookie_value(fields, rules_.cookie);
+  std::string_view token;
+  int count = 0;
+  for (const wire::HttpField& field : fields) {
+    if (!wire::same_ignoring_case(field.name, rules_.header)) continue;
+    token = field.value;
+    ++count;
+  }
+  if (count != 1) return {};
+  constexpr std::string_view bearer = "bearer ";
+  if (wire::same_ignoring_case(token.substr(0, bearer.size()), bearer)) {
+    token.remove_prefix(bearer.size());
+    token.remove_prefix(std::min(token.find_first_not_of(' '), token.size()));
+  }
+  return token;
+}
+
+bool JwtReader::is_verified(std::string_view signed_part, std::string_view header,
+                            std::string_view signature) const {
+  const auto object = read_object(header);
+  // `crit` names extensions that must be understood, and none is.
+  if (!object || object->contains("crit")) return false;
+  const std::string algorithm = text_at(*object, "alg");
+  const std::string id = text_at(*object, "kid");
+  for (std::size_t i = 0; i < rules_.keys.size(); ++i) {
+    const JwtRules::VerifyKey& key = rules_.keys[i];
+    if (algorithm != name_of(key.algorithm) || (!key.id.empty() && key.id != id)) continue;
+    EVP_PKEY* const pem = keys_->keys[i].get();
+    const bool fits =
+        key.algorithm == Algorithm::hs256   ? fits_hs256(key.text, signed_part, signature)
+        : key.algorithm == Algorithm::es256 ? fits_public_key(pem, signed_part, der_of(signature))
+                                            : fits_public_key(pem, signed_part, signature);
+    if (fits) return true;
+  }
+  return false;
+}
+
+std::optional<std::string> JwtReader::claims_of(std::string_view token, Instant now) const {
+  if (token.size() > kLongestToken) return std::nullopt;
+  const std::size_t first = token.find('.');
+  const std::size_t second = first == std::string_view::npos ? first : token.find('.', first + 1);
+  if (second == std::string_view::npos) return std::nullopt;
+  const auto header = decode_base64url(token.substr(0, first));
+  auto claims = decode_base64url(token.substr(first + 1, second - first - 1));
+  const auto signature = decode_base64url(token.substr(second + 1));
+  if (!header || !claims || !signature) return std::nullopt;
+  if (rules_.keys.empty()) return claims;
+  if (!is_verified(token.substr(0, second), *header, *signature)) return std::nullopt;
+  const auto object = read_object(*claims);
+  if (!object || !holds_now(rules_, *object, now)) return std::nullopt;
+  return claims;
+}
+
+std::string claim_in(std::string_view claims, std::string_view name) {
+  const auto object = read_object(claims);
+  if (!object) return {};
+  const auto found = object->find(std::string{name});
+  if (found == object->end()) return {};
+  if (found->is_string()) return found->get<std::string>();
+  return found->is_number() || found->is_boolean() ? found->dump() : std::string{};
+}
+
+std::optional<Algorithm> algorithm_of_pem(std::string_view text) {
+  const PublicKey key = read_pem(text);
+  if (!key) return std::nullopt;
+  if (EVP_PKEY_is_a(key.get(), "RSA") == 1) return Algorithm::rs256;
+  if (EVP_PKEY_is_a(key.get(), "EC") == 1) return Algorithm::es256;
+  return std::nullopt;
+}
+
+std::optional<std::string> decode_base64url(std::string_view text) {
+  static constexpr std::string_view letters =
+      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+  static constexpr auto values = [] {
+    std::array<std::int8_t, 256> table{};
+    for (auto& value : table) value = -1;
+    for (std::size_t i = 0; i < letters.size(); ++i) {
+      table[static_cast<unsigned char>(letters[i])] = static_cast<std::int8_t>(i);
+    }
+    return table;
+  }();
+  if (text.size() % 4 == 1) return std::nullopt;
+  std::string bytes;
+  bytes.reserve(text.size() * 3 / 4);
+  std::uint32_t bits = 0;
+  int count = 0;
+  for (const char c : text) {
+    const int value = values[static_cast<unsigned char>(c)];
+    if (value < 0) return std::nullopt;
+    bits = bits << 6 | static_cast<std::uint32_t>(value);
+    count += 6;
+    if (count < 8) continue;
+    count -= 8;
+    bytes += static_cast<char>(bits >> count & 0xff);
+  }
+  return bytes;
+}
+
+}  // namespace weir::gateway

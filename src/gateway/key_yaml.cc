@@ -1,0 +1,369 @@
+#include "gateway/key_yaml.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <optional>
+
+#include "base/suggest.h"
+#include "gateway/jwt.h"
+#include "gateway/yaml_values.h"
+#include "policy/values.h"
+#include "weir/parts.h"
+
+namespace weir::gateway {
+
+namespace {
+
+using Kind = KeySource::Kind;
+using policy::in_quotes;
+using policy::Place;
+
+constexpr std::array<std::string_view, 10> kKinds{"ip",      "header", "query",  "cookie", "path",
+                                                  "segment", "host",   "method", "jwt",    "const"};
+constexpr std::string_view kExamples =
+    "ip, ip/24, header:X-User-Id, query:id, cookie:session, path, segment:2, host, method, jwt:sub "
+    "or const:all";
+
+// Together they must leave room for their values in a key.
+constexpr std::size_t kLongestPartName = 100;
+constexpr std::size_t kMostSources = 8;
+constexpr std::size_t kLongestConstant = 128;
+constexpr int kMostSegment = 1000;
+
+// What is behind the colon or slash, and where.
+struct Argument {
+  std::string_view text;
+  Place place;
+};
+
+bool is_number(std::string_view text, int least, int most, int& into) {
+  int number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  const bool whole = error == std::errc{} && end == text.data() + text.size() && !text.empty();
+  if (!whole || number < least || number > most) return false;
+  into = number;
+  return true;
+}
+
+// The 24 of ip/24, or 24/64. One number means the kind of address that has as many bits.
+bool read_masks(std::string_view text, KeySource& source) {
+  const std::size_t slash = text.find('/');
+  if (slash != std::string_view::npos) {
+    return is_number(text.substr(0, slash), 1, 32, source.v4_bits) &&
+           is_number(text.substr(slash + 1), 1, 128, source.v6_bits);
+  }
+  int bits = 0;
+  if (!is_number(text, 1, 128, bits)) return false;
+  (bits <= 32 ? source.v4_bits : source.v6_bits) = bits;
+  return true;
+}
+
+std::optional<policy::Problem> read_argument(const Argument& argument, KeySource& source) {
+  const auto wrong = [&](std::string message) {
+    return policy::Problem{argument.place, std::move(message)};
+  };
+  const std::string_view text = argument.text;
+  switch (source.kind) {
+    case Kind::ip:
+      if (read_masks(text, source)) return std::nullopt;
+      return wrong(
+          fmt::format("{} is no number of bits: write ip/24 for IPv4, ip/64 for IPv6, or "
+                      "ip/24/64 for both",
+                      in_quotes(text)));
+    case Kind::header:
+      if (!is_field_name(text)) {
+        return wrong(
+            fmt::format("{} is not the name of a header: write header:X-User-Id", in_quotes(text)));
+      }
+      source.name = in_lower_case(text);
+      return std::nullopt;
+    case Kind::cookie:
+      if (!is_field_name(text)) {
+        return wrong(
+            fmt::format("{} is not the name of a cookie: write cookie:session", in_quotes(text)));
+      }
+      source.name = text;
+      return std::nullopt;
+    case Kind::segment:
+      if (is_number(text, 1, kMostSegment, source.segment)) return std::nullopt;
+      return wrong("segments are counted from 1: write segment:2 for b of /a/b/c");
+    case Kind::query:
+    case Kind::jwt:
+    case Kind::constant:
+      if (text.empty() || text.size() > kLongestConstant) {
+        return wrong(fmt::format("write 1 to {} bytes behind the colon", kLongestConstant));
+      }
+      source.name = text;
+      return std::nullopt;
+    case Kind::path:
+    case Kind::host:
+    case Kind::method:
+      break;
+  }
+  return wrong(
+      fmt::format("{} takes nothing behind it", kKinds[static_cast<std::size_t>(source.kind)]));
+}
+
+bool needs_argument(Kind kind) {
+  return kind != Kind::ip && kind != Kind::path && kind != Kind::host && kind != Kind::method;
+}
+
+std::optional<KeySource> read_source(const Node& node, Problems& problems) {
+  const std::string_view text = node.text;
+  const std::size_t end = std::min(text.find_first_of(":/"), text.size());
+  const std::string_view word = text.substr(0, end);
+  const auto kind = std::ranges::find(kKinds, word);
+  // A header's name with a slash is somebody's mistake; only addresses have one.
+  const bool slash = end < text.size() && text[end] == '/';
+  if (kind == kKinds.end() || (slash && *kind != "ip") ||
+      (!slash && end < text.size() && *kind == "ip")) {
+    problems.push_back({node.place, fmt::format("a key is made of {}, not {}{}", kExamples,
+                                                in_quotes(text), did_you_mean(word, kKinds))});
+    return std::nullopt;
+  }
+  KeySource source{.kind = static_cast<Kind>(kind - kKinds.begin())};
+  if (end == text.size()) {
+    if (!needs_argument(source.kind)) return source;
+    problems.push_back(
+        {node.place, fmt::format("{} of which name? write one of {}", word, kExamples)});
+    return std::nullopt;
+  }
+  if (auto wrong =
+          read_argument({text.substr(end + 1), node.text_place().moved(end + 1)}, source)) {
+    problems.push_back(*std::move(wrong));
+    return std::nullopt;
+  }
+  return source;
+}
+
+// ---- Tokens
+
+constexpr std::array<std::string_view, 4> kKeyFields{"key", "key_file", "algorithm", "id"};
+constexpr std::array<std::string_view, 10> kJwtFields{"header",    "cookie",   "keys", "leeway",
+                                                      "issuer",    "audience", "key",  "key_file",
+                                                      "algorithm", "id"};
+constexpr std::array<std::string_view, 3> kAlgorithms{"HS256", "RS256", "ES256"};
+// RFC 7518 asks for as much; who has less may not be able to change it.
+constexpr std::size_t kGoodSecret = 32;
+
+// A key of which the rest has been read, and where it stands.
+struct ReadKey {
+  JwtRules::VerifyKey key;
+  Place place;
+};
+
+std::optional<std::string> key_text(const Node& node, const ReadText& read_text,
+                                    Problems& problems) {
+  const Node* text = node.find("key");
+  const Node* file = node.find("key_file");
+  if ((text == nullptr) == (file == nullptr)) {
+    problems.push_back({node.place, "write either key: TEXT or key_file: FILE.pem"});
+    return std::nullopt;
+  }
+  if (text != nullptr) {
+    std::string key = policy::read_text(*text, "key", problems);
+    return key.empty() ? std::nullopt : std::optional(std::move(key));
+  }
+  const std::string path = policy::read_text(*file, "key_file", problems);
+  if (path.empty()) return std::nullopt;
+  auto read = read_text(path);
+  if (read && !read->empty()) return *std::move(read);
+  problems.push_back({file->place, read ? fmt::format("{} is empty", path) : read.error().message});
+  return std::nullopt;
+}
+
+std::optional<ReadKey> read_verify_key(const Node& node, const ReadText& read_text,
+                                       Problems& problems, Problems& warnings) {
+  using Algorithm = JwtRules::Algorithm;
+  ReadKey read{.key = {}, .place = node.place};
+  auto text = key_text(node, read_text, problems);
+  if (const Node* id = node.find("id")) read.key.id = policy::read_text(*id, "id", problems);
+  const Node* algorithm = node.find("algorithm");
+  if (algorithm != nullptr) {
+    read.key.algorithm =
+        static_cast<Algorithm>(policy::read_word(*algorithm, "algorithm", kAlgorithms, problems));
+  }
+  if (!text) return std::nullopt;
+  read.key.text = *std::move(text);
+  const bool looks_like_pem = read.key.text.starts_with("-----BEGIN");
+  if (algorithm == nullptr && looks_like_pem) {
+    const auto found = algorithm_of_pem(read.key.text);
+    if (!found) {
+      problems.push_back(
+          {node.place, "this is not a public key in PEM (-----BEGIN PUBLIC KEY-----)"});
+      return std::nullopt;
+    }
+    read.key.algorithm = *found;
+  }
+  if (read.key.algorithm == Algorithm::hs256 && looks_like_pem) {
+    problems.push_back({node.place,
+                        "a public key is no secret: HS256 with it verifies anybody's "
+                        "token; write algorithm: RS256 or ES256"});
+    return std::nullopt;
+  }
+  if (read.key.algorithm == Algorithm::hs256 && read.key.text.size() < kGoodSecret) {
+    warnings.push_back(
+        {node.place, fmt::format("a secret of {} bytes can be guessed: HS256 wants {}",
+                                 read.key.text.size(), kGoodSecret)});
+  }
+  return read;
+}
+
+// The name of a field that is one in lower case.
+std::string read_field_name(const Node& node, std::string_view what, Problems& problems) {
+  const std::string text = policy::read_text(node, what, problems);
+  if (!text.empty() && !is_field_name(text)) {
+    problems.push_back(
+        {node.place, fmt::format("{} is not the name of a {}", in_quotes(text), what)});
+  }
+  return text;
+}
+
+void read_jwt_settings(const Node& node, JwtRules& rules, Problems& problems) {
+  if (const Node* header = node.find("header")) {
+    rules.header = in_lower_case(read_field_name(*header, "header", problems));
+  }
+  if (const Node* cookie = node.find("cookie")) {
+    rules.cookie = read_field_name(*cookie, "cookie", problems);
+    if (node.find("header") != nullptr) {
+      problems.push_back(
+          {cookie->place, "a token is in a header or in a cookie: write one of them"});
+    }
+  }
+  if (const Node* leeway = node.find("leeway")) {
+    read_time(*leeway, "leeway", MayBeOff::no, rules.leeway, problems);
+  }
+  if (const Node* issuer = node.find("issuer")) {
+    rules.issuer = policy::read_text(*issuer, "issuer", problems);
+  }
+  if (const Node* audience = node.find("audience")) {
+    rules.audience = policy::read_text(*audience, "audience", problems);
+  }
+}
+
+std::vector<ReadKey> read_verify_keys(const Node& node, const ReadText& read_text,
+                                      Problems& problems, Problems& warnings) {
+  std::vector<ReadKey> keys;
+  const auto add = [&](const Node& written) {
+    if (auto key = read_verify_key(written, read_text, problems, warnings))
+      keys.push_back(*std::move(key));
+  };
+  if (node.find("key") != nullptr || node.find("key_file") != nullptr) add(node);
+  const Node* list = node.find("keys");
+  if (list == nullptr) return keys;
+  if (!list->is_list()) {
+    problems.push_back(
+        {list->place,
+         fmt::format("\"keys\" is a list of maps with key or key_file, not {}", list->describe())});
+  }
+  for (const auto& item : list->items) {
+    if (policy::is_map_of(*item, "keys", kKeyFields, problems)) add(*item);
+  }
+  return keys;
+}
+
+}  // namespace
+
+KeyPart read_key(const Node& node, Problems& problems) {
+  KeyPart part;
+  for (const Node* item : one_or_more(node, "key", problems)) {
+    if (auto source = read_source(*item, problems)) part.sources.push_back(*std::move(source));
+  }
+  if (part.sources.size() > kMostSources) {
+    problems.push_back({node.place, fmt::format("a key is made of at most {} things, not {}",
+                                                kMostSources, part.sources.size())});
+  }
+  return part;
+}
+
+std::vector<KeyPart> read_parts(const Node& node, Problems& problems) {
+  std::vector<KeyPart> parts;
+  if (!node.is_map() || node.fields.empty()) {
+    problems.push_back(
+        {node.place, fmt::format("\"parts\" is a map from the names that limits count "
+                                 "by to where they are, like {{ user: "
+                                 "header:X-User-Id }}, not {}",
+                                 node.is_map() ? "an empty one" : node.describe())});
+    return parts;
+  }
+  if (node.fields.size() > Parts::kMost) {
+    problems.push_back({node.place, fmt::format("{} parts are too many (at most {})",
+                                                node.fields.size(), Parts::kMost)});
+    return parts;
+  }
+  for (const Node::Field& field : node.fields) {
+    if (field.name.empty() || field.name.size() > kLongestPartName) {
+      problems.push_back(
+          {field.place, fmt::format("the name of a part has 1 to {} bytes", kLongestPartName)});
+    }
+    KeyPart part = read_key(*field.value, problems);
+    part.name = field.name;
+    parts.push_back(std::move(part));
+  }
+  std::ranges::sort(parts, {}, &KeyPart::name);
+  return parts;
+}
+
+std::shared_ptr<const JwtReader> read_jwt(const Node& node, const ReadText& read_text,
+                                          Problems& problems, Problems& warnings) {
+  if (!policy::is_map_of(node, "jwt", kJwtFields, problems)) return nullptr;
+  const std::size_t before = problems.size();
+  JwtRules rules;
+  read_jwt_settings(node, rules, problems);
+  const std::vector<ReadKey> keys = read_verify_keys(node, read_text, problems, warnings);
+  for (const ReadKey& read : keys) rules.keys.push_back(read.key);
+  const bool asks_more = !rules.issuer.empty() || !rules.audience.empty();
+  if (rules.keys.empty() && asks_more && problems.size() == before) {
+    problems.push_back({node.place,
+                        "who issued a token is known only if it is verified: write key: or "
+                        "key_file: as well"});
+  }
+  if (problems.size() > before) return nullptr;
+  auto reader = JwtReader::make(std::move(rules));
+  if (reader) return *std::move(reader);
+  problems.push_back({keys[reader.error().key].place, reader.error().message});
+  return nullptr;
+}
+
+Cost read_cost(const Node& node, Problems& problems) {
+  constexpr std::array<std::string_view, 3> fields{"header", "fixed", "most"};
+  constexpr std::string_view header = "header:";
+  Cost cost;
+  const auto read_header = [&](std::string_view name, Place place) {
+    cost.kind = Cost::Kind::header;
+    cost.header = in_lower_case(name);
+    if (is_field_name(name)) return;
+    problems.push_back({place, fmt::format("{} is not the name of a header: write header:X-Cost",
+                                           in_quotes(name))});
+  };
+  if (node.is_map()) {
+    policy::check_fields(node, fields, "\"cost\"", problems);
+    const Node* name = node.find("header");
+    if (name == nullptr) {
+      problems.push_back(
+          {node.place, "in which header is the cost? write { header: X-Cost, most: 100 }"});
+    } else {
+      read_header(policy::read_text(*name, "header", problems), name->place);
+    }
+    if (const Node* fixed = node.find("fixed"))
+      read_number(*fixed, "fixed", {1}, cost.fixed, problems);
+    if (const Node* most = node.find("most")) read_number(*most, "most", {1}, cost.most, problems);
+  } else if (node.is_scalar() && node.text == "bytes") {
+    cost.kind = Cost::Kind::bytes;
+    cost.most = INT64_MAX;
+  } else if (node.is_scalar() && node.text.starts_with(header)) {
+    read_header(std::string_view{node.text}.substr(header.size()), node.place);
+  } else if (node.is_scalar() && !node.text.empty() && node.text[0] >= '0' && node.text[0] <= '9') {
+    read_number(node, "cost", {1}, cost.fixed, problems);
+  } else {
+    problems.push_back(
+        {node.place, fmt::format("\"cost\" is a number from 1, header:NAME or bytes, not {}",
+                                 node.describe())});
+  }
+  return cost;
+}
+
+}  // namespace weir::gateway

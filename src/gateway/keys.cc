@@ -1,0 +1,251 @@
+#include "gateway/keys.h"
+
+#include <openssl/evp.h>
+
+#include <algorithm>
+#include <array>
+#include <optional>
+
+#include "gateway/field_name.h"
+#include "gateway/jwt.h"
+#include "wire/http1_text.h"
+
+namespace weir::gateway {
+
+namespace {
+
+using Kind = KeySource::Kind;
+
+constexpr std::size_t kBytesForValues = 2048;
+
+// "sha256:…" instead of what stands behind `start`.
+void hash_behind(std::string& bytes, std::size_t start) {
+  constexpr std::string_view digits = "0123456789abcdef";
+  std::array<unsigned char, EVP_MAX_MD_SIZE> hash{};
+  unsigned int length = 0;
+  EVP_Digest(bytes.data() + start, bytes.size() - start, hash.data(), &length, EVP_sha256(),
+             nullptr);
+  bytes.resize(start);
+  bytes += "sha256:";
+  for (unsigned int i = 0; i < length; ++i) {
+    bytes += digits[hash[i] >> 4];
+    bytes += digits[hash[i] & 15];
+  }
+}
+
+void append_escaped(std::string& out, std::string_view text) {
+  for (const char c : text) {
+    if (c == '|') {
+      out += "%7C";
+    } else if (c == '%') {
+      out += "%25";
+    } else {
+      out += c;
+    }
+  }
+}
+
+void append_range(std::string& out, const Address& client, int v4_bits, int v6_bits) {
+  append_text(out, masked(client, v4_bits, v6_bits));
+  const int bits = client.is_v4() ? v4_bits : v6_bits;
+  if (bits != (client.is_v4() ? 32 : 128)) out.append("/").append(std::to_string(bits));
+}
+
+// The n-th, from 1, of /a/b/c.
+std::string_view segment_of(std::string_view path, int n) {
+  for (; !path.empty(); --n) {
+    path.remove_prefix(1);
+    const std::string_view segment = path.substr(0, path.find('/'));
+    if (n == 1) return segment;
+    path.remove_prefix(segment.size());
+  }
+  return {};
+}
+
+// A name with underscores is the same to some services: who sends both sends two.
+FirstValue header_value(Fields fields, std::string_view name) {
+  FirstValue first;
+  bool found = false;
+  for (const wire::HttpField& field : fields) {
+    if (!same_to_some(field.name, name)) continue;
+    if (found) {
+      first.ambiguous = first.ambiguous || field.value != first.value;
+    } else {
+      first.value = field.value;
+      found = true;
+    }
+  }
+  return first;
+}
+
+// Finds the values of one request. What it returns lies in the request, the config or `buffer`.
+class Values {
+ public:
+  Values(const JwtReader* jwt, const Asked& asked, std::string& buffer)
+      : jwt_(jwt), asked_(asked), buffer_(buffer) {}
+
+  FirstValue of(const KeySource& source) {
+    switch (source.kind) {
+      case Kind::ip:
+        buffer_.clear();
+        append_range(buffer_, asked_.client, source.v4_bits, source.v6_bits);
+        return {buffer_};
+      case Kind::header:
+        return header_value(asked_.fields, source.name);
+      case Kind::query:
+        return first_query_value(asked_.query, source.name, buffer_);
+      case Kind::cookie:
+        return {cookie_value(asked_.fields, source.name)};
+      case Kind::path:
+        return {asked_.path.bold};
+      case Kind::segment:
+        return {segment_of(asked_.path.bold, source.segment)};
+      case Kind::host:
+        return {asked_.host};
+      case Kind::method:
+        return {asked_.method};
+      case Kind::jwt:
+        return {claim(source.name)};
+      case Kind::constant:
+        return {source.name};
+    }
+    return {};
+  }
+
+ private:
+  // Verified once for all claims.
+  std::string_view claim(std::string_view name) {
+    if (jwt_ == nullptr) return {};
+    if (!looked_) claims_ = jwt_->claims_of(jwt_->token_of(asked_.fields), asked_.now);
+    looked_ = true;
+    if (!claims_) return {};
+    buffer_ = claim_in(*claims_, name);
+    return buffer_;
+  }
+
+  const JwtReader* jwt_;
+  const Asked& asked_;
+  std::string& buffer_;
+  bool looked_ = false;
+  std::optional<std::string> claims_;
+};
+
+std::string_view trimmed(std::string_view text) {
+  text.remove_prefix(std::min(text.find_first_not_of(" \t"), text.size()));
+  return text.substr(0, text.find_last_not_of(" \t") + 1);
+}
+
+// Appends `text` as forms mean it.
+void append_decoded(std::string& out, std::string_view text) {
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const bool escape = text[i] == '%' && i + 2 < text.size() &&
+                        wire::hex_value(text[i + 1]) >= 0 && wire::hex_value(text[i + 2]) >= 0;
+    if (escape) {
+      out += static_cast<char>(wire::hex_value(text[i + 1]) * 16 + wire::hex_value(text[i + 2]));
+      i += 2;
+    } else {
+      out += text[i] == '+' ? ' ' : text[i];
+    }
+  }
+}
+
+bool decodes_to(std::string_view text, std::string_view name) {
+  if (text.find_first_of("%+") == std::string_view::npos) return text == name;
+  if (text.size() > name.size() * 3) return false;
+  std::string decoded;
+  append_decoded(decoded, text);
+  return decoded == name;
+}
+
+}  // namespace
+
+std::size_t longest_value(std::size_t parts) {
+  return kBytesForValues / std::max<std::size_t>(parts, 1);
+}
+
+void make_key(const std::vector<KeyPart>& key, const JwtReader* jwt, const Asked& asked,
+              MadeKey& into) {
+  into.bytes_.clear();
+  into.pieces_.clear();
+  into.status_ = MadeKey::Status::made;
+  Values values(jwt, asked, into.scratch_);
+  for (const KeyPart& part : key) {
+    const std::size_t start = into.bytes_.size();
+    const bool several = part.sources.size() > 1;
+    for (std::size_t i = 0; i < part.sources.size(); ++i) {
+      const FirstValue found = values.of(part.sources[i]);
+      if (found.ambiguous) into.status_ = MadeKey::Status::ambiguous;
+      if (found.value.empty() && into.status_ == MadeKey::Status::made) {
+        into.status_ = MadeKey::Status::empty;
+      }
+      if (i > 0) into.bytes_ += '|';
+      if (several) {
+        append_escaped(into.bytes_, found.value);
+      } else {
+        into.bytes_ += found.value;
+      }
+    }
+    if (into.bytes_.size() - start > longest_value(key.size())) hash_behind(into.bytes_, start);
+    into.pieces_.push_back({part.name, start, into.bytes_.size() - start});
+  }
+  if (key.empty()) into.status_ = MadeKey::Status::empty;
+}
+
+void MadeKey::fill(Request& request) const {
+  request.parts = Parts{};
+  request.key = {};
+  for (const Piece& piece : pieces_) {
+    const std::string_view value = std::string_view{bytes_}.substr(piece.start, piece.size);
+    if (piece.name.empty()) {
+      request.key = value;
+    } else {
+      request.parts.add({piece.name, value});
+    }
+  }
+}
+
+std::string_view cookie_value(Fields fields, std::string_view name) {
+  for (const wire::HttpField& field : fields) {
+    if (!wire::same_ignoring_case(field.name, "Cookie")) continue;
+    std::string_view list = field.value;
+    while (!list.empty()) {
+      const std::string_view pair = list.substr(0, list.find(';'));
+      list.remove_prefix(std::min(pair.size() + 1, list.size()));
+      const std::size_t equals = pair.find('=');
+      if (equals == std::string_view::npos || trimmed(pair.substr(0, equals)) != name) continue;
+      const std::string_view value = trimmed(pair.substr(equals + 1));
+      const bool quoted = value.size() >= 2 && value.front() == '"' && value.back() == '"';
+      return quoted ? value.substr(1, value.size() - 2) : value;
+    }
+  }
+  return {};
+}
+
+FirstValue first_query_value(std::string_view query, std::string_view name, std::string& buffer) {
+  bool found = false;
+  FirstValue first;
+  std::size_t first_size = 0;
+  buffer.clear();
+  while (!query.empty()) {
+    const std::string_view pair = query.substr(0, query.find('&'));
+    query.remove_prefix(std::min(pair.size() + 1, query.size()));
+    const std::size_t equals = std::min(pair.find('='), pair.size());
+    if (!decodes_to(pair.substr(0, equals), name)) continue;
+    const std::string_view value = pair.substr(std::min(equals + 1, pair.size()));
+    append_decoded(buffer, value);
+    if (!found) {
+      found = true;
+      first_size = buffer.size();
+      continue;
+    }
+    if (std::string_view{buffer}.substr(first_size) !=
+        std::string_view{buffer}.substr(0, first_size)) {
+      first.ambiguous = true;
+    }
+    buffer.resize(first_size);
+  }
+  first.value = buffer;
+  return first;
+}
+
+}  // namespace weir::gateway

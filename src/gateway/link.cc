@@ -1,0 +1,88 @@
+#include "gateway/link.h"
+
+namespace weir::gateway {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// Less than most servers wait, so that they are not the ones to end it.
+constexpr std::chrono::seconds kLongestRest{55};
+
+}  // namespace
+
+UpstreamLink::UpstreamLink(net::Ground& ground, std::shared_ptr<Backend> backend, Server& server,
+                           net::ChannelOwner& user)
+    : backend_(std::move(backend)),
+      server_(server),
+      channel_(ground, server.address(),
+               server.upstream().tls ? backend_->tls() : net::TlsContext{}, server.upstream().host,
+               user) {
+  server_.in_flight.fetch_add(1, std::memory_order_relaxed);
+  server_.counts().connections.fetch_add(1, std::memory_order_relaxed);
+}
+
+void UpstreamLink::use(net::ChannelOwner& user) {
+  in_use_ = 1;
+  reused_ = true;
+  server_.in_flight.fetch_add(1, std::memory_order_relaxed);
+  channel_.use_owner(user);
+}
+
+void UpstreamLink::rest() {
+  server_.in_flight.fetch_sub(in_use_, std::memory_order_relaxed);
+  in_use_ = 0;
+  since_ = Clock::now();
+  channel_.use_owner(*this);
+  channel_.want_input(true);
+}
+
+Links::~Links() {
+  for (auto& [server, links] : idle_) {
+    for (auto& link : links) end(std::move(link));
+  }
+}
+
+std::unique_ptr<UpstreamLink> Links::get(const std::shared_ptr<Backend>& backend, Server& server,
+                                         bool fresh, net::ChannelOwner& user) {
+  auto& idle = idle_[&server];
+  while (!fresh && !idle.empty()) {
+    std::unique_ptr<UpstreamLink> link = std::move(idle.back());
+    idle.pop_back();
+    if (!link->channel().is_open()) {
+      end(std::move(link));
+      continue;
+    }
+    link->use(user);
+    return link;
+  }
+  auto link = std::make_unique<UpstreamLink>(ground_, backend, server, user);
+  return link->channel().is_open() ? std::move(link) : nullptr;
+}
+
+void Links::keep(std::unique_ptr<UpstreamLink> link) {
+  auto& idle = idle_[&link->server()];
+  if (!link->channel().is_open() || idle.size() >= link->backend_->service().idle_connections) {
+    return end(std::move(link));
+  }
+  link->rest();
+  idle.push_back(std::move(link));
+}
+
+void Links::end(std::unique_ptr<UpstreamLink> link) {
+  link->channel().close();
+  ground_.bury(std::move(link));
+}
+
+void Links::sweep() {
+  const auto now = Clock::now();
+  for (auto& [server, links] : idle_) {
+    for (auto& link : links) {
+      if (!link->channel().is_open() || now - link->since_ > kLongestRest) end(std::move(link));
+    }
+    std::erase(links, nullptr);
+  }
+  std::erase_if(idle_, [](const auto& each) { return each.second.empty(); });
+}
+
+}  // namespace weir::gateway

@@ -1,0 +1,156 @@
+#include "gateway/refusal.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "wire/http1_text.h"
+#include "wire/json_write.h"
+#include "wire/rate_fields.h"
+
+namespace weir::gateway {
+
+namespace {
+
+wire::RateFieldStyle wire_style(HeaderStyle style) {
+  switch (style) {
+    case HeaderStyle::ietf:
+      return wire::RateFieldStyle::ietf;
+    case HeaderStyle::legacy:
+      return wire::RateFieldStyle::legacy;
+    case HeaderStyle::both:
+      return wire::RateFieldStyle::both;
+    case HeaderStyle::scg:
+    case HeaderStyle::off:
+      break;
+  }
+  return wire::RateFieldStyle::off;
+}
+
+void append_line(std::string& fields, std::string_view name, std::string_view value) {
+  fields.append(name).append(": ").append(value).append("\r\n");
+}
+
+// No limit has said no: none could be asked.
+bool for_the_store(const Verdict& verdict) { return verdict.degraded && verdict.refusing == 0; }
+
+std::string why(const Verdict& verdict) {
+  if (verdict.blocked) return "an operator has blocked these calls";
+  if (for_the_store(verdict)) return "the store of this limit cannot be asked";
+  const Decision& decision = verdict.decision;
+  if (decision.outcome == Outcome::impossible) {
+    return fmt::format("this call costs more than the limit {} ever admits at once",
+                       verdict.limited_by);
+  }
+  const std::int64_t seconds = std::max<std::int64_t>(1, wire::seconds_up(decision.retry_after));
+  return fmt::format("the limit {} admits this call in {} second{}", verdict.limited_by, seconds,
+                     seconds == 1 ? "" : "s");
+}
+
+// The names of limits are those of the policy file: nothing that a stranger has chosen.
+std::string problem_of(int status, const Route& route, const Verdict& verdict) {
+  const std::string detail = why(verdict);
+  const std::string_view policy = route.policy;
+  const bool stores = for_the_store(verdict);
+  std::string body;
+  wire::append_problem(body,
+                       {.status = status,
+                        .detail = detail,
+                        .type = stores ? wire::kTemporaryReducedCapacity : wire::kQuotaExceeded,
+                        .title = stores ? "Service temporarily reduced" : "Quota exceeded",
+                        .violated_policies = {&policy, 1}});
+  return body;
+}
+
+bool says(const Refused& refused, std::string_view name) {
+  return std::ranges::any_of(refused.headers, [&](const HeaderLine& line) {
+    return wire::same_ignoring_case(line.first, name);
+  });
+}
+
+void append_own_fields(const Refused& refused, Answer& answer) {
+  for (const auto& [name, value] : refused.headers) append_line(answer.fields, name, value);
+  if (!refused.redirect.empty()) append_line(answer.fields, "Location", refused.redirect);
+}
+
+}  // namespace
+
+RateLines::RateLines(const policy::PolicySet& policies) {
+  for (const auto& [name, policy] : policies) {
+    Lines& lines = by_policy_[name];
+    lines.grants = policy::grants_of(policy);
+    lines.nobody_counts = policy.on_store_failure != policy::OnStoreFailure::local;
+    const bool same_for_all =
+        policy.overrides.empty() && policy.schedule.empty() && policy.orders.empty();
+    if (!same_for_all) continue;
+    std::vector<wire::QuotaPolicy> limits;
+    for (const policy::Grant& grant : lines.grants) {
+      limits.push_back({.name = grant.name, .quota = grant.capacity, .window = grant.window});
+    }
+    wire::append_policy_field(lines.policy_field, limits);
+  }
+}
+
+void RateLines::append(std::string& out, HeaderStyle style, std::string_view policy,
+                       const Verdict& verdict, Permits asked) const {
+  const auto found = by_policy_.find(policy);
+  if (style == HeaderStyle::off || found == by_policy_.end()) return;
+  const Lines& lines = found->second;
+  if (style == HeaderStyle::scg) return append_scg(out, lines, verdict, asked);
+  if (!lines.policy_field.empty()) {
+    return wire::append_rate_fields(out, wire_style(style), lines.policy_field, verdict.limited_by,
+                                    verdict.decision);
+  }
+  std::string only_this;
+  const wire::QuotaPolicy deciding{.name = verdict.limited_by, .quota = verdict.decision.limit};
+  wire::append_policy_field(only_this, {&deciding, 1});
+  wire::append_rate_fields(out, wire_style(style), only_this, verdict.limited_by, verdict.decision);
+}
+
+void RateLines::append_scg(std::string& out, const Lines& lines, const Verdict& verdict,
+                           Permits asked) {
+  const auto tightest = std::ranges::find(lines.grants, verdict.limited_by, &policy::Grant::name);
+  const policy::Grant grant = tightest != lines.grants.end() ? *tightest
+                              : lines.grants.empty()         ? policy::Grant{}
+                                                             : lines.grants.front();
+  const bool unknown = verdict.degraded && lines.nobody_counts;
+  // (An override may have another capacity: the decision knows.)
+  const Permits burst = verdict.decision.limit > 0 ? verdict.decision.limit : grant.capacity;
+  wire::append_scg_fields(
+      out, {.remaining = unknown ? -1 : std::max<Permits>(0, verdict.decision.remaining),
+            .requested = grant.cost.of(asked),
+            .burst = burst,
+            .rate = grant.per_second});
+}
+
+Answer refuse(const Route& route, const RateLines& lines, const Verdict& verdict, Permits asked) {
+  const Refused& refused = route.refused;
+  const bool unavailable = for_the_store(verdict) && refused.redirect.empty();
+  const int status = unavailable ? 503 : refused.status;
+  Answer answer{.status = status};
+  if (refused.body) {
+    if (!refused.body->empty()) append_line(answer.fields, "Content-Type", refused.content_type);
+    answer.body = *refused.body;
+  } else if (refused.redirect.empty()) {
+    append_line(answer.fields, "Content-Type", wire::kProblemJson);
+    answer.body = problem_of(status, route, verdict);
+  }
+  if (!says(refused, "Cache-Control")) append_line(answer.fields, "Cache-Control", "no-store");
+  append_own_fields(refused, answer);
+  lines.append(answer.fields, route.headers, route.policy, verdict, asked);
+  if (!says(refused, "Retry-After")) wire::append_retry_after(answer.fields, verdict.decision);
+  return answer;
+}
+
+Answer deny_empty_key(const Route& route) {
+  return problem(route.empty_key.deny.value_or(403), "this request does not say whose it is");
+}
+
+Answer problem(int status, std::string_view detail) {
+  Answer answer{.status = status};
+  append_line(answer.fields, "Content-Type", wire::kProblemJson);
+  wire::append_problem(answer.body, {.status = status, .detail = detail});
+  return answer;
+}
+
+}  // namespace weir::gateway

@@ -1,0 +1,55 @@
+#pragma once
+
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "gateway/config.h"
+#include "policy/grants.h"
+#include "policy/policy_file.h"
+#include "weir/engine.h"
+
+namespace weir::gateway {
+
+// What clients are told about limits, for the policies in force. Made anew when they change.
+// Thread-safe: nothing changes after construction.
+class RateLines {
+ public:
+  explicit RateLines(const policy::PolicySet& policies);
+
+  // Appends the lines of a style for an answer, refused or not, each with its CRLF. `asked`: the
+  // permits that the request asked for.
+  void append(std::string& out, HeaderStyle style, std::string_view policy, const Verdict& verdict,
+              Permits asked) const;
+
+ private:
+  struct Lines {
+    std::string policy_field;  // RateLimit-Policy; empty where limits depend on the key or the time
+    std::vector<policy::Grant> grants;
+    bool nobody_counts = false;  // while the store cannot be asked: open or closed
+  };
+  static void append_scg(std::string& out, const Lines& lines, const Verdict& verdict,
+                         Permits asked);
+
+  std::map<std::string, Lines, std::less<>> by_policy_;
+};
+
+// An answer of the gateway's own: everything but the start line, Content-Length and Connection.
+struct Answer {
+  int status = 429;
+  std::string fields{};  // lines with their CRLF, Content-Type among them
+  std::string body{};
+};
+
+// What a route answers to a request that its limits refuse, or because they could not be asked and
+// its policy is closed (503). Not for routes with a fallback, unless that cannot be asked.
+Answer refuse(const Route& route, const RateLines& lines, const Verdict& verdict, Permits asked);
+
+// To a request without a key, where that is denied. As Spring does, without rate fields.
+Answer deny_empty_key(const Route& route);
+
+// Any other answer of the gateway's own: problem+json with a status and a sentence.
+Answer problem(int status, std::string_view detail);
+
+}  // namespace weir::gateway

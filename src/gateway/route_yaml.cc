@@ -1,0 +1,638 @@
+#include "gateway/route_yaml.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <set>
+
+#include "base/suggest.h"
+#include "gateway/jwt.h"
+#include "gateway/path.h"
+#include "gateway/service_yaml.h"
+#include "gateway/yaml_values.h"
+#include "policy/route_policies.h"
+#include "policy/values.h"
+#include "wire/http1_text.h"
+
+namespace weir::gateway {
+
+namespace {
+
+using policy::in_quotes;
+
+constexpr std::array<std::string_view, 15> kSettings{
+    "balance",   "timeouts", "retries",   "health",        "idle_connections",
+    "empty_key", "jwt",      "cost",      "queue",         "refused",
+    "headers",   "max_body", "forwarded", "upstream_host", "upstream_path"};
+constexpr std::array<std::string_view, 7> kRouteOnly{"name", "match", "upstream", "policy",
+                                                     "key",  "parts", "bandwidth"};
+constexpr std::array<std::string_view, 3> kMatch{"host", "path", "method"};
+constexpr std::array<std::string_view, 7> kRefused{"status", "headers",  "body",    "content_type",
+                                                   "file",   "redirect", "fallback"};
+constexpr std::array<std::string_view, 2> kQueue{"most", "longest"};
+constexpr std::array<std::string_view, 3> kBandwidth{"limit", "key", "of"};
+constexpr std::array<std::string_view, 3> kOf{"both", "requests", "responses"};
+constexpr std::array<std::string_view, 5> kHeaders{"ietf", "legacy", "both", "scg", "off"};
+constexpr std::array<std::string_view, 4> kForwarded{"both", "x", "standard", "off"};
+constexpr std::array<std::string_view, 2> kHost{"keep", "upstream"};
+constexpr std::array<std::string_view, 2> kPath{"normalised", "as_sent"};
+
+constexpr std::size_t kLongestName = 100;
+constexpr std::size_t kLongestBody = 1 << 20;
+constexpr std::size_t kMostRoutes = 10'000;
+
+// ---- match
+
+bool is_host_pattern(std::string_view text, std::string& into) {
+  const bool below = text.starts_with("*.");
+  if (!read_host(below ? text.substr(2) : text, into) || into.empty()) return false;
+  if (below) into.insert(0, "*.");
+  return text.find(':') == std::string_view::npos || text.starts_with('[');
+}
+
+std::vector<std::string> read_hosts(const Node& node, Problems& problems) {
+  std::vector<std::string> hosts;
+  for (const Node* item : one_or_more(node, "host", problems)) {
+    std::string host;
+    if (is_host_pattern(item->text, host)) {
+      hosts.push_back(std::move(host));
+    } else {
+      problems.push_back(
+          {item->place, fmt::format("\"host\" is a name without port, or one below which all are "
+                                    "meant, like *.example.com, not {}",
+                                    in_quotes(item->text))});
+    }
+  }
+  return hosts;
+}
+
+bool is_double_star_apart(std::string_view pattern) {
+  for (std::size_t at = pattern.find("**"); at != std::string_view::npos;
+       at = pattern.find("**", at + 2)) {
+    const bool alone_before = pattern[at - 1] == '/';
+    const bool alone_behind = at + 2 == pattern.size() || pattern[at + 2] == '/';
+    if (!alone_before || !alone_behind) return false;
+  }
+  return true;
+}
+
+// What is wrong with a pattern; empty if nothing is, and then it is as paths are compared.
+std::string flaw_of(std::string& pattern) {
+  if (!pattern.starts_with('/')) return "a path starts with a slash: write /api/**";
+  if (pattern.find_first_of("?# ") != std::string::npos) return "a path has no query and no blanks";
+  if (!is_double_star_apart(pattern)) {
+    return "** stands for whole segments: write /a/** for all below /a, and * within one";
+  }
+  Path path;
+  const std::string slash = pattern.size() > 1 && pattern.ends_with('/') ? "/" : "";
+  if (!read_path(pattern, path) || path.plain != path.bold) {
+    return "%2F, ; and a backslash are read in different ways: a path to match has none of them";
+  }
+  const bool same_stars = std::ranges::count(path.plain, '*') == std::ranges::count(pattern, '*');
+  if (path.forwarded.find("//") != std::string::npos || pattern.find("//") != std::string::npos ||
+      pattern.find("/./") != std::string::npos || pattern.find("/../") != std::string::npos ||
+      !same_stars) {
+    return "empty segments and those of dots are resolved before: write the path without";
+  }
+  pattern = path.plain;
+  return {};
+}
+
+std::vector<std::string> read_paths(const Node& node, Problems& problems) {
+  std::vector<std::string> paths;
+  for (const Node* item : one_or_more(node, "path", problems)) {
+    std::string pattern = item->text;
+    const std::string flaw = flaw_of(pattern);
+    if (flaw.empty()) {
+      paths.push_back(std::move(pattern));
+    } else {
+      problems.push_back({item->place, flaw});
+    }
+  }
+  return paths;
+}
+
+std::vector<std::string> read_methods(const Node& node, Problems& problems) {
+  std::vector<std::string> methods;
+  for (const Node* item : one_or_more(node, "method", problems)) {
+    const bool good = std::ranges::all_of(item->text, wire::is_token_char) &&
+                      std::ranges::none_of(item->text, [](char c) { return c >= 'a' && c <= 'z'; });
+    if (!good) {
+      problems.push_back(
+          {item->place,
+           fmt::format("a method is a word in capitals like GET, not {}", in_quotes(item->text))});
+    }
+    methods.push_back(item->text);
+  }
+  return methods;
+}
+
+Match read_match(const Node& node, Problems& problems) {
+  Match match;
+  if (!policy::is_map_of(node, "match", kMatch, problems)) return match;
+  if (const Node* field = node.find("host")) match.hosts = read_hosts(*field, problems);
+  if (const Node* field = node.find("path")) match.paths = read_paths(*field, problems);
+  if (const Node* field = node.find("method")) match.methods = read_methods(*field, problems);
+  return match;
+}
+
+// ---- Answers
+
+EmptyKey read_empty_key(const Node& node, Problems& problems) {
+  const std::string_view text = node.is_scalar() ? std::string_view{node.text} : std::string_view{};
+  constexpr std::string_view deny = "deny";
+  EmptyKey empty;
+  if (text == "allow") {
+    empty.deny = std::nullopt;
+  } else if (text.starts_with("deny ") && text.size() == 8 &&
+             std::ranges::all_of(text.substr(5), wire::is_digit) && text[5] >= '4' &&
+             text[5] <= '5') {
+    empty.deny = (text[5] - '0') * 100 + (text[6] - '0') * 10 + (text[7] - '0');
+  } else if (text != deny) {
+    problems.push_back({node.place, fmt::format("\"empty_key\" is deny 403 (any status from 400 to "
+                                                "599) or allow, not {}",
+                                                node.describe())});
+  }
+  return empty;
+}
+
+// Lines that the gateway writes itself.
+bool is_reserved(std::string_view name) {
+  constexpr std::array<std::string_view, 8> reserved{
+      "content-length", "transfer-encoding", "connection", "content-type", "location",
+      "date",           "keep-alive",        "upgrade"};
+  return std::ranges::find(reserved, in_lower_case(name)) != reserved.end();
+}
+
+std::vector<HeaderLine> read_header_lines(const Node& node, Problems& problems) {
+  std::vector<HeaderLine> lines;
+  if (!node.is_map()) {
+    problems.push_back({node.place, fmt::format("\"headers\" is a map from names to values, not {}",
+                                                node.describe())});
+    return lines;
+  }
+  for (const Node::Field& field : node.fields) {
+    if (!is_field_name(field.name)) {
+      problems.push_back(
+          {field.place, fmt::format("{} is not the name of a header", in_quotes(field.name))});
+    } else if (is_reserved(field.name)) {
+      problems.push_back(
+          {field.place, fmt::format("{} is written by the gateway: use content_type, "
+                                    "redirect or nothing",
+                                    in_quotes(field.name))});
+    } else if (!field.value->is_scalar() || !is_field_value(field.value->text)) {
+      problems.push_back({field.value->place, "the value of a header is a text in one line"});
+    } else {
+      lines.emplace_back(field.name, field.value->text);
+    }
+  }
+  return lines;
+}
+
+std::string content_type_of(std::string_view path) {
+  constexpr std::array<std::pair<std::string_view, std::string_view>, 6> known{
+      {{".html", "text/html; charset=utf-8"},
+       {".htm", "text/html; charset=utf-8"},
+       {".json", "application/json"},
+       {".xml", "application/xml"},
+       {".svg", "image/svg+xml"},
+       {".txt", "text/plain; charset=utf-8"}}};
+  for (const auto& [ending, type] : known) {
+    if (path.ends_with(ending)) return std::string{type};
+  }
+  return "application/octet-stream";
+}
+
+void read_file(const Node& node, Refused& refused, const RouteReading& reading) {
+  const std::string path = policy::read_text(node, "file", reading.problems);
+  if (path.empty()) return;
+  auto text = reading.read_text(path);
+  if (!text) {
+    reading.problems.push_back({node.place, text.error().message});
+  } else if (text->size() > kLongestBody) {
+    reading.problems.push_back(
+        {node.place, fmt::format("{} has {} bytes, more than 1MiB: it is sent to "
+                                 "everybody who is refused",
+                                 path, text->size())});
+  } else {
+    refused.body = *std::move(text);
+    refused.content_type = content_type_of(path);
+  }
+}
+
+void read_body(const Node& node, Refused& refused, const RouteReading& reading) {
+  Problems& problems = reading.problems;
+  if (const Node* body = node.find("body")) {
+    if (body->is_scalar() || body->is_null()) {
+      refused.body = body->text;
+    } else {
+      problems.push_back(
+          {body->place, fmt::format("\"body\" is a text, not {}", body->describe())});
+    }
+    // What looks like JSON is.
+    if (body->text.starts_with('{') || body->text.starts_with('[')) {
+      refused.content_type = "application/json";
+    }
+  }
+  if (const Node* file = node.find("file")) {
+    if (node.find("body") != nullptr) {
+      problems.push_back({file->place, "body or file: one of them is enough"});
+    }
+    read_file(*file, refused, reading);
+  }
+  if (const Node* type = node.find("content_type")) {
+    refused.content_type = policy::read_text(*type, "content_type", problems);
+    if (!is_field_value(refused.content_type)) {
+      problems.push_back({type->place, "the type of a content is a text in one line"});
+    }
+    if (!refused.body) {
+      problems.push_back(
+          {type->place, "a content type without body or file says nothing: write one"});
+    }
+  }
+}
+
+void read_redirect(const Node& node, Refused& refused, Problems& problems) {
+  refused.redirect = policy::read_text(node, "redirect", problems);
+  const bool clean = std::ranges::all_of(refused.redirect, wire::is_visible);
+  const bool absolute = refused.redirect.starts_with("http://") ||
+                        refused.redirect.starts_with("https://") ||
+                        refused.redirect.starts_with('/');
+  if (!refused.redirect.empty() && (!clean || !absolute)) {
+    problems.push_back({node.place, fmt::format("\"redirect\" is https://… or /path, not {}",
+                                                in_quotes(refused.redirect))});
+  }
+  if (refused.status < 300 || refused.status > 399) refused.status = 302;
+}
+
+Refused read_refused(const Node& node, const Service& common, const RouteReading& reading) {
+  Refused refused;
+  Problems& problems = reading.problems;
+  if (!policy::is_map_of(node, "refused", kRefused, problems)) return refused;
+  const Node* redirect = node.find("redirect");
+  const Node* fallback = node.find("fallback");
+  if (const Node* status = node.find("status")) {
+    const Bounds bounds = redirect != nullptr ? Bounds{300, 399} : Bounds{400, 599};
+    read_number(*status, "status", bounds, refused.status, problems);
+  }
+  if (redirect != nullptr) read_redirect(*redirect, refused, problems);
+  if (const Node* headers = node.find("headers")) {
+    refused.headers = read_header_lines(*headers, problems);
+  }
+  read_body(node, refused, reading);
+  if (fallback == nullptr) return refused;
+  if (redirect != nullptr) {
+    problems.push_back({fallback->place, "a redirect or a fallback: one of them is enough"});
+  }
+  Service service = common;
+  service.servers = read_upstreams(*fallback, problems);
+  refused.fallback = std::make_shared<const Service>(std::move(service));
+  return refused;
+}
+
+void read_queue(const Node& node, Queue& queue, Problems& problems) {
+  if (!policy::is_map_of(node, "queue", kQueue, problems)) return;
+  if (const Node* field = node.find("most")) {
+    read_number(*field, "most", {0, 1'000'000}, queue.most, problems);
+  }
+  if (const Node* field = node.find("longest")) {
+    read_time(*field, "longest", MayBeOff::no, queue.longest, problems);
+  }
+}
+
+void read_max_body(const Node& node, std::uint64_t& into, Problems& problems) {
+  if (node.is_scalar() && node.text == "off") {
+    into = UINT64_MAX;
+    return;
+  }
+  Permits bytes = 0;
+  const std::size_t before = problems.size();
+  read_number(node, "max_body", {}, bytes, problems);
+  if (problems.size() == before) into = static_cast<std::uint64_t>(bytes);
+}
+
+template <typename Word, std::size_t N>
+void read_choice(const Node& map, std::string_view name,
+                 const std::array<std::string_view, N>& words, Word& into, Problems& problems) {
+  if (const Node* node = map.find(name)) {
+    into = static_cast<Word>(policy::read_word(*node, name, words, problems));
+  }
+}
+
+// ---- Limits
+
+// All parts that limits of a policy count by.
+std::set<std::string> parts_of(const policy::Policy& policy) {
+  std::set<std::string> parts;
+  const auto add = [&](const std::vector<policy::Limit>& limits) {
+    for (const policy::Limit& limit : limits) parts.insert(limit.by.begin(), limit.by.end());
+  };
+  add(policy.limits);
+  for (const policy::Override& own : policy.overrides) add(own.limits);
+  for (const policy::Shift& shift : policy.schedule) add(shift.limits);
+  return parts;
+}
+
+bool uses_jwt(const std::vector<KeyPart>& key) {
+  return std::ranges::any_of(key, [](const KeyPart& part) {
+    return std::ranges::any_of(
+        part.sources, [](const KeySource& source) { return source.kind == KeySource::Kind::jwt; });
+  });
+}
+
+// Reads one route.
+class RouteReader {
+ public:
+  RouteReader(const Node& node, Route& route, const RouteReading& reading)
+      : node_(node), route_(route), reading_(reading), problems_(reading.problems) {}
+
+  void read() {
+    check_known_fields();
+    read_name();
+    if (const Node* match = node_.find("match")) route_.match = read_match(*match, problems_);
+    read_settings(node_, route_, reading_);
+    read_upstream();
+    read_limits();
+    read_keys();
+    read_bandwidth();
+    use_jwt();
+  }
+
+ private:
+  void check_known_fields() {
+    std::vector<std::string_view> known(kRouteOnly.begin(), kRouteOnly.end());
+    known.insert(known.end(), kSettings.begin(), kSettings.end());
+    const auto own = policy::route_policy_fields();
+    known.insert(known.end(), own.begin(), own.end());
+    policy::check_fields(node_, known, "a route", problems_);
+  }
+
+  void read_name() {
+    const Node* name = node_.find("name");
+    if (name == nullptr) return;
+    const std::string text = policy::read_text(*name, "name", problems_);
+    constexpr wire::CharSet allowed{"-._"};
+    const bool good = text.size() <= kLongestName &&
+                      std::ranges::all_of(text, [&](char c) { return allowed.has(c); });
+    if (good) return;
+    problems_.push_back(
+        {name->place, fmt::format("the name of a route has up to {} letters, digits, "
+                                  "dots, - and _, not {}",
+                                  kLongestName, in_quotes(text))});
+  }
+
+  void read_upstream() {
+    if (const Node* upstream = node_.find("upstream")) {
+      route_.service.servers = read_upstreams(*upstream, problems_);
+    } else {
+      problems_.push_back(
+          {node_.place, "where do its requests go? write upstream: http://127.0.0.1:9000"});
+    }
+  }
+
+  void read_limits() {
+    const Node* policy = node_.find("policy");
+    const bool own = node_.find("limits") != nullptr;
+    if (policy != nullptr && own) {
+      problems_.push_back({policy->place, "policy or limits: one of them is enough"});
+    }
+    if (own) {
+      route_.own_policy = true;
+      route_.policy = policy::route_policy_name(route_.name);
+      return;
+    }
+    for (const std::string_view name : policy::route_policy_fields()) {
+      const Node* field = node_.find(name);
+      if (field == nullptr) continue;
+      problems_.push_back({field->place, fmt::format("\"{}\" belongs to limits: write them here as "
+                                                     "well, or it in the policy",
+                                                     name)});
+    }
+    if (policy == nullptr) return;
+    const std::string name = policy::read_text(*policy, "policy", problems_);
+    if (name.empty()) return;
+    if (reading_.file.policies.contains(name)) {
+      route_.policy = name;
+      return;
+    }
+    problems_.push_back(
+        {policy->place, fmt::format("there is no policy {}{}", in_quotes(name), suggestion(name))});
+  }
+
+  std::string suggestion(std::string_view name) const {
+    std::vector<std::string_view> names;
+    for (const auto& [known, policy] : reading_.file.policies) {
+      if (!known.starts_with("gateway/")) names.push_back(known);
+    }
+    return names.empty() ? std::string{": write it under policies:, or limits: here"}
+                         : did_you_mean(name, names);
+  }
+
+  void read_keys() {
+    const Node* key = node_.find("key");
+    const Node* parts = node_.find("parts");
+    if (key != nullptr && parts != nullptr) {
+      problems_.push_back({parts->place, "key or parts: one of them is enough"});
+    } else if (key != nullptr) {
+      route_.key = {read_key(*key, problems_)};
+    } else if (parts != nullptr) {
+      route_.key = read_parts(*parts, problems_);
+    }
+    const Node* written = key != nullptr ? key : parts;
+    const bool limits = !route_.policy.empty();
+    if (written == nullptr && limits) {
+      problems_.push_back({node_.place, fmt::format("whose requests are counted together? write {}",
+                                                    example_of_key())});
+    } else if (written != nullptr && !limits && node_.find("policy") == nullptr &&
+               node_.find("bandwidth") == nullptr) {
+      problems_.push_back({written->place,
+                           "a key without limits counts nothing: write policy: NAME or "
+                           "limits: [ 100/s ]"});
+    } else if (written != nullptr && limits) {
+      check_parts(*written);
+    }
+  }
+
+  std::set<std::string> needed_parts() const {
+    const auto policy = reading_.file.policies.find(route_.policy);
+    return policy == reading_.file.policies.end() ? std::set<std::string>{}
+                                                  : parts_of(policy->second);
+  }
+
+  std::string example_of_key() const {
+    const std::set<std::string> parts = needed_parts();
+    return parts.empty() ? std::string{"key: ip, or parts: { user: header:X-User-Id }"}
+                         : example_of_parts(parts);
+  }
+
+  static std::string example_of_parts(const std::set<std::string>& parts) {
+    std::vector<std::string> texts;
+    for (const std::string& part : parts) texts.push_back(fmt::format("{0}: header:X-{0}", part));
+    return fmt::format("parts: {{ {} }}", fmt::join(texts, ", "));
+  }
+
+  // A limit that counts by a part needs to be given it.
+  void check_parts(const Node& written) {
+    const std::set<std::string> needed = needed_parts();
+    std::vector<std::string> missing;
+    for (const std::string& part : needed) {
+      if (std::ranges::find(route_.key, part, &KeyPart::name) == route_.key.end()) {
+        missing.push_back(part);
+      }
+    }
+    if (missing.empty()) return;
+    const bool own = route_.own_policy;
+    problems_.push_back(
+        {written.place,
+         fmt::format("{} by {}: write {}",
+                     own ? "its limits count"
+                         : fmt::format("the policy {} counts", in_quotes(route_.policy)),
+                     fmt::join(missing, " and by "), example_of_parts(needed))});
+  }
+
+  void read_bandwidth() {
+    const Node* node = node_.find("bandwidth");
+    if (node == nullptr) return;
+    Bandwidth bandwidth{.policy = policy::bandwidth_policy_name(route_.name)};
+    if (node->is_map()) read_bandwidth_map(*node, bandwidth);
+    if (bandwidth.key.sources.empty()) bandwidth.key = default_bandwidth_key();
+    check_bandwidth(*node, bandwidth);
+    route_.bandwidth = std::move(bandwidth);
+  }
+
+  void read_bandwidth_map(const Node& node, Bandwidth& bandwidth) {
+    policy::check_fields(node, kBandwidth, "\"bandwidth\"", problems_);
+    if (node.find("limit") == nullptr) {
+      problems_.push_back({node.place, "how much? write { limit: 10MB/s, key: ip }"});
+    }
+    if (const Node* key = node.find("key")) bandwidth.key = read_key(*key, problems_);
+    if (const Node* of = node.find("of")) {
+      const std::size_t which = policy::read_word(*of, "of", kOf, problems_);
+      bandwidth.requests = which != 2;
+      bandwidth.responses = which != 1;
+    }
+  }
+
+  KeyPart default_bandwidth_key() const {
+    const bool whole = route_.key.size() == 1 && route_.key.front().name.empty();
+    return whole ? route_.key.front() : KeyPart{.sources = {KeySource{}}};
+  }
+
+  // Bytes are taken as they come: that takes a bucket, and one that holds a piece of some size.
+  void check_bandwidth(const Node& node, const Bandwidth& bandwidth) {
+    const auto policy = reading_.file.policies.find(bandwidth.policy);
+    if (policy == reading_.file.policies.end() || policy->second.limits.size() != 1) return;
+    const policy::Limit& limit = policy->second.limits.front();
+    const auto* bucket = std::get_if<core::Bucket>(&limit.rule);
+    if (bucket == nullptr || bucket->queue || !limit.by.empty()) {
+      problems_.push_back({node.place, "a bandwidth is one rate of bytes: write one like 10MB/s"});
+    } else if (bucket->capacity < kLeastBandwidth) {
+      problems_.push_back(
+          {node.place, fmt::format("a bandwidth holds at least {} bytes at once: write "
+                                   "more a second, or burst {}",
+                                   kLeastBandwidth, kLeastBandwidth)});
+    }
+  }
+
+  // Only who needs tokens looks at them.
+  void use_jwt() {
+    const bool used =
+        uses_jwt(route_.key) || (route_.bandwidth && uses_jwt({route_.bandwidth->key}));
+    if (!used) {
+      route_.jwt = nullptr;
+    } else if (route_.jwt == nullptr) {
+      if (auto reader = JwtReader::make({})) route_.jwt = *std::move(reader);
+    }
+  }
+
+  static constexpr Permits kLeastBandwidth = 1024;
+
+  const Node& node_;
+  Route& route_;
+  const RouteReading& reading_;
+  Problems& problems_;
+};
+
+bool matches_everything(const Match& match) {
+  const bool any_path =
+      match.paths.empty() || std::ranges::find(match.paths, "/**") != match.paths.end();
+  return match.hosts.empty() && any_path && match.methods.empty();
+}
+
+void check_names(const Node& node, const std::vector<Route>& routes, Problems& problems) {
+  std::set<std::string_view> names;
+  for (std::size_t i = 0; i < routes.size(); ++i) {
+    if (names.insert(routes[i].name).second) continue;
+    const Node* name = node.items[i]->find("name");
+    problems.push_back(
+        {name != nullptr ? name->place : node.items[i]->place,
+         fmt::format("two routes have the name {}: choose another", in_quotes(routes[i].name))});
+  }
+}
+
+void check_order(const Node& node, const std::vector<Route>& routes, Problems& warnings) {
+  const auto last = std::ranges::find_if(routes, matches_everything, &Route::match);
+  if (last == routes.end()) return;
+  for (auto i = static_cast<std::size_t>(last - routes.begin()) + 1; i < routes.size(); ++i) {
+    warnings.push_back({node.items[i]->place,
+                        "no request comes here: a route above matches all of them; put it below"});
+  }
+}
+
+}  // namespace
+
+std::span<const std::string_view> route_settings() { return kSettings; }
+
+void read_settings(const Node& map, Route& route, const RouteReading& reading) {
+  Problems& problems = reading.problems;
+  read_service(map, route.service, problems);
+  if (const Node* node = map.find("empty_key")) route.empty_key = read_empty_key(*node, problems);
+  if (const Node* node = map.find("jwt")) {
+    route.jwt = read_jwt(*node, reading.read_text, problems, reading.warnings);
+  }
+  if (const Node* node = map.find("cost")) route.cost = read_cost(*node, problems);
+  if (const Node* node = map.find("queue")) read_queue(*node, route.queue, problems);
+  if (const Node* node = map.find("refused")) {
+    route.refused = read_refused(*node, route.service, reading);
+  }
+  read_choice(map, "headers", kHeaders, route.headers, problems);
+  if (const Node* node = map.find("max_body")) read_max_body(*node, route.max_body, problems);
+  read_choice(map, "forwarded", kForwarded, route.forwarded, problems);
+  read_choice(map, "upstream_host", kHost, route.host, problems);
+  read_choice(map, "upstream_path", kPath, route.path, problems);
+}
+
+std::vector<Route> read_routes(const Node& node, const Route& common, const RouteReading& reading) {
+  std::vector<Route> routes;
+  Problems& problems = reading.problems;
+  if (!node.is_list() || node.items.empty()) {
+    problems.push_back(
+        {node.place, fmt::format("\"routes\" is a list of maps with match and upstream, "
+                                 "not {}",
+                                 node.is_list() ? "empty" : node.describe())});
+    return routes;
+  }
+  if (node.items.size() > kMostRoutes) {
+    problems.push_back({node.place, fmt::format("{} routes are too many (at most {})",
+                                                node.items.size(), kMostRoutes)});
+    return routes;
+  }
+  for (std::size_t i = 0; i < node.items.size(); ++i) {
+    const Node& item = *node.items[i];
+    Route& route = routes.emplace_back(common);
+    route.name = policy::route_name(item, i);
+    if (item.is_map()) {
+      RouteReader(item, route, reading).read();
+    } else {
+      problems.push_back(
+          {item.place,
+           fmt::format("a route is a map with match and upstream, not {}", item.describe())});
+    }
+  }
+  check_names(node, routes, problems);
+  check_order(node, routes, reading.warnings);
+  return routes;
+}
+
+}  // namespace weir::gateway

@@ -1,0 +1,14 @@
+#pragma once
+
+#include "gateway/config.h"
+#include "policy/yaml.h"
+
+namespace weir::gateway {
+
+// `upstream:`: http://host:port, or a list of them.
+std::vector<Upstream> read_upstreams(const policy::Node& node, policy::Problems& problems);
+
+// Of a map that has them: balance, timeouts, retries, health, idle_connections.
+void read_service(const policy::Node& map, Service& service, policy::Problems& problems);
+
+}  // namespace weir::gateway

@@ -1,0 +1,113 @@
+#include "gateway/yaml_values.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "policy/units.h"
+#include "wire/http1_text.h"
+
+namespace weir::gateway {
+
+namespace {
+
+std::string range_of(Bounds bounds) {
+  return bounds.most == INT64_MAX ? fmt::format("from {}", bounds.least)
+                                  : fmt::format("from {} to {}", bounds.least, bounds.most);
+}
+
+template <typename Number>
+void read_any(const Node& node, std::string_view what, Bounds bounds, Number& into,
+              Problems& problems) {
+  const std::string quoted = fmt::format("\"{}\"", what);
+  if (!node.is_scalar()) {
+    problems.push_back({node.place, fmt::format("{} is a number {}, not {}", quoted,
+                                                range_of(bounds), node.describe())});
+    return;
+  }
+  const auto number = policy::parse_count({node.text, node.text_place()}, quoted);
+  if (!number) {
+    problems.push_back(number.error());
+  } else if (*number < bounds.least || *number > bounds.most) {
+    problems.push_back(
+        {node.place, fmt::format("{} is {}, not {}", quoted, range_of(bounds), node.describe())});
+  } else {
+    into = static_cast<Number>(*number);
+  }
+}
+
+}  // namespace
+
+void read_number(const Node& node, std::string_view what, Bounds bounds, Permits& into,
+                 Problems& problems) {
+  read_any(node, what, bounds, into, problems);
+}
+void read_number(const Node& node, std::string_view what, Bounds bounds, std::size_t& into,
+                 Problems& problems) {
+  read_any(node, what, bounds, into, problems);
+}
+void read_number(const Node& node, std::string_view what, Bounds bounds, int& into,
+                 Problems& problems) {
+  read_any(node, what, bounds, into, problems);
+}
+
+void read_time(const Node& node, std::string_view what, MayBeOff may_be_off, Nanos& into,
+               Problems& problems) {
+  const bool off = node.is_scalar() && node.text == "off" && may_be_off == MayBeOff::yes;
+  if (off) {
+    into = kForever;
+    return;
+  }
+  if (!node.is_scalar()) {
+    problems.push_back(
+        {node.place, fmt::format("\"{}\" is a time like 2s{}, not {}", what,
+                                 may_be_off == MayBeOff::yes ? " or off" : "", node.describe())});
+    return;
+  }
+  const auto time = policy::parse_duration(node.text, node.text_place());
+  if (!time) {
+    problems.push_back(time.error());
+  } else if (*time <= Nanos{0}) {
+    problems.push_back(
+        {node.place, fmt::format("\"{}\" must be above zero: write one like 2s", what)});
+  } else {
+    into = *time;
+  }
+}
+
+std::vector<const Node*> one_or_more(const Node& node, std::string_view what, Problems& problems) {
+  std::vector<const Node*> texts;
+  const auto add = [&](const Node& item) {
+    if (item.is_scalar() && !item.text.empty()) {
+      texts.push_back(&item);
+    } else {
+      problems.push_back(
+          {item.place, fmt::format("\"{}\" is a text or a list of texts, not {}", what,
+                                   item.is_scalar() ? "an empty one" : item.describe())});
+    }
+  };
+  if (!node.is_list()) {
+    add(node);
+    return texts;
+  }
+  for (const auto& item : node.items) add(*item);
+  if (node.items.empty()) {
+    problems.push_back(
+        {node.place, fmt::format("\"{}\" is an empty list: write at least one", what)});
+  }
+  return texts;
+}
+
+bool is_field_name(std::string_view text) {
+  return !text.empty() && text.size() <= 256 && std::ranges::all_of(text, wire::is_token_char);
+}
+
+bool is_field_value(std::string_view text) { return !wire::has_control(text); }
+
+std::string in_lower_case(std::string_view text) {
+  std::string small(text);
+  std::ranges::transform(small, small.begin(), wire::lower);
+  return small;
+}
+
+}  // namespace weir::gateway

@@ -1,0 +1,115 @@
+#include "gateway/backend.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <string>
+
+namespace weir::gateway {
+namespace {
+
+using Clock = Server::Clock;
+
+Service three(Balance balance = Balance::round_robin) {
+  Service service{.balance = balance};
+  for (std::uint16_t port : {1, 2, 3}) {
+    service.servers.push_back(
+        {.host = "127.0.0.1", .port = port, .text = "http://127.0.0.1:" + std::to_string(port)});
+  }
+  return service;
+}
+
+class Backends : public testing::Test {
+ protected:
+  std::shared_ptr<Backend> open(const Service& service) { return *Backend::open(service, counts); }
+  static void fail(Server& server, int times) {
+    for (int i = 0; i < times; ++i) server.note_failure(ServerFailure::connect, Clock::now());
+  }
+  Counts counts;
+};
+
+TEST_F(Backends, AskTheirServersInTurn) {
+  const auto backend = open(three());
+  std::map<int, int> asked;
+  for (int i = 0; i < 30; ++i) ++asked[backend->choose({}).upstream().port];
+  EXPECT_EQ(asked, (std::map<int, int>{{1, 10}, {2, 10}, {3, 10}}));
+}
+
+TEST_F(Backends, OrTheOneWithTheFewestRequests) {
+  const auto backend = open(three(Balance::least_connections));
+  backend->servers()[0].in_flight = 2;
+  backend->servers()[1].in_flight = 1;
+  backend->servers()[2].in_flight = 2;
+  for (int i = 0; i < 5; ++i) EXPECT_EQ(backend->choose({}).upstream().port, 2);
+}
+
+TEST_F(Backends, LeaveOutThoseThatFailInARow) {
+  const auto backend = open(three());
+  Server& bad = backend->servers()[0];
+  fail(bad, 2);
+  bad.note_success();
+  fail(bad, 2);
+  EXPECT_TRUE(bad.is_up(Clock::now()));
+  fail(bad, 1);
+  EXPECT_FALSE(bad.is_up(Clock::now()));
+  for (int i = 0; i < 9; ++i) EXPECT_NE(backend->choose({}).upstream().port, 1);
+  EXPECT_TRUE(bad.is_up(Clock::now() + std::chrono::seconds{11}));
+  EXPECT_EQ(bad.counts().ejections, 1u);
+  EXPECT_FALSE(bad.counts().up);
+}
+
+TEST_F(Backends, AskAnotherThanThoseTried) {
+  const auto backend = open(three());
+  Server* tried[] = {&backend->servers()[0], &backend->servers()[1]};
+  for (int i = 0; i < 5; ++i) EXPECT_EQ(backend->choose(tried).upstream().port, 3);
+}
+
+TEST_F(Backends, AskTheOneThatHasRestedLongestIfAllRest) {
+  const auto backend = open(three());
+  fail(backend->servers()[1], 3);
+  fail(backend->servers()[0], 3);
+  fail(backend->servers()[2], 3);
+  for (int i = 0; i < 5; ++i) EXPECT_EQ(backend->choose({}).upstream().port, 2);
+}
+
+TEST_F(Backends, RestLongerEachTime) {
+  Service service = three();
+  service.health.passive = Health::Passive{.failures = 1, .pause = std::chrono::seconds{1}};
+  const auto backend = open(service);
+  Server& bad = backend->servers()[0];
+  auto now = Clock::now();
+  for (const int seconds : {1, 2, 4, 8, 8}) {
+    bad.note_failure(ServerFailure::reset, now);
+    EXPECT_FALSE(bad.is_up(now + std::chrono::milliseconds{seconds * 1000 - 1}));
+    now += std::chrono::seconds{seconds};
+    EXPECT_TRUE(bad.is_up(now));
+  }
+}
+
+TEST_F(Backends, BelieveChecksThatAgree) {
+  Service service = three();
+  service.health.active = Health::Active{.path = "/", .healthy = 2, .unhealthy = 3};
+  const auto backend = open(service);
+  Server& server = backend->servers()[0];
+  const auto up = [&] { return server.is_up(Clock::now()); };
+  for (const bool good : {false, false, true, false, false}) server.note_check(good);
+  EXPECT_TRUE(up());
+  server.note_check(false);
+  EXPECT_FALSE(up());
+  server.note_check(true);
+  EXPECT_FALSE(up());
+  server.note_check(true);
+  EXPECT_TRUE(up());
+}
+
+TEST_F(Backends, AreNotOpenedWithoutAnAddress) {
+  Service service = three();
+  service.servers[1].host = "no.such.host.invalid";
+  service.servers[1].text = "http://no.such.host.invalid";
+  const auto backend = Backend::open(service, counts);
+  ASSERT_FALSE(backend);
+  EXPECT_NE(backend.error().message.find("http://no.such.host.invalid"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace weir::gateway

@@ -1,0 +1,21 @@
+#pragma once
+
+#include <initializer_list>
+#include <vector>
+
+#include "gateway/client_address.h"
+
+namespace weir::gateway {
+
+// Fields that own nothing, for a test: {{"Cookie", "a=1"}}.
+using FieldList = std::vector<wire::HttpField>;
+
+inline Address address(std::string_view text) { return *parse_address(text); }
+
+inline std::vector<AddressRange> ranges(std::initializer_list<std::string_view> texts) {
+  std::vector<AddressRange> made;
+  for (const std::string_view text : texts) made.push_back(*parse_range(text));
+  return made;
+}
+
+}  // namespace weir::gateway

@@ -1,0 +1,223 @@
+#include "gateway/keys.h"
+
+#include <gtest/gtest.h>
+
+#include "fields.h"
+#include "gateway/config_yaml.h"
+#include "gateway/jwt.h"
+
+namespace weir::gateway {
+namespace {
+
+using Kind = KeySource::Kind;
+using Status = MadeKey::Status;
+
+KeySource source(Kind kind, std::string name = {}) {
+  return {.kind = kind, .name = std::move(name)};
+}
+
+// A request whose key is asked for in several ways.
+struct World {
+  std::string method = "GET";
+  std::string host = "Shop.example.com:80";
+  std::string path = "/api/v1/users";
+  std::string query{};
+  FieldList fields{};
+  std::string client = "192.0.2.129";
+
+  MadeKey made(const std::vector<KeyPart>& key, const JwtReader* jwt = nullptr) const {
+    std::string name;
+    Path read;
+    EXPECT_TRUE(read_host(host, name));
+    EXPECT_TRUE(read_path(path, read));
+    const Address address_of_client = address(client);
+    MadeKey into;
+    make_key(key, jwt,
+             {.method = method,
+              .host = name,
+              .path = read,
+              .query = query,
+              .fields = fields,
+              .client = address_of_client,
+              .now = Instant{std::chrono::seconds{1'000}}},
+             into);
+    return into;
+  }
+  std::string key(std::vector<KeySource> sources, const JwtReader* jwt = nullptr) const {
+    const std::vector<KeyPart> parts{{.name = "", .sources = std::move(sources)}};
+    const MadeKey made_key = made(parts, jwt);
+    if (made_key.status() == Status::empty) return "EMPTY";
+    if (made_key.status() == Status::ambiguous) return "AMBIGUOUS";
+    Request request;
+    made_key.fill(request);
+    return std::string{request.key};
+  }
+  std::string key(KeySource one, const JwtReader* jwt = nullptr) const {
+    return key(std::vector<KeySource>{std::move(one)}, jwt);
+  }
+};
+
+TEST(Key, IsAnAddressOrItsBeginning) {
+  World world;
+  EXPECT_EQ(world.key(source(Kind::ip)), "192.0.2.129");
+  EXPECT_EQ(world.key({.kind = Kind::ip, .v4_bits = 24}), "192.0.2.0/24");
+  world.client = "2001:db8:1:2:3:4:5:6";
+  // Who has one address has 2^64 of them.
+  EXPECT_EQ(world.key(source(Kind::ip)), "2001:db8:1:2::/64");
+  EXPECT_EQ(world.key({.kind = Kind::ip, .v6_bits = 48}), "2001:db8:1::/48");
+  EXPECT_EQ(world.key({.kind = Kind::ip, .v6_bits = 128}), "2001:db8:1:2:3:4:5:6");
+  world.client = "::ffff:192.0.2.129";
+  EXPECT_EQ(world.key(source(Kind::ip)), "192.0.2.129");
+}
+
+TEST(Key, IsAHeader) {
+  World world;
+  EXPECT_EQ(world.key(source(Kind::header, "x-user-id")), "EMPTY");
+  world.fields = {{"X-User-ID", "alice"}};
+  EXPECT_EQ(world.key(source(Kind::header, "x-user-id")), "alice");
+  world.fields = {{"X-User-ID", ""}};
+  EXPECT_EQ(world.key(source(Kind::header, "x-user-id")), "EMPTY");
+  world.fields = {{"X-User-ID", "alice"}, {"x-user-id", "alice"}};
+  EXPECT_EQ(world.key(source(Kind::header, "x-user-id")), "alice");
+  // A service that takes the other one would let her have two.
+  world.fields = {{"X-User-ID", "alice"}, {"x-user-id", "bob"}};
+  EXPECT_EQ(world.key(source(Kind::header, "x-user-id")), "AMBIGUOUS");
+  // Services that make variables of headers take these for the same.
+  world.fields = {{"X-User-ID", "alice"}, {"X_User_ID", "bob"}};
+  EXPECT_EQ(world.key(source(Kind::header, "x-user-id")), "AMBIGUOUS");
+}
+
+TEST(Key, IsAParameter) {
+  World world;
+  const auto sku = [&](std::string query) {
+    world.query = std::move(query);
+    return world.key(source(Kind::query, "sku id"));
+  };
+  EXPECT_EQ(sku(""), "EMPTY");
+  EXPECT_EQ(sku("a=1&sku+id=9&b"), "9");
+  EXPECT_EQ(sku("sku%20id=%41+b"), "A b");
+  EXPECT_EQ(sku("sku%20id=A%20b"), "A b");
+  EXPECT_EQ(sku("sku+id"), "EMPTY");
+  EXPECT_EQ(sku("sku+id="), "EMPTY");
+  EXPECT_EQ(sku("sku+id=%zz%4"), "%zz%4");
+  EXPECT_EQ(sku("sku+id==1=2"), "=1=2");
+  EXPECT_EQ(sku("sku+id=9&sku+id=9&sku+id=%39"), "9");
+  EXPECT_EQ(sku("sku+id=9&sku+id=8"), "AMBIGUOUS");
+  EXPECT_EQ(sku("sku+id=9&sku+id"), "AMBIGUOUS");
+}
+
+TEST(Key, IsACookie) {
+  World world;
+  const auto session = [&](std::string_view cookie) {
+    world.fields = {{"Accept", "*/*"}, {"cookie", cookie}};
+    return world.key(source(Kind::cookie, "session"));
+  };
+  EXPECT_EQ(session("a=1; session=abc; b=2"), "abc");
+  EXPECT_EQ(session("session=abc"), "abc");
+  EXPECT_EQ(session("session = abc ;x"), "abc");
+  EXPECT_EQ(session("session=\"abc\""), "abc");
+  EXPECT_EQ(session("session=a=b"), "a=b");
+  // Browsers send the closest first.
+  EXPECT_EQ(session("session=abc; session=def"), "abc");
+  EXPECT_EQ(session("Session=abc; xsession=1; session"), "EMPTY");
+  EXPECT_EQ(session(";;=;"), "EMPTY");
+  world.fields = {{"Cookie", "a=1"}, {"Cookie", "session=abc"}};
+  EXPECT_EQ(world.key(source(Kind::cookie, "session")), "abc");
+}
+
+// All spellings of one resource are one.
+TEST(Key, IsAPathOrASegment) {
+  World world;
+  for (const char* path :
+       {"/a/B", "/%61/B", "//a/./B/", "/x/../a/B", "/a%2fB", "/a;v=1/B", "/a\\B"}) {
+    world.path = path;
+    EXPECT_EQ(world.key(source(Kind::path)), "/a/B") << path;
+    EXPECT_EQ(world.key({.kind = Kind::segment, .segment = 1}), "a") << path;
+    EXPECT_EQ(world.key({.kind = Kind::segment, .segment = 2}), "B") << path;
+    EXPECT_EQ(world.key({.kind = Kind::segment, .segment = 3}), "EMPTY") << path;
+  }
+  world.path = "/";
+  EXPECT_EQ(world.key({.kind = Kind::segment, .segment = 1}), "EMPTY");
+}
+
+TEST(Key, IsAHostAMethodOrAConstant) {
+  World world;
+  EXPECT_EQ(world.key(source(Kind::host)), "shop.example.com");
+  EXPECT_EQ(world.key(source(Kind::method)), "GET");
+  EXPECT_EQ(world.key(source(Kind::constant, "all")), "all");
+  world.host = "";
+  EXPECT_EQ(world.key(source(Kind::host)), "EMPTY");
+}
+
+// {"alg":"none"} . {"sub":"alice","n":7,"ok":true,"list":[1]}
+constexpr std::string_view kToken =
+    "eyJhbGciOiJub25lIn0.eyJzdWIiOiJhbGljZSIsIm4iOjcsIm9rIjp0cnVlLCJsaXN0IjpbMV19.";
+
+TEST(Key, IsAClaim) {
+  const auto reader = *JwtReader::make({});
+  World world;
+  const std::string header = "Bearer " + std::string{kToken};
+  world.fields = {{"Authorization", header}};
+  EXPECT_EQ(world.key(source(Kind::jwt, "sub"), reader.get()), "alice");
+  EXPECT_EQ(world.key(source(Kind::jwt, "n"), reader.get()), "7");
+  EXPECT_EQ(world.key(source(Kind::jwt, "ok"), reader.get()), "true");
+  EXPECT_EQ(world.key(source(Kind::jwt, "list"), reader.get()), "EMPTY");
+  EXPECT_EQ(world.key(source(Kind::jwt, "none"), reader.get()), "EMPTY");
+  EXPECT_EQ(world.key({source(Kind::jwt, "sub"), source(Kind::jwt, "n")}, reader.get()), "alice|7");
+  world.fields = {};
+  EXPECT_EQ(world.key(source(Kind::jwt, "sub"), reader.get()), "EMPTY");
+}
+
+// Two different requests never share a key.
+TEST(Key, IsACombinationThatCanBeTakenApart) {
+  World world;
+  const std::vector<KeySource> both{source(Kind::header, "a"), source(Kind::header, "b")};
+  world.fields = {{"a", "x|y"}, {"b", "z"}};
+  EXPECT_EQ(world.key(both), "x%7Cy|z");
+  world.fields = {{"a", "x"}, {"b", "y|z"}};
+  EXPECT_EQ(world.key(both), "x|y%7Cz");
+  world.fields = {{"a", "x%7Cy"}, {"b", "z"}};
+  EXPECT_EQ(world.key(both), "x%257Cy|z");
+  world.fields = {{"a", "x"}};
+  EXPECT_EQ(world.key(both), "EMPTY");
+}
+
+TEST(Key, HasParts) {
+  World world;
+  world.query = "sku=9";
+  world.fields = {{"X-User", "alice"}};
+  const std::vector<KeyPart> key{{"sku", {source(Kind::query, "sku")}},
+                                 {"user", {source(Kind::header, "x-user")}}};
+  const MadeKey made = world.made(key);
+  EXPECT_EQ(made.status(), Status::made);
+  Request request{.policy = "p", .key = "old"};
+  made.fill(request);
+  EXPECT_TRUE(request.key.empty());
+  ASSERT_EQ(request.parts.all().size(), 2u);
+  EXPECT_EQ(request.parts.all()[0].name, "sku");
+  EXPECT_EQ(request.parts.all()[0].value, "9");
+  EXPECT_EQ(request.parts.all()[1].value, "alice");
+  world.query = "";
+  EXPECT_EQ(world.made(key).status(), Status::empty);
+  EXPECT_EQ(world.made({}).status(), Status::empty);
+}
+
+// Long ones neither escape a limit nor are cut into each other, and all of them fit into a key.
+TEST(Key, CountsLongValuesByTheirHash) {
+  World world;
+  const std::string fits(longest_value(1), 'a'), longer = fits + "a", other = fits + "b";
+  const auto key_of = [&](const std::string& text) {
+    world.fields = {{"a", text}};
+    return world.key(source(Kind::header, "a"));
+  };
+  EXPECT_EQ(key_of(fits), fits);
+  EXPECT_EQ(key_of(longer).size(), 71u);
+  EXPECT_TRUE(key_of(longer).starts_with("sha256:"));
+  EXPECT_EQ(key_of(longer), key_of(longer));
+  EXPECT_NE(key_of(longer), key_of(other));
+  EXPECT_GE(longest_value(Parts::kMost), 71u);
+  EXPECT_LE(longest_value(Parts::kMost) * Parts::kMost, 2048u);
+}
+
+}  // namespace
+}  // namespace weir::gateway

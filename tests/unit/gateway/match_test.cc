@@ -1,0 +1,148 @@
+#include "gateway/match.h"
+
+#include <gtest/gtest.h>
+
+#include <optional>
+
+namespace weir::gateway {
+namespace {
+
+using Status = RouteTable::Found::Status;
+
+Route route(std::vector<std::string> hosts, std::vector<std::string> paths,
+            std::vector<std::string> methods = {}) {
+  Route made;
+  made.match = {std::move(hosts), std::move(paths), std::move(methods)};
+  return made;
+}
+
+// The position of the route, -1 for none and -2 where readings differ.
+int find(const RouteTable& table, std::string_view host, std::string_view target,
+         std::string_view method = "GET") {
+  Path path;
+  std::string name;
+  EXPECT_TRUE(read_path(target, path));
+  EXPECT_TRUE(read_host(host, name));
+  const RouteTable::Found found = table.find(name, path, method);
+  if (found.status == Status::ambiguous) return -2;
+  return found.status == Status::found ? static_cast<int>(found.route) : -1;
+}
+
+TEST(Pattern, IsExactWithoutStars) {
+  EXPECT_TRUE(fits_path("/a/b", "/a/b"));
+  EXPECT_TRUE(fits_path("/a/b", "/a/b/"));
+  EXPECT_TRUE(fits_path("/", "/"));
+  EXPECT_FALSE(fits_path("/a/b", "/a"));
+  EXPECT_FALSE(fits_path("/a/b", "/a/b/c"));
+  EXPECT_FALSE(fits_path("/a/b", "/a/B"));
+  EXPECT_FALSE(fits_path("/", "/a"));
+}
+
+TEST(Pattern, HasAStarForASegmentOrAPartOfOne) {
+  EXPECT_TRUE(fits_path("/users/*/orders", "/users/7/orders"));
+  EXPECT_FALSE(fits_path("/users/*/orders", "/users/orders"));
+  EXPECT_FALSE(fits_path("/users/*/orders", "/users/7/8/orders"));
+  EXPECT_TRUE(fits_path("/*.pdf", "/a.pdf"));
+  EXPECT_TRUE(fits_path("/*.pdf", "/.pdf.pdf"));
+  EXPECT_FALSE(fits_path("/*.pdf", "/a.pdf.txt"));
+  EXPECT_FALSE(fits_path("/*.pdf", "/a/b.pdf"));
+  EXPECT_TRUE(fits_path("/v*-*", "/v1-2"));
+  EXPECT_FALSE(fits_path("/v*-*", "/v12"));
+  EXPECT_FALSE(fits_path("/*", "/"));
+}
+
+TEST(Pattern, HasTwoStarsForAnyNumberOfSegments) {
+  EXPECT_TRUE(fits_path("/**", "/"));
+  EXPECT_TRUE(fits_path("/**", "/a/b/c"));
+  // As for Spring, and so that nobody leaves a slash away to get around it.
+  EXPECT_TRUE(fits_path("/admin/**", "/admin"));
+  EXPECT_TRUE(fits_path("/admin/**", "/admin/a/b"));
+  EXPECT_FALSE(fits_path("/admin/**", "/administrator"));
+  EXPECT_TRUE(fits_path("/a/**/z", "/a/z"));
+  EXPECT_TRUE(fits_path("/a/**/z", "/a/b/z/c/z"));
+  EXPECT_FALSE(fits_path("/a/**/z", "/a/b/z/c"));
+  EXPECT_TRUE(fits_path("/**/b/*/**/d", "/a/b/b/c/d"));
+  EXPECT_FALSE(fits_path("/**/b/*/**/d", "/a/b/d"));
+}
+
+TEST(RouteTable, TakesTheFirstThatMatches) {
+  const RouteTable table({route({}, {"/a/*"}), route({}, {"/a/b"}), route({}, {"/a/**"}),
+                          route({}, {"/b"}), route({}, {})});
+  EXPECT_EQ(find(table, "x", "/a/b"), 0);
+  EXPECT_EQ(find(table, "x", "/a/b/c"), 2);
+  EXPECT_EQ(find(table, "x", "/a"), 2);
+  EXPECT_EQ(find(table, "x", "/b/"), 3);
+  EXPECT_EQ(find(table, "x", "/c"), 4);
+}
+
+TEST(RouteTable, LooksAtHosts) {
+  const RouteTable table({route({"*.example.com"}, {"/a/**"}), route({"shop.example.com"}, {}),
+                          route({"example.com", "other.org"}, {}), route({"*.com"}, {"/c"})});
+  EXPECT_EQ(find(table, "shop.example.com", "/a/b"), 0);
+  EXPECT_EQ(find(table, "SHOP.example.com.:8080", "/b"), 1);
+  EXPECT_EQ(find(table, "a.b.example.com", "/a"), 0);
+  EXPECT_EQ(find(table, "a.b.example.com", "/c"), 3);
+  EXPECT_EQ(find(table, "example.com", "/a"), 2);
+  EXPECT_EQ(find(table, "other.org", "/a"), 2);
+  EXPECT_EQ(find(table, "notexample.com", "/a"), -1);
+  EXPECT_EQ(find(table, "", "/a"), -1);
+  EXPECT_EQ(find(table, "com", "/c"), -1);
+}
+
+TEST(RouteTable, LooksAtMethods) {
+  const RouteTable table({route({}, {}, {"POST", "PUT"}), route({}, {}, {"GET"})});
+  EXPECT_EQ(find(table, "x", "/", "POST"), 0);
+  EXPECT_EQ(find(table, "x", "/", "PUT"), 0);
+  EXPECT_EQ(find(table, "x", "/", "GET"), 1);
+  EXPECT_EQ(find(table, "x", "/", "HEAD"), 1);
+  EXPECT_EQ(find(table, "x", "/", "DELETE"), -1);
+  // Methods have case.
+  EXPECT_EQ(find(table, "x", "/", "post"), -1);
+}
+
+// `OPTIONS *` is about no path: only a route for all paths has it.
+TEST(RouteTable, HasARouteForAllPathsForTheStar) {
+  EXPECT_EQ(find(RouteTable({route({}, {"/a"}), route({}, {"/**"})}), "x", "*", "OPTIONS"), 1);
+  EXPECT_EQ(find(RouteTable({route({}, {"/a"})}), "x", "*", "OPTIONS"), -1);
+}
+
+// The limit of /admin cannot be avoided by a spelling that only the service understands.
+TEST(RouteTable, RefusesPathsWithTwoRoutes) {
+  const RouteTable table({route({}, {"/admin/**"}), route({}, {"/**"})});
+  EXPECT_EQ(find(table, "x", "/admin/x"), 0);
+  EXPECT_EQ(find(table, "x", "//admin/x"), 0);
+  EXPECT_EQ(find(table, "x", "/%61dmin/x"), 0);
+  EXPECT_EQ(find(table, "x", "/a/../admin"), 0);
+  EXPECT_EQ(find(table, "x", "/admin%2fx"), -2);
+  EXPECT_EQ(find(table, "x", "/admin;a/x"), -2);
+  EXPECT_EQ(find(table, "x", "/;a/admin"), -2);
+  EXPECT_EQ(find(table, "x", "/\\admin"), -2);
+  // Where they agree there is nothing to refuse: names with a slash in them are common.
+  EXPECT_EQ(find(table, "x", "/projects/group%2Fname"), 1);
+  EXPECT_EQ(find(table, "x", "/admin/group%2Fname;v=1"), 0);
+  // One of two readings without a route is a difference, too.
+  EXPECT_EQ(find(RouteTable({route({}, {"/a/*"})}), "x", "/a/b%2Fc"), -2);
+}
+
+// What matters is which one is found; that it is fast is for the bench.
+TEST(RouteTable, FindsOneOfManyByAnythingThatTellsThem) {
+  std::vector<Route> routes;
+  for (int i = 0; i < 1'000; ++i) {
+    const std::string n = std::to_string(i);
+    routes.push_back(route({"h" + n + ".example.com"}, {"/a/**"}));
+    routes.push_back(route({}, {"/p" + n + "/**", "/q/" + n}));
+    routes.push_back(route({}, {"/r/*/x" + n}));
+  }
+  const RouteTable table(routes);
+  for (const int i : {0, 1, 500, 999}) {
+    const std::string n = std::to_string(i);
+    EXPECT_EQ(find(table, "h" + n + ".example.com", "/a/b"), i * 3);
+    EXPECT_EQ(find(table, "x", "/p" + n), i * 3 + 1);
+    EXPECT_EQ(find(table, "x", "/q/" + n), i * 3 + 1);
+    EXPECT_EQ(find(table, "x", "/r/any/x" + n), i * 3 + 2);
+  }
+  EXPECT_EQ(find(table, "x", "/a/b"), -1);
+}
+
+}  // namespace
+}  // namespace weir::gateway

@@ -1,0 +1,181 @@
+#include "gateway/refusal.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "policy/config.h"
+
+namespace weir::gateway {
+namespace {
+
+using std::chrono_literals::operator""ms;
+using std::chrono_literals::operator""s;
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::Not;
+
+policy::PolicySet policies_of(const std::string& text) {
+  policy::Problems problems;
+  auto set = policy::read_policies({"weir.yaml", text}, problems);
+  EXPECT_TRUE(problems.empty()) << problems.front().message;
+  return set;
+}
+
+const policy::PolicySet kPolicies = policies_of(R"(
+policies:
+  api: { limits: [ { limit: 20/s burst 30, name: rate }, { limit: 100 concurrent, cost: 1 } ] }
+  open: { limits: [ 10/s burst 20 ], on_store_failure: open }
+  slow: { limits: [ { limit: 60/min, cost: permits, name: calls } ] }
+  other: { limits: [ 1/s ], overrides: { vip: 5/s } }
+)");
+
+Route route(std::string policy, HeaderStyle style = HeaderStyle::ietf) {
+  Route made;
+  made.policy = std::move(policy);
+  made.headers = style;
+  return made;
+}
+
+Verdict refused(std::string_view by = "rate") {
+  return {.decision = {.outcome = Outcome::limited,
+                       .limit = 30,
+                       .retry_after = 50ms,
+                       .reset_after = 1500ms},
+          .limited_by = by,
+          .refusing = 1};
+}
+Verdict passed(Permits remaining) {
+  return {.decision = {.limit = 30, .remaining = remaining, .reset_after = 50ms},
+          .limited_by = "rate"};
+}
+
+std::string lines(HeaderStyle style, std::string_view policy, const Verdict& verdict,
+                  Permits asked = 1) {
+  std::string out;
+  RateLines(kPolicies).append(out, style, policy, verdict, asked);
+  return out;
+}
+
+Answer answer(const Route& route, const Verdict& verdict) {
+  return refuse(route, RateLines(kPolicies), verdict, 1);
+}
+
+TEST(RateLines, AreThoseOfTheirStyle) {
+  EXPECT_EQ(lines(HeaderStyle::ietf, "api", passed(29)),
+            "RateLimit-Policy: \"rate\";q=30;w=2, \"1\";q=100\r\nRateLimit: \"rate\";r=29;t=1\r\n");
+  EXPECT_EQ(lines(HeaderStyle::legacy, "api", passed(29)),
+            "X-RateLimit-Limit: 30\r\nX-RateLimit-Remaining: 29\r\nX-RateLimit-Reset: 1\r\n");
+  EXPECT_THAT(lines(HeaderStyle::both, "api", passed(29)),
+              AllOf(HasSubstr("RateLimit: "), HasSubstr("X-RateLimit-Limit: 30\r\n")));
+  EXPECT_EQ(lines(HeaderStyle::off, "api", passed(29)), "");
+  EXPECT_EQ(lines(HeaderStyle::ietf, "gone", passed(29)), "");
+  // Limits that depend on the key are told as they decided.
+  EXPECT_THAT(lines(HeaderStyle::ietf, "other", passed(29)),
+              HasSubstr("RateLimit-Policy: \"rate\";q=30\r\n"));
+}
+
+TEST(RateLines, AreSpringsFour) {
+  EXPECT_EQ(lines(HeaderStyle::scg, "api", passed(29)),
+            "X-RateLimit-Remaining: 29\r\nX-RateLimit-Requested-Tokens: 1\r\n"
+            "X-RateLimit-Burst-Capacity: 30\r\nX-RateLimit-Replenish-Rate: 20\r\n");
+  EXPECT_THAT(lines(HeaderStyle::scg, "api", refused()), HasSubstr("X-RateLimit-Remaining: 0\r\n"));
+  // Tokens that the deciding limit takes, not those of others.
+  EXPECT_THAT(lines(HeaderStyle::scg, "api", refused("1"), 7),
+              HasSubstr("Requested-Tokens: 1\r\n"));
+  EXPECT_THAT(lines(HeaderStyle::scg, "slow", refused("calls"), 60),
+              AllOf(HasSubstr("Requested-Tokens: 60\r\n"), HasSubstr("Replenish-Rate: 1\r\n")));
+}
+
+// Allowed because nobody could be asked: -1, the other three as ever.
+TEST(RateLines, TellSpringsWayThatNobodyCounts) {
+  Verdict degraded{.decision = {.limit = 20}, .limited_by = "0"};
+  degraded.degraded = true;
+  EXPECT_EQ(lines(HeaderStyle::scg, "open", degraded),
+            "X-RateLimit-Remaining: -1\r\nX-RateLimit-Requested-Tokens: 1\r\n"
+            "X-RateLimit-Burst-Capacity: 20\r\nX-RateLimit-Replenish-Rate: 10\r\n");
+  // This node counts on its own, and knows.
+  degraded.decision.remaining = 5;
+  EXPECT_THAT(lines(HeaderStyle::scg, "api", degraded), HasSubstr("X-RateLimit-Remaining: 5\r\n"));
+}
+
+TEST(Refusal, IsAProblemByDefault) {
+  const Answer made = answer(route("api"), refused());
+  EXPECT_EQ(made.status, 429);
+  EXPECT_EQ(made.fields,
+            "Content-Type: application/problem+json\r\nCache-Control: no-store\r\n"
+            "RateLimit-Policy: \"rate\";q=30;w=2, \"1\";q=100\r\nRateLimit: \"rate\";r=0;t=1\r\n"
+            "Retry-After: 1\r\n");
+  EXPECT_EQ(
+      made.body,
+      R"({"type":"https://iana.org/assignments/http-problem-types#quota-exceeded",)"
+      R"("title":"Quota exceeded","status":429,)"
+      R"("detail":"the limit rate admits this call in 1 second","violated-policies":["api"]})");
+}
+
+TEST(Refusal, IsWhatARouteSays) {
+  Route own = route("api", HeaderStyle::off);
+  own.refused = {.status = 503,
+                 .headers = {{"X-Sorry", "yes"}},
+                 .body = "{\"error\":\"sold out\"}",
+                 .content_type = "application/json"};
+  const Answer made = answer(own, refused());
+  EXPECT_EQ(made.status, 503);
+  EXPECT_EQ(made.body, "{\"error\":\"sold out\"}");
+  // Without Retry-After clients would hammer.
+  EXPECT_EQ(made.fields,
+            "Content-Type: application/json\r\nCache-Control: no-store\r\nX-Sorry: yes\r\n"
+            "Retry-After: 1\r\n");
+  own.refused.headers = {{"retry-after", "9"}, {"cache-control", "private"}};
+  EXPECT_EQ(answer(own, refused()).fields,
+            "Content-Type: application/json\r\nretry-after: 9\r\ncache-control: private\r\n");
+  own.refused.body = "";
+  EXPECT_THAT(answer(own, refused()).fields, Not(HasSubstr("Content-Type")));
+}
+
+TEST(Refusal, IsARedirect) {
+  Route away = route("api", HeaderStyle::off);
+  away.refused = {.status = 302, .redirect = "https://example.com/queue"};
+  const Answer made = answer(away, refused());
+  EXPECT_EQ(made.status, 302);
+  EXPECT_EQ(made.body, "");
+  EXPECT_THAT(made.fields, HasSubstr("Location: https://example.com/queue\r\n"));
+}
+
+TEST(Refusal, SaysWhy) {
+  Verdict never = refused();
+  never.decision.outcome = Outcome::impossible;
+  never.decision.retry_after = kNever;
+  const Answer impossible = answer(route("api"), never);
+  EXPECT_EQ(impossible.status, 429);
+  EXPECT_THAT(impossible.body, HasSubstr("costs more than the limit rate ever admits"));
+  EXPECT_THAT(impossible.fields, Not(HasSubstr("Retry-After")));
+  Verdict blocked = refused();
+  blocked.blocked = true;
+  EXPECT_THAT(answer(route("api"), blocked).body, HasSubstr("an operator has blocked"));
+}
+
+// The client has done nothing wrong.
+TEST(Refusal, IsUnavailableWhereTheStoreIs) {
+  Verdict closed{.decision = {.outcome = Outcome::limited, .limit = 20, .retry_after = 1s},
+                 .limited_by = "0"};
+  closed.degraded = true;
+  const Answer made = answer(route("open", HeaderStyle::scg), closed);
+  EXPECT_EQ(made.status, 503);
+  EXPECT_THAT(made.body, HasSubstr("temporary-reduced-capacity"));
+  EXPECT_THAT(made.fields,
+              AllOf(HasSubstr("X-RateLimit-Remaining: -1\r\n"), HasSubstr("Retry-After: 1\r\n")));
+}
+
+// As Spring answers: the status, and no rate fields.
+TEST(Refusal, OfARequestWithoutAKeyHasItsOwnStatus) {
+  Route nameless = route("api", HeaderStyle::scg);
+  EXPECT_EQ(deny_empty_key(nameless).status, 403);
+  EXPECT_EQ(deny_empty_key(nameless).fields, "Content-Type: application/problem+json\r\n");
+  nameless.empty_key.deny = 401;
+  EXPECT_EQ(deny_empty_key(nameless).status, 401);
+  EXPECT_EQ(problem(404, "no route").body,
+            R"({"type":"about:blank","title":"Not Found","status":404,"detail":"no route"})");
+}
+
+}  // namespace
+}  // namespace weir::gateway
