@@ -24,6 +24,7 @@ struct Options {
   std::string key;
   std::vector<std::string> parts;
   std::int64_t permits = 1;
+  std::string domain;  // of explain: Envoy's
 };
 
 // ---- Printing
@@ -108,12 +109,98 @@ int ask_about_key(const Options& options, std::string_view path, bool has_permit
   return options.asking.ask("POST", path, *body, print);
 }
 
+// ---- Envoy's descriptors
+
+// "user=alice,path=/buy": a comma that belongs to a value is written as \\,.
+Result<json, Error> descriptor_of(const std::string& text) {
+  std::vector<std::string> pairs(1);
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const bool escaped = text[i] == '\\' && i + 1 < text.size() && text[i + 1] == ',';
+    if (text[i] == ',') {
+      pairs.emplace_back();
+    } else {
+      pairs.back() += text[escaped ? ++i : i];
+    }
+  }
+  json entries = json::array();
+  for (const std::string& pair : pairs) {
+    const std::size_t equals = pair.find('=');
+    if (equals == 0 || pair.empty()) return Error{"a descriptor is key=value,key=value …"};
+    json entry{{"key", pair.substr(0, equals)}};
+    if (equals != std::string::npos) entry["value"] = pair.substr(equals + 1);
+    entries.push_back(std::move(entry));
+  }
+  return entries;
+}
+
+std::string found_for(const json& step) {
+  const std::string match = step.at("match").get<std::string>();
+  const std::string at =
+      step.contains("rule_at") ? ", " + step.at("rule_at").get<std::string>() : "";
+  if (match == "value") return "its value" + at;
+  if (match == "wildcard") {
+    return fmt::format("the wildcard {}{}", step.at("pattern").get<std::string>(), at);
+  }
+  return match == "key" ? "its key, for any value" + at : "nothing";
+}
+
+void print_limit(const json& limit) {
+  const bool passes = limit.at("allowed").get<bool>();
+  std::cout << fmt::format("  limit: {}{}{}{}\n", limit.at("limit").get<std::string>(),
+                           limit.contains("name") ? " " + limit.at("name").dump() : "",
+                           limit.at("shadow_mode").get<bool>() ? ", in shadow_mode" : "",
+                           limit.at("quota_mode").get<bool>() ? ", in quota_mode" : "");
+  std::cout << fmt::format(
+      "  state: {} of {} left, at rest in {}; {} {}{}\n", limit.at("remaining").dump(),
+      limit.at("capacity").dump(), duration(limit.at("reset_after_ms")), limit.at("hits").dump(),
+      limit.at("hits") == 1 ? "hit" : "hits",
+      passes ? " would pass" : " would be over, for " + duration(limit.at("retry_after_ms")));
+  std::cout << fmt::format("  counter: {}\n  statistics: {}\n",
+                           limit.at("counter").get<std::string>(),
+                           limit.at("statistics").get<std::string>());
+}
+
+void print_walk(const json& answer) {
+  const std::string result = answer.at("result").get<std::string>();
+  const bool passes = !answer.contains("limit") || answer.at("limit").at("allowed").get<bool>();
+  std::cout << (result == "limit" ? passes ? "within the limit" : "over the limit" : "no limit")
+            << "\n";
+  for (const json& step : answer.at("walk")) {
+    std::cout << fmt::format("  {}={}: {}\n", step.at("key").get<std::string>(),
+                             step.at("value").get<std::string>(), found_for(step));
+  }
+  std::cout << "  " << answer.at("why").get<std::string>() << "\n";
+  if (answer.contains("limit")) print_limit(answer.at("limit"));
+}
+
+int explain_domain(const Options& options) {
+  const auto descriptor = descriptor_of(options.policy);
+  if (!options.key.empty() || !options.parts.empty() || !descriptor) {
+    std::cerr << "weir: with --domain, give one descriptor: key=value,key=value\n";
+    return kUsage;
+  }
+  const json body{{"domain", options.domain},
+                  {"descriptor", *descriptor},
+                  {"hits", std::max<std::int64_t>(options.permits, 0)}};
+  return options.asking.ask("POST", "/v1/explain/domain", body, print_walk);
+}
+
 void add_key_command(CLI::App& app, int& exit_code, const char* name, const char* about,
                      std::string path, bool has_permits, Asking::Printer print) {
   CLI::App* command = app.add_subcommand(name, about);
   const auto options = std::make_shared<Options>();
   options->asking.add_to(command);
-  command->add_option("POLICY", options->policy, "A policy of the daemon")->required();
+  const bool explains = print == print_explanation;
+  command
+      ->add_option("POLICY", options->policy,
+                   explains ? "A policy of the daemon; with --domain, a descriptor: "
+                              "key=value,key=value"
+                            : "A policy of the daemon")
+      ->required();
+  if (explains) {
+    command->add_option("--domain", options->domain,
+                        "Explain the rule that a descriptor finds in this domain of Envoy's");
+  }
   command->add_option("KEY", options->key, "Who it is about");
   command->add_option("--part", options->parts, "A part of the key instead, name=value; repeatable")
       ->take_all()
@@ -121,8 +208,10 @@ void add_key_command(CLI::App& app, int& exit_code, const char* name, const char
   if (has_permits) {
     command->add_option("--permits", options->permits, "How many")->capture_default_str();
   }
-  command->callback(
-      [=, &exit_code] { exit_code = ask_about_key(*options, path, has_permits, print); });
+  command->callback([=, &exit_code] {
+    exit_code = options->domain.empty() ? ask_about_key(*options, path, has_permits, print)
+                                        : explain_domain(*options);
+  });
 }
 
 }  // namespace

@@ -12,6 +12,8 @@ inline constexpr int kUsage = 2;   // called in a way that makes no sense
 // Each adds a command; when it is called, its exit code is put into `exit_code`.
 void add_bench_command(CLI::App& app, int& exit_code);
 void add_client_commands(CLI::App& app, int& exit_code);
+void add_fleet_command(CLI::App& app, int& exit_code);
+void add_import_command(CLI::App& app, int& exit_code);
 void add_order_commands(CLI::App& app, int& exit_code);
 void add_serve_command(CLI::App& app, int& exit_code);
 void add_test_command(CLI::App& app, int& exit_code);

@@ -15,10 +15,12 @@ int main(int argc, char** argv) {
   weir::cli::add_serve_command(app, exit_code);
   weir::cli::add_client_commands(app, exit_code);
   weir::cli::add_order_commands(app, exit_code);
+  weir::cli::add_fleet_command(app, exit_code);
   weir::cli::add_bench_command(app, exit_code);
   weir::cli::add_top_command(app, exit_code);
   weir::cli::add_test_command(app, exit_code);
   weir::cli::add_validate_command(app, exit_code);
+  weir::cli::add_import_command(app, exit_code);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

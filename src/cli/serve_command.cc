@@ -13,9 +13,14 @@
 #include <optional>
 
 #include "cli/commands.h"
+#include "envoy/load.h"
+#include "gateway/config_yaml.h"
+#include "gateway/gateway.h"
 #include "policy/config.h"
+#include "server/certificates.h"
 #include "server/daemon.h"
 #include "server/file_stamp.h"
+#include "server/links.h"
 #include "server/log.h"
 #include "server/notify.h"
 
@@ -30,6 +35,8 @@ using server::log;
 // How often the policy file is looked at.
 constexpr timespec kLook{.tv_sec = 0, .tv_nsec = 500'000'000};
 constexpr std::chrono::milliseconds kGrace{4'000};
+// Services behind a gateway may take longer than a decision does.
+constexpr std::chrono::milliseconds kProxyGrace{25'000};
 
 struct Options {
   std::string config;
@@ -38,42 +45,140 @@ struct Options {
 };
 
 // The configuration of a file, or all that is wrong with it. Warnings go to the log.
-Result<policy::Config, Error> load(const std::string& path) {
-  if (path.empty()) return policy::Config{};
+Result<gateway::WholeFile, Error> load(const std::string& path) {
+  if (path.empty()) return gateway::WholeFile{};
   const auto source = policy::Source::read(path);
   if (!source) return Error{source.error()};
   policy::Problems problems;
   policy::Problems warnings;
-  policy::Config config = policy::read_config(*source, problems, warnings);
+  gateway::WholeFile file = gateway::read_config(*source, problems, warnings);
   for (const policy::Problem& warning : warnings)
     log(Level::warning, "{}", source->render(warning));
-  if (problems.empty()) return config;
+  if (problems.empty()) return file;
   std::string all;
   for (const policy::Problem& problem : problems) all += source->render(problem);
   return Error{std::move(all)};
 }
 
+// The reverse proxy of a file, if it has one, on the loops of its daemon.
+class Proxy {
+ public:
+  static Result<std::unique_ptr<Proxy>, Error> open(const gateway::Config& config,
+                                                    server::Daemon& daemon) {
+    std::unique_ptr<Proxy> proxy(new Proxy);
+    if (config.tls) {
+      auto certificates = server::Certificates::open(*config.tls);
+      if (!certificates) return certificates.error();
+      proxy->certificates_ = *std::move(certificates);
+    }
+    const server::Daemon::Inside inside = daemon.inside();
+    auto opened = gateway::Gateway::open(
+        config,
+        {.engine = inside.engine,
+         .loops = inside.loops,
+         .threads = inside.threads,
+         .link = [&]() -> Link& { return server::link_of_this_thread(); },
+         .policies = [&daemon] { return daemon.policies_in_force(); },
+         .tls = proxy->certificates_ ? &proxy->certificates_->current() : nullptr,
+         .no_tls = [&daemon](const net::Peer& peer,
+                             std::string_view why) { daemon.note_tls_failure(peer, why); }});
+    if (!opened) return opened.error();
+    proxy->gateway_ = *std::move(opened);
+    daemon.add_metrics(
+        [&gateway = *proxy->gateway_](wire::Exposition& to) { gateway.append_to(to); });
+    log(Level::info, "gateway on {}://{}:{}, with {} routes", config.tls ? "https" : "http",
+        config.listen.host, proxy->gateway_->port(), config.routes.size());
+    return proxy;
+  }
+
+  // What needs a restart to change. What is wrong is logged, and nothing changes then.
+  std::vector<std::string> reload(gateway::Config config) {
+    if (certificates_ && config.tls) certificates_->use(*config.tls);
+    auto unchanged = gateway_->reload(std::move(config));
+    if (unchanged) return *std::move(unchanged);
+    log(Level::error, "the gateway's routes stay as they are: {}", unchanged.error().message);
+    return {};
+  }
+
+  void look_around() {
+    if (certificates_) certificates_->look();
+    gateway_->look_around();
+  }
+
+ private:
+  Proxy() = default;
+  std::unique_ptr<server::Certificates> certificates_;  // none: no TLS
+  std::unique_ptr<gateway::Gateway> gateway_;
+};
+
 std::string status_of(const server::Daemon& daemon) {
   return fmt::format("serving generation {}", daemon.generation());
 }
 
+// The files that a daemon goes by, as they are: the policy file, and those that it names.
+class Watched {
+ public:
+  explicit Watched(std::string path) : path_(std::move(path)) {}
+
+  // Those that it names now, as they are before they are read.
+  void also(const policy::Config& config) {
+    envoy_ = config.envoy.path;
+    seen_.resize(1);
+    add_envoy(seen_);
+  }
+
+  // Whether something is there that was not when it was last called.
+  bool have_changed() {
+    std::vector<FileStamp> seen{FileStamp::of(path_)};
+    add_envoy(seen);
+    // (A file that is gone is about to be replaced.)
+    const bool whole = std::ranges::all_of(seen, &FileStamp::exists);
+    const bool changed = whole && seen != seen_;
+    if (changed) seen_ = std::move(seen);
+    return changed;
+  }
+
+ private:
+  void add_envoy(std::vector<FileStamp>& stamps) const {
+    if (envoy_.empty()) return;
+    const auto files = envoy::files_of(envoy_);
+    if (!files) return;
+    for (const std::string& file : *files) stamps.push_back(FileStamp::of(file));
+  }
+
+  const std::string path_;
+  std::string envoy_;  // a file or a directory
+  std::vector<FileStamp> seen_;
+};
+
 // What became of reading the policy file again, in a line for supervisors.
-std::string reload(server::Daemon& daemon, const std::string& path) {
+std::string reload(server::Daemon& daemon, Proxy* proxy, const std::string& path,
+                   Watched& watched) {
   if (path.empty()) {
     log(Level::info, "there is no policy file to read again");
     return "serving, without a policy file";
   }
-  auto config = load(path);
-  if (!config) {
-    daemon.note_failed_reload();
-    log(Level::error, "{} is not used, the policies stay as they are:\n{}", path,
-        config.error().message);
+  const auto not_used = [&](const Error& error) {
+    log(Level::error, "{} is not used, the policies stay as they are:\n{}", path, error.message);
     return fmt::format("{}: {} has mistakes, see the log", status_of(daemon), path);
+  };
+  auto file = load(path);
+  if (!file) {
+    daemon.note_failed_reload();
+    return not_used(file.error());
   }
-  const auto unchanged = daemon.reload(*std::move(config));
+  watched.also(file->config);
+  auto unchanged = daemon.reload(std::move(file->config));
+  if (!unchanged) return not_used(unchanged.error());
+  if ((proxy != nullptr) != file->gateway.has_value()) {
+    unchanged->emplace_back("gateway");
+  } else if (proxy != nullptr) {
+    const auto more = proxy->reload(*std::move(file->gateway));
+    unchanged->insert(unchanged->end(), more.begin(), more.end());
+  }
   log(Level::info, "{} read again: generation {}", path, daemon.generation());
-  if (!unchanged.empty()) {
-    log(Level::warning, "needs a restart to change: {}", fmt::join(unchanged, ", "));
+  if (!unchanged->empty()) {
+    log(Level::warning, "needs a restart to change: {}", fmt::join(*unchanged, ", "));
   }
   return status_of(daemon);
 }
@@ -107,10 +212,10 @@ class Watchdog {
   Clock::time_point next_{};
 };
 
-// Until somebody wants it to end. `used` is the file as it was before it was read: a change while
+// Until somebody wants it to end. The files were looked at before they were read: a change while
 // the daemon started is one.
-void watch(server::Daemon& daemon, server::Notifier& notifier, const std::string& path,
-           FileStamp used, const sigset_t& signals) {
+void watch(server::Daemon& daemon, Proxy* proxy, server::Notifier& notifier,
+           const std::string& path, Watched& watched, const sigset_t& signals) {
   Watchdog watchdog(notifier);
   const timespec pause = watchdog.pause();
   for (;;) {
@@ -118,11 +223,10 @@ void watch(server::Daemon& daemon, server::Notifier& notifier, const std::string
     if (signal == SIGTERM || signal == SIGINT) return;
     watchdog.look(daemon);
     daemon.look_around();
-    const FileStamp seen = FileStamp::of(path);
-    if (signal != SIGHUP && (!seen.exists() || seen == used)) continue;
-    used = seen;
+    if (proxy != nullptr) proxy->look_around();
+    if (!watched.have_changed() && signal != SIGHUP) continue;
     notifier.reloading();
-    notifier.ready(reload(daemon, path));
+    notifier.ready(reload(daemon, proxy, path, watched));
   }
 }
 
@@ -136,6 +240,10 @@ void say_where(const server::Daemon::Ports& ports, const policy::Config& config)
     log(Level::info, "HTTP on {}://{}:{}", config.tls ? "https" : "http", listen.http->host,
         *ports.http);
   }
+  if (ports.grpc) {
+    log(Level::info, "gRPC on {}{}:{}", config.tls ? "https://" : "", listen.grpc->host,
+        *ports.grpc);
+  }
 }
 
 int serve(const Options& options) {
@@ -147,26 +255,39 @@ int serve(const Options& options) {
   signal(SIGPIPE, SIG_IGN);
   server::use_log_format(options.log);
 
-  const FileStamp used = FileStamp::of(options.config);
-  const auto config = load(options.config);
-  if (!config) {
-    std::cerr << config.error().message;
+  Watched watched(options.config);
+  (void)watched.have_changed();
+  const auto file = load(options.config);
+  if (!file) {
+    std::cerr << file.error().message;
     return kFailed;
   }
-  auto daemon = server::Daemon::open(*config, options.daemon);
-  if (!daemon) {
-    std::cerr << "weir: " << daemon.error().message << '\n';
+  const policy::Config& config = file->config;
+  watched.also(config);
+  server::DaemonOptions daemon_options = options.daemon;
+  daemon_options.doubles = file->gateway.has_value();
+  const auto cannot = [](const Error& error) {
+    std::cerr << "weir: " << error.message << '\n';
     return kFailed;
+  };
+  // (Declared before the daemon, whose threads use it until they end.)
+  std::unique_ptr<Proxy> proxy;
+  auto daemon = server::Daemon::open(config, daemon_options);
+  if (!daemon) return cannot(daemon.error());
+  say_where((*daemon)->ports(), config);
+  if (file->gateway) {
+    auto opened = Proxy::open(*file->gateway, **daemon);
+    if (!opened) return cannot(opened.error());
+    proxy = *std::move(opened);
   }
-  say_where((*daemon)->ports(), *config);
   auto notifier = server::Notifier::from_environment();
   (*daemon)->start();
-  log(Level::info, "ready, with {} policies", config->policies.size());
+  log(Level::info, "ready, with {} policies", config.policies.size());
   notifier.ready(status_of(**daemon));
-  watch(**daemon, notifier, options.config, used, signals);
+  watch(**daemon, proxy.get(), notifier, options.config, watched, signals);
   log(Level::info, "ending");
   notifier.stopping();
-  (*daemon)->stop(kGrace);
+  (*daemon)->stop(proxy ? kProxyGrace : kGrace);
   return kSuccess;
 }
 
@@ -174,7 +295,7 @@ int serve(const Options& options) {
 
 void add_serve_command(CLI::App& app, int& exit_code) {
   auto options = std::make_shared<Options>();
-  CLI::App* command = app.add_subcommand("serve", "Decide for others: RESP and HTTP");
+  CLI::App* command = app.add_subcommand("serve", "Decide for others: RESP, HTTP and gRPC");
   command->add_option("--config", options->config, "The policy file; read again when it changes")
       ->type_name("FILE");
   command->add_option("--threads", options->daemon.threads, "Default: one for each processor")

@@ -4,10 +4,13 @@
 #include <chrono>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "cli/commands.h"
 #include "cli/report.h"
+#include "store/link_access.h"
 #include "timeline/timeline.h"
+#include "weir/redis.h"
 
 namespace weir::cli {
 
@@ -32,6 +35,13 @@ struct FileReport {
     std::vector<timeline::Mismatch> mismatches;
   };
   std::vector<Failure> failures;
+  // Cases that cannot run on the store, which has coarser numbers.
+  struct LeftOut {
+    std::string name;
+    policy::Place place;
+    std::string why;
+  };
+  std::vector<LeftOut> left_out{};
 };
 
 // Failures beyond these are only counted: whoever has so many starts with the first.
@@ -73,15 +83,63 @@ class Progress {
   std::chrono::steady_clock::time_point next_{};
 };
 
-FileReport run_file(policy::Source source, const policy::PolicySet* policies,
-                    timeline::Store store) {
+// Where cases run.
+class Stage {
+ public:
+  // The bare algorithms without a name, `memory`, or the address of a Redis. The error of another.
+  static Result<Stage, Error> of(const std::string& name) {
+    Stage stage;
+    if (name.empty()) return stage;
+    stage.store_ = timeline::Store::memory;
+    if (name == "memory") return stage;
+    if (name.find("://") == std::string::npos) {
+      return Error{
+          fmt::format("no store \"{}\": write --store memory, or --store "
+                      "redis://127.0.0.1:6379",
+                      name)};
+    }
+    // Nobody waits for answers but people.
+    auto fleet = RedisFleet::open(name, {.timeout = std::chrono::seconds{10}});
+    if (!fleet) return fleet.error();
+    stage.fleet_ = *std::move(fleet);
+    stage.link_ = stage.fleet_->connect();
+    stage.names_ =
+        fmt::format("{}-{}", std::chrono::system_clock::now().time_since_epoch().count(), getpid());
+    return stage;
+  }
+
+  // Why a case cannot run there, if it cannot.
+  std::optional<std::string> unfit(const timeline::Case& test) const {
+    return link_ ? timeline::unfit_for_shared(test) : std::nullopt;
+  }
+
+  std::vector<timeline::Mismatch> run(const timeline::Case& test) {
+    if (!link_) return timeline::run(test, store_);
+    return timeline::run(test, {.store = &detail::LinkAccess::store(*link_),
+                                .run = fmt::format("{}-{}", names_, ++runs_),
+                                .wait = [this] { link_->wait(std::chrono::seconds{1}); }});
+  }
+
+ private:
+  timeline::Store store_ = timeline::Store::core;
+  std::unique_ptr<RedisFleet> fleet_{};
+  std::unique_ptr<Link> link_{};
+  std::string names_{};  // of this run, so that it finds no keys of others
+  int runs_ = 0;
+};
+
+FileReport run_file(policy::Source source, const policy::PolicySet* policies, Stage& stage) {
   FileReport report{.source = std::move(source), .problems = {}, .failures = {}};
   const auto cases = timeline::read_cases(report.source, policies, report.problems);
   if (!report.problems.empty()) return report;
   Progress progress(report.source.name, cases);
   for (std::size_t i = 0; i < cases.size(); ++i) {
     progress.at(i);
-    auto mismatches = timeline::run(cases[i], store);
+    if (const auto why = stage.unfit(cases[i])) {
+      report.left_out.push_back({cases[i].name, cases[i].place, *why});
+      continue;
+    }
+    auto mismatches = stage.run(cases[i]);
     if (mismatches.empty()) {
       ++report.passed;
     } else {
@@ -110,6 +168,10 @@ void print_failure(const policy::Source& source, const FileReport::Failure& fail
   }
 }
 
+std::string left_out(std::size_t count) {
+  return count == 0 ? "" : fmt::format(", {} left out", count);
+}
+
 void print_report(const FileReport& report) {
   if (!report.problems.empty()) {
     print_problems(report.source, report.problems);
@@ -121,7 +183,11 @@ void print_report(const FileReport& report) {
   if (report.failures.size() > kShownFailures) {
     fmt::print("and {} more failed cases\n", report.failures.size() - kShownFailures);
   }
-  fmt::print("{}: {} passed, {} failed\n", report.source.name, report.passed, report.failed);
+  for (const FileReport::LeftOut& out : report.left_out) {
+    fmt::print("left out {}:{}: {}: {}\n", report.source.name, out.place.line, out.name, out.why);
+  }
+  fmt::print("{}: {} passed, {} failed{}\n", report.source.name, report.passed, report.failed,
+             left_out(report.left_out.size()));
 }
 
 // ---- For machines
@@ -141,6 +207,7 @@ nlohmann::json to_json(const FileReport& report) {
   return {{"file", report.source.name},
           {"passed", report.passed},
           {"failed", report.failed},
+          {"left_out", report.left_out.size()},
           {"problems", problems_json(report.problems)},
           {"failures", std::move(failures)}};
 }
@@ -148,11 +215,13 @@ nlohmann::json to_json(const FileReport& report) {
 struct Totals {
   std::size_t passed = 0;
   std::size_t failed = 0;
+  std::size_t left_out = 0;
   bool unreadable = false;
 
   void add(const FileReport& report) {
     passed += report.passed;
     failed += report.failed;
+    left_out += report.left_out.size();
     unreadable = unreadable || !report.problems.empty();
   }
   int exit_code() const { return failed == 0 && !unreadable ? kSuccess : kFailed; }
@@ -171,17 +240,12 @@ std::optional<policy::PolicySet> read_config(const std::string& path) {
   return std::nullopt;
 }
 
-// Where the timelines run; none if there is no such store.
-std::optional<timeline::Store> store_of(const std::string& name) {
-  if (name.empty()) return timeline::Store::core;
-  if (name == "memory") return timeline::Store::memory;
-  fmt::print(stderr, "weir test: no store \"{}\": write --store memory\n", name);
-  return std::nullopt;
-}
-
 int run(const Options& options) {
-  const auto store = store_of(options.store);
-  if (!store) return kUsage;
+  auto stage = Stage::of(options.store);
+  if (!stage) {
+    fmt::print(stderr, "weir test: {}\n", stage.error().message);
+    return kUsage;
+  }
   std::optional<policy::PolicySet> policies;
   if (!options.config.empty()) {
     policies = read_config(options.config);
@@ -195,7 +259,7 @@ int run(const Options& options) {
       fmt::print(stderr, "weir test: {}\n", source.error());
       return kUsage;
     }
-    const FileReport report = run_file(*std::move(source), policies ? &*policies : nullptr, *store);
+    const FileReport report = run_file(*std::move(source), policies ? &*policies : nullptr, *stage);
     totals.add(report);
     if (options.json) {
       reports.push_back(to_json(report));
@@ -207,7 +271,7 @@ int run(const Options& options) {
     print_json(
         {{"passed", totals.passed}, {"failed", totals.failed}, {"files", std::move(reports)}});
   } else {
-    fmt::print("{} passed, {} failed\n", totals.passed, totals.failed);
+    fmt::print("{} passed, {} failed{}\n", totals.passed, totals.failed, left_out(totals.left_out));
   }
   return totals.exit_code();
 }
@@ -224,7 +288,8 @@ void add_test_command(CLI::App& app, int& exit_code) {
   command->add_option("--config", options->config, "Policy file, for cases that name a policy")
       ->type_name("FILE");
   command->add_option("--store", options->store,
-                      "Run on an engine with this store: memory (default: the bare algorithms)");
+                      "Run on this store: memory, or a Redis by its address (redis://host:6379), "
+                      "where keys are made that live for an hour (default: the bare algorithms)");
   command->add_flag("--json", options->json, "Report as JSON");
   command->callback([options, &exit_code] { exit_code = run(*options); });
 }

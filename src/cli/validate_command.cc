@@ -5,7 +5,8 @@
 
 #include "cli/commands.h"
 #include "cli/report.h"
-#include "policy/config.h"
+#include "envoy/load.h"
+#include "gateway/config_yaml.h"
 
 namespace weir::cli {
 
@@ -23,6 +24,13 @@ struct FileReport {
   policy::Problems warnings;
   std::size_t policies = 0;
   std::size_t limits = 0;
+  envoy::Loaded envoy{};  // what it names of envoyproxy/ratelimit's
+
+  bool is_good() const {
+    const bool has_rules = !names_envoy || envoy.rules != nullptr;
+    return problems.empty() && has_rules;
+  }
+  bool names_envoy = false;
 };
 
 std::size_t limits_of(const policy::Policy& policy) {
@@ -35,9 +43,14 @@ std::size_t limits_of(const policy::Policy& policy) {
 FileReport read_file(policy::Source source) {
   FileReport report{.source = std::move(source), .problems = {}, .warnings = {}};
   const policy::Config config =
-      policy::read_config(report.source, report.problems, report.warnings);
+      gateway::read_config(report.source, report.problems, report.warnings).config;
   report.policies = config.policies.size();
   for (const auto& [name, policy] : config.policies) report.limits += limits_of(policy);
+  report.names_envoy = !config.envoy.path.empty();
+  if (report.names_envoy) {
+    report.envoy = envoy::load(config.envoy.path, {.merge_domains = config.envoy.merge_domains,
+                                                   .sharing = policy::sharing_of(config)});
+  }
   return report;
 }
 
@@ -45,20 +58,44 @@ std::string counted(std::size_t count, std::string_view one, std::string_view ma
   return fmt::format("{} {}", count, count == 1 ? one : many);
 }
 
+std::vector<std::string> names_of(const envoy::Loaded& loaded) {
+  std::vector<std::string> names;
+  for (const envoy::FileReport& file : loaded.files) names.push_back(file.source.name);
+  return names;
+}
+
 void print_report(const FileReport& report) {
   print_warnings(report.source, report.warnings);
   print_problems(report.source, report.problems);
-  if (!report.problems.empty()) return;
+  for (const envoy::FileReport& file : report.envoy.files) {
+    print_warnings(file.source, file.warnings);
+    print_problems(file.source, file.problems);
+  }
+  if (!report.envoy.error.empty()) fmt::print(stderr, "{}\n", report.envoy.error);
+  if (!report.is_good()) return;
   fmt::print("{}: {}, {}\n", report.source.name, counted(report.policies, "policy", "policies"),
              counted(report.limits, "limit", "limits"));
+  if (!report.names_envoy) return;
+  fmt::print("{}: {}, {}\n", fmt::join(names_of(report.envoy), ", "),
+             counted(report.envoy.rules->domains.size(), "domain", "domains"),
+             counted(report.envoy.rules->count, "rate limit", "rate limits"));
 }
 
 nlohmann::json to_json(const FileReport& report) {
-  return {{"file", report.source.name},
-          {"policies", report.policies},
-          {"limits", report.limits},
-          {"problems", problems_json(report.problems)},
-          {"warnings", problems_json(report.warnings)}};
+  nlohmann::json told{{"file", report.source.name},
+                      {"policies", report.policies},
+                      {"limits", report.limits},
+                      {"problems", problems_json(report.problems)},
+                      {"warnings", problems_json(report.warnings)}};
+  if (!report.names_envoy) return told;
+  nlohmann::json& envoy = told["envoy_ratelimit"] = nlohmann::json::array();
+  for (const envoy::FileReport& file : report.envoy.files) {
+    envoy.push_back({{"file", file.source.name},
+                     {"problems", problems_json(file.problems)},
+                     {"warnings", problems_json(file.warnings)}});
+  }
+  if (!report.envoy.error.empty()) told["error"] = report.envoy.error;
+  return told;
 }
 
 int run(const Options& options) {
@@ -71,7 +108,7 @@ int run(const Options& options) {
       return kUsage;
     }
     const FileReport report = read_file(*std::move(source));
-    good = good && report.problems.empty();
+    good = good && report.is_good();
     if (options.json) {
       reports.push_back(to_json(report));
     } else {

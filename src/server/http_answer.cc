@@ -50,13 +50,20 @@ class Starts {
 
 void HttpAnswer::respond(int status, std::string_view content_type, std::string_view body,
                          std::string_view fields) {
+  if (sink_ != nullptr) [[unlikely]] {
+    return sink_->respond({.status = status,
+                           .content_type = content_type,
+                           .body = body,
+                           .fields = fields,
+                           .head = head_});
+  }
   thread_local Starts starts;
-  wire::append_response(out_, {.status = status,
-                               .start = starts.of(status, content_type),
-                               .body = body,
-                               .fields = fields,
-                               .connection = connection_,
-                               .head = head_});
+  wire::append_response(*out_, {.status = status,
+                                .start = starts.of(status, content_type),
+                                .body = body,
+                                .fields = fields,
+                                .connection = connection_,
+                                .head = head_});
 }
 
 void HttpAnswer::json(int status, std::string_view body, std::string_view fields) {

@@ -7,12 +7,32 @@
 
 namespace weir::server {
 
+// An answer of HTTP, whatever becomes of it. Borrows its texts.
+struct HttpParts {
+  int status = 200;
+  std::string_view content_type{};  // a constant
+  std::string_view body{};
+  std::string_view fields{};  // lines with their CRLF
+  bool head = false;          // to HEAD: everything but the body
+};
+
+// Where answers go that are no text of HTTP/1.
+class HttpSink {
+ public:
+  virtual void respond(const HttpParts& answer) = 0;
+
+ protected:
+  ~HttpSink() = default;
+};
+
 // Where an answer goes, and what of it depends on the request. Appends: what was asked earlier has
 // to be answered before.
 class HttpAnswer {
  public:
   HttpAnswer(std::string& out, wire::HttpConnection connection, bool head = false)
-      : out_(out), connection_(connection), head_(head) {}
+      : out_(&out), connection_(connection), head_(head) {}
+  HttpAnswer(HttpSink& sink, bool head)
+      : sink_(&sink), connection_(wire::HttpConnection::unsaid), head_(head) {}
 
   // Each request is answered once. `content_type` is a constant; `fields` are lines with their
   // CRLF.
@@ -24,7 +44,9 @@ class HttpAnswer {
                std::string_view fields = {});
 
  private:
-  std::string& out_;
+  // One of these.
+  std::string* const out_ = nullptr;
+  HttpSink* const sink_ = nullptr;
   const wire::HttpConnection connection_;
   const bool head_;
 };

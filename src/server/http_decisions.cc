@@ -1,4 +1,6 @@
+#include <memory>
 #include <optional>
+#include <vector>
 
 #include "server/http_handlers.h"
 #include "server/http_verbs.h"
@@ -54,26 +56,56 @@ std::optional<wire::ApiBody> read_body(HttpCall& call, const wire::ApiFields& fi
   return body;
 }
 
-void answer_batch(HttpCall& call, Verb verb, std::span<const wire::ApiItem> items) {
-  std::string& body = scratch_body();
-  body += '[';
-  for (const wire::ApiItem& item : items) {
-    if (&item != items.data()) body += ',';
-    std::string error = item.error;
-    const std::size_t start = body.size();
-    if (error.empty()) error = verb(call.service, item.request, body).error;
-    if (error.empty()) continue;
-    body.resize(start);
-    wire::append_item_error(body, error);
+// The answers to the items of a batch, which are sent when the last of them is there.
+class Batch {
+ public:
+  Batch(HttpLater later, std::size_t size) : later_(std::move(later)), bodies_(size), left_(size) {}
+
+  void set(std::size_t i, std::string_view error, std::string_view body) {
+    if (error.empty()) {
+      bodies_[i] = body;
+    } else {
+      wire::append_item_error(bodies_[i], error);
+    }
+    if (--left_ == 0) send();
   }
-  body += ']';
-  call.answer().json(200, body);
+  void send() const {
+    std::string all = "[";
+    for (const std::string& body : bodies_) {
+      if (&body != bodies_.data()) all += ',';
+      all += body;
+    }
+    all += ']';
+    later_.answer([&](HttpAnswer& answer) { answer.json(200, all); });
+  }
+
+ private:
+  const HttpLater later_;
+  std::vector<std::string> bodies_;
+  std::size_t left_;
+};
+
+void answer_batch(HttpCall& call, Verb verb, std::span<const wire::ApiItem> items) {
+  const auto batch = std::make_shared<Batch>(call.later(), items.size());
+  if (items.empty()) batch->send();
+  for (std::size_t i = 0; i < items.size(); ++i) {
+    if (!items[i].error.empty()) {
+      batch->set(i, items[i].error, {});
+      continue;
+    }
+    verb(call.service, items[i].request, [batch, i](const Reply& reply, std::string_view body) {
+      batch->set(i, reply.error, body);
+    });
+  }
 }
 
-void answer_one(HttpCall& call, Verb verb, const wire::ApiRequest& asked) {
-  std::string& body = scratch_body();
-  const Reply reply = verb(call.service, asked, body);
-  tell(call.answer(), call.service, asked.policy, reply, body);
+void answer_one(HttpCall& call, Verb verb, const wire::ApiRequest& asked, int refusal = 429) {
+  verb(call.service, asked,
+       [later = call.later(), &service = call.service, policy = std::string{asked.policy}, refusal](
+           const Reply& reply, std::string_view body) {
+         later.answer(
+             [&](HttpAnswer& answer) { tell(answer, service, policy, reply, body, refusal); });
+       });
 }
 
 void answer_body(HttpCall& call, Verb verb, const wire::ApiBody& body) {
@@ -161,9 +193,7 @@ void on_auth(HttpCall& call) {
     return call.answer().problem(400, "deny is a status from 400 to 599", "deny");
   }
   const wire::ApiRequest asked{.policy = policy.value, .key = key.value, .permits = *count};
-  std::string& body = scratch_body();
-  const Reply reply = take(call.service, asked, body);
-  tell(call.answer(), call.service, policy.value, reply, body, static_cast<int>(*refusal));
+  answer_one(call, take, asked, static_cast<int>(*refusal));
 }
 
 }  // namespace weir::server

@@ -35,6 +35,15 @@ void on_pause(HttpCall& call);
 void on_squeeze(HttpCall& call);
 void list_orders(HttpCall& call);
 void lift_order(HttpCall& call);
+// http_envoy.cc
+void on_explain_domain(HttpCall& call);
+
+// http_fleet.cc
+void show_fleet(HttpCall& call);
+
+// http_envoy_json.cc
+void on_envoy_json(HttpCall& call);
+
 // http_top.cc
 void show_top(HttpCall& call);
 

@@ -10,10 +10,6 @@ namespace weir::server {
 
 namespace {
 
-void not_built(HttpCall& call) {
-  call.answer().problem(501, "this version does not have that yet");
-}
-
 using Handler = void (*)(HttpCall&);
 enum class For { anybody, let_in, admin };
 
@@ -32,6 +28,7 @@ constexpr std::array kRoutes{
     Route{"/v1/enter", "POST", on_enter},
     Route{"/v1/leave", "POST", on_leave},
     Route{"/v1/explain", "POST", on_explain},
+    Route{"/v1/explain/domain", "POST", on_explain_domain},
     Route{"/v1/throttle", "POST", on_throttle},
     Route{"/v1/auth", "GET", on_auth},
     Route{"/v1/auth", "POST", on_auth},
@@ -44,8 +41,9 @@ constexpr std::array kRoutes{
     Route{"/v1/squeeze", "POST", on_squeeze, For::admin},
     Route{"/v1/orders", "GET", list_orders, For::admin},
     Route{kOrderPath, "DELETE", lift_order, For::admin},
+    Route{"/v1/fleet", "GET", show_fleet},
     Route{"/v1/top", "GET", show_top, For::admin},
-    Route{"/json", "POST", not_built},
+    Route{"/json", "POST", on_envoy_json},
     Route{"/metrics", "GET", show_metrics},
     Route{"/healthz", "GET", show_health, For::anybody},
     Route{"/readyz", "GET", show_readiness, For::anybody},

@@ -7,19 +7,31 @@ namespace weir::server {
 using wire::HttpConnection;
 using wire::HttpParser;
 
+namespace {
+
+// Of what a connection of HTTP/2 begins with.
+constexpr std::size_t kFirstLine = 16;
+
+}  // namespace
+
 HttpSession::HttpSession(Service& service, const net::Peer& peer)
     : service_(service), peer_(peer), takes_(HttpTakes::of_this_thread()) {}
 
 std::size_t HttpSession::on_input(std::string_view input, std::string& out) {
+  if (h2_) [[unlikely]]
+    return h2_->on_input(input, out);
   Timed timed(service_.metrics, DoorName::http);
   const std::size_t used = read_requests(input, timed, out);
   takes_.decide(service_, out);
+  answers_.flush(out);
   return used;
 }
 
 std::size_t HttpSession::read_requests(std::string_view input, Timed& timed, std::string& out) {
   std::size_t used = 0;
   while (out.size() < kEnough && !ends_) {
+    answers_.flush(out);
+    if (answers_.owed()) return used;
     const HttpParser::Step step = parser_.parse(input.substr(used));
     used += step.consumed;
     switch (step.status) {
@@ -31,10 +43,17 @@ std::size_t HttpSession::read_requests(std::string_view input, Timed& timed, std
         break;
       case HttpParser::Status::complete:
         timed.count_one();
+        fresh_ = false;
         answer(parser_.request(), used == input.size(), out);
         parser_.next();
         break;
       case HttpParser::Status::error:
+        if (begins_http2(input)) {
+          h2_ = std::make_unique<HttpStreams>(service_, peer_);
+          if (waker_ != nullptr) h2_->use_waker(*waker_);
+          if (shutting_down_) h2_->on_shutdown();
+          return h2_->on_input(input, out);
+        }
         fail(step.error_status, step.reason, out);
         break;
     }
@@ -49,7 +68,7 @@ void HttpSession::answer(const wire::HttpRequest& request, bool last, std::strin
   const HttpConnection connection = ends_                   ? HttpConnection::close
                                     : request.version == 10 ? HttpConnection::keep_alive
                                                             : HttpConnection::unsaid;
-  HttpCall call(service_, request, peer_, last, takes_, connection, out);
+  HttpCall call(service_, request, peer_, last, takes_, answers_, connection, out);
   route(call);
 }
 
@@ -60,7 +79,22 @@ void HttpSession::fail(int status, std::string_view reason, std::string& out) {
   HttpAnswer(out, HttpConnection::close).problem(status, reason);
 }
 
+// As a request of HTTP/1 that makes no sense.
+bool HttpSession::begins_http2(std::string_view input) const {
+  return fresh_ && input.starts_with(wire::H2Machine::kPreface.substr(0, kFirstLine));
+}
+
+void HttpSession::on_shutdown() {
+  shutting_down_ = true;
+  if (h2_) h2_->on_shutdown();
+}
+
+void HttpSession::on_end(std::string& out) {
+  if (h2_) h2_->on_end(out);
+}
+
 void HttpSession::on_timeout(std::string& out) {
+  if (h2_) return h2_->on_timeout(out);
   fail(408, "the request was not finished in time", out);
 }
 

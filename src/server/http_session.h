@@ -1,8 +1,11 @@
 #pragma once
 
+#include <memory>
 #include <string>
 
 #include "net/protocol.h"
+#include "server/answers.h"
+#include "server/h2_http_streams.h"
 #include "server/http_takes.h"
 #include "server/service.h"
 #include "wire/http1.h"
@@ -10,16 +13,26 @@
 namespace weir::server {
 
 // A connection that speaks HTTP/1.1: the API, and pages for people. Takes that come together are
-// decided together. What a request means is in http_routes.h. Used by the thread that made it.
+// decided together. What a request means is in http_routes.h. Whoever begins as HTTP/2 does is
+// spoken to in that. Used by the thread that made it.
 class HttpSession : public net::Protocol {
  public:
   HttpSession(Service& service, const net::Peer& peer);
 
   std::size_t on_input(std::string_view input, std::string& out) override;
-  bool in_message() const override { return parser_.in_message(); }
-  bool ends() const override { return ends_; }
+  void use_waker(net::Waker& waker) override {
+    waker_ = &waker;
+    answers_.use_waker(waker);
+  }
+  bool waits() const override { return answers_.owed(); }
+  bool in_message() const override {
+    return h2_ ? h2_->in_message() : answers_.owed() || parser_.in_message();
+  }
+  bool ends() const override { return h2_ ? h2_->ends() : ends_ && !answers_.owed(); }
+  bool look_around() override { return h2_ && h2_->look_around(); }
   void on_timeout(std::string& out) override;
-  void on_shutdown() override { shutting_down_ = true; }
+  void on_shutdown() override;
+  void on_end(std::string& out) override;
 
   static constexpr std::size_t kMostInput = 64 << 10;
   static constexpr std::string_view kTooMany =
@@ -33,6 +46,7 @@ class HttpSession : public net::Protocol {
   std::size_t read_requests(std::string_view input, Timed& timed, std::string& out);
   void answer(const wire::HttpRequest& request, bool last, std::string& out);
   void fail(int status, std::string_view reason, std::string& out);
+  bool begins_http2(std::string_view input) const;
 
   Service& service_;
   const net::Peer peer_;
@@ -40,6 +54,10 @@ class HttpSession : public net::Protocol {
   wire::HttpParser parser_;
   bool ends_ = false;
   bool shutting_down_ = false;
+  bool fresh_ = true;  // there was no request yet
+  Answers answers_;
+  net::Waker* waker_ = nullptr;
+  std::unique_ptr<HttpStreams> h2_;  // none: it does not speak HTTP/2
 };
 
 }  // namespace weir::server

@@ -2,7 +2,6 @@
 
 #include <memory>
 
-#include "server/http_answer.h"
 #include "server/http_verbs.h"
 
 namespace weir::server {
@@ -37,10 +36,8 @@ bool HttpTakes::add(Service& service, const Request& request, wire::HttpConnecti
   return true;
 }
 
-void HttpTakes::decide_alone(Service& service, const Request& request,
-                             wire::HttpConnection connection, std::string& out) {
+void HttpTakes::decide_alone(Service& service, const Request& request, HttpAnswer& answer) {
   Verdict verdict = service.engine.take(request);
-  HttpAnswer answer(out, connection);
   tell(answer, service, request, verdict);
 }
 

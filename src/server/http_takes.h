@@ -4,6 +4,7 @@
 #include <string>
 #include <string_view>
 
+#include "server/http_answer.h"
 #include "server/service.h"
 #include "wire/http1_response.h"
 
@@ -22,8 +23,7 @@ class HttpTakes {
            std::string& out);
 
   // One that nobody is before or behind. Copies nothing.
-  void decide_alone(Service& service, const Request& request, wire::HttpConnection connection,
-                    std::string& out);
+  static void decide_alone(Service& service, const Request& request, HttpAnswer& answer);
   bool empty() const { return size_ == 0; }
 
   // Appends the answers, in the order of the questions.

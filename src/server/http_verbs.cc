@@ -1,9 +1,12 @@
 #include "server/http_verbs.h"
+#include "store/random_name.h"
 
 #include <fmt/format.h>
 
+#include "server/links.h"
 #include "server/rate_policies.h"
 #include "server/texts.h"
+#include "weir/async_engine.h"
 #include "weir/parse_limit.h"
 #include "wire/json_write.h"
 #include "wire/rate_fields.h"
@@ -34,31 +37,55 @@ void append_fields(std::string& fields, Service& service, std::string_view polic
                            policy_field(service, policy, verdict), verdict.limited_by,
                            verdict.decision);
   if (!verdict) wire::append_retry_after(fields, verdict.decision);
+  if (verdict.degraded) fields += "Weir-Degraded: 1\r\n";
+}
+
+// Refused by no limit, but for want of an answer from the store.
+bool for_the_store(const Verdict& verdict) {
+  return !verdict && verdict.degraded && verdict.refusing == 0;
 }
 
 int status_of(const Verdict& verdict) {
   if (verdict) return 200;
-  return verdict.degraded ? 503 : 429;
+  return for_the_store(verdict) ? 503 : 429;
 }
 
 // Why there is no decision. The request is one that was read, so a name that nobody knows or a key
 // that cannot be is all it can be.
-Reply cannot_decide(Service& service, const Request& request, std::string error) {
-  const bool known = service.policies.has(request.policy);
+Reply cannot_decide(Service& service, std::string_view policy, bool of_parts, std::string error) {
+  const bool known = service.policies.has(policy);
   const bool about_key = known && error.find("concurrent") == std::string::npos;
   return {.status = known ? 400 : 404,
           .error = std::move(error),
-          .error_field = !about_key              ? "policy"
-                         : request.parts.empty() ? "key"
-                                                 : "parts"};
+          .error_field = !about_key ? "policy"
+                         : of_parts ? "parts"
+                                    : "key"};
 }
 
-Reply decided(Service& service, const Request& request, Verdict verdict, std::string& body,
-              const wire::VerdictExtras& extras = {}) {
-  if (!verdict.error.empty()) return cannot_decide(service, request, std::move(verdict.error));
-  wire::append_verdict(body, verdict, extras);
-  return {.status = status_of(verdict), .verdict = std::move(verdict)};
-}
+// What there is to remember of a request until it is answered.
+struct Asking {
+  Asking(Service& the_service, const Request& request)
+      : service(the_service), policy(request.policy), of_parts(!request.parts.empty()) {}
+
+  Reply failed(std::string error) const {
+    return cannot_decide(service, policy, of_parts, std::move(error));
+  }
+  Reply failed(const Trouble& trouble) const {
+    return trouble.fleet ? Reply{.status = 503, .error = trouble.message} : failed(trouble.message);
+  }
+  Reply decided(const Verdict& verdict, std::string& body,
+                const wire::VerdictExtras& extras = {}) const {
+    if (!verdict.error.empty()) return failed(verdict.error);
+    wire::append_verdict(body, verdict, extras);
+    return {.status = status_of(verdict), .verdict = verdict};
+  }
+
+  Service& service;
+  const std::string policy;
+  const bool of_parts;
+};
+
+AsyncEngine engine_of(Service& service) { return {service.engine, link_of_this_thread()}; }
 
 }  // namespace
 
@@ -93,7 +120,8 @@ void tell(HttpAnswer& answer, Service& service, std::string_view policy, const R
 void tell(HttpAnswer& answer, Service& service, const Request& request, Verdict& verdict) {
   std::string& body = scratch_body();
   if (!verdict.error.empty()) {
-    const Reply reply = cannot_decide(service, request, std::move(verdict.error));
+    const Reply reply =
+        cannot_decide(service, request.policy, !request.parts.empty(), std::move(verdict.error));
     return tell(answer, service, request.policy, reply, body);
   }
   wire::append_verdict(body, verdict);
@@ -110,113 +138,164 @@ Request request_of(const ApiRequest& asked) {
           .max_wait = asked.max_wait()};
 }
 
-Reply take(Service& service, const ApiRequest& asked, std::string& body) {
+void take(Service& service, const ApiRequest& asked, Told told) {
   const Request request = request_of(asked);
-  if (!asked.wants_receipt) return decided(service, request, service.engine.take(request), body);
-  Receipt receipt;
-  Verdict verdict = service.engine.take(request, receipt);
-  const std::string name = verdict ? service.receipts.keep(std::move(receipt)) : std::string{};
-  return decided(service, request, std::move(verdict), body, {.receipt = name});
+  const Asking asking(service, request);
+  if (!asked.wants_receipt) {
+    return engine_of(service).take(request, [asking, told](const Verdict& verdict) {
+      std::string& body = scratch_body();
+      const Reply reply = asking.decided(verdict, body);
+      told(reply, body);
+    });
+  }
+  const auto tell = [asking, told](const Verdict& verdict, Receipt receipt) {
+    std::string& body = scratch_body();
+    const std::string name =
+        verdict ? asking.service.receipts.keep(std::move(receipt)) : std::string{};
+    const Reply reply = asking.decided(verdict, body, {.receipt = name});
+    told(reply, body);
+  };
+  engine_of(service).take(request, tell);
 }
 
 // An answer to a question is none to be sorry for: 200, whatever it says.
-Reply peek(Service& service, const ApiRequest& asked, std::string& body) {
+void peek(Service& service, const ApiRequest& asked, Told told) {
   const Request request = request_of(asked);
-  Reply reply = decided(service, request, service.engine.peek(request, asked.holder), body);
-  if (reply.verdict) reply.status = 200;
-  return reply;
+  engine_of(service).peek(request, asked.holder,
+                          [asking = Asking(service, request), told](const Verdict& verdict) {
+                            std::string& body = scratch_body();
+                            Reply reply = asking.decided(verdict, body);
+                            if (reply.verdict) reply.status = 200;
+                            told(reply, body);
+                          });
 }
 
-Reply settle(Service& service, const ApiRequest& asked, std::string& body) {
+void settle(Service& service, const ApiRequest& asked, Told told) {
   Request request = request_of(asked);
   request.permits = asked.delta.value_or(0);
+  const auto refuse = [&](int status, std::string_view why) {
+    told({.status = status, .error = std::string{why}, .error_field = "receipt"}, {});
+  };
+  const auto tell = [asking = Asking(service, request), told](const Verdict& verdict) {
+    std::string& body = scratch_body();
+    const Reply reply = asking.decided(verdict, body);
+    told(reply, body);
+  };
   if (asked.receipt.empty()) {
-    if (request.permits < 0) {
-      return {.status = 400,
-              .error = "giving back needs the receipt of the take",
-              .error_field = "receipt"};
+    if (request.permits < 0) return refuse(400, "giving back needs the receipt of the take");
+    return engine_of(service).settle(request, tell);
+  }
+  Receipts::Borrowed borrowed;
+  switch (service.receipts.borrow(asked.receipt, borrowed)) {
+    case Receipts::Found::no:
+      return refuse(404, "there is no such receipt");
+    case Receipts::Found::busy:
+      return refuse(409, "the receipt is being settled by somebody else");
+    case Receipts::Found::yes:
+      break;
+  }
+  Receipt& receipt = borrowed->receipt;
+  engine_of(service).settle(
+      request, receipt,
+      [borrowed = std::move(borrowed), tell](const Verdict& verdict) { tell(verdict); });
+}
+
+void reset(Service& service, const ApiRequest& asked, Told told) {
+  const Request request = request_of(asked);
+  engine_of(service).reset(
+      request, [asking = Asking(service, request), told](const std::optional<Trouble>& trouble) {
+        if (trouble) return told(asking.failed(*trouble), {});
+        told({}, R"({"reset":true})");
+      });
+}
+
+void enter(Service& service, const ApiRequest& asked, Told told) {
+  const std::string holder =
+      asked.holder.empty() ? store::random_name() : std::string{asked.holder};
+  const Request request = request_of(asked);
+  engine_of(service).enter(
+      request, holder, [asking = Asking(service, request), holder, told](const Verdict& verdict) {
+        std::string& body = scratch_body();
+        const Reply reply = asking.decided(verdict, body, {.holder = holder});
+        told(reply, body);
+      });
+}
+
+void leave(Service& service, const ApiRequest& asked, Told told) {
+  const Request request = request_of(asked);
+  engine_of(service).leave(
+      request, asked.holder,
+      [asking = Asking(service, request), told](const Result<bool, Trouble>& left) {
+        if (!left) return told(asking.failed(left.error()), {});
+        told({}, *left ? R"({"left":true})" : R"({"left":false})");
+      });
+}
+
+namespace {
+
+void append_limit(std::string& body, const LimitState& limit) {
+  body += R"({"name":)";
+  wire::append_json_string(body, limit.name);
+  body += R"(,"limit":)";
+  wire::append_json_string(body, limit.limit);
+  fmt::format_to(std::back_inserter(body), R"(,"cost":{},"shadow":{},"state":)", limit.cost,
+                 limit.shadow);
+  wire::append_verdict(body, {.decision = limit.decision, .limited_by = limit.name});
+  if (limit.share) {
+    fmt::format_to(std::back_inserter(body), R"(,"share":{},"whole":{})", limit.share->part,
+                   limit.share->whole);
+  }
+  body += R"(,"text":)";
+  wire::append_json_string(body, explained(limit));
+  body += '}';
+}
+
+}  // namespace
+
+void explain(Service& service, const ApiRequest& asked, Told told) {
+  const Request request = request_of(asked);
+  const auto tell = [asking = Asking(service, request), told,
+                     orders = service.policies.orders_for(request, service.engine.now())](
+                        const Result<Explanation, Trouble>& explanation) {
+    if (!explanation) return told(asking.failed(explanation.error()), {});
+    std::string& body = scratch_body();
+    body += R"({"decision":)";
+    Reply reply = asking.decided(explanation->verdict, body);
+    reply.status = 200;
+    body += R"(,"limits":[)";
+    for (const LimitState& limit : explanation->limits) {
+      if (&limit != explanation->limits.data()) body += ',';
+      append_limit(body, limit);
     }
-    return decided(service, request, service.engine.settle(request), body);
-  }
-  auto settled = service.receipts.settle(service.engine, request, asked.receipt);
-  if (!settled) {
-    return {.status = 404, .error = "there is no such receipt", .error_field = "receipt"};
-  }
-  return decided(service, request, *std::move(settled), body);
-}
-
-Reply reset(Service& service, const ApiRequest& asked, std::string& body) {
-  const Request request = request_of(asked);
-  if (auto wrong = service.engine.reset(request)) {
-    return cannot_decide(service, request, std::move(wrong->message));
-  }
-  body += R"({"reset":true})";
-  return {};
-}
-
-Reply enter(Service& service, const ApiRequest& asked, std::string& body) {
-  const std::string holder = asked.holder.empty() ? random_name() : std::string{asked.holder};
-  const Request request = request_of(asked);
-  return decided(service, request, service.engine.enter(request, holder), body, {.holder = holder});
-}
-
-Reply leave(Service& service, const ApiRequest& asked, std::string& body) {
-  const Request request = request_of(asked);
-  const bool left = service.engine.leave(request, asked.holder);
-  if (!left) {
-    if (auto known = service.engine.explain(request); !known) {
-      return cannot_decide(service, request, std::move(known.error().message));
+    body += R"(],"orders":[)";
+    for (const GivenOrder& given : orders) {
+      if (&given != orders.data()) body += ',';
+      wire::append_json_string(body, to_text(given));
     }
-  }
-  body += left ? R"({"left":true})" : R"({"left":false})";
-  return {};
+    body += "]}";
+    told(reply, body);
+  };
+  engine_of(service).explain(request, tell);
 }
 
-Reply explain(Service& service, const ApiRequest& asked, std::string& body) {
-  const Request request = request_of(asked);
-  auto limits = service.engine.explain(request);
-  if (!limits) return cannot_decide(service, request, std::move(limits.error().message));
-  body += R"({"decision":)";
-  Reply reply = decided(service, request, service.engine.peek(request), body);
-  if (!reply.error.empty()) return reply;
-  body += R"(,"limits":[)";
-  for (std::size_t i = 0; i < limits->size(); ++i) {
-    const LimitState& limit = (*limits)[i];
-    body += i == 0 ? R"({"name":)" : R"(,{"name":)";
-    wire::append_json_string(body, limit.name);
-    body += R"(,"limit":)";
-    wire::append_json_string(body, limit.limit);
-    fmt::format_to(std::back_inserter(body), R"(,"cost":{},"shadow":{},"state":)", limit.cost,
-                   limit.shadow);
-    wire::append_verdict(body, {.decision = limit.decision, .limited_by = limit.name});
-    body += R"(,"text":)";
-    wire::append_json_string(body, explained(limit));
-    body += '}';
-  }
-  body += R"(],"orders":[)";
-  const auto orders = service.policies.orders_for(request, service.engine.now());
-  for (const GivenOrder& given : orders) {
-    if (&given != orders.data()) body += ',';
-    wire::append_json_string(body, to_text(given));
-  }
-  body += "]}";
-  reply.status = 200;
-  return reply;
-}
-
-Reply throttle(Service& service, const ApiRequest& asked, std::string& body) {
+void throttle(Service& service, const ApiRequest& asked, Told told) {
   const auto limit = parse_limit(asked.limit);
-  if (!limit) return {.status = 400, .error = limit.error().message, .error_field = "limit"};
-  Verdict verdict =
-      service.engine.throttle(*limit, asked.key, asked.permits.value_or(1), asked.max_wait());
-  if (!verdict.error.empty()) {
-    const bool about_limit = verdict.error.find("concurrent") != std::string::npos;
-    return {.status = 400,
-            .error = std::move(verdict.error),
-            .error_field = about_limit ? "limit" : "key"};
+  if (!limit) {
+    return told({.status = 400, .error = limit.error().message, .error_field = "limit"}, {});
   }
-  wire::append_verdict(body, verdict);
-  return {.status = status_of(verdict), .verdict = std::move(verdict)};
+  engine_of(service).throttle(
+      *limit, asked.key, asked.permits.value_or(1), asked.max_wait(),
+      [told](const Verdict& verdict) {
+        if (!verdict.error.empty()) {
+          const bool about_limit = verdict.error.find("concurrent") != std::string::npos;
+          return told(
+              {.status = 400, .error = verdict.error, .error_field = about_limit ? "limit" : "key"},
+              {});
+        }
+        std::string& body = scratch_body();
+        wire::append_verdict(body, verdict);
+        told({.status = status_of(verdict), .verdict = verdict}, body);
+      });
 }
 
 }  // namespace weir::server

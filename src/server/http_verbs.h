@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -10,7 +11,7 @@
 
 namespace weir::server {
 
-// What a verb answers: a status, and JSON in `body`; `verdict` is what there is to tell in fields.
+// What a verb answers: a status, and JSON in a body; `verdict` is what there is to tell in fields.
 // Or why it cannot be done.
 struct Reply {
   int status = 200;
@@ -19,16 +20,19 @@ struct Reply {
   std::string_view error_field{};
 };
 
-using Verb = Reply (*)(Service&, const wire::ApiRequest&, std::string& body);
+// Who is told it, once, perhaps before the verb returns: some have to ask the fleet. What was asked
+// is gone by then.
+using Told = std::function<void(const Reply& reply, std::string_view body)>;
+using Verb = void (*)(Service&, const wire::ApiRequest&, Told);
 
-Reply take(Service& service, const wire::ApiRequest& asked, std::string& body);
-Reply peek(Service& service, const wire::ApiRequest& asked, std::string& body);
-Reply settle(Service& service, const wire::ApiRequest& asked, std::string& body);
-Reply reset(Service& service, const wire::ApiRequest& asked, std::string& body);
-Reply enter(Service& service, const wire::ApiRequest& asked, std::string& body);
-Reply leave(Service& service, const wire::ApiRequest& asked, std::string& body);
-Reply explain(Service& service, const wire::ApiRequest& asked, std::string& body);
-Reply throttle(Service& service, const wire::ApiRequest& asked, std::string& body);
+void take(Service& service, const wire::ApiRequest& asked, Told told);
+void peek(Service& service, const wire::ApiRequest& asked, Told told);
+void settle(Service& service, const wire::ApiRequest& asked, Told told);
+void reset(Service& service, const wire::ApiRequest& asked, Told told);
+void enter(Service& service, const wire::ApiRequest& asked, Told told);
+void leave(Service& service, const wire::ApiRequest& asked, Told told);
+void explain(Service& service, const wire::ApiRequest& asked, Told told);
+void throttle(Service& service, const wire::ApiRequest& asked, Told told);
 
 // What a body asks the engine for.
 Request request_of(const wire::ApiRequest& asked);

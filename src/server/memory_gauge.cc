@@ -6,11 +6,12 @@ namespace weir::server {
 
 void MemoryGauge::look(const Engine& engine) {
   constexpr Clock::duration least = std::chrono::seconds{2};
+  constexpr Clock::duration most = std::chrono::seconds{15};
   const auto began = Clock::now();
   if (began < next_) return;
   const MemoryUse use = engine.memory();
   const auto ended = Clock::now();
-  next_ = ended + std::max(least, 50 * (ended - began));
+  next_ = ended + std::clamp<Clock::duration>(500 * (ended - began), least, most);
   const std::lock_guard lock(mutex_);
   last_ = use;
 }

@@ -12,7 +12,8 @@ namespace weir::server {
 // Thread-safe.
 class MemoryGauge {
  public:
-  // Looks, unless that was done lately: it takes a fiftieth of that thread's time at most.
+  // Looks, unless that was done lately. It drives what others need out of the caches: a table that
+  // takes longer to look at is looked at less often.
   void look(const Engine& engine);
 
   // As it was when last looked at.

@@ -10,7 +10,7 @@ namespace weir::server {
 namespace {
 
 constexpr std::array<std::string_view, 3> kOutcomes{"allowed", "limited", "impossible"};
-constexpr std::array<std::string_view, kDoorNames> kDoors{"resp", "http"};
+constexpr std::array<std::string_view, kDoorNames> kDoors{"resp", "http", "grpc"};
 
 std::uint64_t next_id() {
   static std::atomic<std::uint64_t> last{0};

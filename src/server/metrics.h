@@ -15,11 +15,13 @@
 #include <unordered_map>
 #include <vector>
 
-#include "server/exposition.h"
 #include "server/top_keys.h"
 #include "weir/engine.h"
+#include "wire/exposition.h"
 
 namespace weir::server {
+
+using wire::Exposition;
 
 // A number that one thread counts and others read.
 class Counter {
@@ -34,8 +36,8 @@ class Counter {
 };
 
 // Where a request came in.
-enum class DoorName : std::uint8_t { resp, http };
-inline constexpr std::size_t kDoorNames = 2;
+enum class DoorName : std::uint8_t { resp, http, grpc };
+inline constexpr std::size_t kDoorNames = 3;
 
 struct MetricsOptions {
   bool on = true;

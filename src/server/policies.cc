@@ -21,10 +21,11 @@ using nlohmann::json;
 namespace {
 
 // One policy, or all that is wrong with it.
-Result<policy::Policy, Error> read(const std::string& name, std::string_view text) {
+Result<policy::Policy, Error> read(const std::string& name, std::string_view text,
+                                   policy::Sharing sharing) {
   const policy::Source source{.name = name, .text = std::string{text}};
   policy::Problems problems;
-  policy::Policy policy = policy::read_policy(source, problems);
+  policy::Policy policy = policy::read_policy(source, sharing, problems);
   if (problems.empty()) return policy;
   std::string all;
   for (const policy::Problem& problem : problems) all += source.render(problem);
@@ -75,8 +76,9 @@ std::uint64_t Policies::next_id() {
   return ++last;
 }
 
-Policies::Policies(const std::string& state)
-    : puts_path_(state.empty() ? "" : state + ".policies"),
+Policies::Policies(const std::string& state, policy::Sharing sharing)
+    : sharing_(sharing),
+      puts_path_(state.empty() ? "" : state + ".policies"),
       orders_path_(state.empty() ? "" : state + ".orders") {}
 
 std::optional<Error> Policies::restore() {
@@ -92,7 +94,7 @@ std::optional<Error> Policies::restore_puts() {
   if (!kept->is_object()) return damaged(puts_path_);
   for (const auto& [name, text] : kept->items()) {
     if (!text.is_string()) return damaged(puts_path_);
-    auto policy = read(name, text.get<std::string>());
+    auto policy = read(name, text.get<std::string>(), sharing_);
     if (!policy) return Error{puts_path_ + ": " + policy.error().message};
     puts_.insert_or_assign(name, Put{text.get<std::string>(), *std::move(policy)});
   }
@@ -138,7 +140,7 @@ void Policies::use_file(policy::PolicySet policies, Engine* engine) {
 std::optional<Error> Policies::put(Engine& engine, const std::string& name, std::string_view text) {
   // The reader would take UTF-16, too, but what is put is kept as JSON.
   if (!is_utf8(text)) return Error{"a policy is written in UTF-8"};
-  auto policy = read(name, text);
+  auto policy = read(name, text, sharing_);
   if (!policy) return policy.error();
   const std::lock_guard lock(mutex_);
   Puts puts = puts_;

@@ -20,7 +20,7 @@ namespace weir::server {
 class Policies {
  public:
   // `state`: the file beside which to keep what is put and ordered; empty: nowhere.
-  explicit Policies(const std::string& state);
+  explicit Policies(const std::string& state, policy::Sharing sharing = policy::Sharing::none);
 
   // Tells these policies from all others of this process.
   std::uint64_t id() const { return id_; }
@@ -80,6 +80,7 @@ class Policies {
   std::optional<Error> save(const Orders& orders) const;
   std::optional<Error> use(Engine& engine, Orders orders);
 
+  const policy::Sharing sharing_;
   const std::string puts_path_;
   const std::string orders_path_;
   const std::uint64_t id_ = next_id();

@@ -1,47 +1,20 @@
 #include "server/rate_policies.h"
 
 #include <map>
-#include <optional>
 #include <string>
 #include <vector>
 
-#include "base/saturating.h"
+#include "policy/grants.h"
 
 namespace weir::server {
 
 namespace {
 
-// In what time a limit grants its capacity, from nothing, where it makes sense to say so.
-struct Window {
-  using Time = std::optional<Nanos>;
-
-  Time operator()(const core::Bucket& l) const {
-    const Int128 nanos = ceil_div(l.depth, l.pace.parts);
-    return Nanos{to_int64(nanos)};
-  }
-  Time operator()(const core::NginxQueue& l) const {
-    return Nanos{to_int64(ceil_div(Int128{l.places + 1} * 1'000'000'000'000, l.milli_rate))};
-  }
-  Time operator()(const core::Smooth&) const { return std::nullopt; }
-  Time operator()(const core::Window& l) const { return l.period; }
-  Time operator()(const core::Sliding& l) const { return l.period; }
-  Time operator()(const core::ExactLog& l) const { return l.period; }
-  Time operator()(const core::Quota&) const { return std::nullopt; }
-  Time operator()(const core::Concurrency&) const { return std::nullopt; }
-  Time operator()(const core::Cell& l) const { return l.depth; }
-};
-
 std::string told_of(const policy::Policy& policy) {
-  std::vector<std::string> names;
-  for (std::size_t i = 0; i < policy.limits.size(); ++i) {
-    const std::string& name = policy.limits[i].name;
-    names.push_back(name.empty() ? std::to_string(i) : name);
-  }
+  const std::vector<policy::Grant> grants = policy::grants_of(policy);
   std::vector<wire::QuotaPolicy> limits;
-  for (std::size_t i = 0; i < policy.limits.size(); ++i) {
-    const core::Limit& rule = policy.limits[i].rule;
-    limits.push_back(
-        {.name = names[i], .quota = core::capacity(rule), .window = std::visit(Window{}, rule)});
+  for (const policy::Grant& grant : grants) {
+    limits.push_back({.name = grant.name, .quota = grant.capacity, .window = grant.window});
   }
   std::string field;
   wire::append_policy_field(field, limits);

@@ -1,25 +1,15 @@
 #include "server/receipts.h"
 
-#include <fmt/format.h>
-#include <sys/random.h>
-
-#include <array>
-#include <system_error>
+#include "store/random_name.h"
 
 namespace weir::server {
 
-std::string random_name() {
-  std::array<std::uint64_t, 2> bits{};
-  if (getrandom(bits.data(), sizeof bits, 0) != sizeof bits) {
-    throw std::system_error(errno, std::generic_category(), "getrandom");
-  }
-  return fmt::format("{:016x}{:016x}", bits[0], bits[1]);
-}
-
 std::string Receipts::keep(Receipt receipt) {
-  std::string name = random_name();
+  std::string name = store::random_name();
   const std::lock_guard lock(mutex_);
-  kept_.emplace(name, std::move(receipt));
+  auto kept = std::make_shared<Kept>();
+  kept->receipt = std::move(receipt);
+  kept_.emplace(name, std::move(kept));
   oldest_first_.push_back(name);
   if (oldest_first_.size() > most_) {
     kept_.erase(oldest_first_.front());
@@ -28,12 +18,16 @@ std::string Receipts::keep(Receipt receipt) {
   return name;
 }
 
-std::optional<Verdict> Receipts::settle(Engine& engine, const Request& request,
-                                        std::string_view name) {
+Receipts::Found Receipts::borrow(std::string_view name, Borrowed& borrowed) {
   const std::lock_guard lock(mutex_);
   const auto found = kept_.find(std::string{name});
-  if (found == kept_.end()) return std::nullopt;
-  return engine.settle(request, found->second);
+  if (found == kept_.end()) return Found::no;
+  if (found->second->busy.exchange(true, std::memory_order_acquire)) return Found::busy;
+  // Lets go of it when the last user has; the receipt itself may be forgotten before.
+  borrowed = Borrowed(found->second.get(), [owner = found->second](Kept* kept) {
+    kept->busy.store(false, std::memory_order_release);
+  });
+  return Found::yes;
 }
 
 }  // namespace weir::server

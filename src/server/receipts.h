@@ -1,7 +1,9 @@
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <deque>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -24,18 +26,23 @@ class Receipts {
   // A name for it, which nobody can guess.
   std::string keep(Receipt receipt);
 
-  // Settles by the receipt of that name, which keeps what is left of it. None: there is no such
-  // receipt.
-  std::optional<Verdict> settle(Engine& engine, const Request& request, std::string_view name);
+  // A receipt that is being settled by one caller, and by nobody else meanwhile. When it is let go,
+  // it keeps what is left of it.
+  struct Kept {
+    Receipt receipt;
+    std::atomic<bool> busy{false};
+  };
+  using Borrowed = std::shared_ptr<Kept>;
+
+  enum class Found { yes, no, busy };
+  // The receipt of that name, if it is there for the taking.
+  Found borrow(std::string_view name, Borrowed& borrowed);
 
  private:
   const std::size_t most_;
   std::mutex mutex_;
-  std::unordered_map<std::string, Receipt> kept_;
+  std::unordered_map<std::string, std::shared_ptr<Kept>> kept_;
   std::deque<std::string> oldest_first_;
 };
-
-// 128 random bits as text.
-std::string random_name();
 
 }  // namespace weir::server

@@ -1,4 +1,5 @@
 #include "server/resp_session.h"
+#include "store/random_name.h"
 
 #include <fmt/format.h>
 
@@ -153,21 +154,32 @@ std::size_t RespSession::on_input(std::string_view input, std::string& out) {
   std::size_t used = 0;
   while (out.size() < kEnough && !ends_) {
     const RespParser::Status status = parser_.parse(input.substr(used));
+    const Command* const command =
+        status == RespParser::Status::command ? find(parser_.arguments()[0]) : nullptr;
+    if (status != RespParser::Status::need_more && must_wait(command, out)) break;
     used += parser_.consumed();
     if (status == RespParser::Status::need_more) break;
     if (status == RespParser::Status::error) {
-      decide_collected(out);
       answer(out).error(fmt::format("ERR {}", parser_.error()));
       ends_ = true;
       break;
     }
     timed.count_one();
-    dispatch(parser_.arguments(), out);
+    dispatch(command, parser_.arguments(), out);
     // What the parser has put together itself is gone with the next command.
     if (parser_.owns_arguments()) decide_collected(out);
   }
   decide_collected(out);
+  answers_.flush(out);
   return used;
+}
+
+// Takes go out together, one behind the other. Everything else is done when all before it is.
+bool RespSession::must_wait(const Command* command, std::string& out) {
+  if (command != nullptr && command->handler == &RespSession::collect_take) return false;
+  decide_collected(out);
+  answers_.flush(out);
+  return answers_.owed();
 }
 
 void RespSession::on_timeout(std::string& out) {
@@ -181,29 +193,23 @@ void RespSession::refuse_http(std::string& out) {
   ends_ = true;
 }
 
-void RespSession::dispatch(Arguments arguments, std::string& out) {
-  const Command* command = find(arguments[0]);
-  const bool collects = command != nullptr && command->handler == &RespSession::collect_take;
-  if (!collects) decide_collected(out);
+void RespSession::dispatch(const Command* command, Arguments arguments, std::string& out) {
   if (command == nullptr) {
     if (is_http(arguments)) return refuse_http(out);
     return answer(out).error(fmt::format("ERR unknown command '{}'", shortened(arguments[0])));
   }
-  const auto refuse = [&](std::string_view text) {
-    decide_collected(out);
-    answer(out).error(text);
-  };
   if (command->whom != Command::For::anybody && !rights_.may_call(service_.access)) {
-    return refuse("NOAUTH Authentication required.");
+    return refuse("NOAUTH Authentication required.", out);
   }
   if (command->whom == Command::For::admin && !rights_.may_change(service_.access)) {
     return refuse(service_.access.admin_token.empty()
                       ? "NOPERM this command is for this machine only, or with an admin_token"
-                      : "NOPERM this command needs the admin token: AUTH admin TOKEN");
+                      : "NOPERM this command needs the admin token: AUTH admin TOKEN",
+                  out);
   }
   if (arguments.size() < command->least || arguments.size() > command->most) {
     return refuse(
-        fmt::format("ERR wrong number of arguments for '{}' command", lower(command->name)));
+        fmt::format("ERR wrong number of arguments for '{}' command", lower(command->name)), out);
   }
   (this->*command->handler)(arguments, out);
 }
@@ -215,42 +221,71 @@ void RespSession::collect_take(Arguments arguments, std::string& out) {
   Request& request = collected.requests[collected.size];
   Asked asked;
   const std::string error = read_arguments(KeyCommand::take, arguments, request, asked);
-  if (!error.empty()) {
-    decide_collected(out);
-    return answer(out).error(error);
-  }
+  if (!error.empty()) return refuse(error, out);
   if (asked.wants_receipt) {
     const Request alone = request;
     decide_collected(out);
-    return take_with_receipt(alone, out);
+    return take_with_receipt(alone);
   }
   if (++collected.size == Batch::kMost) decide_collected(out);
+}
+
+// An answer to a take, which others may be waiting before.
+void RespSession::refuse(std::string_view error, std::string& out) {
+  decide_collected(out);
+  const auto place = answers_.add();
+  answer(place->text).error(error);
+  place->done();
 }
 
 void RespSession::decide_collected(std::string& out) {
   Batch& collected = batch();
   if (collected.size == 0) return;
+  answers_.flush(out);
+  if (service_.has_fleet) return ask_for_collected(out);
   const auto verdicts = std::span(collected.verdicts).first(collected.size);
   service_.engine.take_all(std::span(collected.requests).first(collected.size), verdicts);
   for (const Verdict& verdict : verdicts) append(out, protocol_, verdict);
   collected.size = 0;
 }
 
-void RespSession::take_with_receipt(const Request& request, std::string& out) {
-  Receipt receipt;
-  const Verdict verdict = service_.engine.take(request, receipt);
-  const std::string name = verdict ? service_.receipts.keep(std::move(receipt)) : std::string();
-  append(out, protocol_, verdict, "receipt", name);
+void RespSession::ask_for_collected(std::string& out) {
+  Batch& collected = batch();
+  const auto requests = std::span(collected.requests).first(collected.size);
+  collected.size = 0;
+  for (const Request& request : requests) {
+    const auto verdict = engine().take_now_or(request, [this] { return tell_verdict(); });
+    if (!verdict) continue;
+    answers_.owed() ? tell_verdict()(*verdict) : append(out, protocol_, *verdict);
+  }
+}
+
+void RespSession::take_with_receipt(const Request& request) {
+  const auto tell = [place = answers_.add(), protocol = protocol_, &receipts = service_.receipts](
+                        const Verdict& verdict, Receipt receipt) {
+    const std::string name = verdict ? receipts.keep(std::move(receipt)) : std::string();
+    append(place->text, protocol, verdict, "receipt", name);
+    place->done();
+  };
+  engine().take(request, tell);
 }
 
 // ---- The other commands about a key
+
+// Writes what was decided to its place.
+AsyncEngine::Done RespSession::tell_verdict() {
+  return [place = answers_.add(), protocol = protocol_](const Verdict& verdict) {
+    append(place->text, protocol, verdict);
+    place->done();
+  };
+}
 
 void RespSession::peek(Arguments arguments, std::string& out) {
   Request request;
   Asked asked;
   const std::string error = read_arguments(KeyCommand::peek, arguments, request, asked);
   if (!error.empty()) return answer(out).error(error);
-  append(out, protocol_, service_.engine.peek(request));
+  engine().peek(request, {}, tell_verdict());
 }
 
 void RespSession::settle(Arguments arguments, std::string& out) {
@@ -262,11 +297,22 @@ void RespSession::settle(Arguments arguments, std::string& out) {
     if (request.permits < 0) {
       return answer(out).error("ERR giving back needs the receipt of the take: RECEIPT r");
     }
-    return append(out, protocol_, service_.engine.settle(request));
+    return engine().settle(request, tell_verdict());
   }
-  const auto settled = service_.receipts.settle(service_.engine, request, asked.receipt);
-  if (!settled) return answer(out).error("ERR there is no such receipt");
-  append(out, protocol_, *settled);
+  Receipts::Borrowed borrowed;
+  switch (service_.receipts.borrow(asked.receipt, borrowed)) {
+    case Receipts::Found::no:
+      return answer(out).error("ERR there is no such receipt");
+    case Receipts::Found::busy:
+      return answer(out).error("ERR the receipt is being settled by somebody else");
+    case Receipts::Found::yes:
+      break;
+  }
+  Receipt& receipt = borrowed->receipt;
+  engine().settle(request, receipt,
+                  [borrowed = std::move(borrowed), tell = tell_verdict()](const Verdict& verdict) {
+                    tell(verdict);
+                  });
 }
 
 void RespSession::reset_key(Arguments arguments, std::string& out) {
@@ -274,11 +320,13 @@ void RespSession::reset_key(Arguments arguments, std::string& out) {
   Asked asked;
   const std::string error = read_arguments(KeyCommand::reset, arguments, request, asked);
   if (!error.empty()) return answer(out).error(error);
-  if (const auto wrong = service_.engine.reset(request)) {
-    return answer(out).error("ERR " + wrong->message);
-  }
   audit_reset({.address = peer_.address, .door = "RESP"}, request);
-  answer(out).simple("OK");
+  engine().reset(request, [place = answers_.add(),
+                           protocol = protocol_](const std::optional<Trouble>& trouble) {
+    RespWriter say(place->text, protocol);
+    trouble ? say.error("ERR " + trouble->message) : say.simple("OK");
+    place->done();
+  });
 }
 
 void RespSession::enter(Arguments arguments, std::string& out) {
@@ -286,8 +334,13 @@ void RespSession::enter(Arguments arguments, std::string& out) {
   Asked asked;
   const std::string error = read_arguments(KeyCommand::enter, arguments, request, asked);
   if (!error.empty()) return answer(out).error(error);
-  const std::string holder = asked.holder.empty() ? random_name() : std::string{asked.holder};
-  append(out, protocol_, service_.engine.enter(request, holder), "holder", holder);
+  const std::string holder =
+      asked.holder.empty() ? store::random_name() : std::string{asked.holder};
+  engine().enter(request, holder,
+                 [place = answers_.add(), protocol = protocol_, holder](const Verdict& verdict) {
+                   append(place->text, protocol, verdict, "holder", holder);
+                   place->done();
+                 });
 }
 
 void RespSession::leave(Arguments arguments, std::string& out) {
@@ -295,9 +348,12 @@ void RespSession::leave(Arguments arguments, std::string& out) {
   Asked asked;
   const std::string error = read_arguments(KeyCommand::leave, arguments, request, asked);
   if (!error.empty()) return answer(out).error(error);
-  if (service_.engine.leave(request, asked.holder)) return answer(out).integer(1);
-  const auto known = service_.engine.explain(request);
-  known ? answer(out).integer(0) : answer(out).error("ERR " + known.error().message);
+  engine().leave(request, asked.holder,
+                 [place = answers_.add(), protocol = protocol_](const Result<bool, Trouble>& left) {
+                   RespWriter say(place->text, protocol);
+                   left ? say.integer(*left ? 1 : 0) : say.error("ERR " + left.error().message);
+                   place->done();
+                 });
 }
 
 void RespSession::explain(Arguments arguments, std::string& out) {
@@ -305,12 +361,19 @@ void RespSession::explain(Arguments arguments, std::string& out) {
   Asked asked;
   const std::string error = read_arguments(KeyCommand::explain, arguments, request, asked);
   if (!error.empty()) return answer(out).error(error);
-  const auto limits = service_.engine.explain(request);
-  if (!limits) return answer(out).error("ERR " + limits.error().message);
-  const auto orders = service_.policies.orders_for(request, service_.engine.now());
-  answer(out).array(limits->size() + orders.size());
-  for (const GivenOrder& given : orders) answer(out).bulk("order: " + to_text(given));
-  for (const LimitState& limit : *limits) answer(out).bulk(explained(limit));
+  engine().explain(request, [place = answers_.add(), protocol = protocol_,
+                             orders = service_.policies.orders_for(request, service_.engine.now())](
+                                const Result<Explanation, Trouble>& told) {
+    RespWriter say(place->text, protocol);
+    if (told) {
+      say.array(told->limits.size() + orders.size());
+      for (const GivenOrder& given : orders) say.bulk("order: " + to_text(given));
+      for (const LimitState& limit : told->limits) say.bulk(explained(limit));
+    } else {
+      say.error("ERR " + told.error().message);
+    }
+    place->done();
+  });
 }
 
 void RespSession::policies(Arguments, std::string& out) {
@@ -334,6 +397,22 @@ std::int64_t cell_seconds(Nanos time) {
   return beyond >= 1'000'000 ? seconds + 1 : seconds;
 }
 
+void append_cell(RespWriter say, const Verdict& verdict) {
+  if (!verdict.error.empty()) return say.error("ERR " + verdict.error);
+  const Decision& decision = verdict.decision;
+  const bool below_zero = decision.outcome == Outcome::impossible && decision.retry_after != kNever;
+  if (below_zero) {
+    return say.error("Cell error: Store error: Error while setting key expire");
+  }
+  const bool waits = decision.outcome == Outcome::limited;
+  say.array(5);
+  say.integer(decision ? 0 : 1);
+  say.integer(decision.limit);
+  say.integer(decision.remaining);
+  say.integer(waits ? cell_seconds(decision.retry_after) : -1);
+  say.integer(cell_seconds(decision.reset_after));
+}
+
 }  // namespace
 
 void RespSession::throttle(Arguments arguments, std::string& out) {
@@ -354,21 +433,13 @@ void RespSession::throttle(Arguments arguments, std::string& out) {
     return answer(out).error(zero ? "Cell error: Store error: Zero rates are not supported"
                                   : "Cell error: Store error: max_burst is out of range");
   }
-  const Verdict verdict =
-      detail::EngineAccess::throttle(service_.engine, *limit, arguments[1], numbers[3]);
-  if (!verdict.error.empty()) return answer(out).error("ERR " + verdict.error);
-  const Decision& decision = verdict.decision;
-  const bool below_zero = decision.outcome == Outcome::impossible && decision.retry_after != kNever;
-  if (below_zero) {
-    return answer(out).error("Cell error: Store error: Error while setting key expire");
-  }
-  const bool waits = decision.outcome == Outcome::limited;
-  answer(out).array(5);
-  answer(out).integer(decision ? 0 : 1);
-  answer(out).integer(decision.limit);
-  answer(out).integer(decision.remaining);
-  answer(out).integer(waits ? cell_seconds(decision.retry_after) : -1);
-  answer(out).integer(cell_seconds(decision.reset_after));
+  AsyncEngine asked = engine();
+  detail::EngineAccess::throttle(
+      asked, *limit, arguments[1], numbers[3],
+      [place = answers_.add(), protocol = protocol_](const Verdict& verdict) {
+        append_cell(RespWriter(place->text, protocol), verdict);
+        place->done();
+      });
 }
 
 // ---- What Redis clients say on connecting

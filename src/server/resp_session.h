@@ -1,8 +1,11 @@
 #pragma once
 
 #include "net/protocol.h"
+#include "server/answers.h"
+#include "server/links.h"
 #include "server/resp_arguments.h"
 #include "server/service.h"
+#include "weir/async_engine.h"
 #include "wire/resp.h"
 
 namespace weir::server {
@@ -14,8 +17,10 @@ class RespSession : public net::Protocol {
   RespSession(Service& service, const net::Peer& peer);
 
   std::size_t on_input(std::string_view input, std::string& out) override;
-  bool in_message() const override { return false; }
-  bool ends() const override { return ends_; }
+  void use_waker(net::Waker& waker) override { answers_.use_waker(waker); }
+  bool waits() const override { return answers_.owed(); }
+  bool in_message() const override { return answers_.owed(); }
+  bool ends() const override { return ends_ && !answers_.owed(); }
   void on_timeout(std::string& out) override;
   void on_shutdown() override {}
 
@@ -27,13 +32,18 @@ class RespSession : public net::Protocol {
   static std::span<const Command> commands();
   static const Command* find(std::string_view name);
 
-  void dispatch(Arguments arguments, std::string& out);
+  bool must_wait(const Command* command, std::string& out);
+  void dispatch(const Command* command, Arguments arguments, std::string& out);
   void refuse_http(std::string& out);
   void collect_take(Arguments arguments, std::string& out);
   void decide_collected(std::string& out);
+  void ask_for_collected(std::string& out);
+  void refuse(std::string_view error, std::string& out);
+  AsyncEngine::Done tell_verdict();
 
-  // Answers to commands; `arguments` starts with the command's name.
-  void take_with_receipt(const Request& request, std::string& out);
+  // Answers to commands; `arguments` starts with the command's name. What the fleet may have to be
+  // asked for gets its place among the answers; the others are called when there are none.
+  void take_with_receipt(const Request& request);
   void peek(Arguments arguments, std::string& out);
   void settle(Arguments arguments, std::string& out);
   void reset_key(Arguments arguments, std::string& out);
@@ -56,6 +66,7 @@ class RespSession : public net::Protocol {
 
   bool log_in(std::string_view user, std::string_view secret);
   wire::RespWriter answer(std::string& out) const { return {out, protocol_}; }
+  AsyncEngine engine() const { return {service_.engine, link_of_this_thread()}; }
 
   Service& service_;
   const net::Peer peer_;
@@ -65,6 +76,7 @@ class RespSession : public net::Protocol {
   std::string name_;
   int protocol_ = 2;
   bool ends_ = false;
+  Answers answers_;
 };
 
 }  // namespace weir::server

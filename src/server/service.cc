@@ -16,6 +16,16 @@ bool same_secret(std::string_view given, std::string_view secret) noexcept {
   return difference == 0;
 }
 
+Rights rights_from(std::string_view authorization, const Access& access) {
+  Rights rights;
+  constexpr std::string_view scheme = "Bearer ";
+  if (!authorization.starts_with(scheme)) return rights;
+  const std::string_view secret = authorization.substr(scheme.size());
+  rights.let_in = !access.password.empty() && same_secret(secret, access.password);
+  rights.admin = !access.admin_token.empty() && same_secret(secret, access.admin_token);
+  return rights;
+}
+
 std::string Service::info() const {
   const net::LoopCounts connections = loops.counts();
   return fmt::format(

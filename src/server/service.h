@@ -3,9 +3,12 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <string_view>
 
+#include "envoy/call.h"
+#include "envoy/service.h"
 #include "net/loops.h"
 #include "policy/config.h"
 #include "server/memory_gauge.h"
@@ -13,6 +16,7 @@
 #include "server/policies.h"
 #include "server/receipts.h"
 #include "weir/engine.h"
+#include "weir/redis.h"
 
 namespace weir::server {
 
@@ -29,6 +33,16 @@ struct Reloads {
   std::atomic<bool> last_succeeded{true};
 };
 
+// Envoy's rate limit service, as its doors know it. Empty: there is none.
+struct EnvoyService {
+  using Done = std::function<void(Result<envoy::Answer, envoy::Failure>)>;
+
+  // Tells `done` once, perhaps before it returns, and on the same thread.
+  std::function<void(const envoy::Call&, Link&, Done done)> should_rate_limit{};
+  // Whether it has rules to go by.
+  std::function<bool()> is_configured{};
+};
+
 // What all sessions share.
 struct Service {
   Engine& engine;
@@ -38,11 +52,18 @@ struct Service {
   const MemoryGauge& memory;
   Access access;
   policy::HeaderStyle headers = policy::HeaderStyle::ietf;
+  bool has_fleet = false;             // limits may count on the fleet
+  const RedisFleet* redis = nullptr;  // which it is
+  EnvoyService envoy{};
+  envoy::Service* envoy_rules = nullptr;  // what is behind it
   Receipts receipts{};
   Reloads reloads{};
   std::atomic<bool> ending = false;  // nobody is let in any more
   const std::chrono::system_clock::time_point started = std::chrono::system_clock::now();
   std::atomic<std::uint64_t> tls_failures{0};  // connections that did not come to speak TLS
+
+  // Of others in this process. Set before anybody is let in.
+  std::function<void(wire::Exposition&)> more_metrics{};
 
   // As Redis clients expect it: lines of name:value under headings.
   std::string info() const;
@@ -63,5 +84,8 @@ struct Rights {
     return admin || (access.admin_token.empty() && loopback);
   }
 };
+
+// What a field Authorization: Bearer … is good for.
+Rights rights_from(std::string_view authorization, const Access& access);
 
 }  // namespace weir::server

@@ -66,8 +66,11 @@ std::string subject_of(const Request& request) {
 
 std::string explained(const LimitState& limit) {
   const Decision& decision = limit.decision;
-  std::string line = fmt::format("{}: {}: {} of {} left", limit.name, limit.limit,
-                                 decision.remaining, decision.limit);
+  std::string line = fmt::format("{}: {}", limit.name, limit.limit);
+  if (limit.share) {
+    line += fmt::format(", this node's part {} of {}", limit.share->part, limit.share->whole);
+  }
+  line += fmt::format(": {} of {} left", decision.remaining, decision.limit);
   if (decision.reset_after > Nanos{0}) {
     line += ", at rest in " + duration(decision.reset_after);
   }

@@ -1,4 +1,5 @@
 #include "server/receipts.h"
+#include "store/random_name.h"
 
 #include <gtest/gtest.h>
 
@@ -17,7 +18,9 @@ class ReceiptsTest : public testing::Test {
     return receipts.keep(std::move(receipt));
   }
   std::optional<Verdict> settle(std::string_view name, Permits delta) {
-    return receipts.settle(engine, {.policy = "p", .key = "k", .permits = delta}, name);
+    Receipts::Borrowed borrowed;
+    if (receipts.borrow(name, borrowed) != Receipts::Found::yes) return std::nullopt;
+    return engine.settle({.policy = "p", .key = "k", .permits = delta}, borrowed->receipt);
   }
 
   ManualClock clock;
@@ -38,7 +41,7 @@ TEST_F(ReceiptsTest, AreKnownByNamesThatNobodyGuesses) {
   EXPECT_FALSE(settle("", -1));
   EXPECT_FALSE(settle("00000000000000000000000000000000", -1));
   std::set<std::string> names;
-  for (int i = 0; i < 1000; ++i) names.insert(random_name());
+  for (int i = 0; i < 1000; ++i) names.insert(store::random_name());
   EXPECT_EQ(names.size(), 1000u);
   EXPECT_EQ(names.begin()->size(), 32u);
 }
@@ -53,10 +56,31 @@ TEST_F(ReceiptsTest, AreNotKeptWithoutEnd) {
   EXPECT_EQ(settle(names[1], -100)->decision.remaining, 700);
 }
 
+TEST_F(ReceiptsTest, AreSettledByOneAtATime) {
+  const std::string name = take(100);
+  Receipts::Borrowed first;
+  Receipts::Borrowed second;
+  EXPECT_EQ(receipts.borrow(name, first), Receipts::Found::yes);
+  EXPECT_EQ(receipts.borrow(name, second), Receipts::Found::busy);
+  first = nullptr;
+  EXPECT_EQ(receipts.borrow(name, second), Receipts::Found::yes);
+}
+
+// Whoever settles has it as long as that takes, whatever becomes of the others.
+TEST_F(ReceiptsTest, OutliveBeingForgottenWhileTheyAreSettled) {
+  const std::string name = take(100);
+  Receipts::Borrowed borrowed;
+  ASSERT_EQ(receipts.borrow(name, borrowed), Receipts::Found::yes);
+  for (int i = 0; i < 3; ++i) take(1);
+  EXPECT_FALSE(settle(name, 0));
+  EXPECT_TRUE(engine.settle({.policy = "p", .key = "k", .permits = -100}, borrowed->receipt));
+}
+
 TEST_F(ReceiptsTest, AreKeptForAHundredThousand) {
   Receipts many;
   const auto known = [&](std::string_view name) {
-    return many.settle(engine, {.policy = "p", .key = "k", .permits = 0}, name).has_value();
+    Receipts::Borrowed borrowed;
+    return many.borrow(name, borrowed) == Receipts::Found::yes;
   };
   const std::string first = many.keep({});
   const std::string second = many.keep({});

@@ -41,6 +41,12 @@ TEST(Texts, ExplainALimit) {
   EXPECT_EQ(explained(limit),
             "rate: 10/s burst 20: 2 of 20 left, at rest in 3h 0min; a cost of 5 refuses, would "
             "pass in 4.2s (a shadow: never refuses)");
+  limit.share = {.part = 4, .whole = 20};
+  limit.decision = {.limit = 4, .remaining = 4};
+  EXPECT_EQ(explained(limit),
+            "rate: 10/s burst 20, this node's part 4 of 20: 4 of 4 left; a cost of 5 passes (a "
+            "shadow: never refuses)");
+  limit.share.reset();
   limit.decision = {.outcome = Outcome::impossible, .limit = 4, .retry_after = kNever};
   limit.shadow = false;
   EXPECT_EQ(explained(limit),

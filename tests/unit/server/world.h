@@ -6,7 +6,10 @@ namespace weir::server {
 
 // A daemon without sockets, on a clock that stands still.
 struct World {
-  explicit World(PolicySet set) : engine(std::move(set), {.clock = &clock, .sink = &metrics}) {}
+  explicit World(PolicySet set, Fleet* fleet = nullptr)
+      : engine(std::move(set), {.clock = &clock, .sink = &metrics, .fleet = fleet}) {
+    service.has_fleet = fleet != nullptr;
+  }
 
   ManualClock clock{};
   Metrics metrics{{.clock = &clock}};

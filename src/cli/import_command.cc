@@ -1,0 +1,68 @@
+#include <fmt/format.h>
+#include <CLI/App.hpp>
+#include <CLI/Config.hpp>
+#include <CLI/Formatter.hpp>
+#include <CLI/Validators.hpp>
+
+#include <iostream>
+#include <map>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "base/utf8.h"
+#include "cli/commands.h"
+#include "cli/import.h"
+#include "cli/report.h"
+
+namespace weir::cli {
+
+std::string in_yaml(std::string_view text) {
+  // (What JSON has in quotes means the same in YAML.)
+  return nlohmann::json(std::string{text})
+      .dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+std::string in_comment(std::string_view text) {
+  std::string plain;
+  for (const char c : text) plain += static_cast<unsigned char>(c) < 0x20 ? ' ' : c;
+  return is_utf8(plain) ? plain : "?";
+}
+
+namespace {
+
+using Import = Imported (*)(const policy::Source&);
+
+int run(const std::string& path, Import import) {
+  const auto source = policy::Source::read(path);
+  if (!source) {
+    fmt::print(stderr, "weir import: {}\n", source.error());
+    return kUsage;
+  }
+  const Imported imported = import(*source);
+  if (!imported.problems.empty()) {
+    print_problems(*source, imported.problems);
+    return kFailed;
+  }
+  std::cout << imported.text;
+  return kSuccess;
+}
+
+}  // namespace
+
+void add_import_command(CLI::App& app, int& exit_code) {
+  CLI::App* command = app.add_subcommand(
+      "import", "Print policies that do what another program's configuration does");
+  static const std::map<std::string, Import> imports{{"envoy", import_envoy},
+                                                     {"nginx", import_nginx}};
+  const auto whose = std::make_shared<std::string>();
+  const auto path = std::make_shared<std::string>();
+  command
+      ->add_option("WHOSE", *whose,
+                   "envoy: rules of envoyproxy/ratelimit; nginx: limit_req and limit_conn")
+      ->required()
+      ->check(CLI::IsMember({"envoy", "nginx"}));
+  command->add_option("file", *path, "The configuration")->required()->type_name("FILE");
+  command->callback([=, &exit_code] { exit_code = run(*path, imports.at(*whose)); });
+}
+
+}  // namespace weir::cli

@@ -1,0 +1,76 @@
+#include "server/grpc_answer.h"
+
+#include <google/protobuf/message_lite.h>
+
+#include <array>
+
+#include "base/utf8.h"
+
+namespace weir::server {
+
+using wire::GrpcCode;
+using wire::H2Field;
+
+namespace {
+
+// The same for all, so that the peer remembers them.
+constexpr H2Field kContentType{"content-type", "application/grpc"};
+constexpr std::array kFields{H2Field{":status", "200"}, kContentType};
+constexpr std::array kOk{H2Field{"grpc-status", "0"}};
+
+// As it may stand in a field: not all of a text that somebody else has made long.
+std::string field_text(std::string_view text) {
+  constexpr std::size_t longest = 1024;
+  std::string field;
+  wire::append_grpc_text(field, cut(text, longest));
+  return field;
+}
+
+H2Field status_field(GrpcCode code) { return {"grpc-status", wire::to_digits(code)}; }
+
+}  // namespace
+
+void append_message(std::string& out, const google::protobuf::MessageLite& message) {
+  const std::size_t at = out.size();
+  const std::size_t size = message.ByteSizeLong();
+  out.resize(at + wire::kGrpcPrefix + size);
+  wire::write_grpc_prefix(out.data() + at, size);
+  message.SerializeWithCachedSizesToArray(
+      reinterpret_cast<std::uint8_t*>(out.data() + at + wire::kGrpcPrefix));
+}
+
+void finish_message(wire::H2Machine& machine, wire::H2Stream& stream) {
+  start_answers(machine, stream);
+  machine.finish(stream, kOk);
+}
+
+void start_answers(wire::H2Machine& machine, wire::H2Stream& stream) {
+  machine.start(stream, kFields);
+}
+
+void finish_answers(wire::H2Machine& machine, wire::H2Stream& stream, GrpcCode code,
+                    std::string_view text) {
+  if (code == GrpcCode::ok) return machine.finish(stream, kOk);
+  const std::string message = field_text(text);
+  machine.finish(stream, std::array{status_field(code), H2Field{"grpc-message", message, false}});
+}
+
+// (Who asks for a compression that there is not has to be told which there is; that is none.)
+void refuse(wire::H2Machine& machine, wire::H2Stream& stream, GrpcCode code,
+            std::string_view text) {
+  const std::string message = field_text(text);
+  machine.respond(stream, std::array{kFields[0], kContentType, status_field(code),
+                                     H2Field{"grpc-message", message, false},
+                                     H2Field{"grpc-accept-encoding", "identity"}});
+}
+
+void refuse_http(wire::H2Machine& machine, wire::H2Stream& stream, int status,
+                 std::string_view text) {
+  const std::string digits = std::to_string(status);
+  const std::string message = field_text(text);
+  machine.respond(
+      stream, std::array{H2Field{":status", digits, false}, kContentType,
+                         status_field(GrpcCode::unknown), H2Field{"grpc-message", message, false}});
+}
+
+}  // namespace weir::server

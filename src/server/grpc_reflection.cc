@@ -1,0 +1,103 @@
+#include "server/grpc_reflection.h"
+
+#include <envoy/service/ratelimit/v3/rls.pb.h>
+#include <google/protobuf/descriptor.h>
+#include <google/protobuf/descriptor.pb.h>
+#include <grpc/health/v1/health.pb.h>
+#include <grpc/reflection/v1/reflection.pb.h>
+#include <grpc/reflection/v1alpha/reflection.pb.h>
+
+#include <array>
+#include <set>
+
+#include "server/grpc_answer.h"
+
+namespace weir::server {
+
+namespace {
+
+namespace pb = grpc::reflection::v1;
+using google::protobuf::DescriptorPool;
+using google::protobuf::FileDescriptor;
+
+// The files of all services that there are.
+std::array<const FileDescriptor*, 4> service_files() {
+  return {::envoy::service::ratelimit::v3::RateLimitRequest::descriptor()->file(),
+          grpc::health::v1::HealthCheckRequest::descriptor()->file(),
+          pb::ServerReflectionRequest::descriptor()->file(),
+          grpc::reflection::v1alpha::ServerReflectionRequest::descriptor()->file()};
+}
+
+void list_services(pb::ListServiceResponse& list) {
+  for (const FileDescriptor* file : service_files()) {
+    for (int i = 0; i < file->service_count(); ++i) {
+      list.add_service()->set_name(file->service(i)->full_name());
+    }
+  }
+}
+
+// With those that it imports, each once: whoever asks needs them anyway.
+void add_file(const FileDescriptor& file, std::set<const FileDescriptor*>& added,
+              pb::FileDescriptorResponse& files) {
+  if (!added.insert(&file).second) return;
+  google::protobuf::FileDescriptorProto proto;
+  file.CopyTo(&proto);
+  proto.SerializeToString(files.add_file_descriptor_proto());
+  for (int i = 0; i < file.dependency_count(); ++i) {
+    add_file(*file.dependency(i), added, files);
+  }
+}
+
+void find_file(const FileDescriptor* file, std::string_view what,
+               pb::ServerReflectionResponse& to) {
+  if (file != nullptr) {
+    std::set<const FileDescriptor*> added;
+    return add_file(*file, added, *to.mutable_file_descriptor_response());
+  }
+  auto& error = *to.mutable_error_response();
+  error.set_error_code(static_cast<int>(wire::GrpcCode::not_found));
+  error.set_error_message(std::string("there is no such ").append(what));
+}
+
+void answer_request(const pb::ServerReflectionRequest& request, pb::ServerReflectionResponse& to) {
+  using Request = pb::ServerReflectionRequest;
+  const DescriptorPool& pool = *DescriptorPool::generated_pool();
+  switch (request.message_request_case()) {
+    case Request::kListServices:
+      return list_services(*to.mutable_list_services_response());
+    case Request::kFileByFilename:
+      return find_file(pool.FindFileByName(request.file_by_filename()), "file", to);
+    case Request::kFileContainingSymbol:
+      return find_file(pool.FindFileContainingSymbol(request.file_containing_symbol()), "symbol",
+                       to);
+    case Request::kFileContainingExtension:
+      return find_file(nullptr, "extension", to);
+    case Request::kAllExtensionNumbersOfType: {
+      const std::string& type = request.all_extension_numbers_of_type();
+      if (pool.FindMessageTypeByName(type) == nullptr) return find_file(nullptr, "type", to);
+      to.mutable_all_extension_numbers_response()->set_base_type_name(type);
+      return;
+    }
+    case Request::MESSAGE_REQUEST_NOT_SET:
+      break;
+  }
+  auto& error = *to.mutable_error_response();
+  error.set_error_code(static_cast<int>(wire::GrpcCode::invalid_argument));
+  error.set_error_message("the request asks for nothing");
+}
+
+}  // namespace
+
+bool reflect(std::string_view message, std::string& out) {
+  (void)service_files();  // both versions are known to the pool
+  pb::ServerReflectionRequest request;
+  if (!request.ParseFromArray(message.data(), static_cast<int>(message.size()))) return false;
+  pb::ServerReflectionResponse response;
+  response.set_valid_host(request.host());
+  *response.mutable_original_request() = request;
+  answer_request(request, response);
+  append_message(out, response);
+  return true;
+}
+
+}  // namespace weir::server

@@ -1,0 +1,81 @@
+#include "server/h2_session.h"
+
+#include <time.h>
+
+namespace weir::server {
+
+namespace {
+
+// How long somebody who is sent away has to say that it has heard.
+constexpr std::chrono::seconds kFarewell{1};
+
+std::int64_t seconds_now() {
+  timespec now{};
+  clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
+  return now.tv_sec;
+}
+
+}  // namespace
+
+H2Session::H2Session(Service& service, DoorName door, const wire::H2Limits& limits)
+    : service_(service), machine_(*this, limits), door_(door), tie_(std::make_shared<Tie>(this)) {}
+
+std::size_t H2Session::on_input(std::string_view input, std::string& out) {
+  {
+    Timed timed(service_.metrics, door_);
+    timed_ = &timed;
+    machine_.receive(input, seconds_now());
+    timed_ = nullptr;
+  }
+  if (machine_.is_no_http2() && !ends_) {
+    ends_ = true;
+    refuse_stranger(out);
+  }
+  machine_.send(out, kEnough);
+  return input.size();
+}
+
+void H2Session::refuse_stranger(std::string& out) {
+  out +=
+      "HTTP/1.1 505 HTTP Version Not Supported\r\nContent-Type: text/plain\r\n"
+      "Content-Length: 30\r\nConnection: close\r\n\r\nThis port speaks HTTP/2 only.\n";
+}
+
+// Who is sent away has to hear of it.
+bool H2Session::in_message() const { return machine_.in_message() || machine_.is_draining(); }
+
+// (Who is still being asked something can be told from who was answered.)
+void H2Session::on_gone(wire::H2Stream& stream) {
+  if (!stream.is_answered() && stream.is_whole()) machine_.note_orphan();
+}
+
+// While input is looked at, all that is answered goes out behind it.
+void H2Session::has_answered() {
+  if (timed_ == nullptr && waker_ != nullptr) waker_->wake();
+}
+
+bool H2Session::look_around() {
+  if (!machine_.is_draining() || Clock::now() < draining_since_ + kFarewell) return false;
+  machine_.drain_now();
+  return machine_.has_more();
+}
+
+void H2Session::on_timeout(std::string& out) {
+  machine_.give_up(wire::H2Machine::kNoError);
+  machine_.send(out, kEnough);
+}
+
+void H2Session::on_shutdown() {
+  if (machine_.is_draining()) return;
+  draining_since_ = Clock::now();
+  on_drain();
+  machine_.drain();
+}
+
+// So that what the peer sends meanwhile is not lost: it knows that nobody has seen it.
+void H2Session::on_end(std::string& out) {
+  machine_.give_up(wire::H2Machine::kNoError);
+  machine_.send(out, kEnough);
+}
+
+}  // namespace weir::server

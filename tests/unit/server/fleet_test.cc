@@ -1,0 +1,240 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "../../support/fake_fleet.h"
+#include "server/http_session.h"
+#include "server/links.h"
+#include "server/resp_session.h"
+#include "weir/quota.h"
+#include "world.h"
+
+namespace weir::server {
+namespace {
+
+using testing::HasSubstr;
+using testing::StartsWith;
+using Mode = FakeFleet::Mode;
+
+// A connection, as far as its protocol can see one.
+struct Wire final : net::Waker {
+  explicit Wire(net::Protocol& the_protocol) : protocol(the_protocol) { protocol.use_waker(*this); }
+  void wake() override { ++woken; }
+
+  // Shows it what has come, and what it has left of that before.
+  std::string say(std::string_view more) {
+    input += more;
+    std::string out;
+    input.erase(0, protocol.on_input(input, out));
+    return out;
+  }
+
+  net::Protocol& protocol;
+  std::string input{};
+  int woken = 0;
+};
+
+PolicySet some_policies() {
+  return *PolicySet::parse(R"(policies:
+  shared: { limits: [ 3/min ], on_store_failure: closed }
+  here: { limits: [ { limit: 9/min, scope: node } ] }
+  lent: { limits: [ { limit: 3/min, scope: leased } ] }
+  rooms: { limits: [ 2 concurrent ] }
+)");
+}
+
+class FleetDoorTest : public testing::Test {
+ protected:
+  FakeFleet fleet;
+  World world{some_policies(), &fleet};
+  LinkCompanion link{fleet, world.engine};
+  const net::Peer peer{.address = "127.0.0.1", .loopback = true};
+};
+
+class FleetRespTest : public FleetDoorTest {
+ protected:
+  RespSession session{world.service, peer};
+  Wire wire{session};
+};
+
+constexpr std::string_view kThree =
+    "*8\r\n:1\r\n:3\r\n:2\r\n:0\r\n:20000\r\n:0\r\n$1\r\n0\r\n:0\r\n";
+
+TEST_F(FleetRespTest, AnswersAtOnceWhereTheFleetDoes) {
+  EXPECT_EQ(wire.say("WEIR.TAKE shared k\r\n"), kThree);
+  EXPECT_FALSE(session.waits());
+}
+
+TEST_F(FleetRespTest, AnswersWhenItKnows) {
+  fleet.mode = Mode::waits;
+  EXPECT_EQ(wire.say("WEIR.TAKE shared k\r\n"), "");
+  EXPECT_TRUE(session.waits());
+  EXPECT_EQ(wire.woken, 0);
+  fleet.mode = Mode::answers;
+  fleet.deliver();
+  EXPECT_EQ(wire.woken, 1);
+  EXPECT_EQ(wire.say(""), kThree);
+  EXPECT_FALSE(session.waits());
+}
+
+// Takes are asked together; what is known sooner does not overtake what is known later.
+TEST_F(FleetRespTest, KeepsTheOrderOfQuestions) {
+  fleet.mode = Mode::waits;
+  const std::string questions =
+      "WEIR.TAKE shared k\r\nWEIR.TAKE here k\r\nWEIR.TAKE shared k\r\nWEIR.TAKE nobody k\r\n"
+      "PING\r\nWEIR.TAKE shared k\r\n";
+  EXPECT_EQ(wire.say(questions), "");
+  EXPECT_EQ(fleet.waiting(), 2u);
+  EXPECT_THAT(wire.input, StartsWith("PING\r\n"));  // not before the others are done
+  fleet.mode = Mode::answers;
+  fleet.deliver();
+  const std::string answers = wire.say("");
+  std::vector<std::string> firsts;
+  for (std::size_t at = 0; (at = answers.find_first_of("*-+", at)) != std::string::npos; ++at) {
+    firsts.push_back(answers.substr(at, answers[at] == '*' ? 16 : 5));
+  }
+  EXPECT_THAT(firsts, testing::ElementsAre("*8\r\n:1\r\n:3\r\n:2\r\n", "*8\r\n:1\r\n:9\r\n:8\r\n",
+                                           "*8\r\n:1\r\n:3\r\n:1\r\n", "-ERR ", "+PONG",
+                                           "*8\r\n:1\r\n:3\r\n:0\r\n"));
+}
+
+TEST_F(FleetRespTest, KeepsTheOrderWhereSomeIsLeased) {
+  EXPECT_EQ(wire.say("WEIR.TAKE lent k\r\n"), kThree);
+  fleet.mode = Mode::waits;
+  EXPECT_EQ(wire.say("WEIR.TAKE lent other\r\nWEIR.TAKE here k\r\n"), "");
+  fleet.deliver();
+  const std::string both = wire.say("");
+  EXPECT_THAT(both, testing::StartsWith(kThree));
+  EXPECT_THAT(both, testing::HasSubstr(":9\r\n:8\r\n"));
+}
+
+TEST_F(FleetRespTest, EndsWhenAllIsAnswered) {
+  fleet.mode = Mode::waits;
+  EXPECT_EQ(wire.say("WEIR.TAKE shared k\r\nQUIT\r\n"), "");
+  EXPECT_FALSE(session.ends());
+  fleet.mode = Mode::answers;
+  fleet.deliver();
+  EXPECT_EQ(wire.say(""), std::string{kThree} + "+OK\r\n");
+  EXPECT_TRUE(session.ends());
+}
+
+TEST_F(FleetRespTest, CallsAStoreFailureNoError) {
+  fleet.mode = Mode::unavailable;
+  EXPECT_THAT(wire.say("WEIR.TAKE shared k\r\n"), StartsWith("*8\r\n:0\r\n:3\r\n:0\r\n:1000\r\n"));
+  EXPECT_THAT(wire.say("WEIR.TAKE shared k\r\n"), testing::EndsWith(":1\r\n"));
+  EXPECT_THAT(wire.say("WEIR.RESET shared k\r\n"), StartsWith("-ERR the store could not be asked"));
+  EXPECT_THAT(wire.say("WEIR.EXPLAIN shared k\r\n"), StartsWith("-ERR the store"));
+}
+
+TEST_F(FleetRespTest, HasEveryVerbOnTheFleet) {
+  EXPECT_THAT(wire.say("WEIR.PEEK shared k\r\n"), StartsWith("*8\r\n:1\r\n:3\r\n:3\r\n"));
+  EXPECT_THAT(wire.say("WEIR.TAKE shared k 2 RECEIPT\r\n"), StartsWith("*9\r\n:1\r\n:3\r\n:1\r\n"));
+  const std::string taken = wire.say("WEIR.TAKE shared k 1 RECEIPT\r\n");
+  const std::string receipt = taken.substr(taken.size() - 34, 32);
+  EXPECT_THAT(wire.say("WEIR.SETTLE shared k -1 RECEIPT " + receipt + "\r\n"),
+              StartsWith("*8\r\n:1\r\n:3\r\n:1\r\n"));
+  EXPECT_THAT(wire.say("WEIR.SETTLE shared k 1\r\n"), StartsWith("*8\r\n:1\r\n:3\r\n:0\r\n"));
+  EXPECT_EQ(wire.say("WEIR.RESET shared k\r\n"), "+OK\r\n");
+  EXPECT_THAT(wire.say("WEIR.EXPLAIN shared k\r\n"), StartsWith("*1\r\n"));
+  EXPECT_THAT(wire.say("WEIR.ENTER rooms k ann\r\n"), StartsWith("*9\r\n:1\r\n:2\r\n:1\r\n"));
+  EXPECT_EQ(wire.say("WEIR.LEAVE rooms k ann\r\n"), ":1\r\n");
+  EXPECT_EQ(wire.say("WEIR.LEAVE rooms k ann\r\n"), ":0\r\n");
+  EXPECT_EQ(wire.say("CL.THROTTLE k 1 1 60\r\n"), "*5\r\n:0\r\n:2\r\n:1\r\n:-1\r\n:60\r\n");
+}
+
+// The answer has nobody to go to.
+TEST_F(FleetDoorTest, MayBeLeftBeforeTheAnswer) {
+  fleet.mode = Mode::waits;
+  auto session = std::make_unique<RespSession>(world.service, peer);
+  {
+    Wire wire(*session);
+    EXPECT_EQ(wire.say("WEIR.TAKE shared k\r\n"), "");
+    session = nullptr;
+  }
+  fleet.mode = Mode::answers;
+  fleet.deliver();
+  EXPECT_EQ(world.engine.peek({.policy = "shared", .key = "k"}).decision.remaining, 2);
+}
+
+class FleetHttpTest : public FleetDoorTest {
+ protected:
+  std::string post(std::string_view path, std::string_view body) {
+    return "POST " + std::string{path} +
+           " HTTP/1.1\r\nHost: localhost\r\nContent-Length: " + std::to_string(body.size()) +
+           "\r\n\r\n" + std::string{body};
+  }
+
+  HttpSession session{world.service, peer};
+  Wire wire{session};
+};
+
+TEST_F(FleetHttpTest, AnswersWhenItKnows) {
+  fleet.mode = Mode::waits;
+  const std::string take = post("/v1/take", R"({"policy":"shared","key":"k"})");
+  EXPECT_EQ(wire.say(take + "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"), "");
+  EXPECT_TRUE(session.waits());
+  fleet.mode = Mode::answers;
+  fleet.deliver();
+  const std::string answers = wire.say("");
+  EXPECT_THAT(answers, StartsWith("HTTP/1.1 200 OK\r\n"));
+  EXPECT_THAT(answers, HasSubstr(R"("remaining":2)"));
+  EXPECT_THAT(answers.substr(10), HasSubstr("HTTP/1.1 200 OK\r\n"));  // health comes behind it
+}
+
+TEST_F(FleetHttpTest, AsksForABatchTogether) {
+  fleet.mode = Mode::waits;
+  const std::string batch = post(
+      "/v1/take",
+      R"([{"policy":"shared","key":"a"},{"policy":"nobody","key":"a"},{"policy":"here","key":"a"},)"
+      R"({"policy":"shared","key":"a","permits":3}])");
+  EXPECT_EQ(wire.say(batch), "");
+  EXPECT_EQ(fleet.waiting(), 2u);
+  fleet.mode = Mode::answers;
+  fleet.deliver();
+  const std::string answer = wire.say("");
+  const std::string body = answer.substr(answer.find("\r\n\r\n") + 4);
+  EXPECT_THAT(body, StartsWith(R"([{"allowed":true,"limit":3,"remaining":2,)"));
+  EXPECT_THAT(body, HasSubstr(R"(},{"error":"there is no policy)"));
+  EXPECT_THAT(body, HasSubstr(R"(},{"allowed":true,"limit":9,"remaining":8,)"));
+  EXPECT_THAT(body, HasSubstr(R"(},{"allowed":false,"limit":3,"remaining":2,)"));
+}
+
+TEST_F(FleetHttpTest, SaysWhenTheStoreHasFailed) {
+  fleet.mode = Mode::unavailable;
+  const std::string answer = wire.say(post("/v1/take", R"({"policy":"shared","key":"k"})"));
+  EXPECT_THAT(answer, StartsWith("HTTP/1.1 503 "));
+  EXPECT_THAT(answer, HasSubstr(R"("degraded":true)"));
+  EXPECT_THAT(answer, HasSubstr("Retry-After: 1\r\n"));
+  EXPECT_THAT(wire.say(post("/v1/explain", R"({"policy":"shared","key":"k"})")),
+              StartsWith("HTTP/1.1 503 "));
+  EXPECT_THAT(wire.say(post("/v1/explain", R"({"policy":"nobody","key":"k"})")),
+              StartsWith("HTTP/1.1 404 "));
+}
+
+TEST_F(FleetHttpTest, HasEveryVerbOnTheFleet) {
+  const auto body_of = [&](std::string_view path, std::string_view body) {
+    const std::string answer = wire.say(post(path, body));
+    return answer.substr(answer.find("\r\n\r\n") + 4);
+  };
+  const std::string taken =
+      body_of("/v1/take", R"({"policy":"shared","key":"k","permits":2,"receipt":true})");
+  const std::string receipt = taken.substr(taken.find(R"("receipt":")") + 11, 32);
+  EXPECT_THAT(body_of("/v1/settle",
+                      R"({"policy":"shared","key":"k","delta":-2,"receipt":")" + receipt + R"("})"),
+              HasSubstr(R"("remaining":3)"));
+  EXPECT_THAT(body_of("/v1/peek", R"({"policy":"shared","key":"k"})"),
+              HasSubstr(R"("remaining":3)"));
+  EXPECT_EQ(body_of("/v1/reset", R"({"policy":"shared","key":"k"})"), R"({"reset":true})");
+  EXPECT_THAT(body_of("/v1/enter", R"({"policy":"rooms","key":"k","holder":"ann"})"),
+              HasSubstr(R"("holder":"ann")"));
+  EXPECT_EQ(body_of("/v1/leave", R"({"policy":"rooms","key":"k","holder":"ann"})"),
+            R"({"left":true})");
+  EXPECT_THAT(body_of("/v1/explain", R"({"policy":"shared","key":"k"})"),
+              AllOf(StartsWith(R"({"decision":{"allowed":true)"), HasSubstr(R"("limit":"3/min")")));
+  EXPECT_THAT(body_of("/v1/throttle", R"({"key":"k","limit":"2/min"})"),
+              HasSubstr(R"("remaining":1)"));
+  EXPECT_THAT(wire.say("GET /v1/auth?policy=shared&key=k HTTP/1.1\r\nHost: localhost\r\n\r\n"),
+              StartsWith("HTTP/1.1 200 "));
+}
+
+}  // namespace
+}  // namespace weir::server
