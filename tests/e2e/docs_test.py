@@ -7,7 +7,10 @@ commands after "$ " and what they print; commands that build or install are left
 A block may name the file it is a part of: ```cpp examples/per_user.cc. Blocks of cpp and cmake must.
 
 A ```console daemon block is run beside a daemon with the page's weir.yaml, or that of the examples. It
-listens on free ports, which take the place of those in the text; times in its answers may differ.
+listens on free ports, which take the place of those in the text; times in its answers may differ. With
+```console daemons there is a second one, for 8379 and 8380 in the text. With redis behind it, as in
+```console redis and ```console daemons redis, there is a redis-server for 6379, started anew (and empty) if a
+block before has ended it.
 
 Usage: docs_test.py WEIR PAGE...
 """
@@ -15,6 +18,7 @@ Usage: docs_test.py WEIR PAGE...
 import contextlib
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -23,7 +27,8 @@ import textwrap
 SOURCE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 sys.path.insert(0, os.path.join(SOURCE, "tests", "integration"))
 
-from daemon import Daemon  # noqa: E402
+from daemon import Daemon, eventually  # noqa: E402
+from redis_server import RedisServer  # noqa: E402
 
 BLOCK = re.compile(r"^```(\w*)([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 FILE = re.compile(r"^# ([\w.-]+\.yaml)\n")
@@ -53,6 +58,12 @@ TIMES = [(re.compile(r"^Date: .*$", re.MULTILINE), "Date: …"),
          (re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z"), "…"),
          (re.compile(r'("(?:uptime_)?seconds":|  up |of the last )\d+(?: s\b| min\b)?'), r"\1…"),
          (re.compile(r"^\d{4,}$", re.MULTILINE), "…"),
+         # Which nodes share a store.
+         (re.compile(r"^generation \d+: ", re.MULTILINE), "generation …: "),
+         (re.compile(r"^RANK  NODE .*$", re.MULTILINE), "RANK …"),
+         (re.compile(r"^(\d+ +)\S+:\d+ +\S+ +[\d.]+s ago +\d+", re.MULTILINE), r"\1…"),
+         (re.compile(r"^(weir_fleet_generation) \d+$", re.MULTILINE), r"\1 …"),
+         (re.compile(r"^store: \d+ of \d+ links .*$", re.MULTILINE), "store: …"),
          # What was measured.
          (re.compile(r"^(requests +[\d,]+ in ).*$", re.MULTILINE), r"\1…"),
          (re.compile(r"^(rate|bytes|latency)  +\d.*$|^(latency) +p50 .*$", re.MULTILINE), r"\1\2 …")]
@@ -64,19 +75,77 @@ def without_times(text):
     return text.replace("\r", "")
 
 
-def daemon_for(folder, weir):
-    """A daemon with the page's policies."""
-    own = os.path.join(folder, "weir.yaml")
-    config = own if os.path.exists(own) else os.path.join(SOURCE, "examples", "weir.yaml")
-    with open(config, encoding="utf-8") as file:
-        return Daemon(weir, file.read(), cwd=folder)
+def links_connected(daemon):
+    """Whether all threads of a daemon are."""
+    metrics = daemon.http("GET", "/metrics")[2].decode()
+    links, connected = (re.search(rf"^{name} (\d+)$", metrics, re.MULTILINE)[1]
+                        for name in ("weir_store_links", "weir_store_links_connected"))
+    return links == connected
 
 
-def run_beside(daemon, page, body, folder, weir):
-    for port, used in (("7379", daemon.resp_port), ("7380", daemon.http_port)):
-        body = body.replace(port, str(used))
-    os.environ["WEIR_URL"] = f"http://127.0.0.1:{daemon.http_port}"
-    return run_console(page, body, folder, weir, without_times)
+class Surroundings:
+    """What the blocks of a page are run beside. What one of them needs is started for it, and stays."""
+
+    def __init__(self, folder, weir, running):
+        self.folder = folder
+        self.weir = weir
+        self.running = running
+        self.daemons = []
+        self.redis = None
+
+    def start(self, words):
+        """Whatever a block names. A Redis first: daemons ask for it when they start."""
+        unknown = set(words) - {"daemon", "daemons", "redis"}
+        assert not unknown, f"a console block is run beside a daemon, daemons or redis, not {unknown}"
+        if "redis" in words:
+            self.start_redis()
+        wanted = 2 if "daemons" in words else 1 if "daemon" in words else 0
+        while len(self.daemons) < wanted:
+            self.daemons.append(self.running.enter_context(self.daemon()))
+
+    def start_redis(self):
+        if not self.redis:
+            self.redis = self.running.enter_context(RedisServer())
+        elif self.redis.process.poll() is not None:
+            self.redis.start()
+            for daemon in self.daemons:
+                eventually(lambda: links_connected(daemon), "the daemon is connected to Redis again")
+
+    def daemon(self):
+        """A daemon with the page's policies."""
+        own = os.path.join(self.folder, "weir.yaml")
+        config = own if os.path.exists(own) else os.path.join(SOURCE, "examples", "weir.yaml")
+        with open(config, encoding="utf-8") as file:
+            text = self.with_ports(file.read())
+        # (A machine that is busy with other tests may take its time.)
+        patience = "store_timeout: 5s" if re.search("^store:", text, re.MULTILINE) else ""
+        daemon = Daemon(self.weir, text, cwd=self.folder, extra=patience)
+        # What its configuration names is beside it.
+        for name in os.listdir(self.folder):
+            if name.endswith(".yaml") and name != "weir.yaml":
+                shutil.copy(os.path.join(self.folder, name), daemon.folder)
+        return daemon
+
+    def with_ports(self, text):
+        """With the ports that are used instead of those that are written."""
+        used = {}
+        for daemon, (resp, http) in zip(self.daemons, (("7379", "7380"), ("8379", "8380"))):
+            used.update({resp: daemon.resp_port, http: daemon.http_port})
+        if self.redis:
+            used["6379"] = self.redis.port
+        return re.sub(r"\b[678]3(?:79|80)\b", lambda port: str(used.get(port[0], port[0])), text)
+
+    def run(self, page, body):
+        if self.daemons:
+            os.environ["WEIR_URL"] = f"http://127.0.0.1:{self.daemons[0].http_port}"
+        return run_console(page, self.with_ports(body), self.folder, self.weir,
+                           lambda text: without_times(self.without_folders(text)))
+
+    def without_folders(self, text):
+        """With files called as on the page, not by where those of a daemon are."""
+        for daemon in self.daemons:
+            text = text.replace(f"{daemon.folder}/", "")
+        return text
 
 
 def run_console(page, body, folder, weir, comparable=str):
@@ -157,16 +226,16 @@ def check_page(page, weir):
     prose = BLOCK.sub("", text)
     ran, problems = 0, check_links(page, prose) + check_when_not(page, prose)
     with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as running:
-        daemon = None
+        beside = Surroundings(folder, weir, running)
         for kind, info, body in BLOCK.findall(text):
             named = FILE.match(body)
             if kind == "yaml" and named:
                 with open(os.path.join(folder, named[1]), "w", encoding="utf-8") as file:
                     file.write(body)
             if kind == "console":
-                if info.strip() == "daemon":
-                    daemon = daemon or running.enter_context(daemon_for(folder, weir))
-                    count, found = run_beside(daemon, page, body, folder, weir)
+                if info.strip():
+                    beside.start(info.split())
+                    count, found = beside.run(page, body)
                 else:
                     count, found = run_console(page, body, folder, weir)
                 ran += count

@@ -134,25 +134,56 @@ weir.yaml:3:24: unknown unit "minute": did you mean "5/min"?
         self.assertEqual(run.returncode, 1)
         self.assertIn("the file holds more than 500000 values", run.stderr)
 
-    def test_warnings_are_no_problems(self):
+    def test_a_door_for_grpc_is_nothing_to_be_warned_of(self):
         self.file("weir.yaml", "listen: { grpc: 127.0.0.1:7381 }\n" + GOOD.partition("\n")[2])
         run = self.weir("weir.yaml")
-        self.assertEqual(run.stderr, """\
-weir.yaml:1:17: warning: this version has no gRPC door: nothing will listen there
-  listen: { grpc: 127.0.0.1:7381 }
-                  ^
-""")
-        self.assertEqual((run.returncode, run.stdout), (0, "weir.yaml: 2 policies, 6 limits\n"))
+        self.assertEqual((run.returncode, run.stdout, run.stderr),
+                         (0, "weir.yaml: 2 policies, 6 limits\n", ""))
 
-    def test_says_what_this_version_cannot_do(self):
-        self.file("weir.yaml", "store: redis://127.0.0.1:6379\ngateway: {}\n"
-                               "policies: { a: { limits: [ { limit: 1/s, scope: fleet } ] } }\n")
+    def test_says_what_is_about_nothing(self):
+        self.file("weir.yaml", "compat: envoyproxy\npolicies: { a: { limits: [ 1/s ] } }\n")
+        run = self.weir("weir.yaml")
+        self.assertEqual(run.returncode, 0)
+        self.assertIn('weir.yaml:1:9: warning: "compat" is about envoy_ratelimit', run.stderr)
+
+    def test_a_gateway_is_a_complete_file(self):
+        self.file("weir.yaml", "gateway:\n  routes:\n    - upstream: http://127.0.0.1:9000\n"
+                               "      limits: [ 50/s burst 100, 20 concurrent ]\n      key: ip\n")
+        run = self.weir("weir.yaml")
+        self.assertEqual((run.returncode, run.stdout, run.stderr),
+                         (0, "weir.yaml: 1 policy, 2 limits\n", ""))
+
+    def test_says_what_is_wrong_with_a_gateway(self):
+        self.file("weir.yaml", "gateway:\n  routes:\n    - upstream: 127.0.0.1:9000\n"
+                               "      limits: [ 50/x ]\n      keey: ip\n")
         run = self.weir("weir.yaml")
         self.assertEqual(run.returncode, 1)
-        for line in ("weir.yaml:1:8: this version has no Redis store yet",
-                     'weir.yaml:2:10: "gateway" is not supported by this version',
-                     "weir.yaml:3:49: scope fleet needs a Redis store"):
+        for line in ('weir.yaml:3:17: "upstream" is http://host:port',
+                     'weir.yaml:3:7: whose requests are counted together?',
+                     'weir.yaml:4:20: unknown unit "x"',
+                     'weir.yaml:5:7: a route has no field "keey" (did you mean "key"?)'):
             self.assertIn(line, run.stderr)
+
+    def test_checks_the_rules_of_envoy_that_a_file_names(self):
+        os.mkdir(os.path.join(self.folder.name, "rules"))
+        self.file("weir.yaml", "envoy_ratelimit: rules\n")
+        self.file("rules/a.yaml", "domain: a\ndescriptors: [ { key: k, rate_limit: { unit: day } } ]\n")
+        run = self.weir("weir.yaml")
+        self.assertEqual((run.returncode, run.stdout, run.stderr),
+                         (0, "weir.yaml: 0 policies, 0 limits\nrules/a.yaml: 1 domain, 1 rate limit\n", ""))
+        self.file("rules/b.yml", "domain: a\ndescriptors: [ 1 ]\n")
+        self.file("rules/c.yml", "domain: c\nmore: 1\n")
+        run = self.weir("weir.yaml")
+        self.assertEqual(run.returncode, 1)
+        self.assertIn("rules/b.yml:1:9: duplicate domain 'a' in config file\n", run.stderr)
+        self.assertIn("rules/c.yml:2:1: config error, unknown key 'more'\n", run.stderr)
+        report = json.loads(self.weir("--json", "weir.yaml").stdout)
+        self.assertFalse(report["valid"])
+        self.assertEqual([len(file["problems"]) for file in report["files"][0]["envoy_ratelimit"]], [0, 1, 1])
+        self.file("weir.yaml", "envoy_ratelimit: nowhere\n")
+        run = self.weir("weir.yaml")
+        self.assertEqual(run.returncode, 1)
+        self.assertIn("cannot open nowhere", run.stderr)
 
     def test_speaks_json(self):
         self.file("good.yaml", "listen: { grpc: 127.0.0.1:7381 }\n" + GOOD.partition("\n")[2])
@@ -163,7 +194,7 @@ weir.yaml:1:17: warning: this version has no gRPC door: nothing will listen ther
         good, bad = report["files"]
         self.assertEqual((good["file"], good["policies"], good["limits"], good["problems"]),
                          ("good.yaml", 2, 6, []))
-        self.assertEqual(good["warnings"][0]["line"], 1)
+        self.assertEqual(good["warnings"], [])
         self.assertEqual(bad["problems"], [{"line": 1, "column": 1, "message":
                          'a policy file has no field "stor" (did you mean "store"?)'}])
         self.assertTrue(json.loads(self.weir("good.yaml", "--json").stdout)["valid"])

@@ -1,8 +1,10 @@
 """Starts a daemon on free ports, talks to it, and ends it by its pid."""
 
+import atexit
 import http.client
 import json
 import os
+import random
 import re
 import signal
 import socket
@@ -33,8 +35,9 @@ class Daemon:
     """with Daemon(weir, config) as daemon: …"""
 
     def __init__(self, weir, policies=DEMO, folder=None, args=(), extra="", tls=None,
-                 cwd=None):
-        """`tls`: what clients speak it with, an SSLContext. `cwd`: where it is started."""
+                 cwd=None, grpc="off"):
+        """`tls`: what clients speak it with, an SSLContext. `cwd`: where it is started. `grpc`:
+        where it listens for gRPC."""
         self.weir = weir
         self.tls = tls
         self.cwd = cwd
@@ -42,7 +45,7 @@ class Daemon:
         self.folder = Path(folder or self.temporary.name)
         self.config = self.folder / "weir.yaml"
         self.config.write_text(
-            f"listen: {{ resp: 127.0.0.1:0, http: 127.0.0.1:0, grpc: off }}\n{extra}\n{policies}")
+            f"listen: {{ resp: 127.0.0.1:0, http: 127.0.0.1:0, grpc: {grpc} }}\n{extra}\n{policies}")
         self.args = list(args)
         self.log = []
         self.process = None
@@ -67,13 +70,14 @@ class Daemon:
         ports = {}
         for line in lines:
             self.log.append(line)
-            if found := re.search(r"(RESP|HTTP) on \S*?:(\d+)\W*$", line):
+            if found := re.search(r"(RESP|HTTP|gRPC) on \S*?:(\d+)\W*$", line):
                 ports[found[1]] = int(found[2])
-            if "ready" in line:
+            if "ready, with" in line:
                 break
-        if "ready" not in "".join(self.log):
+        if "ready, with" not in "".join(self.log):
             raise AssertionError("the daemon did not start:\n" + "".join(self.log))
         self.resp_port, self.http_port = ports.get("RESP"), ports.get("HTTP")
+        self.grpc_port = ports.get("gRPC")
         self.reader = threading.Thread(target=lambda: self.log.extend(lines))
         self.reader.start()
 
@@ -184,10 +188,36 @@ class Resp:
         raise AssertionError(f"unknown answer {line!r}")
 
 
+def eventually(holds, what):
+    """Waits until it does. (Things happen when they happen.)"""
+    for _ in range(3000):
+        if holds():
+            return
+        time.sleep(0.01)
+    raise AssertionError(f"it never came to this: {what}")
+
+
+CLAIMS = []  # open as long as this process runs
+atexit.register(lambda: [claim.close() for claim in CLAIMS])
+
+
 def free_port():
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
+    """One that no outgoing connection takes meanwhile (those are above 32768), and no other test
+    until this one has ended: it is claimed by a name that the kernel gives to one only. A Redis of
+    a cluster adds 10000 for its bus, which has to be free, too."""
+    while True:
+        port = random.randrange(10000, 20000)
+        claim = socket.socket(socket.AF_UNIX)
+        try:
+            claim.bind(f"\0weir test port {port}")
+            for needed in (port, port + 10000):
+                with socket.socket() as s:
+                    s.bind(("127.0.0.1", needed))
+        except OSError:
+            claim.close()
+            continue
+        CLAIMS.append(claim)
+        return port
 
 
 def resident_kib(pid):

@@ -15,6 +15,9 @@ CONFIG = """
 policies:
   login: { limits: [ 3/h window, { limit: 100/h, name: hourly } ] }
   "odd \\"name\\"\\n": { shadow: true, limits: [ 1/h window ] }
+gateway:
+  listen: 127.0.0.1:0
+  routes: [ { name: all, upstream: "http://127.0.0.1:9", limits: [ 1/s queue 1 ], key: ip } ]
 """
 
 

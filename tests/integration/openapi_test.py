@@ -20,12 +20,14 @@ import jsonschema
 import yaml
 
 from daemon import Daemon
+from redis_server import RedisServer
 
 SOURCE = Path(sys.argv.pop(2))
 WEIR = sys.argv.pop(1)
 API = yaml.safe_load((SOURCE / "proto" / "openapi.yaml").read_text())
 # The examples are about these policies.
 POLICIES = (SOURCE / "examples" / "weir.yaml").read_text()
+ENVOY = f"envoy_ratelimit: {SOURCE / 'examples' / 'envoy.yaml'}\n"
 ROUTES = (SOURCE / "src" / "server" / "http_routes.cc").read_text()
 
 METHODS = ["get", "post", "put", "delete", "patch"]
@@ -92,7 +94,7 @@ class OpenApiTest(unittest.TestCase):
     extra = ""
 
     def setUp(self):
-        self.daemon = Daemon(WEIR, POLICIES, extra=self.extra)
+        self.daemon = Daemon(WEIR, POLICIES, extra=ENVOY + self.extra)
         self.daemon.__enter__()
         self.addCleanup(self.daemon.__exit__)
 
@@ -327,6 +329,14 @@ class DecisionsTest(OpenApiTest):
         self.call("/v1/policies/{name}", "delete", expected=200)
         self.call("/v1/policies/{name}", "delete", expected=404)
         self.assertNotIn("trial", self.call("/v1/policies", "get", expected=200)["policies"])
+
+    def test_fleet(self):
+        self.assertEqual(self.call("/v1/fleet", "get", expected=200), {"fleet": False})
+        with RedisServer() as redis, Daemon(WEIR, POLICIES, extra=f"store: {redis.url}") as daemon:
+            told = daemon.http("GET", "/v1/fleet")[2]
+        schema = {**API["components"]["schemas"]["Fleet"], "components": API["components"]}
+        jsonschema.validate(told, schema)
+        self.assertEqual(len(told["nodes"]), 1)
 
     def test_top(self):
         for key in ["often", "often", "seldom"]:

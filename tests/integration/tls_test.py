@@ -135,10 +135,13 @@ class ClientsTest(TlsTest):
     def test_http_is_chosen_where_it_is_spoken(self):
         self.tls.set_alpn_protocols(["h2", "http/1.1"])
         with self.connect(port=self.daemon.http_port) as connection:
-            self.assertEqual(connection.selected_alpn_protocol(), "http/1.1")
+            self.assertEqual(connection.selected_alpn_protocol(), "h2")
         with self.connect(port=self.daemon.resp_port) as connection:
             self.assertIsNone(connection.selected_alpn_protocol())
-        self.tls.set_alpn_protocols(["h2"])
+        self.tls.set_alpn_protocols(["http/1.1"])
+        with self.connect(port=self.daemon.http_port) as connection:
+            self.assertEqual(connection.selected_alpn_protocol(), "http/1.1")
+        self.tls.set_alpn_protocols(["h3"])
         with self.assertRaises(ssl.SSLError):
             self.connect(port=self.daemon.http_port)
 

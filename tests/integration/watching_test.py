@@ -12,6 +12,7 @@ from pathlib import Path
 import yaml
 
 from daemon import Daemon
+from redis_server import RedisServer
 
 PROMTOOL = sys.argv.pop(3)
 SOURCE = Path(sys.argv.pop(2))
@@ -26,6 +27,10 @@ POLICIES = """
 policies:
   login: { limits: [ { limit: 1/h window, name: hourly } ] }
   tried: { shadow: true, limits: [ { limit: 1/h window, name: hourly } ] }
+  parted: { limits: [ { limit: 9/s, scope: split, name: rate } ] }
+gateway:
+  listen: 127.0.0.1:0
+  routes: [ { name: all, upstream: "http://127.0.0.1:9", limits: [ 1/s queue 1 ], key: ip } ]
 """
 
 # What Prometheus adds to everything it scrapes, and what it knows of itself.
@@ -38,9 +43,18 @@ GROUPING = re.compile(r"\b(?:by|on)\s*\(([^)]*)\)")
 SHOWN = re.compile(r"\{\{\s*(?:\$labels\.)?(\w+)\s*\}\}")
 
 
+def written(rules):
+    """The name of a file with a rule of Envoy's in it."""
+    rules.write("domain: d\ndescriptors: [ { key: k, rate_limit: { unit: day, requests_per_unit: 1 } } ]\n")
+    rules.flush()
+    return rules.name
+
+
 def exported():
     """{metric: its labels} of a daemon that has seen everything, and the values that labels have."""
-    with Daemon(WEIR, POLICIES) as daemon:
+    extra = "store: {}\nenvoy_ratelimit: {}"
+    with (RedisServer() as redis, tempfile.NamedTemporaryFile("w", suffix=".yaml") as rules,
+          Daemon(WEIR, POLICIES, extra=extra.format(redis.url, written(rules))) as daemon):
         resp = daemon.resp()
         for policy, _ in itertools.product(("login", "tried"), range(2)):
             resp("WEIR.TAKE", policy, "k")

@@ -1,0 +1,124 @@
+"""The rules of Envoy's rate limit service in a daemon: read, read again, explained, counted:
+envoy_rules_test.py WEIR."""
+
+import signal
+import subprocess
+import sys
+import time
+import unittest
+
+from daemon import Daemon
+
+WEIR = sys.argv.pop(1)
+
+RULES = """
+domain: shop
+descriptors:
+  - key: user
+    descriptors:
+      - { key: path, value: /buy, rate_limit: { unit: hour, requests_per_unit: %d, name: buying } }
+      - { key: path, value: /img/*, rate_limit: { unlimited: true } }
+"""
+WRONG = "domain: shop\ndescriptors: [ { key: user, rate_limit: { unit: fortnight } } ]\n"
+
+
+class EnvoyRulesTest(unittest.TestCase):
+    def start(self, config="envoy_ratelimit: rules\n", **files):
+        self.daemon = Daemon(WEIR, "", extra=config)
+        self.rules = self.daemon.folder / "rules"
+        self.rules.mkdir()
+        for name, text in (files or {"shop": RULES % 5}).items():
+            (self.rules / f"{name}.yaml").write_text(text)
+        self.daemon.__enter__()
+        self.addCleanup(self.daemon.__exit__)
+
+    def explain(self, domain="shop", **entries):
+        return self.daemon.post("/v1/explain/domain", domain=domain,
+                                descriptor=[{"key": k, "value": v} for k, v in entries.items()])[2]
+
+    def metrics(self):
+        return self.daemon.http("GET", "/metrics")[2].decode()
+
+    def capacity(self):
+        return self.explain(user="alice", path="/buy")["limit"]["capacity"]
+
+    def await_capacity(self, expected):
+        for _ in range(500):
+            if self.capacity() == expected:
+                return
+            time.sleep(0.01)
+        self.fail(f"the limit never became {expected}:\n" + "".join(self.daemon.log))
+
+    def test_a_file_with_rules_only_is_whole(self):
+        self.start()
+        told = self.explain(user="alice", path="/buy")
+        self.assertEqual([step["match"] for step in told["walk"]], ["key", "value"])
+        self.assertEqual((told["result"], told["limit"]["remaining"]), ("limit", 5))
+        self.assertTrue(told["walk"][1]["rule_at"].endswith("rules/shop.yaml:6:9"))
+        self.assertEqual(self.explain(user="alice", path="/img/1")["result"], "unlimited")
+        self.assertEqual(self.explain(user="alice")["result"], "no_rule")
+        self.assertEqual(self.explain(domain="shoe", user="alice")["result"], "no_domain")
+
+    def test_the_command_explains(self):
+        self.start()
+        url = f"http://127.0.0.1:{self.daemon.http_port}"
+        ask = lambda *args: subprocess.run([WEIR, "explain", "--url", url, *args],  # noqa: E731
+                                           capture_output=True, text=True)
+        done = ask("--domain", "shop", "user=alice,path=/buy")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("path=/buy: its value, ", done.stdout)
+        self.assertIn("5 of 5 left", done.stdout)
+        self.assertIn("for path=/x,y below user=alice", ask("--domain", "shop", r"user=alice,path=/x\,y").stdout)
+        self.assertEqual(ask("--domain", "shop", "=x").returncode, 2)
+        self.assertEqual(ask("--domain", "shop", "a=b", "c").returncode, 2)
+
+    def test_bad_questions(self):
+        self.start()
+        for body, field in [({}, "domain"), ({"domain": 1}, "domain"), ({"domain": "d"}, "descriptor"),
+                            ({"domain": "d", "descriptor": ["a"]}, "descriptor"),
+                            ({"domain": "d", "descriptor": [], "hits": -1}, "hits"),
+                            ({"domain": "d", "descriptor": [], "more": 1}, "more")]:
+            status, _, problem = self.daemon.http("POST", "/v1/explain/domain", body)
+            self.assertEqual((status, problem["field"]), (400, field), body)
+
+    def test_rules_are_read_again_when_a_file_changes(self):
+        self.start()
+        self.assertEqual(self.capacity(), 5)
+        (self.rules / "shop.yaml").write_text(RULES % 7)
+        self.await_capacity(7)
+        (self.rules / "other.yaml").write_text("domain: other\ndescriptors: [ { key: a } ]\n")
+        self.daemon.wait_for_log("read again", 2)
+        self.assertEqual(self.explain(domain="other", a="b")["result"], "no_rule")
+
+    def test_wrong_rules_are_told_and_not_used(self):
+        self.start()
+        (self.rules / "shop.yaml").write_text(WRONG)
+        self.daemon.process.send_signal(signal.SIGHUP)
+        self.daemon.wait_for_log("invalid rate limit unit 'fortnight'")
+        self.assertTrue(any("shop.yaml:2:49: " in line for line in self.daemon.log), self.daemon.log)
+        self.assertEqual(self.capacity(), 5)
+        self.assertIn('weir_envoy_config_loads_total{result="failed"}', self.metrics())
+        self.assertIn("weir_last_reload_successful 0", self.metrics())
+        (self.rules / "shop.yaml").write_text(RULES % 8)
+        self.await_capacity(8)
+        self.assertIn("weir_last_reload_successful 1", self.metrics())
+
+    def test_a_daemon_does_not_start_with_wrong_rules(self):
+        with self.assertRaisesRegex(AssertionError, "duplicate domain 'shop' in config file"):
+            self.start(a=RULES % 1, b=RULES % 2)
+        self.assertEqual(self.daemon.process.wait(30), 1)
+        self.daemon.process.stderr.close()
+
+    def test_domains_can_be_merged(self):
+        self.start("envoy_ratelimit: { path: rules, merge_domains: true }\ncompat: envoyproxy\n",
+                   a=RULES % 1, b="domain: shop\ndescriptors: [ { key: more } ]\n")
+        self.assertEqual(self.explain(more="x")["result"], "no_rule")
+
+    def test_every_rule_has_its_series(self):
+        self.start()
+        for name in ["hits", "over_limit", "near_limit", "within_limit", "shadow_mode"]:
+            self.assertIn(f'weir_envoy_{name}_total{{rule="shop.user.path_/buy"}} 0', self.metrics())
+
+
+if __name__ == "__main__":
+    unittest.main()

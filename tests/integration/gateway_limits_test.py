@@ -1,0 +1,275 @@
+"""The gateway's limits: what passes, waits, is refused, and what it costs: gateway_limits_test.py WEIR."""
+
+import json
+import sys
+import threading
+import time
+import unittest
+
+from daemon import eventually
+from gateway import Gateway, Service
+from redis_server import RedisServer
+
+WEIR = sys.argv.pop(1)
+
+ISSUE = """
+- match: { host: shop.example.com, path: /seckill/**, method: POST }
+  upstream: [ %(a)s, %(b)s ]
+  policy: seckill
+  parts: { user: header:X-User-Id, sku: query:sku_id }
+  empty_key: deny 403
+  refused: { status: 429, body: '{"error":"sold out, try later"}', content_type: application/json }
+- match: { path: /admin/** }
+  upstream: %(b)s
+  policy: admin
+  key: path
+- match: { path: /** }
+  upstream: %(b)s
+  limits: [ 50/h burst 3, 20 concurrent ]
+  key: ip
+"""
+POLICIES = """
+policies:
+  seckill:
+    limits:
+      - { by: user, limit: 1/1h, name: user }
+      - { by: sku, limit: 2/h, name: product }
+  admin: { limits: [ 2/h ] }
+"""
+
+
+class Limits(unittest.TestCase):
+    def gateway(self, routes, service=None, **others):
+        self.service = service or Service()
+        self.service.__enter__()
+        self.addCleanup(self.service.__exit__)
+        gateway = Gateway(WEIR, routes.replace("SERVICE", self.service.url), **others)
+        gateway.__enter__()
+        self.addCleanup(gateway.__exit__)
+        return gateway
+
+    def limited(self, more, **others):
+        return self.gateway(f"- {{ match: {{ path: /** }}, upstream: SERVICE, {more} }}", **others)
+
+    def test_the_three_routes_of_a_shop(self):
+        with Service() as a, Service() as b, Gateway(WEIR, ISSUE % {"a": a.url, "b": b.url},
+                                                     POLICIES) as gateway:
+            def buy(user, sku):
+                headers = {"Host": "shop.example.com", **({"X-User-Id": user} if user else {})}
+                return gateway.get(f"/seckill/now?sku_id={sku}", "POST", b"", headers)
+            self.assertEqual(buy("u1", 1)[0], 200)
+            status, headers, body = buy("u1", 1)
+            self.assertEqual((status, body, headers["Content-Type"]),
+                             (429, b'{"error":"sold out, try later"}', "application/json"))
+            self.assertIn('"user";r=0', headers["RateLimit"])
+            self.assertEqual(buy("u2", 1)[0], 200)
+            self.assertIn('"product";r=0', buy("u3", 1)[1]["RateLimit"])
+            self.assertEqual(buy("u3", 2)[0], 200)  # a refusal took nothing
+            self.assertEqual(buy("", 2)[0], 403)
+            self.assertEqual(len(a.seen) + len(b.seen), 3)
+            self.assertEqual([gateway.get("/admin/x")[0] for _ in range(3)], [200, 200, 429])
+            self.assertEqual(gateway.get("/admin/y")[0], 200)
+            self.assertEqual([gateway.get("/z")[0] for _ in range(4)], [200] * 3 + [429])
+            decisions = gateway.metric("weir_gateway_decisions_total")
+            self.assertEqual(decisions['{route="0",decision="empty_key"}'], 1)
+            self.assertEqual(decisions['{route="0",decision="refused"}'], 2)
+            self.assertEqual(decisions['{route="0",decision="allowed"}'], 3)
+
+    def test_what_passes_and_what_is_refused_tell_of_the_limit(self):
+        gateway = self.limited("limits: [ 2/h ], key: ip")
+        first = gateway.get()[1]
+        self.assertEqual(first["RateLimit-Policy"], '"0";q=2;w=3600')
+        self.assertTrue(first["RateLimit"].startswith('"0";r=1;t='))
+        gateway.get()
+        status, headers, body = gateway.get()
+        self.assertEqual((status, headers["Content-Type"]), (429, "application/problem+json"))
+        self.assertIn("r=0", headers["RateLimit"])
+        self.assertGreater(int(headers["Retry-After"]), 0)
+        self.assertEqual(json.loads(body)["status"], 429)
+
+    def test_refusals_keep_the_connection_also_those_of_small_bodies(self):
+        gateway = self.limited("limits: [ 1/h ], key: ip")
+        client = gateway.client()
+        statuses = []
+        for _ in range(4):
+            client.request("POST", "/", b"x" * 1000)
+            response = client.getresponse()
+            response.read()
+            statuses.append(response.status)
+            self.assertFalse(response.will_close)
+        client.close()
+        self.assertEqual(statuses, [200, 429, 429, 429])
+
+    def test_a_redirect_and_a_fallback(self):
+        with Service(lambda h: h.answer(body=b"instead")) as other:
+            gateway = self.gateway(f"""
+- {{ match: {{ path: /r }}, upstream: SERVICE, limits: [ 1/h ], key: ip, refused: {{ redirect: https://a.example/busy }} }}
+- {{ match: {{ path: /f }}, upstream: SERVICE, limits: [ 1/h ], key: ip, refused: {{ fallback: {other.url} }} }}
+""")
+            gateway.get("/r")
+            status, headers, _ = gateway.get("/r")
+            self.assertEqual((status, headers["Location"]), (302, "https://a.example/busy"))
+            self.assertEqual([gateway.get("/f")[2] for _ in range(3)], [b"hello", b"instead", b"instead"])
+
+    # ---- Queues
+
+    def test_a_queue_spaces_requests_and_refuses_what_does_not_fit(self):
+        gateway = self.limited("limits: [ 10/s queue 3 ], key: ip")
+        starts = []
+        self.service.on_request = lambda h: (starts.append(time.monotonic()), h.answer())
+        results = []
+        threads = [threading.Thread(target=lambda: results.append(gateway.get()[0])) for _ in range(8)]
+        began = time.monotonic()
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        # (On a slow machine the first has drained when the last one comes.)
+        self.assertGreaterEqual(results.count(200), 4)
+        self.assertLessEqual(results.count(200), 4 + (time.monotonic() - began) * 10)
+        for before, after in zip(starts, starts[1:]):
+            self.assertGreater(after - before, 0.05)
+        waits = gateway.metric("weir_gateway_wait_seconds_count")
+        self.assertGreaterEqual(waits['{route="0"}'], 3)
+        self.assertEqual(gateway.metric("weir_gateway_queued"), {'{route="0"}': 0})
+
+    def test_who_leaves_the_queue_gives_the_place_back(self):
+        gateway = self.limited("limits: [ 6/min queue 2 ], key: ip", args=["--threads", "1"])
+        self.assertEqual(gateway.get()[0], 200)
+        ask = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n"
+        waiting = [gateway.connect() for _ in range(2)]
+        for s in waiting:
+            s.sendall(ask)
+        queued = lambda: gateway.metric("weir_gateway_queued")['{route="0"}']
+        eventually(lambda: queued() == 2, "both wait")
+        self.assertEqual(gateway.get()[0], 429)
+        waiting[1].close()
+        eventually(lambda: queued() == 1, "one has left")
+        with gateway.connect() as s:
+            s.sendall(ask)
+            eventually(lambda: queued() == 2, "its place is free")
+        waiting[0].close()
+        eventually(lambda: queued() == 0, "all have left")
+        self.assertEqual(len(self.service.seen), 1)
+
+    def test_a_queue_is_bounded_by_places_and_by_time(self):
+        gateway = self.limited("limits: [ 1/min queue 50 ], key: ip, queue: { most: 1, longest: 10min }",
+                               args=["--threads", "1"])
+        gateway.get()
+        with gateway.connect() as s:
+            s.sendall(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+            eventually(lambda: gateway.metric("weir_gateway_queued")['{route="0"}'] == 1, "it waits")
+            self.assertEqual(gateway.get()[0], 429)
+            self.assertEqual(gateway.metric("weir_gateway_queue_overflows_total"), {'{route="0"}': 1})
+        late = self.limited("limits: [ 1/min queue 50 ], key: ip, queue: { longest: 5s }")
+        self.assertEqual([late.get()[0] for _ in range(3)], [200, 429, 429])
+
+    # ---- What is under way
+
+    def test_requests_in_progress_are_counted_until_they_end_or_die(self):
+        gateway = self.limited("limits: [ 2 concurrent ], key: ip")
+        go = threading.Event()
+        self.service.on_request = lambda h: (go.wait(30), h.answer())
+        dying = gateway.connect()
+        dying.sendall(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+        results = []
+        thread = threading.Thread(target=lambda: results.append(gateway.get()[0]))
+        thread.start()
+        eventually(lambda: len(self.service.seen) == 2, "both are there")
+        self.assertEqual(gateway.get()[0], 429)
+        dying.close()
+        eventually(lambda: gateway.metric("weir_gateway_in_flight")['{route="0"}'] == 1, "it has died")
+        go.set()
+        self.assertEqual(gateway.get()[0], 200)
+        thread.join()
+        self.assertEqual(results, [200])
+        self.assertEqual([gateway.get()[0] for _ in range(5)], [200] * 5)
+
+    def test_a_long_request_keeps_its_permit_beyond_the_lease(self):
+        gateway = self.limited("limits: [ 1 concurrent lease 1s ], key: ip")
+        go = threading.Event()
+        self.service.on_request = lambda h: (go.wait(30), h.answer())
+        thread = threading.Thread(target=gateway.get)
+        thread.start()
+        eventually(lambda: self.service.seen, "it is there")
+        until = time.monotonic() + 2.5  # more than two leases
+        while time.monotonic() < until:
+            self.assertEqual(gateway.get()[0], 429)
+            time.sleep(0.1)
+        go.set()
+        thread.join()
+
+    # ---- Costs
+
+    def test_a_cost_is_fixed_or_told_by_a_header(self):
+        gateway = self.limited("limits: [ 10 per 1h ], key: ip, cost: 4")
+        self.assertEqual([gateway.get()[0] for _ in range(3)], [200, 200, 429])
+        told = self.limited("limits: [ 10 per 1h ], key: ip, cost: header:X-Cost")
+        self.assertEqual([told.get(headers={"X-Cost": c})[0] for c in ("7", "4", "3", "1")],
+                         [200, 429, 200, 429])
+
+    def test_bytes_are_settled_when_they_are_known(self):
+        gateway = self.limited("limits: [ 1000 per 1h ], key: ip, cost: bytes")
+        self.service.on_request = lambda h: h.answer(body=b"x" * 300)
+        # (One connection: what comes on it next is asked when the exchange before it is settled.)
+        client = gateway.client()
+        left = []
+        for method, body in (("POST", b"y" * 100), ("GET", None)):
+            client.request(method, "/", body)
+            with client.getresponse() as response:
+                response.read()
+                left.append(int(response.headers["RateLimit"].split("r=")[1].split(";")[0]))
+        client.close()
+        # 100 were asked for and 300 more came: 599 are left when the next one takes its one.
+        self.assertEqual(left, [900, 599])
+
+    def test_bandwidth_paces_bodies(self):
+        gateway = self.limited("bandwidth: 1MB/s")
+        self.service.on_request = lambda h: h.answer(body=b"x" * 2_500_000)
+        began = time.monotonic()
+        self.assertEqual(len(gateway.get()[2]), 2_500_000)
+        # One second's worth at once, the rest at its rate; but for what is read ahead.
+        self.assertGreater(time.monotonic() - began, 1.0)
+        began = time.monotonic()
+        gateway.get("/", "POST", b"x" * 1_000_000)
+        self.assertGreater(time.monotonic() - began, 0.5)
+
+    # ---- Policies that change
+
+    def test_a_policy_that_is_put_holds_at_once(self):
+        gateway = self.limited("policy: p, key: ip", policies="policies: { p: { limits: [ 1/h ] } }")
+        self.assertEqual([gateway.get()[0] for _ in range(2)], [200, 429])
+        gateway.http("PUT", "/v1/policies/p", {"limits": ["3/h"]})
+        self.assertEqual([gateway.get()[0] for _ in range(3)], [200, 200, 429])
+        gateway.http("PUT", "/v1/policies/p", {"limits": ["1 concurrent"]})
+        eventually(lambda: gateway.get()[0] == 200, "it is entered, not taken")
+
+    # ---- Redis
+
+    def test_without_the_store_policies_say_what_happens(self):
+        with RedisServer() as redis:
+            routes = """
+- { match: { path: /open }, upstream: SERVICE, policy: open, key: ip }
+- { match: { path: /closed }, upstream: SERVICE, policy: closed, key: ip }
+- { match: { path: /local }, upstream: SERVICE, policy: local, key: ip }
+"""
+            policies = f"""
+store: redis://127.0.0.1:{redis.port}
+policies:
+  open: {{ limits: [ 2/h ], on_store_failure: open }}
+  closed: {{ limits: [ 2/h ], on_store_failure: closed }}
+  local: {{ limits: [ 2/h ], on_store_failure: local }}
+"""
+            gateway = self.gateway(routes, policies=policies, extra="store_timeout: 2s")
+            for path in ("/open", "/closed", "/local"):
+                self.assertEqual([gateway.get(path)[0] for _ in range(3)], [200, 200, 429], path)
+            redis.end()
+            self.assertEqual([gateway.get("/open")[0] for _ in range(3)], [200] * 3)
+            self.assertEqual(gateway.get("/closed")[0], 503)
+            self.assertEqual([gateway.get("/local")[0] for _ in range(3)].count(200), 2)
+            degraded = gateway.metric("weir_gateway_decisions_total")
+            self.assertEqual(degraded['{route="0",decision="degraded"}'], 3)
+
+
+if __name__ == "__main__":
+    unittest.main()

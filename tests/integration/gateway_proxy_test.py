@@ -1,0 +1,474 @@
+"""The gateway as a proxy: what passes, and how: gateway_proxy_test.py WEIR."""
+
+import http.client
+import json
+import os
+import socket
+import ssl
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import unittest
+from pathlib import Path
+
+from certificates import Authority
+from daemon import eventually, free_port, resident_kib, under_sanitizer
+from gateway import Gateway, RawService, Service, read_all, read_head
+
+WEIR = sys.argv.pop(1)
+
+
+def plain(url, more=""):
+    return f"- {{ match: {{ path: /** }}, upstream: {url}{more} }}"
+
+
+class Passing(unittest.TestCase):
+    def test_requests_and_answers_pass_with_what_belongs_to_them(self):
+        with Service() as service, Gateway(WEIR, plain(service.url)) as gateway:
+            service.on_request = lambda h: h.answer(
+                201, b"made", [("X-Own", "yes"), ("Connection", "X-Hop"), ("X-Hop", "1")])
+            status, headers, body = gateway.get("/a/b?x=1&y=%20", "POST", b"12345", {
+                "X-Mine": "1", "Connection": "X-Drop", "X-Drop": "1", "TE": "trailers",
+                "Proxy-Authorization": "secret", "traceparent": "00-ab-cd-01"})
+            self.assertEqual((status, body), (201, b"made"))
+            self.assertEqual(headers["X-Own"], "yes")
+            self.assertIsNone(headers["X-Hop"])
+            method, path, seen, size = service.seen[0]
+            self.assertEqual((method, path, size), ("POST", "/a/b?x=1&y=%20", 5))
+            self.assertEqual(seen["X-Mine"], "1")
+            self.assertEqual(seen["traceparent"], "00-ab-cd-01")
+            self.assertEqual(seen["Host"], f"127.0.0.1:{gateway.port}")
+            self.assertEqual(seen["X-Forwarded-For"], "127.0.0.1")
+            self.assertIn("for=127.0.0.1", seen["Forwarded"])
+            for gone in ("X-Drop", "TE", "Proxy-Authorization"):
+                self.assertNotIn(gone, seen)
+            self.assertEqual(len(seen["X-Request-Id"]), 32)
+            self.assertEqual(headers["X-Request-Id"], seen["X-Request-Id"])
+            gateway.get(headers={"X-Request-Id": "mine"})
+            self.assertEqual(service.seen[1][2]["X-Request-Id"], "mine")
+
+    def test_a_connection_is_used_again_on_both_sides(self):
+        connections = set()
+        with Service() as service, Gateway(WEIR, plain(service.url), args=["--threads", "1"]) as gateway:
+            service.on_request = lambda h: (connections.add(h.client_address), h.answer())
+            client = gateway.client()
+            for _ in range(20):
+                client.request("GET", "/")
+                self.assertEqual(client.getresponse().read(), b"hello")
+            client.close()
+            self.assertEqual(len(connections), 1)
+            self.assertEqual(sum(gateway.metric("weir_connections_total").values()), 1 + 1)
+
+    def test_pipelined_requests_are_answered_in_order(self):
+        with Service() as service, Gateway(WEIR, plain(service.url)) as gateway:
+            service.on_request = lambda h: h.answer(body=b"<%s>" % h.path.encode())
+            got = gateway.raw(b"".join(b"GET /%d HTTP/1.1\r\nHost: a\r\n\r\n" % i for i in range(9))
+                              + b"GET /last HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
+            places = [got.index(b"</%d>" % i) for i in range(9)] + [got.index(b"</last>")]
+            self.assertEqual(places, sorted(places))
+            self.assertEqual(got.count(b"HTTP/1.1 200"), 10)
+
+    def test_head_has_a_length_and_no_body(self):
+        with Service() as service, Gateway(WEIR, plain(service.url)) as gateway:
+            client = gateway.client()
+            for _ in range(2):
+                client.request("HEAD", "/")
+                response = client.getresponse()
+                self.assertEqual((response.getheader("Content-Length"), response.read()), ("5", b""))
+            client.close()
+
+    def test_chunks_and_their_trailers_pass_both_ways(self):
+        def serve(connection):
+            head, rest = read_head(connection)
+            while b"0\r\n" not in rest or not rest.endswith(b"\r\n\r\n"):
+                rest += connection.recv(65536)
+            connection.sendall(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTrailer: X-Sum\r\n\r\n"
+                               b"5;x=y\r\nhello\r\n" + b"%x\r\n%s\r\n" % (len(rest), rest)
+                               + b"0\r\nX-Sum: 7\r\nContent-Length: 3\r\n\r\n")
+        with RawService(serve) as service, Gateway(WEIR, plain(service.url)) as gateway:
+            got = gateway.raw(b"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n"
+                              b"Connection: close\r\n\r\n3\r\nabc\r\n2;q=1\r\nde\r\n0\r\nX-T: 1\r\n\r\n")
+            self.assertIn(b"3\r\nabc\r\n2\r\nde\r\n0\r\nX-T: 1\r\n\r\n", got.replace(b"5\r\nabcde", b"3\r\nabc\r\n2\r\nde"))
+            self.assertTrue(got.endswith(b"0\r\nX-Sum: 7\r\n\r\n"), got)
+
+    def test_an_answer_that_ends_with_its_connection_is_chunked_for_who_knows_chunks(self):
+        def serve(connection):
+            read_head(connection)
+            connection.sendall(b"HTTP/1.1 200 OK\r\n\r\nall there is")
+        with RawService(serve) as service, Gateway(WEIR, plain(service.url)) as gateway:
+            status, headers, body = gateway.get()
+            self.assertEqual((status, headers["Transfer-Encoding"], body),
+                             (200, "chunked", b"all there is"))
+            old = gateway.raw(b"GET / HTTP/1.0\r\n\r\n")
+            self.assertTrue(old.endswith(b"\r\n\r\nall there is"), old)
+            self.assertNotIn(b"chunked", old)
+
+    def test_who_waits_for_permission_to_send_gets_it_only_when_let_in(self):
+        routes = """
+- { match: { path: /no }, upstream: %s, limits: [ 1/h ], key: const:all }
+- { match: { path: /** }, upstream: %s }
+"""
+        with Service() as service, Gateway(WEIR, routes % (service.url, service.url)) as gateway:
+            head = (b"POST %s HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n"
+                    b"Expect: 100-continue\r\nConnection: close\r\n\r\n")
+            with gateway.connect() as s:
+                s.sendall(head % b"/yes")
+                self.assertTrue(s.recv(100).startswith(b"HTTP/1.1 100 Continue\r\n\r\n"))
+                s.sendall(b"12345")
+                self.assertIn(b"HTTP/1.1 200", read_all(s))
+            gateway.get("/no")
+            refused = gateway.raw(head % b"/no")
+            self.assertTrue(refused.startswith(b"HTTP/1.1 429"), refused)
+            self.assertNotIn(b"100 Continue", refused)
+            self.assertNotIn("Expect", service.seen[0][2])
+
+    def test_hints_before_an_answer_pass(self):
+        def serve(connection):
+            read_head(connection)
+            connection.sendall(b"HTTP/1.1 103 Early Hints\r\nLink: </a.css>\r\n\r\n"
+                               b"HTTP/1.1 204 No Content\r\n\r\n")
+        with RawService(serve) as service, Gateway(WEIR, plain(service.url)) as gateway:
+            got = gateway.raw(b"GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
+            self.assertTrue(got.startswith(b"HTTP/1.1 103 Early Hints\r\nLink: </a.css>\r\n\r\n"))
+            self.assertIn(b"HTTP/1.1 204", got)
+
+    def test_an_upgraded_connection_is_a_tunnel_with_ends_of_its_own(self):
+        def serve(connection):
+            head, _ = read_head(connection)
+            assert b"upgrade: echo" in head.lower(), head
+            connection.sendall(b"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\n"
+                               b"Upgrade: echo\r\n\r\nhi ")
+            while piece := connection.recv(1000):
+                connection.sendall(piece.upper())
+            connection.sendall(b" bye")
+        with RawService(serve) as service, Gateway(WEIR, plain(service.url)) as gateway:
+            with gateway.connect() as s:
+                s.sendall(b"GET / HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n")
+                head, rest = read_head(s)
+                self.assertTrue(head.startswith(b"HTTP/1.1 101"))
+                self.assertIn(b"upgrade: echo", head.lower())
+                s.sendall(b"hello")
+                while len(rest) < 8:
+                    rest += s.recv(100)
+                self.assertEqual(rest, b"hi HELLO")
+                s.shutdown(socket.SHUT_WR)
+                self.assertEqual(read_all(s), b" bye")
+            self.assertEqual(gateway.metric("weir_gateway_tunnels_total"), {"": 1})
+
+    def test_http2_in_disguise_is_not_passed_on(self):
+        with Service() as service, Gateway(WEIR, plain(service.url)) as gateway:
+            gateway.get(headers={"Connection": "Upgrade, HTTP2-Settings", "Upgrade": "h2c",
+                                 "HTTP2-Settings": "AAMAAABk"})
+            self.assertNotIn("Upgrade", service.seen[0][2])
+
+    @unittest.skipIf(under_sanitizer(), "what a sanitizer keeps is not flat")
+    def test_large_bodies_pass_both_ways_in_little_memory(self):
+        size, piece = 300 << 20, b"x" * (1 << 20)
+        def big(handler):
+            handler.send_response(200)
+            handler.send_header("Content-Length", str(size))
+            handler.end_headers()
+            for _ in range(size >> 20):
+                handler.wfile.write(piece)
+        with Service(big) as service, Gateway(WEIR, plain(service.url)) as gateway:
+            before = resident_kib(gateway.process.pid)
+            with gateway.connect() as s:
+                s.sendall(b"POST / HTTP/1.1\r\nHost: a\r\nConnection: close\r\nContent-Length: %d\r\n\r\n" % size)
+                for _ in range(size >> 20):
+                    s.sendall(piece)
+                time.sleep(1)  # long enough for a careless proxy to swallow all of the answer
+                got = 0
+                while data := s.recv(1 << 20):
+                    got += len(data)
+            self.assertGreater(got, size)
+            self.assertEqual(service.seen[0][3], size)
+            self.assertLess(resident_kib(gateway.process.pid) - before, 8 << 10)
+
+    def test_curl_agrees(self):
+        with Service() as service, Gateway(WEIR, plain(service.url)) as gateway:
+            done = subprocess.run(["curl", "-sS", "-T", "-", "-w", "%{http_code}",
+                                   f"http://127.0.0.1:{gateway.port}/up"],
+                                  input=b"y" * 3_000_000, capture_output=True, timeout=60)
+            self.assertEqual(done.stdout, b"hello200", done.stderr)
+            self.assertEqual(service.seen[0][3], 3_000_000)
+
+
+class Servers(unittest.TestCase):
+    def two(self, more=""):
+        a, b = Service(), Service()
+        for s in (a, b):
+            s.__enter__()
+            self.addCleanup(s.__exit__)
+        return a, b, f"- {{ match: {{ path: /** }}, upstream: [ {a.url}, {b.url} ]{more} }}"
+
+    def test_servers_take_turns(self):
+        a, b, routes = self.two()
+        with Gateway(WEIR, routes) as gateway:
+            for _ in range(10):
+                gateway.get()
+        self.assertEqual((len(a.seen), len(b.seen)), (5, 5))
+
+    def test_the_one_with_fewer_requests_gets_the_next(self):
+        a, b, routes = self.two(", balance: least_connections")
+        go = threading.Event()
+        a.on_request = lambda h: (go.wait(30), h.answer())
+        # (One thread: another may see a request in progress whose answer has just been sent.)
+        with Gateway(WEIR, routes, args=["--threads", "1"]) as gateway:
+            threads = []
+            while not a.seen:  # it gets one, sooner or later, and keeps it
+                threads.append(threading.Thread(target=gateway.get))
+                threads[-1].start()
+                eventually(lambda: a.seen or not threads[-1].is_alive(), "one of them has it")
+            before = len(b.seen)
+            for _ in range(6):
+                gateway.get()
+            self.assertEqual((len(a.seen), len(b.seen) - before), (1, 6))
+            go.set()
+            for thread in threads:
+                thread.join()
+
+    def test_one_that_fails_rests_and_the_others_serve(self):
+        with Service() as good:
+            port = free_port()
+            routes = (f"- {{ match: {{ path: /** }}, upstream: [ http://127.0.0.1:{port}, {good.url} ],"
+                      " health: { passive: { failures: 2, for: 1s } } }")
+            with Gateway(WEIR, routes) as gateway:
+                for _ in range(12):
+                    self.assertEqual(gateway.get()[0], 200)
+                failures = gateway.metric("weir_upstream_failures_total")
+                self.assertEqual(sum(failures.values()), 2, failures)
+                self.assertEqual(min(gateway.metric("weir_upstream_up").values()), 0)
+                with Service(port=port) as back:
+                    eventually(lambda: gateway.get()[0] == 200 and back.seen, "it serves again")
+
+    def test_active_checks_take_a_server_out_and_bring_it_back(self):
+        a, b, routes = self.two(
+            ", health: { active: { path: /health, every: 50ms, timeout: 5s, healthy: 2, unhealthy: 2 } }")
+        ill = threading.Event()
+        a.on_request = lambda h: h.answer(503 if ill.is_set() and h.path == "/health" else 200)
+        with Gateway(WEIR, routes) as gateway:
+            up = lambda: gateway.metric("weir_upstream_up")[f'{{server="{a.url}"}}']
+            ill.set()
+            eventually(lambda: up() == 0, "it is out")
+            before = sum(path == "/" for _, path, *_ in a.seen)
+            for _ in range(6):
+                self.assertEqual(gateway.get()[0], 200)
+            self.assertEqual(sum(path == "/" for _, path, *_ in a.seen), before)
+            ill.clear()
+            eventually(lambda: up() == 1, "it is back")
+
+
+class Failures(unittest.TestCase):
+    def one(self, serve, more=""):
+        service = RawService(serve)
+        service.__enter__()
+        self.addCleanup(service.__exit__)
+        gateway = Gateway(WEIR, plain(service.url, ", health: { passive: off }" + more))
+        gateway.__enter__()
+        self.addCleanup(gateway.__exit__)
+        return service, gateway
+
+    def problem(self, answer, status):
+        self.assertEqual(answer[0], status, answer)
+        self.assertEqual(answer[1]["Content-Type"], "application/problem+json")
+        return json.loads(answer[2])["detail"]
+
+    def test_a_server_that_refuses_is_502(self):
+        with Gateway(WEIR, plain(f"http://127.0.0.1:{free_port()}")) as gateway:
+            self.assertIn("Connection refused", self.problem(gateway.get(), 502))
+
+    def test_a_server_that_resets_is_502_and_tried_again_only_when_that_is_safe(self):
+        service, gateway = self.one(lambda c: read_head(c), ", retries: 2")
+        self.problem(gateway.get(), 502)
+        self.assertEqual(service.count, 3)
+        self.problem(gateway.get("/", "POST", b"x"), 502)
+        self.assertEqual(service.count, 4)
+        self.problem(gateway.get("/", "POST"), 502)
+        self.assertEqual(service.count, 5)
+
+    def test_a_server_that_hangs_is_504(self):
+        service, gateway = self.one(lambda c: time.sleep(30), ", timeouts: { read: 200ms }")
+        self.assertIn("in time", self.problem(gateway.get(), 504))
+        self.assertEqual(service.count, 1)
+
+    def test_an_exchange_that_takes_too_long_is_504(self):
+        service, gateway = self.one(lambda c: time.sleep(30), ", timeouts: { total: 200ms }")
+        self.problem(gateway.get(), 504)
+
+    def test_a_server_that_dies_in_an_answer_ends_the_connection(self):
+        def serve(connection):
+            read_head(connection)
+            connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhalf")
+        _, gateway = self.one(serve)
+        with self.assertRaises((http.client.IncompleteRead, ConnectionResetError)):
+            gateway.get()
+        failures = gateway.metric("weir_upstream_failures_total")
+        self.assertEqual(sum(v for k, v in failures.items() if "reset" in k), 1)
+
+    def test_what_is_no_answer_is_502(self):
+        for words in (b"SSH-2.0-x\r\n\r\n", b"HTTP/1.1 200 OK\nA: b\n\n",
+                      b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n",
+                      b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n",
+                      b"HTTP/1.1 200 OK\r\nA: b\r\n c\r\n\r\n", b"HTTP/1.1 101 X\r\nUpgrade: x\r\n\r\n",
+                      b"HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip, chunked\r\n\r\n",
+                      b"HTTP/1.1 200 OK\r\nA: " + b"x" * 70_000 + b"\r\n\r\n"):
+            service = RawService(lambda c: (read_head(c), c.sendall(words), c.recv(1)))
+            with service, Gateway(WEIR, plain(service.url)) as gateway:
+                self.problem(gateway.get(), 502)
+
+    def test_a_kept_connection_that_has_ended_is_nobodys_failure(self):
+        answer = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
+        def serve(connection):
+            read_head(connection)
+            connection.sendall(answer)
+            if service.count == 1:  # takes the next request, and is gone
+                read_head(connection)
+                return
+            while True:
+                read_head(connection)
+                connection.sendall(answer)
+        service, gateway = self.one(serve)
+        client = gateway.client()
+        for _ in range(3):
+            client.request("GET", "/")
+            self.assertEqual(client.getresponse().read(), b"ok")
+        client.close()
+        self.assertEqual(sum(gateway.metric("weir_upstream_failures_total").values()), 0)
+
+    def test_an_early_answer_reaches_a_client_that_still_sends(self):
+        def serve(connection):
+            read_head(connection)
+            connection.sendall(b"HTTP/1.1 413 No\r\nContent-Length: 4\r\nConnection: close\r\n\r\nfull")
+            time.sleep(0.5)
+        _, gateway = self.one(serve)
+        with gateway.connect() as s:
+            s.sendall(b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 100000000\r\n\r\n" + b"x" * 1000)
+            self.assertIn(b"full", read_all(s))
+
+
+class Encrypted(unittest.TestCase):
+    def setUp(self):
+        temporary = tempfile.TemporaryDirectory()
+        self.addCleanup(temporary.cleanup)
+        self.folder = Path(temporary.name)
+        self.ca = Authority(self.folder)
+        self.cert, self.key = self.ca.sign("server")
+        self.trusting = ssl.create_default_context(cafile=str(self.ca.cert))
+
+    def connect(self, gateway):
+        return self.trusting.wrap_socket(gateway.connect(), server_hostname="localhost")
+
+    def serial(self, gateway):
+        with self.connect(gateway) as s:
+            return s.getpeercert()["serialNumber"]
+
+    def test_the_door_has_tls_and_its_certificate_can_be_renewed(self):
+        files = f"tls: {{ cert: {self.cert}, key: {self.key} }}"
+        with Service() as service, Gateway(WEIR, plain(service.url), more=files) as gateway:
+            service.on_request = lambda h: h.answer(body=b"x" * 3_000_000)
+            with self.connect(gateway) as s:
+                body = b"y" * 2_000_000
+                s.sendall(b"POST / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n"
+                          b"Content-Length: %d\r\n\r\n" % len(body) + body)
+                self.assertGreater(len(read_all(s)), 3_000_000)
+            self.assertEqual(service.seen[0][3], len(body))
+            self.assertEqual(service.seen[0][2]["X-Forwarded-Proto"], "https")
+            before = self.serial(gateway)
+            self.ca.sign("server")
+            eventually(lambda: self.serial(gateway) != before, "the new one is shown")
+            # Who does not speak TLS is told so; half a record hinders nobody, and costs nothing.
+            half = gateway.connect()
+            half.sendall(b"\x16\x03\x01\x02\x00\x01")
+            self.addCleanup(half.close)
+            with gateway.connect() as s:
+                s.sendall(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+                self.assertIn(b"400 Bad Request", read_all(s))
+            with self.connect(gateway) as s:
+                s.sendall(b"GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
+                self.assertIn(b"200 OK", read_all(s))
+
+    def test_a_server_with_tls_must_be_who_it_says(self):
+        with Service() as service:
+            service.on_request = lambda h: h.answer(body=b"z" * 1_000_000)
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            context.load_cert_chain(self.cert, self.key)
+            service.socket = context.wrap_socket(service.socket, server_side=True)
+            url = service.url.replace("http:", "https:")
+            with Gateway(WEIR, plain(url)) as gateway:
+                status, _, body = gateway.get()
+                self.assertEqual(status, 502)
+                self.assertIn(b"certificate verify failed", body)
+            os.environ["SSL_CERT_FILE"] = str(self.ca.cert)
+            self.addCleanup(os.environ.pop, "SSL_CERT_FILE")
+            with Gateway(WEIR, plain(url)) as gateway:
+                client = gateway.client()
+                for _ in range(3):
+                    client.request("POST", "/", b"q" * 500_000)
+                    self.assertEqual(client.getresponse().read(), b"z" * 1_000_000)
+                client.close()
+
+
+class Running(unittest.TestCase):
+    def test_routes_change_while_requests_go_on(self):
+        with Service() as old, Service() as new, Gateway(WEIR, plain(old.url)) as gateway:
+            go = threading.Event()
+            old.on_request = lambda h: (go.wait(30), h.answer(body=b"old"))
+            results = []
+            thread = threading.Thread(target=lambda: results.append(gateway.get()[2]))
+            thread.start()
+            eventually(lambda: old.seen, "it is there")
+            gateway.rewrite(lambda text: text.replace(old.url, new.url))
+            self.assertEqual(gateway.get()[2], b"hello")
+            self.assertEqual(len(new.seen), 1)
+            go.set()
+            thread.join()
+            self.assertEqual(results, [b"old"])
+
+    def test_a_file_with_a_server_that_is_not_there_changes_nothing(self):
+        with Service() as service, Gateway(WEIR, plain(service.url)) as gateway:
+            gateway.rewrite(lambda text: text.replace(service.url, "http://no.such.host.invalid:1"))
+            gateway.wait_for_log("routes stay as they are")
+            self.assertEqual(gateway.get()[0], 200)
+
+    def test_requests_under_way_are_finished_before_it_ends(self):
+        with Service() as service, Gateway(WEIR, plain(service.url)) as gateway:
+            go = threading.Event()
+            service.on_request = lambda h: (go.wait(30), h.answer())
+            results = []
+            thread = threading.Thread(target=lambda: results.append(gateway.get()))
+            thread.start()
+            eventually(lambda: service.seen, "it is there")
+            idle = gateway.connect()
+            gateway.process.terminate()
+            gateway.wait_for_log("ending")
+            go.set()
+            thread.join()
+            self.assertEqual(results[0][0], 200)
+            self.assertEqual(results[0][1]["Connection"], "close")
+            self.assertEqual(gateway.end(), 0)
+            idle.close()
+
+    def test_the_access_log_has_a_line_for_each(self):
+        with tempfile.TemporaryDirectory() as folder, Service() as service:
+            path = os.path.join(folder, "access.log")
+            with Gateway(WEIR, plain(service.url),
+                         more=f"access_log: {{ file: {path}, format: json }}") as gateway:
+                gateway.get('/a?"b', headers={"User-Agent": 'x"\\', "X-Request-Id": "r1"})
+                gateway.get("/b")
+                lines = lambda: Path(path).read_text().splitlines()
+                eventually(lambda: len(lines()) == 2, "both are written")
+                first = json.loads(lines()[0])
+                self.assertEqual((first["method"], first["status"], first["id"], first["agent"],
+                                  first["client"], first["upstream"], first["sent"]),
+                                 ("GET", 200, "r1", 'x"\\', "127.0.0.1", service.url, 5))
+                os.rename(path, path + ".1")
+                time.sleep(1.2)  # it is looked at twice a second
+                gateway.get("/c")
+                eventually(lambda: os.path.exists(path) and lines(), "it is opened anew")
+                self.assertEqual(json.loads(lines()[0])["target"], "/c")
+
+
+if __name__ == "__main__":
+    unittest.main()

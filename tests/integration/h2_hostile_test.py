@@ -1,0 +1,380 @@
+"""Clients of HTTP/2 that mean harm, and honest ones that look a little like them: h2_hostile_test.py WEIR."""
+
+import os
+import sys
+
+# With Debian's python3-hpack, whatever python3 is in the path.
+PYTHON = "/usr/bin/python3"
+if not os.path.samefile(sys.executable, PYTHON):
+    os.execv(PYTHON, [PYTHON, *sys.argv])
+
+import functools
+import random
+import signal
+import socket
+import struct
+import threading
+import time
+import unittest
+
+from daemon import Daemon, resident_kib, under_sanitizer
+from h2_doors import POLICIES, RULES, GrpcDoor, HttpDoor
+from h2_peer import *  # noqa: F403: frames, flags and codes
+
+WEIR = sys.argv.pop(1)
+SCALE = 10 if under_sanitizer() else 1
+
+
+def start_daemon():
+    daemon = Daemon(WEIR, POLICIES, grpc="127.0.0.1:0", extra="envoy_ratelimit: rules.yaml")
+    (daemon.folder / "rules.yaml").write_text(RULES)
+    daemon.__enter__()
+    return daemon
+
+
+def on_each_door(test):
+    """A test of a door, on both. Whatever it does, others are served, and little memory is used."""
+    @functools.wraps(test)
+    def run(self):
+        for door in self.doors:
+            with self.subTest(door=door.name):
+                before = resident_kib(self.daemon.process.pid)
+                test(self, door)
+                for each in self.doors:
+                    with each.peer() as peer:
+                        self.assert_answers(each, peer)
+                if SCALE == 1:
+                    grown = resident_kib(self.daemon.process.pid) - before
+                    self.assertLess(grown, 30_000, "KiB")
+    return run
+
+
+class Doors(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.daemon = start_daemon()
+        cls.doors = [HttpDoor(cls.daemon), GrpcDoor(cls.daemon)]
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.daemon.__exit__()
+
+    def assert_answers(self, door, peer):
+        answer = peer.ask(door.fields(), door.body)
+        self.assertTrue(answer.reset is None and door.is_answered(answer), answer)
+
+    def assert_shut_out(self, peer, pieces, codes=(ENHANCE_YOUR_CALM,)):
+        """Sends one piece after the other until it is shut out. (What was on its way by then may cost
+        the peer the daemon's last word.)"""
+        reader = threading.Thread(target=self.read_all, args=(peer,))
+        reader.start()
+        for piece in pieces:
+            if not reader.is_alive() or not peer.try_send(piece):
+                break
+        reader.join(20)
+        self.assertFalse(reader.is_alive(), "it goes on and on")
+        if peer.goaway:
+            self.assertIn(peer.goaway[1], codes)
+
+    @staticmethod
+    def read_all(peer):
+        try:
+            peer.end()
+        except (OSError, ValueError):
+            pass
+
+
+class FloodsTest(Doors):
+    """What costs the sender little and the daemon something, again and again."""
+
+    COUNT = 100_000
+    # So many at once may also be more than there may be open.
+    TOO_MANY = (ENHANCE_YOUR_CALM, PROTOCOL_ERROR)
+
+    def flood(self, door, make, codes=(ENHANCE_YOUR_CALM,), each=100):
+        """`make` gives the frames of one turn; they are sent a hundred turns at a time."""
+        with door.peer() as peer:
+            pieces = (b"".join(make(peer) for _ in range(each)) for _ in range(self.COUNT // each))
+            self.assert_shut_out(peer, pieces, codes)
+            # What little there was of it before is bounded.
+            self.assertLess(len(peer.pongs) + peer.settings_acks + len(peer.answers), 20_000)
+
+    # CVE-2023-44487
+    @on_each_door
+    def test_requests_that_are_taken_back_at_once(self, door):
+        def make(peer):
+            stream = peer.new_stream()
+            return peer.head(door.fields(), stream) + reset(stream)
+        self.flood(door, make)
+
+    @on_each_door
+    def test_whole_requests_that_are_taken_back_at_once(self, door):
+        def make(peer):
+            stream = peer.new_stream()
+            return peer.head(door.fields(), stream) + b"".join(peer.data(door.body, stream)) + reset(stream)
+        self.flood(door, make)
+
+    # CVE-2025-8671: those that the daemon is made to take back.
+    @on_each_door
+    def test_requests_whose_reset_is_provoked(self, door):
+        def make(peer):
+            stream = peer.new_stream()
+            return peer.head(door.fields(), stream) + window_update(stream, 0)
+        self.flood(door, make, self.TOO_MANY)
+
+    @on_each_door
+    def test_malformed_requests_without_end(self, door):
+        def make(peer):
+            return peer.head(door.fields(("Upper", "case")), peer.new_stream(), END_HEADERS | END_STREAM)
+        self.flood(door, make, self.TOO_MANY)
+
+    @on_each_door
+    def test_pings(self, door):
+        self.flood(door, lambda _: frame(PING, 0, 0, b"12345678"))
+
+    @on_each_door
+    def test_settings(self, door):
+        self.flood(door, lambda _: settings(initial_window_size=65535))
+
+    @on_each_door
+    def test_settings_without_settings(self, door):
+        self.flood(door, lambda _: frame(SETTINGS))
+
+    @on_each_door
+    def test_priorities(self, door):
+        numbers = iter(range(1, 1 << 30, 2))
+        self.flood(door, lambda _: frame(PRIORITY, 0, next(numbers), struct.pack(">IB", 0, 1)))
+
+    @on_each_door
+    def test_windows_that_open_by_a_byte(self, door):
+        self.flood(door, lambda _: window_update(0, 1))
+
+    @on_each_door
+    def test_frames_of_unknown_types(self, door):
+        self.flood(door, lambda _: frame(0xee, 0, 0, b""))
+
+    @on_each_door
+    def test_resets_of_streams_that_are_gone(self, door):
+        with door.peer() as peer:
+            self.assert_answers(door, peer)
+            self.assert_shut_out(peer, (reset(1) * 100 for _ in range(self.COUNT // 100)))
+
+    @on_each_door
+    def test_data_without_data(self, door):
+        with door.peer() as peer:
+            peer.send(peer.head(door.fields(), 1))
+            self.assert_shut_out(peer, (frame(DATA, 0, 1) * 100 for _ in range(self.COUNT // 100)))
+
+    # CVE-2024-27316 and its like: a header that never ends.
+    @on_each_door
+    def test_continuations_without_end(self, door):
+        for piece in (b"", b"\x00\x01a\x01b", b"\x00\x01a\x7f\x81\x1e" + b"b" * 4000):
+            with self.subTest(piece=piece[:10]), door.peer() as peer:
+                peer.send(peer.head(door.fields(), 1, 0))
+                self.assert_shut_out(peer, (frame(CONTINUATION, 0, 1, piece) * 100
+                                            for _ in range(self.COUNT // 100)),
+                                     codes=(ENHANCE_YOUR_CALM, PROTOCOL_ERROR, INTERNAL_ERROR))
+
+    # (Its sender pays for every byte of it.)
+    @on_each_door
+    def test_data_that_is_all_padding_needs_no_memory(self, door):
+        padding = frame(DATA, PADDED, 1, b"\xff" + bytes(255))
+        with door.peer() as peer:
+            stream = peer.new_stream()
+            peer.send(peer.head(door.fields(), stream))
+            for _ in range(self.COUNT // 100 // SCALE):
+                peer.send(padding * 20)
+                peer.pong()
+            peer.send(*peer.data(door.body, stream))
+            self.assertTrue(door.is_answered(peer.answer(stream)))
+
+
+class HonestTest(Doors):
+    """Those who send many frames and requests that they do not need any more, and mean well."""
+
+    # As the gRPC library does: a PING and windows with nearly every answer.
+    @on_each_door
+    def test_a_ping_and_two_windows_with_every_request(self, door):
+        with door.peer() as peer:
+            for i in range(5000 // SCALE):
+                stream = peer.request(door.fields(), door.body)
+                peer.send(frame(PING, 0, 0, struct.pack(">Q", i)), window_update(0, 50))
+                answer = peer.answer(stream)
+                self.assertTrue(answer.reset is None and door.is_answered(answer), (i, answer))
+                del peer.answers[stream]
+            self.assertIsNone(peer.goaway)
+
+    @on_each_door
+    def test_one_of_five_gives_up(self, door):
+        with door.peer() as peer:
+            for i in range(5000 // SCALE):
+                stream = peer.request(door.fields(), door.body)
+                if i % 5 == 0:
+                    peer.send(reset(stream))
+                    continue
+                answer = peer.answer(stream)
+                self.assertTrue(answer.reset is None and door.is_answered(answer), (i, answer))
+                del peer.answers[stream]
+            self.assertIsNone(peer.goaway)
+
+    @on_each_door
+    def test_ten_thousand_requests_in_pipes_of_a_hundred(self, door):
+        with door.peer() as peer:
+            for _ in range(100 // SCALE):
+                streams = [peer.new_stream() for _ in range(100)]
+                peer.send(*(piece for stream in streams
+                            for piece in (peer.head(door.fields(), stream), *peer.data(door.body, stream))))
+                for stream in streams:
+                    self.assertTrue(door.is_answered(peer.answer(stream)))
+                    del peer.answers[stream]
+
+
+class StubbornTest(Doors):
+    # Asks for more and more, and takes none of it.
+    @on_each_door
+    def test_one_that_never_reads(self, door):
+        fields = door.fields(method="GET", path="/metrics") if door.name == "HTTP" else door.fields()
+        with door.peer(initial_window_size=0x7fffffff) as peer:
+            peer.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            peer.send(window_update(0, 0x7fffffff - 65535))
+            peer.socket.setblocking(False)
+            until, said = time.monotonic() + 2, b""
+            while time.monotonic() < until:
+                if not said:
+                    streams = [peer.new_stream() for _ in range(50)]
+                    ends = END_STREAM if door.name == "HTTP" else 0
+                    said = b"".join(peer.head(fields, stream, END_HEADERS | ends)
+                                    + (b"" if ends else b"".join(peer.data(door.body, stream)))
+                                    for stream in streams)
+                try:
+                    said = said[peer.socket.send(said):]
+                except BlockingIOError:
+                    time.sleep(0.001)
+                except OSError:
+                    break
+            if SCALE == 1:  # (it is also looked at when this one is gone)
+                self.assertLess(resident_kib(self.daemon.process.pid), 200_000)
+            with door.peer() as other:
+                self.assert_answers(door, other)
+
+    # Answers that nobody opens a window for wait, and no more are made than may be waiting.
+    @on_each_door
+    def test_one_that_opens_no_window(self, door):
+        with door.peer(initial_window_size=0) as peer:
+            peer.settle()
+            streams = [peer.new_stream() for _ in range(peer.settings[MAX_CONCURRENT_STREAMS])]
+            for stream in streams:
+                peer.send(peer.head(door.fields(), stream), *peer.data(door.body, stream))
+            peer.settle()
+            self.assertEqual([stream for stream in streams if peer.answers[stream].over], [])
+            with door.peer() as other:
+                self.assert_answers(door, other)
+            peer.send(settings(initial_window_size=65535))
+            for stream in streams:
+                self.assertTrue(door.is_answered(peer.answer(stream)))
+
+    # Every stream has begun a body as long as may be: they share what one connection has.
+    @on_each_door
+    def test_bodies_that_do_not_end(self, door):
+        peers = [door.peer() for _ in range(5)]
+        for peer in peers:
+            peer.settle()
+            streams = [peer.new_stream() for _ in range(100)]
+            peer.send(*(peer.head(door.fields(), stream) for stream in streams))
+            peer.socket.settimeout(0.5)
+            try:
+                for i in range(10_000):
+                    if not peer.try_send(frame(DATA, 0, streams[i % 100], bytes(16384))):
+                        break
+            except TimeoutError:
+                pass
+        if SCALE == 1:
+            self.assertLess(resident_kib(self.daemon.process.pid), 200_000)
+        for peer in peers:
+            peer.close()
+
+    @on_each_door
+    def test_noise_after_a_good_start(self, door):
+        noise = random.Random(7)
+        for i in range(200 // SCALE):
+            with door.peer() as peer:
+                if i % 2:
+                    peer.try_send(noise.randbytes(noise.randrange(1, 3000)))
+                    continue
+                # Frames that are well-formed, of any type, with any flags, on streams near by.
+                for _ in range(20):
+                    peer.try_send(frame(noise.randrange(12), noise.randrange(256), noise.randrange(6),
+                                        noise.randbytes(noise.choice([0, 1, 4, 5, 6, 8, 30]))))
+
+    @on_each_door
+    def test_many_connections_that_only_greet(self, door):
+        count = 500 // SCALE
+        peers = [door.peer() for _ in range(count)]
+        for peer in peers:
+            peer.settle()
+        for peer in peers:
+            peer.close()
+
+
+class EndTest(unittest.TestCase):
+    """SIGTERM: what has come is answered, and who is connected is told to go elsewhere."""
+
+    def setUp(self):
+        self.daemon = start_daemon()
+        self.addCleanup(self.daemon.__exit__)
+        self.doors = [HttpDoor(self.daemon), GrpcDoor(self.daemon)]
+
+    def test_requests_under_way_are_answered(self):
+        peers = []
+        for door in self.doors:
+            peer = door.peer()
+            self.addCleanup(peer.close)
+            stream = peer.new_stream()
+            peer.send(peer.head(door.fields(), stream))
+            peer.settle()
+            peers.append((door, peer, stream))
+        self.daemon.process.send_signal(signal.SIGTERM)
+        for door, peer, stream in peers:
+            with self.subTest(door=door.name):
+                while peer.goaway is None:
+                    self.assertIsNotNone(peer.hear(), "it ended without a word")
+                self.assertEqual(peer.goaway[1], NO_ERROR)
+                self.assertGreaterEqual(peer.goaway[0], stream)
+                peer.send(*peer.data(door.body, stream))
+                answer = peer.answer(stream)
+                self.assertTrue(answer.reset is None and door.is_answered(answer), answer)
+                self.assertEqual(peer.end(), NO_ERROR)
+                self.assertEqual(peer.goaway[0], stream, "the last it answered")
+        self.assertEqual(self.daemon.end(), 0)
+
+    def test_idle_ones_are_told_and_do_not_delay_it(self):
+        peers = [door.peer() for door in self.doors for _ in range(10)]
+        for peer in peers:
+            self.addCleanup(peer.close)
+            peer.settle()
+        begin = time.monotonic()
+        self.assertEqual(self.daemon.stop(), 0)
+        self.assertLess(time.monotonic() - begin, 20)
+        for peer in peers:
+            self.assertEqual(peer.end(), NO_ERROR)
+
+    # One that does not care is not waited for without end.
+    def test_one_that_holds_on_does_not_keep_it(self):
+        door = self.doors[1]
+        peer = door.peer()
+        self.addCleanup(peer.close)
+        peer.send(peer.head(door.fields(), 1))
+        peer.settle()
+        self.assertEqual(self.daemon.stop(), 0)
+        self.read_all(peer)
+
+    @staticmethod
+    def read_all(peer):
+        try:
+            peer.end()
+        except OSError:
+            pass
+
+
+if __name__ == "__main__":
+    unittest.main()

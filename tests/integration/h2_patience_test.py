@@ -1,0 +1,114 @@
+"""Clients of HTTP/2 that are slow, or have nothing to say: h2_patience_test.py WEIR.
+
+All of them at once, so that it takes as long as the daemon's patience and no longer."""
+
+import os
+import sys
+
+# With Debian's python3-hpack, whatever python3 is in the path.
+PYTHON = "/usr/bin/python3"
+if not os.path.samefile(sys.executable, PYTHON):
+    os.execv(PYTHON, [PYTHON, *sys.argv])
+
+import threading
+import time
+import unittest
+
+from daemon import Daemon
+from h2_doors import POLICIES, RULES, GrpcDoor, HttpDoor
+from h2_peer import *  # noqa: F403: frames, flags and codes
+
+WEIR = sys.argv.pop(1)
+PATIENCE = 20  # seconds, for a request to be whole and for answers to be taken
+WATCH = "/grpc.health.v1.Health/Watch"
+
+
+class Slow(threading.Thread):
+    """One that is waited for: notes when it is no longer."""
+
+    def __init__(self, name, peer, go_on=None):
+        super().__init__(daemon=True)
+        self.title, self.peer, self.go_on = name, peer, go_on
+        self.begin = time.monotonic()
+        self.lasted = None
+        self.start()
+
+    def run(self):
+        self.peer.socket.settimeout(2 * PATIENCE + 20)
+        if self.go_on:
+            threading.Thread(target=self.say_more, daemon=True).start()
+        try:
+            self.peer.end()
+        except OSError as error:
+            if isinstance(error, TimeoutError):
+                return
+        self.lasted = time.monotonic() - self.begin
+
+    def say_more(self):
+        try:
+            while self.lasted is None:
+                self.peer.send(self.go_on)
+                time.sleep(1)
+        except OSError:
+            pass
+
+
+class PatienceTest(unittest.TestCase):
+    def test_who_is_waited_for_and_who_is_not(self):
+        daemon = Daemon(WEIR, POLICIES, grpc="127.0.0.1:0", extra="envoy_ratelimit: rules.yaml")
+        (daemon.folder / "rules.yaml").write_text(RULES)
+        with daemon:
+            slow, calm = [], []
+            for door in (HttpDoor(daemon), GrpcDoor(daemon)):
+                slow += self.slow_ones(door)
+                calm += self.calm_ones(door)
+            for each in slow:
+                each.join(2 * PATIENCE + 30)
+                with self.subTest(who=each.title):
+                    self.assertIsNotNone(each.lasted, "it is still there")
+                    self.assertGreater(each.lasted, PATIENCE - 3)
+                    self.assertLess(each.lasted, 2 * PATIENCE + 10)
+            for door, title, peer, open_stream in calm:
+                with self.subTest(who=title):
+                    answer = peer.ask(door.fields(), door.body)
+                    self.assertTrue(door.is_answered(answer), answer)
+                    if open_stream:
+                        self.assertFalse(peer.answers[open_stream].over)
+                peer.close()
+            for each in slow:
+                each.peer.close()
+
+    def slow_ones(self, door):
+        ones = {}
+
+        def connect(name, *frames, go_on=None, **more):
+            peer = door.peer(**more)
+            if more.get("greets", True):
+                peer.settle()
+            peer.send(*frames)
+            peer.try_send = lambda *_: False  # nor does it answer what it hears
+            ones[name] = Slow(f"{door.name}: {name}", peer, go_on)
+
+        with door.peer() as other:
+            head = other.head(door.fields(), 1)
+            whole = head + b"".join(other.data(door.body, 1))
+        connect("half a preface", PREFACE[:10], greets=False)
+        connect("half a frame", frame(PING, 0, 0, bytes(8))[:12])
+        connect("a header without an end", frame(HEADERS, 0, 1, head[9:]))
+        connect("a request without its body", head)
+        connect("a body that comes byte by byte", head, go_on=frame(DATA, 0, 1, b"x"))
+        connect("an answer that is not taken", whole, initial_window_size=0)
+        return list(ones.values())
+
+    def calm_ones(self, door):
+        ones = [(door, f"{door.name}: nothing to say", door.peer(), None)]
+        if door.name == "gRPC":
+            peer = door.peer()
+            stream = peer.request(door.fields(path=WATCH), grpc_message(b""))
+            peer.settle()
+            ones.append((door, "gRPC: it watches", peer, stream))
+        return ones
+
+
+if __name__ == "__main__":
+    unittest.main()

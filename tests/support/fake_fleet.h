@@ -1,0 +1,226 @@
+#pragma once
+
+#include <algorithm>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "store/fit.h"
+#include "store/lease/ledger.h"
+#include "store/memory/table.h"
+#include "store/shared.h"
+#include "weir/clock.h"
+#include "weir/fleet.h"
+
+namespace weir {
+
+// A store that nodes share, in this process: it answers when it is told to, or not at all.
+class FakeFleet final : public Fleet {
+ public:
+  // `loses`: it does what it is asked, and its answers are lost.
+  enum class Mode { answers, waits, unavailable, misconfigured, loses };
+
+  std::unique_ptr<Link> connect() override { return std::make_unique<FakeLink>(*this); }
+
+  std::uint32_t nodes() const noexcept override { return node_count; }
+  std::uint32_t node_count = 1;
+
+  bool is_member() const noexcept override { return member; }
+  bool is_mistaken() const noexcept override { return mistaken; }
+  std::uint64_t membership_version() const noexcept override { return steps.size(); }
+  Membership membership(std::uint64_t since) const override {
+    return {.version = steps.size(),
+            .steps = {steps.begin() + static_cast<long>(since), steps.end()}};
+  }
+  // This node is one of so many from now on, or for so long.
+  void stands(std::uint32_t rank, std::uint32_t nodes, Nanos ago = Nanos{0}) {
+    stands({{.nodes = nodes, .rank = rank}}, ago);
+  }
+  void stands(std::vector<Membership::Place> places, Nanos ago = Nanos{0}) {
+    steps.push_back({.ago = ago, .places = std::move(places)});
+    member = true;
+  }
+  bool member = false;
+  bool mistaken = false;
+  std::vector<Membership::Step> steps;
+
+  // Answers what was asked while it waited.
+  void deliver() {
+    for (auto waiting = std::exchange(waiting_, {}); const auto& answer : waiting) answer();
+  }
+  std::size_t waiting() const { return waiting_.size(); }
+
+  ManualClock clock;  // its own, which is nobody else's
+  Mode mode = Mode::answers;
+  std::vector<std::string> asked;     // the names of all keys
+  std::vector<std::string> borrowed;  // of those that loans were asked for
+
+  // What is lent of a key, and what remains of it: to look at, and to lose.
+  std::map<std::string, store::lease::Ledger, std::less<>> ledgers;
+
+ private:
+  class FakeLink final : public Link, public store::SharedStore {
+   public:
+    explicit FakeLink(FakeFleet& fleet) : fleet_(fleet) {}
+    int descriptor() const noexcept override { return -1; }
+    void run_ready() override {
+      for (const Kept& one : kept) one.keeper->keep_house();
+    }
+    void flush() override {}
+    void wait(Nanos) override { fleet_.deliver(); }
+    void ask(const store::SharedQuestion& question, store::Asker& asker) override {
+      for (const store::SharedItem& item : question.items) fleet_.asked.emplace_back(item.key);
+      fleet_.soon([this, &question, &asker] { fleet_.answer(question, asker); });
+    }
+    void borrow(const store::LoanQuestion& question, store::Borrower& borrower) override {
+      fleet_.borrowed.emplace_back(question.key);
+      fleet_.soon([this, &question, &borrower] { fleet_.answer(question, borrower); });
+    }
+
+   private:
+    store::SharedStore& store() noexcept override { return *this; }
+    FakeFleet& fleet_;
+  };
+
+  void soon(std::function<void()> answer) {
+    if (mode == Mode::waits) {
+      waiting_.push_back(std::move(answer));
+    } else {
+      answer();
+    }
+  }
+
+  // What comes of a question instead of an answer, if anything does.
+  template <typename Answer>
+  bool fails(Answer& answer) const {
+    using Kind = store::SharedAnswer::Kind;
+    if (mode == Mode::answers || mode == Mode::waits) return false;
+    answer = {};
+    answer.kind = mode == Mode::misconfigured ? Kind::misconfigured : Kind::unavailable;
+    answer.error = "it is not there";
+    return true;
+  }
+  bool hears() const { return mode != Mode::unavailable && mode != Mode::misconfigured; }
+
+  void answer(const store::SharedQuestion& question, store::Asker& asker) {
+    store::SharedAnswer answer;
+    answer.kind = store::SharedAnswer::Kind::decided;
+    if (hears()) is_lent(question) ? decide_on_ledgers(question, answer) : decide(question, answer);
+    fails(answer);
+    asker.on_answer(answer);
+  }
+
+  void answer(const store::LoanQuestion& question, store::Borrower& borrower) {
+    store::LoanAnswer answer;
+    if (hears()) {
+      answer = lend(*question.limit, ledgers[std::string(question.key)], clock.now(), question);
+    }
+    fails(answer);
+    borrower.on_loan(answer);
+  }
+
+  // Whether it is about a key that permits were lent of. (Then all others have ledgers, too.)
+  bool is_lent(const store::SharedQuestion& question) const {
+    const auto has_ledger = [&](const store::SharedItem& item) {
+      return ledgers.find(item.key) != ledgers.end();
+    };
+    const auto could_have = [](const store::SharedItem& item) {
+      return !store::unfit_for_loans(*item.limit);
+    };
+    return std::any_of(question.items.begin(), question.items.end(), has_ledger) &&
+           std::all_of(question.items.begin(), question.items.end(), could_have);
+  }
+
+  // As a script that knows nothing of loans: on what is used.
+  void decide_on_ledgers(const store::SharedQuestion& question, store::SharedAnswer& answer) {
+    std::vector<core::Charge> charges;
+    std::vector<core::Receipt> receipts(question.items.size());
+    for (std::size_t i = 0; i < question.items.size(); ++i) {
+      const store::SharedItem& item = question.items[i];
+      charges.push_back({.limit = item.limit,
+                         .memory = &ledgers[std::string(item.key)].state,
+                         .ask = item.ask,
+                         .shadow = item.shadow});
+      if (i < question.receipts.size()) receipts[i] = question.receipts[i].receipt;
+    }
+    const Instant now = answer.now = clock.now();
+    answer.decisions.resize(charges.size());
+    switch (question.verb) {
+      case store::SharedVerb::take:
+      case store::SharedVerb::enter:
+        answer.verdict = core::take(charges, now, {}, receipts, answer.decisions);
+        for (const core::Receipt& receipt : receipts) answer.receipts.push_back({receipt, 1});
+        break;
+      case store::SharedVerb::settle:
+        answer.verdict = core::settle(charges, now, receipts, answer.decisions);
+        for (std::size_t i = 0; i < question.receipts.size(); ++i) {
+          question.receipts[i].receipt = receipts[i];
+        }
+        break;
+      case store::SharedVerb::reset:
+        for (const core::Charge& charge : charges) core::reset(charge.memory);
+        break;
+      case store::SharedVerb::peek:
+      case store::SharedVerb::leave:
+      case store::SharedVerb::start:
+        answer.verdict = core::peek(charges, now, {}, answer.decisions);
+        break;
+    }
+  }
+
+  void decide(const store::SharedQuestion& question, store::SharedAnswer& answer) {
+    std::vector<store::Item> items;
+    for (const store::SharedItem& item : question.items) {
+      const bool has_record = std::holds_alternative<core::ExactLog>(*item.limit) ||
+                              std::holds_alternative<core::Concurrency>(*item.limit);
+      items.push_back(
+          {.limit = item.limit,
+           .key = store::fingerprint(table_.seed(), 1, store::KeyKind::whole, item.key, has_record),
+           .ask = item.ask,
+           .shadow = item.shadow});
+    }
+    const Instant now = answer.now = clock.now();
+    const store::Hash128 hash = store::hash_of(question.holder);
+    const core::HolderId holder{.high = hash.high, .low = hash.low};
+    std::vector<core::Receipt> receipts(items.size());
+    for (std::size_t i = 0; i < question.receipts.size(); ++i) {
+      receipts[i] = question.receipts[i].receipt;
+    }
+    switch (question.verb) {
+      case store::SharedVerb::take:
+      case store::SharedVerb::enter:
+        answer.verdict = table_.take(items, now, holder, receipts);
+        for (const core::Receipt& receipt : receipts) answer.receipts.push_back({receipt, 1});
+        break;
+      case store::SharedVerb::peek:
+        answer.verdict = table_.peek(items, now, holder);
+        break;
+      case store::SharedVerb::settle:
+        answer.verdict = table_.settle(items, now, receipts);
+        for (std::size_t i = 0; i < receipts.size(); ++i) {
+          question.receipts[i].receipt = receipts[i];
+        }
+        break;
+      case store::SharedVerb::reset:
+        table_.reset(items, now);
+        break;
+      case store::SharedVerb::leave:
+        answer.left = table_.leave(items, now, holder);
+        break;
+      case store::SharedVerb::start:
+        break;
+    }
+    for (store::Item item : items) {
+      item.shadow = false;
+      answer.decisions.push_back(table_.peek({&item, 1}, now, holder).decision);
+    }
+  }
+
+  std::deque<std::function<void()>> waiting_;
+  store::Table table_{*store::Layout::fitting(std::size_t{1} << 20, std::size_t{1} << 18)};
+};
+
+}  // namespace weir

@@ -1,0 +1,62 @@
+#pragma once
+
+#include <initializer_list>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "store/redis/conversation.h"
+#include "store/redis/loan_talk.h"
+#include "store/shared.h"
+#include "wire/resp_reply.h"
+
+namespace weir::testing {
+
+// A connection that waits for each answer. Throws when it is cut off.
+class RedisConnection {
+ public:
+  explicit RedisConnection(const std::string& socket);
+  ~RedisConnection();
+  RedisConnection(const RedisConnection&) = delete;
+  RedisConnection& operator=(const RedisConnection&) = delete;
+
+  // The answer to a command, good until the next.
+  std::span<const wire::RespValue> ask(std::string_view command);
+  // What there is to say to a command given by its words: the text of its first value.
+  std::string say(std::initializer_list<std::string_view> words);
+
+ private:
+  int fd_;
+  std::string input_;
+  wire::RespReplyParser parser_;
+};
+
+// A shared store that answers before `ask` returns.
+class BlockingStore final : public store::SharedStore {
+ public:
+  explicit BlockingStore(const std::string& socket) : connection_(socket) {}
+
+  void ask(const store::SharedQuestion& question, store::Asker& asker) override;
+  store::SharedAnswer& ask(const store::SharedQuestion& question);
+  void borrow(const store::LoanQuestion& question, store::Borrower& borrower) override;
+  store::LoanAnswer& borrow(const store::LoanQuestion& question);
+
+  int commands() const { return commands_; }
+  RedisConnection& connection() { return connection_; }
+
+ private:
+  // `say` appends the command, `hear` reads the reply and tells whether there is more to say.
+  template <typename Say, typename Hear>
+  void talk(Say say, Hear hear);
+
+  RedisConnection connection_;
+  store::redis::Conversation conversation_;
+  store::SharedAnswer answer_;
+  store::redis::LoanTalk loan_talk_;
+  store::LoanAnswer loan_;
+  std::string command_;
+  Instant known_{};
+  int commands_ = 0;
+};
+
+}  // namespace weir::testing
