@@ -1,12 +1,14 @@
-// load PORT CONNECTIONS IN_FLIGHT SECONDS MARK FILE [RATE]: sends prepared messages and counts
-// answers.
+// load PORT CONNECTIONS IN_FLIGHT SECONDS MARK FILE [RATE] [sleeps]: sends prepared messages and
+// counts answers.
 //
 // FILE has messages, one after the other, each behind its length in four bytes. A connection sends
 // IN_FLIGHT of them in one piece and waits until as many answers have come; MARK is a byte that
 // each answer has once. With a RATE, that many messages are sent a second, whatever becomes of the
 // answers, and waiting counts from when a message was due.
 // It never sleeps: to be woken up would cost the server's core, and more the faster the server is.
-// Prints: answers a second, and microseconds at the 50th, 99th and 99.9th percentile.
+// Unless it is told to: then it shares its core with somebody else who has work to do.
+// Prints: answers a second, microseconds at the 50th, 99th and 99.9th percentile, and the seconds
+// from the first message to the end.
 
 #include <arpa/inet.h>
 #include <netinet/tcp.h>
@@ -127,7 +129,8 @@ int main(int argc, char** argv) {
   const auto connection_count = static_cast<std::size_t>(std::atoll(argv[2]));
   const auto in_flight = static_cast<std::size_t>(std::atoll(argv[3]));
   const double seconds = std::atof(argv[4]);
-  const double rate = argc > 7 ? std::atof(argv[7]) : 0;
+  const bool sleeps = argc > 7 && std::strcmp(argv[argc - 1], "sleeps") == 0;
+  const double rate = argc > (sleeps ? 8 : 7) ? std::atof(argv[7]) : 0;
   const Messages messages(argv[6]);
   Load load(messages, in_flight, argv[5][0]);
   const int loop = epoll_create1(0);
@@ -148,20 +151,28 @@ int main(int argc, char** argv) {
     for (std::size_t i = 0; i < connections.size(); ++i) idle.push_back(i);
   }
   std::uint64_t sent = 0;
+  // When the next message is due.
+  const auto next_due = [&] {
+    return start + std::chrono::duration_cast<Clock::duration>(
+                       std::chrono::duration<double>(static_cast<double>(sent) / rate));
+  };
+  // How long there may be nothing to do.
+  const auto pause = [&] {
+    constexpr Clock::duration longest = std::chrono::milliseconds{10};
+    if (!sleeps) return Clock::duration{0};
+    if (rate == 0 || idle.empty()) return longest;
+    return std::clamp<Clock::duration>(next_due() - Clock::now(), Clock::duration{0}, longest);
+  };
   epoll_event events[256];
   while (Clock::now() < end) {
     if (rate > 0) {
-      const double elapsed = std::chrono::duration<double>(Clock::now() - start).count();
-      const auto should = static_cast<std::uint64_t>(elapsed * rate);
-      for (; sent < should && !idle.empty(); sent += in_flight) {
-        const auto due =
-            start + std::chrono::duration_cast<Clock::duration>(
-                        std::chrono::duration<double>(static_cast<double>(sent) / rate));
-        load.send_next(connections[idle.back()], due);
+      for (; !idle.empty() && next_due() <= Clock::now(); sent += in_flight) {
+        load.send_next(connections[idle.back()], next_due());
         idle.pop_back();
       }
     }
-    const int count = epoll_wait(loop, events, 256, 0);
+    const timespec longest{.tv_sec = 0, .tv_nsec = std::chrono::nanoseconds(pause()).count()};
+    const int count = epoll_pwait2(loop, events, 256, &longest, nullptr);
     for (int i = 0; i < count; ++i) {
       const std::size_t index = events[i].data.u64;
       Connection& connection = connections[index];
@@ -181,6 +192,6 @@ int main(int argc, char** argv) {
     const auto last = static_cast<double>(load.micros.size() - 1);
     return load.micros[static_cast<std::size_t>(share * last)];
   };
-  std::printf("%.0f %.1f %.1f %.1f\n", static_cast<double>(load.answered) / took, percentile(0.5),
-              percentile(0.99), percentile(0.999));
+  std::printf("%.0f %.1f %.1f %.1f %.6f\n", static_cast<double>(load.answered) / took,
+              percentile(0.5), percentile(0.99), percentile(0.999), took);
 }

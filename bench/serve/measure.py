@@ -2,8 +2,10 @@
 
 Each server runs alone on one core, the load on another. Contenders take turns within a round, and a
 ratio is of two figures of the same round. CPU is what the kernel says the server's threads have run.
+Where it may, the bench keeps other processes of the machine from both cores.
 """
 
+import functools
 import random
 import shutil
 import socket
@@ -18,9 +20,11 @@ KEYS = 1_000_000
 MESSAGES = 400_000  # prepared; more than fit in a cache
 CONNECTIONS = 50
 
-# The token bucket of a popular gateway, written anew: two keys, tokens and time, whole seconds.
+# The token bucket of a popular gateway, written anew: two keys, tokens and time, whole seconds. The
+# time is the caller's, or, if it gives none, the server's.
 SCRIPT = """
 local rate, capacity, now, asked = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
+if not now then now = tonumber(redis.call('time')[1]) end
 local ttl = math.floor(capacity / rate * 2)
 local tokens = tonumber(redis.call('get', KEYS[1])) or capacity
 local last = tonumber(redis.call('get', KEYS[2])) or 0
@@ -51,13 +55,20 @@ http {{
 
 
 def free_port():
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
+    """One that no outgoing connection takes meanwhile (those are above 32768). A Redis of a
+    cluster adds 10000 for its bus, where this never looks."""
+    while True:
+        port = random.randrange(10000, 20000)
+        with socket.socket() as s:
+            try:
+                s.bind(("127.0.0.1", port))
+                return port
+            except OSError:
+                continue
 
 
 def resp(*words):
-    words = [str(word).encode() for word in words]
+    words = [word if isinstance(word, bytes) else str(word).encode() for word in words]
     return b"*%d\r\n" % len(words) + b"".join(b"$%d\r\n%s\r\n" % (len(w), w) for w in words)
 
 
@@ -72,12 +83,26 @@ def stolen():
     return sum(int(line.split()[8]) for line in lines if line.startswith(("cpu0 ", "cpu1 ")))
 
 
-class Server:
-    """A process on the first core; ended by its pid."""
+def on_core(core, command, alone=False):
+    """The command that runs another on a core; alone there, as far as this machine goes, if it is to
+    be and we may: whatever else runs here would be measured, too. (Those who share a core must sleep
+    when they have nothing to do.)"""
+    alone = alone and may_be_alone()
+    return ["taskset", "-c", str(core), *(["chrt", "--fifo", "50"] if alone else []), *map(str, command)]
 
-    def __init__(self, command, port):
+
+@functools.cache
+def may_be_alone():
+    return shutil.which("chrt") is not None and \
+        subprocess.run(["chrt", "--fifo", "50", "true"], capture_output=True).returncode == 0
+
+
+class Server:
+    """A process on one core, the first; ended by its pid."""
+
+    def __init__(self, command, port, core=0, alone=False):
         self.port = port
-        self.process = subprocess.Popen(["taskset", "-c", "0", *map(str, command)],
+        self.process = subprocess.Popen(on_core(core, command, alone),
                                         stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         until = time.monotonic() + 10
         while time.monotonic() < until:
@@ -86,6 +111,7 @@ class Server:
                 return
             except OSError:
                 time.sleep(0.0005)
+        self.stop()
         raise SystemExit(f"bench: {command[0]} did not start")
 
     def stop(self, kill=False):
@@ -103,6 +129,8 @@ class Server:
 
 
 class Bench:
+    alone = True  # a server has a core, the load has another
+
     def __init__(self, build, seconds, keys=KEYS, messages=MESSAGES):
         self.build = build
         self.load = build / "bench/weir_load"
@@ -112,33 +140,40 @@ class Bench:
         self.folder = tempfile.TemporaryDirectory()
         self.path = Path(self.folder.name)
         self.servers = {}
-        self.start(build)
+        try:
+            self.start(build)
+        except BaseException:
+            self.stop()
+            raise
 
     def start(self, build):
         ports = [free_port() for _ in range(7)]
         config = self.path / "weir.yaml"
         config.write_text(POLICY.format(resp=ports[0], http=f"127.0.0.1:{ports[1]}", state=""))
-        weir = Server([build / "weir", "serve", "--threads", "1", "--config", config], ports[0])
+        weir = self.serve([build / "weir", "serve", "--threads", "1", "--config", config], ports[0])
         self.servers["weir"] = weir
         blind_config = self.path / "blind.yaml"
         blind_config.write_text(POLICY.format(resp=ports[6], http="off", state=""))
-        self.servers["blind"] = Server([build / "weir", "serve", "--threads", "1", "--metrics", "off",
-                                        "--config", blind_config], ports[6])
+        self.servers["blind"] = self.serve([build / "weir", "serve", "--threads", "1", "--metrics",
+                                            "off", "--config", blind_config], ports[6])
         self.ports = {"weir": ports[0], "weir http": ports[1], "bare": ports[2], "bare http": ports[3],
                       "blind": ports[6]}
         bare = build / "bench/weir_bare_server"
-        self.servers["bare"] = Server([bare, "resp", ports[2]], ports[2])
-        self.servers["bare http"] = Server([bare, "http", ports[3]], ports[3])
+        self.servers["bare"] = self.serve([bare, "resp", ports[2]], ports[2])
+        self.servers["bare http"] = self.serve([bare, "http", ports[3]], ports[3])
         if shutil.which("redis-server"):
             self.ports["redis"] = ports[4]
-            self.servers["redis"] = Server(["redis-server", "--port", ports[4], "--save", "",
-                                            "--bind", "127.0.0.1", "--dir", self.path], ports[4])
+            self.servers["redis"] = self.serve(["redis-server", "--port", ports[4], "--save", "",
+                                                "--bind", "127.0.0.1", "--dir", self.path], ports[4])
         nginx = shutil.which("nginx") or "/usr/sbin/nginx"
         if Path(nginx).exists():
             self.ports["nginx"] = ports[5]
             nginx_config = self.path / "nginx.conf"
             nginx_config.write_text(NGINX.format(folder=self.path, port=ports[5]))
-            self.servers["nginx"] = Server([nginx, "-c", nginx_config, "-p", self.path], ports[5])
+            self.servers["nginx"] = self.serve([nginx, "-c", nginx_config, "-p", self.path], ports[5])
+
+    def serve(self, command, port):
+        return Server(command, port, alone=self.alone)
 
     def stop(self):
         for server in self.servers.values():
@@ -182,16 +217,18 @@ class Bench:
 
     # ---- Measuring
 
-    def measure(self, kind, path, in_flight, connections=CONNECTIONS, rate=None, seconds=None):
-        """Answers a second, CPU ns of the server for each, and µs at p50, p99, p99.9."""
+    def measure(self, kind, path, in_flight, connections=CONNECTIONS, rate=None, seconds=None,
+                sleeps=False):
+        """Answers a second, CPU ns of the server for each, µs at p50, p99, p99.9, and how many
+        seconds it took. For a load that sleeps see load.cc."""
         _, mark, where = kind
         seconds = min(seconds or self.seconds, self.seconds)
         server = self.servers[where if where in self.servers else "weir"]
         before = server.cpu_ns()
         began = time.monotonic()
         done = subprocess.run(
-            ["taskset", "-c", "1", str(self.load), str(self.ports[where]), str(connections),
-             str(in_flight), str(seconds), mark, str(path)] + ([str(rate)] if rate else []),
+            on_core(1, [self.load, self.ports[where], connections, in_flight, seconds, mark, path,
+                        *([rate] if rate else []), *(["sleeps"] if sleeps else [])], self.alone),
             capture_output=True, text=True, check=True)
         took = time.monotonic() - began
         answers, *percentiles = map(float, done.stdout.split())

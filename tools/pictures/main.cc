@@ -23,6 +23,8 @@ constexpr Picture kPictures[] = {
     {"queues.svg", weir::pictures::queues},
     {"sliding-estimate.svg", weir::pictures::sliding_estimate},
     {"table.svg", weir::pictures::table},
+    {"fleet-uneven.svg", weir::pictures::fleet_uneven},
+    {"fleet-change.svg", weir::pictures::fleet_change},
 };
 
 bool write(const std::filesystem::path& path, std::string_view text) {
