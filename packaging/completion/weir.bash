@@ -11,7 +11,7 @@ _weir() {
   local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD-1]}
   COMPREPLY=()
   if ((COMP_CWORD == 1)); then
-    _weir_words "serve take peek reset explain policies boost block pause squeeze orders lift bench top test validate -h --help --version"
+    _weir_words "serve take peek reset explain policies boost block pause squeeze orders lift fleet bench top test validate import -h --help --version"
     return
   fi
   case ${COMP_WORDS[1]} in
@@ -63,10 +63,11 @@ _weir() {
       --ca) _weir_files; return ;;
       --cert) _weir_files; return ;;
       --key) _weir_files; return ;;
+      --domain) _weir_words ""; return ;;
       --part) _weir_words ""; return ;;
       --permits) _weir_words ""; return ;;
     esac
-    _weir_words "-h --help --url --token --ca --cert --key --json --part --permits" ;;
+    _weir_words "-h --help --url --token --ca --cert --key --json --domain --part --permits" ;;
   policies)
     case $before in
       --url) _weir_words ""; return ;;
@@ -141,6 +142,15 @@ _weir() {
       --key) _weir_files; return ;;
     esac
     _weir_words "-h --help --url --token --ca --cert --key --json" ;;
+  fleet)
+    case $before in
+      --url) _weir_words ""; return ;;
+      --token) _weir_words ""; return ;;
+      --ca) _weir_files; return ;;
+      --cert) _weir_files; return ;;
+      --key) _weir_files; return ;;
+    esac
+    _weir_words "-h --help --url --token --ca --cert --key --json" ;;
   bench)
     case $before in
       --policy) _weir_words ""; return ;;
@@ -183,6 +193,9 @@ _weir() {
   validate)
     [[ $word != -* ]] && _weir_files && return
     _weir_words "-h --help --json" ;;
+  import)
+    [[ $word != -* ]] && _weir_files && return
+    _weir_words "-h --help" ;;
   esac
 }
 

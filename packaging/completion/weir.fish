@@ -1,6 +1,6 @@
 # Written by tools/make-completion out of `weir --help`: do not edit, run `make completion`.
 complete -c weir -f
-complete -c weir -n __fish_use_subcommand -a serve -d 'Decide for others: RESP and HTTP'
+complete -c weir -n __fish_use_subcommand -a serve -d 'Decide for others: RESP, HTTP and gRPC'
 complete -c weir -n __fish_use_subcommand -a take -d 'Take permits, as a caller would'
 complete -c weir -n __fish_use_subcommand -a peek -d 'Ask whether a call would pass; takes nothing'
 complete -c weir -n __fish_use_subcommand -a reset -d 'Forget what a key has used'
@@ -12,10 +12,12 @@ complete -c weir -n __fish_use_subcommand -a pause -d 'Let everything pass under
 complete -c weir -n __fish_use_subcommand -a squeeze -d 'Lower all limits for a while'
 complete -c weir -n __fish_use_subcommand -a orders -d 'List the orders in force'
 complete -c weir -n __fish_use_subcommand -a lift -d 'End an order before its time'
+complete -c weir -n __fish_use_subcommand -a fleet -d 'Show the nodes that share a store, and what this one has'
 complete -c weir -n __fish_use_subcommand -a bench -d 'Measure a daemon: its rate and its latency'
 complete -c weir -n __fish_use_subcommand -a top -d 'Watch which keys are asked for most'
 complete -c weir -n __fish_use_subcommand -a test -d 'Run timelines: arrivals on a virtual clock, and what is expected of a limit'
 complete -c weir -n __fish_use_subcommand -a validate -d 'Check policy files: everything that is wrong, and where'
+complete -c weir -n __fish_use_subcommand -a import -d 'Print policies that do what another program’s configuration does'
 complete -c weir -n __fish_use_subcommand -s h -l help -d 'Print this help message and exit'
 complete -c weir -n __fish_use_subcommand -l version -d 'Display program version information and exit'
 
@@ -62,6 +64,7 @@ complete -c weir -n '__fish_seen_subcommand_from explain' -l ca -r -F -d 'For ht
 complete -c weir -n '__fish_seen_subcommand_from explain' -l cert -r -F -d 'A certificate, if the daemon asks for one'
 complete -c weir -n '__fish_seen_subcommand_from explain' -l key -r -F -d 'The key of --cert'
 complete -c weir -n '__fish_seen_subcommand_from explain' -l json -d 'Print the answer as JSON'
+complete -c weir -n '__fish_seen_subcommand_from explain' -l domain -x -d 'Explain the rule that a descriptor finds in this domain of Envoy’s'
 complete -c weir -n '__fish_seen_subcommand_from explain' -l part -x -d 'A part of the key instead, name=value; repeatable'
 complete -c weir -n '__fish_seen_subcommand_from explain' -l permits -x -d 'How many'
 
@@ -132,6 +135,14 @@ complete -c weir -n '__fish_seen_subcommand_from lift' -l cert -r -F -d 'A certi
 complete -c weir -n '__fish_seen_subcommand_from lift' -l key -r -F -d 'The key of --cert'
 complete -c weir -n '__fish_seen_subcommand_from lift' -l json -d 'Print the answer as JSON'
 
+complete -c weir -n '__fish_seen_subcommand_from fleet' -s h -l help -d 'Print this help message and exit'
+complete -c weir -n '__fish_seen_subcommand_from fleet' -l url -x -d 'Where the daemon is'
+complete -c weir -n '__fish_seen_subcommand_from fleet' -l token -x -d 'The password or admin token, if it has one'
+complete -c weir -n '__fish_seen_subcommand_from fleet' -l ca -r -F -d 'For https://: who signed its certificate (default: whom the system trusts)'
+complete -c weir -n '__fish_seen_subcommand_from fleet' -l cert -r -F -d 'A certificate, if the daemon asks for one'
+complete -c weir -n '__fish_seen_subcommand_from fleet' -l key -r -F -d 'The key of --cert'
+complete -c weir -n '__fish_seen_subcommand_from fleet' -l json -d 'Print the answer as JSON'
+
 complete -c weir -n '__fish_seen_subcommand_from bench' -s h -l help -d 'Print this help message and exit'
 complete -c weir -n '__fish_seen_subcommand_from bench' -l policy -x -d 'A policy of the daemon; without, --limit'
 complete -c weir -n '__fish_seen_subcommand_from bench' -l limit -x -d 'A limit that comes with the call'
@@ -165,10 +176,13 @@ complete -c weir -n '__fish_seen_subcommand_from top' -l once -d 'Print what the
 
 complete -c weir -n '__fish_seen_subcommand_from test' -s h -l help -d 'Print this help message and exit'
 complete -c weir -n '__fish_seen_subcommand_from test' -l config -r -F -d 'Policy file, for cases that name a policy'
-complete -c weir -n '__fish_seen_subcommand_from test' -l store -x -d 'Run on an engine with this store: memory (default: the bare algorithms)'
+complete -c weir -n '__fish_seen_subcommand_from test' -l store -x -d 'Run on this store: memory, or a Redis by its address (redis://host:6379), where keys are made that live for an hour (default: the bare algorithms)'
 complete -c weir -n '__fish_seen_subcommand_from test' -l json -d 'Report as JSON'
 complete -c weir -n '__fish_seen_subcommand_from test' -F
 
 complete -c weir -n '__fish_seen_subcommand_from validate' -s h -l help -d 'Print this help message and exit'
 complete -c weir -n '__fish_seen_subcommand_from validate' -l json -d 'Report as JSON'
 complete -c weir -n '__fish_seen_subcommand_from validate' -F
+
+complete -c weir -n '__fish_seen_subcommand_from import' -s h -l help -d 'Print this help message and exit'
+complete -c weir -n '__fish_seen_subcommand_from import' -F
