@@ -18,6 +18,8 @@ UpstreamLink::UpstreamLink(net::Ground& ground, std::shared_ptr<Backend> backend
       channel_(ground, server.address(),
                server.upstream().tls ? backend_->tls() : net::TlsContext{}, server.upstream().host,
                user) {
+  // Many servers end the connection behind an answer, which clients may take slowly.
+  channel_.hear_out();
   server_.in_flight.fetch_add(1, std::memory_order_relaxed);
   server_.counts().connections.fetch_add(1, std::memory_order_relaxed);
 }

@@ -66,6 +66,12 @@ Interest Channel::wanted() const {
 void Channel::watch() {
   if (!is_open()) return;
   const Interest wants = wanted();
+  if (unwatched_) {
+    if (wants == Interest::gone) return;
+    unwatched_ = false;
+    interest_ = wants;
+    return ground_.poller.add(stream_.fd(), interest_, *this);
+  }
   if (wants == interest_ || (wants == Interest::gone && interest_ == Interest::read)) return;
   interest_ = wants;
   ground_.poller.change(stream_.fd(), interest_, *this);
@@ -125,6 +131,10 @@ void Channel::look() {
   if (count > 0 && interest_ != Interest::gone) {
     interest_ = Interest::gone;
     return ground_.poller.change(stream_.fd(), interest_, *this);
+  }
+  if (count > 0 && hears_out_) {
+    unwatched_ = true;
+    return ground_.poller.remove(stream_.fd());
   }
   if (count < 0) return fail(std::generic_category().message(errno));
   if (told_end_) return;

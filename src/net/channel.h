@@ -50,6 +50,9 @@ class Channel final : public Watcher {
   // Whether input is wanted, which it is at first. Who wants none still hears that the peer has
   // gone: as its end.
   void want_input(bool wanted);
+  // From now on all input comes before its end, also where none is wanted for a while: of a peer
+  // that goes when it has said everything, and not of one that waits for answers.
+  void hear_out() { hears_out_ = true; }
   // What can be sent is sent at once. (A failure is told by the next event.)
   void send(std::string_view bytes);
   std::size_t unsent() const { return unsent_.size() - sent_; }
@@ -80,7 +83,9 @@ class Channel final : public Watcher {
   Interest interest_ = Interest::read;
   bool connecting_ = false;
   bool wants_input_ = true;
-  bool told_end_ = false;  // the owner knows that nothing more will come
+  bool hears_out_ = false;
+  bool unwatched_ = false;  // the system would tell again and again that the peer has gone
+  bool told_end_ = false;   // the owner knows that nothing more will come
   bool finishes_ = false;
   bool finished_ = false;
   bool failed_ = false;  // to be told
