@@ -313,7 +313,7 @@ enum class ClientFrom : std::uint8_t {
 struct Config {
   Endpoint listen{"127.0.0.1", 8080};
   std::optional<Tls> tls{};
-  bool http2 = false;                           // not in this version
+  bool http2 = true;                            // with clients that speak it
   std::vector<AddressRange> trusted_proxies{};  // whose X-Forwarded-… are believed; nobody's
   ClientFrom client_from = ClientFrom::either;
   std::vector<Route> routes{};  // the first that matches is taken; none: 404

@@ -58,12 +58,6 @@ class Reader {
     if (const Node* field = node.find("tls")) read_tls(*field);
     if (const Node* field = node.find("http2")) {
       config_.http2 = policy::read_bool(*field, "http2", problems_);
-      if (config_.http2) {
-        problems_.push_back(
-            {field->place,
-             "this version speaks HTTP/1.1 with clients: remove \"http2\", or write "
-             "http2: false"});
-      }
     }
     if (const Node* field = node.find("trusted_proxies")) read_trusted(*field);
     if (const Node* field = node.find("client_from")) {

@@ -10,7 +10,7 @@
 #include "gateway/cost.h"
 #include "gateway/house.h"
 #include "gateway/own_answer.h"
-#include "gateway/session.h"
+#include "gateway/request_head.h"
 #include "wire/http1_text.h"
 
 // The client's side of an exchange, up to where a server is asked, and its end. (The server's side:
@@ -44,9 +44,9 @@ wire::HttpLimits answer_limits() {
 
 }  // namespace
 
-Exchange::Exchange(House& house, Session& session)
+Exchange::Exchange(House& house, ClientSide& client)
     : house_(house),
-      session_(session),
+      client_(client),
       answer_(answer_limits()),
       turn_(house.ground().timers,
             [this] {
@@ -54,7 +54,7 @@ Exchange::Exchange(House& house, Session& session)
               place_->counts->queued.fetch_sub(1, std::memory_order_relaxed);
               place_->counts->waits.add(waited_);
               connect();
-              session_.go_on();
+              client_.go_on();
             }),
       server_timer_(house.ground().timers, [this] { on_server_time(); }),
       total_(house.ground().timers,
@@ -63,7 +63,7 @@ Exchange::Exchange(House& house, Session& session)
                if (answering_) return abort();
                release_link(false);
                respond(504, "the answer took too long");
-               session_.go_on();
+               client_.go_on();
              }),
       lease_(house.ground().timers, [this] {
         claim_->renew();
@@ -90,7 +90,7 @@ void Exchange::begin(const wire::HttpRequest& request, const wire::HttpFraming& 
   route_ = nullptr;
   place_ = nullptr;
   began_ = Clock::now();
-  claimed_ = decided_ = body_sent_ = answering_ = chunked_ = client_ended_ = server_ended_ = false;
+  claimed_ = decided_ = body_sent_ = answering_ = client_ended_ = server_ended_ = false;
   keeps_ = request.keep_alive;
   ruling_ = Ruling::unlimited;
   waited_ = {};
@@ -99,7 +99,6 @@ void Exchange::begin(const wire::HttpRequest& request, const wire::HttpFraming& 
   status_ = 0;
   sent_ = 0;
   kept_.clear();
-  to_send_.clear();
   pacer_ = nullptr;
   in_.start(framing);
   fields_.clear();
@@ -156,13 +155,13 @@ bool Exchange::find_route() {
 
 void Exchange::make_keys() {
   const Config& config = *routing_->config;
-  client_ = client_address(session_.peer(), fields_, config.trusted_proxies, config.client_from);
+  address_ = client_address(client_.peer(), fields_, config.trusted_proxies, config.client_from);
   const Asked asked{.method = request_->method,
                     .host = host_,
                     .path = path_,
                     .query = request_->query,
                     .fields = fields_,
-                    .client = client_,
+                    .client = address_,
                     .now = house_.common().engine.now()};
   if (!route_->policy.empty()) {
     // (One that still waits for an answer is left to itself.)
@@ -178,7 +177,7 @@ void Exchange::make_keys() {
   make_key(place_->bandwidth_key, route_->jwt.get(), asked, pacer_->key);
   pacer_->resume = [this] {
     arrange_flow();
-    session_.go_on();
+    client_.go_on();
   };
 }
 
@@ -203,7 +202,7 @@ void Exchange::decide() {
   if (route_->policy.empty()) return connect();
   if (refuses_key(claim_->key)) return;
   if (claim_->key.status() == MadeKey::Status::empty) return connect();
-  const bool announces = !framing_.chunked && request_->says_length;
+  const bool announces = announces_length(*request_, framing_);
   asked_ =
       cost_of(route_->cost, fields_, announces ? std::optional(framing_.length) : std::nullopt);
   claimed_ = true;
@@ -225,7 +224,7 @@ void Exchange::on_verdict(const Verdict& verdict) {
     if (place_->traits.enters) lease_.set_in(place_->traits.lease / 3);
     verdict.decision.wait > Nanos{0} ? wait_for_turn() : connect();
   }
-  session_.go_on();
+  client_.go_on();
 }
 
 void Exchange::wait_for_turn() {
@@ -306,18 +305,29 @@ std::size_t Exchange::on_body(std::string_view input) {
     return consumed;
   }
   body_sent_ |= consumed > 0;
-  if (framing_.chunked) {
+  send_body(piece.data, in_.trailers());
+  return consumed;
+}
+
+void Exchange::on_body_end(std::string_view trailers) {
+  if (in_.is_done() || !in_.end() || phase_ != Phase::running) return;
+  body_sent_ = true;
+  send_body({}, trailers);
+}
+
+// In the way that was announced. The trailers are sent behind the last of it.
+void Exchange::send_body(std::string_view data, std::string_view trailers) {
+  if (passes_in_chunks(framing_)) {
     thread_local std::string chunks;
     chunks.clear();
-    wire::append_chunk(chunks, piece.data);
-    if (in_.is_done()) wire::append_last_chunk(chunks, in_.trailers());
+    wire::append_chunk(chunks, data);
+    if (in_.is_done()) wire::append_last_chunk(chunks, trailers);
     if (!chunks.empty()) link_->channel().send(chunks);
-  } else if (!piece.data.empty()) {
-    link_->channel().send(piece.data);
+  } else if (!data.empty()) {
+    link_->channel().send(data);
   }
   server_timer_.set_in(backend_->service().timeouts.read);
-  pay(piece.data.size(), true);
-  return consumed;
+  pay(data.size(), true);
 }
 
 void Exchange::on_client_sent() { arrange_flow(); }
@@ -325,7 +335,7 @@ void Exchange::on_client_sent() { arrange_flow(); }
 void Exchange::on_client_end() {
   if (phase_ != Phase::tunnel) {
     on_client_gone();
-    return session_.abort();
+    return client_.abort();
   }
   client_ended_ = true;
   link_->channel().finish();
@@ -351,13 +361,13 @@ void Exchange::on_client_gone() {
 
 void Exchange::on_client_late() {
   if (phase_ == Phase::discarding) return over(false);
-  if (phase_ == Phase::running && !answering_ && session_.channel().unsent() == 0) {
+  if (phase_ == Phase::running && !answering_ && !client_.has_unsent()) {
     release_link(false);
     keeps_ = false;
     return respond(408, "the body did not come in time");
   }
   on_client_gone();
-  session_.abort();
+  client_.abort();
 }
 
 // ---- Answers of the gateway's own
@@ -367,11 +377,11 @@ void Exchange::respond(int status, std::string_view detail) {
 }
 
 void Exchange::respond(const Answer& answer, bool with_rate_lines) {
-  std::string more;
+  std::string fields = answer.fields;
   if (with_rate_lines) {
-    routing_->lines.append(more, route_->headers, route_->policy, verdict_, asked_);
+    routing_->lines.append(fields, route_->headers, route_->policy, verdict_, asked_);
   }
-  more.append("X-Request-Id: ").append(id_).append("\r\n");
+  fields.append("X-Request-Id: ").append(id_).append("\r\n");
   status_ = answer.status;
   answering_ = true;
   sent_ += answer.body.size();
@@ -382,11 +392,18 @@ void Exchange::respond(const Answer& answer, bool with_rate_lines) {
   const bool waits = framing_.wants_continue && !body_sent_;
   if (!in_.is_done() && (!rest_is_small || waits)) keeps_ = false;
   if (house_.is_draining()) keeps_ = false;
-  append_own_answer(
-      to_send_, answer,
-      {.head = request_->head, .keeps = keeps_, .version = request_->version, .more = more});
-  flush();
-  if (keeps_ && !in_.is_done()) {
+  const bool may_have = may_have_body(answer);
+  const bool has_body = may_have && !request_->head && !answer.body.empty();
+  const std::string length = may_have ? std::to_string(answer.body.size()) : std::string{};
+  client_.start({.status = answer.status,
+                 .fields = fields,
+                 .length = length,
+                 .has_body = has_body,
+                 .keeps = keeps_});
+  if (has_body) client_.send(answer.body);
+  client_.finish({});
+  client_.flush();
+  if (keeps_ && !in_.is_done() && client_.reads_to_the_end()) {
     phase_ = Phase::discarding;
     return;
   }
@@ -403,7 +420,7 @@ void Exchange::pay(std::uint64_t bytes, bool of_request) {
 void Exchange::over(bool keeps) {
   if (phase_ == Phase::idle) return;
   tell(status_);
-  session_.on_exchange_over(keeps);
+  client_.over(keeps);
 }
 
 // Counts and logs what came of it, and gives back what was held.
@@ -433,7 +450,7 @@ void Exchange::tell(int status) {
     }
   }
   if (const auto& log = routing_->log) {
-    const std::string client = to_text(route_ != nullptr ? client_ : session_.peer());
+    const std::string client = to_text(route_ != nullptr ? address_ : client_.peer());
     log->write({.time = house_.common().engine.now(),
                 .client = client,
                 .method = request_->method,

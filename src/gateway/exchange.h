@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "gateway/claim.h"
+#include "gateway/client_side.h"
 #include "gateway/link.h"
 #include "gateway/pacer.h"
 #include "gateway/routing.h"
@@ -20,14 +21,13 @@
 namespace weir::gateway {
 
 class House;
-class Session;
 
 // One request of a client and its answer: finds the route, asks the limits, waits for its turn,
 // sends the request to a server and the answer to the client, both as they come. Used again for the
-// next request of the session.
+// next request.
 class Exchange final : private net::ChannelOwner, private Claimant {
  public:
-  Exchange(House& house, Session& session);
+  Exchange(House& house, ClientSide& client);
   ~Exchange();
 
   // The request lives until it is over.
@@ -37,8 +37,11 @@ class Exchange final : private net::ChannelOwner, private Claimant {
   // Whether more of the request is wanted, and what is used of it.
   bool wants_body() const;
   std::size_t on_body(std::string_view input);
+  // Where the body is not told from what is behind it (framing.until_end): it ends here. To be told
+  // when a body is wanted.
+  void on_body_end(std::string_view trailers);
 
-  // The client has taken all that was sent.
+  // The client has room for more.
   void on_client_sent();
   // The client says nothing more, or has gone.
   void on_client_end();
@@ -72,6 +75,7 @@ class Exchange final : private net::ChannelOwner, private Claimant {
   void connect(bool fresh = false);
   void send_request();
   void append_head(std::string& out);
+  void send_body(std::string_view data, std::string_view trailers);
   void on_connected() override;
   void on_input(std::string_view input) override;
   void on_sent() override;
@@ -86,12 +90,12 @@ class Exchange final : private net::ChannelOwner, private Claimant {
   std::size_t read_answer(std::string_view input);
   bool on_answer_head();
   void pass_hints();
+  std::string answer_fields();
   void start_tunnel();
-  void append_answer_head();
+  void start_answer();
   void pass_answer(std::string_view data);
   void finish_answer();
   void arrange_flow();
-  void flush();
   void respond(const struct Answer& answer, bool with_rate_lines);
   void respond(int status, std::string_view detail);
   void abort();
@@ -104,7 +108,7 @@ class Exchange final : private net::ChannelOwner, private Claimant {
   void pay(std::uint64_t bytes, bool of_request);
 
   House& house_;
-  Session& session_;
+  ClientSide& client_;
 
   // Of the request.
   Phase phase_ = Phase::idle;
@@ -118,7 +122,7 @@ class Exchange final : private net::ChannelOwner, private Claimant {
   std::vector<wire::HttpField> fields_;
   std::string host_;
   Path path_;
-  Address client_;
+  Address address_;  // of the client, as trusted proxies tell
   std::string id_;
   Clock::time_point began_{};
   wire::HttpBody in_;
@@ -145,11 +149,9 @@ class Exchange final : private net::ChannelOwner, private Claimant {
   // Of the answer.
   wire::HttpAnswerParser answer_;
   wire::HttpBody out_;
-  std::string kept_;     // of the server's, not used up
-  std::string to_send_;  // to the client, in one piece
+  std::string kept_;  // of the server's, not used up
   int status_ = 0;
   bool answering_ = false;  // its head was passed on
-  bool chunked_ = false;    // to the client
   bool keeps_ = true;       // the client's connection
   bool client_ended_ = false;
   bool server_ended_ = false;

@@ -8,7 +8,7 @@
 #include "gateway/forwarded.h"
 #include "gateway/house.h"
 #include "gateway/own_answer.h"
-#include "gateway/session.h"
+#include "gateway/request_head.h"
 #include "wire/http1_response.h"
 #include "wire/http1_text.h"
 
@@ -17,8 +17,6 @@
 namespace weir::gateway {
 
 namespace {
-
-constexpr std::size_t kMuch = 64 << 10;  // unsent: nothing more is read
 
 // Methods of which several do the same as one.
 bool may_be_repeated(std::string_view method) {
@@ -58,7 +56,7 @@ void Exchange::connect(bool fresh) {
 
 void Exchange::on_connected() {
   send_request();
-  session_.go_on();
+  client_.go_on();
 }
 
 void Exchange::send_request() {
@@ -74,56 +72,44 @@ void Exchange::send_request() {
   link_->channel().send(head);
   server_timer_.set_in(backend_->service().timeouts.read);
   if (framing_.wants_continue && !in_.is_done() && in_.size() == 0) {
-    session_.channel().send(wire::kContinue);
+    client_.welcome();
     framing_.wants_continue = false;
   }
 }
 
 void Exchange::append_head(std::string& out) {
-  const auto line = [&out](std::string_view name, std::string_view value) {
-    out.append(name).append(": ").append(value).append("\r\n");
-  };
-  out.append(request_->method).append(" ");
-  out.append(route_->path == UpstreamPath::normalised ? std::string_view(path_.forwarded)
-                                                      : request_->path);
-  const bool has_query = request_->target.find('?') != std::string_view::npos;
-  if (has_query) out.append("?").append(request_->query);
-  out += " HTTP/1.1\r\n";
   const bool own_host = route_->host == UpstreamHost::keep && !request_->host.empty();
-  line("Host", own_host ? std::string(request_->host) : host_of(server_->upstream()));
-  append_request_fields(out,
-                        {.peer = session_.peer(),
-                         .trusted = has(routing_->config->trusted_proxies, session_.peer()),
-                         .tls = session_.has_tls(),
-                         .port = house_.common().port,
-                         .host = request_->host,
-                         .style = route_->forwarded},
-                        fields_);
-  if (request_->field("x-request-id").empty()) line("X-Request-Id", id_);
-  if (framing_.chunked) {
-    out += "Transfer-Encoding: chunked\r\n";
-  } else if (request_->says_length) {
-    fmt::format_to(std::back_inserter(out), "Content-Length: {}\r\n", framing_.length);
-  }
-  if (!upgrade_.empty()) {
-    out += "Connection: upgrade\r\n";
-    line("Upgrade", upgrade_);
-  }
-  out += "\r\n";
+  const std::string host = own_host ? std::string(request_->host) : host_of(server_->upstream());
+  const Hop hop{.peer = client_.peer(),
+                .trusted = has(routing_->config->trusted_proxies, client_.peer()),
+                .tls = client_.has_tls(),
+                .port = house_.common().port,
+                .host = request_->host,
+                .style = route_->forwarded};
+  append_request_head(out,
+                      {.request = *request_,
+                       .framing = framing_,
+                       .path = route_->path == UpstreamPath::normalised
+                                   ? std::string_view(path_.forwarded)
+                                   : request_->path,
+                       .host = host,
+                       .id = id_,
+                       .upgrade = upgrade_,
+                       .hop = hop,
+                       .fields = fields_});
 }
 
-void Exchange::on_sent() { session_.go_on(); }
+void Exchange::on_sent() { client_.go_on(); }
 
 // ---- The answer
 
 void Exchange::on_input(std::string_view input) {
   if (phase_ == Phase::tunnel) {
     server_timer_.set_in(backend_->service().timeouts.read);
-    sent_ += input.size();
-    session_.channel().send(input);
-    pay(input.size(), false);
+    pass_answer(input);
+    client_.flush();
     arrange_flow();
-    return session_.go_on();
+    return client_.go_on();
   }
   server_timer_.set_in(backend_->service().timeouts.read);
   const bool alone = kept_.empty();
@@ -133,7 +119,7 @@ void Exchange::on_input(std::string_view input) {
   const std::size_t used = read_answer(all);
   if (number != number_ || phase_ != Phase::running) {
     // It is over, or the link is for something else now.
-    if (phase_ == Phase::tunnel) session_.go_on();
+    if (phase_ == Phase::tunnel) client_.go_on();
     return;
   }
   if (alone) {
@@ -141,9 +127,9 @@ void Exchange::on_input(std::string_view input) {
   } else {
     kept_.erase(0, used);
   }
-  flush();
+  client_.flush();
   arrange_flow();
-  session_.go_on();
+  client_.go_on();
 }
 
 // As much as can be understood. It may be over behind that.
@@ -164,9 +150,8 @@ std::size_t Exchange::read_answer(std::string_view input) {
       used += step.consumed;
       if (!on_answer_head()) {
         if (phase_ == Phase::tunnel && used < input.size()) {
-          const std::string_view first = input.substr(used);
-          sent_ += first.size();
-          session_.channel().send(first);
+          pass_answer(input.substr(used));
+          client_.flush();
           used = input.size();
         }
         continue;
@@ -203,7 +188,7 @@ bool Exchange::on_answer_head() {
     return false;
   }
   if (status < 200) {
-    if (status != 100 && request_->version == 11) pass_hints();
+    if (status != 100) pass_hints();
     answer_.next();
     return false;
   }
@@ -212,7 +197,7 @@ bool Exchange::on_answer_head() {
   status_ = status;
   answering_ = true;
   out_.start(answer_.framing());
-  append_answer_head();
+  start_answer();
   return true;
 }
 
@@ -225,70 +210,57 @@ std::vector<wire::HttpField> listed(const wire::HttpFields& fields) {
   return all;
 }
 
-void append_status_line(std::string& out, const wire::HttpAnswerParser& answer) {
-  fmt::format_to(std::back_inserter(out), "HTTP/1.1 {} ", answer.status());
-  out.append(answer.reason().empty() ? wire::status_text(answer.status()) : answer.reason());
-  out += "\r\n";
-}
-
 }  // namespace
 
 // 103 Early Hints, and what else comes before an answer.
 void Exchange::pass_hints() {
-  append_status_line(to_send_, answer_);
-  append_response_fields(to_send_, listed(answer_.fields()));
-  to_send_ += "\r\n";
+  std::string fields;
+  append_response_fields(fields, listed(answer_.fields()));
+  client_.hint({.status = answer_.status(), .reason = answer_.reason(), .fields = fields});
 }
 
-void Exchange::append_answer_head() {
-  const wire::HttpFraming& framing = answer_.framing();
-  append_status_line(to_send_, answer_);
-  append_response_fields(to_send_, listed(answer_.fields()));
+// What the service says, and what is said of limits.
+std::string Exchange::answer_fields() {
+  std::string fields;
+  append_response_fields(fields, listed(answer_.fields()));
   if (decided_) {
-    routing_->lines.append(to_send_, route_->headers, route_->policy, verdict_, asked_);
+    routing_->lines.append(fields, route_->headers, route_->policy, verdict_, asked_);
   }
+  return fields;
+}
+
+void Exchange::start_answer() {
+  std::string fields = answer_fields();
   if (field_of(answer_.fields(), "x-request-id").empty()) {
-    to_send_.append("X-Request-Id: ").append(id_).append("\r\n");
+    fields.append("X-Request-Id: ").append(id_).append("\r\n");
   }
-  if (framing.chunked || framing.until_end) {
-    chunked_ = request_->version == 11;
-    if (chunked_) to_send_ += "Transfer-Encoding: chunked\r\n";
-    // HTTP/1.0 has no other way to tell where it ends.
-    if (!chunked_) keeps_ = false;
-  } else if (answer_.says_length() && status_ != 204) {
-    to_send_.append("Content-Length: ").append(answer_.length_text()).append("\r\n");
-  }
+  const wire::HttpFraming& framing = answer_.framing();
+  const bool tells_length = !framing.chunked && answer_.says_length() && status_ != 204;
   if (house_.is_draining()) keeps_ = false;
-  to_send_.append(connection_line(keeps_, request_->version)).append("\r\n");
+  client_.start({.status = status_,
+                 .reason = answer_.reason(),
+                 .fields = fields,
+                 .length = tells_length ? answer_.length_text() : std::string_view{},
+                 .has_body = framing.has_body(),
+                 .keeps = keeps_});
 }
 
 void Exchange::pass_answer(std::string_view data) {
   sent_ += data.size();
-  if (chunked_) {
-    wire::append_chunk(to_send_, data);
-  } else {
-    to_send_.append(data);
-  }
+  client_.send(data);
   pay(data.size(), false);
-}
-
-void Exchange::flush() {
-  if (to_send_.empty()) return;
-  session_.channel().send(to_send_);
-  to_send_.clear();
-  if (to_send_.capacity() > 4 * kMuch) std::string().swap(to_send_);
 }
 
 // Reads of the server what the client takes.
 void Exchange::arrange_flow() {
   if (!link_ || (phase_ != Phase::running && phase_ != Phase::tunnel)) return;
   const bool paced = pacer_ && pacer_->is_waiting() && route_->bandwidth->responses;
-  link_->channel().want_input(session_.channel().unsent() < kMuch && !paced);
+  link_->channel().want_input(client_.has_room() && !paced);
 }
 
 void Exchange::finish_answer() {
-  if (chunked_) wire::append_last_chunk(to_send_, out_.trailers());
-  flush();
+  client_.finish(out_.trailers());
+  client_.flush();
   const bool whole = in_.is_done();
   release_link(whole && answer_.keep_alive() && !server_ended_);
   over(keeps_ && whole);
@@ -304,14 +276,12 @@ void Exchange::start_tunnel() {
   total_.cancel();
   link_->server().note_success();
   house_.common().counts.tunnels.fetch_add(1, std::memory_order_relaxed);
-  append_status_line(to_send_, answer_);
-  append_response_fields(to_send_, listed(answer_.fields()));
-  if (decided_) {
-    routing_->lines.append(to_send_, route_->headers, route_->policy, verdict_, asked_);
-  }
-  to_send_.append("Connection: upgrade\r\nUpgrade: ");
-  to_send_.append(field_of(answer_.fields(), "upgrade")).append("\r\n\r\n");
-  flush();
+  const std::string fields = answer_fields();
+  client_.start({.status = status_,
+                 .reason = answer_.reason(),
+                 .fields = fields,
+                 .upgrade = field_of(answer_.fields(), "upgrade")});
+  client_.flush();
 }
 
 void Exchange::finish_tunnel() {
@@ -333,7 +303,7 @@ void Exchange::release_link(bool reusable) {
 void Exchange::on_end() {
   server_ended_ = true;
   if (phase_ == Phase::tunnel) {
-    session_.channel().finish();
+    client_.finish({});
     if (client_ended_) finish_tunnel();
     return;
   }
@@ -352,9 +322,8 @@ void Exchange::on_broken(std::string_view why) {
 }
 
 bool Exchange::server_owes() const {
-  const bool client_is_slow = session_.channel().unsent() >= kMuch;
   const bool paced = pacer_ && pacer_->is_waiting();
-  if (client_is_slow || paced) return false;
+  if (paced || !client_.has_room()) return false;
   return phase_ == Phase::tunnel || in_.is_done() || (link_ && link_->channel().unsent() > 0);
 }
 
@@ -386,26 +355,26 @@ void Exchange::fail(ServerFailure failure, std::string_view why) {
   release_link(false);
   if (stale) {
     connect(true);
-    return session_.go_on();
+    return client_.go_on();
   }
   server.note_failure(failure, Clock::now());
   if (again && tried_.size() <= static_cast<std::size_t>(backend_->service().retries)) {
     server.counts().retries.fetch_add(1, std::memory_order_relaxed);
     connect();
-    return session_.go_on();
+    return client_.go_on();
   }
   if (answering_) return abort();
   const std::string detail = fmt::format("the service behind did not answer: {}", why);
   respond(failure == ServerFailure::timeout ? 504 : 502, detail);
-  session_.go_on();
+  client_.go_on();
 }
 
 // The client has seen a part of an answer that will never be whole.
 void Exchange::abort() {
-  flush();
+  client_.flush();
   release_link(false);
   tell(status_);
-  session_.abort();
+  client_.abort();
 }
 
 }  // namespace weir::gateway

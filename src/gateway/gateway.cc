@@ -18,6 +18,7 @@ Gateway::Gateway(Config config, Surroundings surroundings)
                          .tls = surroundings_.tls,
                          .client = config_->client,
                          .threads = std::max<std::size_t>(surroundings_.threads, 1),
+                         .http2 = config_->http2,
                          .no_tls = surroundings_.no_tls}),
       backends_(common_->counts) {}
 
@@ -64,7 +65,9 @@ Result<std::vector<std::string>, Error> Gateway::reload(Config config) {
   if (config.listen != config_->listen) unchanged.emplace_back("gateway.listen");
   if (config.client != config_->client) unchanged.emplace_back("gateway.client");
   if (config.tls.has_value() != config_->tls.has_value()) unchanged.emplace_back("gateway.tls");
+  if (config.http2 != config_->http2) unchanged.emplace_back("gateway.http2");
   config.listen = config_->listen;
+  config.http2 = config_->http2;
   config.client = config_->client;
   if (auto error = use(std::make_shared<const Config>(std::move(config)))) return *std::move(error);
   return unchanged;

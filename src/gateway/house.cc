@@ -1,5 +1,7 @@
 #include "gateway/house.h"
 
+#include <utility>
+
 #include "gateway/prober.h"
 #include "gateway/session.h"
 
@@ -14,7 +16,7 @@ House::House(net::Ground& ground, Common& common)
       probes_(common.houses.fetch_add(1) == 0) {}
 
 House::~House() {
-  for (const auto& session : sessions_) session->channel().close();
+  for (const auto& visitor : visitors_) visitor->close();
 }
 
 const std::shared_ptr<const Routing>& House::routing() {
@@ -27,24 +29,31 @@ const std::shared_ptr<const Routing>& House::routing() {
 }
 
 void House::admit(net::Descriptor socket, const net::Peer& peer) {
-  net::Stream stream = common_.tls != nullptr
-                           ? net::Stream(std::move(socket), common_.tls->get(), common_.alpn)
-                           : net::Stream(std::move(socket));
+  static const std::string both = "h2 http/1.1";
+  static const std::string one = "http/1.1";
+  net::Stream stream = common_.tls != nullptr ? net::Stream(std::move(socket), common_.tls->get(),
+                                                            common_.http2 ? both : one)
+                                              : net::Stream(std::move(socket));
   auto session = std::make_unique<Session>(*this, std::move(stream), peer);
-  session->place = sessions_.size();
-  sessions_.push_back(std::move(session));
+  session->place = visitors_.size();
+  visitors_.push_back(std::move(session));
 }
 
-void House::leave(Session& session) {
-  const std::size_t place = session.place;
-  if (place >= sessions_.size() || sessions_[place].get() != &session) return;
-  ground_.bury(std::move(sessions_[place]));
-  if (place + 1 != sessions_.size()) {
-    sessions_[place] = std::move(sessions_.back());
-    sessions_[place]->place = place;
+void House::leave(Visitor& visitor) {
+  const std::size_t place = visitor.place;
+  if (place >= visitors_.size() || visitors_[place].get() != &visitor) return;
+  ground_.bury(std::move(visitors_[place]));
+  if (place + 1 != visitors_.size()) {
+    visitors_[place] = std::move(visitors_.back());
+    visitors_[place]->place = place;
   }
-  sessions_.pop_back();
+  visitors_.pop_back();
   ++ground_.left;
+}
+
+void House::replace(Visitor& visitor, std::unique_ptr<Visitor> by) {
+  by->place = visitor.place;
+  ground_.bury(std::exchange(visitors_[visitor.place], std::move(by)));
 }
 
 void House::look_around() {
@@ -78,10 +87,10 @@ void House::look_after_probers() {
   probers_ = std::move(next);
 }
 
-// (A session that has nothing to do leaves, and another one takes its place.)
+// (Who has nothing to do leaves, and another one takes its place.)
 void House::shut_down() {
   draining_ = true;
-  for (std::size_t i = sessions_.size(); i > 0; --i) sessions_[i - 1]->shut_down();
+  for (std::size_t i = visitors_.size(); i > 0; --i) visitors_[i - 1]->shut_down();
 }
 
 }  // namespace weir::gateway

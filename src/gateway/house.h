@@ -9,6 +9,7 @@
 #include "gateway/counts.h"
 #include "gateway/link.h"
 #include "gateway/routing.h"
+#include "gateway/visitor.h"
 #include "net/ground.h"
 #include "net/tls_context.h"
 #include "weir/async_engine.h"
@@ -16,7 +17,6 @@
 namespace weir::gateway {
 
 class Prober;
-class Session;
 
 // What all threads of a gateway share.
 struct Common {
@@ -26,7 +26,7 @@ struct Common {
   ClientLimits client{};
   std::size_t threads = 1;
   std::uint16_t port = 0;
-  std::string alpn = "http/1.1";
+  bool http2 = true;  // may be spoken
   CurrentRouting routing{};
   Counts counts{};
   std::atomic<std::size_t> houses{0};
@@ -34,17 +34,17 @@ struct Common {
   std::function<void(const net::Peer&, std::string_view why)> no_tls{};
 };
 
-// The sessions of one thread, and the connections to servers that they share.
+// The clients of one thread, and the connections to servers that they share.
 class House final : public net::Resident {
  public:
   House(net::Ground& ground, Common& common);
   ~House() override;
 
   void admit(net::Descriptor socket, const net::Peer& peer) override;
-  bool has_room() const override { return sessions_.size() < most_; }
+  bool has_room() const override { return visitors_.size() < most_; }
   void look_around() override;
   void shut_down() override;
-  bool is_alone() const override { return sessions_.empty(); }
+  bool is_alone() const override { return visitors_.empty(); }
 
   net::Ground& ground() { return ground_; }
   Common& common() { return common_; }
@@ -53,7 +53,9 @@ class House final : public net::Resident {
   const std::shared_ptr<const Routing>& routing();
   bool is_draining() const { return draining_; }
   // It has ended.
-  void leave(Session& session);
+  void leave(Visitor& visitor);
+  // Its connection is somebody else's from now on.
+  void replace(Visitor& visitor, std::unique_ptr<Visitor> by);
 
  private:
   void look_after_probers();
@@ -67,7 +69,7 @@ class House final : public net::Resident {
   std::shared_ptr<const Routing> routing_;
   std::uint64_t version_ = 0;
   std::uint64_t probed_version_ = 0;
-  std::vector<std::unique_ptr<Session>> sessions_;
+  std::vector<std::unique_ptr<Visitor>> visitors_;
   std::vector<std::unique_ptr<Prober>> probers_;
   bool draining_ = false;
 };

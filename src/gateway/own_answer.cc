@@ -8,21 +8,44 @@
 
 namespace weir::gateway {
 
+namespace {
+
+// "Connection: close" where the client would expect otherwise, and the other way round.
 std::string_view connection_line(bool keeps, int version) {
   if (!keeps) return "Connection: close\r\n";
   return version == 10 ? "Connection: keep-alive\r\n" : "";
 }
 
-void append_own_answer(std::string& out, const Answer& answer, const OwnAnswer& how) {
-  fmt::format_to(std::back_inserter(out), "HTTP/1.1 {} {}\r\n", answer.status,
-                 wire::status_text(answer.status));
-  out.append(answer.fields).append(how.more);
-  const bool has_body = answer.status != 204 && answer.status != 304;
-  if (has_body) {
-    fmt::format_to(std::back_inserter(out), "Content-Length: {}\r\n", answer.body.size());
+void append_line(std::string& out, std::string_view name, std::string_view value) {
+  out.append(name).append(": ").append(value).append("\r\n");
+}
+
+}  // namespace
+
+void append_http1_head(std::string& out, const AnswerHead& head, int version, bool chunked) {
+  fmt::format_to(std::back_inserter(out), "HTTP/1.1 {} {}\r\n", head.status,
+                 head.reason.empty() ? wire::status_text(head.status) : head.reason);
+  out.append(head.fields);
+  if (chunked) {
+    out += "Transfer-Encoding: chunked\r\n";
+  } else if (!head.length.empty()) {
+    append_line(out, "Content-Length", head.length);
   }
-  out.append(connection_line(how.keeps, how.version)).append("\r\n");
-  if (has_body && !how.head) out += answer.body;
+  if (!head.upgrade.empty()) {
+    out += "Connection: upgrade\r\n";
+    append_line(out, "Upgrade", head.upgrade);
+  } else if (head.status >= 200) {
+    out += connection_line(head.keeps, version);
+  }
+  out += "\r\n";
+}
+
+void append_last_answer(std::string& out, const Answer& answer) {
+  const std::string length = std::to_string(answer.body.size());
+  const AnswerHead head{
+      .status = answer.status, .fields = answer.fields, .length = length, .keeps = false};
+  append_http1_head(out, head, 11, false);
+  out += answer.body;
 }
 
 }  // namespace weir::gateway

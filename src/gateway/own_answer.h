@@ -1,24 +1,22 @@
 #pragma once
 
 #include <string>
-#include <string_view>
 
+#include "gateway/client_side.h"
 #include "gateway/refusal.h"
 
 namespace weir::gateway {
 
-// How an answer of the gateway's own is sent.
-struct OwnAnswer {
-  bool head = false;        // to HEAD: without the body
-  bool keeps = true;        // the connection
-  int version = 11;         // of the request
-  std::string_view more{};  // fields, each line with its CRLF
-};
+// Appends the head of an answer as HTTP/1 has it. `version`: of the request; `chunked`: the body
+// comes in chunks.
+void append_http1_head(std::string& out, const AnswerHead& head, int version, bool chunked);
 
-// Appends all of it.
-void append_own_answer(std::string& out, const Answer& answer, const OwnAnswer& how);
+// Appends all of an answer of the gateway's own, behind which the connection ends.
+void append_last_answer(std::string& out, const Answer& answer);
 
-// "Connection: close" where the client would expect otherwise, and the other way round.
-std::string_view connection_line(bool keeps, int version);
+// Whether an answer of the gateway's own may have a body.
+inline bool may_have_body(const Answer& answer) {
+  return answer.status != 204 && answer.status != 304;
+}
 
 }  // namespace weir::gateway

@@ -4,8 +4,11 @@
 
 #include <algorithm>
 
+#include "gateway/h2_session.h"
 #include "gateway/house.h"
 #include "gateway/own_answer.h"
+#include "wire/h2.h"
+#include "wire/http1_response.h"
 
 namespace weir::gateway {
 
@@ -13,6 +16,12 @@ namespace {
 
 // For a client to notice that the connection has ended.
 constexpr Nanos kLinger = std::chrono::seconds{2};
+
+constexpr std::size_t kMuch = 64 << 10;  // unsent: nothing more is wanted
+
+// The line with which HTTP/2 begins, and no request of HTTP/1 does.
+constexpr std::string_view kFirstLine =
+    wire::H2Machine::kPreface.substr(0, wire::H2Machine::kPreface.find('\n') + 1);
 
 wire::HttpLimits limits_for(const ClientLimits& client) {
   return {.target = std::min<std::size_t>(client.max_header, 16 << 10),
@@ -27,7 +36,7 @@ Session::Session(House& house, net::Stream stream, const net::Peer& peer)
     : house_(house),
       name_(peer),
       peer_(parse_address(peer.address).value_or(Address{})),
-      channel_(house.ground(), std::move(stream), *this),
+      channel_(new net::Channel(house.ground(), std::move(stream), *this)),
       parser_(limits_for(house.common().client), wire::HttpParser::Bodies::left),
       timer_(house.ground().timers, [this] { on_time(); }),
       exchange_(house, *this) {
@@ -41,11 +50,17 @@ void Session::on_input(std::string_view input) {
   switch (state_) {
     case State::head:
       kept_.append(input);
+      if (fresh_ && may_be_http2()) {
+        if (is_http2()) return hand_over();
+        wait_for_head();
+        break;
+      }
+      fresh_ = false;
       run();
       break;
     case State::exchange: {
       const std::size_t used = kept_.empty() ? exchange_.on_body(input) : 0;
-      if (!channel_.is_open()) return;
+      if (!channel_->is_open()) return;
       kept_.append(input.substr(used));
       feed();
       run();
@@ -61,9 +76,27 @@ void Session::on_input(std::string_view input) {
 void Session::run() {
   if (running_) return;
   running_ = true;
-  while (channel_.is_open() && state_ == State::head && !kept_.empty() && read_head()) {
+  while (channel_->is_open() && state_ == State::head && !kept_.empty() && read_head()) {
   }
   running_ = false;
+}
+
+void Session::wait_for_head() {
+  if (!late_head_) timer_.set_in(house_.common().client.header);
+  late_head_ = true;
+}
+
+bool Session::may_be_http2() const {
+  const std::size_t size = std::min(kept_.size(), kFirstLine.size());
+  return house_.common().http2 && kept_.starts_with(kFirstLine.substr(0, size));
+}
+
+bool Session::is_http2() const { return kept_.size() >= kFirstLine.size(); }
+
+// The connection goes on as what it is.
+void Session::hand_over() {
+  timer_.cancel();
+  house_.replace(*this, std::make_unique<H2Session>(house_, std::move(channel_), name_, kept_));
 }
 
 // Whether there is a whole head, or something wrong with it.
@@ -77,20 +110,22 @@ bool Session::read_head() {
   }
   kept_.erase(0, step.consumed);
   if (step.status == Status::need_more) {
-    if (!late_head_) timer_.set_in(house_.common().client.header);
-    late_head_ = true;
+    wait_for_head();
     return false;
   }
   late_head_ = false;
   timer_.cancel();
   state_ = State::exchange;
+  to_send_.clear();
+  tunnel_ = false;
+  keeps_ = true;
   exchange_.begin(parser_.request(), parser_.framing(), parser_.upgrade());
   feed();
   return true;
 }
 
 void Session::feed() {
-  while (channel_.is_open() && state_ == State::exchange && !kept_.empty() &&
+  while (channel_->is_open() && state_ == State::exchange && !kept_.empty() &&
          exchange_.wants_body()) {
     const std::size_t used = exchange_.on_body(kept_);
     if (used == 0) break;
@@ -99,7 +134,7 @@ void Session::feed() {
 }
 
 void Session::go_on() {
-  if (!channel_.is_open()) return;
+  if (!channel_->is_open()) return;
   feed();
   run();
   arrange();
@@ -107,17 +142,17 @@ void Session::go_on() {
 
 // Reads what is wanted, and is as patient as it should be with what is waited for.
 void Session::arrange() {
-  if (!channel_.is_open()) return;
+  if (!channel_->is_open()) return;
   if (kept_.empty() && kept_.capacity() > (16 << 10)) std::string().swap(kept_);
   switch (state_) {
     case State::head:
-      channel_.want_input(true);
-      if (channel_.unsent() > 0) arm(house_.common().client.send);
+      channel_->want_input(true);
+      if (channel_->unsent() > 0) arm(house_.common().client.send);
       break;
     case State::exchange: {
       const bool wants = exchange_.wants_body();
-      channel_.want_input(wants);
-      if (channel_.unsent() > 0) {
+      channel_->want_input(wants);
+      if (channel_->unsent() > 0) {
         arm(house_.common().client.send);
       } else if (wants) {
         arm(house_.common().client.body);
@@ -132,7 +167,7 @@ void Session::arrange() {
 }
 
 void Session::arm(Nanos patience) {
-  unsent_then_ = channel_.unsent();
+  unsent_then_ = channel_->unsent();
   timer_.set_in(patience);
 }
 
@@ -154,14 +189,13 @@ void Session::on_end() {
 }
 
 void Session::on_broken(std::string_view why) {
-  const net::Stream& stream = channel_.stream();
+  const net::Stream& stream = channel_->stream();
   if (stream.has_tls() && state_ == State::head && house_.common().no_tls) {
     house_.common().no_tls(name_, why);
   }
   if (stream.spoke_plainly()) {
     std::string words;
-    append_own_answer(words, problem(400, "this door speaks TLS only: write https://"),
-                      {.keeps = false});
+    append_last_answer(words, problem(400, "this door speaks TLS only: write https://"));
     (void)!::send(stream.fd(), words.data(), words.size(), MSG_NOSIGNAL);
   }
   if (state_ == State::exchange) exchange_.on_client_gone();
@@ -170,7 +204,7 @@ void Session::on_broken(std::string_view why) {
 
 void Session::on_time() {
   // As long as some of what is sent is taken, it is worth waiting.
-  if (channel_.unsent() > 0 && channel_.unsent() < unsent_then_) {
+  if (channel_->unsent() > 0 && channel_->unsent() < unsent_then_) {
     return arm(house_.common().client.send);
   }
   switch (state_) {
@@ -185,11 +219,56 @@ void Session::on_time() {
   }
 }
 
+// ---- What the exchange says
+
+void Session::welcome() { channel_->send(wire::kContinue); }
+
+// (HTTP/1.0 knows nothing of them.)
+void Session::hint(const AnswerHead& head) {
+  if (parser_.request().version == 11) append_http1_head(to_send_, head, 11, false);
+}
+
+void Session::start(const AnswerHead& head) {
+  const int version = parser_.request().version;
+  const bool endless = head.has_body && head.length.empty();
+  chunked_ = endless && version == 11;
+  // HTTP/1.0 has no other way to tell where it ends.
+  keeps_ = head.keeps && (!endless || chunked_);
+  tunnel_ = !head.upgrade.empty();
+  AnswerHead own = head;
+  own.keeps = keeps_;
+  append_http1_head(to_send_, own, version, chunked_);
+}
+
+void Session::send(std::string_view body) {
+  if (chunked_) {
+    wire::append_chunk(to_send_, body);
+  } else {
+    to_send_.append(body);
+  }
+}
+
+void Session::finish(std::string_view trailers) {
+  if (chunked_) wire::append_last_chunk(to_send_, trailers);
+  if (!tunnel_) return;
+  flush();
+  channel_->finish();
+}
+
+void Session::flush() {
+  if (to_send_.empty()) return;
+  channel_->send(to_send_);
+  to_send_.clear();
+  if (to_send_.capacity() > 4 * kMuch) std::string().swap(to_send_);
+}
+
+bool Session::has_room() { return channel_->unsent() < kMuch; }
+
 // ---- Endings
 
-void Session::on_exchange_over(bool keeps) {
+void Session::over(bool keeps) {
   parser_.next();
-  if (!keeps || house_.is_draining()) return linger();
+  if (!keeps || !keeps_ || house_.is_draining()) return linger();
   state_ = State::head;
   late_head_ = false;
   timer_.set_in(house_.common().client.idle);
@@ -199,8 +278,8 @@ void Session::on_exchange_over(bool keeps) {
 
 void Session::refuse(int status, std::string_view reason) {
   std::string out;
-  append_own_answer(out, problem(status, reason), {.keeps = false});
-  channel_.send(out);
+  append_last_answer(out, problem(status, reason));
+  channel_->send(out);
   linger();
 }
 
@@ -209,9 +288,9 @@ void Session::refuse(int status, std::string_view reason) {
 void Session::linger() {
   state_ = State::lingering;
   kept_.clear();
-  channel_.finish();
-  channel_.want_input(true);
-  if (channel_.unsent() > 0) {
+  channel_->finish();
+  channel_->want_input(true);
+  if (channel_->unsent() > 0) {
     arm(house_.common().client.send);
   } else {
     timer_.set_in(kLinger);
@@ -219,14 +298,14 @@ void Session::linger() {
 }
 
 void Session::abort() {
-  channel_.abort();
+  channel_->abort();
   leave();
 }
 
 void Session::leave() {
   state_ = State::lingering;
   timer_.cancel();
-  channel_.close();
+  channel_->close();
   house_.leave(*this);
 }
 

@@ -5,7 +5,9 @@
 #include <string_view>
 
 #include "gateway/address.h"
+#include "gateway/client_side.h"
 #include "gateway/exchange.h"
+#include "gateway/visitor.h"
 #include "net/channel.h"
 #include "net/ground.h"
 #include "wire/http1.h"
@@ -14,36 +16,44 @@ namespace weir::gateway {
 
 class House;
 
-// A client's connection: one exchange after the other.
-class Session final : public net::Mortal, private net::ChannelOwner {
+// A client's connection that speaks HTTP/1: one exchange after the other.
+class Session final : public Visitor, private ClientSide, private net::ChannelOwner {
  public:
   Session(House& house, net::Stream stream, const net::Peer& peer);
 
-  net::Channel& channel() { return channel_; }
-  const Address& peer() const { return peer_; }
-  bool has_tls() const { return channel_.stream().has_tls(); }
-
-  // By the exchange: it is over, and the connection may be used for another one if `keeps`.
-  void on_exchange_over(bool keeps);
-  // It goes on, and may want more of the request, or none for now.
-  void go_on();
-  // The connection ends at once: what was sent is not whole.
-  void abort();
-
-  // Nobody comes any more: ends it when it has nothing to do.
-  void shut_down();
-
-  std::size_t place = 0;  // in the house
+  void shut_down() override;
+  void close() override { channel_->close(); }
 
  private:
   enum class State { head, exchange, lingering };
 
+  // Of the exchange.
+  const Address& peer() const override { return peer_; }
+  bool has_tls() const override { return channel_->stream().has_tls(); }
+  void welcome() override;
+  void hint(const AnswerHead& head) override;
+  void start(const AnswerHead& head) override;
+  void send(std::string_view body) override;
+  void finish(std::string_view trailers) override;
+  void flush() override;
+  bool has_room() override;
+  bool has_unsent() const override { return channel_->unsent() > 0; }
+  bool reads_to_the_end() const override { return true; }
+  void go_on() override;
+  void over(bool keeps) override;
+  void abort() override;
+
+  // Of the connection.
   void on_input(std::string_view input) override;
   void on_sent() override;
   void on_end() override;
   void on_broken(std::string_view why) override;
 
   void run();
+  bool may_be_http2() const;
+  bool is_http2() const;
+  void hand_over();
+  void wait_for_head();
   bool read_head();
   void feed();
   void arrange();
@@ -56,14 +66,19 @@ class Session final : public net::Mortal, private net::ChannelOwner {
   House& house_;
   const net::Peer name_;
   const Address peer_;
-  net::Channel channel_;
+  std::unique_ptr<net::Channel> channel_;
   wire::HttpParser parser_;
-  std::string kept_;  // has come, and is not used up
+  std::string kept_;     // has come, and is not used up
+  std::string to_send_;  // in one piece
   net::Timer timer_;
   std::size_t unsent_then_ = 0;  // when the timer was set
   State state_ = State::head;
   bool running_ = false;
   bool late_head_ = false;  // the timer is for the rest of a head
+  bool fresh_ = true;       // nothing was understood yet: it may be HTTP/2
+  bool chunked_ = false;    // the answer
+  bool tunnel_ = false;     // behind it, something else is spoken
+  bool keeps_ = true;       // another request can come behind it
   Exchange exchange_;
 };
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "server/http_routes.h"
+#include "wire/h2_fields.h"
 #include "wire/http1_response.h"
 
 namespace weir::server {
@@ -41,30 +42,6 @@ H2Field status_field(int status, std::string& digits) {
   }
 }
 
-// Of a line of HTTP/1, whose name may have capital letters, which are made small.
-H2Field field_of(std::string& line) {
-  const std::size_t colon = line.find(':');
-  for (std::size_t i = 0; i < colon && i < line.size(); ++i) {
-    if (line[i] >= 'A' && line[i] <= 'Z') line[i] = static_cast<char>(line[i] - 'A' + 'a');
-  }
-  const std::string_view all = line;
-  if (colon == std::string::npos) return {};
-  std::string_view value = all.substr(colon + 1);
-  while (value.starts_with(' ')) value.remove_prefix(1);
-  return {all.substr(0, colon), value, false};
-}
-
-// Fields are few: the most that an answer has are those about limits, in both styles.
-std::vector<std::string> lines_of(std::string_view fields) {
-  std::vector<std::string> lines;
-  while (!fields.empty()) {
-    const std::size_t end = fields.find("\r\n");
-    lines.emplace_back(fields.substr(0, end));
-    fields.remove_prefix(end == std::string_view::npos ? fields.size() : end + 2);
-  }
-  return lines;
-}
-
 void write(wire::H2Machine& machine, wire::H2Stream& stream, const HttpParts& answer) {
   std::string digits;
   const std::string length = std::to_string(answer.body.size());
@@ -72,10 +49,8 @@ void write(wire::H2Machine& machine, wire::H2Stream& stream, const HttpParts& an
   const bool has_body = answer.status != 204 && answer.status != 304;
   if (has_body) fields.push_back({"content-length", length, false});
   if (!answer.content_type.empty()) fields.push_back({"content-type", answer.content_type});
-  std::vector<std::string> lines = lines_of(answer.fields);
-  for (std::string& line : lines) {
-    if (const H2Field field = field_of(line); !field.name.empty()) fields.push_back(field);
-  }
+  std::string lines(answer.fields);
+  wire::append_fields(fields, lines);
   if (answer.head || answer.body.empty()) return machine.respond(stream, fields);
   stream.answer = answer.body;
   machine.start(stream, fields);

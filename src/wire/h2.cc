@@ -68,6 +68,8 @@ void H2Stream::clear() {
   places_.clear();
   noted_ = {};
   header_size_ = 0;
+  length_.reset();
+  wire::clear(request_trailers_);
   wire::clear(body_);
   held_ = dropped_ = 0;
   in_parts_ = whole_ = told_ = waits_ = taken_back_ = false;
@@ -84,9 +86,10 @@ struct H2Callbacks {
 
   static int on_begin_headers(nghttp2_session* session, const nghttp2_frame* frame, void* data) {
     H2Machine& self = machine(data);
-    self.reading_ = nullptr;
-    self.trailer_size_ = 0;
-    if (frame->headers.cat != NGHTTP2_HCAT_REQUEST) return 0;
+    if (frame->headers.cat != NGHTTP2_HCAT_REQUEST) {
+      self.begin_trailers(frame->hd.stream_id);
+      return 0;
+    }
     if (self.begin_request(frame->hd.stream_id)) return 0;
     nghttp2_submit_rst_stream(session, NGHTTP2_FLAG_NONE, frame->hd.stream_id,
                               NGHTTP2_REFUSED_STREAM);
@@ -99,6 +102,13 @@ struct H2Callbacks {
     const bool bearable =
         machine(data).add_field({chars(name), name_size}, {chars(value), value_size});
     return bearable ? 0 : NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
+  }
+
+  // What no field can be, and would be something else where lines are read. (The library would
+  // leave it out.)
+  static int on_invalid_header(nghttp2_session*, const nghttp2_frame*, const std::uint8_t*,
+                               std::size_t, const std::uint8_t*, std::size_t, std::uint8_t, void*) {
+    return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
   }
 
   static int on_chunk(nghttp2_session*, std::uint8_t, std::int32_t id, const std::uint8_t* bytes,
@@ -162,6 +172,7 @@ struct H2Callbacks {
     nghttp2_session_callbacks_new(&callbacks);
     nghttp2_session_callbacks_set_on_begin_headers_callback(callbacks, on_begin_headers);
     nghttp2_session_callbacks_set_on_header_callback(callbacks, on_header);
+    nghttp2_session_callbacks_set_on_invalid_header_callback(callbacks, on_invalid_header);
     nghttp2_session_callbacks_set_on_data_chunk_recv_callback(callbacks, on_chunk);
     nghttp2_session_callbacks_set_on_frame_recv_callback(callbacks, on_frame);
     nghttp2_session_callbacks_set_on_stream_close_callback(callbacks, on_close);
@@ -197,9 +208,10 @@ H2Machine::H2Machine(H2Handler& handler, const H2Limits& limits)
     return;
   }
   const auto number = [](std::size_t n) { return static_cast<std::uint32_t>(n); };
+  const std::size_t window = limits.window > 0 ? limits.window : limits.body + kTooMuch;
   const nghttp2_settings_entry settings[] = {
       {NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS, limits.streams},
-      {NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, number(limits.body + kTooMuch)},
+      {NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, number(window)},
       {NGHTTP2_SETTINGS_MAX_HEADER_LIST_SIZE, number(limits.header)},
       {NGHTTP2_SETTINGS_NO_RFC7540_PRIORITIES, 1},
   };
@@ -239,8 +251,18 @@ bool H2Machine::begin_request(std::int32_t id) {
   ++unfinished_;
   streams_.push_back(stream);
   nghttp2_session_set_stream_user_data(session_, id, stream);
+  // Answers share the way, unless the peer says otherwise: a long one does not stop the others.
+  const nghttp2_extpri shared{.urgency = NGHTTP2_EXTPRI_DEFAULT_URGENCY, .inc = 1};
+  nghttp2_session_change_extpri_stream_priority(session_, id, &shared, 0);
   reading_ = stream;
   return true;
+}
+
+void H2Machine::begin_trailers(std::int32_t id) {
+  reading_ = nullptr;
+  trailer_size_ = 0;
+  H2Stream* const stream = find(id);
+  trailing_ = stream != nullptr && stream->in_parts_ ? stream : nullptr;
 }
 
 H2Stream* H2Machine::find(std::int32_t id) const {
@@ -248,13 +270,19 @@ H2Stream* H2Machine::find(std::int32_t id) const {
   return static_cast<H2Stream*>(nghttp2_session_get_stream_user_data(session_, id));
 }
 
-// Of a header or, where nobody reads it, of trailers. A header that is too long is answered when it
-// has ended. Whether it can go on.
+// Whether it can go on.
+bool H2Machine::add_trailer(std::string_view name, std::string_view value) {
+  trailer_size_ += size_of(name, value);
+  if (trailer_size_ > limits_.header) return false;
+  if (trailing_ == nullptr) return true;
+  trailing_->request_trailers_.append(name).append(": ").append(value).append("\r\n");
+  return true;
+}
+
+// Of a header or of trailers. A header that is too long is answered when it has ended. Whether it
+// can go on.
 bool H2Machine::add_field(std::string_view name, std::string_view value) {
-  if (reading_ == nullptr) {
-    trailer_size_ += size_of(name, value);
-    return trailer_size_ <= limits_.header;
-  }
+  if (reading_ == nullptr) return add_trailer(name, value);
   H2Stream& stream = *reading_;
   stream.header_size_ += size_of(name, value);
   if (stream.flaw_ != 0) return stream.header_size_ <= 4 * limits_.header;
@@ -314,8 +342,33 @@ void H2Machine::find_flaw(H2Stream& stream, int status, std::string_view reason)
   stream.reason_ = reason;
 }
 
+// Cookies may come one by one, to be remembered better; elsewhere they are one field (RFC 9113,
+// 8.2.3).
+void H2Machine::join_cookies(H2Stream& stream) {
+  std::string& text = stream.text_;
+  const auto is_cookie = [&](const HttpFields::Places& places) {
+    return places.name.in(text.data()) == "cookie";
+  };
+  const auto first = std::ranges::find_if(stream.places_, is_cookie);
+  if (first == stream.places_.end()) return;
+  const auto rest = std::next(first);
+  if (std::none_of(rest, stream.places_.end(), is_cookie)) return;
+  const std::size_t start = text.size();
+  text.reserve(2 * start + 2 * stream.places_.size());  // what is read from stays where it is
+  for (auto each = first; each != stream.places_.end(); ++each) {
+    if (!is_cookie(*each)) continue;
+    if (each != first) text.append("; ");
+    text.append(each->value.in(text.data()));
+  }
+  first->value = {static_cast<std::uint32_t>(start),
+                  static_cast<std::uint32_t>(text.size() - start)};
+  stream.places_.erase(std::remove_if(rest, stream.places_.end(), is_cookie),
+                       stream.places_.end());
+}
+
 // (The library has seen to it that the fields make a request.)
 void H2Machine::make_request(H2Stream& stream) {
+  join_cookies(stream);
   const char* const text = stream.text_.data();
   const H2Stream::Noted& noted = stream.noted_;
   HttpRequest& request = stream.request_;
@@ -340,8 +393,10 @@ void H2Machine::make_request(H2Stream& stream) {
   request.path = target->path;
   request.query = target->query;
   const std::string_view digits = noted.length.in(text);
+  if (digits.empty()) return;
   std::uint64_t length = 0;
   std::from_chars(digits.data(), digits.data() + digits.size(), length);
+  stream.length_ = length;
   if (length > limits_.body) return find_flaw(stream, 413, "the body is too long");
 }
 
@@ -350,33 +405,40 @@ void H2Machine::end_header(H2Stream& stream, bool ends) {
   stream.whole_ = ends;
   make_request(stream);
   if (ends || stream.flaw_ != 0) return tell(stream);
-  if (stream.noted_.expects_continue) {
-    nghttp2_nv field{bytes(":status"), bytes("100"), 7, 3, NGHTTP2_NV_FLAG_NONE};
-    nghttp2_submit_headers(session_, NGHTTP2_FLAG_NONE, stream.id_, nullptr, &field, 1, nullptr);
-  }
   stream.in_parts_ = handler_.takes_parts(stream);
-  if (stream.in_parts_) no_longer_waits(stream);
+  if (stream.in_parts_) {
+    no_longer_waits(stream);
+    return tell(stream);
+  }
+  constexpr H2Field go_on{":status", "100"};
+  if (stream.noted_.expects_continue) hint(stream, {&go_on, 1});
 }
 
 // What comes after the answer is not looked at.
 void H2Machine::add_body(H2Stream& stream, std::string_view bytes) {
   const bool wanted = !stream.finished_ && (stream.in_parts_ || !stream.told_);
-  if (!wanted || stream.in_parts_) nghttp2_session_consume(session_, stream.id_, bytes.size());
   if (!wanted) return drop(stream, bytes.size());
   if (bytes.size() > limits_.body - std::min(stream.body_.size(), limits_.body)) {
-    if (!stream.in_parts_) nghttp2_session_consume(session_, stream.id_, bytes.size());
     drop(stream, bytes.size());
     find_flaw(stream, 413, "the body is too long");
     return tell(stream);
   }
   stream.body_.append(bytes);
-  if (stream.in_parts_) return tell(stream);
   stream.held_ += bytes.size();
+  if (stream.in_parts_) tell(stream);
+}
+
+// Windows that what was taken came through are open for as much again.
+void H2Machine::took(H2Stream& stream) {
+  const std::size_t taken = stream.held_ - stream.body_.size();
+  stream.held_ -= taken;
+  if (taken > 0) nghttp2_session_consume(session_, stream.id_, taken);
 }
 
 // Whoever goes on sending after the answer is told to stop, but not at once: some clients do not
 // read an answer that comes with that.
 void H2Machine::drop(H2Stream& stream, std::size_t bytes) {
+  nghttp2_session_consume(session_, stream.id_, bytes);
   const std::size_t before = std::exchange(stream.dropped_, stream.dropped_ + bytes);
   if (before > limits_.dropped || stream.dropped_ <= limits_.dropped) return;
   nghttp2_submit_rst_stream(session_, NGHTTP2_FLAG_NONE, stream.id_, NGHTTP2_NO_ERROR);
@@ -391,7 +453,7 @@ void H2Machine::tell(H2Stream& stream) {
   stream.told_ = true;
   if (!stream.in_parts_) stream.request_.body = stream.body_;
   handler_.on_request(stream);
-  if (!stream.in_parts_) forget_body(stream);
+  stream.in_parts_ ? took(stream) : forget_body(stream);
 }
 
 void H2Machine::forget_body(H2Stream& stream) {
@@ -410,30 +472,33 @@ void H2Machine::no_longer_waits(H2Stream& stream) {
 
 namespace {
 
-// Enough for any answer that we give.
-constexpr std::size_t kMostFields = 32;
-
-struct Fields {
-  explicit Fields(std::span<const H2Field> fields) {
-    for (const H2Field& field : fields.first(std::min(fields.size(), kMostFields))) {
-      // What is different every time is not worth being remembered by the peer.
-      constexpr int lasts = NGHTTP2_NV_FLAG_NO_COPY_NAME | NGHTTP2_NV_FLAG_NO_COPY_VALUE;
-      all[size++] = {bytes(field.name), bytes(field.value), field.name.size(), field.value.size(),
-                     static_cast<std::uint8_t>(field.lasting ? lasts : NGHTTP2_NV_FLAG_NO_INDEX)};
-    }
+// As the library wants them. Valid until the next call on this thread; it copies what does not last.
+std::span<const nghttp2_nv> listed(std::span<const H2Field> fields) {
+  thread_local std::vector<nghttp2_nv> all;
+  all.clear();
+  for (const H2Field& field : fields) {
+    // What is different every time is not worth being remembered by the peer.
+    constexpr int lasts = NGHTTP2_NV_FLAG_NO_COPY_NAME | NGHTTP2_NV_FLAG_NO_COPY_VALUE;
+    all.push_back({bytes(field.name), bytes(field.value), field.name.size(), field.value.size(),
+                   static_cast<std::uint8_t>(field.lasting ? lasts : NGHTTP2_NV_FLAG_NO_INDEX)});
   }
-  std::array<nghttp2_nv, kMostFields> all;
-  std::size_t size = 0;
-};
+  return all;
+}
 
 }  // namespace
+
+void H2Machine::hint(H2Stream& stream, std::span<const H2Field> fields) {
+  const auto all = listed(fields);
+  nghttp2_submit_headers(session_, NGHTTP2_FLAG_NONE, stream.id_, nullptr, all.data(), all.size(),
+                         nullptr);
+}
 
 void H2Machine::submit(H2Stream& stream, std::span<const H2Field> fields, bool has_body) {
   stream.started_ = true;
   no_longer_waits(stream);
-  Fields all(fields);
+  const auto all = listed(fields);
   nghttp2_data_provider provider{{.ptr = &stream}, H2Callbacks::read_answer};
-  nghttp2_submit_response(session_, stream.id_, all.all.data(), all.size,
+  nghttp2_submit_response(session_, stream.id_, all.data(), all.size(),
                           has_body ? &provider : nullptr);
 }
 
@@ -454,6 +519,11 @@ void H2Machine::count_unsent(H2Stream& stream) {
 
 void H2Machine::go_on(H2Stream& stream) {
   count_unsent(stream);
+  // (What is added to faster than it is sent is never all sent.)
+  if (stream.sent_ > kMuch && stream.sent_ > stream.answer.size() / 2) {
+    stream.answer.erase(0, stream.sent_);
+    stream.counted_ -= std::exchange(stream.sent_, 0);
+  }
   if (!stream.resting_) return;
   stream.resting_ = false;
   nghttp2_session_resume_data(session_, stream.id_);
@@ -462,20 +532,25 @@ void H2Machine::go_on(H2Stream& stream) {
 void H2Machine::finish(H2Stream& stream, std::span<const H2Field> trailers) {
   stream.finished_ = true;
   std::size_t more = 0;
-  for (const H2Field& field : trailers) more += field.lasting ? 0 : field.value.size();
+  for (const H2Field& field : trailers) {
+    more += field.lasting ? 0 : field.name.size() + field.value.size();
+  }
   stream.trailer_text_.reserve(more);  // what was written stays where it is
+  const auto keep = [&stream](std::string_view text) {
+    const std::size_t at = stream.trailer_text_.size();
+    return std::string_view(stream.trailer_text_.append(text)).substr(at);
+  };
   for (const H2Field& field : trailers) {
     H2Field& kept = stream.trailers_.emplace_back(field);
     if (field.lasting) continue;
-    const std::size_t at = stream.trailer_text_.size();
-    stream.trailer_text_.append(field.value);
-    kept.value = std::string_view(stream.trailer_text_).substr(at);
+    kept.name = keep(field.name);
+    kept.value = keep(field.value);
   }
   go_on(stream);
 }
 
-void H2Machine::reset(H2Stream& stream) {
-  nghttp2_submit_rst_stream(session_, NGHTTP2_FLAG_NONE, stream.id_, NGHTTP2_CANCEL);
+void H2Machine::reset(H2Stream& stream, std::uint32_t error) {
+  nghttp2_submit_rst_stream(session_, NGHTTP2_FLAG_NONE, stream.id_, error);
 }
 
 std::ptrdiff_t H2Machine::read_answer(H2Stream& stream, std::uint8_t* to, std::size_t most,
@@ -496,8 +571,8 @@ std::ptrdiff_t H2Machine::read_answer(H2Stream& stream, std::uint8_t* to, std::s
   flags |= NGHTTP2_DATA_FLAG_EOF;
   if (stream.trailers_.empty()) return static_cast<std::ptrdiff_t>(some);
   flags |= NGHTTP2_DATA_FLAG_NO_END_STREAM;
-  Fields trailers(stream.trailers_);
-  nghttp2_submit_trailer(session_, stream.id_, trailers.all.data(), trailers.size);
+  const auto trailers = listed(stream.trailers_);
+  nghttp2_submit_trailer(session_, stream.id_, trailers.data(), trailers.size());
   return static_cast<std::ptrdiff_t>(some);
 }
 
@@ -508,6 +583,7 @@ void H2Machine::end_stream(H2Stream& stream, bool well) {
   forget_body(stream);
   unsent_ -= stream.counted_ - stream.sent_;
   if (reading_ == &stream) reading_ = nullptr;
+  if (trailing_ == &stream) trailing_ = nullptr;
   streams_[stream.at_] = streams_.back();
   streams_[stream.at_]->at_ = stream.at_;
   streams_.pop_back();

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -23,6 +24,7 @@ struct H2Limits {
   std::size_t header = 16 << 10;  // as HTTP/2 counts it, 32 bytes more for each field; above: 431
   std::size_t fields = 100;       // how many; above: 431
   std::size_t body = 1 << 20;     // of one request; above: 413
+  std::size_t window = 0;         // of one that is not taken yet, if it is in parts; 0: all of it
   std::size_t dropped = 4 << 20;  // of a body that nobody wants; above: the stream ends
   std::size_t bodies = 2 << 20;   // of all that are not whole yet: the connection's window
   std::size_t unsent = 4 << 20;   // of answers that are not taken; above: the connection ends
@@ -54,12 +56,21 @@ class H2Stream {
   int flaw() const { return flaw_; }
   std::string_view reason() const { return reason_; }
 
-  // Of a request that is taken in parts: what has come, for the taker to erase.
+  // Of a request that is taken in parts: what has come, for the taker to erase. The peer may send
+  // as much more as was erased (H2Machine::took).
   std::string& parts() { return body_; }
   // Whether nothing more will come.
   bool is_whole() const { return whole_; }
+  // What its body is said to be, if that is said.
+  std::optional<std::uint64_t> length() const { return length_; }
+  // Of a request that is taken in parts: what came behind its body, as lines of HTTP/1.
+  const std::string& request_trailers() const { return request_trailers_; }
+  // Whether the peer waits to be told to send the body. Who takes parts does that (100).
+  bool expects_continue() const { return noted_.expects_continue && !whole_; }
   // Whether an answer has begun.
   bool is_answered() const { return started_; }
+  // Of the answer, what is not sent.
+  std::size_t unsent() const { return counted_ - sent_; }
 
   // Where the body of the answer is written to.
   std::string answer;
@@ -89,9 +100,11 @@ class H2Stream {
   std::vector<HttpFields::Places> places_;
   Noted noted_;
   std::size_t header_size_ = 0;
+  std::optional<std::uint64_t> length_;
+  std::string request_trailers_;
   std::string body_;
   std::size_t dropped_ = 0;  // bytes of it that were not wanted
-  std::size_t held_ = 0;     // bytes of the connection's window that the body is in
+  std::size_t held_ = 0;     // bytes of windows that the body is in
   bool in_parts_ = false;    // the handler sees it as it comes
   bool whole_ = false;
   bool told_ = false;   // the handler has seen it
@@ -115,8 +128,8 @@ class H2Handler {
 
   // Whether a request is to be shown as it comes, whose header is whole.
   virtual bool takes_parts(const H2Stream& stream) = 0;
-  // A request is whole, or something is wrong with it; or more has come of one that is taken in
-  // parts. May answer it at once, or later, unless it is gone.
+  // A request is whole, or something is wrong with it; or, of one that is taken in parts, the
+  // header is, or more has come. May answer it at once, or later, unless it is gone.
   virtual void on_request(H2Stream& stream) = 0;
   // The stream has ended, answered or not.
   virtual void on_gone(H2Stream& stream) = 0;
@@ -140,6 +153,11 @@ class H2Machine {
   // Appends what is to be sent, and stops when there is `enough` in `out`.
   void send(std::string& out, std::size_t enough);
 
+  // Some of the parts were erased, while the handler was not told of them.
+  void took(H2Stream& stream);
+
+  // Something before the answer. `fields` start with ":status", which is 1xx.
+  void hint(H2Stream& stream, std::span<const H2Field> fields);
   // An answer without a body. `fields` start with ":status".
   void respond(H2Stream& stream, std::span<const H2Field> fields);
   // The beginning of one whose body is in `stream.answer`, or will be.
@@ -149,7 +167,7 @@ class H2Machine {
   // There will be no more.
   void finish(H2Stream& stream, std::span<const H2Field> trailers = {});
   // Takes the stream away from the peer.
-  void reset(H2Stream& stream);
+  void reset(H2Stream& stream, std::uint32_t error = kCancel);
   // The one of that number, or null if it has ended.
   H2Stream* find(std::int32_t id) const;
 
@@ -176,6 +194,10 @@ class H2Machine {
   bool is_over() const;
   // Whether the peer, or somebody who was asked, is waited for.
   bool in_message() const { return frames_.in_frame() || unfinished_ > 0 || unsent_ > 0; }
+  // Whether fields, or a frame that is no part of a body, have begun to come and not ended.
+  bool in_header() const { return frames_.in_header(); }
+  // Of answers, what is not sent.
+  std::size_t unsent() const { return unsent_; }
   // What it has received does not start as HTTP/2 does.
   bool is_no_http2() const { return no_http2_; }
 
@@ -185,6 +207,8 @@ class H2Machine {
 
   // Errors of the protocol that are said from outside.
   static constexpr std::uint32_t kNoError = 0;
+  static constexpr std::uint32_t kInternalError = 2;
+  static constexpr std::uint32_t kCancel = 8;
   static constexpr std::uint32_t kCalm = 11;  // ENHANCE_YOUR_CALM
 
  private:
@@ -193,7 +217,9 @@ class H2Machine {
 
   // What the library tells.
   bool begin_request(std::int32_t id);
+  void begin_trailers(std::int32_t id);
   bool add_field(std::string_view name, std::string_view value);
+  bool add_trailer(std::string_view name, std::string_view value);
   void end_header(H2Stream& stream, bool ends);
   void add_body(H2Stream& stream, std::string_view bytes);
   void end_request(H2Stream& stream);
@@ -202,6 +228,7 @@ class H2Machine {
   std::ptrdiff_t read_answer(H2Stream& stream, std::uint8_t* to, std::size_t most,
                              std::uint32_t& flags);
 
+  static void join_cookies(H2Stream& stream);
   void make_request(H2Stream& stream);
   void find_flaw(H2Stream& stream, int status, std::string_view reason);
   void tell(H2Stream& stream);
@@ -215,6 +242,7 @@ class H2Machine {
   H2FrameCounter frames_;
   nghttp2_session* session_ = nullptr;
   H2Stream* reading_ = nullptr;  // whose header is being read
+  H2Stream* trailing_ = nullptr;  // whose trailers are, if they are wanted
   std::size_t trailer_size_ = 0;
   std::vector<H2Stream*> streams_;
   std::size_t orphans_ = 0;

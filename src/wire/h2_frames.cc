@@ -7,8 +7,9 @@ namespace weir::wire {
 
 namespace {
 
-enum Type : unsigned char { kData = 0, kHeaders = 1, kSettings = 4 };
+enum Type : unsigned char { kData = 0, kHeaders = 1, kSettings = 4, kContinuation = 9 };
 constexpr unsigned char kEndStream = 1;
+constexpr unsigned char kEndHeaders = 4;
 
 // What an answered request earns, and a second, and how many bytes of answers earn one frame.
 constexpr std::int64_t kFramesEach = 4;
@@ -49,6 +50,8 @@ void H2FrameCounter::count_header() {
   left_ = std::size_t{header_[0]} << 16 | std::size_t{header_[1]} << 8 | header_[2];
   const unsigned char type = header_[3];
   const bool ends = (header_[4] & kEndStream) != 0;
+  in_data_ = type == kData;
+  if (type == kHeaders || type == kContinuation) open_ = (header_[4] & kEndHeaders) == 0;
   if (type == kHeaders || (type == kData && (left_ > 0 || ends))) return;
   frames_ -= type == kSettings ? kSettingsCost : 1;
 }

@@ -20,6 +20,9 @@ class H2FrameCounter {
   // Whether a frame has begun and not ended.
   bool in_frame() const { return seen_ > 0 && (have_ > 0 || left_ > 0); }
 
+  // Whether fields have begun and not ended, or a frame that is no part of a body.
+  bool in_header() const { return open_ || have_ > 0 || (left_ > 0 && !in_data_); }
+
   // A request was answered, and the peer has taken it.
   void note_answered();
   // So much of answers was sent: who takes them says so.
@@ -41,6 +44,8 @@ class H2FrameCounter {
   std::array<unsigned char, kHeader> header_{};
   std::size_t have_ = 0;         // bytes of a frame's header
   std::size_t left_ = kPreface;  // bytes of its content that are still to come
+  bool in_data_ = false;         // it is a part of a body
+  bool open_ = false;            // fields go on in the next one
   std::uint64_t seen_ = 0;
   std::int64_t frames_ = kMostFrames;
   std::int64_t resets_ = kMostResets;

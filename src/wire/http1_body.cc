@@ -13,8 +13,8 @@ namespace {
 // Fields that a trailer must not have (RFC 9110, 6.5.1), as far as they could do harm.
 bool may_trail(std::string_view name) {
   constexpr auto never = std::to_array<std::string_view>(
-      {"transfer-encoding", "content-length", "host", "connection", "keep-alive", "te", "trailer",
-       "upgrade", "content-encoding", "content-type", "content-range", "authorization", "cookie",
+      {"transfer-encoding", "content-length", "host", "connection", "keep-alive",
+       "proxy-connection", "te", "trailer", "upgrade", "content-encoding", "content-type", "content-range", "authorization", "cookie",
        "set-cookie", "cache-control", "expect", "max-forwards", "range"});
   return std::ranges::none_of(
       never, [&](std::string_view each) { return same_ignoring_case(each, name); });
@@ -62,14 +62,18 @@ void append_chunk(std::string& out, std::string_view data) {
   out.append(size.data(), end).append("\r\n").append(data).append("\r\n");
 }
 
-void append_last_chunk(std::string& out, std::string_view trailers) {
-  out += "0\r\n";
+std::string passable_trailers(std::string_view trailers) {
+  std::string passed;
   while (!trailers.empty()) {
     const std::string_view line = trailers.substr(0, trailers.find('\n') + 1);
     trailers.remove_prefix(line.size());
-    if (may_trail(line.substr(0, line.find(':')))) out += line;
+    if (may_trail(line.substr(0, line.find(':')))) passed += line;
   }
-  out += "\r\n";
+  return passed;
+}
+
+void append_last_chunk(std::string& out, std::string_view trailers) {
+  out.append("0\r\n").append(passable_trailers(trailers)).append("\r\n");
 }
 
 }  // namespace weir::wire

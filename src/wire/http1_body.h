@@ -45,7 +45,9 @@ class HttpBody {
 
 // A piece of a body as a chunk; nothing for an empty one, which would be the end.
 void append_chunk(std::string& out, std::string_view data);
-// The end of all chunks. Trailers that have a say in how messages are read are left out.
+// Of lines with their CRLF, those without a say in how messages are read.
+std::string passable_trailers(std::string_view trailers);
+// The end of all chunks, with those.
 void append_last_chunk(std::string& out, std::string_view trailers);
 
 }  // namespace weir::wire

@@ -76,7 +76,7 @@ struct HttpRequest {
 struct HttpFraming {
   std::uint64_t length = 0;
   bool chunked = false;
-  bool until_end = false;       // of the connection: only of answers
+  bool until_end = false;       // of the connection (of answers), or of the stream (HTTP/2)
   bool wants_continue = false;  // who sends it waits to be told to
 
   bool has_body() const { return chunked || until_end || length > 0; }

@@ -1,0 +1,41 @@
+#include "gateway/request_head.h"
+
+#include <fmt/format.h>
+
+#include <iterator>
+
+namespace weir::gateway {
+
+bool passes_in_chunks(const wire::HttpFraming& framing) {
+  return framing.chunked || framing.until_end;
+}
+
+bool announces_length(const wire::HttpRequest& request, const wire::HttpFraming& framing) {
+  return request.says_length && !passes_in_chunks(framing);
+}
+
+void append_request_head(std::string& out, const RequestHead& head) {
+  const wire::HttpRequest& request = head.request;
+  const auto line = [&out](std::string_view name, std::string_view value) {
+    out.append(name).append(": ").append(value).append("\r\n");
+  };
+  out.append(request.method).append(" ").append(head.path);
+  const bool has_query = request.target.find('?') != std::string_view::npos;
+  if (has_query) out.append("?").append(request.query);
+  out += " HTTP/1.1\r\n";
+  line("Host", head.host);
+  append_request_fields(out, head.hop, head.fields);
+  if (request.field("x-request-id").empty()) line("X-Request-Id", head.id);
+  if (passes_in_chunks(head.framing)) {
+    out += "Transfer-Encoding: chunked\r\n";
+  } else if (announces_length(request, head.framing)) {
+    fmt::format_to(std::back_inserter(out), "Content-Length: {}\r\n", head.framing.length);
+  }
+  if (!head.upgrade.empty()) {
+    out += "Connection: upgrade\r\n";
+    line("Upgrade", head.upgrade);
+  }
+  out += "\r\n";
+}
+
+}  // namespace weir::gateway
