@@ -65,6 +65,12 @@ H2Session::H2Session(House& house, std::unique_ptr<net::Channel> channel, const 
   if (house_.is_draining()) shut_down();
 }
 
+// (What others say when they hear of it is not to be sent any more.)
+H2Session::~H2Session() {
+  ++turns_;
+  let_all_go();
+}
+
 // ---- In
 
 void H2Session::on_input(std::string_view input) {
@@ -154,7 +160,7 @@ void H2Session::on_sent() {
 // Reads on if the client does, and is as patient as it should be with what is waited for.
 void H2Session::arrange() {
   if (!channel_->is_open() || wait_ == Wait::lingering) return;
-  if (machine_.is_over()) return linger();
+  if (machine_.is_over()) return channel_->unsent() > 0 ? wait_for(Wait::sending) : linger();
   channel_->want_input(channel_->unsent() < kEnough);
   if (!machine_.in_header()) {
     header_timer_.cancel();
@@ -235,6 +241,7 @@ void H2Session::linger() {
 }
 
 void H2Session::leave() {
+  const Turn turn(*this);
   let_all_go();
   wait_ = Wait::lingering;
   timer_.cancel();

@@ -25,6 +25,7 @@ class H2Session final : public Visitor, private net::ChannelOwner, private wire:
   // On a connection of which `input` has come.
   H2Session(House& house, std::unique_ptr<net::Channel> channel, const net::Peer& peer,
             std::string_view input);
+  ~H2Session() override;
 
   void shut_down() override;
   void close() override { channel_->close(); }

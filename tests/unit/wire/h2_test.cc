@@ -251,9 +251,163 @@ TEST_F(H2Test, ShowsARequestInPartsToWhoWantsThat) {
   EXPECT_FALSE(machine->in_message());
   say(H2Peer::data(1, "one", false));
   say(H2Peer::data(1, "two", false));
-  EXPECT_EQ(parts, "one,two,");
+  EXPECT_EQ(parts, ",one,two,");
   EXPECT_EQ(body_of(say(H2Peer::data(1, "", true)), 1), "hello");
-  EXPECT_EQ(parts, "one,two,.");
+  EXPECT_EQ(parts, ",one,two,.");
+}
+
+// Who passes them on to somebody slow must not have to keep them all.
+TEST_F(H2Test, LetsThePeerSendOnWhenPartsAreTaken) {
+  connect({.body = SIZE_MAX, .window = 20'000, .bodies = 100'000});
+  H2Stream* open = nullptr;
+  on_each = [&](H2Stream& stream) { open = &stream; };
+  say(peer.headers(1, H2Peer::post("/parts"), false));
+  EXPECT_THAT(of_type(say(H2Peer::data(1, std::string(16'000, 'x'), false)), Frame::window_update),
+              IsEmpty());
+  open->parts().erase(0, 15'000);
+  machine->took(*open);
+  const auto windows = of_type(hear(), Frame::window_update);
+  ASSERT_THAT(windows, SizeIs(1));
+  EXPECT_EQ(windows[0].stream, 1);
+  EXPECT_EQ(windows[0].number(0), 15'000u);
+  // More than was given back is an error of the stream, which goes.
+  EXPECT_EQ(reset_of(say(H2Peer::data(1, std::string(16'384, 'x'), false) +
+                         H2Peer::data(1, std::string(16'384, 'x'), false)),
+                     1),
+            NGHTTP2_FLOW_CONTROL_ERROR);
+}
+
+// What its streams hold of the connection's window comes back when they end.
+TEST_F(H2Test, OpensTheConnectionsWindowForPartsThatNobodyTook) {
+  connect({.body = SIZE_MAX, .window = 60'000, .bodies = 100'000});
+  say(peer.headers(1, H2Peer::post("/parts"), false));
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_THAT(of_type(say(H2Peer::data(1, std::string(16'000, 'x'), false)), Frame::window_update),
+                IsEmpty());
+  }
+  say(H2Peer::reset(1));
+  say(peer.headers(3, H2Peer::post("/parts"), false));
+  const auto frames = say(H2Peer::data(3, std::string(16'000, 'x'), false) + H2Peer::reset(3));
+  const auto windows = of_type(frames, Frame::window_update);
+  ASSERT_THAT(windows, SizeIs(1));
+  EXPECT_EQ(windows[0].stream, 0);
+  EXPECT_EQ(windows[0].number(0), 64'000u);
+}
+
+TEST_F(H2Test, KeepsWhatComesBehindARequestInParts) {
+  connect();
+  std::string behind;
+  on_each = [&](H2Stream& stream) { behind = stream.request_trailers(); };
+  say(peer.headers(1, H2Peer::post("/parts"), false));
+  say(H2Peer::data(1, "x", false) + peer.headers(1, {{"x-sum", "42"}, {"x-more", "a b"}}, true));
+  EXPECT_EQ(behind, "x-sum: 42\r\nx-more: a b\r\n");
+  // Nobody reads those of others.
+  say(peer.headers(3, H2Peer::post("/"), false));
+  say(H2Peer::data(3, "x", false) + peer.headers(3, {{"x-sum", "42"}}, true));
+  EXPECT_EQ(behind, "");
+}
+
+TEST_F(H2Test, JoinsCookiesThatComeOneByOne) {
+  connect();
+  TestFields fields = H2Peer::get("/");
+  fields.emplace_back("cookie", "a=1");
+  fields.emplace_back("accept", "*/*");
+  fields.emplace_back("cookie", "b=2");
+  fields.emplace_back("cookie", "c=3");
+  say(peer.headers(1, fields, true));
+  ASSERT_EQ(last->fields.size(), 2u);
+  EXPECT_EQ(last->fields[0].name, "cookie");
+  EXPECT_EQ(last->fields[0].value, "a=1; b=2; c=3");
+  EXPECT_EQ(last->fields[1].name, "accept");
+}
+
+TEST_F(H2Test, SaysSomethingBeforeTheAnswer) {
+  connect();
+  on_each = [this](H2Stream& stream) {
+    constexpr std::array early{H2Field{":status", "103"}, H2Field{"link", "</style.css>"}};
+    machine->hint(stream, early);
+    answer(stream);
+  };
+  const auto frames = of_type(say(peer.request(1)), Frame::headers);
+  ASSERT_THAT(frames, SizeIs(2));
+  EXPECT_THAT(peer.fields(frames[0]), ElementsAre(":status: 103", "link: </style.css>"));
+  EXPECT_FALSE(frames[0].ends());
+  EXPECT_THAT(peer.fields(frames[1]), Contains(":status: 200"));
+}
+
+// Who takes parts may not want them at all: it says when.
+TEST_F(H2Test, LeavesItToWhoTakesPartsToLetContinue) {
+  connect();
+  TestFields fields = H2Peer::post("/parts");
+  fields.emplace_back("expect", "100-continue");
+  bool expects = false;
+  on_each = [&](H2Stream& stream) { expects = stream.expects_continue(); };
+  EXPECT_THAT(say(peer.headers(1, fields, false)), IsEmpty());
+  EXPECT_TRUE(expects);
+}
+
+TEST_F(H2Test, KeepsNothingOfALongAnswerThatIsSent) {
+  connect();
+  H2Stream* open = nullptr;
+  on_each = [&](H2Stream& stream) {
+    machine->start(stream, kFields);
+    open = &stream;
+  };
+  say(peer.request(1));
+  say(H2Peer::window(0, 1 << 30) + H2Peer::window(1, 1 << 30));
+  for (int i = 0; i < 1000; ++i) {
+    open->answer.append(20'000, 'x');
+    machine->go_on(*open);
+    std::string out;
+    machine->send(out, 10'000);  // a frame: it is never all sent
+    EXPECT_LE(open->answer.size(), 2 * open->unsent() + 50'000);
+  }
+  EXPECT_EQ(open->unsent(), machine->unsent());
+  EXPECT_EQ(open->unsent(), 1000u * (20'000 - 16'384));
+}
+
+// The other answers do not wait until a long one has been sent.
+TEST_F(H2Test, LetsAnswersShareTheWay) {
+  connect();
+  on_each = [this](H2Stream& stream) { answer(stream, std::string(60'000, 'x')); };
+  say(H2Peer::window(0, 1 << 20));
+  machine->receive(peer.request(1) + peer.request(3), now);
+  std::string out;
+  machine->send(out, 60'000);
+  const auto frames = H2Peer::frames(out);
+  EXPECT_GT(body_of(frames, 1).size(), 10'000u);
+  EXPECT_GT(body_of(frames, 3).size(), 10'000u);
+}
+
+TEST_F(H2Test, AnswersWithAsManyFieldsAsThereAre) {
+  connect();
+  std::vector<std::string> names;
+  for (int i = 0; i < 150; ++i) names.push_back("x-" + std::to_string(i));
+  on_each = [&](H2Stream& stream) {
+    std::vector<H2Field> fields{{":status", "200"}};
+    for (const std::string& name : names) fields.push_back({name, "y", false});
+    machine->respond(stream, fields);
+  };
+  const auto frames = say(peer.request(1));
+  EXPECT_THAT(peer.fields(frames.at(0)), SizeIs(151));
+}
+
+// To be told from somebody who is slow with a body, or idle.
+TEST_F(H2Test, KnowsWhenAHeaderIsNotWhole) {
+  machine = std::make_unique<H2Machine>(*this, H2Limits{});
+  EXPECT_TRUE(machine->in_header());
+  say(H2Peer::preface());
+  EXPECT_FALSE(machine->in_header());
+  const std::string block = peer.block(H2Peer::post("/"));
+  say(H2Peer::frame(Frame::headers, 0, 1, block.substr(0, 5)));
+  EXPECT_TRUE(machine->in_header());
+  say(H2Peer::frame(Frame::continuation, H2Peer::kEndHeaders, 1, block.substr(5)));
+  EXPECT_FALSE(machine->in_header());
+  const std::string data = H2Peer::data(1, "hello", false);
+  say(data.substr(0, 12));
+  EXPECT_FALSE(machine->in_header());
+  say(data.substr(12) + H2Peer::ping().substr(0, 10));
+  EXPECT_TRUE(machine->in_header());
 }
 
 TEST_F(H2Test, LetsWhoAsksForItContinue) {
@@ -297,7 +451,7 @@ TEST_F(H2Test, RefusesTwoDifferentHosts) {
 
 TEST_F(H2Test, ResetsWhatIsNoRequest) {
   const TestFields good = H2Peer::get("/");
-  std::vector<TestFields> bad(8, good);
+  std::vector<TestFields> bad(14, good);
   bad[0].erase(bad[0].begin());                // no method
   bad[1].erase(bad[1].begin() + 2);            // no path
   bad[2].emplace_back("Upper", "x");           // capital letters
@@ -306,6 +460,13 @@ TEST_F(H2Test, ResetsWhatIsNoRequest) {
   bad[5].emplace_back(":path", "/");           // twice
   bad[6].emplace_back(":other", "x");          // unknown
   bad[7].emplace_back("te", "gzip");           // not trailers
+  // What would be something else in a line of HTTP/1.
+  bad[8].emplace_back("x", "a\r\nb: c");
+  bad[9].emplace_back("x", std::string("a\0b", 3));
+  bad[10].emplace_back("x y", "z");
+  bad[11].emplace_back("x:", "z");
+  bad[12].emplace_back("x", " z");
+  bad[13].emplace_back("transfer-encoding", "chunked");
   std::int32_t stream = 1;
   connect();
   for (const TestFields& fields : bad) {
