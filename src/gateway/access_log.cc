@@ -53,8 +53,8 @@ std::string combined(const Logged& l) {
   append_escaped(line, l.method, false);
   line += ' ';
   append_escaped(line, l.target, false);
-  fmt::format_to(std::back_inserter(line), " HTTP/{}.{}\" {} {}", l.version / 10,
-                 l.version % 10, l.status, l.sent);
+  fmt::format_to(std::back_inserter(line), " HTTP/{}.{}\" {} {}", l.version / 10, l.version % 10,
+                 l.status, l.sent);
   append_text(line, " \"", l.referer);
   append_text(line, " \"", l.agent);
   append_text(line, " host=\"", l.host);

@@ -86,17 +86,16 @@ void Exchange::append_head(std::string& out) {
                 .port = house_.common().port,
                 .host = request_->host,
                 .style = route_->forwarded};
-  append_request_head(out,
-                      {.request = *request_,
-                       .framing = framing_,
-                       .path = route_->path == UpstreamPath::normalised
-                                   ? std::string_view(path_.forwarded)
-                                   : request_->path,
-                       .host = host,
-                       .id = id_,
-                       .upgrade = upgrade_,
-                       .hop = hop,
-                       .fields = fields_});
+  append_request_head(
+      out, {.request = *request_,
+            .framing = framing_,
+            .path = route_->path == UpstreamPath::normalised ? std::string_view(path_.forwarded)
+                                                             : request_->path,
+            .host = host,
+            .id = id_,
+            .upgrade = upgrade_,
+            .hop = hop,
+            .fields = fields_});
 }
 
 void Exchange::on_sent() { client_.go_on(); }

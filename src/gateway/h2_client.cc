@@ -68,10 +68,7 @@ void H2Client::refuse() {
   const Answer answer = problem(stream_->flaw(), stream_->reason());
   const bool has_body = !stream_->request().head;
   const std::string length = std::to_string(answer.body.size());
-  start({.status = answer.status,
-         .fields = answer.fields,
-         .length = length,
-         .has_body = has_body});
+  start({.status = answer.status, .fields = answer.fields, .length = length, .has_body = has_body});
   if (has_body) send(answer.body);
   finish({});
   over(true);

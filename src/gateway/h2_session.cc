@@ -13,8 +13,8 @@ constexpr std::uint32_t kMostStreams = 100;
 // Of a body that its server has not taken. All streams together may have as much: none has to wait
 // because others are stuck.
 constexpr std::size_t kWindow = 64 << 10;
-// Of an answer that the client has not taken, and of all on a connection: above, only those go on of
-// which the client has taken everything.
+// Of an answer that the client has not taken, and of all on a connection: above, only those go on
+// of which the client has taken everything.
 constexpr std::size_t kMuchOfOne = 64 << 10;
 constexpr std::size_t kMuchOfAll = 1 << 20;
 // To be sent at once.
@@ -119,8 +119,8 @@ void H2Session::on_gone(wire::H2Stream& stream) {
 // ---- Out
 
 bool H2Session::has_room(const wire::H2Stream& stream) {
-  const bool room = stream.unsent() == 0 ||
-                    (stream.unsent() < kMuchOfOne && machine_.unsent() < kMuchOfAll);
+  const bool room =
+      stream.unsent() == 0 || (stream.unsent() < kMuchOfOne && machine_.unsent() < kMuchOfAll);
   some_wait_ |= !room;
   return room;
 }

@@ -94,7 +94,7 @@ class H2Session final : public Visitor, private net::ChannelOwner, private wire:
   int turns_ = 0;                 // one in the other
   bool some_wait_ = false;        // clients, for room
   bool told_to_go_ = false;
-  std::vector<std::int32_t> heard_of_;           // streams, of which something has come
+  std::vector<std::int32_t> heard_of_;            // streams, of which something has come
   std::vector<std::unique_ptr<H2Client>> spare_;  // to be used again
   wire::H2Machine machine_;  // (its streams have clients: they end before the rest)
 };

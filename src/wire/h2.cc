@@ -362,8 +362,7 @@ void H2Machine::join_cookies(H2Stream& stream) {
   }
   first->value = {static_cast<std::uint32_t>(start),
                   static_cast<std::uint32_t>(text.size() - start)};
-  stream.places_.erase(std::remove_if(rest, stream.places_.end(), is_cookie),
-                       stream.places_.end());
+  stream.places_.erase(std::remove_if(rest, stream.places_.end(), is_cookie), stream.places_.end());
 }
 
 // (The library has seen to it that the fields make a request.)
@@ -472,7 +471,8 @@ void H2Machine::no_longer_waits(H2Stream& stream) {
 
 namespace {
 
-// As the library wants them. Valid until the next call on this thread; it copies what does not last.
+// As the library wants them. Valid until the next call on this thread; it copies what does not
+// last.
 std::span<const nghttp2_nv> listed(std::span<const H2Field> fields) {
   thread_local std::vector<nghttp2_nv> all;
   all.clear();

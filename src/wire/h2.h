@@ -241,7 +241,7 @@ class H2Machine {
   const H2Limits limits_;
   H2FrameCounter frames_;
   nghttp2_session* session_ = nullptr;
-  H2Stream* reading_ = nullptr;  // whose header is being read
+  H2Stream* reading_ = nullptr;   // whose header is being read
   H2Stream* trailing_ = nullptr;  // whose trailers are, if they are wanted
   std::size_t trailer_size_ = 0;
   std::vector<H2Stream*> streams_;

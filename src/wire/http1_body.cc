@@ -14,8 +14,9 @@ namespace {
 bool may_trail(std::string_view name) {
   constexpr auto never = std::to_array<std::string_view>(
       {"transfer-encoding", "content-length", "host", "connection", "keep-alive",
-       "proxy-connection", "te", "trailer", "upgrade", "content-encoding", "content-type", "content-range", "authorization", "cookie",
-       "set-cookie", "cache-control", "expect", "max-forwards", "range"});
+       "proxy-connection", "te", "trailer", "upgrade", "content-encoding", "content-type",
+       "content-range", "authorization", "cookie", "set-cookie", "cache-control", "expect",
+       "max-forwards", "range"});
   return std::ranges::none_of(
       never, [&](std::string_view each) { return same_ignoring_case(each, name); });
 }

@@ -282,8 +282,9 @@ TEST_F(H2Test, OpensTheConnectionsWindowForPartsThatNobodyTook) {
   connect({.body = SIZE_MAX, .window = 60'000, .bodies = 100'000});
   say(peer.headers(1, H2Peer::post("/parts"), false));
   for (int i = 0; i < 3; ++i) {
-    EXPECT_THAT(of_type(say(H2Peer::data(1, std::string(16'000, 'x'), false)), Frame::window_update),
-                IsEmpty());
+    EXPECT_THAT(
+        of_type(say(H2Peer::data(1, std::string(16'000, 'x'), false)), Frame::window_update),
+        IsEmpty());
   }
   say(H2Peer::reset(1));
   say(peer.headers(3, H2Peer::post("/parts"), false));
