@@ -160,6 +160,7 @@ void H2Client::on_gone() {
   timer_.cancel();
   if (!over_ && stream_ != nullptr) exchange_.on_client_gone();
   stream_ = nullptr;
+  waits_ = false;
 }
 
 // ---- Patience

@@ -55,7 +55,7 @@ SMUGGLING = {
     "a malformed escape": (400, b"GET /%zz HTTP/1.1\r\n" + H + b"\r\n"),
     "HTTP/0.9": (400, b"GET /\r\n\r\n"),
     "HTTP/2.0": (505, b"GET / HTTP/2.0\r\n" + H + b"\r\n"),
-    "the preface of HTTP/2": (505, b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"),
+    "almost the preface of HTTP/2": (505, b"PRI * HTTP/2.1\r\n\r\nSM\r\n\r\n"),
     "CONNECT": (405, b"CONNECT a:443 HTTP/1.1\r\nHost: a:443\r\n\r\n"),
     "TRACE": (405, b"TRACE / HTTP/1.1\r\n" + H + b"Connection: close\r\n\r\n"),
     "another expectation": (417, b"POST / HTTP/1.1\r\n" + H + b"Expect: magic\r\nContent-Length: 1\r\n\r\n"),

@@ -2,7 +2,7 @@
 
 import socket
 import struct
-from collections import namedtuple
+from collections import Counter, namedtuple
 
 import hpack
 
@@ -49,8 +49,9 @@ class Answer:
     """Of one stream: what has come, and how it ended."""
 
     def __init__(self):
+        self.hints = []  # fields that came before the answer
         self.fields = {}
-        self.body = b""
+        self.body = bytearray()
         self.trailers = {}
         self.reset = None  # the code
         self.ended = False
@@ -96,6 +97,7 @@ class Peer:
         self.pongs = []
         self.settings = {}
         self.settings_acks = 0
+        self.opened = Counter()  # by how much, the window of each stream (0: the connection)
         if greets:
             self.send(PREFACE + settings(**wanted))
 
@@ -175,6 +177,8 @@ class Peer:
             answer.reset = struct.unpack(">I", heard.payload)[0]
         elif heard.type == SETTINGS:
             self.hear_settings(heard)
+        elif heard.type == WINDOW_UPDATE:
+            self.opened[heard.stream] += struct.unpack(">I", heard.payload)[0]
         elif heard.type == PING:
             if heard.flags & ACK:
                 self.pongs.append(heard.payload)
@@ -203,7 +207,9 @@ class Peer:
         if not heard.flags & END_HEADERS:
             return
         fields = dict(self.decoder.decode(self.block))
-        if answer.fields:
+        if fields.get(":status", "").startswith("1"):
+            answer.hints.append(fields)
+        elif answer.fields:
             answer.trailers = fields
         else:
             answer.fields = fields
