@@ -6,22 +6,13 @@
 #include "gateway/h2_session.h"
 #include "gateway/house.h"
 #include "gateway/refusal.h"
+#include "gateway/request_head.h"
 #include "wire/h2_fields.h"
 #include "wire/http1_body.h"
 
 namespace weir::gateway {
 
 namespace {
-
-// A body that is all here has a length, whether it was said or not: not every service likes chunks.
-wire::HttpFraming framing_of(wire::H2Stream& stream) {
-  const bool waits = stream.expects_continue();
-  if (stream.length()) return {.length = *stream.length(), .wants_continue = waits};
-  if (stream.is_whole() && stream.request_trailers().empty()) {
-    return {.length = stream.parts().size()};
-  }
-  return {.until_end = true, .wants_continue = waits};
-}
 
 // The head of an answer as HTTP/2 has it: names are small, and nothing is about the connection.
 class Head {

@@ -38,4 +38,14 @@ void append_request_head(std::string& out, const RequestHead& head) {
   out += "\r\n";
 }
 
+// A body that is all here has a length, whether it was said or not: not every service likes chunks.
+wire::HttpFraming framing_of(wire::H2Stream& stream) {
+  const bool waits = stream.expects_continue();
+  if (stream.length()) return {.length = *stream.length(), .wants_continue = waits};
+  if (stream.is_whole() && stream.request_trailers().empty()) {
+    return {.length = stream.parts().size()};
+  }
+  return {.until_end = true, .wants_continue = waits};
+}
+
 }  // namespace weir::gateway

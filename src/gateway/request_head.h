@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include "gateway/forwarded.h"
+#include "wire/h2.h"
 #include "wire/http1_head.h"
 
 namespace weir::gateway {
@@ -27,5 +28,8 @@ void append_request_head(std::string& out, const RequestHead& head);
 bool announces_length(const wire::HttpRequest& request, const wire::HttpFraming& framing);
 // Whether it is passed on in chunks, since its end is told behind it.
 bool passes_in_chunks(const wire::HttpFraming& framing);
+
+// How the body of a request that came by HTTP/2 is delimited for whoever passes it on.
+wire::HttpFraming framing_of(wire::H2Stream& stream);
 
 }  // namespace weir::gateway

@@ -163,9 +163,9 @@ class Passing(unittest.TestCase):
                                  "HTTP2-Settings": "AAMAAABk"})
             self.assertNotIn("Upgrade", service.seen[0][2])
 
-    @unittest.skipIf(under_sanitizer(), "what a sanitizer keeps is not flat")
     def test_large_bodies_pass_both_ways_in_little_memory(self):
-        size, piece = 300 << 20, b"x" * (1 << 20)
+        # (A sanitizer is slow, and keeps what was freed: less is sent, and memory is not looked at.)
+        size, piece = 64 << 20 if under_sanitizer() else 1 << 30, b"x" * (1 << 20)
         def big(handler):
             handler.send_response(200)
             handler.send_header("Content-Length", str(size))
@@ -184,7 +184,21 @@ class Passing(unittest.TestCase):
                     got += len(data)
             self.assertGreater(got, size)
             self.assertEqual(service.seen[0][3], size)
-            self.assertLess(resident_kib(gateway.process.pid) - before, 8 << 10)
+            if not under_sanitizer():
+                self.assertLess(resident_kib(gateway.process.pid) - before, 8 << 10)
+
+    def test_a_server_that_goes_behind_its_answer_is_heard_out(self):
+        def serve(s):
+            head, _ = read_head(s)
+            size = int(head.split()[1][1:])
+            s.sendall(b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: %d\r\n\r\n" % size)
+            s.sendall(b"x" * size)
+        with RawService(serve) as service, Gateway(WEIR, plain(service.url)) as gateway:
+            for size in (s << 18 for s in range(1, 25)):
+                with gateway.connect() as s:
+                    s.sendall(b"GET /%d HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n" % size)
+                    time.sleep(0.05)  # it has said all, and much of it is still on the way
+                    self.assertEqual(len(read_all(s).split(b"\r\n\r\n", 1)[1]), size)
 
     def test_curl_agrees(self):
         with Service() as service, Gateway(WEIR, plain(service.url)) as gateway:

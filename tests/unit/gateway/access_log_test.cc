@@ -34,6 +34,12 @@ TEST(AccessLog, IsALineThatReadersOfNginxsKnow) {
       "upstream=\"http://10.0.0.1:80\" id=\"42\" received=3 time=0.012000 wait=0.002000\n");
 }
 
+TEST(AccessLog, TellsWhatWasSpoken) {
+  Logged logged = request();
+  logged.version = 20;
+  EXPECT_NE(access_line(false, logged).find(" HTTP/2.0\" 200 5 "), std::string::npos);
+}
+
 // Nobody ends a line or a text by what he sends, and every line is JSON, whatever bytes came.
 TEST(AccessLog, OrAnObject) {
   EXPECT_EQ(access_line(true, request()),

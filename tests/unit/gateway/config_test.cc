@@ -193,6 +193,7 @@ gateway:
   EXPECT_EQ(config.client_from, ClientFrom::forwarded);
   EXPECT_EQ(config.client, (ClientLimits{8192, 50, 100, 5s, 6s, 7s, 8s}));
   EXPECT_EQ(config.access_log, (AccessLog{"stdout", true}));
+  EXPECT_TRUE(good("gateway: { routes: [ { upstream: http://a } ] }").http2);
   EXPECT_EQ(good("gateway: { access_log: a.log, routes: [ { upstream: http://a } ] }").access_log,
             (AccessLog{"a.log", false}));
 }
