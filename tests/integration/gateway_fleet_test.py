@@ -1,26 +1,94 @@
-"""A flash sale: two gateways on one redis-server: gateway_fleet_test.py WEIR."""
+"""Gateways that share limits on one redis-server: gateway_fleet_test.py WEIR."""
 
+import asyncio
 import collections
-import http.client
-import math
+import contextlib
+import random
+import resource
 import sys
 import threading
 import time
 import unittest
 
-from daemon import under_sanitizer
+from daemon import eventually, under_sanitizer
 from gateway import Gateway, Service
 from redis_server import RedisServer
 
 WEIR = sys.argv.pop(1)
 CLIENTS = 200 if under_sanitizer() else 2000
-STOCK = 25  # a second
-THREADS = 40
+STOCK = 50  # a second
+SECONDS = 3  # at least, in which it is sold out
+
+# A request was decided between `sent` and `got`; `by` says which limit refused it, if one did.
+Tried = collections.namedtuple("Tried", "user sent got by")
+
+
+class Crowd:
+    """Connections of as many users, half of them at each gateway, all open at the same time. Each asks again
+    and again; who has bought does so, too."""
+
+    def __init__(self, ports, is_enough):
+        self.ports = ports
+        self.is_enough = is_enough  # of what was tried
+        self.tried = []
+        self.over = False
+
+    def rush(self):
+        asyncio.run(self.run())
+        return self.tried
+
+    async def run(self):
+        connections = []
+        for user in range(CLIENTS):
+            connections.append(await asyncio.open_connection("127.0.0.1", self.ports[user % 2]))
+        users = [asyncio.create_task(self.user(f"u{i}", *both)) for i, both in enumerate(connections)]
+        began = time.time()
+        while not self.is_enough(self.tried) and time.time() < began + 120:
+            await asyncio.sleep(0.2)
+        self.over = True
+        await asyncio.gather(*users)
+        for _, writer in connections:
+            writer.close()
+
+    async def user(self, name, reader, writer):
+        await asyncio.sleep(random.uniform(0, 1))
+        while not self.over:
+            sent = time.time()
+            writer.write(b"POST /seckill?sku_id=1 HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n"
+                         b"X-User-Id: %s\r\n\r\n" % name.encode())
+            head = (await reader.readuntil(b"\r\n\r\n")).decode()
+            fields = dict(line.split(": ", 1) for line in head.split("\r\n")[1:-2])
+            await reader.readexactly(int(fields["Content-Length"]))
+            by = "" if head.startswith("HTTP/1.1 200 ") else fields["RateLimit"].split('"')[1]
+            self.tried.append(Tried(name, sent, time.time(), by))
+            await asyncio.sleep(random.uniform(0.3, 1.5))
+
+
+def windows_sold_out(tried):
+    """Seconds in which somebody was surely refused because there was no more."""
+    return {int(t.sent) for t in tried if t.by == "product" and int(t.sent) == int(t.got)}
+
+
+def counts_by_second(sold):
+    """A way to say in which second each was sold, with as many in each as there may be, from the first on.
+    None if there is no way."""
+    sold = sorted(sold, key=lambda t: t.got)
+    counts = {}
+    for second in range(int(min(t.sent for t in sold)), int(max(t.got for t in sold)) + 1):
+        here = [t for t in sold if t.sent < second + 1][:STOCK]
+        sold = [t for t in sold if t not in here]
+        if any(t.got < second + 1 for t in sold):
+            return None
+        counts[second] = len(here)
+    return counts
 
 
 class FlashSale(unittest.TestCase):
     def test_a_product_is_sold_so_many_times_a_second_by_all_nodes_together(self):
-        arrivals = []  # the second of Redis' clock is ours: one machine
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, 3 * CLIENTS + 1000), hard))
+        self.addCleanup(resource.setrlimit, resource.RLIMIT_NOFILE, (soft, hard))
+        arrivals = []
         policies = """
 store: redis://127.0.0.1:%d
 store_timeout: 30s
@@ -41,59 +109,128 @@ policies:
             text = policies % (redis.port, STOCK)
             with Gateway(WEIR, routes % service.url, text) as one, \
                     Gateway(WEIR, routes % service.url, text) as other:
-                sold, refused = self.rush([one.port, other.port])
+                tried = Crowd([one.port, other.port],
+                              lambda tried: len(windows_sold_out(tried)) > SECONDS).rush()
+        sold = [t for t in tried if not t.by]
         # Each buyer got it once, and the service saw exactly those who were told so.
-        self.assertEqual(sorted(arrivals), sorted(user for user, _ in sold))
+        self.assertEqual(sorted(arrivals), sorted(t.user for t in sold))
         self.assertEqual(len(set(arrivals)), len(arrivals))
-        self.assertEqual(len(sold) + sum(refused.values()), CLIENTS + len(sold))
-        # A request was let in within its window: it was sent before, and answered behind.
-        for second in range(int(self.began), int(time.time()) + 1):
-            surely = [u for u, (sent, got) in sold if sent >= second and got < second + 1]
-            self.assertLessEqual(len(surely), STOCK)
-        windows = math.floor(self.ended) - math.floor(self.began) + 1
-        self.assertLessEqual(len(sold), STOCK * windows)
-        # Nothing is left lying: in all seconds but the first and the last the stock was sold out.
-        self.assertGreaterEqual(len(sold), min(CLIENTS, STOCK * (windows - 2)))
-        self.assertGreater(refused["product"], 0)
-        self.assertEqual(refused["user"], len(sold))
+        # Who had it was refused for that, and nobody else was.
+        when = {t.user: t.got for t in sold}
+        for t in tried:
+            self.assertEqual(t.by == "user", t.user in when and t.sent > when[t.user], t)
+        self.assertTrue(any(t.by == "user" for t in tried))
+        # (Redis' clock is ours: one machine.) No second had more, and none left something over in
+        # which somebody was refused.
+        counts = counts_by_second(sold)
+        self.assertIsNotNone(counts)
+        sold_out = windows_sold_out(tried)
+        self.assertGreater(len(sold_out), SECONDS)
+        self.assertEqual({second: counts.get(second, 0) for second in sold_out},
+                         {second: STOCK for second in sold_out})
 
-    def rush(self, ports):
-        sold, refused, lock = [], collections.Counter(), threading.Lock()
-        users = iter(range(CLIENTS))
 
-        def client():
-            connections = [http.client.HTTPConnection("127.0.0.1", p, timeout=60) for p in ports]
-            while True:
+class Scopes(unittest.TestCase):
+    """Limits that nodes do not ask Redis for each time."""
+
+    def setUp(self):
+        self.stack = contextlib.ExitStack()
+        self.addCleanup(self.stack.close)
+        self.redis = self.stack.enter_context(RedisServer())
+        self.service = self.stack.enter_context(Service())
+
+    def gateways(self, count, limits, timeout="30s"):
+        """With a route for each policy."""
+        policies = "".join(f"  {name}: {{ {text} }}\n" for name, text in limits.items())
+        routes = "".join(f"- {{ match: {{ path: /{name} }}, name: {name}, upstream: {self.service.url}, "
+                         f"policy: {name}, key: ip }}\n" for name in limits)
+        text = f"store: {self.redis.url}\nstore_timeout: {timeout}\npolicies:\n{policies}"
+        return [self.stack.enter_context(Gateway(WEIR, routes, text)) for _ in range(count)]
+
+    @staticmethod
+    def ask_until(gateways, path, is_enough):
+        """All of them at the same time. (before, behind, status) of each request."""
+        asked, lock = [], threading.Lock()
+
+        def ask(gateway):
+            client = gateway.client()
+            while not is_enough(asked):
+                before = time.monotonic()
+                client.request("GET", path)
+                response = client.getresponse()
+                response.read()
                 with lock:
-                    user = next(users, None)
-                if user is None:
-                    break
-                # Who gets it tries again, on the other node: once is enough.
-                for attempt in range(2):
-                    sent = time.time()
-                    connection = connections[(user + attempt) % 2]
-                    connection.request("POST", "/seckill?sku_id=1", b"", {"X-User-Id": f"u{user}"})
-                    response = connection.getresponse()
-                    response.read()
-                    with lock:
-                        if response.status == 200:
-                            sold.append((f"u{user}", (sent, time.time())))
-                            continue
-                        self.assertEqual(response.status, 429)
-                        # (Of two that refuse, the one that refuses for the longest time is told.)
-                        refused["user" if attempt else "product"] += 1
-                    break
-            for connection in connections:
-                connection.close()
-
-        self.began = time.time()
-        threads = [threading.Thread(target=client) for _ in range(THREADS)]
+                    asked.append((before, time.monotonic(), response.status))
+            client.close()
+        threads = [threading.Thread(target=ask, args=[g]) for g in gateways for _ in range(3)]
         for thread in threads:
             thread.start()
         for thread in threads:
             thread.join()
-        self.ended = time.time()
-        return sold, refused
+        return asked
+
+    def test_a_leased_limit_is_used_up_and_no_more(self):
+        gateways = self.gateways(2, {"sale": "limits: [ { limit: 500 per 240h, scope: leased } ], "
+                                             "on_store_failure: closed"})
+        # (A node that holds some keeps it for a moment, while the other has none.)
+        asked = self.ask_until(gateways, "/sale", lambda asked: (
+            sum(status == 200 for _, _, status in asked) >= 500 and len(asked) > 700) or len(asked) > 100_000)
+        self.assertEqual(collections.Counter(status for _, _, status in asked)[200], 500)
+        self.assertEqual({status for _, _, status in asked}, {200, 429})
+        self.assertEqual(len(self.service.seen), 500)
+
+    def test_a_split_limit_is_that_of_all_nodes_together(self):
+        rate, burst = 40, 20
+        gateways = self.gateways(2, {"api": f"limits: [ {{ limit: {rate}/s burst {burst}, scope: split }} ]"})
+        # Each has its share when it knows of the other.
+        for gateway in gateways:
+            eventually(lambda: gateway.metric("weir_fleet_nodes").get("", 0) == 2, "two in the fleet")
+        end = time.monotonic() + 2
+        asked = self.ask_until(gateways, "/api", lambda _: time.monotonic() > end)
+        passed = [(before, behind) for before, behind, status in asked if status == 200]
+        self.assertGreater(len(passed), 0)
+        self.assertEqual({status for _, _, status in asked}, {200, 429})
+        for start, _ in passed:
+            inside = sorted(behind for before, behind in passed if before >= start)
+            for count, behind in enumerate(inside, 1):
+                self.assertLessEqual(count, burst + rate * (behind - start) + 1e-6)
+
+    def test_a_store_that_hangs(self):
+        """Everybody is answered as the policy says, those who were asking when it stopped included: in the
+        time that the store is given, and some more for a slow machine."""
+        timeout, slack = 0.5, 10
+        gateway, = self.gateways(1, {
+            "open": "limits: [ 2/h ], on_store_failure: open",
+            "closed": "limits: [ 2/h ], on_store_failure: closed",
+            "local": "limits: [ 2/h ], on_store_failure: local",
+            "leased": "limits: [ { limit: 2/h, scope: leased } ], on_store_failure: closed",
+        }, timeout="500ms")
+        self.assertEqual([gateway.get("/closed")[0] for _ in range(3)], [200, 200, 429])
+        self.assertEqual([gateway.get("/local")[0] for _ in range(3)], [200, 200, 429])
+        self.redis.freeze()
+        self.addCleanup(self.redis.thaw)
+
+        def answers(path):
+            statuses = []
+            for _ in range(4):
+                began = time.monotonic()
+                statuses.append(gateway.get(path)[0])
+                self.assertLess(time.monotonic() - began, timeout + slack)
+            return statuses
+        self.assertEqual(answers("/open"), [200] * 4)
+        self.assertEqual(answers("/closed"), [503] * 4)
+        # What this node alone would let pass: it has one share of one.
+        self.assertEqual(answers("/local"), [200, 200, 429, 429])
+        self.assertEqual(answers("/leased"), [503] * 4)
+        status, headers, body = gateway.get("/closed")
+        self.assertIn(b"the store of this limit cannot be asked", body)
+        self.assertEqual(headers["Content-Type"], "application/problem+json")
+        decisions = gateway.metric("weir_gateway_decisions_total")
+        self.assertEqual(decisions['{route="open",decision="degraded"}'], 4)
+        self.assertEqual(decisions['{route="closed",decision="degraded"}'], 5)
+        self.redis.thaw()
+        # It is asked again, and knows what was used before.
+        eventually(lambda: gateway.get("/closed")[0] == 429, "the store is asked again")
 
 
 if __name__ == "__main__":
