@@ -1,5 +1,8 @@
 #include "base/utf8.h"
 
+#include <cstdint>
+#include <cstring>
+
 namespace weir {
 
 namespace {
@@ -33,6 +36,25 @@ std::size_t length_by(unsigned char first) {
   return 0;
 }
 
+// What nearly all texts are. Eight bytes are looked at at once, the last of them perhaps twice.
+bool is_ascii(std::string_view text) {
+  constexpr std::uint64_t high_bits = 0x8080808080808080;
+  std::uint64_t seen = 0;
+  const auto look_at = [&](const char* at) {
+    std::uint64_t eight = 0;
+    std::memcpy(&eight, at, sizeof eight);
+    seen |= eight;
+  };
+  if (text.size() < 8) {
+    for (const char c : text) seen |= static_cast<unsigned char>(c);
+    return (seen & high_bits) == 0;
+  }
+  const char* const last = text.data() + text.size() - 8;
+  for (const char* at = text.data(); at < last; at += 8) look_at(at);
+  look_at(last);
+  return (seen & high_bits) == 0;
+}
+
 }  // namespace
 
 Utf8 first_character(std::string_view text) {
@@ -47,6 +69,7 @@ Utf8 first_character(std::string_view text) {
 }
 
 bool is_utf8(std::string_view text) {
+  if (is_ascii(text)) return true;
   while (!text.empty()) {
     const Utf8 character = first_character(text);
     if (!character.whole) return false;

@@ -105,11 +105,12 @@ std::optional<Failure> Run::prepare(const Call& call) {
   if (call.descriptors.empty()) return Failure{"rate limit descriptor list must not be empty"};
   asked_.resize(call.descriptors.size());
   const auto domain = edition_->rules->domains.find(call.domain);
+  knows_domain_ = domain != edition_->rules->domains.end();
   for (std::size_t i = 0; i < asked_.size(); ++i) {
     const Descriptor& descriptor = call.descriptors[i];
     asked_[i].hits = permits_of(descriptor.hits.value_or(std::max<std::uint32_t>(call.hits, 1)));
     asked_[i].gives_back = descriptor.gives_back;
-    if (domain == edition_->rules->domains.end()) continue;
+    if (!knows_domain_) continue;
     if (descriptor.limit) {
       if (auto failure = use_override(call, domain->second, i)) return failure;
     } else {

@@ -73,6 +73,8 @@ class Run {
   const std::vector<Asked>& asked() const { return asked_; }
   const std::string& trouble() const { return trouble_; }
   bool is_degraded() const { return degraded_; }
+  // Whether there are rules for the domain of the call.
+  bool knows_domain() const { return knows_domain_; }
   std::string_view name_of(const Asked& asked) const {
     return std::string_view(names_).substr(asked.name_start, asked.name_end - asked.name_start);
   }
@@ -140,6 +142,7 @@ class Run {
   std::vector<core::Limit> generous_;
   std::string trouble_;
   bool degraded_ = false;
+  bool knows_domain_ = false;
 };
 
 }  // namespace weir::envoy

@@ -118,7 +118,7 @@ void Service::should_rate_limit(const Call& call, Link& link, Done done) {
   std::unique_ptr<Run> run = spare_run();
   run->begin(impl_->context(), edition);
   if (auto failure = run->prepare(call)) return done(impl_->wrong(*std::move(failure)));
-  if (!edition->rules->domains.contains(call.domain)) ++impl_->domain_not_found;
+  if (!run->knows_domain()) ++impl_->domain_not_found;
   run->done = std::move(done);
   Run& started = *run.release();
   started.start(

@@ -1,22 +1,23 @@
 #include "server/envoy_messages.h"
 
 #include <envoy/service/ratelimit/v3/rls.pb.h>
-#include <google/protobuf/arena.h>
 #include <google/protobuf/stubs/logging.h>
 #include <google/protobuf/util/json_util.h>
 
-#include <array>
 #include <chrono>
 
-#include "server/grpc_answer.h"
+#include "base/utf8.h"
+#include "wire/grpc.h"
+#include "wire/protobuf.h"
 
 namespace weir::server {
 
-namespace {
+using wire::proto_tag;
+using wire::ProtoReader;
+using wire::ProtoType;
+using wire::ProtoWriter;
 
-namespace pb = ::envoy::service::ratelimit::v3;
-namespace common = ::envoy::extensions::common::ratelimit::v3;
-using google::protobuf::Arena;
+namespace {
 
 // Whoever sends texts that are none would fill the log.
 void silence_library() {
@@ -24,121 +25,206 @@ void silence_library() {
   (void)before;
 }
 
-// (What the wire has may be any number.)
-envoy::Unit unit_of(::envoy::type::v3::RateLimitUnit unit) {
+constexpr std::uint32_t text_of(std::uint32_t field) { return proto_tag(field, ProtoType::text); }
+constexpr std::uint32_t number_of(std::uint32_t field) {
+  return proto_tag(field, ProtoType::number);
+}
+
+// ---- Reading
+//
+// As the library does it: of a field that comes twice the last one counts, of a message that does
+// what both say together; fields that nobody knows are passed over; texts are UTF-8.
+
+// What the wire has may be any number.
+envoy::Unit unit_of(std::uint64_t number) {
+  const auto unit = static_cast<std::int32_t>(number);
   return ::envoy::type::v3::RateLimitUnit_IsValid(unit) ? static_cast<envoy::Unit>(unit)
                                                         : envoy::Unit::unknown;
 }
 
-// (Descriptors of earlier calls are used again, for their memory.)
-void read_descriptor(const common::RateLimitDescriptor& from, envoy::Descriptor& to) {
-  to.entries.clear();
-  for (const auto& entry : from.entries()) to.entries.push_back({entry.key(), entry.value()});
-  to.limit.reset();
-  if (from.has_limit()) {
-    to.limit = {.requests_per_unit = from.limit().requests_per_unit(),
-                .unit = unit_of(from.limit().unit())};
-  }
-  to.hits.reset();
-  if (from.has_hits_addend()) to.hits = from.hits_addend().value();
-  to.gives_back = from.is_negative_hits();
+bool read_text(const ProtoReader& reader, std::string_view& to) {
+  to = reader.text();
+  return is_utf8(to);
 }
 
-void write_status(const envoy::Status& from, pb::RateLimitResponse::DescriptorStatus& to) {
-  to.set_code(static_cast<pb::RateLimitResponse::Code>(from.code));
-  to.set_limit_remaining(from.remaining);
-  if (from.limit) {
-    auto& limit = *to.mutable_current_limit();
-    limit.set_requests_per_unit(from.limit->requests_per_unit);
-    limit.set_unit(static_cast<pb::RateLimitResponse::RateLimit::Unit>(from.limit->unit));
-    if (!from.limit->name.empty()) limit.set_name(from.limit->name);
+bool read_entry(ProtoReader reader, envoy::Entry& to) {
+  bool good = true;
+  while (good && reader.next()) {
+    if (reader.tag() == text_of(1)) good = read_text(reader, to.key);
+    if (reader.tag() == text_of(2)) good = read_text(reader, to.value);
   }
-  if (from.until_reset) {
-    const auto seconds = std::chrono::floor<std::chrono::seconds>(*from.until_reset);
-    auto& duration = *to.mutable_duration_until_reset();
-    duration.set_seconds(seconds.count());
-    duration.set_nanos(static_cast<std::int32_t>((*from.until_reset - seconds).count()));
-  }
+  return good && !reader.failed();
 }
 
-void write_answer(const envoy::Answer& from, pb::RateLimitResponse& to) {
-  to.set_overall_code(static_cast<pb::RateLimitResponse::Code>(from.overall));
-  for (const envoy::Status& status : from.statuses) write_status(status, *to.add_statuses());
-  for (const envoy::Header& header : from.response_headers) {
-    auto& added = *to.add_response_headers_to_add();
-    added.set_key(header.key);
-    added.set_value(header.value);
+bool read_override(ProtoReader reader, envoy::LimitOverride& to) {
+  while (reader.next()) {
+    if (reader.tag() == number_of(1)) {
+      to.requests_per_unit = static_cast<std::uint32_t>(reader.number());
+    }
+    if (reader.tag() == number_of(2)) to.unit = unit_of(reader.number());
   }
-  if (!from.metadata.empty()) {
-    const auto status =
-        google::protobuf::util::JsonStringToMessage(from.metadata, to.mutable_dynamic_metadata());
-    if (!status.ok()) to.clear_dynamic_metadata();
+  return !reader.failed();
+}
+
+// A number in a message of its own, so that it can be told whether it is there.
+bool read_wrapped(ProtoReader reader, std::uint64_t& to) {
+  while (reader.next()) {
+    if (reader.tag() == number_of(1)) to = reader.number();
   }
+  return !reader.failed();
+}
+
+template <typename Value>
+Value& made(std::optional<Value>& value) {
+  return value ? *value : value.emplace();
+}
+
+bool read_descriptor(ProtoReader reader, envoy::Descriptor& to) {
+  bool good = true;
+  while (good && reader.next()) {
+    switch (reader.tag()) {
+      case text_of(1):
+        good = read_entry({reader.text(), reader}, to.entries.emplace_back());
+        break;
+      case text_of(2):
+        good = read_override({reader.text(), reader}, made(to.limit));
+        break;
+      case text_of(3):
+        good = read_wrapped({reader.text(), reader}, made(to.hits));
+        break;
+      case number_of(4):
+        to.gives_back = reader.number() != 0;
+        break;
+      default:
+        break;
+    }
+  }
+  return good && !reader.failed();
+}
+
+// ---- Writing
+
+void write_limit(ProtoWriter& writer, const envoy::CurrentLimit& limit) {
+  writer.number(1, limit.requests_per_unit);
+  writer.number(2, static_cast<std::uint64_t>(limit.unit));
+  writer.text(3, limit.name);
+}
+
+void write_duration(ProtoWriter& writer, Nanos duration) {
+  const auto seconds = std::chrono::floor<std::chrono::seconds>(duration);
+  writer.number(1, static_cast<std::uint64_t>(seconds.count()));
+  writer.number(2, static_cast<std::uint64_t>((duration - seconds).count()));
+}
+
+void write_status(ProtoWriter& writer, const envoy::Status& status) {
+  writer.number(1, static_cast<std::uint64_t>(status.code));
+  if (status.limit) writer.message(2, [&] { write_limit(writer, *status.limit); });
+  writer.number(3, status.remaining);
+  if (status.until_reset) writer.message(4, [&] { write_duration(writer, *status.until_reset); });
+}
+
+// A Struct, whose encoding is better left to the library.
+void write_metadata(ProtoWriter& writer, const std::string& json) {
+  google::protobuf::Struct metadata;
+  if (!google::protobuf::util::JsonStringToMessage(json, &metadata).ok()) return;
+  const std::string bytes = metadata.SerializeAsString();
+  writer.message(6, [&] { writer.raw(bytes); });
+}
+
+void write_answer(std::string& out, const envoy::Answer& answer) {
+  ProtoWriter writer(out);
+  writer.number(1, static_cast<std::uint64_t>(answer.overall));
+  for (const envoy::Status& status : answer.statuses) {
+    writer.message(2, [&] { write_status(writer, status); });
+  }
+  for (const envoy::Header& header : answer.response_headers) {
+    writer.message(3, [&] {
+      writer.text(1, header.key);
+      writer.text(2, header.value);
+    });
+  }
+  if (!answer.metadata.empty()) write_metadata(writer, answer.metadata);
 }
 
 }  // namespace
 
-struct EnvoyMessages::Impl {
-  // Messages live here, of which most need no more than this.
-  std::array<char, 16 << 10> block;
-  Arena arena{block.data(), block.size()};
-  envoy::Call call;
-
-  const envoy::Call* read(const pb::RateLimitRequest& from) {
-    call.domain = from.domain();
-    call.hits = from.hits_addend();
-    call.descriptors.resize(static_cast<std::size_t>(from.descriptors_size()));
-    for (int i = 0; i < from.descriptors_size(); ++i) {
-      read_descriptor(from.descriptors(i), call.descriptors[static_cast<std::size_t>(i)]);
-    }
-    return &call;
-  }
-
-  // A call that was much longer than others leaves no memory behind.
-  void begin() {
-    constexpr std::size_t many = 64;
-    if (call.descriptors.capacity() > many) call = {};
-    for (envoy::Descriptor& each : call.descriptors) {
-      if (each.entries.capacity() > many) each = {};
-    }
-    arena.Reset();
-  }
-};
-
-EnvoyMessages::EnvoyMessages() : impl_(std::make_unique<Impl>()) { silence_library(); }
-EnvoyMessages::~EnvoyMessages() = default;
+EnvoyMessages::EnvoyMessages() { silence_library(); }
 
 EnvoyMessages& EnvoyMessages::of_this_thread() {
   thread_local EnvoyMessages messages;
   return messages;
 }
 
+// Descriptors of earlier calls are used again, for their memory; but a call that was much longer
+// than others leaves none behind.
+envoy::Descriptor& EnvoyMessages::next_descriptor() {
+  if (used_ == call_.descriptors.size()) call_.descriptors.emplace_back();
+  envoy::Descriptor& descriptor = call_.descriptors[used_++];
+  descriptor.entries.clear();
+  descriptor.limit.reset();
+  descriptor.hits.reset();
+  descriptor.gives_back = false;
+  return descriptor;
+}
+
+void EnvoyMessages::begin() {
+  constexpr std::size_t many = 64;
+  if (call_.descriptors.capacity() > many) call_ = {};
+  for (envoy::Descriptor& each : call_.descriptors) {
+    if (each.entries.capacity() > many) each = {};
+  }
+  call_.domain = {};
+  call_.hits = 0;
+  used_ = 0;
+}
+
 const envoy::Call* EnvoyMessages::read(std::string_view message) {
-  impl_->begin();
-  auto* request = Arena::CreateMessage<pb::RateLimitRequest>(&impl_->arena);
-  const bool read = request->ParseFromArray(message.data(), static_cast<int>(message.size()));
-  return read ? impl_->read(*request) : nullptr;
+  begin();
+  ProtoReader reader(message);
+  bool good = true;
+  while (good && reader.next()) {
+    switch (reader.tag()) {
+      case text_of(1):
+        good = read_text(reader, call_.domain);
+        break;
+      case text_of(2):
+        good = read_descriptor({reader.text(), reader}, next_descriptor());
+        break;
+      case number_of(3):
+        call_.hits = static_cast<std::uint32_t>(reader.number());
+        break;
+      default:
+        break;
+    }
+  }
+  call_.descriptors.resize(used_);
+  return good && !reader.failed() ? &call_ : nullptr;
 }
 
 const envoy::Call* EnvoyMessages::read_json(std::string_view text) {
-  impl_->begin();
-  auto* request = Arena::CreateMessage<pb::RateLimitRequest>(&impl_->arena);
+  ::envoy::service::ratelimit::v3::RateLimitRequest request;
   const auto status =
-      google::protobuf::util::JsonStringToMessage({text.data(), text.size()}, request);
-  return status.ok() ? impl_->read(*request) : nullptr;
+      google::protobuf::util::JsonStringToMessage({text.data(), text.size()}, &request);
+  if (!status.ok()) return nullptr;
+  from_json_ = request.SerializeAsString();
+  return read(from_json_);
 }
 
 void EnvoyMessages::append(std::string& out, const envoy::Answer& answer) {
-  auto* response = Arena::CreateMessage<pb::RateLimitResponse>(&impl_->arena);
-  write_answer(answer, *response);
-  append_message(out, *response);
+  const std::size_t at = out.size();
+  out.resize(at + wire::kGrpcPrefix);
+  write_answer(out, answer);
+  wire::write_grpc_prefix(out.data() + at, out.size() - at - wire::kGrpcPrefix);
 }
 
 std::string EnvoyMessages::to_json(const envoy::Answer& answer) {
-  pb::RateLimitResponse response;
-  write_answer(answer, response);
+  std::string bytes;
+  write_answer(bytes, answer);
+  ::envoy::service::ratelimit::v3::RateLimitResponse response;
   std::string json;
-  (void)google::protobuf::util::MessageToJsonString(response, &json).ok();
+  const bool good = response.ParseFromString(bytes) &&
+                    google::protobuf::util::MessageToJsonString(response, &json).ok();
+  (void)good;  // it was made here
   return json;
 }
 

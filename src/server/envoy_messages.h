@@ -1,6 +1,6 @@
 #pragma once
 
-#include <memory>
+#include <cstddef>
 #include <string>
 #include <string_view>
 
@@ -16,23 +16,27 @@ class EnvoyMessages {
  public:
   static EnvoyMessages& of_this_thread();
   EnvoyMessages();
-  ~EnvoyMessages();
   EnvoyMessages(const EnvoyMessages&) = delete;
   EnvoyMessages& operator=(const EnvoyMessages&) = delete;
 
-  // The call that a RateLimitRequest is, or null if it is none. Good until the next one is read.
+  // The call that a RateLimitRequest is, or null if it is none. Borrows from the message, and is
+  // good until the next one is read.
   const envoy::Call* read(std::string_view message);
   // The same of one in JSON.
   const envoy::Call* read_json(std::string_view text);
 
   // Appends the answer as a message of gRPC.
-  void append(std::string& out, const envoy::Answer& answer);
+  static void append(std::string& out, const envoy::Answer& answer);
   // As JSON.
-  std::string to_json(const envoy::Answer& answer);
+  static std::string to_json(const envoy::Answer& answer);
 
  private:
-  struct Impl;
-  std::unique_ptr<Impl> impl_;
+  void begin();
+  envoy::Descriptor& next_descriptor();
+
+  envoy::Call call_;
+  std::size_t used_ = 0;   // of its descriptors, while it is read
+  std::string from_json_;  // what was read last, in the other encoding
 };
 
 }  // namespace weir::server

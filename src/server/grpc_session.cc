@@ -27,10 +27,7 @@ constexpr wire::H2Limits kLimits{.body = GrpcSession::kMostMessage + wire::kGrpc
 // Until when an answer is of use.
 using Deadline = std::optional<Steady::time_point>;
 
-bool has_passed(const Deadline& deadline) { return deadline && Steady::now() >= *deadline; }
-
-Deadline deadline_in(Nanos timeout) {
-  const Steady::time_point now = Steady::now();
+Deadline deadline_in(Nanos timeout, Steady::time_point now) {
   if (timeout > Steady::time_point::max() - now) return std::nullopt;
   return now + timeout;
 }
@@ -151,7 +148,7 @@ void GrpcSession::should_rate_limit(H2Stream& stream, std::string_view message) 
   if (const std::string_view timeout = stream.request().field("grpc-timeout"); !timeout.empty()) {
     const auto parsed = wire::parse_grpc_timeout(timeout);
     if (!parsed) return refuse(stream, GrpcCode::internal, "the grpc-timeout makes no sense");
-    deadline = deadline_in(*parsed);
+    deadline = deadline_in(*parsed, received());
   }
   const envoy::Call* const call = EnvoyMessages::of_this_thread().read(message);
   if (call == nullptr) return refuse(stream, GrpcCode::internal, "this is no RateLimitRequest");
@@ -161,8 +158,9 @@ void GrpcSession::should_rate_limit(H2Stream& stream, std::string_view message) 
   service_.envoy.should_rate_limit(
       *call, link_of_this_thread(),
       [later = Later(*this, stream), deadline](const Result<envoy::Answer, envoy::Failure>& made) {
+        const bool late = deadline && later.is_past(*deadline);
         later.answer([&](H2Stream& its_stream, H2Machine& machine) {
-          if (has_passed(deadline)) {
+          if (late) {
             return server::refuse(machine, its_stream, GrpcCode::deadline_exceeded,
                                   "it has taken too long");
           }
@@ -172,7 +170,7 @@ void GrpcSession::should_rate_limit(H2Stream& stream, std::string_view message) 
                                   failure.store ? GrpcCode::unavailable : GrpcCode::unknown,
                                   failure.text);
           }
-          EnvoyMessages::of_this_thread().append(its_stream.answer, *made);
+          EnvoyMessages::append(its_stream.answer, *made);
           finish_message(machine, its_stream);
         });
       });

@@ -1,7 +1,5 @@
 #include "server/h2_session.h"
 
-#include <time.h>
-
 namespace weir::server {
 
 namespace {
@@ -9,11 +7,12 @@ namespace {
 // How long somebody who is sent away has to say that it has heard.
 constexpr std::chrono::seconds kFarewell{1};
 
-std::int64_t seconds_now() {
-  timespec now{};
-  clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
-  return now.tv_sec;
-}
+// Of input that is looked at before its answers are written: what a few requests take, so that the
+// next ones find the memory of these still warm.
+constexpr std::size_t kPiece = 1 << 10;
+
+// Longer than all that comes together takes to be answered, if nobody has to be waited for.
+constexpr std::chrono::seconds kLongestTurn{1};
 
 }  // namespace
 
@@ -24,7 +23,15 @@ std::size_t H2Session::on_input(std::string_view input, std::string& out) {
   {
     Timed timed(service_.metrics, door_);
     timed_ = &timed;
-    machine_.receive(input, seconds_now());
+    received_ = Clock::now();
+    const auto seconds =
+        std::chrono::duration_cast<std::chrono::seconds>(received_.time_since_epoch());
+    for (std::string_view rest = input; !rest.empty();) {
+      const std::string_view piece = rest.substr(0, kPiece);
+      machine_.receive(piece, seconds.count());
+      machine_.send(out, kEnough);
+      rest.remove_prefix(piece.size());
+    }
     timed_ = nullptr;
   }
   if (machine_.is_no_http2() && !ends_) {
@@ -52,6 +59,12 @@ void H2Session::on_gone(wire::H2Stream& stream) {
 // While input is looked at, all that is answered goes out behind it.
 void H2Session::has_answered() {
   if (timed_ == nullptr && waker_ != nullptr) waker_->wake();
+}
+
+// (Most deadlines are far away, and a look at the clock costs as much as a decision.)
+bool H2Session::is_past(Clock::time_point time) const {
+  const bool at_once = timed_ != nullptr;
+  return !(at_once && time > received_ + kLongestTurn) && Clock::now() >= time;
 }
 
 bool H2Session::look_around() {

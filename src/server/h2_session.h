@@ -52,6 +52,11 @@ class H2Session : public net::Protocol, protected wire::H2Handler {
       session->has_answered();
     }
 
+    // Whether it is that late.
+    bool is_past(std::chrono::steady_clock::time_point time) const {
+      return tie_->session != nullptr && tie_->session->is_past(time);
+    }
+
    private:
     std::shared_ptr<Tie> tie_;
     std::int32_t id_;
@@ -69,6 +74,8 @@ class H2Session : public net::Protocol, protected wire::H2Handler {
   void count_request() {
     if (timed_ != nullptr) timed_->count_one();
   }
+  // When what is looked at came: all that comes together comes at the same time.
+  std::chrono::steady_clock::time_point received() const { return received_; }
 
   Service& service_;
   wire::H2Machine machine_;
@@ -77,11 +84,13 @@ class H2Session : public net::Protocol, protected wire::H2Handler {
   using Clock = std::chrono::steady_clock;
 
   void has_answered();
+  bool is_past(Clock::time_point time) const;
 
   const DoorName door_;
   const std::shared_ptr<Tie> tie_;
   net::Waker* waker_ = nullptr;
   Timed* timed_ = nullptr;  // while input is looked at
+  Clock::time_point received_{};
   Clock::time_point draining_since_{};
   bool ends_ = false;
 };

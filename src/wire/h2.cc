@@ -7,6 +7,7 @@
 #include <cstring>
 #include <utility>
 
+#include "wire/h2_memory.h"
 #include "wire/http1_target.h"
 
 namespace weir::wire {
@@ -202,7 +203,7 @@ H2Machine::H2Machine(H2Handler& handler, const H2Limits& limits)
     : handler_(handler), limits_(limits) {
   static const nghttp2_session_callbacks* const callbacks = H2Callbacks::all();
   static const nghttp2_option* const option = options();
-  if (nghttp2_session_server_new2(&session_, callbacks, this, option) != 0) {
+  if (nghttp2_session_server_new3(&session_, callbacks, this, option, h2_memory()) != 0) {
     session_ = nullptr;  // there is no memory
     over_ = true;
     return;

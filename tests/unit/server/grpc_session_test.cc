@@ -6,7 +6,6 @@
 #include <grpc/reflection/v1/reflection.pb.h>
 
 #include "h2_client.h"
-#include "server/envoy_messages.h"
 #include "server/http_session.h"
 #include "weir/quota.h"
 #include "world.h"
@@ -472,39 +471,6 @@ TEST_F(GrpcReflectionTest, AnswersEachQuestionAsItComes) {
   EXPECT_EQ(client.replies[stream].body.size(), 2 * once);
   client.say(wire::H2Peer::data(stream, "", true));
   EXPECT_EQ(client.replies[stream].grpc_status(), "0");
-}
-
-// ---- The same in JSON
-
-TEST(EnvoyMessages, ReadsJsonWithEitherKindOfNames) {
-  EnvoyMessages messages;
-  for (const char* text : {R"({"domain":"d","descriptors":[{"entries":[{"key":"k","value":"v"}],
-                               "hitsAddend":"2"}],"hitsAddend":3})",
-                           R"({"domain":"d","descriptors":[{"entries":[{"key":"k","value":"v"}],
-                               "hits_addend":2}],"hits_addend":3})"}) {
-    const envoy::Call* const call = messages.read_json(text);
-    ASSERT_NE(call, nullptr);
-    EXPECT_EQ(call->domain, "d");
-    EXPECT_EQ(call->hits, 3u);
-    ASSERT_EQ(call->descriptors.size(), 1u);
-    EXPECT_EQ(call->descriptors[0].entries[0].key, "k");
-    EXPECT_EQ(call->descriptors[0].hits, 2u);
-  }
-  for (const char* text : {"", "{", "[]", R"({"domain":1})", R"({"other":1})", "null x"}) {
-    EXPECT_EQ(messages.read_json(text), nullptr) << text;
-  }
-}
-
-TEST(EnvoyMessages, WritesJson) {
-  EnvoyMessages messages;
-  EXPECT_EQ(messages.to_json({.overall = envoy::Code::ok, .statuses = {}}),
-            R"({"overallCode":"OK"})");
-  EXPECT_EQ(
-      messages.to_json({.overall = envoy::Code::over_limit,
-                        .statuses = {{.code = envoy::Code::over_limit,
-                                      .limit = envoy::CurrentLimit{1, envoy::Unit::minute, ""},
-                                      .until_reset = std::chrono::seconds{5}}}}),
-      R"({"overallCode":"OVER_LIMIT","statuses":[{"code":"OVER_LIMIT","currentLimit":{"requestsPerUnit":1,"unit":"MINUTE"},"durationUntilReset":"5s"}]})");
 }
 
 // ---- The HTTP API over HTTP/2
