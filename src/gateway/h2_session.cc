@@ -82,7 +82,8 @@ void H2Session::on_input(std::string_view input) {
 // Requests that come and are taken back together never begin.
 void H2Session::receive(std::string_view input) {
   machine_.receive(input, seconds_now());
-  for (const std::int32_t id : std::exchange(heard_of_, {})) serve(id);
+  for (std::size_t i = 0; i < heard_of_.size(); ++i) serve(heard_of_[i]);
+  heard_of_.clear();
 }
 
 void H2Session::on_request(wire::H2Stream& stream) {

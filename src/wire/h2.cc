@@ -322,6 +322,7 @@ bool H2Machine::add_field(std::string_view name, std::string_view value) {
       break;
     case 6:
       if (name == "expect" && value == "100-continue") noted.expects_continue = true;
+      if (name == "cookie") ++noted.cookies;
       break;
     case 12:
       if (is_first("content-type", noted.content_type)) noted.content_type = place;
@@ -351,9 +352,6 @@ void H2Machine::join_cookies(H2Stream& stream) {
     return places.name.in(text.data()) == "cookie";
   };
   const auto first = std::ranges::find_if(stream.places_, is_cookie);
-  if (first == stream.places_.end()) return;
-  const auto rest = std::next(first);
-  if (std::none_of(rest, stream.places_.end(), is_cookie)) return;
   const std::size_t start = text.size();
   text.reserve(2 * start + 2 * stream.places_.size());  // what is read from stays where it is
   for (auto each = first; each != stream.places_.end(); ++each) {
@@ -363,12 +361,13 @@ void H2Machine::join_cookies(H2Stream& stream) {
   }
   first->value = {static_cast<std::uint32_t>(start),
                   static_cast<std::uint32_t>(text.size() - start)};
-  stream.places_.erase(std::remove_if(rest, stream.places_.end(), is_cookie), stream.places_.end());
+  stream.places_.erase(std::remove_if(std::next(first), stream.places_.end(), is_cookie),
+                       stream.places_.end());
 }
 
 // (The library has seen to it that the fields make a request.)
 void H2Machine::make_request(H2Stream& stream) {
-  join_cookies(stream);
+  if (stream.noted_.cookies > 1) join_cookies(stream);
   const char* const text = stream.text_.data();
   const H2Stream::Noted& noted = stream.noted_;
   HttpRequest& request = stream.request_;

@@ -87,6 +87,7 @@ class H2Stream {
   struct Noted {
     Place method, path, authority, host, content_type, authorization, length;
     bool has_authority = false, has_host = false, expects_continue = false;
+    int cookies = 0;
   };
 
   std::int32_t id_ = 0;
