@@ -90,7 +90,7 @@ class Exchange final : private net::ChannelOwner, private Claimant {
   std::size_t read_answer(std::string_view input);
   bool on_answer_head();
   void pass_hints();
-  std::string answer_fields();
+  std::string& answer_fields();
   void start_tunnel();
   void start_answer();
   void pass_answer(std::string_view data);

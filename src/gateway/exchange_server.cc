@@ -218,9 +218,10 @@ void Exchange::pass_hints() {
   client_.hint({.status = answer_.status(), .reason = answer_.reason(), .fields = fields});
 }
 
-// What the service says, and what is said of limits.
-std::string Exchange::answer_fields() {
-  std::string fields;
+// What the service says, and what is said of limits. Valid until the next one of this thread.
+std::string& Exchange::answer_fields() {
+  thread_local std::string fields;
+  fields.clear();
   append_response_fields(fields, listed(answer_.fields()));
   if (decided_) {
     routing_->lines.append(fields, route_->headers, route_->policy, verdict_, asked_);
@@ -229,7 +230,7 @@ std::string Exchange::answer_fields() {
 }
 
 void Exchange::start_answer() {
-  std::string fields = answer_fields();
+  std::string& fields = answer_fields();
   if (field_of(answer_.fields(), "x-request-id").empty()) {
     fields.append("X-Request-Id: ").append(id_).append("\r\n");
   }
@@ -275,7 +276,7 @@ void Exchange::start_tunnel() {
   total_.cancel();
   link_->server().note_success();
   house_.common().counts.tunnels.fetch_add(1, std::memory_order_relaxed);
-  const std::string fields = answer_fields();
+  const std::string& fields = answer_fields();
   client_.start({.status = status_,
                  .reason = answer_.reason(),
                  .fields = fields,
