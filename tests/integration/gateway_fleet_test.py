@@ -16,7 +16,7 @@ from redis_server import RedisServer
 
 WEIR = sys.argv.pop(1)
 CLIENTS = 200 if under_sanitizer() else 2000
-STOCK = 50  # a second
+STOCK = CLIENTS // 40  # a second
 SECONDS = 3  # at least, in which it is sold out
 
 # A request was decided between `sent` and `got`; `by` says which limit refused it, if one did.

@@ -294,7 +294,7 @@ class Flow(Case):
         self.assertLess(resident_kib(gateway.process.pid) - before, 8 << 10, "KiB")
 
     def test_who_does_not_open_a_window_stops_its_own_stream_only(self):
-        size = (40 << 20) // SCALE
+        size = 40 << 20  # more than systems keep
         sent = []
 
         def serve(handler):
@@ -341,7 +341,7 @@ class Flow(Case):
                     left -= len(s.recv(1 << 16))
                 got.append(size - left)
             s.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nok")
-        size = (40 << 20) // SCALE
+        size = 40 << 20  # more than systems keep
         gateway = self.gateway(plain(self.raw_service(serve).url), args=["--threads", "1"])
         before = resident_kib(gateway.process.pid)
         peer = self.peer(gateway)
@@ -381,7 +381,7 @@ class Flow(Case):
         self.assertEqual(got, [size])
 
     def test_a_long_answer_does_not_stop_short_ones_on_a_slow_connection(self):
-        size = (30 << 20) // SCALE
+        size = 40 << 20  # more than systems keep
 
         def serve(handler):
             handler.answer(body=b"x" * size if handler.path == "/big" else b"hello")
