@@ -5,6 +5,7 @@ ratio is of two figures of the same round. CPU is what the kernel says the serve
 Where it may, the bench keeps other processes of the machine from both cores.
 """
 
+import contextlib
 import functools
 import random
 import shutil
@@ -113,6 +114,19 @@ class Server:
                 time.sleep(0.0005)
         self.stop()
         raise SystemExit(f"bench: {command[0]} did not start")
+
+    @contextlib.contextmanager
+    def alone(self):
+        """Alone on its core meanwhile, if we may. (Nobody may be for long who is busy all the time.)"""
+        if not may_be_alone():
+            yield
+            return
+        threads = ["chrt", "--all-tasks", "--pid"]
+        subprocess.run([*threads, "--fifo", "50", str(self.process.pid)], check=True)
+        try:
+            yield
+        finally:
+            subprocess.run([*threads, "--other", "0", str(self.process.pid)], check=True)
 
     def stop(self, kill=False):
         self.process.kill() if kill else self.process.terminate()

@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <cerrno>
 
+#include "net/socket_calls.h"
+
 namespace weir::net {
 
 namespace {
@@ -36,10 +38,22 @@ Connection::Connection(Descriptor socket, const Door& door, const Peer& peer,
 // (Who waits is not worth a word to the system: it is seldom that something comes meanwhile.)
 void Connection::turn_to(State state) {
   state_ = state;
-  if (state == State::waiting) return;
-  const Interest wanted = state == State::writing ? Interest::write : Interest::read;
-  if (wanted == interest_) return;
-  interest_ = wanted;
+  switch (state) {
+    case State::reading:
+      return interest_ == Interest::read ? void() : want(Interest::news);
+    case State::writing:
+      return want(Interest::write);
+    case State::draining:
+      return want(Interest::read);
+    case State::waiting:
+    case State::closed:
+      return;
+  }
+}
+
+void Connection::want(Interest interest) {
+  if (interest == interest_) return;
+  interest_ = interest;
   neighbours_.poller.change(socket_.fd(), interest_, *this);
 }
 
@@ -64,17 +78,19 @@ void Connection::read() {
   std::vector<char>& room = neighbours_.input;
   const std::size_t most = std::min(room.size(), door_.most_input - kept_.size());
   if (most == 0) return close();  // a message longer than any may be
-  const ssize_t count = recv(socket_.fd(), room.data(), most, 0);
+  const ssize_t count = receive(socket_.fd(), room.data(), most);
   if (would_block(count)) return;
   if (count <= 0) return close();
-  serve({room.data(), static_cast<std::size_t>(count)});
+  const auto size = static_cast<std::size_t>(count);
+  // There may be more to read, of which there will be no news.
+  if (size == most || neighbours_.poller.has_ended()) want(Interest::read);
+  serve({room.data(), size});
 }
 
 // What comes before its time is left where it is. If there still is news then, the peer has gone.
 void Connection::look_while_waiting() {
   if (interest_ == Interest::none) return close();
-  interest_ = Interest::none;
-  neighbours_.poller.change(socket_.fd(), interest_, *this);
+  want(Interest::none);
 }
 
 void Connection::wake() {
@@ -145,7 +161,7 @@ void Connection::wait_for_more(bool answered) {
 // Whether everything could be sent. If not, it goes on when the peer has taken some of it.
 bool Connection::send(std::string_view answers) {
   while (!answers.empty()) {
-    const ssize_t count = ::send(socket_.fd(), answers.data(), answers.size(), MSG_NOSIGNAL);
+    const ssize_t count = transmit(socket_.fd(), answers.data(), answers.size());
     if (would_block(count)) break;
     if (count < 0) {
       close();

@@ -64,13 +64,14 @@ class Connection final : public Watcher, public Waker {
   void say_goodbye();
   void close();
   void turn_to(State state);
+  void want(Interest interest);
 
   Descriptor socket_;
   const Door& door_;
   Neighbours& neighbours_;
   std::unique_ptr<Protocol> protocol_;
   State state_ = State::reading;
-  Interest interest_ = Interest::read;
+  Interest interest_ = Interest::news;
 
   std::string kept_;    // has come, and is not used up
   std::string unsent_;  // answers that the peer has not taken

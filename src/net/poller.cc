@@ -27,6 +27,8 @@ std::uint32_t events_of(Interest interest) {
       return EPOLLIN | EPOLLOUT;
     case Interest::gone:
       return EPOLLRDHUP;
+    case Interest::news:
+      return EPOLLIN | EPOLLRDHUP | EPOLLET;
     case Interest::none:
       break;
   }
@@ -61,7 +63,9 @@ void Poller::wait(std::chrono::milliseconds longest) {
   const int count = epoll_wait(epoll_.fd(), events.data(), static_cast<int>(events.size()),
                                static_cast<int>(longest.count()));
   for (int i = 0; i < count; ++i) {
-    if (auto* watcher = static_cast<Watcher*>(events[static_cast<std::size_t>(i)].data.ptr)) {
+    const epoll_event& event = events[static_cast<std::size_t>(i)];
+    ended_ = (event.events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR)) != 0;
+    if (auto* watcher = static_cast<Watcher*>(event.data.ptr)) {
       watcher->on_ready();
     } else {
       std::uint64_t wakes = 0;

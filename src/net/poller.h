@@ -13,6 +13,7 @@ enum class Interest {
   write,
   both,
   gone,  // that the peer will send nothing more, though nobody reads
+  news,  // to read, but only when more has come than was there the last time: see has_ended
 };
 
 // Who is told that it has come.
@@ -26,7 +27,8 @@ class Watcher {
 
 // The system's word about which descriptors are ready. Whoever leaves something undone hears of it
 // again, so nobody has to ask in vain whether there is more: that question is what an event loop of
-// a library spends on each message, and the reason for not using one.
+// a library spends on each message, and the reason for not using one. (Where most of what comes is
+// read whole, even that the system looks whether something was left is saved: Interest::news.)
 // For one thread, but for `wake`.
 class Poller {
  public:
@@ -42,6 +44,10 @@ class Poller {
   // close its own descriptor meanwhile, but not be destroyed.
   void wait(std::chrono::milliseconds longest);
 
+  // To be asked by a watcher that is being told: whether its peer has said that nothing more will
+  // come behind what can be read. For `news` that is no news a second time.
+  bool has_ended() const { return ended_; }
+
   // Is readable when `wait` would not have to: for a poll of somebody else's.
   int descriptor() const { return epoll_.fd(); }
 
@@ -51,6 +57,7 @@ class Poller {
  private:
   Descriptor epoll_;
   Descriptor wake_up_;
+  bool ended_ = false;
 };
 
 }  // namespace weir::net

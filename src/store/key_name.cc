@@ -1,5 +1,6 @@
 #include "store/key_name.h"
 
+#include <algorithm>
 #include <array>
 
 namespace weir::store {
@@ -18,15 +19,15 @@ constexpr std::array<bool, 256> plain_bytes() {
 void append_escaped(std::string& name, std::string_view text) {
   static constexpr std::array<bool, 256> plain = plain_bytes();
   static constexpr std::string_view digits = "0123456789ABCDEF";
-  std::size_t copied = 0;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    const auto byte = static_cast<unsigned char>(text[i]);
-    if (plain[byte]) continue;
-    name.append(text, copied, i - copied);
+  const auto is_plain = [](char c) { return plain[static_cast<unsigned char>(c)]; };
+  for (auto at = text.begin(); at != text.end(); ++at) {
+    const auto run = at;
+    at = std::find_if_not(at, text.end(), is_plain);
+    name.append(std::string_view(run, at));
+    if (at == text.end()) return;
+    const auto byte = static_cast<unsigned char>(*at);
     name.append({'%', digits[byte >> 4], digits[byte & 0xf]});
-    copied = i + 1;
   }
-  name.append(text, copied);
 }
 
 }  // namespace

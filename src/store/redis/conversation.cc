@@ -97,22 +97,41 @@ std::int64_t number_of(const wire::RespValue& value) {
   return is_one ? to_int64(Int128{number}) : -1;
 }
 
-// Room for a reply: what came of it, the time, and what was found for each limit.
-using Values = FixedVector<wire::RespValue, 4 + core::kMaxLimits>;
+// What a reply begins with: what came of the question, and the time.
+struct Heading {
+  std::int64_t flag = -1;
+  std::int64_t seconds = -1;
+  std::int64_t micros = -1;
+};
 
-// The text that the script for buckets replies with, as the list that the others reply with: a line
-// of three numbers, then one for each key, empty if it was not there.
-std::span<const wire::RespValue> unfolded(std::string_view text, Values& values) {
-  using Kind = wire::RespValue::Kind;
-  values.emplace_back().kind = Kind::array;
-  while (values.size() < 4 + core::kMaxLimits) {
-    const std::size_t end = std::min(text.find(values.size() < 3 ? ' ' : '\n'), text.size());
-    values.emplace_back(
-        wire::RespValue{.kind = end == 0 ? Kind::null : Kind::bulk, .text = text.substr(0, end)});
-    if (end == text.size()) break;
-    text.remove_prefix(end + 1);
+// What was found for each limit.
+using Lines = FixedVector<wire::RespValue, core::kMaxLimits>;
+
+// The text that the script for most takes replies with: a line of three numbers, then one for each
+// key, empty if it was not there.
+bool read_folded(std::string_view text, Heading& heading, Lines& lines) {
+  const char* at = text.data();
+  const char* const end = at + text.size();
+  const auto read = [&](std::int64_t& number, char behind) {
+    std::uint64_t digits = 0;
+    at = read_digits(at, end, digits);
+    if (at == nullptr || at == end || *at++ != behind) return false;
+    number = to_int64(Int128{digits});
+    return true;
+  };
+  if (!read(heading.flag, ' ') || !read(heading.seconds, ' ') || !read(heading.micros, '\n')) {
+    return false;
   }
-  return values;
+  using Kind = wire::RespValue::Kind;
+  while (lines.size() < core::kMaxLimits) {
+    const std::string_view rest(at, static_cast<std::size_t>(end - at));
+    const std::string_view line = rest.substr(0, rest.find('\n'));
+    lines.emplace_back(
+        wire::RespValue{.kind = line.empty() ? Kind::null : Kind::bulk, .text = line});
+    if (line.size() == rest.size()) return true;
+    at += line.size() + 1;
+  }
+  return false;
 }
 
 Conversation::Next misconfigured(SharedAnswer& answer, std::string_view why) {
@@ -474,14 +493,19 @@ Conversation::Next Conversation::on_reply(std::span<const wire::RespValue> reply
   answer.held = 0;
   if (reply.empty()) return misconfigured(answer, kStrange);
   if (reply[0].kind == Kind::error) return misconfigured(answer, reply[0].text);
-  Values values;
-  if (reply[0].kind == Kind::bulk) reply = unfolded(reply[0].text, values);
-  if (reply[0].kind != Kind::array || reply.size() < 4) return misconfigured(answer, kStrange);
+  Heading heading;
+  Lines lines;
+  std::span<const wire::RespValue> texts;
+  if (reply[0].kind == Kind::bulk) {
+    if (!read_folded(reply[0].text, heading, lines)) return misconfigured(answer, kStrange);
+    texts = lines;
+  } else if (reply[0].kind == Kind::array && reply.size() >= 4) {
+    heading = {number_of(reply[1]), number_of(reply[2]), number_of(reply[3])};
+    texts = reply.subspan(4);
+  }
   constexpr std::int64_t million = 1'000'000;
   constexpr std::int64_t latest = ns(kLatest) / 1'000'000'000;
-  const std::int64_t flag = number_of(reply[1]);
-  const std::int64_t seconds = number_of(reply[2]);
-  const std::int64_t sub = number_of(reply[3]);
+  const auto [flag, seconds, sub] = heading;
   if (seconds < 0 || seconds > latest || sub < 0 || sub >= million) {
     return misconfigured(answer, kStrange);
   }
@@ -493,7 +517,6 @@ Conversation::Next Conversation::on_reply(std::span<const wire::RespValue> reply
     answer.verdict = {};
     return Next::answered;
   }
-  const auto texts = reply.subspan(4);
   if (texts.size() != question_.items.size()) return misconfigured(answer, kStrange);
   if (flag == 2) return learn(texts, answer.now, answer);
 

@@ -122,6 +122,40 @@ TEST_F(ConnectionTest, WaitsForEachOfMessagesThatFollowEachOther) {
   EXPECT_TRUE(answers(client, "too slow\n"));
 }
 
+// The system tells of both at once, and only once.
+TEST_F(ConnectionTest, HearsAnEndThatComesWithAMessage) {
+  Client client = connect();
+  EXPECT_TRUE(client.send("hello\n"));
+  client.say_no_more();
+  EXPECT_TRUE(answers(client, "hello\n"));
+  EXPECT_TRUE(gone());
+}
+
+TEST_F(ConnectionTest, HearsOfAPeerThatHasGoneWithoutAWord) {
+  {
+    Client client = connect();
+    work();
+  }
+  EXPECT_TRUE(gone());
+}
+
+// More than is read at once, of which the system tells only once.
+TEST_F(ConnectionTest, ReadsAllThatHasCome) {
+  Client client = connect();
+  std::string lines;
+  while (lines.size() < 3 * neighbours.input.size() / 2) lines += "hello\n";
+  std::string answered;
+  std::thread sender([&] { EXPECT_TRUE(client.send(lines)); });
+  EXPECT_TRUE(run_until([&] {
+    while (client.has_something()) answered += client.read_some();
+    return answered.size() == lines.size();
+  }));
+  sender.join();
+  EXPECT_TRUE(answered == lines);
+  EXPECT_TRUE(client.send("and then\n"));
+  EXPECT_TRUE(answers(client, "and then\n"));
+}
+
 TEST_F(ConnectionTest, ClosesWhenItHasBeenIdle) {
   Client client = connect();
   pass(74);
