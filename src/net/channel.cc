@@ -80,9 +80,9 @@ void Channel::watch() {
 void Channel::on_ready() {
   if (!is_open()) return;
   if (connecting_) return connect();
-  if (failed_) return fail(stream_.why());
-  if (unsent() > 0) send_on();
+  if (unsent() > 0 && !failed_) send_on();
   if (!is_open()) return;
+  if (failed_) return hear_last_words();
   if (wants_input_ && !told_end_) {
     read();
   } else if (unsent() == 0) {
@@ -123,6 +123,20 @@ void Channel::read() {
   }
 }
 
+// The peer takes nothing any more. It may have said why: a server that refuses a body does not wait
+// for the rest of it.
+void Channel::hear_last_words() {
+  if (!hears_out_ || told_end_) return fail(stream_.why());
+  if (wants_input_) read();
+  if (is_open() && !wants_input_ && !unwatched_) stop_watching();
+}
+
+// (The system would tell again and again that the peer has gone.)
+void Channel::stop_watching() {
+  unwatched_ = true;
+  ground_.poller.remove(stream_.fd());
+}
+
 // Something has come that nobody wants: the end, or input that stays where it is.
 void Channel::look() {
   char byte = 0;
@@ -132,10 +146,7 @@ void Channel::look() {
     interest_ = Interest::gone;
     return ground_.poller.change(stream_.fd(), interest_, *this);
   }
-  if (count > 0 && hears_out_) {
-    unwatched_ = true;
-    return ground_.poller.remove(stream_.fd());
-  }
+  if (count > 0 && hears_out_) return stop_watching();
   if (count < 0) return fail(std::generic_category().message(errno));
   if (told_end_) return;
   // With input in front of it, too: whoever has gone does not wait for answers.
@@ -166,12 +177,16 @@ void Channel::send_on() {
       if (sent_ > kMuch) unsent_.erase(0, std::exchange(sent_, 0));
       return;
     }
-    if (moved.status != Stream::Status::moved) return fail(stream_.why());
+    if (moved.status != Stream::Status::moved) {
+      failed_ = true;
+      break;
+    }
     sent_ += moved.count;
   }
   sent_ = 0;
   unsent_.clear();
   if (unsent_.capacity() > kMuch) std::string().swap(unsent_);
+  if (failed_) return;
   if (finishes_ && !finished_) {
     finished_ = true;
     stream_.say_end();

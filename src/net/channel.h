@@ -50,8 +50,9 @@ class Channel final : public Watcher {
   // Whether input is wanted, which it is at first. Who wants none still hears that the peer has
   // gone: as its end.
   void want_input(bool wanted);
-  // From now on all input comes before its end, also where none is wanted for a while: of a peer
-  // that goes when it has said everything, and not of one that waits for answers.
+  // From now on all input comes before its end, also where none is wanted for a while, and where
+  // the peer takes nothing any more: of a peer that goes when it has said everything, and not of
+  // one that waits for answers.
   void hear_out() { hears_out_ = true; }
   // What can be sent is sent at once. (A failure is told by the next event.)
   void send(std::string_view bytes);
@@ -70,6 +71,8 @@ class Channel final : public Watcher {
   void connect();
   void read();
   void look();
+  void hear_last_words();
+  void stop_watching();
   void send_on();
   void fail(std::string_view why);
   void watch();
@@ -84,8 +87,8 @@ class Channel final : public Watcher {
   bool connecting_ = false;
   bool wants_input_ = true;
   bool hears_out_ = false;
-  bool unwatched_ = false;  // the system would tell again and again that the peer has gone
-  bool told_end_ = false;   // the owner knows that nothing more will come
+  bool unwatched_ = false;
+  bool told_end_ = false;  // the owner knows that nothing more will come
   bool finishes_ = false;
   bool finished_ = false;
   bool failed_ = false;  // to be told

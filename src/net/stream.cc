@@ -66,7 +66,7 @@ Stream::Moved Stream::read(char* to, std::size_t most) {
 }
 
 Stream::Moved Stream::write(std::string_view bytes) {
-  if (is_broken_) return {Status::broken};
+  if (is_broken_ || is_deaf_) return {Status::broken};
   if (ssl_) {
     ERR_clear_error();
     const int count = SSL_write(ssl_.get(), bytes.data(), static_cast<int>(bytes.size()));
@@ -75,7 +75,10 @@ Stream::Moved Stream::write(std::string_view bytes) {
   const ssize_t count = send(fd(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
   if (count >= 0) return {Status::moved, static_cast<std::size_t>(count)};
   if (would_block()) return {Status::later};
-  return broken(std::generic_category().message(errno));
+  // What the peer has said before it stopped listening can still be read.
+  is_deaf_ = true;
+  why_ = std::generic_category().message(errno);
+  return {Status::broken};
 }
 
 Stream::Moved Stream::stop(int result) {

@@ -60,6 +60,7 @@ class Stream {
   bool reading_needs_writing_ = false;
   bool spoke_plainly_ = false;
   bool is_broken_ = false;
+  bool is_deaf_ = false;  // nothing can be written any more
   std::string why_;
 };
 

@@ -362,6 +362,32 @@ class Failures(unittest.TestCase):
             self.assertIn(b"full", read_all(s))
 
 
+    # Its system throws away what it has not read, and tells us so: behind the answer.
+    def test_an_answer_of_a_server_that_hangs_up_on_a_body(self):
+        def serve(connection):
+            read_head(connection)
+            connection.recv(1)
+            connection.sendall(b"HTTP/1.1 413 No\r\nContent-Length: 4\r\nConnection: close\r\n\r\nfull")
+        _, gateway = self.one(serve)
+        body = b"x" * 5_000_000
+        for _ in range(20):
+            with gateway.connect() as s:
+                s.sendall(b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: %d\r\n\r\n" % len(body))
+                sender = threading.Thread(target=send_what_is_taken, args=(s, body))
+                sender.start()
+                head, rest = read_head(s)
+                self.assertIn(b" 413 ", head)
+                self.assertEqual(rest + read_all(s), b"full")
+                sender.join()
+
+
+def send_what_is_taken(s, data):
+    try:
+        s.sendall(data)
+    except OSError:
+        pass
+
+
 class Encrypted(unittest.TestCase):
     def setUp(self):
         temporary = tempfile.TemporaryDirectory()
