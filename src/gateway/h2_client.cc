@@ -74,10 +74,14 @@ void H2Client::feed() {
   arrange();
 }
 
+// (What is passed on is forgotten only behind it: nobody else may look at it meanwhile.)
 void H2Client::pass_body() {
+  if (passing_) return;
   std::string& parts = stream_->parts();
   while (!parts.empty() && exchange_.wants_body()) {
+    passing_ = true;
     const std::size_t used = exchange_.on_body(parts);
+    passing_ = false;
     if (over_ || used == 0) return;
     parts.erase(0, used);
   }

@@ -58,6 +58,7 @@ class H2Client final : public wire::H2Guest, public net::Mortal, private ClientS
   bool over_ = false;            // the exchange; the stream may live on
   bool has_body_ = false;        // the answer
   bool waits_ = false;           // for room
+  bool passing_ = false;         // some of the body
   Exchange exchange_;
 };
 

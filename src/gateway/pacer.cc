@@ -12,7 +12,10 @@ Request Pacer::request(Permits permits) const {
 
 void Pacer::pay(std::uint64_t bytes) {
   owed_ += static_cast<Permits>(bytes);
-  if (!waits_) pay_on();
+  if (waits_) return;
+  paying_ = true;
+  pay_on();
+  paying_ = false;
 }
 
 void Pacer::pay_on() {
@@ -39,7 +42,8 @@ void Pacer::on_verdict(const Verdict& verdict, Permits paid) {
   if (wait > Nanos{0}) return timer_.set_in(wait);
   if (owed_ > 0) return pay_on();
   waits_ = false;
-  if (resume) resume();
+  // Who has just paid sees that it need not wait. It is in the middle of passing something on.
+  if (resume && !paying_) resume();
 }
 
 void Pacer::end() {

@@ -24,7 +24,7 @@ class Pacer : public std::enable_shared_from_this<Pacer> {
   // To be made before anything passes.
   MadeKey key;
   std::shared_ptr<const void> kept;  // what the key is made of
-  // Told when something may pass again.
+  // Told when something may pass again, after it had to wait.
   std::function<void()> resume;
 
   void pay(std::uint64_t bytes);
@@ -44,6 +44,7 @@ class Pacer : public std::enable_shared_from_this<Pacer> {
   Permits owed_ = 0;
   bool waits_ = false;
   bool asking_ = false;
+  bool paying_ = false;  // within `pay`
   bool over_ = false;
 };
 

@@ -74,7 +74,7 @@ void Session::on_input(std::string_view input) {
 
 // Reads requests as long as there are any, and each is answered at once.
 void Session::run() {
-  if (running_) return;
+  if (running_ || feeding_) return;
   running_ = true;
   while (channel_->is_open() && state_ == State::head && !kept_.empty() && read_head()) {
   }
@@ -124,13 +124,17 @@ bool Session::read_head() {
   return true;
 }
 
+// (What is passed on is forgotten only behind it: nobody else may look at it meanwhile.)
 void Session::feed() {
+  if (feeding_) return;
+  feeding_ = true;
   while (channel_->is_open() && state_ == State::exchange && !kept_.empty() &&
          exchange_.wants_body()) {
     const std::size_t used = exchange_.on_body(kept_);
     if (used == 0) break;
     kept_.erase(0, used);
   }
+  feeding_ = false;
 }
 
 void Session::go_on() {

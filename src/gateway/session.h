@@ -74,6 +74,7 @@ class Session final : public Visitor, private ClientSide, private net::ChannelOw
   std::size_t unsent_then_ = 0;  // when the timer was set
   State state_ = State::head;
   bool running_ = false;
+  bool feeding_ = false;
   bool late_head_ = false;  // the timer is for the rest of a head
   bool fresh_ = true;       // nothing was understood yet: it may be HTTP/2
   bool chunked_ = false;    // the answer

@@ -4,6 +4,7 @@ import asyncio
 import collections
 import contextlib
 import random
+import re
 import resource
 import sys
 import threading
@@ -11,7 +12,7 @@ import time
 import unittest
 
 from daemon import eventually, under_sanitizer
-from gateway import Gateway, Service
+from gateway import Gateway, Service, read_head
 from redis_server import RedisServer
 
 WEIR = sys.argv.pop(1)
@@ -231,6 +232,30 @@ class Scopes(unittest.TestCase):
         self.redis.thaw()
         # It is asked again, and knows what was used before.
         eventually(lambda: gateway.get("/closed")[0] == 429, "the store is asked again")
+
+
+
+class Bodies(unittest.TestCase):
+    # The store is asked meanwhile: what has come of a body by then is no request.
+    def test_the_body_of_a_request_that_is_refused_is_no_request(self):
+        with RedisServer() as redis, Service() as service:
+            route = f"- {{ upstream: {service.url}, limits: [ 1/h ], key: ip }}"
+            with Gateway(WEIR, route, extra=f"store: {redis.url}") as gateway:
+                evil = b"GET /evil HTTP/1.1\r\nHost: a\r\n\r\n"
+                post = b"POST /%d HTTP/1.1\r\nHost: a\r\nContent-Length: " + b"%d\r\n\r\n" % len(evil) + evil
+                with gateway.connect() as s:
+                    for i in range(20):
+                        s.sendall(post % i)
+                        head, rest = read_head(s)
+                        self.assertIn(b" 200 " if i == 0 else b" 429 ", head)
+                        length = int(re.search(rb"Content-Length: (\d+)", head)[1])
+                        while len(rest) < length:
+                            rest += s.recv(length - len(rest))
+                        self.assertEqual(len(rest), length)
+                    # All is answered: nothing more comes.
+                    s.settimeout(0.2)
+                    self.assertRaises(TimeoutError, s.recv, 1)
+                self.assertEqual([path for _, path, *_ in service.seen], ["/0"])
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ import time
 import unittest
 
 from daemon import eventually
-from gateway import Gateway, Service
+from gateway import Gateway, Handler, Service, read_all
 from redis_server import RedisServer
 
 WEIR = sys.argv.pop(1)
@@ -233,6 +233,31 @@ class Limits(unittest.TestCase):
         began = time.monotonic()
         gateway.get("/", "POST", b"x" * 1_000_000)
         self.assertGreater(time.monotonic() - began, 0.5)
+
+    # What is paid for at once must pass once.
+    def test_bandwidth_leaves_bodies_as_they_are(self):
+        gateway = self.limited("bandwidth: 1GB/s")
+        body = bytes(i * i % 251 for i in range(300_000))
+        seen = []
+
+        def keep(handler):
+            seen.append(handler.body)
+            handler.answer(body=handler.body)
+
+        class Keeping(Handler):
+            def read_body(self):
+                self.body = self.rfile.read(int(self.headers["Content-Length"]))
+                return len(self.body)
+
+        self.service.RequestHandlerClass = Keeping
+        self.service.on_request = keep
+        # (The head and the body in one piece, so that the body is there when it is wanted.)
+        for size in (1, 1000, 60_000, 300_000):
+            with gateway.connect() as s:
+                s.sendall(b"POST / HTTP/1.1\r\nHost: a\r\nConnection: close\r\nContent-Length: %d\r\n\r\n" % size
+                          + body[:size])
+                self.assertEqual(read_all(s).split(b"\r\n\r\n", 1)[1], body[:size])
+        self.assertEqual([len(one) for one in seen], [1, 1000, 60_000, 300_000])
 
     # ---- Policies that change
 
