@@ -98,12 +98,12 @@ soak: ## Callers, operators, strangers and restarts at once, under asan, then un
 	$(call configure,asan)
 	@cmake --build build/asan --parallel $(JOBS) --target weir
 	@WEIR_SANITIZE=address tests/integration/soak_test.py build/asan/weir $(SOAK_SECONDS)
-	@WEIR_SANITIZE=address /usr/bin/python3 tests/integration/gateway_soak_test.py build/asan/weir $(SOAK_SECONDS)
+	@WEIR_SANITIZE=address tests/integration/gateway_soak_test.py build/asan/weir $(SOAK_SECONDS)
 	$(call configure,release,-DWEIR_TESTS=ON -DWEIR_BENCH=ON)
 	@cmake --build build --parallel $(JOBS) --target weir
 	@tests/integration/soak_test.py build/weir $(SOAK_SECONDS) --load
 	@tests/integration/fleet_soak_test.py build/weir $(SOAK_SECONDS)
-	@/usr/bin/python3 tests/integration/gateway_soak_test.py build/weir $(SOAK_SECONDS)
+	@tests/integration/gateway_soak_test.py build/weir $(SOAK_SECONDS)
 
 bench: ## Measure the core, the library, the daemon and limits on a Redis beside what they replace
 	$(call install,$(BENCH_PACKAGES))
