@@ -240,7 +240,7 @@ class Bodies(unittest.TestCase):
     def test_the_body_of_a_request_that_is_refused_is_no_request(self):
         with RedisServer() as redis, Service() as service:
             route = f"- {{ upstream: {service.url}, limits: [ 1/h ], key: ip }}"
-            with Gateway(WEIR, route, extra=f"store: {redis.url}") as gateway:
+            with Gateway(WEIR, route, extra=f"store: {redis.url}\nstore_timeout: 20s") as gateway:
                 evil = b"GET /evil HTTP/1.1\r\nHost: a\r\n\r\n"
                 post = b"POST /%d HTTP/1.1\r\nHost: a\r\nContent-Length: " + b"%d\r\n\r\n" % len(evil) + evil
                 with gateway.connect() as s:
