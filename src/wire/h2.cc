@@ -255,7 +255,7 @@ bool H2Machine::begin_request(std::int32_t id) {
   // Answers share the way, unless the peer says otherwise: a long one does not stop the others.
   const nghttp2_extpri shared{.urgency = NGHTTP2_EXTPRI_DEFAULT_URGENCY, .inc = 1};
   nghttp2_session_change_extpri_stream_priority(session_, id, &shared, 0);
-  reading_ = stream;
+  reading_ = latest_ = stream;
   return true;
 }
 
@@ -266,9 +266,11 @@ void H2Machine::begin_trailers(std::int32_t id) {
   trailing_ = stream != nullptr && stream->in_parts_ ? stream : nullptr;
 }
 
+// (Mostly what comes next is of the same one.)
 H2Stream* H2Machine::find(std::int32_t id) const {
   if (over_) return nullptr;
-  return static_cast<H2Stream*>(nghttp2_session_get_stream_user_data(session_, id));
+  if (latest_ != nullptr && latest_->id_ == id) return latest_;
+  return latest_ = static_cast<H2Stream*>(nghttp2_session_get_stream_user_data(session_, id));
 }
 
 // Whether it can go on.
@@ -584,6 +586,7 @@ void H2Machine::end_stream(H2Stream& stream, bool well) {
   unsent_ -= stream.counted_ - stream.sent_;
   if (reading_ == &stream) reading_ = nullptr;
   if (trailing_ == &stream) trailing_ = nullptr;
+  latest_ = nullptr;
   streams_[stream.at_] = streams_.back();
   streams_[stream.at_]->at_ = stream.at_;
   streams_.pop_back();

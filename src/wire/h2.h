@@ -242,8 +242,9 @@ class H2Machine {
   const H2Limits limits_;
   H2FrameCounter frames_;
   nghttp2_session* session_ = nullptr;
-  H2Stream* reading_ = nullptr;   // whose header is being read
-  H2Stream* trailing_ = nullptr;  // whose trailers are, if they are wanted
+  H2Stream* reading_ = nullptr;         // whose header is being read
+  H2Stream* trailing_ = nullptr;        // whose trailers are, if they are wanted
+  mutable H2Stream* latest_ = nullptr;  // that was looked for
   std::size_t trailer_size_ = 0;
   std::vector<H2Stream*> streams_;
   std::size_t orphans_ = 0;

