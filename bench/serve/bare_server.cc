@@ -20,10 +20,12 @@ namespace {
 constexpr std::string_view kRespAnswer =
     "*8\r\n:1\r\n:1000\r\n:999\r\n:0\r\n:1000\r\n:0\r\n$1\r\n0\r\n:0\r\n";
 constexpr std::string_view kHttpAnswer =
-    "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 129\r\n\r\n"
+    "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 132\r\n\r\n"
     "{\"allowed\":true,\"limit\":1000,\"remaining\":999,\"retry_after_ms\":0,\"reset_after_ms\":"
     "1000,"
     "\"wait_ms\":0,\"limited_by\":\"0\",\"degraded\":false}";
+// (A proxy ends a connection on which more has come than was announced.)
+static_assert(kHttpAnswer.size() - kHttpAnswer.find('{') == 132);
 
 // How long the first message is; 0 if it is not complete.
 std::size_t resp_message(std::string_view input) {
