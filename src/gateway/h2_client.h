@@ -46,7 +46,6 @@ class H2Client final : public wire::H2Guest, public net::Mortal, private ClientS
   void refuse();
   void feed();
   void pass_body();
-  void forget_body();
   void arrange();
   void arm(Nanos patience);
   void on_time();
