@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <span>
+#include <utility>
 
 #include "net/socket_calls.h"
 
@@ -74,17 +76,36 @@ void Connection::on_ready() {
 
 // ---- Input
 
+char* Round::room() {
+  if (count_ == kMost || input_.size() - used_ < kRoom) serve();
+  return input_.data() + used_;
+}
+
+void Round::add(Connection& connection, std::size_t size) {
+  Visit& visit = visits_[count_++];
+  visit.connection = &connection;
+  visit.input = {input_.data() + used_, size};
+  used_ += size;
+}
+
+void Round::serve() {
+  const auto all = std::span(visits_).first(std::exchange(count_, 0));
+  used_ = 0;
+  for (Visit& visit : all) visit.connection->answer(visit);
+  for (Visit& visit : all) visit.connection->send_answers(visit);
+}
+
 void Connection::read() {
-  std::vector<char>& room = neighbours_.input;
-  const std::size_t most = std::min(room.size(), door_.most_input - kept_.size());
+  char* const room = neighbours_.round.room();
+  const std::size_t most = std::min(Round::kRoom, door_.most_input - kept_.size());
   if (most == 0) return close();  // a message longer than any may be
-  const ssize_t count = receive(socket_.fd(), room.data(), most);
+  const ssize_t count = receive(socket_.fd(), room, most);
   if (would_block(count)) return;
   if (count <= 0) return close();
   const auto size = static_cast<std::size_t>(count);
   // There may be more to read, of which there will be no news.
   if (size == most || neighbours_.poller.has_ended()) want(Interest::read);
-  serve({room.data(), size});
+  neighbours_.round.add(*this, size);
 }
 
 // What comes before its time is left where it is. If there still is news then, the peer has gone.
@@ -103,48 +124,52 @@ void Connection::wake() {
 void Connection::resume() {
   woken_ = false;
   if (state_ == State::waiting) turn_to(State::reading);
-  if (state_ == State::reading) serve({}, true);
+  if (state_ == State::reading) serve();
 }
 
-// `fresh` is what has come behind what was kept. `in_any_case`: also if that is nothing.
-void Connection::serve(std::string_view fresh, bool in_any_case) {
-  const bool alone = kept_.empty();
-  if (!alone) kept_.append(fresh);
-  const std::string_view input = alone ? fresh : kept_;
-  std::size_t used = 0;
+// Though nothing has come.
+void Connection::serve() {
+  Visit& visit = neighbours_.alone;
+  visit.input = {};
+  answer(visit);
+  send_answers(visit);
+}
+
+void Connection::answer(Visit& visit) {
+  if (!kept_.empty()) visit.input = kept_.append(visit.input);
+  visit.out.clear();
+  visit.used = protocol_->on_input(visit.input, visit.out);
+}
+
+void Connection::send_answers(Visit& visit) {
+  std::string& out = visit.out;
   bool answered = false;
-  while (state_ == State::reading && (used < input.size() || in_any_case)) {
-    const std::size_t before = used;
-    const bool some = answer(input, used);
+  for (std::size_t before = 0;;) {
+    const bool full = out.size() >= Protocol::kEnough;
+    const bool some = !out.empty();
     answered |= some;
-    in_any_case = neighbours_.out.size() >= Protocol::kEnough;
-    if (!some && used == before) break;
+    if (some && !send(out)) break;
+    if (protocol_->ends()) end();
+    const bool more = visit.used < visit.input.size() || full;
+    if (state_ != State::reading || !more || (!some && visit.used == before)) break;
+    out.clear();
+    before = visit.used;
+    visit.used += protocol_->on_input(visit.input.substr(before), out);
   }
   if (state_ == State::closed) return;
-  keep(input, used);
+  keep(visit);
+  if (out.capacity() > 2 * Protocol::kEnough) std::string().swap(out);
   if (state_ != State::reading) return;
   protocol_->waits() ? turn_to(State::waiting) : wait_for_more(answered);
 }
 
-// Lets the protocol answer some of the input, and sends that. Whether there was something to send.
-bool Connection::answer(std::string_view input, std::size_t& used) {
-  std::string& out = neighbours_.out;
-  out.clear();
-  used += protocol_->on_input(input.substr(used), out);
-  const bool some = !out.empty();
-  if (some && !send(out)) return true;
-  if (protocol_->ends()) end();
-  return some;
-}
-
-void Connection::keep(std::string_view input, std::size_t used) {
+void Connection::keep(const Visit& visit) {
   if (kept_.empty()) {
-    kept_.assign(input.substr(used));
+    kept_.assign(visit.input.substr(visit.used));
   } else {
-    kept_.erase(0, used);
+    kept_.erase(0, visit.used);
   }
   if (kept_.empty() && kept_.capacity() > kMuch) std::string().swap(kept_);
-  if (neighbours_.out.capacity() > 4 * Protocol::kEnough) std::string().swap(neighbours_.out);
 }
 
 // A message has a time by which it must be complete, however slowly it comes. What is there of one
@@ -182,7 +207,7 @@ void Connection::send_on() {
   if (protocol_->ends()) return end();
   since_ = neighbours_.second;
   turn_to(State::reading);
-  serve({}, true);
+  serve();
 }
 
 // ---- Ending
@@ -205,8 +230,7 @@ void Connection::say_goodbye() {
 }
 
 void Connection::drain() {
-  std::vector<char>& room = neighbours_.input;
-  const ssize_t count = recv(socket_.fd(), room.data(), room.size(), 0);
+  const ssize_t count = recv(socket_.fd(), neighbours_.round.room(), Round::kRoom, 0);
   if (count <= 0 && !would_block(count)) close();
 }
 
@@ -218,7 +242,7 @@ void Connection::close() {
 }
 
 void Connection::check_patience() {
-  if (state_ == State::reading && protocol_->look_around()) serve({}, true);
+  if (state_ == State::reading && protocol_->look_around()) serve();
   const int waited = neighbours_.second - since_;
   switch (state_) {
     case State::writing:
@@ -229,8 +253,7 @@ void Connection::check_patience() {
       break;
     case State::reading:
       if (in_message_ && waited >= door_.message_seconds) {
-        std::string& out = neighbours_.out;
-        out.clear();
+        std::string out;
         protocol_->on_timeout(out);
         out.empty() || !send(out) ? close() : end();
       } else if (!in_message_ && door_.idle_seconds > 0 && waited >= door_.idle_seconds) {
@@ -248,7 +271,7 @@ void Connection::shut_down() {
   shutting_down_ = true;
   protocol_->on_shutdown();
   in_message_ = !kept_.empty() || protocol_->in_message();
-  if (state_ == State::reading) serve({}, true);
+  if (state_ == State::reading) serve();
 }
 
 // What has begun may be finished, and what has arrived is answered.

@@ -159,6 +159,7 @@ class Loop {
       const auto next = std::min(next_look, ground_.timers.next());
       const auto left = std::chrono::ceil<milliseconds>(next - Clock::now());
       neighbours_.poller.wait(std::max(left, milliseconds{0}));
+      neighbours_.round.serve();
       if (asked_to_shut_down_.load(std::memory_order_relaxed) && !shutting_down_) close_doors();
       const auto now = Clock::now();
       ground_.timers.run(now);

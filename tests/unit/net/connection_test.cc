@@ -41,6 +41,7 @@ class ConnectionTest : public testing::Test {
 
   void work() {
     neighbours.poller.wait(std::chrono::milliseconds{0});
+    neighbours.round.serve();
     for (const Connection* gone : neighbours.closed) {
       std::erase_if(open, [&](const auto& each) { return each.get() == gone; });
     }
@@ -143,7 +144,7 @@ TEST_F(ConnectionTest, HearsOfAPeerThatHasGoneWithoutAWord) {
 TEST_F(ConnectionTest, ReadsAllThatHasCome) {
   Client client = connect();
   std::string lines;
-  while (lines.size() < 3 * neighbours.input.size() / 2) lines += "hello\n";
+  while (lines.size() < 3 * Round::kRoom / 2) lines += "hello\n";
   std::string answered;
   std::thread sender([&] { EXPECT_TRUE(client.send(lines)); });
   EXPECT_TRUE(run_until([&] {
@@ -154,6 +155,67 @@ TEST_F(ConnectionTest, ReadsAllThatHasCome) {
   EXPECT_TRUE(answered == lines);
   EXPECT_TRUE(client.send("and then\n"));
   EXPECT_TRUE(answers(client, "and then\n"));
+}
+
+// More than are served in one round, some of whom end, go, or have more to say than others.
+TEST_F(ConnectionTest, ServesEverybodyWhoComesAtOnce) {
+  std::vector<Client> clients;
+  for (int i = 0; i < 40; ++i) clients.push_back(connect());
+  const auto is_one_of = [](std::size_t i, std::size_t each) { return i % 5 == each; };
+  const auto line = [](std::size_t i) { return "I am " + std::to_string(i) + "\n"; };
+  std::vector<std::string> expected;
+  for (std::size_t i = 0; i < clients.size(); ++i) {
+    std::string said = line(i);
+    if (is_one_of(i, 1)) said += "quit\nand this is not heard\n";
+    if (is_one_of(i, 2)) said += "100000 dots\n" + line(i);
+    EXPECT_TRUE(clients[i].send(said));
+    expected.push_back(line(i));
+    if (is_one_of(i, 1)) expected.back() += "bye\n";
+    if (is_one_of(i, 2)) expected.back() += Lines::answer_to("100000 dots") + line(i);
+  }
+  for (std::size_t i = 3; i < clients.size(); i += 5) clients[i].close();
+  std::vector<std::string> heard_by(clients.size());
+  EXPECT_TRUE(run_until([&] {
+    bool all = true;
+    for (std::size_t i = 0; i < clients.size(); ++i) {
+      if (is_one_of(i, 3)) continue;
+      while (heard_by[i].size() < expected[i].size() && clients[i].has_something()) {
+        heard_by[i] += clients[i].read_some();
+      }
+      all = all && heard_by[i].size() == expected[i].size();
+    }
+    return all;
+  }));
+  for (std::size_t i = 0; i < clients.size(); ++i) {
+    EXPECT_TRUE(is_one_of(i, 3) || heard_by[i] == expected[i]) << i;
+  }
+  for (std::size_t i = 1; i < clients.size(); i += 5) clients[i].close();
+  EXPECT_TRUE(run_until([&] { return open.size() == 24; }));
+}
+
+// As much as there is room for at once, and half of a message of each at the end of it.
+TEST_F(ConnectionTest, ServesEverybodyWhoBringsMuch) {
+  std::vector<Client> clients;
+  for (int i = 0; i < 12; ++i) clients.push_back(connect());
+  std::vector<std::string> said(clients.size());
+  for (std::size_t i = 0; i < clients.size(); ++i) {
+    const std::string line = std::string(1000 + i, static_cast<char>('a' + i)) + '\n';
+    while (said[i].size() < Round::kRoom) said[i] += line;
+  }
+  std::thread sender([&] {
+    for (std::size_t i = 0; i < clients.size(); ++i) EXPECT_TRUE(clients[i].send(said[i]));
+  });
+  std::vector<std::string> heard_by(clients.size());
+  EXPECT_TRUE(run_until([&] {
+    bool all = true;
+    for (std::size_t i = 0; i < clients.size(); ++i) {
+      while (clients[i].has_something()) heard_by[i] += clients[i].read_some();
+      all = all && heard_by[i].size() == said[i].size();
+    }
+    return all;
+  }));
+  sender.join();
+  EXPECT_TRUE(heard_by == said);
 }
 
 TEST_F(ConnectionTest, ClosesWhenItHasBeenIdle) {
