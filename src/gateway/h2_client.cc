@@ -147,7 +147,7 @@ void H2Client::over(bool /*keeps*/) {
 void H2Client::abort() {
   const H2Session::Turn turn(session_);
   over_ = true;
-  session_.machine().reset(*stream_, wire::H2Machine::kInternalError);
+  session_.machine().reset(*stream_, wire::H2Error::internal);
   feed();
 }
 
@@ -181,7 +181,7 @@ void H2Client::on_time() {
   const H2Session::Turn turn(session_);
   // As long as some of the answer is taken, it is worth waiting.
   if (stream_->unsent() < unsent_then_) return arrange();
-  if (over_) return session_.machine().reset(*stream_, wire::H2Machine::kNoError);
+  if (over_) return session_.machine().reset(*stream_, wire::H2Error::none);
   exchange_.on_client_late();
   feed();
 }

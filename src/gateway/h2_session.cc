@@ -56,7 +56,7 @@ H2Session::H2Session(House& house, std::unique_ptr<net::Channel> channel, const 
       header_timer_(house.ground().timers,
                     [this] {
                       const Turn turn(*this);
-                      machine_.give_up(wire::H2Machine::kNoError);
+                      machine_.give_up(wire::H2Error::none);
                     }),
       machine_(*this, limits_for(house.common().client)) {
   channel_->use_owner(*this);
@@ -205,7 +205,7 @@ void H2Session::on_time() {
   const Turn turn(*this);
   switch (std::exchange(wait_, Wait::nothing)) {
     case Wait::idle:
-      return machine_.give_up(wire::H2Machine::kNoError);
+      return machine_.give_up(wire::H2Error::none);
     case Wait::sending:
       // As long as some of what is sent is taken, it is worth waiting.
       if (taken() > taken_then_) return;

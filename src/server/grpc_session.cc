@@ -61,11 +61,11 @@ const GrpcSession::Method* GrpcSession::find(std::string_view path) {
 GrpcSession::GrpcSession(Service& service) : H2Session(service, DoorName::grpc, kLimits) {}
 
 std::string GrpcSession::too_many() {
-  return H2Machine::refusal(H2Machine::kCalm, "too many connections");
+  return H2Machine::refusal(wire::H2Error::calm, "too many connections");
 }
 
 std::string GrpcSession::not_tls() {
-  return H2Machine::refusal(H2Machine::kNoError, "this port speaks TLS only");
+  return H2Machine::refusal(wire::H2Error::none, "this port speaks TLS only");
 }
 
 // ---- What a call is

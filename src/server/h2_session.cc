@@ -74,7 +74,7 @@ bool H2Session::look_around() {
 }
 
 void H2Session::on_timeout(std::string& out) {
-  machine_.give_up(wire::H2Machine::kNoError);
+  machine_.give_up(wire::H2Error::none);
   machine_.send(out, kEnough);
 }
 
@@ -87,7 +87,7 @@ void H2Session::on_shutdown() {
 
 // So that what the peer sends meanwhile is not lost: it knows that nobody has seen it.
 void H2Session::on_end(std::string& out) {
-  machine_.give_up(wire::H2Machine::kNoError);
+  machine_.give_up(wire::H2Error::none);
   machine_.send(out, kEnough);
 }
 

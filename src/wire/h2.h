@@ -10,11 +10,10 @@
 #include <string_view>
 #include <vector>
 
-#include "wire/h2_frames.h"
+#include "wire/h2_hpack.h"
+#include "wire/h2_patience.h"
+#include "wire/h2_rules.h"
 #include "wire/http1.h"
-
-// (The library's header stays in the source.)
-struct nghttp2_session;
 
 namespace weir::wire {
 
@@ -30,15 +29,8 @@ struct H2Limits {
   std::size_t unsent = 4 << 20;   // of answers that are not taken; above: the connection ends
 };
 
-// A field of an answer; the name in lower case.
-struct H2Field {
-  std::string_view name;
-  std::string_view value;
-  bool lasting = true;  // the texts outlive the stream: they need not be copied
-};
-
 class H2Machine;
-struct H2Callbacks;
+class H2StreamList;
 
 // Something of whoever answers, that lives as long as the stream.
 class H2Guest {
@@ -78,20 +70,21 @@ class H2Stream {
 
  private:
   friend class H2Machine;
-  friend struct H2Callbacks;
+  friend class H2StreamList;
 
   void clear();
 
   using Place = HttpFields::Place;
   // Of the fields that are asked for most.
   struct Noted {
-    Place method, path, authority, host, content_type, authorization, length;
+    Place method, path, authority, host, content_type, authorization;
     bool has_authority = false, has_host = false, expects_continue = false;
     int cookies = 0;
   };
 
   std::int32_t id_ = 0;
-  std::size_t at_ = 0;  // its place in the machine's list
+  std::size_t at_ = 0;              // its place in the machine's list
+  H2Stream* next_found_ = nullptr;  // among those that are looked for at the same place
   HttpRequest request_;
   int flaw_ = 0;
   std::string_view reason_;
@@ -100,26 +93,47 @@ class H2Stream {
   std::string text_;  // of the header
   std::vector<HttpFields::Places> places_;
   Noted noted_;
-  std::size_t header_size_ = 0;
   std::optional<std::uint64_t> length_;
+  std::uint64_t come_ = 0;  // bytes of the body
   std::string request_trailers_;
   std::string body_;
-  std::size_t dropped_ = 0;  // bytes of it that were not wanted
-  std::size_t held_ = 0;     // bytes of windows that the body is in
-  bool in_parts_ = false;    // the handler sees it as it comes
+  std::size_t dropped_ = 0;   // bytes of it that were not wanted
+  std::size_t held_ = 0;      // bytes of windows that the body is in
+  std::int64_t window_ = 0;   // what more may come
+  std::int64_t used_up_ = 0;  // what has come and is done with, that the peer was not told of
+  bool in_parts_ = false;     // the handler sees it as it comes
   bool whole_ = false;
   bool told_ = false;   // the handler has seen it
   bool waits_ = false;  // for the rest of it, or for an answer
-  bool taken_back_ = false;
 
   // What goes.
+  std::int64_t peer_window_ = 0;  // what more may be sent
+  H2StreamList* list_ = nullptr;  // that it is in, between these two
+  H2Stream* before_ = nullptr;
+  H2Stream* behind_ = nullptr;
   bool started_ = false;
   bool finished_ = false;    // nothing more will be added
-  bool resting_ = false;     // all of it is sent, and more is to come
+  bool ended_ = false;       // the last of it is sent, or waits to be
+  bool reset_ = false;       // there will be nothing more of it, in either direction
+  bool well_ = true;         // ... though nothing went wrong
   std::size_t sent_ = 0;     // of the answer
   std::size_t counted_ = 0;  // of it, as to be sent
   std::string trailer_text_;
   std::vector<H2Field> trailers_;
+};
+
+// Streams in a row, each in at most one list.
+class H2StreamList {
+ public:
+  bool empty() const { return first_ == nullptr; }
+  H2Stream& first() const { return *first_; }
+  void add(H2Stream& stream);
+  // Also if it is in no list.
+  static void remove(H2Stream& stream);
+
+ private:
+  H2Stream* first_ = nullptr;
+  H2Stream* last_ = nullptr;
 };
 
 // Who answers.
@@ -139,9 +153,11 @@ class H2Handler {
 // The server's side of an HTTP/2 connection: bytes in, requests out; answers in, bytes out.
 // Without I/O. Not thread-safe.
 //
-// nghttp2 knows the protocol; what a stranger can make it and us do and keep is limited here:
-// fields, bodies, streams, answers that are not taken, and frames that cost the peer nothing (see
-// h2_frames.h). Answers can be given in any order.
+// Frames, streams and windows are taken care of here, fields are packed and unpacked by nghttp2.
+// (Its sessions can do all of it, and took most of the time that a call of gRPC takes: see
+// bench/RESULTS.md, where a bare loop around one is beside us.) What a stranger can make us do and
+// keep is limited: fields, bodies, streams, answers that are not taken, and frames that cost the
+// peer nothing (h2_patience.h). Answers can be given in any order.
 class H2Machine {
  public:
   explicit H2Machine(H2Handler& handler, const H2Limits& limits = {});
@@ -168,7 +184,7 @@ class H2Machine {
   // There will be no more.
   void finish(H2Stream& stream, std::span<const H2Field> trailers = {});
   // Takes the stream away from the peer.
-  void reset(H2Stream& stream, std::uint32_t error = kCancel);
+  void reset(H2Stream& stream, H2Error error = H2Error::cancel);
   // The one of that number, or null if it has ended.
   H2Stream* find(std::int32_t id) const;
 
@@ -187,16 +203,16 @@ class H2Machine {
   void drain_now();
   bool is_draining() const { return drain_ != Drain::no; }
   // Ends it, after a last word.
-  void give_up(std::uint32_t error);
+  void give_up(H2Error error);
 
   // Whether there is something to send.
   bool has_more() const;
   // Nothing more will come of it.
   bool is_over() const;
   // Whether the peer, or somebody who was asked, is waited for.
-  bool in_message() const { return frames_.in_frame() || unfinished_ > 0 || unsent_ > 0; }
+  bool in_message() const { return in_frame() || unfinished_ > 0 || unsent_ > 0; }
   // Whether fields, or a frame that is no part of a body, have begun to come and not ended.
-  bool in_header() const { return frames_.in_header(); }
+  bool in_header() const { return preface_ < kPreface.size() || !kept_.empty() || block_.open; }
   // Of answers, what is not sent.
   std::size_t unsent() const { return unsent_; }
   // What it has received does not start as HTTP/2 does.
@@ -204,54 +220,140 @@ class H2Machine {
 
   static constexpr std::string_view kPreface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
   // Not an answer, but the last word to somebody who is not let in.
-  static std::string refusal(std::uint32_t error, std::string_view why);
-
-  // Errors of the protocol that are said from outside.
-  static constexpr std::uint32_t kNoError = 0;
-  static constexpr std::uint32_t kInternalError = 2;
-  static constexpr std::uint32_t kCancel = 8;
-  static constexpr std::uint32_t kCalm = 11;  // ENHANCE_YOUR_CALM
+  static std::string refusal(H2Error error, std::string_view why);
 
  private:
-  friend struct H2Callbacks;
   enum class Drain { no, told, last };
 
-  // What the library tells.
-  bool begin_request(std::int32_t id);
-  void begin_trailers(std::int32_t id);
-  bool add_field(std::string_view name, std::string_view value);
-  bool add_trailer(std::string_view name, std::string_view value);
+  // How the end of a drain is known from other pings.
+  static constexpr std::string_view kDrainPing = "weirdone";
+
+  // Fields that are being read.
+  struct Block {
+    enum class Of { nothing, request, trailers };
+
+    std::int32_t id = 0;  // of the stream
+    bool ends = false;    // the request ends with it
+    bool open = false;    // there is more of it in the next frame
+    int continuations = 0;
+    Of of = Of::nothing;         // nobody's: they only have to be unpacked
+    H2Stream* stream = nullptr;  // if they are somebody's
+    H2Rules rules{};
+    bool good = true;      // so far
+    bool bearable = true;  // as to how much there is of it
+    std::size_t size = 0;
+  };
+  // A body that is being read.
+  struct Data {
+    std::int32_t id = 0;
+    std::size_t left = 0;     // bytes of the frame
+    std::size_t padding = 0;  // the last ones of these
+    bool ends = false;
+  };
+  struct Window {
+    std::int64_t size = 0;
+    std::int64_t left = size;
+    std::int64_t used_up = 0;  // done with, and the peer was not told
+  };
+
+  // Frames that come.
+  bool in_frame() const {
+    return (preface_ > 0 && preface_ < kPreface.size()) || !kept_.empty() || data_.left > 0;
+  }
+  bool read_preface(std::string_view& input);
+  void read_frame(std::string_view& input);
+  std::size_t look_at_frame(std::string_view input);
+  void on_frame(const H2FrameHead& head, std::string_view payload);
+  void on_headers(const H2FrameHead& head, std::string_view payload);
+  void on_continuation(const H2FrameHead& head, std::string_view payload);
+  void on_reset(const H2FrameHead& head, std::string_view payload);
+  void on_settings(const H2FrameHead& head, std::string_view payload);
+  void on_ping(const H2FrameHead& head, std::string_view payload);
+  void on_goaway(const H2FrameHead& head, std::string_view payload);
+  void on_window(const H2FrameHead& head, std::string_view payload);
+  void use_setting(int id, std::uint32_t value);
+  void use_peer_window(std::uint32_t size);
+  void use_own_window();
+  std::size_t begin_data(const H2FrameHead& head, std::string_view input);
+  void go_on_with_data(std::string_view& input);
+  void pass_over(std::size_t bytes);
+  void end_data();
+
+  // Fields.
+  void begin_block();
+  void unpack(std::string_view piece, bool last);
+  void add_field(const H2Unpacker::Field& field);
+  void add_request_field(H2Name known, std::string_view name, std::string_view value);
+  void add_trailer(std::string_view name, std::string_view value);
+  void end_block();
+  static void join_cookies(H2Stream& stream);
+  void make_request(H2Stream& stream);
+  void find_flaw(H2Stream& stream, int status, std::string_view reason);
+
+  // Requests.
+  void begin_request(std::int32_t id);
   void end_header(H2Stream& stream, bool ends);
   void add_body(H2Stream& stream, std::string_view bytes);
   void end_request(H2Stream& stream);
   void drop(H2Stream& stream, std::size_t bytes);
-  void end_stream(H2Stream& stream, bool well);
-  std::ptrdiff_t read_answer(H2Stream& stream, std::uint8_t* to, std::size_t most,
-                             std::uint32_t& flags);
-
-  static void join_cookies(H2Stream& stream);
-  void make_request(H2Stream& stream);
-  void find_flaw(H2Stream& stream, int status, std::string_view reason);
   void tell(H2Stream& stream);
   void forget_body(H2Stream& stream);
   void no_longer_waits(H2Stream& stream);
+  void use_up(std::size_t bytes);
+  void use_up(H2Stream& stream, std::size_t bytes);
+
+  // Answers.
   void submit(H2Stream& stream, std::span<const H2Field> fields, bool has_body);
+  void append_block(std::string& out, std::int32_t id, std::span<const H2Field> fields, bool ends);
   void count_unsent(H2Stream& stream);
+  void make_ready(H2Stream& stream);
+  void send_some(H2Stream& stream, std::string& out);
+
+  // Streams.
+  H2Stream*& place_of(std::int32_t id) const;
+  H2Stream* known(std::int32_t id) const;
+  bool is_idle(std::int32_t id) const;
+  void end_stream(H2Stream& stream);
+  void end_streams();
+  void say(H2Type type, std::uint8_t flags, std::int32_t stream, std::string_view payload);
+  void say_number(H2Type type, std::int32_t stream, std::uint32_t number);
+  void say_goodbye(std::int32_t last, H2Error error);
 
   H2Handler& handler_;
   const H2Limits limits_;
-  H2FrameCounter frames_;
-  nghttp2_session* session_ = nullptr;
-  H2Stream* reading_ = nullptr;         // whose header is being read
-  H2Stream* trailing_ = nullptr;        // whose trailers are, if they are wanted
-  mutable H2Stream* latest_ = nullptr;  // that was looked for
-  std::size_t trailer_size_ = 0;
+  H2Patience patience_;
+  H2Unpacker unpacker_;
+  H2Packer packer_;
+
+  // What comes.
+  std::size_t preface_ = 0;      // bytes of it that have come
+  bool had_settings_ = false;    // the peer's
+  bool knows_settings_ = false;  // it has said that it knows ours
+  std::string kept_;             // a frame that is not whole, unless it is of a body
+  Block block_;
+  Data data_;
+  Window window_;
+  std::int64_t own_window_ = 0;  // of a new stream, what may come
+  bool all_checked_ = true;      // no field that was ever unpacked was other than it may be
+
+  // What goes.
+  std::string queue_;                 // frames that no window keeps back
+  H2StreamList ready_;                // that have something to send
+  H2StreamList blocked_;              // that would, if the connection's window were open
+  std::int64_t peer_window_ = 0;      // of the connection
+  std::int64_t peer_new_window_ = 0;  // of a new stream
+
   std::vector<H2Stream*> streams_;
+  mutable std::array<H2Stream*, 64> places_{};  // of all streams, by their numbers
+  std::vector<H2Stream*> ending_;               // nothing more comes or goes of them
+  std::int32_t last_come_ = 0;                  // the largest number
+  std::int32_t last_begun_ = 0;                 // ... of a request that was not passed over
   std::size_t orphans_ = 0;
   std::size_t unfinished_ = 0;  // requests that are not whole, or not answered
   std::size_t unsent_ = 0;      // bytes of answers
   Drain drain_ = Drain::no;
-  bool over_ = false;
+  bool peer_leaves_ = false;
+  bool gave_up_ = false;  // after the last word nothing is said
   bool no_http2_ = false;
 };
 

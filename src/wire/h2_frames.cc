@@ -1,74 +1,53 @@
 #include "wire/h2_frames.h"
 
-#include <algorithm>
-#include <cstring>
-
 namespace weir::wire {
 
 namespace {
 
-enum Type : unsigned char { kData = 0, kHeaders = 1, kSettings = 4, kContinuation = 9 };
-constexpr unsigned char kEndStream = 1;
-constexpr unsigned char kEndHeaders = 4;
+std::uint32_t byte_at(const char* from, std::size_t i) {
+  return static_cast<unsigned char>(from[i]);
+}
 
-// What an answered request earns, and a second, and how many bytes of answers earn one frame.
-constexpr std::int64_t kFramesEach = 4;
-constexpr std::int64_t kFramesPerSecond = 100;
-constexpr std::int64_t kResetsPerSecond = 100;
-constexpr std::size_t kBytesEach = 2 << 10;
-
-// Each makes us look at all streams.
-constexpr std::int64_t kSettingsCost = 20;
+constexpr std::uint32_t kNumberOfStream = 0x7fff'ffff;  // the bit above it means nothing
 
 }  // namespace
 
-bool H2FrameCounter::look(std::string_view input, std::int64_t now) {
-  if (now > second_) {
-    const std::int64_t passed = std::min<std::int64_t>(now - second_, kMostFrames);
-    earn(passed * kFramesPerSecond, passed * kResetsPerSecond);
-    second_ = now;
-  }
-  while (!input.empty()) {
-    ++seen_;
-    if (left_ > 0) {
-      const std::size_t some = std::min(left_, input.size());
-      left_ -= some;
-      input.remove_prefix(some);
-      continue;
-    }
-    const std::size_t some = std::min(kHeader - have_, input.size());
-    std::memcpy(header_.data() + have_, input.data(), some);
-    have_ += some;
-    input.remove_prefix(some);
-    if (have_ == kHeader) count_header();
-  }
-  return is_bearable();
+std::uint32_t read_h2_number(const char* from) {
+  return byte_at(from, 0) << 24 | byte_at(from, 1) << 16 | byte_at(from, 2) << 8 | byte_at(from, 3);
 }
 
-void H2FrameCounter::count_header() {
-  have_ = 0;
-  left_ = std::size_t{header_[0]} << 16 | std::size_t{header_[1]} << 8 | header_[2];
-  const unsigned char type = header_[3];
-  const bool ends = (header_[4] & kEndStream) != 0;
-  in_data_ = type == kData;
-  if (type == kHeaders || type == kContinuation) open_ = (header_[4] & kEndHeaders) == 0;
-  if (type == kHeaders || (type == kData && (left_ > 0 || ends))) return;
-  frames_ -= type == kSettings ? kSettingsCost : 1;
+H2FrameHead H2FrameHead::read(const char* from) {
+  return {.size = byte_at(from, 0) << 16 | byte_at(from, 1) << 8 | byte_at(from, 2),
+          .type = static_cast<H2Type>(byte_at(from, 3)),
+          .flags = static_cast<std::uint8_t>(byte_at(from, 4)),
+          .stream = static_cast<std::int32_t>(read_h2_number(from + 5) & kNumberOfStream)};
 }
 
-void H2FrameCounter::note_answered() { earn(kFramesEach, 1); }
-
-void H2FrameCounter::note_sent(std::size_t bytes) {
-  sent_ += bytes;
-  earn(static_cast<std::int64_t>(sent_ / kBytesEach), 0);
-  sent_ %= kBytesEach;
+void append_h2_number(std::string& out, std::uint32_t number) {
+  const char bytes[] = {static_cast<char>(number >> 24), static_cast<char>(number >> 16),
+                        static_cast<char>(number >> 8), static_cast<char>(number)};
+  out.append(bytes, sizeof bytes);
 }
 
-// (Who has overdrawn does not get away with it.)
-void H2FrameCounter::earn(std::int64_t frames, std::int64_t resets) {
-  if (!is_bearable()) return;
-  frames_ = std::min(frames_ + frames, kMostFrames);
-  resets_ = std::min(resets_ + resets, kMostResets);
+void append_h2_head(std::string& out, const H2FrameHead& head) {
+  const auto id = static_cast<std::uint32_t>(head.stream);
+  const char bytes[] = {static_cast<char>(head.size >> 16),
+                        static_cast<char>(head.size >> 8),
+                        static_cast<char>(head.size),
+                        static_cast<char>(head.type),
+                        static_cast<char>(head.flags),
+                        static_cast<char>(id >> 24),
+                        static_cast<char>(id >> 16),
+                        static_cast<char>(id >> 8),
+                        static_cast<char>(id)};
+  static_assert(sizeof bytes == H2FrameHead::kSize);
+  out.append(bytes, sizeof bytes);
+}
+
+void append_h2_frame(std::string& out, H2Type type, std::uint8_t flags, std::int32_t stream,
+                     std::string_view payload) {
+  append_h2_head(out, {.size = payload.size(), .type = type, .flags = flags, .stream = stream});
+  out.append(payload);
 }
 
 }  // namespace weir::wire

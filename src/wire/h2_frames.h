@@ -1,56 +1,71 @@
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
+#include <string>
 #include <string_view>
+
+// Frames of HTTP/2 (RFC 9113, 4 and 6) as bytes.
 
 namespace weir::wire {
 
-// Looks at the frames of an HTTP/2 connection from outside: where one begins and ends, and how many
-// of them are of no use. A PING costs its sender seventeen bytes, and us an answer; so do changed
-// settings, windows that open by a byte, data without data, requests that are taken back at once.
-// An honest peer sends few of them for each request that it lets be answered, so that is what
-// earns it more; and time does, since there are connections that only live.
-class H2FrameCounter {
- public:
-  // Looks at what comes. Whether that is still bearable.
-  bool look(std::string_view input, std::int64_t now);
-
-  // Whether a frame has begun and not ended.
-  bool in_frame() const { return seen_ > 0 && (have_ > 0 || left_ > 0); }
-
-  // Whether fields have begun and not ended, or a frame that is no part of a body.
-  bool in_header() const { return open_ || have_ > 0 || (left_ > 0 && !in_data_); }
-
-  // A request was answered, and the peer has taken it.
-  void note_answered();
-  // So much of answers was sent: who takes them says so.
-  void note_sent(std::size_t bytes);
-  // A request was taken back, or was such that its stream could not go on.
-  void note_reset() { --resets_; }
-  bool is_bearable() const { return frames_ >= 0 && resets_ >= 0; }
-
-  static constexpr std::int64_t kMostFrames = 2'000;
-  static constexpr std::int64_t kMostResets = 500;
-
- private:
-  static constexpr std::size_t kHeader = 9;
-
-  void count_header();
-  void earn(std::int64_t frames, std::int64_t resets);
-
-  static constexpr std::size_t kPreface = 24;
-  std::array<unsigned char, kHeader> header_{};
-  std::size_t have_ = 0;         // bytes of a frame's header
-  std::size_t left_ = kPreface;  // bytes of its content that are still to come
-  bool in_data_ = false;         // it is a part of a body
-  bool open_ = false;            // fields go on in the next one
-  std::uint64_t seen_ = 0;
-  std::int64_t frames_ = kMostFrames;
-  std::int64_t resets_ = kMostResets;
-  std::int64_t second_ = 0;
-  std::size_t sent_ = 0;
+// With the numbers of the wire. What has another number is passed over.
+enum class H2Type : std::uint8_t {
+  data = 0,
+  headers = 1,
+  priority = 2,
+  rst_stream = 3,
+  settings = 4,
+  push_promise = 5,
+  ping = 6,
+  goaway = 7,
+  window_update = 8,
+  continuation = 9,
 };
+
+enum class H2Error : std::uint32_t {
+  none = 0,
+  protocol = 1,
+  internal = 2,
+  flow_control = 3,
+  stream_closed = 5,
+  frame_size = 6,
+  refused_stream = 7,
+  cancel = 8,
+  compression = 9,
+  calm = 11,  // ENHANCE_YOUR_CALM
+};
+
+struct H2Flags {
+  static constexpr std::uint8_t kEndStream = 1;  // of DATA and HEADERS
+  static constexpr std::uint8_t kAck = 1;        // of SETTINGS and PING
+  static constexpr std::uint8_t kEndHeaders = 4;
+  static constexpr std::uint8_t kPadded = 8;
+  static constexpr std::uint8_t kPriority = 32;
+};
+
+// What stands in front of each frame.
+struct H2FrameHead {
+  static constexpr std::size_t kSize = 9;
+
+  std::size_t size = 0;  // of what follows
+  H2Type type{};
+  std::uint8_t flags = 0;
+  std::int32_t stream = 0;  // 0: it is about the connection
+
+  bool has(std::uint8_t flag) const { return (flags & flag) != 0; }
+
+  // Of kSize bytes.
+  static H2FrameHead read(const char* from);
+};
+
+// The longest that anybody must take, and the longest that is taken here.
+inline constexpr std::size_t kH2FrameSize = 16 << 10;
+
+std::uint32_t read_h2_number(const char* from);
+void append_h2_number(std::string& out, std::uint32_t number);
+void append_h2_head(std::string& out, const H2FrameHead& head);
+void append_h2_frame(std::string& out, H2Type type, std::uint8_t flags, std::int32_t stream,
+                     std::string_view payload);
 
 }  // namespace weir::wire

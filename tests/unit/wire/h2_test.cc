@@ -913,7 +913,7 @@ TEST_F(H2Test, IsOverWhenThePeerSaysSo) {
 }
 
 TEST(H2Refusal, IsAConnectionThatEndsAtOnce) {
-  const auto frames = H2Peer::frames(H2Machine::refusal(H2Machine::kCalm, "too many"));
+  const auto frames = H2Peer::frames(H2Machine::refusal(wire::H2Error::calm, "too many"));
   ASSERT_EQ(frames.size(), 2u);
   EXPECT_EQ(frames[0].type, Frame::settings);
   EXPECT_EQ(frames[1].type, Frame::goaway);

@@ -1,0 +1,147 @@
+#include <algorithm>
+#include <utility>
+
+#include "wire/h2.h"
+
+// What goes: answers, as far as windows let them through.
+
+namespace weir::wire {
+
+namespace {
+
+constexpr std::size_t kMuch = 4 << 10;  // memory that is not kept
+
+}  // namespace
+
+// ---- Fields
+
+void H2Machine::append_block(std::string& out, std::int32_t id, std::span<const H2Field> fields,
+                             bool ends) {
+  thread_local std::string block;
+  block.clear();
+  packer_.append(block, fields);
+  std::string_view rest = block;
+  auto type = H2Type::headers;
+  do {
+    const std::string_view some = rest.substr(0, kH2FrameSize);
+    rest.remove_prefix(some.size());
+    const int flags = (ends && type == H2Type::headers ? H2Flags::kEndStream : 0) |
+                      (rest.empty() ? H2Flags::kEndHeaders : 0);
+    append_h2_frame(out, type, static_cast<std::uint8_t>(flags), id, some);
+    type = H2Type::continuation;
+  } while (!rest.empty());
+}
+
+void H2Machine::hint(H2Stream& stream, std::span<const H2Field> fields) {
+  if (!stream.reset_ && !gave_up_) append_block(queue_, stream.id_, fields, false);
+}
+
+void H2Machine::submit(H2Stream& stream, std::span<const H2Field> fields, bool has_body) {
+  stream.started_ = true;
+  no_longer_waits(stream);
+  if (!stream.reset_ && !gave_up_) append_block(queue_, stream.id_, fields, !has_body);
+}
+
+// ---- Answers
+
+void H2Machine::respond(H2Stream& stream, std::span<const H2Field> fields) {
+  stream.finished_ = true;
+  submit(stream, fields, false);
+  if (stream.reset_) return;
+  stream.ended_ = true;
+  if (stream.whole_) ending_.push_back(&stream);
+}
+
+void H2Machine::start(H2Stream& stream, std::span<const H2Field> fields) {
+  count_unsent(stream);
+  submit(stream, fields, true);
+  make_ready(stream);
+}
+
+void H2Machine::count_unsent(H2Stream& stream) {
+  unsent_ += stream.answer.size() - stream.counted_;
+  stream.counted_ = stream.answer.size();
+}
+
+void H2Machine::go_on(H2Stream& stream) {
+  count_unsent(stream);
+  // (What is added to faster than it is sent is never all sent.)
+  if (stream.sent_ > kMuch && stream.sent_ > stream.answer.size() / 2) {
+    stream.answer.erase(0, stream.sent_);
+    stream.counted_ -= std::exchange(stream.sent_, 0);
+  }
+  make_ready(stream);
+}
+
+void H2Machine::finish(H2Stream& stream, std::span<const H2Field> trailers) {
+  stream.finished_ = true;
+  std::size_t more = 0;
+  for (const H2Field& field : trailers) {
+    more += field.lasting ? 0 : field.name.size() + field.value.size();
+  }
+  stream.trailer_text_.reserve(more);  // what was written stays where it is
+  const auto keep = [&stream](std::string_view text) {
+    const std::size_t at = stream.trailer_text_.size();
+    return std::string_view(stream.trailer_text_.append(text)).substr(at);
+  };
+  for (const H2Field& field : trailers) {
+    H2Field& kept = stream.trailers_.emplace_back(field);
+    if (field.lasting) continue;
+    kept.name = keep(field.name);
+    kept.value = keep(field.value);
+  }
+  go_on(stream);
+}
+
+// If there is something to send of it, and its window is open.
+void H2Machine::make_ready(H2Stream& stream) {
+  if (stream.list_ != nullptr || !stream.started_ || stream.ended_ || stream.reset_) return;
+  const bool all_sent = stream.sent_ == stream.counted_;
+  if (all_sent ? stream.finished_ : stream.peer_window_ > 0) ready_.add(stream);
+}
+
+// ---- Sending
+
+void H2Machine::send(std::string& out, std::size_t enough) {
+  if (no_http2_) return;
+  do {
+    out.append(queue_);
+    queue_.capacity() > kMuch ? std::string().swap(queue_) : queue_.clear();
+    end_streams();
+    while (out.size() < enough && !ready_.empty() && !gave_up_) send_some(ready_.first(), out);
+  } while (!queue_.empty() && out.size() < enough);
+}
+
+// A frame of its body, and what comes behind the last. Then it is the others' turn.
+void H2Machine::send_some(H2Stream& stream, std::string& out) {
+  H2StreamList::remove(stream);
+  const std::size_t left = stream.counted_ - stream.sent_;
+  if (left > 0 && peer_window_ <= 0) return blocked_.add(stream);
+  const auto open = static_cast<std::size_t>(
+      std::max<std::int64_t>(std::min(peer_window_, stream.peer_window_), 0));
+  const std::size_t some = std::min({left, open, kH2FrameSize});
+  const bool last = some == left && stream.finished_;
+  const bool has_trailers = !stream.trailers_.empty();
+  if (some > 0 || (last && !has_trailers)) {
+    const std::uint8_t flags = last && !has_trailers ? H2Flags::kEndStream : 0;
+    append_h2_frame(out, H2Type::data, flags, stream.id_,
+                    std::string_view(stream.answer).substr(stream.sent_, some));
+  }
+  stream.sent_ += some;
+  stream.peer_window_ -= static_cast<std::int64_t>(some);
+  peer_window_ -= static_cast<std::int64_t>(some);
+  unsent_ -= some;
+  patience_.note_sent(some);
+  if (!last) {
+    if (stream.sent_ == stream.counted_) {
+      stream.answer.clear();
+      stream.sent_ = stream.counted_ = 0;
+    }
+    return make_ready(stream);
+  }
+  if (has_trailers) append_block(out, stream.id_, stream.trailers_, true);
+  stream.ended_ = true;
+  if (stream.whole_) end_stream(stream);
+}
+
+}  // namespace weir::wire
