@@ -1,5 +1,8 @@
 // Any bytes as what comes through a connection of HTTP/2: the same requests however they are cut,
-// each told once and ended once, within the limits; and frames as answers.
+// each told once and ended once, within the limits, and as nghttp2 reads them; and frames as
+// answers.
+
+#include <nghttp2/nghttp2.h>
 
 #include <algorithm>
 #include <array>
@@ -57,6 +60,8 @@ class Peer final : public H2Handler {
 
   // What was asked on each stream, and what became of it.
   std::map<std::int32_t, std::string> asked;
+  // Of those that were told whole, with nothing wrong about them: as the library would tell it.
+  std::map<std::int32_t, std::string> good;
 
  private:
   bool takes_parts(const H2Stream& stream) override {
@@ -73,7 +78,9 @@ class Peer final : public H2Handler {
     for (std::size_t i = 0; i < request.fields.size(); ++i) {
       text.append(request.fields[i].name).append(":").append(request.fields[i].value);
     }
-    text.append(request.body).append(std::to_string(stream.flaw()));
+    text.append(request.body);
+    if (stream.flaw() == 0) good[stream.id()] = text;
+    text.append(std::to_string(stream.flaw()));
     require(request.body.size() <= kLimits.body && request.fields.size() <= kLimits.fields);
     (void)read_grpc_message(request.body, 100);
     (void)parse_grpc_timeout(request.field("grpc-timeout"));
@@ -150,6 +157,83 @@ bool says_goodbye(std::string_view input) {
   return false;
 }
 
+// The library's own reader, to agree with.
+class Library {
+ public:
+  explicit Library(std::string_view input) {
+    nghttp2_session_callbacks* callbacks = nullptr;
+    nghttp2_session_callbacks_new(&callbacks);
+    nghttp2_session_callbacks_set_on_header_callback(callbacks, on_header);
+    nghttp2_session_callbacks_set_on_invalid_header_callback(callbacks, on_invalid_header);
+    nghttp2_session_callbacks_set_on_data_chunk_recv_callback(callbacks, on_chunk);
+    nghttp2_session_callbacks_set_on_frame_recv_callback(callbacks, on_frame);
+    nghttp2_session_server_new(&session_, callbacks, this);
+    nghttp2_session_callbacks_del(callbacks);
+    nghttp2_submit_settings(session_, NGHTTP2_FLAG_NONE, nullptr, 0);
+    const auto* const bytes = reinterpret_cast<const std::uint8_t*>(input.data());
+    has_ended_ = nghttp2_session_mem_recv(session_, bytes, input.size()) < 0;
+    const std::uint8_t* frame = nullptr;
+    while (nghttp2_session_mem_send(session_, &frame) > 0) {
+      has_ended_ = has_ended_ || frame[3] == NGHTTP2_GOAWAY;
+    }
+  }
+  ~Library() { nghttp2_session_del(session_); }
+  Library(const Library&) = delete;
+  Library& operator=(const Library&) = delete;
+
+  // Whether it takes that for a request, too; or cannot know, having ended the connection before.
+  bool agrees(std::int32_t id, const std::string& text) const {
+    const auto found = requests_.find(id);
+    if (found == requests_.end() || !found->second.whole) return has_ended_;
+    const Request& request = found->second;
+    const bool same = request.method + " " + request.target + request.fields + request.body == text;
+    return same || request.cookies > 1;  // those are put together
+  }
+
+ private:
+  struct Request {
+    std::string method, target, fields, body;
+    int cookies = 0;
+    bool whole = false;
+  };
+
+  static Library& self(void* data) { return *static_cast<Library*>(data); }
+  static std::string text(const std::uint8_t* bytes, std::size_t size) {
+    return {reinterpret_cast<const char*>(bytes), size};
+  }
+  static int on_header(nghttp2_session*, const nghttp2_frame* frame, const std::uint8_t* name,
+                       std::size_t name_size, const std::uint8_t* value, std::size_t value_size,
+                       std::uint8_t, void* data) {
+    if (frame->headers.cat != NGHTTP2_HCAT_REQUEST) return 0;
+    Request& request = self(data).requests_[frame->hd.stream_id];
+    const std::string its_name = text(name, name_size);
+    if (its_name == ":method") request.method = text(value, value_size);
+    if (its_name == ":path") request.target = text(value, value_size);
+    if (its_name == "cookie") ++request.cookies;
+    if (!its_name.starts_with(':')) request.fields += its_name + ":" + text(value, value_size);
+    return 0;
+  }
+  static int on_invalid_header(nghttp2_session*, const nghttp2_frame*, const std::uint8_t*,
+                               std::size_t, const std::uint8_t*, std::size_t, std::uint8_t, void*) {
+    return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
+  }
+  static int on_chunk(nghttp2_session*, std::uint8_t, std::int32_t id, const std::uint8_t* bytes,
+                      std::size_t size, void* data) {
+    self(data).requests_[id].body += text(bytes, size);
+    return 0;
+  }
+  static int on_frame(nghttp2_session*, const nghttp2_frame* frame, void* data) {
+    const bool is_part = frame->hd.type == NGHTTP2_HEADERS || frame->hd.type == NGHTTP2_DATA;
+    const bool ends = (frame->hd.flags & NGHTTP2_FLAG_END_STREAM) != 0;
+    if (is_part && ends) self(data).requests_[frame->hd.stream_id].whole = true;
+    return 0;
+  }
+
+  nghttp2_session* session_ = nullptr;
+  bool has_ended_ = false;
+  std::map<std::int32_t, Request> requests_;
+};
+
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
@@ -161,5 +245,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   Peer cut(1 + size % 7);
   cut.hear(input);
   require(whole.asked == cut.asked || says_goodbye(input));
+  const Library library(input);
+  for (const auto& [id, text] : whole.good) require(library.agrees(id, text));
   return 0;
 }

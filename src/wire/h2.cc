@@ -294,6 +294,7 @@ void H2Machine::add_body(H2Stream& stream, std::string_view bytes) {
   if (!wanted) return drop(stream, bytes.size());
   if (bytes.size() > limits_.body - std::min(stream.body_.size(), limits_.body)) {
     drop(stream, bytes.size());
+    if (!stream.in_parts_) forget_body(stream);
     find_flaw(stream, 413, "the body is too long");
     return tell(stream);
   }

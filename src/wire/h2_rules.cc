@@ -53,6 +53,19 @@ bool has_good_value(H2Name known, std::string_view value) {
   }
 }
 
+bool may_be_empty(H2Name known) {
+  switch (known) {
+    case H2Name::method:
+    case H2Name::scheme:
+    case H2Name::path:
+    case H2Name::authority:
+    case H2Name::host:
+      return false;
+    default:
+      return true;
+  }
+}
+
 H2Name pseudo_name_of(std::string_view name) {
   if (name == ":method") return H2Name::method;
   if (name == ":path") return H2Name::path;
@@ -121,6 +134,7 @@ bool H2Rules::allow_length(std::string_view digits) {
 }
 
 bool H2Rules::allow(H2Name known, std::string_view name, std::string_view value, bool checked) {
+  if (value.empty() && !may_be_empty(known)) return false;
   if (!checked && (!has_good_name(known, name) || !has_good_value(known, value))) return false;
   switch (known) {
     case H2Name::method:
@@ -133,7 +147,6 @@ bool H2Rules::allow(H2Name known, std::string_view name, std::string_view value,
     case H2Name::path:
       path_is_absolute_ = value.starts_with('/');
       path_is_star_ = value == "*";
-      if (value.empty()) return false;
       break;
     case H2Name::authority:
       break;

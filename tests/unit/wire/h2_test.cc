@@ -183,6 +183,31 @@ TEST_F(H2Test, AnswersTogetherWhatCameTogether) {
   EXPECT_FALSE(machine->has_more());
 }
 
+// A request is heard though what comes with it takes it back.
+TEST_F(H2Test, HearsWhatIsTakenBackInTheSamePiece) {
+  connect();
+  answer_all();
+  const auto frames =
+      say(peer.request(1, "/a") + peer.request(3, "/b") + H2Peer::reset(1) + peer.request(5, "/c"));
+  ASSERT_THAT(seen, SizeIs(3));
+  EXPECT_THAT(gone, Contains(1));
+  EXPECT_EQ(body_of(frames, 1), "");
+  EXPECT_EQ(body_of(frames, 3), "hello");
+  EXPECT_EQ(body_of(frames, 5), "hello");
+}
+
+// What ends the connection does not keep what came before it from being answered.
+TEST_F(H2Test, AnswersWhatCameBeforeSomeNonsense) {
+  connect();
+  on_each = [this](H2Stream& stream) { machine->respond(stream, kFields); };
+  const auto frames = say(peer.request(1, "/a") + H2Peer::data(0, "of no stream", false));
+  const auto answers = of_type(frames, Frame::headers);
+  ASSERT_THAT(answers, SizeIs(1));
+  EXPECT_EQ(answers[0].stream, 1);
+  EXPECT_EQ(goodbye(frames), NGHTTP2_PROTOCOL_ERROR);
+  EXPECT_THAT(say(peer.request(3)), IsEmpty());
+}
+
 TEST_F(H2Test, AnswersWithoutABody) {
   connect();
   on_each = [this](H2Stream& stream) { machine->respond(stream, kFields); };
@@ -480,6 +505,36 @@ TEST_F(H2Test, ResetsWhatIsNoRequest) {
   EXPECT_THAT(seen, SizeIs(1));
 }
 
+// Both sides remember it, though it should not be: it is as bad by its number.
+TEST_F(H2Test, ResetsAFieldThatIsNoneEachTime) {
+  connect();
+  const std::string good = peer.block(H2Peer::get("/"));
+  const auto request = [&](std::int32_t stream, const std::string& more) {
+    return H2Peer::frame(Frame::headers, 5, stream, good + more);
+  };
+  // It comes with a request, or with what is nobody's: a stream that has ended.
+  const std::string upper = "\x40\x01X\x01y";
+  say(request(1, upper));
+  EXPECT_EQ(reset_of(say(request(3, "\xbe")), 3), NGHTTP2_PROTOCOL_ERROR);
+  EXPECT_THAT(seen, IsEmpty());
+  H2Peer other;
+  connect();
+  say(other.request(9));
+  EXPECT_THAT(say(request(7, upper)), IsEmpty());
+  EXPECT_EQ(reset_of(say(request(11, "\xbe")), 11), NGHTTP2_PROTOCOL_ERROR);
+  EXPECT_THAT(seen, SizeIs(1));
+}
+
+TEST_F(H2Test, ResetsTrailersThatSayHowTheBodyIsToBeRead) {
+  for (const auto& field : TestFields{{"content-length", "1"}, {"host", "localhost"}}) {
+    H2Peer other;
+    connect();
+    say(other.headers(1, H2Peer::post("/"), false) + H2Peer::data(1, "x", false));
+    EXPECT_EQ(reset_of(say(other.headers(1, {field}, true)), 1), NGHTTP2_PROTOCOL_ERROR);
+  }
+  EXPECT_THAT(seen, IsEmpty());
+}
+
 TEST_F(H2Test, ResetsABodyOfAnotherLengthThanItSays) {
   connect();
   TestFields fields = H2Peer::post("/");
@@ -646,6 +701,22 @@ TEST_F(H2Test, OpensItForThoseThatWereTakenBack) {
   EXPECT_LE(opened, 800'000u);
 }
 
+// Padding goes through windows, too, and is done with at once.
+TEST_F(H2Test, OpensWindowsForPadding) {
+  connect({.body = 1 << 20, .window = 70'000, .bodies = 70'000});
+  say(peer.headers(1, H2Peer::post("/"), false));
+  const std::string padding = H2Peer::frame(Frame::data, 8, 1, '\xff' + std::string(255, '\0'));
+  std::map<std::int32_t, std::uint32_t> opened;
+  for (int i = 0; i < 1'000; ++i) {
+    for (const Frame& frame : say(padding)) {
+      ASSERT_EQ(frame.type, Frame::window_update);
+      opened[frame.stream] += frame.number(0);
+    }
+  }
+  EXPECT_GE(opened[0], 256'000u - 35'000u);
+  EXPECT_GE(opened[1], 256'000u - 35'000u);
+}
+
 TEST_F(H2Test, EndsAConnectionThatSendsMoreThanItsWindow) {
   connect({.body = 1 << 20, .bodies = 65'535});
   std::string all = peer.headers(1, H2Peer::post("/"), false);
@@ -762,6 +833,19 @@ TEST_F(H2FloodTest, IsNotAHeaderInPieces) {
   say(all);
   ASSERT_THAT(seen, SizeIs(1));
   EXPECT_EQ(seen[0].line, "GET /pieces");
+}
+
+// Who does not know yet how many streams there may be does nothing wrong by opening more.
+TEST_F(H2FloodTest, IsNotWhoCannotKnowHowManyStreamsThereMayBe) {
+  machine = std::make_unique<H2Machine>(*this, H2Limits{.streams = 2});
+  say(H2Peer::preface());
+  for (std::int32_t i = 0; i < 1'000; ++i) {
+    const auto frames = say(peer.request(2 * i + 1));
+    ASSERT_EQ(goodbye(frames), -1) << i;
+    ASSERT_EQ(reset_of(frames, 2 * i + 1), i < 2 ? -1 : NGHTTP2_REFUSED_STREAM) << i;
+  }
+  say(H2Peer::frame(Frame::settings, H2Peer::kEnd, 0, ""));
+  EXPECT_LE(times_until_enough([&](int i) { return peer.request(2'001 + 2 * i); }), 600);
 }
 
 // Who asks may say a lot besides.
