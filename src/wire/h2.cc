@@ -180,6 +180,10 @@ void H2Machine::end_stream(H2Stream& stream) {
   no_longer_waits(stream);
   forget_body(stream);
   unsent_ -= stream.counted_ - stream.sent_;
+  if (block_.stream == &stream) {
+    block_.of = Block::Of::nothing;
+    block_.stream = nullptr;
+  }
   H2StreamList::remove(stream);
   H2Stream** place = &place_of(stream.id_);
   while (*place != &stream) place = &(*place)->next_found_;

@@ -405,6 +405,7 @@ void H2Machine::add_request_field(H2Name known, std::string_view name, std::stri
 void H2Machine::end_block() {
   if (block_.of == Block::Of::nothing) return;
   H2Stream& stream = *block_.stream;
+  if (stream.reset_) return;
   const bool is_request = block_.of == Block::Of::request;
   if (!block_.bearable) return reset(stream, H2Error::internal);
   if (!block_.good || (is_request && !block_.rules.make_request())) {

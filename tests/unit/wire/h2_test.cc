@@ -347,6 +347,26 @@ TEST_F(H2Test, JoinsCookiesThatComeOneByOne) {
   EXPECT_EQ(last->fields[1].name, "accept");
 }
 
+// Trailers come in pieces, and meanwhile nobody wants them any more.
+TEST_F(H2Test, ForgetsTrailersOfAStreamThatHasEnded) {
+  for (const bool ended : {false, true}) {
+    H2Peer other;
+    connect();
+    const std::size_t before = seen.size();
+    const std::string block = other.block({{"x", "y"}});
+    say(other.headers(1, H2Peer::post("/"), false));
+    say(H2Peer::frame(Frame::headers, H2Peer::kEnd, 1, block.substr(0, 2)));
+    machine->reset(*machine->find(1));
+    EXPECT_EQ(machine->find(1), nullptr);
+    if (ended) hear();
+    say(H2Peer::frame(Frame::continuation, H2Peer::kEndHeaders, 1, block.substr(2)));
+    EXPECT_THAT(seen, SizeIs(before));
+    EXPECT_TRUE(machine->streams().empty());
+    say(other.request(3));
+    EXPECT_THAT(seen, SizeIs(before + 1));
+  }
+}
+
 TEST_F(H2Test, SaysSomethingBeforeTheAnswer) {
   connect();
   on_each = [this](H2Stream& stream) {
