@@ -52,13 +52,13 @@ constexpr Prefixes kNamed{
 template <const Prefixes& kPrefixes>
 void write(wire::TextWriter& writer, const Verdict& verdict) {
   const Decision& decision = verdict.decision;
-  writer.text(kPrefixes[0]).number(decision ? 1 : 0);
-  writer.text(kPrefixes[1]).number(decision.limit);
-  writer.text(kPrefixes[2]).number(decision.remaining);
-  writer.text(kPrefixes[3]).number(millis_or_never(decision.retry_after));
-  writer.text(kPrefixes[4]).number(wire::millis_up(decision.reset_after));
-  writer.text(kPrefixes[5]).number(wire::millis_up(decision.wait));
-  writer.text(kPrefixes[6]).number(static_cast<std::int64_t>(verdict.limited_by.size()));
+  writer.text(kPrefixes[0], decision ? 1 : 0);
+  writer.text(kPrefixes[1], decision.limit);
+  writer.text(kPrefixes[2], decision.remaining);
+  writer.text(kPrefixes[3], millis_or_never(decision.retry_after));
+  writer.text(kPrefixes[4], wire::millis_up(decision.reset_after));
+  writer.text(kPrefixes[5], wire::millis_up(decision.wait));
+  writer.text(kPrefixes[6], static_cast<std::int64_t>(verdict.limited_by.size()));
   writer.text("\r\n").text(verdict.limited_by);
   writer.text(kPrefixes[7]).text(verdict.degraded ? "1\r\n" : "0\r\n");
 }
