@@ -133,14 +133,23 @@ Engine::Impl::Resets Engine::Impl::resets_of(std::span<const store::Item> items)
   return resets;
 }
 
+void Engine::Impl::decide(const Planned& planned, const Items& items, const Request& request,
+                          Instant now, const core::HolderId& holder,
+                          std::span<core::Receipt> receipts, Verdict& verdict) {
+  if (planned.is_decided()) [[unlikely]] {
+    verdict = engine::decided(planned, now);
+  } else {
+    engine::judge(*planned.limits, table->take(items, now, holder, receipts), verdict);
+    if (planned.limits->splits) engine::amend(verdict, planned.split);
+  }
+  tell_sink(*planned.policy, *planned.limits, request, verdict);
+}
+
 Verdict Engine::Impl::decide(const Planned& planned, const Items& items, const Request& request,
                              Instant now, const core::HolderId& holder,
                              std::span<core::Receipt> receipts) {
-  Verdict verdict = planned.is_decided()
-                        ? engine::decided(planned, now)
-                        : engine::judge(*planned.limits, table->take(items, now, holder, receipts));
-  if (planned.limits->splits && !planned.is_decided()) engine::amend(verdict, planned.split);
-  tell_sink(*planned.policy, *planned.limits, request, verdict);
+  Verdict verdict;
+  decide(planned, items, request, now, holder, receipts, verdict);
   return verdict;
 }
 
@@ -386,17 +395,25 @@ void Engine::Impl::wait_for(const std::function<void(Link&, bool&)>& start) {
   links.push_back(std::move(link));
 }
 
-Verdict Engine::take(const Request& request) {
+void Engine::Impl::take(Engine& engine, const Request& request, Verdict& verdict) {
   Items items;
-  const Instant now = impl_->now();
-  Planned planned = impl_->plan(request, Verb::take, now, items);
-  if (planned.policy == nullptr) return error_of(std::move(planned));
-  if (planned.asks_fleet() && !planned.is_decided()) [[unlikely]] {
-    return impl_->waited<Verdict>(*this, [&](AsyncEngine async, auto tell) {
-      async.take(request, [tell](const Verdict& verdict) { tell(verdict); });
+  const Instant at = now();
+  Planned planned = plan(request, Verb::take, at, items);
+  if (planned.policy == nullptr) [[unlikely]] {
+    verdict = error_of(std::move(planned));
+  } else if (planned.asks_fleet() && !planned.is_decided()) [[unlikely]] {
+    verdict = waited<Verdict>(engine, [&](AsyncEngine async, auto tell) {
+      async.take(request, [tell](const Verdict& answer) { tell(answer); });
     });
+  } else {
+    decide(planned, items, request, at, {}, {}, verdict);
   }
-  return impl_->decide(planned, items, request, now, {}, {});
+}
+
+Verdict Engine::take(const Request& request) {
+  Verdict verdict;
+  impl_->take(*this, request, verdict);
+  return verdict;
 }
 
 Verdict Engine::take(const Request& request, Receipt& receipt) {
@@ -423,12 +440,8 @@ Verdict Engine::take(const Request& request, Receipt& receipt) {
 }
 
 void Engine::take_all(std::span<const Request> requests, std::span<Verdict> verdicts) {
-  if (requests.size() == 1) {
-    verdicts[0] = take(requests[0]);
-    return;
-  }
-  if (impl_->fleet != nullptr) {
-    for (std::size_t i = 0; i < requests.size(); ++i) verdicts[i] = take(requests[i]);
+  if (requests.size() == 1 || impl_->fleet != nullptr) {
+    for (std::size_t i = 0; i < requests.size(); ++i) impl_->take(*this, requests[i], verdicts[i]);
     return;
   }
   // As many as a processor fetches from memory at once, about.
@@ -441,15 +454,23 @@ void Engine::take_all(std::span<const Request> requests, std::span<Verdict> verd
   for (std::size_t first = 0; first < requests.size(); first += at_a_time) {
     const auto some = requests.subspan(first, std::min(at_a_time, requests.size() - first));
     std::array<Items, at_a_time> items;
-    std::array<Planned, at_a_time> planned;
+    FixedVector<Planned, at_a_time> planned;
+    const Policy* likely = nullptr;
     for (std::size_t i = 0; i < some.size(); ++i) {
-      planned[i] = engine::plan(rules, some[i], Verb::take, impl_->place.seed, items[i]);
+      likely = planned
+                   .append([&] {
+                     return engine::plan(rules, some[i], Verb::take, impl_->place.seed, items[i],
+                                         likely);
+                   })
+                   .policy;
       for (const store::Item& item : items[i]) impl_->table->prefetch(item.key);
     }
     for (std::size_t i = 0; i < some.size(); ++i) {
-      verdicts[first + i] = planned[i].policy == nullptr
-                                ? error_of(std::move(planned[i]))
-                                : impl_->decide(planned[i], items[i], some[i], now, {}, {});
+      if (planned[i].policy == nullptr) [[unlikely]] {
+        verdicts[first + i] = error_of(std::move(planned[i]));
+      } else {
+        impl_->decide(planned[i], items[i], some[i], now, {}, {}, verdicts[first + i]);
+      }
     }
   }
   last_used = std::move(lent);

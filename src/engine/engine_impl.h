@@ -44,6 +44,11 @@ struct Engine::Impl {
   Resets resets_of(std::span<const store::Item> items) const;
   Verdict decide(const engine::Planned& planned, const engine::Items& items, const Request& request,
                  Instant now, const core::HolderId& holder, std::span<core::Receipt> receipts);
+  // The same where the verdict has its place, all of which is set: to move one costs too much.
+  void decide(const engine::Planned& planned, const engine::Items& items, const Request& request,
+              Instant now, const core::HolderId& holder, std::span<core::Receipt> receipts,
+              Verdict& verdict);
+  void take(Engine& engine, const Request& request, Verdict& verdict);
   void tell_sink(const engine::Policy& policy, const engine::Together& limits,
                  const Request& request, const Verdict& verdict) const;
   void tell_sink(std::string_view key, Permits permits, const Verdict& verdict) const;

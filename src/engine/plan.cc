@@ -46,8 +46,9 @@ store::Item item_for(const Policy& policy, const Rule& rule, const policy::Key& 
 }  // namespace
 
 Planned plan(const Rules& rules, const Request& request, Verb verb, std::uint64_t seed,
-             Items& items) {
-  const Policy* policy = rules.find(request.policy);
+             Items& items, const Policy* likely) {
+  const bool is_likely = likely != nullptr && likely->name == request.policy;
+  const Policy* policy = is_likely ? likely : rules.find(request.policy);
   if (policy == nullptr) return {.error = no_such_policy(rules, request.policy)};
   if (request.parts.too_many()) {
     return {.error = fmt::format("a key has at most {} parts", Parts::kMost)};
@@ -62,7 +63,7 @@ Planned plan(const Rules& rules, const Request& request, Verb verb, std::uint64_
   for (const Rule& rule : limits.rules) {
     const auto key = policy::key_of(subject, rule.by, buffer);
     if (!key) return {.error = key.error().message};
-    items.emplace_back(item_for(*policy, rule, *key, request, verb, seed));
+    items.append([&] { return item_for(*policy, rule, *key, request, verb, seed); });
   }
   return {.policy = policy, .limits = &limits, .blocked_until = policy->blocked_until(subject)};
 }
@@ -128,9 +129,18 @@ void amend(Verdict& verdict, const SplitCall& split) {
 }
 
 Verdict judge(const Together& limits, const core::Verdict& verdict) {
-  Verdict answer{.decision = verdict.decision, .refusing = verdict.refusing};
-  if (!limits.names.empty()) answer.limited_by = limits.names[verdict.tightest];
+  Verdict answer;
+  judge(limits, verdict, answer);
   return answer;
+}
+
+void judge(const Together& limits, const core::Verdict& verdict, Verdict& answer) {
+  answer.decision = core::word_by_word(verdict.decision);
+  answer.limited_by = limits.names.empty() ? std::string_view{} : limits.names[verdict.tightest];
+  answer.refusing = verdict.refusing;
+  answer.degraded = false;
+  answer.blocked = false;
+  answer.error.clear();
 }
 
 LimitState state_of(const Together& limits, std::size_t position, Permits cost,

@@ -474,16 +474,14 @@ core::Verdict Table::take(std::span<const Item> items, Instant now, const core::
   const bool alone = items.size() == 1 && !items[0].key.has_record() && !items[0].shadow;
   if (!alone) return take_claimed(items, now, holder, receipts, each);
   core::Receipt* receipt = receipts.empty() ? nullptr : &receipts[0];
-  core::Verdict verdict;
-  verdict.decision = std::visit(
-      [&](const auto& limit) {
-        if constexpr (core::kHasState<std::remove_cvref_t<decltype(limit)>>) {
-          return take_state(limit, items[0], now, receipt);
-        } else {
-          return core::Decision{};  // has a record
-        }
-      },
-      *items[0].limit);
+  const auto take_by = [&](const auto& limit) {
+    if constexpr (core::kHasState<std::remove_cvref_t<decltype(limit)>>) {
+      return take_state(limit, items[0], now, receipt);
+    } else {
+      return core::Decision{};  // has a record
+    }
+  };
+  core::Verdict verdict{.decision = std::visit(take_by, *items[0].limit)};
   verdict.refusing = verdict.decision ? 0 : 1;
   if (!each.empty()) each[0] = verdict.decision;
   return verdict;
