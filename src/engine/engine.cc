@@ -47,6 +47,7 @@ struct LastUsed {
   std::uint64_t engine = 0;
   std::uint64_t edition = 0;
   std::shared_ptr<const Rules> rules;
+  const Policy* policy = nullptr;  // the last one that was asked for, of these rules
 };
 thread_local LastUsed last_used;
 
@@ -106,7 +107,7 @@ const Rules& Engine::Impl::current_rules(Instant now) {
 std::shared_ptr<const Rules> Engine::Impl::used_rules() const { return last_used.rules; }
 
 Planned Engine::Impl::plan(const Request& request, Verb verb, Instant now, Items& items) {
-  Planned planned = engine::plan(current_rules(now), request, verb, place.seed, items);
+  Planned planned = plan_here(request, verb, now, items);
   while (planned.limits != nullptr && planned.limits->splits) {
     // In this order: who is a member again may have been left out meanwhile.
     const auto belonging = fleet->is_member()     ? engine::Belonging::member
@@ -117,8 +118,15 @@ Planned Engine::Impl::plan(const Request& request, Verb verb, Instant now, Items
       break;
     }
     items.clear();
-    planned = engine::plan(current_rules(now), request, verb, place.seed, items);
+    planned = plan_here(request, verb, now, items);
   }
+  return planned;
+}
+
+Planned Engine::Impl::plan_here(const Request& request, Verb verb, Instant now, Items& items) {
+  const Rules& current = current_rules(now);
+  Planned planned = engine::plan(current, request, verb, place.seed, items, last_used.policy);
+  if (planned.policy != nullptr) last_used.policy = planned.policy;
   return planned;
 }
 
@@ -455,14 +463,11 @@ void Engine::take_all(std::span<const Request> requests, std::span<Verdict> verd
     const auto some = requests.subspan(first, std::min(at_a_time, requests.size() - first));
     std::array<Items, at_a_time> items;
     FixedVector<Planned, at_a_time> planned;
-    const Policy* likely = nullptr;
     for (std::size_t i = 0; i < some.size(); ++i) {
-      likely = planned
-                   .append([&] {
-                     return engine::plan(rules, some[i], Verb::take, impl_->place.seed, items[i],
-                                         likely);
-                   })
-                   .policy;
+      const auto plan = [&] {
+        return engine::plan(rules, some[i], Verb::take, impl_->place.seed, items[i], lent.policy);
+      };
+      lent.policy = planned.append(plan).policy;
       for (const store::Item& item : items[i]) impl_->table->prefetch(item.key);
     }
     for (std::size_t i = 0; i < some.size(); ++i) {

@@ -40,6 +40,8 @@ struct Engine::Impl {
   std::shared_ptr<const engine::Rules> used_rules() const;
   engine::Planned plan(const Request& request, engine::Verb verb, Instant now,
                        engine::Items& items);
+  engine::Planned plan_here(const Request& request, engine::Verb verb, Instant now,
+                            engine::Items& items);
   core::HolderId holder_id(std::string_view holder) const;
   Resets resets_of(std::span<const store::Item> items) const;
   Verdict decide(const engine::Planned& planned, const engine::Items& items, const Request& request,

@@ -16,6 +16,8 @@ using Items = FixedVector<store::Item, core::kMaxLimits>;
 
 // What becomes of a request's limits that are split, beside what the table says.
 struct SplitCall {
+  SplitCall() noexcept {}  // NOLINT: leaves the place of a refusal as it is, which few calls need
+
   // The node is no member of its fleet, and the policy says what happens then.
   bool degraded = false;
   std::uint32_t unasked = 0;         // limits that refuse nobody, whatever they say
