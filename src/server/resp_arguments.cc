@@ -120,7 +120,8 @@ class Reader {
 // Whether the third argument starts the form with parts, or is a key that happens to look like it.
 bool has_parts(Arguments arguments) {
   const std::size_t behind = arguments.size() - 3;
-  if (is_word(arguments[2], "PARTS") || is_word(arguments[2], "PERMITS")) return behind >= 2;
+  if (behind < 2) return false;
+  if (is_word(arguments[2], "PARTS") || is_word(arguments[2], "PERMITS")) return true;
   return is_word(arguments[2], "HOLDER") && behind >= 4 && is_word(arguments[4], "PARTS");
 }
 

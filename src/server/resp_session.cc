@@ -157,7 +157,7 @@ RespSession::RespSession(Service& service, const net::Peer& peer)
 std::size_t RespSession::on_input(std::string_view input, std::string& out) {
   Timed timed(service_.metrics, DoorName::resp);
   std::size_t used = 0;
-  while (out.size() < kEnough && !ends_) {
+  while (used < input.size() && out.size() < kEnough && !ends_) {
     const RespParser::Status status = parser_.parse(input.substr(used));
     const Command* const command =
         status == RespParser::Status::command ? find(parser_.arguments()[0]) : nullptr;
