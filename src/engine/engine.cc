@@ -142,20 +142,20 @@ Engine::Impl::Resets Engine::Impl::resets_of(std::span<const store::Item> items)
 }
 
 void Engine::Impl::decide(const Planned& planned, const Items& items, const Request& request,
-                          Instant now, const core::HolderId& holder,
-                          std::span<core::Receipt> receipts, Verdict& verdict) {
+                          Instant now, const core::HolderId& holder, core::Receipt* receipts,
+                          Verdict& verdict) {
   if (planned.is_decided()) [[unlikely]] {
     verdict = engine::decided(planned, now);
   } else {
-    engine::judge(*planned.limits, table->take(items, now, holder, receipts), verdict);
+    const std::span<core::Receipt> each(receipts, receipts != nullptr ? items.size() : 0);
+    engine::judge(*planned.limits, table->take(items, now, holder, each), verdict);
     if (planned.limits->splits) engine::amend(verdict, planned.split);
   }
   tell_sink(*planned.policy, *planned.limits, request, verdict);
 }
 
 Verdict Engine::Impl::decide(const Planned& planned, const Items& items, const Request& request,
-                             Instant now, const core::HolderId& holder,
-                             std::span<core::Receipt> receipts) {
+                             Instant now, const core::HolderId& holder, core::Receipt* receipts) {
   Verdict verdict;
   decide(planned, items, request, now, holder, receipts, verdict);
   return verdict;
@@ -439,8 +439,7 @@ Verdict Engine::take(const Request& request, Receipt& receipt) {
   }
   Impl::CoreReceipts receipts{};
   const Impl::Resets resets = impl_->resets_of(items);
-  const Verdict verdict =
-      impl_->decide(planned, items, request, now, {}, std::span(receipts).first(items.size()));
+  const Verdict verdict = impl_->decide(planned, items, request, now, {}, receipts.data());
   if (!verdict) return verdict;
   receipt.impl_ = std::make_unique<Receipt::Impl>();
   receipt.impl_->add(items, resets, receipts);
