@@ -3,6 +3,7 @@
 #include <cassert>
 #include <cstddef>
 #include <memory>
+#include <new>
 #include <span>
 #include <utility>
 
@@ -21,6 +22,15 @@ class FixedVector {
   T& emplace_back(Args&&... args) {
     assert(size_ < kCapacity);
     return *std::construct_at(places_ + size_++, std::forward<Args>(args)...);
+  }
+
+  // What `make` returns, made in its place: it need not be moved there.
+  template <typename Make>
+  T& append(const Make& make) {
+    assert(size_ < kCapacity);
+    T* const made = ::new (static_cast<void*>(places_ + size_)) T(make());
+    ++size_;
+    return *made;
   }
 
   void clear() {

@@ -47,6 +47,7 @@ struct LastUsed {
   std::uint64_t engine = 0;
   std::uint64_t edition = 0;
   std::shared_ptr<const Rules> rules;
+  const Policy* policy = nullptr;  // the last one that was asked for, of these rules
 };
 thread_local LastUsed last_used;
 
@@ -106,7 +107,7 @@ const Rules& Engine::Impl::current_rules(Instant now) {
 std::shared_ptr<const Rules> Engine::Impl::used_rules() const { return last_used.rules; }
 
 Planned Engine::Impl::plan(const Request& request, Verb verb, Instant now, Items& items) {
-  Planned planned = engine::plan(current_rules(now), request, verb, place.seed, items);
+  Planned planned = plan_here(request, verb, now, items);
   while (planned.limits != nullptr && planned.limits->splits) {
     // In this order: who is a member again may have been left out meanwhile.
     const auto belonging = fleet->is_member()     ? engine::Belonging::member
@@ -117,8 +118,15 @@ Planned Engine::Impl::plan(const Request& request, Verb verb, Instant now, Items
       break;
     }
     items.clear();
-    planned = engine::plan(current_rules(now), request, verb, place.seed, items);
+    planned = plan_here(request, verb, now, items);
   }
+  return planned;
+}
+
+Planned Engine::Impl::plan_here(const Request& request, Verb verb, Instant now, Items& items) {
+  const Rules& current = current_rules(now);
+  Planned planned = engine::plan(current, request, verb, place.seed, items, last_used.policy);
+  if (planned.policy != nullptr) last_used.policy = planned.policy;
   return planned;
 }
 
@@ -133,14 +141,23 @@ Engine::Impl::Resets Engine::Impl::resets_of(std::span<const store::Item> items)
   return resets;
 }
 
-Verdict Engine::Impl::decide(const Planned& planned, const Items& items, const Request& request,
-                             Instant now, const core::HolderId& holder,
-                             std::span<core::Receipt> receipts) {
-  Verdict verdict = planned.is_decided()
-                        ? engine::decided(planned, now)
-                        : engine::judge(*planned.limits, table->take(items, now, holder, receipts));
-  if (planned.limits->splits && !planned.is_decided()) engine::amend(verdict, planned.split);
+void Engine::Impl::decide(const Planned& planned, const Items& items, const Request& request,
+                          Instant now, const core::HolderId& holder, core::Receipt* receipts,
+                          Verdict& verdict) {
+  if (planned.is_decided()) [[unlikely]] {
+    verdict = engine::decided(planned, now);
+  } else {
+    const std::span<core::Receipt> each(receipts, receipts != nullptr ? items.size() : 0);
+    engine::judge(*planned.limits, table->take(items, now, holder, each), verdict);
+    if (planned.limits->splits) engine::amend(verdict, planned.split);
+  }
   tell_sink(*planned.policy, *planned.limits, request, verdict);
+}
+
+Verdict Engine::Impl::decide(const Planned& planned, const Items& items, const Request& request,
+                             Instant now, const core::HolderId& holder, core::Receipt* receipts) {
+  Verdict verdict;
+  decide(planned, items, request, now, holder, receipts, verdict);
   return verdict;
 }
 
@@ -386,17 +403,25 @@ void Engine::Impl::wait_for(const std::function<void(Link&, bool&)>& start) {
   links.push_back(std::move(link));
 }
 
-Verdict Engine::take(const Request& request) {
+void Engine::Impl::take(Engine& engine, const Request& request, Verdict& verdict) {
   Items items;
-  const Instant now = impl_->now();
-  Planned planned = impl_->plan(request, Verb::take, now, items);
-  if (planned.policy == nullptr) return error_of(std::move(planned));
-  if (planned.asks_fleet() && !planned.is_decided()) [[unlikely]] {
-    return impl_->waited<Verdict>(*this, [&](AsyncEngine async, auto tell) {
-      async.take(request, [tell](const Verdict& verdict) { tell(verdict); });
+  const Instant at = now();
+  Planned planned = plan(request, Verb::take, at, items);
+  if (planned.policy == nullptr) [[unlikely]] {
+    verdict = error_of(std::move(planned));
+  } else if (planned.asks_fleet() && !planned.is_decided()) [[unlikely]] {
+    verdict = waited<Verdict>(engine, [&](AsyncEngine async, auto tell) {
+      async.take(request, [tell](const Verdict& answer) { tell(answer); });
     });
+  } else {
+    decide(planned, items, request, at, {}, {}, verdict);
   }
-  return impl_->decide(planned, items, request, now, {}, {});
+}
+
+Verdict Engine::take(const Request& request) {
+  Verdict verdict;
+  impl_->take(*this, request, verdict);
+  return verdict;
 }
 
 Verdict Engine::take(const Request& request, Receipt& receipt) {
@@ -414,8 +439,7 @@ Verdict Engine::take(const Request& request, Receipt& receipt) {
   }
   Impl::CoreReceipts receipts{};
   const Impl::Resets resets = impl_->resets_of(items);
-  const Verdict verdict =
-      impl_->decide(planned, items, request, now, {}, std::span(receipts).first(items.size()));
+  const Verdict verdict = impl_->decide(planned, items, request, now, {}, receipts.data());
   if (!verdict) return verdict;
   receipt.impl_ = std::make_unique<Receipt::Impl>();
   receipt.impl_->add(items, resets, receipts);
@@ -423,12 +447,8 @@ Verdict Engine::take(const Request& request, Receipt& receipt) {
 }
 
 void Engine::take_all(std::span<const Request> requests, std::span<Verdict> verdicts) {
-  if (requests.size() == 1) {
-    verdicts[0] = take(requests[0]);
-    return;
-  }
-  if (impl_->fleet != nullptr) {
-    for (std::size_t i = 0; i < requests.size(); ++i) verdicts[i] = take(requests[i]);
+  if (requests.size() == 1 || impl_->fleet != nullptr) {
+    for (std::size_t i = 0; i < requests.size(); ++i) impl_->take(*this, requests[i], verdicts[i]);
     return;
   }
   // As many as a processor fetches from memory at once, about.
@@ -441,15 +461,20 @@ void Engine::take_all(std::span<const Request> requests, std::span<Verdict> verd
   for (std::size_t first = 0; first < requests.size(); first += at_a_time) {
     const auto some = requests.subspan(first, std::min(at_a_time, requests.size() - first));
     std::array<Items, at_a_time> items;
-    std::array<Planned, at_a_time> planned;
+    FixedVector<Planned, at_a_time> planned;
     for (std::size_t i = 0; i < some.size(); ++i) {
-      planned[i] = engine::plan(rules, some[i], Verb::take, impl_->place.seed, items[i]);
+      const auto plan = [&] {
+        return engine::plan(rules, some[i], Verb::take, impl_->place.seed, items[i], lent.policy);
+      };
+      lent.policy = planned.append(plan).policy;
       for (const store::Item& item : items[i]) impl_->table->prefetch(item.key);
     }
     for (std::size_t i = 0; i < some.size(); ++i) {
-      verdicts[first + i] = planned[i].policy == nullptr
-                                ? error_of(std::move(planned[i]))
-                                : impl_->decide(planned[i], items[i], some[i], now, {}, {});
+      if (planned[i].policy == nullptr) [[unlikely]] {
+        verdicts[first + i] = error_of(std::move(planned[i]));
+      } else {
+        impl_->decide(planned[i], items[i], some[i], now, {}, {}, verdicts[first + i]);
+      }
     }
   }
   last_used = std::move(lent);

@@ -40,10 +40,17 @@ struct Engine::Impl {
   std::shared_ptr<const engine::Rules> used_rules() const;
   engine::Planned plan(const Request& request, engine::Verb verb, Instant now,
                        engine::Items& items);
+  engine::Planned plan_here(const Request& request, engine::Verb verb, Instant now,
+                            engine::Items& items);
   core::HolderId holder_id(std::string_view holder) const;
   Resets resets_of(std::span<const store::Item> items) const;
+  // With a receipt for each item, if there is room for them.
   Verdict decide(const engine::Planned& planned, const engine::Items& items, const Request& request,
-                 Instant now, const core::HolderId& holder, std::span<core::Receipt> receipts);
+                 Instant now, const core::HolderId& holder, core::Receipt* receipts);
+  // The same where the verdict has its place, all of which is set: to move one costs too much.
+  void decide(const engine::Planned& planned, const engine::Items& items, const Request& request,
+              Instant now, const core::HolderId& holder, core::Receipt* receipts, Verdict& verdict);
+  void take(Engine& engine, const Request& request, Verdict& verdict);
   void tell_sink(const engine::Policy& policy, const engine::Together& limits,
                  const Request& request, const Verdict& verdict) const;
   void tell_sink(std::string_view key, Permits permits, const Verdict& verdict) const;

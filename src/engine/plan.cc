@@ -46,25 +46,38 @@ store::Item item_for(const Policy& policy, const Rule& rule, const policy::Key& 
 }  // namespace
 
 Planned plan(const Rules& rules, const Request& request, Verb verb, std::uint64_t seed,
-             Items& items) {
-  const Policy* policy = rules.find(request.policy);
-  if (policy == nullptr) return {.error = no_such_policy(rules, request.policy)};
+             Items& items, const Policy* likely) {
+  Planned planned;
+  const bool is_likely = likely != nullptr && likely->name == request.policy;
+  const Policy* policy = is_likely ? likely : rules.find(request.policy);
+  if (policy == nullptr) {
+    planned.error = no_such_policy(rules, request.policy);
+    return planned;
+  }
   if (request.parts.too_many()) {
-    return {.error = fmt::format("a key has at most {} parts", Parts::kMost)};
+    planned.error = fmt::format("a key has at most {} parts", Parts::kMost);
+    return planned;
   }
   const policy::Subject subject{.key = request.key, .parts = request.parts.all()};
   const Together& limits = policy->rules_for(subject);
   if (verb == Verb::take && limits.has_concurrency) {
-    return {.error = fmt::format("the policy \"{}\" has a concurrent limit: enter and leave it",
-                                 policy->name)};
+    planned.error =
+        fmt::format("the policy \"{}\" has a concurrent limit: enter and leave it", policy->name);
+    return planned;
   }
   thread_local std::string buffer;  // a key of parts needs no memory of its own each time
   for (const Rule& rule : limits.rules) {
     const auto key = policy::key_of(subject, rule.by, buffer);
-    if (!key) return {.error = key.error().message};
-    items.emplace_back(item_for(*policy, rule, *key, request, verb, seed));
+    if (!key) {
+      planned.error = key.error().message;
+      return planned;
+    }
+    items.append([&] { return item_for(*policy, rule, *key, request, verb, seed); });
   }
-  return {.policy = policy, .limits = &limits, .blocked_until = policy->blocked_until(subject)};
+  planned.policy = policy;
+  planned.limits = &limits;
+  if (policy->blocks != nullptr) planned.blocked_until = policy->blocked_until(subject);
+  return planned;
 }
 
 core::Decision closed_decision(const Rule& rule, Instant now) {
@@ -128,9 +141,18 @@ void amend(Verdict& verdict, const SplitCall& split) {
 }
 
 Verdict judge(const Together& limits, const core::Verdict& verdict) {
-  Verdict answer{.decision = verdict.decision, .refusing = verdict.refusing};
-  if (!limits.names.empty()) answer.limited_by = limits.names[verdict.tightest];
+  Verdict answer;
+  judge(limits, verdict, answer);
   return answer;
+}
+
+void judge(const Together& limits, const core::Verdict& verdict, Verdict& answer) {
+  answer.decision = core::word_by_word(verdict.decision);
+  answer.limited_by = limits.names.empty() ? std::string_view{} : limits.names[verdict.tightest];
+  answer.refusing = verdict.refusing;
+  answer.degraded = false;
+  answer.blocked = false;
+  answer.error.clear();
 }
 
 LimitState state_of(const Together& limits, std::size_t position, Permits cost,

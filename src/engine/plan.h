@@ -16,6 +16,8 @@ using Items = FixedVector<store::Item, core::kMaxLimits>;
 
 // What becomes of a request's limits that are split, beside what the table says.
 struct SplitCall {
+  SplitCall() noexcept {}  // NOLINT: leaves the place of a refusal as it is, which few calls need
+
   // The node is no member of its fleet, and the policy says what happens then.
   bool degraded = false;
   std::uint32_t unasked = 0;         // limits that refuse nobody, whatever they say
@@ -37,8 +39,9 @@ struct Planned {
 };
 
 // Turns a request into items for a table with that seed, one for each limit of its policy. Pure.
+// Requests that come together tend to be under one policy: `likely` is that of the one before.
 Planned plan(const Rules& rules, const Request& request, Verb verb, std::uint64_t seed,
-             Items& items);
+             Items& items, const Policy* likely = nullptr);
 
 // Adds what is to be said of limits that are split, some of which must be among the planned ones.
 enum class Belonging { member, cut_off, mistaken };
@@ -46,6 +49,7 @@ void plan_split(Planned& planned, Items& items, Verb verb, Belonging belonging, 
 
 // The answer, as those who asked are told it. Pure.
 Verdict judge(const Together& limits, const core::Verdict& verdict);
+void judge(const Together& limits, const core::Verdict& verdict, Verdict& answer);
 // What limits that are split make of it.
 void amend(Verdict& verdict, const SplitCall& split);
 

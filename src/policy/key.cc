@@ -71,8 +71,9 @@ std::optional<Error> choose(const Subject& subject, const std::vector<std::strin
 Result<Key, Error> key_of(const Subject& subject, const std::vector<std::string>& by,
                           std::string& buffer) {
   if (by.empty() && subject.parts.empty()) {
-    if (auto wrong = check(subject.key, "the key")) return *std::move(wrong);
-    return Key{.of_parts = false, .bytes = subject.key};
+    const bool fits = !subject.key.empty() && subject.key.size() <= kLongestKey;
+    if (fits) return Key{.of_parts = false, .bytes = subject.key};
+    return *check(subject.key, "the key");
   }
   InOrder chosen;
   auto wrong = by.empty() ? choose_all(subject, chosen) : choose(subject, by, chosen);

@@ -30,9 +30,7 @@ Metrics::~Metrics() = default;
 
 // ---- Counting
 
-Metrics::PolicyCounts& Metrics::Shard::policy(std::string_view name) {
-  if (last != nullptr && last->name.data() == name.data()) [[likely]]
-    return *last;
+Metrics::PolicyCounts& Metrics::Shard::another_policy(std::string_view name) {
   PolicyCounts*& found = by_name[name.data()];
   if (found == nullptr) {
     const std::lock_guard lock(growing);
@@ -71,13 +69,17 @@ void Metrics::on_decision(const DecisionEvent& event) noexcept {
   policy.outcomes[static_cast<std::size_t>(verdict.decision.outcome)].add(1);
   if (verdict.degraded) policy.degraded.add(1);
   if (verdict.blocked) policy.blocked.add(1);
-  for (std::uint32_t left = verdict.refusing; left != 0; left &= left - 1) {
-    const auto position = static_cast<std::size_t>(std::countr_zero(left));
-    LimitCounts& limit = own.limit(policy, event.limits[position]);
-    (verdict ? limit.would_have : limit.refused).add(1);
-  }
+  if (verdict.refusing != 0) count_refusals(own, policy, event);
   if (--own.until_counted == 0) [[unlikely]]
     own.until_counted = own.keys.count(event);
+}
+
+void Metrics::count_refusals(Shard& own, PolicyCounts& policy, const DecisionEvent& event) {
+  for (std::uint32_t left = event.verdict.refusing; left != 0; left &= left - 1) {
+    const auto position = static_cast<std::size_t>(std::countr_zero(left));
+    LimitCounts& limit = own.limit(policy, event.limits[position]);
+    (event.verdict ? limit.would_have : limit.refused).add(1);
+  }
 }
 
 void Metrics::on_requests(DoorName door, std::uint64_t count,

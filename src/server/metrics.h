@@ -116,12 +116,18 @@ class Metrics final : public DecisionSink {
     PolicyCounts* last = nullptr;
     std::array<Histogram, kDoorNames> doors{};
 
-    PolicyCounts& policy(std::string_view name);
+    // (Mostly the one that was asked for before.)
+    PolicyCounts& policy(std::string_view name) {
+      const bool is_last = last != nullptr && last->name.data() == name.data();
+      return is_last ? *last : another_policy(name);
+    }
+    PolicyCounts& another_policy(std::string_view name);
     LimitCounts& limit(PolicyCounts& policy, std::string_view name);
   };
   struct Sums;
 
   Shard& shard() noexcept;
+  static void count_refusals(Shard& own, PolicyCounts& policy, const DecisionEvent& event);
   Sums sums() const;
 
   const MetricsOptions options_;

@@ -18,23 +18,23 @@ class Reader {
   Reader(KeyCommand command, Arguments rest, Request& request, Asked& asked)
       : command_(command), rest_(rest), request_(request), asked_(asked) {}
 
-  std::string with_key() {
+  std::string_view with_key() {
     request_.key = next();
     switch (command_) {
       case KeyCommand::take:
-        if (!done() && !permits()) return std::string{kNotAnInteger};
+        if (!done() && !permits()) return kNotAnInteger;
         return options();
       case KeyCommand::peek:
       case KeyCommand::explain:
-        if (!done() && !permits()) return std::string{kNotAnInteger};
+        if (!done() && !permits()) return kNotAnInteger;
         break;
       case KeyCommand::settle:
         if (done()) return "ERR how much to settle by is missing";
-        if (!permits()) return std::string{kNotAnInteger};
+        if (!permits()) return kNotAnInteger;
         return options();
       case KeyCommand::enter:
         if (!done()) asked_.holder = next();
-        if (!done() && !permits()) return std::string{kNotAnInteger};
+        if (!done() && !permits()) return kNotAnInteger;
         break;
       case KeyCommand::leave:
         if (done()) return "ERR the holder is missing";
@@ -43,12 +43,12 @@ class Reader {
       case KeyCommand::reset:
         break;
     }
-    return done() ? std::string{} : std::string{kSyntax};
+    return done() ? std::string_view{} : kSyntax;
   }
 
-  std::string with_parts() {
+  std::string_view with_parts() {
     while (!done() && !is_word(rest_.front(), "PARTS")) {
-      if (std::string error = option(); !error.empty()) return error;
+      if (const std::string_view error = option(); !error.empty()) return error;
     }
     if (done()) return "ERR PARTS is missing: they come last, as PARTS name value …";
     (void)next();
@@ -74,22 +74,22 @@ class Reader {
     return number.has_value();
   }
 
-  std::string options() {
+  std::string_view options() {
     while (!done()) {
-      if (std::string error = option(); !error.empty()) return error;
+      if (const std::string_view error = option(); !error.empty()) return error;
     }
     return {};
   }
 
-  std::string option() {
+  std::string_view option() {
     const std::string_view word = next();
     if (is_word(word, "RECEIPT") && command_ == KeyCommand::take) {
       asked_.wants_receipt = true;
       return {};
     }
-    if (done()) return std::string{kSyntax};
+    if (done()) return kSyntax;
     if (is_word(word, "PERMITS") && request_.key.empty()) {
-      return permits() ? std::string{} : std::string{kNotAnInteger};
+      return permits() ? std::string_view{} : kNotAnInteger;
     }
     if (is_word(word, "WAIT") && command_ == KeyCommand::take) return wait();
     if (is_word(word, "RECEIPT") && command_ == KeyCommand::settle) {
@@ -101,12 +101,12 @@ class Reader {
       asked_.holder = next();
       return {};
     }
-    return std::string{kSyntax};
+    return kSyntax;
   }
 
-  std::string wait() {
+  std::string_view wait() {
     const auto number = whole_number(next());
-    if (!number || *number < 0) return std::string{kNotAnInteger};
+    if (!number || *number < 0) return kNotAnInteger;
     request_.max_wait = Nanos{to_int64(Int128{*number} * 1'000'000)};
     return {};
   }
@@ -120,14 +120,15 @@ class Reader {
 // Whether the third argument starts the form with parts, or is a key that happens to look like it.
 bool has_parts(Arguments arguments) {
   const std::size_t behind = arguments.size() - 3;
-  if (is_word(arguments[2], "PARTS") || is_word(arguments[2], "PERMITS")) return behind >= 2;
+  if (behind < 2) return false;
+  if (is_word(arguments[2], "PARTS") || is_word(arguments[2], "PERMITS")) return true;
   return is_word(arguments[2], "HOLDER") && behind >= 4 && is_word(arguments[4], "PARTS");
 }
 
 }  // namespace
 
-std::string read_arguments(KeyCommand command, Arguments arguments, Request& request,
-                           Asked& asked) {
+std::string_view read_arguments(KeyCommand command, Arguments arguments, Request& request,
+                                Asked& asked) {
   request.policy = arguments[1];
   request.key = {};
   if (!request.parts.empty()) request.parts = {};

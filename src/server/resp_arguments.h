@@ -1,7 +1,6 @@
 #pragma once
 
 #include <span>
-#include <string>
 #include <string_view>
 
 #include "weir/engine.h"
@@ -22,7 +21,8 @@ struct Asked {
 
 // Reads `WEIR.X policy key …` or `WEIR.X policy [PERMITS n] … PARTS name value …` into `request`,
 // all of which it sets. Returns what is wrong, as clients are told, or nothing.
-std::string read_arguments(KeyCommand command, Arguments arguments, Request& request, Asked& asked);
+std::string_view read_arguments(KeyCommand command, Arguments arguments, Request& request,
+                                Asked& asked);
 
 // Whether a word is the one meant, in upper or lower case. `word` is in upper case.
 bool is_word(std::string_view given, std::string_view word) noexcept;

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <cstring>
 #include <memory>
 
 #include "engine/engine_access.h"
@@ -52,13 +53,13 @@ constexpr Prefixes kNamed{
 template <const Prefixes& kPrefixes>
 void write(wire::TextWriter& writer, const Verdict& verdict) {
   const Decision& decision = verdict.decision;
-  writer.text(kPrefixes[0]).number(decision ? 1 : 0);
-  writer.text(kPrefixes[1]).number(decision.limit);
-  writer.text(kPrefixes[2]).number(decision.remaining);
-  writer.text(kPrefixes[3]).number(millis_or_never(decision.retry_after));
-  writer.text(kPrefixes[4]).number(wire::millis_up(decision.reset_after));
-  writer.text(kPrefixes[5]).number(wire::millis_up(decision.wait));
-  writer.text(kPrefixes[6]).number(static_cast<std::int64_t>(verdict.limited_by.size()));
+  writer.text(kPrefixes[0], decision ? 1 : 0);
+  writer.text(kPrefixes[1], decision.limit);
+  writer.text(kPrefixes[2], decision.remaining);
+  writer.text(kPrefixes[3], millis_or_never(decision.retry_after));
+  writer.text(kPrefixes[4], wire::millis_up(decision.reset_after));
+  writer.text(kPrefixes[5], wire::millis_up(decision.wait));
+  writer.text(kPrefixes[6], static_cast<std::int64_t>(verdict.limited_by.size()));
   writer.text("\r\n").text(verdict.limited_by);
   writer.text(kPrefixes[7]).text(verdict.degraded ? "1\r\n" : "0\r\n");
 }
@@ -124,8 +125,12 @@ std::span<const RespSession::Command> RespSession::commands() {
 }
 
 const RespSession::Command* RespSession::find(std::string_view name) {
+  // (Its size is a constant, so that to compare it takes a few instructions.)
   static constexpr std::string_view most_frequent = "WEIR.TAKE";
-  if (name == most_frequent) return &commands().back();
+  if (name.size() == most_frequent.size() &&
+      std::memcmp(name.data(), most_frequent.data(), most_frequent.size()) == 0) {
+    return &commands().back();
+  }
   std::array<char, 16> upper;
   if (name.size() > upper.size()) return nullptr;
   std::transform(name.begin(), name.end(), upper.begin(), [](char c) {
@@ -152,7 +157,7 @@ RespSession::RespSession(Service& service, const net::Peer& peer)
 std::size_t RespSession::on_input(std::string_view input, std::string& out) {
   Timed timed(service_.metrics, DoorName::resp);
   std::size_t used = 0;
-  while (out.size() < kEnough && !ends_) {
+  while (used < input.size() && out.size() < kEnough && !ends_) {
     const RespParser::Status status = parser_.parse(input.substr(used));
     const Command* const command =
         status == RespParser::Status::command ? find(parser_.arguments()[0]) : nullptr;
@@ -220,7 +225,7 @@ void RespSession::collect_take(Arguments arguments, std::string& out) {
   Batch& collected = batch();
   Request& request = collected.requests[collected.size];
   Asked asked;
-  const std::string error = read_arguments(KeyCommand::take, arguments, request, asked);
+  const std::string_view error = read_arguments(KeyCommand::take, arguments, request, asked);
   if (!error.empty()) return refuse(error, out);
   if (asked.wants_receipt) {
     const Request alone = request;
@@ -283,7 +288,7 @@ AsyncEngine::Done RespSession::tell_verdict() {
 void RespSession::peek(Arguments arguments, std::string& out) {
   Request request;
   Asked asked;
-  const std::string error = read_arguments(KeyCommand::peek, arguments, request, asked);
+  const std::string_view error = read_arguments(KeyCommand::peek, arguments, request, asked);
   if (!error.empty()) return answer(out).error(error);
   engine().peek(request, {}, tell_verdict());
 }
@@ -291,7 +296,7 @@ void RespSession::peek(Arguments arguments, std::string& out) {
 void RespSession::settle(Arguments arguments, std::string& out) {
   Request request;
   Asked asked;
-  const std::string error = read_arguments(KeyCommand::settle, arguments, request, asked);
+  const std::string_view error = read_arguments(KeyCommand::settle, arguments, request, asked);
   if (!error.empty()) return answer(out).error(error);
   if (asked.receipt.empty()) {
     if (request.permits < 0) {
@@ -318,7 +323,7 @@ void RespSession::settle(Arguments arguments, std::string& out) {
 void RespSession::reset_key(Arguments arguments, std::string& out) {
   Request request;
   Asked asked;
-  const std::string error = read_arguments(KeyCommand::reset, arguments, request, asked);
+  const std::string_view error = read_arguments(KeyCommand::reset, arguments, request, asked);
   if (!error.empty()) return answer(out).error(error);
   audit_reset({.address = peer_.address, .door = "RESP"}, request);
   engine().reset(request, [place = answers_.add(),
@@ -332,7 +337,7 @@ void RespSession::reset_key(Arguments arguments, std::string& out) {
 void RespSession::enter(Arguments arguments, std::string& out) {
   Request request;
   Asked asked;
-  const std::string error = read_arguments(KeyCommand::enter, arguments, request, asked);
+  const std::string_view error = read_arguments(KeyCommand::enter, arguments, request, asked);
   if (!error.empty()) return answer(out).error(error);
   const std::string holder =
       asked.holder.empty() ? store::random_name() : std::string{asked.holder};
@@ -346,7 +351,7 @@ void RespSession::enter(Arguments arguments, std::string& out) {
 void RespSession::leave(Arguments arguments, std::string& out) {
   Request request;
   Asked asked;
-  const std::string error = read_arguments(KeyCommand::leave, arguments, request, asked);
+  const std::string_view error = read_arguments(KeyCommand::leave, arguments, request, asked);
   if (!error.empty()) return answer(out).error(error);
   engine().leave(request, asked.holder,
                  [place = answers_.add(), protocol = protocol_](const Result<bool, Trouble>& left) {
@@ -359,7 +364,7 @@ void RespSession::leave(Arguments arguments, std::string& out) {
 void RespSession::explain(Arguments arguments, std::string& out) {
   Request request;
   Asked asked;
-  const std::string error = read_arguments(KeyCommand::explain, arguments, request, asked);
+  const std::string_view error = read_arguments(KeyCommand::explain, arguments, request, asked);
   if (!error.empty()) return answer(out).error(error);
   engine().explain(request, [place = answers_.add(), protocol = protocol_,
                              orders = service_.policies.orders_for(request, service_.engine.now())](

@@ -12,29 +12,39 @@ std::size_t end_of_line(std::string_view input, std::size_t from) {
   return input.find("\r\n", from);
 }
 
-// A length as it stands behind '*' or '$'. Most have one digit or two.
-enum class Number { good, bad, unfinished };
-Number read_length(std::string_view input, std::size_t& at, std::int64_t& value) {
-  const auto digit = [&](std::size_t i) { return static_cast<unsigned char>(input[at + i] - '0'); };
-  if (input.size() >= at + 4 && digit(0) < 10) [[likely]] {
-    const bool two = digit(1) < 10;
-    const std::size_t digits = two ? 2 : 1;
-    if (input[at + digits] == '\r' && input[at + digits + 1] == '\n') [[likely]] {
-      value = two ? digit(0) * 10 + digit(1) : digit(0);
-      at += digits + 2;
-      return Number::good;
-    }
-  }
+// A length as it stands behind '*' or '$'.
+struct Length {
+  enum class Is { good, bad, unfinished };
+  Is is = Is::good;
+  std::int64_t value = 0;
+  std::size_t end = 0;  // where what follows it begins
+};
+
+[[gnu::noinline]] Length read_any_length(std::string_view input, std::size_t at) {
   constexpr std::size_t longest = 20;  // more digits than any length has
   const std::string_view rest = input.substr(at, longest + 2);
   const std::size_t end = end_of_line(rest, 0);
   if (end == std::string_view::npos) {
-    return rest.size() < longest + 2 ? Number::unfinished : Number::bad;
+    return {.is = rest.size() < longest + 2 ? Length::Is::unfinished : Length::Is::bad};
   }
-  const auto [stop, error] = std::from_chars(rest.data(), rest.data() + end, value);
-  if (error != std::errc{} || stop != rest.data() + end) return Number::bad;
-  at += end + 2;
-  return Number::good;
+  Length length{.end = at + end + 2};
+  const auto [stop, error] = std::from_chars(rest.data(), rest.data() + end, length.value);
+  if (error != std::errc{} || stop != rest.data() + end) length.is = Length::Is::bad;
+  return length;
+}
+
+// Most have one digit or two. (Inline, as a command has several.)
+[[gnu::always_inline]] inline Length read_length(std::string_view input, std::size_t at) {
+  if (input.size() < at + 4) [[unlikely]]
+    return read_any_length(input, at);
+  const char* const text = input.data() + at;
+  const auto digit = [&](std::size_t i) { return static_cast<unsigned char>(text[i] - '0'); };
+  const auto ends = [&](std::size_t i) { return text[i] == '\r' && text[i + 1] == '\n'; };
+  if (digit(0) < 10 && ends(1)) return {.value = digit(0), .end = at + 3};
+  if (digit(0) < 10 && digit(1) < 10 && ends(2)) {
+    return {.value = digit(0) * 10 + digit(1), .end = at + 4};
+  }
+  return read_any_length(input, at);
 }
 
 bool is_space(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
@@ -90,44 +100,34 @@ RespParser::Status RespParser::parse(std::string_view input) {
 }
 
 RespParser::Status RespParser::parse_array(std::string_view input) {
-  std::size_t at = 1;
-  std::int64_t count = 0;
-  switch (read_length(input, at, count)) {
-    case Number::unfinished:
-      return Status::need_more;
-    case Number::bad:
-      return fail("Protocol error: invalid multibulk length");
-    case Number::good:
-      break;
-  }
-  if (count > static_cast<std::int64_t>(RespLimits::kArguments)) {
+  using Is = Length::Is;
+  const Length count = read_length(input, 1);
+  if (count.is == Is::unfinished) return Status::need_more;
+  if (count.is == Is::bad || count.value > static_cast<std::int64_t>(RespLimits::kArguments)) {
     return fail("Protocol error: invalid multibulk length");
   }
-  for (std::int64_t i = 0; i < count; ++i) {
+  std::size_t at = count.end;
+  std::size_t read = 0;
+  for (; static_cast<std::int64_t>(read) < count.value; ++read) {
     if (at >= input.size()) return Status::need_more;
     if (input[at] != '$') return fail("Protocol error: expected '$'");
-    ++at;
-    std::int64_t length = 0;
-    switch (read_length(input, at, length)) {
-      case Number::unfinished:
-        return Status::need_more;
-      case Number::bad:
-        return fail("Protocol error: invalid bulk length");
-      case Number::good:
-        break;
-    }
-    if (length < 0 || length > static_cast<std::int64_t>(RespLimits::kArgumentBytes)) {
+    const Length length = read_length(input, at + 1);
+    if (length.is == Is::unfinished) return Status::need_more;
+    if (length.is == Is::bad || length.value < 0 ||
+        length.value > static_cast<std::int64_t>(RespLimits::kArgumentBytes)) {
       return fail("Protocol error: invalid bulk length");
     }
-    const auto bytes = static_cast<std::size_t>(length);
-    if (at + bytes + 2 > RespLimits::kCommandBytes) return fail("Protocol error: too big command");
-    if (input.size() < at + bytes + 2) return Status::need_more;
-    if (input[at + bytes] != '\r' || input[at + bytes + 1] != '\n') {
+    const auto bytes = static_cast<std::size_t>(length.value);
+    const std::size_t end = length.end + bytes;
+    if (end + 2 > RespLimits::kCommandBytes) return fail("Protocol error: too big command");
+    if (input.size() < end + 2) return Status::need_more;
+    if (input[end] != '\r' || input[end + 1] != '\n') {
       return fail("Protocol error: expected CRLF after a bulk string");
     }
-    arguments_[count_++] = input.substr(at, bytes);
-    at += bytes + 2;
+    arguments_[read] = {input.data() + length.end, bytes};
+    at = end + 2;
   }
+  count_ = read;
   consumed_ += at;
   return Status::command;
 }

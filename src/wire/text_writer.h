@@ -1,13 +1,38 @@
 #pragma once
 
 #include <array>
+#include <bit>
 #include <charconv>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <string>
 #include <string_view>
 
 namespace weir::wire {
+
+inline constexpr std::size_t kLongestNumber = 20;
+
+// Writes a number in decimal where there is room for the longest. Returns where it ends.
+//
+// Up to eight digits are found at once: it becomes two numbers of four digits, side by side in one
+// word, these become four of two, and these eight of one, the first of them in the lowest byte.
+[[gnu::noinline]] inline char* write_number(char* at, std::int64_t value) {
+  const bool is_short = value > 0 && value < 100'000'000;
+  if (!is_short || std::endian::native != std::endian::little) {
+    return std::to_chars(at, at + kLongestNumber, value).ptr;
+  }
+  const auto number = static_cast<std::uint64_t>(value);
+  const std::uint64_t fours = number / 10'000 | number % 10'000 << 32;
+  const std::uint64_t hundreds = fours * 10'486 >> 20 & 0x0000'007f'0000'007f;
+  const std::uint64_t twos = hundreds | (fours - hundreds * 100) << 16;
+  const std::uint64_t tens = twos * 103 >> 10 & 0x000f'000f'000f'000f;
+  const std::uint64_t ones = tens | (twos - tens * 10) << 8;
+  const int zeros = std::countr_zero(ones) / 8;
+  const std::uint64_t text = (ones | 0x3030'3030'3030'3030) >> 8 * zeros;
+  std::memcpy(at, &text, sizeof text);
+  return at + sizeof text - zeros;
+}
 
 // Puts texts and numbers side by side and appends them to a string in one go, which costs a
 // fraction of appending each.
@@ -27,17 +52,20 @@ class TextWriter {
     return *this;
   }
 
-  TextWriter& number(std::int64_t value) {
-    constexpr std::size_t longest = 20;
-    if (room() < longest) [[unlikely]]
-      flush();
+  TextWriter& number(std::int64_t value) { return text({}, value); }
+
+  // A text and the number behind it, with one look at the room for both.
+  [[gnu::always_inline]] TextWriter& text(std::string_view before, std::int64_t value) {
+    if (room() < before.size() + kLongestNumber) [[unlikely]]
+      return long_text(before, value);
+    before.copy(at_, before.size());
+    char* const number = at_ + before.size();
     // Most are small, which costs less.
     if (static_cast<std::uint64_t>(value) < 10) {
-      *at_++ = static_cast<char>('0' + value);
-    } else if (static_cast<std::uint64_t>(value) <= UINT32_MAX) {
-      at_ = std::to_chars(at_, at_ + longest, static_cast<std::uint32_t>(value)).ptr;
+      *number = static_cast<char>('0' + value);
+      at_ = number + 1;
     } else {
-      at_ = std::to_chars(at_, at_ + longest, value).ptr;
+      at_ = write_number(number, value);
     }
     return *this;
   }
@@ -54,6 +82,11 @@ class TextWriter {
 
   [[gnu::noinline]] TextWriter& long_text(std::string_view text) {
     flush().append(text);
+    return *this;
+  }
+  [[gnu::noinline]] TextWriter& long_text(std::string_view before, std::int64_t value) {
+    flush().append(before);
+    at_ = write_number(at_, value);
     return *this;
   }
 

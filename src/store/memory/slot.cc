@@ -47,8 +47,16 @@ bool Row::clear_out(Slot& slot, Instant now, Vacated& vacated) {
   return true;
 }
 
+// Of the two slots in a cache line the one that has been at rest for longer, or is empty: whoever
+// has asked since is more likely to ask again, and would be a newcomer then.
+unsigned Row::first_to_go(unsigned half_line) const noexcept {
+  const unsigned other = half_line ^ 1;
+  if (other == 0) return half_line;
+  return slots_[other - 1].rest() < slots_[half_line - 1].rest() ? other : half_line;
+}
+
 Slot* Row::settle(const Fingerprint& key, Where where, Instant now, Vacated& vacated) {
-  const unsigned half_line = half_line_of(key);
+  const unsigned half_line = first_to_go(half_line_of(key));
   const unsigned last = where == Where::preferred ? 1 : kSlots;
   for (unsigned i = 0; i <= last; ++i) {
     if ((half_line ^ i) == 0) continue;

@@ -200,6 +200,7 @@ class alignas(64) Row {
   void set_summary(unsigned live, RestTime earliest) {
     summary_.store(earliest.units() << 8 | live, std::memory_order_relaxed);
   }
+  unsigned first_to_go(unsigned half_line) const noexcept;
   bool clear_out(Slot& slot, Instant now, Vacated& vacated);
 
   std::array<std::atomic<std::uint64_t>, 2> tags_{};

@@ -468,25 +468,29 @@ core::Verdict Table::take_claimed(std::span<const Item> items, Instant now,
   return verdict;
 }
 
+// (It has one verdict to return, which is made where it is returned to: a copy of what was just
+// written has to wait for it.)
+core::Verdict Table::take_alone(const Item& item, Instant now, core::Receipt* receipt,
+                                std::span<core::Decision> each) {
+  const auto take_by = [&](const auto& limit) {
+    if constexpr (core::kHasState<std::remove_cvref_t<decltype(limit)>>) {
+      return take_state(limit, item, now, receipt);
+    } else {
+      return core::Decision{};  // has a record
+    }
+  };
+  core::Verdict verdict{.decision = std::visit(take_by, *item.limit)};
+  verdict.refusing = verdict.decision ? 0 : 1;
+  if (!each.empty()) each[0] = verdict.decision;
+  return verdict;
+}
+
 core::Verdict Table::take(std::span<const Item> items, Instant now, const core::HolderId& holder,
                           std::span<core::Receipt> receipts, std::span<core::Decision> each) {
   keep_time(now);
   const bool alone = items.size() == 1 && !items[0].key.has_record() && !items[0].shadow;
   if (!alone) return take_claimed(items, now, holder, receipts, each);
-  core::Receipt* receipt = receipts.empty() ? nullptr : &receipts[0];
-  core::Verdict verdict;
-  verdict.decision = std::visit(
-      [&](const auto& limit) {
-        if constexpr (core::kHasState<std::remove_cvref_t<decltype(limit)>>) {
-          return take_state(limit, items[0], now, receipt);
-        } else {
-          return core::Decision{};  // has a record
-        }
-      },
-      *items[0].limit);
-  verdict.refusing = verdict.decision ? 0 : 1;
-  if (!each.empty()) each[0] = verdict.decision;
-  return verdict;
+  return take_alone(items[0], now, receipts.empty() ? nullptr : &receipts[0], each);
 }
 
 core::Verdict Table::peek(std::span<const Item> items, Instant now, const core::HolderId& holder,

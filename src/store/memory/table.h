@@ -104,6 +104,8 @@ class Table {
 
   template <typename L>
   core::Decision take_state(const L& limit, const Item& item, Instant now, core::Receipt* receipt);
+  core::Verdict take_alone(const Item& item, Instant now, core::Receipt* receipt,
+                           std::span<core::Decision> each);
   core::Verdict take_claimed(std::span<const Item> items, Instant now, const core::HolderId& holder,
                              std::span<core::Receipt> receipts, std::span<core::Decision> each);
 

@@ -21,12 +21,34 @@ TEST(TextWriter, WritesNumbersOfAnySize) {
   EXPECT_EQ(out, expected);
 }
 
+// Each digit at each place, and zeros between others.
+TEST(TextWriter, WritesEveryDigit) {
+  for (std::int64_t unit = 1; unit <= 1'000'000'000; unit *= 10) {
+    for (std::int64_t digit = 1; digit <= 9; ++digit) {
+      for (const std::int64_t rest : {-1, 0, 1, 12'034, 99'999'999}) {
+        const std::int64_t number = digit * unit + rest;
+        std::string out;
+        TextWriter(out).text("n", number);
+        EXPECT_EQ(out, "n" + std::to_string(number));
+      }
+    }
+  }
+}
+
+TEST(TextWriter, WritesEveryNumberOfFourDigits) {
+  for (std::int64_t number = 0; number < 10'000; ++number) {
+    std::string out;
+    TextWriter(out).number(number).text(" ").number(number * 10'000 + number);
+    EXPECT_EQ(out, std::to_string(number) + " " + std::to_string(number * 10'001));
+  }
+}
+
 // Wherever its room ends: within a text, a number, or between them.
 TEST(TextWriter, WritesMoreThanItHasRoomFor) {
   for (std::size_t length = 480; length <= 1030; ++length) {
     const std::string text(length, 't');
     std::string out;
-    TextWriter(out).text(text).number(INT64_MIN).text(text).number(7).text("end");
+    TextWriter(out).text(text).number(INT64_MIN).text(text, 7).text("end");
     EXPECT_EQ(out, text + "-9223372036854775808" + text + "7end") << length;
   }
 }
