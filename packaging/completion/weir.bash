@@ -19,11 +19,12 @@ _weir() {
     case $before in
       --config) _weir_files; return ;;
       --threads) _weir_words ""; return ;;
+      --spin) _weir_words ""; return ;;
       --log) _weir_words "json text"; return ;;
       --metrics) _weir_words "off on"; return ;;
       --top) _weir_words "off on"; return ;;
     esac
-    _weir_words "-h --help --config --threads --log --metrics --top" ;;
+    _weir_words "-h --help --config --threads --spin --log --metrics --top" ;;
   take)
     case $before in
       --url) _weir_words ""; return ;;

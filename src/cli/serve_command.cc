@@ -300,6 +300,11 @@ void add_serve_command(CLI::App& app, int& exit_code) {
       ->type_name("FILE");
   command->add_option("--threads", options->daemon.threads, "Default: one for each processor")
       ->check(CLI::Range(1, 1024));
+  command
+      ->add_option("--spin", options->daemon.spin,
+                   "Microseconds to look for more work before sleeping, at the cost of processor "
+                   "time. Default: 0")
+      ->check(CLI::Range(0, 1000));
   const std::map<std::string, server::LogFormat> formats{{"text", server::LogFormat::text},
                                                          {"json", server::LogFormat::json}};
   command->add_option("--log", options->log, "How to write the log: text (the default) or json")

@@ -158,7 +158,7 @@ class Loop {
     while (!asked_to_end_.load(std::memory_order_relaxed)) {
       const auto next = std::min(next_look, ground_.timers.next());
       const auto left = std::chrono::ceil<milliseconds>(next - Clock::now());
-      neighbours_.poller.wait(std::max(left, milliseconds{0}));
+      wait(std::max(left, milliseconds{0}));
       neighbours_.round.serve();
       if (asked_to_shut_down_.load(std::memory_order_relaxed) && !shutting_down_) close_doors();
       const auto now = Clock::now();
@@ -174,6 +174,15 @@ class Loop {
     for (Listener& listener : listeners_) listener.end_resident();
     bury();
     escort_ = nullptr;
+  }
+
+  void wait(milliseconds longest) {
+    bool found = false;
+    if (has_worked_ && options_.spin.count() > 0) {
+      const auto until = Clock::now() + options_.spin;
+      while (!found && Clock::now() < until) found = neighbours_.poller.wait(milliseconds{0});
+    }
+    has_worked_ = found || neighbours_.poller.wait(longest);
   }
 
   // Whoever was woken speaks; what that asks for goes out together. Some of it may be answered at
@@ -261,6 +270,7 @@ class Loop {
   std::deque<Listener> listeners_;
   std::vector<std::unique_ptr<Connection>> connections_;
   std::thread thread_;
+  bool has_worked_ = false;
   bool shutting_down_ = false;
   std::atomic<bool> asked_to_shut_down_{false};
   std::atomic<bool> asked_to_end_{false};

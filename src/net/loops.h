@@ -26,6 +26,9 @@ class Companion {
 struct LoopOptions {
   int threads = 1;
   std::size_t most_connections = 20'000;
+  // For how long a thread that has had work looks for more before it sleeps: to be woken costs who
+  // asks, too. Costs processor time.
+  std::chrono::microseconds spin{0};
   // Makes each thread's, on that thread; none if it is empty.
   std::function<std::unique_ptr<Companion>()> companion{};
 };

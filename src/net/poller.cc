@@ -58,7 +58,7 @@ void Poller::change(int fd, Interest interest, Watcher& watcher) {
 
 void Poller::remove(int fd) { control(epoll_.fd(), EPOLL_CTL_DEL, fd, Interest::none, nullptr); }
 
-void Poller::wait(std::chrono::milliseconds longest) {
+bool Poller::wait(std::chrono::milliseconds longest) {
   std::array<epoll_event, 64> events;
   const int count = epoll_wait(epoll_.fd(), events.data(), static_cast<int>(events.size()),
                                static_cast<int>(longest.count()));
@@ -72,6 +72,7 @@ void Poller::wait(std::chrono::milliseconds longest) {
       (void)!read(wake_up_.fd(), &wakes, sizeof wakes);  // whoever called will be looked for
     }
   }
+  return count > 0;
 }
 
 void Poller::wake() {

@@ -41,8 +41,8 @@ class Poller {
   void remove(int fd);
 
   // Waits until something is ready or the time is up, and tells those it concerns. A watcher may
-  // close its own descriptor meanwhile, but not be destroyed.
-  void wait(std::chrono::milliseconds longest);
+  // close its own descriptor meanwhile, but not be destroyed. Whether there was somebody to tell.
+  bool wait(std::chrono::milliseconds longest);
 
   // To be asked by a watcher that is being told: whether its peer has said that nothing more will
   // come behind what can be read. For `news` that is no news a second time.

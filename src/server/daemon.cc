@@ -167,6 +167,7 @@ struct Daemon::Impl {
         threads(static_cast<std::size_t>(threads_for(options))),
         loops({.threads = threads_for(options),
                .most_connections = most_connections(threads_for(options), options.doubles),
+               .spin = std::chrono::microseconds{options.spin},
                .companion = companion_for(fleet.get(), engine)}) {}
 
   // (Sessions use everything here.)

@@ -85,6 +85,18 @@ TEST_F(LoopsTest, AnswersAMessage) {
   EXPECT_EQ(client.read(6), "again\n");
 }
 
+// Also those who come while it looks for them, and those who come when it sleeps again.
+TEST_F(LoopsTest, AnswersWhoeverComesWhileItSpins) {
+  const std::uint16_t port = open({.spin = std::chrono::microseconds{500}});
+  Client client(port);
+  for (int i = 0; i < 200; ++i) {
+    expect_well(client);
+    if (i % 50 == 0) let_it_run(port);
+  }
+  loops->stop(std::chrono::seconds{5});
+  EXPECT_EQ(client.read_all(), "");
+}
+
 TEST_F(LoopsTest, AnswersAMessageThatComesInPieces) {
   const std::uint16_t port = open();
   Client client(port);
