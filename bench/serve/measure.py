@@ -212,7 +212,6 @@ class Bench:
                                  capture_output=True, text=True, check=True).stdout.strip()
         kinds = {
             "take": (lambda key: resp("WEIR.TAKE", "p", key), "*", "weir"),
-            # (Contenders are measured one right after the other.)
             "take unwatched": (lambda key: resp("WEIR.TAKE", "p", key), "*", "blind"),
             "bare": (lambda key: resp("WEIR.TAKE", "p", key), "*", "bare"),
             "http take": (lambda key: http("POST", "/v1/take",
@@ -278,12 +277,13 @@ class Bench:
         files = {name: self.prepare(name, kind[0],
                                     (random_.randrange(self.keys) for _ in range(self.messages)))
                  for name, kind in kinds.items()}
-        results = {}
+        results = {f"{name} {in_flight}": [] for in_flight in (1, 16) for name in kinds}
         for _ in range(count):
             for in_flight in (1, 16):
-                for name, kind in kinds.items():
-                    figures = self.measure(kind, files[name], in_flight)
-                    results.setdefault(f"{name} {in_flight}", []).append(figures)
+                # (Nobody is always measured behind the same one.)
+                for name in random_.sample(list(kinds), len(kinds)):
+                    figures = self.measure(kinds[name], files[name], in_flight)
+                    results[f"{name} {in_flight}"].append(figures)
             half = statistics.median(rate for rate, *_ in results["take 1"]) / 2
             for name in ("take", "bare"):
                 before = stolen()
