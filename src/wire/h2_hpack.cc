@@ -36,7 +36,7 @@ void H2Unpacker::Delete::operator()(nghttp2_hd_inflater* inflater) const {
 }
 
 // One byte that is the number of a field in a table: most of what comes after the first request.
-// The library takes a hundred times as long to find the same.
+// To look it up takes a fraction of what the library takes to go through the block with it.
 H2Unpacker::Step H2Unpacker::look_up(char byte, Field& field) const {
   const nghttp2_nv* const found =
       nghttp2_hd_inflate_get_table_entry(inflater_.get(), static_cast<unsigned char>(byte) & 0x7f);
