@@ -17,36 +17,41 @@ policies:
 
 constexpr int kFailed = 255;
 
-// How many of `calls` pass; the other process takes from the same limit meanwhile.
-int send_mails(const char* address, const std::string& tenant, int calls) {
+struct Sent {
+  int mails = 0;
+  std::string problem;  // why they are not more, if it is not for the limit
+};
+
+// Sends as many of `wanted` as pass; the other process takes from the same limit meanwhile.
+Sent send_mails(const std::string& address, const std::string& tenant, int wanted) {
   const auto fleet = weir::RedisFleet::open(address, {.timeout = std::chrono::seconds{5}});
-  if (!fleet) {
-    std::cerr << fleet.error().message << '\n';
-    return kFailed;
-  }
+  if (!fleet) return {.problem = fleet.error().message};
   weir::Engine engine{*weir::PolicySet::parse(kPolicies), {.fleet = fleet->get()}};
-  int passed = 0;
-  for (int i = 0; i < calls; ++i) {
+  Sent sent;
+  for (int i = 0; i < wanted; ++i) {
     const weir::Verdict verdict = engine.take({.policy = "mails", .key = tenant});
     if (verdict.degraded) {
-      std::cerr << "no answer from " << address << ": start one with redis-server\n";
-      return kFailed;
+      sent.problem = "no answer from " + address + ": start one with redis-server";
+      return sent;
     }
-    if (verdict) ++passed;
+    if (verdict) ++sent.mails;
   }
-  return passed;
+  return sent;
 }
 
 int main(int argc, char** argv) {
   const char* const address = argc > 1 ? argv[1] : "redis://127.0.0.1:6379";
   const std::string tenant = "tenant-" + std::to_string(getpid());  // another one each time
   const pid_t other = fork();
-  const int passed = send_mails(address, tenant, 80);
-  if (other == 0) return passed;  // (as its exit code)
+  const Sent here = send_mails(address, tenant, 80);
+  if (other == 0) return here.problem.empty() ? here.mails : kFailed;
 
   int status = 0;
   waitpid(other, &status, 0);
-  const int passed_there = WEXITSTATUS(status);
-  if (passed == kFailed || passed_there == kFailed) return 1;
-  std::cout << "160 mails by two processes, " << passed + passed_there << " sent\n";
+  const int sent_there = WEXITSTATUS(status);
+  if (!here.problem.empty() || sent_there == kFailed) {
+    std::cerr << (here.problem.empty() ? "the other process got no answer" : here.problem) << '\n';
+    return 1;
+  }
+  std::cout << "160 mails by two processes, " << here.mails + sent_there << " sent\n";
 }

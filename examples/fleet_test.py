@@ -34,7 +34,7 @@ class FleetExamples(unittest.TestCase):
         for program in PROGRAMS.values():
             done = run(program, address)
             self.assertEqual((done.returncode, done.stdout), (1, ""))
-            self.assertIn(f"no answer from {address}: start one with redis-server", done.stderr)
+            self.assertEqual(done.stderr, f"no answer from {address}: start one with redis-server\n")
 
     def test_say_what_is_wrong_with_an_address(self):
         for program in PROGRAMS.values():
