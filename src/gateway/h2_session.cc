@@ -34,7 +34,8 @@ wire::H2Limits limits_for(const ClientLimits& client) {
           .body = SIZE_MAX,
           .window = kWindow,
           .bodies = kMostStreams * kWindow,
-          .unsent = SIZE_MAX};
+          .unsent = SIZE_MAX,
+          .seconds = 0};  // (each request has a timer: see H2Client)
 }
 
 std::int64_t seconds_now() {

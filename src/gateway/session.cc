@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "base/reuse.h"
 #include "gateway/h2_session.h"
 #include "gateway/house.h"
 #include "gateway/own_answer.h"
@@ -147,7 +148,7 @@ void Session::go_on() {
 // Reads what is wanted, and is as patient as it should be with what is waited for.
 void Session::arrange() {
   if (!channel_->is_open()) return;
-  if (kept_.empty() && kept_.capacity() > (16 << 10)) std::string().swap(kept_);
+  if (kept_.empty()) clear_for_reuse(kept_, 16 << 10);
   switch (state_) {
     case State::head:
       channel_->want_input(true);
@@ -262,8 +263,7 @@ void Session::finish(std::string_view trailers) {
 void Session::flush() {
   if (to_send_.empty()) return;
   channel_->send(to_send_);
-  to_send_.clear();
-  if (to_send_.capacity() > 4 * kMuch) std::string().swap(to_send_);
+  clear_for_reuse(to_send_, 4 * kMuch);
 }
 
 bool Session::has_room() { return channel_->unsent() < kMuch; }

@@ -5,6 +5,8 @@
 #include <cerrno>
 #include <system_error>
 
+#include "base/reuse.h"
+
 namespace weir::net {
 
 namespace {
@@ -184,8 +186,7 @@ void Channel::send_on() {
     sent_ += moved.count;
   }
   sent_ = 0;
-  unsent_.clear();
-  if (unsent_.capacity() > kMuch) std::string().swap(unsent_);
+  clear_for_reuse(unsent_, kMuch);
   if (failed_) return;
   if (finishes_ && !finished_) {
     finished_ = true;

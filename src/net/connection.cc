@@ -8,6 +8,7 @@
 #include <span>
 #include <utility>
 
+#include "base/reuse.h"
 #include "net/socket_calls.h"
 
 namespace weir::net {
@@ -15,9 +16,6 @@ namespace weir::net {
 namespace {
 
 constexpr int kDrainSeconds = 2;  // for a peer to notice that the connection has ended
-
-// Memory that is not kept for a connection to use again.
-constexpr std::size_t kMuch = 4 << 10;
 
 bool would_block(ssize_t result) {
   return result < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR);
@@ -158,7 +156,7 @@ void Connection::send_answers(Visit& visit) {
   }
   if (state_ == State::closed) return;
   keep(visit);
-  if (out.capacity() > 2 * Protocol::kEnough) std::string().swap(out);
+  clear_for_reuse(out, 2 * Protocol::kEnough);
   if (state_ != State::reading) return;
   protocol_->waits() ? turn_to(State::waiting) : wait_for_more(answered);
 }
@@ -169,7 +167,7 @@ void Connection::keep(const Visit& visit) {
   } else {
     kept_.erase(0, visit.used);
   }
-  if (kept_.empty() && kept_.capacity() > kMuch) std::string().swap(kept_);
+  if (kept_.empty()) clear_for_reuse(kept_);
 }
 
 // A message has a time by which it must be complete, however slowly it comes. What is there of one

@@ -9,6 +9,8 @@
 #include <cstring>
 #include <utility>
 
+#include "base/reuse.h"
+
 namespace weir::net {
 
 namespace {
@@ -17,9 +19,6 @@ constexpr std::size_t kHeader = 5;
 constexpr std::size_t kMostPlain = 16 << 10;  // of a record, as is the standard's
 constexpr std::size_t kMostRecord = kHeader + kMostPlain + 2048;  // the same, encrypted
 constexpr char kHandshake = 0x16;  // the first byte of everybody who speaks TLS
-
-// Memory that is not kept for a connection to use again.
-constexpr std::size_t kMuch = 4 << 10;
 
 // ---- What OpenSSL reads from and writes to: our own buffers, so that it keeps none for those who
 // ---- wait.
@@ -100,8 +99,7 @@ std::string last_reason(const SSL* ssl) {
 // Where answers wait to be encrypted, for the one that is being served.
 std::string& scratch_answers() {
   thread_local std::string answers;
-  if (answers.capacity() > 4 * Protocol::kEnough) std::string().swap(answers);
-  answers.clear();
+  clear_for_reuse(answers, 4 * Protocol::kEnough);
   return answers;
 }
 
@@ -138,7 +136,7 @@ std::size_t Tls::on_input(std::string_view input, std::string& out) {
   }
   const std::size_t used = held_ + whole - wire_.input.size();
   wire_ = {};
-  if (plain_.empty() && plain_.capacity() > kMuch) std::string().swap(plain_);
+  if (plain_.empty()) clear_for_reuse(plain_);
   // Who has used up all input is not asked again once the answers are sent. So the last byte is
   // used up when there is nothing more to say about it.
   const bool has_more = !over_ && (unanswered_ || SSL_pending(ssl_.get()) > 0);

@@ -231,7 +231,7 @@ void GrpcSession::on_drain() {
     auto* const watcher = dynamic_cast<Watcher*>(stream->guest.get());
     if (watcher != nullptr) tell(*stream, *watcher);
     const bool is_reflection = stream->is_answered() && takes_parts(*stream);
-    if (watcher == nullptr && !is_reflection) continue;
+    if (stream->is_finished() || (watcher == nullptr && !is_reflection)) continue;
     finish_answers(machine_, *stream, GrpcCode::unavailable, "weir is ending");
   }
 }
@@ -243,6 +243,9 @@ void GrpcSession::take_parts(H2Stream& stream) {
     finish_answers(machine_, stream, code, text);
   };
   if (stream.flaw() != 0) return end(GrpcCode::resource_exhausted, "the message is too long");
+  if (machine_.unsent() > kLimits.unsent) {
+    return end(GrpcCode::resource_exhausted, "the answers are not taken");
+  }
   std::string& parts = stream.parts();
   std::size_t used = 0;
   GrpcMessage read;

@@ -80,7 +80,7 @@ void HttpStreams::on_request(wire::H2Stream& stream) {
   count_request();
   const auto sink = std::make_shared<Sink>(Later(*this, stream));
   if (stream.flaw() != 0) {
-    return HttpAnswer(*sink, false).problem(stream.flaw(), stream.reason());
+    return HttpAnswer(*sink, stream.request().head).problem(stream.flaw(), stream.reason());
   }
   thread_local std::string nothing;
   HttpCall call(service_, stream.request(), peer_, takes_, sink, nothing);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/reuse.h"
 #include "wire/http1_target.h"
 
 // Streams and the requests on them. What comes is in h2_in.cc, what goes in h2_out.cc.
@@ -34,9 +35,6 @@ H2Stream* new_stream() {
   return stream;
 }
 
-constexpr std::size_t kMuch = 4 << 10;  // memory that is not kept to be used again
-void clear(std::string& text) { text.capacity() > kMuch ? std::string().swap(text) : text.clear(); }
-
 std::size_t window_of(const H2Limits& limits) {
   return limits.window > 0 ? limits.window : limits.body + kTooMuch;
 }
@@ -44,25 +42,28 @@ std::size_t window_of(const H2Limits& limits) {
 }  // namespace
 
 void H2Stream::clear() {
-  wire::clear(answer);
+  clear_for_reuse(answer);
   guest.reset();
   request_ = {};
   flaw_ = 0;
   reason_ = {};
-  wire::clear(text_);
+  clear_for_reuse(text_);
+  header_ = 0;
   places_.clear();
   noted_ = {};
   length_.reset();
   come_ = 0;
-  wire::clear(request_trailers_);
-  wire::clear(body_);
+  clear_for_reuse(request_trailers_);
+  clear_for_reuse(body_);
   held_ = dropped_ = 0;
   used_up_ = 0;
   in_parts_ = whole_ = told_ = waits_ = false;
-  started_ = finished_ = ended_ = reset_ = false;
+  late_since_ = 0;
+  said_ = Said::nothing;
+  closed_ = false;
   well_ = true;
   sent_ = counted_ = 0;
-  wire::clear(trailer_text_);
+  clear_for_reuse(trailer_text_);
   trailers_.clear();
 }
 
@@ -93,16 +94,15 @@ H2Machine::H2Machine(H2Handler& handler, const H2Limits& limits)
       peer_window_(kFirstWindow),
       peer_new_window_(kFirstWindow) {
   std::string settings;
-  const auto set = [&](std::uint32_t id, std::size_t value) {
-    settings += static_cast<char>(id >> 8);
-    settings += static_cast<char>(id);
+  const auto set = [&](H2Setting setting, std::size_t value) {
+    settings += '\0';
+    settings += static_cast<char>(setting);
     append_h2_number(settings, static_cast<std::uint32_t>(value));
   };
-  constexpr std::uint32_t most_streams = 3, first_window = 4, most_header = 6, no_priorities = 9;
-  set(most_streams, limits.streams);
-  set(first_window, window_of(limits));
-  set(most_header, limits.header);
-  set(no_priorities, 1);
+  set(H2Setting::streams, limits.streams);
+  set(H2Setting::window, window_of(limits));
+  set(H2Setting::header, limits.header);
+  set(H2Setting::no_priorities, 1);
   say(H2Type::settings, 0, 0, settings);
   if (window_.left > kFirstWindow) {
     say_number(H2Type::window_update, 0, static_cast<std::uint32_t>(window_.left - kFirstWindow));
@@ -137,16 +137,16 @@ H2Stream*& H2Machine::place_of(std::int32_t id) const {
   return places_[static_cast<std::size_t>(id >> 1) % places_.size()];
 }
 
-// That has not ended.
-H2Stream* H2Machine::known(std::int32_t id) const {
+// Also one that is closed.
+H2Stream* H2Machine::find_any(std::int32_t id) const {
   H2Stream* stream = place_of(id);
   while (stream != nullptr && stream->id_ != id) stream = stream->next_found_;
   return stream;
 }
 
 H2Stream* H2Machine::find(std::int32_t id) const {
-  H2Stream* const stream = known(id);
-  return stream != nullptr && !stream->reset_ ? stream : nullptr;
+  H2Stream* const stream = find_any(id);
+  return stream != nullptr && !stream->closed_ ? stream : nullptr;
 }
 
 // Whether nobody has begun it.
@@ -154,10 +154,11 @@ bool H2Machine::is_idle(std::int32_t id) const { return id > last_come_ || id % 
 
 // If there is room for it.
 void H2Machine::begin_request(std::int32_t id) {
-  if (streams_.size() + orphans_ >= limits_.streams || unsent_ > limits_.unsent) {
+  if (streams_.size() + orphans_ >= limits_.streams || headers_ > limits_.headers ||
+      unsent_ > limits_.unsent) {
     say_number(H2Type::rst_stream, id, static_cast<std::uint32_t>(H2Error::refused_stream));
-    if (knows_settings_) patience_.note_reset();  // or else it could not know better
-    return;
+    // (Who has not heard of our settings cannot know better.)
+    return knows_settings_ ? patience_.note_reset() : patience_.note_useless();
   }
   H2Stream* const stream = new_stream();
   stream->id_ = id;
@@ -173,13 +174,21 @@ void H2Machine::begin_request(std::int32_t id) {
   block_.stream = stream;
 }
 
-// Nothing comes or goes of it any more.
+// Nothing more comes or goes of it. (Somebody may be in the middle of it: it stays for the moment.)
+void H2Machine::close(H2Stream& stream) {
+  if (std::exchange(stream.closed_, true)) return;
+  H2StreamList::remove(stream);
+  ending_.push_back(&stream);
+}
+
 void H2Machine::end_stream(H2Stream& stream) {
+  stream.closed_ = true;
   stream.well_ ? patience_.note_answered() : patience_.note_reset();
   if (stream.told_ || stream.in_parts_) handler_.on_gone(stream);
   no_longer_waits(stream);
   forget_body(stream);
-  unsent_ -= stream.counted_ - stream.sent_;
+  headers_ -= stream.header_;
+  unsent_ -= stream.unsent();
   if (block_.stream == &stream) {
     block_.of = Block::Of::nothing;
     block_.stream = nullptr;
@@ -205,14 +214,33 @@ void H2Machine::end_streams() {
   }
 }
 
-// (Somebody may be in the middle of it: it ends when what is said of it has been sent.)
 void H2Machine::reset(H2Stream& stream, H2Error error) {
-  if (stream.reset_ || (stream.ended_ && stream.whole_)) return;
-  stream.reset_ = true;
+  if (stream.closed_) return;
   stream.well_ = error == H2Error::none;
-  H2StreamList::remove(stream);
   say_number(H2Type::rst_stream, stream.id_, static_cast<std::uint32_t>(error));
-  ending_.push_back(&stream);
+  close(stream);
+}
+
+// Who keeps requests open keeps what they take, so it has to do something about them. (Looked at
+// once a second at most: to be exact about it is not worth more.)
+void H2Machine::look_who_is_late(std::int64_t now) {
+  if (limits_.seconds == 0 || std::exchange(second_, now) == now) return;
+  for (H2Stream* const stream : streams_) {
+    const bool in_header = block_.open && block_.stream == stream;  // nothing else can come before
+    if (in_header || !stream->keeps_waiting()) {
+      stream->late_since_ = 0;
+    } else if (stream->late_since_ == 0) {
+      stream->late_since_ = now;
+    } else if (now - stream->late_since_ >= limits_.seconds) {
+      stream->late_since_ = 0;
+      if (stream->told_) {
+        reset(*stream, stream->unsent() > 0 ? H2Error::cancel : H2Error::none);
+      } else {
+        find_flaw(*stream, 408, "the request takes too long");
+        tell(*stream);
+      }
+    }
+  }
 }
 
 // ---- Requests
@@ -277,6 +305,7 @@ void H2Machine::make_request(H2Stream& stream) {
 void H2Machine::end_header(H2Stream& stream, bool ends) {
   stream.whole_ = ends;
   make_request(stream);
+  headers_ += stream.header_ = stream.text_.size();
   if (ends || stream.flaw_ != 0) return tell(stream);
   stream.in_parts_ = handler_.takes_parts(stream);
   if (stream.in_parts_) {
@@ -291,10 +320,10 @@ void H2Machine::end_header(H2Stream& stream, bool ends) {
 void H2Machine::add_body(H2Stream& stream, std::string_view bytes) {
   stream.come_ += bytes.size();
   if (stream.length_ && stream.come_ > *stream.length_) {
-    use_up(bytes.size());
+    credit_connection(bytes.size());
     return reset(stream, H2Error::protocol);
   }
-  const bool wanted = !stream.finished_ && (stream.in_parts_ || !stream.told_);
+  const bool wanted = !stream.is_finished() && (stream.in_parts_ || !stream.told_);
   if (!wanted) return drop(stream, bytes.size());
   if (bytes.size() > limits_.body - std::min(stream.body_.size(), limits_.body)) {
     drop(stream, bytes.size());
@@ -310,8 +339,8 @@ void H2Machine::add_body(H2Stream& stream, std::string_view bytes) {
 void H2Machine::end_request(H2Stream& stream) {
   if (stream.length_ && stream.come_ != *stream.length_) return reset(stream, H2Error::protocol);
   stream.whole_ = true;
-  if (stream.ended_) return ending_.push_back(&stream);
-  if (stream.in_parts_ ? !stream.finished_ : !stream.told_) tell(stream);
+  if (stream.said_ == H2Stream::Said::sent) return close(stream);
+  if (stream.in_parts_ ? !stream.is_finished() : !stream.told_) tell(stream);
 }
 
 void H2Machine::tell(H2Stream& stream) {
@@ -322,9 +351,11 @@ void H2Machine::tell(H2Stream& stream) {
 }
 
 void H2Machine::forget_body(H2Stream& stream) {
-  use_up(std::exchange(stream.held_, 0));
+  const std::size_t held = std::exchange(stream.held_, 0);
+  credit_connection(held);
+  credit_stream(stream, held);
   stream.request_.body = {};
-  clear(stream.body_);
+  clear_for_reuse(stream.body_);
 }
 
 void H2Machine::no_longer_waits(H2Stream& stream) {
@@ -338,31 +369,42 @@ void H2Machine::no_longer_waits(H2Stream& stream) {
 void H2Machine::took(H2Stream& stream) {
   const std::size_t taken = stream.held_ - stream.body_.size();
   stream.held_ -= taken;
-  use_up(taken);
-  use_up(stream, taken);
+  credit_connection(taken);
+  credit_stream(stream, taken);
 }
 
 // Whoever goes on sending after the answer is told to stop, but not at once: some clients do not
 // read an answer that comes with that.
 void H2Machine::drop(H2Stream& stream, std::size_t bytes) {
-  use_up(bytes);
-  use_up(stream, bytes);
+  credit_connection(bytes);
+  credit_stream(stream, bytes);
   stream.dropped_ += bytes;
   if (stream.dropped_ > limits_.dropped) reset(stream, H2Error::none);
 }
 
-// So much has come that needs no memory any longer. The peer is told of half a window at a time.
-void H2Machine::use_up(std::size_t bytes) {
+// So much has come that needs no memory any longer.
+void H2Machine::credit_connection(std::size_t bytes) {
   window_.used_up += static_cast<std::int64_t>(bytes);
-  if (window_.used_up < window_.size / 2) return;
+  tell_of_credit();
+}
+
+void H2Machine::credit_stream(H2Stream& stream, std::size_t bytes) {
+  stream.used_up_ += static_cast<std::int64_t>(bytes);
+  tell_of_credit(stream);
+}
+
+// The peer is told once it could send less than it will be told of. That is half a window at a
+// time, or half of what others, who are stuck, leave of it.
+void H2Machine::tell_of_credit() {
+  if (window_.used_up == 0 || window_.used_up < window_.left) return;
   const std::int64_t more = std::exchange(window_.used_up, 0);
   window_.left += more;
   say_number(H2Type::window_update, 0, static_cast<std::uint32_t>(more));
 }
 
-void H2Machine::use_up(H2Stream& stream, std::size_t bytes) {
-  stream.used_up_ += static_cast<std::int64_t>(bytes);
-  if (stream.whole_ || stream.reset_ || stream.used_up_ < own_window_ / 2) return;
+void H2Machine::tell_of_credit(H2Stream& stream) {
+  if (stream.whole_ || stream.closed_) return;
+  if (stream.used_up_ == 0 || stream.used_up_ < stream.window_) return;
   const std::int64_t more = std::exchange(stream.used_up_, 0);
   stream.window_ += more;
   say_number(H2Type::window_update, stream.id_, static_cast<std::uint32_t>(more));

@@ -26,7 +26,10 @@ struct H2Limits {
   std::size_t window = 0;         // of one that is not taken yet, if it is in parts; 0: all of it
   std::size_t dropped = 4 << 20;  // of a body that nobody wants; above: the stream ends
   std::size_t bodies = 2 << 20;   // of all that are not whole yet: the connection's window
-  std::size_t unsent = 4 << 20;   // of answers that are not taken; above: the connection ends
+  std::size_t headers = 2 << 20;  // of all requests under way; above: the next are refused
+  std::size_t unsent = 4 << 20;   // of answers that are not taken; above: the next are refused
+  // For a request to become whole, and for some of its answer to be taken; 0: any time.
+  std::int64_t seconds = 20;
 };
 
 class H2Machine;
@@ -60,7 +63,9 @@ class H2Stream {
   // Whether the peer waits to be told to send the body. Who takes parts does that (100).
   bool expects_continue() const { return noted_.expects_continue && !whole_; }
   // Whether an answer has begun.
-  bool is_answered() const { return started_; }
+  bool is_answered() const { return said_ != Said::nothing; }
+  // Whether there is nothing to be added to it.
+  bool is_finished() const { return said_ >= Said::all; }
   // Of the answer, what is not sent.
   std::size_t unsent() const { return counted_ - sent_; }
 
@@ -72,7 +77,14 @@ class H2Stream {
   friend class H2Machine;
   friend class H2StreamList;
 
+  // How much has been said in answer, by whoever answers; and, at last, to the peer.
+  enum class Said { nothing, some, all, sent };
+
   void clear();
+  // Whether it is for the peer to do something.
+  bool keeps_waiting() const {
+    return unsent() > 0 || (!whole_ && (!in_parts_ || said_ == Said::sent));
+  }
 
   using Place = HttpFields::Place;
   // Of the fields that are asked for most.
@@ -90,7 +102,8 @@ class H2Stream {
   std::string_view reason_;
 
   // What comes.
-  std::string text_;  // of the header
+  std::string text_;        // of the header
+  std::size_t header_ = 0;  // how much of that counts
   std::vector<HttpFields::Places> places_;
   Noted noted_;
   std::optional<std::uint64_t> length_;
@@ -103,18 +116,18 @@ class H2Stream {
   std::int64_t used_up_ = 0;  // what has come and is done with, that the peer was not told of
   bool in_parts_ = false;     // the handler sees it as it comes
   bool whole_ = false;
-  bool told_ = false;   // the handler has seen it
-  bool waits_ = false;  // for the rest of it, or for an answer
+  bool told_ = false;            // the handler has seen it
+  bool waits_ = false;           // for the rest of it, or for an answer
+  std::int64_t late_since_ = 0;  // the second in which the peer began to keep us waiting; 0: it may
+                                 // be now
 
   // What goes.
   std::int64_t peer_window_ = 0;  // what more may be sent
   H2StreamList* list_ = nullptr;  // that it is in, between these two
   H2Stream* before_ = nullptr;
   H2Stream* behind_ = nullptr;
-  bool started_ = false;
-  bool finished_ = false;    // nothing more will be added
-  bool ended_ = false;       // the last of it is sent, or waits to be
-  bool reset_ = false;       // there will be nothing more of it, in either direction
+  Said said_ = Said::nothing;
+  bool closed_ = false;      // nothing more comes or goes of it
   bool well_ = true;         // ... though nothing went wrong
   std::size_t sent_ = 0;     // of the answer
   std::size_t counted_ = 0;  // of it, as to be sent
@@ -181,7 +194,7 @@ class H2Machine {
   void start(H2Stream& stream, std::span<const H2Field> fields);
   // There is more in `stream.answer`.
   void go_on(H2Stream& stream);
-  // There will be no more.
+  // There will be no more. (Said again, it changes nothing.)
   void finish(H2Stream& stream, std::span<const H2Field> trailers = {});
   // Takes the stream away from the peer.
   void reset(H2Stream& stream, H2Error error = H2Error::cancel);
@@ -260,18 +273,19 @@ class H2Machine {
   bool in_frame() const {
     return (preface_ > 0 && preface_ < kPreface.size()) || !kept_.empty() || data_.left > 0;
   }
+  void look_who_is_late(std::int64_t now);
   bool read_preface(std::string_view& input);
   void read_frame(std::string_view& input);
   std::size_t look_at_frame(std::string_view input);
   void on_frame(const H2FrameHead& head, std::string_view payload);
   void on_headers(const H2FrameHead& head, std::string_view payload);
   void on_continuation(const H2FrameHead& head, std::string_view payload);
-  void on_reset(const H2FrameHead& head, std::string_view payload);
+  void on_reset(const H2FrameHead& head);
   void on_settings(const H2FrameHead& head, std::string_view payload);
   void on_ping(const H2FrameHead& head, std::string_view payload);
-  void on_goaway(const H2FrameHead& head, std::string_view payload);
+  void on_goaway(const H2FrameHead& head);
   void on_window(const H2FrameHead& head, std::string_view payload);
-  void use_setting(int id, std::uint32_t value);
+  void use_setting(H2Setting setting, std::uint32_t value);
   void use_peer_window(std::uint32_t size);
   void use_own_window();
   std::size_t begin_data(const H2FrameHead& head, std::string_view input);
@@ -284,6 +298,9 @@ class H2Machine {
   void unpack(std::string_view piece, bool last);
   void add_field(const H2Unpacker::Field& field);
   void add_request_field(H2Name known, std::string_view name, std::string_view value);
+  static bool add_pseudo_field(H2Stream& stream, H2Name known, std::string_view value);
+  static void note_field(H2Stream::Noted& noted, H2Name known, HttpFields::Place place,
+                         std::string_view value);
   void add_trailer(std::string_view name, std::string_view value);
   void end_block();
   static void join_cookies(H2Stream& stream);
@@ -299,8 +316,10 @@ class H2Machine {
   void tell(H2Stream& stream);
   void forget_body(H2Stream& stream);
   void no_longer_waits(H2Stream& stream);
-  void use_up(std::size_t bytes);
-  void use_up(H2Stream& stream, std::size_t bytes);
+  void credit_connection(std::size_t bytes);
+  void credit_stream(H2Stream& stream, std::size_t bytes);
+  void tell_of_credit();
+  void tell_of_credit(H2Stream& stream);
 
   // Answers.
   void submit(H2Stream& stream, std::span<const H2Field> fields, bool has_body);
@@ -311,8 +330,9 @@ class H2Machine {
 
   // Streams.
   H2Stream*& place_of(std::int32_t id) const;
-  H2Stream* known(std::int32_t id) const;
+  H2Stream* find_any(std::int32_t id) const;
   bool is_idle(std::int32_t id) const;
+  void close(H2Stream& stream);
   void end_stream(H2Stream& stream);
   void end_streams();
   void say(H2Type type, std::uint8_t flags, std::int32_t stream, std::string_view payload);
@@ -345,12 +365,14 @@ class H2Machine {
 
   std::vector<H2Stream*> streams_;
   mutable std::array<H2Stream*, 64> places_{};  // of all streams, by their numbers
-  std::vector<H2Stream*> ending_;               // nothing more comes or goes of them
+  std::vector<H2Stream*> ending_;               // that are closed, each once
   std::int32_t last_come_ = 0;                  // the largest number
   std::int32_t last_begun_ = 0;                 // ... of a request that was not passed over
   std::size_t orphans_ = 0;
   std::size_t unfinished_ = 0;  // requests that are not whole, or not answered
+  std::size_t headers_ = 0;     // bytes of requests' headers
   std::size_t unsent_ = 0;      // bytes of answers
+  std::int64_t second_ = 0;     // when somebody last looked who is late
   Drain drain_ = Drain::no;
   bool peer_leaves_ = false;
   bool gave_up_ = false;  // after the last word nothing is said

@@ -36,6 +36,16 @@ enum class H2Error : std::uint32_t {
   calm = 11,  // ENHANCE_YOUR_CALM
 };
 
+enum class H2Setting : std::uint16_t {
+  table = 1,
+  push = 2,
+  streams = 3,
+  window = 4,
+  frame = 5,
+  header = 6,
+  no_priorities = 9,
+};
+
 struct H2Flags {
   static constexpr std::uint8_t kEndStream = 1;  // of DATA and HEADERS
   static constexpr std::uint8_t kAck = 1;        // of SETTINGS and PING

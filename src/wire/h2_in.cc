@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/reuse.h"
 #include "wire/h2.h"
 
 // What comes: frames, and fields in them.
@@ -15,7 +16,8 @@ constexpr std::size_t kMostSettings = 32;
 
 constexpr std::int64_t kMostWindow = INT32_MAX;
 
-constexpr std::size_t kMuch = 4 << 10;  // memory that is not kept to be used again
+// Data that is only padding hides how much there is; less than that hides nothing.
+constexpr std::size_t kSomePadding = 100;
 
 // How many bytes of a frame must have come before it can be looked at: all, but for a body's.
 std::size_t needed(std::string_view have) {
@@ -37,6 +39,13 @@ bool take_padding_away(const H2FrameHead& head, std::string_view& payload) {
   return true;
 }
 
+HttpFields::Place append_place(std::string& text, std::string_view more) {
+  const HttpFields::Place place{static_cast<std::uint32_t>(text.size()),
+                                static_cast<std::uint32_t>(more.size())};
+  text.append(more);
+  return place;
+}
+
 }  // namespace
 
 // ---- Bytes
@@ -44,11 +53,13 @@ bool take_padding_away(const H2FrameHead& head, std::string_view& payload) {
 void H2Machine::receive(std::string_view input, std::int64_t now) {
   if (no_http2_) return;
   patience_.pass(now);
+  look_who_is_late(now);
   if (preface_ < kPreface.size() && !read_preface(input)) return;
   while (!gave_up_ && !input.empty()) {
     data_.left > 0 ? go_on_with_data(input) : read_frame(input);
   }
   if (!patience_.is_left()) give_up(H2Error::calm);
+  end_streams();
 }
 
 // Whether it is as it must be, so far.
@@ -73,7 +84,7 @@ void H2Machine::read_frame(std::string_view& input) {
   input.remove_prefix(some.size());
   if (kept_.size() < needed(kept_)) return;
   look_at_frame(kept_);
-  kept_.capacity() > kMuch ? std::string().swap(kept_) : kept_.clear();
+  clear_for_reuse(kept_);
 }
 
 // How much of the input it was.
@@ -108,13 +119,13 @@ void H2Machine::on_frame(const H2FrameHead& head, std::string_view payload) {
     case H2Type::continuation:
       return on_continuation(head, payload);
     case H2Type::rst_stream:
-      return on_reset(head, payload);
+      return on_reset(head);
     case H2Type::settings:
       return on_settings(head, payload);
     case H2Type::ping:
       return on_ping(head, payload);
     case H2Type::goaway:
-      return on_goaway(head, payload);
+      return on_goaway(head);
     case H2Type::window_update:
       return on_window(head, payload);
     case H2Type::push_promise:
@@ -123,18 +134,18 @@ void H2Machine::on_frame(const H2FrameHead& head, std::string_view payload) {
       if (head.stream == 0) return give_up(H2Error::protocol);
       if (head.size != 5) return give_up(H2Error::frame_size);
       return;
-    case H2Type::data:
+    case H2Type::data:  // is looked at before it is whole
       return;
   }
 }
 
-void H2Machine::on_reset(const H2FrameHead& head, std::string_view) {
+void H2Machine::on_reset(const H2FrameHead& head) {
   if (head.stream == 0 || is_idle(head.stream)) return give_up(H2Error::protocol);
   if (head.size != 4) return give_up(H2Error::frame_size);
-  H2Stream* const stream = known(head.stream);
+  H2Stream* const stream = find_any(head.stream);
   if (stream == nullptr) return;
   stream->well_ = false;
-  std::erase(ending_, stream);
+  if (stream->closed_) std::erase(ending_, stream);
   end_stream(*stream);
 }
 
@@ -148,23 +159,22 @@ void H2Machine::on_settings(const H2FrameHead& head, std::string_view payload) {
   if (head.size / each > kMostSettings) return give_up(H2Error::calm);
   for (; !payload.empty() && !gave_up_; payload.remove_prefix(each)) {
     const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(payload[i]); };
-    use_setting(byte(0) << 8 | byte(1), read_h2_number(payload.data() + 2));
+    use_setting(static_cast<H2Setting>(byte(0) << 8 | byte(1)), read_h2_number(payload.data() + 2));
   }
   say(H2Type::settings, H2Flags::kAck, 0, {});
 }
 
-void H2Machine::use_setting(int id, std::uint32_t value) {
-  constexpr int table = 1, push = 2, window = 4, frame = 5, no_priorities = 9;
+void H2Machine::use_setting(H2Setting setting, std::uint32_t value) {
   constexpr std::uint32_t largest_frame = (1 << 24) - 1;
-  switch (id) {
-    case table:
+  switch (setting) {
+    case H2Setting::table:
       return packer_.use_table(value);
-    case push:
-    case no_priorities:
+    case H2Setting::push:
+    case H2Setting::no_priorities:
       return value <= 1 ? void() : give_up(H2Error::protocol);
-    case window:
+    case H2Setting::window:
       return value <= kMostWindow ? use_peer_window(value) : give_up(H2Error::flow_control);
-    case frame:  // (frames of ours are as short as anybody takes them)
+    case H2Setting::frame:  // (frames of ours are as short as anybody takes them)
       return value >= kH2FrameSize && value <= largest_frame ? void() : give_up(H2Error::protocol);
     default:
       return;
@@ -188,7 +198,7 @@ void H2Machine::on_ping(const H2FrameHead& head, std::string_view payload) {
   if (drain_ == Drain::told && payload == kDrainPing) drain_now();
 }
 
-void H2Machine::on_goaway(const H2FrameHead& head, std::string_view) {
+void H2Machine::on_goaway(const H2FrameHead& head) {
   if (head.stream != 0) return give_up(H2Error::protocol);
   if (head.size < 8) return give_up(H2Error::frame_size);
   peer_leaves_ = true;
@@ -229,10 +239,18 @@ std::size_t H2Machine::begin_data(const H2FrameHead& head, std::string_view inpu
   const auto size = static_cast<std::int64_t>(head.size);
   window_.left -= size;
   if (window_.left < 0) return give_up(H2Error::flow_control), 0;
+  tell_of_credit();
   if (H2Stream* const stream = find(head.stream)) {
     stream->window_ -= size;
     if (stream->whole_) reset(*stream, H2Error::stream_closed);
     if (stream->window_ < 0) reset(*stream, H2Error::flow_control);
+    tell_of_credit(*stream);
+    const bool ends = head.has(H2Flags::kEndStream);
+    if (padded && padding + 1 == head.size && head.size < kSomePadding && !ends) {
+      patience_.note_useless();
+    }
+  } else {
+    patience_.note_useless();
   }
   data_ = {.id = head.stream,
            .left = head.size - (padded ? 1 : 0),
@@ -256,8 +274,8 @@ void H2Machine::go_on_with_data(std::string_view& input) {
 
 // Bytes of the frame that nobody is told of.
 void H2Machine::pass_over(std::size_t bytes) {
-  use_up(bytes);
-  if (H2Stream* const stream = find(data_.id)) use_up(*stream, bytes);
+  credit_connection(bytes);
+  if (H2Stream* const stream = find(data_.id)) credit_stream(*stream, bytes);
 }
 
 void H2Machine::end_data() {
@@ -288,8 +306,8 @@ void H2Machine::on_continuation(const H2FrameHead& head, std::string_view payloa
 
 // Whose fields come. Those that are nobody's have to be unpacked all the same.
 void H2Machine::begin_block() {
-  if (H2Stream* const stream = known(block_.id)) {
-    if (stream->reset_) return;
+  if (H2Stream* const stream = find_any(block_.id)) {
+    if (stream->closed_) return patience_.note_useless();
     if (stream->whole_) return reset(*stream, H2Error::stream_closed);
     block_.of = Block::Of::trailers;
     block_.stream = stream;
@@ -298,7 +316,7 @@ void H2Machine::begin_block() {
     return;
   }
   // It may be one that was reset before: nothing is known of those.
-  if (block_.id <= last_come_) return;
+  if (block_.id <= last_come_) return patience_.note_useless();
   last_come_ = block_.id;
   if (drain_ != Drain::last) begin_request(block_.id);
 }
@@ -324,7 +342,7 @@ void H2Machine::unpack(std::string_view piece, bool last) {
 void H2Machine::add_field(const H2Unpacker::Field& field) {
   const bool checked = field.again && all_checked_;
   const H2Name known = h2_name_of(field.name);
-  const bool looked_at = block_.of != Block::Of::nothing && block_.good;
+  const bool looked_at = block_.of != Block::Of::nothing && block_.good && block_.bearable;
   const bool allowed = looked_at && block_.rules.allow(known, field.name, field.value, checked);
   if (!allowed) {
     all_checked_ = all_checked_ && field.again;
@@ -353,33 +371,36 @@ void H2Machine::add_request_field(H2Name known, std::string_view name, std::stri
   if (block_.size > limits_.header || stream.places_.size() == limits_.fields) {
     return find_flaw(stream, 431, "the header is too long");
   }
-  std::string& text = stream.text_;
-  const auto add = [&text](std::string_view more) {
-    const HttpFields::Place place{static_cast<std::uint32_t>(text.size()),
-                                  static_cast<std::uint32_t>(more.size())};
-    text.append(more);
-    return place;
-  };
+  if (add_pseudo_field(stream, known, value)) return;
+  const HttpFields::Place name_place = append_place(stream.text_, name);
+  const HttpFields::Place place = append_place(stream.text_, value);
+  stream.places_.push_back({name_place, place});
+  note_field(stream.noted_, known, place, value);
+}
+
+// Whether it is one.
+bool H2Machine::add_pseudo_field(H2Stream& stream, H2Name known, std::string_view value) {
   H2Stream::Noted& noted = stream.noted_;
   switch (known) {
     case H2Name::method:
-      noted.method = add(value);
-      return;
+      noted.method = append_place(stream.text_, value);
+      return true;
     case H2Name::path:
-      noted.path = add(value);
-      return;
+      noted.path = append_place(stream.text_, value);
+      return true;
     case H2Name::authority:
-      noted.authority = add(value);
+      noted.authority = append_place(stream.text_, value);
       noted.has_authority = true;
-      return;
+      return true;
     case H2Name::scheme:
-      return;
+      return true;
     default:
-      break;
+      return false;
   }
-  const HttpFields::Place name_place = add(name);
-  const HttpFields::Place place = add(value);
-  stream.places_.push_back({name_place, place});
+}
+
+void H2Machine::note_field(H2Stream::Noted& noted, H2Name known, HttpFields::Place place,
+                           std::string_view value) {
   switch (known) {
     case H2Name::host:
       noted.host = place;
@@ -405,7 +426,7 @@ void H2Machine::add_request_field(H2Name known, std::string_view name, std::stri
 void H2Machine::end_block() {
   if (block_.of == Block::Of::nothing) return;
   H2Stream& stream = *block_.stream;
-  if (stream.reset_) return;
+  if (stream.closed_) return;
   const bool is_request = block_.of == Block::Of::request;
   if (!block_.bearable) return reset(stream, H2Error::internal);
   if (!block_.good || (is_request && !block_.rules.make_request())) {

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/reuse.h"
 #include "wire/h2.h"
 
 // What goes: answers, as far as windows let them through.
@@ -9,7 +10,7 @@ namespace weir::wire {
 
 namespace {
 
-constexpr std::size_t kMuch = 4 << 10;  // memory that is not kept
+constexpr std::size_t kMuch = 4 << 10;  // of a body that is sent, and so could be erased
 
 }  // namespace
 
@@ -33,28 +34,26 @@ void H2Machine::append_block(std::string& out, std::int32_t id, std::span<const 
 }
 
 void H2Machine::hint(H2Stream& stream, std::span<const H2Field> fields) {
-  if (!stream.reset_ && !gave_up_) append_block(queue_, stream.id_, fields, false);
+  if (!stream.closed_ && !gave_up_) append_block(queue_, stream.id_, fields, false);
 }
 
 void H2Machine::submit(H2Stream& stream, std::span<const H2Field> fields, bool has_body) {
-  stream.started_ = true;
   no_longer_waits(stream);
-  if (!stream.reset_ && !gave_up_) append_block(queue_, stream.id_, fields, !has_body);
+  if (!stream.closed_ && !gave_up_) append_block(queue_, stream.id_, fields, !has_body);
 }
 
 // ---- Answers
 
 void H2Machine::respond(H2Stream& stream, std::span<const H2Field> fields) {
-  stream.finished_ = true;
   submit(stream, fields, false);
-  if (stream.reset_) return;
-  stream.ended_ = true;
-  if (stream.whole_) ending_.push_back(&stream);
+  stream.said_ = H2Stream::Said::sent;
+  if (stream.whole_) close(stream);
 }
 
 void H2Machine::start(H2Stream& stream, std::span<const H2Field> fields) {
   count_unsent(stream);
   submit(stream, fields, true);
+  stream.said_ = H2Stream::Said::some;
   make_ready(stream);
 }
 
@@ -74,7 +73,8 @@ void H2Machine::go_on(H2Stream& stream) {
 }
 
 void H2Machine::finish(H2Stream& stream, std::span<const H2Field> trailers) {
-  stream.finished_ = true;
+  if (stream.is_finished()) return;
+  stream.said_ = H2Stream::Said::all;
   std::size_t more = 0;
   for (const H2Field& field : trailers) {
     more += field.lasting ? 0 : field.name.size() + field.value.size();
@@ -95,9 +95,10 @@ void H2Machine::finish(H2Stream& stream, std::span<const H2Field> trailers) {
 
 // If there is something to send of it, and its window is open.
 void H2Machine::make_ready(H2Stream& stream) {
-  if (stream.list_ != nullptr || !stream.started_ || stream.ended_ || stream.reset_) return;
-  const bool all_sent = stream.sent_ == stream.counted_;
-  if (all_sent ? stream.finished_ : stream.peer_window_ > 0) ready_.add(stream);
+  using Said = H2Stream::Said;
+  if (stream.list_ != nullptr || stream.closed_) return;
+  if (stream.said_ == Said::nothing || stream.said_ == Said::sent) return;
+  if (stream.unsent() > 0 ? stream.peer_window_ > 0 : stream.is_finished()) ready_.add(stream);
 }
 
 // ---- Sending
@@ -105,22 +106,25 @@ void H2Machine::make_ready(H2Stream& stream) {
 void H2Machine::send(std::string& out, std::size_t enough) {
   if (no_http2_) return;
   do {
-    out.append(queue_);
-    queue_.capacity() > kMuch ? std::string().swap(queue_) : queue_.clear();
     end_streams();
-    while (out.size() < enough && !ready_.empty() && !gave_up_) send_some(ready_.first(), out);
+    out.append(queue_);
+    clear_for_reuse(queue_);
+    // (What is queued meanwhile goes before what comes behind it: fields are packed in that order.)
+    while (queue_.empty() && out.size() < enough && !ready_.empty() && !gave_up_) {
+      send_some(ready_.first(), out);
+    }
   } while (!queue_.empty() && out.size() < enough);
 }
 
 // A frame of its body, and what comes behind the last. Then it is the others' turn.
 void H2Machine::send_some(H2Stream& stream, std::string& out) {
   H2StreamList::remove(stream);
-  const std::size_t left = stream.counted_ - stream.sent_;
+  const std::size_t left = stream.unsent();
   if (left > 0 && peer_window_ <= 0) return blocked_.add(stream);
   const auto open = static_cast<std::size_t>(
       std::max<std::int64_t>(std::min(peer_window_, stream.peer_window_), 0));
   const std::size_t some = std::min({left, open, kH2FrameSize});
-  const bool last = some == left && stream.finished_;
+  const bool last = some == left && stream.is_finished();
   const bool has_trailers = !stream.trailers_.empty();
   if (some > 0 || (last && !has_trailers)) {
     const std::uint8_t flags = last && !has_trailers ? H2Flags::kEndStream : 0;
@@ -131,7 +135,8 @@ void H2Machine::send_some(H2Stream& stream, std::string& out) {
   stream.peer_window_ -= static_cast<std::int64_t>(some);
   peer_window_ -= static_cast<std::int64_t>(some);
   unsent_ -= some;
-  patience_.note_sent(some);
+  patience_.note_sent(some, some == left);
+  stream.late_since_ = 0;
   if (!last) {
     if (stream.sent_ == stream.counted_) {
       stream.answer.clear();
@@ -140,7 +145,7 @@ void H2Machine::send_some(H2Stream& stream, std::string& out) {
     return make_ready(stream);
   }
   if (has_trailers) append_block(out, stream.id_, stream.trailers_, true);
-  stream.ended_ = true;
+  stream.said_ = H2Stream::Said::sent;
   if (stream.whole_) end_stream(stream);
 }
 

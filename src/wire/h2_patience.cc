@@ -32,8 +32,8 @@ void H2Patience::note_frame(const H2FrameHead& head) {
 
 void H2Patience::note_answered() { earn(kFramesEach, 1); }
 
-void H2Patience::note_sent(std::size_t bytes) {
-  sent_ += bytes;
+void H2Patience::note_sent(std::size_t bytes, bool all) {
+  sent_ += all ? std::max(bytes, kBytesEach) : bytes;
   if (sent_ < kBytesEach) return;
   earn(static_cast<std::int64_t>(sent_ / kBytesEach), 0);
   sent_ %= kBytesEach;

@@ -20,8 +20,11 @@ class H2Patience {
   void note_frame(const H2FrameHead& head);
   // A request was answered, and the peer has taken it.
   void note_answered();
-  // So much of answers was sent: who takes them says so.
-  void note_sent(std::size_t bytes);
+  // So much of an answer was sent, or all that there is of it: who takes it says so. (Not if a
+  // window that is opened byte by byte was what kept the rest back.)
+  void note_sent(std::size_t bytes, bool all);
+  // A frame was about nothing: its stream has ended, or there is only padding in it.
+  void note_useless() { --frames_; }
   // A request was taken back, or was such that its stream could not go on.
   void note_reset() { --resets_; }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/reuse.h"
 #include "wire/http1_target.h"
 #include "wire/http1_text.h"
 
@@ -44,8 +45,7 @@ void HttpParser::next() {
   stage_ = Stage::start;
   head_.reset();
   skipped_line_ = false;
-  if (body_.capacity() > kKeptBuffer) std::string{}.swap(body_);
-  body_.clear();
+  clear_for_reuse(body_, kKeptBuffer);
   chunks_.reset();
 }
 

@@ -473,6 +473,36 @@ TEST_F(GrpcReflectionTest, AnswersEachQuestionAsItComes) {
   EXPECT_EQ(client.replies[stream].grpc_status(), "0");
 }
 
+// A question is short and its answer long: who asks on and takes nothing must not have it all kept.
+TEST_F(GrpcReflectionTest, EndsForWhoDoesNotTakeTheAnswers) {
+  client.say(wire::H2Peer::settings({{NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, 0}}));
+  grpc::reflection::v1::ServerReflectionRequest request;
+  request.set_file_containing_symbol("envoy.service.ratelimit.v3.RateLimitService");
+  const std::string body = framed(request.SerializeAsString());
+  const auto stream =
+      client.ask(call_of("/grpc.reflection.v1.ServerReflection/ServerReflectionInfo"), body, false);
+  for (int i = 0; i < 10'000; ++i) client.say(wire::H2Peer::data(stream, body, false));
+  client.say(wire::H2Peer::window(0, 1 << 30) + wire::H2Peer::window(stream, 1 << 30));
+  while (!client.replies[stream].ended && session.in_message()) client.say("");
+  EXPECT_EQ(client.replies[stream].grpc_status(), "8");
+  EXPECT_GT(client.replies[stream].body.size(), 4u << 20);
+  EXPECT_LT(client.replies[stream].body.size(), 5u << 20);
+}
+
+// What has ended already, though the client has not taken it, ends as it was to end.
+TEST_F(GrpcReflectionTest, EndsOnceThoughTheDaemonEnds) {
+  client.say(wire::H2Peer::settings({{NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, 0}}));
+  grpc::reflection::v1::ServerReflectionRequest request;
+  request.set_list_services("");
+  const auto stream =
+      client.ask(call_of("/grpc.reflection.v1.ServerReflection/ServerReflectionInfo"),
+                 framed(request.SerializeAsString()) + framed("no question"), false);
+  session.on_shutdown();
+  client.say(wire::H2Peer::window(stream, 1 << 20));
+  EXPECT_EQ(client.replies[stream].grpc_status(), "13");
+  EXPECT_EQ(client.replies[stream].grpc_message(), "this is no ServerReflectionRequest");
+}
+
 // ---- The HTTP API over HTTP/2
 
 class HttpStreamsTest : public GrpcSessionTest {
@@ -519,6 +549,9 @@ TEST_F(HttpStreamsTest, HasAllPagesAndErrors) {
   EXPECT_EQ(without.fields.at("content-length"), "3");
   EXPECT_EQ(without.body, "");
   EXPECT_TRUE(without.ended);
+  head.emplace_back("host", "another");
+  EXPECT_EQ(get(head).status(), "400");
+  EXPECT_EQ(get(head).body, "");
   EXPECT_EQ(get(wire::H2Peer::get("/nothing")).status(), "404");
   const H2Reply wrong = get(wire::H2Peer::get("/v1/take"));
   EXPECT_EQ(wrong.status(), "405");
