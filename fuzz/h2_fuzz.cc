@@ -86,7 +86,9 @@ class Peer final : public H2Handler {
     (void)parse_grpc_timeout(request.field("grpc-timeout"));
     if (request.path.starts_with("/later")) return late_.push_back(stream.id());
     if (request.path.starts_with("/never")) return;
-    if (request.head) return machine_.respond(stream, kFields);
+    if (request.head || request.path.starts_with("/refused")) {
+      return machine_.respond(stream, kFields);
+    }
     stream.answer.assign(request.path.starts_with("/long") ? 30'000 : 10, 'x');
     machine_.start(stream, kFields);
     machine_.finish(stream, kTrailers);

@@ -152,10 +152,15 @@ H2Stream* H2Machine::find(std::int32_t id) const {
 // Whether nobody has begun it.
 bool H2Machine::is_idle(std::int32_t id) const { return id > last_come_ || id % 2 == 0; }
 
-// If there is room for it.
+bool H2Machine::is_full() const {
+  return streams_.size() + orphans_ >= limits_.streams || headers_ > limits_.headers ||
+         unsent_ > limits_.unsent;
+}
+
+// If there is room for it. (Those that are closed are in nobody's way.)
 void H2Machine::begin_request(std::int32_t id) {
-  if (streams_.size() + orphans_ >= limits_.streams || headers_ > limits_.headers ||
-      unsent_ > limits_.unsent) {
+  if (is_full()) end_streams();
+  if (is_full()) {
     say_number(H2Type::rst_stream, id, static_cast<std::uint32_t>(H2Error::refused_stream));
     // (Who has not heard of our settings cannot know better.)
     return knows_settings_ ? patience_.note_reset() : patience_.note_useless();

@@ -308,6 +308,7 @@ class H2Machine {
   void find_flaw(H2Stream& stream, int status, std::string_view reason);
 
   // Requests.
+  bool is_full() const;
   void begin_request(std::int32_t id);
   void end_header(H2Stream& stream, bool ends);
   void add_body(H2Stream& stream, std::string_view bytes);

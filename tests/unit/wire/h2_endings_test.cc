@@ -122,6 +122,14 @@ TEST_F(H2Endings, WhatIsAnsweredWhenAnotherEndsGoesOutInOrder) {
   EXPECT_THAT(order, ElementsAre(std::pair(1, "hdh"), std::pair(3, "hdh")));
 }
 
+// Also if it comes in the same piece.
+TEST_F(H2Endings, WhatIsClosedIsInNobodysWay) {
+  connect({.streams = 2});
+  refuse_all();
+  say(peer.request(1) + peer.request(3) + peer.request(5) + peer.request(7));
+  EXPECT_THAT(seen, SizeIs(4));
+}
+
 // ---- In time
 
 TEST_F(H2Endings, ARequestThatDoesNotBecomeWholeIsAnsweredAndThenTakenAway) {
