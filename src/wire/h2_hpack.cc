@@ -5,8 +5,6 @@
 #include <algorithm>
 #include <new>
 
-#include "wire/h2_memory.h"
-
 namespace weir::wire {
 
 namespace {
@@ -27,7 +25,7 @@ std::string_view text(const std::uint8_t* bytes, std::size_t size) {
 
 H2Unpacker::H2Unpacker() {
   nghttp2_hd_inflater* made = nullptr;
-  if (nghttp2_hd_inflate_new2(&made, h2_memory()) != 0) throw std::bad_alloc();
+  if (nghttp2_hd_inflate_new(&made) != 0) throw std::bad_alloc();
   inflater_.reset(made);
 }
 
@@ -95,7 +93,7 @@ H2Unpacker::Step H2Unpacker::unpack(std::string_view& piece, bool last, Field& f
 
 H2Packer::H2Packer() {
   nghttp2_hd_deflater* made = nullptr;
-  if (nghttp2_hd_deflate_new2(&made, kTable, h2_memory()) != 0) throw std::bad_alloc();
+  if (nghttp2_hd_deflate_new(&made, kTable) != 0) throw std::bad_alloc();
   deflater_.reset(made);
 }
 
