@@ -72,6 +72,12 @@ bool is_known_anywhere(std::string_view name) {
   return among(kRootFields) || among(kDescriptorFields) || among(kLimitFields);
 }
 
+// What a field says. (A field with nothing behind it is as good as absent, as it is in Go.)
+const YamlNode* said(const YamlNode& map, std::string_view field) {
+  const YamlNode* node = map.find(field);
+  return node == nullptr || node->is_null() ? nullptr : node;
+}
+
 // What YAML takes for something else than a text.
 bool is_text(std::string_view key) {
   if (key.empty() || key == "~" || key == "null" || key == "true" || key == "false") return false;
@@ -171,8 +177,8 @@ bool Reader::is_map(const YamlNode& node, std::string_view what) {
 }
 
 std::string Reader::text_of(const YamlNode& map, std::string_view field) {
-  const YamlNode* node = map.find(field);
-  if (node == nullptr || node->is_null()) return {};
+  const YamlNode* node = said(map, field);
+  if (node == nullptr) return {};
   if (node->is_scalar()) return node->text;
   problem(node->place, "error loading config file: \"{}\" is a text, not {}", field,
           node->describe());
@@ -180,8 +186,8 @@ std::string Reader::text_of(const YamlNode& map, std::string_view field) {
 }
 
 bool Reader::flag_of(const YamlNode& map, std::string_view field) {
-  const YamlNode* node = map.find(field);
-  if (node == nullptr || node->is_null()) return false;
+  const YamlNode* node = said(map, field);
+  if (node == nullptr) return false;
   const std::string word = node->is_scalar() ? in_lower_case(node->text) : "";
   if (word == "true" || word == "yes" || word == "on") return true;
   if (word != "false" && word != "no" && word != "off") {
@@ -192,8 +198,8 @@ bool Reader::flag_of(const YamlNode& map, std::string_view field) {
 }
 
 std::uint32_t Reader::number_of(const YamlNode& map, std::string_view field) {
-  const YamlNode* node = map.find(field);
-  if (node == nullptr || node->is_null()) return 0;
+  const YamlNode* node = said(map, field);
+  if (node == nullptr) return 0;
   std::uint32_t number = 0;
   const char* const end = node->text.data() + node->text.size();
   const auto [read, error] = std::from_chars(node->text.data(), end, number);
@@ -223,11 +229,10 @@ void Reader::read_root(const YamlNode& root) {
   if (!domain_.empty()) before_.insert(domain_);
   Domain& domain = rules_.domains[domain_];
   domain.head = counter_head(domain_);
-  if (const YamlNode* list = root.find("descriptors")) read_descriptors(*list, domain.root);
+  if (const YamlNode* list = said(root, "descriptors")) read_descriptors(*list, domain.root);
 }
 
 void Reader::read_descriptors(const YamlNode& list, Node& parent) {
-  if (list.is_null()) return;
   if (!list.is_list()) {
     return problem(list.place, "error loading config file: \"descriptors\" is a list, not {}",
                    list.describe());
@@ -283,10 +288,8 @@ void Reader::read_descriptor(const YamlNode& map, Node& parent) {
   }
   const bool known = !node->key.empty() && is_duplicate(*node, parent, map.place);
   read_flags(map, *node);
-  if (const YamlNode* limit = map.find("rate_limit"); limit != nullptr && !limit->is_null()) {
-    read_rate_limit(*limit, map, *node);
-  }
-  if (const YamlNode* list = map.find("descriptors")) read_descriptors(*list, *node);
+  if (const YamlNode* limit = said(map, "rate_limit")) read_rate_limit(*limit, map, *node);
+  if (const YamlNode* list = said(map, "descriptors")) read_descriptors(*list, *node);
   if (node->key.empty() || known) return;
   Node::Choices& choices = parent.next[node->key];
   if (node->value.empty()) {
@@ -311,9 +314,7 @@ void Reader::read_flags(const YamlNode& map, Node& node) {
   node.names_values = node.parent->names_values || node.value_to_metric;
   node.shares_some = node.parent->shares_some || node.shares_counter;
   for (const std::string_view of_limit : {"shadow_mode", "quota_mode", "detailed_metric"}) {
-    const bool on = flag_of(map, of_limit);
-    const YamlNode* limit = map.find("rate_limit");
-    if (!on || (limit != nullptr && !limit->is_null())) continue;
+    if (!flag_of(map, of_limit) || said(map, "rate_limit") != nullptr) continue;
     report_.warnings.push_back(
         {map.find(of_limit)->place,
          fmt::format("\"{}\" is for a descriptor with a rate_limit: it is not used", of_limit)});
@@ -335,19 +336,18 @@ void Reader::read_rate_limit(const YamlNode& map, const YamlNode& descriptor, No
   rule.counted_as = name_of(domain_, node);
   rule.number = rules_.count++;
   read_replaces(map, rule);
-  if (const YamlNode* metadata = descriptor.find("metadata")) {
-    if (!metadata->is_null() && is_map(*metadata, "\"metadata\"")) {
-      rule.metadata =
-          to_json(*metadata).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
-    }
+  const YamlNode* metadata = said(descriptor, "metadata");
+  if (metadata != nullptr && is_map(*metadata, "\"metadata\"")) {
+    rule.metadata =
+        to_json(*metadata).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
   }
   const std::string named = text_of(map, "unit");
   const NamedUnit* unit = unit_named(named);
-  const YamlNode* written = map.find("unit");
+  const YamlNode* written = said(map, "unit");
   const Place place = written != nullptr ? written->place : map.place;
   if (rule.unlimited) {
     if (unit != nullptr) problem(place, "should not specify rate limit unit when unlimited");
-  } else if (unit == nullptr && (written != nullptr || map.find("per") == nullptr)) {
+  } else if (unit == nullptr && (written != nullptr || said(map, "per") == nullptr)) {
     static constexpr auto names = [] {
       std::array<std::string_view, kUnits.size()> all{};
       for (std::size_t i = 0; i < all.size(); ++i) all[i] = kUnits[i].name;
@@ -362,8 +362,8 @@ void Reader::read_rate_limit(const YamlNode& map, const YamlNode& descriptor, No
 }
 
 void Reader::read_replaces(const YamlNode& map, Rule& rule) {
-  const YamlNode* list = map.find("replaces");
-  if (list == nullptr || list->is_null()) return;
+  const YamlNode* list = said(map, "replaces");
+  if (list == nullptr) return;
   if (!list->is_list()) {
     return problem(list->place, "error loading config file: \"replaces\" is a list, not {}",
                    list->describe());
@@ -386,8 +386,8 @@ void Reader::read_replaces(const YamlNode& map, Rule& rule) {
 }
 
 Nanos Reader::read_period(const YamlNode& map, const NamedUnit* unit) {
-  const YamlNode* per = map.find("per");
-  if (per == nullptr || per->is_null()) return unit->length;
+  const YamlNode* per = said(map, "per");
+  if (per == nullptr) return unit->length;
   if (unit != nullptr) {
     problem(per->place, "\"per\" stands instead of \"unit\": remove one of them");
     return unit->length;
@@ -419,10 +419,11 @@ void Reader::read_limit(const YamlNode& map, const NamedUnit* unit, Rule& rule) 
 }
 
 void Reader::build_limit(const YamlNode& map, const NamedUnit* unit, Nanos period, Rule& rule) {
-  const YamlNode* algorithm = map.find("algorithm");
-  const YamlNode* burst = map.find("burst");
-  const YamlNode* calendar = map.find("calendar");
-  const std::string name = algorithm != nullptr ? text_of(map, "algorithm")
+  const YamlNode* algorithm = said(map, "algorithm");
+  const YamlNode* burst = said(map, "burst");
+  const YamlNode* calendar = said(map, "calendar");
+  // (What is no text has none, which names no algorithm.)
+  const std::string name = algorithm != nullptr ? algorithm->text
                            : burst != nullptr   ? "token_bucket"
                                                 : "fixed_window";
   if (std::ranges::find(kAlgorithms, name) == kAlgorithms.end()) {
