@@ -264,9 +264,7 @@ bool Reader::is_duplicate(const Node& node, const Node& parent, Place place) {
   const auto choices = parent.next.find(node.key);
   if (choices == parent.next.end()) return false;
   const Node::Choices& some = choices->second;
-  const bool known = node.value.empty() ? some.any != nullptr
-                     : node.is_wildcard ? std::ranges::any_of(parent.children, same)
-                                        : some.values.contains(node.value);
+  const bool known = node.value.empty() ? some.any != nullptr : some.values.contains(node.value);
   if (!known) return false;
   const auto first = std::ranges::find_if(parent.children, same);
   problem(place, "duplicate descriptor composite key '{}' (the first is at {})",
@@ -294,11 +292,10 @@ void Reader::read_descriptor(const YamlNode& map, Node& parent) {
   Node::Choices& choices = parent.next[node->key];
   if (node->value.empty()) {
     choices.any = node.get();
-  } else if (node->is_wildcard) {
-    choices.wildcards.push_back({Pattern(node->value), node.get()});
   } else {
     choices.values.emplace(node->value, node.get());
   }
+  if (node->is_wildcard) choices.wildcards.push_back({Pattern(node->value), node.get()});
   parent.children.push_back(std::move(node));
 }
 
