@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <set>
 
 #include "base/suggest.h"
@@ -76,6 +77,26 @@ bool is_known_anywhere(std::string_view name) {
 const YamlNode* said(const YamlNode& map, std::string_view field) {
   const YamlNode* node = map.find(field);
   return node == nullptr || node->is_null() ? nullptr : node;
+}
+
+// A number as YAML has it in Go: 1000, 1_000, 0x3e8, 0o1750 or 01750, 0b1111101000.
+std::optional<std::uint32_t> whole_number(std::string_view text) {
+  if (text.starts_with('_')) return std::nullopt;
+  std::string digits = in_lower_case(text);
+  std::erase(digits, '_');
+  std::string_view rest = digits;
+  int base = 10;
+  for (const auto& [start, of_start] : {std::pair{"0x", 16}, {"0o", 8}, {"0b", 2}, {"0", 8}}) {
+    if (rest.size() <= std::string_view(start).size() || !rest.starts_with(start)) continue;
+    rest.remove_prefix(std::string_view(start).size());
+    base = of_start;
+    break;
+  }
+  std::uint32_t number = 0;
+  const char* const end = rest.data() + rest.size();
+  const auto [read, error] = std::from_chars(rest.data(), end, number, base);
+  if (error != std::errc{} || read != end) return std::nullopt;
+  return number;
 }
 
 // What YAML takes for something else than a text.
@@ -200,16 +221,13 @@ bool Reader::flag_of(const YamlNode& map, std::string_view field) {
 std::uint32_t Reader::number_of(const YamlNode& map, std::string_view field) {
   const YamlNode* node = said(map, field);
   if (node == nullptr) return 0;
-  std::uint32_t number = 0;
-  const char* const end = node->text.data() + node->text.size();
-  const auto [read, error] = std::from_chars(node->text.data(), end, number);
-  if (!node->is_scalar() || error != std::errc{} || read != end) {
+  const auto number = whole_number(node->text);
+  if (!number) {
     problem(node->place,
             "error loading config file: \"{}\" is a whole number from 0 to 4294967295, not {}",
             field, node->describe());
-    return 0;
   }
-  return number;
+  return number.value_or(0);
 }
 
 // ---- Descriptors

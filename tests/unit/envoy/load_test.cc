@@ -151,6 +151,24 @@ TEST(LoadTest, KnowsEveryUnitInAnyCase) {
   }
 }
 
+TEST(LoadTest, KnowsEveryNumberThatGoKnows) {
+  const auto number = [](const std::string& text) {
+    return only_rule(rules(with_limit("unit: day, requests_per_unit: " + text))).requests_per_unit;
+  };
+  EXPECT_EQ(number("0"), 0U);
+  EXPECT_EQ(number("1_000"), 1000U);
+  EXPECT_EQ(number("0x10"), 16U);
+  EXPECT_EQ(number("0XFF_FF"), 65535U);
+  EXPECT_EQ(number("0o17"), 15U);
+  EXPECT_EQ(number("017"), 15U);
+  EXPECT_EQ(number("0b11"), 3U);
+  EXPECT_EQ(number("0xffffffff"), 4294967295U);
+  for (const std::string wrong : {"0x", "0x100000000", "_1", "-1", "08", "1e3", "1 0", "[]"}) {
+    EXPECT_THAT(problems_of(with_limit("unit: day, requests_per_unit: " + wrong)),
+                ElementsAre(HasSubstr("a whole number from 0 to 4294967295")));
+  }
+}
+
 TEST(LoadTest, ReadsTheExtensions) {
   const auto sliding =
       rules(with_limit("per: 5m, requests_per_unit: 7, algorithm: sliding_window"));
