@@ -34,6 +34,7 @@ constexpr std::array<std::string_view, 9> kLimitFields{
     "unit", "requests_per_unit", "unlimited", "name", "replaces", "algorithm", "burst",
     "per",  "calendar"};
 constexpr std::array<std::string_view, 1> kReplacesFields{"name"};
+constexpr std::array<std::string_view, 3> kKindFields{"algorithm", "burst", "calendar"};
 constexpr std::array<std::string_view, 3> kAlgorithms{"fixed_window", "sliding_window",
                                                       "token_bucket"};
 
@@ -149,6 +150,7 @@ class Reader {
   bool is_duplicate(const Node& node, const Node& parent, Place place);
   void read_flags(const YamlNode& map, Node& node);
   void read_rate_limit(const YamlNode& map, const YamlNode& descriptor, Node& node);
+  void check_unused(const YamlNode& map);
   void read_replaces(const YamlNode& map, Rule& rule);
   void read_limit(const YamlNode& map, const NamedUnit* unit, Rule& rule);
   void build_limit(const YamlNode& map, const NamedUnit* unit, Nanos period, Rule& rule);
@@ -362,6 +364,7 @@ void Reader::read_rate_limit(const YamlNode& map, const YamlNode& descriptor, No
   const Place place = written != nullptr ? written->place : map.place;
   if (rule.unlimited) {
     if (unit != nullptr) problem(place, "should not specify rate limit unit when unlimited");
+    check_unused(map);
   } else if (unit == nullptr && (written != nullptr || said(map, "per") == nullptr)) {
     static constexpr auto names = [] {
       std::array<std::string_view, kUnits.size()> all{};
@@ -374,6 +377,22 @@ void Reader::read_rate_limit(const YamlNode& map, const YamlNode& descriptor, No
     read_limit(map, unit, rule);
   }
   node.rule = std::move(rule);
+}
+
+// What weir adds says nothing of an unlimited rule; but it must make sense, as if it were used.
+void Reader::check_unused(const YamlNode& map) {
+  if (const YamlNode* per = said(map, "per")) {
+    problem(per->place, "should not specify \"per\" when unlimited");
+  }
+  Rule unused{.requests_per_unit = 1};
+  const NamedUnit* day = unit_named("day");
+  build_limit(map, day, day->length, unused);
+  for (const std::string_view field : kKindFields) {
+    const YamlNode* written = said(map, field);
+    if (written == nullptr) continue;
+    report_.warnings.push_back(
+        {written->place, fmt::format("\"{}\" says nothing when unlimited: it is not used", field)});
+  }
 }
 
 void Reader::read_replaces(const YamlNode& map, Rule& rule) {
@@ -437,6 +456,14 @@ void Reader::build_limit(const YamlNode& map, const NamedUnit* unit, Nanos perio
   const YamlNode* algorithm = said(map, "algorithm");
   const YamlNode* burst = said(map, "burst");
   const YamlNode* calendar = said(map, "calendar");
+  // Nothing at all is the same under every algorithm, and no other can say it: what else is there
+  // is read as if it were about one.
+  const bool is_nothing = rule.requests_per_unit == 0;
+  const std::uint32_t count = std::max(rule.requests_per_unit, 1U);
+  const std::size_t before = report_.problems.size();
+  const std::uint32_t given = burst != nullptr ? number_of(map, "burst") : count;
+  const std::uint32_t at_once = is_nothing ? std::max(given, 1U) : given;
+  const std::string zone = text_of(map, "calendar");
   // (What is no text has none, which names no algorithm.)
   const std::string name = algorithm != nullptr ? algorithm->text
                            : burst != nullptr   ? "token_bucket"
@@ -453,15 +480,11 @@ void Reader::build_limit(const YamlNode& map, const NamedUnit* unit, Nanos perio
     return problem(calendar->place,
                    "\"calendar\" is for windows of a unit day, week, month or year");
   }
-  const std::uint32_t at_once = burst != nullptr ? number_of(map, "burst") : rule.requests_per_unit;
-  // Nothing at all is the same under every algorithm, and no other can say it.
-  if (rule.requests_per_unit == 0 || (name == "fixed_window" && calendar == nullptr)) {
-    rule.limit = core::Window{.count = rule.requests_per_unit, .period = period};
-    return;
-  }
-  const std::string rate = fmt::format("{} per {}ns", rule.requests_per_unit, period.count());
-  const std::string text = calendar != nullptr ? fmt::format("{}/{} in {}", rule.requests_per_unit,
-                                                             unit->name, text_of(map, "calendar"))
+  rule.limit = core::Window{.count = rule.requests_per_unit, .period = period};
+  if (name == "fixed_window" && calendar == nullptr) return;
+  if (report_.problems.size() != before) return;
+  const std::string rate = fmt::format("{} per {}ns", count, period.count());
+  const std::string text = calendar != nullptr ? fmt::format("{}/{} in {}", count, unit->name, zone)
                            : name == "sliding_window" ? rate + " sliding"
                                                       : fmt::format("{} burst {}", rate, at_once);
   const auto parsed = policy::parse_limit(text);
@@ -469,6 +492,7 @@ void Reader::build_limit(const YamlNode& map, const NamedUnit* unit, Nanos perio
                       : burst != nullptr  ? burst->place
                                           : map.place;
   if (!parsed) return problem(place, "{}", parsed.error().message);
+  if (is_nothing) return;
   rule.limit = *parsed;
   if (options_.sharing != policy::Sharing::fleet) return;
   if (const auto why = store::unfit(rule.limit)) problem(place, "{}", *why);

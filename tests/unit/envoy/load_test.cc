@@ -202,6 +202,37 @@ TEST(LoadTest, SaysWhatIsWrongWithTheExtensions) {
               ElementsAre(HasSubstr("Europe/Berlin")));
 }
 
+// What is not used must make sense all the same: who corrects the rest would find it wrong.
+TEST(LoadTest, SaysWhatIsWrongWithExtensionsThatAreNotUsed) {
+  EXPECT_THAT(problems_of(with_limit("unlimited: true, algorithm: nonsense, burst: -4")),
+              ElementsAre(HasSubstr("4:47: \"algorithm\" is fixed_window"),
+                          HasSubstr("4:64: error loading config file: \"burst\" is a whole")));
+  EXPECT_THAT(problems_of(with_limit("unlimited: true, calendar: Nowhere/City")),
+              ElementsAre(HasSubstr("4:46: ")));
+  EXPECT_THAT(problems_of(with_limit("unlimited: true, per: 5m")),
+              ElementsAre("4:41: should not specify \"per\" when unlimited"));
+  for (const std::string_view none : {"requests_per_unit: 0, ", ""}) {
+    const auto wrong = [&](std::string_view more) {
+      return problems_of(with_limit("unit: day, " + std::string{none} + std::string{more}));
+    };
+    EXPECT_THAT(wrong("calendar: Nowhere/City"), ElementsAre(HasSubstr("Nowhere/City")));
+    EXPECT_THAT(wrong("burst: -4"), ElementsAre(HasSubstr("\"burst\" is a whole number")));
+    EXPECT_THAT(wrong("algorithm: token_bucket"), ElementsAre());
+    EXPECT_THAT(wrong("burst: 0"), ElementsAre());
+    EXPECT_THAT(wrong("algorithm: sliding_window"), ElementsAre());
+    EXPECT_THAT(wrong("calendar: Europe/Berlin"), ElementsAre());
+  }
+}
+
+// What makes sense is no error there: files have defaults that all their limits share.
+TEST(LoadTest, WarnsOfExtensionsThatAreNotUsed) {
+  const Loaded loaded = load({{.name = "x.yaml", .text = with_limit("unlimited: true, burst: 4")}});
+  ASSERT_NE(loaded.rules, nullptr) << loaded.problems();
+  ASSERT_EQ(loaded.files[0].warnings.size(), 1U);
+  EXPECT_EQ(loaded.files[0].warnings[0].message,
+            "\"burst\" says nothing when unlimited: it is not used");
+}
+
 // A map of the configuration: what is around it, and what is in it. Fields that say nothing are
 // those it may have as well.
 struct Example {
