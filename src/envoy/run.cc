@@ -23,9 +23,12 @@ namespace {
 // More limits than this are asked for by nobody who means well, and each may be a round trip.
 constexpr std::size_t kMostLimits = 1024;
 
-Permits permits_of(std::uint64_t hits) {
-  return static_cast<Permits>(
-      std::min<std::uint64_t>(hits, static_cast<std::uint64_t>(store::kMostCount)));
+// (To give back that many is to give back all there is: in a node's memory more may be counted than
+// a store that nodes share can count.)
+Permits permits_of(std::uint64_t hits, bool gives_back) {
+  constexpr auto most = static_cast<std::uint64_t>(store::kMostCount);
+  if (gives_back && hits >= most) return core::kMaxPermits;
+  return static_cast<Permits>(std::min(hits, most));
 }
 
 Nanos length_of(Unit unit) {
@@ -72,14 +75,36 @@ Nanos until_reset(const core::Limit& limit, const core::Decision& decision, Inst
 // Whole seconds, rounded up: proxies drop the rest.
 Nanos in_seconds(Nanos duration) { return std::chrono::ceil<std::chrono::seconds>(duration); }
 
-// A limit with the same states that never refuses, so that a receipt can be had of anything.
-core::Limit generous(core::Limit limit) {
-  if (auto* window = std::get_if<core::Window>(&limit)) window->count = store::kMostCount;
-  if (auto* quota = std::get_if<core::Quota>(&limit)) quota->count = store::kMostCount;
-  if (auto* sliding = std::get_if<core::Sliding>(&limit)) {
-    sliding->count = std::numeric_limits<std::uint32_t>::max();
+// The same limit for whoever gives back. What a bucket owes beyond its depth are no turns that
+// somebody waits for: all of it can be given back.
+core::Limit without_turns(core::Limit limit) {
+  if (auto* bucket = std::get_if<core::Bucket>(&limit)) {
+    bucket->at_once = core::kMaxPermits;
+    bucket->free = Int128{core::kLongestDebt.count()} * bucket->pace.parts;
   }
   return limit;
+}
+
+// A limit with the same states that never refuses, so that a receipt can be had of anything.
+core::Limit generous(core::Limit limit) {
+  if (auto* window = std::get_if<core::Window>(&limit)) window->count = core::kMaxPermits;
+  if (auto* quota = std::get_if<core::Quota>(&limit)) quota->count = core::kMaxPermits;
+  // (Two counters of 32 bits.)
+  if (auto* sliding = std::get_if<core::Sliding>(&limit)) sliding->count = Permits{1} << 33;
+  return without_turns(std::move(limit));
+}
+
+// Makes a receipt of nothing, which tells only what is there, one for so many permits. What is
+// counted in a window was taken in it. A bucket does not know when what it owes was taken: any of
+// it may have been just now, at the price of now, and was not the last thing that happened.
+void claim(core::Receipt& receipt, const core::Limit& limit, Permits permits) {
+  receipt.taken = permits;
+  const auto* bucket = std::get_if<core::Bucket>(&limit);
+  if (bucket == nullptr) return;
+  constexpr std::uint64_t of_no_state = std::uint64_t{1} << 63;
+  receipt.at = kLatest;
+  receipt.after.when |= of_no_state;
+  receipt.after.what = (receipt.after.what & ~core::gcra::kPriceMask) | bucket->price;
 }
 
 }  // namespace
@@ -108,7 +133,8 @@ std::optional<Failure> Run::prepare(const Call& call) {
   knows_domain_ = domain != edition_->rules->domains.end();
   for (std::size_t i = 0; i < asked_.size(); ++i) {
     const Descriptor& descriptor = call.descriptors[i];
-    asked_[i].hits = permits_of(descriptor.hits.value_or(std::max<std::uint32_t>(call.hits, 1)));
+    asked_[i].hits = permits_of(descriptor.hits.value_or(std::max<std::uint32_t>(call.hits, 1)),
+                                descriptor.gives_back);
     asked_[i].gives_back = descriptor.gives_back;
     if (!knows_domain_) continue;
     if (descriptor.limit) {
@@ -285,20 +311,23 @@ bool Run::ask_next() {
 void Run::ask(Verb verb) {
   const Round& round = rounds_[round_];
   const bool notes = phase_ == Phase::noting;
+  const bool returns = verb == Verb::settle && phase_ == Phase::returning;
   const bool gives_back = verb == Verb::settle && phase_ != Phase::deciding;
   const bool costs = gives_back || phase_ == Phase::deciding;
   limits_.clear();
   generous_.clear();
-  if (notes) generous_.reserve(round.last - round.first);
+  if (notes || returns) generous_.reserve(round.last - round.first);
   for (std::size_t k = round.first; k < round.last; ++k) {
     const Asked& asked = member(k);
     const Permits cost = costs ? asked.hits : 0;
-    limits_.push_back(
-        {.limit = notes ? &generous_.emplace_back(generous(asked.rule->limit)) : &asked.rule->limit,
-         .key = name_of(asked),
-         .identity = asked.rule->identity,
-         .ask = {.cost = gives_back ? -cost : cost},
-         .shadow = asked.rule->shadow || asked.rule->quota});
+    const core::Limit* limit = &asked.rule->limit;
+    if (notes) limit = &generous_.emplace_back(generous(*limit));
+    if (returns) limit = &generous_.emplace_back(without_turns(*limit));
+    limits_.push_back({.limit = limit,
+                       .key = name_of(asked),
+                       .identity = asked.rule->identity,
+                       .ask = {.cost = gives_back ? -cost : cost},
+                       .shadow = asked.rule->shadow || asked.rule->quota});
   }
   if (receipts_.size() < round.last) receipts_.resize(order_.size());
   const auto receipts = std::span(receipts_).subspan(round.first, round.last - round.first);
@@ -331,13 +360,8 @@ void Run::on_answer(GivenAnswer& answer) {
   } else if (phase_ == Phase::noting) {
     for (std::size_t k = 0; k < answer.receipts.size(); ++k) {
       const Asked& asked = member(round.first + k);
-      receipts_[round.first + k] = answer.receipts[k];
-      core::Receipt& receipt = receipts_[round.first + k].receipt.receipt;
-      receipt.taken = asked.hits;
-      // It took nothing: a bucket must not undo it as the last thing that happened.
-      constexpr std::uint64_t of_no_state = std::uint64_t{1} << 63;
-      if (std::holds_alternative<core::Bucket>(asked.rule->limit))
-        receipt.after.when |= of_no_state;
+      GivenReceipt& receipt = receipts_[round.first + k] = answer.receipts[k];
+      claim(receipt.receipt.receipt, asked.rule->limit, asked.hits);
     }
     phase_ = Phase::returning;
   } else {
