@@ -163,10 +163,11 @@ void Run::find_limit(const Call& call, const Domain& domain, std::size_t i) {
   asked.rule = &rule;
   asked.unlimited = rule.unlimited;
   if (rule.unlimited) return;
-  const bool named = rule.detailed || walked.node->names_values;
-  asked.statistics =
-      named ? &context_.statistics->named(counted_as(call.domain, *walked.node, entries))
-            : edition_->statistics[rule.number].get();
+  if (rule.detailed || walked.node->names_values) {
+    asked.counted_as = counted_as(call.domain, *walked.node, entries);
+  } else {
+    asked.statistics = edition_->statistics[rule.number].get();
+  }
   asked.name_start = names_.size();
   append_counter(names_, domain, walked.node, entries, rule.tail);
   asked.name_end = names_.size();
@@ -189,7 +190,7 @@ std::optional<Failure> Run::use_override(const Call& call, const Domain& domain,
   rule.tail = counter_tail(rule.limit);
   rule.identity = store::hash_of(domain.head + rule.tail).low;
   asked.rule = &rule;
-  asked.statistics = &context_.statistics->named(counted_as(call.domain, descriptor.entries));
+  asked.counted_as = counted_as(call.domain, descriptor.entries);
   asked.name_start = names_.size();
   append_counter(names_, domain, nullptr, descriptor.entries, rule.tail);
   asked.name_end = names_.size();
@@ -433,12 +434,16 @@ void Run::count() {
     const Permits used = std::max<Permits>(decision.limit - decision.remaining, 0);
     const bool counted = context_.options->as_envoyproxy || !refused_;
     const Permits before = asked.over || !counted ? used : std::max<Permits>(used - asked.hits, 0);
-    asked.statistics->add({.hits = static_cast<std::uint64_t>(asked.hits),
-                           .limit = static_cast<std::uint64_t>(decision.limit),
-                           .before = static_cast<std::uint64_t>(before),
-                           .over = asked.over,
-                           .counts_when_over = context_.options->as_envoyproxy},
-                          asked.rule->shadow);
+    // (Names are made by those who count, not by those who only look.)
+    RuleStatistics& statistics = asked.statistics != nullptr
+                                     ? *asked.statistics
+                                     : context_.statistics->named(asked.counted_as);
+    statistics.add({.hits = static_cast<std::uint64_t>(asked.hits),
+                    .limit = static_cast<std::uint64_t>(decision.limit),
+                    .before = static_cast<std::uint64_t>(before),
+                    .over = asked.over,
+                    .counts_when_over = context_.options->as_envoyproxy},
+                   asked.rule->shadow);
   }
 }
 
