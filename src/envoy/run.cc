@@ -60,8 +60,15 @@ std::string_view name_of(Unit unit) {
   return names[static_cast<std::size_t>(unit)];
 }
 
+Nanos period_of(const core::Limit& limit) {
+  if (const auto* bucket = std::get_if<core::Bucket>(&limit)) return bucket->rate.period;
+  if (const auto* sliding = std::get_if<core::Sliding>(&limit)) return sliding->period;
+  return Nanos{0};
+}
+
 // When a limit starts anew, or would admit again what it has refused. (Of an idle window this is
-// its end as well: those who ask are told where they are in it.)
+// its end as well: those who ask are told where they are in it. Who asks for more than there ever
+// is need not come back at once either: windows and buckets say the same to them.)
 Nanos until_reset(const core::Limit& limit, const core::Decision& decision, Instant now) {
   if (const auto* window = std::get_if<core::Window>(&limit)) {
     return until(now, core::aligned_span(window->period, now).end);
@@ -69,6 +76,7 @@ Nanos until_reset(const core::Limit& limit, const core::Decision& decision, Inst
   if (const auto* quota = std::get_if<core::Quota>(&limit)) {
     return until(now, quota->calendar->span_at(now).end);
   }
+  if (decision.outcome == Outcome::impossible) return period_of(limit);
   return decision.outcome == Outcome::limited ? decision.retry_after : decision.reset_after;
 }
 
