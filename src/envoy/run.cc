@@ -494,18 +494,21 @@ Result<Answer, Failure> Run::answer() {
   return answer;
 }
 
-// Of the limit that has the least left; one that refuses wins, the last of several.
+// Of the limit that has the least left; one that refuses wins, the last of several. Quotas refuse
+// together, and come after limits that do. (Theirs go by what is left, which is nothing.)
 void Run::add_headers(Answer& answer) const {
+  const bool by_quotas = !context_.options->as_envoyproxy && quotas_refuse();
   const Status* tightest = nullptr;
-  bool refuses = false;
+  int highest = 0;
   for (std::size_t i = 0; i < asked_.size(); ++i) {
     const Status& status = answer.statuses[i];
     if (!status.limit) continue;
-    const bool over = status.code == Code::over_limit && !asked_[i].rule->quota;
+    const bool over = status.code == Code::over_limit;
+    const int rank = !over ? 0 : !asked_[i].rule->quota ? 2 : by_quotas ? 1 : 0;
     const bool less = tightest == nullptr || status.remaining < tightest->remaining;
-    if (!over && (refuses || !less)) continue;
+    if (rank < highest || (rank == 0 && !less)) continue;
     tightest = &status;
-    refuses = over;
+    highest = rank;
   }
   if (tightest == nullptr) return;
   const auto seconds =

@@ -104,6 +104,28 @@ TEST(ServiceTest, AWindowBeginsAnew) {
   }
 }
 
+TEST(ServiceTest, SendsHeadersOfTheQuotaThatRefuses) {
+  constexpr std::string_view yaml = R"(
+domain: d
+descriptors:
+  - { key: q, quota_mode: true, rate_limit: { unit: day, requests_per_unit: 9 } }
+  - { key: r, quota_mode: true, rate_limit: { unit: day, requests_per_unit: 8 } }
+  - { key: b, rate_limit: { unit: day, requests_per_unit: 3 } }
+)";
+  World world(yaml, {.response_headers = true});
+  const auto limit = [&](std::vector<Descriptor> descriptors) {
+    return world.call("d", std::move(descriptors)).response_headers.at(0).value;
+  };
+  const Descriptor q = of({{"q", "v"}});
+  const Descriptor b = of({{"b", "v"}});
+  EXPECT_EQ(limit({with_hits(q, 10), b}), "9");
+  EXPECT_EQ(limit({b, with_hits(q, 10)}), "9");
+  // Another quota has room: nobody refuses.
+  EXPECT_EQ(limit({with_hits(q, 10), of({{"r", "v"}}), b}), "3");
+  // A limit that refuses comes first.
+  EXPECT_EQ(limit({with_hits(b, 4), with_hits(q, 10)}), "3");
+}
+
 TEST(ServiceTest, SendsHeadersOfTheTightestLimit) {
   World world(kRules, {.response_headers = true});
   world.clock.set(Instant{seconds{2222}});
