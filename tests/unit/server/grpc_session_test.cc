@@ -233,12 +233,27 @@ TEST_F(GrpcSessionTest, KnowsWhenItIsTooLate) {
   TestFields fields = call_of(kShouldRateLimit);
   fields.emplace_back("grpc-timeout", "1n");
   EXPECT_EQ(ask(fields, framed("")).grpc_status(), "4");
+  fields.back().second = "0n";
+  EXPECT_EQ(ask(fields, framed("")).grpc_status(), "4");
+  EXPECT_THAT(calls, IsEmpty());  // nobody is charged for what nobody waits for
   fields.back().second = "1H";
   EXPECT_EQ(ask(fields, framed("")).grpc_status(), "0");
   fields.back().second = "99999999H";
   EXPECT_EQ(ask(fields, framed("")).grpc_status(), "0");
   fields.back().second = "soon";
   EXPECT_EQ(ask(fields, framed("")).grpc_status(), "13");
+}
+
+TEST_F(GrpcSessionTest, KnowsWhenTheAnswerIsTooLate) {
+  waiting = true;
+  TestFields fields = call_of(kShouldRateLimit);
+  fields.emplace_back("grpc-timeout", "50m");
+  const std::int32_t stream = client.ask(fields, framed(""));
+  ASSERT_THAT(later, SizeIs(1));
+  std::this_thread::sleep_for(std::chrono::milliseconds{51});
+  later[0](answer);
+  client.say("");
+  EXPECT_EQ(client.replies[stream].grpc_status(), "4");
 }
 
 // ---- What is no call
