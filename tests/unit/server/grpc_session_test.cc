@@ -5,6 +5,8 @@
 #include <grpc/health/v1/health.pb.h>
 #include <grpc/reflection/v1/reflection.pb.h>
 
+#include <thread>
+
 #include "h2_client.h"
 #include "server/http_session.h"
 #include "weir/quota.h"
