@@ -393,10 +393,7 @@ std::string Importer::write(const std::string& name) const {
     for (const auto* uses : {&level.requests, &level.connections}) {
       for (const Use& use : *uses) base += (base.empty() ? "" : "+") + use.zone;
     }
-    std::string policy_name = base;
-    for (int i = 2; !taken.insert(policy_name).second; ++i) {
-      policy_name = fmt::format("{}-{}", base, i);
-    }
+    const std::string policy_name = new_name(base, taken);
     for (const Level* place : group->second) {
       const std::string where = place->where.empty() ? "http" : place->where;
       text += fmt::format("\n  # {}", in_comment(where));

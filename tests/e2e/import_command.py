@@ -110,6 +110,22 @@ class ImportTest(unittest.TestCase):
         self.assertIn("policies: {}", self.imported("envoy", "domain: d\ndescriptors: [ { key: a } ]\n"))
         self.assertIn("policies: {}", self.imported("envoy", "domain: d\n"))
 
+    def test_rules_that_statistics_do_not_tell_apart(self):
+        def rule(key, value):
+            return f"{{ key: {key}, value: {value}, rate_limit: {{ unit: day, requests_per_unit: 1 }} }}"
+
+        out = self.imported("envoy", f"""
+            domain: d
+            descriptors:
+              - {rule("a_b", "c")}
+              - {rule("a", "b_c")}
+              - {rule("x.y", "z")}
+              - {{ key: x, descriptors: [ {rule("y", "z")} ] }}
+              - {rule("a", "b_c-2")}
+            """)
+        for name in ["d.a_b_c", "d.a_b_c-2", "d.x.y_z", "d.x.y_z-2", "d.a_b_c-2-2"]:
+            self.assertEqual(out.count(f'\n  "{name}":\n'), 1, name)
+
     def test_nginx(self):
         out = self.imported("nginx", NGINX)
         self.assertIn('{ limit: 1/s queue 5, like: nginx, name: "one", by: ["remote_addr"] }', out)
