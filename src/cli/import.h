@@ -1,5 +1,6 @@
 #pragma once
 
+#include <set>
 #include <string>
 
 #include "policy/source.h"
@@ -17,6 +18,9 @@ Imported import_nginx(const policy::Source& source);
 
 // Of envoyproxy/ratelimit.
 Imported import_envoy(const policy::Source& source);
+
+// A name for another policy: this one, or if some policy has it already, with -2, -3, … behind it.
+std::string new_name(const std::string& name, std::set<std::string>& taken);
 
 // A text as YAML has it, in double quotes.
 std::string in_yaml(std::string_view text);

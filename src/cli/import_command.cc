@@ -16,6 +16,12 @@
 
 namespace weir::cli {
 
+std::string new_name(const std::string& name, std::set<std::string>& taken) {
+  std::string chosen = name;
+  for (int i = 2; !taken.insert(chosen).second; ++i) chosen = fmt::format("{}-{}", name, i);
+  return chosen;
+}
+
 std::string in_yaml(std::string_view text) {
   // (What JSON has in quotes means the same in YAML.)
   return nlohmann::json(std::string{text})

@@ -94,13 +94,16 @@ class Writer {
       fmt::format_to(out, "  # Whoever asks for it does not ask for the limit named {}.\n",
                      in_comment(name));
     }
-    fmt::format_to(out, "  {}:\n", in_yaml(rule.counted_as));
+    // (There, (a_b, c) and (a, b_c) have one name in statistics.)
+    fmt::format_to(out, "  {}:\n", in_yaml(new_name(rule.counted_as, taken_)));
     if (rule.shadow) fmt::format_to(out, "    shadow: true\n");
     fmt::format_to(out, "    limits:\n      - {{ limit: {}", policy::to_text(rule.limit));
     if (!rule.name.empty()) fmt::format_to(out, ", name: {}", in_yaml(rule.name));
     if (!by.empty()) fmt::format_to(out, ", by: [{}]", fmt::join(by, ", "));
     fmt::format_to(out, " }}\n");
   }
+
+  std::set<std::string> taken_;  // names of policies
 };
 
 }  // namespace

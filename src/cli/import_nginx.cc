@@ -92,8 +92,9 @@ struct Directive {
 
 constexpr int kDeepest = 64;
 
-// Directives until the block or the file ends.
-std::vector<Directive> parse(Lexer& lexer, policy::Problems& problems, int depth = 0) {
+// Directives until the block that was opened there ends, or the file.
+std::vector<Directive> parse(Lexer& lexer, policy::Problems& problems, Place opened = {},
+                             int depth = 0) {
   std::vector<Directive> all;
   Directive current;
   while (auto token = lexer.next()) {
@@ -107,7 +108,7 @@ std::vector<Directive> parse(Lexer& lexer, policy::Problems& problems, int depth
         return all;
       }
       if (current.words.empty()) current.words.push_back(*token);
-      current.block = parse(lexer, problems, depth + 1);
+      current.block = parse(lexer, problems, token->place, depth + 1);
       all.push_back(std::move(current));
       current = {};
     } else if (plain && token->text == "}") {
@@ -123,6 +124,7 @@ std::vector<Directive> parse(Lexer& lexer, policy::Problems& problems, int depth
   if (!current.words.empty()) {
     problems.push_back({current.words.front().place, "a ; is missing behind this"});
   }
+  if (depth > 0) problems.push_back({opened, "no } ends what begins here"});
   return all;
 }
 
@@ -138,16 +140,21 @@ struct Zone {
 struct Use {
   std::string zone;
   std::string words;  // behind the rate, or "N concurrent"
+  bool dry_run = false;
   friend auto operator<=>(const Use&, const Use&) = default;
+};
+
+// What there is of one kind of limits, limit_req or limit_conn, at some place.
+struct Kind {
+  std::vector<Use> uses{};
+  std::string status{};
+  bool dry_run = false;
 };
 
 struct Level {
   std::string where{};
-  std::vector<Use> requests{};
-  std::vector<Use> connections{};
-  std::string request_status{};
-  std::string connection_status{};
-  bool dry_run = false;
+  Kind requests{};
+  Kind connections{};
 };
 
 class Importer {
@@ -172,6 +179,9 @@ class Importer {
   void visit(const std::vector<Directive>& directives, Level level, bool is_outermost);
   std::optional<Use> read_request(const Directive& directive);
   std::optional<Use> read_connection(const Directive& directive);
+  void add(std::vector<Use>& uses, std::optional<Use> use, const Directive& directive);
+  bool inherit(const std::vector<Directive>& directives, std::string_view name,
+               std::vector<Use> own, Kind& kind);
   std::string limit_of(const Use& use, bool connection) const;
 
   policy::Problems& problems_;
@@ -247,7 +257,10 @@ void Importer::read_zone(const Directive& directive, bool has_rate) {
   }
   if (name.empty()) problem(directive.words[0].place, "{} needs a zone=NAME:SIZE", what);
   if (has_rate && zone.rate.empty()) zone.rate = "1/s";
-  (has_rate ? request_zones_ : connection_zones_)[name] = std::move(zone);
+  auto& zones = has_rate ? request_zones_ : connection_zones_;
+  if (!zones.try_emplace(name, std::move(zone)).second) {
+    problem(directive.words[0].place, "there is a {} {} already", what, policy::in_quotes(name));
+  }
 }
 
 std::string Importer::rate_of(const Token& token) {
@@ -310,31 +323,54 @@ std::optional<Use> Importer::read_connection(const Directive& directive) {
   return use;
 }
 
-// Limits of an outer level are those of an inner one that has none of the kind.
+void Importer::add(std::vector<Use>& uses, std::optional<Use> use, const Directive& directive) {
+  if (!use) return;
+  if (std::ranges::find(uses, use->zone, &Use::zone) != uses.end()) {
+    return problem(directive.words[0].place, "{} has the zone {} here already", directive.name(),
+                   policy::in_quotes(use->zone));
+  }
+  uses.push_back(*std::move(use));
+}
+
+// Limits of an outer level are those of an inner one that has none of the kind; and so are how they
+// refuse, and whether they are only tried out. Whether there is anything here that is not as
+// outside.
+bool Importer::inherit(const std::vector<Directive>& directives, std::string_view name,
+                       std::vector<Use> own, Kind& kind) {
+  bool is_other = !own.empty();
+  if (is_other) kind.uses = std::move(own);
+  for (const Directive& directive : directives) {
+    const std::string value = directive.words.size() > 1 ? directive.words[1].text : "";
+    if (directive.name() == fmt::format("{}_status", name)) {
+      is_other = is_other || kind.status != value;
+      kind.status = value;
+    } else if (directive.name() == fmt::format("{}_dry_run", name)) {
+      is_other = is_other || kind.dry_run != (value == "on");
+      kind.dry_run = value == "on";
+    }
+  }
+  for (Use& use : kind.uses) use.dry_run = kind.dry_run;
+  return is_other && !kind.uses.empty();
+}
+
 void Importer::visit(const std::vector<Directive>& directives, Level level, bool is_outermost) {
   std::vector<Use> requests;
   std::vector<Use> connections;
   for (const Directive& directive : directives) {
     const std::string& name = directive.name();
-    const std::string value = directive.words.size() > 1 ? directive.words[1].text : "";
     if (name == "limit_req") {
-      if (auto use = read_request(directive)) requests.push_back(*std::move(use));
+      add(requests, read_request(directive), directive);
     } else if (name == "limit_conn") {
-      if (auto use = read_connection(directive)) connections.push_back(*std::move(use));
-    } else if (name == "limit_req_status") {
-      level.request_status = value;
-    } else if (name == "limit_conn_status") {
-      level.connection_status = value;
-    } else if (name == "limit_req_dry_run" || name == "limit_conn_dry_run") {
-      level.dry_run = value == "on";
-    } else if (name == "include") {
-      notes_.push_back(fmt::format("{} is included there, and was not read", value));
+      add(connections, read_connection(directive), directive);
+    } else if (name == "include" && directive.words.size() > 1) {
+      notes_.push_back(
+          fmt::format("{} is included there, and was not read", directive.words[1].text));
     }
   }
-  const bool has_own = !requests.empty() || !connections.empty();
-  if (!requests.empty()) level.requests = std::move(requests);
-  if (!connections.empty()) level.connections = std::move(connections);
-  if (has_own) places_.push_back(level);
+  const bool other_requests = inherit(directives, "limit_req", std::move(requests), level.requests);
+  const bool other_connections =
+      inherit(directives, "limit_conn", std::move(connections), level.connections);
+  if (other_requests || other_connections) places_.push_back(level);
   for (const Directive& directive : directives) {
     if (directive.block.empty()) continue;
     Level inner = level;
@@ -355,7 +391,23 @@ std::string Importer::limit_of(const Use& use, bool connection) const {
                           : fmt::format("{{ limit: {} {}, like: nginx", zone.rate, use.words);
   limit += fmt::format(", name: {}", in_yaml((connection ? "conn:" : "") + use.zone));
   if (!by.empty()) limit += fmt::format(", by: [{}]", fmt::join(by, ", "));
+  if (use.dry_run) limit += ", shadow: true";
   return limit + " }";
+}
+
+// How nginx refuses at a place.
+std::string refusal_of(const Level& place) {
+  const Kind& requests = place.requests;
+  const Kind& connections = place.connections;
+  const std::string status = in_comment(requests.status);
+  const std::string other = in_comment(connections.status);
+  if (requests.uses.empty() && !other.empty()) return fmt::format("refuses with {}", other);
+  std::string told = requests.uses.empty() || status.empty()
+                         ? "nginx refuses with 503, weir with 429 (deny=503)"
+                         : fmt::format("refuses with {0}: ask with deny={0}", status);
+  const bool differs = !connections.uses.empty() && other != status;
+  if (differs) told += fmt::format("; limit_conn with {}", other.empty() ? "503" : other);
+  return told;
 }
 
 std::string Importer::write(const std::string& name) const {
@@ -378,11 +430,10 @@ std::string Importer::write(const std::string& name) const {
   if (places_.empty()) return text + "policies: {}\n";
   text += "policies:\n";
   // Places with the same limits are one policy.
-  std::map<std::tuple<std::vector<Use>, std::vector<Use>, bool>, std::vector<const Level*>> groups;
+  std::map<std::pair<std::vector<Use>, std::vector<Use>>, std::vector<const Level*>> groups;
   std::vector<decltype(groups)::const_iterator> in_order;
   for (const Level& level : places_) {
-    const auto [group, is_new] =
-        groups.try_emplace({level.requests, level.connections, level.dry_run});
+    const auto [group, is_new] = groups.try_emplace({level.requests.uses, level.connections.uses});
     if (is_new) in_order.push_back(group);
     group->second.push_back(&level);
   }
@@ -390,27 +441,16 @@ std::string Importer::write(const std::string& name) const {
   for (const auto& group : in_order) {
     const Level& level = *group->second.front();
     std::string base;
-    for (const auto* uses : {&level.requests, &level.connections}) {
-      for (const Use& use : *uses) base += (base.empty() ? "" : "+") + use.zone;
+    for (const Kind* kind : {&level.requests, &level.connections}) {
+      for (const Use& use : kind->uses) base += (base.empty() ? "" : "+") + use.zone;
     }
-    std::string policy_name = base;
-    for (int i = 2; !taken.insert(policy_name).second; ++i) {
-      policy_name = fmt::format("{}-{}", base, i);
-    }
+    const std::string policy_name = new_name(base, taken);
     for (const Level* place : group->second) {
       const std::string where = place->where.empty() ? "http" : place->where;
-      text += fmt::format("\n  # {}", in_comment(where));
-      if (!place->request_status.empty() && !place->requests.empty()) {
-        text += fmt::format("; refuses with {}: ask with deny={}",
-                            in_comment(place->request_status), in_comment(place->request_status));
-      } else if (!place->requests.empty() || place->connection_status.empty()) {
-        text += "; nginx refuses with 503, weir with 429 (deny=503)";
-      } else {
-        text += fmt::format("; refuses with {}", in_comment(place->connection_status));
-      }
+      text += fmt::format("\n  # {}; {}", in_comment(where), refusal_of(*place));
     }
-    for (const auto& [uses, zones] : {std::pair{&level.requests, &request_zones_},
-                                      std::pair{&level.connections, &connection_zones_}}) {
+    for (const auto& [uses, zones] : {std::pair{&level.requests.uses, &request_zones_},
+                                      std::pair{&level.connections.uses, &connection_zones_}}) {
       for (const Use& use : *uses) {
         const Zone& zone = zones->at(use.zone);
         if (zone.variables.empty()) {
@@ -423,11 +463,9 @@ std::string Importer::write(const std::string& name) const {
         }
       }
     }
-    text += fmt::format("\n  {}:\n", in_yaml(policy_name));
-    if (level.dry_run) text += "    shadow: true\n";
-    text += "    limits:\n";
-    for (const Use& use : level.requests) text += "      - " + limit_of(use, false) + "\n";
-    for (const Use& use : level.connections) text += "      - " + limit_of(use, true) + "\n";
+    text += fmt::format("\n  {}:\n    limits:\n", in_yaml(policy_name));
+    for (const Use& use : level.requests.uses) text += "      - " + limit_of(use, false) + "\n";
+    for (const Use& use : level.connections.uses) text += "      - " + limit_of(use, true) + "\n";
   }
   return text;
 }

@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <set>
 
 #include "base/suggest.h"
@@ -33,6 +34,7 @@ constexpr std::array<std::string_view, 9> kLimitFields{
     "unit", "requests_per_unit", "unlimited", "name", "replaces", "algorithm", "burst",
     "per",  "calendar"};
 constexpr std::array<std::string_view, 1> kReplacesFields{"name"};
+constexpr std::array<std::string_view, 3> kKindFields{"algorithm", "burst", "calendar"};
 constexpr std::array<std::string_view, 3> kAlgorithms{"fixed_window", "sliding_window",
                                                       "token_bucket"};
 
@@ -70,6 +72,32 @@ bool is_known_anywhere(std::string_view name) {
     return std::ranges::find(fields, name) != fields.end();
   };
   return among(kRootFields) || among(kDescriptorFields) || among(kLimitFields);
+}
+
+// What a field says. (A field with nothing behind it is as good as absent, as it is in Go.)
+const YamlNode* said(const YamlNode& map, std::string_view field) {
+  const YamlNode* node = map.find(field);
+  return node == nullptr || node->is_null() ? nullptr : node;
+}
+
+// A number as YAML has it in Go: 1000, 1_000, 0x3e8, 0o1750 or 01750, 0b1111101000.
+std::optional<std::uint32_t> whole_number(std::string_view text) {
+  if (text.starts_with('_')) return std::nullopt;
+  std::string digits = in_lower_case(text);
+  std::erase(digits, '_');
+  std::string_view rest = digits;
+  int base = 10;
+  for (const auto& [start, of_start] : {std::pair{"0x", 16}, {"0o", 8}, {"0b", 2}, {"0", 8}}) {
+    if (rest.size() <= std::string_view(start).size() || !rest.starts_with(start)) continue;
+    rest.remove_prefix(std::string_view(start).size());
+    base = of_start;
+    break;
+  }
+  std::uint32_t number = 0;
+  const char* const end = rest.data() + rest.size();
+  const auto [read, error] = std::from_chars(rest.data(), end, number, base);
+  if (error != std::errc{} || read != end) return std::nullopt;
+  return number;
 }
 
 // What YAML takes for something else than a text.
@@ -122,6 +150,7 @@ class Reader {
   bool is_duplicate(const Node& node, const Node& parent, Place place);
   void read_flags(const YamlNode& map, Node& node);
   void read_rate_limit(const YamlNode& map, const YamlNode& descriptor, Node& node);
+  void check_unused(const YamlNode& map);
   void read_replaces(const YamlNode& map, Rule& rule);
   void read_limit(const YamlNode& map, const NamedUnit* unit, Rule& rule);
   void build_limit(const YamlNode& map, const NamedUnit* unit, Nanos period, Rule& rule);
@@ -171,8 +200,8 @@ bool Reader::is_map(const YamlNode& node, std::string_view what) {
 }
 
 std::string Reader::text_of(const YamlNode& map, std::string_view field) {
-  const YamlNode* node = map.find(field);
-  if (node == nullptr || node->is_null()) return {};
+  const YamlNode* node = said(map, field);
+  if (node == nullptr) return {};
   if (node->is_scalar()) return node->text;
   problem(node->place, "error loading config file: \"{}\" is a text, not {}", field,
           node->describe());
@@ -180,8 +209,8 @@ std::string Reader::text_of(const YamlNode& map, std::string_view field) {
 }
 
 bool Reader::flag_of(const YamlNode& map, std::string_view field) {
-  const YamlNode* node = map.find(field);
-  if (node == nullptr || node->is_null()) return false;
+  const YamlNode* node = said(map, field);
+  if (node == nullptr) return false;
   const std::string word = node->is_scalar() ? in_lower_case(node->text) : "";
   if (word == "true" || word == "yes" || word == "on") return true;
   if (word != "false" && word != "no" && word != "off") {
@@ -192,18 +221,15 @@ bool Reader::flag_of(const YamlNode& map, std::string_view field) {
 }
 
 std::uint32_t Reader::number_of(const YamlNode& map, std::string_view field) {
-  const YamlNode* node = map.find(field);
-  if (node == nullptr || node->is_null()) return 0;
-  std::uint32_t number = 0;
-  const char* const end = node->text.data() + node->text.size();
-  const auto [read, error] = std::from_chars(node->text.data(), end, number);
-  if (!node->is_scalar() || error != std::errc{} || read != end) {
+  const YamlNode* node = said(map, field);
+  if (node == nullptr) return 0;
+  const auto number = whole_number(node->text);
+  if (!number) {
     problem(node->place,
             "error loading config file: \"{}\" is a whole number from 0 to 4294967295, not {}",
             field, node->describe());
-    return 0;
   }
-  return number;
+  return number.value_or(0);
 }
 
 // ---- Descriptors
@@ -223,11 +249,10 @@ void Reader::read_root(const YamlNode& root) {
   if (!domain_.empty()) before_.insert(domain_);
   Domain& domain = rules_.domains[domain_];
   domain.head = counter_head(domain_);
-  if (const YamlNode* list = root.find("descriptors")) read_descriptors(*list, domain.root);
+  if (const YamlNode* list = said(root, "descriptors")) read_descriptors(*list, domain.root);
 }
 
 void Reader::read_descriptors(const YamlNode& list, Node& parent) {
-  if (list.is_null()) return;
   if (!list.is_list()) {
     return problem(list.place, "error loading config file: \"descriptors\" is a list, not {}",
                    list.describe());
@@ -259,9 +284,7 @@ bool Reader::is_duplicate(const Node& node, const Node& parent, Place place) {
   const auto choices = parent.next.find(node.key);
   if (choices == parent.next.end()) return false;
   const Node::Choices& some = choices->second;
-  const bool known = node.value.empty() ? some.any != nullptr
-                     : node.is_wildcard ? std::ranges::any_of(parent.children, same)
-                                        : some.values.contains(node.value);
+  const bool known = node.value.empty() ? some.any != nullptr : some.values.contains(node.value);
   if (!known) return false;
   const auto first = std::ranges::find_if(parent.children, same);
   problem(place, "duplicate descriptor composite key '{}' (the first is at {})",
@@ -283,19 +306,16 @@ void Reader::read_descriptor(const YamlNode& map, Node& parent) {
   }
   const bool known = !node->key.empty() && is_duplicate(*node, parent, map.place);
   read_flags(map, *node);
-  if (const YamlNode* limit = map.find("rate_limit"); limit != nullptr && !limit->is_null()) {
-    read_rate_limit(*limit, map, *node);
-  }
-  if (const YamlNode* list = map.find("descriptors")) read_descriptors(*list, *node);
+  if (const YamlNode* limit = said(map, "rate_limit")) read_rate_limit(*limit, map, *node);
+  if (const YamlNode* list = said(map, "descriptors")) read_descriptors(*list, *node);
   if (node->key.empty() || known) return;
   Node::Choices& choices = parent.next[node->key];
   if (node->value.empty()) {
     choices.any = node.get();
-  } else if (node->is_wildcard) {
-    choices.wildcards.push_back({Pattern(node->value), node.get()});
   } else {
     choices.values.emplace(node->value, node.get());
   }
+  if (node->is_wildcard) choices.wildcards.push_back({Pattern(node->value), node.get()});
   parent.children.push_back(std::move(node));
 }
 
@@ -311,9 +331,7 @@ void Reader::read_flags(const YamlNode& map, Node& node) {
   node.names_values = node.parent->names_values || node.value_to_metric;
   node.shares_some = node.parent->shares_some || node.shares_counter;
   for (const std::string_view of_limit : {"shadow_mode", "quota_mode", "detailed_metric"}) {
-    const bool on = flag_of(map, of_limit);
-    const YamlNode* limit = map.find("rate_limit");
-    if (!on || (limit != nullptr && !limit->is_null())) continue;
+    if (!flag_of(map, of_limit) || said(map, "rate_limit") != nullptr) continue;
     report_.warnings.push_back(
         {map.find(of_limit)->place,
          fmt::format("\"{}\" is for a descriptor with a rate_limit: it is not used", of_limit)});
@@ -335,19 +353,19 @@ void Reader::read_rate_limit(const YamlNode& map, const YamlNode& descriptor, No
   rule.counted_as = name_of(domain_, node);
   rule.number = rules_.count++;
   read_replaces(map, rule);
-  if (const YamlNode* metadata = descriptor.find("metadata")) {
-    if (!metadata->is_null() && is_map(*metadata, "\"metadata\"")) {
-      rule.metadata =
-          to_json(*metadata).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
-    }
+  const YamlNode* metadata = said(descriptor, "metadata");
+  if (metadata != nullptr && is_map(*metadata, "\"metadata\"")) {
+    rule.metadata =
+        to_json(*metadata).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
   }
   const std::string named = text_of(map, "unit");
   const NamedUnit* unit = unit_named(named);
-  const YamlNode* written = map.find("unit");
+  const YamlNode* written = said(map, "unit");
   const Place place = written != nullptr ? written->place : map.place;
   if (rule.unlimited) {
     if (unit != nullptr) problem(place, "should not specify rate limit unit when unlimited");
-  } else if (unit == nullptr && (written != nullptr || map.find("per") == nullptr)) {
+    check_unused(map);
+  } else if (unit == nullptr && (written != nullptr || said(map, "per") == nullptr)) {
     static constexpr auto names = [] {
       std::array<std::string_view, kUnits.size()> all{};
       for (std::size_t i = 0; i < all.size(); ++i) all[i] = kUnits[i].name;
@@ -361,9 +379,25 @@ void Reader::read_rate_limit(const YamlNode& map, const YamlNode& descriptor, No
   node.rule = std::move(rule);
 }
 
+// What weir adds says nothing of an unlimited rule; but it must make sense, as if it were used.
+void Reader::check_unused(const YamlNode& map) {
+  if (const YamlNode* per = said(map, "per")) {
+    problem(per->place, "should not specify \"per\" when unlimited");
+  }
+  Rule unused{.requests_per_unit = 1};
+  const NamedUnit* day = unit_named("day");
+  build_limit(map, day, day->length, unused);
+  for (const std::string_view field : kKindFields) {
+    const YamlNode* written = said(map, field);
+    if (written == nullptr) continue;
+    report_.warnings.push_back(
+        {written->place, fmt::format("\"{}\" says nothing when unlimited: it is not used", field)});
+  }
+}
+
 void Reader::read_replaces(const YamlNode& map, Rule& rule) {
-  const YamlNode* list = map.find("replaces");
-  if (list == nullptr || list->is_null()) return;
+  const YamlNode* list = said(map, "replaces");
+  if (list == nullptr) return;
   if (!list->is_list()) {
     return problem(list->place, "error loading config file: \"replaces\" is a list, not {}",
                    list->describe());
@@ -386,8 +420,8 @@ void Reader::read_replaces(const YamlNode& map, Rule& rule) {
 }
 
 Nanos Reader::read_period(const YamlNode& map, const NamedUnit* unit) {
-  const YamlNode* per = map.find("per");
-  if (per == nullptr || per->is_null()) return unit->length;
+  const YamlNode* per = said(map, "per");
+  if (per == nullptr) return unit->length;
   if (unit != nullptr) {
     problem(per->place, "\"per\" stands instead of \"unit\": remove one of them");
     return unit->length;
@@ -419,10 +453,19 @@ void Reader::read_limit(const YamlNode& map, const NamedUnit* unit, Rule& rule) 
 }
 
 void Reader::build_limit(const YamlNode& map, const NamedUnit* unit, Nanos period, Rule& rule) {
-  const YamlNode* algorithm = map.find("algorithm");
-  const YamlNode* burst = map.find("burst");
-  const YamlNode* calendar = map.find("calendar");
-  const std::string name = algorithm != nullptr ? text_of(map, "algorithm")
+  const YamlNode* algorithm = said(map, "algorithm");
+  const YamlNode* burst = said(map, "burst");
+  const YamlNode* calendar = said(map, "calendar");
+  // Nothing at all is the same under every algorithm, and no other can say it: what else is there
+  // is read as if it were about one.
+  const bool is_nothing = rule.requests_per_unit == 0;
+  const std::uint32_t count = std::max(rule.requests_per_unit, 1U);
+  const std::size_t before = report_.problems.size();
+  const std::uint32_t given = burst != nullptr ? number_of(map, "burst") : count;
+  const std::uint32_t at_once = is_nothing ? std::max(given, 1U) : given;
+  const std::string zone = text_of(map, "calendar");
+  // (What is no text has none, which names no algorithm.)
+  const std::string name = algorithm != nullptr ? algorithm->text
                            : burst != nullptr   ? "token_bucket"
                                                 : "fixed_window";
   if (std::ranges::find(kAlgorithms, name) == kAlgorithms.end()) {
@@ -437,15 +480,11 @@ void Reader::build_limit(const YamlNode& map, const NamedUnit* unit, Nanos perio
     return problem(calendar->place,
                    "\"calendar\" is for windows of a unit day, week, month or year");
   }
-  const std::uint32_t at_once = burst != nullptr ? number_of(map, "burst") : rule.requests_per_unit;
-  // Nothing at all is the same under every algorithm, and no other can say it.
-  if (rule.requests_per_unit == 0 || (name == "fixed_window" && calendar == nullptr)) {
-    rule.limit = core::Window{.count = rule.requests_per_unit, .period = period};
-    return;
-  }
-  const std::string rate = fmt::format("{} per {}ns", rule.requests_per_unit, period.count());
-  const std::string text = calendar != nullptr ? fmt::format("{}/{} in {}", rule.requests_per_unit,
-                                                             unit->name, text_of(map, "calendar"))
+  rule.limit = core::Window{.count = rule.requests_per_unit, .period = period};
+  if (name == "fixed_window" && calendar == nullptr) return;
+  if (report_.problems.size() != before) return;
+  const std::string rate = fmt::format("{} per {}ns", count, period.count());
+  const std::string text = calendar != nullptr ? fmt::format("{}/{} in {}", count, unit->name, zone)
                            : name == "sliding_window" ? rate + " sliding"
                                                       : fmt::format("{} burst {}", rate, at_once);
   const auto parsed = policy::parse_limit(text);
@@ -453,6 +492,7 @@ void Reader::build_limit(const YamlNode& map, const NamedUnit* unit, Nanos perio
                       : burst != nullptr  ? burst->place
                                           : map.place;
   if (!parsed) return problem(place, "{}", parsed.error().message);
+  if (is_nothing) return;
   rule.limit = *parsed;
   if (options_.sharing != policy::Sharing::fleet) return;
   if (const auto why = store::unfit(rule.limit)) problem(place, "{}", *why);

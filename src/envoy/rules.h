@@ -64,7 +64,7 @@ struct Node {
       Pattern pattern;
       const Node* node;
     };
-    ByText<const Node*> values{};
+    ByText<const Node*> values{};       // patterns, too: a call may have the very text of one
     std::vector<Wildcard> wildcards{};  // in the order of the file
     const Node* any = nullptr;          // the key alone
   };

@@ -23,9 +23,12 @@ namespace {
 // More limits than this are asked for by nobody who means well, and each may be a round trip.
 constexpr std::size_t kMostLimits = 1024;
 
-Permits permits_of(std::uint64_t hits) {
-  return static_cast<Permits>(
-      std::min<std::uint64_t>(hits, static_cast<std::uint64_t>(store::kMostCount)));
+// (To give back that many is to give back all there is: in a node's memory more may be counted than
+// a store that nodes share can count.)
+Permits permits_of(std::uint64_t hits, bool gives_back) {
+  constexpr auto most = static_cast<std::uint64_t>(store::kMostCount);
+  if (gives_back && hits >= most) return core::kMaxPermits;
+  return static_cast<Permits>(std::min(hits, most));
 }
 
 Nanos length_of(Unit unit) {
@@ -57,8 +60,15 @@ std::string_view name_of(Unit unit) {
   return names[static_cast<std::size_t>(unit)];
 }
 
+Nanos period_of(const core::Limit& limit) {
+  if (const auto* bucket = std::get_if<core::Bucket>(&limit)) return bucket->rate.period;
+  if (const auto* sliding = std::get_if<core::Sliding>(&limit)) return sliding->period;
+  return Nanos{0};
+}
+
 // When a limit starts anew, or would admit again what it has refused. (Of an idle window this is
-// its end as well: those who ask are told where they are in it.)
+// its end as well: those who ask are told where they are in it. Who asks for more than there ever
+// is need not come back at once either: windows and buckets say the same to them.)
 Nanos until_reset(const core::Limit& limit, const core::Decision& decision, Instant now) {
   if (const auto* window = std::get_if<core::Window>(&limit)) {
     return until(now, core::aligned_span(window->period, now).end);
@@ -66,20 +76,43 @@ Nanos until_reset(const core::Limit& limit, const core::Decision& decision, Inst
   if (const auto* quota = std::get_if<core::Quota>(&limit)) {
     return until(now, quota->calendar->span_at(now).end);
   }
+  if (decision.outcome == Outcome::impossible) return period_of(limit);
   return decision.outcome == Outcome::limited ? decision.retry_after : decision.reset_after;
 }
 
 // Whole seconds, rounded up: proxies drop the rest.
 Nanos in_seconds(Nanos duration) { return std::chrono::ceil<std::chrono::seconds>(duration); }
 
-// A limit with the same states that never refuses, so that a receipt can be had of anything.
-core::Limit generous(core::Limit limit) {
-  if (auto* window = std::get_if<core::Window>(&limit)) window->count = store::kMostCount;
-  if (auto* quota = std::get_if<core::Quota>(&limit)) quota->count = store::kMostCount;
-  if (auto* sliding = std::get_if<core::Sliding>(&limit)) {
-    sliding->count = std::numeric_limits<std::uint32_t>::max();
+// The same limit for whoever gives back. What a bucket owes beyond its depth are no turns that
+// somebody waits for: all of it can be given back.
+core::Limit without_turns(core::Limit limit) {
+  if (auto* bucket = std::get_if<core::Bucket>(&limit)) {
+    bucket->at_once = core::kMaxPermits;
+    bucket->free = Int128{core::kLongestDebt.count()} * bucket->pace.parts;
   }
   return limit;
+}
+
+// A limit with the same states that never refuses, so that a receipt can be had of anything.
+core::Limit generous(core::Limit limit) {
+  if (auto* window = std::get_if<core::Window>(&limit)) window->count = core::kMaxPermits;
+  if (auto* quota = std::get_if<core::Quota>(&limit)) quota->count = core::kMaxPermits;
+  // (Two counters of 32 bits.)
+  if (auto* sliding = std::get_if<core::Sliding>(&limit)) sliding->count = Permits{1} << 33;
+  return without_turns(std::move(limit));
+}
+
+// Makes a receipt of nothing, which tells only what is there, one for so many permits. What is
+// counted in a window was taken in it. A bucket does not know when what it owes was taken: any of
+// it may have been just now, at the price of now, and was not the last thing that happened.
+void claim(core::Receipt& receipt, const core::Limit& limit, Permits permits) {
+  receipt.taken = permits;
+  const auto* bucket = std::get_if<core::Bucket>(&limit);
+  if (bucket == nullptr) return;
+  constexpr std::uint64_t of_no_state = std::uint64_t{1} << 63;
+  receipt.at = kLatest;
+  receipt.after.when |= of_no_state;
+  receipt.after.what = (receipt.after.what & ~core::gcra::kPriceMask) | bucket->price;
 }
 
 }  // namespace
@@ -108,7 +141,8 @@ std::optional<Failure> Run::prepare(const Call& call) {
   knows_domain_ = domain != edition_->rules->domains.end();
   for (std::size_t i = 0; i < asked_.size(); ++i) {
     const Descriptor& descriptor = call.descriptors[i];
-    asked_[i].hits = permits_of(descriptor.hits.value_or(std::max<std::uint32_t>(call.hits, 1)));
+    asked_[i].hits = permits_of(descriptor.hits.value_or(std::max<std::uint32_t>(call.hits, 1)),
+                                descriptor.gives_back);
     asked_[i].gives_back = descriptor.gives_back;
     if (!knows_domain_) continue;
     if (descriptor.limit) {
@@ -137,10 +171,11 @@ void Run::find_limit(const Call& call, const Domain& domain, std::size_t i) {
   asked.rule = &rule;
   asked.unlimited = rule.unlimited;
   if (rule.unlimited) return;
-  const bool named = rule.detailed || walked.node->names_values;
-  asked.statistics =
-      named ? &context_.statistics->named(counted_as(call.domain, *walked.node, entries))
-            : edition_->statistics[rule.number].get();
+  if (rule.detailed || walked.node->names_values) {
+    asked.counted_as = counted_as(call.domain, *walked.node, entries);
+  } else {
+    asked.statistics = edition_->statistics[rule.number].get();
+  }
   asked.name_start = names_.size();
   append_counter(names_, domain, walked.node, entries, rule.tail);
   asked.name_end = names_.size();
@@ -163,7 +198,7 @@ std::optional<Failure> Run::use_override(const Call& call, const Domain& domain,
   rule.tail = counter_tail(rule.limit);
   rule.identity = store::hash_of(domain.head + rule.tail).low;
   asked.rule = &rule;
-  asked.statistics = &context_.statistics->named(counted_as(call.domain, descriptor.entries));
+  asked.counted_as = counted_as(call.domain, descriptor.entries);
   asked.name_start = names_.size();
   append_counter(names_, domain, nullptr, descriptor.entries, rule.tail);
   asked.name_end = names_.size();
@@ -285,20 +320,23 @@ bool Run::ask_next() {
 void Run::ask(Verb verb) {
   const Round& round = rounds_[round_];
   const bool notes = phase_ == Phase::noting;
+  const bool returns = verb == Verb::settle && phase_ == Phase::returning;
   const bool gives_back = verb == Verb::settle && phase_ != Phase::deciding;
   const bool costs = gives_back || phase_ == Phase::deciding;
   limits_.clear();
   generous_.clear();
-  if (notes) generous_.reserve(round.last - round.first);
+  if (notes || returns) generous_.reserve(round.last - round.first);
   for (std::size_t k = round.first; k < round.last; ++k) {
     const Asked& asked = member(k);
     const Permits cost = costs ? asked.hits : 0;
-    limits_.push_back(
-        {.limit = notes ? &generous_.emplace_back(generous(asked.rule->limit)) : &asked.rule->limit,
-         .key = name_of(asked),
-         .identity = asked.rule->identity,
-         .ask = {.cost = gives_back ? -cost : cost},
-         .shadow = asked.rule->shadow || asked.rule->quota});
+    const core::Limit* limit = &asked.rule->limit;
+    if (notes) limit = &generous_.emplace_back(generous(*limit));
+    if (returns) limit = &generous_.emplace_back(without_turns(*limit));
+    limits_.push_back({.limit = limit,
+                       .key = name_of(asked),
+                       .identity = asked.rule->identity,
+                       .ask = {.cost = gives_back ? -cost : cost},
+                       .shadow = asked.rule->shadow || asked.rule->quota});
   }
   if (receipts_.size() < round.last) receipts_.resize(order_.size());
   const auto receipts = std::span(receipts_).subspan(round.first, round.last - round.first);
@@ -331,13 +369,8 @@ void Run::on_answer(GivenAnswer& answer) {
   } else if (phase_ == Phase::noting) {
     for (std::size_t k = 0; k < answer.receipts.size(); ++k) {
       const Asked& asked = member(round.first + k);
-      receipts_[round.first + k] = answer.receipts[k];
-      core::Receipt& receipt = receipts_[round.first + k].receipt.receipt;
-      receipt.taken = asked.hits;
-      // It took nothing: a bucket must not undo it as the last thing that happened.
-      constexpr std::uint64_t of_no_state = std::uint64_t{1} << 63;
-      if (std::holds_alternative<core::Bucket>(asked.rule->limit))
-        receipt.after.when |= of_no_state;
+      GivenReceipt& receipt = receipts_[round.first + k] = answer.receipts[k];
+      claim(receipt.receipt.receipt, asked.rule->limit, asked.hits);
     }
     phase_ = Phase::returning;
   } else {
@@ -409,12 +442,16 @@ void Run::count() {
     const Permits used = std::max<Permits>(decision.limit - decision.remaining, 0);
     const bool counted = context_.options->as_envoyproxy || !refused_;
     const Permits before = asked.over || !counted ? used : std::max<Permits>(used - asked.hits, 0);
-    asked.statistics->add({.hits = static_cast<std::uint64_t>(asked.hits),
-                           .limit = static_cast<std::uint64_t>(decision.limit),
-                           .before = static_cast<std::uint64_t>(before),
-                           .over = asked.over,
-                           .counts_when_over = context_.options->as_envoyproxy},
-                          asked.rule->shadow);
+    // (Names are made by those who count, not by those who only look.)
+    RuleStatistics& statistics = asked.statistics != nullptr
+                                     ? *asked.statistics
+                                     : context_.statistics->named(asked.counted_as);
+    statistics.add({.hits = static_cast<std::uint64_t>(asked.hits),
+                    .limit = static_cast<std::uint64_t>(decision.limit),
+                    .before = static_cast<std::uint64_t>(before),
+                    .over = asked.over,
+                    .counts_when_over = context_.options->as_envoyproxy},
+                   asked.rule->shadow);
   }
 }
 
@@ -457,18 +494,21 @@ Result<Answer, Failure> Run::answer() {
   return answer;
 }
 
-// Of the limit that has the least left; one that refuses wins, the last of several.
+// Of the limit that has the least left; one that refuses wins, the last of several. Quotas refuse
+// together, and come after limits that do. (Theirs go by what is left, which is nothing.)
 void Run::add_headers(Answer& answer) const {
+  const bool by_quotas = !context_.options->as_envoyproxy && quotas_refuse();
   const Status* tightest = nullptr;
-  bool refuses = false;
+  int highest = 0;
   for (std::size_t i = 0; i < asked_.size(); ++i) {
     const Status& status = answer.statuses[i];
     if (!status.limit) continue;
-    const bool over = status.code == Code::over_limit && !asked_[i].rule->quota;
+    const bool over = status.code == Code::over_limit;
+    const int rank = !over ? 0 : !asked_[i].rule->quota ? 2 : by_quotas ? 1 : 0;
     const bool less = tightest == nullptr || status.remaining < tightest->remaining;
-    if (!over && (refuses || !less)) continue;
+    if (rank < highest || (rank == 0 && !less)) continue;
     tightest = &status;
-    refuses = over;
+    highest = rank;
   }
   if (tightest == nullptr) return;
   const auto seconds =

@@ -27,6 +27,7 @@ struct Asked {
   bool replaced = false;
   std::unique_ptr<Rule> own{};  // a limit that has come with the call
   RuleStatistics* statistics = nullptr;
+  std::string counted_as{};  // in statistics that only calls have a name for: these are the others
   Permits hits = 1;
   bool gives_back = false;
   std::size_t name_start = 0;  // of its counter, among all names

@@ -161,7 +161,7 @@ ExplainedLimit limit_of(const Run& run, const Asked& asked) {
   const Rule& rule = *asked.rule;
   return {.text = policy::to_text(rule.limit),
           .name = rule.name,
-          .counted_as = rule.counted_as,
+          .counted_as = asked.statistics != nullptr ? rule.counted_as : asked.counted_as,
           .counter = std::string{run.name_of(asked)},
           .shadow = rule.shadow,
           .quota = rule.quota,
@@ -189,7 +189,6 @@ void Service::explain(const Call& call, Link& link,
     if (asked.replaced) each.why += "; but another rule of the call replaces it";
     if (asked.rule == nullptr || asked.unlimited) continue;
     each.limit = limit_of(looking->run, asked);
-    if (asked.own != nullptr) each.limit->counted_as = counted_as(call.domain, descriptor.entries);
   }
   Looking& started = *looking.release();
   started.run.start(

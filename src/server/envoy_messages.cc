@@ -4,7 +4,10 @@
 #include <google/protobuf/stubs/logging.h>
 #include <google/protobuf/util/json_util.h>
 
+#include <algorithm>
 #include <chrono>
+#include <nlohmann/json.hpp>
+#include <vector>
 
 #include "base/utf8.h"
 #include "wire/grpc.h"
@@ -100,6 +103,76 @@ bool read_descriptor(ProtoReader reader, envoy::Descriptor& to) {
     }
   }
   return good && !reader.failed();
+}
+
+// ---- Reading JSON
+//
+// The library takes for JSON what looks like it: names without quotes, commas with nothing behind
+// them, an object for a list of one. Whoever writes that means something else, perhaps, and is
+// told.
+
+// Passes what is JSON and may be a RateLimitRequest: the library sees to the rest.
+class StrictJson final : public nlohmann::json_sax<nlohmann::json> {
+ public:
+  bool null() override { return may_be(Kind::null); }
+  bool boolean(bool) override { return may_be(Kind::other); }
+  bool number_integer(number_integer_t) override { return may_be(Kind::other); }
+  bool number_unsigned(number_unsigned_t) override { return may_be(Kind::other); }
+  bool number_float(number_float_t, const string_t&) override { return may_be(Kind::other); }
+  bool string(string_t&) override { return may_be(Kind::other); }
+  bool binary(binary_t&) override { return false; }
+  bool start_object(std::size_t) override { return open(Kind::object); }
+  bool start_array(std::size_t) override { return open(Kind::list); }
+  bool end_object() override { return close(); }
+  bool end_array() override { return close(); }
+  bool parse_error(std::size_t, const std::string&, const nlohmann::json::exception&) override {
+    return false;
+  }
+
+  // No message has as many fields as this, and a field has two names: hitsAddend and hits_addend.
+  bool key(string_t& name) override {
+    constexpr std::size_t most_fields = 16;
+    std::vector<std::string>& names = open_.back().names;
+    std::erase(name, '_');
+    for (char& c : name) {
+      if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+    }
+    const bool known = std::ranges::find(names, name) != names.end();
+    if (known || names.size() == most_fields) return false;
+    names.push_back(name);
+    return true;
+  }
+
+ private:
+  enum class Kind : std::uint8_t { null, object, list, other };
+  struct Open {
+    Kind kind;
+    std::vector<std::string> names{};  // of an object: the fields it has had
+  };
+
+  bool may_be(Kind kind) const {
+    if (open_.empty() || open_.back().kind == Kind::list) return kind == Kind::object;
+    const std::string& name = open_.back().names.back();
+    const bool is_list = name == "descriptors" || name == "entries";
+    return is_list ? kind == Kind::list || kind == Kind::null : kind != Kind::list;
+  }
+  bool open(Kind kind) {
+    constexpr std::size_t deepest = 8;
+    if (!may_be(kind) || open_.size() == deepest) return false;
+    open_.push_back({kind});
+    return true;
+  }
+  bool close() {
+    open_.pop_back();
+    return true;
+  }
+
+  std::vector<Open> open_;
+};
+
+bool is_strict_json(std::string_view text) {
+  StrictJson strict;
+  return nlohmann::json::sax_parse(text, &strict);
 }
 
 // ---- Writing
@@ -202,6 +275,7 @@ const envoy::Call* EnvoyMessages::read(std::string_view message) {
 }
 
 const envoy::Call* EnvoyMessages::read_json(std::string_view text) {
+  if (!is_strict_json(text)) return nullptr;
   ::envoy::service::ratelimit::v3::RateLimitRequest request;
   const auto status =
       google::protobuf::util::JsonStringToMessage({text.data(), text.size()}, &request);

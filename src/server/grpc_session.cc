@@ -149,6 +149,12 @@ void GrpcSession::should_rate_limit(H2Stream& stream, std::string_view message) 
     const auto parsed = wire::parse_grpc_timeout(timeout);
     if (!parsed) return refuse(stream, GrpcCode::internal, "the grpc-timeout makes no sense");
     deadline = deadline_in(*parsed, received());
+    // Nobody waits for what is late already: it must not be charged. (Proxies wait for longer than
+    // what came together takes, and need no look at the clock for it.)
+    constexpr std::chrono::milliseconds shortest{10};
+    if (*parsed < shortest && Later(*this, stream).is_past(*deadline)) {
+      return refuse(stream, GrpcCode::deadline_exceeded, "it was too late when it came");
+    }
   }
   const envoy::Call* const call = EnvoyMessages::of_this_thread().read(message);
   if (call == nullptr) return refuse(stream, GrpcCode::internal, "this is no RateLimitRequest");

@@ -15,7 +15,7 @@ enum class For { anybody, let_in, admin };
 
 struct Route {
   std::string_view path;
-  std::string_view method;
+  std::string_view method;  // *: any
   Handler handler;
   For whom = For::let_in;
 };
@@ -43,7 +43,7 @@ constexpr std::array kRoutes{
     Route{kOrderPath, "DELETE", lift_order, For::admin},
     Route{"/v1/fleet", "GET", show_fleet},
     Route{"/v1/top", "GET", show_top, For::admin},
-    Route{"/json", "POST", on_envoy_json},
+    Route{"/json", "*", on_envoy_json},
     Route{"/metrics", "GET", show_metrics},
     Route{"/healthz", "GET", show_health, For::anybody},
     Route{"/readyz", "GET", show_readiness, For::anybody},
@@ -57,6 +57,7 @@ bool leads_to(const Route& route, std::string_view path) {
 }
 
 bool answers(const Route& route, std::string_view method) {
+  if (route.method == "*") return true;
   return route.method == method || (method == "HEAD" && route.method == "GET");
 }
 

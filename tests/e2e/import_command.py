@@ -110,6 +110,22 @@ class ImportTest(unittest.TestCase):
         self.assertIn("policies: {}", self.imported("envoy", "domain: d\ndescriptors: [ { key: a } ]\n"))
         self.assertIn("policies: {}", self.imported("envoy", "domain: d\n"))
 
+    def test_rules_that_statistics_do_not_tell_apart(self):
+        def rule(key, value):
+            return f"{{ key: {key}, value: {value}, rate_limit: {{ unit: day, requests_per_unit: 1 }} }}"
+
+        out = self.imported("envoy", f"""
+            domain: d
+            descriptors:
+              - {rule("a_b", "c")}
+              - {rule("a", "b_c")}
+              - {rule("x.y", "z")}
+              - {{ key: x, descriptors: [ {rule("y", "z")} ] }}
+              - {rule("a", "b_c-2")}
+            """)
+        for name in ["d.a_b_c", "d.a_b_c-2", "d.x.y_z", "d.x.y_z-2", "d.a_b_c-2-2"]:
+            self.assertEqual(out.count(f'\n  "{name}":\n'), 1, name)
+
     def test_nginx(self):
         out = self.imported("nginx", NGINX)
         self.assertIn('{ limit: 1/s queue 5, like: nginx, name: "one", by: ["remote_addr"] }', out)
@@ -136,12 +152,73 @@ class ImportTest(unittest.TestCase):
                 - { at: 0, parts: { remote_addr: a, server_name: s, uri: / }, n: 10, allowed: 1, waits: [ 0 ] }
         """)
 
+    def test_nginx_tries_out_one_kind_of_limits(self):
+        zones = """
+            limit_req_zone $remote_addr zone=r:1m rate=1r/m;
+            limit_conn_zone $remote_addr zone=c:1m;
+            """
+        request = '{ limit: 1/min queue 0, like: nginx, name: "r", by: ["remote_addr"]%s }'
+        connection = '{ limit: 3 concurrent, name: "conn:c", by: ["remote_addr"]%s }'
+        shadow = ", shadow: true"
+        for dry_run, first, second in [
+                ("limit_req_dry_run on;", shadow, ""),
+                ("limit_conn_dry_run on; limit_req_dry_run off;", "", shadow),
+                ("limit_req_dry_run on; limit_conn_dry_run on;", shadow, shadow)]:
+            for text in [f"limit_req zone=r; limit_conn c 3; {dry_run}", f"{dry_run} limit_req zone=r; limit_conn c 3;"]:
+                out = self.imported("nginx", zones + text)
+                self.assertIn(f"    limits:\n      - {request % first}\n      - {connection % second}\n", out)
+                self.assertEqual(out.count("shadow"), bool(first) + bool(second))
+        self.runs(self.imported("nginx", zones + "limit_req zone=r; limit_conn c 1; limit_req_dry_run on;"), """
+            - name: those who hold a seat are limited, those who ask often are not
+              policy: r+c
+              steps:
+                - { at: 0, op: enter, holder: a, parts: { remote_addr: a }, allowed: 1 }
+                - { at: 0, op: enter, holder: b, parts: { remote_addr: a }, allowed: 0 }
+                - { at: 0, op: leave, holder: a, parts: { remote_addr: a } }
+                - { at: 0, op: enter, holder: b, parts: { remote_addr: a }, allowed: 1 }
+        """)
+
+    def test_nginx_changes_how_inherited_limits_refuse(self):
+        out = self.imported("nginx", """
+            limit_req_zone $remote_addr zone=r:1m rate=1r/m;
+            limit_conn_zone $remote_addr zone=c:1m;
+            server {
+              limit_req zone=r; limit_conn c 3;
+              location /tried { limit_req_dry_run on; }
+              location /enforced { limit_req_dry_run off; }
+              location /other { limit_req_status 429; }
+              location /closed { limit_conn_status 444; }
+              location /same { proxy_pass http://127.0.0.1:9000; }
+              location /tried/too { limit_req_dry_run on; location /tried/too/not { limit_req_dry_run off; } }
+            }
+            server { limit_req_status 429; limit_req_dry_run on; }
+            """)
+        policies = out.split("policies:\n")[1].split("limits:")
+        self.assertEqual(len(policies), 3)
+        for line in ["# server; nginx refuses with 503, weir with 429 (deny=503)",
+                     "# server > location /other; refuses with 429: ask with deny=429; limit_conn with 503",
+                     "# server > location /closed; nginx refuses with 503, weir with 429 (deny=503); limit_conn with 444",
+                     "# server > location /tried/too > location /tried/too/not; nginx"]:
+            self.assertIn(line, policies[0])
+        self.assertIn("# server > location /tried; nginx", policies[1])
+        self.assertIn("# server > location /tried/too; nginx", policies[1])
+        self.assertEqual(policies[2].count("shadow: true"), 1)
+        for absent in ["/enforced", "/same"]:
+            self.assertNotIn(absent, out)
+
     def test_mistakes_are_told_with_their_place(self):
         for what, text, place in [
                 ("nginx", "limit_req zone=none;\n", "1:1: there is no limit_req_zone \"none\""),
                 ("nginx", "limit_req_zone $a zone=z:1m rate=fast;\n", "1:29: a rate is like 10r/s"),
                 ("nginx", "http {\n  a b\n}\n", "2:3: a ; is missing behind this"),
                 ("nginx", "}\n", "1:1: this } ends nothing"),
+                ("nginx", "http {\n  server { }\n", "1:6: no } ends what begins here"),
+                ("nginx", "limit_req_zone $a zone=z:1m;\nlimit_req_zone $b zone=z:1m;\n",
+                 "2:1: there is a limit_req_zone \"z\" already"),
+                ("nginx", "limit_req_zone $a zone=z:1m;\nlimit_req zone=z; limit_req zone=z burst=5;\n",
+                 "2:19: limit_req has the zone \"z\" here already"),
+                ("nginx", "limit_conn_zone $a zone=z:1m;\nlimit_conn z 1; limit_conn z 2;\n",
+                 "2:17: limit_conn has the zone \"z\" here already"),
                 ("envoy", "domain: d\ndescriptors: [ { key: '' } ]\n", "2:23: descriptor has empty key")]:
             path = self.file("theirs", text)
             code, out, err = weir("import", what, path)

@@ -158,5 +158,23 @@ TEST(ChargingTest, GivingBackToABucketFillsItAtMost) {
   EXPECT_EQ(world.call("d", {of({{"k", "x"}})}, 4).overall, Code::ok);
 }
 
+// Both counters of a sliding window may be full.
+TEST(ChargingTest, GivingBackToASlidingWindowNeedsNoRoom) {
+  World world(
+      "domain: d\ndescriptors:\n"
+      "  - { key: k, rate_limit: { unit: hour, requests_per_unit: 6, algorithm: sliding_window } "
+      "}\n",
+      {.as_envoyproxy = true});
+  const Descriptor k = of({{"k", "x"}});
+  constexpr std::uint64_t many = std::uint64_t{1} << 40;
+  world.call("d", {with_hits(k, many)});
+  world.clock.advance(std::chrono::hours{1});
+  world.call("d", {with_hits(k, many)});
+  world.call("d", {returning(k, many)});
+  // (An hour later nothing is left of the first, and nothing of the second was left at all.)
+  world.clock.advance(std::chrono::hours{1});
+  EXPECT_EQ(world.call("d", {with_hits(k, 6)}).overall, Code::ok);
+}
+
 }  // namespace
 }  // namespace weir::envoy

@@ -73,5 +73,30 @@ TEST(ExplainTest, TellsWhyThereIsNoLimit) {
               HasSubstr("there is no domain \"shoe\""));
 }
 
+// The name is that of what a call would count in; and only calls make names.
+TEST(ExplainTest, NamesTheStatisticsOfTheCallAndAddsNone) {
+  World world(R"(domain: shop
+descriptors:
+  - { key: user, detailed_metric: true, rate_limit: { unit: day, requests_per_unit: 5 } }
+  - key: tenant
+    value_to_metric: true
+    descriptors: [ { key: path, rate_limit: { unit: day, requests_per_unit: 5 } } ]
+)");
+  const std::vector<std::pair<Descriptor, std::string>> all = {
+      {of({{"user", "alice"}}), "shop.user_alice"},
+      {of({{"tenant", "t"}, {"path", "/buy"}}), "shop.tenant_t.path"},
+      {limited(of({{"user", "bob"}}), 1, Unit::day), "shop.user_bob"}};
+  const std::size_t rules = world.service.counts().rules.size();
+  for (const auto& [descriptor, name] : all) {
+    EXPECT_EQ(explained(world, "shop", descriptor).limit->counted_as, name);
+  }
+  EXPECT_EQ(world.service.counts().rules.size(), rules);
+  for (const auto& [descriptor, name] : all) {
+    world.call("shop", {descriptor});
+    EXPECT_EQ(world.counts_of(name).total, 1U);
+  }
+  EXPECT_EQ(world.service.counts().rules.size(), rules + all.size());
+}
+
 }  // namespace
 }  // namespace weir::envoy

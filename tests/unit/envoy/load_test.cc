@@ -1,11 +1,13 @@
 #include "envoy/load.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <filesystem>
 #include <fstream>
 
+#include "policy/limit_text.h"
 #include "world.h"
 
 namespace weir::envoy {
@@ -149,6 +151,24 @@ TEST(LoadTest, KnowsEveryUnitInAnyCase) {
   }
 }
 
+TEST(LoadTest, KnowsEveryNumberThatGoKnows) {
+  const auto number = [](const std::string& text) {
+    return only_rule(rules(with_limit("unit: day, requests_per_unit: " + text))).requests_per_unit;
+  };
+  EXPECT_EQ(number("0"), 0U);
+  EXPECT_EQ(number("1_000"), 1000U);
+  EXPECT_EQ(number("0x10"), 16U);
+  EXPECT_EQ(number("0XFF_FF"), 65535U);
+  EXPECT_EQ(number("0o17"), 15U);
+  EXPECT_EQ(number("017"), 15U);
+  EXPECT_EQ(number("0b11"), 3U);
+  EXPECT_EQ(number("0xffffffff"), 4294967295U);
+  for (const std::string wrong : {"0x", "0x100000000", "_1", "-1", "08", "1e3", "1 0", "[]"}) {
+    EXPECT_THAT(problems_of(with_limit("unit: day, requests_per_unit: " + wrong)),
+                ElementsAre(HasSubstr("a whole number from 0 to 4294967295")));
+  }
+}
+
 TEST(LoadTest, ReadsTheExtensions) {
   const auto sliding =
       rules(with_limit("per: 5m, requests_per_unit: 7, algorithm: sliding_window"));
@@ -180,6 +200,166 @@ TEST(LoadTest, SaysWhatIsWrongWithTheExtensions) {
               ElementsAre(HasSubstr("4:41: \"calendar\" is for windows of a unit day, week")));
   EXPECT_THAT(problems_of(with_limit("unit: day, requests_per_unit: 1, calendar: Europe/Berln")),
               ElementsAre(HasSubstr("Europe/Berlin")));
+}
+
+// What is not used must make sense all the same: who corrects the rest would find it wrong.
+TEST(LoadTest, SaysWhatIsWrongWithExtensionsThatAreNotUsed) {
+  EXPECT_THAT(problems_of(with_limit("unlimited: true, algorithm: nonsense, burst: -4")),
+              ElementsAre(HasSubstr("4:47: \"algorithm\" is fixed_window"),
+                          HasSubstr("4:64: error loading config file: \"burst\" is a whole")));
+  EXPECT_THAT(problems_of(with_limit("unlimited: true, calendar: Nowhere/City")),
+              ElementsAre(HasSubstr("4:46: ")));
+  EXPECT_THAT(problems_of(with_limit("unlimited: true, per: 5m")),
+              ElementsAre("4:41: should not specify \"per\" when unlimited"));
+  for (const std::string_view none : {"requests_per_unit: 0, ", ""}) {
+    const auto wrong = [&](std::string_view more) {
+      return problems_of(with_limit("unit: day, " + std::string{none} + std::string{more}));
+    };
+    EXPECT_THAT(wrong("calendar: Nowhere/City"), ElementsAre(HasSubstr("Nowhere/City")));
+    EXPECT_THAT(wrong("burst: -4"), ElementsAre(HasSubstr("\"burst\" is a whole number")));
+    EXPECT_THAT(wrong("algorithm: token_bucket"), ElementsAre());
+    EXPECT_THAT(wrong("burst: 0"), ElementsAre());
+    EXPECT_THAT(wrong("algorithm: sliding_window"), ElementsAre());
+    EXPECT_THAT(wrong("calendar: Europe/Berlin"), ElementsAre());
+  }
+}
+
+// What makes sense is no error there: files have defaults that all their limits share.
+TEST(LoadTest, WarnsOfExtensionsThatAreNotUsed) {
+  const Loaded loaded = load({{.name = "x.yaml", .text = with_limit("unlimited: true, burst: 4")}});
+  ASSERT_NE(loaded.rules, nullptr) << loaded.problems();
+  ASSERT_EQ(loaded.files[0].warnings.size(), 1U);
+  EXPECT_EQ(loaded.files[0].warnings[0].message,
+            "\"burst\" says nothing when unlimited: it is not used");
+}
+
+// A map of the configuration: what is around it, and what is in it. Fields that say nothing are
+// those it may have as well.
+struct Example {
+  std::string_view before;
+  std::vector<std::pair<std::string_view, std::string_view>> fields;
+  std::string_view after;
+
+  // With another value of one field. None: without it.
+  std::string with(std::string_view field, std::optional<std::string_view> value) const {
+    std::string text{before};
+    for (const auto& [name, usual] : fields) {
+      const std::string_view said = name == field ? value.value_or("") : usual;
+      const bool is_there = name == field ? value.has_value() : !usual.empty();
+      if (is_there) text += "\"" + std::string{name} + "\": " + std::string{said} + ", ";
+    }
+    return text + std::string{after};
+  }
+};
+
+const std::vector<Example>& examples() {
+  constexpr std::string_view limit = "{ domain: d, descriptors: [ { key: k, rate_limit: { ";
+  constexpr std::string_view end = "} } ] }";
+  static const std::vector<Example> all = {
+      {"{ ", {{"domain", "d"}, {"descriptors", "[ { key: k } ]"}}, "}"},
+      {"{ domain: d, descriptors: [ { ",
+       {{"key", "k"},
+        {"value", "v*"},
+        {"rate_limit", "{ unit: day }"},
+        {"descriptors", "[ { key: l } ]"},
+        {"shadow_mode", "true"},
+        {"quota_mode", "true"},
+        {"detailed_metric", "true"},
+        {"value_to_metric", "true"},
+        {"share_threshold", "true"},
+        {"metadata", "{ a: b }"}},
+       "} ] }"},
+      {limit,
+       {{"unit", "day"},
+        {"requests_per_unit", "7"},
+        {"unlimited", "false"},
+        {"name", "n"},
+        {"replaces", "[ { name: m } ]"},
+        {"algorithm", "token_bucket"},
+        {"burst", "9"},
+        {"per", ""},
+        {"calendar", ""}},
+       end},
+      {limit,
+       {{"unit", "day"},
+        {"requests_per_unit", "7"},
+        {"algorithm", "fixed_window"},
+        {"burst", ""},
+        {"calendar", "Europe/Berlin"}},
+       end},
+      {limit,
+       {{"unit", ""}, {"requests_per_unit", "7"}, {"per", "5m"}, {"algorithm", "sliding_window"}},
+       end},
+      {limit, {{"unit", ""}, {"requests_per_unit", "10"}, {"per", ""}}, end},
+      {limit,
+       {{"unlimited", "true"},
+        {"unit", ""},
+        {"requests_per_unit", ""},
+        {"name", "n"},
+        {"algorithm", ""},
+        {"burst", ""},
+        {"per", ""},
+        {"calendar", ""}},
+       end},
+      {"{ domain: d, descriptors: [ { key: k, rate_limit: { unit: day, replaces: [ { ",
+       {{"name", "m"}},
+       "} ] } } ] }"},
+  };
+  return all;
+}
+
+void tell(std::string& text, const Node& node) {
+  text += fmt::format("{}={} {}{}{}", node.key, node.value, node.is_wildcard, node.value_to_metric,
+                      node.shares_counter);
+  if (const auto& rule = node.rule) {
+    text += fmt::format(" {} {}{}{}{} {} {} {} {} {}", rule->requests_per_unit, rule->unlimited,
+                        rule->shadow, rule->quota, rule->detailed, rule->name,
+                        fmt::join(rule->replaces, ","), policy::to_text(rule->limit), rule->tail,
+                        rule->metadata);
+  }
+  text += " {";
+  for (const auto& child : node.children) tell(text, *child);
+  text += "}\n";
+}
+
+// What came of a file: rules, or what is wrong with it.
+std::string outcome_of(const std::string& yaml) {
+  const Loaded loaded = load({{.name = "x.yaml", .text = yaml}});
+  EXPECT_EQ(loaded.rules == nullptr, !loaded.problems().empty()) << yaml;
+  std::string text;
+  for (const auto* all : {&loaded.files[0].problems, &loaded.files[0].warnings}) {
+    for (const policy::Problem& problem : *all) text += problem.message + "\n";
+  }
+  if (loaded.rules == nullptr) return text;
+  for (const auto& [name, domain] : loaded.rules->domains) tell(text += name, domain.root);
+  return text;
+}
+
+// A field that has nothing behind it is not there.
+TEST(LoadTest, NullIsTheSameAsAbsent) {
+  for (const Example& example : examples()) {
+    for (const auto& [field, usual] : example.fields) {
+      const std::string absent = outcome_of(example.with(field, std::nullopt));
+      for (const std::string_view null : {"", "~", "null"}) {
+        EXPECT_EQ(outcome_of(example.with(field, null)), absent) << example.with(field, null);
+      }
+    }
+  }
+  EXPECT_THAT(problems_of(with_limit("requests_per_unit: 10, per: ")),
+              ElementsAre("4:17: invalid rate limit unit ''"));
+  EXPECT_EQ(problems_of(with_limit("requests_per_unit: 10, unit: ~, per: 5m")).size(), 0U);
+}
+
+// Whatever stands somewhere, something is wrong with it or there are rules.
+TEST(LoadTest, AnythingMayStandAnywhere) {
+  for (const Example& example : examples()) {
+    for (const auto& [field, usual] : example.fields) {
+      for (const std::string_view value :
+           {"''", "[]", "{}", "[ ~ ]", "{ ~: ~ }", "0", "7", "-1", "1.5", "true", "x", "'*'"}) {
+        (void)outcome_of(example.with(field, value));
+      }
+    }
+  }
 }
 
 // Theirs are used as they are: what stands in a place where it says nothing is no error.

@@ -71,6 +71,28 @@ TEST(ServiceTest, TellsWhenAWindowEnds) {
   EXPECT_EQ(until_reset("k"), seconds{60});
 }
 
+// Whoever asks for more than there ever is, is not told to come back at once.
+TEST(ServiceTest, WhatCanNeverPassIsToldThePeriod) {
+  constexpr std::string_view yaml = R"(
+domain: d
+descriptors:
+  - { key: bucket, rate_limit: { unit: day, requests_per_unit: 10, burst: 3 } }
+  - { key: sliding, rate_limit: { unit: hour, requests_per_unit: 3, algorithm: sliding_window } }
+  - { key: short, rate_limit: { per: 100ms, requests_per_unit: 3, algorithm: token_bucket } }
+)";
+  for (const bool as_envoyproxy : {false, true}) {
+    World world(yaml, {.as_envoyproxy = as_envoyproxy});
+    const auto until_reset = [&](const char* key) {
+      const Answer answer = world.call("d", {of({{key, "v"}})}, 7);
+      EXPECT_EQ(answer.overall, Code::over_limit);
+      return *answer.statuses[0].until_reset;
+    };
+    EXPECT_EQ(until_reset("bucket"), std::chrono::hours{24});
+    EXPECT_EQ(until_reset("sliding"), std::chrono::hours{1});
+    EXPECT_EQ(until_reset("short"), seconds{1});
+  }
+}
+
 TEST(ServiceTest, AWindowBeginsAnew) {
   for (const bool as_envoyproxy : {false, true}) {
     World world(kRules, {.as_envoyproxy = as_envoyproxy});
@@ -80,6 +102,28 @@ TEST(ServiceTest, AWindowBeginsAnew) {
     world.clock.advance(seconds{1});
     EXPECT_EQ(world.call("d", {of({{"k", "v"}})}).statuses[0].remaining, 9U);
   }
+}
+
+TEST(ServiceTest, SendsHeadersOfTheQuotaThatRefuses) {
+  constexpr std::string_view yaml = R"(
+domain: d
+descriptors:
+  - { key: q, quota_mode: true, rate_limit: { unit: day, requests_per_unit: 9 } }
+  - { key: r, quota_mode: true, rate_limit: { unit: day, requests_per_unit: 8 } }
+  - { key: b, rate_limit: { unit: day, requests_per_unit: 3 } }
+)";
+  World world(yaml, {.response_headers = true});
+  const auto limit = [&](std::vector<Descriptor> descriptors) {
+    return world.call("d", std::move(descriptors)).response_headers.at(0).value;
+  };
+  const Descriptor q = of({{"q", "v"}});
+  const Descriptor b = of({{"b", "v"}});
+  EXPECT_EQ(limit({with_hits(q, 10), b}), "9");
+  EXPECT_EQ(limit({b, with_hits(q, 10)}), "9");
+  // Another quota has room: nobody refuses.
+  EXPECT_EQ(limit({with_hits(q, 10), of({{"r", "v"}}), b}), "3");
+  // A limit that refuses comes first.
+  EXPECT_EQ(limit({with_hits(b, 4), with_hits(q, 10)}), "3");
 }
 
 TEST(ServiceTest, SendsHeadersOfTheTightestLimit) {

@@ -639,5 +639,59 @@ descriptors:
        });
 }
 
+// ---- Giving back
+
+// A rule under each algorithm.
+std::vector<std::string> rules_of_each(int requests) {
+  std::vector<std::string> all;
+  for (const std::string_view more :
+       {"", ", algorithm: sliding_window", ", algorithm: token_bucket", ", calendar: UTC"}) {
+    all.push_back(
+        "domain: d\ndescriptors: [ { key: k, rate_limit: { unit: day, requests_per_unit: " +
+        std::to_string(requests) + std::string{more} + " } } ]");
+  }
+  return all;
+}
+
+// More may be counted than the limit has: refused calls count there, and limits are lowered.
+TEST_P(VectorTest, WhatIsCountedBeyondTheLimitIsGivenBackAsWell) {
+  const Descriptor k = of({{"k", "x"}});
+  for (std::size_t i = 0; i < rules_of_each(10).size(); ++i) {
+    SCOPED_TRACE(rules_of_each(10)[i]);
+    play(rules_of_each(10)[i], [&](World& world) {
+      EXPECT_EQ(world.call("d", {with_hits(k, 7)}).overall, Code::ok);
+      if (as_envoyproxy()) {
+        EXPECT_EQ(world.call("d", {with_hits(k, 4)}).overall, Code::over_limit);
+      } else {
+        world.service.use(rules(rules_of_each(6)[i]));
+      }
+      EXPECT_EQ(world.call("d", {with_hits(k, 0)}).overall, Code::over_limit);
+      const std::uint64_t over = 1;
+      EXPECT_THAT(remaining_of(world.call("d", {returning(k, over)})), ElementsAre(0));
+      EXPECT_EQ(world.call("d", {with_hits(k, 0)}).overall, Code::ok);
+      EXPECT_THAT(remaining_of(world.call("d", {returning(k, 2)})), ElementsAre(2));
+      EXPECT_EQ(world.call("d", {with_hits(k, 2)}).overall, Code::ok);
+      EXPECT_EQ(world.call("d", {with_hits(k, 1)}).overall, Code::over_limit);
+    });
+  }
+}
+
+// No number is too large to be given back, wherever it is counted.
+TEST_P(VectorTest, AllThatIsCountedCanBeGivenBack) {
+  constexpr std::uint64_t all = std::numeric_limits<std::uint64_t>::max();
+  const Descriptor k = of({{"k", "x"}});
+  for (const std::string& yaml : rules_of_each(10)) {
+    SCOPED_TRACE(yaml);
+    play(yaml, [&](World& world) {
+      for (int i = 0; i < 2; ++i) {
+        EXPECT_EQ(world.call("d", {with_hits(k, all)}).overall, Code::over_limit);
+      }
+      world.call("d", {returning(k, 5)});
+      EXPECT_THAT(remaining_of(world.call("d", {returning(k, all)})), ElementsAre(10));
+      EXPECT_THAT(remaining_of(world.call("d", {with_hits(k, 1)})), ElementsAre(9));
+    });
+  }
+}
+
 }  // namespace
 }  // namespace weir::envoy

@@ -53,6 +53,14 @@ TEST(WalkTest, AValueBeatsWildcardsInTheirOrderWhichBeatTheKey) {
   EXPECT_EQ(walked(*all, of({{"a", ""}})).node->rule->requests_per_unit, 3U);
 }
 
+// As theirs: a pattern is the value of its node as well.
+TEST(WalkTest, AValueThatIsThePatternItselfBeatsOtherWildcards) {
+  const auto all = rules(kTree);
+  const Descriptor descriptor = of({{"a", "12*"}});
+  EXPECT_EQ(walked(*all, descriptor).node->rule->requests_per_unit, 2U);
+  EXPECT_EQ(step(all->domains.at("d").root, descriptor.entries[0]).match, Match::value);
+}
+
 TEST(WalkTest, ThereIsNoWayBack) {
   const auto all = rules(kTree);
   // (b alone has an x, but b=y hides it.)

@@ -219,6 +219,52 @@ TEST(EnvoyMessages, ReadsJsonWithEitherKindOfNames) {
   }
 }
 
+// What is not JSON, or not of the form, is not guessed at.
+TEST(EnvoyMessages, ReadsNothingThatOnlyLooksLikeJson) {
+  EnvoyMessages messages;
+  const auto with = [](std::string_view descriptors) {
+    return R"({"domain":"d","descriptors":)" + std::string{descriptors} + "}";
+  };
+  for (const std::string& good :
+       {with(R"([{"entries":[{"key":"k","value":"v"}]}])"), with("[]"), with("null"),
+        with(R"([{"entries":null,"limit":{"unit":"DAY"},"hitsAddend":null}])") + " \n",
+        with(R"([{"entries":[{"key":"k","value":"a\nb\u00e9"}]}])")}) {
+    EXPECT_NE(messages.read_json(good), nullptr) << good;
+  }
+  const std::string deep(500, '[');
+  for (const std::string& bad : {
+           R"({domain:"d"})"s,
+           R"({'domain':'d'})"s,
+           R"({"domain":"d",})"s,
+           R"({"domain":"d"}x)"s,
+           R"({"domain":"d"}{})"s,
+           R"(/**/{"domain":"d"})"s,
+           "\"d\""s,
+           "null"s,
+           "[{}]"s,
+           "{\"domain\":\"a\nb\"}"s,
+           R"({"domain":"\x41"})"s,
+           R"({"domain":"\ud800"})"s,
+           "{\"domain\":\"\xff\"}"s,
+           R"({"domain":["d"]})"s,
+           R"({"domain":"d","hitsAddend":01})"s,
+           R"({"domain":"d","domain":"e"})"s,
+           R"({"domain":"d","hitsAddend":1,"hits_addend":1})"s,
+           with("[null]"),
+           with("[[]]"),
+           with(R"(["x"])"),
+           with("[{},]"),
+           with(R"({"entries":[{"key":"k"}]})"),
+           with(R"([{"entries":{"key":"k"}}])"),
+           with(R"([{"entries":[{"key":"k","key":"l"}]}])"),
+           with(R"([{"limit":[]}])"),
+           with(deep + std::string(500, ']')),
+           with(deep),
+       }) {
+    EXPECT_EQ(messages.read_json(bad), nullptr) << bad;
+  }
+}
+
 TEST(EnvoyMessages, WritesJson) {
   EXPECT_EQ(EnvoyMessages::to_json({.overall = envoy::Code::ok, .statuses = {}}),
             R"({"overallCode":"OK"})");

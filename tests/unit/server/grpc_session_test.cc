@@ -5,6 +5,8 @@
 #include <grpc/health/v1/health.pb.h>
 #include <grpc/reflection/v1/reflection.pb.h>
 
+#include <thread>
+
 #include "h2_client.h"
 #include "server/http_session.h"
 #include "weir/quota.h"
@@ -233,12 +235,27 @@ TEST_F(GrpcSessionTest, KnowsWhenItIsTooLate) {
   TestFields fields = call_of(kShouldRateLimit);
   fields.emplace_back("grpc-timeout", "1n");
   EXPECT_EQ(ask(fields, framed("")).grpc_status(), "4");
+  fields.back().second = "0n";
+  EXPECT_EQ(ask(fields, framed("")).grpc_status(), "4");
+  EXPECT_THAT(calls, IsEmpty());  // nobody is charged for what nobody waits for
   fields.back().second = "1H";
   EXPECT_EQ(ask(fields, framed("")).grpc_status(), "0");
   fields.back().second = "99999999H";
   EXPECT_EQ(ask(fields, framed("")).grpc_status(), "0");
   fields.back().second = "soon";
   EXPECT_EQ(ask(fields, framed("")).grpc_status(), "13");
+}
+
+TEST_F(GrpcSessionTest, KnowsWhenTheAnswerIsTooLate) {
+  waiting = true;
+  TestFields fields = call_of(kShouldRateLimit);
+  fields.emplace_back("grpc-timeout", "50m");
+  const std::int32_t stream = client.ask(fields, framed(""));
+  ASSERT_THAT(later, SizeIs(1));
+  std::this_thread::sleep_for(std::chrono::milliseconds{51});
+  later[0](answer);
+  client.say("");
+  EXPECT_EQ(client.replies[stream].grpc_status(), "4");
 }
 
 // ---- What is no call
@@ -608,7 +625,14 @@ TEST_F(HttpStreamsTest, AnswersEnvoysCallsInJson) {
   answer = envoy::Failure{.text = "gone", .store = true};
   EXPECT_EQ(post("/json", "{}").status(), "503");
   EXPECT_EQ(post("/json", "{").status(), "400");
-  EXPECT_EQ(get(wire::H2Peer::get("/json")).status(), "405");
+  // Theirs does not look at the method either; but there must be something to ask.
+  answer = envoy::Answer{};
+  EXPECT_EQ(get(wire::H2Peer::get("/json")).status(), "400");
+  for (const char* method : {"PUT", "GET", "PATCH"}) {
+    TestFields fields = wire::H2Peer::post("/json");
+    fields[0].second = method;
+    EXPECT_EQ(http.replies[http.ask(fields, "{}")].status(), "200") << method;
+  }
 }
 
 }  // namespace
