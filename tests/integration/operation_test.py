@@ -297,6 +297,49 @@ class CommandLineTest(unittest.TestCase):
         self.assertEqual(nobody.returncode, 1)
         self.assertIn("does `weir serve` run there?", nobody.stderr)
 
+    def usage(self, *args):
+        """What is said to who calls it in a way that makes no sense."""
+        done = subprocess.run([WEIR, *args], capture_output=True, timeout=20, env={})
+        said = (done.stdout + done.stderr).decode()
+        self.assertEqual(done.returncode, 2, said)
+        return said
+
+    def test_a_key_that_is_not_utf8_is_nobody_elses(self):
+        with Daemon(WEIR) as daemon:
+            url = f"--url=http://127.0.0.1:{daemon.http_port}"
+            for args in ((b"k\xff",), (b"--part", b"user=k\xff"), (b"--part", b"u\xff=k")):
+                self.assertIn("ask over RESP", self.usage("take", "llm", *args, url))
+            self.assertIn("ask over RESP", self.usage("reset", "llm", b"\xffk", url))
+            # It would be asked for by the mark for what is none.
+            self.assertEqual(self.weir(daemon, "peek", "llm", "k\ufffd", "--permits", "1000")[0], 0)
+
+    def test_an_address_that_makes_no_sense(self):
+        with Daemon(WEIR) as daemon:
+            beyond = daemon.http_port + 65536
+            for url in (f"http://127.0.0.1:{beyond}", "http://127.0.0.1:0", "http://127.0.0.1:x",
+                        "http://127.0.0.1:-1", "http://127.0.0.1:", "127.0.0.1:7380", "http://",
+                        "ftp://127.0.0.1:7380"):
+                for command in (("take", "llm", "k"), ("policies",), ("top", "--once"), ("orders",)):
+                    said = self.usage(*command, "--url", url)
+                    self.assertIn("write it as http://127.0.0.1:7380", said)
+            self.assertIn("cannot understand", self.usage("bench", f"http://127.0.0.1:{beyond}"))
+
+    def test_numbers_and_parts_that_make_no_sense(self):
+        for many in ("99999999999999999999", "-1", "1.5", "x"):
+            for command in ("take", "peek", "explain"):
+                self.assertIn("whole number", self.usage(command, "llm", "k", f"--permits={many}"))
+        self.assertIn("whole number", self.usage("lift", "99999999999999999999"))
+        self.assertIn("whole number", self.usage("boost", "p", "--add", "99999999999999999999"))
+        self.assertIn("given twice", self.usage("take", "p", "--part", "u=1", "--part", "u=2"))
+        with Daemon(WEIR) as daemon:
+            self.assertIn("remaining    990", self.weir(daemon, "take", "llm", "k",
+                                                        "--permits", "010")[1])
+
+    def test_a_command_that_is_not_there(self):
+        self.assertIn('unknown command "tak" (did you mean "take"?)', self.usage("tak", "p", "k"))
+        self.assertIn('unknown command "xyzzy": ', self.usage("xyzzy"))
+        self.assertIn("required", self.usage())
+
 
 if __name__ == "__main__":
     unittest.main()
