@@ -201,6 +201,12 @@ class RespTest(unittest.TestCase):
                          "Cell error: Store error: Zero rates are not supported")
         self.assertEqual(self.error("CL.THROTTLE", "k", 1, 1, 0),
                          "Cell error: Store error: Zero rates are not supported")
+        # So many that one costs nothing.
+        self.assertEqual(self.error("CL.THROTTLE", "k", 0, 2000000000, 1),
+                         "Cell error: Store error: Zero rates are not supported")
+        self.assertEqual(self.resp("CL.THROTTLE", "plus", "+4", "+1", "+60", "+2")[:3], [0, 5, 3])
+        for text in ("+", "++1", "+-1", " 1"):
+            self.assertIn("Couldn't parse", self.error("CL.THROTTLE", "k", 1, text, 1))
 
     # ---- What clients say
 
