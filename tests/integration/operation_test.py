@@ -1,6 +1,8 @@
 """Starting, changing and ending a daemon: operation_test.py WEIR."""
 
 import json
+import os
+import signal
 import socket
 import subprocess
 import sys
@@ -49,6 +51,39 @@ class ReloadTest(unittest.TestCase):
             self.assertIn("weir_last_reload_successful 1\n", metrics)
             for result in ("failed", "succeeded"):
                 self.assertRegex(metrics, rf'weir_reloads_total{{result="{result}"}} [1-9]')
+
+    def test_a_file_that_becomes_a_pipe_keeps_nobody_waiting(self):
+        with Daemon(WEIR, HOURLY.replace("LIMIT", "10/h")) as daemon:
+            text = daemon.config.read_text()
+            daemon.config.unlink()
+            os.mkfifo(daemon.config)
+            daemon.wait_for_log("it is not a regular file")
+            daemon.config.unlink()
+            daemon.config.write_text(text)
+            daemon.wait_for_log("generation 2")
+            daemon.config.unlink()
+            os.mkfifo(daemon.config)
+            daemon.wait_for_log("it is not a regular file", times=2)
+            self.assertEqual(daemon.stop(), 0)
+
+    def test_policies_that_came_by_a_pipe_are_not_read_again(self):
+        with Daemon(WEIR) as daemon:
+            text = daemon.config.read_text()
+        piped = subprocess.Popen([WEIR, "serve", "--config", "/dev/stdin"], stdin=subprocess.PIPE,
+                                 stderr=subprocess.PIPE, text=True)
+        piped.stdin.write(text)
+        piped.stdin.close()
+        log = []
+        while not any("ready, with 6 policies" in line for line in log):
+            log.append(piped.stderr.readline())
+            self.assertTrue(log[-1], log)
+        piped.send_signal(signal.SIGHUP)
+        while not any("no policy file to read again" in line for line in log):
+            log.append(piped.stderr.readline())
+            self.assertTrue(log[-1], log)
+        piped.terminate()
+        self.assertEqual(piped.wait(20), 0)
+        piped.stderr.close()
 
     def test_sighup_reads_it_again(self):
         with Daemon(WEIR, HOURLY.replace("LIMIT", "10/h")) as daemon:
