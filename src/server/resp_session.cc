@@ -497,19 +497,22 @@ void RespSession::hello(Arguments arguments, std::string& out) {
     protocol = static_cast<int>(*version);
   }
   std::string_view name = name_;
+  Arguments login;  // a user and a secret
   for (std::size_t i = 2; i < arguments.size(); ++i) {
     const std::size_t behind = arguments.size() - 1 - i;
     if (is_word(arguments[i], "AUTH") && behind >= 2) {
-      const bool open = service_.access.password.empty() && service_.access.admin_token.empty();
-      if (!open && !log_in(arguments[i + 1], arguments[i + 2])) {
-        return answer(out).error("WRONGPASS invalid username-password pair or user is disabled.");
-      }
+      login = arguments.subspan(i + 1, 2);
       i += 2;
     } else if (is_word(arguments[i], "SETNAME") && behind >= 1) {
       name = arguments[++i];
     } else {
       return answer(out).error("ERR Syntax error in HELLO option");
     }
+  }
+  // (Only now, as an error changes nothing.)
+  const bool open = service_.access.password.empty() && service_.access.admin_token.empty();
+  if (!login.empty() && !open && !log_in(login[0], login[1])) {
+    return answer(out).error("WRONGPASS invalid username-password pair or user is disabled.");
   }
   if (!rights_.may_call(service_.access)) {
     return answer(out).error(
