@@ -325,9 +325,10 @@ void RespSession::reset_key(Arguments arguments, std::string& out) {
   Asked asked;
   const std::string_view error = read_arguments(KeyCommand::reset, arguments, request, asked);
   if (!error.empty()) return answer(out).error(error);
-  audit_reset({.address = peer_.address, .door = "RESP"}, request);
-  engine().reset(request, [place = answers_.add(),
-                           protocol = protocol_](const std::optional<Trouble>& trouble) {
+  engine().reset(request, [place = answers_.add(), protocol = protocol_,
+                           line = reset_line({.address = peer_.address, .door = "RESP"}, request)](
+                              const std::optional<Trouble>& trouble) {
+    if (!trouble) write_log(Level::audit, line);
     RespWriter say(place->text, protocol);
     trouble ? say.error("ERR " + trouble->message) : say.simple("OK");
     place->done();
