@@ -6,6 +6,7 @@
 #include "server/http_verbs.h"
 #include "server/texts.h"
 #include "wire/http1_target.h"
+#include "wire/http1_text.h"
 #include "wire/json.h"
 #include "wire/json_write.h"
 
@@ -157,6 +158,20 @@ struct Param {
   bool malformed = false;
 };
 
+// Nothing if there are several: nobody could say which of them counts.
+std::optional<std::string_view> only_field(const wire::HttpRequest& request,
+                                           std::string_view name) {
+  std::string_view value;
+  bool found = false;
+  for (std::size_t i = 0; i < request.fields.size(); ++i) {
+    if (!wire::same_ignoring_case(request.fields[i].name, name)) continue;
+    if (found) return std::nullopt;
+    value = request.fields[i].value;
+    found = true;
+  }
+  return value;
+}
+
 // The query comes from the proxy's configuration; a header may come from a stranger whom the proxy
 // lets through, so it only counts where the query says nothing.
 void read_param(const HttpCall& call, std::string_view name, std::string_view header,
@@ -164,7 +179,11 @@ void read_param(const HttpCall& call, std::string_view name, std::string_view he
   const auto found = wire::query_value(call.request.query, name, param.buffer);
   using Status = wire::QueryValue::Status;
   param.malformed = found.status == Status::malformed || found.status == Status::repeated;
-  param.value = found ? found.value : header.empty() ? "" : call.request.field(header);
+  param.value = found.value;
+  if (found || header.empty()) return;
+  const auto sent = only_field(call.request, header);
+  param.malformed |= !sent;
+  param.value = sent.value_or("");
 }
 
 }  // namespace

@@ -185,6 +185,15 @@ class HttpTest(unittest.TestCase):
             status, _, problem = self.daemon.http("GET", "/v1/auth?" + query)
             self.assertEqual((status, problem["field"]), (400, field), query)
 
+    def test_auth_headers_are_not_repeated(self):
+        ask = "GET /v1/auth?{} HTTP/1.1\r\nHost: a\r\nX-Weir-Policy: llm\r\n{}\r\n"
+        twice = "X-Weir-Key: alice\r\nx-weir-key: bob\r\n"
+        self.assertEqual(self.status(ask.format("", "X-Weir-Key: alice\r\n")), 200)
+        self.assertEqual(self.status(ask.format("", twice)), 400)
+        self.assertEqual(self.status(ask.format("key=k", "X-Weir-Policy: login\r\n")), 400)
+        # Where the query has the key, what a stranger sends does not matter.
+        self.assertEqual(self.status(ask.format("key=k", twice)), 200)
+
     # ---- Policies
 
     def test_policies_can_be_put_and_deleted(self):
