@@ -92,6 +92,9 @@ struct RespSession::Command {
   std::size_t least;  // arguments, with the name
   std::size_t most;
   For whom = For::let_in;
+  // For clients that ask: its first key's position, and what Redis would call it.
+  int key = 0;
+  std::string_view flag{};
 };
 
 std::span<const RespSession::Command> RespSession::commands() {
@@ -100,26 +103,26 @@ std::span<const RespSession::Command> RespSession::commands() {
   constexpr std::size_t any = wire::RespLimits::kArguments;
   // In the order of their names: they are looked up.
   static constexpr std::array all{
-      Command{"AUTH", &S::auth, 2, 3, For::anybody},
-      Command{"CL.THROTTLE", &S::throttle, 1, any},
+      Command{"AUTH", &S::auth, 2, 3, For::anybody, 0, "no_auth"},
+      Command{"CL.THROTTLE", &S::throttle, 1, any, For::let_in, 1, "write"},
       Command{"CLIENT", &S::client, 2, any},
       Command{"COMMAND", &S::command, 1, any},
       Command{"CONFIG", &S::config, 2, any},
       Command{"ECHO", &S::echo, 2, 2},
-      Command{"HELLO", &S::hello, 1, any, For::anybody},
+      Command{"HELLO", &S::hello, 1, any, For::anybody, 0, "no_auth"},
       Command{"INFO", &S::info, 1, any},
       Command{"PING", &S::ping, 1, 2},
-      Command{"QUIT", &S::quit, 1, any, For::anybody},
-      Command{"RESET", &S::reset, 1, 1, For::anybody},
+      Command{"QUIT", &S::quit, 1, any, For::anybody, 0, "no_auth"},
+      Command{"RESET", &S::reset, 1, 1, For::anybody, 0, "no_auth"},
       Command{"SELECT", &S::select, 2, 2},
-      Command{"WEIR.ENTER", &S::enter, 3, any},
-      Command{"WEIR.EXPLAIN", &S::explain, 3, any},
-      Command{"WEIR.LEAVE", &S::leave, 3, any},
-      Command{"WEIR.PEEK", &S::peek, 3, any},
+      Command{"WEIR.ENTER", &S::enter, 3, any, For::let_in, 2, "write"},
+      Command{"WEIR.EXPLAIN", &S::explain, 3, any, For::let_in, 2, "readonly"},
+      Command{"WEIR.LEAVE", &S::leave, 3, any, For::let_in, 2, "write"},
+      Command{"WEIR.PEEK", &S::peek, 3, any, For::let_in, 2, "readonly"},
       Command{"WEIR.POLICIES", &S::policies, 1, 1},
-      Command{"WEIR.RESET", &S::reset_key, 3, any, For::admin},
-      Command{"WEIR.SETTLE", &S::settle, 3, any, For::admin},
-      Command{"WEIR.TAKE", &S::collect_take, 3, any},
+      Command{"WEIR.RESET", &S::reset_key, 3, any, For::admin, 2, "write"},
+      Command{"WEIR.SETTLE", &S::settle, 3, any, For::admin, 2, "write"},
+      Command{"WEIR.TAKE", &S::collect_take, 3, any, For::let_in, 2, "write"},
   };
   return all;
 }
@@ -560,32 +563,43 @@ void RespSession::client(Arguments arguments, std::string& out) {
   answer(out).error(fmt::format("ERR unknown subcommand '{}'.", shortened(verb)));
 }
 
+// Its name, how many arguments it has (at least that many if below zero), its flags, and where its
+// first key, its last and those between are.
+void RespSession::describe(const Command& command, RespWriter& say) {
+  const auto least = static_cast<std::int64_t>(command.least);
+  say.array(6);
+  say.bulk(lower(command.name));
+  say.integer(command.least == command.most ? least : -least);
+  say.array(command.flag.empty() ? 0 : 1);
+  if (!command.flag.empty()) say.simple(command.flag);
+  say.integer(command.key);
+  say.integer(command.key);
+  say.integer(command.key == 0 ? 0 : 1);
+}
+
 void RespSession::command(Arguments arguments, std::string& out) {
   RespWriter say = answer(out);
-  if (arguments.size() > 1 && is_word(arguments[1], "COUNT")) {
-    return say.integer(static_cast<std::int64_t>(commands().size()));
+  const std::string_view verb = arguments.size() > 1 ? arguments[1] : "INFO";
+  if (is_word(verb, "COUNT")) return say.integer(static_cast<std::int64_t>(commands().size()));
+  if (is_word(verb, "DOCS")) return say.map(0);
+  if (is_word(verb, "LIST") && arguments.size() == 2) {
+    say.array(commands().size());
+    for (const Command& each : commands()) say.bulk(lower(each.name));
+    return;
   }
-  if (arguments.size() > 1 && is_word(arguments[1], "DOCS")) return say.map(0);
-  if (arguments.size() > 1 && !is_word(arguments[1], "INFO") && !is_word(arguments[1], "LIST")) {
-    return say.error(fmt::format("ERR unknown subcommand '{}'.", shortened(arguments[1])));
+  if (!is_word(verb, "INFO")) {
+    return say.error(fmt::format("ERR unknown subcommand '{}'.", shortened(verb)));
   }
   if (arguments.size() > 2) {
     say.array(arguments.size() - 2);
-    for (std::size_t i = 2; i < arguments.size(); ++i) say.null();
+    for (const std::string_view name : arguments.subspan(2)) {
+      const Command* const known = find(name);
+      known != nullptr ? describe(*known, say) : say.null();
+    }
     return;
   }
   say.array(commands().size());
-  for (const Command& each : commands()) {
-    if (arguments.size() > 1 && is_word(arguments[1], "LIST")) {
-      say.bulk(lower(each.name));
-      continue;
-    }
-    say.array(6);
-    say.bulk(lower(each.name));
-    say.integer(-static_cast<std::int64_t>(each.least));
-    say.array(0);
-    for (int key = 0; key < 3; ++key) say.integer(0);
-  }
+  for (const Command& each : commands()) describe(each, say);
 }
 
 // redis-benchmark asks, and is content to hear of nothing.
