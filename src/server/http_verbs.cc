@@ -104,6 +104,7 @@ void send(HttpAnswer& answer, Service& service, std::string_view policy, int sta
   thread_local std::string fields;
   fields.clear();
   append_fields(fields, service, policy, verdict);
+  if (status != 200) fields += kNotToKeep;
   answer.json(status, body, fields);
 }
 
