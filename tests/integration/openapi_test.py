@@ -275,7 +275,7 @@ class DecisionsTest(OpenApiTest):
         status, headers, decision = self.daemon.http("POST", "/v1/take", body)
         self.check(API["paths"]["/v1/take"]["post"], (status, headers, decision), 429)
         self.assertFalse(decision["allowed"])
-        for name in ["RateLimit", "RateLimit-Policy", "Retry-After"]:
+        for name in ["RateLimit", "RateLimit-Policy", "Retry-After", "Cache-Control"]:
             self.assertIn(name, headers)
         self.assertFalse(self.call("/v1/peek", "post", body, expected=200)["allowed"])
         self.assertFalse(self.call("/v1/explain", "post", body, expected=200)["decision"]["allowed"])
@@ -436,7 +436,7 @@ class ProblemsTest(OpenApiTest):
 
     def test_every_type_and_bound(self):
         """What the schema refuses is refused, by the field's name."""
-        wrong = [None, True, "text", -1, 0, 1.5, [], {}, {"user": 1}, 2**63]
+        wrong = [None, True, "text", "", -1, 0, 1.5, [], {}, {"user": 1}, 2**63]
         count = 0
         for path, method, schema, good in self.bodies():
             if method != "post":
@@ -470,6 +470,17 @@ class ProblemsTest(OpenApiTest):
                     text = json.dumps(good)
                     self.call(path, method, text, {"Content-Type": "text/plain"}, expected=415)
                 self.call(path, method, " " * ((1 << 20) + 1), expected=413)
+
+    def test_bodies_without_a_length(self):
+        for path, method, _, _ in self.bodies():
+            with self.subTest(path=path):
+                connection = http.client.HTTPConnection("127.0.0.1", self.daemon.http_port, timeout=20)
+                connection.putrequest(method.upper(), target(path))
+                connection.endheaders()
+                response = connection.getresponse()
+                answer = (response.status, response.headers, json.loads(response.read()))
+                connection.close()
+                self.check(API["paths"][path][method], answer, 411)
 
     def test_parameters(self):
         query = {"policy": "login", "key": "k"}
