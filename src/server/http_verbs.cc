@@ -246,6 +246,11 @@ void append_limit(std::string& body, const LimitState& limit) {
     fmt::format_to(std::back_inserter(body), R"(,"share":{},"whole":{})", limit.share->part,
                    limit.share->whole);
   }
+  if (limit.origin.kind != LimitOrigin::Kind::policy) {
+    const bool by_hours = limit.origin.kind == LimitOrigin::Kind::schedule;
+    body += by_hours ? R"(,"schedule":)" : R"(,"override":)";
+    wire::append_json_string(body, limit.origin.text);
+  }
   body += R"(,"text":)";
   wire::append_json_string(body, explained(limit));
   body += '}';

@@ -282,6 +282,17 @@ class DecisionsTest(OpenApiTest):
         self.call("/v1/reset", "post", body, expected=200)
         self.call("/v1/take", "post", body, expected=200)
 
+    def test_explain_says_which_rule_it_was(self):
+        policy = {"limits": ["5/h"], "overrides": {"big*": "9/h"},
+                  "schedule": [{"days": "mon-sun", "hours": "00:00-24:00", "limits": ["7/h"]}]}
+        self.call("/v1/policies/{name}", "put", policy, expected=200)
+        explain = lambda key: self.call("/v1/explain", "post", {"policy": "trial", "key": key},
+                                        expected=200)["limits"][0]
+        self.assertEqual(explain("big one")["override"], "big*")
+        self.assertIn('9/h, override of "big*": 9 of 9 left', explain("big one")["text"])
+        self.assertIn("schedule", explain("small"))
+        self.assertNotIn("override", explain("small"))
+
     def test_batch(self):
         answers = self.call("/v1/take", "post", [
             {"policy": "login", "key": "batch", "permits": 5, "receipt": True},
