@@ -82,6 +82,13 @@ struct LimitShare {
   Permits whole = 0;
 };
 
+// Why a limit is asked: it is the policy's own, or stands in for these.
+struct LimitOrigin {
+  enum class Kind : std::uint8_t { policy, override_of_key, schedule };
+  Kind kind = Kind::policy;
+  std::string text{};  // which key, or which hours, as in a policy file
+};
+
 // What one limit of a policy would say, for people to read.
 struct LimitState {
   std::string name;   // or position
@@ -91,6 +98,7 @@ struct LimitState {
   Decision decision{};
   // Of a limit that is split: the text is that of the whole, the decision is about the part.
   std::optional<LimitShare> share{};
+  LimitOrigin origin{};
 };
 
 // A limit of a policy that is split, as most keys have it.

@@ -10,7 +10,10 @@ namespace {
 // Nobody mistypes more than this: longer words are not compared.
 constexpr std::size_t kLongestWord = 64;
 
-// How many letters have to be changed, added or removed to make one word of the other.
+char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
+
+// How many letters have to be changed, added or removed to make one word of the other; a letter in
+// the other case is the same.
 std::size_t edit_distance(std::string_view a, std::string_view b) {
   std::vector<std::size_t> row(b.size() + 1);
   for (std::size_t j = 0; j <= b.size(); ++j) row[j] = j;
@@ -18,7 +21,7 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
     std::size_t diagonal = row[0];
     row[0] = i;
     for (std::size_t j = 1; j <= b.size(); ++j) {
-      const std::size_t kept = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
+      const std::size_t kept = diagonal + (lower(a[i - 1]) == lower(b[j - 1]) ? 0 : 1);
       diagonal = row[j];
       row[j] = std::min({kept, row[j] + 1, row[j - 1] + 1});
     }

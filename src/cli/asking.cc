@@ -2,8 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <charconv>
 #include <iostream>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "cli/commands.h"
 
@@ -13,20 +15,32 @@ using nlohmann::json;
 
 namespace {
 
-int fail(std::string_view text) {
+int fail(std::string_view text, int code = kFailed) {
   std::cerr << "weir: " << text << '\n';
-  return kFailed;
+  return code;
 }
 
-// What is no UTF-8 cannot be said in JSON; it becomes something that nobody has.
-std::string dumped(const json& body) {
-  return body.is_null() ? std::string{} : body.dump(-1, ' ', false, json::error_handler_t::replace);
+// What is no UTF-8 cannot be said in JSON, and nothing else may be said instead: it could be
+// somebody's key.
+std::optional<std::string> dumped(const json& body) {
+  if (body.is_null()) return std::string{};
+  try {
+    return body.dump();
+  } catch (const json::type_error&) {
+    return std::nullopt;
+  }
+}
+
+std::string flaw_of_address(const std::string& url) {
+  const auto flaw = HttpClient::check(url);
+  return flaw ? flaw->message : std::string{};
 }
 
 }  // namespace
 
 void add_client_options(CLI::App* command, HttpClient& client) {
   command->add_option("--url", client.url, "Where the daemon is")
+      ->check(flaw_of_address)
       ->envname("WEIR_URL")
       ->capture_default_str();
   command->add_option("--token", client.token, "The password or admin token, if it has one")
@@ -47,6 +61,20 @@ void add_client_options(CLI::App* command, HttpClient& client) {
   key->needs(cert);
 }
 
+CLI::Validator whole_number(std::int64_t least) {
+  const auto normalized = [least](std::string& text) {
+    std::int64_t number = 0;
+    const char* const end = text.data() + text.size();
+    const auto [stop, error] = std::from_chars(text.data(), end, number);
+    if (error != std::errc{} || stop != end || number < least) {
+      return fmt::format("{} is not a whole number from {} to {}", text, least, INT64_MAX);
+    }
+    text = fmt::format("{}", number);
+    return std::string{};
+  };
+  return {normalized, ""};
+}
+
 void Asking::add_to(CLI::App* command) {
   add_client_options(command, client);
   command->add_flag("--json", as_json, "Print the answer as JSON");
@@ -54,7 +82,15 @@ void Asking::add_to(CLI::App* command) {
 
 int Asking::ask(std::string_view method, std::string_view path, const json& body,
                 Printer print) const {
-  const auto answer = client.ask(method, path, dumped(body));
+  const auto text = dumped(body);
+  if (!text) {
+    return fail(
+        "this is not UTF-8, which is all that can be asked over HTTP: ask over RESP, where keys "
+        "are "
+        "bytes, as with redis-cli",
+        kUsage);
+  }
+  const auto answer = client.ask(method, path, *text);
   if (!answer) return fail(answer.error().message);
   const json said = json::parse(answer->body, nullptr, false);
   const bool decided = answer->status == 200 || answer->status == 429 || answer->status == 503;

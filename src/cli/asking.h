@@ -2,6 +2,7 @@
 
 #include <CLI/App.hpp>
 
+#include <cstdint>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <string_view>
@@ -14,6 +15,10 @@ namespace weir::cli {
 
 // Where the daemon is, and how to come in: --url, --token, --ca, --cert, --key.
 void add_client_options(CLI::App* command, HttpClient& client);
+
+// A whole number as people write it, no less than this. (CLI11 alone takes the largest there is for
+// one that is too large, and 010 for eight.)
+CLI::Validator whole_number(std::int64_t least);
 
 struct Asking {
   HttpClient client{.url = "http://127.0.0.1:7380"};

@@ -89,7 +89,9 @@ Result<json, Error> body_of(const Options& options) {
   for (const std::string& part : options.parts) {
     const std::size_t equals = part.find('=');
     if (equals == std::string::npos) return Error{"a part is name=value, not " + part};
-    body["parts"][part.substr(0, equals)] = part.substr(equals + 1);
+    const std::string name = part.substr(0, equals);
+    if (body["parts"].contains(name)) return Error{"the part " + name + " is given twice"};
+    body["parts"][name] = part.substr(equals + 1);
   }
   return body;
 }
@@ -179,9 +181,8 @@ int explain_domain(const Options& options) {
     std::cerr << "weir: with --domain, give one descriptor: key=value,key=value\n";
     return kUsage;
   }
-  const json body{{"domain", options.domain},
-                  {"descriptor", *descriptor},
-                  {"hits", std::max<std::int64_t>(options.permits, 0)}};
+  const json body{
+      {"domain", options.domain}, {"descriptor", *descriptor}, {"hits", options.permits}};
   return options.asking.ask("POST", "/v1/explain/domain", body, print_walk);
 }
 
@@ -206,7 +207,9 @@ void add_key_command(CLI::App& app, int& exit_code, const char* name, const char
       ->take_all()
       ->type_size(1);
   if (has_permits) {
-    command->add_option("--permits", options->permits, "How many")->capture_default_str();
+    command->add_option("--permits", options->permits, "How many")
+        ->transform(whole_number(0))
+        ->capture_default_str();
   }
   command->callback([=, &exit_code] {
     exit_code = options->domain.empty() ? ask_about_key(*options, path, has_permits, print)

@@ -10,6 +10,7 @@
 #include <boost/beast/http.hpp>
 #include <boost/beast/ssl.hpp>
 
+#include <charconv>
 #include <optional>
 
 namespace weir::cli {
@@ -32,6 +33,13 @@ struct Address {
   bool with_tls = false;
 };
 
+bool is_port(std::string_view text) {
+  std::uint16_t port = 0;
+  const char* const end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, port);
+  return error == std::errc{} && stop == end && port != 0;
+}
+
 Result<Address, Error> address_of(const std::string& url) {
   const Error wrong{"cannot understand the address " + url + ": write it as http://127.0.0.1:7380"};
   Address address;
@@ -47,7 +55,7 @@ Result<Address, Error> address_of(const std::string& url) {
                  : address.with_tls         ? "443"
                                             : "80";
   if (address.host.starts_with('[')) address.host = address.host.substr(1, bracket - 1);
-  if (address.host.empty() || address.port.empty()) return wrong;
+  if (address.host.empty() || !is_port(address.port)) return wrong;
   return address;
 }
 
@@ -134,6 +142,11 @@ std::string exchange_with_tls(io_context& context, tcp_stream& plain, ssl::conte
 }
 
 }  // namespace
+
+std::optional<Error> HttpClient::check(const std::string& url) {
+  const auto address = address_of(url);
+  return address ? std::nullopt : std::optional{address.error()};
+}
 
 Result<HttpAnswer, Error> HttpClient::ask(std::string_view method, std::string_view path,
                                           std::string_view body) const {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <chrono>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -24,6 +25,9 @@ struct HttpClient {
   std::string ca{};    // who signed the daemon's certificate; empty: those the system trusts
   std::string cert{};  // shown to a daemon that asks for one
   std::string key{};
+
+  // What is wrong with an address, if something is.
+  static std::optional<Error> check(const std::string& url);
 
   Result<HttpAnswer, Error> ask(std::string_view method, std::string_view path,
                                 std::string_view body = {}) const;

@@ -3,8 +3,27 @@
 #include <CLI/Formatter.hpp>
 #include <exception>
 #include <iostream>
+#include <vector>
 
+#include "base/suggest.h"
 #include "cli/commands.h"
+
+namespace {
+
+// What is wrong with a first word that is no command; empty if nothing is. (CLI11 would say that a
+// command is missing.)
+std::string flaw_of_command(const CLI::App& app, const std::string& word) {
+  if (word.starts_with('-')) return {};
+  const std::vector<const CLI::App*> commands = app.get_subcommands({});
+  std::vector<std::string_view> names;
+  for (const CLI::App* command : commands) {
+    if (command->get_name() == word) return {};
+    names.push_back(command->get_name());
+  }
+  return "unknown command \"" + word + '"' + weir::did_you_mean(word, names);
+}
+
+}  // namespace
 
 int main(int argc, char** argv) {
   CLI::App app{"weir: rate limiting for any service", "weir"};
@@ -21,6 +40,10 @@ int main(int argc, char** argv) {
   weir::cli::add_test_command(app, exit_code);
   weir::cli::add_validate_command(app, exit_code);
   weir::cli::add_import_command(app, exit_code);
+  if (const std::string flaw = argc > 1 ? flaw_of_command(app, argv[1]) : ""; !flaw.empty()) {
+    std::cerr << "weir: " << flaw << ": `weir --help` lists all\n";
+    return weir::cli::kUsage;
+  }
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

@@ -66,7 +66,8 @@ void add_order_command(CLI::App& app, int& exit_code, const char* name, const ch
   if (verb == "boost" || verb == "squeeze") {
     auto* times = command->add_option(
         "--times", options->times, verb == "boost" ? "So many times as much" : "What is left: 0.5");
-    verb == "boost" ? times->excludes(command->add_option("--add", options->add, "So much more"))
+    verb == "boost" ? times->excludes(command->add_option("--add", options->add, "So much more")
+                                          ->transform(whole_number(INT64_MIN)))
                     : times->required();
   }
   auto* until =
@@ -104,7 +105,7 @@ void add_order_commands(CLI::App& app, int& exit_code) {
   const auto lifting = std::make_shared<Asking>();
   lifting->add_to(lift);
   const auto id = std::make_shared<std::uint64_t>();
-  lift->add_option("ID", *id, "As `weir orders` lists it")->required();
+  lift->add_option("ID", *id, "As `weir orders` lists it")->transform(whole_number(0))->required();
   lift->callback([=, &exit_code] {
     exit_code = lifting->ask("DELETE", fmt::format("/v1/orders/{}", *id), {},
                              [](const json&) { std::cout << "lifted\n"; });

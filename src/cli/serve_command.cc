@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
+#include <filesystem>
 #include <iostream>
 #include <map>
 #include <optional>
@@ -255,7 +256,11 @@ int serve(const Options& options) {
   signal(SIGPIPE, SIG_IGN);
   server::use_log_format(options.log);
 
-  Watched watched(options.config);
+  // (What came by a pipe cannot be read again.)
+  std::error_code not_there;
+  const std::string again =
+      std::filesystem::is_regular_file(options.config, not_there) ? options.config : std::string{};
+  Watched watched(again);
   (void)watched.have_changed();
   const auto file = load(options.config);
   if (!file) {
@@ -284,7 +289,7 @@ int serve(const Options& options) {
   (*daemon)->start();
   log(Level::info, "ready, with {} policies", config.policies.size());
   notifier.ready(status_of(**daemon));
-  watch(**daemon, proxy.get(), notifier, options.config, watched, signals);
+  watch(**daemon, proxy.get(), notifier, again, watched, signals);
   log(Level::info, "ending");
   notifier.stopping();
   (*daemon)->stop(proxy ? kProxyGrace : kGrace);

@@ -30,6 +30,7 @@ Result<Cell, Flaw> Cell::make(Permits burst, Permits count, Permits period_secon
   if (burst >= kMaxPermits) return Flaw::capacity_too_large;
   const auto bounded = [](Int128 nanos) { return std::min(nanos, Int128{kLongestDebt.count()}); };
   const Int128 price = bounded(Int128{period_seconds} * kSecond / count);
+  if (price == 0) return Flaw::rate_too_high;  // permits would cost nothing
   const Int128 depth = bounded(price * (Int128{burst} + 1));
   return Cell{
       .capacity = burst + 1, .price = Nanos{to_int64(price)}, .depth = Nanos{to_int64(depth)}};
@@ -54,7 +55,6 @@ Permits remaining(const Cell& limit, const State& state, Instant now) {
   const Int128 room = limit.depth.count() - until(in_range(now), arrival(state, now)).count();
   const Int128 unit = limit.price.count() >= kMicro ? kMicro : 1;
   const Int128 price = limit.price.count() / unit;
-  if (price == 0) return limit.capacity;
   return to_int64(std::max<Int128>(room / unit / price, 0));
 }
 

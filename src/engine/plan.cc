@@ -162,7 +162,8 @@ LimitState state_of(const Together& limits, std::size_t position, Permits cost,
                    .limit = policy::to_text(rule.split ? rule.split->whole : rule.limit),
                    .cost = cost,
                    .shadow = rule.shadow,
-                   .decision = decision};
+                   .decision = decision,
+                   .origin = limits.origin};
   if (rule.split) state.share = {.part = rule.split->share.part, .whole = rule.split->share.whole};
   return state;
 }

@@ -97,6 +97,19 @@ bool has_split(const Policy& policy) {
   return splits;
 }
 
+LimitOrigin origin_of(const policy::Override& own) {
+  return {.kind = LimitOrigin::Kind::override_of_key, .text = own.pattern.written()};
+}
+
+// Of the limits of those that have no override.
+LimitOrigin usual_origin(const policy::Policy& written, Instant now) {
+  if (written.schedule.empty()) return {};
+  const auto shift = policy::held_at(written.schedule, now).shift;
+  if (!shift) return {};
+  return {.kind = LimitOrigin::Kind::schedule,
+          .text = policy::to_text(written.schedule[*shift].hours)};
+}
+
 // Turns what was written into rules, at one time and for one table.
 class Compiler {
  public:
@@ -135,6 +148,7 @@ class Compiler {
   void follow_time(Policy& made, const policy::Policy& written, const Before& before) {
     const std::vector<policy::Limit>& usual = policy::usual_limits(written, now_);
     made.usual = together(made.name, policy::under(made.orders, usual), before);
+    made.usual.origin = usual_origin(written, now_);
     made.boosts = boosts(made, written, before);
     made.blocks = blocks(written.orders);
     made.splits = has_split(made);
@@ -180,14 +194,15 @@ class Compiler {
     return {whole, next_share(share, whole, standing_, now_)};
   }
 
-  std::shared_ptr<const Overrides> rules_of(const Policy& policy,
-                                            const std::vector<policy::Override>& overrides,
-                                            const Before& before) {
+  std::shared_ptr<Overrides> rules_of(const Policy& policy,
+                                      const std::vector<policy::Override>& overrides,
+                                      const Before& before) {
     auto made = std::make_shared<Overrides>();
     made->index = policy::PatternIndex(overrides);
     for (const policy::Override& own : overrides) {
       made->rules.push_back(together(policy.name, policy::under(policy.orders, own.limits),
                                      before.of_those(own.pattern)));
+      made->rules.back().origin = origin_of(own);
     }
     return made;
   }
@@ -197,6 +212,7 @@ class Compiler {
   std::shared_ptr<const Overrides> boosts(const Policy& policy, const policy::Policy& written,
                                           const Before& before) {
     std::vector<policy::Override> overrides;
+    std::vector<LimitOrigin> origins;
     for (const policy::Order& order : written.orders) {
       if (order.verb != policy::Order::Verb::boost || order.who.empty()) continue;
       policy::Pattern pattern = policy::Pattern::of(order.who);
@@ -207,8 +223,14 @@ class Compiler {
       const bool ended = order.until <= now_;
       overrides.push_back(
           {std::move(pattern), ended ? limits : policy::under(order.change, limits)});
+      origins.push_back(own ? origin_of(written.overrides[*own]) : usual_origin(written, now_));
     }
-    return overrides.empty() ? nullptr : rules_of(policy, overrides, before);
+    if (overrides.empty()) return nullptr;
+    auto made = rules_of(policy, overrides, before);
+    for (std::size_t i = 0; i < origins.size(); ++i) {
+      made->rules[i].origin = std::move(origins[i]);
+    }
+    return made;
   }
 
   std::shared_ptr<const Blocks> blocks(const std::vector<policy::Order>& orders) const {

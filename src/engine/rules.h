@@ -12,6 +12,7 @@
 #include "engine/split.h"
 #include "policy/policy_file.h"
 #include "store/memory/fingerprint.h"
+#include "weir/engine.h"
 
 namespace weir::engine {
 
@@ -49,6 +50,7 @@ struct Together {
   bool leases = false;  // some of those are leased
   bool asks = false;    // some of those are not: the fleet is asked for each call
   bool splits = false;  // this node has a part of some of them
+  LimitOrigin origin{};
 };
 
 // The rules of keys that have their own. Never changes.

@@ -245,6 +245,12 @@ void Reader::read_headers(const Node& node) {
 
 // ---- Limits
 
+void check_policy_name(const Node::Field& field, Problems& problems) {
+  if (!field.name.empty() && field.name.size() <= kLongestPolicyName) return;
+  problems.push_back({field.place, fmt::format("the name of a policy has 1 to {} bytes, not {}",
+                                               kLongestPolicyName, field.name.size())});
+}
+
 void Reader::read_policies(const Node& node) {
   if (node.is_null()) return;
   if (!node.is_map()) {
@@ -254,6 +260,7 @@ void Reader::read_policies(const Node& node) {
     return;
   }
   for (const Node::Field& field : node.fields) {
+    check_policy_name(field, problems_);
     config_.policies[field.name] = policy::read_policy(*field.value, problems_);
     check_scopes(*field.value, sharing_of(config_), unsupported_);
   }

@@ -47,19 +47,37 @@ struct PerSecond {
   Permits operator()(const core::Cell& l) const { return nearest(1, 1, l.price); }
 };
 
-}  // namespace
+bool is_held(const Limit& limit) { return std::holds_alternative<core::Concurrency>(limit.rule); }
 
-std::vector<Grant> grants_of(const Policy& policy) {
+std::vector<Grant> grants_of(const std::vector<Limit>& limits) {
   std::vector<Grant> grants;
-  for (std::size_t i = 0; i < policy.limits.size(); ++i) {
-    const Limit& limit = policy.limits[i];
+  for (std::size_t i = 0; i < limits.size(); ++i) {
+    const Limit& limit = limits[i];
     grants.push_back({.name = limit.name.empty() ? std::to_string(i) : limit.name,
                       .capacity = core::capacity(limit.rule),
                       .window = std::visit(Window{}, limit.rule),
                       .per_second = std::visit(PerSecond{}, limit.rule),
+                      .is_held = is_held(limit),
                       .cost = limit.cost});
   }
   return grants;
+}
+
+}  // namespace
+
+std::vector<Grant> grants_of(const Policy& policy) { return grants_of(policy.limits); }
+
+std::set<std::string, std::less<>> names_of_held(const Policy& policy) {
+  std::set<std::string, std::less<>> held;
+  std::set<std::string, std::less<>> others;
+  const auto add = [&](const std::vector<Limit>& limits) {
+    for (const Grant& grant : grants_of(limits)) (grant.is_held ? held : others).insert(grant.name);
+  };
+  add(policy.limits);
+  for (const Override& own : policy.overrides) add(own.limits);
+  for (const Shift& shift : policy.schedule) add(shift.limits);
+  for (const std::string& name : others) held.erase(name);
+  return held;
 }
 
 }  // namespace weir::policy

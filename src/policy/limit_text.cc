@@ -129,10 +129,12 @@ std::optional<Problem> read_rate(Reader& reader, LimitWords& words) {
   }
   const bool has_period = reader.next_is("/") || reader.next_is("per");
   if (!has_period || reader.at_end()) {
+    constexpr std::array<std::string_view, 2> meant{"concurrent", "per"};
     return Problem{reader.place(),
                    fmt::format("a period is missing: write {0}/s, {0}/min, {0} per 90s or {0} "
-                               "concurrent",
-                               words.amount->text.size() > 20 ? "100" : words.amount->text)};
+                               "concurrent{1}",
+                               words.amount->text.size() > 20 ? "100" : words.amount->text,
+                               reader.at_end() ? "" : did_you_mean(reader.next().text, meant))};
   }
   words.per = reader.next();
   return std::nullopt;

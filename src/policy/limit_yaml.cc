@@ -144,7 +144,9 @@ Cost read_cost(const Node& node, Problems& problems) {
   }
   const auto count = parse_count({node.text, node.text_place()}, "\"cost\"");
   if (!count) {
-    problems.push_back(count.error());
+    constexpr std::array<std::string_view, 1> word{"permits"};
+    problems.push_back(
+        {count.error().place, count.error().message + did_you_mean(node.text, word)});
     return {};
   }
   return {.permits = false, .fixed = *count};

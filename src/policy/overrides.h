@@ -24,6 +24,7 @@ struct Pattern {
   bool prefix = false;
 
   static Pattern of(std::string_view written);
+  std::string written() const { return prefix ? text + '*' : text; }
 };
 
 struct Override {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <string>
@@ -29,6 +30,9 @@ struct Policy {
   Schedule schedule{};
   std::vector<Order> orders{};  // of operators; not of the file
 };
+
+// In bytes; names have at least one.
+inline constexpr std::size_t kLongestPolicyName = 256;
 
 using PolicySet = std::map<std::string, Policy, std::less<>>;
 

@@ -20,6 +20,7 @@ constexpr std::array<std::string_view, 1> kOverride{"limits"};
 constexpr std::array<std::string_view, 4> kShift{"days", "hours", "in", "limits"};
 
 constexpr std::array<std::string_view, 3> kWhenFull{"share", "deny", "allow"};
+constexpr std::array<std::string_view, 3> kSharedScopes{"fleet", "leased", "split"};
 constexpr std::array<std::string_view, 3> kOnStoreFailure{"open", "closed", "local"};
 
 void check_names(const Node& limits, Problems& problems) {
@@ -144,12 +145,13 @@ const Node* scope_of(const Node& limit) {
   return scope != nullptr && scope->is_scalar() ? scope : nullptr;
 }
 
+// (What is no scope at all is wrong already.)
 void check_scope(const Node& scope, Sharing sharing, Problems& problems) {
-  const std::string_view text = scope.text;
-  if (text != "node" && sharing == Sharing::none) {
+  const bool shared = std::ranges::find(kSharedScopes, scope.text) != kSharedScopes.end();
+  if (shared && sharing == Sharing::none) {
     problems.push_back({scope.place, fmt::format("scope {} needs a store that nodes share: write "
                                                  "store: redis://127.0.0.1:6379, or scope: node",
-                                                 text)});
+                                                 scope.text)});
   }
 }
 

@@ -1,8 +1,10 @@
 #include "policy/schedule.h"
 
 #include <cctz/civil_time.h>
+#include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 
 #include "base/time.h"
 
@@ -88,6 +90,27 @@ Seconds last_edge(const Schedule& schedule, Seconds t) {
 }
 
 }  // namespace
+
+std::string to_text(const Hours& hours) {
+  constexpr std::array<std::string_view, 7> names{"mon", "tue", "wed", "thu", "fri", "sat", "sun"};
+  const auto holds = [&](std::size_t day) { return (hours.days >> day & 1) != 0; };
+  std::string text;
+  for (std::size_t day = 0; day < names.size() && hours.days != Hours::kEveryDay; ++day) {
+    if (!holds(day)) continue;
+    const std::size_t first = day;
+    while (day + 1 < names.size() && holds(day + 1)) ++day;
+    text += fmt::format("{}{}", text.empty() ? "" : ", ", names[first]);
+    if (day > first) text += fmt::format("-{}", names[day]);
+  }
+  const bool all_day = hours.from.count() == 0 && hours.to == std::chrono::hours{24};
+  if (!all_day) {
+    text +=
+        fmt::format("{}{:02}:{:02}-{:02}:{:02}", text.empty() ? "" : " ", hours.from.count() / 60,
+                    hours.from.count() % 60, hours.to.count() / 60, hours.to.count() % 60);
+  }
+  if (text.empty()) return "every day";
+  return hours.zone.name() == "UTC" ? text : fmt::format("{} in {}", text, hours.zone.name());
+}
 
 Held held_at(const Schedule& schedule, Instant t) {
   constexpr seconds a_second{1};

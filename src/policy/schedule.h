@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "core/window.h"
@@ -28,6 +29,9 @@ struct Hours {
   std::chrono::minutes to{std::chrono::hours{24}};  // not after `from`: of the day after
   cctz::time_zone zone{};                           // UTC unless given
 };
+
+// "mon-fri 09:00-18:00 in Europe/Berlin".
+std::string to_text(const Hours& hours);
 
 struct Shift {
   Hours hours;

@@ -1,18 +1,24 @@
 #include "policy/source.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
-#include <fstream>
+#include <optional>
 
 #include "base/utf8.h"
 
 namespace weir::policy {
 
 namespace {
+
+// Nobody writes more, and what is behind a pipe may have no end.
+constexpr std::size_t kMostBytes = std::size_t{64} << 20;
 
 // How much of a long line is shown around the place.
 constexpr std::size_t kShownColumns = 100;
@@ -69,6 +75,48 @@ std::string blanks_below(std::string_view text) {
   return blanks;
 }
 
+// ---- Files
+
+bool is_handed_over(const std::string& path) {
+  return path == "/dev/stdin" || path.starts_with("/dev/fd/") || path.starts_with("/proc/self/fd/");
+}
+
+// A file descriptor that is closed whatever happens.
+struct Opened {
+  explicit Opened(int file) : fd(file) {}
+  ~Opened() {
+    if (fd >= 0) close(fd);
+  }
+  Opened(const Opened&) = delete;
+  Opened& operator=(const Opened&) = delete;
+
+  const int fd;
+};
+
+// Why it is not to be read, if it is not.
+std::optional<std::string> flaw_of(int fd) {
+  struct stat file {};
+  if (fstat(fd, &file) != 0) return std::strerror(errno);
+  if (S_ISDIR(file.st_mode)) return std::strerror(EISDIR);
+  if (!S_ISREG(file.st_mode)) return "it is not a regular file";
+  return std::nullopt;
+}
+
+// Adds what there is to `text`, or says why it cannot.
+std::optional<std::string> read_all(int fd, std::string& text) {
+  std::array<char, 65536> block;
+  while (text.size() <= kMostBytes) {
+    const ssize_t size = ::read(fd, block.data(), block.size());
+    if (size == 0) return std::nullopt;
+    if (size > 0) {
+      text.append(block.data(), static_cast<std::size_t>(size));
+    } else if (errno != EINTR) {
+      return std::strerror(errno);
+    }
+  }
+  return fmt::format("it has more than {} MiB", kMostBytes >> 20);
+}
+
 }  // namespace
 
 std::string in_quotes(std::string_view text) {
@@ -78,16 +126,15 @@ std::string in_quotes(std::string_view text) {
 }
 
 Result<Source, std::string> Source::read(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file) return fmt::format("cannot open {}: {}", path, std::strerror(errno));
-  std::string text;
-  std::array<char, 65536> block;
-  while (file) {
-    file.read(block.data(), block.size());
-    text.append(block.data(), static_cast<std::size_t>(file.gcount()));
-  }
-  if (file.bad()) return fmt::format("cannot read {}: {}", path, std::strerror(errno));
-  return Source{path, std::move(text)};
+  const bool may_flow = is_handed_over(path);
+  // (To open a pipe that nobody writes to would already wait.)
+  const Opened file(open(path.c_str(), O_RDONLY | O_CLOEXEC | (may_flow ? 0 : O_NONBLOCK)));
+  if (file.fd < 0) return fmt::format("cannot open {}: {}", path, std::strerror(errno));
+  Source source{.name = path, .text = {}};
+  std::optional<std::string> flaw = may_flow ? std::nullopt : flaw_of(file.fd);
+  if (!flaw) flaw = read_all(file.fd, source.text);
+  if (flaw) return fmt::format("cannot read {}: {}", path, *flaw);
+  return source;
 }
 
 std::string_view Source::content() const {

@@ -36,6 +36,8 @@ struct Source {
   std::string name;
   std::string text;
 
+  // A file that lies still, or what a caller hands over: /dev/stdin, or /dev/fd/63 as shells write
+  // it for <(…). Who reads anything else could wait for ever, or read for ever.
   static Result<Source, std::string> read(const std::string& path);
 
   // The text without the mark that some editors put in front of UTF-8.

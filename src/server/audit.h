@@ -13,16 +13,22 @@ struct Caller {
   std::string_view door;
 };
 
+template <typename... Args>
+std::string audit_line(const Caller& who, fmt::format_string<Args...> format, Args&&... args) {
+  return fmt::format("{}, by {} over {}", fmt::format(format, std::forward<Args>(args)...),
+                     who.address, who.door);
+}
+
 // A line in the log that is never left out: who has changed what.
 template <typename... Args>
 void audit(const Caller& who, fmt::format_string<Args...> format, Args&&... args) {
-  write_log(Level::audit,
-            fmt::format("{}, by {} over {}", fmt::format(format, std::forward<Args>(args)...),
-                        who.address, who.door));
+  write_log(Level::audit, audit_line(who, format, std::forward<Args>(args)...));
 }
 
-inline void audit_reset(const Caller& who, const Request& request) {
-  audit(who, "{} reset under {}", subject_of(request), in_quotes(shortened(request.policy)));
+// To be written once it is done, when who asked may be gone.
+inline std::string reset_line(const Caller& who, const Request& request) {
+  return audit_line(who, "{} reset under {}", subject_of(request),
+                    in_quotes(shortened(request.policy)));
 }
 
 }  // namespace weir::server

@@ -12,16 +12,22 @@ struct FileStamp {
   ino_t inode = 0;
   off_t size = 0;
   timespec modified{};
+  timespec changed{};  // nobody can set it back: what is written within a tick, or dated, shows
 
   static FileStamp of(const std::string& path) {
     struct stat file {};
     if (path.empty() || stat(path.c_str(), &file) != 0) return {};
-    return {file.st_ino, file.st_size, file.st_mtim};
+    return {file.st_ino, file.st_size, file.st_mtim, file.st_ctim};
   }
   bool exists() const { return inode != 0; }
   bool operator==(const FileStamp& other) const {
-    return inode == other.inode && size == other.size && modified.tv_sec == other.modified.tv_sec &&
-           modified.tv_nsec == other.modified.tv_nsec;
+    return inode == other.inode && size == other.size && same(modified, other.modified) &&
+           same(changed, other.changed);
+  }
+
+ private:
+  static bool same(const timespec& a, const timespec& b) {
+    return a.tv_sec == b.tv_sec && a.tv_nsec == b.tv_nsec;
   }
 };
 

@@ -25,6 +25,9 @@ class HttpSink {
   ~HttpSink() = default;
 };
 
+// A field of refusals: the next one is to be asked about again.
+inline constexpr std::string_view kNotToKeep = "Cache-Control: no-store\r\n";
+
 // Where an answer goes, and what of it depends on the request. Appends: what was asked earlier has
 // to be answered before.
 class HttpAnswer {

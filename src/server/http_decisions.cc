@@ -6,6 +6,7 @@
 #include "server/http_verbs.h"
 #include "server/texts.h"
 #include "wire/http1_target.h"
+#include "wire/http1_text.h"
 #include "wire/json.h"
 #include "wire/json_write.h"
 
@@ -85,7 +86,7 @@ class Batch {
   std::size_t left_;
 };
 
-void answer_batch(HttpCall& call, Verb verb, std::span<const wire::ApiItem> items) {
+void answer_batch(HttpCall& call, const auto& verb, std::span<const wire::ApiItem> items) {
   const auto batch = std::make_shared<Batch>(call.later(), items.size());
   if (items.empty()) batch->send();
   for (std::size_t i = 0; i < items.size(); ++i) {
@@ -99,7 +100,8 @@ void answer_batch(HttpCall& call, Verb verb, std::span<const wire::ApiItem> item
   }
 }
 
-void answer_one(HttpCall& call, Verb verb, const wire::ApiRequest& asked, int refusal = 429) {
+void answer_one(HttpCall& call, const auto& verb, const wire::ApiRequest& asked,
+                int refusal = 429) {
   verb(call.service, asked,
        [later = call.later(), &service = call.service, policy = std::string{asked.policy}, refusal](
            const Reply& reply, std::string_view body) {
@@ -108,12 +110,12 @@ void answer_one(HttpCall& call, Verb verb, const wire::ApiRequest& asked, int re
        });
 }
 
-void answer_body(HttpCall& call, Verb verb, const wire::ApiBody& body) {
+void answer_body(HttpCall& call, const auto& verb, const wire::ApiBody& body) {
   body.is_batch ? answer_batch(call, verb, body.items)
                 : answer_one(call, verb, body.items[0].request);
 }
 
-void on_body(HttpCall& call, Verb verb, const wire::ApiFields& fields) {
+void on_body(HttpCall& call, const auto& verb, const wire::ApiFields& fields) {
   if (const auto body = read_body(call, fields)) answer_body(call, verb, *body);
 }
 
@@ -131,12 +133,15 @@ void on_take(HttpCall& call) {
 void on_peek(HttpCall& call) { on_body(call, peek, wire::api::kPeek); }
 void on_settle(HttpCall& call) { on_body(call, settle, wire::api::kSettle); }
 void on_reset(HttpCall& call) {
-  const auto body = read_body(call, wire::api::kReset);
-  if (!body) return;
-  for (const wire::ApiItem& item : body->items) {
-    if (item.error.empty()) audit_reset(call.caller, request_of(item.request));
-  }
-  answer_body(call, reset, *body);
+  const auto audited = [&call](Service& service, const wire::ApiRequest& asked, Told told) {
+    reset(service, asked,
+          [line = reset_line(call.caller, request_of(asked)), told = std::move(told)](
+              const Reply& reply, std::string_view body) {
+            if (reply.error.empty()) write_log(Level::audit, line);
+            told(reply, body);
+          });
+  };
+  on_body(call, audited, wire::api::kReset);
 }
 void on_enter(HttpCall& call) { on_body(call, enter, wire::api::kEnter); }
 void on_leave(HttpCall& call) { on_body(call, leave, wire::api::kLeave); }
@@ -153,6 +158,20 @@ struct Param {
   bool malformed = false;
 };
 
+// Nothing if there are several: nobody could say which of them counts.
+std::optional<std::string_view> only_field(const wire::HttpRequest& request,
+                                           std::string_view name) {
+  std::string_view value;
+  bool found = false;
+  for (std::size_t i = 0; i < request.fields.size(); ++i) {
+    if (!wire::same_ignoring_case(request.fields[i].name, name)) continue;
+    if (found) return std::nullopt;
+    value = request.fields[i].value;
+    found = true;
+  }
+  return value;
+}
+
 // The query comes from the proxy's configuration; a header may come from a stranger whom the proxy
 // lets through, so it only counts where the query says nothing.
 void read_param(const HttpCall& call, std::string_view name, std::string_view header,
@@ -160,7 +179,11 @@ void read_param(const HttpCall& call, std::string_view name, std::string_view he
   const auto found = wire::query_value(call.request.query, name, param.buffer);
   using Status = wire::QueryValue::Status;
   param.malformed = found.status == Status::malformed || found.status == Status::repeated;
-  param.value = found ? found.value : header.empty() ? "" : call.request.field(header);
+  param.value = found.value;
+  if (found || header.empty()) return;
+  const auto sent = only_field(call.request, header);
+  param.malformed |= !sent;
+  param.value = sent.value_or("");
 }
 
 }  // namespace

@@ -38,7 +38,8 @@ void on_envoy_json(HttpCall& call) {
       [later = call.later()](const Result<envoy::Answer, envoy::Failure>& made) {
         later.answer([&](HttpAnswer& answer) {
           if (!made) return refuse(answer, made.error().store ? 503 : 400);
-          answer.json(status_of(made->overall), EnvoyMessages::to_json(*made));
+          const int status = status_of(made->overall);
+          answer.json(status, EnvoyMessages::to_json(*made), status == 200 ? "" : kNotToKeep);
         });
       });
 }

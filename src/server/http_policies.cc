@@ -27,7 +27,7 @@ namespace {
 std::optional<std::string> policy_name(HttpCall& call) {
   std::string buffer;
   const auto name = wire::decode_path(call.request.path.substr(kPolicyPath.size()), buffer);
-  const bool fits = name && !name->empty() && name->size() <= 256;
+  const bool fits = name && !name->empty() && name->size() <= policy::kLongestPolicyName;
   if (fits && is_utf8(*name)) return std::string{*name};
   call.answer().problem(400, "the name of a policy has 1 to 256 bytes, in UTF-8", "name");
   return std::nullopt;

@@ -104,6 +104,7 @@ void send(HttpAnswer& answer, Service& service, std::string_view policy, int sta
   thread_local std::string fields;
   fields.clear();
   append_fields(fields, service, policy, verdict);
+  if (status != 200) fields += kNotToKeep;
   answer.json(status, body, fields);
 }
 
@@ -244,6 +245,11 @@ void append_limit(std::string& body, const LimitState& limit) {
   if (limit.share) {
     fmt::format_to(std::back_inserter(body), R"(,"share":{},"whole":{})", limit.share->part,
                    limit.share->whole);
+  }
+  if (limit.origin.kind != LimitOrigin::Kind::policy) {
+    const bool by_hours = limit.origin.kind == LimitOrigin::Kind::schedule;
+    body += by_hours ? R"(,"schedule":)" : R"(,"override":)";
+    wire::append_json_string(body, limit.origin.text);
   }
   body += R"(,"text":)";
   wire::append_json_string(body, explained(limit));

@@ -1,6 +1,8 @@
 #include "server/rate_policies.h"
 
 #include <map>
+#include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -14,22 +16,30 @@ std::string told_of(const policy::Policy& policy) {
   const std::vector<policy::Grant> grants = policy::grants_of(policy);
   std::vector<wire::QuotaPolicy> limits;
   for (const policy::Grant& grant : grants) {
-    limits.push_back({.name = grant.name, .quota = grant.capacity, .window = grant.window});
+    limits.push_back({.name = grant.name,
+                      .quota = grant.capacity,
+                      .window = grant.window,
+                      .concurrent = grant.is_held});
   }
   std::string field;
   wire::append_policy_field(field, limits);
   return field;
 }
 
-// The fields of policies that are the same for everybody.
-using Fields = std::map<std::string, std::string, std::less<>>;
+struct Told {
+  std::optional<std::string> field{};  // if it is the same for everybody
+  // Else, the limits that are concurrent.
+  std::set<std::string, std::less<>> held{};
+};
+using Fields = std::map<std::string, Told, std::less<>>;
 
 Fields fields_of(const policy::PolicySet& policies) {
   Fields fields;
   for (const auto& [name, policy] : policies) {
     const bool same_for_all =
         policy.overrides.empty() && policy.schedule.empty() && policy.orders.empty();
-    if (same_for_all) fields[name] = told_of(policy);
+    fields[name] =
+        same_for_all ? Told{.field = told_of(policy)} : Told{.held = policy::names_of_held(policy)};
   }
   return fields;
 }
@@ -47,9 +57,13 @@ std::string_view policy_field(Service& service, std::string_view policy, const V
     source = now;
   }
   const auto found = fields.find(policy);
-  if (found != fields.end()) return found->second;
+  const bool known = found != fields.end();
+  if (known && found->second.field) return *found->second.field;
   other.clear();
-  const wire::QuotaPolicy only{.name = verdict.limited_by, .quota = verdict.decision.limit};
+  const wire::QuotaPolicy only{
+      .name = verdict.limited_by,
+      .quota = verdict.decision.limit,
+      .concurrent = known && found->second.held.contains(verdict.limited_by)};
   wire::append_policy_field(other, {&only, 1});
   return other;
 }

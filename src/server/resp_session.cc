@@ -92,6 +92,9 @@ struct RespSession::Command {
   std::size_t least;  // arguments, with the name
   std::size_t most;
   For whom = For::let_in;
+  // For clients that ask: its first key's position, and what Redis would call it.
+  int key = 0;
+  std::string_view flag{};
 };
 
 std::span<const RespSession::Command> RespSession::commands() {
@@ -100,26 +103,26 @@ std::span<const RespSession::Command> RespSession::commands() {
   constexpr std::size_t any = wire::RespLimits::kArguments;
   // In the order of their names: they are looked up.
   static constexpr std::array all{
-      Command{"AUTH", &S::auth, 2, 3, For::anybody},
-      Command{"CL.THROTTLE", &S::throttle, 1, any},
+      Command{"AUTH", &S::auth, 2, 3, For::anybody, 0, "no_auth"},
+      Command{"CL.THROTTLE", &S::throttle, 1, any, For::let_in, 1, "write"},
       Command{"CLIENT", &S::client, 2, any},
       Command{"COMMAND", &S::command, 1, any},
       Command{"CONFIG", &S::config, 2, any},
       Command{"ECHO", &S::echo, 2, 2},
-      Command{"HELLO", &S::hello, 1, any, For::anybody},
+      Command{"HELLO", &S::hello, 1, any, For::anybody, 0, "no_auth"},
       Command{"INFO", &S::info, 1, any},
       Command{"PING", &S::ping, 1, 2},
-      Command{"QUIT", &S::quit, 1, any, For::anybody},
-      Command{"RESET", &S::reset, 1, 1, For::anybody},
+      Command{"QUIT", &S::quit, 1, any, For::anybody, 0, "no_auth"},
+      Command{"RESET", &S::reset, 1, 1, For::anybody, 0, "no_auth"},
       Command{"SELECT", &S::select, 2, 2},
-      Command{"WEIR.ENTER", &S::enter, 3, any},
-      Command{"WEIR.EXPLAIN", &S::explain, 3, any},
-      Command{"WEIR.LEAVE", &S::leave, 3, any},
-      Command{"WEIR.PEEK", &S::peek, 3, any},
+      Command{"WEIR.ENTER", &S::enter, 3, any, For::let_in, 2, "write"},
+      Command{"WEIR.EXPLAIN", &S::explain, 3, any, For::let_in, 2, "readonly"},
+      Command{"WEIR.LEAVE", &S::leave, 3, any, For::let_in, 2, "write"},
+      Command{"WEIR.PEEK", &S::peek, 3, any, For::let_in, 2, "readonly"},
       Command{"WEIR.POLICIES", &S::policies, 1, 1},
-      Command{"WEIR.RESET", &S::reset_key, 3, any, For::admin},
-      Command{"WEIR.SETTLE", &S::settle, 3, any, For::admin},
-      Command{"WEIR.TAKE", &S::collect_take, 3, any},
+      Command{"WEIR.RESET", &S::reset_key, 3, any, For::admin, 2, "write"},
+      Command{"WEIR.SETTLE", &S::settle, 3, any, For::admin, 2, "write"},
+      Command{"WEIR.TAKE", &S::collect_take, 3, any, For::let_in, 2, "write"},
   };
   return all;
 }
@@ -325,9 +328,10 @@ void RespSession::reset_key(Arguments arguments, std::string& out) {
   Asked asked;
   const std::string_view error = read_arguments(KeyCommand::reset, arguments, request, asked);
   if (!error.empty()) return answer(out).error(error);
-  audit_reset({.address = peer_.address, .door = "RESP"}, request);
-  engine().reset(request, [place = answers_.add(),
-                           protocol = protocol_](const std::optional<Trouble>& trouble) {
+  engine().reset(request, [place = answers_.add(), protocol = protocol_,
+                           line = reset_line({.address = peer_.address, .door = "RESP"}, request)](
+                              const std::optional<Trouble>& trouble) {
+    if (!trouble) write_log(Level::audit, line);
     RespWriter say(place->text, protocol);
     trouble ? say.error("ERR " + trouble->message) : say.simple("OK");
     place->done();
@@ -395,6 +399,20 @@ constexpr std::string_view kCellUsage =
     "Cell error: Store error: Usage: cl.throttle <key> <max_burst> <count per period> <period> "
     "[<quantity>]";
 
+// As Rust reads numbers, which redis-cell is written in: a plus is allowed.
+std::optional<std::int64_t> cell_number(std::string_view text) {
+  if (text.starts_with('+') && !text.starts_with("+-")) text.remove_prefix(1);
+  return whole_number(text);
+}
+
+// What is wrong with a limit. More than one permit each nanosecond is none to redis-cell either.
+std::string_view cell_flaw(core::Flaw flaw) {
+  const bool zero = flaw == core::Flaw::rate_not_positive ||
+                    flaw == core::Flaw::period_not_positive || flaw == core::Flaw::rate_too_high;
+  return zero ? "Cell error: Store error: Zero rates are not supported"
+              : "Cell error: Store error: max_burst is out of range";
+}
+
 // Seconds, rounded up once there is a millisecond beyond them.
 std::int64_t cell_seconds(Nanos time) {
   const std::int64_t seconds = time.count() / 1'000'000'000;
@@ -424,7 +442,7 @@ void RespSession::throttle(Arguments arguments, std::string& out) {
   if (arguments.size() != 5 && arguments.size() != 6) return answer(out).error(kCellUsage);
   std::array<std::int64_t, 4> numbers{0, 0, 0, 1};  // burst, count, period, quantity
   for (std::size_t i = 2; i < arguments.size(); ++i) {
-    const auto number = whole_number(arguments[i]);
+    const auto number = cell_number(arguments[i]);
     if (!number) {
       return answer(out).error(fmt::format("Cell error: Store error: Couldn't parse as integer: {}",
                                            shortened(arguments[i])));
@@ -432,12 +450,7 @@ void RespSession::throttle(Arguments arguments, std::string& out) {
     numbers[i - 2] = *number;
   }
   const auto limit = core::Cell::make(numbers[0], numbers[1], numbers[2]);
-  if (!limit) {
-    const bool zero = limit.error() == core::Flaw::rate_not_positive ||
-                      limit.error() == core::Flaw::period_not_positive;
-    return answer(out).error(zero ? "Cell error: Store error: Zero rates are not supported"
-                                  : "Cell error: Store error: max_burst is out of range");
-  }
+  if (!limit) return answer(out).error(cell_flaw(limit.error()));
   AsyncEngine asked = engine();
   detail::EngineAccess::throttle(
       asked, *limit, arguments[1], numbers[3],
@@ -488,19 +501,22 @@ void RespSession::hello(Arguments arguments, std::string& out) {
     protocol = static_cast<int>(*version);
   }
   std::string_view name = name_;
+  Arguments login;  // a user and a secret
   for (std::size_t i = 2; i < arguments.size(); ++i) {
     const std::size_t behind = arguments.size() - 1 - i;
     if (is_word(arguments[i], "AUTH") && behind >= 2) {
-      const bool open = service_.access.password.empty() && service_.access.admin_token.empty();
-      if (!open && !log_in(arguments[i + 1], arguments[i + 2])) {
-        return answer(out).error("WRONGPASS invalid username-password pair or user is disabled.");
-      }
+      login = arguments.subspan(i + 1, 2);
       i += 2;
     } else if (is_word(arguments[i], "SETNAME") && behind >= 1) {
       name = arguments[++i];
     } else {
       return answer(out).error("ERR Syntax error in HELLO option");
     }
+  }
+  // (Only now, as an error changes nothing.)
+  const bool open = service_.access.password.empty() && service_.access.admin_token.empty();
+  if (!login.empty() && !open && !log_in(login[0], login[1])) {
+    return answer(out).error("WRONGPASS invalid username-password pair or user is disabled.");
   }
   if (!rights_.may_call(service_.access)) {
     return answer(out).error(
@@ -547,32 +563,43 @@ void RespSession::client(Arguments arguments, std::string& out) {
   answer(out).error(fmt::format("ERR unknown subcommand '{}'.", shortened(verb)));
 }
 
+// Its name, how many arguments it has (at least that many if below zero), its flags, and where its
+// first key, its last and those between are.
+void RespSession::describe(const Command& command, RespWriter& say) {
+  const auto least = static_cast<std::int64_t>(command.least);
+  say.array(6);
+  say.bulk(lower(command.name));
+  say.integer(command.least == command.most ? least : -least);
+  say.array(command.flag.empty() ? 0 : 1);
+  if (!command.flag.empty()) say.simple(command.flag);
+  say.integer(command.key);
+  say.integer(command.key);
+  say.integer(command.key == 0 ? 0 : 1);
+}
+
 void RespSession::command(Arguments arguments, std::string& out) {
   RespWriter say = answer(out);
-  if (arguments.size() > 1 && is_word(arguments[1], "COUNT")) {
-    return say.integer(static_cast<std::int64_t>(commands().size()));
+  const std::string_view verb = arguments.size() > 1 ? arguments[1] : "INFO";
+  if (is_word(verb, "COUNT")) return say.integer(static_cast<std::int64_t>(commands().size()));
+  if (is_word(verb, "DOCS")) return say.map(0);
+  if (is_word(verb, "LIST") && arguments.size() == 2) {
+    say.array(commands().size());
+    for (const Command& each : commands()) say.bulk(lower(each.name));
+    return;
   }
-  if (arguments.size() > 1 && is_word(arguments[1], "DOCS")) return say.map(0);
-  if (arguments.size() > 1 && !is_word(arguments[1], "INFO") && !is_word(arguments[1], "LIST")) {
-    return say.error(fmt::format("ERR unknown subcommand '{}'.", shortened(arguments[1])));
+  if (!is_word(verb, "INFO")) {
+    return say.error(fmt::format("ERR unknown subcommand '{}'.", shortened(verb)));
   }
   if (arguments.size() > 2) {
     say.array(arguments.size() - 2);
-    for (std::size_t i = 2; i < arguments.size(); ++i) say.null();
+    for (const std::string_view name : arguments.subspan(2)) {
+      const Command* const known = find(name);
+      known != nullptr ? describe(*known, say) : say.null();
+    }
     return;
   }
   say.array(commands().size());
-  for (const Command& each : commands()) {
-    if (arguments.size() > 1 && is_word(arguments[1], "LIST")) {
-      say.bulk(lower(each.name));
-      continue;
-    }
-    say.array(6);
-    say.bulk(lower(each.name));
-    say.integer(-static_cast<std::int64_t>(each.least));
-    say.array(0);
-    for (int key = 0; key < 3; ++key) say.integer(0);
-  }
+  for (const Command& each : commands()) describe(each, say);
 }
 
 // redis-benchmark asks, and is content to hear of nothing.

@@ -58,6 +58,7 @@ class RespSession : public net::Protocol {
   void auth(Arguments arguments, std::string& out);
   void client(Arguments arguments, std::string& out);
   void command(Arguments arguments, std::string& out);
+  static void describe(const Command& command, wire::RespWriter& say);
   void config(Arguments arguments, std::string& out);
   void info(Arguments arguments, std::string& out);
   void select(Arguments arguments, std::string& out);

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "server/version.h"
+#include "wire/http1_text.h"
 
 namespace weir::server {
 
@@ -19,7 +20,7 @@ bool same_secret(std::string_view given, std::string_view secret) noexcept {
 Rights rights_from(std::string_view authorization, const Access& access) {
   Rights rights;
   constexpr std::string_view scheme = "Bearer ";
-  if (!authorization.starts_with(scheme)) return rights;
+  if (!wire::same_ignoring_case(authorization.substr(0, scheme.size()), scheme)) return rights;
   const std::string_view secret = authorization.substr(scheme.size());
   rights.let_in = !access.password.empty() && same_secret(secret, access.password);
   rights.admin = !access.admin_token.empty() && same_secret(secret, access.admin_token);

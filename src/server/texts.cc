@@ -32,6 +32,18 @@ std::string outcome(const Decision& decision, Permits cost) {
   return {};
 }
 
+std::string of_origin(const LimitOrigin& origin) {
+  switch (origin.kind) {
+    case LimitOrigin::Kind::policy:
+      break;
+    case LimitOrigin::Kind::override_of_key:
+      return fmt::format(", override of {}", in_quotes(shortened(origin.text)));
+    case LimitOrigin::Kind::schedule:
+      return fmt::format(", schedule of {}", origin.text);
+  }
+  return {};
+}
+
 }  // namespace
 
 std::string shortened(std::string_view text) {
@@ -67,6 +79,7 @@ std::string subject_of(const Request& request) {
 std::string explained(const LimitState& limit) {
   const Decision& decision = limit.decision;
   std::string line = fmt::format("{}: {}", limit.name, limit.limit);
+  line += of_origin(limit.origin);
   if (limit.share) {
     line += fmt::format(", this node's part {} of {}", limit.share->part, limit.share->whole);
   }

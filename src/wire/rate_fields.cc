@@ -79,6 +79,7 @@ void append_policy_field(std::string& out, std::span<const QuotaPolicy> policies
     writer.text(separator);
     write_string(writer, policy.name);
     writer.text(";q=").number(integer(policy.quota));
+    if (policy.concurrent) writer.text(";qu=\"concurrent-requests\"");
     if (policy.window && *policy.window > Nanos{0}) {
       writer.text(";w=").number(integer(seconds_up(*policy.window)));
     }

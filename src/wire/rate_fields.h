@@ -23,6 +23,7 @@ struct QuotaPolicy {
   std::string_view name;
   Permits quota = 0;              // its capacity
   std::optional<Nanos> window{};  // in which that much is granted, where there is such a time
+  bool concurrent = false;        // it counts calls that are under way
 };
 
 // The RateLimit-Policy line, which is the same for every call. Names may hold any bytes.

@@ -207,6 +207,19 @@ weir.yaml:3:24: unknown unit "minute": did you mean "5/min"?
                          (2, "weir validate: cannot open gone.yaml: No such file or directory\n"))
         self.assertIn("Usage", self.weir("--help").stdout)
 
+    def test_what_is_no_file_is_not_waited_for(self):
+        os.mkfifo(os.path.join(self.folder.name, "pipe"))
+        for path in ("pipe", "/dev/zero", "/dev/tty"):
+            run = self.weir(path)
+            self.assertEqual(run.returncode, 2)
+            self.assertIn("weir validate: cannot ", run.stderr)
+
+    def test_reads_what_it_is_handed(self):
+        for path in ("/dev/stdin", "/dev/fd/0"):
+            run = subprocess.run([WEIR, "validate", path], input=GOOD, text=True,
+                                 capture_output=True, timeout=20)
+            self.assertEqual((run.returncode, run.stdout), (0, f"{path}: 2 policies, 6 limits\n"))
+
     def test_hostile_files_end_with_a_clear_error(self):
         hostile = {
             "empty": "",

@@ -159,6 +159,35 @@ class HttpTest(unittest.TestCase):
             self.assertEqual(headers["Content-Type"], "application/problem+json")
             self.assertEqual(problem["status"], status)
 
+    def test_no_refusal_is_to_be_kept(self):
+        ask = lambda path, **fields: self.daemon.post(path, key="kept", **fields)[:2]
+        status, headers = ask("/v1/take", policy="llm", permits=600)
+        self.assertEqual((status, headers["Cache-Control"]), (200, None))
+        status, headers = ask("/v1/peek", policy="llm", permits=600)
+        self.assertEqual((status, headers["Cache-Control"]), (200, None))
+        for path, fields in (("/v1/take", {"policy": "llm", "permits": 600}),
+                             ("/v1/enter", {"policy": "report", "permits": 3}),
+                             ("/v1/throttle", {"limit": "1/h", "permits": 2})):
+            status, headers = ask(path, **fields)
+            self.assertEqual((status, headers["Cache-Control"]), (429, "no-store"), path)
+        for deny in (429, 403):
+            status, headers, _ = self.daemon.http(
+                "GET", f"/v1/auth?policy=llm&key=kept&permits=600&deny={deny}")
+            self.assertEqual((status, headers["Cache-Control"]), (deny, "no-store"))
+
+    def test_a_concurrent_limit_says_what_it_counts(self):
+        headers = self.daemon.post("/v1/enter", policy="report", key="fields")[1]
+        self.assertEqual(headers["RateLimit-Policy"], '"0";q=2;qu="concurrent-requests"')
+        # Also where the limits are not the same for everybody.
+        policy = {"limits": [{"limit": "3 concurrent", "name": "slots"}, "100/s"],
+                  "overrides": {"big": [{"limit": "9 concurrent", "name": "slots"}]}}
+        self.daemon.http("PUT", "/v1/policies/slots", policy)
+        headers = self.daemon.post("/v1/enter", policy="slots", key="big")[1]
+        self.assertEqual(headers["RateLimit-Policy"], '"slots";q=9;qu="concurrent-requests"')
+        headers = self.daemon.post("/v1/enter", policy="slots", key="small", permits=3)[1]
+        self.assertEqual(headers["RateLimit-Policy"], '"slots";q=3;qu="concurrent-requests"')
+        self.daemon.http("DELETE", "/v1/policies/slots")
+
     # ---- For proxies
 
     def test_auth_decides_by_query_and_headers(self):
@@ -184,6 +213,15 @@ class HttpTest(unittest.TestCase):
                              ("policy=llm&key=a&key=b", "key")]:
             status, _, problem = self.daemon.http("GET", "/v1/auth?" + query)
             self.assertEqual((status, problem["field"]), (400, field), query)
+
+    def test_auth_headers_are_not_repeated(self):
+        ask = "GET /v1/auth?{} HTTP/1.1\r\nHost: a\r\nX-Weir-Policy: llm\r\n{}\r\n"
+        twice = "X-Weir-Key: alice\r\nx-weir-key: bob\r\n"
+        self.assertEqual(self.status(ask.format("", "X-Weir-Key: alice\r\n")), 200)
+        self.assertEqual(self.status(ask.format("", twice)), 400)
+        self.assertEqual(self.status(ask.format("key=k", "X-Weir-Policy: login\r\n")), 400)
+        # Where the query has the key, what a stranger sends does not matter.
+        self.assertEqual(self.status(ask.format("key=k", twice)), 200)
 
     # ---- Policies
 

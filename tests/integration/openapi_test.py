@@ -281,12 +281,23 @@ class DecisionsTest(OpenApiTest):
         status, headers, decision = self.daemon.http("POST", "/v1/take", body)
         self.check(API["paths"]["/v1/take"]["post"], (status, headers, decision), 429)
         self.assertFalse(decision["allowed"])
-        for name in ["RateLimit", "RateLimit-Policy", "Retry-After"]:
+        for name in ["RateLimit", "RateLimit-Policy", "Retry-After", "Cache-Control"]:
             self.assertIn(name, headers)
         self.assertFalse(self.call("/v1/peek", "post", body, expected=200)["allowed"])
         self.assertFalse(self.call("/v1/explain", "post", body, expected=200)["decision"]["allowed"])
         self.call("/v1/reset", "post", body, expected=200)
         self.call("/v1/take", "post", body, expected=200)
+
+    def test_explain_says_which_rule_it_was(self):
+        policy = {"limits": ["5/h"], "overrides": {"big*": "9/h"},
+                  "schedule": [{"days": "mon-sun", "hours": "00:00-24:00", "limits": ["7/h"]}]}
+        self.call("/v1/policies/{name}", "put", policy, expected=200)
+        explain = lambda key: self.call("/v1/explain", "post", {"policy": "trial", "key": key},
+                                        expected=200)["limits"][0]
+        self.assertEqual(explain("big one")["override"], "big*")
+        self.assertIn('9/h, override of "big*": 9 of 9 left', explain("big one")["text"])
+        self.assertIn("schedule", explain("small"))
+        self.assertNotIn("override", explain("small"))
 
     def test_batch(self):
         answers = self.call("/v1/take", "post", [
@@ -442,7 +453,7 @@ class ProblemsTest(OpenApiTest):
 
     def test_every_type_and_bound(self):
         """What the schema refuses is refused, by the field's name."""
-        wrong = [None, True, "text", -1, 0, 1.5, [], {}, {"user": 1}, 2**63]
+        wrong = [None, True, "text", "", -1, 0, 1.5, [], {}, {"user": 1}, 2**63]
         count = 0
         for path, method, schema, good in self.bodies():
             if method != "post":
@@ -476,6 +487,17 @@ class ProblemsTest(OpenApiTest):
                     text = json.dumps(good)
                     self.call(path, method, text, {"Content-Type": "text/plain"}, expected=415)
                 self.call(path, method, " " * ((1 << 20) + 1), expected=413)
+
+    def test_bodies_without_a_length(self):
+        for path, method, _, _ in self.bodies():
+            with self.subTest(path=path):
+                connection = http.client.HTTPConnection("127.0.0.1", self.daemon.http_port, timeout=20)
+                connection.putrequest(method.upper(), target(path))
+                connection.endheaders()
+                response = connection.getresponse()
+                answer = (response.status, response.headers, json.loads(response.read()))
+                connection.close()
+                self.check(API["paths"][path][method], answer, 411)
 
     def test_parameters(self):
         query = {"policy": "login", "key": "k"}

@@ -1,6 +1,8 @@
 """Starting, changing and ending a daemon: operation_test.py WEIR."""
 
 import json
+import os
+import signal
 import socket
 import subprocess
 import sys
@@ -49,6 +51,39 @@ class ReloadTest(unittest.TestCase):
             self.assertIn("weir_last_reload_successful 1\n", metrics)
             for result in ("failed", "succeeded"):
                 self.assertRegex(metrics, rf'weir_reloads_total{{result="{result}"}} [1-9]')
+
+    def test_a_file_that_becomes_a_pipe_keeps_nobody_waiting(self):
+        with Daemon(WEIR, HOURLY.replace("LIMIT", "10/h")) as daemon:
+            text = daemon.config.read_text()
+            daemon.config.unlink()
+            os.mkfifo(daemon.config)
+            daemon.wait_for_log("it is not a regular file")
+            daemon.config.unlink()
+            daemon.config.write_text(text)
+            daemon.wait_for_log("generation 2")
+            daemon.config.unlink()
+            os.mkfifo(daemon.config)
+            daemon.wait_for_log("it is not a regular file", times=2)
+            self.assertEqual(daemon.stop(), 0)
+
+    def test_policies_that_came_by_a_pipe_are_not_read_again(self):
+        with Daemon(WEIR) as daemon:
+            text = daemon.config.read_text()
+        piped = subprocess.Popen([WEIR, "serve", "--config", "/dev/stdin"], stdin=subprocess.PIPE,
+                                 stderr=subprocess.PIPE, text=True)
+        piped.stdin.write(text)
+        piped.stdin.close()
+        log = []
+        while not any("ready, with 6 policies" in line for line in log):
+            log.append(piped.stderr.readline())
+            self.assertTrue(log[-1], log)
+        piped.send_signal(signal.SIGHUP)
+        while not any("no policy file to read again" in line for line in log):
+            log.append(piped.stderr.readline())
+            self.assertTrue(log[-1], log)
+        piped.terminate()
+        self.assertEqual(piped.wait(20), 0)
+        piped.stderr.close()
 
     def test_sighup_reads_it_again(self):
         with Daemon(WEIR, HOURLY.replace("LIMIT", "10/h")) as daemon:
@@ -296,6 +331,49 @@ class CommandLineTest(unittest.TestCase):
                                 capture_output=True, text=True, timeout=20)
         self.assertEqual(nobody.returncode, 1)
         self.assertIn("does `weir serve` run there?", nobody.stderr)
+
+    def usage(self, *args):
+        """What is said to who calls it in a way that makes no sense."""
+        done = subprocess.run([WEIR, *args], capture_output=True, timeout=20, env={})
+        said = (done.stdout + done.stderr).decode()
+        self.assertEqual(done.returncode, 2, said)
+        return said
+
+    def test_a_key_that_is_not_utf8_is_nobody_elses(self):
+        with Daemon(WEIR) as daemon:
+            url = f"--url=http://127.0.0.1:{daemon.http_port}"
+            for args in ((b"k\xff",), (b"--part", b"user=k\xff"), (b"--part", b"u\xff=k")):
+                self.assertIn("ask over RESP", self.usage("take", "llm", *args, url))
+            self.assertIn("ask over RESP", self.usage("reset", "llm", b"\xffk", url))
+            # It would be asked for by the mark for what is none.
+            self.assertEqual(self.weir(daemon, "peek", "llm", "k\ufffd", "--permits", "1000")[0], 0)
+
+    def test_an_address_that_makes_no_sense(self):
+        with Daemon(WEIR) as daemon:
+            beyond = daemon.http_port + 65536
+            for url in (f"http://127.0.0.1:{beyond}", "http://127.0.0.1:0", "http://127.0.0.1:x",
+                        "http://127.0.0.1:-1", "http://127.0.0.1:", "127.0.0.1:7380", "http://",
+                        "ftp://127.0.0.1:7380"):
+                for command in (("take", "llm", "k"), ("policies",), ("top", "--once"), ("orders",)):
+                    said = self.usage(*command, "--url", url)
+                    self.assertIn("write it as http://127.0.0.1:7380", said)
+            self.assertIn("cannot understand", self.usage("bench", f"http://127.0.0.1:{beyond}"))
+
+    def test_numbers_and_parts_that_make_no_sense(self):
+        for many in ("99999999999999999999", "-1", "1.5", "x"):
+            for command in ("take", "peek", "explain"):
+                self.assertIn("whole number", self.usage(command, "llm", "k", f"--permits={many}"))
+        self.assertIn("whole number", self.usage("lift", "99999999999999999999"))
+        self.assertIn("whole number", self.usage("boost", "p", "--add", "99999999999999999999"))
+        self.assertIn("given twice", self.usage("take", "p", "--part", "u=1", "--part", "u=2"))
+        with Daemon(WEIR) as daemon:
+            self.assertIn("remaining    990", self.weir(daemon, "take", "llm", "k",
+                                                        "--permits", "010")[1])
+
+    def test_a_command_that_is_not_there(self):
+        self.assertIn('unknown command "tak" (did you mean "take"?)', self.usage("tak", "p", "k"))
+        self.assertIn('unknown command "xyzzy": ', self.usage("xyzzy"))
+        self.assertIn("required", self.usage())
 
 
 if __name__ == "__main__":

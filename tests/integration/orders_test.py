@@ -6,7 +6,7 @@ import sys
 import tempfile
 import unittest
 
-from daemon import Daemon
+from daemon import Daemon, RespError
 
 WEIR = sys.argv.pop(1)
 POLICIES = """
@@ -90,6 +90,18 @@ class VerbsTest(unittest.TestCase):
                      '"k" reset under "login", by 127.0.0.1 over RESP'):
             self.daemon.wait_for_log(text)
         self.assertEqual(sum(" audit " in line for line in self.daemon.log), 7)
+
+    def test_what_was_not_reset_is_not_audited(self):
+        self.assertEqual(self.daemon.post("/v1/reset", policy="nope", key="k")[0], 404)
+        self.assertEqual(self.daemon.post("/v1/reset", policy="login", key="")[0], 400)
+        batch = [{"policy": "nope", "key": "k"}, {"policy": "login", "key": "k"}]
+        self.assertEqual(self.daemon.http("POST", "/v1/reset", batch)[2][1], {"reset": True})
+        resp = self.daemon.resp()
+        self.assertIsInstance(resp("WEIR.RESET", "nope", "k"), RespError)
+        self.assertEqual(resp("WEIR.RESET", "login", "last"), "OK")
+        resp.close()
+        self.daemon.wait_for_log('"last" reset under "login"')
+        self.assertEqual(sum(" audit " in line for line in self.daemon.log), 2)
 
     def test_what_is_wrong_is_said(self):
         def problem(path, **fields):

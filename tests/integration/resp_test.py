@@ -201,6 +201,12 @@ class RespTest(unittest.TestCase):
                          "Cell error: Store error: Zero rates are not supported")
         self.assertEqual(self.error("CL.THROTTLE", "k", 1, 1, 0),
                          "Cell error: Store error: Zero rates are not supported")
+        # So many that one costs nothing.
+        self.assertEqual(self.error("CL.THROTTLE", "k", 0, 2000000000, 1),
+                         "Cell error: Store error: Zero rates are not supported")
+        self.assertEqual(self.resp("CL.THROTTLE", "plus", "+4", "+1", "+60", "+2")[:3], [0, 5, 3])
+        for text in ("+", "++1", "+-1", " 1"):
+            self.assertIn("Couldn't parse", self.error("CL.THROTTLE", "k", 1, text, 1))
 
     # ---- What clients say
 
@@ -226,6 +232,19 @@ class RespTest(unittest.TestCase):
         self.assertEqual(self.resp("QUIT"), "OK")
         with self.assertRaises(EOFError):
             self.resp.read()
+
+    def test_clients_can_ask_about_commands(self):
+        info = lambda *names: self.resp("COMMAND", "INFO", *names)
+        self.assertEqual(info("weir.take", "nothing", "CL.THROTTLE", "Ping", "weir.policies", "auth"),
+                         [["weir.take", -3, ["write"], 2, 2, 1], None,
+                          ["cl.throttle", -1, ["write"], 1, 1, 1],
+                          ["ping", -1, [], 0, 0, 0], ["weir.policies", 1, [], 0, 0, 0],
+                          ["auth", -2, ["no_auth"], 0, 0, 0]])
+        self.assertEqual(info(), self.resp("COMMAND"))
+        names = self.resp("COMMAND", "LIST")
+        self.assertEqual(names, [described[0] for described in info(*names)])
+        self.assertEqual(len(names), self.resp("COMMAND", "COUNT"))
+        self.assertIn("unknown subcommand", self.error("COMMAND", "LIST", "FILTERBY", "x"))
 
     def test_the_largest_command(self):
         words = ["CLIENT", "SETINFO", "x" * 16384, "x" * 16384, "x" * 16384]

@@ -18,6 +18,11 @@ TEST(Suggest, FindsTheWordThatWasMeant) {
   EXPECT_EQ(nearest("bi", kKnown), "by");
 }
 
+TEST(Suggest, KnowsAWordInTheOtherCase) {
+  EXPECT_EQ(nearest("BY", kKnown), "by");
+  EXPECT_EQ(nearest("OVERIDES", kKnown), "overrides");
+}
+
 TEST(Suggest, SaysNothingWhenNothingIsNear) {
   EXPECT_EQ(nearest("password", kKnown), "");
   EXPECT_EQ(nearest("zzzzzz", kKnown), "");

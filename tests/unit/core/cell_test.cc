@@ -116,12 +116,23 @@ TEST(Cell, IsNotMadeOfNonsense) {
   EXPECT_EQ(Cell::make(kMaxPermits, 1, 1).error(), Flaw::capacity_too_large);
 }
 
+// What costs less than a nanosecond would cost nothing, and never be refused.
+TEST(Cell, IsNotMadeOfPermitsForNothing) {
+  EXPECT_EQ(Cell::make(0, 2'000'000'000, 1).error(), Flaw::rate_too_high);
+  EXPECT_EQ(Cell::make(0, 1'000'000'001, 1).error(), Flaw::rate_too_high);
+  const Cell fastest = *Cell::make(0, 1'000'000'000, 1);
+  EXPECT_EQ(fastest.price, Nanos{1});
+  Key key;
+  EXPECT_TRUE(key.ask(fastest, Nanos{0}, 1));
+  EXPECT_FALSE(key.ask(fastest, Nanos{0}, 1));
+}
+
 // Numbers at the ends of their range give an answer.
 TEST(Cell, AnswersAnyNumbers) {
   constexpr Permits most = std::numeric_limits<Permits>::max();
   constexpr Permits least = std::numeric_limits<Permits>::min();
   for (const Permits burst : {Permits{0}, kMaxPermits - 1}) {
-    for (const Permits count : {Permits{1}, most}) {
+    for (const Permits count : {Permits{1}, Permits{1'000'000'000}}) {
       for (const Permits period : {Permits{1}, most}) {
         const Cell limit = *Cell::make(burst, count, period);
         Key key;

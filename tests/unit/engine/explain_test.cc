@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "engine/policy_set_access.h"
 #include "world.h"
 
 namespace weir {
@@ -72,6 +73,38 @@ TEST(EngineExplain, CountsByThePartsOfEachLimit) {
   EXPECT_TRUE(world.engine.take({.policy = "api", .parts = {{"user", "alice"}, {"sku", "9"}}}));
   EXPECT_THAT(world.all_left({.policy = "api", .parts = {{"user", "alice"}, {"sku", "8"}}}),
               ElementsAre(4, 5));
+}
+
+// Which of the policy's rules a key has, and since when.
+TEST(EngineExplain, SaysWhyALimitIsAsked) {
+  using Kind = LimitOrigin::Kind;
+  const std::string text =
+      "p: { limits: [ 5/h ], overrides: { big: 9/h, \"team-*\": [ 7/h, 8/min ] }, "
+      "schedule: [ { days: mon-fri, hours: '09:00-18:00', limits: [ 6/h ] } ] }";
+  World world{text};
+  const auto why = [&](std::string_view key) {
+    const auto states = explained(world, {.policy = "p", .key = key});
+    return std::pair{states.back().origin.kind, states.back().origin.text};
+  };
+  EXPECT_EQ(why("anybody"), std::pair(Kind::policy, std::string{}));
+  EXPECT_EQ(why("big"), std::pair(Kind::override_of_key, std::string{"big"}));
+  EXPECT_EQ(why("team-7"), std::pair(Kind::override_of_key, std::string{"team-*"}));
+  world.clock.advance(9h);
+  EXPECT_EQ(why("anybody"), std::pair(Kind::schedule, std::string{"mon-fri 09:00-18:00"}));
+  EXPECT_EQ(why("big"), std::pair(Kind::override_of_key, std::string{"big"}));
+
+  // An order changes the limits that its keys have, and not which they are.
+  policy::PolicySet set = policies_of(policies(text));
+  for (const char* key : {"big", "anybody"}) {
+    set.find("p")->second.orders.push_back({.verb = policy::Order::Verb::boost,
+                                            .who = key,
+                                            .change = {.millionths = 2 * policy::Change::kOne},
+                                            .until = world.clock.now() + 1h});
+  }
+  world.engine.replace(policy_set_of(std::move(set)));
+  EXPECT_EQ(explained(world, {.policy = "p", .key = "big"})[0].limit, "18/h");
+  EXPECT_EQ(why("big"), std::pair(Kind::override_of_key, std::string{"big"}));
+  EXPECT_EQ(why("anybody"), std::pair(Kind::schedule, std::string{"mon-fri 09:00-18:00"}));
 }
 
 TEST(EngineExplain, TakesNothing) {

@@ -110,9 +110,10 @@ TEST(EngineThrottle, CountsEachKeyForItself) {
 
 TEST(EngineThrottle, HasNothingToDoWithPolicies) {
   const std::vector<std::string> names{"", "k", "0", "throttle", "throttle0:;", "cl.throttle"};
-  std::string text;
-  for (const std::string& name : names) text += "\"" + name + "\": { limits: [ 10/h ] }, ";
-  World world{text};
+  PolicySet policies;
+  for (const std::string& name : names) policies.add(name, limit_of("10/h"));
+  World world{""};
+  world.engine.replace(policies);
   EXPECT_EQ(left_after(world.engine, "10/h", 10), 0);
   for (const std::string& name : names) EXPECT_EQ(world.left(name, "k"), 10) << name;
   for (const std::string& name : names) EXPECT_TRUE(world.take(name, "k", 3));

@@ -47,6 +47,26 @@ std::string text_of(const std::optional<Endpoint>& endpoint) {
   return endpoint ? endpoint->host + " " + std::to_string(endpoint->port) : "off";
 }
 
+// ---- Policies
+
+TEST(Config, NamesEveryPolicy) {
+  EXPECT_EQ(one_wrong("policies:\n  \"\": { limits: [ 5/s ] }"),
+            "2:3: the name of a policy has 1 to 256 bytes, not 0");
+  const std::string policy = ": { limits: [ 5/s ] }";
+  EXPECT_EQ(one_wrong("policies:\n  " + std::string(257, 'x') + policy),
+            "2:3: the name of a policy has 1 to 256 bytes, not 257");
+  good("policies:\n  " + std::string(256, 'x') + policy);
+}
+
+TEST(Config, SaysOnceThatAScopeIsNone) {
+  EXPECT_EQ(one_wrong("policies: { p: { limits: [ { limit: 5/s, scope: nod } ] } }"),
+            "1:49: a scope is node, fleet, leased or split, not \"nod\" (did you mean \"node\"?)");
+}
+
+TEST(Config, KnowsAWordInTheOtherCase) {
+  EXPECT_THAT(one_wrong("headers: IETF"), HasSubstr("did you mean \"ietf\"?"));
+}
+
 // ---- All of it
 
 TEST(Config, HasADefaultForEverything) {

@@ -164,6 +164,9 @@ TEST(LimitText, SaysWhatToWriteInstead) {
             "10: there is no time zone \"Europe/Berln\" (did you mean \"Europe/Berlin\"?)");
   EXPECT_EQ(wrong("100"),
             "4: a period is missing: write 100/s, 100/min, 100 per 90s or 100 concurrent");
+  EXPECT_EQ(wrong("5 concurent lease 9s"),
+            "3: a period is missing: write 5/s, 5/min, 5 per 90s or 5 concurrent (did you mean "
+            "\"concurrent\"?)");
   EXPECT_EQ(wrong("10/s burst"),
             "11: after \"burst\" comes a number of permits, as in \"burst 20\"");
   EXPECT_THAT(wrong("10/90"), HasSubstr("a time needs a unit: write 90s or 90min"));

@@ -100,6 +100,7 @@ TEST(LimitYaml, SaysWhatIsWrong) {
   EXPECT_THAT(wrong("{ limit: 5/s, smooth: yes }"), HasSubstr("true or false"));
   EXPECT_THAT(wrong("{ limit: 5/s, cost: -1 }"), HasSubstr("below zero"));
   EXPECT_THAT(wrong("{ limit: 5/s, cost: [1] }"), HasSubstr("a number or \"permits\""));
+  EXPECT_THAT(wrong("{ limit: 5/s, cost: permit }"), HasSubstr("did you mean \"permits\"?"));
   EXPECT_THAT(wrong("{ limit: 5/s, by: [] , name: { a: b } }"), HasSubstr("wants a value"));
   EXPECT_THAT(wrong("{ limit: 5/s, by: [a, a] }"), HasSubstr("twice"));
   EXPECT_THAT(wrong("[ 5/s ]"), HasSubstr("a text like 100/s or a map"));

@@ -114,6 +114,16 @@ TEST(Schedule, BelongsToTheDayItStartsOn) {
   expect_span(night, june(6, 1), june(5, 22), june(6, 6));
 }
 
+TEST(Schedule, HasATextForItsHours) {
+  const auto text = [](const std::string& entry) { return to_text(schedule({entry})[0].hours); };
+  EXPECT_EQ(text("days: mon-fri"), "mon-fri");
+  EXPECT_EQ(text("days: [ sun, mon, wed-fri ]"), "mon, wed-fri, sun");
+  EXPECT_EQ(text("hours: '9:05-18:00'"), "09:05-18:00");
+  EXPECT_EQ(text("days: sat, hours: '22:00-24:00', in: Europe/Berlin"),
+            "sat 22:00-24:00 in Europe/Berlin");
+  EXPECT_EQ(text("days: mon-sun"), "every day");
+}
+
 TEST(Schedule, PrefersTheFirst) {
   const Schedule both =
       schedule({"days: wed, hours: 12:00-13:00", "days: mon-fri", "hours: 00:00-12:00"});

@@ -2,6 +2,11 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
 
 namespace weir::policy {
 namespace {
@@ -81,9 +86,43 @@ TEST(Source, SaysWhyAFileCannotBeRead) {
 }
 
 TEST(Source, ReadsAnEmptyFile) {
-  const auto empty = Source::read("/dev/null");
+  const std::string path = testing::TempDir() + "weir-empty.yaml";
+  std::ofstream{path};
+  const auto empty = Source::read(path);
+  std::filesystem::remove(path);
   ASSERT_TRUE(empty);
   EXPECT_EQ(empty->text, "");
+}
+
+// Pipes that nobody writes to would be waited for, devices have no end.
+TEST(Source, ReadsFilesThatLieStill) {
+  const std::string pipe = testing::TempDir() + "weir-pipe.yaml";
+  std::filesystem::remove(pipe);
+  ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
+  const auto from_pipe = Source::read(pipe);
+  std::filesystem::remove(pipe);
+  ASSERT_FALSE(from_pipe);
+  EXPECT_EQ(from_pipe.error(), "cannot read " + pipe + ": it is not a regular file");
+  EXPECT_FALSE(Source::read("/dev/zero"));
+}
+
+// As with `weir validate <(…)`.
+TEST(Source, ReadsAPipeThatItWasGiven) {
+  FILE* const pipe = popen("printf 'a: b'", "r");
+  ASSERT_NE(pipe, nullptr);
+  const auto given = Source::read("/dev/fd/" + std::to_string(fileno(pipe)));
+  pclose(pipe);
+  ASSERT_TRUE(given) << given.error();
+  EXPECT_EQ(given->text, "a: b");
+}
+
+TEST(Source, DoesNotReadForEver) {
+  FILE* const endless = fopen("/dev/zero", "r");
+  ASSERT_NE(endless, nullptr);
+  const auto read = Source::read("/dev/fd/" + std::to_string(fileno(endless)));
+  fclose(endless);
+  ASSERT_FALSE(read);
+  EXPECT_THAT(read.error(), testing::HasSubstr("more than 64 MiB"));
 }
 
 }  // namespace

@@ -86,6 +86,7 @@ TEST_F(HttpAccessTest, AsksForThePassword) {
     EXPECT_THAT(told, HasSubstr("\r\nWWW-Authenticate: Bearer\r\n"));
   }
   EXPECT_EQ(ask(kTake, "Authorization: Bearer sesame\r\n", kAfar), 200);
+  EXPECT_EQ(ask({.path = "/v1/peek"}, "Authorization: bEARER sesame\r\n", kAfar), 200);
   EXPECT_THAT(told, HasSubstr("\"remaining\":9,")) << "nobody who was refused has taken anything";
 }
 
@@ -236,6 +237,16 @@ TEST_F(RespAccessTest, LetsInByNameOrWithHello) {
   EXPECT_EQ(say({"PING"}), "+PONG\r\n");
   connect(kAfar);
   EXPECT_THAT(say({"HELLO", "3", "AUTH", "default", "sesame"}), StartsWith("%7\r\n"));
+  EXPECT_EQ(say({"PING"}), "+PONG\r\n");
+}
+
+TEST_F(RespAccessTest, LetsNobodyInByAnError) {
+  service.access = {.password = "sesame", .admin_token = "root"};
+  EXPECT_THAT(say({"HELLO", "3", "AUTH", "default", "sesame", "FOO"}), StartsWith("-ERR Syntax"));
+  EXPECT_THAT(say({"HELLO", "3", "AUTH", "default", "root", "SETNAME"}), StartsWith("-ERR Syntax"));
+  EXPECT_THAT(say({"PING"}), StartsWith("-NOAUTH"));
+  EXPECT_THAT(say({"HELLO", "2", "SETNAME", "me", "AUTH", "default", "sesame"}),
+              StartsWith("*14\r\n"));
   EXPECT_EQ(say({"PING"}), "+PONG\r\n");
 }
 

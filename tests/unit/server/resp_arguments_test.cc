@@ -81,11 +81,36 @@ TEST(RespArguments, ReadParts) {
   EXPECT_EQ(settle.asked.receipt, "r");
 }
 
+// Any option may be the first, where PARTS follow: as a key's, the command would be wrong.
+TEST(RespArguments, ReadOptionsBeforePartsInAnyOrder) {
+  const Read receipt = read(KeyCommand::take, {"t", "p", "RECEIPT", "PARTS", "a", "b"});
+  EXPECT_EQ(receipt.error, "");
+  EXPECT_TRUE(receipt.asked.wants_receipt);
+  EXPECT_EQ(parts(receipt), (Pairs{{"a", "b"}}));
+  const Read wait = read(KeyCommand::take, {"t", "p", "WAIT", "5", "RECEIPT", "PARTS", "a", "b"});
+  EXPECT_EQ(wait.error, "");
+  EXPECT_EQ(wait.request.max_wait, milliseconds{5});
+  EXPECT_TRUE(wait.asked.wants_receipt);
+  const Read settle =
+      read(KeyCommand::settle, {"s", "p", "RECEIPT", "r", "PERMITS", "2", "PARTS", "a", "b"});
+  EXPECT_EQ(settle.error, "");
+  EXPECT_EQ(settle.asked.receipt, "r");
+  const Read enter =
+      read(KeyCommand::enter, {"e", "p", "HOLDER", "h", "PERMITS", "2", "PARTS", "a", "b"});
+  EXPECT_EQ(enter.error, "");
+  EXPECT_EQ(enter.asked.holder, "h");
+  EXPECT_EQ(enter.request.permits, 2);
+}
+
 // The third argument starts the other form only if two more follow.
 TEST(RespArguments, TakeAnOptionForAKeyWhereItIsOne) {
   EXPECT_EQ(read(KeyCommand::take, {"t", "p", "PARTS"}).request.key, "PARTS");
   EXPECT_EQ(read(KeyCommand::take, {"t", "p", "PERMITS", "5"}).request.key, "PERMITS");
   EXPECT_EQ(read(KeyCommand::enter, {"e", "p", "HOLDER", "h", "2"}).request.key, "HOLDER");
+  const Read wait = read(KeyCommand::take, {"t", "p", "WAIT", "5", "WAIT", "200"});
+  EXPECT_EQ(wait.request.key, "WAIT");
+  EXPECT_EQ(wait.request.max_wait, milliseconds{200});
+  EXPECT_EQ(read(KeyCommand::take, {"t", "p", "RECEIPT", "5", "RECEIPT"}).request.key, "RECEIPT");
 }
 
 TEST(RespArguments, SayWhatIsWrong) {
@@ -104,6 +129,45 @@ TEST(RespArguments, SayWhatIsWrong) {
   EXPECT_EQ(error(KeyCommand::leave, {"t", "p", "k"}), "ERR the holder is missing");
   EXPECT_EQ(error(KeyCommand::take, {"t", "p", "PARTS", "a", "b", "c"}),
             "ERR PARTS are pairs of a name and a value");
+}
+
+// What a command needs behind a key it needs before parts, and it has no more options there.
+TEST(RespArguments, DemandTheSameBeforeParts) {
+  const auto error = [](KeyCommand command, Words words) {
+    words.insert(words.begin(), {"x", "p"});
+    words.insert(words.end(), {"PARTS", "a", "b"});
+    return read(command, words).error;
+  };
+  EXPECT_EQ(error(KeyCommand::settle, {}), "ERR how much to settle by is missing");
+  EXPECT_EQ(error(KeyCommand::settle, {"RECEIPT", "r"}), "ERR how much to settle by is missing");
+  EXPECT_EQ(error(KeyCommand::leave, {}), "ERR the holder is missing");
+  EXPECT_EQ(error(KeyCommand::leave, {"PERMITS", "1"}), "ERR syntax error");
+  EXPECT_EQ(error(KeyCommand::reset, {"PERMITS", "5"}), "ERR syntax error");
+  EXPECT_EQ(error(KeyCommand::peek, {"PERMITS", "5", "WAIT", "1"}), "ERR syntax error");
+  EXPECT_EQ(error(KeyCommand::take, {"HOLDER", "h"}), "ERR syntax error");
+}
+
+TEST(RespArguments, TakeAnOptionOnce) {
+  const auto error = [](KeyCommand command, const Words& words) {
+    return read(command, words).error;
+  };
+  constexpr std::string_view twice = "ERR an option is given twice";
+  EXPECT_EQ(error(KeyCommand::take, {"t", "p", "PERMITS", "1", "PERMITS", "2", "PARTS", "a", "b"}),
+            twice);
+  EXPECT_EQ(error(KeyCommand::take, {"t", "p", "k", "1", "WAIT", "1", "WAIT", "2"}), twice);
+  EXPECT_EQ(error(KeyCommand::take, {"t", "p", "k", "1", "RECEIPT", "RECEIPT"}), twice);
+  EXPECT_EQ(error(KeyCommand::settle, {"t", "p", "k", "1", "RECEIPT", "r", "RECEIPT", "s"}), twice);
+}
+
+TEST(RespArguments, TakeNoPermitsBelowZero) {
+  constexpr std::string_view below = "ERR permits are not below zero";
+  for (const KeyCommand command : {KeyCommand::take, KeyCommand::peek, KeyCommand::explain}) {
+    EXPECT_EQ(read(command, {"t", "p", "k", "-1"}).error, below);
+    EXPECT_EQ(read(command, {"t", "p", "PERMITS", "-1", "PARTS", "a", "b"}).error, below);
+    EXPECT_EQ(read(command, {"t", "p", "k", "0"}).error, "");
+  }
+  EXPECT_EQ(read(KeyCommand::enter, {"t", "p", "k", "h", "-1"}).error, below);
+  EXPECT_EQ(read(KeyCommand::settle, {"t", "p", "k", "-1"}).request.permits, -1);
 }
 
 }  // namespace

@@ -54,5 +54,16 @@ TEST(Texts, ExplainALimit) {
             "holds");
 }
 
+TEST(Texts, ExplainWhyALimitIsAsked) {
+  using Kind = LimitOrigin::Kind;
+  LimitState limit{.name = "0", .limit = "10/s", .cost = 1};
+  limit.decision = {.limit = 10, .remaining = 10};
+  limit.origin = {.kind = Kind::override_of_key, .text = "big\n*"};
+  EXPECT_EQ(explained(limit),
+            "0: 10/s, override of \"big\\n*\": 10 of 10 left; a cost of 1 passes");
+  limit.origin = {.kind = Kind::schedule, .text = "mon-fri"};
+  EXPECT_EQ(explained(limit), "0: 10/s, schedule of mon-fri: 10 of 10 left; a cost of 1 passes");
+}
+
 }  // namespace
 }  // namespace weir::server

@@ -45,6 +45,16 @@ TEST(RateFields, FollowTheDraft) {
             "RateLimit: \"burst\";r=50;t=30\r\n");
 }
 
+// What is counted are calls that are under way, not those of a time.
+TEST(RateFields, SayWhatAConcurrentLimitCounts) {
+  EXPECT_EQ(fields(RateFieldStyle::ietf,
+                   {{.name = "rate", .quota = 100, .window = Nanos{1s}},
+                    {.name = "slots", .quota = 8, .concurrent = true}},
+                   "slots", kPassed),
+            "RateLimit-Policy: \"rate\";q=100;w=1, \"slots\";q=8;qu=\"concurrent-requests\"\r\n"
+            "RateLimit: \"slots\";r=50;t=30\r\n");
+}
+
 // All four or none, decimal integers, -1 where nobody could be asked.
 TEST(RateFields, FollowSpring) {
   std::string out;

@@ -1,0 +1,37 @@
+#include "server/file_stamp.h"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+
+namespace weir::server {
+namespace {
+
+namespace fs = std::filesystem;
+
+TEST(FileStamp, TellsThatThereIsNoFile) {
+  EXPECT_FALSE(FileStamp::of("").exists());
+  EXPECT_FALSE(FileStamp::of("/nonexistent/weir.yaml").exists());
+}
+
+// As by `cp --preserve`, or by an editor that puts the date back.
+TEST(FileStamp, NoticesAFileOfTheSameSizeAndDate) {
+  const std::string path = testing::TempDir() + "weir-stamp.yaml";
+  std::ofstream{path} << "10/s";
+  const FileStamp before = FileStamp::of(path);
+  EXPECT_TRUE(before == FileStamp::of(path));
+  const auto date = fs::last_write_time(path);
+  // (The clock of files goes in ticks: until it shows, it may be the same one.)
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds{10};
+  do {
+    std::ofstream{path} << "20/s";
+    fs::last_write_time(path, date);
+  } while (before == FileStamp::of(path) && std::chrono::steady_clock::now() < end);
+  EXPECT_FALSE(before == FileStamp::of(path));
+  fs::remove(path);
+}
+
+}  // namespace
+}  // namespace weir::server
