@@ -50,8 +50,7 @@ Exchange::Exchange(House& house, ClientSide& client)
       answer_(answer_limits()),
       turn_(house.ground().timers,
             [this] {
-              waited_ = Clock::now() - queued_at_;
-              place_->counts->queued.fetch_sub(1, std::memory_order_relaxed);
+              leave_queue();
               place_->counts->waits.add(waited_);
               connect();
               client_.go_on();
@@ -333,6 +332,8 @@ void Exchange::send_body(std::string_view data, std::string_view trailers) {
 void Exchange::on_client_sent() { arrange_flow(); }
 
 void Exchange::on_client_end() {
+  // (Its answer is said.)
+  if (phase_ == Phase::discarding) return over(false);
   if (phase_ != Phase::tunnel) {
     on_client_gone();
     return client_.abort();
@@ -344,19 +345,12 @@ void Exchange::on_client_end() {
 
 void Exchange::on_client_gone() {
   if (phase_ == Phase::idle) return;
-  const bool served = phase_ == Phase::running || phase_ == Phase::tunnel ||
-                      phase_ == Phase::discarding || phase_ == Phase::connecting;
-  if (phase_ == Phase::queued) place_->counts->queued.fetch_sub(1, std::memory_order_relaxed);
-  if (claimed_ && !served) {
-    claim_->give_back();
-    claimed_ = false;
-  }
-  const bool was_tunnel = phase_ == Phase::tunnel;
+  const bool answered = phase_ == Phase::tunnel || phase_ == Phase::discarding;
   release_link(false);
-  if (place_ != nullptr && !was_tunnel) {
+  if (place_ != nullptr && !answered) {
     place_->counts->abandoned.fetch_add(1, std::memory_order_relaxed);
   }
-  tell(was_tunnel ? status_ : kGone);
+  tell(answered ? status_ : kGone);
 }
 
 void Exchange::on_client_late() {
@@ -377,6 +371,7 @@ void Exchange::respond(int status, std::string_view detail) {
 }
 
 void Exchange::respond(const Answer& answer, bool with_rate_lines) {
+  leave_unserved();
   std::string fields = answer.fields;
   if (with_rate_lines) {
     routing_->lines.append(fields, route_->headers, route_->policy, verdict_, asked_);
@@ -417,6 +412,22 @@ void Exchange::pay(std::uint64_t bytes, bool of_request) {
   if (of_request ? route_->bandwidth->requests : route_->bandwidth->responses) pacer_->pay(bytes);
 }
 
+void Exchange::leave_queue() {
+  if (phase_ != Phase::queued) return;
+  phase_ = Phase::deciding;
+  turn_.cancel();
+  waited_ = Clock::now() - queued_at_;
+  place_->counts->queued.fetch_sub(1, std::memory_order_relaxed);
+}
+
+// It ends here, whatever comes of it. What never came to a server gives back what it took.
+void Exchange::leave_unserved() {
+  leave_queue();
+  if (phase_ != Phase::deciding || !claimed_) return;
+  claim_->give_back();
+  claimed_ = false;
+}
+
 void Exchange::over(bool keeps) {
   if (phase_ == Phase::idle) return;
   tell(status_);
@@ -425,8 +436,8 @@ void Exchange::over(bool keeps) {
 
 // Counts and logs what came of it, and gives back what was held.
 void Exchange::tell(int status) {
+  leave_unserved();
   phase_ = Phase::idle;
-  turn_.cancel();
   server_timer_.cancel();
   total_.cancel();
   lease_.cancel();

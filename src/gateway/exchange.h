@@ -102,6 +102,8 @@ class Exchange final : private net::ChannelOwner, private Claimant {
   void finish_tunnel();
 
   // ---- The end
+  void leave_queue();
+  void leave_unserved();
   void release_link(bool reusable);
   void over(bool keeps);
   void tell(int status);

@@ -1,6 +1,7 @@
 """The gateway's limits: what passes, waits, is refused, and what it costs: gateway_limits_test.py WEIR."""
 
 import json
+import socket
 import sys
 import threading
 import time
@@ -100,6 +101,22 @@ class Limits(unittest.TestCase):
         client.close()
         self.assertEqual(statuses, [200, 429, 429, 429])
 
+    def test_a_refusal_is_one_also_if_the_client_leaves_with_the_rest_of_its_body(self):
+        gateway = self.limited("limits: [ 1/h ], key: ip")
+        gateway.get()
+        before = gateway.metric("weir_gateway_requests_total")
+        for ends in ("at once", "politely"):
+            with gateway.connect() as s:
+                s.sendall(b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 100\r\n\r\nx")
+                self.assertTrue(s.recv(1000).startswith(b"HTTP/1.1 429"))
+                if ends == "politely":
+                    s.shutdown(socket.SHUT_WR)
+                    read_all(s)
+        refused = '{route="0",status="4xx"}'
+        eventually(lambda: gateway.metric("weir_gateway_requests_total")[refused] == before[refused] + 2,
+                   "both are refusals")
+        self.assertEqual(gateway.metric("weir_gateway_abandoned_total"), {'{route="0"}': 0})
+
     def test_a_redirect_and_a_fallback(self):
         with Service(lambda h: h.answer(body=b"instead")) as other:
             gateway = self.gateway(f"""
@@ -163,6 +180,15 @@ class Limits(unittest.TestCase):
             self.assertEqual(gateway.metric("weir_gateway_queue_overflows_total"), {'{route="0"}': 1})
         late = self.limited("limits: [ 1/min queue 50 ], key: ip, queue: { longest: 5s }")
         self.assertEqual([late.get()[0] for _ in range(3)], [200, 429, 429])
+
+    def test_who_is_given_up_in_the_queue_leaves_it_too(self):
+        gateway = self.limited("limits: [ 1/min queue 2 ], key: ip, timeouts: { total: 300ms }, "
+                               "queue: { most: 1, longest: 10min }", args=["--threads", "1"])
+        self.assertEqual(gateway.get()[0], 200)
+        # (Each would be refused if the one before it were still there.)
+        self.assertEqual([gateway.get()[0] for _ in range(4)], [504] * 4)
+        self.assertEqual(gateway.metric("weir_gateway_queued"), {'{route="0"}': 0})
+        self.assertEqual(gateway.metric("weir_gateway_queue_overflows_total"), {'{route="0"}': 0})
 
     # ---- What is under way
 
