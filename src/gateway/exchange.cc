@@ -164,7 +164,9 @@ void Exchange::make_keys() {
                     .now = house_.common().engine.now()};
   if (!route_->policy.empty()) {
     // (One that still waits for an answer is left to itself.)
-    if (!claim_ || claim_.use_count() > 1) claim_ = std::make_shared<Claim>(house_.engine());
+    if (!claim_ || claim_.use_count() > 1) {
+      claim_ = std::make_shared<Claim>(house_.engine(), house_.farewells());
+    }
     claim_->kept = routing_;
     make_key(route_->key, route_->jwt.get(), asked, claim_->key);
   }

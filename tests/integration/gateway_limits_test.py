@@ -7,7 +7,7 @@ import threading
 import time
 import unittest
 
-from daemon import eventually
+from daemon import Resp, eventually
 from gateway import Gateway, Handler, Service, read_all
 from redis_server import RedisServer
 
@@ -320,6 +320,67 @@ policies:
             self.assertEqual([gateway.get("/local")[0] for _ in range(3)].count(200), 2)
             degraded = gateway.metric("weir_gateway_decisions_total")
             self.assertEqual(degraded['{route="0",decision="degraded"}'], 3)
+
+    def test_a_seat_that_nobody_knew_of_is_given_back(self):
+        for mode in ("closed", "local"):
+            with self.subTest(mode), RedisServer() as redis, SlowAnswers(redis.port) as slow:
+                policies = f"""
+store: redis://127.0.0.1:{slow.port}
+policies:
+  p: {{ limits: [ 3 concurrent lease 10min ], on_store_failure: {mode} }}
+"""
+                gateway = self.limited("policy: p, key: const:x", policies=policies,
+                                       extra="store_timeout: 100ms")
+                self.assertEqual(gateway.get()[0], 200)
+                slow.seconds = 0.2
+                for _ in range(4):
+                    gateway.get()
+                degraded = gateway.metric("weir_gateway_decisions_total")['{route="0",decision="degraded"}']
+                self.assertGreater(degraded, 2)
+                slow.seconds = 0
+                resp = Resp(redis.port)
+                self.addCleanup(resp.close)
+                seats = lambda: resp("ZCARD", "weir1:{p:x}:concurrent")
+                eventually(lambda: seats() == 0, "all have left")
+                self.assertEqual(gateway.get()[0], 200)
+
+
+class SlowAnswers:
+    """Stands before a redis-server, whose answers come `seconds` late."""
+
+    def __init__(self, port):
+        self.behind = port
+        self.seconds = 0
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.port = self.listener.getsockname()[1]
+        threading.Thread(target=self.run, daemon=True).start()
+
+    def run(self):
+        try:
+            while True:
+                client, _ = self.listener.accept()
+                server = socket.create_connection(("127.0.0.1", self.behind))
+                threading.Thread(target=self.pass_on, args=(client, server, False), daemon=True).start()
+                threading.Thread(target=self.pass_on, args=(server, client, True), daemon=True).start()
+        except OSError:
+            pass
+
+    def pass_on(self, from_, to, late):
+        try:
+            while data := from_.recv(65536):
+                if late:
+                    time.sleep(self.seconds)
+                to.sendall(data)
+        except OSError:
+            pass
+        for s in (from_, to):
+            s.close()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.listener.close()
 
 
 if __name__ == "__main__":
