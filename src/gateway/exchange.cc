@@ -342,7 +342,7 @@ void Exchange::on_client_end() {
   }
   client_ended_ = true;
   link_->channel().finish();
-  if (server_ended_) finish_tunnel();
+  look_at_tunnel();
 }
 
 void Exchange::on_client_gone() {

@@ -100,6 +100,7 @@ class Exchange final : private net::ChannelOwner, private Claimant {
   void respond(int status, std::string_view detail);
   void abort();
   void finish_tunnel();
+  void look_at_tunnel();
 
   // ---- The end
   void leave_queue();

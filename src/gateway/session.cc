@@ -138,6 +138,10 @@ void Session::feed() {
     kept_.erase(0, used);
   }
   feeding_ = false;
+  if (ended_ && kept_.empty() && state_ == State::exchange && channel_->is_open()) {
+    ended_ = false;
+    exchange_.on_client_end();
+  }
 }
 
 void Session::go_on() {
@@ -211,7 +215,9 @@ void Session::on_sent() {
 
 void Session::on_end() {
   if (state_ == State::exchange) {
-    exchange_.on_client_end();
+    // (What came before it is passed on before it.)
+    ended_ = tunnel_ && !kept_.empty();
+    if (!ended_) exchange_.on_client_end();
     return arrange();
   }
   leave();
@@ -262,7 +268,9 @@ void Session::start(const AnswerHead& head) {
   chunked_ = endless && version == 11;
   // HTTP/1.0 has no other way to tell where it ends.
   keeps_ = head.keeps && (!endless || chunked_);
-  tunnel_ = !head.upgrade.empty();
+  tunnel_ = head.status == 101;
+  // In a tunnel nobody waits for answers: who has said everything may go.
+  if (tunnel_) channel_->hear_out();
   AnswerHead own = head;
   own.keeps = keeps_;
   append_http1_head(to_send_, own, version, chunked_);

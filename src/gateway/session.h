@@ -86,6 +86,7 @@ class Session final : public Visitor, private ClientSide, private net::ChannelOw
   bool fresh_ = true;       // nothing was understood yet: it may be HTTP/2
   bool chunked_ = false;    // the answer
   bool tunnel_ = false;     // behind it, something else is spoken
+  bool ended_ = false;      // the client says nothing more behind what is kept
   bool keeps_ = true;       // another request can come behind it
   Exchange exchange_;
 };

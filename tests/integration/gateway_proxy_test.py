@@ -157,6 +157,44 @@ class Passing(unittest.TestCase):
                 self.assertEqual(read_all(s), b" bye")
             self.assertEqual(gateway.metric("weir_gateway_tunnels_total"), {"": 1})
 
+    TUNNEL = b"GET / HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n"
+    SWITCHES = b"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n"
+
+    # Also if the server has said all before.
+    def test_all_that_a_client_says_in_a_tunnel_comes_before_its_end(self):
+        for first in ("the client", "the server"):
+            reads = threading.Event()
+            got = []
+
+            def serve(connection):
+                connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 32768)
+                _, rest = read_head(connection)
+                connection.sendall(self.SWITCHES)
+                if first == "the server":
+                    connection.shutdown(socket.SHUT_WR)
+                reads.wait(20)
+                size = len(rest)
+                while piece := connection.recv(65536):
+                    size += len(piece)
+                got.append(size)
+
+            with self.subTest(ends=first), RawService(serve) as service, Gateway(
+                    WEIR, plain(service.url)) as gateway, gateway.connect() as s:
+                s.sendall(self.TUNNEL)
+                read_head(s)
+                s.settimeout(1)
+                sent = 0
+                try:  # until nobody takes any more
+                    while sent < 50_000_000:
+                        sent += s.send(b"x" * 65536)
+                except TimeoutError:
+                    pass
+                s.shutdown(socket.SHUT_WR)
+                time.sleep(0.2)  # for the gateway to hear of it
+                reads.set()
+                eventually(lambda: got, "the server has seen the end")
+                self.assertEqual(got, [sent])
+
     def test_http2_in_disguise_is_not_passed_on(self):
         with Service() as service, Gateway(WEIR, plain(service.url)) as gateway:
             gateway.get(headers={"Connection": "Upgrade, HTTP2-Settings", "Upgrade": "h2c",
