@@ -295,6 +295,14 @@ class Limits(unittest.TestCase):
         gateway.http("PUT", "/v1/policies/p", {"limits": ["1 concurrent"]})
         eventually(lambda: gateway.get()[0] == 200, "it is entered, not taken")
 
+    def test_bandwidth_that_is_put_with_a_queue_goes_on(self):
+        gateway = self.limited("name: a, bandwidth: 1MB/s")
+        self.service.on_request = lambda h: h.answer(body=b"x" * 1_000_000)
+        self.assertEqual(gateway.http("PUT", "/v1/policies/gateway%2Fa%2Fbandwidth",
+                                      {"limits": ["1MB/s queue 2000000"]})[0], 200)
+        for _ in range(2):
+            self.assertEqual(len(gateway.get()[2]), 1_000_000)
+
     # ---- Redis
 
     def test_without_the_store_policies_say_what_happens(self):
