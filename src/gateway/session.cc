@@ -163,7 +163,8 @@ void Session::arrange() {
     case State::exchange: {
       const bool wants = exchange_.wants_body();
       channel_->want_input(wants);
-      wait_for(wants ? Wait::body : Wait::nothing);
+      // (How long a tunnel may be silent is for the exchange to say: both sides count.)
+      wait_for(wants && !tunnel_ ? Wait::body : Wait::nothing);
       break;
     }
     case State::lingering:

@@ -201,6 +201,35 @@ class Passing(unittest.TestCase):
                                  "HTTP2-Settings": "AAMAAABk"})
             self.assertNotIn("Upgrade", service.seen[0][2])
 
+    def test_a_tunnel_is_silent_for_as_long_as_its_service_may_be(self):
+        def serve(connection):
+            read_head(connection)
+            connection.sendall(self.SWITCHES)
+            connection.sendall(connection.recv(100))
+            connection.recv(100)
+        with RawService(serve) as service, Gateway(
+                WEIR, f"- {{ match: {{ path: /** }}, upstream: {service.url}, timeouts: {{ read: 3s }} }}",
+                more="client_timeouts: { body: 300ms }") as gateway, gateway.connect() as s:
+            s.sendall(self.TUNNEL)
+            read_head(s)
+            time.sleep(1)
+            s.sendall(b"still here")
+            self.assertEqual(s.recv(100), b"still here")
+            began = time.monotonic()
+            self.assertEqual(s.recv(100), b"")  # politely
+            self.assertGreater(time.monotonic() - began, 2)
+
+    def test_the_servers_end_passes_also_where_it_does_not_name_the_protocol(self):
+        def serve(connection):
+            read_head(connection)
+            connection.sendall(b"HTTP/1.1 101 Switching Protocols\r\n\r\nbye")
+            connection.shutdown(socket.SHUT_WR)
+            connection.recv(100)
+        with RawService(serve) as service, Gateway(WEIR, plain(service.url)) as gateway:
+            with gateway.connect(5) as s:
+                s.sendall(self.TUNNEL)
+                self.assertEqual(read_all(s).split(b"\r\n\r\n", 1)[1], b"bye")
+
     def test_large_bodies_pass_both_ways_in_little_memory(self):
         # (A sanitizer is slow, and keeps what was freed: less is sent, and memory is not looked at.)
         size, piece = 64 << 20 if under_sanitizer() else 1 << 30, b"x" * (1 << 20)
