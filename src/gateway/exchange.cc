@@ -36,6 +36,18 @@ std::string make_id() {
   return fmt::format("{:016x}{:016x}", numbers(), numbers());
 }
 
+// Whether one of the protocols of a list is HTTP/2.
+bool names_http2(std::string_view list) {
+  while (!list.empty()) {
+    std::string_view one = list.substr(0, list.find(','));
+    list.remove_prefix(std::min(one.size() + 1, list.size()));
+    one.remove_prefix(std::min(one.find_first_not_of(" \t"), one.size()));
+    one = one.substr(0, one.find_first_of(" \t/"));
+    if (wire::same_ignoring_case(one, "h2c") || wire::same_ignoring_case(one, "h2")) return true;
+  }
+  return false;
+}
+
 bool is_absolute(std::string_view target) { return !target.starts_with('/') && target != "*"; }
 
 wire::HttpLimits answer_limits() {
@@ -82,8 +94,8 @@ void Exchange::begin(const wire::HttpRequest& request, const wire::HttpFraming& 
   request_ = &request;
   framing_ = framing;
   // Nobody gets around what is asked here by speaking HTTP/2 through it.
-  const bool passes = !upgrade.empty() && !framing.has_body() && request.version == 11 &&
-                      !wire::same_ignoring_case(upgrade, "h2c");
+  const bool passes =
+      !upgrade.empty() && !framing.has_body() && request.version == 11 && !names_http2(upgrade);
   upgrade_ = passes ? upgrade : std::string_view{};
   routing_ = house_.routing();
   route_ = nullptr;
