@@ -25,6 +25,9 @@ constexpr std::uint64_t kMostDiscarded = 64 << 10;
 
 constexpr std::size_t kLongestId = 128;
 
+// Of a policy of which nothing is known yet: renewing it too often does no harm.
+constexpr Nanos kShortLease = std::chrono::milliseconds{300};
+
 constexpr int kGone = 499;  // as nginx logs it
 
 // 128 random bits, as text.
@@ -78,7 +81,7 @@ Exchange::Exchange(House& house, ClientSide& client)
              }),
       lease_(house.ground().timers, [this] {
         claim_->renew();
-        lease_.set_in(place_->traits.lease / 3);
+        lease_.set_in(traits_.lease / 3);
       }) {}
 
 Exchange::~Exchange() {
@@ -219,13 +222,23 @@ void Exchange::decide() {
   asked_ =
       cost_of(route_->cost, fields_, announces ? std::optional(framing_.length) : std::nullopt);
   claimed_ = true;
-  const bool gives_back = place_->traits.queues || route_->cost.kind == Cost::Kind::bytes;
-  claim_->ask(route_->policy, place_->traits, asked_, gives_back, *this);
+  traits_ = place_->traits;
+  ask();
+}
+
+void Exchange::ask() {
+  const bool gives_back = traits_.queues || route_->cost.kind == Cost::Kind::bytes;
+  claim_->ask(route_->policy, traits_, asked_, gives_back, *this);
 }
 
 void Exchange::on_verdict(const Verdict& verdict) {
   verdict_ = verdict;
   decided_ = verdict.error.empty();
+  if (!decided_ && !traits_.enters) {
+    // The policy may have become one that is entered: routes hear of that a moment later.
+    traits_ = {.enters = true, .lease = kShortLease};
+    return ask();
+  }
   if (!decided_) {
     ruling_ = Ruling::failed;
     respond(500, verdict.error);
@@ -234,7 +247,7 @@ void Exchange::on_verdict(const Verdict& verdict) {
     refuse();
   } else {
     ruling_ = verdict.degraded ? Ruling::degraded : Ruling::allowed;
-    if (place_->traits.enters) lease_.set_in(place_->traits.lease / 3);
+    if (traits_.enters) lease_.set_in(traits_.lease / 3);
     verdict.decision.wait > Nanos{0} ? wait_for_turn() : connect();
   }
   client_.go_on();

@@ -293,7 +293,16 @@ class Limits(unittest.TestCase):
         gateway.http("PUT", "/v1/policies/p", {"limits": ["3/h"]})
         self.assertEqual([gateway.get()[0] for _ in range(3)], [200, 200, 429])
         gateway.http("PUT", "/v1/policies/p", {"limits": ["1 concurrent"]})
-        eventually(lambda: gateway.get()[0] == 200, "it is entered, not taken")
+        self.assertEqual(gateway.get()[0], 200, "it is entered, not taken")
+
+    # And leaves: routes hear of the change a moment later.
+    def test_a_policy_that_is_entered_from_now_on_is_so_at_once(self):
+        gateway = self.limited("policy: p, key: ip", policies="policies: { p: { limits: [ 1000/s ] } }")
+        for limit in ("2 concurrent", "1000/s", "1 concurrent"):
+            gateway.http("PUT", "/v1/policies/p", {"limits": [limit]})
+            began = time.monotonic()
+            while time.monotonic() - began < 0.5:
+                self.assertEqual(gateway.get()[0], 200)
 
     def test_bandwidth_that_is_put_with_a_queue_goes_on(self):
         gateway = self.limited("name: a, bandwidth: 1MB/s")
