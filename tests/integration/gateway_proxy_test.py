@@ -344,6 +344,21 @@ class Servers(unittest.TestCase):
             ill.clear()
             eventually(lambda: up() == 1, "it is back")
 
+    def test_active_checks_wait_for_the_answer_behind_hints(self):
+        asked = []
+
+        def serve(connection):
+            read_head(connection)
+            asked.append(1)
+            connection.sendall(b"HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\nHTTP/1.1 10")
+            time.sleep(0.02)
+            connection.sendall(b"2 Processing\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+        with RawService(serve) as service, Gateway(
+                WEIR, f"- {{ match: {{ path: /** }}, upstream: {service.url}, health: {{ active: "
+                      "{ path: /health, every: 20ms, timeout: 5s, healthy: 1, unhealthy: 1 } } }") as gateway:
+            eventually(lambda: len(asked) > 5, "it was asked")
+            self.assertEqual(set(gateway.metric("weir_upstream_up").values()), {1})
+
 
 class Failures(unittest.TestCase):
     def one(self, serve, more=""):
