@@ -8,6 +8,7 @@
 #include "gateway/access_log.h"
 #include "gateway/client_address.h"
 #include "gateway/cost.h"
+#include "gateway/forwarded.h"
 #include "gateway/house.h"
 #include "gateway/own_answer.h"
 #include "gateway/request_head.h"
@@ -347,7 +348,7 @@ void Exchange::send_body(std::string_view data, std::string_view trailers) {
     thread_local std::string chunks;
     chunks.clear();
     wire::append_chunk(chunks, data);
-    if (in_.is_done()) wire::append_last_chunk(chunks, trailers);
+    if (in_.is_done()) wire::append_last_chunk(chunks, passable_request_trailers(trailers));
     if (!chunks.empty()) link_->channel().send(chunks);
   } else if (!data.empty()) {
     link_->channel().send(data);

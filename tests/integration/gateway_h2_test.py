@@ -165,7 +165,8 @@ class Passing(Case):
         peer = self.peer(gateway)
         stream = peer.new_stream()
         peer.send(peer.head(fields_of("POST"), stream), *peer.data(b"abc", stream, ends=False),
-                  peer.head([("x-check", "42"), ("authorization", "x")], stream,
+                  peer.head([("x-check", "42"), ("authorization", "x"), ("x-forwarded-for", "1.2.3.4"),
+                             ("x_real_ip", "1.2.3.4"), ("proxy-authorization", "x")], stream,
                             END_HEADERS | END_STREAM))
         answer = peer.answer(stream)
         self.assertEqual((answer.status, answer.body), (200, b"hello"))

@@ -49,6 +49,8 @@ class Passing(unittest.TestCase):
             self.assertEqual(headers["X-Request-Id"], seen["X-Request-Id"])
             gateway.get(headers={"X-Request-Id": "mine"})
             self.assertEqual(service.seen[1][2]["X-Request-Id"], "mine")
+            headers = gateway.get(headers={"X-Request-Id": "x" * 200})[1]
+            self.assertEqual(service.seen[2][2]["X-Request-Id"], headers["X-Request-Id"])
 
     def test_a_connection_is_used_again_on_both_sides(self):
         connections = set()
@@ -90,7 +92,9 @@ class Passing(unittest.TestCase):
                                + b"0\r\nX-Sum: 7\r\nContent-Length: 3\r\n\r\n")
         with RawService(serve) as service, Gateway(WEIR, plain(service.url)) as gateway:
             got = gateway.raw(b"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n"
-                              b"Connection: close\r\n\r\n3\r\nabc\r\n2;q=1\r\nde\r\n0\r\nX-T: 1\r\n\r\n")
+                              b"Connection: close\r\n\r\n3\r\nabc\r\n2;q=1\r\nde\r\n0\r\nX-T: 1\r\n"
+                              b"X-Forwarded-For: 1.2.3.4\r\nX_Forwarded_Proto: https\r\nProxy-Authorization: a\r\n"
+                              b"X-Real-IP: 1.2.3.4\r\nForwarded: for=1.2.3.4\r\n\r\n")
             self.assertIn(b"3\r\nabc\r\n2\r\nde\r\n0\r\nX-T: 1\r\n\r\n", got.replace(b"5\r\nabcde", b"3\r\nabc\r\n2\r\nde"))
             self.assertTrue(got.endswith(b"0\r\nX-Sum: 7\r\n\r\n"), got)
 
