@@ -6,8 +6,14 @@
 #include <sys/stat.h>
 
 #include <cerrno>
+#include <condition_variable>
 #include <iterator>
+#include <mutex>
 #include <system_error>
+#include <thread>
+#include <utility>
+
+#include "net/descriptor.h"
 
 namespace weir::gateway {
 
@@ -15,8 +21,10 @@ namespace {
 
 // Written together: a call of the system for each would cost more than the request.
 constexpr std::size_t kTogether = 32 << 10;
-// What is kept while it cannot be written (the disk is full). More is lost.
+// What is kept while it cannot be written (the disk is full, a pipe is not read). More is lost.
 constexpr std::size_t kMostKept = 1 << 20;
+// For the last lines to be written.
+constexpr std::chrono::seconds kPatience{1};
 
 // Bytes that could end a text or a line, or that no text has.
 void append_escaped(std::string& out, std::string_view text, bool json) {
@@ -98,23 +106,46 @@ std::string access_line(bool json, const Logged& logged) {
   return json ? as_json(logged) : combined(logged);
 }
 
-Result<std::shared_ptr<AccessLogFile>, Error> AccessLogFile::open(const AccessLog& log) {
-  std::shared_ptr<AccessLogFile> file(new AccessLogFile(log));
-  if (file->reopen()) return file;
-  return Error{
-      fmt::format("gateway: access_log {}: {}", log.path, std::generic_category().message(errno))};
-}
+// The lines that are to be written, and the thread that does. It may be in the middle of that for
+// ever, so nobody joins it: it has a share of this.
+class AccessLogFile::Writer {
+ public:
+  explicit Writer(std::string path) : path_(std::move(path)) {}
 
-AccessLogFile::~AccessLogFile() {
-  const std::lock_guard lock(mutex_);
-  flush_locked();
-}
+  bool open();
+  static void start(const std::shared_ptr<Writer>& writer);
 
-bool AccessLogFile::reopen() {
+  // False if there is no room for it.
+  bool add(std::string_view line);
+  void look();
+  void end(std::chrono::nanoseconds patience);
+
+ private:
+  void run();
+  bool write_out();
+  void follow();
+
+  const std::string path_;
+  // Of the thread.
+  net::Descriptor file_;
+  std::uint64_t inode_ = 0;
+  std::string writing_;
+
+  std::mutex mutex_;
+  std::condition_variable wake_;
+  std::condition_variable ended_;
+  std::string lines_;             // to be written
+  std::size_t in_the_works_ = 0;  // bytes that the thread has
+  bool due_ = false;
+  bool looks_ = false;
+  bool over_ = false;
+  bool done_ = false;  // the thread has ended
+};
+
+bool AccessLogFile::Writer::open() {
   net::Descriptor file(
-      log_.path == "stdout"
-          ? dup(STDOUT_FILENO)
-          : ::open(log_.path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0640));
+      path_ == "stdout" ? dup(STDOUT_FILENO)
+                        : ::open(path_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0640));
   struct stat status {};
   if (!file.is_open() || fstat(file.fd(), &status) != 0) return false;
   inode_ = status.st_ino;
@@ -122,29 +153,94 @@ bool AccessLogFile::reopen() {
   return true;
 }
 
-void AccessLogFile::write(const Logged& logged) {
-  const std::string line = access_line(log_.json, logged);
-  const std::lock_guard lock(mutex_);
-  if (lines_.size() + line.size() <= kMostKept) lines_ += line;
-  if (lines_.size() >= kTogether) flush_locked();
+void AccessLogFile::Writer::start(const std::shared_ptr<Writer>& writer) {
+  std::thread([writer] { writer->run(); }).detach();
 }
 
-void AccessLogFile::flush_locked() {
+bool AccessLogFile::Writer::add(std::string_view line) {
+  const std::lock_guard lock(mutex_);
+  if (in_the_works_ + lines_.size() + line.size() > kMostKept) return false;
+  lines_ += line;
+  if (lines_.size() < kTogether || due_) return true;
+  due_ = true;
+  wake_.notify_one();
+  return true;
+}
+
+void AccessLogFile::Writer::look() {
+  const std::lock_guard lock(mutex_);
+  due_ = looks_ = true;
+  wake_.notify_one();
+}
+
+void AccessLogFile::Writer::end(std::chrono::nanoseconds patience) {
+  std::unique_lock lock(mutex_);
+  due_ = over_ = true;
+  wake_.notify_one();
+  ended_.wait_for(lock, patience, [this] { return done_; });
+}
+
+void AccessLogFile::Writer::run() {
+  std::unique_lock lock(mutex_);
+  bool all = true;
+  do {
+    wake_.wait(lock, [this] { return due_; });
+    due_ = over_;
+    const bool looks = std::exchange(looks_, false);
+    writing_.swap(lines_);
+    in_the_works_ = writing_.size();
+    lock.unlock();
+    all = write_out();
+    if (looks) follow();
+    lock.lock();
+    // What could not be written comes first the next time.
+    in_the_works_ = 0;
+    writing_ += lines_;
+    lines_.clear();
+    lines_.swap(writing_);
+  } while (!over_ || (all && !lines_.empty()));
+  done_ = true;
+  ended_.notify_all();
+}
+
+bool AccessLogFile::Writer::write_out() {
   std::size_t written = 0;
-  while (written < lines_.size()) {
-    const ssize_t count = ::write(file_.fd(), lines_.data() + written, lines_.size() - written);
+  while (written < writing_.size()) {
+    const ssize_t count = ::write(file_.fd(), writing_.data() + written, writing_.size() - written);
     if (count <= 0) break;
     written += static_cast<std::size_t>(count);
   }
-  lines_.erase(0, written);
+  writing_.erase(0, written);
+  return writing_.empty();
 }
 
-void AccessLogFile::look() {
-  const std::lock_guard lock(mutex_);
-  flush_locked();
-  if (log_.path == "stdout") return;
+void AccessLogFile::Writer::follow() {
+  if (path_ == "stdout") return;
   struct stat status {};
-  if (stat(log_.path.c_str(), &status) != 0 || status.st_ino != inode_) reopen();
+  if (stat(path_.c_str(), &status) != 0 || status.st_ino != inode_) open();
 }
+
+AccessLogFile::AccessLogFile(const AccessLog& log, std::atomic<std::uint64_t>& dropped)
+    : json_(log.json), dropped_(dropped), writer_(std::make_shared<Writer>(log.path)) {}
+
+Result<std::shared_ptr<AccessLogFile>, Error> AccessLogFile::open(
+    const AccessLog& log, std::atomic<std::uint64_t>& dropped) {
+  std::shared_ptr<AccessLogFile> file(new AccessLogFile(log, dropped));
+  if (!file->writer_->open()) {
+    file->retire();
+    return Error{fmt::format("gateway: access_log {}: {}", log.path,
+                             std::generic_category().message(errno))};
+  }
+  Writer::start(file->writer_);
+  return file;
+}
+
+AccessLogFile::~AccessLogFile() { writer_->end(waits_ ? kPatience : std::chrono::nanoseconds{0}); }
+
+void AccessLogFile::write(const Logged& logged) {
+  if (!writer_->add(access_line(json_, logged))) dropped_.fetch_add(1, std::memory_order_relaxed);
+}
+
+void AccessLogFile::look() { writer_->look(); }
 
 }  // namespace weir::gateway

@@ -4,12 +4,10 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <string_view>
 
 #include "gateway/config.h"
-#include "net/descriptor.h"
 #include "weir/result.h"
 #include "weir/time.h"
 
@@ -39,28 +37,33 @@ struct Logged {
 // The line, with its end. What clients choose is escaped: a line is one request.
 std::string access_line(bool json, const Logged& logged);
 
-// Where they go. Thread-safe.
+// Where they go. A thread of its own writes them: files, and who reads a pipe, may be slow, and
+// nobody who is logged waits for them. Thread-safe.
 class AccessLogFile {
  public:
-  // The error of a file that cannot be written.
-  static Result<std::shared_ptr<AccessLogFile>, Error> open(const AccessLog& log);
+  // The error of a file that cannot be written. `dropped`, which outlives it, counts lines for
+  // which there was no room.
+  static Result<std::shared_ptr<AccessLogFile>, Error> open(const AccessLog& log,
+                                                            std::atomic<std::uint64_t>& dropped);
 
   void write(const Logged& logged);
-  // Opens it anew if it was moved away, as log rotation does; and writes out what is there.
+  // What is there is to be written out, and the file to be opened anew if it was moved away, as log
+  // rotation does.
   void look();
+  // Another one takes its place: nobody waits for the last lines.
+  void retire() { waits_ = false; }
 
+  // Waits for the last lines, but not for long: their reader may never come.
   ~AccessLogFile();
 
  private:
-  explicit AccessLogFile(AccessLog log) : log_(std::move(log)) {}
-  bool reopen();
-  void flush_locked();
+  class Writer;
+  AccessLogFile(const AccessLog& log, std::atomic<std::uint64_t>& dropped);
 
-  const AccessLog log_;
-  std::mutex mutex_;
-  net::Descriptor file_;
-  std::uint64_t inode_ = 0;
-  std::string lines_;  // to be written
+  const bool json_;
+  std::atomic<std::uint64_t>& dropped_;
+  const std::shared_ptr<Writer> writer_;
+  std::atomic<bool> waits_{true};
 };
 
 }  // namespace weir::gateway

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <utility>
+
 #include "store/random_name.h"
 
 namespace weir::gateway {
@@ -15,7 +17,18 @@ std::string next_holder() {
   return fmt::format("{}-{}", thread, ++count);
 }
 
+// Of one thread. More are left to their leases.
+constexpr std::size_t kMostFarewells = 10'000;
+
 }  // namespace
+
+void Farewells::add(std::shared_ptr<Claim> claim) {
+  if (claims_.size() < kMostFarewells) claims_.push_back(std::move(claim));
+}
+
+void Farewells::look_around() {
+  for (const auto& claim : std::exchange(claims_, {})) claim->leave_again();
+}
 
 Request Claim::request() const {
   Request request{.policy = policy_, .permits = permits_};
@@ -30,7 +43,8 @@ void Claim::ask(std::string_view policy, const PolicyTraits& traits, Permits per
   permits_ = permits;
   holder_.clear();
   gives_back_ = gives_back && !traits.enters;
-  holds_ = false;
+  holds_ = unsure_ = false;
+  lease_ = traits.lease;
   asking_ = true;
   if (traits.enters) {
     holder_ = next_holder();
@@ -53,6 +67,9 @@ void Claim::ask(std::string_view policy, const PolicyTraits& traits, Permits per
 void Claim::on_verdict(const Verdict& verdict) {
   asking_ = false;
   holds_ = static_cast<bool>(verdict);
+  // A question that nobody answered in time may still have been heard, or be.
+  unsure_ = verdict.degraded && !holder_.empty();
+  if (unsure_ && !holds_) leave();
   if (claimant_ != nullptr) return claimant_->on_verdict(verdict);
   give_back();
 }
@@ -79,7 +96,22 @@ void Claim::give_back() {
 }
 
 void Claim::leave() {
-  engine_.leave(request(), holder_, [self = shared_from_this()](const Result<bool, Trouble>&) {});
+  until_ = Clock::now() + lease_;
+  leave_again();
+}
+
+void Claim::leave_again() {
+  if (Clock::now() >= until_) return;
+  engine_.leave(request(), holder_, [self = shared_from_this()](const Result<bool, Trouble>& left) {
+    self->on_left(left);
+  });
+}
+
+// (Who was let in by this node alone, and has left it, may have a seat in the fleet as well.)
+void Claim::on_left(const Result<bool, Trouble>& left) {
+  const bool unheard = !left && left.error().fleet;
+  if (unheard || unsure_) farewells_.add(shared_from_this());
+  if (!unheard) unsure_ = false;
 }
 
 // Less than was taken can only be given back with a receipt.

@@ -85,6 +85,9 @@ void Counts::append_to(wire::Exposition& to) const {
   to.counter("weir_gateway_tunnels_total",
              "Connections that were upgraded: WebSockets and others.");
   to.sample(tunnels.load());
+  to.counter("weir_gateway_unlogged_total",
+             "Lines of access_log that were lost: it could not be written fast enough.");
+  to.sample(unlogged.load());
 
   to.counter("weir_upstream_requests_total", "Requests that were sent to a server.");
   for (const auto& [name, counts] : servers_)

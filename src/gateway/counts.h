@@ -83,6 +83,7 @@ class Counts {
   std::atomic<std::uint64_t> unrouted{0};   // no route fits: 404, or 400 if two do
   std::atomic<std::uint64_t> malformed{0};  // heads that were refused
   std::atomic<std::uint64_t> tunnels{0};    // upgraded connections, in all
+  std::atomic<std::uint64_t> unlogged{0};   // lines of the log for which there was no room
 
   void append_to(wire::Exposition& to) const;
 

@@ -8,6 +8,7 @@
 #include "gateway/access_log.h"
 #include "gateway/client_address.h"
 #include "gateway/cost.h"
+#include "gateway/forwarded.h"
 #include "gateway/house.h"
 #include "gateway/own_answer.h"
 #include "gateway/request_head.h"
@@ -25,6 +26,9 @@ constexpr std::uint64_t kMostDiscarded = 64 << 10;
 
 constexpr std::size_t kLongestId = 128;
 
+// Of a policy of which nothing is known yet: renewing it too often does no harm.
+constexpr Nanos kShortLease = std::chrono::milliseconds{300};
+
 constexpr int kGone = 499;  // as nginx logs it
 
 // 128 random bits, as text.
@@ -34,6 +38,18 @@ std::string make_id() {
     return std::uint64_t{device()} << 32 | device();
   }()};
   return fmt::format("{:016x}{:016x}", numbers(), numbers());
+}
+
+// Whether one of the protocols of a list is HTTP/2.
+bool names_http2(std::string_view list) {
+  while (!list.empty()) {
+    std::string_view one = list.substr(0, list.find(','));
+    list.remove_prefix(std::min(one.size() + 1, list.size()));
+    one.remove_prefix(std::min(one.find_first_not_of(" \t"), one.size()));
+    one = one.substr(0, one.find_first_of(" \t/"));
+    if (wire::same_ignoring_case(one, "h2c") || wire::same_ignoring_case(one, "h2")) return true;
+  }
+  return false;
 }
 
 bool is_absolute(std::string_view target) { return !target.starts_with('/') && target != "*"; }
@@ -50,8 +66,7 @@ Exchange::Exchange(House& house, ClientSide& client)
       answer_(answer_limits()),
       turn_(house.ground().timers,
             [this] {
-              waited_ = Clock::now() - queued_at_;
-              place_->counts->queued.fetch_sub(1, std::memory_order_relaxed);
+              leave_queue();
               place_->counts->waits.add(waited_);
               connect();
               client_.go_on();
@@ -67,7 +82,7 @@ Exchange::Exchange(House& house, ClientSide& client)
              }),
       lease_(house.ground().timers, [this] {
         claim_->renew();
-        lease_.set_in(place_->traits.lease / 3);
+        lease_.set_in(traits_.lease / 3);
       }) {}
 
 Exchange::~Exchange() {
@@ -83,8 +98,8 @@ void Exchange::begin(const wire::HttpRequest& request, const wire::HttpFraming& 
   request_ = &request;
   framing_ = framing;
   // Nobody gets around what is asked here by speaking HTTP/2 through it.
-  const bool passes = !upgrade.empty() && !framing.has_body() && request.version == 11 &&
-                      !wire::same_ignoring_case(upgrade, "h2c");
+  const bool passes =
+      !upgrade.empty() && !framing.has_body() && request.version == 11 && !names_http2(upgrade);
   upgrade_ = passes ? upgrade : std::string_view{};
   routing_ = house_.routing();
   route_ = nullptr;
@@ -165,7 +180,9 @@ void Exchange::make_keys() {
                     .now = house_.common().engine.now()};
   if (!route_->policy.empty()) {
     // (One that still waits for an answer is left to itself.)
-    if (!claim_ || claim_.use_count() > 1) claim_ = std::make_shared<Claim>(house_.engine());
+    if (!claim_ || claim_.use_count() > 1) {
+      claim_ = std::make_shared<Claim>(house_.engine(), house_.farewells());
+    }
     claim_->kept = routing_;
     make_key(route_->key, route_->jwt.get(), asked, claim_->key);
   }
@@ -206,13 +223,23 @@ void Exchange::decide() {
   asked_ =
       cost_of(route_->cost, fields_, announces ? std::optional(framing_.length) : std::nullopt);
   claimed_ = true;
-  const bool gives_back = place_->traits.queues || route_->cost.kind == Cost::Kind::bytes;
-  claim_->ask(route_->policy, place_->traits, asked_, gives_back, *this);
+  traits_ = place_->traits;
+  ask();
+}
+
+void Exchange::ask() {
+  const bool gives_back = traits_.queues || route_->cost.kind == Cost::Kind::bytes;
+  claim_->ask(route_->policy, traits_, asked_, gives_back, *this);
 }
 
 void Exchange::on_verdict(const Verdict& verdict) {
   verdict_ = verdict;
   decided_ = verdict.error.empty();
+  if (!decided_ && !traits_.enters) {
+    // The policy may have become one that is entered: routes hear of that a moment later.
+    traits_ = {.enters = true, .lease = kShortLease};
+    return ask();
+  }
   if (!decided_) {
     ruling_ = Ruling::failed;
     respond(500, verdict.error);
@@ -221,7 +248,7 @@ void Exchange::on_verdict(const Verdict& verdict) {
     refuse();
   } else {
     ruling_ = verdict.degraded ? Ruling::degraded : Ruling::allowed;
-    if (place_->traits.enters) lease_.set_in(place_->traits.lease / 3);
+    if (traits_.enters) lease_.set_in(traits_.lease / 3);
     verdict.decision.wait > Nanos{0} ? wait_for_turn() : connect();
   }
   client_.go_on();
@@ -321,7 +348,7 @@ void Exchange::send_body(std::string_view data, std::string_view trailers) {
     thread_local std::string chunks;
     chunks.clear();
     wire::append_chunk(chunks, data);
-    if (in_.is_done()) wire::append_last_chunk(chunks, trailers);
+    if (in_.is_done()) wire::append_last_chunk(chunks, passable_request_trailers(trailers));
     if (!chunks.empty()) link_->channel().send(chunks);
   } else if (!data.empty()) {
     link_->channel().send(data);
@@ -333,30 +360,25 @@ void Exchange::send_body(std::string_view data, std::string_view trailers) {
 void Exchange::on_client_sent() { arrange_flow(); }
 
 void Exchange::on_client_end() {
+  // (Its answer is said.)
+  if (phase_ == Phase::discarding) return over(false);
   if (phase_ != Phase::tunnel) {
     on_client_gone();
     return client_.abort();
   }
   client_ended_ = true;
   link_->channel().finish();
-  if (server_ended_) finish_tunnel();
+  look_at_tunnel();
 }
 
 void Exchange::on_client_gone() {
   if (phase_ == Phase::idle) return;
-  const bool served = phase_ == Phase::running || phase_ == Phase::tunnel ||
-                      phase_ == Phase::discarding || phase_ == Phase::connecting;
-  if (phase_ == Phase::queued) place_->counts->queued.fetch_sub(1, std::memory_order_relaxed);
-  if (claimed_ && !served) {
-    claim_->give_back();
-    claimed_ = false;
-  }
-  const bool was_tunnel = phase_ == Phase::tunnel;
+  const bool answered = phase_ == Phase::tunnel || phase_ == Phase::discarding;
   release_link(false);
-  if (place_ != nullptr && !was_tunnel) {
+  if (place_ != nullptr && !answered) {
     place_->counts->abandoned.fetch_add(1, std::memory_order_relaxed);
   }
-  tell(was_tunnel ? status_ : kGone);
+  tell(answered ? status_ : kGone);
 }
 
 void Exchange::on_client_late() {
@@ -377,6 +399,7 @@ void Exchange::respond(int status, std::string_view detail) {
 }
 
 void Exchange::respond(const Answer& answer, bool with_rate_lines) {
+  leave_unserved();
   std::string fields = answer.fields;
   if (with_rate_lines) {
     routing_->lines.append(fields, route_->headers, route_->policy, verdict_, asked_);
@@ -417,6 +440,22 @@ void Exchange::pay(std::uint64_t bytes, bool of_request) {
   if (of_request ? route_->bandwidth->requests : route_->bandwidth->responses) pacer_->pay(bytes);
 }
 
+void Exchange::leave_queue() {
+  if (phase_ != Phase::queued) return;
+  phase_ = Phase::deciding;
+  turn_.cancel();
+  waited_ = Clock::now() - queued_at_;
+  place_->counts->queued.fetch_sub(1, std::memory_order_relaxed);
+}
+
+// It ends here, whatever comes of it. What never came to a server gives back what it took.
+void Exchange::leave_unserved() {
+  leave_queue();
+  if (phase_ != Phase::deciding || !claimed_) return;
+  claim_->give_back();
+  claimed_ = false;
+}
+
 void Exchange::over(bool keeps) {
   if (phase_ == Phase::idle) return;
   tell(status_);
@@ -425,8 +464,8 @@ void Exchange::over(bool keeps) {
 
 // Counts and logs what came of it, and gives back what was held.
 void Exchange::tell(int status) {
+  leave_unserved();
   phase_ = Phase::idle;
-  turn_.cancel();
   server_timer_.cancel();
   total_.cancel();
   lease_.cancel();

@@ -67,6 +67,7 @@ class Exchange final : private net::ChannelOwner, private Claimant {
   bool refuses_key(const MadeKey& key);
   void decide();
   void make_keys();
+  void ask();
   void on_verdict(const Verdict& verdict) override;
   void wait_for_turn();
   void refuse();
@@ -100,8 +101,11 @@ class Exchange final : private net::ChannelOwner, private Claimant {
   void respond(int status, std::string_view detail);
   void abort();
   void finish_tunnel();
+  void look_at_tunnel();
 
   // ---- The end
+  void leave_queue();
+  void leave_unserved();
   void release_link(bool reusable);
   void over(bool keeps);
   void tell(int status);
@@ -133,6 +137,7 @@ class Exchange final : private net::ChannelOwner, private Claimant {
   bool claimed_ = false;
   bool decided_ = false;  // there is a verdict to tell
   Verdict verdict_;
+  PolicyTraits traits_;
   Permits asked_ = 1;
   Ruling ruling_ = Ruling::unlimited;
   Clock::time_point queued_at_{};

@@ -98,7 +98,10 @@ void Exchange::append_head(std::string& out) {
             .fields = fields_});
 }
 
-void Exchange::on_sent() { client_.go_on(); }
+void Exchange::on_sent() {
+  look_at_tunnel();
+  client_.go_on();
+}
 
 // ---- The answer
 
@@ -284,6 +287,13 @@ void Exchange::start_tunnel() {
   client_.flush();
 }
 
+// It is over when both have said all, and the server has got it. (What the client has not taken is
+// left to its connection.)
+void Exchange::look_at_tunnel() {
+  if (phase_ != Phase::tunnel || !client_ended_ || !server_ended_) return;
+  if (link_->channel().unsent() == 0) finish_tunnel();
+}
+
 void Exchange::finish_tunnel() {
   release_link(false);
   over(false);
@@ -304,8 +314,8 @@ void Exchange::on_end() {
   server_ended_ = true;
   if (phase_ == Phase::tunnel) {
     client_.finish({});
-    if (client_ended_) finish_tunnel();
-    return;
+    look_at_tunnel();
+    return client_.go_on();
   }
   if (answering_ && out_.end()) return finish_answer();
   fail(ServerFailure::reset, "it ended the connection");

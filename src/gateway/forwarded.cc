@@ -28,12 +28,13 @@ constexpr std::array<std::string_view, 18> kForAll{
     "x-request-id",  "origin",         "referer"};
 
 // What the caller writes itself.
-constexpr std::array<std::string_view, 3> kOfRequests{"host", "content-length", "expect"};
+constexpr std::array<std::string_view, 4> kOfRequests{"host", "content-length", "expect",
+                                                      "x-request-id"};
 
+// In any spelling that services may take for it: Content_Length.
 bool is_among(std::span<const std::string_view> names, std::string_view name) {
   return std::ranges::any_of(names, [&](std::string_view one) {
-    return one.size() == name.size() && lower(one[0]) == lower(name[0]) &&
-           same_ignoring_case(one, name);
+    return one.size() == name.size() && lower(one[0]) == lower(name[0]) && same_to_some(name, one);
   });
 }
 
@@ -200,11 +201,21 @@ void append_request_fields(std::string& out, const Hop& hop, Fields fields) {
   if (both || hop.style == ForwardedStyle::standard) append_standard(out, hop, fields);
 }
 
+std::string passable_request_trailers(std::string_view trailers) {
+  std::string passed;
+  while (!trailers.empty()) {
+    const std::string_view line = trailers.substr(0, trailers.find('\n') + 1);
+    trailers.remove_prefix(line.size());
+    const std::string_view name = line.substr(0, line.find(':'));
+    if (!tells_who_asks(name) && !same_to_some(name, "x-request-id")) passed += line;
+  }
+  return passed;
+}
+
 void append_response_fields(std::string& out, Fields fields) {
   const HopByHop hop_by_hop(fields);
   for (const wire::HttpField& field : fields) {
-    const bool dropped =
-        hop_by_hop.drops(field.name) || same_ignoring_case(field.name, "Content-Length");
+    const bool dropped = hop_by_hop.drops(field.name) || same_to_some(field.name, "content-length");
     if (!dropped) append_line(out, field.name, field.value);
   }
 }

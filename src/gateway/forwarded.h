@@ -34,10 +34,14 @@ struct Hop {
 };
 
 // Appends the fields of a request for the service behind, each line with its CRLF: all but those of
-// this hop, Host, Content-Length, Expect and what tells who asks; then X-Forwarded-For and the
-// like. Left to the caller: Host, the framing of the body, Connection, X-Request-Id where it is
-// missing.
+// this hop, Host, Content-Length, Expect, X-Request-Id and what tells who asks; then
+// X-Forwarded-For and the like. Left to the caller: Host, the framing of the body, Connection,
+// X-Request-Id.
 void append_request_fields(std::string& out, const Hop& hop, Fields fields);
+
+// Of the lines behind the body of a request, those that may be passed on: none tells who asks, or
+// which request it is.
+std::string passable_request_trailers(std::string_view trailers);
 
 // Appends the fields of an answer for the client: all but those of this hop and Content-Length.
 void append_response_fields(std::string& out, Fields fields);

@@ -45,7 +45,7 @@ std::optional<Error> Gateway::use(std::shared_ptr<const Config> config) {
     if (same) {
       log = log_;
     } else {
-      auto opened = AccessLogFile::open(config->access_log);
+      auto opened = AccessLogFile::open(config->access_log, common_->counts.unlogged);
       if (!opened) return opened.error();
       log = *std::move(opened);
     }
@@ -53,6 +53,7 @@ std::optional<Error> Gateway::use(std::shared_ptr<const Config> config) {
   auto routing = make_routing(config, surroundings_.policies(), backends_, common_->counts, log);
   if (!routing) return routing.error();
   config_ = std::move(config);
+  if (log_ && log_ != log) log_->retire();
   log_ = std::move(log);
   generation_ = generation;
   common_->routing.use(*std::move(routing));

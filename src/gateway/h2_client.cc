@@ -49,6 +49,8 @@ bool H2Client::has_tls() const { return session_.has_tls(); }
 void H2Client::begin(wire::H2Stream& stream) {
   stream_ = &stream;
   over_ = has_body_ = waits_ = false;
+  wait_ = Wait::nothing;
+  said_ = 0;
   if (stream.flaw() != 0) return refuse();
   exchange_.begin(stream.request(), framing_of(stream), {});
   feed();
@@ -108,6 +110,7 @@ void H2Client::start(const AnswerHead& head) {
 }
 
 void H2Client::send(std::string_view body) {
+  said_ += body.size();
   stream_->answer.append(body);
   session_.machine().go_on(*stream_);
 }
@@ -161,26 +164,29 @@ void H2Client::on_gone() {
 // ---- Patience
 
 void H2Client::arrange() {
-  const ClientLimits& limits = session_.house().common().client;
   const bool wants = over_ || exchange_.wants_body();
   if (stream_->unsent() > 0) {
-    arm(limits.send);
-  } else if (wants && !stream_->is_whole()) {
-    arm(limits.body);
+    wait_for(Wait::sending);
   } else {
-    timer_.cancel();
+    wait_for(wants && !stream_->is_whole() ? Wait::body : Wait::nothing);
   }
 }
 
-void H2Client::arm(Nanos patience) {
-  unsent_then_ = stream_->unsent();
-  timer_.set_in(patience);
+// (Who takes nothing has no more time for it by saying something.)
+void H2Client::wait_for(Wait what) {
+  if (what == Wait::sending && wait_ == what) return;
+  wait_ = what;
+  taken_then_ = taken();
+  const ClientLimits& limits = session_.house().common().client;
+  if (what == Wait::nothing) return timer_.cancel();
+  timer_.set_in(what == Wait::sending ? limits.send : limits.body);
 }
 
 void H2Client::on_time() {
   const H2Session::Turn turn(session_);
+  wait_ = Wait::nothing;
   // As long as some of the answer is taken, it is worth waiting.
-  if (stream_->unsent() < unsent_then_) return arrange();
+  if (taken() > taken_then_) return arrange();
   if (over_) return session_.machine().reset(*stream_, wire::H2Error::none);
   exchange_.on_client_late();
   feed();

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <string_view>
 
@@ -28,6 +29,8 @@ class H2Client final : public wire::H2Guest, public net::Mortal, private ClientS
   void on_gone();
 
  private:
+  enum class Wait { nothing, body, sending };
+
   const Address& peer() const override;
   bool has_tls() const override;
   void welcome() override;
@@ -47,17 +50,20 @@ class H2Client final : public wire::H2Guest, public net::Mortal, private ClientS
   void feed();
   void pass_body();
   void arrange();
-  void arm(Nanos patience);
+  void wait_for(Wait what);
+  std::uint64_t taken() const { return said_ - stream_->unsent(); }
   void on_time();
 
   H2Session& session_;
   wire::H2Stream* stream_ = nullptr;  // none: it has ended
   net::Timer timer_;
-  std::size_t unsent_then_ = 0;  // when the timer was set
-  bool over_ = false;            // the exchange; the stream may live on
-  bool has_body_ = false;        // the answer
-  bool waits_ = false;           // for room
-  bool passing_ = false;         // some of the body
+  Wait wait_ = Wait::nothing;
+  std::uint64_t said_ = 0;        // bytes of the answer's body
+  std::uint64_t taken_then_ = 0;  // of them, when the timer was set
+  bool over_ = false;             // the exchange; the stream may live on
+  bool has_body_ = false;         // the answer
+  bool waits_ = false;            // for room
+  bool passing_ = false;          // some of the body
   Exchange exchange_;
 };
 

@@ -58,6 +58,7 @@ void House::replace(Visitor& visitor, std::unique_ptr<Visitor> by) {
 
 void House::look_around() {
   links_.sweep();
+  farewells_.look_around();
   if (probes_) look_after_probers();
 }
 

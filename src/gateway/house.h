@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "gateway/claim.h"
 #include "gateway/counts.h"
 #include "gateway/link.h"
 #include "gateway/routing.h"
@@ -50,6 +51,7 @@ class House final : public net::Resident {
   Common& common() { return common_; }
   AsyncEngine& engine() { return engine_; }
   Links& links() { return links_; }
+  Farewells& farewells() { return farewells_; }
   const std::shared_ptr<const Routing>& routing();
   bool is_draining() const { return draining_; }
   // It has ended.
@@ -64,6 +66,7 @@ class House final : public net::Resident {
   Common& common_;
   AsyncEngine engine_;
   Links links_;
+  Farewells farewells_;
   const std::size_t most_;
   const bool probes_;  // one of them does it for all
   std::shared_ptr<const Routing> routing_;

@@ -1,5 +1,9 @@
 #include "gateway/link.h"
 
+#include <sys/socket.h>
+
+#include <cerrno>
+
 namespace weir::gateway {
 
 namespace {
@@ -22,6 +26,16 @@ UpstreamLink::UpstreamLink(net::Ground& ground, std::shared_ptr<Backend> backend
   channel_.hear_out();
   server_.in_flight.fetch_add(1, std::memory_order_relaxed);
   server_.counts().connections.fetch_add(1, std::memory_order_relaxed);
+}
+
+// Whether nothing has come since the last answer: it would be taken for the next one. (What comes
+// with TLS need not be an answer, and its loop reads it.)
+bool UpstreamLink::is_silent() {
+  if (!channel_.is_open()) return false;
+  char byte = 0;
+  const ssize_t count = recv(channel_.stream().fd(), &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+  if (count < 0) return errno == EAGAIN || errno == EWOULDBLOCK;
+  return count > 0 && channel_.stream().has_tls();
 }
 
 void UpstreamLink::use(net::ChannelOwner& user) {
@@ -51,7 +65,7 @@ std::unique_ptr<UpstreamLink> Links::get(const std::shared_ptr<Backend>& backend
   while (!fresh && !idle.empty()) {
     std::unique_ptr<UpstreamLink> link = std::move(idle.back());
     idle.pop_back();
-    if (!link->channel().is_open()) {
+    if (!link->is_silent()) {
       end(std::move(link));
       continue;
     }

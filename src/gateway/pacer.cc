@@ -39,7 +39,11 @@ void Pacer::on_verdict(const Verdict& verdict, Permits paid) {
     if (never) owed_ = 0;
     wait = never ? Nanos{0} : std::max(verdict.decision.retry_after, Nanos{1'000'000});
   }
-  if (wait > Nanos{0}) return timer_.set_in(wait);
+  wait > Nanos{0} ? timer_.set_in(wait) : on_time();
+}
+
+// (What was paid for under a queue may have to wait with nothing owed.)
+void Pacer::on_time() {
   if (owed_ > 0) return pay_on();
   waits_ = false;
   // Who has just paid sees that it need not wait. It is in the middle of passing something on.

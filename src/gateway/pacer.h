@@ -19,7 +19,7 @@ class Pacer : public std::enable_shared_from_this<Pacer> {
       : engine_(engine),
         policy_(std::move(policy)),
         capacity_(capacity),
-        timer_(timers, [this] { pay_on(); }) {}
+        timer_(timers, [this] { on_time(); }) {}
 
   // To be made before anything passes.
   MadeKey key;
@@ -34,6 +34,7 @@ class Pacer : public std::enable_shared_from_this<Pacer> {
 
  private:
   void pay_on();
+  void on_time();
   void on_verdict(const Verdict& verdict, Permits paid);
   Request request(Permits permits) const;
 

@@ -36,7 +36,13 @@ void Prober::on_connected() {
 void Prober::on_input(std::string_view input) {
   using Status = wire::HttpAnswerParser::Status;
   kept_.append(input);
-  const auto step = answer_.parse(kept_, true);
+  auto step = answer_.parse(kept_, true);
+  // (Hints come before an answer, and are none.)
+  while (step.status == Status::complete && answer_.status() < 200) {
+    kept_.erase(0, step.consumed);
+    answer_.next();
+    step = answer_.parse(kept_, true);
+  }
   if (step.status == Status::need_more) return;
   const int status = answer_.status();
   end(step.status == Status::complete && status >= active_.least_status &&

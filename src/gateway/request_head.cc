@@ -25,7 +25,7 @@ void append_request_head(std::string& out, const RequestHead& head) {
   out += " HTTP/1.1\r\n";
   line("Host", head.host);
   append_request_fields(out, head.hop, head.fields);
-  if (request.field("x-request-id").empty()) line("X-Request-Id", head.id);
+  line("X-Request-Id", head.id);
   if (passes_in_chunks(head.framing)) {
     out += "Transfer-Encoding: chunked\r\n";
   } else if (announces_length(request, head.framing)) {

@@ -15,7 +15,7 @@ struct RequestHead {
   const wire::HttpFraming& framing;
   std::string_view path;  // as the service is to see it
   std::string_view host;
-  std::string_view id;       // X-Request-Id, if the request has none
+  std::string_view id;       // X-Request-Id, its own or one that was made
   std::string_view upgrade;  // what the client wants to speak, if that is passed on
   const Hop& hop;
   Fields fields;  // of the request

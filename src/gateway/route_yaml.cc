@@ -224,11 +224,11 @@ void read_file(const Node& node, Refused& refused, const RouteReading& reading) 
 void read_body(const Node& node, Refused& refused, const RouteReading& reading) {
   Problems& problems = reading.problems;
   if (const Node* body = node.find("body")) {
-    if (body->is_scalar() || body->is_null()) {
+    if (body->is_scalar()) {
       refused.body = body->text;
     } else {
-      problems.push_back(
-          {body->place, fmt::format("\"body\" is a text, not {}", body->describe())});
+      problems.push_back({body->place, fmt::format("\"body\" is a text, not {}: '' is an empty one",
+                                                   body->describe())});
     }
     // What looks like JSON is.
     if (body->text.starts_with('{') || body->text.starts_with('[')) {

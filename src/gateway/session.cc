@@ -3,6 +3,7 @@
 #include <sys/socket.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "base/reuse.h"
 #include "gateway/h2_session.h"
@@ -42,7 +43,7 @@ Session::Session(House& house, net::Stream stream, const net::Peer& peer)
       timer_(house.ground().timers, [this] { on_time(); }),
       exchange_(house, *this) {
   // Who comes and says nothing is treated as one who says it slowly.
-  timer_.set_in(house.common().client.header);
+  wait_for(Wait::head);
 }
 
 // ---- In
@@ -73,17 +74,18 @@ void Session::on_input(std::string_view input) {
   arrange();
 }
 
-// Reads requests as long as there are any, and each is answered at once.
+// Reads requests as long as there are any, each is answered at once, and the answers are taken.
 void Session::run() {
   if (running_ || feeding_) return;
   running_ = true;
-  while (channel_->is_open() && state_ == State::head && !kept_.empty() && read_head()) {
+  while (channel_->is_open() && state_ == State::head && !kept_.empty() && has_room() &&
+         read_head()) {
   }
   running_ = false;
 }
 
 void Session::wait_for_head() {
-  if (!late_head_) timer_.set_in(house_.common().client.header);
+  if (!late_head_) wait_for(Wait::head);
   late_head_ = true;
 }
 
@@ -115,7 +117,7 @@ bool Session::read_head() {
     return false;
   }
   late_head_ = false;
-  timer_.cancel();
+  wait_for(Wait::nothing);
   state_ = State::exchange;
   to_send_.clear();
   tunnel_ = false;
@@ -136,6 +138,10 @@ void Session::feed() {
     kept_.erase(0, used);
   }
   feeding_ = false;
+  if (ended_ && kept_.empty() && state_ == State::exchange && channel_->is_open()) {
+    ended_ = false;
+    exchange_.on_client_end();
+  }
 }
 
 void Session::go_on() {
@@ -151,19 +157,14 @@ void Session::arrange() {
   if (kept_.empty()) clear_for_reuse(kept_, 16 << 10);
   switch (state_) {
     case State::head:
-      channel_->want_input(true);
-      if (channel_->unsent() > 0) arm(house_.common().client.send);
+      channel_->want_input(has_room());
+      if (channel_->unsent() > 0) wait_for(Wait::sending);
       break;
     case State::exchange: {
       const bool wants = exchange_.wants_body();
       channel_->want_input(wants);
-      if (channel_->unsent() > 0) {
-        arm(house_.common().client.send);
-      } else if (wants) {
-        arm(house_.common().client.body);
-      } else {
-        timer_.cancel();
-      }
+      // (How long a tunnel may be silent is for the exchange to say: both sides count.)
+      wait_for(wants && !tunnel_ ? Wait::body : Wait::nothing);
       break;
     }
     case State::lingering:
@@ -171,23 +172,53 @@ void Session::arrange() {
   }
 }
 
-void Session::arm(Nanos patience) {
-  unsent_then_ = channel_->unsent();
-  timer_.set_in(patience);
+// Who has not taken what was said is waited for because of that, and has no more time for it by
+// saying something itself.
+void Session::wait_for(Wait what) {
+  if (channel_->unsent() > 0) what = Wait::sending;
+  if (what == Wait::sending && wait_ == what) return;
+  wait_ = what;
+  taken_then_ = taken();
+  what == Wait::nothing ? timer_.cancel() : timer_.set_in(patience(what));
+}
+
+Nanos Session::patience(Wait what) const {
+  const ClientLimits& client = house_.common().client;
+  switch (what) {
+    case Wait::head:
+      return client.header;
+    case Wait::idle:
+      return client.idle;
+    case Wait::body:
+      return client.body;
+    case Wait::sending:
+      return client.send;
+    case Wait::lingering:
+      return kLinger;
+    case Wait::nothing:
+      break;
+  }
+  return kForever;
 }
 
 // ---- Events of the connection
 
 void Session::on_sent() {
-  if (state_ == State::lingering) return timer_.set_in(kLinger);
+  wait_ = Wait::nothing;
+  if (state_ == State::lingering) return wait_for(Wait::lingering);
   if (state_ == State::exchange) exchange_.on_client_sent();
-  if (state_ == State::head) timer_.set_in(house_.common().client.idle);
+  if (state_ == State::head) {
+    wait_for(late_head_ ? Wait::head : Wait::idle);
+    run();
+  }
   arrange();
 }
 
 void Session::on_end() {
   if (state_ == State::exchange) {
-    exchange_.on_client_end();
+    // (What came before it is passed on before it.)
+    ended_ = tunnel_ && !kept_.empty();
+    if (!ended_) exchange_.on_client_end();
     return arrange();
   }
   leave();
@@ -208,13 +239,12 @@ void Session::on_broken(std::string_view why) {
 }
 
 void Session::on_time() {
+  const Wait what = std::exchange(wait_, Wait::nothing);
   // As long as some of what is sent is taken, it is worth waiting.
-  if (channel_->unsent() > 0 && channel_->unsent() < unsent_then_) {
-    return arm(house_.common().client.send);
-  }
+  if (what == Wait::sending && taken() > taken_then_) return wait_for(what);
   switch (state_) {
     case State::head:
-      if (late_head_) return refuse(408, "the request did not come in time");
+      if (what == Wait::head && late_head_) return refuse(408, "the request did not come in time");
       return leave();
     case State::exchange:
       exchange_.on_client_late();
@@ -226,7 +256,7 @@ void Session::on_time() {
 
 // ---- What the exchange says
 
-void Session::welcome() { channel_->send(wire::kContinue); }
+void Session::welcome() { say(wire::kContinue); }
 
 // (HTTP/1.0 knows nothing of them.)
 void Session::hint(const AnswerHead& head) {
@@ -239,7 +269,9 @@ void Session::start(const AnswerHead& head) {
   chunked_ = endless && version == 11;
   // HTTP/1.0 has no other way to tell where it ends.
   keeps_ = head.keeps && (!endless || chunked_);
-  tunnel_ = !head.upgrade.empty();
+  tunnel_ = head.status == 101;
+  // In a tunnel nobody waits for answers: who has said everything may go.
+  if (tunnel_) channel_->hear_out();
   AnswerHead own = head;
   own.keeps = keeps_;
   append_http1_head(to_send_, own, version, chunked_);
@@ -262,8 +294,13 @@ void Session::finish(std::string_view trailers) {
 
 void Session::flush() {
   if (to_send_.empty()) return;
-  channel_->send(to_send_);
+  say(to_send_);
   clear_for_reuse(to_send_, 4 * kMuch);
+}
+
+void Session::say(std::string_view words) {
+  said_ += words.size();
+  channel_->send(words);
 }
 
 bool Session::has_room() { return channel_->unsent() < kMuch; }
@@ -275,7 +312,7 @@ void Session::over(bool keeps) {
   if (!keeps || !keeps_ || house_.is_draining()) return linger();
   state_ = State::head;
   late_head_ = false;
-  timer_.set_in(house_.common().client.idle);
+  wait_for(Wait::idle);
   run();
   arrange();
 }
@@ -283,7 +320,7 @@ void Session::over(bool keeps) {
 void Session::refuse(int status, std::string_view reason) {
   std::string out;
   append_last_answer(out, problem(status, reason));
-  channel_->send(out);
+  say(out);
   linger();
 }
 
@@ -294,11 +331,7 @@ void Session::linger() {
   kept_.clear();
   channel_->finish();
   channel_->want_input(true);
-  if (channel_->unsent() > 0) {
-    arm(house_.common().client.send);
-  } else {
-    timer_.set_in(kLinger);
-  }
+  wait_for(Wait::lingering);
 }
 
 void Session::abort() {
@@ -314,7 +347,8 @@ void Session::leave() {
 }
 
 void Session::shut_down() {
-  if (state_ == State::head && kept_.empty() && !parser_.in_message()) leave();
+  if (state_ != State::head || !kept_.empty() || parser_.in_message()) return;
+  channel_->unsent() > 0 ? linger() : leave();
 }
 
 }  // namespace weir::gateway

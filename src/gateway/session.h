@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -26,6 +27,7 @@ class Session final : public Visitor, private ClientSide, private net::ChannelOw
 
  private:
   enum class State { head, exchange, lingering };
+  enum class Wait { nothing, head, idle, body, sending, lingering };
 
   // Of the exchange.
   const Address& peer() const override { return peer_; }
@@ -57,7 +59,10 @@ class Session final : public Visitor, private ClientSide, private net::ChannelOw
   bool read_head();
   void feed();
   void arrange();
-  void arm(Nanos patience);
+  void wait_for(Wait what);
+  Nanos patience(Wait what) const;
+  void say(std::string_view words);
+  std::uint64_t taken() const { return said_ - channel_->unsent(); }
   void on_time();
   void refuse(int status, std::string_view reason);
   void linger();
@@ -71,14 +76,17 @@ class Session final : public Visitor, private ClientSide, private net::ChannelOw
   std::string kept_;     // has come, and is not used up
   std::string to_send_;  // in one piece
   net::Timer timer_;
-  std::size_t unsent_then_ = 0;  // when the timer was set
+  Wait wait_ = Wait::nothing;
+  std::uint64_t said_ = 0;        // bytes, to the connection
+  std::uint64_t taken_then_ = 0;  // of them, when the timer was set
   State state_ = State::head;
   bool running_ = false;
   bool feeding_ = false;
-  bool late_head_ = false;  // the timer is for the rest of a head
+  bool late_head_ = false;  // some of a head has come
   bool fresh_ = true;       // nothing was understood yet: it may be HTTP/2
   bool chunked_ = false;    // the answer
   bool tunnel_ = false;     // behind it, something else is spoken
+  bool ended_ = false;      // the client says nothing more behind what is kept
   bool keeps_ = true;       // another request can come behind it
   Exchange exchange_;
 };

@@ -165,7 +165,8 @@ class Passing(Case):
         peer = self.peer(gateway)
         stream = peer.new_stream()
         peer.send(peer.head(fields_of("POST"), stream), *peer.data(b"abc", stream, ends=False),
-                  peer.head([("x-check", "42"), ("authorization", "x")], stream,
+                  peer.head([("x-check", "42"), ("authorization", "x"), ("x-forwarded-for", "1.2.3.4"),
+                             ("x_real_ip", "1.2.3.4"), ("proxy-authorization", "x")], stream,
                             END_HEADERS | END_STREAM))
         answer = peer.answer(stream)
         self.assertEqual((answer.status, answer.body), (200, b"hello"))
@@ -706,6 +707,27 @@ class Hostile(Case):
         for stream in stuck:
             self.assertEqual(peer.answer(stream).reset, INTERNAL_ERROR)
         self.assertIsNone(peer.goaway)
+
+    def test_who_sends_on_and_on_and_takes_no_answer_loses_its_stream(self):
+        def serve(s):
+            read_head(s)
+            s.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n12345")
+            while s.recv(100):
+                pass
+        gateway = self.gateway(plain(self.raw_service(serve).url), more=WAIT)
+        peer = self.peer(gateway, opens_windows=False, initial_window_size=0)
+        stream = peer.new_stream()
+        peer.send(peer.head(fields_of("POST"), stream))
+        flight = lambda: sum(gateway.metric("weir_gateway_in_flight").values())
+        eventually(lambda: flight() == 1, "it is under way")
+        for _ in range(40):
+            peer.send(*peer.data(b"x", stream, ends=False))
+            time.sleep(0.1)
+            if flight() == 0:
+                break
+        else:
+            self.fail("it was waited for as long as it said something")
+        self.assertEqual(peer.answer(stream).reset, INTERNAL_ERROR)
 
     def test_who_takes_nothing_at_all_is_shut_out(self):
         self.behind.on_request = lambda h: h.answer(body=b"x" * (20 << 20))

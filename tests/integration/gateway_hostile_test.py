@@ -180,6 +180,37 @@ class Hostile(unittest.TestCase):
             for s in sockets:
                 s.close()
 
+    def test_who_asks_on_and_on_and_takes_no_answer_is_not_read_and_given_up(self):
+        with Gateway(WEIR, f"- {{ match: {{ path: /x }}, upstream: {self.service.url} }}", more=WAIT) as gateway:
+            before = resident_kib(gateway.process.pid)
+            began = time.monotonic()
+            with socket.socket() as s:
+                s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+                s.connect(("127.0.0.1", gateway.port))
+                s.settimeout(0.2)
+                sent = 0
+                with self.assertRaises(ConnectionError):  # and not by TimeoutError for ever
+                    while time.monotonic() - began < 15 and sent < 100_000_000:
+                        try:
+                            sent += s.send(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n" * 2000)
+                        except TimeoutError:
+                            continue
+                if not under_sanitizer():
+                    self.assertLess(resident_kib(gateway.process.pid) - before, 8 << 10)
+
+    def test_all_that_was_asked_at_once_is_answered_as_the_answers_are_taken(self):
+        count = 20_000
+        with Gateway(WEIR, f"- {{ match: {{ path: /x }}, upstream: {self.service.url} }}", more=WAIT) as gateway:
+            with gateway.connect() as s:
+                asks = threading.Thread(target=s.sendall, args=(
+                    b"GET / HTTP/1.1\r\nHost: a\r\n\r\n" * (count - 1)
+                    + b"GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n",))
+                asks.start()
+                time.sleep(0.3)  # it stops reading meanwhile
+                got = read_all(s)
+                asks.join()
+        self.assertEqual(got.count(b"HTTP/1.1 404"), count)
+
     def test_thousands_of_connections_that_do_nothing_hinder_nobody(self):
         soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
         # (Each may need another descriptor for a server, so a daemon takes half of what it may have.)

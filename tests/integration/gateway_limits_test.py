@@ -1,12 +1,13 @@
 """The gateway's limits: what passes, waits, is refused, and what it costs: gateway_limits_test.py WEIR."""
 
 import json
+import socket
 import sys
 import threading
 import time
 import unittest
 
-from daemon import eventually
+from daemon import Resp, eventually
 from gateway import Gateway, Handler, Service, read_all
 from redis_server import RedisServer
 
@@ -100,6 +101,22 @@ class Limits(unittest.TestCase):
         client.close()
         self.assertEqual(statuses, [200, 429, 429, 429])
 
+    def test_a_refusal_is_one_also_if_the_client_leaves_with_the_rest_of_its_body(self):
+        gateway = self.limited("limits: [ 1/h ], key: ip")
+        gateway.get()
+        before = gateway.metric("weir_gateway_requests_total")
+        for ends in ("at once", "politely"):
+            with gateway.connect() as s:
+                s.sendall(b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 100\r\n\r\nx")
+                self.assertTrue(s.recv(1000).startswith(b"HTTP/1.1 429"))
+                if ends == "politely":
+                    s.shutdown(socket.SHUT_WR)
+                    read_all(s)
+        refused = '{route="0",status="4xx"}'
+        eventually(lambda: gateway.metric("weir_gateway_requests_total")[refused] == before[refused] + 2,
+                   "both are refusals")
+        self.assertEqual(gateway.metric("weir_gateway_abandoned_total"), {'{route="0"}': 0})
+
     def test_a_redirect_and_a_fallback(self):
         with Service(lambda h: h.answer(body=b"instead")) as other:
             gateway = self.gateway(f"""
@@ -163,6 +180,15 @@ class Limits(unittest.TestCase):
             self.assertEqual(gateway.metric("weir_gateway_queue_overflows_total"), {'{route="0"}': 1})
         late = self.limited("limits: [ 1/min queue 50 ], key: ip, queue: { longest: 5s }")
         self.assertEqual([late.get()[0] for _ in range(3)], [200, 429, 429])
+
+    def test_who_is_given_up_in_the_queue_leaves_it_too(self):
+        gateway = self.limited("limits: [ 1/min queue 2 ], key: ip, timeouts: { total: 300ms }, "
+                               "queue: { most: 1, longest: 10min }", args=["--threads", "1"])
+        self.assertEqual(gateway.get()[0], 200)
+        # (Each would be refused if the one before it were still there.)
+        self.assertEqual([gateway.get()[0] for _ in range(4)], [504] * 4)
+        self.assertEqual(gateway.metric("weir_gateway_queued"), {'{route="0"}': 0})
+        self.assertEqual(gateway.metric("weir_gateway_queue_overflows_total"), {'{route="0"}': 0})
 
     # ---- What is under way
 
@@ -267,7 +293,24 @@ class Limits(unittest.TestCase):
         gateway.http("PUT", "/v1/policies/p", {"limits": ["3/h"]})
         self.assertEqual([gateway.get()[0] for _ in range(3)], [200, 200, 429])
         gateway.http("PUT", "/v1/policies/p", {"limits": ["1 concurrent"]})
-        eventually(lambda: gateway.get()[0] == 200, "it is entered, not taken")
+        self.assertEqual(gateway.get()[0], 200, "it is entered, not taken")
+
+    # And leaves: routes hear of the change a moment later.
+    def test_a_policy_that_is_entered_from_now_on_is_so_at_once(self):
+        gateway = self.limited("policy: p, key: ip", policies="policies: { p: { limits: [ 1000/s ] } }")
+        for limit in ("2 concurrent", "1000/s", "1 concurrent"):
+            gateway.http("PUT", "/v1/policies/p", {"limits": [limit]})
+            began = time.monotonic()
+            while time.monotonic() - began < 0.5:
+                self.assertEqual(gateway.get()[0], 200)
+
+    def test_bandwidth_that_is_put_with_a_queue_goes_on(self):
+        gateway = self.limited("name: a, bandwidth: 1MB/s")
+        self.service.on_request = lambda h: h.answer(body=b"x" * 1_000_000)
+        self.assertEqual(gateway.http("PUT", "/v1/policies/gateway%2Fa%2Fbandwidth",
+                                      {"limits": ["1MB/s queue 2000000"]})[0], 200)
+        for _ in range(2):
+            self.assertEqual(len(gateway.get()[2]), 1_000_000)
 
     # ---- Redis
 
@@ -294,6 +337,67 @@ policies:
             self.assertEqual([gateway.get("/local")[0] for _ in range(3)].count(200), 2)
             degraded = gateway.metric("weir_gateway_decisions_total")
             self.assertEqual(degraded['{route="0",decision="degraded"}'], 3)
+
+    def test_a_seat_that_nobody_knew_of_is_given_back(self):
+        for mode in ("closed", "local"):
+            with self.subTest(mode), RedisServer() as redis, SlowAnswers(redis.port) as slow:
+                policies = f"""
+store: redis://127.0.0.1:{slow.port}
+policies:
+  p: {{ limits: [ 3 concurrent lease 10min ], on_store_failure: {mode} }}
+"""
+                gateway = self.limited("policy: p, key: const:x", policies=policies,
+                                       extra="store_timeout: 100ms")
+                self.assertEqual(gateway.get()[0], 200)
+                slow.seconds = 0.2
+                for _ in range(4):
+                    gateway.get()
+                degraded = gateway.metric("weir_gateway_decisions_total")['{route="0",decision="degraded"}']
+                self.assertGreater(degraded, 2)
+                slow.seconds = 0
+                resp = Resp(redis.port)
+                self.addCleanup(resp.close)
+                seats = lambda: resp("ZCARD", "weir1:{p:x}:concurrent")
+                eventually(lambda: seats() == 0, "all have left")
+                self.assertEqual(gateway.get()[0], 200)
+
+
+class SlowAnswers:
+    """Stands before a redis-server, whose answers come `seconds` late."""
+
+    def __init__(self, port):
+        self.behind = port
+        self.seconds = 0
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.port = self.listener.getsockname()[1]
+        threading.Thread(target=self.run, daemon=True).start()
+
+    def run(self):
+        try:
+            while True:
+                client, _ = self.listener.accept()
+                server = socket.create_connection(("127.0.0.1", self.behind))
+                threading.Thread(target=self.pass_on, args=(client, server, False), daemon=True).start()
+                threading.Thread(target=self.pass_on, args=(server, client, True), daemon=True).start()
+        except OSError:
+            pass
+
+    def pass_on(self, from_, to, late):
+        try:
+            while data := from_.recv(65536):
+                if late:
+                    time.sleep(self.seconds)
+                to.sendall(data)
+        except OSError:
+            pass
+        for s in (from_, to):
+            s.close()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.listener.close()
 
 
 if __name__ == "__main__":

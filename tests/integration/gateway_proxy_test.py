@@ -1,6 +1,7 @@
 """The gateway as a proxy: what passes, and how: gateway_proxy_test.py WEIR."""
 
 import http.client
+import itertools
 import json
 import os
 import socket
@@ -48,6 +49,8 @@ class Passing(unittest.TestCase):
             self.assertEqual(headers["X-Request-Id"], seen["X-Request-Id"])
             gateway.get(headers={"X-Request-Id": "mine"})
             self.assertEqual(service.seen[1][2]["X-Request-Id"], "mine")
+            headers = gateway.get(headers={"X-Request-Id": "x" * 200})[1]
+            self.assertEqual(service.seen[2][2]["X-Request-Id"], headers["X-Request-Id"])
 
     def test_a_connection_is_used_again_on_both_sides(self):
         connections = set()
@@ -89,7 +92,9 @@ class Passing(unittest.TestCase):
                                + b"0\r\nX-Sum: 7\r\nContent-Length: 3\r\n\r\n")
         with RawService(serve) as service, Gateway(WEIR, plain(service.url)) as gateway:
             got = gateway.raw(b"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n"
-                              b"Connection: close\r\n\r\n3\r\nabc\r\n2;q=1\r\nde\r\n0\r\nX-T: 1\r\n\r\n")
+                              b"Connection: close\r\n\r\n3\r\nabc\r\n2;q=1\r\nde\r\n0\r\nX-T: 1\r\n"
+                              b"X-Forwarded-For: 1.2.3.4\r\nX_Forwarded_Proto: https\r\nProxy-Authorization: a\r\n"
+                              b"X-Real-IP: 1.2.3.4\r\nForwarded: for=1.2.3.4\r\n\r\n")
             self.assertIn(b"3\r\nabc\r\n2\r\nde\r\n0\r\nX-T: 1\r\n\r\n", got.replace(b"5\r\nabcde", b"3\r\nabc\r\n2\r\nde"))
             self.assertTrue(got.endswith(b"0\r\nX-Sum: 7\r\n\r\n"), got)
 
@@ -157,11 +162,81 @@ class Passing(unittest.TestCase):
                 self.assertEqual(read_all(s), b" bye")
             self.assertEqual(gateway.metric("weir_gateway_tunnels_total"), {"": 1})
 
+    TUNNEL = b"GET / HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n"
+    SWITCHES = b"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n"
+
+    # Also if the server has said all before.
+    def test_all_that_a_client_says_in_a_tunnel_comes_before_its_end(self):
+        # (How much fits on the way depends on the system. The end must come while some is on it.)
+        sizes = (500_000, 1_000_000, 3_000_000, 4_000_000, 5_000_000)
+        for first, most in itertools.product(("the client", "the server"), sizes):
+            reads = threading.Event()
+            got = []
+
+            def serve(connection):
+                connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 32768)
+                _, rest = read_head(connection)
+                connection.sendall(self.SWITCHES)
+                if first == "the server":
+                    connection.shutdown(socket.SHUT_WR)
+                reads.wait(20)
+                size = len(rest)
+                while piece := connection.recv(65536):
+                    size += len(piece)
+                got.append(size)
+
+            with self.subTest(ends=first, most=most), RawService(serve) as service, Gateway(
+                    WEIR, plain(service.url)) as gateway, gateway.connect() as s:
+                s.sendall(self.TUNNEL)
+                read_head(s)
+                s.settimeout(0.2)
+                sent = 0
+                try:
+                    while sent < most:
+                        sent += s.send(b"x" * 65536)
+                except TimeoutError:
+                    pass  # nobody takes any more
+                s.shutdown(socket.SHUT_WR)
+                time.sleep(0.2)  # for the gateway to hear of it
+                reads.set()
+                eventually(lambda: got, "the server has seen the end")
+                self.assertEqual(got, [sent])
+
     def test_http2_in_disguise_is_not_passed_on(self):
         with Service() as service, Gateway(WEIR, plain(service.url)) as gateway:
-            gateway.get(headers={"Connection": "Upgrade, HTTP2-Settings", "Upgrade": "h2c",
-                                 "HTTP2-Settings": "AAMAAABk"})
-            self.assertNotIn("Upgrade", service.seen[0][2])
+            for upgrade in ("h2c", "H2C", "h2c, websocket", "websocket ,\th2C", "x,h2c/1", "h2"):
+                gateway.get(headers={"Connection": "Upgrade, HTTP2-Settings", "Upgrade": upgrade,
+                                     "HTTP2-Settings": "AAMAAABk"})
+                self.assertNotIn("Upgrade", service.seen[-1][2])
+
+    def test_a_tunnel_is_silent_for_as_long_as_its_service_may_be(self):
+        def serve(connection):
+            read_head(connection)
+            connection.sendall(self.SWITCHES)
+            connection.sendall(connection.recv(100))
+            connection.recv(100)
+        with RawService(serve) as service, Gateway(
+                WEIR, f"- {{ match: {{ path: /** }}, upstream: {service.url}, timeouts: {{ read: 3s }} }}",
+                more="client_timeouts: { body: 300ms }") as gateway, gateway.connect() as s:
+            s.sendall(self.TUNNEL)
+            read_head(s)
+            time.sleep(1)
+            s.sendall(b"still here")
+            self.assertEqual(s.recv(100), b"still here")
+            began = time.monotonic()
+            self.assertEqual(s.recv(100), b"")  # politely
+            self.assertGreater(time.monotonic() - began, 2)
+
+    def test_the_servers_end_passes_also_where_it_does_not_name_the_protocol(self):
+        def serve(connection):
+            read_head(connection)
+            connection.sendall(b"HTTP/1.1 101 Switching Protocols\r\n\r\nbye")
+            connection.shutdown(socket.SHUT_WR)
+            connection.recv(100)
+        with RawService(serve) as service, Gateway(WEIR, plain(service.url)) as gateway:
+            with gateway.connect(5) as s:
+                s.sendall(self.TUNNEL)
+                self.assertEqual(read_all(s).split(b"\r\n\r\n", 1)[1], b"bye")
 
     def test_large_bodies_pass_both_ways_in_little_memory(self):
         # (A sanitizer is slow, and keeps what was freed: less is sent, and memory is not looked at.)
@@ -272,6 +347,21 @@ class Servers(unittest.TestCase):
             self.assertEqual(sum(path == "/" for _, path, *_ in a.seen), before)
             ill.clear()
             eventually(lambda: up() == 1, "it is back")
+
+    def test_active_checks_wait_for_the_answer_behind_hints(self):
+        asked = []
+
+        def serve(connection):
+            read_head(connection)
+            asked.append(1)
+            connection.sendall(b"HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\nHTTP/1.1 10")
+            time.sleep(0.02)
+            connection.sendall(b"2 Processing\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+        with RawService(serve) as service, Gateway(
+                WEIR, f"- {{ match: {{ path: /** }}, upstream: {service.url}, health: {{ active: "
+                      "{ path: /health, every: 20ms, timeout: 5s, healthy: 1, unhealthy: 1 } } }") as gateway:
+            eventually(lambda: len(asked) > 5, "it was asked")
+            self.assertEqual(set(gateway.metric("weir_upstream_up").values()), {1})
 
 
 class Failures(unittest.TestCase):

@@ -1,8 +1,17 @@
 #include "gateway/access_log.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
+#include <algorithm>
+#include <atomic>
 #include <chrono>
+#include <csignal>
+#include <fstream>
+#include <iterator>
+#include <string>
 
 namespace weir::gateway {
 namespace {
@@ -48,6 +57,75 @@ TEST(AccessLog, OrAnObject) {
             "\"sent\":5,\"referer\":\"\",\"agent\":\"x\\u000a\\u0001y\\u00ff\",\"route\":\"shop\","
             "\"decision\":\"allowed\",\"upstream\":\"http://10.0.0.1:80\",\"id\":\"42\","
             "\"seconds\":0.012000,\"waited\":0.002000}\n");
+}
+
+// A pipe that nobody reads, under a name.
+class Fifo {
+ public:
+  Fifo() : path_(testing::TempDir() + "access_log." + std::to_string(getpid())) {
+    signal(SIGPIPE, SIG_IGN);  // as in a daemon: a log may still be writing when this ends
+    EXPECT_EQ(mkfifo(path_.c_str(), 0600), 0);
+    fd_ = open(path_.c_str(), O_RDWR | O_CLOEXEC);
+  }
+  ~Fifo() {
+    close(fd_);
+    unlink(path_.c_str());
+  }
+  const std::string& path() const { return path_; }
+  std::string read_some() const {
+    std::string some(64 << 10, 0);
+    some.resize(
+        static_cast<std::size_t>(std::max<ssize_t>(read(fd_, some.data(), some.size()), 0)));
+    return some;
+  }
+
+ private:
+  const std::string path_;
+  int fd_;
+};
+
+// (It would stand still for ever with the first lines that the pipe does not take.)
+TEST(AccessLogFile, WhoIsLoggedDoesNotWaitForTheReader) {
+  const Fifo fifo;
+  std::atomic<std::uint64_t> dropped{0};
+  auto log = AccessLogFile::open({.path = fifo.path()}, dropped);
+  ASSERT_TRUE(log);
+  constexpr std::uint64_t count = 20'000;
+  for (std::uint64_t i = 0; i < count; ++i) (*log)->write(request());
+  EXPECT_GT(dropped, 0U);
+  // As many as there was room for are there, each of them whole.
+  const std::string line = access_line(false, request());
+  const std::uint64_t kept = (count - dropped) * line.size();
+  EXPECT_GT(kept, 900U << 10);
+  (*log)->look();
+  std::string seen;
+  while (seen.size() < kept) seen += fifo.read_some();
+  EXPECT_EQ(seen.size(), kept);
+  EXPECT_EQ(seen.substr(seen.size() - 2 * line.size()), line + line);
+}
+
+TEST(AccessLogFile, TheEndDoesNotWaitForTheReaderForLong) {
+  const Fifo fifo;
+  std::atomic<std::uint64_t> dropped{0};
+  auto log = AccessLogFile::open({.path = fifo.path()}, dropped);
+  ASSERT_TRUE(log);
+  for (int i = 0; i < 5000; ++i) (*log)->write(request());
+  log = Error{"gone"};
+}
+
+TEST(AccessLogFile, TheEndWritesWhatIsThere) {
+  const std::string path = testing::TempDir() + "access_log.file." + std::to_string(getpid());
+  std::atomic<std::uint64_t> dropped{0};
+  auto log = AccessLogFile::open({.path = path}, dropped);
+  ASSERT_TRUE(log);
+  for (int i = 0; i < 3; ++i) (*log)->write(request());
+  log = Error{"gone"};
+  std::ifstream file(path);
+  const std::string all{std::istreambuf_iterator<char>(file), {}};
+  unlink(path.c_str());
+  const std::string line = access_line(false, request());
+  EXPECT_EQ(all, line + line + line);
+  EXPECT_EQ(dropped, 0U);
 }
 
 }  // namespace

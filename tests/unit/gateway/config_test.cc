@@ -297,6 +297,7 @@ TEST(GatewayConfig, HasRefusals) {
 }
 
 TEST(GatewayConfig, SaysWhatRefusalsCannotBe) {
+  EXPECT_THAT(wrong("refused: { body: }"), ElementsAre(HasSubstr("\"body\" is a text, not ")));
   EXPECT_THAT(wrong("refused: { status: 200 }"), ElementsAre(HasSubstr("from 400 to 599")));
   EXPECT_THAT(wrong("refused: { file: none.html }"),
               ElementsAre(HasSubstr("cannot open none.html")));

@@ -116,6 +116,27 @@ TEST(Fields, TellOfTls) {
               Not(HasSubstr("X-Forwarded-Host")));
 }
 
+// Services that make variables of fields would take each of them for the one that is written here.
+TEST(Fields, InOtherSpellingsAreNotSentOnEither) {
+  EXPECT_EQ(sent_by_stranger({{"Content_Length", "5"},
+                              {"content_Length", "5"},
+                              {"Transfer_Encoding", "chunked"},
+                              {"Keep_Alive", "5"},
+                              {"Proxy_Authorization", "a"},
+                              {"X_Request_Id", "1"},
+                              {"X-Request-Id", "2"},
+                              {"X_Mine", "1"}}),
+            "X_Mine: 1\r\n");
+}
+
+TEST(Trailers, OfARequestDoNotTellWhoAsks) {
+  EXPECT_EQ(passable_request_trailers("X-Sum: 1\r\nX-Forwarded-For: 10.0.0.1\r\nx_real_ip: a\r\n"
+                                      "Forwarded: for=a\r\nX_Forwarded_Proto: https\r\n"
+                                      "X-Request-Id: 1\r\nX-End: 2\r\n"),
+            "X-Sum: 1\r\nX-End: 2\r\n");
+  EXPECT_EQ(passable_request_trailers(""), "");
+}
+
 TEST(Fields, OfAnAnswerAreSentBackWithoutThoseOfTheHop) {
   std::string out;
   append_response_fields(out, FieldList{{"Content-Type", "text/html"},

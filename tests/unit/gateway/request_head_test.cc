@@ -50,6 +50,12 @@ TEST(RequestHead, HasALengthWhereThatIsKnown) {
             "GET /x HTTP/1.1\r\nHost: a\r\nX-Request-Id: 42\r\n\r\n");
 }
 
+// One that is too long to be kept is replaced for everybody.
+TEST(RequestHead, HasOneId) {
+  EXPECT_EQ(passed(request("GET", "/x"), {}, {}, {{"X-Request-Id", std::string(200, 'a')}}),
+            "GET /x HTTP/1.1\r\nHost: a\r\nX-Request-Id: 42\r\n\r\n");
+}
+
 // Of HTTP/1 in chunks, or of HTTP/2 without a length: both end behind the last chunk.
 TEST(RequestHead, HasChunksWhereItIsNot) {
   for (const wire::HttpFraming& framing :

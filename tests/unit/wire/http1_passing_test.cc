@@ -129,6 +129,14 @@ TEST(HttpBodies, AreTheSameHoweverTheyAreCut) {
   }
 }
 
+// Also not in a spelling that some who make variables of fields take for it.
+TEST(HttpBodies, HaveNoTrailersThatWereForThisHopOrSayHowToReadThem) {
+  EXPECT_EQ(passable_trailers("X-A: 1\r\nProxy-Authorization: a\r\nPROXY_AUTHENTICATE: a\r\n"
+                              "Content_Length: 3\r\nTransfer_encoding: chunked\r\n"
+                              "HTTP2-Settings: a\r\nX_B: 2\r\n"),
+            "X-A: 1\r\nX_B: 2\r\n");
+}
+
 TEST(HttpBodies, EndWithTheirLengthOrTheirConnection) {
   HttpBody body;
   int error = 0;
