@@ -15,6 +15,8 @@ void sort_by(Positions& positions, std::span<const Item> items, Fingerprint Item
 
 }  // namespace
 
+core::HolderId id_of(const Fingerprint& key) { return {.high = key.high, .low = key.low}; }
+
 core::Memory Claimed::memory_for(const core::Limit& limit) {
   if (std::holds_alternative<core::ExactLog>(limit)) {
     if (record != nullptr) return core::Log(head, record->entries<core::LogEntry>());
@@ -41,10 +43,12 @@ Table::Claims::Claims(Table& table, std::span<const Item> items, Absent absent, 
   sort_by(without_room, items, &Item::sharing);
   for (const std::size_t position : without_room) settle_newcomer(position);
   for (std::size_t i = 0; i < items.size(); ++i) {
-    charges_.emplace_back(core::Charge{.limit = items[i].limit,
-                                       .memory = claimed_[i].memory_for(*items[i].limit),
-                                       .ask = items[i].ask,
-                                       .shadow = items[i].shadow});
+    charges_.emplace_back(
+        core::Charge{.limit = items[i].limit,
+                     .memory = claimed_[i].memory_for(*items[i].limit),
+                     .ask = items[i].ask,
+                     .shadow = items[i].shadow,
+                     .among = shares(i) ? id_of(items[i].key) : core::HolderId{}});
   }
 }
 
@@ -76,10 +80,11 @@ void Table::Claims::settle_newcomer(std::size_t position) {
   const bool taken = std::any_of(claimed_.begin(), claimed_.end(), [&](const Claimed& other) {
     return other.slot != nullptr && other.key == item.sharing;
   });
-  const bool shares = item.when_full == WhenFull::share && !taken &&
-                      table_.claim(item.sharing, absent_, claimed, now_) == Claim::got &&
-                      (!item.key.has_record() ||
-                       table_.attach_record(claimed, *item.limit, absent_, now_, holder_));
+  const bool shares =
+      item.when_full == WhenFull::share && !taken &&
+      table_.claim(item.sharing, absent_, claimed, now_) == Claim::got &&
+      (!item.key.has_record() || table_.attach_record(claimed, *item.limit, absent_, now_,
+                                                      holder_.mixed_with(id_of(item.key))));
   if (shares) {
     table_.counts_.shared.fetch_add(1, std::memory_order_relaxed);
   } else {

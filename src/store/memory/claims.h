@@ -23,6 +23,9 @@ struct Claimed {
   core::Memory memory_for(const core::Limit& limit);
 };
 
+// What tells the holders of a key from those of others where they sit together.
+core::HolderId id_of(const Fingerprint& key);
+
 // All that a decision over several items needs, locked until it is committed or given up.
 //
 // States are locked in the order of their keys, those that newcomers share last: whoever waits
@@ -52,6 +55,11 @@ class Table::Claims {
  private:
   using Positions = FixedVector<std::size_t, core::kMaxLimits>;
 
+  // Whether it is those that newcomers share whose slot it has.
+  bool shares(std::size_t position) const {
+    const Claimed& claimed = claimed_[position];
+    return claimed.slot != nullptr && claimed.key != items_[position].key;
+  }
   void claim(std::size_t position, Positions& without_room);
   void settle_newcomer(std::size_t position);
   void release(Claimed& claimed);

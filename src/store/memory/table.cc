@@ -517,21 +517,21 @@ core::Verdict Table::settle(std::span<const Item> items, Instant now,
 }
 
 bool Table::leave(std::span<const Item> items, Instant now, const core::HolderId& holder) {
-  const auto leaves = [&](std::span<const Item> some) {
-    Claims claims(*this, some, Absent::stays, now, holder);
-    const bool left = core::leave(claims.charges(), now, holder);
+  const auto leaves = [&](std::span<const Item> some, const core::HolderId& who) {
+    Claims claims(*this, some, Absent::stays, now, who);
+    const bool left = core::leave(claims.charges(), now, who);
     claims.commit();
     return left;
   };
-  const bool left = leaves(items);
-  // It may have come when there was no room for some of them.
-  FixedVector<Item, core::kMaxLimits> shared;
+  bool left = leaves(items, holder);
+  // It may have come when there was no room for some of them. (One by one: two may share one seat.)
   for (const Item& item : items) {
-    const bool listed = std::any_of(shared.begin(), shared.end(),
-                                    [&](const Item& i) { return i.key == item.sharing; });
-    if (item.key.has_record() && !listed) shared.emplace_back(item).key = item.sharing;
+    if (!item.key.has_record()) continue;
+    Item shared = item;
+    shared.key = item.sharing;
+    left = leaves({&shared, 1}, holder.mixed_with(id_of(item.key))) || left;
   }
-  return leaves(shared) || left;
+  return left;
 }
 
 void Table::reset(std::span<const Item> items, Instant now) {

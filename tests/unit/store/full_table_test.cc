@@ -174,6 +174,42 @@ TEST(FullTable, LetsHoldersLeaveWhatTheyShare) {
   EXPECT_TRUE(take(table, rule, "erin", Nanos{0}, 1, 6));
 }
 
+// Holders of different keys are different holders, whatever they call themselves: a seat that is
+// shared is renewed and left by whom it was given to.
+TEST(FullTable, TellsHoldersOfDifferentKeysApart) {
+  Table table({.rows = 8, .sharing_rows = 1, .record_bytes = 16 << 10});
+  const Rule known{.limit = concurrency(2, hours{1}), .identity = 2};
+  ASSERT_TRUE(take(table, known, "zoe", Nanos{0}, 1, 7));
+  fill(table);
+  const Rule rule{.limit = concurrency(2, hours{1}), .identity = 2};
+  int admitted = 0;
+  for (int i = 0; i < 100; ++i) {
+    admitted += take(table, rule, nth(i), Nanos{0}, 1, 1) ? 1 : 0;
+  }
+  EXPECT_EQ(admitted, 2);
+  EXPECT_TRUE(take(table, rule, nth(0), seconds{1}, 1, 1)) << "a renewal";
+  EXPECT_FALSE(leave(table, rule, "zoe", Nanos{0}, 1));
+  EXPECT_FALSE(leave(table, rule, nth(2), Nanos{0}, 1));
+  EXPECT_FALSE(take(table, rule, nth(2), seconds{1}, 1, 1));
+  EXPECT_TRUE(leave(table, rule, nth(0), seconds{1}, 1));
+  EXPECT_FALSE(leave(table, rule, nth(0), seconds{1}, 1));
+  EXPECT_TRUE(take(table, rule, nth(2), seconds{1}, 1, 1));
+}
+
+// Two of one limit in one plan have one seat between them, and whichever has it can leave it.
+TEST(FullTable, LetsEitherOfAPlanLeaveTheSharedSeat) {
+  Table table({.rows = 8, .sharing_rows = 1, .record_bytes = 16 << 10});
+  fill(table);
+  const Rule rule{.limit = concurrency(1, hours{1})};
+  const std::vector<Item> plan{rule.item("alice"), rule.item("bob")};
+  for (const char* name : {"alice", "bob"}) {
+    ASSERT_TRUE(take(table, rule, name, Nanos{0}, 1, 1));
+    EXPECT_FALSE(take(table, rule, "carol", Nanos{0}, 1, 1));
+    EXPECT_TRUE(table.leave(plan, kStart, {.low = 1}));
+  }
+  EXPECT_TRUE(take(table, rule, "carol", Nanos{0}, 1, 1));
+}
+
 // When everything has come to rest there is room for everybody again.
 TEST(FullTable, HasRoomAgainWhenKeysComeToRest) {
   Table table(kSmall);
