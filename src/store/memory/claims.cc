@@ -63,10 +63,22 @@ void Table::Claims::claim(std::size_t position, Positions& without_room) {
     without_room.emplace_back(position);
   } else if (item.key.has_record() && claimed.slot != nullptr &&
              !table_.attach_record(claimed, *item.limit, absent_, now_, holder_)) {
+    const bool has_record = claimed.record != nullptr;
     release(claimed);
     claimed = {.free_at = claimed.free_at};
-    without_room.emplace_back(position);
+    has_record ? refuse(position) : void(without_room.emplace_back(position));
   }
+}
+
+// A live key whose record cannot grow is no newcomer: what it could share or have uncounted would
+// come on top of what it has. A shadow refuses nobody.
+void Table::Claims::refuse(std::size_t position) {
+  if (items_[position].shadow) {
+    table_.counts_.untracked.fetch_add(1, std::memory_order_relaxed);
+    return;
+  }
+  table_.counts_.denied.fetch_add(1, std::memory_order_relaxed);
+  if (!refused_) refused_ = position;
 }
 
 void Table::Claims::settle_newcomer(std::size_t position) {
@@ -88,8 +100,7 @@ void Table::Claims::settle_newcomer(std::size_t position) {
   if (shares) {
     table_.counts_.shared.fetch_add(1, std::memory_order_relaxed);
   } else {
-    table_.counts_.denied.fetch_add(1, std::memory_order_relaxed);
-    if (!refused_) refused_ = position;
+    refuse(position);
   }
 }
 

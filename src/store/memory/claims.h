@@ -39,7 +39,7 @@ class Table::Claims {
   Claims(const Claims&) = delete;
   Claims& operator=(const Claims&) = delete;
 
-  // A newcomer that is refused for want of room, if there is one: its position and the answer.
+  // One that is refused for want of room, if there is one: its position and the answer.
   std::optional<std::size_t> refused() const { return refused_; }
   core::Verdict refusal() const;
 
@@ -62,6 +62,7 @@ class Table::Claims {
   }
   void claim(std::size_t position, Positions& without_room);
   void settle_newcomer(std::size_t position);
+  void refuse(std::size_t position);
   void release(Claimed& claimed);
 
   Table& table_;

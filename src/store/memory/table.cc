@@ -359,7 +359,10 @@ bool Table::make_room(Claimed& claimed, const core::Concurrency& limit,
   const bool others_move = renews || later(in_range(now), limit.lease) < seated.back().until;
   if (has_seat && !others_move) return true;
   const std::size_t seats = has_seat ? seated.size() + (renews ? 0 : 1) : seated.size() * 2;
-  return grow_record(claimed, seats, sizeof(core::Holder), now) || has_seat;
+  if (grow_record(claimed, seats, sizeof(core::Holder), now) || has_seat) return true;
+  // Whichever comes first: memory for more of them, or somebody who goes.
+  claimed.free_at = std::min(claimed.free_at, RestTime::not_before(seated.front().until));
+  return false;
 }
 
 // Moves what there is into another block, oldest first. The old one is freed when nobody can find
