@@ -467,6 +467,7 @@ core::Verdict Table::take_claimed(std::span<const Item> items, Instant now,
     return refusal;
   }
   const core::Verdict verdict = core::take(claims.charges(), claims.now(), holder, receipts, each);
+  if (verdict.decision) claims.sign(receipts);
   claims.commit();
   return verdict;
 }
@@ -506,8 +507,18 @@ core::Verdict Table::settle(std::span<const Item> items, Instant now,
                             std::span<core::Receipt> receipts,
                             std::span<const std::uint32_t> resets, std::span<core::Decision> each) {
   keep_time(now);
+  // What is not debited needs no room, and concurrency limits are left alone.
+  const auto debits = [](const Item& item) {
+    return item.ask.cost > 0 && !std::holds_alternative<core::Concurrency>(*item.limit);
+  };
+  FixedVector<bool, core::kMaxLimits> shared;
+  FixedVector<Place, core::kMaxLimits> places;
+  for (std::size_t i = 0; i < items.size(); ++i) {
+    const bool was_shared = shared.emplace_back(unmark_shared(receipts[i]));
+    places.emplace_back(debits(items[i]) ? Place::usual : was_shared ? Place::shared : Place::own);
+  }
   // Those that find no room are not corrected; that is no reason to leave the others as they are.
-  Claims claims(*this, items, Absent::is_inserted, now);
+  Claims claims(*this, items, Absent::is_inserted, now, {}, places);
   for (std::size_t i = 0; i < resets.size() && i < items.size(); ++i) {
     if (resets_of(items[i].key) != resets[i]) receipts[i] = {};
   }
@@ -516,6 +527,9 @@ core::Verdict Table::settle(std::span<const Item> items, Instant now,
     verdict.refusing |= std::uint32_t{1} << *without_room;
   }
   claims.commit();
+  for (std::size_t i = 0; i < items.size(); ++i) {
+    if (shared[i]) mark_shared(receipts[i]);
+  }
   return verdict;
 }
 

@@ -62,8 +62,9 @@ class Table {
                      std::span<core::Receipt> receipts = {}, std::span<core::Decision> each = {});
   core::Verdict peek(std::span<const Item> items, Instant now, const core::HolderId& holder = {},
                      std::span<core::Decision> each = {});
-  // Receipts from before a reset of their key are worth nothing: `resets` is what `resets_of` said
-  // before each take. (None: there was no reset.)
+  // What is given back goes to the state that was charged: that of the key, or that which newcomers
+  // share. Receipts from before a reset of their key are worth nothing: `resets` is what
+  // `resets_of` said before each take. (None: there was no reset.)
   core::Verdict settle(std::span<const Item> items, Instant now, std::span<core::Receipt> receipts,
                        std::span<const std::uint32_t> resets = {},
                        std::span<core::Decision> each = {});
@@ -87,6 +88,9 @@ class Table {
  private:
   enum class Absent { stays, is_inserted };
   enum class Claim { got, nothing, no_room };
+  // What a decision is about: the key's own state, or what `when_full` says if there is no room;
+  // for corrections of what was taken, the one that was charged, if it is still remembered.
+  enum class Place { usual, own, shared };
   class Claims;
 
   explicit Table(Region region);
