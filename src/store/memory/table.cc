@@ -352,8 +352,7 @@ bool Table::make_room(Claimed& claimed, const core::Concurrency& limit,
   if (seated.empty()) return true;
   const bool renews = core::holds(holders, holder, now);
   const bool somebody_goes = seated.front().until <= in_range(now);
-  const bool nobody_comes =
-      !renews && !somebody_goes && seated.size() >= static_cast<std::size_t>(limit.count);
+  const bool nobody_comes = !renews && core::remaining(limit, holders, now) == 0;
   if (nobody_comes) return true;
   const bool has_seat = renews || somebody_goes || seated.size() < claimed.record->capacity();
   const bool others_move = renews || later(in_range(now), limit.lease) < seated.back().until;

@@ -303,6 +303,30 @@ TEST_F(DamagedFile, DropsRecordsThatMakeNoSense) {
   for (int i = 0; i < kKeys; ++i) (void)take(*file, kLog, nth(i), seconds{2});
 }
 
+// Holders of nothing would take seats without counting: there would be more of them than seats.
+TEST_F(DamagedFile, DropsSeatsThatNobodyPaidFor) {
+  const FileTable file = after([](Image& image) {
+    for (std::uint64_t* slot : image.with_records()) {
+      std::uint64_t* record = image.record(slot[1]);
+      if (record[3] >> 32 != sizeof(core::Holder)) continue;
+      record[2] = std::uint64_t{7} << 32;
+      for (int seat = 0; seat < 7; ++seat) {
+        std::memcpy(record + 4 + 4 * seat, record + 4, sizeof(core::Holder));
+        record[4 + 4 * seat + 3] = 0;
+      }
+    }
+  });
+  ASSERT_TRUE(file) << file.error;
+  EXPECT_EQ(file.opened.dropped, static_cast<std::uint64_t>(kKeys / 2));
+  for (int i = 0; i < kKeys / 2; ++i) {
+    int seated = 0;
+    for (std::uint64_t holder = 10; holder < 30; ++holder) {
+      seated += take(*file, kSeats, nth(i), seconds{1}, 1, holder) ? 1 : 0;
+    }
+    EXPECT_EQ(seated, 5);
+  }
+}
+
 // Any bits at all, anywhere behind the first page: the file opens, answers, remembers and closes.
 // (A disk that lies is beyond what a table can make good, but it must not take the process along.)
 TEST_F(DamagedFile, NeverCrashesWhoOpensIt) {
