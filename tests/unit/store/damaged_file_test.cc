@@ -6,6 +6,7 @@
 
 #include <cstring>
 #include <random>
+#include <utility>
 #include <vector>
 
 #include "file.h"
@@ -164,6 +165,29 @@ TEST_F(DamagedFile, IsSetAsideWhenItsHeaderIsDamaged) {
       std::filesystem::create_directory(folder_.path());
     }
   }
+}
+
+// A first page that is right in itself, of a table that cannot be: sums that come round to the size
+// of the file, and parts that are missing.
+TEST_F(DamagedFile, IsSetAsideWhenItsLayoutIsImpossible) {
+  const std::string bytes = read_file(path_);
+  const auto with = [&](auto change) {
+    Image image(bytes);
+    Header& header = image.header();
+    change(header.layout);
+    header.checksum = hash_of({image.bytes().data(), offsetof(Header, checksum)}, 1).low;
+    return image.bytes();
+  };
+  const std::string reason = "a table that cannot be";
+  expect_set_aside(with([](Layout& l) { l.rows += std::uint64_t{1} << 55; }), reason);
+  expect_set_aside(with([](Layout& l) { l.sharing_rows += std::uint64_t{1} << 55; }), reason);
+  expect_set_aside(with([](Layout& l) {
+                     l.rows += std::uint64_t{1} << 54;
+                     l.record_bytes += std::uint64_t{1} << 63;
+                   }),
+                   reason);
+  expect_set_aside(with([](Layout& l) { l.rows += std::exchange(l.sharing_rows, 0); }), reason);
+  expect_set_aside(with([](Layout& l) { l.sharing_rows += std::exchange(l.rows, 0); }), reason);
 }
 
 TEST_F(DamagedFile, IsSetAsideWhenItIsGarbage) {
