@@ -71,6 +71,11 @@ Table::~Table() { region_.close(); }
 
 namespace {
 
+// No clock comes further than that, and nobody owes for longer: beyond it no calendar reaches.
+bool is_possible(const core::State& state) {
+  return core::instant_of(state.when) <= kLatest + core::kLongestDebt;
+}
+
 // Where a link leads to: a file that takes the place of another takes it there.
 std::string real_path(const std::string& path) {
   std::error_code none;
@@ -109,7 +114,8 @@ std::uint64_t Table::restore() {
     dropped += row.restore([&](Slot& slot) {
       const Fingerprint owner = slot.owner();
       const bool in_place = &first_row(owner) == &row || &second_row(owner) == &row;
-      return in_place && (!owner.has_record() || restore_record(slot));
+      return in_place &&
+             (owner.has_record() ? restore_record(slot) : is_possible(slot.state().load()));
     });
   }
   arena_.open();

@@ -327,6 +327,20 @@ TEST_F(DamagedFile, DropsRecordsThatMakeNoSense) {
   for (int i = 0; i < kKeys; ++i) (void)take(*file, kLog, nth(i), seconds{2});
 }
 
+// An instant that no clock has come to; what adds to it must not run over.
+TEST_F(DamagedFile, DropsStatesFromBeyondTheEndOfTime) {
+  int changed = 0;
+  const FileTable file = after([&](Image& image) {
+    image.each_slot([&](std::uint64_t* slot) {
+      if (slot[3] == 0 || (slot[3] & Fingerprint::kRecord) != 0 || changed == 10) return;
+      slot[0] = (std::uint64_t{1} << 63) - 1 - static_cast<std::uint64_t>(changed++);
+    });
+  });
+  ASSERT_TRUE(file) << file.error;
+  EXPECT_EQ(file.opened.dropped, 10u);
+  EXPECT_EQ(intact(*file), kAll - 10);
+}
+
 // Holders of nothing would take seats without counting: there would be more of them than seats.
 TEST_F(DamagedFile, DropsSeatsThatNobodyPaidFor) {
   const FileTable file = after([](Image& image) {
