@@ -97,7 +97,7 @@ Result<std::unique_ptr<Table>, Error> Table::open(const MemoryOptions& options, 
   auto region = Region::file(path, *layout, opened);
   if (!region) return region.error();
   std::unique_ptr<Table> table(new Table(*std::move(region)));
-  opened.dropped = table->restore();
+  opened.dropped = table->restore(now);
   if (table->region_.header().layout != *layout) {
     auto resized = Table::resized(std::move(table), path, *layout, now);
     if (!resized) return resized;
@@ -108,10 +108,11 @@ Result<std::unique_ptr<Table>, Error> Table::open(const MemoryOptions& options, 
 }
 
 // What a killed process has left behind is put right: locks, tags, summaries, blocks in use.
-std::uint64_t Table::restore() {
-  std::uint64_t dropped = 0;
+std::uint64_t Table::restore(Instant now) {
+  std::uint64_t dropped = restore_time(now) ? 0 : 1;
+  const Instant latest = later(std::max(now, resumes_at_), std::chrono::minutes{1});
   for (Row& row : rows_) {
-    dropped += row.restore([&](Slot& slot) {
+    dropped += row.restore(latest, [&](Slot& slot) {
       const Fingerprint owner = slot.owner();
       const bool in_place = &first_row(owner) == &row || &second_row(owner) == &row;
       return in_place &&
@@ -120,6 +121,17 @@ std::uint64_t Table::restore() {
   }
   arena_.open();
   return dropped;
+}
+
+// The time that a file was left at is not covered by its checksum, since it changes all the time. A
+// clock may have been wrong by days, or by months; one that was years ahead is a damaged word, and
+// would take all calls along to where no window ends.
+bool Table::restore_time(Instant now) {
+  constexpr Nanos wrong_at_most = std::chrono::hours{24 * 366};
+  const bool sound = resumes_at_ <= later(in_range(now), wrong_at_most);
+  if (!sound) resumes_at_ = in_range(now);
+  region_.header().last_time.store(core::word_of(resumes_at_));
+  return sound;
 }
 
 bool Table::restore_record(Slot& slot) {

@@ -97,7 +97,8 @@ class Table {
   static Result<std::unique_ptr<Table>, Error> resized(std::unique_ptr<Table> old,
                                                        const std::string& path,
                                                        const Layout& layout, Instant now);
-  std::uint64_t restore();
+  std::uint64_t restore(Instant now);
+  bool restore_time(Instant now);
   bool restore_record(Slot& slot);
   std::uint64_t copy_from(const Table& other, Instant now);
   bool adopt_slot(const Table& other, Slot& slot, Instant now);

@@ -327,6 +327,30 @@ TEST_F(DamagedFile, DropsRecordsThatMakeNoSense) {
   for (int i = 0; i < kKeys; ++i) (void)take(*file, kLog, nth(i), seconds{2});
 }
 
+// The time it was left at changes too often to be covered by a checksum: one that no clock shows is
+// not gone on from, and neither is one of a row.
+TEST_F(DamagedFile, DoesNotTakeTheClockAlong) {
+  for (const int bit : {63, 62, 61, 56}) {
+    const FileTable file = after([&](Image& image) {
+      image.header().last_time.store(std::uint64_t{1} << bit | core::word_of(kStart));
+      for (std::size_t r = 0; r < image.row_count(); ++r) {
+        image.word(image.row(r), 3) |= std::uint64_t{1} << bit;
+      }
+    });
+    ASSERT_TRUE(file) << file.error;
+    EXPECT_EQ(file->resumes_at(), kStart);
+    EXPECT_EQ(file.opened.dropped, bit < 63 ? 1u : 0u);
+    EXPECT_EQ(intact(*file), kAll);
+    const Rule window_rule{.limit = window(1, seconds{10}, true), .identity = 9};
+    for (int i = 0; i < 50; ++i) {
+      ASSERT_LE(take(*file, window_rule, "new " + nth(i), Nanos{0}).reset_after, minutes{2});
+    }
+  }
+  const FileTable file = after(
+      [](Image& image) { image.header().last_time.store(core::word_of(kStart + hours{24 * 90})); });
+  EXPECT_EQ(file->resumes_at(), kStart + hours{24 * 90}) << "a clock that was a season ahead";
+}
+
 // An instant that no clock has come to; what adds to it must not run over.
 TEST_F(DamagedFile, DropsStatesFromBeyondTheEndOfTime) {
   int changed = 0;
