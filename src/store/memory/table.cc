@@ -581,6 +581,60 @@ std::uint32_t Table::resets_of(const Fingerprint& key) const noexcept {
   return resets[key.high % resets.size()].load(std::memory_order_acquire);
 }
 
+// ---- Limits that change
+
+namespace {
+
+// Whether a bucket knows what the state has become under it.
+bool knows(const core::Bucket& limit, const core::State& state) {
+  const std::uint64_t price = state.what & core::gcra::kPriceMask;
+  const core::Bucket* was = limit.earlier.get();
+  while (was != nullptr && was->price != price) was = was->earlier.get();
+  return was != nullptr;
+}
+
+// When a key that is not at rest will be, if it is under that limit: no slot says which it is
+// under. One of another is remembered for longer than it must be, by a window or so.
+Instant rest_under(const core::Limit& limit, const core::State& state, bool has_record,
+                   Instant now) {
+  const auto rest = [&](const auto& l) -> Instant {
+    using L = std::remove_cvref_t<decltype(l)>;
+    constexpr std::uint64_t in_millis = std::uint64_t{1} << 50;  // as nginx counts, until 37648
+    if constexpr (std::is_same_v<L, core::ExactLog>) {
+      return has_record ? later(in_range(now), l.period) : Instant{};
+    } else if constexpr (std::is_same_v<L, core::Concurrency>) {
+      return {};
+    } else {
+      if (has_record || state.never_seen()) return {};
+      if constexpr (std::is_same_v<L, core::Bucket>) {
+        if (!knows(l, state)) return {};
+      } else if ((state.when < in_millis) != std::is_same_v<L, core::NginxQueue>) {
+        return {};
+      }
+      return core::rest_at(l, state, now);
+    }
+  };
+  return std::visit(rest, limit);
+}
+
+}  // namespace
+
+void Table::hold_longer(std::span<const core::Limit> limits, Instant at_least, Instant since,
+                        Instant now) {
+  for (Row& row : rows_) {
+    for (Slot& slot : row.slots()) {
+      if (slot.rest().has_come(since)) continue;
+      const Fingerprint owner = slot.owner();
+      const core::State state = AtomicState::unlocked(slot.state().load());
+      Instant rest = at_least;
+      for (const core::Limit& limit : limits) {
+        rest = std::max(rest, rest_under(limit, state, owner.has_record(), now));
+      }
+      slot.hold_until(owner, RestTime::not_before(rest));
+    }
+  }
+}
+
 // ---- Looking after it
 
 void Table::keep_time(Instant now) noexcept {

@@ -79,6 +79,11 @@ class Table {
   // Fetches what a take of the key will look at, while others are decided.
   void prefetch(const Fingerprint& key) const noexcept;
 
+  // These limits have become slower than they were, at `since`: whoever was not at rest then is
+  // remembered until it is under them, and at least for so long. Looks at every slot.
+  void hold_longer(std::span<const core::Limit> limits, Instant at_least, Instant since,
+                   Instant now);
+
   // Remembers a state as it is. False if there is no room.
   bool adopt(const Fingerprint& key, const core::State& state, RestTime rest, Instant now);
 
