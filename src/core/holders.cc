@@ -52,6 +52,7 @@ void move_up(const Holder* first, const Holder* last, Holder* to) {
 // A lease that starts later ends later, but for a shortened lease or a clock that stepped back: the
 // place is nearly always the last one.
 void Holders::seat(const Holder& holder) {
+  if (*size_ >= seats_.size()) return;  // whoever provides the seats has miscounted
   std::size_t place = (*size_)++;
   for (; place > 0 && seats_[place - 1].until > holder.until; --place) {
     seats_[place] = seats_[place - 1];

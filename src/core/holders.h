@@ -25,6 +25,9 @@ struct HolderId {
   std::uint64_t high = 0;
   std::uint64_t low = 0;
   friend bool operator==(const HolderId&, const HolderId&) = default;
+
+  // (Both are hashes that nobody knows: those of different pairs do not meet.)
+  HolderId mixed_with(const HolderId& other) const { return {high ^ other.high, low ^ other.low}; }
 };
 
 struct Holder {

@@ -26,12 +26,16 @@ bool is_concurrency(const Charge& charge) {
   return std::holds_alternative<Concurrency>(*charge.limit);
 }
 
+HolderId id_in(const Charge& charge, const HolderId& holder) {
+  return holder.mixed_with(charge.among);
+}
+
 Choice decide(const Charge& charge, Instant now, const HolderId& holder) {
   return std::visit(
       Overloaded{
           [&](const ExactLog& l) { return decide(l, log_of(charge), now, charge.ask); },
           [&](const Concurrency& l) {
-            return decide(l, holders_of(charge), holder, now, charge.ask.cost);
+            return decide(l, holders_of(charge), id_in(charge, holder), now, charge.ask.cost);
           },
           [&](const auto& l) { return decide(l, state_of(charge), now, charge.ask); },
       },
@@ -48,7 +52,8 @@ void commit(const Charge& charge, const Choice& choice, Instant now, const Holde
   } else if (const auto* log = std::get_if<ExactLog>(charge.limit)) {
     given.at = core::charge(*log, log_of(charge), now, charge.ask.cost);
   } else {
-    enter(std::get<Concurrency>(*charge.limit), holders_of(charge), holder, now, charge.ask.cost);
+    enter(std::get<Concurrency>(*charge.limit), holders_of(charge), id_in(charge, holder), now,
+          charge.ask.cost);
   }
   if (receipt != nullptr) *receipt = given;
 }
@@ -86,7 +91,7 @@ bool renews(std::span<const Charge> charges, Instant now, const HolderId& holder
   for (const Charge& charge : charges) {
     if (!is_concurrency(charge) || (charge.shadow && !only_shadows)) continue;
     asked = true;
-    if (!holds(holders_of(charge), holder, now)) return false;
+    if (!holds(holders_of(charge), id_in(charge, holder), now)) return false;
   }
   return asked;
 }
@@ -244,7 +249,8 @@ void reset(const Memory& memory) {
 bool leave(std::span<const Charge> charges, Instant now, const HolderId& holder) {
   bool left = false;
   for (const Charge& charge : charges) {
-    if (is_concurrency(charge)) left = core::leave(holders_of(charge), holder, now) || left;
+    if (!is_concurrency(charge)) continue;
+    left = core::leave(holders_of(charge), id_in(charge, holder), now) || left;
   }
   return left;
 }

@@ -20,6 +20,9 @@ struct Charge {
   Memory memory{};
   Ask ask{};            // its cost may differ from limit to limit
   bool shadow = false;  // decides and counts, but never refuses
+  // Where holders of several keys sit together: what tells those of this key from the others, who
+  // may have the same names. It is mixed into the holder's id.
+  HolderId among{};
 };
 
 inline constexpr std::size_t kMaxLimits = 16;

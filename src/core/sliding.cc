@@ -91,7 +91,8 @@ State debit(const Sliding& limit, const State& state, Instant now, Permits cost)
   return pack(c, sat_add(c.current, cost));
 }
 
-// Only while the window is current: later it fades, and nothing says how much of it is left.
+// Only while the window is current: later it fades, and nothing says how much of it is left. If
+// nothing is, it still tells how far the clock had come.
 State refund(const Sliding& limit, const State& state, Instant now, Receipt& receipt,
              Permits back) {
   const Counters c = read(limit, state, now);
@@ -102,8 +103,7 @@ State refund(const Sliding& limit, const State& state, Instant now, Receipt& rec
   receipt.taken -= back;
   Counters kept = c;
   kept.now = instant_of(state.when);
-  const State left = pack(kept, c.current - back);
-  return left.what == 0 ? State{} : left;
+  return pack(kept, c.current - back);
 }
 
 }  // namespace weir::core

@@ -25,7 +25,7 @@ Instant not_before_state(const State& state, Instant now) {
 Span span_at(const Window& limit, const State& state, Instant t) {
   if (!limit.from_first) return aligned_span(limit.period, t);
   const Instant opened = instant_of(state.when);
-  if (!state.never_seen() && t < later(opened, limit.period)) {
+  if (state.what > 0 && t < later(opened, limit.period)) {
     return {opened, later(opened, limit.period)};
   }
   return {t, later(t, limit.period)};
@@ -85,7 +85,8 @@ State debit_in_window(const Limit& limit, const State& state, Instant now, Permi
   return charged(limit, usage_at(limit, state, now), std::min(cost, kMaxPermits));
 }
 
-// Counts add up in any order, so what was taken in this window can be given back in this window.
+// Counts add up in any order, so what was taken in this window can be given back in this window. An
+// empty window still tells how far the clock had come.
 template <typename Limit>
 State refund_in_window(const Limit& limit, const State& state, Instant now, Receipt& receipt,
                        Permits back) {
@@ -95,7 +96,6 @@ State refund_in_window(const Limit& limit, const State& state, Instant now, Rece
   back = std::clamp<Permits>(back, 0, std::min(receipt.taken, usage.used));
   if (back == 0 || !same_window) return state;
   receipt.taken -= back;
-  if (usage.used == back) return {};
   return {.when = state.when, .what = static_cast<std::uint64_t>(usage.used - back)};
 }
 

@@ -19,7 +19,8 @@ struct Span {
 // window or a bucket where that matters.
 //
 // The state holds an instant, not the number of a window, so that a changed period finds its
-// place: the last admission (aligned) or the window's opening (from the first call).
+// place: the last admission (aligned) or the window's opening (from the first call). If all of it
+// was given back the window is not open, but time does not go back behind that instant.
 struct Window {
   Permits count = 1;
   Nanos period{1'000'000'000};

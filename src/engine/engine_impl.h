@@ -64,6 +64,7 @@ struct Engine::Impl {
 
   void replace(PolicySet next);
   void publish(std::shared_ptr<const engine::Rules> next);
+  void hold_longer(const engine::Slower& slower, Instant since);
   void renew();
   void change_hours(Instant now);
   void turn_to(Instant now);

@@ -1,7 +1,10 @@
 #include "engine/rules.h"
 
+#include <tuple>
+#include <type_traits>
 #include <unordered_map>
 
+#include "base/saturating.h"
 #include "policy/identity.h"
 #include "store/fit.h"
 #include "store/key_name.h"
@@ -110,6 +113,29 @@ LimitOrigin usual_origin(const policy::Policy& written, Instant now) {
           .text = policy::to_text(written.schedule[*shift].hours)};
 }
 
+// When a key has forgotten so many permits that it used at `now`.
+Instant rest_of(const core::Limit& limit, Permits used, Instant now) {
+  const auto rest = [&](const auto& l) -> Instant {
+    using L = std::remove_cvref_t<decltype(l)>;
+    if constexpr (core::kHasState<L>) {
+      return core::rest_at(l, core::debit(l, {}, now, used), now);
+    } else if constexpr (std::is_same_v<L, core::ExactLog>) {
+      return later(in_range(now), l.period);
+    } else {
+      return {};  // a lease ends when it was said to
+    }
+  };
+  return std::visit(rest, limit);
+}
+
+// Those that a bucket has had.
+std::vector<std::uint64_t> prices_of(const core::Limit& limit) {
+  std::vector<std::uint64_t> prices;
+  const auto* bucket = std::get_if<core::Bucket>(&limit);
+  for (; bucket != nullptr; bucket = bucket->earlier.get()) prices.push_back(bucket->price);
+  return prices;
+}
+
 // Turns what was written into rules, at one time and for one table.
 class Compiler {
  public:
@@ -143,7 +169,28 @@ class Compiler {
     return made;
   }
 
+  // Of all that were made.
+  Slower slower() { return std::move(slower_); }
+
  private:
+  // Very many keys may have limits of their own. Most change in the same way, and if they do not,
+  // few are told apart: each is looked at for every key there is.
+  void note_if_slower(const core::Limit& next, const core::Limit& old) {
+    constexpr std::size_t few = 64;
+    if (next.index() != old.index()) return;
+    const Permits used = core::capacity(old);
+    const Instant before = rest_of(old, used, now_);
+    const Instant after = rest_of(next, used, now_);
+    if (after <= before || !noted_.emplace(next.index(), before, after, prices_of(next)).second) {
+      return;
+    }
+    if (slower_.limits.size() < few) {
+      slower_.limits.push_back(next);
+    } else {
+      slower_.others_until = std::max(slower_.others_until, after);
+    }
+  }
+
   // What may be another thing an hour later.
   void follow_time(Policy& made, const policy::Policy& written, const Before& before) {
     const std::vector<policy::Limit>& usual = policy::usual_limits(written, now_);
@@ -176,7 +223,10 @@ class Compiler {
           rule.limit = limit_of(*rule.split, was, now_);
           together.splits = true;
         }
-        if (was != nullptr) rule.limit = core::succeeding(rule.limit, was->limit, now_);
+        if (was != nullptr) {
+          rule.limit = core::succeeding(rule.limit, was->limit, now_);
+          note_if_slower(rule.limit, was->limit);
+        }
       }
       together.has_concurrency |= std::holds_alternative<core::Concurrency>(rule.limit);
       together.rules.push_back(std::move(rule));
@@ -251,6 +301,8 @@ class Compiler {
   Names& names_;
   const Standing& standing_;
   const Standing& before_;
+  std::set<std::tuple<std::size_t, Instant, Instant, std::vector<std::uint64_t>>> noted_;
+  Slower slower_;
 };
 
 // What follows from all of the policies.
@@ -289,6 +341,7 @@ std::shared_ptr<const Rules> compile(const policy::PolicySet& policies, const Ru
     Policy policy = compiler.compiled(name, written, old != nullptr ? old->find(name) : nullptr);
     rules->policies.emplace(policy.name, std::move(policy));
   }
+  rules->slower = compiler.slower();
   conclude(*rules, policies, standing, now);
   return rules;
 }
@@ -304,6 +357,7 @@ std::shared_ptr<const Rules> at_other_hours(const policy::PolicySet& policies, c
     if (written.schedule.empty() && written.orders.empty() && !policy.splits) continue;
     policy = compiler.at_other_hours(written, *old.find(name));
   }
+  rules->slower = compiler.slower();
   conclude(*rules, policies, standing, now);
   return rules;
 }

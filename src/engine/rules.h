@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -106,6 +107,18 @@ struct Policy {
 // Texts that live as long as the engine, so that answers can point to them.
 using Names = std::set<std::string, std::less<>>;
 
+// Limits of this node under which the same usage is remembered for longer than under those they
+// follow: some, and when what was used by then will have been forgotten under all others.
+struct Slower {
+  std::vector<core::Limit> limits;
+  Instant others_until{};
+
+  void add(const Slower& more) {
+    limits.insert(limits.end(), more.limits.begin(), more.limits.end());
+    others_until = std::max(others_until, more.others_until);
+  }
+};
+
 // The policies of one generation, as they are for a span of time. Never changes.
 struct Rules {
   std::uint64_t generation = 1;  // how often policies have been replaced
@@ -115,6 +128,7 @@ struct Rules {
   bool splits = false;  // some of them
   Standing standing{};  // by which limits were split
   policy::Ends grow{};  // when something that is split changes by itself, in no order
+  Slower slower{};
 
   const Policy* find(std::string_view name) const {
     const auto found = policies.find(name);

@@ -94,7 +94,7 @@ class BucketAccount {
 core::Span span_at(const Window& limit, const State& state, Instant t) {
   if (!limit.from_first) return core::aligned_span(limit.period, t);
   const Instant opened = core::instant_of(state.when);
-  const bool goes_on = !state.never_seen() && t < later(opened, limit.period);
+  const bool goes_on = state.what > 0 && t < later(opened, limit.period);
   return goes_on ? core::Span{opened, later(opened, limit.period)}
                  : core::Span{t, later(t, limit.period)};
 }

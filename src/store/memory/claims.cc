@@ -15,6 +15,8 @@ void sort_by(Positions& positions, std::span<const Item> items, Fingerprint Item
 
 }  // namespace
 
+core::HolderId id_of(const Fingerprint& key) { return {.high = key.high, .low = key.low}; }
+
 core::Memory Claimed::memory_for(const core::Limit& limit) {
   if (std::holds_alternative<core::ExactLog>(limit)) {
     if (record != nullptr) return core::Log(head, record->entries<core::LogEntry>());
@@ -28,8 +30,8 @@ core::Memory Claimed::memory_for(const core::Limit& limit) {
 }
 
 Table::Claims::Claims(Table& table, std::span<const Item> items, Absent absent, Instant now,
-                      const core::HolderId& holder)
-    : table_(table), items_(items), absent_(absent), holder_(holder), now_(now) {
+                      const core::HolderId& holder, std::span<const Place> places)
+    : table_(table), items_(items), absent_(absent), holder_(holder), places_(places), now_(now) {
   Positions order;
   Positions without_room;
   for (std::size_t i = 0; i < items.size(); ++i) {
@@ -41,10 +43,12 @@ Table::Claims::Claims(Table& table, std::span<const Item> items, Absent absent, 
   sort_by(without_room, items, &Item::sharing);
   for (const std::size_t position : without_room) settle_newcomer(position);
   for (std::size_t i = 0; i < items.size(); ++i) {
-    charges_.emplace_back(core::Charge{.limit = items[i].limit,
-                                       .memory = claimed_[i].memory_for(*items[i].limit),
-                                       .ask = items[i].ask,
-                                       .shadow = items[i].shadow});
+    charges_.emplace_back(
+        core::Charge{.limit = items[i].limit,
+                     .memory = claimed_[i].memory_for(*items[i].limit),
+                     .ask = items[i].ask,
+                     .shadow = items[i].shadow,
+                     .among = shares(i) ? id_of(items[i].key) : core::HolderId{}});
   }
 }
 
@@ -55,37 +59,66 @@ Table::Claims::~Claims() {
 void Table::Claims::claim(std::size_t position, Positions& without_room) {
   const Item& item = items_[position];
   Claimed& claimed = claimed_[position];
-  if (table_.claim(item.key, absent_, claimed, now_) == Claim::no_room) {
+  const Place place = place_of(position);
+  const Absent absent = place == Place::usual ? absent_ : Absent::stays;
+  if (place == Place::shared || table_.claim(item.key, absent, claimed, now_) == Claim::no_room) {
     without_room.emplace_back(position);
   } else if (item.key.has_record() && claimed.slot != nullptr &&
-             !table_.attach_record(claimed, *item.limit, absent_, now_, holder_)) {
+             !table_.attach_record(claimed, *item.limit, absent, now_, holder_)) {
+    const bool has_record = claimed.record != nullptr;
     release(claimed);
     claimed = {.free_at = claimed.free_at};
-    without_room.emplace_back(position);
+    has_record ? refuse(position) : void(without_room.emplace_back(position));
   }
 }
 
+// A live key whose record cannot grow is no newcomer: what it could share or have uncounted would
+// come on top of what it has. A shadow refuses nobody.
+void Table::Claims::refuse(std::size_t position) {
+  if (items_[position].shadow) {
+    table_.counts_.untracked.fetch_add(1, std::memory_order_relaxed);
+    return;
+  }
+  table_.counts_.denied.fetch_add(1, std::memory_order_relaxed);
+  if (!refused_) refused_ = position;
+}
+
 void Table::Claims::settle_newcomer(std::size_t position) {
+  if (place_of(position) == Place::shared) return claim_shared(position);
   const Item& item = items_[position];
   Claimed& claimed = claimed_[position];
   if (item.when_full == WhenFull::allow || item.shadow) {
     table_.counts_.untracked.fetch_add(1, std::memory_order_relaxed);
     return;
   }
-  // Two of one limit cannot both share: the first has it.
-  const bool taken = std::any_of(claimed_.begin(), claimed_.end(), [&](const Claimed& other) {
-    return other.slot != nullptr && other.key == item.sharing;
-  });
-  const bool shares = item.when_full == WhenFull::share && !taken &&
-                      table_.claim(item.sharing, absent_, claimed, now_) == Claim::got &&
-                      (!item.key.has_record() ||
-                       table_.attach_record(claimed, *item.limit, absent_, now_, holder_));
+  const bool shares =
+      item.when_full == WhenFull::share && !another_shares(item) &&
+      table_.claim(item.sharing, absent_, claimed, now_) == Claim::got &&
+      (!item.key.has_record() || table_.attach_record(claimed, *item.limit, absent_, now_,
+                                                      holder_.mixed_with(id_of(item.key))));
   if (shares) {
     table_.counts_.shared.fetch_add(1, std::memory_order_relaxed);
   } else {
-    table_.counts_.denied.fetch_add(1, std::memory_order_relaxed);
-    if (!refused_) refused_ = position;
+    refuse(position);
   }
+}
+
+// (Nothing, if those who shared are at rest and forgotten.)
+void Table::Claims::claim_shared(std::size_t position) {
+  const Item& item = items_[position];
+  Claimed& claimed = claimed_[position];
+  if (another_shares(item)) return;
+  const bool found = table_.claim(item.sharing, Absent::stays, claimed, now_) == Claim::got;
+  if (found && item.key.has_record()) {
+    (void)table_.attach_record(claimed, *item.limit, Absent::stays, now_, holder_);
+  }
+}
+
+// Two of one limit cannot both share: the first has it.
+bool Table::Claims::another_shares(const Item& item) const {
+  return std::any_of(claimed_.begin(), claimed_.end(), [&](const Claimed& other) {
+    return other.slot != nullptr && other.key == item.sharing;
+  });
 }
 
 core::Verdict Table::Claims::refusal() const {
@@ -101,6 +134,15 @@ core::Verdict Table::Claims::refusal() const {
                        .reset_after = std::max(retry, Nanos{1})},
           .tightest = position,
           .refusing = std::uint32_t{1} << position};
+}
+
+// What was charged to nobody cannot be given back, and what was charged to those who share is not
+// the key's own, even if it has a slot when it comes to that.
+void Table::Claims::sign(std::span<core::Receipt> receipts) const {
+  for (std::size_t i = 0; i < receipts.size(); ++i) {
+    if (claimed_[i].slot == nullptr) receipts[i] = {};
+    if (shares(i)) mark_shared(receipts[i]);
+  }
 }
 
 void Table::Claims::commit() {

@@ -23,6 +23,20 @@ struct Claimed {
   core::Memory memory_for(const core::Limit& limit);
 };
 
+// What tells the holders of a key from those of others where they sit together.
+core::HolderId id_of(const Fingerprint& key);
+
+// A receipt for what was charged to the state that newcomers share says so in a bit no algorithm
+// uses, the one that locks a state: in the hands of one it must not be set.
+inline void mark_shared(core::Receipt& receipt) {
+  receipt.before = AtomicState::locked(receipt.before);
+}
+inline bool unmark_shared(core::Receipt& receipt) {
+  const bool marked = AtomicState::is_locked(receipt.before);
+  receipt.before = AtomicState::unlocked(receipt.before);
+  return marked;
+}
+
 // All that a decision over several items needs, locked until it is committed or given up.
 //
 // States are locked in the order of their keys, those that newcomers share last: whoever waits
@@ -31,12 +45,12 @@ struct Claimed {
 class Table::Claims {
  public:
   Claims(Table& table, std::span<const Item> items, Absent absent, Instant now,
-         const core::HolderId& holder = {});
+         const core::HolderId& holder = {}, std::span<const Place> places = {});
   ~Claims();
   Claims(const Claims&) = delete;
   Claims& operator=(const Claims&) = delete;
 
-  // A newcomer that is refused for want of room, if there is one: its position and the answer.
+  // One that is refused for want of room, if there is one: its position and the answer.
   std::optional<std::size_t> refused() const { return refused_; }
   core::Verdict refusal() const;
 
@@ -44,6 +58,8 @@ class Table::Claims {
   Instant now() const { return now_; }
   std::span<const core::Charge> charges() const { return charges_; }
 
+  // Makes receipts say what was charged, before it is written back.
+  void sign(std::span<core::Receipt> receipts) const;
   // Writes back what the decision has made of the copies.
   void commit();
   // Forgets everything.
@@ -52,14 +68,26 @@ class Table::Claims {
  private:
   using Positions = FixedVector<std::size_t, core::kMaxLimits>;
 
+  // Whether it is those that newcomers share whose slot it has.
+  bool shares(std::size_t position) const {
+    const Claimed& claimed = claimed_[position];
+    return claimed.slot != nullptr && claimed.key != items_[position].key;
+  }
   void claim(std::size_t position, Positions& without_room);
   void settle_newcomer(std::size_t position);
+  void claim_shared(std::size_t position);
+  bool another_shares(const Item& item) const;
+  Place place_of(std::size_t position) const {
+    return places_.empty() ? Place::usual : places_[position];
+  }
+  void refuse(std::size_t position);
   void release(Claimed& claimed);
 
   Table& table_;
   const std::span<const Item> items_;
   const Absent absent_;
   const core::HolderId& holder_;
+  const std::span<const Place> places_;
   Instant now_;
   std::optional<std::size_t> refused_;
   FixedVector<Claimed, core::kMaxLimits> claimed_;

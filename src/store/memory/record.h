@@ -64,9 +64,12 @@ class Record {
   template <typename Entry>
   bool all_sound() {
     const core::Log::Head h = head();
+    // Who holds nothing has no seat, or seats would not be enough. (A log's newest entry may be
+    // empty: it tells how far the clock had come.)
+    constexpr Permits least = std::is_same_v<Entry, core::Holder> ? 1 : 0;
     for (std::uint32_t i = 0; i < h.size; ++i) {
       const Permits permits = entries<Entry>()[(h.first + std::size_t{i}) % capacity_].permits;
-      if (permits < 0 || permits > core::kMaxPermits) return false;
+      if (permits < least || permits > core::kMaxPermits) return false;
     }
     return true;
   }

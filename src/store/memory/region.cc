@@ -115,6 +115,14 @@ bool same_file(int fd, const std::string& path) {
          ours.st_ino == theirs.st_ino && ours.st_dev == theirs.st_dev;
 }
 
+// Whether each part of a table by itself fits into a file of that size: a sum that does may have
+// come round to it.
+bool is_possible(const Layout& layout, std::uint64_t size) {
+  const std::uint64_t most_rows = size / sizeof(Row);
+  return layout.rows >= 1 && layout.rows <= most_rows && layout.sharing_rows >= 1 &&
+         layout.sharing_rows <= most_rows && layout.record_bytes <= size;
+}
+
 // What speaks against going on with a file; nothing if it is one of ours and whole.
 std::string flaw_of(int fd, std::uint64_t size) {
   alignas(Header) std::byte bytes[sizeof(Header)] = {};
@@ -134,6 +142,7 @@ std::string flaw_of(int fd, std::uint64_t size) {
     return "it has " + std::to_string(size) + " bytes instead of " +
            std::to_string(header.layout.bytes());
   }
+  if (!is_possible(header.layout, size)) return "its first page is of a table that cannot be";
   return {};
 }
 

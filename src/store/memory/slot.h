@@ -68,6 +68,9 @@ class Slot {
   }
 
   // Makes sure that the slot does not change hands before `rest`. False if it already has.
+  // (It was the key's when it was found. If it has changed hands since, the few bits that lie
+  // beside the time of rest nearly always tell; if not, its new owner stays longer than it must,
+  // which forgives nobody, and the swap of the state that follows finds another one and fails.)
   bool hold_until(const Fingerprint& key, RestTime rest) noexcept {
     std::uint64_t low = low_.load(std::memory_order_acquire);
     for (;;) {
@@ -171,10 +174,10 @@ class alignas(64) Row {
     return weir::instant(static_cast<std::int64_t>(lock_.load(std::memory_order_relaxed) >> 1));
   }
 
-  // Puts everything right that a killed process may have left behind. Returns how many slots were
-  // dropped because `belongs` does not know them.
+  // Puts everything right that a killed process may have left behind. No clock has come further
+  // than `latest`. Returns how many slots were dropped because `belongs` does not know them.
   template <typename Belongs>
-  unsigned restore(Belongs belongs);
+  unsigned restore(Instant latest, Belongs belongs);
 
  private:
   static constexpr std::uint64_t kEachByte = 0x0101'0101'0101'0101;
@@ -212,9 +215,9 @@ class alignas(64) Row {
 static_assert(sizeof(Row) == 512 && std::is_standard_layout_v<Row>);
 
 template <typename Belongs>
-unsigned Row::restore(Belongs belongs) {
+unsigned Row::restore(Instant latest, Belongs belongs) {
   unsigned dropped = 0;
-  unlock();
+  lock_.store(core::word_of(std::min(forgotten(), latest)) << 1, std::memory_order_release);
   for (auto& half : tags_) half.store(0, std::memory_order_relaxed);
   summary_.store(0, std::memory_order_relaxed);
   for (unsigned place = 0; place < kSlots; ++place) {

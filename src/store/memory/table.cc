@@ -71,6 +71,11 @@ Table::~Table() { region_.close(); }
 
 namespace {
 
+// No clock comes further than that, and nobody owes for longer: beyond it no calendar reaches.
+bool is_possible(const core::State& state) {
+  return core::instant_of(state.when) <= kLatest + core::kLongestDebt;
+}
+
 // Where a link leads to: a file that takes the place of another takes it there.
 std::string real_path(const std::string& path) {
   std::error_code none;
@@ -92,7 +97,7 @@ Result<std::unique_ptr<Table>, Error> Table::open(const MemoryOptions& options, 
   auto region = Region::file(path, *layout, opened);
   if (!region) return region.error();
   std::unique_ptr<Table> table(new Table(*std::move(region)));
-  opened.dropped = table->restore();
+  opened.dropped = table->restore(now);
   if (table->region_.header().layout != *layout) {
     auto resized = Table::resized(std::move(table), path, *layout, now);
     if (!resized) return resized;
@@ -103,17 +108,30 @@ Result<std::unique_ptr<Table>, Error> Table::open(const MemoryOptions& options, 
 }
 
 // What a killed process has left behind is put right: locks, tags, summaries, blocks in use.
-std::uint64_t Table::restore() {
-  std::uint64_t dropped = 0;
+std::uint64_t Table::restore(Instant now) {
+  std::uint64_t dropped = restore_time(now) ? 0 : 1;
+  const Instant latest = later(std::max(now, resumes_at_), std::chrono::minutes{1});
   for (Row& row : rows_) {
-    dropped += row.restore([&](Slot& slot) {
+    dropped += row.restore(latest, [&](Slot& slot) {
       const Fingerprint owner = slot.owner();
       const bool in_place = &first_row(owner) == &row || &second_row(owner) == &row;
-      return in_place && (!owner.has_record() || restore_record(slot));
+      return in_place &&
+             (owner.has_record() ? restore_record(slot) : is_possible(slot.state().load()));
     });
   }
   arena_.open();
   return dropped;
+}
+
+// The time that a file was left at is not covered by its checksum, since it changes all the time. A
+// clock may have been wrong by days, or by months; one that was years ahead is a damaged word, and
+// would take all calls along to where no window ends.
+bool Table::restore_time(Instant now) {
+  constexpr Nanos wrong_at_most = std::chrono::hours{24 * 366};
+  const bool sound = resumes_at_ <= later(in_range(now), wrong_at_most);
+  if (!sound) resumes_at_ = in_range(now);
+  region_.header().last_time.store(core::word_of(resumes_at_));
+  return sound;
 }
 
 bool Table::restore_record(Slot& slot) {
@@ -352,14 +370,16 @@ bool Table::make_room(Claimed& claimed, const core::Concurrency& limit,
   if (seated.empty()) return true;
   const bool renews = core::holds(holders, holder, now);
   const bool somebody_goes = seated.front().until <= in_range(now);
-  const bool nobody_comes =
-      !renews && !somebody_goes && seated.size() >= static_cast<std::size_t>(limit.count);
+  const bool nobody_comes = !renews && core::remaining(limit, holders, now) == 0;
   if (nobody_comes) return true;
   const bool has_seat = renews || somebody_goes || seated.size() < claimed.record->capacity();
   const bool others_move = renews || later(in_range(now), limit.lease) < seated.back().until;
   if (has_seat && !others_move) return true;
   const std::size_t seats = has_seat ? seated.size() + (renews ? 0 : 1) : seated.size() * 2;
-  return grow_record(claimed, seats, sizeof(core::Holder), now) || has_seat;
+  if (grow_record(claimed, seats, sizeof(core::Holder), now) || has_seat) return true;
+  // Whichever comes first: memory for more of them, or somebody who goes.
+  claimed.free_at = std::min(claimed.free_at, RestTime::not_before(seated.front().until));
+  return false;
 }
 
 // Moves what there is into another block, oldest first. The old one is freed when nobody can find
@@ -464,6 +484,7 @@ core::Verdict Table::take_claimed(std::span<const Item> items, Instant now,
     return refusal;
   }
   const core::Verdict verdict = core::take(claims.charges(), claims.now(), holder, receipts, each);
+  if (verdict.decision) claims.sign(receipts);
   claims.commit();
   return verdict;
 }
@@ -503,8 +524,18 @@ core::Verdict Table::settle(std::span<const Item> items, Instant now,
                             std::span<core::Receipt> receipts,
                             std::span<const std::uint32_t> resets, std::span<core::Decision> each) {
   keep_time(now);
+  // What is not debited needs no room, and concurrency limits are left alone.
+  const auto debits = [](const Item& item) {
+    return item.ask.cost > 0 && !std::holds_alternative<core::Concurrency>(*item.limit);
+  };
+  FixedVector<bool, core::kMaxLimits> shared;
+  FixedVector<Place, core::kMaxLimits> places;
+  for (std::size_t i = 0; i < items.size(); ++i) {
+    const bool was_shared = shared.emplace_back(unmark_shared(receipts[i]));
+    places.emplace_back(debits(items[i]) ? Place::usual : was_shared ? Place::shared : Place::own);
+  }
   // Those that find no room are not corrected; that is no reason to leave the others as they are.
-  Claims claims(*this, items, Absent::is_inserted, now);
+  Claims claims(*this, items, Absent::is_inserted, now, {}, places);
   for (std::size_t i = 0; i < resets.size() && i < items.size(); ++i) {
     if (resets_of(items[i].key) != resets[i]) receipts[i] = {};
   }
@@ -513,25 +544,28 @@ core::Verdict Table::settle(std::span<const Item> items, Instant now,
     verdict.refusing |= std::uint32_t{1} << *without_room;
   }
   claims.commit();
+  for (std::size_t i = 0; i < items.size(); ++i) {
+    if (shared[i]) mark_shared(receipts[i]);
+  }
   return verdict;
 }
 
 bool Table::leave(std::span<const Item> items, Instant now, const core::HolderId& holder) {
-  const auto leaves = [&](std::span<const Item> some) {
-    Claims claims(*this, some, Absent::stays, now, holder);
-    const bool left = core::leave(claims.charges(), now, holder);
+  const auto leaves = [&](std::span<const Item> some, const core::HolderId& who) {
+    Claims claims(*this, some, Absent::stays, now, who);
+    const bool left = core::leave(claims.charges(), now, who);
     claims.commit();
     return left;
   };
-  const bool left = leaves(items);
-  // It may have come when there was no room for some of them.
-  FixedVector<Item, core::kMaxLimits> shared;
+  bool left = leaves(items, holder);
+  // It may have come when there was no room for some of them. (One by one: two may share one seat.)
   for (const Item& item : items) {
-    const bool listed = std::any_of(shared.begin(), shared.end(),
-                                    [&](const Item& i) { return i.key == item.sharing; });
-    if (item.key.has_record() && !listed) shared.emplace_back(item).key = item.sharing;
+    if (!item.key.has_record()) continue;
+    Item shared = item;
+    shared.key = item.sharing;
+    left = leaves({&shared, 1}, holder.mixed_with(id_of(item.key))) || left;
   }
-  return leaves(shared) || left;
+  return left;
 }
 
 void Table::reset(std::span<const Item> items, Instant now) {
@@ -545,6 +579,60 @@ void Table::reset(std::span<const Item> items, Instant now) {
 std::uint32_t Table::resets_of(const Fingerprint& key) const noexcept {
   const auto& resets = region_.header().resets;
   return resets[key.high % resets.size()].load(std::memory_order_acquire);
+}
+
+// ---- Limits that change
+
+namespace {
+
+// Whether a bucket knows what the state has become under it.
+bool knows(const core::Bucket& limit, const core::State& state) {
+  const std::uint64_t price = state.what & core::gcra::kPriceMask;
+  const core::Bucket* was = limit.earlier.get();
+  while (was != nullptr && was->price != price) was = was->earlier.get();
+  return was != nullptr;
+}
+
+// When a key that is not at rest will be, if it is under that limit: no slot says which it is
+// under. One of another is remembered for longer than it must be, by a window or so.
+Instant rest_under(const core::Limit& limit, const core::State& state, bool has_record,
+                   Instant now) {
+  const auto rest = [&](const auto& l) -> Instant {
+    using L = std::remove_cvref_t<decltype(l)>;
+    constexpr std::uint64_t in_millis = std::uint64_t{1} << 50;  // as nginx counts, until 37648
+    if constexpr (std::is_same_v<L, core::ExactLog>) {
+      return has_record ? later(in_range(now), l.period) : Instant{};
+    } else if constexpr (std::is_same_v<L, core::Concurrency>) {
+      return {};
+    } else {
+      if (has_record || state.never_seen()) return {};
+      if constexpr (std::is_same_v<L, core::Bucket>) {
+        if (!knows(l, state)) return {};
+      } else if ((state.when < in_millis) != std::is_same_v<L, core::NginxQueue>) {
+        return {};
+      }
+      return core::rest_at(l, state, now);
+    }
+  };
+  return std::visit(rest, limit);
+}
+
+}  // namespace
+
+void Table::hold_longer(std::span<const core::Limit> limits, Instant at_least, Instant since,
+                        Instant now) {
+  for (Row& row : rows_) {
+    for (Slot& slot : row.slots()) {
+      if (slot.rest().has_come(since)) continue;
+      const Fingerprint owner = slot.owner();
+      const core::State state = AtomicState::unlocked(slot.state().load());
+      Instant rest = at_least;
+      for (const core::Limit& limit : limits) {
+        rest = std::max(rest, rest_under(limit, state, owner.has_record(), now));
+      }
+      slot.hold_until(owner, RestTime::not_before(rest));
+    }
+  }
 }
 
 // ---- Looking after it

@@ -62,8 +62,9 @@ class Table {
                      std::span<core::Receipt> receipts = {}, std::span<core::Decision> each = {});
   core::Verdict peek(std::span<const Item> items, Instant now, const core::HolderId& holder = {},
                      std::span<core::Decision> each = {});
-  // Receipts from before a reset of their key are worth nothing: `resets` is what `resets_of` said
-  // before each take. (None: there was no reset.)
+  // What is given back goes to the state that was charged: that of the key, or that which newcomers
+  // share. Receipts from before a reset of their key are worth nothing: `resets` is what
+  // `resets_of` said before each take. (None: there was no reset.)
   core::Verdict settle(std::span<const Item> items, Instant now, std::span<core::Receipt> receipts,
                        std::span<const std::uint32_t> resets = {},
                        std::span<core::Decision> each = {});
@@ -78,6 +79,11 @@ class Table {
   // Fetches what a take of the key will look at, while others are decided.
   void prefetch(const Fingerprint& key) const noexcept;
 
+  // These limits have become slower than they were, at `since`: whoever was not at rest then is
+  // remembered until it is under them, and at least for so long. Looks at every slot.
+  void hold_longer(std::span<const core::Limit> limits, Instant at_least, Instant since,
+                   Instant now);
+
   // Remembers a state as it is. False if there is no room.
   bool adopt(const Fingerprint& key, const core::State& state, RestTime rest, Instant now);
 
@@ -87,13 +93,17 @@ class Table {
  private:
   enum class Absent { stays, is_inserted };
   enum class Claim { got, nothing, no_room };
+  // What a decision is about: the key's own state, or what `when_full` says if there is no room;
+  // for corrections of what was taken, the one that was charged, if it is still remembered.
+  enum class Place { usual, own, shared };
   class Claims;
 
   explicit Table(Region region);
   static Result<std::unique_ptr<Table>, Error> resized(std::unique_ptr<Table> old,
                                                        const std::string& path,
                                                        const Layout& layout, Instant now);
-  std::uint64_t restore();
+  std::uint64_t restore(Instant now);
+  bool restore_time(Instant now);
   bool restore_record(Slot& slot);
   std::uint64_t copy_from(const Table& other, Instant now);
   bool adopt_slot(const Table& other, Slot& slot, Instant now);

@@ -58,6 +58,17 @@ TEST(SlidingRefund, CountsOnlyWhileItsWindowIsCurrent) {
   EXPECT_EQ(sliding.peek(seconds{15}).remaining, 8);
 }
 
+// Or else somebody whose clock is behind would not know of the windows before.
+TEST(SlidingRefund, OfEverythingDoesNotTurnTimeBack) {
+  auto sliding = key(Sliding::make(per(10, seconds{10})));
+  EXPECT_EQ(sliding.admits(seconds{9}, 10), 10);
+  Receipt receipt = sliding.taken(seconds{20}, {.cost = 2});
+  sliding.refund(seconds{20}, receipt, 2);
+  EXPECT_EQ(sliding.peek(seconds{20}).reset_after, Nanos{0});
+  EXPECT_EQ(sliding.admits(seconds{9}, 20), 10) << "those of the new window";
+  EXPECT_EQ(sliding.admits(seconds{20}, 20), 0);
+}
+
 TEST(Sliding, CannotCountBeyondItsCounters) {
   EXPECT_TRUE(Sliding::make(per_second(kMaxSliding)));
   EXPECT_EQ(Sliding::make(per_second(kMaxSliding + 1)).error(), Flaw::capacity_too_large);

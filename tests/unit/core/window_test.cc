@@ -53,12 +53,24 @@ TEST(WindowRefund, CountsOnlyInItsWindow) {
   EXPECT_EQ(window.peek(seconds{12}).remaining, 2);
 }
 
-TEST(WindowRefund, OfEverythingLeavesAKeyNeverSeen) {
+TEST(WindowRefund, OfEverythingLeavesAKeyAtRest) {
   auto window = key(Window::make(per(5, seconds{10}), true));
   Receipt receipt = window.taken(seconds{1}, {.cost = 5});
   window.refund(seconds{2}, receipt, 5);
   EXPECT_EQ(window.peek(seconds{2}).remaining, 5);
   EXPECT_EQ(window.peek(seconds{2}).reset_after, Nanos{0});
+  // The next call opens another one.
+  EXPECT_EQ(window.take(seconds{3}).reset_after, seconds{10});
+}
+
+// Or else somebody whose clock is behind would get the old window's permits again.
+TEST(WindowRefund, OfEverythingDoesNotTurnTimeBack) {
+  auto window = key(Window::make(per(5, seconds{10}), false));
+  EXPECT_EQ(window.admits(seconds{9}, 5), 5);
+  Receipt receipt = window.taken(seconds{10}, {.cost = 2});
+  window.refund(seconds{10}, receipt, 2);
+  EXPECT_EQ(window.admits(seconds{9}, 9), 5) << "those of the new window";
+  EXPECT_EQ(window.admits(seconds{10}, 9), 0);
 }
 
 TEST(Window, CannotBeMadeOfNumbersThatMeanNothing) {

@@ -188,5 +188,27 @@ TEST(EngineEnter, IsNotTaking) {
   EXPECT_THAT(world.all_left("report", "k"), ElementsAre(5, 2));
 }
 
+// In a full table newcomers sit together, and one name under many keys is not one holder: it would
+// renew the seat of the first, without asking any other limit.
+TEST(EngineEnter, SharesSeatsAmongNewcomersOfOneName) {
+  ManualClock clock;
+  EngineOptions options = small_on(clock);
+  options.memory = {.bytes = 4096 + 5 * 512 + 16384, .record_bytes = 16384};
+  Engine engine(policies("c: { limits: [ 2 concurrent, 3/h ] }, full: { limits: [ 1/h ] }"),
+                options);
+  const auto request = [](const std::string& key) { return Request{.policy = "c", .key = key}; };
+  ASSERT_TRUE(engine.enter(request("old"), "its own"));
+  for (int i = 0; i < 3000; ++i) {
+    (void)engine.take({.policy = "full", .key = std::to_string(i)});
+  }
+  int admitted = 0;
+  for (int i = 0; i < 100; ++i) {
+    admitted += engine.enter(request("new " + std::to_string(i)), "h") ? 1 : 0;
+  }
+  EXPECT_EQ(admitted, 2);
+  EXPECT_FALSE(engine.leave(request("old"), "h"));
+  EXPECT_TRUE(engine.leave(request("new 0"), "h"));
+}
+
 }  // namespace
 }  // namespace weir

@@ -303,5 +303,76 @@ TEST(EngineReplace, RemembersOnlyTheLastChanges) {
   EXPECT_GE(world.left(), 2098 - 10);
 }
 
+// ---- In a full table
+
+// What K has left when its limit has become another one and newcomers have taken every place that
+// was free by then.
+Permits left_after_flood(const std::string& before, const std::string& after, Nanos pause) {
+  ManualClock clock;
+  EngineOptions options = small_on(clock);
+  options.memory = {.bytes = 4096 + 4 * 512 + 4096, .record_bytes = 4096};
+  const auto with = [](const std::string& limit) {
+    return policies(only(named("x", limit)) + ", flood: { limits: [ 1/s ] }");
+  };
+  Engine engine(with(before), options);
+  while (engine.take({.policy = "p", .key = "K"})) continue;
+  clock.advance(1s);
+  engine.replace(with(after));
+  clock.advance(pause);
+  for (int i = 0; i < 400; ++i) {
+    (void)engine.take({.policy = "flood", .key = std::to_string(i)});
+  }
+  clock.advance(2s);
+  Permits taken = 0;
+  while (engine.take({.policy = "p", .key = "K"})) ++taken;
+  return taken;
+}
+
+// What is owed at the change is owed under the new limit: nobody is forgotten before it is paid.
+TEST(EngineReplace, ForgivesNobodyWhoOwesLongerThanBefore) {
+  EXPECT_EQ(left_after_flood("600/min burst 100", "1/min burst 100", 12s), 10);
+  EXPECT_EQ(left_after_flood("100 per 10s window", "100 per 1h window", 12s), 0);
+  EXPECT_EQ(left_after_flood("100 per 10s window from first", "100 per 1h window from first", 12s),
+            0);
+  EXPECT_EQ(left_after_flood("100 per 10s sliding exact", "100 per 1h sliding exact", 12s), 0);
+  EXPECT_EQ(left_after_flood("100 per 10s sliding", "100 per 1h sliding", 25s), 0);
+  EXPECT_EQ(left_after_flood("50/day", "50/month", 48h), 0);
+}
+
+// However many keys have limits of their own.
+TEST(EngineReplace, ForgivesNobodyOfManyWhoOweLonger) {
+  ManualClock clock;
+  EngineOptions options = small_on(clock);
+  options.memory = {.bytes = 4096 + 20 * 512 + 4096, .record_bytes = 4096};
+  const auto with = [](int per_hour) {
+    std::string text = "p: { limits: [ 1/s ], overrides: { ";
+    for (int i = 1; i <= 100; ++i) {
+      text += "k" + std::to_string(i) + ": { limits: [ " + std::to_string(per_hour + i) +
+              "/h burst 5 ] }, ";
+    }
+    return policies(text + "} }, flood: { limits: [ 1/s ] }");
+  };
+  const auto key = [](int i) { return "k" + std::to_string(i); };
+  Engine engine(with(3600), options);
+  for (int i = 1; i <= 100; ++i) {
+    ASSERT_TRUE(engine.take({.policy = "p", .key = key(i), .permits = 5}));
+  }
+  engine.replace(with(100));
+  clock.advance(10s);
+  for (int i = 0; i < 2000; ++i) {
+    (void)engine.take({.policy = "flood", .key = std::to_string(i)});
+  }
+  clock.advance(2s);
+  for (int i = 1; i <= 100; ++i) {
+    EXPECT_LE(engine.peek({.policy = "p", .key = key(i)}).decision.remaining, 1) << i;
+  }
+}
+
+// And who owes for a shorter time is not kept for it.
+TEST(EngineReplace, KeepsNobodyLongerThanItOwes) {
+  EXPECT_EQ(left_after_flood("1/min burst 10", "600/min burst 100", 12s), 100);
+  EXPECT_EQ(left_after_flood("600/min burst 100", "6000/min burst 100", 12s), 100);
+}
+
 }  // namespace
 }  // namespace weir

@@ -326,5 +326,32 @@ TEST(EngineReset, OfAKeyNeverSeenIsFine) {
   EXPECT_EQ(world.engine.memory().live, 0u);
 }
 
+// A newcomer to a full table has nothing of its own: what it gives back when it has is not that.
+TEST(EngineSettle, GivesBackNothingToAKeyThatSharedAtTheTime) {
+  for (const char* when_full : {"share", "allow"}) {
+    for (const char* limit : {"10/min", "10/min window", "10/min sliding exact"}) {
+      ManualClock clock;
+      EngineOptions options = small_on(clock);
+      options.memory = {.bytes = 4096 + 4 * 512 + 4096, .record_bytes = 4096};
+      const std::string text = "p: { when_full: " + std::string{when_full} + ", limits: [ " +
+                               limit + " ] }, brief: { limits: [ 1/s ] }";
+      Engine engine(policies(text), options);
+      for (int i = 0; i < 400; ++i) {
+        (void)engine.take({.policy = "brief", .key = std::to_string(i)});
+      }
+      Receipt receipt;
+      ASSERT_TRUE(engine.take({.policy = "p", .key = "k", .permits = 10}, receipt));
+      const MemoryUse use = engine.memory();
+      ASSERT_GT(use.shared + use.untracked, 0u);
+      clock.advance(1100ms);
+      int admitted = engine.take({.policy = "p", .key = "k", .permits = 10}) ? 10 : 0;
+      EXPECT_EQ(admitted, 10) << limit;
+      EXPECT_TRUE(engine.settle({.policy = "p", .key = "k", .permits = -10}, receipt));
+      while (engine.take({.policy = "p", .key = "k"})) ++admitted;
+      EXPECT_EQ(admitted, 10) << limit << ", " << when_full;
+    }
+  }
+}
+
 }  // namespace
 }  // namespace weir

@@ -449,6 +449,25 @@ TEST(KeyedLimiter, LetsNewcomersThroughWhenItIsFull) {
   EXPECT_EQ(admits(crowd.limiter, "first", 5), 0);
 }
 
+// What is given back is what was charged: what all newcomers share for who shared it, and nothing
+// for who passed uncounted.
+TEST(KeyedLimiter, GivesBackToWhomWasCharged) {
+  for (const WhenFull when_full : {WhenFull::share, WhenFull::allow}) {
+    ManualClock clock;
+    KeyedLimiter limiter{Limit::window(2, 1h), {.max_keys = 100, .when_full = when_full}, clock};
+    int newcomer = 0;
+    for (MemoryUse use; use.shared + use.untracked == 0; use = limiter.memory()) {
+      ASSERT_TRUE(limiter.try_acquire(numbered(++newcomer)));
+    }
+    Reservation reserved = limiter.reserve(numbered(newcomer), 1);
+    ASSERT_TRUE(reserved);
+    const bool shares = when_full == WhenFull::share;
+    EXPECT_EQ(static_cast<bool>(limiter.try_acquire(numbered(newcomer))), !shares);
+    EXPECT_EQ(reserved.cancel(), shares);
+    EXPECT_TRUE(limiter.try_acquire(numbered(newcomer)));
+  }
+}
+
 // Exact logs need memory by the admission, and no others do.
 TEST(KeyedLimiter, RemembersEveryAdmissionOfAnExactWindow) {
   ManualClock clock;

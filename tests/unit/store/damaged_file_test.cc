@@ -6,6 +6,7 @@
 
 #include <cstring>
 #include <random>
+#include <utility>
 #include <vector>
 
 #include "file.h"
@@ -166,6 +167,29 @@ TEST_F(DamagedFile, IsSetAsideWhenItsHeaderIsDamaged) {
   }
 }
 
+// A first page that is right in itself, of a table that cannot be: sums that come round to the size
+// of the file, and parts that are missing.
+TEST_F(DamagedFile, IsSetAsideWhenItsLayoutIsImpossible) {
+  const std::string bytes = read_file(path_);
+  const auto with = [&](auto change) {
+    Image image(bytes);
+    Header& header = image.header();
+    change(header.layout);
+    header.checksum = hash_of({image.bytes().data(), offsetof(Header, checksum)}, 1).low;
+    return image.bytes();
+  };
+  const std::string reason = "a table that cannot be";
+  expect_set_aside(with([](Layout& l) { l.rows += std::uint64_t{1} << 55; }), reason);
+  expect_set_aside(with([](Layout& l) { l.sharing_rows += std::uint64_t{1} << 55; }), reason);
+  expect_set_aside(with([](Layout& l) {
+                     l.rows += std::uint64_t{1} << 54;
+                     l.record_bytes += std::uint64_t{1} << 63;
+                   }),
+                   reason);
+  expect_set_aside(with([](Layout& l) { l.rows += std::exchange(l.sharing_rows, 0); }), reason);
+  expect_set_aside(with([](Layout& l) { l.sharing_rows += std::exchange(l.rows, 0); }), reason);
+}
+
 TEST_F(DamagedFile, IsSetAsideWhenItIsGarbage) {
   std::mt19937 random(5);
   for (const std::size_t size : {std::size_t{1}, std::size_t{63}, std::size_t{4096}, kFileBytes}) {
@@ -301,6 +325,68 @@ TEST_F(DamagedFile, DropsRecordsThatMakeNoSense) {
     EXPECT_TRUE(take(*file, other, nth(i), Nanos{0}));
   }
   for (int i = 0; i < kKeys; ++i) (void)take(*file, kLog, nth(i), seconds{2});
+}
+
+// The time it was left at changes too often to be covered by a checksum: one that no clock shows is
+// not gone on from, and neither is one of a row.
+TEST_F(DamagedFile, DoesNotTakeTheClockAlong) {
+  for (const int bit : {63, 62, 61, 56}) {
+    const FileTable file = after([&](Image& image) {
+      image.header().last_time.store(std::uint64_t{1} << bit | core::word_of(kStart));
+      for (std::size_t r = 0; r < image.row_count(); ++r) {
+        image.word(image.row(r), 3) |= std::uint64_t{1} << bit;
+      }
+    });
+    ASSERT_TRUE(file) << file.error;
+    EXPECT_EQ(file->resumes_at(), kStart);
+    EXPECT_EQ(file.opened.dropped, bit < 63 ? 1u : 0u);
+    EXPECT_EQ(intact(*file), kAll);
+    const Rule window_rule{.limit = window(1, seconds{10}, true), .identity = 9};
+    for (int i = 0; i < 50; ++i) {
+      ASSERT_LE(take(*file, window_rule, "new " + nth(i), Nanos{0}).reset_after, minutes{2});
+    }
+  }
+  const FileTable file = after(
+      [](Image& image) { image.header().last_time.store(core::word_of(kStart + hours{24 * 90})); });
+  EXPECT_EQ(file->resumes_at(), kStart + hours{24 * 90}) << "a clock that was a season ahead";
+}
+
+// An instant that no clock has come to; what adds to it must not run over.
+TEST_F(DamagedFile, DropsStatesFromBeyondTheEndOfTime) {
+  int changed = 0;
+  const FileTable file = after([&](Image& image) {
+    image.each_slot([&](std::uint64_t* slot) {
+      if (slot[3] == 0 || (slot[3] & Fingerprint::kRecord) != 0 || changed == 10) return;
+      slot[0] = (std::uint64_t{1} << 63) - 1 - static_cast<std::uint64_t>(changed++);
+    });
+  });
+  ASSERT_TRUE(file) << file.error;
+  EXPECT_EQ(file.opened.dropped, 10u);
+  EXPECT_EQ(intact(*file), kAll - 10);
+}
+
+// Holders of nothing would take seats without counting: there would be more of them than seats.
+TEST_F(DamagedFile, DropsSeatsThatNobodyPaidFor) {
+  const FileTable file = after([](Image& image) {
+    for (std::uint64_t* slot : image.with_records()) {
+      std::uint64_t* record = image.record(slot[1]);
+      if (record[3] >> 32 != sizeof(core::Holder)) continue;
+      record[2] = std::uint64_t{7} << 32;
+      for (int seat = 0; seat < 7; ++seat) {
+        std::memcpy(record + 4 + 4 * seat, record + 4, sizeof(core::Holder));
+        record[4 + 4 * seat + 3] = 0;
+      }
+    }
+  });
+  ASSERT_TRUE(file) << file.error;
+  EXPECT_EQ(file.opened.dropped, static_cast<std::uint64_t>(kKeys / 2));
+  for (int i = 0; i < kKeys / 2; ++i) {
+    int seated = 0;
+    for (std::uint64_t holder = 10; holder < 30; ++holder) {
+      seated += take(*file, kSeats, nth(i), seconds{1}, 1, holder) ? 1 : 0;
+    }
+    EXPECT_EQ(seated, 5);
+  }
 }
 
 // Any bits at all, anywhere behind the first page: the file opens, answers, remembers and closes.

@@ -141,6 +141,60 @@ TEST(FullTable, SettlesThoseItKnows) {
   EXPECT_EQ(peek(table, known, "alice", Nanos{0}).remaining, 2);
 }
 
+// Makes every slot live for a second.
+void fill_briefly(Table& table, Nanos at) {
+  const Rule brief{.limit = bucket(1, seconds{1}, 1), .identity = 1001};
+  for (int i = 0; i < 50 * kSlots; ++i) (void)take(table, brief, nth(i), at);
+}
+
+// What newcomers took together goes back to all of them, and not to one that has a place of its own
+// by then; what nobody was charged for goes back to nobody.
+TEST(FullTable, GivesBackToWhomWasCharged) {
+  for (const WhenFull when_full : {WhenFull::share, WhenFull::allow}) {
+    for (Rule rule : one_of_each()) {
+      const bool counts = !std::holds_alternative<core::Smooth>(rule.limit) &&
+                          !std::holds_alternative<core::Concurrency>(rule.limit);
+      if (!counts) continue;
+      rule.when_full = when_full;
+      Table table({.rows = 8, .sharing_rows = 1, .record_bytes = 16 << 10});
+      fill_briefly(table, Nanos{0});
+      const std::uint64_t shared = table.use(kStart).shared;
+      const Item bob = rule.item("bob", 5);
+      core::Receipt receipt;
+      ASSERT_TRUE(table.take({&bob, 1}, kStart, {}, {&receipt, 1}).decision) << rule.identity;
+      const bool shares = when_full == WhenFull::share;
+      EXPECT_EQ(receipt.taken, shares ? 5 : 0) << rule.identity;
+      EXPECT_EQ(table.use(kStart).shared, shared + (shares ? 1 : 0));
+
+      const Nanos later = milliseconds{1100};
+      EXPECT_TRUE(take(table, rule, "bob", later, 5)) << "his own";
+      const Item back = rule.item("bob", -5);
+      (void)table.settle({&back, 1}, kStart + later, {&receipt, 1});
+      EXPECT_EQ(admits(table, rule, "bob", later, 5), 0) << rule.identity;
+      if (!shares) continue;
+      EXPECT_EQ(receipt.taken, 0) << rule.identity;
+      fill_briefly(table, later);
+      EXPECT_EQ(admits(table, rule, "carol", later, 6), 5) << rule.identity;
+    }
+  }
+}
+
+// A receipt for a place that was forgotten since is worth nothing to those who share.
+TEST(FullTable, GivesBackNothingOfWhatIsForgotten) {
+  Table table(kSmall);
+  const Rule rule{.limit = window(5, seconds{10}, true)};
+  const Item bob = rule.item("bob", 5);
+  core::Receipt receipt;
+  ASSERT_TRUE(table.take({&bob, 1}, kStart, {}, {&receipt, 1}).decision);
+  fill(table, seconds{10});
+  ASSERT_TRUE(take(table, rule, "carol", seconds{10}, 5));
+  const std::uint64_t shared = table.use(kStart).shared;
+  const Item back = rule.item("bob", -5);
+  (void)table.settle({&back, 1}, kStart + seconds{10}, {&receipt, 1});
+  EXPECT_FALSE(take(table, rule, "dora", seconds{10}));
+  EXPECT_EQ(table.use(kStart).shared, shared + 1) << "settling did not share";
+}
+
 // Two newcomers of one limit in one plan have but one place to share; that must not be waited for.
 TEST(FullTable, GivesOneLimitsPlaceToOneOfAPlan) {
   Table table(kSmall);
@@ -172,6 +226,42 @@ TEST(FullTable, LetsHoldersLeaveWhatTheyShare) {
   EXPECT_FALSE(take(table, rule, "erin", Nanos{0}, 1, 6));
   EXPECT_TRUE(table.leave(both, kStart, {.low = 5}));
   EXPECT_TRUE(take(table, rule, "erin", Nanos{0}, 1, 6));
+}
+
+// Holders of different keys are different holders, whatever they call themselves: a seat that is
+// shared is renewed and left by whom it was given to.
+TEST(FullTable, TellsHoldersOfDifferentKeysApart) {
+  Table table({.rows = 8, .sharing_rows = 1, .record_bytes = 16 << 10});
+  const Rule known{.limit = concurrency(2, hours{1}), .identity = 2};
+  ASSERT_TRUE(take(table, known, "zoe", Nanos{0}, 1, 7));
+  fill(table);
+  const Rule rule{.limit = concurrency(2, hours{1}), .identity = 2};
+  int admitted = 0;
+  for (int i = 0; i < 100; ++i) {
+    admitted += take(table, rule, nth(i), Nanos{0}, 1, 1) ? 1 : 0;
+  }
+  EXPECT_EQ(admitted, 2);
+  EXPECT_TRUE(take(table, rule, nth(0), seconds{1}, 1, 1)) << "a renewal";
+  EXPECT_FALSE(leave(table, rule, "zoe", Nanos{0}, 1));
+  EXPECT_FALSE(leave(table, rule, nth(2), Nanos{0}, 1));
+  EXPECT_FALSE(take(table, rule, nth(2), seconds{1}, 1, 1));
+  EXPECT_TRUE(leave(table, rule, nth(0), seconds{1}, 1));
+  EXPECT_FALSE(leave(table, rule, nth(0), seconds{1}, 1));
+  EXPECT_TRUE(take(table, rule, nth(2), seconds{1}, 1, 1));
+}
+
+// Two of one limit in one plan have one seat between them, and whichever has it can leave it.
+TEST(FullTable, LetsEitherOfAPlanLeaveTheSharedSeat) {
+  Table table({.rows = 8, .sharing_rows = 1, .record_bytes = 16 << 10});
+  fill(table);
+  const Rule rule{.limit = concurrency(1, hours{1})};
+  const std::vector<Item> plan{rule.item("alice"), rule.item("bob")};
+  for (const char* name : {"alice", "bob"}) {
+    ASSERT_TRUE(take(table, rule, name, Nanos{0}, 1, 1));
+    EXPECT_FALSE(take(table, rule, "carol", Nanos{0}, 1, 1));
+    EXPECT_TRUE(table.leave(plan, kStart, {.low = 1}));
+  }
+  EXPECT_TRUE(take(table, rule, "carol", Nanos{0}, 1, 1));
 }
 
 // When everything has come to rest there is room for everybody again.

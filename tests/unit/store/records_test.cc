@@ -113,45 +113,55 @@ TEST(Records, AreDeniedWhenThereIsNoMemoryLeft) {
   EXPECT_TRUE(take(table, deny, "bob", seconds{1} + denied.retry_after));
 }
 
-// No seat can be added to seven: the eighth holder is handled as a newcomer to a full table, and
-// finds neither the seven nor anything else where there is nothing.
-TEST(Records, LetTheEighthHolderPassIfToldSo) {
-  Table table(with_records(16));
-  occupy(table, 15);
-  const Rule rule{.limit = concurrency(100, hours{1}), .when_full = WhenFull::allow};
-  for (std::uint64_t i = 1; i <= 7; ++i) ASSERT_TRUE(take(table, rule, "alice", Nanos{0}, 1, i));
-  EXPECT_EQ(take(table, rule, "alice", Nanos{0}, 1, 8).remaining, 99);
-  EXPECT_EQ(table.use(kStart).untracked, 1u);
-  EXPECT_EQ(peek(table, rule, "alice", Nanos{0}, 1, 9).remaining, 93);
-}
-
-// As above, but it shares; those who share are none yet.
-TEST(Records, LetTheEighthHolderShare) {
-  Table table(with_records(16));
-  occupy(table, 14);
-  const Rule rule{.limit = concurrency(8, hours{1})};
-  for (std::uint64_t i = 1; i <= 7; ++i) ASSERT_TRUE(take(table, rule, "alice", Nanos{0}, 1, i));
-  EXPECT_EQ(take(table, rule, "alice", Nanos{0}, 1, 8).remaining, 7);
-  EXPECT_EQ(take(table, rule, "alice", Nanos{0}, 1, 9).remaining, 6);
-  EXPECT_EQ(table.use(kStart).shared, 2u);
-  EXPECT_TRUE(leave(table, rule, "alice", Nanos{0}, 8));
-  EXPECT_TRUE(leave(table, rule, "alice", Nanos{0}, 1));
-  EXPECT_EQ(take(table, rule, "alice", Nanos{0}, 1, 10).remaining, 1) << "a seat came free";
-}
-
-// As above, but it is denied; whoever has a seat renews it all the same.
+// No seat can be added to seven: the eighth holder is refused, whatever is said of newcomers to a
+// full table. It is none, and whatever it got would come on top of the seven. Whoever has a seat
+// renews it all the same.
 TEST(Records, DenyTheEighthHolder) {
+  for (const WhenFull when_full : {WhenFull::deny, WhenFull::share, WhenFull::allow}) {
+    Table table(with_records(16));
+    occupy(table, 14);
+    const Rule rule{.limit = concurrency(8, hours{1}), .when_full = when_full};
+    for (std::uint64_t i = 1; i <= 7; ++i) {
+      ASSERT_TRUE(take(table, rule, "alice", seconds{i}, 1, i));
+    }
+    ASSERT_TRUE(take(table, rule, "bob", Nanos{0}, 1, 1)) << "the last block";
+    const core::Decision denied = take(table, rule, "alice", seconds{10}, 1, 8);
+    EXPECT_FALSE(denied);
+    EXPECT_GT(denied.retry_after, minutes{50});
+    EXPECT_EQ(table.use(kStart).denied, 1u);
+    EXPECT_EQ(table.use(kStart).shared + table.use(kStart).untracked, 0u);
+    EXPECT_EQ(peek(table, rule, "alice", seconds{10}, 1, 9).remaining, 1);
+    EXPECT_TRUE(take(table, rule, "alice", seconds{11}, 1, 1));
+    EXPECT_TRUE(leave(table, rule, "alice", seconds{11}, 2));
+    EXPECT_TRUE(take(table, rule, "alice", seconds{11}, 1, 8));
+    EXPECT_FALSE(take(table, rule, "alice", seconds{11}, 1, 9));
+  }
+}
+
+// Until memory comes free, or somebody's time is over.
+TEST(Records, TellTheEighthHolderWhenASeatComesFree) {
   Table table(with_records(16));
   occupy(table, 15);
-  const Rule rule{.limit = concurrency(100, hours{1}), .when_full = WhenFull::deny};
+  const Rule rule{.limit = concurrency(8, minutes{1})};
   for (std::uint64_t i = 1; i <= 7; ++i) ASSERT_TRUE(take(table, rule, "alice", seconds{i}, 1, i));
-  const core::Decision denied = take(table, rule, "alice", seconds{10}, 1, 8);
-  EXPECT_FALSE(denied);
-  EXPECT_GT(denied.retry_after, minutes{50});
-  EXPECT_TRUE(take(table, rule, "alice", seconds{11}, 1, 1));
-  EXPECT_TRUE(leave(table, rule, "alice", seconds{11}, 2));
-  EXPECT_TRUE(take(table, rule, "alice", seconds{11}, 1, 8));
-  EXPECT_FALSE(take(table, rule, "alice", seconds{11}, 1, 9));
+  const Nanos retry = take(table, rule, "alice", seconds{10}, 1, 8).retry_after;
+  EXPECT_GE(retry, seconds{51});
+  EXPECT_LT(retry, seconds{52});
+  EXPECT_TRUE(take(table, rule, "alice", seconds{10} + retry, 1, 8));
+}
+
+// A limit that only watches refuses nobody: the eighth passes uncounted.
+TEST(Records, LetTheEighthHolderOfAShadowPass) {
+  Table table(with_records(16));
+  occupy(table, 15);
+  const Rule rule{.limit = concurrency(8, hours{1}), .when_full = WhenFull::deny};
+  Item item = rule.item("alice");
+  item.shadow = true;
+  for (std::uint64_t i = 1; i <= 8; ++i) {
+    EXPECT_TRUE(table.take({&item, 1}, kStart, {.low = i}).decision);
+  }
+  EXPECT_EQ(table.use(kStart).untracked, 1u);
+  EXPECT_EQ(peek(table, rule, "alice", Nanos{0}, 1, 9).remaining, 1);
 }
 
 // Records of keys at rest make room for newcomers, however few blocks there are.

@@ -30,7 +30,7 @@ local function account_of(_, text)
 
     text = function()
       if used == was then return text or nil end
-      if used > was then last = t elseif used == 0 and previous == 0 then last = 0 end
+      if used > was then last = t end
       return string.format('1v %s %.0f %.0f %.0f', b, last, previous, math.min(used, 4294967295)),
              first + 2 * period
     end,

@@ -24,7 +24,7 @@ local function account_of(letter, text)
 
     text = function()
       if used == was then return text or nil end
-      if used > was then mark = opened elseif used == 0 then mark = 0 end
+      if used > was then mark = opened end
       return string.format('1%s %s %.0f %.0f', letter, b, mark, used), last
     end,
   }

@@ -51,8 +51,7 @@ algorithms.v = {
     if not b or b ~= born then return end
     back = math.min(back, current)
     if back == 0 or taken_at < first or taken_at >= first + period then return end
-    current = current - back
-    if current == 0 and previous == 0 then last = 0 end
-    return string.format('1v %s %.0f %.0f %.0f', b, last, previous, current), first + 2 * period
+    return string.format('1v %s %.0f %.0f %.0f', b, last, previous, current - back),
+           first + 2 * period
   end,
 }

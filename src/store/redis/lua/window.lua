@@ -1,9 +1,9 @@
 -- core/window.cc, in whole microseconds. The text: birth, an instant of the window, what was used.
 local function aligned_or_opened()
   local period, from_first = argument(), text_argument() == '1'
-  return function(t, mark, seen)
+  return function(t, mark, is_open)
     if not from_first then return t - t % period, t - t % period + period end
-    if seen and t < mark + period then return mark, mark + period, mark end
+    if is_open and t < mark + period then return mark, mark + period, mark end
     return t, t + period, t
   end
 end
@@ -27,11 +27,10 @@ local function in_windows(letter, spans)
     local b, mark, used = birth, 0, 0
     if text then b, mark, used = fields(text, pattern) end
     if not b then return end
-    local seen = mark > 0 or used > 0
     local t = math.max(now, mark)
-    local first, last, opened = span(t, mark, seen)
+    local first, last, opened = span(t, mark, used > 0)
     if not first then return end
-    if not seen or mark < first then used = 0 end
+    if mark < first then used = 0 end
     return b, used, mark, opened or t, first, last
   end
   return {
@@ -51,7 +50,6 @@ local function in_windows(letter, spans)
       if not b or b ~= born then return end
       back = math.min(back, used)
       if back == 0 or taken_at < first or taken_at >= last then return end
-      if used == back then return string.format(form, b, 0, 0), last end
       return string.format(form, b, mark, used - back), last
     end,
   }
