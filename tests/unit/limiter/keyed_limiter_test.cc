@@ -468,6 +468,24 @@ TEST(KeyedLimiter, GivesBackToWhomWasCharged) {
   }
 }
 
+// Not to the place that it has found since.
+TEST(KeyedLimiter, GivesBackNothingToWhoSharedAtTheTime) {
+  for (const WhenFull when_full : {WhenFull::share, WhenFull::allow}) {
+    ManualClock clock;
+    KeyedLimiter limiter{per_hour(10), {.max_keys = 100, .when_full = when_full}, clock};
+    int newcomer = 0;
+    for (MemoryUse use; use.shared + use.untracked == 0; use = limiter.memory()) {
+      ASSERT_TRUE(limiter.try_acquire(numbered(++newcomer)));
+    }
+    Reservation reserved = limiter.reserve(numbered(newcomer), 9);
+    ASSERT_TRUE(reserved);
+    clock.advance(7min);  // all others are at rest
+    ASSERT_TRUE(limiter.try_acquire(numbered(newcomer), 10)) << "its own";
+    (void)reserved.cancel();
+    EXPECT_FALSE(limiter.try_acquire(numbered(newcomer)));
+  }
+}
+
 // Exact logs need memory by the admission, and no others do.
 TEST(KeyedLimiter, RemembersEveryAdmissionOfAnExactWindow) {
   ManualClock clock;
