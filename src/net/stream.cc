@@ -31,14 +31,21 @@ Stream::Ssl Stream::no_ssl() { return {nullptr, &SSL_free}; }
 
 Stream::Stream(Descriptor socket, const TlsContext& context, const std::string& alpn)
     : socket_(std::move(socket)), ssl_(new_session(context, alpn), &SSL_free) {
-  is_broken_ = !ssl_ || SSL_set_fd(ssl_.get(), socket_.fd()) != 1;
+  take_over();
 }
 
 Stream Stream::to_server(Descriptor socket, const TlsContext& context, const std::string& host) {
   Stream stream(std::move(socket));
   stream.ssl_ = {new_client_session(context, host), &SSL_free};
-  stream.is_broken_ = !stream.ssl_ || SSL_set_fd(stream.ssl_.get(), stream.fd()) != 1;
+  stream.take_over();
   return stream;
+}
+
+void Stream::take_over() {
+  is_broken_ = !ssl_ || SSL_set_fd(ssl_.get(), fd()) != 1;
+  if (is_broken_) return;
+  // As `send` is: a part may be written, and the rest be somewhere else when its time comes.
+  SSL_set_mode(ssl_.get(), SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
 }
 
 Stream::Moved Stream::broken(std::string why) {

@@ -52,6 +52,7 @@ class Stream {
  private:
   using Ssl = std::unique_ptr<ssl_st, void (*)(ssl_st*)>;
   static Ssl no_ssl();
+  void take_over();
   Moved stop(int result);
   Moved broken(std::string why);
 

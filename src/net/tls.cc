@@ -205,7 +205,9 @@ void Tls::encrypt(std::string_view answers) {
   if (answers.empty() || broken_) return;
   ERR_clear_error();
   std::size_t written = 0;
-  broken_ = SSL_write_ex(ssl_.get(), answers.data(), answers.size(), &written) != 1;
+  // (There always is room for all of it.)
+  broken_ = SSL_write_ex(ssl_.get(), answers.data(), answers.size(), &written) != 1 ||
+            written != answers.size();
   over_ |= broken_;
 }
 

@@ -519,6 +519,21 @@ class Encrypted(unittest.TestCase):
                 s.sendall(b"GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
                 self.assertIn(b"200 OK", read_all(s))
 
+    def test_an_answer_longer_than_any_buffer_passes_whole(self):
+        answer = os.urandom(1 << 20) * 40
+        files = f"tls: {{ cert: {self.cert}, key: {self.key} }}"
+        with Service(lambda h: h.answer(body=answer)) as service, \
+                Gateway(WEIR, plain(service.url), more=files) as gateway:
+            # (Who takes little at once makes the gateway wait over and over.)
+            s = socket.socket()
+            s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 16 << 10)
+            s.settimeout(30)
+            s.connect(("127.0.0.1", gateway.port))
+            with self.trusting.wrap_socket(s, server_hostname="localhost") as s:
+                s.sendall(b"GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
+                body = b"".join(iter(lambda: s.recv(1 << 16), b"")).split(b"\r\n\r\n", 1)[1]
+            self.assertTrue(body == answer, f"{len(body)} bytes")
+
     def test_a_server_with_tls_must_be_who_it_says(self):
         with Service() as service:
             service.on_request = lambda h: h.answer(body=b"z" * 1_000_000)
