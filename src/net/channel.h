@@ -13,7 +13,7 @@ namespace weir::net {
 // end of the turn (Ground::bury).
 class ChannelOwner {
  public:
-  // Of one that was opened here: it stands.
+  // Of one that was opened here: it stands, with TLS if it has that.
   virtual void on_connected() {}
   // All of it is taken, or kept by the owner.
   virtual void on_input(std::string_view input) = 0;

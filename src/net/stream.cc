@@ -54,6 +54,17 @@ Stream::Moved Stream::broken(std::string why) {
   return {Status::broken};
 }
 
+Stream::Moved Stream::shake_hands() {
+  if (is_broken_) return {Status::broken};
+  if (!ssl_) return {Status::moved};
+  ERR_clear_error();
+  const int result = SSL_do_handshake(ssl_.get());
+  writing_needs_reading_ = result != 1 && SSL_want(ssl_.get()) == SSL_READING;
+  if (result == 1) return {Status::moved};
+  const Moved moved = stop(result);
+  return moved.status == Status::ended ? broken("it ended the connection") : moved;
+}
+
 Stream::Moved Stream::read(char* to, std::size_t most) {
   if (is_broken_) return {Status::broken};
   if (ssl_) {
@@ -77,6 +88,7 @@ Stream::Moved Stream::write(std::string_view bytes) {
   if (ssl_) {
     ERR_clear_error();
     const int count = SSL_write(ssl_.get(), bytes.data(), static_cast<int>(bytes.size()));
+    writing_needs_reading_ = count <= 0 && SSL_want(ssl_.get()) == SSL_READING;
     return count > 0 ? Moved{Status::moved, static_cast<std::size_t>(count)} : stop(count);
   }
   const ssize_t count = send(fd(), bytes.data(), bytes.size(), MSG_NOSIGNAL);

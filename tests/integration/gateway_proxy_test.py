@@ -555,6 +555,20 @@ class Encrypted(unittest.TestCase):
                 client.close()
 
 
+    def test_a_server_has_as_long_for_its_handshake_as_for_a_connection(self):
+        for more, status in ((", timeouts: { connect: 200ms }", 504),
+                             (", timeouts: { connect: 200ms }, retries: 1", 200)):
+            with RawService(lambda c: time.sleep(30)) as silent, Service() as good:
+                both = f"[ {silent.url.replace('http:', 'https:')}, {good.url} ]"
+                url = both if status == 200 else silent.url.replace("http:", "https:")
+                with Gateway(WEIR, plain(url, more), args=["--threads", "1"]) as gateway:
+                    for _ in range(2):  # (one after the other is asked first)
+                        self.assertEqual(gateway.get("/", "POST", b"x")[0], status)
+                    failures = gateway.metric("weir_upstream_failures_total")
+                self.assertGreater(silent.count, 0)
+                self.assertGreater(sum(v for k, v in failures.items() if '"timeout"' in k), 0)
+
+
 class Running(unittest.TestCase):
     def test_routes_change_while_requests_go_on(self):
         with Service() as old, Service() as new, Gateway(WEIR, plain(old.url)) as gateway:

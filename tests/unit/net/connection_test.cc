@@ -8,6 +8,7 @@
 #include "certificates.h"
 #include "client.h"
 #include "lines.h"
+#include "net/channel.h"
 #include "net/listen.h"
 #include "net/tls.h"
 #include "tls_client.h"
@@ -455,6 +456,90 @@ TEST_F(TlsConnectionTest, SaysGoodbye) {
   EXPECT_EQ(open.size(), 1u) << "who is let in may be silent";
   for (const auto& connection : open) connection->shut_down();
   EXPECT_TRUE(talk_until(client, tls, [&] { return tls.ended; }));
+}
+
+// ---- Channels with TLS
+
+class ChannelTest : public TlsConnectionTest, protected ChannelOwner {
+ protected:
+  void on_connected() override { stands = true; }
+  void on_input(std::string_view input) override { came += input; }
+  void on_sent() override {}
+  void on_end() override {}
+  void on_broken(std::string_view why) override { broken = why; }
+
+  Descriptor accept() {
+    Peer peer;
+    int error = EAGAIN;
+    Descriptor socket;
+    EXPECT_TRUE(eventually([&] {
+      socket = accept_next(listener, peer, error);
+      return error == 0;
+    }));
+    return socket;
+  }
+  static std::size_t arrived(const Descriptor& socket) {
+    char room[1 << 10];
+    const ssize_t count = recv(socket.fd(), room, sizeof room, MSG_PEEK);
+    return count > 0 ? static_cast<std::size_t>(count) : 0;
+  }
+  // Whether there is nothing to do until somebody says something: a loop sleeps.
+  bool is_quiet() { return !neighbours.poller.wait(std::chrono::milliseconds{0}); }
+
+  Ground ground{.poller = neighbours.poller};
+  bool stands = false;
+  std::string came;
+  std::string broken;
+};
+
+// There is room for its words all the while, which is of no use to it.
+TEST_F(ChannelTest, SleepsWhileAServerOwesItsPartOfTheHandshake) {
+  const TlsContext context = *load_client_tls({});
+  Channel channel(ground, address, context, "self", *this);
+  const Descriptor silent = accept();
+  EXPECT_TRUE(run_until([&] { return arrived(silent) > 0; }));
+  EXPECT_TRUE(is_quiet());
+  EXPECT_FALSE(stands) << "who knows whether it ever will";
+  channel.send("hello");
+  EXPECT_TRUE(is_quiet());
+}
+
+TEST_F(ChannelTest, SleepsWhileAClientOwesItsPartOfTheHandshake) {
+  Client client(address.port());
+  const TlsContext context = current.get();
+  const std::string any;
+  Channel channel(ground, Stream(accept(), context, any), *this);
+  channel.send("hello");
+  channel.want_input(false);
+  EXPECT_TRUE(is_quiet());
+  TlsClient tls(trusting.get());
+  tls.shake_hands();
+  EXPECT_TRUE(talk_until(client, tls, [&] { return tls.heard == "hello"; }));
+  EXPECT_EQ(channel.unsent(), 0u);
+}
+
+TEST_F(ChannelTest, StandsWhenBothHaveShakenHands) {
+  const TlsContext context = *load_client_tls({.ca = folder.path("cert.pem")});
+  Channel channel(ground, address, context, "self", *this);
+  const std::string any;
+  Stream server(accept(), current.get(), any);
+  EXPECT_TRUE(run_until([&] { return (void)server.shake_hands(), stands; }));
+  EXPECT_EQ(broken, "");
+  channel.send("hello");
+  char room[10];
+  EXPECT_TRUE(run_until([&] { return server.read(room, sizeof room).count == 5; }));
+  EXPECT_EQ(server.write("well").count, 4u);
+  EXPECT_TRUE(run_until([&] { return came == "well"; }));
+}
+
+TEST_F(ChannelTest, TellsWhyAHandshakeFailed) {
+  const TlsContext context = *load_client_tls({.ca = folder.path("cert.pem")});
+  const Channel channel(ground, address, context, "another", *this);
+  const std::string any;
+  Stream server(accept(), current.get(), any);
+  EXPECT_TRUE(run_until([&] { return (void)server.shake_hands(), !broken.empty(); }));
+  EXPECT_THAT(broken, testing::HasSubstr("certificate verify failed"));
+  EXPECT_FALSE(stands);
 }
 
 // ---- Ending
