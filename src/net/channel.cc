@@ -54,7 +54,8 @@ void Channel::abort() {
 }
 
 Interest Channel::wanted() const {
-  // (Who waits for a word of the peer would be told again and again that there is room for its own.)
+  // (Who waits for a word of the peer would be told again and again that there is room for its
+  // own.)
   const bool listens = stream_.writing_needs_reading();
   if (connecting_) return listens ? Interest::read : Interest::write;
   // What TLS has in its own memory is not announced by the system: but it always has room.

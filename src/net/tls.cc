@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <cstring>
 #include <utility>
 
@@ -96,6 +97,20 @@ std::string last_reason(const SSL* ssl) {
   return text;
 }
 
+// Of one that has more to say than it says at once, how long it goes on. (Most have not, and pay
+// for no look at the clock.)
+class Stint {
+ public:
+  bool is_over() {
+    const auto now = std::chrono::steady_clock::now();
+    if (until_ == std::chrono::steady_clock::time_point{}) until_ = now + Protocol::kLongest;
+    return now >= until_;
+  }
+
+ private:
+  std::chrono::steady_clock::time_point until_{};
+};
+
 // Where answers wait to be encrypted, for the one that is being served.
 std::string& scratch_answers() {
   thread_local std::string answers;
@@ -129,10 +144,11 @@ std::size_t Tls::on_input(std::string_view input, std::string& out) {
   wire_ = {.input = fresh.substr(0, whole), .out = &out};
   // It may have more to say though nothing new has come.
   unanswered_ |= is_let_in();
-  while (!over_ && out.size() < kEnough) {
+  for (Stint stint; !over_ && out.size() < kEnough;) {
     decrypt();
     if (over_ || !unanswered_) break;
     answer();
+    if (unanswered_ && stint.is_over()) break;
   }
   const std::size_t used = held_ + whole - wire_.input.size();
   wire_ = {};

@@ -43,6 +43,7 @@ class ConnectionTest : public testing::Test {
   void work() {
     neighbours.poller.wait(std::chrono::milliseconds{0});
     neighbours.round.serve();
+    for (Connection* const each : std::exchange(neighbours.line, {})) each->go_on();
     for (const Connection* gone : neighbours.closed) {
       std::erase_if(open, [&](const auto& each) { return each.get() == gone; });
     }
@@ -239,6 +240,112 @@ TEST_F(ConnectionTest, MayBeIdleForever) {
   EXPECT_TRUE(answers(client, "hello\n"));
 }
 
+// ---- Taking turns
+
+// Answers one line each time that it is asked, as if that were a lot of work.
+class OneByOne final : public Lines {
+ public:
+  using Lines::Lines;
+  std::size_t on_input(std::string_view input, std::string& out) override {
+    const std::size_t end = input.find('\n');
+    return Lines::on_input(input.substr(0, end == std::string_view::npos ? end : end + 1), out);
+  }
+};
+
+class ToilingConnectionTest : public ConnectionTest {
+ protected:
+  ToilingConnectionTest() {
+    door.speak = [this](const Peer&) { return std::make_unique<OneByOne>(heard); };
+  }
+  // Everything that is answered until all of that size is.
+  std::string hear(Client& client, std::size_t size) {
+    std::string all;
+    EXPECT_TRUE(run_until([&] {
+      if (client.has_something()) all += client.read_some();
+      return all.size() >= size;
+    }));
+    return all;
+  }
+  static std::string lines(int count) {
+    std::string all;
+    for (int i = 0; i < count; ++i) all += std::to_string(i) + "th" + "\n";
+    return all;
+  }
+  static std::string answers_to(int count) {
+    std::string all;
+    for (int i = 0; i < count; ++i) all += Lines::answer_to(std::to_string(i) + "th");
+    return all;
+  }
+};
+
+TEST_F(ToilingConnectionTest, LetsOthersHaveTheirTurn) {
+  Client busy = connect();
+  Client other = connect();
+  EXPECT_TRUE(busy.send(lines(1'000)));
+  EXPECT_TRUE(run_until([&] { return heard.answers > 0; }));
+  EXPECT_TRUE(other.send("hello\n"));
+  EXPECT_TRUE(answers(other, "hello\n"));
+  EXPECT_EQ(neighbours.line.size(), 1u) << "the other did not wait for all of it";
+  EXPECT_EQ(hear(busy, answers_to(1'000).size()), answers_to(1'000));
+  EXPECT_TRUE(neighbours.line.empty());
+}
+
+// Of what came meanwhile there is no news a second time.
+TEST_F(ToilingConnectionTest, ReadsWhatHasComeMeanwhile) {
+  Client client = connect();
+  EXPECT_TRUE(client.send(lines(10)));
+  EXPECT_TRUE(run_until([&] { return heard.answers > 0; }));
+  EXPECT_TRUE(client.send("and then\n"));
+  client.say_no_more();
+  EXPECT_EQ(hear(client, answers_to(10).size() + 9), answers_to(10) + "and then\n");
+  EXPECT_TRUE(gone());
+}
+
+// As much as a message may be, of which none is too long.
+TEST_F(ToilingConnectionTest, KeepsAsMuchAsThereIsRoomFor) {
+  Client client = connect();
+  std::string much;
+  while (much.size() < 3 * door.most_input) much += std::string(999, 'x') + '\n';
+  std::thread sender([&] { EXPECT_TRUE(client.send(much)); });
+  EXPECT_EQ(hear(client, much.size()), much);
+  sender.join();
+}
+
+TEST_F(ToilingConnectionTest, LeavesTheLineWhenThePeerHasGone) {
+  Client client = connect();
+  EXPECT_TRUE(client.send(lines(5'000)));
+  EXPECT_TRUE(run_until([&] { return heard.answers > 0; }));
+  client.reset();
+  EXPECT_TRUE(gone());
+  EXPECT_TRUE(neighbours.line.empty());
+  EXPECT_LT(heard.answers, answers_to(5'000).size());
+}
+
+// What it had to wait for was not the peer's fault.
+TEST_F(ToilingConnectionTest, WaitsForTheRestOfAMessageFromWhenItBegan) {
+  Client client = connect();
+  EXPECT_TRUE(client.send("be"));
+  EXPECT_TRUE(heard_of(2));
+  pass(15);
+  EXPECT_TRUE(client.send("gin\n" + lines(20) + "en"));
+  EXPECT_EQ(hear(client, 6 + answers_to(20).size()), "begin\n" + answers_to(20));
+  pass(15);
+  EXPECT_EQ(open.size(), 1u);
+  EXPECT_TRUE(client.send("d\n"));
+  EXPECT_TRUE(answers(client, "end\n"));
+}
+
+TEST_F(ToilingConnectionTest, AnswersAllThatHasComeBeforeItEnds) {
+  Client client = connect();
+  EXPECT_TRUE(client.send(lines(100)));
+  EXPECT_TRUE(run_until([&] { return heard.answers > 0; }));
+  for (const auto& connection : open) connection->shut_down();
+  EXPECT_EQ(hear(client, answers_to(100).size()), answers_to(100));
+  EXPECT_EQ(client.read_all(), "");
+}
+
+// ---- Peers that take nothing
+
 class StalledConnectionTest : public ConnectionTest {
  protected:
   static constexpr int kSmallBuffer = 4 << 10;
@@ -278,6 +385,7 @@ TEST_F(StalledConnectionTest, WaitsAsLongAsSomethingIsTaken) {
     EXPECT_TRUE(run_until([&] { return client.read(kDots), heard.answers > before; }));
   }
   EXPECT_EQ(open.size(), 1u);
+  EXPECT_TRUE(run_until([&] { return is_stuck(); }));
   pass(30);
   EXPECT_TRUE(gone());
 }
