@@ -172,9 +172,9 @@ void Connection::send_answers(Visit& visit) {
     before = visit.used;
     visit.used += protocol_->on_input(visit.input.substr(before), out);
   }
+  clear_for_reuse(out, 2 * Protocol::kEnough);
   if (state_ == State::closed) return;
   keep(visit);
-  clear_for_reuse(out, 2 * Protocol::kEnough);
   if (state_ != State::reading) return;
   if (protocol_->waits()) return turn_to(State::waiting);
   unfinished ? line_up(answered) : wait_for_more(answered);

@@ -187,6 +187,7 @@ std::size_t RespSession::on_input(std::string_view input, std::string& out) {
     if (!is_take(command) && ++others % kUnwatched == 0 && timed.is_long()) break;
   }
   decide_collected(out);
+  parser_.release_arguments();
   answers_.flush(out);
   return used;
 }

@@ -181,6 +181,34 @@ class CrowdTest(unittest.TestCase):
                 self.assertEqual(daemon.http("GET", "/healthz")[0], 200)
 
 
+class IdleTest(unittest.TestCase):
+    def kept(self, door, first, rest):
+        """KiB of each connection that has sent this, one after the other, and waits now."""
+        with Daemon(WEIR, args=["--threads", "1"]) as daemon:
+            port = daemon.http_port if door == "HTTP" else daemon.resp_port
+            before = resident_kib(daemon.process.pid)
+            waiting = [socket.create_connection(("127.0.0.1", port), 20) for _ in range(300)]
+            for s in waiting:
+                s.sendall(first)
+                daemon.http("GET", "/healthz")  # (it has been read now)
+                s.sendall(rest)
+                self.assertTrue(s.recv(1))
+            each = (resident_kib(daemon.process.pid) - before) / len(waiting)
+            for s in waiting:
+                s.close()
+            return each
+
+    @unittest.skipIf(under_sanitizer(), "what a sanitizer keeps is not flat")
+    def test_who_has_said_much_and_waits_keeps_little(self):
+        head = b"POST /v1/take HTTP/1.1\r\nHost: a\r\nX: %b\r\n" % (b"x" * 15_000)
+        head += b"Content-Length: 60000\r\n\r\n"
+        half = b"x" * 30_000
+        self.assertLess(self.kept("HTTP", head + half, half), 10)
+        half = b"x" * 8_000
+        self.assertLess(self.kept("RESP", b'PING "' + half, half + b'"\r\n'), 10)
+        self.assertLess(self.kept("RESP", b"PING " + half, half + b"\r\n"), 10)
+
+
 class FairTest(unittest.TestCase):
     """Whoever asks for much at once, all of which costs a lot, does not stop the thread."""
 
