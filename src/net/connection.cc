@@ -161,7 +161,7 @@ void Connection::send_answers(Visit& visit) {
   for (int servings = 1;; ++servings) {
     const bool full = out.size() >= Protocol::kEnough;
     const bool some = !out.empty();
-    answered |= some;
+    answered |= some && protocol_->has_answered();
     if (some && !send(out)) break;
     if (protocol_->ends()) end();
     const bool more = visit.used < visit.input.size() || full;

@@ -45,6 +45,10 @@ class Protocol {
   static constexpr std::size_t kEnough = 64 << 10;
   static constexpr std::chrono::milliseconds kLongest{1};
 
+  // Whether some of what it has just written was an answer, and not only what its way of speaking
+  // asks for: that is no reason to wait longer for a message.
+  virtual bool has_answered() const { return true; }
+
   // Whether some of a message has been used up, and the rest is still to come.
   virtual bool in_message() const = 0;
 

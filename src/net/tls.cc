@@ -143,13 +143,16 @@ std::size_t Tls::on_input(std::string_view input, std::string& out) {
   const std::size_t whole = whole_records(fresh);
   wire_ = {.input = fresh.substr(0, whole), .out = &out};
   // It may have more to say though nothing new has come.
-  unanswered_ |= is_let_in();
+  const bool was_let_in = is_let_in();
+  unanswered_ |= was_let_in;
+  answered_ = false;
   for (Stint stint; !over_ && out.size() < kEnough;) {
     decrypt();
     if (over_ || !unanswered_) break;
     answer();
     if (unanswered_ && stint.is_over()) break;
   }
+  answered_ |= !was_let_in && is_let_in();
   const std::size_t used = held_ + whole - wire_.input.size();
   wire_ = {};
   if (plain_.empty()) clear_for_reuse(plain_);
@@ -212,6 +215,7 @@ void Tls::answer() {
   const bool moved = used > 0 || !answers.empty();
   plain_.erase(0, used);
   encrypt(answers);
+  answered_ |= !answers.empty() && inner_->has_answered();
   unanswered_ = (moved && !plain_.empty()) || answers.size() >= kEnough;
   const bool too_long = !moved && !inner_->waits() && plain_.size() >= most_input_;
   over_ |= inner_->ends() || too_long;

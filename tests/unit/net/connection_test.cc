@@ -552,6 +552,24 @@ TEST_F(TlsConnectionTest, GoesOnWhenAnswersHaveBeenTaken) {
   EXPECT_EQ(tls.heard, answers);
 }
 
+// Who is slow in the middle of a message was not slow in the one before it.
+TEST_F(TlsConnectionTest, WaitsForEachOfMessagesThatFollowEachOther) {
+  Client client = connect();
+  TlsClient tls(trusting.get());
+  tls.shake_hands();
+  EXPECT_TRUE(talk_until(client, tls, [&] { return tls.is_let_in(); }));
+  tls.say("hel");
+  std::string expected;
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_TRUE(client.send(tls.said()));
+    pass(19);
+    tls.say("lo\nhel");
+    expected += "hello\n";
+    EXPECT_TRUE(talk_until(client, tls, [&] { return tls.heard == expected; }));
+  }
+  EXPECT_EQ(open.size(), 1u);
+}
+
 // Nobody in between can cut off what was said without being noticed.
 TEST_F(TlsConnectionTest, SaysGoodbye) {
   Client client = connect();
