@@ -28,7 +28,7 @@ Stream open_stream(const Address& to, const TlsContext& context, const std::stri
 
 Channel::Channel(Ground& ground, Stream stream, ChannelOwner& owner)
     : ground_(ground), stream_(std::move(stream)), owner_(&owner) {
-  ground_.poller.add(stream_.fd(), interest_, *this);
+  if (!ground_.poller.try_add(stream_.fd(), interest_, *this)) close();
 }
 
 Channel::Channel(Ground& ground, const Address& to, const TlsContext& context,
@@ -38,7 +38,7 @@ Channel::Channel(Ground& ground, const Address& to, const TlsContext& context,
   stream_ = open_stream(to, context, host, error);
   if (!stream_.is_open()) return;
   interest_ = Interest::write;
-  ground_.poller.add(stream_.fd(), interest_, *this);
+  if (!ground_.poller.try_add(stream_.fd(), interest_, *this)) close();
 }
 
 Channel::~Channel() { close(); }

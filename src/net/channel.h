@@ -34,7 +34,7 @@ class ChannelOwner {
 // For the thread of its loop.
 class Channel final : public Watcher {
  public:
-  // One that stands.
+  // One that stands. Closed if the system watches no more of them, as is one that is opened.
   Channel(Ground& ground, Stream stream, ChannelOwner& owner);
   // One that is opened: `owner` hears whether it stands, not before this returns. With TLS if a
   // context is given.

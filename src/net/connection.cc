@@ -36,8 +36,9 @@ Connection::Connection(Descriptor socket, const Door& door, const Peer& peer,
       since_(neighbours.second),
       in_message_(protocol_->in_message()) {
   protocol_->use_waker(*this);
-  neighbours_.poller.add(socket_.fd(), interest_, *this);
 }
+
+bool Connection::open() { return neighbours_.poller.try_add(socket_.fd(), interest_, *this); }
 
 // (Who waits is not worth a word to the system: it is seldom that something comes meanwhile.)
 void Connection::turn_to(State state) {

@@ -71,6 +71,9 @@ class Connection final : public Watcher, public Waker {
   Connection(const Connection&) = delete;
   Connection& operator=(const Connection&) = delete;
 
+  // From now on it is served; false if it cannot be. To be called once, before anything else.
+  bool open();
+
   void on_ready() override;
   // Shows the protocol what has come, then sends its answers. If that leaves something to answer,
   // it is in the line.

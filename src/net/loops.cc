@@ -220,6 +220,10 @@ class Loop {
       return resident->admit(std::move(socket), peer);
     }
     auto connection = std::make_unique<Connection>(std::move(socket), door, peer, neighbours_);
+    if (!connection->open()) {  // the system watches no more of them
+      shared_.turned_away.fetch_add(1, std::memory_order_relaxed);
+      return;
+    }
     connection->place = connections_.size();
     connections_.push_back(std::move(connection));
     shared_.accepted.fetch_add(1, std::memory_order_relaxed);

@@ -37,6 +37,7 @@ class ConnectionTest : public testing::Test {
       return error == 0;
     }));
     open.push_back(std::make_unique<Connection>(std::move(socket), door, peer, neighbours));
+    EXPECT_TRUE(open.back()->open());
     return client;
   }
 
