@@ -4,6 +4,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <netinet/tcp.h>
 
 #include "certificates.h"
 #include "client.h"
@@ -124,6 +125,24 @@ TEST_F(ConnectionTest, WaitsForEachOfMessagesThatFollowEachOther) {
   EXPECT_EQ(open.size(), 1u);
   pass(19);
   EXPECT_TRUE(answers(client, "too slow\n"));
+}
+
+// A peer without power says nothing, for ever: the system has to ask for it.
+TEST_F(ConnectionTest, LetsTheSystemFindOutWhetherAPeerIsThere) {
+  const Client client(address.port());
+  Peer peer;
+  int error = EAGAIN;
+  Descriptor socket;
+  ASSERT_TRUE(eventually([&] { return socket = accept_next(listener, peer, error), error == 0; }));
+  const auto option = [&](int level, int name) {
+    int value = 0;
+    socklen_t size = sizeof value;
+    EXPECT_EQ(getsockopt(socket.fd(), level, name, &value, &size), 0);
+    return value;
+  };
+  EXPECT_EQ(option(SOL_SOCKET, SO_KEEPALIVE), 1);
+  EXPECT_EQ(option(IPPROTO_TCP, TCP_KEEPIDLE), 300);
+  EXPECT_EQ(option(IPPROTO_TCP, TCP_KEEPINTVL) * option(IPPROTO_TCP, TCP_KEEPCNT), 120);
 }
 
 // The system tells of both at once, and only once.
