@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -35,6 +36,10 @@ struct Descriptor {
   std::optional<std::uint64_t> hits{};  // instead of the call's; 0: only look
   bool gives_back = false;              // is_negative_hits
 };
+
+// Descriptors that a call may have. (Each is answered, also if it has no limit, and one takes two
+// bytes of a message.)
+inline constexpr std::size_t kMostDescriptors = 10'000;
 
 struct Call {
   std::string_view domain;

@@ -136,6 +136,10 @@ void Run::begin(const RunContext& context, std::shared_ptr<const Edition> editio
 std::optional<Failure> Run::prepare(const Call& call) {
   if (call.domain.empty()) return Failure{"rate limit domain must not be empty"};
   if (call.descriptors.empty()) return Failure{"rate limit descriptor list must not be empty"};
+  if (call.descriptors.size() > kMostDescriptors) {
+    return Failure{fmt::format("the call has more descriptors than {}, the most it may have",
+                               kMostDescriptors)};
+  }
   asked_.resize(call.descriptors.size());
   const auto domain = edition_->rules->domains.find(call.domain);
   knows_domain_ = domain != edition_->rules->domains.end();

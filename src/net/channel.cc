@@ -28,7 +28,7 @@ Stream open_stream(const Address& to, const TlsContext& context, const std::stri
 
 Channel::Channel(Ground& ground, Stream stream, ChannelOwner& owner)
     : ground_(ground), stream_(std::move(stream)), owner_(&owner) {
-  ground_.poller.add(stream_.fd(), interest_, *this);
+  if (!ground_.poller.try_add(stream_.fd(), interest_, *this)) close();
 }
 
 Channel::Channel(Ground& ground, const Address& to, const TlsContext& context,
@@ -38,7 +38,7 @@ Channel::Channel(Ground& ground, const Address& to, const TlsContext& context,
   stream_ = open_stream(to, context, host, error);
   if (!stream_.is_open()) return;
   interest_ = Interest::write;
-  ground_.poller.add(stream_.fd(), interest_, *this);
+  if (!ground_.poller.try_add(stream_.fd(), interest_, *this)) close();
 }
 
 Channel::~Channel() { close(); }
@@ -54,11 +54,15 @@ void Channel::abort() {
 }
 
 Interest Channel::wanted() const {
-  if (connecting_) return Interest::write;
+  // (Who waits for a word of the peer would be told again and again that there is room for its
+  // own.)
+  const bool listens = stream_.writing_needs_reading();
+  if (connecting_) return listens ? Interest::read : Interest::write;
   // What TLS has in its own memory is not announced by the system: but it always has room.
-  const bool writes = unsent() > 0 || failed_ || stream_.reading_needs_writing() ||
+  const bool writes = (unsent() > 0 && !listens) || failed_ || stream_.reading_needs_writing() ||
                       (wants_input_ && stream_.has_more());
-  if (wants_input_ && !told_end_) return writes ? Interest::both : Interest::read;
+  const bool reads = (wants_input_ && !told_end_) || (unsent() > 0 && listens);
+  if (reads) return writes ? Interest::both : Interest::read;
   if (writes) return Interest::write;
   return told_end_ ? Interest::none : Interest::gone;
 }
@@ -93,12 +97,16 @@ void Channel::on_ready() {
   watch();
 }
 
+// It stands when both have shaken hands: before that nothing of a message has been sent.
 void Channel::connect() {
   int error = 0;
   socklen_t size = sizeof error;
   getsockopt(stream_.fd(), SOL_SOCKET, SO_ERROR, &error, &size);
+  const auto status = error == 0 ? stream_.shake_hands().status : Stream::Status::broken;
+  if (status == Stream::Status::later) return watch();
   connecting_ = false;
   if (error != 0) return fail(std::generic_category().message(error));
+  if (status != Stream::Status::moved) return fail(stream_.why());
   watch();
   owner_->on_connected();
 }

@@ -13,7 +13,7 @@ namespace weir::net {
 // end of the turn (Ground::bury).
 class ChannelOwner {
  public:
-  // Of one that was opened here: it stands.
+  // Of one that was opened here: it stands, with TLS if it has that.
   virtual void on_connected() {}
   // All of it is taken, or kept by the owner.
   virtual void on_input(std::string_view input) = 0;
@@ -34,7 +34,7 @@ class ChannelOwner {
 // For the thread of its loop.
 class Channel final : public Watcher {
  public:
-  // One that stands.
+  // One that stands. Closed if the system watches no more of them, as is one that is opened.
   Channel(Ground& ground, Stream stream, ChannelOwner& owner);
   // One that is opened: `owner` hears whether it stands, not before this returns. With TLS if a
   // context is given.

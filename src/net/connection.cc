@@ -17,6 +17,10 @@ namespace {
 
 constexpr int kDrainSeconds = 2;  // for a peer to notice that the connection has ended
 
+// How often the protocol of one is asked before it is the others' turn. (Behind what it answers
+// there often is the beginning of something, to which it says nothing.)
+constexpr int kServingsInARow = 2;
+
 bool would_block(ssize_t result) {
   return result < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR);
 }
@@ -32,8 +36,9 @@ Connection::Connection(Descriptor socket, const Door& door, const Peer& peer,
       since_(neighbours.second),
       in_message_(protocol_->in_message()) {
   protocol_->use_waker(*this);
-  neighbours_.poller.add(socket_.fd(), interest_, *this);
 }
+
+bool Connection::open() { return neighbours_.poller.try_add(socket_.fd(), interest_, *this); }
 
 // (Who waits is not worth a word to the system: it is seldom that something comes meanwhile.)
 void Connection::turn_to(State state) {
@@ -45,6 +50,8 @@ void Connection::turn_to(State state) {
       return want(Interest::write);
     case State::draining:
       return want(Interest::read);
+    case State::queued:
+      return want(Interest::none);
     case State::waiting:
     case State::closed:
       return;
@@ -63,6 +70,8 @@ void Connection::on_ready() {
       return read();
     case State::waiting:
       return look_while_waiting();
+    case State::queued:
+      return close();  // the peer has gone: nothing else was to be told
     case State::writing:
       return send_on();
     case State::draining:
@@ -125,6 +134,12 @@ void Connection::resume() {
   if (state_ == State::reading) serve();
 }
 
+// (The system is told only when it does read again: it may have to wait in line once more.)
+void Connection::go_on() {
+  state_ = State::reading;
+  serve();
+}
+
 // Though nothing has come.
 void Connection::serve() {
   Visit& visit = neighbours_.alone;
@@ -142,23 +157,35 @@ void Connection::answer(Visit& visit) {
 void Connection::send_answers(Visit& visit) {
   std::string& out = visit.out;
   bool answered = false;
-  for (std::size_t before = 0;;) {
+  bool unfinished = false;
+  std::size_t before = 0;
+  for (int servings = 1;; ++servings) {
     const bool full = out.size() >= Protocol::kEnough;
     const bool some = !out.empty();
-    answered |= some;
+    answered |= some && protocol_->has_answered();
     if (some && !send(out)) break;
     if (protocol_->ends()) end();
     const bool more = visit.used < visit.input.size() || full;
     if (state_ != State::reading || !more || (!some && visit.used == before)) break;
+    unfinished = servings == kServingsInARow;
+    if (unfinished) break;
     out.clear();
     before = visit.used;
     visit.used += protocol_->on_input(visit.input.substr(before), out);
   }
+  clear_for_reuse(out, 2 * Protocol::kEnough);
   if (state_ == State::closed) return;
   keep(visit);
-  clear_for_reuse(out, 2 * Protocol::kEnough);
   if (state_ != State::reading) return;
-  protocol_->waits() ? turn_to(State::waiting) : wait_for_more(answered);
+  if (protocol_->waits()) return turn_to(State::waiting);
+  unfinished ? line_up(answered) : wait_for_more(answered);
+}
+
+// Nothing is read meanwhile: there is enough to do.
+void Connection::line_up(bool answered) {
+  if (answered) since_ = neighbours_.second;
+  turn_to(State::queued);
+  neighbours_.line.push_back(this);
 }
 
 void Connection::keep(const Visit& visit) {
@@ -176,6 +203,7 @@ void Connection::wait_for_more(bool answered) {
   const bool in_message = !kept_.empty() || protocol_->in_message();
   if (!in_message || !in_message_ || answered) since_ = neighbours_.second;
   in_message_ = in_message;
+  turn_to(State::reading);
   if (shutting_down_) end_if_done();
 }
 
@@ -234,6 +262,7 @@ void Connection::drain() {
 
 void Connection::close() {
   if (state_ == State::closed) return;
+  if (state_ == State::queued) std::erase(neighbours_.line, this);
   state_ = State::closed;
   socket_.close();
   neighbours_.closed.push_back(this);
@@ -260,6 +289,7 @@ void Connection::check_patience() {
       }
       break;
     case State::waiting:  // whom it waits for has patience of its own
+    case State::queued:
     case State::closed:
       break;
   }

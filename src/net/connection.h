@@ -1,6 +1,7 @@
 #pragma once
 
 #include <array>
+#include <deque>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -52,6 +53,7 @@ struct Neighbours {
   int second = 0;  // the loop's clock: whole seconds are exact enough for patience
   std::vector<Connection*> closed{};  // waiting to be destroyed
   std::vector<Connection*> woken{};   // with something to say
+  std::deque<Connection*> line{};     // to be served again when others have been
 
   // Memory for those that are being served: those that wait need none.
   Round round{};
@@ -69,14 +71,19 @@ class Connection final : public Watcher, public Waker {
   Connection(const Connection&) = delete;
   Connection& operator=(const Connection&) = delete;
 
+  // From now on it is served; false if it cannot be. To be called once, before anything else.
+  bool open();
+
   void on_ready() override;
-  // Shows the protocol what has come, then sends its answers, and goes on for as long as there is
-  // something to answer.
+  // Shows the protocol what has come, then sends its answers. If that leaves something to answer,
+  // it is in the line.
   void answer(Visit& visit);
   void send_answers(Visit& visit);
   void wake() override;
   // It was woken: lets the protocol say what it has to say.
   void resume();
+  // It was taken from the line: goes on with what it has kept.
+  void go_on();
   // Called once a second: ends it if the peer has been too slow.
   void check_patience();
   // Answers what has arrived, then ends.
@@ -86,12 +93,13 @@ class Connection final : public Watcher, public Waker {
   std::size_t place = 0;
 
  private:
-  enum class State { reading, waiting, writing, draining, closed };
+  enum class State { reading, waiting, queued, writing, draining, closed };
 
   void read();
   void drain();
   void serve();
   void keep(const Visit& visit);
+  void line_up(bool answered);
   void wait_for_more(bool answered);
   void look_while_waiting();
   bool send(std::string_view answers);

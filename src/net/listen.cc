@@ -24,9 +24,19 @@ in_port_t& port_of(sockaddr_storage& bytes) {
   return reinterpret_cast<sockaddr_in&>(bytes).sin_port;
 }
 
-void turn_on(int fd, int level, int option) {
-  const int on = 1;
-  setsockopt(fd, level, option, &on, sizeof on);
+void set(int fd, int level, int option, int value) {
+  setsockopt(fd, level, option, &value, sizeof value);
+}
+
+void turn_on(int fd, int level, int option) { set(fd, level, option, 1); }
+
+// Some may be silent for as long as they like: the system finds out whether they are still there.
+// (After five minutes, and then two more.)
+void look_after(int fd) {
+  turn_on(fd, SOL_SOCKET, SO_KEEPALIVE);
+  set(fd, IPPROTO_TCP, TCP_KEEPIDLE, 300);
+  set(fd, IPPROTO_TCP, TCP_KEEPINTVL, 30);
+  set(fd, IPPROTO_TCP, TCP_KEEPCNT, 4);
 }
 
 Descriptor open_socket(const Address& address) {
@@ -119,6 +129,7 @@ Descriptor accept_next(const Descriptor& listener, Peer& peer, int& error) {
   error = socket.is_open() ? 0 : errno;
   if (!socket.is_open()) return socket;
   turn_on(socket.fd(), IPPROTO_TCP, TCP_NODELAY);
+  look_after(socket.fd());
   peer = peer_at(from);
   return socket;
 }

@@ -158,8 +158,9 @@ class Loop {
     while (!asked_to_end_.load(std::memory_order_relaxed)) {
       const auto next = std::min(next_look, ground_.timers.next());
       const auto left = std::chrono::ceil<milliseconds>(next - Clock::now());
-      wait(std::max(left, milliseconds{0}));
+      wait(neighbours_.line.empty() ? std::max(left, milliseconds{0}) : milliseconds{0});
       neighbours_.round.serve();
+      serve_line();
       if (asked_to_shut_down_.load(std::memory_order_relaxed) && !shutting_down_) close_doors();
       const auto now = Clock::now();
       ground_.timers.run(now);
@@ -178,11 +179,24 @@ class Loop {
 
   void wait(milliseconds longest) {
     bool found = false;
-    if (has_worked_ && options_.spin.count() > 0) {
+    if (has_worked_ && options_.spin.count() > 0 && neighbours_.line.empty()) {
       const auto until = Clock::now() + options_.spin;
       while (!found && Clock::now() < until) found = neighbours_.poller.wait(milliseconds{0});
     }
     has_worked_ = found || neighbours_.poller.wait(longest);
+  }
+
+  // Who had to stop goes on, behind all for whom something has come. Those behind them in the line
+  // have the next turn, so that nobody who comes waits for all of them.
+  void serve_line() {
+    auto& line = neighbours_.line;
+    if (line.empty()) return;
+    const auto until = Clock::now() + Protocol::kLongest;
+    do {
+      Connection* const first = line.front();
+      line.pop_front();
+      first->go_on();
+    } while (!line.empty() && Clock::now() < until);
   }
 
   // Whoever was woken speaks; what that asks for goes out together. Some of it may be answered at
@@ -206,6 +220,10 @@ class Loop {
       return resident->admit(std::move(socket), peer);
     }
     auto connection = std::make_unique<Connection>(std::move(socket), door, peer, neighbours_);
+    if (!connection->open()) {  // the system watches no more of them
+      shared_.turned_away.fetch_add(1, std::memory_order_relaxed);
+      return;
+    }
     connection->place = connections_.size();
     connections_.push_back(std::move(connection));
     shared_.accepted.fetch_add(1, std::memory_order_relaxed);

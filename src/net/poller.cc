@@ -52,6 +52,11 @@ void Poller::add(int fd, Interest interest, Watcher& watcher) {
   control(epoll_.fd(), EPOLL_CTL_ADD, fd, interest, &watcher);
 }
 
+bool Poller::try_add(int fd, Interest interest, Watcher& watcher) {
+  epoll_event event{.events = events_of(interest), .data = {.ptr = &watcher}};
+  return epoll_ctl(epoll_.fd(), EPOLL_CTL_ADD, fd, &event) == 0;
+}
+
 void Poller::change(int fd, Interest interest, Watcher& watcher) {
   control(epoll_.fd(), EPOLL_CTL_MOD, fd, interest, &watcher);
 }

@@ -36,6 +36,8 @@ class Poller {
 
   // From now on `watcher` is told, until the descriptor is closed.
   void add(int fd, Interest interest, Watcher& watcher);
+  // The same; false if the system has no room for it.
+  bool try_add(int fd, Interest interest, Watcher& watcher);
   void change(int fd, Interest interest, Watcher& watcher);
 
   void remove(int fd);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <functional>
 #include <memory>
@@ -37,9 +38,16 @@ class Protocol {
 
   // Is shown all input that has not been used up. Uses up what it can, appends its answers to `out`
   // and returns how much it has used. It stops when `out` has kEnough bytes: it will be asked again
-  // once those are sent, and whenever it has told the waker. There may be no input then.
+  // once those are sent, and whenever it has told the waker. There may be no input then. It also
+  // stops in the middle of what costs more than kLongest, and goes on when others have had their
+  // turn.
   virtual std::size_t on_input(std::string_view input, std::string& out) = 0;
   static constexpr std::size_t kEnough = 64 << 10;
+  static constexpr std::chrono::milliseconds kLongest{1};
+
+  // Whether some of what it has just written was an answer, and not only what its way of speaking
+  // asks for: that is no reason to wait longer for a message.
+  virtual bool has_answered() const { return true; }
 
   // Whether some of a message has been used up, and the rest is still to come.
   virtual bool in_message() const = 0;

@@ -31,20 +31,38 @@ Stream::Ssl Stream::no_ssl() { return {nullptr, &SSL_free}; }
 
 Stream::Stream(Descriptor socket, const TlsContext& context, const std::string& alpn)
     : socket_(std::move(socket)), ssl_(new_session(context, alpn), &SSL_free) {
-  is_broken_ = !ssl_ || SSL_set_fd(ssl_.get(), socket_.fd()) != 1;
+  take_over();
 }
 
 Stream Stream::to_server(Descriptor socket, const TlsContext& context, const std::string& host) {
   Stream stream(std::move(socket));
   stream.ssl_ = {new_client_session(context, host), &SSL_free};
-  stream.is_broken_ = !stream.ssl_ || SSL_set_fd(stream.ssl_.get(), stream.fd()) != 1;
+  stream.take_over();
   return stream;
+}
+
+void Stream::take_over() {
+  is_broken_ = !ssl_ || SSL_set_fd(ssl_.get(), fd()) != 1;
+  if (is_broken_) return;
+  // As `send` is: a part may be written, and the rest be somewhere else when its time comes.
+  SSL_set_mode(ssl_.get(), SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
 }
 
 Stream::Moved Stream::broken(std::string why) {
   is_broken_ = true;
   why_ = std::move(why);
   return {Status::broken};
+}
+
+Stream::Moved Stream::shake_hands() {
+  if (is_broken_) return {Status::broken};
+  if (!ssl_) return {Status::moved};
+  ERR_clear_error();
+  const int result = SSL_do_handshake(ssl_.get());
+  writing_needs_reading_ = result != 1 && SSL_want(ssl_.get()) == SSL_READING;
+  if (result == 1) return {Status::moved};
+  const Moved moved = stop(result);
+  return moved.status == Status::ended ? broken("it ended the connection") : moved;
 }
 
 Stream::Moved Stream::read(char* to, std::size_t most) {
@@ -70,6 +88,7 @@ Stream::Moved Stream::write(std::string_view bytes) {
   if (ssl_) {
     ERR_clear_error();
     const int count = SSL_write(ssl_.get(), bytes.data(), static_cast<int>(bytes.size()));
+    writing_needs_reading_ = count <= 0 && SSL_want(ssl_.get()) == SSL_READING;
     return count > 0 ? Moved{Status::moved, static_cast<std::size_t>(count)} : stop(count);
   }
   const ssize_t count = send(fd(), bytes.data(), bytes.size(), MSG_NOSIGNAL);

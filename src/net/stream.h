@@ -32,6 +32,8 @@ class Stream {
     Status status = Status::later;
     std::size_t count = 0;
   };
+  // What TLS has to say before anything else is: `moved` when that is said, or nothing has to be.
+  Moved shake_hands();
   Moved read(char* to, std::size_t most);
   Moved write(std::string_view bytes);
   // That nothing more will be said.
@@ -40,6 +42,8 @@ class Stream {
   bool has_more() const;
   // Whether what could not be read has to wait until something can be written (of TLS).
   bool reading_needs_writing() const { return reading_needs_writing_; }
+  // Whether what could not be written, or a handshake, has to wait until something can be read.
+  bool writing_needs_reading() const { return writing_needs_reading_; }
 
   int fd() const { return socket_.fd(); }
   bool is_open() const { return socket_.is_open(); }
@@ -52,12 +56,14 @@ class Stream {
  private:
   using Ssl = std::unique_ptr<ssl_st, void (*)(ssl_st*)>;
   static Ssl no_ssl();
+  void take_over();
   Moved stop(int result);
   Moved broken(std::string why);
 
   Descriptor socket_;
   Ssl ssl_ = no_ssl();
   bool reading_needs_writing_ = false;
+  bool writing_needs_reading_ = false;
   bool spoke_plainly_ = false;
   bool is_broken_ = false;
   bool is_deaf_ = false;  // nothing can be written any more

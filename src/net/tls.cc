@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <cstring>
 #include <utility>
 
@@ -96,6 +97,20 @@ std::string last_reason(const SSL* ssl) {
   return text;
 }
 
+// Of one that has more to say than it says at once, how long it goes on. (Most have not, and pay
+// for no look at the clock.)
+class Stint {
+ public:
+  bool is_over() {
+    const auto now = std::chrono::steady_clock::now();
+    if (until_ == std::chrono::steady_clock::time_point{}) until_ = now + Protocol::kLongest;
+    return now >= until_;
+  }
+
+ private:
+  std::chrono::steady_clock::time_point until_{};
+};
+
 // Where answers wait to be encrypted, for the one that is being served.
 std::string& scratch_answers() {
   thread_local std::string answers;
@@ -128,12 +143,16 @@ std::size_t Tls::on_input(std::string_view input, std::string& out) {
   const std::size_t whole = whole_records(fresh);
   wire_ = {.input = fresh.substr(0, whole), .out = &out};
   // It may have more to say though nothing new has come.
-  unanswered_ |= is_let_in();
-  while (!over_ && out.size() < kEnough) {
+  const bool was_let_in = is_let_in();
+  unanswered_ |= was_let_in;
+  answered_ = false;
+  for (Stint stint; !over_ && out.size() < kEnough;) {
     decrypt();
     if (over_ || !unanswered_) break;
     answer();
+    if (unanswered_ && stint.is_over()) break;
   }
+  answered_ |= !was_let_in && is_let_in();
   const std::size_t used = held_ + whole - wire_.input.size();
   wire_ = {};
   if (plain_.empty()) clear_for_reuse(plain_);
@@ -196,6 +215,7 @@ void Tls::answer() {
   const bool moved = used > 0 || !answers.empty();
   plain_.erase(0, used);
   encrypt(answers);
+  answered_ |= !answers.empty() && inner_->has_answered();
   unanswered_ = (moved && !plain_.empty()) || answers.size() >= kEnough;
   const bool too_long = !moved && !inner_->waits() && plain_.size() >= most_input_;
   over_ |= inner_->ends() || too_long;
@@ -205,7 +225,9 @@ void Tls::encrypt(std::string_view answers) {
   if (answers.empty() || broken_) return;
   ERR_clear_error();
   std::size_t written = 0;
-  broken_ = SSL_write_ex(ssl_.get(), answers.data(), answers.size(), &written) != 1;
+  // (There always is room for all of it.)
+  broken_ = SSL_write_ex(ssl_.get(), answers.data(), answers.size(), &written) != 1 ||
+            written != answers.size();
   over_ |= broken_;
 }
 

@@ -36,6 +36,7 @@ class Tls final : public Protocol {
   void use_waker(Waker& waker) override { inner_->use_waker(waker); }
   bool waits() const override { return inner_->waits(); }
   std::size_t on_input(std::string_view input, std::string& out) override;
+  bool has_answered() const override { return answered_; }
   bool in_message() const override;
   bool look_around() override { return is_let_in() && inner_->look_around(); }
   bool ends() const override { return over_ || (peer_is_done_ && !unanswered_ && !waits()); }
@@ -68,6 +69,7 @@ class Tls final : public Protocol {
   std::string plain_;          // decrypted, and not used up
   std::size_t held_ = 0;       // bytes of input that were used, which we have not said
   bool unanswered_ = false;    // the inner protocol may have more to say about `plain_`
+  bool answered_ = false;      // let in just now, or told something by the inner protocol
   bool greeted_ = false;       // has begun to speak TLS
   bool peer_is_done_ = false;  // has said that nothing more will come
   bool over_ = false;

@@ -261,6 +261,7 @@ const envoy::Call* EnvoyMessages::read(std::string_view message) {
         good = read_text(reader, call_.domain);
         break;
       case text_of(2):
+        if (used_ > envoy::kMostDescriptors) break;  // it is refused
         good = read_descriptor({reader.text(), reader}, next_descriptor());
         break;
       case number_of(3):

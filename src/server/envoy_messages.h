@@ -20,7 +20,7 @@ class EnvoyMessages {
   EnvoyMessages& operator=(const EnvoyMessages&) = delete;
 
   // The call that a RateLimitRequest is, or null if it is none. Borrows from the message, and is
-  // good until the next one is read.
+  // good until the next one is read. Of descriptors that are too many only one is read.
   const envoy::Call* read(std::string_view message);
   // The same of one in JSON.
   const envoy::Call* read_json(std::string_view text);

@@ -20,18 +20,19 @@ H2Session::H2Session(Service& service, DoorName door, const wire::H2Limits& limi
     : service_(service), machine_(*this, limits), door_(door), tie_(std::make_shared<Tie>(this)) {}
 
 std::size_t H2Session::on_input(std::string_view input, std::string& out) {
-  {
+  std::size_t used = 0;
+  if (!input.empty()) {
     Timed timed(service_.metrics, door_);
     timed_ = &timed;
     received_ = Clock::now();
     const auto seconds =
         std::chrono::duration_cast<std::chrono::seconds>(received_.time_since_epoch());
-    for (std::string_view rest = input; !rest.empty();) {
-      const std::string_view piece = rest.substr(0, kPiece);
+    do {
+      const std::string_view piece = input.substr(used, kPiece);
       machine_.receive(piece, seconds.count());
       machine_.send(out, kEnough);
-      rest.remove_prefix(piece.size());
-    }
+      used += piece.size();
+    } while (used < input.size() && out.size() < kEnough && !timed.is_long());
     timed_ = nullptr;
   }
   if (machine_.is_no_http2() && !ends_) {
@@ -39,7 +40,7 @@ std::size_t H2Session::on_input(std::string_view input, std::string& out) {
     refuse_stranger(out);
   }
   machine_.send(out, kEnough);
-  return input.size();
+  return used;
 }
 
 void H2Session::refuse_stranger(std::string& out) {

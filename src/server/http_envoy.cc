@@ -6,6 +6,7 @@
 #include "envoy/explain.h"
 #include "server/http_handlers.h"
 #include "server/links.h"
+#include "server/texts.h"
 #include "wire/json_write.h"
 
 namespace weir::server {
@@ -32,8 +33,9 @@ Asked read(std::string_view text) {
   if (!body.is_object()) return wrong({}, "the body is no JSON object");
   for (const auto& [name, value] : body.items()) {
     if (name == "domain" || name == "descriptor" || name == "hits") continue;
-    return wrong(name,
-                 fmt::format("there is no field \"{}\": write domain, descriptor, hits", name));
+    const std::string its_name = shortened(name);
+    return wrong(its_name,
+                 fmt::format("there is no field \"{}\": write domain, descriptor, hits", its_name));
   }
   if (!body.contains("domain") || !body["domain"].is_string()) {
     return wrong("domain", "the domain is missing, or no text");

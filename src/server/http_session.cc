@@ -46,6 +46,8 @@ std::size_t HttpSession::read_requests(std::string_view input, Timed& timed, std
         fresh_ = false;
         answer(parser_.request(), used == input.size(), out);
         parser_.next();
+        // (Of takes that follow each other none looks at the clock.)
+        if (takes_.empty() && used < input.size() && timed.is_long()) return used;
         break;
       case HttpParser::Status::error:
         if (begins_http2(input)) {

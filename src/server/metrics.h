@@ -15,6 +15,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "net/protocol.h"
 #include "server/top_keys.h"
 #include "weir/engine.h"
 #include "wire/exposition.h"
@@ -148,12 +149,18 @@ class Timed {
   Timed& operator=(const Timed&) = delete;
 
   void count_one() { ++count_; }
+  // Whether it is time for others to be served. (A look at the clock: not for each take.)
+  bool is_long() {
+    const Clock::time_point now = Clock::now();
+    if (began_ == Clock::time_point{}) began_ = now;
+    return now - began_ >= net::Protocol::kLongest;
+  }
 
  private:
   using Clock = std::chrono::steady_clock;
   Metrics& metrics_;
   const DoorName door_;
-  const Clock::time_point began_ = metrics_.on() ? Clock::now() : Clock::time_point{};
+  Clock::time_point began_ = metrics_.on() ? Clock::now() : Clock::time_point{};
   std::uint64_t count_ = 0;
 };
 

@@ -126,6 +126,14 @@ policy::PolicySet Policies::merged_locked() const {
   return all;
 }
 
+// As they are written, without orders and without copies: to be used while the mutex is held.
+std::map<std::string_view, const policy::Policy*> Policies::found_locked() const {
+  std::map<std::string_view, const policy::Policy*> all;
+  for (const auto& [name, policy] : file_) all.emplace(name, &policy);
+  for (const auto& [name, put] : puts_) all[name] = &put.policy;
+  return all;
+}
+
 PolicySet Policies::merged() const {
   const std::lock_guard lock(mutex_);
   return policy_set_of(merged_locked());
@@ -278,10 +286,10 @@ std::vector<GivenOrder> Policies::ended_orders(Engine& engine) {
 std::vector<Policies::Listed> Policies::list() const {
   const std::lock_guard lock(mutex_);
   std::vector<Listed> listed;
-  for (const auto& [name, policy] : merged_locked()) {
-    Listed& each =
-        listed.emplace_back(Listed{.name = name, .limits = {}, .put = puts_.contains(name)});
-    for (const policy::Limit& limit : policy.limits)
+  for (const auto& [name, policy] : found_locked()) {
+    Listed& each = listed.emplace_back(
+        Listed{.name = std::string(name), .limits = {}, .put = puts_.contains(name)});
+    for (const policy::Limit& limit : policy->limits)
       each.limits.push_back(policy::to_text(limit.rule));
   }
   return listed;
@@ -298,9 +306,17 @@ policy::PolicySet Policies::in_force() const {
 }
 
 std::vector<std::string> Policies::names() const {
+  const std::lock_guard lock(mutex_);
   std::vector<std::string> names;
-  for (const Listed& each : list()) names.push_back(each.name);
+  for (const auto& [name, policy] : found_locked()) names.emplace_back(name);
   return names;
+}
+
+std::size_t Policies::count() const {
+  const std::lock_guard lock(mutex_);
+  std::size_t count = file_.size();
+  for (const auto& [name, put] : puts_) count += file_.contains(name) ? 0 : 1;
+  return count;
 }
 
 }  // namespace weir::server

@@ -60,6 +60,7 @@ class Policies {
   };
   std::vector<Listed> list() const;
   std::vector<std::string> names() const;
+  std::size_t count() const;
   bool has(std::string_view name) const;
   policy::PolicySet in_force() const;
 
@@ -76,6 +77,7 @@ class Policies {
   std::optional<Error> restore_puts();
   std::optional<Error> restore_orders();
   policy::PolicySet merged_locked() const;
+  std::map<std::string_view, const policy::Policy*> found_locked() const;
   std::optional<Error> save(const Puts& puts) const;
   std::optional<Error> save(const Orders& orders) const;
   std::optional<Error> use(Engine& engine, Orders orders);

@@ -32,6 +32,7 @@ class RespSession : public net::Protocol {
   static std::span<const Command> commands();
   static const Command* find(std::string_view name);
 
+  static bool is_take(const Command* command);
   bool must_wait(const Command* command, std::string& out);
   void dispatch(const Command* command, Arguments arguments, std::string& out);
   void refuse_http(std::string& out);

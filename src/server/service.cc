@@ -36,8 +36,7 @@ std::string Service::info() const {
       "# Stats\r\ntotal_connections_received:{}\r\n\r\n"
       "# Weir\r\ngeneration:{}\r\npolicies:{}\r\nreloads:{}\r\nfailed_reloads:{}\r\n",
       kVersion, getpid(), connections.open, connections.turned_away, connections.accepted,
-      engine.generation(), policies.names().size(), reloads.succeeded.load(),
-      reloads.failed.load());
+      engine.generation(), policies.count(), reloads.succeeded.load(), reloads.failed.load());
 }
 
 }  // namespace weir::server

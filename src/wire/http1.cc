@@ -10,10 +10,6 @@ namespace weir::wire {
 
 namespace {
 
-// A buffer that has grown beyond this for one request is not kept for the next: thousands of
-// connections may be idle.
-constexpr std::size_t kKeptBuffer = 64 * 1024;
-
 bool is_authority(std::string_view text) { return std::ranges::all_of(text, is_authority_char); }
 
 }  // namespace
@@ -45,7 +41,8 @@ void HttpParser::next() {
   stage_ = Stage::start;
   head_.reset();
   skipped_line_ = false;
-  clear_for_reuse(body_, kKeptBuffer);
+  clear_for_reuse(kept_header_);
+  clear_for_reuse(body_);
   chunks_.reset();
 }
 

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <charconv>
 
+#include "base/reuse.h"
+
 namespace weir::wire {
 
 namespace {
@@ -78,6 +80,11 @@ char unescaped(char c) {
 RespParser::Status RespParser::fail(std::string_view error) {
   error_ = error;
   return Status::error;
+}
+
+void RespParser::release_arguments() {
+  count_ = 0;
+  clear_for_reuse(unquoted_);
 }
 
 RespParser::Status RespParser::parse(std::string_view input) {

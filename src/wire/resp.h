@@ -40,6 +40,8 @@ class RespParser {
   }
   // Whether they were put together by the parser, and end with the next `parse`.
   bool owns_arguments() const { return !unquoted_.empty(); }
+  // Forgets them, and does not keep much memory of those that it owns.
+  void release_arguments();
   std::string_view error() const { return error_; }
 
  private:

@@ -80,6 +80,8 @@ class EnvoyRulesTest(unittest.TestCase):
                             ({"domain": "d", "descriptor": [], "more": 1}, "more")]:
             status, _, problem = self.daemon.http("POST", "/v1/explain/domain", body)
             self.assertEqual((status, problem["field"]), (400, field), body)
+        _, _, problem = self.daemon.http("POST", "/v1/explain/domain", {"x" * 500_000: 1})
+        self.assertLess(len(str(problem)), 1_000, "what a stranger sent is not repeated without end")
 
     def test_rules_are_read_again_when_a_file_changes(self):
         self.start()

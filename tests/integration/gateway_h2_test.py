@@ -244,13 +244,17 @@ class Passing(Case):
         done = run("h2load", "-n", 2000 // SCALE, "-c", 5, "-m", 4, url).stdout.decode()
         self.assertIn(f"{2000 // SCALE} succeeded, 0 failed", done)
 
-    def test_tls_and_its_names(self):
+    def tls(self):
+        """What trusts an authority, and what a gateway needs that shows its certificate."""
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
         authority = Authority(folder.name)
         cert, key = authority.sign("gateway")
+        return authority, f"tls: {{ cert: {cert}, key: {key} }}"
+
+    def test_tls_and_its_names(self):
+        authority, tls = self.tls()
         service = self.service()
-        tls = f"tls: {{ cert: {cert}, key: {key} }}"
         both = self.gateway(plain(service.url), more=tls)
         one = self.gateway(plain(service.url), more=tls + "\nhttp2: false")
         curl = ("curl", "-sS", "--cacert", authority.cert, "-w", "%{http_version}")
@@ -263,6 +267,18 @@ class Passing(Case):
         peer = self.peer(both, tls=context)
         self.assertEqual(peer.socket.selected_alpn_protocol(), "h2")
         self.assertEqual(peer.ask(fields_of("POST"), b"x" * 60_000).status, 200)
+
+    def test_an_answer_longer_than_any_buffer_passes_whole_with_tls(self):
+        authority, tls = self.tls()
+        answer = os.urandom(1 << 20) * 40
+        gateway = self.gateway(plain(self.service(lambda h: h.answer(body=answer)).url), more=tls)
+        context = ssl.create_default_context(cafile=authority.cert)
+        context.set_alpn_protocols(["h2"])
+        # (Windows that hold back nothing: the socket does.)
+        peer = self.peer(gateway, tls=context, opens_windows=False, initial_window_size=0x7fffffff)
+        peer.send(window_update(0, WIDE))
+        got = peer.ask(fields_of())
+        self.assertTrue(got.body == answer, f"{len(got.body)} bytes, reset: {got.reset}")
 
     def test_it_can_be_turned_off(self):
         service = self.service()

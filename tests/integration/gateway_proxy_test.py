@@ -519,6 +519,21 @@ class Encrypted(unittest.TestCase):
                 s.sendall(b"GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
                 self.assertIn(b"200 OK", read_all(s))
 
+    def test_an_answer_longer_than_any_buffer_passes_whole(self):
+        answer = os.urandom(1 << 20) * 40
+        files = f"tls: {{ cert: {self.cert}, key: {self.key} }}"
+        with Service(lambda h: h.answer(body=answer)) as service, \
+                Gateway(WEIR, plain(service.url), more=files) as gateway:
+            # (Who takes little at once makes the gateway wait over and over.)
+            s = socket.socket()
+            s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 16 << 10)
+            s.settimeout(30)
+            s.connect(("127.0.0.1", gateway.port))
+            with self.trusting.wrap_socket(s, server_hostname="localhost") as s:
+                s.sendall(b"GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
+                body = b"".join(iter(lambda: s.recv(1 << 16), b"")).split(b"\r\n\r\n", 1)[1]
+            self.assertTrue(body == answer, f"{len(body)} bytes")
+
     def test_a_server_with_tls_must_be_who_it_says(self):
         with Service() as service:
             service.on_request = lambda h: h.answer(body=b"z" * 1_000_000)
@@ -538,6 +553,20 @@ class Encrypted(unittest.TestCase):
                     client.request("POST", "/", b"q" * 500_000)
                     self.assertEqual(client.getresponse().read(), b"z" * 1_000_000)
                 client.close()
+
+
+    def test_a_server_has_as_long_for_its_handshake_as_for_a_connection(self):
+        for more, status in ((", timeouts: { connect: 200ms }", 504),
+                             (", timeouts: { connect: 200ms }, retries: 1", 200)):
+            with RawService(lambda c: time.sleep(30)) as silent, Service() as good:
+                both = f"[ {silent.url.replace('http:', 'https:')}, {good.url} ]"
+                url = both if status == 200 else silent.url.replace("http:", "https:")
+                with Gateway(WEIR, plain(url, more), args=["--threads", "1"]) as gateway:
+                    for _ in range(2):  # (one after the other is asked first)
+                        self.assertEqual(gateway.get("/", "POST", b"x")[0], status)
+                    failures = gateway.metric("weir_upstream_failures_total")
+                self.assertGreater(silent.count, 0)
+                self.assertGreater(sum(v for k, v in failures.items() if '"timeout"' in k), 0)
 
 
 class Running(unittest.TestCase):

@@ -2,6 +2,7 @@
 
 import resource
 import socket
+import ssl
 import sys
 import tempfile
 import threading
@@ -9,6 +10,7 @@ import time
 import unittest
 from pathlib import Path
 
+from certificates import Authority
 from daemon import Daemon, Resp, RespError, resident_kib, under_sanitizer
 
 WEIR = sys.argv.pop(1)
@@ -177,6 +179,76 @@ class CrowdTest(unittest.TestCase):
                         break
                     time.sleep(0.01)
                 self.assertEqual(daemon.http("GET", "/healthz")[0], 200)
+
+
+class IdleTest(unittest.TestCase):
+    def kept(self, door, first, rest):
+        """KiB of each connection that has sent this, one after the other, and waits now."""
+        with Daemon(WEIR, args=["--threads", "1"]) as daemon:
+            port = daemon.http_port if door == "HTTP" else daemon.resp_port
+            before = resident_kib(daemon.process.pid)
+            waiting = [socket.create_connection(("127.0.0.1", port), 20) for _ in range(300)]
+            for s in waiting:
+                s.sendall(first)
+                daemon.http("GET", "/healthz")  # (it has been read now)
+                s.sendall(rest)
+                self.assertTrue(s.recv(1))
+            each = (resident_kib(daemon.process.pid) - before) / len(waiting)
+            for s in waiting:
+                s.close()
+            return each
+
+    @unittest.skipIf(under_sanitizer(), "what a sanitizer keeps is not flat")
+    def test_who_has_said_much_and_waits_keeps_little(self):
+        head = b"POST /v1/take HTTP/1.1\r\nHost: a\r\nX: %b\r\n" % (b"x" * 15_000)
+        head += b"Content-Length: 60000\r\n\r\n"
+        half = b"x" * 30_000
+        self.assertLess(self.kept("HTTP", head + half, half), 10)
+        half = b"x" * 8_000
+        self.assertLess(self.kept("RESP", b'PING "' + half, half + b'"\r\n'), 10)
+        self.assertLess(self.kept("RESP", b"PING " + half, half + b"\r\n"), 10)
+
+
+class FairTest(unittest.TestCase):
+    """Whoever asks for much at once, all of which costs a lot, does not stop the thread."""
+
+    MANY = "policies:\n" + "".join(f"  p{i}: {{ limits: [ 10/s, 1000/day ] }}\n" for i in range(300))
+
+    def check(self, daemon, asks, wrap=lambda s: s):
+        questions = (64 << 10) // len(asks)
+        with daemon.resp().socket as other, \
+                wrap(socket.create_connection(("127.0.0.1", daemon.http_port), 30)) as greedy:
+            greedy.sendall(asks * questions)
+            answers = greedy.recv(1 << 16)  # it has begun
+            other.sendall(b"PING\r\n")
+            self.assertEqual(other.recv(7), b"+PONG\r\n")
+            # Of its answers there are some now, but not all of them. All come in the end.
+            greedy.settimeout(0.001)
+            try:
+                while piece := greedy.recv(1 << 16):
+                    answers += piece
+            except TimeoutError:
+                pass
+            self.assertLess(answers.count(b"200 OK"), questions // 2)
+            greedy.settimeout(60)
+            while answers.count(b"200 OK") < questions:
+                piece = greedy.recv(1 << 16)
+                self.assertTrue(piece)
+                answers += piece
+
+    def test_a_pipeline_of_costly_requests_lets_others_have_their_turn(self):
+        with Daemon(WEIR, self.MANY, args=["--threads", "1"]) as daemon:
+            self.check(daemon, b"HEAD /v1/policies HTTP/1.1\r\nHost: a\r\n\r\n")
+
+    def test_a_pipeline_with_tls_does_too(self):
+        with tempfile.TemporaryDirectory() as folder:
+            ca = Authority(folder)
+            cert, key = ca.sign("localhost")
+            context = ssl.create_default_context(cafile=str(ca.cert))
+            with Daemon(WEIR, self.MANY, args=["--threads", "1"], tls=context,
+                        extra=f"tls: {{ cert: {cert}, key: {key} }}") as daemon:
+                self.check(daemon, b"HEAD /v1/policies HTTP/1.1\r\nHost: a\r\n\r\n",
+                           lambda s: context.wrap_socket(s, server_hostname="localhost"))
 
 
 if __name__ == "__main__":

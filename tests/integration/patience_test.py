@@ -6,11 +6,14 @@ import http.client
 import json
 import select
 import socket
+import subprocess
 import sys
+import tempfile
 import threading
 import time
 import unittest
 
+from certificates import Authority
 from daemon import Daemon, Resp, resident_kib, under_sanitizer
 
 WEIR = sys.argv.pop(1)
@@ -149,6 +152,33 @@ class PatienceTest(unittest.TestCase):
             self.assertLess(most - before, len(slow) * 200, "KiB for the slow")
         for each in slow:
             each.socket.close()
+
+
+class NewKeysTest(unittest.TestCase):
+    def test_new_keys_do_not_make_a_request_less_late(self):
+        with tempfile.TemporaryDirectory() as folder:
+            cert, key = Authority(folder).sign("localhost")
+            with Daemon(WEIR, extra=f"tls: {{ cert: {cert}, key: {key} }}") as daemon:
+                slow = subprocess.Popen(
+                    ["openssl", "s_client", "-connect", f"127.0.0.1:{daemon.http_port}", "-tls1_3",
+                     "-brief", "-crlf"],
+                    stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+                slow.stdin.write(b"GET / HTTP/1.1\n")
+                slow.stdin.flush()
+                began = time.monotonic()
+                while slow.poll() is None and time.monotonic() - began < 40:
+                    time.sleep(1)
+                    try:
+                        slow.stdin.write(b"K\n")  # asks for new keys, and gets them
+                        slow.stdin.flush()
+                    except BrokenPipeError:
+                        pass
+                slow.kill()
+                said = slow.stdout.read()
+                slow.stdout.close()
+                slow.wait()
+            self.assertGreater(said.count(b"KEYUPDATE"), 10)
+            self.assertIn(b"408 Request Timeout", said)
 
 
 if __name__ == "__main__":

@@ -43,6 +43,11 @@ TEST(ServiceTest, SaysWhyACallMakesNoSense) {
   std::vector<Descriptor> many(1025, of({{"k", "v"}}));
   EXPECT_EQ(error_of(world, "d", many),
             "1025 descriptors of the call have limits, at most 1024 may have");
+  many.assign(10'000, of({{"nobody", "v"}}));
+  EXPECT_EQ(error_of(world, "d", many), "");
+  many.push_back({});
+  EXPECT_EQ(error_of(world, "d", many),
+            "the call has more descriptors than 10000, the most it may have");
   world.service.use(nullptr);
   EXPECT_EQ(error_of(world, "d", {of({{"k", "v"}})}), "no rate limit configuration loaded");
   EXPECT_FALSE(world.service.is_configured());

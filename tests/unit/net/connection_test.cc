@@ -4,10 +4,12 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <netinet/tcp.h>
 
 #include "certificates.h"
 #include "client.h"
 #include "lines.h"
+#include "net/channel.h"
 #include "net/listen.h"
 #include "net/tls.h"
 #include "tls_client.h"
@@ -36,12 +38,14 @@ class ConnectionTest : public testing::Test {
       return error == 0;
     }));
     open.push_back(std::make_unique<Connection>(std::move(socket), door, peer, neighbours));
+    EXPECT_TRUE(open.back()->open());
     return client;
   }
 
   void work() {
     neighbours.poller.wait(std::chrono::milliseconds{0});
     neighbours.round.serve();
+    for (Connection* const each : std::exchange(neighbours.line, {})) each->go_on();
     for (const Connection* gone : neighbours.closed) {
       std::erase_if(open, [&](const auto& each) { return each.get() == gone; });
     }
@@ -121,6 +125,24 @@ TEST_F(ConnectionTest, WaitsForEachOfMessagesThatFollowEachOther) {
   EXPECT_EQ(open.size(), 1u);
   pass(19);
   EXPECT_TRUE(answers(client, "too slow\n"));
+}
+
+// A peer without power says nothing, for ever: the system has to ask for it.
+TEST_F(ConnectionTest, LetsTheSystemFindOutWhetherAPeerIsThere) {
+  const Client client(address.port());
+  Peer peer;
+  int error = EAGAIN;
+  Descriptor socket;
+  ASSERT_TRUE(eventually([&] { return socket = accept_next(listener, peer, error), error == 0; }));
+  const auto option = [&](int level, int name) {
+    int value = 0;
+    socklen_t size = sizeof value;
+    EXPECT_EQ(getsockopt(socket.fd(), level, name, &value, &size), 0);
+    return value;
+  };
+  EXPECT_EQ(option(SOL_SOCKET, SO_KEEPALIVE), 1);
+  EXPECT_EQ(option(IPPROTO_TCP, TCP_KEEPIDLE), 300);
+  EXPECT_EQ(option(IPPROTO_TCP, TCP_KEEPINTVL) * option(IPPROTO_TCP, TCP_KEEPCNT), 120);
 }
 
 // The system tells of both at once, and only once.
@@ -238,6 +260,112 @@ TEST_F(ConnectionTest, MayBeIdleForever) {
   EXPECT_TRUE(answers(client, "hello\n"));
 }
 
+// ---- Taking turns
+
+// Answers one line each time that it is asked, as if that were a lot of work.
+class OneByOne final : public Lines {
+ public:
+  using Lines::Lines;
+  std::size_t on_input(std::string_view input, std::string& out) override {
+    const std::size_t end = input.find('\n');
+    return Lines::on_input(input.substr(0, end == std::string_view::npos ? end : end + 1), out);
+  }
+};
+
+class ToilingConnectionTest : public ConnectionTest {
+ protected:
+  ToilingConnectionTest() {
+    door.speak = [this](const Peer&) { return std::make_unique<OneByOne>(heard); };
+  }
+  // Everything that is answered until all of that size is.
+  std::string hear(Client& client, std::size_t size) {
+    std::string all;
+    EXPECT_TRUE(run_until([&] {
+      if (client.has_something()) all += client.read_some();
+      return all.size() >= size;
+    }));
+    return all;
+  }
+  static std::string lines(int count) {
+    std::string all;
+    for (int i = 0; i < count; ++i) all += std::to_string(i) + "th" + "\n";
+    return all;
+  }
+  static std::string answers_to(int count) {
+    std::string all;
+    for (int i = 0; i < count; ++i) all += Lines::answer_to(std::to_string(i) + "th");
+    return all;
+  }
+};
+
+TEST_F(ToilingConnectionTest, LetsOthersHaveTheirTurn) {
+  Client busy = connect();
+  Client other = connect();
+  EXPECT_TRUE(busy.send(lines(1'000)));
+  EXPECT_TRUE(run_until([&] { return heard.answers > 0; }));
+  EXPECT_TRUE(other.send("hello\n"));
+  EXPECT_TRUE(answers(other, "hello\n"));
+  EXPECT_EQ(neighbours.line.size(), 1u) << "the other did not wait for all of it";
+  EXPECT_EQ(hear(busy, answers_to(1'000).size()), answers_to(1'000));
+  EXPECT_TRUE(neighbours.line.empty());
+}
+
+// Of what came meanwhile there is no news a second time.
+TEST_F(ToilingConnectionTest, ReadsWhatHasComeMeanwhile) {
+  Client client = connect();
+  EXPECT_TRUE(client.send(lines(10)));
+  EXPECT_TRUE(run_until([&] { return heard.answers > 0; }));
+  EXPECT_TRUE(client.send("and then\n"));
+  client.say_no_more();
+  EXPECT_EQ(hear(client, answers_to(10).size() + 9), answers_to(10) + "and then\n");
+  EXPECT_TRUE(gone());
+}
+
+// As much as a message may be, of which none is too long.
+TEST_F(ToilingConnectionTest, KeepsAsMuchAsThereIsRoomFor) {
+  Client client = connect();
+  std::string much;
+  while (much.size() < 3 * door.most_input) much += std::string(999, 'x') + '\n';
+  std::thread sender([&] { EXPECT_TRUE(client.send(much)); });
+  EXPECT_EQ(hear(client, much.size()), much);
+  sender.join();
+}
+
+TEST_F(ToilingConnectionTest, LeavesTheLineWhenThePeerHasGone) {
+  Client client = connect();
+  EXPECT_TRUE(client.send(lines(5'000)));
+  EXPECT_TRUE(run_until([&] { return heard.answers > 0; }));
+  client.reset();
+  EXPECT_TRUE(gone());
+  EXPECT_TRUE(neighbours.line.empty());
+  EXPECT_LT(heard.answers, answers_to(5'000).size());
+}
+
+// What it had to wait for was not the peer's fault.
+TEST_F(ToilingConnectionTest, WaitsForTheRestOfAMessageFromWhenItBegan) {
+  Client client = connect();
+  EXPECT_TRUE(client.send("be"));
+  EXPECT_TRUE(heard_of(2));
+  pass(15);
+  EXPECT_TRUE(client.send("gin\n" + lines(20) + "en"));
+  EXPECT_EQ(hear(client, 6 + answers_to(20).size()), "begin\n" + answers_to(20));
+  pass(15);
+  EXPECT_EQ(open.size(), 1u);
+  EXPECT_TRUE(client.send("d\n"));
+  EXPECT_TRUE(answers(client, "end\n"));
+}
+
+TEST_F(ToilingConnectionTest, AnswersAllThatHasComeBeforeItEnds) {
+  Client client = connect();
+  EXPECT_TRUE(client.send(lines(100)));
+  EXPECT_TRUE(run_until([&] { return heard.answers > 0; }));
+  for (const auto& connection : open) connection->shut_down();
+  EXPECT_EQ(hear(client, answers_to(100).size()), answers_to(100));
+  EXPECT_EQ(client.read_all(), "");
+}
+
+// ---- Peers that take nothing
+
 class StalledConnectionTest : public ConnectionTest {
  protected:
   static constexpr int kSmallBuffer = 4 << 10;
@@ -277,6 +405,7 @@ TEST_F(StalledConnectionTest, WaitsAsLongAsSomethingIsTaken) {
     EXPECT_TRUE(run_until([&] { return client.read(kDots), heard.answers > before; }));
   }
   EXPECT_EQ(open.size(), 1u);
+  EXPECT_TRUE(run_until([&] { return is_stuck(); }));
   pass(30);
   EXPECT_TRUE(gone());
 }
@@ -443,6 +572,24 @@ TEST_F(TlsConnectionTest, GoesOnWhenAnswersHaveBeenTaken) {
   EXPECT_EQ(tls.heard, answers);
 }
 
+// Who is slow in the middle of a message was not slow in the one before it.
+TEST_F(TlsConnectionTest, WaitsForEachOfMessagesThatFollowEachOther) {
+  Client client = connect();
+  TlsClient tls(trusting.get());
+  tls.shake_hands();
+  EXPECT_TRUE(talk_until(client, tls, [&] { return tls.is_let_in(); }));
+  tls.say("hel");
+  std::string expected;
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_TRUE(client.send(tls.said()));
+    pass(19);
+    tls.say("lo\nhel");
+    expected += "hello\n";
+    EXPECT_TRUE(talk_until(client, tls, [&] { return tls.heard == expected; }));
+  }
+  EXPECT_EQ(open.size(), 1u);
+}
+
 // Nobody in between can cut off what was said without being noticed.
 TEST_F(TlsConnectionTest, SaysGoodbye) {
   Client client = connect();
@@ -455,6 +602,90 @@ TEST_F(TlsConnectionTest, SaysGoodbye) {
   EXPECT_EQ(open.size(), 1u) << "who is let in may be silent";
   for (const auto& connection : open) connection->shut_down();
   EXPECT_TRUE(talk_until(client, tls, [&] { return tls.ended; }));
+}
+
+// ---- Channels with TLS
+
+class ChannelTest : public TlsConnectionTest, protected ChannelOwner {
+ protected:
+  void on_connected() override { stands = true; }
+  void on_input(std::string_view input) override { came += input; }
+  void on_sent() override {}
+  void on_end() override {}
+  void on_broken(std::string_view why) override { broken = why; }
+
+  Descriptor accept() {
+    Peer peer;
+    int error = EAGAIN;
+    Descriptor socket;
+    EXPECT_TRUE(eventually([&] {
+      socket = accept_next(listener, peer, error);
+      return error == 0;
+    }));
+    return socket;
+  }
+  static std::size_t arrived(const Descriptor& socket) {
+    char room[1 << 10];
+    const ssize_t count = recv(socket.fd(), room, sizeof room, MSG_PEEK);
+    return count > 0 ? static_cast<std::size_t>(count) : 0;
+  }
+  // Whether there is nothing to do until somebody says something: a loop sleeps.
+  bool is_quiet() { return !neighbours.poller.wait(std::chrono::milliseconds{0}); }
+
+  Ground ground{.poller = neighbours.poller};
+  bool stands = false;
+  std::string came;
+  std::string broken;
+};
+
+// There is room for its words all the while, which is of no use to it.
+TEST_F(ChannelTest, SleepsWhileAServerOwesItsPartOfTheHandshake) {
+  const TlsContext context = *load_client_tls({});
+  Channel channel(ground, address, context, "self", *this);
+  const Descriptor silent = accept();
+  EXPECT_TRUE(run_until([&] { return arrived(silent) > 0; }));
+  EXPECT_TRUE(is_quiet());
+  EXPECT_FALSE(stands) << "who knows whether it ever will";
+  channel.send("hello");
+  EXPECT_TRUE(is_quiet());
+}
+
+TEST_F(ChannelTest, SleepsWhileAClientOwesItsPartOfTheHandshake) {
+  Client client(address.port());
+  const TlsContext context = current.get();
+  const std::string any;
+  Channel channel(ground, Stream(accept(), context, any), *this);
+  channel.send("hello");
+  channel.want_input(false);
+  EXPECT_TRUE(is_quiet());
+  TlsClient tls(trusting.get());
+  tls.shake_hands();
+  EXPECT_TRUE(talk_until(client, tls, [&] { return tls.heard == "hello"; }));
+  EXPECT_EQ(channel.unsent(), 0u);
+}
+
+TEST_F(ChannelTest, StandsWhenBothHaveShakenHands) {
+  const TlsContext context = *load_client_tls({.ca = folder.path("cert.pem")});
+  Channel channel(ground, address, context, "self", *this);
+  const std::string any;
+  Stream server(accept(), current.get(), any);
+  EXPECT_TRUE(run_until([&] { return (void)server.shake_hands(), stands; }));
+  EXPECT_EQ(broken, "");
+  channel.send("hello");
+  char room[10];
+  EXPECT_TRUE(run_until([&] { return server.read(room, sizeof room).count == 5; }));
+  EXPECT_EQ(server.write("well").count, 4u);
+  EXPECT_TRUE(run_until([&] { return came == "well"; }));
+}
+
+TEST_F(ChannelTest, TellsWhyAHandshakeFailed) {
+  const TlsContext context = *load_client_tls({.ca = folder.path("cert.pem")});
+  const Channel channel(ground, address, context, "another", *this);
+  const std::string any;
+  Stream server(accept(), current.get(), any);
+  EXPECT_TRUE(run_until([&] { return (void)server.shake_hands(), !broken.empty(); }));
+  EXPECT_THAT(broken, testing::HasSubstr("certificate verify failed"));
+  EXPECT_FALSE(stands);
 }
 
 // ---- Ending

@@ -8,6 +8,7 @@
 
 #include "server/http_session.h"
 #include "server/resp_session.h"
+#include "show.h"
 #include "weir/quota.h"
 #include "world.h"
 
@@ -186,7 +187,7 @@ class RespAccessTest : public AccessTest {
   }
   std::string say_bytes(std::string_view text) {
     std::string out;
-    session->on_input(text, out);
+    show(*session, text, out);
     return out;
   }
   void expect_changes(bool allowed) {

@@ -191,6 +191,17 @@ TEST(EnvoyMessages, HaveMetadata) {
 }
 #endif
 
+// Two bytes each: a message of a megabyte would be a call of many.
+TEST(EnvoyMessages, OfTooManyDescriptorsAreNotReadWhole) {
+  EnvoyMessages messages;
+  pb::RateLimitRequest request;
+  request.set_domain("d");
+  for (int i = 0; i < 500'000; ++i) request.add_descriptors();
+  const envoy::Call* const call = messages.read(request.SerializeAsString());
+  ASSERT_NE(call, nullptr);
+  EXPECT_EQ(call->descriptors.size(), envoy::kMostDescriptors + 1);
+}
+
 TEST(EnvoyMessages, AreReadFromJson) {
   const envoy::Call* const call = EnvoyMessages::of_this_thread().read_json(
       R"({"domain":"d","descriptors":[{"entries":[{"key":"k","value":"v"}],"hitsAddend":"3"}]})");

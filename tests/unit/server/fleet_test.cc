@@ -5,6 +5,7 @@
 #include "server/http_session.h"
 #include "server/links.h"
 #include "server/resp_session.h"
+#include "show.h"
 #include "weir/quota.h"
 #include "world.h"
 
@@ -24,7 +25,7 @@ struct Wire final : net::Waker {
   std::string say(std::string_view more) {
     input += more;
     std::string out;
-    input.erase(0, protocol.on_input(input, out));
+    input.erase(0, show(protocol, input, out));
     return out;
   }
 

@@ -594,6 +594,21 @@ TEST_F(HttpStreamsTest, KnowsWhoAsks) {
   EXPECT_EQ(get(fields).status(), "401");
 }
 
+// What is answered in few bytes may have been much to do.
+TEST_F(HttpStreamsTest, StopsWhenItHasWorkedEnough) {
+  TestFields head = wire::H2Peer::get("/metrics");
+  head[0].second = "HEAD";
+  std::string input;
+  for (std::int32_t stream = 1; stream < 4'000; stream += 2) {
+    input += http.peer.headers(stream, head, true);
+  }
+  std::string out;
+  const std::size_t used = over.on_input(input, out);
+  EXPECT_GT(used, 0u);
+  EXPECT_LT(used, input.size());
+  EXPECT_LT(out.size(), net::Protocol::kEnough);
+}
+
 // Only what comes first begins a connection.
 TEST_F(HttpStreamsTest, IsNotSpokenInTheMiddleOfAConnection) {
   HttpSession other(api.service, {.address = "127.0.0.1", .loopback = true});

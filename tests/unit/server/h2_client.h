@@ -9,6 +9,7 @@
 
 #include "../wire/h2_peer.h"
 #include "net/protocol.h"
+#include "show.h"
 
 namespace weir::server {
 
@@ -50,7 +51,7 @@ class H2Client final : public net::Waker {
   void say(std::string_view bytes) {
     input_ += bytes;
     std::string out;
-    input_.erase(0, protocol_.on_input(input_, out));
+    input_.erase(0, show(protocol_, input_, out));
     for (const wire::Frame& frame : wire::H2Peer::frames(out)) hear(frame);
     ++turns;
   }

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "../allocations.h"
+#include "show.h"
 #include "weir/quota.h"
 #include "world.h"
 
@@ -39,7 +40,7 @@ class HttpSessionTest : public testing::Test {
 
   std::string say(std::string_view input) {
     std::string out;
-    used = session.on_input(input, out);
+    used = show(session, input, out);
     return out;
   }
 
@@ -129,6 +130,18 @@ TEST_F(HttpSessionTest, CountsEveryTakeOfALongPipeline) {
     expected.insert(expected.end(), 2, each);
   }
   EXPECT_EQ(told(out), expected);
+}
+
+// What is answered in few bytes may have been much to do.
+TEST_F(HttpSessionTest, StopsWhenItHasWorkedEnough) {
+  std::string input;
+  for (int i = 0; i < 2'000; ++i) input += request("HEAD", "/metrics");
+  std::string out;
+  used = session.on_input(input, out);
+  EXPECT_GT(used, 0u);
+  EXPECT_LT(used, input.size());
+  EXPECT_LT(out.size(), net::Protocol::kEnough);
+  EXPECT_EQ(told(out).size(), used * 2'000 / input.size());
 }
 
 TEST_F(HttpSessionTest, EndsWithTheTakeThatSaysClose) {

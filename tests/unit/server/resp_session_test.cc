@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "../allocations.h"
+#include "show.h"
 #include "weir/quota.h"
 #include "world.h"
 
@@ -12,7 +13,7 @@ namespace {
 class RespSessionTest : public testing::Test {
  protected:
   static PolicySet some_policies() {
-    PolicySet set;
+    PolicySet set = *PolicySet::parse("policies: { held: { limits: [ 5 concurrent ] } }");
     set.add("p", per_second(1000).burst(1000));
     const Limit two[] = {per_second(1000), Limit::window(1000, std::chrono::hours{1})};
     set.add("two", two);
@@ -20,7 +21,7 @@ class RespSessionTest : public testing::Test {
   }
   std::string say(RespSession& session, std::string_view input) {
     std::string out;
-    used = session.on_input(input, out);
+    used = show(session, input, out);
     return out;
   }
 
@@ -52,6 +53,18 @@ TEST_F(RespSessionTest, StopsWhenItHasSaidEnough) {
   const std::string answers = say(session, questions);
   EXPECT_LT(used, questions.size());
   EXPECT_LT(answers.size(), 2 * net::Protocol::kEnough);
+}
+
+// What is answered in few bytes may have been much to do.
+TEST_F(RespSessionTest, StopsWhenItHasWorkedEnough) {
+  RespSession session(service, {.address = "::1", .loopback = true});
+  std::string questions;
+  for (int i = 0; i < 16'000; ++i) questions += command({"WEIR.LEAVE", "held", "k", "me"});
+  std::string out;
+  used = session.on_input(questions, out);
+  EXPECT_LT(used, questions.size());
+  EXPECT_LT(out.size(), net::Protocol::kEnough);
+  EXPECT_EQ(out.size() * questions.size(), std::string(":0\r\n").size() * 16'000 * used);
 }
 
 // From afar, without a token, nobody gives back or forgets.
