@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <random>
+#include <utility>
 
 #include "gateway/access_log.h"
 #include "gateway/client_address.h"
@@ -456,6 +457,11 @@ void Exchange::leave_unserved() {
   claimed_ = false;
 }
 
+void Exchange::end_claim() {
+  if (!std::exchange(claimed_, false)) return;
+  claim_->end(route_ != nullptr ? unsettled(route_->cost, asked_, in_.size(), sent_) : 0);
+}
+
 void Exchange::over(bool keeps) {
   if (phase_ == Phase::idle) return;
   tell(status_);
@@ -469,10 +475,7 @@ void Exchange::tell(int status) {
   server_timer_.cancel();
   total_.cancel();
   lease_.cancel();
-  if (claimed_) {
-    claimed_ = false;
-    claim_->end(route_ != nullptr ? unsettled(route_->cost, asked_, in_.size(), sent_) : 0);
-  }
+  end_claim();
   if (pacer_) {
     pacer_->end();
     pacer_ = nullptr;

@@ -106,6 +106,7 @@ class Exchange final : private net::ChannelOwner, private Claimant {
   // ---- The end
   void leave_queue();
   void leave_unserved();
+  void end_claim();
   void release_link(bool reusable);
   void over(bool keeps);
   void tell(int status);

@@ -263,6 +263,7 @@ void Exchange::arrange_flow() {
 
 void Exchange::finish_answer() {
   client_.finish(out_.trailers());
+  end_claim();  // before the client can know: its next request may be about the same seat
   client_.flush();
   const bool whole = in_.is_done();
   release_link(whole && answer_.keep_alive() && !server_ended_);

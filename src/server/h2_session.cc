@@ -58,7 +58,7 @@ void H2Session::on_gone(wire::H2Stream& stream) {
 }
 
 // While input is looked at, all that is answered goes out behind it.
-void H2Session::has_answered() {
+void H2Session::wake_if_late() {
   if (timed_ == nullptr && waker_ != nullptr) waker_->wake();
 }
 

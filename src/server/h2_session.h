@@ -49,7 +49,7 @@ class H2Session : public net::Protocol, protected wire::H2Handler {
       wire::H2Stream* const stream = session->machine_.find(id_);
       if (stream == nullptr) return session->machine_.forget_orphan();
       write(*stream, session->machine_);
-      session->has_answered();
+      session->wake_if_late();
     }
 
     // Whether it is that late.
@@ -83,7 +83,7 @@ class H2Session : public net::Protocol, protected wire::H2Handler {
  private:
   using Clock = std::chrono::steady_clock;
 
-  void has_answered();
+  void wake_if_late();
   bool is_past(Clock::time_point time) const;
 
   const DoorName door_;
