@@ -81,10 +81,6 @@ void append(std::string& out, int protocol, const Verdict& verdict, std::string_
   last.bulk(more);
 }
 
-}  // namespace
-
-namespace {
-
 // After so many commands that are no takes somebody looks at the clock.
 constexpr unsigned kUnwatched = 8;
 
