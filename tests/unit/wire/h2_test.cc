@@ -810,6 +810,28 @@ TEST_F(H2FloodTest, IsNotWhatComesSlowly) {
   }
 }
 
+// A long answer in small pieces, each of which is taken with a word about it.
+TEST_F(H2FloodTest, IsNotWhoTakesManySmallPieces) {
+  connect();
+  on_each = [this](H2Stream& stream) { machine->start(stream, kFields); };
+  say(peer.request(1));
+  for (int i = 0; i < 10'000; ++i) {
+    machine->find(1)->answer += "piece";
+    machine->go_on(*machine->find(1));
+    ASSERT_EQ(body_of(hear(), 1), "piece");
+    ASSERT_EQ(goodbye(say(H2Peer::window(1, 5))), -1) << i;
+  }
+}
+
+// But who opens a window byte by byte is, though each lets something through.
+TEST_F(H2FloodTest, OfWindowsThatOpenByAByte) {
+  connect();
+  say(H2Peer::settings({{NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, 0}}));
+  on_each = [this](H2Stream& stream) { answer(stream, std::string(100'000, 'x')); };
+  say(peer.request(1));
+  EXPECT_LE(times_until_enough([](int) { return H2Peer::window(1, 1); }), 2'100);
+}
+
 // Who takes long answers opens its windows often.
 TEST_F(H2FloodTest, IsNotWhoReadsMuch) {
   connect();
