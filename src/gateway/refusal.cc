@@ -79,13 +79,17 @@ RateLines::RateLines(const policy::PolicySet& policies) {
   for (const auto& [name, policy] : policies) {
     Lines& lines = by_policy_[name];
     lines.grants = policy::grants_of(policy);
+    lines.held = policy::names_of_held(policy);
     lines.nobody_counts = policy.on_store_failure != policy::OnStoreFailure::local;
     const bool same_for_all =
         policy.overrides.empty() && policy.schedule.empty() && policy.orders.empty();
     if (!same_for_all) continue;
     std::vector<wire::QuotaPolicy> limits;
     for (const policy::Grant& grant : lines.grants) {
-      limits.push_back({.name = grant.name, .quota = grant.capacity, .window = grant.window});
+      limits.push_back({.name = grant.name,
+                        .quota = grant.capacity,
+                        .window = grant.window,
+                        .concurrent = grant.is_held});
     }
     wire::append_policy_field(lines.policy_field, limits);
   }
@@ -102,7 +106,9 @@ void RateLines::append(std::string& out, HeaderStyle style, std::string_view pol
                                     verdict.decision);
   }
   std::string only_this;
-  const wire::QuotaPolicy deciding{.name = verdict.limited_by, .quota = verdict.decision.limit};
+  const wire::QuotaPolicy deciding{.name = verdict.limited_by,
+                                   .quota = verdict.decision.limit,
+                                   .concurrent = lines.held.contains(verdict.limited_by)};
   wire::append_policy_field(only_this, {&deciding, 1});
   wire::append_rate_fields(out, wire_style(style), only_this, verdict.limited_by, verdict.decision);
 }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <map>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -27,7 +28,8 @@ class RateLines {
   struct Lines {
     std::string policy_field;  // RateLimit-Policy; empty where limits depend on the key or the time
     std::vector<policy::Grant> grants;
-    bool nobody_counts = false;  // while the store cannot be asked: open or closed
+    std::set<std::string, std::less<>> held;  // the names of concurrent limits, for anybody
+    bool nobody_counts = false;               // while the store cannot be asked: open or closed
   };
   static void append_scg(std::string& out, const Lines& lines, const Verdict& verdict,
                          Permits asked);

@@ -27,6 +27,9 @@ policies:
   open: { limits: [ 10/s burst 20 ], on_store_failure: open }
   slow: { limits: [ { limit: 60/min, cost: permits, name: calls } ] }
   other: { limits: [ 1/s ], overrides: { vip: 5/s } }
+  seats:
+    limits: [ { limit: 9 concurrent, name: at once } ]
+    overrides: { vip: { limit: 30 concurrent, name: at once } }
 )");
 
 Route route(std::string policy, HeaderStyle style = HeaderStyle::ietf) {
@@ -62,7 +65,8 @@ Answer answer(const Route& route, const Verdict& verdict) {
 
 TEST(RateLines, AreThoseOfTheirStyle) {
   EXPECT_EQ(lines(HeaderStyle::ietf, "api", passed(29)),
-            "RateLimit-Policy: \"rate\";q=30;w=2, \"1\";q=100\r\nRateLimit: \"rate\";r=29;t=1\r\n");
+            "RateLimit-Policy: \"rate\";q=30;w=2, \"1\";q=100;qu=\"concurrent-requests\"\r\n"
+            "RateLimit: \"rate\";r=29;t=1\r\n");
   EXPECT_EQ(lines(HeaderStyle::legacy, "api", passed(29)),
             "X-RateLimit-Limit: 30\r\nX-RateLimit-Remaining: 29\r\nX-RateLimit-Reset: 1\r\n");
   EXPECT_THAT(lines(HeaderStyle::both, "api", passed(29)),
@@ -72,6 +76,8 @@ TEST(RateLines, AreThoseOfTheirStyle) {
   // Limits that depend on the key are told as they decided.
   EXPECT_THAT(lines(HeaderStyle::ietf, "other", passed(29)),
               HasSubstr("RateLimit-Policy: \"rate\";q=30\r\n"));
+  EXPECT_THAT(lines(HeaderStyle::ietf, "seats", refused("at once")),
+              HasSubstr("RateLimit-Policy: \"at once\";q=30;qu=\"concurrent-requests\"\r\n"));
 }
 
 TEST(RateLines, AreSpringsFour) {
@@ -103,7 +109,8 @@ TEST(Refusal, IsAProblemByDefault) {
   EXPECT_EQ(made.status, 429);
   EXPECT_EQ(made.fields,
             "Content-Type: application/problem+json\r\nCache-Control: no-store\r\n"
-            "RateLimit-Policy: \"rate\";q=30;w=2, \"1\";q=100\r\nRateLimit: \"rate\";r=0;t=1\r\n"
+            "RateLimit-Policy: \"rate\";q=30;w=2, \"1\";q=100;qu=\"concurrent-requests\"\r\n"
+            "RateLimit: \"rate\";r=0;t=1\r\n"
             "Retry-After: 1\r\n");
   EXPECT_EQ(
       made.body,
