@@ -83,12 +83,14 @@ envoy::Descriptor descriptor_of(Choices& choices, std::vector<std::string>& text
   return descriptor;
 }
 
-void play(Choices choices, bool as_envoyproxy) {
+constexpr envoy::ServiceOptions kUsual{.response_headers = true, .dynamic_metadata = true};
+
+void play(Choices choices, envoy::ServiceOptions options) {
   static const auto rules = envoy::load({{"rules.yaml", kRules}}).rules;
   const ManualClock clock;
   Engine engine(PolicySet{}, {.memory = {.bytes = std::size_t{1} << 20}, .clock = &clock});
-  envoy::Service service(
-      engine, {.as_envoyproxy = as_envoyproxy, .response_headers = true, .dynamic_metadata = true});
+  options.response_headers = options.dynamic_metadata = true;
+  envoy::Service service(engine, options);
   service.use(rules);
   NoLink link;
   std::uint64_t passed = 0;  // of a=y, under the first rule
@@ -112,7 +114,8 @@ void play(Choices choices, bool as_envoyproxy) {
       }
       if (answer->statuses.size() != call.descriptors.size()) std::abort();
       if (answer->overall == envoy::Code::unknown) std::abort();
-      if (call.domain != "d" || as_envoyproxy) return;
+      if (options.shadow_mode && answer->overall != envoy::Code::ok) std::abort();
+      if (call.domain != "d" || options != kUsual) return;
       for (const envoy::Descriptor& each : call.descriptors) {
         const bool is_first = each.entries.size() == 1 && each.entries[0].key == "a" &&
                               each.entries[0].value == "y" && !each.limit;
@@ -130,7 +133,9 @@ void play(Choices choices, bool as_envoyproxy) {
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  play({data, size}, false);
-  play({data, size}, true);
+  play({data, size}, kUsual);
+  play({data, size}, {.as_envoyproxy = true});
+  play({data, size}, {.shadow_mode = true});
+  play({data, size}, {.quota_mode = true});
   return 0;
 }

@@ -228,7 +228,7 @@ void Run::make_rounds(bool that_give_back) {
   for (std::size_t i = 0; i < asked_.size(); ++i) {
     const Asked& asked = asked_[i];
     if (asked.rule == nullptr || asked.unlimited || asked.gives_back != that_give_back) continue;
-    has_quota_ = has_quota_ || asked.rule->quota;
+    has_quota_ = has_quota_ || is_quota(asked);
     const auto fits = [&](const Round& round) {
       if (round.gives_back != that_give_back) return false;
       if (round.last - round.first == core::kMaxLimits) return false;
@@ -282,7 +282,9 @@ bool Run::wants_receipts() const {
 bool Run::find_next() {
   if (phase_ == Phase::deciding) {
     if (round_ < rounds_.size() && !rounds_[round_].gives_back) return true;
-    if (!only_looks() && !context_.options->as_envoyproxy) refused_ = quotas_refuse();
+    if (!only_looks() && !context_.options->as_envoyproxy && !context_.options->shadow_mode) {
+      refused_ = quotas_refuse();
+    }
     phase_ = Phase::undoing;
     round_ = 0;
   }
@@ -327,6 +329,7 @@ void Run::ask(Verb verb) {
   const bool returns = verb == Verb::settle && phase_ == Phase::returning;
   const bool gives_back = verb == Verb::settle && phase_ != Phase::deciding;
   const bool costs = gives_back || phase_ == Phase::deciding;
+  const bool all_pass = context_.options->shadow_mode;
   limits_.clear();
   generous_.clear();
   if (notes || returns) generous_.reserve(round.last - round.first);
@@ -340,7 +343,7 @@ void Run::ask(Verb verb) {
                        .key = name_of(asked),
                        .identity = asked.rule->identity,
                        .ask = {.cost = gives_back ? -cost : cost},
-                       .shadow = asked.rule->shadow || asked.rule->quota});
+                       .shadow = asked.rule->shadow || is_quota(asked) || all_pass});
   }
   if (receipts_.size() < round.last) receipts_.resize(order_.size());
   const auto receipts = std::span(receipts_).subspan(round.first, round.last - round.first);
@@ -423,20 +426,19 @@ void Run::on_decided(GivenAnswer& answer) {
 bool Run::quotas_refuse() const {
   bool some = false;
   for (const Asked& asked : asked_) {
-    const bool is_quota = asked.rule != nullptr && !asked.unlimited && asked.rule->quota &&
-                          !asked.rule->shadow && !asked.gives_back;
-    if (!is_quota) continue;
+    if (asked.rule == nullptr || asked.unlimited || asked.gives_back) continue;
+    if (!is_quota(asked) || asked.rule->shadow) continue;
     if (!asked.over) return false;
     some = true;
   }
   return some;
 }
 
-Code Run::overall() const {
-  const bool one_refuses = std::ranges::any_of(asked_, [](const Asked& asked) {
-    return asked.over && asked.rule != nullptr && !asked.rule->quota && !asked.rule->shadow;
+bool Run::is_over() const {
+  const bool one_refuses = std::ranges::any_of(asked_, [this](const Asked& asked) {
+    return asked.over && asked.rule != nullptr && !is_quota(asked) && !asked.rule->shadow;
   });
-  return one_refuses || quotas_refuse() ? Code::over_limit : Code::ok;
+  return one_refuses || quotas_refuse();
 }
 
 void Run::count() {
@@ -492,7 +494,7 @@ Result<Answer, Failure> Run::answer() {
     }
     answer.statuses.push_back(status_of(asked));
   }
-  answer.overall = overall();
+  answer.overall = is_over() && !context_.options->shadow_mode ? Code::over_limit : Code::ok;
   if (context_.options->response_headers) add_headers(answer);
   if (context_.options->dynamic_metadata) add_metadata(answer);
   return answer;
@@ -508,7 +510,7 @@ void Run::add_headers(Answer& answer) const {
     const Status& status = answer.statuses[i];
     if (!status.limit) continue;
     const bool over = status.code == Code::over_limit;
-    const int rank = !over ? 0 : !asked_[i].rule->quota ? 2 : by_quotas ? 1 : 0;
+    const int rank = !over ? 0 : !is_quota(asked_[i]) ? 2 : by_quotas ? 1 : 0;
     const bool less = tightest == nullptr || status.remaining < tightest->remaining;
     if (rank < highest || (rank == 0 && !less)) continue;
     tightest = &status;

@@ -74,6 +74,8 @@ class Run {
   const std::vector<Asked>& asked() const { return asked_; }
   const std::string& trouble() const { return trouble_; }
   bool is_degraded() const { return degraded_; }
+  // Whether it would be refused, were not all calls let through.
+  bool passes_as_shadow() const { return context_.options->shadow_mode && is_over(); }
   // Whether there are rules for the domain of the call.
   bool knows_domain() const { return knows_domain_; }
   std::string_view name_of(const Asked& asked) const {
@@ -113,8 +115,11 @@ class Run {
   bool only_looks() const;
   bool wants_receipts() const;
   Asked& member(std::size_t position) { return asked_[order_[position]]; }
+  bool is_quota(const Asked& asked) const {
+    return asked.rule->quota || context_.options->quota_mode;
+  }
   bool quotas_refuse() const;
-  Code overall() const;
+  bool is_over() const;
   void count();
   Status status_of(const Asked& asked) const;
   void add_headers(Answer& answer) const;

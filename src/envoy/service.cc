@@ -84,6 +84,7 @@ struct Service::Impl {
   std::atomic<std::uint64_t> number{1};    // of the edition
 
   std::atomic<std::uint64_t> domain_not_found{0};
+  std::atomic<std::uint64_t> shadow{0};
   std::atomic<std::uint64_t> service_errors{0};
   std::atomic<std::uint64_t> store_errors{0};
   std::atomic<std::uint64_t> degraded{0};
@@ -132,6 +133,7 @@ void Service::Impl::conclude(Run& finished) {
   std::unique_ptr<Run> run(&finished);
   auto answer = run->answer();
   if (run->is_degraded()) ++(answer ? degraded : store_errors);
+  if (answer && run->passes_as_shadow()) ++shadow;
   const Done done = std::exchange(run->done, nullptr);
   keep_run(std::move(run));
   done(std::move(answer));
@@ -157,14 +159,14 @@ struct Looking {
   }
 };
 
-ExplainedLimit limit_of(const Run& run, const Asked& asked) {
+ExplainedLimit limit_of(const Run& run, const Asked& asked, const ServiceOptions& options) {
   const Rule& rule = *asked.rule;
   return {.text = policy::to_text(rule.limit),
           .name = rule.name,
           .counted_as = asked.statistics != nullptr ? rule.counted_as : asked.counted_as,
           .counter = std::string{run.name_of(asked)},
-          .shadow = rule.shadow,
-          .quota = rule.quota,
+          .shadow = rule.shadow || options.shadow_mode,
+          .quota = rule.quota || options.quota_mode,
           .hits = asked.hits};
 }
 
@@ -188,7 +190,7 @@ void Service::explain(const Call& call, Link& link,
     const Asked& asked = looking->run.asked()[i];
     if (asked.replaced) each.why += "; but another rule of the call replaces it";
     if (asked.rule == nullptr || asked.unlimited) continue;
-    each.limit = limit_of(looking->run, asked);
+    each.limit = limit_of(looking->run, asked, impl_->options);
   }
   Looking& started = *looking.release();
   started.run.start(
@@ -203,6 +205,7 @@ void Service::explain(const Call& call, Link& link,
 Counts Service::counts() const {
   return {.rules = impl_->statistics.counts(),
           .domain_not_found = impl_->domain_not_found.load(),
+          .shadow = impl_->shadow.load(),
           .service_errors = impl_->service_errors.load(),
           .store_errors = impl_->store_errors.load(),
           .degraded = impl_->degraded.load(),

@@ -30,6 +30,7 @@ struct RuleCounts {
 struct Counts {
   std::vector<RuleCounts> rules;  // bounded by the configuration
   std::uint64_t domain_not_found = 0;
+  std::uint64_t shadow = 0;          // calls that passed only because all do
   std::uint64_t service_errors = 0;  // calls that made no sense
   std::uint64_t store_errors = 0;    // calls for which the store could not be asked
   std::uint64_t degraded = 0;        // calls that this node answered instead of the store
@@ -50,6 +51,8 @@ struct ServiceOptions {
   bool as_envoyproxy = false;     // compat: every descriptor is charged on its own
   bool response_headers = false;  // RateLimit-Limit, -Remaining and -Reset go with each answer
   bool dynamic_metadata = false;  // what was asked, and the metadata of rules that have passed
+  bool shadow_mode = false;       // of all calls: none is refused, each is told what would be
+  bool quota_mode = false;        // of all rules
   StoreFailure on_store_failure = StoreFailure::error;
 
   friend bool operator==(const ServiceOptions&, const ServiceOptions&) = default;

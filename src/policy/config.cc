@@ -24,8 +24,9 @@ constexpr std::array<std::string_view, 3> kDoors{"resp", "http", "grpc"};
 constexpr std::array<std::string_view, 3> kTls{"cert", "key", "ca"};
 constexpr std::array<std::string_view, 4> kHeaders{"ietf", "legacy", "both", "off"};
 constexpr std::array<std::string_view, 1> kCompat{"envoyproxy"};
-constexpr std::array<std::string_view, 5> kEnvoy{"path", "on_store_failure", "merge_domains",
-                                                 "response_headers", "dynamic_metadata"};
+constexpr std::array<std::string_view, 7> kEnvoy{
+    "path",        "on_store_failure", "merge_domains", "response_headers", "dynamic_metadata",
+    "shadow_mode", "quota_mode"};
 constexpr std::array<std::string_view, 4> kEnvoyFailures{"error", "local", "open", "closed"};
 
 constexpr std::array<std::optional<Endpoint> Listen::*, 3> kDoorFields{&Listen::resp, &Listen::http,
@@ -287,7 +288,9 @@ void Reader::read_envoy_ratelimit(const Node& node) {
   const std::pair<std::string_view, bool EnvoyRatelimit::*> flags[] = {
       {"merge_domains", &EnvoyRatelimit::merge_domains},
       {"response_headers", &EnvoyRatelimit::response_headers},
-      {"dynamic_metadata", &EnvoyRatelimit::dynamic_metadata}};
+      {"dynamic_metadata", &EnvoyRatelimit::dynamic_metadata},
+      {"shadow_mode", &EnvoyRatelimit::shadow_mode},
+      {"quota_mode", &EnvoyRatelimit::quota_mode}};
   for (const auto& [name, flag] : flags) {
     if (const Node* field = node.find(name)) envoy.*flag = read_bool(*field, name, problems_);
   }

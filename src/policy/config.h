@@ -52,6 +52,8 @@ struct EnvoyRatelimit {
   bool merge_domains = false;  // several files may have rules of one domain
   bool response_headers = false;
   bool dynamic_metadata = false;
+  bool shadow_mode = false;  // nothing is refused
+  bool quota_mode = false;   // every limit refuses only together with all others
   enum class OnStoreFailure : std::uint8_t { error, local, open, closed };
   OnStoreFailure on_store_failure = OnStoreFailure::error;
 

@@ -140,6 +140,8 @@ envoy::ServiceOptions envoy_options(const policy::EnvoyRatelimit& envoy) {
   return {.as_envoyproxy = envoy.as_envoyproxy,
           .response_headers = envoy.response_headers,
           .dynamic_metadata = envoy.dynamic_metadata,
+          .shadow_mode = envoy.shadow_mode,
+          .quota_mode = envoy.quota_mode,
           .on_store_failure = static_cast<envoy::StoreFailure>(envoy.on_store_failure)};
 }
 

@@ -148,6 +148,9 @@ void append_envoy(Exposition& to, const envoy::Counts& counts) {
   for (const auto& rule : counts.rules) to.sample({{"rule", rule.key}}, rule.shadow);
   to.counter("weir_envoy_domain_not_found_total", "Calls about a domain that has no rules.");
   to.sample(counts.domain_not_found);
+  to.counter("weir_envoy_global_shadow_mode_total",
+             "Calls over a limit that passed, since shadow_mode is set for all.");
+  to.sample(counts.shadow);
   to.counter("weir_envoy_errors_total", "Calls that were answered with an error, by whose it is.");
   to.sample({{"kind", "service"}}, counts.service_errors);
   to.sample({{"kind", "store"}}, counts.store_errors);

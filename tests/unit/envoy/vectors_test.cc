@@ -317,6 +317,44 @@ TEST_P(VectorTest, V10QuotasBesideOthers) {
   });
 }
 
+// V10, and the service refuses nobody: what each limit says of the call is told all the same.
+TEST_P(VectorTest, V10RefusesNobodyInShadowMode) {
+  play(kQuotas,
+       [this](World& world) {
+         const auto both = [&](std::uint32_t hits) {
+           return world.call("d", {of({{"user", "a"}}), of({{"service", "service_2"}})}, hits);
+         };
+         EXPECT_THAT(remaining_of(both(2)), ElementsAre(2U, 0U));
+         EXPECT_EQ(world.service.counts().shadow, 0U);
+         const Answer over = both(1);  // the quota
+         EXPECT_EQ(over.overall, Code::ok);
+         EXPECT_THAT(codes_of(over), ElementsAre(Code::ok, Code::over_limit));
+         EXPECT_THAT(remaining_of(over), ElementsAre(1U, 0U));  // it passed: what admits is charged
+         const Answer both_over = both(2);
+         EXPECT_EQ(both_over.overall, Code::ok);
+         EXPECT_THAT(codes_of(both_over), ElementsAre(Code::over_limit, Code::over_limit));
+         EXPECT_THAT(remaining_of(both_over), ElementsAre(as_envoyproxy() ? 0U : 1U, 0U));
+         EXPECT_EQ(world.service.counts().shadow, 2U);
+         EXPECT_EQ(world.counts_of("d.user").shadow, 0U);  // that is about rules
+         EXPECT_EQ(world.counts_of("d.user").over, as_envoyproxy() ? 1U : 2U);
+       },
+       {.shadow_mode = true});
+}
+
+// All limits are quotas: they refuse only together.
+TEST_P(VectorTest, V10QuotaModeOfAll) {
+  play(kAnother,
+       [](World& world) {
+         world.call("another", {of({{"key3", "x"}})}, 10);
+         const Answer one = world.call("another", {of({{"key2", "x"}}), of({{"key3", "x"}})});
+         EXPECT_EQ(one.overall, Code::ok);
+         EXPECT_THAT(codes_of(one), ElementsAre(Code::ok, Code::over_limit));
+         EXPECT_THAT(remaining_of(one), ElementsAre(19U, 0U));
+         EXPECT_EQ(world.call("another", {of({{"key3", "x"}})}).overall, Code::over_limit);
+       },
+       {.quota_mode = true});
+}
+
 // V11: unlimited, unmatched and limited.
 TEST_P(VectorTest, V11KnowsUnlimited) {
   play(R"(
