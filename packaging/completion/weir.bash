@@ -23,8 +23,9 @@ _weir() {
       --log) _weir_words "json text"; return ;;
       --metrics) _weir_words "off on"; return ;;
       --top) _weir_words "off on"; return ;;
+      --drain) _weir_words ""; return ;;
     esac
-    _weir_words "-h --help --config --threads --spin --log --metrics --top" ;;
+    _weir_words "-h --help --config --threads --spin --log --metrics --top --drain" ;;
   take)
     case $before in
       --url) _weir_words ""; return ;;

@@ -28,6 +28,7 @@ complete -c weir -n '__fish_seen_subcommand_from serve' -l spin -x -d 'Microseco
 complete -c weir -n '__fish_seen_subcommand_from serve' -l log -x -a 'json text' -d 'How to write the log: text (the default) or json'
 complete -c weir -n '__fish_seen_subcommand_from serve' -l metrics -x -a 'off on' -d 'Count decisions and their time, for /metrics: on (the default) or off'
 complete -c weir -n '__fish_seen_subcommand_from serve' -l top -x -a 'off on' -d 'Count which keys are asked for most, for weir top: on (the default) or off'
+complete -c weir -n '__fish_seen_subcommand_from serve' -l drain -x -d 'How long to go on serving when told to end, while /readyz and the health of gRPC say that it will. Default: 0s'
 
 complete -c weir -n '__fish_seen_subcommand_from take' -s h -l help -d 'Print this help message and exit'
 complete -c weir -n '__fish_seen_subcommand_from take' -l url -x -d 'Where the daemon is'

@@ -18,6 +18,7 @@
 #include "gateway/config_yaml.h"
 #include "gateway/gateway.h"
 #include "policy/config.h"
+#include "policy/limit_text.h"
 #include "server/certificates.h"
 #include "server/daemon.h"
 #include "server/file_stamp.h"
@@ -34,7 +35,8 @@ using server::Level;
 using server::log;
 
 // How often the policy file is looked at.
-constexpr timespec kLook{.tv_sec = 0, .tv_nsec = 500'000'000};
+constexpr Nanos kLook = std::chrono::milliseconds{500};
+constexpr Nanos kLeastPause = std::chrono::milliseconds{1};
 constexpr std::chrono::milliseconds kGrace{4'000};
 // Services behind a gateway may take longer than a decision does.
 constexpr std::chrono::milliseconds kProxyGrace{25'000};
@@ -43,6 +45,8 @@ struct Options {
   std::string config;
   server::DaemonOptions daemon{};
   server::LogFormat log = server::LogFormat::text;
+  std::string drain = "0s";
+  Nanos drains_for{0};
 };
 
 // The configuration of a file, or all that is wrong with it. Warnings go to the log.
@@ -198,13 +202,11 @@ class Watchdog {
     next_ = now + *patience / 4;
   }
 
-  // How long nobody needs to look.
-  timespec pause() const {
+  // How long nobody needs to look, if there is so much time.
+  timespec pause(Nanos left) const {
     const auto patience = notifier_.patience();
-    if (!patience) return kLook;
-    const std::chrono::nanoseconds quarter = *patience / 4;
-    if (quarter >= std::chrono::nanoseconds{kLook.tv_nsec}) return kLook;
-    return {.tv_sec = 0, .tv_nsec = std::max<std::int64_t>(quarter.count(), 1'000'000)};
+    const Nanos until_alive = patience ? std::max<Nanos>(*patience / 4, kLeastPause) : kLook;
+    return {.tv_sec = 0, .tv_nsec = std::min({until_alive, kLook, left}).count()};
   }
 
  private:
@@ -213,13 +215,17 @@ class Watchdog {
   Clock::time_point next_{};
 };
 
-// Until somebody wants it to end. The files were looked at before they were read: a change while
-// the daemon started is one.
+// Until somebody wants it to end, or it is time to. The files were looked at before they were read:
+// a change while the daemon started is one.
+using Moment = std::chrono::steady_clock::time_point;
 void watch(server::Daemon& daemon, Proxy* proxy, server::Notifier& notifier,
-           const std::string& path, Watched& watched, const sigset_t& signals) {
+           const std::string& path, Watched& watched, const sigset_t& signals,
+           Moment end = Moment::max()) {
   Watchdog watchdog(notifier);
-  const timespec pause = watchdog.pause();
   for (;;) {
+    const auto now = std::chrono::steady_clock::now();
+    if (now >= end) return;
+    const timespec pause = watchdog.pause(end - now);
     const int signal = sigtimedwait(&signals, nullptr, &pause);
     if (signal == SIGTERM || signal == SIGINT) return;
     watchdog.look(daemon);
@@ -290,10 +296,26 @@ int serve(const Options& options) {
   log(Level::info, "ready, with {} policies", config.policies.size());
   notifier.ready(status_of(**daemon));
   watch(**daemon, proxy.get(), notifier, again, watched, signals);
-  log(Level::info, "ending");
   notifier.stopping();
+  if (options.drains_for > Nanos{0}) {
+    log(Level::info, "ending in {}, or at once if told again", options.drain);
+    (*daemon)->announce_end();
+    watch(**daemon, proxy.get(), notifier, again, watched, signals,
+          std::chrono::steady_clock::now() + options.drains_for);
+  }
+  log(Level::info, "ending");
   (*daemon)->stop(proxy ? kProxyGrace : kGrace);
   return kSuccess;
+}
+
+// What is wrong with it, if something is.
+std::string read_drain(const std::string& text, Nanos& time) {
+  constexpr std::chrono::minutes longest{10};
+  const auto parsed = policy::parse_duration(text == "0" ? "0s" : text);
+  if (!parsed) return parsed.error().message;
+  if (*parsed > longest) return "at most 10min";
+  time = *parsed;
+  return {};
 }
 
 }  // namespace
@@ -326,6 +348,12 @@ void add_serve_command(CLI::App& app, int& exit_code) {
                    "Count which keys are asked for most, for weir top: on (the default) or off")
       ->transform(CLI::CheckedTransformer(on_or_off))
       ->type_name("on|off");
+  command
+      ->add_option("--drain", options->drain,
+                   "How long to go on serving when told to end, while /readyz and the health of "
+                   "gRPC say that it will. Default: 0s")
+      ->check([options](const std::string& text) { return read_drain(text, options->drains_for); })
+      ->type_name("TIME");
   command->callback([options, &exit_code] { exit_code = serve(*options); });
 }
 

@@ -360,8 +360,10 @@ bool Daemon::all_came_around() { return impl_->loops.all_came_around(); }
 
 std::uint64_t Daemon::generation() const { return impl_->engine.generation(); }
 
+void Daemon::announce_end() { impl_->service.ending = true; }
+
 void Daemon::stop(std::chrono::milliseconds grace) {
-  impl_->service.ending = true;
+  announce_end();
   impl_->loops.stop(grace);
 }
 

@@ -71,6 +71,9 @@ class Daemon {
   // Whether every thread that serves has come around since this was last true.
   bool all_came_around();
 
+  // Tells who asks for its health that it is about to end, and goes on serving.
+  void announce_end();
+
   // Lets nobody in, answers what has arrived, flushes, and returns within `grace`.
   void stop(std::chrono::milliseconds grace);
 

@@ -58,7 +58,7 @@ struct Service {
   envoy::Service* envoy_rules = nullptr;  // what is behind it
   Receipts receipts{};
   Reloads reloads{};
-  std::atomic<bool> ending = false;  // nobody is let in any more
+  std::atomic<bool> ending = false;  // who asks for its health is told
   const std::chrono::system_clock::time_point started = std::chrono::system_clock::now();
   std::atomic<std::uint64_t> tls_failures{0};  // connections that did not come to speak TLS
 

@@ -1,7 +1,7 @@
 """The gRPC door and clients as they are: grpc_test.py WEIR SOURCE BUILD.
 
 The gRPC library's C++ client (tests/grpc/client.cc), Debian's python3-grpcio, node's @grpc/grpc-js, curl
-and h2load; an Envoy, where there is one."""
+and h2load. (An Envoy has its own test.)"""
 
 import os
 import sys
@@ -14,14 +14,12 @@ if not os.path.samefile(sys.executable, PYTHON):
 import concurrent.futures
 import json
 import shutil
-import socket
+import signal
 import subprocess
 import tempfile
 import threading
 import time
 import unittest
-import urllib.error
-import urllib.request
 from pathlib import Path
 
 import grpc
@@ -100,6 +98,26 @@ class CppTest(GrpcTest):
             said = client.communicate(timeout=20)[0]
             self.assertIn("told NOT_SERVING\n", said)
             self.assertRegex(said, r"ended (0|14)\n")
+
+
+class DrainTest(unittest.TestCase):
+    # Balancers are told before it ends, and are answered meanwhile.
+    def test_its_health_comes_first(self):
+        with serving(args=["--drain", "10min"]) as daemon, dial(daemon.grpc_port) as channel:
+            health = MESSAGES.check_health(channel)
+
+            def status(name):
+                return health(MESSAGES.HealthCheckRequest(service=name), timeout=20).status
+
+            self.assertEqual([status(name) for name in ("", "ratelimit")], 2 * [SERVING])
+            daemon.process.send_signal(signal.SIGTERM)
+            for name in ("", "ratelimit"):
+                eventually(lambda: status(name) == NOT_SERVING, f"{name!r} is not serving")
+            with dial(daemon.grpc_port) as another:
+                answer = MESSAGES.should_rate_limit(another)(
+                    MESSAGES.request("test", [("daily", "late")]), timeout=20)
+                self.assertEqual(answer.overall_code, OK)
+            self.assertEqual(daemon.stop(), 0)
 
 
 class PythonTest(GrpcTest):
@@ -473,93 +491,6 @@ class ReloadTest(unittest.TestCase):
             for error in lost:
                 self.assertEqual(error.code(), grpc.StatusCode.UNAVAILABLE, error.details())
                 self.assertRegex(error.details(), "(?i)connect|GOAWAY|closed|reset")
-
-
-ENVOY = """
-static_resources:
-  listeners:
-  - address: {{ socket_address: {{ address: 127.0.0.1, port_value: {port} }} }}
-    filter_chains:
-    - filters:
-      - name: envoy.filters.network.http_connection_manager
-        typed_config:
-          "@type": type.googleapis.com/envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager
-          stat_prefix: test
-          route_config:
-            virtual_hosts:
-            - name: all
-              domains: ["*"]
-              routes:
-              - match: {{ prefix: "/" }}
-                direct_response: {{ status: 200, body: {{ inline_string: through }} }}
-              rate_limits:
-              - actions:
-                - request_headers: {{ header_name: x-user, descriptor_key: daily }}
-          http_filters:
-          - name: envoy.filters.http.ratelimit
-            typed_config:
-              "@type": type.googleapis.com/envoy.extensions.filters.http.ratelimit.v3.RateLimit
-              domain: test
-              failure_mode_deny: true
-              timeout: 5s
-              enable_x_ratelimit_headers: DRAFT_VERSION_03
-              rate_limit_service:
-                transport_api_version: V3
-                grpc_service: {{ envoy_grpc: {{ cluster_name: weir }} }}
-          - name: envoy.filters.http.router
-            typed_config:
-              "@type": type.googleapis.com/envoy.extensions.filters.http.router.v3.Router
-  clusters:
-  - name: weir
-    type: STATIC
-    typed_extension_protocol_options:
-      envoy.extensions.upstreams.http.v3.HttpProtocolOptions:
-        "@type": type.googleapis.com/envoy.extensions.upstreams.http.v3.HttpProtocolOptions
-        explicit_http_config: {{ http2_protocol_options: {{}} }}
-    load_assignment:
-      cluster_name: weir
-      endpoints:
-      - lb_endpoints:
-        - endpoint: {{ address: {{ socket_address: {{ address: 127.0.0.1, port_value: {weir} }} }} }}
-"""
-
-
-@unittest.skipUnless(shutil.which("envoy"), "there is no envoy here; nothing of Debian's has it")
-class EnvoyTest(GrpcTest):
-    def test_a_proxy_asks_before_it_answers(self):
-        port = free_port()
-        with tempfile.TemporaryDirectory() as folder:
-            config = Path(folder) / "envoy.yaml"
-            config.write_text(ENVOY.format(port=port, weir=self.daemon.grpc_port))
-            envoy = subprocess.Popen(["envoy", "-c", config, "--concurrency", "1", "--base-id",
-                                      str(port), "-l", "error"])
-            try:
-                def get():
-                    request = urllib.request.Request(f"http://127.0.0.1:{port}/",
-                                                     headers={"x-user": "envoy"})
-                    try:
-                        with urllib.request.urlopen(request, timeout=20) as answer:
-                            return answer.status, answer.headers
-                    except urllib.error.HTTPError as error:
-                        return error.code, error.headers
-
-                eventually(lambda: self.is_open(port), "envoy listens")
-                answers = [get() for _ in range(25)]
-                self.assertEqual([status for status, _ in answers], [200] * 20 + [429] * 5)
-                self.assertEqual([int(fields["x-ratelimit-remaining"]) for _, fields in answers[:20]],
-                                 list(range(19, -1, -1)))
-                self.assertEqual(answers[-1][1]["x-envoy-ratelimited"], "true")
-            finally:
-                envoy.terminate()
-                envoy.wait(30)
-
-    @staticmethod
-    def is_open(port):
-        try:
-            socket.create_connection(("127.0.0.1", port), 5).close()
-            return True
-        except OSError:
-            return False
 
 
 if __name__ == "__main__":

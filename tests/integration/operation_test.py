@@ -12,7 +12,7 @@ import time
 import unittest
 from pathlib import Path
 
-from daemon import DEMO, Daemon, RespError, free_port
+from daemon import DEMO, Daemon, RespError, eventually, free_port
 
 WEIR = sys.argv.pop(1)
 HOURLY = "policies: { p: { limits: [ { limit: LIMIT, name: hourly } ] } }\n"
@@ -185,6 +185,23 @@ class StopTest(unittest.TestCase):
             self.assertLess(time.monotonic() - begin, 30)
             idle.close()
             half.close()
+
+    def test_it_serves_on_until_balancers_have_noticed(self):
+        with Daemon(WEIR, args=["--drain", "10min"]) as daemon:
+            self.assertEqual(daemon.http("GET", "/readyz")[0], 200)
+            daemon.process.send_signal(signal.SIGTERM)
+            eventually(lambda: daemon.http("GET", "/readyz")[0] == 503, "it says that it ends")
+            resp = daemon.resp()  # who comes anew is served
+            self.assertEqual(resp("WEIR.TAKE", "llm", "k")[0], 1)
+            resp.close()
+            self.assertEqual(daemon.post("/v1/take", policy="llm", key="k")[0], 200)
+            self.assertEqual(daemon.stop(), 0)  # told again
+
+    def test_it_ends_by_itself_after_that(self):
+        with Daemon(WEIR, args=["--drain", "1s"]) as daemon:
+            began = time.monotonic()
+            self.assertEqual(daemon.stop(), 0)
+            self.assertGreaterEqual(time.monotonic() - began, 1)
 
 
 class StartTest(unittest.TestCase):
