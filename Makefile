@@ -9,7 +9,7 @@ BUILD_PACKAGES := g++ cmake ninja-build ccache libyaml-cpp-dev libcli11-dev libf
                   nlohmann-json3-dev libboost1.81-dev libsimdjson-dev libssl-dev tzdata libnghttp2-dev libprotobuf-dev protobuf-compiler
 TEST_PACKAGES := libgtest-dev libgmock-dev librapidcheck-dev libbenchmark-dev libabsl-dev clang-14 clang-format-14 \
                  pkg-config python3 python3-redis python3-yaml python3-jsonschema redis-server redis-tools nginx-light curl openssl \
-                 systemd strace libfaketime man-db groff-base zsh fish tmux libgrpc++-dev protobuf-compiler-grpc python3-grpcio \
+                 systemd strace libfaketime python3-pip man-db groff-base zsh fish tmux libgrpc++-dev protobuf-compiler-grpc python3-grpcio \
                  python3-protobuf python3-hpack nghttp2-client libnghttp2-dev $(PACKAGE_PACKAGES) $(NODE_PACKAGES)
 NODE_PACKAGES := $(if $(shell command -v npm),,nodejs npm)
 PACKAGE_PACKAGES := dpkg-dev binutils
@@ -65,6 +65,7 @@ install: build ## Install the library and the command (PREFIX=/usr/local)
 test: ## Build and run all tests
 	$(call install,$(TEST_PACKAGES))
 	@tools/fetch-promtool build/promtool
+	@tools/fetch-envoy build/envoy
 	@tools/check-layers
 	@tools/check-format
 	$(call configure,release,-DWEIR_TESTS=ON -DWEIR_BENCH=ON)
@@ -74,6 +75,7 @@ test: ## Build and run all tests
 sanitize: ## Run the tests under asan+ubsan and tsan, and each fuzzer for a minute
 	$(call install,$(TEST_PACKAGES) $(SANITIZE_PACKAGES))
 	@tools/fetch-promtool build/promtool
+	@tools/fetch-envoy build/envoy
 	$(call configure,asan)
 	@cmake --build build/asan --parallel $(JOBS)
 	@ctest --test-dir build/asan --output-on-failure --parallel $(JOBS)

@@ -1,0 +1,340 @@
+"""A real Envoy with the configuration of docs/recipes/envoy.md: envoy_proxy_test.py WEIR SOURCE ENVOY.
+
+Skipped where there is no Envoy (see tools/fetch-envoy)."""
+
+import os
+import sys
+
+# With Debian's python3-yaml, whatever python3 is in the path.
+PYTHON = "/usr/bin/python3"
+if not os.path.samefile(sys.executable, PYTHON):
+    os.execv(PYTHON, [PYTHON, *sys.argv])
+
+import collections
+import concurrent.futures
+import http.client
+import http.server
+import re
+import signal
+import subprocess
+import tempfile
+import threading
+import unittest
+from pathlib import Path
+
+import yaml
+
+from certificates import Authority
+from daemon import Daemon, eventually, free_port
+
+ENVOY = Path(sys.argv.pop(3))
+SOURCE = Path(sys.argv.pop(2))
+WEIR = sys.argv.pop(1)
+PAGE = (SOURCE / "docs/recipes/envoy.md").read_text()
+YEAR = 365 * 24 * 3600
+
+
+def block(name):
+    return re.search(rf"```yaml\n# {re.escape(name)}\n(.*?)```", PAGE, re.S)[1]
+
+
+# (A year: no test meets the end of it.)
+RULES = block("rules.yaml").replace("unit: hour", "unit: year")
+SETTINGS = block("weir.yaml")
+
+
+def only(found):
+    [one] = found
+    return one
+
+
+def get(port, path="/", **fields):
+    """(status, fields) of one request."""
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+    try:
+        connection.request("GET", path, headers={name.replace("_", "-"): str(value) for name, value in fields.items()})
+        answer = connection.getresponse()
+        answer.read()
+        return answer.status, answer.headers
+    finally:
+        connection.close()
+
+
+class Service(http.server.BaseHTTPRequestHandler):
+    """What is protected. It says what an answer has cost, if it is told."""
+    protocol_version = "HTTP/1.1"
+
+    def do_GET(self):
+        self.send_response(200)
+        if cost := self.headers.get("x-cost"):
+            self.send_header("x-tokens", cost)
+        self.send_header("Content-Length", "5")
+        self.end_headers()
+        self.wfile.write(b"hello")
+
+    def log_message(self, *_):
+        pass
+
+
+class Envoy:
+    """The Envoy of the recipe, in front of a service, asking these daemons."""
+
+    def __init__(self, folder, service, weirs):
+        self.folder = Path(folder)
+        self.port, self.admin_port = free_port(), free_port()
+        self.config = yaml.safe_load(block("envoy.yaml"))
+        self.config["admin"] = {"address": self.socket_address(self.admin_port)}
+        self.listener["address"] = self.socket_address(self.port)
+        # (Nothing in a test may depend on the machine being fast.)
+        self.asking["timeout"] = "30s"
+        self.weir["connect_timeout"] = "10s"
+        only(self.weir["health_checks"]).update(timeout="10s", interval="0.1s", no_traffic_interval="0.1s")
+        self.use_ports("service", [service])
+        self.use_ports("weir", weirs)
+        self.process = None
+
+    @staticmethod
+    def socket_address(port):
+        return {"socket_address": {"address": "127.0.0.1", "port_value": port}}
+
+    def cluster(self, name):
+        return only(each for each in self.config["static_resources"]["clusters"] if each["name"] == name)
+
+    def use_ports(self, name, ports):
+        endpoints = only(self.cluster(name)["load_assignment"]["endpoints"])
+        endpoints["lb_endpoints"] = [{"endpoint": {"address": self.socket_address(port)}} for port in ports]
+
+    # What tests change before it starts.
+    @property
+    def weir(self):
+        return self.cluster("weir")
+
+    @property
+    def listener(self):
+        return only(self.config["static_resources"]["listeners"])
+
+    @property
+    def manager(self):
+        return only(only(self.listener["filter_chains"])["filters"])["typed_config"]
+
+    @property
+    def host(self):
+        return only(self.manager["route_config"]["virtual_hosts"])
+
+    @property
+    def asking(self):
+        return self.manager["http_filters"][0]["typed_config"]
+
+    def __enter__(self):
+        file = self.folder / "envoy.yaml"
+        file.write_text(yaml.safe_dump(self.config))
+        self.log = open(self.folder / "envoy.log", "w+", encoding="utf-8")
+        self.process = subprocess.Popen([ENVOY, "-c", file, "--concurrency", "1", "--disable-hot-restart",
+                                         "-l", "warning"], stderr=self.log)
+        eventually(self.is_ready, "Envoy is ready")
+        return self
+
+    def __exit__(self, *_):
+        self.process.terminate()
+        self.process.wait(30)
+        self.log.close()
+
+    def is_ready(self):
+        if self.process.poll() is not None:
+            self.log.seek(0)
+            raise AssertionError("Envoy did not start:\n" + self.log.read())
+        try:
+            return get(self.admin_port, "/ready")[0] == 200
+        except OSError:
+            return False
+
+    def admin(self, path):
+        connection = http.client.HTTPConnection("127.0.0.1", self.admin_port, timeout=60)
+        connection.request("GET", path)
+        text = connection.getresponse().read().decode()
+        connection.close()
+        return text
+
+    def statistic(self, name):
+        """(Some are not there before there is something to count.)"""
+        found = re.search(rf"^{re.escape(name)}: (\d+)$", self.admin("/stats"), re.M)
+        return int(found[1]) if found else 0
+
+    def wait_until_healthy(self, weirs=1):
+        eventually(lambda: self.statistic("cluster.weir.membership_healthy") == weirs,
+                   f"{weirs} of weir are healthy for Envoy")
+
+
+@unittest.skipUnless(ENVOY.exists(), "there is no Envoy here: see tools/fetch-envoy")
+class EnvoyProxyTest(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = Path(folder.name)
+        self.service = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Service)
+        threading.Thread(target=self.service.serve_forever).start()
+        self.addCleanup(self.service.server_close)
+        self.addCleanup(self.service.shutdown)
+
+    def start_weir(self, settings=SETTINGS, rules=RULES, args=()):
+        """At a port that it has again after a restart."""
+        daemon = Daemon(WEIR, "", grpc=f"127.0.0.1:{free_port()}", extra=settings, args=args)
+        daemon.cwd = daemon.folder
+        (daemon.folder / "rules.yaml").write_text(rules)
+        daemon.__enter__()
+        self.addCleanup(daemon.__exit__)
+        return daemon
+
+    def envoy(self, *weirs):
+        return Envoy(self.folder, self.service.server_port, [weir.grpc_port for weir in weirs])
+
+    def start(self, envoy, healthy=1):
+        envoy.__enter__()
+        self.addCleanup(envoy.__exit__)
+        envoy.wait_until_healthy(healthy)
+        return envoy
+
+    def test_it_does_as_the_recipe_says(self):
+        envoy = self.start(self.envoy(self.start_weir()))
+        alice = [get(envoy.port, "/buy", x_user="alice") for _ in range(6)]
+        self.assertEqual([status for status, _ in alice], 5 * [200] + [429])
+        for left, (_, fields) in zip(range(4, -1, -1), alice):
+            self.assertEqual((fields["x-ratelimit-remaining"], fields["ratelimit-remaining"]), (str(left),) * 2)
+        refused = alice[-1][1]
+        self.assertEqual(refused["x-envoy-ratelimited"], "true")
+        self.assertEqual(refused["x-ratelimit-limit"], f'5, 20;w={YEAR}, 5;w={YEAR};name="buying"')
+        self.assertEqual((refused["ratelimit-limit"], refused["ratelimit-remaining"]), ("5", "0"))
+        self.assertEqual(refused["ratelimit-reset"], refused["x-ratelimit-reset"])
+        self.assertTrue(0 < int(refused["ratelimit-reset"]) <= YEAR)
+        # What was refused took nothing from the twenty.
+        elsewhere = [get(envoy.port, x_user="alice") for _ in range(16)]
+        self.assertEqual([status for status, _ in elsewhere], 15 * [200] + [429])
+        self.assertEqual(elsewhere[0][1]["x-ratelimit-remaining"], "14")
+        # Others have their own, and who does not say who it is has none.
+        self.assertEqual(get(envoy.port, x_user="bob")[0], 200)
+        status, fields = get(envoy.port)
+        self.assertEqual((status, fields["x-ratelimit-limit"]), (200, None))
+        self.assertEqual(envoy.statistic("cluster.service.ratelimit.over_limit"), 2)
+        self.assertEqual(envoy.statistic("cluster.service.ratelimit.error"), 0)
+        self.assertEqual(envoy.statistic("cluster.weir.upstream_cx_protocol_error"), 0)
+
+    def test_many_at_once_get_exactly_what_there_is(self):
+        envoy = self.start(self.envoy(self.start_weir()))
+        with concurrent.futures.ThreadPoolExecutor(32) as pool:
+            answers = collections.Counter(
+                status for status, _ in pool.map(lambda _: get(envoy.port, x_user="crowd"), range(200)))
+        self.assertEqual(answers, {200: 20, 429: 180})
+
+    def test_without_weir_requests_pass_or_not_and_nothing_is_forgotten(self):
+        weir = self.start_weir()
+        open_to_all, strict = self.envoy(weir), Envoy(self.folder, self.service.server_port, [weir.grpc_port])
+        strict.asking["failure_mode_deny"] = True
+        self.start(open_to_all)
+        self.start(strict)
+        for left in (4, 3):
+            self.assertEqual(get(open_to_all.port, "/buy", x_user="a")[1]["x-ratelimit-remaining"], str(left))
+        weir.kill()
+        status, fields = get(open_to_all.port, "/buy", x_user="a")
+        self.assertEqual((status, fields["x-ratelimit-remaining"]), (200, None))
+        self.assertEqual(get(strict.port, "/buy", x_user="a")[0], 500)
+        weir.start()
+        for envoy, left in ((open_to_all, 2), (strict, 1)):
+            envoy.wait_until_healthy()
+            status, fields = get(envoy.port, "/buy", x_user="a")
+            self.assertEqual((status, fields["x-ratelimit-remaining"]), (200, str(left)))
+
+    def test_one_of_two_ends_and_no_question_is_lost(self):
+        plenty = RULES.replace("requests_per_unit: 20", "requests_per_unit: 100000000")
+        weirs = [self.start_weir(rules=plenty, args=["--drain", "10min"]) for _ in range(2)]
+        envoy = self.envoy(*weirs)
+        envoy.asking["failure_mode_deny"] = True  # what is not answered is seen
+        self.start(envoy, 2)
+        answers, over = collections.Counter(), threading.Event()
+
+        def keep_asking(number):
+            while not over.is_set():
+                answers[get(envoy.port, x_user=f"user{number}")[0]] += 1
+
+        threads = [threading.Thread(target=keep_asking, args=[number]) for number in range(8)]
+        for thread in threads:
+            thread.start()
+        try:
+            for weir in weirs:
+                before = answers[200]
+                eventually(lambda: answers[200] > before + 200, "calls are answered")
+                weir.process.send_signal(signal.SIGTERM)
+                envoy.wait_until_healthy(1)
+                self.assertEqual(weir.stop(), 0)
+                before = answers[200]
+                eventually(lambda: answers[200] > before + 200, "calls are answered by the other")
+                weir.start()
+                envoy.wait_until_healthy(2)
+        finally:
+            over.set()
+            for thread in threads:
+                thread.join()
+        self.assertEqual(set(answers), {200}, answers)
+        self.assertEqual(envoy.statistic("cluster.service.ratelimit.error"), 0)
+
+    TOKENS = """
+domain: shop
+descriptors:
+  - { key: tokens, rate_limit: { unit: year, requests_per_unit: 100 } }
+"""
+
+    def ask_for_tokens(self, compat):
+        """The status of a third request, after two that have cost 60 each."""
+        weir = self.start_weir(f"{compat}\n{SETTINGS}", self.TOKENS)
+        envoy = self.envoy(weir)
+        del envoy.host["rate_limits"]
+        envoy.host.update(yaml.safe_load(block("costs.yaml")))
+        self.start(envoy)
+        for spent in (60, 120):
+            self.assertEqual(get(envoy.port, x_user="a", x_cost=60)[0], 200)
+            # (Envoy asks when it is done, and waits for nobody.)
+            eventually(lambda: f'weir_envoy_hits_total{{rule="shop.tokens"}} {spent}\n'
+                       in weir.http("GET", "/metrics")[2].decode(), f"{spent} hits have come")
+        return get(envoy.port, x_user="a", x_cost=60)[0]
+
+    def test_costs_that_are_known_afterwards(self):
+        self.assertEqual(self.ask_for_tokens("compat: envoyproxy"), 429)
+
+    def test_costs_that_are_known_afterwards_need_their_way_of_charging(self):
+        self.assertEqual(self.ask_for_tokens(""), 200)  # as the recipe warns
+
+    def test_what_rules_say_of_a_call_is_metadata(self):
+        rules = RULES.replace("- key: user ", "- metadata: { plan: gold }\n    key: user ")
+        envoy = self.envoy(self.start_weir(SETTINGS.replace("response_headers", "dynamic_metadata"), rules))
+        envoy.host["response_headers_to_add"] = [
+            {"header": {"key": key, "value": f"%DYNAMIC_METADATA(envoy.filters.http.ratelimit:{path})%"}}
+            for key, path in (("x-domain", "domain"), ("x-plan", "metadata:plan"))]
+        self.start(envoy)
+        status, fields = get(envoy.port, x_user="a")
+        self.assertEqual((status, fields["x-domain"], fields["x-plan"]), (200, "shop", "gold"))
+
+    def test_tls_on_both_sides(self):
+        authority = Authority(self.folder)
+        server_cert, server_key = authority.sign("server")
+        client_cert, client_key = authority.sign("client")
+        weir = self.start_weir(
+            f"{SETTINGS}\ntls: {{ cert: {server_cert}, key: {server_key}, ca: {authority.cert} }}")
+        written = block("socket.yaml")
+        for name, file in (("client.pem", client_cert), ("client.key", client_key), ("ca.pem", authority.cert)):
+            self.assertIn(name, written)
+            written = written.replace(name, str(file))
+        known = self.envoy(weir)
+        known.weir.update(yaml.safe_load(written))
+        self.start(known)
+        status, fields = get(known.port, x_user="a")
+        self.assertEqual((status, fields["x-ratelimit-remaining"]), (200, "19"))
+        # Who shows no certificate is not let in.
+        stranger = self.envoy(weir)
+        stranger.weir.update(yaml.safe_load(written))
+        del stranger.weir["transport_socket"]["typed_config"]["common_tls_context"]["tls_certificates"]
+        stranger.asking["failure_mode_deny"] = True
+        self.start(stranger, 0)
+        self.assertEqual(get(stranger.port, x_user="a")[0], 500)
+
+
+if __name__ == "__main__":
+    unittest.main()
