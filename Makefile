@@ -66,6 +66,7 @@ test: ## Build and run all tests
 	$(call install,$(TEST_PACKAGES))
 	@tools/fetch-promtool build/promtool
 	@tools/fetch-envoy build/envoy
+	@tools/fetch-h2spec build/h2spec
 	@tools/check-layers
 	@tools/check-format
 	$(call configure,release,-DWEIR_TESTS=ON -DWEIR_BENCH=ON)
@@ -76,6 +77,7 @@ sanitize: ## Run the tests under asan+ubsan and tsan, and each fuzzer for a minu
 	$(call install,$(TEST_PACKAGES) $(SANITIZE_PACKAGES))
 	@tools/fetch-promtool build/promtool
 	@tools/fetch-envoy build/envoy
+	@tools/fetch-h2spec build/h2spec
 	$(call configure,asan)
 	@cmake --build build/asan --parallel $(JOBS)
 	@ctest --test-dir build/asan --output-on-failure --parallel $(JOBS)

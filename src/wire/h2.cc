@@ -124,6 +124,11 @@ void H2Machine::say_number(H2Type type, std::int32_t stream, std::uint32_t numbe
   append_h2_number(queue_, number);
 }
 
+void H2Machine::say_reset(std::int32_t stream, H2Error error) {
+  say_number(H2Type::rst_stream, stream, static_cast<std::uint32_t>(error));
+  cut_off_.add(stream);
+}
+
 void H2Machine::say_goodbye(std::int32_t last, H2Error error) {
   if (gave_up_) return;
   append_h2_head(queue_, {.size = 8, .type = H2Type::goaway});
@@ -152,6 +157,12 @@ H2Stream* H2Machine::find(std::int32_t id) const {
 // Whether nobody has begun it.
 bool H2Machine::is_idle(std::int32_t id) const { return id > last_come_ || id % 2 == 0; }
 
+// Whether the peer need not know that it has ended. (After the last word about new ones none is
+// begun.)
+bool H2Machine::may_go_on(std::int32_t id) const {
+  return drain_ == Drain::last || cut_off_.may_go_on(id);
+}
+
 bool H2Machine::is_full() const {
   return streams_.size() + orphans_ >= limits_.streams || headers_ > limits_.headers ||
          unsent_ > limits_.unsent;
@@ -161,7 +172,7 @@ bool H2Machine::is_full() const {
 void H2Machine::begin_request(std::int32_t id) {
   if (is_full()) end_streams();
   if (is_full()) {
-    say_number(H2Type::rst_stream, id, static_cast<std::uint32_t>(H2Error::refused_stream));
+    say_reset(id, H2Error::refused_stream);
     // (Who has not heard of our settings cannot know better.)
     return knows_settings_ ? patience_.note_reset() : patience_.note_useless();
   }
@@ -222,7 +233,7 @@ void H2Machine::end_streams() {
 void H2Machine::reset(H2Stream& stream, H2Error error) {
   if (stream.closed_) return;
   stream.well_ = error == H2Error::none;
-  say_number(H2Type::rst_stream, stream.id_, static_cast<std::uint32_t>(error));
+  say_reset(stream.id_, error);
   close(stream);
 }
 

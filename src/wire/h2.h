@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "wire/h2_cut_off.h"
 #include "wire/h2_hpack.h"
 #include "wire/h2_patience.h"
 #include "wire/h2_rules.h"
@@ -333,11 +334,13 @@ class H2Machine {
   H2Stream*& place_of(std::int32_t id) const;
   H2Stream* find_any(std::int32_t id) const;
   bool is_idle(std::int32_t id) const;
+  bool may_go_on(std::int32_t id) const;
   void close(H2Stream& stream);
   void end_stream(H2Stream& stream);
   void end_streams();
   void say(H2Type type, std::uint8_t flags, std::int32_t stream, std::string_view payload);
   void say_number(H2Type type, std::int32_t stream, std::uint32_t number);
+  void say_reset(std::int32_t stream, H2Error error);
   void say_goodbye(std::int32_t last, H2Error error);
 
   H2Handler& handler_;
@@ -367,6 +370,7 @@ class H2Machine {
   std::vector<H2Stream*> streams_;
   mutable std::array<H2Stream*, 64> places_{};  // of all streams, by their numbers
   std::vector<H2Stream*> ending_;               // that are closed, each once
+  H2CutOff cut_off_;                            // that we have reset
   std::int32_t last_come_ = 0;                  // the largest number
   std::int32_t last_begun_ = 0;                 // ... of a request that was not passed over
   std::size_t orphans_ = 0;

@@ -39,6 +39,11 @@ bool take_padding_away(const H2FrameHead& head, std::string_view& payload) {
   return true;
 }
 
+// (What streams depend on is not looked at, but nobody who means well says that.)
+bool depends_on_itself(const H2FrameHead& head, std::string_view priority) {
+  return (read_h2_number(priority.data()) & INT32_MAX) == static_cast<std::uint32_t>(head.stream);
+}
+
 HttpFields::Place append_place(std::string& text, std::string_view more) {
   const HttpFields::Place place{static_cast<std::uint32_t>(text.size()),
                                 static_cast<std::uint32_t>(more.size())};
@@ -133,7 +138,7 @@ void H2Machine::on_frame(const H2FrameHead& head, std::string_view payload) {
     case H2Type::priority:  // we have said that we do not look at them
       if (head.stream == 0) return give_up(H2Error::protocol);
       if (head.size != 5) return give_up(H2Error::frame_size);
-      return;
+      return depends_on_itself(head, payload) ? give_up(H2Error::protocol) : void();
     case H2Type::data:  // is looked at before it is whole
       return;
   }
@@ -251,6 +256,7 @@ std::size_t H2Machine::begin_data(const H2FrameHead& head, std::string_view inpu
     }
   } else {
     patience_.note_useless();
+    if (!may_go_on(head.stream)) say_reset(head.stream, H2Error::stream_closed);
   }
   data_ = {.id = head.stream,
            .left = head.size - (padded ? 1 : 0),
@@ -291,6 +297,7 @@ void H2Machine::on_headers(const H2FrameHead& head, std::string_view payload) {
   if (!take_padding_away(head, payload)) return give_up(H2Error::protocol);
   if (head.has(H2Flags::kPriority)) {
     if (payload.size() < priority) return give_up(H2Error::frame_size);
+    if (depends_on_itself(head, payload)) return give_up(H2Error::protocol);
     payload.remove_prefix(priority);
   }
   block_ = {.id = head.stream, .ends = head.has(H2Flags::kEndStream)};
@@ -306,8 +313,7 @@ void H2Machine::on_continuation(const H2FrameHead& head, std::string_view payloa
 
 // Whose fields come. Those that are nobody's have to be unpacked all the same.
 void H2Machine::begin_block() {
-  if (H2Stream* const stream = find_any(block_.id)) {
-    if (stream->closed_) return patience_.note_useless();
+  if (H2Stream* const stream = find(block_.id)) {
     if (stream->whole_) return reset(*stream, H2Error::stream_closed);
     block_.of = Block::Of::trailers;
     block_.stream = stream;
@@ -315,8 +321,9 @@ void H2Machine::begin_block() {
     block_.rules = H2Rules::of_trailers();
     return;
   }
-  // It may be one that was reset before: nothing is known of those.
-  if (block_.id <= last_come_) return patience_.note_useless();
+  if (block_.id <= last_come_) {
+    return may_go_on(block_.id) ? patience_.note_useless() : give_up(H2Error::stream_closed);
+  }
   last_come_ = block_.id;
   if (drain_ != Drain::last) begin_request(block_.id);
 }

@@ -124,13 +124,14 @@ class Client {
       case 6:
         return body(stream);
       case 7:
+        known(stream).is_done = true;
         return H2Peer::reset(stream);
       case 8:
         return open(stream, dice_.upto(30'000) + 1);
       case 9:
         return open(0, dice_.upto(60'000) + 1);
       case 10:
-        return peer_.headers(stream, {{"x-trailer", "x"}}, !dice_.one_in(6));
+        return trailers(stream);
       default:
         return H2Peer::ping();
     }
@@ -169,6 +170,8 @@ class Client {
     bool has_header = false;
     bool is_over = false;   // there is nothing more of its answer
     bool is_reset = false;  // nor may anything be said of it
+    bool is_begun = false;  // by a request
+    bool is_done = false;   // the request is whole, or was taken back
   };
   static constexpr std::int64_t kFirst = 65'535;
 
@@ -191,6 +194,8 @@ class Client {
     const std::int32_t stream = next_;
     next_ += 2;
     const bool ends = dice_.one_in(2);
+    known(stream).is_begun = true;
+    known(stream).is_done = ends;
     if (!dice_.one_in(3)) return peer_.headers(stream, fields, ends);
     const std::string block = peer_.block(fields);
     const std::size_t cut = dice_.upto(block.size() + 1);
@@ -204,10 +209,18 @@ class Client {
     window_ -= static_cast<std::int64_t>(size);
     window -= static_cast<std::int64_t>(size);
     const bool ends = dice_.one_in(3);
+    known(stream).is_done |= ends;
     if (size < 20 || !dice_.one_in(4)) return H2Peer::data(stream, std::string(size, 'x'), ends);
     constexpr int padded = 8;
     return H2Peer::frame(Frame::data, padded | (ends ? H2Peer::kEnd : 0), stream,
                          '\x0a' + std::string(size - 1, 'x'));
+  }
+  // (Behind the end they would be the end of the conversation, not only of the stream.)
+  std::string trailers(std::int32_t stream) {
+    if (!known(stream).is_begun || known(stream).is_done) return {};
+    const bool ends = !dice_.one_in(6);
+    known(stream).is_done = ends;
+    return peer_.headers(stream, {{"x-trailer", "x"}}, ends);
   }
   std::string open(std::int32_t stream, std::size_t more) {
     (stream == 0 ? open_ : known(stream).open) += static_cast<std::int64_t>(more);

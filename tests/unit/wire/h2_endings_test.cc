@@ -42,6 +42,63 @@ TEST_F(H2Endings, DataBehindARequestThatIsAnsweredEndsNothingTwice) {
   EXPECT_THAT(machine->streams(), IsEmpty());
 }
 
+// ---- What comes behind the end (RFC 9113, 5.1 and 6.1)
+
+TEST_F(H2Endings, DataBehindTheEndIsAnErrorOfItsStream) {
+  connect();
+  answer_all();
+  say(peer.request(1));
+  const auto frames = say(H2Peer::data(1, "more", false));
+  EXPECT_EQ(reset_of(frames, 1), NGHTTP2_STREAM_CLOSED);
+  EXPECT_EQ(goodbye(frames), -1);
+  EXPECT_THAT(say(H2Peer::data(1, "and more", true)), IsEmpty());  // it may not have heard of it
+  // Also of one that its peer has taken back, or has passed over.
+  say(peer.headers(5, H2Peer::post("/"), false) + H2Peer::reset(5));
+  EXPECT_EQ(reset_of(say(H2Peer::data(5, "more", true)), 5), NGHTTP2_STREAM_CLOSED);
+  EXPECT_EQ(reset_of(say(H2Peer::data(3, "more", true)), 3), NGHTTP2_STREAM_CLOSED);
+  EXPECT_FALSE(body_of(say(peer.request(7)), 7).empty());
+}
+
+TEST_F(H2Endings, FieldsBehindTheEndAreAnErrorOfTheConnection) {
+  const TestFields trailers{{"x-trailer", "x"}};
+  for (const bool taken_back : {false, true}) {
+    H2Peer other;
+    connect();
+    answer_all();
+    taken_back ? say(other.headers(1, H2Peer::post("/"), false) + H2Peer::reset(1))
+               : say(other.request(1));
+    EXPECT_EQ(goodbye(say(other.headers(1, trailers, true))), NGHTTP2_STREAM_CLOSED);
+    EXPECT_TRUE(machine->is_over());
+  }
+}
+
+TEST_F(H2Endings, WhoHasNotHeardOfAResetMayGoOn) {
+  connect();
+  on_each = [this](H2Stream& stream) { machine->reset(stream); };
+  // More than are remembered.
+  for (std::int32_t id = 1; id < 200; id += 2) {
+    EXPECT_EQ(reset_of(say(peer.headers(id, H2Peer::post("/parts"), false)), id), NGHTTP2_CANCEL);
+  }
+  for (std::int32_t id = 1; id < 200; id += 2) {
+    EXPECT_THAT(say(H2Peer::data(id, "more", false)), IsEmpty());
+    EXPECT_THAT(say(peer.headers(id, {{"x-trailer", "x"}}, true)), IsEmpty());
+  }
+  EXPECT_FALSE(machine->is_over());
+}
+
+TEST_F(H2Endings, WhatDependsOnItselfIsAnError) {
+  const std::string itself{"\0\0\0\1\x10", 5};
+  connect();
+  EXPECT_EQ(goodbye(say(H2Peer::frame(Frame::priority, 0, 1, itself))), NGHTTP2_PROTOCOL_ERROR);
+  connect();
+  constexpr int with_priority = 0x20;
+  EXPECT_EQ(goodbye(say(H2Peer::frame(Frame::headers, with_priority | H2Peer::kEndHeaders, 1,
+                                      itself + peer.block(H2Peer::get("/"))))),
+            NGHTTP2_PROTOCOL_ERROR);
+}
+
+// ---- Once
+
 TEST_F(H2Endings, ABodyThatEndsTwiceEndsNothingTwice) {
   connect();
   refuse_all();

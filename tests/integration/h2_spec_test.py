@@ -1,0 +1,103 @@
+"""What h2spec, the conformance tests of HTTP/2, finds: h2_spec_test.py WEIR H2SPEC.
+
+Skipped where there is no h2spec (see tools/fetch-h2spec)."""
+
+import http.server
+import subprocess
+import sys
+import tempfile
+import threading
+import unittest
+import xml.etree.ElementTree
+from pathlib import Path
+
+from certificates import Authority
+from daemon import Daemon, free_port
+
+H2SPEC = Path(sys.argv.pop(2))
+WEIR = sys.argv.pop(1)
+
+RULES = "domain: d\ndescriptors: [ { key: k, rate_limit: { unit: hour, requests_per_unit: 1 } } ]\n"
+
+# Who does not begin as HTTP/2 does is told so in HTTP/1 before the connection is closed, not only closed.
+PREFACE = {"Sends invalid connection preface"}
+# Those that ask for the body of an answer: what is no call of gRPC is answered without one.
+WITH_A_BODY = {"Sends a WINDOW_UPDATE frame on half-closed (remote) stream",
+               "Sends a PRIORITY frame on half-closed (remote) stream"}
+# Answers that are given at once are not many at a time.
+MANY_AT_A_TIME = {"Sends HEADERS frames that causes their advertised concurrent stream limit to be exceeded"}
+
+
+class Service(http.server.BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+
+    def answer(self):
+        self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        self.send_response(200)
+        self.send_header("Content-Length", "5")
+        self.end_headers()
+        self.wfile.write(b"hello")
+
+    do_GET = do_POST = answer
+
+    def log_message(self, *_):
+        pass
+
+
+class Server(http.server.ThreadingHTTPServer):
+    def handle_error(self, *_):
+        """Requests are taken back: that is what is tried."""
+
+
+@unittest.skipUnless(H2SPEC.exists(), "there is no h2spec here: see tools/fetch-h2spec")
+class H2SpecTest(unittest.TestCase):
+    maxDiff = None
+
+    def find(self, port, path, *more):
+        """The cases that failed. Those that do not apply here are skipped by itself."""
+        with tempfile.NamedTemporaryFile(suffix=".xml") as report:
+            done = subprocess.run([H2SPEC, "-h", "127.0.0.1", "-p", str(port), "-P", path, "-o", "10",
+                                   "-j", report.name, *more], capture_output=True, text=True, timeout=900)
+            cases = list(xml.etree.ElementTree.parse(report.name).iter("testcase"))
+        self.assertGreater(len(cases), 140, done.stdout[-2000:])
+        failed = {case.get("classname") for case in cases if case.find("error") is not None}
+        self.assertEqual(done.returncode != 0, bool(failed), done.stdout[-2000:])
+        return failed
+
+    def serve(self, extra="", **more):
+        daemon = Daemon(WEIR, "policies: { p: { limits: [ 1000000000/h ] } }", grpc="127.0.0.1:0",
+                        extra=f"envoy_ratelimit: rules.yaml\n{extra}", **more)
+        (daemon.folder / "rules.yaml").write_text(RULES)
+        daemon.__enter__()
+        self.addCleanup(daemon.__exit__)
+        return daemon
+
+    def test_http(self):
+        self.assertLessEqual(self.find(self.serve().http_port, "/healthz"), PREFACE | MANY_AT_A_TIME)
+
+    def test_grpc(self):
+        self.assertLessEqual(self.find(self.serve().grpc_port, "/"), PREFACE | MANY_AT_A_TIME | WITH_A_BODY)
+
+    def test_with_tls(self):
+        with tempfile.TemporaryDirectory() as folder:
+            cert, key = Authority(folder).sign("server")
+            daemon = self.serve(f"tls: {{ cert: {cert}, key: {key} }}")
+            self.assertLessEqual(self.find(daemon.http_port, "/healthz", "-t", "-k"), PREFACE | MANY_AT_A_TIME)
+
+    def test_gateway(self):
+        service = Server(("127.0.0.1", 0), Service)
+        threading.Thread(target=service.serve_forever).start()
+        self.addCleanup(service.server_close)
+        self.addCleanup(service.shutdown)
+        port = free_port()
+        self.serve(f"""
+gateway:
+  listen: 127.0.0.1:{port}
+  routes:
+    - {{ match: {{ path: /** }}, upstream: "http://127.0.0.1:{service.server_port}", policy: p, key: ip }}
+""")
+        self.assertLessEqual(self.find(port, "/"), PREFACE | MANY_AT_A_TIME)
+
+
+if __name__ == "__main__":
+    unittest.main()
