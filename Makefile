@@ -20,7 +20,7 @@ BENCH_PACKAGES := libbenchmark-dev libabsl-dev valgrind python3 redis-server red
 install = @tools/install-packages $(BUILD_PACKAGES) $(1)
 configure = @cmake --preset $(1) $(2) >build/configure-$(1).log || { cat build/configure-$(1).log; exit 1; }
 
-.PHONY: help run tour build deb completion install test sanitize soak bench fuzz format pictures clean
+.PHONY: help run tour build deb completion install test peers sanitize soak bench fuzz format pictures clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -66,18 +66,21 @@ test: ## Build and run all tests
 	$(call install,$(TEST_PACKAGES))
 	@tools/fetch-promtool build/promtool
 	@tools/fetch-envoy build/envoy
-	@tools/fetch-h2spec build/h2spec
 	@tools/check-layers
 	@tools/check-format
 	$(call configure,release,-DWEIR_TESTS=ON -DWEIR_BENCH=ON)
 	@cmake --build build --parallel $(JOBS)
 	@ctest --test-dir build --output-on-failure --parallel $(JOBS)
 
+peers: ## Fetch what tests compare weir with, as far as it can be had: Envoy, envoyproxy/ratelimit, h2spec
+	@tools/fetch-envoy build/envoy
+	@tools/go-install build/ratelimit github.com/envoyproxy/ratelimit/src/service_cmd@v1.4.1-0.20260122083618-3fb702589d36
+	@tools/go-install build/h2spec github.com/summerwind/h2spec/cmd/h2spec@v2.2.1+incompatible
+
 sanitize: ## Run the tests under asan+ubsan and tsan, and each fuzzer for a minute
 	$(call install,$(TEST_PACKAGES) $(SANITIZE_PACKAGES))
 	@tools/fetch-promtool build/promtool
-	@tools/fetch-envoy build/envoy
-	@tools/fetch-h2spec build/h2spec
+	@$(MAKE) --no-print-directory peers
 	$(call configure,asan)
 	@cmake --build build/asan --parallel $(JOBS)
 	@ctest --test-dir build/asan --output-on-failure --parallel $(JOBS)

@@ -209,7 +209,8 @@ std::optional<Failure> Run::use_override(const Call& call, const Domain& domain,
   return std::nullopt;
 }
 
-// A rule that another one of the call replaces says nothing.
+// A rule that another one of the call replaces says nothing. (One that is unlimited goes on saying
+// so, as theirs do.)
 void Run::replace_rules() {
   std::vector<std::string_view> gone;
   for (const Asked& asked : asked_) {
@@ -218,7 +219,7 @@ void Run::replace_rules() {
   }
   if (gone.empty()) return;
   for (Asked& asked : asked_) {
-    if (asked.rule == nullptr || asked.rule->name.empty()) continue;
+    if (asked.rule == nullptr || asked.unlimited || asked.rule->name.empty()) continue;
     asked.replaced = std::ranges::find(gone, asked.rule->name) != gone.end();
     if (asked.replaced) asked.rule = nullptr;
   }

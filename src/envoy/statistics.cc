@@ -37,9 +37,10 @@ void RuleStatistics::add(const Hits& hits, bool is_shadow) noexcept {
   // Where refused hits count, some of them may have fitted.
   const std::uint64_t fitted =
       hits.counts_when_over ? hits.limit - std::min(hits.before, hits.limit) : 0;
-  add_to(over, hits.hits - std::min(fitted, hits.hits));
+  const std::uint64_t beyond = hits.hits - std::min(fitted, hits.hits);
+  add_to(over, beyond);
   if (fitted > 0) add_to(near, above(nearly, hits.before, hits.limit));
-  if (is_shadow) add_to(shadow, hits.hits);
+  if (is_shadow) add_to(shadow, beyond);
 }
 
 RuleCounts RuleStatistics::counts(std::string key) const {

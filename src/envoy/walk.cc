@@ -99,7 +99,10 @@ std::string counted_as(std::string_view domain, const Node& node, std::span<cons
   for (std::size_t i = 0; i < entries.size(); ++i) {
     const bool names_value =
         !way[i]->shares_counter && (node.rule->detailed || way[i]->value_to_metric);
-    append_step(text, entries[i].key, names_value ? entries[i].value : way[i]->value);
+    const std::string_view value = names_value ? entries[i].value : way[i]->value;
+    append_step(text, entries[i].key, value);
+    // (As they write it, for who has dashboards of it.)
+    if (names_value && node.rule->detailed && !node.shares_some && value.empty()) text += '_';
   }
   return text;
 }

@@ -1,6 +1,6 @@
 """A real Envoy with the configuration of docs/recipes/envoy.md: envoy_proxy_test.py WEIR SOURCE ENVOY.
 
-Skipped where there is no Envoy (see tools/fetch-envoy)."""
+Skipped where there is no Envoy (see make peers)."""
 
 import os
 import sys
@@ -165,7 +165,7 @@ class Envoy:
                    f"{weirs} of weir are healthy for Envoy")
 
 
-@unittest.skipUnless(ENVOY.exists(), "there is no Envoy here: see tools/fetch-envoy")
+@unittest.skipUnless(ENVOY.exists(), "there is no Envoy here: see make peers")
 class EnvoyProxyTest(unittest.TestCase):
     def setUp(self):
         folder = tempfile.TemporaryDirectory()

@@ -1,6 +1,6 @@
 """What h2spec, the conformance tests of HTTP/2, finds: h2_spec_test.py WEIR H2SPEC.
 
-Skipped where there is no h2spec (see tools/fetch-h2spec)."""
+Skipped where there is no h2spec (see make peers)."""
 
 import http.server
 import subprocess
@@ -49,7 +49,7 @@ class Server(http.server.ThreadingHTTPServer):
         """Requests are taken back: that is what is tried."""
 
 
-@unittest.skipUnless(H2SPEC.exists(), "there is no h2spec here: see tools/fetch-h2spec")
+@unittest.skipUnless(H2SPEC.exists(), "there is no h2spec here: see make peers")
 class H2SpecTest(unittest.TestCase):
     maxDiff = None
 

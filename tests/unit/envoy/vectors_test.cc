@@ -576,6 +576,57 @@ descriptors:
        });
 }
 
+TEST_P(VectorTest, WhatIsUnlimitedStaysSoIfItIsReplaced) {
+  play(R"(
+domain: d
+descriptors:
+  - { key: free, rate_limit: { unlimited: true, name: free } }
+  - { key: paid, rate_limit: { unit: hour, requests_per_unit: 5, replaces: [ { name: free } ] } }
+)",
+       [](World& world) {
+         const Answer answer = world.call("d", {of({{"free", "x"}}), of({{"paid", "x"}})});
+         EXPECT_THAT(remaining_of(answer), ElementsAre(kMost, 4U));
+       });
+}
+
+// Of a rule in shadow_mode, as of any other, what did not fit.
+TEST_P(VectorTest, CountsInShadowModeWhatIsOver) {
+  play(R"(
+domain: d
+descriptors:
+  - { key: k, shadow_mode: true, rate_limit: { unit: hour, requests_per_unit: 3 } }
+)",
+       [this](World& world) {
+         for (int i = 0; i < 2; ++i) world.call("d", {of({{"k", "x"}})}, 2);
+         const RuleCounts counts = world.counts_of("d.k");
+         EXPECT_EQ(counts.total, 4U);
+         EXPECT_EQ(counts.over, as_envoyproxy() ? 1U : 2U);
+         EXPECT_EQ(counts.shadow, counts.over);
+       });
+}
+
+TEST_P(VectorTest, NamesStatisticsAsTheyDoWhereAValueIsEmpty) {
+  play(R"(
+domain: d
+descriptors:
+  - { key: detailed, detailed_metric: true, rate_limit: { unit: hour, requests_per_unit: 3 } }
+  - { key: told, value_to_metric: true, rate_limit: { unit: hour, requests_per_unit: 3 } }
+  - key: shared
+    value: x*
+    share_threshold: true
+    descriptors:
+      - { key: k, detailed_metric: true, rate_limit: { unit: hour, requests_per_unit: 3 } }
+)",
+       [](World& world) {
+         world.call("d",
+                    {of({{"detailed", ""}}), of({{"told", ""}}), of({{"shared", "xy"}, {"k", ""}}),
+                     limited(of({{"own", ""}}), 1, Unit::day)});
+         for (const char* name : {"d.detailed_", "d.told", "d.shared_x*.k", "d.own"}) {
+           EXPECT_EQ(world.counts_of(name).total, 1U) << name;
+         }
+       });
+}
+
 // The same counter twice in one call is charged twice.
 TEST_P(VectorTest, ChargesTheSameDescriptorTwice) {
   play(kAnother, [this](World& world) {

@@ -1,0 +1,228 @@
+"""The same rules and the same calls for envoyproxy/ratelimit and for weir: envoy_same_test.py WEIR RATELIMIT.
+
+Rules and calls are made up by dice; each answer and each statistic must be the same, down to the last field.
+Left out is what this version of theirs does otherwise than those after it: quota_mode, and a `*` that is not
+at the end. Skipped where there is none to compare with (see make peers)."""
+
+import os
+import sys
+
+# With Debian's python3-yaml, whatever python3 is in the path.
+PYTHON = "/usr/bin/python3"
+if not os.path.samefile(sys.executable, PYTHON):
+    os.execv(PYTHON, [PYTHON, *sys.argv])
+
+import collections
+import http.client
+import json
+import random
+import re
+import subprocess
+import tempfile
+import time
+import unittest
+from pathlib import Path
+
+import yaml
+
+from daemon import Daemon, eventually, free_port
+from redis_server import RedisServer
+
+RATELIMIT = Path(sys.argv.pop(2))
+WEIR = sys.argv.pop(1)
+
+DOMAINS = 30
+CALLS = 30  # about each
+KEYS = ["a", "b", "c"]
+NAMES = ["one", "two", "three"]
+STATISTICS = {"total_hits": "hits", "over_limit": "over_limit", "near_limit": "near_limit",
+              "within_limit": "within_limit", "shadow_mode": "shadow_mode"}
+
+
+class Dice(random.Random):
+    def one_in(self, n):
+        return self.randrange(n) == 0
+
+    def rate_limit(self):
+        limit = {"unlimited": True} if self.one_in(10) else {
+            "unit": self.choice(["hour", "day", "week", "month", "year", "HOUR", "Day"]),
+            "requests_per_unit": self.choice([0, 1, 2, 3, 5, 8, 10, 1000])}
+        if self.one_in(2):
+            limit["name"] = self.choice(NAMES)
+        if self.one_in(5):
+            limit["replaces"] = [{"name": self.choice([name for name in NAMES if name != limit.get("name")])}]
+        return limit
+
+    def descriptors(self, depth=0):
+        found = {}
+        for _ in range(self.randint(1, 4)):
+            key, value = self.choice(KEYS), self.choice([None, None, "x", "y", "x*", "xx*"])
+            node = found[key, value] = {"key": key}
+            if value:
+                node["value"] = value
+            if not self.one_in(4):
+                node["rate_limit"] = self.rate_limit()
+            for flag in ("shadow_mode", "detailed_metric", "value_to_metric"):
+                if self.one_in(7):
+                    node[flag] = True
+            if value and "*" in value and self.one_in(2):
+                node["share_threshold"] = True
+            if depth < 2 and self.one_in(3):
+                node["descriptors"] = self.descriptors(depth + 1)
+        return list(found.values())
+
+    def descriptor(self):
+        made = {"entries": [{"key": self.choice(KEYS), "value": self.choice(["x", "y", "z", "xx", "xxz", "xy", ""])}
+                            for _ in range(self.choice([1, 1, 1, 2, 2, 3]))]}
+        if self.one_in(12):
+            made["limit"] = {"requestsPerUnit": self.choice([0, 1, 3, 10]),
+                             "unit": self.choice(["HOUR", "DAY", "MONTH", "YEAR"])}
+        if self.one_in(5):
+            made["hitsAddend"] = str(self.choice([0, 1, 2, 4]))
+        return made
+
+    def call(self, domain):
+        made = {"domain": "nobody's" if self.one_in(50) else domain,
+                "descriptors": [self.descriptor() for _ in range(self.randint(1, 4))]}
+        if self.one_in(2):
+            made["hitsAddend"] = self.choice([0, 1, 2, 3, 5])
+        return made
+
+
+def ask(port, call):
+    """The answer without its times, and these, in seconds."""
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+    connection.request("POST", "/json", json.dumps(call), {"Content-Type": "application/json"})
+    answer = connection.getresponse()
+    body = answer.read()
+    connection.close()
+    if answer.status not in (200, 429):
+        return (answer.status, body), []
+    told, times = json.loads(body), []
+    for status in told["statuses"]:
+        if "durationUntilReset" in status:
+            times.append(int(status["durationUntilReset"].rstrip("s")))
+            status["durationUntilReset"] = "…"
+    for header in told.get("responseHeadersToAdd", []):
+        if header["key"] == "RateLimit-Reset":
+            times.append(int(header["value"]))
+            header["value"] = "…"
+    return (answer.status, told), times
+
+
+def stay_within_the_hour():
+    left = 3600 - time.time() % 3600
+    if left < 120:
+        time.sleep(left + 0.1)
+
+
+class Ratelimit:
+    """Theirs, with rules of these domains."""
+
+    def __init__(self, folder, rules, redis, settings):
+        self.folder = Path(folder)
+        config = self.folder / "root" / "ratelimit" / "config"
+        config.mkdir(parents=True)
+        for name, text in rules.items():
+            (config / f"{name}.yaml").write_text(text)
+        self.port = free_port()
+        self.environment = os.environ | {
+            "RUNTIME_ROOT": str(self.folder / "root"), "RUNTIME_SUBDIRECTORY": "ratelimit",
+            "RUNTIME_WATCH_ROOT": "false", "REDIS_SOCKET_TYPE": "tcp", "REDIS_URL": f"127.0.0.1:{redis.port}",
+            "HOST": "127.0.0.1", "PORT": str(self.port), "GRPC_HOST": "127.0.0.1", "GRPC_PORT": str(free_port()),
+            "DEBUG_HOST": "127.0.0.1", "DEBUG_PORT": str(free_port()), "USE_STATSD": "false",
+            "GOSTATS_FLUSH_INTERVAL_SECONDS": "1", "LOG_LEVEL": "warn", **settings}
+
+    def __enter__(self):
+        self.log = open(self.folder / "log", "w", encoding="utf-8")
+        self.process = subprocess.Popen([RATELIMIT], env=self.environment, stdout=self.log, stderr=self.log)
+        eventually(self.is_ready, "their service is ready")
+        return self
+
+    def __exit__(self, *_):
+        self.process.terminate()
+        self.process.wait(30)
+        self.log.close()
+
+    def is_ready(self):
+        if self.process.poll() is not None:
+            raise AssertionError("it ended:\n" + (self.folder / "log").read_text())
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
+        try:
+            connection.request("GET", "/healthcheck")
+            return connection.getresponse().status == 200
+        except OSError:
+            return False
+        finally:
+            connection.close()
+
+    def statistics(self):
+        """What was counted until a second ago, {(rule, what): how many}."""
+        counted = collections.Counter()
+        for line in (self.folder / "log").read_text().splitlines():
+            if "flushing counter" not in line:
+                continue
+            counter = json.loads(line)["json"]
+            found = re.fullmatch(r"ratelimit\.service\.rate_limit\.(.*)\.(\w+)", counter["name"])
+            if found and found[2] in STATISTICS:
+                counted[found[1], found[2]] += int(float(counter["value"]))
+        return counted
+
+
+def statistics_of(weir):
+    counted = collections.Counter()
+    metrics = weir.http("GET", "/metrics")[2].decode()
+    for theirs, ours in STATISTICS.items():
+        for rule, count in re.findall(rf'^weir_envoy_{ours}_total{{rule="(.*)"}} (\d+)$', metrics, re.M):
+            if int(count) > 0:
+                counted[rule, theirs] = int(count)
+    return counted
+
+
+@unittest.skipUnless(RATELIMIT.exists(), "there is no envoyproxy/ratelimit here: see make peers")
+class SameTest(unittest.TestCase):
+    maxDiff = None
+
+    def play(self, seed, settings="", theirs=None, store=False):
+        dice = Dice(seed)
+        rules = {f"d{i}": yaml.safe_dump({"domain": f"d{i}", "descriptors": dice.descriptors()}, sort_keys=False)
+                 for i in range(DOMAINS)}
+        with tempfile.TemporaryDirectory() as folder, RedisServer() as redis:
+            weir = Daemon(WEIR, "", extra=(
+                f"compat: envoyproxy\nenvoy_ratelimit: {{ path: rules {settings} }}\n"
+                + (f"store: {redis.url}\nstore_timeout: 20s\n" if store else "")))
+            (weir.folder / "rules").mkdir()
+            for name, text in rules.items():
+                (weir.folder / "rules" / f"{name}.yaml").write_text(text)
+            with weir, Ratelimit(folder, rules, redis, theirs or {}) as ratelimit:
+                stay_within_the_hour()
+                for domain, text in rules.items():
+                    for _ in range(CALLS):
+                        self.ask_both(dice.call(domain), ratelimit.port, weir.http_port, f"seed {seed}: {text}")
+                ours = statistics_of(weir)
+                self.assertGreater(len(ours), 100)
+                # (What had no hits was counted all the same.)
+                eventually(lambda: +ratelimit.statistics() == ours, "both have counted the same")
+
+    def ask_both(self, call, their_port, our_port, where):
+        (theirs, their_times), (ours, our_times) = ask(their_port, call), ask(our_port, call)
+        self.assertEqual(theirs, ours, f"theirs and ours: {json.dumps(call)}\n{where}")
+        self.assertEqual(len(their_times), len(our_times))
+        for one, other in zip(their_times, our_times):
+            self.assertLessEqual(abs(one - other), 60, where)  # they are not asked in the same second
+
+    def test_answers_and_statistics(self):
+        self.play(1)
+
+    def test_on_redis(self):
+        self.play(2, store=True)
+
+    def test_with_response_headers(self):
+        self.play(3, ", response_headers: true", {"LIMIT_RESPONSE_HEADERS_ENABLED": "true"})
+
+    def test_in_shadow_mode(self):
+        self.play(4, ", shadow_mode: true", {"SHADOW_MODE": "true"})
+
+
+if __name__ == "__main__":
+    unittest.main()
