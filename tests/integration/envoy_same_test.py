@@ -31,8 +31,8 @@ from redis_server import RedisServer
 RATELIMIT = Path(sys.argv.pop(2))
 WEIR = sys.argv.pop(1)
 
-DOMAINS = 30
-CALLS = 30  # about each
+DOMAINS = 40
+CALLS = 40  # about each
 KEYS = ["a", "b", "c"]
 NAMES = ["one", "two", "three"]
 STATISTICS = {"total_hits": "hits", "over_limit": "over_limit", "near_limit": "near_limit",
@@ -131,7 +131,7 @@ class Ratelimit:
             "RUNTIME_WATCH_ROOT": "false", "REDIS_SOCKET_TYPE": "tcp", "REDIS_URL": f"127.0.0.1:{redis.port}",
             "HOST": "127.0.0.1", "PORT": str(self.port), "GRPC_HOST": "127.0.0.1", "GRPC_PORT": str(free_port()),
             "DEBUG_HOST": "127.0.0.1", "DEBUG_PORT": str(free_port()), "USE_STATSD": "false",
-            "GOSTATS_FLUSH_INTERVAL_SECONDS": "1", "LOG_LEVEL": "warn", **settings}
+            "STATS_FLUSH_INTERVAL": "1s", "LOG_LEVEL": "warn", **settings}
 
     def __enter__(self):
         self.log = open(self.folder / "log", "w", encoding="utf-8")
