@@ -215,9 +215,10 @@ class Watchdog {
   Clock::time_point next_{};
 };
 
+using Moment = std::chrono::steady_clock::time_point;
+
 // Until somebody wants it to end, or it is time to. The files were looked at before they were read:
 // a change while the daemon started is one.
-using Moment = std::chrono::steady_clock::time_point;
 void watch(server::Daemon& daemon, Proxy* proxy, server::Notifier& notifier,
            const std::string& path, Watched& watched, const sigset_t& signals,
            Moment end = Moment::max()) {
