@@ -108,8 +108,8 @@ bool read_descriptor(ProtoReader reader, envoy::Descriptor& to) {
 // ---- Reading JSON
 //
 // The library takes for JSON what looks like it: names without quotes, commas with nothing behind
-// them, an object for a list of one. Whoever writes that means something else, perhaps, and is
-// told.
+// them, an object for a list of one or for a number. Whoever writes that means something else,
+// perhaps, and is told.
 
 // Passes what is JSON and may be a RateLimitRequest: the library sees to the rest.
 class StrictJson final : public nlohmann::json_sax<nlohmann::json> {
@@ -154,7 +154,8 @@ class StrictJson final : public nlohmann::json_sax<nlohmann::json> {
     if (open_.empty() || open_.back().kind == Kind::list) return kind == Kind::object;
     const std::string& name = open_.back().names.back();
     const bool is_list = name == "descriptors" || name == "entries";
-    return is_list ? kind == Kind::list || kind == Kind::null : kind != Kind::list;
+    if (is_list) return kind == Kind::list || kind == Kind::null;
+    return kind != Kind::list && (name != "hitsaddend" || kind != Kind::object);
   }
   bool open(Kind kind) {
     constexpr std::size_t deepest = 8;

@@ -269,6 +269,7 @@ TEST(EnvoyMessages, ReadsNothingThatOnlyLooksLikeJson) {
            with(R"([{"entries":{"key":"k"}}])"),
            with(R"([{"entries":[{"key":"k","key":"l"}]}])"),
            with(R"([{"limit":[]}])"),
+           with(R"([{"hitsAddend":{"value":2}}])"),
            with(deep + std::string(500, ']')),
            with(deep),
        }) {
