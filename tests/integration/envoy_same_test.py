@@ -13,6 +13,7 @@ if not os.path.samefile(sys.executable, PYTHON):
     os.execv(PYTHON, [PYTHON, *sys.argv])
 
 import collections
+import contextlib
 import http.client
 import json
 import random
@@ -89,15 +90,21 @@ class Dice(random.Random):
         return made
 
 
+def send(port, body, method="POST", **fields):
+    """(status, Content-Type, body)"""
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+    connection.request(method, "/json", body, {"Content-Type": "application/json", **fields})
+    answer = connection.getresponse()
+    content = answer.read()
+    connection.close()
+    return answer.status, answer.getheader("Content-Type"), content
+
+
 def ask(port, call):
     """The answer without its times, and these, in seconds."""
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
-    connection.request("POST", "/json", json.dumps(call), {"Content-Type": "application/json"})
-    answer = connection.getresponse()
-    body = answer.read()
-    connection.close()
-    if answer.status not in (200, 429):
-        return (answer.status, body), []
+    status, _, body = send(port, json.dumps(call))
+    if status not in (200, 429):
+        return (status, body), []
     told, times = json.loads(body), []
     for status in told["statuses"]:
         if "durationUntilReset" in status:
@@ -107,7 +114,7 @@ def ask(port, call):
         if header["key"] == "RateLimit-Reset":
             times.append(int(header["value"]))
             header["value"] = "…"
-    return (answer.status, told), times
+    return (status, told), times
 
 
 def stay_within_the_hour():
@@ -183,10 +190,9 @@ def statistics_of(weir):
 class SameTest(unittest.TestCase):
     maxDiff = None
 
-    def play(self, seed, settings="", theirs=None, store=False):
-        dice = Dice(seed)
-        rules = {f"d{i}": yaml.safe_dump({"domain": f"d{i}", "descriptors": dice.descriptors()}, sort_keys=False)
-                 for i in range(DOMAINS)}
+    @contextlib.contextmanager
+    def both(self, rules, settings="", theirs=None, store=False):
+        """Theirs and weir, with these rules."""
         with tempfile.TemporaryDirectory() as folder, RedisServer() as redis:
             weir = Daemon(WEIR, "", extra=(
                 f"compat: envoyproxy\nenvoy_ratelimit: {{ path: rules {settings} }}\n"
@@ -196,13 +202,20 @@ class SameTest(unittest.TestCase):
                 (weir.folder / "rules" / f"{name}.yaml").write_text(text)
             with weir, Ratelimit(folder, rules, redis, theirs or {}) as ratelimit:
                 stay_within_the_hour()
-                for domain, text in rules.items():
-                    for _ in range(CALLS):
-                        self.ask_both(dice.call(domain), ratelimit.port, weir.http_port, f"seed {seed}: {text}")
-                ours = statistics_of(weir)
-                self.assertGreater(len(ours), 100)
-                # (What had no hits was counted all the same.)
-                eventually(lambda: +ratelimit.statistics() == ours, "both have counted the same")
+                yield ratelimit, weir
+
+    def play(self, seed, **more):
+        dice = Dice(seed)
+        rules = {f"d{i}": yaml.safe_dump({"domain": f"d{i}", "descriptors": dice.descriptors()}, sort_keys=False)
+                 for i in range(DOMAINS)}
+        with self.both(rules, **more) as (ratelimit, weir):
+            for domain, text in rules.items():
+                for _ in range(CALLS):
+                    self.ask_both(dice.call(domain), ratelimit.port, weir.http_port, f"seed {seed}: {text}")
+            ours = statistics_of(weir)
+            self.assertGreater(len(ours), 100)
+            # (What had no hits was counted all the same.)
+            eventually(lambda: +ratelimit.statistics() == ours, "both have counted the same")
 
     def ask_both(self, call, their_port, our_port, where):
         (theirs, their_times), (ours, our_times) = ask(their_port, call), ask(our_port, call)
@@ -218,10 +231,39 @@ class SameTest(unittest.TestCase):
         self.play(2, store=True)
 
     def test_with_response_headers(self):
-        self.play(3, ", response_headers: true", {"LIMIT_RESPONSE_HEADERS_ENABLED": "true"})
+        self.play(3, settings=", response_headers: true", theirs={"LIMIT_RESPONSE_HEADERS_ENABLED": "true"})
 
     def test_in_shadow_mode(self):
-        self.play(4, ", shadow_mode: true", {"SHADOW_MODE": "true"})
+        self.play(4, settings=", shadow_mode: true", theirs={"SHADOW_MODE": "true"})
+
+    # (A unit that there is none of is not among them: theirs ends with it.)
+    def test_what_makes_no_sense(self):
+        rules = {"d": "domain: d\ndescriptors: [ { key: k, rate_limit: { unit: year, requests_per_unit: 9 } } ]\n"}
+        good = '{"domain":"d","descriptors":[{"entries":[{"key":"k","value":"v"}]}]}'
+        wrong = ["", "null", "{", "[]", "5", good + "x", good + good, good.replace('"', "'"), "/**/" + good,
+                 "\ufeff" + good, good.replace('"d"', '""'), good.replace('"d"', "5"), '{"domain":"d"}',
+                 '{"domain":"d","descriptors":[]}', '{"domain":"d","descriptors":null}',
+                 '{"domain":"d","descriptors":[null]}', good.replace('"v"', "7"), good.replace('"v"', '"\\ud800"'),
+                 good.replace('"key"', '"kez"'), good.replace("{", '{"domain":"d",', 1)]
+        hits = ["-1", "1.5", "true", '"x"', "4294967296", "[1]", '{"value":1}', '1,"hits_addend":1']
+        wrong += [good.replace("{", f'{{"hitsAddend":{each},', 1) for each in hits]
+        wrong += [good.replace("}]}", f'}}],"hitsAddend":{each}}}') for each in hits if each != "4294967296"]
+        with self.both(rules) as (ratelimit, weir):
+            for body in wrong:
+                with self.subTest(body):
+                    theirs = send(ratelimit.port, body.encode())
+                    self.assertEqual(theirs[0], 400)
+                    self.assertEqual(theirs, send(weir.http_port, body.encode()))
+            # And what does.
+            for method, body in (("POST", good), ("PUT", good), ("GET", good),
+                                 ("POST", good.replace("{", '{"hitsAddend":"2",', 1)),
+                                 ("POST", good.replace("{", '{"hits_addend":2e0,', 1)),
+                                 ("POST", good.replace("}]}", '}],"hitsAddend":"1"}'))):
+                with self.subTest(f"{method} {body}"):
+                    their_status, their_type, theirs = send(ratelimit.port, body, method)
+                    our_status, our_type, ours = send(weir.http_port, body, method)
+                    self.assertEqual((their_status, their_type), (our_status, our_type))
+                    self.assertEqual(*(json.loads(each)["statuses"][0]["limitRemaining"] for each in (theirs, ours)))
 
 
 if __name__ == "__main__":
