@@ -4,6 +4,9 @@ a constant. Used by bench/run.
 Each server runs alone on one core, the load on another. Three make the load: one of ours that sends
 bytes which were prepared (h2_load.cc), h2load of nghttp2, and the gRPC library's client. Contenders take
 turns within a round, and a ratio is of two figures of the same round.
+
+Where there is an envoyproxy/ratelimit (make peers) it is asked too, and weir with the same Redis behind it, which is
+on the core of the servers: what it takes counts as theirs.
 """
 
 import random
@@ -53,6 +56,23 @@ def has_library(build):
     return (build / "bench/weir_grpc_server").exists()
 
 
+RATELIMIT = Path(__file__).resolve().parents[2] / "build" / "ratelimit"
+THEIRS, ON_REDIS = "envoyproxy/ratelimit", "weir on Redis"
+
+
+class OnRedis:
+    """A server, and the Redis behind it."""
+
+    def __init__(self, server, redis):
+        self.server, self.redis = server, redis
+
+    def cpu_ns(self):
+        return self.server.cpu_ns() + self.redis.cpu_ns()
+
+    def stop(self):
+        self.server.stop()
+
+
 class Bench(measure.Bench):
     def start(self, build):
         self.ports = {name: free_port() for name in ("weir", "nghttp2", "grpc")}
@@ -73,6 +93,36 @@ class Bench(measure.Bench):
         if has_library(build):
             self.servers["grpc"] = self.serve(
                 [build / "bench/weir_grpc_server", self.ports["grpc"]], self.ports["grpc"])
+
+        self.redis = None
+        if RATELIMIT.exists() and shutil.which("redis-server"):
+            self.start_theirs(build)
+
+    def start_theirs(self, build):
+        redis, self.ports[THEIRS], self.ports[ON_REDIS] = free_port(), free_port(), free_port()
+        self.redis = self.serve(["redis-server", "--port", redis, "--bind", "127.0.0.1", "--save", "",
+                                 "--appendonly", "no"], redis)
+        config = self.path / "on_redis.yaml"
+        config.write_text(POLICY.format(grpc=self.ports[ON_REDIS], rules=self.path / "rules.yaml")
+                          + f"compat: envoyproxy\nstore: redis://127.0.0.1:{redis}\nstore_timeout: 10s\n")
+        self.servers[ON_REDIS] = OnRedis(self.serve(
+            [build / "weir", "serve", "--threads", "1", "--config", config], self.ports[ON_REDIS]), self.redis)
+        rules = self.path / "root" / "ratelimit" / "config"
+        rules.mkdir(parents=True)
+        (rules / "bench.yaml").write_text(RULES)
+        settings = {"RUNTIME_ROOT": self.path / "root", "RUNTIME_SUBDIRECTORY": "ratelimit",
+                    "RUNTIME_WATCH_ROOT": "false", "REDIS_SOCKET_TYPE": "tcp", "REDIS_URL": f"127.0.0.1:{redis}",
+                    "USE_STATSD": "false", "DISABLE_STATS": "true", "LOG_LEVEL": "error", "HOST": "127.0.0.1",
+                    "PORT": free_port(), "GRPC_HOST": "127.0.0.1", "GRPC_PORT": self.ports[THEIRS],
+                    "DEBUG_HOST": "127.0.0.1", "DEBUG_PORT": free_port()}
+        self.servers[THEIRS] = OnRedis(self.serve(
+            ["env", *(f"{name}={value}" for name, value in settings.items()), RATELIMIT], self.ports[THEIRS]),
+            self.redis)
+
+    def stop(self):
+        super().stop()
+        if self.redis:
+            self.redis.stop()
 
     def prepare_calls(self):
         random_ = random.Random(1)
@@ -136,6 +186,8 @@ class Bench(measure.Bench):
                 for name, server in self.servers.items():
                     if name == SPINNING and load != CLIENT:  # the others have no need of it
                         continue
+                    if isinstance(server, OnRedis) and load != LIGHT:
+                        continue
                     for kind in ("user", "hot") if (name, load) == ("weir", "light") else ("user",):
                         before = server.cpu_ns()
                         rate, answers = run(self.ports[name], calls[kind], connections)
@@ -163,4 +215,6 @@ RATIOS = [
     ("... and weir serves with --spin 100", f"{SPINNING} {CLIENT}", f"grpc {CLIENT}", 0, ">=", 1),
     ("bare nghttp2 loop / gRPC C++ server, asked by a gRPC C++ client", f"nghttp2 {CLIENT}",
      f"grpc {CLIENT}", 0, None, None),
+    (f"rate / {THEIRS}, which has a Redis", f"weir {LIGHT}", f"{THEIRS} {LIGHT}", 0, None, None),
+    ("... with the same Redis behind weir", f"{ON_REDIS} {LIGHT}", f"{THEIRS} {LIGHT}", 0, None, None),
 ]
