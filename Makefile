@@ -61,7 +61,8 @@ PREFIX ?= /usr/local
 install: build ## Install the library and the command (PREFIX=/usr/local)
 	@cmake --install build --prefix $(PREFIX)
 
-# (With g++; what clang has to say is said in `make sanitize`.)
+# (With g++; what clang has to say is said in `make sanitize`. Many tests wait more than they work.)
+TEST_JOBS ?= $(shell expr $(JOBS) + 1)
 test: ## Build and run all tests
 	$(call install,$(TEST_PACKAGES))
 	@tools/fetch-promtool build/promtool
@@ -70,7 +71,7 @@ test: ## Build and run all tests
 	@tools/check-format
 	$(call configure,release,-DWEIR_TESTS=ON -DWEIR_BENCH=ON)
 	@cmake --build build --parallel $(JOBS)
-	@ctest --test-dir build --output-on-failure --parallel $(JOBS)
+	@ctest --test-dir build --output-on-failure --parallel $(TEST_JOBS)
 
 peers: ## Fetch what tests compare weir with, as far as it can be had: Envoy, envoyproxy/ratelimit, h2spec
 	@tools/fetch-envoy build/envoy

@@ -42,6 +42,7 @@ void add_file(const FileDescriptor& file, std::set<const FileDescriptor*>& added
   if (!added.insert(&file).second) return;
   google::protobuf::FileDescriptorProto proto;
   file.CopyTo(&proto);
+  file.CopyJsonNameTo(&proto);  // as protoc does, for those who show messages as JSON
   proto.SerializeToString(files.add_file_descriptor_proto());
   for (int i = 0; i < file.dependency_count(); ++i) {
     add_file(*file.dependency(i), added, files);

@@ -248,6 +248,9 @@ class ReflectionTest(GrpcTest):
         service = known["envoy/service/ratelimit/v3/rls.proto"].service[0]
         self.assertEqual([method.name for method in service.method], ["ShouldRateLimit"])
         self.assertIn("google/protobuf/duration.proto", known)
+        answer = next(message for message in known["envoy/service/ratelimit/v3/rls.proto"].message_type
+                      if message.name == "RateLimitResponse")
+        self.assertIn("overallCode", [field.json_name for field in answer.field])
 
     def test_several_questions_on_one_stream_and_what_is_not_there(self):
         answers = self.reflect({"file_containing_symbol": "no.such.Thing"}, {"list_services": ""},
