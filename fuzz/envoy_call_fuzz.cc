@@ -90,8 +90,8 @@ void play(Choices choices, envoy::ServiceOptions options) {
   const ManualClock clock;
   Engine engine(PolicySet{}, {.memory = {.bytes = std::size_t{1} << 20}, .clock = &clock});
   options.response_headers = options.dynamic_metadata = true;
-  envoy::Service service(engine, options);
-  service.use(rules);
+  envoy::Service service(engine);
+  service.use(rules, options);
   NoLink link;
   std::uint64_t passed = 0;  // of a=y, under the first rule
   std::uint64_t returned = 0;

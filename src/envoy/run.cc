@@ -156,7 +156,7 @@ std::optional<Failure> Run::prepare(const Call& call) {
     }
   }
   replace_rules();
-  if (context_.options->dynamic_metadata) keep_metadata(call);
+  if (options().dynamic_metadata) keep_metadata(call);
   make_rounds(false);
   make_rounds(true);
   if (order_.size() > kMostLimits) {
@@ -270,9 +270,7 @@ void Run::go_on() {
 }
 
 // Whether the call is not charged anything any more.
-bool Run::only_looks() const {
-  return only_look_ || (refused_ && !context_.options->as_envoyproxy);
-}
+bool Run::only_looks() const { return only_look_ || (refused_ && !options().as_envoyproxy); }
 
 // Whether what was charged may have to be given back.
 bool Run::wants_receipts() const {
@@ -283,7 +281,7 @@ bool Run::wants_receipts() const {
 bool Run::find_next() {
   if (phase_ == Phase::deciding) {
     if (round_ < rounds_.size() && !rounds_[round_].gives_back) return true;
-    if (!only_looks() && !context_.options->as_envoyproxy && !context_.options->shadow_mode) {
+    if (!only_looks() && !options().as_envoyproxy && !options().shadow_mode) {
       refused_ = quotas_refuse();
     }
     phase_ = Phase::undoing;
@@ -308,7 +306,7 @@ bool Run::ask_next() {
       if (only_looks()) {
         ask(Verb::peek);
       } else {
-        ask(context_.options->as_envoyproxy ? Verb::settle : Verb::take);
+        ask(options().as_envoyproxy ? Verb::settle : Verb::take);
       }
       break;
     case Phase::undoing:
@@ -330,7 +328,7 @@ void Run::ask(Verb verb) {
   const bool returns = verb == Verb::settle && phase_ == Phase::returning;
   const bool gives_back = verb == Verb::settle && phase_ != Phase::deciding;
   const bool costs = gives_back || phase_ == Phase::deciding;
-  const bool all_pass = context_.options->shadow_mode;
+  const bool all_pass = options().shadow_mode;
   limits_.clear();
   generous_.clear();
   if (notes || returns) generous_.reserve(round.last - round.first);
@@ -354,7 +352,7 @@ void Run::ask(Verb verb) {
        .limits = limits_,
        .wants_receipts = verb == Verb::take && wants_receipts(),
        .receipts = verb == Verb::settle ? receipts : std::span<GivenReceipt>{},
-       .may_be_local = context_.options->on_store_failure == StoreFailure::local},
+       .may_be_local = options().on_store_failure == StoreFailure::local},
       [this](GivenAnswer& answer) { on_answer(answer); });
 }
 
@@ -416,7 +414,7 @@ void Run::on_decided(GivenAnswer& answer) {
     member(k).over = (answer.verdict.refusing >> (k - round.first) & 1) != 0;
   }
   ++round_;
-  if (only_looks() || context_.options->as_envoyproxy) return;
+  if (only_looks() || options().as_envoyproxy) return;
   refused_ = !answer.verdict.decision;
   round.charged = !answer.receipts.empty();
   std::ranges::copy(answer.receipts, receipts_.begin() + static_cast<std::ptrdiff_t>(round.first));
@@ -447,7 +445,7 @@ void Run::count() {
     if (asked.rule == nullptr || asked.unlimited || asked.gives_back) continue;
     const core::Decision& decision = asked.decision;
     const Permits used = std::max<Permits>(decision.limit - decision.remaining, 0);
-    const bool counted = context_.options->as_envoyproxy || !refused_;
+    const bool counted = options().as_envoyproxy || !refused_;
     const Permits before = asked.over || !counted ? used : std::max<Permits>(used - asked.hits, 0);
     // (Names are made by those who count, not by those who only look.)
     RuleStatistics& statistics = asked.statistics != nullptr
@@ -457,7 +455,7 @@ void Run::count() {
                     .limit = static_cast<std::uint64_t>(decision.limit),
                     .before = static_cast<std::uint64_t>(before),
                     .over = asked.over,
-                    .counts_when_over = context_.options->as_envoyproxy},
+                    .counts_when_over = options().as_envoyproxy},
                    asked.rule->shadow);
   }
 }
@@ -472,7 +470,7 @@ Status Run::status_of(const Asked& asked) const {
                                       .unit = rule.unit,
                                       .name = rule.name},
                 .until_reset = in_seconds(asked.until_reset)};
-  const bool nothing_left = asked.over && context_.options->as_envoyproxy;
+  const bool nothing_left = asked.over && options().as_envoyproxy;
   status.remaining =
       nothing_left
           ? 0
@@ -481,7 +479,7 @@ Status Run::status_of(const Asked& asked) const {
 }
 
 Result<Answer, Failure> Run::answer() {
-  const StoreFailure mode = context_.options->on_store_failure;
+  const StoreFailure mode = options().on_store_failure;
   if (!trouble_.empty() && mode != StoreFailure::open && mode != StoreFailure::closed) {
     return Failure{"the store could not be asked: " + trouble_, true};
   }
@@ -495,16 +493,16 @@ Result<Answer, Failure> Run::answer() {
     }
     answer.statuses.push_back(status_of(asked));
   }
-  answer.overall = is_over() && !context_.options->shadow_mode ? Code::over_limit : Code::ok;
-  if (context_.options->response_headers) add_headers(answer);
-  if (context_.options->dynamic_metadata) add_metadata(answer);
+  answer.overall = is_over() && !options().shadow_mode ? Code::over_limit : Code::ok;
+  if (options().response_headers) add_headers(answer);
+  if (options().dynamic_metadata) add_metadata(answer);
   return answer;
 }
 
 // Of the limit that has the least left; one that refuses wins, the last of several. Quotas refuse
 // together, and come after limits that do. (Theirs go by what is left, which is nothing.)
 void Run::add_headers(Answer& answer) const {
-  const bool by_quotas = !context_.options->as_envoyproxy && quotas_refuse();
+  const bool by_quotas = !options().as_envoyproxy && quotas_refuse();
   const Status* tightest = nullptr;
   int highest = 0;
   for (std::size_t i = 0; i < asked_.size(); ++i) {

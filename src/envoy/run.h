@@ -13,9 +13,10 @@
 
 namespace weir::envoy {
 
-// Rules, and where is counted what they come to.
+// Rules, how they are followed, and where is counted what they come to.
 struct Edition {
   std::shared_ptr<const Rules> rules;
+  ServiceOptions options;
   Statistics::OfRules statistics;
 };
 
@@ -41,7 +42,6 @@ struct Asked {
 // What a run needs of the service.
 struct RunContext {
   Engine* engine = nullptr;
-  const ServiceOptions* options = nullptr;
   Statistics* statistics = nullptr;
 };
 
@@ -75,7 +75,7 @@ class Run {
   const std::string& trouble() const { return trouble_; }
   bool is_degraded() const { return degraded_; }
   // Whether it would be refused, were not all calls let through.
-  bool passes_as_shadow() const { return context_.options->shadow_mode && is_over(); }
+  bool passes_as_shadow() const { return options().shadow_mode && is_over(); }
   // Whether there are rules for the domain of the call.
   bool knows_domain() const { return knows_domain_; }
   std::string_view name_of(const Asked& asked) const {
@@ -112,12 +112,11 @@ class Run {
   void on_decided(engine::GivenAnswer& answer);
   void on_trouble();
 
+  const ServiceOptions& options() const { return edition_->options; }
   bool only_looks() const;
   bool wants_receipts() const;
   Asked& member(std::size_t position) { return asked_[order_[position]]; }
-  bool is_quota(const Asked& asked) const {
-    return asked.rule->quota || context_.options->quota_mode;
-  }
+  bool is_quota(const Asked& asked) const { return asked.rule->quota || options().quota_mode; }
   bool quotas_refuse() const;
   bool is_over() const;
   void count();

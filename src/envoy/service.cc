@@ -53,8 +53,7 @@ constexpr std::string_view kNothingLoaded = "no rate limit configuration loaded"
 }  // namespace
 
 struct Service::Impl {
-  Impl(Engine& the_engine, const ServiceOptions& the_options)
-      : engine(the_engine), options(the_options) {}
+  explicit Impl(Engine& the_engine) : engine(the_engine) {}
 
   const std::shared_ptr<const Edition>& current() {
     const std::uint64_t newest = number.load(std::memory_order_acquire);
@@ -65,7 +64,7 @@ struct Service::Impl {
     return last_used.edition;
   }
 
-  RunContext context() { return {&engine, &options, &statistics}; }
+  RunContext context() { return {&engine, &statistics}; }
 
   void conclude(Run& finished);
 
@@ -75,7 +74,6 @@ struct Service::Impl {
   }
 
   Engine& engine;
-  const ServiceOptions options;
   const std::uint64_t id = next_id();
   Statistics statistics;
 
@@ -92,16 +90,16 @@ struct Service::Impl {
   std::atomic<std::uint64_t> failed_loads{0};
 };
 
-Service::Service(Engine& engine, const ServiceOptions& options)
-    : impl_(std::make_unique<Impl>(engine, options)) {}
+Service::Service(Engine& engine) : impl_(std::make_unique<Impl>(engine)) {}
 Service::~Service() = default;
 
-void Service::use(std::shared_ptr<const Rules> rules) {
+void Service::use(std::shared_ptr<const Rules> rules, const ServiceOptions& options) {
   std::shared_ptr<Edition> next;
   if (rules != nullptr) {
     next = std::make_shared<Edition>();
     next->statistics = impl_->statistics.use(*rules);
     next->rules = std::move(rules);
+    next->options = options;
     ++impl_->loads;
   }
   const std::lock_guard lock(impl_->mutex);
@@ -190,7 +188,7 @@ void Service::explain(const Call& call, Link& link,
     const Asked& asked = looking->run.asked()[i];
     if (asked.replaced) each.why += "; but another rule of the call replaces it";
     if (asked.rule == nullptr || asked.unlimited) continue;
-    each.limit = limit_of(looking->run, asked, impl_->options);
+    each.limit = limit_of(looking->run, asked, edition->options);
   }
   Looking& started = *looking.release();
   started.run.start(

@@ -46,7 +46,7 @@ enum class StoreFailure : std::uint8_t {
   closed,  // OVER_LIMIT
 };
 
-// How calls are answered. Constant while the process runs.
+// How calls are answered.
 struct ServiceOptions {
   bool as_envoyproxy = false;     // compat: every descriptor is charged on its own
   bool response_headers = false;  // RateLimit-Limit, -Remaining and -Reset go with each answer
@@ -65,13 +65,14 @@ class Service {
   using Done = std::function<void(Result<Answer, Failure>)>;
 
   // The engine must outlive it.
-  explicit Service(Engine& engine, const ServiceOptions& options = {});
+  explicit Service(Engine& engine);
   ~Service();
   Service(const Service&) = delete;
   Service& operator=(const Service&) = delete;
 
-  // Other rules from now on. None: nothing is configured, and every call is an error.
-  void use(std::shared_ptr<const Rules> rules);
+  // Other rules from now on, to be followed in that way. None: nothing is configured, and every
+  // call is an error.
+  void use(std::shared_ptr<const Rules> rules, const ServiceOptions& options = {});
   // Somebody wanted other rules, but they could not be read: it is counted.
   void note_failed_load();
   // Whether there are rules: what the health of "ratelimit" says.

@@ -165,7 +165,7 @@ struct Daemon::Impl {
         metrics(std::move(the_metrics)),
         engine(std::move(the_engine)),
         policies(std::move(the_policies)),
-        envoy_rules(engine, envoy_options(config.envoy)),
+        envoy_rules(engine),
         threads(static_cast<std::size_t>(threads_for(options))),
         loops({.threads = threads_for(options),
                .most_connections = most_connections(threads_for(options), options.doubles),
@@ -264,7 +264,9 @@ Result<std::unique_ptr<Daemon>, Error> Daemon::open(policy::Config config,
   auto impl =
       std::make_unique<Impl>(std::move(config), std::move(certificates), std::move(fleet),
                              std::move(metrics), *std::move(engine), std::move(policies), options);
-  if (*envoy_rules != nullptr) impl->envoy_rules.use(*envoy_rules);
+  if (*envoy_rules != nullptr) {
+    impl->envoy_rules.use(*envoy_rules, envoy_options(impl->config.envoy));
+  }
   const policy::Listen& listen = impl->config.listen;
   if (listen.resp) {
     auto port = impl->bind(*listen.resp, resp_door(impl->service),
@@ -331,12 +333,8 @@ Result<std::vector<std::string>, Error> Daemon::reload(policy::Config config) {
   if (config.admin_token != now.admin_token) unchanged.emplace_back("admin_token");
   if (config.headers != now.headers) unchanged.emplace_back("headers");
   if (config.tls.has_value() != now.tls.has_value()) unchanged.emplace_back("tls");
-  if (!(envoy_options(config.envoy) == envoy_options(now.envoy))) {
-    unchanged.emplace_back(
-        config.envoy.as_envoyproxy != now.envoy.as_envoyproxy ? "compat" : "envoy_ratelimit");
-  }
   impl_->policies->use_file(std::move(config.policies), &impl_->engine);
-  impl_->envoy_rules.use(*envoy_rules);
+  impl_->envoy_rules.use(*envoy_rules, envoy_options(config.envoy));
   impl_->count_reload(true);
   if (config.tls && impl_->certificates && !impl_->certificates->use(*config.tls)) {
     impl_->count_reload(false);

@@ -92,6 +92,19 @@ class EnvoyRulesTest(unittest.TestCase):
         self.daemon.wait_for_log("read again", 2)
         self.assertEqual(self.explain(domain="other", a="b")["result"], "no_rule")
 
+    def test_how_they_are_followed_is_read_again(self):
+        self.start("envoy_ratelimit: { path: rules, shadow_mode: true }\n")
+        call = {"domain": "shop", "hitsAddend": 6, "descriptors": [
+            {"entries": [{"key": "user", "value": "alice"}, {"key": "path", "value": "/buy"}]}]}
+        status, _, answer = self.daemon.http("POST", "/json", call)
+        self.assertEqual((status, answer["statuses"][0]["code"]), (200, "OVER_LIMIT"))
+        written = self.daemon.config.read_text()
+        self.daemon.config.write_text(written.replace("shadow_mode", "response_headers"))
+        self.daemon.wait_for_log("read again")
+        status, _, answer = self.daemon.http("POST", "/json", call)
+        self.assertEqual((status, len(answer["responseHeadersToAdd"])), (429, 3))
+        self.assertFalse([line for line in self.daemon.log if "needs a restart" in line], self.daemon.log)
+
     def test_wrong_rules_are_told_and_not_used(self):
         self.start()
         (self.rules / "shop.yaml").write_text(WRONG)

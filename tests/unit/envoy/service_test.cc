@@ -169,6 +169,20 @@ TEST(ServiceTest, SendsMetadataOfWhatHasPassed) {
               ::testing::HasSubstr(R"("limit":{"requestsPerUnit":3,"unit":"HOUR"})"));
 }
 
+TEST(ServiceTest, IsToldToFollowItsRulesInAnotherWay) {
+  World world(kRules, {.shadow_mode = true});
+  const auto call = [&] { return world.call("d", {of({{"k", "v"}})}, 6); };
+  EXPECT_EQ(call().overall, Code::ok);
+  EXPECT_EQ(call().overall, Code::ok);
+  world.service.use(rules(kRules));
+  EXPECT_EQ(call().overall, Code::over_limit);
+  EXPECT_EQ(world.call("d", {of({{"k", "v"}})}, 4).overall,
+            Code::ok);  // what was over took nothing
+  world.service.use(rules(kRules), {.as_envoyproxy = true, .response_headers = true});
+  EXPECT_EQ(call().response_headers.size(), 3U);
+  EXPECT_EQ(world.call("d", {with_hits(of({{"k", "v"}}), 0)}).overall, Code::over_limit);
+}
+
 TEST(ServiceTest, OtherRulesKeepWhatWasUsedAndCounted) {
   World world(kRules);
   world.call("d", {of({{"k", "v"}})}, 10);

@@ -23,9 +23,8 @@ class StoreTest : public ::testing::Test {
     engine_.emplace(PolicySet{}, EngineOptions{.memory = {.bytes = std::size_t{1} << 20},
                                                .clock = &clock_,
                                                .fleet = &fleet_});
-    service_.emplace(*engine_,
-                     ServiceOptions{.as_envoyproxy = as_envoyproxy, .on_store_failure = mode});
-    service_->use(rules(kRules));
+    service_.emplace(*engine_);
+    service_->use(rules(kRules), {.as_envoyproxy = as_envoyproxy, .on_store_failure = mode});
   }
   void ask(std::vector<Descriptor> descriptors, std::uint32_t hits = 1) {
     const std::string domain = "d";

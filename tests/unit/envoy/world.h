@@ -72,8 +72,8 @@ class World {
         link_(fleet_ ? fleet_->connect() : std::make_unique<NoLink>()),
         engine(PolicySet{},
                {.memory = {.bytes = std::size_t{1} << 20}, .clock = &clock, .fleet = fleet_.get()}),
-        service(engine, options) {
-    service.use(rules(yaml));
+        service(engine) {
+    service.use(rules(yaml), options);
   }
 
   Result<Answer, Failure> ask(std::string_view domain, std::vector<Descriptor> descriptors,
