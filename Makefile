@@ -78,6 +78,13 @@ peers: ## Fetch what tests compare weir with, as far as it can be had: Envoy, en
 	@tools/go-install build/ratelimit github.com/envoyproxy/ratelimit/src/service_cmd@v1.4.1-0.20260122083618-3fb702589d36
 	@tools/go-install build/h2spec github.com/summerwind/h2spec/cmd/h2spec@v2.2.1+incompatible
 
+# Those in which threads meet: under tsan, only these are built and run.
+UNITS_WITH_THREADS := base core wire net server envoy store store_lease store_redis redis limiter engine policy timeline
+STRESS := store_stress engine_stress
+DAEMON_WITH_THREADS := resp http h2 grpc_wire grpc_vectors envoy_rules gateway_proxy gateway_limits gateway_keys \
+                       operation notify metrics fleet fleet_faults fleet_leased fleet_split fleet_soak \
+                       vectors vectors_on_memory policy_vectors_on_memory
+
 sanitize: ## Run the tests under asan+ubsan and tsan, and each fuzzer for a minute
 	$(call install,$(TEST_PACKAGES) $(SANITIZE_PACKAGES))
 	@tools/fetch-promtool build/promtool
@@ -86,9 +93,9 @@ sanitize: ## Run the tests under asan+ubsan and tsan, and each fuzzer for a minu
 	@cmake --build build/asan --parallel $(JOBS)
 	@ctest --test-dir build/asan --output-on-failure --parallel $(JOBS)
 	$(call configure,tsan)
-	@cmake --build build/tsan --parallel $(JOBS)
+	@cmake --build build/tsan --parallel $(JOBS) --target weir $(UNITS_WITH_THREADS:%=weir_%_tests) $(STRESS:%=weir_%)
 	@ctest --test-dir build/tsan --output-on-failure --parallel $(JOBS) \
-	  --tests-regex '^(base|core|wire|net|server|resp|http|h2|grpc_wire|grpc_vectors|envoy|envoy_rules|gateway_proxy|gateway_limits|gateway_keys|operation|notify|metrics|store|store_lease|store_redis|redis|fleet|fleet_faults|fleet_leased|fleet_split|fleet_soak|store_stress|limiter|engine|engine_stress|policy|timeline|vectors|vectors_on_memory|policy_vectors_on_memory)$$'
+	  --tests-regex '^($(subst $() ,|,$(strip $(UNITS_WITH_THREADS) $(STRESS) $(DAEMON_WITH_THREADS))))$$'
 	@$(MAKE) --no-print-directory fuzz SECONDS_EACH=60
 
 SECONDS_EACH ?= 300
