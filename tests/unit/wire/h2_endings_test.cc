@@ -86,6 +86,20 @@ TEST_F(H2Endings, WhoHasNotHeardOfAResetMayGoOn) {
   EXPECT_FALSE(machine->is_over());
 }
 
+// A request that came after the last word is passed over, and so is all that belongs to it.
+TEST_F(H2Endings, WhoHasNotHeardOfTheLastWordMayGoOn) {
+  connect();
+  say(peer.headers(1, H2Peer::post("/"), false));
+  machine->drain_now();
+  hear();
+  EXPECT_THAT(say(peer.headers(3, H2Peer::post("/"), false)), IsEmpty());
+  EXPECT_THAT(say(H2Peer::data(3, "more", false)), IsEmpty());
+  EXPECT_THAT(say(peer.headers(3, {{"x-trailer", "x"}}, true)), IsEmpty());
+  answer_all();
+  EXPECT_EQ(body_of(say(H2Peer::data(1, "", true)), 1), "hello");
+  EXPECT_TRUE(machine->is_over());
+}
+
 TEST_F(H2Endings, WhatDependsOnItselfIsAnError) {
   const std::string itself{"\0\0\0\1\x10", 5};
   connect();
