@@ -8,7 +8,8 @@
 
 #include "base/suggest.h"
 #include "gateway/jwt.h"
-#include "gateway/path.h"
+#include "gateway/match_yaml.h"
+#include "gateway/refused_yaml.h"
 #include "gateway/service_yaml.h"
 #include "gateway/yaml_values.h"
 #include "policy/route_policies.h"
@@ -27,9 +28,6 @@ constexpr std::array<std::string_view, 15> kSettings{
     "headers",   "max_body", "forwarded", "upstream_host", "upstream_path"};
 constexpr std::array<std::string_view, 7> kRouteOnly{"name", "match", "upstream", "policy",
                                                      "key",  "parts", "bandwidth"};
-constexpr std::array<std::string_view, 3> kMatch{"host", "path", "method"};
-constexpr std::array<std::string_view, 7> kRefused{"status", "headers",  "body",    "content_type",
-                                                   "file",   "redirect", "fallback"};
 constexpr std::array<std::string_view, 2> kQueue{"most", "longest"};
 constexpr std::array<std::string_view, 3> kBandwidth{"limit", "key", "of"};
 constexpr std::array<std::string_view, 3> kOf{"both", "requests", "responses"};
@@ -39,105 +37,7 @@ constexpr std::array<std::string_view, 2> kHost{"keep", "upstream"};
 constexpr std::array<std::string_view, 2> kPath{"normalised", "as_sent"};
 
 constexpr std::size_t kLongestName = 100;
-constexpr std::size_t kLongestBody = 1 << 20;
 constexpr std::size_t kMostRoutes = 10'000;
-
-// ---- match
-
-bool is_host_pattern(std::string_view text, std::string& into) {
-  const bool below = text.starts_with("*.");
-  if (!read_host(below ? text.substr(2) : text, into) || into.empty()) return false;
-  if (below) into.insert(0, "*.");
-  return text.find(':') == std::string_view::npos || text.starts_with('[');
-}
-
-std::vector<std::string> read_hosts(const Node& node, Problems& problems) {
-  std::vector<std::string> hosts;
-  for (const Node* item : one_or_more(node, "host", problems)) {
-    std::string host;
-    if (is_host_pattern(item->text, host)) {
-      hosts.push_back(std::move(host));
-    } else {
-      problems.push_back(
-          {item->place, fmt::format("\"host\" is a name without port, or one below which all are "
-                                    "meant, like *.example.com, not {}",
-                                    in_quotes(item->text))});
-    }
-  }
-  return hosts;
-}
-
-bool is_double_star_apart(std::string_view pattern) {
-  for (std::size_t at = pattern.find("**"); at != std::string_view::npos;
-       at = pattern.find("**", at + 2)) {
-    const bool alone_before = pattern[at - 1] == '/';
-    const bool alone_behind = at + 2 == pattern.size() || pattern[at + 2] == '/';
-    if (!alone_before || !alone_behind) return false;
-  }
-  return true;
-}
-
-// What is wrong with a pattern; empty if nothing is, and then it is as paths are compared.
-std::string flaw_of(std::string& pattern) {
-  if (!pattern.starts_with('/')) return "a path starts with a slash: write /api/**";
-  if (pattern.find_first_of("?# ") != std::string::npos) return "a path has no query and no blanks";
-  if (!is_double_star_apart(pattern)) {
-    return "** stands for whole segments: write /a/** for all below /a, and * within one";
-  }
-  Path path;
-  const std::string slash = pattern.size() > 1 && pattern.ends_with('/') ? "/" : "";
-  if (!read_path(pattern, path) || path.plain != path.bold) {
-    return "%2F, ; and a backslash are read in different ways: a path to match has none of them";
-  }
-  const bool same_stars = std::ranges::count(path.plain, '*') == std::ranges::count(pattern, '*');
-  if (path.forwarded.find("//") != std::string::npos || pattern.find("//") != std::string::npos ||
-      pattern.find("/./") != std::string::npos || pattern.find("/../") != std::string::npos ||
-      !same_stars) {
-    return "empty segments and those of dots are resolved before: write the path without";
-  }
-  pattern = path.plain;
-  return {};
-}
-
-std::vector<std::string> read_paths(const Node& node, Problems& problems) {
-  std::vector<std::string> paths;
-  for (const Node* item : one_or_more(node, "path", problems)) {
-    std::string pattern = item->text;
-    const std::string flaw = flaw_of(pattern);
-    if (flaw.empty()) {
-      paths.push_back(std::move(pattern));
-    } else {
-      problems.push_back({item->place, flaw});
-    }
-  }
-  return paths;
-}
-
-std::vector<std::string> read_methods(const Node& node, Problems& problems) {
-  std::vector<std::string> methods;
-  for (const Node* item : one_or_more(node, "method", problems)) {
-    const bool good = std::ranges::all_of(item->text, wire::is_token_char) &&
-                      std::ranges::none_of(item->text, [](char c) { return c >= 'a' && c <= 'z'; });
-    if (!good) {
-      problems.push_back(
-          {item->place,
-           fmt::format("a method is a word in capitals like GET, not {}", in_quotes(item->text))});
-    }
-    methods.push_back(item->text);
-  }
-  return methods;
-}
-
-Match read_match(const Node& node, Problems& problems) {
-  Match match;
-  if (!policy::is_map_of(node, "match", kMatch, problems)) return match;
-  if (const Node* field = node.find("host")) match.hosts = read_hosts(*field, problems);
-  if (const Node* field = node.find("path")) match.paths = read_paths(*field, problems);
-  if (const Node* field = node.find("method")) match.methods = read_methods(*field, problems);
-  return match;
-}
-
-// ---- Answers
 
 EmptyKey read_empty_key(const Node& node, Problems& problems) {
   const std::string_view text = node.is_scalar() ? std::string_view{node.text} : std::string_view{};
@@ -155,140 +55,6 @@ EmptyKey read_empty_key(const Node& node, Problems& problems) {
                                                 node.describe())});
   }
   return empty;
-}
-
-// Lines that the gateway writes itself.
-bool is_reserved(std::string_view name) {
-  constexpr std::array<std::string_view, 8> reserved{
-      "content-length", "transfer-encoding", "connection", "content-type", "location",
-      "date",           "keep-alive",        "upgrade"};
-  return std::ranges::find(reserved, in_lower_case(name)) != reserved.end();
-}
-
-std::vector<HeaderLine> read_header_lines(const Node& node, Problems& problems) {
-  std::vector<HeaderLine> lines;
-  if (!node.is_map()) {
-    problems.push_back({node.place, fmt::format("\"headers\" is a map from names to values, not {}",
-                                                node.describe())});
-    return lines;
-  }
-  for (const Node::Field& field : node.fields) {
-    if (!is_field_name(field.name)) {
-      problems.push_back(
-          {field.place, fmt::format("{} is not the name of a header", in_quotes(field.name))});
-    } else if (is_reserved(field.name)) {
-      problems.push_back(
-          {field.place, fmt::format("{} is written by the gateway: use content_type, "
-                                    "redirect or nothing",
-                                    in_quotes(field.name))});
-    } else if (!field.value->is_scalar() || !is_field_value(field.value->text)) {
-      problems.push_back({field.value->place, "the value of a header is a text in one line"});
-    } else {
-      lines.emplace_back(field.name, field.value->text);
-    }
-  }
-  return lines;
-}
-
-std::string content_type_of(std::string_view path) {
-  constexpr std::array<std::pair<std::string_view, std::string_view>, 6> known{
-      {{".html", "text/html; charset=utf-8"},
-       {".htm", "text/html; charset=utf-8"},
-       {".json", "application/json"},
-       {".xml", "application/xml"},
-       {".svg", "image/svg+xml"},
-       {".txt", "text/plain; charset=utf-8"}}};
-  for (const auto& [ending, type] : known) {
-    if (path.ends_with(ending)) return std::string{type};
-  }
-  return "application/octet-stream";
-}
-
-void read_file(const Node& node, Refused& refused, const RouteReading& reading) {
-  const std::string path = policy::read_text(node, "file", reading.problems);
-  if (path.empty()) return;
-  auto text = reading.read_text(path);
-  if (!text) {
-    reading.problems.push_back({node.place, text.error().message});
-  } else if (text->size() > kLongestBody) {
-    reading.problems.push_back(
-        {node.place, fmt::format("{} has {} bytes, more than 1MiB: it is sent to "
-                                 "everybody who is refused",
-                                 path, text->size())});
-  } else {
-    refused.body = *std::move(text);
-    refused.content_type = content_type_of(path);
-  }
-}
-
-void read_body(const Node& node, Refused& refused, const RouteReading& reading) {
-  Problems& problems = reading.problems;
-  if (const Node* body = node.find("body")) {
-    if (body->is_scalar()) {
-      refused.body = body->text;
-    } else {
-      problems.push_back({body->place, fmt::format("\"body\" is a text, not {}: '' is an empty one",
-                                                   body->describe())});
-    }
-    // What looks like JSON is.
-    if (body->text.starts_with('{') || body->text.starts_with('[')) {
-      refused.content_type = "application/json";
-    }
-  }
-  if (const Node* file = node.find("file")) {
-    if (node.find("body") != nullptr) {
-      problems.push_back({file->place, "body or file: one of them is enough"});
-    }
-    read_file(*file, refused, reading);
-  }
-  if (const Node* type = node.find("content_type")) {
-    refused.content_type = policy::read_text(*type, "content_type", problems);
-    if (!is_field_value(refused.content_type)) {
-      problems.push_back({type->place, "the type of a content is a text in one line"});
-    }
-    if (!refused.body) {
-      problems.push_back(
-          {type->place, "a content type without body or file says nothing: write one"});
-    }
-  }
-}
-
-void read_redirect(const Node& node, Refused& refused, Problems& problems) {
-  refused.redirect = policy::read_text(node, "redirect", problems);
-  const bool clean = std::ranges::all_of(refused.redirect, wire::is_visible);
-  const bool absolute = refused.redirect.starts_with("http://") ||
-                        refused.redirect.starts_with("https://") ||
-                        refused.redirect.starts_with('/');
-  if (!refused.redirect.empty() && (!clean || !absolute)) {
-    problems.push_back({node.place, fmt::format("\"redirect\" is https://… or /path, not {}",
-                                                in_quotes(refused.redirect))});
-  }
-  if (refused.status < 300 || refused.status > 399) refused.status = 302;
-}
-
-Refused read_refused(const Node& node, const Service& common, const RouteReading& reading) {
-  Refused refused;
-  Problems& problems = reading.problems;
-  if (!policy::is_map_of(node, "refused", kRefused, problems)) return refused;
-  const Node* redirect = node.find("redirect");
-  const Node* fallback = node.find("fallback");
-  if (const Node* status = node.find("status")) {
-    const Bounds bounds = redirect != nullptr ? Bounds{300, 399} : Bounds{400, 599};
-    read_number(*status, "status", bounds, refused.status, problems);
-  }
-  if (redirect != nullptr) read_redirect(*redirect, refused, problems);
-  if (const Node* headers = node.find("headers")) {
-    refused.headers = read_header_lines(*headers, problems);
-  }
-  read_body(node, refused, reading);
-  if (fallback == nullptr) return refused;
-  if (redirect != nullptr) {
-    problems.push_back({fallback->place, "a redirect or a fallback: one of them is enough"});
-  }
-  Service service = common;
-  service.servers = read_upstreams(*fallback, problems);
-  refused.fallback = std::make_shared<const Service>(std::move(service));
-  return refused;
 }
 
 void read_queue(const Node& node, Queue& queue, Problems& problems) {
@@ -594,7 +360,7 @@ void read_settings(const Node& map, Route& route, const RouteReading& reading) {
   if (const Node* node = map.find("cost")) route.cost = read_cost(*node, problems);
   if (const Node* node = map.find("queue")) read_queue(*node, route.queue, problems);
   if (const Node* node = map.find("refused")) {
-    route.refused = read_refused(*node, route.service, reading);
+    route.refused = read_refused(*node, route.service, reading.read_text, problems);
   }
   read_choice(map, "headers", kHeaders, route.headers, problems);
   if (const Node* node = map.find("max_body")) read_max_body(*node, route.max_body, problems);

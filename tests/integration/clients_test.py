@@ -54,7 +54,7 @@ class ClientsTest(unittest.TestCase):
         cli = ("redis-cli", "-p", self.daemon.resp_port)
         self.assertEqual(run(*cli, "PING"), (0, "PONG\n"))
         code, said = run(*cli, "WEIR.TAKE", "llm", "cli", "400")
-        self.assertEqual(said.split(), ["1", "1000", "600", "0", "1440000", "0", "tokens", "0"])
+        self.assertEqual(said.split(), ["1", "1000", "600", "0", "1440000000", "0", "tokens", "0"])
         code, said = run(*cli, "-3", "--json", "WEIR.TAKE", "llm", "cli", "100")
         self.assertIn('"remaining":500', said)
         code, said = run(*cli, "-e", "WEIR.TAKE", "nobody", "cli")

@@ -26,7 +26,7 @@ policies:
       - { by: user, limit: 1/5s, name: user }
       - { by: sku, limit: 1000/s burst 3, name: product }
   batch: { limits: [ 1/s queue 3 ] }
-  llm: { limits: [ { limit: 1000 per 1h, name: tokens } ] }
+  llm: { limits: [ { limit: 1000 per 1000h, name: tokens } ] }
   report: { limits: [ 2 concurrent lease 30s ] }
 """
 

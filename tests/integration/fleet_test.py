@@ -16,7 +16,7 @@ WEIR = sys.argv.pop(1)
 
 POLICIES = """
 policies:
-  fleet: { limits: [ 1000/h ], on_store_failure: closed }
+  fleet: { limits: [ 1000 per 1000h ], on_store_failure: closed }
   sliding: { limits: [ 500/h sliding exact ], on_store_failure: closed }
   mixed:
     limits:
@@ -24,7 +24,7 @@ policies:
       - { by: sku, limit: 100/h, name: product }
   both: { limits: [ 300/h, 200/day in Asia/Shanghai ], on_store_failure: closed }
   rooms: { limits: [ 10 concurrent ] }
-  llm: { limits: [ { limit: 1000 per 1h, name: tokens } ] }
+  llm: { limits: [ { limit: 1000 per 1000h, name: tokens } ] }
   search: { limits: [ 100/s warmup 10s ] }
 """
 

@@ -58,16 +58,16 @@ class HttpTest(unittest.TestCase):
         status, headers, body = self.daemon.post("/v1/take", policy="llm", key="a", permits=400)
         self.assertEqual(status, 200)
         self.assertEqual(body, {"allowed": True, "limit": 1000, "remaining": 600,
-                                "retry_after_ms": 0, "reset_after_ms": 1440000, "wait_ms": 0,
+                                "retry_after_ms": 0, "reset_after_ms": 1440000000, "wait_ms": 0,
                                 "limited_by": "tokens", "degraded": False})
-        self.assertEqual(headers["RateLimit-Policy"], '"tokens";q=1000;w=3600')
-        self.assertEqual(headers["RateLimit"], '"tokens";r=600;t=1440')
+        self.assertEqual(headers["RateLimit-Policy"], '"tokens";q=1000;w=3600000')
+        self.assertEqual(headers["RateLimit"], '"tokens";r=600;t=1440000')
         self.assertIsNone(headers["Retry-After"])
 
         status, headers, body = self.daemon.post("/v1/take", policy="llm", key="a", permits=700)
         self.assertEqual(status, 429)
         self.assertEqual((body["allowed"], body["remaining"]), (False, 600))
-        self.assertEqual(headers["Retry-After"], "360")
+        self.assertTrue(359_940 < int(headers["Retry-After"]) <= 360_000)
 
     def test_what_can_never_pass(self):
         status, headers, body = self.daemon.post("/v1/take", policy="llm", key="b", permits=1001)
@@ -133,10 +133,10 @@ class HttpTest(unittest.TestCase):
 
     def test_throttle_brings_its_limit(self):
         throttle = lambda limit: self.daemon.post("/v1/throttle", key="t", limit=limit, permits=5)
-        self.assertEqual(throttle("10/min burst 10")[2]["remaining"], 5)
-        self.assertEqual(throttle("10/min burst 10")[2]["remaining"], 0)
-        self.assertEqual(throttle("10/min burst 10")[0], 429)
-        self.assertEqual(throttle("20/min burst 20")[2]["remaining"], 5)
+        self.assertEqual(throttle("10/h burst 10")[2]["remaining"], 5)
+        self.assertEqual(throttle("10/h burst 10")[2]["remaining"], 0)
+        self.assertEqual(throttle("10/h burst 10")[0], 429)
+        self.assertEqual(throttle("20/h burst 20")[2]["remaining"], 5)
         status, _, problem = throttle("10/sec")
         self.assertEqual((status, problem["field"]), (400, "limit"))
         self.assertIn('did you mean "10/s"', problem["detail"])
@@ -359,9 +359,9 @@ class HeaderStyleTest(unittest.TestCase):
             return {name: value for name, value in headers.items() if "atelimit" in name.lower()}
 
     def test_styles(self):
-        ietf = {"RateLimit-Policy": '"tokens";q=1000;w=3600', "RateLimit": '"tokens";r=600;t=1440'}
+        ietf = {"RateLimit-Policy": '"tokens";q=1000;w=3600000', "RateLimit": '"tokens";r=600;t=1440000'}
         legacy = {"X-RateLimit-Limit": "1000", "X-RateLimit-Remaining": "600",
-                  "X-RateLimit-Reset": "1440"}
+                  "X-RateLimit-Reset": "1440000"}
         self.assertEqual(self.fields("ietf"), ietf)
         self.assertEqual(self.fields("legacy"), legacy)
         self.assertEqual(self.fields("both"), {**ietf, **legacy})

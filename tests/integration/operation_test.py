@@ -328,7 +328,7 @@ class CommandLineTest(unittest.TestCase):
             code, said = self.weir(daemon, "explain", "llm", "cli", "--permits", "700")
             self.assertEqual(code, 1)
             self.assertIn("would be refused", said)
-            self.assertIn("tokens: 1000/h: 600 of 1000 left", said)
+            self.assertIn("tokens: 1000/1000h: 600 of 1000 left", said)
             self.assertEqual(self.weir(daemon, "reset", "llm", "cli"), (0, "forgotten\n"))
             code, said = self.weir(daemon, "take", "seckill", "--part", "user=a", "--part",
                                    "sku=1", "--json")

@@ -35,11 +35,11 @@ class RespTest(unittest.TestCase):
 
     def test_take_answers_eight_values(self):
         self.assertEqual(self.resp("WEIR.TAKE", "llm", "eight", 400),
-                         [1, 1000, 600, 0, 1440000, 0, "tokens", 0])
+                         [1, 1000, 600, 0, 1440000000, 0, "tokens", 0])
         refused = self.resp("WEIR.TAKE", "llm", "eight", 601)
         self.assertEqual([refused[0], refused[1], refused[2], refused[6], refused[7]],
                          [0, 1000, 600, "tokens", 0])
-        self.assertTrue(0 < refused[3] <= 3600)
+        self.assertTrue(0 < refused[3] <= 3_600_000)
 
     def test_take_names_its_values_in_resp3(self):
         self.assertEqual(self.resp("HELLO", "3")["proto"], 3)

@@ -1,0 +1,158 @@
+#include "gateway/refused_yaml.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "gateway/service_yaml.h"
+#include "gateway/yaml_values.h"
+#include "policy/values.h"
+#include "wire/http1_text.h"
+
+namespace weir::gateway {
+
+namespace {
+
+using policy::in_quotes;
+
+constexpr std::array<std::string_view, 7> kRefused{"status", "headers",  "body",    "content_type",
+                                                   "file",   "redirect", "fallback"};
+constexpr std::size_t kLongestBody = 1 << 20;
+
+// Lines that the gateway writes itself.
+bool is_reserved(std::string_view name) {
+  constexpr std::array<std::string_view, 8> reserved{
+      "content-length", "transfer-encoding", "connection", "content-type", "location",
+      "date",           "keep-alive",        "upgrade"};
+  return std::ranges::find(reserved, in_lower_case(name)) != reserved.end();
+}
+
+std::vector<HeaderLine> read_header_lines(const Node& node, Problems& problems) {
+  std::vector<HeaderLine> lines;
+  if (!node.is_map()) {
+    problems.push_back({node.place, fmt::format("\"headers\" is a map from names to values, not {}",
+                                                node.describe())});
+    return lines;
+  }
+  for (const Node::Field& field : node.fields) {
+    if (!is_field_name(field.name)) {
+      problems.push_back(
+          {field.place, fmt::format("{} is not the name of a header", in_quotes(field.name))});
+    } else if (is_reserved(field.name)) {
+      problems.push_back(
+          {field.place, fmt::format("{} is written by the gateway: use content_type, "
+                                    "redirect or nothing",
+                                    in_quotes(field.name))});
+    } else if (!field.value->is_scalar() || !is_field_value(field.value->text)) {
+      problems.push_back({field.value->place, "the value of a header is a text in one line"});
+    } else {
+      lines.emplace_back(field.name, field.value->text);
+    }
+  }
+  return lines;
+}
+
+std::string content_type_of(std::string_view path) {
+  constexpr std::array<std::pair<std::string_view, std::string_view>, 6> known{
+      {{".html", "text/html; charset=utf-8"},
+       {".htm", "text/html; charset=utf-8"},
+       {".json", "application/json"},
+       {".xml", "application/xml"},
+       {".svg", "image/svg+xml"},
+       {".txt", "text/plain; charset=utf-8"}}};
+  for (const auto& [ending, type] : known) {
+    if (path.ends_with(ending)) return std::string{type};
+  }
+  return "application/octet-stream";
+}
+
+void read_file(const Node& node, Refused& refused, const ReadText& read_text, Problems& problems) {
+  const std::string path = policy::read_text(node, "file", problems);
+  if (path.empty()) return;
+  auto text = read_text(path);
+  if (!text) {
+    problems.push_back({node.place, text.error().message});
+  } else if (text->size() > kLongestBody) {
+    problems.push_back({node.place, fmt::format("{} has {} bytes, more than 1MiB: it is sent to "
+                                                "everybody who is refused",
+                                                path, text->size())});
+  } else {
+    refused.body = *std::move(text);
+    refused.content_type = content_type_of(path);
+  }
+}
+
+void read_body(const Node& node, Refused& refused, const ReadText& read_text, Problems& problems) {
+  if (const Node* body = node.find("body")) {
+    if (body->is_scalar()) {
+      refused.body = body->text;
+    } else {
+      problems.push_back({body->place, fmt::format("\"body\" is a text, not {}: '' is an empty one",
+                                                   body->describe())});
+    }
+    // What looks like JSON is.
+    if (body->text.starts_with('{') || body->text.starts_with('[')) {
+      refused.content_type = "application/json";
+    }
+  }
+  if (const Node* file = node.find("file")) {
+    if (node.find("body") != nullptr) {
+      problems.push_back({file->place, "body or file: one of them is enough"});
+    }
+    read_file(*file, refused, read_text, problems);
+  }
+  if (const Node* type = node.find("content_type")) {
+    refused.content_type = policy::read_text(*type, "content_type", problems);
+    if (!is_field_value(refused.content_type)) {
+      problems.push_back({type->place, "the type of a content is a text in one line"});
+    }
+    if (!refused.body) {
+      problems.push_back(
+          {type->place, "a content type without body or file says nothing: write one"});
+    }
+  }
+}
+
+void read_redirect(const Node& node, Refused& refused, Problems& problems) {
+  refused.redirect = policy::read_text(node, "redirect", problems);
+  const bool clean = std::ranges::all_of(refused.redirect, wire::is_visible);
+  const bool absolute = refused.redirect.starts_with("http://") ||
+                        refused.redirect.starts_with("https://") ||
+                        refused.redirect.starts_with('/');
+  if (!refused.redirect.empty() && (!clean || !absolute)) {
+    problems.push_back({node.place, fmt::format("\"redirect\" is https://… or /path, not {}",
+                                                in_quotes(refused.redirect))});
+  }
+  if (refused.status < 300 || refused.status > 399) refused.status = 302;
+}
+
+}  // namespace
+
+Refused read_refused(const Node& node, const Service& common, const ReadText& read_text,
+                     Problems& problems) {
+  Refused refused;
+  if (!policy::is_map_of(node, "refused", kRefused, problems)) return refused;
+  const Node* redirect = node.find("redirect");
+  const Node* fallback = node.find("fallback");
+  if (const Node* status = node.find("status")) {
+    const Bounds bounds = redirect != nullptr ? Bounds{300, 399} : Bounds{400, 599};
+    read_number(*status, "status", bounds, refused.status, problems);
+  }
+  if (redirect != nullptr) read_redirect(*redirect, refused, problems);
+  if (const Node* headers = node.find("headers")) {
+    refused.headers = read_header_lines(*headers, problems);
+  }
+  read_body(node, refused, read_text, problems);
+  if (fallback == nullptr) return refused;
+  if (redirect != nullptr) {
+    problems.push_back({fallback->place, "a redirect or a fallback: one of them is enough"});
+  }
+  Service service = common;
+  service.servers = read_upstreams(*fallback, problems);
+  refused.fallback = std::make_shared<const Service>(std::move(service));
+  return refused;
+}
+
+}  // namespace weir::gateway
