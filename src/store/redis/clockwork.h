@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <string>
 
+#include "base/saturating.h"
 #include "core/window.h"
 
 // Time as it is told to scripts, which count in microseconds.
@@ -17,6 +18,8 @@ struct Clockwork {
 };
 
 constexpr std::int64_t micros(Instant t) { return ns(t) / 1000; }
+// The first at which the instant has come.
+constexpr std::int64_t micros_rounded_up(Instant t) { return to_int64(ceil_div(ns(t), 1000)); }
 constexpr Instant at_micro(std::int64_t micros) { return instant(micros * 1000); }
 
 // The ends of the calendar's periods around `t`.

@@ -1,0 +1,59 @@
+#include "store/redis/imitation.h"
+
+#include <algorithm>
+
+#include "store/fit.h"
+#include "store/redis/clockwork.h"
+
+namespace weir::store::redis {
+
+namespace {
+
+constexpr core::HolderId kOthers{.high = 0, .low = 2};
+
+}  // namespace
+
+bool is_list(const core::Limit& limit) {
+  return std::holds_alternative<core::ExactLog>(limit) ||
+         std::holds_alternative<core::Concurrency>(limit);
+}
+
+Permits room_for(Permits count, Permits cost) {
+  return cost < 0 || cost > count ? -1 : std::min(count - cost, kMostCount);
+}
+
+void imitate(const core::ExactLog& limit, const LogFacts& facts, Permits cost, SmallLog& small) {
+  core::Log log(small.head, small.ring);
+  const auto counted_from = [&](std::int64_t gone) { return at_micro(gone) - limit.period; };
+  Permits left = facts.used;
+  const Permits excess = facts.used - room_for(limit.count, cost);
+  if (facts.freed_at > 0 && facts.freed_at < facts.rest_at && excess < left) {
+    log.append({counted_from(facts.freed_at), excess});
+    left -= excess;
+  }
+  if (facts.rest_at > 0) log.append({counted_from(facts.rest_at), std::max<Permits>(left, 1)});
+  const Instant newest = at_micro(facts.newest_at);
+  if (facts.newest_at > 0 && (log.size() == 0 || log.newest().at < newest)) log.append({newest, 0});
+}
+
+void imitate(const core::Concurrency& limit, const HolderFacts& facts, Permits cost,
+             SmallHolders& small) {
+  core::Holders holders(small.size, small.seats);
+  Permits left = facts.held;
+  if (facts.own_until > 0) {
+    holders.seat({kAsking, at_micro(facts.own_until), facts.own_permits});
+    left -= facts.own_permits;
+    if (left > 0) holders.seat({kOthers, at_micro(facts.rest_at), left});
+    return;
+  }
+  const Permits excess = facts.held - room_for(limit.count, cost);
+  if (facts.freed_at > 0 && facts.freed_at < facts.rest_at && excess < left) {
+    holders.seat({kOthers, at_micro(facts.freed_at), excess});
+    left -= excess;
+  }
+  if (facts.rest_at > 0) {
+    holders.seat({kOthers, at_micro(facts.rest_at), std::max<Permits>(left, 1)});
+  }
+}
+
+}  // namespace weir::store::redis
