@@ -14,6 +14,7 @@ using weir::Outcome;
 struct Ask {
   Permits cost = 1;
   Nanos max_wait{0};  // how long the caller would wait for its turn; kForever for any time
+  friend bool operator==(const Ask&, const Ask&) = default;
 };
 
 }  // namespace weir::core

@@ -181,6 +181,29 @@ class SharedLimitTest(unittest.TestCase):
             self.assertEqual(resp("WEIR.TAKE", "p", "k", 10)[0:3], [1, 20, 0])
             resp.close()
 
+    # (A refusal is remembered for a tenth of a second: for who asks the same, not for others.)
+    def test_whoever_is_refused_is_told_about_its_own_call(self):
+        policies = """
+policies:
+  p: { limits: [ 10 per 10h ] }
+  both: { limits: [ { limit: 10 per 10h, name: slow }, { limit: 8 per 1h, name: fast } ] }
+  line: { limits: [ 1/h queue 3 ] }
+"""
+        [daemon] = nodes_of(self.redis, 1, self.stack, policies)
+        resp = daemon.resp()
+        hours = lambda told: -(-told[3] // 3_600_000)
+        resp("WEIR.TAKE", "p", "k", 10)
+        self.assertEqual([hours(resp("WEIR.TAKE", "p", "k", cost)) for cost in (1, 3, 10, 2)],
+                         [1, 3, 10, 2])
+        resp("WEIR.TAKE", "both", "k", 8)
+        self.assertEqual([resp("WEIR.TAKE", "both", "k", cost)[6] for cost in (1, 8, 1)],
+                         ["fast", "slow", "fast"])
+        for _ in range(4):
+            resp("WEIR.TAKE", "line", "k", 1, "WAIT", 100 * 3_600_000)
+        waits = [hours(resp("WEIR.TAKE", "line", "k", 1, "WAIT", hour * 3_600_000)) for hour in (2, 0, 1)]
+        self.assertEqual(waits, [2, 4, 3])
+        resp.close()
+
     def test_what_another_version_wrote_is_refused_loudly(self):
         [daemon] = nodes_of(self.redis, 1, self.stack)
         resp = daemon.resp()

@@ -81,9 +81,16 @@ std::uint64_t Refusals::hash_of(std::string_view key) const {
   return XXH3_64bits_withSeed(key.data(), key.size(), seed_);
 }
 
+std::uint64_t Refusals::hash_of(const core::Ask& ask) const {
+  const std::array<std::int64_t, 2> numbers{ask.cost, ask.max_wait.count()};
+  return XXH3_64bits_withSeed(numbers.data(), sizeof numbers, seed_);
+}
+
 std::size_t Refusals::place_of(const SharedQuestion& question) const {
   std::uint64_t hash = 0;
-  for (const SharedItem& item : question.items) hash = std::rotl(hash, 7) ^ hash_of(item.key);
+  for (const SharedItem& item : question.items) {
+    hash = std::rotl(hash, 7) ^ hash_of(item.key) ^ hash_of(item.ask);
+  }
   return hash & (entries_.size() - 1);
 }
 
@@ -92,11 +99,7 @@ bool Refusals::is_about(const Entry& entry, const SharedQuestion& question) cons
   for (std::size_t i = 0; i < entry.count; ++i) {
     const Part& part = entry.parts[i];
     const SharedItem& item = question.items[i];
-    // (What costs more than a limit can ever have is another matter: impossible.)
-    const bool is_as_hard =
-        item.ask.cost >= part.ask.cost && item.ask.max_wait <= part.ask.max_wait &&
-        (item.ask.cost == part.ask.cost || item.ask.cost <= part.decision.limit);
-    if (!is_as_hard || part.key != item.key) return false;
+    if (part.ask != item.ask || part.key != item.key) return false;
     if (!(part.parameters == parameters_of(*item.limit))) return false;
   }
   return true;

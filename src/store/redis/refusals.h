@@ -16,11 +16,11 @@ namespace weir::store::redis {
 // nothing. Of a fixed size.
 //
 // A refusal is remembered for a tenth of a second at most, and never beyond its retry_after, with
-// all keys and limits that it was about. A take of the same is refused without asking if it costs
-// at least as much and would wait at most as long. Its durations are those of then, less the time
-// that has passed; where it costs more than then, its retry_after is the least that it may be.
-// Limits with other parameters are others, so that a raised limit is seen at once. What another
-// link gives back is seen when the refusal is forgotten.
+// all keys and limits that it was about. A take of the same, at the same cost and with the same
+// patience, is refused without asking: its durations are those of then, less the time that has
+// passed. (One that costs more would be refused as well, but when it would pass is not known, nor
+// which limit it would wait for the longest.) Limits with other parameters are others, so that a
+// raised limit is seen at once. What another link gives back is seen when the refusal is forgotten.
 //
 // Never remembered: limits of concurrency, where a leave can end a refusal at any time; shadow
 // limits, whose numbers count; and what can never pass, which has no time to be forgotten at.
@@ -64,6 +64,7 @@ class Refusals {
   static Parameters parameters_of(const core::Limit& limit);
   static bool can_be_kept(const SharedQuestion& question);
   std::uint64_t hash_of(std::string_view key) const;
+  std::uint64_t hash_of(const core::Ask& ask) const;
   std::size_t place_of(const SharedQuestion& question) const;
   bool is_about(const Entry& entry, const SharedQuestion& question) const;
   bool is_forgotten(const Entry& entry) const;

@@ -81,18 +81,23 @@ TEST_F(RefusalsTest, ItIsForgottenAfterATenthOfASecond) {
   EXPECT_FALSE(refuses(*asked));
 }
 
-TEST_F(RefusalsTest, WhatCostsLessOrWouldWaitLongerIsAsked) {
+TEST_F(RefusalsTest, AnotherCostOrAnotherPatienceIsAnotherQuestion) {
   refusals.remember(take({ten})->question, refusal(1, milliseconds{80}), now);
-  EXPECT_TRUE(refuses(*take({ten}, 4, milliseconds{20})));
-  EXPECT_TRUE(refuses(*take({ten}, 3, milliseconds{0})));
-  EXPECT_FALSE(refuses(*take({ten}, 2)));
-  EXPECT_FALSE(refuses(*take({ten}, 3, milliseconds{21})));
+  EXPECT_TRUE(refuses(*take({ten}, 3, milliseconds{20})));
+  for (const Permits cost : {2, 4, 11}) EXPECT_FALSE(refuses(*take({ten}, cost)));
+  for (const int patience : {0, 21}) {
+    EXPECT_FALSE(refuses(*take({ten}, 3, milliseconds{patience})));
+  }
 }
 
-TEST_F(RefusalsTest, WhatCanNeverPassIsAsked) {
-  refusals.remember(take({ten})->question, refusal(1, milliseconds{80}), now);
-  EXPECT_TRUE(refuses(*take({ten}, 10)));
-  EXPECT_FALSE(refuses(*take({ten}, 11)));
+TEST_F(RefusalsTest, EachCostIsRememberedByItself) {
+  for (const Permits cost : {1, 2, 3, 4}) {
+    refusals.remember(take({ten}, cost)->question, refusal(1, cost * milliseconds{20}), now);
+  }
+  for (const Permits cost : {1, 2, 3, 4}) {
+    ASSERT_TRUE(refuses(*take({ten}, cost)));
+    EXPECT_EQ(answer.verdict.decision.retry_after, cost * milliseconds{20});
+  }
 }
 
 TEST_F(RefusalsTest, AnImpossibleCallIsNotRemembered) {
