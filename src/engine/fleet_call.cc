@@ -475,7 +475,7 @@ void AsyncEngine::Call::do_without(const store::SharedAnswer& answer) {
       if (mode == OnStoreFailure::closed) return refuse();
       return conclude(nullptr);
     case Verb::settle:
-      return conclude(nullptr);
+      return mode == OnStoreFailure::local ? settle_locally() : conclude(nullptr);
     case Verb::leave:
       if (mode == OnStoreFailure::local) {
         take_shares();
@@ -515,6 +515,19 @@ void AsyncEngine::Call::decide_locally() {
     keep_receipts(nullptr);
     result_.receipt->add(there_.items, resets, receipts);
   }
+  conclude(&verdict);
+}
+
+// Debits count here, as takes do. What this node has admitted has been settled already, and what
+// the fleet has admitted stays with it: given back here, it would be admitted twice.
+void AsyncEngine::Call::settle_locally() {
+  take_shares();
+  for (std::size_t i = 0; i < there_.items.size(); ++i) {
+    there_.items[i].ask.cost = std::max<Permits>(shared_[i].ask.cost, 0);
+  }
+  Engine::Impl::CoreReceipts none{};
+  const core::Verdict verdict =
+      engine_->table->settle(there_.items, now_, std::span(none).first(there_.items.size()));
   conclude(&verdict);
 }
 

@@ -83,6 +83,7 @@ class AsyncEngine::Call final : public store::Asker, private store::lease::Waite
   void do_without(const store::SharedAnswer& answer);
   void take_shares();
   void decide_locally();
+  void settle_locally();
   void refuse();
   void give_back();
   void conclude(const core::Verdict* fleet);

@@ -63,6 +63,28 @@ class FaultTest(unittest.TestCase):
 
 
 class OutageTest(FaultTest):
+    def test_corrections_count_where_takes_do(self):
+        redis = self.redis()
+        daemon = self.daemon(redis.url, timeout="2s")
+        there = self.resp("WEIR.TAKE", "local", "k", 4, "RECEIPT")[8]
+        redis.end()
+        left = lambda: self.resp("WEIR.PEEK", "local", "k")[2]
+        eventually(lambda: left() == 5, "this node has its own count")
+        here = self.resp("WEIR.TAKE", "local", "k", 3, "RECEIPT")
+        self.assertEqual(here[0:3], [1, 5, 2])
+        settle = lambda delta, *more: self.resp("WEIR.SETTLE", "local", "k", delta, *more)
+        debited = settle(1)
+        self.assertEqual((debited[0:3], debited[7]), ([1, 5, 1], 1))
+        self.assertEqual(left(), 1)
+        self.assertEqual(settle(-2, "RECEIPT", here[8])[1:3], [5, 3])
+        self.assertEqual(left(), 3)
+        # What the fleet has admitted is given back to the fleet, or not at all.
+        self.assertEqual(settle(-4, "RECEIPT", there)[1:3], [5, 3])
+        self.assertEqual(settle(7)[2], 0)
+        self.assertEqual((left(), self.resp("WEIR.TAKE", "local", "k")[0]), (0, 0))
+        status, _, body = daemon.post("/v1/settle", policy="local", key="other", delta=2)
+        self.assertEqual((status, body["remaining"], body["degraded"]), (200, 3, True))
+
     def test_absent_at_the_start(self):
         port = free_port()
         daemon = self.daemon(f"redis://127.0.0.1:{port}")

@@ -32,18 +32,35 @@ void Arena::remove(Handle handle, unsigned order) {
   (links.previous != 0 ? free_at(links.previous).next : first_[order]) = links.next;
 }
 
-std::optional<Arena::Handle> Arena::allocate(std::size_t bytes, std::uint32_t owner) {
+// How many units may be taken, all in all.
+std::uint64_t Arena::most_for(For whom) const {
+  const std::uint32_t kept = units_ / 16;
+  return units_ - (whom == For::newcomer ? 2 * kept : whom == For::live ? kept : 0);
+}
+
+// The order of the smallest free block that will do.
+std::optional<unsigned> Arena::find(unsigned order, For whom) const {
+  if (used_ + (std::uint64_t{1} << order) > most_for(whom)) return std::nullopt;
+  while (order < kOrders && first_[order] == 0) ++order;
+  return order < kOrders ? std::optional{order} : std::nullopt;
+}
+
+bool Arena::has_room(std::size_t bytes, For whom) const {
+  const std::lock_guard lock(mutex_);
+  return find(order_of(bytes), whom).has_value();
+}
+
+std::optional<Arena::Handle> Arena::allocate(std::size_t bytes, std::uint32_t owner, For whom) {
   const std::lock_guard lock(mutex_);
   const unsigned order = order_of(bytes);
-  unsigned found = order;
-  while (found < kOrders && first_[found] == 0) ++found;
-  if (found >= kOrders) return std::nullopt;
-  const Handle handle = first_[found];
-  remove(handle, found);
+  const std::optional<unsigned> found = find(order, whom);
+  if (!found) return std::nullopt;
+  const Handle handle = first_[*found];
+  remove(handle, *found);
   // The upper halves go back.
-  while (found > order) {
-    --found;
-    push(handle + (Handle{1} << found), found);
+  for (unsigned left = *found; left > order;) {
+    --left;
+    push(handle + (Handle{1} << left), left);
   }
   used_ += std::uint64_t{1} << order;
   owners_[handle - 1] = owner;

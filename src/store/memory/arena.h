@@ -23,8 +23,12 @@ class Arena {
   // Everything is taken until `open` is called.
   explicit Arena(std::span<std::byte> region);
 
+  // What a block is for. A flood of new keys leaves some of the region to those who were there
+  // before, and both leave some to what newcomers share when there is no room.
+  enum class For { newcomer, live, shared };
+
   // `owner` is whatever the caller wants to be told by `next_owner`.
-  std::optional<Handle> allocate(std::size_t bytes, std::uint32_t owner);
+  std::optional<Handle> allocate(std::size_t bytes, std::uint32_t owner, For whom);
   void free(Handle handle, std::size_t bytes);
   void set_owner(Handle handle, std::uint32_t owner);
 
@@ -40,6 +44,7 @@ class Arena {
 
   // The size of the block that holds so many bytes.
   static std::size_t block_size(std::size_t bytes) { return kSmallest << order_of(bytes); }
+  bool has_room(std::size_t bytes, For whom) const;
   std::size_t used() const;
   std::size_t size() const { return region_.size(); }
 
@@ -54,6 +59,8 @@ class Arena {
   static constexpr std::uint32_t kNobody = UINT32_MAX;
 
   static unsigned order_of(std::size_t bytes);
+  std::uint64_t most_for(For whom) const;
+  std::optional<unsigned> find(unsigned order, For whom) const;
   Free& free_at(Handle handle) const { return *reinterpret_cast<Free*>(at(handle)); }
   void push(Handle handle, unsigned order);
   void remove(Handle handle, unsigned order);

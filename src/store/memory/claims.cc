@@ -69,17 +69,23 @@ void Table::Claims::claim(std::size_t position, Positions& without_room) {
     release(claimed);
     claimed = {.free_at = claimed.free_at};
     has_record ? refuse(position) : void(without_room.emplace_back(position));
+  } else if (absent == Absent::would_come && item.key.has_record() && claimed.record == nullptr &&
+             !table_.has_room_for_record(now_, claimed.free_at)) {
+    release(claimed);
+    without_room.emplace_back(position);
   }
+}
+
+// Who only looks is not one of them.
+void Table::Claims::count(std::atomic<std::uint64_t>& newcomers) const {
+  if (absent_ == Absent::is_inserted) newcomers.fetch_add(1, std::memory_order_relaxed);
 }
 
 // A live key whose record cannot grow is no newcomer: what it could share or have uncounted would
 // come on top of what it has. A shadow refuses nobody.
 void Table::Claims::refuse(std::size_t position) {
-  if (items_[position].shadow) {
-    table_.counts_.untracked.fetch_add(1, std::memory_order_relaxed);
-    return;
-  }
-  table_.counts_.denied.fetch_add(1, std::memory_order_relaxed);
+  if (items_[position].shadow) return count(table_.counts_.untracked);
+  count(table_.counts_.denied);
   if (!refused_) refused_ = position;
 }
 
@@ -87,17 +93,14 @@ void Table::Claims::settle_newcomer(std::size_t position) {
   if (place_of(position) == Place::shared) return claim_shared(position);
   const Item& item = items_[position];
   Claimed& claimed = claimed_[position];
-  if (item.when_full == WhenFull::allow || item.shadow) {
-    table_.counts_.untracked.fetch_add(1, std::memory_order_relaxed);
-    return;
-  }
+  if (item.when_full == WhenFull::allow || item.shadow) return count(table_.counts_.untracked);
   const bool shares =
       item.when_full == WhenFull::share && !another_shares(item) &&
-      table_.claim(item.sharing, absent_, claimed, now_) == Claim::got &&
+      table_.claim(item.sharing, absent_, claimed, now_) != Claim::no_room &&
       (!item.key.has_record() || table_.attach_record(claimed, *item.limit, absent_, now_,
                                                       holder_.mixed_with(id_of(item.key))));
   if (shares) {
-    table_.counts_.shared.fetch_add(1, std::memory_order_relaxed);
+    count(table_.counts_.shared);
   } else {
     refuse(position);
   }
@@ -121,19 +124,21 @@ bool Table::Claims::another_shares(const Item& item) const {
   });
 }
 
-core::Verdict Table::Claims::refusal() const {
+core::Verdict Table::Claims::refusal(const core::HolderId& holder,
+                                     std::span<core::Decision> each) const {
+  if (!each.empty()) (void)core::peek(charges_, now_, holder, each);
   const std::size_t position = *refused_;
   const RestTime record_free_at = claimed_[position].free_at;
   const RestTime free_at =
       record_free_at != RestTime{} ? record_free_at : table_.soonest_rest(items_[position].key);
   const Nanos retry = until(now_, free_at.instant());
-  return {.decision = {.outcome = Outcome::limited,
-                       .limit = core::capacity(*items_[position].limit),
-                       .remaining = 0,
-                       .retry_after = std::max(retry, Nanos{1}),
-                       .reset_after = std::max(retry, Nanos{1})},
-          .tightest = position,
-          .refusing = std::uint32_t{1} << position};
+  const core::Decision refused{.outcome = Outcome::limited,
+                               .limit = core::capacity(*items_[position].limit),
+                               .remaining = 0,
+                               .retry_after = std::max(retry, Nanos{1}),
+                               .reset_after = std::max(retry, Nanos{1})};
+  if (position < each.size()) each[position] = refused;
+  return {.decision = refused, .tightest = position, .refusing = std::uint32_t{1} << position};
 }
 
 // What was charged to nobody cannot be given back, and what was charged to those who share is not

@@ -50,9 +50,9 @@ class Table::Claims {
   Claims(const Claims&) = delete;
   Claims& operator=(const Claims&) = delete;
 
-  // One that is refused for want of room, if there is one: its position and the answer.
+  // One that is refused for want of room, if there is one: its position, and the answer to all.
   std::optional<std::size_t> refused() const { return refused_; }
-  core::Verdict refusal() const;
+  core::Verdict refusal(const core::HolderId& holder, std::span<core::Decision> each) const;
 
   // The decision's time: that given, unless a newcomer's key may have been forgotten since.
   Instant now() const { return now_; }
@@ -81,6 +81,7 @@ class Table::Claims {
     return places_.empty() ? Place::usual : places_[position];
   }
   void refuse(std::size_t position);
+  void count(std::atomic<std::uint64_t>& newcomers) const;
   void release(Claimed& claimed);
 
   Table& table_;

@@ -1,6 +1,7 @@
 #include "store/memory/table.h"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <filesystem>
 #include <new>
@@ -185,7 +186,7 @@ bool Table::adopt_slot(const Table& other, Slot& slot, Instant now) {
   if (!owner.has_record() || state.never_seen()) return adopt(owner, state, slot.rest(), now);
 
   Record& old = other.record_at(record_named_by(state));
-  const auto handle = arena_.allocate(old.bytes(), 0);
+  const auto handle = arena_.allocate(old.bytes(), 0, Arena::For::shared);
   if (!handle) return false;
   std::memcpy(arena_.at(*handle), static_cast<void*>(&old), old.bytes());
   if (!adopt(owner, state_naming(*handle), slot.rest(), now)) {
@@ -254,6 +255,7 @@ Table::Claim Table::claim(const Fingerprint& key, Absent absent, Claimed& claime
     Slot* slot = find(key);
     if (slot == nullptr) {
       if (absent == Absent::stays) return Claim::nothing;
+      if (absent == Absent::would_come) return has_room(key, now) ? Claim::nothing : Claim::no_room;
       const Claim inserted = insert(key, claimed, now);
       if (inserted != Claim::nothing) return inserted;
       continue;
@@ -313,6 +315,17 @@ Slot* Table::settle(Row& first, Row& second, const Fingerprint& key, Instant now
   return nullptr;
 }
 
+// Whether one that is not there could come.
+bool Table::has_room(const Fingerprint& key, Instant now) {
+  Row& first = first_row(key);
+  Row& second = second_row(key);
+  const LockedRows locked(first, second);
+  return std::ranges::any_of(std::array{&first, &second}, [&](Row* row) {
+    if (!row->is_full(now)) row->survey(now);
+    return !row->is_full(now);
+  });
+}
+
 RestTime Table::soonest_rest(const Fingerprint& key) const noexcept {
   return std::min(first_row(key).soonest_rest(), second_row(key).soonest_rest());
 }
@@ -343,7 +356,7 @@ bool Table::attach_record(Claimed& claimed, const core::Limit& limit, Absent abs
       claimed.head = record.head();
     }
   }
-  if (absent == Absent::stays) return true;
+  if (absent != Absent::is_inserted) return true;
   if (claimed.record == nullptr) return grow_record(claimed, 1, entry_bytes, now);
   if (const auto* log = std::get_if<core::ExactLog>(&limit)) return make_room(claimed, *log, now);
   return make_room(claimed, *std::get_if<core::Concurrency>(&limit), holder, now);
@@ -387,9 +400,12 @@ bool Table::make_room(Claimed& claimed, const core::Concurrency& limit,
 bool Table::grow_record(Claimed& claimed, std::size_t capacity, std::size_t entry_bytes,
                         Instant now) {
   const std::size_t bytes = Arena::block_size(Record::bytes_for(capacity, entry_bytes));
-  auto handle = arena_.allocate(bytes, index_of(*claimed.slot));
+  const Arena::For whom = claimed.key.is_shared()     ? Arena::For::shared
+                          : claimed.record != nullptr ? Arena::For::live
+                                                      : Arena::For::newcomer;
+  auto handle = arena_.allocate(bytes, index_of(*claimed.slot), whom);
   while (!handle && reclaim_records(now, claimed.free_at)) {
-    handle = arena_.allocate(bytes, index_of(*claimed.slot));
+    handle = arena_.allocate(bytes, index_of(*claimed.slot), whom);
   }
   if (!handle) return false;
   auto* grown = new (arena_.at(*handle)) Record(claimed.key, bytes, entry_bytes);
@@ -410,6 +426,15 @@ bool Table::grow_record(Claimed& claimed, std::size_t capacity, std::size_t entr
   grown->set_head(claimed.head);
   claimed.record = grown;
   claimed.state = state_naming(*handle);
+  return true;
+}
+
+// Whether a newcomer could have a record. (Those that make room for it are at rest: nobody
+// notices.)
+bool Table::has_room_for_record(Instant now, RestTime& free_at) {
+  while (!arena_.has_room(Arena::kSmallest, Arena::For::newcomer)) {
+    if (!reclaim_records(now, free_at)) return false;
+  }
   return true;
 }
 
@@ -477,12 +502,7 @@ core::Verdict Table::take_claimed(std::span<const Item> items, Instant now,
                                   const core::HolderId& holder, std::span<core::Receipt> receipts,
                                   std::span<core::Decision> each) {
   Claims claims(*this, items, Absent::is_inserted, now, holder);
-  if (claims.refused()) {
-    const core::Verdict refusal = claims.refusal();
-    if (!each.empty()) (void)core::peek(claims.charges(), claims.now(), holder, each);
-    if (refusal.tightest < each.size()) each[refusal.tightest] = refusal.decision;
-    return refusal;
-  }
+  if (claims.refused()) return claims.refusal(holder, each);
   const core::Verdict verdict = core::take(claims.charges(), claims.now(), holder, receipts, each);
   if (verdict.decision) claims.sign(receipts);
   claims.commit();
@@ -516,8 +536,9 @@ core::Verdict Table::take(std::span<const Item> items, Instant now, const core::
 
 core::Verdict Table::peek(std::span<const Item> items, Instant now, const core::HolderId& holder,
                           std::span<core::Decision> each) {
-  const Claims claims(*this, items, Absent::stays, now, holder);
-  return core::peek(claims.charges(), now, holder, each);
+  const Claims claims(*this, items, Absent::would_come, now, holder);
+  return claims.refused() ? claims.refusal(holder, each)
+                          : core::peek(claims.charges(), now, holder, each);
 }
 
 core::Verdict Table::settle(std::span<const Item> items, Instant now,

@@ -91,7 +91,9 @@ class Table {
   MemoryUse use(Instant now) const;
 
  private:
-  enum class Absent { stays, is_inserted };
+  // What becomes of a key that is not there: nothing; or it is decided as if it came now, and is
+  // still not there; or it comes.
+  enum class Absent { stays, would_come, is_inserted };
   enum class Claim { got, nothing, no_room };
   // What a decision is about: the key's own state, or what `when_full` says if there is no room;
   // for corrections of what was taken, the one that was charged, if it is still remembered.
@@ -122,6 +124,8 @@ class Table {
   Claim claim(const Fingerprint& key, Absent absent, Claimed& claimed, Instant& now);
   Claim insert(const Fingerprint& key, Claimed& claimed, Instant& now);
   Slot* settle(Row& first, Row& second, const Fingerprint& key, Instant now);
+  bool has_room(const Fingerprint& key, Instant now);
+  bool has_room_for_record(Instant now, RestTime& free_at);
   RestTime soonest_rest(const Fingerprint& key) const noexcept;
   void forget(const Row::Vacated& vacated);
 

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <random>
 #include <set>
 #include <vector>
@@ -17,6 +18,11 @@ constexpr std::size_t kUnit = Arena::kSmallest;
 
 struct Fixture {
   explicit Fixture(std::size_t units) : memory(units * kUnit), arena(memory) {}
+
+  // Of all there is.
+  std::optional<Arena::Handle> allocate(std::size_t bytes, std::uint32_t owner) {
+    return arena.allocate(bytes, owner, Arena::For::shared);
+  }
 
   std::vector<std::byte> memory;
   Arena arena;
@@ -47,19 +53,19 @@ TEST(Arena, RoundsUpToPowersOfTwo) {
 // Until it is opened nothing is free: whoever restarts says first what is in use.
 TEST(Arena, GivesNothingBeforeItIsOpened) {
   Fixture f(8);
-  EXPECT_FALSE(f.arena.allocate(1, 0));
+  EXPECT_FALSE(f.allocate(1, 0));
   f.arena.open();
-  EXPECT_TRUE(f.arena.allocate(1, 0));
+  EXPECT_TRUE(f.allocate(1, 0));
 }
 
 TEST(Arena, GivesAllItHas) {
   Fixture f(8);
   f.arena.open();
   std::set<Arena::Handle> handles;
-  for (int i = 0; i < 8; ++i) handles.insert(f.arena.allocate(kUnit, 0).value());
+  for (int i = 0; i < 8; ++i) handles.insert(f.allocate(kUnit, 0).value());
   EXPECT_EQ(handles.size(), 8u);
   EXPECT_EQ(f.arena.used(), 8 * kUnit);
-  EXPECT_FALSE(f.arena.allocate(1, 0));
+  EXPECT_FALSE(f.allocate(1, 0));
 }
 
 // Any size of region, not only powers of two.
@@ -68,17 +74,35 @@ TEST(Arena, UsesARegionOfAnySizeToItsEnd) {
     Fixture f(units);
     f.arena.open();
     std::size_t given = 0;
-    while (f.arena.allocate(1, 0)) ++given;
+    while (f.allocate(1, 0)) ++given;
     EXPECT_EQ(given, units);
   }
+}
+
+// A flood of newcomers leaves something to those who were there, and both to what is shared.
+TEST(Arena, KeepsSomeForThoseWhoMustNotGoWithout) {
+  using For = Arena::For;
+  Fixture f(160);
+  f.arena.open();
+  const auto fill = [&](For whom) {
+    int given = 0;
+    while (f.arena.has_room(kUnit, whom)) given += f.arena.allocate(kUnit, 0, whom) ? 1 : 0;
+    EXPECT_FALSE(f.arena.allocate(kUnit, 0, whom));
+    return given;
+  };
+  EXPECT_EQ(fill(For::newcomer), 140);
+  EXPECT_FALSE(f.arena.has_room(11 * kUnit, For::live));
+  EXPECT_EQ(fill(For::live), 10);
+  EXPECT_EQ(fill(For::newcomer), 0);
+  EXPECT_EQ(fill(For::shared), 10);
 }
 
 TEST(Arena, HasNoBlockLargerThanItself) {
   Fixture f(8);
   f.arena.open();
-  EXPECT_FALSE(f.arena.allocate(8 * kUnit + 1, 0));
-  EXPECT_FALSE(f.arena.allocate(std::size_t{1} << 62, 0));
-  EXPECT_TRUE(f.arena.allocate(8 * kUnit, 0));
+  EXPECT_FALSE(f.allocate(8 * kUnit + 1, 0));
+  EXPECT_FALSE(f.allocate(std::size_t{1} << 62, 0));
+  EXPECT_TRUE(f.allocate(8 * kUnit, 0));
 }
 
 TEST(Arena, TellsTheOwnersOfAllBlocksInTurn) {
@@ -87,7 +111,7 @@ TEST(Arena, TellsTheOwnersOfAllBlocksInTurn) {
   EXPECT_FALSE(f.arena.next_owner());
   std::vector<Arena::Handle> handles;
   for (std::uint32_t i = 0; i < 4; ++i) {
-    handles.push_back(f.arena.allocate(2 * kUnit, 100 + i).value());
+    handles.push_back(f.allocate(2 * kUnit, 100 + i).value());
   }
   f.arena.set_owner(handles[1], 777);
   f.arena.free(handles[3], 2 * kUnit);
@@ -128,7 +152,7 @@ TEST(Arena, NeverGivesTheSameMemoryTwice) {
     for (int i = 0; i < 2000; ++i) {
       if (random() % 2 == 0) {
         const std::size_t bytes = 1 + random() % (random() % 8 == 0 ? 40 * kUnit : 3 * kUnit);
-        const auto handle = f.arena.allocate(bytes, 0);
+        const auto handle = f.allocate(bytes, 0);
         if (!handle) continue;
         ASSERT_TRUE(f.arena.contains(*handle));
         ASSERT_LE(*handle - 1 + units_of(bytes), units);
@@ -152,7 +176,7 @@ TEST(Arena, NeverGivesTheSameMemoryTwice) {
     EXPECT_EQ(f.arena.used(), 0u);
     std::size_t largest = 1;
     while (largest * 2 <= units) largest *= 2;
-    EXPECT_TRUE(f.arena.allocate(largest * kUnit, 0)) << "of " << units;
+    EXPECT_TRUE(f.allocate(largest * kUnit, 0)) << "of " << units;
   }
 }
 
@@ -168,7 +192,7 @@ TEST(Arena, GoesOnAroundWhatWasClaimed) {
       before.arena.open();
       for (int i = 0; i < 60; ++i) {
         const std::size_t bytes = 1 + random() % (4 * kUnit);
-        if (const auto handle = before.arena.allocate(bytes, 0)) blocks[*handle] = bytes;
+        if (const auto handle = before.allocate(bytes, 0)) blocks[*handle] = bytes;
         if (random() % 3 == 0 && !blocks.empty()) {
           before.arena.free(blocks.begin()->first, blocks.begin()->second);
           blocks.erase(blocks.begin());
@@ -183,7 +207,7 @@ TEST(Arena, GoesOnAroundWhatWasClaimed) {
     }
     after.arena.open();
     EXPECT_EQ(after.arena.used(), used * kUnit);
-    while (const auto handle = after.arena.allocate(1, 0)) {
+    while (const auto handle = after.allocate(1, 0)) {
       ASSERT_TRUE(blocks.emplace(*handle, 1).second);
     }
     ASSERT_FALSE(overlap(blocks));
@@ -192,7 +216,7 @@ TEST(Arena, GoesOnAroundWhatWasClaimed) {
     for (const auto& [handle, bytes] : blocks) after.arena.free(handle, bytes);
     std::size_t largest = 1;
     while (largest * 2 <= units) largest *= 2;
-    EXPECT_TRUE(after.arena.allocate(largest * kUnit, 0));
+    EXPECT_TRUE(after.allocate(largest * kUnit, 0));
   }
 }
 

@@ -26,10 +26,10 @@ struct FileTable {
   Table* operator->() const { return table.get(); }
 };
 
-constexpr std::size_t kFileBytes = 64 << 10;
+constexpr std::size_t kFileBytes = 72 << 10;
 
 inline FileTable open_file(const std::string& path, std::size_t bytes = kFileBytes,
-                           std::ptrdiff_t record_bytes = 16 << 10, Nanos at = Nanos{0}) {
+                           std::ptrdiff_t record_bytes = 24 << 10, Nanos at = Nanos{0}) {
   FileTable result;
   auto table = Table::open({.bytes = bytes, .record_bytes = record_bytes, .state_file = path},
                            kStart + at, result.opened);

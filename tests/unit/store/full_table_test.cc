@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <set>
 #include <vector>
 
@@ -53,6 +54,29 @@ TEST(FullTable, LetsNewcomersShareWhatOneKeyMayHave) {
     EXPECT_EQ(admitted, 6);
   }
   EXPECT_EQ(table.use(kStart).shared, shared + 600);
+}
+
+// Whoever looks is told what would come of it, and nothing comes of it.
+TEST(FullTable, TellsThoseWhoOnlyLookWhatWouldCome) {
+  Table table(kSmall);
+  fill(table);
+  const MemoryUse before = table.use(kStart);
+  const Rule share{.limit = bucket(1, hours{1}, 5), .identity = 1};
+  const Rule deny{.limit = bucket(1, hours{1}, 5), .identity = 2, .when_full = WhenFull::deny};
+  const Rule allow{.limit = bucket(1, hours{1}, 5), .identity = 3, .when_full = WhenFull::allow};
+  for (int i = 0; i < 8; ++i) {
+    const core::Decision looked = peek(table, share, nth(i), Nanos{0});
+    EXPECT_EQ(peek(table, share, nth(100 + i), Nanos{0}), looked);
+    EXPECT_EQ(static_cast<bool>(looked), i < 5);
+    EXPECT_EQ(looked.remaining, std::max(5 - i, 0));
+    EXPECT_EQ(static_cast<bool>(take(table, share, nth(i), Nanos{0})), i < 5);
+    EXPECT_EQ(peek(table, deny, nth(i), Nanos{0}), take(table, deny, nth(i), Nanos{0}));
+    EXPECT_TRUE(peek(table, allow, nth(i), Nanos{0}));
+  }
+  const MemoryUse after = table.use(kStart);
+  EXPECT_EQ(after.shared - before.shared, 8u);
+  EXPECT_EQ(after.denied - before.denied, 8u);
+  EXPECT_EQ(after.untracked, before.untracked);
 }
 
 // Whoever is told to come back finds a place then, and not a nanosecond earlier.

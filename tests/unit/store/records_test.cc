@@ -15,8 +15,12 @@ namespace {
 
 constexpr std::size_t kUnit = Arena::kSmallest;
 
+// With room for the records of so many newcomers; beside them, a sixteenth of all is kept for those
+// who were there before, and one for what is shared.
 Layout with_records(std::size_t units) {
-  return {.rows = 64, .sharing_rows = 1, .record_bytes = units * kUnit};
+  std::size_t all = units;
+  while (all - 2 * (all / 16) < units) ++all;
+  return {.rows = 64, .sharing_rows = 1, .record_bytes = all * kUnit};
 }
 
 // Takes up `units` blocks of the smallest size until `at` + one hour.
@@ -96,21 +100,63 @@ TEST(Records, NeverAdmitMoreForWantOfMemory) {
   EXPECT_GT(total, 5000) << "or this test shows nothing";
 }
 
-// Without memory for a log, newcomers are told what there is to do about it.
+// Without memory for a log, newcomers are told what there is to do about it; and who looks first is
+// told the same.
 TEST(Records, AreDeniedWhenThereIsNoMemoryLeft) {
   Table table(with_records(16));
   occupy(table, 16);
   const Rule deny{.limit = exact(5, hours{1}), .identity = 1, .when_full = WhenFull::deny};
-  const Rule share{.limit = exact(5, hours{1}), .identity = 2};
-  const Rule allow{.limit = exact(5, hours{1}), .identity = 3, .when_full = WhenFull::allow};
+  const Rule allow{.limit = exact(5, hours{1}), .identity = 2, .when_full = WhenFull::allow};
+  EXPECT_EQ(peek(table, deny, "bob", seconds{1}).outcome, Outcome::limited);
+  EXPECT_EQ(table.use(kStart).denied, 0u);
   const core::Decision denied = take(table, deny, "bob", seconds{1});
   EXPECT_EQ(denied.outcome, Outcome::limited);
   EXPECT_GE(denied.retry_after, hours{1} - seconds{1});
-  EXPECT_FALSE(take(table, share, "bob", seconds{1})) << "to share takes a log, too";
+  EXPECT_EQ(peek(table, deny, "bob", seconds{1}), denied);
+  EXPECT_TRUE(peek(table, allow, "bob", seconds{1}));
   EXPECT_TRUE(take(table, allow, "bob", seconds{1}));
-  EXPECT_EQ(table.use(kStart).denied, 2u);
+  EXPECT_EQ(table.use(kStart).denied, 1u);
   EXPECT_EQ(table.use(kStart).untracked, 1u);
+  EXPECT_TRUE(peek(table, deny, "bob", seconds{1} + denied.retry_after));
   EXPECT_TRUE(take(table, deny, "bob", seconds{1} + denied.retry_after));
+}
+
+// Newcomers share one log, or the seats of one key: there is some memory left for that, which no
+// newcomer has for itself. Once that is gone, too, they are refused.
+TEST(Records, AreSharedWhenThereIsNoMemoryLeft) {
+  Table table(with_records(16));
+  occupy(table, 16);
+  const Rule log{.limit = exact(5, hours{1}), .identity = 1};
+  const Rule seats{.limit = concurrency(3, hours{1}), .identity = 2};
+  for (int i = 0; i < 5; ++i) {
+    EXPECT_EQ(peek(table, log, nth(50 + i), seconds{1}).remaining, 5 - i);
+    EXPECT_EQ(take(table, log, nth(50 + i), seconds{1}).remaining, 4 - i);
+  }
+  EXPECT_FALSE(peek(table, log, "bob", seconds{1}));
+  EXPECT_FALSE(take(table, log, "bob", seconds{1}));
+  for (std::uint64_t i = 1; i <= 3; ++i) {
+    EXPECT_TRUE(take(table, seats, nth(static_cast<int>(i)), seconds{1}, 1, i));
+  }
+  EXPECT_FALSE(take(table, seats, "bob", seconds{1}, 1, 4));
+  EXPECT_TRUE(leave(table, seats, nth(2), seconds{1}, 2));
+  EXPECT_TRUE(take(table, seats, "bob", seconds{1}, 1, 4));
+  EXPECT_EQ(table.use(kStart).denied, 0u);
+  const Rule third{.limit = exact(5, hours{1}), .identity = 3};
+  EXPECT_FALSE(take(table, third, "bob", seconds{1})) << "to share takes a log, too";
+  EXPECT_EQ(table.use(kStart).denied, 1u);
+}
+
+// A flood of newcomers does not keep those from growing who were there before it.
+TEST(Records, GrowInTheMiddleOfAFlood) {
+  Table table(with_records(64));
+  const Rule rule{.limit = concurrency(14, hours{1})};
+  ASSERT_TRUE(take(table, rule, "alice", Nanos{0}, 1, 1));
+  occupy(table, 63);
+  const Rule deny{.limit = exact(1, hours{1}), .identity = 1, .when_full = WhenFull::deny};
+  ASSERT_FALSE(take(table, deny, "one more", Nanos{0}));
+  for (std::uint64_t i = 2; i <= 14; ++i) {
+    EXPECT_TRUE(take(table, rule, "alice", Nanos{0}, 1, i)) << i;
+  }
 }
 
 // No seat can be added to seven: the eighth holder is refused, whatever is said of newcomers to a
@@ -183,7 +229,8 @@ TEST(Records, ComeBackAsOneLargeBlock) {
   for (int i = 0; i < 126; ++i) {
     ASSERT_TRUE(take(table, rule, "alice", hours{2} + microseconds{i})) << i;
   }
-  EXPECT_EQ(table.use(kStart).record_used, 2048u);
+  EXPECT_EQ(peek(table, rule, "alice", hours{3} + microseconds{60}).remaining, 200 - 126 + 61)
+      << "each entry is one of its own, which takes 2 KiB";
 }
 
 // Those at rest are found behind many that are not: not at the first call, since nobody looks at
@@ -248,7 +295,7 @@ TEST(Records, MayBeNone) {
   const Rule log{.limit = exact(5, hours{1}), .identity = 1, .when_full = WhenFull::deny};
   const Rule plain{.limit = bucket(1, hours{1}, 5), .identity = 2};
   EXPECT_FALSE(take(table, log, "alice", Nanos{0}));
-  EXPECT_TRUE(peek(table, log, "alice", Nanos{0}));
+  EXPECT_FALSE(peek(table, log, "alice", Nanos{0}));
   EXPECT_TRUE(take(table, plain, "alice", Nanos{0}));
 }
 
