@@ -422,12 +422,13 @@ void Run::on_decided(GivenAnswer& answer) {
 
 // ---- The answer
 
+// Quotas refuse together. Who never refuses is one of them all the same, and has room: a shadow, or
+// what has no limit while all are quotas.
 bool Run::quotas_refuse() const {
   bool some = false;
   for (const Asked& asked : asked_) {
-    if (asked.rule == nullptr || asked.unlimited || asked.gives_back) continue;
-    if (!is_quota(asked) || asked.rule->shadow) continue;
-    if (!asked.over) return false;
+    if (asked.unlimited || asked.gives_back || !is_quota(asked)) continue;
+    if (!asked.over || asked.rule->shadow) return false;
     some = true;
   }
   return some;

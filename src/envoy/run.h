@@ -116,7 +116,9 @@ class Run {
   bool only_looks() const;
   bool wants_receipts() const;
   Asked& member(std::size_t position) { return asked_[order_[position]]; }
-  bool is_quota(const Asked& asked) const { return asked.rule->quota || options().quota_mode; }
+  bool is_quota(const Asked& asked) const {
+    return options().quota_mode || (asked.rule != nullptr && asked.rule->quota);
+  }
   bool quotas_refuse() const;
   bool is_over() const;
   void count();

@@ -355,6 +355,56 @@ TEST_P(VectorTest, V10QuotaModeOfAll) {
        {.quota_mode = true});
 }
 
+// What has no limit, or one that another rule replaces, is a quota with room then.
+TEST_P(VectorTest, QuotaModeOfAllIsAboutDescriptorsWithoutALimitToo) {
+  play(R"(
+domain: d
+descriptors:
+  - { key: reg, rate_limit: { unit: hour, requests_per_unit: 1 } }
+  - { key: old, rate_limit: { unit: hour, requests_per_unit: 0, name: old } }
+  - { key: new, rate_limit: { unit: hour, requests_per_unit: 1, replaces: [ { name: old } ] } }
+  - { key: free, rate_limit: { unlimited: true } }
+  - { key: shady, shadow_mode: true, rate_limit: { unit: hour, requests_per_unit: 0 } }
+)",
+       [](World& world) {
+         const auto twice = [&](const Descriptor& limited, const Descriptor& beside) {
+           EXPECT_EQ(world.call("d", {limited, beside}).overall, Code::ok);
+           return world.call("d", {limited, beside});
+         };
+         const Answer unmatched = twice(of({{"reg", "1"}}), of({{"none", "1"}}));
+         EXPECT_EQ(unmatched.overall, Code::ok);
+         EXPECT_THAT(codes_of(unmatched), ElementsAre(Code::over_limit, Code::ok));
+         EXPECT_EQ(twice(of({{"new", "1"}}), of({{"old", "1"}})).overall, Code::ok);
+         EXPECT_EQ(twice(of({{"reg", "2"}}), of({{"shady", "1"}})).overall, Code::ok);
+         // What is unlimited is none.
+         EXPECT_EQ(twice(of({{"reg", "3"}}), of({{"free", "1"}})).overall, Code::over_limit);
+         EXPECT_EQ(world.call("d", {of({{"reg", "1"}})}).overall, Code::over_limit);
+       },
+       {.quota_mode = true});
+}
+
+// A quota that is a shadow as well has always room.
+TEST_P(VectorTest, AShadowAmongQuotasIsNotOver) {
+  play(R"(
+domain: d
+descriptors:
+  - { key: qa, quota_mode: true, rate_limit: { unit: hour, requests_per_unit: 1 } }
+  - { key: qs, quota_mode: true, shadow_mode: true, rate_limit: { unit: hour, requests_per_unit: 1 } }
+  - { key: shady, shadow_mode: true, rate_limit: { unit: hour, requests_per_unit: 0 } }
+)",
+       [](World& world) {
+         const std::vector<Descriptor> both{of({{"qa", "1"}}), of({{"qs", "1"}})};
+         EXPECT_EQ(world.call("d", both).overall, Code::ok);
+         const Answer second = world.call("d", both);
+         EXPECT_EQ(second.overall, Code::ok);
+         EXPECT_THAT(codes_of(second), ElementsAre(Code::over_limit, Code::ok));
+         EXPECT_EQ(world.counts_of("d.qs").shadow, 1U);
+         // A shadow that is no quota does not help.
+         const std::vector<Descriptor> beside{of({{"qa", "1"}}), of({{"shady", "1"}})};
+         EXPECT_EQ(world.call("d", beside).overall, Code::over_limit);
+       });
+}
+
 // V11: unlimited, unmatched and limited.
 TEST_P(VectorTest, V11KnowsUnlimited) {
   play(R"(
