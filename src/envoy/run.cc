@@ -127,6 +127,7 @@ void Run::begin(const RunContext& context, std::shared_ptr<const Edition> editio
   order_.clear();
   rounds_.clear();
   receipts_.clear();
+  left_.clear();
   trouble_.clear();
   has_quota_ = refused_ = degraded_ = false;
   phase_ = Phase::deciding;
@@ -291,6 +292,7 @@ bool Run::find_next() {
     const bool takes_back = refused_ || !trouble_.empty();
     while (round_ < rounds_.size() && !(takes_back && rounds_[round_].charged)) ++round_;
     if (round_ < rounds_.size()) return true;
+    tell_what_is_left();
     phase_ = only_looks() ? Phase::returning : Phase::noting;
     round_ = 0;
   }
@@ -368,8 +370,7 @@ void Run::on_answer(GivenAnswer& answer) {
     on_decided(answer);
   } else if (phase_ == Phase::undoing) {
     for (std::size_t k = round.first; k < round.last; ++k) {
-      Asked& asked = member(k);
-      if (!asked.over) asked.decision.remaining = answer.decisions[k - round.first].remaining;
+      left_[name_of(member(k))] = answer.decisions[k - round.first].remaining;
     }
     ++round_;
   } else if (phase_ == Phase::noting) {
@@ -395,6 +396,16 @@ void Run::on_trouble() {
     round_ = 0;
   } else {
     ++round_;
+  }
+}
+
+// Rounds with the same counter are taken back one after the other: only the last knows what there
+// is then.
+void Run::tell_what_is_left() {
+  if (left_.empty()) return;
+  for (const std::size_t i : order_) {
+    const auto left = left_.find(name_of(asked_[i]));
+    if (left != left_.end() && !asked_[i].over) asked_[i].decision.remaining = left->second;
   }
 }
 

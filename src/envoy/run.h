@@ -4,6 +4,8 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <unordered_map>
 #include <vector>
 
 #include "engine/given.h"
@@ -111,6 +113,7 @@ class Run {
   void note_decisions(const engine::GivenAnswer& answer);
   void on_decided(engine::GivenAnswer& answer);
   void on_trouble();
+  void tell_what_is_left();
 
   const ServiceOptions& options() const { return edition_->options; }
   bool only_looks() const;
@@ -132,7 +135,8 @@ class Run {
   std::vector<Asked> asked_;
   std::vector<std::size_t> order_;  // of those that are asked
   std::vector<Round> rounds_;
-  std::vector<engine::GivenReceipt> receipts_;  // by position in the order
+  std::vector<engine::GivenReceipt> receipts_;          // by position in the order
+  std::unordered_map<std::string_view, Permits> left_;  // by name, of what was taken back
   std::string question_metadata_;
   bool has_quota_ = false;
 

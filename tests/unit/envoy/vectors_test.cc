@@ -692,6 +692,27 @@ TEST_P(VectorTest, ChargesTheSameDescriptorTwice) {
   });
 }
 
+// What was charged in vain is given back, and no status tells of a moment in between.
+TEST_P(VectorTest, TellsTheSameOfOneCounterAfterARefusal) {
+  play("domain: d\ndescriptors: [ { key: k, rate_limit: { unit: hour, requests_per_unit: 2 } } ]\n",
+       [this](World& world) {
+         const Descriptor k = of({{"k", "x"}});
+         const Answer refused = world.call("d", {k, k, k});
+         EXPECT_EQ(refused.overall, Code::over_limit);
+         EXPECT_THAT(codes_of(refused), ElementsAre(Code::ok, Code::ok, Code::over_limit));
+         if (as_envoyproxy()) {
+           EXPECT_THAT(remaining_of(refused), ElementsAre(1U, 0U, 0U));
+           return;
+         }
+         EXPECT_THAT(remaining_of(refused), ElementsAre(2U, 2U, 0U));
+         // Also of one that came behind the refusal, and only looked.
+         const Answer behind = world.call("d", {k, with_hits(k, 2), with_hits(k, 0)});
+         EXPECT_THAT(codes_of(behind), ElementsAre(Code::ok, Code::over_limit, Code::ok));
+         EXPECT_THAT(remaining_of(behind), ElementsAre(2U, 1U, 2U));
+         EXPECT_THAT(remaining_of(world.call("d", {with_hits(k, 0)})), ElementsAre(2U));
+       });
+}
+
 // More limits than one decision can hold.
 TEST_P(VectorTest, ChargesManyDescriptorsOrNone) {
   play(kAnother, [this](World& world) {
