@@ -536,6 +536,25 @@ void Run::add_headers(Answer& answer) const {
       {"RateLimit-Reset", std::to_string(seconds.count())}};
 }
 
+namespace {
+
+// As Go writes the message, which leaves out what is 0.
+std::string text_of(const LimitOverride& limit) {
+  const std::string unit = fmt::format("unit:{}", name_of(limit.unit));
+  if (limit.requests_per_unit == 0) return unit;
+  return fmt::format("requests_per_unit:{} {}", limit.requests_per_unit, unit);
+}
+
+// Adds what is not there yet: of two maps with one name each has a say, of all else the first.
+void merge(nlohmann::json& all, const nlohmann::json& more) {
+  for (const auto& [key, value] : more.items()) {
+    const auto [there, is_new] = all.emplace(key, value);
+    if (!is_new && there->is_object() && value.is_object()) merge(*there, value);
+  }
+}
+
+}  // namespace
+
 // The call may be gone when it is answered.
 void Run::keep_metadata(const Call& call) {
   using nlohmann::json;
@@ -546,10 +565,7 @@ void Run::keep_metadata(const Call& call) {
     for (const Entry& entry : descriptor.entries) {
       told["entries"].push_back(fmt::format("{}={}", entry.key, entry.value));
     }
-    if (descriptor.limit) {
-      told["limit"] = {{"requestsPerUnit", descriptor.limit->requests_per_unit},
-                       {"unit", weir::envoy::name_of(descriptor.limit->unit)}};
-    }
+    if (descriptor.limit) told["limit"] = text_of(*descriptor.limit);
     if (descriptor.hits) told["hitsAddend"] = *descriptor.hits;
   }
   if (call.hits != 0) question["hitsAddend"] = call.hits;
@@ -562,11 +578,9 @@ void Run::add_metadata(Answer& answer) const {
   json merged = json::object();
   for (std::size_t i = 0; i < asked_.size(); ++i) {
     const Rule* rule = asked_[i].rule;
-    if (rule == nullptr || rule->metadata.empty() || answer.statuses[i].code != Code::ok) continue;
-    const json own = json::parse(rule->metadata, nullptr, false);
-    for (const auto& [key, value] : own.items()) {
-      if (!merged.contains(key)) merged[key] = value;
-    }
+    if (rule == nullptr || rule->unlimited || rule->metadata.empty()) continue;
+    if (answer.statuses[i].code != Code::ok) continue;
+    merge(merged, json::parse(rule->metadata, nullptr, false));
   }
   if (!merged.empty()) all["metadata"] = std::move(merged);
   answer.metadata = all.dump();

@@ -166,7 +166,31 @@ TEST(ServiceTest, SendsMetadataOfWhatHasPassed) {
             R"("domain":"d","metadata":{"level":2,"plan":"paid"}})");
   const Answer limited_by_call = world.call("d", {limited(of({{"a", "b"}}), 3, Unit::hour)});
   EXPECT_THAT(limited_by_call.metadata,
-              ::testing::HasSubstr(R"("limit":{"requestsPerUnit":3,"unit":"HOUR"})"));
+              ::testing::HasSubstr(R"("limit":"requests_per_unit:3 unit:HOUR")"));
+  EXPECT_THAT(world.call("d", {limited(of({{"a", "b"}}), 0, Unit::day)}).metadata,
+              ::testing::HasSubstr(R"("limit":"unit:DAY")"));
+}
+
+// Of maps with one name all that they say; else the first one's. What is unlimited has not passed a
+// limit.
+TEST(ServiceTest, MergesMetadataMapByMap) {
+  World world(R"(
+domain: d
+descriptors:
+  - key: a
+    metadata: { route: { to: one, more: { x: 1 } }, list: [ 1 ], mixed: { y: 1 } }
+    rate_limit: { unit: hour, requests_per_unit: 5 }
+  - key: b
+    metadata: { route: { to: two, also: 3, more: { x: 2, z: 4 } }, list: [ 2 ], mixed: 7, new: {} }
+    rate_limit: { unit: hour, requests_per_unit: 5 }
+  - { key: free, metadata: { team: nobody }, rate_limit: { unlimited: true } }
+)",
+              {.dynamic_metadata = true});
+  EXPECT_THAT(world.call("d", {of({{"free", "x"}}), of({{"a", "x"}}), of({{"b", "x"}})}).metadata,
+              ::testing::HasSubstr(R"("metadata":{"list":[1],"mixed":{"y":1},"new":{},)"
+                                   R"("route":{"also":3,"more":{"x":1,"z":4},"to":"one"}}})"));
+  EXPECT_THAT(world.call("d", {of({{"free", "x"}})}).metadata,
+              ::testing::Not(::testing::HasSubstr("team")));
 }
 
 TEST(ServiceTest, IsToldToFollowItsRulesInAnotherWay) {
