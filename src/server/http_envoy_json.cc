@@ -44,4 +44,10 @@ void on_envoy_json(HttpCall& call) {
       });
 }
 
+// What /readyz says, where balancers in front of envoyproxy/ratelimit look for it.
+void show_envoy_health(HttpCall& call) {
+  const bool ending = call.service.ending;
+  call.answer().respond(ending ? 500 : 200, "text/plain; charset=utf-8", ending ? "" : "OK");
+}
+
 }  // namespace weir::server

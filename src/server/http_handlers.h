@@ -43,6 +43,7 @@ void show_fleet(HttpCall& call);
 
 // http_envoy_json.cc
 void on_envoy_json(HttpCall& call);
+void show_envoy_health(HttpCall& call);
 
 // http_top.cc
 void show_top(HttpCall& call);

@@ -44,6 +44,7 @@ constexpr std::array kRoutes{
     Route{"/v1/fleet", "GET", show_fleet},
     Route{"/v1/top", "GET", show_top, For::admin},
     Route{"/json", "*", on_envoy_json},
+    Route{"/healthcheck", "*", show_envoy_health, For::anybody},
     Route{"/metrics", "GET", show_metrics},
     Route{"/healthz", "GET", show_health, For::anybody},
     Route{"/readyz", "GET", show_readiness, For::anybody},

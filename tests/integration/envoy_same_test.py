@@ -90,10 +90,10 @@ class Dice(random.Random):
         return made
 
 
-def send(port, body, method="POST", **fields):
+def send(port, body, method="POST", path="/json", **fields):
     """(status, Content-Type, body)"""
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
-    connection.request(method, "/json", body, {"Content-Type": "application/json", **fields})
+    connection.request(method, path, body, {"Content-Type": "application/json", **fields})
     answer = connection.getresponse()
     content = answer.read()
     connection.close()
@@ -235,6 +235,15 @@ class SameTest(unittest.TestCase):
 
     def test_in_shadow_mode(self):
         self.play(4, settings=", shadow_mode: true", theirs={"SHADOW_MODE": "true"})
+
+    def test_health(self):
+        with self.both({"d": "domain: d\n"}) as (ratelimit, weir):
+            for method in ("GET", "POST", "HEAD"):
+                with self.subTest(method):
+                    theirs, ours = (send(port, None, method, path="/healthcheck")
+                                    for port in (ratelimit.port, weir.http_port))
+                    self.assertEqual(theirs[0], 200)
+                    self.assertEqual(theirs, ours)
 
     # (A unit that there is none of is not among them: theirs ends with it.)
     def test_what_makes_no_sense(self):

@@ -258,6 +258,7 @@ class HttpTest(unittest.TestCase):
     def test_pages_for_people(self):
         self.assertEqual(self.daemon.http("GET", "/healthz")[2], b"ok\n")
         self.assertEqual(self.daemon.http("GET", "/readyz")[0], 200)
+        self.assertEqual(self.daemon.http("GET", "/healthcheck")[::2], (200, b"OK"))
         self.assertIn(b"weir_generation", self.daemon.http("GET", "/metrics")[2])
         self.assertIn(b"<!doctype html>", self.daemon.http("GET", "/")[2])
 

@@ -191,6 +191,7 @@ class StopTest(unittest.TestCase):
             self.assertEqual(daemon.http("GET", "/readyz")[0], 200)
             daemon.process.send_signal(signal.SIGTERM)
             eventually(lambda: daemon.http("GET", "/readyz")[0] == 503, "it says that it ends")
+            self.assertEqual(daemon.http("GET", "/healthcheck")[::2], (500, b""))
             resp = daemon.resp()  # who comes anew is served
             self.assertEqual(resp("WEIR.TAKE", "llm", "k")[0], 1)
             resp.close()

@@ -101,7 +101,7 @@ TEST_F(HttpAccessTest, AsksForThePasswordOnEveryPath) {
                                       "/v1/throttle", "/v1/settle", "/v1/reset"}) {
     EXPECT_EQ(ask({.path = path}), 401) << path;
   }
-  for (const std::string_view path : {"/healthz", "/readyz"}) {
+  for (const std::string_view path : {"/healthz", "/readyz", "/healthcheck"}) {
     EXPECT_EQ(ask({.method = "GET", .path = path, .body = ""}), 200) << path;
   }
 }
