@@ -530,10 +530,10 @@ void Run::add_headers(Answer& answer) const {
   if (tightest == nullptr) return;
   const auto seconds =
       std::chrono::duration_cast<std::chrono::seconds>(tightest->until_reset.value_or(Nanos{0}));
-  answer.response_headers = {
-      {"RateLimit-Limit", std::to_string(tightest->limit->requests_per_unit)},
-      {"RateLimit-Remaining", std::to_string(tightest->remaining)},
-      {"RateLimit-Reset", std::to_string(seconds.count())}};
+  const policy::HeaderNames& names = options().header_names;
+  answer.response_headers = {{names.limit, std::to_string(tightest->limit->requests_per_unit)},
+                             {names.remaining, std::to_string(tightest->remaining)},
+                             {names.reset, std::to_string(seconds.count())}};
 }
 
 namespace {

@@ -98,10 +98,6 @@ std::vector<const Node*> one_or_more(const Node& node, std::string_view what, Pr
   return texts;
 }
 
-bool is_field_name(std::string_view text) {
-  return !text.empty() && text.size() <= 256 && std::ranges::all_of(text, wire::is_token_char);
-}
-
 bool is_field_value(std::string_view text) { return !wire::has_control(text); }
 
 std::string in_lower_case(std::string_view text) {

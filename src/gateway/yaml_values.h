@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "policy/values.h"
 #include "policy/yaml.h"
 #include "weir/time.h"
 
@@ -38,8 +39,7 @@ void read_time(const Node& node, std::string_view what, MayBeOff may_be_off, Nan
 // A scalar, or a list of them with at least one; each with its place.
 std::vector<const Node*> one_or_more(const Node& node, std::string_view what, Problems& problems);
 
-// What the name of a field of HTTP is made of.
-bool is_field_name(std::string_view text);
+using policy::is_field_name;
 // Whether a value can stand in a line of a header.
 bool is_field_value(std::string_view text);
 

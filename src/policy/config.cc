@@ -27,6 +27,7 @@ constexpr std::array<std::string_view, 1> kCompat{"envoyproxy"};
 constexpr std::array<std::string_view, 7> kEnvoy{
     "path",        "on_store_failure", "merge_domains", "response_headers", "dynamic_metadata",
     "shadow_mode", "quota_mode"};
+constexpr std::array<std::string_view, 3> kEnvoyHeaders{"limit", "remaining", "reset"};
 constexpr std::array<std::string_view, 4> kEnvoyFailures{"error", "local", "open", "closed"};
 
 constexpr std::array<std::optional<Endpoint> Listen::*, 3> kDoorFields{&Listen::resp, &Listen::http,
@@ -65,6 +66,7 @@ class Reader {
   void read_headers(const Node& node);
   void read_policies(const Node& node);
   void read_envoy_ratelimit(const Node& node);
+  void read_response_headers(const Node& node);
   void read_compat(const Node& node);
   void read_gateway(const std::shared_ptr<const Node>& node);
 
@@ -287,12 +289,30 @@ void Reader::read_envoy_ratelimit(const Node& node) {
   }
   const std::pair<std::string_view, bool EnvoyRatelimit::*> flags[] = {
       {"merge_domains", &EnvoyRatelimit::merge_domains},
-      {"response_headers", &EnvoyRatelimit::response_headers},
       {"dynamic_metadata", &EnvoyRatelimit::dynamic_metadata},
       {"shadow_mode", &EnvoyRatelimit::shadow_mode},
       {"quota_mode", &EnvoyRatelimit::quota_mode}};
   for (const auto& [name, flag] : flags) {
     if (const Node* field = node.find(name)) envoy.*flag = read_bool(*field, name, problems_);
+  }
+  if (const Node* headers = node.find("response_headers")) read_response_headers(*headers);
+}
+
+// Whether there are any, or what they are called.
+void Reader::read_response_headers(const Node& node) {
+  EnvoyRatelimit& envoy = config_.envoy;
+  if (node.is_scalar()) {
+    envoy.response_headers = read_bool(node, "response_headers", problems_);
+    return;
+  }
+  if (!is_map_of(node, "response_headers", kEnvoyHeaders, problems_)) return;
+  envoy.response_headers = true;
+  constexpr std::array names{&HeaderNames::limit, &HeaderNames::remaining, &HeaderNames::reset};
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    const Node* field = node.find(kEnvoyHeaders[i]);
+    if (field != nullptr) {
+      envoy.header_names.*names[i] = read_header_name(*field, kEnvoyHeaders[i], problems_);
+    }
   }
 }
 

@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 
+#include "policy/header_names.h"
 #include "policy/policy_file.h"
 #include "policy/source.h"
 
@@ -51,6 +52,7 @@ struct EnvoyRatelimit {
   bool as_envoyproxy = false;  // `compat: envoyproxy`: charge as it does
   bool merge_domains = false;  // several files may have rules of one domain
   bool response_headers = false;
+  HeaderNames header_names{};  // of these
   bool dynamic_metadata = false;
   bool shadow_mode = false;  // nothing is refused
   bool quota_mode = false;   // every limit refuses only together with all others

@@ -47,6 +47,22 @@ std::string read_text(const Node& node, std::string_view what, Problems& problem
   return {};
 }
 
+bool is_field_name(std::string_view text) {
+  constexpr std::string_view letters =
+      "!#$%&'*+-.^_`|~0123456789"
+      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
+  return !text.empty() && text.size() <= 256 &&
+         text.find_first_not_of(letters) == std::string_view::npos;
+}
+
+std::string read_header_name(const Node& node, std::string_view what, Problems& problems) {
+  if (node.is_scalar() && is_field_name(node.text)) return node.text;
+  problems.push_back({node.place, fmt::format("\"{}\" is the name of a header like "
+                                              "X-RateLimit-Limit, not {}",
+                                              what, node.describe())});
+  return {};
+}
+
 bool is_map_of(const Node& node, std::string_view what, std::span<const std::string_view> known,
                Problems& problems) {
   if (node.is_map()) {

@@ -20,6 +20,11 @@ std::size_t read_word(const Node& node, std::string_view what,
 // A text that is not empty.
 std::string read_text(const Node& node, std::string_view what, Problems& problems);
 
+// What the name of a field of HTTP is made of.
+bool is_field_name(std::string_view text);
+// One of these.
+std::string read_header_name(const Node& node, std::string_view what, Problems& problems);
+
 // Whether it is a map of fields that are known.
 bool is_map_of(const Node& node, std::string_view what, std::span<const std::string_view> known,
                Problems& problems);

@@ -139,6 +139,7 @@ Result<std::shared_ptr<const envoy::Rules>, Error> read_envoy_rules(const policy
 envoy::ServiceOptions envoy_options(const policy::EnvoyRatelimit& envoy) {
   return {.as_envoyproxy = envoy.as_envoyproxy,
           .response_headers = envoy.response_headers,
+          .header_names = envoy.header_names,
           .dynamic_metadata = envoy.dynamic_metadata,
           .shadow_mode = envoy.shadow_mode,
           .quota_mode = envoy.quota_mode,

@@ -102,7 +102,12 @@ class EnvoyRulesTest(unittest.TestCase):
         self.daemon.config.write_text(written.replace("shadow_mode", "response_headers"))
         self.daemon.wait_for_log("read again")
         status, _, answer = self.daemon.http("POST", "/json", call)
-        self.assertEqual((status, len(answer["responseHeadersToAdd"])), (429, 3))
+        names = lambda told: [header["key"] for header in told["responseHeadersToAdd"]]
+        self.assertEqual((status, names(answer)), (429, ["RateLimit-Limit", "RateLimit-Remaining", "RateLimit-Reset"]))
+        self.daemon.config.write_text(written.replace("shadow_mode: true", "response_headers: { remaining: X-Left }"))
+        self.daemon.wait_for_log("read again", 2)
+        self.assertEqual(names(self.daemon.http("POST", "/json", call)[2]),
+                         ["RateLimit-Limit", "X-Left", "RateLimit-Reset"])
         self.assertFalse([line for line in self.daemon.log if "needs a restart" in line], self.daemon.log)
 
     def test_wrong_rules_are_told_and_not_used(self):

@@ -151,6 +151,11 @@ TEST(ServiceTest, SendsHeadersOfTheTightestLimit) {
   EXPECT_EQ(headers(world.call("d", {of({{"k", "v"}}), of({{"quota", "v"}})})),
             "RateLimit-Limit: 10; RateLimit-Remaining: 0; RateLimit-Reset: 58; ");
   EXPECT_EQ(headers(world.call("d", {of({{"unknown", "v"}})})), "");
+  World renamed(kRules,
+                {.response_headers = true, .header_names = {.limit = "X-Most", .reset = "X-When"}});
+  renamed.clock.set(Instant{seconds{2222}});
+  EXPECT_EQ(headers(renamed.call("d", {of({{"k", "v"}})})),
+            "X-Most: 10; RateLimit-Remaining: 9; X-When: 58; ");
   World without(kRules);
   EXPECT_EQ(headers(without.call("d", {of({{"k", "v"}})})), "");
 }

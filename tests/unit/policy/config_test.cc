@@ -418,6 +418,36 @@ TEST(Config, HasMoreToSayOfEnvoysRules) {
                                  .on_store_failure = EnvoyRatelimit::OnStoreFailure::closed}));
 }
 
+TEST(Config, NamesTheHeadersOfEnvoysRules) {
+  const auto headers = [](const std::string& said) {
+    return envoy_of("weir.yaml",
+                    "envoy_ratelimit: { path: rules, response_headers: " + said + " }");
+  };
+  EXPECT_TRUE(headers("{}").response_headers);
+  EXPECT_EQ(headers("{}").header_names, HeaderNames{});
+  EXPECT_FALSE(headers("false").response_headers);
+  const EnvoyRatelimit some = headers("{ limit: X-Limit, reset: x_reset~1 }");
+  EXPECT_TRUE(some.response_headers);
+  EXPECT_EQ(some.header_names, (HeaderNames{.limit = "X-Limit", .reset = "x_reset~1"}));
+  EXPECT_EQ(headers("{ remaining: left }").header_names.remaining, "left");
+}
+
+TEST(Config, SaysWhatIsNotTheNameOfAHeader) {
+  const auto wrong = [](const std::string& said) {
+    return one_wrong("envoy_ratelimit: { path: rules, response_headers: " + said + " }");
+  };
+  for (const char* name : {"'X Limit'", "'X-Limit:'", "''", "'\u00e4'", "[]", "null"}) {
+    EXPECT_THAT(wrong("{ limit: " + std::string{name} + " }"),
+                HasSubstr("\"limit\" is the name of a header like X-RateLimit-Limit, not "))
+        << name;
+  }
+  EXPECT_THAT(wrong("{ limit: " + std::string(257, 'x') + " }"), HasSubstr("name of a header"));
+  EXPECT_THAT(wrong("{ limits: X-Limit }"), HasSubstr("did you mean \"limit\"?"));
+  EXPECT_THAT(wrong("yes"), HasSubstr("\"response_headers\" is true or false, not \"yes\""));
+  EXPECT_THAT(wrong("[]"),
+              HasSubstr("\"response_headers\" is a map with limit, remaining, reset, not a list"));
+}
+
 TEST(Config, SaysWhatIsWrongWithWhatIsSaidOfEnvoysRules) {
   EXPECT_THAT(one_wrong("envoy_ratelimit: []"), HasSubstr("\"envoy_ratelimit\" is a text"));
   EXPECT_THAT(one_wrong("envoy_ratelimit: {}"), HasSubstr("needs a path"));
