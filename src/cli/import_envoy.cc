@@ -94,8 +94,8 @@ class Writer {
       fmt::format_to(out, "  # Whoever asks for it does not ask for the limit named {}.\n",
                      in_comment(name));
     }
-    // (There, (a_b, c) and (a, b_c) have one name in statistics.)
-    fmt::format_to(out, "  {}:\n", in_yaml(new_name(rule.counted_as, taken_)));
+    // (There, (a_b, c) and (a, b_c) have one name.)
+    fmt::format_to(out, "  {}:\n", in_yaml(new_name(rule.way, taken_)));
     if (rule.shadow) fmt::format_to(out, "    shadow: true\n");
     fmt::format_to(out, "    limits:\n      - {{ limit: {}", policy::to_text(rule.limit));
     if (!rule.name.empty()) fmt::format_to(out, ", name: {}", in_yaml(rule.name));

@@ -267,7 +267,7 @@ void Reader::read_descriptors(const YamlNode& list, Node& parent) {
   }
 }
 
-// The way to a node, as statistics and messages name it.
+// The way to a node, as messages name it.
 std::string name_of(std::string_view domain, const Node& node) {
   if (node.key.empty()) return std::string{domain};
   std::string name = node.parent != nullptr ? name_of(domain, *node.parent) : std::string{domain};
@@ -350,7 +350,8 @@ void Reader::read_rate_limit(const YamlNode& map, const YamlNode& descriptor, No
   rule.shadow = flag_of(descriptor, "shadow_mode");
   rule.quota = flag_of(descriptor, "quota_mode");
   rule.detailed = flag_of(descriptor, "detailed_metric");
-  rule.counted_as = name_of(domain_, node);
+  rule.way = name_of(domain_, node);
+  rule.counted_as = in_statistics(rule.way);
   rule.number = rules_.count++;
   read_replaces(map, rule);
   const YamlNode* metadata = said(descriptor, "metadata");
@@ -449,7 +450,7 @@ void Reader::read_limit(const YamlNode& map, const NamedUnit* unit, Rule& rule) 
   }
   if (report_.problems.size() == before) build_limit(map, unit, period, rule);
   rule.tail = counter_tail(rule.limit);
-  rule.identity = store::hash_of(rule.counted_as + rule.tail).low;
+  rule.identity = store::hash_of(rule.way + rule.tail).low;
 }
 
 void Reader::build_limit(const YamlNode& map, const NamedUnit* unit, Nanos period, Rule& rule) {

@@ -1,5 +1,8 @@
 #include "envoy/rules.h"
 
+#include <algorithm>
+#include <span>
+
 #include "policy/identity.h"
 #include "store/key_name.h"
 
@@ -31,6 +34,36 @@ bool Pattern::matches(std::string_view value) const noexcept {
 
 std::size_t TextHash::operator()(std::string_view text) const noexcept {
   return std::hash<std::string_view>{}(text);
+}
+
+namespace {
+
+// The length of the IPv4 address that a text starts with, or 0. (Of up to three digits each,
+// whatever stands around them.)
+std::size_t address_length(std::string_view text) {
+  std::size_t at = 0;
+  for (int part = 0; part < 4; ++part) {
+    if (part > 0 && (at == text.size() || text[at++] != '.')) return 0;
+    const std::string_view rest = text.substr(at, 3);
+    const std::size_t digits = std::min(rest.find_first_not_of("0123456789"), rest.size());
+    if (digits == 0) return 0;
+    at += digits;
+  }
+  return at;
+}
+
+}  // namespace
+
+std::string in_statistics(std::string name) {
+  std::ranges::replace_if(
+      name, [](char c) { return c == ':' || c == '|'; }, '_');
+  for (std::size_t i = 0; i < name.size();) {
+    const std::size_t length = address_length(std::string_view(name).substr(i));
+    const auto address = std::span(name).subspan(i, length);
+    std::ranges::replace(address, '.', '_');
+    i += std::max<std::size_t>(length, 1);
+  }
+  return name;
 }
 
 // (No policy has such names: the = would be escaped.)

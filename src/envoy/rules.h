@@ -31,7 +31,8 @@ struct Rule {
   bool shadow = false;
   bool quota = false;
 
-  std::string counted_as{};  // in statistics: the domain and the way to it
+  std::string way{};         // the domain and the way to it
+  std::string counted_as{};  // the same, in statistics
   std::size_t number = 0;    // among all rules
   bool detailed = false;     // in statistics, the values of a call are named
 
@@ -94,6 +95,10 @@ struct Rules {
   std::map<std::string, Domain, std::less<>> domains{};
   std::size_t count = 0;  // of rules
 };
+
+// A name as statistics have it, where dots are steps: without : and |, and with IPv4 addresses in
+// one piece. (As envoyproxy/ratelimit writes it, for who has dashboards of it.)
+std::string in_statistics(std::string name);
 
 // The start of the names of all counters of a domain.
 std::string counter_head(std::string_view domain);

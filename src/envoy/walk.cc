@@ -104,13 +104,13 @@ std::string counted_as(std::string_view domain, const Node& node, std::span<cons
     // (As they write it, for who has dashboards of it.)
     if (names_value && node.rule->detailed && !node.shares_some && value.empty()) text += '_';
   }
-  return text;
+  return in_statistics(std::move(text));
 }
 
 std::string counted_as(std::string_view domain, std::span<const Entry> entries) {
   std::string text{domain};
   for (const Entry& entry : entries) append_step(text, entry.key, entry.value);
-  return text;
+  return in_statistics(std::move(text));
 }
 
 }  // namespace weir::envoy

@@ -35,6 +35,8 @@ WEIR = sys.argv.pop(1)
 DOMAINS = 40
 CALLS = 40  # about each
 KEYS = ["a", "b", "c"]
+# Statistics have other names for them.
+ODD = ["10.20.30.40", "x:y|z", "x1.2.3.4567.8.9.10"]
 NAMES = ["one", "two", "three"]
 STATISTICS = {"total_hits": "hits", "over_limit": "over_limit", "near_limit": "near_limit",
               "within_limit": "within_limit", "shadow_mode": "shadow_mode"}
@@ -57,7 +59,7 @@ class Dice(random.Random):
     def descriptors(self, depth=0):
         found = {}
         for _ in range(self.randint(1, 4)):
-            key, value = self.choice(KEYS), self.choice([None, None, "x", "y", "x*", "xx*"])
+            key, value = self.choice(KEYS), self.choice([None, None, "x", "y", "x*", "xx*", *ODD])
             node = found[key, value] = {"key": key}
             if value:
                 node["value"] = value
@@ -73,7 +75,7 @@ class Dice(random.Random):
         return list(found.values())
 
     def descriptor(self):
-        made = {"entries": [{"key": self.choice(KEYS), "value": self.choice(["x", "y", "z", "xx", "xxz", "xy", ""])}
+        made = {"entries": [{"key": self.choice(KEYS), "value": self.choice(["x", "y", "z", "xx", "xxz", "xy", "", *ODD])}
                             for _ in range(self.choice([1, 1, 1, 2, 2, 3]))]}
         if self.one_in(12):
             made["limit"] = {"requestsPerUnit": self.choice([0, 1, 3, 10]),

@@ -677,6 +677,30 @@ descriptors:
        });
 }
 
+TEST_P(VectorTest, NamesStatisticsWithoutWhatStatsdWouldTakeForItsOwn) {
+  play(R"(
+domain: d:1
+descriptors:
+  - { key: detailed, detailed_metric: true, rate_limit: { unit: hour, requests_per_unit: 3 } }
+  - { key: told, value_to_metric: true, rate_limit: { unit: hour, requests_per_unit: 3 } }
+  - { key: plain, value: 'a|b', rate_limit: { unit: hour, requests_per_unit: 3 } }
+  - { key: plain, value: 'a:b', rate_limit: { unit: hour, requests_per_unit: 3 } }
+)",
+       [](World& world) {
+         const Answer answer =
+             world.call("d:1", {of({{"detailed", "10.0.0.1"}}), of({{"told", "[::1]:80"}}),
+                                of({{"plain", "a|b"}}), of({{"plain", "a:b"}}),
+                                limited(of({{"own", "1.2.3.4.5"}}), 1, Unit::day)});
+         EXPECT_THAT(remaining_of(answer), ElementsAre(2U, 2U, 2U, 2U, 0U));
+         for (const char* name :
+              {"d_1.detailed_10_0_0_1", "d_1.told_[__1]_80", "d_1.own_1_2_3_4.5"}) {
+           EXPECT_EQ(world.counts_of(name).total, 1U) << name;
+         }
+         // Two rules, one name.
+         EXPECT_EQ(world.counts_of("d_1.plain_a_b").total, 2U);
+       });
+}
+
 // The same counter twice in one call is charged twice.
 TEST_P(VectorTest, ChargesTheSameDescriptorTwice) {
   play(kAnother, [this](World& world) {

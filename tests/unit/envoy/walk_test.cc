@@ -137,5 +137,23 @@ TEST(CounterTest, LongNamesAreHashed) {
   EXPECT_NE(name, counter(of({{"k", value}}), "e"));
 }
 
+// As envoyproxy/ratelimit does: dots are steps, but for those of addresses, wherever one is found.
+TEST(StatisticsNameTest, HasNothingThatStatsdTakesForItsOwn) {
+  const std::map<std::string, std::string> names = {
+      {"", ""},
+      {"shop.user.path_/buy", "shop.user.path_/buy"},
+      {"d.k_a:b|c", "d.k_a_b_c"},
+      {"d.ip_10.20.30.40", "d.ip_10_20_30_40"},
+      {"d.ip_10.20.30", "d.ip_10.20.30"},
+      {"d.ip_1.2.3.4.5.6.7.8", "d.ip_1_2_3_4.5_6_7_8"},
+      {"d.ip_1.2.3.4567.8.9.10", "d.ip_1_2_3_4567_8_9_10"},
+      {"d.ip_12345.1.2.3456", "d.ip_12345_1_2_3456"},
+      {"d.ip_1..2.3.4.5", "d.ip_1..2_3_4_5"},
+      {"9.8.7.6:80", "9_8_7_6_80"},
+      {"d.ip_999.999.999.999.", "d.ip_999_999_999_999."},
+      {"d.ip_1.2.3.", "d.ip_1.2.3."}};
+  for (const auto& [name, counted_as] : names) EXPECT_EQ(in_statistics(name), counted_as);
+}
+
 }  // namespace
 }  // namespace weir::envoy
