@@ -80,12 +80,24 @@ const YamlNode* said(const YamlNode& map, std::string_view field) {
   return node == nullptr || node->is_null() ? nullptr : node;
 }
 
-// A number as YAML has it in Go: 1000, 1_000, 0x3e8, 0o1750 or 01750, 0b1111101000.
+// A boolean as YAML has it in Go: one of these words, in lower or upper case or with a capital.
+std::optional<bool> boolean(std::string_view text) {
+  static constexpr std::array<std::string_view, 11> yes{"y",    "Y",    "yes", "Yes", "YES", "true",
+                                                        "True", "TRUE", "on",  "On",  "ON"};
+  static constexpr std::array<std::string_view, 11> no{
+      "n", "N", "no", "No", "NO", "false", "False", "FALSE", "off", "Off", "OFF"};
+  if (std::ranges::find(yes, text) != yes.end()) return true;
+  if (std::ranges::find(no, text) != no.end()) return false;
+  return std::nullopt;
+}
+
+// A number as YAML has it in Go: 1000, +1000, 1_000, 0x3e8, 0o1750 or 01750, 0b1111101000.
 std::optional<std::uint32_t> whole_number(std::string_view text) {
   if (text.starts_with('_')) return std::nullopt;
   std::string digits = in_lower_case(text);
   std::erase(digits, '_');
   std::string_view rest = digits;
+  if (rest.starts_with('+')) rest.remove_prefix(1);
   int base = 10;
   for (const auto& [start, of_start] : {std::pair{"0x", 16}, {"0o", 8}, {"0b", 2}, {"0", 8}}) {
     if (rest.size() <= std::string_view(start).size() || !rest.starts_with(start)) continue;
@@ -123,7 +135,7 @@ nlohmann::json to_json(const YamlNode& node) {
   }
   if (node.is_null()) return nullptr;
   if (node.quoted) return node.text;
-  if (node.text == "true" || node.text == "false") return node.text == "true";
+  if (const auto word = boolean(node.text)) return *word;
   json number = json::parse(node.text, nullptr, false);
   return number.is_number() ? number : json(node.text);
 }
@@ -211,13 +223,12 @@ std::string Reader::text_of(const YamlNode& map, std::string_view field) {
 bool Reader::flag_of(const YamlNode& map, std::string_view field) {
   const YamlNode* node = said(map, field);
   if (node == nullptr) return false;
-  const std::string word = node->is_scalar() ? in_lower_case(node->text) : "";
-  if (word == "true" || word == "yes" || word == "on") return true;
-  if (word != "false" && word != "no" && word != "off") {
+  const auto word = node->is_scalar() ? boolean(node->text) : std::nullopt;
+  if (!word) {
     problem(node->place, "error loading config file: \"{}\" is true or false, not {}", field,
             node->describe());
   }
-  return false;
+  return word.value_or(false);
 }
 
 std::uint32_t Reader::number_of(const YamlNode& map, std::string_view field) {

@@ -238,6 +238,16 @@ class SameTest(unittest.TestCase):
     def test_in_shadow_mode(self):
         self.play(4, settings=", shadow_mode: true", theirs={"SHADOW_MODE": "true"})
 
+    def test_words_and_numbers_of_go(self):
+        rules = {"d": "domain: d\ndescriptors:\n" + "".join(
+            f"  - {{ key: {key}, shadow_mode: {word}, rate_limit: {{ unit: year, requests_per_unit: {number} }} }}\n"
+            for key, word, number in [("a", "y", "+1"), ("b", "N", "0x1"), ("c", "Yes", "+0b1"), ("d", "OFF", "01"),
+                                      ("e", "on", "1"), ("f", "True", "+1")])}
+        with self.both(rules) as (ratelimit, weir):
+            for key in "abcdef" * 2:
+                call = {"domain": "d", "descriptors": [{"entries": [{"key": key, "value": "x"}]}]}
+                self.ask_both(call, ratelimit.port, weir.http_port, rules["d"])
+
     def test_health(self):
         with self.both({"d": "domain: d\n"}) as (ratelimit, weir):
             for method in ("GET", "POST", "HEAD"):

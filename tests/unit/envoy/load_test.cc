@@ -163,9 +163,31 @@ TEST(LoadTest, KnowsEveryNumberThatGoKnows) {
   EXPECT_EQ(number("017"), 15U);
   EXPECT_EQ(number("0b11"), 3U);
   EXPECT_EQ(number("0xffffffff"), 4294967295U);
-  for (const std::string wrong : {"0x", "0x100000000", "_1", "-1", "08", "1e3", "1 0", "[]"}) {
+  EXPECT_EQ(number("+5"), 5U);
+  EXPECT_EQ(number("+0x1_0"), 16U);
+  for (const std::string wrong :
+       {"+", "++5", "+-5", "5+", "0x", "0x100000000", "_1", "-1", "08", "1e3", "1 0", "[]"}) {
     EXPECT_THAT(problems_of(with_limit("unit: day, requests_per_unit: " + wrong)),
                 ElementsAre(HasSubstr("a whole number from 0 to 4294967295")));
+  }
+}
+
+TEST(LoadTest, KnowsEveryBooleanThatGoKnows) {
+  const auto with_flag = [](const std::string& word) {
+    return with_limit("unit: day, requests_per_unit: 1", "    shadow_mode: " + word + "\n");
+  };
+  for (const char* yes :
+       {"y", "Y", "yes", "Yes", "YES", "true", "True", "TRUE", "on", "On", "ON"}) {
+    EXPECT_TRUE(only_rule(rules(with_flag(yes))).shadow) << yes;
+  }
+  for (const char* no :
+       {"n", "N", "no", "No", "NO", "false", "False", "FALSE", "off", "Off", "OFF"}) {
+    EXPECT_FALSE(only_rule(rules(with_flag(no))).shadow) << no;
+  }
+  for (const char* neither : {"yEs", "tRUE", "oN", "t", "1", "''"}) {
+    EXPECT_THAT(problems_of(with_flag(neither)),
+                ElementsAre(HasSubstr("\"shadow_mode\" is true or false, not ")))
+        << neither;
   }
 }
 
@@ -376,6 +398,8 @@ TEST(LoadTest, KeepsMetadataAsJson) {
   const auto all = rules(
       with_limit("unit: day", "    metadata: { team: a, level: 3, on: true, list: [ '1', ~ ] }\n"));
   EXPECT_EQ(only_rule(all).metadata, R"({"level":3,"list":["1",null],"on":true,"team":"a"})");
+  const auto words = rules(with_limit("unit: day", "    metadata: { a: y, b: 'y', c: Off }\n"));
+  EXPECT_EQ(only_rule(words).metadata, R"({"a":true,"b":"y","c":false})");
 }
 
 class DirectoryTest : public ::testing::Test {
