@@ -279,7 +279,9 @@ int serve(const Options& options) {
   server::DaemonOptions daemon_options = options.daemon;
   daemon_options.doubles = file->gateway.has_value();
   const auto cannot = [](const Error& error) {
-    std::cerr << "weir: " << error.message << '\n';
+    // (What has a place, and lines of its own, says where it comes from.)
+    const bool has_place = error.message.ends_with('\n');
+    std::cerr << (has_place ? error.message : fmt::format("weir: {}\n", error.message));
     return kFailed;
   };
   // (Declared before the daemon, whose threads use it until they end.)

@@ -50,6 +50,9 @@ FileReport read_file(policy::Source source) {
   if (report.names_envoy) {
     report.envoy = envoy::load(config.envoy.path, {.merge_domains = config.envoy.merge_domains,
                                                    .sharing = policy::sharing_of(config)});
+    const std::string& error = report.envoy.error;
+    if (!error.empty()) report.problems.push_back({config.envoy_path_at, error});
+    policy::arrange(report.problems);
   }
   return report;
 }
@@ -71,7 +74,6 @@ void print_report(const FileReport& report) {
     print_warnings(file.source, file.warnings);
     print_problems(file.source, file.problems);
   }
-  if (!report.envoy.error.empty()) fmt::print(stderr, "{}\n", report.envoy.error);
   if (!report.is_good()) return;
   fmt::print("{}: {}, {}\n", report.source.name, counted(report.policies, "policy", "policies"),
              counted(report.limits, "limit", "limits"));
@@ -94,7 +96,6 @@ nlohmann::json to_json(const FileReport& report) {
                      {"problems", problems_json(file.problems)},
                      {"warnings", problems_json(file.warnings)}});
   }
-  if (!report.envoy.error.empty()) told["error"] = report.envoy.error;
   return told;
 }
 

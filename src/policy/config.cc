@@ -272,6 +272,7 @@ void Reader::read_policies(const Node& node) {
 // A path, or a map with more to say.
 void Reader::read_envoy_ratelimit(const Node& node) {
   EnvoyRatelimit& envoy = config_.envoy;
+  config_.envoy_path_at = node.place;
   if (!node.is_map()) {
     envoy.path = read_text(node, "envoy_ratelimit", problems_);
     return;
@@ -279,6 +280,7 @@ void Reader::read_envoy_ratelimit(const Node& node) {
   if (!is_map_of(node, "envoy_ratelimit", kEnvoy, problems_)) return;
   if (const Node* path = node.find("path")) {
     envoy.path = read_text(*path, "path", problems_);
+    config_.envoy_path_at = path->place;
   } else {
     problems_.push_back(
         {node.place, "\"envoy_ratelimit\" needs a path: write path: FILE-OR-DIRECTORY"});
@@ -389,9 +391,14 @@ ReadFile read_file(const Source& source, Problems& problems) {
   const auto root = parse_yaml(source, problems);
   if (root != nullptr) Reader(file, problems).read(*root);
   arrange(problems);
+  file.config.source = std::make_shared<const Source>(source);
   std::string& path = file.config.envoy.path;
   if (!path.empty()) path = beside(source.name, path);
   return file;
+}
+
+std::string Config::render(const Problem& problem) const {
+  return source != nullptr ? source->render(problem) : problem.message + '\n';
 }
 
 Config read_config(const Source& source, Problems& problems, Problems& warnings) {

@@ -75,8 +75,13 @@ struct Config {
   HeaderStyle headers = HeaderStyle::ietf;
   PolicySet policies{};  // those that routes of the gateway write down among them
   EnvoyRatelimit envoy{};
+  Place envoy_path_at{};  // whoever opens it says what is wrong with it there
   // The section as it was written, for whoever is a gateway (src/gateway); none: there is none.
   std::shared_ptr<const Node> gateway{};
+  std::shared_ptr<const Source> source{};  // what it was read from; none: nobody wrote it
+
+  // Something to say about one of its words, as of all that is wrong with a file.
+  std::string render(const Problem& problem) const;
 };
 
 // Problems: all of them at once; a file with problems must not be used. Warnings: it may be.

@@ -183,7 +183,12 @@ weir.yaml:3:24: unknown unit "minute": did you mean "5/min"?
         self.file("weir.yaml", "envoy_ratelimit: nowhere\n")
         run = self.weir("weir.yaml")
         self.assertEqual(run.returncode, 1)
-        self.assertIn("cannot open nowhere", run.stderr)
+        self.assertEqual(run.stderr, "weir.yaml:1:18: cannot open nowhere: No such file or directory\n"
+                                     "  envoy_ratelimit: nowhere\n  " + 17 * " " + "^\n")
+        self.file("weir.yaml", "stor: 1\nenvoy_ratelimit:\n  path: nowhere\nmemor: 1\n")
+        report = json.loads(self.weir("--json", "weir.yaml").stdout)
+        self.assertEqual([(each["line"], each["column"]) for each in report["files"][0]["problems"]],
+                         [(1, 1), (3, 9), (4, 1)])
 
     def test_speaks_json(self):
         self.file("good.yaml", "listen: { grpc: 127.0.0.1:7381 }\n" + GOOD.partition("\n")[2])

@@ -129,6 +129,25 @@ class EnvoyRulesTest(unittest.TestCase):
         self.assertEqual(self.daemon.process.wait(30), 1)
         self.daemon.process.stderr.close()
 
+    def test_rules_that_are_not_there_are_told_where_they_are_named(self):
+        with self.assertRaisesRegex(AssertionError, r"nope.yaml: No such file"):
+            self.start("envoy_ratelimit:\n  path: nope.yaml\n")
+        self.assertEqual(self.daemon.process.wait(30), 1)
+        self.daemon.process.stderr.close()
+        told = "".join(self.daemon.log)
+        self.assertRegex(told, r"(?m)^\S+weir\.yaml:\d+:9: cannot open \S+nope\.yaml: No such file or directory\n"
+                               r"    path: nope\.yaml\n {10}\^\n")
+
+    def test_a_reload_tells_where_rules_are_named_and_finds_them_later(self):
+        self.start()
+        written = self.daemon.config.read_text()
+        self.daemon.config.write_text(written.replace("rules", "nope.yaml"))
+        self.daemon.wait_for_log("cannot open")
+        self.assertTrue(any(":18: cannot open" in line for line in self.daemon.log), self.daemon.log)
+        self.assertEqual(self.capacity(), 5)
+        (self.daemon.folder / "nope.yaml").write_text(RULES % 9)
+        self.await_capacity(9)
+
     def test_domains_can_be_merged(self):
         self.start("envoy_ratelimit: { path: rules, merge_domains: true }\ncompat: envoyproxy\n",
                    a=RULES % 1, b="domain: shop\ndescriptors: [ { key: more } ]\n")
