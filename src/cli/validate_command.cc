@@ -40,6 +40,13 @@ std::size_t limits_of(const policy::Policy& policy) {
   return count;
 }
 
+// If there is something to say.
+void add(policy::Problems& problems, policy::Place place, const std::string& message) {
+  if (message.empty()) return;
+  problems.push_back({place, message});
+  policy::arrange(problems);
+}
+
 FileReport read_file(policy::Source source) {
   FileReport report{.source = std::move(source), .problems = {}, .warnings = {}};
   const policy::Config config =
@@ -50,9 +57,8 @@ FileReport read_file(policy::Source source) {
   if (report.names_envoy) {
     report.envoy = envoy::load(config.envoy.path, {.merge_domains = config.envoy.merge_domains,
                                                    .sharing = policy::sharing_of(config)});
-    const std::string& error = report.envoy.error;
-    if (!error.empty()) report.problems.push_back({config.envoy_path_at, error});
-    policy::arrange(report.problems);
+    add(report.problems, config.envoy_path_at, report.envoy.error);
+    add(report.warnings, config.envoy_path_at, report.envoy.warning);
   }
   return report;
 }
@@ -78,7 +84,8 @@ void print_report(const FileReport& report) {
   fmt::print("{}: {}, {}\n", report.source.name, counted(report.policies, "policy", "policies"),
              counted(report.limits, "limit", "limits"));
   if (!report.names_envoy) return;
-  fmt::print("{}: {}, {}\n", fmt::join(names_of(report.envoy), ", "),
+  const std::vector<std::string> names = names_of(report.envoy);
+  fmt::print("{}: {}, {}\n", names.empty() ? "no file" : fmt::format("{}", fmt::join(names, ", ")),
              counted(report.envoy.rules->domains.size(), "domain", "domains"),
              counted(report.envoy.rules->count, "rate limit", "rate limits"));
 }

@@ -547,7 +547,6 @@ Result<std::vector<std::string>, std::string> files_of(const std::string& path) 
   }
   if (error) return fmt::format("cannot read {}: {}", path, error.message());
   std::ranges::sort(files);
-  if (files.empty()) return fmt::format("{} has no *.yaml or *.yml in it", path);
   return files;
 }
 
@@ -560,7 +559,11 @@ Loaded load(const std::string& path, const LoadOptions& options) {
     if (!source) return {.error = source.error()};
     sources.push_back(*std::move(source));
   }
-  return load(std::move(sources), options);
+  Loaded loaded = load(std::move(sources), options);
+  if (loaded.files.empty()) {
+    loaded.warning = fmt::format("{} has no *.yaml or *.yml in it: no domain has rules", path);
+  }
+  return loaded;
 }
 
 Loaded load(std::vector<policy::Source> sources, const LoadOptions& options) {

@@ -26,14 +26,15 @@ struct FileReport {
 struct Loaded {
   std::shared_ptr<const Rules> rules{};  // none if there is anything wrong
   std::vector<FileReport> files{};
-  std::string error{};  // why the files could not even be read
+  std::string error{};    // why the files could not even be read
+  std::string warning{};  // what is odd about them together
 
   // All that is wrong, and where. Empty: nothing.
   std::string problems() const;
 };
 
 // The files of a configuration: the one that `path` is, or all *.yaml and *.yml in the directory it
-// is, by name.
+// is, by name. Perhaps none: they may come later.
 Result<std::vector<std::string>, std::string> files_of(const std::string& path);
 
 // envoyproxy/ratelimit's configuration from a file or a directory, everything that is wrong with it

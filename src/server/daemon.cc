@@ -132,6 +132,9 @@ Result<std::shared_ptr<const envoy::Rules>, Error> read_envoy_rules(const policy
       log(Level::warning, "{}", file.source.render(warning));
     }
   }
+  if (!loaded.warning.empty()) {
+    log(Level::warning, "{}", config.render({config.envoy_path_at, loaded.warning}));
+  }
   if (!loaded.error.empty()) return Error{config.render({config.envoy_path_at, loaded.error})};
   if (loaded.rules == nullptr) return Error{loaded.problems()};
   return loaded.rules;

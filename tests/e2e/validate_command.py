@@ -180,6 +180,12 @@ weir.yaml:3:24: unknown unit "minute": did you mean "5/min"?
         report = json.loads(self.weir("--json", "weir.yaml").stdout)
         self.assertFalse(report["valid"])
         self.assertEqual([len(file["problems"]) for file in report["files"][0]["envoy_ratelimit"]], [0, 1, 1])
+        os.mkdir(os.path.join(self.folder.name, "empty"))
+        self.file("weir.yaml", "envoy_ratelimit: empty\n")
+        run = self.weir("weir.yaml")
+        self.assertEqual((run.returncode, run.stdout),
+                         (0, "weir.yaml: 0 policies, 0 limits\nno file: 0 domains, 0 rate limits\n"))
+        self.assertIn("weir.yaml:1:18: warning: empty has no *.yaml or *.yml in it: no domain has rules\n", run.stderr)
         self.file("weir.yaml", "envoy_ratelimit: nowhere\n")
         run = self.weir("weir.yaml")
         self.assertEqual(run.returncode, 1)

@@ -23,11 +23,13 @@ WRONG = "domain: shop\ndescriptors: [ { key: user, rate_limit: { unit: fortnight
 
 
 class EnvoyRulesTest(unittest.TestCase):
-    def start(self, config="envoy_ratelimit: rules\n", **files):
+    def start(self, config="envoy_ratelimit: rules\n", has_rules=True, **files):
         self.daemon = Daemon(WEIR, "", extra=config)
         self.rules = self.daemon.folder / "rules"
         self.rules.mkdir()
-        for name, text in (files or {"shop": RULES % 5}).items():
+        if has_rules and not files:
+            files = {"shop": RULES % 5}
+        for name, text in files.items():
             (self.rules / f"{name}.yaml").write_text(text)
         self.daemon.__enter__()
         self.addCleanup(self.daemon.__exit__)
@@ -128,6 +130,20 @@ class EnvoyRulesTest(unittest.TestCase):
             self.start(a=RULES % 1, b=RULES % 2)
         self.assertEqual(self.daemon.process.wait(30), 1)
         self.daemon.process.stderr.close()
+
+    def test_rules_may_come_later(self):
+        self.start(has_rules=False)
+        self.assertTrue(any(":18: " in line and "has no *.yaml or *.yml in it: no domain has rules" in line
+                            for line in self.daemon.log), self.daemon.log)
+        call = {"domain": "shop", "descriptors": [{"entries": [{"key": "user", "value": "alice"}]}]}
+        self.assertEqual(self.daemon.http("POST", "/json", call)[2]["overallCode"], "OK")
+        self.assertEqual(self.explain(user="alice")["result"], "no_domain")
+        (self.rules / "shop.yaml").write_text(RULES % 5)
+        self.daemon.wait_for_log("read again")
+        self.assertEqual(self.capacity(), 5)
+        (self.rules / "shop.yaml").unlink()
+        self.daemon.wait_for_log("read again", 2)
+        self.assertEqual(self.explain(user="alice")["result"], "no_domain")
 
     def test_rules_that_are_not_there_are_told_where_they_are_named(self):
         with self.assertRaisesRegex(AssertionError, r"nope.yaml: No such file"):

@@ -429,7 +429,11 @@ TEST_F(DirectoryTest, ReadsEveryYamlOfADirectory) {
 }
 
 TEST_F(DirectoryTest, SaysWhenThereIsNothing) {
-  EXPECT_THAT(load(folder_.string()).problems(), HasSubstr("has no *.yaml or *.yml in it"));
+  const Loaded empty = load(folder_.string());
+  EXPECT_EQ(empty.problems(), "");
+  EXPECT_THAT(empty.warning, HasSubstr("has no *.yaml or *.yml in it: no domain has rules"));
+  ASSERT_NE(empty.rules, nullptr);
+  EXPECT_TRUE(empty.rules->domains.empty());
   EXPECT_THAT(load((folder_ / "none.yaml").string()).problems(), HasSubstr("cannot open"));
 }
 
