@@ -5,6 +5,7 @@
 #include <array>
 
 #include "server/http_handlers.h"
+#include "server/this_machine.h"
 
 namespace weir::server {
 
@@ -62,24 +63,17 @@ bool answers(const Route& route, std::string_view method) {
   return route.method == method || (method == "HEAD" && route.method == "GET");
 }
 
-// Whether that is a name or address of this machine, with or without a port. (A name may start with
-// 127 as well: 127.evil.example is somebody's.)
-bool is_this_machine(std::string_view host) {
-  host =
-      host.starts_with('[') ? host.substr(0, host.find(']') + 1) : host.substr(0, host.find(':'));
-  const bool is_number = host.find_first_not_of("0123456789.") == std::string_view::npos;
-  return host == "localhost" || host == "[::1]" || (is_number && host.starts_with("127."));
-}
-
 // Whether a page elsewhere made a browser of this machine ask. The browser tells where the page is
-// from; and pages that pretend to be from here know this machine by a name of their own.
+// from; and pages that pretend to be from here know this machine by a name of their own. (Whose
+// page it is, a name without a dot does not say: a neighbour in the same network can have it.)
 bool from_elsewhere(const HttpCall& call) {
+  const std::string own = name_of_this_machine();
   const std::string_view host = call.request.host;
-  if (!host.empty() && !is_this_machine(host)) return true;
+  if (!host.empty() && !is_local_name(host) && !is_this_machine(host, own)) return true;
   const std::string_view origin = call.request.field("Origin");
   const std::size_t scheme = origin.find("://");
   if (scheme == std::string_view::npos) return !origin.empty();
-  return !is_this_machine(origin.substr(scheme + 3));
+  return !is_this_machine(origin.substr(scheme + 3), own);
 }
 
 bool let_in(HttpCall& call, const Route& route) {

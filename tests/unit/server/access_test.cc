@@ -8,6 +8,7 @@
 
 #include "server/http_session.h"
 #include "server/resp_session.h"
+#include "server/this_machine.h"
 #include "show.h"
 #include "weir/quota.h"
 #include "world.h"
@@ -148,7 +149,8 @@ TEST_F(HttpAccessTest, ChangesNothingUnderAStrangersName) {
   for (const Ask& verb : kAdminVerbs) {
     for (const std::string_view host :
          {"evil.example", "evil.example:7380", "127.evil.example", "127.0.0.1.evil.example",
-          "localhost.evil.example", "evil-localhost", "10.0.0.1", "[::2]", "1127.0.0.1"}) {
+          "localhost.evil.example", "LOCALHOST.evil.example", "weir.", ".weir", "10.0.0.1", "[::2]",
+          "[::2]:7380", ":7380", "1127.0.0.1"}) {
       EXPECT_EQ(ask(verb, {}, kHere, host), 403) << verb.path << " " << host;
     }
   }
@@ -157,17 +159,39 @@ TEST_F(HttpAccessTest, ChangesNothingUnderAStrangersName) {
   }
 }
 
+// Names are the same in capitals; and one without a dot is nobody's in the public DNS.
+TEST_F(HttpAccessTest, KnowsThisMachineByItsNames) {
+  const std::string own = name_of_this_machine();
+  for (const std::string& host : {std::string{"LOCALHOST"}, std::string{"LocalHost:7380"},
+                                  std::string{"x"}, std::string{"weir:7380"}, own, own + ":7380"}) {
+    EXPECT_EQ(ask(kAdminVerbs[0], {}, kHere, host), 200) << host;
+    EXPECT_EQ(ask(kAdminVerbs[0], {}, kAfar, host), 403) << host;
+  }
+}
+
+TEST(ThisMachine, HasTheNameThatItGivesItself) {
+  EXPECT_TRUE(is_this_machine("db1.corp.example", "db1.corp.example"));
+  EXPECT_TRUE(is_this_machine("DB1.Corp.example:7380", "db1.corp.EXAMPLE"));
+  EXPECT_FALSE(is_this_machine("db2.corp.example", "db1.corp.example"));
+  EXPECT_FALSE(is_this_machine("db1.corp.example.evil.example", "db1.corp.example"));
+  EXPECT_FALSE(is_this_machine("corp.example", "db1.corp.example"));
+  EXPECT_FALSE(is_this_machine("", "")) << "no name is nobody's";
+  EXPECT_FALSE(is_this_machine(":7380", ""));
+}
+
 // A page can ask for an address of this machine, too; its browser says whose page it is.
 TEST_F(HttpAccessTest, ChangesNothingForAPageFromElsewhere) {
   for (const Ask& verb : kAdminVerbs) {
-    for (const std::string_view origin : {"https://evil.example", "http://127.evil.example", "null",
-                                          "http://evil.example:7380", "file://", "x"}) {
+    for (const std::string_view origin :
+         {"https://evil.example", "http://127.evil.example", "null", "http://evil.example:7380",
+          "file://", "x", "http://neighbour", "http://neighbour:7380"}) {
       const std::string field = "Origin: " + std::string(origin) + "\r\n";
       EXPECT_EQ(ask(verb, field), 403) << verb.path << " " << origin;
     }
   }
   EXPECT_EQ(ask(kAdminVerbs[0], "Origin: http://localhost:3000\r\n"), 200);
   EXPECT_EQ(ask(kAdminVerbs[0], "Origin: http://127.0.0.1:7380\r\n"), 200);
+  EXPECT_EQ(ask(kAdminVerbs[0], "Origin: http://" + name_of_this_machine() + ":7380\r\n"), 200);
 }
 
 // ---- RESP

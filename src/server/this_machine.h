@@ -1,0 +1,20 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+
+// Whether a browser was led to this machine by somebody else's name, or by somebody else's page.
+
+namespace weir::server {
+
+// What this machine calls itself; empty if it does not say.
+std::string name_of_this_machine();
+
+// Whether that is a name or address of this machine, whose own name is `own`, with or without a
+// port.
+bool is_this_machine(std::string_view host, std::string_view own);
+
+// Whether no site of the public DNS can have that name, with or without a port: it has no dot.
+bool is_local_name(std::string_view host);
+
+}  // namespace weir::server
