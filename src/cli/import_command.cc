@@ -46,7 +46,7 @@ int run(const std::string& path, Import import) {
   }
   const Imported imported = import(*source);
   if (!imported.problems.empty()) {
-    print_problems(*source, imported.problems);
+    print_problems(*source, imported.problems, Shown::first);
     return kFailed;
   }
   std::cout << imported.text;

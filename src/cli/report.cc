@@ -2,36 +2,33 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <iostream>
+#include <iterator>
 #include <nlohmann/json.hpp>
 
 namespace weir::cli {
 
 namespace {
 
-constexpr std::size_t kShownProblems = 20;
+constexpr std::ptrdiff_t kFirstProblems = 20;
 
-void print_some(const policy::Source& source, const policy::Problems& problems,
-                std::string_view what) {
+void print(const policy::Source& source, const policy::Problems& problems) {
   std::fflush(stdout);
-  for (std::size_t i = 0; i < std::min(problems.size(), kShownProblems); ++i) {
-    fmt::print(stderr, "{}", source.render(problems[i]));
-  }
-  if (problems.size() > kShownProblems) {
-    fmt::print(stderr, "{}: and {} more {}\n", source.name, problems.size() - kShownProblems, what);
-  }
+  fmt::print(stderr, "{}", source.render_all(problems));
 }
 
 }  // namespace
 
-void print_problems(const policy::Source& source, const policy::Problems& problems) {
-  print_some(source, problems, "problems");
+void print_problems(const policy::Source& source, const policy::Problems& problems, Shown shown) {
+  const std::ptrdiff_t more = std::ssize(problems) - kFirstProblems;
+  if (shown == Shown::all || more <= 0) return print(source, problems);
+  print(source, {problems.begin(), problems.begin() + kFirstProblems});
+  fmt::print(stderr, "{}: and {} more problems\n", source.name, more);
 }
 
 void print_warnings(const policy::Source& source, policy::Problems warnings) {
   for (policy::Problem& warning : warnings) warning.message.insert(0, "warning: ");
-  print_some(source, warnings, "warnings");
+  print(source, warnings);
 }
 
 nlohmann::json problems_json(const policy::Problems& problems) {

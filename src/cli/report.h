@@ -8,9 +8,11 @@
 
 namespace weir::cli {
 
-// To stderr, the first of them with their lines. Whoever has many starts with these.
-void print_problems(const policy::Source& source, const policy::Problems& problems);
-// The same, marked as something that does not have to be changed.
+// To stderr, with their lines: all, for who asked what is wrong; or the first of them, for who
+// wanted something else.
+enum class Shown { all, first };
+void print_problems(const policy::Source& source, const policy::Problems& problems, Shown shown);
+// All of them, marked as something that does not have to be changed.
 void print_warnings(const policy::Source& source, policy::Problems warnings);
 
 nlohmann::json problems_json(const policy::Problems& problems);

@@ -60,9 +60,7 @@ Result<gateway::WholeFile, Error> load(const std::string& path) {
   for (const policy::Problem& warning : warnings)
     log(Level::warning, "{}", source->render(warning));
   if (problems.empty()) return file;
-  std::string all;
-  for (const policy::Problem& problem : problems) all += source->render(problem);
-  return Error{std::move(all)};
+  return Error{source->render_all(problems)};
 }
 
 // The reverse proxy of a file, if it has one, on the loops of its daemon.

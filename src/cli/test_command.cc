@@ -174,7 +174,7 @@ std::string left_out(std::size_t count) {
 
 void print_report(const FileReport& report) {
   if (!report.problems.empty()) {
-    print_problems(report.source, report.problems);
+    print_problems(report.source, report.problems, Shown::first);
     return;
   }
   for (std::size_t i = 0; i < std::min(report.failures.size(), kShownFailures); ++i) {
@@ -236,7 +236,7 @@ std::optional<policy::PolicySet> read_config(const std::string& path) {
   policy::Problems problems;
   auto policies = policy::read_policies(*source, problems);
   if (problems.empty()) return policies;
-  print_problems(*source, problems);
+  print_problems(*source, problems, Shown::first);
   return std::nullopt;
 }
 

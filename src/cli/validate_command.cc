@@ -75,10 +75,10 @@ std::vector<std::string> names_of(const envoy::Loaded& loaded) {
 
 void print_report(const FileReport& report) {
   print_warnings(report.source, report.warnings);
-  print_problems(report.source, report.problems);
+  print_problems(report.source, report.problems, Shown::all);
   for (const envoy::FileReport& file : report.envoy.files) {
     print_warnings(file.source, file.warnings);
-    print_problems(file.source, file.problems);
+    print_problems(file.source, file.problems, Shown::all);
   }
   if (!report.is_good()) return;
   fmt::print("{}: {}, {}\n", report.source.name, counted(report.policies, "policy", "policies"),

@@ -75,6 +75,31 @@ std::string blanks_below(std::string_view text) {
   return blanks;
 }
 
+// ---- Lines
+
+std::string_view first_line(std::string_view text) {
+  text = text.substr(0, text.find('\n'));
+  if (text.ends_with('\r')) text.remove_suffix(1);
+  return text;
+}
+
+std::vector<std::string_view> lines_of(std::string_view text) {
+  std::vector<std::string_view> lines{first_line(text)};
+  for (std::size_t end = text.find('\n'); end != std::string_view::npos; end = text.find('\n')) {
+    text.remove_prefix(end + 1);
+    lines.push_back(first_line(text));
+  }
+  return lines;
+}
+
+std::string rendered(std::string_view name, const Problem& problem, std::string_view line) {
+  const Place& place = problem.place;
+  const auto [shown, caret] = excerpt(line, static_cast<std::size_t>(place.column - 1));
+  return fmt::format("{}:{}:{}: {}\n  {}\n  {}^\n", name, place.line, place.column,
+                     printable(problem.message), printable(shown),
+                     blanks_below(printable(shown.substr(0, caret))));
+}
+
 // ---- Files
 
 bool is_handed_over(const std::string& path) {
@@ -149,17 +174,22 @@ std::string_view Source::line(int number) const {
     if (end == std::string_view::npos) return {};
     rest.remove_prefix(end + 1);
   }
-  rest = rest.substr(0, rest.find('\n'));
-  if (rest.ends_with('\r')) rest.remove_suffix(1);
-  return rest;
+  return first_line(rest);
 }
 
 std::string Source::render(const Problem& problem) const {
-  const Place& place = problem.place;
-  const auto [shown, caret] = excerpt(line(place.line), static_cast<std::size_t>(place.column - 1));
-  return fmt::format("{}:{}:{}: {}\n  {}\n  {}^\n", name, place.line, place.column,
-                     printable(problem.message), printable(shown),
-                     blanks_below(printable(shown.substr(0, caret))));
+  return rendered(name, problem, line(problem.place.line));
+}
+
+std::string Source::render_all(const Problems& problems) const {
+  // (To look for each line from the start would take for ever where there are many.)
+  const std::vector<std::string_view> lines = lines_of(content());
+  std::string all;
+  for (const Problem& problem : problems) {
+    const auto index = static_cast<std::size_t>(problem.place.line - 1);
+    all += rendered(name, problem, index < lines.size() ? lines[index] : std::string_view{});
+  }
+  return all;
 }
 
 }  // namespace weir::policy

@@ -46,6 +46,8 @@ struct Source {
 
   // name:line:column: message, the line, and a caret under the place.
   std::string render(const Problem& problem) const;
+  // The same of each, one after the other, however many there are.
+  std::string render_all(const Problems& problems) const;
 };
 
 }  // namespace weir::policy

@@ -27,9 +27,7 @@ Result<policy::Policy, Error> read(const std::string& name, std::string_view tex
   policy::Problems problems;
   policy::Policy policy = policy::read_policy(source, sharing, problems);
   if (problems.empty()) return policy;
-  std::string all;
-  for (const policy::Problem& problem : problems) all += source.render(problem);
-  return Error{std::move(all)};
+  return Error{source.render_all(problems)};
 }
 
 Error failed(const std::string& what, const std::string& path) {

@@ -24,6 +24,18 @@ TEST(Source, KeepsTheCaretBelowTabsAndUmlauts) {
   EXPECT_EQ(source.render({{1, 8}, "what"}), "f:1:8: what\n  \tgrün: x\n  \t     ^\n");
 }
 
+TEST(Source, PointsAtSeveralPlaces) {
+  const Source source{"f", "\ufefffirst\r\n\nthird"};
+  const Problem problems[] = {{{3, 2}, "c"}, {{1, 1}, "a"}, {{2, 1}, "b"}, {{4, 1}, "no line"}};
+  std::string one_by_one;
+  for (const Problem& problem : problems) one_by_one += source.render(problem);
+  EXPECT_EQ(source.render_all({std::begin(problems), std::end(problems)}), one_by_one);
+  EXPECT_EQ(one_by_one,
+            "f:3:2: c\n  third\n   ^\nf:1:1: a\n  first\n  ^\nf:2:1: b\n  \n  ^\n"
+            "f:4:1: no line\n  \n  ^\n");
+  EXPECT_EQ(source.render_all({}), "");
+}
+
 // Letters of East Asia take two columns, and so does the blank below them.
 TEST(Source, KeepsTheCaretBelowWideAndCombiningCharacters) {
   EXPECT_EQ((Source{"f", "限: x\n"}.render({{1, 6}, "what"})),
