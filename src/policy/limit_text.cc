@@ -118,11 +118,28 @@ std::optional<Problem> read_keyword(Reader& reader, LimitWords& words) {
   return std::nullopt;
 }
 
+bool is_period(const Word& word) { return calendar_unit(word.text) || parse_period(word); }
+
+// "/s" and "per 90s": what comes before that.
+Problem no_amount(Reader& reader, Place place) {
+  const Word period = reader.at_end() ? Word{"s", place} : reader.next();
+  return {place, fmt::format("how many? write 10/{}", is_period(period) ? period.text : "s")};
+}
+
+// What somebody wrote for a number, to be shown as part of a whole limit; or one that is a number.
+std::string_view number_to_show(std::string_view amount) {
+  const bool is_number = amount[0] >= '0' && amount[0] <= '9';
+  return is_number && amount.size() <= 20 ? amount : "100";
+}
+
 std::optional<Problem> read_rate(Reader& reader, LimitWords& words) {
   if (reader.at_end()) {
     return Problem{words.place, "a limit is missing: write one like 100/s, 5/min or 1000/day"};
   }
   words.amount = reader.next();
+  if (words.amount->text == "/" || words.amount->text == "per") {
+    return no_amount(reader, words.amount->place);
+  }
   if (reader.next_is("concurrent")) {
     words.concurrent = Word{"concurrent", words.amount->place};
     return std::nullopt;
@@ -133,7 +150,7 @@ std::optional<Problem> read_rate(Reader& reader, LimitWords& words) {
     return Problem{reader.place(),
                    fmt::format("a period is missing: write {0}/s, {0}/min, {0} per 90s or {0} "
                                "concurrent{1}",
-                               words.amount->text.size() > 20 ? "100" : words.amount->text,
+                               number_to_show(words.amount->text),
                                reader.at_end() ? "" : did_you_mean(reader.next().text, meant))};
   }
   words.per = reader.next();
@@ -168,7 +185,7 @@ std::string explain(core::Flaw flaw) {
     case core::Flaw::capacity_too_small:
       return "a limit must admit at least 1";
     case core::Flaw::capacity_too_large:
-      return "this is more than the algorithm can count";
+      return "this is more than the algorithm can count: write a smaller number";
     case core::Flaw::warmup_too_long:
       return "a warm-up of more than 4h is too long";
     case core::Flaw::nginx_period:
@@ -341,6 +358,16 @@ Result<core::Limit, Problem> build_exact(const LimitWords& words, const core::Ra
   return checked(core::ExactLog::make(rate), words.amount->place);
 }
 
+Result<core::Limit, Problem> build_sliding(const LimitWords& words, const core::Rate& rate) {
+  if (rate.floor() > core::kMaxSliding) {
+    return Problem{words.amount->place,
+                   fmt::format("\"sliding\" counts up to {0}: write \"{1}/{2} window\", or "
+                               "\"{1}/{2}\" for a bucket",
+                               core::kMaxSliding, words.amount->text, words.per->text)};
+  }
+  return checked(core::Sliding::make(rate), words.amount->place);
+}
+
 // The whole rate as it should have been written, where the unit is a known misspelling.
 std::optional<Problem> better_unit(const LimitWords& words) {
   const std::string& amount = words.amount->text;
@@ -375,7 +402,7 @@ Result<core::Limit, Problem> build_rated(const LimitWords& words) {
   if (words.window)
     return checked(core::Window::make(*rate, words.window->text == "from first"), place);
   if (words.sliding && words.sliding->text == "exact") return build_exact(words, *rate);
-  if (words.sliding) return checked(core::Sliding::make(*rate), place);
+  if (words.sliding) return build_sliding(words, *rate);
   if (words.smooth) return checked(core::Smooth::make(*rate), place);
   if (!words.warmup) return build_bucket(words, *rate);
   const auto warmup = parse_duration(words.warmup->text, words.warmup->place);
