@@ -28,7 +28,8 @@ using Request = http::request<http::string_body>;
 using Response = http::response<http::string_body>;
 
 struct Address {
-  std::string host{};
+  std::string authority{};  // host and port as they were written
+  std::string host{};       // without brackets
   std::string port{};
   bool with_tls = false;
 };
@@ -48,6 +49,7 @@ Result<Address, Error> address_of(const std::string& url) {
   std::string rest = url.substr(url.find("//") + 2);
   if (rest.ends_with('/')) rest.pop_back();
   if (rest.find('/') != std::string::npos) return wrong;
+  address.authority = rest;
   const std::size_t bracket = rest.find(']');
   const std::size_t colon = rest.find(':', bracket == std::string::npos ? 0 : bracket);
   address.host = rest.substr(0, colon);
@@ -74,7 +76,7 @@ Request request_for(const HttpClient& client, const Address& address, std::strin
   Request request;
   request.method_string(method);
   request.target(path);
-  request.set(http::field::host, address.host);
+  request.set(http::field::host, address.authority);
   request.set(http::field::connection, "close");
   if (!client.token.empty()) request.set(http::field::authorization, "Bearer " + client.token);
   if (!body.empty()) request.set(http::field::content_type, "application/json");

@@ -63,6 +63,11 @@ Result<gateway::WholeFile, Error> load(const std::string& path) {
   return Error{source->render_all(problems)};
 }
 
+// Where a door is, now that its port is known.
+std::string place_of(const policy::Endpoint& door, std::uint16_t port) {
+  return policy::to_text({door.host, port});
+}
+
 // The reverse proxy of a file, if it has one, on the loops of its daemon.
 class Proxy {
  public:
@@ -89,8 +94,8 @@ class Proxy {
     proxy->gateway_ = *std::move(opened);
     daemon.add_metrics(
         [&gateway = *proxy->gateway_](wire::Exposition& to) { gateway.append_to(to); });
-    log(Level::info, "gateway on {}://{}:{}, with {} routes", config.tls ? "https" : "http",
-        config.listen.host, proxy->gateway_->port(), config.routes.size());
+    log(Level::info, "gateway on {}://{}, with {} routes", config.tls ? "https" : "http",
+        place_of(config.listen, proxy->gateway_->port()), config.routes.size());
     return proxy;
   }
 
@@ -239,16 +244,16 @@ void watch(server::Daemon& daemon, Proxy* proxy, server::Notifier& notifier,
 void say_where(const server::Daemon::Ports& ports, const policy::Config& config) {
   const policy::Listen& listen = config.listen;
   if (ports.resp) {
-    log(Level::info, "RESP on {}{}:{}", config.tls ? "rediss://" : "", listen.resp->host,
-        *ports.resp);
+    log(Level::info, "RESP on {}{}", config.tls ? "rediss://" : "",
+        place_of(*listen.resp, *ports.resp));
   }
   if (ports.http) {
-    log(Level::info, "HTTP on {}://{}:{}", config.tls ? "https" : "http", listen.http->host,
-        *ports.http);
+    log(Level::info, "HTTP on {}://{}", config.tls ? "https" : "http",
+        place_of(*listen.http, *ports.http));
   }
   if (ports.grpc) {
-    log(Level::info, "gRPC on {}{}:{}", config.tls ? "https://" : "", listen.grpc->host,
-        *ports.grpc);
+    log(Level::info, "gRPC on {}{}", config.tls ? "https://" : "",
+        place_of(*listen.grpc, *ports.grpc));
   }
 }
 

@@ -319,7 +319,9 @@ Loops::~Loops() { stop(milliseconds{0}); }
 
 Result<std::uint16_t, Error> Loops::bind(const std::string& host, std::uint16_t port, Door door) {
   const auto cannot = [&](const std::string& why) {
-    return Error{"cannot listen on " + host + ":" + std::to_string(port) + ": " + why};
+    const bool v6 = host.find(':') != std::string::npos;
+    return Error{"cannot listen on " + (v6 ? "[" + host + "]" : host) + ":" + std::to_string(port) +
+                 ": " + why};
   };
   auto address = resolve(host, port);
   if (!address) return cannot("there is no such address");

@@ -235,6 +235,32 @@ class StartTest(unittest.TestCase):
         self.assertIn("/nowhere/weir.yaml", done.stderr)
 
 
+def has_ipv6():
+    try:
+        with socket.create_server(("::1", 0), family=socket.AF_INET6):
+            return True
+    except OSError:
+        return False
+
+
+@unittest.skipUnless(has_ipv6(), "no IPv6 here")
+class Ipv6Test(unittest.TestCase):
+    def test_addresses_stand_in_brackets(self):
+        with Daemon(WEIR, door="'[::1]:0'", grpc="'[::1]:0'") as daemon:
+            log = "".join(daemon.log)
+            self.assertRegex(log, r" RESP on \[::1\]:\d+\n")
+            self.assertRegex(log, r" HTTP on http://\[::1\]:\d+\n")
+            self.assertRegex(log, r" gRPC on \[::1\]:\d+\n")
+
+    def test_what_the_log_says_can_be_asked(self):
+        with Daemon(WEIR, door="'[::1]:0'") as daemon:
+            url = next(line.split()[-1] for line in daemon.log if " HTTP on " in line)
+            # (A verb for this machine only: the daemon is told its address, too.)
+            done = subprocess.run([WEIR, "reset", "llm", "k", "--url", url], capture_output=True,
+                                  text=True, timeout=20)
+            self.assertEqual((done.returncode, done.stdout, done.stderr), (0, "forgotten\n", ""))
+
+
 class AccessTest(unittest.TestCase):
     def test_a_password_is_asked_for(self):
         with Daemon(WEIR, extra="password: sesame") as daemon:
@@ -276,7 +302,8 @@ class AccessTest(unittest.TestCase):
             for elsewhere in ({"Host": "evil.example"}, {"Host": "127.evil.example"},
                               {"Origin": "https://evil.example"}):
                 self.assertEqual(daemon.http("POST", "/v1/reset", reset, elsewhere)[0], 403)
-            self.assertEqual(daemon.http("POST", "/v1/reset", reset)[0], 200)
+            for here in ({}, {"Host": "LOCALHOST"}, {"Host": "weir"}, {"Host": socket.gethostname()}):
+                self.assertEqual(daemon.http("POST", "/v1/reset", reset, here)[0], 200)
             # Nor by sending a request to the other door.
             with socket.create_connection(("127.0.0.1", daemon.resp_port), 20) as browser:
                 browser.sendall(b"POST / HTTP/1.1\r\nHost: a\r\n\r\nWEIR.RESET llm k\r\n")

@@ -418,6 +418,9 @@ TEST_F(LoopsTest, SaysWhereItCannotListen) {
   const auto elsewhere = second.bind("192.0.2.1", 7379, lines_door(heard));
   ASSERT_FALSE(elsewhere);
   EXPECT_THAT(elsewhere.error().message, HasSubstr("cannot listen on 192.0.2.1:7379: "));
+  const auto far = second.bind("2001:db8::1", 7379, lines_door(heard));
+  ASSERT_FALSE(far);
+  EXPECT_THAT(far.error().message, HasSubstr("cannot listen on [2001:db8::1]:7379: "));
 }
 
 TEST_F(LoopsTest, DoesNotListenTwiceOnOnePort) {
