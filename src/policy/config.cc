@@ -422,4 +422,22 @@ Policy read_policy(const Source& source, Sharing sharing, Problems& problems) {
   return policy;
 }
 
+std::string field_with(const Problem& problem, const Source& source) {
+  Problems told_before;
+  const auto policy = parse_yaml(source, told_before);
+  if (!policy || !policy->is_map()) return {};
+  const auto is_behind = [](Place a, Place b) {
+    return std::tuple(a.line, a.column) > std::tuple(b.line, b.column);
+  };
+  // (What is wrong with all of it is that they are missing.)
+  if (policy->find("limits") == nullptr && !is_behind(problem.place, policy->place)) {
+    return "limits";
+  }
+  std::string last;
+  for (const Node::Field& field : policy->fields) {
+    if (!is_behind(field.place, problem.place)) last = field.name;
+  }
+  return last;
+}
+
 }  // namespace weir::policy

@@ -101,6 +101,8 @@ Sharing sharing_of(const Config& config);
 
 // One policy on its own, in YAML or JSON.
 Policy read_policy(const Source& source, Sharing sharing, Problems& problems);
+// The field of such a policy that a problem with it is about; empty if it is about none.
+std::string field_with(const Problem& problem, const Source& source);
 
 // A file, and what of it makes sense but cannot be done by this version.
 struct ReadFile {

@@ -40,8 +40,8 @@ void put_policy(HttpCall& call) {
     return call.answer().problem(411, "a body is missing", "Content-Length");
   const auto name = policy_name(call);
   if (!name) return;
-  if (auto error = call.service.policies.put(call.service.engine, *name, call.request.body)) {
-    return call.answer().problem(400, error->message, *name);
+  if (auto flaw = call.service.policies.put(call.service.engine, *name, call.request.body)) {
+    return call.answer().problem(400, flaw->message, flaw->field);
   }
   audit(call.caller, "policy {} put", in_quotes(*name));
   call.answer().json(200, fmt::format(R"({{"generation":{}}})", call.service.engine.generation()));
@@ -52,7 +52,7 @@ void delete_policy(HttpCall& call) {
   if (!name) return;
   const auto removed = call.service.policies.remove(call.service.engine, *name);
   if (!removed) return call.answer().problem(500, removed.error().message);
-  if (!*removed) return call.answer().problem(404, "no policy of that name was put", *name);
+  if (!*removed) return call.answer().problem(404, "no policy of that name was put", "name");
   audit(call.caller, "policy {} deleted", in_quotes(*name));
   call.answer().json(200, fmt::format(R"({{"generation":{}}})", call.service.engine.generation()));
 }

@@ -21,13 +21,14 @@ using nlohmann::json;
 namespace {
 
 // One policy, or all that is wrong with it.
-Result<policy::Policy, Error> read(const std::string& name, std::string_view text,
-                                   policy::Sharing sharing) {
+Result<policy::Policy, Policies::Flaw> read(const std::string& name, std::string_view text,
+                                            policy::Sharing sharing) {
   const policy::Source source{.name = name, .text = std::string{text}};
   policy::Problems problems;
   policy::Policy policy = policy::read_policy(source, sharing, problems);
   if (problems.empty()) return policy;
-  return Error{source.render_all(problems)};
+  return Policies::Flaw{.message = source.render_all(problems),
+                        .field = policy::field_with(problems.front(), source)};
 }
 
 Error failed(const std::string& what, const std::string& path) {
@@ -143,15 +144,16 @@ void Policies::use_file(policy::PolicySet policies, Engine* engine) {
   if (engine != nullptr) engine->replace(policy_set_of(merged_locked()));
 }
 
-std::optional<Error> Policies::put(Engine& engine, const std::string& name, std::string_view text) {
+std::optional<Policies::Flaw> Policies::put(Engine& engine, const std::string& name,
+                                            std::string_view text) {
   // The reader would take UTF-16, too, but what is put is kept as JSON.
-  if (!is_utf8(text)) return Error{"a policy is written in UTF-8"};
+  if (!is_utf8(text)) return Flaw{"a policy is written in UTF-8"};
   auto policy = read(name, text, sharing_);
   if (!policy) return policy.error();
   const std::lock_guard lock(mutex_);
   Puts puts = puts_;
   puts.insert_or_assign(name, Put{std::string{text}, *std::move(policy)});
-  if (auto error = save(puts)) return error;
+  if (auto error = save(puts)) return Flaw{std::move(error->message)};
   puts_ = std::move(puts);
   engine.replace(policy_set_of(merged_locked()));
   return std::nullopt;

@@ -34,8 +34,13 @@ class Policies {
   // The policies of the file. The engine is told, if there is one yet.
   void use_file(policy::PolicySet policies, Engine* engine = nullptr);
 
+  // Why a policy is not used.
+  struct Flaw {
+    std::string message;
+    std::string field{};  // the first of it that is wrong, if it is one
+  };
   // Each raises the engine's generation.
-  std::optional<Error> put(Engine& engine, const std::string& name, std::string_view text);
+  std::optional<Flaw> put(Engine& engine, const std::string& name, std::string_view text);
   Result<bool, Error> remove(Engine& engine, const std::string& name);
 
   // Gives an order, which gets an id; one about the same that was given before it ends. The policy

@@ -239,6 +239,21 @@ class HttpTest(unittest.TestCase):
         self.assertEqual(self.daemon.http("DELETE", "/v1/policies/login")[0], 404)
         self.assertEqual(self.daemon.post("/v1/peek", policy="login", key="p")[2]["limit"], 5)
 
+    def test_the_field_of_a_policy_that_is_wrong_is_named(self):
+        for body, field in ((b'{"limits":["3/mn"]}', "limits"),
+                            (b'{"shadow":true,"limits":[{"limit":"3/s","cost":"x"}]}', "limits"),
+                            (b'{"limits":["3/s"],"shadow":"x"}', "shadow"),
+                            (b'{"limits":["3/s"],"overrides":{"limits":"3/mn"}}', "overrides"),
+                            (b"limits: [ 3/s ]\nschedule:\n  - { days: mon, limits: [ 3/mn ] }", "schedule"),
+                            (b'{"limits":["3/s"],"limit":["3/s"]}', "limit"),
+                            (b'{"shadow":true}', "limits"), (b"shadow: true", "limits"), (b"{}", "limits"),
+                            (b"[]", None), (b"{", None), (b"", None)):
+            with self.subTest(body):
+                status, _, problem = self.daemon.http("PUT", "/v1/policies/bad", body)
+                self.assertEqual((status, problem.get("field")), (400, field), problem)
+        status, _, problem = self.daemon.http("DELETE", "/v1/policies/bad")
+        self.assertEqual((status, problem["field"]), (404, "name"))
+
     # What cannot be kept as it is would be another policy after a restart.
     def test_policies_are_in_utf8(self):
         for text in [b"limits: [ 1/s ] # \xff", "limits: [ 1/s ]".encode("utf-16")]:
