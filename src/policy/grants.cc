@@ -1,6 +1,9 @@
 #include "policy/grants.h"
 
+#include <chrono>
+
 #include "base/saturating.h"
+#include "policy/calendar.h"
 
 namespace weir::policy {
 
@@ -21,7 +24,15 @@ struct Window {
   Time operator()(const core::Window& l) const { return l.period; }
   Time operator()(const core::Sliding& l) const { return l.period; }
   Time operator()(const core::ExactLog& l) const { return l.period; }
-  Time operator()(const core::Quota&) const { return std::nullopt; }
+  // (As long as it nominally is: months and years differ too much.)
+  Time operator()(const core::Quota& l) const {
+    const auto* calendar = dynamic_cast<const ZoneCalendar*>(l.calendar.get());
+    if (calendar == nullptr) return std::nullopt;
+    constexpr std::chrono::hours day{24};
+    if (calendar->unit() == CalendarUnit::day) return day;
+    if (calendar->unit() == CalendarUnit::week) return 7 * day;
+    return std::nullopt;
+  }
   Time operator()(const core::Concurrency&) const { return std::nullopt; }
   Time operator()(const core::Cell& l) const { return l.depth; }
 };

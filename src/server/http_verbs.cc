@@ -31,10 +31,9 @@ wire::RateFieldStyle style_of(policy::HeaderStyle style) {
   return wire::RateFieldStyle::off;
 }
 
-void append_fields(std::string& fields, Service& service, std::string_view policy,
+void append_fields(std::string& fields, Service& service, std::string_view policy_field,
                    const Verdict& verdict) {
-  wire::append_rate_fields(fields, style_of(service.headers),
-                           policy_field(service, policy, verdict), verdict.limited_by,
+  wire::append_rate_fields(fields, style_of(service.headers), policy_field, verdict.limited_by,
                            verdict.decision);
   if (!verdict) wire::append_retry_after(fields, verdict.decision);
   if (verdict.degraded) fields += "Weir-Degraded: 1\r\n";
@@ -99,11 +98,11 @@ std::string& scratch_body() {
 
 namespace {
 
-void send(HttpAnswer& answer, Service& service, std::string_view policy, int status,
+void send(HttpAnswer& answer, Service& service, std::string_view policy_field, int status,
           const Verdict& verdict, std::string_view body) {
   thread_local std::string fields;
   fields.clear();
-  append_fields(fields, service, policy, verdict);
+  append_fields(fields, service, policy_field, verdict);
   if (status != 200) fields += kNotToKeep;
   answer.json(status, body, fields);
 }
@@ -114,8 +113,10 @@ void tell(HttpAnswer& answer, Service& service, std::string_view policy, const R
           std::string_view body, int refusal) {
   if (!reply.error.empty()) return answer.problem(reply.status, reply.error, reply.error_field);
   const int status = reply.status == 429 ? refusal : reply.status;
-  reply.verdict ? send(answer, service, policy, status, *reply.verdict, body)
-                : answer.json(status, body);
+  if (!reply.verdict) return answer.json(status, body);
+  const std::string_view field = reply.limit.empty() ? policy_field(service, policy, *reply.verdict)
+                                                     : policy_field(reply.limit);
+  send(answer, service, field, status, *reply.verdict, body);
 }
 
 void tell(HttpAnswer& answer, Service& service, const Request& request, Verdict& verdict) {
@@ -126,7 +127,8 @@ void tell(HttpAnswer& answer, Service& service, const Request& request, Verdict&
     return tell(answer, service, request.policy, reply, body);
   }
   wire::append_verdict(body, verdict);
-  send(answer, service, request.policy, status_of(verdict), verdict, body);
+  send(answer, service, policy_field(service, request.policy, verdict), status_of(verdict), verdict,
+       body);
 }
 
 // ---- Verbs
@@ -291,7 +293,7 @@ void throttle(Service& service, const ApiRequest& asked, Told told) {
   }
   engine_of(service).throttle(
       *limit, asked.key, asked.permits.value_or(1), asked.max_wait(),
-      [told](const Verdict& verdict) {
+      [told, text = std::string{asked.limit}](const Verdict& verdict) {
         if (!verdict.error.empty()) {
           const bool about_limit = verdict.error.find("concurrent") != std::string::npos;
           return told(
@@ -300,7 +302,7 @@ void throttle(Service& service, const ApiRequest& asked, Told told) {
         }
         std::string& body = scratch_body();
         wire::append_verdict(body, verdict);
-        told({.status = status_of(verdict), .verdict = verdict}, body);
+        told({.status = status_of(verdict), .verdict = verdict, .limit = text}, body);
       });
 }
 

@@ -16,6 +16,7 @@ namespace weir::server {
 struct Reply {
   int status = 200;
   std::optional<Verdict> verdict{};
+  std::string_view limit{};  // what was asked about, if it is no policy
   std::string error{};
   std::string_view error_field{};
 };

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "policy/grants.h"
+#include "policy/limit_text.h"
 
 namespace weir::server {
 
@@ -66,6 +67,17 @@ std::string_view policy_field(Service& service, std::string_view policy, const V
       .concurrent = known && found->second.held.contains(verdict.limited_by)};
   wire::append_policy_field(other, {&only, 1});
   return other;
+}
+
+std::string_view policy_field(std::string_view limit) {
+  // (Most come with the one that the last came with.)
+  thread_local std::string known;
+  thread_local std::string field;
+  if (limit == known) return field;
+  known = limit;
+  const auto rule = policy::parse_limit(limit);
+  field = rule ? told_of({.limits = {{.rule = *rule}}}) : std::string{};
+  return field;
 }
 
 }  // namespace weir::server

@@ -11,4 +11,7 @@ namespace weir::server {
 // depend on the key or the time, the one that decided. Valid until the next call in this thread.
 std::string_view policy_field(Service& service, std::string_view policy, const Verdict& verdict);
 
+// The same of an answer about a limit that came with the call, as text.
+std::string_view policy_field(std::string_view limit);
+
 }  // namespace weir::server

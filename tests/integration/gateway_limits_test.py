@@ -88,6 +88,10 @@ class Limits(unittest.TestCase):
         self.assertGreater(int(headers["Retry-After"]), 0)
         self.assertEqual(json.loads(body)["status"], 429)
 
+    def test_a_day_is_told_in_seconds(self):
+        gateway = self.limited("limits: [ 100000/day in Asia/Shanghai, 30/month ], key: ip")
+        self.assertEqual(gateway.get()[1]["RateLimit-Policy"], '"0";q=100000;w=86400, "1";q=30')
+
     def test_refusals_keep_the_connection_also_those_of_small_bodies(self):
         gateway = self.limited("limits: [ 1/h ], key: ip")
         client = gateway.client()

@@ -143,6 +143,23 @@ class HttpTest(unittest.TestCase):
         status, _, problem = throttle("10 concurrent")
         self.assertEqual((status, problem["field"]), (400, "limit"))
 
+    def test_all_ways_to_ask_tell_the_same_of_a_limit(self):
+        for limit, told in (("10/s burst 20", "q=20;w=2"), ("5/min window", "q=5;w=60"),
+                            ("5/s queue 4", "q=5;w=1"), ("5/h sliding", "q=5;w=3600"),
+                            ("100000/day in Asia/Shanghai", "q=100000;w=86400"),
+                            ("70/week", "q=70;w=604800"), ("30/month", "q=30"), ("9/year", "q=9")):
+            with self.subTest(limit):
+                self.daemon.http("PUT", "/v1/policies/told", {"limits": [limit]})
+                auth = "/v1/auth?policy=told&key=told"
+                answers = (self.daemon.post("/v1/take", policy="told", key="told"),
+                           self.daemon.post("/v1/take", policy="told", key="told", receipt=True),
+                           self.daemon.post("/v1/peek", policy="told", key="told"),
+                           self.daemon.http("GET", auth),
+                           self.daemon.post("/v1/throttle", key="told", limit=limit))
+                self.assertEqual([headers["RateLimit-Policy"] for _, headers, _ in answers],
+                                 ['"0";' + told] * len(answers))
+        self.daemon.http("DELETE", "/v1/policies/told")
+
     def test_mistakes_name_the_field(self):
         for body, status, field in [
                 ({"policy": "nobody", "key": "k"}, 404, "policy"),
