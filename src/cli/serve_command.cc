@@ -272,21 +272,18 @@ int serve(const Options& options) {
       std::filesystem::is_regular_file(options.config, not_there) ? options.config : std::string{};
   Watched watched(again);
   (void)watched.have_changed();
-  const auto file = load(options.config);
-  if (!file) {
-    std::cerr << file.error().message;
-    return kFailed;
-  }
-  const policy::Config& config = file->config;
-  watched.also(config);
-  server::DaemonOptions daemon_options = options.daemon;
-  daemon_options.doubles = file->gateway.has_value();
   const auto cannot = [](const Error& error) {
     // (What has a place, and lines of its own, says where it comes from.)
     const bool has_place = error.message.ends_with('\n');
     std::cerr << (has_place ? error.message : fmt::format("weir: {}\n", error.message));
     return kFailed;
   };
+  const auto file = load(options.config);
+  if (!file) return cannot(file.error());
+  const policy::Config& config = file->config;
+  watched.also(config);
+  server::DaemonOptions daemon_options = options.daemon;
+  daemon_options.doubles = file->gateway.has_value();
   // (Declared before the daemon, whose threads use it until they end.)
   std::unique_ptr<Proxy> proxy;
   auto daemon = server::Daemon::open(config, daemon_options);

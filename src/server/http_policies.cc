@@ -41,7 +41,7 @@ void put_policy(HttpCall& call) {
   const auto name = policy_name(call);
   if (!name) return;
   if (auto flaw = call.service.policies.put(call.service.engine, *name, call.request.body)) {
-    return call.answer().problem(400, flaw->message, flaw->field);
+    return call.answer().problem(flaw->not_kept ? 500 : 400, flaw->message, flaw->field);
   }
   audit(call.caller, "policy {} put", in_quotes(*name));
   call.answer().json(200, fmt::format(R"({{"generation":{}}})", call.service.engine.generation()));

@@ -147,13 +147,13 @@ void Policies::use_file(policy::PolicySet policies, Engine* engine) {
 std::optional<Policies::Flaw> Policies::put(Engine& engine, const std::string& name,
                                             std::string_view text) {
   // The reader would take UTF-16, too, but what is put is kept as JSON.
-  if (!is_utf8(text)) return Flaw{"a policy is written in UTF-8"};
+  if (!is_utf8(text)) return Flaw{.message = "a policy is written in UTF-8"};
   auto policy = read(name, text, sharing_);
   if (!policy) return policy.error();
   const std::lock_guard lock(mutex_);
   Puts puts = puts_;
   puts.insert_or_assign(name, Put{std::string{text}, *std::move(policy)});
-  if (auto error = save(puts)) return Flaw{std::move(error->message)};
+  if (auto error = save(puts)) return Flaw{.message = error->message, .not_kept = true};
   puts_ = std::move(puts);
   engine.replace(policy_set_of(merged_locked()));
   return std::nullopt;

@@ -37,7 +37,8 @@ class Policies {
   // Why a policy is not used.
   struct Flaw {
     std::string message;
-    std::string field{};  // the first of it that is wrong, if it is one
+    std::string field{};    // the first of it that is wrong, if it is one
+    bool not_kept = false;  // there is nothing wrong with it, but it could not be written
   };
   // Each raises the engine's generation.
   std::optional<Flaw> put(Engine& engine, const std::string& name, std::string_view text);

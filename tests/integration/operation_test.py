@@ -232,7 +232,7 @@ class StartTest(unittest.TestCase):
         done = subprocess.run([WEIR, "serve", "--config", "/nowhere/weir.yaml"],
                               capture_output=True, text=True, timeout=20)
         self.assertEqual(done.returncode, 1)
-        self.assertIn("/nowhere/weir.yaml", done.stderr)
+        self.assertEqual(done.stderr, "weir: cannot open /nowhere/weir.yaml: No such file or directory\n")
 
 
 def has_ipv6():
