@@ -8,6 +8,7 @@
 #include <fstream>
 #include <optional>
 
+#include "../../support/folder.h"
 #include "world.h"
 
 namespace weir {
@@ -22,13 +23,6 @@ constexpr std::size_t kBytes = std::size_t{1} << 20;
 
 class StateFile : public testing::Test {
  protected:
-  StateFile() {
-    std::string name = testing::TempDir() + "weir-state-XXXXXX";
-    folder_ = mkdtemp(name.data());
-    path_ = folder_ / "state";
-  }
-  ~StateFile() override { std::filesystem::remove_all(folder_); }
-
   EngineOptions options(std::size_t bytes = kBytes) {
     return {.memory = {.bytes = bytes, .state_file = path_.string()}, .clock = &clock_};
   }
@@ -42,8 +36,9 @@ class StateFile : public testing::Test {
     return engine ? "no error" : engine.error().message;
   }
 
-  std::filesystem::path folder_;
-  std::filesystem::path path_;
+  const support::Folder own_;
+  const std::filesystem::path& folder_ = own_.path();
+  std::filesystem::path path_ = folder_ / "state";
   ManualClock clock_;
 };
 
@@ -264,9 +259,10 @@ TEST_F(StateFile, DoesNotShrinkBelowWhatIsInUse) {
 
 TEST(Engine, IsNotConstructedWithAStateFile) {
   ManualClock clock;
-  const EngineOptions options{.memory = {.state_file = "/tmp/weir"}, .clock = &clock};
+  const support::Folder folder;
+  const EngineOptions options{.memory = {.state_file = folder / "state"}, .clock = &clock};
   EXPECT_THROW((Engine{{}, options}), std::invalid_argument);
-  EXPECT_FALSE(std::filesystem::exists("/tmp/weir"));
+  EXPECT_TRUE(std::filesystem::is_empty(folder.path()));
 }
 
 TEST(Engine, IsNotConstructedWithTooLittleMemory) {

@@ -5,10 +5,10 @@
 #include <unistd.h>
 
 #include <atomic>
-#include <filesystem>
 #include <limits>
 #include <thread>
 
+#include "../../support/folder.h"
 #include "core/cell.h"
 #include "engine/engine_access.h"
 #include "weir/parse_limit.h"
@@ -250,12 +250,11 @@ TEST(EngineThrottle, GoesOnWhenPoliciesChange) {
 }
 
 TEST(EngineThrottle, GoesOnWhenAStateFileIsOpenedAgain) {
-  std::string folder = testing::TempDir() + "weir-throttle-XXXXXX";
-  ASSERT_NE(mkdtemp(folder.data()), nullptr);
+  const support::Folder folder;
   ManualClock clock;
   const auto reopened = [&] {
     auto engine = Engine::open(
-        {}, {.memory = {.bytes = 1 << 20, .state_file = folder + "/state"}, .clock = &clock});
+        {}, {.memory = {.bytes = 1 << 20, .state_file = folder / "state"}, .clock = &clock});
     if (!engine) throw std::invalid_argument(engine.error().message);
     return *std::move(engine);
   };
@@ -265,7 +264,6 @@ TEST(EngineThrottle, GoesOnWhenAStateFileIsOpenedAgain) {
       EXPECT_EQ(engine.throttle(limit_of(limit), limit, 4).decision.remaining, left) << limit;
     }
   }
-  std::filesystem::remove_all(folder);
 }
 
 // ---- Many threads

@@ -8,6 +8,7 @@
 #include <fstream>
 
 #include "policy/limit_text.h"
+#include "support/folder.h"
 #include "world.h"
 
 namespace weir::envoy {
@@ -404,17 +405,12 @@ TEST(LoadTest, KeepsMetadataAsJson) {
 
 class DirectoryTest : public ::testing::Test {
  protected:
-  DirectoryTest() {
-    std::string name = (std::filesystem::temp_directory_path() / "weir_envoy_XXXXXX").string();
-    folder_ = mkdtemp(name.data());
-  }
-  ~DirectoryTest() override { std::filesystem::remove_all(folder_); }
-
   void write(const std::string& name, std::string_view text) {
     std::ofstream(folder_ / name) << text;
   }
 
-  std::filesystem::path folder_;
+  const support::Folder own_;
+  const std::filesystem::path& folder_ = own_.path();
 };
 
 TEST_F(DirectoryTest, ReadsEveryYamlOfADirectory) {

@@ -6,12 +6,12 @@
 #include <openssl/ssl.h>
 #include <openssl/x509v3.h>
 
-#include <cstdlib>
 #include <cstring>
-#include <filesystem>
 #include <memory>
 #include <string>
 #include <string_view>
+
+#include "../../support/folder.h"
 
 namespace weir::net {
 
@@ -55,14 +55,6 @@ inline Identity make_identity(const std::string& name, const Identity* signer = 
 // A folder for files in PEM, gone with the test.
 class PemFolder {
  public:
-  PemFolder() {
-    std::string name = std::filesystem::temp_directory_path() / "weir-tls-XXXXXX";
-    folder_ = mkdtemp(name.data());
-  }
-  ~PemFolder() { std::filesystem::remove_all(folder_); }
-  PemFolder(const PemFolder&) = delete;
-  PemFolder& operator=(const PemFolder&) = delete;
-
   std::string path(const std::string& name) const { return folder_ / name; }
 
   std::string write(const std::string& name, const Certificate& certificate) const {
@@ -90,7 +82,7 @@ class PemFolder {
     return path(name);
   }
 
-  std::filesystem::path folder_;
+  support::Folder folder_;
 };
 
 }  // namespace weir::net

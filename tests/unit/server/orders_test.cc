@@ -7,6 +7,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "../../support/folder.h"
 #include "base/date.h"
 #include "server/policies.h"
 #include "weir/quota.h"
@@ -128,13 +129,11 @@ TEST(Orders, HaveATextThatEndsNoLine) {
 class OrdersInForce : public testing::Test {
  protected:
   OrdersInForce() : engine(PolicySet{}, {.memory = {.bytes = 1 << 20}, .clock = &clock}) {
-    std::remove(path("orders").c_str());
-    std::remove(path("policies").c_str());
     policies.emplace(state());
     EXPECT_FALSE(policies->put(engine, "p", "limits: [ 10/min ]"));
   }
-  static std::string state() { return testing::TempDir() + "weir_orders_test"; }
-  static std::string path(const std::string& what) { return state() + "." + what; }
+  std::string state() const { return folder / "state"; }
+  std::string path(const std::string& what) const { return state() + "." + what; }
 
   GivenOrder give(Verb verb, const char* text) {
     auto read = read_order(verb, json::parse(text), engine.now());
@@ -152,6 +151,7 @@ class OrdersInForce : public testing::Test {
     return engine.peek({.policy = "p", .key = key}).decision.limit;
   }
 
+  const support::Folder folder;
   ManualClock clock;
   Engine engine;
   std::optional<Policies> policies;

@@ -10,6 +10,7 @@
 #include <string_view>
 #include <utility>
 
+#include "../../support/folder.h"
 #include "core/plan.h"
 #include "store/memory/table.h"
 
@@ -133,29 +134,6 @@ inline int admits(Table& table, const Rule& rule, std::string_view name, Nanos a
 // A new key with every name.
 inline std::string nth(int i) { return "key " + std::to_string(i); }
 
-// A directory for a test, and what it has left there goes away with it.
-class Folder {
- public:
-  Folder() {
-    // In memory, where there is such a place: many files are opened here, and each is synchronised.
-    const std::filesystem::path memory = "/dev/shm";
-    const bool in_memory = access(memory.c_str(), W_OK) == 0;
-    const auto base = in_memory ? memory : std::filesystem::temp_directory_path();
-    std::string name = (base / "weir-store-XXXXXX").string();
-    path_ = mkdtemp(name.data());
-  }
-  ~Folder() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
-  Folder(const Folder&) = delete;
-  Folder& operator=(const Folder&) = delete;
-
-  std::string operator/(std::string_view name) const { return (path_ / name).string(); }
-  const std::filesystem::path& path() const { return path_; }
-
- private:
-  std::filesystem::path path_;
-};
+using support::Folder;
 
 }  // namespace weir::store

@@ -10,10 +10,10 @@
 #include <unistd.h>
 
 #include <cstdlib>
-#include <filesystem>
 #include <string>
 #include <vector>
 
+#include "../../../support/folder.h"
 #include "net/descriptor.h"
 
 namespace weir::store::redis {
@@ -54,24 +54,19 @@ class RedisServer {
   // `port` 0: none.
   explicit RedisServer(std::vector<std::string> options = {}, std::uint16_t port = free_port())
       : options_(std::move(options)), port_(port) {
-    std::string name = std::filesystem::temp_directory_path() / "weir-redis-XXXXXX";
-    folder_ = mkdtemp(name.data());
     start();
   }
-  ~RedisServer() {
-    kill();
-    std::filesystem::remove_all(folder_);
-  }
+  ~RedisServer() { kill(); }
   RedisServer(const RedisServer&) = delete;
   RedisServer& operator=(const RedisServer&) = delete;
 
   std::uint16_t port() const { return port_; }
-  std::string socket_path() const { return folder_ + "/redis.sock"; }
+  std::string socket_path() const { return folder_ / "redis.sock"; }
 
   void start() {
     std::vector<std::string> words{
         "redis-server", "--port",       std::to_string(port_), "--bind", "127.0.0.1", "--dir",
-        folder_,        "--unixsocket", socket_path(),         "--save", ""};
+        folder_.path(), "--unixsocket", socket_path(),         "--save", ""};
     words.insert(words.end(), options_.begin(), options_.end());
     std::vector<char*> arguments;
     for (std::string& word : words) arguments.push_back(word.data());
@@ -96,7 +91,7 @@ class RedisServer {
  private:
   const std::vector<std::string> options_;
   const std::uint16_t port_;
-  std::string folder_;
+  const support::Folder folder_;
   pid_t pid_ = -1;
 };
 
