@@ -317,6 +317,7 @@ struct Config {
   std::vector<AddressRange> trusted_proxies{};  // whose X-Forwarded-… are believed; nobody's
   ClientFrom client_from = ClientFrom::either;
   std::vector<Route> routes{};  // the first that matches is taken; none: 404
+  policy::LegacyHeaders legacy_headers{};
   ClientLimits client{};
   AccessLog access_log{};
 };

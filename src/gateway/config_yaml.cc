@@ -182,6 +182,7 @@ class Reader {
   void read_all_routes(const Node& node) {
     Route common;
     common.headers = style_of(reading_.file.headers);
+    config_.legacy_headers = reading_.file.legacy_headers;
     read_settings(node, common, reading_);
     if (const Node* routes = node.find("routes")) {
       config_.routes = read_routes(*routes, common, reading_);

@@ -3,10 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
+#include <utility>
 
 #include "wire/http1_text.h"
 #include "wire/json_write.h"
-#include "wire/rate_fields.h"
 
 namespace weir::gateway {
 
@@ -75,7 +76,8 @@ void append_own_fields(const Refused& refused, Answer& answer) {
 
 }  // namespace
 
-RateLines::RateLines(const policy::PolicySet& policies) {
+RateLines::RateLines(const policy::PolicySet& policies, policy::LegacyHeaders legacy)
+    : legacy_(std::move(legacy)) {
   for (const auto& [name, policy] : policies) {
     Lines& lines = by_policy_[name];
     lines.grants = policy::grants_of(policy);
@@ -103,14 +105,23 @@ void RateLines::append(std::string& out, HeaderStyle style, std::string_view pol
   if (style == HeaderStyle::scg) return append_scg(out, lines, verdict, asked);
   if (!lines.policy_field.empty()) {
     return wire::append_rate_fields(out, wire_style(style), lines.policy_field, verdict.limited_by,
-                                    verdict.decision);
+                                    verdict.decision, legacy_fields());
   }
   std::string only_this;
   const wire::QuotaPolicy deciding{.name = verdict.limited_by,
                                    .quota = verdict.decision.limit,
                                    .concurrent = lines.held.contains(verdict.limited_by)};
   wire::append_policy_field(only_this, {&deciding, 1});
-  wire::append_rate_fields(out, wire_style(style), only_this, verdict.limited_by, verdict.decision);
+  wire::append_rate_fields(out, wire_style(style), only_this, verdict.limited_by, verdict.decision,
+                           legacy_fields());
+}
+
+wire::LegacyFields RateLines::legacy_fields() const {
+  wire::LegacyFields fields{.limit = legacy_.names.limit,
+                            .remaining = legacy_.names.remaining,
+                            .reset = legacy_.names.reset};
+  if (legacy_.reset_is_date) fields.now = std::chrono::system_clock::now();
+  return fields;
 }
 
 void RateLines::append_scg(std::string& out, const Lines& lines, const Verdict& verdict,

@@ -10,6 +10,7 @@
 #include "policy/grants.h"
 #include "policy/policy_file.h"
 #include "weir/engine.h"
+#include "wire/rate_fields.h"
 
 namespace weir::gateway {
 
@@ -17,7 +18,7 @@ namespace weir::gateway {
 // Thread-safe: nothing changes after construction.
 class RateLines {
  public:
-  explicit RateLines(const policy::PolicySet& policies);
+  explicit RateLines(const policy::PolicySet& policies, policy::LegacyHeaders legacy = {});
 
   // Appends the lines of a style for an answer, refused or not, each with its CRLF. `asked`: the
   // permits that the request asked for.
@@ -34,7 +35,10 @@ class RateLines {
   static void append_scg(std::string& out, const Lines& lines, const Verdict& verdict,
                          Permits asked);
 
+  wire::LegacyFields legacy_fields() const;
+
   std::map<std::string, Lines, std::less<>> by_policy_;
+  policy::LegacyHeaders legacy_;
 };
 
 // An answer of the gateway's own: everything but the start line, Content-Length and Connection.

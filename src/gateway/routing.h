@@ -30,7 +30,9 @@ struct Routing {
   };
 
   Routing(std::shared_ptr<const Config> the_config, const policy::PolicySet& policies)
-      : config(std::move(the_config)), table(config->routes), lines(policies) {}
+      : config(std::move(the_config)),
+        table(config->routes),
+        lines(policies, config->legacy_headers) {}
 
   const std::shared_ptr<const Config> config;
   const RouteTable table;

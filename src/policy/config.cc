@@ -23,11 +23,14 @@ namespace {
 constexpr std::array<std::string_view, 3> kDoors{"resp", "http", "grpc"};
 constexpr std::array<std::string_view, 3> kTls{"cert", "key", "ca"};
 constexpr std::array<std::string_view, 4> kHeaders{"ietf", "legacy", "both", "off"};
+constexpr std::array<std::string_view, 3> kHeaderNames{"limit", "remaining", "reset"};
+constexpr std::array<std::string_view, 5> kHeadersMap{"style", "limit", "remaining", "reset",
+                                                      "reset_as"};
+constexpr std::array<std::string_view, 2> kResetAs{"seconds", "epoch"};
 constexpr std::array<std::string_view, 1> kCompat{"envoyproxy"};
 constexpr std::array<std::string_view, 7> kEnvoy{
     "path",        "on_store_failure", "merge_domains", "response_headers", "dynamic_metadata",
     "shadow_mode", "quota_mode"};
-constexpr std::array<std::string_view, 3> kEnvoyHeaders{"limit", "remaining", "reset"};
 constexpr std::array<std::string_view, 4> kEnvoyFailures{"error", "local", "open", "closed"};
 
 constexpr std::array<std::optional<Endpoint> Listen::*, 3> kDoorFields{&Listen::resp, &Listen::http,
@@ -64,6 +67,7 @@ class Reader {
   void read_admin_token(const Node& node);
   void read_tls(const Node& node);
   void read_headers(const Node& node);
+  void read_header_names(const Node& map, HeaderNames& into);
   void read_policies(const Node& node);
   void read_envoy_ratelimit(const Node& node);
   void read_response_headers(const Node& node);
@@ -242,8 +246,29 @@ void Reader::read_tls(const Node& node) {
   config_.tls = std::move(tls);
 }
 
+// Those of limit, remaining and reset that a map has.
+void Reader::read_header_names(const Node& map, HeaderNames& into) {
+  constexpr std::array names{&HeaderNames::limit, &HeaderNames::remaining, &HeaderNames::reset};
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    const Node* field = map.find(kHeaderNames[i]);
+    if (field != nullptr) into.*names[i] = read_header_name(*field, kHeaderNames[i], problems_);
+  }
+}
+
+// Which they are, or also what those are called that no standard has.
 void Reader::read_headers(const Node& node) {
-  config_.headers = static_cast<HeaderStyle>(read_word(node, "headers", kHeaders, problems_));
+  const auto read_style = [&](const Node& word, std::string_view what) {
+    config_.headers = static_cast<HeaderStyle>(read_word(word, what, kHeaders, problems_));
+  };
+  if (!node.is_map()) return read_style(node, "headers");
+  check_fields(node, kHeadersMap, "\"headers\"", problems_);
+  config_.headers = HeaderStyle::legacy;
+  if (const Node* style = node.find("style")) read_style(*style, "style");
+  read_header_names(node, config_.legacy_headers.names);
+  if (const Node* reset_as = node.find("reset_as")) {
+    config_.legacy_headers.reset_is_date =
+        read_word(*reset_as, "reset_as", kResetAs, problems_) == 1;
+  }
 }
 
 // ---- Limits
@@ -307,15 +332,9 @@ void Reader::read_response_headers(const Node& node) {
     envoy.response_headers = read_bool(node, "response_headers", problems_);
     return;
   }
-  if (!is_map_of(node, "response_headers", kEnvoyHeaders, problems_)) return;
+  if (!is_map_of(node, "response_headers", kHeaderNames, problems_)) return;
   envoy.response_headers = true;
-  constexpr std::array names{&HeaderNames::limit, &HeaderNames::remaining, &HeaderNames::reset};
-  for (std::size_t i = 0; i < names.size(); ++i) {
-    const Node* field = node.find(kEnvoyHeaders[i]);
-    if (field != nullptr) {
-      envoy.header_names.*names[i] = read_header_name(*field, kEnvoyHeaders[i], problems_);
-    }
-  }
+  read_header_names(node, envoy.header_names);
 }
 
 void Reader::read_compat(const Node& node) {

@@ -34,7 +34,7 @@ struct Listen {
 // Which fields of an HTTP answer tell about limits.
 enum class HeaderStyle : std::uint8_t {
   ietf,    // RateLimit, RateLimit-Policy (the default)
-  legacy,  // X-RateLimit-…
+  legacy,  // X-RateLimit-…, or what they are called
   both,
   off,
 };
@@ -73,6 +73,7 @@ struct Config {
   std::string admin_token{};  // the same
   std::optional<Tls> tls{};
   HeaderStyle headers = HeaderStyle::ietf;
+  LegacyHeaders legacy_headers{};
   PolicySet policies{};  // those that routes of the gateway write down among them
   EnvoyRatelimit envoy{};
   Place envoy_path_at{};  // whoever opens it says what is wrong with it there

@@ -13,4 +13,12 @@ struct HeaderNames {
   friend bool operator==(const HeaderNames&, const HeaderNames&) = default;
 };
 
+// The three that were there before the standard. No two services mean the same by them.
+struct LegacyHeaders {
+  HeaderNames names{"X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset"};
+  bool reset_is_date = false;  // in seconds since 1970; else in seconds from now
+
+  friend bool operator==(const LegacyHeaders&, const LegacyHeaders&) = default;
+};
+
 }  // namespace weir::policy

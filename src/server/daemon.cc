@@ -229,6 +229,7 @@ struct Daemon::Impl {
                   .memory = memory,
                   .access = {.password = config.password, .admin_token = config.admin_token},
                   .headers = config.headers,
+                  .legacy_headers = config.legacy_headers,
                   .has_fleet = fleet != nullptr,
                   .redis = fleet.get(),
                   .envoy = doors_to(envoy_rules),
@@ -336,7 +337,9 @@ Result<std::vector<std::string>, Error> Daemon::reload(policy::Config config) {
   if (config.state != now.state) unchanged.emplace_back("state");
   if (config.password != now.password) unchanged.emplace_back("password");
   if (config.admin_token != now.admin_token) unchanged.emplace_back("admin_token");
-  if (config.headers != now.headers) unchanged.emplace_back("headers");
+  if (config.headers != now.headers || config.legacy_headers != now.legacy_headers) {
+    unchanged.emplace_back("headers");
+  }
   if (config.tls.has_value() != now.tls.has_value()) unchanged.emplace_back("tls");
   impl_->policies->use_file(std::move(config.policies), &impl_->engine);
   impl_->envoy_rules.use(*envoy_rules, envoy_options(config.envoy));

@@ -31,10 +31,18 @@ wire::RateFieldStyle style_of(policy::HeaderStyle style) {
   return wire::RateFieldStyle::off;
 }
 
+wire::LegacyFields fields_of(const policy::LegacyHeaders& legacy) {
+  wire::LegacyFields fields{.limit = legacy.names.limit,
+                            .remaining = legacy.names.remaining,
+                            .reset = legacy.names.reset};
+  if (legacy.reset_is_date) fields.now = std::chrono::system_clock::now();
+  return fields;
+}
+
 void append_fields(std::string& fields, Service& service, std::string_view policy_field,
                    const Verdict& verdict) {
   wire::append_rate_fields(fields, style_of(service.headers), policy_field, verdict.limited_by,
-                           verdict.decision);
+                           verdict.decision, fields_of(service.legacy_headers));
   if (!verdict) wire::append_retry_after(fields, verdict.decision);
   if (verdict.degraded) fields += "Weir-Degraded: 1\r\n";
 }

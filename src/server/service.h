@@ -52,6 +52,7 @@ struct Service {
   const MemoryGauge& memory;
   Access access;
   policy::HeaderStyle headers = policy::HeaderStyle::ietf;
+  policy::LegacyHeaders legacy_headers{};
   bool has_fleet = false;             // limits may count on the fleet
   const RedisFleet* redis = nullptr;  // which it is
   EnvoyService envoy{};

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/saturating.h"
 #include "wire/text_writer.h"
 
 namespace weir::wire {
@@ -56,11 +57,14 @@ void write_rate_limit(TextWriter& writer, std::string_view name, const Decision&
   writer.text(";t=").number(integer(seconds_up(more_after(decision)))).text("\r\n");
 }
 
-void write_legacy(TextWriter& writer, const Decision& decision) {
-  writer.text("X-RateLimit-Limit: ").number(integer(decision.limit));
-  writer.text("\r\nX-RateLimit-Remaining: ").number(integer(decision.remaining));
-  writer.text("\r\nX-RateLimit-Reset: ").number(integer(seconds_up(decision.reset_after)));
-  writer.text("\r\n");
+void write_legacy(TextWriter& writer, const Decision& decision, const LegacyFields& fields) {
+  const Instant reset = later(fields.now.value_or(Instant{}), decision.reset_after);
+  const auto write = [&](std::string_view name, std::int64_t number) {
+    writer.text(name).text(": ").number(integer(number)).text("\r\n");
+  };
+  write(fields.limit, decision.limit);
+  write(fields.remaining, decision.remaining);
+  write(fields.reset, seconds_up(reset.time_since_epoch()));
 }
 
 }  // namespace
@@ -89,14 +93,15 @@ void append_policy_field(std::string& out, std::span<const QuotaPolicy> policies
 }
 
 void append_rate_fields(std::string& out, RateFieldStyle style, std::string_view policy_field,
-                        std::string_view name, const Decision& decision) {
+                        std::string_view name, const Decision& decision,
+                        const LegacyFields& legacy) {
   TextWriter writer(out);
   if (style == RateFieldStyle::ietf || style == RateFieldStyle::both) {
     writer.text(policy_field);
     write_rate_limit(writer, name, decision);
   }
   if (style == RateFieldStyle::legacy || style == RateFieldStyle::both) {
-    write_legacy(writer, decision);
+    write_legacy(writer, decision, legacy);
   }
 }
 

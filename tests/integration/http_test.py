@@ -5,6 +5,7 @@ import json
 import re
 import socket
 import sys
+import time
 import unittest
 
 from daemon import Daemon
@@ -399,6 +400,13 @@ class HeaderStyleTest(unittest.TestCase):
         self.assertEqual(self.fields("legacy"), legacy)
         self.assertEqual(self.fields("both"), {**ietf, **legacy})
         self.assertEqual(self.fields("off"), {})
+
+    def test_names_and_dates_of_those_without_a_standard(self):
+        named = self.fields("{ style: both, limit: RateLimit-Limit, reset_as: epoch }")
+        self.assertEqual(list(named), ["RateLimit-Policy", "RateLimit", "RateLimit-Limit",
+                                       "X-RateLimit-Remaining", "X-RateLimit-Reset"])
+        at_rest = int(named["X-RateLimit-Reset"]) - time.time()
+        self.assertTrue(1_440_000 - 60 < at_rest <= 1_440_001, at_rest)
 
 
 if __name__ == "__main__":

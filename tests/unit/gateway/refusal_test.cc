@@ -80,6 +80,19 @@ TEST(RateLines, AreThoseOfTheirStyle) {
               HasSubstr("RateLimit-Policy: \"at once\";q=30;qu=\"concurrent-requests\"\r\n"));
 }
 
+TEST(RateLines, AreCalledAsTheFileSays) {
+  const policy::LegacyHeaders legacy{.names = {"Limit", "Left", "Reset"}, .reset_is_date = true};
+  const RateLines lines(kPolicies, legacy);
+  std::string out;
+  const auto before = std::chrono::system_clock::now();
+  lines.append(out, HeaderStyle::legacy, "api", passed(29), 1);
+  const std::string start = "Limit: 30\r\nLeft: 29\r\nReset: ";
+  ASSERT_TRUE(out.starts_with(start)) << out;
+  const std::chrono::sys_seconds told{std::chrono::seconds{std::stoll(out.substr(start.size()))}};
+  EXPECT_GE(told, before);
+  EXPECT_LE(told, std::chrono::system_clock::now() + 1050ms);
+}
+
 TEST(RateLines, AreSpringsFour) {
   EXPECT_EQ(lines(HeaderStyle::scg, "api", passed(29)),
             "X-RateLimit-Remaining: 29\r\nX-RateLimit-Requested-Tokens: 1\r\n"

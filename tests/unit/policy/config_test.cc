@@ -351,6 +351,21 @@ TEST(Config, KnowsFourWaysToTellOfLimits) {
   EXPECT_THAT(one_wrong("headers: [ off ]"), HasSubstr("not a list"));
 }
 
+TEST(ReadConfig, ReadsWhatHeadersAreCalled) {
+  EXPECT_EQ(good("headers: legacy").legacy_headers, LegacyHeaders{});
+  EXPECT_EQ(good("headers: {}").headers, HeaderStyle::legacy);
+  const Config config =
+      good("headers: { style: both, limit: RateLimit-Limit, reset: Reset-At, reset_as: epoch }");
+  EXPECT_EQ(config.headers, HeaderStyle::both);
+  EXPECT_EQ(config.legacy_headers,
+            (LegacyHeaders{{"RateLimit-Limit", "X-RateLimit-Remaining", "Reset-At"}, true}));
+  EXPECT_FALSE(good("headers: { reset_as: seconds }").legacy_headers.reset_is_date);
+  EXPECT_THAT(one_wrong("headers: { stile: both }"), HasSubstr("did you mean \"style\"?"));
+  EXPECT_THAT(one_wrong("headers: { style: bth }"), HasSubstr("did you mean \"both\"?"));
+  EXPECT_THAT(one_wrong("headers: { limit: 'a b' }"), HasSubstr("the name of a header"));
+  EXPECT_THAT(one_wrong("headers: { reset_as: date }"), HasSubstr("seconds or epoch"));
+}
+
 TEST(Config, KnowsThreeThingsToDoWhenTheStoreFails) {
   const auto word = [](const std::string& text) {
     return "policies: { a: { limits: [ 5/s ], on_store_failure: " + text + " } }";

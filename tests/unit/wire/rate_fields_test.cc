@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "base/time.h"
+
 namespace weir::wire {
 namespace {
 
@@ -53,6 +55,20 @@ TEST(RateFields, SayWhatAConcurrentLimitCounts) {
                    "slots", kPassed),
             "RateLimit-Policy: \"rate\";q=100;w=1, \"slots\";q=8;qu=\"concurrent-requests\"\r\n"
             "RateLimit: \"slots\";r=50;t=30\r\n");
+}
+
+// No two services mean the same by these: they may have any names, and tell a date.
+TEST(RateFields, FollowWhateverWasThereBeforeTheStandard) {
+  std::string out;
+  append_rate_fields(out, RateFieldStyle::legacy, "", "burst", kPassed,
+                     {.limit = "RateLimit-Limit", .remaining = "Left", .reset = "X-Reset"});
+  EXPECT_EQ(out, "RateLimit-Limit: 100\r\nLeft: 50\r\nX-Reset: 30\r\n");
+  out.clear();
+  const Instant now = instant(1'767'225'600'999'000'000);
+  append_rate_fields(out, RateFieldStyle::legacy, "", "burst", kPassed, {.now = now});
+  EXPECT_EQ(out,
+            "X-RateLimit-Limit: 100\r\nX-RateLimit-Remaining: 50\r\n"
+            "X-RateLimit-Reset: 1767225630\r\n");
 }
 
 // All four or none, decimal integers, -1 where nobody could be asked.
