@@ -83,7 +83,7 @@ envoy::Descriptor descriptor_of(Choices& choices, std::vector<std::string>& text
   return descriptor;
 }
 
-constexpr envoy::ServiceOptions kUsual{.response_headers = true, .dynamic_metadata = true};
+const envoy::ServiceOptions kUsual{.response_headers = true, .dynamic_metadata = true};
 
 void play(Choices choices, envoy::ServiceOptions options) {
   static const auto rules = envoy::load({{"rules.yaml", kRules}}).rules;
