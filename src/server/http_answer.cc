@@ -29,6 +29,7 @@ class Starts {
     time_t second = -1;
     int status = 0;
     std::string_view content_type{};
+    std::string date{};
     std::string text{};
 
     void write(int its_status, std::string_view its_type, time_t its_second) {
@@ -36,7 +37,7 @@ class Starts {
       status = its_status;
       content_type = its_type;
       text.clear();
-      std::string date;
+      date.clear();
       wire::append_http_date(date, Instant{std::chrono::seconds{second}});
       wire::append_start(text, {.status = status, .content_type = content_type, .date = date});
     }

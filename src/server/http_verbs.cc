@@ -98,9 +98,20 @@ AsyncEngine engine_of(Service& service) { return {service.engine, link_of_this_t
 
 // ---- Answers
 
+namespace {
+
+// Room for whatever is usual, from the first time on: numbers get longer now and then.
+void make_empty(std::string& scratch) {
+  constexpr std::size_t usual = 512;
+  scratch.clear();
+  scratch.reserve(usual);
+}
+
+}  // namespace
+
 std::string& scratch_body() {
   thread_local std::string text;
-  text.clear();
+  make_empty(text);
   return text;
 }
 
@@ -109,7 +120,7 @@ namespace {
 void send(HttpAnswer& answer, Service& service, std::string_view policy_field, int status,
           const Verdict& verdict, std::string_view body) {
   thread_local std::string fields;
-  fields.clear();
+  make_empty(fields);
   append_fields(fields, service, policy_field, verdict);
   if (status != 200) fields += kNotToKeep;
   answer.json(status, body, fields);
