@@ -530,7 +530,7 @@ void Run::add_headers(Answer& answer) const {
   if (tightest == nullptr) return;
   const auto seconds =
       std::chrono::duration_cast<std::chrono::seconds>(tightest->until_reset.value_or(Nanos{0}));
-  const policy::HeaderNames& names = options().header_names;
+  const HeaderNames& names = options().header_names;
   answer.response_headers = {{names.limit, std::to_string(tightest->limit->requests_per_unit)},
                              {names.remaining, std::to_string(tightest->remaining)},
                              {names.reset, std::to_string(seconds.count())}};

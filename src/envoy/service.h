@@ -7,8 +7,8 @@
 #include <string_view>
 #include <vector>
 
+#include "base/rate_headers.h"
 #include "envoy/call.h"
-#include "policy/header_names.h"
 #include "weir/engine.h"
 #include "weir/fleet.h"
 #include "weir/result.h"
@@ -51,7 +51,7 @@ enum class StoreFailure : std::uint8_t {
 struct ServiceOptions {
   bool as_envoyproxy = false;     // compat: every descriptor is charged on its own
   bool response_headers = false;  // RateLimit-Limit, -Remaining and -Reset go with each answer
-  policy::HeaderNames header_names{};
+  HeaderNames header_names{};
   bool dynamic_metadata = false;  // what was asked, and the metadata of rules that have passed
   bool shadow_mode = false;       // of all calls: none is refused, each is told what would be
   bool quota_mode = false;        // of all rules

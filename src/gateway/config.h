@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/rate_headers.h"
 #include "gateway/address.h"
 #include "policy/config.h"
 #include "weir/time.h"
@@ -190,15 +191,6 @@ struct Bandwidth {
   friend bool operator==(const Bandwidth&, const Bandwidth&) = default;
 };
 
-// Which fields tell about limits.
-enum class HeaderStyle : std::uint8_t {
-  ietf,    // RateLimit, RateLimit-Policy
-  legacy,  // X-RateLimit-Limit, -Remaining, -Reset
-  both,
-  scg,  // Spring Cloud Gateway's four: X-RateLimit-Remaining, -Requested-Tokens, …
-  off,
-};
-
 using HeaderLine = std::pair<std::string, std::string>;
 
 // What is answered to who is refused.
@@ -317,7 +309,7 @@ struct Config {
   std::vector<AddressRange> trusted_proxies{};  // whose X-Forwarded-… are believed; nobody's
   ClientFrom client_from = ClientFrom::either;
   std::vector<Route> routes{};  // the first that matches is taken; none: 404
-  policy::LegacyHeaders legacy_headers{};
+  LegacyHeaders legacy_headers{};
   ClientLimits client{};
   AccessLog access_log{};
 };

@@ -32,20 +32,6 @@ constexpr Bounds kHeaderBytes{1024, 1 << 20};
 constexpr Bounds kHeaderLines{10, 10'000};
 constexpr Bounds kConnections{1, 10'000'000};
 
-HeaderStyle style_of(policy::HeaderStyle style) {
-  switch (style) {
-    case policy::HeaderStyle::ietf:
-      return HeaderStyle::ietf;
-    case policy::HeaderStyle::legacy:
-      return HeaderStyle::legacy;
-    case policy::HeaderStyle::both:
-      return HeaderStyle::both;
-    case policy::HeaderStyle::off:
-      break;
-  }
-  return HeaderStyle::off;
-}
-
 // Reads the fields of the section, one function each.
 class Reader {
  public:
@@ -181,7 +167,7 @@ class Reader {
 
   void read_all_routes(const Node& node) {
     Route common;
-    common.headers = style_of(reading_.file.headers);
+    common.headers = reading_.file.headers;
     config_.legacy_headers = reading_.file.legacy_headers;
     read_settings(node, common, reading_);
     if (const Node* routes = node.find("routes")) {

@@ -13,21 +13,6 @@ namespace weir::gateway {
 
 namespace {
 
-wire::RateFieldStyle wire_style(HeaderStyle style) {
-  switch (style) {
-    case HeaderStyle::ietf:
-      return wire::RateFieldStyle::ietf;
-    case HeaderStyle::legacy:
-      return wire::RateFieldStyle::legacy;
-    case HeaderStyle::both:
-      return wire::RateFieldStyle::both;
-    case HeaderStyle::scg:
-    case HeaderStyle::off:
-      break;
-  }
-  return wire::RateFieldStyle::off;
-}
-
 void append_line(std::string& fields, std::string_view name, std::string_view value) {
   fields.append(name).append(": ").append(value).append("\r\n");
 }
@@ -76,7 +61,7 @@ void append_own_fields(const Refused& refused, Answer& answer) {
 
 }  // namespace
 
-RateLines::RateLines(const policy::PolicySet& policies, policy::LegacyHeaders legacy)
+RateLines::RateLines(const policy::PolicySet& policies, LegacyHeaders legacy)
     : legacy_(std::move(legacy)) {
   for (const auto& [name, policy] : policies) {
     Lines& lines = by_policy_[name];
@@ -103,25 +88,16 @@ void RateLines::append(std::string& out, HeaderStyle style, std::string_view pol
   if (style == HeaderStyle::off || found == by_policy_.end()) return;
   const Lines& lines = found->second;
   if (style == HeaderStyle::scg) return append_scg(out, lines, verdict, asked);
-  if (!lines.policy_field.empty()) {
-    return wire::append_rate_fields(out, wire_style(style), lines.policy_field, verdict.limited_by,
-                                    verdict.decision, legacy_fields());
-  }
   std::string only_this;
-  const wire::QuotaPolicy deciding{.name = verdict.limited_by,
-                                   .quota = verdict.decision.limit,
-                                   .concurrent = lines.held.contains(verdict.limited_by)};
-  wire::append_policy_field(only_this, {&deciding, 1});
-  wire::append_rate_fields(out, wire_style(style), only_this, verdict.limited_by, verdict.decision,
-                           legacy_fields());
-}
-
-wire::LegacyFields RateLines::legacy_fields() const {
-  wire::LegacyFields fields{.limit = legacy_.names.limit,
-                            .remaining = legacy_.names.remaining,
-                            .reset = legacy_.names.reset};
-  if (legacy_.reset_is_date) fields.now = std::chrono::system_clock::now();
-  return fields;
+  if (lines.policy_field.empty()) {
+    const wire::QuotaPolicy deciding{.name = verdict.limited_by,
+                                     .quota = verdict.decision.limit,
+                                     .concurrent = lines.held.contains(verdict.limited_by)};
+    wire::append_policy_field(only_this, {&deciding, 1});
+  }
+  const Instant now = legacy_.reset_is_date ? std::chrono::system_clock::now() : Instant{};
+  wire::append_rate_fields(out, style, only_this.empty() ? lines.policy_field : only_this,
+                           verdict.limited_by, verdict.decision, legacy_, now);
 }
 
 void RateLines::append_scg(std::string& out, const Lines& lines, const Verdict& verdict,

@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/rate_headers.h"
 #include "gateway/config.h"
 #include "policy/grants.h"
 #include "policy/policy_file.h"
@@ -18,7 +19,7 @@ namespace weir::gateway {
 // Thread-safe: nothing changes after construction.
 class RateLines {
  public:
-  explicit RateLines(const policy::PolicySet& policies, policy::LegacyHeaders legacy = {});
+  explicit RateLines(const policy::PolicySet& policies, LegacyHeaders legacy = {});
 
   // Appends the lines of a style for an answer, refused or not, each with its CRLF. `asked`: the
   // permits that the request asked for.
@@ -35,10 +36,8 @@ class RateLines {
   static void append_scg(std::string& out, const Lines& lines, const Verdict& verdict,
                          Permits asked);
 
-  wire::LegacyFields legacy_fields() const;
-
   std::map<std::string, Lines, std::less<>> by_policy_;
-  policy::LegacyHeaders legacy_;
+  LegacyHeaders legacy_;
 };
 
 // An answer of the gateway's own: everything but the start line, Content-Length and Connection.

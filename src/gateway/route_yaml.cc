@@ -31,7 +31,7 @@ constexpr std::array<std::string_view, 7> kRouteOnly{"name", "match", "upstream"
 constexpr std::array<std::string_view, 2> kQueue{"most", "longest"};
 constexpr std::array<std::string_view, 3> kBandwidth{"limit", "key", "of"};
 constexpr std::array<std::string_view, 3> kOf{"both", "requests", "responses"};
-constexpr std::array<std::string_view, 5> kHeaders{"ietf", "legacy", "both", "scg", "off"};
+constexpr std::array<std::string_view, 5> kHeaders{"ietf", "legacy", "both", "off", "scg"};
 constexpr std::array<std::string_view, 4> kForwarded{"both", "x", "standard", "off"};
 constexpr std::array<std::string_view, 2> kHost{"keep", "upstream"};
 constexpr std::array<std::string_view, 2> kPath{"normalised", "as_sent"};

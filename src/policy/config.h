@@ -6,7 +6,7 @@
 #include <optional>
 #include <string>
 
-#include "policy/header_names.h"
+#include "base/rate_headers.h"
 #include "policy/policy_file.h"
 #include "policy/source.h"
 
@@ -29,14 +29,6 @@ struct Listen {
   std::optional<Endpoint> grpc = Endpoint{"127.0.0.1", 7381};
 
   friend bool operator==(const Listen&, const Listen&) = default;
-};
-
-// Which fields of an HTTP answer tell about limits.
-enum class HeaderStyle : std::uint8_t {
-  ietf,    // RateLimit, RateLimit-Policy (the default)
-  legacy,  // X-RateLimit-…, or what they are called
-  both,
-  off,
 };
 
 // Files, in PEM.

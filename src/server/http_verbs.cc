@@ -1,11 +1,13 @@
 #include "server/http_verbs.h"
-#include "store/random_name.h"
 
 #include <fmt/format.h>
+
+#include <chrono>
 
 #include "server/links.h"
 #include "server/rate_policies.h"
 #include "server/texts.h"
+#include "store/random_name.h"
 #include "weir/async_engine.h"
 #include "weir/parse_limit.h"
 #include "wire/json_write.h"
@@ -17,32 +19,12 @@ using wire::ApiRequest;
 
 namespace {
 
-wire::RateFieldStyle style_of(policy::HeaderStyle style) {
-  switch (style) {
-    case policy::HeaderStyle::ietf:
-      return wire::RateFieldStyle::ietf;
-    case policy::HeaderStyle::legacy:
-      return wire::RateFieldStyle::legacy;
-    case policy::HeaderStyle::both:
-      return wire::RateFieldStyle::both;
-    case policy::HeaderStyle::off:
-      break;
-  }
-  return wire::RateFieldStyle::off;
-}
-
-wire::LegacyFields fields_of(const policy::LegacyHeaders& legacy) {
-  wire::LegacyFields fields{.limit = legacy.names.limit,
-                            .remaining = legacy.names.remaining,
-                            .reset = legacy.names.reset};
-  if (legacy.reset_is_date) fields.now = std::chrono::system_clock::now();
-  return fields;
-}
-
 void append_fields(std::string& fields, Service& service, std::string_view policy_field,
                    const Verdict& verdict) {
-  wire::append_rate_fields(fields, style_of(service.headers), policy_field, verdict.limited_by,
-                           verdict.decision, fields_of(service.legacy_headers));
+  const LegacyHeaders& legacy = service.legacy_headers;
+  const Instant now = legacy.reset_is_date ? std::chrono::system_clock::now() : Instant{};
+  wire::append_rate_fields(fields, service.headers, policy_field, verdict.limited_by,
+                           verdict.decision, legacy, now);
   if (!verdict) wire::append_retry_after(fields, verdict.decision);
   if (verdict.degraded) fields += "Weir-Degraded: 1\r\n";
 }

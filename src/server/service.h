@@ -7,6 +7,7 @@
 #include <string>
 #include <string_view>
 
+#include "base/rate_headers.h"
 #include "envoy/call.h"
 #include "envoy/service.h"
 #include "net/loops.h"
@@ -51,8 +52,8 @@ struct Service {
   Metrics& metrics;
   const MemoryGauge& memory;
   Access access;
-  policy::HeaderStyle headers = policy::HeaderStyle::ietf;
-  policy::LegacyHeaders legacy_headers{};
+  HeaderStyle headers = HeaderStyle::ietf;
+  LegacyHeaders legacy_headers{};
   bool has_fleet = false;             // limits may count on the fleet
   const RedisFleet* redis = nullptr;  // which it is
   EnvoyService envoy{};

@@ -57,14 +57,15 @@ void write_rate_limit(TextWriter& writer, std::string_view name, const Decision&
   writer.text(";t=").number(integer(seconds_up(more_after(decision)))).text("\r\n");
 }
 
-void write_legacy(TextWriter& writer, const Decision& decision, const LegacyFields& fields) {
-  const Instant reset = later(fields.now.value_or(Instant{}), decision.reset_after);
+void write_legacy(TextWriter& writer, const Decision& decision, const LegacyHeaders& legacy,
+                  Instant now) {
+  const Instant reset = later(legacy.reset_is_date ? now : Instant{}, decision.reset_after);
   const auto write = [&](std::string_view name, std::int64_t number) {
     writer.text(name).text(": ").number(integer(number)).text("\r\n");
   };
-  write(fields.limit, decision.limit);
-  write(fields.remaining, decision.remaining);
-  write(fields.reset, seconds_up(reset.time_since_epoch()));
+  write(legacy.names.limit, decision.limit);
+  write(legacy.names.remaining, decision.remaining);
+  write(legacy.names.reset, seconds_up(reset.time_since_epoch()));
 }
 
 }  // namespace
@@ -92,16 +93,16 @@ void append_policy_field(std::string& out, std::span<const QuotaPolicy> policies
   writer.text("\r\n");
 }
 
-void append_rate_fields(std::string& out, RateFieldStyle style, std::string_view policy_field,
+void append_rate_fields(std::string& out, HeaderStyle style, std::string_view policy_field,
                         std::string_view name, const Decision& decision,
-                        const LegacyFields& legacy) {
+                        const LegacyHeaders& legacy, Instant now) {
   TextWriter writer(out);
-  if (style == RateFieldStyle::ietf || style == RateFieldStyle::both) {
+  if (style == HeaderStyle::ietf || style == HeaderStyle::both) {
     writer.text(policy_field);
     write_rate_limit(writer, name, decision);
   }
-  if (style == RateFieldStyle::legacy || style == RateFieldStyle::both) {
-    write_legacy(writer, decision, legacy);
+  if (style == HeaderStyle::legacy || style == HeaderStyle::both) {
+    write_legacy(writer, decision, legacy, now);
   }
 }
 

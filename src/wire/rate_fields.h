@@ -6,25 +6,11 @@
 #include <string>
 #include <string_view>
 
+#include "base/rate_headers.h"
 #include "weir/decision.h"
 #include "weir/time.h"
 
 namespace weir::wire {
-
-// Which fields tell clients about their limits.
-enum class RateFieldStyle {
-  ietf,    // RateLimit and RateLimit-Policy, as the httpapi draft has them since -08
-  legacy,  // X-RateLimit-Limit, -Remaining, -Reset, or as LegacyFields says
-  both,
-  off,
-};
-
-struct LegacyFields {
-  std::string_view limit = "X-RateLimit-Limit";
-  std::string_view remaining = "X-RateLimit-Remaining";
-  std::string_view reset = "X-RateLimit-Reset";  // in seconds from now
-  std::optional<Instant> now{};                  // then it is a date, in seconds since 1970
-};
 
 // One limit as RateLimit-Policy lists it.
 struct QuotaPolicy {
@@ -38,10 +24,11 @@ struct QuotaPolicy {
 void append_policy_field(std::string& out, std::span<const QuotaPolicy> policies);
 
 // Appends the lines of `style`, each with its CRLF, `policy_field` among them if it is one of them.
-// `name` and `decision` are those of the tightest limit, the one that is worth telling.
-void append_rate_fields(std::string& out, RateFieldStyle style, std::string_view policy_field,
+// (Not those of scg: see append_scg_fields.) `name` and `decision` are those of the tightest limit,
+// the one that is worth telling. `now` is looked at only where the reset is told as a date.
+void append_rate_fields(std::string& out, HeaderStyle style, std::string_view policy_field,
                         std::string_view name, const Decision& decision,
-                        const LegacyFields& legacy = {});
+                        const LegacyHeaders& legacy, Instant now);
 
 // What Spring Cloud Gateway's RequestRateLimiter tells, all four of it.
 struct ScgFields {

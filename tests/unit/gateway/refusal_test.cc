@@ -81,7 +81,7 @@ TEST(RateLines, AreThoseOfTheirStyle) {
 }
 
 TEST(RateLines, AreCalledAsTheFileSays) {
-  const policy::LegacyHeaders legacy{.names = {"Limit", "Left", "Reset"}, .reset_is_date = true};
+  const LegacyHeaders legacy{.names = {"Limit", "Left", "Reset"}, .reset_is_date = true};
   const RateLines lines(kPolicies, legacy);
   std::string out;
   const auto before = std::chrono::system_clock::now();

@@ -25,11 +25,11 @@ constexpr Decision kRefused{
 constexpr Decision kImpossible{
     .outcome = Outcome::impossible, .limit = 100, .remaining = 7, .retry_after = kNever};
 
-std::string fields(RateFieldStyle style, const std::vector<QuotaPolicy>& policies,
+std::string fields(HeaderStyle style, const std::vector<QuotaPolicy>& policies,
                    std::string_view name, const Decision& decision) {
   std::string policy_field, out;
   append_policy_field(policy_field, policies);
-  append_rate_fields(out, style, policy_field, name, decision);
+  append_rate_fields(out, style, policy_field, name, decision, LegacyHeaders{}, Instant{});
   return out;
 }
 
@@ -40,7 +40,7 @@ std::string retry_after(const Decision& decision) {
 }
 
 TEST(RateFields, FollowTheDraft) {
-  EXPECT_EQ(fields(RateFieldStyle::ietf,
+  EXPECT_EQ(fields(HeaderStyle::ietf,
                    {{"burst", 100, Nanos{1min}}, {"daily", 1000, Nanos{24h}}, {"slots", 8, {}}},
                    "burst", kPassed),
             "RateLimit-Policy: \"burst\";q=100;w=60, \"daily\";q=1000;w=86400, \"slots\";q=8\r\n"
@@ -49,7 +49,7 @@ TEST(RateFields, FollowTheDraft) {
 
 // What is counted are calls that are under way, not those of a time.
 TEST(RateFields, SayWhatAConcurrentLimitCounts) {
-  EXPECT_EQ(fields(RateFieldStyle::ietf,
+  EXPECT_EQ(fields(HeaderStyle::ietf,
                    {{.name = "rate", .quota = 100, .window = Nanos{1s}},
                     {.name = "slots", .quota = 8, .concurrent = true}},
                    "slots", kPassed),
@@ -60,12 +60,12 @@ TEST(RateFields, SayWhatAConcurrentLimitCounts) {
 // No two services mean the same by these: they may have any names, and tell a date.
 TEST(RateFields, FollowWhateverWasThereBeforeTheStandard) {
   std::string out;
-  append_rate_fields(out, RateFieldStyle::legacy, "", "burst", kPassed,
-                     {.limit = "RateLimit-Limit", .remaining = "Left", .reset = "X-Reset"});
+  append_rate_fields(out, HeaderStyle::legacy, "", "burst", kPassed,
+                     {.names = {"RateLimit-Limit", "Left", "X-Reset"}}, Instant{});
   EXPECT_EQ(out, "RateLimit-Limit: 100\r\nLeft: 50\r\nX-Reset: 30\r\n");
   out.clear();
   const Instant now = instant(1'767'225'600'999'000'000);
-  append_rate_fields(out, RateFieldStyle::legacy, "", "burst", kPassed, {.now = now});
+  append_rate_fields(out, HeaderStyle::legacy, "", "burst", kPassed, {.reset_is_date = true}, now);
   EXPECT_EQ(out,
             "X-RateLimit-Limit: 100\r\nX-RateLimit-Remaining: 50\r\n"
             "X-RateLimit-Reset: 1767225630\r\n");
@@ -86,27 +86,27 @@ TEST(RateFields, FollowSpring) {
 }
 
 TEST(RateFields, FollowCustom) {
-  EXPECT_EQ(fields(RateFieldStyle::legacy, {{"burst", 100, Nanos{1min}}}, "burst", kPassed),
+  EXPECT_EQ(fields(HeaderStyle::legacy, {{"burst", 100, Nanos{1min}}}, "burst", kPassed),
             "X-RateLimit-Limit: 100\r\nX-RateLimit-Remaining: 50\r\nX-RateLimit-Reset: 30\r\n");
 }
 
 TEST(RateFields, FollowBothOrNone) {
-  EXPECT_EQ(fields(RateFieldStyle::both, {}, "a", kPassed),
+  EXPECT_EQ(fields(HeaderStyle::both, {}, "a", kPassed),
             "RateLimit: \"a\";r=50;t=30\r\n"
             "X-RateLimit-Limit: 100\r\nX-RateLimit-Remaining: 50\r\nX-RateLimit-Reset: 30\r\n");
-  EXPECT_EQ(fields(RateFieldStyle::off, {{"a", 1, {}}}, "a", kPassed), "");
+  EXPECT_EQ(fields(HeaderStyle::off, {{"a", 1, {}}}, "a", kPassed), "");
 }
 
 // Retry-After must not be earlier than t.
 TEST(RateFields, AgreeWithRetryAfter) {
-  EXPECT_EQ(fields(RateFieldStyle::ietf, {}, "a", kRefused), "RateLimit: \"a\";r=0;t=2\r\n");
+  EXPECT_EQ(fields(HeaderStyle::ietf, {}, "a", kRefused), "RateLimit: \"a\";r=0;t=2\r\n");
   EXPECT_EQ(retry_after(kRefused), "Retry-After: 2\r\n");
 }
 
 TEST(RateFields, AskNobodyToRetryInVain) {
   EXPECT_EQ(retry_after(kImpossible), "");
   EXPECT_EQ(retry_after(kPassed), "");
-  EXPECT_EQ(fields(RateFieldStyle::ietf, {}, "a", kImpossible), "RateLimit: \"a\";r=7;t=0\r\n");
+  EXPECT_EQ(fields(HeaderStyle::ietf, {}, "a", kImpossible), "RateLimit: \"a\";r=7;t=0\r\n");
 }
 
 TEST(RateFields, RoundUpAndWaitAtLeastASecond) {
@@ -117,13 +117,13 @@ TEST(RateFields, RoundUpAndWaitAtLeastASecond) {
   EXPECT_EQ(retry_after(decision), "Retry-After: 1\r\n");
   decision.retry_after = Nanos{1s} + Nanos{1};
   EXPECT_EQ(retry_after(decision), "Retry-After: 2\r\n");
-  EXPECT_EQ(fields(RateFieldStyle::ietf, {{"a", 1, Nanos{5ms}}}, "a", kRefused),
+  EXPECT_EQ(fields(HeaderStyle::ietf, {{"a", 1, Nanos{5ms}}}, "a", kRefused),
             "RateLimit-Policy: \"a\";q=1;w=1\r\nRateLimit: \"a\";r=0;t=2\r\n");
 }
 
 // Names come from files and, through ad-hoc limits, from strangers.
 TEST(RateFields, QuoteNames) {
-  EXPECT_EQ(fields(RateFieldStyle::ietf, {}, "a\"b\\c\r\nX: é\0"sv, kRefused),
+  EXPECT_EQ(fields(HeaderStyle::ietf, {}, "a\"b\\c\r\nX: é\0"sv, kRefused),
             "RateLimit: \"a\\\"b\\\\c%0d%0aX: %c3%a9%00\";r=0;t=2\r\n");
 }
 
@@ -132,12 +132,11 @@ TEST(RateFields, KeepIntegersInTheirRange) {
   Decision decision = kPassed;
   decision.remaining = INT64_MAX;
   decision.reset_after = kForever;
-  EXPECT_EQ(fields(RateFieldStyle::ietf, {{"a", INT64_MAX, kForever}}, "a", decision),
+  EXPECT_EQ(fields(HeaderStyle::ietf, {{"a", INT64_MAX, kForever}}, "a", decision),
             "RateLimit-Policy: \"a\";q=999999999999999;w=9223372037\r\n"
             "RateLimit: \"a\";r=999999999999999;t=9223372037\r\n");
   decision.remaining = -5;
-  EXPECT_EQ(fields(RateFieldStyle::ietf, {}, "a", decision),
-            "RateLimit: \"a\";r=0;t=9223372037\r\n");
+  EXPECT_EQ(fields(HeaderStyle::ietf, {}, "a", decision), "RateLimit: \"a\";r=0;t=9223372037\r\n");
 }
 
 }  // namespace

@@ -25,6 +25,7 @@ std::string take(std::string_view key) {
 // Parses, reads and answers all of `input`; how many requests that were.
 int serve(std::string_view input, HttpParser& parser, JsonReader& reader, std::string& body,
           std::string& out) {
+  static const LegacyHeaders legacy;
   int served = 0;
   out.clear();
   while (!input.empty()) {
@@ -37,7 +38,7 @@ int serve(std::string_view input, HttpParser& parser, JsonReader& reader, std::s
     append_verdict(body, Verdict{}, {.receipt = read.items[0].request.key});
     append_start(out, {.status = 200, .content_type = kJson});
     append_response(out, {.status = 200, .body = body});
-    append_rate_fields(out, RateFieldStyle::both, {}, "a", Decision{});
+    append_rate_fields(out, HeaderStyle::both, {}, "a", Decision{}, legacy, Instant{});
     parser.next();
     ++served;
   }

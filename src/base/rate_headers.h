@@ -1,10 +1,20 @@
 #pragma once
 
+#include <cstdint>
 #include <string>
 
-namespace weir::policy {
+namespace weir {
 
-// What those fields are called by which clients of a proxy are told of the limit of a call.
+// Which fields of an answer tell clients about their limits.
+enum class HeaderStyle : std::uint8_t {
+  ietf,    // RateLimit and RateLimit-Policy, as the httpapi draft has them since -08
+  legacy,  // the three of LegacyHeaders
+  both,
+  off,
+  scg,  // Spring Cloud Gateway's four: X-RateLimit-Remaining, -Requested-Tokens, …
+};
+
+// What a limit, what is left of it, and when it is whole again are called.
 struct HeaderNames {
   std::string limit = "RateLimit-Limit";
   std::string remaining = "RateLimit-Remaining";
@@ -21,4 +31,4 @@ struct LegacyHeaders {
   friend bool operator==(const LegacyHeaders&, const LegacyHeaders&) = default;
 };
 
-}  // namespace weir::policy
+}  // namespace weir
