@@ -46,10 +46,10 @@ void AsyncEngine::take(const Request& request, std::function<void(const Verdict&
   Items items;
   const Instant now = engine.now();
   Planned planned = engine.plan(request, Verb::take, now, items);
-  const bool at_once = planned.policy == nullptr || !planned.asks_fleet() || planned.is_decided();
-  if (at_once) {
+  if (planned.policy == nullptr) return done(error_of(std::move(planned)), Receipt{});
+  if (!planned.asks_fleet() || planned.is_decided()) {
     Receipt receipt;
-    const Verdict verdict = engine_->take(request, receipt);
+    const Verdict verdict = engine.take_here(planned, items, request, now, receipt);
     return done(verdict, std::move(receipt));
   }
   Call::start(engine, *link_, planned, items, now,
@@ -65,9 +65,10 @@ void AsyncEngine::peek(const Request& request, std::string_view holder, Done don
   Engine::Impl& engine = *engine_->impl_;
   Items items;
   const Instant now = engine.now();
-  const Planned planned = engine.plan(request, Verb::peek, now, items);
-  if (planned.policy == nullptr || !planned.asks_fleet() || planned.is_decided()) {
-    return done(engine_->peek(request, holder));
+  Planned planned = engine.plan(request, Verb::peek, now, items);
+  if (planned.policy == nullptr) return done(error_of(std::move(planned)));
+  if (!planned.asks_fleet() || planned.is_decided()) {
+    return done(engine.peek_here(planned, items, now, holder));
   }
   Call::start(engine, *link_, planned, items, now,
               {.verb = Verb::peek, .request = request, .holder = holder}, std::move(done));
@@ -77,10 +78,9 @@ void AsyncEngine::settle(const Request& request, Receipt* receipt, Done done) {
   Engine::Impl& engine = *engine_->impl_;
   Items items;
   const Instant now = engine.now();
-  const Planned planned = engine.plan(request, Verb::settle, now, items);
-  if (planned.policy == nullptr || !planned.asks_fleet()) {
-    return done(engine.settle(*engine_, request, receipt));
-  }
+  Planned planned = engine.plan(request, Verb::settle, now, items);
+  if (planned.policy == nullptr) return done(error_of(std::move(planned)));
+  if (!planned.asks_fleet()) return done(engine.settle_here(planned, items, now, receipt));
   Call::start(engine, *link_, planned, items, now,
               {.verb = Verb::settle,
                .request = request,
@@ -99,10 +99,11 @@ void AsyncEngine::enter(const Request& request, std::string_view holder, Done do
   Engine::Impl& engine = *engine_->impl_;
   Items items;
   const Instant now = engine.now();
-  const Planned planned = engine.plan(request, Verb::enter, now, items);
-  if (planned.policy == nullptr || holder.empty() || !planned.asks_fleet() ||
-      planned.is_decided()) {
-    return done(engine_->enter(request, holder));
+  Planned planned = engine.plan(request, Verb::enter, now, items);
+  if (planned.policy != nullptr && holder.empty()) planned = {.error = "the holder is empty"};
+  if (planned.policy == nullptr) return done(error_of(std::move(planned)));
+  if (!planned.asks_fleet() || planned.is_decided()) {
+    return done(engine.decide(planned, items, request, now, engine.holder_id(holder), {}));
   }
   Call::start(engine, *link_, planned, items, now,
               {.verb = Verb::enter, .request = request, .holder = holder}, std::move(done));
@@ -119,7 +120,10 @@ void AsyncEngine::leave(const Request& request, std::string_view holder,
   const Instant now = engine.now();
   Planned planned = engine.plan(request, Verb::leave, now, items);
   if (planned.policy == nullptr) return done(Trouble{std::move(planned.error)});
-  if (holder.empty() || !planned.asks_fleet()) return done(engine_->leave(request, holder));
+  if (holder.empty()) return done(false);
+  if (!planned.asks_fleet()) {
+    return done(engine.table->leave(items, now, engine.holder_id(holder)));
+  }
   Call::start(engine, *link_, planned, items, now,
               {.verb = Verb::leave, .request = request, .holder = holder},
               [done = std::move(done)](Call::Result& result) {
@@ -153,7 +157,8 @@ void AsyncEngine::explain(const Request& request,
   Planned planned = engine.plan(request, Verb::peek, now, items);
   if (planned.policy == nullptr) return done(Trouble{std::move(planned.error)});
   if (!planned.asks_fleet()) {
-    return done(Explanation{engine_->peek(request), *engine_->explain(request)});
+    return done(Explanation{engine.peek_here(planned, items, now, {}),
+                            engine.states_here(planned, items, now)});
   }
   std::vector<Permits> costs;
   for (const store::Item& item : items) costs.push_back(item.ask.cost);

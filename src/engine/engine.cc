@@ -14,8 +14,6 @@
 #include "engine/throttle.h"
 #include "limiter/limit_access.h"
 #include "policy/limit_text.h"
-#include "store/link_access.h"
-#include "store/random_name.h"
 #include "weir/async_engine.h"
 
 namespace weir {
@@ -96,12 +94,20 @@ const Rules& Engine::Impl::current_rules(Instant now) {
   const std::uint64_t newest = edition.load(std::memory_order_acquire);
   if (last_used.engine != id || last_used.edition != newest) [[unlikely]]
     renew();
-  if (!policy::holds_at(last_used.rules->span, now)) [[unlikely]]
-    change_hours(now);
+  if (!policy::holds_at(last_used.rules->span, now)) [[unlikely]] {
+    if (change_hours(now)) renew();
+  }
   if (last_used.rules->splits && last_used.rules->standing.version != fleet->membership_version())
-      [[unlikely]]
+      [[unlikely]] {
     follow_fleet(now);
+    renew();
+  }
   return *last_used.rules;
+}
+
+void Engine::Impl::renew() {
+  const std::lock_guard lock(mutex);
+  last_used = {.engine = id, .edition = rules->edition, .rules = rules};
 }
 
 std::shared_ptr<const Rules> Engine::Impl::used_rules() const { return last_used.rules; }
@@ -213,84 +219,49 @@ void Engine::Impl::tell_sink(std::string_view key, Permits permits, const Verdic
                      .permits = permits});
 }
 
+// ---- What the verbs come to where nobody has to be asked
+
+Verdict Engine::Impl::take_here(const Planned& planned, const Items& items, const Request& request,
+                                Instant now, Receipt& receipt) {
+  CoreReceipts receipts{};
+  const Resets resets = resets_of(items);
+  const Verdict verdict = decide(planned, items, request, now, {}, receipts.data());
+  if (!verdict) return verdict;
+  receipt.impl_ = std::make_unique<Receipt::Impl>();
+  receipt.impl_->add(items, resets, receipts);
+  return verdict;
+}
+
+Verdict Engine::Impl::peek_here(const Planned& planned, const Items& items, Instant now,
+                                std::string_view holder) const {
+  if (planned.is_decided()) return engine::decided(planned, now);
+  const core::HolderId who = holder.empty() ? core::HolderId{} : holder_id(holder);
+  Verdict verdict = engine::judge(*planned.limits, table->peek(items, now, who));
+  if (planned.limits->splits) engine::amend(verdict, planned.split);
+  return verdict;
+}
+
+Verdict Engine::Impl::settle_here(const Planned& planned, const Items& items, Instant now,
+                                  Receipt* receipt) {
+  Receipt::Impl* const entries = receipt != nullptr ? receipt->impl_.get() : nullptr;
+  return engine::judge(*planned.limits, settle(items, now, entries));
+}
+
+std::vector<LimitState> Engine::Impl::states_here(const Planned& planned, const Items& items,
+                                                  Instant now) const {
+  std::vector<LimitState> states;
+  for (std::size_t i = 0; i < items.size(); ++i) {
+    states.push_back(engine::state_of(*planned.limits, i, items[i].ask.cost,
+                                      decision_of(planned.limits->rules[i], items[i], now)));
+  }
+  return states;
+}
+
 core::Decision Engine::Impl::decision_of(const engine::Rule& rule, store::Item item,
                                          Instant now) const {
   if (rule.is_closed()) return engine::closed_decision(rule, now);
   item.shadow = false;  // its own answer, not what comes of it
   return table->peek({&item, 1}, now).decision;
-}
-
-// ---- Rules that follow others
-
-void Engine::Impl::replace(PolicySet next) {
-  const std::lock_guard lock(changing);
-  const Instant at = now();
-  if (rules != nullptr) turn_to(at);
-  policies = std::move(next);
-  publish(engine::compile(policies_of(policies), rules.get(), place, at, names));
-  hold_longer(rules->slower, at);
-}
-
-void Engine::Impl::publish(std::shared_ptr<const Rules> next) {
-  const std::lock_guard lock(mutex);
-  rules = std::move(next);
-  generation.store(rules->generation, std::memory_order_release);
-  edition.store(rules->edition, std::memory_order_release);
-}
-
-// With `changing` held, when everybody who comes goes by the new rules. (What a call that was
-// planned before is just being charged is remembered for as long as the old ones say.)
-void Engine::Impl::hold_longer(const engine::Slower& slower, Instant since) {
-  if (slower.limits.empty()) return;
-  table->hold_longer(slower.limits, slower.others_until, since, now());
-}
-
-void Engine::Impl::renew() {
-  const std::lock_guard lock(mutex);
-  last_used = {.engine = id, .edition = rules->edition, .rules = rules};
-}
-
-// The first who comes at other hours makes the rules for them; who comes meanwhile goes on with
-// those there are.
-void Engine::Impl::change_hours(Instant now) {
-  const std::unique_lock lock(changing, std::try_to_lock);
-  if (!lock) return;
-  turn_to(now);
-  renew();
-}
-
-// With `changing` held. Somebody else may have been here before.
-void Engine::Impl::turn_to(Instant now) {
-  const policy::PolicySet& written = policies_of(policies);
-  const auto changes = policy::changes_until(policy::schedules_of(written), rules->span, now,
-                                             engine::changes_by_itself(written, *rules));
-  if (changes.empty()) return;
-  std::shared_ptr<const Rules> next = rules;
-  engine::Slower slower;
-  for (const Instant at : changes) {
-    next = engine::at_other_hours(written, *next, place, at, names, next->standing);
-    slower.add(next->slower);
-  }
-  publish(std::move(next));
-  hold_longer(slower, changes.front());
-}
-
-// The first who notices makes the rules, and all others wait for them: what the fleet is told next
-// is that this node goes by them.
-void Engine::Impl::follow_fleet(Instant now) {
-  const std::lock_guard lock(changing);
-  const Membership membership = fleet->membership(rules->standing.version);
-  std::uint64_t version = membership.version - membership.steps.size();
-  for (const Membership::Step& step : membership.steps) {
-    const Instant at = later(now, -step.ago);
-    turn_to(at);
-    publish(engine::at_other_hours(
-        policies_of(policies), *rules, place, at, names,
-        {.version = ++version, .places = step.places, .founding = step.founding}));
-    hold_longer(rules->slower, at);
-  }
-  turn_to(now);
-  renew();
 }
 
 // ---- Making one
@@ -351,70 +322,6 @@ Answer Engine::Impl::waited(Engine& engine, const Ask& ask) {
   return *std::move(answer);
 }
 
-store::lease::Purses& Engine::Impl::purses_of(Link& link) {
-  store::SharedStore& store = detail::LinkAccess::store(link);
-  for (const auto& kept : store.kept) {
-    if (kept.id == id) return static_cast<store::lease::Purses&>(*kept.keeper);
-  }
-  auto counts = std::make_shared<store::lease::PurseCounts>();
-  {
-    const std::lock_guard lock(counting);
-    purse_counts.push_back(counts);
-  }
-  // (It lives as long as the link, perhaps longer than the engine.)
-  auto time = [&clock = clock, ahead = ahead, earliest = earliest] {
-    return std::max(later(clock.now(), ahead), earliest);
-  };
-  auto purses = std::make_unique<store::lease::Purses>(store, *fleet, std::move(time),
-                                                       store::random_name(), std::move(counts));
-  store::lease::Purses& made = *purses;
-  store.kept.push_back({id, std::move(purses)});
-  return made;
-}
-
-Engine::Impl::~Impl() {
-  for (const auto& link : links) return_leases(*link);
-}
-
-void Engine::Impl::return_leases(Link& link) {
-  if (fleet == nullptr) return;
-  store::lease::Purses& purses = purses_of(link);
-  purses.give_all_back();
-  // (Nothing is open for longer than the fleet's time.)
-  while (purses.is_asking()) link.wait(std::chrono::seconds{1});
-}
-
-LeaseUse Engine::Impl::leases() const {
-  const std::lock_guard lock(counting);
-  LeaseUse sum;
-  for (const auto& counts : purse_counts) {
-    sum.keys += counts->keys.get();
-    sum.held += counts->held.get();
-    sum.asked += counts->asked.get();
-    sum.borrowed += counts->borrowed.get();
-    sum.returned += counts->returned.get();
-    sum.lapsed += counts->lapsed.get();
-  }
-  return sum;
-}
-
-void Engine::Impl::wait_for(const std::function<void(Link&, bool&)>& start) {
-  std::unique_ptr<Link> link;
-  {
-    const std::lock_guard lock(lending);
-    if (!links.empty()) {
-      link = std::move(links.back());
-      links.pop_back();
-    }
-  }
-  if (link == nullptr) link = fleet->connect();
-  bool done = false;
-  start(*link, done);
-  while (!done) link->wait(std::chrono::seconds{1});
-  const std::lock_guard lock(lending);
-  links.push_back(std::move(link));
-}
-
 void Engine::Impl::take(Engine& engine, const Request& request, Verdict& verdict) {
   Items items;
   const Instant at = now();
@@ -449,13 +356,7 @@ Verdict Engine::take(const Request& request, Receipt& receipt) {
       });
     });
   }
-  Impl::CoreReceipts receipts{};
-  const Impl::Resets resets = impl_->resets_of(items);
-  const Verdict verdict = impl_->decide(planned, items, request, now, {}, receipts.data());
-  if (!verdict) return verdict;
-  receipt.impl_ = std::make_unique<Receipt::Impl>();
-  receipt.impl_->add(items, resets, receipts);
-  return verdict;
+  return impl_->take_here(planned, items, request, now, receipt);
 }
 
 void Engine::take_all(std::span<const Request> requests, std::span<Verdict> verdicts) {
@@ -497,15 +398,11 @@ Verdict Engine::peek(const Request& request, std::string_view holder) {
   const Instant now = impl_->now();
   Planned planned = impl_->plan(request, Verb::peek, now, items);
   if (planned.policy == nullptr) return error_of(std::move(planned));
-  if (planned.is_decided()) return engine::decided(planned, now);
-  if (planned.asks_fleet()) {
+  if (planned.asks_fleet() && !planned.is_decided()) {
     return impl_->waited<Verdict>(
         *this, [&](AsyncEngine async, auto tell) { async.peek(request, holder, tell); });
   }
-  const core::HolderId id = holder.empty() ? core::HolderId{} : impl_->holder_id(holder);
-  Verdict verdict = engine::judge(*planned.limits, impl_->table->peek(items, now, id));
-  if (planned.limits->splits) engine::amend(verdict, planned.split);
-  return verdict;
+  return impl_->peek_here(planned, items, now, holder);
 }
 
 Verdict Engine::Impl::settle(Engine& engine, const Request& request, Receipt* receipt) {
@@ -518,8 +415,7 @@ Verdict Engine::Impl::settle(Engine& engine, const Request& request, Receipt* re
       receipt != nullptr ? async.settle(request, *receipt, tell) : async.settle(request, tell);
     });
   }
-  Receipt::Impl* const entries = receipt != nullptr ? receipt->impl_.get() : nullptr;
-  return engine::judge(*planned.limits, settle(items, at, entries));
+  return settle_here(planned, items, at, receipt);
 }
 
 Verdict Engine::settle(const Request& request, Receipt& receipt) {
@@ -596,12 +492,7 @@ Result<std::vector<LimitState>, Error> Engine::explain(const Request& request) {
     if (!told) return Error{told.error().message};
     return std::move(told->limits);
   }
-  std::vector<LimitState> states;
-  for (std::size_t i = 0; i < items.size(); ++i) {
-    states.push_back(engine::state_of(*planned.limits, i, items[i].ask.cost,
-                                      impl_->decision_of(planned.limits->rules[i], items[i], now)));
-  }
-  return states;
+  return impl_->states_here(planned, items, now);
 }
 
 std::vector<SplitLimit> Engine::split_limits() {

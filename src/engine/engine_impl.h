@@ -36,6 +36,7 @@ struct Engine::Impl {
   // ---- Deciding, on this node
 
   const engine::Rules& current_rules(Instant now);
+  void renew();
   // Those of this thread's last plan, for who needs them longer than for a call.
   std::shared_ptr<const engine::Rules> used_rules() const;
   engine::Planned plan(const Request& request, engine::Verb verb, Instant now,
@@ -56,21 +57,30 @@ struct Engine::Impl {
   void tell_sink(std::string_view key, Permits permits, const Verdict& verdict) const;
   core::Verdict settle(std::span<const store::Item> items, Instant now, Receipt::Impl* receipt);
   Verdict settle(Engine& engine, const Request& request, Receipt* receipt);
+  // Of a plan that need not ask the fleet.
+  Verdict take_here(const engine::Planned& planned, const engine::Items& items,
+                    const Request& request, Instant now, Receipt& receipt);
+  Verdict peek_here(const engine::Planned& planned, const engine::Items& items, Instant now,
+                    std::string_view holder) const;
+  Verdict settle_here(const engine::Planned& planned, const engine::Items& items, Instant now,
+                      Receipt* receipt);
+  std::vector<LimitState> states_here(const engine::Planned& planned, const engine::Items& items,
+                                      Instant now) const;
   // What one limit would say.
   core::Decision decision_of(const engine::Rule& rule, store::Item item, Instant now) const;
   Verdict throttle(const engine::Throttle& throttle, std::string_view key, bool degraded = false);
 
-  // ---- Rules that follow others
+  // ---- Rules that follow others (engine_rules.cc)
 
   void replace(PolicySet next);
   void publish(std::shared_ptr<const engine::Rules> next);
   void hold_longer(const engine::Slower& slower, Instant since);
-  void renew();
-  void change_hours(Instant now);
+  // Whether it was this call that did.
+  bool change_hours(Instant now);
   void turn_to(Instant now);
   void follow_fleet(Instant now);
 
-  // ---- Asking the fleet
+  // ---- Asking the fleet (engine_links.cc)
 
   // What was borrowed by way of a link.
   store::lease::Purses& purses_of(Link& link);

@@ -11,6 +11,7 @@ namespace weir {
 inline namespace v0 {
 
 using engine::LentSide;
+using engine::placed;
 using engine::Verb;
 using policy::OnStoreFailure;
 
@@ -36,17 +37,6 @@ store::SharedVerb shared_verb(Verb verb) {
 
 bool all_shadow(std::span<const store::Item> items) {
   return std::ranges::all_of(items, &store::Item::shadow);
-}
-
-// A verdict over some limits of a policy, as one over the policy.
-core::Verdict placed(core::Verdict verdict, std::span<const std::size_t> positions) {
-  std::uint32_t refusing = 0;
-  for (std::size_t i = 0; i < positions.size(); ++i) {
-    if ((verdict.refusing >> i & 1) != 0) refusing |= std::uint32_t{1} << positions[i];
-  }
-  verdict.refusing = refusing;
-  verdict.tightest = positions[verdict.tightest];
-  return verdict;
 }
 
 struct OneSide {
@@ -158,20 +148,21 @@ void AsyncEngine::Call::advance() {
     if (standing == LentSide::Standing::lacking && rounds_ < enough) return borrow();
     if (standing != LentSide::Standing::covered) {
       result_.verdict = engine::judge(*limits_, lent_.refuse(engine_->purses_of(*link_), now_));
-      engine_->tell_sink(*policy_, *limits_, request_, result_.verdict);
-      return finish();
+      return tell();
     }
   }
-  if (!decide_here()) return finish();
+  if (!decide_here()) return tell();
   if (!lent_.empty()) {
-    verb_ == Verb::take ? void(verdict_lent_ = lent_.spend(engine_->purses_of(*link_), now_))
-                        : settle_lent();
+    if (verb_ == Verb::take) {
+      verdict_lent_ = lent_.spend(engine_->purses_of(*link_), now_);
+    } else {
+      settle_lent();
+    }
   }
   if (!there_.items.empty()) return ask();
   if (wants_receipt_) keep_receipts(nullptr);
   conclude(nullptr);
-  if (charges()) engine_->tell_sink(*policy_, *limits_, request_, result_.verdict);
-  finish();
+  tell();
 }
 
 std::optional<Verdict> AsyncEngine::Call::at_once(Engine::Impl& engine, Link& link,
@@ -204,7 +195,8 @@ std::optional<Verdict> AsyncEngine::Call::at_once(Engine::Impl& engine, Link& li
       verdict = joined({verdict, all_shadow(here)}, of_purses);
     }
   }
-  const Verdict answer = engine::judge(*planned.limits, verdict);
+  Verdict answer = engine::judge(*planned.limits, verdict);
+  engine::amend(answer, planned.split);
   engine.tell_sink(*planned.policy, *planned.limits, request, answer);
   return answer;
 }
@@ -259,7 +251,7 @@ void AsyncEngine::Call::name_lent() {
   }
 }
 
-// Whether to go on. If not, the result is there.
+// Whether to go on. If not, the result is there to be told.
 bool AsyncEngine::Call::decide_here() {
   if (verb_ == Verb::settle) settle_here();
   if (here_.items.empty()) return true;
@@ -286,8 +278,6 @@ bool AsyncEngine::Call::decide_here() {
   }
   if (!charges() || verdict_here_.decision) return true;
   result_.verdict = engine::judge(*limits_, placed(verdict_here_, here_.positions));
-  engine::amend(result_.verdict, split_);
-  engine_->tell_sink(*policy_, *limits_, request_, result_.verdict);
   return false;
 }
 
@@ -340,7 +330,7 @@ void AsyncEngine::Call::borrow() {
     verdict_here_ = table.peek(here_.items, now_);
     if (!verdict_here_.decision) {
       (void)decide_here();
-      return finish();
+      return tell();
     }
   }
   ++rounds_;
@@ -376,7 +366,7 @@ void AsyncEngine::Call::on_purses_asked() {
     there_.positions.push_back(leased_.positions[i]);
   }
   lent_.clear();
-  if (!decide_here()) return finish();
+  if (!decide_here()) return tell();
   on_answer(trouble_);
 }
 
@@ -392,10 +382,12 @@ void AsyncEngine::Call::ask() {
 // ---- The answer
 
 void AsyncEngine::Call::on_answer(store::SharedAnswer& answer) {
-  answer.kind == store::SharedAnswer::Kind::decided ? follow(answer) : do_without(answer);
-  engine::amend(result_.verdict, split_);
-  if (charges()) engine_->tell_sink(*policy_, *limits_, request_, result_.verdict);
-  finish();
+  if (answer.kind == store::SharedAnswer::Kind::decided) {
+    follow(answer);
+  } else {
+    do_without(answer);
+  }
+  tell();
 }
 
 void AsyncEngine::Call::follow(store::SharedAnswer& answer) {
@@ -463,10 +455,8 @@ void AsyncEngine::Call::update_receipts() {
 void AsyncEngine::Call::do_without(const store::SharedAnswer& answer) {
   result_.trouble = answer.error;
   result_.verdict.degraded = true;
-  const bool wrong = answer.kind == store::SharedAnswer::Kind::misconfigured;
-  OnStoreFailure mode = policy_->on_store_failure;
-  // Whoever made a mistake must notice, and not that there are no limits any more.
-  if (wrong && mode == OnStoreFailure::open) mode = OnStoreFailure::closed;
+  const bool mistaken = answer.kind == store::SharedAnswer::Kind::misconfigured;
+  const OnStoreFailure mode = engine::mode_of(policy_->on_store_failure, mistaken);
   switch (verb_) {
     case Verb::take:
     case Verb::enter:
@@ -577,6 +567,13 @@ void AsyncEngine::Call::conclude(const core::Verdict* fleet) {
   }
   result_.verdict = engine::judge(*limits_, all->verdict);
   result_.verdict.degraded = degraded;
+}
+
+// (A limit of which the node has a part may be cut off while others are not.)
+void AsyncEngine::Call::tell() {
+  engine::amend(result_.verdict, split_);
+  if (charges()) engine_->tell_sink(*policy_, *limits_, request_, result_.verdict);
+  finish();
 }
 
 void AsyncEngine::Call::finish() {

@@ -87,6 +87,7 @@ class AsyncEngine::Call final : public store::Asker, private store::lease::Waite
   void refuse();
   void give_back();
   void conclude(const core::Verdict* fleet);
+  void tell();
   void finish();
 
   bool charges() const { return verb_ == engine::Verb::take || verb_ == engine::Verb::enter; }

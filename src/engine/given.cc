@@ -146,9 +146,9 @@ class GivenCall final : public store::Asker {
     }
   }
 
-  // What is wrong, and not only away, must be noticed: nobody is let through for it.
   void do_without(const store::SharedAnswer& answer) {
     answer_.degraded = true;
+    answer_.mistaken = answer.kind == store::SharedAnswer::Kind::misconfigured;
     answer_.trouble = answer.error;
     if (!question_.may_be_local) return;
     std::vector<core::Limit> shares;

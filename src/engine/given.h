@@ -44,6 +44,7 @@ struct GivenAnswer {
   std::vector<GivenReceipt> receipts{};     // of each limit, if wanted and admitted
   Instant now{};                            // by the clock of who decided
   bool degraded = false;                    // the fleet could not be asked
+  bool mistaken = false;                    // for it is not what it should be, rather than away
   std::string trouble{};                    // why; there are decisions only if this node decided
 };
 

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "engine/plan.h"
+
 namespace weir::engine {
 
 namespace {
@@ -93,22 +95,13 @@ void LentSide::give_back(Purses& purses) const {
 core::Verdict LentSide::verdict(Instant now) const {
   FixedVector<core::Decision, core::kMaxLimits> decisions;
   FixedVector<core::Charge, core::kMaxLimits> charges;
+  FixedVector<std::size_t, core::kMaxLimits> positions;
   for (const Item& item : items_) {
     decisions.emplace_back(decision_of(item, now));
     charges.emplace_back(core::Charge{.shadow = item.shadow});
+    positions.emplace_back(item.position);
   }
-  return placed(core::judge(decisions, charges));
-}
-
-// As over the policy.
-core::Verdict LentSide::placed(core::Verdict verdict) const {
-  std::uint32_t refusing = 0;
-  for (std::size_t i = 0; i < items_.size(); ++i) {
-    if ((verdict.refusing >> i & 1) != 0) refusing |= std::uint32_t{1} << items_[i].position;
-  }
-  verdict.refusing = refusing;
-  verdict.tightest = items_[verdict.tightest].position;
-  return verdict;
+  return placed(core::judge(decisions, charges), positions);
 }
 
 bool LentSide::is_shadow() const { return std::ranges::all_of(items_, &Item::shadow); }

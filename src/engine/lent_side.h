@@ -50,7 +50,6 @@ class LentSide {
   bool is_shadow() const;
 
  private:
-  core::Verdict placed(core::Verdict verdict) const;
   core::Verdict verdict(Instant now) const;
 
   FixedVector<Item, core::kMaxLimits> items_;

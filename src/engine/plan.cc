@@ -109,11 +109,8 @@ void plan_split(Planned& planned, Items& items, Verb verb, Belonging belonging, 
   if (verb == Verb::settle || verb == Verb::reset || verb == Verb::leave) return;
   SplitCall& split = planned.split;
   split.degraded = !is_member;
-  OnStoreFailure mode = planned.policy->on_store_failure;
-  // Whoever made a mistake must notice, and not that there are no limits any more.
-  if (belonging == Belonging::mistaken && mode == OnStoreFailure::open) {
-    mode = OnStoreFailure::closed;
-  }
+  const OnStoreFailure mode =
+      mode_of(planned.policy->on_store_failure, belonging == Belonging::mistaken);
   for (std::size_t i = 0; i < items.size(); ++i) {
     const Rule& rule = planned.limits->rules[i];
     if (rule.split == nullptr) continue;
@@ -138,6 +135,21 @@ void plan_split(Planned& planned, Items& items, Verb verb, Belonging belonging, 
 void amend(Verdict& verdict, const SplitCall& split) {
   verdict.degraded |= split.degraded;
   verdict.refusing = (verdict.refusing & ~split.unasked) | split.refusing;
+}
+
+policy::OnStoreFailure mode_of(policy::OnStoreFailure chosen, bool mistaken) {
+  using policy::OnStoreFailure;
+  return mistaken && chosen == OnStoreFailure::open ? OnStoreFailure::closed : chosen;
+}
+
+core::Verdict placed(core::Verdict verdict, std::span<const std::size_t> positions) {
+  std::uint32_t refusing = 0;
+  for (std::size_t i = 0; i < positions.size(); ++i) {
+    if ((verdict.refusing >> i & 1) != 0) refusing |= std::uint32_t{1} << positions[i];
+  }
+  verdict.refusing = refusing;
+  verdict.tightest = positions[verdict.tightest];
+  return verdict;
 }
 
 Verdict judge(const Together& limits, const core::Verdict& verdict) {

@@ -1,6 +1,9 @@
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 
 #include "base/fixed_vector.h"
@@ -50,8 +53,14 @@ void plan_split(Planned& planned, Items& items, Verb verb, Belonging belonging, 
 // The answer, as those who asked are told it. Pure.
 Verdict judge(const Together& limits, const core::Verdict& verdict);
 void judge(const Together& limits, const core::Verdict& verdict, Verdict& answer);
+// A verdict over some limits of a policy, as one over the policy.
+core::Verdict placed(core::Verdict verdict, std::span<const std::size_t> positions);
 // What limits that are split make of it.
 void amend(Verdict& verdict, const SplitCall& split);
+
+// What is done without an answer of the store. Who made a mistake must notice that, and not that
+// there are no limits any more: `open` is for a store that is away.
+policy::OnStoreFailure mode_of(policy::OnStoreFailure chosen, bool mistaken);
 
 // What a limit would say of which the node has nothing.
 core::Decision closed_decision(const Rule& rule, Instant now);

@@ -17,6 +17,7 @@ using engine::GivenAnswer;
 using engine::GivenLimit;
 using engine::GivenReceipt;
 using engine::Verb;
+using policy::OnStoreFailure;
 
 namespace {
 
@@ -129,6 +130,7 @@ void Run::begin(const RunContext& context, std::shared_ptr<const Edition> editio
   receipts_.clear();
   left_.clear();
   trouble_.clear();
+  mistaken_ = false;
   has_quota_ = refused_ = degraded_ = false;
   phase_ = Phase::deciding;
   round_ = 0;
@@ -354,7 +356,7 @@ void Run::ask(Verb verb) {
        .limits = limits_,
        .wants_receipts = verb == Verb::take && wants_receipts(),
        .receipts = verb == Verb::settle ? receipts : std::span<GivenReceipt>{},
-       .may_be_local = options().on_store_failure == StoreFailure::local},
+       .may_be_local = options().on_store_failure == OnStoreFailure::local},
       [this](GivenAnswer& answer) { on_answer(answer); });
 }
 
@@ -365,6 +367,7 @@ void Run::on_answer(GivenAnswer& answer) {
   Round& round = rounds_[round_];
   if (answer.decisions.empty()) {
     trouble_ = answer.trouble.empty() ? "it did not answer" : answer.trouble;
+    mistaken_ = answer.mistaken;
     on_trouble();
   } else if (phase_ == Phase::deciding) {
     on_decided(answer);
@@ -491,15 +494,15 @@ Status Run::status_of(const Asked& asked) const {
 }
 
 Result<Answer, Failure> Run::answer() {
-  const StoreFailure mode = options().on_store_failure;
-  if (!trouble_.empty() && mode != StoreFailure::open && mode != StoreFailure::closed) {
+  const OnStoreFailure mode = engine::mode_of(options().on_store_failure, mistaken_);
+  if (!trouble_.empty() && mode != OnStoreFailure::open && mode != OnStoreFailure::closed) {
     return Failure{"the store could not be asked: " + trouble_, true};
   }
   Answer answer;
   answer.statuses.reserve(asked_.size());
   for (Asked& asked : asked_) {
     if (!trouble_.empty() && asked.rule != nullptr && !asked.unlimited) {
-      asked.over = mode == StoreFailure::closed;
+      asked.over = mode == OnStoreFailure::closed;
       asked.decision = {};
       asked.until_reset = engine::kAskAgain;
     }

@@ -152,6 +152,7 @@ class Run {
   std::vector<engine::GivenLimit> limits_;
   std::vector<core::Limit> generous_;
   std::string trouble_;
+  bool mistaken_ = false;  // the trouble is a mistake, not an outage
   bool degraded_ = false;
   bool knows_domain_ = false;
 };

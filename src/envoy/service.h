@@ -9,6 +9,7 @@
 
 #include "base/rate_headers.h"
 #include "envoy/call.h"
+#include "policy/policy_file.h"
 #include "weir/engine.h"
 #include "weir/fleet.h"
 #include "weir/result.h"
@@ -39,14 +40,6 @@ struct Counts {
   std::uint64_t failed_loads = 0;
 };
 
-// What to answer while the store cannot be asked.
-enum class StoreFailure : std::uint8_t {
-  error,   // nothing: the proxy decides what happens then (the default)
-  local,   // what this node's own memory says, with its part of the limits
-  open,    // OK
-  closed,  // OVER_LIMIT
-};
-
 // How calls are answered.
 struct ServiceOptions {
   bool as_envoyproxy = false;     // compat: every descriptor is charged on its own
@@ -55,7 +48,7 @@ struct ServiceOptions {
   bool dynamic_metadata = false;  // what was asked, and the metadata of rules that have passed
   bool shadow_mode = false;       // of all calls: none is refused, each is told what would be
   bool quota_mode = false;        // of all rules
-  StoreFailure on_store_failure = StoreFailure::error;
+  policy::OnStoreFailure on_store_failure = policy::OnStoreFailure::error;
 
   friend bool operator==(const ServiceOptions&, const ServiceOptions&) = default;
 };

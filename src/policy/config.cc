@@ -31,7 +31,7 @@ constexpr std::array<std::string_view, 1> kCompat{"envoyproxy"};
 constexpr std::array<std::string_view, 7> kEnvoy{
     "path",        "on_store_failure", "merge_domains", "response_headers", "dynamic_metadata",
     "shadow_mode", "quota_mode"};
-constexpr std::array<std::string_view, 4> kEnvoyFailures{"error", "local", "open", "closed"};
+constexpr std::array<std::string_view, 4> kEnvoyFailures{"open", "closed", "local", "error"};
 
 constexpr std::array<std::optional<Endpoint> Listen::*, 3> kDoorFields{&Listen::resp, &Listen::http,
                                                                        &Listen::grpc};
@@ -311,7 +311,7 @@ void Reader::read_envoy_ratelimit(const Node& node) {
         {node.place, "\"envoy_ratelimit\" needs a path: write path: FILE-OR-DIRECTORY"});
   }
   if (const Node* word = node.find("on_store_failure")) {
-    envoy.on_store_failure = static_cast<EnvoyRatelimit::OnStoreFailure>(
+    envoy.on_store_failure = static_cast<OnStoreFailure>(
         read_word(*word, "on_store_failure", kEnvoyFailures, problems_));
   }
   const std::pair<std::string_view, bool EnvoyRatelimit::*> flags[] = {

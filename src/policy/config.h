@@ -48,7 +48,6 @@ struct EnvoyRatelimit {
   bool dynamic_metadata = false;
   bool shadow_mode = false;  // nothing is refused
   bool quota_mode = false;   // every limit refuses only together with all others
-  enum class OnStoreFailure : std::uint8_t { error, local, open, closed };
   OnStoreFailure on_store_failure = OnStoreFailure::error;
 
   friend bool operator==(const EnvoyRatelimit&, const EnvoyRatelimit&) = default;

@@ -20,6 +20,7 @@ enum class OnStoreFailure : std::uint8_t {
   open,    // allowed
   closed,  // refused
   local,   // what this node's own memory says (the default)
+  error,   // nothing: who asks decides what happens then (of Envoy's rules only, their default)
 };
 
 struct Policy {

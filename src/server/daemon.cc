@@ -147,7 +147,7 @@ envoy::ServiceOptions envoy_options(const policy::EnvoyRatelimit& envoy) {
           .dynamic_metadata = envoy.dynamic_metadata,
           .shadow_mode = envoy.shadow_mode,
           .quota_mode = envoy.quota_mode,
-          .on_store_failure = static_cast<envoy::StoreFailure>(envoy.on_store_failure)};
+          .on_store_failure = envoy.on_store_failure};
 }
 
 EnvoyService doors_to(envoy::Service& rules) {

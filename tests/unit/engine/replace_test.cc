@@ -3,10 +3,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <functional>
 #include <memory>
 #include <thread>
+#include <utility>
 
+#include "../../support/fake_fleet.h"
 #include "engine/policy_set_access.h"
+#include "weir/async_engine.h"
 #include "world.h"
 
 namespace weir {
@@ -372,6 +376,59 @@ TEST(EngineReplace, ForgivesNobodyOfManyWhoOweLonger) {
 TEST(EngineReplace, KeepsNobodyLongerThanItOwes) {
   EXPECT_EQ(left_after_flood("1/min burst 10", "600/min burst 100", 12s), 100);
   EXPECT_EQ(left_after_flood("600/min burst 100", "6000/min burst 100", 12s), 100);
+}
+
+// A clock at whose second look somebody does something.
+class BusyClock final : public Clock {
+ public:
+  Instant now() const noexcept override {
+    if (meanwhile && ++looks_ == 2) std::exchange(meanwhile, nullptr)();
+    return ManualClock::kStart;
+  }
+  bool sleep_until(Instant, std::stop_token) const override { return true; }
+
+  mutable std::function<void()> meanwhile;
+
+ private:
+  mutable int looks_ = 0;
+};
+
+// A verb looks at the clock and at the policies once: they may be others the next time.
+TEST(EngineReplace, MayHappenInTheMiddleOfAnyVerb) {
+  const Request request{.policy = "p", .key = "k"};
+  const std::pair<const char*, std::function<void(AsyncEngine&, bool&)>> verbs[] = {
+      {"take",
+       [&](AsyncEngine& async, bool& good) {
+         async.take(request, [&](const Verdict& verdict, const Receipt&) { good = bool(verdict); });
+       }},
+      {"peek",
+       [&](AsyncEngine& async, bool& good) {
+         async.peek(request, {}, [&](const Verdict& verdict) { good = bool(verdict); });
+       }},
+      {"settle",
+       [&](AsyncEngine& async, bool& good) {
+         async.settle(request, [&](const Verdict& verdict) { good = bool(verdict); });
+       }},
+      {"enter",
+       [&](AsyncEngine& async, bool& good) {
+         async.enter(request, "me", [&](const Verdict& verdict) { good = bool(verdict); });
+       }},
+      {"explain", [&](AsyncEngine& async, bool& good) {
+         async.explain(request, [&](const Result<Explanation, Trouble>& told) {
+           good = told && told->verdict && told->limits.size() == 1;
+         });
+       }}};
+  for (const auto& [verb, ask] : verbs) {
+    BusyClock clock;
+    Engine engine(policies("p: { limits: [ 10/s ] }"), small_on(clock));
+    FakeFleet fleet;
+    const auto link = fleet.connect();
+    AsyncEngine async(engine, *link);
+    clock.meanwhile = [&] { engine.replace(PolicySet{}); };
+    bool good = false;
+    ask(async, good);
+    EXPECT_TRUE(good) << verb;
+  }
 }
 
 }  // namespace

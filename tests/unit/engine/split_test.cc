@@ -372,6 +372,28 @@ TEST(SplitLimits, TellThoseWhoWaitForTheFleetThatTheNodeIsCutOff) {
   EXPECT_TRUE(verdict.degraded);
 }
 
+// Also where nobody waits, as the others are paid for already or are known to refuse.
+TEST(SplitLimits, BesideLeasedOnesTellThatTheNodeIsCutOff) {
+  Node node(only("{ limit: 10/s, scope: split }, { limit: 9/h window, scope: leased }",
+                 "on_store_failure: open"));
+  node.founds(0, 2);
+  EXPECT_FALSE(node.take().degraded);
+  node.fleet.member = false;
+  const auto link = node.fleet.connect();
+  AsyncEngine async(node.engine, *link);
+  std::vector<Verdict> told;
+  for (int i = 0; i < 12; ++i) {
+    async.take(kAsk, [&](const Verdict& verdict) { told.push_back(verdict); });
+  }
+  ASSERT_EQ(told.size(), 12u);
+  EXPECT_TRUE(told.front());
+  EXPECT_FALSE(told.back());
+  for (const Verdict& verdict : told) {
+    EXPECT_TRUE(verdict.degraded);
+    EXPECT_EQ(verdict.refusing & 1, 0u);  // the one that nobody asks any more
+  }
+}
+
 TEST(SplitLimits, RefuseWithAReceiptWithoutAskingTheFleet) {
   Node node(only("{ limit: 2/s, scope: split }, { limit: 9/s, scope: fleet }"));
   node.founds(2, 3);

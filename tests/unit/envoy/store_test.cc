@@ -8,6 +8,7 @@
 namespace weir::envoy {
 namespace {
 
+using policy::OnStoreFailure;
 using ::testing::HasSubstr;
 
 constexpr std::string_view kRules = R"(
@@ -19,7 +20,7 @@ descriptors:
 
 class StoreTest : public ::testing::Test {
  protected:
-  void serve(StoreFailure mode, bool as_envoyproxy = false) {
+  void serve(OnStoreFailure mode, bool as_envoyproxy = false) {
     engine_.emplace(PolicySet{}, EngineOptions{.memory = {.bytes = std::size_t{1} << 20},
                                                .clock = &clock_,
                                                .fleet = &fleet_});
@@ -48,7 +49,7 @@ class StoreTest : public ::testing::Test {
 
 TEST_F(StoreTest, AnOutageIsAnErrorUnlessToldOtherwise) {
   for (const bool as_envoyproxy : {false, true}) {
-    serve(StoreFailure::error, as_envoyproxy);
+    serve(OnStoreFailure::error, as_envoyproxy);
     fleet_.mode = FakeFleet::Mode::unavailable;
     ask({of({{"k", "v"}})});
     ASSERT_TRUE(answer_ && !*answer_);
@@ -65,7 +66,7 @@ TEST_F(StoreTest, AnOutageIsAnErrorUnlessToldOtherwise) {
 }
 
 TEST_F(StoreTest, AnOutageMayBeAnsweredHereWithAPartOfTheLimit) {
-  serve(StoreFailure::local);
+  serve(OnStoreFailure::local);
   fleet_.node_count = 5;
   fleet_.mode = FakeFleet::Mode::unavailable;
   std::vector<Code> codes;
@@ -79,20 +80,31 @@ TEST_F(StoreTest, AnOutageMayBeAnsweredHereWithAPartOfTheLimit) {
 }
 
 TEST_F(StoreTest, AnOutageMayLetEverybodyThroughOrNobody) {
-  serve(StoreFailure::open);
+  serve(OnStoreFailure::open);
   fleet_.mode = FakeFleet::Mode::unavailable;
   ask({of({{"k", "v"}}), of({{"all", "v"}})}, 100);
   EXPECT_EQ(overall(), Code::ok);
-  serve(StoreFailure::closed);
+  serve(OnStoreFailure::closed);
   ask({of({{"k", "v"}}), of({{"all", "v"}})});
   EXPECT_EQ(overall(), Code::over_limit);
   EXPECT_EQ((*answer_)->statuses[0].code, Code::over_limit);
   EXPECT_EQ((*answer_)->statuses[1].code, Code::ok);
 }
 
+// What is wrong rather than away must be noticed: nobody is let through for it.
+TEST_F(StoreTest, AMistakeLetsNobodyThrough) {
+  serve(OnStoreFailure::open);
+  fleet_.mode = FakeFleet::Mode::misconfigured;
+  ask({of({{"k", "v"}})});
+  EXPECT_EQ(overall(), Code::over_limit);
+  fleet_.mode = FakeFleet::Mode::unavailable;
+  ask({of({{"k", "v"}})});
+  EXPECT_EQ(overall(), Code::ok);
+}
+
 // The call is gone when the answer comes.
 TEST_F(StoreTest, AnswersLater) {
-  serve(StoreFailure::error);
+  serve(OnStoreFailure::error);
   fleet_.mode = FakeFleet::Mode::waits;
   {
     const std::string value(100, 'v');
@@ -109,7 +121,7 @@ TEST_F(StoreTest, AnswersLater) {
 
 // What was charged before the store went away is given back as soon as it can be heard of.
 TEST_F(StoreTest, AnOutageInTheMiddleIsAnErrorAsWell) {
-  serve(StoreFailure::error);
+  serve(OnStoreFailure::error);
   fleet_.mode = FakeFleet::Mode::waits;
   ask({of({{"k", "v"}}), of({{"k", "v"}})});  // the same counter: asked one after the other
   fleet_.mode = FakeFleet::Mode::unavailable;

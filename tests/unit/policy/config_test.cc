@@ -417,7 +417,7 @@ TEST(Config, HasMoreToSayOfEnvoysRules) {
   const EnvoyRatelimit usual = envoy_of("weir.yaml", "envoy_ratelimit: rules");
   EXPECT_FALSE(usual.as_envoyproxy || usual.merge_domains || usual.response_headers ||
                usual.dynamic_metadata || usual.shadow_mode || usual.quota_mode);
-  EXPECT_EQ(usual.on_store_failure, EnvoyRatelimit::OnStoreFailure::error);
+  EXPECT_EQ(usual.on_store_failure, OnStoreFailure::error);
   const EnvoyRatelimit all = envoy_of("weir.yaml",
                                       "compat: envoyproxy\nenvoy_ratelimit: { path: rules, "
                                       "on_store_failure: closed, merge_domains: "
@@ -430,7 +430,7 @@ TEST(Config, HasMoreToSayOfEnvoysRules) {
                                  .dynamic_metadata = true,
                                  .shadow_mode = true,
                                  .quota_mode = true,
-                                 .on_store_failure = EnvoyRatelimit::OnStoreFailure::closed}));
+                                 .on_store_failure = OnStoreFailure::closed}));
 }
 
 TEST(Config, NamesTheHeadersOfEnvoysRules) {

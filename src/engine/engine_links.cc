@@ -1,0 +1,77 @@
+#include <mutex>
+
+#include "engine/engine_impl.h"
+#include "store/link_access.h"
+#include "store/random_name.h"
+
+// What an engine has of the fleet: links for those who wait, and what was borrowed by way of each.
+
+namespace weir {
+inline namespace v0 {
+
+store::lease::Purses& Engine::Impl::purses_of(Link& link) {
+  store::SharedStore& store = detail::LinkAccess::store(link);
+  for (const auto& kept : store.kept) {
+    if (kept.id == id) return static_cast<store::lease::Purses&>(*kept.keeper);
+  }
+  auto counts = std::make_shared<store::lease::PurseCounts>();
+  {
+    const std::lock_guard lock(counting);
+    purse_counts.push_back(counts);
+  }
+  // (It lives as long as the link, perhaps longer than the engine.)
+  auto time = [&clock = clock, ahead = ahead, earliest = earliest] {
+    return std::max(later(clock.now(), ahead), earliest);
+  };
+  auto purses = std::make_unique<store::lease::Purses>(store, *fleet, std::move(time),
+                                                       store::random_name(), std::move(counts));
+  store::lease::Purses& made = *purses;
+  store.kept.push_back({id, std::move(purses)});
+  return made;
+}
+
+Engine::Impl::~Impl() {
+  for (const auto& link : links) return_leases(*link);
+}
+
+void Engine::Impl::return_leases(Link& link) {
+  if (fleet == nullptr) return;
+  store::lease::Purses& purses = purses_of(link);
+  purses.give_all_back();
+  // (Nothing is open for longer than the fleet's time.)
+  while (purses.is_asking()) link.wait(std::chrono::seconds{1});
+}
+
+LeaseUse Engine::Impl::leases() const {
+  const std::lock_guard lock(counting);
+  LeaseUse sum;
+  for (const auto& counts : purse_counts) {
+    sum.keys += counts->keys.get();
+    sum.held += counts->held.get();
+    sum.asked += counts->asked.get();
+    sum.borrowed += counts->borrowed.get();
+    sum.returned += counts->returned.get();
+    sum.lapsed += counts->lapsed.get();
+  }
+  return sum;
+}
+
+void Engine::Impl::wait_for(const std::function<void(Link&, bool&)>& start) {
+  std::unique_ptr<Link> link;
+  {
+    const std::lock_guard lock(lending);
+    if (!links.empty()) {
+      link = std::move(links.back());
+      links.pop_back();
+    }
+  }
+  if (link == nullptr) link = fleet->connect();
+  bool done = false;
+  start(*link, done);
+  while (!done) link->wait(std::chrono::seconds{1});
+  const std::lock_guard lock(lending);
+  links.push_back(std::move(link));
+}
+
+}  // namespace v0
+}  // namespace weir

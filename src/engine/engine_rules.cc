@@ -1,0 +1,80 @@
+#include <mutex>
+#include <utility>
+
+#include "engine/engine_impl.h"
+
+// How the rules of an engine follow others: policies that were changed, the hours of a schedule,
+// the nodes of a fleet.
+
+namespace weir {
+inline namespace v0 {
+
+using engine::Rules;
+
+void Engine::Impl::replace(PolicySet next) {
+  const std::lock_guard lock(changing);
+  const Instant at = now();
+  if (rules != nullptr) turn_to(at);
+  policies = std::move(next);
+  publish(engine::compile(policies_of(policies), rules.get(), place, at, names));
+  hold_longer(rules->slower, at);
+}
+
+void Engine::Impl::publish(std::shared_ptr<const Rules> next) {
+  const std::lock_guard lock(mutex);
+  rules = std::move(next);
+  generation.store(rules->generation, std::memory_order_release);
+  edition.store(rules->edition, std::memory_order_release);
+}
+
+// With `changing` held, when everybody who comes goes by the new rules. (What a call that was
+// planned before is just being charged is remembered for as long as the old ones say.)
+void Engine::Impl::hold_longer(const engine::Slower& slower, Instant since) {
+  if (slower.limits.empty()) return;
+  table->hold_longer(slower.limits, slower.others_until, since, now());
+}
+
+// The first who comes at other hours makes the rules for them; who comes meanwhile goes on with
+// those there are.
+bool Engine::Impl::change_hours(Instant now) {
+  const std::unique_lock lock(changing, std::try_to_lock);
+  if (!lock) return false;
+  turn_to(now);
+  return true;
+}
+
+// With `changing` held. Somebody else may have been here before.
+void Engine::Impl::turn_to(Instant now) {
+  const policy::PolicySet& written = policies_of(policies);
+  const auto changes = policy::changes_until(policy::schedules_of(written), rules->span, now,
+                                             engine::changes_by_itself(written, *rules));
+  if (changes.empty()) return;
+  std::shared_ptr<const Rules> next = rules;
+  engine::Slower slower;
+  for (const Instant at : changes) {
+    next = engine::at_other_hours(written, *next, place, at, names, next->standing);
+    slower.add(next->slower);
+  }
+  publish(std::move(next));
+  hold_longer(slower, changes.front());
+}
+
+// The first who notices makes the rules, and all others wait for them: what the fleet is told next
+// is that this node goes by them.
+void Engine::Impl::follow_fleet(Instant now) {
+  const std::lock_guard lock(changing);
+  const Membership membership = fleet->membership(rules->standing.version);
+  std::uint64_t version = membership.version - membership.steps.size();
+  for (const Membership::Step& step : membership.steps) {
+    const Instant at = later(now, -step.ago);
+    turn_to(at);
+    publish(engine::at_other_hours(
+        policies_of(policies), *rules, place, at, names,
+        {.version = ++version, .places = step.places, .founding = step.founding}));
+    hold_longer(rules->slower, at);
+  }
+  turn_to(now);
+}
+
+}  // namespace v0
+}  // namespace weir
