@@ -20,7 +20,8 @@ inline namespace v0 {
 // Why a verb could not do what it was asked for.
 struct Trouble {
   std::string message;
-  bool fleet = false;  // there was nothing wrong with the request: the fleet could not be asked
+  Fault fault = Fault::none;  // none: nothing is wrong with the request
+  bool fleet = false;         // the fleet could not be asked
 };
 
 // Every limit of a policy, its state and what it would say, and what comes of it.

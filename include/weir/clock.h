@@ -21,6 +21,10 @@ class Clock {
   // Never goes back.
   virtual Instant now() const noexcept = 0;
 
+  // Time that passes, counted from anywhere: where a wall clock is set forward, `now` follows it,
+  // and this does not.
+  virtual Nanos passed() const noexcept { return now().time_since_epoch(); }
+
   // Waits until `then`; returns false at once when `stop` is requested before.
   virtual bool sleep_until(Instant then, std::stop_token stop) const = 0;
 };

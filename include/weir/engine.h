@@ -37,6 +37,15 @@ struct Request {
   std::optional<Nanos> max_wait{};
 };
 
+// What about a request is why it cannot be decided.
+enum class Fault : std::uint8_t {
+  none,
+  policy,  // there is no such policy
+  key,     // empty or too long
+  parts,   // empty, too long, missing, given twice, too many
+  verb,    // the policy's limits are not for it: take, where one is entered and left
+};
+
 // The answer to a Request.
 struct [[nodiscard]] Verdict {
   // Of the tightest limit: when refused the one that refuses for the longest time, else the one
@@ -52,6 +61,7 @@ struct [[nodiscard]] Verdict {
   bool degraded = false;
   // An operator has blocked the caller: no limit was asked.
   bool blocked = false;
+  Fault fault = Fault::none;
   // Why there is no decision: no such policy, a missing part, a key that is too long. Nothing was
   // taken. Empty otherwise.
   std::string error{};
@@ -62,6 +72,7 @@ struct [[nodiscard]] Verdict {
 
 // The proof of a take, with which some of it can be given back later.
 // Not thread-safe. Can be moved, not copied: what was given back cannot be given back again.
+// Worth nothing after a reset of its key, nor to an engine that was opened again.
 class Receipt {
  public:
   Receipt() noexcept;

@@ -84,4 +84,11 @@ std::string_view cut(std::string_view text, std::size_t most) {
   return text.substr(0, most);
 }
 
+std::string shortened(std::string_view text) {
+  constexpr std::size_t long_enough = 64;
+  std::string short_text{cut(text, long_enough)};
+  if (short_text.size() < text.size()) short_text += "…";
+  return short_text;
+}
+
 }  // namespace weir

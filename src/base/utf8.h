@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <string>
 #include <string_view>
 
 namespace weir {
@@ -16,5 +17,8 @@ bool is_utf8(std::string_view text);
 
 // The first `most` bytes of `text`, or a few less: no character is cut in two.
 std::string_view cut(std::string_view text, std::size_t most);
+
+// What a stranger wrote, for a message: not much of it is repeated.
+std::string shortened(std::string_view text);
 
 }  // namespace weir

@@ -31,16 +31,21 @@ std::optional<std::string> dumped(const json& body) {
   }
 }
 
-std::string flaw_of_address(const std::string& url) {
-  const auto flaw = HttpClient::check(url);
-  return flaw ? flaw->message : std::string{};
+// Once it is this command that was called: what the environment says is read for all of them, and
+// concerns nobody else.
+void check(const HttpClient& client) {
+  if (const auto flaw = HttpClient::check(client.url)) {
+    throw CLI::ValidationError("--url", flaw->message);
+  }
+  if (client.cert.empty() != client.key.empty()) {
+    throw CLI::ValidationError("--cert", "a certificate and its key go together: --cert and --key");
+  }
 }
 
 }  // namespace
 
 void add_client_options(CLI::App* command, HttpClient& client) {
   command->add_option("--url", client.url, "Where the daemon is")
-      ->check(flaw_of_address)
       ->envname("WEIR_URL")
       ->capture_default_str();
   command->add_option("--token", client.token, "The password or admin token, if it has one")
@@ -50,15 +55,13 @@ void add_client_options(CLI::App* command, HttpClient& client) {
                    "For https://: who signed its certificate (default: whom the system trusts)")
       ->envname("WEIR_CA")
       ->type_name("FILE");
-  CLI::Option* cert =
-      command->add_option("--cert", client.cert, "A certificate, if the daemon asks for one")
-          ->envname("WEIR_CERT")
-          ->type_name("FILE");
-  CLI::Option* key = command->add_option("--key", client.key, "The key of --cert")
-                         ->envname("WEIR_KEY")
-                         ->type_name("FILE");
-  cert->needs(key);
-  key->needs(cert);
+  command->add_option("--cert", client.cert, "A certificate, if the daemon asks for one")
+      ->envname("WEIR_CERT")
+      ->type_name("FILE");
+  command->add_option("--key", client.key, "The key of --cert")
+      ->envname("WEIR_KEY")
+      ->type_name("FILE");
+  command->parse_complete_callback([&client] { check(client); });
 }
 
 CLI::Validator whole_number(std::int64_t least) {

@@ -18,6 +18,14 @@ using engine::Planned;
 using engine::Throttle;
 using engine::Verb;
 
+namespace {
+
+Trouble trouble_of(Planned planned) {
+  return {.message = std::move(planned.error), .fault = planned.fault};
+}
+
+}  // namespace
+
 void AsyncEngine::take(const Request& request, Done done) {
   const auto verdict = take_now_or(request, [&done] { return std::move(done); });
   if (verdict) done(*verdict);
@@ -100,7 +108,8 @@ void AsyncEngine::enter(const Request& request, std::string_view holder, Done do
   Items items;
   const Instant now = engine.now();
   Planned planned = engine.plan(request, Verb::enter, now, items);
-  if (planned.policy != nullptr && holder.empty()) planned = {.error = "the holder is empty"};
+  if (planned.policy != nullptr && holder.empty())
+    planned = {.fault = Fault::key, .error = "the holder is empty"};
   if (planned.policy == nullptr) return done(error_of(std::move(planned)));
   if (!planned.asks_fleet() || planned.is_decided()) {
     return done(engine.decide(planned, items, request, now, engine.holder_id(holder), {}));
@@ -119,7 +128,7 @@ void AsyncEngine::leave(const Request& request, std::string_view holder,
   Items items;
   const Instant now = engine.now();
   Planned planned = engine.plan(request, Verb::leave, now, items);
-  if (planned.policy == nullptr) return done(Trouble{std::move(planned.error)});
+  if (planned.policy == nullptr) return done(trouble_of(std::move(planned)));
   if (holder.empty()) return done(false);
   if (!planned.asks_fleet()) {
     return done(engine.table->leave(items, now, engine.holder_id(holder)));
@@ -137,7 +146,7 @@ void AsyncEngine::reset(const Request& request, std::function<void(std::optional
   Items items;
   const Instant now = engine.now();
   Planned planned = engine.plan(request, Verb::reset, now, items);
-  if (planned.policy == nullptr) return done(Trouble{std::move(planned.error)});
+  if (planned.policy == nullptr) return done(trouble_of(std::move(planned)));
   if (!planned.asks_fleet()) {
     engine.table->reset(items, now);
     return done(std::nullopt);
@@ -155,7 +164,7 @@ void AsyncEngine::explain(const Request& request,
   Items items;
   const Instant now = engine.now();
   Planned planned = engine.plan(request, Verb::peek, now, items);
-  if (planned.policy == nullptr) return done(Trouble{std::move(planned.error)});
+  if (planned.policy == nullptr) return done(trouble_of(std::move(planned)));
   if (!planned.asks_fleet()) {
     return done(Explanation{engine.peek_here(planned, items, now, {}),
                             engine.states_here(planned, items, now)});
@@ -223,10 +232,11 @@ class AsyncEngine::ThrottleCall final : public store::Asker {
 
 void AsyncEngine::throttle(Engine::Impl& engine, Link& link, Throttle throttle,
                            std::string_view key, Done done) {
-  if (!throttle.error.empty()) return done(error_of({.error = throttle.error}));
+  if (!throttle.error.empty())
+    return done(error_of({.fault = Fault::verb, .error = throttle.error}));
   if (engine.fleet == nullptr) return done(engine.throttle(throttle, key));
   if (const auto item = throttle.item(engine.place.seed, key); !item) {
-    return done(error_of({.error = item.error().message}));
+    return done(error_of({.fault = Fault::key, .error = item.error().message}));
   }
   ThrottleCall::start(engine, link, std::move(throttle), key, std::move(done));
 }

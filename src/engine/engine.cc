@@ -49,13 +49,6 @@ struct LastUsed {
 };
 thread_local LastUsed last_used;
 
-// How far a state file's time is ahead of the clock, if that is too far to wait for: time goes on
-// from there, since it must not go back, and cannot stand still for hours.
-Nanos lead_over(Instant now, Instant earliest) {
-  const Nanos lead = until(now, earliest);
-  return lead > std::chrono::minutes{1} ? lead : Nanos{0};
-}
-
 std::string note_on(const store::Opened& opened, const std::string& path, Nanos lead) {
   if (path.empty() || !opened.note.empty()) return opened.note;
   if (!opened.restored) return path + " is new: nothing is remembered yet";
@@ -65,9 +58,16 @@ std::string note_on(const store::Opened& opened, const std::string& path, Nanos 
   }
   if (lead > Nanos{0}) {
     note += fmt::format(
-        "; the clock is {} s behind it, and time goes on from where it was: if it was the clock "
-        "that was wrong then, move the file away",
+        "; the clock is {} s behind it, and time goes on from where it was until the clock has "
+        "caught up: if it was wrong then, move the file away",
         std::chrono::duration_cast<std::chrono::seconds>(lead).count());
+  }
+  if (opened.disbelieved > Nanos{0}) {
+    note += fmt::format(
+        "; it comes from {} days ahead of the clock, which is not believed: what was used then may "
+        "be refused until that time comes. If the clock was wrong then, move the file away; if it "
+        "is wrong now, put it right and start again",
+        std::chrono::duration_cast<std::chrono::days>(opened.disbelieved).count());
   }
   if (opened.dropped > 0) {
     note += "; " + std::to_string(opened.dropped) + " damaged entries were dropped";
@@ -80,12 +80,10 @@ std::string note_on(const store::Opened& opened, const std::string& path, Nanos 
 Engine::Impl::Impl(std::unique_ptr<store::Table> the_table, const EngineOptions& options,
                    std::string the_note)
     : table(std::move(the_table)),
-      clock(*options.clock),
+      time(*options.clock, table->resumes_at()),
       sink(options.sink),
       fleet(options.fleet),
       note(std::move(the_note)),
-      earliest(table->resumes_at()),
-      ahead(lead_over(options.clock->now(), earliest)),
       id(next_engine_id()),
       place{.seed = table->seed(),
             .sharing = fleet != nullptr ? policy::Sharing::fleet : policy::Sharing::none} {}
@@ -201,7 +199,7 @@ core::Verdict Engine::Impl::settle(std::span<const store::Item> items, Instant n
 
 Verdict Engine::Impl::throttle(const Throttle& throttle, std::string_view key, bool degraded) {
   const auto item = throttle.item(place.seed, key);
-  if (!item) return error_of({.error = item.error().message});
+  if (!item) return error_of({.fault = Fault::key, .error = item.error().message});
   Verdict verdict = engine::throttled(table->take({&*item, 1}, now()).decision);
   verdict.degraded = degraded;
   tell_sink(key, throttle.ask.cost, verdict);
@@ -281,7 +279,7 @@ Result<Engine, Error> Engine::open(PolicySet policies, EngineOptions options) {
   store::Opened opened;
   auto table = store::Table::open(options.memory, options.clock->now(), opened);
   if (!table) return table.error();
-  const Nanos lead = lead_over(options.clock->now(), (*table)->resumes_at());
+  const Nanos lead = engine::EngineTime(*options.clock, (*table)->resumes_at()).lead();
   auto impl = std::make_unique<Impl>(*std::move(table), options,
                                      note_on(opened, options.memory.state_file, lead));
   impl->replace(std::move(policies));
@@ -428,7 +426,8 @@ Verdict Engine::enter(const Request& request, std::string_view holder) {
   Items items;
   const Instant now = impl_->now();
   Planned planned = impl_->plan(request, Verb::enter, now, items);
-  if (planned.policy != nullptr && holder.empty()) planned = {.error = "the holder is empty"};
+  if (planned.policy != nullptr && holder.empty())
+    planned = {.fault = Fault::key, .error = "the holder is empty"};
   if (planned.policy == nullptr) return error_of(std::move(planned));
   if (planned.asks_fleet() && !planned.is_decided()) {
     return impl_->waited<Verdict>(
@@ -458,7 +457,7 @@ Verdict Engine::throttle(const Limit& limit, std::string_view key, Permits permi
     });
   }
   const Throttle throttle = Throttle::of(rule_of(limit), permits, max_wait);
-  if (!throttle.error.empty()) return error_of({.error = throttle.error});
+  if (!throttle.error.empty()) return error_of({.fault = Fault::verb, .error = throttle.error});
   return impl_->throttle(throttle, key);
 }
 

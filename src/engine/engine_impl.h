@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/engine_time.h"
 #include "engine/plan.h"
 #include "engine/policy_set_access.h"
 #include "engine/receipt_impl.h"
@@ -30,8 +31,7 @@ struct Engine::Impl {
   Impl(const Impl&) = delete;
   Impl& operator=(const Impl&) = delete;
 
-  // A state file may know of a later time than the clock.
-  Instant now() const noexcept { return std::max(later(clock.now(), ahead), earliest); }
+  Instant now() const noexcept { return time.now(); }
 
   // ---- Deciding, on this node
 
@@ -94,12 +94,10 @@ struct Engine::Impl {
 
   // Constant after construction.
   const std::unique_ptr<store::Table> table;
-  const Clock& clock;
+  const engine::EngineTime time;
   DecisionSink* const sink;
   Fleet* const fleet;
   const std::string note;
-  const Instant earliest;
-  const Nanos ahead;
   const std::uint64_t id;
   const engine::Place place;
 

@@ -20,10 +20,8 @@ store::lease::Purses& Engine::Impl::purses_of(Link& link) {
     purse_counts.push_back(counts);
   }
   // (It lives as long as the link, perhaps longer than the engine.)
-  auto time = [&clock = clock, ahead = ahead, earliest = earliest] {
-    return std::max(later(clock.now(), ahead), earliest);
-  };
-  auto purses = std::make_unique<store::lease::Purses>(store, *fleet, std::move(time),
+  auto now = [time = time] { return time.now(); };
+  auto purses = std::make_unique<store::lease::Purses>(store, *fleet, std::move(now),
                                                        store::random_name(), std::move(counts));
   store::lease::Purses& made = *purses;
   store.kept.push_back({id, std::move(purses)});

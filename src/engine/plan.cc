@@ -6,6 +6,7 @@
 
 #include "base/saturating.h"
 #include "base/suggest.h"
+#include "base/utf8.h"
 #include "policy/key.h"
 #include "policy/limit_text.h"
 
@@ -15,14 +16,12 @@ namespace {
 
 // Strangers may send any name: neither is a long one repeated, nor is it compared with thousands.
 std::string no_such_policy(const Rules& rules, std::string_view name) {
-  constexpr std::size_t long_enough = 64;
   constexpr std::size_t many = 100;
   std::vector<std::string_view> names;
   if (rules.policies.size() <= many) {
     for (const auto& [known, policy] : rules.policies) names.push_back(known);
   }
-  return fmt::format("there is no policy \"{}{}\"{}", name.substr(0, long_enough),
-                     name.size() > long_enough ? "…" : "", did_you_mean(name, names));
+  return fmt::format("there is no policy \"{}\"{}", shortened(name), did_you_mean(name, names));
 }
 
 // Settling corrects the permits that were asked for; a fixed cost was right to begin with.
@@ -51,16 +50,19 @@ Planned plan(const Rules& rules, const Request& request, Verb verb, std::uint64_
   const bool is_likely = likely != nullptr && likely->name == request.policy;
   const Policy* policy = is_likely ? likely : rules.find(request.policy);
   if (policy == nullptr) {
+    planned.fault = Fault::policy;
     planned.error = no_such_policy(rules, request.policy);
     return planned;
   }
   if (request.parts.too_many()) {
+    planned.fault = Fault::parts;
     planned.error = fmt::format("a key has at most {} parts", Parts::kMost);
     return planned;
   }
   const policy::Subject subject{.key = request.key, .parts = request.parts.all()};
   const Together& limits = policy->rules_for(subject);
   if (verb == Verb::take && limits.has_concurrency) {
+    planned.fault = Fault::verb;
     planned.error =
         fmt::format("the policy \"{}\" has a concurrent limit: enter and leave it", policy->name);
     return planned;
@@ -69,6 +71,7 @@ Planned plan(const Rules& rules, const Request& request, Verb verb, std::uint64_
   for (const Rule& rule : limits.rules) {
     const auto key = policy::key_of(subject, rule.by, buffer);
     if (!key) {
+      planned.fault = rule.by.empty() && subject.parts.empty() ? Fault::key : Fault::parts;
       planned.error = key.error().message;
       return planned;
     }
@@ -164,6 +167,7 @@ void judge(const Together& limits, const core::Verdict& verdict, Verdict& answer
   answer.refusing = verdict.refusing;
   answer.degraded = false;
   answer.blocked = false;
+  answer.fault = Fault::none;
   answer.error.clear();
 }
 
@@ -182,6 +186,7 @@ LimitState state_of(const Together& limits, std::size_t position, Permits cost,
 
 Verdict error_of(Planned planned) {
   Verdict verdict{.decision = {.outcome = Outcome::impossible, .retry_after = kNever}};
+  verdict.fault = planned.fault;
   verdict.error = std::move(planned.error);
   return verdict;
 }

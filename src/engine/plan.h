@@ -33,6 +33,7 @@ struct Planned {
   const Policy* policy = nullptr;
   const Together* limits = nullptr;
   std::optional<Instant> blocked_until{};  // by an operator
+  Fault fault = Fault::none;
   std::string error{};
   SplitCall split{};
 

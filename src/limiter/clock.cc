@@ -30,6 +30,7 @@ struct Kernel {
 class SystemClock final : public Clock {
  public:
   Instant now() const noexcept override { return time_.now(); }
+  Nanos passed() const noexcept override { return Nanos{Kernel::steady()}; }
 
   bool sleep_until(Instant then, std::stop_token stop) const override {
     std::mutex mutex;

@@ -75,7 +75,9 @@ class Loop {
 
     void open() {
       constexpr int backlog = 4096;
-      listen(socket_.fd(), backlog);
+      if (listen(socket_.fd(), backlog) != 0) {
+        throw std::system_error(errno, std::generic_category(), "cannot listen");
+      }
       loop_.neighbours_.poller.add(socket_.fd(), Interest::read, *this);
     }
 
@@ -307,6 +309,24 @@ struct Loops::Impl {
   bool started = false;
 };
 
+namespace {
+
+std::string what_to_do(int error, std::uint16_t port) {
+  switch (error) {
+    case EADDRINUSE:
+      return ": another program listens there (ss -ltnp 'sport = :" + std::to_string(port) +
+             "' tells which); end it, or choose another port";
+    case EACCES:
+      return ": ports below 1024 need root or CAP_NET_BIND_SERVICE";
+    case EADDRNOTAVAIL:
+      return ": no interface of this machine has that address (0.0.0.0 stands for all)";
+    default:
+      return {};
+  }
+}
+
+}  // namespace
+
 Loops::Loops(const LoopOptions& options) : impl_(std::make_unique<Impl>()) {
   impl_->options = options;
   impl_->shared.most_connections = options.most_connections;
@@ -332,7 +352,7 @@ Result<std::uint16_t, Error> Loops::bind(const std::string& host, std::uint16_t 
   for (Loop& loop : impl_->loops) {
     if (error == 0) error = loop.bind(*address, impl_->doors.back());
   }
-  if (error != 0) return cannot(std::generic_category().message(error));
+  if (error != 0) return cannot(std::generic_category().message(error) + what_to_do(error, port));
   impl_->bound.push_back(*address);
   return address->port();
 }

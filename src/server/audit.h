@@ -2,6 +2,7 @@
 
 #include <string_view>
 
+#include "base/utf8.h"
 #include "server/log.h"
 #include "server/texts.h"
 

@@ -93,10 +93,15 @@ void GrpcSession::on_request(H2Stream& stream) {
           return refuse(stream, GrpcCode::internal,
                         "the message is compressed, but there is no grpc-encoding");
         case GrpcMessage::Status::need_more:
+          if (body.empty()) {
+            return refuse(stream, GrpcCode::unimplemented, "there is no message, where one is due");
+          }
+          [[fallthrough]];
         case GrpcMessage::Status::malformed:
           return refuse(stream, GrpcCode::internal, "the body is no message of gRPC");
       }
-      return refuse(stream, GrpcCode::internal, "there is more than one message");
+      // (What gRPC calls a violation of cardinality.)
+      return refuse(stream, GrpcCode::unimplemented, "there is more than one message");
     }
     start_answers(machine_, stream);
   }

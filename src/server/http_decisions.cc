@@ -209,8 +209,10 @@ void on_auth(HttpCall& call) {
     return call.answer().problem(400, "no key: write &key=… or send X-Weir-Key", "key");
   }
   const auto count = permits.value.empty() ? 1 : whole_number(permits.value);
-  if (!count || *count < 0)
-    return call.answer().problem(400, "permits is a whole number", "permits");
+  // (Of none everybody has enough: whoever can write into the query must not get by with that.)
+  if (!count || *count < 1) {
+    return call.answer().problem(400, "permits is a whole number of at least 1", "permits");
+  }
   const auto refusal = deny.value.empty() ? 429 : whole_number(deny.value);
   if (!refusal || *refusal < 400 || *refusal > 599) {
     return call.answer().problem(400, "deny is a status from 400 to 599", "deny");

@@ -3,6 +3,7 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
+#include "base/utf8.h"
 #include "envoy/explain.h"
 #include "server/http_handlers.h"
 #include "server/links.h"

@@ -1,6 +1,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "base/utf8.h"
 #include "server/audit.h"
 #include "server/http_handlers.h"
 #include "server/orders.h"
@@ -38,7 +39,9 @@ void on_order(HttpCall& call, Verb verb) {
   auto order = order_of(call, verb);
   if (!order) return;
   const auto given = call.service.policies.give(call.service.engine, *std::move(order));
-  if (!given) return call.answer().problem(400, given.error().message);
+  if (!given) {
+    return call.answer().problem(given.error().not_kept ? 500 : 400, given.error().message);
+  }
   audit(call.caller, "order {}: {}", given->id, to_text(*given));
   call.answer().json(200, dumped(to_json(*given)));
 }

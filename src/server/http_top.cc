@@ -5,6 +5,7 @@
 #include <set>
 
 #include "base/suggest.h"
+#include "base/utf8.h"
 #include "server/http_handlers.h"
 #include "server/texts.h"
 #include "wire/http1_target.h"

@@ -39,40 +39,37 @@ int status_of(const Verdict& verdict) {
   return for_the_store(verdict) ? 503 : 429;
 }
 
-// Why there is no decision. The request is one that was read, so a name that nobody knows or a key
-// that cannot be is all it can be.
-Reply cannot_decide(Service& service, std::string_view policy, bool of_parts, std::string error) {
-  const bool known = service.policies.has(policy);
-  const bool about_key = known && error.find("concurrent") == std::string::npos;
-  return {.status = known ? 400 : 404,
-          .error = std::move(error),
-          .error_field = !about_key ? "policy"
-                         : of_parts ? "parts"
-                                    : "key"};
+std::string_view field_of(Fault fault) {
+  switch (fault) {
+    case Fault::key:
+      return "key";
+    case Fault::parts:
+      return "parts";
+    case Fault::policy:
+    case Fault::verb:
+    case Fault::none:
+      break;
+  }
+  return "policy";
 }
 
-// What there is to remember of a request until it is answered.
-struct Asking {
-  Asking(Service& the_service, const Request& request)
-      : service(the_service), policy(request.policy), of_parts(!request.parts.empty()) {}
+// Why there is no decision.
+Reply cannot_decide(Fault fault, std::string error) {
+  return {.status = fault == Fault::policy ? 404 : 400,
+          .error = std::move(error),
+          .error_field = field_of(fault)};
+}
 
-  Reply failed(std::string error) const {
-    return cannot_decide(service, policy, of_parts, std::move(error));
-  }
-  Reply failed(const Trouble& trouble) const {
-    return trouble.fleet ? Reply{.status = 503, .error = trouble.message} : failed(trouble.message);
-  }
-  Reply decided(const Verdict& verdict, std::string& body,
-                const wire::VerdictExtras& extras = {}) const {
-    if (!verdict.error.empty()) return failed(verdict.error);
-    wire::append_verdict(body, verdict, extras);
-    return {.status = status_of(verdict), .verdict = verdict};
-  }
+Reply failed(const Trouble& trouble) {
+  if (trouble.fleet) return {.status = 503, .error = trouble.message};
+  return cannot_decide(trouble.fault, trouble.message);
+}
 
-  Service& service;
-  const std::string policy;
-  const bool of_parts;
-};
+Reply decided(const Verdict& verdict, std::string& body, const wire::VerdictExtras& extras = {}) {
+  if (!verdict.error.empty()) return cannot_decide(verdict.fault, verdict.error);
+  wire::append_verdict(body, verdict, extras);
+  return {.status = status_of(verdict), .verdict = verdict};
+}
 
 AsyncEngine engine_of(Service& service) { return {service.engine, link_of_this_thread()}; }
 
@@ -113,7 +110,9 @@ void send(HttpAnswer& answer, Service& service, std::string_view policy_field, i
 void tell(HttpAnswer& answer, Service& service, std::string_view policy, const Reply& reply,
           std::string_view body, int refusal) {
   if (!reply.error.empty()) return answer.problem(reply.status, reply.error, reply.error_field);
-  const int status = reply.status == 429 ? refusal : reply.status;
+  // (Who chose a status for refusals means those for want of the store, too.)
+  const bool chosen = reply.status == 429 || (reply.verdict && !*reply.verdict && refusal != 429);
+  const int status = chosen ? refusal : reply.status;
   if (!reply.verdict) return answer.json(status, body);
   const std::string_view field = reply.limit.empty() ? policy_field(service, policy, *reply.verdict)
                                                      : policy_field(reply.limit);
@@ -123,8 +122,7 @@ void tell(HttpAnswer& answer, Service& service, std::string_view policy, const R
 void tell(HttpAnswer& answer, Service& service, const Request& request, Verdict& verdict) {
   std::string& body = scratch_body();
   if (!verdict.error.empty()) {
-    const Reply reply =
-        cannot_decide(service, request.policy, !request.parts.empty(), std::move(verdict.error));
+    const Reply reply = cannot_decide(verdict.fault, std::move(verdict.error));
     return tell(answer, service, request.policy, reply, body);
   }
   wire::append_verdict(body, verdict);
@@ -144,34 +142,31 @@ Request request_of(const ApiRequest& asked) {
 
 void take(Service& service, const ApiRequest& asked, Told told) {
   const Request request = request_of(asked);
-  const Asking asking(service, request);
   if (!asked.wants_receipt) {
-    return engine_of(service).take(request, [asking, told](const Verdict& verdict) {
+    return engine_of(service).take(request, [told](const Verdict& verdict) {
       std::string& body = scratch_body();
-      const Reply reply = asking.decided(verdict, body);
+      const Reply reply = decided(verdict, body);
       told(reply, body);
     });
   }
-  const auto tell = [asking, told](const Verdict& verdict, Receipt receipt) {
+  const auto tell = [&service, told](const Verdict& verdict, Receipt receipt) {
     std::string& body = scratch_body();
-    const std::string name =
-        verdict ? asking.service.receipts.keep(std::move(receipt)) : std::string{};
-    const Reply reply = asking.decided(verdict, body, {.receipt = name});
+    const std::string name = verdict ? service.receipts.keep(std::move(receipt)) : std::string{};
+    const Reply reply = decided(verdict, body, {.receipt = name});
     told(reply, body);
   };
   engine_of(service).take(request, tell);
 }
 
-// An answer to a question is none to be sorry for: 200, whatever it says.
+// To be told that one would be refused is no refusal: 200, whatever it says.
 void peek(Service& service, const ApiRequest& asked, Told told) {
   const Request request = request_of(asked);
-  engine_of(service).peek(request, asked.holder,
-                          [asking = Asking(service, request), told](const Verdict& verdict) {
-                            std::string& body = scratch_body();
-                            Reply reply = asking.decided(verdict, body);
-                            if (reply.verdict) reply.status = 200;
-                            told(reply, body);
-                          });
+  engine_of(service).peek(request, asked.holder, [told](const Verdict& verdict) {
+    std::string& body = scratch_body();
+    Reply reply = decided(verdict, body);
+    if (reply.verdict) reply.status = 200;
+    told(reply, body);
+  });
 }
 
 void settle(Service& service, const ApiRequest& asked, Told told) {
@@ -180,9 +175,9 @@ void settle(Service& service, const ApiRequest& asked, Told told) {
   const auto refuse = [&](int status, std::string_view why) {
     told({.status = status, .error = std::string{why}, .error_field = "receipt"}, {});
   };
-  const auto tell = [asking = Asking(service, request), told](const Verdict& verdict) {
+  const auto tell = [told](const Verdict& verdict) {
     std::string& body = scratch_body();
-    const Reply reply = asking.decided(verdict, body);
+    const Reply reply = decided(verdict, body);
     told(reply, body);
   };
   if (asked.receipt.empty()) {
@@ -192,6 +187,8 @@ void settle(Service& service, const ApiRequest& asked, Told told) {
   Receipts::Borrowed borrowed;
   switch (service.receipts.borrow(asked.receipt, borrowed)) {
     case Receipts::Found::no:
+      // (What is debited needs none: one from before a restart must not spare anybody the price.)
+      if (request.permits > 0) return engine_of(service).settle(request, tell);
       return refuse(404, "there is no such receipt");
     case Receipts::Found::busy:
       return refuse(409, "the receipt is being settled by somebody else");
@@ -206,33 +203,29 @@ void settle(Service& service, const ApiRequest& asked, Told told) {
 
 void reset(Service& service, const ApiRequest& asked, Told told) {
   const Request request = request_of(asked);
-  engine_of(service).reset(
-      request, [asking = Asking(service, request), told](const std::optional<Trouble>& trouble) {
-        if (trouble) return told(asking.failed(*trouble), {});
-        told({}, R"({"reset":true})");
-      });
+  engine_of(service).reset(request, [told](const std::optional<Trouble>& trouble) {
+    if (trouble) return told(failed(*trouble), {});
+    told({}, R"({"reset":true})");
+  });
 }
 
 void enter(Service& service, const ApiRequest& asked, Told told) {
   const std::string holder =
       asked.holder.empty() ? store::random_name() : std::string{asked.holder};
   const Request request = request_of(asked);
-  engine_of(service).enter(
-      request, holder, [asking = Asking(service, request), holder, told](const Verdict& verdict) {
-        std::string& body = scratch_body();
-        const Reply reply = asking.decided(verdict, body, {.holder = holder});
-        told(reply, body);
-      });
+  engine_of(service).enter(request, holder, [holder, told](const Verdict& verdict) {
+    std::string& body = scratch_body();
+    const Reply reply = decided(verdict, body, {.holder = holder});
+    told(reply, body);
+  });
 }
 
 void leave(Service& service, const ApiRequest& asked, Told told) {
   const Request request = request_of(asked);
-  engine_of(service).leave(
-      request, asked.holder,
-      [asking = Asking(service, request), told](const Result<bool, Trouble>& left) {
-        if (!left) return told(asking.failed(left.error()), {});
-        told({}, *left ? R"({"left":true})" : R"({"left":false})");
-      });
+  engine_of(service).leave(request, asked.holder, [told](const Result<bool, Trouble>& left) {
+    if (!left) return told(failed(left.error()), {});
+    told({}, *left ? R"({"left":true})" : R"({"left":false})");
+  });
 }
 
 namespace {
@@ -263,13 +256,12 @@ void append_limit(std::string& body, const LimitState& limit) {
 
 void explain(Service& service, const ApiRequest& asked, Told told) {
   const Request request = request_of(asked);
-  const auto tell = [asking = Asking(service, request), told,
-                     orders = service.policies.orders_for(request, service.engine.now())](
+  const auto tell = [told, orders = service.policies.orders_for(request, service.engine.now())](
                         const Result<Explanation, Trouble>& explanation) {
-    if (!explanation) return told(asking.failed(explanation.error()), {});
+    if (!explanation) return told(failed(explanation.error()), {});
     std::string& body = scratch_body();
     body += R"({"decision":)";
-    Reply reply = asking.decided(explanation->verdict, body);
+    Reply reply = decided(explanation->verdict, body);
     reply.status = 200;
     body += R"(,"limits":[)";
     for (const LimitState& limit : explanation->limits) {
@@ -296,10 +288,8 @@ void throttle(Service& service, const ApiRequest& asked, Told told) {
       *limit, asked.key, asked.permits.value_or(1), asked.max_wait(),
       [told, text = std::string{asked.limit}](const Verdict& verdict) {
         if (!verdict.error.empty()) {
-          const bool about_limit = verdict.error.find("concurrent") != std::string::npos;
-          return told(
-              {.status = 400, .error = verdict.error, .error_field = about_limit ? "limit" : "key"},
-              {});
+          const std::string_view field = verdict.fault == Fault::key ? "key" : "limit";
+          return told({.status = 400, .error = verdict.error, .error_field = field}, {});
         }
         std::string& body = scratch_body();
         wire::append_verdict(body, verdict);

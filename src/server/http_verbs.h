@@ -24,7 +24,6 @@ struct Reply {
 // Who is told it, once, perhaps before the verb returns: some have to ask the fleet. What was asked
 // is gone by then.
 using Told = std::function<void(const Reply& reply, std::string_view body)>;
-using Verb = void (*)(Service&, const wire::ApiRequest&, Told);
 
 void take(Service& service, const wire::ApiRequest& asked, Told told);
 void peek(Service& service, const wire::ApiRequest& asked, Told told);

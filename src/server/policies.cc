@@ -40,13 +40,14 @@ std::optional<Error> replace_file(const std::string& path, std::string_view cont
   const std::string fresh = path + ".new";
   const int file = open(fresh.c_str(), O_CREAT | O_TRUNC | O_WRONLY | O_CLOEXEC, 0600);
   if (file < 0) return failed("write", fresh);
-  const bool written =
-      write(file, content.data(), content.size()) == static_cast<ssize_t>(content.size()) &&
-      fsync(file) == 0;
+  const ssize_t written = write(file, content.data(), content.size());
+  const bool all = written == static_cast<ssize_t>(content.size());
+  if (written >= 0 && !all) errno = ENOSPC;  // the rest would not have fitted
   std::optional<Error> error;
-  if (!written) error = failed("write", fresh);
+  if (!all || fsync(file) != 0) error = failed("write", fresh);
   close(file);
   if (!error && rename(fresh.c_str(), path.c_str()) != 0) error = failed("write", path);
+  if (error) unlink(fresh.c_str());
   return error;
 }
 
@@ -219,18 +220,20 @@ std::optional<Error> Policies::use(Engine& engine, Orders orders) {
   return std::nullopt;
 }
 
-Result<GivenOrder, Error> Policies::give(Engine& engine, GivenOrder order) {
+Result<GivenOrder, Policies::Flaw> Policies::give(Engine& engine, GivenOrder order) {
   const std::lock_guard lock(mutex_);
   for (const auto& [name, policy] : merged_locked()) {
     if (!order.policy.empty() && order.policy != name) continue;
-    if (auto error = check(policy, order.order)) return *std::move(error);
+    if (auto error = check(policy, order.order)) return Flaw{.message = error->message};
   }
   Orders orders = orders_;
   std::erase_if(orders, [&](const auto& each) { return order.is_about_the_same_as(each.second); });
-  if (orders.size() >= kMostOrders) return Error{"there are too many orders: lift some"};
+  if (orders.size() >= kMostOrders) return Flaw{.message = "there are too many orders: lift some"};
   order.id = ++last_order_;
   orders.emplace(order.id, order);
-  if (auto error = use(engine, std::move(orders))) return *std::move(error);
+  if (auto error = use(engine, std::move(orders))) {
+    return Flaw{.message = error->message, .not_kept = true};
+  }
   return order;
 }
 

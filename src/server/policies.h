@@ -46,7 +46,7 @@ class Policies {
 
   // Gives an order, which gets an id; one about the same that was given before it ends. The policy
   // is one that there is. The error of what cannot be done, or kept.
-  Result<GivenOrder, Error> give(Engine& engine, GivenOrder order);
+  Result<GivenOrder, Flaw> give(Engine& engine, GivenOrder order);
   // Ends an order. Whether there was one.
   Result<bool, Error> lift(Engine& engine, std::uint64_t id);
   // Those that are in force, by id.

@@ -1,4 +1,5 @@
 #include "server/resp_session.h"
+#include "base/utf8.h"
 #include "store/random_name.h"
 
 #include <fmt/format.h>
@@ -320,6 +321,8 @@ void RespSession::settle(Arguments arguments, std::string& out) {
   Receipts::Borrowed borrowed;
   switch (service_.receipts.borrow(asked.receipt, borrowed)) {
     case Receipts::Found::no:
+      // (What is debited needs none: one from before a restart must not spare anybody the price.)
+      if (request.permits > 0) return engine().settle(request, tell_verdict());
       return answer(out).error("ERR there is no such receipt");
     case Receipts::Found::busy:
       return answer(out).error("ERR the receipt is being settled by somebody else");
@@ -370,7 +373,12 @@ void RespSession::leave(Arguments arguments, std::string& out) {
   engine().leave(request, asked.holder,
                  [place = answers_.add(), protocol = protocol_](const Result<bool, Trouble>& left) {
                    RespWriter say(place->text, protocol);
-                   left ? say.integer(*left ? 1 : 0) : say.error("ERR " + left.error().message);
+                   // (A store that cannot be asked is no error here: nothing was left.)
+                   if (left || left.error().fleet) {
+                     say.integer(left && *left ? 1 : 0);
+                   } else {
+                     say.error("ERR " + left.error().message);
+                   }
                    place->done();
                  });
 }

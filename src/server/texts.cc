@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <charconv>
 
+#include "base/utf8.h"
+
 namespace weir::server {
 
 namespace {
@@ -45,12 +47,6 @@ std::string of_origin(const LimitOrigin& origin) {
 }
 
 }  // namespace
-
-std::string shortened(std::string_view text) {
-  constexpr std::size_t long_enough = 64;
-  if (text.size() <= long_enough) return std::string{text};
-  return std::string{text.substr(0, long_enough)} + "…";
-}
 
 std::string lower(std::string_view text) {
   std::string lowered{text};

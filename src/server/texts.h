@@ -20,9 +20,6 @@ inline std::int64_t millis_or_never(Nanos time) {
 // A whole number as strangers write them: no sign but a minus, no spaces.
 std::optional<std::int64_t> whole_number(std::string_view text);
 
-// What a stranger sent, not repeated without end.
-std::string shortened(std::string_view text);
-
 std::string lower(std::string_view text);
 
 // In quotes, with nothing in it that ends a line or a text.

@@ -8,6 +8,7 @@
 
 #include "base/saturating.h"
 #include "base/suggest.h"
+#include "base/utf8.h"
 
 namespace weir::wire {
 
@@ -15,9 +16,6 @@ namespace {
 
 namespace ondemand = simdjson::ondemand;
 using ondemand::json_type;
-
-// Names that strangers send are repeated to them up to this length.
-constexpr std::size_t kLongestEcho = 64;
 
 struct Known {
   ApiField field;
@@ -54,14 +52,6 @@ std::string_view type_name(json_type type) {
       return "null";
   }
   return "something else";
-}
-
-// Cuts between characters, not within one.
-std::string echo(std::string_view text) {
-  if (text.size() <= kLongestEcho) return std::string{text};
-  std::size_t end = kLongestEcho;
-  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xc0) == 0x80) --end;
-  return std::string{text.substr(0, end)} + "…";
 }
 
 bool is_digits(std::string_view token) {
@@ -211,7 +201,7 @@ class ItemReader {
       return simdjson::SUCCESS;
     }
     if (!is_number) return simdjson::NUMBER_ERROR;
-    complain_of_type(known, echo(token));
+    complain_of_type(known, shortened(token));
     return simdjson::SUCCESS;
   }
 
@@ -232,8 +222,8 @@ class ItemReader {
     json_type type{};
     if (const auto error = value.type().get(type)) return error;
     if (type != json_type::string) {
-      complain("parts",
-               fmt::format("the part \"{}\" is a text, not {}", echo(part.name), type_name(type)));
+      complain("parts", fmt::format("the part \"{}\" is a text, not {}", shortened(part.name),
+                                    type_name(type)));
       return simdjson::SUCCESS;
     }
     if (const auto error = value.get_string().get(part.value)) return error;
@@ -244,7 +234,7 @@ class ItemReader {
   void add_part(const Part& part) {
     for (const Part& earlier : item_.request.parts.all()) {
       if (earlier.name != part.name) continue;
-      complain("parts", fmt::format("the part \"{}\" is there twice", echo(part.name)));
+      complain("parts", fmt::format("the part \"{}\" is there twice", shortened(part.name)));
       return;
     }
     item_.request.parts.add(part);
@@ -275,8 +265,8 @@ class ItemReader {
     for (const Known& known : kKnown) {
       if (has(fields_.allowed, known.field)) names.push_back(known.name);
     }
-    complain(echo(name),
-             fmt::format("there is no field \"{}\" here{}", echo(name), did_you_mean(name, names)));
+    complain(shortened(name), fmt::format("there is no field \"{}\" here{}", shortened(name),
+                                          did_you_mean(name, names)));
   }
 
   void complain_of_type(const Known& known, std::string_view found) {

@@ -87,18 +87,19 @@ class WireTest(unittest.TestCase):
 
     def test_bodies_that_are_no_message(self):
         for what, body in {
-                "nothing": b"",
                 "half a head": FRAMED[:3],
                 "only a head": FRAMED[:5],
                 "half a message": FRAMED[:-1],
-                "more than a message": FRAMED + b"x",
-                "two messages": FRAMED + FRAMED,
                 "a flag that nobody knows": b"\x02" + FRAMED[1:],
                 "compressed, and nobody said how": b"\x01" + FRAMED[1:]}.items():
             with self.subTest(what):
-                self.assert_fails(self.ask(body=body), INTERNAL, UNIMPLEMENTED, INVALID_ARGUMENT)
-        with self.subTest("no body at all"):
-            self.assert_fails(self.ask(body=None), INTERNAL, UNIMPLEMENTED, INVALID_ARGUMENT)
+                self.assert_fails(self.ask(body=body), INTERNAL)
+
+    def test_bodies_that_are_not_one_message(self):
+        for what, body in {"no body at all": None, "nothing": b"", "two messages": FRAMED + FRAMED,
+                           "more than a message": FRAMED + b"x"}.items():
+            with self.subTest(what):
+                self.assert_fails(self.ask(body=body), UNIMPLEMENTED)
 
     def test_messages_that_are_none_of_protobuf(self):
         for what, message in {

@@ -142,6 +142,12 @@ class RespTest(unittest.TestCase):
         self.assertEqual(last[2], 1000)
         self.assertEqual(self.resp("WEIR.SETTLE", "llm", "settled", 1500)[2], 0)
         self.assertIn("needs the receipt", self.error("WEIR.SETTLE", "llm", "settled", -1))
+        # A receipt that is forgotten, as after a restart, spares nobody the price.
+        self.assertIn("no such receipt",
+                      self.error("WEIR.SETTLE", "llm", "other", -1, "RECEIPT", "forgotten"))
+        before = self.resp("WEIR.PEEK", "llm", "other")[2]
+        self.resp("WEIR.SETTLE", "llm", "other", 30, "RECEIPT", "forgotten")
+        self.assertEqual(self.resp("WEIR.PEEK", "llm", "other")[2], before - 30)
         self.assertIn("no such receipt",
                       self.error("WEIR.SETTLE", "llm", "settled", -1, "RECEIPT", "0" * 32))
 

@@ -325,7 +325,8 @@ Result<Region, Error> Region::file(const std::string& path, const Layout& layout
     Header& header = region.header();
     opened.restored = true;
     const bool clean = header.clean.load() != 0;
-    opened.after_power_cut = !clean && boot_id() != header.boot;
+    const std::string_view boot(header.boot, strnlen(header.boot, sizeof header.boot));
+    opened.after_power_cut = !clean && boot_id() != boot;
     return region;
   }
 }

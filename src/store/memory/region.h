@@ -40,8 +40,6 @@ struct alignas(64) Header {
   std::atomic<std::uint64_t> last_time;  // how far the clock had come, about
   std::atomic<std::uint32_t> clean;      // closed in peace
   char boot[40];                         // the system's boot it was last opened in
-  // How often keys were reset, of those that share a counter.
-  std::array<std::atomic<std::uint32_t>, 256> resets;
 };
 
 // What a state file was found to be when it was opened.
@@ -49,6 +47,7 @@ struct Opened {
   bool restored = false;         // there was one to go on with
   bool after_power_cut = false;  // what the system had not written to disk may be missing
   std::uint64_t dropped = 0;     // slots that made no sense
+  Nanos disbelieved{0};          // how far it was ahead of the clock, if that cannot be
   std::string set_aside;         // the new name of a file that could not be used
   std::string note;              // the same in words for people; empty if there is nothing to say
 };

@@ -66,7 +66,13 @@ Table::Table(Region region)
       sharing_count_(region_.header().layout.sharing_rows),
       seed_(region_.header().seed),
       resumes_at_(core::instant_of(region_.header().last_time.load())),
-      arena_(region_.records()) {}
+      resets_(std::min<std::size_t>(rows_.size(), 16'384)),
+      arena_(region_.records()) {
+  // Receipts of another opening are worth nothing, whatever was reset since.
+  static std::atomic<std::uint32_t> openings{0};
+  const std::uint32_t first = ++openings * 0x9e3779b1;  // odd: no two begin alike
+  for (auto& resets : resets_) resets.store(first, std::memory_order_relaxed);
+}
 
 Table::~Table() { region_.close(); }
 
@@ -98,6 +104,7 @@ Result<std::unique_ptr<Table>, Error> Table::open(const MemoryOptions& options, 
   auto region = Region::file(path, *layout, opened);
   if (!region) return region.error();
   std::unique_ptr<Table> table(new Table(*std::move(region)));
+  opened.disbelieved = table->restore_time(now);
   opened.dropped = table->restore(now);
   if (table->region_.header().layout != *layout) {
     auto resized = Table::resized(std::move(table), path, *layout, now);
@@ -110,7 +117,7 @@ Result<std::unique_ptr<Table>, Error> Table::open(const MemoryOptions& options, 
 
 // What a killed process has left behind is put right: locks, tags, summaries, blocks in use.
 std::uint64_t Table::restore(Instant now) {
-  std::uint64_t dropped = restore_time(now) ? 0 : 1;
+  std::uint64_t dropped = 0;
   const Instant latest = later(std::max(now, resumes_at_), std::chrono::minutes{1});
   for (Row& row : rows_) {
     dropped += row.restore(latest, [&](Slot& slot) {
@@ -127,12 +134,14 @@ std::uint64_t Table::restore(Instant now) {
 // The time that a file was left at is not covered by its checksum, since it changes all the time. A
 // clock may have been wrong by days, or by months; one that was years ahead is a damaged word, and
 // would take all calls along to where no window ends.
-bool Table::restore_time(Instant now) {
+// So much it was ahead, then.
+Nanos Table::restore_time(Instant now) {
   constexpr Nanos wrong_at_most = std::chrono::hours{24 * 366};
-  const bool sound = resumes_at_ <= later(in_range(now), wrong_at_most);
-  if (!sound) resumes_at_ = in_range(now);
+  const Nanos ahead = until(in_range(now), resumes_at_);
+  const bool believed = ahead <= wrong_at_most;
+  if (!believed) resumes_at_ = in_range(now);
   region_.header().last_time.store(core::word_of(resumes_at_));
-  return sound;
+  return believed ? Nanos{0} : ahead;
 }
 
 bool Table::restore_record(Slot& slot) {
@@ -592,14 +601,13 @@ bool Table::leave(std::span<const Item> items, Instant now, const core::HolderId
 void Table::reset(std::span<const Item> items, Instant now) {
   Claims claims(*this, items, Absent::stays, now);
   for (const Item& item : items) {
-    region_.header().resets[item.key.high % region_.header().resets.size()].fetch_add(1);
+    resets_[item.key.high % resets_.size()].fetch_add(1, std::memory_order_acq_rel);
   }
   claims.clear();
 }
 
 std::uint32_t Table::resets_of(const Fingerprint& key) const noexcept {
-  const auto& resets = region_.header().resets;
-  return resets[key.high % resets.size()].load(std::memory_order_acquire);
+  return resets_[key.high % resets_.size()].load(std::memory_order_acquire);
 }
 
 // ---- Limits that change

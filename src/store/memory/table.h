@@ -105,7 +105,7 @@ class Table {
                                                        const std::string& path,
                                                        const Layout& layout, Instant now);
   std::uint64_t restore(Instant now);
-  bool restore_time(Instant now);
+  Nanos restore_time(Instant now);
   bool restore_record(Slot& slot);
   std::uint64_t copy_from(const Table& other, Instant now);
   bool adopt_slot(const Table& other, Slot& slot, Instant now);
@@ -150,6 +150,8 @@ class Table {
   std::uint64_t seed_;
   Instant resumes_at_{};
 
+  // How often keys were reset, of those that share a counter.
+  std::vector<std::atomic<std::uint32_t>> resets_;
   Arena arena_;
   struct {
     std::atomic<std::uint64_t> forgotten{0};

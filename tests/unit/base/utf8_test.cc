@@ -17,6 +17,13 @@ TEST(Utf8, IsKnown) {
   }
 }
 
+TEST(Utf8, IsRepeatedToStrangersUpToALength) {
+  EXPECT_EQ(shortened("abc"), "abc");
+  EXPECT_EQ(shortened(std::string(64, 'x')), std::string(64, 'x'));
+  EXPECT_EQ(shortened(std::string(1000, 'x')), std::string(64, 'x') + "…");
+  EXPECT_EQ(shortened(std::string(63, 'x') + "äöü"), std::string(63, 'x') + "…");
+}
+
 TEST(Utf8, IsCutBetweenCharacters) {
   EXPECT_EQ(cut("abc", 3), "abc");
   EXPECT_EQ(cut("abc", 2), "ab");

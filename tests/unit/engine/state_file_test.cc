@@ -157,6 +157,54 @@ TEST_F(StateFile, DoesNotStartBeforeTheTimeItWasLeft) {
       << engine.opening_note();
 }
 
+// A wall clock that can be set, while time passes by itself.
+class SetClock final : public Clock {
+ public:
+  Instant now() const noexcept override { return wall; }
+  Nanos passed() const noexcept override { return steady; }
+  bool sleep_until(Instant, std::stop_token) const override { return true; }
+  void advance(Nanos time) {
+    wall += time;
+    steady += time;
+  }
+
+  Instant wall = ManualClock::kStart;
+  Nanos steady{1h};
+};
+
+// And is put right while it runs: that is no time that has passed.
+TEST_F(StateFile, DoesNotRunAheadOfAClockThatIsPutRight) {
+  SetClock clock;
+  const auto reopened = [&] {
+    EngineOptions options{.memory = {.bytes = kBytes, .state_file = path_}, .clock = &clock};
+    return *Engine::open(policies("p: { limits: [ 10/day, 10/h window ] }"), options);
+  };
+  EXPECT_TRUE(reopened().take({.policy = "p", .key = "k", .permits = 10}));
+  for (int start = 0; start < 4; ++start) {
+    clock.wall -= 8h;
+    Engine engine = reopened();
+    clock.advance(1s);
+    EXPECT_FALSE(engine.take(kRequest));
+    clock.wall += 8h;
+    EXPECT_FALSE(engine.take(kRequest));
+    EXPECT_EQ(engine.now(), clock.wall);
+    clock.advance(1s);
+    EXPECT_EQ(engine.now(), clock.wall);
+  }
+  clock.advance(1h);
+  Engine engine = reopened();
+  EXPECT_EQ(engine.take(kRequest).limited_by, "0") << "the hour has passed, the day has not";
+}
+
+// A clock that is years behind the file, or was years ahead: that is said, with what to do.
+TEST_F(StateFile, TellsOfATimeThatIsNotBelieved) {
+  clock_.advance(24h * 800);
+  EXPECT_TRUE(open("p: { limits: [ 10/min ] }").take(kRequest));
+  clock_.set(ManualClock::kStart);
+  EXPECT_THAT(open("p: { limits: [ 10/min ] }").opening_note(),
+              testing::HasSubstr("comes from 800 days ahead of the clock, which is not believed"));
+}
+
 // What a clock that is set right every now and then is wrong by is waited for.
 TEST_F(StateFile, WaitsForAClockThatIsALittleBehind) {
   clock_.advance(1h + 30s);

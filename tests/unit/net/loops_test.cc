@@ -413,8 +413,11 @@ TEST_F(LoopsTest, SaysWhereItCannotListen) {
   Loops second(LoopOptions{.threads = 2});
   const auto taken = second.bind("127.0.0.1", port, lines_door(heard));
   ASSERT_FALSE(taken);
-  EXPECT_EQ(taken.error().message,
-            "cannot listen on 127.0.0.1:" + std::to_string(port) + ": Address already in use");
+  const std::string at = std::to_string(port);
+  EXPECT_EQ(taken.error().message, "cannot listen on 127.0.0.1:" + at +
+                                       ": Address already in use: another program listens there "
+                                       "(ss -ltnp 'sport = :" +
+                                       at + "' tells which); end it, or choose another port");
   const auto elsewhere = second.bind("192.0.2.1", 7379, lines_door(heard));
   ASSERT_FALSE(elsewhere);
   EXPECT_THAT(elsewhere.error().message, HasSubstr("cannot listen on 192.0.2.1:7379: "));

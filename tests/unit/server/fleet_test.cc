@@ -124,6 +124,8 @@ TEST_F(FleetRespTest, CallsAStoreFailureNoError) {
   EXPECT_THAT(wire.say("WEIR.TAKE shared k\r\n"), testing::EndsWith(":1\r\n"));
   EXPECT_THAT(wire.say("WEIR.RESET shared k\r\n"), StartsWith("-ERR the store could not be asked"));
   EXPECT_THAT(wire.say("WEIR.EXPLAIN shared k\r\n"), StartsWith("-ERR the store"));
+  EXPECT_EQ(wire.say("WEIR.LEAVE rooms k ann\r\n"), ":0\r\n");
+  EXPECT_THAT(wire.say("WEIR.LEAVE nobody k ann\r\n"), StartsWith("-ERR there is no policy"));
 }
 
 TEST_F(FleetRespTest, HasEveryVerbOnTheFleet) {
@@ -209,6 +211,18 @@ TEST_F(FleetHttpTest, SaysWhenTheStoreHasFailed) {
               StartsWith("HTTP/1.1 503 "));
   EXPECT_THAT(wire.say(post("/v1/explain", R"({"policy":"nobody","key":"k"})")),
               StartsWith("HTTP/1.1 404 "));
+}
+
+// As they are to nginx, which makes an error of its own of a 503.
+TEST_F(FleetHttpTest, RefusalsForWantOfTheStoreHaveTheStatusThatWasChosen) {
+  fleet.mode = Mode::unavailable;
+  const auto get = [&](std::string_view more) {
+    return wire.say("GET /v1/auth?policy=shared&key=k" + std::string{more} +
+                    " HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n");
+  };
+  EXPECT_THAT(get(""), StartsWith("HTTP/1.1 503 "));
+  EXPECT_THAT(get("&deny=403"), StartsWith("HTTP/1.1 403 "));
+  EXPECT_THAT(get("&permits=0"), StartsWith("HTTP/1.1 400 "));
 }
 
 TEST_F(FleetHttpTest, HasEveryVerbOnTheFleet) {

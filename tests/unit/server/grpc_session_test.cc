@@ -295,9 +295,9 @@ TEST_F(GrpcSessionTest, RefusesCompressedMessages) {
 
 TEST_F(GrpcSessionTest, RefusesWhatIsNoMessage) {
   const TestFields fields = call_of(kShouldRateLimit);
-  EXPECT_EQ(ask(fields, "").grpc_status(), "13");
+  EXPECT_EQ(ask(fields, "").grpc_status(), "12");
   EXPECT_EQ(ask(fields, framed("abc").substr(0, 6)).grpc_status(), "13");
-  EXPECT_EQ(ask(fields, framed("") + framed("")).grpc_status(), "13");
+  EXPECT_EQ(ask(fields, framed("") + framed("")).grpc_status(), "12");
   EXPECT_EQ(ask(fields, framed("\xff\xff")).grpc_status(), "13");
   EXPECT_EQ(ask(fields, framed("\x0a\x02\xc3\x28")).grpc_status(), "13");  // no UTF-8
   EXPECT_THAT(calls, IsEmpty());

@@ -22,11 +22,6 @@ TEST(Texts, ReadWholeNumbers) {
   }
 }
 
-TEST(Texts, DoNotRepeatWithoutEnd) {
-  EXPECT_EQ(shortened("abc"), "abc");
-  EXPECT_EQ(shortened(std::string(1000, 'x')), std::string(64, 'x') + "…");
-}
-
 TEST(Texts, ExplainALimit) {
   LimitState limit{.name = "rate", .limit = "10/s burst 20", .cost = 5};
   limit.decision = {.limit = 20, .remaining = 12, .reset_after = milliseconds{800}};

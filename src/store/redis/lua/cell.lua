@@ -10,7 +10,13 @@ algorithms.c = {
     if less(ts, tb, s, nb) then ts, tb = s, nb end
     ms, mb = plus(s, nb, ms, mb, base)
     ls, lb = plus(s, nb, ls, lb, base)
-    if not forced and (less(ms, mb, ts, tb) or less(ts, tb, ls, lb)) then return false end
+    if not forced and less(ts, tb, ls, lb) then
+      -- More is given back than is owed, which is an error, but nothing is owed from now on. (Written
+      -- at once: such a limit is always alone.)
+      redis.call('DEL', KEYS[keys])
+      return false
+    end
+    if not forced and less(ms, mb, ts, tb) then return false end
     if cs == 0 and cb == 0 then return true end
     ts, tb = plus(ts, tb, cs, cb, base)
     if forced then ts, tb = smaller(ts, tb, 4611686018, 427387904) end
