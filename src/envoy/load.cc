@@ -91,13 +91,14 @@ std::optional<bool> boolean(std::string_view text) {
   return std::nullopt;
 }
 
-// A number as YAML has it in Go: 1000, +1000, 1_000, 0x3e8, 0o1750 or 01750, 0b1111101000.
+// A number as YAML has it in Go: 1000, +1000, 1_000, 0x3e8, 0o1750 or 01750, 0b1111101000, -0.
 std::optional<std::uint32_t> whole_number(std::string_view text) {
   if (text.starts_with('_')) return std::nullopt;
   std::string digits = in_lower_case(text);
   std::erase(digits, '_');
   std::string_view rest = digits;
-  if (rest.starts_with('+')) rest.remove_prefix(1);
+  const bool is_negative = rest.starts_with('-');
+  if (rest.starts_with('+') || is_negative) rest.remove_prefix(1);
   int base = 10;
   for (const auto& [start, of_start] : {std::pair{"0x", 16}, {"0o", 8}, {"0b", 2}, {"0", 8}}) {
     if (rest.size() <= std::string_view(start).size() || !rest.starts_with(start)) continue;
@@ -108,8 +109,24 @@ std::optional<std::uint32_t> whole_number(std::string_view text) {
   std::uint32_t number = 0;
   const char* const end = rest.data() + rest.size();
   const auto [read, error] = std::from_chars(rest.data(), end, number, base);
-  if (error != std::errc{} || read != end) return std::nullopt;
+  if (error != std::errc{} || read != end || (is_negative && number != 0)) return std::nullopt;
   return number;
+}
+
+// What YAML takes for a number with a point, or one that is larger than any: theirs does not check
+// further then.
+bool is_float(std::string_view text) {
+  const std::string_view digits = text.substr(text.starts_with('-') || text.starts_with('+'));
+  if (digits.empty() || digits.find_first_not_of("0123456789.eE+-") != std::string_view::npos) {
+    return false;
+  }
+  double number = 0;
+  const char* const end = digits.data() + digits.size();
+  const auto [stop, error] = std::from_chars(digits.data(), end, number);
+  const bool is_number = stop == end && digits[0] != '-' && digits[0] != '+';
+  constexpr double largest = 18446744073709551616.0;
+  const bool is_whole = digits.find_first_of(".eE") == std::string_view::npos;
+  return is_number && (!is_whole || error != std::errc{} || number >= largest / 2);
 }
 
 // What YAML takes for something else than a text.
@@ -148,7 +165,7 @@ class Reader {
       : rules_(rules), report_(report), options_(options), before_(before) {}
 
   void read() {
-    const auto root = policy::parse_yaml(report_.source, report_.problems);
+    const auto root = policy::parse_yaml_as_go(report_.source, report_.problems, report_.warnings);
     for (policy::Problem& problem : report_.problems) {
       problem.message = "error loading config file: " + problem.message;
     }
@@ -214,16 +231,22 @@ bool Reader::is_map(const YamlNode& node, std::string_view what) {
 std::string Reader::text_of(const YamlNode& map, std::string_view field) {
   const YamlNode* node = said(map, field);
   if (node == nullptr) return {};
-  if (node->is_scalar()) return node->text;
-  problem(node->place, "error loading config file: \"{}\" is a text, not {}", field,
-          node->describe());
-  return {};
+  if (!node->is_scalar()) {
+    problem(node->place, "error loading config file: \"{}\" is a text, not {}", field,
+            node->describe());
+    return {};
+  }
+  if (!node->quoted && is_float(node->text)) {
+    problem(node->place, "error checking config: {0} is a number to YAML: write \"{0}\"",
+            node->text);
+  }
+  return node->text;
 }
 
 bool Reader::flag_of(const YamlNode& map, std::string_view field) {
   const YamlNode* node = said(map, field);
   if (node == nullptr) return false;
-  const auto word = node->is_scalar() ? boolean(node->text) : std::nullopt;
+  const auto word = node->is_scalar() && !node->quoted ? boolean(node->text) : std::nullopt;
   if (!word) {
     problem(node->place, "error loading config file: \"{}\" is true or false, not {}", field,
             node->describe());
@@ -234,7 +257,7 @@ bool Reader::flag_of(const YamlNode& map, std::string_view field) {
 std::uint32_t Reader::number_of(const YamlNode& map, std::string_view field) {
   const YamlNode* node = said(map, field);
   if (node == nullptr) return 0;
-  const auto number = whole_number(node->text);
+  const auto number = node->quoted ? std::nullopt : whole_number(node->text);
   if (!number) {
     problem(node->place,
             "error loading config file: \"{}\" is a whole number from 0 to 4294967295, not {}",

@@ -10,7 +10,6 @@
 #include <optional>
 #include <sstream>
 #include <unordered_map>
-#include <unordered_set>
 
 #include "base/suggest.h"
 #include "policy/yaml_flaw.h"
@@ -47,7 +46,9 @@ bool is_closed(std::string_view text) {
 // Builds the tree from the parser's events.
 class Builder : public YAML::EventHandler {
  public:
-  Builder(std::string_view text, Problems& problems) : text_(text), problems_(problems) {}
+  // With a list of warnings it builds what Go would read.
+  Builder(std::string_view text, Problems& problems, Problems* warnings)
+      : text_(text), problems_(problems), warnings_(warnings) {}
 
   std::shared_ptr<const Node> root() const { return root_; }
 
@@ -102,7 +103,7 @@ class Builder : public YAML::EventHandler {
     open_new(Node::Kind::map, mark, anchor);
   }
   void OnMapEnd() override {
-    merge(open_.back());
+    if (!as_go()) merge(open_.back());
     close();
   }
 
@@ -119,7 +120,8 @@ class Builder : public YAML::EventHandler {
     std::size_t values_before;
     bool has_dashes = false;
     std::shared_ptr<const Node> key{};  // of a map: read, and waiting for its value
-    std::unordered_set<std::string> names{};
+    std::unordered_map<std::string, std::size_t> names{};  // of its fields, and which those are
+    std::unordered_map<std::string, int> lines{};          // where each of its own is given
   };
 
   struct Anchored {
@@ -243,10 +245,15 @@ class Builder : public YAML::EventHandler {
 
   void add_field(Level& level, std::shared_ptr<const Node> value) {
     const Node& key = *level.key;
-    if (level.names.insert(key.text).second) {
-      level.node->fields.push_back({key.text, key.place, std::move(value)});
+    if (as_go()) return lay_over(level, {key.text, key.place, std::move(value)});
+    auto& fields = level.node->fields;
+    const auto [known, is_new] = level.names.try_emplace(key.text, fields.size());
+    if (is_new) {
+      fields.push_back({key.text, key.place, std::move(value)});
     } else {
-      problems_.push_back({key.place, fmt::format("{} is given twice", in_quotes(key.text))});
+      problems_.push_back(
+          {key.place, fmt::format("{} is given twice, first on line {}", in_quotes(key.text),
+                                  fields[known->second].place.line)});
     }
   }
 
@@ -262,17 +269,74 @@ class Builder : public YAML::EventHandler {
   }
 
   void merge_from(Level& level, const Node& base) {
-    if (!base.is_map()) {
-      problems_.push_back({base.place, fmt::format("\"<<\" merges a map or a list of maps, not {}",
-                                                   base.describe())});
-    }
+    if (!is_to_merge(base)) return;
     for (const Node::Field& field : base.fields) {
-      if (level.names.insert(field.name).second) level.node->fields.push_back(field);
+      const auto [known, is_new] = level.names.try_emplace(field.name, level.node->fields.size());
+      if (is_new) level.node->fields.push_back(field);
     }
+  }
+
+  bool is_to_merge(const Node& base) {
+    if (base.is_map()) return true;
+    problems_.push_back({base.place, fmt::format("\"<<\" merges a map or a list of maps, not {}",
+                                                 base.describe())});
+    return false;
+  }
+
+  // ---- As Go reads
+  //
+  // gopkg.in/yaml.v2 fills what it reads into field by field: what comes later counts, of a map
+  // within it only the fields that come again, and `<<` stands for its fields where it stands.
+
+  bool as_go() const { return warnings_ != nullptr; }
+
+  void lay_over(Level& level, Node::Field field) {
+    if (field.name != "<<") {
+      const auto [first, is_new] = level.lines.emplace(field.name, field.place.line);
+      if (!is_new) {
+        warnings_->push_back(
+            {field.place, fmt::format("{} is given twice, first on line {}: the last one counts",
+                                      in_quotes(field.name), first->second)});
+      }
+      return set(*level.node, level.names, std::move(field));
+    }
+    const auto merge_one = [&](const Node& base) {
+      if (!is_to_merge(base)) return;
+      for (const Node::Field& each : base.fields) set(*level.node, level.names, each);
+    };
+    if (!field.value->is_list()) return merge_one(*field.value);
+    // (The first of several counts most.)
+    for (auto item = field.value->items.rbegin(); item != field.value->items.rend(); ++item) {
+      merge_one(**item);
+    }
+  }
+
+  static void set(Node& map, std::unordered_map<std::string, std::size_t>& names,
+                  Node::Field field) {
+    const auto [known, is_new] = names.try_emplace(field.name, map.fields.size());
+    if (is_new) {
+      map.fields.push_back(std::move(field));
+      return;
+    }
+    Node::Field& before = map.fields[known->second];
+    if (before.value->is_map() && field.value->is_map()) {
+      field.value = laid_over(*before.value, *field.value);
+    }
+    before = std::move(field);
+  }
+
+  static std::shared_ptr<const Node> laid_over(const Node& before, const Node& after) {
+    auto both = std::make_shared<Node>(before);
+    both->place = after.place;
+    std::unordered_map<std::string, std::size_t> names;
+    for (const Node::Field& field : before.fields) names.emplace(field.name, names.size());
+    for (const Node::Field& field : after.fields) set(*both, names, field);
+    return both;
   }
 
   std::string_view text_;
   Problems& problems_;
+  Problems* const warnings_;
   std::shared_ptr<const Node> root_ = std::make_shared<Node>();
   std::vector<Level> open_;
   std::unordered_map<YAML::anchor_t, Anchored> anchors_;
@@ -280,16 +344,33 @@ class Builder : public YAML::EventHandler {
   std::optional<Quote> last_quote_;
 };
 
-std::shared_ptr<const Node> build(const Source& source, Problems& problems) {
+// Complains of what stands behind the first document. (Tools that put files together may leave a
+// "---" there, with nothing behind it.)
+void look_behind(YAML::Parser& parser, const Source& source, Place first, Problems& problems,
+                 Problems* warnings) {
+  Builder second(source.content(), problems, warnings);
+  if (!parser.HandleNextDocument(second) || second.root()->is_null()) return;
+  const auto dashes = dashes_between(source, first, second.root()->place);
+  if (!dashes) {
+    problems.push_back(
+        {second.root()->place, "this does not belong to what stands above: indent both alike"});
+  } else if (warnings != nullptr) {
+    warnings->push_back({*dashes, "only what stands above this \"---\" is used"});
+  } else {
+    problems.push_back({*dashes, "one file holds one document: remove the \"---\""});
+  }
+}
+
+std::shared_ptr<const Node> build(const Source& source, Problems& problems, Problems* warnings) {
   std::istringstream stream{std::string{source.content()}};
-  Builder builder(source.content(), problems);
+  Builder builder(source.content(), problems, warnings);
   try {
     YAML::Parser parser(stream);
     parser.HandleNextDocument(builder);
     if (auto wrong = builder.open_quote()) problems.push_back(*std::move(wrong));
-    Builder second(source.content(), problems);
-    if (!parser.HandleNextDocument(second)) return builder.root();
-    problems.push_back(second_document(source, builder.root()->place, second.root()->place));
+    const std::size_t so_far = problems.size();
+    look_behind(parser, source, builder.root()->place, problems, warnings);
+    if (problems.size() == so_far) return builder.root();
   } catch (const Stop& stop) {
     problems.push_back(stop.problem);
   } catch (const YAML::Exception& e) {
@@ -321,12 +402,25 @@ std::string Node::describe() const {
   return in_quotes(text);
 }
 
-std::shared_ptr<const Node> parse_yaml(const Source& source, Problems& problems) {
+namespace {
+
+std::shared_ptr<const Node> parse(const Source& source, Problems& problems, Problems* warnings) {
   if (auto wrong = check_text(source)) {
     problems.push_back(*std::move(wrong));
     return nullptr;
   }
-  return build(source, problems);
+  return build(source, problems, warnings);
+}
+
+}  // namespace
+
+std::shared_ptr<const Node> parse_yaml(const Source& source, Problems& problems) {
+  return parse(source, problems, nullptr);
+}
+
+std::shared_ptr<const Node> parse_yaml_as_go(const Source& source, Problems& problems,
+                                             Problems& warnings) {
+  return parse(source, problems, &warnings);
 }
 
 void check_fields(const Node& map, std::span<const std::string_view> known,

@@ -47,6 +47,12 @@ struct Node::Field {
 // The one document of `source`, or none if it cannot be read. Problems are added to the list.
 std::shared_ptr<const Node> parse_yaml(const Source& source, Problems& problems);
 
+// The same as Go's yaml.v2 fills it into structs, for files that were written for such a program: a
+// field may be given twice or come by `<<` as well, and then the last one counts, of maps field by
+// field; further documents are ignored. Warns of that.
+std::shared_ptr<const Node> parse_yaml_as_go(const Source& source, Problems& problems,
+                                             Problems& warnings);
+
 // Reports fields of `map` that are not among `known`, with a suggestion. Those that start with
 // `x-` are free for anything.
 void check_fields(const Node& map, std::span<const std::string_view> known,

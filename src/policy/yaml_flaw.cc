@@ -99,15 +99,13 @@ Problem explain(const YAML::Exception& exception, const Source& source, std::opt
   return {place, "not valid YAML: " + exception.msg};
 }
 
-Problem second_document(const Source& source, Place first, Place place) {
+std::optional<Place> dashes_between(const Source& source, Place first, Place second) {
   std::string_view rest = source.content();
-  for (int line = 1; line <= place.line; ++line) {
-    if (line > first.line && rest.starts_with("---")) {
-      return {{line, 1}, "one file holds one document: remove the \"---\""};
-    }
+  for (int line = 1; line <= second.line; ++line) {
+    if (line > first.line && rest.starts_with("---")) return Place{line, 1};
     rest.remove_prefix(std::min(rest.find('\n'), rest.size() - 1) + 1);
   }
-  return {place, "this does not belong to what stands above: indent both alike"};
+  return std::nullopt;
 }
 
 }  // namespace weir::policy

@@ -21,7 +21,7 @@ std::optional<Problem> check_text(const Source& source);
 // What the parser stumbled over. `open` is where the innermost list or map begins that was open.
 Problem explain(const YAML::Exception& exception, const Source& source, std::optional<Place> open);
 
-// Something stands at `place`, behind the end of the first document, which begins at `first`.
-Problem second_document(const Source& source, Place first, Place place);
+// Where the "---" is that stands between what begins at `first` and `second`, if there is one.
+std::optional<Place> dashes_between(const Source& source, Place first, Place second);
 
 }  // namespace weir::policy

@@ -192,6 +192,46 @@ TEST(LoadTest, KnowsEveryBooleanThatGoKnows) {
   }
 }
 
+// Quotes make a text of anything, and a point makes a number of a text.
+TEST(LoadTest, RefusesWhatGoDoesNotConvert) {
+  EXPECT_THAT(problems_of(with_limit("unit: day, requests_per_unit: \"5\"")),
+              ElementsAre(HasSubstr("4:49: error loading config file: \"requests_per_unit\" is a "
+                                    "whole number")));
+  EXPECT_THAT(
+      problems_of(with_limit("unit: day, requests_per_unit: 5", "    shadow_mode: \"true\"\n")),
+      ElementsAre(HasSubstr("\"shadow_mode\" is true or false")));
+  for (const char* number : {"1.0", "1.10", "1e3", ".5", "-2.5", "99999999999999999999"}) {
+    EXPECT_THAT(problems_of("domain: d\ndescriptors:\n  - { key: k, value: " + std::string{number} +
+                            " }\n"),
+                ElementsAre(HasSubstr("3:22: error checking config: ")))
+        << number;
+  }
+  for (const char* text :
+       {"1", "-1", "'1.0'", "1.2.3", "1e", "e3", "10.0.0.1", "v1.0", "1-2", "+"}) {
+    EXPECT_THAT(
+        problems_of("domain: d\ndescriptors:\n  - { key: k, value: " + std::string{text} + " }\n"),
+        ElementsAre())
+        << text;
+  }
+}
+
+// Fields come by anchors, too, and count in the order of the file.
+TEST(LoadTest, MergesAsGoDoes) {
+  const auto loaded = rules(
+      "domain: d\ndescriptors:\n"
+      "  - &base { key: a, rate_limit: { unit: day, requests_per_unit: 5, name: n } }\n"
+      "  - { <<: *base, key: b, rate_limit: { requests_per_unit: 7 } }\n"
+      "  - { rate_limit: { unit: hour, requests_per_unit: 9 }, <<: *base, key: c }\n"
+      "---\n");
+  const auto& children = loaded->domains.at("d").root.children;
+  ASSERT_EQ(children.size(), 3u);
+  EXPECT_EQ(children[1]->rule->requests_per_unit, 7u);
+  EXPECT_EQ(children[1]->rule->unit, Unit::day);
+  EXPECT_EQ(children[1]->rule->name, "n");
+  EXPECT_EQ(children[2]->rule->requests_per_unit, 5u);
+  EXPECT_EQ(children[2]->rule->unit, Unit::day);
+}
+
 TEST(LoadTest, ReadsTheExtensions) {
   const auto sliding =
       rules(with_limit("per: 5m, requests_per_unit: 7, algorithm: sliding_window"));

@@ -137,9 +137,10 @@ store: redis+cluster://127.0.0.1/1
 
 // Also what the reader of YAML sees, as long as it can go on.
 TEST(Config, TellsOfWhatIsGivenTwiceAmongTheOthers) {
-  EXPECT_THAT(wrong("store: memroy\nstore: memory\nmemory: 5\n"),
-              ElementsAre(HasSubstr("1:8: a store is"), "2:1: \"store\" is given twice",
-                          HasSubstr("3:9: \"memory\" is at least")));
+  EXPECT_THAT(
+      wrong("store: memroy\nstore: memory\nmemory: 5\n"),
+      ElementsAre(HasSubstr("1:8: a store is"), "2:1: \"store\" is given twice, first on line 1",
+                  HasSubstr("3:9: \"memory\" is at least")));
 }
 
 // 14 KB that would be 1.4 million limits.
@@ -181,7 +182,8 @@ TEST(Config, IsAMap) {
   EXPECT_EQ(one_wrong("a: ["), "1:4: this is never closed: a ] is missing");
   EXPECT_EQ(one_wrong("policies: [ a ]"),
             "1:11: \"policies\" is a map from names to policies, not a list");
-  EXPECT_EQ(one_wrong("store: memory\nstore: memory"), "2:1: \"store\" is given twice");
+  EXPECT_EQ(one_wrong("store: memory\nstore: memory"),
+            "2:1: \"store\" is given twice, first on line 1");
 }
 
 TEST(Config, IsOfVersionOne) {

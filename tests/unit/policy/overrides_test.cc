@@ -190,7 +190,8 @@ TEST(Overrides, TellWhatIsWrong) {
   EXPECT_THAT(wrong("{ a: }"),
               ElementsAre(HasSubstr("a limit is a text like 100/s or a map, not nothing")));
   EXPECT_THAT(wrong("{ a: [] }"), ElementsAre(HasSubstr("at least one limit is needed")));
-  EXPECT_THAT(wrong("{ a: 1/s, a: 2/s }"), ElementsAre("4:26: \"a\" is given twice"));
+  EXPECT_THAT(wrong("{ a: 1/s, a: 2/s }"),
+              ElementsAre("4:26: \"a\" is given twice, first on line 4"));
   EXPECT_THAT(wrong("{ a*b: 1/s }"), ElementsAre("4:18: a star stands at the end: write \"a*\""));
   EXPECT_THAT(wrong("{ \"\": 1/s }"), ElementsAre(HasSubstr("a key has at least one byte")));
   EXPECT_THAT(wrong("{ ? " + std::string(4097, 'k') + " : 1/s }"),
