@@ -101,7 +101,12 @@ int Asking::ask(std::string_view method, std::string_view path, const json& body
     return fail(fmt::format("an answer that is no JSON, with status {}", answer->status));
   }
   if (!decided || said.contains("detail")) {
-    return fail(said.value("detail", fmt::format("status {}", answer->status)));
+    std::string detail = said.value("detail", fmt::format("status {}", answer->status));
+    if (answer->status == 401) {
+      detail += client.token.empty() ? ": give it with --token, or in WEIR_TOKEN"
+                                     : ": the --token that was given (or WEIR_TOKEN) is another";
+    }
+    return fail(detail);
   }
   as_json ? void(std::cout << said.dump(2) << '\n') : print(said);
   const json& decision = said.contains("decision") ? said["decision"] : said;

@@ -5,11 +5,13 @@
 #include <CLI/Formatter.hpp>
 #include <CLI/Validators.hpp>
 
+#include <charconv>
 #include <iostream>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <random>
 
+#include "cli/asking.h"
 #include "cli/bench/ask.h"
 #include "cli/bench/ideal.h"
 #include "cli/bench/message.h"
@@ -249,11 +251,16 @@ void add_how_options(CLI::App* command, Options& options) {
       ->check(CLI::Range(1, 1024))
       ->capture_default_str();
   command->add_option("--rate", plan.rate, "Open loop: requests a second, in all")
-      ->check(CLI::PositiveNumber);
+      ->check([](const std::string& text) {
+        double rate = 0;
+        const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), rate);
+        const bool good = error == std::errc{} && end == text.data() + text.size() && rate > 0;
+        return good ? std::string{} : "a number above 0, not " + text;
+      });
   CLI::Option* duration =
       command->add_option("--duration", options.duration, "How long")->capture_default_str();
   command->add_option("--requests", plan.requests, "How many, instead of how long")
-      ->check(CLI::PositiveNumber)
+      ->transform(whole_number(1))
       ->excludes(duration);
   command->add_option("--warmup", options.warmup, "Before that, not measured")
       ->capture_default_str();

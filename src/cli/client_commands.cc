@@ -11,6 +11,7 @@
 
 #include "cli/asking.h"
 #include "cli/commands.h"
+#include "server/texts.h"
 
 namespace weir::cli {
 
@@ -31,9 +32,7 @@ struct Options {
 
 std::string duration(const json& millis) {
   if (millis.is_null()) return "never";
-  const auto ms = millis.get<std::int64_t>();
-  if (ms < 1000) return fmt::format("{} ms", ms);
-  return fmt::format("{:g} s", static_cast<double>(ms) / 1000);
+  return server::readable(std::chrono::milliseconds{millis.get<std::int64_t>()});
 }
 
 void print_row(std::string_view name, const std::string& value) {
@@ -45,6 +44,9 @@ void print_decision(const json& decision) {
   print_row("limit", decision.at("limit").dump());
   print_row("remaining", decision.at("remaining").dump());
   print_row("retry after", duration(decision.at("retry_after_ms")));
+  if (decision.at("retry_after_ms").is_null()) {
+    print_row("", "it asks for more than this limit can ever hold");
+  }
   print_row("reset after", duration(decision.at("reset_after_ms")));
   if (decision.at("wait_ms") != 0) print_row("wait", duration(decision.at("wait_ms")));
   print_row("limited by", decision.at("limited_by").get<std::string>());

@@ -1,8 +1,11 @@
 #include <CLI/App.hpp>
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
+#include <algorithm>
 #include <exception>
 #include <iostream>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/suggest.h"
@@ -23,6 +26,46 @@ std::string flaw_of_command(const CLI::App& app, const std::string& word) {
   return "unknown command \"" + word + '"' + weir::did_you_mean(word, names);
 }
 
+// What people type who do not know yet what there is.
+std::vector<std::string> words_of(int argc, char** argv) {
+  std::vector<std::string> words(argv + 1, argv + argc);
+  if (words.empty() || words[0] == "help") {
+    if (words.size() > 1) return {words[1], "--help"};
+    return {"--help"};
+  }
+  if (words[0] == "version" || words[0] == "-v" || words[0] == "-V") return {"--version"};
+  return words;
+}
+
+// What is wrong with words that no option takes. (CLI11 lists them, the last one first.)
+std::string flaw_of_extras(const CLI::App& command, const std::vector<std::string>& extras) {
+  const auto option = std::ranges::find_if(
+      extras, [](const std::string& word) { return word.starts_with("--") && word.size() > 2; });
+  if (option == extras.end()) return "unexpected \"" + extras.front() + '"';
+  const std::string name = option->substr(0, option->find('='));
+  std::vector<std::string> known;
+  for (const CLI::Option* each : command.get_options()) {
+    for (const std::string& long_name : each->get_lnames()) known.push_back("--" + long_name);
+  }
+  const std::vector<std::string_view> names(known.begin(), known.end());
+  return "unknown option " + name + weir::did_you_mean(name, names);
+}
+
+int explain(const CLI::App& app, const CLI::ParseError& error) {
+  const std::vector<std::string> extras = app.remaining(true);
+  const bool is_about_extras =
+      error.get_exit_code() == static_cast<int>(CLI::ExitCodes::ExtrasError);
+  if (!is_about_extras || extras.empty()) {
+    return app.exit(error) == 0 ? weir::cli::kSuccess : weir::cli::kUsage;
+  }
+  const std::vector<CLI::App*> called = app.get_subcommands();
+  const CLI::App& command = called.empty() ? app : *called.back();
+  const std::string name = called.empty() ? "weir" : "weir " + command.get_name();
+  std::cerr << name << ": " << flaw_of_extras(command, extras) << ": `" << name
+            << " --help` lists what there is\n";
+  return weir::cli::kUsage;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -40,14 +83,17 @@ int main(int argc, char** argv) {
   weir::cli::add_test_command(app, exit_code);
   weir::cli::add_validate_command(app, exit_code);
   weir::cli::add_import_command(app, exit_code);
-  if (const std::string flaw = argc > 1 ? flaw_of_command(app, argv[1]) : ""; !flaw.empty()) {
+  std::vector<std::string> words = words_of(argc, argv);
+  if (const std::string flaw = flaw_of_command(app, words.front()); !flaw.empty()) {
     std::cerr << "weir: " << flaw << ": `weir --help` lists all\n";
     return weir::cli::kUsage;
   }
+  std::ranges::reverse(words);  // CLI11 takes them from the back
   try {
-    app.parse(argc, argv);
+    app.parse(words);
   } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? weir::cli::kSuccess : weir::cli::kUsage;
+    const int code = explain(app, error);
+    return argc > 1 ? code : weir::cli::kUsage;
   } catch (const std::exception& error) {
     std::cerr << "weir: " << error.what() << '\n';
     return weir::cli::kFailed;

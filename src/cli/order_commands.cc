@@ -29,7 +29,22 @@ struct Options {
   std::string until;
 };
 
-int give_order(const Options& options, const std::string& path) {
+// What it takes, as options: the daemon would name the fields of the API.
+const char* flaw_of(const Options& options, const std::string& verb) {
+  if (verb == "boost" && !options.times && !options.add) {
+    return "a boost needs --times 2 or --add 100";
+  }
+  if (options.duration.empty() && options.until.empty()) {
+    return "an order needs an end: --for 10min or --until 2026-01-31T12:00:00Z";
+  }
+  return nullptr;
+}
+
+int give_order(const Options& options, const std::string& verb) {
+  if (const char* flaw = flaw_of(options, verb)) {
+    std::cerr << "weir: " << flaw << '\n';
+    return kUsage;
+  }
   json body = json::object();
   const auto put = [&](const char* name, const std::string& text) {
     if (!text.empty()) body[name] = text;
@@ -40,7 +55,7 @@ int give_order(const Options& options, const std::string& path) {
   put("until", options.until);
   if (options.times) body["times"] = *options.times;
   if (options.add) body["add"] = *options.add;
-  return options.asking.ask("POST", path, body, [](const json& order) {
+  return options.asking.ask("POST", "/v1/" + verb, body, [](const json& order) {
     std::cout << fmt::format("order {}, until {}\n", order.at("id").dump(),
                              order.at("until").get<std::string>());
   });
@@ -73,7 +88,7 @@ void add_order_command(CLI::App& app, int& exit_code, const char* name, const ch
   auto* until =
       command->add_option("--until", options->until, "When it ends: 2026-01-31T12:00:00Z");
   command->add_option("--for", options->duration, "How long it holds: 10min")->excludes(until);
-  command->callback([=, &exit_code] { exit_code = give_order(*options, "/v1/" + verb); });
+  command->callback([=, &exit_code] { exit_code = give_order(*options, verb); });
 }
 
 void print_orders(const json& answer) {

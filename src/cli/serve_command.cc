@@ -296,7 +296,8 @@ int serve(const Options& options) {
   }
   auto notifier = server::Notifier::from_environment();
   (*daemon)->start();
-  log(Level::info, "ready, with {} policies", config.policies.size());
+  const std::size_t count = config.policies.size();
+  log(Level::info, "ready, with {} {}", count, count == 1 ? "policy" : "policies");
   notifier.ready(status_of(**daemon));
   watch(**daemon, proxy.get(), notifier, again, watched, signals);
   notifier.stopping();
@@ -321,6 +322,15 @@ std::string read_drain(const std::string& text, Nanos& time) {
   return {};
 }
 
+// (CLI11's own names the numbers behind the words.)
+CLI::Validator one_of(std::string first, std::string second) {
+  const auto check = [=](const std::string& word) {
+    if (word == first || word == second) return std::string{};
+    return fmt::format("{} or {}, not \"{}\"", first, second, word);
+  };
+  return {check, ""};
+}
+
 }  // namespace
 
 void add_serve_command(CLI::App& app, int& exit_code) {
@@ -335,22 +345,26 @@ void add_serve_command(CLI::App& app, int& exit_code) {
                    "Microseconds to look for more work before sleeping, at the cost of processor "
                    "time. Default: 0")
       ->check(CLI::Range(0, 1000));
-  const std::map<std::string, server::LogFormat> formats{{"text", server::LogFormat::text},
-                                                         {"json", server::LogFormat::json}};
-  command->add_option("--log", options->log, "How to write the log: text (the default) or json")
-      ->transform(CLI::CheckedTransformer(formats))
+  command
+      ->add_option_function<std::string>(
+          "--log",
+          [options](const std::string& word) {
+            options->log = word == "json" ? server::LogFormat::json : server::LogFormat::text;
+          },
+          "How to write the log: text (the default) or json")
+      ->check(one_of("text", "json"))
       ->type_name("FORMAT");
-  const std::map<std::string, bool> on_or_off{{"on", true}, {"off", false}};
-  command
-      ->add_option("--metrics", options->daemon.metrics,
-                   "Count decisions and their time, for /metrics: on (the default) or off")
-      ->transform(CLI::CheckedTransformer(on_or_off))
-      ->type_name("on|off");
-  command
-      ->add_option("--top", options->daemon.top,
-                   "Count which keys are asked for most, for weir top: on (the default) or off")
-      ->transform(CLI::CheckedTransformer(on_or_off))
-      ->type_name("on|off");
+  const auto add_switch = [command](const char* name, bool& on, const char* about) {
+    command
+        ->add_option_function<std::string>(
+            name, [&on](const std::string& word) { on = word == "on"; }, about)
+        ->check(one_of("on", "off"))
+        ->type_name("on|off");
+  };
+  add_switch("--metrics", options->daemon.metrics,
+             "Count decisions and their time, for /metrics: on (the default) or off");
+  add_switch("--top", options->daemon.top,
+             "Count which keys are asked for most, for weir top: on (the default) or off");
   command
       ->add_option("--drain", options->drain,
                    "How long to go on serving when told to end, while /readyz and the health of "

@@ -63,8 +63,9 @@ Planned plan(const Rules& rules, const Request& request, Verb verb, std::uint64_
   const Together& limits = policy->rules_for(subject);
   if (verb == Verb::take && limits.has_concurrency) {
     planned.fault = Fault::verb;
-    planned.error =
-        fmt::format("the policy \"{}\" has a concurrent limit: enter and leave it", policy->name);
+    planned.error = fmt::format(
+        "the policy \"{}\" has a concurrent limit: enter and leave it instead of taking from it",
+        policy->name);
     return planned;
   }
   thread_local std::string buffer;  // a key of parts needs no memory of its own each time

@@ -56,7 +56,8 @@ std::optional<Error> choose(const Subject& subject, const std::vector<std::strin
   for (const std::string& name : by) {
     const auto part = std::ranges::find(subject.parts, name, &Part::name);
     if (part == subject.parts.end()) {
-      return Error{fmt::format("the part \"{}\" is missing", name)};
+      return Error{fmt::format("the part \"{}\" is missing: this is counted by {}", name,
+                               fmt::join(by, " and "))};
     }
     const auto second = std::ranges::find(part + 1, subject.parts.end(), name, &Part::name);
     if (second != subject.parts.end()) return given_twice(name);

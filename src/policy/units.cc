@@ -233,7 +233,7 @@ Result<Nanos, Problem> parse_duration(std::string_view text, Place place) {
   if (!number) return not_a_time(word);
   if (unit == nullptr) {
     return Problem{place.moved(text.size()),
-                   fmt::format("a time needs a unit: write {}s or {}min", text, text)};
+                   fmt::format("a time needs a unit: write {0}ms, {0}s or {0}min", text)};
   }
   if (number->mantissa < 0) return Problem{place, "a time cannot be below zero"};
   // 24 digits are plenty, and leave room for the product.

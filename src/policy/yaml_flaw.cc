@@ -44,7 +44,7 @@ const std::array<Meaning, 9> kMeanings{{
     {YAML::ErrorMsg::MAP_VALUE,
      "no field can begin here: indent the line like its neighbours, write a blank behind each "
      "colon, and put texts with a colon and a blank in quotes"},
-    {YAML::ErrorMsg::FLOW_END, "nothing is open that this could close"},
+    {YAML::ErrorMsg::FLOW_END, "this closes nothing that is open here"},
     {YAML::ErrorMsg::END_OF_MAP_FLOW,
      "a comma or } is missing before this, or a blank behind a colon"},
     {YAML::ErrorMsg::END_OF_SEQ_FLOW, "a comma or ] is missing before this"},

@@ -1,7 +1,9 @@
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
 
-#include "base/utf8.h"
 #include "server/audit.h"
 #include "server/http_handlers.h"
 #include "server/orders.h"
@@ -30,7 +32,9 @@ std::optional<GivenOrder> order_of(HttpCall& call, Verb verb) {
   auto order = read_order(verb, body, call.service.engine.now());
   if (!order) return refuse(400, order.error().detail, order.error().field);
   if (!order->policy.empty() && !call.service.policies.has(order->policy)) {
-    return refuse(404, "there is no policy \"" + shortened(order->policy) + "\"", "policy");
+    const std::vector<std::string> names = call.service.policies.names();
+    const std::vector<std::string_view> known(names.begin(), names.end());
+    return refuse(404, no_such_policy(order->policy, known), "policy");
   }
   return *std::move(order);
 }
@@ -68,7 +72,9 @@ void lift_order(HttpCall& call) {
                                                                  static_cast<std::uint64_t>(*id))
                                     : Result<bool, Error>{false};
   if (!lifted) return call.answer().problem(500, lifted.error().message);
-  if (!*lifted) return call.answer().problem(404, "there is no such order in force", "id");
+  if (!*lifted) {
+    return call.answer().problem(404, "there is no such order in force: see GET /v1/orders", "id");
+  }
   audit(call.caller, "order {} lifted", *id);
   call.answer().json(200, R"({"lifted":true})");
 }

@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include <array>
+#include <vector>
 
+#include "base/suggest.h"
 #include "server/http_handlers.h"
 #include "server/this_machine.h"
 
@@ -82,8 +84,8 @@ bool let_in(HttpCall& call, const Route& route) {
   const Access& access = call.service.access;
   constexpr std::string_view challenge = "WWW-Authenticate: Bearer\r\n";
   if (!rights.may_call(access)) {
-    call.answer().problem(401, "send the password as Authorization: Bearer …", "Authorization",
-                          challenge);
+    call.answer().problem(401, "this needs the password, as Authorization: Bearer …",
+                          "Authorization", challenge);
     return false;
   }
   if (route.whom != For::admin || rights.admin) return true;
@@ -97,6 +99,15 @@ bool let_in(HttpCall& call, const Route& route) {
   return false;
 }
 
+std::string nothing_at(std::string_view path) {
+  constexpr std::size_t longer_than_any = 64;
+  std::vector<std::string_view> known;
+  if (path.size() <= longer_than_any) {
+    for (const Route& route : kRoutes) known.push_back(route.path);
+  }
+  return "there is nothing at this path" + did_you_mean(path, known);
+}
+
 }  // namespace
 
 void route(HttpCall& call) {
@@ -108,11 +119,12 @@ void route(HttpCall& call) {
       if (let_in(call, route)) route.handler(call);
       return;
     }
-    allowed += fmt::format("{}{}", allowed.empty() ? "Allow: " : ", ", route.method);
+    allowed += fmt::format("{}{}", allowed.empty() ? "" : ", ", route.method);
     if (route.method == "GET") allowed += ", HEAD";
   }
-  if (allowed.empty()) return call.answer().problem(404, "there is nothing at this path");
-  call.answer().problem(405, "this path does not have that method", {}, allowed + "\r\n");
+  if (allowed.empty()) return call.answer().problem(404, nothing_at(call.request.path));
+  call.answer().problem(405, "this path has other methods: " + allowed, {},
+                        "Allow: " + allowed + "\r\n");
 }
 
 }  // namespace weir::server

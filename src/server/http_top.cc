@@ -4,8 +4,6 @@
 #include <optional>
 #include <set>
 
-#include "base/suggest.h"
-#include "base/utf8.h"
 #include "server/http_handlers.h"
 #include "server/texts.h"
 #include "wire/http1_target.h"
@@ -62,11 +60,6 @@ void choose(Top& top, const std::set<std::string_view>& in_force) {
   for (const std::string_view name : in_force) top.policies.try_emplace(name);
 }
 
-std::string no_such_policy(std::string_view name, const std::set<std::string_view>& in_force) {
-  const std::vector<std::string_view> known(in_force.begin(), in_force.end());
-  return fmt::format("there is no policy \"{}\"{}", shortened(name), did_you_mean(name, known));
-}
-
 // ---- Writing
 
 // Of samples three standard deviations are told, so that one in some hundred is outside.
@@ -111,7 +104,8 @@ void show_top(HttpCall& call) {
   const std::set<std::string_view> in_force(names.begin(), names.end());
   choose(top, in_force);
   if (asked->policy && !top.policies.contains(*asked->policy)) {
-    return call.answer().problem(404, no_such_policy(*asked->policy, in_force), "policy");
+    const std::vector<std::string_view> known(in_force.begin(), in_force.end());
+    return call.answer().problem(404, no_such_policy(*asked->policy, known), "policy");
   }
   std::string body =
       fmt::format(R"({{"seconds":{},"uptime_seconds":{},"generation":{},"policies":[)", top.seconds,

@@ -5,29 +5,37 @@
 #include <algorithm>
 #include <charconv>
 
+#include "base/suggest.h"
 #include "base/utf8.h"
 
 namespace weir::server {
 
-namespace {
-
-// As much as somebody wants to know: 250ms, 4.2s, 3h 20min.
-std::string duration(Nanos time) {
+std::string readable(Nanos time) {
   const std::int64_t ms = wire::millis_up(time);
   if (ms < 1000) return fmt::format("{}ms", ms);
   if (ms < 60'000) return fmt::format("{:g}s", static_cast<double>(ms) / 1000);
-  const std::int64_t minutes = (ms + 59'999) / 60'000;
-  if (minutes < 60) return fmt::format("{}min", minutes);
-  if (minutes < 48 * 60) return fmt::format("{}h {}min", minutes / 60, minutes % 60);
-  return fmt::format("{} days", (minutes + 24 * 60 - 1) / (24 * 60));
+  // Two units, rounded up: nobody is told to come too early.
+  const auto in_two = [&](std::int64_t small_ms, std::int64_t per_large, std::string_view large,
+                          std::string_view small) {
+    const std::int64_t all = (ms + small_ms - 1) / small_ms;
+    const std::int64_t rest = all % per_large;
+    const std::string first = fmt::format("{}{}", all / per_large, large);
+    return rest == 0 ? first : fmt::format("{} {}{}", first, rest, small);
+  };
+  constexpr std::int64_t hour = 3'600'000;
+  if (ms < hour) return in_two(1000, 60, "min", "s");
+  if (ms <= 48 * hour) return in_two(60'000, 60, "h", "min");
+  return in_two(hour, 24, " days", "h");
 }
+
+namespace {
 
 std::string outcome(const Decision& decision, Permits cost) {
   switch (decision.outcome) {
     case Outcome::allowed:
-      return decision.wait > Nanos{0} ? "passes, to wait " + duration(decision.wait) : "passes";
+      return decision.wait > Nanos{0} ? "passes, to wait " + readable(decision.wait) : "passes";
     case Outcome::limited:
-      return "refuses, would pass in " + duration(decision.retry_after);
+      return "is refused, would pass in " + readable(decision.retry_after);
     case Outcome::impossible:
       return fmt::format("can never pass: {} are more than it ever holds", cost);
   }
@@ -47,6 +55,10 @@ std::string of_origin(const LimitOrigin& origin) {
 }
 
 }  // namespace
+
+std::string no_such_policy(std::string_view name, std::span<const std::string_view> known) {
+  return fmt::format("there is no policy \"{}\"{}", shortened(name), did_you_mean(name, known));
+}
 
 std::string lower(std::string_view text) {
   std::string lowered{text};
@@ -81,7 +93,7 @@ std::string explained(const LimitState& limit) {
   }
   line += fmt::format(": {} of {} left", decision.remaining, decision.limit);
   if (decision.reset_after > Nanos{0}) {
-    line += ", at rest in " + duration(decision.reset_after);
+    line += ", at rest in " + readable(decision.reset_after);
   }
   line += fmt::format("; a cost of {} {}", limit.cost, outcome(decision, limit.cost));
   if (limit.shadow) line += " (a shadow: never refuses)";

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -19,6 +20,11 @@ inline std::int64_t millis_or_never(Nanos time) {
 
 // A whole number as strangers write them: no sign but a minus, no spaces.
 std::optional<std::int64_t> whole_number(std::string_view text);
+
+// As much of it as somebody wants to know, rounded up: 250ms, 4.2s, 1min 34s, 3h 20min, 12 days 4h.
+std::string readable(Nanos time);
+
+std::string no_such_policy(std::string_view name, std::span<const std::string_view> known);
 
 std::string lower(std::string_view text);
 

@@ -178,7 +178,8 @@ TEST(EngineEnter, WantsToKnowWhoEnters) {
 // Nobody could leave what was only taken.
 TEST(EngineEnter, IsNotTaking) {
   World world{"report: { limits: [ 5/h, 2 concurrent ] }"};
-  const std::string error = "the policy \"report\" has a concurrent limit: enter and leave it";
+  const std::string error =
+      "the policy \"report\" has a concurrent limit: enter and leave it instead of taking from it";
   Receipt receipt;
   EXPECT_EQ(world.engine.take(kReport).error, error);
   EXPECT_EQ(world.engine.take(kReport, receipt).error, error);

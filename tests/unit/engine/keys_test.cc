@@ -171,12 +171,14 @@ TEST(EngineError, SaysThatANameIsTooLong) {
 // The limit that can do without the part is not charged either.
 TEST(EngineError, NamesThePartThatIsMissing) {
   World world{"api: { limits: [ 5/min, { by: [ user, sku ], limit: 5/min } ] }"};
-  expect_error(world, with_key("api", "alice"), "the part \"sku\" is missing");
-  expect_error(world, with_parts("api", {{"sku", "9"}}), "the part \"user\" is missing");
+  expect_error(world, with_key("api", "alice"),
+               "the part \"sku\" is missing: this is counted by sku and user");
+  expect_error(world, with_parts("api", {{"sku", "9"}}),
+               "the part \"user\" is missing: this is counted by sku and user");
   expect_error(world, with_parts("api", {{"sku", "9"}, {"user", ""}}),
                "the part \"user\" is empty");
   expect_error(world, with_parts("api", {{"sku", "9"}, {"USER", "alice"}}),
-               "the part \"user\" is missing");
+               "the part \"user\" is missing: this is counted by sku and user");
 }
 
 // Which of the two would be counted is anybody's guess, and a door may be opened by it.

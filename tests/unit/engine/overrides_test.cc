@@ -35,7 +35,7 @@ TEST(EngineOverrides, GoByTheParts) {
 TEST(EngineOverrides, AreAskedBeforeTheKeyIsMade) {
   OnePolicy world{"2/h", "overrides: { tier=gold: { by: user, limit: 5/h } }"};
   EXPECT_EQ(world.engine.take({.policy = "p", .parts = {{"tier", "gold"}}}).error,
-            "the part \"user\" is missing");
+            "the part \"user\" is missing: this is counted by user");
   EXPECT_TRUE(world.engine.take({.policy = "p", .parts = {{"tier", "lead"}}}));
   EXPECT_EQ(world.take("").error, "the key is empty");
 }
@@ -43,8 +43,9 @@ TEST(EngineOverrides, AreAskedBeforeTheKeyIsMade) {
 TEST(EngineOverrides, KnowWhichKeysAreEntered) {
   OnePolicy world{"2/h", "overrides: { batch: 1 concurrent }"};
   EXPECT_TRUE(world.take());
-  EXPECT_EQ(world.take("batch").error,
-            "the policy \"p\" has a concurrent limit: enter and leave it");
+  EXPECT_EQ(
+      world.take("batch").error,
+      "the policy \"p\" has a concurrent limit: enter and leave it instead of taking from it");
   EXPECT_TRUE(world.enter("a", "batch"));
   EXPECT_FALSE(world.enter("b", "batch"));
 }

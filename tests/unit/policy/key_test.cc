@@ -46,7 +46,8 @@ TEST(Key, MayHoldAnyBytes) {
 }
 
 TEST(Key, SaysWhatIsMissing) {
-  EXPECT_EQ(key("alice", {}, {"user"}), "error: the part \"user\" is missing");
+  EXPECT_EQ(key("alice", {}, {"user"}),
+            "error: the part \"user\" is missing: this is counted by user");
   EXPECT_EQ(key({}, {{"user", ""}}, {"user"}), "error: the part \"user\" is empty");
   EXPECT_EQ(key("", {}), "error: the key is empty");
 }

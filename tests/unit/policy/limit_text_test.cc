@@ -181,7 +181,7 @@ TEST(LimitText, SaysWhatToWriteInstead) {
       "bucket");
   EXPECT_EQ(wrong("10/s burst"),
             "11: after \"burst\" comes a number of permits, as in \"burst 20\"");
-  EXPECT_THAT(wrong("10/90"), HasSubstr("a time needs a unit: write 90s or 90min"));
+  EXPECT_THAT(wrong("10/90"), HasSubstr("a time needs a unit: write 90ms, 90s or 90min"));
   EXPECT_THAT(wrong("10/5days"), HasSubstr("a fixed time like 24h"));
 }
 

@@ -343,8 +343,8 @@ TEST(Yaml, SaysWhatIsNotClosed) {
   EXPECT_EQ(wrong("a: { b:{ c: 1 } }"),
             "1:8: a comma or } is missing before this, or a blank behind a colon");
   EXPECT_EQ(wrong("a: [ \"b\" \"c\" ]"), "1:10: a comma or ] is missing before this");
-  EXPECT_EQ(wrong("a: [ 1 }"), "1:8: nothing is open that this could close");
-  EXPECT_EQ(wrong("a: {} }"), "1:7: nothing is open that this could close");
+  EXPECT_EQ(wrong("a: [ 1 }"), "1:8: this closes nothing that is open here");
+  EXPECT_EQ(wrong("a: {} }"), "1:7: this closes nothing that is open here");
 }
 
 TEST(Yaml, SaysWhichQuoteIsNotClosed) {

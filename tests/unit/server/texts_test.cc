@@ -22,6 +22,23 @@ TEST(Texts, ReadWholeNumbers) {
   }
 }
 
+// Two units at most, and rounded up: nobody comes too early.
+TEST(Texts, TellTimes) {
+  const std::pair<Nanos, const char*> times[] = {{Nanos{0}, "0ms"},
+                                                 {Nanos{1}, "1ms"},
+                                                 {milliseconds{999}, "999ms"},
+                                                 {milliseconds{4200}, "4.2s"},
+                                                 {milliseconds{59'999}, "59.999s"},
+                                                 {milliseconds{60'000}, "1min"},
+                                                 {milliseconds{93'001}, "1min 34s"},
+                                                 {milliseconds{3'599'001}, "60min"},
+                                                 {hours{1}, "1h"},
+                                                 {hours{1} + milliseconds{1}, "1h 1min"},
+                                                 {hours{48}, "48h"},
+                                                 {hours{24 * 13} + milliseconds{1}, "13 days 1h"}};
+  for (const auto& [time, text] : times) EXPECT_EQ(readable(time), text);
+}
+
 TEST(Texts, ExplainALimit) {
   LimitState limit{.name = "rate", .limit = "10/s burst 20", .cost = 5};
   limit.decision = {.limit = 20, .remaining = 12, .reset_after = milliseconds{800}};
@@ -34,7 +51,7 @@ TEST(Texts, ExplainALimit) {
                     .reset_after = hours{3}};
   limit.shadow = true;
   EXPECT_EQ(explained(limit),
-            "rate: 10/s burst 20: 2 of 20 left, at rest in 3h 0min; a cost of 5 refuses, would "
+            "rate: 10/s burst 20: 2 of 20 left, at rest in 3h; a cost of 5 is refused, would "
             "pass in 4.2s (a shadow: never refuses)");
   limit.share = {.part = 4, .whole = 20};
   limit.decision = {.limit = 4, .remaining = 4};
