@@ -186,6 +186,8 @@ class Engine {
   // What there is to say about the state file that was opened: that it is new, that a foreign one
   // was set aside, that the machine had lost power. For a log. Empty without a state file.
   const std::string& opening_note() const noexcept;
+  // Whether all that a state file held is remembered, as far as one can know.
+  bool opened_well() const noexcept;
 
   // Takes what the request asks for from every limit of its policy, or from none.
   Verdict take(const Request& request);

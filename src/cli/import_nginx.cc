@@ -414,8 +414,9 @@ std::string Importer::write(const std::string& name) const {
   std::string text = fmt::format(
       "# Policies that limit as {} does.\n"
       "#\n"
-      "# nginx can ask for them with auth_request (/v1/auth?policy=…&key=…), and any program with\n"
-      "# take, giving a part for each variable. What differs:\n"
+      "# nginx can ask for them with auth_request: /v1/auth?policy=…, and for each variable under\n"
+      "# `by` a header, like: proxy_set_header X-Weir-Part-remote_addr $remote_addr;\n"
+      "# Any program can, with take, giving a part for each variable. What differs:\n"
       "# - All limits of a policy are one decision. nginx charges all of its zones when all "
       "admit,\n"
       "#   too, but does not look again at the burst of those that it had looked at first.\n"
@@ -424,7 +425,7 @@ std::string Importer::write(const std::string& name) const {
       "# - A zone that several places use has one state there; here each policy has its own.\n"
       "# - limit_conn becomes `concurrent`: enter and leave, with a lease (60 s) for those that "
       "do\n"
-      "#   not leave.\n",
+      "#   not leave. Policies with it cannot be asked by auth_request, which only takes.\n",
       in_comment(name));
   for (const std::string& note : notes_) text += "# - " + in_comment(note) + ".\n";
   if (places_.empty()) return text + "policies: {}\n";

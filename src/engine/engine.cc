@@ -49,6 +49,11 @@ struct LastUsed {
 };
 thread_local LastUsed last_used;
 
+bool is_well(const store::Opened& opened) {
+  return opened.set_aside.empty() && !opened.after_power_cut && opened.dropped == 0 &&
+         opened.disbelieved == Nanos{0};
+}
+
 std::string note_on(const store::Opened& opened, const std::string& path, Nanos lead) {
   if (path.empty() || !opened.note.empty()) return opened.note;
   if (!opened.restored) return path + " is new: nothing is remembered yet";
@@ -78,12 +83,13 @@ std::string note_on(const store::Opened& opened, const std::string& path, Nanos 
 }  // namespace
 
 Engine::Impl::Impl(std::unique_ptr<store::Table> the_table, const EngineOptions& options,
-                   std::string the_note)
+                   const store::Opened& opened)
     : table(std::move(the_table)),
       time(*options.clock, table->resumes_at()),
       sink(options.sink),
       fleet(options.fleet),
-      note(std::move(the_note)),
+      note(note_on(opened, options.memory.state_file, time.lead())),
+      opened_well(is_well(opened) && time.lead() == Nanos{0}),
       id(next_engine_id()),
       place{.seed = table->seed(),
             .sharing = fleet != nullptr ? policy::Sharing::fleet : policy::Sharing::none} {}
@@ -279,9 +285,7 @@ Result<Engine, Error> Engine::open(PolicySet policies, EngineOptions options) {
   store::Opened opened;
   auto table = store::Table::open(options.memory, options.clock->now(), opened);
   if (!table) return table.error();
-  const Nanos lead = engine::EngineTime(*options.clock, (*table)->resumes_at()).lead();
-  auto impl = std::make_unique<Impl>(*std::move(table), options,
-                                     note_on(opened, options.memory.state_file, lead));
+  auto impl = std::make_unique<Impl>(*std::move(table), options, opened);
   impl->replace(std::move(policies));
   return Engine(std::move(impl));
 }
@@ -291,6 +295,8 @@ Engine::Engine(Engine&& other) noexcept = default;
 Engine& Engine::operator=(Engine&& other) noexcept = default;
 
 const std::string& Engine::opening_note() const noexcept { return impl_->note; }
+
+bool Engine::opened_well() const noexcept { return impl_->opened_well; }
 
 void Engine::replace(PolicySet policies) { impl_->replace(std::move(policies)); }
 

@@ -25,7 +25,8 @@ struct Engine::Impl {
   using CoreReceipts = std::array<core::Receipt, core::kMaxLimits>;
   using Resets = std::array<std::uint32_t, core::kMaxLimits>;
 
-  Impl(std::unique_ptr<store::Table> table, const EngineOptions& options, std::string note);
+  Impl(std::unique_ptr<store::Table> table, const EngineOptions& options,
+       const store::Opened& opened);
   // Gives back what was borrowed by way of its own links.
   ~Impl();
   Impl(const Impl&) = delete;
@@ -98,6 +99,7 @@ struct Engine::Impl {
   DecisionSink* const sink;
   Fleet* const fleet;
   const std::string note;
+  const bool opened_well;
   const std::uint64_t id;
   const engine::Place place;
 

@@ -325,6 +325,17 @@ std::string what_to_do(int error, std::uint16_t port) {
   }
 }
 
+Error cannot_listen(const std::string& host, std::uint16_t port, const std::string& why) {
+  const bool v6 = host.find(':') != std::string::npos;
+  return Error{"cannot listen on " + (v6 ? "[" + host + "]" : host) + ":" + std::to_string(port) +
+               ": " + why};
+}
+
+Error cannot_listen(const std::string& host, std::uint16_t port, int error) {
+  return cannot_listen(host, port,
+                       std::generic_category().message(error) + what_to_do(error, port));
+}
+
 }  // namespace
 
 Loops::Loops(const LoopOptions& options) : impl_(std::make_unique<Impl>()) {
@@ -337,22 +348,25 @@ Loops::Loops(const LoopOptions& options) : impl_(std::make_unique<Impl>()) {
 
 Loops::~Loops() { stop(milliseconds{0}); }
 
+std::optional<Error> Loops::cannot_bind(const std::string& host, std::uint16_t port) {
+  const auto address = resolve(host, port);
+  if (!address) return cannot_listen(host, port, "there is no such address");
+  const int error = port != 0 ? taken(*address) : 0;
+  if (error != 0) return cannot_listen(host, port, error);
+  return std::nullopt;
+}
+
 Result<std::uint16_t, Error> Loops::bind(const std::string& host, std::uint16_t port, Door door) {
-  const auto cannot = [&](const std::string& why) {
-    const bool v6 = host.find(':') != std::string::npos;
-    return Error{"cannot listen on " + (v6 ? "[" + host + "]" : host) + ":" + std::to_string(port) +
-                 ": " + why};
-  };
-  auto address = resolve(host, port);
-  if (!address) return cannot("there is no such address");
   // (What is bound and does not listen yet is in nobody's way.)
+  if (auto wrong = cannot_bind(host, port)) return *std::move(wrong);
+  auto address = resolve(host, port);
   const bool ours = std::ranges::find(impl_->bound, *address) != impl_->bound.end();
-  int error = ours ? EADDRINUSE : port != 0 ? taken(*address) : 0;
+  int error = ours ? EADDRINUSE : 0;
   impl_->doors.push_back(std::move(door));
   for (Loop& loop : impl_->loops) {
     if (error == 0) error = loop.bind(*address, impl_->doors.back());
   }
-  if (error != 0) return cannot(std::generic_category().message(error) + what_to_do(error, port));
+  if (error != 0) return cannot_listen(host, port, error);
   impl_->bound.push_back(*address);
   return address->port();
 }

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "net/protocol.h"
@@ -49,6 +50,8 @@ class Loops {
   Loops& operator=(const Loops&) = delete;
 
   // Binds a door, before `start`. Port 0 means any that is free; the port bound is returned.
+  // Whether that could be done, without doing it.
+  static std::optional<Error> cannot_bind(const std::string& host, std::uint16_t port);
   Result<std::uint16_t, Error> bind(const std::string& host, std::uint16_t port, Door door);
 
   // From now on all doors are open.

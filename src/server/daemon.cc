@@ -256,6 +256,11 @@ Result<std::unique_ptr<Daemon>, Error> Daemon::open(policy::Config config,
     if (!opened) return opened.error();
     fleet = *std::move(opened);
   }
+  // Before the state file is touched, which may be that of a daemon that listens there.
+  for (const auto& door : {config.listen.resp, config.listen.http, config.listen.grpc}) {
+    if (!door) continue;
+    if (auto wrong = net::Loops::cannot_bind(door->host, door->port)) return *std::move(wrong);
+  }
   auto policies = std::make_unique<Policies>(config.state, policy::sharing_of(config));
   if (auto error = policies->restore()) return *std::move(error);
   policies->use_file(config.policies);
@@ -314,7 +319,8 @@ void Daemon::start() {
     log(Level::info,
         "no state file: a restart forgets what was used (write `state: FILE` to keep it)");
   } else {
-    log(Level::info, "{}", impl_->engine.opening_note());
+    log(impl_->engine.opened_well() ? Level::info : Level::warning, "{}",
+        impl_->engine.opening_note());
   }
   look_around();
   if (impl_->fleet) try_once(*impl_->fleet, impl_->config.store_timeout);

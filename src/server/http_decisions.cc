@@ -1,5 +1,8 @@
+#include <deque>
 #include <memory>
 #include <optional>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "server/http_handlers.h"
@@ -186,6 +189,22 @@ void read_param(const HttpCall& call, std::string_view name, std::string_view he
   param.value = sent.value_or("");
 }
 
+// Those of headers X-Weir-Part-NAME. Names are in small letters: a header's own are lost on the
+// way.
+Parts parts_of(const wire::HttpRequest& request) {
+  constexpr std::string_view start = "X-Weir-Part-";
+  thread_local std::deque<std::string> names;
+  names.clear();
+  Parts parts;
+  for (std::size_t i = 0; i < request.fields.size(); ++i) {
+    const std::string_view name = request.fields[i].name;
+    if (name.size() <= start.size()) continue;
+    if (!wire::same_ignoring_case(name.substr(0, start.size()), start)) continue;
+    parts.add({names.emplace_back(lower(name.substr(start.size()))), request.fields[i].value});
+  }
+  return parts;
+}
+
 }  // namespace
 
 void on_auth(HttpCall& call) {
@@ -205,8 +224,10 @@ void on_auth(HttpCall& call) {
   if (policy.value.empty()) {
     return call.answer().problem(400, "no policy: write ?policy=… or send X-Weir-Policy", "policy");
   }
-  if (key.value.empty()) {
-    return call.answer().problem(400, "no key: write &key=… or send X-Weir-Key", "key");
+  const Parts parts = key.value.empty() ? parts_of(call.request) : Parts{};
+  if (key.value.empty() && parts.empty()) {
+    return call.answer().problem(
+        400, "no key: write &key=… or send X-Weir-Key, or X-Weir-Part-NAME for each part", "key");
   }
   const auto count = permits.value.empty() ? 1 : whole_number(permits.value);
   // (Of none everybody has enough: whoever can write into the query must not get by with that.)
@@ -217,7 +238,8 @@ void on_auth(HttpCall& call) {
   if (!refusal || *refusal < 400 || *refusal > 599) {
     return call.answer().problem(400, "deny is a status from 400 to 599", "deny");
   }
-  const wire::ApiRequest asked{.policy = policy.value, .key = key.value, .permits = *count};
+  const wire::ApiRequest asked{
+      .policy = policy.value, .key = key.value, .parts = parts, .permits = *count};
   answer_one(call, take, asked, static_cast<int>(*refusal));
 }
 

@@ -15,17 +15,17 @@ std::string readable(Nanos time) {
   if (ms < 1000) return fmt::format("{}ms", ms);
   if (ms < 60'000) return fmt::format("{:g}s", static_cast<double>(ms) / 1000);
   // Two units, rounded up: nobody is told to come too early.
-  const auto in_two = [&](std::int64_t small_ms, std::int64_t per_large, std::string_view large,
-                          std::string_view small) {
-    const std::int64_t all = (ms + small_ms - 1) / small_ms;
+  const auto in_two = [](std::int64_t all, std::int64_t per_large, std::string_view large,
+                         std::string_view small) {
     const std::int64_t rest = all % per_large;
     const std::string first = fmt::format("{}{}", all / per_large, large);
     return rest == 0 ? first : fmt::format("{} {}{}", first, rest, small);
   };
-  constexpr std::int64_t hour = 3'600'000;
-  if (ms < hour) return in_two(1000, 60, "min", "s");
-  if (ms <= 48 * hour) return in_two(60'000, 60, "h", "min");
-  return in_two(hour, 24, " days", "h");
+  const std::int64_t seconds = (ms + 999) / 1000;
+  if (seconds < 3600) return in_two(seconds, 60, "min", "s");
+  const std::int64_t minutes = (seconds + 59) / 60;
+  if (minutes <= 48 * 60) return in_two(minutes, 60, "h", "min");
+  return in_two((minutes + 59) / 60, 24, " days", "h");
 }
 
 namespace {

@@ -163,8 +163,7 @@ class SharedLimitTest(unittest.TestCase):
         self.assertEqual(first("CL.THROTTLE", "k", 4, 10, 60)[2], 4)
         self.assertEqual(second("CL.THROTTLE", "k", 4, 10, 60)[2], 3)
         # More is given back than was taken: an error, and nothing is owed any more.
-        with self.assertRaises(RespError):
-            first("CL.THROTTLE", "k", 4, 10, 60, -5)
+        self.assertIsInstance(first("CL.THROTTLE", "k", 4, 10, 60, -5), RespError)
         self.assertEqual(second("CL.THROTTLE", "k", 4, 10, 60, 0), [0, 5, 5, -1, 0])
         status, headers, body = daemons[0].post("/v1/take", policy="search", key="k")
         self.assertEqual((status, body["allowed"], body["degraded"]), (200, True, False))

@@ -223,9 +223,24 @@ class HttpTest(unittest.TestCase):
         headers = {"X-Weir-Key": "somebody else"}
         self.assertEqual(self.daemon.http("GET", path + "&permits=600", headers=headers)[0], 429)
 
+    def test_auth_decides_by_parts(self):
+        ask = lambda **parts: self.daemon.http(
+            "GET", "/v1/auth?policy=seckill",
+            headers={"X-Weir-Part-" + name: value for name, value in parts.items()})
+        answers = [ask(user="a&permits=0 b", sku="9")[0] for _ in range(6)]
+        self.assertEqual(sorted(set(answers)), [200, 429])
+        self.assertEqual(ask(user="another", sku="9")[0], 200)
+        status, _, problem = ask(user="alone")
+        self.assertEqual((status, problem["field"]), (400, "parts"))
+        self.assertIn("the part \"sku\" is missing", problem["detail"])
+        twice = ("GET /v1/auth?policy=seckill HTTP/1.1\r\nHost: a\r\nX-Weir-Part-sku: 9\r\n"
+                 "X-Weir-Part-user: a\r\nx-weir-part-USER: b\r\n\r\n")
+        self.assertEqual(self.status(twice), 400)
+
     def test_auth_mistakes(self):
         for query, field in [("key=k", "policy"), ("policy=llm", "key"),
                              ("policy=llm&key=k&permits=x", "permits"),
+                             ("policy=llm&key=k&permits=0", "permits"),
                              ("policy=llm&key=k&deny=200", "deny"),
                              ("policy=llm&key=%zz", "key"),
                              ("policy=llm&key=a&key=b", "key")]:

@@ -351,7 +351,7 @@ class CommandLineTest(unittest.TestCase):
             self.assertIn("remaining    600", said)
             code, said = self.weir(daemon, "take", "llm", "cli", "--permits", "700")
             self.assertEqual(code, 1)
-            self.assertRegex(said, r"retry after  3\d\d")
+            self.assertRegex(said, r"retry after  4 days")
             self.assertEqual(self.weir(daemon, "peek", "llm", "cli")[0], 0)
             code, said = self.weir(daemon, "explain", "llm", "cli", "--permits", "700")
             self.assertEqual(code, 1)
@@ -418,7 +418,19 @@ class CommandLineTest(unittest.TestCase):
     def test_a_command_that_is_not_there(self):
         self.assertIn('unknown command "tak" (did you mean "take"?)', self.usage("tak", "p", "k"))
         self.assertIn('unknown command "xyzzy": ', self.usage("xyzzy"))
-        self.assertIn("required", self.usage())
+        self.assertIn("Subcommands:", self.usage())
+        self.assertEqual(subprocess.run([WEIR, "help"], capture_output=True).returncode, 0)
+        self.assertIn(b"weir take", subprocess.run([WEIR, "help", "take"], capture_output=True).stdout)
+        self.assertIn('unknown option --confg (did you mean "--config"?)',
+                      self.usage("serve", "--confg", "f"))
+        self.assertIn('unexpected "f.yaml"', self.usage("serve", "f.yaml"))
+
+    def test_the_environment_concerns_who_asks(self):
+        run = lambda *words: subprocess.run([WEIR, *words], capture_output=True, text=True,
+                                            env={**os.environ, "WEIR_URL": "foo", "WEIR_KEY": "f"})
+        self.assertEqual(run("serve", "--help").returncode, 0)
+        self.assertIn("cannot understand the address foo", run("policies").stderr)
+        self.assertIn("--cert and --key", run("policies", "--url", "http://127.0.0.1:1").stderr)
 
 
 if __name__ == "__main__":

@@ -139,8 +139,13 @@ class VerbsTest(unittest.TestCase):
 
     def test_the_command_line_says_what_is_wrong(self):
         code, _, error = command(self.daemon, "block", "login", "k")
+        self.assertEqual(code, 2)
+        self.assertIn("an order needs an end: --for", error)
+        self.assertIn("--times 2 or --add",
+                      command(self.daemon, "boost", "login", "--for", "1h")[2])
+        code, _, error = command(self.daemon, "boost", "logn", "--times", "2", "--for", "1h")
         self.assertEqual(code, 1)
-        self.assertIn("an order ends", error)
+        self.assertIn('there is no policy "logn" (did you mean "login"?)', error)
         self.assertEqual(command(self.daemon, "block", "login", "--for", "1h")[0], 2)
         self.assertEqual(command(self.daemon, "squeeze", "--for", "1h")[0], 2)
         both = ("--times", "2", "--add", "1", "--for", "1h")
