@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
+
 #include "server/version.h"
 #include "wire/http1_text.h"
 
@@ -21,7 +23,8 @@ Rights rights_from(std::string_view authorization, const Access& access) {
   Rights rights;
   constexpr std::string_view scheme = "Bearer ";
   if (!wire::same_ignoring_case(authorization.substr(0, scheme.size()), scheme)) return rights;
-  const std::string_view secret = authorization.substr(scheme.size());
+  std::string_view secret = authorization.substr(scheme.size());
+  secret.remove_prefix(std::min(secret.find_first_not_of(' '), secret.size()));
   rights.let_in = !access.password.empty() && same_secret(secret, access.password);
   rights.admin = !access.admin_token.empty() && same_secret(secret, access.admin_token);
   return rights;

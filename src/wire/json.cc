@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <simdjson.h>
 
+#include <algorithm>
 #include <array>
 #include <vector>
 
@@ -301,6 +302,7 @@ struct JsonReader::Impl {
   ApiBody read(std::string_view body, const ApiFields& fields);
   simdjson::error_code read_document(const ApiFields& fields, bool& is_batch);
   simdjson::error_code read_batch(ondemand::array array, const ApiFields& fields);
+  bool is_json_throughout() const;
   ApiItem& new_item();
 };
 
@@ -320,8 +322,23 @@ ApiBody JsonReader::Impl::read(std::string_view body, const ApiFields& fields) {
   bool is_batch = false;
   const simdjson::error_code code = read_document(fields, is_batch);
   if (code != simdjson::SUCCESS && error.empty()) error = syntax_error(code);
+  if (error.empty() && is_batch && !is_json_throughout())
+    error = syntax_error(simdjson::TAPE_ERROR);
   if (!error.empty()) return {.is_batch = is_batch, .error = error};
   return {.is_batch = is_batch, .items = std::span(items).first(used)};
+}
+
+// What is wrong with an item is not read further, and could be anything: nothing is done for a body
+// that is no JSON.
+bool JsonReader::Impl::is_json_throughout() const {
+  const auto is_wrong = [](const ApiItem& item) { return !item.error.empty(); };
+  if (std::none_of(items.begin(), items.begin() + static_cast<std::ptrdiff_t>(used), is_wrong)) {
+    return true;
+  }
+  simdjson::dom::parser all;
+  constexpr bool copies = false;  // there is room behind it
+  const std::size_t size = text.size() - simdjson::SIMDJSON_PADDING;
+  return all.parse(text.data(), size, copies).error() == simdjson::SUCCESS;
 }
 
 simdjson::error_code JsonReader::Impl::read_document(const ApiFields& fields, bool& is_batch) {

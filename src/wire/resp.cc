@@ -161,21 +161,23 @@ bool RespParser::split_words(std::string_view line) {
     while (at < line.size() && is_space(line[at])) ++at;
     if (at == line.size()) return true;
     if (count_ == RespLimits::kArguments) return false;
-    if (line[at] == '"' || line[at] == '\'') {
-      if (!add_quoted(line, at)) return false;
-      continue;
-    }
     const std::size_t start = at;
-    while (at < line.size() && !is_space(line[at])) ++at;
-    arguments_[count_++] = line.substr(start, at - start);
+    while (at < line.size() && !is_space(line[at]) && line[at] != '"' && line[at] != '\'') ++at;
+    const std::string_view plain = line.substr(start, at - start);
+    if (at == line.size() || is_space(line[at])) {
+      arguments_[count_++] = plain;
+    } else if (!add_quoted(plain, line, at)) {
+      return false;
+    }
   }
 }
 
-// In double quotes \xff, \n and the like have a meaning, in single quotes only \'. A closing quote
-// ends a word.
-bool RespParser::add_quoted(std::string_view line, std::size_t& at) {
+// A quote may open within a word. In double quotes \xff, \n and the like have a meaning, in single
+// quotes only \'. A closing quote ends a word.
+bool RespParser::add_quoted(std::string_view before, std::string_view line, std::size_t& at) {
   const char quote = line[at++];
   const std::size_t start = unquoted_.size();
+  unquoted_ += before;
   for (;; ++at) {
     if (at == line.size()) return false;
     char c = line[at];

@@ -48,7 +48,7 @@ class RespParser {
   Status parse_array(std::string_view input);
   Status parse_line(std::string_view input);
   bool split_words(std::string_view line);
-  bool add_quoted(std::string_view line, std::size_t& at);
+  bool add_quoted(std::string_view before, std::string_view line, std::size_t& at);
   Status fail(std::string_view error);
 
   std::array<std::string_view, RespLimits::kArguments> arguments_{};

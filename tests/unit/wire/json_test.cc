@@ -267,6 +267,14 @@ TEST_F(Json, ReadsABatchWithEachErrorInItsPlace) {
   EXPECT_EQ(batch.items[3].request.permits, 2);
 }
 
+// What is wrong with one item must not hide that nothing of it can be trusted.
+TEST_F(Json, ReadsNoBatchThatIsNoJson) {
+  for (const char* item : {"[1 2 @]", R"({"policy":tru})", R"({"x":"\u12"})", R"({"x":01})"}) {
+    const std::string body = R"([{"policy":"p","key":"a"},)" + std::string{item} + "]";
+    EXPECT_NE(reader_.read(body, api::kTake).error, "") << item;
+  }
+}
+
 TEST_F(Json, ReadsAnEmptyBatch) {
   const ApiBody batch = reader_.read("[]", api::kTake);
   EXPECT_TRUE(batch.is_batch);

@@ -106,6 +106,7 @@ TEST(RespParser, ReadsQuotedWords) {
                   {{"ECHO", "a b", "c d", "", ""}});
   expect_commands("ECHO \"\\x41\\n\\\"\\\\\" 'it\\'s' \"\\xzz\"\r\n",
                   {{"ECHO", "A\n\"\\", "it's", "xzz"}});
+  expect_commands("ECHO a\"b c\" d'e f' g\r\n", {{"ECHO", "ab c", "de f", "g"}});
 }
 
 TEST(RespParser, PassesOverEmptyCommands) {
