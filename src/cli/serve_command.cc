@@ -57,8 +57,7 @@ Result<gateway::WholeFile, Error> load(const std::string& path) {
   policy::Problems problems;
   policy::Problems warnings;
   gateway::WholeFile file = gateway::read_config(*source, problems, warnings);
-  for (const policy::Problem& warning : warnings)
-    log(Level::warning, "{}", source->render(warning));
+  server::log_warnings(*source, warnings);
   if (problems.empty()) return file;
   return Error{source->render_all(problems)};
 }

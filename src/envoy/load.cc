@@ -12,6 +12,7 @@
 #include <set>
 
 #include "base/suggest.h"
+#include "policy/config.h"
 #include "policy/limit_text.h"
 #include "policy/yaml.h"
 #include "store/fit.h"
@@ -533,18 +534,6 @@ void Reader::build_limit(const YamlNode& map, const NamedUnit* unit, Nanos perio
   if (const auto why = store::unfit(rule.limit)) problem(place, "{}", *why);
 }
 
-void arrange(Problems& problems) {
-  std::ranges::stable_sort(problems, [](const policy::Problem& a, const policy::Problem& b) {
-    return std::pair(a.place.line, a.place.column) < std::pair(b.place.line, b.place.column);
-  });
-  // (What is looked at twice is wrong once.)
-  const auto same = [](const policy::Problem& a, const policy::Problem& b) {
-    return a.place.line == b.place.line && a.place.column == b.place.column &&
-           a.message == b.message;
-  };
-  problems.erase(std::unique(problems.begin(), problems.end(), same), problems.end());
-}
-
 }  // namespace
 
 std::string Loaded::problems() const {
@@ -597,8 +586,8 @@ Loaded load(std::vector<policy::Source> sources, const LoadOptions& options) {
   for (policy::Source& source : sources) {
     FileReport& report = loaded.files.emplace_back(FileReport{.source = std::move(source)});
     Reader(*rules, report, options, domains).read();
-    arrange(report.problems);
-    arrange(report.warnings);
+    policy::arrange(report.problems);
+    policy::arrange(report.warnings);
     good = good && report.problems.empty();
   }
   if (good) loaded.rules = std::move(rules);

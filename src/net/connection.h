@@ -84,7 +84,7 @@ class Connection final : public Watcher, public Waker {
   void resume();
   // It was taken from the line: goes on with what it has kept.
   void go_on();
-  // Called once a second: ends it if the peer has been too slow.
+  // Called several times a second: ends it if the peer has been too slow.
   void check_patience();
   // Answers what has arrived, then ends.
   void shut_down();

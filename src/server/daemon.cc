@@ -127,11 +127,7 @@ Result<std::shared_ptr<const envoy::Rules>, Error> read_envoy_rules(const policy
   const envoy::Loaded loaded = envoy::load(
       config.envoy.path,
       {.merge_domains = config.envoy.merge_domains, .sharing = policy::sharing_of(config)});
-  for (const envoy::FileReport& file : loaded.files) {
-    for (const policy::Problem& warning : file.warnings) {
-      log(Level::warning, "{}", file.source.render(warning));
-    }
-  }
+  for (const envoy::FileReport& file : loaded.files) log_warnings(file.source, file.warnings);
   if (!loaded.warning.empty()) {
     log(Level::warning, "{}", config.render({config.envoy_path_at, loaded.warning}));
   }

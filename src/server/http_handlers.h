@@ -18,7 +18,7 @@ void on_explain(HttpCall& call);
 void on_throttle(HttpCall& call);
 void on_auth(HttpCall& call);
 
-// Whether it has a body that says to be JSON, or none; else the call is answered.
+// Whether its body is called JSON, or nothing; else, or without a length, the call is answered.
 bool brings_json(HttpCall& call);
 
 // http_policies.cc. The last two are for paths that start with kPolicyPath.

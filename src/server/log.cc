@@ -3,6 +3,7 @@
 #include <fmt/chrono.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 
@@ -62,6 +63,16 @@ void write_log(Level level, std::string_view text) {
   const std::string line = log_line(chosen, now, level, text, left_out.exchange(0));
   // If nobody listens any more there is nobody to tell.
   [[maybe_unused]] const auto count = write(STDERR_FILENO, line.data(), line.size());
+}
+
+void log_warnings(const policy::Source& source, const policy::Problems& warnings) {
+  constexpr std::size_t enough = 20;
+  for (std::size_t i = 0; i < std::min(warnings.size(), enough); ++i) {
+    log(Level::warning, "{}", source.render(warnings[i]));
+  }
+  if (warnings.size() <= enough) return;
+  log(Level::warning, "{} has {} more warnings: `weir validate` shows all", source.name,
+      warnings.size() - enough);
 }
 
 }  // namespace weir::server

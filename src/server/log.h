@@ -6,6 +6,7 @@
 #include <string>
 #include <string_view>
 
+#include "policy/source.h"
 #include "weir/time.h"
 
 namespace weir::server {
@@ -25,6 +26,9 @@ template <typename... Args>
 void log(Level level, fmt::format_string<Args...> format, Args&&... args) {
   write_log(level, fmt::format(format, std::forward<Args>(args)...));
 }
+
+// What a file is warned of, with its places: some of it, if it is much.
+void log_warnings(const policy::Source& source, const policy::Problems& warnings);
 
 // The line, with its end. `left_out` is how many were, before it.
 std::string log_line(LogFormat format, Instant time, Level level, std::string_view text,

@@ -383,8 +383,11 @@ TEST_F(LoopsTest, StopsAlthoughSomebodyIsStuck) {
 
 TEST_F(LoopsTest, StopsAtOnceWhenNobodyIsThere) {
   open({.threads = 2});
+  const auto start = std::chrono::steady_clock::now();
   loops->stop(kPatience);
   loops->stop(kPatience);
+  EXPECT_LT(std::chrono::steady_clock::now() - start, kPatience) << "nobody was waited for";
+  EXPECT_EQ(loops->counts().open, 0u);
 }
 
 TEST_F(LoopsTest, MayEndWithoutHavingStarted) {
