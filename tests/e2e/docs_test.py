@@ -1,6 +1,6 @@
 """The documentation does what it says: its files are written, its commands run, their output compared;
 its programs are parts of files that are compiled, and its links lead somewhere. Each page of docs/ says when
-not to use what it describes.
+not to use what it describes. Messages that the page about troubleshooting names are in the sources.
 
 A ```yaml or ```python block that starts with a comment naming a file is that file. A ```console block holds
 commands after "$ " and what they print; commands that build or install are left to those who do. build/weir is
@@ -281,11 +281,44 @@ def check_when_not(page, text):
     return [f"{page}: does not say when not to use it: write a section ## When not to use this"]
 
 
+def literals_of_sources():
+    """All that the sources say in quotes; texts over several lines in one."""
+    texts = []
+    for folder, _, files in os.walk(os.path.join(SOURCE, "src")):
+        for name in files:
+            if name.endswith((".cc", ".h")):
+                with open(os.path.join(folder, name), encoding="utf-8") as file:
+                    texts.append(re.sub(r'"\s*\n\s*"', "", file.read()))
+    return "\n".join(texts)
+
+
+OF_THE_SYSTEM = re.compile("No such file or directory|Address already in use|Connection refused")
+
+
+def is_said(message, known):
+    """Whether most pairs of words in it are: numbers and names come in between."""
+    words = OF_THE_SYSTEM.sub("", message).split()
+    pairs = [f"{first} {second}" for first, second in zip(words, words[1:])
+             if re.fullmatch(r"[A-Za-z,-]+ [A-Za-z,:;-]+", f"{first} {second}")]
+    return 3 * sum(pair.rstrip(":;,") in known for pair in pairs) >= 2 * len(pairs)
+
+
+def check_messages(page, text):
+    """What is looked up by its message has to be called as weir says it. (Messages of nginx are not ours.)"""
+    if os.path.basename(page) != "troubleshooting.md":
+        return []
+    known = literals_of_sources().replace("`", "")
+    ours = re.sub(r"^## nginx .*?(?=^## )", "", text, flags=re.MULTILINE | re.DOTALL)
+    messages = [message for cell in re.findall(r"^\| (.*?) \|", ours, re.MULTILINE)
+                for message in re.findall(r"`([^`]+)`", cell) if not message.startswith("weir ")]
+    return [f"{page}: nothing in src/ says `{message}`" for message in messages if not is_said(message, known)]
+
+
 def check_page(page, weir):
     with open(page, encoding="utf-8") as file:
         text = file.read()
     prose = BLOCK.sub("", text)
-    ran, problems = 0, check_links(page, prose) + check_when_not(page, prose)
+    ran, problems = 0, check_links(page, prose) + check_when_not(page, prose) + check_messages(page, prose)
     with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as running:
         beside = Surroundings(folder, weir, running)
         os.mkdir(os.path.join(folder, "build"))
