@@ -30,6 +30,10 @@ def rendered(page):
     return re.sub(".\b", "", done.stdout), done.stderr
 
 
+# Commands that share no options with others.
+ALONE = ("serve", "bench", "validate", "import", "test")
+
+
 def section_of(text, title):
     """A section or a subsection, up to the next of its kind."""
     found = re.search(rf"^( {{0,3}}){re.escape(title)}\n(.*?)(?=^ {{0,3}}\S|\Z)", text, re.M | re.S)
@@ -68,10 +72,24 @@ class ManTest(unittest.TestCase):
             self.assertRegex(synopsis, rf"\b{command.name}\b")
             self.assertTrue(section_of(text, f"weir {command.name}").strip(),
                             f"weir(1) does not describe weir {command.name}")
+            # (An option that commands share is described once, for those that ask a daemon.)
+            own = section_of(text, f"weir {command.name}")
+            if command.name not in ALONE:
+                own += section_of(text, "Arguments and options")
             for option in command.options:
                 for name in set(option.names) - {"-h", "--help"}:
-                    self.assertRegex(text, rf"(?m)^ +{name}\b",
+                    self.assertRegex(own, rf"(?m)^ +(?:--\w+ TEXT, )?{name}\b",
                                      f"weir(1) does not describe {name} of weir {command.name}")
+                    if command.name == "serve":
+                        self.assertRegex(synopsis, rf"\[{name}\b")
+
+    def test_every_variable_of_the_environment_is_described(self):
+        variables = section_of(rendered(COMMAND_PAGE)[0], "ENVIRONMENT")
+        helped = subprocess.run([WEIR, "take", "--help"], text=True, capture_output=True, timeout=60).stdout
+        names = set(re.findall(r"\(Env:(\w+)\)", helped))
+        self.assertGreaterEqual(len(names), 5)
+        for name in names:
+            self.assertIn(name, variables)
 
     def test_exit_codes_are_described(self):
         codes = section_of(rendered(COMMAND_PAGE)[0], "EXIT STATUS")

@@ -19,8 +19,12 @@ WEIR = sys.argv.pop(1)
 PAGE = (SOURCE / "docs/recipes/nginx.md").read_text()
 
 
+def blocks(language):
+    return re.findall(rf"```{language}\n(.*?)```", PAGE, re.S)
+
+
 def block(language):
-    return re.search(rf"```{language}\n(.*?)```", PAGE, re.S)[1]
+    return blocks(language)[0]
 
 
 class Service(http.server.BaseHTTPRequestHandler):
@@ -46,11 +50,9 @@ class NginxTest(unittest.TestCase):
         threading.Thread(target=self.service.serve_forever).start()
         self.addCleanup(self.service.server_close)
         self.addCleanup(self.service.shutdown)
-        self.start_nginx()
 
-    def start_nginx(self):
+    def start_nginx(self, server):
         self.port = free_port()
-        server = block("nginx")
         for written, used in [("7380", self.daemon.http_port),
                               ("listen 8080", f"listen 127.0.0.1:{self.port}"),
                               ("9000", self.service.server_port)]:
@@ -76,15 +78,17 @@ class NginxTest(unittest.TestCase):
                 time.sleep(0.01)
         raise AssertionError(Path(self.folder.name, "error.log").read_text())
 
-    def get(self, path="/"):
+    def get(self, path="/", **fields):
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
-        connection.request("GET", path)
+        headers = {name.replace("_", "-"): text for name, text in fields.items()}
+        connection.request("GET", path, headers=headers)
         response = connection.getresponse()
         body = response.read()
         connection.close()
         return response.status, response.headers, body
 
     def test_nginx_lets_through_what_weir_allows(self):
+        self.start_nginx(block("nginx"))
         for left in (4, 3, 2, 1, 0):
             status, headers, body = self.get()
             self.assertEqual((status, body), (200, b"hello"))
@@ -96,6 +100,41 @@ class NginxTest(unittest.TestCase):
         # Without the decision nothing passes.
         self.daemon.stop()
         self.assertEqual(self.get()[0], 500)
+
+    def test_nginx_can_let_requests_through_while_weir_is_away(self):
+        instead, allowed = (re.search(rf"`({start}.*?)`", PAGE)[1]
+                            for start in ("error_page 500", "location @allowed"))
+        server = block("nginx").replace("internal;", f"internal; {instead}")
+        self.start_nginx(server.replace("location @limited", f"{allowed}\n  location @limited"))
+        for _ in range(5):
+            self.assertEqual(self.get()[0], 200)
+        self.assertEqual(self.get()[0], 429)
+        self.daemon.stop()
+        self.assertEqual(self.get()[::2], (200, b"hello"))
+
+    # What a client sends cannot choose the key, the policy or the permits, and weir never sees it.
+    def test_clients_cannot_choose_their_key(self):
+        self.start_nginx(block("nginx"))
+        fields = dict(X_Weir_Policy="none", Authorization="Bearer x", Cookie="a=" + 7000 * "b",
+                      Filler=7000 * "c", More=7000 * "d")
+        for attempt in range(5):
+            self.assertEqual(self.get(X_Weir_Key=f"made up {attempt}", **fields)[0], 200)
+        self.assertEqual(self.get(X_Weir_Key="another", **fields)[0], 429)
+        self.assertEqual(self.get("/?policy=none&key=another&permits=0", **fields)[0], 429)
+
+    def test_a_hostile_key_is_limited_like_any_other(self):
+        server, keys = blocks("nginx")
+        written = "X-Weir-Key $remote_addr;"
+        self.assertIn(written, server)
+        self.start_nginx(keys + server.replace(written, "X-Weir-Key $weir_key;"))
+        for session in ("evil&permits=0", "a b&deny=200#", "%00&key=somebody", "ip 127.0.0.1"):
+            for _ in range(5):
+                self.assertEqual(self.get(Cookie=f"session={session}")[0], 200, session)
+            self.assertEqual(self.get(Cookie=f"session={session}")[0], 429, session)
+        # Without one, by address.
+        for _ in range(5):
+            self.assertEqual(self.get()[0], 200)
+        self.assertEqual(self.get()[0], 429)
 
 
 if __name__ == "__main__":
