@@ -38,13 +38,13 @@ def sections_of(text):
 
 
 def option_of(line):
-    """From: --log FORMAT:value in {json->1,text->0} OR {1,0}  How to write the log"""
+    """From: --log text|json  How to write the log"""
     left, _, about = line.partition("  ")
     names, _, value = left.partition(" ")
-    choices = re.search(r"\{([^}]*->[^}]*)\}", value)
+    choices = re.match(r"[a-z]+(\|[a-z]+)+", value)
     return Option(names=names.split(","), about=about.strip(), takes_value=bool(value),
                   takes_file=value.startswith("FILE"), repeatable=value.endswith("..."),
-                  choices=[each.split("->")[0] for each in choices[1].split(",")] if choices else [])
+                  choices=sorted(choices[0].split("|")) if choices else [])
 
 
 def help_of(weir, *words):

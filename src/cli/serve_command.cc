@@ -352,7 +352,7 @@ void add_serve_command(CLI::App& app, int& exit_code) {
           },
           "How to write the log: text (the default) or json")
       ->check(one_of("text", "json"))
-      ->type_name("FORMAT");
+      ->type_name("text|json");
   const auto add_switch = [command](const char* name, bool& on, const char* about) {
     command
         ->add_option_function<std::string>(

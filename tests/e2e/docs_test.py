@@ -60,7 +60,7 @@ TIMES = [(re.compile(r"^Date: .*$", re.MULTILINE), "Date: …"),
          (re.compile(r"^Content-Length: .*$", re.MULTILINE), "Content-Length: …"),
          (re.compile(r'(_after_ms": ?|wait_ms": ?|;t=|Retry-After: |at rest in |pass in )\d[\w. ]*\b'),
           r"\1…"),
-         (re.compile(r"^(re\w+ after +)[\d.]+ \w+$", re.MULTILINE), r"\1…"),
+         (re.compile(r"^(re\w+ after +)\d[\w. ]*$", re.MULTILINE), r"\1…"),
          (re.compile(r"((?:come back in|admits this call in) )[\d.]+( s\b| seconds)"), r"\1…\2"),
          # What was made up for one call: receipts, and holders without a name.
          (re.compile(r"\b[0-9a-f]{32}\b"), "…"),
