@@ -119,6 +119,13 @@ bool is_charged(const Decided& decided, const Charge& charge, std::size_t i) {
   return decided.admitted && decided.choices[i].outcome == Outcome::allowed;
 }
 
+// One that is alone says what becomes of it when it refuses, too: redis-cell forgets what is owed
+// with the error about giving back more.
+bool changes_by_refusal(std::span<const Charge> charges) {
+  return charges.size() == 1 && !charges[0].shadow &&
+         std::holds_alternative<State*>(charges[0].memory);
+}
+
 // What comes of it: of an empty list of choices, that all have been allowed.
 Verdict verdict_on(std::span<const Charge> charges, std::span<const Choice> choices, Instant now,
                    std::span<Decision> each) {
@@ -203,6 +210,8 @@ Verdict take(std::span<const Charge> charges, Instant now, const HolderId& holde
     Receipt* receipt = i < receipts.size() ? &receipts[i] : nullptr;
     if (is_charged(decided, charges[i], i)) {
       commit(charges[i], decided.choices[i], now, holder, receipt);
+    } else if (changes_by_refusal(charges)) {
+      state_of(charges[i]) = decided.choices[i].next;
     } else if (decided.admitted && receipt != nullptr) {
       *receipt = {};
     }

@@ -1,6 +1,6 @@
 -- core/cell.cc. The text: birth, theoretical arrival time in seconds and nanoseconds.
 algorithms.c = {
-  decide = function(text)
+  decide = function(text, op)
     local cs, cb, ms, mb, ls, lb =
       argument(), argument(), argument(), argument(), argument(), argument()
     local b, ts, tb = birth, 0, 0
@@ -11,9 +11,12 @@ algorithms.c = {
     ms, mb = plus(s, nb, ms, mb, base)
     ls, lb = plus(s, nb, ls, lb, base)
     if not forced and less(ts, tb, ls, lb) then
-      -- More is given back than is owed, which is an error, but nothing is owed from now on. (Written
-      -- at once: such a limit is always alone.)
-      redis.call('DEL', KEYS[keys])
+      -- More is given back than is owed: an error, with which nothing is owed any more. (Of a limit
+      -- that is alone, as redis-cell's are: where there are others nothing is written.)
+      if op == 'take' and #KEYS == 1 then
+        local rest = s * 1000000 + math.ceil(nb / 1000)
+        redis.call('SET', KEYS[1], string.format('1c %s %.0f %.0f', b, s, nb), 'PX', until_ms(rest))
+      end
       return false
     end
     if not forced and less(ms, mb, ts, tb) then return false end

@@ -26,7 +26,7 @@ while at <= #ARGV do
       item.next, item.rest = algorithm.refund(text)
     elseif item.op ~= 'look' then
       forced = item.op == 'debit'
-      item.passes, item.next, item.rest = algorithm.decide(text)
+      item.passes, item.next, item.rest = algorithm.decide(text, item.op)
     end
   end
   if broken then
