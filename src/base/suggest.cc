@@ -3,14 +3,14 @@
 #include <algorithm>
 #include <vector>
 
+#include "base/ascii.h"
+
 namespace weir {
 
 namespace {
 
 // Nobody mistypes more than this: longer words are not compared.
 constexpr std::size_t kLongestWord = 64;
-
-char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
 
 // How many letters have to be changed, added or removed to make one word of the other; a letter in
 // the other case is the same.

@@ -6,6 +6,7 @@
 #include <optional>
 #include <set>
 
+#include "base/ascii.h"
 #include "cli/import.h"
 
 namespace weir::cli {
@@ -208,9 +209,7 @@ std::optional<std::int64_t> number_of(std::string_view text) {
 // $binary_remote_addr is what others call by its plain name.
 Zone zone_of(const std::string& key) {
   Zone zone{.variables = {}, .key = key, .rate = {}};
-  const auto is_word = [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
-  };
+  const auto is_word = [](char c) { return is_letter(c) || is_digit(c) || c == '_'; };
   for (std::size_t i = 0; i < key.size();) {
     if (key[i] != '$') {
       zone.has_literals = true;

@@ -11,6 +11,7 @@
 #include <optional>
 #include <set>
 
+#include "base/ascii.h"
 #include "base/suggest.h"
 #include "policy/config.h"
 #include "policy/limit_text.h"
@@ -54,17 +55,8 @@ constexpr std::array<NamedUnit, 7> kUnits{{
     {"year", Unit::year, std::chrono::hours{24 * 365}},
 }};
 
-std::string in_lower_case(std::string_view text) {
-  std::string lower{text};
-  for (char& c : lower) {
-    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
-  }
-  return lower;
-}
-
 const NamedUnit* unit_named(std::string_view name) {
-  const std::string lower = in_lower_case(name);
-  const auto found = std::ranges::find(kUnits, lower, &NamedUnit::name);
+  const auto found = std::ranges::find(kUnits, lowered(name), &NamedUnit::name);
   return found == kUnits.end() ? nullptr : &*found;
 }
 
@@ -95,7 +87,7 @@ std::optional<bool> boolean(std::string_view text) {
 // A number as YAML has it in Go: 1000, +1000, 1_000, 0x3e8, 0o1750 or 01750, 0b1111101000, -0.
 std::optional<std::uint32_t> whole_number(std::string_view text) {
   if (text.starts_with('_')) return std::nullopt;
-  std::string digits = in_lower_case(text);
+  std::string digits = lowered(text);
   std::erase(digits, '_');
   std::string_view rest = digits;
   const bool is_negative = rest.starts_with('-');
@@ -407,8 +399,7 @@ void Reader::read_rate_limit(const YamlNode& map, const YamlNode& descriptor, No
       for (std::size_t i = 0; i < all.size(); ++i) all[i] = kUnits[i].name;
       return all;
     }();
-    problem(place, "invalid rate limit unit '{}'{}", named,
-            did_you_mean(in_lower_case(named), names));
+    problem(place, "invalid rate limit unit '{}'{}", named, did_you_mean(lowered(named), names));
   } else {
     read_limit(map, unit, rule);
   }

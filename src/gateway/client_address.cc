@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <optional>
 
-#include "wire/http1_text.h"
+#include "base/ascii.h"
 
 namespace weir::gateway {
 
@@ -59,7 +59,7 @@ std::optional<Address> address_of_element(std::string_view element) {
     const std::string_view pair = element.substr(0, element.find(';'));
     element.remove_prefix(std::min(pair.size() + 1, element.size()));
     const std::size_t equals = std::min(pair.find('='), pair.size());
-    if (!wire::same_ignoring_case(trimmed(pair.substr(0, equals)), "for")) continue;
+    if (!same_ignoring_case(trimmed(pair.substr(0, equals)), "for")) continue;
     if (equals == pair.size()) return std::nullopt;
     return address_of_node(without_quotes(trimmed(pair.substr(equals + 1))));
   }
@@ -93,7 +93,7 @@ std::optional<Address> walk(const Address& peer, Fields fields, std::string_view
   Walk walk(peer, trusted);
   bool found = false;
   for (std::size_t i = fields.size(); i-- > 0;) {
-    if (!wire::same_ignoring_case(fields[i].name, name)) continue;
+    if (!same_ignoring_case(fields[i].name, name)) continue;
     found = true;
     std::string_view list = fields[i].value;
     while (!trimmed(list).empty()) {

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <charconv>
 
+#include "base/ascii.h"
 #include "gateway/field_name.h"
-#include "wire/http1_text.h"
 
 namespace weir::gateway {
 
@@ -21,7 +21,7 @@ std::optional<Permits> number_in(std::string_view name, Fields fields) {
   const auto field = std::ranges::find_if(fields, same);
   if (field == fields.end() || std::ranges::count_if(fields, same) > 1) return std::nullopt;
   const std::string_view text = field->value;
-  if (text.empty() || !std::ranges::all_of(text, wire::is_digit)) return std::nullopt;
+  if (text.empty() || !std::ranges::all_of(text, is_digit)) return std::nullopt;
   Permits number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
   // Too large for any number: it is the largest.

@@ -6,6 +6,7 @@
 #include <random>
 #include <utility>
 
+#include "base/ascii.h"
 #include "gateway/access_log.h"
 #include "gateway/client_address.h"
 #include "gateway/cost.h"
@@ -13,7 +14,6 @@
 #include "gateway/house.h"
 #include "gateway/own_answer.h"
 #include "gateway/request_head.h"
-#include "wire/http1_text.h"
 
 // The client's side of an exchange, up to where a server is asked, and its end. (The server's side:
 // exchange_server.cc.)
@@ -48,7 +48,7 @@ bool names_http2(std::string_view list) {
     list.remove_prefix(std::min(one.size() + 1, list.size()));
     one.remove_prefix(std::min(one.find_first_not_of(" \t"), one.size()));
     one = one.substr(0, one.find_first_of(" \t/"));
-    if (wire::same_ignoring_case(one, "h2c") || wire::same_ignoring_case(one, "h2")) return true;
+    if (same_ignoring_case(one, "h2c") || same_ignoring_case(one, "h2")) return true;
   }
   return false;
 }
@@ -135,7 +135,7 @@ void Exchange::begin(const wire::HttpRequest& request, const wire::HttpFraming& 
 std::optional<int> Exchange::flaw_of_request() {
   if (request_->method == "CONNECT" || request_->method == "TRACE") return 405;
   if (is_absolute(request_->target) && request_->version == 11 &&
-      !wire::same_ignoring_case(request_->host, request_->field("host"))) {
+      !same_ignoring_case(request_->host, request_->field("host"))) {
     return 400;
   }
   if (!read_host(request_->host, host_) || !read_path(request_->path, path_)) return 400;

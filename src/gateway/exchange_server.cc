@@ -4,13 +4,13 @@
 #include <array>
 #include <iterator>
 
+#include "base/ascii.h"
 #include "gateway/exchange.h"
 #include "gateway/forwarded.h"
 #include "gateway/house.h"
 #include "gateway/own_answer.h"
 #include "gateway/request_head.h"
 #include "wire/http1_response.h"
-#include "wire/http1_text.h"
 
 // The server's side of an exchange: the request that is sent to it, and its answer.
 
@@ -27,7 +27,7 @@ bool may_be_repeated(std::string_view method) {
 
 std::string_view field_of(const wire::HttpFields& fields, std::string_view name) {
   for (std::size_t i = 0; i < fields.size(); ++i) {
-    if (wire::same_ignoring_case(fields[i].name, name)) return fields[i].value;
+    if (same_ignoring_case(fields[i].name, name)) return fields[i].value;
   }
   return {};
 }

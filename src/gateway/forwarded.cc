@@ -11,9 +11,6 @@ namespace weir::gateway {
 
 namespace {
 
-using wire::lower;
-using wire::same_ignoring_case;
-
 constexpr std::array<std::string_view, 9> kHopByHop{
     "connection",          "keep-alive", "proxy-connection",  "proxy-authenticate",
     "proxy-authorization", "te",         "transfer-encoding", "upgrade",
@@ -75,7 +72,7 @@ std::string_view only_value(Fields fields, std::string_view name) {
 }
 
 bool is_port(std::string_view text) {
-  return !text.empty() && text.size() <= 5 && std::ranges::all_of(text, wire::is_digit);
+  return !text.empty() && text.size() <= 5 && std::ranges::all_of(text, is_digit);
 }
 
 // The port of a host that was asked for; empty if there is none.

@@ -14,8 +14,8 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "base/ascii.h"
 #include "gateway/keys.h"
-#include "wire/http1_text.h"
 
 namespace weir::gateway {
 
@@ -196,13 +196,13 @@ std::string_view JwtReader::token_of(Fields fields) const {
   std::string_view token;
   int count = 0;
   for (const wire::HttpField& field : fields) {
-    if (!wire::same_ignoring_case(field.name, rules_.header)) continue;
+    if (!same_ignoring_case(field.name, rules_.header)) continue;
     token = field.value;
     ++count;
   }
   if (count != 1) return {};
   constexpr std::string_view bearer = "bearer ";
-  if (wire::same_ignoring_case(token.substr(0, bearer.size()), bearer)) {
+  if (same_ignoring_case(token.substr(0, bearer.size()), bearer)) {
     token.remove_prefix(bearer.size());
     token.remove_prefix(std::min(token.find_first_not_of(' '), token.size()));
   }

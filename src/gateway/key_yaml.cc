@@ -7,6 +7,7 @@
 #include <charconv>
 #include <optional>
 
+#include "base/ascii.h"
 #include "base/suggest.h"
 #include "gateway/jwt.h"
 #include "gateway/yaml_values.h"
@@ -78,7 +79,7 @@ std::optional<policy::Problem> read_argument(const Argument& argument, KeySource
         return wrong(
             fmt::format("{} is not the name of a header: write header:X-User-Id", in_quotes(text)));
       }
-      source.name = in_lower_case(text);
+      source.name = lowered(text);
       return std::nullopt;
     case Kind::cookie:
       if (!is_field_name(text)) {
@@ -224,7 +225,7 @@ std::string read_field_name(const Node& node, std::string_view what, Problems& p
 
 void read_jwt_settings(const Node& node, JwtRules& rules, Problems& problems) {
   if (const Node* header = node.find("header")) {
-    rules.header = in_lower_case(read_field_name(*header, "header", problems));
+    rules.header = lowered(read_field_name(*header, "header", problems));
   }
   if (const Node* cookie = node.find("cookie")) {
     rules.cookie = read_field_name(*cookie, "cookie", problems);
@@ -334,7 +335,7 @@ Cost read_cost(const Node& node, Problems& problems) {
   Cost cost;
   const auto read_header = [&](std::string_view name, Place place) {
     cost.kind = Cost::Kind::header;
-    cost.header = in_lower_case(name);
+    cost.header = lowered(name);
     if (is_field_name(name)) return;
     problems.push_back({place, fmt::format("{} is not the name of a header: write header:X-Cost",
                                            in_quotes(name))});

@@ -6,9 +6,9 @@
 #include <array>
 #include <optional>
 
+#include "base/ascii.h"
 #include "gateway/field_name.h"
 #include "gateway/jwt.h"
-#include "wire/http1_text.h"
 
 namespace weir::gateway {
 
@@ -138,10 +138,10 @@ std::string_view trimmed(std::string_view text) {
 // Appends `text` as forms mean it.
 void append_decoded(std::string& out, std::string_view text) {
   for (std::size_t i = 0; i < text.size(); ++i) {
-    const bool escape = text[i] == '%' && i + 2 < text.size() &&
-                        wire::hex_value(text[i + 1]) >= 0 && wire::hex_value(text[i + 2]) >= 0;
+    const bool escape = text[i] == '%' && i + 2 < text.size() && hex_value(text[i + 1]) >= 0 &&
+                        hex_value(text[i + 2]) >= 0;
     if (escape) {
-      out += static_cast<char>(wire::hex_value(text[i + 1]) * 16 + wire::hex_value(text[i + 2]));
+      out += static_cast<char>(hex_value(text[i + 1]) * 16 + hex_value(text[i + 2]));
       i += 2;
     } else {
       out += text[i] == '+' ? ' ' : text[i];
@@ -206,7 +206,7 @@ void MadeKey::fill(Request& request) const {
 
 std::string_view cookie_value(Fields fields, std::string_view name) {
   for (const wire::HttpField& field : fields) {
-    if (!wire::same_ignoring_case(field.name, "Cookie")) continue;
+    if (!same_ignoring_case(field.name, "Cookie")) continue;
     std::string_view list = field.value;
     while (!list.empty()) {
       const std::string_view pair = list.substr(0, list.find(';'));

@@ -40,8 +40,8 @@ bool take(std::string_view& text, Character& character) {
     return character.c != 0;
   }
   if (text.size() < 3) return false;
-  const int high = wire::hex_value(text[1]);
-  const int low = wire::hex_value(text[2]);
+  const int high = hex_value(text[1]);
+  const int low = hex_value(text[2]);
   if (high < 0 || low < 0) return false;
   character = {static_cast<unsigned char>(high * 16 + low), true};
   text.remove_prefix(3);
@@ -178,8 +178,8 @@ bool read_path(std::string_view path, Path& into) {
 namespace {
 
 bool is_port(std::string_view text) {
-  return text.empty() || (text.front() == ':' && text.size() <= 6 &&
-                          std::ranges::all_of(text.substr(1), wire::is_digit));
+  return text.empty() ||
+         (text.front() == ':' && text.size() <= 6 && std::ranges::all_of(text.substr(1), is_digit));
 }
 
 bool read_bracketed(std::string_view host, std::string& into) {
@@ -207,7 +207,7 @@ bool read_host(std::string_view host, std::string& into) {
   const bool fits = !name.empty() && name.size() <= longest && !name.ends_with('.');
   if (!fits || !std::ranges::all_of(name, [&](char c) { return allowed.has(c); })) return false;
   into.resize(name.size());
-  std::ranges::transform(name, into.begin(), wire::lower);
+  std::ranges::transform(name, into.begin(), lower);
   return true;
 }
 

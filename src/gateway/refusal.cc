@@ -6,7 +6,7 @@
 #include <chrono>
 #include <utility>
 
-#include "wire/http1_text.h"
+#include "base/ascii.h"
 #include "wire/json_write.h"
 
 namespace weir::gateway {
@@ -50,7 +50,7 @@ std::string problem_of(int status, const Route& route, const Verdict& verdict) {
 
 bool says(const Refused& refused, std::string_view name) {
   return std::ranges::any_of(refused.headers, [&](const HeaderLine& line) {
-    return wire::same_ignoring_case(line.first, name);
+    return same_ignoring_case(line.first, name);
   });
 }
 

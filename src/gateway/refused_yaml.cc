@@ -6,6 +6,7 @@
 #include <array>
 #include <utility>
 
+#include "base/ascii.h"
 #include "gateway/service_yaml.h"
 #include "gateway/yaml_values.h"
 #include "policy/values.h"
@@ -26,7 +27,7 @@ bool is_reserved(std::string_view name) {
   constexpr std::array<std::string_view, 8> reserved{
       "content-length", "transfer-encoding", "connection", "content-type", "location",
       "date",           "keep-alive",        "upgrade"};
-  return std::ranges::find(reserved, in_lower_case(name)) != reserved.end();
+  return std::ranges::find(reserved, lowered(name)) != reserved.end();
 }
 
 std::vector<HeaderLine> read_header_lines(const Node& node, Problems& problems) {

@@ -46,8 +46,7 @@ EmptyKey read_empty_key(const Node& node, Problems& problems) {
   if (text == "allow") {
     empty.deny = std::nullopt;
   } else if (text.starts_with("deny ") && text.size() == 8 &&
-             std::ranges::all_of(text.substr(5), wire::is_digit) && text[5] >= '4' &&
-             text[5] <= '5') {
+             std::ranges::all_of(text.substr(5), is_digit) && text[5] >= '4' && text[5] <= '5') {
     empty.deny = (text[5] - '0') * 100 + (text[6] - '0') * 10 + (text[7] - '0');
   } else if (text != deny) {
     problems.push_back({node.place, fmt::format("\"empty_key\" is deny 403 (any status from 400 to "

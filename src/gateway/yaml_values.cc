@@ -100,10 +100,4 @@ std::vector<const Node*> one_or_more(const Node& node, std::string_view what, Pr
 
 bool is_field_value(std::string_view text) { return !wire::has_control(text); }
 
-std::string in_lower_case(std::string_view text) {
-  std::string small(text);
-  std::ranges::transform(small, small.begin(), wire::lower);
-  return small;
-}
-
 }  // namespace weir::gateway

@@ -43,6 +43,4 @@ using policy::is_field_name;
 // Whether a value can stand in a line of a header.
 bool is_field_value(std::string_view text);
 
-std::string in_lower_case(std::string_view text);
-
 }  // namespace weir::gateway

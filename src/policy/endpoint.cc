@@ -7,13 +7,12 @@
 #include <array>
 #include <charconv>
 
+#include "base/ascii.h"
 #include "base/suggest.h"
 
 namespace weir::policy {
 
 namespace {
-
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
 bool is_address(int family, std::string_view text) {
   std::array<unsigned char, sizeof(in6_addr)> address;
@@ -22,8 +21,7 @@ bool is_address(int family, std::string_view text) {
 
 bool is_host_name(std::string_view text) {
   const auto allowed = [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || is_digit(c) || c == '-' ||
-           c == '.' || c == '_';
+    return is_letter(c) || is_digit(c) || c == '-' || c == '.' || c == '_';
   };
   return !text.empty() && text.size() <= 253 && text.front() != '-' && text.front() != '.' &&
          std::ranges::all_of(text, allowed);

@@ -6,6 +6,7 @@
 #include <array>
 #include <charconv>
 
+#include "base/ascii.h"
 #include "base/suggest.h"
 #include "policy/values.h"
 #include "policy/zone.h"
@@ -18,9 +19,7 @@ constexpr std::array<std::string_view, 7> kDays{"mon", "tue", "wed", "thu", "fri
 
 // "monday" and "Mon" are near enough to be told what to write.
 std::string day_meant_by(std::string_view written) {
-  std::string small{written.substr(0, 3)};
-  std::ranges::transform(small, small.begin(),
-                         [](char c) { return c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c; });
+  const std::string small = lowered(written.substr(0, 3));
   if (std::ranges::find(kDays, small) == kDays.end()) return did_you_mean(written, kDays);
   return fmt::format(" (did you mean \"{}\"?)", small);
 }

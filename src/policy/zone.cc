@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/ascii.h"
 #include "base/suggest.h"
 #include "policy/source.h"
 
@@ -16,9 +17,8 @@ namespace {
 
 // What an IANA zone may be called. cctz would also read any file whose path it is given.
 bool is_zone_name(std::string_view name) {
-  const auto allowed = [](unsigned char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
-           c == '-' || c == '+' || c == '/';
+  const auto allowed = [](char c) {
+    return is_letter(c) || is_digit(c) || c == '_' || c == '-' || c == '+' || c == '/';
   };
   return !name.empty() && name.size() <= 64 && name.front() != '/' &&
          std::ranges::all_of(name, allowed);

@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
+#include "base/ascii.h"
 #include "base/utf8.h"
 #include "wire/grpc.h"
 #include "wire/protobuf.h"
@@ -134,9 +135,7 @@ class StrictJson final : public nlohmann::json_sax<nlohmann::json> {
     constexpr std::size_t most_fields = 16;
     std::vector<std::string>& names = open_.back().names;
     std::erase(name, '_');
-    for (char& c : name) {
-      if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
-    }
+    name = lowered(name);
     const bool known = std::ranges::find(names, name) != names.end();
     if (known || names.size() == most_fields) return false;
     names.push_back(name);

@@ -5,11 +5,11 @@
 #include <string_view>
 #include <vector>
 
+#include "base/ascii.h"
 #include "server/http_handlers.h"
 #include "server/http_verbs.h"
 #include "server/texts.h"
 #include "wire/http1_target.h"
-#include "wire/http1_text.h"
 #include "wire/json.h"
 #include "wire/json_write.h"
 
@@ -23,7 +23,7 @@ bool is_json(std::string_view content_type) {
   if (content_type == wire::kJson) [[likely]]
     return true;
   const std::string_view type = content_type.substr(0, content_type.find(';'));
-  const std::string plain = lower(type.substr(0, type.find_last_not_of(" \t") + 1));
+  const std::string plain = lowered(type.substr(0, type.find_last_not_of(" \t") + 1));
   return plain.empty() || plain == wire::kJson || plain.ends_with("+json");
 }
 
@@ -167,7 +167,7 @@ std::optional<std::string_view> only_field(const wire::HttpRequest& request,
   std::string_view value;
   bool found = false;
   for (std::size_t i = 0; i < request.fields.size(); ++i) {
-    if (!wire::same_ignoring_case(request.fields[i].name, name)) continue;
+    if (!same_ignoring_case(request.fields[i].name, name)) continue;
     if (found) return std::nullopt;
     value = request.fields[i].value;
     found = true;
@@ -199,8 +199,8 @@ Parts parts_of(const wire::HttpRequest& request) {
   for (std::size_t i = 0; i < request.fields.size(); ++i) {
     const std::string_view name = request.fields[i].name;
     if (name.size() <= start.size()) continue;
-    if (!wire::same_ignoring_case(name.substr(0, start.size()), start)) continue;
-    parts.add({names.emplace_back(lower(name.substr(start.size()))), request.fields[i].value});
+    if (!same_ignoring_case(name.substr(0, start.size()), start)) continue;
+    parts.add({names.emplace_back(lowered(name.substr(start.size()))), request.fields[i].value});
   }
   return parts;
 }

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "base/ascii.h"
 #include "base/saturating.h"
 #include "server/texts.h"
 
@@ -182,8 +183,7 @@ std::string_view read_arguments(KeyCommand command, Arguments arguments, Request
 bool is_word(std::string_view given, std::string_view word) noexcept {
   if (given.size() != word.size()) return false;
   for (std::size_t i = 0; i < word.size(); ++i) {
-    const char c = given[i];
-    if ((c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c) != word[i]) return false;
+    if (upper(given[i]) != word[i]) return false;
   }
   return true;
 }

@@ -1,4 +1,5 @@
 #include "server/resp_session.h"
+#include "base/ascii.h"
 #include "base/utf8.h"
 #include "store/random_name.h"
 
@@ -138,12 +139,10 @@ const RespSession::Command* RespSession::find(std::string_view name) {
       std::memcmp(name.data(), most_frequent.data(), most_frequent.size()) == 0) {
     return &commands().back();
   }
-  std::array<char, 16> upper;
-  if (name.size() > upper.size()) return nullptr;
-  std::transform(name.begin(), name.end(), upper.begin(), [](char c) {
-    return c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c;
-  });
-  const std::string_view wanted(upper.data(), name.size());
+  std::array<char, 16> capitals;
+  if (name.size() > capitals.size()) return nullptr;
+  std::ranges::transform(name, capitals.begin(), upper);
+  const std::string_view wanted(capitals.data(), name.size());
   const auto found = std::ranges::lower_bound(commands(), wanted, {}, &Command::name);
   return found != commands().end() && found->name == wanted ? &*found : nullptr;
 }
@@ -228,7 +227,7 @@ void RespSession::dispatch(const Command* command, Arguments arguments, std::str
   }
   if (arguments.size() < command->least || arguments.size() > command->most) {
     return refuse(
-        fmt::format("ERR wrong number of arguments for '{}' command", lower(command->name)), out);
+        fmt::format("ERR wrong number of arguments for '{}' command", lowered(command->name)), out);
   }
   (this->*command->handler)(arguments, out);
 }
@@ -586,7 +585,7 @@ void RespSession::client(Arguments arguments, std::string& out) {
 void RespSession::describe(const Command& command, RespWriter& say) {
   const auto least = static_cast<std::int64_t>(command.least);
   say.array(6);
-  say.bulk(lower(command.name));
+  say.bulk(lowered(command.name));
   say.integer(command.least == command.most ? least : -least);
   say.array(command.flag.empty() ? 0 : 1);
   if (!command.flag.empty()) say.simple(command.flag);
@@ -602,7 +601,7 @@ void RespSession::command(Arguments arguments, std::string& out) {
   if (is_word(verb, "DOCS")) return say.map(0);
   if (is_word(verb, "LIST") && arguments.size() == 2) {
     say.array(commands().size());
-    for (const Command& each : commands()) say.bulk(lower(each.name));
+    for (const Command& each : commands()) say.bulk(lowered(each.name));
     return;
   }
   if (!is_word(verb, "INFO")) {

@@ -5,8 +5,8 @@
 
 #include <algorithm>
 
+#include "base/ascii.h"
 #include "server/version.h"
-#include "wire/http1_text.h"
 
 namespace weir::server {
 
@@ -22,7 +22,7 @@ bool same_secret(std::string_view given, std::string_view secret) noexcept {
 Rights rights_from(std::string_view authorization, const Access& access) {
   Rights rights;
   constexpr std::string_view scheme = "Bearer ";
-  if (!wire::same_ignoring_case(authorization.substr(0, scheme.size()), scheme)) return rights;
+  if (!same_ignoring_case(authorization.substr(0, scheme.size()), scheme)) return rights;
   std::string_view secret = authorization.substr(scheme.size());
   secret.remove_prefix(std::min(secret.find_first_not_of(' '), secret.size()));
   rights.let_in = !access.password.empty() && same_secret(secret, access.password);

@@ -60,14 +60,6 @@ std::string no_such_policy(std::string_view name, std::span<const std::string_vi
   return fmt::format("there is no policy \"{}\"{}", shortened(name), did_you_mean(name, known));
 }
 
-std::string lower(std::string_view text) {
-  std::string lowered{text};
-  std::transform(lowered.begin(), lowered.end(), lowered.begin(), [](char c) {
-    return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
-  });
-  return lowered;
-}
-
 std::string in_quotes(std::string_view text) {
   std::string out;
   wire::append_json_string(out, text);

@@ -26,8 +26,6 @@ std::string readable(Nanos time);
 
 std::string no_such_policy(std::string_view name, std::span<const std::string_view> known);
 
-std::string lower(std::string_view text);
-
 // In quotes, with nothing in it that ends a line or a text.
 std::string in_quotes(std::string_view text);
 

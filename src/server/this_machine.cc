@@ -4,7 +4,7 @@
 
 #include <array>
 
-#include "wire/http1_text.h"
+#include "base/ascii.h"
 
 namespace weir::server {
 
@@ -31,8 +31,8 @@ std::string name_of_this_machine() {
 
 bool is_this_machine(std::string_view host, std::string_view own) {
   host = without_port(host);
-  if (is_loopback(host) || wire::same_ignoring_case(host, "localhost")) return true;
-  return !own.empty() && wire::same_ignoring_case(host, own);
+  if (is_loopback(host) || same_ignoring_case(host, "localhost")) return true;
+  return !own.empty() && same_ignoring_case(host, own);
 }
 
 bool is_local_name(std::string_view host) {

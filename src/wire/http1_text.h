@@ -6,12 +6,11 @@
 #include <cstring>
 #include <string_view>
 
-// The letters of HTTP. Locales have no say here, so <cctype> is of no use.
+#include "base/ascii.h"
+
+// The letters of HTTP.
 
 namespace weir::wire {
-
-constexpr bool is_digit(char c) { return c >= '0' && c <= '9'; }
-constexpr bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
 
 // A set of characters, one look to ask. Letters and digits are in all that HTTP needs.
 class CharSet {
@@ -63,18 +62,5 @@ inline bool has_control(std::string_view text) {
 
 // What a target is made of.
 constexpr bool is_visible(char c) { return c != ' ' && c != '\t' && !is_control(c); }
-
-constexpr char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; }
-
-constexpr bool same_ignoring_case(std::string_view a, std::string_view b) {
-  return std::ranges::equal(a, b, {}, lower, lower);
-}
-
-// The value of a hexadecimal digit; -1 if it is none.
-constexpr int hex_value(char c) {
-  if (is_digit(c)) return c - '0';
-  const char small = lower(c);
-  return small >= 'a' && small <= 'f' ? small - 'a' + 10 : -1;
-}
 
 }  // namespace weir::wire

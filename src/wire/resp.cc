@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 
+#include "base/ascii.h"
 #include "base/reuse.h"
 
 namespace weir::wire {
@@ -50,13 +51,6 @@ struct Length {
 }
 
 bool is_space(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
-
-int hex_digit(char c) {
-  if (c >= '0' && c <= '9') return c - '0';
-  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
-  if (c >= 'A' && c <= 'F') return c - 'A' + 10;
-  return -1;
-}
 
 char unescaped(char c) {
   switch (c) {
@@ -184,9 +178,9 @@ bool RespParser::add_quoted(std::string_view before, std::string_view line, std:
     if (c == quote) break;
     if (c == '\\' && at + 1 < line.size() && (quote == '"' || line[at + 1] == '\'')) {
       const std::string_view digits = line.substr(at + 1, 3);
-      if (quote == '"' && digits.size() == 3 && digits[0] == 'x' && hex_digit(digits[1]) >= 0 &&
-          hex_digit(digits[2]) >= 0) {
-        c = static_cast<char>(hex_digit(digits[1]) * 16 + hex_digit(digits[2]));
+      if (quote == '"' && digits.size() == 3 && digits[0] == 'x' && hex_value(digits[1]) >= 0 &&
+          hex_value(digits[2]) >= 0) {
+        c = static_cast<char>(hex_value(digits[1]) * 16 + hex_value(digits[2]));
         at += 3;
       } else {
         c = unescaped(line[++at]);
