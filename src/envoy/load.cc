@@ -13,6 +13,7 @@
 
 #include "base/ascii.h"
 #include "base/suggest.h"
+#include "envoy/units.h"
 #include "policy/config.h"
 #include "policy/limit_text.h"
 #include "policy/yaml.h"
@@ -39,21 +40,6 @@ constexpr std::array<std::string_view, 1> kReplacesFields{"name"};
 constexpr std::array<std::string_view, 3> kKindFields{"algorithm", "burst", "calendar"};
 constexpr std::array<std::string_view, 3> kAlgorithms{"fixed_window", "sliding_window",
                                                       "token_bucket"};
-
-struct NamedUnit {
-  std::string_view name;
-  Unit unit;
-  Nanos length;
-};
-constexpr std::array<NamedUnit, 7> kUnits{{
-    {"second", Unit::second, std::chrono::seconds{1}},
-    {"minute", Unit::minute, std::chrono::minutes{1}},
-    {"hour", Unit::hour, std::chrono::hours{1}},
-    {"day", Unit::day, std::chrono::hours{24}},
-    {"week", Unit::week, std::chrono::hours{24 * 7}},
-    {"month", Unit::month, std::chrono::hours{24 * 30}},
-    {"year", Unit::year, std::chrono::hours{24 * 365}},
-}};
 
 const NamedUnit* unit_named(std::string_view name) {
   const auto found = std::ranges::find(kUnits, lowered(name), &NamedUnit::name);

@@ -8,6 +8,7 @@
 
 #include "base/saturating.h"
 #include "engine/engine_access.h"
+#include "envoy/units.h"
 #include "store/fit.h"
 #include "store/memory/fingerprint.h"
 
@@ -32,33 +33,9 @@ Permits permits_of(std::uint64_t hits, bool gives_back) {
   return static_cast<Permits>(std::min(hits, most));
 }
 
-Nanos length_of(Unit unit) {
-  using std::chrono::hours;
-  switch (unit) {
-    case Unit::second:
-      return std::chrono::seconds{1};
-    case Unit::minute:
-      return std::chrono::minutes{1};
-    case Unit::hour:
-      return hours{1};
-    case Unit::day:
-      return hours{24};
-    case Unit::week:
-      return hours{24 * 7};
-    case Unit::month:
-      return hours{24 * 30};
-    case Unit::year:
-      return hours{24 * 365};
-    case Unit::unknown:
-      break;
-  }
-  return Nanos{0};
-}
-
 std::string_view name_of(Unit unit) {
-  static constexpr std::array<std::string_view, 8> names{"UNKNOWN", "SECOND", "MINUTE", "HOUR",
-                                                         "DAY",     "MONTH",  "YEAR",   "WEEK"};
-  return names[static_cast<std::size_t>(unit)];
+  const NamedUnit* known = find(unit);
+  return known != nullptr ? known->capitals : "UNKNOWN";
 }
 
 Nanos period_of(const core::Limit& limit) {
@@ -191,8 +168,8 @@ void Run::find_limit(const Call& call, const Domain& domain, std::size_t i) {
 std::optional<Failure> Run::use_override(const Call& call, const Domain& domain, std::size_t i) {
   const Descriptor& descriptor = call.descriptors[i];
   Asked& asked = asked_[i];
-  const Nanos period = length_of(descriptor.limit->unit);
-  if (period == Nanos{0}) {
+  const NamedUnit* unit = find(descriptor.limit->unit);
+  if (unit == nullptr) {
     return Failure{
         "the unit of a limit that comes with the call is unknown: write one from SECOND "
         "to YEAR"};
@@ -201,7 +178,7 @@ std::optional<Failure> Run::use_override(const Call& call, const Domain& domain,
   Rule& rule = *asked.own;
   rule.requests_per_unit = descriptor.limit->requests_per_unit;
   rule.unit = descriptor.limit->unit;
-  rule.limit = core::Window{.count = rule.requests_per_unit, .period = period};
+  rule.limit = core::Window{.count = rule.requests_per_unit, .period = unit->length};
   rule.tail = counter_tail(rule.limit);
   rule.identity = store::hash_of(domain.head + rule.tail).low;
   asked.rule = &rule;

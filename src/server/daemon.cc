@@ -176,12 +176,30 @@ struct Daemon::Impl {
   // (Sessions use everything here.)
   ~Impl() { loops.stop(std::chrono::milliseconds{0}); }
 
-  Result<std::uint16_t, Error> bind(const policy::Endpoint& endpoint, net::Door door,
-                                    net::TlsManners manners) {
+  std::optional<Error> bind(const std::optional<policy::Endpoint>& place, net::Door door,
+                            net::TlsManners manners, std::optional<std::uint16_t>& at) {
+    if (!place) return std::nullopt;
     if (certificates) {
       door = net::with_tls(std::move(door), certificates->current(), std::move(manners));
     }
-    return loops.bind(endpoint.host, endpoint.port, std::move(door));
+    const auto port = loops.bind(place->host, place->port, std::move(door));
+    if (!port) return port.error();
+    at = *port;
+    return std::nullopt;
+  }
+
+  std::optional<Error> bind_doors() {
+    const policy::Listen& listen = config.listen;
+    if (auto error = bind(listen.resp, resp_door(service),
+                          tls_manners(service, {}, RespSession::kNotTls), ports.resp)) {
+      return error;
+    }
+    if (auto error = bind(listen.http, http_door(service),
+                          tls_manners(service, "h2 http/1.1", HttpSession::kNotTls), ports.http)) {
+      return error;
+    }
+    return bind(listen.grpc, grpc_door(service), tls_manners(service, "h2", GrpcSession::not_tls()),
+                ports.grpc);
   }
 
   // Who has nothing of a limit for as long as there are so many nodes should know why.
@@ -274,25 +292,7 @@ Result<std::unique_ptr<Daemon>, Error> Daemon::open(policy::Config config,
   if (*envoy_rules != nullptr) {
     impl->envoy_rules.use(*envoy_rules, envoy_options(impl->config.envoy));
   }
-  const policy::Listen& listen = impl->config.listen;
-  if (listen.resp) {
-    auto port = impl->bind(*listen.resp, resp_door(impl->service),
-                           tls_manners(impl->service, {}, RespSession::kNotTls));
-    if (!port) return port.error();
-    impl->ports.resp = *port;
-  }
-  if (listen.http) {
-    auto port = impl->bind(*listen.http, http_door(impl->service),
-                           tls_manners(impl->service, "h2 http/1.1", HttpSession::kNotTls));
-    if (!port) return port.error();
-    impl->ports.http = *port;
-  }
-  if (listen.grpc) {
-    auto port = impl->bind(*listen.grpc, grpc_door(impl->service),
-                           tls_manners(impl->service, "h2", GrpcSession::not_tls()));
-    if (!port) return port.error();
-    impl->ports.grpc = *port;
-  }
+  if (auto error = impl->bind_doors()) return *std::move(error);
   return std::unique_ptr<Daemon>(new Daemon(std::move(impl)));
 }
 
