@@ -1,7 +1,4 @@
 #include "server/resp_session.h"
-#include "base/ascii.h"
-#include "base/utf8.h"
-#include "store/random_name.h"
 
 #include <fmt/format.h>
 
@@ -11,10 +8,11 @@
 #include <cstring>
 #include <memory>
 
-#include "engine/engine_access.h"
+#include "base/ascii.h"
+#include "base/utf8.h"
 #include "server/audit.h"
 #include "server/texts.h"
-#include "server/version.h"
+#include "store/random_name.h"
 #include "wire/text_writer.h"
 
 namespace weir::server {
@@ -408,177 +406,7 @@ void RespSession::policies(Arguments, std::string& out) {
   for (const std::string& name : names) answer(out).bulk(name);
 }
 
-// ---- redis-cell's command
-
-namespace {
-
-constexpr std::string_view kCellUsage =
-    "Cell error: Store error: Usage: cl.throttle <key> <max_burst> <count per period> <period> "
-    "[<quantity>]";
-
-// As Rust reads numbers, which redis-cell is written in: a plus is allowed.
-std::optional<std::int64_t> cell_number(std::string_view text) {
-  if (text.starts_with('+') && !text.starts_with("+-")) text.remove_prefix(1);
-  return whole_number(text);
-}
-
-// What is wrong with a limit. More than one permit each nanosecond is none to redis-cell either.
-std::string_view cell_flaw(core::Flaw flaw) {
-  const bool zero = flaw == core::Flaw::rate_not_positive ||
-                    flaw == core::Flaw::period_not_positive || flaw == core::Flaw::rate_too_high;
-  return zero ? "Cell error: Store error: Zero rates are not supported"
-              : "Cell error: Store error: max_burst is out of range";
-}
-
-// Seconds, rounded up once there is a millisecond beyond them.
-std::int64_t cell_seconds(Nanos time) {
-  const std::int64_t seconds = time.count() / 1'000'000'000;
-  const std::int64_t beyond = time.count() % 1'000'000'000;
-  return beyond >= 1'000'000 ? seconds + 1 : seconds;
-}
-
-void append_cell(RespWriter say, const Verdict& verdict) {
-  if (!verdict.error.empty()) return say.error("ERR " + verdict.error);
-  const Decision& decision = verdict.decision;
-  const bool below_zero = decision.outcome == Outcome::impossible && decision.retry_after != kNever;
-  if (below_zero) {
-    return say.error("Cell error: Store error: Error while setting key expire");
-  }
-  const bool waits = decision.outcome == Outcome::limited;
-  say.array(5);
-  say.integer(decision ? 0 : 1);
-  say.integer(decision.limit);
-  say.integer(decision.remaining);
-  say.integer(waits ? cell_seconds(decision.retry_after) : -1);
-  say.integer(cell_seconds(decision.reset_after));
-}
-
-}  // namespace
-
-void RespSession::throttle(Arguments arguments, std::string& out) {
-  if (arguments.size() != 5 && arguments.size() != 6) return answer(out).error(kCellUsage);
-  std::array<std::int64_t, 4> numbers{0, 0, 0, 1};  // burst, count, period, quantity
-  for (std::size_t i = 2; i < arguments.size(); ++i) {
-    const auto number = cell_number(arguments[i]);
-    if (!number) {
-      return answer(out).error(fmt::format("Cell error: Store error: Couldn't parse as integer: {}",
-                                           shortened(arguments[i])));
-    }
-    numbers[i - 2] = *number;
-  }
-  const auto limit = core::Cell::make(numbers[0], numbers[1], numbers[2]);
-  if (!limit) return answer(out).error(cell_flaw(limit.error()));
-  AsyncEngine asked = engine();
-  detail::EngineAccess::throttle(
-      asked, *limit, arguments[1], numbers[3],
-      [place = answers_.add(), protocol = protocol_](const Verdict& verdict) {
-        append_cell(RespWriter(place->text, protocol), verdict);
-        place->done();
-      });
-}
-
-// ---- What Redis clients say on connecting
-
-void RespSession::ping(Arguments arguments, std::string& out) {
-  arguments.size() == 2 ? answer(out).bulk(arguments[1]) : answer(out).simple("PONG");
-}
-
-void RespSession::echo(Arguments arguments, std::string& out) { answer(out).bulk(arguments[1]); }
-
-// The user names no account: it may be "admin" for the token.
-bool RespSession::log_in(std::string_view user, std::string_view secret) {
-  const Access& access = service_.access;
-  const bool admin = !access.admin_token.empty() && same_secret(secret, access.admin_token);
-  const bool known =
-      user == "default" && !access.password.empty() && same_secret(secret, access.password);
-  rights_.admin |= admin && (user == "admin" || user == "default");
-  rights_.let_in |= known;
-  return known || (admin && (user == "admin" || user == "default"));
-}
-
-void RespSession::auth(Arguments arguments, std::string& out) {
-  const Access& access = service_.access;
-  if (access.password.empty() && access.admin_token.empty()) {
-    return answer(out).error(
-        "ERR AUTH <password> called without any password configured for the default user. Are you "
-        "sure your configuration is correct?");
-  }
-  const std::string_view user = arguments.size() == 3 ? arguments[1] : "default";
-  if (log_in(user, arguments.back())) return answer(out).simple("OK");
-  answer(out).error("WRONGPASS invalid username-password pair or user is disabled.");
-}
-
-void RespSession::hello(Arguments arguments, std::string& out) {
-  int protocol = protocol_;
-  if (arguments.size() > 1) {
-    const auto version = whole_number(arguments[1]);
-    if (!version || *version < 2 || *version > 3) {
-      return answer(out).error("NOPROTO unsupported protocol version");
-    }
-    protocol = static_cast<int>(*version);
-  }
-  std::string_view name = name_;
-  Arguments login;  // a user and a secret
-  for (std::size_t i = 2; i < arguments.size(); ++i) {
-    const std::size_t behind = arguments.size() - 1 - i;
-    if (is_word(arguments[i], "AUTH") && behind >= 2) {
-      login = arguments.subspan(i + 1, 2);
-      i += 2;
-    } else if (is_word(arguments[i], "SETNAME") && behind >= 1) {
-      name = arguments[++i];
-    } else {
-      return answer(out).error("ERR Syntax error in HELLO option");
-    }
-  }
-  // (Only now, as an error changes nothing.)
-  const bool open = service_.access.password.empty() && service_.access.admin_token.empty();
-  if (!login.empty() && !open && !log_in(login[0], login[1])) {
-    return answer(out).error("WRONGPASS invalid username-password pair or user is disabled.");
-  }
-  if (!rights_.may_call(service_.access)) {
-    return answer(out).error(
-        "NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO "
-        "<proto> AUTH <user> <pass> option can be used to authenticate the client and select the "
-        "RESP protocol version at the same time");
-  }
-  name_ = std::string{name};
-  protocol_ = protocol;
-  RespWriter say = answer(out);
-  say.map(7);
-  say.bulk("server");
-  say.bulk("weir");
-  say.bulk("version");
-  say.bulk(kVersion);
-  say.bulk("proto");
-  say.integer(protocol_);
-  say.bulk("id");
-  say.integer(static_cast<std::int64_t>(id_));
-  say.bulk("mode");
-  say.bulk("standalone");
-  say.bulk("role");
-  say.bulk("master");
-  say.bulk("modules");
-  say.array(0);
-}
-
-void RespSession::client(Arguments arguments, std::string& out) {
-  const std::string_view verb = arguments[1];
-  if (is_word(verb, "SETNAME") && arguments.size() == 3) {
-    name_ = std::string{arguments[2]};
-    return answer(out).simple("OK");
-  }
-  if (is_word(verb, "GETNAME") && arguments.size() == 2) {
-    return name_.empty() ? answer(out).null() : answer(out).bulk(name_);
-  }
-  if (is_word(verb, "ID") && arguments.size() == 2) {
-    return answer(out).integer(static_cast<std::int64_t>(id_));
-  }
-  // What a client says about itself changes nothing here.
-  const bool harmless =
-      is_word(verb, "SETINFO") || is_word(verb, "NO-EVICT") || is_word(verb, "NO-TOUCH");
-  if (harmless) return answer(out).simple("OK");
-  answer(out).error(fmt::format("ERR unknown subcommand '{}'.", shortened(verb)));
-}
+// ---- COMMAND
 
 // Its name, how many arguments it has (at least that many if below zero), its flags, and where its
 // first key, its last and those between are.
@@ -620,30 +448,5 @@ void RespSession::command(Arguments arguments, std::string& out) {
 }
 
 // redis-benchmark asks, and is content to hear of nothing.
-void RespSession::config(Arguments arguments, std::string& out) {
-  if (is_word(arguments[1], "GET")) return answer(out).map(0);
-  answer(out).error(fmt::format("ERR unknown subcommand '{}'.", shortened(arguments[1])));
-}
-
-void RespSession::info(Arguments, std::string& out) { answer(out).bulk(service_.info()); }
-
-void RespSession::select(Arguments arguments, std::string& out) {
-  const auto index = whole_number(arguments[1]);
-  if (!index) return answer(out).error("ERR value is not an integer or out of range");
-  if (*index != 0) return answer(out).error("ERR DB index is out of range");
-  answer(out).simple("OK");
-}
-
-void RespSession::quit(Arguments, std::string& out) {
-  answer(out).simple("OK");
-  ends_ = true;
-}
-
-void RespSession::reset(Arguments, std::string& out) {
-  protocol_ = 2;
-  name_.clear();
-  rights_ = {.loopback = rights_.loopback};
-  answer(out).simple("RESET");
-}
 
 }  // namespace weir::server
