@@ -293,6 +293,10 @@ int serve(const Options& options) {
     if (!opened) return cannot(opened.error());
     proxy = *std::move(opened);
   }
+  const policy::Listen& listen = config.listen;
+  if (!listen.resp && !listen.http && !listen.grpc && !file->gateway) {
+    log(Level::warning, "nobody can ask: resp, http and grpc are off under listen:");
+  }
   auto notifier = server::Notifier::from_environment();
   (*daemon)->start();
   const std::size_t count = config.policies.size();
