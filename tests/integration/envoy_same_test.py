@@ -20,6 +20,7 @@ import random
 import re
 import subprocess
 import tempfile
+import textwrap
 import time
 import unittest
 from pathlib import Path
@@ -245,6 +246,26 @@ class SameTest(unittest.TestCase):
                                       ("e", "on", "1"), ("f", "True", "+1")])}
         with self.both(rules) as (ratelimit, weir):
             for key in "abcdef" * 2:
+                call = {"domain": "d", "descriptors": [{"entries": [{"key": key, "value": "x"}]}]}
+                self.ask_both(call, ratelimit.port, weir.http_port, rules["d"])
+
+    def test_merges_and_repetitions_of_go(self):
+        rules = {"d": textwrap.dedent("""\
+            domain: d
+            descriptors:
+              - &base { key: a, rate_limit: { unit: day, requests_per_unit: 5, name: n } }
+              - { <<: *base, key: b, rate_limit: { requests_per_unit: 7 } }
+              - { key: c, rate_limit: { unit: hour, requests_per_unit: 9 }, <<: { rate_limit: { unit: year } } }
+              - &other { key: d, rate_limit: { unit: year, requests_per_unit: 3 }, shadow_mode: true }
+              - { <<: [ *base, *other ], key: e }
+              - { key: f, rate_limit: { unit: year, requests_per_unit: 1 }, rate_limit: { requests_per_unit: 2 } }
+              - { key: g, key: h, rate_limit: { unit: year, requests_per_unit: -0 } }
+            ---
+            domain: not used
+            ---
+            """)}
+        with self.both(rules) as (ratelimit, weir):
+            for key in "abcdefgh" * 3:
                 call = {"domain": "d", "descriptors": [{"entries": [{"key": key, "value": "x"}]}]}
                 self.ask_both(call, ratelimit.port, weir.http_port, rules["d"])
 
