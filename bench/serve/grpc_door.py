@@ -23,6 +23,7 @@ IN_FLIGHT = 64
 KEYS = 10_000
 MESSAGES = 100_000
 SPINNING = "weir --spin 100"
+GATHERING = "weir --gather 40"
 METHOD = "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit"
 
 POLICY = """
@@ -82,12 +83,13 @@ class Bench(measure.Bench):
         config.write_text(POLICY.format(grpc=self.ports["weir"], rules=rules))
         self.servers["weir"] = self.serve(
             [build / "weir", "serve", "--threads", "1", "--config", config], self.ports["weir"])
-        self.ports[SPINNING] = free_port()
-        spinning = self.path / "spinning.yaml"
-        spinning.write_text(POLICY.format(grpc=self.ports[SPINNING], rules=rules))
-        self.servers[SPINNING] = self.serve(
-            [build / "weir", "serve", "--threads", "1", "--spin", "100", "--config", spinning],
-            self.ports[SPINNING])
+        for name, option, time in ((SPINNING, "--spin", "100"), (GATHERING, "--gather", "40")):
+            self.ports[name] = free_port()
+            config = self.path / f"weir{option}.yaml"
+            config.write_text(POLICY.format(grpc=self.ports[name], rules=rules))
+            self.servers[name] = self.serve(
+                [build / "weir", "serve", "--threads", "1", option, time, "--config", config],
+                self.ports[name])
         self.servers["nghttp2"] = self.serve(
             [build / "bench/weir_bare_h2_server", self.ports["nghttp2"]], self.ports["nghttp2"])
         if has_library(build):
@@ -184,7 +186,7 @@ class Bench(measure.Bench):
         for _ in range(count):
             for load, (run, connections) in self.loads().items():
                 for name, server in self.servers.items():
-                    if name == SPINNING and load != CLIENT:  # the others have no need of it
+                    if name in (SPINNING, GATHERING) and load != CLIENT:  # the others have no need of it
                         continue
                     if isinstance(server, OnRedis) and load != LIGHT:
                         continue
@@ -212,6 +214,7 @@ RATIOS = [
      0, None, None),
     ("rate / gRPC C++ server, asked by a gRPC C++ client", f"weir {CLIENT}", f"grpc {CLIENT}", 0, ">=",
      1),
+    ("... and weir serves with --gather 40", f"{GATHERING} {CLIENT}", f"grpc {CLIENT}", 0, ">=", 1),
     ("... and weir serves with --spin 100", f"{SPINNING} {CLIENT}", f"grpc {CLIENT}", 0, ">=", 1),
     ("bare nghttp2 loop / gRPC C++ server, asked by a gRPC C++ client", f"nghttp2 {CLIENT}",
      f"grpc {CLIENT}", 0, None, None),

@@ -20,12 +20,13 @@ _weir() {
       --config) _weir_files; return ;;
       --threads) _weir_words ""; return ;;
       --spin) _weir_words ""; return ;;
+      --gather) _weir_words ""; return ;;
       --log) _weir_words "json text"; return ;;
       --metrics) _weir_words "off on"; return ;;
       --top) _weir_words "off on"; return ;;
       --drain) _weir_words ""; return ;;
     esac
-    _weir_words "-h --help --config --threads --spin --log --metrics --top --drain" ;;
+    _weir_words "-h --help --config --threads --spin --gather --log --metrics --top --drain" ;;
   take)
     case $before in
       --url) _weir_words ""; return ;;

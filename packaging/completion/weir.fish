@@ -25,6 +25,7 @@ complete -c weir -n '__fish_seen_subcommand_from serve' -s h -l help -d 'Print t
 complete -c weir -n '__fish_seen_subcommand_from serve' -l config -r -F -d 'The policy file; read again when it changes'
 complete -c weir -n '__fish_seen_subcommand_from serve' -l threads -x -d 'Default: one for each processor'
 complete -c weir -n '__fish_seen_subcommand_from serve' -l spin -x -d 'Microseconds to look for more work before sleeping, at the cost of processor time. Default: 0'
+complete -c weir -n '__fish_seen_subcommand_from serve' -l gather -x -d 'Microseconds to let requests come before they are read together, at the cost of that much latency. Default: 0'
 complete -c weir -n '__fish_seen_subcommand_from serve' -l log -x -a 'json text' -d 'How to write the log: text (the default) or json'
 complete -c weir -n '__fish_seen_subcommand_from serve' -l metrics -x -a 'off on' -d 'Count decisions and their time, for /metrics: on (the default) or off'
 complete -c weir -n '__fish_seen_subcommand_from serve' -l top -x -a 'off on' -d 'Count which keys are asked for most, for weir top: on (the default) or off'

@@ -343,11 +343,20 @@ void add_serve_command(CLI::App& app, int& exit_code) {
       ->type_name("FILE");
   command->add_option("--threads", options->daemon.threads, "Default: one for each processor")
       ->check(CLI::Range(1, 1024));
+  CLI::Option* spin =
+      command
+          ->add_option(
+              "--spin", options->daemon.spin,
+              "Microseconds to look for more work before sleeping, at the cost of processor "
+              "time. Default: 0")
+          ->check(CLI::Range(0, 1000));
   command
-      ->add_option("--spin", options->daemon.spin,
-                   "Microseconds to look for more work before sleeping, at the cost of processor "
-                   "time. Default: 0")
-      ->check(CLI::Range(0, 1000));
+      ->add_option(
+          "--gather", options->daemon.gather,
+          "Microseconds to let requests come before they are read together, at the cost of "
+          "that much latency. Default: 0")
+      ->check(CLI::Range(0, 1000))
+      ->excludes(spin);
   command
       ->add_option_function<std::string>(
           "--log",

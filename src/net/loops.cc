@@ -1,5 +1,7 @@
 #include "net/loops.h"
 
+#include <sys/prctl.h>
+
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
@@ -151,6 +153,8 @@ class Loop {
   };
 
   void run() {
+    // (A thread may be woken late by this many nanoseconds, and would be by 50,000.)
+    if (options_.gather.count() > 0) prctl(PR_SET_TIMERSLACK, 1'000);
     if (options_.companion) {
       escort_ = std::make_unique<Escort>(options_.companion());
       neighbours_.poller.add(escort_->descriptor(), Interest::read, *escort_);
@@ -181,6 +185,9 @@ class Loop {
 
   void wait(milliseconds longest) {
     bool found = false;
+    if (has_worked_ && options_.gather.count() > 0 && neighbours_.line.empty()) {
+      std::this_thread::sleep_for(options_.gather);
+    }
     if (has_worked_ && options_.spin.count() > 0 && neighbours_.line.empty()) {
       const auto until = Clock::now() + options_.spin;
       while (!found && Clock::now() < until) found = neighbours_.poller.wait(milliseconds{0});

@@ -30,6 +30,9 @@ struct LoopOptions {
   // For how long a thread that has had work looks for more before it sleeps: to be woken costs who
   // asks, too. Costs processor time.
   std::chrono::microseconds spin{0};
+  // How long a thread that has had work does not listen at all: what comes meanwhile is served
+  // together, and nobody has to wake the thread for each of it.
+  std::chrono::microseconds gather{0};
   // Makes each thread's, on that thread; none if it is empty.
   std::function<std::unique_ptr<Companion>()> companion{};
 };

@@ -171,6 +171,7 @@ struct Daemon::Impl {
         loops({.threads = threads_for(options),
                .most_connections = most_connections(threads_for(options), options.doubles),
                .spin = std::chrono::microseconds{options.spin},
+               .gather = std::chrono::microseconds{options.gather},
                .companion = companion_for(fleet.get(), engine)}) {}
 
   // (Sessions use everything here.)

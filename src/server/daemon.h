@@ -20,6 +20,7 @@ namespace weir::server {
 struct DaemonOptions {
   int threads = 0;  // 0: one for each processor
   int spin = 0;     // microseconds: see net::LoopOptions
+  int gather = 0;   // likewise
   bool metrics = true;
   bool top = true;  // count keys, too
   // Whoever comes may need a connection to somebody else: there is room for half as many.

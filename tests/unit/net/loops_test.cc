@@ -97,6 +97,19 @@ TEST_F(LoopsTest, AnswersWhoeverComesWhileItSpins) {
   EXPECT_EQ(client.read_all(), "");
 }
 
+// And those who come while it does not listen.
+TEST_F(LoopsTest, AnswersWhoeverComesWhileItGathers) {
+  const std::uint16_t port = open({.gather = std::chrono::microseconds{500}});
+  Client client(port);
+  for (int i = 0; i < 200; ++i) expect_well(client);
+  EXPECT_TRUE(client.send("one\ntwo\n"));
+  let_it_run(port);
+  EXPECT_TRUE(client.send("three\n"));
+  EXPECT_EQ(client.read(14), "one\ntwo\nthree\n");
+  loops->stop(std::chrono::seconds{5});
+  EXPECT_EQ(client.read_all(), "");
+}
+
 TEST_F(LoopsTest, AnswersAMessageThatComesInPieces) {
   const std::uint16_t port = open();
   Client client(port);
