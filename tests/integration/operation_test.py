@@ -221,6 +221,14 @@ class StartTest(unittest.TestCase):
             self.assertEqual(code, 1)
             self.assertIn(f"cannot listen on 127.0.0.1:{daemon.resp_port}: Address already in use",
                           said)
+            # Nothing was touched: the state file may be that of who listens there.
+            with tempfile.TemporaryDirectory() as folder:
+                state = Path(folder) / "state"
+                state.write_text("somebody's")
+                code, _ = self.serve(f"state: {state}\nlisten: {{ resp: off, http: off, "
+                                     f"grpc: '127.0.0.1:{daemon.resp_port}' }}")
+                self.assertEqual((code, os.listdir(folder), state.read_text()),
+                                 (1, ["state"], "somebody's"))
 
     def test_all_mistakes_at_once(self):
         code, said = self.serve("polices: {}\nmemory: much\n")

@@ -353,5 +353,23 @@ TEST(EngineSettle, GivesBackNothingToAKeyThatSharedAtTheTime) {
   }
 }
 
+// A reset is of one key: few others share what remembers it.
+TEST(EngineSettle, GivesBackToOthersThanAKeyThatWasReset) {
+  OnePolicy world("10/h window");
+  constexpr int keys = 500;
+  std::vector<Receipt> receipts(keys);
+  const auto key = [](int i) { return "k" + std::to_string(i); };
+  for (int i = 0; i < keys; ++i) {
+    ASSERT_TRUE(world.engine.take({.policy = "p", .key = key(i), .permits = 4}, receipts[i]));
+  }
+  EXPECT_FALSE(world.engine.reset({.policy = "p", .key = "another"}));
+  int given_back = 0;
+  for (int i = 0; i < keys; ++i) {
+    (void)world.engine.settle({.policy = "p", .key = key(i), .permits = -4}, receipts[i]);
+    given_back += world.left(key(i)) == 10 ? 1 : 0;
+  }
+  EXPECT_GE(given_back, keys - 10);
+}
+
 }  // namespace
 }  // namespace weir

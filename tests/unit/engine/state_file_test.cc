@@ -200,9 +200,12 @@ TEST_F(StateFile, DoesNotRunAheadOfAClockThatIsPutRight) {
 TEST_F(StateFile, TellsOfATimeThatIsNotBelieved) {
   clock_.advance(24h * 800);
   EXPECT_TRUE(open("p: { limits: [ 10/min ] }").take(kRequest));
+  EXPECT_TRUE(open("p: { limits: [ 10/min ] }").opened_well());
   clock_.set(ManualClock::kStart);
-  EXPECT_THAT(open("p: { limits: [ 10/min ] }").opening_note(),
+  Engine engine = open("p: { limits: [ 10/min ] }");
+  EXPECT_THAT(engine.opening_note(),
               testing::HasSubstr("comes from 800 days ahead of the clock, which is not believed"));
+  EXPECT_FALSE(engine.opened_well());
 }
 
 // What a clock that is set right every now and then is wrong by is waited for.
