@@ -59,6 +59,16 @@ class FailuresTest(unittest.TestCase):
             self.assertIn("cannot write", said["detail"])
             self.assertEqual(self.left(daemon), 10)
 
+    def test_an_order_that_cannot_be_kept_is_refused(self):
+        with self.daemon() as daemon:
+            (self.folder / "state.orders").mkdir()  # what is written beside it cannot take its place
+            status, _, said = daemon.post("/v1/block", policy="p", key="k", **{"for": "1h"})
+            self.assertEqual(status, 500)
+            self.assertIn("cannot write", said["detail"])
+            self.assertEqual(daemon.http("GET", "/v1/orders")[2]["orders"], [])
+            self.assertEqual(list(self.folder.glob("*.new")), [])
+            self.assertEqual(self.left(daemon), 10)
+
     def test_a_policy_file_that_is_gone_changes_nothing_and_counts_when_it_is_asked_for(self):
         with self.daemon() as daemon:
             daemon.config.unlink()
