@@ -1,185 +1,266 @@
 #include "cli/http_client.h"
 
-#include <openssl/err.h>
-#include <boost/asio/io_context.hpp>
-#include <boost/asio/ip/address.hpp>
-#include <boost/asio/ip/tcp.hpp>
-#include <boost/asio/ssl.hpp>
-#include <boost/beast/core/flat_buffer.hpp>
-#include <boost/beast/core/tcp_stream.hpp>
-#include <boost/beast/http.hpp>
-#include <boost/beast/ssl.hpp>
+#include <poll.h>
+#include <sys/socket.h>
 
+#include <algorithm>
+#include <array>
+#include <cerrno>
 #include <charconv>
-#include <optional>
+#include <cstdint>
+#include <system_error>
+#include <utility>
+
+#include "net/listen.h"
+#include "net/stream.h"
+#include "wire/http1_answer.h"
+#include "wire/http1_body.h"
 
 namespace weir::cli {
 
-namespace http = boost::beast::http;
-namespace ssl = boost::asio::ssl;
-using boost::asio::io_context;
-using boost::asio::ip::tcp;
-using boost::beast::tcp_stream;
-using boost::system::error_code;
-
 namespace {
 
-using Request = http::request<http::string_body>;
-using Response = http::response<http::string_body>;
+using Steady = std::chrono::steady_clock;
 
-struct Address {
+// More than any page of the daemon has.
+constexpr std::uint64_t kMaxBodyBytes = 64 << 20;
+
+// ---- Addresses
+
+struct Origin {
   std::string authority{};  // host and port as they were written
   std::string host{};       // without brackets
-  std::string port{};
+  std::uint16_t port = 0;
   bool with_tls = false;
 };
 
-bool is_port(std::string_view text) {
-  std::uint16_t port = 0;
+bool read_port(std::string_view text, std::uint16_t& port) {
   const char* const end = text.data() + text.size();
   const auto [stop, error] = std::from_chars(text.data(), end, port);
   return error == std::errc{} && stop == end && port != 0;
 }
 
-Result<Address, Error> address_of(const std::string& url) {
+Result<Origin, Error> origin_of(const std::string& url) {
   const Error wrong{"cannot understand the address " + url + ": write it as http://127.0.0.1:7380"};
-  Address address;
-  address.with_tls = url.starts_with("https://");
-  if (!address.with_tls && !url.starts_with("http://")) return wrong;
+  Origin origin;
+  origin.with_tls = url.starts_with("https://");
+  if (!origin.with_tls && !url.starts_with("http://")) return wrong;
   std::string rest = url.substr(url.find("//") + 2);
   if (rest.ends_with('/')) rest.pop_back();
   if (rest.find('/') != std::string::npos) return wrong;
-  address.authority = rest;
+  origin.authority = rest;
   const std::size_t bracket = rest.find(']');
   const std::size_t colon = rest.find(':', bracket == std::string::npos ? 0 : bracket);
-  address.host = rest.substr(0, colon);
-  address.port = colon != std::string::npos ? rest.substr(colon + 1)
-                 : address.with_tls         ? "443"
-                                            : "80";
-  if (address.host.starts_with('[')) address.host = address.host.substr(1, bracket - 1);
-  if (address.host.empty() || !is_port(address.port)) return wrong;
-  return address;
+  origin.host = rest.substr(0, colon);
+  origin.port = origin.with_tls ? 443 : 80;
+  if (colon != std::string::npos && !read_port(rest.substr(colon + 1), origin.port)) return wrong;
+  if (origin.host.starts_with('[')) origin.host = origin.host.substr(1, bracket - 1);
+  if (origin.host.empty()) return wrong;
+  return origin;
 }
 
-// Starts something and waits until it is done, or its stream's patience is over.
-template <typename Start>
-error_code wait_for(io_context& context, Start start) {
-  error_code result;
-  start([&result](const error_code& error, const auto&...) { result = error; });
-  context.restart();
-  context.run();
-  return result;
-}
+// ---- One request and its response
 
-Request request_for(const HttpClient& client, const Address& address, std::string_view method,
-                    std::string_view path, std::string_view body) {
-  Request request;
-  request.method_string(method);
-  request.target(path);
-  request.set(http::field::host, address.authority);
-  request.set(http::field::connection, "close");
-  if (!client.token.empty()) request.set(http::field::authorization, "Bearer " + client.token);
-  if (!body.empty()) request.set(http::field::content_type, "application/json");
-  request.body() = body;
-  request.prepare_payload();
-  return request;
-}
-
-template <typename Stream>
-error_code exchange(io_context& context, Stream& stream, const Request& request,
-                    Response& response) {
-  const error_code error =
-      wait_for(context, [&](auto done) { http::async_write(stream, request, done); });
-  if (error) return error;
-  boost::beast::flat_buffer buffer;
-  return wait_for(context, [&](auto done) { http::async_read(stream, buffer, response, done); });
-}
-
-// ---- TLS
-
-// Whom to trust, and who we are. An error names the file.
-std::optional<Error> prepare(ssl::context& context, const HttpClient& client) {
-  error_code error;
-  const auto cannot_use = [&](const std::string& file) {
-    return Error{"cannot use " + file + ": " + error.message() + " (it must be in PEM)"};
-  };
-  context.set_verify_mode(ssl::verify_peer, error);
-  if (client.ca.empty()) {
-    context.set_default_verify_paths(error);
-  } else if (context.load_verify_file(client.ca, error)) {
-    return cannot_use(client.ca);
+std::string request_text(const HttpClient& client, const Origin& origin, std::string_view method,
+                         std::string_view path, std::string_view body) {
+  std::string text;
+  text.append(method).append(" ").append(path).append(" HTTP/1.1\r\n");
+  text.append("Host: ").append(origin.authority).append("\r\nConnection: close\r\n");
+  if (!client.token.empty()) {
+    text.append("Authorization: Bearer ").append(client.token).append("\r\n");
   }
-  if (client.cert.empty()) return std::nullopt;
-  if (context.use_certificate_chain_file(client.cert, error)) return cannot_use(client.cert);
-  if (context.use_private_key_file(client.key, ssl::context::pem, error)) {
-    return cannot_use(client.key);
+  if (!body.empty()) text.append("Content-Type: application/json\r\n");
+  if (!body.empty() || method != "GET") {
+    text.append("Content-Length: ").append(std::to_string(body.size())).append("\r\n");
   }
-  return std::nullopt;
+  return text.append("\r\n").append(body);
 }
 
-bool is_name(const std::string& host) {
-  error_code not_an_address;
-  boost::asio::ip::make_address(host, not_an_address);
-  return static_cast<bool>(not_an_address);
-}
+// Reads a response as its bytes come.
+class ResponseReader {
+ public:
+  bool is_done() const { return has_head_ && body_.is_done(); }
+  HttpAnswer take() { return std::move(answer_); }
 
-// Why it was not let in, or does not want in: with what is wrong with the daemon's certificate.
-std::string reason_of(const error_code& error, SSL* session) {
-  const long result = SSL_get_verify_result(session);
-  if (result == X509_V_OK) return error.message();
-  return "its certificate is not trusted: " + std::string{X509_verify_cert_error_string(result)} +
-         ": give who signed it as --ca FILE";
-}
+  // Returns why the bytes are no response; empty if they may be one.
+  std::string_view read(std::string_view bytes) {
+    unread_.append(bytes);
+    while (!has_head_) {
+      const auto step = parser_.parse(unread_, false);
+      if (step.status == wire::HttpAnswerParser::Status::error) return step.reason;
+      unread_.erase(0, step.consumed);
+      if (step.status == wire::HttpAnswerParser::Status::need_more) return {};
+      use_head();
+    }
+    return read_body();
+  }
 
-// What went wrong; empty if nothing did.
-std::string exchange_with_tls(io_context& context, tcp_stream& plain, ssl::context& tls,
-                              const std::string& host, const Request& request, Response& response) {
-  ssl::stream<tcp_stream&> stream(plain, tls);
-  stream.set_verify_callback(ssl::host_name_verification(host));
-  if (is_name(host)) SSL_set_tlsext_host_name(stream.native_handle(), host.c_str());
-  error_code error =
-      wait_for(context, [&](auto done) { stream.async_handshake(ssl::stream_base::client, done); });
-  if (!error) error = exchange(context, stream, request, response);
-  return error ? reason_of(error, stream.native_handle()) : std::string{};
+  // The connection has ended. Returns whether the response is complete.
+  bool end() { return has_head_ && (body_.is_done() || body_.end()); }
+
+ private:
+  void use_head() {
+    const bool interim = parser_.status() < 200;
+    if (!interim) {
+      answer_.status = parser_.status();
+      body_.start(parser_.framing(), kMaxBodyBytes);
+      has_head_ = true;
+    }
+    parser_.next();
+  }
+
+  std::string_view read_body() {
+    std::string scratch;
+    while (!body_.is_done()) {
+      const auto piece = body_.read(unread_, scratch);
+      if (piece.error_status != 0) return piece.reason;
+      answer_.body.append(piece.data);
+      unread_.erase(0, piece.consumed);
+      if (piece.consumed == 0) break;
+    }
+    return {};
+  }
+
+  wire::HttpAnswerParser parser_{wire::HttpLimits{}};
+  wire::HttpBody body_;
+  bool has_head_ = false;
+  std::string unread_;
+  HttpAnswer answer_;
+};
+
+// A connection whose every step waits until it is done or the deadline has passed. Each step
+// returns why it failed; empty if it did not.
+class Connection {
+ public:
+  explicit Connection(std::chrono::milliseconds timeout)
+      : timeout_(timeout), deadline_(Steady::now() + timeout) {}
+
+  // Tries the addresses in turn. `tls` is null for a plain connection.
+  std::string open(const std::vector<net::Address>& addresses, const net::TlsContext& tls,
+                   const std::string& host) {
+    std::string why;
+    for (const net::Address& address : addresses) {
+      net::Descriptor socket;
+      why = connect(address, socket);
+      if (!why.empty()) continue;
+      stream_ = tls ? net::Stream::to_server(std::move(socket), tls, host)
+                    : net::Stream(std::move(socket));
+      return handshake();
+    }
+    return why;
+  }
+
+  std::string send(std::string_view bytes) {
+    while (!bytes.empty()) {
+      const auto moved = stream_.write(bytes);
+      bytes.remove_prefix(moved.count);
+      if (moved.status == Status::broken) return stream_.why();
+      if (moved.status != Status::later) continue;
+      if (std::string why = wait_to_write(); !why.empty()) return why;
+    }
+    return {};
+  }
+
+  std::string receive(ResponseReader& reader) {
+    std::array<char, 16 << 10> buffer;
+    while (!reader.is_done()) {
+      const auto moved = stream_.read(buffer.data(), buffer.size());
+      if (moved.status == Status::broken) return stream_.why();
+      if (moved.status == Status::ended) {
+        return reader.end() ? "" : "the connection was closed before the response was complete";
+      }
+      if (moved.status == Status::later) {
+        const short event = stream_.reading_needs_writing() ? POLLOUT : POLLIN;
+        if (std::string why = wait(stream_.fd(), event); !why.empty()) return why;
+        continue;
+      }
+      const std::string_view flaw = reader.read({buffer.data(), moved.count});
+      if (!flaw.empty()) return "the response is not HTTP: " + std::string{flaw};
+    }
+    return {};
+  }
+
+ private:
+  using Status = net::Stream::Status;
+
+  std::string connect(const net::Address& address, net::Descriptor& socket) {
+    int error = 0;
+    socket = net::start_connecting(address, error);
+    if (error == 0) {
+      if (std::string why = wait(socket.fd(), POLLOUT); !why.empty()) return why;
+      socklen_t size = sizeof error;
+      getsockopt(socket.fd(), SOL_SOCKET, SO_ERROR, &error, &size);
+    }
+    return error == 0 ? std::string{} : std::generic_category().message(error);
+  }
+
+  std::string handshake() {
+    for (;;) {
+      const auto moved = stream_.shake_hands();
+      if (moved.status == Status::moved) return {};
+      if (moved.status != Status::later) return stream_.why();
+      if (std::string why = wait_to_write(); !why.empty()) return why;
+    }
+  }
+
+  std::string wait_to_write() {
+    return wait(stream_.fd(), stream_.writing_needs_reading() ? POLLIN : POLLOUT);
+  }
+
+  std::string wait(int fd, short event) const {
+    pollfd watched{.fd = fd, .events = event, .revents = 0};
+    for (;;) {
+      const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline_ - Steady::now());
+      const int ready = poll(&watched, 1, static_cast<int>(std::max(left.count(), 0L)));
+      if (ready > 0) return {};
+      if (ready == 0) return "no answer within " + std::to_string(timeout_.count()) + " ms";
+      if (errno != EINTR) return std::generic_category().message(errno);
+    }
+  }
+
+  const std::chrono::milliseconds timeout_;
+  const Steady::time_point deadline_;
+  net::Stream stream_{net::Descriptor{}};
+};
+
+// What to do about it belongs to the message.
+std::string with_advice(std::string why) {
+  constexpr std::string_view untrusted = "certificate verify failed";
+  if (!why.starts_with(untrusted)) return why + ": does `weir serve` run there?";
+  return "its certificate is not trusted" + why.substr(untrusted.size()) +
+         ": give the certificate of its issuer as --ca FILE";
 }
 
 }  // namespace
 
 std::optional<Error> HttpClient::check(const std::string& url) {
-  const auto address = address_of(url);
-  return address ? std::nullopt : std::optional{address.error()};
+  const auto origin = origin_of(url);
+  return origin ? std::nullopt : std::optional{origin.error()};
 }
 
 Result<HttpAnswer, Error> HttpClient::ask(std::string_view method, std::string_view path,
                                           std::string_view body) const {
-  const auto address = address_of(url);
-  if (!address) return address.error();
-  const auto failed = [&](const error_code& error) {
-    return Error{"cannot ask " + url + ": " + error.message() + ": does `weir serve` run there?"};
+  const auto origin = origin_of(url);
+  if (!origin) return origin.error();
+  const auto failed = [&](std::string why) {
+    return Error{"cannot ask " + url + ": " + with_advice(std::move(why))};
   };
-  io_context context;
-  error_code error;
-  const auto found = tcp::resolver(context).resolve(address->host, address->port, error);
-  if (error) return failed(error);
-  tcp_stream stream(context);
-  stream.expires_after(patience);
-  error = wait_for(context, [&](auto done) { stream.async_connect(found, done); });
-  if (error) return failed(error);
-
-  const Request request = request_for(*this, *address, method, path, body);
-  Response response;
-  if (address->with_tls) {
-    ssl::context tls(ssl::context::tls_client);
-    if (const auto wrong = prepare(tls, *this)) return *wrong;
-    const std::string why =
-        exchange_with_tls(context, stream, tls, address->host, request, response);
-    if (!why.empty()) return Error{"cannot ask " + url + ": " + why};
-  } else {
-    error = exchange(context, stream, request, response);
-    if (error) return failed(error);
+  net::TlsContext tls;
+  if (origin->with_tls) {
+    auto loaded = net::load_client_tls({.cert = cert, .key = key, .ca = ca});
+    if (!loaded) return loaded.error();
+    tls = *std::move(loaded);
   }
-  return HttpAnswer{.status = static_cast<int>(response.result_int()),
-                    .body = std::move(response.body())};
+  const auto addresses = net::resolve_all(origin->host, origin->port);
+  if (!addresses) return failed(addresses.error().message);
+
+  Connection connection(patience);
+  ResponseReader reader;
+  std::string why = connection.open(*addresses, tls, origin->host);
+  if (why.empty()) why = connection.send(request_text(*this, *origin, method, path, body));
+  if (why.empty()) why = connection.receive(reader);
+  if (!why.empty()) return failed(std::move(why));
+  return reader.take();
 }
 
 }  // namespace weir::cli

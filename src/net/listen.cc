@@ -78,7 +78,7 @@ bool Address::operator==(const Address& other) const {
   return size == other.size && std::memcmp(&bytes, &other.bytes, size) == 0;
 }
 
-Result<Address, Error> resolve(const std::string& host, std::uint16_t port) {
+Result<std::vector<Address>, Error> resolve_all(const std::string& host, std::uint16_t port) {
   addrinfo wanted{};
   wanted.ai_socktype = SOCK_STREAM;
   wanted.ai_flags = AI_PASSIVE;
@@ -86,11 +86,20 @@ Result<Address, Error> resolve(const std::string& host, std::uint16_t port) {
   const int failed = getaddrinfo(host.c_str(), nullptr, &wanted, &found);
   if (failed != 0) return Error{gai_strerror(failed)};
   const std::unique_ptr<addrinfo, decltype(&freeaddrinfo)> owner(found, &freeaddrinfo);
-  Address address;
-  address.size = found->ai_addrlen;
-  std::memcpy(&address.bytes, found->ai_addr, found->ai_addrlen);
-  address.set_port(port);
-  return address;
+  std::vector<Address> addresses;
+  for (const addrinfo* each = found; each != nullptr; each = each->ai_next) {
+    Address& address = addresses.emplace_back();
+    address.size = each->ai_addrlen;
+    std::memcpy(&address.bytes, each->ai_addr, each->ai_addrlen);
+    address.set_port(port);
+  }
+  return addresses;
+}
+
+Result<Address, Error> resolve(const std::string& host, std::uint16_t port) {
+  const auto addresses = resolve_all(host, port);
+  if (!addresses) return addresses.error();
+  return addresses->front();
 }
 
 int taken(const Address& address) {

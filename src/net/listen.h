@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "net/descriptor.h"
 #include "net/protocol.h"
@@ -21,7 +22,10 @@ struct Address {
   bool operator==(const Address& other) const;
 };
 
-// The first address of that name. Nothing if there is none.
+// All addresses of a host name, in the order to try them; never empty. Blocks while it is looked
+// up.
+Result<std::vector<Address>, Error> resolve_all(const std::string& host, std::uint16_t port);
+// The first of them.
 Result<Address, Error> resolve(const std::string& host, std::uint16_t port);
 
 // Whether somebody listens there: why one cannot, or 0. Loops share their ports, and the system

@@ -496,7 +496,7 @@ class CommandLineTest(TlsTest):
     def test_weir_names_a_file_it_cannot_use(self):
         code, said = self.ask("--ca", self.folder / "none.pem")
         self.assertEqual(code, 1)
-        self.assertIn(f"cannot use {self.folder}/none.pem", said)
+        self.assertIn(f"cannot use the ca {self.folder}/none.pem: No such file", said)
 
     def test_weir_says_when_it_should_ask_by_https(self):
         code, said = run(WEIR, "take", "llm", "cli", "--url",
