@@ -3,11 +3,11 @@
 #include <charconv>
 #include <limits>
 
+#include "base/ascii.h"
+
 namespace weir {
 
 namespace {
-
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
 // Beyond this an exponent makes any mantissa zero or too large; it also keeps sums from
 // overflowing.

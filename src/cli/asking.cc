@@ -8,17 +8,13 @@
 #include <optional>
 
 #include "cli/commands.h"
+#include "cli/report.h"
 
 namespace weir::cli {
 
 using nlohmann::json;
 
 namespace {
-
-int fail(std::string_view text, int code = kFailed) {
-  std::cerr << "weir: " << text << '\n';
-  return code;
-}
 
 // What is no UTF-8 cannot be said in JSON, and nothing else may be said instead: it could be
 // somebody's key.

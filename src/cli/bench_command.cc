@@ -30,7 +30,7 @@ namespace {
 using nlohmann::json;
 
 // What was typed.
-struct Options {
+struct BenchOptions {
   bench::Plan plan{};
   std::string address = "127.0.0.1:7379";
   std::string spread = "uniform";
@@ -57,7 +57,7 @@ std::uint64_t any_seed() {
   return device() % 1'000'000'000;
 }
 
-Result<bench::Plan, Error> plan_of(const Options& options) {
+Result<bench::Plan, Error> plan_of(const BenchOptions& options) {
   bench::Plan plan = options.plan;
   auto target = bench::parse_target(options.address);
   if (!target) return target.error();
@@ -183,21 +183,16 @@ Result<bench::Ran, Error> run(const bench::Plan& plan, bench::Asked* asked) {
   return bench::run(plan, asked, line.updates());
 }
 
-int fail(const Error& error, int code) {
-  std::cerr << "weir bench: " << error.message << '\n';
-  return code;
-}
-
-int bench_daemon(const Options& options) {
+int bench_daemon(const BenchOptions& options) {
   const auto plan = plan_of(options);
-  if (!plan) return fail(plan.error(), kUsage);
+  if (!plan) return fail("bench: " + plan.error().message, kUsage);
   auto limits = limits_of(*plan);
-  if (!limits) return fail(limits.error(), kFailed);
+  if (!limits) return fail("bench: " + limits.error().message);
   const std::string text = text_of(*plan, *limits);
   const auto ideal = bench::Ideal::of(*plan, *std::move(limits));
   bench::Asked asked(ideal ? plan->keys : 0);
   const auto ran = run(*plan, ideal ? &asked : nullptr);
-  if (!ran) return fail(ran.error(), kFailed);
+  if (!ran) return fail("bench: " + ran.error().message);
   bench::Report report{.plan = *plan, .ran = *ran, .limits = text};
   if (ideal) {
     report.ideal = ideal->for_all(asked, ran->elapsed);
@@ -222,7 +217,7 @@ constexpr const char* kFooter =
     "\n"
     "Refusals are no errors. Exit code: 0, 1 if there were errors or there is no daemon, 2 usage.";
 
-void add_what_options(CLI::App* command, Options& options) {
+void add_what_options(CLI::App* command, BenchOptions& options) {
   bench::Plan& plan = options.plan;
   command->add_option("--policy", plan.policy, "A policy of the daemon; without, --limit");
   command->add_option("--limit", plan.limit, "A limit that comes with the call")
@@ -239,7 +234,7 @@ void add_what_options(CLI::App* command, Options& options) {
   command->add_option("--seed", options.seed, "The same keys in the same order; default: any");
 }
 
-void add_how_options(CLI::App* command, Options& options) {
+void add_how_options(CLI::App* command, BenchOptions& options) {
   bench::Plan& plan = options.plan;
   command->add_option("--connections", plan.connections, "How many")
       ->check(CLI::Range(1, 100'000))
@@ -272,7 +267,7 @@ void add_how_options(CLI::App* command, Options& options) {
 }  // namespace
 
 void add_bench_command(CLI::App& app, int& exit_code) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<BenchOptions>();
   CLI::App* command = app.add_subcommand("bench", "Measure a daemon: its rate and its latency");
   command
       ->add_option("ADDRESS", options->address,

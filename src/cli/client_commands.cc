@@ -11,6 +11,7 @@
 
 #include "cli/asking.h"
 #include "cli/commands.h"
+#include "cli/report.h"
 #include "server/texts.h"
 
 namespace weir::cli {
@@ -19,7 +20,7 @@ namespace {
 
 using nlohmann::json;
 
-struct Options {
+struct AskOptions {
   Asking asking;
   std::string policy;
   std::string key;
@@ -82,7 +83,7 @@ void print_policies(const json& answer) {
 
 // ---- Asking
 
-Result<json, Error> body_of(const Options& options) {
+Result<json, Error> body_of(const AskOptions& options) {
   json body{{"policy", options.policy}};
   if (options.parts.empty()) {
     body["key"] = options.key;
@@ -98,17 +99,13 @@ Result<json, Error> body_of(const Options& options) {
   return body;
 }
 
-int ask_about_key(const Options& options, std::string_view path, bool has_permits,
+int ask_about_key(const AskOptions& options, std::string_view path, bool has_permits,
                   Asking::Printer print) {
   if (options.key.empty() == options.parts.empty()) {
-    std::cerr << "weir: give a KEY, or --part name=value\n";
-    return kUsage;
+    return fail("give a KEY, or --part name=value", kUsage);
   }
   auto body = body_of(options);
-  if (!body) {
-    std::cerr << "weir: " << body.error().message << '\n';
-    return kUsage;
-  }
+  if (!body) return fail(body.error().message, kUsage);
   if (has_permits) (*body)["permits"] = options.permits;
   return options.asking.ask("POST", path, *body, print);
 }
@@ -177,11 +174,10 @@ void print_walk(const json& answer) {
   if (answer.contains("limit")) print_limit(answer.at("limit"));
 }
 
-int explain_domain(const Options& options) {
+int explain_domain(const AskOptions& options) {
   const auto descriptor = descriptor_of(options.policy);
   if (!options.key.empty() || !options.parts.empty() || !descriptor) {
-    std::cerr << "weir: with --domain, give one descriptor: key=value,key=value\n";
-    return kUsage;
+    return fail("with --domain, give one descriptor: key=value,key=value", kUsage);
   }
   const json body{
       {"domain", options.domain}, {"descriptor", *descriptor}, {"hits", options.permits}};
@@ -191,7 +187,7 @@ int explain_domain(const Options& options) {
 void add_key_command(CLI::App& app, int& exit_code, const char* name, const char* about,
                      std::string path, bool has_permits, Asking::Printer print) {
   CLI::App* command = app.add_subcommand(name, about);
-  const auto options = std::make_shared<Options>();
+  const auto options = std::make_shared<AskOptions>();
   options->asking.add_to(command);
   const bool explains = print == print_explanation;
   command

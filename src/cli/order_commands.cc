@@ -12,6 +12,7 @@
 
 #include "cli/asking.h"
 #include "cli/commands.h"
+#include "cli/report.h"
 
 namespace weir::cli {
 
@@ -19,7 +20,7 @@ namespace {
 
 using nlohmann::json;
 
-struct Options {
+struct OrderOptions {
   Asking asking;
   std::string policy;
   std::string key;
@@ -30,7 +31,7 @@ struct Options {
 };
 
 // What it takes, as options: the daemon would name the fields of the API.
-const char* flaw_of(const Options& options, const std::string& verb) {
+const char* flaw_of(const OrderOptions& options, const std::string& verb) {
   if (verb == "boost" && !options.times && !options.add) {
     return "a boost needs --times 2 or --add 100";
   }
@@ -40,11 +41,8 @@ const char* flaw_of(const Options& options, const std::string& verb) {
   return nullptr;
 }
 
-int give_order(const Options& options, const std::string& verb) {
-  if (const char* flaw = flaw_of(options, verb)) {
-    std::cerr << "weir: " << flaw << '\n';
-    return kUsage;
-  }
+int give_order(const OrderOptions& options, const std::string& verb) {
+  if (const char* flaw = flaw_of(options, verb)) return fail(flaw, kUsage);
   json body = json::object();
   const auto put = [&](const char* name, const std::string& text) {
     if (!text.empty()) body[name] = text;
@@ -67,7 +65,7 @@ enum class Says { policy, policy_and_key, policy_or_all };
 void add_order_command(CLI::App& app, int& exit_code, const char* name, const char* about,
                        Says says) {
   CLI::App* command = app.add_subcommand(name, about);
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<OrderOptions>();
   options->asking.add_to(command);
   auto* policy = command->add_option("POLICY", options->policy,
                                      says == Says::policy_or_all ? "Only this policy" : "Which");

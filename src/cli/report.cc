@@ -19,6 +19,11 @@ void print(const policy::Source& source, const policy::Problems& problems) {
 
 }  // namespace
 
+int fail(std::string_view text, int exit_code) {
+  std::cerr << "weir: " << text << '\n';
+  return exit_code;
+}
+
 void print_problems(const policy::Source& source, const policy::Problems& problems, Shown shown) {
   const std::ptrdiff_t more = std::ssize(problems) - kFirstProblems;
   if (shown == Shown::all || more <= 0) return print(source, problems);

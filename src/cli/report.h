@@ -2,14 +2,20 @@
 
 #include <nlohmann/json_fwd.hpp>
 
+#include <string_view>
+
+#include "cli/commands.h"
 #include "policy/source.h"
 
-// How problems with files are shown, whichever command found them.
+// How commands report what is wrong.
 
 namespace weir::cli {
 
-// To stderr, with their lines: all, for who asked what is wrong; or the first of them, for who
-// wanted something else.
+// Prints "weir: …" to stderr and returns the exit code.
+int fail(std::string_view text, int exit_code = kFailed);
+
+// Problems with a file. To stderr, with their lines: all, for who asked what is wrong; or the first
+// of them, for who wanted something else.
 enum class Shown { all, first };
 void print_problems(const policy::Source& source, const policy::Problems& problems, Shown shown);
 // All of them, marked as something that does not have to be changed.

@@ -41,7 +41,7 @@ constexpr std::chrono::milliseconds kGrace{4'000};
 // Services behind a gateway may take longer than a decision does.
 constexpr std::chrono::milliseconds kProxyGrace{25'000};
 
-struct Options {
+struct ServeOptions {
   std::string config;
   server::DaemonOptions daemon{};
   server::LogFormat log = server::LogFormat::text;
@@ -256,7 +256,7 @@ void say_where(const server::Daemon::Ports& ports, const policy::Config& config)
   }
 }
 
-int serve(const Options& options) {
+int serve(const ServeOptions& options) {
   // Blocked here, before there are threads: only `watch` hears of them.
   sigset_t signals;
   sigemptyset(&signals);
@@ -337,7 +337,7 @@ CLI::Validator one_of(std::string first, std::string second) {
 }  // namespace
 
 void add_serve_command(CLI::App& app, int& exit_code) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<ServeOptions>();
   CLI::App* command = app.add_subcommand("serve", "Decide for others: RESP, HTTP and gRPC");
   command->add_option("--config", options->config, "The policy file; read again when it changes")
       ->type_name("FILE");

@@ -16,7 +16,7 @@ namespace weir::cli {
 
 namespace {
 
-struct Options {
+struct TestOptions {
   std::vector<std::string> files;
   std::string config;
   std::string store;
@@ -24,7 +24,7 @@ struct Options {
 };
 
 // One file that was run.
-struct FileReport {
+struct TestReport {
   policy::Source source;
   policy::Problems problems;
   std::size_t passed = 0;
@@ -128,8 +128,8 @@ class Stage {
   int runs_ = 0;
 };
 
-FileReport run_file(policy::Source source, const policy::PolicySet* policies, Stage& stage) {
-  FileReport report{.source = std::move(source), .problems = {}, .failures = {}};
+TestReport run_file(policy::Source source, const policy::PolicySet* policies, Stage& stage) {
+  TestReport report{.source = std::move(source), .problems = {}, .failures = {}};
   const auto cases = timeline::read_cases(report.source, policies, report.problems);
   if (!report.problems.empty()) return report;
   Progress progress(report.source.name, cases);
@@ -152,7 +152,7 @@ FileReport run_file(policy::Source source, const policy::PolicySet* policies, St
 
 // ---- For people
 
-void print_failure(const policy::Source& source, const FileReport::Failure& failure) {
+void print_failure(const policy::Source& source, const TestReport::Failure& failure) {
   fmt::print("FAILED {}:{}: {}\n", source.name, failure.place.line, failure.name);
   std::size_t step = 0;
   for (const timeline::Mismatch& mismatch : failure.mismatches) {
@@ -172,7 +172,7 @@ std::string left_out(std::size_t count) {
   return count == 0 ? "" : fmt::format(", {} left out", count);
 }
 
-void print_report(const FileReport& report) {
+void print_report(const TestReport& report) {
   if (!report.problems.empty()) {
     print_problems(report.source, report.problems, Shown::first);
     return;
@@ -183,7 +183,7 @@ void print_report(const FileReport& report) {
   if (report.failures.size() > kShownFailures) {
     fmt::print("and {} more failed cases\n", report.failures.size() - kShownFailures);
   }
-  for (const FileReport::LeftOut& out : report.left_out) {
+  for (const TestReport::LeftOut& out : report.left_out) {
     fmt::print("left out {}:{}: {}: {}\n", report.source.name, out.place.line, out.name, out.why);
   }
   fmt::print("{}: {} passed, {} failed{}\n", report.source.name, report.passed, report.failed,
@@ -192,9 +192,9 @@ void print_report(const FileReport& report) {
 
 // ---- For machines
 
-nlohmann::json to_json(const FileReport& report) {
+nlohmann::json to_json(const TestReport& report) {
   nlohmann::json failures = nlohmann::json::array();
-  for (const FileReport::Failure& failure : report.failures) {
+  for (const TestReport::Failure& failure : report.failures) {
     for (const timeline::Mismatch& mismatch : failure.mismatches) {
       failures.push_back({{"case", failure.name},
                           {"step", mismatch.step},
@@ -218,7 +218,7 @@ struct Totals {
   std::size_t left_out = 0;
   bool unreadable = false;
 
-  void add(const FileReport& report) {
+  void add(const TestReport& report) {
     passed += report.passed;
     failed += report.failed;
     left_out += report.left_out.size();
@@ -240,7 +240,7 @@ std::optional<policy::PolicySet> read_config(const std::string& path) {
   return std::nullopt;
 }
 
-int run(const Options& options) {
+int run(const TestOptions& options) {
   auto stage = Stage::of(options.store);
   if (!stage) {
     fmt::print(stderr, "weir test: {}\n", stage.error().message);
@@ -259,7 +259,7 @@ int run(const Options& options) {
       fmt::print(stderr, "weir test: {}\n", source.error());
       return kUsage;
     }
-    const FileReport report = run_file(*std::move(source), policies ? &*policies : nullptr, *stage);
+    const TestReport report = run_file(*std::move(source), policies ? &*policies : nullptr, *stage);
     totals.add(report);
     if (options.json) {
       reports.push_back(to_json(report));
@@ -279,7 +279,7 @@ int run(const Options& options) {
 }  // namespace
 
 void add_test_command(CLI::App& app, int& exit_code) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<TestOptions>();
   CLI::App* command = app.add_subcommand(
       "test", "Run timelines: arrivals on a virtual clock, and what is expected of a limit");
   command->add_option("files", options->files, "Files of timelines (YAML)")

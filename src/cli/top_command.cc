@@ -15,6 +15,7 @@
 
 #include "cli/asking.h"
 #include "cli/commands.h"
+#include "cli/report.h"
 #include "cli/top/draw.h"
 #include "cli/top/snapshot.h"
 #include "cli/top/terminal.h"
@@ -27,7 +28,7 @@ namespace {
 using Steady = std::chrono::steady_clock;
 using top::Wish;
 
-struct Options {
+struct TopOptions {
   HttpClient client{.url = "http://127.0.0.1:7380", .patience = std::chrono::seconds{2}};
   std::string policy;
   std::string interval = "1s";
@@ -48,7 +49,7 @@ std::string escaped(std::string_view text) {
 // What the daemon says, and what of it is new since the last time.
 class Watch {
  public:
-  explicit Watch(const Options& options) : options_(options) {
+  explicit Watch(const TopOptions& options) : options_(options) {
     view_.address = options.client.url;
     view_.selected = options.policy;
   }
@@ -109,18 +110,13 @@ class Watch {
     asked_ = now;
   }
 
-  const Options& options_;
+  const TopOptions& options_;
   top::View view_;
   std::optional<top::Snapshot> last_;
   Steady::time_point asked_{};
 };
 
-int fail(std::string_view text, int code = kFailed) {
-  std::cerr << "weir: " << text << '\n';
-  return code;
-}
-
-int show_once(const Options& options, Nanos interval) {
+int show_once(const TopOptions& options, Nanos interval) {
   constexpr std::size_t keys = 10;
   Watch watch(options);
   for (const Nanos pause : {interval, Nanos{0}}) {
@@ -143,7 +139,7 @@ bool obey(Wish wish, Watch& watch) {
   return wish != Wish::quit;
 }
 
-int show_for_ever(const Options& options, Nanos interval) {
+int show_for_ever(const TopOptions& options, Nanos interval) {
   Watch watch(options);
   if (const auto refused = watch.ask(top::terminal_size().rows)) return fail(*refused);
   const top::Style style = top::terminal_style();
@@ -161,7 +157,7 @@ int show_for_ever(const Options& options, Nanos interval) {
   }
 }
 
-int run(const Options& options) {
+int run(const TopOptions& options) {
   std::setlocale(LC_CTYPE, "");
   const auto interval = policy::parse_period({.text = options.interval, .place = {}});
   if (!interval || *interval < std::chrono::milliseconds{100} ||
@@ -178,7 +174,7 @@ int run(const Options& options) {
 }  // namespace
 
 void add_top_command(CLI::App& app, int& exit_code) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<TopOptions>();
   CLI::App* command = app.add_subcommand("top", "Watch which keys are asked for most");
   add_client_options(command, options->client);
   command->add_option("--policy", options->policy, "Only this policy");

@@ -12,13 +12,13 @@ namespace weir::cli {
 
 namespace {
 
-struct Options {
+struct ValidateOptions {
   std::vector<std::string> files;
   bool json = false;
 };
 
 // One file that was read.
-struct FileReport {
+struct ValidationReport {
   policy::Source source;
   policy::Problems problems;
   policy::Problems warnings;
@@ -47,8 +47,8 @@ void add(policy::Problems& problems, policy::Place place, const std::string& mes
   policy::arrange(problems);
 }
 
-FileReport read_file(policy::Source source) {
-  FileReport report{.source = std::move(source), .problems = {}, .warnings = {}};
+ValidationReport read_file(policy::Source source) {
+  ValidationReport report{.source = std::move(source), .problems = {}, .warnings = {}};
   const policy::Config config =
       gateway::read_config(report.source, report.problems, report.warnings).config;
   report.policies = config.policies.size();
@@ -73,7 +73,7 @@ std::vector<std::string> names_of(const envoy::Loaded& loaded) {
   return names;
 }
 
-void print_report(const FileReport& report) {
+void print_report(const ValidationReport& report) {
   print_warnings(report.source, report.warnings);
   print_problems(report.source, report.problems, Shown::all);
   for (const envoy::FileReport& file : report.envoy.files) {
@@ -90,7 +90,7 @@ void print_report(const FileReport& report) {
              counted(report.envoy.rules->count, "rate limit", "rate limits"));
 }
 
-nlohmann::json to_json(const FileReport& report) {
+nlohmann::json to_json(const ValidationReport& report) {
   nlohmann::json told{{"file", report.source.name},
                       {"policies", report.policies},
                       {"limits", report.limits},
@@ -106,7 +106,7 @@ nlohmann::json to_json(const FileReport& report) {
   return told;
 }
 
-int run(const Options& options) {
+int run(const ValidateOptions& options) {
   bool good = true;
   nlohmann::json reports = nlohmann::json::array();
   for (const std::string& path : options.files) {
@@ -115,7 +115,7 @@ int run(const Options& options) {
       fmt::print(stderr, "weir validate: {}\n", source.error());
       return kUsage;
     }
-    const FileReport report = read_file(*std::move(source));
+    const ValidationReport report = read_file(*std::move(source));
     good = good && report.is_good();
     if (options.json) {
       reports.push_back(to_json(report));
@@ -130,7 +130,7 @@ int run(const Options& options) {
 }  // namespace
 
 void add_validate_command(CLI::App& app, int& exit_code) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<ValidateOptions>();
   CLI::App* command =
       app.add_subcommand("validate", "Check policy files: everything that is wrong, and where");
   command->add_option("files", options->files, "Policy files (YAML)")

@@ -142,7 +142,7 @@ class Slots {
 
 namespace {
 
-Permits checked(Permits limit) {
+Permits at_least_one(Permits limit) {
   if (limit < 1) {
     throw std::invalid_argument("weir: a ConcurrencyLimiter must let in at least 1 at a time");
   }
@@ -156,7 +156,7 @@ void Permit::release() noexcept {
 }
 
 ConcurrencyLimiter::ConcurrencyLimiter(Permits limit, const Clock& clock)
-    : slots_(std::make_unique<detail::Slots>(checked(limit), clock)) {}
+    : slots_(std::make_unique<detail::Slots>(at_least_one(limit), clock)) {}
 
 ConcurrencyLimiter::~ConcurrencyLimiter() = default;
 
@@ -172,7 +172,7 @@ Permits ConcurrencyLimiter::in_flight_approx() const noexcept { return slots_->i
 
 Permits ConcurrencyLimiter::limit() const noexcept { return slots_->limit(); }
 
-void ConcurrencyLimiter::set_limit(Permits limit) { slots_->set_limit(checked(limit)); }
+void ConcurrencyLimiter::set_limit(Permits limit) { slots_->set_limit(at_least_one(limit)); }
 
 }  // namespace v0
 }  // namespace weir

@@ -41,4 +41,9 @@ const char* text_of(core::Flaw flaw) {
 
 void throw_flaw(core::Flaw flaw) { throw std::invalid_argument(text_of(flaw)); }
 
+core::Limit not_concurrent(core::Limit limit, const char* message) {
+  if (std::holds_alternative<core::Concurrency>(limit)) throw std::invalid_argument(message);
+  return limit;
+}
+
 }  // namespace weir

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "core/limit.h"
 #include "core/rate.h"
 #include "weir/quota.h"
 
@@ -14,6 +15,9 @@ T made_or_throw(Result<T, core::Flaw> made) {
   if (!made) throw_flaw(made.error());
   return *std::move(made);
 }
+
+// `limit`, unless it is a concurrency limit: throws std::invalid_argument with `message` then.
+core::Limit not_concurrent(core::Limit limit, const char* message);
 
 inline core::Rate core_rate(const Rate& rate) {
   return {.count = rate.count(), .period = rate.period()};

@@ -24,14 +24,9 @@ constexpr std::size_t kLongestKey = 4096;
 
 bool is_key(std::string_view key) { return !key.empty() && key.size() <= kLongestKey; }
 
-core::Limit checked(core::Limit limit) {
-  if (std::holds_alternative<core::Concurrency>(limit)) {
-    throw std::invalid_argument(
-        "weir: a KeyedLimiter counts what passes; for how many of a key are inside at a time use "
-        "an Engine with a concurrent limit");
-  }
-  return limit;
-}
+constexpr const char* kKeyedNotForConcurrency =
+    "weir: a KeyedLimiter counts what passes; for how many of a key are inside at a time use "
+    "an Engine with a concurrent limit";
 
 store::Layout layout_for(const core::Limit& limit, const KeyedOptions& options) {
   const bool has_records = std::holds_alternative<core::ExactLog>(limit);
@@ -45,7 +40,7 @@ store::Layout layout_for(const core::Limit& limit, const KeyedOptions& options) 
 
 struct KeyedLimiter::Impl final : detail::Giver {
   Impl(core::Limit rule, const KeyedOptions& options, const Clock& the_clock)
-      : limit(checked(std::move(rule))),
+      : limit(not_concurrent(std::move(rule), kKeyedNotForConcurrency)),
         when_full(options.when_full),
         clock(the_clock),
         table(layout_for(limit, options)) {}

@@ -30,14 +30,9 @@ using core::ExactLog;
 using core::Receipt;
 using core::State;
 
-core::Limit checked(core::Limit limit) {
-  if (std::holds_alternative<Concurrency>(limit)) {
-    throw std::invalid_argument(
-        "weir: a Limiter counts what passes; for how many are inside at a time use "
-        "ConcurrencyLimiter");
-  }
-  return limit;
-}
+constexpr const char* kNotForConcurrency =
+    "weir: a Limiter counts what passes; for how many are inside at a time use "
+    "ConcurrencyLimiter";
 
 // The log of an exact window, which is too large to swap.
 struct LockedLog {
@@ -59,7 +54,7 @@ constexpr std::size_t kCacheLine = 64;
 // thread that changes it does not take the limit away from the others.
 struct alignas(kCacheLine) Limiter::Impl final : detail::Giver {
   Impl(core::Limit rule, const Clock& the_clock)
-      : limit(checked(std::move(rule))), clock(the_clock), log(limit) {}
+      : limit(not_concurrent(std::move(rule), kNotForConcurrency)), clock(the_clock), log(limit) {}
 
   // What it takes to give something back.
   struct Note {

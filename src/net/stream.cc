@@ -13,18 +13,6 @@ namespace {
 
 bool would_block() { return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR; }
 
-// Why OpenSSL gave up.
-std::string last_reason(const SSL* ssl) {
-  const unsigned long code = ERR_peek_last_error();
-  const char* reason = ERR_reason_error_string(code);
-  std::string text = reason != nullptr ? reason : "the connection was lost";
-  const long verified = SSL_get_verify_result(ssl);
-  if (ERR_GET_REASON(code) == SSL_R_CERTIFICATE_VERIFY_FAILED && verified != X509_V_OK) {
-    text.append(": ").append(X509_verify_cert_error_string(verified));
-  }
-  return text;
-}
-
 }  // namespace
 
 Stream::Ssl Stream::no_ssl() { return {nullptr, &SSL_free}; }
@@ -118,7 +106,7 @@ Stream::Moved Stream::stop(int result) {
         return {Status::ended};
       }
       spoke_plainly_ = ERR_GET_REASON(ERR_peek_last_error()) == SSL_R_HTTP_REQUEST;
-      return broken(last_reason(ssl_.get()));
+      return broken(tls_failure(ssl_.get(), "the connection was lost"));
   }
 }
 

@@ -85,18 +85,6 @@ std::size_t whole_records(std::string_view input) {
   return whole;
 }
 
-// Why the last call of OpenSSL failed.
-std::string last_reason(const SSL* ssl) {
-  const unsigned long code = ERR_peek_last_error();
-  const char* reason = ERR_reason_error_string(code);
-  std::string text = reason != nullptr ? reason : "it makes no sense";
-  const bool verifying = ERR_GET_REASON(code) == SSL_R_CERTIFICATE_VERIFY_FAILED;
-  if (const long result = SSL_get_verify_result(ssl); verifying && result != X509_V_OK) {
-    text.append(": ").append(X509_verify_cert_error_string(result));
-  }
-  return text;
-}
-
 // Of one that has more to say than it says at once, how long it goes on. (Most have not, and pay
 // for no look at the clock.)
 class Stint {
@@ -199,7 +187,7 @@ void Tls::stop_reading(int result) {
     return;
   }
   broken_ = true;
-  refuse(last_reason(ssl_.get()));
+  refuse(tls_failure(ssl_.get(), "it makes no sense"));
 }
 
 void Tls::refuse(std::string_view why) {

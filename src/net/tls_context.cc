@@ -158,6 +158,17 @@ Result<TlsContext, Error> load_client_tls(const TlsFiles& files) {
   return context;
 }
 
+std::string tls_failure(const SSL* ssl, std::string_view otherwise) {
+  const unsigned long code = ERR_peek_last_error();
+  const char* reason = ERR_reason_error_string(code);
+  std::string text{reason != nullptr ? reason : otherwise};
+  const long verified = SSL_get_verify_result(ssl);
+  if (ERR_GET_REASON(code) == SSL_R_CERTIFICATE_VERIFY_FAILED && verified != X509_V_OK) {
+    text.append(": ").append(X509_verify_cert_error_string(verified));
+  }
+  return text;
+}
+
 std::time_t expiry_of(const TlsContext& context) {
   std::tm time{};
   ASN1_TIME_to_tm(X509_get0_notAfter(SSL_CTX_get0_certificate(context.get())), &time);

@@ -4,6 +4,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "weir/result.h"
@@ -32,6 +33,10 @@ Result<TlsContext, Error> load_tls(const TlsFiles& files);
 // The side of who connects. `ca` is whom to trust, empty: those that the system does. `cert` and
 // `key` are shown to a server that asks for them, empty: none.
 Result<TlsContext, Error> load_client_tls(const TlsFiles& files);
+
+// The reason of OpenSSL's last failure, with the flaw of the peer's certificate if that is it;
+// `otherwise` if there is none.
+std::string tls_failure(const ssl_st* ssl, std::string_view otherwise);
 
 // When its certificate expires, in seconds since 1970.
 std::time_t expiry_of(const TlsContext& context);

@@ -40,9 +40,9 @@ constexpr std::array<std::optional<Endpoint> Listen::*, 3> kDoorFields{&Listen::
 constexpr Permits kLeastMemory = Permits{1} << 20;
 
 // Reads the fields of a file, one function each.
-class Reader {
+class ConfigReader {
  public:
-  Reader(ReadFile& file, Problems& problems)
+  ConfigReader(ReadFile& file, Problems& problems)
       : config_(file.config),
         problems_(problems),
         unsupported_(file.unsupported),
@@ -53,7 +53,7 @@ class Reader {
  private:
   struct Field {
     std::string_view name;
-    void (Reader::*read)(const Node& node);
+    void (ConfigReader::*read)(const Node& node);
   };
   static const std::array<Field, 14> kFields;
 
@@ -84,24 +84,24 @@ class Reader {
 };
 
 // All that a policy file can say.
-constexpr std::array<Reader::Field, 14> Reader::kFields{{
-    {"version", &Reader::read_version},
-    {"listen", &Reader::read_listen},
-    {"store", &Reader::read_store},
-    {"store_timeout", &Reader::read_store_timeout},
-    {"memory", &Reader::read_memory},
-    {"state", &Reader::read_state},
-    {"password", &Reader::read_password},
-    {"admin_token", &Reader::read_admin_token},
-    {"tls", &Reader::read_tls},
-    {"headers", &Reader::read_headers},
-    {"policies", &Reader::read_policies},
-    {"envoy_ratelimit", &Reader::read_envoy_ratelimit},
-    {"compat", &Reader::read_compat},
+constexpr std::array<ConfigReader::Field, 14> ConfigReader::kFields{{
+    {"version", &ConfigReader::read_version},
+    {"listen", &ConfigReader::read_listen},
+    {"store", &ConfigReader::read_store},
+    {"store_timeout", &ConfigReader::read_store_timeout},
+    {"memory", &ConfigReader::read_memory},
+    {"state", &ConfigReader::read_state},
+    {"password", &ConfigReader::read_password},
+    {"admin_token", &ConfigReader::read_admin_token},
+    {"tls", &ConfigReader::read_tls},
+    {"headers", &ConfigReader::read_headers},
+    {"policies", &ConfigReader::read_policies},
+    {"envoy_ratelimit", &ConfigReader::read_envoy_ratelimit},
+    {"compat", &ConfigReader::read_compat},
     {"gateway", nullptr},  // behind all others, whose words it uses
 }};
 
-void Reader::read(const Node& file) {
+void ConfigReader::read(const Node& file) {
   if (!file.is_map()) {
     problems_.push_back(
         {file.place, fmt::format("a policy file is a map with policies, not {}: write policies: {{ "
@@ -120,7 +120,7 @@ void Reader::read(const Node& file) {
   if (gateway != file.fields.end()) read_gateway(gateway->value);
 }
 
-void Reader::read_version(const Node& node) {
+void ConfigReader::read_version(const Node& node) {
   if (node.is_scalar() && node.text == "1") return;
   problems_.push_back({node.place, fmt::format("\"version\" is that of the format of this file, "
                                                "and there is only 1, not {}",
@@ -129,7 +129,7 @@ void Reader::read_version(const Node& node) {
 
 // ---- Doors
 
-void Reader::read_listen(const Node& node) {
+void ConfigReader::read_listen(const Node& node) {
   if (!is_map_of(node, "listen", kDoors, problems_)) return;
   const std::size_t before = problems_.size();
   for (std::size_t door = 0; door < kDoors.size(); ++door) {
@@ -138,7 +138,7 @@ void Reader::read_listen(const Node& node) {
   if (problems_.size() == before) check_doors(node);
 }
 
-void Reader::read_door(const Node& node, std::size_t door) {
+void ConfigReader::read_door(const Node& node, std::size_t door) {
   std::optional<Endpoint>& endpoint = config_.listen.*kDoorFields[door];
   if (!node.is_scalar()) {
     problems_.push_back({node.place, fmt::format("\"{}\" is host:port or off, not {}", kDoors[door],
@@ -158,7 +158,7 @@ void Reader::read_door(const Node& node, std::size_t door) {
 }
 
 // Reported at the later of two, or at the one that is written down.
-void Reader::check_doors(const Node& listen) {
+void ConfigReader::check_doors(const Node& listen) {
   for (std::size_t a = 0; a < kDoors.size(); ++a) {
     for (std::size_t b = 0; b < a; ++b) {
       const auto& one = config_.listen.*kDoorFields[a];
@@ -177,7 +177,7 @@ void Reader::check_doors(const Node& listen) {
 
 // ---- Where usage is kept
 
-void Reader::read_store(const Node& node) {
+void ConfigReader::read_store(const Node& node) {
   const std::size_t before = problems_.size();
   config_.store = read_text(node, "store", problems_);
   if (problems_.size() > before) return;
@@ -185,7 +185,7 @@ void Reader::read_store(const Node& node) {
   if (!address) problems_.push_back(address.error());
 }
 
-void Reader::read_store_timeout(const Node& node) {
+void ConfigReader::read_store_timeout(const Node& node) {
   if (!node.is_scalar()) {
     problems_.push_back({node.place, fmt::format("\"store_timeout\" is a time like 50ms, not {}",
                                                  node.describe())});
@@ -201,7 +201,7 @@ void Reader::read_store_timeout(const Node& node) {
   }
 }
 
-void Reader::read_memory(const Node& node) {
+void ConfigReader::read_memory(const Node& node) {
   if (!node.is_scalar()) {
     problems_.push_back(
         {node.place, fmt::format("\"memory\" is a size like 64MiB, not {}", node.describe())});
@@ -219,19 +219,21 @@ void Reader::read_memory(const Node& node) {
   }
 }
 
-void Reader::read_state(const Node& node) { config_.state = read_text(node, "state", problems_); }
+void ConfigReader::read_state(const Node& node) {
+  config_.state = read_text(node, "state", problems_);
+}
 
 // ---- Who may come in
 
-void Reader::read_password(const Node& node) {
+void ConfigReader::read_password(const Node& node) {
   config_.password = read_text(node, "password", problems_);
 }
 
-void Reader::read_admin_token(const Node& node) {
+void ConfigReader::read_admin_token(const Node& node) {
   config_.admin_token = read_text(node, "admin_token", problems_);
 }
 
-void Reader::read_tls(const Node& node) {
+void ConfigReader::read_tls(const Node& node) {
   if (!is_map_of(node, "tls", kTls, problems_)) return;
   Tls tls;
   const std::array<std::string*, kTls.size()> files{&tls.cert, &tls.key, &tls.ca};
@@ -247,7 +249,7 @@ void Reader::read_tls(const Node& node) {
 }
 
 // Those of limit, remaining and reset that a map has.
-void Reader::read_header_names(const Node& map, HeaderNames& into) {
+void ConfigReader::read_header_names(const Node& map, HeaderNames& into) {
   constexpr std::array names{&HeaderNames::limit, &HeaderNames::remaining, &HeaderNames::reset};
   for (std::size_t i = 0; i < names.size(); ++i) {
     const Node* field = map.find(kHeaderNames[i]);
@@ -256,7 +258,7 @@ void Reader::read_header_names(const Node& map, HeaderNames& into) {
 }
 
 // Which they are, or also what those are called that no standard has.
-void Reader::read_headers(const Node& node) {
+void ConfigReader::read_headers(const Node& node) {
   const auto read_style = [&](const Node& word, std::string_view what) {
     config_.headers = static_cast<HeaderStyle>(read_word(word, what, kHeaders, problems_));
   };
@@ -279,7 +281,7 @@ void check_policy_name(const Node::Field& field, Problems& problems) {
                                                kLongestPolicyName, field.name.size())});
 }
 
-void Reader::read_policies(const Node& node) {
+void ConfigReader::read_policies(const Node& node) {
   if (node.is_null()) return;
   if (!node.is_map()) {
     problems_.push_back({node.place, fmt::format("\"policies\" is a map from names to policies, "
@@ -295,7 +297,7 @@ void Reader::read_policies(const Node& node) {
 }
 
 // A path, or a map with more to say.
-void Reader::read_envoy_ratelimit(const Node& node) {
+void ConfigReader::read_envoy_ratelimit(const Node& node) {
   EnvoyRatelimit& envoy = config_.envoy;
   config_.envoy_path_at = node.place;
   if (!node.is_map()) {
@@ -326,7 +328,7 @@ void Reader::read_envoy_ratelimit(const Node& node) {
 }
 
 // Whether there are any, or what they are called.
-void Reader::read_response_headers(const Node& node) {
+void ConfigReader::read_response_headers(const Node& node) {
   EnvoyRatelimit& envoy = config_.envoy;
   if (node.is_scalar()) {
     envoy.response_headers = read_bool(node, "response_headers", problems_);
@@ -337,7 +339,7 @@ void Reader::read_response_headers(const Node& node) {
   read_header_names(node, envoy.header_names);
 }
 
-void Reader::read_compat(const Node& node) {
+void ConfigReader::read_compat(const Node& node) {
   const std::size_t before = problems_.size();
   read_word(node, "compat", kCompat, problems_);
   config_.envoy.as_envoyproxy = problems_.size() == before;
@@ -346,7 +348,7 @@ void Reader::read_compat(const Node& node) {
 }
 
 // Only the limits: whoever is a gateway reads the rest.
-void Reader::read_gateway(const std::shared_ptr<const Node>& node) {
+void ConfigReader::read_gateway(const std::shared_ptr<const Node>& node) {
   config_.gateway = node;
   if (!node->is_map()) {
     problems_.push_back(
@@ -408,7 +410,7 @@ std::string beside(const std::string& file, const std::string& path) {
 ReadFile read_file(const Source& source, Problems& problems) {
   ReadFile file;
   const auto root = parse_yaml(source, problems);
-  if (root != nullptr) Reader(file, problems).read(*root);
+  if (root != nullptr) ConfigReader(file, problems).read(*root);
   arrange(problems);
   file.config.source = std::make_shared<const Source>(source);
   std::string& path = file.config.envoy.path;

@@ -12,7 +12,7 @@ namespace weir::policy {
 namespace {
 
 // Texts of unknown content, one after the other, so that no two lists look the same.
-void append(std::string& identity, std::string_view text) {
+void append_text(std::string& identity, std::string_view text) {
   identity += fmt::format("{}:{};", text.size(), text);
 }
 
@@ -40,14 +40,14 @@ std::string algorithm_of(const core::Limit& limit) {
 
 std::string known_by(const Limit& limit) {
   std::string text;
-  append(text, algorithm_of(limit.rule));
+  append_text(text, algorithm_of(limit.rule));
   if (!limit.name.empty()) {
-    append(text, "name");
-    append(text, limit.name);
+    append_text(text, "name");
+    append_text(text, limit.name);
     return text;
   }
-  append(text, std::visit([](const auto& rule) { return period_of(rule); }, limit.rule));
-  for (const std::string& part : limit.by) append(text, part);
+  append_text(text, std::visit([](const auto& rule) { return period_of(rule); }, limit.rule));
+  for (const std::string& part : limit.by) append_text(text, part);
   return text;
 }
 
@@ -101,7 +101,7 @@ std::vector<std::string> readable_identities_of(const std::vector<Limit>& limits
     // Those that count by other parts are others, but keys say what they are of.
     std::string known = readable(limit);
     std::string with_parts = known;
-    for (const std::string& part : limit.by) append(with_parts, part);
+    for (const std::string& part : limit.by) append_text(with_parts, part);
     equals.push_back(std::move(with_parts));
     const auto ordinal = std::ranges::count(equals, equals.back());
     identities.push_back(ordinal == 1 ? known : fmt::format("{}/{}", known, ordinal));
@@ -115,9 +115,9 @@ std::vector<std::string> identities_of(std::string_view policy, const std::vecto
   for (const Limit& limit : limits) {
     equals.push_back(known_by(limit));
     std::string identity;
-    append(identity, policy);
-    append(identity, equals.back());
-    append(identity, fmt::format("{}", std::ranges::count(equals, equals.back())));
+    append_text(identity, policy);
+    append_text(identity, equals.back());
+    append_text(identity, fmt::format("{}", std::ranges::count(equals, equals.back())));
     identities.push_back(std::move(identity));
   }
   return identities;

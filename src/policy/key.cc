@@ -31,7 +31,7 @@ Error given_twice(std::string_view name) {
   return {fmt::format("the part \"{}\" is given twice", name)};
 }
 
-void append(std::string& key, std::string_view bytes) {
+void append_with_length(std::string& key, std::string_view bytes) {
   const auto length = static_cast<std::uint32_t>(bytes.size());
   for (int shift = 0; shift < 32; shift += 8) key += static_cast<char>(length >> shift & 0xff);
   key += bytes;
@@ -81,8 +81,8 @@ Result<Key, Error> key_of(const Subject& subject, const std::vector<std::string>
   if (wrong) return *std::move(wrong);
   buffer.clear();
   for (const Part* part : chosen) {
-    append(buffer, part->name);
-    append(buffer, part->value);
+    append_with_length(buffer, part->name);
+    append_with_length(buffer, part->value);
   }
   return Key{.of_parts = true, .bytes = buffer};
 }

@@ -20,9 +20,11 @@ constexpr std::size_t kLongestText = 1000;
 
 // ---- Words, one after the other
 
-class Reader {
+class LimitTextReader {
  public:
-  Reader(std::string_view text, Place place) : text_(text), place_(place) { skip_blanks(); }
+  LimitTextReader(std::string_view text, Place place) : text_(text), place_(place) {
+    skip_blanks();
+  }
 
   bool at_end() const { return at_ == text_.size(); }
   Place place() const { return place_.moved(at_); }
@@ -51,7 +53,7 @@ class Reader {
   }
 
   bool next_is(std::string_view expected) {
-    Reader ahead = *this;
+    LimitTextReader ahead = *this;
     if (at_end() || ahead.next().text != expected) return false;
     *this = ahead;
     return true;
@@ -89,7 +91,7 @@ constexpr std::array<Keyword, 12> kKeywords{{
     {"lease", &LimitWords::lease, "a time, as in \"lease 30s\""},
 }};
 
-std::optional<Problem> read_keyword(Reader& reader, LimitWords& words) {
+std::optional<Problem> read_keyword(LimitTextReader& reader, LimitWords& words) {
   const Word word = reader.next();
   const auto found = std::ranges::find(kKeywords, word.text, &Keyword::name);
   if (found == kKeywords.end()) {
@@ -121,7 +123,7 @@ std::optional<Problem> read_keyword(Reader& reader, LimitWords& words) {
 bool is_period(const Word& word) { return calendar_unit(word.text) || parse_period(word); }
 
 // "/s" and "per 90s": what comes before that.
-Problem no_amount(Reader& reader, Place place) {
+Problem no_amount(LimitTextReader& reader, Place place) {
   const Word period = reader.at_end() ? Word{"s", place} : reader.next();
   return {place, fmt::format("how many? write 10/{}", is_period(period) ? period.text : "s")};
 }
@@ -132,7 +134,7 @@ std::string_view number_to_show(std::string_view amount) {
   return is_number && amount.size() <= 20 ? amount : "100";
 }
 
-std::optional<Problem> read_rate(Reader& reader, LimitWords& words) {
+std::optional<Problem> read_rate(LimitTextReader& reader, LimitWords& words) {
   if (reader.at_end()) {
     return Problem{words.place, "a limit is missing: write one like 100/s, 5/min or 1000/day"};
   }
@@ -481,7 +483,7 @@ struct Printer {
 Result<LimitWords, Problem> split_rate(std::string_view text, Place place) {
   if (auto problem = check_length(text, place)) return *problem;
   LimitWords words{.place = place};
-  Reader reader(text, place);
+  LimitTextReader reader(text, place);
   if (auto problem = read_rate(reader, words)) return *problem;
   if (!reader.at_end()) {
     return Problem{reader.place(), "only a rate goes here: the rest has fields of its own"};
@@ -492,7 +494,7 @@ Result<LimitWords, Problem> split_rate(std::string_view text, Place place) {
 Result<LimitWords, Problem> split_limit(std::string_view text, Place place) {
   if (auto problem = check_length(text, place)) return *problem;
   LimitWords words{.place = place};
-  Reader reader(text, place);
+  LimitTextReader reader(text, place);
   if (auto problem = read_rate(reader, words)) return *problem;
   while (!reader.at_end()) {
     if (auto problem = read_keyword(reader, words)) return *problem;

@@ -4,7 +4,7 @@ namespace weir::wire {
 
 namespace {
 
-constexpr int kLongestNumber = 10;  // bytes
+constexpr int kMaxVarintBytes = 10;  // bytes
 // Tags and lengths are numbers of 32 bits.
 constexpr int kLongestShort = 5;
 
@@ -29,7 +29,7 @@ bool ProtoReader::read_field(int depth) {
   if (field == 0) return false;
   switch (tag_ & 7) {
     case static_cast<std::uint32_t>(ProtoType::number):
-      return read_varint(kLongestNumber, number_);
+      return read_varint(kMaxVarintBytes, number_);
     case static_cast<std::uint32_t>(ProtoType::text): {
       std::uint64_t size = 0;
       if (!read_varint(kLongestShort, size)) return false;

@@ -15,7 +15,7 @@ std::int64_t integer(std::int64_t number) {
   return std::clamp<std::int64_t>(number, 0, largest);
 }
 
-bool is_plain(char c) { return c >= 0x20 && c <= 0x7e && c != '"' && c != '\\'; }
+bool is_plain_in_field(char c) { return c >= 0x20 && c <= 0x7e && c != '"' && c != '\\'; }
 
 void write_special(TextWriter& writer, char c) {
   constexpr std::string_view digits = "0123456789abcdef";
@@ -29,10 +29,10 @@ void write_special(TextWriter& writer, char c) {
 
 // A Structured Field string holds printable ASCII only: other bytes are percent-encoded, so that
 // different names stay different and nobody ends a line from within one.
-void write_string(TextWriter& writer, std::string_view text) {
+void write_field_string(TextWriter& writer, std::string_view text) {
   writer.text("\"");
   while (!text.empty()) {
-    const auto special = std::ranges::find_if_not(text, is_plain);
+    const auto special = std::ranges::find_if_not(text, is_plain_in_field);
     const auto plain = static_cast<std::size_t>(special - text.begin());
     writer.text(text.substr(0, plain));
     if (special != text.end()) write_special(writer, *special);
@@ -52,7 +52,7 @@ Nanos more_after(const Decision& decision) {
 
 void write_rate_limit(TextWriter& writer, std::string_view name, const Decision& decision) {
   writer.text("RateLimit: ");
-  write_string(writer, name);
+  write_field_string(writer, name);
   writer.text(";r=").number(integer(decision.remaining));
   writer.text(";t=").number(integer(seconds_up(more_after(decision)))).text("\r\n");
 }
@@ -82,7 +82,7 @@ void append_policy_field(std::string& out, std::span<const QuotaPolicy> policies
   std::string_view separator = "RateLimit-Policy: ";
   for (const QuotaPolicy& policy : policies) {
     writer.text(separator);
-    write_string(writer, policy.name);
+    write_field_string(writer, policy.name);
     writer.text(";q=").number(integer(policy.quota));
     if (policy.concurrent) writer.text(";qu=\"concurrent-requests\"");
     if (policy.window && *policy.window > Nanos{0}) {

@@ -42,7 +42,7 @@ def section_of(text, title):
 
 def fields_of_sources():
     """The names of all fields that the reader of policy files knows."""
-    top = re.findall(r'\{"(\w+)", (?:&Reader::read_|nullptr)', read("src", "policy", "config.cc"))
+    top = re.findall(r'\{"(\w+)", (?:&ConfigReader::read_|nullptr)', read("src", "policy", "config.cc"))
     more = []
     for file, names in (("limit_yaml.cc", "kFields"), ("policy_yaml.cc", "kPolicy|kShift")):
         for known in re.findall(rf"(?:{names})\s*\{{([^}}]*)\}}", read("src", "policy", file)):

@@ -32,8 +32,8 @@ using store::LoanQuestion;
 using store::SharedAnswer;
 using store::SharedItem;
 using store::SharedVerb;
-using testing::BlockingStore;
-using testing::RedisServer;
+using test_support::BlockingStore;
+using test_support::RedisServer;
 
 struct Act {
   enum class Op { ask, repeat, take, forget, reset, change };

@@ -20,8 +20,8 @@ using store::SharedItem;
 using store::SharedQuestion;
 using store::SharedReceipt;
 using store::SharedVerb;
-using testing::BlockingStore;
-using testing::RedisServer;
+using test_support::BlockingStore;
+using test_support::RedisServer;
 
 struct Act {
   enum class Op { take, peek, settle, give_back, leave, reset, change };

@@ -20,8 +20,8 @@ using std::chrono::milliseconds;
 using std::chrono::seconds;
 using store::redis::Roster;
 using store::redis::RosterReply;
-using testing::RedisConnection;
-using testing::RedisServer;
+using test_support::RedisConnection;
+using test_support::RedisServer;
 
 constexpr std::string_view kKey = "weir1:test:{nodes}:members";
 constexpr std::int64_t kFirstSecond = 1'767'225'600;

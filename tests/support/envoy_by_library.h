@@ -11,7 +11,7 @@
 
 // Envoy's messages as the library of Protocol Buffers understands them, to compare with.
 
-namespace weir::testing {
+namespace weir::test_support {
 
 namespace pb = ::envoy::service::ratelimit::v3;
 
@@ -83,4 +83,4 @@ inline std::string written_by_library(const envoy::Answer& answer) {
   return response.SerializeAsString();
 }
 
-}  // namespace weir::testing
+}  // namespace weir::test_support

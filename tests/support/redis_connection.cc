@@ -6,7 +6,7 @@
 
 #include <stdexcept>
 
-namespace weir::testing {
+namespace weir::test_support {
 
 RedisConnection::RedisConnection(const std::string& socket)
     : fd_(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
@@ -94,4 +94,4 @@ void BlockingStore::talk(Say say, Hear hear) {
   }
 }
 
-}  // namespace weir::testing
+}  // namespace weir::test_support

@@ -10,7 +10,7 @@
 #include "store/shared.h"
 #include "wire/resp_reply.h"
 
-namespace weir::testing {
+namespace weir::test_support {
 
 // A connection that waits for each answer. Throws when it is cut off.
 class RedisConnection {
@@ -59,4 +59,4 @@ class BlockingStore final : public store::SharedStore {
   int commands_ = 0;
 };
 
-}  // namespace weir::testing
+}  // namespace weir::test_support

@@ -12,7 +12,7 @@
 
 #include "support/redis_connection.h"
 
-namespace weir::testing {
+namespace weir::test_support {
 
 namespace {
 
@@ -69,4 +69,4 @@ RedisServer& RedisServer::shared() {
   return server;
 }
 
-}  // namespace weir::testing
+}  // namespace weir::test_support

@@ -4,7 +4,7 @@
 
 #include <string>
 
-namespace weir::testing {
+namespace weir::test_support {
 
 // A redis-server with nothing in it, on a socket in a folder of its own; gone with this object.
 // Throws if there is none to be started.
@@ -26,4 +26,4 @@ class RedisServer {
   pid_t pid_ = -1;
 };
 
-}  // namespace weir::testing
+}  // namespace weir::test_support

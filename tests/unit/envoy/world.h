@@ -106,8 +106,8 @@ class World {
 
  private:
   static std::unique_ptr<Fleet> new_fleet() {
-    weir::testing::RedisServer& server = weir::testing::RedisServer::shared();
-    weir::testing::RedisConnection(server.socket()).say({"FLUSHALL"});
+    weir::test_support::RedisServer& server = weir::test_support::RedisServer::shared();
+    weir::test_support::RedisConnection(server.socket()).say({"FLUSHALL"});
     auto fleet =
         RedisFleet::open("unix://" + server.socket(), {.timeout = std::chrono::seconds{5}});
     if (!fleet) throw std::runtime_error(fleet.error().message);

@@ -11,9 +11,9 @@
 namespace weir::server {
 namespace {
 
-using testing::told;
-using testing::told_by_library;
-using testing::written_by_library;
+using test_support::told;
+using test_support::told_by_library;
+using test_support::written_by_library;
 using namespace std::chrono_literals;
 using namespace std::string_literals;
 namespace pb = ::envoy::service::ratelimit::v3;

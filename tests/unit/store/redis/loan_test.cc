@@ -21,7 +21,7 @@ using std::chrono::hours;
 using std::chrono::seconds;
 using ::testing::HasSubstr;
 using ::testing::MatchesRegex;
-using weir::testing::BlockingStore;
+using weir::test_support::BlockingStore;
 using Kind = SharedAnswer::Kind;
 
 const core::Limit kBucket = *core::Bucket::make({10, 1, hours{1}}, 20);
@@ -114,7 +114,7 @@ class LoanTest : public ::testing::Test {
   }
   void TearDown() override { say({"FLUSHALL"}); }
 
-  BlockingStore store_{weir::testing::RedisServer::shared().socket()};
+  BlockingStore store_{weir::test_support::RedisServer::shared().socket()};
   std::uint64_t questions_ = 0;
 };
 
@@ -215,7 +215,7 @@ TEST_F(LoanTest, LendsTogetherWhatOneWouldBeLentAlone) {
   std::vector<std::thread> threads;
   for (int i = 0; i < 8; ++i) {
     threads.emplace_back([&, name = std::to_string(i)] {
-      BlockingStore own(weir::testing::RedisServer::shared().socket());
+      BlockingStore own(weir::test_support::RedisServer::shared().socket());
       Permits has = 0;
       for (std::uint64_t k = 1; k <= 100; ++k) {
         const LoanAnswer& answer = own.borrow({.limit = &window,

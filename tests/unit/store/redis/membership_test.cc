@@ -19,8 +19,8 @@ using std::chrono::seconds;
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 using Place = Membership::Place;
-using weir::testing::RedisConnection;
-using weir::testing::RedisServer;
+using weir::test_support::RedisConnection;
+using weir::test_support::RedisServer;
 
 RosterReply reply(std::uint64_t generation, std::vector<Place> places, std::uint64_t joined = 1) {
   return {.epoch = 7, .generation = generation, .joined = joined, .places = std::move(places)};

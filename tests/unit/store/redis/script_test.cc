@@ -20,8 +20,8 @@ using std::chrono::hours;
 using std::chrono::seconds;
 using ::testing::HasSubstr;
 using ::testing::MatchesRegex;
-using weir::testing::BlockingStore;
-using weir::testing::RedisServer;
+using weir::test_support::BlockingStore;
+using weir::test_support::RedisServer;
 
 class ScriptTest : public ::testing::Test {
  protected:
