@@ -2,14 +2,6 @@
 
 Skipped where there is no Envoy (see make peers)."""
 
-import os
-import sys
-
-# With Debian's python3-yaml, whatever python3 is in the path.
-PYTHON = "/usr/bin/python3"
-if not os.path.samefile(sys.executable, PYTHON):
-    os.execv(PYTHON, [PYTHON, *sys.argv])
-
 import collections
 import concurrent.futures
 import http.client
@@ -17,6 +9,7 @@ import http.server
 import re
 import signal
 import subprocess
+import sys
 import tempfile
 import threading
 import unittest

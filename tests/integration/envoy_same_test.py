@@ -4,21 +4,15 @@ Rules and calls are made up by dice; each answer and each statistic must be the 
 Left out is what this version of theirs does otherwise than those after it: quota_mode, and a `*` that is not
 at the end. Skipped where there is none to compare with (see make peers)."""
 
-import os
-import sys
-
-# With Debian's python3-yaml, whatever python3 is in the path.
-PYTHON = "/usr/bin/python3"
-if not os.path.samefile(sys.executable, PYTHON):
-    os.execv(PYTHON, [PYTHON, *sys.argv])
-
 import collections
 import contextlib
 import http.client
 import json
+import os
 import random
 import re
 import subprocess
+import sys
 import tempfile
 import textwrap
 import time

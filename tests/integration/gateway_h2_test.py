@@ -1,19 +1,13 @@
 """The gateway with clients that speak HTTP/2: gateway_h2_test.py WEIR."""
 
 import os
-import sys
-
-# With Debian's python3-hpack, whatever python3 is in the path.
-PYTHON = "/usr/bin/python3"
-if not os.path.samefile(sys.executable, PYTHON):
-    os.execv(PYTHON, [PYTHON, *sys.argv])
-
 import re
 import signal
 import socket
 import ssl
 import struct
 import subprocess
+import sys
 import tempfile
 import threading
 import time

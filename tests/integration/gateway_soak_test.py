@@ -7,17 +7,11 @@ under way or queued, no permit is lost, and there are neither more descriptors n
 before; what the daemon leaks, the sanitizer tells when it ends.
 """
 
-import os
-import sys
-
-# With Debian's python3-hpack, whatever python3 is in the path.
-PYTHON = "/usr/bin/python3"
-if not os.path.samefile(sys.executable, PYTHON):
-    os.execv(PYTHON, [PYTHON, *sys.argv])
-
 import http.client
+import os
 import random
 import socket
+import sys
 import threading
 import time
 import unittest

@@ -5,16 +5,9 @@ A vector is a file of rules and steps. A step is a request and the answer: the c
 each descriptor (code, limit, remaining). `in_turn` has several answers to the same request. Where ours
 is another answer, it stands under OURS."""
 
-import os
-import sys
-
-# With Debian's python3-grpcio, whatever python3 is in the path.
-PYTHON = "/usr/bin/python3"
-if not os.path.samefile(sys.executable, PYTHON):
-    os.execv(PYTHON, [PYTHON, *sys.argv])
-
 import itertools
 import json
+import sys
 import time
 import unittest
 from pathlib import Path

@@ -1,14 +1,7 @@
 """gRPC as it looks on the wire, right and wrong: grpc_wire_test.py WEIR."""
 
-import os
-import sys
-
-# With Debian's python3-hpack, whatever python3 is in the path.
-PYTHON = "/usr/bin/python3"
-if not os.path.samefile(sys.executable, PYTHON):
-    os.execv(PYTHON, [PYTHON, *sys.argv])
-
 import struct
+import sys
 import unittest
 
 from daemon import Daemon

@@ -1,18 +1,11 @@
 """Clients of HTTP/2 that mean harm, and honest ones that look a little like them: h2_hostile_test.py WEIR."""
 
-import os
-import sys
-
-# With Debian's python3-hpack, whatever python3 is in the path.
-PYTHON = "/usr/bin/python3"
-if not os.path.samefile(sys.executable, PYTHON):
-    os.execv(PYTHON, [PYTHON, *sys.argv])
-
 import functools
 import random
 import signal
 import socket
 import struct
+import sys
 import threading
 import time
 import unittest

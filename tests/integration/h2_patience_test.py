@@ -2,14 +2,7 @@
 
 All of them at once, so that it takes as long as the daemon's patience and no longer."""
 
-import os
 import sys
-
-# With Debian's python3-hpack, whatever python3 is in the path.
-PYTHON = "/usr/bin/python3"
-if not os.path.samefile(sys.executable, PYTHON):
-    os.execv(PYTHON, [PYTHON, *sys.argv])
-
 import threading
 import time
 import unittest

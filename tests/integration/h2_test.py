@@ -3,17 +3,10 @@
 What each case sends is one thing that RFC 9113 or 7541 has a rule about, and what must come of it. An
 error of a stream may be made one of the connection: the RFC allows that. The numbers are sections."""
 
-import os
-import sys
-
-# With Debian's python3-hpack, whatever python3 is in the path.
-PYTHON = "/usr/bin/python3"
-if not os.path.samefile(sys.executable, PYTHON):
-    os.execv(PYTHON, [PYTHON, *sys.argv])
-
 import functools
 import json
 import struct
+import sys
 import time
 import unittest
 

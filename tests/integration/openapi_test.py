@@ -1,17 +1,10 @@
 """proto/openapi.yaml beside a running daemon: openapi_test.py WEIR SOURCE."""
 
-import os
-import sys
-
-# With Debian's python3-yaml and python3-jsonschema, whatever python3 is in the path.
-PYTHON = "/usr/bin/python3"
-if not os.path.samefile(sys.executable, PYTHON):
-    os.execv(PYTHON, [PYTHON, *sys.argv])
-
 import copy
 import http.client
 import json
 import re
+import sys
 import unittest
 from pathlib import Path
 from urllib.parse import quote, urlencode
