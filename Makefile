@@ -10,7 +10,7 @@ TEST_JOBS ?= $(shell expr $(JOBS) \* 2)
 # (tools/listed-programs lets tests see the programs of these packages and no others.)
 BUILD_PACKAGES := g++ cmake ninja-build ccache libyaml-cpp-dev libcli11-dev libfmt-dev libcctz-dev libxxhash-dev \
                   nlohmann-json3-dev libsimdjson-dev libssl-dev tzdata libnghttp2-dev libprotobuf-dev protobuf-compiler
-PACKAGE_PACKAGES := dpkg-dev binutils
+PACKAGE_PACKAGES := dpkg-dev binutils patchelf
 TEST_PACKAGES := libgtest-dev libgmock-dev librapidcheck-dev libboost1.81-dev clang-14 clang-format-14 \
                  pkg-config python3 python3-redis python3-yaml python3-jsonschema redis-server redis-tools nginx-light curl openssl \
                  systemd strace libfaketime python3-pip man-db groff-base zsh fish tmux libgrpc++-dev protobuf-compiler-grpc python3-grpcio \

@@ -58,10 +58,11 @@ def run(*command, **more):
     return done.stdout
 
 
-def make_package(name):
+def make_packages(name):
+    """The package, and that of its debug symbols."""
     folder = SCRATCH / name
     folder.mkdir(parents=True)
-    return Path(run(SOURCE / "tools" / "make-deb", WEIR, folder).strip())
+    return [Path(line) for line in run(SOURCE / "tools" / "make-deb", WEIR, folder).splitlines()]
 
 
 class Root:
@@ -93,9 +94,9 @@ class Root:
 
 
 def setUpModule():
-    global PACKAGE, ROOT
+    global PACKAGE, SYMBOLS, ROOT
     shutil.rmtree(SCRATCH, ignore_errors=True)
-    PACKAGE = make_package("package")
+    PACKAGE, SYMBOLS = make_packages("package")
     ROOT = Root("root")
     ROOT.install(PACKAGE)
 
@@ -141,8 +142,20 @@ class PackageTest(unittest.TestCase):
             usual = "drwxr-xr-x" if name.endswith("/") else "-rw-r--r--"
             self.assertEqual(mode, expected.get(name, usual), name)
 
-    def test_the_same_input_makes_the_same_package(self):
-        self.assertEqual(make_package("again").read_bytes(), PACKAGE.read_bytes())
+    def test_the_same_input_makes_the_same_packages(self):
+        again = [package.read_bytes() for package in make_packages("again")]
+        self.assertEqual(again, [PACKAGE.read_bytes(), SYMBOLS.read_bytes()])
+
+    def test_the_command_is_stripped_and_its_symbols_are_apart(self):
+        command = ROOT.path / "usr/bin/weir"
+        self.assertNotIn(".debug_info", run("readelf", "--section-headers", "--wide", command))
+        build_id = re.search(r"Build ID: (\w+)", run("readelf", "--notes", command)).group(1)
+        unpacked = SCRATCH / "symbols"
+        run("dpkg-deb", "--extract", SYMBOLS, unpacked)
+        debug = unpacked / f"usr/lib/debug/.build-id/{build_id[:2]}/{build_id[2:]}.debug"
+        self.assertIn(".debug_line", run("readelf", "--section-headers", "--wide", debug))
+        self.assertIn(build_id, run("readelf", "--notes", debug))
+        self.assertEqual(run("dpkg-deb", "--field", SYMBOLS, "Depends").strip(), f"weir (= {control('Version')})")
 
     def test_nothing_knows_where_it_was_built(self):
         for path in sorted(FILES - {"usr/bin/weir"}):
