@@ -3,6 +3,7 @@
 #include <stdexcept>
 #include <utility>
 
+#include "limiter/flaw.h"
 #include "limiter/limit_access.h"
 #include "limiter/reservation_access.h"
 #include "limiter/waiting.h"

@@ -13,6 +13,7 @@
 
 #include "base/saturating.h"
 #include "core/limit.h"
+#include "limiter/flaw.h"
 #include "limiter/limit_access.h"
 #include "limiter/reservation_access.h"
 #include "limiter/waiting.h"
