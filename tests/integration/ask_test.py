@@ -1,0 +1,104 @@
+"""Commands that ask a daemon, against servers that answer in their own ways: ask_test.py WEIR."""
+
+import socket
+import subprocess
+import sys
+import threading
+import unittest
+
+WEIR = sys.argv.pop(1)
+
+DECISION = (b'{"allowed":true,"limit":5,"remaining":4,"retry_after_ms":0,"reset_after_ms":1000,"wait_ms":0,'
+            b'"limited_by":"tries","degraded":false}')
+WITH_LENGTH = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s" % (len(DECISION), DECISION)
+
+
+class Server:
+    """Answers one request with given pieces of bytes, then closes; with none, it stays silent."""
+
+    def __init__(self, *pieces):
+        self.pieces = pieces
+        self.request = b""
+        self.socket = socket.create_server(("127.0.0.1", 0))
+        self.port = self.socket.getsockname()[1]
+        self.done = threading.Event()
+        self.thread = threading.Thread(target=self.serve)
+
+    def __enter__(self):
+        self.thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self.done.set()
+        self.thread.join()
+        self.socket.close()
+
+    def serve(self):
+        connection, _ = self.socket.accept()
+        with connection:
+            while b"\r\n\r\n" not in self.request:
+                self.request += connection.recv(65536)
+            for piece in self.pieces:
+                connection.sendall(piece)
+            if not self.pieces:
+                self.done.wait(60)
+
+
+def ask(port, *command, host="127.0.0.1"):
+    done = subprocess.run([WEIR, *command, "--url", f"http://{host}:{port}"], text=True, timeout=60,
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    return done.returncode, done.stdout
+
+
+class AskTest(unittest.TestCase):
+    def take(self, *pieces, host="127.0.0.1"):
+        with Server(*pieces) as server:
+            answer = ask(server.port, "take", "login", "alice", "--token", "secret", host=host)
+            self.assertIn(b"POST /v1/take HTTP/1.1\r\n", server.request)
+            self.assertIn(b"Authorization: Bearer secret\r\n", server.request)
+            return answer
+
+    def assert_understood(self, *pieces, **more):
+        code, said = self.take(*pieces, **more)
+        self.assertEqual(code, 0, said)
+        self.assertIn("remaining    4\n", said)
+
+    def test_a_response_with_a_length_is_read(self):
+        self.assert_understood(WITH_LENGTH)
+
+    def test_a_response_may_come_byte_by_byte(self):
+        self.assert_understood(*(bytes([byte]) for byte in WITH_LENGTH))
+
+    def test_a_response_in_chunks_is_read(self):
+        chunks = b"".join(b"%x\r\n%s\r\n" % (len(part), part) for part in (DECISION[:7], DECISION[7:]))
+        self.assert_understood(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + chunks + b"0\r\n\r\n")
+
+    def test_a_response_until_the_end_of_the_connection_is_read(self):
+        self.assert_understood(b"HTTP/1.1 200 OK\r\n\r\n" + DECISION)
+
+    def test_interim_responses_are_skipped(self):
+        self.assert_understood(b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: </>\r\n\r\n" + WITH_LENGTH)
+
+    # The name has an IPv6 address, where nothing listens, and an IPv4 address.
+    def test_every_address_of_a_name_is_tried(self):
+        self.assert_understood(WITH_LENGTH, host="localhost")
+
+    def test_a_response_that_is_cut_off_is_an_error(self):
+        code, said = self.take(WITH_LENGTH[:-1])
+        self.assertEqual(code, 1)
+        self.assertIn("the connection was closed before the response was complete", said)
+
+    def test_a_response_that_is_not_http_is_an_error(self):
+        code, said = self.take(b"+PONG\r\n\r\n")
+        self.assertEqual(code, 1)
+        self.assertIn("the response is not HTTP", said)
+
+    def test_a_server_that_never_answers_is_given_up(self):
+        with Server() as server:
+            code, said = ask(server.port, "top", "--once")
+        self.assertEqual(code, 1)
+        self.assertIn("no answer within 2000 ms", said)
+
+
+if __name__ == "__main__":
+    unittest.main()
