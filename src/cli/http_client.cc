@@ -223,7 +223,7 @@ class Connection {
   net::Stream stream_{net::Descriptor{}};
 };
 
-// What to do about it belongs to the message.
+// `why` with advice for the user.
 std::string with_advice(std::string why) {
   constexpr std::string_view untrusted = "certificate verify failed";
   if (!why.starts_with(untrusted)) return why + ": does `weir serve` run there?";
