@@ -2,19 +2,29 @@
 
 #include <set>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "policy/source.h"
 
 namespace weir::cli {
 
+// What is wrong with one file.
+struct SourceProblems {
+  policy::Source source{};
+  policy::Problems problems{};
+};
+
 // A policy file that does what another program's configuration does, with comments on what differs.
 struct Imported {
   std::string text{};
-  policy::Problems problems{};  // why there is none
+  std::vector<SourceProblems> problems{};  // why there is none
 };
 
-// Of nginx: limit_req_zone, limit_req, limit_conn_zone, limit_conn.
+// Of nginx: limit_req_zone, limit_req, limit_conn_zone, limit_conn. Reads included files as well.
 Imported import_nginx(const policy::Source& source);
+// The same, with routes of weir's gateway for the locations that have proxy_pass.
+Imported import_nginx_gateway(const policy::Source& source);
 
 // Of envoyproxy/ratelimit.
 Imported import_envoy(const policy::Source& source);

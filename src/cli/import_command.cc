@@ -46,7 +46,9 @@ int run(const std::string& path, Import import) {
   }
   const Imported imported = import(*source);
   if (!imported.problems.empty()) {
-    print_problems(*source, imported.problems, Shown::first);
+    for (const auto& [file, problems] : imported.problems) {
+      print_problems(file, problems, Shown::first);
+    }
     return kFailed;
   }
   std::cout << imported.text;
@@ -62,13 +64,25 @@ void add_import_command(CLI::App& app, int& exit_code) {
                                                      {"nginx", import_nginx}};
   const auto whose = std::make_shared<std::string>();
   const auto path = std::make_shared<std::string>();
+  const auto gateway = std::make_shared<bool>(false);
   command
       ->add_option("WHOSE", *whose,
                    "envoy: rules of envoyproxy/ratelimit; nginx: limit_req and limit_conn")
       ->required()
       ->check(CLI::IsMember({"envoy", "nginx"}));
-  command->add_option("file", *path, "The configuration")->required()->type_name("FILE");
-  command->callback([=, &exit_code] { exit_code = run(*path, imports.at(*whose)); });
+  command->add_option("file", *path, "The configuration; for nginx also the output of nginx -T")
+      ->required()
+      ->type_name("FILE");
+  command->add_flag("--gateway", *gateway,
+                    "nginx: with routes of weir's gateway, which takes the place of nginx");
+  command->callback([=, &exit_code] {
+    const bool is_nginx = *whose == "nginx";
+    if (*gateway && !is_nginx) {
+      exit_code = fail("--gateway is for nginx: weir import nginx --gateway FILE", kUsage);
+    } else {
+      exit_code = run(*path, *gateway ? import_nginx_gateway : imports.at(*whose));
+    }
+  });
 }
 
 }  // namespace weir::cli

@@ -112,7 +112,7 @@ Imported import_envoy(const policy::Source& source) {
   const envoy::Loaded loaded = envoy::load({source});
   Imported imported;
   if (loaded.rules == nullptr) {
-    imported.problems = loaded.files.front().problems;
+    imported.problems = {{source, loaded.files.front().problems}};
     return imported;
   }
   Writer writer;

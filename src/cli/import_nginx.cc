@@ -1,486 +1,376 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
+#include <iterator>
 #include <map>
-#include <optional>
 #include <set>
+#include <utility>
 
 #include "base/ascii.h"
 #include "cli/import.h"
+#include "cli/nginx_limits.h"
+#include "cli/nginx_not_taken.h"
+#include "cli/nginx_routes.h"
 
 namespace weir::cli {
 
 namespace {
 
-using policy::Place;
+constexpr std::string_view kPoliciesHead =
+    "# Policies that limit as {} does.\n"
+    "#\n"
+    "# nginx can ask for them with auth_request: a location with\n"
+    "#   proxy_pass http://127.0.0.1:7380/v1/auth?policy=NAME&deny=403;\n"
+    "# and for each variable under `by` a header, like\n"
+    "#   proxy_set_header X-Weir-Part-remote_addr $remote_addr;\n"
+    "# deny=403, because nginx passes only 401 and 403 of auth_request on, and makes a 500 of any\n"
+    "# other status. `error_page 403 = @limited;` then answers what clients are to see: 429, or "
+    "the\n"
+    "# status of before. docs/recipes/nginx.md has a complete configuration.\n"
+    "# Any program can ask, with take, giving a part for each variable. What differs:\n";
 
-struct Token {
-  std::string text;
-  Place place;
-  bool quoted = false;
-};
+constexpr std::string_view kWaits =
+    "# - nginx delays requests that are early, where limit_req has a burst without nodelay. "
+    "auth_request\n"
+    "#   does not: /v1/auth answers at once, and tells the delay in Weir-Wait-Ms. The same "
+    "requests\n"
+    "#   pass and are refused, but those that pass do so at once, as with nodelay. weir's gateway\n"
+    "#   delays them (weir import nginx --gateway).\n";
 
-// Words, `;`, `{` and `}` of nginx's language.
-class Lexer {
+constexpr std::string_view kOfPolicies =
+    "# - An empty key is not limited by nginx; here a part that is missing or empty is an error.\n"
+    "# - limit_conn becomes `concurrent`: enter and leave, with a lease (60 s) for those that do\n"
+    "#   not leave. Policies with it cannot be asked by auth_request, which only takes.\n";
+
+constexpr std::string_view kGatewayHead =
+    "# A gateway that limits and passes on as {} does. What differs:\n"
+    "# - IPv6 addresses are counted by their first 64 bits. `ip/32/128` counts each, as nginx "
+    "does.\n"
+    "# - A location that ends with a slash is also that without: nginx redirects there.\n"
+    "# - At most 1000 requests wait at a route: `queue: {{ most: … }}`.\n"
+    "# - Refusals carry Retry-After and the RateLimit fields, and are problem+json.\n";
+
+constexpr std::string_view kOfBoth =
+    "# - All limits of a policy are one decision. nginx charges all of its zones when all admit,\n"
+    "#   too, but does not look again at the burst of those that it had looked at first.\n"
+    "# - A zone that several places use has one state there; here each policy has its own.\n"
+    "# - Sizes of zones are not needed: all keys are in one table (`memory`).\n";
+
+// The part of a zone whose key has no variables.
+constexpr std::string_view kOneForAll = "all_requests";
+
+const std::vector<std::string>& parts_of(const NginxZone& zone) {
+  static const std::vector<std::string> constant{std::string{kOneForAll}};
+  return zone.variables.empty() ? constant : zone.variables;
+}
+
+// Policies for blocks: those with the same limits are one.
+class Policies {
  public:
-  explicit Lexer(std::string_view text) : text_(text) {}
+  explicit Policies(const NginxLimits& limits) : limits_(limits) {}
 
-  std::optional<Token> next() {
-    skip_blanks();
-    if (at_ >= text_.size()) return std::nullopt;
-    Token token{.text = {}, .place = place_};
-    const char first = text_[at_];
-    if (first == ';' || first == '{' || first == '}') {
-      token.text = take();
-      return token;
+  // The name of the policy, which is written with this block as one of its comments.
+  std::string add(const NginxLevel& level, const std::string& comment) {
+    const auto [group, is_new] = groups_.try_emplace({level.requests.uses, level.connections.uses});
+    if (is_new) {
+      group->second.name = new_name(base_name(level), taken_);
+      in_order_.push_back(group);
     }
-    if (first == '"' || first == '\'') return quoted(token);
-    while (at_ < text_.size() && !ends_word()) {
-      if (text_[at_] == '\\' && at_ + 1 < text_.size()) token.text += take();
-      // (${name} is a variable: no block.)
-      if (text_[at_] == '$' && at_ + 1 < text_.size() && text_[at_ + 1] == '{') {
-        while (at_ < text_.size() && text_[at_] != '}') token.text += take();
-      }
-      if (at_ < text_.size()) token.text += take();
-    }
-    return token;
+    group->second.comments.push_back(comment);
+    return group->second.name;
+  }
+
+  std::string text() const {
+    if (in_order_.empty()) return "policies: {}\n";
+    std::string text = "policies:\n";
+    for (const auto& group : in_order_) text += text_of(group->first, group->second);
+    return text;
+  }
+
+  // Of each limit of a block.
+  std::vector<const NginxZone*> zones_of(const NginxLevel& level) const {
+    return zones_of({level.requests.uses, level.connections.uses});
   }
 
  private:
-  std::optional<Token> quoted(Token token) {
-    token.quoted = true;
-    const char quote = take();
-    while (at_ < text_.size() && text_[at_] != quote) {
-      if (text_[at_] == '\\' && at_ + 1 < text_.size()) (void)take();
-      token.text += take();
+  using Uses = std::pair<std::vector<NginxUse>, std::vector<NginxUse>>;  // limit_req, limit_conn
+  struct Policy {
+    std::string name{};
+    std::vector<std::string> comments{};
+  };
+
+  static std::string base_name(const NginxLevel& level) {
+    std::string name;
+    for (const NginxLimitKind* kind : {&level.requests, &level.connections}) {
+      for (const NginxUse& use : kind->uses) name += (name.empty() ? "" : "+") + use.zone;
     }
-    if (at_ < text_.size()) (void)take();
-    return token;
-  }
-  bool ends_word() const {
-    return std::string_view(" \t\r\n;{").find(text_[at_]) != std::string_view::npos;
-  }
-  void skip_blanks() {
-    while (at_ < text_.size()) {
-      if (text_[at_] == '#') {
-        while (at_ < text_.size() && text_[at_] != '\n') (void)take();
-      } else if (std::string_view(" \t\r\n").find(text_[at_]) != std::string_view::npos) {
-        (void)take();
-      } else {
-        return;
-      }
-    }
-  }
-  char take() {
-    const char c = text_[at_++];
-    place_.column = c == '\n' ? 1 : place_.column + 1;
-    if (c == '\n') ++place_.line;
-    return c;
+    return name;
   }
 
-  std::string_view text_;
-  std::size_t at_ = 0;
-  Place place_{};
+  std::vector<const NginxZone*> zones_of(const Uses& uses) const {
+    std::vector<const NginxZone*> zones;
+    for (const NginxUse& use : uses.first) zones.push_back(&limits_.request_zones.at(use.zone));
+    for (const NginxUse& use : uses.second) zones.push_back(&limits_.connection_zones.at(use.zone));
+    return zones;
+  }
+
+  std::string text_of(const Uses& uses, const Policy& policy) const {
+    std::string text;
+    for (const std::string& comment : policy.comments) text += "\n  # " + in_comment(comment);
+    for (const NginxZone* zone : zones_of(uses)) text += comment_of(*zone);
+    text += fmt::format("\n  {}:\n    limits:\n", in_yaml(policy.name));
+    for (const NginxUse& use : uses.first) {
+      const NginxZone& zone = limits_.request_zones.at(use.zone);
+      const std::string rate = fmt::format("{}{}", zone.count, zone.seconds == 60 ? "/min" : "/s");
+      text += limit_text(fmt::format("{} {}, like: nginx", rate, use.words), use.zone, zone, use);
+    }
+    for (const NginxUse& use : uses.second) {
+      text += limit_text(use.words, "conn:" + use.zone, limits_.connection_zones.at(use.zone), use);
+    }
+    return text;
+  }
+
+  static std::string comment_of(const NginxZone& zone) {
+    if (zone.variables.empty()) {
+      return fmt::format("\n  # The key {} is the same for all: so is the part {}.",
+                         in_comment(zone.key), kOneForAll);
+    }
+    if (!zone.has_literals) return {};
+    return fmt::format("\n  # The key is {}: what is not a variable of it is left out.",
+                       in_comment(zone.key));
+  }
+
+  static std::string limit_text(std::string_view limit, const std::string& name,
+                                const NginxZone& zone, const NginxUse& use) {
+    std::vector<std::string> by;
+    for (const std::string& part : parts_of(zone)) by.push_back(in_yaml(part));
+    return fmt::format("      - {{ limit: {}, name: {}, by: [{}]{} }}\n", limit, in_yaml(name),
+                       fmt::join(by, ", "), use.dry_run ? ", shadow: true" : "");
+  }
+
+  const NginxLimits& limits_;
+  std::map<Uses, Policy> groups_;
+  std::vector<std::map<Uses, Policy>::const_iterator> in_order_;
+  std::set<std::string> taken_;
 };
 
-struct Directive {
-  std::vector<Token> words;
-  std::vector<Directive> block{};
-
-  const std::string& name() const { return words.front().text; }
-};
-
-constexpr int kDeepest = 64;
-
-// Directives until the block that was opened there ends, or the file.
-std::vector<Directive> parse(Lexer& lexer, policy::Problems& problems, Place opened = {},
-                             int depth = 0) {
-  std::vector<Directive> all;
-  Directive current;
-  while (auto token = lexer.next()) {
-    const bool plain = !token->quoted;
-    if (plain && token->text == ";") {
-      if (!current.words.empty()) all.push_back(std::move(current));
-      current = {};
-    } else if (plain && token->text == "{") {
-      if (depth == kDeepest) {
-        problems.push_back({token->place, "blocks within blocks, too many of them"});
-        return all;
-      }
-      if (current.words.empty()) current.words.push_back(*token);
-      current.block = parse(lexer, problems, token->place, depth + 1);
-      all.push_back(std::move(current));
-      current = {};
-    } else if (plain && token->text == "}") {
-      if (depth == 0) problems.push_back({token->place, "this } ends nothing"});
-      if (!current.words.empty()) {
-        problems.push_back({current.words.front().place, "a ; is missing behind this"});
-      }
-      return all;
-    } else {
-      current.words.push_back(*std::move(token));
-    }
-  }
-  if (!current.words.empty()) {
-    problems.push_back({current.words.front().place, "a ; is missing behind this"});
-  }
-  if (depth > 0) problems.push_back({opened, "no } ends what begins here"});
-  return all;
+// How nginx refuses in a block.
+std::string refusal_of(const NginxLevel& level) {
+  const std::string& requests = level.requests.status;
+  const std::string& connections = level.connections.status;
+  if (level.requests.uses.empty()) return "nginx refuses with " + connections;
+  const bool differs = !level.connections.uses.empty() && connections != requests;
+  return fmt::format("nginx refuses with {}{}", requests,
+                     differs ? "; limit_conn with " + connections : "");
 }
 
-// A limit_req_zone or limit_conn_zone.
-struct Zone {
-  std::vector<std::string> variables;  // of its key
-  bool has_literals = false;
-  std::string key;
-  std::string rate;  // "10/s"
-};
+// ---- Routes
 
-// A limit_req or limit_conn.
-struct Use {
-  std::string zone;
-  std::string words;  // behind the rate, or "N concurrent"
-  bool dry_run = false;
-  friend auto operator<=>(const Use&, const Use&) = default;
-};
-
-// What there is of one kind of limits, limit_req or limit_conn, at some place.
-struct Kind {
-  std::vector<Use> uses{};
-  std::string status{};
-  bool dry_run = false;
-};
-
-struct Level {
-  std::string where{};
-  Kind requests{};
-  Kind connections{};
-};
-
-class Importer {
- public:
-  explicit Importer(policy::Problems& problems) : problems_(problems) {}
-
-  void read(const std::vector<Directive>& directives) {
-    find_zones(directives);
-    visit(directives, {}, true);
-  }
-  std::string write(const std::string& name) const;
-
- private:
-  template <typename... Args>
-  void problem(Place place, fmt::format_string<Args...> format, Args&&... args) {
-    problems_.push_back({place, fmt::format(format, std::forward<Args>(args)...)});
-  }
-
-  void find_zones(const std::vector<Directive>& directives);
-  void read_zone(const Directive& directive, bool has_rate);
-  std::string rate_of(const Token& token);
-  void visit(const std::vector<Directive>& directives, Level level, bool is_outermost);
-  std::optional<Use> read_request(const Directive& directive);
-  std::optional<Use> read_connection(const Directive& directive);
-  void add(std::vector<Use>& uses, std::optional<Use> use, const Directive& directive);
-  bool inherit(const std::vector<Directive>& directives, std::string_view name,
-               std::vector<Use> own, Kind& kind);
-  std::string limit_of(const Use& use, bool connection) const;
-
-  policy::Problems& problems_;
-  std::map<std::string, Zone> request_zones_;
-  std::map<std::string, Zone> connection_zones_;
-  std::vector<Level> places_;  // that have limits
-  std::vector<std::string> notes_;
-};
-
-// What an argument like burst=5 says.
-std::optional<std::string> value_of(std::string_view name, const Token& token) {
-  const std::string start = std::string{name} + "=";
-  if (!token.text.starts_with(start)) return std::nullopt;
-  return token.text.substr(start.size());
-}
-
-std::optional<std::int64_t> number_of(std::string_view text) {
-  std::int64_t number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc{} || end != text.data() + text.size() || number < 1) return std::nullopt;
-  return number;
-}
-
-// $binary_remote_addr is what others call by its plain name.
-Zone zone_of(const std::string& key) {
-  Zone zone{.variables = {}, .key = key, .rate = {}};
-  const auto is_word = [](char c) { return is_letter(c) || is_digit(c) || c == '_'; };
-  for (std::size_t i = 0; i < key.size();) {
-    if (key[i] != '$') {
-      zone.has_literals = true;
-      ++i;
-      continue;
-    }
-    const bool braced = i + 1 < key.size() && key[i + 1] == '{';
-    std::size_t end = i += braced ? 2 : 1;
-    while (end < key.size() && is_word(key[end])) ++end;
-    std::string name = key.substr(i, end - i);
-    if (name == "binary_remote_addr") name = "remote_addr";
-    if (std::ranges::find(zone.variables, name) == zone.variables.end()) {
-      zone.variables.push_back(name);
-    }
-    i = braced ? end + 1 : end;
-  }
-  return zone;
-}
-
-void Importer::find_zones(const std::vector<Directive>& directives) {
-  for (const Directive& directive : directives) {
-    if (directive.name() == "limit_req_zone") read_zone(directive, true);
-    if (directive.name() == "limit_conn_zone") read_zone(directive, false);
-    find_zones(directive.block);
-  }
-}
-
-void Importer::read_zone(const Directive& directive, bool has_rate) {
-  const std::string& what = directive.name();
-  if (directive.words.size() < 3) {
-    return problem(directive.words[0].place, "{} needs a key and zone=NAME:SIZE", what);
-  }
-  Zone zone = zone_of(directive.words[1].text);
+// Letters, digits, dots, - and _, as names of routes have them.
+std::string route_name(const NginxRoute& route) {
+  constexpr std::size_t longest = 80;
+  std::string text = (route.hosts.empty() ? "" : route.hosts.front()) + route.path;
   std::string name;
-  for (std::size_t i = 2; i < directive.words.size(); ++i) {
-    const Token& token = directive.words[i];
-    if (const auto named = value_of("zone", token)) {
-      name = named->substr(0, named->find(':'));
-    } else if (value_of("rate", token)) {
-      zone.rate = rate_of(token);
-    } else if (token.text != "sync") {
-      problem(token.place, "{} has no {}", what, policy::in_quotes(token.text));
+  for (const char c : text) {
+    const bool is_plain = is_letter(c) || is_digit(c) || c == '.' || c == '-' || c == '_';
+    if (is_plain) {
+      name += c;
+    } else if (!name.empty() && !name.ends_with('_')) {
+      name += '_';
     }
   }
-  if (name.empty()) problem(directive.words[0].place, "{} needs a zone=NAME:SIZE", what);
-  if (has_rate && zone.rate.empty()) zone.rate = "1/s";
-  auto& zones = has_rate ? request_zones_ : connection_zones_;
-  if (!zones.try_emplace(name, std::move(zone)).second) {
-    problem(directive.words[0].place, "there is a {} {} already", what, policy::in_quotes(name));
-  }
+  while (name.ends_with('_')) name.pop_back();
+  return name.empty() ? "all" : name.substr(0, longest);
 }
 
-std::string Importer::rate_of(const Token& token) {
-  std::string_view text = std::string_view(token.text).substr(5);
-  std::string_view unit = "/s";
-  if (text.ends_with("r/m")) unit = "/min";
-  if (text.ends_with("r/s") || text.ends_with("r/m")) text.remove_suffix(3);
-  const auto count = number_of(text);
-  if (!count) {
-    problem(token.place, "a rate is like 10r/s or 30r/m, not {}", policy::in_quotes(token.text));
-    return "1/s";
-  }
-  return fmt::format("{}{}", *count, unit);
+std::string in_list(const std::vector<std::string>& texts) {
+  std::vector<std::string> quoted;
+  for (const std::string& text : texts) quoted.push_back(in_yaml(text));
+  return fmt::format("[{}]", fmt::join(quoted, ", "));
 }
 
-std::optional<Use> Importer::read_request(const Directive& directive) {
-  Use use;
-  std::int64_t burst = 0;
-  std::string delay;
-  for (std::size_t i = 1; i < directive.words.size(); ++i) {
-    const Token& token = directive.words[i];
-    if (const auto zone = value_of("zone", token)) {
-      use.zone = *zone;
-    } else if (const auto places = value_of("burst", token)) {
-      const auto number = number_of(*places);
-      if (!number) problem(token.place, "burst is a number from 1 on");
-      burst = number.value_or(0);
-    } else if (const auto undelayed = value_of("delay", token)) {
-      const auto number = number_of(*undelayed);
-      if (!number) problem(token.place, "delay is a number from 1 on");
-      delay = fmt::format(" delay {}", number.value_or(0));
-    } else if (token.text == "nodelay") {
-      delay = " nodelay";
-    } else {
-      problem(token.place, "limit_req has no {}", policy::in_quotes(token.text));
+// The longest wait under the limits of a block, in seconds.
+std::int64_t longest_wait(const NginxLevel& level, const NginxLimits& limits) {
+  std::int64_t longest = 0;
+  for (const NginxUse& use : level.requests.uses) {
+    const NginxZone& zone = limits.request_zones.at(use.zone);
+    // (nginx counts in thousandths of a request a second, rounded down.)
+    const std::int64_t rate = std::max<std::int64_t>(1, zone.count * 1000 / zone.seconds);
+    longest = std::max(longest, (use.waiting * 1000 + rate - 1) / rate);
+  }
+  return longest;
+}
+
+// Writes routes, with the policies that they name.
+class GatewayWriter {
+ public:
+  GatewayWriter(const NginxConfig& config, const NginxLimits& limits, NginxGateway& gateway)
+      : config_(config), limits_(limits), gateway_(gateway), policies_(limits) {}
+
+  std::string write() {
+    std::string routes;
+    for (const NginxRoute& route : gateway_.routes) routes += text_of(route);
+    std::string text = policies_.text() + "\ngateway:\n";
+    text += fmt::format("  listen: {}\n", in_yaml(gateway_.listen));
+    if (!gateway_.trusted_proxies.empty()) {
+      text += fmt::format("  trusted_proxies: {}\n  client_from: x-forwarded-for\n",
+                          in_list(gateway_.trusted_proxies));
     }
+    return text + "  routes:\n" + routes;
   }
-  if (!request_zones_.contains(use.zone)) {
-    problem(directive.words[0].place, "there is no limit_req_zone {}", policy::in_quotes(use.zone));
-    return std::nullopt;
-  }
-  // (Without a burst nobody waits.)
-  use.words = fmt::format("queue {}{}", burst, burst == 0 ? "" : delay);
-  return use;
-}
 
-std::optional<Use> Importer::read_connection(const Directive& directive) {
-  const auto number =
-      directive.words.size() == 3 ? number_of(directive.words[2].text) : std::nullopt;
-  if (!number) {
-    problem(directive.words[0].place, "limit_conn is followed by a zone and a number");
-    return std::nullopt;
+ private:
+  std::string text_of(const NginxRoute& route) {
+    const std::string where = fmt::format("{}: {}", config_.where(route.position), route.where);
+    std::string text = fmt::format("    # {}\n    - name: {}\n", in_comment(where),
+                                   in_yaml(new_name(route_name(route), taken_)));
+    const std::string hosts =
+        route.hosts.empty() ? "" : fmt::format("host: {}, ", in_list(route.hosts));
+    text += fmt::format("      match: {{ {}path: {} }}\n", hosts, in_yaml(route.path));
+    text += fmt::format("      upstream: {}\n", in_list(route.servers));
+    if (route.least_connections) text += "      balance: least_connections\n";
+    if (!route.keeps_host) text += "      upstream_host: upstream\n";
+    if (route.level->has_limits()) text += limits_of(route, where);
+    return text;
   }
-  Use use{.zone = directive.words[1].text, .words = fmt::format("{} concurrent", *number)};
-  if (!connection_zones_.contains(use.zone)) {
-    problem(directive.words[0].place, "there is no limit_conn_zone {}",
-            policy::in_quotes(use.zone));
-    return std::nullopt;
-  }
-  return use;
-}
 
-void Importer::add(std::vector<Use>& uses, std::optional<Use> use, const Directive& directive) {
-  if (!use) return;
-  if (std::ranges::find(uses, use->zone, &Use::zone) != uses.end()) {
-    return problem(directive.words[0].place, "{} has the zone {} here already", directive.name(),
-                   policy::in_quotes(use->zone));
+  std::string limits_of(const NginxRoute& route, const std::string& where) {
+    const NginxLevel& level = *route.level;
+    std::string text = fmt::format("      policy: {}\n", in_yaml(policies_.add(level, where)));
+    text += fmt::format("      parts: {{ {} }}\n", fmt::join(parts_with_sources(route), ", "));
+    text += empty_key_of(route);
+    const std::int64_t wait = longest_wait(level, limits_);
+    constexpr std::int64_t usual = 30;  // `longest` of a route that does not say
+    if (wait > usual) text += fmt::format("      queue: {{ longest: {}s }}\n", wait);
+    const std::string status = status_of(route);
+    if (!status.empty()) text += fmt::format("      refused: {{ status: {} }}\n", status);
+    return text;
   }
-  uses.push_back(*std::move(use));
-}
 
-// Limits of an outer level are those of an inner one that has none of the kind; and so are how they
-// refuse, and whether they are only tried out. Whether there is anything here that is not as
-// outside.
-bool Importer::inherit(const std::vector<Directive>& directives, std::string_view name,
-                       std::vector<Use> own, Kind& kind) {
-  bool is_other = !own.empty();
-  if (is_other) kind.uses = std::move(own);
-  for (const Directive& directive : directives) {
-    const std::string value = directive.words.size() > 1 ? directive.words[1].text : "";
-    if (directive.name() == fmt::format("{}_status", name)) {
-      is_other = is_other || kind.status != value;
-      kind.status = value;
-    } else if (directive.name() == fmt::format("{}_dry_run", name)) {
-      is_other = is_other || kind.dry_run != (value == "on");
-      kind.dry_run = value == "on";
-    }
-  }
-  for (Use& use : kind.uses) use.dry_run = kind.dry_run;
-  return is_other && !kind.uses.empty();
-}
-
-void Importer::visit(const std::vector<Directive>& directives, Level level, bool is_outermost) {
-  std::vector<Use> requests;
-  std::vector<Use> connections;
-  for (const Directive& directive : directives) {
-    const std::string& name = directive.name();
-    if (name == "limit_req") {
-      add(requests, read_request(directive), directive);
-    } else if (name == "limit_conn") {
-      add(connections, read_connection(directive), directive);
-    } else if (name == "include" && directive.words.size() > 1) {
-      notes_.push_back(
-          fmt::format("{} is included there, and was not read", directive.words[1].text));
-    }
-  }
-  const bool other_requests = inherit(directives, "limit_req", std::move(requests), level.requests);
-  const bool other_connections =
-      inherit(directives, "limit_conn", std::move(connections), level.connections);
-  if (other_requests || other_connections) places_.push_back(level);
-  for (const Directive& directive : directives) {
-    if (directive.block.empty()) continue;
-    Level inner = level;
-    std::string here = directive.name();
-    for (std::size_t i = 1; i < directive.words.size(); ++i) here += " " + directive.words[i].text;
-    const bool is_named = !is_outermost || here != "http";
-    if (is_named) inner.where += (inner.where.empty() ? "" : " > ") + here;
-    visit(directive.block, std::move(inner), is_outermost && !is_named);
-  }
-}
-
-std::string Importer::limit_of(const Use& use, bool connection) const {
-  const Zone& zone = (connection ? connection_zones_ : request_zones_).at(use.zone);
-  std::vector<std::string> by;
-  for (const std::string& variable : zone.variables) by.push_back(in_yaml(variable));
-  std::string limit = connection
-                          ? fmt::format("{{ limit: {}", use.words)
-                          : fmt::format("{{ limit: {} {}, like: nginx", zone.rate, use.words);
-  limit += fmt::format(", name: {}", in_yaml((connection ? "conn:" : "") + use.zone));
-  if (!by.empty()) limit += fmt::format(", by: [{}]", fmt::join(by, ", "));
-  if (use.dry_run) limit += ", shadow: true";
-  return limit + " }";
-}
-
-// How nginx refuses at a place.
-std::string refusal_of(const Level& place) {
-  const Kind& requests = place.requests;
-  const Kind& connections = place.connections;
-  const std::string status = in_comment(requests.status);
-  const std::string other = in_comment(connections.status);
-  if (requests.uses.empty() && !other.empty()) return fmt::format("refuses with {}", other);
-  std::string told = requests.uses.empty() || status.empty()
-                         ? "nginx refuses with 503, weir with 429 (deny=503)"
-                         : fmt::format("refuses with {0}: ask with deny={0}", status);
-  const bool differs = !connections.uses.empty() && other != status;
-  if (differs) told += fmt::format("; limit_conn with {}", other.empty() ? "503" : other);
-  return told;
-}
-
-std::string Importer::write(const std::string& name) const {
-  std::string text = fmt::format(
-      "# Policies that limit as {} does.\n"
-      "#\n"
-      "# nginx can ask for them with auth_request: /v1/auth?policy=…, and for each variable under\n"
-      "# `by` a header, like: proxy_set_header X-Weir-Part-remote_addr $remote_addr;\n"
-      "# Any program can, with take, giving a part for each variable. What differs:\n"
-      "# - All limits of a policy are one decision. nginx charges all of its zones when all "
-      "admit,\n"
-      "#   too, but does not look again at the burst of those that it had looked at first.\n"
-      "# - An empty key is not limited by nginx; here a part that is missing or empty is an "
-      "error.\n"
-      "# - A zone that several places use has one state there; here each policy has its own.\n"
-      "# - limit_conn becomes `concurrent`: enter and leave, with a lease (60 s) for those that "
-      "do\n"
-      "#   not leave. Policies with it cannot be asked by auth_request, which only takes.\n",
-      in_comment(name));
-  for (const std::string& note : notes_) text += "# - " + in_comment(note) + ".\n";
-  if (places_.empty()) return text + "policies: {}\n";
-  text += "policies:\n";
-  // Places with the same limits are one policy.
-  std::map<std::pair<std::vector<Use>, std::vector<Use>>, std::vector<const Level*>> groups;
-  std::vector<decltype(groups)::const_iterator> in_order;
-  for (const Level& level : places_) {
-    const auto [group, is_new] = groups.try_emplace({level.requests.uses, level.connections.uses});
-    if (is_new) in_order.push_back(group);
-    group->second.push_back(&level);
-  }
-  std::set<std::string> taken;
-  for (const auto& group : in_order) {
-    const Level& level = *group->second.front();
-    std::string base;
-    for (const Kind* kind : {&level.requests, &level.connections}) {
-      for (const Use& use : kind->uses) base += (base.empty() ? "" : "+") + use.zone;
-    }
-    const std::string policy_name = new_name(base, taken);
-    for (const Level* place : group->second) {
-      const std::string where = place->where.empty() ? "http" : place->where;
-      text += fmt::format("\n  # {}; {}", in_comment(where), refusal_of(*place));
-    }
-    for (const auto& [uses, zones] : {std::pair{&level.requests.uses, &request_zones_},
-                                      std::pair{&level.connections.uses, &connection_zones_}}) {
-      for (const Use& use : *uses) {
-        const Zone& zone = zones->at(use.zone);
-        if (zone.variables.empty()) {
-          text += fmt::format("\n  # {} has one key for all: always ask with the same key.",
-                              in_comment(use.zone));
-        } else if (zone.has_literals) {
-          text +=
-              fmt::format("\n  # The key of {} is {}: what is not a variable of it is left out.",
-                          in_comment(use.zone), in_comment(zone.key));
-        }
+  std::vector<std::string> parts_with_sources(const NginxRoute& route) const {
+    std::set<std::string> seen;
+    std::vector<std::string> parts;
+    for (const NginxZone* zone : policies_.zones_of(*route.level)) {
+      for (const std::string& part : parts_of(*zone)) {
+        if (!seen.insert(part).second) continue;
+        const std::string source = zone->variables.empty()
+                                       ? fmt::format("const:{}", kOneForAll)
+                                       : key_source(part, route.server_name).value();
+        parts.push_back(fmt::format("{}: {}", in_yaml(part), in_yaml(source)));
       }
     }
-    text += fmt::format("\n  {}:\n    limits:\n", in_yaml(policy_name));
-    for (const Use& use : level.requests.uses) text += "      - " + limit_of(use, false) + "\n";
-    for (const Use& use : level.connections.uses) text += "      - " + limit_of(use, true) + "\n";
+    return parts;
+  }
+
+  // nginx does not apply a zone to a request whose key is empty. The gateway knows one answer for
+  // all limits of a route, so it lets such requests pass only if all limits have that one key.
+  std::string empty_key_of(const NginxRoute& route) {
+    const std::vector<const NginxZone*> zones = policies_.zones_of(*route.level);
+    const auto is_optional = [](const NginxZone* zone) {
+      return std::ranges::any_of(zone->variables, may_be_empty);
+    };
+    if (std::ranges::none_of(zones, is_optional)) return {};
+    const bool is_one_key = std::ranges::all_of(zones, [&](const NginxZone* zone) {
+      return zone->variables.size() == 1 && zone->variables == zones.front()->variables;
+    });
+    if (is_one_key && !zones.front()->has_literals) return "      empty_key: allow\n";
+    gateway_.not_taken.push_back(
+        {route.position, "requests without a part of their key",
+         "nginx applies the other limits to them; the gateway refuses them with 403 "
+         "(`empty_key`)"});
+    return {};
+  }
+
+  std::string status_of(const NginxRoute& route) {
+    const NginxLevel& level = *route.level;
+    const bool has_requests = !level.requests.uses.empty();
+    const std::string& status = has_requests ? level.requests.status : level.connections.status;
+    if (has_requests && !level.connections.uses.empty() && level.connections.status != status) {
+      gateway_.not_taken.push_back({route.position, "limit_conn_status " + level.connections.status,
+                                    "a route refuses with one status: that of limit_req"});
+    }
+    if (status != "444") return status;
+    gateway_.not_taken.push_back(
+        {route.position, "status 444", "the gateway answers those it refuses, with 429"});
+    return {};
+  }
+
+  const NginxConfig& config_;
+  const NginxLimits& limits_;
+  NginxGateway& gateway_;
+  Policies policies_;
+  std::set<std::string> taken_;  // names of routes
+};
+
+// ---- Files
+
+std::string in_lines(const NginxConfig& config, std::vector<NginxNotTaken> all) {
+  if (all.empty()) return {};
+  std::ranges::stable_sort(all, {}, [](const NginxNotTaken& each) {
+    return std::pair{each.position.file, each.position.place.line};
+  });
+  std::string text = "#\n# Not taken over:\n";
+  std::set<std::string>
+      lines;  // (a file may be included several times, a location have two routes)
+  for (const NginxNotTaken& each : all) {
+    const std::string line =
+        fmt::format("# - {}: {}: {}\n", in_comment(config.where(each.position)),
+                    in_comment(each.what), in_comment(each.why));
+    if (lines.insert(line).second) text += line;
   }
   return text;
 }
 
+std::string write_policies(const NginxConfig& config, const NginxLimits& limits) {
+  Policies policies(limits);
+  bool waits = false;
+  for (const NginxLevel& place : limits.places) {
+    const std::string where = place.where.empty() ? "http" : place.where;
+    policies.add(place, fmt::format("{}; {}", where, refusal_of(place)));
+    waits = waits || place.waits();
+  }
+  std::string text =
+      fmt::format(fmt::runtime(kPoliciesHead), in_comment(config.files.front().name));
+  if (waits) text += kWaits;
+  text += kOfPolicies;
+  text += kOfBoth;
+  text += in_lines(config, not_taken_of(config, limits, NginxTarget::policies));
+  return text + policies.text();
+}
+
+std::string write_gateway(NginxConfig& config, NginxLimits& limits) {
+  std::vector<NginxNotTaken> not_taken = not_taken_of(config, limits, NginxTarget::gateway);
+  NginxGateway gateway = read_gateway(config, limits);
+  if (gateway.routes.empty()) {
+    config.add_problem({},
+                       "no location of a server passes requests on with proxy_pass: there is "
+                       "nothing for a gateway to do");
+    return {};
+  }
+  const std::string body = GatewayWriter(config, limits, gateway).write();
+  std::ranges::move(gateway.not_taken, std::back_inserter(not_taken));
+  std::string text = fmt::format(fmt::runtime(kGatewayHead), in_comment(config.files.front().name));
+  text += kOfBoth;
+  return text + in_lines(config, std::move(not_taken)) + body;
+}
+
+template <typename Write>
+Imported import(const policy::Source& source, Write write) {
+  NginxConfig config = read_nginx(source);
+  std::string text;
+  if (config.problems.empty()) {
+    NginxLimits limits = read_limits(config);
+    if (config.problems.empty()) text = write(config, limits);
+  }
+  return {.text = std::move(text), .problems = std::move(config.problems)};
+}
+
 }  // namespace
 
-Imported import_nginx(const policy::Source& source) {
-  Imported imported;
-  Lexer lexer(source.content());
-  const std::vector<Directive> directives = parse(lexer, imported.problems);
-  if (!imported.problems.empty()) return imported;
-  Importer importer(imported.problems);
-  importer.read(directives);
-  if (imported.problems.empty()) imported.text = importer.write(source.name);
-  return imported;
+Imported import_nginx(const policy::Source& source) { return import(source, write_policies); }
+
+Imported import_nginx_gateway(const policy::Source& source) {
+  return import(source, write_gateway);
 }
 
 }  // namespace weir::cli

@@ -10,6 +10,8 @@ import tempfile
 import textwrap
 import unittest
 
+import yaml
+
 WEIR = os.path.abspath(sys.argv.pop(1))
 
 ENVOY = """
@@ -132,9 +134,11 @@ class ImportTest(unittest.TestCase):
         self.assertIn('{ limit: 30/min queue 0, like: nginx, name: "two", by: ["server_name", "uri"] }', out)
         self.assertIn('{ limit: 1/s queue 8 delay 3, like: nginx, name: "one", by: ["remote_addr"] }', out)
         self.assertIn('{ limit: 10 concurrent, name: "conn:addr", by: ["remote_addr"] }', out)
-        self.assertIn("three has one key for all", out)
-        self.assertIn("conf.d/*.conf is included there, and was not read", out)
-        self.assertIn("ask with deny=429", out)
+        self.assertIn('{ limit: 5/s queue 0, like: nginx, name: "three", by: ["all_requests"], shadow: true }', out)
+        # (auth_request makes a 500 of a 429.)
+        self.assertIn("deny=403", out)
+        self.assertNotIn("deny=429", out)
+        self.assertIn("tells the delay in Weir-Wait-Ms", out)
         # What is limited alike is one policy; what is tried out is a shadow.
         self.assertIn("# server > location /again", out)
         self.assertEqual(out.count('  "one":\n'), 1)
@@ -195,9 +199,9 @@ class ImportTest(unittest.TestCase):
             """)
         policies = out.split("policies:\n")[1].split("limits:")
         self.assertEqual(len(policies), 3)
-        for line in ["# server; nginx refuses with 503, weir with 429 (deny=503)",
-                     "# server > location /other; refuses with 429: ask with deny=429; limit_conn with 503",
-                     "# server > location /closed; nginx refuses with 503, weir with 429 (deny=503); limit_conn with 444",
+        for line in ["# server; nginx refuses with 503\n",
+                     "# server > location /other; nginx refuses with 429; limit_conn with 503\n",
+                     "# server > location /closed; nginx refuses with 503; limit_conn with 444\n",
                      "# server > location /tried/too > location /tried/too/not; nginx"]:
             self.assertIn(line, policies[0])
         self.assertIn("# server > location /tried; nginx", policies[1])
@@ -205,6 +209,221 @@ class ImportTest(unittest.TestCase):
         self.assertEqual(policies[2].count("shadow: true"), 1)
         for absent in ["/enforced", "/same"]:
             self.assertNotIn(absent, out)
+
+    def test_nginx_limit_for_all_requests_counts_them_together(self):
+        out = self.imported("nginx", """
+            limit_req_zone $Remote_Addr zone=each:1m rate=1r/m;
+            limit_req_zone everybody zone=all:1m rate=1r/m;
+            limit_req zone=each; limit_req zone=all burst=2 nodelay;
+            """)
+        self.runs(out, """
+            - name: three of five clients pass
+              policy: each+all
+              steps:
+                - { at: 0, parts: { remote_addr: a, all_requests: x }, n: 2, allowed: 1 }
+                - { at: 0, parts: { remote_addr: b, all_requests: x }, allowed: 1 }
+                - { at: 0, parts: { remote_addr: c, all_requests: x }, allowed: 1 }
+                - { at: 0, parts: { remote_addr: d, all_requests: x }, allowed: 0 }
+        """)
+
+    def test_nginx_lists_what_it_does_not_take(self):
+        out = self.imported("nginx", """
+            limit_req_zone $key zone=r:1m rate=1r/s sync;
+            limit_conn_zone $remote_addr zone=unused:1m;
+            limit_req_log_level error;
+            map $remote_addr $key { default $remote_addr; 10.0.0.1 ""; }
+            upstream u { server 127.0.0.1:9000 max_conns=5; }
+            server {
+              limit_req zone=r burst=5;
+              limit_rate 10k;
+              error_page 404 /404.html;
+              error_page 500 503 /busy.html;
+              location /a { limit_rate_after 1m; set $limit_rate 4k; proxy_limit_rate 1k; }
+              location /b { limit_req_status 429; error_page 429 = @slow; }
+              limit_speed 3;
+            }
+            stream { limit_conn_zone $remote_addr zone=s:1m; server { limit_conn s 1; } }
+            include no.conf;
+            include none/*.conf;
+            """)
+        listed = out.split("# Not taken over:\n")[1].split("\npolicies:")[0].splitlines()
+        path = os.path.join(self.folder, "theirs")
+        expected = [(2, "limit_req_zone r sync: "), (3, "limit_conn_zone unused: no block uses this zone"),
+                    (4, "limit_req_log_level error: "), (5, "map $remote_addr $key: computes the part key"),
+                    (6, "server 127.0.0.1:9000 max_conns=5: "), (9, "limit_rate 10k: "),
+                    (11, "error_page 500 503 /busy.html: "), (12, "limit_rate_after 1m: "),
+                    (12, "set $limit_rate 4k: "), (12, "proxy_limit_rate 1k: "),
+                    (13, "error_page 429 = @slow: "), (14, "limit_speed 3: "),
+                    (16, "limit_conn_zone $remote_addr zone=s:1m: "), (16, "limit_conn s 1: "),
+                    (17, f"include: cannot open {self.folder}/no.conf: No such file")]
+        self.assertEqual(len(listed), len(expected), out)
+        for line, (number, start) in zip(listed, expected):
+            self.assertTrue(line.startswith(f"# - {path}:{number}: {start}"), line)
+
+    INCLUDED = {"main/nginx.conf": "events {}\nhttp {\n  include zones.conf;\n  include sites/*.conf;\n}\n",
+                "main/zones.conf": "limit_req_zone $remote_addr zone=r:1m rate=1r/m;\n",
+                # (Relative to the main file, wherever the include is.)
+                "main/sites/a.conf": "server {\n  include limits/one.conf;\n}\n",
+                "main/sites/b.conf": "server {\n  limit_rate 1k;\n  include limits/one.conf;\n}\n",
+                "main/limits/one.conf": "\nlimit_req zone=r burst=3;\n"}
+
+    def write_all(self, files):
+        for name, text in files.items():
+            os.makedirs(os.path.dirname(os.path.join(self.folder, name)), exist_ok=True)
+            self.file(name, text)
+
+    def test_nginx_includes_are_read(self):
+        self.write_all(self.INCLUDED)
+        main = os.path.join(self.folder, "main")
+        for folder, path in [(None, f"{main}/nginx.conf"), (main, "nginx.conf")]:
+            done = subprocess.run([WEIR, "import", "nginx", path], capture_output=True, text=True, cwd=folder)
+            self.assertEqual((done.returncode, done.stderr), (0, ""))
+            self.assertEqual(done.stdout.count("\n  # server; nginx refuses with 503"), 2)
+            self.assertIn('{ limit: 1/min queue 3, like: nginx, name: "r", by: ["remote_addr"] }', done.stdout)
+            self.assertIn("sites/b.conf:2: limit_rate 1k: ", done.stdout)
+
+    def test_nginx_mistakes_are_told_with_the_included_file(self):
+        self.write_all({**self.INCLUDED, "main/limits/one.conf": "a b;\n  limit_req zone=s;\n"})
+        code, out, err = weir("import", "nginx", os.path.join(self.folder, "main/nginx.conf"))
+        self.assertEqual((code, out), (1, ""))
+        self.assertIn(f'{self.folder}/main/limits/one.conf:2:3: there is no limit_req_zone "s"', err)
+
+    def test_nginx_includes_that_form_a_cycle_are_told(self):
+        self.write_all({"a.conf": "include b.conf;\n", "b.conf": "\ninclude a.conf;\n"})
+        code, out, err = weir("import", "nginx", os.path.join(self.folder, "a.conf"))
+        self.assertEqual((code, out), (1, ""))
+        a, b = (os.path.join(self.folder, name) for name in ("a.conf", "b.conf"))
+        self.assertIn(f"{b}:2:1: {a} includes itself: {a} → {b} → {a}", err)
+
+    def test_nginx_includes_are_bounded(self):
+        self.write_all({f"{i}.conf": f"include {i + 1}.conf; include {i + 1}.conf;\n" for i in range(30)})
+        self.write_all({"30.conf": "\n"})
+        code, _, err = weir("import", "nginx", os.path.join(self.folder, "0.conf"))
+        self.assertEqual(code, 1)
+        self.assertIn("more than 10000 includes", err)
+
+    # As nginx -T prints it, also with what it says to stderr. Nothing is read from the disk.
+    def test_nginx_dump_is_read(self):
+        dump = "nginx: configuration file /etc/nginx/nginx.conf test is successful\n"
+        for name, text in self.INCLUDED.items():
+            dump += f"# configuration file /etc/nginx/{name.removeprefix('main/')}:\n{text}\n"
+        out = self.imported("nginx", dump)
+        self.assertIn("# Policies that limit as /etc/nginx/nginx.conf does.\n", out)
+        self.assertIn("# - /etc/nginx/sites/b.conf:2: limit_rate 1k: ", out)
+        self.assertEqual(out.count("\n  # server; nginx refuses with 503"), 2)
+        code, _, err = weir("import", "nginx", self.file("dump", dump.replace("zone=r burst", "zone=s burst")))
+        self.assertEqual(code, 1)
+        self.assertIn('/etc/nginx/limits/one.conf:2:1: there is no limit_req_zone "s"', err)
+        out = self.imported("nginx", "# configuration file /e/n.conf:\ninclude zones.conf;\n")
+        self.assertIn("# - /e/n.conf:1: include: the output of nginx -T does not contain it", out)
+
+    def gateway_of(self, text):
+        """What --gateway prints, which is a policy file without mistakes or warnings; and its routes."""
+        code, out, err = weir("import", "nginx", "--gateway", self.file("theirs", text))
+        self.assertEqual((code, err), (0, ""), err)
+        checked = weir("validate", self.file("weir.yaml", out))
+        self.assertEqual((checked[0], checked[2]), (0, ""), f"{checked[1]}{checked[2]}\n{out}")
+        return out, yaml.safe_load(out)["gateway"]
+
+    ZONES = """
+        limit_req_zone $binary_remote_addr zone=ip:1m rate=1r/m;
+        limit_req_zone $http_x_api_key zone=key:1m rate=5r/s;
+        limit_req_zone $arg_id$cookie_s zone=two:1m rate=5r/s;
+        limit_req_zone all zone=all:1m rate=5r/s;
+        limit_req_zone $remote_user zone=user:1m rate=5r/s;
+        limit_conn_zone $server_name zone=name:1m;
+        """
+
+    def test_nginx_gateway_routes(self):
+        out, gateway = self.gateway_of(self.ZONES + """
+            set_real_ip_from 10.0.0.0/8; real_ip_header X-Forwarded-For;
+            upstream app { least_conn; server 10.0.0.1:8080; server app2; server 10.0.0.3 down; keepalive 9; }
+            server {
+              listen 127.0.0.1:8080;
+              server_name shop.example.com;
+              limit_req zone=ip burst=5;
+              proxy_set_header Host $host;
+              location / { proxy_pass http://app; }
+              location /api { limit_req zone=key burst=9 delay=3; limit_req_status 429; proxy_pass http://app/api; }
+              location /api/v2/ { limit_req zone=all nodelay; limit_conn name 7; proxy_pass https://10.0.0.9; }
+              location = /status { proxy_pass http://app; proxy_set_header X-A b; }
+              location /none/ { location /none/but { limit_req zone=key; limit_req zone=ip; proxy_pass http://app; } }
+            }
+            """)
+        self.assertEqual(gateway["listen"], "127.0.0.1:8080")
+        self.assertEqual(gateway["trusted_proxies"], ["10.0.0.0/8"])
+        routes = {route["match"]["path"]: route for route in gateway["routes"]}
+        self.assertEqual(list(routes), ["/status", "/none/but*/**", "/api/v2/**", "/api*/**", "/**"])
+        app = ["http://10.0.0.1:8080", "http://app2:80"]
+        self.assertEqual(routes["/**"], {
+            "name": "all", "match": {"path": "/**"}, "upstream": app, "balance": "least_connections", "policy": "ip",
+            "parts": {"remote_addr": "ip"}, "queue": {"longest": "313s"}, "refused": {"status": 503}})
+        self.assertEqual(routes["/api*/**"]["parts"], {"http_x_api_key": "header:x-api-key"})
+        self.assertEqual(routes["/api*/**"]["empty_key"], "allow")
+        self.assertEqual(routes["/api*/**"]["refused"], {"status": 429})
+        self.assertIn('"key":\n    limits:\n      - { limit: 5/s queue 9 delay 3, like: nginx', out)
+        self.assertEqual(routes["/api/v2/**"]["upstream"], ["https://10.0.0.9"])
+        self.assertEqual(routes["/api/v2/**"]["parts"],
+                         {"all_requests": "const:all_requests", "server_name": "const:shop.example.com"})
+        self.assertEqual(routes["/status"]["policy"], "ip")
+        self.assertEqual(routes["/status"]["upstream_host"], "upstream")
+        # Whoever has no API key is not to escape the limit of addresses.
+        self.assertNotIn("empty_key", routes["/none/but*/**"])
+        self.assertIn("requests without a part of their key", out)
+
+    def test_nginx_gateway_servers_by_name(self):
+        _, gateway = self.gateway_of("""
+            server { listen 80; server_name *.example.com; location / { proxy_pass http://10.0.0.1; } }
+            server { listen 80; server_name www.example.com .example.org; location / { proxy_pass http://10.0.0.2; } }
+            server { listen 80 default_server; server_name b.example.com; location / { proxy_pass http://10.0.0.3; } }
+            server { listen [::]:80; server_name *.a.example.com; location / { proxy_pass http://10.0.0.4; } }
+            """)
+        self.assertEqual([(route["match"].get("host"), route["upstream"][0][-1]) for route in gateway["routes"]],
+                         [(["www.example.com", "example.org"], "2"), (["b.example.com"], "3"),
+                          (["*.a.example.com"], "4"), (["*.example.com"], "1"), (["*.example.org"], "2"), (None, "3")])
+        self.assertEqual(len({route["name"] for route in gateway["routes"]}), 6)
+
+    def test_nginx_gateway_lists_what_it_does_not_take(self):
+        out, gateway = self.gateway_of("""
+            http {
+            """ + self.ZONES + """
+            set_real_ip_from 10.0.0.0/8; set_real_ip_from unix:;
+            upstream app { ip_hash; server 10.0.0.1 weight=2; server 10.0.0.2 backup; server unix:/run/app; }
+            server { listen 80; return 301 https://a; }
+            server {
+              listen 443 ssl; listen unix:/run/x;
+              server_name ~^www;
+              ssl_certificate a.pem;
+              limit_conn_status 444; limit_conn name 2;
+              location / { proxy_pass http://app; deny all; proxy_set_header X-Real-IP $remote_addr; }
+              location ~ /x { limit_req zone=ip; proxy_pass http://app; }
+              location /u { limit_req zone=user; proxy_pass http://app; add_header A b; }
+              location /v { proxy_pass http://app/w; }
+              location /w { proxy_pass http://$host; }
+              location /f { fastcgi_pass 127.0.0.1:9000; }
+              location /r { limit_rate 1k; proxy_pass http://app; }
+              location @n { proxy_pass http://app; }
+            }
+            server { listen 81; location / { proxy_pass http://app; } }
+            }
+            """)
+        for text in ["nginx reads the client from X-Real-IP", "set_real_ip_from unix:: ", "limit_req_zone user: the gateway has no key for $remote_user", "ip_hash: ",
+                     "no weight=2 of", "no backup of", "server unix:/run/app: ",
+                     "server: none of its locations can be a route", "listen 443 ssl: the gateway listens there without TLS",
+                     "listen unix:/run/x: ", "server_name ~^www: ", "ssl_certificate a.pem: ", "status 444: ",
+                     "deny all: restricts access", "proxy_set_header X-Real-IP $remote_addr: ",
+                     "location ~ /x: the gateway matches", "add_header A b: ", "proxy_pass http://app/w: changes the path",
+                     "proxy_pass http://$host: ", "location /f: has no proxy_pass", "limit_rate 1k: ", "location @n: ",
+                     "server: it listens elsewhere"]:
+            self.assertIn(text, out)
+        self.assertEqual([route["match"]["path"] for route in gateway["routes"]], ["/u*/**", "/r*/**", "/**"])
+        self.assertEqual(gateway["routes"][2]["upstream"], ["http://10.0.0.1:80"])
+
+    def test_nginx_gateway_needs_something_to_pass_on_to(self):
+        path = self.file("theirs", self.ZONES + "server { limit_req zone=ip; location / { root /x; } }\n")
+        code, out, err = weir("import", "nginx", "--gateway", path)
+        self.assertEqual((code, out), (1, ""))
+        self.assertIn("there is nothing for a gateway to do", err)
 
     def test_mistakes_are_told_with_their_place(self):
         for what, text, place in [
@@ -229,6 +448,7 @@ class ImportTest(unittest.TestCase):
         self.assertEqual(weir("import", "nginx", "/no/such")[0], 2)
         self.assertEqual(weir("import", "apache", "x")[0], 2)
         self.assertEqual(weir("import")[0], 2)
+        self.assertEqual(weir("import", "envoy", "--gateway", self.file("theirs", ENVOY))[0], 2)
 
 
 if __name__ == "__main__":

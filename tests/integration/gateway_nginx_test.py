@@ -1,6 +1,8 @@
-"""The same arrivals at a real nginx and at a gateway with the same limits (`like: nginx`): the same
-statuses, and the same delays but for what a busy machine adds: gateway_nginx_test.py WEIR."""
+"""The same arrivals at a real nginx, at a gateway with the same limits (`like: nginx`), and at one whose
+configuration `weir import nginx --gateway` made of that of nginx: the same statuses, and the same delays but for
+what a busy machine adds: gateway_nginx_test.py WEIR."""
 
+import re
 import selectors
 import socket
 import subprocess
@@ -10,7 +12,7 @@ import time
 import unittest
 from pathlib import Path
 
-from daemon import free_port
+from daemon import Daemon, free_port
 from gateway import Gateway, Service
 
 WEIR = sys.argv.pop(1)
@@ -83,6 +85,15 @@ def routes(upstream, slow):
     return "\n".join(lines)
 
 
+class ImportedGateway(Gateway):
+    """With the configuration of an nginx, on a free port."""
+
+    def __init__(self, weir, config):
+        imported = subprocess.run([weir, "import", "nginx", "--gateway", config], capture_output=True, text=True,
+                                  check=True).stdout
+        Daemon.__init__(self, weir, re.sub(r"^  listen: .*$", "  listen: 127.0.0.1:0", imported, flags=re.M))
+
+
 class Exchange:
     """One request at one server."""
 
@@ -134,16 +145,20 @@ class SameAsNginx(unittest.TestCase):
         cls.folder = tempfile.TemporaryDirectory()
         cls.addClassCleanup(cls.folder.cleanup)
         cls.start_nginx()
-        cls.gateway = Gateway(WEIR, routes(cls.upstream, cls.service.url))
-        cls.gateway.__enter__()
-        cls.addClassCleanup(cls.gateway.__exit__, None, None, None)
-        cls.ports = (cls.nginx_port, cls.gateway.port)
+        cls.ports = (cls.nginx_port, cls.start_gateway(Gateway(WEIR, routes(cls.upstream, cls.service.url))),
+                     cls.start_gateway(ImportedGateway(WEIR, cls.nginx_config)))
+
+    @classmethod
+    def start_gateway(cls, gateway):
+        gateway.__enter__()
+        cls.addClassCleanup(gateway.__exit__, None, None, None)
+        return gateway.port
 
     @classmethod
     def start_nginx(cls):
         cls.nginx_port, upstream_port = free_port(), free_port()
         cls.upstream = f"http://127.0.0.1:{upstream_port}"
-        config = Path(cls.folder.name) / "nginx.conf"
+        config = cls.nginx_config = Path(cls.folder.name) / "nginx.conf"
         config.write_text(nginx_config(cls.nginx_port, upstream_port, cls.service.url))
         cls.nginx = subprocess.Popen(["/usr/sbin/nginx", "-p", cls.folder.name, "-c", str(config)],
                                      stderr=subprocess.PIPE)
@@ -170,7 +185,7 @@ class SameAsNginx(unittest.TestCase):
             if not any(self.is_late(of_instant, delays) for of_server in seen
                        for of_instant, delays in zip(of_server, expected)):
                 break
-        for name, of_server in zip(("nginx", "weir"), seen):
+        for name, of_server in zip(("nginx", "weir", "weir, imported"), seen):
             for at, of_instant, delays in zip(instants, of_server, expected):
                 self.check_instant(of_instant, delays, f"{name} at {at}: {of_instant}")
 

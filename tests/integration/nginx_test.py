@@ -42,14 +42,16 @@ class NginxTest(unittest.TestCase):
     def setUp(self):
         self.folder = tempfile.TemporaryDirectory()
         self.addCleanup(self.folder.cleanup)
-        policies = block("yaml").replace("10/s burst 5", "1/h burst 5")
-        self.daemon = Daemon(WEIR, policies)
-        self.daemon.__enter__()
-        self.addCleanup(self.daemon.__exit__)
+        self.start_daemon(block("yaml").replace("10/s burst 5", "1/h burst 5"))
         self.service = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Service)
         threading.Thread(target=self.service.serve_forever).start()
         self.addCleanup(self.service.server_close)
         self.addCleanup(self.service.shutdown)
+
+    def start_daemon(self, policies):
+        self.daemon = Daemon(WEIR, policies)
+        self.daemon.__enter__()
+        self.addCleanup(self.daemon.__exit__)
 
     def start_nginx(self, server):
         self.port = free_port()
@@ -111,6 +113,22 @@ class NginxTest(unittest.TestCase):
         self.assertEqual(self.get()[0], 429)
         self.daemon.stop()
         self.assertEqual(self.get()[::2], (200, b"hello"))
+
+    # The policy, the query and the header that `weir import nginx` advises, in the configuration of the page.
+    def test_nginx_can_ask_for_imported_policies(self):
+        theirs = Path(self.folder.name) / "theirs.conf"
+        theirs.write_text("limit_req_zone $binary_remote_addr zone=one:1m rate=1r/m;\n"
+                          "limit_req_status 429;\nserver { limit_req zone=one burst=2; }\n")
+        imported = subprocess.run([WEIR, "import", "nginx", theirs], capture_output=True, text=True, check=True).stdout
+        self.start_daemon(imported)
+        query = re.search(r"proxy_pass http://127.0.0.1:7380(/v1/auth\S*);", imported)[1].replace("NAME", "one")
+        header = re.search(r"X-Weir-Part-\w+ \$\w+;", imported)[0]
+        server = block("nginx")
+        for written, advised in [("/v1/auth?policy=api&deny=403", query), ("X-Weir-Key $remote_addr;", header)]:
+            self.assertIn(written, server)
+            server = server.replace(written, advised)
+        self.start_nginx(server)
+        self.assertEqual([self.get()[0] for _ in range(5)], [200, 200, 200, 429, 429])
 
     # What a client sends cannot choose the key, the policy or the permits, and weir never sees it.
     def test_clients_cannot_choose_their_key(self):
