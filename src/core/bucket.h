@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstdint>
 #include <limits>
-#include <memory>
 
 #include "core/choice.h"
 #include "core/rate.h"
@@ -29,11 +28,11 @@ namespace weir::core {
 // debt beyond the depth, and waits until it is back. A queue has the same depth and nothing beyond
 // it; whoever comes while more than `at_once - 1` permits are owed waits for its turn.
 //
-// The state is the tat (nanoseconds and parts of one) and the price it was reckoned with, so that
-// after a change of the limit the debt in *permits* stays: 10/min used up and raised to 20/min
-// leaves 10. A limit that replaces another (`succeeding`) remembers what it was before and when it
-// changed, so that no state has to be visited: whoever looks at one next finds what became of it.
-// A price that no predecessor had, after a restart with other limits, counts up to that look.
+// The state is the tat (nanoseconds and parts of one) and a stamp: the price it was reckoned with
+// and the epoch of the limit's history in which that was the price. After a change of the limit the
+// debt in *permits* stays: 10/min used up and raised to 20/min leaves 10. The next look at a state
+// of another stamp finds what became of it since (core/price_history.h) and writes that, whether it
+// admits or refuses.
 struct Bucket {
   Rate rate{};
   Permits capacity = 1;
@@ -46,11 +45,8 @@ struct Bucket {
   Int128 bound = 0;  // the debt that nobody leaves who does not wait: depth, or 73 years
   // Debts below this many nanoseconds are reckoned in 64 bits; none, if the depth is too large.
   std::int64_t narrow = std::numeric_limits<std::int64_t>::min();
-  std::uint64_t price = 0;  // of a permit, as the state remembers it
+  std::uint64_t stamp = 0;  // the price of a permit and the epoch, as states carry them
 
-  // What it was before it last changed its price, and when that was.
-  std::shared_ptr<const Bucket> earlier{};
-  Instant since{};
   // Until then every key owes, whether it was ever seen or not: the bucket began empty. (Such a one
   // is never narrow, so that others need not look.)
   Instant full_at{};
@@ -67,14 +63,17 @@ Permits remaining(const Bucket& limit, const State& state, Instant now);
 Instant rest_at(const Bucket& limit, const State& state, Instant now);
 State debit(const Bucket& limit, const State& state, Instant now, Permits cost);
 State refund(const Bucket& limit, const State& state, Instant now, Receipt& receipt, Permits back);
-// What a state that another price was reckoned with is under this limit, from `now` on.
-State repriced(const Bucket& limit, const State& state, Instant now);
 // What a call needs to pass, for whoever decides elsewhere, in parts of a nanosecond.
 struct Terms {
   Int128 most_debt = -1;  // that it may find; -1 if it cannot pass
   Int128 price = 0;       // what it adds
 };
 Terms terms_of(const Bucket& limit, const Ask& ask);
+// Whether a state has to remember that this caller may have been told to wait. (In a queue all
+// are.)
+inline bool may_wait(const Bucket& limit, const Ask& ask) {
+  return !limit.queue && ask.cost > 0 && ask.max_wait > Nanos{0};
+}
 // The price of permits that are charged without asking, or given back: at most the longest debt.
 Int128 price_of(const Bucket& limit, Permits permits);
 // The same limit for whoever has `part` of its capacity, from 1 to all of it: the price is as much
@@ -84,22 +83,33 @@ Bucket part_of(const Bucket& limit, Permits part);
 Nanos filling_time(const Bucket& limit);
 // The same limit, empty for everybody at `now`.
 Bucket starting_empty(Bucket limit, Instant now);
-// `next`, as the limit that `old` becomes at `now`.
-Bucket succeeding(Bucket next, const Bucket& old, Instant now);
+// `next` with what every key of `old` owes at `now` because `old` began empty.
+Bucket inheriting_start(Bucket next, const Bucket& old, Instant now);
+
+// The number of an epoch in states. It wraps: a state would have to be left alone, with its debt,
+// for 65,536 changes of its limit to be taken for one of a later epoch.
+using EpochNumber = std::uint16_t;
+Bucket in_epoch(Bucket limit, EpochNumber number);
 inline Permits capacity(const Bucket& limit) { return limit.capacity; }
 
 // ---- The step
 
 namespace gcra {
 
-// The second word of the state, from the top: 20 bits of a nanosecond's parts; 4 bits that change
-// with each refund, so that no receipt takes the debt of others for its own; 40 bits of price, the
-// lowest of which tells a price that has come back from the one it was before.
-inline constexpr int kPriceBits = 40;
-inline constexpr int kRefundBits = 4;
-inline constexpr int kPartsShift = kPriceBits + kRefundBits;
+// The second word of the state, from the top: 20 bits of a nanosecond's parts; a bit that says that
+// callers may have been told to wait; 3 bits that change with each refund, so that no receipt takes
+// the debt of others for its own; 40 bits of stamp: the number of the epoch, and the price to 18
+// significant bits, for a state whose epoch is unknown.
+inline constexpr int kPriceBits = 24;
+inline constexpr int kStampBits = kPriceBits + 16;
+inline constexpr int kRefundBits = 3;
+inline constexpr int kPartsShift = kStampBits + kRefundBits + 1;
 inline constexpr std::uint64_t kPriceMask = (std::uint64_t{1} << kPriceBits) - 1;
-inline constexpr std::uint64_t kRefundMask = (std::uint64_t{1} << kPartsShift) - 1 - kPriceMask;
+inline constexpr std::uint64_t kStampMask = (std::uint64_t{1} << kStampBits) - 1;
+inline constexpr std::uint64_t kWaited = std::uint64_t{1} << (kStampBits + kRefundBits);
+inline constexpr std::uint64_t kRefundMask = kWaited - 1 - kStampMask;
+// The bits that a charge leaves as they are.
+inline constexpr std::uint64_t kMarksMask = kWaited | kRefundMask;
 
 // How far a call comes before its turn, in parts of a nanosecond. A bucket's turn comes when the
 // debt, with this call's, is back at the depth; a queue's when those before it are paid for,
@@ -131,7 +141,7 @@ template <typename Int, bool kWholeNanos>
   const bool charges = passes && cost > 0;
   const std::uint64_t when = charges ? static_cast<std::uint64_t>(now + nanos) : state.when;
   const std::uint64_t what = charges ? static_cast<std::uint64_t>(rest) << kPartsShift |
-                                           (state.what & kRefundMask) | limit.price
+                                           (state.what & kMarksMask) | limit.stamp
                                      : state.what;
 
   const Int retry = passes ? 0 : (over + parts - 1) / parts;
@@ -153,7 +163,7 @@ Taken take_wide(const Bucket& limit, const State& state, Instant now, const Ask&
                                          const Ask& ask) {
   const std::int64_t now = ns(at);
   const auto ahead = static_cast<std::int64_t>(state.when - word_of(at));
-  const bool narrow = (state.what & gcra::kPriceMask) == limit.price && ahead < limit.narrow &&
+  const bool narrow = (state.what & gcra::kStampMask) == limit.stamp && ahead < limit.narrow &&
                       at >= kEarliest && at <= kLatest && ask.cost > 0 &&
                       ask.cost <= limit.capacity && ask.max_wait <= Nanos{0};
   if (!narrow) [[unlikely]] {

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <type_traits>
-#include <utility>
 #include <variant>
 
 #include "base/saturating.h"
@@ -51,14 +50,6 @@ template <typename L>
 requires kHasState<L> Decision peek(const L& limit, const State& state, Instant now,
                                     const Ask& ask = {}) {
   return describe(limit, decide(limit, state, now, ask), state, now);
-}
-
-// `next`, as the limit that `old` becomes at `now`: what was used stays used.
-inline Limit succeeding(Limit next, const Limit& old, Instant now) {
-  const auto* from = std::get_if<Bucket>(&old);
-  auto* to = std::get_if<Bucket>(&next);
-  if (from != nullptr && to != nullptr) *to = succeeding(std::move(*to), *from, now);
-  return next;
 }
 
 inline Permits capacity(const Limit& limit) {

@@ -82,6 +82,16 @@ Decision describe(const Charge& charge, const Choice& choice, Instant now) {
       *charge.limit);
 }
 
+// Brings the states of buckets to their present price.
+void carry_over(std::span<const Charge> charges, Instant now) {
+  for (const Charge& charge : charges) {
+    const auto* bucket = std::get_if<Bucket>(charge.limit);
+    if (bucket == nullptr) continue;
+    State& state = state_of(charge);
+    state = carried(*bucket, state, now, charge.history);
+  }
+}
+
 // Whether the holder already has all it could enter for. A full shadow limit never seated it, and
 // must not turn its renewal into a new call; alone, shadow limits speak for themselves.
 bool renews(std::span<const Charge> charges, Instant now, const HolderId& holder) {
@@ -205,6 +215,7 @@ Verdict judge(std::span<const Decision> decisions, std::span<const Charge> charg
 
 Verdict take(std::span<const Charge> charges, Instant now, const HolderId& holder,
              std::span<Receipt> receipts, std::span<Decision> each) {
+  carry_over(charges, now);
   const Decided decided(charges, now, holder);
   for (std::size_t i = 0; i < charges.size(); ++i) {
     Receipt* receipt = i < receipts.size() ? &receipts[i] : nullptr;
@@ -221,12 +232,18 @@ Verdict take(std::span<const Charge> charges, Instant now, const HolderId& holde
 
 Verdict peek(std::span<const Charge> charges, Instant now, const HolderId& holder,
              std::span<Decision> each) {
+  carry_over(charges, now);
   return verdict_on(charges, Decided(charges, now, holder).choices, now, each);
 }
 
 Verdict settle(std::span<const Charge> charges, Instant now, std::span<Receipt> receipts,
                std::span<Decision> each) {
   assert(receipts.size() == charges.size());
+  carry_over(charges, now);
+  for (std::size_t i = 0; i < charges.size(); ++i) {
+    const auto* bucket = std::get_if<Bucket>(charges[i].limit);
+    if (bucket != nullptr) receipts[i] = carried(*bucket, receipts[i], now, charges[i].history);
+  }
   FixedVector<std::pair<std::size_t, Decision>, kMaxLimits> refusals;
   for (std::size_t i = 0; i < charges.size(); ++i) {
     if (const auto refusal = refusal_of(charges[i], now)) refusals.emplace_back(i, *refusal);

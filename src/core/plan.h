@@ -6,6 +6,7 @@
 #include <variant>
 
 #include "core/limit.h"
+#include "core/price_history.h"
 
 // Several limits in one decision: all are charged at the decision's time, or none is.
 
@@ -23,6 +24,8 @@ struct Charge {
   // Where holders of several keys sit together: what tells those of this key from the others, who
   // may have the same names. It is mixed into the holder's id.
   HolderId among{};
+  // Of the key's bucket; none: its price has never changed.
+  const PriceHistory* history = nullptr;
 };
 
 inline constexpr std::size_t kMaxLimits = 16;
@@ -47,7 +50,8 @@ Verdict judge(std::span<const Decision> decisions, std::span<const Charge> charg
 // `holder` is who enters, where a concurrency limit is among the charges. If it already holds its
 // permits in all of those, its leases are renewed and nothing else is charged or asked.
 //
-// Here and below, `each` is told what each limit said, if it has room for them.
+// Here and below, states of buckets are first carried over to their present price, also where the
+// call is refused or only looks. `each` is told what each limit said, if it has room for them.
 Verdict take(std::span<const Charge> charges, Instant now, const HolderId& holder = {},
              std::span<Receipt> receipts = {}, std::span<Decision> each = {});
 

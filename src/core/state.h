@@ -29,13 +29,20 @@ constexpr Instant instant_of(std::uint64_t word) {
 }
 constexpr std::uint64_t word_of(Instant t) { return static_cast<std::uint64_t>(ns(t)); }
 
+// In the place of an instant, in a receipt: no state is like this one.
+inline constexpr std::uint64_t kNoInstant = ~std::uint64_t{0};
+
 // The proof of an admission, with which all or part of it can be given back: only what has not
 // drained since comes back, and never more than was taken. Giving back updates the receipt.
 struct Receipt {
-  Instant at{};       // when it was decided
+  Instant at{};       // when it was decided, or kPriceChanged
   Permits taken = 0;  // what has not been given back yet
   State before{};
   State after{};
 };
+
+// In a receipt of a bucket: the price has changed since. No part of it can be told from what others
+// owe any more; all of it can, while nothing else has happened to the key.
+inline constexpr Instant kPriceChanged{};
 
 }  // namespace weir::core

@@ -17,21 +17,16 @@ void Engine::Impl::replace(PolicySet next) {
   if (rules != nullptr) turn_to(at);
   policies = std::move(next);
   publish(engine::compile(policies_of(policies), rules.get(), place, at, names));
-  hold_longer(rules->slower, at);
 }
 
+// (The table knows first: nobody who comes later may find a slot free that is not.)
 void Engine::Impl::publish(std::shared_ptr<const Rules> next) {
+  const auto slower = std::shared_ptr<const store::SlowerLimits>(next, &next->slower);
+  table->set_slower(slower->empty() ? nullptr : slower);
   const std::lock_guard lock(mutex);
   rules = std::move(next);
   generation.store(rules->generation, std::memory_order_release);
   edition.store(rules->edition, std::memory_order_release);
-}
-
-// With `changing` held, when everybody who comes goes by the new rules. (What a call that was
-// planned before is just being charged is remembered for as long as the old ones say.)
-void Engine::Impl::hold_longer(const engine::Slower& slower, Instant since) {
-  if (slower.limits.empty()) return;
-  table->hold_longer(slower.limits, slower.others_until, since, now());
 }
 
 // The first who comes at other hours makes the rules for them; who comes meanwhile goes on with
@@ -50,13 +45,10 @@ void Engine::Impl::turn_to(Instant now) {
                                              engine::changes_by_itself(written, *rules));
   if (changes.empty()) return;
   std::shared_ptr<const Rules> next = rules;
-  engine::Slower slower;
   for (const Instant at : changes) {
     next = engine::at_other_hours(written, *next, place, at, names, next->standing);
-    slower.add(next->slower);
   }
   publish(std::move(next));
-  hold_longer(slower, changes.front());
 }
 
 // The first who notices makes the rules, and all others wait for them: what the fleet is told next
@@ -71,7 +63,6 @@ void Engine::Impl::follow_fleet(Instant now) {
     publish(engine::at_other_hours(
         policies_of(policies), *rules, place, at, names,
         {.version = ++version, .places = step.places, .founding = step.founding}));
-    hold_longer(rules->slower, at);
   }
   turn_to(now);
 }

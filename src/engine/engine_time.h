@@ -26,6 +26,9 @@ class EngineTime {
     return std::max(clock_.now(), later(earliest_, clock_.passed() - since_));
   }
 
+  // Time that passes, whatever the clock is set to.
+  Nanos passed() const noexcept { return clock_.passed(); }
+
   // How far the clock was behind, if that was too far to wait for.
   Nanos lead() const { return lead_; }
 

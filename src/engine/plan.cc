@@ -60,7 +60,8 @@ Planned plan(const Rules& rules, const Request& request, Verb verb, std::uint64_
     return planned;
   }
   const policy::Subject subject{.key = request.key, .parts = request.parts.all()};
-  const Together& limits = policy->rules_for(subject);
+  const Together& all = policy->rules_for(subject);
+  const Together& limits = request.skip_missing ? all.countable(subject) : all;
   if (verb == Verb::take && limits.has_concurrency) {
     planned.fault = Fault::verb;
     planned.error = fmt::format(
@@ -77,6 +78,11 @@ Planned plan(const Rules& rules, const Request& request, Verb verb, std::uint64_
       return planned;
     }
     items.append([&] { return item_for(*policy, rule, *key, request, verb, seed); });
+    if (policy->past != nullptr) [[unlikely]] {
+      items.remember(*policy, subject, rule.identity);
+    } else {
+      items[items.size() - 1].history = policy->registry;
+    }
   }
   planned.policy = policy;
   planned.limits = &limits;

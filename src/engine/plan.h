@@ -7,6 +7,7 @@
 #include <string>
 
 #include "base/fixed_vector.h"
+#include "engine/key_prices.h"
 #include "engine/rules.h"
 #include "store/memory/table.h"
 #include "weir/engine.h"
@@ -15,7 +16,21 @@ namespace weir::engine {
 
 enum class Verb { take, peek, settle, reset, enter, leave };
 
-using Items = FixedVector<store::Item, core::kMaxLimits>;
+// The items of a request. They borrow its texts, and the prices of their keys are in here.
+class Items : public FixedVector<store::Item, core::kMaxLimits> {
+ public:
+  void clear() {
+    FixedVector::clear();
+    prices_.clear();
+  }
+  // Lets the last item know which prices it has had.
+  void remember(const Policy& policy, const policy::Subject& subject, std::uint64_t identity) {
+    (*this)[size() - 1].history = &prices_.emplace_back(policy, subject, identity);
+  }
+
+ private:
+  FixedVector<KeyPrices, core::kMaxLimits> prices_;
+};
 
 // What becomes of a request's limits that are split, beside what the table says.
 struct SplitCall {

@@ -1,11 +1,13 @@
 #include "engine/rules.h"
 
+#include <set>
 #include <tuple>
 #include <type_traits>
 #include <unordered_map>
 
 #include "base/saturating.h"
 #include "policy/identity.h"
+#include "policy/key.h"
 #include "store/fit.h"
 #include "store/key_name.h"
 
@@ -37,12 +39,7 @@ struct Before {
   // Of those whom a pattern is for: what most of them had.
   Before of_those(const policy::Pattern& pattern) const {
     Before before = *this;
-    if (old == nullptr) return before;
-    for (const Overrides* some : {old->overrides.get(), old->boosts.get()}) {
-      if (some == nullptr) continue;
-      const auto position = some->index.covering(pattern);
-      if (position) before.add(some->rules[*position]);
-    }
+    if (old != nullptr) before.add(old->rules_for(pattern));
     return before;
   }
 };
@@ -128,67 +125,253 @@ Instant rest_of(const core::Limit& limit, Permits used, Instant now) {
   return std::visit(rest, limit);
 }
 
-// Those that a bucket has had.
-std::vector<std::uint64_t> prices_of(const core::Limit& limit) {
-  std::vector<std::uint64_t> prices;
-  const auto* bucket = std::get_if<core::Bucket>(&limit);
-  for (; bucket != nullptr; bucket = bucket->earlier.get()) prices.push_back(bucket->price);
-  return prices;
+const Rule* find_rule(const Together& together, std::uint64_t identity) {
+  const auto found = std::ranges::find(together.rules, identity, &Rule::identity);
+  return found != together.rules.end() ? &*found : nullptr;
+}
+
+// How much longer a permit takes under `next`, rounded up.
+double price_ratio(const core::Bucket& next, const core::Bucket& old) {
+  if (next.pace.price == old.pace.price && next.pace.parts == old.pace.parts) return 1;
+  const auto nanos = [](const core::Pace& pace) {
+    return static_cast<double>(pace.price) / static_cast<double>(pace.parts);
+  };
+  constexpr double up = 1 + 1e-9;
+  return nanos(next.pace) / nanos(old.pace) * up;
+}
+
+constexpr std::size_t kMostEpochs = 1024;
+
+void add(Extent& extent, const Together& together) {
+  for (const Rule& rule : together.rules) {
+    if (const auto* bucket = std::get_if<core::Bucket>(&rule.limit)) extent.add(*bucket);
+  }
+}
+
+// The epochs before `made`, which follows `old` at `now`: those from which something may be owed.
+// An epoch ends when the next one begins.
+PastEpochs past_with(const Policy& made, const Policy& old, Instant now) {
+  PastEpochs past;
+  if (old.past != nullptr) past = *old.past;
+  past.push_back(std::make_shared<PolicyEpoch>(PolicyEpoch{
+      .number = old.epoch, .since = old.since, .groups = old, .extent = Extent::of(old)}));
+  Extent extent = Extent::of(made);
+  for (const auto& epoch : past) extent.add(epoch->extent);
+  std::size_t first = 0;
+  const auto has_drained = [&](Instant end) { return later(end, extent.longest_debt()) <= now; };
+  while (first + 1 < past.size() && has_drained(past[first + 1]->since)) ++first;
+  if (past.size() - first > kMostEpochs) first = past.size() - kMostEpochs;
+  past.erase(past.begin(), past.begin() + static_cast<std::ptrdiff_t>(first));
+  return past;
+}
+
+bool same_prices(const Together& a, const Together& b) {
+  const auto buckets = [](const Together& together) {
+    return std::ranges::count_if(together.rules, [](const Rule& rule) {
+      return std::holds_alternative<core::Bucket>(rule.limit);
+    });
+  };
+  if (buckets(a) != buckets(b)) return false;
+  return std::ranges::all_of(a.rules, [&](const Rule& rule) {
+    const auto* bucket = std::get_if<core::Bucket>(&rule.limit);
+    if (bucket == nullptr) return true;
+    const Rule* other = find_rule(b, rule.identity);
+    const auto* before = other != nullptr ? std::get_if<core::Bucket>(&other->limit) : nullptr;
+    return before != nullptr && price_ratio(*bucket, *before) == 1;
+  });
+}
+
+bool same_prices(const Overrides* a, const Overrides* b) {
+  if (a == b) return true;
+  if (a == nullptr || b == nullptr || a->rules.size() != b->rules.size()) return false;
+  for (std::size_t i = 0; i < a->rules.size(); ++i) {
+    if (a->patterns[i] != b->patterns[i] || !same_prices(a->rules[i], b->rules[i])) return false;
+  }
+  return true;
+}
+
+// Whether the buckets of every key have the same prices.
+bool same_prices(const LimitGroups& a, const LimitGroups& b) {
+  return same_prices(a.usual, b.usual) && same_prices(a.boosts.get(), b.boosts.get()) &&
+         same_prices(a.overrides.get(), b.overrides.get());
+}
+
+void set_stamps(Together& together, const Together& old) {
+  for (Rule& rule : together.rules) {
+    auto* bucket = std::get_if<core::Bucket>(&rule.limit);
+    if (bucket == nullptr) continue;
+    bucket->stamp = std::get<core::Bucket>(find_rule(old, rule.identity)->limit).stamp;
+  }
+}
+
+std::shared_ptr<const Overrides> with_stamps(const std::shared_ptr<const Overrides>& layer,
+                                             const std::shared_ptr<const Overrides>& old) {
+  if (layer == nullptr || layer == old) return layer;
+  auto next = std::make_shared<Overrides>(*layer);
+  for (std::size_t i = 0; i < next->rules.size(); ++i) set_stamps(next->rules[i], old->rules[i]);
+  return next;
+}
+
+// The epoch of `old` goes on: prices are the same.
+void continue_epoch(Policy& made, const Policy& old) {
+  set_stamps(made.usual, old.usual);
+  made.boosts = with_stamps(made.boosts, old.boosts);
+  made.overrides = with_stamps(made.overrides, old.overrides);
+  made.epoch = old.epoch;
+  made.since = old.since;
+  made.past = old.past;
+}
+
+bool boosts_some(const policy::Order& order) {
+  return order.verb == policy::Order::Verb::boost && !order.who.empty();
+}
+
+bool has_boosts(const policy::Policy& written) {
+  return std::ranges::any_of(written.orders, boosts_some);
+}
+
+core::Limit inheriting_start(core::Limit next, const core::Limit& old, Instant now) {
+  const auto* from = std::get_if<core::Bucket>(&old);
+  auto* to = std::get_if<core::Bucket>(&next);
+  if (from != nullptr && to != nullptr) *to = core::inheriting_start(*to, *from, now);
+  return next;
 }
 
 // Turns what was written into rules, at one time and for one table.
 class Compiler {
  public:
+  // `old` are the rules before, and `standing` is where the node stands now.
   Compiler(const Place& place, Instant now, Names& names, const Standing& standing,
-           const Standing& before)
-      : place_(place), now_(now), names_(names), standing_(standing), before_(before) {}
+           const Rules* old, core::EpochNumber epoch)
+      : place_(place), now_(now), names_(names), standing_(standing), old_(old), epoch_(epoch) {
+    if (old == nullptr) return;
+    slower_ = old->slower.at(now);
+    known_splits_ = old->known_splits;
+  }
 
-  Policy compiled(const std::string& name, const policy::Policy& written, const Policy* old) {
+  Policy compiled(const std::string& name, const policy::Policy& written) {
+    const Policy* old = old_ != nullptr ? old_->find(name) : nullptr;
+    has_returned_ = false;
+    if (old == nullptr && old_ != nullptr) {
+      const auto gone = old_->gone.find(name);
+      has_returned_ = gone != old_->gone.end();
+      if (has_returned_) old = &gone->second;
+    }
     const Before before = Before::of(old);
-    Policy made{.name = keep(names_, name),
-                .usual = {},
-                .when_full = written.when_full,
-                .on_store_failure = written.on_store_failure,
-                .head = store::key_head(name),
-                .orders = policy::for_all(written.orders, now_)};
+    Policy made;
+    made.name = keep(names_, name);
+    made.when_full = written.when_full;
+    made.on_store_failure = written.on_store_failure;
+    made.head = store::key_head(name);
+    made.registry = place_.registry;
+    made.orders = policy::for_all(written.orders, now_);
+    made.epoch = epoch_;
+    made.since = now_;
     if (!written.overrides.empty()) made.overrides = rules_of(made, written.overrides, before);
     follow_time(made, written, before);
+    if (old != nullptr) remember(made, *old);
     return made;
   }
 
   // The same policy at another time.
   Policy at_other_hours(const policy::Policy& written, const Policy& old) {
     const Before before = Before::of(&old);
+    has_returned_ = false;
     Policy made = old;
     made.orders = policy::for_all(written.orders, now_);
-    // (There may be very many of them.)
-    if (old.overrides != nullptr && (made.orders != old.orders || old.splits)) {
+    made.epoch = epoch_;
+    made.since = now_;
+    // (There may be very many of them. Keys that have only been boosted for a while must not be
+    // taken for such that have not.)
+    const bool had_boosts = old.boosts != nullptr || has_boosts(written);
+    if (old.overrides != nullptr && (made.orders != old.orders || old.splits || had_boosts)) {
       made.overrides = rules_of(made, written.overrides, before);
     }
     follow_time(made, written, before);
+    remember(made, old);
     return made;
   }
 
-  // Of all that were made.
-  Slower slower() { return std::move(slower_); }
+  // What all that were made have become slower than.
+  store::SlowerLimits slower() { return std::move(slower_); }
+  std::set<std::uint64_t> known_splits() { return std::move(known_splits_); }
 
  private:
-  // Very many keys may have limits of their own. Most change in the same way, and if they do not,
-  // few are told apart: each is looked at for every key there is.
-  void note_if_slower(const core::Limit& next, const core::Limit& old) {
-    constexpr std::size_t few = 64;
-    if (next.index() != old.index()) return;
+  // What `made` has to know of the policy that it follows.
+  void remember(Policy& made, const Policy& old) {
+    note_slower(made, old);
+    if (same_prices(made, old)) {
+      continue_epoch(made, old);
+    } else {
+      made.past = std::make_shared<PastEpochs>(past_with(made, old, now_));
+    }
+  }
+
+  // Keys go from each group of `old` to the one that is for them now, and come to each new one from
+  // the one that was.
+  void note_slower(const Policy& made, const Policy& old) {
+    extent_ = Extent::of(old);
+    for (std::size_t i = 0; old.past != nullptr && i < old.past->size(); ++i) {
+      extent_.add((*old.past)[i]->extent);
+    }
+    note_slower(made.usual, old, nullptr, old.usual);
+    const auto each = [&](const Overrides* some, auto&& note) {
+      if (some == nullptr) return;
+      for (std::size_t i = 0; i < some->rules.size(); ++i) note(some->patterns[i], some->rules[i]);
+    };
+    for (const auto& layer : {made.boosts, made.overrides}) {
+      each(layer.get(), [&](const policy::Pattern& pattern, const Together& next) {
+        note_slower(next, old, &pattern, old.rules_for(pattern));
+      });
+    }
+    for (const auto& layer : {old.boosts, old.overrides}) {
+      each(layer.get(), [&](const policy::Pattern& pattern, const Together& was) {
+        note_slower(made.rules_for(pattern), old, &pattern, was);
+      });
+    }
+  }
+
+  void note_slower(const Together& next, const Policy& old, const policy::Pattern* pattern,
+                   const Together& was) {
+    for (const Rule& rule : next.rules) {
+      const Rule* before = find_rule(was, rule.identity);
+      if (before == nullptr || before->limit.index() != rule.limit.index()) continue;
+      const auto* from = std::get_if<core::Bucket>(&before->limit);
+      if (from == nullptr) {
+        note_slower(rule.limit, before->limit);
+        continue;
+      }
+      const auto& bucket = std::get<core::Bucket>(rule.limit);
+      note_price(bucket, *from);
+      // States of earlier epochs that nobody has looked at since.
+      if (old.past == nullptr) continue;
+      for (const auto& past : *old.past) {
+        const Together& then =
+            pattern != nullptr ? past->groups.rules_for(*pattern) : past->groups.usual;
+        const Rule* earlier = find_rule(then, rule.identity);
+        const auto* past_bucket =
+            earlier != nullptr ? std::get_if<core::Bucket>(&earlier->limit) : nullptr;
+        if (past_bucket != nullptr) note_price(bucket, *past_bucket);
+      }
+    }
+  }
+
+  void note_price(const core::Bucket& next, const core::Bucket& from) {
+    const double ratio = price_ratio(next, from);
+    if (ratio <= 1) return;
+    slower_.add({.stamp = from.stamp,
+                 .since = now_,
+                 .until = later(now_, extent_.longest_debt()),
+                 .ratio = ratio});
+  }
+
+  // Of limits that are no buckets.
+  void note_slower(const core::Limit& next, const core::Limit& old) {
     const Permits used = core::capacity(old);
     const Instant before = rest_of(old, used, now_);
     const Instant after = rest_of(next, used, now_);
-    if (after <= before || !noted_.emplace(next.index(), before, after, prices_of(next)).second) {
-      return;
-    }
-    if (slower_.limits.size() < few) {
-      slower_.limits.push_back(next);
-    } else {
-      slower_.others_until = std::max(slower_.others_until, after);
-    }
+    if (after <= before || !noted_.emplace(next.index(), before, after).second) return;
+    slower_.add(store::SlowerLimits::Other{.limit = next, .since = now_, .until = before});
   }
 
   // What may be another thing an hour later.
@@ -210,38 +393,41 @@ class Compiler {
       const std::uint64_t identity = store::hash_of(identities[i]).low;
       Rule rule = compile(limits[i], identity, place_);
       if (rule.shared) {
-        // (When it changed is for the fleet to say, which has no memory of that: what is owed there
-        // is reckoned anew by who finds it.)
         rule.tail = store::key_tail(readable[i]);
-        together.shares = true;
-        (rule.leased ? together.leases : together.asks) = true;
       } else {
         const auto found = before.limits.find(identity);
         const Rule* was = found != before.limits.end() ? found->second : nullptr;
         if (policy::is_split(limits[i], place_.sharing)) {
-          rule.split = std::make_shared<Split>(split_of(limits[i].rule, was));
+          rule.split = std::make_shared<Split>(split_of(limits[i].rule, was, identity));
           rule.limit = limit_of(*rule.split, was, now_);
-          together.splits = true;
         }
-        if (was != nullptr) {
-          rule.limit = core::succeeding(rule.limit, was->limit, now_);
-          note_if_slower(rule.limit, was->limit);
-        }
+        if (was != nullptr) rule.limit = inheriting_start(rule.limit, was->limit, now_);
       }
-      together.has_concurrency |= std::holds_alternative<core::Concurrency>(rule.limit);
-      together.rules.push_back(std::move(rule));
+      if (auto* bucket = std::get_if<core::Bucket>(&rule.limit)) {
+        *bucket = core::in_epoch(*bucket, epoch_);
+        if (place_.registry != nullptr) place_.registry->add(*bucket);
+      }
       const std::string& own = limits[i].name;
-      together.names.push_back(keep(names_, own.empty() ? std::to_string(i) : own));
+      together.add(std::move(rule), keep(names_, own.empty() ? std::to_string(i) : own));
     }
     return together;
   }
 
-  // (A node that becomes a member begins with nothing, whatever it has used on its own until then.)
-  Split split_of(const core::Limit& whole, const Rule* was) const {
-    if (was == nullptr || was->split == nullptr) return {whole, first_share(whole, standing_)};
-    Share share = was->split->share;
-    if (standing_.is_known() && !before_.is_known()) share = {.whole = share.whole};
-    return {whole, next_share(share, whole, standing_, now_)};
+  // A node that becomes a member begins with nothing, whatever it has used on its own until then.
+  // So does a limit that was here before and returns: others may have used what was this node's
+  // part.
+  Split split_of(const core::Limit& whole, const Rule* was, std::uint64_t identity) {
+    const bool goes_on = was != nullptr && was->split != nullptr && !has_returned_;
+    const bool is_new = known_splits_.insert(identity).second;
+    if (!goes_on && (is_new || !standing_.is_known())) {
+      return {whole, first_share(whole, standing_)};
+    }
+    const bool was_member = old_ != nullptr && old_->standing.is_known();
+    const bool begins = !goes_on || (standing_.is_known() && !was_member);
+    const Share share = begins ? Share{.whole = core::capacity(whole)} : was->split->share;
+    Standing standing = standing_;
+    if (!goes_on) standing.founding = false;
+    return {whole, next_share(share, whole, standing, now_)};
   }
 
   std::shared_ptr<Overrides> rules_of(const Policy& policy,
@@ -250,6 +436,7 @@ class Compiler {
     auto made = std::make_shared<Overrides>();
     made->index = policy::PatternIndex(overrides);
     for (const policy::Override& own : overrides) {
+      made->patterns.push_back(own.pattern);
       made->rules.push_back(together(policy.name, policy::under(policy.orders, own.limits),
                                      before.of_those(own.pattern)));
       made->rules.back().origin = origin_of(own);
@@ -257,28 +444,27 @@ class Compiler {
     return made;
   }
 
-  // A boost is an override: of the limits that its keys have otherwise. One that has ended still is
-  // one, of the same limits: those remember what its keys owe from when they had more.
+  // A boost is an override: of the limits that its keys have otherwise.
   std::shared_ptr<const Overrides> boosts(const Policy& policy, const policy::Policy& written,
                                           const Before& before) {
+    const policy::PatternIndex none;
+    const auto boosted =
+        policy::boosted(written.orders, written.overrides,
+                        policy.overrides != nullptr ? policy.overrides->index : none, now_);
+    if (boosted.empty()) return nullptr;
     std::vector<policy::Override> overrides;
-    std::vector<LimitOrigin> origins;
-    for (const policy::Order& order : written.orders) {
-      if (order.verb != policy::Order::Verb::boost || order.who.empty()) continue;
-      policy::Pattern pattern = policy::Pattern::of(order.who);
-      const auto own =
-          policy.overrides == nullptr ? std::nullopt : policy.overrides->index.covering(pattern);
+    for (const policy::Boosted& each : boosted) {
       const std::vector<policy::Limit>& limits =
-          own ? written.overrides[*own].limits : policy::usual_limits(written, now_);
-      const bool ended = order.until <= now_;
+          each.own ? written.overrides[*each.own].limits : policy::usual_limits(written, now_);
       overrides.push_back(
-          {std::move(pattern), ended ? limits : policy::under(order.change, limits)});
-      origins.push_back(own ? origin_of(written.overrides[*own]) : usual_origin(written, now_));
+          {each.pattern, each.by == nullptr ? limits : policy::under(each.by->change, limits)});
     }
-    if (overrides.empty()) return nullptr;
     auto made = rules_of(policy, overrides, before);
-    for (std::size_t i = 0; i < origins.size(); ++i) {
-      made->rules[i].origin = std::move(origins[i]);
+    for (std::size_t i = 0; i < boosted.size(); ++i) {
+      const auto own = boosted[i].own;
+      made->rules[i].origin =
+          own ? origin_of(written.overrides[*own]) : usual_origin(written, now_);
+      made->boosted.push_back(own.value_or(Overrides::kUsual));
     }
     return made;
   }
@@ -300,10 +486,27 @@ class Compiler {
   Instant now_;
   Names& names_;
   const Standing& standing_;
-  const Standing& before_;
-  std::set<std::tuple<std::size_t, Instant, Instant, std::vector<std::uint64_t>>> noted_;
-  Slower slower_;
+  const Rules* old_;
+  core::EpochNumber epoch_;
+  Extent extent_{};            // of the policy that is being followed
+  bool has_returned_ = false;  // the policy that is being made had left
+  std::set<std::tuple<std::size_t, Instant, Instant>> noted_;
+  store::SlowerLimits slower_;
+  std::set<std::uint64_t> known_splits_;
 };
+
+// The policies that have left before `next`, or leave with it: such whose usage cannot be told from
+// the state alone.
+std::map<std::string_view, Policy, std::less<>> gone_with(const Rules& old, const Rules& next) {
+  constexpr std::size_t most = 1024;
+  auto gone = old.gone;
+  for (const auto& [name, policy] : next.policies) gone.erase(name);
+  for (const auto& [name, policy] : old.policies) {
+    const bool matters = policy.splits || Extent::of(policy).capacity > 0;
+    if (next.find(name) == nullptr && matters && gone.size() < most) gone.emplace(name, policy);
+  }
+  return gone;
+}
 
 // What follows from all of the policies.
 void conclude(Rules& rules, const policy::PolicySet& policies, const Standing& standing,
@@ -322,6 +525,71 @@ void conclude(Rules& rules, const policy::PolicySet& policies, const Standing& s
 
 }  // namespace
 
+void Extent::add(const Extent& other) {
+  capacity = std::max(capacity, other.capacity);
+  price = std::max(price, other.price);
+}
+
+void Extent::add(const core::Bucket& bucket) {
+  add({bucket.capacity, Nanos{to_int64(ceil_div(bucket.pace.price, bucket.pace.parts))}});
+}
+
+Extent Extent::of(const LimitGroups& groups) {
+  Extent extent;
+  engine::add(extent, groups.usual);
+  for (const auto& layer : {groups.boosts, groups.overrides}) {
+    if (layer == nullptr) continue;
+    for (const Together& own : layer->rules) engine::add(extent, own);
+  }
+  return extent;
+}
+
+Nanos Extent::longest_debt() const {
+  constexpr int times = 16;
+  const Int128 nanos = Int128{capacity} * price.count() * times;
+  return Nanos{to_int64(std::min(nanos, Int128{core::kLongestDebt.count()}))};
+}
+
+void Together::add(Rule rule, std::string_view name) {
+  shares |= rule.shared;
+  leases |= rule.shared && rule.leased;
+  asks |= rule.shared && !rule.leased;
+  splits |= rule.split != nullptr;
+  has_concurrency |= std::holds_alternative<core::Concurrency>(rule.limit);
+  rules.push_back(std::move(rule));
+  names.push_back(name);
+}
+
+const Together& Together::countable(const policy::Subject& subject) const {
+  std::uint32_t left_out = 0;
+  for (std::size_t i = 0; i < rules.size(); ++i) {
+    if (policy::misses(subject, rules[i].by)) left_out |= std::uint32_t{1} << i;
+  }
+  return left_out == 0 ? *this : reductions.without(*this, left_out);
+}
+
+Reductions::Reductions() = default;
+Reductions::~Reductions() = default;
+Reductions::Reductions(const Reductions&) {}
+Reductions& Reductions::operator=(const Reductions&) {
+  const std::lock_guard lock(mutex_);
+  made_.clear();
+  return *this;
+}
+
+const Together& Reductions::without(const Together& all, std::uint32_t left_out) const {
+  const std::lock_guard lock(mutex_);
+  std::unique_ptr<const Together>& made = made_[left_out];
+  if (made != nullptr) return *made;
+  auto some = std::make_unique<Together>();
+  some->origin = all.origin;
+  for (std::size_t i = 0; i < all.rules.size(); ++i) {
+    if ((left_out >> i & 1) == 0) some->add(all.rules[i], all.names[i]);
+  }
+  made = std::move(some);
+  return *made;
+}
+
 policy::Ends changes_by_itself(const policy::PolicySet& policies, const Rules& rules) {
   policy::Ends ends = policy::ends_of(policies);
   ends.insert(ends.end(), rules.grow.begin(), rules.grow.end());
@@ -331,17 +599,21 @@ policy::Ends changes_by_itself(const policy::PolicySet& policies, const Rules& r
 std::shared_ptr<const Rules> compile(const policy::PolicySet& policies, const Rules* old,
                                      const Place& place, Instant now, Names& names) {
   auto rules = std::make_shared<Rules>();
+  rules->edition = place.first_edition;
   if (old != nullptr) {
     rules->generation = old->generation + 1;
     rules->edition = old->edition + 1;
   }
   const Standing standing = old != nullptr ? old->standing : Standing{};
-  Compiler compiler(place, now, names, standing, standing);
+  Compiler compiler(place, now, names, standing, old,
+                    static_cast<core::EpochNumber>(rules->edition));
   for (const auto& [name, written] : policies) {
-    Policy policy = compiler.compiled(name, written, old != nullptr ? old->find(name) : nullptr);
+    Policy policy = compiler.compiled(name, written);
     rules->policies.emplace(policy.name, std::move(policy));
   }
+  if (old != nullptr) rules->gone = gone_with(*old, *rules);
   rules->slower = compiler.slower();
+  rules->known_splits = compiler.known_splits();
   conclude(*rules, policies, standing, now);
   return rules;
 }
@@ -351,13 +623,15 @@ std::shared_ptr<const Rules> at_other_hours(const policy::PolicySet& policies, c
                                             const Standing& standing) {
   auto rules = std::make_shared<Rules>(old);
   ++rules->edition;
-  Compiler compiler(place, now, names, standing, old.standing);
+  Compiler compiler(place, now, names, standing, &old,
+                    static_cast<core::EpochNumber>(rules->edition));
   for (auto& [name, policy] : rules->policies) {
     const policy::Policy& written = policies.find(name)->second;
     if (written.schedule.empty() && written.orders.empty() && !policy.splits) continue;
     policy = compiler.at_other_hours(written, *old.find(name));
   }
   rules->slower = compiler.slower();
+  rules->known_splits = compiler.known_splits();
   conclude(*rules, policies, standing, now);
   return rules;
 }

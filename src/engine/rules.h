@@ -4,15 +4,17 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <set>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "engine/price_registry.h"
 #include "engine/split.h"
 #include "policy/policy_file.h"
-#include "store/memory/fingerprint.h"
+#include "store/memory/slower_limits.h"
 #include "weir/engine.h"
 
 namespace weir::engine {
@@ -42,6 +44,25 @@ struct Rule {
   bool is_closed() const { return split != nullptr && split->share.part == 0; }
 };
 
+struct Together;
+
+// Some of the rules that are decided together, for requests that lack what others count by. Made
+// when they are first needed; a copy begins with none. Thread-safe.
+class Reductions {
+ public:
+  Reductions();
+  ~Reductions();
+  Reductions(const Reductions& other);
+  Reductions& operator=(const Reductions& other);
+
+  // All rules of `all` but those whose bit is set. Lives as long as this.
+  const Together& without(const Together& all, std::uint32_t left_out) const;
+
+ private:
+  mutable std::mutex mutex_;
+  mutable std::map<std::uint32_t, std::unique_ptr<const Together>> made_;
+};
+
 // Rules that are decided together.
 struct Together {
   std::vector<Rule> rules;
@@ -52,16 +73,25 @@ struct Together {
   bool asks = false;    // some of those are not: the fleet is asked for each call
   bool splits = false;  // this node has a part of some of them
   LimitOrigin origin{};
+  Reductions reductions{};
+
+  void add(Rule rule, std::string_view name);
+  // Those of them for which the subject has what they count by.
+  const Together& countable(const policy::Subject& subject) const;
 };
 
 // The rules of keys that have their own. Never changes.
 struct Overrides {
   policy::PatternIndex index;
+  std::vector<policy::Pattern> patterns;
   std::vector<Together> rules;  // by position
+  // Of boosts, by position: the override whose limits are boosted, or kUsual.
+  std::vector<std::size_t> boosted{};
 
-  const Together* find(const policy::Subject& subject) const {
-    const auto own = index.find(subject);
-    return own ? &rules[*own] : nullptr;
+  static constexpr std::size_t kUsual = SIZE_MAX;
+
+  std::size_t find(const policy::Subject& subject) const {
+    return index.find(subject).value_or(kUsual);
   }
 };
 
@@ -71,28 +101,70 @@ struct Blocks {
   std::vector<Instant> until;  // by position
 };
 
-struct Policy {
-  std::string_view name;  // lives as long as the engine
+// Which limits a policy has for which keys. The first group in which a key is counts; most policies
+// have no others than the usual one.
+struct LimitGroups {
   Together usual;
-  WhenFull when_full = WhenFull::share;
-  policy::OnStoreFailure on_store_failure = policy::OnStoreFailure::local;
-  std::string head{};       // of its keys' names on the fleet
-  policy::ForAll orders{};  // under which the rules were made
-  // None for most policies. The first one in which a key is counts.
   std::shared_ptr<const Overrides> boosts{};
   std::shared_ptr<const Overrides> overrides{};
-  std::shared_ptr<const Blocks> blocks{};
-  bool splits = false;  // some of its rules, of whatever key
 
   const Together& rules_for(const policy::Subject& subject) const {
     if (overrides == nullptr && boosts == nullptr) [[likely]]
       return usual;
+    constexpr std::size_t none = Overrides::kUsual;
+    const std::size_t own = overrides != nullptr ? overrides->find(subject) : none;
+    const std::size_t boost = boosts != nullptr ? boosts->find(subject) : none;
+    // (A request of several parts may have an override by one and a boost by another, which is of
+    // other limits.)
+    if (boost != none && boosts->boosted[boost] == own) return boosts->rules[boost];
+    return own != none ? overrides->rules[own] : usual;
+  }
+
+  // The limits of all, or nearly all, keys that a pattern is for.
+  const Together& rules_for(const policy::Pattern& pattern) const {
     for (const Overrides* some : {boosts.get(), overrides.get()}) {
       if (some == nullptr) continue;
-      if (const Together* own = some->find(subject)) return *own;
+      if (const auto position = some->index.covering(pattern)) return some->rules[*position];
     }
     return usual;
   }
+};
+
+// The most that any bucket of some groups holds, and the longest that a permit of any takes.
+struct Extent {
+  Permits capacity = 0;
+  Nanos price{0};
+
+  static Extent of(const LimitGroups& groups);
+  void add(const Extent& other);
+  void add(const core::Bucket& bucket);
+  // For how long something may be owed. Debits may exceed what a bucket holds: 16 times as much is
+  // reckoned with.
+  Nanos longest_debt() const;
+};
+
+// The groups of a policy while the prices of its buckets were the same for everybody.
+struct PolicyEpoch {
+  core::EpochNumber number = 0;
+  Instant since{};
+  LimitGroups groups{};
+  Extent extent{};
+};
+using PastEpochs = std::vector<std::shared_ptr<const PolicyEpoch>>;  // oldest first
+
+struct Policy : LimitGroups {
+  std::string_view name;  // lives as long as the engine
+  WhenFull when_full = WhenFull::share;
+  policy::OnStoreFailure on_store_failure = policy::OnStoreFailure::local;
+  std::string head{};       // of its keys' names on the fleet
+  policy::ForAll orders{};  // under which the rules were made
+  std::shared_ptr<const Blocks> blocks{};
+  bool splits = false;  // some of its rules, of whatever key
+  // Of the prices there are now, and those before them, as far as anything can be owed from then.
+  core::EpochNumber epoch = 0;
+  Instant since{};
+  std::shared_ptr<const PastEpochs> past{};
+  const PriceRegistry* registry = nullptr;  // of the engine
 
   // Until when an operator has blocked a subject, if one has.
   std::optional<Instant> blocked_until(const policy::Subject& subject) const {
@@ -107,28 +179,19 @@ struct Policy {
 // Texts that live as long as the engine, so that answers can point to them.
 using Names = std::set<std::string, std::less<>>;
 
-// Limits of this node under which the same usage is remembered for longer than under those they
-// follow: some, and when what was used by then will have been forgotten under all others.
-struct Slower {
-  std::vector<core::Limit> limits;
-  Instant others_until{};
-
-  void add(const Slower& more) {
-    limits.insert(limits.end(), more.limits.begin(), more.limits.end());
-    others_until = std::max(others_until, more.others_until);
-  }
-};
-
 // The policies of one generation, as they are for a span of time. Never changes.
 struct Rules {
   std::uint64_t generation = 1;  // how often policies have been replaced
   std::uint64_t edition = 1;     // how often they, the hours or the orders have changed
   core::Span span{Instant::min(), Instant::max()};
   std::map<std::string_view, Policy, std::less<>> policies;
-  bool splits = false;  // some of them
-  Standing standing{};  // by which limits were split
-  policy::Ends grow{};  // when something that is split changes by itself, in no order
-  Slower slower{};
+  bool splits = false;           // some of them
+  Standing standing{};           // by which limits were split
+  policy::Ends grow{};           // when something that is split changes by itself, in no order
+  store::SlowerLimits slower{};  // than those they have replaced
+  std::set<std::uint64_t> known_splits{};  // identities of limits that are or were split
+  // Policies that have left, so that what was used under them stays used if they return.
+  std::map<std::string_view, Policy, std::less<>> gone{};
 
   const Policy* find(std::string_view name) const {
     const auto found = policies.find(name);
@@ -140,6 +203,10 @@ struct Rules {
 struct Place {
   std::uint64_t seed = 0;  // of the table that fingerprints are for
   policy::Sharing sharing = policy::Sharing::none;
+  // Of the first rules. States that an earlier process has left must not be taken for states of an
+  // epoch of this one.
+  std::uint64_t first_edition = 1;
+  PriceRegistry* registry = nullptr;
 };
 
 // When the rules change by themselves beside their schedules, in no order.

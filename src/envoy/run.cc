@@ -90,7 +90,7 @@ void claim(core::Receipt& receipt, const core::Limit& limit, Permits permits) {
   constexpr std::uint64_t of_no_state = std::uint64_t{1} << 63;
   receipt.at = kLatest;
   receipt.after.when |= of_no_state;
-  receipt.after.what = (receipt.after.what & ~core::gcra::kPriceMask) | bucket->price;
+  receipt.after.what = (receipt.after.what & ~core::gcra::kStampMask) | bucket->stamp;
 }
 
 }  // namespace

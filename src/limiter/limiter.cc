@@ -201,7 +201,7 @@ struct alignas(kCacheLine) Limiter::Impl final : detail::Giver {
   }
 
   // Nothing taken. A bucket's price is in its place from the start: see take_whole.
-  State at_rest() const noexcept { return {.what = bucket != nullptr ? bucket->price : 0}; }
+  State at_rest() const noexcept { return {.what = bucket != nullptr ? bucket->stamp : 0}; }
 
   // ---- What it is made of
 

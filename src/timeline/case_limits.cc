@@ -53,17 +53,30 @@ void CaseLimits::change_hours(Instant at) {
     const auto was = std::ranges::find(usual_.identities, next.identities[i]);
     if (was == usual_.identities.end()) continue;
     const auto& old = usual_.limits[static_cast<std::size_t>(was - usual_.identities.begin())];
-    next.limits[i].rule = core::succeeding(next.limits[i].rule, old.rule, at);
+    succeed(next.limits[i], old.rule, next.identities[i], at);
   }
   usual_ = std::move(next);
   span_ = policy::steady_span(schedules_, at);
+}
+
+void CaseLimits::succeed(policy::Limit& next, const core::Limit& old, const std::string& identity,
+                         Instant at) {
+  const auto* from = std::get_if<core::Bucket>(&old);
+  auto* to = std::get_if<core::Bucket>(&next.rule);
+  if (from != nullptr && to != nullptr) *to = prices_[identity].change(*to, *from, at);
+}
+
+const core::PriceHistory* CaseLimits::history_of(const Together& limits,
+                                                 std::size_t position) const {
+  const auto found = prices_.find(limits.identities[position]);
+  return &limits == &usual_ && found != prices_.end() ? &found->second : nullptr;
 }
 
 bool CaseLimits::set_limit(const Step& step, Instant now) {
   policy::Limit& limit = usual_.limits[step.limit_position];
   const bool other = !policy::same_algorithm(limit.rule, step.limit.rule);
   const core::Limit old = std::exchange(limit, step.limit).rule;
-  limit.rule = core::succeeding(limit.rule, old, now);
+  succeed(limit, old, identity_at(step.limit_position), now);
   return other;
 }
 

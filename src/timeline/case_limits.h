@@ -1,8 +1,10 @@
 #pragma once
 
+#include <map>
 #include <string>
 #include <vector>
 
+#include "core/price_history.h"
 #include "policy/identity.h"
 #include "policy/key.h"
 #include "timeline/timeline.h"
@@ -26,13 +28,18 @@ class CaseLimits {
   const Together& of(const Subject& subject) const;
   // Whether the limit is now by another algorithm, so that nothing that was used stays used.
   bool set_limit(const Step& step, Instant now);
+  // The prices that a limit of those `of` some subject has had.
+  const core::PriceHistory* history_of(const Together& limits, std::size_t position) const;
   const std::string& identity_at(std::size_t position) const { return usual_.identities[position]; }
 
  private:
   void change_hours(Instant at);
+  void succeed(policy::Limit& next, const core::Limit& old, const std::string& identity,
+               Instant at);
 
   const Case& case_;
   Together usual_;
+  std::map<std::string, core::PriceTimeline> prices_;  // of the usual limits, by identity
   policy::Schedules schedules_;
   core::Span span_{Instant::min(), Instant::max()};  // for which the usual limits hold
   policy::PatternIndex overrides_;

@@ -77,6 +77,7 @@ class CoreWorld final : public World {
     std::vector<core::Charge> charges;
     for (std::size_t i = 0; i < slots.size(); ++i) {
       charges.push_back(charge_for(step, together.limits[i], *slots[i]));
+      charges.back().history = limits_.history_of(together, i);
     }
     switch (step.op) {
       case Op::take:

@@ -94,7 +94,8 @@ class SharedWorld final : public World {
       items.push_back({.limit = &limit.rule,
                        .key = keys[i],
                        .ask = ask_of(step, limit),
-                       .shadow = limit.shadow});
+                       .shadow = limit.shadow,
+                       .history = limits_.history_of(together, i)});
     }
     const std::string holder = step.holder.empty() ? anonymous() : "named " + step.holder;
     switch (step.op) {

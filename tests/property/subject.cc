@@ -2,6 +2,7 @@
 
 #include <cstring>
 #include <span>
+#include <utility>
 
 namespace weir::core {
 
@@ -30,7 +31,7 @@ Charge Subject::charge(const Ask& ask, bool shadow) {
   Memory memory = &state_;
   if (!ring_.empty()) memory.emplace<Log>(head_, std::span(ring_));
   if (!seats_.empty()) memory.emplace<Holders>(seated_, std::span(seats_));
-  return {.limit = &limit_, .memory = memory, .ask = ask, .shadow = shadow};
+  return {.limit = &limit_, .memory = memory, .ask = ask, .shadow = shadow, .history = &prices_};
 }
 
 Decision Subject::take(Instant now, const Ask& ask, std::uint64_t holder) {
@@ -54,7 +55,12 @@ Decision Subject::settle(Instant now, Permits delta, Receipt& receipt) {
   return core::settle(std::span(&one, 1), now, std::span(&receipt, 1)).decision;
 }
 
-void Subject::change(const Limit& limit, Instant now) { limit_ = succeeding(limit, limit_, now); }
+void Subject::change(const Limit& limit, Instant now) {
+  const Limit old = std::exchange(limit_, limit);
+  const auto* from = std::get_if<Bucket>(&old);
+  auto* to = std::get_if<Bucket>(&limit_);
+  if (from != nullptr && to != nullptr) *to = prices_.change(*to, *from, now);
+}
 
 void Subject::forget() { reset(charge({}).memory); }
 

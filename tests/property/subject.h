@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "core/plan.h"
+#include "core/price_history.h"
 
 namespace weir::core {
 
@@ -37,6 +38,7 @@ class Subject {
 
  private:
   Limit limit_;
+  PriceTimeline prices_{};
   State state_{};
   Log::Head head_{};
   std::vector<LogEntry> ring_;

@@ -2,8 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <fstream>
 #include <random>
+#include <thread>
 
 #include "store.h"
 
@@ -52,11 +54,11 @@ TEST(Flood, StaysWithinItsMemory) {
 // A flood by somebody who knows when each key will be at rest, and comes a nanosecond earlier,
 // then, or a nanosecond later, with new keys or those that were refused before: whoever is granted
 // something would have been granted it by a table without end.
-TEST(Flood, ForgivesNobodyHoweverItIsTimed) {
+void flood(WhenFull when_full) {
   constexpr int victims = 40;
   constexpr Layout layout{.rows = 8, .sharing_rows = 1};
-  const Rule rule{.limit = bucket(1, hours{1}, 5), .when_full = WhenFull::deny};
-  const Rule flood{.limit = bucket(1, minutes{10}, 3), .identity = 2};
+  const Rule rule{.limit = bucket(1, hours{1}, 5), .when_full = when_full};
+  const Rule flooding{.limit = bucket(1, minutes{10}, 3), .identity = 2};
   Table table(layout);
   std::vector<core::State> endless(victims);
   std::mt19937 random(17);
@@ -65,7 +67,7 @@ TEST(Flood, ForgivesNobodyHoweverItIsTimed) {
   for (int round = 0; round < scaled(2'000); ++round) {
     const int first = random() % 2 == 0 ? 0 : round * 100;
     const int size = round % 3 * 150;
-    for (int i = first; i < first + size; ++i) (void)take(table, flood, nth(i), now);
+    for (int i = first; i < first + size; ++i) (void)take(table, flooding, nth(i), now);
     for (int i = 0; i < 10; ++i) {
       const std::size_t victim = random() % victims;
       const Permits cost = static_cast<Permits>(random() % 5 + 1);
@@ -82,9 +84,39 @@ TEST(Flood, ForgivesNobodyHoweverItIsTimed) {
     const Nanos pause = rest > Nanos{0} ? rest : minutes{random() % 20};
     now += std::max(pause + Nanos{static_cast<int>(random() % 3) - 1}, Nanos{0});
   }
-  EXPECT_GT(granted, scaled(2'000));
-  EXPECT_GT(table.use(kStart + now).forgotten, static_cast<std::uint64_t>(scaled(2'000)));
-  EXPECT_GT(table.use(kStart + now).denied, 0u) << "there must have been a lack of room";
+  const MemoryUse use = table.use(kStart + now);
+  EXPECT_GT(granted, scaled(1'000));
+  EXPECT_GT(use.forgotten, static_cast<std::uint64_t>(scaled(2'000)));
+  EXPECT_GT(when_full == WhenFull::deny ? use.denied : use.shared, 0u)
+      << "there must have been a lack of room";
+}
+
+TEST(Flood, ForgivesNobodyHoweverItIsTimed) { flood(WhenFull::deny); }
+TEST(Flood, ForgivesNobodyWhoShares) { flood(WhenFull::share); }
+
+// One thread finds the table full, another finds a slot for the same key: together they get what
+// the key may have.
+TEST(Flood, GivesAKeyNothingTwiceWhileItGetsASlot) {
+  const Rule resident{.limit = bucket(1, seconds{1}, 1), .identity = 1};
+  for (const core::Limit& limit : {bucket(1, hours{1}, 5), exact(5, hours{1})}) {
+    const Rule rule{.limit = limit, .identity = 2};
+    for (int round = 0; round < scaled(3'000); ++round) {
+      Table table({.rows = 1, .sharing_rows = 1, .record_bytes = 16 << 10});
+      for (int i = 0; i < 15; ++i) ASSERT_TRUE(take(table, resident, nth(i), Nanos{0}));
+      std::atomic<int> admitted = 0;
+      std::atomic<int> ready = 0;
+      const auto take_at = [&](Nanos at) {
+        ready.fetch_add(1);
+        while (ready.load() < 2) std::this_thread::yield();
+        for (int i = 0; i < 6; ++i) admitted += take(table, rule, "alice", at) ? 1 : 0;
+      };
+      std::thread full([&] { take_at(milliseconds{900}); });
+      take_at(milliseconds{1100});
+      full.join();
+      ASSERT_LE(admitted, 5) << "round " << round;
+      ASSERT_GT(admitted, 0);
+    }
+  }
 }
 
 }  // namespace

@@ -32,28 +32,37 @@ core::Memory Claimed::memory_for(const core::Limit& limit) {
 Table::Claims::Claims(Table& table, std::span<const Item> items, Absent absent, Instant now,
                       const core::HolderId& holder, std::span<const Place> places)
     : table_(table), items_(items), absent_(absent), holder_(holder), places_(places), now_(now) {
-  Positions order;
-  Positions without_room;
-  for (std::size_t i = 0; i < items.size(); ++i) {
-    claimed_.emplace_back();
-    order.emplace_back(i);
+  for (Patience patience; !claim_all(); patience.wait()) {
+    for (Claimed& claimed : claimed_) release(claimed);
   }
-  sort_by(order, items, &Item::key);
-  for (const std::size_t position : order) claim(position, without_room);
-  sort_by(without_room, items, &Item::sharing);
-  for (const std::size_t position : without_room) settle_newcomer(position);
   for (std::size_t i = 0; i < items.size(); ++i) {
-    charges_.emplace_back(
-        core::Charge{.limit = items[i].limit,
-                     .memory = claimed_[i].memory_for(*items[i].limit),
-                     .ask = items[i].ask,
-                     .shadow = items[i].shadow,
-                     .among = shares(i) ? id_of(items[i].key) : core::HolderId{}});
+    charges_.emplace_back(core::Charge{.limit = items[i].limit,
+                                       .memory = claimed_[i].memory_for(*items[i].limit),
+                                       .ask = items[i].ask,
+                                       .shadow = items[i].shadow,
+                                       .among = shares(i) ? id_of(items[i].key) : core::HolderId{},
+                                       .history = items[i].history});
   }
 }
 
-Table::Claims::~Claims() {
-  for (Claimed& claimed : claimed_) release(claimed);
+// (Also what was refused, or only looked at, may have been carried over to another price.)
+Table::Claims::~Claims() { commit(); }
+
+// False if another thread has come between: everything is to be released, and tried again.
+bool Table::Claims::claim_all() {
+  Positions order;
+  Positions without_room;
+  claimed_.clear();
+  refused_.reset();
+  for (std::size_t i = 0; i < items_.size(); ++i) {
+    claimed_.emplace_back();
+    order.emplace_back(i);
+  }
+  sort_by(order, items_, &Item::key);
+  for (const std::size_t position : order) claim(position, without_room);
+  sort_by(without_room, items_, &Item::sharing);
+  return std::all_of(without_room.begin(), without_room.end(),
+                     [&](std::size_t position) { return settle_newcomer(position); });
 }
 
 void Table::Claims::claim(std::size_t position, Positions& without_room) {
@@ -63,17 +72,34 @@ void Table::Claims::claim(std::size_t position, Positions& without_room) {
   const Absent absent = place == Place::usual ? absent_ : Absent::stays;
   if (place == Place::shared || table_.claim(item.key, absent, claimed, now_) == Claim::no_room) {
     without_room.emplace_back(position);
-  } else if (item.key.has_record() && claimed.slot != nullptr &&
-             !table_.attach_record(claimed, *item.limit, absent, now_, holder_)) {
-    const bool has_record = claimed.record != nullptr;
-    release(claimed);
-    claimed = {.free_at = claimed.free_at};
-    has_record ? refuse(position) : void(without_room.emplace_back(position));
-  } else if (absent == Absent::would_come && item.key.has_record() && claimed.record == nullptr &&
-             !table_.has_room_for_record(now_, claimed.free_at)) {
-    release(claimed);
-    without_room.emplace_back(position);
+    return;
   }
+  bool has_room = starts_rightly(position, absent);
+  if (has_room && item.key.has_record() && claimed.record == nullptr) {
+    if (claimed.slot != nullptr) {
+      has_room = table_.attach_record(claimed, *item.limit, absent, now_, holder_);
+    }
+    if (absent == Absent::would_come && claimed.record == nullptr) {
+      has_room = table_.has_room_for_record(now_, claimed.free_at);
+    }
+  }
+  if (has_room) return;
+  const bool has_record = claimed.record != nullptr;
+  release(claimed);
+  claimed = {.found = claimed.found, .free_at = claimed.free_at};
+  has_record ? refuse(position) : void(without_room.emplace_back(position));
+}
+
+// The earlier calls of a key that is not remembered may have been charged to the overflow state. As
+// long as that is in use, the key starts with a copy of it, for which there may be no room. A peek
+// is decided on the overflow state itself, as if there were none.
+bool Table::Claims::starts_rightly(std::size_t position, Absent absent) {
+  const Item& item = items_[position];
+  Claimed& claimed = claimed_[position];
+  if (absent == Absent::stays || !claimed.found.never_seen()) return true;
+  if (absent == Absent::is_inserted) return table_.copy_overflow(claimed, item, now_);
+  const bool shares = item.when_full == WhenFull::share && !item.shadow;
+  return !shares || !table_.overflow_in_use(item, now_);
 }
 
 // Who only looks is not one of them.
@@ -89,21 +115,32 @@ void Table::Claims::refuse(std::size_t position) {
   if (!refused_) refused_ = position;
 }
 
-void Table::Claims::settle_newcomer(std::size_t position) {
-  if (place_of(position) == Place::shared) return claim_shared(position);
+// False if the key has got a state of its own meanwhile.
+bool Table::Claims::settle_newcomer(std::size_t position) {
+  const Item& item = items_[position];
+  if (place_of(position) == Place::shared) {
+    claim_shared(position);
+  } else if (item.when_full == WhenFull::allow || item.shadow) {
+    count(table_.counts_.untracked);
+  } else {
+    const core::State found = claimed_[position].found;
+    const bool shares = shares_overflow(position);
+    if (shares && absent_ == Absent::is_inserted && table_.has_changed(item.key, found)) {
+      return false;
+    }
+    shares ? count(table_.counts_.shared) : refuse(position);
+  }
+  return true;
+}
+
+// Claims the overflow state for an item without a slot of its own, if it may.
+bool Table::Claims::shares_overflow(std::size_t position) {
   const Item& item = items_[position];
   Claimed& claimed = claimed_[position];
-  if (item.when_full == WhenFull::allow || item.shadow) return count(table_.counts_.untracked);
-  const bool shares =
-      item.when_full == WhenFull::share && !another_shares(item) &&
-      table_.claim(item.sharing, absent_, claimed, now_) != Claim::no_room &&
-      (!item.key.has_record() || table_.attach_record(claimed, *item.limit, absent_, now_,
-                                                      holder_.mixed_with(id_of(item.key))));
-  if (shares) {
-    count(table_.counts_.shared);
-  } else {
-    refuse(position);
-  }
+  return item.when_full == WhenFull::share && !another_shares(item) &&
+         table_.claim(item.sharing, absent_, claimed, now_) != Claim::no_room &&
+         (!item.key.has_record() || table_.attach_record(claimed, *item.limit, absent_, now_,
+                                                         holder_.mixed_with(id_of(item.key))));
 }
 
 // (Nothing, if those who shared are at rest and forgotten.)

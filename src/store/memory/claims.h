@@ -37,11 +37,18 @@ inline bool unmark_shared(core::Receipt& receipt) {
   return marked;
 }
 
-// All that a decision over several items needs, locked until it is committed or given up.
+// All that a decision over several items needs, locked until it is committed.
 //
 // States are locked in the order of their keys, those that newcomers share last: whoever waits
 // for a lock holds only lesser ones, so nobody waits in a circle. Rows are locked for moments only,
-// after states, and nobody waits for a state while having a row.
+// after states, and nobody waits for a state while having a row. (A key that starts from the
+// overflow state waits for that one while it holds its own: whoever has it waits for no key.)
+//
+// A key whose calls were charged to the overflow state must not begin afresh when it gets a slot.
+// Its first state is a copy of the overflow state. Two threads with the same key could miss each
+// other: one finds no slot, and the other gets one and copies before the first is charged. So the
+// first looks for the key again after it has locked the overflow state, and starts over if another
+// thread has been there.
 class Table::Claims {
  public:
   Claims(Table& table, std::span<const Item> items, Absent absent, Instant now,
@@ -73,8 +80,11 @@ class Table::Claims {
     const Claimed& claimed = claimed_[position];
     return claimed.slot != nullptr && claimed.key != items_[position].key;
   }
+  bool claim_all();
   void claim(std::size_t position, Positions& without_room);
-  void settle_newcomer(std::size_t position);
+  bool starts_rightly(std::size_t position, Absent absent);
+  bool settle_newcomer(std::size_t position);
+  bool shares_overflow(std::size_t position);
   void claim_shared(std::size_t position);
   bool another_shares(const Item& item) const;
   Place place_of(std::size_t position) const {

@@ -17,12 +17,17 @@
 #include <new>
 #include <utility>
 
+#include "files/new_file.h"
+
 namespace weir::store {
 
 namespace {
 
+using files::File;
+using files::system_error;
+
 constexpr char kMagic[7] = {'w', 'e', 'i', 'r', 't', 'a', 'b'};
-constexpr char kFormat = '1';
+constexpr char kFormat = '2';
 constexpr std::size_t kPage = 4096;
 constexpr std::size_t kHugePage = std::size_t{2} << 20;
 static_assert(sizeof(Header) <= kPage);
@@ -48,28 +53,6 @@ void write_header(Header& header, const Layout& layout, std::uint64_t seed) {
   header.layout = layout;
   header.checksum = checksum_of(header);
 }
-
-std::string system_error(const std::string& doing, const std::string& path, int error) {
-  return doing + " " + path + ": " + std::strerror(error);
-}
-
-// A file that is closed, and no longer locked, when nobody has taken it over.
-class File {
- public:
-  explicit File(int fd) : fd_(fd) {}
-  ~File() {
-    if (fd_ >= 0) ::close(fd_);
-  }
-  File(File&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
-  File& operator=(File&&) = delete;
-
-  int get() const { return fd_; }
-  int release() { return std::exchange(fd_, -1); }
-  explicit operator bool() const { return fd_ >= 0; }
-
- private:
-  int fd_;
-};
 
 std::string boot_id() {
   const File file(::open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC));
@@ -108,13 +91,6 @@ std::optional<Error> allocate(int fd, std::size_t bytes, const std::string& path
   return std::nullopt;
 }
 
-bool same_file(int fd, const std::string& path) {
-  struct stat ours {
-  }, theirs{};
-  return fstat(fd, &ours) == 0 && stat(path.c_str(), &theirs) == 0 &&
-         ours.st_ino == theirs.st_ino && ours.st_dev == theirs.st_dev;
-}
-
 // Whether each part of a table by itself fits into a file of that size: a sum that does may have
 // come round to it.
 bool is_possible(const Layout& layout, std::uint64_t size) {
@@ -123,16 +99,25 @@ bool is_possible(const Layout& layout, std::uint64_t size) {
          layout.sharing_rows <= most_rows && layout.record_bytes <= size;
 }
 
-// What speaks against going on with a file; nothing if it is one of ours and whole.
-std::string flaw_of(int fd, std::uint64_t size) {
+bool has_magic(int fd) {
+  char magic[sizeof kMagic] = {};
+  return pread(fd, magic, sizeof magic, 0) == static_cast<ssize_t>(sizeof magic) &&
+         std::equal(std::begin(kMagic), std::end(kMagic), magic);
+}
+
+// What was being created when a process was killed: the magic is the first that is written.
+bool is_unfinished(int fd) {
+  struct stat status {};
+  return fstat(fd, &status) == 0 && (status.st_size == 0 || has_magic(fd));
+}
+
+// Why a file that has the magic cannot be used; empty if it can.
+std::string damage_of(int fd, std::uint64_t size) {
   alignas(Header) std::byte bytes[sizeof(Header)] = {};
   if (pread(fd, bytes, sizeof bytes, 0) != static_cast<ssize_t>(sizeof bytes)) {
     return "it is too short to be a state file of weir";
   }
   const Header& header = *reinterpret_cast<const Header*>(bytes);
-  if (!std::equal(std::begin(kMagic), std::end(kMagic), header.magic)) {
-    return "it is not a state file of weir";
-  }
   if (header.format != kFormat) {
     return std::string("it is of format '") + header.format + "', and this version reads format '" +
            kFormat + "'";
@@ -147,7 +132,7 @@ std::string flaw_of(int fd, std::uint64_t size) {
 }
 
 // Renames the file out of the way, and says so.
-std::optional<Error> set_aside(const std::string& path, const std::string& flaw, Opened& opened) {
+std::optional<Error> set_aside(const std::string& path, const std::string& damage, Opened& opened) {
   timespec now{};
   clock_gettime(CLOCK_REALTIME, &now);
   opened.set_aside =
@@ -155,7 +140,7 @@ std::optional<Error> set_aside(const std::string& path, const std::string& flaw,
   if (rename(path.c_str(), opened.set_aside.c_str()) != 0) {
     return Error{system_error("cannot set aside the unusable state file", path, errno)};
   }
-  opened.note = path + " was set aside as " + opened.set_aside + " because " + flaw +
+  opened.note = path + " was set aside as " + opened.set_aside + " because " + damage +
                 "; starting with nothing remembered";
   return std::nullopt;
 }
@@ -218,45 +203,33 @@ Region Region::anonymous(const Layout& layout) {
 Result<Region, Error> Region::successor(const std::string& path, const Layout& layout,
                                         std::uint64_t seed) {
   const std::string name = path + ".new";
-  File file(::open(name.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
-  if (!file) return Error{system_error("cannot create the state file", name, errno)};
-  if (flock(file.get(), LOCK_EX | LOCK_NB) != 0 || !same_file(file.get(), name)) {
-    return Error{"another process is just creating the state file " + path};
-  }
-  // What a process that was killed while creating it left behind.
-  if (ftruncate(file.get(), 0) != 0) {
-    return Error{system_error("cannot write the state file", name, errno)};
-  }
-  if (auto error = allocate(file.get(), layout.bytes(), path)) {
+  auto file = files::create(name, is_unfinished);
+  if (!file) return file.error();
+  const auto given_up = [&](Error error) {
     unlink(name.c_str());
-    return *std::move(error);
+    return error;
+  };
+  if (pwrite(file->get(), kMagic, sizeof kMagic, 0) != static_cast<ssize_t>(sizeof kMagic)) {
+    return given_up(Error{system_error("cannot write the state file", name, errno)});
   }
-  const auto memory = map(file.get(), layout.bytes(), name);
-  if (!memory) return memory.error();
-  Region region(*memory, file.release(), name);
+  if (auto error = allocate(file->get(), layout.bytes(), path)) return given_up(*error);
+  const auto memory = map(file->get(), layout.bytes(), name);
+  if (!memory) return given_up(memory.error());
+  Region region(*memory, file->release(), name);
   write_header(region.header(), layout, seed);
   return region;
 }
 
-// What is on disk under that name is whole, before and after: a power cut leaves the one or the
-// other.
 std::optional<Error> Region::take_place_of(const std::string& path) {
-  if (fsync(fd_) != 0 || rename(path_.c_str(), path.c_str()) != 0) {
-    return Error{system_error("cannot put the new state file in its place", path, errno)};
-  }
+  if (auto error = files::move_over(fd_, path_, path)) return error;
   path_ = path;
   return std::nullopt;
 }
 
 Result<bool, Error> Region::take_free_place(const std::string& path) {
-  if (renameat2(AT_FDCWD, path_.c_str(), AT_FDCWD, path.c_str(), RENAME_NOREPLACE) == 0) {
-    path_ = path;
-    return true;
-  }
-  if (errno == EEXIST) return false;
-  // (Not every file system knows how.)
-  if (auto error = take_place_of(path)) return *std::move(error);
-  return true;
+  auto placed = files::move_if_free(fd_, path_, path);
+  if (placed && *placed) path_ = path;
+  return placed;
 }
 
 void Region::discard() { unlink(path_.c_str()); }
@@ -273,24 +246,42 @@ Result<std::pair<Found, int>, Error> look_closer(const std::string& path) {
   return Error{"the state file " + path + " is a link to something that is not there"};
 }
 
+// For a file that some other program wrote, or nobody yet.
+Error not_ours(const std::string& path, std::uint64_t size) {
+  return Error{path + (size == 0 ? " is empty" : " is not a state file of weir") +
+               ", and stays as it is: give `state` the name of a file that does not exist yet, or "
+               "move this one away"};
+}
+
+Error not_regular(const std::string& path) {
+  return Error{"the state file " + path +
+               " is not a regular file: give `state` the name of a file that does not exist yet"};
+}
+
+// A device may act on being opened.
+bool is_regular(const std::string& path) {
+  struct stat status {};
+  return stat(path.c_str(), &status) != 0 || S_ISREG(status.st_mode);
+}
+
 // Looks at the file at `path` and takes the lock on it.
 Result<std::pair<Found, int>, Error> look_at(const std::string& path, Opened& opened) {
   using Seen = std::pair<Found, int>;
-  File file(::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NONBLOCK));
-  if (!file && errno == ENOENT) return look_closer(path);
+  if (!is_regular(path)) return not_regular(path);
+  File file(::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW));
+  if (!file && (errno == ENOENT || errno == ELOOP)) return look_closer(path);
   if (!file) return Error{system_error("cannot open the state file", path, errno)};
   struct stat status {};
-  if (fstat(file.get(), &status) != 0 || !S_ISREG(status.st_mode)) {
-    return Error{"the state file " + path + " is not a file"};
-  }
+  if (fstat(file.get(), &status) != 0 || !S_ISREG(status.st_mode)) return not_regular(path);
   if (flock(file.get(), LOCK_EX | LOCK_NB) != 0) {
     return Error{"the state file " + path +
                  " is in use by another process: stop that one, or give this one another file"};
   }
-  if (!same_file(file.get(), path)) return Seen{Found::changed, -1};
-  if (const std::string flaw = flaw_of(file.get(), static_cast<std::uint64_t>(status.st_size));
-      !flaw.empty()) {
-    if (auto error = set_aside(path, flaw, opened)) return *std::move(error);
+  if (!files::same_file(file.get(), path)) return Seen{Found::changed, -1};
+  const auto size = static_cast<std::uint64_t>(status.st_size);
+  if (!has_magic(file.get())) return not_ours(path, size);
+  if (const std::string damage = damage_of(file.get(), size); !damage.empty()) {
+    if (auto error = set_aside(path, damage, opened)) return *std::move(error);
     return Seen{Found::nothing, -1};
   }
   return Seen{Found::usable, file.release()};

@@ -59,8 +59,9 @@ class Region {
   static Region anonymous(const Layout& layout);
 
   // The file at `path`; made if there is none, whole, so that a full disk shows now and not later.
-  // A file that is no state of ours, or a torn one, is renamed and never touched again. The layout
-  // may turn out to be another one than that asked for, if the file has it.
+  // A damaged state file is renamed and never touched again; a file that is not a state file is an
+  // error and stays as it is. The layout may turn out to be another one than that asked for, if the
+  // file has it.
   static Result<Region, Error> file(const std::string& path, const Layout& layout, Opened& opened);
 
   // A new file beside `path` that can take its place.

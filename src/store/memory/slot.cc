@@ -17,21 +17,34 @@ RestTime Row::soonest_rest() const noexcept {
   return soonest;
 }
 
-void Row::survey(Instant now) {
+// A slot of a limit that has become slower is put right when its time seems to have come.
+bool Row::is_at_rest(Slot& slot, Instant now, const SlowerLimits* slower) {
+  const RestTime rest = slot.rest();
+  if (!rest.has_come(now)) return false;
+  if (slower == nullptr || rest == RestTime{}) return true;
+  const Fingerprint owner = slot.owner();
+  const core::State state = AtomicState::unlocked(slot.state().load());
+  const auto later =
+      RestTime::not_before(slower->rest_of(state, owner.has_record(), rest.instant()));
+  if (later <= rest) return true;
+  slot.hold_until(owner, later);
+  return slot.rest().has_come(now);
+}
+
+void Row::survey(Instant now, const SlowerLimits* slower) {
   unsigned live = 0;
   RestTime earliest{RestTime::kMask};
-  for (const Slot& slot : slots_) {
-    const RestTime rest = slot.rest();
-    if (rest.has_come(now)) continue;
+  for (Slot& slot : slots_) {
+    if (is_at_rest(slot, now, slower)) continue;
     ++live;
-    earliest = std::min(earliest, rest);
+    earliest = std::min(earliest, slot.rest());
   }
   set_summary(live, earliest);
 }
 
 // Locks the slot's state and makes its owner leave, if it is at rest.
-bool Row::clear_out(Slot& slot, Instant now, Vacated& vacated) {
-  if (!slot.rest().has_come(now)) return false;
+bool Row::clear_out(Slot& slot, Instant now, Vacated& vacated, const SlowerLimits* slower) {
+  if (!is_at_rest(slot, now, slower)) return false;
   const core::State state = slot.state().load();
   // Somebody is busy with it. Waiting here could be for somebody who waits for this row.
   if (AtomicState::is_locked(state) || !slot.state().try_lock(state)) return false;
@@ -55,14 +68,15 @@ unsigned Row::first_to_go(unsigned half_line) const noexcept {
   return slots_[other - 1].rest() < slots_[half_line - 1].rest() ? other : half_line;
 }
 
-Slot* Row::settle(const Fingerprint& key, Where where, Instant now, Vacated& vacated) {
+Slot* Row::settle(const Fingerprint& key, Where where, Instant now, Vacated& vacated,
+                  const SlowerLimits* slower) {
   const unsigned half_line = first_to_go(half_line_of(key));
   const unsigned last = where == Where::preferred ? 1 : kSlots;
   for (unsigned i = 0; i <= last; ++i) {
     if ((half_line ^ i) == 0) continue;
     const unsigned place = (half_line ^ i) - 1;
     Slot& slot = slots_[place];
-    if (!clear_out(slot, now, vacated)) continue;
+    if (!clear_out(slot, now, vacated, slower)) continue;
     slot.state().store(AtomicState::locked({}));
     slot.give_to(key, RestTime::not_before(now));
     set_tag(place, tag_of(key));
@@ -74,8 +88,8 @@ Slot* Row::settle(const Fingerprint& key, Where where, Instant now, Vacated& vac
   return nullptr;
 }
 
-bool Row::evict(Slot& slot, Instant now, Vacated& vacated) {
-  if (slot.is_empty() || !clear_out(slot, now, vacated)) return false;
+bool Row::evict(Slot& slot, Instant now, Vacated& vacated, const SlowerLimits* slower) {
+  if (slot.is_empty() || !clear_out(slot, now, vacated, slower)) return false;
   set_tag(static_cast<unsigned>(&slot - slots_.data()), 0);
   slot.state().unlock(AtomicState::unlocked(slot.state().load()), {});
   return true;

@@ -10,6 +10,7 @@
 #include "base/time.h"
 #include "store/memory/atomic_state.h"
 #include "store/memory/fingerprint.h"
+#include "store/memory/slower_limits.h"
 
 namespace weir::store {
 
@@ -156,7 +157,7 @@ class alignas(64) Row {
   }
   // No slot can be had before that time; only when all are live.
   RestTime earliest() const { return RestTime{summary_.load(std::memory_order_relaxed) >> 8}; }
-  void survey(Instant now);
+  void survey(Instant now, const SlowerLimits* slower = nullptr);
 
   // A slot for `key`, its state locked and all zero, or none. `vacated` tells who had to leave.
   enum class Where { preferred, anywhere };
@@ -164,9 +165,10 @@ class alignas(64) Row {
     Fingerprint owner{};
     core::State state{};
   };
-  Slot* settle(const Fingerprint& key, Where where, Instant now, Vacated& vacated);
+  Slot* settle(const Fingerprint& key, Where where, Instant now, Vacated& vacated,
+               const SlowerLimits* slower = nullptr);
   // Makes the owner of one slot leave, if it is at rest.
-  bool evict(Slot& slot, Instant now, Vacated& vacated);
+  bool evict(Slot& slot, Instant now, Vacated& vacated, const SlowerLimits* slower = nullptr);
 
   // Since when keys that were here may have been forgotten: for a key that is not here, time before
   // that is over.
@@ -204,7 +206,8 @@ class alignas(64) Row {
     summary_.store(earliest.units() << 8 | live, std::memory_order_relaxed);
   }
   unsigned first_to_go(unsigned half_line) const noexcept;
-  bool clear_out(Slot& slot, Instant now, Vacated& vacated);
+  static bool is_at_rest(Slot& slot, Instant now, const SlowerLimits* slower);
+  bool clear_out(Slot& slot, Instant now, Vacated& vacated, const SlowerLimits* slower);
 
   std::array<std::atomic<std::uint64_t>, 2> tags_{};
   std::atomic<std::uint64_t> summary_{0};  // the earliest rest, live slots; set under the lock

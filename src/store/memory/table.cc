@@ -281,6 +281,49 @@ Table::Claim Table::claim(const Fingerprint& key, Absent absent, Claimed& claime
   }
 }
 
+// Locks the overflow state of the item's limit, if there is one that is not at rest.
+bool Table::claim_overflow(const Item& item, Claimed& overflow, Instant now) {
+  // The key's own slot is published before this, and the overflow state before `has_changed` looks
+  // for the key: of two threads one sees what the other has done.
+  synchronize(item.key);
+  if (claim(item.sharing, Absent::stays, overflow, now) != Claim::got) return false;
+  if (!overflow.found.never_seen() && !overflow.slot->rest().has_come(now)) return true;
+  overflow.slot->state().unlock(overflow.found, overflow.found);
+  return false;
+}
+
+bool Table::overflow_in_use(const Item& item, Instant now) {
+  Claimed overflow;
+  if (!claim_overflow(item, overflow, now)) return false;
+  overflow.slot->state().unlock(overflow.found, overflow.found);
+  return true;
+}
+
+// Makes a key that is new begin with what the overflow state says, if that is in use. False if
+// there is no room for its record.
+bool Table::copy_overflow(Claimed& claimed, const Item& item, Instant now) {
+  Claimed overflow;
+  if (!claim_overflow(item, overflow, now)) return true;
+  bool copied = true;
+  if (item.key.has_record()) {
+    Record& from = record_at(record_named_by(overflow.found));
+    copied = from.entry_bytes() != entry_bytes_of(*item.limit) ||
+             copy_record(claimed, from, id_of(item.key), now);
+  } else {
+    claimed.state = overflow.found;
+  }
+  if (copied) claimed.slot->hold_until(claimed.key, overflow.slot->rest());
+  overflow.slot->state().unlock(overflow.found, overflow.found);
+  return copied;
+}
+
+// True if another thread has done something to the key since its state was `found`, or is about to.
+bool Table::has_changed(const Fingerprint& key, const core::State& found) noexcept {
+  synchronize(key);
+  Slot* slot = find(key);
+  return slot != nullptr && !(slot->state().load() == found);
+}
+
 // Nothing: somebody else has just done it.
 Table::Claim Table::insert(const Fingerprint& key, Claimed& claimed, Instant& now) {
   Row& first = first_row(key);
@@ -303,15 +346,16 @@ Table::Claim Table::insert(const Fingerprint& key, Claimed& claimed, Instant& no
 
 // A slot in one of two rows. Where a summary is out of date and may matter, it is renewed.
 Slot* Table::settle(Row& first, Row& second, const Fingerprint& key, Instant now) {
+  const auto slower = slower_limits();
   const auto try_row = [&](Row& row, Row::Where where) -> Slot* {
     if (row.is_full(now)) return nullptr;
     Row::Vacated vacated;
-    Slot* slot = row.settle(key, where, now, vacated);
+    Slot* slot = row.settle(key, where, now, vacated, slower.get());
     if (slot != nullptr && vacated.owner != Fingerprint{}) forget(vacated);
     return slot;
   };
   for (Row* row : {&first, &second}) {
-    if (row->live() >= kRoomy && row->earliest().has_come(now)) row->survey(now);
+    if (row->live() >= kRoomy && row->earliest().has_come(now)) row->survey(now, slower.get());
     if (row->live() >= kRoomy) continue;
     if (Slot* slot = try_row(*row, Row::Where::preferred)) return slot;
   }
@@ -319,7 +363,7 @@ Slot* Table::settle(Row& first, Row& second, const Fingerprint& key, Instant now
   Row* fuller = emptier == &first ? &second : &first;
   for (Row* row : {emptier, fuller}) {
     if (Slot* slot = try_row(*row, Row::Where::anywhere)) return slot;
-    if (!row->is_full(now)) row->survey(now);
+    if (!row->is_full(now)) row->survey(now, slower.get());
   }
   return nullptr;
 }
@@ -328,9 +372,10 @@ Slot* Table::settle(Row& first, Row& second, const Fingerprint& key, Instant now
 bool Table::has_room(const Fingerprint& key, Instant now) {
   Row& first = first_row(key);
   Row& second = second_row(key);
+  const auto slower = slower_limits();
   const LockedRows locked(first, second);
   return std::ranges::any_of(std::array{&first, &second}, [&](Row* row) {
-    if (!row->is_full(now)) row->survey(now);
+    if (!row->is_full(now)) row->survey(now, slower.get());
     return !row->is_full(now);
   });
 }
@@ -404,10 +449,9 @@ bool Table::make_room(Claimed& claimed, const core::Concurrency& limit,
   return false;
 }
 
-// Moves what there is into another block, oldest first. The old one is freed when nobody can find
-// it any more.
-bool Table::grow_record(Claimed& claimed, std::size_t capacity, std::size_t entry_bytes,
-                        Instant now) {
+// A block with room for so many entries, empty; null if there is no memory.
+Record* Table::allocate_record(Claimed& claimed, std::size_t capacity, std::size_t entry_bytes,
+                               Instant now) {
   const std::size_t bytes = Arena::block_size(Record::bytes_for(capacity, entry_bytes));
   const Arena::For whom = claimed.key.is_shared()     ? Arena::For::shared
                           : claimed.record != nullptr ? Arena::For::live
@@ -416,17 +460,32 @@ bool Table::grow_record(Claimed& claimed, std::size_t capacity, std::size_t entr
   while (!handle && reclaim_records(now, claimed.free_at)) {
     handle = arena_.allocate(bytes, index_of(*claimed.slot), whom);
   }
-  if (!handle) return false;
-  auto* grown = new (arena_.at(*handle)) Record(claimed.key, bytes, entry_bytes);
-  if (claimed.record != nullptr) {
-    const std::size_t old_capacity = claimed.record->capacity();
-    const auto from = claimed.record->entries<std::byte>().data();
-    const auto to = grown->entries<std::byte>().data();
-    for (std::size_t i = 0; i < claimed.head.size; ++i) {
-      const std::size_t place = (claimed.head.first + i) % old_capacity;
-      std::memcpy(to + i * entry_bytes, from + place * entry_bytes, entry_bytes);
-    }
+  if (!handle) return nullptr;
+  claimed.state = state_naming(*handle);
+  return new (arena_.at(*handle)) Record(claimed.key, bytes, entry_bytes);
+}
+
+namespace {
+
+// Copies the entries of a record to another of the same kind, oldest first.
+void copy_entries(Record& from, const core::Log::Head& head, Record& to) {
+  const std::size_t entry_bytes = from.entry_bytes();
+  const auto source = from.entries<std::byte>().data();
+  const auto target = to.entries<std::byte>().data();
+  for (std::size_t i = 0; i < head.size; ++i) {
+    const std::size_t place = (head.first + i) % from.capacity();
+    std::memcpy(target + i * entry_bytes, source + place * entry_bytes, entry_bytes);
   }
+}
+
+}  // namespace
+
+// Moves what there is into another block. The old one is freed when nobody can find it any more.
+bool Table::grow_record(Claimed& claimed, std::size_t capacity, std::size_t entry_bytes,
+                        Instant now) {
+  Record* grown = allocate_record(claimed, capacity, entry_bytes, now);
+  if (grown == nullptr) return false;
+  if (claimed.record != nullptr) copy_entries(*claimed.record, claimed.head, *grown);
   if (!claimed.found.never_seen()) {
     claimed.outgrown = record_named_by(claimed.found);
     claimed.outgrown_bytes = record_at(claimed.outgrown).bytes();
@@ -434,7 +493,24 @@ bool Table::grow_record(Claimed& claimed, std::size_t capacity, std::size_t entr
   claimed.head.first = 0;
   grown->set_head(claimed.head);
   claimed.record = grown;
-  claimed.state = state_naming(*handle);
+  return true;
+}
+
+// Gives a key without a record a copy of one, with room for one more entry. Holders of the key have
+// their own ids in it.
+bool Table::copy_record(Claimed& claimed, Record& from, const core::HolderId& among, Instant now) {
+  const core::Log::Head head = from.head();
+  Record* made = allocate_record(claimed, head.size + std::size_t{1}, from.entry_bytes(), now);
+  if (made == nullptr) return false;
+  copy_entries(from, head, *made);
+  claimed.head = {.first = 0, .size = head.size};
+  if (from.entry_bytes() == sizeof(core::Holder)) {
+    for (core::Holder& holder : made->entries<core::Holder>().first(head.size)) {
+      holder.id = holder.id.mixed_with(among);
+    }
+  }
+  made->set_head(claimed.head);
+  claimed.record = made;
   return true;
 }
 
@@ -452,6 +528,7 @@ bool Table::has_room_for_record(Instant now, RestTime& free_at) {
 bool Table::reclaim_records(Instant now, RestTime& free_at) {
   constexpr int at_a_time = 64;
   bool freed = false;
+  const auto slower = slower_limits();
   free_at = RestTime{RestTime::kMask};
   for (int i = 0; i < at_a_time && !freed; ++i) {
     const auto owner = arena_.next_owner();
@@ -462,7 +539,7 @@ bool Table::reclaim_records(Instant now, RestTime& free_at) {
     Row& row = rows_[*owner / Row::kSlots];
     row.lock();
     Row::Vacated vacated;
-    if (row.evict(slot, now, vacated)) {
+    if (row.evict(slot, now, vacated, slower.get())) {
       forget(vacated);
       freed = true;
     }
@@ -486,7 +563,8 @@ core::Decision Table::take_state(const L& limit, const Item& item, Instant now,
       patience.wait();
       continue;
     }
-    const core::Taken taken = core::take(limit, found, now, item.ask);
+    const core::State state = core::carried(limit, found, now, item.history);
+    const core::Taken taken = core::take(limit, state, now, item.ask);
     if (!(taken.next == found)) {
       const auto rest = RestTime::not_before(later(in_range(now), taken.decision.reset_after));
       if (!slot->hold_until(item.key, rest)) continue;
@@ -494,7 +572,7 @@ core::Decision Table::take_state(const L& limit, const Item& item, Instant now,
     }
     if (receipt != nullptr && taken.decision) {
       *receipt = {
-          .at = in_range(now), .taken = item.ask.cost, .before = found, .after = taken.next};
+          .at = in_range(now), .taken = item.ask.cost, .before = state, .after = taken.next};
     }
     return core::word_by_word(taken.decision);
   }
@@ -545,9 +623,11 @@ core::Verdict Table::take(std::span<const Item> items, Instant now, const core::
 
 core::Verdict Table::peek(std::span<const Item> items, Instant now, const core::HolderId& holder,
                           std::span<core::Decision> each) {
-  const Claims claims(*this, items, Absent::would_come, now, holder);
-  return claims.refused() ? claims.refusal(holder, each)
-                          : core::peek(claims.charges(), now, holder, each);
+  Claims claims(*this, items, Absent::would_come, now, holder);
+  if (claims.refused()) return claims.refusal(holder, each);
+  const core::Verdict verdict = core::peek(claims.charges(), now, holder, each);
+  claims.commit();
+  return verdict;
 }
 
 core::Verdict Table::settle(std::span<const Item> items, Instant now,
@@ -606,62 +686,28 @@ void Table::reset(std::span<const Item> items, Instant now) {
   claims.clear();
 }
 
+// Of two threads that come here with the same key, the second sees all that the first did before.
+void Table::synchronize(const Fingerprint& key) noexcept {
+  resets_[key.high % resets_.size()].fetch_add(0, std::memory_order_acq_rel);
+}
+
 std::uint32_t Table::resets_of(const Fingerprint& key) const noexcept {
   return resets_[key.high % resets_.size()].load(std::memory_order_acquire);
 }
 
 // ---- Limits that change
 
-namespace {
-
-// Whether a bucket knows what the state has become under it.
-bool knows(const core::Bucket& limit, const core::State& state) {
-  const std::uint64_t price = state.what & core::gcra::kPriceMask;
-  const core::Bucket* was = limit.earlier.get();
-  while (was != nullptr && was->price != price) was = was->earlier.get();
-  return was != nullptr;
+void Table::set_slower(std::shared_ptr<const SlowerLimits> slower) {
+  const std::lock_guard lock(slower_mutex_);
+  slower_ = std::move(slower);
+  has_slower_.store(slower_ != nullptr, std::memory_order_release);
 }
 
-// When a key that is not at rest will be, if it is under that limit: no slot says which it is
-// under. One of another is remembered for longer than it must be, by a window or so.
-Instant rest_under(const core::Limit& limit, const core::State& state, bool has_record,
-                   Instant now) {
-  const auto rest = [&](const auto& l) -> Instant {
-    using L = std::remove_cvref_t<decltype(l)>;
-    constexpr std::uint64_t in_millis = std::uint64_t{1} << 50;  // as nginx counts, until 37648
-    if constexpr (std::is_same_v<L, core::ExactLog>) {
-      return has_record ? later(in_range(now), l.period) : Instant{};
-    } else if constexpr (std::is_same_v<L, core::Concurrency>) {
-      return {};
-    } else {
-      if (has_record || state.never_seen()) return {};
-      if constexpr (std::is_same_v<L, core::Bucket>) {
-        if (!knows(l, state)) return {};
-      } else if ((state.when < in_millis) != std::is_same_v<L, core::NginxQueue>) {
-        return {};
-      }
-      return core::rest_at(l, state, now);
-    }
-  };
-  return std::visit(rest, limit);
-}
-
-}  // namespace
-
-void Table::hold_longer(std::span<const core::Limit> limits, Instant at_least, Instant since,
-                        Instant now) {
-  for (Row& row : rows_) {
-    for (Slot& slot : row.slots()) {
-      if (slot.rest().has_come(since)) continue;
-      const Fingerprint owner = slot.owner();
-      const core::State state = AtomicState::unlocked(slot.state().load());
-      Instant rest = at_least;
-      for (const core::Limit& limit : limits) {
-        rest = std::max(rest, rest_under(limit, state, owner.has_record(), now));
-      }
-      slot.hold_until(owner, RestTime::not_before(rest));
-    }
-  }
+std::shared_ptr<const SlowerLimits> Table::slower_limits() const {
+  if (!has_slower_.load(std::memory_order_acquire)) [[likely]]
+    return nullptr;
+  const std::lock_guard lock(slower_mutex_);
+  return slower_;
 }
 
 // ---- Looking after it

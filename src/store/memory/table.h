@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <span>
 
@@ -10,6 +11,7 @@
 #include "store/memory/record.h"
 #include "store/memory/region.h"
 #include "store/memory/slot.h"
+#include "store/memory/slower_limits.h"
 #include "weir/memory.h"
 
 namespace weir::store {
@@ -22,6 +24,7 @@ struct Item {
   core::Ask ask{};
   bool shadow = false;
   WhenFull when_full = WhenFull::share;
+  const core::PriceHistory* history = nullptr;  // of the key's bucket
 };
 
 struct Claimed;
@@ -31,7 +34,10 @@ struct Claimed;
 // and changes of ownership get along.
 //
 // A newcomer gets a slot that is empty or at rest. If both its rows are full of live keys, the
-// item's `when_full` decides; a live key is never dropped. A flood of keys cannot aim at a row,
+// item's `when_full` decides; a live key is never dropped. Newcomers that share are charged to the
+// overflow state of their limit. As long as that is not at rest, it is what newcomers that do get
+// a slot begin with: their earlier calls may be in it. (Others pay for that with permits that they
+// do not get; nobody gets any twice.) A flood of keys cannot aim at a row,
 // since it does not know the seed.
 //
 // Several items are decided together: their states are locked in the order of their keys, so that
@@ -79,10 +85,9 @@ class Table {
   // Fetches what a take of the key will look at, while others are decided.
   void prefetch(const Fingerprint& key) const noexcept;
 
-  // These limits have become slower than they were, at `since`: whoever was not at rest then is
-  // remembered until it is under them, and at least for so long. Looks at every slot.
-  void hold_longer(std::span<const core::Limit> limits, Instant at_least, Instant since,
-                   Instant now);
+  // Limits have become slower: slots of theirs stay longer than they say themselves. Replaces what
+  // was told before.
+  void set_slower(std::shared_ptr<const SlowerLimits> slower);
 
   // Remembers a state as it is. False if there is no room.
   bool adopt(const Fingerprint& key, const core::State& state, RestTime rest, Instant now);
@@ -122,6 +127,12 @@ class Table {
                              std::span<core::Receipt> receipts, std::span<core::Decision> each);
 
   Claim claim(const Fingerprint& key, Absent absent, Claimed& claimed, Instant& now);
+  bool claim_overflow(const Item& item, Claimed& overflow, Instant now);
+  bool overflow_in_use(const Item& item, Instant now);
+  bool copy_overflow(Claimed& claimed, const Item& item, Instant now);
+  bool copy_record(Claimed& claimed, Record& from, const core::HolderId& among, Instant now);
+  bool has_changed(const Fingerprint& key, const core::State& found) noexcept;
+  void synchronize(const Fingerprint& key) noexcept;
   Claim insert(const Fingerprint& key, Claimed& claimed, Instant& now);
   Slot* settle(Row& first, Row& second, const Fingerprint& key, Instant now);
   bool has_room(const Fingerprint& key, Instant now);
@@ -134,12 +145,15 @@ class Table {
   bool make_room(Claimed& claimed, const core::ExactLog& limit, Instant now);
   bool make_room(Claimed& claimed, const core::Concurrency& limit, const core::HolderId& holder,
                  Instant now);
+  Record* allocate_record(Claimed& claimed, std::size_t capacity, std::size_t entry_bytes,
+                          Instant now);
   bool grow_record(Claimed& claimed, std::size_t capacity, std::size_t entry_bytes, Instant now);
   bool reclaim_records(Instant now, RestTime& free_at);
   Record& record_at(Arena::Handle handle) const;
   std::uint32_t index_of(const Slot& slot) const;
   Slot& slot_at(std::uint32_t index) const;
 
+  std::shared_ptr<const SlowerLimits> slower_limits() const;
   void keep_time(Instant now) noexcept;
 
   // Constant after construction.
@@ -150,7 +164,13 @@ class Table {
   std::uint64_t seed_;
   Instant resumes_at_{};
 
-  // How often keys were reset, of those that share a counter.
+  // What rows ask before a slot changes hands. The flag spares nearly all calls the lock.
+  std::atomic<bool> has_slower_{false};
+  mutable std::mutex slower_mutex_;
+  std::shared_ptr<const SlowerLimits> slower_;
+
+  // How often keys were reset, of those that share a counter. (Also where threads with the same key
+  // meet: see `synchronize`.)
   std::vector<std::atomic<std::uint32_t>> resets_;
   Arena arena_;
   struct {

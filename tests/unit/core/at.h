@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "core/limit.h"
+#include "core/price_history.h"
 
 namespace weir::core {
 
@@ -25,27 +26,38 @@ template <typename L>
 struct Key {
   L limit;
   State state{};
+  PriceTimeline prices{};
 
+  void carry_over(Nanos at) { state = carried(limit, state, kStart + at, &prices); }
   Decision take(Nanos at, const Ask& ask = {}) {
+    carry_over(at);
     const Taken taken = core::take(limit, state, kStart + at, ask);
     state = taken.next;
     return taken.decision;
   }
   // As above, with a receipt for what was taken.
   Receipt taken(Nanos at, const Ask& ask = {}) {
+    carry_over(at);
     const State before = state;
     const Decision decision = take(at, ask);
     return {kStart + at, decision ? ask.cost : 0, before, state};
   }
   Decision peek(Nanos at, const Ask& ask = {}) const {
-    return core::peek(limit, state, kStart + at, ask);
+    return core::peek(limit, carried(limit, state, kStart + at, &prices), kStart + at, ask);
   }
-  void debit(Nanos at, Permits cost) { state = core::debit(limit, state, kStart + at, cost); }
+  void debit(Nanos at, Permits cost) {
+    carry_over(at);
+    state = core::debit(limit, state, kStart + at, cost);
+  }
   void refund(Nanos at, Receipt& receipt, Permits back) {
+    carry_over(at);
+    if constexpr (std::is_same_v<L, Bucket>) {
+      receipt = carried(limit, receipt, kStart + at, &prices);
+    }
     state = core::refund(limit, state, kStart + at, receipt, back);
   }
   void change(const L& next, Instant now) requires std::is_same_v<L, Bucket> {
-    limit = succeeding(next, limit, now);
+    limit = prices.change(next, limit, now);
   }
   // How many of `n` single calls at one instant pass.
   int admits(Nanos at, int n) {

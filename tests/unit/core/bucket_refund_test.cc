@@ -58,6 +58,16 @@ TEST(BucketRefund, KeepsTheTurnsOfThoseWhoStay) {
 
 // Two callers took 4 and 2. The first gives back 2, which leaves a debt of 4, as it was after its
 // own take; that does not mean that nothing has happened since, when it gives back the other 2.
+// What was debited beyond the depth has promised nobody a turn.
+TEST(BucketRefund, GivesBackToABucketInDebt) {
+  auto bucket = key(Bucket::make(per_second(10), 100));
+  Receipt receipt = bucket.taken(seconds{0}, {.cost = 100});
+  bucket.debit(seconds{0}, 150);
+  bucket.refund(seconds{0}, receipt, 100);
+  EXPECT_EQ(receipt.taken, 0);
+  EXPECT_EQ(bucket.peek(seconds{0}).retry_after, milliseconds{5100}) << "150 are owed, not 250";
+}
+
 TEST(BucketRefund, KeepsWhatOthersTookWhenOneGivesBackInTwoParts) {
   auto bucket = one_a_second(10);
   Receipt first = bucket.taken(Nanos{0}, {.cost = 4});

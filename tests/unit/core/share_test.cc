@@ -20,7 +20,7 @@ TEST(Share, OfABucketIsAPartOfItsRateAndItsBurst) {
 TEST(Share, OfOneNodeIsTheLimit) {
   const auto share = std::get<Bucket>(share_of(*Bucket::make(kTenASecond, 30), 1));
   EXPECT_EQ(share.capacity, 30);
-  EXPECT_EQ(share.price, Bucket::make(kTenASecond, 30)->price);
+  EXPECT_EQ(share.stamp, Bucket::make(kTenASecond, 30)->stamp);
 }
 
 TEST(Share, OfACountIsRoundedDownButNeverNothing) {
@@ -94,7 +94,7 @@ TEST(Part, OfABucketFillsInTheSameTime) {
 
 TEST(Part, OfABucketThatIsAllOfItIsTheBucket) {
   const Bucket whole = *Bucket::make({.count = 7}, 10);
-  EXPECT_EQ(part_of(whole, 10).price, whole.price);
+  EXPECT_EQ(part_of(whole, 10).stamp, whole.stamp);
   EXPECT_EQ(part_of(whole, 10).depth, whole.depth);
 }
 
@@ -170,8 +170,8 @@ TEST(StartingEmpty, GoesOnUnderAnotherPrice) {
 TEST(StartingEmpty, IsOverOnceItHasFilled) {
   const Bucket whole = *Bucket::make(kTenASecond, 30);
   const Bucket empty = starting_empty(whole, kStart);
-  EXPECT_EQ(succeeding(whole, empty, kStart + seconds{3}).narrow, whole.narrow);
-  EXPECT_LT(succeeding(whole, empty, kStart + seconds{2}).narrow, whole.narrow);
+  EXPECT_EQ(inheriting_start(whole, empty, kStart + seconds{3}).narrow, whole.narrow);
+  EXPECT_LT(inheriting_start(whole, empty, kStart + seconds{2}).narrow, whole.narrow);
 }
 
 }  // namespace

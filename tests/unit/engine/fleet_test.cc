@@ -158,6 +158,22 @@ TEST(MixedLimits, AreSettledWhereTheyWereTaken) {
   EXPECT_THAT(all_left(node.engine, kAsk), ElementsAre(100, 100));
 }
 
+TEST(MixedLimits, GiveBackOnceOnTheNodeIfTheFleetDoesNotAnswer) {
+  FakeFleet fleet;
+  Node node(fleet, only("100/min, { limit: 100/h, scope: node }", "on_store_failure: open"));
+  Receipt receipt;
+  EXPECT_TRUE(node.engine.take({.policy = "p", .key = "k", .permits = 40}, receipt));
+  const Request refund{.policy = "p", .key = "k", .permits = -10};
+  fleet.mode = Mode::unavailable;
+  EXPECT_TRUE(node.engine.settle(refund, receipt).degraded);
+  EXPECT_TRUE(node.engine.settle(refund, receipt).degraded);
+  fleet.mode = Mode::answers;
+  EXPECT_FALSE(node.engine.settle(refund, receipt).degraded);
+  EXPECT_THAT(all_left(node.engine, kAsk), ElementsAre(70, 70));
+  EXPECT_FALSE(node.engine.settle(refund, receipt).degraded);
+  EXPECT_THAT(all_left(node.engine, kAsk), ElementsAre(80, 80));
+}
+
 TEST(FleetLimits, AreEnteredAndLeft) {
   FakeFleet fleet;
   Node one(fleet, only("2 concurrent, 100/min"));

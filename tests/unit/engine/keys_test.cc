@@ -35,6 +35,51 @@ TEST(EngineParts, AreCountedEachByItsLimit) {
   EXPECT_TRUE(tries("dave", "8"));  // the refusal has cost him nothing
 }
 
+// A request without a user still counts for the product.
+TEST(EngineParts, ThatAreMissingLeaveOutOnlyTheLimitsThatCountByThem) {
+  World world{
+      "seckill: { limits: [ { by: user, limit: 1/5s, name: user }, { by: sku, limit: 2/h, name: "
+      "product }, { limit: 1/h, name: all } ] }"};
+  Request request = with_parts("seckill", {{"user", ""}, {"sku", "9"}});
+  EXPECT_EQ(world.engine.take(request).fault, Fault::parts) << "unless it is asked for";
+  request.skip_missing = true;
+  EXPECT_TRUE(world.engine.take(request));
+  EXPECT_TRUE(world.engine.take(request));
+  const Verdict refused = world.engine.take(request);
+  EXPECT_FALSE(refused);
+  EXPECT_EQ(refused.limited_by, "product");
+  EXPECT_EQ(refused.refusing, 1u) << "by its position among those that were asked";
+  request.parts = Parts{{"sku", "8"}};
+  EXPECT_TRUE(world.engine.take(request)) << "a part that is not given is missing as well";
+  // Limits with all that they count by are as before.
+  request.parts = Parts{{"user", "alice"}, {"sku", "7"}};
+  EXPECT_TRUE(world.engine.take(request));
+  EXPECT_EQ(world.engine.take(request).limited_by, "all");
+}
+
+TEST(EngineParts, MayAllBeMissing) {
+  World world{"p: { limits: [ { by: user, limit: 1/h }, 1/h ] }, c: { limits: [ 1 concurrent ] }"};
+  Request request{.policy = "p", .skip_missing = true};
+  for (int i = 0; i < 3; ++i) {
+    const Verdict verdict = world.engine.take(request);
+    EXPECT_TRUE(verdict);
+    EXPECT_EQ(verdict.limited_by, "") << "no limit was asked";
+  }
+  request.policy = "c";
+  EXPECT_TRUE(world.engine.enter(request, "a"));
+  EXPECT_TRUE(world.engine.enter(request, "b"));
+}
+
+// What is too long is a mistake, not something that is missing.
+TEST(EngineParts, AreNotMissingWhereTheyAreWrong) {
+  World world{"p: { limits: [ { by: user, limit: 1/h } ] }"};
+  const std::string longest(policy::kLongestKey + 1, 'x');
+  Request request{.policy = "p", .parts = Parts{{"user", longest}}, .skip_missing = true};
+  EXPECT_EQ(world.engine.take(request).fault, Fault::parts);
+  request.parts = Parts{{"user", "a"}, {"user", "b"}};
+  EXPECT_EQ(world.engine.take(request).fault, Fault::parts);
+}
+
 TEST(EngineParts, MayComeInAnyOrder) {
   World world{"api: { limits: [ 2/h, { by: [ user, sku ], limit: 2/h } ] }"};
   EXPECT_TRUE(world.engine.take(with_parts("api", {{"user", "alice"}, {"sku", "9"}})));

@@ -1,8 +1,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <optional>
 #include <random>
+#include <thread>
 
 #include "../../support/fake_fleet.h"
 #include "core/limit.h"
@@ -148,6 +150,110 @@ TEST(LeasedLimits, ServeLargeCallsBesideSmallOnes) {
   EXPECT_EQ(nodes[0].admits(99), 40);
 }
 
+// ---- Bursts
+
+// What a burst of calls on each node admits.
+int burst(Nodes& nodes, int calls) {
+  int admitted = 0;
+  for (int i = 0; i < calls; ++i) {
+    for (const auto& node : nodes.nodes) admitted += node->admits(1);
+  }
+  return admitted;
+}
+
+// With whatever nodes do by themselves meanwhile.
+void stay_silent(Nodes& nodes, Nanos time) {
+  for (Nanos passed{0}; passed < time; passed += milliseconds{100}) {
+    nodes.pass(milliseconds{100});
+    nodes.keep_house();
+  }
+}
+
+// Calls that come at once, so that they wait for one answer.
+int burst_at_once(Nodes& nodes, int calls) {
+  int admitted = 0;
+  nodes.fleet.mode = Mode::waits;
+  for (int i = 0; i < calls; ++i) {
+    for (const auto& node : nodes.nodes) {
+      node->async().take(kAsk, [&](const Verdict& verdict) { admitted += verdict ? 1 : 0; });
+    }
+  }
+  while (nodes.fleet.waiting() > 0) nodes.fleet.deliver();
+  nodes.fleet.mode = Mode::answers;
+  return admitted;
+}
+
+TEST(LeasedBuckets, AreFullAgainAsSoonAsTheyWouldBeOnOneNode) {
+  for (const int tenths : {10, 12, 18, 22, 25, 30}) {
+    Nodes nodes(1, leased("100/s burst 100"));
+    ASSERT_EQ(burst_at_once(nodes, 150), 100);
+    nodes.pass(milliseconds{100 * tenths});  // nobody runs the link meanwhile
+    // (An age by the node's clock counts for a little less.)
+    EXPECT_GE(burst_at_once(nodes, 150), 99) << tenths;
+  }
+}
+
+TEST(LeasedBuckets, AreFullAgainForOtherNodes) {
+  for (const int tenths : {12, 18, 22, 25, 30}) {
+    Nodes nodes(2, leased("100/s burst 100"));
+    nodes.fleet.mode = Mode::waits;
+    int first = 0;
+    for (int i = 0; i < 150; ++i) {
+      nodes[0].async().take(kAsk, [&](const Verdict& verdict) { first += verdict ? 1 : 0; });
+    }
+    while (nodes.fleet.waiting() > 0) nodes.fleet.deliver();
+    nodes.fleet.mode = Mode::answers;
+    ASSERT_EQ(first, 100);
+    stay_silent(nodes, milliseconds{100 * tenths});
+    EXPECT_EQ(nodes[1].admits(150), 100) << tenths;
+  }
+}
+
+TEST(LeasedBuckets, AdmitBurstsThatComeAgainAndAgain) {
+  for (const std::size_t count : {1u, 2u, 4u}) {
+    for (const auto& one_burst : {burst, burst_at_once}) {
+      Nodes nodes(count, leased("100/s burst 100"));
+      int admitted = 0;
+      for (int i = 0; i < 20; ++i) {
+        const int now = one_burst(nodes, 200);
+        EXPECT_LE(now, 100);
+        admitted += now;
+        stay_silent(nodes, milliseconds{2500});
+      }
+      EXPECT_GE(admitted, 1940) << count << " nodes";
+      RecordProperty("admitted by " + std::to_string(count), admitted);
+    }
+  }
+}
+
+// One question for each call that finds nothing, and one behind a burst.
+TEST(LeasedBuckets, AreReportedSpentOnceAfterABurst) {
+  Nodes nodes(1, leased("100/s burst 100"));
+  burst_at_once(nodes, 100);
+  const std::size_t asked = nodes.fleet.borrowed.size();
+  stay_silent(nodes, seconds{5});
+  EXPECT_EQ(nodes.fleet.borrowed.size(), asked + 1);
+  EXPECT_EQ(nodes[0].engine.leases().keys, 0u);
+}
+
+TEST(LeasedBuckets, AreNotReportedSpentByRareCallers) {
+  Nodes nodes(1, leased("100/s burst 100"));
+  for (int i = 0; i < 10; ++i) {
+    EXPECT_TRUE(nodes[0].take());
+    stay_silent(nodes, seconds{1});
+  }
+  EXPECT_EQ(nodes.fleet.borrowed.size(), 10u);
+}
+
+// They would refill by less than a permit in the term of a loan.
+TEST(LeasedBuckets, ThatFillSlowlyAreNotReportedSpent) {
+  Nodes nodes(1, leased("100/h burst 100"));
+  burst_at_once(nodes, 100);
+  const std::size_t asked = nodes.fleet.borrowed.size();
+  stay_silent(nodes, seconds{5});
+  EXPECT_EQ(nodes.fleet.borrowed.size(), asked);
+}
+
 // ---- What is not spent
 
 // Spends at a rate for a while, so that more is borrowed than needed.
@@ -174,6 +280,26 @@ TEST(LeasedLimits, AreGivenBackByWhoEnds) {
   nodes[0].async().return_leases();
   EXPECT_EQ(nodes[0].held(), 0);
   EXPECT_EQ(nodes[1].admits(200'000), 100'000 - 4000);
+}
+
+TEST(LeasedLimits, AreGivenBackByWhoEndsWhileAskingForMore) {
+  Nodes nodes(2, leased("1000/h burst 100000"));
+  run_hot(nodes, 0);
+  nodes.fleet.mode = Mode::waits;
+  int admitted = 0;
+  while (nodes.fleet.waiting() == 0) admitted += nodes[0].admits(1);
+  ASSERT_GT(nodes[0].held(), 0);
+  nodes[0].async().return_leases();
+  nodes.fleet.mode = Mode::answers;
+  EXPECT_EQ(nodes[0].held(), 0);
+  EXPECT_EQ(nodes[1].admits(200'000), 100'000 - 4000 - admitted);
+}
+
+TEST(LeasedLimits, OweNothingAfterTheEndOfWhoSettled) {
+  Nodes nodes(2, leased("100/h burst 100"));
+  nodes[0].async().settle({.policy = "p", .key = "k", .permits = 60}, [](const Verdict&) {});
+  nodes[0].async().return_leases();
+  EXPECT_EQ(nodes[1].admits(200), 40);
 }
 
 TEST(LeasedLimits, LoseWhatSomebodyHeldWhoDied) {
@@ -285,6 +411,119 @@ TEST(LeasedLimits, AreNotGivenToWhoIsTooSlowForOthers) {
   while (nodes.fleet.waiting() > 0) nodes.fleet.deliver();
   EXPECT_EQ(admitted, 10);
   EXPECT_GE(refused, 10);
+}
+
+// The store does not lend anything to a call, so it must not be admitted, whatever another thread
+// gives back on the node while it is decided.
+TEST(LeasedLimits, AdmitNobodyUnpaidWhileAnotherThreadGivesBackOnTheNode) {
+  Nodes nodes(1, std::string(kSale.substr(0, kSale.size() - 1)) + ", on_store_failure: closed }");
+  // (The other has borrowed all it needs before: it does not ask the fleet, which is for one
+  // thread.)
+  const std::unique_ptr<Link> link = nodes.fleet.connect();
+  const auto take_and_give_back = [&] {
+    AsyncEngine async(nodes[0].engine, *link);
+    async.take(buy("ann"), [&](const Verdict& verdict, Receipt receipt) {
+      Request back = buy("ann");
+      back.permits = -1;
+      if (verdict) async.settle(back, receipt, [](const Verdict&) {});
+    });
+  };
+  take_and_give_back();
+  nodes.fleet.mode = Mode::unavailable;
+  std::atomic<bool> begins{false};
+  std::atomic<bool> ends{false};
+  std::thread other([&] {
+    for (begins = true; !ends;) take_and_give_back();
+  });
+  while (!begins) std::this_thread::yield();
+  int admitted = 0;
+  for (int i = 0; i < 200'000 && admitted == 0; ++i) {
+    admitted = nodes[0].admits(1, buy("ann", "another"));
+    nodes.fleet.borrowed.clear();
+  }
+  ends = true;
+  other.join();
+  EXPECT_EQ(admitted, 0);
+}
+
+// ---- One timeout for all that a call waits for
+
+constexpr std::string_view kLeasedAndFleet =
+    "p: { limits: [ { limit: 1000/h burst 1000, scope: fleet }, "
+    "{ limit: 10/h burst 10, scope: leased } ], on_store_failure: closed }";
+
+TEST(LeasedLimits, LeaveTheFleetTheRestOfTheTime) {
+  Nodes nodes(1, kLeasedAndFleet);
+  nodes.fleet.mode = Mode::waits;
+  std::optional<Verdict> told;
+  nodes[0].async().take(kAsk, [&](const Verdict& verdict) { told = verdict; });
+  nodes.pass(milliseconds{30});
+  nodes.fleet.deliver();
+  ASSERT_EQ(nodes.fleet.within.size(), 1u);
+  EXPECT_EQ(nodes.fleet.within.back(), milliseconds{20});
+  nodes.fleet.deliver();
+  ASSERT_TRUE(told);
+  EXPECT_TRUE(*told);
+  EXPECT_FALSE(told->degraded);
+}
+
+TEST(LeasedLimits, DoNotAskTheFleetWhenTheTimeIsOver) {
+  Nodes nodes(1, kLeasedAndFleet);
+  nodes.fleet.mode = Mode::waits;
+  std::optional<Verdict> told;
+  nodes[0].async().take(kAsk, [&](const Verdict& verdict) { told = verdict; });
+  nodes.pass(milliseconds{50});
+  nodes.fleet.deliver();
+  EXPECT_EQ(nodes.fleet.within.size(), 0u);
+  ASSERT_TRUE(told);
+  EXPECT_FALSE(*told);
+  EXPECT_TRUE(told->degraded);
+  EXPECT_EQ(nodes[0].held(), 1);  // it was not admitted, and has paid nothing
+}
+
+// The first answer is enough for one of the two. The other asks again, and has waited before.
+TEST(LeasedLimits, LetACallWaitForAllAnswersNoLongerThanTheTimeout) {
+  Nodes nodes(1, leased("10/h burst 10", "on_store_failure: closed"));
+  nodes.fleet.mode = Mode::waits;
+  int told = 0;
+  std::optional<Verdict> second;
+  nodes[0].async().take(kAsk, [](const Verdict& verdict) { EXPECT_TRUE(verdict); });
+  nodes[0].async().take(kAsk, [&](const Verdict& verdict) {
+    second = verdict;
+    ++told;
+  });
+  nodes.pass(milliseconds{30});
+  nodes.fleet.deliver();
+  ASSERT_EQ(nodes.fleet.waiting(), 1u);
+  nodes.pass(milliseconds{19});
+  nodes.keep_house();
+  EXPECT_FALSE(second);
+  nodes.pass(milliseconds{1});
+  nodes.keep_house();
+  ASSERT_TRUE(second);
+  EXPECT_TRUE(second->degraded);
+  // The answer that nobody waits for any more is there for the next one.
+  nodes.fleet.deliver();
+  EXPECT_EQ(told, 1);
+  EXPECT_GE(nodes[0].held(), 1);
+  EXPECT_TRUE(nodes[0].take());
+}
+
+// ---- Other limits
+
+TEST(LeasedLimits, ThatAreLoweredHoldForNodesThatNeverRunOut) {
+  Nodes nodes(1, leased("100000/s burst 100000"));
+  nodes.keep_house();
+  run_hot(nodes, 0);
+  const Permits held = nodes[0].held();
+  nodes[0].engine.replace(policies(leased("100/s burst 100")));
+  int admitted = 0;
+  for (int ms = 0; ms < 1000; ++ms) {
+    admitted += nodes[0].admits(20);
+    nodes.pass(milliseconds{1});
+    if (ms % 100 == 0) nodes.keep_house();
+  }
+  EXPECT_LE(admitted, held + 100 + 100);
 }
 
 // ---- Without the store

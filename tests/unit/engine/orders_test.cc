@@ -50,6 +50,42 @@ TEST(Orders, ABlockRefusesUntilItEnds) {
   EXPECT_EQ(passing(world, "bad"), 10) << "refused calls have used nothing";
 }
 
+// A limit that comes back is not the one it was: what drained at another rate meanwhile has not
+// drained at its own.
+TEST(Orders, ASqueezeThatIsGivenAndLiftedAgainAndAgainMintsNothing) {
+  constexpr std::string_view sixty = "p: { limits: [ 60 per 60s ] }";
+  World world{sixty};
+  EXPECT_EQ(passing(world, "k"), 60);
+  const std::vector<Order> squeeze{
+      {.verb = Verb::squeeze, .change = {.millionths = Change::kOne / 100}, .until = at(24h)}};
+  int passed = 0;
+  for (int i = 0; i < 100; ++i) {
+    world.engine.replace(with(sixty, squeeze));
+    for (int second = 0; second < 10; ++second) {
+      world.clock.advance(1s);
+      passed += passing(world, "k");
+    }
+    world.engine.replace(with(sixty, {}));
+    passed += passing(world, "k");
+  }
+  EXPECT_EQ(passed, 10) << "1,000 seconds at a hundredth of one a second";
+}
+
+// Nobody has asked while the key had more, nor when that ended.
+TEST(Orders, WhatABoostHasLentIsOwedAfterIt) {
+  constexpr std::string_view daily = "p: { limits: [ 100 per 24h ] }";
+  World world{daily};
+  const std::vector<Order> boost{
+      {.verb = Verb::boost, .who = "k", .change = times(10), .until = at(1h)}};
+  world.engine.replace(with(daily, boost));
+  EXPECT_EQ(passing(world, "k", 2000), 1000);
+  world.engine.replace(with(daily, {}));
+  world.clock.set(at(0s) + 24h * 9 - 1s);
+  EXPECT_EQ(passing(world, "k"), 0) << "nine days for nine hundred";
+  world.clock.set(at(0s) + 24h * 9 + 15min);
+  EXPECT_EQ(passing(world, "k"), 1);
+}
+
 TEST(Orders, ABlockIsKnownToPeekAndEnterAndBatches) {
   World world{"p: { limits: [ 3 concurrent ] }"};
   world.engine.replace(with("p: { limits: [ 3 concurrent ] }",
@@ -154,6 +190,60 @@ TEST(Orders, ABoostIsOfTheLimitsAKeyHas) {
   EXPECT_EQ(passing(world, "vip1"), 200);
   EXPECT_EQ(passing(world, "vip2"), 100);
   EXPECT_EQ(passing(world, "k"), 20);
+}
+
+// A boost of a prefix is for the overrides below it, too: it never gives a key less than it had.
+TEST(Orders, ABoostOfAPrefixScalesTheOverridesBelowIt) {
+  constexpr std::string_view text =
+      "p: { limits: [ 10/min ], overrides: { 'vip-7': { limits: [ 100/min ] }, "
+      "'vip-gold*': { limits: [ 200/min ] }, 'other': { limits: [ 30/min ] } } }";
+  World world{text};
+  const std::vector<Order> orders{
+      {.verb = Verb::boost, .who = "vip*", .change = times(2), .until = at(1h)}};
+  world.engine.replace(with(text, orders));
+  EXPECT_EQ(passing(world, "vip-1"), 20);
+  EXPECT_EQ(passing(world, "vip-7"), 200);
+  EXPECT_EQ(passing(world, "vip-gold-1"), 400);
+  EXPECT_EQ(passing(world, "other"), 30);
+  EXPECT_EQ(passing(world, "k"), 10);
+  world.clock.set(at(2h));
+  EXPECT_EQ(passing(world, "vip-1"), 10);
+  EXPECT_EQ(passing(world, "vip-7"), 100);
+  EXPECT_EQ(passing(world, "vip-gold-1"), 200);
+}
+
+TEST(Orders, TheMostSpecificBoostInForceCounts) {
+  constexpr std::string_view text =
+      "p: { limits: [ 10/min ], overrides: { 'vip-7': { limits: [ 100/min ] } } }";
+  World world{text};
+  world.engine.replace(
+      with(text, {{.verb = Verb::boost, .who = "vip*", .change = times(2), .until = at(2h)},
+                  {.verb = Verb::boost, .who = "vip-*", .change = times(3), .until = at(1h)},
+                  {.verb = Verb::boost, .who = "vip-9", .change = times(4), .until = at(1h)}}));
+  EXPECT_EQ(passing(world, "vip-7"), 300);
+  EXPECT_EQ(passing(world, "vip-8"), 30);
+  EXPECT_EQ(passing(world, "vip-9"), 40);
+  // The one that has ended stands in nobody's way.
+  world.clock.set(at(1h) + 30min);
+  EXPECT_EQ(passing(world, "vip-7"), 200);
+  EXPECT_EQ(passing(world, "vip-8"), 20);
+  EXPECT_EQ(passing(world, "vip-9"), 20);
+}
+
+// A boost by one part leaves keys with an override by another part alone.
+TEST(Orders, ABoostByOnePartKeepsAnOverrideByAnother) {
+  constexpr std::string_view text =
+      "p: { limits: [ { by: user, limit: 10/min } ], "
+      "overrides: { 'user=bob': { limits: [ { by: user, limit: 100/min } ] } } }";
+  World world{text};
+  world.engine.replace(
+      with(text, {{.verb = Verb::boost, .who = "plan=gold", .change = times(2), .until = at(1h)}}));
+  const auto limit = [&](const char* user) {
+    return world.engine.peek({.policy = "p", .parts = Parts{{"plan", "gold"}, {"user", user}}})
+        .decision.limit;
+  };
+  EXPECT_EQ(limit("alice"), 20);
+  EXPECT_EQ(limit("bob"), 100);
 }
 
 TEST(Orders, ABoostFollowsTheHours) {

@@ -135,5 +135,25 @@ TEST(EngineOverrides, MayBeThousands) {
   EXPECT_EQ(world.admits("key5000", 10), 1);
 }
 
+// What was used under an override that is gone drains at the rate that the key has now, whether it
+// asks meanwhile or not.
+TEST(EngineOverrides, LeaveTheirUsageToTheLimitsThatFollow) {
+  constexpr std::string_view without = "p: { limits: [ 100/h ] }";
+  for (const bool asks : {false, true}) {
+    World world{"p: { limits: [ 100/h ], overrides: { k: 36000/h } }"};
+    EXPECT_TRUE(world.take("p", "k", 900));
+    world.engine.replace(policies(without));
+    for (int minute = 1; minute < 8 * 60; ++minute) {
+      world.clock.advance(1min);
+      if (asks) {
+        EXPECT_FALSE(world.take("p", "k")) << minute;
+      }
+    }
+    EXPECT_FALSE(world.take("p", "k"));
+    world.clock.advance(2min);  // 900 less 800 in eight hours, and one in 36 s
+    EXPECT_TRUE(world.take("p", "k"));
+  }
+}
+
 }  // namespace
 }  // namespace weir

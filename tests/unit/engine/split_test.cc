@@ -425,6 +425,24 @@ TEST(SplitLimits, StaySplitWhenPoliciesAreReplaced) {
   EXPECT_EQ(node.admits(20), 7);
 }
 
+// What was this node's part may have been used by others meanwhile, or by itself.
+TEST(SplitLimits, ThatReturnBeginWithNothing) {
+  for (const char* limit : {"300/h", "300/h window", "300/h sliding exact"}) {
+    const std::string with = split(limit);
+    // The policy leaves and returns, or only the limit does.
+    for (const std::string& without : {only("1/s"), std::string{"q: { limits: [ 1/s ] }"}}) {
+      Node node(with);
+      node.founds(0, 2);
+      EXPECT_EQ(node.admits(400), 150) << limit;
+      node.engine.replace(policies(without));
+      node.engine.replace(policies(with));
+      EXPECT_EQ(node.admits(400), 0) << limit << " after " << without;
+      node.clock.advance(hours{2});
+      EXPECT_EQ(node.admits(400), 150) << limit << " after " << without;
+    }
+  }
+}
+
 TEST(SplitLimits, WaitAlsoWhenPoliciesAreReplaced) {
   Node node(split("10/h window"));
   node.fleet.stands(0, 2);

@@ -77,20 +77,20 @@ TEST_F(StateFile, FindsItsLimitsInAnyOrder) {
   EXPECT_THAT(all_left(engine, kRequest), ElementsAre(16, 30, 6));
 }
 
-// What was used is kept in permits, whatever they cost now. But nobody knows when the limit was
-// changed: what it was before counts until the first who takes.
+// What was used is kept in permits, whatever they cost now, and drains at the new rate from the
+// start with the new limit on.
 TEST_F(StateFile, KeepsWhatWasUsedOfALimitThatHasChanged) {
   EXPECT_TRUE(open("p: { limits: [ 10/min ] }").take({.policy = "p", .key = "k", .permits = 10}));
   {
     Engine engine = open("p: { limits: [ 20/min ] }");
     EXPECT_EQ(engine.peek(kRequest).decision.remaining, 10);
   }
-  clock_.advance(30s);  // five of ten have drained at the old rate
+  clock_.advance(15s);  // one in three seconds
   Engine engine = open("p: { limits: [ 20/min ] }");
   EXPECT_EQ(engine.peek(kRequest).decision.remaining, 15);
   EXPECT_TRUE(engine.take(kRequest));
   EXPECT_EQ(engine.peek(kRequest).decision.remaining, 14);
-  clock_.advance(3s);  // from now on one in three seconds
+  clock_.advance(3s);
   EXPECT_EQ(engine.peek(kRequest).decision.remaining, 15);
 }
 
@@ -246,8 +246,8 @@ TEST_F(StateFile, SaysWhenItIsNewAndWhenItIsNot) {
   EXPECT_EQ(without.engine.opening_note(), "");
 }
 
-TEST_F(StateFile, SetsAsideWhatItCannotRead) {
-  std::ofstream(path_) << "somebody's diary\n";
+TEST_F(StateFile, SetsAsideADamagedFile) {
+  std::ofstream(path_) << "weirtab2 and no more";
   Engine engine = open("p: { limits: [ 10/h ] }");
   EXPECT_THAT(engine.opening_note(), StartsWith(path_.string() + " was set aside as "));
   EXPECT_TRUE(engine.take(kRequest));
@@ -255,7 +255,7 @@ TEST_F(StateFile, SetsAsideWhatItCannotRead) {
   for (const auto& entry : std::filesystem::directory_iterator(folder_)) {
     if (entry.path().filename().string().find("aside") == std::string::npos) continue;
     ++aside;
-    EXPECT_EQ(std::filesystem::file_size(entry.path()), 17u);
+    EXPECT_EQ(std::filesystem::file_size(entry.path()), 20u);
   }
   EXPECT_EQ(aside, 1);
 }
@@ -274,6 +274,12 @@ TEST_F(StateFile, NeedsAFolder) {
   path_ = folder_ / "none" / "state";
   EXPECT_THAT(error_of(options()), HasSubstr(path_.string()));
   EXPECT_THAT(error_of(options()), HasSubstr("No such file or directory"));
+}
+
+TEST_F(StateFile, IsNotTakenFromAnotherProgram) {
+  std::ofstream(path_) << "somebody's diary\n";
+  EXPECT_THAT(error_of(options()), HasSubstr(path_.string() + " is not a state file of weir"));
+  EXPECT_EQ(std::filesystem::file_size(path_), 17u);
 }
 
 TEST_F(StateFile, IsAFile) {

@@ -120,23 +120,14 @@ class DamagedFile : public testing::Test {
 
 // ---- Set aside
 
-TEST_F(DamagedFile, IsSetAsideWhenItIsSomethingElse) {
-  const std::string bytes = read_file(path_);
-  std::string foreign = bytes;
-  foreign[3] ^= 1;
-  expect_set_aside(foreign, "not a state file of weir");
-  expect_set_aside(std::string(100'000, 'x'), "not a state file of weir");
-  expect_set_aside("#!/bin/sh\necho precious\n" + std::string(5000, '\n'), "not a state file");
-}
-
 TEST_F(DamagedFile, IsSetAsideWhenItIsTooShort) {
-  expect_set_aside("", "too short");
-  expect_set_aside("weir", "too short");
-  expect_set_aside(read_file(path_).substr(0, 40), "too short");
+  const std::string bytes = read_file(path_);
+  expect_set_aside(bytes.substr(0, 7), "too short");
+  expect_set_aside(bytes.substr(0, 40), "too short");
 }
 
 TEST_F(DamagedFile, IsSetAsideWhenItIsOfAnotherFormat) {
-  for (const char format : {'0', '2', '\0'}) {
+  for (const char format : {'0', '1', '3', '\0'}) {
     std::string bytes = read_file(path_);
     bytes[7] = format;
     expect_set_aside(bytes, "format");
@@ -190,23 +181,55 @@ TEST_F(DamagedFile, IsSetAsideWhenItsLayoutIsImpossible) {
   expect_set_aside(with([](Layout& l) { l.sharing_rows += std::exchange(l.rows, 0); }), reason);
 }
 
-TEST_F(DamagedFile, IsSetAsideWhenItIsGarbage) {
-  std::mt19937 random(5);
-  for (const std::size_t size : {std::size_t{1}, std::size_t{63}, std::size_t{4096}, kFileBytes}) {
-    std::string garbage(size, '\0');
-    for (char& c : garbage) c = static_cast<char>(random());
-    expect_set_aside(garbage, "it is");
-  }
-}
-
 // Two in a row keep both.
 TEST_F(DamagedFile, IsNeverSetAsideOverAnother) {
-  for (int i = 0; i < 20; ++i) expect_set_aside("foreign " + std::string(2000, 'a' + i), "weir");
+  const std::string bytes = read_file(path_);
+  for (int i = 0; i < 20; ++i) expect_set_aside(bytes.substr(0, 2000 + i), "bytes instead of");
   int aside = 0;
   for (const auto& entry : std::filesystem::directory_iterator(folder_.path())) {
     aside += entry.path().string().find(".aside-") != std::string::npos ? 1 : 0;
   }
   EXPECT_EQ(aside, 20);
+}
+
+// ---- Files of others
+
+using ForeignFile = DamagedFile;
+
+TEST_F(ForeignFile, IsRefusedAndStaysAsItIs) {
+  std::string one_bit_off = read_file(path_);
+  one_bit_off[3] ^= 1;
+  std::mt19937 random(5);
+  std::string garbage(kFileBytes, '\0');
+  for (char& c : garbage) c = static_cast<char>(random());
+  for (const std::string& bytes :
+       {one_bit_off, garbage, std::string("weir"), std::string("\0", 1), std::string(4096, '\0'),
+        std::string("{\"login\": \"limits: [ 5/s ]\"}"), std::string("root:x:0:0::/:/bin/sh\n")}) {
+    write_file(path_, bytes);
+    const FileTable file = open_file(path_);
+    ASSERT_FALSE(file);
+    EXPECT_THAT(file.error, AllOf(HasSubstr(path_ + " is not a state file of weir"),
+                                  HasSubstr("stays as it is"), HasSubstr("move this one away")));
+    EXPECT_EQ(read_file(path_), bytes);
+    EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder_.path()), {}), 1);
+  }
+}
+
+TEST_F(ForeignFile, IsRefusedWhenItIsEmpty) {
+  write_file(path_, "");
+  const FileTable file = open_file(path_);
+  ASSERT_FALSE(file);
+  EXPECT_THAT(file.error, AllOf(HasSubstr(path_ + " is empty"), HasSubstr("move this one away")));
+  EXPECT_EQ(std::filesystem::file_size(path_), 0u);
+}
+
+TEST_F(ForeignFile, IsRefusedBehindALink) {
+  write_file(folder_ / "diary", "precious");
+  std::filesystem::create_symlink(folder_ / "diary", folder_ / "link");
+  const FileTable file = open_file(folder_ / "link");
+  ASSERT_FALSE(file);
+  EXPECT_THAT(file.error, HasSubstr(folder_ / "diary is not a state file of weir"));
+  EXPECT_EQ(read_file(folder_ / "diary"), "precious");
 }
 
 // ---- Repaired

@@ -191,7 +191,8 @@ TEST(FullTable, GivesBackToWhomWasCharged) {
       EXPECT_EQ(table.use(kStart).shared, shared + (shares ? 1 : 0));
 
       const Nanos later = milliseconds{1100};
-      EXPECT_TRUE(take(table, rule, "bob", later, 5)) << "his own";
+      EXPECT_EQ(static_cast<bool>(take(table, rule, "bob", later, 5)), !shares)
+          << "his own, which starts with what was shared";
       const Item back = rule.item("bob", -5);
       (void)table.settle({&back, 1}, kStart + later, {&receipt, 1});
       EXPECT_EQ(admits(table, rule, "bob", later, 5), 0) << rule.identity;
@@ -201,6 +202,47 @@ TEST(FullTable, GivesBackToWhomWasCharged) {
       EXPECT_EQ(admits(table, rule, "carol", later, 6), 5) << rule.identity;
     }
   }
+}
+
+// A key that has taken what newcomers share gets no more when it gets a place of its own, until
+// that would be at rest; then all of it.
+TEST(FullTable, LetsAKeyStartWithWhatItMayHaveShared) {
+  for (const Rule& rule : one_of_each()) {
+    const bool warms_up = std::holds_alternative<core::Smooth>(rule.limit);
+    if (warms_up) continue;
+    const core::HolderId holder{.low = 1};
+    Table table({.rows = 8, .sharing_rows = 1, .record_bytes = 16 << 10});
+    fill_briefly(table, Nanos{0});
+    const Item bob = rule.item("bob", 5);
+    const core::Verdict shared = table.take({&bob, 1}, kStart, holder);
+    ASSERT_TRUE(shared.decision) << rule.identity;
+    EXPECT_FALSE(peek(table, rule, "bob", Nanos{0}, 5)) << rule.identity;
+
+    const Nanos later = milliseconds{1100};
+    const core::Decision looked = peek(table, rule, "bob", later, 5, 2);
+    EXPECT_FALSE(looked) << rule.identity;
+    EXPECT_EQ(take(table, rule, "bob", later, 5, 2), looked) << rule.identity;
+    EXPECT_FALSE(take(table, rule, "carol", later, 5, 2)) << "may have shared, for all we know";
+    const Nanos rest = later + std::max(looked.reset_after, looked.retry_after);
+    EXPECT_TRUE(take(table, rule, "bob", rest, 5, 2)) << rule.identity;
+    EXPECT_TRUE(take(table, rule, "dora", rest, 5, 2)) << rule.identity;
+  }
+}
+
+// A holder that shared a seat keeps it when its key gets a record of its own: it renews it, and
+// leaves it.
+TEST(FullTable, LetsAHolderKeepItsSeatWhenItsKeyGetsAPlace) {
+  Table table({.rows = 8, .sharing_rows = 1, .record_bytes = 16 << 10});
+  const Rule rule{.limit = concurrency(2, hours{1})};
+  fill_briefly(table, Nanos{0});
+  ASSERT_TRUE(take(table, rule, "bob", Nanos{0}, 1, 1));
+  const Nanos later = milliseconds{1100};
+  EXPECT_TRUE(take(table, rule, "bob", later, 1, 1)) << "a renewal";
+  EXPECT_TRUE(take(table, rule, "bob", later, 1, 2));
+  EXPECT_FALSE(take(table, rule, "bob", later, 1, 3));
+  EXPECT_TRUE(leave(table, rule, "bob", later, 1));
+  EXPECT_FALSE(leave(table, rule, "bob", later, 1));
+  EXPECT_TRUE(take(table, rule, "bob", later, 1, 3));
 }
 
 // A receipt for a place that was forgotten since is worth nothing to those who share.

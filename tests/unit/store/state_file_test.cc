@@ -290,12 +290,39 @@ TEST(StateFile, IsFreeWhenItsOwnerIsKilled) {
 // A process that died while it made the file has left its unfinished work; that is in nobody's
 // way.
 TEST(StateFile, IsMadeDespiteAnUnfinishedOne) {
+  for (const std::string& left :
+       {std::string(), std::string("weirtab"), "weirtab2" + std::string(9'999, '\0')}) {
+    const Folder folder;
+    const std::string path = folder / "state";
+    write_file(path + ".new", left);
+    const FileTable file = open_file(path);
+    ASSERT_TRUE(file) << file.error;
+    EXPECT_EQ(files_in(folder), std::set<std::string>{"state"});
+  }
+}
+
+// A file of somebody else may have that name, or a link to one.
+TEST(StateFile, IsNotMadeOverAFileOfSomebodyElse) {
   const Folder folder;
   const std::string path = folder / "state";
-  write_file(path + ".new", "unfinished");
-  const FileTable file = open_file(path);
-  ASSERT_TRUE(file) << file.error;
-  EXPECT_EQ(files_in(folder), std::set<std::string>{"state"});
+  const auto expect_refused = [&] {
+    const FileTable file = open_file(path);
+    ASSERT_FALSE(file);
+    EXPECT_THAT(file.error, AllOf(HasSubstr(path + ".new"), HasSubstr("move it away")));
+    EXPECT_FALSE(std::filesystem::exists(path));
+  };
+  write_file(path + ".new", "precious");
+  expect_refused();
+  EXPECT_EQ(read_file(path + ".new"), "precious");
+  std::filesystem::rename(path + ".new", folder / "diary");
+  std::filesystem::create_symlink(folder / "diary", path + ".new");
+  expect_refused();
+  std::filesystem::remove(path + ".new");
+  // A leftover but for its other name.
+  write_file(folder / "other", "");
+  std::filesystem::create_hard_link(folder / "other", path + ".new");
+  expect_refused();
+  EXPECT_EQ(read_file(folder / "diary"), "precious");
 }
 
 // ---- Places where there can be none
@@ -316,7 +343,7 @@ TEST(StateFile, CannotBeAFolder) {
   for (const std::string& name : {path, folder / "link"}) {
     const FileTable file = open_file(name);
     ASSERT_FALSE(file);
-    EXPECT_THAT(file.error, AllOf(HasSubstr(path), HasSubstr("Is a directory")));
+    EXPECT_THAT(file.error, AllOf(HasSubstr(path), HasSubstr("is not a regular file")));
   }
   EXPECT_EQ(files_in(folder), (std::set<std::string>{"state", "link"}));
 }
@@ -327,7 +354,7 @@ TEST(StateFile, CannotBeAPipeOrADevice) {
   for (const std::string& name : {folder / "pipe", std::string("/dev/null")}) {
     const FileTable file = open_file(name);
     ASSERT_FALSE(file);
-    EXPECT_THAT(file.error, HasSubstr(name + " is not a file"));
+    EXPECT_THAT(file.error, HasSubstr(name + " is not a regular file"));
   }
 }
 

@@ -1,0 +1,264 @@
+#include "core/price_history.h"
+
+#include <algorithm>
+
+#include "base/saturating.h"
+#include "core/tat.h"
+
+namespace weir::core {
+
+namespace gcra {
+
+namespace {
+
+// The price in a stamp is a small floating-point number in units of 2^-46 ns: 7 bits of exponent
+// and 17 of fraction, with a leading one that goes without saying unless the exponent is 0. It is
+// rounded down; `tat_at_encoded_price` allows for that.
+constexpr int kFractionBits = kPriceBits - 7;
+constexpr Int128 kLeadingOne = Int128{1} << kFractionBits;
+constexpr int kUnitBits = 46;
+
+Int128 price_in_units(std::uint64_t encoded) {
+  const std::uint64_t exponent = encoded >> kFractionBits;
+  const Int128 fraction = encoded & (static_cast<std::uint64_t>(kLeadingOne) - 1);
+  return exponent > 0 ? (fraction + kLeadingOne) << (exponent - 1) : fraction;
+}
+
+// The price of `whole + rest / old_price` permits, rounded up.
+Int128 price_of_sum(const Pace& pace, Int128 whole, Int128 rest, Int128 old_price) {
+  // 44 significant bits of the fraction of one permit are plenty, and cannot overflow.
+  while (old_price >> 44 != 0) {
+    rest = ceil_div(rest, 2);
+    old_price >>= 1;
+  }
+  const Int128 fraction = ceil_div(rest * pace.price, old_price);
+  return std::min(price_of(pace, whole) + fraction, in_parts(pace, kLongestDebt));
+}
+
+// The tat of a state of which only the price in its stamp is known. The old price is known to 18
+// bits and the old debt to a nanosecond, so the debt in permits lies between two close bounds; a
+// whole number between them is the truth.
+Tat tat_at_encoded_price(const Pace& pace, const State& state, std::int64_t now) {
+  const Tat old = tat_of(state);
+  if (old.nanos < now) return {old.nanos, 0};
+
+  const Int128 old_price = std::max<Int128>(price_in_units(state.what & kPriceMask), 1);
+  const Int128 a_nano = Int128{old.parts > 0 ? 1 : 0} << kUnitBits;
+  const Int128 most = (Int128{old.nanos - now} << kUnitBits) + a_nano;
+  const Int128 slack = a_nano + (most >> kFractionBits) + 1;
+  const Int128 whole = most / old_price;
+  const Int128 rest = most - whole * old_price;
+  const bool is_whole = rest <= slack && slack < old_price;
+  return plus(pace, {now, 0}, price_of_sum(pace, whole, is_whole ? 0 : rest, old_price));
+}
+
+}  // namespace
+
+Int128 price_of(const Pace& pace, Int128 permits) {
+  const Int128 longest = in_parts(pace, kLongestDebt);
+  return permits > longest / pace.price ? longest : permits * pace.price;
+}
+
+Int128 debt_at_other_price(Int128 debt, const Pace& from, const Pace& to) {
+  const Int128 whole = debt / from.price;
+  return price_of_sum(to, whole, debt - whole * from.price, from.price);
+}
+
+std::uint64_t encoded_price(const Pace& pace) {
+  const Int128 nanos = pace.price / pace.parts;
+  const Int128 rest = pace.price % pace.parts;
+  Int128 units = (nanos << kUnitBits) + (rest << kUnitBits) / pace.parts;
+  std::uint64_t exponent = units >= kLeadingOne ? 1 : 0;
+  while (units >= 2 * kLeadingOne) {
+    units >>= 1;
+    ++exponent;
+  }
+  const Int128 fraction = exponent > 0 ? units - kLeadingOne : units;
+  return exponent << kFractionBits | static_cast<std::uint64_t>(fraction);
+}
+
+}  // namespace gcra
+
+namespace {
+
+using gcra::Tat;
+using gcra::tat_of;
+
+// A tat at a price.
+struct Debt {
+  Tat tat;
+  Pace pace;
+};
+
+bool same(const Pace& a, const Pace& b) { return a.parts == b.parts && a.price == b.price; }
+
+// The debt from `since` on, when the price became another one.
+Debt changed(const Debt& old, const Pace& pace, Instant since) {
+  if (same(old.pace, pace)) return old;
+  const std::int64_t then = ns(in_range(since));
+  // A debt that was paid by then stays paid, even for a clock that is put back behind the change.
+  if (old.tat.nanos < then) return {{old.tat.nanos, 0}, pace};
+  const Int128 owed =
+      gcra::debt_at_other_price(gcra::debt_at(old.pace, old.tat, then), old.pace, pace);
+  return {gcra::plus(pace, {then, 0}, owed), pace};
+}
+
+// The debt after the epochs from number `first` on.
+Debt after_epochs(Debt debt, const PriceHistory& history, std::size_t first) {
+  for (std::size_t i = first; i < history.size(); ++i) {
+    if (const auto next = history.epoch(i)) debt = changed(debt, next->pace, next->since);
+  }
+  return debt;
+}
+
+// The epoch that a state was written in.
+std::optional<std::size_t> epoch_of(const State& state, const PriceHistory& history) {
+  const std::uint64_t stamp = state.what & gcra::kStampMask;
+  for (std::size_t i = history.size(); i-- > 0;) {
+    const auto epoch = history.epoch(i);
+    if (!epoch || epoch->number != stamp >> gcra::kPriceBits) continue;
+    if (gcra::encoded_price(epoch->pace) == (stamp & gcra::kPriceMask)) return i;
+  }
+  return std::nullopt;
+}
+
+State packed(const Bucket& limit, Tat tat, const State& old) {
+  return {.when = static_cast<std::uint64_t>(tat.nanos),
+          .what = static_cast<std::uint64_t>(tat.parts) << gcra::kPartsShift |
+                  (old.what & gcra::kMarksMask) | limit.stamp};
+}
+
+// Whether a permit takes longer at `a` than at `b`.
+bool is_slower(const Pace& a, const Pace& b) {
+  // (Prices reach 2^124; the small error of a double decides between prices that are nearly equal.)
+  return static_cast<double>(a.price) / static_cast<double>(a.parts) >
+         static_cast<double>(b.price) / static_cast<double>(b.parts);
+}
+
+// The first epoch that may have begun after `written`. (A state that was written at that instant at
+// the new price is not changed by carrying it over.)
+std::size_t first_after(Instant written, const PriceHistory& history) {
+  std::size_t first = history.size();
+  while (first > 0) {
+    const auto epoch = history.epoch(first - 1);
+    if (epoch && epoch->since < written) break;
+    --first;
+  }
+  return first;
+}
+
+}  // namespace
+
+namespace {
+
+// The debt of a state at `pace` from `since` on, where none of the known epochs is that in which it
+// was written.
+Debt from_unknown_epoch(const State& state, const Pace& pace, Instant since,
+                        const PriceHistory* history) {
+  const std::uint64_t stamp = state.what & gcra::kStampMask;
+  const auto own = history != nullptr ? history->pace_of(stamp) : std::nullopt;
+  if (own) return changed({tat_of(state), *own}, pace, since);
+  if (gcra::encoded_price(pace) == (stamp & gcra::kPriceMask)) return {tat_of(state), pace};
+  return {gcra::tat_at_encoded_price(pace, state, ns(in_range(since))), pace};
+}
+
+// A state of a later epoch than those that the caller knows.
+bool is_ahead(const Bucket& limit, const State& state) {
+  const auto number = [](std::uint64_t stamp) {
+    return static_cast<EpochNumber>((stamp & gcra::kStampMask) >> gcra::kPriceBits);
+  };
+  return static_cast<std::int16_t>(number(state.what) - number(limit.stamp)) > 0;
+}
+
+}  // namespace
+
+State carried_slowly(const Bucket& limit, const State& state, Instant now,
+                     const PriceHistory* history) {
+  if (history == nullptr || history->size() == 0) {
+    return packed(limit, from_unknown_epoch(state, limit.pace, now, history).tat, state);
+  }
+  if (const auto written_in = epoch_of(state, *history)) {
+    const Debt written{tat_of(state), history->epoch(*written_in)->pace};
+    const Debt present = after_epochs(written, *history, *written_in + 1);
+    return packed(limit, changed(present, limit.pace, now).tat, state);
+  }
+  std::size_t oldest = 0;
+  while (oldest < history->size() && !history->epoch(oldest)) ++oldest;
+  const bool knows_earlier = oldest < history->size() && !is_ahead(limit, state);
+  if (!knows_earlier) {
+    return packed(limit, from_unknown_epoch(state, limit.pace, now, history).tat, state);
+  }
+  const PriceEpoch first = *history->epoch(oldest);
+  const Debt then = from_unknown_epoch(state, first.pace, std::min(first.since, now), history);
+  const Debt present = after_epochs(then, *history, oldest + 1);
+  return packed(limit, changed(present, limit.pace, now).tat, state);
+}
+
+Receipt carried(const Bucket& limit, const Receipt& receipt, Instant now,
+                const PriceHistory* history) {
+  const std::uint64_t stamp = receipt.after.what & gcra::kStampMask;
+  if (stamp == limit.stamp || receipt.taken == 0) return receipt;
+  Receipt next = receipt;
+  // (A receipt by which part was given back names no state.)
+  const bool names_state = (receipt.after.when >> 63) == 0;
+  if (names_state) {
+    next.before = carried(limit, receipt.before, now, history);
+    next.after = carried(limit, receipt.after, now, history);
+  } else {
+    next.after.what = (receipt.after.what & ~gcra::kStampMask) | limit.stamp;
+  }
+  bool same_price = ((stamp ^ limit.stamp) & gcra::kPriceMask) == 0;
+  if (history != nullptr) {
+    const auto first = epoch_of(receipt.after, *history);
+    same_price = first.has_value();
+    for (std::size_t i = first.value_or(history->size()); i < history->size(); ++i) {
+      const auto epoch = history->epoch(i);
+      same_price = same_price && (!epoch || same(epoch->pace, limit.pace));
+    }
+  }
+  if (!same_price) next.at = kPriceChanged;
+  return next;
+}
+
+State carried(const Bucket& limit, const DatedState& found, Instant now,
+              const PriceHistory* history) {
+  Debt debt{tat_of(found.state), found.pace};
+  const std::size_t first =
+      history != nullptr ? first_after(found.written, *history) : std::size_t{0};
+  if (history != nullptr && first < history->size()) {
+    debt = changed(after_epochs(debt, *history, first), limit.pace, now);
+  } else {
+    // Another node has written it at a price that this one has not had since. The slower of both
+    // counts for the time since.
+    const bool at_once = history != nullptr && is_slower(limit.pace, found.pace);
+    debt = changed(debt, limit.pace, at_once ? std::min(found.written, now) : now);
+  }
+  return packed(limit, debt.tat, found.state);
+}
+
+Instant present_since(const PriceHistory* history) {
+  if (history == nullptr || history->size() == 0) return {};
+  const auto present = history->epoch(history->size() - 1);
+  return present ? present->since : Instant{};
+}
+
+std::shared_ptr<const PriceHistory> copy_of(const PriceHistory* history) {
+  if (history == nullptr) return nullptr;
+  auto copy = std::make_shared<PriceTimeline>();
+  for (std::size_t i = 0; i < history->size(); ++i) {
+    if (const auto epoch = history->epoch(i)) copy->epochs_.push_back(*epoch);
+  }
+  return copy;
+}
+
+Bucket PriceTimeline::change(Bucket next, const Bucket& old, Instant now) {
+  const auto number = static_cast<EpochNumber>(old.stamp >> gcra::kPriceBits);
+  if (epochs_.empty()) epochs_.push_back({number, Instant{}, old.pace});
+  next = inheriting_start(std::move(next), old, now);
+  if (same(next.pace, old.pace)) return in_epoch(std::move(next), number);
+  const auto following = static_cast<EpochNumber>(number + 1);
+  epochs_.push_back({following, in_range(now), next.pace});
+  return in_epoch(std::move(next), following);
+}
+
+}  // namespace weir::core

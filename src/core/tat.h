@@ -1,0 +1,44 @@
+#pragma once
+
+#include "base/saturating.h"
+#include "core/bucket.h"
+
+// Reckoning with theoretical arrival times and debts, for the bucket and its history.
+
+namespace weir::core::gcra {
+
+// An instant, and parts of a nanosecond after it.
+struct Tat {
+  std::int64_t nanos;
+  std::int64_t parts;
+};
+
+inline Tat tat_of(const State& state) {
+  return {ns(instant_of(state.when)), static_cast<std::int64_t>(state.what >> kPartsShift)};
+}
+
+inline Tat plus(const Pace& pace, Tat tat, Int128 span) {
+  span += tat.parts;
+  if (pace.parts == 1) return {tat.nanos + static_cast<std::int64_t>(span), 0};
+  const Int128 nanos = quick_div(span, pace.parts);
+  return {tat.nanos + static_cast<std::int64_t>(nanos),
+          static_cast<std::int64_t>(span - nanos * pace.parts)};
+}
+
+inline Int128 in_parts(const Pace& pace, Nanos span) { return Int128{span.count()} * pace.parts; }
+
+inline Int128 debt_at(const Pace& pace, Tat tat, std::int64_t now) {
+  if (tat.nanos < now) return 0;
+  return Int128{tat.nanos - now} * pace.parts + tat.parts;
+}
+
+// The price of any number of permits, at most the longest debt.
+Int128 price_of(const Pace& pace, Int128 permits);
+
+// A debt at one price as a debt of as many permits at another one, rounded up.
+Int128 debt_at_other_price(Int128 debt, const Pace& from, const Pace& to);
+
+// The price as a stamp has it, rounded down.
+std::uint64_t encoded_price(const Pace& pace);
+
+}  // namespace weir::core::gcra

@@ -1,0 +1,27 @@
+#pragma once
+
+#include "core/price_history.h"
+#include "engine/rules.h"
+
+namespace weir::engine {
+
+// The prices that one limit of a policy has had for one key: what the rules of each epoch say about
+// that key. Borrows the policy and the texts of the subject.
+class KeyPrices final : public core::PriceHistory {
+ public:
+  KeyPrices(const Policy& policy, const policy::Subject& subject, std::uint64_t identity)
+      : policy_(policy), subject_(subject), identity_(identity) {}
+
+  std::size_t size() const override;
+  std::optional<core::PriceEpoch> epoch(std::size_t i) const override;
+  std::optional<core::Pace> pace_of(std::uint64_t stamp) const override {
+    return policy_.registry != nullptr ? policy_.registry->pace_of(stamp) : std::nullopt;
+  }
+
+ private:
+  const Policy& policy_;
+  policy::Subject subject_;
+  std::uint64_t identity_;  // of the limit
+};
+
+}  // namespace weir::engine

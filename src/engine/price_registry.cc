@@ -1,0 +1,22 @@
+#include "engine/price_registry.h"
+
+namespace weir::engine {
+
+void PriceRegistry::add(const core::Bucket& bucket) {
+  constexpr std::size_t most = std::size_t{1} << 16;
+  const std::lock_guard lock(mutex_);
+  if (!paces_.emplace(bucket.stamp, bucket.pace).second) return;
+  order_.push_back(bucket.stamp);
+  if (order_.size() <= most) return;
+  paces_.erase(order_.front());
+  order_.pop_front();
+}
+
+std::optional<core::Pace> PriceRegistry::pace_of(std::uint64_t stamp) const {
+  const std::lock_guard lock(mutex_);
+  const auto found = paces_.find(stamp);
+  if (found == paces_.end()) return std::nullopt;
+  return found->second;
+}
+
+}  // namespace weir::engine
