@@ -35,6 +35,9 @@ struct Request {
   Permits permits = 1;
   // How long the caller would wait for its turn. Default: any time under queues, else not at all.
   std::optional<Nanos> max_wait{};
+  // Leaves out the limits that count by something which the request does not have (an empty key, a
+  // missing or empty part); the others decide. Default: such a request is an error.
+  bool skip_missing = false;
 };
 
 // What about a request is why it cannot be decided.
@@ -53,7 +56,8 @@ struct [[nodiscard]] Verdict {
   Decision decision{};
   // The tightest limit: its name, or its position. Lives as long as the engine.
   std::string_view limited_by{};
-  // Bit i: the policy's limit i, counted from 0, would refuse; it is a shadow if the call passed.
+  // Bit i: limit i of those that were asked, counted from 0, would refuse; it is a shadow if the
+  // call passed.
   // None of a call that was refused because the store could not be asked.
   std::uint32_t refusing = 0;
   // The store could not be asked, or does not know that this node is there, and the policy says
@@ -79,6 +83,9 @@ class Receipt {
   ~Receipt();
   Receipt(Receipt&& other) noexcept;
   Receipt& operator=(Receipt&& other) noexcept;
+
+  // Bytes that it takes beside its own size: some for each limit that was asked.
+  std::size_t memory() const noexcept;
 
  private:
   friend class AsyncEngine;
@@ -204,6 +211,8 @@ class Engine {
   // leaves a debt; below zero they are given back, for which it takes the receipt. Only what has
   // not drained since comes back, and no more than was taken. Limits with a fixed cost stay as they
   // are. Always allowed.
+  // If the verdict is degraded, permits may or may not have been given back: settle again with the
+  // same receipt, and they come back once. Permits that are taken as well may count twice then.
   Verdict settle(const Request& request, Receipt& receipt);
   Verdict settle(const Request& request);
 

@@ -6,6 +6,7 @@
 #include <atomic>
 #include <mutex>
 #include <optional>
+#include <random>
 #include <stdexcept>
 #include <utility>
 
@@ -30,6 +31,9 @@ using engine::Verb;
 Receipt::Receipt() noexcept = default;
 Receipt::~Receipt() = default;
 Receipt::Receipt(Receipt&& other) noexcept = default;
+std::size_t Receipt::memory() const noexcept {
+  return impl_ ? sizeof(Impl) + impl_->entries.capacity() * sizeof(Impl::Entry) : 0;
+}
 Receipt& Receipt::operator=(Receipt&& other) noexcept = default;
 
 namespace {
@@ -92,7 +96,9 @@ Engine::Impl::Impl(std::unique_ptr<store::Table> the_table, const EngineOptions&
       opened_well(is_well(opened) && time.lead() == Nanos{0}),
       id(next_engine_id()),
       place{.seed = table->seed(),
-            .sharing = fleet != nullptr ? policy::Sharing::fleet : policy::Sharing::none} {}
+            .sharing = fleet != nullptr ? policy::Sharing::fleet : policy::Sharing::none,
+            .first_edition = std::uint64_t{1} + std::random_device{}(),
+            .registry = &registry} {}
 
 const Rules& Engine::Impl::current_rules(Instant now) {
   const std::uint64_t newest = edition.load(std::memory_order_acquire);
@@ -185,20 +191,27 @@ core::Verdict Engine::Impl::settle(std::span<const store::Item> items, Instant n
                                    Receipt::Impl* receipt) {
   CoreReceipts receipts{};
   Resets resets{};
+  Items corrections;
   const auto of_limit = [&](std::size_t i) -> Receipt::Impl::Entry* {
     Receipt::Impl::Entry* const entry = receipt ? receipt->find(items[i].key) : nullptr;
     return entry != nullptr && !entry->shared ? entry : nullptr;
   };
+  const auto is_needed = [&](std::size_t i, const Receipt::Impl::Entry* entry) {
+    return entry != nullptr && entry->receipt.left_of(items[i].ask.cost) != 0;
+  };
   for (std::size_t i = 0; i < items.size(); ++i) {
-    if (const auto* entry = of_limit(i)) {
-      receipts[i] = entry->receipt.receipt;
-      resets[i] = entry->resets;
-    }
+    store::Item& correction = corrections.emplace_back(items[i]);
+    const auto* entry = of_limit(i);
+    if (!is_needed(i, entry)) continue;
+    correction.ask.cost = entry->receipt.left_of(correction.ask.cost);
+    receipts[i] = entry->receipt.receipt;
+    resets[i] = entry->resets;
   }
   const core::Verdict verdict =
-      table->settle(items, now, std::span(receipts).first(items.size()), resets);
+      table->settle(corrections, now, std::span(receipts).first(items.size()), resets);
   for (std::size_t i = 0; i < items.size(); ++i) {
-    if (auto* entry = of_limit(i)) entry->receipt.receipt = receipts[i];
+    auto* entry = of_limit(i);
+    if (is_needed(i, entry)) entry->receipt.update(receipts[i]);
   }
   return verdict;
 }
@@ -248,7 +261,9 @@ Verdict Engine::Impl::peek_here(const Planned& planned, const Items& items, Inst
 Verdict Engine::Impl::settle_here(const Planned& planned, const Items& items, Instant now,
                                   Receipt* receipt) {
   Receipt::Impl* const entries = receipt != nullptr ? receipt->impl_.get() : nullptr;
-  return engine::judge(*planned.limits, settle(items, now, entries));
+  const core::Verdict verdict = settle(items, now, entries);
+  if (entries != nullptr) entries->on_answered();
+  return engine::judge(*planned.limits, verdict);
 }
 
 std::vector<LimitState> Engine::Impl::states_here(const Planned& planned, const Items& items,

@@ -75,7 +75,6 @@ struct Engine::Impl {
 
   void replace(PolicySet next);
   void publish(std::shared_ptr<const engine::Rules> next);
-  void hold_longer(const engine::Slower& slower, Instant since);
   // Whether it was this call that did.
   bool change_hours(Instant now);
   void turn_to(Instant now);
@@ -101,6 +100,7 @@ struct Engine::Impl {
   const std::string note;
   const bool opened_well;
   const std::uint64_t id;
+  engine::PriceRegistry registry;
   const engine::Place place;
 
   // Held by who makes other rules, which may take a while.

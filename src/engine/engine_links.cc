@@ -20,8 +20,9 @@ store::lease::Purses& Engine::Impl::purses_of(Link& link) {
     purse_counts.push_back(counts);
   }
   // (It lives as long as the link, perhaps longer than the engine.)
-  auto now = [time = time] { return time.now(); };
-  auto purses = std::make_unique<store::lease::Purses>(store, *fleet, std::move(now),
+  store::lease::PurseTime clock{.now = [time = time] { return time.now(); },
+                                .passed = [time = time] { return time.passed(); }};
+  auto purses = std::make_unique<store::lease::Purses>(store, *fleet, std::move(clock),
                                                        store::random_name(), std::move(counts));
   store::lease::Purses& made = *purses;
   store.kept.push_back({id, std::move(purses)});
@@ -35,9 +36,13 @@ Engine::Impl::~Impl() {
 void Engine::Impl::return_leases(Link& link) {
   if (fleet == nullptr) return;
   store::lease::Purses& purses = purses_of(link);
-  purses.give_all_back();
   // (Nothing is open for longer than the fleet's time.)
-  while (purses.is_asking()) link.wait(std::chrono::seconds{1});
+  const auto wait = [&] {
+    while (purses.is_asking()) link.wait(std::chrono::seconds{1});
+  };
+  wait();  // what is lent meanwhile is given back, too
+  purses.give_all_back();
+  wait();
 }
 
 LeaseUse Engine::Impl::leases() const {

@@ -6,6 +6,7 @@
 #include "policy/key.h"
 #include "store/key_name.h"
 #include "store/link_access.h"
+#include "store/random_name.h"
 
 namespace weir {
 inline namespace v0 {
@@ -97,6 +98,7 @@ void AsyncEngine::Call::begin(Engine::Impl& engine, Link& link, const engine::Pl
                               const engine::Items& items, Instant now, const Question& question) {
   engine_ = &engine;
   now_ = now;
+  began_ = engine.time.passed();
   rules_ = engine.used_rules();
   link_ = &link;
   prepare(planned, items, question);
@@ -135,6 +137,7 @@ void AsyncEngine::Call::prepare(const engine::Planned& planned, const engine::It
     if (from_purse) lent_.add(items[i], i);
   }
   copy_request(question.request);
+  remember_prices();
   name_keys();
   if (!leased_.items.empty()) name_lent();
 }
@@ -220,6 +223,20 @@ void AsyncEngine::Call::copy_request(const Request& request) {
   for (const Part& part : parts) request_.parts.add({copy(part.name), copy(part.value)});
 }
 
+// (What the plan has told the items borrows the texts of the request.)
+void AsyncEngine::Call::remember_prices() {
+  prices_.clear();
+  if (policy_->past == nullptr) return;
+  const policy::Subject subject{.key = request_.key, .parts = request_.parts.all()};
+  prices_.reserve(limits_->rules.size());
+  for (Side* side : {&here_, &there_, &leased_}) {
+    for (std::size_t i = 0; i < side->items.size(); ++i) {
+      const std::uint64_t identity = limits_->rules[side->positions[i]].identity;
+      side->items[i].history = &prices_.emplace_back(*policy_, subject, identity);
+    }
+  }
+}
+
 void AsyncEngine::Call::name_keys() {
   const policy::Subject subject{.key = request_.key, .parts = request_.parts.all()};
   thread_local std::vector<std::size_t> ends;
@@ -237,7 +254,8 @@ void AsyncEngine::Call::name_keys() {
     shared_.push_back({.limit = item.limit,
                        .key = std::string_view(names_).substr(at, ends[i] - at),
                        .ask = item.ask,
-                       .shadow = item.shadow});
+                       .shadow = item.shadow,
+                       .history = item.history});
   }
 }
 
@@ -303,16 +321,16 @@ void AsyncEngine::Call::settle_lent() {
   for (std::size_t i = 0; i < leased_.items.size(); ++i) {
     const store::Item& item = leased_.items[i];
     Receipt::Impl::Entry* const entry = given_ != nullptr ? given_->find(item.key) : nullptr;
-    Permits correction = item.ask.cost;
+    Permits correction = entry != nullptr ? entry->receipt.left_of(item.ask.cost) : item.ask.cost;
     if (entry != nullptr && !entry->lent) {
       (void)engine_->settle({&item, 1}, now_, given_);
       continue;
     }
     if (correction < 0) {
-      Permits none = 0;
-      Permits& taken = entry != nullptr ? entry->receipt.receipt.taken : none;
-      correction = std::max(correction, -taken);
-      taken += correction;
+      core::Receipt left = entry != nullptr ? entry->receipt.receipt : core::Receipt{};
+      correction = std::max(correction, -left.taken);
+      left.taken += correction;
+      if (entry != nullptr) entry->receipt.update(left);
     }
     if (correction == 0) continue;
     purses.settle(*item.limit, item.key, lent_names_[i], correction,
@@ -324,15 +342,16 @@ void AsyncEngine::Call::settle_lent() {
 // ---- Purses that have too little
 
 void AsyncEngine::Call::borrow() {
-  store::Table& table = *engine_->table;
-  // What is refused anyway costs the store nothing.
+  // What is refused anyway costs the store nothing. (The peek decides: a take may be admitted, by
+  // what another thread has given back meanwhile, and nothing would be paid for it.)
   if (!here_.items.empty()) {
-    verdict_here_ = table.peek(here_.items, now_);
-    if (!verdict_here_.decision) {
-      (void)decide_here();
+    const core::Verdict verdict = engine_->table->peek(here_.items, now_);
+    if (!verdict.decision) {
+      result_.verdict = engine::judge(*limits_, placed(verdict, here_.positions));
       return tell();
     }
   }
+  if (is_too_late()) return do_without_purses();
   ++rounds_;
   trouble_.error.clear();
   trouble_.kind = store::SharedAnswer::Kind::decided;
@@ -342,7 +361,7 @@ void AsyncEngine::Call::borrow() {
     if (items[i].standing != LentSide::Standing::lacking) continue;
     ++pending_;
     engine_->purses_of(*link_).ask(*items[i].limit, items[i].key, lent_names_[i], items[i].cost,
-                                   *this);
+                                   deadline(), *this, leased_.items[i].history);
   }
   on_purses_asked();
 }
@@ -360,7 +379,11 @@ void AsyncEngine::Call::on_purses_asked() {
   if (--pending_ > 0) return;
   now_ = engine_->now();
   if (trouble_.kind == store::SharedAnswer::Kind::decided) return advance();
-  // Without the store they are limits of the fleet like others.
+  do_without_purses();
+}
+
+// Without the store they are limits of the fleet like others.
+void AsyncEngine::Call::do_without_purses() {
   for (std::size_t i = 0; i < leased_.items.size(); ++i) {
     there_.items.push_back(leased_.items[i]);
     there_.positions.push_back(leased_.positions[i]);
@@ -370,18 +393,48 @@ void AsyncEngine::Call::on_purses_asked() {
   on_answer(trouble_);
 }
 
+Nanos AsyncEngine::Call::deadline() const {
+  return began_ + detail::LinkAccess::store(*link_).timeout();
+}
+
+Nanos AsyncEngine::Call::time_left() const { return deadline() - engine_->time.passed(); }
+
+// Whether it has waited for purses for as long as a call may wait for the store.
+bool AsyncEngine::Call::is_too_late() {
+  if (rounds_ == 0 || time_left() > Nanos{0}) return false;
+  trouble_.kind = store::SharedAnswer::Kind::unavailable;
+  trouble_.error = "no answer within the time of the call";
+  return true;
+}
+
 void AsyncEngine::Call::ask() {
   question_ = {.verb = shared_verb(verb_),
                .items = shared_,
                .holder = holder_,
                .wants_receipts = wants_receipt_};
-  if (verb_ == Verb::settle) question_.receipts = shared_receipts_;
+  if (verb_ == Verb::settle) name_receipts();
+  if (rounds_ > 0) {
+    if (is_too_late()) return on_answer(trouble_);
+    question_.within = time_left();
+  }
   detail::LinkAccess::store(*link_).ask(question_, *this);
+}
+
+// What is given back has a name, so that it can be asked for again if the answer is lost.
+void AsyncEngine::Call::name_receipts() {
+  question_.receipts = shared_receipts_;
+  for (std::size_t i = 0; i < shared_.size(); ++i) {
+    if (shared_[i].ask.cost >= 0 || shared_receipts_[i].receipt.taken == 0) continue;
+    if (given_->name.empty()) given_->name = store::random_name();
+    question_.receipt_name = given_->name;
+    return;
+  }
 }
 
 // ---- The answer
 
 void AsyncEngine::Call::on_answer(store::SharedAnswer& answer) {
+  if (verb_ == Verb::settle) update_receipts();
   if (answer.kind == store::SharedAnswer::Kind::decided) {
     follow(answer);
   } else {
@@ -396,7 +449,6 @@ void AsyncEngine::Call::follow(store::SharedAnswer& answer) {
   if (verb_ == Verb::leave || verb_ == Verb::reset) return;
   if (charges() && !answer.verdict.decision) give_back();
   if (charges() && answer.verdict.decision && wants_receipt_) keep_receipts(&answer);
-  if (verb_ == Verb::settle) update_receipts();
   if (verb_ == Verb::peek) {
     result_.decisions.resize(limits_->rules.size());
     for (std::size_t i = 0; i < here_.items.size(); ++i) {
@@ -484,6 +536,7 @@ void AsyncEngine::Call::take_shares() {
   shares_.reserve(there_.items.size());
   for (store::Item& item : there_.items) {
     item.limit = &shares_.emplace_back(core::share_of(*item.limit, nodes));
+    item.history = nullptr;  // of the whole limit
   }
 }
 
@@ -571,6 +624,8 @@ void AsyncEngine::Call::conclude(const core::Verdict* fleet) {
 
 // (A limit of which the node has a part may be cut off while others are not.)
 void AsyncEngine::Call::tell() {
+  const bool is_answered = !result_.verdict.degraded;
+  if (verb_ == Verb::settle && given_ != nullptr && is_answered) given_->on_answered();
   engine::amend(result_.verdict, split_);
   if (charges()) engine_->tell_sink(*policy_, *limits_, request_, result_.verdict);
   finish();

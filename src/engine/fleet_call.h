@@ -64,6 +64,7 @@ class AsyncEngine::Call final : public store::Asker, private store::lease::Waite
   void prepare(const engine::Planned& planned, const engine::Items& items,
                const Question& question);
   void copy_request(const Request& request);
+  void remember_prices();
   void name_keys();
   void name_lent();
   void advance();
@@ -71,10 +72,15 @@ class AsyncEngine::Call final : public store::Asker, private store::lease::Waite
   void settle_here();
   void settle_lent();
   void ask();
+  void name_receipts();
 
   void borrow();
   void on_purse(const store::LoanAnswer* trouble) override;
   void on_purses_asked();
+  void do_without_purses();
+  Nanos deadline() const;
+  Nanos time_left() const;
+  bool is_too_late();
 
   void follow(store::SharedAnswer& answer);
   void tell_of_purses(store::SharedAnswer& answer);
@@ -100,6 +106,7 @@ class AsyncEngine::Call final : public store::Asker, private store::lease::Waite
   engine::SplitCall split_{};
   engine::Verb verb_ = engine::Verb::take;
   Instant now_{};  // on this node
+  Nanos began_{};  // by the clock's `passed`: the store's timeout is for the whole call
 
   std::string texts_;
   Request request_{};
@@ -112,6 +119,7 @@ class AsyncEngine::Call final : public store::Asker, private store::lease::Waite
   };
   Side here_;
   Side there_;
+  std::vector<engine::KeyPrices> prices_;  // that the items' limits have had
   core::Verdict verdict_here_{};
   Engine::Impl::CoreReceipts receipts_{};
   Engine::Impl::Resets resets_{};

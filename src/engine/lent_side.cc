@@ -61,7 +61,7 @@ core::Verdict LentSide::spend(Purses& purses, Instant now) {
     if (item.purse == nullptr || item.cost == 0) continue;
     if (item.standing == Standing::covered) {
       item.mark = Purses::mark(*item.purse);
-      purses.spend(*item.purse, item.cost, now);
+      purses.spend(*item.purse, *item.limit, item.cost, now);
     } else {
       purses.refuse(*item.purse, item.cost);
     }

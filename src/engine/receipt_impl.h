@@ -1,6 +1,7 @@
 #pragma once
 
 #include <span>
+#include <string>
 #include <vector>
 
 #include "store/memory/table.h"
@@ -23,14 +24,21 @@ struct Receipt::Impl {
     store::SharedReceipt receipt{};
   };
   std::vector<Entry> entries;
+  std::string name;  // for the fleet, once something is to be given back to it; nobody else has it
 
   // What was admitted on this node.
   void add(std::span<const store::Item> items, std::span<const std::uint32_t> resets,
            std::span<const core::Receipt> receipts) {
+    entries.reserve(entries.size() + items.size());
     for (std::size_t i = 0; i < items.size(); ++i) {
       entries.push_back(
           {.key = items[i].key, .resets = resets[i], .receipt = {.receipt = receipts[i]}});
     }
+  }
+
+  // A settle was answered by all that it concerns: the next one is another one.
+  void on_answered() {
+    for (Entry& entry : entries) entry.receipt.repeated = 0;
   }
 
   Entry* find(const store::Fingerprint& key) {

@@ -115,10 +115,11 @@ void add(RedisCounts& sum, const redis::LinkCounts& counts) {
   sum.calls += counts.calls.get();
   sum.round_trips += counts.flushes.get();
   sum.sent_calls += counts.flushed_calls.get();
-  sum.timeouts += counts.timeouts.get();
+  const std::uint64_t timeouts = counts.timeouts.get();
+  sum.timeouts += timeouts;
   sum.connects += counts.connects.get();
   sum.refused_without_asking += counts.refused_by_cache.get();
-  sum.unavailable += counts.unavailable.get();
+  sum.unavailable += timeouts + counts.unavailable.get();
   sum.misconfigured += counts.misconfigured.get();
   sum.redirections += counts.redirections.get();
   sum.maps += counts.maps.get();

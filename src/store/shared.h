@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <memory>
@@ -9,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/saturating.h"
 #include "core/plan.h"
 
 // The seam to a store that nodes share. It lies over there, behind a network: questions are asked
@@ -31,6 +33,29 @@ enum class SharedVerb : std::uint8_t {
 struct SharedReceipt {
   core::Receipt receipt{};
   std::uint64_t birth = 0;
+
+  // Of receipts that have a name. A refund whose answer is lost may have been made or not. The
+  // store keeps the number of the last one beside the key, so that the next settle finds out, and
+  // nothing is given back twice.
+  std::uint64_t refunds = 0;  // known to have been made with this receipt
+  // Until when the store keeps it: never less than was told before, as an earlier refund may come
+  // late, and must find it.
+  Instant kept_until{};
+  // The same of the first that was asked for and is not known to have been made, if there is one.
+  Instant unknown_until{};
+  // Given back since a settle was last answered as a whole, which the asker notes by setting it to
+  // zero. The next settle repeats those that were not answered: it gives back so much less.
+  Permits repeated = 0;
+
+  // What is left of a correction to be made: a part of a refund may have been made before.
+  Permits left_of(Permits correction) const {
+    return correction < 0 ? std::min<Permits>(sat_add(correction, repeated), 0) : correction;
+  }
+  // After giving back, which has left this of it.
+  void update(const core::Receipt& left) {
+    repeated += receipt.taken - left.taken;
+    receipt = left;
+  }
 };
 
 // One limit's part in a decision.
@@ -39,7 +64,8 @@ struct SharedItem {
   std::string_view key{};  // its name in the store
   core::Ask ask{};         // for `settle`, the cost is what to correct by
   bool shadow = false;
-  core::State start{};  // of `start`
+  core::State start{};                          // of `start`
+  const core::PriceHistory* history = nullptr;  // of the key's bucket, as this node knows it
 };
 
 struct SharedQuestion {
@@ -49,7 +75,13 @@ struct SharedQuestion {
   bool wants_receipts = false;          // of take
   // Of settle, one for each item; each is updated as core::Receipt is. Nothing taken: none.
   // Of leave, if given: only the seats are left that these are of, and nobody has renewed since.
+  // They are only changed by what the store is known to have done, also when it gives no answer.
   std::span<SharedReceipt> receipts{};
+  // Time left for the answer, if the caller has waited before. (None: the store's timeout.)
+  std::optional<Nanos> within{};
+  // Of settle: what all receipts of one take are called, and no others. Empty: what is given back
+  // is not asked for again, whatever the answer.
+  std::string_view receipt_name{};
   // The time, honoured only where nothing but tests lives. (None: the store's own.)
   std::optional<Instant> now{};
 };
@@ -98,11 +130,15 @@ struct LoanQuestion {
   std::uint64_t number = 0;
   Permits held = 0;      // lent before, and not spent yet; below zero: spent beyond what was lent
   Permits returned = 0;  // lent before, and given back by this; not in `held` any more
-  Permits least = 0;     // less would not help: then nothing is lent
-  Permits wanted = 0;    // at most; none: only to tell what is held
+  // Minimum age of the last spending of what was lent before and is neither held nor returned. A
+  // bucket has refilled since then. Zero is always safe.
+  Nanos spent_ago{0};
+  Permits least = 0;   // less would not help: then nothing is lent
+  Permits wanted = 0;  // at most; none: only to tell what is held
   // After which nothing of it is spent any more, held or lent. An end that was told before stays,
   // if it is later: the answer to this may be lost.
   Nanos term{0};
+  const core::PriceHistory* history = nullptr;  // of the key's bucket, as this node knows it
   // The time, honoured only where nothing but tests lives. (None: the store's own.)
   std::optional<Instant> now{};
 };
@@ -142,6 +178,9 @@ class Housekeeper {
   virtual bool has_work() const = 0;
   // Called every kHousekeeping while it has.
   virtual void keep_house() = 0;
+  // Time until `on_due` has to be called; kForever if it need not be.
+  virtual Nanos due_in() const = 0;
+  virtual void on_due() = 0;
 };
 inline constexpr Nanos kHousekeeping = std::chrono::milliseconds{100};
 
@@ -151,6 +190,8 @@ class SharedStore {
   virtual ~SharedStore() = default;
   virtual void ask(const SharedQuestion& question, Asker& asker) = 0;
   virtual void borrow(const LoanQuestion& question, Borrower& borrower) = 0;
+  // Maximum time until a question is answered, or told to be unavailable.
+  virtual Nanos timeout() const = 0;
 
   // Of those who ask, each under a number of its own; they live as long as the link.
   struct Kept {

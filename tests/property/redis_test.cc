@@ -90,11 +90,11 @@ class Memorial {
     if (std::holds_alternative<Concurrency>(limit)) seats_.resize(most);
   }
 
-  Charge charge(const Limit& limit, const Ask& ask, bool shadow) {
+  Charge charge(const Limit& limit, const Ask& ask, bool shadow, const PriceHistory* history) {
     Memory memory = &state_;
     if (!ring_.empty()) memory.emplace<Log>(head_, std::span(ring_));
     if (!seats_.empty()) memory.emplace<Holders>(seated_, std::span(seats_));
-    return {.limit = &limit, .memory = memory, .ask = ask, .shadow = shadow};
+    return {.limit = &limit, .memory = memory, .ask = ask, .shadow = shadow, .history = history};
   }
 
  private:
@@ -113,7 +113,8 @@ BlockingStore& the_store() {
 // Two worlds that are told the same: Redis, and the core.
 class Worlds {
  public:
-  explicit Worlds(std::vector<Named> rules) : now_(start()), rules_(std::move(rules)) {
+  explicit Worlds(std::vector<Named> rules)
+      : now_(start()), rules_(std::move(rules)), prices_(rules_.size()) {
     static int runs = 0;
     run_ = "property" + std::to_string(++runs);
   }
@@ -122,7 +123,8 @@ class Worlds {
     const std::vector<Place> places = places_of(what);
     const Place& pace = places[static_cast<std::size_t>(what.paced_by) % places.size()];
     now_ = moved(what.step, rules_[pace.rule].limit, now_, last_);
-    now_ = whole_micros(now_, what.rounds_up);
+    now_ = std::max(whole_micros(now_, what.rounds_up), changed_);
+    latest_ = std::max(latest_, now_);
     std::vector<Ask> asks;
     for (const Place& place : places) {
       asks.push_back(ask_of(what.step, limit_of(place)));
@@ -176,13 +178,13 @@ class Worlds {
     if (std::holds_alternative<ExactLog>(rule.limit)) return;
     if (std::holds_alternative<Concurrency>(rule.limit)) return;
     const std::size_t kind = rule.limit.index();
+    const Limit old = rule.limit;
     rule = *rc::gen::suchThat(fit_limit(),
                               [kind](const Named& named) { return named.limit.index() == kind; });
-    // What becomes of receipts when the price changes is told elsewhere.
-    for (auto& [where, remembered] : memory_) {
-      if (where.rule != place.rule) continue;
-      remembered.core = {};
-      remembered.redis = {};
+    // (The store dates states by its clock, in microseconds.)
+    changed_ = now_ = latest_ = later(latest_, Nanos{1000});
+    if (auto* bucket = std::get_if<Bucket>(&rule.limit)) {
+      *bucket = prices_[place.rule].change(*bucket, std::get<Bucket>(old), now_);
     }
   }
 
@@ -207,8 +209,13 @@ class Worlds {
     for (std::size_t i = 0; i < places.size(); ++i) {
       const bool shadow = (what.shadows >> i & 1) != 0;
       Remembered& remembered = receipts_of(places[i]);
-      items.push_back({&limit_of(places[i]), remembered.name, asks[i], shadow});
-      charges.push_back(remembered.memorial.charge(limit_of(places[i]), asks[i], shadow));
+      const PriceHistory* history = &prices_[places[i].rule];
+      items.push_back({.limit = &limit_of(places[i]),
+                       .key = remembered.name,
+                       .ask = asks[i],
+                       .shadow = shadow,
+                       .history = history});
+      charges.push_back(remembered.memorial.charge(limit_of(places[i]), asks[i], shadow, history));
       from_core.push_back(remembered.core);
       from_redis.push_back(remembered.redis);
     }
@@ -251,22 +258,22 @@ class Worlds {
     RC_ASSERT(answer->decisions == each);
     last_ = expected.decision;
     for (std::size_t i = 0; i < from_core.size(); ++i) {
-      // A store that finds another price goes over to the limit's; the core would give back to what
-      // it found, at the price it had.
-      const std::uint64_t prices = from_core[i].before.what ^ from_redis[i].receipt.before.what;
-      const bool repriced = limit_of(places[i]).index() == 0 && (prices & gcra::kPriceMask) != 0;
-      if (what.op == Act::Op::take && expected.decision && !repriced) {
+      // (To the core a key that was given back all is one never seen.)
+      if (what.op == Act::Op::take && expected.decision && asks[i].cost > 0) {
         RC_ASSERT(from_redis[i].receipt.at == from_core[i].at);
         RC_ASSERT(from_redis[i].receipt.taken == from_core[i].taken);
         RC_ASSERT(from_redis[i].receipt.after == from_core[i].after);
       }
-      receipts_of(places[i]).core = repriced ? Receipt{} : from_core[i];
-      receipts_of(places[i]).redis = repriced ? SharedReceipt{} : from_redis[i];
+      receipts_of(places[i]).core = from_core[i];
+      receipts_of(places[i]).redis = from_redis[i];
     }
   }
 
   Instant now_;
+  Instant latest_{};
+  Instant changed_{};  // when a limit was changed last
   std::vector<Named> rules_;
+  std::vector<PriceTimeline> prices_;  // of each rule
   std::string run_;
   std::map<Place, Remembered> memory_;
   Decision last_;

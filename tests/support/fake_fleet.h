@@ -5,6 +5,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -53,6 +54,10 @@ class FakeFleet final : public Fleet {
   }
   std::size_t waiting() const { return waiting_.size(); }
 
+  Nanos timeout = std::chrono::milliseconds{50};  // that it says it has
+  // The time that each question had left; none: all of it.
+  std::vector<std::optional<Nanos>> within;
+
   ManualClock clock;  // its own, which is nobody else's
   Mode mode = Mode::answers;
   std::vector<std::string> asked;     // the names of all keys
@@ -67,18 +72,23 @@ class FakeFleet final : public Fleet {
     explicit FakeLink(FakeFleet& fleet) : fleet_(fleet) {}
     int descriptor() const noexcept override { return -1; }
     void run_ready() override {
-      for (const Kept& one : kept) one.keeper->keep_house();
+      for (const Kept& one : kept) {
+        if (one.keeper->due_in() <= Nanos{0}) one.keeper->on_due();
+        one.keeper->keep_house();
+      }
     }
     void flush() override {}
     void wait(Nanos) override { fleet_.deliver(); }
     void ask(const store::SharedQuestion& question, store::Asker& asker) override {
       for (const store::SharedItem& item : question.items) fleet_.asked.emplace_back(item.key);
+      fleet_.within.push_back(question.within);
       fleet_.soon([this, &question, &asker] { fleet_.answer(question, asker); });
     }
     void borrow(const store::LoanQuestion& question, store::Borrower& borrower) override {
       fleet_.borrowed.emplace_back(question.key);
       fleet_.soon([this, &question, &borrower] { fleet_.answer(question, borrower); });
     }
+    Nanos timeout() const override { return fleet_.timeout; }
 
    private:
     store::SharedStore& store() noexcept override { return *this; }

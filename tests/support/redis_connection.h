@@ -22,6 +22,8 @@ class RedisConnection {
 
   // The answer to a command, good until the next.
   std::span<const wire::RespValue> ask(std::string_view command);
+  // The bytes of the last answer.
+  std::string_view input() const { return input_; }
   // What there is to say to a command given by its words: the text of its first value.
   std::string say(std::initializer_list<std::string_view> words);
 
@@ -40,6 +42,7 @@ class BlockingStore final : public store::SharedStore {
   store::SharedAnswer& ask(const store::SharedQuestion& question);
   void borrow(const store::LoanQuestion& question, store::Borrower& borrower) override;
   store::LoanAnswer& borrow(const store::LoanQuestion& question);
+  Nanos timeout() const override { return kForever; }
 
   int commands() const { return commands_; }
   RedisConnection& connection() { return connection_; }

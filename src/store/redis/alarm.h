@@ -20,6 +20,7 @@ class Alarm final : private net::Watcher {
 
  private:
   void on_ready() override;
+  void on_out_of_memory() noexcept override {}
 
   net::Descriptor timer_;
   Nanos set_to_ = kForever;

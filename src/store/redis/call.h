@@ -6,15 +6,30 @@
 #include <string_view>
 
 #include "base/time.h"
+#include "store/redis/counts.h"
 #include "wire/resp_reply.h"
 
 namespace weir::store::redis {
 
 // Why a call has no reply.
-enum class Failure : std::uint8_t { unavailable, misconfigured };
+enum class Failure : std::uint8_t { unavailable, timed_out, misconfigured };
+
+// Where failures of that kind are counted.
+inline Count& failures_of(LinkCounts& counts, Failure failure) {
+  switch (failure) {
+    case Failure::timed_out:
+      return counts.timeouts;
+    case Failure::misconfigured:
+      return counts.misconfigured;
+    case Failure::unavailable:
+      break;
+  }
+  return counts.unavailable;
+}
 
 // How far a call has come, for whoever sends it on its way.
 struct Trip {
+  Nanos began{};
   Nanos deadline{};
   std::uint16_t slot = 0;         // of its key, in a cluster
   std::uint8_t redirections = 0;  // from one node of a cluster to another

@@ -24,6 +24,13 @@ void Channel::turn() {
   hang_up_if_wanted();
 }
 
+// The machine may want the next connection from now on. The last one ends before that, or it would
+// pass for the next, on which the machine would wait in vain.
+void Channel::on_time(Nanos now) {
+  hang_up_if_wanted();
+  machine_.on_time(now);
+}
+
 void Channel::turn_without_connecting() {
   hang_up_if_wanted();
   send();

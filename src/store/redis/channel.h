@@ -35,6 +35,7 @@ class Channel final : public Peer, private Transport::Owner {
   Machine& machine() override { return machine_; }
   const Machine& machine() const { return machine_; }
   void turn() override;
+  void on_time(Nanos now) override;
 
   // ---- Instead of `turn`, for who looks for the server first: `turn_without_connecting`, and
   // ---- `connect_to` it if there is none and one is wanted.
@@ -68,7 +69,7 @@ class Alone final : public Way {
 
   void call(Call& call, Nanos now) override { channel_->machine().pass_on(call, false, now); }
   void turn(Nanos) override { channel_->turn(); }
-  void on_time(Nanos now) override { channel_->machine().on_time(now); }
+  void on_time(Nanos now) override { channel_->on_time(now); }
   Nanos wake_at() const override { return channel_->machine().wake_at(); }
   bool is_ready() const override { return channel_->machine().is_ready(); }
   bool is_mistaken() const override { return channel_->machine().is_mistaken(); }

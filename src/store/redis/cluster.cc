@@ -123,7 +123,7 @@ void Cluster::pass(Node& node, Call& call, bool asking, Nanos now) {
 }
 
 void Cluster::refuse(Call& call, Failure failure, std::string_view why) {
-  (failure == Failure::misconfigured ? counts_.misconfigured : counts_.unavailable).add();
+  failures_of(counts_, failure).add();
   call.trip.by = nullptr;
   call.on_failure(failure, why);
 }
@@ -205,7 +205,7 @@ void Cluster::ask_next(Nanos now) {
   candidates_.pop_back();
   question_->asked = &node;
   question_->state = Question::State::asked;
-  question_->trip = {.deadline = now + options_.timeout};
+  question_->trip = {.began = now, .deadline = now + options_.timeout};
   pass(node, *question_, false, now);
 }
 
@@ -335,7 +335,7 @@ void Cluster::turn(Nanos now) {
 
 void Cluster::on_time(Nanos now) {
   for (std::size_t i = 0; i < nodes_.size(); ++i) {
-    if (nodes_[i]->machine != nullptr) nodes_[i]->machine->on_time(now);
+    if (nodes_[i]->peer != nullptr) nodes_[i]->peer->on_time(now);
   }
   std::vector<Call*> late;
   std::erase_if(waiting_, [&](Call* call) {
@@ -343,10 +343,7 @@ void Cluster::on_time(Nanos now) {
     late.push_back(call);
     return true;
   });
-  for (Call* const call : late) {
-    counts_.timeouts.add();
-    refuse(*call, Failure::unavailable, kNoAnswer);
-  }
+  for (Call* const call : late) refuse(*call, Failure::timed_out, kNoAnswer);
 }
 
 Nanos Cluster::wake_at() const {

@@ -18,6 +18,7 @@ using core::ExactLog;
 using core::Limit;
 
 constexpr std::string_view kBeside = ":permits";  // the hash beside a set of holders
+constexpr std::string_view kRefund = ":refund:";  // and the name of a receipt: its last refund
 constexpr std::string_view kTake = "take";
 constexpr std::string_view kShadow = "shadow";
 constexpr std::string_view kLook = "look";
@@ -37,6 +38,27 @@ void append_double(std::string& out, std::int64_t number) {
 bool knows_nanos(const Limit& limit) {
   return std::holds_alternative<Bucket>(limit) || std::holds_alternative<core::Smooth>(limit) ||
          std::holds_alternative<core::Cell>(limit);
+}
+
+// From when on nothing can be given back by the receipt any more.
+Instant worthless_at(const Limit& limit, const core::Receipt& receipt) {
+  if (const auto* log = std::get_if<ExactLog>(&limit)) return later(receipt.at, log->period);
+  Instant drained = receipt.at;
+  if (const auto* bucket = std::get_if<Bucket>(&limit)) {
+    const Int128 nanos = ceil_div(price_of(*bucket, receipt.taken), bucket->pace.parts);
+    drained = later(receipt.at, Nanos{to_int64(nanos)});
+  }
+  if (receipt.after.when == core::kNoInstant) return drained;
+  return std::visit(
+      [&](const auto& l) {
+        using L = std::decay_t<decltype(l)>;
+        if constexpr (core::kHasState<L>) {
+          return std::max(drained, rest_at(l, receipt.after, receipt.at));
+        } else {
+          return drained;
+        }
+      },
+      limit);
 }
 
 // The time that a test gives.
@@ -61,8 +83,17 @@ void Conversation::start(const SharedQuestion& question, const Clockwork& known)
     learnt.instead.clear();
     learnt.exchanges = false;
     learnt.around = question.now ? test_time_ : known.now;
+    carry_over_receipt(i);
   }
   write_command();
+}
+
+// A receipt from before a change of the price is one of the present price from here on.
+void Conversation::carry_over_receipt(std::size_t i) {
+  const auto* bucket = std::get_if<Bucket>(item(i).limit);
+  if (bucket == nullptr || i >= question_.receipts.size()) return;
+  core::Receipt& receipt = question_.receipts[i].receipt;
+  receipt = carried(*bucket, receipt, learnt_[i].around, item(i).history);
 }
 
 void Conversation::write_command() {
@@ -109,11 +140,12 @@ std::optional<Conversation::Narrow> Conversation::narrow(std::size_t i) const {
   if (const auto* bucket = std::get_if<Bucket>(item(i).limit)) {
     constexpr Int128 exact = Int128{1} << 52;
     const core::Terms terms = terms_of(*bucket, ask);
-    if (terms.most_debt + terms.price >= exact) return std::nullopt;
-    return Narrow{.price_code = bucket->price,
-                  .count = 3,
+    if (terms.most_debt + terms.price >= exact || may_wait(*bucket, ask)) return std::nullopt;
+    return Narrow{.stamp = bucket->stamp,
+                  .count = 4,
                   .numbers = {bucket->pace.parts, static_cast<std::int64_t>(terms.price),
-                              static_cast<std::int64_t>(terms.most_debt)}};
+                              static_cast<std::int64_t>(terms.most_debt),
+                              micros(core::present_since(item(i).history))}};
   }
   if (const auto* window = std::get_if<core::Window>(item(i).limit)) {
     if (window->from_first) return std::nullopt;
@@ -192,8 +224,8 @@ void Conversation::write_seat(std::size_t i) {
 }
 
 void Conversation::write_start(std::size_t i) {
-  arguments_.text("untouched").text({});
-  arguments_.text(text_of(*item(i).limit, {item(i).start, test_birth_})).number(0);
+  arguments_.text("untouched").number(0).text({});
+  arguments_.text(text_of(*item(i).limit, {item(i).start, test_birth_, test_time_})).number(0);
 }
 
 void Conversation::write_look(std::size_t i) {
@@ -226,11 +258,13 @@ void Conversation::write_terms(const Limit& limit, const Ask& ask, std::size_t i
     const core::Terms terms = forced ? core::Terms{0, price_of(*l, ask.cost)} : terms_of(*l, ask);
     scratch_.clear();
     append_form(scratch_, *l);
-    arguments_.text(scratch_).number(l->pace.parts);
+    arguments_.text(scratch_).number(micros(core::present_since(item(i).history)));
+    arguments_.number(l->pace.parts);
     arguments_.pair(pair_of(terms.price, l->pace.parts));
     const Int128 most = terms.most_debt;
     arguments_.pair(most < 0 ? Pair{-1, 0} : pair_of(most, l->pace.parts));
     arguments_.text(learnt_[i].found).text(learnt_[i].instead);
+    arguments_.number(!forced && may_wait(*l, ask) ? 1 : 0);
   } else if (const auto* nginx = std::get_if<core::NginxQueue>(&limit)) {
     arguments_.number(nginx->milli_rate / 1000).number(nginx->milli_rate % 1000);
     arguments_.number(countable(ask.cost) > kMostCount / 1000 ? kMostCount
@@ -268,7 +302,28 @@ void Conversation::write_terms(const Limit& limit, const Ask& ask, std::size_t i
 
 Permits Conversation::back_of(std::size_t i) const {
   if (i >= question_.receipts.size()) return 0;
-  return std::clamp<Permits>(sat_sub(0, item(i).ask.cost), 0, question_.receipts[i].receipt.taken);
+  const SharedReceipt& receipt = question_.receipts[i];
+  return std::clamp<Permits>(sat_sub(0, receipt.left_of(item(i).ask.cost)), 0,
+                             receipt.receipt.taken);
+}
+
+// For the script to see whether the last refund by this receipt was made. It is kept until nothing
+// can be given back by the receipt any more.
+void Conversation::write_last_refund(std::size_t i) {
+  if (question_.receipt_name.empty()) {
+    arguments_.number(0);
+    return;
+  }
+  SharedReceipt& receipt = question_.receipts[i];
+  const Instant worthless = worthless_at(*item(i).limit, receipt.receipt);
+  receipt.kept_until = std::max(receipt.kept_until, worthless);
+  arguments_.number(micros_rounded_up(receipt.kept_until));
+  arguments_.number(static_cast<std::int64_t>(receipt.refunds)).number(back_of(i));
+  arguments_.number(micros_rounded_up(receipt.unknown_until));
+  if (receipt.unknown_until == Instant{}) receipt.unknown_until = receipt.kept_until;
+  scratch_ = kRefund;
+  scratch_ += question_.receipt_name;
+  keys_.text(item(i).key, scratch_);
 }
 
 void Conversation::write_refund(std::size_t i) {
@@ -278,25 +333,28 @@ void Conversation::write_refund(std::size_t i) {
   const SharedReceipt& receipt = question_.receipts[i];
   const std::int64_t taken_at = micros(core::instant_of(receipt.receipt.after.when));
   const auto* bucket = std::get_if<Bucket>(&limit);
-  const bool other_price = bucket != nullptr && ((receipt.receipt.after.what ^ bucket->price) &
-                                                 core::gcra::kPriceMask) != 0;
+  const bool other_price = bucket != nullptr && receipt.receipt.at == core::kPriceChanged;
   if (learnt_[i].exchanges || other_price) {
-    arguments_.text("exchange").text(learnt_[i].found).text(learnt_[i].instead);
-    arguments_.number(learnt_[i].rest_at);
+    arguments_.text("exchange");
+    write_last_refund(i);
+    arguments_.text(learnt_[i].found).text(learnt_[i].instead).number(learnt_[i].rest_at);
   } else if (bucket != nullptr) {
     arguments_.text("refund");
+    write_last_refund(i);
     write_untouched(i);
     const std::int64_t parts = bucket->pace.parts;
     arguments_.pair(pair_of(price_of(*bucket, receipt.receipt.taken), parts));
     arguments_.pair(pair_of(price_of(*bucket, back), parts));
     arguments_.pair(pair_of(Int128{ns(receipt.receipt.at)} * parts, parts));
-    arguments_.pair(pair_of(bucket->free, parts));
+    arguments_.pair(pair_of(bucket->free, parts)).number(bucket->queue ? 1 : 0);
   } else if (std::holds_alternative<core::NginxQueue>(limit) ||
              std::holds_alternative<core::Smooth>(limit)) {
     arguments_.text("untouched");
+    write_last_refund(i);
     write_untouched(i);
   } else {
     arguments_.text("refund");
+    write_last_refund(i);
     if (std::holds_alternative<ExactLog>(limit)) {
       write_record(i);
       scratch_ = std::to_string(receipt.birth);
@@ -326,20 +384,23 @@ void Conversation::write_untouched(std::size_t i) {
   if (const auto* bucket = std::get_if<Bucket>(&limit)) {
     scratch_.clear();
     append_form(scratch_, *bucket);
-    arguments_.text(scratch_).number(bucket->pace.parts);
+    arguments_.text(scratch_).number(micros(core::present_since(item(i).history)));
+    arguments_.number(bucket->pace.parts);
     scratch_ = std::to_string(birth);
     arguments_.text(scratch_);
   }
   // (An instant that no state has marks a receipt that part was given back by.)
   const bool used_up = (after.when >> 63) != 0;
-  arguments_.text(used_up ? std::string_view{} : text_of(limit, {after, birth}));
+  const Instant written = receipt.at;
+  arguments_.text(used_up ? std::string_view{} : text_of(limit, {after, birth, written}));
   core::State replayed = after;
   std::visit(
       [&](const auto& l) {
         using L = std::decay_t<decltype(l)>;
         if constexpr (core::kHasState<L>) {
           if (!used_up) replayed = refund(l, after, receipt.at, receipt, back_of(i));
-          arguments_.text(used_up ? std::string_view{} : text_of(limit, {replayed, birth}));
+          arguments_.text(used_up ? std::string_view{}
+                                  : text_of(limit, {replayed, birth, written}));
           arguments_.number(micros_rounded_up(rest_at(l, replayed, receipt.at)));
         }
       },

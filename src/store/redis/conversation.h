@@ -48,12 +48,13 @@ class Conversation {
   // What the script for most takes is told about a limit: numbers that are exact as doubles.
   struct Narrow {
     char letter = 'b';
-    std::uint64_t price_code = 0;  // of a bucket
-    std::uint8_t count = 0;        // of the numbers
+    std::uint64_t stamp = 0;  // of a bucket
+    std::uint8_t count = 0;   // of the numbers
     std::array<std::int64_t, 6> numbers{};
     friend bool operator==(const Narrow&, const Narrow&) = default;
   };
 
+  void carry_over_receipt(std::size_t i);
   void write_command();
   bool is_narrow();
   std::optional<Narrow> narrow(std::size_t i) const;
@@ -62,6 +63,7 @@ class Conversation {
   void write_look(std::size_t i);
   void write_debit(std::size_t i);
   void write_refund(std::size_t i);
+  void write_last_refund(std::size_t i);
   void write_untouched(std::size_t i);
   void write_record(std::size_t i);
   void write_terms(const core::Limit& limit, const core::Ask& ask, std::size_t i);
@@ -72,7 +74,8 @@ class Conversation {
   Permits back_of(std::size_t i) const;
 
   Next learn(std::span<const wire::RespValue> reply, Instant now, SharedAnswer& answer);
-  void learn_exchange(std::size_t i, const Remembered& was, std::string_view text, Instant now);
+  void learn_refund(std::size_t i, std::string_view text);
+  void learn_exchange(std::size_t i, Remembered was, std::string_view text, Instant now);
   bool read_found(std::span<const wire::RespValue> reply, Found& found) const;
   void settle(Found& found, SharedAnswer& answer) const;
   void answer_take(Found& found, bool admitted, SharedAnswer& answer) const;

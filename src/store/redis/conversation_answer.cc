@@ -16,6 +16,7 @@ using core::Concurrency;
 using core::ExactLog;
 
 constexpr int kMostRounds = 4;
+constexpr std::string_view kLastRefund = "1r";
 constexpr std::string_view kStrange =
     "the store's answer is not one that our scripts give: something between it and us changes them";
 
@@ -68,6 +69,37 @@ Conversation::Next misconfigured(SharedAnswer& answer, std::string_view why) {
   answer.kind = SharedAnswer::Kind::misconfigured;
   answer.error = why;
   return Conversation::Next::answered;
+}
+
+// Whether a bucket was written at the present price, since that holds.
+bool is_current(const Bucket& limit, const core::PriceHistory* history,
+                const Remembered& remembered) {
+  return (remembered.state.what & core::gcra::kStampMask) == limit.stamp &&
+         micros(remembered.written) >= micros(core::present_since(history));
+}
+
+// Brings a bucket that was written at another price to the present one.
+void carry_over(const SharedItem& item, Instant now, Remembered& remembered) {
+  const auto* bucket = std::get_if<Bucket>(item.limit);
+  if (bucket == nullptr || is_current(*bucket, item.history, remembered)) return;
+  remembered.state =
+      carried(*bucket, {remembered.state, remembered.pace, remembered.written}, now, item.history);
+}
+
+// What a refund leaves of its receipt, when only this is known of it. It counts as all that it
+// asked for, though a bucket may have had less to give back.
+void give_back_unseen(const core::Limit& limit, const LastRefund& last, core::Receipt& receipt) {
+  const Permits left = std::max<Permits>(receipt.taken - last.back, 0);
+  std::visit(
+      [&](const auto& l) {
+        if constexpr (core::kHasState<std::decay_t<decltype(l)>>) {
+          if (last.is_exact) (void)refund(l, receipt.after, receipt.at, receipt, last.back);
+        }
+      },
+      limit);
+  if (last.is_exact && receipt.taken == left) return;
+  receipt.taken = left;
+  if (std::holds_alternative<Bucket>(limit)) receipt.after.when = core::kNoInstant;
 }
 
 }  // namespace
@@ -143,8 +175,8 @@ bool Conversation::read_found(std::span<const wire::RespValue> texts, Found& fou
     const std::string_view text = texts[i].text;
     Ask ask = item.ask;
     if (settles && ask.cost < 0) ask.cost = 0;
-    core::Charge& charge = found.charges.emplace_back(
-        core::Charge{.limit = item.limit, .ask = ask, .shadow = item.shadow});
+    core::Charge& charge = found.charges.emplace_back(core::Charge{
+        .limit = item.limit, .ask = ask, .shadow = item.shadow, .history = item.history});
     const auto born = static_cast<std::uint64_t>(micros(found.now));
     Remembered& remembered = found.remembered.emplace_back(
         Remembered{.state = {}, .birth = question_.now ? test_birth_ : born});
@@ -170,6 +202,7 @@ bool Conversation::read_found(std::span<const wire::RespValue> texts, Found& fou
           present && !learnt_[i].exchanges && !learnt_[i].found.empty() && learnt_[i].found == text;
       const std::string_view read = replaced ? std::string_view(learnt_[i].instead) : text;
       if (present && !read_text(*item.limit, read, remembered)) return false;
+      if (present) carry_over(item, found.now, remembered);
       charge.memory = &remembered.state;
     }
   }
@@ -198,25 +231,37 @@ void Conversation::answer_take(Found& found, bool admitted, SharedAnswer& answer
 // Corrects what was found as the script did, and the receipts with it.
 void Conversation::settle(Found& found, SharedAnswer& answer) const {
   std::array<core::Receipt, core::kMaxLimits> receipts{};
+  std::array<core::State, core::kMaxLimits> before{};
   for (std::size_t i = 0; i < question_.items.size(); ++i) {
-    const bool gives_back = item(i).ask.cost < 0 && i < question_.receipts.size();
+    if (item(i).ask.cost >= 0) continue;
+    if (!is_list(*item(i).limit)) found.charges[i].ask.cost = item(i).ask.cost;
     if (i >= question_.receipts.size()) continue;
     SharedReceipt& own = question_.receipts[i];
     // Nothing is there any more that it could be for, or another life of the key.
-    if (gives_back && own.birth != found.remembered[i].birth) own.receipt = {};
+    if (own.birth != found.remembered[i].birth) own.receipt = {};
+    if (back_of(i) == 0) continue;
     receipts[i] = own.receipt;
-    if (!gives_back) continue;
+    before[i] = found.remembered[i].state;
     if (std::holds_alternative<ExactLog>(*item(i).limit)) {
       receipts[i].taken -= found.given_back[i];
-    } else if (!std::holds_alternative<Concurrency>(*item(i).limit)) {
-      found.charges[i].ask.cost = item(i).ask.cost;
+    } else if (!is_list(*item(i).limit)) {
+      found.charges[i].ask.cost = -back_of(i);
     }
   }
   answer.verdict =
       core::settle(found.charges, found.now, std::span(receipts).first(question_.items.size()),
                    answer.decisions);
   for (std::size_t i = 0; i < question_.receipts.size(); ++i) {
-    question_.receipts[i].receipt = receipts[i];
+    if (back_of(i) == 0) continue;
+    SharedReceipt& own = question_.receipts[i];
+    if (question_.receipt_name.empty()) {
+      own.receipt = receipts[i];
+      continue;
+    }
+    const bool is_made = found.given_back[i] > 0 || found.remembered[i].state != before[i];
+    if (is_made) ++own.refunds;
+    own.unknown_until = {};
+    own.update(receipts[i]);
   }
   // (What the script has given back to a log is nothing that was found wanting.)
   for (std::size_t i = 0; i < question_.items.size(); ++i) {
@@ -238,6 +283,10 @@ Conversation::Next Conversation::learn(std::span<const wire::RespValue> texts, I
     Learnt& learnt = learnt_[i];
     Remembered was{};
     const bool present = texts[i].kind != wire::RespValue::Kind::null;
+    if (question_.verb == SharedVerb::settle && texts[i].text.starts_with(kLastRefund)) {
+      learn_refund(i, texts[i].text);
+      continue;
+    }
     if (is_list(*item.limit)) continue;
     if (present && !read_text(*item.limit, texts[i].text, was)) {
       return misconfigured(answer, kStrange);
@@ -249,17 +298,37 @@ Conversation::Next Conversation::learn(std::span<const wire::RespValue> texts, I
     learnt.instead.clear();
     if (question_.verb == SharedVerb::settle && item.ask.cost < 0) {
       learn_exchange(i, was, present ? texts[i].text : std::string_view{}, now);
-    } else if (present) {
+    } else if (present && !is_current(*bucket, item.history, was)) {
       learnt.found = texts[i].text;
-      append_text(learnt.instead, *item.limit, {repriced(*bucket, was.state, now), was.birth});
+      carry_over(item, now, was);
+      append_text(learnt.instead, *item.limit, {was.state, was.birth, now});
     }
   }
   write_command();
   return Next::again;
 }
 
+// The last refund by the receipt of an item was made, and its answer was lost. If the store has
+// forgotten it, nothing is given back any more.
+void Conversation::learn_refund(std::size_t i, std::string_view text) {
+  SharedReceipt& own = question_.receipts[i];
+  own.unknown_until = {};
+  learnt_[i].found.clear();
+  learnt_[i].instead.clear();
+  learnt_[i].exchanges = false;
+  LastRefund last;
+  if (!read_text(text, last) || last.number != own.refunds + 1) {
+    own.receipt = {};
+    return;
+  }
+  own.refunds = last.number;
+  core::Receipt left = own.receipt;
+  give_back_unseen(*item(i).limit, last, left);
+  own.update(left);
+}
+
 // What a bucket becomes that is given back to at another price than it was taken at.
-void Conversation::learn_exchange(std::size_t i, const Remembered& was, std::string_view text,
+void Conversation::learn_exchange(std::size_t i, Remembered was, std::string_view text,
                                   Instant now) {
   Learnt& learnt = learnt_[i];
   const Bucket& bucket = std::get<Bucket>(*item(i).limit);
@@ -267,6 +336,7 @@ void Conversation::learn_exchange(std::size_t i, const Remembered& was, std::str
   learnt.exchanges = true;
   learnt.found = text;
   learnt.instead = text;
+  carry_over(item(i), now, was);
   core::State next = was.state;
   if (question_.receipts[i].birth == was.birth) {
     next = refund(bucket, was.state, now, receipt, back_of(i));
@@ -274,7 +344,7 @@ void Conversation::learn_exchange(std::size_t i, const Remembered& was, std::str
   learnt.rest_at = micros_rounded_up(rest_at(bucket, next, now));
   if (next == was.state) return;
   learnt.instead.clear();
-  append_text(learnt.instead, *item(i).limit, {repriced(bucket, next, now), was.birth});
+  append_text(learnt.instead, *item(i).limit, {next, was.birth, now});
 }
 
 }  // namespace weir::store::redis

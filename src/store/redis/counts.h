@@ -26,11 +26,11 @@ struct LinkCounts {
   Count calls{};          // asked, the cached refusals aside
   Count flushes{};        // round trips: sends with something in them
   Count flushed_calls{};  // commands in them: by the round trips, the size of a batch
-  Count timeouts{};
   Count connects{};
   Count refused_by_cache{};
-  Count unavailable{};    // answers of this kind, timeouts among them
-  Count misconfigured{};  // the same
+  Count timeouts{};       // calls without an answer in time
+  Count unavailable{};    // calls without an answer for another reason
+  Count misconfigured{};  // calls that were answered with a mistake in the configuration
   Count connected{};      // servers, now
   Count breaker_open{};   // the same
   Count redirections{};   // calls that one node of a cluster has sent to another

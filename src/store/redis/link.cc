@@ -4,6 +4,7 @@
 #include <chrono>
 #include <utility>
 
+#include "base/saturating.h"
 #include "store/redis/cluster.h"
 #include "store/redis/sentinels.h"
 #include "store/redis/steady.h"
@@ -234,17 +235,18 @@ void RedisLink::ask(const SharedQuestion& question, Asker& asker) {
     cached_is_in_use_ = false;
     return;
   }
+  const Nanos within = std::min(question.within.value_or(timeout()), timeout());
   if (spread_ && Spread::is_needed(question)) {
-    return spread_->ask(question, asker, now + options_.machine.timeout);
+    return spread_->ask(question, asker, now + within);
   }
   Exchange& exchange = free_exchange();
   exchange.start(question, asker, false, there_at_zero_ + now);
-  call(exchange, now);
+  call(exchange, now, within);
 }
 
-void RedisLink::call(Call& call, Nanos now) {
-  if (one_ != nullptr) return one_->call(call, now);
-  call.trip = {.deadline = now + options_.machine.timeout};
+void RedisLink::call(Call& call, Nanos now, Nanos within) {
+  if (one_ != nullptr) return one_->call(call, now, within);
+  call.trip = {.began = now, .deadline = now + within};
   way_->call(call, now);
 }
 
@@ -252,14 +254,14 @@ void RedisLink::ask_part(const SharedQuestion& question, Asker& asker, Nanos dea
   const Nanos now = steady_now();
   Exchange& exchange = free_exchange();
   exchange.start(question, asker, true, there_at_zero_ + now);
-  exchange.trip = {.deadline = deadline > Nanos{0} ? deadline : now + options_.machine.timeout};
+  exchange.trip = {.began = now, .deadline = deadline > Nanos{0} ? deadline : now + timeout()};
   way_->call(exchange, now);
 }
 
 void RedisLink::borrow(const LoanQuestion& question, Borrower& borrower) {
   const Nanos now = steady_now();
   Loan& loan = free_loan();
-  if (loan.start(question, borrower, there_at_zero_ + now)) call(loan, now);
+  if (loan.start(question, borrower, there_at_zero_ + now)) call(loan, now, timeout());
 }
 
 RedisLink::Loan& RedisLink::free_loan() {
@@ -327,7 +329,11 @@ void RedisLink::run(std::chrono::milliseconds longest) {
 }
 
 void RedisLink::keep_house() {
-  if (steady_now() < house_at_) return;
+  const Nanos now = steady_now();
+  if (now >= due_at_) {
+    for (const Kept& one : kept) one.keeper->on_due();
+  }
+  if (now < house_at_) return;
   house_at_ = kForever;
   for (const Kept& one : kept) one.keeper->keep_house();
 }
@@ -341,18 +347,22 @@ void RedisLink::finish_turn() {
   const Nanos now = steady_now();
   be_heard(now);
   way_->turn(now);
-  const bool has_work =
-      std::ranges::any_of(kept, [](const Kept& one) { return one.keeper->has_work(); });
+  bool has_work = false;
+  due_at_ = kForever;
+  for (const Kept& one : kept) {
+    has_work |= one.keeper->has_work();
+    due_at_ = std::min(due_at_, Nanos{sat_add(now.count(), one.keeper->due_in().count())});
+  }
   if (has_work && house_at_ == kForever) house_at_ = now + kHousekeeping;
   const Nanos beat_at = heartbeat_ && way_->is_ready() ? heartbeat_->due_at(now) : kForever;
-  alarm_.wake_at(std::min({way_->wake_at(), beat_at, house_at_}));
+  alarm_.wake_at(std::min({way_->wake_at(), beat_at, house_at_, due_at_}));
   running_ = false;
 }
 
 void RedisLink::be_heard(Nanos now) {
   if (!heartbeat_) return;
   if (way_->is_mistaken()) options_.roster->on_mistake();
-  if (way_->is_ready() && heartbeat_->is_due()) call(*heartbeat_, now);
+  if (way_->is_ready() && heartbeat_->is_due()) call(*heartbeat_, now, timeout());
 }
 
 }  // namespace weir::store::redis

@@ -60,6 +60,7 @@ class RedisLink final : public Link,
   // ---- SharedStore
   void ask(const SharedQuestion& question, Asker& asker) override;
   void borrow(const LoanQuestion& question, Borrower& borrower) override;
+  Nanos timeout() const override { return options_.machine.timeout; }
 
   // Of the server, if there is one for all.
   const Machine& machine() const { return *one_; }
@@ -91,8 +92,8 @@ class RedisLink final : public Link,
   void finish_turn();
   void keep_house();
   void be_heard(Nanos now);
-  // Sends a call on its way.
-  void call(Call& call, Nanos now);
+  // Sends a call on its way, to be answered within the time.
+  void call(Call& call, Nanos now, Nanos within);
   Exchange& free_exchange();
   Loan& free_loan();
   void note_time(const SharedAnswer& answer);
@@ -119,6 +120,7 @@ class RedisLink final : public Link,
   Nanos now_{};                    // when the replies that are being read have come
   Instant there_at_zero_;          // the server's time when ours, which never goes back, was zero
   Nanos house_at_ = kForever;      // when those who ask have something to see to
+  Nanos due_at_ = kForever;        // when one of them is due
   bool running_ = false;
 };
 

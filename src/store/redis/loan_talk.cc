@@ -81,7 +81,9 @@ void LoanTalk::write_command() {
   arguments_.text({digits.data(), static_cast<std::size_t>(end - digits.data())});
   arguments_.number(countable(question_.held)).number(countable(question_.returned));
   arguments_.number(countable(sat_sub(0, question_.held))).number(least()).number(wanted());
-  arguments_.number(micros(Instant{std::clamp(question_.term, Nanos{0}, kLongestTerm)}));
+  for (const Nanos span : {question_.term, question_.spent_ago}) {
+    arguments_.number(micros(Instant{std::clamp(span, Nanos{0}, kLongestTerm)}));
+  }
   write_limit();
 }
 
@@ -96,7 +98,8 @@ void LoanTalk::write_limit() {
   if (const auto* bucket = std::get_if<Bucket>(question_.limit)) {
     scratch_.clear();
     append_form(scratch_, *bucket);
-    arguments_.text(scratch_).number(bucket->pace.parts);
+    arguments_.text(scratch_).number(micros(core::present_since(question_.history)));
+    arguments_.number(bucket->pace.parts);
     arguments_.number(static_cast<std::int64_t>(bucket->pace.price));
     arguments_.number(static_cast<std::int64_t>(bucket->depth));
     arguments_.text(found_).text(instead_);
@@ -189,7 +192,9 @@ Call::Next LoanTalk::learn(const wire::RespValue& text, LoanAnswer& answer) {
   if (bucket != nullptr && present) {
     found_ = text.text;
     instead_.clear();
-    append_text(instead_, *question_.limit, {repriced(*bucket, was.state, answer.now), was.birth});
+    const core::State next =
+        carried(*bucket, {was.state, was.pace, was.written}, answer.now, question_.history);
+    append_text(instead_, *question_.limit, {next, was.birth, answer.now});
   }
   write_command();
   return Call::Next::again;

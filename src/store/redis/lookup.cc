@@ -6,9 +6,12 @@
 #include <cerrno>
 #include <cstring>
 #include <mutex>
+#include <new>
 #include <system_error>
 #include <thread>
 #include <utility>
+
+#include "base/out_of_memory.h"
 
 namespace weir::store::redis {
 
@@ -52,6 +55,11 @@ struct Lookup::Mailbox {
     wanted = true;
     return !std::exchange(running, true);
   }
+  // There was no memory for it. (Whoever waits for a result has a timeout.)
+  void abandon() {
+    const std::lock_guard lock(mutex);
+    running = false;
+  }
   void put(Addresses found) {
     const std::lock_guard lock(mutex);
     running = false;
@@ -79,8 +87,11 @@ void Lookup::start(const std::string& host, std::uint16_t port) {
   if (!mailbox_->begins()) return;
   try {
     std::thread([mailbox = mailbox_, host, port] {
-      mailbox->put(look_up(host, port, 0));
+      if (!with_memory([&] { mailbox->put(look_up(host, port, 0)); })) mailbox->abandon();
     }).detach();
+  } catch (const std::bad_alloc&) {
+    mailbox_->abandon();
+    throw;
   } catch (const std::system_error& error) {
     mailbox_->put(Error{"cannot look up " + host + ": " + error.what()});
   }

@@ -33,9 +33,10 @@ Machine::Machine(const MachineOptions& options, LinkCounts& counts, Log log, Nan
 
 // ---- Calls
 
-void Machine::call(Call& call, Nanos now) {
+void Machine::call(Call& call, Nanos now, Nanos within) {
   counts_.calls.add();
-  call.trip.deadline = now + options_.timeout;
+  call.trip.began = now;
+  call.trip.deadline = now + within;
   pass_on(call, false, now);
 }
 
@@ -73,6 +74,7 @@ std::uint32_t Machine::new_slot() {
 void Machine::open_slot(std::uint32_t index, Call& call) {
   Slot& slot = slots_[index];
   slot.call = &call;
+  slot.began = call.trip.began;
   slot.deadline = call.trip.deadline;
   slot.before = youngest_;
   // (One that was with another server before may have less time than those who came earlier.)
@@ -118,7 +120,7 @@ void Machine::send_waiting(Nanos now) {
 }
 
 void Machine::refuse(Call& call, Failure failure, std::string_view why) {
-  (failure == Failure::misconfigured ? counts_.misconfigured : counts_.unavailable).add();
+  failures_of(counts_, failure).add();
   call.trip.by = &server_;
   call.on_failure(failure, why);
 }
@@ -236,7 +238,7 @@ void Machine::on_error_reply(std::uint32_t index, std::string_view error, Nanos 
 }
 
 void Machine::note_latency(const Slot& slot, Nanos now) {
-  const Nanos took = now - (slot.deadline - options_.timeout);
+  const Nanos took = now - slot.began;
   counts_.latency[latency_bucket(took)].add();
   counts_.latency_sum.add(static_cast<std::uint64_t>(std::max(took, Nanos{0}).count()));
 }
@@ -271,11 +273,12 @@ void Machine::on_time(Nanos now) {
 
 void Machine::time_out_calls(Nanos now) {
   while (oldest_ != kNone && slots_[oldest_].deadline <= now) {
+    const Slot& slot = slots_[oldest_];
+    const bool had_time = slot.deadline - slot.began >= options_.timeout / 2;
     // (Its place stays, and is free when its reply has come, or cannot come any more.)
     Call& call = close_slot(oldest_);
-    counts_.timeouts.add();
-    count_timeout(now);
-    refuse(call, Failure::unavailable, kNoAnswer);
+    if (had_time) count_timeout(now);
+    refuse(call, Failure::timed_out, kNoAnswer);
   }
 }
 

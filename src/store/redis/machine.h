@@ -69,7 +69,9 @@ class Machine {
   // ---- In
 
   // `call` must live until it is told its end, which may be before this returns.
-  void call(Call& call, Nanos now);
+  void call(Call& call, Nanos now) { this->call(call, now, options_.timeout); }
+  // Within less time. If that is less than half of the timeout, the breaker does not count it.
+  void call(Call& call, Nanos now, Nanos within);
   // The same for one that has its deadline, and was counted. `asking`: it may be answered by a node
   // that its slot is on the way to.
   void pass_on(Call& call, bool asking, Nanos now);
@@ -113,6 +115,7 @@ class Machine {
   // is nearly always that in which they were made.
   struct Slot {
     Call* call = nullptr;  // none: it has timed out, or is a probe
+    Nanos began{};
     Nanos deadline{};
     std::uint32_t before = kNone;
     std::uint32_t behind = kNone;

@@ -125,13 +125,21 @@ void Roster::on_reply(const RosterReply& reply, Nanos sent, Nanos now) {
   const bool was_there = reply.epoch == last_.epoch && reply.joined == last_.joined;
   if (!was_there && last_.generation > 0) add_step(now, {}, false);
   if (!was_there || reply.places != last_.places) add_step(now, reply.places, reply.founder);
+  if (!was_there || now - told_at_ > 2 * kHeartbeatEvery) steady_since_ = now;
+  count_nodes(reply.places.back().nodes, now);
   last_ = reply;
   told_at_ = now;
-  nodes_.store(std::max<std::uint32_t>(1, reply.places.back().nodes), std::memory_order_relaxed);
   const std::int64_t until = (sent + kMemberFor).count();
   if (until > valid_until_.load(std::memory_order_relaxed)) {
     valid_until_.store(until, std::memory_order_release);
   }
+}
+
+// The first node that is back after an outage is alone in the list. A thread of it whose own link
+// is still down must not take that for its share: the others have theirs.
+void Roster::count_nodes(std::uint32_t listed, Nanos now) {
+  const bool all_are_back = now - steady_since_ >= kAllBackWithin;
+  if (listed > nodes() || all_are_back) nodes_.store(listed, std::memory_order_relaxed);
 }
 
 void Roster::add_step(Nanos now, const std::vector<Membership::Place>& places, bool founding) {

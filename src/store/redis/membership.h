@@ -21,6 +21,9 @@ namespace weir::store::redis {
 inline constexpr Nanos kHeartbeatEvery = std::chrono::milliseconds{200};
 inline constexpr Nanos kGoneAfter = std::chrono::seconds{2};
 inline constexpr Nanos kMemberFor = std::chrono::milliseconds{1600};
+// After an outage all nodes are in the list again within this time: the longest pause between two
+// attempts to connect, and what it takes to find the server.
+inline constexpr Nanos kAllBackWithin = std::chrono::seconds{5};
 // A list that nobody was heard in for so long is forgotten.
 inline constexpr Nanos kListFor = std::chrono::hours{24};
 
@@ -91,7 +94,8 @@ class Roster {
   bool is_mistaken() const noexcept { return mistaken_.load(std::memory_order_relaxed); }
   std::uint64_t version() const noexcept { return version_.load(std::memory_order_acquire); }
   Membership since(std::uint64_t version, Nanos now) const;
-  // At least this one.
+  // How many share what is counted, at least this one. After an outage nodes come back one by one:
+  // until all had time for it, there are no fewer than before.
   std::uint32_t nodes() const noexcept { return nodes_.load(std::memory_order_relaxed); }
 
   struct View {
@@ -102,6 +106,7 @@ class Roster {
 
  private:
   bool is_newer(const RosterReply& reply, Nanos now) const;
+  void count_nodes(std::uint32_t listed, Nanos now);
   void add_step(Nanos now, const std::vector<Membership::Place>& places, bool founding);
 
   struct Step {
@@ -114,8 +119,9 @@ class Roster {
   const std::string info_;
 
   mutable std::mutex mutex_;
-  RosterReply last_{};  // none yet, if its generation is 0
-  Nanos told_at_{};     // that one
+  RosterReply last_{};    // none yet, if its generation is 0
+  Nanos told_at_{};       // that one
+  Nanos steady_since_{};  // from then on no heartbeat was missed, and the list was the same one
   std::deque<Step> steps_;
   bool leaving_ = false;
 

@@ -18,8 +18,13 @@ constexpr std::size_t kForgottenPlaces = 4096;
 using Numbers = std::array<std::int64_t, 8>;
 
 Numbers numbers_of(const core::Bucket& l) {
-  return {l.rate.count, l.rate.scale, l.rate.period.count(), l.capacity, l.at_once,
-          l.queue,      ns(l.since)};
+  return {l.rate.count,
+          l.rate.scale,
+          l.rate.period.count(),
+          l.capacity,
+          l.at_once,
+          l.queue,
+          static_cast<std::int64_t>(l.stamp)};
 }
 Numbers numbers_of(const core::NginxQueue& l) {
   return {l.rate.count, l.rate.scale, l.rate.period.count(), l.places, l.undelayed};

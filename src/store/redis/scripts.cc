@@ -81,7 +81,9 @@ TakePart take_part(char letter) {
   const auto window = [](std::string_view span) {
     return std::string(kTakeWindow).append(span).append(kCountWindow);
   };
-  if (letter == 'b') return {"ddds", "parts@, cost@, most@, rate@", std::string(kTakeBucket)};
+  if (letter == 'b') {
+    return {"dddds", "parts@, cost@, most@, since@, rate@", std::string(kTakeBucket)};
+  }
   if (letter == 'w') return {"ddd", "period@, cost@, room@", window(kAlignedWindow)};
   return {"dddddd", "start@, second@, third@, fourth@, cost@, room@", window(kListedWindow)};
 }

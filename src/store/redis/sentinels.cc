@@ -131,7 +131,7 @@ void MasterFinder::conclude() {
     failed_.failure = Failure::misconfigured;
     failed_.why = "no Sentinel knows a master by the name of " + options_.master +
                   ": write the name that is in their sentinel monitor";
-  } else if (failed_.failure == Failure::unavailable) {
+  } else if (failed_.failure != Failure::misconfigured) {
     failed_.why = "no Sentinel answers: " + failed_.why;
   }
   finding_ = std::exchange(failed_, {});
@@ -164,7 +164,7 @@ void MasterFinder::turn(Nanos now) {
 }
 
 void MasterFinder::on_time(Nanos now) {
-  if (peer_ != nullptr) peer_->machine().on_time(now);
+  if (peer_ != nullptr) peer_->on_time(now);
 }
 
 Nanos MasterFinder::wake_at() const {
@@ -205,7 +205,7 @@ void BySentinels::follow(const MasterFinder::Finding& finding, Nanos now) {
 
 void BySentinels::on_time(Nanos now) {
   finder_.on_time(now);
-  master_->machine().on_time(now);
+  master_->on_time(now);
 }
 
 Nanos BySentinels::wake_at() const {

@@ -196,6 +196,7 @@ void Spread::Work::send() {
     if (phase_ != Phase::returning) {
       part.question.holder = question_->holder;
       part.question.now = question_->now;
+      part.question.receipt_name = question_->receipt_name;
       part.question.wants_receipts = charges(part.question.verb);
     }
     spread_.host_.ask_part(part.question, part, deadline_);
@@ -259,15 +260,15 @@ void Spread::Work::join(SharedAnswer& whole) {
   join_failures(whole);
   for (std::size_t i = 0; i < used_; ++i) {
     const Part& part = *parts_[i];
+    for (std::size_t k = 0; k < part.receipts.size(); ++k) {
+      question_->receipts[part.positions[k]] = part.receipts[k];
+    }
     if (part.answer.kind != Kind::decided) continue;
     whole.now = std::max(whole.now, part.answer.now);
     whole.left = whole.left || part.answer.left;
     for (std::size_t k = 0; k < part.positions.size(); ++k) {
       const std::size_t position = part.positions[k];
       if ((part.answer.held >> k & 1) != 0) whole.held |= std::uint32_t{1} << position;
-      if (k < part.receipts.size() && position < question_->receipts.size()) {
-        question_->receipts[position] = part.receipts[k];
-      }
     }
   }
   const bool has_decisions = decides(question_->verb) || question_->verb == SharedVerb::settle;

@@ -54,25 +54,26 @@ std::uint64_t micros(std::uint64_t nanos) { return nanos / kMicro; }
 
 // ---- One algorithm after the other
 
+constexpr int kMarksShift = core::gcra::kStampBits;
+
+// (The stamp of a state at another price counts for nothing: the price is with it.)
 bool read(const Bucket& limit, std::string_view text, Remembered& remembered) {
-  std::array<std::uint64_t, 6> f{};
+  std::array<std::uint64_t, 8> f{};
   if (!read_fields(text, 'b', f)) return false;
-  const auto& [price, parts, birth, refunds, seconds, sub] = f;
-  if (parts == 0 || parts > std::uint64_t{1} << 20 || refunds > 15) return false;
-  std::uint64_t part = sub % parts;
-  std::uint64_t when = seconds * kSecond + sub / parts;
-  const std::uint64_t code = price & core::gcra::kPriceMask;
-  if (code == limit.price) {
-    // Another denominator of what is the same price to the state: less than a nanosecond.
-    const auto own = static_cast<std::uint64_t>(limit.pace.parts);
-    if (own != parts) part = (part * own + parts - 1) / parts;
-    if (part == own && part > 0) {
-      part = 0;
-      ++when;
-    }
-  }
-  remembered = {{when, part << core::gcra::kPartsShift | refunds << core::gcra::kPriceBits | code},
-                birth};
+  const auto& [price, rest, parts, birth, marks, seconds, sub, written] = f;
+  constexpr std::uint64_t most_parts = std::uint64_t{1} << 20;
+  constexpr auto latest = static_cast<std::uint64_t>(ns(kLatest));
+  if (parts == 0 || parts > most_parts || rest >= parts || marks > 15) return false;
+  if (price == 0 && rest == 0) return false;
+  if (price > static_cast<std::uint64_t>(core::kLongestDebt.count())) return false;
+  if (seconds > 2 * latest / kSecond || written > latest / kMicro) return false;
+  const core::Pace pace{.parts = static_cast<std::int64_t>(parts),
+                        .price = Int128{price} * static_cast<std::int64_t>(parts) + rest};
+  const bool own_price = pace.parts == limit.pace.parts && pace.price == limit.pace.price;
+  const std::uint64_t when = seconds * kSecond + sub / parts;
+  const std::uint64_t what = (sub % parts) << core::gcra::kPartsShift | marks << kMarksShift |
+                             (own_price ? limit.stamp : 0);
+  remembered = {{when, what}, birth, instant(static_cast<std::int64_t>(nanos(written))), pace};
   return true;
 }
 
@@ -81,11 +82,13 @@ void append(std::string& out, const Bucket& limit, const Remembered& r) {
   const auto parts = static_cast<std::uint64_t>(limit.pace.parts);
   append_number(out, r.birth);
   out += ' ';
-  append_number(out, (r.state.what & core::gcra::kRefundMask) >> core::gcra::kPriceBits);
+  append_number(out, (r.state.what & core::gcra::kMarksMask) >> kMarksShift);
   out += ' ';
   append_number(out, r.state.when / kSecond);
   out += ' ';
   append_number(out, r.state.when % kSecond * parts + (r.state.what >> core::gcra::kPartsShift));
+  out += ' ';
+  append_number(out, micros(core::word_of(r.written)));
 }
 
 bool read(const core::NginxQueue&, std::string_view text, Remembered& remembered) {
@@ -186,7 +189,10 @@ Pair pair_of(Int128 in_parts, std::int64_t parts) {
 char letter_of(const core::Limit& limit) { return "bnswvqlhc"[limit.index()]; }
 
 void append_rate(std::string& out, const Bucket& limit) {
-  append_number(out, limit.price);
+  const Int128 parts = limit.pace.parts;
+  append_number(out, static_cast<std::uint64_t>(limit.pace.price / parts));
+  out += ' ';
+  append_number(out, static_cast<std::uint64_t>(limit.pace.price % parts));
   out += ' ';
   append_number(out, static_cast<std::uint64_t>(limit.pace.parts));
 }
@@ -204,6 +210,13 @@ bool read_text(const core::Limit& limit, std::string_view text, Remembered& reme
 
 void append_text(std::string& out, const core::Limit& limit, const Remembered& remembered) {
   std::visit([&](const auto& l) { append(out, l, remembered); }, limit);
+}
+
+bool read_text(std::string_view text, LastRefund& last) {
+  std::array<std::uint64_t, 3> f{};
+  if (!read_fields(text, 'r', f)) return false;
+  last = {.number = f[0], .back = to_int64(Int128{f[1]}), .is_exact = f[2] == 1};
+  return true;
 }
 
 bool read_text(std::string_view text, LogFacts& facts) {

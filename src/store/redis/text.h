@@ -12,10 +12,13 @@
 
 namespace weir::store::redis {
 
-// What a text says: a state, and when this life of its key began.
+// What a text says: a state, and when this life of its key began; of a bucket also at which price
+// it was written, and when.
 struct Remembered {
   core::State state{};
   std::uint64_t birth = 0;
+  Instant written{};
+  core::Pace pace{};
 };
 
 // A time or a debt as scripts reckon with it: whole seconds, and parts of a nanosecond.
@@ -27,7 +30,7 @@ Pair pair_of(Int128 in_parts, std::int64_t parts);
 
 char letter_of(const core::Limit& limit);
 
-// The limit's price and parts, as the text of a bucket has them; and what that text begins with.
+// The limit's price, as the text of a bucket has it; and what that text begins with.
 void append_rate(std::string& out, const core::Bucket& limit);
 void append_form(std::string& out, const core::Bucket& limit);
 
@@ -52,6 +55,13 @@ struct HolderFacts {
   std::int64_t freed_at = 0;
   std::int64_t rest_at = 0;
 };
+// The last refund by a receipt, as the key beside the limit's has it.
+struct LastRefund {
+  std::uint64_t number = 0;  // counted from one
+  Permits back = 0;          // what was asked for
+  bool is_exact = false;     // the state is as if that had never been taken
+};
+bool read_text(std::string_view text, LastRefund& last);
 bool read_text(std::string_view text, LogFacts& facts);
 bool read_text(std::string_view text, HolderFacts& facts);
 

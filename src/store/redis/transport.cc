@@ -11,6 +11,8 @@
 #include <system_error>
 #include <utility>
 
+#include "base/out_of_memory.h"
+
 namespace weir::store::redis {
 
 namespace {
@@ -168,6 +170,11 @@ void Transport::on_ready() {
     case State::open:
       return read();
   }
+}
+
+// Some of a reply may be lost, so what comes next cannot be understood.
+void Transport::on_out_of_memory() noexcept {
+  if (!with_memory([this] { fail("there is no memory for its replies"); })) close();
 }
 
 void Transport::read() {

@@ -62,6 +62,7 @@ class Transport final : private net::Watcher {
   enum class State { idle, looking_up, connecting, shaking_hands, open };
 
   void on_ready() override;
+  void on_out_of_memory() noexcept override;
   void on_looked_up();
   void try_addresses(std::vector<net::Address> addresses);
   void try_next();

@@ -25,6 +25,7 @@ class Peer {
   virtual Machine& machine() = 0;
   // Connects, sends and hangs up as the machine wants it.
   virtual void turn() = 0;
+  virtual void on_time(Nanos now) { machine().on_time(now); }
 };
 
 // The guide outlives the peer.

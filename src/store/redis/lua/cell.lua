@@ -1,6 +1,6 @@
 -- core/cell.cc. The text: birth, theoretical arrival time in seconds and nanoseconds.
 algorithms.c = {
-  decide = function(text, op)
+  decide = function(text, item)
     local cs, cb, ms, mb, ls, lb =
       argument(), argument(), argument(), argument(), argument(), argument()
     local b, ts, tb = birth, 0, 0
@@ -13,7 +13,7 @@ algorithms.c = {
     if not forced and less(ts, tb, ls, lb) then
       -- More is given back than is owed: an error, with which nothing is owed any more. (Of a limit
       -- that is alone, as redis-cell's are: where there are others nothing is written.)
-      if op == 'take' and #KEYS == 1 then
+      if item.op == 'take' and #KEYS == 1 then
         local rest = s * 1000000 + math.ceil(nb / 1000)
         redis.call('SET', KEYS[1], string.format('1c %s %.0f %.0f', b, s, nb), 'PX', until_ms(rest))
       end

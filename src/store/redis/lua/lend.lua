@@ -4,7 +4,7 @@
 local key, hash = KEYS[1], KEYS[2]
 local letter, number = text_argument(), text_argument()
 local held, returned, overspent = argument(), argument(), argument()
-local least, wanted, term = argument(), argument(), argument()
+local least, wanted, term, spent_ago = argument(), argument(), argument(), argument()
 local function refuse(name)
   return redis.error_reply('WEIRFORMAT ' .. name .. ' holds nothing that this version wrote')
 end
@@ -35,7 +35,11 @@ for i = 1, #known, 2 do
     if loan.borrower == holder then own = loan end
   else
     ended[#ended + 1] = loan
-    if loan.borrower == holder then is_over = loan.ends <= account.first end
+    if loan.borrower == holder then
+      is_over = loan.ends <= account.first
+      -- Nothing of it was spent behind the last spending.
+      loan.ends = math.min(loan.ends, now + 1 - spent_ago)
+    end
   end
 end
 
@@ -54,7 +58,6 @@ end
 local outstanding = outstanding_of(loans, 0)
 table.sort(ended, by_end)
 outstanding_of(ended, outstanding, account.lapse)
-account.occupy(outstanding)
 
 local function answer(loan, kept_text)
   table.sort(loans, by_end)
@@ -68,7 +71,10 @@ end
 
 -- ---- The question
 
-if own and own.number == number then return answer(own, (account.text())) end
+if own and own.number == number then
+  account.occupy(outstanding, 0, 0)
+  return answer(own, (account.text()))
+end
 
 local is_known = own ~= nil
 if not own then
@@ -76,7 +82,9 @@ if not own then
   loans[#loans + 1] = own
 end
 local keeps = math.min(held, own.outstanding)
-account.give_back(math.min(returned, own.outstanding - keeps))
+local back = math.min(returned, own.outstanding - keeps)
+account.occupy(outstanding, own.outstanding - keeps - back, spent_ago)
+account.give_back(back)
 account.charge(overspent)
 local anew = is_over and 0 or math.min(held - keeps, account.available())
 account.charge(anew)

@@ -7,10 +7,11 @@ local function divided(a, b)
 end
 
 local function account_of(_, text)
-  local form, parts, price, depth = text_argument(), argument(), argument(), argument()
+  local form, since, parts = text_argument(), argument(), argument()
+  local price, depth = argument(), argument()
   local expected, instead = text_argument(), text_argument()
-  if expected ~= '' and text == expected then text = instead end
-  local b, ts, tb, refunds = read_bucket(text, form)
+  if expected ~= '' and text == expected then text, since = instead, 0 end
+  local b, ts, tb, marks = read_bucket(text, form, since)
   if not b then return end
   local base, sub = parts * 1000000000, nanos * parts
   local since_micro = nanos - us * 1000
@@ -24,8 +25,9 @@ local function account_of(_, text)
     as_of = now,
     first = 0,
     last = most,
-    occupy = function(outstanding)
-      debt = math.max(debt, worth(outstanding))
+    -- Of what is outstanding, so much was spent so many microseconds ago, and has drained since.
+    occupy = function(outstanding, spent, ago)
+      debt = math.max(debt, worth(outstanding) - ago * 1000 * parts, worth(outstanding - spent))
     end,
     -- Was occupied until then, and has drained since.
     lapse = function(outstanding, ended)
@@ -66,11 +68,11 @@ local function account_of(_, text)
         local sum = sub + debt
         tb = sum % base
         ts = s + (sum - tb) / base
-        if gives_back then refunds = (refunds + 1) % 16 end
+        if gives_back then marks = marks - marks % 8 + (marks + 1) % 8 end
       elseif not text then
         return
       end
-      return bucket_text(form, b, ts, tb, refunds, parts)
+      return bucket_text(form, b, ts, tb, marks, parts)
     end,
   }
 end

@@ -1,3 +1,27 @@
+-- A refund that may be asked for again has a key beside the limit's, with the number of the last
+-- refund by the same receipt, what it asked for, and whether it was an exact undo. The caller tells
+-- which number it knows of; if that is another one it has to learn of it first.
+local refunds = {refund = true, untouched = true, exchange = true}
+local function read_last_refund(item)
+  item.keep = argument()
+  if item.keep == 0 then return end
+  local known, unknown_until
+  known, item.back, unknown_until = argument(), text_argument(), argument()
+  keys = keys + 1
+  item.refund_key = KEYS[keys]
+  item.number = known + 1
+  local last = redis.call('GET', item.refund_key)
+  local number = last and tonumber(string.match(last, '^1r (%d+) %d+ [01]$'))
+  if last and not number then broken = item.refund_key end
+  local is_forgotten = not last and unknown_until > 0 and unknown_until <= now
+  if (number or 0) ~= known or is_forgotten then item.lost = last or '1r' end
+end
+local function write_last_refund(item)
+  if not item.refund_key then return end
+  local text = string.format('1r %.0f %s %d', item.number, item.back, item.exact and 1 or 0)
+  redis.call('SET', item.refund_key, text, 'PX', until_ms(item.keep))
+end
+
 -- The question: each item is looked at, then all are written or none is.
 local items, found = {}, {}
 local admitted, asked, only_shadows = true, false, true
@@ -6,6 +30,7 @@ while at <= #ARGV do
   local item = {key = KEYS[keys], letter = text_argument(), op = text_argument()}
   local algorithm = algorithms[item.letter]
   items[#items + 1] = item
+  if refunds[item.op] then read_last_refund(item) end
   if algorithm.record then
     item.passes, item.found, item.write = algorithm.record(item)
     if item.letter == 'h' then
@@ -21,18 +46,22 @@ while at <= #ARGV do
       local expected = text_argument()
       item.next, item.rest = text_argument(), argument()
       if (text or '') ~= expected and item.op == 'exchange' then again = true end
-      if (text or '') ~= expected or item.next == expected then item.next = nil end
+      if (text or '') ~= expected then item.next = nil end
+      item.exact = item.op == 'untouched'
     elseif item.op == 'refund' then
-      item.next, item.rest = algorithm.refund(text)
+      item.next, item.rest, item.exact = algorithm.refund(text)
     elseif item.op ~= 'look' then
       forced = item.op == 'debit'
-      item.passes, item.next, item.rest = algorithm.decide(text, item.op)
+      item.passes, item.next, item.rest = algorithm.decide(text, item)
     end
+    if refunds[item.op] and item.next == (text or '') then item.next = nil end
   end
   if broken then
-    return redis.error_reply('WEIRFORMAT ' .. item.key .. ' holds nothing that this version wrote')
+    local key = broken == true and item.key or broken
+    return redis.error_reply('WEIRFORMAT ' .. key .. ' holds nothing that this version wrote')
   end
-  found[#items] = item.found
+  if item.lost then again = true end
+  found[#items] = item.lost or item.found
   if not item.passes and item.op ~= 'shadow' then admitted = false end
 end
 if again then return {2, s, us, unpack(found, 1, #items)} end
@@ -54,8 +83,16 @@ if admitted then
         item.write()
       elseif item.next then
         redis.call('SET', item.key, item.next, 'PX', until_ms(item.rest))
+        item.carried = nil
       end
+      if item.write or item.next then write_last_refund(item) end
     end
+  end
+end
+for i = 1, #items do
+  local item = items[i]
+  if item.carried then
+    redis.call('SET', item.key, item.carried, 'PX', until_ms(item.carried_rest))
   end
 end
 return {admitted and 1 or 0, s, us, unpack(found, 1, #items)}

@@ -1,16 +1,16 @@
 -- A bucket: the parts in a nanosecond and, in parts, what the call adds to the debt and the most debt
--- that it may find; price and parts as the text has them.
+-- that it may find; since when the price holds; the price as the text has it.
 -- (MGET would take a key of another type for none, and costs as much.)
 local text@ = call('GET', KEYS[@])
 local next@, span@
 do
   local base, sub = parts@ * 1000000000, nanos * parts@
-  local life, debt = nil, 0  -- the birth and the refunds
+  local life, debt = nil, 0  -- the birth and the marks
   if text@ then
-    local rate, ts, tb
-    rate, life, ts, tb = match(text@, '^1b (%d+ %d+) (%d+ %d+) (%d+) (%d+)$')
+    local rate, ts, tb, written
+    rate, life, ts, tb, written = match(text@, '^1b (%d+ %d+ %d+) (%d+ %d+) (%d+) (%d+) (%d+)$')
     if not rate then return strange(KEYS[@]) end
-    if rate == rate@ then
+    if rate == rate@ and written + 0 >= since@ then
       debt = (ts - s) * base + (tb - sub)
       if debt < 0 then debt = 0 end
     else
@@ -24,7 +24,7 @@ do
     sub = sub + debt
     local rest = sub % base
     life = life or (birth or format('%.0f', now)) .. ' 0'
-    next@ = '1b ' .. rate@ .. ' ' .. life .. ' ' .. format('%d %d', s + (sub - rest) / base, rest)
+    next@ = '1b ' .. rate@ .. ' ' .. life .. ' ' .. format('%d %d %d', s + (sub - rest) / base, rest, now)
     span@ = testing and '3600000' or format('%d', debt / (1000000 * parts@) + 2)
   end
 end

@@ -75,7 +75,7 @@ class ClusterTest : public testing::Test {
   }
   FakeCall& call(std::string key) {
     FakeCall& made = calls.emplace_back(std::move(key));
-    made.trip = {.deadline = servers.now + options.timeout};
+    made.trip = {.began = servers.now, .deadline = servers.now + options.timeout};
     cluster().call(made, servers.now);
     return made;
   }

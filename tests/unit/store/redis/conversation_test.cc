@@ -59,7 +59,7 @@ TEST_F(ConversationTest, ReadsTheTextOfTheScriptForBucketsAsItReadsLists) {
   EXPECT_EQ(answer_.now, instant(1'767'225'600'000'005'000));
   EXPECT_EQ(answer_.decisions.at(0).remaining, 4);
   std::string text = "1 1767225600 5\n";
-  append_text(text, limit_, {{1'767'225'600'200'000'000, std::get<0>(limit_).price}, 17});
+  append_text(text, limit_, {{1'767'225'600'200'000'000, std::get<0>(limit_).stamp}, 17});
   reply("$" + std::to_string(text.size()) + "\r\n" + text + "\r\n");
   ASSERT_EQ(answer_.kind, SharedAnswer::Kind::decided) << answer_.error;
   EXPECT_EQ(answer_.decisions.at(0).remaining, 2);
@@ -114,7 +114,8 @@ TEST_F(ConversationTest, TakesNothingForAnAnswerThatIsNone) {
 
 TEST_F(ConversationTest, GivesUpWhenOthersAlwaysComeFirst) {
   const std::string other =
-      "*4\r\n:2\r\n:1767225600\r\n:5\r\n$32\r\n1b 5 1 17 0 1767225600 500000000\r\n";
+      "*4\r\n:2\r\n:1767225600\r\n:5\r\n$51\r\n1b 5 0 1 17 0 1767225600 500000000 "
+      "1767225600000000\r\n";
   for (int i = 0; i < 3; ++i) ASSERT_EQ(reply(other), Conversation::Next::again);
   ASSERT_EQ(reply(other), Conversation::Next::answered);
   EXPECT_EQ(answer_.kind, SharedAnswer::Kind::unavailable);
@@ -122,7 +123,7 @@ TEST_F(ConversationTest, GivesUpWhenOthersAlwaysComeFirst) {
 
 TEST_F(ConversationTest, AboutBucketsAllocatesNothingOnceWarm) {
   std::string text;
-  append_text(text, limit_, {{1'767'225'600'000'000'001, std::get<0>(limit_).price}, 17});
+  append_text(text, limit_, {{1'767'225'600'000'000'001, std::get<0>(limit_).stamp}, 17});
   const std::string real =
       "*4\r\n:1\r\n:1767225600\r\n:5\r\n$" + std::to_string(text.size()) + "\r\n" + text + "\r\n";
   std::string command;

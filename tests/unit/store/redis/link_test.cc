@@ -137,6 +137,24 @@ TEST_F(LinkTest, WhoIsAnsweredMayAskFromWithin) {
   EXPECT_TRUE(second.is_decided());
 }
 
+// A thread that does not run for a while finds that the pause before the next attempt has passed
+// when it gets to closing the connection of the last one.
+TEST_F(LinkTest, ConnectsAgainWhenThePauseIsOverBeforeTheOldConnectionIsClosed) {
+  BoundSocket server;
+  server.listen();
+  options.machine.least_back_off = Nanos{0};
+  open(server.port);
+  const auto is_asked = [&] {
+    pollfd asked{.fd = server.socket.fd(), .events = POLLIN, .revents = 0};
+    return poll(&asked, 1, 0) == 1;
+  };
+  ASSERT_TRUE(runs_until(is_asked));
+  const net::Descriptor first = server.accept();
+  constexpr std::string_view refusal = "-NOAUTH Authentication required.\r\n";
+  ASSERT_EQ(write(first.fd(), refusal.data(), refusal.size()), std::ssize(refusal));
+  EXPECT_TRUE(runs_until(is_asked));
+}
+
 TEST_F(LinkTest, ItsDescriptorTellsAnotherPoll) {
   RedisServer server;
   open(server.port());

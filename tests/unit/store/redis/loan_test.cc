@@ -80,7 +80,7 @@ TEST_F(LoanTalkTest, StrangeRepliesAreNoAnswers) {
 }
 
 TEST_F(LoanTalkTest, GivesUpOnAKeyThatOthersChangeAllTheTime) {
-  const std::string other = "*4\r\n:2\r\n:1767225600\r\n:5\r\n$14\r\n1b 2 1 3 4 5 6\r\n";
+  const std::string other = "*4\r\n:2\r\n:1767225600\r\n:5\r\n$18\r\n1b 2 0 1 3 4 5 6 7\r\n";
   for (int i = 0; i < 3; ++i) ASSERT_EQ(reply(other), Call::Next::again);
   ASSERT_EQ(reply(other), Call::Next::answered);
   EXPECT_EQ(answer_.kind, Kind::unavailable);
@@ -126,7 +126,8 @@ TEST_F(LoanTest, LendsByTheServersClockAndKeepsTextsForPeople) {
   EXPECT_EQ(answer.outstanding, 8);
   EXPECT_EQ(answer.lasts, hours{1});
   EXPECT_GT(answer.now, instant(1'700'000'000'000'000'000));
-  EXPECT_THAT(say({"GET", kKey}), MatchesRegex("1b [0-9]+ 1 [0-9]+ 0 [0-9]+ [0-9]+"));
+  EXPECT_THAT(say({"GET", kKey}),
+              MatchesRegex("1b 360000000000 0 1 [0-9]+ 0 [0-9]+ [0-9]+ [0-9]+"));
   EXPECT_THAT(say({"HGET", kLoans, "node 1"}), MatchesRegex("1 1 8 0 8 [0-9]+"));
 }
 

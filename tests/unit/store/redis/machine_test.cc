@@ -66,9 +66,9 @@ class MachineTest : public testing::Test {
     ASSERT_TRUE(machine().is_ready());
     said();
   }
-  FakeCall& call(std::string word = "hello") {
+  FakeCall& call(std::string word = "hello", std::optional<Nanos> within = {}) {
     FakeCall& made = calls.emplace_back(std::move(word));
-    machine().call(made, now);
+    machine().call(made, now, within.value_or(options.timeout));
     return made;
   }
 
@@ -374,6 +374,7 @@ TEST_F(MachineTest, ACallThatTakesTooLongIsUnavailableAndItsReplyGoesNowhere) {
   pass(Nanos{1});
   EXPECT_TRUE(a.is_unavailable());
   EXPECT_EQ(counts.timeouts.get(), 1u);
+  EXPECT_EQ(counts.unavailable.get(), 0u) << "no call is counted twice";
   EXPECT_TRUE(b.is_open());
   hears("+late\r\n+two\r\n");
   EXPECT_THAT(a.replies, IsEmpty());
@@ -442,6 +443,19 @@ TEST_F(BreakerTest, OpensAfterCallsInARowThatTimedOut) {
   FakeCall& refused = call();
   EXPECT_TRUE(refused.is_unavailable());
   EXPECT_THAT(refused.reason, HasSubstr("is not asked until it does"));
+}
+
+// They tell less about the server than about what the caller has waited for before.
+TEST_F(BreakerTest, CallsWithLittleTimeTimeOutEarlyAndKeepItClosed) {
+  be_ready();
+  for (std::uint32_t i = 0; i < 2 * options.breaker_after; ++i) {
+    call("hello", options.timeout / 2 - Nanos{1});
+  }
+  pass(options.timeout / 2 - Nanos{2});
+  EXPECT_TRUE(calls.back().is_open());
+  pass(Nanos{1});
+  for (const FakeCall& one : calls) EXPECT_TRUE(one.is_unavailable());
+  EXPECT_FALSE(machine().breaker_is_open());
 }
 
 TEST_F(BreakerTest, AnAnswerInBetweenKeepsItClosed) {

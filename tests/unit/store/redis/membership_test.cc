@@ -133,6 +133,52 @@ TEST(RosterTest, BelievesAnEarlierListOnceItsOwnHasRunOut) {
   EXPECT_TRUE(roster.is_member(seconds{9}));
 }
 
+// Replies to all heartbeats from `from` on, for so long.
+void hear(Roster& roster, const RosterReply& reply, Nanos from, Nanos for_so_long) {
+  for (Nanos now = from; now <= from + for_so_long; now += kHeartbeatEvery) {
+    roster.on_reply(reply, now, now);
+  }
+}
+
+TEST(RosterTest, CountsANodeLessAtOnceWhenOneCrashes) {
+  Roster roster("me", "name 1");
+  hear(roster, reply(3, {{3, 0}}), seconds{10}, kAllBackWithin);
+  const Nanos crash = seconds{10} + kAllBackWithin + kHeartbeatEvery;
+  hear(roster, reply(4, {{2, 0}}), crash, Nanos{0});
+  EXPECT_EQ(roster.nodes(), 2u);
+}
+
+// All were dropped, and it is the first to be back. Its share stays what it was in the outage.
+TEST(RosterTest, CountsNoFewerNodesUntilAllHadTimeToRejoinAfterAnOutage) {
+  Roster roster("me", "name 1");
+  hear(roster, reply(3, {{3, 0}}), seconds{10}, kAllBackWithin);
+  hear(roster, reply(4, {{1, 0}}, 4), seconds{60}, kAllBackWithin - Nanos{1});
+  EXPECT_EQ(roster.nodes(), 3u);
+  hear(roster, reply(4, {{1, 0}}, 4), seconds{60} + kAllBackWithin, Nanos{0});
+  EXPECT_EQ(roster.nodes(), 1u);
+}
+
+// It was back in time to keep its place, and another one was not.
+TEST(RosterTest, CountsNoFewerNodesAfterAnOutageInWhichItKeptItsPlace) {
+  Roster roster("me", "name 1");
+  hear(roster, reply(3, {{3, 0}}), seconds{10}, kAllBackWithin);
+  const Nanos back = seconds{10} + kAllBackWithin + kMemberFor;
+  hear(roster, reply(4, {{2, 0}}), back, Nanos{0});
+  EXPECT_EQ(roster.nodes(), 3u);
+  hear(roster, reply(5, {{3, 0}}), back + kHeartbeatEvery, Nanos{0});
+  EXPECT_EQ(roster.nodes(), 3u);
+}
+
+// The server has lost the list, and goes on without an outage.
+TEST(RosterTest, CountsNoFewerNodesUntilAllHadTimeToJoinANewList) {
+  Roster roster("me", "name 1");
+  hear(roster, reply(3, {{3, 0}}), seconds{10}, kAllBackWithin);
+  RosterReply anew = reply(1, {{1, 0}});
+  anew.epoch = 8;
+  hear(roster, anew, seconds{10} + kAllBackWithin + kHeartbeatEvery, Nanos{0});
+  EXPECT_EQ(roster.nodes(), 3u);
+}
+
 TEST(RosterTest, TellsWhoHasMissedTooMuchThatItHadNothing) {
   Roster roster("me", "name 1");
   for (std::uint64_t i = 1; i <= 200; ++i) {

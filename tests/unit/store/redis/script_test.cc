@@ -6,6 +6,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
 #include <atomic>
 #include <thread>
 #include <vector>
@@ -51,7 +52,8 @@ TEST_F(ScriptTest, DecidesByTheServersClockAndKeepsATextForPeople) {
   ASSERT_EQ(answer.kind, SharedAnswer::Kind::decided) << answer.error;
   EXPECT_EQ(answer.decisions.at(0).remaining, 4);
   EXPECT_GT(answer.now, instant(1'700'000'000'000'000'000));
-  EXPECT_THAT(say({"GET", "weir1:{p:k}:=l"}), MatchesRegex("1b [0-9]+ 1 [0-9]+ 0 [0-9]+ [0-9]+"));
+  EXPECT_THAT(say({"GET", "weir1:{p:k}:=l"}),
+              MatchesRegex("1b 360000000000 0 1 [0-9]+ 0 [0-9]+ [0-9]+ [0-9]+"));
 }
 
 // A key at rest is gone; a call of one permit is at rest after 360 s.
@@ -131,10 +133,16 @@ TEST_F(ScriptTest, KeepsWhatWasUsedWhenThePriceChanges) {
 
 // What was taken at another price can only be undone as a whole.
 TEST_F(ScriptTest, GivesBackAsAWholeWhatWasTakenAtAnotherPrice) {
-  const core::Limit low = *core::Bucket::make({10, 1, hours{1}}, 10);
-  const core::Limit high = *core::Bucket::make({20, 1, hours{1}}, 20);
+  const core::Bucket low = *core::Bucket::make({10, 1, hours{1}}, 10);
+  const core::Bucket raised = *core::Bucket::make({20, 1, hours{1}}, 20);
+  const core::Limit first = low;
   std::vector<SharedReceipt> receipts =
-      ask(SharedVerb::take, item(low, "weir1:{p:k}:=l", 4)).receipts;
+      ask(SharedVerb::take, item(first, "weir1:{p:k}:=l", 4)).receipts;
+  core::PriceTimeline prices;
+  const core::Limit high = prices.change(raised, low, receipts[0].receipt.at);
+  const auto item = [&](const core::Limit& limit, std::string_view key, Permits cost = 1) {
+    return SharedItem{.limit = &limit, .key = key, .ask = {.cost = cost}, .history = &prices};
+  };
   const auto& part = ask(SharedVerb::settle, item(high, "weir1:{p:k}:=l", -1), receipts);
   ASSERT_EQ(part.kind, SharedAnswer::Kind::decided) << part.error;
   EXPECT_EQ(receipts[0].receipt.taken, 4);
@@ -154,6 +162,110 @@ TEST_F(ScriptTest, ReceiptsAreWorthNothingAfterAReset) {
   ASSERT_EQ(answer.kind, SharedAnswer::Kind::decided) << answer.error;
   EXPECT_EQ(answer.decisions.at(0).remaining, 2);
   EXPECT_EQ(receipts[0].receipt.taken, 0);
+}
+
+// Settles with receipts that have a name.
+class RefundTest : public ScriptTest {
+ protected:
+  std::vector<SharedReceipt> take(const core::Limit& limit, Permits permits) {
+    return ask(SharedVerb::take, item(limit, kKey, permits)).receipts;
+  }
+  const SharedAnswer& settle(const core::Limit& limit, Permits correction,
+                             std::span<SharedReceipt> receipts) {
+    const SharedItem one = item(limit, kKey, correction);
+    return store_.ask({.verb = SharedVerb::settle,
+                       .items = {&one, 1},
+                       .receipts = receipts,
+                       .receipt_name = "r"});
+  }
+  Permits left(const core::Limit& limit) {
+    return ask(SharedVerb::peek, item(limit, kKey)).decisions.at(0).remaining;
+  }
+
+  static constexpr std::string_view kKey = "weir1:{p:k}:=l";
+  static constexpr std::string_view kRefundKey = "weir1:{p:k}:=l:refund:r";
+  const core::Limit window_ = *core::Window::make({10, 1, hours{24 * 365}}, true);
+  const core::Limit log_ = *core::ExactLog::make({10, 1, hours{1}});
+  const std::array<const core::Limit*, 3> limits_{&bucket_, &window_, &log_};
+};
+
+TEST_F(RefundTest, IsMadeOnceWhenItsAnswerIsLost) {
+  for (const core::Limit* limit : limits_) {
+    std::vector<SharedReceipt> receipts = take(*limit, 4);
+    std::vector<SharedReceipt> lost = receipts;
+    settle(*limit, -3, lost);
+    const Permits after = left(*limit);
+    settle(*limit, -3, receipts);
+    EXPECT_EQ(left(*limit), after);
+    EXPECT_EQ(receipts[0].receipt.taken, 1);
+    EXPECT_EQ(receipts[0].repeated, 3);
+    receipts[0].repeated = 0;
+    settle(*limit, -3, receipts);
+    EXPECT_EQ(left(*limit), after + 1);
+    EXPECT_EQ(receipts[0].receipt.taken, 0);
+    say({"FLUSHALL"});
+  }
+}
+
+TEST_F(RefundTest, GivesBackTheRestWhenMoreIsAskedForAfterALostAnswer) {
+  for (const core::Limit* limit : limits_) {
+    std::vector<SharedReceipt> receipts = take(*limit, 4);
+    const Permits before = left(*limit);
+    std::vector<SharedReceipt> lost = receipts;
+    settle(*limit, -1, lost);
+    settle(*limit, -3, receipts);
+    EXPECT_EQ(left(*limit), before + 3);
+    EXPECT_EQ(receipts[0].receipt.taken, 1);
+    say({"FLUSHALL"});
+  }
+}
+
+TEST_F(RefundTest, IsRememberedForAsLongAsItCouldBeMadeAgain) {
+  for (const core::Limit* limit : limits_) {
+    std::vector<SharedReceipt> receipts = take(*limit, 4);
+    const std::int64_t lasts = std::stoll(say({"PTTL", kKey}));
+    settle(*limit, -4, receipts);
+    EXPECT_EQ(say({"GET", kRefundKey}).substr(0, 6), "1r 1 4");
+    // (Some milliseconds have passed between the two.)
+    EXPECT_GT(std::stoll(say({"PTTL", kRefundKey})), lasts - 10'000);
+    EXPECT_LT(std::stoll(say({"PTTL", kRefundKey})), lasts + 10'000);
+    say({"FLUSHALL"});
+  }
+}
+
+// A command that asked for the first of them may be late, and could give back more.
+TEST_F(RefundTest, IsRememberedNoShorterAfterAnotherOne) {
+  std::vector<SharedReceipt> receipts = take(bucket_, 3);
+  take(bucket_, 1);
+  settle(bucket_, -1, receipts);
+  const std::int64_t lasts = std::stoll(say({"PTTL", kRefundKey}));
+  receipts[0].repeated = 0;
+  settle(bucket_, -1, receipts);
+  EXPECT_EQ(say({"GET", kRefundKey}), "1r 2 1 0");
+  EXPECT_GT(std::stoll(say({"PTTL", kRefundKey})), lasts - 10'000);
+}
+
+TEST_F(RefundTest, IsNotMadeOnceTheServerHasForgottenTheLastOne) {
+  std::vector<SharedReceipt> receipts = take(window_, 4);
+  settle(window_, -1, receipts);
+  say({"DEL", kRefundKey});
+  settle(window_, -3, receipts);
+  EXPECT_EQ(left(window_), 7);
+  EXPECT_EQ(receipts[0].receipt.taken, 0);
+}
+
+TEST_F(RefundTest, IsNotMadeWhenAnUnansweredOneMayHaveBeenForgotten) {
+  std::vector<SharedReceipt> receipts = take(window_, 4);
+  receipts[0].unknown_until = at_micro(1);
+  settle(window_, -4, receipts);
+  EXPECT_EQ(left(window_), 6);
+}
+
+TEST_F(RefundTest, NamesTheKeyThatHoldsAnotherFormat) {
+  std::vector<SharedReceipt> receipts = take(window_, 4);
+  say({"SET", kRefundKey, "2r"});
+  EXPECT_THAT(settle(window_, -4, receipts).error, HasSubstr(kRefundKey));
+  EXPECT_EQ(left(window_), 6);
 }
 
 TEST_F(ScriptTest, HoldersMayBeCalledAnything) {

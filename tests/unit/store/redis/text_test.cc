@@ -19,7 +19,7 @@ std::string written(const Limit& limit, const Remembered& remembered) {
 // What a take leaves, through its text and back.
 template <typename L>
 void expect_same_again(const L& limit, Permits cost, const std::string& expected) {
-  const Remembered given{core::take(limit, {}, kNow, {.cost = cost}).next, 17};
+  const Remembered given{core::take(limit, {}, kNow, {.cost = cost}).next, 17, kNow};
   const std::string text = written(limit, given);
   EXPECT_EQ(text, expected);
   Remembered read{};
@@ -30,7 +30,7 @@ void expect_same_again(const L& limit, Permits cost, const std::string& expected
 
 TEST(StateText, SaysTheWholeState) {
   expect_same_again(*core::Bucket::make({3, 1, seconds{1}}, 7), 2,
-                    "1b 371443919530 3 17 0 1767225600 2000000000");
+                    "1b 333333333 1 3 17 0 1767225600 2000000000 1767225600000000");
   expect_same_again(*core::NginxQueue::make({5, 1, seconds{1}}, 3, 1), 1,
                     "1n 17 1767225600000 1000");
   expect_same_again(*core::Smooth::make({3, 1, seconds{1}}), 2,

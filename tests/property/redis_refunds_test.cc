@@ -1,0 +1,464 @@
+// Refunds on Redis while commands and replies are lost, late or repeated: whatever happens, a
+// receipt gives back each permit once at most, and after a repeated settle exactly once.
+//
+// An engine on a real redis-server behind a faulty proxy is compared with an engine that counts in
+// memory, to which no faults happen.
+
+#include <algorithm>
+#include <array>
+#include <memory>
+#include <regex>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "property.h"
+#include "store/redis/link.h"
+#include "support/faulty_proxy.h"
+#include "support/redis_server.h"
+#include "weir/engine.h"
+
+namespace weir {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using test_support::Fault;
+using test_support::FaultyProxy;
+using test_support::RedisServer;
+
+constexpr std::int64_t kFirstSecond = 1'767'225'600;
+
+class GivenClock final : public Clock {
+ public:
+  Instant now() const noexcept override { return instant(kFirstSecond * 1'000'000'000) + passed; }
+  bool sleep_until(Instant, std::stop_token) const override { return false; }
+
+  Nanos passed{0};
+};
+
+// A link whose questions are asked about keys of tests, at the time of a clock.
+class TestLink final : public Link, public store::SharedStore {
+ public:
+  TestLink(const store::redis::LinkOptions& options, const Clock& clock, std::string run)
+      : link_(options, std::make_shared<store::redis::LinkCounts>(), 1),
+        clock_(clock),
+        run_(std::move(run)) {}
+
+  int descriptor() const noexcept override { return link_.descriptor(); }
+  void run_ready() override { link_.run_ready(); }
+  void flush() override { link_.flush(); }
+  void wait(Nanos longest) override { link_.wait(longest); }
+
+  void ask(const store::SharedQuestion& question, store::Asker& asker) override {
+    auto* const asked = new Asked(question, asker, run_);
+    asked->question.now = clock_.now();
+    link_.ask(asked->question, *asked);
+  }
+  void borrow(const store::LoanQuestion& question, store::Borrower& borrower) override {
+    link_.borrow(question, borrower);
+  }
+  Nanos timeout() const override { return link_.timeout(); }
+
+ private:
+  // Lives until it is answered.
+  struct Asked final : public store::Asker {
+    Asked(const store::SharedQuestion& original, store::Asker& by, const std::string& run)
+        : question(original), items(original.items.begin(), original.items.end()), asker(by) {
+      constexpr std::string_view head = "weir1:";
+      for (store::SharedItem& item : items) {
+        names.push_back(std::make_unique<std::string>(
+            std::string(head).append("test:").append(run).append(":")));
+        item.key = names.back()->append(item.key.substr(head.size()));
+      }
+      question.items = items;
+    }
+    void on_answer(store::SharedAnswer& answer) override {
+      asker.on_answer(answer);
+      delete this;
+    }
+
+    store::SharedQuestion question;
+    std::vector<store::SharedItem> items;
+    std::vector<std::unique_ptr<std::string>> names;
+    store::Asker& asker;
+  };
+
+  store::SharedStore& store() noexcept override { return *this; }
+
+  store::redis::RedisLink link_;
+  const Clock& clock_;
+  const std::string run_;
+};
+
+class TestFleet final : public Fleet {
+ public:
+  TestFleet(const std::string& socket, const Clock& clock) : clock_(clock) {
+    static int runs = 0;
+    run_ = "refunds" + std::to_string(++runs);
+    options_.address.path = socket;
+    options_.make_talk = store::redis::talk_by_scripts;
+    options_.remembers_refusals = false;
+    // An answer that is late for another reason than the proxy is only one more fault.
+    options_.machine.timeout = milliseconds{5};
+    options_.machine.longest_silence = milliseconds{10};
+    options_.machine.connect_timeout = seconds{10};
+    options_.machine.least_back_off = Nanos{2};
+    options_.machine.most_back_off = milliseconds{1};
+    options_.machine.breaker_after = ~std::uint32_t{0};
+  }
+  std::unique_ptr<Link> connect() override {
+    return std::make_unique<TestLink>(options_, clock_, run_);
+  }
+
+ private:
+  const Clock& clock_;
+  std::string run_;
+  store::redis::LinkOptions options_;
+};
+
+enum class Kind {
+  bucket,
+  undone,      // gives back only if nothing has happened since
+  counted,     // permits given back later leave the same as those given back earlier
+  from_first,  // counted, but whoever has used more may have more left later
+};
+struct TestLimit {
+  const char* text;
+  Kind kind;
+
+  bool is_counted() const { return kind == Kind::counted || kind == Kind::from_first; }
+};
+constexpr std::array kLimits{
+    TestLimit{"{ limit: 100/min burst 60 }", Kind::bucket},
+    TestLimit{"{ limit: 7/s burst 60 }", Kind::bucket},
+    TestLimit{"{ limit: 60/min queue 60 }", Kind::bucket},
+    TestLimit{"{ limit: 60/min queue 60 nodelay }", Kind::bucket},
+    TestLimit{"{ limit: 600/min queue 60, like: nginx }", Kind::undone},
+    TestLimit{"{ limit: 10/s smooth }", Kind::undone},
+    TestLimit{"{ limit: 10/s warmup 4s }", Kind::undone},
+    TestLimit{"{ limit: 60/min window }", Kind::counted},
+    TestLimit{"{ limit: 60/min window from first }", Kind::from_first},
+    TestLimit{"{ limit: 60/min sliding }", Kind::counted},
+    TestLimit{"{ limit: 60/min sliding exact }", Kind::counted},
+    TestLimit{"{ limit: 60/day in Asia/Shanghai }", Kind::counted},
+};
+constexpr std::array kModes{"open", "closed", "local"};
+
+// A limit of a policy. One of the node is given back to without asking Redis.
+struct Rule {
+  std::size_t limit = 0;
+  bool is_of_node = false;
+
+  const TestLimit& text() const { return kLimits[limit]; }
+};
+
+std::string policy_of(const std::vector<Rule>& rules, std::size_t mode) {
+  std::string text = "policies: { p: { limits: [ ";
+  for (const Rule& rule : rules) {
+    text += rule.text().text;
+    if (rule.is_of_node) text.insert(text.size() - 1, ", scope: node ");
+    text += ", ";
+  }
+  return text + "], on_store_failure: " + kModes[mode] + " } }";
+}
+
+FaultyProxy& the_proxy() {
+  static FaultyProxy proxy(RedisServer::shared().socket());
+  return proxy;
+}
+
+// The engine on Redis, and for each limit one in memory that has no other.
+class Worlds {
+ public:
+  Worlds(std::vector<Rule> rules, std::size_t mode)
+      : rules_(std::move(rules)),
+        fleet_(the_proxy().socket(), clock),
+        policies_(*PolicySet::parse(policy_of(rules_, mode))),
+        redis_(policies_,
+               {.memory = {.bytes = std::size_t{1} << 18}, .clock = &clock, .fleet = &fleet_}),
+        references_(reference_engines()) {
+    the_proxy().rewrite_held([this](const std::string& command) { return at_this_time(command); });
+  }
+  ~Worlds() {
+    the_proxy().plan({});
+    the_proxy().release();
+    the_proxy().rewrite_held({});
+  }
+
+  struct Taken {
+    Receipt redis{};
+    std::vector<Receipt> references{};
+    std::vector<Permits> given{};  // to the references, since the last settle that was answered
+    Nanos at{0};
+    Permits permits = 0;
+    Permits settled = 0;      // by settles that were answered
+    bool is_shared = false;   // by the fleet, rather than by a node that could not ask it
+    bool is_unknown = false;  // a settle was not answered
+    Permits asked = 0;        // by the settles since the last that was answered
+  };
+
+  // Permits for somebody who gives some of them back later.
+  void take(Permits permits, const std::vector<Fault>& faults) {
+    on_use();
+    Taken taken{.at = clock.passed, .permits = permits};
+    the_proxy().plan(faults);
+    const Verdict verdict = redis_.take(ask(permits), taken.redis);
+    the_proxy().plan({});
+    // (Redis may have counted it any number of times.)
+    const bool is_certain = !verdict.degraded && faults.empty();
+    if (!is_certain) is_exact_ = false;
+    taken.is_shared = verdict && !verdict.degraded;
+    if (taken.is_shared) take_from_references(permits, taken);
+    if (verdict) all_.push_back(std::move(taken));
+  }
+
+  void settle(std::size_t which, Permits back, const std::vector<Fault>& faults) {
+    if (all_.empty()) return;
+    Taken& taken = all_[which % all_.size()];
+    on_use(&taken);
+    the_proxy().plan(faults);
+    const Verdict verdict = redis_.settle(ask(-back), taken.redis);
+    the_proxy().plan({});
+    if (!taken.is_shared) return;
+    settle_references(back, taken);
+    if (!verdict.degraded && back < taken.asked) is_exact_ = false;
+    if (!verdict.degraded) taken.settled += std::max(back, taken.asked);
+    taken.asked = verdict.degraded ? std::max(back, taken.asked) : 0;
+    taken.is_unknown = verdict.degraded;
+    if (!verdict.degraded) taken.given.assign(rules_.size(), 0);
+  }
+
+  void pass(Nanos time) {
+    if (time > Nanos{0} && has_unknown()) is_exact_ = false;
+    clock.passed += time;
+  }
+
+  // Asks again for all that was not answered, until it is.
+  void repeat_all() {
+    the_proxy().plan({});
+    the_proxy().release();
+    for (std::size_t i = 0; i < all_.size(); ++i) {
+      while (all_[i].is_unknown) settle(i, all_[i].asked, {});
+    }
+  }
+
+  void compare() {
+    // A command that was held may have run meanwhile.
+    for (Taken& taken : all_) {
+      if (taken.is_unknown) settle_references(taken.asked, taken);
+    }
+    auto found = redis_.explain(ask(1));
+    while (!found) found = redis_.explain(ask(1));
+    for (std::size_t i = 0; i < rules_.size(); ++i) {
+      const TestLimit& limit = rules_[i].text();
+      const Permits left = (*found)[i].decision.remaining;
+      const Permits most = state_of(i).remaining;
+      if (!is_exact_ && limit.kind == Kind::from_first) continue;
+      if (left > most && left > most_left(i))
+        throw std::runtime_error(std::string(limit.text) + " has minted permits");
+      if (!is_exact_ || has_unknown()) continue;
+      if (left < most) throw std::runtime_error(std::string(limit.text) + " has lost permits");
+    }
+  }
+
+  GivenClock clock;
+
+ private:
+  static Request ask(Permits permits) {
+    return {.policy = "p", .key = "k", .permits = permits, .max_wait = seconds{30}};
+  }
+  // A command that runs later: the time it tells is that at which it runs.
+  std::string at_this_time(const std::string& command) const {
+    static const std::regex told(R"(\$\d+\r\n\d+ \d+ (\d+)\r\n)");
+    std::smatch found;
+    if (!std::regex_search(command, found, told)) return command;
+    constexpr std::int64_t second = 1'000'000'000;
+    const std::int64_t now = ns(clock.now());
+    const std::string time =
+        std::to_string(now / second) + " " + std::to_string(now % second) + " " + found[1].str();
+    return found.prefix().str() + "$" + std::to_string(time.size()) + "\r\n" + time + "\r\n" +
+           found.suffix().str();
+  }
+
+  std::vector<std::unique_ptr<Engine>> reference_engines() const {
+    std::vector<std::unique_ptr<Engine>> engines;
+    for (const Rule& rule : rules_) {
+      engines.push_back(std::make_unique<Engine>(
+          *PolicySet::parse(policy_of({rule}, 0)),
+          EngineOptions{.memory = {.bytes = std::size_t{1} << 18}, .clock = &clock}));
+    }
+    return engines;
+  }
+  Decision state_of(std::size_t i) { return references_[i]->peek(ask(1)).decision; }
+
+  // If what was given back had never been taken. (A bucket that gives back in another order may
+  // give back more.)
+  Permits most_left(std::size_t i) const {
+    GivenClock then;
+    Engine engine(*PolicySet::parse(policy_of({rules_[i]}, 0)),
+                  {.memory = {.bytes = std::size_t{1} << 18}, .clock = &then});
+    for (const Taken& taken : all_) {
+      const Permits kept = taken.permits - taken.settled - taken.asked;
+      if (!taken.is_shared || kept <= 0) continue;
+      then.passed = taken.at;
+      (void)engine.take(ask(kept));
+    }
+    then.passed = clock.passed;
+    return engine.peek(ask(1)).decision.remaining;
+  }
+
+  void take_from_references(Permits permits, Taken& taken) {
+    taken.references.resize(rules_.size());
+    taken.given.resize(rules_.size());
+    for (std::size_t i = 0; i < rules_.size(); ++i) {
+      if (references_[i]->take(ask(permits), taken.references[i])) continue;
+      throw std::runtime_error("Redis has admitted what the limit does not admit");
+    }
+  }
+  // What could not be given back at first may be given back later.
+  void settle_references(Permits back, Taken& taken) {
+    for (std::size_t i = 0; i < rules_.size(); ++i) {
+      const Decision before = state_of(i);
+      const Permits wanted = std::max<Permits>(back - taken.given[i], 0);
+      (void)references_[i]->settle(ask(-wanted), taken.references[i]);
+      const Decision after = state_of(i);
+      const bool is_undone = rules_[i].text().kind == Kind::undone && after != before;
+      taken.given[i] += is_undone ? wanted : after.remaining - before.remaining;
+    }
+  }
+
+  bool has_unknown(const Taken* but = nullptr) const {
+    return std::ranges::any_of(
+        all_, [but](const Taken& taken) { return &taken != but && taken.is_unknown; });
+  }
+  // What is given back after others have come in between may be less.
+  void on_use(const Taken* settled = nullptr) {
+    const bool all_count =
+        std::ranges::all_of(rules_, [](const Rule& rule) { return rule.text().is_counted(); });
+    if (!all_count && has_unknown(settled)) is_exact_ = false;
+  }
+
+  const std::vector<Rule> rules_;
+  TestFleet fleet_;
+  const PolicySet policies_;
+  Engine redis_;
+  const std::vector<std::unique_ptr<Engine>> references_;
+  std::vector<Taken> all_;
+  bool is_exact_ = true;  // the same is left in both, once all settles are answered
+};
+
+struct Act {
+  enum class Op { take, settle, pass, repeat, release };
+
+  Op op = Op::take;
+  Permits permits = 1;
+  std::size_t which = 0;
+  std::vector<Fault> faults{};
+  std::int64_t micros = 0;
+};
+
+std::ostream& operator<<(std::ostream& out, const Act& act) {
+  static constexpr std::array ops{"take", "settle", "pass", "repeat", "release"};
+  out << ops[static_cast<std::size_t>(act.op)] << " " << act.permits << " of " << act.which
+      << " after " << act.micros << "us, faults";
+  for (const Fault fault : act.faults) out << " " << static_cast<int>(fault);
+  return out;
+}
+
+// Each as likely, whatever the size of the case.
+template <typename T>
+rc::Gen<T> any_of(T first, T last) {
+  return rc::gen::resize(rc::kNominalSize, rc::gen::inRange<T>(first, last + 1));
+}
+
+// Of most questions the first command is mistreated; some have a second one.
+rc::Gen<std::vector<Fault>> faults() {
+  const auto any = rc::gen::map(any_of(0, static_cast<int>(Fault::silence_running)),
+                                [](int fault) { return static_cast<Fault>(fault); });
+  return rc::gen::mapcat(
+      rc::gen::weightedElement<std::size_t>({{2, 0}, {4, 1}, {2, 2}, {1, 3}}),
+      [any](std::size_t count) { return rc::gen::container<std::vector<Fault>>(count, any); });
+}
+
+rc::Gen<Act> act() {
+  using Op = Act::Op;
+  const auto no_faults = rc::gen::just(std::vector<Fault>{});
+  const auto op = rc::gen::weightedElement<Op>(
+      {{8, Op::take}, {16, Op::settle}, {3, Op::pass}, {3, Op::repeat}, {3, Op::release}});
+  return rc::gen::mapcat(op, [no_faults](Op drawn) {
+    const auto wrong =
+        drawn == Op::settle
+            ? faults()
+            : rc::gen::weightedOneOf<std::vector<Fault>>({{12, no_faults}, {1, faults()}});
+    return rc::gen::build<Act>(
+        rc::gen::set(&Act::op, rc::gen::just(drawn)),
+        rc::gen::set(&Act::permits, any_of<Permits>(1, 11)),
+        rc::gen::set(&Act::which, any_of<std::size_t>(0, 3)), rc::gen::set(&Act::faults, wrong),
+        rc::gen::set(&Act::micros, rc::gen::weightedOneOf<std::int64_t>(
+                                       {{2, any_of<std::int64_t>(1, 2'000'000)},
+                                        {1, any_of<std::int64_t>(1'000'000, 90'000'000)}})));
+  });
+}
+
+void perform(Worlds& worlds, const Act& act) {
+  switch (act.op) {
+    case Act::Op::take:
+      return worlds.take(act.permits, act.faults);
+    case Act::Op::settle:
+      return worlds.settle(act.which, act.permits, act.faults);
+    case Act::Op::pass:
+      return worlds.pass(std::chrono::microseconds{act.micros});
+    case Act::Op::repeat:
+      return worlds.repeat_all();
+    case Act::Op::release:
+      return the_proxy().release();
+  }
+}
+
+void check_on(std::size_t first, std::size_t last, int cases) {
+  core::check(
+      [=] {
+        const auto limit = any_of(first, last);
+        const auto mode = *any_of<std::size_t>(0, kModes.size() - 1);
+        std::vector<Rule> rules{{*limit}};
+        const int others = *rc::gen::weightedElement<int>({{3, 0}, {2, 1}, {1, 2}});
+        for (int i = 0; i < others; ++i) {
+          rules.push_back({.limit = *limit, .is_of_node = *any_of(0, 2) == 0});
+        }
+        Worlds worlds(rules, mode);
+        RC_LOG() << policy_of(rules, mode);
+        for (const Act& what : *rc::gen::scale(0.4, rc::gen::container<std::vector<Act>>(act()))) {
+          perform(worlds, what);
+          worlds.compare();
+        }
+        worlds.repeat_all();
+        worlds.compare();
+      },
+      cases);
+}
+
+TEST(RedisRefundProperty, BucketsAndQueuesGiveBackOnce) { check_on(0, 3, 30); }
+TEST(RedisRefundProperty, NginxAndSmoothGiveBackOnce) { check_on(4, 6, 20); }
+TEST(RedisRefundProperty, WindowsGiveBackOnce) { check_on(7, 11, 30); }
+TEST(RedisRefundProperty, AllLimitsTogetherGiveBackOnce) { check_on(0, 11, 30); }
+
+class LostAnswers : public testing::TestWithParam<std::size_t> {};
+
+// One receipt, settled again and again while replies are late.
+TEST_P(LostAnswers, GiveBackWhatWasTakenOnce) {
+  for (std::size_t mode = 0; mode < kModes.size(); ++mode) {
+    Worlds worlds({{.limit = GetParam()}}, mode);
+    worlds.take(30, {});
+    worlds.take(10, {});
+    for (int i = 0; i < 3; ++i) worlds.settle(1, 10, {Fault::late_reply});
+    worlds.settle(1, 10, {});
+    worlds.repeat_all();
+    worlds.compare();
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(OfEachLimit, LostAnswers, testing::Range(std::size_t{0}, kLimits.size()));
+
+}  // namespace
+}  // namespace weir
