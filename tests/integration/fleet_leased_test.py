@@ -16,6 +16,7 @@ POLICIES = """
 policies:
   total: { limits: [ { limit: 2000 per 240h, scope: leased } ], on_store_failure: closed }
   day: { limits: [ { limit: 3000/day, scope: leased } ], on_store_failure: closed }
+  burst: { limits: [ { limit: 100/s burst 100, scope: leased } ], on_store_failure: closed }
   hot: { limits: [ { limit: 20000/s burst 20000, scope: leased } ], on_store_failure: closed }
   sale:
     limits:
@@ -99,6 +100,13 @@ class LeasedTest(unittest.TestCase):
             quiet = 0 if got else quiet + 1
             time.sleep(0.03)  # the store is not asked at once again for what it has refused
 
+    def at_once(self, callers, run):
+        threads = [threading.Thread(target=run, args=[caller]) for caller in callers]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+
     def hammer(self, callers, seconds, calls=50):
         """All at once, each as fast as it can."""
         end = time.monotonic() + seconds
@@ -107,11 +115,7 @@ class LeasedTest(unittest.TestCase):
             while time.monotonic() < end:
                 caller.call(calls)
 
-        threads = [threading.Thread(target=run, args=[caller]) for caller in callers]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        self.at_once(callers, run)
 
     def test_four_daemons_use_up_a_limit_and_no_more(self):
         daemons = self.daemons(4)
@@ -134,6 +138,22 @@ class LeasedTest(unittest.TestCase):
         self.assertGreater(total, 0)
         # (Far fewer; but how many depends on how fast this machine is today.)
         self.assertLess(sum(questions_of(daemon) for daemon in daemons), total / 10)
+
+    def test_bursts_admit_no_more_than_the_limit(self):
+        for count in (1, 2):
+            daemons = self.daemons(count)
+            key = f"{count} nodes"
+            callers = [self.caller(daemon, "burst", key) for daemon in daemons for _ in range(2)]
+            before = sum(questions_of(daemon) for daemon in daemons)
+            for _ in range(3):
+                self.at_once(callers, lambda caller: caller.call(200 // len(callers)))
+                time.sleep(1.3)
+            questions = sum(questions_of(daemon) for daemon in daemons) - before
+            passed = [entry for caller in callers for entry in caller.passed]
+            self.assertLessEqual(most_above(passed, 100, 100), 0)
+            # (How much of it depends on how fast this machine is today.)
+            total = sum(caller.total() for caller in callers)
+            print(f"{key}: {total / 300:.2f} of what bursts ideally admit, {questions} questions")
 
     def test_a_daemon_that_stops_gives_back(self):
         first, second = self.daemons(2)

@@ -73,6 +73,7 @@ struct Node {
   bool waits = false;  // for the answer to `question`
   LoanQuestion question{};
   Permits spent_since = 0;  // it was asked
+  Instant spent_at{};       // for the last time
 };
 
 class World {
@@ -124,6 +125,7 @@ class World {
                      .number = ++numbers_,
                      .held = node.has,
                      .returned = back,
+                     .spent_ago = between(node.spent_at, now_),
                      .least = ask_of(what.step, rule_.limit).cost,
                      .wanted = capacity(rule_.limit) * what.wanted / 1000,
                      .term = beat(rule_.limit) * what.term / 8};
@@ -149,6 +151,7 @@ class World {
     if (node.has <= 0 || now_ >= node.ends) return;
     const Permits permits = std::max<Permits>(node.has * what.step.part / 1000, 1);
     node.has -= permits;
+    node.spent_at = now_;
     if (node.waits) node.spent_since += permits;
     spent_.push_back({now_, instant_of(ledger_.state.when), permits});
   }

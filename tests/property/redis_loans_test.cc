@@ -47,6 +47,7 @@ struct Act {
   int returned = 0;  // thousandths of the rest
   int wanted = 0;    // thousandths of the capacity
   int term = 0;      // eighths of a beat
+  int ago = 0;       // eighths of a beat
 };
 
 std::ostream& operator<<(std::ostream& out, const Act& act) {
@@ -54,7 +55,8 @@ std::ostream& operator<<(std::ostream& out, const Act& act) {
   static constexpr const char* claims[] = {"all", "part", "less", "too much", "overspent"};
   return out << ops[static_cast<int>(act.op)] << " " << act.step << " who " << act.who << " claims "
              << claims[static_cast<int>(act.claim)] << " " << act.held << " returned "
-             << act.returned << " wanted " << act.wanted << " term " << act.term;
+             << act.returned << " wanted " << act.wanted << " term " << act.term << " ago "
+             << act.ago;
 }
 
 rc::Gen<Act> act() {
@@ -78,7 +80,10 @@ rc::Gen<Act> act() {
       rc::gen::set(&Act::wanted, rc::gen::weightedOneOf<int>({{1, rc::gen::just(0)},
                                                               {4, rc::gen::inRange(0, 400)},
                                                               {1, rc::gen::inRange(0, 1200)}})),
-      rc::gen::set(&Act::term, rc::gen::inRange(0, 200)));
+      rc::gen::set(&Act::term, rc::gen::inRange(0, 200)),
+      rc::gen::set(&Act::ago, rc::gen::weightedOneOf<int>({{1, rc::gen::just(0)},
+                                                           {2, rc::gen::inRange(0, 16)},
+                                                           {1, rc::gen::inRange(0, 200)}})));
 }
 
 rc::Gen<Named> fit(const rc::Gen<Named>& limit) {
@@ -108,6 +113,8 @@ class Worlds {
     const bool knows_nanos = std::holds_alternative<Bucket>(rule_.limit);
     const std::int64_t least = 1000;
     now_ = instant(std::max(knows_nanos ? ns(now_) : ns(now_) / 1000 * 1000, least));
+    now_ = std::max(now_, changed_);
+    latest_ = std::max(latest_, now_);
     perform(what);
     look();
   }
@@ -139,9 +146,23 @@ class Worlds {
         ledger_.state = {};
         return;
       case Act::Op::change:
-        rule_ = *others_;
-        return;
+        return change();
     }
+  }
+
+  void change() {
+    const Limit old = std::exchange(rule_, *others_).limit;
+    changed_ = now_ = latest_ = later(latest_, Nanos{1000});
+    const auto* from = std::get_if<Bucket>(&old);
+    auto* to = std::get_if<Bucket>(&rule_.limit);
+    if (from != nullptr && to != nullptr) *to = prices_.change(*to, *from, now_);
+  }
+
+  // As a node does that knows when the limit changed.
+  void carry_over() {
+    const auto* bucket = std::get_if<Bucket>(&rule_.limit);
+    if (bucket == nullptr) return;
+    ledger_.state = carried(*bucket, ledger_.state, now_, &prices_);
   }
 
   LoanQuestion question(Node& node, const Act& what) {
@@ -169,15 +190,18 @@ class Worlds {
             .number = (std::uint64_t{1} << 63) + ++numbers_,
             .held = held,
             .returned = gives_back ? (node.has - part) * what.returned / 1000 : 0,
+            .spent_ago = beat(rule_.limit) * what.ago / 8,
             .least = ask_of(what.step, rule_.limit).cost,
             .wanted = all * what.wanted / 1000,
-            .term = beat(rule_.limit) * what.term / 8};
+            .term = beat(rule_.limit) * what.term / 8,
+            .history = &prices_};
   }
 
   void ask(Node& node) {
     node.question.now = now_;
     const LoanAnswer& answer = the_store().borrow(node.question);
     if (answer.kind != SharedAnswer::Kind::decided) RC_FAIL(answer.error);
+    carry_over();
     const LoanAnswer expected = lend(rule_.limit, ledger_, now_, node.question);
     RC_ASSERT(expected.kind == SharedAnswer::Kind::decided);
     RC_ASSERT(answer.now == now_);
@@ -198,7 +222,7 @@ class Worlds {
   }
 
   const SharedAnswer& ask(SharedVerb verb, const Ask& ask) {
-    const SharedItem item{.limit = &rule_.limit, .key = name_, .ask = ask};
+    const SharedItem item{.limit = &rule_.limit, .key = name_, .ask = ask, .history = &prices_};
     const SharedAnswer& answer = the_store().ask({.verb = verb, .items = {&item, 1}, .now = now_});
     if (answer.kind != SharedAnswer::Kind::decided) RC_FAIL(answer.error);
     return answer;
@@ -206,12 +230,14 @@ class Worlds {
 
   // Somebody who knows nothing of loans.
   void take(const Ask& cost) {
+    carry_over();
     Charge charge{.limit = &rule_.limit, .memory = &ledger_.state, .ask = cost};
     const Decision expected = core::take({&charge, 1}, now_).decision;
     RC_ASSERT(ask(SharedVerb::take, cost).verdict.decision == expected);
   }
 
   void look() {
+    carry_over();
     const Charge charge{.limit = &rule_.limit, .memory = &ledger_.state, .ask = {.cost = 1}};
     const Decision expected = core::peek({&charge, 1}, now_).decision;
     RC_ASSERT(ask(SharedVerb::peek, {.cost = 1}).verdict.decision == expected);
@@ -220,6 +246,9 @@ class Worlds {
   Named rule_;
   const rc::Gen<Named> others_;
   Instant now_;
+  Instant latest_{};
+  Instant changed_{};
+  PriceTimeline prices_;
   std::string name_;
   store::lease::Ledger ledger_{};
   std::array<Node, 4> nodes_{};

@@ -25,7 +25,7 @@ Permits countable(Permits permits) { return std::clamp<Permits>(permits, 0, kMos
 class BucketAccount {
  public:
   BucketAccount(const Bucket& limit, const State& state, Instant now)
-      : limit_(limit), found_(repriced(limit, state, now)), now_(in_range(now)) {
+      : limit_(limit), found_(carried(limit, state, now, nullptr)), now_(in_range(now)) {
     const auto parts = static_cast<Int128>(found_.what >> core::gcra::kPartsShift);
     const Nanos ahead = between(now_, core::instant_of(found_.when));
     const Int128 debt = Int128{ahead.count()} * limit.pace.parts + parts;
@@ -36,7 +36,10 @@ class BucketAccount {
   Instant end() const { return kLatest; }
   bool is_over(Instant) const { return false; }
 
-  void occupy(Permits outstanding) { debt_ = std::max(debt_, price_of(outstanding)); }
+  // Of what is outstanding, so much was spent so long ago, and has drained since.
+  void occupy(Permits outstanding, Permits spent, Nanos ago) {
+    debt_ = std::max({debt_, price_of(outstanding) - in_parts(ago), price_of(outstanding - spent)});
+  }
   // Was occupied until then, and has drained since.
   void lapse(Permits outstanding, Instant then) {
     debt_ = std::max(debt_, price_of(outstanding) - in_parts(between(then, now_)));
@@ -71,11 +74,12 @@ class BucketAccount {
     const Int128 nanos = debt_ / limit_.pace.parts;
     const auto rest = static_cast<std::uint64_t>(debt_ - nanos * limit_.pace.parts);
     // As after a refund: no receipt may take the debt of others for its own.
-    constexpr std::uint64_t one_more = core::gcra::kPriceMask + 1;
-    const std::uint64_t refunds = found_.what + (gives_back_ ? one_more : 0);
+    constexpr std::uint64_t one_more = core::gcra::kStampMask + 1;
+    const std::uint64_t refunds =
+        (found_.what + (gives_back_ ? one_more : 0)) & core::gcra::kRefundMask;
+    const std::uint64_t waited = found_.what & core::gcra::kWaited;
     return {.when = core::word_of(later(now_, Nanos{static_cast<std::int64_t>(nanos)})),
-            .what = rest << core::gcra::kPartsShift | (refunds & core::gcra::kRefundMask) |
-                    limit_.price};
+            .what = rest << core::gcra::kPartsShift | waited | refunds | limit_.stamp};
   }
 
  private:
@@ -146,7 +150,7 @@ class WindowAccount {
   // Whether what ended then was lent in a window that is over.
   bool is_over(Instant ends) const { return ends <= span_.start; }
 
-  void occupy(Permits outstanding) { used_ = std::max(used_, outstanding); }
+  void occupy(Permits outstanding, Permits, Nanos) { used_ = std::max(used_, outstanding); }
   void lapse(Permits, Instant) {}  // used is used
   void charge(Permits permits) { used_ = countable(used_ + permits); }
   void give_back(Permits permits) { used_ = std::max<Permits>(used_ - permits, 0); }
@@ -208,15 +212,19 @@ class Lending {
     std::vector<Loan> loans = ledger_.loans;
     const auto found = find(loans, question_.borrower);
     const bool is_over = found != loans.end() && account_.is_over(found->ends);
+    if (found != loans.end() && found->ends <= account_.as_of()) end_when_spent(*found);
     forget_ended(account_, loans);
-    account_.occupy(outstanding_of(loans));
+    const Permits outstanding = outstanding_of(loans);
     auto own = find(loans, question_.borrower);
-    if (own != loans.end() && own->number == question_.number) return told(*own, loans);
+    if (own != loans.end() && own->number == question_.number) {
+      account_.occupy(outstanding, 0, Nanos{0});
+      return told(*own, loans);
+    }
 
     const bool is_known = own != loans.end();
     if (!is_known) own = loans.insert(own, Loan{.borrower = std::string(question_.borrower)});
     const bool overspent = question_.held < 0;
-    settle(*own, is_over);
+    settle(*own, is_over, outstanding);
     lend(*own);
     const Loan after = *own;
     if (!is_known && after.outstanding == 0 && !overspent) loans.erase(own);
@@ -225,11 +233,12 @@ class Lending {
   }
 
  private:
-  // What has become of what was lent before.
-  void settle(Loan& own, bool is_over) {
+  // What has become of what was lent before. `outstanding` is that of all borrowers.
+  void settle(Loan& own, bool is_over, Permits outstanding) {
     const Permits held = countable(question_.held);
     const Permits known = std::min(held, own.outstanding);
     const Permits back = std::min(countable(question_.returned), own.outstanding - known);
+    account_.occupy(outstanding, own.outstanding - known - back, spent_ago());
     account_.give_back(back);
     account_.charge(countable(sat_sub(0, question_.held)));
     const Permits anew = is_over ? 0 : std::min(held - known, account_.available());
@@ -247,6 +256,17 @@ class Lending {
     // Not before what it was told: it may not hear this.
     const Instant ends = instant((ns(now_) / kMicro + micros) * kMicro);
     own.ends = std::min(std::max(ends, own.ends), account_.end());
+  }
+
+  // Nothing of a loan that has ended was spent behind the last spending.
+  void end_when_spent(Loan& own) const {
+    const Instant micro = instant((ns(now_) / kMicro + 1) * kMicro);
+    own.ends = std::min(own.ends, micro - spent_ago());
+  }
+
+  // In whole microseconds, as all that stores are told.
+  Nanos spent_ago() const {
+    return std::clamp(question_.spent_ago, Nanos{0}, kLongestTerm) / kMicro * kMicro;
   }
 
   LoanAnswer told(Loan own, std::vector<Loan>& loans) const {

@@ -13,7 +13,8 @@
 // the limit holds.
 //
 //   a bucket         a loan is a debt that does not drain: while n are lent, the debt is at least
-//                    that of n. From when they are spent or their term has passed, it drains.
+//                    that of n. Once they are reported as spent, it has drained since they were;
+//                    once their term has passed, since its end.
 //   a window         a loan is counted as used, and ends with the window at the latest.
 //
 // Whoever spends only what was lent, before it ends, stays within the limit together with all

@@ -11,8 +11,14 @@ namespace weir::store::lease {
 
 namespace {
 
-// Of how many keys a thread remembers what it has borrowed: those that hold nothing make room.
+// Of how many keys a thread remembers what it has borrowed: from then on, those that hold nothing
+// make room. Each new key looks for them in so many buckets, which are more than the purses.
 constexpr std::size_t kMostPurses = std::size_t{1} << 16;
+constexpr int kBucketsAtATime = 4;
+
+// What was spent is reported without being asked if nodes together keep back more than this part of
+// a limit by not reporting it.
+constexpr int kReportedParts = 32;
 
 // Demand is averaged over this long, and not judged by less than the other.
 constexpr double kMemorySeconds = 0.05;
@@ -33,6 +39,9 @@ Nanos filling_time(const core::Limit& limit) {
 // When a term that was asked for at `sent_at` is over, for sure before it is over for the store,
 // whose clock may go a little faster.
 Instant end_of(Instant sent_at, Nanos lasts) { return sent_at + lasts - lasts / 128; }
+
+// The same for an age by this node's clock.
+Nanos at_least(Nanos age) { return age - age / 128; }
 
 // Numbers that no others have given, to start counting from.
 std::uint64_t own_numbers() {
@@ -72,11 +81,11 @@ void Purse::note_demand(Instant now) {
 
 // ---- All purses
 
-Purses::Purses(SharedStore& store, const Fleet& fleet, std::function<Instant()> now,
-               std::string borrower, std::shared_ptr<PurseCounts> counts)
+Purses::Purses(SharedStore& store, const Fleet& fleet, PurseTime time, std::string borrower,
+               std::shared_ptr<PurseCounts> counts)
     : store_(store),
       fleet_(fleet),
-      now_(std::move(now)),
+      time_(std::move(time)),
       borrower_(std::move(borrower)),
       kept_counts_(std::move(counts)),
       counts_(*kept_counts_),
@@ -110,16 +119,46 @@ Permits Purses::need(const Purse& purse) const {
   return std::min(needed, share);
 }
 
+// Whether the store keeps back a noticeable part of a bucket because it does not know that it was
+// spent: as much as would have refilled by the end of the loan. (Windows do not refill.)
+bool Purses::should_report(const Purse& purse, Instant now) const {
+  const auto* const bucket = std::get_if<core::Bucket>(&purse.limit_);
+  if (bucket == nullptr || now >= purse.until_) return false;
+  const Int128 unreported = purse.outstanding_ - std::max<Permits>(purse.held_, 0);
+  const Int128 refills = Int128{kTerm.count()} * bucket->pace.parts / bucket->pace.price;
+  const Int128 parts = Int128{kReportedParts} * std::max<Permits>(fleet_.nodes(), 1);
+  return std::min(unreported, refills) * parts >= core::capacity(purse.limit_);
+}
+
+// How long ago something was last spent of what the next question reports as spent: after the last
+// one was asked. If the wall clock was set forward since, that is no age.
+Nanos Purses::spent_ago(const Purse& purse, Instant now) const {
+  const Nanos passed = time_.passed() - purse.asked_passed_;
+  const Nanos set_forward = std::max(now - purse.asked_at_ - passed, Nanos{0});
+  return at_least(std::max(now - purse.spent_at_ - set_forward, Nanos{0}));
+}
+
+bool Purses::is_idle(const Purse& purse) {
+  return purse.held_ == 0 && !purse.open_ && !purse.telling_;
+}
+
+void Purses::make_room() {
+  for (int i = 0; i < kBucketsAtATime; ++i) {
+    const std::size_t bucket = next_bucket_++ % purses_.bucket_count();
+    for (auto at = purses_.begin(bucket); at != purses_.end(bucket);) {
+      const auto& [key, purse] = *at++;
+      if (is_idle(*purse)) purses_.erase(Fingerprint{key});
+    }
+  }
+}
+
 Purse& Purses::purse_for(const Fingerprint& key) {
   const auto found = purses_.find(key);
   if (found != purses_.end()) return *found->second;
-  if (purses_.size() >= kMostPurses) {
-    std::erase_if(purses_, [](const auto& entry) {
-      return entry.second->held_ == 0 && !entry.second->open_;
-    });
-  }
+  if (purses_.size() >= kMostPurses) make_room();
   Purse& purse = *purses_.emplace(key, std::make_unique<Purse>(*this)).first->second;
-  purse.since_ = now_();
+  purse.since_ = purse.spent_at_ = purse.asked_at_ = time_.now();
+  purse.asked_passed_ = time_.passed();
   counts_.keys.set(purses_.size());
   return purse;
 }
@@ -127,20 +166,29 @@ Purse& Purses::purse_for(const Fingerprint& key) {
 // ---- Asking
 
 void Purses::ask(const core::Limit& limit, const Fingerprint& key, std::string_view name,
-                 Permits cost, Waiter& waiter) {
+                 Permits cost, Nanos deadline, Waiter& waiter, const core::PriceHistory* history) {
   Purse& purse = purse_for(key);
-  purse.waiting_.push_back({&waiter, cost});
+  const std::uint64_t ticket = ++last_ticket_;
+  purse.waiting_.push_back({&waiter, cost, ticket});
   purse.waited_for_ += cost;
+  const Nanos answered_by = purse.open_ ? purse.answered_by_ : time_.passed() + store_.timeout();
+  if (deadline < answered_by) expiries_.push({deadline, key, ticket});
   if (purse.open_) return;  // what it brings may do
-  const Instant now = now_();
+  purse.limit_ = limit;
+  purse.history_ = core::copy_of(history);
+  purse.name_ = name;
+  if (!purse.telling_) ask_for_waiting(purse);
+}
+
+void Purses::ask_for_waiting(Purse& purse) {
+  const Instant now = time_.now();
   lapse(purse, now);
   forget_repetition(purse, now);
   purse.note_demand(now);
-  purse.limit_ = limit;
-  purse.name_ = name;
   const Permits there = std::max<Permits>(purse.held_, 0);
+  const Permits least = purse.waiting_.front().cost - there;
   const Permits wanted = purse.waited_for_ + need(purse) - there;
-  question(purse, {.least = cost - there, .wanted = std::max(wanted, cost - there)}, now);
+  question(purse, {.least = least, .wanted = std::max(wanted, least)}, now);
 }
 
 // A question that was not answered is not remembered by the store for longer than its term.
@@ -148,8 +196,9 @@ void Purses::forget_repetition(Purse& purse, Instant now) {
   if (now >= purse.asked_at_ + kTerm) purse.repeats_ = false;
 }
 
-void Purses::borrow_ahead(Purse& purse, Instant now) {
-  if (purse.open_ || now < purse.closed_until_) return;
+void Purses::borrow_ahead(Purse& purse, const core::Limit& limit, Instant now) {
+  if (purse.open_ || purse.telling_ || now < purse.closed_until_) return;
+  if (&limit != &purse.limit_) purse.limit_ = limit;
   purse.note_demand(now);
   const Permits wanted = need(purse) - purse.held_;
   if (wanted > 0) question(purse, {.least = 1, .wanted = wanted}, now);
@@ -159,7 +208,9 @@ void Purses::question(Purse& purse, const Wish& wish, Instant now) {
   // Whether the last one was heard may not be known: then it is asked again, so that what it has
   // brought is not lost.
   if (!std::exchange(purse.repeats_, false)) {
+    const Nanos ago = spent_ago(purse, now);
     purse.asked_at_ = now;
+    purse.asked_passed_ = time_.passed();
     change_held(purse, -wish.returned);
     purse.question_ = {.limit = &purse.limit_,
                        .key = purse.name_,
@@ -167,11 +218,15 @@ void Purses::question(Purse& purse, const Wish& wish, Instant now) {
                        .number = ++last_number_,
                        .held = purse.held_,
                        .returned = wish.returned,
+                       .spent_ago = ago,
                        .least = wish.least,
                        .wanted = wish.wanted,
                        .term = kTerm};
   }
+  purse.question_.key = purse.name_;
+  purse.question_.history = purse.history_.get();
   purse.sent_at_ = now;
+  purse.answered_by_ = time_.passed() + store_.timeout();
   purse.open_ = true;
   ++open_;
   counts_.asked.add();
@@ -187,16 +242,50 @@ void Purses::on_loan(Purse& purse, LoanAnswer& answer) {
   } else {
     purse.repeats_ = true;
   }
-  // (From within, one may ask for this purse again, and wait: then also for those behind it.)
+  tell_waiting(purse, is_answered ? nullptr : &answer);
+}
+
+void Purses::tell_waiting(Purse& purse, const LoanAnswer* trouble) {
+  if (purse.waiting_.empty()) return;
+  purse.telling_ = true;
+  purse.waited_for_ = 0;
   for (const Purse::Waiting& one : std::exchange(purse.waiting_, {})) {
-    purse.waited_for_ -= one.cost;
-    one.waiter->on_purse(is_answered ? nullptr : &answer);
+    one.waiter->on_purse(trouble);
   }
+  purse.telling_ = false;
+  if (!purse.waiting_.empty()) return ask_for_waiting(purse);
+  // (What they have spent.)
+  const bool runs_low = trouble == nullptr && purse.held_ < purse.low_;
+  if (runs_low) borrow_ahead(purse, purse.limit_, time_.now());
+}
+
+Nanos Purses::due_in() const {
+  if (expiries_.empty()) return kForever;
+  return std::max(expiries_.top().at - time_.passed(), Nanos{0});
+}
+
+void Purses::on_due() {
+  const Nanos now = time_.passed();
+  while (!expiries_.empty() && expiries_.top().at <= now) {
+    const Expiry next = expiries_.top();
+    expiries_.pop();
+    if (Purse* const purse = find(next.key)) tell_too_late(*purse, next.ticket);
+  }
+}
+
+void Purses::tell_too_late(Purse& purse, std::uint64_t ticket) {
+  const auto found = std::ranges::find(purse.waiting_, ticket, &Purse::Waiting::ticket);
+  if (found == purse.waiting_.end()) return;
+  const Purse::Waiting late = *found;
+  purse.waiting_.erase(found);
+  purse.waited_for_ -= late.cost;
+  const LoanAnswer none{.error = "no answer within the time of the call"};
+  late.waiter->on_purse(&none);
 }
 
 void Purses::take_in(Purse& purse, const LoanAnswer& answer) {
   const LoanQuestion& asked = purse.question_;
-  const Instant now = now_();
+  const Instant now = time_.now();
   counts_.borrowed.add(static_cast<std::uint64_t>(answer.lent));
   counts_.returned.add(static_cast<std::uint64_t>(asked.returned));
   if (asked.held < 0) {
@@ -209,6 +298,7 @@ void Purses::take_in(Purse& purse, const LoanAnswer& answer) {
   }
   lapse(purse, now);
   change_held(purse, answer.lent);
+  purse.outstanding_ = answer.kept + answer.lent;
   purse.until_ = end_of(purse.sent_at_, answer.lasts);
   purse.beyond_ = answer.remaining;
   purse.reset_at_ = later(now, answer.reset_after);
@@ -229,6 +319,7 @@ void Purses::settle(const core::Limit& limit, const Fingerprint& key, std::strin
       purse.limit_ = limit;
       purse.name_ = name;
     }
+    purse.spent_at_ = time_.now();
     return change_held(purse, -correction);
   }
   Purse* const purse = find(key);
@@ -251,16 +342,17 @@ void Purses::reopen(const Fingerprint& key) {
 // ---- Now and then
 
 void Purses::keep_house() {
-  const Instant now = now_();
+  const Instant now = time_.now();
   for (const auto& [key, purse] : purses_) tidy(*purse, now);
   std::erase_if(purses_, [&](const auto& entry) {
     const Purse& purse = *entry.second;
-    return purse.held_ == 0 && !purse.open_ && !purse.repeats_ && purse.rate_ < 1;
+    return is_idle(purse) && !purse.repeats_ && purse.rate_ < 1 && !should_report(purse, now);
   });
   counts_.keys.set(purses_.size());
 }
 
-// Gives back what is not needed, and sees to it that what is does not lapse.
+// Gives back what is not needed, and sees to it that what is does not lapse. Reports what was
+// spent, if no call has done so for a while: only then has it a question of its own.
 void Purses::tidy(Purse& purse, Instant now) {
   if (purse.open_) return;
   lapse(purse, now);
@@ -269,17 +361,19 @@ void Purses::tidy(Purse& purse, Instant now) {
   const Permits needed = need(purse);
   const bool too_much = purse.held_ > 2 * needed;
   const bool ends_soon = purse.held_ > 0 && now >= purse.until_ - kTerm / 2;
-  if (!too_much && !ends_soon && purse.held_ >= 0 && !purse.repeats_) return;
+  const bool reports = now >= purse.asked_at_ + kHousekeeping && should_report(purse, now);
+  if (!too_much && !ends_soon && !reports && purse.held_ >= 0 && !purse.repeats_) return;
   question(purse, {.returned = too_much ? purse.held_ - needed : 0}, now);
 }
 
 void Purses::give_all_back() {
-  const Instant now = now_();
+  const Instant now = time_.now();
   for (const auto& [key, purse] : purses_) {
     if (purse->open_) continue;
     lapse(*purse, now);
     purse->repeats_ = false;
-    if (purse->held_ > 0) question(*purse, {.returned = purse->held_}, now);
+    if (purse->held_ == 0 && !should_report(*purse, now)) continue;
+    question(*purse, {.returned = std::max<Permits>(purse->held_, 0)}, now);
   }
 }
 

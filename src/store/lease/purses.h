@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <queue>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -36,6 +37,13 @@ struct PurseCounts {
   Count borrowed{};  // permits
   Count returned{};  // permits
   Count lapsed{};    // permits, not spent in their term
+};
+
+// The time that purses go by. `passed` is Clock::passed: it does not follow a wall clock that is
+// set.
+struct PurseTime {
+  std::function<Instant()> now{};
+  std::function<Nanos()> passed{};
 };
 
 class Purses;
@@ -79,9 +87,13 @@ class Purse final : private Borrower {
   void note_demand(Instant now);
 
   Purses& owner_;
-  Permits held_ = 0;  // below zero: spent beyond what was lent, by who settles
-  Permits low_ = 0;   // with less, more is borrowed
-  Instant until_{};   // when all of it is worth nothing
+  Permits held_ = 0;         // below zero: spent beyond what was lent, by who settles
+  Permits low_ = 0;          // with less, more is borrowed
+  Instant until_{};          // when all of it is worth nothing
+  Permits outstanding_ = 0;  // as the store knows: what was held or lent with its last answer
+  // The last spending. Of a new purse: when it was made, since one that was forgotten may have
+  // spent before.
+  Instant spent_at_{};
 
   Instant closed_until_{};  // the store is not asked for so much more:
   Permits closed_to_ = 0;
@@ -98,17 +110,24 @@ class Purse final : private Borrower {
   // The question to the store, open or to be repeated.
   bool open_ = false;
   bool repeats_ = false;
-  Instant asked_at_{};  // for the first time
-  Instant sent_at_{};   // for the last time
+  Instant asked_at_{};    // for the first time
+  Nanos asked_passed_{};  // the same by `passed`
+  Instant sent_at_{};     // for the last time
+  Nanos answered_by_{};   // at the latest, by `passed`
   LoanQuestion question_{};
   std::string name_{};
   core::Limit limit_{};
+  std::shared_ptr<const core::PriceHistory> history_{};  // of the limit
   struct Waiting {
     Waiter* waiter = nullptr;
     Permits cost = 0;
+    std::uint64_t ticket = 0;  // no two are the same
   };
   std::vector<Waiting> waiting_{};
   Permits waited_for_ = 0;  // by all of them
+  // Those who waited are being told. They may ask again from within: that is one question behind
+  // them, for all who wait by then. The purse is not forgotten meanwhile.
+  bool telling_ = false;
 };
 
 // What one thread has borrowed of shared limits, by key. Spending takes no lock, no word to the
@@ -120,9 +139,9 @@ class Purse final : private Borrower {
 // Not thread-safe.
 class Purses final : public Housekeeper {
  public:
-  // `now` tells the time, which never goes back; it and the others outlive this. `borrower` is who
-  // this is to the store: no two are the same.
-  Purses(SharedStore& store, const Fleet& fleet, std::function<Instant()> now, std::string borrower,
+  // `time` never goes back; it and the others outlive this. `borrower` is who this is to the store:
+  // no two are the same.
+  Purses(SharedStore& store, const Fleet& fleet, PurseTime time, std::string borrower,
          std::shared_ptr<PurseCounts> counts);
   // What is still held lapses: see give_all_back.
   ~Purses() override;
@@ -135,21 +154,23 @@ class Purses final : public Housekeeper {
     return found == purses_.end() ? nullptr : found->second.get();
   }
 
-  // Pays for a call that is covered. Borrows ahead of need.
-  void spend(Purse& purse, Permits cost, Instant now) {
+  // Pays for a call that is covered. Borrows ahead of need, under the limit of this call.
+  void spend(Purse& purse, const core::Limit& limit, Permits cost, Instant now) {
     purse.held_ -= cost;
     purse.asked_for_ += cost;
+    purse.spent_at_ = now;
     counts_.held.add(-static_cast<std::uint64_t>(cost));
     if (purse.held_ < purse.low_) [[unlikely]]
-      borrow_ahead(purse, now);
+      borrow_ahead(purse, limit, now);
   }
   // A call that is refused by a purse tells how much is asked for, too.
   void refuse(Purse& purse, Permits cost) { purse.asked_for_ += cost; }
 
   // Asks the store on behalf of a call that lacks something. `waiter` is told once, perhaps before
-  // this returns.
+  // this returns: at `deadline`, by `passed`, if there is no answer by then. The question goes on
+  // without it. `history` is that of the key's bucket, if its price has changed.
   void ask(const core::Limit& limit, const Fingerprint& key, std::string_view name, Permits cost,
-           Waiter& waiter);
+           Nanos deadline, Waiter& waiter, const core::PriceHistory* history = nullptr);
 
   // Corrects what was spent. Above zero it is owed to the store, if it is not there. Below zero it
   // comes back if the store has not been told meanwhile that it was spent, which `mark` from before
@@ -164,13 +185,16 @@ class Purses final : public Housekeeper {
   // Forgets that the store has refused: a reset may have changed that.
   void reopen(const Fingerprint& key);
 
-  // Tells the store of all that is held, to be used by others: at the end.
+  // Tells the store of all that is held, spent and owed, to be used by others: at the end. What is
+  // asked for at the moment is left out.
   void give_all_back();
   // Whether the store has not answered something yet.
   bool is_asking() const { return open_ > 0; }
 
   bool has_work() const override { return !purses_.empty(); }
   void keep_house() override;
+  Nanos due_in() const override;
+  void on_due() override;
 
  private:
   struct Hash {
@@ -178,7 +202,9 @@ class Purses final : public Housekeeper {
   };
   friend class Purse;
 
-  void borrow_ahead(Purse& purse, Instant now);
+  void ask_for_waiting(Purse& purse);
+  void tell_waiting(Purse& purse, const LoanAnswer* trouble);
+  void borrow_ahead(Purse& purse, const core::Limit& limit, Instant now);
   void tidy(Purse& purse, Instant now);
   struct Wish {
     Permits least = 0;
@@ -188,21 +214,38 @@ class Purses final : public Housekeeper {
   void question(Purse& purse, const Wish& wish, Instant now);
   void on_loan(Purse& purse, LoanAnswer& answer);
   void take_in(Purse& purse, const LoanAnswer& answer);
+  void tell_too_late(Purse& purse, std::uint64_t ticket);
   void lapse(Purse& purse, Instant now);
   static void forget_repetition(Purse& purse, Instant now);
   Permits need(const Purse& purse) const;
+  bool should_report(const Purse& purse, Instant now) const;
+  Nanos spent_ago(const Purse& purse, Instant now) const;
   void change_held(Purse& purse, Permits by);
+  static bool is_idle(const Purse& purse);
+  void make_room();
   Purse& purse_for(const Fingerprint& key);
+
+  // A waiter whose deadline is before the end of the question that it waits for.
+  struct Expiry {
+    Nanos at{};
+    Fingerprint key{};
+    std::uint64_t ticket = 0;
+    bool operator>(const Expiry& other) const { return at > other.at; }
+  };
 
   SharedStore& store_;
   const Fleet& fleet_;
-  const std::function<Instant()> now_;
+  const PurseTime time_;
   const std::string borrower_;
   const std::shared_ptr<PurseCounts> kept_counts_;
   PurseCounts& counts_;
   std::uint64_t last_number_;
+  std::uint64_t last_ticket_ = 0;
   std::size_t open_ = 0;  // questions
   std::unordered_map<Fingerprint, std::unique_ptr<Purse>, Hash> purses_;
+  std::size_t next_bucket_ = 0;  // of purses_, to look for room in
+  // The next one first. Those that have been told meanwhile stay until their time.
+  std::priority_queue<Expiry, std::vector<Expiry>, std::greater<>> expiries_;
 };
 
 }  // namespace weir::store::lease

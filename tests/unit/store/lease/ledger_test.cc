@@ -86,6 +86,37 @@ TEST_F(LedgerTest, WhatWasSpentDrainsFromWhenItIsTold) {
   EXPECT_EQ(remaining(bucket_, seconds{9}), 12);
 }
 
+// Spent at 1s, reported at 2s: ten have come in since. What others were lent stays.
+TEST_F(LedgerTest, WhatWasSpentHasDrainedSinceThen) {
+  ask(bucket_, seconds{0}, "a", {.wanted = 12});
+  ask(bucket_, seconds{0}, "b", {.wanted = 8});
+  EXPECT_EQ(ask(bucket_, seconds{2}, "a", {.spent_ago = seconds{1}}).remaining, 10);
+  EXPECT_EQ(remaining(bucket_, seconds{9}), 12);
+}
+
+TEST_F(LedgerTest, AnAgeOfSpendingDoesNotCountForWhatIsHeld) {
+  ask(bucket_, seconds{0}, "a", {.wanted = 20});
+  EXPECT_EQ(ask(bucket_, seconds{5}, "a", {.held = 15, .spent_ago = seconds{5}}).remaining, 5);
+}
+
+// The loan ends at 10s, and was spent by 9s.
+TEST_F(LedgerTest, WhatWasSpentBeforeItsTermPassedHasDrainedSinceThen) {
+  ask(bucket_, seconds{0}, "a", {.wanted = 20});
+  EXPECT_EQ(ask(bucket_, milliseconds{10'500}, "a", {.spent_ago = milliseconds{1'500}}).remaining,
+            14);
+}
+
+// Nothing drains before it was lent.
+TEST_F(LedgerTest, AnAgeOfSpendingBeforeTheLoanIsThatOfTheLoan) {
+  ask(bucket_, seconds{0}, "a", {.wanted = 20});
+  EXPECT_EQ(ask(bucket_, seconds{1}, "a", {.spent_ago = seconds{100}}).remaining, 10);
+}
+
+TEST_F(LedgerTest, AWindowIsNotRefilledByTheAgeOfSpending) {
+  ask(window_, seconds{0}, "a", {.wanted = 20});
+  EXPECT_EQ(ask(window_, seconds{5}, "a", {.spent_ago = seconds{5}}).remaining, 0);
+}
+
 TEST_F(LedgerTest, WhatIsGivenBackIsThereAtOnce) {
   ask(bucket_, seconds{0}, "a", {.wanted = 20});
   const LoanAnswer answer = ask(bucket_, seconds{5}, "a", {.held = 3, .returned = 10});
