@@ -13,6 +13,7 @@
 #include <thread>
 #include <utility>
 
+#include "base/out_of_memory.h"
 #include "net/descriptor.h"
 
 namespace weir::gateway {
@@ -68,10 +69,12 @@ std::string combined(const Logged& l) {
   append_text(line, " host=\"", l.host);
   append_text(line, " route=\"", l.route);
   append_text(line, " decision=\"", l.ruling);
+  append_text(line, " limit=\"", l.limit);
+  if (l.key) append_text(line, " key=\"", *l.key);
   append_text(line, " upstream=\"", l.server);
   append_text(line, " id=\"", l.id);
-  fmt::format_to(std::back_inserter(line), " received={} time={:.6f} wait={:.6f}\n", l.received,
-                 seconds(l.took), seconds(l.waited));
+  fmt::format_to(std::back_inserter(line), " received={} time={:.6f} wait={:.6f} degraded={:d}\n",
+                 l.received, seconds(l.took), seconds(l.waited), l.degraded);
   return line;
 }
 
@@ -93,6 +96,9 @@ std::string as_json(const Logged& l) {
   text("agent", l.agent);
   text("route", l.route);
   text("decision", l.ruling);
+  text("limit", l.limit);
+  if (l.key) text("key", *l.key);
+  fmt::format_to(std::back_inserter(line), ",\"degraded\":{}", l.degraded);
   text("upstream", l.server);
   text("id", l.id);
   fmt::format_to(std::back_inserter(line), ",\"seconds\":{:.6f},\"waited\":{:.6f}}}\n",
@@ -193,11 +199,14 @@ void AccessLogFile::Writer::run() {
     all = write_out();
     if (looks) follow();
     lock.lock();
-    // What could not be written comes first the next time.
+    // What could not be written comes first the next time, if there is memory for both.
     in_the_works_ = 0;
-    writing_ += lines_;
-    lines_.clear();
-    lines_.swap(writing_);
+    const auto put_first = [this] {
+      writing_ += lines_;
+      lines_.swap(writing_);
+    };
+    if (!writing_.empty()) with_memory(put_first);
+    writing_.clear();
   } while (!over_ || (all && !lines_.empty()));
   done_ = true;
   ended_.notify_all();

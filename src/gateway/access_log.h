@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -28,7 +29,10 @@ struct Logged {
   std::string_view host;
   std::string_view route;
   std::string_view ruling;
-  std::string_view server;  // empty: none was asked
+  std::string_view limit{};               // that decided; empty: none
+  std::optional<std::string_view> key{};  // none: it is not logged
+  bool degraded = false;                  // the store could not be asked
+  std::string_view server;                // empty: none was asked
   std::string_view id;
   std::chrono::nanoseconds took{0};
   std::chrono::nanoseconds waited{0};

@@ -16,13 +16,18 @@ bool Server::is_up(Clock::time_point now) const {
   return passes_.load(std::memory_order_relaxed) && rests_until() <= nanos_of(now);
 }
 
+void Server::set_up(bool up) {
+  counts_->up = up;
+  if (up_.exchange(up) != up && changed_) changed_(upstream_, up);
+}
+
 void Server::note_success() {
   // (Looked at first: all threads would have to agree on who writes.)
   if (failures_.load(std::memory_order_relaxed) == 0) return;
   failures_.store(0, std::memory_order_relaxed);
   rest_factor_.store(1, std::memory_order_relaxed);
   rests_until_.store(0, std::memory_order_relaxed);
-  counts_->up = passes_.load();
+  set_up(passes_.load());
 }
 
 void Server::note_failure(ServerFailure failure, Clock::time_point now) {
@@ -34,7 +39,7 @@ void Server::note_failure(ServerFailure failure, Clock::time_point now) {
   rest_factor_.store(std::min(2 * factor, kLongestRest));
   rests_until_.store(nanos_of(now) + factor * health_.passive->pause.count());
   counts_->ejections.fetch_add(1, std::memory_order_relaxed);
-  counts_->up = false;
+  set_up(false);
 }
 
 void Server::note_check(bool good) {
@@ -47,18 +52,19 @@ void Server::note_check(bool good) {
   if (++checks_in_a_row_ < needed) return;
   checks_in_a_row_ = 0;
   passes_ = good;
-  counts_->up = good;
+  set_up(good);
 }
 
-Result<std::shared_ptr<Backend>, Error> Backend::open(const Service& service, Counts& counts) {
+Result<std::shared_ptr<Backend>, Error> Backend::open(const Service& service, Counts& counts,
+                                                      const ServerChanged& changed) {
   std::shared_ptr<Backend> backend(new Backend(service));
   for (const Upstream& upstream : service.servers) {
     const auto address = net::resolve(upstream.host, upstream.port);
     if (!address) {
       return Error{fmt::format("gateway: upstream {}: {}", upstream.text, address.error().message)};
     }
-    backend->servers_.emplace_back(upstream, *address, service.health,
-                                   counts.server(upstream.text));
+    backend->servers_.emplace_back(upstream, *address, service.health, counts.server(upstream.text),
+                                   changed);
     if (!upstream.tls || backend->tls_) continue;
     auto context = net::load_client_tls({});
     if (!context) return context.error();

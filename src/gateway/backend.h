@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <span>
 #include <vector>
@@ -16,14 +17,22 @@
 
 namespace weir::gateway {
 
+// Told when a server has gone down or is up again, on the thread that found out.
+using ServerChanged = std::function<void(const Upstream& server, bool up)>;
+
 // One server of a service, and how it does. Thread-safe: all threads send requests to it, and each
 // tells how it went.
 class Server {
  public:
   using Clock = std::chrono::steady_clock;
 
-  Server(Upstream upstream, const net::Address& address, const Health& health, ServerCounts& counts)
-      : upstream_(std::move(upstream)), address_(address), health_(health), counts_(&counts) {}
+  Server(Upstream upstream, const net::Address& address, const Health& health, ServerCounts& counts,
+         ServerChanged changed)
+      : upstream_(std::move(upstream)),
+        address_(address),
+        health_(health),
+        counts_(&counts),
+        changed_(std::move(changed)) {}
 
   const Upstream& upstream() const { return upstream_; }
   const net::Address& address() const { return address_; }
@@ -43,13 +52,17 @@ class Server {
   std::atomic<int> in_flight{0};
 
  private:
+  void set_up(bool up);
+
   static constexpr int kLongestRest = 8;  // times the first
 
   const Upstream upstream_;
   const net::Address address_;
   const Health health_;
   ServerCounts* const counts_;
+  const ServerChanged changed_;
 
+  std::atomic<bool> up_{true};
   std::atomic<int> failures_{0};  // in a row
   std::atomic<int> rest_factor_{1};
   std::atomic<std::int64_t> rests_until_{0};  // nanoseconds of the clock
@@ -62,7 +75,8 @@ class Server {
 class Backend {
  public:
   // Looks up the names of its servers. The error of one that there is not.
-  static Result<std::shared_ptr<Backend>, Error> open(const Service& service, Counts& counts);
+  static Result<std::shared_ptr<Backend>, Error> open(const Service& service, Counts& counts,
+                                                      const ServerChanged& changed = {});
 
   const Service& service() const { return service_; }
   std::deque<Server>& servers() { return servers_; }

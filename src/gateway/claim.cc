@@ -31,7 +31,9 @@ void Farewells::look_around() {
 }
 
 Request Claim::request() const {
-  Request request{.policy = policy_, .permits = permits_};
+  Request request{.policy = policy_,
+                  .permits = permits_,
+                  .skip_missing = key.status() == MadeKey::Status::empty};
   key.fill(request);
   return request;
 }

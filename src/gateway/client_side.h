@@ -55,6 +55,8 @@ class ClientSide {
   virtual void over(bool keeps) = 0;
   // It ends at once: what was sent is not whole, and the client shall notice.
   virtual void abort() = 0;
+  // Ends the connection at once, as there is no memory to do anything else.
+  virtual void drop() noexcept = 0;
 
  protected:
   ~ClientSide() = default;

@@ -150,13 +150,14 @@ struct JwtRules {
   // Where the token is: `Bearer …` of this header, or all of it in any other header or in a cookie.
   std::string header = "authorization";
   std::string cookie{};  // used if it is not empty, instead of the header
-  // Empty: claims are believed without a look at the signature. Otherwise only those of a token
-  // that one of them verifies; a token that none does, or whose time has not come or is over, says
-  // nothing.
+  // `verify: off`: claims are believed without a look at the signature, since a proxy in front has
+  // verified them.
+  bool verifies = true;
+  // A token that none of them verifies, or whose time has not come or is over, says nothing.
   std::vector<VerifyKey> keys{};
   Nanos leeway = std::chrono::seconds{60};  // for clocks that differ
-  std::string issuer{};                     // `iss` must be this; empty: any. Only with keys
-  std::string audience{};  // `aud` must be or have this; empty: any. Only with keys
+  std::string issuer{};                     // `iss` must be this; empty: any
+  std::string audience{};                   // `aud` must be or have this; empty: any
 
   friend bool operator==(const JwtRules&, const JwtRules&) = default;
 };
@@ -197,7 +198,8 @@ using HeaderLine = std::pair<std::string, std::string>;
 struct Refused {
   int status = 429;  // 302 with a redirect
   std::vector<HeaderLine> headers{};
-  // Nothing: problem+json that says why, and when to come again.
+  // Nothing: problem+json that says why, and when to come again. {limited_by}, {policy} and
+  // {retry_after} in it are replaced.
   std::optional<std::string>
       body{};  // `body:`, or what was in `file:` when the policy file was read
   std::string content_type =
@@ -205,9 +207,12 @@ struct Refused {
   std::string redirect{};           // Location; empty: none
   // Degrade: this service answers instead, and the client sees its status.
   std::shared_ptr<const Service> fallback{};
+  // What is answered instead if the limit of that name refuses. These have no fallback.
+  std::map<std::string, std::shared_ptr<const Refused>, std::less<>> by_limit{};
 };
 
-// A request that has no key: what it is answered, or nothing to let it pass unlimited.
+// A request without something that its key or parts are made of: what it is answered, or nothing
+// (`allow`) to leave out the limits that count by what is missing. The others still decide.
 struct EmptyKey {
   std::optional<int> deny = 403;  // `deny 403`, `allow`
 
@@ -284,11 +289,19 @@ struct ClientLimits {
   friend bool operator==(const ClientLimits&, const ClientLimits&) = default;
 };
 
+// How the key of a request is logged.
+enum class LoggedKey : std::uint8_t {
+  off,     // not at all (the default)
+  hashed,  // the SHA-256 of it, by which its requests can be found together
+  plain,
+};
+
 // One line for each request.
 struct AccessLog {
   std::string path{};  // `access_log: FILE`, `stdout`; empty: none (the default)
   bool json =
       false;  // `access_log: { file: …, format: json }`; else as nginx's "combined" and more
+  LoggedKey key = LoggedKey::off;
 
   friend bool operator==(const AccessLog&, const AccessLog&) = default;
 };

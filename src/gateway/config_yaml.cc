@@ -26,7 +26,8 @@ constexpr std::array<std::string_view, 11> kFields{"listen",          "tls",
 constexpr std::array<std::string_view, 3> kTls{"cert", "key", "ca"};
 constexpr std::array<std::string_view, 3> kClientFrom{"either", "x-forwarded-for", "forwarded"};
 constexpr std::array<std::string_view, 4> kClientTimeouts{"header", "body", "idle", "send"};
-constexpr std::array<std::string_view, 2> kAccessLog{"file", "format"};
+constexpr std::array<std::string_view, 3> kAccessLog{"file", "format", "key"};
+constexpr std::array<std::string_view, 3> kLoggedKey{"off", "hashed", "plain"};
 constexpr std::array<std::string_view, 2> kFormats{"text", "json"};
 constexpr Bounds kHeaderBytes{1024, 1 << 20};
 constexpr Bounds kHeaderLines{10, 10'000};
@@ -162,6 +163,9 @@ class Reader {
     }
     if (const Node* format = node.find("format")) {
       log.json = policy::read_word(*format, "format", kFormats, problems_) == 1;
+    }
+    if (const Node* key = node.find("key")) {
+      log.key = static_cast<LoggedKey>(policy::read_word(*key, "key", kLoggedKey, problems_));
     }
   }
 

@@ -7,6 +7,8 @@
 #include <utility>
 
 #include "base/ascii.h"
+#include "base/out_of_memory.h"
+#include "base/reuse.h"
 #include "gateway/access_log.h"
 #include "gateway/client_address.h"
 #include "gateway/cost.h"
@@ -53,6 +55,11 @@ bool names_http2(std::string_view list) {
   return false;
 }
 
+// Servers that ignore the case of methods, and routes that do not, would disagree about `post`.
+bool is_in_capitals(std::string_view method) {
+  return std::ranges::none_of(method, [](char c) { return c >= 'a' && c <= 'z'; });
+}
+
 bool is_absolute(std::string_view target) { return !target.starts_with('/') && target != "*"; }
 
 wire::HttpLimits answer_limits() {
@@ -86,8 +93,10 @@ Exchange::Exchange(House& house, ClientSide& client)
         lease_.set_in(traits_.lease / 3);
       }) {}
 
+// (Without memory some of it is not done: it is not logged, and permits that are held come back
+// when their lease ends.)
 Exchange::~Exchange() {
-  if (phase_ != Phase::idle) on_client_gone();
+  if (phase_ != Phase::idle) with_memory([this] { on_client_gone(); });
 }
 
 // ---- Before a server is asked
@@ -114,7 +123,7 @@ void Exchange::begin(const wire::HttpRequest& request, const wire::HttpFraming& 
   tried_.clear();
   status_ = 0;
   sent_ = 0;
-  kept_.clear();
+  clear_for_reuse(kept_);
   pacer_ = nullptr;
   in_.start(framing);
   fields_.clear();
@@ -132,13 +141,21 @@ void Exchange::begin(const wire::HttpRequest& request, const wire::HttpFraming& 
 }
 
 // What a request must not be, if it is to mean the same to the service behind.
-std::optional<int> Exchange::flaw_of_request() {
-  if (request_->method == "CONNECT" || request_->method == "TRACE") return 405;
-  if (is_absolute(request_->target) && request_->version == 11 &&
-      !same_ignoring_case(request_->host, request_->field("host"))) {
-    return 400;
+struct RequestFlaw {
+  int status = 400;
+  std::string_view detail;
+};
+
+std::optional<RequestFlaw> Exchange::flaw_of_request() {
+  if (!is_in_capitals(request_->method)) return RequestFlaw{400, "methods are written in capitals"};
+  if (request_->method == "CONNECT" || request_->method == "TRACE") {
+    return RequestFlaw{405, "a gateway does not do that"};
   }
-  if (!read_host(request_->host, host_) || !read_path(request_->path, path_)) return 400;
+  const bool names_two_hosts = is_absolute(request_->target) && request_->version == 11 &&
+                               !same_ignoring_case(request_->host, request_->field("host"));
+  if (names_two_hosts || !read_host(request_->host, host_) || !read_path(request_->path, path_)) {
+    return RequestFlaw{400, "host or path are malformed"};
+  }
   return std::nullopt;
 }
 
@@ -150,7 +167,7 @@ bool Exchange::find_route() {
     // Who sends such things may mean something else by what comes behind.
     keeps_ = false;
     house_.common().counts.malformed.fetch_add(1, std::memory_order_relaxed);
-    respond(*flaw, *flaw == 405 ? "a gateway does not do that" : "host or path are malformed");
+    respond(flaw->status, flaw->detail);
     return false;
   }
   const RouteTable::Found found = routing_->table.find(host_, path_, request_->method);
@@ -219,7 +236,6 @@ void Exchange::decide() {
   }
   if (route_->policy.empty()) return connect();
   if (refuses_key(claim_->key)) return;
-  if (claim_->key.status() == MadeKey::Status::empty) return connect();
   const bool announces = announces_length(*request_, framing_);
   asked_ =
       cost_of(route_->cost, fields_, announces ? std::optional(framing_.length) : std::nullopt);
@@ -247,6 +263,10 @@ void Exchange::on_verdict(const Verdict& verdict) {
   } else if (!verdict) {
     ruling_ = verdict.degraded ? Ruling::degraded : Ruling::refused;
     refuse();
+  } else if (verdict.limited_by.empty()) {
+    // No limit was asked: all count by something that the request does not have.
+    decided_ = false;
+    connect();
   } else {
     ruling_ = verdict.degraded ? Ruling::degraded : Ruling::allowed;
     if (traits_.enters) lease_.set_in(traits_.lease / 3);
@@ -277,7 +297,8 @@ void Exchange::wait_for_turn() {
 }
 
 void Exchange::refuse() {
-  if (place_->fallback && verdict_.decision.outcome != Outcome::allowed) {
+  const bool falls_back = refused_by(*route_, verdict_).fallback != nullptr;
+  if (falls_back && verdict_.decision.outcome != Outcome::allowed) {
     backend_ = place_->fallback;
     return connect();
   }
@@ -349,7 +370,10 @@ void Exchange::send_body(std::string_view data, std::string_view trailers) {
     thread_local std::string chunks;
     chunks.clear();
     wire::append_chunk(chunks, data);
-    if (in_.is_done()) wire::append_last_chunk(chunks, passable_request_trailers(trailers));
+    if (in_.is_done()) {
+      wire::append_last_chunk(chunks,
+                              passable_request_trailers(trailers, fields_, place_->headers_read));
+    }
     if (!chunks.empty()) link_->channel().send(chunks);
   } else if (!data.empty()) {
     link_->channel().send(data);
@@ -391,6 +415,16 @@ void Exchange::on_client_late() {
   }
   on_client_gone();
   client_.abort();
+}
+
+void Exchange::shed() {
+  if (phase_ == Phase::idle) return;
+  if (phase_ == Phase::discarding) return over(false);
+  if (answering_) return abort();
+  release_link(false);
+  keeps_ = false;
+  respond(503, kTooMuchHeld);
+  client_.go_on();
 }
 
 // ---- Answers of the gateway's own
@@ -492,26 +526,34 @@ void Exchange::tell(int status) {
     }
   }
   if (const auto& log = routing_->log) {
+    const LoggedKey logs_key = routing_->config->access_log.key;
+    const bool has_key = route_ != nullptr && claim_ && !route_->policy.empty();
+    const std::string key =
+        has_key && logs_key != LoggedKey::off ? claim_->key.text(logs_key) : std::string{};
     const std::string client = to_text(route_ != nullptr ? address_ : client_.peer());
-    log->write({.time = house_.common().engine.now(),
-                .client = client,
-                .method = request_->method,
-                .target = request_->target,
-                .version = request_->version,
-                .status = status,
-                .received = in_.size(),
-                .sent = sent_,
-                .referer = request_->field("referer"),
-                .agent = request_->field("user-agent"),
-                .host = request_->host,
-                .route = route_ != nullptr ? std::string_view(route_->name) : std::string_view{},
-                .ruling = route_ != nullptr ? kRulingNames[static_cast<std::size_t>(ruling_)]
-                                            : std::string_view{},
-                .server = server_ != nullptr ? std::string_view(server_->upstream().text)
-                                             : std::string_view{},
-                .id = id_,
-                .took = took,
-                .waited = waited_});
+    log->write(
+        {.time = house_.common().engine.now(),
+         .client = client,
+         .method = request_->method,
+         .target = request_->target,
+         .version = request_->version,
+         .status = status,
+         .received = in_.size(),
+         .sent = sent_,
+         .referer = request_->field("referer"),
+         .agent = request_->field("user-agent"),
+         .host = request_->host,
+         .route = route_ != nullptr ? std::string_view(route_->name) : std::string_view{},
+         .ruling = route_ != nullptr ? kRulingNames[static_cast<std::size_t>(ruling_)]
+                                     : std::string_view{},
+         .limit = decided_ ? verdict_.limited_by : std::string_view{},
+         .key = logs_key != LoggedKey::off ? std::optional<std::string_view>(key) : std::nullopt,
+         .degraded = decided_ && verdict_.degraded,
+         .server =
+             server_ != nullptr ? std::string_view(server_->upstream().text) : std::string_view{},
+         .id = id_,
+         .took = took,
+         .waited = waited_});
   }
   if (claim_ && claim_.use_count() == 1) claim_->kept = nullptr;
   routing_ = nullptr;

@@ -48,6 +48,8 @@ class Exchange final : private net::ChannelOwner, private Claimant {
   void on_client_gone();
   // The client neither sends nor takes anything.
   void on_client_late();
+  // All connections hold too much memory: it ends, with an answer that says so if there is none.
+  void shed();
 
  private:
   enum class Phase {
@@ -63,7 +65,7 @@ class Exchange final : private net::ChannelOwner, private Claimant {
 
   // ---- Before a server is asked
   bool find_route();
-  std::optional<int> flaw_of_request();
+  std::optional<struct RequestFlaw> flaw_of_request();
   bool refuses_key(const MadeKey& key);
   void decide();
   void make_keys();
@@ -82,6 +84,8 @@ class Exchange final : private net::ChannelOwner, private Claimant {
   void on_sent() override;
   void on_end() override;
   void on_broken(std::string_view why) override;
+  void on_out_of_memory() noexcept override { client_.drop(); }
+  void on_shed() noexcept override;
   void fail(ServerFailure failure, std::string_view why);
   bool may_try_again(ServerFailure failure) const;
   void on_server_time();

@@ -5,6 +5,8 @@
 #include <iterator>
 
 #include "base/ascii.h"
+#include "base/out_of_memory.h"
+#include "base/reuse.h"
 #include "gateway/exchange.h"
 #include "gateway/forwarded.h"
 #include "gateway/house.h"
@@ -89,8 +91,7 @@ void Exchange::append_head(std::string& out) {
   append_request_head(
       out, {.request = *request_,
             .framing = framing_,
-            .path = route_->path == UpstreamPath::normalised ? std::string_view(path_.forwarded)
-                                                             : request_->path,
+            .path = route_->path == UpstreamPath::normalised ? path_.forwarded : path_.as_sent,
             .host = host,
             .id = id_,
             .upgrade = upgrade_,
@@ -129,6 +130,8 @@ void Exchange::on_input(std::string_view input) {
   } else {
     kept_.erase(0, used);
   }
+  if (kept_.empty()) clear_for_reuse(kept_);
+  link_->channel().count_owner_memory(kept_.capacity());
   client_.flush();
   arrange_flow();
   client_.go_on();
@@ -302,8 +305,13 @@ void Exchange::finish_tunnel() {
 
 // ---- When it does not go well
 
+void Exchange::on_shed() noexcept {
+  if (!with_memory([this] { shed(); })) client_.drop();
+}
+
 void Exchange::release_link(bool reusable) {
   if (!link_) return;
+  link_->channel().count_owner_memory(0);
   if (reusable) {
     house_.links().keep(std::move(link_));
   } else {

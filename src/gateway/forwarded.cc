@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <optional>
+#include <span>
 
 #include "gateway/field_name.h"
 #include "wire/http1_text.h"
@@ -198,13 +199,23 @@ void append_request_fields(std::string& out, const Hop& hop, Fields fields) {
   if (both || hop.style == ForwardedStyle::standard) append_standard(out, hop, fields);
 }
 
-std::string passable_request_trailers(std::string_view trailers) {
+std::string passable_request_trailers(std::string_view trailers, Fields fields,
+                                      std::span<const std::string> headers_read) {
+  const auto is_header = [&](std::string_view name) {
+    return std::ranges::any_of(
+               fields,
+               [&](const wire::HttpField& field) { return same_to_some(name, field.name); }) ||
+           std::ranges::any_of(headers_read,
+                               [&](std::string_view read) { return same_to_some(name, read); });
+  };
   std::string passed;
   while (!trailers.empty()) {
     const std::string_view line = trailers.substr(0, trailers.find('\n') + 1);
     trailers.remove_prefix(line.size());
     const std::string_view name = line.substr(0, line.find(':'));
-    if (!tells_who_asks(name) && !same_to_some(name, "x-request-id")) passed += line;
+    const bool dropped =
+        tells_who_asks(name) || same_to_some(name, "x-request-id") || is_header(name);
+    if (!dropped) passed += line;
   }
   return passed;
 }

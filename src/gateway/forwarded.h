@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -39,9 +40,12 @@ struct Hop {
 // X-Request-Id.
 void append_request_fields(std::string& out, const Hop& hop, Fields fields);
 
-// Of the lines behind the body of a request, those that may be passed on: none tells who asks, or
-// which request it is.
-std::string passable_request_trailers(std::string_view trailers);
+// Of the lines behind the body of a request, those that may be passed on. Services that merge
+// trailers into the header must find nothing there that was not counted: no trailer tells who asks
+// or which request it is, has the name of one of the request's `fields`, or of a header that its
+// route reads.
+std::string passable_request_trailers(std::string_view trailers, Fields fields,
+                                      std::span<const std::string> headers_read);
 
 // Appends the fields of an answer for the client: all but those of this hop and Content-Length.
 void append_response_fields(std::string& out, Fields fields);

@@ -20,7 +20,7 @@ Gateway::Gateway(Config config, Surroundings surroundings)
                          .threads = std::max<std::size_t>(surroundings_.threads, 1),
                          .http2 = config_->http2,
                          .no_tls = surroundings_.no_tls}),
-      backends_(common_->counts) {}
+      backends_(common_->counts, surroundings_.server_changed) {}
 
 Result<std::unique_ptr<Gateway>, Error> Gateway::open(Config config, Surroundings surroundings) {
   std::unique_ptr<Gateway> gateway(new Gateway(std::move(config), std::move(surroundings)));

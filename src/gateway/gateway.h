@@ -26,6 +26,7 @@ struct Surroundings {
   std::function<policy::PolicySet()> policies{};  // that are in force
   const net::CurrentTls* tls = nullptr;           // none: clients come without
   std::function<void(const net::Peer&, std::string_view why)> no_tls{};
+  ServerChanged server_changed{};
 };
 
 // A reverse proxy that limits: a door of its own on the loops of a daemon, and an engine that

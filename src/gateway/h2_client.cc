@@ -154,6 +154,8 @@ void H2Client::abort() {
   feed();
 }
 
+void H2Client::drop() noexcept { session_.drop(); }
+
 void H2Client::on_gone() {
   timer_.cancel();
   if (!over_ && stream_ != nullptr) exchange_.on_client_gone();

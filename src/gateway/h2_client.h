@@ -45,6 +45,7 @@ class H2Client final : public wire::H2Guest, public net::Mortal, private ClientS
   void go_on() override;
   void over(bool keeps) override;
   void abort() override;
+  void drop() noexcept override;
 
   void refuse();
   void feed();

@@ -3,6 +3,7 @@
 #include <chrono>
 #include <utility>
 
+#include "base/out_of_memory.h"
 #include "gateway/house.h"
 
 namespace weir::gateway {
@@ -130,7 +131,12 @@ bool H2Session::has_room(const wire::H2Stream& stream) {
 void H2Session::end_turn() {
   send();
   tell_who_waits();
+  channel_->count_owner_memory(machine_.memory());
   arrange();
+}
+
+void H2Session::end_turn_or_drop() noexcept {
+  if (!with_memory([this] { end_turn(); })) drop();
 }
 
 void H2Session::send() {
@@ -211,12 +217,12 @@ void H2Session::on_time() {
       // As long as some of what is sent is taken, it is worth waiting.
       if (taken() > taken_then_) return;
       channel_->abort();
-      return leave();
+      return drop();
     case Wait::farewell:
       told_to_go_ = true;
       return machine_.drain_now();
     case Wait::lingering:
-      return leave();
+      return drop();
     case Wait::nothing:
       break;
   }
@@ -229,9 +235,9 @@ void H2Session::shut_down() {
   machine_.drain();
 }
 
-void H2Session::on_end() { leave(); }
+void H2Session::on_end() { drop(); }
 
-void H2Session::on_broken(std::string_view) { leave(); }
+void H2Session::on_broken(std::string_view) { drop(); }
 
 // It has said all. (See Session::linger.)
 void H2Session::linger() {
@@ -242,8 +248,16 @@ void H2Session::linger() {
   wait_for(Wait::lingering);
 }
 
-void H2Session::leave() {
-  const Turn turn(*this);
+// (See ~Exchange for what is not done without memory.)
+void H2Session::let_all_go() noexcept {
+  for (const wire::H2Stream* stream : machine_.streams()) {
+    if (stream->guest) with_memory([stream] { client_of(*stream).on_gone(); });
+  }
+}
+
+// The turn never ends: what others say when they hear of it is not to be sent any more.
+void H2Session::drop() noexcept {
+  ++turns_;
   let_all_go();
   wait_ = Wait::lingering;
   timer_.cancel();
@@ -252,10 +266,12 @@ void H2Session::leave() {
   house_.leave(*this);
 }
 
-void H2Session::let_all_go() {
-  for (const wire::H2Stream* stream : machine_.streams()) {
-    if (stream->guest) client_of(*stream).on_gone();
-  }
+void H2Session::on_shed() noexcept {
+  with_memory([this] {
+    machine_.give_up(wire::H2Error::calm);
+    send();
+  });
+  drop();
 }
 
 }  // namespace weir::gateway

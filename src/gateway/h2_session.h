@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <exception>
 #include <memory>
 #include <string_view>
 #include <vector>
@@ -39,13 +40,17 @@ class H2Session final : public Visitor, private net::ChannelOwner, private wire:
   // Whether more of the answer on that stream should come. If not, its client will be told.
   bool has_room(const wire::H2Stream& stream);
 
+  // Ends the connection at once, without a word.
+  void drop() noexcept;
+
   // Whatever happens to streams happens in a turn. What there is to say goes out at its end, when
   // nobody is in the middle of something: streams end with that.
   class Turn {
    public:
     explicit Turn(H2Session& session) : session_(session) { ++session_.turns_; }
     ~Turn() {
-      if (session_.turns_ == 1) session_.end_turn();
+      // (Behind a failure nothing is said: whoever has caught it drops the connection.)
+      if (session_.turns_ == 1 && std::uncaught_exceptions() == 0) session_.end_turn_or_drop();
       --session_.turns_;
     }
     Turn(const Turn&) = delete;
@@ -60,6 +65,7 @@ class H2Session final : public Visitor, private net::ChannelOwner, private wire:
 
   // Of the machine.
   bool takes_parts(const wire::H2Stream&) override { return true; }
+  std::size_t most_body(const wire::H2Stream&) override { return SIZE_MAX; }
   void on_request(wire::H2Stream& stream) override;
   void on_gone(wire::H2Stream& stream) override;
 
@@ -68,10 +74,13 @@ class H2Session final : public Visitor, private net::ChannelOwner, private wire:
   void on_sent() override;
   void on_end() override;
   void on_broken(std::string_view why) override;
+  void on_out_of_memory() noexcept override { drop(); }
+  void on_shed() noexcept override;
 
   void receive(std::string_view input);
   void serve(std::int32_t id);
   void end_turn();
+  void end_turn_or_drop() noexcept;
   void send();
   void tell_who_waits();
   void arrange();
@@ -80,8 +89,7 @@ class H2Session final : public Visitor, private net::ChannelOwner, private wire:
   std::uint64_t taken() const { return said_ - channel_->unsent(); }
   void on_time();
   void linger();
-  void leave();
-  void let_all_go();
+  void let_all_go() noexcept;
 
   House& house_;
   const Address peer_;

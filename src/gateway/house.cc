@@ -39,7 +39,7 @@ void House::admit(net::Descriptor socket, const net::Peer& peer) {
   visitors_.push_back(std::move(session));
 }
 
-void House::leave(Visitor& visitor) {
+void House::leave(Visitor& visitor) noexcept {
   const std::size_t place = visitor.place;
   if (place >= visitors_.size() || visitors_[place].get() != &visitor) return;
   ground_.bury(std::move(visitors_[place]));

@@ -55,7 +55,7 @@ class House final : public net::Resident {
   const std::shared_ptr<const Routing>& routing();
   bool is_draining() const { return draining_; }
   // It has ended.
-  void leave(Visitor& visitor);
+  void leave(Visitor& visitor) noexcept;
   // Its connection is somebody else's from now on.
   void replace(Visitor& visitor, std::unique_ptr<Visitor> by);
 

@@ -15,6 +15,7 @@
 #include <set>
 
 #include "base/ascii.h"
+#include "gateway/field_name.h"
 #include "gateway/keys.h"
 
 namespace weir::gateway {
@@ -192,11 +193,14 @@ Result<std::shared_ptr<const JwtReader>, JwtReader::Flaw> JwtReader::make(JwtRul
 }
 
 std::string_view JwtReader::token_of(Fields fields) const {
-  if (!rules_.cookie.empty()) return cookie_value(fields, rules_.cookie);
+  if (!rules_.cookie.empty()) {
+    const FirstValue cookie = first_cookie_value(fields, rules_.cookie);
+    return cookie.ambiguous ? std::string_view{} : cookie.value;
+  }
   std::string_view token;
   int count = 0;
   for (const wire::HttpField& field : fields) {
-    if (!same_ignoring_case(field.name, rules_.header)) continue;
+    if (!same_to_some(field.name, rules_.header)) continue;
     token = field.value;
     ++count;
   }
@@ -238,7 +242,7 @@ std::optional<std::string> JwtReader::claims_of(std::string_view token, Instant 
   auto claims = decode_base64url(token.substr(first + 1, second - first - 1));
   const auto signature = decode_base64url(token.substr(second + 1));
   if (!header || !claims || !signature) return std::nullopt;
-  if (rules_.keys.empty()) return claims;
+  if (!rules_.verifies) return claims;
   if (!is_verified(token.substr(0, second), *header, *signature)) return std::nullopt;
   const auto object = read_object(*claims);
   if (!object || !holds_now(rules_, *object, now)) return std::nullopt;

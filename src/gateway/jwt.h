@@ -12,9 +12,9 @@
 
 namespace weir::gateway {
 
-// Reads JSON Web Tokens (RFC 7519) and, if it has keys, believes only what they verify: HS256,
-// RS256 or ES256, each key for its own algorithm, so that no token chooses how it is verified;
-// `none` never is. Thread-safe.
+// Reads JSON Web Tokens (RFC 7519) and believes only what its keys verify: HS256, RS256 or ES256,
+// each key for its own algorithm, so that no token chooses how it is verified; `none` never is.
+// Without verification (JwtRules::verifies) it believes every token. Thread-safe.
 class JwtReader {
  public:
   // Or what is wrong with a key, which `key` tells by its position.

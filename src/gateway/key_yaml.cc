@@ -143,9 +143,10 @@ std::optional<KeySource> read_source(const Node& node, Problems& problems) {
 // ---- Tokens
 
 constexpr std::array<std::string_view, 4> kKeyFields{"key", "key_file", "algorithm", "id"};
-constexpr std::array<std::string_view, 10> kJwtFields{"header",    "cookie",   "keys", "leeway",
-                                                      "issuer",    "audience", "key",  "key_file",
-                                                      "algorithm", "id"};
+constexpr std::array<std::string_view, 11> kJwtFields{"header",   "cookie",    "verify",   "keys",
+                                                      "leeway",   "issuer",    "audience", "key",
+                                                      "key_file", "algorithm", "id"};
+constexpr std::array<std::string_view, 2> kVerify{"on", "off"};
 constexpr std::array<std::string_view, 3> kAlgorithms{"HS256", "RS256", "ES256"};
 // RFC 7518 asks for as much; who has less may not be able to change it.
 constexpr std::size_t kGoodSecret = 32;
@@ -234,6 +235,9 @@ void read_jwt_settings(const Node& node, JwtRules& rules, Problems& problems) {
           {cookie->place, "a token is in a header or in a cookie: write one of them"});
     }
   }
+  if (const Node* verify = node.find("verify")) {
+    rules.verifies = policy::read_word(*verify, "verify", kVerify, problems) == 0;
+  }
   if (const Node* leeway = node.find("leeway")) {
     read_time(*leeway, "leeway", MayBeOff::no, rules.leeway, problems);
   }
@@ -243,6 +247,26 @@ void read_jwt_settings(const Node& node, JwtRules& rules, Problems& problems) {
   if (const Node* audience = node.find("audience")) {
     rules.audience = policy::read_text(*audience, "audience", problems);
   }
+}
+
+// Tokens are verified by a key, or expressly not at all.
+void check_verification(const Node& node, const JwtRules& rules, Problems& problems,
+                        Problems& warnings) {
+  if (rules.verifies) {
+    if (!rules.keys.empty()) return;
+    problems.push_back({node.place,
+                        "nothing verifies these tokens: write key: or key_file:, or verify: off if "
+                        "a proxy in front has verified them"});
+    return;
+  }
+  if (!rules.keys.empty() || !rules.issuer.empty() || !rules.audience.empty()) {
+    problems.push_back({node.place,
+                        "verify: off leaves keys, issuer and audience unused: write one or the "
+                        "other"});
+  }
+  warnings.push_back({node.place,
+                      "tokens are not verified: a client that reaches the gateway directly can "
+                      "invent any key"});
 }
 
 std::vector<ReadKey> read_verify_keys(const Node& node, const ReadText& read_text,
@@ -310,23 +334,19 @@ std::vector<KeyPart> read_parts(const Node& node, Problems& problems) {
 
 std::shared_ptr<const JwtReader> read_jwt(const Node& node, const ReadText& read_text,
                                           Problems& problems, Problems& warnings) {
-  if (!policy::is_map_of(node, "jwt", kJwtFields, problems)) return nullptr;
+  const auto believes_nothing = [] { return *JwtReader::make({}); };
+  if (!policy::is_map_of(node, "jwt", kJwtFields, problems)) return believes_nothing();
   const std::size_t before = problems.size();
   JwtRules rules;
   read_jwt_settings(node, rules, problems);
   const std::vector<ReadKey> keys = read_verify_keys(node, read_text, problems, warnings);
   for (const ReadKey& read : keys) rules.keys.push_back(read.key);
-  const bool asks_more = !rules.issuer.empty() || !rules.audience.empty();
-  if (rules.keys.empty() && asks_more && problems.size() == before) {
-    problems.push_back({node.place,
-                        "who issued a token is known only if it is verified: write key: or "
-                        "key_file: as well"});
-  }
-  if (problems.size() > before) return nullptr;
+  if (problems.size() == before) check_verification(node, rules, problems, warnings);
+  if (problems.size() > before) return believes_nothing();
   auto reader = JwtReader::make(std::move(rules));
   if (reader) return *std::move(reader);
   problems.push_back({keys[reader.error().key].place, reader.error().message});
-  return nullptr;
+  return believes_nothing();
 }
 
 Cost read_cost(const Node& node, Problems& problems) {

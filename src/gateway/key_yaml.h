@@ -20,7 +20,7 @@ KeyPart read_key(const policy::Node& node, policy::Problems& problems);
 // `parts:`: names and what they are made of, in the order of the alphabet.
 std::vector<KeyPart> read_parts(const policy::Node& node, policy::Problems& problems);
 
-// `jwt:`.
+// `jwt:`. One that believes nothing if there is a problem with it.
 std::shared_ptr<const JwtReader> read_jwt(const policy::Node& node, const ReadText& read_text,
                                           policy::Problems& problems, policy::Problems& warnings);
 

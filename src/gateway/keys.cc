@@ -62,20 +62,31 @@ std::string_view segment_of(std::string_view path, int n) {
   return {};
 }
 
-// A name with underscores is the same to some services: who sends both sends two.
-FirstValue header_value(Fields fields, std::string_view name) {
-  FirstValue first;
-  bool found = false;
-  for (const wire::HttpField& field : fields) {
-    if (!same_to_some(field.name, name)) continue;
-    if (found) {
-      first.ambiguous = first.ambiguous || field.value != first.value;
+// Collects the values that a request gives under one name.
+class OneValue {
+ public:
+  void add(std::string_view value) {
+    if (found_) {
+      first_.ambiguous = first_.ambiguous || value != first_.value;
     } else {
-      first.value = field.value;
-      found = true;
+      first_.value = value;
+      found_ = true;
     }
   }
-  return first;
+  FirstValue get() const { return first_; }
+
+ private:
+  FirstValue first_;
+  bool found_ = false;
+};
+
+// A name with underscores is the same to some services: a request with both has two values.
+FirstValue header_value(Fields fields, std::string_view name) {
+  OneValue values;
+  for (const wire::HttpField& field : fields) {
+    if (same_to_some(field.name, name)) values.add(field.value);
+  }
+  return values.get();
 }
 
 // Finds the values of one request. What it returns lies in the request, the config or `buffer`.
@@ -95,7 +106,7 @@ class Values {
       case Kind::query:
         return first_query_value(asked_.query, source.name, buffer_);
       case Kind::cookie:
-        return {cookie_value(asked_.fields, source.name)};
+        return first_cookie_value(asked_.fields, source.name);
       case Kind::path:
         return {asked_.path.bold};
       case Kind::segment:
@@ -172,12 +183,11 @@ void make_key(const std::vector<KeyPart>& key, const JwtReader* jwt, const Asked
   for (const KeyPart& part : key) {
     const std::size_t start = into.bytes_.size();
     const bool several = part.sources.size() > 1;
+    bool is_whole = true;
     for (std::size_t i = 0; i < part.sources.size(); ++i) {
       const FirstValue found = values.of(part.sources[i]);
       if (found.ambiguous) into.status_ = MadeKey::Status::ambiguous;
-      if (found.value.empty() && into.status_ == MadeKey::Status::made) {
-        into.status_ = MadeKey::Status::empty;
-      }
+      is_whole = is_whole && !found.value.empty();
       if (i > 0) into.bytes_ += '|';
       if (several) {
         append_escaped(into.bytes_, found.value);
@@ -185,10 +195,23 @@ void make_key(const std::vector<KeyPart>& key, const JwtReader* jwt, const Asked
         into.bytes_ += found.value;
       }
     }
+    if (!is_whole) into.bytes_.resize(start);
+    if (!is_whole && into.status_ == MadeKey::Status::made) into.status_ = MadeKey::Status::empty;
     if (into.bytes_.size() - start > longest_value(key.size())) hash_behind(into.bytes_, start);
     into.pieces_.push_back({part.name, start, into.bytes_.size() - start});
   }
   if (key.empty()) into.status_ = MadeKey::Status::empty;
+}
+
+std::string MadeKey::text(LoggedKey style) const {
+  std::string text;
+  for (const Piece& piece : pieces_) {
+    if (!text.empty()) text += ',';
+    if (!piece.name.empty()) text.append(piece.name).append("=");
+    text.append(bytes_, piece.start, piece.size);
+  }
+  if (style == LoggedKey::hashed && !text.empty()) hash_behind(text, 0);
+  return text;
 }
 
 void MadeKey::fill(Request& request) const {
@@ -204,7 +227,8 @@ void MadeKey::fill(Request& request) const {
   }
 }
 
-std::string_view cookie_value(Fields fields, std::string_view name) {
+FirstValue first_cookie_value(Fields fields, std::string_view name) {
+  OneValue values;
   for (const wire::HttpField& field : fields) {
     if (!same_ignoring_case(field.name, "Cookie")) continue;
     std::string_view list = field.value;
@@ -215,10 +239,10 @@ std::string_view cookie_value(Fields fields, std::string_view name) {
       if (equals == std::string_view::npos || trimmed(pair.substr(0, equals)) != name) continue;
       const std::string_view value = trimmed(pair.substr(equals + 1));
       const bool quoted = value.size() >= 2 && value.front() == '"' && value.back() == '"';
-      return quoted ? value.substr(1, value.size() - 2) : value;
+      values.add(quoted ? value.substr(1, value.size() - 2) : value);
     }
   }
-  return {};
+  return values.get();
 }
 
 FirstValue first_query_value(std::string_view query, std::string_view name, std::string& buffer) {

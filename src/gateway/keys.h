@@ -28,9 +28,12 @@ class MadeKey {
   // Puts key or parts into `request`, which borrows them until this is made anew or ends.
   void fill(Request& request) const;
 
+  // As it is logged: the key, or its parts as a=1,b=2.
+  std::string text(LoggedKey style) const;
+
   enum class Status {
     made,
-    empty,      // something that it is made of is not there: what EmptyKey is for
+    empty,      // a part of it is empty, as something it is made of is not there: see EmptyKey
     ambiguous,  // it is there twice, and different: answer 400, nobody knows what services take
   };
   Status status() const { return status_; }
@@ -58,16 +61,17 @@ void make_key(const std::vector<KeyPart>& key, const JwtReader* jwt, const Asked
 // Above this many bytes a value is long, for a key of so many parts.
 std::size_t longest_value(std::size_t parts);
 
-// The first value of that cookie, without quotes around it; empty if there is none. (Browsers send
-// two of one name, the closest first.)
-std::string_view cookie_value(Fields fields, std::string_view name);
-
-// The value of that name in a=1&b=2, decoded as forms are (+ is a space); what is no escape stays
-// as it is.
+// A value that a request should give once.
 struct FirstValue {
   std::string_view value{};  // empty if there is none
   bool ambiguous = false;    // there is another, and it differs
 };
+
+// The value of that cookie, without quotes around it.
+FirstValue first_cookie_value(Fields fields, std::string_view name);
+
+// The value of that name in a=1&b=2, decoded as forms are (+ is a space); what is no escape stays
+// as it is.
 FirstValue first_query_value(std::string_view query, std::string_view name, std::string& buffer);
 
 }  // namespace weir::gateway

@@ -31,6 +31,7 @@ class UpstreamLink final : public net::Mortal, private net::ChannelOwner {
   void on_sent() override {}
   void on_end() override { channel_.close(); }
   void on_broken(std::string_view) override { channel_.close(); }
+  void on_out_of_memory() noexcept override { channel_.close(); }
   bool is_silent();
   void use(net::ChannelOwner& user);
   void rest();

@@ -6,6 +6,8 @@
 #include <string>
 #include <unordered_map>
 
+#include "gateway/path_readings.h"
+
 namespace weir::gateway {
 
 namespace {
@@ -147,7 +149,8 @@ bool fits_path(std::string_view pattern, std::string_view path) {
 struct RouteTable::Impl {
   Tree any_host;
   ByText<Tree> by_host;
-  ByText<Tree> below_host;  // *.example.com, under example.com
+  ByText<Tree> below_host;          // *.example.com, under example.com
+  std::vector<bool> sends_as_sent;  // by route
 
   Tree& tree_of(std::string_view host) {
     if (host.empty()) return any_host;
@@ -175,6 +178,7 @@ RouteTable::RouteTable(const std::vector<Route>& routes) {
   const std::vector<std::string> any_host{""}, any_path{"/**"};
   for (std::size_t i = 0; i < routes.size(); ++i) {
     const Match& match = routes[i].match;
+    impl->sends_as_sent.push_back(routes[i].path == UpstreamPath::as_sent);
     for (const std::string& host : match.hosts.empty() ? any_host : match.hosts) {
       for (const std::string& path : match.paths.empty() ? any_path : match.paths) {
         impl->tree_of(host).add(i, without_slash_behind(path), match.methods);
@@ -192,9 +196,12 @@ RouteTable::Found RouteTable::find(std::string_view host, const Path& path,
                                    std::string_view method) const {
   using Status = Found::Status;
   const std::size_t route = impl_->first(host, path.plain, method);
-  if (path.bold != path.plain && impl_->first(host, path.bold, method) != route) {
-    return {Status::ambiguous, 0};
-  }
+  const bool as_sent = route != kNone && impl_->sends_as_sent[route];
+  const auto others = other_readings(as_sent ? path.as_sent : path.forwarded);
+  const auto leads_there = [&](const std::string& reading) {
+    return impl_->first(host, reading, method) == route;
+  };
+  if (!others || !std::ranges::all_of(*others, leads_there)) return {Status::ambiguous, 0};
   return route == kNone ? Found{} : Found{Status::found, route};
 }
 

@@ -24,7 +24,7 @@ class RouteTable {
     enum class Status {
       found,
       none,       // answer 404
-      ambiguous,  // answer 400: two readings of its path have two routes (see path.h)
+      ambiguous,  // answer 400: servers may read its path as one of another route
     };
     Status status = Status::none;
     std::size_t route = 0;

@@ -7,6 +7,10 @@
 
 namespace weir::gateway {
 
+// The reason of an answer to a client that holds much when all hold too much.
+inline constexpr std::string_view kTooMuchHeld =
+    "the clients of this gateway hold too much memory: try again later";
+
 // Appends the head of an answer as HTTP/1 has it. `version`: of the request; `chunked`: the body
 // comes in chunks.
 void append_http1_head(std::string& out, const AnswerHead& head, int version, bool chunked);

@@ -32,12 +32,16 @@ struct Character {
   bool escaped = false;
 };
 
-// Removes it from the front of `text`; false if its escape is malformed, or it is NUL.
+// Some servers end a path at NUL, others drop control characters.
+bool is_readable(unsigned char c) { return c >= 0x20 && c != 0x7f; }
+
+// Removes it from the front of `text`; false if its escape is malformed, or it is a control
+// character.
 bool take(std::string_view& text, Character& character) {
   character = {static_cast<unsigned char>(text.front()), false};
   if (text.front() != '%') {
     text.remove_prefix(1);
-    return character.c != 0;
+    return is_readable(character.c);
   }
   if (text.size() < 3) return false;
   const int high = hex_value(text[1]);
@@ -45,7 +49,7 @@ bool take(std::string_view& text, Character& character) {
   if (high < 0 || low < 0) return false;
   character = {static_cast<unsigned char>(high * 16 + low), true};
   text.remove_prefix(3);
-  return character.c != 0;
+  return is_readable(character.c);
 }
 
 // Appends a segment in both forms; false if it cannot be read.
@@ -161,6 +165,7 @@ bool is_simple(std::string_view path) {
 }  // namespace
 
 bool read_path(std::string_view path, Path& into) {
+  into.as_sent = path;
   if (path == "*" || (path.starts_with('/') && is_simple(path))) {
     into.forwarded = path;
     if (path.size() > 1 && path.ends_with('/')) path.remove_suffix(1);

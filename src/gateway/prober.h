@@ -33,6 +33,7 @@ class Prober final : public net::Mortal, private net::ChannelOwner {
   void on_sent() override {}
   void on_end() override { end(false); }
   void on_broken(std::string_view) override { end(false); }
+  void on_out_of_memory() noexcept override { end(false); }
 
   net::Ground& ground_;
   const std::shared_ptr<Backend> backend_;

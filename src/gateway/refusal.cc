@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <utility>
 
@@ -34,18 +35,91 @@ std::string why(const Verdict& verdict) {
 }
 
 // The names of limits are those of the policy file: nothing that a stranger has chosen.
-std::string problem_of(int status, const Route& route, const Verdict& verdict) {
+std::string problem_of(int status, const Verdict& verdict) {
   const std::string detail = why(verdict);
-  const std::string_view policy = route.policy;
+  // As in RateLimit-Policy, which an operator's block is not in.
+  const std::string_view limit = verdict.limited_by;
   const bool stores = for_the_store(verdict);
+  const bool violates = !stores && !verdict.blocked && !limit.empty();
   std::string body;
   wire::append_problem(body,
                        {.status = status,
                         .detail = detail,
                         .type = stores ? wire::kTemporaryReducedCapacity : wire::kQuotaExceeded,
                         .title = stores ? "Service temporarily reduced" : "Quota exceeded",
-                        .violated_policies = {&policy, 1}});
+                        .violated_policies = {&limit, violates ? 1u : 0u}});
   return body;
+}
+
+// ---- Bodies of the configuration
+
+std::string json_escaped(std::string_view text) {
+  std::string quoted;
+  wire::append_json_string(quoted, text);
+  return quoted.substr(1, quoted.size() - 2);
+}
+
+std::string html_escaped(std::string_view text) {
+  std::string out;
+  for (const char c : text) {
+    switch (c) {
+      case '&':
+        out += "&amp;";
+        break;
+      case '<':
+        out += "&lt;";
+        break;
+      case '>':
+        out += "&gt;";
+        break;
+      case '"':
+        out += "&quot;";
+        break;
+      case '\'':
+        out += "&#39;";
+        break;
+      default:
+        out += c;
+    }
+  }
+  return out;
+}
+
+std::string escaped_for(std::string_view content_type, std::string_view text) {
+  const std::string type = lowered(content_type.substr(0, content_type.find(';')));
+  if (type.find("json") != std::string::npos) return json_escaped(text);
+  if (type.find("html") != std::string::npos || type.find("xml") != std::string::npos) {
+    return html_escaped(text);
+  }
+  return std::string{text};
+}
+
+// As in the header; -1 if waiting does not help.
+std::string retry_seconds(const Decision& decision) {
+  if (decision.outcome == Outcome::impossible) return "-1";
+  return std::to_string(std::max<std::int64_t>(1, wire::seconds_up(decision.retry_after)));
+}
+
+std::string filled_in(const Refused& refused, std::string_view policy, const Verdict& verdict) {
+  std::string_view body = *refused.body;
+  const std::array<std::pair<std::string_view, std::string>, 3> values{
+      {{"{limited_by}", escaped_for(refused.content_type, verdict.limited_by)},
+       {"{policy}", escaped_for(refused.content_type, policy)},
+       {"{retry_after}", retry_seconds(verdict.decision)}}};
+  std::string out;
+  while (!body.empty()) {
+    const auto value = std::ranges::find_if(
+        values, [&](const auto& each) { return body.starts_with(each.first); });
+    if (value != values.end()) {
+      out += value->second;
+      body.remove_prefix(value->first.size());
+    } else {
+      const std::size_t next = std::min(body.find('{', 1), body.size());
+      out += body.substr(0, next);
+      body.remove_prefix(next);
+    }
+  }
+  return out;
 }
 
 bool says(const Refused& refused, std::string_view name) {
@@ -84,6 +158,7 @@ RateLines::RateLines(const policy::PolicySet& policies, LegacyHeaders legacy)
 
 void RateLines::append(std::string& out, HeaderStyle style, std::string_view policy,
                        const Verdict& verdict, Permits asked) const {
+  if (verdict.degraded) append_line(out, "Weir-Degraded", "1");
   const auto found = by_policy_.find(policy);
   if (style == HeaderStyle::off || found == by_policy_.end()) return;
   const Lines& lines = found->second;
@@ -116,17 +191,23 @@ void RateLines::append_scg(std::string& out, const Lines& lines, const Verdict& 
             .rate = grant.per_second});
 }
 
+const Refused& refused_by(const Route& route, const Verdict& verdict) {
+  const auto& by_limit = route.refused.by_limit;
+  const auto own = for_the_store(verdict) ? by_limit.end() : by_limit.find(verdict.limited_by);
+  return own == by_limit.end() ? route.refused : *own->second;
+}
+
 Answer refuse(const Route& route, const RateLines& lines, const Verdict& verdict, Permits asked) {
-  const Refused& refused = route.refused;
+  const Refused& refused = refused_by(route, verdict);
   const bool unavailable = for_the_store(verdict) && refused.redirect.empty();
   const int status = unavailable ? 503 : refused.status;
   Answer answer{.status = status};
   if (refused.body) {
     if (!refused.body->empty()) append_line(answer.fields, "Content-Type", refused.content_type);
-    answer.body = *refused.body;
+    answer.body = filled_in(refused, route.policy, verdict);
   } else if (refused.redirect.empty()) {
     append_line(answer.fields, "Content-Type", wire::kProblemJson);
-    answer.body = problem_of(status, route, verdict);
+    answer.body = problem_of(status, verdict);
   }
   if (!says(refused, "Cache-Control")) append_line(answer.fields, "Cache-Control", "no-store");
   append_own_fields(refused, answer);

@@ -21,8 +21,8 @@ class RateLines {
  public:
   explicit RateLines(const policy::PolicySet& policies, LegacyHeaders legacy = {});
 
-  // Appends the lines of a style for an answer, refused or not, each with its CRLF. `asked`: the
-  // permits that the request asked for.
+  // Appends the lines of a style for an answer, refused or not, each with its CRLF, and in every
+  // style whether the store could not be asked. `asked`: the permits that the request asked for.
   void append(std::string& out, HeaderStyle style, std::string_view policy, const Verdict& verdict,
               Permits asked) const;
 
@@ -46,6 +46,9 @@ struct Answer {
   std::string fields{};  // lines with their CRLF, Content-Type among them
   std::string body{};
 };
+
+// What of a route's `refused:` is for a verdict: that of the limit that refuses, if it has its own.
+const Refused& refused_by(const Route& route, const Verdict& verdict);
 
 // What a route answers to a request that its limits refuse, or because they could not be asked and
 // its policy is closed (503). Not for routes with a fallback, unless that cannot be asked.

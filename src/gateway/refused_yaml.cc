@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <span>
 #include <utility>
 
 #include "base/ascii.h"
@@ -18,8 +19,12 @@ namespace {
 
 using policy::in_quotes;
 
-constexpr std::array<std::string_view, 7> kRefused{"status", "headers",  "body",    "content_type",
-                                                   "file",   "redirect", "fallback"};
+// The last two are for all limits together.
+constexpr std::array<std::string_view, 8> kRefused{"status", "headers",  "body",     "content_type",
+                                                   "file",   "redirect", "fallback", "limits"};
+constexpr std::span<const std::string_view> kRefusedByLimit = std::span(kRefused).first<6>();
+constexpr Bounds kRefusalStatus{400, 599};
+constexpr Bounds kRedirectStatus{300, 399};
 constexpr std::size_t kLongestBody = 1 << 20;
 
 // Lines that the gateway writes itself.
@@ -129,25 +134,59 @@ void read_redirect(const Node& node, Refused& refused, Problems& problems) {
   if (refused.status < 300 || refused.status > 399) refused.status = 302;
 }
 
-}  // namespace
+// A refusal may also look like success, to clients that cannot handle anything else.
+void read_status(const Node& node, bool redirects, int& into, Problems& problems) {
+  if (!redirects && node.is_scalar() && node.text == "200") {
+    into = 200;
+    return;
+  }
+  read_number(node, "status", redirects ? kRedirectStatus : kRefusalStatus, into, problems);
+}
 
-Refused read_refused(const Node& node, const Service& common, const ReadText& read_text,
-                     Problems& problems) {
+// What one limit and all of them together can say.
+Refused read_answer(const Node& node, const ReadText& read_text, Problems& problems) {
   Refused refused;
-  if (!policy::is_map_of(node, "refused", kRefused, problems)) return refused;
   const Node* redirect = node.find("redirect");
-  const Node* fallback = node.find("fallback");
   if (const Node* status = node.find("status")) {
-    const Bounds bounds = redirect != nullptr ? Bounds{300, 399} : Bounds{400, 599};
-    read_number(*status, "status", bounds, refused.status, problems);
+    read_status(*status, redirect != nullptr, refused.status, problems);
   }
   if (redirect != nullptr) read_redirect(*redirect, refused, problems);
   if (const Node* headers = node.find("headers")) {
     refused.headers = read_header_lines(*headers, problems);
   }
   read_body(node, refused, read_text, problems);
+  return refused;
+}
+
+void read_by_limit(const Node& node, Refused& refused, const ReadText& read_text,
+                   Problems& problems) {
+  if (!node.is_map()) {
+    problems.push_back(
+        {node.place,
+         fmt::format("\"limits\" is a map from names of limits to what is answered if they "
+                     "refuse, not {}",
+                     node.describe())});
+    return;
+  }
+  for (const Node::Field& field : node.fields) {
+    if (!policy::is_map_of(*field.value, field.name, kRefusedByLimit, problems)) continue;
+    refused.by_limit[field.name] =
+        std::make_shared<const Refused>(read_answer(*field.value, read_text, problems));
+  }
+}
+
+}  // namespace
+
+Refused read_refused(const Node& node, const Service& common, const ReadText& read_text,
+                     Problems& problems) {
+  if (!policy::is_map_of(node, "refused", kRefused, problems)) return {};
+  Refused refused = read_answer(node, read_text, problems);
+  if (const Node* limits = node.find("limits")) {
+    read_by_limit(*limits, refused, read_text, problems);
+  }
+  const Node* fallback = node.find("fallback");
   if (fallback == nullptr) return refused;
-  if (redirect != nullptr) {
+  if (node.find("redirect") != nullptr) {
     problems.push_back({fallback->place, "a redirect or a fallback: one of them is enough"});
   }
   Service service = common;

@@ -99,6 +99,20 @@ std::set<std::string> parts_of(const policy::Policy& policy) {
   return parts;
 }
 
+// Those that an answer may say have refused.
+std::set<std::string> limit_names_of(const policy::Policy& policy) {
+  std::set<std::string> names{"block"};
+  const auto add = [&](const std::vector<policy::Limit>& limits) {
+    for (std::size_t i = 0; i < limits.size(); ++i) {
+      names.insert(limits[i].name.empty() ? std::to_string(i) : limits[i].name);
+    }
+  };
+  add(policy.limits);
+  for (const policy::Override& own : policy.overrides) add(own.limits);
+  for (const policy::Shift& shift : policy.schedule) add(shift.limits);
+  return names;
+}
+
 bool uses_jwt(const std::vector<KeyPart>& key) {
   return std::ranges::any_of(key, [](const KeyPart& part) {
     return std::ranges::any_of(
@@ -119,6 +133,7 @@ class RouteReader {
     read_settings(node_, route_, reading_);
     read_upstream();
     read_limits();
+    check_refused();
     read_keys();
     read_bandwidth();
     use_jwt();
@@ -183,6 +198,24 @@ class RouteReader {
     }
     problems_.push_back(
         {policy->place, fmt::format("there is no policy {}{}", in_quotes(name), suggestion(name))});
+  }
+
+  // (What is written for all routes may name limits of some.)
+  void check_refused() {
+    const Node* refused = node_.find("refused");
+    const auto policy = reading_.file.policies.find(route_.policy);
+    if (refused == nullptr || policy == reading_.file.policies.end()) return;
+    const Node* limits = refused->find("limits");
+    if (limits == nullptr) return;
+    const std::set<std::string> known = limit_names_of(policy->second);
+    for (const Node::Field& field : limits->fields) {
+      if (known.contains(field.name)) continue;
+      problems_.push_back(
+          {field.place, fmt::format("the policy {} has no limit {}{}", in_quotes(route_.policy),
+                                    in_quotes(field.name),
+                                    did_you_mean(field.name, std::vector<std::string_view>(
+                                                                 known.begin(), known.end())))});
+    }
   }
 
   std::string suggestion(std::string_view name) const {
@@ -307,7 +340,9 @@ class RouteReader {
     if (!used) {
       route_.jwt = nullptr;
     } else if (route_.jwt == nullptr) {
-      if (auto reader = JwtReader::make({})) route_.jwt = *std::move(reader);
+      problems_.push_back({node_.place,
+                           "its key is in a token: write jwt: { key: … } with what verifies it, or "
+                           "jwt: { verify: off } if a proxy in front has verified it"});
     }
   }
 

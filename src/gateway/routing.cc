@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "gateway/jwt.h"
+
 namespace weir::gateway {
 
 namespace {
@@ -38,13 +40,27 @@ Permits capacity_of(const policy::PolicySet& policies, const std::string& name) 
   return std::max<Permits>(least, 1);
 }
 
+std::vector<std::string> headers_read_by(const Route& route) {
+  std::vector<std::string> names;
+  const auto add_part = [&](const KeyPart& part) {
+    for (const KeySource& source : part.sources) {
+      if (source.kind == KeySource::Kind::header) names.push_back(source.name);
+    }
+  };
+  std::ranges::for_each(route.key, add_part);
+  if (route.bandwidth) add_part(route.bandwidth->key);
+  if (route.jwt) names.push_back(route.jwt->rules().header);
+  if (route.cost.kind == Cost::Kind::header) names.push_back(route.cost.header);
+  return names;
+}
+
 }  // namespace
 
 Result<std::shared_ptr<Backend>, Error> Backends::get(const Service& service) {
   for (const auto& backend : all_) {
     if (backend->service() == service) return backend;
   }
-  auto made = Backend::open(service, counts_);
+  auto made = Backend::open(service, counts_, changed_);
   if (made) all_.push_back(*made);
   return made;
 }
@@ -60,6 +76,7 @@ Result<std::shared_ptr<const Routing>, Error> make_routing(
   routing->log = std::move(log);
   for (const Route& route : config->routes) {
     Routing::Place place{.traits = traits_of(policies, route.policy),
+                         .headers_read = headers_read_by(route),
                          .counts = &counts.route(route.name)};
     auto backend = backends.get(route.service);
     if (!backend) return backend.error();

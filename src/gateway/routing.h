@@ -26,6 +26,7 @@ struct Routing {
     PolicyTraits traits{};
     std::vector<KeyPart> bandwidth_key{};
     Permits bandwidth_capacity = 0;
+    std::vector<std::string> headers_read{};  // by which it is counted, in lower case
     RouteCounts* counts = nullptr;
   };
 
@@ -45,7 +46,7 @@ struct Routing {
 // thread.
 class Backends {
  public:
-  explicit Backends(Counts& counts) : counts_(counts) {}
+  Backends(Counts& counts, ServerChanged changed) : counts_(counts), changed_(std::move(changed)) {}
 
   Result<std::shared_ptr<Backend>, Error> get(const Service& service);
   // Forgets those that nobody uses.
@@ -53,6 +54,7 @@ class Backends {
 
  private:
   Counts& counts_;
+  const ServerChanged changed_;
   std::vector<std::shared_ptr<Backend>> all_;
 };
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/out_of_memory.h"
 #include "base/reuse.h"
 #include "gateway/h2_session.h"
 #include "gateway/house.h"
@@ -155,6 +156,8 @@ void Session::go_on() {
 void Session::arrange() {
   if (!channel_->is_open()) return;
   if (kept_.empty()) clear_for_reuse(kept_, 16 << 10);
+  if (to_send_.empty() && state_ != State::exchange) clear_for_reuse(to_send_, 16 << 10);
+  channel_->count_owner_memory(memory());
   switch (state_) {
     case State::head:
       channel_->want_input(has_room());
@@ -170,6 +173,10 @@ void Session::arrange() {
     case State::lingering:
       break;
   }
+}
+
+std::size_t Session::memory() const {
+  return kept_.capacity() + to_send_.capacity() + parser_.memory();
 }
 
 // Who has not taken what was said is waited for because of that, and has no more time for it by
@@ -328,7 +335,9 @@ void Session::refuse(int status, std::string_view reason) {
 // told that there is nothing more to come, and listened to for a while.
 void Session::linger() {
   state_ = State::lingering;
-  kept_.clear();
+  std::string().swap(kept_);
+  std::string().swap(to_send_);
+  channel_->count_owner_memory(memory());
   channel_->finish();
   channel_->want_input(true);
   wait_for(Wait::lingering);
@@ -339,7 +348,16 @@ void Session::abort() {
   leave();
 }
 
-void Session::leave() {
+void Session::on_shed() noexcept {
+  const bool can_be_told = state_ == State::head && channel_->unsent() == 0;
+  const bool ended = with_memory([&] {
+    if (state_ == State::exchange) return exchange_.shed();
+    can_be_told ? refuse(503, kTooMuchHeld) : leave();
+  });
+  if (!ended) leave();
+}
+
+void Session::leave() noexcept {
   state_ = State::lingering;
   timer_.cancel();
   channel_->close();

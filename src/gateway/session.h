@@ -44,12 +44,15 @@ class Session final : public Visitor, private ClientSide, private net::ChannelOw
   void go_on() override;
   void over(bool keeps) override;
   void abort() override;
+  void drop() noexcept override { leave(); }
 
   // Of the connection.
   void on_input(std::string_view input) override;
   void on_sent() override;
   void on_end() override;
   void on_broken(std::string_view why) override;
+  void on_out_of_memory() noexcept override { leave(); }
+  void on_shed() noexcept override;
 
   void run();
   bool may_be_http2() const;
@@ -66,7 +69,8 @@ class Session final : public Visitor, private ClientSide, private net::ChannelOw
   void on_time();
   void refuse(int status, std::string_view reason);
   void linger();
-  void leave();
+  void leave() noexcept;
+  std::size_t memory() const;
 
   House& house_;
   const net::Peer name_;

@@ -36,10 +36,8 @@ enum class MayBeOff { no, yes };
 void read_time(const Node& node, std::string_view what, MayBeOff may_be_off, Nanos& into,
                Problems& problems);
 
-// A scalar, or a list of them with at least one; each with its place.
-std::vector<const Node*> one_or_more(const Node& node, std::string_view what, Problems& problems);
-
 using policy::is_field_name;
+using policy::one_or_more;
 // Whether a value can stand in a line of a header.
 bool is_field_value(std::string_view text);
 

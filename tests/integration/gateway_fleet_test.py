@@ -258,11 +258,13 @@ class Scopes(unittest.TestCase):
         self.assertEqual(answers("/local"), [200, 200, 429, 429])
         self.assertEqual(answers("/leased"), [503] * 4)
         status, headers, body = gateway.get("/closed")
+        self.assertEqual(headers["Weir-Degraded"], "1")
         self.assertIn(b"the store of this limit cannot be asked", body)
         self.assertEqual(headers["Content-Type"], "application/problem+json")
         decisions = gateway.metric("weir_gateway_decisions_total")
         self.assertEqual(decisions['{route="open",decision="degraded"}'], 4)
         self.assertEqual(decisions['{route="closed",decision="degraded"}'], 5)
+        self.assertEqual(gateway.get("/open")[1]["Weir-Degraded"], "1")
         self.redis.thaw()
         # It is asked again, and knows what was used before.
         eventually(lambda: gateway.get("/closed")[0] == 429, "the store is asked again")

@@ -27,6 +27,10 @@ SMUGGLING = {
     "a hexadecimal length": (400, b"POST / HTTP/1.1\r\n" + H + b"Content-Length: 0x1f\r\n\r\n"),
     "an empty length": (400, b"POST / HTTP/1.1\r\n" + H + b"Content-Length:\r\n\r\n"),
     "a length of more than 64 bits": (400, b"POST / HTTP/1.1\r\n" + H + b"Content-Length: 18446744073709551647\r\n\r\n"),
+    "a length of more than 63 bits": (400, b"POST / HTTP/1.1\r\n" + H + b"Content-Length: 9223372036854775808\r\n\r\n"),
+    "a method in small letters": (400, b"post / HTTP/1.1\r\n" + H + b"Content-Length: 0\r\n\r\n"),
+    "HEAD in another case": (400, b"Head / HTTP/1.1\r\n" + H + b"\r\n"),
+    "CONNECT in small letters": (400, b"connect a:443 HTTP/1.1\r\nHost: a:443\r\n\r\n"),
     "chunks and a length": (400, b"POST / HTTP/1.1\r\n" + H + b"Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"),
     "a length and chunks": (400, b"POST / HTTP/1.1\r\n" + H + b"Transfer-Encoding: chunked\r\nContent-Length: 5\r\n\r\n0\r\n\r\n"),
     "chunks of HTTP/1.0": (400, b"POST / HTTP/1.0\r\n" + H + b"Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n"),
@@ -244,6 +248,18 @@ class Hostile(unittest.TestCase):
             for path in ("/admin%2Fx", "/x/..%2Fadmin/x", "/admin;a=b/x", "/x\\..\\admin/y"):
                 self.assertIn(gateway.get(path)[0], (400, 429), path)
             self.assertEqual(len(service.seen), 1)
+
+    def test_a_path_that_is_passed_on_as_sent_has_one_route_for_every_server(self):
+        with Service() as service, Gateway(WEIR, f"""
+- {{ match: {{ path: /pub/** }}, upstream: {service.url} }}
+- {{ match: {{ path: /** }}, upstream: {service.url}, limits: [ 1/h ], key: const:all }}
+""", more="upstream_path: as_sent") as gateway:
+            for path in ("/pub/b/..;/../admin/x", "/pub/b/..%2f../admin/x", "/pub/..%5cadmin/x",
+                         "/pub/%2e%2e%3b/admin/x", "/pub/;/../admin/x", "/pub/%252e%252e/admin/x"):
+                self.assertEqual(gateway.get(path)[0], 400, path)
+            for path in ("/pub//a%2Fb;v=1", "/pub/%7euser"):
+                self.assertEqual(gateway.get(path)[0], 200, path)
+            self.assertEqual([path for _, path, *_ in service.seen], ["/pub//a%2Fb;v=1", "/pub/%7euser"])
 
 
 if __name__ == "__main__":

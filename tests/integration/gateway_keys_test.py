@@ -59,7 +59,7 @@ class Keys(unittest.TestCase):
             ("/?sku=2", one, 200), ("/?sku=1", {**one, "X-User": "b"}, 200),
             ("/?sku=1", {**one, "Cookie": "s=y"}, 200),
             ("/", one, 403), ("/?sku=1", {"X-User": "a"}, 403),
-            ("/?sku=1&sku=2", one, 400)])
+            ("/?sku=1&sku=2", one, 400), ("/?sku=1", {**one, "Cookie": "s=x; s=z"}, 400)])
 
     # Who sends it twice does not get a bucket for each.
     def test_a_header_that_is_there_twice_is_refused(self):
@@ -109,7 +109,8 @@ class Keys(unittest.TestCase):
         self.assertEqual(seen["X-Forwarded-For"], "127.0.0.1")
 
     def test_tokens_that_nobody_verifies(self):
-        gateway = self.gateway("key: jwt:sub")
+        gateway = self.gateway("key: jwt:sub, jwt: { verify: off }")
+        self.assertTrue(any("tokens are not verified" in line for line in gateway.log))
         alice = {"Authorization": "Bearer " + unsigned({"alg": "none"}, {"sub": "alice"}) + "."}
         self.check(gateway, [("/", alice, 200), ("/", alice, 429), ("/", {}, 403)])
 

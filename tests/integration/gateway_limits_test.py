@@ -76,6 +76,30 @@ class Limits(unittest.TestCase):
             self.assertEqual(decisions['{route="0",decision="refused"}'], 2)
             self.assertEqual(decisions['{route="0",decision="allowed"}'], 3)
 
+    def test_a_missing_part_leaves_out_only_the_limits_that_count_by_it(self):
+        policies = "policies: { p: { limits: [ { by: user, limit: 1/h, name: user }, { by: sku, limit: 2/h, name: sku } ] } }"
+        with Service() as service, Gateway(WEIR, f"""
+- {{ upstream: {service.url}, policy: p, empty_key: allow, parts: {{ user: 'header:X-User', sku: 'query:sku' }} }}
+""", policies=policies) as gateway:
+            def status(path, **headers):
+                return gateway.get(path, headers=headers)[0]
+            self.assertEqual([status("/?sku=1") for _ in range(3)], [200, 200, 429])
+            self.assertEqual([status("/", **{"X-User": "a"}) for _ in range(2)], [200, 429])
+            answers = [gateway.get("/") for _ in range(3)]
+            self.assertEqual([answer[0] for answer in answers], [200] * 3)
+            self.assertNotIn("RateLimit", answers[0][1])
+            decisions = gateway.metric("weir_gateway_decisions_total")
+            self.assertEqual(decisions['{route="0",decision="unlimited"}'], 3)
+
+    def test_each_limit_may_refuse_in_its_own_words(self):
+        gateway = self.limited("""limits: [ { limit: 9/h, cost: 1, name: calls }, { limit: 3/h, name: units } ], key: ip,
+  cost: 'header:X-Cost', refused: { status: 503, body: '{"by":"{limited_by}"}', limits: { units: { status: 200,
+  body: '<i>{policy} {retry_after}</i>', content_type: text/html } } }""")
+        self.assertEqual(gateway.get(headers={"X-Cost": "3"})[0], 200)
+        status, headers, body = gateway.get()
+        self.assertEqual((status, headers["Content-Type"]), (200, "text/html"))
+        self.assertRegex(body, rb"^<i>gateway/\w+ 1[12]\d\d</i>$")
+
     def test_what_passes_and_what_is_refused_tell_of_the_limit(self):
         gateway = self.limited("limits: [ 2/h ], key: ip")
         first = gateway.get()[1]

@@ -98,6 +98,20 @@ class Passing(unittest.TestCase):
             self.assertIn(b"3\r\nabc\r\n2\r\nde\r\n0\r\nX-T: 1\r\n\r\n", got.replace(b"5\r\nabcde", b"3\r\nabc\r\n2\r\nde"))
             self.assertTrue(got.endswith(b"0\r\nX-Sum: 7\r\n\r\n"), got)
 
+    def test_a_trailer_cannot_replace_what_a_request_is_counted_by(self):
+        def serve(connection):
+            head, rest = read_head(connection)
+            while not rest.endswith(b"\r\n\r\n"):
+                rest += connection.recv(65536)
+            connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s" % (len(rest), rest))
+        with RawService(serve) as service, Gateway(WEIR, f"""
+- {{ upstream: {service.url}, limits: [ 9/h ], key: 'header:X-User-Id', cost: 'header:X-Cost' }}
+""") as gateway:
+            got = gateway.raw(b"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\nX-User-Id: eve\r\n"
+                              b"X-Plan: free\r\nConnection: close\r\n\r\n0\r\nX-User-Id: bob\r\nX_Plan: paid\r\n"
+                              b"X-Cost: 0\r\nX-Sum: 1\r\n\r\n")
+            self.assertTrue(got.endswith(b"\r\n\r\n0\r\nX-Sum: 1\r\n\r\n"), got)
+
     def test_an_answer_that_ends_with_its_connection_is_chunked_for_who_knows_chunks(self):
         def serve(connection):
             read_head(connection)
@@ -329,8 +343,12 @@ class Servers(unittest.TestCase):
                 failures = gateway.metric("weir_upstream_failures_total")
                 self.assertEqual(sum(failures.values()), 2, failures)
                 self.assertEqual(min(gateway.metric("weir_upstream_up").values()), 0)
+                said = lambda what: sum(f"upstream http://127.0.0.1:{port} is {what}" in line for line in list(gateway.log))
+                eventually(lambda: said("down") == 1, "the log says so")
                 with Service(port=port) as back:
                     eventually(lambda: gateway.get()[0] == 200 and back.seen, "it serves again")
+                    eventually(lambda: said("up again") == 1, "the log says that it is back")
+                self.assertEqual(said("down"), 1)
 
     def test_active_checks_take_a_server_out_and_bring_it_back(self):
         a, b, routes = self.two(
@@ -614,7 +632,7 @@ class Running(unittest.TestCase):
             path = os.path.join(folder, "access.log")
             # (One thread: two write their lines in any order.)
             with Gateway(WEIR, plain(service.url), args=["--threads", "1"],
-                         more=f"access_log: {{ file: {path}, format: json }}") as gateway:
+                         more=f"access_log: {{ file: {path}, format: json, key: plain }}") as gateway:
                 gateway.get('/a?"b', headers={"User-Agent": 'x"\\', "X-Request-Id": "r1"})
                 gateway.get("/b")
                 lines = lambda: Path(path).read_text().splitlines()
@@ -623,6 +641,7 @@ class Running(unittest.TestCase):
                 self.assertEqual((first["method"], first["status"], first["id"], first["agent"],
                                   first["client"], first["upstream"], first["sent"]),
                                  ("GET", 200, "r1", 'x"\\', "127.0.0.1", service.url, 5))
+                self.assertEqual((first["limit"], first["key"], first["degraded"]), ("", "", False))
                 os.rename(path, path + ".1")
                 time.sleep(1.2)  # it is looked at twice a second
                 gateway.get("/c")

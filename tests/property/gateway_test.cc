@@ -1,6 +1,9 @@
 // What strangers can send to a gateway is anything: laws about paths, routes, clients and keys.
 
 #include <algorithm>
+#include <cctype>
+#include <regex>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -80,6 +83,143 @@ TEST(Paths, StayAsTheyAreOnceTheyAreRead) {
         RC_ASSERT((read.bold + "/").find("/../") == std::string::npos);
       },
       3'000);
+}
+
+// ---- What servers make of a path that they are sent, written down independently of the gateway.
+
+std::string decode(const std::string& text, const std::string& except = "") {
+  std::string out;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const bool escape = text[i] == '%' && i + 2 < text.size() && std::isxdigit(text[i + 1]) != 0 &&
+                        std::isxdigit(text[i + 2]) != 0;
+    if (!escape) {
+      out += text[i];
+      continue;
+    }
+    const char c = static_cast<char>(std::stoi(text.substr(i + 1, 2), nullptr, 16));
+    out += except.find(c) == std::string::npos ? std::string{c} : text.substr(i, 3);
+    i += 2;
+  }
+  return out;
+}
+
+std::string drop_parameters(const std::string& text) {
+  static const std::regex parameter(";[^/]*");
+  return std::regex_replace(text, parameter, "");
+}
+
+std::string turn_backslashes(std::string text) {
+  std::ranges::replace(text, '\\', '/');
+  return text;
+}
+
+// Dot segments are removed; empty ones as well where slashes are merged.
+std::string resolve(const std::string& text, bool merges) {
+  std::vector<std::string> kept;
+  std::istringstream segments(text.substr(1));
+  for (std::string segment; std::getline(segments, segment, '/');) {
+    if (segment == "." || (segment.empty() && merges)) continue;
+    if (segment == "..") {
+      if (!kept.empty()) kept.pop_back();
+    } else {
+      kept.push_back(segment);
+    }
+  }
+  std::string out;
+  for (const std::string& segment : kept) out += "/" + segment;
+  return out.empty() ? "/" : out;
+}
+
+struct ServerModel {
+  std::string name;
+  std::string (*read)(const std::string& sent);
+};
+
+const std::vector<ServerModel>& server_models() {
+  constexpr const char* slashes = "/\\";
+  static const std::vector<ServerModel> models{
+      {"nginx", [](const std::string& sent) { return resolve(decode(sent), true); }},
+      {"nginx, merge_slashes off",
+       [](const std::string& sent) { return resolve(decode(sent), false); }},
+      {"nginx, location of a second proxy that decodes again",
+       [](const std::string& sent) { return resolve(decode(resolve(decode(sent), true)), true); }},
+      {"Tomcat",
+       [](const std::string& sent) {
+         return resolve(decode(drop_parameters(sent), slashes), true);
+       }},
+      {"Tomcat, encodedSolidusHandling=decode, ALLOW_BACKSLASH",
+       [](const std::string& sent) {
+         return resolve(turn_backslashes(decode(drop_parameters(sent))), true);
+       }},
+      {"Jetty, parameters dropped behind the decoding",
+       [](const std::string& sent) { return resolve(drop_parameters(decode(sent)), true); }},
+      {"Spring, dots resolved before parameters are dropped",
+       [](const std::string& sent) { return drop_parameters(resolve(decode(sent), true)); }},
+      {"Apache, AllowEncodedSlashes NoDecode",
+       [](const std::string& sent) { return resolve(decode(sent, slashes), true); }},
+      {"IIS",
+       [](const std::string& sent) { return resolve(turn_backslashes(decode(sent)), true); }},
+      {"IIS, decoding twice",
+       [](const std::string& sent) {
+         return resolve(turn_backslashes(decode(decode(sent))), true);
+       }},
+      {"Express, which matches what it is sent",
+       [](const std::string& sent) {
+         return decode(sent, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._~/");
+       }},
+      {"a server that reads the decoded path as a URL again",
+       [](const std::string& sent) {
+         const std::string path = decode(sent);
+         return resolve(path.substr(0, path.find_first_of("?#")), true);
+       }},
+  };
+  return models;
+}
+
+// A path of pieces that servers disagree about.
+std::string disputed_path() {
+  const auto piece = rc::gen::element<std::string>(
+      "pub", "admin", "admin", "x", "/", "/", "/", "..", ".", ";", "\\", "%2f", "%2F", "%5c", "%3b",
+      "%2e", "%2E%2e", "%61dmin", "%252e", "%252f", "%253b", "%2561dmin", "%255c", "%3f", "%23",
+      "%253f", "%00", "%0a", "%2500", "%20", "%25", "%");
+  std::string path = *rc::gen::element<std::string>("/", "/pub/", "/admin/");
+  for (const std::string& one : *rc::gen::container<std::vector<std::string>>(piece)) path += one;
+  return path;
+}
+
+// Whatever server is behind the gateway: it finds the resource that the gateway has limited.
+TEST(Routes, AreThoseThatEveryServerWouldFind) {
+  for (const UpstreamPath sends : {UpstreamPath::normalised, UpstreamPath::as_sent}) {
+    std::vector<Route> routes;
+    for (const char* pattern : {"/admin/**", "/pub/*/x", "/pub/**", "/**"}) {
+      Route& route = routes.emplace_back();
+      route.match.paths = {pattern};
+      route.path = sends;
+    }
+    const RouteTable table(routes);
+    int forwarded = 0;
+    check(
+        [&] {
+          const std::string target = disputed_path();
+          Path path;
+          if (!read_path(target, path)) return;
+          const RouteTable::Found found = table.find("", path, "GET");
+          if (found.status != RouteTable::Found::Status::found) return;
+          const std::string& sent = sends == UpstreamPath::as_sent ? path.as_sent : path.forwarded;
+          forwarded += path.plain != path.as_sent ? 1 : 0;
+          for (const ServerModel& model : server_models()) {
+            const std::string seen = model.read(sent);
+            RC_LOG() << model.name << " reads " << sent << " as " << seen << "\n";
+            const auto fits = [&](const Route& route) {
+              return fits_path(route.match.paths[0], seen);
+            };
+            const auto expected = std::ranges::find_if(routes, fits);
+            RC_ASSERT(found.route == static_cast<std::size_t>(expected - routes.begin()));
+          }
+        },
+        20'000);
+    EXPECT_GT(forwarded, 500) << "of paths that can be read in several ways";
+  }
 }
 
 // The table is as the list read from the top.

@@ -29,6 +29,7 @@ Logged request() {
           .host = "a.example",
           .route = "shop",
           .ruling = "allowed",
+          .limit = "rate",
           .server = "http://10.0.0.1:80",
           .id = "42",
           .took = std::chrono::milliseconds{12},
@@ -40,7 +41,21 @@ TEST(AccessLog, IsALineThatReadersOfNginxsKnow) {
       access_line(false, request()),
       "192.0.2.1 - - [01/Jan/2026:00:00:00 +0000] \"GET /a?b=\\\"c\\\" HTTP/1.1\" 200 5 \"-\" "
       "\"x\\x0A\\x01y\xff\" host=\"a.example\" route=\"shop\" decision=\"allowed\" "
-      "upstream=\"http://10.0.0.1:80\" id=\"42\" received=3 time=0.012000 wait=0.002000\n");
+      "limit=\"rate\" upstream=\"http://10.0.0.1:80\" id=\"42\" received=3 time=0.012000 "
+      "wait=0.002000 degraded=0\n");
+}
+
+TEST(AccessLog, HasTheKeyIfItIsToBeLogged) {
+  Logged logged = request();
+  logged.key = "a\"b";
+  logged.degraded = true;
+  const std::string text = access_line(false, logged);
+  EXPECT_NE(text.find(" limit=\"rate\" key=\"a\\\"b\" upstream="), std::string::npos) << text;
+  EXPECT_TRUE(text.ends_with(" degraded=1\n")) << text;
+  const std::string json = access_line(true, logged);
+  EXPECT_NE(json.find("\"limit\":\"rate\",\"key\":\"a\\\"b\",\"degraded\":true,"),
+            std::string::npos)
+      << json;
 }
 
 TEST(AccessLog, TellsWhatWasSpoken) {
@@ -55,7 +70,8 @@ TEST(AccessLog, OrAnObject) {
             "{\"time\":\"2026-01-01T00:00:00Z\",\"client\":\"192.0.2.1\",\"method\":\"GET\","
             "\"target\":\"/a?b=\\\"c\\\"\",\"host\":\"a.example\",\"status\":200,\"received\":3,"
             "\"sent\":5,\"referer\":\"\",\"agent\":\"x\\u000a\\u0001y\\u00ff\",\"route\":\"shop\","
-            "\"decision\":\"allowed\",\"upstream\":\"http://10.0.0.1:80\",\"id\":\"42\","
+            "\"decision\":\"allowed\",\"limit\":\"rate\",\"degraded\":false,\"upstream\":\"http://"
+            "10.0.0.1:80\",\"id\":\"42\","
             "\"seconds\":0.012000,\"waited\":0.002000}\n");
 }
 

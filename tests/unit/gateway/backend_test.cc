@@ -58,6 +58,27 @@ TEST_F(Backends, LeaveOutThoseThatFailInARow) {
   EXPECT_FALSE(bad.counts().up);
 }
 
+// Not for each request that fails.
+TEST_F(Backends, TellOfAServerOnceForEachChange) {
+  std::vector<std::string> told;
+  Service service = three();
+  service.health.active = Health::Active{.path = "/up", .healthy = 1, .unhealthy = 2};
+  const auto backend = *Backend::open(service, counts, [&](const Upstream& server, bool up) {
+    told.push_back((up ? "up " : "down ") + std::to_string(server.port));
+  });
+  Server& bad = backend->servers()[1];
+  fail(bad, 2);
+  EXPECT_TRUE(told.empty());
+  fail(bad, 20);
+  EXPECT_EQ(told, (std::vector<std::string>{"down 2"}));
+  bad.note_success();
+  bad.note_success();
+  EXPECT_EQ(told, (std::vector<std::string>{"down 2", "up 2"}));
+  for (int i = 0; i < 5; ++i) bad.note_check(false);
+  for (int i = 0; i < 5; ++i) bad.note_check(true);
+  EXPECT_EQ(told, (std::vector<std::string>{"down 2", "up 2", "down 2", "up 2"}));
+}
+
 TEST_F(Backends, AskAnotherThanThoseTried) {
   const auto backend = open(three());
   Server* tried[] = {&backend->servers()[0], &backend->servers()[1]};

@@ -15,6 +15,7 @@ using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
+using testing::SizeIs;
 
 // The only files there are.
 Result<std::string, Error> files(const std::string& path) {
@@ -218,7 +219,7 @@ TEST(GatewayConfig, TellsHowServicesAreTreated) {
 TEST(GatewayConfig, HasKeysOfAllKinds) {
   using Kind = KeySource::Kind;
   const auto key = [](const std::string& text) {
-    return route("policy: p, key: " + text).key.at(0).sources;
+    return route("jwt: { verify: off }, policy: p, key: " + text).key.at(0).sources;
   };
   EXPECT_THAT(key("ip"), ElementsAre(KeySource{.kind = Kind::ip, .v4_bits = 32, .v6_bits = 64}));
   EXPECT_THAT(key("ip/24"), ElementsAre(KeySource{.v4_bits = 24, .v6_bits = 64}));
@@ -266,6 +267,17 @@ TEST(GatewayConfig, HasCosts) {
   EXPECT_THAT(wrong("cost: { most: 5 }"), ElementsAre(HasSubstr("in which header")));
 }
 
+TEST(GatewayConfig, LogsKeysAsItIsTold) {
+  const auto logged = [](const std::string& fields) {
+    return read("gateway: { access_log: { file: a.log" + fields +
+                " }, routes: [ { upstream: http://a } ] }")
+        .file.gateway->access_log.key;
+  };
+  EXPECT_EQ(logged(""), LoggedKey::off);
+  EXPECT_EQ(logged(", key: hashed"), LoggedKey::hashed);
+  EXPECT_EQ(logged(", key: plain"), LoggedKey::plain);
+}
+
 TEST(GatewayConfig, HasBandwidths) {
   const Route paced = route("bandwidth: 10MB/s, name: files");
   ASSERT_TRUE(paced.bandwidth);
@@ -296,9 +308,29 @@ TEST(GatewayConfig, HasRefusals) {
             (std::vector<HeaderLine>{{"X-A", "b"}, {"Retry-After", "9"}}));
 }
 
+TEST(GatewayConfig, HasRefusalsOfSingleLimits) {
+  const std::string limits = "limits: [ { limit: 1/s, name: user }, 2/s ], key: ip, ";
+  const Refused refused =
+      route(limits +
+            "refused: { body: later, limits: { user: { status: 200, body: sold out }, 1: "
+            "{ redirect: /wait }, block: { status: 403 } } }")
+          .refused;
+  EXPECT_EQ(refused.body, "later");
+  ASSERT_EQ(refused.by_limit.size(), 3u);
+  EXPECT_EQ(refused.by_limit.at("user")->status, 200);
+  EXPECT_EQ(refused.by_limit.at("user")->body, "sold out");
+  EXPECT_EQ(refused.by_limit.at("1")->status, 302);
+  EXPECT_THAT(wrong(limits + "refused: { limits: { usr: {} } }"),
+              ElementsAre(HasSubstr("has no limit \"usr\" (did you mean \"user\"?)")));
+  EXPECT_THAT(wrong(limits + "refused: { limits: { user: { fallback: http://b } } }"), SizeIs(1));
+  EXPECT_THAT(wrong("refused: { limits: [ a ] }"), ElementsAre(HasSubstr("map from names")));
+}
+
 TEST(GatewayConfig, SaysWhatRefusalsCannotBe) {
   EXPECT_THAT(wrong("refused: { body: }"), ElementsAre(HasSubstr("\"body\" is a text, not ")));
-  EXPECT_THAT(wrong("refused: { status: 200 }"), ElementsAre(HasSubstr("from 400 to 599")));
+  EXPECT_THAT(wrong("refused: { status: 201 }"), ElementsAre(HasSubstr("from 400 to 599")));
+  EXPECT_THAT(wrong("refused: { redirect: /a, status: 200 }"),
+              ElementsAre(HasSubstr("from 300 to 399")));
   EXPECT_THAT(wrong("refused: { file: none.html }"),
               ElementsAre(HasSubstr("cannot open none.html")));
   EXPECT_THAT(wrong("refused: { file: large.txt }"), ElementsAre(HasSubstr("more than 1MiB")));
@@ -367,9 +399,6 @@ TEST(GatewayConfig, NeedsThePartsThatLimitsCountBy) {
 }
 
 TEST(GatewayConfig, ReadsWhatVerifiesTokens) {
-  const Route unverified = route("policy: p, key: jwt:sub");
-  ASSERT_NE(unverified.jwt, nullptr);
-  EXPECT_TRUE(unverified.jwt->rules().keys.empty());
   const Route verified = route(
       "policy: p, key: jwt:sub, jwt: { key: a secret of more than thirty-two bytes, "
       "leeway: 5s, issuer: i, audience: a, cookie: token }");
@@ -383,6 +412,7 @@ TEST(GatewayConfig, ReadsWhatVerifiesTokens) {
   EXPECT_THAT(read("gateway: { routes: [ { upstream: http://a, jwt: { key: short } } ] }").warnings,
               ElementsAre(HasSubstr("a secret of 5 bytes can be guessed")));
   EXPECT_THAT(wrong("jwt: { issuer: i }"), ElementsAre(HasSubstr("write key: or key_file:")));
+  EXPECT_THAT(wrong("jwt: {}"), ElementsAre(HasSubstr("nothing verifies these tokens")));
   EXPECT_THAT(wrong("jwt: { key_file: none.pem }"), ElementsAre(HasSubstr("cannot open none.pem")));
   EXPECT_THAT(wrong("jwt: { key: a, key_file: b }"), ElementsAre(HasSubstr("either key")));
   EXPECT_THAT(wrong("jwt: { key: abc, algorithm: none }"),
@@ -391,6 +421,25 @@ TEST(GatewayConfig, ReadsWhatVerifiesTokens) {
               ElementsAre(HasSubstr("not a public key in PEM")));
   EXPECT_THAT(wrong("jwt: { keys: [ { key: '-----BEGIN PUBLIC KEY-----', algorithm: HS256 } ] }"),
               ElementsAre(HasSubstr("a public key is no secret")));
+}
+
+// A key from a token that nothing verifies is whatever the client likes.
+TEST(GatewayConfig, RefusesKeysFromTokensThatNothingVerifies) {
+  EXPECT_THAT(wrong("policy: p, key: jwt:sub"),
+              ElementsAre(HasSubstr("write jwt: { key: … } with what verifies it")));
+  EXPECT_THAT(wrong("policy: p, parts: { a: ip, b: [ ip, jwt:sub ] }"), SizeIs(1));
+  EXPECT_THAT(wrong("bandwidth: { limit: 1MB/s, key: jwt:sub }"), SizeIs(1));
+  const Route unverified = route("policy: p, key: jwt:sub, jwt: { verify: off }");
+  ASSERT_NE(unverified.jwt, nullptr);
+  EXPECT_FALSE(unverified.jwt->rules().verifies);
+  EXPECT_THAT(
+      read("gateway: { routes: [ { upstream: http://a, jwt: { verify: off } } ] }").warnings,
+      ElementsAre(HasSubstr("tokens are not verified")));
+  EXPECT_THAT(wrong("jwt: { verify: off, key: a secret of more than thirty-two bytes }"),
+              ElementsAre(HasSubstr("write one or the other")));
+  EXPECT_THAT(wrong("jwt: { verify: off, issuer: i }"),
+              ElementsAre(HasSubstr("write one or the other")));
+  EXPECT_THAT(wrong("jwt: { verify: maybe }"), SizeIs(1));
 }
 
 TEST(GatewayConfig, TellsOfDoorsThatAreTaken) {

@@ -132,9 +132,19 @@ TEST(Fields, InOtherSpellingsAreNotSentOnEither) {
 TEST(Trailers, OfARequestDoNotTellWhoAsks) {
   EXPECT_EQ(passable_request_trailers("X-Sum: 1\r\nX-Forwarded-For: 10.0.0.1\r\nx_real_ip: a\r\n"
                                       "Forwarded: for=a\r\nX_Forwarded_Proto: https\r\n"
-                                      "X-Request-Id: 1\r\nX-End: 2\r\n"),
+                                      "X-Request-Id: 1\r\nX-End: 2\r\n",
+                                      {}, {}),
             "X-Sum: 1\r\nX-End: 2\r\n");
-  EXPECT_EQ(passable_request_trailers(""), "");
+  EXPECT_EQ(passable_request_trailers("", {}, {}), "");
+}
+
+// Some services merge trailers into the header.
+TEST(Trailers, OfARequestDoNotReplaceHeaders) {
+  const FieldList fields{{"X-Tenant", "a"}};
+  const std::vector<std::string> headers_read{"x-user-id"};
+  EXPECT_EQ(passable_request_trailers("X-Sum: 1\r\nx_tenant: b\r\nX_User-Id: c\r\n", fields,
+                                      headers_read),
+            "X-Sum: 1\r\n");
 }
 
 TEST(Fields, OfAnAnswerAreSentBackWithoutThoseOfTheHop) {

@@ -106,10 +106,20 @@ std::string subject(const JwtReader& reader, std::string_view token) {
   return claims ? claim_in(*claims, "sub") : "";
 }
 
-TEST(Jwt, IsBelievedWithoutAKey) {
-  const auto reader = reader_of({});
+std::shared_ptr<const JwtReader> without_verification() {
+  return *JwtReader::make({.verifies = false});
+}
+
+TEST(Jwt, IsBelievedWithoutVerification) {
+  const auto reader = without_verification();
   EXPECT_EQ(subject(*reader, unsigned_part(R"({"alg":"none"})", kClaims) + "."), "alice");
   EXPECT_EQ(subject(*reader, hs256(R"({"alg":"HS256"})", kClaims, "anything")), "alice");
+}
+
+TEST(Jwt, IsNotBelievedWithoutAKey) {
+  const auto reader = reader_of({});
+  EXPECT_EQ(subject(*reader, unsigned_part(R"({"alg":"none"})", kClaims) + "."), "");
+  EXPECT_EQ(subject(*reader, hs256(R"({"alg":"HS256"})", kClaims, "anything")), "");
 }
 
 TEST(Jwt, IsVerifiedWithASecret) {
@@ -193,7 +203,7 @@ TEST(Jwt, HasAnIssuerAndAnAudience) {
 
 TEST(Jwt, IsNothingElse) {
   const auto reader = with_secret();
-  const auto unverified = reader_of({});
+  const auto unverified = without_verification();
   for (const std::string& token :
        {std::string{}, std::string{"."}, std::string{".."}, std::string{"a.b"},
         std::string{"!.!.!"}, std::string{"eyJ9.eyJ9."}, unsigned_part("[]", kClaims) + ".",
@@ -225,8 +235,10 @@ TEST(Jwt, IsInAHeaderOrACookie) {
       usual->token_of(FieldList{{"Authorization", "Bearer a"}, {"Authorization", "Bearer b"}}), "");
   const auto cookie = *JwtReader::make({.cookie = "token"});
   EXPECT_EQ(cookie->token_of(FieldList{{"Cookie", "a=1; token=abc"}}), "abc");
+  EXPECT_EQ(cookie->token_of(FieldList{{"Cookie", "token=a; token=b"}}), "");
   const auto header = *JwtReader::make({.header = "x-token"});
   EXPECT_EQ(header->token_of(FieldList{{"X-Token", "abc"}}), "abc");
+  EXPECT_EQ(header->token_of(FieldList{{"X-Token", "abc"}, {"X_Token", "def"}}), "");
 }
 
 TEST(JwtKey, MustFitItsAlgorithm) {

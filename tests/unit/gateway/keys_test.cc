@@ -117,10 +117,14 @@ TEST(Key, IsACookie) {
   EXPECT_EQ(session("session = abc ;x"), "abc");
   EXPECT_EQ(session("session=\"abc\""), "abc");
   EXPECT_EQ(session("session=a=b"), "a=b");
-  // Browsers send the closest first.
-  EXPECT_EQ(session("session=abc; session=def"), "abc");
+  // Services do not agree on which of two they take.
+  EXPECT_EQ(session("session=abc; session=def"), "AMBIGUOUS");
+  EXPECT_EQ(session("session=; session=def"), "AMBIGUOUS");
+  EXPECT_EQ(session("session=abc; session=\"abc\""), "abc");
   EXPECT_EQ(session("Session=abc; xsession=1; session"), "EMPTY");
   EXPECT_EQ(session(";;=;"), "EMPTY");
+  world.fields = {{"Cookie", "session=def"}, {"Cookie", "session=abc"}};
+  EXPECT_EQ(world.key(source(Kind::cookie, "session")), "AMBIGUOUS");
   world.fields = {{"Cookie", "a=1"}, {"Cookie", "session=abc"}};
   EXPECT_EQ(world.key(source(Kind::cookie, "session")), "abc");
 }
@@ -149,12 +153,44 @@ TEST(Key, IsAHostAMethodOrAConstant) {
   EXPECT_EQ(world.key(source(Kind::host)), "EMPTY");
 }
 
+TEST(Key, IsLoggedAsTextOrAsItsHash) {
+  World world;
+  world.fields = {{"X-User", "alice"}, {"X-Plan", "free"}};
+  const std::vector<KeyPart> parts{{.name = "plan", .sources = {source(Kind::header, "x-plan")}},
+                                   {.name = "user", .sources = {source(Kind::header, "x-user")}}};
+  EXPECT_EQ(world.made(parts).text(LoggedKey::plain), "plan=free,user=alice");
+  const std::string hashed = world.made(parts).text(LoggedKey::hashed);
+  EXPECT_TRUE(hashed.starts_with("sha256:"));
+  EXPECT_EQ(hashed.size(), 7u + 64u);
+  const std::vector<KeyPart> whole{{.name = "", .sources = {source(Kind::header, "x-user")}}};
+  EXPECT_EQ(world.made(whole).text(LoggedKey::plain), "alice");
+  EXPECT_NE(world.made(whole).text(LoggedKey::hashed), hashed);
+  world.fields = {};
+  EXPECT_EQ(world.made(whole).text(LoggedKey::hashed), "");
+}
+
+// A part that lacks one of its sources is empty as a whole: limits that count by it are left out.
+TEST(Key, HasEmptyPartsWhereSomethingIsMissing) {
+  World world;
+  world.fields = {{"X-User", "alice"}};
+  const std::vector<KeyPart> parts{
+      {.name = "both", .sources = {source(Kind::header, "x-user"), source(Kind::header, "x-none")}},
+      {.name = "user", .sources = {source(Kind::header, "x-user")}}};
+  const MadeKey made = world.made(parts);
+  EXPECT_EQ(made.status(), Status::empty);
+  Request request;
+  made.fill(request);
+  ASSERT_EQ(request.parts.all().size(), 2u);
+  EXPECT_EQ(request.parts.all()[0].value, "");
+  EXPECT_EQ(request.parts.all()[1].value, "alice");
+}
+
 // {"alg":"none"} . {"sub":"alice","n":7,"ok":true,"list":[1]}
 constexpr std::string_view kToken =
     "eyJhbGciOiJub25lIn0.eyJzdWIiOiJhbGljZSIsIm4iOjcsIm9rIjp0cnVlLCJsaXN0IjpbMV19.";
 
 TEST(Key, IsAClaim) {
-  const auto reader = *JwtReader::make({});
+  const auto reader = *JwtReader::make({.verifies = false});
   World world;
   const std::string header = "Bearer " + std::string{kToken};
   world.fields = {{"Authorization", header}};

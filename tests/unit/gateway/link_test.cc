@@ -39,6 +39,7 @@ class User final : public net::ChannelOwner {
   void on_sent() override {}
   void on_end() override {}
   void on_broken(std::string_view) override {}
+  void on_out_of_memory() noexcept override {}
 };
 
 class LinksTest : public testing::Test {
@@ -56,7 +57,9 @@ class LinksTest : public testing::Test {
   Listener listener_;
   Counts counts_;
   net::Poller poller_;
-  net::Ground ground_{.poller = poller_};
+  net::MemoryBudget budget_{1 << 20, 1};
+  net::LoopMemory memory_{budget_};
+  net::Ground ground_{.poller = poller_, .memory = memory_};
   User user_;
   std::shared_ptr<Backend> backend_;
   Links links_{ground_};

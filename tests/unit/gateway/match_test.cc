@@ -124,6 +124,33 @@ TEST(RouteTable, RefusesPathsWithTwoRoutes) {
   EXPECT_EQ(find(RouteTable({route({}, {"/a/*"})}), "x", "/a/b%2Fc"), -2);
 }
 
+// The service sees what the client sent, and may resolve it in its own way.
+TEST(RouteTable, RefusesPathsSentAsTheyAreThatServersMayResolveToAnotherRoute) {
+  std::vector<Route> routes{route({}, {"/admin/**"}), route({}, {"/pub/**"}), route({}, {"/**"})};
+  for (Route& one : routes) one.path = UpstreamPath::as_sent;
+  const RouteTable table(routes);
+  for (const char* target :
+       {"/pub/b/../x", "/pub/b/./x", "/pub/;/../admin/x", "/pub/../admin/x", "/pub/%2e%2e/admin/x",
+        "//admin/x", "/pub/..%252fadmin", "/pub/%252e%252e/admin", "/%61dmin/x", "/admin%3fx",
+        "/admin%23x", "/admin%252fx", "/admin%253bx", "/admin;x", "/x/%2500"}) {
+    EXPECT_EQ(find(table, "x", target), -2) << target;
+  }
+  // Where servers cannot disagree about the route, everything passes.
+  EXPECT_EQ(find(table, "x", "/pub//b%2Fc;v=1/%7Euser/100%25"), 1);
+  EXPECT_EQ(find(table, "x", "/pub/a%2520b"), 1);
+  EXPECT_EQ(find(table, "x", "/.well-known/x"), 2);
+}
+
+// A path costs a bounded number of comparisons, however it is spelled.
+TEST(RouteTable, RefusesPathsWithTooManyReadings) {
+  const RouteTable table({route({}, {"/**"})});
+  std::string target = "/a%2Fb";
+  EXPECT_EQ(find(table, "x", target), 0);
+  EXPECT_EQ(find(table, "x", target + std::string(15'000, 'x')), 0);
+  target = "/" + std::string(15'000, 'x') + "/a;b/%255c%253b%253f/\\%5c%2f%3b%3f/;%253b%252f";
+  EXPECT_EQ(find(table, "x", target), -2);
+}
+
 // What matters is which one is found; that it is fast is for the bench.
 TEST(RouteTable, FindsOneOfManyByAnythingThatTellsThem) {
   std::vector<Route> routes;

@@ -83,7 +83,8 @@ TEST(Path, IsRefusedWhereTheSecondWayLeavesASegment) {
 }
 
 TEST(Path, IsRefusedWhereItCannotBeRead) {
-  for (const char* text : {"/%", "/%4", "/%zz", "/a%0", "/%00", "/a%00b", "a", "", "http://a/"}) {
+  for (const char* text :
+       {"/%", "/%4", "/%zz", "/a%0", "/%00", "/a%00b", "/a%0ab", "/%7f", "a", "", "http://a/"}) {
     EXPECT_EQ(forms_of(text), kRefused) << text;
   }
 }

@@ -110,6 +110,7 @@ TEST(RateLines, TellSpringsWayThatNobodyCounts) {
   Verdict degraded{.decision = {.limit = 20}, .limited_by = "0"};
   degraded.degraded = true;
   EXPECT_EQ(lines(HeaderStyle::scg, "open", degraded),
+            "Weir-Degraded: 1\r\n"
             "X-RateLimit-Remaining: -1\r\nX-RateLimit-Requested-Tokens: 1\r\n"
             "X-RateLimit-Burst-Capacity: 20\r\nX-RateLimit-Replenish-Rate: 10\r\n");
   // This node counts on its own, and knows.
@@ -129,7 +130,7 @@ TEST(Refusal, IsAProblemByDefault) {
       made.body,
       R"({"type":"https://iana.org/assignments/http-problem-types#quota-exceeded",)"
       R"("title":"Quota exceeded","status":429,)"
-      R"("detail":"the limit rate admits this call in 1 second","violated-policies":["api"]})");
+      R"("detail":"the limit rate admits this call in 1 second","violated-policies":["rate"]})");
 }
 
 TEST(Refusal, IsWhatARouteSays) {
@@ -150,6 +151,50 @@ TEST(Refusal, IsWhatARouteSays) {
             "Content-Type: application/json\r\nretry-after: 9\r\ncache-control: private\r\n");
   own.refused.body = "";
   EXPECT_THAT(answer(own, refused()).fields, Not(HasSubstr("Content-Type")));
+}
+
+// What a client reads in the body it can find in RateLimit-Policy; a block is no limit of it.
+TEST(Refusal, NamesTheLimitThatRefuses) {
+  EXPECT_THAT(answer(route("api"), refused("1")).body, HasSubstr(R"("violated-policies":["1"])"));
+  Verdict blocked = refused("block");
+  blocked.blocked = true;
+  EXPECT_THAT(answer(route("api"), blocked).body, Not(HasSubstr("violated-policies")));
+}
+
+TEST(Refusal, FillsInPlaceholdersOfItsBody) {
+  Route made = route("a\"<b>&'");
+  made.refused.body =
+      R"({"limit":"{limited_by}","policy":"{policy}","again":{retry_after},"{x}":{}})";
+  made.refused.content_type = "application/json";
+  EXPECT_EQ(answer(made, refused("r\"s")).body,
+            R"({"limit":"r\"s","policy":"a\"<b>&'","again":1,"{x}":{}})");
+  made.refused.body = "<p title='{policy}'>{limited_by}: {retry_after} s</p>{";
+  made.refused.content_type = "text/html; charset=utf-8";
+  EXPECT_EQ(answer(made, refused("<r>")).body,
+            "<p title='a&quot;&lt;b&gt;&amp;&#39;'>&lt;r&gt;: 1 s</p>{");
+  made.refused.body = "{limited_by} {retry_after}{retry_after";
+  made.refused.content_type = "text/plain";
+  Verdict never = refused("<r>");
+  never.decision.outcome = Outcome::impossible;
+  EXPECT_EQ(answer(made, never).body, "<r> -1{retry_after");
+}
+
+TEST(Refusal, IsThatOfTheLimitThatRefuses) {
+  Route made = route("api");
+  made.refused.body = "slow down";
+  Refused own{.status = 200, .body = "sold out"};
+  made.refused.by_limit["1"] = std::make_shared<const Refused>(own);
+  EXPECT_EQ(answer(made, refused("rate")).body, "slow down");
+  const Answer sold_out = answer(made, refused("1"));
+  EXPECT_EQ(sold_out.status, 200);
+  EXPECT_EQ(sold_out.body, "sold out");
+  EXPECT_THAT(sold_out.fields, HasSubstr("Cache-Control: no-store\r\n"));
+  // A limit that could not be asked has not refused.
+  Verdict unasked = refused("1");
+  unasked.refusing = 0;
+  unasked.degraded = true;
+  EXPECT_EQ(answer(made, unasked).body, "slow down");
+  EXPECT_THAT(answer(made, unasked).fields, HasSubstr("Weir-Degraded: 1\r\n"));
 }
 
 TEST(Refusal, IsARedirect) {
