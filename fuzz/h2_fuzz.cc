@@ -64,6 +64,7 @@ class Peer final : public H2Handler {
   std::map<std::int32_t, std::string> good;
 
  private:
+  std::size_t most_body(const H2Stream&) override { return SIZE_MAX; }
   bool takes_parts(const H2Stream& stream) override {
     return stream.request().path.starts_with("/parts");
   }

@@ -78,6 +78,7 @@ class Door final : public wire::H2Handler {
 
  private:
   bool takes_parts(const wire::H2Stream&) override { return true; }
+  std::size_t most_body(const wire::H2Stream&) override { return SIZE_MAX; }
 
   void on_request(wire::H2Stream& stream) override {
     if (stream.flaw() != 0) return;

@@ -43,7 +43,7 @@ void others_agree(std::string_view input) {
     do {
       step = parser.parse(input.substr(used));
       used += step.consumed;
-    } while (step.status == HttpParser::Status::wants_continue);
+    } while (step.status == HttpParser::Status::head);
     if (step.status != HttpParser::Status::complete) return;
     require(HttpPeer::disagrees(input.substr(0, used), parser.request()).empty());
     parser.next();

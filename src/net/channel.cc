@@ -43,11 +43,21 @@ Channel::Channel(Ground& ground, const Address& to, const TlsContext& context,
 
 Channel::~Channel() { close(); }
 
-void Channel::close() {
+void Channel::close() noexcept {
+  ground_.memory.forget(*this);
   if (stream_.is_open()) stream_.close();
 }
 
-void Channel::abort() {
+void Channel::on_out_of_memory() noexcept {
+  ground_.memory.note_out_of_memory();
+  if (is_open()) owner_->on_out_of_memory();
+}
+
+void Channel::count_memory() {
+  if (is_open()) ground_.memory.count(*this, unsent_.capacity() + owner_memory_);
+}
+
+void Channel::abort() noexcept {
   const linger at_once{.l_onoff = 1, .l_linger = 0};
   if (is_open()) setsockopt(stream_.fd(), SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
   close();
@@ -177,6 +187,7 @@ void Channel::send(std::string_view bytes) {
   }
   if (bytes.empty()) return;
   unsent_.append(bytes);
+  count_memory();
   watch();
 }
 
@@ -195,6 +206,7 @@ void Channel::send_on() {
   }
   sent_ = 0;
   clear_for_reuse(unsent_, kMuch);
+  count_memory();
   if (failed_) return;
   if (finishes_ && !finished_) {
     finished_ = true;

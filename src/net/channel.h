@@ -23,6 +23,11 @@ class ChannelOwner {
   virtual void on_end() = 0;
   // Nothing more comes or goes; `why` is for people.
   virtual void on_broken(std::string_view why) = 0;
+  // An allocation has failed in the middle of an event: the owner closes the channel.
+  virtual void on_out_of_memory() noexcept = 0;
+  // All connections together hold too much memory, and this one is among the largest: the owner
+  // ends it, and may say why. Not in the middle of an event.
+  virtual void on_shed() noexcept { on_out_of_memory(); }
 
  protected:
   ~ChannelOwner() = default;
@@ -30,9 +35,10 @@ class ChannelOwner {
 
 // A connection whose two directions are used at the same time. Input comes when it is wanted and at
 // no other time, so that whoever passes it on to somebody slow stops reading; what cannot be sent
-// at once is kept, and whoever sends looks at `unsent` before it asks for more.
+// at once is kept, and whoever sends looks at `unsent` before it asks for more. What is kept counts
+// as memory of the connection, together with what the owner holds for it.
 // For the thread of its loop.
-class Channel final : public Watcher {
+class Channel final : public Watcher, public MemoryHolder {
  public:
   // One that stands. Closed if the system watches no more of them, as is one that is opened.
   Channel(Ground& ground, Stream stream, ChannelOwner& owner);
@@ -59,15 +65,25 @@ class Channel final : public Watcher {
   std::size_t unsent() const { return unsent_.size() - sent_; }
   // Nothing more will be sent behind what is unsent.
   void finish();
-  void close();
+  void close() noexcept;
+  // Bytes that the owner holds for this connection.
+  void count_owner_memory(std::size_t bytes) {
+    if (owner_memory_ != bytes) {
+      owner_memory_ = bytes;
+      count_memory();
+    }
+  }
   // Closes it so that the peer notices that something is missing.
-  void abort();
+  void abort() noexcept;
   bool is_open() const { return stream_.is_open(); }
   const Stream& stream() const { return stream_; }
 
   void on_ready() override;
+  void on_out_of_memory() noexcept override;
+  void shed() noexcept override { owner_->on_shed(); }
 
  private:
+  void count_memory();
   void connect();
   void read();
   void look();
@@ -83,6 +99,7 @@ class Channel final : public Watcher {
   ChannelOwner* owner_;
   std::string unsent_;
   std::size_t sent_ = 0;  // of `unsent_`
+  std::size_t owner_memory_ = 0;
   Interest interest_ = Interest::read;
   bool connecting_ = false;
   bool wants_input_ = true;

@@ -8,6 +8,7 @@
 #include <span>
 #include <utility>
 
+#include "base/out_of_memory.h"
 #include "base/reuse.h"
 #include "net/socket_calls.h"
 
@@ -64,6 +65,15 @@ void Connection::want(Interest interest) {
   neighbours_.poller.change(socket_.fd(), interest_, *this);
 }
 
+void Connection::guard(const auto& event) {
+  if (!with_memory(event)) on_out_of_memory();
+}
+
+void Connection::on_out_of_memory() noexcept {
+  neighbours_.memory.note_out_of_memory();
+  close();
+}
+
 void Connection::on_ready() {
   switch (state_) {
     case State::reading:
@@ -100,10 +110,16 @@ void Round::serve() {
   used_ = 0;
   for (Visit& visit : all) visit.connection->answer(visit);
   for (Visit& visit : all) visit.connection->send_answers(visit);
+  memory_.shed_largest();
+}
+
+void Round::shrink() {
+  for (Visit& visit : visits_) clear_for_reuse(visit.out);
 }
 
 void Connection::read() {
   char* const room = neighbours_.round.room();
+  if (state_ != State::reading) return;  // shed, to make room
   const std::size_t most = std::min(Round::kRoom, door_.most_input - kept_.size());
   if (most == 0) return close();  // a message longer than any may be
   const ssize_t count = receive(socket_.fd(), room, most);
@@ -131,30 +147,39 @@ void Connection::wake() {
 void Connection::resume() {
   woken_ = false;
   if (state_ == State::waiting) turn_to(State::reading);
-  if (state_ == State::reading) serve();
+  if (state_ == State::reading) guard([this] { serve(); });
 }
 
 // (The system is told only when it does read again: it may have to wait in line once more.)
 void Connection::go_on() {
   state_ = State::reading;
-  serve();
+  guard([this] { serve(); });
 }
 
 // Though nothing has come.
 void Connection::serve() {
   Visit& visit = neighbours_.alone;
   visit.input = {};
-  answer(visit);
-  send_answers(visit);
+  do_answer(visit);
+  do_send_answers(visit);
 }
 
 void Connection::answer(Visit& visit) {
+  guard([&] { do_answer(visit); });
+}
+
+void Connection::send_answers(Visit& visit) {
+  if (state_ == State::closed) return;  // there was no memory for its answers
+  guard([&] { do_send_answers(visit); });
+}
+
+void Connection::do_answer(Visit& visit) {
   if (!kept_.empty()) visit.input = kept_.append(visit.input);
   visit.out.clear();
   visit.used = protocol_->on_input(visit.input, visit.out);
 }
 
-void Connection::send_answers(Visit& visit) {
+void Connection::do_send_answers(Visit& visit) {
   std::string& out = visit.out;
   bool answered = false;
   bool unfinished = false;
@@ -174,11 +199,16 @@ void Connection::send_answers(Visit& visit) {
     visit.used += protocol_->on_input(visit.input.substr(before), out);
   }
   clear_for_reuse(out, 2 * Protocol::kEnough);
-  if (state_ == State::closed) return;
+  if (state_ == State::closed || state_ == State::draining) return;
   keep(visit);
+  count_memory();
   if (state_ != State::reading) return;
   if (protocol_->waits()) return turn_to(State::waiting);
   unfinished ? line_up(answered) : wait_for_more(answered);
+}
+
+void Connection::count_memory() {
+  neighbours_.memory.count(*this, kept_.capacity() + unsent_.capacity() + protocol_->memory());
 }
 
 // Nothing is read meanwhile: there is enough to do.
@@ -229,7 +259,7 @@ bool Connection::send(std::string_view answers) {
 
 void Connection::send_on() {
   const std::string answers = std::exchange(unsent_, {});
-  if (!send(answers)) return;
+  if (!send(answers)) return state_ == State::closed ? void() : count_memory();
   if (protocol_->ends()) return end();
   since_ = neighbours_.second;
   turn_to(State::reading);
@@ -246,6 +276,25 @@ void Connection::end() {
   shutdown(socket_.fd(), SHUT_WR);  // it may have gone already
   since_ = neighbours_.second;
   turn_to(State::draining);
+  release();
+}
+
+// A connection that only waits for the peer to close it needs no memory.
+void Connection::release() {
+  neighbours_.memory.forget(*this);
+  std::string().swap(kept_);
+  std::string().swap(unsent_);
+  protocol_ = nullptr;
+}
+
+// A peer that takes no answers cannot be told anything.
+void Connection::shed() noexcept {
+  guard([this] {
+    if (state_ == State::queued) std::erase(neighbours_.line, this);
+    std::string words;
+    if (state_ != State::writing) protocol_->on_shed(words);
+    words.empty() || !send(words) ? close() : end();
+  });
 }
 
 // A few bytes, for those who have not gone or are stuck.
@@ -260,8 +309,9 @@ void Connection::drain() {
   if (count <= 0 && !would_block(count)) close();
 }
 
-void Connection::close() {
+void Connection::close() noexcept {
   if (state_ == State::closed) return;
+  neighbours_.memory.forget(*this);
   if (state_ == State::queued) std::erase(neighbours_.line, this);
   state_ = State::closed;
   socket_.close();
@@ -269,6 +319,10 @@ void Connection::close() {
 }
 
 void Connection::check_patience() {
+  guard([this] { look_at_time(); });
+}
+
+void Connection::look_at_time() {
   if (state_ == State::reading && protocol_->look_around()) serve();
   const int waited = neighbours_.second - since_;
   switch (state_) {
@@ -297,9 +351,12 @@ void Connection::check_patience() {
 
 void Connection::shut_down() {
   shutting_down_ = true;
-  protocol_->on_shutdown();
-  in_message_ = !kept_.empty() || protocol_->in_message();
-  if (state_ == State::reading) serve();
+  if (state_ == State::draining || state_ == State::closed) return;
+  guard([this] {
+    protocol_->on_shutdown();
+    in_message_ = !kept_.empty() || protocol_->in_message();
+    if (state_ == State::reading) serve();
+  });
 }
 
 // What has begun may be finished, and what has arrived is answered.

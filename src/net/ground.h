@@ -2,9 +2,11 @@
 
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "net/descriptor.h"
+#include "net/memory.h"
 #include "net/poller.h"
 #include "net/protocol.h"
 #include "net/timers.h"
@@ -15,18 +17,30 @@ namespace weir::net {
 class Mortal {
  public:
   virtual ~Mortal() = default;
+
+ private:
+  friend struct Ground;
+  std::unique_ptr<Mortal> next_dead_;  // (a list, as it must not need memory to free some)
 };
 
 // What a loop offers to those who live on it and have connections of their own. For its thread.
 struct Ground {
   Poller& poller;
+  LoopMemory& memory;
   Timers timers{};
-  std::vector<std::unique_ptr<Mortal>> dead{};  // gone when nobody can be in the middle of them
+  std::unique_ptr<Mortal> dead{};  // the last of those to be destroyed at the end of the turn
   // Memory for the one that is being served.
   std::vector<char> input = std::vector<char>(64 << 10);
   std::size_t left = 0;  // of those that were let in, so many have left since it was looked at
 
-  void bury(std::unique_ptr<Mortal> mortal) { dead.push_back(std::move(mortal)); }
+  void bury(std::unique_ptr<Mortal> mortal) noexcept {
+    mortal->next_dead_ = std::move(dead);
+    dead = std::move(mortal);
+  }
+  // Destroys all that was buried, one after the other. Each may bury others.
+  void destroy_dead() noexcept {
+    while (dead) dead = std::exchange(dead->next_dead_, nullptr);
+  }
 };
 
 // Who lives on a loop and takes care of the connections that a door lets in.

@@ -6,10 +6,14 @@
 #include <atomic>
 #include <cerrno>
 #include <deque>
+#include <functional>
+#include <mutex>
+#include <new>
 #include <system_error>
 #include <thread>
 #include <vector>
 
+#include "base/out_of_memory.h"
 #include "net/connection.h"
 #include "net/ground.h"
 #include "net/listen.h"
@@ -23,16 +27,69 @@ using std::chrono::milliseconds;
 
 // What all loops count together. Written when connections come and go, not with every message.
 struct Shared {
-  std::size_t most_connections = 0;
+  explicit Shared(const LoopOptions& options)
+      : most_connections(options.most_connections),
+        memory(options.connection_memory, static_cast<std::size_t>(options.threads)) {}
+
+  const std::size_t most_connections;
+  MemoryBudget memory;
   std::atomic<std::uint64_t> accepted{0};
   std::atomic<std::uint64_t> turned_away{0};
   std::atomic<std::uint64_t> open{0};
+  // Wakes the loops that hold more than their share of the memory, which makes them shed.
+  std::function<void()> wake_large_loops{};
 };
+
+// Room for one more than there are, so that adding one cannot fail. (Grows as push_back does.)
+void reserve_for(auto& list, std::size_t count) {
+  if (list.capacity() < count) list.reserve(2 * count);
+}
 
 int second_of(Clock::time_point time) {
   return static_cast<int>(
       std::chrono::floor<std::chrono::seconds>(time.time_since_epoch()).count());
 }
+
+// What other threads want to be run on a loop's thread.
+class LoopMailbox final : public Mailbox {
+ public:
+  explicit LoopMailbox(Poller& poller) : poller_(&poller) {}
+
+  void post(std::function<void()> function) override {
+    const std::lock_guard lock(mutex_);
+    if (poller_ == nullptr) return;
+    functions_.push_back(std::move(function));
+    has_some_.store(true, std::memory_order_release);
+    poller_->wake();
+  }
+
+  // The next two are for the loop's thread.
+
+  void run() {
+    if (!has_some_.load(std::memory_order_acquire)) return;
+    std::vector<std::function<void()>> functions;
+    {
+      const std::lock_guard lock(mutex_);
+      functions.swap(functions_);
+      has_some_.store(false, std::memory_order_relaxed);
+    }
+    for (const auto& function : functions) function();
+  }
+  void close() {
+    std::vector<std::function<void()>> dropped;
+    const std::lock_guard lock(mutex_);
+    poller_ = nullptr;
+    functions_.swap(dropped);
+  }
+
+ private:
+  std::mutex mutex_;
+  std::atomic<bool> has_some_{false};
+  Poller* poller_;  // none: the loop has ended
+  std::vector<std::function<void()>> functions_;
+};
+
+thread_local std::shared_ptr<LoopMailbox> own_mailbox;
 
 // One thread, and everything that happens on it.
 class Loop {
@@ -65,6 +122,8 @@ class Loop {
   }
   // Whether everybody has left.
   bool done() const { return done_.load(); }
+  bool holds_too_much() const { return neighbours_.memory.holds_too_much(); }
+  void wake() { neighbours_.poller.wake(); }
   // Whether it has come around since it was last forgotten that it has.
   bool came_around() const { return came_around_.load(std::memory_order_relaxed); }
   void forget_coming_around() { came_around_.store(false, std::memory_order_relaxed); }
@@ -81,6 +140,12 @@ class Loop {
         throw std::system_error(errno, std::generic_category(), "cannot listen");
       }
       loop_.neighbours_.poller.add(socket_.fd(), Interest::read, *this);
+    }
+
+    // (Nobody is let in for a moment: memory may be free then.)
+    void on_out_of_memory() noexcept override {
+      loop_.neighbours_.memory.note_out_of_memory();
+      pause();
     }
 
     // Lets in who waits, a few at a time: others wait to be served.
@@ -145,6 +210,7 @@ class Loop {
     explicit Escort(std::unique_ptr<Companion> companion) : companion_(std::move(companion)) {}
 
     void on_ready() override { companion_->run_ready(); }
+    void on_out_of_memory() noexcept override {}  // (calls without an answer time out)
     void end_turn() { companion_->end_turn(); }
     int descriptor() const { return companion_->descriptor(); }
 
@@ -159,28 +225,49 @@ class Loop {
       escort_ = std::make_unique<Escort>(options_.companion());
       neighbours_.poller.add(escort_->descriptor(), Interest::read, *escort_);
     }
+    own_mailbox = mailbox_;
     for (Listener& listener : listeners_) listener.make_resident();
     auto next_look = Clock::now();
     while (!asked_to_end_.load(std::memory_order_relaxed)) {
       const auto next = std::min(next_look, ground_.timers.next());
       const auto left = std::chrono::ceil<milliseconds>(next - Clock::now());
       wait(neighbours_.line.empty() ? std::max(left, milliseconds{0}) : milliseconds{0});
+      mailbox_->run();
       neighbours_.round.serve();
       serve_line();
-      if (asked_to_shut_down_.load(std::memory_order_relaxed) && !shutting_down_) close_doors();
+      if (asked_to_shut_down_.load(std::memory_order_relaxed) && !shutting_down_) {
+        guard([this] { close_doors(); });
+      }
       const auto now = Clock::now();
-      ground_.timers.run(now);
+      guard([&] { ground_.timers.run(now); });
       if (now >= next_look) {
-        look_around(now);
         next_look = now + (shutting_down_ ? milliseconds{10} : milliseconds{250});
+        guard([&] { look_around(now); });
       }
       end_turn();
+      shed();
       bury();
     }
+    mailbox_->close();
+    own_mailbox = nullptr;
     connections_.clear();
     for (Listener& listener : listeners_) listener.end_resident();
     bury();
     escort_ = nullptr;
+  }
+
+  // Connections close themselves when there is no memory for one of their events. This is for what
+  // is not about one of them: it is done the next time.
+  void guard(const auto& work) {
+    if (!with_memory(work)) neighbours_.memory.note_out_of_memory();
+  }
+
+  // If all loops hold too much together, at least one holds more than its share. That one sheds,
+  // now or when it is woken.
+  void shed() {
+    neighbours_.memory.shed_largest();
+    if (neighbours_.memory.is_exceeded()) [[unlikely]]
+      shared_.wake_large_loops();
   }
 
   void wait(milliseconds longest) {
@@ -215,7 +302,7 @@ class Loop {
       std::swap(neighbours_.woken, awake_);
       for (Connection* connection : awake_) connection->resume();
       awake_.clear();
-      if (escort_) escort_->end_turn();
+      if (escort_) guard([this] { escort_->end_turn(); });
     } while (!neighbours_.woken.empty());
   }
 
@@ -226,7 +313,11 @@ class Loop {
     if (resident != nullptr) {
       shared_.accepted.fetch_add(1, std::memory_order_relaxed);
       shared_.open.fetch_add(1, std::memory_order_relaxed);
-      return resident->admit(std::move(socket), peer);
+      return admit_resident(*resident, std::move(socket), peer);
+    }
+    reserve_for(connections_, connections_.size() + 1);
+    for (auto* list : {&neighbours_.closed, &neighbours_.woken, &awake_}) {
+      reserve_for(*list, connections_.size() + 1);
     }
     auto connection = std::make_unique<Connection>(std::move(socket), door, peer, neighbours_);
     if (!connection->open()) {  // the system watches no more of them
@@ -237,6 +328,15 @@ class Loop {
     connections_.push_back(std::move(connection));
     shared_.accepted.fetch_add(1, std::memory_order_relaxed);
     shared_.open.fetch_add(1, std::memory_order_relaxed);
+  }
+
+  void admit_resident(Resident& resident, Descriptor socket, const Peer& peer) {
+    try {
+      resident.admit(std::move(socket), peer);
+    } catch (const std::bad_alloc&) {
+      shared_.open.fetch_sub(1, std::memory_order_relaxed);
+      throw;
+    }
   }
 
   void turn_away(const Descriptor& socket, const Door& door) {
@@ -259,6 +359,7 @@ class Loop {
     came_around_.store(true, std::memory_order_relaxed);
     for (Listener& listener : listeners_) listener.resume();
     for (const auto& connection : connections_) connection->check_patience();
+    neighbours_.round.shrink();
     for (const Listener& listener : listeners_) {
       if (listener.resident() != nullptr) listener.resident()->look_around();
     }
@@ -283,15 +384,15 @@ class Loop {
     if (ground_.left > 0) {
       shared_.open.fetch_sub(std::exchange(ground_.left, 0), std::memory_order_relaxed);
     }
-    // (Who is buried may take others along.)
-    while (!ground_.dead.empty()) std::exchange(ground_.dead, {}).clear();
+    ground_.destroy_dead();
     if (shutting_down_ && is_empty()) done_.store(true);
   }
 
   Shared& shared_;
   const LoopOptions& options_;
-  Neighbours neighbours_;
-  Ground ground_{.poller = neighbours_.poller};
+  Neighbours neighbours_{.memory = LoopMemory(shared_.memory)};
+  Ground ground_{.poller = neighbours_.poller, .memory = neighbours_.memory};
+  const std::shared_ptr<LoopMailbox> mailbox_ = std::make_shared<LoopMailbox>(neighbours_.poller);
   std::unique_ptr<Escort> escort_;  // none: there is no companion
   std::vector<Connection*> awake_;
   std::deque<Listener> listeners_;
@@ -307,8 +408,18 @@ class Loop {
 
 }  // namespace
 
+std::shared_ptr<Mailbox> mailbox_of_this_thread() { return own_mailbox; }
+
 struct Loops::Impl {
-  LoopOptions options;
+  explicit Impl(const LoopOptions& the_options) : options(the_options), shared(options) {}
+
+  void wake_large_loops() {
+    for (Loop& loop : loops) {
+      if (loop.holds_too_much()) loop.wake();
+    }
+  }
+
+  const LoopOptions options;
   Shared shared;
   std::deque<Door> doors;
   std::vector<Address> bound;
@@ -345,9 +456,8 @@ Error cannot_listen(const std::string& host, std::uint16_t port, int error) {
 
 }  // namespace
 
-Loops::Loops(const LoopOptions& options) : impl_(std::make_unique<Impl>()) {
-  impl_->options = options;
-  impl_->shared.most_connections = options.most_connections;
+Loops::Loops(const LoopOptions& options) : impl_(std::make_unique<Impl>(options)) {
+  impl_->shared.wake_large_loops = [impl = impl_.get()] { impl->wake_large_loops(); };
   for (int i = 0; i < options.threads; ++i) {
     impl_->loops.emplace_back(impl_->shared, impl_->options);
   }
@@ -399,6 +509,10 @@ LoopCounts Loops::counts() const {
           .turned_away = shared.turned_away.load(std::memory_order_relaxed),
           .open = shared.open.load(std::memory_order_relaxed)};
 }
+
+MemoryCounts Loops::memory() const { return impl_->shared.memory.counts(); }
+
+std::size_t Loops::freed_since_peak() { return impl_->shared.memory.freed_since_peak(); }
 
 bool Loops::all_came_around() {
   if (!std::ranges::all_of(impl_->loops, &Loop::came_around)) return false;

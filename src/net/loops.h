@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 
+#include "net/memory.h"
 #include "net/protocol.h"
 #include "weir/result.h"
 
@@ -24,9 +25,24 @@ class Companion {
   virtual void end_turn() = 0;
 };
 
+// Runs functions on the thread of a loop. Thread-safe. Functions that come when the loop has ended
+// are dropped.
+class Mailbox {
+ public:
+  virtual void post(std::function<void()> function) = 0;
+
+ protected:
+  ~Mailbox() = default;
+};
+
+// The one of the loop that this thread runs; none: it runs no loop.
+std::shared_ptr<Mailbox> mailbox_of_this_thread();
+
 struct LoopOptions {
   int threads = 1;
   std::size_t most_connections = 20'000;
+  // Bytes that all connections may hold together in buffers: see MemoryBudget.
+  std::size_t connection_memory = std::size_t{64} << 20;
   // For how long a thread that has had work looks for more before it sleeps: to be woken costs who
   // asks, too. Costs processor time.
   std::chrono::microseconds spin{0};
@@ -65,6 +81,9 @@ class Loops {
   void stop(std::chrono::milliseconds grace);
 
   LoopCounts counts() const;
+  MemoryCounts memory() const;
+  // See MemoryBudget. For one thread at a time.
+  std::size_t freed_since_peak();
 
   // Whether every loop has come around since this was last true. For one asker: a loop that hangs
   // makes it false until it goes on.

@@ -8,6 +8,8 @@
 #include <cstdint>
 #include <system_error>
 
+#include "base/out_of_memory.h"
+
 namespace weir::net {
 
 namespace {
@@ -71,7 +73,8 @@ bool Poller::wait(std::chrono::milliseconds longest) {
     const epoll_event& event = events[static_cast<std::size_t>(i)];
     ended_ = (event.events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR)) != 0;
     if (auto* watcher = static_cast<Watcher*>(event.data.ptr)) {
-      watcher->on_ready();
+      // (Those behind it are told in any case: the system tells of some only once.)
+      if (!with_memory([watcher] { watcher->on_ready(); })) watcher->on_out_of_memory();
     } else {
       std::uint64_t wakes = 0;
       (void)!read(wake_up_.fd(), &wakes, sizeof wakes);  // whoever called will be looked for

@@ -20,6 +20,8 @@ enum class Interest {
 class Watcher {
  public:
   virtual void on_ready() = 0;
+  // There was no memory for what `on_ready` had to do, and it did only some of it.
+  virtual void on_out_of_memory() noexcept = 0;
 
  protected:
   ~Watcher() = default;

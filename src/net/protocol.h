@@ -67,6 +67,13 @@ class Protocol {
 
   // The connection ends now, all answers are sent: what is still to be said, if anything.
   virtual void on_end(std::string& /*out*/) {}
+
+  // Bytes that it holds beyond its own size: of messages that are not complete, of answers.
+  virtual std::size_t memory() const { return 0; }
+
+  // The connection is closed since all connections together hold too much memory: an answer that
+  // says so, if one may come now.
+  virtual void on_shed(std::string& /*out*/) {}
 };
 
 class Resident;

@@ -26,6 +26,11 @@ void Timers::sink(std::size_t place) {
   put(place, entry);
 }
 
+void Timers::add_timer() {
+  if (heap_.capacity() <= count_) heap_.reserve(2 * count_ + 1);
+  ++count_;
+}
+
 void Timers::add(Timer& timer, Clock::time_point at) {
   heap_.push_back({at, &timer});
   rise(heap_.size() - 1);

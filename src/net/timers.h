@@ -30,25 +30,30 @@ class Timers {
   void add(Timer& timer, Clock::time_point at);
   void hasten(Timer& timer, Clock::time_point at);
   void remove(Timer& timer);
+  void add_timer();
   void put(std::size_t place, const Entry& entry);
   void rise(std::size_t place);
   void sink(std::size_t place);
 
-  std::vector<Entry> heap_;  // the earliest in front
+  std::vector<Entry> heap_;  // the earliest in front; with room for all timers
+  std::size_t count_ = 0;    // of timers, set or not
 };
 
 // Rings once at a time that may be changed until then. It may be set anew while it rings, and be
 // destroyed at any time but then. Most timers guard against what seldom happens and are put off
 // again and again: putting off and cancelling costs a store, the heap learns of it when the old
-// time has come.
+// time has come. Setting it needs no memory.
 class Timer {
  public:
   using Clock = Timers::Clock;
 
   // `timers` outlive it.
-  Timer(Timers& timers, std::function<void()> ring) : timers_(timers), ring_(std::move(ring)) {}
+  Timer(Timers& timers, std::function<void()> ring) : timers_(timers), ring_(std::move(ring)) {
+    timers_.add_timer();
+  }
   ~Timer() {
     if (place_ != kNowhere) timers_.remove(*this);
+    --timers_.count_;
   }
   Timer(const Timer&) = delete;
   Timer& operator=(const Timer&) = delete;

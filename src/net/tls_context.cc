@@ -12,6 +12,8 @@
 #include <string_view>
 #include <system_error>
 
+#include "net/ticket_keys.h"
+
 namespace weir::net {
 
 namespace {
@@ -132,6 +134,7 @@ Result<TlsContext, Error> load_tls(const TlsFiles& files) {
   TlsContext context(SSL_CTX_new(TLS_server_method()), &SSL_CTX_free);
   if (!context) return Error{"tls: OpenSSL does not work here"};
   set_manners(context.get());
+  if (!rotate_ticket_keys(context.get())) return Error{"tls: there is no memory"};
   if (auto flaw = show(context.get(), files)) return *std::move(flaw);
   if (!files.ca.empty() && !ask_clients(context.get(), files.ca)) {
     return unreadable("ca", files.ca);

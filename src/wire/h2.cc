@@ -16,7 +16,9 @@ namespace {
 // what is wrong.
 constexpr std::size_t kTooMuch = 64 << 10;
 
-constexpr std::size_t kMostSpare = 512;
+constexpr std::size_t kMostSpare = 256;
+constexpr std::size_t kMostSpareAtEnd = 16;        // of a connection
+constexpr std::size_t kMostSpareMemory = 2 << 10;  // of one: larger ones are not kept
 
 // What a window is before anybody has said otherwise.
 constexpr std::int64_t kFirstWindow = 65'535;
@@ -27,10 +29,10 @@ std::vector<std::unique_ptr<H2Stream>>& spare_streams() {
   return of_this_thread;
 }
 
-H2Stream* new_stream() {
+std::unique_ptr<H2Stream> new_stream() {
   auto& spare = spare_streams();
-  if (spare.empty()) return new H2Stream;
-  H2Stream* const stream = spare.back().release();
+  if (spare.empty()) return std::make_unique<H2Stream>();
+  std::unique_ptr<H2Stream> stream = std::move(spare.back());
   spare.pop_back();
   return stream;
 }
@@ -65,6 +67,12 @@ void H2Stream::clear() {
   sent_ = counted_ = 0;
   clear_for_reuse(trailer_text_);
   trailers_.clear();
+}
+
+std::size_t H2Stream::memory() const {
+  return text_.capacity() + places_.capacity() * sizeof(HttpFields::Places) + body_.capacity() +
+         answer.capacity() + request_trailers_.capacity() + trailer_text_.capacity() +
+         trailers_.capacity() * sizeof(H2Field);
 }
 
 // ---- Lists of streams
@@ -111,6 +119,9 @@ H2Machine::H2Machine(H2Handler& handler, const H2Limits& limits)
 
 H2Machine::~H2Machine() {
   for (H2Stream* const stream : streams_) delete stream;
+  // (Spare ones lie scattered among what was freed, and keep it from going back to the system.)
+  auto& spare = spare_streams();
+  if (spare.size() > kMostSpareAtEnd) spare.resize(kMostSpareAtEnd);
 }
 
 void H2Machine::say(H2Type type, std::uint8_t flags, std::int32_t stream,
@@ -176,7 +187,9 @@ void H2Machine::begin_request(std::int32_t id) {
     // (Who has not heard of our settings cannot know better.)
     return knows_settings_ ? patience_.note_reset() : patience_.note_useless();
   }
-  H2Stream* const stream = new_stream();
+  streams_.push_back(nullptr);
+  streams_.pop_back();  // (there is room for it now)
+  H2Stream* const stream = new_stream().release();
   stream->id_ = id;
   stream->at_ = streams_.size();
   stream->next_found_ = std::exchange(place_of(id), stream);
@@ -205,6 +218,7 @@ void H2Machine::end_stream(H2Stream& stream) {
   forget_body(stream);
   headers_ -= stream.header_;
   unsent_ -= stream.unsent();
+  memory_ -= std::exchange(stream.memory_, 0);
   if (block_.stream == &stream) {
     block_.of = Block::Of::nothing;
     block_.stream = nullptr;
@@ -219,7 +233,13 @@ void H2Machine::end_stream(H2Stream& stream) {
   stream.clear();
   std::unique_ptr<H2Stream> owner(&stream);
   auto& spare = spare_streams();
-  if (spare.size() < kMostSpare) spare.push_back(std::move(owner));
+  const bool small = owner->memory() <= kMostSpareMemory;
+  if (small && spare.size() < kMostSpare) spare.push_back(std::move(owner));
+}
+
+void H2Machine::count_memory(H2Stream& stream) {
+  const std::size_t now = stream.memory();
+  memory_ += now - std::exchange(stream.memory_, now);
 }
 
 void H2Machine::end_streams() {
@@ -322,7 +342,10 @@ void H2Machine::end_header(H2Stream& stream, bool ends) {
   stream.whole_ = ends;
   make_request(stream);
   headers_ += stream.header_ = stream.text_.size();
+  count_memory(stream);
   if (ends || stream.flaw_ != 0) return tell(stream);
+  stream.most_body_ = std::min(handler_.most_body(stream), limits_.body);
+  if (stream.most_body_ == 0) return tell(stream);
   stream.in_parts_ = handler_.takes_parts(stream);
   if (stream.in_parts_) {
     no_longer_waits(stream);
@@ -341,7 +364,7 @@ void H2Machine::add_body(H2Stream& stream, std::string_view bytes) {
   }
   const bool wanted = !stream.is_finished() && (stream.in_parts_ || !stream.told_);
   if (!wanted) return drop(stream, bytes.size());
-  if (bytes.size() > limits_.body - std::min(stream.body_.size(), limits_.body)) {
+  if (bytes.size() > stream.most_body_ - std::min(stream.body_.size(), stream.most_body_)) {
     drop(stream, bytes.size());
     if (!stream.in_parts_) forget_body(stream);
     find_flaw(stream, 413, "the body is too long");
@@ -349,6 +372,7 @@ void H2Machine::add_body(H2Stream& stream, std::string_view bytes) {
   }
   stream.body_.append(bytes);
   stream.held_ += bytes.size();
+  count_memory(stream);
   if (stream.in_parts_) tell(stream);
 }
 
@@ -372,6 +396,7 @@ void H2Machine::forget_body(H2Stream& stream) {
   credit_stream(stream, held);
   stream.request_.body = {};
   clear_for_reuse(stream.body_);
+  count_memory(stream);
 }
 
 void H2Machine::no_longer_waits(H2Stream& stream) {
@@ -385,6 +410,8 @@ void H2Machine::no_longer_waits(H2Stream& stream) {
 void H2Machine::took(H2Stream& stream) {
   const std::size_t taken = stream.held_ - stream.body_.size();
   stream.held_ -= taken;
+  if (stream.body_.empty()) clear_for_reuse(stream.body_);
+  count_memory(stream);
   credit_connection(taken);
   credit_stream(stream, taken);
 }

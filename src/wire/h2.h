@@ -82,6 +82,7 @@ class H2Stream {
   enum class Said { nothing, some, all, sent };
 
   void clear();
+  std::size_t memory() const;
   // Whether it is for the peer to do something.
   bool keeps_waiting() const {
     return unsent() > 0 || (!whole_ && (!in_parts_ || said_ == Said::sent));
@@ -111,11 +112,13 @@ class H2Stream {
   std::uint64_t come_ = 0;  // bytes of the body
   std::string request_trailers_;
   std::string body_;
-  std::size_t dropped_ = 0;   // bytes of it that were not wanted
-  std::size_t held_ = 0;      // bytes of windows that the body is in
-  std::int64_t window_ = 0;   // what more may come
-  std::int64_t used_up_ = 0;  // what has come and is done with, that the peer was not told of
-  bool in_parts_ = false;     // the handler sees it as it comes
+  std::size_t most_body_ = 0;  // bytes of it that are kept
+  std::size_t memory_ = 0;     // bytes of all texts, as counted
+  std::size_t dropped_ = 0;    // bytes of it that were not wanted
+  std::size_t held_ = 0;       // bytes of windows that the body is in
+  std::int64_t window_ = 0;    // what more may come
+  std::int64_t used_up_ = 0;   // what has come and is done with, that the peer was not told of
+  bool in_parts_ = false;      // the handler sees it as it comes
   bool whole_ = false;
   bool told_ = false;            // the handler has seen it
   bool waits_ = false;           // for the rest of it, or for an answer
@@ -157,6 +160,10 @@ class H2Handler {
 
   // Whether a request is to be shown as it comes, whose header is whole.
   virtual bool takes_parts(const H2Stream& stream) = 0;
+  // Bytes of a body that are kept for a request whose header is whole; more are answered with 413,
+  // as are more than H2Limits::body. 0: the request is answered now, and nothing of its body is
+  // kept.
+  virtual std::size_t most_body(const H2Stream& stream) = 0;
   // A request is whole, or something is wrong with it; or, of one that is taken in parts, the
   // header is, or more has come. May answer it at once, or later, unless it is gone.
   virtual void on_request(H2Stream& stream) = 0;
@@ -229,6 +236,11 @@ class H2Machine {
   bool in_header() const { return preface_ < kPreface.size() || !kept_.empty() || block_.open; }
   // Of answers, what is not sent.
   std::size_t unsent() const { return unsent_; }
+  // Bytes that it holds: of requests, of answers, and of fields that both sides remember.
+  std::size_t memory() const {
+    return kHpackMemory + kept_.capacity() + queue_.capacity() +
+           streams_.size() * sizeof(H2Stream) + memory_;
+  }
   // What it has received does not start as HTTP/2 does.
   bool is_no_http2() const { return no_http2_; }
 
@@ -238,6 +250,9 @@ class H2Machine {
 
  private:
   enum class Drain { no, told, last };
+
+  // What nghttp2 has on a connection, with the tables of both directions full.
+  static constexpr std::size_t kHpackMemory = 12 << 10;
 
   // How the end of a drain is known from other pings.
   static constexpr std::string_view kDrainPing = "weirdone";
@@ -331,6 +346,7 @@ class H2Machine {
   void send_some(H2Stream& stream, std::string& out);
 
   // Streams.
+  void count_memory(H2Stream& stream);
   H2Stream*& place_of(std::int32_t id) const;
   H2Stream* find_any(std::int32_t id) const;
   bool is_idle(std::int32_t id) const;
@@ -377,6 +393,7 @@ class H2Machine {
   std::size_t unfinished_ = 0;  // requests that are not whole, or not answered
   std::size_t headers_ = 0;     // bytes of requests' headers
   std::size_t unsent_ = 0;      // bytes of answers
+  std::size_t memory_ = 0;      // bytes of streams' texts
   std::int64_t second_ = 0;     // when somebody last looked who is late
   Drain drain_ = Drain::no;
   bool peer_leaves_ = false;

@@ -60,6 +60,7 @@ void H2Machine::start(H2Stream& stream, std::span<const H2Field> fields) {
 void H2Machine::count_unsent(H2Stream& stream) {
   unsent_ += stream.answer.size() - stream.counted_;
   stream.counted_ = stream.answer.size();
+  count_memory(stream);
 }
 
 void H2Machine::go_on(H2Stream& stream) {
@@ -139,8 +140,9 @@ void H2Machine::send_some(H2Stream& stream, std::string& out) {
   stream.late_since_ = 0;
   if (!last) {
     if (stream.sent_ == stream.counted_) {
-      stream.answer.clear();
+      clear_for_reuse(stream.answer);
       stream.sent_ = stream.counted_ = 0;
+      count_memory(stream);
     }
     return make_ready(stream);
   }

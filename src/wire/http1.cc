@@ -132,10 +132,8 @@ HttpParser::Step HttpParser::begin_body(std::string_view input, std::size_t head
   }
   stage_ = framing_.chunked ? Stage::chunks : Stage::body;
   // Who has sent some of the body does not wait for permission.
-  if (framing_.wants_continue && rest.empty()) return {Status::wants_continue, header};
-  Step step = parse(rest);
-  step.consumed += header;
-  return step;
+  framing_.wants_continue = framing_.wants_continue && rest.empty();
+  return {Status::head, header};
 }
 
 HttpParser::Step HttpParser::collect_body(std::string_view input) {

@@ -21,10 +21,12 @@ namespace weir::wire {
 class HttpParser {
  public:
   enum class Status {
-    need_more,       // call again with what was not consumed, and more
-    complete,        // request() is whole; next() before the next parse
-    wants_continue,  // answer 100 and parse on, or answer finally and close; request() has no body
-    error,           // answer error_status and close
+    need_more,  // call again with what was not consumed, and more
+    complete,   // request() is whole; next() before the next parse
+    head,       // the head is complete and the body is not: parse on, for 100 to be answered
+                // first if the framing wants it; or answer finally and close, which keeps
+                // nothing of the body. request() has no body
+    error,      // answer error_status and close
   };
   struct Step {
     Status status = Status::need_more;
@@ -54,6 +56,11 @@ class HttpParser {
 
   // Forgets the request, to read the one behind it.
   void next();
+
+  // Bytes that it holds of a request.
+  std::size_t memory() const {
+    return kept_header_.capacity() + body_.capacity() + chunks_.memory();
+  }
 
   // Something of a request has arrived, and somebody is waited for: the difference between a
   // client that is slow and one that is idle.

@@ -35,6 +35,8 @@ class ChunkDecoder {
   // Those that were kept: lines with their CRLF.
   const std::string& trailers() const { return kept_; }
 
+  std::size_t memory() const { return kept_.capacity(); }
+
   void reset() { *this = ChunkDecoder(limits_); }
 
  private:

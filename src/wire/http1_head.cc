@@ -228,7 +228,8 @@ HttpFailure HttpHead::read_lengths(const char* header, HttpFraming& framing) con
   } else if (said_.lengths > 0) {
     if (said_.lengths > 1) return {400, "there are two Content-Length fields"};
     const auto length = whole_number(said_.length.in(header));
-    if (!length) return {400, "Content-Length is no number"};
+    // (Many servers keep lengths in 63 bits, and would wrap around.)
+    if (!length || *length > INT64_MAX) return {400, "Content-Length is not a number below 2^63"};
     if (*length > limits_.body) return {413, "the body is too large"};
     framing.length = *length;
   }

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/saturating.h"
+#include "wire/json_write.h"
 #include "wire/text_writer.h"
 
 namespace weir::wire {
@@ -118,6 +119,11 @@ void append_retry_after(std::string& out, const Decision& decision) {
   if (!passes_later(decision)) return;
   const std::int64_t seconds = std::max<std::int64_t>(1, seconds_up(decision.retry_after));
   TextWriter(out).text("Retry-After: ").number(integer(seconds)).text("\r\n");
+}
+
+void append_wait(std::string& out, const Decision& decision) {
+  if (!decision || decision.wait <= Nanos{0}) return;
+  TextWriter(out).text("Weir-Wait-Ms: ").number(millis_up(decision.wait)).text("\r\n");
 }
 
 }  // namespace weir::wire

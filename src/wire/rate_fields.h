@@ -43,6 +43,10 @@ void append_scg_fields(std::string& out, const ScgFields& fields);
 // `off` turns off: without it clients would hammer.
 void append_retry_after(std::string& out, const Decision& decision);
 
+// Weir-Wait-Ms, for an admitted call that has to wait for its turn; nothing for others. Proxies
+// that ask by header see it without reading the body.
+void append_wait(std::string& out, const Decision& decision);
+
 // Whole seconds, rounded up: never 0 when it is more.
 std::int64_t seconds_up(Nanos duration);
 

@@ -50,6 +50,11 @@ struct Length {
   return read_any_length(input, at);
 }
 
+std::size_t most_bytes(RespParser::Sender sender) {
+  return sender == RespParser::Sender::stranger ? RespLimits::kStrangersCommandBytes
+                                                : RespLimits::kCommandBytes;
+}
+
 bool is_space(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
 
 char unescaped(char c) {
@@ -81,7 +86,8 @@ void RespParser::release_arguments() {
   clear_for_reuse(unquoted_);
 }
 
-RespParser::Status RespParser::parse(std::string_view input) {
+RespParser::Status RespParser::parse(std::string_view input, Sender sender) {
+  const std::size_t most = most_bytes(sender);
   consumed_ = 0;
   unquoted_.clear();
   for (;;) {
@@ -89,9 +95,9 @@ RespParser::Status RespParser::parse(std::string_view input) {
     const std::string_view rest = input.substr(consumed_);
     if (rest.empty()) return Status::need_more;
     const std::size_t before = consumed_;
-    const Status status = rest.front() == '*' ? parse_array(rest) : parse_line(rest);
+    const Status status = rest.front() == '*' ? parse_array(rest, sender) : parse_line(rest);
     // Nobody has room for the rest of it.
-    if (status == Status::need_more && rest.size() >= RespLimits::kCommandBytes) {
+    if (status == Status::need_more && rest.size() >= most) {
       return fail("Protocol error: too big command");
     }
     // Empty commands are passed over.
@@ -100,12 +106,17 @@ RespParser::Status RespParser::parse(std::string_view input) {
   }
 }
 
-RespParser::Status RespParser::parse_array(std::string_view input) {
+RespParser::Status RespParser::parse_array(std::string_view input, Sender sender) {
   using Is = Length::Is;
+  const std::size_t most = most_bytes(sender);
   const Length count = read_length(input, 1);
   if (count.is == Is::unfinished) return Status::need_more;
   if (count.is == Is::bad || count.value > static_cast<std::int64_t>(RespLimits::kArguments)) {
     return fail("Protocol error: invalid multibulk length");
+  }
+  if (sender == Sender::stranger &&
+      count.value > static_cast<std::int64_t>(RespLimits::kStrangersArguments)) {
+    return fail("Protocol error: unauthenticated multibulk length");
   }
   std::size_t at = count.end;
   std::size_t read = 0;
@@ -120,7 +131,10 @@ RespParser::Status RespParser::parse_array(std::string_view input) {
     }
     const auto bytes = static_cast<std::size_t>(length.value);
     const std::size_t end = length.end + bytes;
-    if (end + 2 > RespLimits::kCommandBytes) return fail("Protocol error: too big command");
+    if (end + 2 > most) {
+      return fail(sender == Sender::stranger ? "Protocol error: unauthenticated bulk length"
+                                             : "Protocol error: too big command");
+    }
     if (input.size() < end + 2) return Status::need_more;
     if (input[end] != '\r' || input[end + 1] != '\n') {
       return fail("Protocol error: expected CRLF after a bulk string");

@@ -15,6 +15,10 @@ struct RespLimits {
   static constexpr std::size_t kArgumentBytes = 16 << 10;
   static constexpr std::size_t kCommandBytes = 64 << 10;
   static constexpr std::size_t kInlineBytes = 16 << 10;
+  // Before it has authenticated, where it has to. (Redis has these two, and no other: a command of
+  // ten arguments of 16 KiB.)
+  static constexpr std::size_t kStrangersArguments = 10;
+  static constexpr std::size_t kStrangersCommandBytes = 16 << 10;
 };
 
 // Reads commands as Redis clients send them: arrays of bulk strings, or a line of words.
@@ -29,7 +33,8 @@ class RespParser {
     error,    // nothing that follows can be understood
   };
 
-  Status parse(std::string_view input);
+  enum class Sender { authenticated, stranger };
+  Status parse(std::string_view input, Sender sender = Sender::authenticated);
 
   // What was used up of the input, in front: the command, and whatever was empty before it.
   std::size_t consumed() const { return consumed_; }
@@ -43,9 +48,11 @@ class RespParser {
   // Forgets them, and does not keep much memory of those that it owns.
   void release_arguments();
   std::string_view error() const { return error_; }
+  // Bytes that it holds.
+  std::size_t memory() const { return unquoted_.capacity(); }
 
  private:
-  Status parse_array(std::string_view input);
+  Status parse_array(std::string_view input, Sender sender);
   Status parse_line(std::string_view input);
   bool split_words(std::string_view line);
   bool add_quoted(std::string_view before, std::string_view line, std::size_t& at);

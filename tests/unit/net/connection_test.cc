@@ -81,7 +81,8 @@ class ConnectionTest : public testing::Test {
 
   Heard heard;
   Door door = lines_door(heard);
-  Neighbours neighbours;
+  MemoryBudget budget{1 << 20, 1};
+  Neighbours neighbours{.memory = LoopMemory(budget)};
   std::vector<std::unique_ptr<Connection>> open;
   Address address = *resolve("127.0.0.1", 0);
   Descriptor listener;
@@ -125,6 +126,57 @@ TEST_F(ConnectionTest, WaitsForEachOfMessagesThatFollowEachOther) {
   EXPECT_EQ(open.size(), 1u);
   pass(19);
   EXPECT_TRUE(answers(client, "too slow\n"));
+}
+
+// ---- Memory
+
+TEST_F(ConnectionTest, LargestHoldersAreShedWhenAllHoldTooMuch) {
+  Client small = connect();
+  EXPECT_TRUE(small.send("hel"));
+  std::vector<Client> large;
+  for (int i = 0; i < 17; ++i) large.push_back(connect());
+  for (Client& client : large) EXPECT_TRUE(client.send(std::string(63 << 10, 'x')));
+  EXPECT_TRUE(run_until([&] { return budget.counts().shed > 0; }));
+  EXPECT_LE(budget.counts().held, budget.counts().limit);
+  EXPECT_TRUE(small.send("lo\n"));
+  EXPECT_TRUE(answers(small, "hello\n"));
+  EXPECT_GE(open.size(), 10u);
+}
+
+TEST_F(ConnectionTest, MemoryIsNotHeldByConnectionsThatHaveEnded) {
+  {
+    Client client = connect();
+    EXPECT_TRUE(client.send(std::string(10'000, 'x')));
+    EXPECT_TRUE(run_until([&] { return budget.counts().held >= 9'000; }));
+  }
+  EXPECT_TRUE(gone());
+  EXPECT_EQ(budget.counts().held, 0u);
+  EXPECT_GE(budget.freed_since_peak(), 9'000u);
+  EXPECT_EQ(budget.freed_since_peak(), 0u);
+}
+
+// A protocol for whose second message there is no memory.
+class Greedy final : public Lines {
+ public:
+  using Lines::Lines;
+  std::size_t on_input(std::string_view input, std::string& out) override {
+    if (input.starts_with("much")) throw std::bad_alloc();
+    return Lines::on_input(input, out);
+  }
+};
+
+TEST_F(ConnectionTest, OnlyTheConnectionWithoutMemoryIsClosed) {
+  Client other = connect();
+  door.speak = [this](const Peer&) { return std::make_unique<Greedy>(heard); };
+  Client client = connect();
+  EXPECT_TRUE(client.send("little\n"));
+  EXPECT_TRUE(answers(client, "little\n"));
+  EXPECT_TRUE(client.send("much\n"));
+  EXPECT_TRUE(run_until([&] { return open.size() == 1; }));
+  EXPECT_EQ(client.read_all(), "");
+  EXPECT_EQ(budget.counts().out_of_memory, 1u);
+  EXPECT_TRUE(other.send("hello\n"));
+  EXPECT_TRUE(answers(other, "hello\n"));
 }
 
 // A peer without power says nothing, for ever: the system has to ask for it.
@@ -613,6 +665,7 @@ class ChannelTest : public TlsConnectionTest, protected ChannelOwner {
   void on_sent() override {}
   void on_end() override {}
   void on_broken(std::string_view why) override { broken = why; }
+  void on_out_of_memory() noexcept override {}
 
   Descriptor accept() {
     Peer peer;
@@ -632,7 +685,7 @@ class ChannelTest : public TlsConnectionTest, protected ChannelOwner {
   // Whether there is nothing to do until somebody says something: a loop sleeps.
   bool is_quiet() { return !neighbours.poller.wait(std::chrono::milliseconds{0}); }
 
-  Ground ground{.poller = neighbours.poller};
+  Ground ground{.poller = neighbours.poller, .memory = neighbours.memory};
   bool stands = false;
   std::string came;
   std::string broken;

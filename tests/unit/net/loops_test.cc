@@ -3,8 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <future>
 #include <latch>
 #include <optional>
+#include <thread>
 #include <vector>
 
 #include "client.h"
@@ -528,6 +530,31 @@ TEST_F(LoopsTest, DoesNotComeAroundWhileItHangs) {
   goes_on.count_down();
   EXPECT_EQ(client.read(3), "on\n");
   EXPECT_TRUE(eventually([&] { return loops->all_came_around(); }));
+}
+
+// ---- What other threads post
+
+TEST_F(LoopsTest, RunsWhatOtherThreadsPostOnItsOwnThread) {
+  std::shared_ptr<Mailbox> mailbox;
+  std::thread::id own;
+  EXPECT_EQ(mailbox_of_this_thread(), nullptr);
+  const auto port = open({.speak =
+                              [&](const Peer&) {
+                                mailbox = mailbox_of_this_thread();
+                                own = std::this_thread::get_id();
+                                return std::make_unique<Lines>(heard);
+                              },
+                          .too_many = {},
+                          .most_input = 100});
+  expect_well(port);
+  ASSERT_NE(mailbox, nullptr);
+  std::promise<std::thread::id> runs_on;
+  mailbox->post([&] { runs_on.set_value(std::this_thread::get_id()); });
+  EXPECT_EQ(runs_on.get_future().get(), own);
+  loops.reset();
+  auto dropped = std::make_shared<int>();
+  mailbox->post([dropped] { ++*dropped; });
+  EXPECT_EQ(dropped.use_count(), 1) << "the loop has ended";
 }
 
 }  // namespace

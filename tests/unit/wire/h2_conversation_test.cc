@@ -55,6 +55,7 @@ class Moody : public H2Handler {
   static constexpr std::array kFields{H2Field{":status", "200"}, H2Field{"content-type", "x/y"}};
   static constexpr std::array kTrailers{H2Field{"grpc-status", "0"}};
 
+  std::size_t most_body(const H2Stream&) override { return SIZE_MAX; }
   bool takes_parts(const H2Stream& stream) override {
     const bool parts = dice_.one_in(2);
     if (parts) in_parts_.insert(stream.id());

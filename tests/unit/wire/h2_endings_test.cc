@@ -164,6 +164,7 @@ TEST_F(H2Endings, WhatIsAnsweredWhenAnotherEndsGoesOutInOrder) {
   class Chain : public H2Handler {
    public:
     bool takes_parts(const H2Stream&) override { return false; }
+    std::size_t most_body(const H2Stream&) override { return SIZE_MAX; }
     void on_request(H2Stream& stream) override {
       if (stream.id() == 3) answer(stream);
     }

@@ -30,6 +30,9 @@ class H2Test : public testing::Test, public H2Handler {
   };
 
   bool takes_parts(const H2Stream& stream) override { return stream.request().path == "/parts"; }
+  std::size_t most_body(const H2Stream& stream) override {
+    return stream.request().path == "/early" ? 0 : SIZE_MAX;
+  }
   void on_request(H2Stream& stream) override {
     const HttpRequest& request = stream.request();
     seen.push_back({std::string(request.method) + ' ' + std::string(request.target),

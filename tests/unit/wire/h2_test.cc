@@ -520,6 +520,31 @@ TEST_F(H2Test, ResetsTrailersThatAreTooLong) {
   EXPECT_THAT(seen, SizeIs(1));
 }
 
+// Flow control goes on as if the body had been read.
+TEST_F(H2Test, AnswersBeforeABodyThatItDoesNotNeed) {
+  connect();
+  answer_all();
+  const std::size_t idle = machine->memory();
+  say(peer.headers(1, H2Peer::post("/early"), false));
+  ASSERT_THAT(seen, SizeIs(1));
+  EXPECT_EQ(seen[0].flaw, 0);
+  for (int i = 0; i < 40; ++i) say(H2Peer::data(1, std::string(16'000, 'x'), false));
+  EXPECT_LT(machine->memory(), idle + 8'000);
+  say(H2Peer::data(1, "", true));
+  EXPECT_THAT(gone, ElementsAre(1));
+  EXPECT_FALSE(machine->is_over());
+}
+
+TEST_F(H2Test, CountsTheMemoryOfBodiesUntilTheyAreAnswered) {
+  connect();
+  answer_all();
+  const std::size_t idle = machine->memory();
+  say(peer.headers(1, H2Peer::post("/"), false) + H2Peer::data(1, std::string(16'000, 'x'), false));
+  EXPECT_GE(machine->memory(), idle + 16'000);
+  say(H2Peer::data(1, "", true));
+  EXPECT_EQ(machine->memory(), idle);
+}
+
 TEST_F(H2Test, AnswersABodyThatIsTooLong) {
   connect({.body = 100});
   answer_all();

@@ -40,8 +40,8 @@ class HttpTranscript {
     switch (step.status) {
       case HttpParser::Status::need_more:
         return false;
-      case HttpParser::Status::wants_continue:
-        ++continues_;
+      case HttpParser::Status::head:
+        if (parser_.framing().wants_continue) ++continues_;
         return !waiting_.empty();
       case HttpParser::Status::complete:
         write_down(parser_.request());

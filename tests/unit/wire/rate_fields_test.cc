@@ -121,6 +121,20 @@ TEST(RateFields, RoundUpAndWaitAtLeastASecond) {
             "RateLimit-Policy: \"a\";q=1;w=1\r\nRateLimit: \"a\";r=0;t=2\r\n");
 }
 
+TEST(RateFields, WaitIsToldOnlyForAdmittedCallsThatWait) {
+  const auto wait = [](const Decision& decision) {
+    std::string out;
+    append_wait(out, decision);
+    return out;
+  };
+  Decision decision = kPassed;
+  EXPECT_EQ(wait(decision), "");
+  decision.wait = Nanos{1500ms} + Nanos{1};
+  EXPECT_EQ(wait(decision), "Weir-Wait-Ms: 1501\r\n");
+  decision.outcome = Outcome::limited;
+  EXPECT_EQ(wait(decision), "");
+}
+
 // Names come from files and, through ad-hoc limits, from strangers.
 TEST(RateFields, QuoteNames) {
   EXPECT_EQ(fields(HeaderStyle::ietf, {}, "a\"b\\c\r\nX: é\0"sv, kRefused),

@@ -31,6 +31,7 @@ int serve(std::string_view input, HttpParser& parser, JsonReader& reader, std::s
   while (!input.empty()) {
     const HttpParser::Step step = parser.parse(input);
     input.remove_prefix(step.consumed);
+    if (step.status == HttpParser::Status::head) continue;
     if (step.status != HttpParser::Status::complete) break;
     const ApiBody read = reader.read(parser.request().body, api::kTake);
     if (!read.error.empty() || read.items[0].request.policy != "login") break;
