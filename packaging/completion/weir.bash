@@ -91,8 +91,9 @@ _weir() {
       --add) _weir_words ""; return ;;
       --until) _weir_words ""; return ;;
       --for) _weir_words ""; return ;;
+      --reason) _weir_words ""; return ;;
     esac
-    _weir_words "-h --help --url --token --ca --cert --key --json --times --add --until --for" ;;
+    _weir_words "-h --help --url --token --ca --cert --key --json --times --add --until --for --reason" ;;
   block)
     case $before in
       --url) _weir_words ""; return ;;
@@ -102,8 +103,9 @@ _weir() {
       --key) _weir_files; return ;;
       --until) _weir_words ""; return ;;
       --for) _weir_words ""; return ;;
+      --reason) _weir_words ""; return ;;
     esac
-    _weir_words "-h --help --url --token --ca --cert --key --json --until --for" ;;
+    _weir_words "-h --help --url --token --ca --cert --key --json --until --for --reason" ;;
   pause)
     case $before in
       --url) _weir_words ""; return ;;
@@ -113,8 +115,9 @@ _weir() {
       --key) _weir_files; return ;;
       --until) _weir_words ""; return ;;
       --for) _weir_words ""; return ;;
+      --reason) _weir_words ""; return ;;
     esac
-    _weir_words "-h --help --url --token --ca --cert --key --json --until --for" ;;
+    _weir_words "-h --help --url --token --ca --cert --key --json --until --for --reason" ;;
   squeeze)
     case $before in
       --url) _weir_words ""; return ;;
@@ -125,8 +128,9 @@ _weir() {
       --times) _weir_words ""; return ;;
       --until) _weir_words ""; return ;;
       --for) _weir_words ""; return ;;
+      --reason) _weir_words ""; return ;;
     esac
-    _weir_words "-h --help --url --token --ca --cert --key --json --times --until --for" ;;
+    _weir_words "-h --help --url --token --ca --cert --key --json --times --until --for --reason" ;;
   orders)
     case $before in
       --url) _weir_words ""; return ;;
@@ -198,7 +202,7 @@ _weir() {
     _weir_words "-h --help --json" ;;
   import)
     [[ $word != -* ]] && _weir_files && return
-    _weir_words "-h --help" ;;
+    _weir_words "-h --help --gateway" ;;
   esac
 }
 

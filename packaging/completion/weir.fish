@@ -89,7 +89,8 @@ complete -c weir -n '__fish_seen_subcommand_from boost' -l json -d 'Print the an
 complete -c weir -n '__fish_seen_subcommand_from boost' -l times -x -d 'So many times as much'
 complete -c weir -n '__fish_seen_subcommand_from boost' -l add -x -d ''
 complete -c weir -n '__fish_seen_subcommand_from boost' -l until -x -d 'When it ends: 2026-01-31T12:00:00Z'
-complete -c weir -n '__fish_seen_subcommand_from boost' -l for -x -d 'How long it holds: 10min'
+complete -c weir -n '__fish_seen_subcommand_from boost' -l for -x -d 'How long it holds: 90s, 10min, 2h30min, 1d'
+complete -c weir -n '__fish_seen_subcommand_from boost' -l reason -x -d 'Why, for other operators'
 
 complete -c weir -n '__fish_seen_subcommand_from block' -s h -l help -d 'Print this help message and exit'
 complete -c weir -n '__fish_seen_subcommand_from block' -l url -x -d 'Where the daemon is'
@@ -99,7 +100,8 @@ complete -c weir -n '__fish_seen_subcommand_from block' -l cert -r -F -d ''
 complete -c weir -n '__fish_seen_subcommand_from block' -l key -r -F -d 'The key of --cert'
 complete -c weir -n '__fish_seen_subcommand_from block' -l json -d 'Print the answer as JSON'
 complete -c weir -n '__fish_seen_subcommand_from block' -l until -x -d 'When it ends: 2026-01-31T12:00:00Z'
-complete -c weir -n '__fish_seen_subcommand_from block' -l for -x -d 'How long it holds: 10min'
+complete -c weir -n '__fish_seen_subcommand_from block' -l for -x -d 'How long it holds: 90s, 10min, 2h30min, 1d'
+complete -c weir -n '__fish_seen_subcommand_from block' -l reason -x -d 'Why, for other operators'
 
 complete -c weir -n '__fish_seen_subcommand_from pause' -s h -l help -d 'Print this help message and exit'
 complete -c weir -n '__fish_seen_subcommand_from pause' -l url -x -d 'Where the daemon is'
@@ -109,7 +111,8 @@ complete -c weir -n '__fish_seen_subcommand_from pause' -l cert -r -F -d ''
 complete -c weir -n '__fish_seen_subcommand_from pause' -l key -r -F -d 'The key of --cert'
 complete -c weir -n '__fish_seen_subcommand_from pause' -l json -d 'Print the answer as JSON'
 complete -c weir -n '__fish_seen_subcommand_from pause' -l until -x -d 'When it ends: 2026-01-31T12:00:00Z'
-complete -c weir -n '__fish_seen_subcommand_from pause' -l for -x -d 'How long it holds: 10min'
+complete -c weir -n '__fish_seen_subcommand_from pause' -l for -x -d 'How long it holds: 90s, 10min, 2h30min, 1d'
+complete -c weir -n '__fish_seen_subcommand_from pause' -l reason -x -d 'Why, for other operators'
 
 complete -c weir -n '__fish_seen_subcommand_from squeeze' -s h -l help -d 'Print this help message and exit'
 complete -c weir -n '__fish_seen_subcommand_from squeeze' -l url -x -d 'Where the daemon is'
@@ -120,7 +123,8 @@ complete -c weir -n '__fish_seen_subcommand_from squeeze' -l key -r -F -d 'The k
 complete -c weir -n '__fish_seen_subcommand_from squeeze' -l json -d 'Print the answer as JSON'
 complete -c weir -n '__fish_seen_subcommand_from squeeze' -l times -x -d 'What is left: 0.5'
 complete -c weir -n '__fish_seen_subcommand_from squeeze' -l until -x -d 'When it ends: 2026-01-31T12:00:00Z'
-complete -c weir -n '__fish_seen_subcommand_from squeeze' -l for -x -d 'How long it holds: 10min'
+complete -c weir -n '__fish_seen_subcommand_from squeeze' -l for -x -d 'How long it holds: 90s, 10min, 2h30min, 1d'
+complete -c weir -n '__fish_seen_subcommand_from squeeze' -l reason -x -d 'Why, for other operators'
 
 complete -c weir -n '__fish_seen_subcommand_from orders' -s h -l help -d 'Print this help message and exit'
 complete -c weir -n '__fish_seen_subcommand_from orders' -l url -x -d 'Where the daemon is'
@@ -188,4 +192,5 @@ complete -c weir -n '__fish_seen_subcommand_from validate' -l json -d 'Report as
 complete -c weir -n '__fish_seen_subcommand_from validate' -F
 
 complete -c weir -n '__fish_seen_subcommand_from import' -s h -l help -d 'Print this help message and exit'
+complete -c weir -n '__fish_seen_subcommand_from import' -l gateway -d 'nginx: with routes of weir’s gateway, which takes the place of nginx'
 complete -c weir -n '__fish_seen_subcommand_from import' -F

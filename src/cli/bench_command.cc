@@ -46,7 +46,7 @@ struct BenchOptions {
 // ---- The plan
 
 std::optional<Error> read_time(std::string_view option, const std::string& text, Nanos& time) {
-  const auto parsed = policy::parse_duration(text);
+  const auto parsed = policy::parse_span(text);
   if (!parsed) return Error{fmt::format("{} {}: {}", option, text, parsed.error().message)};
   time = *parsed;
   return std::nullopt;

@@ -66,18 +66,49 @@ void print_explanation(const json& answer) {
   }
 }
 
+// Of a policy, or of an override or some hours of one.
+std::string limits_of(const json& policy) {
+  std::string limits;
+  for (const json& limit : policy.at("limit_details")) {
+    limits += (limits.empty() ? "" : ", ") + limit.at("text").get<std::string>();
+  }
+  return limits;
+}
+
+// The limits that a policy has for some, at some hours, or for a while.
+void print_exceptions(const json& policy, std::size_t indent) {
+  const auto print = [&](std::string_view what, const std::string& text) {
+    std::cout << fmt::format("{:{}}{} {}\n", "", indent, what, text);
+  };
+  const auto each_of = [&](const char* name) {
+    const auto found = policy.find(name);
+    return found == policy.end() ? json::array() : *found;
+  };
+  const json overrides = each_of("overrides");
+  for (const json& own : overrides) {
+    print("override", own.at("key").get<std::string>() + ": " + limits_of(own));
+  }
+  const std::size_t count = policy.value("override_count", overrides.size());
+  if (count > overrides.size()) {
+    print("override", fmt::format("… and {} more", count - overrides.size()));
+  }
+  for (const json& shift : each_of("schedule")) {
+    print("hours", shift.at("hours").get<std::string>() + ": " + limits_of(shift));
+  }
+  for (const json& order : each_of("orders")) {
+    print("order", order.at("id").dump() + ": " + order.at("text").get<std::string>());
+  }
+}
+
 void print_policies(const json& answer) {
   std::size_t width = 6;
   for (const auto& [name, policy] : answer.at("policies").items()) {
     width = std::max(width, name.size());
   }
   for (const auto& [name, policy] : answer.at("policies").items()) {
-    std::string limits;
-    for (const json& limit : policy.at("limits")) {
-      limits += (limits.empty() ? "" : ", ") + limit.get<std::string>();
-    }
-    std::cout << fmt::format("{:<{}}  {}{}\n", name, width, limits,
+    std::cout << fmt::format("{:<{}}  {}{}\n", name, width, limits_of(policy),
                              policy.at("source") == "put" ? "  (put)" : "");
+    print_exceptions(policy, width + 4);
   }
 }
 

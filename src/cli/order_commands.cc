@@ -5,10 +5,14 @@
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
 
+#include <algorithm>
 #include <iostream>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <span>
+#include <string>
+#include <vector>
 
 #include "cli/asking.h"
 #include "cli/commands.h"
@@ -28,6 +32,7 @@ struct OrderOptions {
   std::optional<std::int64_t> add;
   std::string duration;
   std::string until;
+  std::string reason;
 };
 
 // What it takes, as options: the daemon would name the fields of the API.
@@ -41,6 +46,16 @@ const char* flaw_of(const OrderOptions& options, const std::string& verb) {
   return nullptr;
 }
 
+// Overrides that keep their limits, although the order is for some of their keys.
+void print_not_reached(const json& order) {
+  constexpr std::size_t most = 10;
+  if (!order.contains("not_reached")) return;
+  const auto overrides = order.at("not_reached").get<std::vector<std::string>>();
+  const std::span shown = std::span(overrides).first(std::min(overrides.size(), most));
+  std::cout << fmt::format("not changed are the overrides of other parts of the key: {}{}\n",
+                           fmt::join(shown, ", "), overrides.size() > most ? ", …" : "");
+}
+
 int give_order(const OrderOptions& options, const std::string& verb) {
   if (const char* flaw = flaw_of(options, verb)) return fail(flaw, kUsage);
   json body = json::object();
@@ -51,11 +66,13 @@ int give_order(const OrderOptions& options, const std::string& verb) {
   put("key", options.key);
   put("for", options.duration);
   put("until", options.until);
+  put("reason", options.reason);
   if (options.times) body["times"] = *options.times;
   if (options.add) body["add"] = *options.add;
   return options.asking.ask("POST", "/v1/" + verb, body, [](const json& order) {
     std::cout << fmt::format("order {}, until {}\n", order.at("id").dump(),
                              order.at("until").get<std::string>());
+    print_not_reached(order);
   });
 }
 
@@ -85,7 +102,9 @@ void add_order_command(CLI::App& app, int& exit_code, const char* name, const ch
   }
   auto* until =
       command->add_option("--until", options->until, "When it ends: 2026-01-31T12:00:00Z");
-  command->add_option("--for", options->duration, "How long it holds: 10min")->excludes(until);
+  command->add_option("--for", options->duration, "How long it holds: 90s, 10min, 2h30min, 1d")
+      ->excludes(until);
+  command->add_option("--reason", options->reason, "Why, for other operators");
   command->callback([=, &exit_code] { exit_code = give_order(*options, verb); });
 }
 

@@ -9,10 +9,12 @@
 #include <chrono>
 #include <cstdint>
 #include <filesystem>
+#include <future>
 #include <iostream>
 #include <map>
 #include <optional>
 
+#include "base/out_of_memory.h"
 #include "cli/commands.h"
 #include "envoy/load.h"
 #include "gateway/config_yaml.h"
@@ -25,6 +27,8 @@
 #include "server/links.h"
 #include "server/log.h"
 #include "server/notify.h"
+#include "weir/limiter.h"
+#include "weir/quota.h"
 
 namespace weir::cli {
 
@@ -37,6 +41,8 @@ using server::log;
 // How often the policy file is looked at.
 constexpr Nanos kLook = std::chrono::milliseconds{500};
 constexpr Nanos kLeastPause = std::chrono::milliseconds{1};
+// How often it is asked whether that has ended.
+constexpr Nanos kWhileBusy = std::chrono::milliseconds{5};
 constexpr std::chrono::milliseconds kGrace{4'000};
 // Services behind a gateway may take longer than a decision does.
 constexpr std::chrono::milliseconds kProxyGrace{25'000};
@@ -67,6 +73,16 @@ std::string place_of(const policy::Endpoint& door, std::uint16_t port) {
   return policy::to_text({door.host, port});
 }
 
+void log_change(const gateway::Upstream& server, bool up) {
+  if (up) {
+    log(Level::info, "gateway: upstream {} is up again", server.text);
+  } else {
+    log(Level::warning,
+        "gateway: upstream {} is down: it fails requests or health checks, and gets fewer for now",
+        server.text);
+  }
+}
+
 // The reverse proxy of a file, if it has one, on the loops of its daemon.
 class Proxy {
  public:
@@ -80,15 +96,15 @@ class Proxy {
     }
     const server::Daemon::Inside inside = daemon.inside();
     auto opened = gateway::Gateway::open(
-        config,
-        {.engine = inside.engine,
-         .loops = inside.loops,
-         .threads = inside.threads,
-         .link = [&]() -> Link& { return server::link_of_this_thread(); },
-         .policies = [&daemon] { return daemon.policies_in_force(); },
-         .tls = proxy->certificates_ ? &proxy->certificates_->current() : nullptr,
-         .no_tls = [&daemon](const net::Peer& peer,
-                             std::string_view why) { daemon.note_tls_failure(peer, why); }});
+        config, {.engine = inside.engine,
+                 .loops = inside.loops,
+                 .threads = inside.threads,
+                 .link = [&]() -> Link& { return server::link_of_this_thread(); },
+                 .policies = [&daemon] { return daemon.policies_in_force(); },
+                 .tls = proxy->certificates_ ? &proxy->certificates_->current() : nullptr,
+                 .no_tls = [&daemon](const net::Peer& peer,
+                                     std::string_view why) { daemon.note_tls_failure(peer, why); },
+                 .server_changed = log_change});
     if (!opened) return opened.error();
     proxy->gateway_ = *std::move(opened);
     daemon.add_metrics(
@@ -219,24 +235,96 @@ class Watchdog {
 
 using Moment = std::chrono::steady_clock::time_point;
 
+// (What was to be done is done the next time; a policy file, when it changes again or on SIGHUP.)
+void note_no_memory() {
+  static Limiter lines{per(1, std::chrono::seconds{10})};
+  with_memory([] {
+    if (lines.try_acquire()) log(Level::error, "out of memory: maintenance or a reload is put off");
+  });
+}
+
+// What is looked at and read again while the daemon serves. It may block: on a disk, or on looking
+// a name up. So it is done on the daemon's thread for that, one thing at a time, and the thread of
+// the watchdog goes on.
+class Upkeep {
+ public:
+  Upkeep(server::Daemon& daemon, Proxy* proxy, std::string path, Watched& watched)
+      : daemon_(daemon), proxy_(proxy), path_(std::move(path)), watched_(watched) {}
+  ~Upkeep() { (void)wait(); }
+
+  bool is_busy() const { return done_.valid(); }
+  // Whether what was begun has ended.
+  bool has_ended() const {
+    return is_busy() && done_.wait_for(Nanos{0}) == std::future_status::ready;
+  }
+
+  // Looks at all there is. The result: whether there is something to read again.
+  void look() {
+    begin([this] {
+      daemon_.look_around();
+      if (proxy_ != nullptr) proxy_->look_around();
+      return Seen{.has_changed = watched_.have_changed()};
+    });
+  }
+  // Reads the policy file again. The result: what became of it.
+  void read_again() {
+    begin([this] { return Seen{.status = reload(daemon_, proxy_, path_, watched_)}; });
+  }
+
+  struct Seen {
+    bool has_changed = false;
+    std::string status{};  // empty: nothing was read
+  };
+  Seen wait() { return is_busy() ? done_.get() : Seen{}; }
+
+ private:
+  template <typename Work>
+  void begin(Work work) {
+    auto promise = std::make_shared<std::promise<Seen>>();
+    daemon_.run_blocking([work, promise] {
+      Seen seen;
+      if (!with_memory([&] { seen = work(); })) note_no_memory();
+      promise->set_value(std::move(seen));
+    });
+    done_ = promise->get_future();
+  }
+
+  server::Daemon& daemon_;
+  Proxy* const proxy_;
+  const std::string path_;
+  Watched& watched_;
+  std::future<Seen> done_;
+};
+
 // Until somebody wants it to end, or it is time to. The files were looked at before they were read:
 // a change while the daemon started is one.
 void watch(server::Daemon& daemon, Proxy* proxy, server::Notifier& notifier,
            const std::string& path, Watched& watched, const sigset_t& signals,
            Moment end = Moment::max()) {
   Watchdog watchdog(notifier);
+  Upkeep upkeep(daemon, proxy, path, watched);
+  bool to_read = false;  // the policy file again
   for (;;) {
     const auto now = std::chrono::steady_clock::now();
     if (now >= end) return;
-    const timespec pause = watchdog.pause(end - now);
+    const timespec pause = watchdog.pause(upkeep.is_busy() ? kWhileBusy : end - now);
     const int signal = sigtimedwait(&signals, nullptr, &pause);
     if (signal == SIGTERM || signal == SIGINT) return;
-    watchdog.look(daemon);
-    daemon.look_around();
-    if (proxy != nullptr) proxy->look_around();
-    if (!watched.have_changed() && signal != SIGHUP) continue;
-    notifier.reloading();
-    notifier.ready(reload(daemon, proxy, path, watched));
+    to_read |= signal == SIGHUP;
+    const bool done = with_memory([&] {
+      watchdog.look(daemon);
+      if (upkeep.is_busy() && !upkeep.has_ended()) return;
+      const bool is_due = !upkeep.is_busy();
+      const Upkeep::Seen seen = upkeep.wait();
+      if (!seen.status.empty()) notifier.ready(seen.status);
+      if (std::exchange(to_read, false) || seen.has_changed) {
+        notifier.reloading();
+        upkeep.read_again();
+      } else if (is_due) {
+        upkeep.look();
+      }
+    });
+    if (!done) note_no_memory();
   }
 }
 
@@ -318,7 +406,7 @@ int serve(const ServeOptions& options) {
 // What is wrong with it, if something is.
 std::string read_drain(const std::string& text, Nanos& time) {
   constexpr std::chrono::minutes longest{10};
-  const auto parsed = policy::parse_duration(text == "0" ? "0s" : text);
+  const auto parsed = policy::parse_span(text);
   if (!parsed) return parsed.error().message;
   if (*parsed > longest) return "at most 10min";
   time = *parsed;

@@ -8,6 +8,7 @@
 #include <tuple>
 #include <utility>
 
+#include "base/ascii.h"
 #include "policy/endpoint.h"
 #include "policy/limit_text.h"
 #include "policy/policy_yaml.h"
@@ -36,8 +37,19 @@ constexpr std::array<std::string_view, 4> kEnvoyFailures{"open", "closed", "loca
 constexpr std::array<std::optional<Endpoint> Listen::*, 3> kDoorFields{&Listen::resp, &Listen::http,
                                                                        &Listen::grpc};
 
+// A field that is a number of bytes.
+struct SizeField {
+  std::string_view name;
+  Permits least;
+  std::string_view least_text;
+  std::string_view why;
+};
+
 // Less holds a few keys only, and nobody means that.
-constexpr Permits kLeastMemory = Permits{1} << 20;
+constexpr SizeField kMemory{"memory", Permits{1} << 20, "1MiB", "64MiB hold 1.4 million keys"};
+// Less is not enough for a few of the largest requests.
+constexpr SizeField kConnectionMemory{"connection_memory", Permits{8} << 20, "8MiB",
+                                      "one HTTP request may take 2MiB"};
 
 // Reads the fields of a file, one function each.
 class ConfigReader {
@@ -55,16 +67,19 @@ class ConfigReader {
     std::string_view name;
     void (ConfigReader::*read)(const Node& node);
   };
-  static const std::array<Field, 14> kFields;
+  static const std::array<Field, 16> kFields;
 
   void read_version(const Node& node);
   void read_listen(const Node& node);
   void read_store(const Node& node);
   void read_store_timeout(const Node& node);
   void read_memory(const Node& node);
+  void read_connection_memory(const Node& node);
+  void read_size(const Node& node, const SizeField& field, std::size_t& into);
   void read_state(const Node& node);
   void read_password(const Node& node);
   void read_admin_token(const Node& node);
+  void read_server_names(const Node& node);
   void read_tls(const Node& node);
   void read_headers(const Node& node);
   void read_header_names(const Node& map, HeaderNames& into);
@@ -84,15 +99,17 @@ class ConfigReader {
 };
 
 // All that a policy file can say.
-constexpr std::array<ConfigReader::Field, 14> ConfigReader::kFields{{
+constexpr std::array<ConfigReader::Field, 16> ConfigReader::kFields{{
     {"version", &ConfigReader::read_version},
     {"listen", &ConfigReader::read_listen},
     {"store", &ConfigReader::read_store},
     {"store_timeout", &ConfigReader::read_store_timeout},
     {"memory", &ConfigReader::read_memory},
+    {"connection_memory", &ConfigReader::read_connection_memory},
     {"state", &ConfigReader::read_state},
     {"password", &ConfigReader::read_password},
     {"admin_token", &ConfigReader::read_admin_token},
+    {"server_names", &ConfigReader::read_server_names},
     {"tls", &ConfigReader::read_tls},
     {"headers", &ConfigReader::read_headers},
     {"policies", &ConfigReader::read_policies},
@@ -201,21 +218,27 @@ void ConfigReader::read_store_timeout(const Node& node) {
   }
 }
 
-void ConfigReader::read_memory(const Node& node) {
+void ConfigReader::read_memory(const Node& node) { read_size(node, kMemory, config_.memory); }
+
+void ConfigReader::read_connection_memory(const Node& node) {
+  read_size(node, kConnectionMemory, config_.connection_memory);
+}
+
+void ConfigReader::read_size(const Node& node, const SizeField& field, std::size_t& into) {
+  const auto name = fmt::format("\"{}\"", field.name);
   if (!node.is_scalar()) {
     problems_.push_back(
-        {node.place, fmt::format("\"memory\" is a size like 64MiB, not {}", node.describe())});
+        {node.place, fmt::format("{} is a size like 64MiB, not {}", name, node.describe())});
     return;
   }
-  const auto bytes = parse_count({node.text, node.text_place()}, "\"memory\"");
+  const auto bytes = parse_count({node.text, node.text_place()}, name);
   if (!bytes) {
     problems_.push_back(bytes.error());
-  } else if (*bytes < kLeastMemory) {
-    problems_.push_back({node.place, fmt::format("\"memory\" is at least 1MiB, not {}: 64MiB hold "
-                                                 "1.4 million keys",
-                                                 node.describe())});
+  } else if (*bytes < field.least) {
+    problems_.push_back({node.place, fmt::format("{} is at least {}, not {}: {}", name,
+                                                 field.least_text, node.describe(), field.why)});
   } else {
-    config_.memory = static_cast<std::size_t>(*bytes);
+    into = static_cast<std::size_t>(*bytes);
   }
 }
 
@@ -231,6 +254,16 @@ void ConfigReader::read_password(const Node& node) {
 
 void ConfigReader::read_admin_token(const Node& node) {
   config_.admin_token = read_text(node, "admin_token", problems_);
+}
+
+void ConfigReader::read_server_names(const Node& node) {
+  for (const Node* name : one_or_more(node, "server_names", problems_)) {
+    config_.server_names.push_back(lowered(name->text));
+    if (name->text.find_first_of(":/ ") == std::string::npos) continue;
+    problems_.push_back({name->place, fmt::format("a name of this server has no port or path: "
+                                                  "write weir.example.com, not {}",
+                                                  in_quotes(name->text))});
+  }
 }
 
 void ConfigReader::read_tls(const Node& node) {

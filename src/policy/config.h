@@ -59,9 +59,12 @@ struct Config {
   std::string store = "memory";
   Nanos store_timeout = std::chrono::milliseconds{50};
   std::size_t memory = std::size_t{64} << 20;
-  std::string state{};        // empty: nothing survives a restart
-  std::string password{};     // empty: none is asked for
-  std::string admin_token{};  // the same
+  std::size_t connection_memory = std::size_t{64} << 20;  // bytes in buffers of all connections
+  std::string state{};                                    // empty: nothing survives a restart
+  std::string password{};                                 // empty: none is asked for
+  std::string admin_token{};                              // the same
+  // Names in Host that are known to be this daemon's, in lower case.
+  std::vector<std::string> server_names{};
   std::optional<Tls> tls{};
   HeaderStyle headers = HeaderStyle::ietf;
   LegacyHeaders legacy_headers{};

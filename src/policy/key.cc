@@ -87,6 +87,18 @@ Result<Key, Error> key_of(const Subject& subject, const std::vector<std::string>
   return Key{.of_parts = true, .bytes = buffer};
 }
 
+bool misses(const Subject& subject, const std::vector<std::string>& by) {
+  if (by.empty()) {
+    return subject.parts.empty()
+               ? subject.key.empty()
+               : std::ranges::any_of(subject.parts, &std::string_view::empty, &Part::value);
+  }
+  return std::ranges::any_of(by, [&](const std::string& name) {
+    const auto part = std::ranges::find(subject.parts, name, &Part::name);
+    return part == subject.parts.end() || part->value.empty();
+  });
+}
+
 void append_name(std::string& name, std::string_view head, const Subject& subject,
                  const std::vector<std::string>& by, std::string_view tail) {
   name += head;

@@ -31,6 +31,9 @@ struct Key {
 Result<Key, Error> key_of(const Subject& subject, const std::vector<std::string>& by,
                           std::string& buffer);
 
+// Whether a subject has nothing for one of the parts that a limit counts by (or no key).
+bool misses(const Subject& subject, const std::vector<std::string>& by);
+
 // The name by which nodes that share usage know a subject that has such a key: `head`, who it is,
 // `tail` (see store/key_name.h).
 void append_name(std::string& name, std::string_view head, const Subject& subject,

@@ -167,7 +167,8 @@ std::optional<Problem> check_length(std::string_view text, Place place) {
 
 // ---- From words to a limit
 
-// What a flaw in the numbers means to who wrote them.
+}  // namespace
+
 std::string explain(core::Flaw flaw) {
   switch (flaw) {
     case core::Flaw::rate_not_positive:
@@ -195,6 +196,8 @@ std::string explain(core::Flaw flaw) {
   }
   return {};
 }
+
+namespace {
 
 template <typename L>
 Result<core::Limit, Problem> checked(const Result<L, core::Flaw>& made, Place place) {

@@ -47,8 +47,15 @@ Result<core::Limit, Problem> build_limit(const LimitWords& words);
 // Both: "100/s burst 20" → a bucket.
 Result<core::Limit, Problem> parse_limit(std::string_view text, Place place = {});
 
+// What a flaw in the numbers of a limit means to who wrote them.
+std::string explain(core::Flaw flaw);
+
 // "30s", "1.5h", "100ms".
 Result<Nanos, Problem> parse_duration(std::string_view text, Place place = {});
+
+// How long something lasts, as operators write it on a command line: 90s, 10min or 10m, 1d,
+// 2h30min. A policy file is stricter, where "m" could be meant for months.
+Result<Nanos, Problem> parse_span(std::string_view text);
 
 // The shortest text form of a limit; parse_limit makes the same limit of it again. (What only a
 // map can say, `like: nginx`, is left out.)

@@ -222,4 +222,9 @@ std::vector<Limit> read_limits(const Node& node, Problems& problems) {
   return limits;
 }
 
+std::string_view to_text(Scope scope) {
+  const auto position = static_cast<std::size_t>(scope);
+  return position == 0 ? std::string_view{} : kScopes[position - 1];
+}
+
 }  // namespace weir::policy

@@ -14,4 +14,7 @@ std::optional<Limit> read_limit(const Node& node, Problems& problems);
 // A list of limits, or a single one.
 std::vector<Limit> read_limits(const Node& node, Problems& problems);
 
+// As a policy file says it; empty: the standard one, of which it says nothing.
+std::string_view to_text(Scope scope);
+
 }  // namespace weir::policy

@@ -94,12 +94,8 @@ Result<core::Limit, Flaw> changed(const core::Limit& limit, const Change& change
 ForAll for_all(const std::vector<Order>& orders, Instant now) {
   ForAll all;
   for (const Order& order : orders) {
-    if (order.until <= now || !order.who.empty()) continue;
-    if (order.verb == Order::Verb::pause) {
-      all.paused = true;
-    } else if (order.verb != Order::Verb::block) {
-      all.changes.push_back(order.change);
-    }
+    if (changes_all(order, now)) all.changes.push_back(order.change);
+    all.paused |= order.verb == Order::Verb::pause && order.until > now;
   }
   return all;
 }
@@ -115,6 +111,58 @@ std::vector<Limit> under(const ForAll& orders, std::vector<Limit> limits) {
   for (const Change& change : orders.changes) limits = under(change, std::move(limits));
   for (Limit& limit : limits) limit.shadow |= orders.paused;
   return limits;
+}
+
+namespace {
+
+// The name of the part that a pattern is for; empty: it is for keys without parts.
+std::string_view part_of(const Pattern& pattern) {
+  const std::size_t equals = pattern.text.find('=');
+  return std::string_view{pattern.text}.substr(0, equals == std::string::npos ? 0 : equals);
+}
+
+}  // namespace
+
+std::vector<Boosted> boosted(const std::vector<Order>& orders,
+                             const std::vector<Override>& overrides, const PatternIndex& index,
+                             Instant now) {
+  std::vector<Override> given;
+  std::vector<Override> in_force;
+  std::vector<const Order*> by;
+  for (const Order& order : orders) {
+    if (order.verb != Order::Verb::boost || order.who.empty()) continue;
+    given.push_back({Pattern::of(order.who), {}});
+    if (order.until <= now) continue;
+    in_force.push_back(given.back());
+    by.push_back(&order);
+  }
+  std::vector<Boosted> all;
+  if (given.empty()) return all;
+  const PatternIndex of_given(given);
+  const PatternIndex of_those_in_force(in_force);
+  const auto add = [&](const Pattern& pattern, std::optional<std::size_t> own) {
+    const auto position = of_those_in_force.covering(pattern);
+    all.push_back({pattern, own, position ? by[*position] : nullptr});
+  };
+  for (const Override& each : given) add(each.pattern, index.covering(each.pattern));
+  for (std::size_t i = 0; i < overrides.size(); ++i) {
+    const Pattern& pattern = overrides[i].pattern;
+    const auto position = of_given.covering(pattern);
+    if (position && given[*position].pattern != pattern) add(pattern, i);
+  }
+  return all;
+}
+
+std::vector<Pattern> not_reached(const Order& order, const std::vector<Override>& overrides) {
+  std::vector<Pattern> patterns;
+  const Pattern who = Pattern::of(order.who);
+  const std::string_view part = part_of(who);
+  if (order.verb != Order::Verb::boost || part.empty()) return patterns;
+  for (const Override& own : overrides) {
+    const std::string_view other = part_of(own.pattern);
+    if (!other.empty() && other != part) patterns.push_back(own.pattern);
+  }
+  return patterns;
 }
 
 }  // namespace weir::policy

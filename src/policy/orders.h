@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "policy/limit.h"
+#include "policy/overrides.h"
 
 // What operators order for a while, over what is written: more for somebody, nothing for somebody,
 // less for all.
@@ -40,6 +41,12 @@ struct Order {
   Instant until{};
 };
 
+// True for an order in force that changes the limits of every key.
+inline bool changes_all(const Order& order, Instant now) {
+  const bool changes = order.verb == Order::Verb::boost || order.verb == Order::Verb::squeeze;
+  return changes && order.until > now && order.who.empty();
+}
+
 // What the orders of a policy that are in force mean for everybody.
 struct ForAll {
   std::vector<Change> changes{};
@@ -52,5 +59,23 @@ ForAll for_all(const std::vector<Order>& orders, Instant now);
 // The limits as they are under orders. (A change that a limit cannot follow is left out.)
 std::vector<Limit> under(const ForAll& orders, std::vector<Limit> limits);
 std::vector<Limit> under(const Change& change, std::vector<Limit> limits);
+
+// Keys that have limits of their own because of boosts.
+struct Boosted {
+  Pattern pattern;
+  std::optional<std::size_t> own;  // the override that the limits come from; none: the usual ones
+  const Order* by = nullptr;       // the boost that changes them; none: it has ended
+};
+
+// The patterns of all boosts, ended ones among them, and those of the overrides that a boost of a
+// prefix is for. If several boosts are for a pattern, the most specific one in force changes it.
+// `index` is that of the overrides.
+std::vector<Boosted> boosted(const std::vector<Order>& orders,
+                             const std::vector<Override>& overrides, const PatternIndex& index,
+                             Instant now);
+
+// The overrides that a boost may meet in a request and does not change: they are for another part
+// than the boost.
+std::vector<Pattern> not_reached(const Order& order, const std::vector<Override>& overrides);
 
 }  // namespace weir::policy

@@ -25,6 +25,7 @@ struct Pattern {
 
   static Pattern of(std::string_view written);
   std::string written() const { return prefix ? text + '*' : text; }
+  friend bool operator==(const Pattern&, const Pattern&) = default;
 };
 
 struct Override {

@@ -234,4 +234,8 @@ void check_scopes(const Node& node, Sharing sharing, Problems& problems) {
   }
 }
 
+std::string_view to_text(WhenFull when_full) {
+  return kWhenFull[static_cast<std::size_t>(when_full)];
+}
+
 }  // namespace weir::policy

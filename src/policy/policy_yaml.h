@@ -11,4 +11,7 @@ Policy read_policy(const Node& node, Problems& problems);
 // Where a policy asks for a scope that there is not. Added to `problems`.
 void check_scopes(const Node& node, Sharing sharing, Problems& problems);
 
+// As a policy file says it.
+std::string_view to_text(WhenFull when_full);
+
 }  // namespace weir::policy

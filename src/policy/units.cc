@@ -107,18 +107,27 @@ Problem unknown_unit(const Word& word, const Split& split) {
   if (time_unit(without_blanks(split.unit)) != nullptr) return no_blank(word, split);
   const Place place = word.place.moved(split.number.size());
   if (split.unit == "m") {
-    return {place, fmt::format("\"m\" could be minutes or months: write \"{0}min\" or \"{0}month\"",
-                               split.number)};
+    return {place, fmt::format("\"m\" could be minutes or months: write \"{}min\"", split.number)};
   }
   const std::string_view meant = unit_meant_by(split.unit);
   if (!meant.empty()) {
     return {place, fmt::format("unknown unit \"{}\": did you mean \"{}{}\"?", split.unit,
                                split.number, meant)};
   }
-  static constexpr std::array<std::string_view, 10> known{"s",  "min", "h",    "ms",    "us",
-                                                          "ns", "day", "week", "month", "year"};
+  static constexpr std::array<std::string_view, 6> known{"s", "min", "h", "ms", "us", "ns"};
   return {place, fmt::format("unknown unit {}{}: a time is written like 10s, 5min, 1h, 250ms",
                              in_quotes(split.unit), did_you_mean(split.unit, known))};
+}
+
+// The product, if it is not longer than any time may be.
+std::optional<std::int64_t> nanos_of(Decimal number, std::int64_t unit) {
+  // 24 digits are plenty, and leave room for the product.
+  constexpr Int128 most = Int128{1'000'000'000'000} * 1'000'000'000'000;
+  for (; number.mantissa > most; ++number.exponent) number.mantissa /= 10;
+  number.mantissa *= unit;
+  const auto nanos = number.shifted(0);
+  if (!nanos || *nanos > core::kLongestDebt.count()) return std::nullopt;
+  return *nanos;
 }
 
 Problem not_a_number(const Word& word) {
@@ -236,16 +245,73 @@ Result<Nanos, Problem> parse_duration(std::string_view text, Place place) {
                    fmt::format("a time needs a unit: write {0}ms, {0}s or {0}min", text)};
   }
   if (number->mantissa < 0) return Problem{place, "a time cannot be below zero"};
-  // 24 digits are plenty, and leave room for the product.
-  Decimal product = *number;
-  constexpr Int128 most = Int128{1'000'000'000'000} * 1'000'000'000'000;
-  for (; product.mantissa > most; ++product.exponent) product.mantissa /= 10;
-  product.mantissa *= unit->nanos;
-  const auto nanos = product.shifted(0);
-  if (!nanos || *nanos > core::kLongestDebt.count()) {
-    return Problem{place, "a time of more than 73 years is too long"};
-  }
+  const auto nanos = nanos_of(*number, unit->nanos);
+  if (!nanos) return Problem{place, "a time of more than 73 years is too long"};
   return Nanos{*nanos};
+}
+
+namespace {
+
+constexpr std::string_view kSpans = "write one like 90s, 10min, 2h30min or 1d";
+
+// The units of a span: those of a time, and two that nobody takes for something else there.
+std::optional<std::int64_t> span_unit(std::string_view name) {
+  if (name == "m") name = "min";
+  if (name == "d") return 24 * time_unit("h")->nanos;
+  const TimeUnit* unit = time_unit(name);
+  return unit != nullptr ? std::optional(unit->nanos) : std::nullopt;
+}
+
+// The number at the front of `text` and the unit behind it, without blanks between them.
+Split split_term(std::string_view text) {
+  Split split = split_unit(text);
+  split.unit = without_blanks(split.unit);
+  split.unit = split.unit.substr(0, split.unit.find_first_of("0123456789. "));
+  return split;
+}
+
+Problem bad_span(std::string_view text, const Split& split) {
+  const bool is_number = Decimal::parse(split.number).has_value();
+  if (is_number && split.unit.empty()) {
+    return {{}, fmt::format("a time needs a unit: write {0}s, {0}min or {0}h", split.number)};
+  }
+  if (is_number && calendar_unit(unit_meant_by(split.unit))) {
+    return {{}, "weeks, months and years are written in days: 7d, 30d, 365d"};
+  }
+  if (is_number && calendar_unit(split.unit)) {
+    return {{}, "days are written 1d; weeks, months and years in days: 7d, 30d, 365d"};
+  }
+  const std::string_view meant = unit_meant_by(split.unit);
+  if (is_number && !meant.empty()) {
+    return {{},
+            fmt::format("unknown unit {}: write {}{}", in_quotes(split.unit), split.number, meant)};
+  }
+  return {{}, fmt::format("{} is not a time: {}", in_quotes(text), kSpans)};
+}
+
+}  // namespace
+
+Result<Nanos, Problem> parse_span(std::string_view text) {
+  if (text == "0") return Nanos{0};
+  if (text.size() > kLongestNumber) return bad_span(text.substr(0, kLongestNumber), {});
+  std::string_view rest = without_blanks(text);
+  if (rest.empty()) return bad_span(text, {});
+  Nanos sum{0};
+  while (!rest.empty()) {
+    const Split split = split_term(rest);
+    const auto number = Decimal::parse(split.number);
+    const auto unit = span_unit(split.unit);
+    if (!number || !unit) return bad_span(text, split);
+    if (number->mantissa < 0) return Problem{{}, fmt::format("a time is above zero: {}", kSpans)};
+    const auto nanos = nanos_of(*number, *unit);
+    if (!nanos || sum.count() + *nanos > core::kLongestDebt.count()) {
+      return Problem{{}, "a time of more than 73 years is too long"};
+    }
+    sum += Nanos{*nanos};
+    const auto end = static_cast<std::size_t>(split.unit.data() + split.unit.size() - rest.data());
+    rest = without_blanks(rest.substr(end));
+  }
+  return sum;
 }
 
 std::string to_text(Nanos duration) {

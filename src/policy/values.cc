@@ -74,4 +74,27 @@ bool is_map_of(const Node& node, std::string_view what, std::span<const std::str
   return false;
 }
 
+std::vector<const Node*> one_or_more(const Node& node, std::string_view what, Problems& problems) {
+  std::vector<const Node*> texts;
+  const auto add = [&](const Node& item) {
+    if (item.is_scalar() && !item.text.empty()) {
+      texts.push_back(&item);
+    } else {
+      problems.push_back(
+          {item.place, fmt::format("\"{}\" is a text or a list of texts, not {}", what,
+                                   item.is_scalar() ? "an empty one" : item.describe())});
+    }
+  };
+  if (!node.is_list()) {
+    add(node);
+    return texts;
+  }
+  for (const auto& item : node.items) add(*item);
+  if (node.items.empty()) {
+    problems.push_back(
+        {node.place, fmt::format("\"{}\" is an empty list: write at least one", what)});
+  }
+  return texts;
+}
+
 }  // namespace weir::policy

@@ -3,6 +3,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "policy/yaml.h"
 
@@ -19,6 +20,9 @@ std::size_t read_word(const Node& node, std::string_view what,
 
 // A text that is not empty.
 std::string read_text(const Node& node, std::string_view what, Problems& problems);
+
+// A scalar, or a list of them with at least one; each with its place.
+std::vector<const Node*> one_or_more(const Node& node, std::string_view what, Problems& problems);
 
 // What the name of a field of HTTP is made of.
 bool is_field_name(std::string_view text);

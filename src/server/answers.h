@@ -50,6 +50,9 @@ class Answers {
     }
   }
 
+  // Bytes of those that are owed, roughly.
+  std::size_t memory() const { return places_.size() * 2 * sizeof(Place); }
+
   // Whether some are still to come, or to be flushed.
   bool owed() const { return !places_.empty(); }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <string>
 #include <string_view>
 
 #include "base/utf8.h"
@@ -8,10 +9,19 @@
 
 namespace weir::server {
 
-// Who did something that only operators may.
+// Who did something that only operators may. Borrows its texts.
 struct Caller {
   std::string_view address;
   std::string_view door;
+};
+
+// The same, for what is done after the call.
+struct CallerCopy {
+  explicit CallerCopy(const Caller& who) : address(who.address), door(who.door) {}
+  operator Caller() const { return {address, door}; }
+
+  std::string address;
+  std::string door;
 };
 
 template <typename... Args>

@@ -4,6 +4,7 @@
 #include <sys/resource.h>
 
 #include <algorithm>
+#include <optional>
 #include <set>
 #include <thread>
 
@@ -11,6 +12,7 @@
 #include "net/loops.h"
 #include "net/tls.h"
 #include "server/certificates.h"
+#include "server/freed_memory.h"
 #include "server/grpc_session.h"
 #include "server/http_session.h"
 #include "server/links.h"
@@ -19,12 +21,22 @@
 #include "server/resp_session.h"
 #include "server/service.h"
 #include "server/texts.h"
+#include "server/this_machine.h"
 #include "weir/limiter.h"
 #include "weir/quota.h"
 
 namespace weir::server {
 
 namespace {
+
+// A page that a browser has loaded elsewhere has no password, and no certificate for its name here.
+std::optional<std::vector<std::string>> host_names(const policy::Config& config) {
+  if (!config.password.empty() || config.tls) return std::nullopt;
+  std::vector<std::string> names = config.server_names;
+  if (config.listen.http) names.push_back(config.listen.http->host);
+  if (std::string own = name_of_this_machine(); !own.empty()) names.push_back(std::move(own));
+  return names;
+}
 
 // As many connections as the system lets this process have, less what it needs itself: each thread
 // has its doors, a timer and what it waits with.
@@ -170,6 +182,7 @@ struct Daemon::Impl {
         threads(static_cast<std::size_t>(threads_for(options))),
         loops({.threads = threads_for(options),
                .most_connections = most_connections(threads_for(options), options.doubles),
+               .connection_memory = config.connection_memory,
                .spin = std::chrono::microseconds{options.spin},
                .gather = std::chrono::microseconds{options.gather},
                .companion = companion_for(fleet.get(), engine)}) {}
@@ -221,6 +234,21 @@ struct Daemon::Impl {
     noted_small = std::move(small);
   }
 
+  // Each at most once in a while, however many it happens to.
+  void note_closed_for_memory() {
+    static Limiter lines{per(1, std::chrono::seconds{10})};
+    const net::MemoryCounts now = loops.memory();
+    if ((now.shed == noted_memory.shed && now.out_of_memory == noted_memory.out_of_memory) ||
+        !lines.try_acquire()) {
+      return;
+    }
+    log(Level::warning,
+        "closed {} connections that held most of connection_memory ({} bytes), and {} for which "
+        "there was no memory",
+        now.shed - noted_memory.shed, now.limit, now.out_of_memory - noted_memory.out_of_memory);
+    noted_memory = now;
+  }
+
   void count_reload(bool succeeded) {
     ++(succeeded ? service.reloads.succeeded : service.reloads.failed);
     service.reloads.last_succeeded = succeeded;
@@ -234,19 +262,25 @@ struct Daemon::Impl {
   std::unique_ptr<Policies> policies;
   envoy::Service envoy_rules;
   MemoryGauge memory;
+  FreedMemory freed_memory;
+  net::MemoryCounts noted_memory{};
   std::set<std::string> noted_small;
   const std::size_t threads;
   net::Loops loops;
+  Worker worker;  // its jobs use what is above; sessions use it
   Service service{.engine = engine,
                   .policies = *policies,
                   .loops = loops,
                   .metrics = *metrics,
                   .memory = memory,
-                  .access = {.password = config.password, .admin_token = config.admin_token},
+                  .access = {.password = config.password,
+                             .admin_token = config.admin_token,
+                             .host_names = host_names(config)},
                   .headers = config.headers,
                   .legacy_headers = config.legacy_headers,
                   .has_fleet = fleet != nullptr,
                   .redis = fleet.get(),
+                  .worker = &worker,
                   .envoy = doors_to(envoy_rules),
                   .envoy_rules = &envoy_rules};
   Ports ports;
@@ -337,9 +371,13 @@ Result<std::vector<std::string>, Error> Daemon::reload(policy::Config config) {
   if (config.store != now.store) unchanged.emplace_back("store");
   if (config.store_timeout != now.store_timeout) unchanged.emplace_back("store_timeout");
   if (config.memory != now.memory) unchanged.emplace_back("memory");
+  if (config.connection_memory != now.connection_memory) {
+    unchanged.emplace_back("connection_memory");
+  }
   if (config.state != now.state) unchanged.emplace_back("state");
   if (config.password != now.password) unchanged.emplace_back("password");
   if (config.admin_token != now.admin_token) unchanged.emplace_back("admin_token");
+  if (config.server_names != now.server_names) unchanged.emplace_back("server_names");
   if (config.headers != now.headers || config.legacy_headers != now.legacy_headers) {
     unchanged.emplace_back("headers");
   }
@@ -353,9 +391,13 @@ Result<std::vector<std::string>, Error> Daemon::reload(policy::Config config) {
   return unchanged;
 }
 
+void Daemon::run_blocking(std::function<void()> job) { impl_->worker.run(std::move(job)); }
+
 void Daemon::note_failed_reload() { impl_->count_reload(false); }
 
 void Daemon::look_around() {
+  impl_->freed_memory.look(impl_->loops);
+  impl_->note_closed_for_memory();
   impl_->memory.look(impl_->engine);
   impl_->note_small_limits();
   for (const GivenOrder& given : impl_->policies->ended_orders(impl_->engine)) {

@@ -58,6 +58,9 @@ class Daemon {
   // Lets callers in.
   void start();
 
+  // Runs a job on the thread for what may block, behind those that came before it.
+  void run_blocking(std::function<void()> job);
+
   // Other policies from now on, Envoy's rules and the certificate as their files are. What cannot
   // change while running (doors, memory, secrets) stays; the names of such fields that did change
   // are returned. If Envoy's rules cannot be read, all stays as it is, and the error says why.
@@ -67,6 +70,7 @@ class Daemon {
   std::uint64_t generation() const;
 
   // To be called now and then: finds out what takes a while, and whether certificates have changed.
+  // May block, as `reload` may.
   void look_around();
 
   // Whether every thread that serves has come around since this was last true.

@@ -75,6 +75,13 @@ bool GrpcSession::takes_parts(const H2Stream& stream) {
   return method != nullptr && method->handler == nullptr;
 }
 
+std::size_t GrpcSession::most_body(const H2Stream& stream) {
+  const Method* const method = find(stream.request().path);
+  if (method == nullptr) return 0;
+  if (is_let_in(stream)) return SIZE_MAX;
+  return method->is_for_anybody ? kMostStrangersMessage + wire::kGrpcPrefix : 0;
+}
+
 void GrpcSession::on_request(H2Stream& stream) {
   if (!stream.is_answered()) {
     count_request();

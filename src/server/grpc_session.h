@@ -15,6 +15,8 @@ class GrpcSession final : public H2Session {
 
   // Of a message.
   static constexpr std::size_t kMostMessage = 1 << 20;
+  // Of one to a method that needs no password, from a client without: enough for a service's name.
+  static constexpr std::size_t kMostStrangersMessage = 4 << 10;
   // Said to whom there is no room for, and to those who do not speak TLS.
   static std::string too_many();
   static std::string not_tls();
@@ -24,6 +26,7 @@ class GrpcSession final : public H2Session {
   struct Watcher;
 
   bool takes_parts(const wire::H2Stream& stream) override;
+  std::size_t most_body(const wire::H2Stream& stream) override;
   void on_request(wire::H2Stream& stream) override;
   void on_drain() override;
 

@@ -76,6 +76,10 @@ class HttpStreams::Sink final : public HttpSink {
 HttpStreams::HttpStreams(Service& service, const net::Peer& peer)
     : H2Session(service, DoorName::http), peer_(peer), takes_(HttpTakes::of_this_thread()) {}
 
+std::size_t HttpStreams::most_body(const wire::H2Stream& stream) {
+  return needs_body(service_, stream.request(), peer_) ? SIZE_MAX : 0;
+}
+
 void HttpStreams::on_request(wire::H2Stream& stream) {
   count_request();
   const auto sink = std::make_shared<Sink>(Later(*this, stream));

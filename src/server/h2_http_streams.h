@@ -14,6 +14,7 @@ class HttpStreams final : public H2Session {
  private:
   class Sink;
 
+  std::size_t most_body(const wire::H2Stream& stream) override;
   void on_request(wire::H2Stream& stream) override;
 
   const net::Peer peer_;

@@ -86,6 +86,11 @@ void H2Session::on_shutdown() {
   machine_.drain();
 }
 
+void H2Session::on_shed(std::string& out) {
+  machine_.give_up(wire::H2Error::calm);
+  machine_.send(out, kEnough);
+}
+
 // So that what the peer sends meanwhile is not lost: it knows that nobody has seen it.
 void H2Session::on_end(std::string& out) {
   machine_.give_up(wire::H2Error::none);

@@ -32,6 +32,8 @@ class H2Session : public net::Protocol, protected wire::H2Handler {
   void on_timeout(std::string& out) override;
   void on_shutdown() override;
   void on_end(std::string& out) override;
+  std::size_t memory() const override { return machine_.memory(); }
+  void on_shed(std::string& out) override;
 
   // The machine sees all bytes at once, so none have to be kept for it.
   static constexpr std::size_t kMostInput = 64 << 10;

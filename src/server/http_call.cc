@@ -2,9 +2,9 @@
 
 namespace weir::server {
 
-Rights HttpCall::rights() const {
-  Rights rights = rights_from(request.authorization, service.access);
-  rights.loopback = loopback_;
+Rights rights_of(const wire::HttpRequest& request, const net::Peer& peer, const Access& access) {
+  Rights rights = rights_from(request.authorization, access);
+  rights.loopback = peer.loopback;
   return rights;
 }
 

@@ -31,6 +31,9 @@ struct HttpLater {
   }
 };
 
+// What the sender of a request has shown that it may do.
+Rights rights_of(const wire::HttpRequest& request, const net::Peer& peer, const Access& access);
+
 // One request and the way to its answer.
 class HttpCall {
  public:
@@ -41,7 +44,7 @@ class HttpCall {
       : service(the_service),
         request(the_request),
         caller{.address = peer.address, .door = "HTTP"},
-        loopback_(peer.loopback),
+        peer_(peer),
         last_(last),
         takes_(takes),
         answers_(&answers),
@@ -55,7 +58,7 @@ class HttpCall {
       : service(the_service),
         request(the_request),
         caller{.address = peer.address, .door = "HTTP"},
-        loopback_(peer.loopback),
+        peer_(peer),
         last_(true),
         takes_(takes),
         answers_(nullptr),
@@ -68,7 +71,7 @@ class HttpCall {
   const wire::HttpRequest& request;
   const Caller caller;
 
-  Rights rights() const;
+  Rights rights() const { return rights_of(request, peer_, service.access); }
 
   // Decides a take together with those behind it, which answers it; false if that cannot be.
   bool collect(const Request& take) {
@@ -92,7 +95,7 @@ class HttpCall {
   }
 
  private:
-  const bool loopback_;
+  const net::Peer& peer_;
   const bool last_;
   HttpTakes& takes_;
   Answers* const answers_;
@@ -101,5 +104,20 @@ class HttpCall {
   const std::shared_ptr<HttpSink> sink_{};
   HttpAnswer answer_;
 };
+
+// Answers a call with what `work` returns. Work may block: it runs on the worker, and borrows
+// nothing from the call. `write` is given the answer and the result, on the thread of the call.
+template <typename Work, typename Write>
+void answer_after(HttpCall& call, Work work, Write write) {
+  auto finish = [later = call.later(), write = std::move(write)](const auto& result) {
+    later.answer([&](HttpAnswer& answer) { write(answer, result); });
+  };
+  auto mailbox = net::mailbox_of_this_thread();
+  if (call.service.worker == nullptr || mailbox == nullptr) return finish(work());
+  call.service.worker->run(
+      [work = std::move(work), finish = std::move(finish), mailbox = std::move(mailbox)] {
+        mailbox->post([finish, result = work()] { finish(result); });
+      });
+}
 
 }  // namespace weir::server

@@ -21,9 +21,10 @@ void on_auth(HttpCall& call);
 // Whether its body is called JSON, or nothing; else, or without a length, the call is answered.
 bool brings_json(HttpCall& call);
 
-// http_policies.cc. The last two are for paths that start with kPolicyPath.
+// http_policies.cc. All but the first are for paths that start with kPolicyPath.
 inline constexpr std::string_view kPolicyPath = "/v1/policies/";
 void list_policies(HttpCall& call);
+void show_policy(HttpCall& call);
 void put_policy(HttpCall& call);
 void delete_policy(HttpCall& call);
 

@@ -169,6 +169,18 @@ void append_process(Exposition& to, const Service& service) {
   to.sample(connections.accepted);
   to.counter("weir_connections_refused_total", "Turned away: there were too many.");
   to.sample(connections.turned_away);
+  const net::MemoryCounts memory = service.loops.memory();
+  to.gauge("weir_connection_memory_bytes", "What connections hold in buffers.");
+  to.sample(memory.held);
+  to.gauge("weir_connection_memory_limit_bytes", "What they may hold together.");
+  to.sample(memory.limit);
+  to.counter("weir_connections_shed_total",
+             "Connections closed to free memory: the largest, as all held more than the limit "
+             "(limit), or one for which an allocation had failed (out_of_memory).");
+  to.sample({{"reason", "limit"}}, memory.shed);
+  to.sample({{"reason", "out_of_memory"}}, memory.out_of_memory);
+  to.gauge("weir_receipt_bytes", "Memory of receipts that callers may come back with.");
+  to.sample(service.receipts.memory());
   to.counter("weir_tls_failures_total", "Ended because there was no TLS with them, or no longer.");
   to.sample(service.tls_failures.load());
   to.gauge("weir_generation", "How often the policies have been replaced.");

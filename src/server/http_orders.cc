@@ -42,12 +42,22 @@ std::optional<GivenOrder> order_of(HttpCall& call, Verb verb) {
 void on_order(HttpCall& call, Verb verb) {
   auto order = order_of(call, verb);
   if (!order) return;
-  const auto given = call.service.policies.give(call.service.engine, *std::move(order));
-  if (!given) {
-    return call.answer().problem(given.error().not_kept ? 500 : 400, given.error().message);
-  }
-  audit(call.caller, "order {}: {}", given->id, to_text(*given));
-  call.answer().json(200, dumped(to_json(*given)));
+  Service& service = call.service;
+  answer_after(
+      call,
+      [&service, order = *std::move(order)] {
+        return service.policies.give(service.engine, order);
+      },
+      [&service, caller = CallerCopy(call.caller)](HttpAnswer& answer, const auto& given) {
+        if (!given) {
+          return answer.problem(given.error().not_kept ? 500 : 400, given.error().message);
+        }
+        audit(caller, "order {}: {}", given->id, to_text(*given));
+        json body = to_json(*given);
+        const auto not_reached = service.policies.not_reached(*given);
+        if (!not_reached.empty()) body["not_reached"] = not_reached;
+        answer.json(200, dumped(body));
+      });
 }
 
 }  // namespace
@@ -68,15 +78,19 @@ void list_orders(HttpCall& call) {
 
 void lift_order(HttpCall& call) {
   const auto id = whole_number(call.request.path.substr(kOrderPath.size()));
-  const auto lifted = id && *id > 0 ? call.service.policies.lift(call.service.engine,
-                                                                 static_cast<std::uint64_t>(*id))
-                                    : Result<bool, Error>{false};
-  if (!lifted) return call.answer().problem(500, lifted.error().message);
-  if (!*lifted) {
-    return call.answer().problem(404, "there is no such order in force: see GET /v1/orders", "id");
-  }
-  audit(call.caller, "order {} lifted", *id);
-  call.answer().json(200, R"({"lifted":true})");
+  // (No order has the id 0.)
+  const auto number = static_cast<std::uint64_t>(id && *id > 0 ? *id : 0);
+  Service& service = call.service;
+  answer_after(
+      call, [&service, number] { return service.policies.lift(service.engine, number); },
+      [number, caller = CallerCopy(call.caller)](HttpAnswer& answer, const auto& lifted) {
+        if (!lifted) return answer.problem(500, lifted.error().message);
+        if (!*lifted) {
+          return answer.problem(404, "there is no such order in force: see GET /v1/orders", "id");
+        }
+        audit(caller, "order {} lifted", number);
+        answer.json(200, R"({"lifted":true})");
+      });
 }
 
 }  // namespace weir::server

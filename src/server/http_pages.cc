@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include "server/http_handlers.h"
+#include "server/texts.h"
 #include "server/version.h"
 
 namespace weir::server {
@@ -42,9 +43,9 @@ std::string escaped(std::string_view text) {
 
 void show_dashboard(HttpCall& call) {
   std::string rows;
-  for (const Policies::Listed& each : call.service.policies.list()) {
+  for (const auto& each : call.service.policies.list(call.service.engine.now(), 0)) {
     rows += fmt::format("<tr><td>{}</td><td>{}</td></tr>\n", escaped(each.name),
-                        escaped(fmt::format("{}", fmt::join(each.limits, ", "))));
+                        escaped(described(each.policy.limits)));
   }
   call.answer().respond(
       200, "text/html; charset=utf-8",

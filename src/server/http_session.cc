@@ -21,6 +21,7 @@ std::size_t HttpSession::on_input(std::string_view input, std::string& out) {
   if (h2_) [[unlikely]]
     return h2_->on_input(input, out);
   Timed timed(service_.metrics, DoorName::http);
+  const HttpTakes::Guard guard(takes_);
   const std::size_t used = read_requests(input, timed, out);
   takes_.decide(service_, out);
   answers_.flush(out);
@@ -37,9 +38,14 @@ std::size_t HttpSession::read_requests(std::string_view input, Timed& timed, std
     switch (step.status) {
       case HttpParser::Status::need_more:
         return used;
-      case HttpParser::Status::wants_continue:
-        takes_.decide(service_, out);
-        out += wire::kContinue;
+      case HttpParser::Status::head:
+        if (!needs_body(service_, parser_.request(), peer_)) {
+          timed.count_one();
+          answer_without_body(out);
+        } else if (parser_.framing().wants_continue) {
+          takes_.decide(service_, out);
+          out += wire::kContinue;
+        }
         break;
       case HttpParser::Status::complete:
         timed.count_one();
@@ -66,12 +72,18 @@ std::size_t HttpSession::read_requests(std::string_view input, Timed& timed, std
 // HTTP/1.0 clients who want to stay have to be told that they may. Who shuts down still answers
 // what has come behind it.
 void HttpSession::answer(const wire::HttpRequest& request, bool last, std::string& out) {
-  ends_ = !request.keep_alive || (shutting_down_ && last);
+  ends_ = ends_ || !request.keep_alive || (shutting_down_ && last);
   const HttpConnection connection = ends_                   ? HttpConnection::close
                                     : request.version == 10 ? HttpConnection::keep_alive
                                                             : HttpConnection::unsaid;
   HttpCall call(service_, request, peer_, last, takes_, answers_, connection, out);
   route(call);
+}
+
+// The rest of the request is not read, so nothing can come behind it.
+void HttpSession::answer_without_body(std::string& out) {
+  ends_ = true;
+  answer(parser_.request(), true, out);
 }
 
 // What follows cannot be told from the rest of what was wrong.
@@ -93,6 +105,16 @@ void HttpSession::on_shutdown() {
 
 void HttpSession::on_end(std::string& out) {
   if (h2_) h2_->on_end(out);
+}
+
+std::size_t HttpSession::memory() const {
+  return parser_.memory() + answers_.memory() + (h2_ ? h2_->memory() : 0);
+}
+
+// (Answers that are owed come first, so it cannot be told while there are some.)
+void HttpSession::on_shed(std::string& out) {
+  if (h2_) return h2_->on_shed(out);
+  if (!answers_.owed()) out += kTooMany;
 }
 
 void HttpSession::on_timeout(std::string& out) {

@@ -33,6 +33,8 @@ class HttpSession : public net::Protocol {
   void on_timeout(std::string& out) override;
   void on_shutdown() override;
   void on_end(std::string& out) override;
+  std::size_t memory() const override;
+  void on_shed(std::string& out) override;
 
   static constexpr std::size_t kMostInput = 64 << 10;
   static constexpr std::string_view kTooMany =
@@ -45,6 +47,7 @@ class HttpSession : public net::Protocol {
  private:
   std::size_t read_requests(std::string_view input, Timed& timed, std::string& out);
   void answer(const wire::HttpRequest& request, bool last, std::string& out);
+  void answer_without_body(std::string& out);
   void fail(int status, std::string_view reason, std::string& out);
   bool begins_http2(std::string_view input) const;
 

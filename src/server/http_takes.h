@@ -26,6 +26,15 @@ class HttpTakes {
   static void decide_alone(Service& service, const Request& request, HttpAnswer& answer);
   bool empty() const { return size_ == 0; }
 
+  // Forgets those that an exception has left undecided: they are of a connection that is closed.
+  struct Guard {
+    explicit Guard(HttpTakes& its_takes) : takes(its_takes) {}
+    ~Guard() { takes.size_ = takes.used_ = 0; }
+    Guard(const Guard&) = delete;
+    Guard& operator=(const Guard&) = delete;
+    HttpTakes& takes;
+  };
+
   // Appends the answers, in the order of the questions.
   void decide(Service& service, std::string& out) {
     if (size_ > 0) decide_all(service, out);

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <cmath>
+#include <map>
 #include <optional>
 #include <set>
 
@@ -80,7 +81,31 @@ void append_keys(std::string& out, const std::vector<HeavyHitter>& keys) {
   }
 }
 
-void append_policy(std::string& out, std::string_view name, const TopOfPolicy& policy) {
+void append_texts(std::string& out, std::string_view field, const std::vector<std::string>& texts) {
+  if (texts.empty()) return;
+  out += fmt::format(R"(,"{}":[)", field);
+  std::string_view separator;
+  for (const std::string& text : texts) {
+    out += separator;
+    wire::append_json_string(out, text);
+    separator = ",";
+  }
+  out += "]";
+}
+
+// What is said of a policy in force beside its numbers.
+void append_rules(std::string& out, const Policies::Listed& listed) {
+  std::vector<std::string> limits;
+  for (const policy::Limit& limit : listed.policy.limits) limits.push_back(described(limit));
+  append_texts(out, "limits", limits);
+  std::vector<std::string> orders;
+  for (const GivenOrder& given : listed.orders) orders.push_back(to_text(given));
+  append_texts(out, "orders", orders);
+}
+
+// `listed` is none of a policy that is not in force.
+void append_policy(std::string& out, std::string_view name, const TopOfPolicy& policy,
+                   const Policies::Listed* listed) {
   out += R"({"policy":)";
   wire::append_json_string(out, name);
   out +=
@@ -88,7 +113,9 @@ void append_policy(std::string& out, std::string_view name, const TopOfPolicy& p
   append_keys(out, policy.top_allowed);
   out += R"(],"top_refused":[)";
   append_keys(out, policy.top_refused);
-  out += "]}";
+  out += "]";
+  if (listed != nullptr) append_rules(out, *listed);
+  out += "}";
 }
 
 }  // namespace
@@ -100,8 +127,13 @@ void show_top(HttpCall& call) {
   const auto asked = read(call);
   if (!asked) return;
   Top top = call.service.metrics.top(static_cast<std::size_t>(asked->limit), asked->policy);
-  const std::vector<std::string> names = call.service.policies.names();
-  const std::set<std::string_view> in_force(names.begin(), names.end());
+  const auto all = call.service.policies.list(call.service.engine.now(), 0);
+  std::map<std::string_view, const Policies::Listed*> listed;
+  std::set<std::string_view> in_force;
+  for (const Policies::Listed& each : all) {
+    listed.emplace(each.name, &each);
+    in_force.insert(each.name);
+  }
   choose(top, in_force);
   if (asked->policy && !top.policies.contains(*asked->policy)) {
     const std::vector<std::string_view> known(in_force.begin(), in_force.end());
@@ -114,7 +146,8 @@ void show_top(HttpCall& call) {
   for (const auto& [name, policy] : top.policies) {
     if (asked->policy && name != *asked->policy) continue;
     body += separator;
-    append_policy(body, name, policy);
+    const auto found = listed.find(name);
+    append_policy(body, name, policy, found == listed.end() ? nullptr : found->second);
     separator = ",";
   }
   call.answer().json(200, body + "]}");

@@ -26,6 +26,7 @@ void append_fields(std::string& fields, Service& service, std::string_view polic
   wire::append_rate_fields(fields, service.headers, policy_field, verdict.limited_by,
                            verdict.decision, legacy, now);
   if (!verdict) wire::append_retry_after(fields, verdict.decision);
+  wire::append_wait(fields, verdict.decision);
   if (verdict.degraded) fields += "Weir-Degraded: 1\r\n";
 }
 

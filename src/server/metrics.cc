@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <map>
 
+#include "base/out_of_memory.h"
+
 namespace weir::server {
 
 namespace {
@@ -50,7 +52,7 @@ Metrics::LimitCounts& Metrics::Shard::limit(PolicyCounts& policy, std::string_vi
   return fresh;
 }
 
-Metrics::Shard& Metrics::shard() noexcept {
+Metrics::Shard& Metrics::shard() {
   thread_local std::uint64_t whose = 0;
   thread_local Shard* mine = nullptr;
   if (whose != id_) [[unlikely]] {
@@ -63,6 +65,10 @@ Metrics::Shard& Metrics::shard() noexcept {
 }
 
 void Metrics::on_decision(const DecisionEvent& event) noexcept {
+  with_memory([&] { count(event); });
+}
+
+void Metrics::count(const DecisionEvent& event) {
   Shard& own = shard();
   PolicyCounts& policy = own.policy(event.policy);
   const Verdict& verdict = event.verdict;
@@ -70,8 +76,10 @@ void Metrics::on_decision(const DecisionEvent& event) noexcept {
   if (verdict.degraded) policy.degraded.add(1);
   if (verdict.blocked) policy.blocked.add(1);
   if (verdict.refusing != 0) count_refusals(own, policy, event);
-  if (--own.until_counted == 0) [[unlikely]]
+  if (--own.until_counted == 0) [[unlikely]] {
+    own.until_counted = 1;  // (the next one, if there is no memory for this)
     own.until_counted = own.keys.count(event);
+  }
 }
 
 void Metrics::count_refusals(Shard& own, PolicyCounts& policy, const DecisionEvent& event) {
@@ -84,9 +92,11 @@ void Metrics::count_refusals(Shard& own, PolicyCounts& policy, const DecisionEve
 
 void Metrics::on_requests(DoorName door, std::uint64_t count,
                           std::chrono::nanoseconds took) noexcept {
-  Histogram& histogram = shard().doors[static_cast<std::size_t>(door)];
-  histogram.buckets[bucket_of(std::chrono::duration<double>(took).count())].add(count);
-  histogram.nanos.add(static_cast<std::uint64_t>(took.count()) * count);
+  with_memory([&] {
+    Histogram& histogram = shard().doors[static_cast<std::size_t>(door)];
+    histogram.buckets[bucket_of(std::chrono::duration<double>(took).count())].add(count);
+    histogram.nanos.add(static_cast<std::uint64_t>(took.count()) * count);
+  });
 }
 
 // ---- Adding up

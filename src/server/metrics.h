@@ -63,7 +63,8 @@ struct Top {
 
 // What was decided and how long it took. Every thread counts for itself, in memory that no other
 // thread writes to; whoever asks adds it up. There are as many series as policies have limits,
-// whatever keys are asked for; of these only the most frequent are known, and only of late.
+// whatever keys are asked for; of these only the most frequent are known, and only of late. What
+// there is no memory to count is not counted.
 // Thread-safe.
 class Metrics final : public DecisionSink {
  public:
@@ -127,7 +128,8 @@ class Metrics final : public DecisionSink {
   };
   struct Sums;
 
-  Shard& shard() noexcept;
+  Shard& shard();
+  void count(const DecisionEvent& event);
   static void count_refusals(Shard& own, PolicyCounts& policy, const DecisionEvent& event);
   Sums sums() const;
 

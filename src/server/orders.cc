@@ -23,7 +23,9 @@ using Verb = policy::Order::Verb;
 namespace {
 
 constexpr std::array<std::string_view, kOrderVerbs> kNames{"boost", "block", "pause", "squeeze"};
-constexpr std::array<std::string_view, 6> kFields{"policy", "key", "times", "add", "for", "until"};
+constexpr std::array<std::string_view, 7> kFields{"policy", "key",   "times", "add",
+                                                  "for",    "until", "reason"};
+constexpr std::size_t kLongestReason = 256;
 
 // An order is for a while. What is to stay belongs into the policy file.
 constexpr Nanos kLongest = std::chrono::hours{24 * 366};
@@ -45,7 +47,7 @@ class Reader {
   Result<GivenOrder, OrderFlaw> read() {
     if (!written_.is_object()) return OrderFlaw{"", "an order is an object"};
     for (const auto step : {&Reader::read_names, &Reader::read_policy, &Reader::read_key,
-                            &Reader::read_change, &Reader::read_end}) {
+                            &Reader::read_change, &Reader::read_end, &Reader::read_reason}) {
       if (Flaw wrong = (this->*step)()) return *std::move(wrong);
     }
     return std::move(given_);
@@ -151,7 +153,7 @@ class Reader {
     }
     Nanos left{};
     if (!duration.empty()) {
-      const auto parsed = policy::parse_duration(duration);
+      const auto parsed = policy::parse_span(duration);
       if (!parsed) return flaw("for", parsed.error().message);
       left = *parsed;
     } else {
@@ -166,6 +168,12 @@ class Reader {
     given_.order.until =
         date.empty() ? std::chrono::ceil<std::chrono::milliseconds>(now_ + left) : now_ + left;
     return std::nullopt;
+  }
+
+  Flaw read_reason() {
+    if (Flaw wrong = read_text("reason", given_.reason)) return wrong;
+    if (given_.reason.size() <= kLongestReason) return std::nullopt;
+    return flaw("reason", fmt::format("a reason has at most {} bytes", kLongestReason));
   }
 
   std::size_t index() const { return static_cast<std::size_t>(verb_); }
@@ -198,6 +206,7 @@ json to_json(const GivenOrder& given) {
     written["times"] = static_cast<double>(order.change.millionths) / Change::kOne;
   }
   if (order.change.more != 0) written["add"] = order.change.more;
+  if (!given.reason.empty()) written["reason"] = given.reason;
   return written;
 }
 
@@ -230,7 +239,8 @@ std::string to_text(const GivenOrder& given) {
   if (order.change.more != 0) text += fmt::format(" +{}", order.change.more);
   if (!order.who.empty()) text += " of " + in_quotes(order.who);
   text += given.policy.empty() ? " everywhere" : " under " + in_quotes(given.policy);
-  return text + " until " + to_date(order.until);
+  text += " until " + to_date(order.until);
+  return given.reason.empty() ? text : text + ", because " + in_quotes(given.reason);
 }
 
 }  // namespace weir::server

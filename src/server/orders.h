@@ -14,7 +14,10 @@ struct GivenOrder {
   std::uint64_t id = 0;
   std::string policy{};  // empty: all of them
   policy::Order order{};
+  std::string reason{};  // in the operator's words, for other operators
 
+  // Whether it is about that policy.
+  bool concerns(std::string_view name) const { return policy.empty() || policy == name; }
   // A later one replaces an earlier one about the same.
   bool is_about_the_same_as(const GivenOrder& other) const {
     return order.verb == other.order.verb && policy == other.policy && order.who == other.order.who;

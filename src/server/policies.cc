@@ -1,18 +1,18 @@
 #include "server/policies.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <unistd.h>
 
 #include <atomic>
-#include <cerrno>
-#include <cstring>
 #include <nlohmann/json.hpp>
 
 #include "base/utf8.h"
 #include "engine/policy_set_access.h"
+#include "files/new_file.h"
 #include "policy/config.h"
-#include "policy/limit_text.h"
+#include "policy/order_check.h"
+#include "server/log.h"
+#include "server/texts.h"
 
 namespace weir::server {
 
@@ -31,26 +31,6 @@ Result<policy::Policy, Policies::Flaw> read(const std::string& name, std::string
                         .field = policy::field_with(problems.front(), source)};
 }
 
-Error failed(const std::string& what, const std::string& path) {
-  return Error{fmt::format("cannot {} {}: {}", what, path, std::strerror(errno))};
-}
-
-// Whole or not at all: written beside it, then moved into its place.
-std::optional<Error> replace_file(const std::string& path, std::string_view content) {
-  const std::string fresh = path + ".new";
-  const int file = open(fresh.c_str(), O_CREAT | O_TRUNC | O_WRONLY | O_CLOEXEC, 0600);
-  if (file < 0) return failed("write", fresh);
-  const ssize_t written = write(file, content.data(), content.size());
-  const bool all = written == static_cast<ssize_t>(content.size());
-  if (written >= 0 && !all) errno = ENOSPC;  // the rest would not have fitted
-  std::optional<Error> error;
-  if (!all || fsync(file) != 0) error = failed("write", fresh);
-  close(file);
-  if (!error && rename(fresh.c_str(), path.c_str()) != 0) error = failed("write", path);
-  if (error) unlink(fresh.c_str());
-  return error;
-}
-
 Error damaged(const std::string& path) { return Error{path + " is damaged: move it away"}; }
 
 // Null if there is no such file.
@@ -66,7 +46,7 @@ Result<json, Error> read_kept(const std::string& path) {
 std::optional<Error> keep(const std::string& path, const json& what) {
   if (path.empty()) return std::nullopt;
   // (Names and texts are UTF-8: nothing is replaced.)
-  return replace_file(path, what.dump(2, ' ', false, json::error_handler_t::replace));
+  return files::replace(path, what.dump(2, ' ', false, json::error_handler_t::replace));
 }
 
 }  // namespace
@@ -82,6 +62,7 @@ Policies::Policies(const std::string& state, policy::Sharing sharing)
       orders_path_(state.empty() ? "" : state + ".orders") {}
 
 std::optional<Error> Policies::restore() {
+  const std::lock_guard changing(changing_);
   const std::lock_guard lock(mutex_);
   if (auto error = restore_puts()) return error;
   return restore_orders();
@@ -115,12 +96,12 @@ std::optional<Error> Policies::restore_orders() {
   return std::nullopt;
 }
 
-policy::PolicySet Policies::merged_locked() const {
+policy::PolicySet Policies::merged(const Orders& orders) const {
   policy::PolicySet all = file_;
   for (const auto& [name, put] : puts_) all.insert_or_assign(name, put.policy);
-  for (const auto& [id, given] : orders_) {
+  for (const auto& [id, given] : orders) {
     for (auto& [name, policy] : all) {
-      if (given.policy.empty() || given.policy == name) policy.orders.push_back(given.order);
+      if (given.concerns(name)) policy.orders.push_back(given.order);
     }
   }
   return all;
@@ -135,14 +116,29 @@ std::map<std::string_view, const policy::Policy*> Policies::found_locked() const
 }
 
 PolicySet Policies::merged() const {
-  const std::lock_guard lock(mutex_);
-  return policy_set_of(merged_locked());
+  const std::lock_guard changing(changing_);
+  return policy_set_of(merged(orders_));
+}
+
+// Policies that have just come may have limits that an order in force cannot change.
+void Policies::replace(Engine& engine) const {
+  policy::PolicySet all = merged(orders_);
+  for (const auto& [name, policy] : all) {
+    if (const auto why =
+            policy.orders.empty() ? std::nullopt : policy::unfit(policy, engine.now())) {
+      log(Level::warning, "an order is not followed under {}: {}", in_quotes(name), *why);
+    }
+  }
+  engine.replace(policy_set_of(std::move(all)));
 }
 
 void Policies::use_file(policy::PolicySet policies, Engine* engine) {
-  const std::lock_guard lock(mutex_);
-  file_ = std::move(policies);
-  if (engine != nullptr) engine->replace(policy_set_of(merged_locked()));
+  const std::lock_guard changing(changing_);
+  {
+    const std::lock_guard lock(mutex_);
+    file_.swap(policies);
+  }
+  if (engine != nullptr) replace(*engine);
 }
 
 std::optional<Policies::Flaw> Policies::put(Engine& engine, const std::string& name,
@@ -151,23 +147,32 @@ std::optional<Policies::Flaw> Policies::put(Engine& engine, const std::string& n
   if (!is_utf8(text)) return Flaw{.message = "a policy is written in UTF-8"};
   auto policy = read(name, text, sharing_);
   if (!policy) return policy.error();
-  const std::lock_guard lock(mutex_);
+  const std::lock_guard changing(changing_);
   Puts puts = puts_;
   puts.insert_or_assign(name, Put{std::string{text}, *std::move(policy)});
-  if (auto error = save(puts)) return Flaw{.message = error->message, .not_kept = true};
-  puts_ = std::move(puts);
-  engine.replace(policy_set_of(merged_locked()));
+  if (auto error = use(engine, std::move(puts))) {
+    return Flaw{.message = error->message, .not_kept = true};
+  }
   return std::nullopt;
 }
 
 Result<bool, Error> Policies::remove(Engine& engine, const std::string& name) {
-  const std::lock_guard lock(mutex_);
+  const std::lock_guard changing(changing_);
   Puts puts = puts_;
   if (puts.erase(name) == 0) return false;
-  if (auto error = save(puts)) return *std::move(error);
-  puts_ = std::move(puts);
-  engine.replace(policy_set_of(merged_locked()));
+  if (auto error = use(engine, std::move(puts))) return *std::move(error);
   return true;
+}
+
+// Nothing is changed that could not be kept.
+std::optional<Error> Policies::use(Engine& engine, Puts puts) {
+  if (auto error = save(puts)) return error;
+  {
+    const std::lock_guard lock(mutex_);
+    puts_.swap(puts);
+  }
+  replace(engine);
+  return std::nullopt;
 }
 
 std::optional<Error> Policies::save(const Puts& puts) const {
@@ -185,23 +190,10 @@ constexpr Nanos kRemembered = std::chrono::hours{24};
 
 bool is_in_force(const GivenOrder& given, Instant now) { return given.order.until > now; }
 
-bool concerns(const GivenOrder& given, const policy::Subject& subject) {
+bool is_for(const GivenOrder& given, const policy::Subject& subject) {
   if (given.order.who.empty()) return true;
   const policy::PatternIndex only({{policy::Pattern::of(given.order.who), {}}});
   return only.find(subject).has_value();
-}
-
-// Whether each limit of a policy can become what an order wants.
-std::optional<Error> check(const policy::Policy& policy, const policy::Order& order) {
-  const auto possible = [&](const policy::Limit& limit) {
-    return static_cast<bool>(policy::changed(limit.rule, order.change));
-  };
-  for (const policy::Limit& limit : policy.limits) {
-    if (possible(limit)) continue;
-    return Error{
-        fmt::format("the limit {} cannot be changed by that much", policy::to_text(limit.rule))};
-  }
-  return std::nullopt;
 }
 
 }  // namespace
@@ -212,33 +204,50 @@ std::optional<Error> Policies::save(const Orders& orders) const {
   return keep(orders_path_, kept);
 }
 
-// With the mutex held. Nothing is changed that could not be kept.
 std::optional<Error> Policies::use(Engine& engine, Orders orders) {
   if (auto error = save(orders)) return error;
-  orders_ = std::move(orders);
-  engine.replace(policy_set_of(merged_locked()));
+  {
+    const std::lock_guard lock(mutex_);
+    orders_.swap(orders);
+  }
+  engine.replace(policy_set_of(merged(orders_)));
   return std::nullopt;
 }
 
 Result<GivenOrder, Policies::Flaw> Policies::give(Engine& engine, GivenOrder order) {
-  const std::lock_guard lock(mutex_);
-  for (const auto& [name, policy] : merged_locked()) {
-    if (!order.policy.empty() && order.policy != name) continue;
-    if (auto error = check(policy, order.order)) return Flaw{.message = error->message};
-  }
+  const std::lock_guard changing(changing_);
   Orders orders = orders_;
   std::erase_if(orders, [&](const auto& each) { return order.is_about_the_same_as(each.second); });
   if (orders.size() >= kMostOrders) return Flaw{.message = "there are too many orders: lift some"};
-  order.id = ++last_order_;
+  order.id = last_order_ + 1;
   orders.emplace(order.id, order);
+  for (const auto& [name, policy] : merged(orders)) {
+    if (!order.concerns(name)) continue;
+    // (The one with the highest id is the last of them.)
+    const auto why = policy::unfit(policy, engine.now(), &policy.orders.back());
+    if (why) return Flaw{.message = fmt::format("{}: {}", in_quotes(name), *why)};
+  }
   if (auto error = use(engine, std::move(orders))) {
     return Flaw{.message = error->message, .not_kept = true};
   }
+  last_order_ = order.id;
   return order;
 }
 
-Result<bool, Error> Policies::lift(Engine& engine, std::uint64_t id) {
+std::vector<std::string> Policies::not_reached(const GivenOrder& order) const {
   const std::lock_guard lock(mutex_);
+  std::vector<std::string> all;
+  const auto found = found_locked();
+  const auto policy = found.find(order.policy);
+  if (policy == found.end()) return all;
+  for (const policy::Pattern& each : policy::not_reached(order.order, policy->second->overrides)) {
+    all.push_back(each.written());
+  }
+  return all;
+}
+
+Result<bool, Error> Policies::lift(Engine& engine, std::uint64_t id) {
+  const std::lock_guard changing(changing_);
   Orders orders = orders_;
   const auto found = orders.find(id);
   const Instant now = engine.now();
@@ -261,14 +270,13 @@ std::vector<GivenOrder> Policies::orders_for(const Request& request, Instant now
   const policy::Subject subject{.key = request.key, .parts = request.parts.all()};
   std::vector<GivenOrder> all = orders(now);
   std::erase_if(all, [&](const GivenOrder& given) {
-    const bool elsewhere = !given.policy.empty() && given.policy != request.policy;
-    return elsewhere || !concerns(given, subject);
+    return !given.concerns(request.policy) || !is_for(given, subject);
   });
   return all;
 }
 
 std::vector<GivenOrder> Policies::ended_orders(Engine& engine) {
-  const std::lock_guard lock(mutex_);
+  const std::lock_guard changing(changing_);
   const Instant now = engine.now();
   std::vector<GivenOrder> ended;
   bool some_are_old = false;
@@ -286,16 +294,39 @@ std::vector<GivenOrder> Policies::ended_orders(Engine& engine) {
   return ended;
 }
 
-std::vector<Policies::Listed> Policies::list() const {
+Policies::Listed Policies::listed_locked(std::string_view name, const policy::Policy& policy,
+                                         Instant now, std::size_t most_overrides) const {
+  Listed listed{.name = std::string(name), .policy = {}, .put = puts_.contains(name)};
+  listed.policy = {.limits = policy.limits,
+                   .when_full = policy.when_full,
+                   .on_store_failure = policy.on_store_failure,
+                   .schedule = policy.schedule};
+  const auto count = std::min(policy.overrides.size(), most_overrides);
+  listed.policy.overrides.assign(policy.overrides.begin(),
+                                 policy.overrides.begin() + static_cast<std::ptrdiff_t>(count));
+  listed.overrides = policy.overrides.size();
+  for (const auto& [id, given] : orders_) {
+    if (is_in_force(given, now) && given.concerns(name)) listed.orders.push_back(given);
+  }
+  return listed;
+}
+
+std::vector<Policies::Listed> Policies::list(Instant now, std::size_t most_overrides) const {
   const std::lock_guard lock(mutex_);
   std::vector<Listed> listed;
   for (const auto& [name, policy] : found_locked()) {
-    Listed& each = listed.emplace_back(
-        Listed{.name = std::string(name), .limits = {}, .put = puts_.contains(name)});
-    for (const policy::Limit& limit : policy->limits)
-      each.limits.push_back(policy::to_text(limit.rule));
+    listed.push_back(listed_locked(name, *policy, now, most_overrides));
   }
   return listed;
+}
+
+std::optional<Policies::Listed> Policies::find(std::string_view name, Instant now) const {
+  const std::lock_guard lock(mutex_);
+  const auto put = puts_.find(name);
+  if (put != puts_.end()) return listed_locked(name, put->second.policy, now, SIZE_MAX);
+  const auto written = file_.find(name);
+  if (written == file_.end()) return std::nullopt;
+  return listed_locked(name, written->second, now, SIZE_MAX);
 }
 
 bool Policies::has(std::string_view name) const {
@@ -305,7 +336,7 @@ bool Policies::has(std::string_view name) const {
 
 policy::PolicySet Policies::in_force() const {
   const std::lock_guard lock(mutex_);
-  return merged_locked();
+  return merged(orders_);
 }
 
 std::vector<std::string> Policies::names() const {

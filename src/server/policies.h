@@ -17,6 +17,9 @@ namespace weir::server {
 // The policies in force: those of the policy file, and those that were put while running, which win
 // over the file until they are deleted; and what operators have ordered for a while, over both.
 // What was put and ordered is kept beside the state file. Thread-safe.
+//
+// Changes are made one after the other, and may block for as long as the disk takes: they are not
+// for the thread of an event loop. Whoever only asks never waits for a disk.
 class Policies {
  public:
   // `state`: the file beside which to keep what is put and ordered; empty: nowhere.
@@ -45,8 +48,12 @@ class Policies {
   Result<bool, Error> remove(Engine& engine, const std::string& name);
 
   // Gives an order, which gets an id; one about the same that was given before it ends. The policy
-  // is one that there is. The error of what cannot be done, or kept.
+  // is one that there is. The error of what cannot be done, or kept: an order that some limit of
+  // its policies, or of an override there, cannot follow is not given.
   Result<GivenOrder, Flaw> give(Engine& engine, GivenOrder order);
+  // The overrides of its policy that an order does not change although it is for some of their
+  // keys.
+  std::vector<std::string> not_reached(const GivenOrder& order) const;
   // Ends an order. Whether there was one.
   Result<bool, Error> lift(Engine& engine, std::uint64_t id);
   // Those that are in force, by id.
@@ -61,10 +68,14 @@ class Policies {
 
   struct Listed {
     std::string name;
-    std::vector<std::string> limits;  // as text
+    policy::Policy policy;      // as it is written, without orders
+    std::size_t overrides = 0;  // that there are
     bool put = false;
+    std::vector<GivenOrder> orders{};  // in force, for this policy or for all
   };
-  std::vector<Listed> list() const;
+  // All of them, each with so many of its overrides.
+  std::vector<Listed> list(Instant now, std::size_t most_overrides) const;
+  std::optional<Listed> find(std::string_view name, Instant now) const;
   std::vector<std::string> names() const;
   std::size_t count() const;
   bool has(std::string_view name) const;
@@ -82,22 +93,28 @@ class Policies {
 
   std::optional<Error> restore_puts();
   std::optional<Error> restore_orders();
-  policy::PolicySet merged_locked() const;
-  std::map<std::string_view, const policy::Policy*> found_locked() const;
+  // The members below need `changing_`, or `mutex_` where they say so.
+  policy::PolicySet merged(const Orders& orders) const;                    // either of them
+  std::map<std::string_view, const policy::Policy*> found_locked() const;  // mutex_
+  Listed listed_locked(std::string_view name, const policy::Policy& policy, Instant now,
+                       std::size_t most_overrides) const;  // mutex_
   std::optional<Error> save(const Puts& puts) const;
   std::optional<Error> save(const Orders& orders) const;
+  std::optional<Error> use(Engine& engine, Puts puts);
   std::optional<Error> use(Engine& engine, Orders orders);
+  void replace(Engine& engine) const;
 
   const policy::Sharing sharing_;
   const std::string puts_path_;
   const std::string orders_path_;
   const std::uint64_t id_ = next_id();
-  mutable std::mutex mutex_;
+  mutable std::mutex changing_;  // held by whoever makes a change, from its start to its end
+  mutable std::mutex mutex_;     // held for moments: by readers, and to write what is below
   policy::PolicySet file_;
   Puts puts_;
-  Orders orders_;  // those that have ended not long ago among them
-  std::uint64_t last_order_ = 0;
-  Instant looked_at_{};  // when it was last asked what has ended
+  Orders orders_;                 // those that have ended not long ago among them
+  std::uint64_t last_order_ = 0;  // only with changing_, as the next one
+  Instant looked_at_{};           // when it was last asked what has ended
 };
 
 }  // namespace weir::server

@@ -15,13 +15,15 @@
 namespace weir::server {
 
 // Receipts that callers may come back with. They are kept here and callers are given a name for
-// them, so that nothing can be given back twice, and nobody can make one up. There are at most so
-// many: the oldest are forgotten first, which wastes what could have been given back, and mints
-// nothing. They do not survive the process.
+// them, so that nothing can be given back twice, and nobody can make one up. They take at most so
+// many bytes: the oldest are forgotten first, which wastes what could have been given back, and
+// mints nothing. They do not survive the process.
 // Thread-safe.
 class Receipts {
  public:
-  explicit Receipts(std::size_t most = 100'000) : most_(most) {}
+  static constexpr std::size_t kMostBytes = 32 << 20;
+
+  explicit Receipts(std::size_t most_bytes = kMostBytes) : most_bytes_(most_bytes) {}
 
   // A name for it, which nobody can guess.
   std::string keep(Receipt receipt);
@@ -30,6 +32,7 @@ class Receipts {
   // it keeps what is left of it.
   struct Kept {
     Receipt receipt;
+    std::size_t bytes = 0;  // as counted when it came
     std::atomic<bool> busy{false};
   };
   using Borrowed = std::shared_ptr<Kept>;
@@ -38,9 +41,16 @@ class Receipts {
   // The receipt of that name, if it is there for the taking.
   Found borrow(std::string_view name, Borrowed& borrowed);
 
+  // Bytes that all of them take.
+  std::size_t memory() const;
+
  private:
-  const std::size_t most_;
-  std::mutex mutex_;
+  static std::size_t bytes_of(const Kept& kept);
+  void forget_oldest();
+
+  const std::size_t most_bytes_;
+  mutable std::mutex mutex_;
+  std::size_t bytes_ = 0;
   std::unordered_map<std::string, std::shared_ptr<Kept>> kept_;
   std::deque<std::string> oldest_first_;
 };

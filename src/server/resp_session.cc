@@ -31,6 +31,13 @@ std::uint64_t next_id() {
 // none of them keeps anything in it.
 struct Batch {
   static constexpr std::size_t kMost = 64;
+
+  // Forgets those that an exception has left undecided: they borrow from their connection.
+  struct Guard {
+    Batch& batch;
+    ~Guard() { batch.size = 0; }
+  };
+
   std::array<Request, kMost> requests;
   std::array<Verdict, kMost> verdicts;
   std::size_t size = 0;
@@ -160,10 +167,13 @@ RespSession::RespSession(Service& service, const net::Peer& peer)
 
 std::size_t RespSession::on_input(std::string_view input, std::string& out) {
   Timed timed(service_.metrics, DoorName::resp);
+  const Batch::Guard guard{batch()};
   std::size_t used = 0;
   unsigned others = 0;
   while (used < input.size() && out.size() < kEnough && !ends_) {
-    const RespParser::Status status = parser_.parse(input.substr(used));
+    const RespParser::Status status = parser_.parse(
+        input.substr(used), rights_.may_call(service_.access) ? RespParser::Sender::authenticated
+                                                              : RespParser::Sender::stranger);
     const Command* const command =
         status == RespParser::Status::command ? find(parser_.arguments()[0]) : nullptr;
     if (status != RespParser::Status::need_more && must_wait(command, out)) break;
@@ -200,6 +210,11 @@ bool RespSession::must_wait(const Command* command, std::string& out) {
 
 void RespSession::on_timeout(std::string& out) {
   answer(out).error("ERR the command was not finished in time");
+}
+
+// (Answers that are owed come first, so it cannot be told while there are some.)
+void RespSession::on_shed(std::string& out) {
+  if (!answers_.owed()) answer(out).error("ERR clients hold too much memory, try again later");
 }
 
 // A page in a browser of this machine can make it send a request here, with commands in its body:

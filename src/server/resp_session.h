@@ -23,6 +23,10 @@ class RespSession : public net::Protocol {
   bool ends() const override { return ends_ && !answers_.owed(); }
   void on_timeout(std::string& out) override;
   void on_shutdown() override {}
+  std::size_t memory() const override {
+    return parser_.memory() + name_.capacity() + answers_.memory();
+  }
+  void on_shed(std::string& out) override;
 
   static constexpr std::string_view kNotTls =
       "-ERR this port speaks TLS only: connect with TLS (redis-cli --tls, rediss://)\r\n";

@@ -4,8 +4,10 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/rate_headers.h"
 #include "envoy/call.h"
@@ -16,6 +18,7 @@
 #include "server/metrics.h"
 #include "server/policies.h"
 #include "server/receipts.h"
+#include "server/worker.h"
 #include "weir/engine.h"
 #include "weir/redis.h"
 
@@ -25,6 +28,8 @@ namespace weir::server {
 struct Access {
   std::string password;     // none: anybody
   std::string admin_token;  // none: verbs that change things are for this machine only
+  // Names with a dot that a request without the password may have in Host. None: any name.
+  std::optional<std::vector<std::string>> host_names{};
 };
 
 // How often the policy file was read again.
@@ -56,6 +61,7 @@ struct Service {
   LegacyHeaders legacy_headers{};
   bool has_fleet = false;             // limits may count on the fleet
   const RedisFleet* redis = nullptr;  // which it is
+  Worker* worker = nullptr;           // for what may block; none: it is done at once
   EnvoyService envoy{};
   envoy::Service* envoy_rules = nullptr;  // what is behind it
   Receipts receipts{};

@@ -7,6 +7,8 @@
 
 #include "base/suggest.h"
 #include "base/utf8.h"
+#include "policy/limit_text.h"
+#include "policy/limit_yaml.h"
 
 namespace weir::server {
 
@@ -98,6 +100,23 @@ std::optional<std::int64_t> whole_number(std::string_view text) {
   const auto [stop, error] = std::from_chars(text.data(), end, value);
   if (text.empty() || error != std::errc{} || stop != end) return std::nullopt;
   return value;
+}
+
+std::string described(const policy::Limit& limit) {
+  std::string text = limit.name.empty() ? "" : limit.name + ": ";
+  text += policy::to_text(limit.rule);
+  if (!limit.by.empty()) text += fmt::format(" by {}", fmt::join(limit.by, "+"));
+  if (!limit.cost.permits) text += fmt::format(", cost {}", limit.cost.fixed);
+  if (limit.scope != policy::Scope::standard) {
+    text += fmt::format(", scope {}", policy::to_text(limit.scope));
+  }
+  return limit.shadow ? text + ", shadow" : text;
+}
+
+std::string described(const std::vector<policy::Limit>& limits) {
+  std::string text;
+  for (const policy::Limit& limit : limits) text += (text.empty() ? "" : "; ") + described(limit);
+  return text;
 }
 
 }  // namespace weir::server

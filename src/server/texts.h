@@ -5,7 +5,9 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
+#include "policy/limit.h"
 #include "weir/engine.h"
 #include "wire/json_write.h"
 
@@ -34,5 +36,9 @@ std::string subject_of(const Request& request);
 
 // A line about a limit for people: its name, its text, its state, and when the call would pass.
 std::string explained(const LimitState& limit);
+
+// A limit of a policy as it is written, in a line: hourly: 10/h by user, shadow.
+std::string described(const policy::Limit& limit);
+std::string described(const std::vector<policy::Limit>& limits);
 
 }  // namespace weir::server

@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 
 #include "base/ascii.h"
@@ -15,10 +16,24 @@ std::string_view without_port(std::string_view host) {
   return host.substr(0, host.find(':'));
 }
 
+bool is_v4_address(std::string_view host) {
+  return host.find('.') != std::string_view::npos &&
+         host.find_first_not_of("0123456789.") == std::string_view::npos;
+}
+
 // (A name may start with 127 as well: 127.evil.example is somebody's.)
 bool is_loopback(std::string_view host) {
-  const bool is_number = host.find_first_not_of("0123456789.") == std::string_view::npos;
-  return host == "[::1]" || (is_number && host.starts_with("127."));
+  return host == "[::1]" || (is_v4_address(host) && host.starts_with("127."));
+}
+
+// RFC 6761, 6762, 8375, and what ICANN has set aside.
+bool ends_with_local_domain(std::string_view host) {
+  constexpr std::array<std::string_view, 5> domains{".localhost", ".local", ".internal",
+                                                    ".home.arpa", ".test"};
+  return std::ranges::any_of(domains, [&](std::string_view domain) {
+    return host.size() > domain.size() &&
+           same_ignoring_case(host.substr(host.size() - domain.size()), domain);
+  });
 }
 
 }  // namespace
@@ -37,7 +52,17 @@ bool is_this_machine(std::string_view host, std::string_view own) {
 
 bool is_local_name(std::string_view host) {
   host = without_port(host);
+  if (ends_with_local_domain(host)) return true;
   return !host.empty() && host.find_first_of("[.") == std::string_view::npos;
+}
+
+bool is_known_host(std::string_view host, std::span<const std::string> names) {
+  if (is_local_name(host)) return true;
+  host = without_port(host);
+  const bool is_address = host.starts_with('[') || is_v4_address(host);
+  return is_address || std::ranges::any_of(names, [&](std::string_view name) {
+           return same_ignoring_case(host, name);
+         });
 }
 
 }  // namespace weir::server

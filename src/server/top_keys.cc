@@ -105,7 +105,7 @@ void TwoMinutes::append_to(std::vector<HeavyHitters>& sketches, std::int64_t min
 
 // ---- Counting
 
-std::uint64_t TopKeys::count(const DecisionEvent& event) noexcept {
+std::uint64_t TopKeys::count(const DecisionEvent& event) {
   const std::int64_t second = time_.second();
   const std::int64_t minute = TopKeysTime::minute_of(second);
   std::uint64_t hash = hash_of(event.request, time_.seed());

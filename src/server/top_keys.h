@@ -87,7 +87,7 @@ class TopKeys {
       : time_(time), sampler_(time.seed() + number * 0x9e37'79b9'7f4a'7c15) {}
 
   // Counts a decision. How many decisions later it wants to be told of the next one.
-  std::uint64_t count(const DecisionEvent& event) noexcept;
+  std::uint64_t count(const DecisionEvent& event);
 
   // By policy, what is not over at that second. Keeps the thread from counting for no longer than
   // it takes to copy one policy's.

@@ -70,6 +70,13 @@ class HttpTest(unittest.TestCase):
         self.assertEqual((body["allowed"], body["remaining"]), (False, 600))
         self.assertTrue(359_940 < int(headers["Retry-After"]) <= 360_000)
 
+    def test_a_page_under_a_name_of_its_own_reads_nothing(self):
+        with Daemon(WEIR, "server_names: weir.example.com\npolicies: { p: { limits: [ 1/s ] } }\n") as daemon:
+            for path in ("/metrics", "/v1/policies", "/"):
+                self.assertEqual(daemon.http("GET", path, headers={"Host": "evil.example:7380"})[0], 403)
+                for host in ("localhost:7380", "127.0.0.1", "weir.local", "weir.example.com"):
+                    self.assertEqual(daemon.http("GET", path, headers={"Host": host})[0], 200)
+
     def test_what_can_never_pass(self):
         status, headers, body = self.daemon.post("/v1/take", policy="llm", key="b", permits=1001)
         self.assertEqual((status, body["retry_after_ms"]), (429, None))
@@ -237,6 +244,16 @@ class HttpTest(unittest.TestCase):
                  "X-Weir-Part-user: a\r\nx-weir-part-USER: b\r\n\r\n")
         self.assertEqual(self.status(twice), 400)
 
+    # The answer comes at once: the proxy is told how long the request has to wait.
+    def test_auth_tells_the_wait_of_a_queue_in_a_header(self):
+        answers = [self.daemon.http("GET", "/v1/auth?policy=batch&key=auth") for _ in range(5)]
+        self.assertEqual([status for status, _, _ in answers], [200] * 4 + [429])
+        self.assertIsNone(answers[0][1]["Weir-Wait-Ms"])
+        self.assertIsNone(answers[4][1]["Weir-Wait-Ms"])
+        for _, headers, decision in answers[1:4]:
+            self.assertEqual(int(headers["Weir-Wait-Ms"]), decision["wait_ms"])
+            self.assertGreater(decision["wait_ms"], 0)
+
     def test_auth_mistakes(self):
         for query, field in [("key=k", "policy"), ("policy=llm", "key"),
                              ("policy=llm&key=k&permits=x", "permits"),
@@ -260,8 +277,8 @@ class HttpTest(unittest.TestCase):
 
     def test_policies_can_be_put_and_deleted(self):
         _, _, before = self.daemon.http("GET", "/v1/policies")
-        self.assertEqual(before["policies"]["login"],
-                         {"limits": ["5/min sliding exact"], "source": "file"})
+        login = before["policies"]["login"]
+        self.assertEqual((login["limits"], login["source"]), (["5/min sliding exact"], "file"))
         status, _, answer = self.daemon.http("PUT", "/v1/policies/login", {"limits": ["2/min"]})
         self.assertEqual((status, answer["generation"]), (200, before["generation"] + 1))
         self.assertEqual(self.daemon.post("/v1/peek", policy="login", key="p")[2]["limit"], 2)
@@ -271,6 +288,40 @@ class HttpTest(unittest.TestCase):
         self.assertEqual(self.daemon.http("DELETE", "/v1/policies/login")[0], 200)
         self.assertEqual(self.daemon.http("DELETE", "/v1/policies/login")[0], 404)
         self.assertEqual(self.daemon.post("/v1/peek", policy="login", key="p")[2]["limit"], 5)
+
+    def test_a_policy_is_shown_with_all_that_is_written(self):
+        path = "/v1/policies/shown"
+        self.assertEqual(self.daemon.http("GET", path)[0], 404)
+        status, _, problem = self.daemon.http("GET", "/v1/policies/logn")
+        self.assertEqual((status, problem["field"]), (404, "name"))
+        self.assertIn('did you mean "login"?', problem["detail"])
+        self.daemon.http("PUT", path, {
+            "limits": [{"limit": "10/s", "name": "rate", "by": ["ip", "user"], "cost": 2, "shadow": True},
+                       "5/h"],
+            "when_full": "deny",
+            "overrides": {"user=42": "100/s"},
+            "schedule": [{"hours": "09:00-18:00", "limits": ["5/s"]}]})
+        self.daemon.post("/v1/boost", policy="shown", times=2, reason="sale", **{"for": "1h"})
+        status, _, shown = self.daemon.http("GET", path)
+        self.assertEqual((status, shown["name"], shown["source"], shown["when_full"]),
+                         (200, "shown", "put", "deny"))
+        self.assertEqual(shown["limits"], ["10/s", "5/h"])
+        self.assertEqual(shown["limit_details"],
+                         [{"limit": "10/s", "text": "rate: 10/s by ip+user, cost 2, shadow", "name": "rate",
+                           "by": ["ip", "user"], "cost": 2, "shadow": True},
+                          {"limit": "5/h", "text": "5/h"}])
+        self.assertEqual([(each["key"], each["limits"]) for each in shown["overrides"]],
+                         [("user=42", ["100/s"])])
+        self.assertEqual([(each["hours"], each["limits"]) for each in shown["schedule"]],
+                         [("09:00-18:00", ["5/s"])])
+        self.assertRegex(shown["orders"][0]["text"], '^boost ×2 under "shown" until .*, because "sale"$')
+        listed = self.daemon.http("GET", "/v1/policies")[2]["policies"]["shown"]
+        self.assertEqual(listed, {name: shown[name] for name in shown if name not in ("name", "generation")})
+        top = {each["policy"]: each for each in self.daemon.http("GET", "/v1/top")[2]["policies"]}["shown"]
+        self.assertEqual(top["limits"], ["rate: 10/s by ip+user, cost 2, shadow", "5/h"])
+        self.assertEqual(top["orders"], [shown["orders"][0]["text"]])
+        self.daemon.http("DELETE", f"/v1/orders/{shown['orders'][0]['id']}")
+        self.daemon.http("DELETE", path)
 
     def test_the_field_of_a_policy_that_is_wrong_is_named(self):
         for body, field in ((b'{"limits":["3/mn"]}', "limits"),

@@ -10,6 +10,7 @@ import unittest
 from unittest import mock
 
 from daemon import Daemon
+from slow_calls import SlowCalls
 
 WEIR = sys.argv.pop(1)
 POLICIES = "policies: { p: { limits: [ 10/h ] } }\n"
@@ -88,6 +89,19 @@ class NotifyTest(unittest.TestCase):
             supervisor.hear_until("READY")
             for _ in range(3):
                 self.assertEqual(supervisor.hear(), {"WATCHDOG": "1"})
+
+    def test_it_lives_while_a_name_is_looked_up(self):
+        supervisor = self.supervisor(WATCHDOG_USEC="400000")
+        gateway = "gateway: {{ listen: 127.0.0.1:0, routes: [ {{ match: {{ path: /** }}, upstream: {} }} ] }}\n"
+        with Daemon(WEIR, POLICIES + gateway.format("http://127.0.0.1:9")) as daemon:
+            supervisor.hear_until("READY")
+            # What a resolver reads first.
+            with SlowCalls(daemon.process.pid, "openat", 3, path="/etc/hosts"):
+                daemon.config.write_text(daemon.config.read_text().replace("127.0.0.1:9", "localhost:9"))
+                supervisor.hear_until("RELOADING")
+                heard = supervisor.hear_until("READY")
+            self.assertGreater(len([each for each in heard if "WATCHDOG" in each]), 3)
+            self.assertEqual(heard[-1]["STATUS"], "serving generation 2")
 
     def test_a_watchdog_of_another_process_hears_nothing(self):
         supervisor = self.supervisor(WATCHDOG_USEC="1000000", WATCHDOG_PID=str(os.getpid()))

@@ -335,9 +335,13 @@ class DecisionsTest(OpenApiTest):
         put = self.call("/v1/policies/{name}", "put", {"limits": ["7/min"]}, expected=200)
         listed = self.call("/v1/policies", "get", expected=200)
         self.assertEqual(listed["generation"], put["generation"])
-        self.assertEqual(listed["policies"]["trial"], {"limits": ["7/min"], "source": "put"})
+        trial = listed["policies"]["trial"]
+        self.assertEqual((trial["limits"], trial["source"]), (["7/min"], "put"))
+        shown = self.call("/v1/policies/{name}", "get", expected=200)
+        self.assertEqual(shown, {**trial, "name": "trial", "generation": put["generation"]})
         self.call("/v1/policies/{name}", "delete", expected=200)
         self.call("/v1/policies/{name}", "delete", expected=404)
+        self.call("/v1/policies/{name}", "get", expected=404)
         self.assertNotIn("trial", self.call("/v1/policies", "get", expected=200)["policies"])
 
     def test_fleet(self):

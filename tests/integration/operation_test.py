@@ -121,7 +121,7 @@ class StateTest(unittest.TestCase):
                 daemon.stop()
                 daemon.start()
                 listed = daemon.http("GET", "/v1/policies")[2]["policies"]
-                self.assertEqual(listed["mine"], {"limits": ["7/min"], "source": "put"})
+                self.assertEqual((listed["mine"]["limits"], listed["mine"]["source"]), (["7/min"], "put"))
 
     def test_without_a_state_file_the_log_says_so_once(self):
         with Daemon(WEIR) as daemon:
@@ -371,7 +371,7 @@ class CommandLineTest(unittest.TestCase):
             self.assertEqual(code, 0, said)
             self.assertIn('"limited_by": "user"', said)
             code, said = self.weir(daemon, "policies")
-            self.assertIn("api      10/s burst 100, 1000/day\n", said)
+            self.assertIn("api      rate: 10/s burst 100, quota: 1000/day\n", said)
 
     def test_mistakes(self):
         with Daemon(WEIR) as daemon:

@@ -1,10 +1,12 @@
 """What operators order for a while, over HTTP and from the command line: orders_test.py WEIR."""
 
 import json
+import re
 import subprocess
 import sys
 import tempfile
 import unittest
+from datetime import datetime, timezone
 
 from daemon import Daemon, RespError
 
@@ -53,6 +55,54 @@ class VerbsTest(unittest.TestCase):
         explained = self.daemon.post("/v1/explain", policy="login", key="badger")[2]
         self.assertFalse(explained["decision"]["allowed"])
         self.assertEqual(len(explained["orders"]), 1)
+
+    def test_a_reason_is_kept_and_shown(self):
+        reason = "sale, see #4711\nand more"
+        self.assertEqual(command(self.daemon, "boost", "login", "--times", "2", "--for", "1h",
+                                 "--reason", reason)[0], 0)
+        order = self.daemon.http("GET", "/v1/orders")[2]["orders"][0]
+        self.assertEqual(order["reason"], reason)
+        shown = 'because "sale, see #4711\\nand more"'
+        self.assertIn(shown, order["text"])
+        self.assertIn(shown, command(self.daemon, "orders")[1])
+        self.assertIn(shown, command(self.daemon, "policies")[1])
+        self.daemon.wait_for_log(shown)
+        self.assertEqual(self.daemon.post("/v1/pause", policy="login", reason="x" * 257,
+                                          **{"for": "1h"})[2]["field"], "reason")
+
+    def test_times_are_as_operators_write_them(self):
+        for time, seconds in (("10m", 600), ("10min", 600), ("1d", 86400), ("2h30min", 9000), ("90s", 90),
+                              ("1d 12h", 129600), ("1.5h", 5400)):
+            code, _, said = command(self.daemon, "pause", "login", "--for", time)
+            self.assertEqual(code, 0, (time, said))
+            order = self.daemon.http("GET", "/v1/orders")[2]["orders"][-1]
+            left = (datetime.fromisoformat(order["until"]) - datetime.now(timezone.utc)).total_seconds()
+            self.assertLess(abs(left - seconds), 30, time)
+
+    def test_the_advice_about_a_time_is_itself_accepted(self):
+        for time in ("10", "1w", "2mo", "1y", "3months", "10sec", "2hours", "5 minutes", "soon", "-5s", "1h-",
+                     "min", "10x", "1day"):
+            code, _, said = command(self.daemon, "pause", "login", f"--for={time}")
+            self.assertNotEqual(code, 0, time)
+            advice = re.findall(r"(?<![\w\"-])\d+[a-z]+[0-9a-z]*", said.replace(f'"{time}"', ""))
+            self.assertTrue(advice, said)
+            for each in advice:
+                self.assertEqual(command(self.daemon, "pause", "login", "--for", each)[0], 0, (said, each))
+
+    # A boost of a prefix reaches the overrides below it, or is not given.
+    def test_a_boost_says_what_it_does_not_reach(self):
+        self.daemon.http("PUT", "/v1/policies/login", {
+            "limits": ["10/h"], "overrides": {"vip-7": "100/h", "user=bob": "50/h",
+                                              "exact": "4000/h sliding exact"}})
+        self.assertEqual(command(self.daemon, "boost", "login", "vip*", "--times", "2", "--for", "1h")[0], 0)
+        self.assertEqual((self.limit("vip-7"), self.limit("vip-1"), self.limit()), (200, 20, 10))
+        code, said, _ = command(self.daemon, "boost", "login", "plan=gold", "--times", "2", "--for", "1h")
+        self.assertEqual(code, 0)
+        self.assertIn("not changed are the overrides of other parts of the key: user=bob\n", said)
+        for key in ([], ["ex*"]):
+            code, _, said = command(self.daemon, "boost", "login", *key, "--times", "2", "--for", "1h")
+            self.assertNotEqual(code, 0)
+            self.assertIn('4000/h sliding exact of the override "exact" cannot be changed', said)
 
     def test_boost_squeeze_pause_and_lift(self):
         self.daemon.post("/v1/boost", policy="login", key="vip", add=5, **{"for": "1h"})

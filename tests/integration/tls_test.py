@@ -149,6 +149,7 @@ class ClientsTest(TlsTest):
         self.tls.maximum_version = ssl.TLSVersion.TLSv1_2
         with self.connect() as first:
             session = first.session
+        self.assertEqual(session.ticket_lifetime_hint, 3600)
         plain = socket.create_connection(("127.0.0.1", self.daemon.resp_port), 20)
         with self.tls.wrap_socket(plain, server_hostname="127.0.0.1", session=session) as again:
             self.assertTrue(again.session_reused)

@@ -243,8 +243,8 @@ class Drawing {
 
   void keys() {
     if (view_.rows.empty()) return;
-    gap();
     const Policy& of = view_.rows[selected_row(view_)].policy;
+    if (layout_.gap > 0) put(line().add(rules_of(of), Ink::dim));
     const std::string allowed = fmt::format("allowed most: {}", name_of(of));
     const std::string refused = fmt::format("refused most: {}", name_of(of));
     if (!layout_.side_by_side) {
@@ -263,6 +263,13 @@ class Drawing {
       if (i < layout_.refused) key(row, of.top_refused, i, row.left(), Ink::red);
       put(row);
     }
+  }
+
+  // What decides about the keys of a policy, in a line. In the place of an empty one.
+  static std::string rules_of(const Policy& policy) {
+    std::string text = fmt::format("{}", fmt::join(policy.limits, "; "));
+    for (const std::string& order : policy.orders) text += "; " + order;
+    return text.empty() ? text : "  " + text;
   }
 
   void list(const std::vector<Key>& keys, std::size_t rows, Ink ink) {

@@ -21,6 +21,10 @@ std::vector<Key> keys_of(const json& list) {
   return keys;
 }
 
+std::vector<std::string> texts_of(const json& policy, const char* field) {
+  return policy.value(field, std::vector<std::string>{});
+}
+
 Snapshot snapshot_of(const json& said) {
   Snapshot snapshot{.seconds = said.at("seconds").get<std::int64_t>(),
                     .uptime = said.at("uptime_seconds").get<std::int64_t>(),
@@ -30,7 +34,9 @@ Snapshot snapshot_of(const json& said) {
                                  .allowed = each.at("allowed").get<std::uint64_t>(),
                                  .refused = each.at("refused").get<std::uint64_t>(),
                                  .top_allowed = keys_of(each.at("top_allowed")),
-                                 .top_refused = keys_of(each.at("top_refused"))});
+                                 .top_refused = keys_of(each.at("top_refused")),
+                                 .limits = texts_of(each, "limits"),
+                                 .orders = texts_of(each, "orders")});
   }
   return snapshot;
 }

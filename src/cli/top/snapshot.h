@@ -22,6 +22,8 @@ struct Policy {
   std::uint64_t refused = 0;
   std::vector<Key> top_allowed{};
   std::vector<Key> top_refused{};
+  std::vector<std::string> limits{};  // as texts; none of a policy that is not in force
+  std::vector<std::string> orders{};  // likewise
 };
 
 // What a daemon said at one moment: the answer of GET /v1/top.

@@ -77,6 +77,7 @@ TEST(Config, HasADefaultForEverything) {
   EXPECT_EQ(config.store, "memory");
   EXPECT_EQ(config.store_timeout, 50ms);
   EXPECT_EQ(config.memory, std::size_t{64} << 20);
+  EXPECT_EQ(config.connection_memory, std::size_t{64} << 20);
   EXPECT_EQ(config.state, "");
   EXPECT_EQ(config.password, "");
   EXPECT_EQ(config.admin_token, "");
@@ -92,9 +93,11 @@ listen: { resp: "[::1]:6000", http: 0.0.0.0:80, grpc: off }
 store: memory
 store_timeout: 1.5s
 memory: 1GiB
+connection_memory: 128MiB
 state: /var/lib/weir/state
 password: secret
 admin_token: 12345
+server_names: [ Weir.example.com, weir ]
 headers: both
 x-anything: { goes: here }
 policies:
@@ -106,9 +109,11 @@ policies:
   EXPECT_EQ(text_of(config.listen.grpc), "off");
   EXPECT_EQ(config.store_timeout, 1500ms);
   EXPECT_EQ(config.memory, std::size_t{1} << 30);
+  EXPECT_EQ(config.connection_memory, std::size_t{128} << 20);
   EXPECT_EQ(config.state, "/var/lib/weir/state");
   EXPECT_EQ(config.password, "secret");
   EXPECT_EQ(config.admin_token, "12345");
+  EXPECT_THAT(config.server_names, ElementsAre("weir.example.com", "weir"));
   EXPECT_EQ(config.headers, HeaderStyle::both);
   ASSERT_EQ(config.policies.size(), 2u);
   EXPECT_EQ(config.policies.at("api").on_store_failure, OnStoreFailure::closed);

@@ -265,5 +265,25 @@ TEST(SameAlgorithm, TellsWindowsApart) {
   EXPECT_FALSE(same("10/s window", "10/s sliding"));
 }
 
+TEST(Span, IsASumOfTimes) {
+  const auto span = [](std::string_view text) {
+    const auto parsed = parse_span(text);
+    return parsed ? parsed->count() / 1'000'000 : -1;
+  };
+  EXPECT_EQ(span("10m"), 600'000);
+  EXPECT_EQ(span("10min"), 600'000);
+  EXPECT_EQ(span("1d"), 86'400'000);
+  EXPECT_EQ(span("2h30min"), 9'000'000);
+  EXPECT_EQ(span("1h 30m 5s"), 5'405'000);
+  EXPECT_EQ(span("1.5h"), 5'400'000);
+  EXPECT_EQ(span("250ms"), 250);
+  EXPECT_EQ(span("0"), 0);
+  EXPECT_EQ(span("0s"), 0);
+  for (const char* wrong :
+       {"", " ", "h", "1h30", "-1h", "1h-1s", "1h,1s", "1e99d", "74000000000d", "1w"}) {
+    EXPECT_EQ(span(wrong), -1) << wrong;
+  }
+}
+
 }  // namespace
 }  // namespace weir::policy

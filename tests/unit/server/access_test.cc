@@ -1,6 +1,7 @@
 // Each way of not being let in, and of not being allowed what one asks for: at both doors, from
 // this machine and from afar.
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -107,6 +108,48 @@ TEST_F(HttpAccessTest, AsksForThePasswordOnEveryPath) {
   }
 }
 
+// Nothing of its body is kept, and nothing is read behind it.
+TEST_F(HttpAccessTest, RefusesARequestWhenItsHeadIsComplete) {
+  service.access.password = "sesame";
+  for (const std::string_view path : {"/v1/take", "/v1/policies/q", "/metrics", "/nowhere"}) {
+    for (const std::string_view length :
+         {"Content-Length: 1000000\r\n", "Transfer-Encoding: chunked\r\n",
+          "Content-Length: 1000000\r\nExpect: 100-continue\r\n"}) {
+      HttpSession session(service, kAfar);
+      std::string out;
+      const auto head = fmt::format("POST {} HTTP/1.1\r\nHost: a\r\n{}\r\n", path, length);
+      session.on_input(head, out);
+      EXPECT_THAT(out, StartsWith("HTTP/1.1 40")) << head;
+      EXPECT_THAT(out, HasSubstr("\r\nConnection: close\r\n")) << head;
+      EXPECT_TRUE(session.ends()) << head;
+      EXPECT_LT(session.memory(), 1'000u) << head;
+    }
+  }
+}
+
+TEST_F(HttpAccessTest, KeepsNoBodyOfARequestThatAnybodyMaySend) {
+  service.access.password = "sesame";
+  HttpSession session(service, kAfar);
+  std::string out;
+  session.on_input("GET /healthz HTTP/1.1\r\nHost: a\r\nContent-Length: 1000000\r\n\r\n", out);
+  EXPECT_THAT(out, StartsWith("HTTP/1.1 200 OK\r\n"));
+  EXPECT_TRUE(session.ends());
+}
+
+TEST_F(HttpAccessTest, ReadsTheBodyOfARequestWithThePassword) {
+  service.access.password = "sesame";
+  HttpSession session(service, kAfar);
+  std::string out;
+  session.on_input(
+      "POST /v1/take HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer sesame\r\n"
+      "Content-Length: 24\r\n\r\n{\"policy\":",
+      out);
+  EXPECT_EQ(out, "");
+  session.on_input("\"p\",\"key\":\"k\"}", out);
+  EXPECT_THAT(out, StartsWith("HTTP/1.1 200 OK\r\n"));
+  EXPECT_FALSE(session.ends());
+}
+
 TEST_F(HttpAccessTest, DoesNotTakeThePasswordForTheToken) {
   service.access = {.password = "sesame", .admin_token = "root"};
   for (const Ask& verb : kAdminVerbs) {
@@ -167,6 +210,33 @@ TEST_F(HttpAccessTest, KnowsThisMachineByItsNames) {
     EXPECT_EQ(ask(kAdminVerbs[0], {}, kHere, host), 200) << host;
     EXPECT_EQ(ask(kAdminVerbs[0], {}, kAfar, host), 403) << host;
   }
+}
+
+// Without a password, pages under a stranger's name could read what anybody may ask for.
+TEST_F(HttpAccessTest, TellsNothingUnderAnUnknownNameWithoutAPassword) {
+  service.access.host_names = {"weir.corp.example"};
+  const Ask asks[] = {kTake,
+                      {.method = "GET", .path = "/metrics", .body = ""},
+                      {.method = "GET", .path = "/v1/policies", .body = ""},
+                      {.method = "GET", .path = "/", .body = ""},
+                      {.path = "/v1/explain"}};
+  for (const Ask& what : asks) {
+    for (const std::string_view host :
+         {"evil.example", "evil.example:7380", "127.0.0.1.evil.example",
+          "weir.corp.example.evil.example", "x.local.evil.example", "localhost.", ":7380"}) {
+      EXPECT_EQ(ask(what, {}, kHere, host), 403) << what.path << " " << host;
+      EXPECT_EQ(ask(what, {}, kAfar, host), 403) << what.path << " " << host;
+    }
+    for (const std::string_view host :
+         {"localhost", "LocalHost:7380", "127.0.0.1:7380", "10.1.2.3", "[::1]:7380", "[fe80::2]",
+          "weir", "weir.default.svc.cluster.local:7380", "Weir.Corp.Example:7380"}) {
+      EXPECT_NE(ask(what, {}, kHere, host), 403) << what.path << " " << host;
+    }
+  }
+  // Probes may call it what they like, and are told nothing else.
+  EXPECT_EQ(ask({.method = "GET", .path = "/healthz", .body = ""}, {}, kAfar, "lb.example"), 200);
+  service.access.admin_token = "root";
+  EXPECT_EQ(ask(kTake, "Authorization: Bearer root\r\n", kAfar, "any.example"), 200);
 }
 
 TEST(ThisMachine, HasTheNameThatItGivesItself) {
@@ -232,6 +302,25 @@ TEST_F(RespAccessTest, AsksForThePassword) {
   }
   EXPECT_EQ(say({"AUTH", "sesame"}), "+OK\r\n");
   EXPECT_THAT(say({"WEIR.TAKE", "p", "k"}), StartsWith("*8\r\n:1\r\n:10\r\n:9\r\n"));
+}
+
+TEST_F(RespAccessTest, BoundsCommandsBeforeThePasswordIsShown) {
+  const std::string long_argument(16'000, 'x');
+  const auto answer_to = [&](std::string_view bytes) {
+    RespSession fresh(service, kAfar);
+    std::string out;
+    fresh.on_input(bytes, out);
+    EXPECT_EQ(fresh.ends(), !out.empty());
+    return out;
+  };
+  EXPECT_EQ(answer_to("*11\r\n"), "");
+  EXPECT_EQ(answer_to("*2\r\n$4\r\nECHO\r\n$16384\r\n" + long_argument), "");
+  service.access.password = "sesame";
+  EXPECT_EQ(answer_to("*10\r\n"), "");
+  EXPECT_EQ(answer_to("*11\r\n"), "-ERR Protocol error: unauthenticated multibulk length\r\n");
+  EXPECT_EQ(answer_to("*2\r\n$4\r\nECHO\r\n$16384\r\n"),
+            "-ERR Protocol error: unauthenticated bulk length\r\n");
+  EXPECT_EQ(answer_to("*2\r\n$4\r\nAUTH\r\n$16000\r\n" + long_argument), "");
 }
 
 TEST_F(RespAccessTest, RefusesAWrongPassword) {

@@ -17,6 +17,7 @@ namespace {
 
 using namespace std::chrono_literals;
 using nlohmann::json;
+using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
@@ -213,6 +214,34 @@ TEST_F(OrdersInForce, AreRefusedWhereALimitCannotFollow) {
   ASSERT_FALSE(given);
   EXPECT_THAT(given.error().message, HasSubstr("4000/min sliding exact cannot be changed"));
   EXPECT_THAT(ids(), IsEmpty());
+}
+
+// Wherever the limit is: an order that would be ignored somewhere is refused, and says where.
+TEST_F(OrdersInForce, AreRefusedWhereAnOverrideOrAnHourCannotFollow) {
+  const auto refusal = [&](const char* text) {
+    const auto read = read_order(Verb::boost, json::parse(text), engine.now());
+    const auto given = policies->give(engine, *read);
+    return given ? "given" : given.error().message;
+  };
+  EXPECT_FALSE(policies->put(engine, "p", R"(
+limits: [ 10/min ]
+overrides: { 'vip-7': { limits: [ 4000/min sliding exact ] } }
+schedule: [ { hours: '01:00-02:00', limits: [ 3000/h sliding exact ] } ])"));
+  for (const char* all : {R"({"policy":"p","times":1.1,"for":"1min"})",
+                          R"({"policy":"p","key":"vip*","times":1.1,"for":"1min"})",
+                          R"({"policy":"p","key":"vip-7","times":1.1,"for":"1min"})"}) {
+    EXPECT_THAT(refusal(all), AllOf(HasSubstr("4000/min sliding exact of the override \"vip-7\""),
+                                    HasSubstr("more than the algorithm can count")))
+        << all;
+  }
+  EXPECT_THAT(refusal(R"({"policy":"p","key":"k","times":2,"for":"1min"})"),
+              HasSubstr("3000/h sliding exact of the hours 01:00-02:00"));
+  EXPECT_THAT(ids(), IsEmpty());
+  // Two that are possible one by one, and not together.
+  give(Verb::boost, R"({"policy":"p","key":"k","times":1.3,"for":"1min"})");
+  EXPECT_THAT(refusal(R"({"policy":"p","key":"vip-7","times":1.02,"for":"1min"})"), "given");
+  EXPECT_THAT(refusal(R"({"policy":"p","times":1.02,"for":"1min"})"),
+              HasSubstr("of the override \"vip-7\""));
 }
 
 TEST_F(OrdersInForce, AreToldToWhomTheyConcern) {

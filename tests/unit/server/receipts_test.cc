@@ -25,7 +25,15 @@ class ReceiptsTest : public testing::Test {
 
   ManualClock clock;
   Engine engine{PolicySet{}.add("p", per_hour(1000).burst(1000)), {.clock = &clock}};
-  Receipts receipts{3};
+  // How much one takes, so that there is memory for three.
+  std::size_t measure() {
+    Receipts one;
+    Receipt receipt;
+    EXPECT_TRUE(engine.take({.policy = "p", .key = "measured"}, receipt));
+    (void)one.keep(std::move(receipt));
+    return one.memory();
+  }
+  Receipts receipts{3 * measure()};
 };
 
 TEST_F(ReceiptsTest, GiveBackWhatWasTakenOnce) {
@@ -56,6 +64,25 @@ TEST_F(ReceiptsTest, AreNotKeptWithoutEnd) {
   EXPECT_EQ(settle(names[1], -100)->decision.remaining, 700);
 }
 
+// However many limits a policy has, and so however large each of them is.
+TEST_F(ReceiptsTest, TakeNoMoreMemoryThanTheyMay) {
+  PolicySet policies;
+  std::vector<Limit> limits;
+  for (int i = 0; i < 16; ++i) limits.emplace_back(per_hour(1'000'000).burst(1'000'000));
+  policies.add("sixteen", limits);
+  Engine many{policies, {.clock = &clock}};
+  constexpr std::size_t most = 100'000;
+  Receipts bounded{most};
+  for (int i = 0; i < 1'000; ++i) {
+    Receipt receipt;
+    ASSERT_TRUE(many.take({.policy = "sixteen", .key = "k"}, receipt));
+    EXPECT_GT(receipt.memory(), 16 * sizeof(Receipt));
+    (void)bounded.keep(std::move(receipt));
+    EXPECT_LE(bounded.memory(), most);
+  }
+  EXPECT_GT(bounded.memory(), most / 2);
+}
+
 TEST_F(ReceiptsTest, AreSettledByOneAtATime) {
   const std::string name = take(100);
   Receipts::Borrowed first;
@@ -76,15 +103,16 @@ TEST_F(ReceiptsTest, OutliveBeingForgottenWhileTheyAreSettled) {
   EXPECT_TRUE(engine.settle({.policy = "p", .key = "k", .permits = -100}, borrowed->receipt));
 }
 
-TEST_F(ReceiptsTest, AreKeptForAHundredThousand) {
+TEST_F(ReceiptsTest, AreKeptUntilThereIsNoMemoryForMore) {
   Receipts many;
   const auto known = [&](std::string_view name) {
     Receipts::Borrowed borrowed;
     return many.borrow(name, borrowed) == Receipts::Found::yes;
   };
   const std::string first = many.keep({});
+  const std::size_t each = many.memory();
   const std::string second = many.keep({});
-  for (int i = 2; i < 100'000; ++i) many.keep({});
+  for (std::size_t i = 2; i < Receipts::kMostBytes / each; ++i) many.keep({});
   EXPECT_TRUE(known(first));
   const std::string last = many.keep({});
   EXPECT_FALSE(known(first));

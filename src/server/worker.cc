@@ -1,0 +1,43 @@
+#include "server/worker.h"
+
+#include <utility>
+
+#include "base/out_of_memory.h"
+
+namespace weir::server {
+
+Worker::Worker() : thread_([this] { work(); }) {}
+
+Worker::~Worker() {
+  {
+    const std::lock_guard lock(mutex_);
+    ends_ = true;
+  }
+  changed_.notify_one();
+  thread_.join();
+}
+
+void Worker::run(std::function<void()> job) {
+  {
+    const std::lock_guard lock(mutex_);
+    jobs_.push_back(std::move(job));
+  }
+  changed_.notify_one();
+}
+
+void Worker::work() {
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    changed_.wait(lock, [&] { return ends_ || !jobs_.empty(); });
+    if (jobs_.empty()) return;
+    auto job = std::move(jobs_.front());
+    jobs_.pop_front();
+    lock.unlock();
+    // (What could not be done for want of memory is not done; whoever waits for it times out.)
+    (void)with_memory(job);
+    job = nullptr;
+    lock.lock();
+  }
+}
+
+}  // namespace weir::server
