@@ -2,10 +2,11 @@
 its programs are parts of files that are compiled, and its links lead somewhere. Each page of docs/ says when
 not to use what it describes. Messages that the page about troubleshooting names are in the sources.
 
-A ```yaml or ```python block that starts with a comment naming a file is that file. A ```console block holds
+A ```yaml, ```nginx or ```python block that starts with a comment naming a file is that file. A ```console block holds
 commands after "$ " and what they print; commands that build or install are left to those who do. build/weir is
 there as after `make build`. Daemons that one ```sh block starts must not want the same port.
-A block may name the file it is a part of: ```cpp examples/per_user.cc. Blocks of cpp and cmake must.
+A block may name the file it is a part of: ```cpp examples/per_user.cc. Blocks of cpp, cmake, go,
+java, js and php must.
 
 A ```console daemon block is run beside a daemon with the page's weir.yaml, or that of the examples. It
 listens on free ports, which take the place of those in the text; times in its answers may differ. With
@@ -37,11 +38,11 @@ from daemon import Daemon, eventually, free_port  # noqa: E402
 from redis_server import RedisServer  # noqa: E402
 
 BLOCK = re.compile(r"^```(\w*)([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-FILE = re.compile(r"^# ([\w.-]+\.(?:yaml|py))\n")
+FILE = re.compile(r"^# ([\w.-]+\.(?:yaml|py|conf))\n")
 LINK = re.compile(r"\]\(([^)\s#]*)(?:#([^)\s]*))?\)")
 HEADING = re.compile(r"^#+ (.*)$", re.MULTILINE)
 LEFT_TO_OTHERS = ("make ", "cmake ", "g++ ")
-MUST_NAME_A_FILE = ("cpp", "cmake")
+MUST_NAME_A_FILE = ("cpp", "cmake", "go", "java", "js", "php")
 
 
 def commands_of(console):
@@ -170,8 +171,9 @@ class Surroundings:
     def run(self, page, body):
         if self.daemons:
             os.environ["WEIR_URL"] = f"http://127.0.0.1:{self.daemons[0].http_port}"
+        # (On a machine that is busy an answer may take longer than a program would wait.)
         for name, text in self.programs.items():
-            write(self.folder, name, self.with_ports(text))
+            write(self.folder, name, self.with_ports(text).replace("DEADLINE = 0.1", "DEADLINE = 10"))
         return run_console(page, self.with_ports(body), self.folder, self.weir,
                            lambda text: without_times(self.without_folders(text)))
 
@@ -325,7 +327,7 @@ def check_page(page, weir):
         os.symlink(weir, os.path.join(folder, "build", "weir"))
         for kind, info, body in BLOCK.findall(text):
             named = FILE.match(body)
-            if kind == "yaml" and named:
+            if kind in ("yaml", "nginx") and named:
                 write(folder, named[1], body)
             if kind == "python" and named:
                 beside.programs[named[1]] = body

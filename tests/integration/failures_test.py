@@ -33,13 +33,22 @@ class FailuresTest(unittest.TestCase):
         self.assertEqual(done.returncode, 1)
         return done.stderr
 
-    def test_a_state_file_that_is_something_else_is_set_aside_and_a_new_one_begins(self):
-        self.state.write_text("something else")
+    def test_a_damaged_state_file_is_set_aside_and_a_new_one_begins(self):
+        self.state.write_text("weirtab2, and the rest is missing")
         with self.daemon() as daemon:
             daemon.wait_for_log("was set aside as")
             self.assertEqual(self.left(daemon), 10)
         aside = list(self.folder.glob("state.aside-*"))
-        self.assertEqual([path.read_text() for path in aside], ["something else"])
+        self.assertEqual([path.read_text() for path in aside], ["weirtab2, and the rest is missing"])
+
+    def test_a_file_of_another_program_is_not_touched(self):
+        self.daemon()
+        for content in ("root:x:0:0::/root:/bin/sh\n", ""):
+            self.state.write_text(content)
+            self.assertIn("stays as it is: give `state` the name of a file that does not exist yet",
+                          self.refuses_to_start())
+            self.assertEqual(self.state.read_text(), content)
+            self.assertEqual([path.name for path in self.folder.glob("state*")], ["state"])
 
     def test_a_disk_without_room_is_told_at_the_start(self):
         self.daemon(extra="memory: 60TiB")
@@ -56,7 +65,7 @@ class FailuresTest(unittest.TestCase):
             (self.folder / "state.policies.new").mkdir()
             status, _, said = daemon.http("PUT", "/v1/policies/p", {"limits": ["1/s"]})
             self.assertEqual(status, 500)
-            self.assertIn("cannot write", said["detail"])
+            self.assertIn("state.policies.new: there is something of that name", said["detail"])
             self.assertEqual(self.left(daemon), 10)
 
     def test_an_order_that_cannot_be_kept_is_refused(self):
@@ -64,7 +73,7 @@ class FailuresTest(unittest.TestCase):
             (self.folder / "state.orders").mkdir()  # what is written beside it cannot take its place
             status, _, said = daemon.post("/v1/block", policy="p", key="k", **{"for": "1h"})
             self.assertEqual(status, 500)
-            self.assertIn("cannot write", said["detail"])
+            self.assertIn("cannot replace", said["detail"])
             self.assertEqual(daemon.http("GET", "/v1/orders")[2]["orders"], [])
             self.assertEqual(list(self.folder.glob("*.new")), [])
             self.assertEqual(self.left(daemon), 10)
