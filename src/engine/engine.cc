@@ -6,7 +6,6 @@
 #include <atomic>
 #include <mutex>
 #include <optional>
-#include <random>
 #include <stdexcept>
 #include <utility>
 
@@ -97,7 +96,6 @@ Engine::Impl::Impl(std::unique_ptr<store::Table> the_table, const EngineOptions&
       id(next_engine_id()),
       place{.seed = table->seed(),
             .sharing = fleet != nullptr ? policy::Sharing::fleet : policy::Sharing::none,
-            .first_edition = std::uint64_t{1} + std::random_device{}(),
             .registry = &registry} {}
 
 const Rules& Engine::Impl::current_rules(Instant now) {

@@ -74,10 +74,16 @@ struct Engine::Impl {
   // ---- Rules that follow others (engine_rules.cc)
 
   void replace(PolicySet next);
+  engine::Rules rules_before_start(Instant now);
+  engine::Rules rules_since(const engine::Rules& noted, Instant now);
   void publish(std::shared_ptr<const engine::Rules> next);
   // Whether it was this call that did.
   bool change_hours(Instant now);
   void turn_to(Instant now);
+  std::shared_ptr<const engine::Rules> turned_to(const policy::PolicySet& written,
+                                                 std::shared_ptr<const engine::Rules> from,
+                                                 Instant now);
+  void close();
   void follow_fleet(Instant now);
 
   // ---- Asking the fleet (engine_links.cc)

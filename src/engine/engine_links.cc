@@ -30,6 +30,7 @@ store::lease::Purses& Engine::Impl::purses_of(Link& link) {
 }
 
 Engine::Impl::~Impl() {
+  close();
   for (const auto& link : links) return_leases(*link);
 }
 

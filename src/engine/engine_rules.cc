@@ -1,7 +1,9 @@
 #include <mutex>
+#include <random>
 #include <utility>
 
 #include "engine/engine_impl.h"
+#include "engine/price_note.h"
 
 // How the rules of an engine follow others: policies that were changed, the hours of a schedule,
 // the nodes of a fleet.
@@ -16,11 +18,46 @@ void Engine::Impl::replace(PolicySet next) {
   const Instant at = now();
   if (rules != nullptr) turn_to(at);
   policies = std::move(next);
-  publish(engine::compile(policies_of(policies), rules.get(), place, at, names));
+  const policy::PolicySet& written = policies_of(policies);
+  if (rules == nullptr) {
+    publish(engine::compile(written, rules_before_start(at), place, at, names));
+  } else {
+    publish(engine::compile(written, *rules, place, at, names));
+  }
 }
 
-// (The table knows first: nobody who comes later may find a slot free that is not.)
+// What an earlier process has noted in the state file. Without a note the edition is a random one:
+// states that others have left must not be taken for states of an epoch of this process.
+Rules Engine::Impl::rules_before_start(Instant now) {
+  auto noted = engine::read_price_note(table->notes().text(), names);
+  if (!noted) return engine::no_rules(std::random_device{}());
+  return noted->since < now ? rules_since(*noted, now) : *std::move(noted);
+}
+
+// Hours that have begun and orders that have ended since the note was written count from when they
+// did, for policies that still say what they said then. An edited one counts from the start on.
+Rules Engine::Impl::rules_since(const Rules& noted, Instant now) {
+  const policy::PolicySet& written = policies_of(policies);
+  const auto then = engine::compile(written, noted, place, noted.since, names);
+  policy::PolicySet unchanged;
+  for (const auto& [name, policy] : written) {
+    const engine::Policy& made = *then->find(name);
+    const auto old = noted.gone.find(name);
+    const bool is_same = old != noted.gone.end() && made.epochs == old->second;
+    if (is_same && !made.splits) unchanged.emplace(name, policy);
+  }
+  Rules before =
+      *turned_to(unchanged, engine::compile(unchanged, noted, place, noted.since, names), now);
+  before.generation = 0;
+  return before;
+}
+
+// (The table knows first: nobody who comes later may find a slot free that is not. And the note is
+// there before any state of the new edition is.)
 void Engine::Impl::publish(std::shared_ptr<const Rules> next) {
+  if (const std::size_t most = table->notes().capacity(); most > 0) {
+    table->notes().keep(engine::price_note(*next, most));
+  }
   const auto slower = std::shared_ptr<const store::SlowerLimits>(next, &next->slower);
   table->set_slower(slower->empty() ? nullptr : slower);
   const std::lock_guard lock(mutex);
@@ -40,15 +77,26 @@ bool Engine::Impl::change_hours(Instant now) {
 
 // With `changing` held. Somebody else may have been here before.
 void Engine::Impl::turn_to(Instant now) {
-  const policy::PolicySet& written = policies_of(policies);
-  const auto changes = policy::changes_until(policy::schedules_of(written), rules->span, now,
-                                             engine::changes_by_itself(written, *rules));
-  if (changes.empty()) return;
-  std::shared_ptr<const Rules> next = rules;
+  auto next = turned_to(policies_of(policies), rules, now);
+  if (next != rules) publish(std::move(next));
+}
+
+// The rules after all that has changed by itself until `now`.
+std::shared_ptr<const Rules> Engine::Impl::turned_to(const policy::PolicySet& written,
+                                                     std::shared_ptr<const Rules> from,
+                                                     Instant now) {
+  const auto changes = policy::changes_until(policy::schedules_of(written), from->span, now,
+                                             engine::changes_by_itself(written, *from));
   for (const Instant at : changes) {
-    next = engine::at_other_hours(written, *next, place, at, names, next->standing);
+    from = engine::at_other_hours(written, *from, place, at, names, from->standing);
   }
-  publish(std::move(next));
+  return from;
+}
+
+// The next process has to know what has changed by itself since anybody asked.
+void Engine::Impl::close() {
+  const std::lock_guard lock(changing);
+  if (rules != nullptr && table->notes().capacity() > 0) turn_to(now());
 }
 
 // The first who notices makes the rules, and all others wait for them: what the fleet is told next

@@ -226,7 +226,7 @@ void AsyncEngine::Call::copy_request(const Request& request) {
 // (What the plan has told the items borrows the texts of the request.)
 void AsyncEngine::Call::remember_prices() {
   prices_.clear();
-  if (policy_->past == nullptr) return;
+  if (!policy_->has_changed) return;
   const policy::Subject subject{.key = request_.key, .parts = request_.parts.all()};
   prices_.reserve(limits_->rules.size());
   for (Side* side : {&here_, &there_, &leased_}) {

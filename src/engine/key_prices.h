@@ -12,7 +12,7 @@ class KeyPrices final : public core::PriceHistory {
   KeyPrices(const Policy& policy, const policy::Subject& subject, std::uint64_t identity)
       : policy_(policy), subject_(subject), identity_(identity) {}
 
-  std::size_t size() const override;
+  std::size_t size() const override { return policy_.epochs->size(); }
   std::optional<core::PriceEpoch> epoch(std::size_t i) const override;
   std::optional<core::Pace> pace_of(std::uint64_t stamp) const override {
     return policy_.registry != nullptr ? policy_.registry->pace_of(stamp) : std::nullopt;

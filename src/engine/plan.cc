@@ -60,7 +60,7 @@ Planned plan(const Rules& rules, const Request& request, Verb verb, std::uint64_
     return planned;
   }
   const policy::Subject subject{.key = request.key, .parts = request.parts.all()};
-  const Together& all = policy->rules_for(subject);
+  const Together& all = policy->limits_for(subject);
   const Together& limits = request.skip_missing ? all.countable(subject) : all;
   if (verb == Verb::take && limits.has_concurrency) {
     planned.fault = Fault::verb;
@@ -78,7 +78,7 @@ Planned plan(const Rules& rules, const Request& request, Verb verb, std::uint64_
       return planned;
     }
     items.append([&] { return item_for(*policy, rule, *key, request, verb, seed); });
-    if (policy->past != nullptr) [[unlikely]] {
+    if (policy->has_changed) [[unlikely]] {
       items.remember(*policy, subject, rule.identity);
     } else {
       items[items.size() - 1].history = policy->registry;

@@ -39,7 +39,7 @@ struct Before {
   // Of those whom a pattern is for: what most of them had.
   Before of_those(const policy::Pattern& pattern) const {
     Before before = *this;
-    if (old != nullptr) before.add(old->rules_for(pattern));
+    if (old != nullptr) before.add(old->limits_for(pattern));
     return before;
   }
 };
@@ -84,7 +84,7 @@ void append_changes(const Policy& policy, Instant now, policy::Ends& ends) {
   append_changes(policy.usual, now, ends);
   for (const Overrides* some : {policy.overrides.get(), policy.boosts.get()}) {
     if (some == nullptr) continue;
-    for (const Together& own : some->rules) append_changes(own, now, ends);
+    for (const Together& own : some->limits) append_changes(own, now, ends);
   }
 }
 
@@ -92,7 +92,7 @@ bool has_split(const Policy& policy) {
   bool splits = policy.usual.splits;
   for (const Overrides* some : {policy.overrides.get(), policy.boosts.get()}) {
     if (some == nullptr) continue;
-    for (const Together& own : some->rules) splits = splits || own.splits;
+    for (const Together& own : some->limits) splits = splits || own.splits;
   }
   return splits;
 }
@@ -130,96 +130,59 @@ const Rule* find_rule(const Together& together, std::uint64_t identity) {
   return found != together.rules.end() ? &*found : nullptr;
 }
 
-// How much longer a permit takes under `next`, rounded up.
-double price_ratio(const core::Bucket& next, const core::Bucket& old) {
-  if (next.pace.price == old.pace.price && next.pace.parts == old.pace.parts) return 1;
-  const auto nanos = [](const core::Pace& pace) {
-    return static_cast<double>(pace.price) / static_cast<double>(pace.parts);
-  };
-  constexpr double up = 1 + 1e-9;
-  return nanos(next.pace) / nanos(old.pace) * up;
-}
-
-constexpr std::size_t kMostEpochs = 1024;
-
-void add(Extent& extent, const Together& together) {
+LimitPrices prices_of(const Together& together) {
+  LimitPrices prices;
   for (const Rule& rule : together.rules) {
-    if (const auto* bucket = std::get_if<core::Bucket>(&rule.limit)) extent.add(*bucket);
-  }
-}
-
-// The epochs before `made`, which follows `old` at `now`: those from which something may be owed.
-// An epoch ends when the next one begins.
-PastEpochs past_with(const Policy& made, const Policy& old, Instant now) {
-  PastEpochs past;
-  if (old.past != nullptr) past = *old.past;
-  past.push_back(std::make_shared<PolicyEpoch>(PolicyEpoch{
-      .number = old.epoch, .since = old.since, .groups = old, .extent = Extent::of(old)}));
-  Extent extent = Extent::of(made);
-  for (const auto& epoch : past) extent.add(epoch->extent);
-  std::size_t first = 0;
-  const auto has_drained = [&](Instant end) { return later(end, extent.longest_debt()) <= now; };
-  while (first + 1 < past.size() && has_drained(past[first + 1]->since)) ++first;
-  if (past.size() - first > kMostEpochs) first = past.size() - kMostEpochs;
-  past.erase(past.begin(), past.begin() + static_cast<std::ptrdiff_t>(first));
-  return past;
-}
-
-bool same_prices(const Together& a, const Together& b) {
-  const auto buckets = [](const Together& together) {
-    return std::ranges::count_if(together.rules, [](const Rule& rule) {
-      return std::holds_alternative<core::Bucket>(rule.limit);
-    });
-  };
-  if (buckets(a) != buckets(b)) return false;
-  return std::ranges::all_of(a.rules, [&](const Rule& rule) {
     const auto* bucket = std::get_if<core::Bucket>(&rule.limit);
-    if (bucket == nullptr) return true;
-    const Rule* other = find_rule(b, rule.identity);
-    const auto* before = other != nullptr ? std::get_if<core::Bucket>(&other->limit) : nullptr;
-    return before != nullptr && price_ratio(*bucket, *before) == 1;
-  });
-}
-
-bool same_prices(const Overrides* a, const Overrides* b) {
-  if (a == b) return true;
-  if (a == nullptr || b == nullptr || a->rules.size() != b->rules.size()) return false;
-  for (std::size_t i = 0; i < a->rules.size(); ++i) {
-    if (a->patterns[i] != b->patterns[i] || !same_prices(a->rules[i], b->rules[i])) return false;
+    if (bucket != nullptr) prices.push_back(LimitPrice::of(rule.identity, *bucket));
   }
-  return true;
+  return prices;
 }
 
-// Whether the buckets of every key have the same prices.
-bool same_prices(const LimitGroups& a, const LimitGroups& b) {
-  return same_prices(a.usual, b.usual) && same_prices(a.boosts.get(), b.boosts.get()) &&
-         same_prices(a.overrides.get(), b.overrides.get());
+std::shared_ptr<const PriceLayer> prices_of(const Overrides* layer) {
+  if (layer == nullptr) return nullptr;
+  auto prices = std::make_shared<PriceLayer>();
+  prices->index = layer->index;
+  prices->patterns = layer->patterns;
+  prices->boosted = layer->boosted;
+  for (const Together& own : layer->limits) prices->limits.push_back(prices_of(own));
+  return prices;
 }
 
-void set_stamps(Together& together, const Together& old) {
+// The prices of `made`. A layer that it shares with `old`, whose prices are those of `last`, has
+// them already; there may be very many keys in it.
+PriceGroups prices_of(const Policy& made, const Policy* old, const PolicyEpoch* last) {
+  const bool shares = old != nullptr && made.overrides == old->overrides;
+  return {.usual = prices_of(made.usual),
+          .boosts = prices_of(made.boosts.get()),
+          .overrides = shares ? last->prices.overrides : prices_of(made.overrides.get())};
+}
+
+void set_stamps(Together& together, const LimitPrices& prices) {
   for (Rule& rule : together.rules) {
     auto* bucket = std::get_if<core::Bucket>(&rule.limit);
-    if (bucket == nullptr) continue;
-    bucket->stamp = std::get<core::Bucket>(find_rule(old, rule.identity)->limit).stamp;
+    if (bucket != nullptr) bucket->stamp = find_price(prices, rule.identity)->stamp;
   }
 }
 
 std::shared_ptr<const Overrides> with_stamps(const std::shared_ptr<const Overrides>& layer,
-                                             const std::shared_ptr<const Overrides>& old) {
-  if (layer == nullptr || layer == old) return layer;
+                                             const PriceLayer* prices) {
+  if (layer == nullptr) return layer;
   auto next = std::make_shared<Overrides>(*layer);
-  for (std::size_t i = 0; i < next->rules.size(); ++i) set_stamps(next->rules[i], old->rules[i]);
+  for (std::size_t i = 0; i < next->limits.size(); ++i) {
+    set_stamps(next->limits[i], prices->limits[i]);
+  }
   return next;
 }
 
-// The epoch of `old` goes on: prices are the same.
-void continue_epoch(Policy& made, const Policy& old) {
-  set_stamps(made.usual, old.usual);
-  made.boosts = with_stamps(made.boosts, old.boosts);
-  made.overrides = with_stamps(made.overrides, old.overrides);
-  made.epoch = old.epoch;
-  made.since = old.since;
-  made.past = old.past;
+// The last of `epochs` goes on: prices are the same.
+void continue_epoch(Policy& made, const Policy* old, std::shared_ptr<const PolicyEpochs> epochs) {
+  const PriceGroups& prices = epochs->back()->prices;
+  set_stamps(made.usual, prices.usual);
+  made.boosts = with_stamps(made.boosts, prices.boosts.get());
+  const bool shares = old != nullptr && made.overrides == old->overrides;
+  if (!shares) made.overrides = with_stamps(made.overrides, prices.overrides.get());
+  made.epochs = std::move(epochs);
 }
 
 bool boosts_some(const policy::Order& order) {
@@ -242,21 +205,18 @@ class Compiler {
  public:
   // `old` are the rules before, and `standing` is where the node stands now.
   Compiler(const Place& place, Instant now, Names& names, const Standing& standing,
-           const Rules* old, core::EpochNumber epoch)
-      : place_(place), now_(now), names_(names), standing_(standing), old_(old), epoch_(epoch) {
-    if (old == nullptr) return;
-    slower_ = old->slower.at(now);
-    known_splits_ = old->known_splits;
-  }
+           const Rules& old, core::EpochNumber epoch)
+      : place_(place),
+        now_(now),
+        names_(names),
+        standing_(standing),
+        old_(old),
+        epoch_(epoch),
+        slower_(old.slower.at(now)),
+        known_splits_(old.known_splits) {}
 
   Policy compiled(const std::string& name, const policy::Policy& written) {
-    const Policy* old = old_ != nullptr ? old_->find(name) : nullptr;
-    has_returned_ = false;
-    if (old == nullptr && old_ != nullptr) {
-      const auto gone = old_->gone.find(name);
-      has_returned_ = gone != old_->gone.end();
-      if (has_returned_) old = &gone->second;
-    }
+    const Policy* old = old_.find(name);
     const Before before = Before::of(old);
     Policy made;
     made.name = keep(names_, name);
@@ -265,22 +225,18 @@ class Compiler {
     made.head = store::key_head(name);
     made.registry = place_.registry;
     made.orders = policy::for_all(written.orders, now_);
-    made.epoch = epoch_;
-    made.since = now_;
     if (!written.overrides.empty()) made.overrides = rules_of(made, written.overrides, before);
     follow_time(made, written, before);
-    if (old != nullptr) remember(made, *old);
+    if (old != nullptr) note_slower_limits(made, *old);
+    set_epochs(made, old, old != nullptr ? old->epochs : epochs_of_gone(name));
     return made;
   }
 
   // The same policy at another time.
   Policy at_other_hours(const policy::Policy& written, const Policy& old) {
     const Before before = Before::of(&old);
-    has_returned_ = false;
     Policy made = old;
     made.orders = policy::for_all(written.orders, now_);
-    made.epoch = epoch_;
-    made.since = now_;
     // (There may be very many of them. Keys that have only been boosted for a while must not be
     // taken for such that have not.)
     const bool had_boosts = old.boosts != nullptr || has_boosts(written);
@@ -288,7 +244,8 @@ class Compiler {
       made.overrides = rules_of(made, written.overrides, before);
     }
     follow_time(made, written, before);
-    remember(made, old);
+    note_slower_limits(made, old);
+    set_epochs(made, &old, old.epochs);
     return made;
   }
 
@@ -297,72 +254,45 @@ class Compiler {
   std::set<std::uint64_t> known_splits() { return std::move(known_splits_); }
 
  private:
-  // What `made` has to know of the policy that it follows.
-  void remember(Policy& made, const Policy& old) {
-    note_slower(made, old);
-    if (same_prices(made, old)) {
-      continue_epoch(made, old);
+  std::shared_ptr<const PolicyEpochs> epochs_of_gone(std::string_view name) const {
+    const auto gone = old_.gone.find(name);
+    return gone != old_.gone.end() ? gone->second : nullptr;
+  }
+
+  // Begins an epoch if the prices are others than those of the last of `epochs`. `old` is the
+  // policy before, unless that had left.
+  void set_epochs(Policy& made, const Policy* old, std::shared_ptr<const PolicyEpochs> epochs) {
+    const PolicyEpoch* const last = epochs != nullptr ? epochs->back().get() : nullptr;
+    PriceGroups prices = prices_of(made, old, last);
+    if (last != nullptr && same_prices(prices, last->prices)) {
+      continue_epoch(made, old, std::move(epochs));
     } else {
-      made.past = std::make_shared<PastEpochs>(past_with(made, old, now_));
+      PolicyEpoch next{.number = epoch_, .since = now_, .prices = std::move(prices)};
+      next.extent = Extent::of(next.prices);
+      made.epochs =
+          std::make_shared<const PolicyEpochs>(followed_by(epochs.get(), std::move(next)));
+      note_rises(*made.epochs, slower_);
     }
+    made.has_changed = made.epochs->size() > 1;
   }
 
   // Keys go from each group of `old` to the one that is for them now, and come to each new one from
   // the one that was.
-  void note_slower(const Policy& made, const Policy& old) {
-    extent_ = Extent::of(old);
-    for (std::size_t i = 0; old.past != nullptr && i < old.past->size(); ++i) {
-      extent_.add((*old.past)[i]->extent);
-    }
-    note_slower(made.usual, old, nullptr, old.usual);
-    const auto each = [&](const Overrides* some, auto&& note) {
-      if (some == nullptr) return;
-      for (std::size_t i = 0; i < some->rules.size(); ++i) note(some->patterns[i], some->rules[i]);
-    };
-    for (const auto& layer : {made.boosts, made.overrides}) {
-      each(layer.get(), [&](const policy::Pattern& pattern, const Together& next) {
-        note_slower(next, old, &pattern, old.rules_for(pattern));
-      });
-    }
-    for (const auto& layer : {old.boosts, old.overrides}) {
-      each(layer.get(), [&](const policy::Pattern& pattern, const Together& was) {
-        note_slower(made.rules_for(pattern), old, &pattern, was);
-      });
-    }
+  void note_slower_limits(const Policy& made, const Policy& old) {
+    made.for_each([&](const policy::Pattern* pattern, const Together& next) {
+      note_slower_limits(next, pattern != nullptr ? old.limits_for(*pattern) : old.usual);
+    });
+    old.for_each([&](const policy::Pattern* pattern, const Together& was) {
+      if (pattern != nullptr) note_slower_limits(made.limits_for(*pattern), was);
+    });
   }
 
-  void note_slower(const Together& next, const Policy& old, const policy::Pattern* pattern,
-                   const Together& was) {
+  void note_slower_limits(const Together& next, const Together& was) {
     for (const Rule& rule : next.rules) {
       const Rule* before = find_rule(was, rule.identity);
       if (before == nullptr || before->limit.index() != rule.limit.index()) continue;
-      const auto* from = std::get_if<core::Bucket>(&before->limit);
-      if (from == nullptr) {
-        note_slower(rule.limit, before->limit);
-        continue;
-      }
-      const auto& bucket = std::get<core::Bucket>(rule.limit);
-      note_price(bucket, *from);
-      // States of earlier epochs that nobody has looked at since.
-      if (old.past == nullptr) continue;
-      for (const auto& past : *old.past) {
-        const Together& then =
-            pattern != nullptr ? past->groups.rules_for(*pattern) : past->groups.usual;
-        const Rule* earlier = find_rule(then, rule.identity);
-        const auto* past_bucket =
-            earlier != nullptr ? std::get_if<core::Bucket>(&earlier->limit) : nullptr;
-        if (past_bucket != nullptr) note_price(bucket, *past_bucket);
-      }
+      if (!std::holds_alternative<core::Bucket>(rule.limit)) note_slower(rule.limit, before->limit);
     }
-  }
-
-  void note_price(const core::Bucket& next, const core::Bucket& from) {
-    const double ratio = price_ratio(next, from);
-    if (ratio <= 1) return;
-    slower_.add({.stamp = from.stamp,
-                 .since = now_,
-                 .until = later(now_, extent_.longest_debt()),
-                 .ratio = ratio});
   }
 
   // Of limits that are no buckets.
@@ -417,12 +347,12 @@ class Compiler {
   // So does a limit that was here before and returns: others may have used what was this node's
   // part.
   Split split_of(const core::Limit& whole, const Rule* was, std::uint64_t identity) {
-    const bool goes_on = was != nullptr && was->split != nullptr && !has_returned_;
+    const bool goes_on = was != nullptr && was->split != nullptr;
     const bool is_new = known_splits_.insert(identity).second;
     if (!goes_on && (is_new || !standing_.is_known())) {
       return {whole, first_share(whole, standing_)};
     }
-    const bool was_member = old_ != nullptr && old_->standing.is_known();
+    const bool was_member = old_.standing.is_known();
     const bool begins = !goes_on || (standing_.is_known() && !was_member);
     const Share share = begins ? Share{.whole = core::capacity(whole)} : was->split->share;
     Standing standing = standing_;
@@ -437,9 +367,9 @@ class Compiler {
     made->index = policy::PatternIndex(overrides);
     for (const policy::Override& own : overrides) {
       made->patterns.push_back(own.pattern);
-      made->rules.push_back(together(policy.name, policy::under(policy.orders, own.limits),
-                                     before.of_those(own.pattern)));
-      made->rules.back().origin = origin_of(own);
+      made->limits.push_back(together(policy.name, policy::under(policy.orders, own.limits),
+                                      before.of_those(own.pattern)));
+      made->limits.back().origin = origin_of(own);
     }
     return made;
   }
@@ -462,7 +392,7 @@ class Compiler {
     auto made = rules_of(policy, overrides, before);
     for (std::size_t i = 0; i < boosted.size(); ++i) {
       const auto own = boosted[i].own;
-      made->rules[i].origin =
+      made->limits[i].origin =
           own ? origin_of(written.overrides[*own]) : usual_origin(written, now_);
       made->boosted.push_back(own.value_or(Overrides::kUsual));
     }
@@ -486,24 +416,25 @@ class Compiler {
   Instant now_;
   Names& names_;
   const Standing& standing_;
-  const Rules* old_;
+  const Rules& old_;
   core::EpochNumber epoch_;
-  Extent extent_{};            // of the policy that is being followed
-  bool has_returned_ = false;  // the policy that is being made had left
   std::set<std::tuple<std::size_t, Instant, Instant>> noted_;
   store::SlowerLimits slower_;
   std::set<std::uint64_t> known_splits_;
 };
 
-// The policies that have left before `next`, or leave with it: such whose usage cannot be told from
-// the state alone.
-std::map<std::string_view, Policy, std::less<>> gone_with(const Rules& old, const Rules& next) {
+// The policies that have left before `next`, or leave with it, if they have buckets: what was used
+// under other limits can be told from the states alone.
+std::map<std::string_view, std::shared_ptr<const PolicyEpochs>, std::less<>> gone_with(
+    const Rules& old, const Rules& next) {
   constexpr std::size_t most = 1024;
   auto gone = old.gone;
   for (const auto& [name, policy] : next.policies) gone.erase(name);
   for (const auto& [name, policy] : old.policies) {
-    const bool matters = policy.splits || Extent::of(policy).capacity > 0;
-    if (next.find(name) == nullptr && matters && gone.size() < most) gone.emplace(name, policy);
+    const bool matters = policy.epochs->back()->extent.capacity > 0;
+    if (next.find(name) == nullptr && matters && gone.size() < most) {
+      gone.emplace(name, policy.epochs);
+    }
   }
   return gone;
 }
@@ -511,6 +442,7 @@ std::map<std::string_view, Policy, std::less<>> gone_with(const Rules& old, cons
 // What follows from all of the policies.
 void conclude(Rules& rules, const policy::PolicySet& policies, const Standing& standing,
               Instant now) {
+  rules.since = now;
   rules.standing = standing;
   rules.splits = false;
   rules.grow.clear();
@@ -524,31 +456,6 @@ void conclude(Rules& rules, const policy::PolicySet& policies, const Standing& s
 }
 
 }  // namespace
-
-void Extent::add(const Extent& other) {
-  capacity = std::max(capacity, other.capacity);
-  price = std::max(price, other.price);
-}
-
-void Extent::add(const core::Bucket& bucket) {
-  add({bucket.capacity, Nanos{to_int64(ceil_div(bucket.pace.price, bucket.pace.parts))}});
-}
-
-Extent Extent::of(const LimitGroups& groups) {
-  Extent extent;
-  engine::add(extent, groups.usual);
-  for (const auto& layer : {groups.boosts, groups.overrides}) {
-    if (layer == nullptr) continue;
-    for (const Together& own : layer->rules) engine::add(extent, own);
-  }
-  return extent;
-}
-
-Nanos Extent::longest_debt() const {
-  constexpr int times = 16;
-  const Int128 nanos = Int128{capacity} * price.count() * times;
-  return Nanos{to_int64(std::min(nanos, Int128{core::kLongestDebt.count()}))};
-}
 
 void Together::add(Rule rule, std::string_view name) {
   shares |= rule.shared;
@@ -596,22 +503,25 @@ policy::Ends changes_by_itself(const policy::PolicySet& policies, const Rules& r
   return ends;
 }
 
-std::shared_ptr<const Rules> compile(const policy::PolicySet& policies, const Rules* old,
+Rules no_rules(std::uint64_t edition) {
+  Rules rules;
+  rules.edition = edition;
+  return rules;
+}
+
+std::shared_ptr<const Rules> compile(const policy::PolicySet& policies, const Rules& old,
                                      const Place& place, Instant now, Names& names) {
   auto rules = std::make_shared<Rules>();
-  rules->edition = place.first_edition;
-  if (old != nullptr) {
-    rules->generation = old->generation + 1;
-    rules->edition = old->edition + 1;
-  }
-  const Standing standing = old != nullptr ? old->standing : Standing{};
+  rules->generation = old.generation + 1;
+  rules->edition = old.edition + 1;
+  const Standing standing = old.standing;
   Compiler compiler(place, now, names, standing, old,
                     static_cast<core::EpochNumber>(rules->edition));
   for (const auto& [name, written] : policies) {
     Policy policy = compiler.compiled(name, written);
     rules->policies.emplace(policy.name, std::move(policy));
   }
-  if (old != nullptr) rules->gone = gone_with(*old, *rules);
+  rules->gone = gone_with(old, *rules);
   rules->slower = compiler.slower();
   rules->known_splits = compiler.known_splits();
   conclude(*rules, policies, standing, now);
@@ -623,7 +533,7 @@ std::shared_ptr<const Rules> at_other_hours(const policy::PolicySet& policies, c
                                             const Standing& standing) {
   auto rules = std::make_shared<Rules>(old);
   ++rules->edition;
-  Compiler compiler(place, now, names, standing, &old,
+  Compiler compiler(place, now, names, standing, old,
                     static_cast<core::EpochNumber>(rules->edition));
   for (auto& [name, policy] : rules->policies) {
     const policy::Policy& written = policies.find(name)->second;

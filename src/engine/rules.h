@@ -11,6 +11,8 @@
 #include <string_view>
 #include <vector>
 
+#include "engine/key_groups.h"
+#include "engine/price_epochs.h"
 #include "engine/price_registry.h"
 #include "engine/split.h"
 #include "policy/policy_file.h"
@@ -80,77 +82,15 @@ struct Together {
   const Together& countable(const policy::Subject& subject) const;
 };
 
-// The rules of keys that have their own. Never changes.
-struct Overrides {
-  policy::PatternIndex index;
-  std::vector<policy::Pattern> patterns;
-  std::vector<Together> rules;  // by position
-  // Of boosts, by position: the override whose limits are boosted, or kUsual.
-  std::vector<std::size_t> boosted{};
-
-  static constexpr std::size_t kUsual = SIZE_MAX;
-
-  std::size_t find(const policy::Subject& subject) const {
-    return index.find(subject).value_or(kUsual);
-  }
-};
-
 // Whose calls are refused, and until when. Never changes.
 struct Blocks {
   policy::PatternIndex index;
   std::vector<Instant> until;  // by position
 };
 
-// Which limits a policy has for which keys. The first group in which a key is counts; most policies
-// have no others than the usual one.
-struct LimitGroups {
-  Together usual;
-  std::shared_ptr<const Overrides> boosts{};
-  std::shared_ptr<const Overrides> overrides{};
-
-  const Together& rules_for(const policy::Subject& subject) const {
-    if (overrides == nullptr && boosts == nullptr) [[likely]]
-      return usual;
-    constexpr std::size_t none = Overrides::kUsual;
-    const std::size_t own = overrides != nullptr ? overrides->find(subject) : none;
-    const std::size_t boost = boosts != nullptr ? boosts->find(subject) : none;
-    // (A request of several parts may have an override by one and a boost by another, which is of
-    // other limits.)
-    if (boost != none && boosts->boosted[boost] == own) return boosts->rules[boost];
-    return own != none ? overrides->rules[own] : usual;
-  }
-
-  // The limits of all, or nearly all, keys that a pattern is for.
-  const Together& rules_for(const policy::Pattern& pattern) const {
-    for (const Overrides* some : {boosts.get(), overrides.get()}) {
-      if (some == nullptr) continue;
-      if (const auto position = some->index.covering(pattern)) return some->rules[*position];
-    }
-    return usual;
-  }
-};
-
-// The most that any bucket of some groups holds, and the longest that a permit of any takes.
-struct Extent {
-  Permits capacity = 0;
-  Nanos price{0};
-
-  static Extent of(const LimitGroups& groups);
-  void add(const Extent& other);
-  void add(const core::Bucket& bucket);
-  // For how long something may be owed. Debits may exceed what a bucket holds: 16 times as much is
-  // reckoned with.
-  Nanos longest_debt() const;
-};
-
-// The groups of a policy while the prices of its buckets were the same for everybody.
-struct PolicyEpoch {
-  core::EpochNumber number = 0;
-  Instant since{};
-  LimitGroups groups{};
-  Extent extent{};
-};
-using PastEpochs = std::vector<std::shared_ptr<const PolicyEpoch>>;  // oldest first
+// Which limits a policy has for which keys.
+using LimitGroups = KeyGroups<Together>;
+using Overrides = KeyLayer<Together>;
 
 struct Policy : LimitGroups {
   std::string_view name;  // lives as long as the engine
@@ -160,10 +100,8 @@ struct Policy : LimitGroups {
   policy::ForAll orders{};  // under which the rules were made
   std::shared_ptr<const Blocks> blocks{};
   bool splits = false;  // some of its rules, of whatever key
-  // Of the prices there are now, and those before them, as far as anything can be owed from then.
-  core::EpochNumber epoch = 0;
-  Instant since{};
-  std::shared_ptr<const PastEpochs> past{};
+  std::shared_ptr<const PolicyEpochs> epochs{};
+  bool has_changed = false;                 // the prices: there is more than one epoch
   const PriceRegistry* registry = nullptr;  // of the engine
 
   // Until when an operator has blocked a subject, if one has.
@@ -181,8 +119,9 @@ using Names = std::set<std::string, std::less<>>;
 
 // The policies of one generation, as they are for a span of time. Never changes.
 struct Rules {
-  std::uint64_t generation = 1;  // how often policies have been replaced
-  std::uint64_t edition = 1;     // how often they, the hours or the orders have changed
+  std::uint64_t generation = 0;  // how often policies have been replaced
+  std::uint64_t edition = 0;     // how often they, the hours or the orders have changed
+  Instant since{};               // when they were made
   core::Span span{Instant::min(), Instant::max()};
   std::map<std::string_view, Policy, std::less<>> policies;
   bool splits = false;           // some of them
@@ -190,8 +129,8 @@ struct Rules {
   policy::Ends grow{};           // when something that is split changes by itself, in no order
   store::SlowerLimits slower{};  // than those they have replaced
   std::set<std::uint64_t> known_splits{};  // identities of limits that are or were split
-  // Policies that have left, so that what was used under them stays used if they return.
-  std::map<std::string_view, Policy, std::less<>> gone{};
+  // Of policies that have left, so that what was used under them stays used if they return.
+  std::map<std::string_view, std::shared_ptr<const PolicyEpochs>, std::less<>> gone{};
 
   const Policy* find(std::string_view name) const {
     const auto found = policies.find(name);
@@ -203,18 +142,18 @@ struct Rules {
 struct Place {
   std::uint64_t seed = 0;  // of the table that fingerprints are for
   policy::Sharing sharing = policy::Sharing::none;
-  // Of the first rules. States that an earlier process has left must not be taken for states of an
-  // epoch of this one.
-  std::uint64_t first_edition = 1;
   PriceRegistry* registry = nullptr;
 };
 
 // When the rules change by themselves beside their schedules, in no order.
 policy::Ends changes_by_itself(const policy::PolicySet& policies, const Rules& rules);
 
-// The rules that follow `old` (none at the start) at `now`: limits that go on remember what they
-// were.
-std::shared_ptr<const Rules> compile(const policy::PolicySet& policies, const Rules* old,
+// The rules of no policies, before the first ones. The edition is greater than any whose states may
+// be in the table, so that no state is taken for one of another epoch.
+Rules no_rules(std::uint64_t edition);
+
+// The rules that follow `old` at `now`: limits that go on remember what they were.
+std::shared_ptr<const Rules> compile(const policy::PolicySet& policies, const Rules& old,
                                      const Place& place, Instant now, Names& names);
 
 // The rules of the same policies at a time when their schedules may say something else, orders may

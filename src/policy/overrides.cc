@@ -57,14 +57,25 @@ std::optional<PatternIndex::Match> PatternIndex::Texts::find_prefix(std::string_
 // ---- All of them
 
 PatternIndex::PatternIndex(const std::vector<Override>& overrides) {
-  for (std::size_t i = 0; i < overrides.size(); ++i) {
-    const auto& [text, prefix] = overrides[i].pattern;
-    whole_.add(text, prefix, i);
-    if (text.empty() && prefix) all_ = i;
-    const std::size_t equals = text.find('=');
-    if (equals == std::string::npos) continue;
-    parts_[text.substr(0, equals)].add(std::string_view{text}.substr(equals + 1), prefix, i);
-  }
+  for (std::size_t i = 0; i < overrides.size(); ++i) add(overrides[i].pattern, i);
+  arrange();
+}
+
+PatternIndex::PatternIndex(std::span<const Pattern> patterns) {
+  for (std::size_t i = 0; i < patterns.size(); ++i) add(patterns[i], i);
+  arrange();
+}
+
+void PatternIndex::add(const Pattern& pattern, std::size_t position) {
+  const auto& [text, prefix] = pattern;
+  whole_.add(text, prefix, position);
+  if (text.empty() && prefix) all_ = position;
+  const std::size_t equals = text.find('=');
+  if (equals == std::string::npos) return;
+  parts_[text.substr(0, equals)].add(std::string_view{text}.substr(equals + 1), prefix, position);
+}
+
+void PatternIndex::arrange() {
   whole_.arrange();
   for (auto& [name, texts] : parts_) texts.arrange();
 }

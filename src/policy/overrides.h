@@ -40,6 +40,7 @@ class PatternIndex {
  public:
   PatternIndex() = default;
   explicit PatternIndex(const std::vector<Override>& overrides);
+  explicit PatternIndex(std::span<const Pattern> patterns);
 
   bool empty() const { return whole_.empty(); }
 
@@ -83,6 +84,8 @@ class PatternIndex {
     std::vector<Prefix> prefixes_;  // in the order of the alphabet
   };
 
+  void add(const Pattern& pattern, std::size_t position);
+  void arrange();
   std::optional<std::size_t> find_part(std::span<const Part> parts) const;
 
   Texts whole_;

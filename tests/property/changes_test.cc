@@ -189,7 +189,7 @@ class World {
         settings_.present = !settings_.present;
         break;
       case Op::restart:
-        return restart();
+        return restart(step.number, rate);
     }
     replace();
   }
@@ -223,17 +223,38 @@ class World {
   }
 
   void open() {
-    MemoryOptions memory{.bytes = std::size_t{1} << 18};
+    MemoryOptions memory{.bytes = std::size_t{1} << (on_file_ ? 22 : 18)};
     if (on_file_) memory.state_file = path_;
     auto opened = Engine::open(policies(), {.memory = memory, .clock = &clock_});
     if (!opened) throw std::logic_error(opened.error().message);
     engine_.emplace(*std::move(opened));
   }
 
-  void restart() {
+  // A process ends or is killed. Time may pass until the next one starts, and the file may have
+  // been edited meanwhile.
+  void restart(int number, PerMinute rate) {
     if (!on_file_) return;
+    const std::string left_behind = path_ + ".killed";
+    const bool is_killed = number % 5 == 0;
+    if (is_killed) std::filesystem::copy_file(path_, left_behind);
     engine_.reset();
+    if (is_killed) std::filesystem::rename(left_behind, path_);
+    // (Of an edited policy the next process cannot know when orders have ended before, unless the
+    // last one has noted that.)
+    const bool is_edited = number % 3 == 0 && !is_killed;
+    if (number % 2 == 0) pass_without_process(number, is_edited);
+    if (is_edited) settings_.usual = rate == settings_.usual ? rate + 1000 : rate;
     open();
+    reference_.remember_rates(settings_);
+  }
+
+  // Hours begin and orders end as they would have, unless the policy has been edited: then the
+  // rates that held at the end go on.
+  void pass_without_process(int number, bool is_edited) {
+    Settings away = settings_;
+    away.present = away.present && !is_edited;
+    clock_.advance(time_of(number));
+    reference_.advance(away, clock_.now());
   }
 
   void replace() {
@@ -251,9 +272,13 @@ class World {
     replace();
   }
 
+  // From milliseconds to hours.
+  static Nanos time_of(int number) {
+    return Nanos{static_cast<std::int64_t>(1e6 * std::pow(1.017, number))};
+  }
+
   void wait(int number) {
-    // From milliseconds to hours.
-    clock_.advance(Nanos{static_cast<std::int64_t>(1e6 * std::pow(1.017, number))});
+    clock_.advance(time_of(number));
     reference_.advance(settings_, clock_.now());
     reference_.remember_rates(settings_);
   }
@@ -298,6 +323,9 @@ void check_world(bool on_file, int cases) {
 }
 
 TEST(Changes, AdmitWhatTheRatesOfEachMomentGrant) { check_world(false, 1000); }
+
+// The note in the state file tells the next process what held before.
+TEST(Changes, AdmitWhatTheRatesOfEachMomentGrantOverRestarts) { check_world(true, 300); }
 
 }  // namespace
 }  // namespace weir

@@ -96,7 +96,8 @@ std::optional<Error> allocate(int fd, std::size_t bytes, const std::string& path
 bool is_possible(const Layout& layout, std::uint64_t size) {
   const std::uint64_t most_rows = size / sizeof(Row);
   return layout.rows >= 1 && layout.rows <= most_rows && layout.sharing_rows >= 1 &&
-         layout.sharing_rows <= most_rows && layout.record_bytes <= size;
+         layout.sharing_rows <= most_rows && layout.record_bytes <= size &&
+         layout.note_bytes <= size;
 }
 
 bool has_magic(int fd) {
@@ -147,20 +148,23 @@ std::optional<Error> set_aside(const std::string& path, const std::string& damag
 
 }  // namespace
 
-Result<Layout, Error> Layout::fitting(std::size_t bytes, std::size_t record_bytes) {
+Result<Layout, Error> Layout::fitting(std::size_t bytes, std::size_t record_bytes,
+                                      std::size_t note_bytes) {
   const std::size_t records = round_up(record_bytes, kPage);
-  constexpr std::size_t smallest = kPage + 3 * sizeof(Row);
-  if (bytes < smallest + records) {
-    return Error{"a table needs at least " + std::to_string(smallest + records) + " bytes, not " +
+  const std::size_t notes = round_up(note_bytes, kPage);
+  const std::size_t smallest = kPage + 3 * sizeof(Row) + notes + records;
+  if (bytes < smallest) {
+    return Error{"a table needs at least " + std::to_string(smallest) + " bytes, not " +
                  std::to_string(bytes)};
   }
   constexpr std::uint64_t too_large = std::uint64_t{1} << 46;
   if (bytes > too_large) {
     return Error{"a table of " + mebibytes(bytes) + " is more than any machine has"};
   }
-  const std::uint64_t all = (bytes - kPage - records) / sizeof(Row);
+  const std::uint64_t all = (bytes - kPage - records - notes) / sizeof(Row);
   const std::uint64_t sharing = std::max<std::uint64_t>(all / 64, 1);
-  return Layout{.rows = all - sharing, .sharing_rows = sharing, .record_bytes = records};
+  return Layout{
+      .rows = all - sharing, .sharing_rows = sharing, .record_bytes = records, .note_bytes = notes};
 }
 
 Result<Layout, Error> Layout::for_keys(std::uint64_t keys, std::size_t record_bytes) {
@@ -175,7 +179,7 @@ Result<Layout, Error> Layout::for_keys(std::uint64_t keys, std::size_t record_by
 }
 
 std::size_t Layout::bytes() const {
-  return kPage + (rows + sharing_rows) * sizeof(Row) + record_bytes;
+  return kPage + (rows + sharing_rows) * sizeof(Row) + record_bytes + note_bytes;
 }
 
 Region::Region(std::span<std::byte> memory, int fd, std::string path)
@@ -350,6 +354,8 @@ std::span<std::byte> Region::records() const {
   return memory_.subspan(kPage + (layout.rows + layout.sharing_rows) * sizeof(Row),
                          layout.record_bytes);
 }
+
+std::span<std::byte> Region::notes() const { return memory_.last(header().layout.note_bytes); }
 
 void Region::in_use() {
   const std::string boot = boot_id();

@@ -18,9 +18,11 @@ struct Layout {
   std::uint64_t rows = 1;
   std::uint64_t sharing_rows = 1;  // for those who share because the table is full
   std::uint64_t record_bytes = 0;  // for exact logs and holders
+  std::uint64_t note_bytes = 0;    // for a note of the table's user, twice (notes.h)
 
-  // What fits into `bytes`, of which `record_bytes` are for records.
-  static Result<Layout, Error> fitting(std::size_t bytes, std::size_t record_bytes);
+  // What fits into `bytes`, of which `record_bytes` are for records and `note_bytes` for notes.
+  static Result<Layout, Error> fitting(std::size_t bytes, std::size_t record_bytes,
+                                       std::size_t note_bytes = 0);
   // Room for so many keys that are not at rest, all under one limit.
   static Result<Layout, Error> for_keys(std::uint64_t keys, std::size_t record_bytes);
   std::size_t bytes() const;
@@ -79,6 +81,7 @@ class Region {
   Header& header() const { return *reinterpret_cast<Header*>(memory_.data()); }
   std::span<Row> rows() const;  // those for sharing last
   std::span<std::byte> records() const;
+  std::span<std::byte> notes() const;
   std::size_t size() const { return memory_.size(); }
   bool is_file() const { return fd_ >= 0; }
 

@@ -32,6 +32,7 @@ class SlowerLimits {
   // What still matters at `now`. The earliest rises are dropped if there are too many.
   SlowerLimits at(Instant now) const;
   bool empty() const { return prices_.empty() && others_.empty(); }
+  const std::vector<Price>& prices() const { return prices_; }
 
   // When the key of a slot is at rest that would be by what the slot says. A key of another limit
   // than those above may be kept longer than it must be.

@@ -67,7 +67,8 @@ Table::Table(Region region)
       seed_(region_.header().seed),
       resumes_at_(core::instant_of(region_.header().last_time.load())),
       resets_(std::min<std::size_t>(rows_.size(), 16'384)),
-      arena_(region_.records()) {
+      arena_(region_.records()),
+      notes_(region_.notes()) {
   // Receipts of another opening are worth nothing, whatever was reset since.
   static std::atomic<std::uint32_t> openings{0};
   const std::uint32_t first = ++openings * 0x9e3779b1;  // odd: no two begin alike
@@ -83,6 +84,14 @@ bool is_possible(const core::State& state) {
   return core::instant_of(state.when) <= kLatest + core::kLongestDebt;
 }
 
+// How much of a state file is for notes: enough for thousands of keys with limits of their own, and
+// little beside the rows. A tiny one has none.
+std::size_t note_bytes_of(std::size_t bytes) {
+  constexpr std::size_t tiny = 128 << 10;
+  constexpr std::size_t most = 2 << 20;
+  return bytes < tiny ? 0 : std::min(bytes / 16, most);
+}
+
 // Where a link leads to: a file that takes the place of another takes it there.
 std::string real_path(const std::string& path) {
   std::error_code none;
@@ -96,7 +105,8 @@ Result<std::unique_ptr<Table>, Error> Table::open(const MemoryOptions& options, 
                                                   Opened& opened) {
   const auto eighth = static_cast<std::ptrdiff_t>(options.bytes / 8);
   const auto records = options.record_bytes < 0 ? eighth : options.record_bytes;
-  const auto layout = Layout::fitting(options.bytes, static_cast<std::size_t>(records));
+  const std::size_t notes = options.state_file.empty() ? 0 : note_bytes_of(options.bytes);
+  const auto layout = Layout::fitting(options.bytes, static_cast<std::size_t>(records), notes);
   if (!layout) return layout.error();
   if (options.state_file.empty()) return std::make_unique<Table>(*layout);
 
@@ -175,6 +185,7 @@ Result<std::unique_ptr<Table>, Error> Table::resized(std::unique_ptr<Table> old,
                  " keys in use that do not fit into a table of " + std::to_string(layout.bytes()) +
                  " bytes: make the table larger"};
   }
+  table->notes_.keep(old->notes_.text());
   if (auto error = table->region_.take_place_of(path)) return *std::move(error);
   return table;
 }

@@ -8,6 +8,7 @@
 
 #include "core/plan.h"
 #include "store/memory/arena.h"
+#include "store/memory/notes.h"
 #include "store/memory/record.h"
 #include "store/memory/region.h"
 #include "store/memory/slot.h"
@@ -92,6 +93,10 @@ class Table {
   // Remembers a state as it is. False if there is no room.
   bool adopt(const Fingerprint& key, const core::State& state, RestTime rest, Instant now);
 
+  // A text that lies in the state file, for the owner of the table. None without a file. Not
+  // thread-safe.
+  Notes& notes() { return notes_; }
+
   // Looks at every slot.
   MemoryUse use(Instant now) const;
 
@@ -173,6 +178,7 @@ class Table {
   // meet: see `synchronize`.)
   std::vector<std::atomic<std::uint32_t>> resets_;
   Arena arena_;
+  Notes notes_;
   struct {
     std::atomic<std::uint64_t> forgotten{0};
     std::atomic<std::uint64_t> shared{0};

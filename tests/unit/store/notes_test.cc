@@ -1,0 +1,93 @@
+#include "store/memory/notes.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "../../support/folder.h"
+#include "file.h"
+
+namespace weir::store {
+namespace {
+
+constexpr std::size_t kNoteBytes = 256;
+
+struct NotesTest : testing::Test {
+  alignas(8) std::byte memory[kNoteBytes] = {};
+  Notes notes{memory};
+};
+
+TEST_F(NotesTest, NotesHaveNoTextAtFirst) { EXPECT_EQ(notes.text(), ""); }
+
+TEST_F(NotesTest, NotesReturnTheLastTextOfAny) {
+  for (const std::string text : {"one", "two", "", "a longer one"}) {
+    ASSERT_TRUE(notes.keep(text));
+    EXPECT_EQ(notes.text(), text);
+    EXPECT_EQ(Notes(memory).text(), text);
+  }
+}
+
+TEST_F(NotesTest, NotesKeepTheOldTextWhenTheNewOneIsTooLong) {
+  ASSERT_TRUE(notes.keep("old"));
+  EXPECT_TRUE(notes.keep(std::string(notes.capacity(), 'x')));
+  ASSERT_TRUE(notes.keep("old"));
+  EXPECT_FALSE(notes.keep(std::string(notes.capacity() + 1, 'x')));
+  EXPECT_EQ(notes.text(), "old");
+}
+
+TEST_F(NotesTest, NotesWithoutMemoryKeepNothing) {
+  Notes none({});
+  EXPECT_EQ(none.capacity(), 0u);
+  EXPECT_EQ(none.text(), "");
+}
+
+// A process that is killed has written some bytes of the new half, in any order.
+TEST_F(NotesTest, NotesReturnTheOldTextWhenTheNewOneIsDamagedAnywhere) {
+  ASSERT_TRUE(notes.keep("the first text"));
+  const std::vector<std::byte> before(memory, memory + kNoteBytes);
+  ASSERT_TRUE(notes.keep("a second text, which is longer"));
+  const std::vector<std::byte> after(memory, memory + kNoteBytes);
+  int damaged = 0;
+  for (std::size_t i = 0; i < kNoteBytes; ++i) {
+    if (before[i] == after[i]) continue;
+    memory[i] = before[i];
+    EXPECT_EQ(Notes(memory).text(), "the first text") << i;
+    memory[i] = after[i];
+    ++damaged;
+  }
+  EXPECT_GT(damaged, 30);
+  EXPECT_EQ(Notes(memory).text(), "a second text, which is longer");
+}
+
+TEST_F(NotesTest, NotesIgnoreASizeThatCannotBe) {
+  ASSERT_TRUE(notes.keep("text"));
+  for (std::size_t i = 0; i < kNoteBytes; ++i) memory[i] = std::byte{0xff};
+  EXPECT_EQ(notes.text(), "");
+}
+
+// A table of another size is another file.
+TEST(TableNotes, NotesSurviveAKilledProcessAndAnotherSizeOfTheTable) {
+  const support::Folder folder;
+  const std::string path = folder / "state";
+  constexpr std::size_t bytes = 1 << 20;
+  ASSERT_EQ(in_child([&] {
+              const FileTable table = open_file(path, bytes);
+              return table->notes().keep("left behind") ? raise(SIGKILL) : 1;
+            }),
+            -SIGKILL);
+  for (const std::size_t size : {bytes, 2 * bytes, bytes / 2}) {
+    const FileTable table = open_file(path, size);
+    ASSERT_TRUE(table) << table.error;
+    EXPECT_EQ(table->notes().text(), "left behind");
+  }
+}
+
+TEST(TableNotes, TinyFilesAndMemoryHaveNoRoomForNotes) {
+  const support::Folder folder;
+  EXPECT_EQ(open_file(folder / "state", 72 << 10)->notes().capacity(), 0u);
+  EXPECT_EQ(Table({.rows = 8}).notes().capacity(), 0u);
+}
+
+}  // namespace
+}  // namespace weir::store
