@@ -192,7 +192,8 @@ bool is_in_force(const GivenOrder& given, Instant now) { return given.order.unti
 
 bool is_for(const GivenOrder& given, const policy::Subject& subject) {
   if (given.order.who.empty()) return true;
-  const policy::PatternIndex only({{policy::Pattern::of(given.order.who), {}}});
+  const policy::Pattern who = policy::Pattern::of(given.order.who);
+  const policy::PatternIndex only(std::span(&who, 1));
   return only.find(subject).has_value();
 }
 
