@@ -61,6 +61,11 @@ Instant worthless_at(const Limit& limit, const core::Receipt& receipt) {
       limit);
 }
 
+// The text of a bucket up to its last field.
+std::string_view without_time_of_writing(std::string_view text) {
+  return text.substr(0, text.rfind(' ') + 1);
+}
+
 // The time that a test gives.
 Instant time_for(const SharedQuestion& question) {
   const bool exact = std::ranges::all_of(
@@ -375,13 +380,16 @@ void Conversation::write_refund(std::size_t i) {
   }
 }
 
-// What is there if nothing has happened since, and what is to be there then.
+// What is there if nothing has happened since, and what is to be there then. The texts of a bucket
+// are sent without the time of writing: a later take that was undone has changed that time, and the
+// state is the same.
 void Conversation::write_untouched(std::size_t i) {
   const Limit& limit = *item(i).limit;
   core::Receipt receipt = question_.receipts[i].receipt;
   const std::uint64_t birth = question_.receipts[i].birth;
   const core::State after = receipt.after;
-  if (const auto* bucket = std::get_if<Bucket>(&limit)) {
+  const auto* bucket = std::get_if<Bucket>(&limit);
+  if (bucket != nullptr) {
     scratch_.clear();
     append_form(scratch_, *bucket);
     arguments_.text(scratch_).number(micros(core::present_since(item(i).history)));
@@ -391,16 +399,18 @@ void Conversation::write_untouched(std::size_t i) {
   }
   // (An instant that no state has marks a receipt that part was given back by.)
   const bool used_up = (after.when >> 63) != 0;
-  const Instant written = receipt.at;
-  arguments_.text(used_up ? std::string_view{} : text_of(limit, {after, birth, written}));
+  const auto write_state = [&](const core::State& state) {
+    const std::string_view text = used_up ? std::string_view{} : text_of(limit, {state, birth});
+    arguments_.text(bucket != nullptr ? without_time_of_writing(text) : text);
+  };
+  write_state(after);
   core::State replayed = after;
   std::visit(
       [&](const auto& l) {
         using L = std::decay_t<decltype(l)>;
         if constexpr (core::kHasState<L>) {
           if (!used_up) replayed = refund(l, after, receipt.at, receipt, back_of(i));
-          arguments_.text(used_up ? std::string_view{}
-                                  : text_of(limit, {replayed, birth, written}));
+          write_state(replayed);
           arguments_.number(micros_rounded_up(rest_at(l, replayed, receipt.at)));
         }
       },

@@ -133,6 +133,21 @@ TEST(Smooth, IsNeverImpossible) {
   EXPECT_EQ(guava.try_acquire(Nanos{0}, -1).outcome, Outcome::impossible);
 }
 
+// Two permits at 0 s are paid until 0.58 s. They make the eight that follow cheaper by 0.16 s,
+// which is more than the 0.159 s for which those have to wait.
+TEST(Smooth, AdmitsEarlierAfterMoreUseWhenItWarmsUp) {
+  Sleeper used_less = warming(per_second(10), seconds{4});
+  Sleeper used_more = warming(per_second(10), seconds{4});
+  used_more.acquire(2);
+  for (Sleeper* each : {&used_less, &used_more}) {
+    each->now = milliseconds{421};
+    each->acquire(8);
+    each->now = milliseconds{2'500};
+  }
+  EXPECT_EQ(used_more.try_acquire(Nanos{0}).outcome, Outcome::allowed);
+  EXPECT_EQ(used_less.try_acquire(Nanos{0}).outcome, Outcome::limited);
+}
+
 // However ten permits of a cold limiter are cut into pieces, they take the warm-up together.
 TEST(Smooth, WarmsUpInTheSameTimeWhateverThePieces) {
   for (const Rate& rate : {per_second(4), per_second(2), per_second(1), Rate{5, 10}, Rate{1, 10}}) {

@@ -10,7 +10,7 @@ local function read_bucket(text, form, since)
       again = true
       return
     end
-    if b then return b, tonumber(ts), tonumber(tb), tonumber(marks) end
+    if b then return b, tonumber(ts), tonumber(tb), tonumber(marks), written end
   elseif string.find(text, '^1b %d+ %d+ %d+ %d+ %d+ %d+ %d+ %d+$') then
     again = true
     return
@@ -57,9 +57,12 @@ algorithms.b = {
     local untouched, replayed, rest = text_argument(), text_argument(), argument()
     local ws, wb, bs, bb = argument(), argument(), argument(), argument()
     local as, ab, fs, fb, queues = argument(), argument(), argument(), argument(), argument()
-    local b, ts, tb, marks = read_bucket(text, form, since)
+    local b, ts, tb, marks, written = read_bucket(text, form, since)
     if not b or b ~= born then return end
-    if text == untouched then return replayed, rest, true end
+    -- Both texts end before the time of writing, which is not part of the state and stays.
+    if written and untouched ~= '' and string.sub(text, 1, #untouched) == untouched then
+      return replayed .. written, rest, true
+    end
     local base, nb = parts * 1000000000, nanos * parts
     if less(ts, tb, s, nb) then ts, tb = s, nb end
     local ds, db = minus(ts, tb, s, nb, base)

@@ -268,6 +268,63 @@ TEST_F(RefundTest, NamesTheKeyThatHoldsAnotherFormat) {
   EXPECT_EQ(left(window_), 6);
 }
 
+// A queue that is asked a microsecond later each time.
+class QueueRefundTest : public ScriptTest {
+ protected:
+  const SharedAnswer& ask_later(SharedVerb verb, Permits permits,
+                                std::span<SharedReceipt> receipts = {}) {
+    now_ += std::chrono::microseconds{1};
+    SharedItem one = item(queue_, "weir1:test:1:{p:k}:=l", permits);
+    one.ask.max_wait = seconds{30};
+    return store_.ask({.verb = verb,
+                       .items = {&one, 1},
+                       .wants_receipts = true,
+                       .receipts = receipts,
+                       .now = now_});
+  }
+  std::vector<SharedReceipt> take(Permits permits) {
+    return ask_later(SharedVerb::take, permits).receipts;
+  }
+  void give_back(Permits permits, std::span<SharedReceipt> receipts) {
+    const SharedAnswer& answer = ask_later(SharedVerb::settle, -permits, receipts);
+    EXPECT_EQ(answer.kind, SharedAnswer::Kind::decided) << answer.error;
+  }
+  Permits left() { return ask_later(SharedVerb::peek, 1).decisions.at(0).remaining; }
+
+  Instant now_ = instant(1'767'225'600'000'000'000);
+  const core::Limit queue_ = *core::Bucket::make_queue({60, 1, std::chrono::minutes{1}}, 9, 0);
+};
+
+// The second refund finds the state that its take has left, though that was written again since.
+TEST_F(QueueRefundTest, UndoesTakesInReverseOrder) {
+  std::vector<SharedReceipt> first = take(3);
+  std::vector<SharedReceipt> second = take(2);
+  give_back(2, second);
+  EXPECT_EQ(left(), 7);
+  give_back(3, first);
+  EXPECT_EQ(left(), 10);
+  EXPECT_EQ(first.at(0).receipt.taken, 0);
+}
+
+TEST_F(QueueRefundTest, UndoesAPartOfATakeAfterTheNextOneIsUndone) {
+  std::vector<SharedReceipt> first = take(3);
+  std::vector<SharedReceipt> second = take(2);
+  give_back(2, second);
+  give_back(1, first);
+  EXPECT_EQ(left(), 8);
+  give_back(2, first);
+  EXPECT_EQ(left(), 10);
+}
+
+// A later take that is not undone as a whole keeps its turn, so nothing is given back.
+TEST_F(QueueRefundTest, KeepsTheTurnOfALaterTake) {
+  std::vector<SharedReceipt> first = take(3);
+  std::vector<SharedReceipt> second = take(2);
+  give_back(1, second);
+  give_back(3, first);
+  EXPECT_EQ(left(), 6);
+}
+
 TEST_F(ScriptTest, HoldersMayBeCalledAnything) {
   const core::Limit two = *core::Concurrency::make(2, seconds{3600});
   const SharedItem seat = item(two, "weir1:{p:k}:=l");
