@@ -386,8 +386,7 @@ class Compiler {
     for (const policy::Boosted& each : boosted) {
       const std::vector<policy::Limit>& limits =
           each.own ? written.overrides[*each.own].limits : policy::usual_limits(written, now_);
-      overrides.push_back(
-          {each.pattern, each.by == nullptr ? limits : policy::under(each.by->change, limits)});
+      overrides.push_back({each.pattern, policy::under(each.by.change, limits)});
     }
     auto made = rules_of(policy, overrides, before);
     for (std::size_t i = 0; i < boosted.size(); ++i) {

@@ -23,7 +23,7 @@ class Check {
     }
     const PatternIndex index(policy_.overrides);
     for (const Boosted& each : boosted(policy_.orders, policy_.overrides, index, now)) {
-      auto wrong = each.own ? of(policy_.overrides[*each.own], each.by) : usual(each.by);
+      auto wrong = each.own ? of(policy_.overrides[*each.own], &each.by) : usual(&each.by);
       if (wrong) return wrong;
     }
     return std::nullopt;

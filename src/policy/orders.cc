@@ -126,29 +126,24 @@ std::string_view part_of(const Pattern& pattern) {
 std::vector<Boosted> boosted(const std::vector<Order>& orders,
                              const std::vector<Override>& overrides, const PatternIndex& index,
                              Instant now) {
-  std::vector<Override> given;
-  std::vector<Override> in_force;
+  std::vector<Pattern> patterns;
   std::vector<const Order*> by;
   for (const Order& order : orders) {
-    if (order.verb != Order::Verb::boost || order.who.empty()) continue;
-    given.push_back({Pattern::of(order.who), {}});
-    if (order.until <= now) continue;
-    in_force.push_back(given.back());
+    const bool boosts_some = order.verb == Order::Verb::boost && !order.who.empty();
+    if (!boosts_some || order.until <= now) continue;
+    patterns.push_back(Pattern::of(order.who));
     by.push_back(&order);
   }
   std::vector<Boosted> all;
-  if (given.empty()) return all;
-  const PatternIndex of_given(given);
-  const PatternIndex of_those_in_force(in_force);
-  const auto add = [&](const Pattern& pattern, std::optional<std::size_t> own) {
-    const auto position = of_those_in_force.covering(pattern);
-    all.push_back({pattern, own, position ? by[*position] : nullptr});
-  };
-  for (const Override& each : given) add(each.pattern, index.covering(each.pattern));
+  if (patterns.empty()) return all;
+  const PatternIndex boosts(patterns);
+  for (const Pattern& pattern : patterns) {
+    all.push_back({pattern, index.covering(pattern), *by[*boosts.covering(pattern)]});
+  }
   for (std::size_t i = 0; i < overrides.size(); ++i) {
     const Pattern& pattern = overrides[i].pattern;
-    const auto position = of_given.covering(pattern);
-    if (position && given[*position].pattern != pattern) add(pattern, i);
+    const auto position = boosts.covering(pattern);
+    if (position && patterns[*position] != pattern) all.push_back({pattern, i, *by[*position]});
   }
   return all;
 }

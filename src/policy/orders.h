@@ -64,11 +64,11 @@ std::vector<Limit> under(const Change& change, std::vector<Limit> limits);
 struct Boosted {
   Pattern pattern;
   std::optional<std::size_t> own;  // the override that the limits come from; none: the usual ones
-  const Order* by = nullptr;       // the boost that changes them; none: it has ended
+  const Order& by;                 // the boost that changes them
 };
 
-// The patterns of all boosts, ended ones among them, and those of the overrides that a boost of a
-// prefix is for. If several boosts are for a pattern, the most specific one in force changes it.
+// The patterns of all boosts in force, and those of the overrides that a boost of a prefix is for.
+// If several boosts are for a pattern, the most specific one changes it.
 // `index` is that of the overrides.
 std::vector<Boosted> boosted(const std::vector<Order>& orders,
                              const std::vector<Override>& overrides, const PatternIndex& index,

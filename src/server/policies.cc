@@ -185,7 +185,8 @@ std::optional<Error> Policies::save(const Puts& puts) const {
 
 namespace {
 
-// What was owed under a boost is reckoned as it was then for so long after its end.
+// Orders are kept for so long after their end: after a restart the engine has to know until when
+// they held.
 constexpr Nanos kRemembered = std::chrono::hours{24};
 
 bool is_in_force(const GivenOrder& given, Instant now) { return given.order.until > now; }

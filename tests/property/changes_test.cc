@@ -240,8 +240,9 @@ class World {
     engine_.reset();
     if (is_killed) std::filesystem::rename(left_behind, path_);
     // (Of an edited policy the next process cannot know when orders have ended before, unless the
-    // last one has noted that.)
-    const bool is_edited = number % 3 == 0 && !is_killed;
+    // last one has noted that. A rate that does not hold at the time may be edited unnoticed.)
+    const bool shows = settings_.present && settings_.at_night == 0;
+    const bool is_edited = number % 3 == 0 && !is_killed && shows;
     if (number % 2 == 0) pass_without_process(number, is_edited);
     if (is_edited) settings_.usual = rate == settings_.usual ? rate + 1000 : rate;
     open();
