@@ -79,6 +79,8 @@ struct Engine::Impl {
   bool change_hours(Instant now);
   void turn_to(Instant now);
   void follow_fleet(Instant now);
+  void follow_steps(Instant now);
+  void join_fleet(Instant now);
 
   // ---- Asking the fleet (engine_links.cc)
 
