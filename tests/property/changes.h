@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <map>
 #include <ostream>
 #include <stdexcept>
@@ -219,7 +220,11 @@ class Rates {
 // each moment. Where nodes have different rates at the same time, at the fastest of them.
 class Reference {
  public:
-  explicit Reference(Instant now) : now_(now) {}
+  // Of somebody who has that part of each rate.
+  using Part = std::function<PerMinute(PerMinute)>;
+  explicit Reference(
+      Instant now, Part part = [](PerMinute all) { return all; })
+      : now_(now), part_(std::move(part)) {}
 
   // Moves on to `now` under settings that held all the time.
   void advance(const std::vector<const Rates*>& nodes, Instant now) {
@@ -228,7 +233,7 @@ class Reference {
       for (const Rates* rates : nodes) next = std::min(next, rates->next_change(now_));
       for (const char* key : kKeys) {
         PerMinute rate = 0;
-        for (const Rates* rates : nodes) rate = std::max(rate, rates->at(key, now_));
+        for (const Rates* rates : nodes) rate = std::max(rate, part_(rates->at(key, now_)));
         long double& used = used_[key];
         const auto passed = static_cast<long double>((next - now_).count());
         used = std::max(used - static_cast<long double>(rate) * passed / 60e9L, 0.0L);
@@ -249,6 +254,7 @@ class Reference {
 
  private:
   Instant now_;
+  Part part_;
   std::map<std::string, long double> used_{{"ab", 0}, {"ac", 0}, {"b", 0}, {"c", 0}};
 };
 
