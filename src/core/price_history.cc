@@ -147,6 +147,17 @@ std::size_t first_after(Instant written, const PriceHistory& history) {
   return first;
 }
 
+// The price before epoch `i`; before all of them, that of the first one. None if there is none.
+std::optional<Pace> pace_before(std::size_t i, const PriceHistory& history) {
+  while (i > 0) {
+    if (const auto epoch = history.epoch(--i)) return epoch->pace;
+  }
+  for (; i < history.size(); ++i) {
+    if (const auto epoch = history.epoch(i)) return epoch->pace;
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 namespace {
@@ -223,16 +234,17 @@ Receipt carried(const Bucket& limit, const Receipt& receipt, Instant now,
 State carried(const Bucket& limit, const DatedState& found, Instant now,
               const PriceHistory* history) {
   Debt debt{tat_of(found.state), found.pace};
-  const std::size_t first =
-      history != nullptr ? first_after(found.written, *history) : std::size_t{0};
-  if (history != nullptr && first < history->size()) {
-    debt = changed(after_epochs(debt, *history, first), limit.pace, now);
-  } else {
-    // Another node has written it at a price that this one has not had since. The slower of both
-    // counts for the time since.
-    const bool at_once = history != nullptr && is_slower(limit.pace, found.pace);
-    debt = changed(debt, limit.pace, at_once ? std::min(found.written, now) : now);
+  if (history == nullptr) return packed(limit, changed(debt, limit.pace, now).tat, found.state);
+  // Another node may have written it at a price that this one did not have then. The slower of both
+  // counts for as long as this node had its own: unless that ended in the microsecond in which the
+  // state was written, perhaps afterwards.
+  const std::size_t first = first_after(found.written, *history);
+  const auto next = first < history->size() ? history->epoch(first) : std::nullopt;
+  if (!next || next->since - found.written >= std::chrono::microseconds{1}) {
+    const Pace own = pace_before(first, *history).value_or(limit.pace);
+    if (is_slower(own, found.pace)) debt = changed(debt, own, std::min(found.written, now));
   }
+  debt = changed(after_epochs(debt, *history, first), limit.pace, now);
   return packed(limit, debt.tat, found.state);
 }
 

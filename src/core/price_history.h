@@ -61,7 +61,7 @@ Receipt carried(const Bucket& limit, const Receipt& receipt, Instant now,
 struct DatedState {
   State state{};      // its stamp counts for nothing
   Pace pace{};        // in which the parts of its tat are counted, and its price
-  Instant written{};  // by the clock of the history
+  Instant written{};  // by the clock of the history, in whole microseconds
 };
 State carried(const Bucket& limit, const DatedState& found, Instant now,
               const PriceHistory* history);

@@ -85,6 +85,8 @@ struct Engine::Impl {
                                                  Instant now);
   void close();
   void follow_fleet(Instant now);
+  void follow_steps(Instant now);
+  void join_fleet(Instant now);
 
   // ---- Asking the fleet (engine_links.cc)
 
@@ -120,6 +122,9 @@ struct Engine::Impl {
 
   std::atomic<std::uint64_t> generation{0};
   std::atomic<std::uint64_t> edition{0};
+  // For purses, which may outlive the engine.
+  const std::shared_ptr<store::lease::RulesInForce> in_force =
+      std::make_shared<store::lease::RulesInForce>();
 
   // Of those who wait for the fleet, when they do not.
   std::mutex lending;

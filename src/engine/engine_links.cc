@@ -22,8 +22,8 @@ store::lease::Purses& Engine::Impl::purses_of(Link& link) {
   // (It lives as long as the link, perhaps longer than the engine.)
   store::lease::PurseTime clock{.now = [time = time] { return time.now(); },
                                 .passed = [time = time] { return time.passed(); }};
-  auto purses = std::make_unique<store::lease::Purses>(store, *fleet, std::move(clock),
-                                                       store::random_name(), std::move(counts));
+  auto purses = std::make_unique<store::lease::Purses>(
+      store, *fleet, std::move(clock), store::random_name(), std::move(counts), in_force);
   store::lease::Purses& made = *purses;
   store.kept.push_back({id, std::move(purses)});
   return made;

@@ -16,11 +16,18 @@ using engine::Rules;
 void Engine::Impl::replace(PolicySet next) {
   const std::lock_guard lock(changing);
   const Instant at = now();
-  if (rules != nullptr) turn_to(at);
+  const bool opens = rules == nullptr;
+  if (!opens) {
+    turn_to(at);
+    // Rules without split limits do not follow the fleet. Those that come now begin in the fleet as
+    // it is, and not with the first step that this node has made in it.
+    follow_steps(at);
+  }
   policies = std::move(next);
   const policy::PolicySet& written = policies_of(policies);
-  if (rules == nullptr) {
+  if (opens) {
     publish(engine::compile(written, rules_before_start(at), place, at, names));
+    join_fleet(at);
   } else {
     publish(engine::compile(written, *rules, place, at, names));
   }
@@ -64,6 +71,8 @@ void Engine::Impl::publish(std::shared_ptr<const Rules> next) {
   rules = std::move(next);
   generation.store(rules->generation, std::memory_order_release);
   edition.store(rules->edition, std::memory_order_release);
+  in_force->until.store(rules->span.end, std::memory_order_release);
+  in_force->edition.store(rules->edition, std::memory_order_release);
 }
 
 // The first who comes at other hours makes the rules for them; who comes meanwhile goes on with
@@ -103,6 +112,12 @@ void Engine::Impl::close() {
 // is that this node goes by them.
 void Engine::Impl::follow_fleet(Instant now) {
   const std::lock_guard lock(changing);
+  follow_steps(now);
+}
+
+// With `changing` held.
+void Engine::Impl::follow_steps(Instant now) {
+  if (fleet == nullptr || rules->standing.version == fleet->membership_version()) return;
   const Membership membership = fleet->membership(rules->standing.version);
   std::uint64_t version = membership.version - membership.steps.size();
   for (const Membership::Step& step : membership.steps) {
@@ -113,6 +128,17 @@ void Engine::Impl::follow_fleet(Instant now) {
         {.version = ++version, .places = step.places, .founding = step.founding}));
   }
   turn_to(now);
+}
+
+// Where the node is a member already when the engine is opened, another engine of it may have used
+// its parts until now: they begin with nothing.
+void Engine::Impl::join_fleet(Instant now) {
+  if (fleet == nullptr) return;
+  const Membership membership = fleet->membership(0);
+  if (membership.steps.empty()) return;
+  publish(engine::at_other_hours(
+      policies_of(policies), *rules, place, now, names,
+      {.version = membership.version, .places = membership.steps.back().places}));
 }
 
 }  // namespace v0

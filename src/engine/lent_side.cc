@@ -87,7 +87,7 @@ core::Verdict LentSide::settled(Purses& purses, Instant now) {
 void LentSide::give_back(Purses& purses) const {
   for (const Item& item : items_) {
     if (item.standing == Standing::covered && item.cost > 0) {
-      purses.settle(*item.limit, item.key, {}, -item.cost, item.mark);
+      purses.settle({*item.limit}, item.key, {}, -item.cost, item.mark);
     }
   }
 }

@@ -200,6 +200,18 @@ core::Limit inheriting_start(core::Limit next, const core::Limit& old, Instant n
   return next;
 }
 
+// When usage that counts until `then` under `old` is forgotten if `next` takes its place at `now`:
+// permits that are owed to a bucket drain at its new price.
+Instant forgotten_under(const core::Limit& next, const core::Limit& old, Instant then,
+                        Instant now) {
+  const auto* from = std::get_if<core::Bucket>(&old);
+  const auto* to = std::get_if<core::Bucket>(&next);
+  if (from == nullptr || to == nullptr || then <= now) return then;
+  core::Bucket owing = *from;
+  owing.full_at = then;
+  return core::inheriting_start(*to, owing, now).full_at;
+}
+
 // Turns what was written into rules, at one time and for one table.
 class Compiler {
  public:
@@ -212,8 +224,10 @@ class Compiler {
         standing_(standing),
         old_(old),
         epoch_(epoch),
-        slower_(old.slower.at(now)),
-        known_splits_(old.known_splits) {}
+        slower_(old.slower.at(now)) {
+    // Parts are given once. From then on others may have used what this node had not.
+    standing_.founding = standing.founding && !gives_parts(old.standing);
+  }
 
   Policy compiled(const std::string& name, const policy::Policy& written) {
     const Policy* old = old_.find(name);
@@ -251,7 +265,6 @@ class Compiler {
 
   // What all that were made have become slower than.
   store::SlowerLimits slower() { return std::move(slower_); }
-  std::set<std::uint64_t> known_splits() { return std::move(known_splits_); }
 
  private:
   std::shared_ptr<const PolicyEpochs> epochs_of_gone(std::string_view name) const {
@@ -328,7 +341,7 @@ class Compiler {
         const auto found = before.limits.find(identity);
         const Rule* was = found != before.limits.end() ? found->second : nullptr;
         if (policy::is_split(limits[i], place_.sharing)) {
-          rule.split = std::make_shared<Split>(split_of(limits[i].rule, was, identity));
+          rule.split = std::make_shared<Split>(split_of(limits[i].rule, was));
           rule.limit = limit_of(*rule.split, was, now_);
         }
         if (was != nullptr) rule.limit = inheriting_start(rule.limit, was->limit, now_);
@@ -343,20 +356,22 @@ class Compiler {
     return together;
   }
 
-  // A node that becomes a member begins with nothing, whatever it has used on its own until then.
-  // So does a limit that was here before and returns: others may have used what was this node's
-  // part.
-  Split split_of(const core::Limit& whole, const Rule* was, std::uint64_t identity) {
+  // A limit that a member has not had until now begins with nothing, whether it is new, returns, or
+  // was of another scope: other nodes may have had it for longer, and may have used what is now
+  // this node's part. So does a node that becomes a member, whatever it has used on its own until
+  // then, unless the fleet begins with it.
+  Split split_of(const core::Limit& whole, const Rule* was) const {
     const bool goes_on = was != nullptr && was->split != nullptr;
-    const bool is_new = known_splits_.insert(identity).second;
-    if (!goes_on && (is_new || !standing_.is_known())) {
-      return {whole, first_share(whole, standing_)};
-    }
+    if (!goes_on && !standing_.is_known()) return {whole, first_share(whole, standing_)};
     const bool was_member = old_.standing.is_known();
     const bool begins = !goes_on || (standing_.is_known() && !was_member);
-    const Share share = begins ? Share{.whole = core::capacity(whole)} : was->split->share;
     Standing standing = standing_;
     if (!goes_on) standing.founding = false;
+    if (begins) return {whole, next_share({.whole = core::capacity(whole)}, whole, standing, now_)};
+    Share share = was->split->share;
+    if (share.waits()) {
+      share.grows_at = forgotten_under(whole, was->split->whole, share.grows_at, now_);
+    }
     return {whole, next_share(share, whole, standing, now_)};
   }
 
@@ -414,12 +429,11 @@ class Compiler {
   const Place place_;
   Instant now_;
   Names& names_;
-  const Standing& standing_;
+  Standing standing_;
   const Rules& old_;
   core::EpochNumber epoch_;
   std::set<std::tuple<std::size_t, Instant, Instant>> noted_;
   store::SlowerLimits slower_;
-  std::set<std::uint64_t> known_splits_;
 };
 
 // The policies that have left before `next`, or leave with it, if they have buckets: what was used
@@ -522,7 +536,6 @@ std::shared_ptr<const Rules> compile(const policy::PolicySet& policies, const Ru
   }
   rules->gone = gone_with(old, *rules);
   rules->slower = compiler.slower();
-  rules->known_splits = compiler.known_splits();
   conclude(*rules, policies, standing, now);
   return rules;
 }
@@ -540,7 +553,6 @@ std::shared_ptr<const Rules> at_other_hours(const policy::PolicySet& policies, c
     policy = compiler.at_other_hours(written, *old.find(name));
   }
   rules->slower = compiler.slower();
-  rules->known_splits = compiler.known_splits();
   conclude(*rules, policies, standing, now);
   return rules;
 }

@@ -128,7 +128,6 @@ struct Rules {
   Standing standing{};           // by which limits were split
   policy::Ends grow{};           // when something that is split changes by itself, in no order
   store::SlowerLimits slower{};  // than those they have replaced
-  std::set<std::uint64_t> known_splits{};  // identities of limits that are or were split
   // Of policies that have left, so that what was used under them stays used if they return.
   std::map<std::string_view, std::shared_ptr<const PolicyEpochs>, std::less<>> gone{};
 

@@ -34,6 +34,12 @@ void grow(Share& share, const core::Limit& limit, Permits granted, bool founding
 
 }  // namespace
 
+bool gives_parts(const Standing& standing) {
+  return standing.is_known() && !standing.places.empty() &&
+         std::ranges::all_of(standing.places,
+                             [](const Membership::Place& place) { return place.rank.has_value(); });
+}
+
 Permits granted(const Standing& standing, Permits count) {
   if (!standing.is_known()) return count;
   if (standing.places.empty()) return 0;

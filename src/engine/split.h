@@ -19,6 +19,9 @@ struct Standing {
   bool is_known() const { return version > 0; }
 };
 
+// Whether it gives the node a part of every limit that is large enough.
+bool gives_parts(const Standing& standing);
+
 // What a node may use of a count: the least that its places give it. All of it, if it was never a
 // member: then the policy says whether it may use that.
 Permits granted(const Standing& standing, Permits count);

@@ -24,8 +24,10 @@ Permits countable(Permits permits) { return std::clamp<Permits>(permits, 0, kMos
 
 class BucketAccount {
  public:
-  BucketAccount(const Bucket& limit, const State& state, Instant now)
+  BucketAccount(const Bucket& limit, const State& state, Instant now, const LoanQuestion& question)
       : limit_(limit), found_(carried(limit, state, now, nullptr)), now_(in_range(now)) {
+    const Instant since = core::present_since(question.history);
+    if (since > Instant{}) priced_since_ = instant((ns(since) / kMicro + 1) * kMicro);
     const auto parts = static_cast<Int128>(found_.what >> core::gcra::kPartsShift);
     const Nanos ahead = between(now_, core::instant_of(found_.when));
     const Int128 debt = Int128{ahead.count()} * limit.pace.parts + parts;
@@ -36,13 +38,16 @@ class BucketAccount {
   Instant end() const { return kLatest; }
   bool is_over(Instant) const { return false; }
 
-  // Of what is outstanding, so much was spent so long ago, and has drained since.
+  // Of what is outstanding, so much was spent so long ago, and has drained since: at the present
+  // price, so not for longer than that holds.
   void occupy(Permits outstanding, Permits spent, Nanos ago) {
+    ago = std::min(ago, until(priced_since_, now_));
     debt_ = std::max({debt_, price_of(outstanding) - in_parts(ago), price_of(outstanding - spent)});
   }
   // Was occupied until then, and has drained since.
   void lapse(Permits outstanding, Instant then) {
-    debt_ = std::max(debt_, price_of(outstanding) - in_parts(between(then, now_)));
+    const Nanos ago = until(std::max(then, priced_since_), now_);
+    debt_ = std::max(debt_, price_of(outstanding) - in_parts(ago));
   }
   void charge(Permits permits) { debt_ = std::min(debt_ + price_of(permits), kMostLentDebt); }
   void give_back(Permits permits) {
@@ -93,6 +98,7 @@ class BucketAccount {
   Int128 debt_ = 0;
   Int128 was_ = 0;
   bool gives_back_ = false;
+  Instant priced_since_{};  // in whole microseconds, in which stores count
 };
 
 core::Span span_at(const Window& limit, const State& state, Instant t) {
@@ -135,7 +141,7 @@ Permits usable(const Sliding& limit, const State& state, core::Span span, Instan
 template <typename L>
 class WindowAccount {
  public:
-  WindowAccount(const L& limit, const State& state, Instant now)
+  WindowAccount(const L& limit, const State& state, Instant now, const LoanQuestion&)
       : limit_(limit),
         found_(state),
         now_(in_range(now)),
@@ -297,7 +303,7 @@ class Lending {
 
 template <typename Account, typename L>
 LoanAnswer lend_from(const L& limit, Ledger& ledger, Instant now, const LoanQuestion& question) {
-  Account account(limit, ledger.state, now);
+  Account account(limit, ledger.state, now, question);
   LoanAnswer answer = Lending<Account>(account, ledger, now, question).answer();
   const State state = account.state();
   answer.remaining = remaining(limit, state, now);

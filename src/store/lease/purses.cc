@@ -82,13 +82,15 @@ void Purse::note_demand(Instant now) {
 // ---- All purses
 
 Purses::Purses(SharedStore& store, const Fleet& fleet, PurseTime time, std::string borrower,
-               std::shared_ptr<PurseCounts> counts)
+               std::shared_ptr<PurseCounts> counts,
+               std::shared_ptr<const RulesInForce> rules_in_force)
     : store_(store),
       fleet_(fleet),
       time_(std::move(time)),
       borrower_(std::move(borrower)),
       kept_counts_(std::move(counts)),
       counts_(*kept_counts_),
+      rules_in_force_(std::move(rules_in_force)),
       last_number_(own_numbers()) {}
 
 Purses::~Purses() {
@@ -165,8 +167,23 @@ Purse& Purses::purse_for(const Fingerprint& key) {
 
 // ---- Asking
 
-void Purses::ask(const core::Limit& limit, const Fingerprint& key, std::string_view name,
-                 Permits cost, Nanos deadline, Waiter& waiter, const core::PriceHistory* history) {
+// Whether the limit of the purse may have become another one. The store must not be told of it
+// then: what was spent would drain at a price that does not hold any more.
+bool Purses::is_outdated(const Purse& purse, Instant now) const {
+  if (rules_in_force_ == nullptr) return false;
+  return purse.edition_ != rules_in_force_->edition.load(std::memory_order_acquire) ||
+         now >= rules_in_force_->until.load(std::memory_order_acquire);
+}
+
+void Purses::set_limit(Purse& purse, const LimitInRules& limit, std::string_view name) {
+  purse.limit_ = limit.limit;
+  purse.history_ = core::copy_of(limit.history);
+  purse.edition_ = limit.edition;
+  purse.name_ = name;
+}
+
+void Purses::ask(const LimitInRules& limit, const Fingerprint& key, std::string_view name,
+                 Permits cost, Nanos deadline, Waiter& waiter) {
   Purse& purse = purse_for(key);
   const std::uint64_t ticket = ++last_ticket_;
   purse.waiting_.push_back({&waiter, cost, ticket});
@@ -174,9 +191,7 @@ void Purses::ask(const core::Limit& limit, const Fingerprint& key, std::string_v
   const Nanos answered_by = purse.open_ ? purse.answered_by_ : time_.passed() + store_.timeout();
   if (deadline < answered_by) expiries_.push({deadline, key, ticket});
   if (purse.open_) return;  // what it brings may do
-  purse.limit_ = limit;
-  purse.history_ = core::copy_of(history);
-  purse.name_ = name;
+  set_limit(purse, limit, name);
   if (!purse.telling_) ask_for_waiting(purse);
 }
 
@@ -198,6 +213,7 @@ void Purses::forget_repetition(Purse& purse, Instant now) {
 
 void Purses::borrow_ahead(Purse& purse, const core::Limit& limit, Instant now) {
   if (purse.open_ || purse.telling_ || now < purse.closed_until_) return;
+  if (is_outdated(purse, now)) return;
   if (&limit != &purse.limit_) purse.limit_ = limit;
   purse.note_demand(now);
   const Permits wanted = need(purse) - purse.held_;
@@ -311,14 +327,11 @@ void Purses::take_in(Purse& purse, const LoanAnswer& answer) {
 
 // ---- Corrections
 
-void Purses::settle(const core::Limit& limit, const Fingerprint& key, std::string_view name,
+void Purses::settle(const LimitInRules& limit, const Fingerprint& key, std::string_view name,
                     Permits correction, std::uint64_t mark) {
   if (correction > 0) {
     Purse& purse = purse_for(key);
-    if (!purse.open_) {
-      purse.limit_ = limit;
-      purse.name_ = name;
-    }
+    if (!purse.open_) set_limit(purse, limit, name);
     purse.spent_at_ = time_.now();
     return change_held(purse, -correction);
   }
@@ -352,10 +365,12 @@ void Purses::keep_house() {
 }
 
 // Gives back what is not needed, and sees to it that what is does not lapse. Reports what was
-// spent, if no call has done so for a while: only then has it a question of its own.
+// spent, if no call has done so for a while: only then has it a question of its own. After a change
+// of rules what is held lapses, unless a call asks for more before.
 void Purses::tidy(Purse& purse, Instant now) {
   if (purse.open_) return;
   lapse(purse, now);
+  if (is_outdated(purse, now) && purse.held_ >= 0) return;
   forget_repetition(purse, now);
   purse.note_demand(now);
   const Permits needed = need(purse);
@@ -372,6 +387,7 @@ void Purses::give_all_back() {
     if (purse->open_) continue;
     lapse(*purse, now);
     purse->repeats_ = false;
+    if (is_outdated(*purse, now) && purse->held_ >= 0) continue;
     if (purse->held_ == 0 && !should_report(*purse, now)) continue;
     question(*purse, {.returned = std::max<Permits>(purse->held_, 0)}, now);
   }

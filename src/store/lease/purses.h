@@ -1,6 +1,7 @@
 #pragma once
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -44,6 +45,24 @@ struct PurseCounts {
 struct PurseTime {
   std::function<Instant()> now{};
   std::function<Nanos()> passed{};
+};
+
+// The rules that limits are taken from, as all threads know them. Limits of an earlier edition may
+// have changed since, and so may all of them from `until` on.
+struct RulesInForce {
+  std::atomic<std::uint64_t> edition{0};
+  std::atomic<Instant> until{Instant::max()};
+};
+
+// A limit of a call, and where it comes from.
+struct LimitInRules {
+  LimitInRules(const core::Limit& of_call, const core::PriceHistory* of_bucket = nullptr,
+               std::uint64_t of_rules = 0)
+      : limit(of_call), history(of_bucket), edition(of_rules) {}
+
+  const core::Limit& limit;
+  const core::PriceHistory* history;  // of the key's bucket, if its price has changed
+  std::uint64_t edition;              // of the rules
 };
 
 class Purses;
@@ -118,6 +137,7 @@ class Purse final : private Borrower {
   std::string name_{};
   core::Limit limit_{};
   std::shared_ptr<const core::PriceHistory> history_{};  // of the limit
+  std::uint64_t edition_ = 0;                            // of the rules that the limit is from
   struct Waiting {
     Waiter* waiter = nullptr;
     Permits cost = 0;
@@ -142,7 +162,8 @@ class Purses final : public Housekeeper {
   // `time` never goes back; it and the others outlive this. `borrower` is who this is to the store:
   // no two are the same.
   Purses(SharedStore& store, const Fleet& fleet, PurseTime time, std::string borrower,
-         std::shared_ptr<PurseCounts> counts);
+         std::shared_ptr<PurseCounts> counts,
+         std::shared_ptr<const RulesInForce> rules_in_force = nullptr);
   // What is still held lapses: see give_all_back.
   ~Purses() override;
   Purses(const Purses&) = delete;
@@ -154,7 +175,8 @@ class Purses final : public Housekeeper {
     return found == purses_.end() ? nullptr : found->second.get();
   }
 
-  // Pays for a call that is covered. Borrows ahead of need, under the limit of this call.
+  // Pays for a call that is covered. Borrows ahead of need, unless rules have changed since the
+  // last call that was not covered.
   void spend(Purse& purse, const core::Limit& limit, Permits cost, Instant now) {
     purse.held_ -= cost;
     purse.asked_for_ += cost;
@@ -168,14 +190,14 @@ class Purses final : public Housekeeper {
 
   // Asks the store on behalf of a call that lacks something. `waiter` is told once, perhaps before
   // this returns: at `deadline`, by `passed`, if there is no answer by then. The question goes on
-  // without it. `history` is that of the key's bucket, if its price has changed.
-  void ask(const core::Limit& limit, const Fingerprint& key, std::string_view name, Permits cost,
-           Nanos deadline, Waiter& waiter, const core::PriceHistory* history = nullptr);
+  // without it.
+  void ask(const LimitInRules& limit, const Fingerprint& key, std::string_view name, Permits cost,
+           Nanos deadline, Waiter& waiter);
 
   // Corrects what was spent. Above zero it is owed to the store, if it is not there. Below zero it
   // comes back if the store has not been told meanwhile that it was spent, which `mark` from before
   // it was spent shows; or else it is lost.
-  void settle(const core::Limit& limit, const Fingerprint& key, std::string_view name,
+  void settle(const LimitInRules& limit, const Fingerprint& key, std::string_view name,
               Permits correction, std::uint64_t mark);
   static std::uint64_t mark(const Purse& purse) { return purse.question_.number; }
 
@@ -217,6 +239,8 @@ class Purses final : public Housekeeper {
   void tell_too_late(Purse& purse, std::uint64_t ticket);
   void lapse(Purse& purse, Instant now);
   static void forget_repetition(Purse& purse, Instant now);
+  static void set_limit(Purse& purse, const LimitInRules& limit, std::string_view name);
+  bool is_outdated(const Purse& purse, Instant now) const;
   Permits need(const Purse& purse) const;
   bool should_report(const Purse& purse, Instant now) const;
   Nanos spent_ago(const Purse& purse, Instant now) const;
@@ -239,6 +263,7 @@ class Purses final : public Housekeeper {
   const std::string borrower_;
   const std::shared_ptr<PurseCounts> kept_counts_;
   PurseCounts& counts_;
+  const std::shared_ptr<const RulesInForce> rules_in_force_;  // none: they never change
   std::uint64_t last_number_;
   std::uint64_t last_ticket_ = 0;
   std::size_t open_ = 0;  // questions

@@ -145,6 +145,19 @@ TEST(ChangedBucket, KeepsWhatWasUsedAtARateOfOddPrice) {
   EXPECT_EQ(bucket.peek(Nanos{0}).remaining, 93);
 }
 
+// Another node wrote the state at a faster price than this one had then. Both are slow afterwards.
+TEST(ChangedBucket, OfAnotherNodeDrainsAtTheSlowerPriceUntilTheNextChange) {
+  const Bucket fast = *Bucket::make(per_second(1), 100);
+  auto bucket = key(Bucket::make(per(1, minutes{1}), 100));
+  bucket.change(*Bucket::make(per(2, minutes{1}), 100), kStart - hours{1});
+  bucket.change(*Bucket::make(per(1, minutes{1}), 100), kStart + minutes{5});
+  const State used = debit(fast, {}, kStart, 100);
+  const Instant now = kStart + minutes{10};
+  const State state =
+      carried(bucket.limit, DatedState{used, fast.pace, kStart}, now, &bucket.prices);
+  EXPECT_EQ(remaining(bucket.limit, state, now), 5 * 2 + 5);
+}
+
 // Changed from 1000/s to one an hour, then given one more place a second later: whoever used a
 // thousand has not paid for them in that second, because one an hour was in force.
 TEST(ChangedBucket, KeepsWhatWasUsedThroughTwoChangesWithoutACall) {

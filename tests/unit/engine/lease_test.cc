@@ -646,5 +646,21 @@ TEST(LeasedLimits, NeverAdmitMoreThanOneBucketWould) {
   }
 }
 
+// A question with the old limit would let what was spent drain at the old price.
+TEST(LeasedLimits, DoNotReportUnderALimitThatHasChanged) {
+  FakeFleet fleet;
+  Node node(fleet, leased("1000/s"));
+  EXPECT_TRUE(node.take({.policy = "p", .key = "k", .permits = 1000}));
+  const std::size_t asked = fleet.borrowed.size();
+  node.engine.replace(policies(leased("10/s")));
+  for (int i = 0; i < 5; ++i) {
+    node.clock.advance(milliseconds{100});
+    fleet.clock.advance(milliseconds{100});
+    node.link->run_ready();
+  }
+  EXPECT_EQ(fleet.borrowed.size(), asked);
+  EXPECT_FALSE(node.take());
+}
+
 }  // namespace
 }  // namespace weir

@@ -443,6 +443,85 @@ TEST(SplitLimits, ThatReturnBeginWithNothing) {
   }
 }
 
+// Other nodes may have had the limit for a while, and may have used what is now this node's part.
+TEST(SplitLimits, ThatAMemberGetsByAReloadBeginWithNothing) {
+  for (const char* limit : {"300/h", "300/h window", "300/h sliding exact"}) {
+    const std::string with = split(limit);
+    // The policy is new, or only the limit is, or only its scope.
+    for (const std::string& without :
+         {std::string{"q: { limits: [ 1/s ] }"}, split("1/s"),
+          only("{ limit: " + std::string{limit} + ", scope: node }")}) {
+      Node node(without);
+      node.founds(0, 2);
+      node.clock.advance(minutes{1});
+      node.engine.replace(policies(with));
+      EXPECT_EQ(node.admits(400), 0) << limit << " after " << without;
+      node.clock.advance(hours{2});
+      EXPECT_EQ(node.admits(400), 150) << limit << " after " << without;
+    }
+  }
+}
+
+// The node has made its steps in the fleet before it had anything to split.
+TEST(SplitLimits, ThatAMemberGetsByAReloadDoNotBeginWithItsFirstStep) {
+  Node node("q: { limits: [ 1/s ] }");
+  node.fleet.stands({{.nodes = 2, .rank = 0}}, hours{2});
+  node.fleet.steps.back().founding = true;
+  node.engine.replace(policies(split("300/h")));
+  EXPECT_EQ(node.admits(400), 0);
+  node.clock.advance(hours{1});
+  EXPECT_EQ(node.admits(400), 150);
+}
+
+TEST(SplitLimits, OfAnEngineThatIsOpenedOnAMemberBeginWithNothing) {
+  Node node(split("300/h"));
+  node.founds(0, 2);
+  node.fleet.steps.back().ago = hours{2};
+  EXPECT_EQ(node.admits(400), 150);
+  Engine another(policies(split("300/h")), node.options());
+  EXPECT_FALSE(another.take(kAsk));
+  node.clock.advance(hours{1});
+  EXPECT_TRUE(another.take({.policy = "p", .key = "k", .permits = 150}));
+}
+
+TEST(SplitLimits, ThatAreThereBeforeTheFleetGivesPartsBeginFull) {
+  Node node("q: { limits: [ 1/s ] }");
+  // Nobody has anything in the first two seconds of a fleet.
+  node.fleet.stands({{.nodes = 0}, {.nodes = 2, .rank = 0}});
+  node.fleet.steps.back().founding = true;
+  node.engine.replace(policies(split("300/h")));
+  EXPECT_EQ(node.admits(400), 0);
+  node.founds(0, 2);
+  EXPECT_EQ(node.admits(400), 150);
+}
+
+// Another node, which has left, may have used what falls to this one.
+TEST(SplitLimits, OfAFounderThatHadNothingBeginWithAnEmptyBucketLater) {
+  Node node(split("60/min burst 2"));
+  node.founds(2, 3);
+  EXPECT_EQ(node.part(), 0);
+  node.founds(1, 2);
+  EXPECT_EQ(node.part(), 1);
+  EXPECT_EQ(node.admits(9), 0);
+  node.clock.advance(seconds{2});
+  EXPECT_EQ(node.admits(9), 1);
+}
+
+// A node that has left may have used all of its part at once, which is owed under the new limit.
+TEST(SplitLimits, GrowLaterIfTheLimitIsLoweredMeanwhile) {
+  Node node(split("600/min"));
+  node.founds(0, 2);
+  node.fleet.stands(0, 1);
+  EXPECT_EQ(node.part(), 300);
+  node.clock.advance(seconds{30});
+  node.engine.replace(policies(split("60/min")));
+  EXPECT_EQ(node.part(), 30);
+  node.clock.advance(seconds{299});  // 150 of 300 permits, at 30 a minute
+  EXPECT_EQ(node.part(), 30);
+  node.clock.advance(seconds{1});
+  EXPECT_EQ(node.part(), 60);
+}
+
 TEST(SplitLimits, WaitAlsoWhenPoliciesAreReplaced) {
   Node node(split("10/h window"));
   node.fleet.stands(0, 2);

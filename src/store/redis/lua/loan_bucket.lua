@@ -10,6 +10,8 @@ local function account_of(_, text)
   local form, since, parts = text_argument(), argument(), argument()
   local price, depth = argument(), argument()
   local expected, instead = text_argument(), text_argument()
+  -- What was spent drains at the present price only since that holds.
+  local priced = since > 0 and since + 1 or 0
   if expected ~= '' and text == expected then text, since = instead, 0 end
   local b, ts, tb, marks = read_bucket(text, form, since)
   if not b then return end
@@ -27,11 +29,13 @@ local function account_of(_, text)
     last = most,
     -- Of what is outstanding, so much was spent so many microseconds ago, and has drained since.
     occupy = function(outstanding, spent, ago)
-      debt = math.max(debt, worth(outstanding) - ago * 1000 * parts, worth(outstanding - spent))
+      ago = math.min(ago * 1000, math.max((now - priced) * 1000 + since_micro, 0))
+      debt = math.max(debt, worth(outstanding) - ago * parts, worth(outstanding - spent))
     end,
     -- Was occupied until then, and has drained since.
     lapse = function(outstanding, ended)
-      debt = math.max(debt, worth(outstanding) - ((now - ended) * 1000 + since_micro) * parts)
+      local ago = math.max((now - math.max(ended, priced)) * 1000 + since_micro, 0)
+      debt = math.max(debt, worth(outstanding) - ago * parts)
     end,
     charge = function(permits)
       debt = math.min(debt + worth(permits), most_debt)

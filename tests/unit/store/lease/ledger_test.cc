@@ -65,6 +65,20 @@ TEST_F(LedgerTest, LendsNothingThatWouldNotHelp) {
   EXPECT_THAT(ledger_.loans, SizeIs(1));
 }
 
+// The limit was 1/s when they were spent, and became 10/s half a second ago.
+TEST_F(LedgerTest, WhatWasSpentBeforeAPriceChangedDrainsAtThePresentPriceOnlySinceThen) {
+  const core::Bucket slow = *core::Bucket::make({.count = 1, .period = seconds{1}}, 20);
+  core::PriceTimeline prices;
+  const core::Limit fast =
+      prices.change(std::get<core::Bucket>(bucket_), slow, at(milliseconds{1'500}));
+  EXPECT_EQ(ask(core::Limit{slow}, seconds{0}, "a", {.wanted = 20}).lent, 20);
+  // As a node does that knows when the limit changed.
+  ledger_.state = carried(std::get<core::Bucket>(fast), ledger_.state, at(seconds{2}), &prices);
+  const LoanAnswer answer =
+      ask(fast, seconds{2}, "a", {.spent_ago = seconds{2}, .history = &prices});
+  EXPECT_EQ(answer.remaining, 4);  // less than a microsecond short of 5
+}
+
 // While 15 are lent there is never more than 5 for others: at 10s they end, and 100ms later there
 // is room for one more.
 TEST_F(LedgerTest, WhatIsLentOccupiesTheBucketUntilItEnds) {

