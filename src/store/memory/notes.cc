@@ -1,7 +1,6 @@
 #include "store/memory/notes.h"
 
 #include <atomic>
-#include <cstring>
 
 #include "store/memory/fingerprint.h"
 
@@ -21,6 +20,7 @@ std::string_view Notes::text() const {
 }
 
 bool Notes::keep(std::string_view text) {
+  if (capacity() == 0) return text.empty();
   if (text.size() > capacity()) return false;
   const std::size_t present = newest();
   const std::size_t other = 1 - present;
@@ -30,7 +30,7 @@ bool Notes::keep(std::string_view text) {
   std::atomic_signal_fence(std::memory_order_seq_cst);  // in this order, for who kills the process
   next.sequence = sequence;
   next.size = text.size();
-  std::memcpy(&next + 1, text.data(), text.size());
+  text.copy(reinterpret_cast<char*>(&next + 1), text.size());
   const std::uint64_t checksum = checksum_of(other);
   std::atomic_signal_fence(std::memory_order_seq_cst);
   next.checksum = checksum;

@@ -39,6 +39,8 @@ TEST_F(NotesTest, NotesKeepTheOldTextWhenTheNewOneIsTooLong) {
 TEST_F(NotesTest, NotesWithoutMemoryKeepNothing) {
   Notes none({});
   EXPECT_EQ(none.capacity(), 0u);
+  EXPECT_TRUE(none.keep(""));
+  EXPECT_FALSE(none.keep("x"));
   EXPECT_EQ(none.text(), "");
 }
 
