@@ -108,8 +108,9 @@ Extent Extent::of(const PriceGroups& groups) {
 
 Nanos Extent::longest_debt() const {
   constexpr int times = 16;
-  const Int128 nanos = Int128{capacity} * price.count() * times;
-  return Nanos{to_int64(std::min(nanos, Int128{core::kLongestDebt.count()}))};
+  constexpr Int128 most = core::kLongestDebt.count();
+  const Int128 once = std::min(Int128{capacity} * price.count(), most);
+  return Nanos{to_int64(std::min(once * times, most))};
 }
 
 PolicyEpochs followed_by(const PolicyEpochs* old, PolicyEpoch next) {

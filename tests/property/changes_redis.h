@@ -111,7 +111,7 @@ class TestLink final : public Link, public store::SharedStore {
     }
     borrower.on_loan(answer);
   }
-  Nanos timeout() const override { return kForever; }
+  Nanos timeout() const override { return std::chrono::hours{1}; }
 
   bool is_cut_off = false;  // nothing of what it asks gets there
 
