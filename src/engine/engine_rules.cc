@@ -72,7 +72,7 @@ void Engine::Impl::publish(std::shared_ptr<const Rules> next) {
   generation.store(rules->generation, std::memory_order_release);
   edition.store(rules->edition, std::memory_order_release);
   in_force->until.store(rules->span.end, std::memory_order_release);
-  in_force->edition.store(rules->edition, std::memory_order_release);
+  in_force->edition.store(rules->leased_edition, std::memory_order_release);
 }
 
 // The first who comes at other hours makes the rules for them; who comes meanwhile goes on with

@@ -333,7 +333,7 @@ void AsyncEngine::Call::settle_lent() {
       if (entry != nullptr) entry->receipt.update(left);
     }
     if (correction == 0) continue;
-    purses.settle({*item.limit, item.history, rules_->edition}, item.key, lent_names_[i],
+    purses.settle({*item.limit, item.history, rules_->leased_edition}, item.key, lent_names_[i],
                   correction, entry != nullptr ? entry->mark : 0);
   }
   verdict_lent_ = lent_.settled(purses, now_);
@@ -360,8 +360,9 @@ void AsyncEngine::Call::borrow() {
   for (std::size_t i = 0; i < items.size(); ++i) {
     if (items[i].standing != LentSide::Standing::lacking) continue;
     ++pending_;
-    engine_->purses_of(*link_).ask({*items[i].limit, leased_.items[i].history, rules_->edition},
-                                   items[i].key, lent_names_[i], items[i].cost, deadline(), *this);
+    engine_->purses_of(*link_).ask(
+        {*items[i].limit, leased_.items[i].history, rules_->leased_edition}, items[i].key,
+        lent_names_[i], items[i].cost, deadline(), *this);
   }
   on_purses_asked();
 }

@@ -452,9 +452,26 @@ std::map<std::string_view, std::shared_ptr<const PolicyEpochs>, std::less<>> gon
   return gone;
 }
 
+bool leases(const Policy& policy) {
+  bool some = false;
+  policy.for_each([&](const policy::Pattern*, const Together& limits) { some |= limits.leases; });
+  return some;
+}
+
+// Other policies may change, and parts of split limits often do: what was borrowed stays of use.
+std::uint64_t leased_edition(const Rules& old, const Rules& next) {
+  for (const auto& [name, policy] : old.policies) {
+    if (!leases(policy)) continue;
+    const Policy* const now = next.find(name);
+    if (now == nullptr || now->epochs != policy.epochs) return next.edition;
+  }
+  return old.leased_edition;
+}
+
 // What follows from all of the policies.
-void conclude(Rules& rules, const policy::PolicySet& policies, const Standing& standing,
-              Instant now) {
+void conclude(Rules& rules, const Rules& old, const policy::PolicySet& policies,
+              const Standing& standing, Instant now) {
+  rules.leased_edition = leased_edition(old, rules);
   rules.since = now;
   rules.standing = standing;
   rules.splits = false;
@@ -536,7 +553,7 @@ std::shared_ptr<const Rules> compile(const policy::PolicySet& policies, const Ru
   }
   rules->gone = gone_with(old, *rules);
   rules->slower = compiler.slower();
-  conclude(*rules, policies, standing, now);
+  conclude(*rules, old, policies, standing, now);
   return rules;
 }
 
@@ -553,7 +570,7 @@ std::shared_ptr<const Rules> at_other_hours(const policy::PolicySet& policies, c
     policy = compiler.at_other_hours(written, *old.find(name));
   }
   rules->slower = compiler.slower();
-  conclude(*rules, policies, standing, now);
+  conclude(*rules, old, policies, standing, now);
   return rules;
 }
 

@@ -119,9 +119,10 @@ using Names = std::set<std::string, std::less<>>;
 
 // The policies of one generation, as they are for a span of time. Never changes.
 struct Rules {
-  std::uint64_t generation = 0;  // how often policies have been replaced
-  std::uint64_t edition = 0;     // how often they, the hours or the orders have changed
-  Instant since{};               // when they were made
+  std::uint64_t generation = 0;      // how often policies have been replaced
+  std::uint64_t edition = 0;         // how often they, the hours or the orders have changed
+  std::uint64_t leased_edition = 0;  // the one that has last changed prices of leased limits
+  Instant since{};                   // when they were made
   core::Span span{Instant::min(), Instant::max()};
   std::map<std::string_view, Policy, std::less<>> policies;
   bool splits = false;           // some of them

@@ -47,7 +47,7 @@ struct PurseTime {
   std::function<Nanos()> passed{};
 };
 
-// The rules that limits are taken from, as all threads know them. Limits of an earlier edition may
+// The rules that limits are taken from, as all threads know them. Prices of an earlier edition may
 // have changed since, and so may all of them from `until` on.
 struct RulesInForce {
   std::atomic<std::uint64_t> edition{0};
