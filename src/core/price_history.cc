@@ -103,10 +103,24 @@ Debt changed(const Debt& old, const Pace& pace, Instant since) {
   return {gcra::plus(pace, {then, 0}, owed), pace};
 }
 
+// A debt that did not drain from `from` to `to`.
+Debt kept(Debt debt, Instant from, Instant to) {
+  if (debt.tat.nanos <= ns(in_range(from))) return debt;
+  const Instant later_tat = later(instant(debt.tat.nanos), between(from, to));
+  debt.tat.nanos = ns(in_range(later_tat));
+  return debt;
+}
+
 // The debt after the epochs from number `first` on.
 Debt after_epochs(Debt debt, const PriceHistory& history, std::size_t first) {
+  PriceEpoch before{};
+  if (first > 0) before = history.epoch(first - 1).value_or(before);
   for (std::size_t i = first; i < history.size(); ++i) {
-    if (const auto next = history.epoch(i)) debt = changed(debt, next->pace, next->since);
+    const auto next = history.epoch(i);
+    if (!next) continue;
+    if (before.still) debt = kept(debt, before.since, next->since);
+    debt = changed(debt, next->pace, next->since);
+    before = *next;
   }
   return debt;
 }
@@ -224,7 +238,7 @@ Receipt carried(const Bucket& limit, const Receipt& receipt, Instant now,
     same_price = first.has_value();
     for (std::size_t i = first.value_or(history->size()); i < history->size(); ++i) {
       const auto epoch = history->epoch(i);
-      same_price = same_price && (!epoch || same(epoch->pace, limit.pace));
+      same_price = same_price && (!epoch || (same(epoch->pace, limit.pace) && !epoch->still));
     }
   }
   if (!same_price) next.at = kPriceChanged;

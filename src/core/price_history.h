@@ -15,6 +15,7 @@ struct PriceEpoch {
   EpochNumber number = 0;  // by which states name it
   Instant since{};
   Pace pace{};
+  bool still = false;  // nothing drained at all
 };
 
 // The prices that the bucket of one key has had.

@@ -10,6 +10,9 @@ namespace {
 
 constexpr std::size_t kMostEpochs = 1024;
 
+// How many times as long a permit takes while nothing drains, for who has to name a number.
+constexpr double kStill = 1e6;
+
 // How much longer a permit takes at `next`, rounded up.
 double price_ratio(const core::Pace& next, const core::Pace& old) {
   if (next.price == old.price && next.parts == old.parts) return 1;
@@ -24,7 +27,8 @@ bool same_prices(const LimitPrices& a, const LimitPrices& b) {
   if (a.size() != b.size()) return false;
   return std::ranges::all_of(a, [&](const LimitPrice& price) {
     const LimitPrice* const other = find_price(b, price.identity);
-    return other != nullptr && price_ratio(price.pace, other->pace) == 1;
+    return other != nullptr && price.still == other->still &&
+           price_ratio(price.pace, other->pace) == 1;
   });
 }
 
@@ -58,7 +62,7 @@ class Rises {
     for (const LimitPrice& price : next) {
       const LimitPrice* const before = find_price(was, price.identity);
       if (before == nullptr) continue;
-      const double ratio = price_ratio(price.pace, before->pace);
+      const double ratio = price.still ? kStill : price_ratio(price.pace, before->pace);
       if (ratio <= 1) continue;
       slower_.add({.stamp = before->stamp, .since = now_, .until = until_, .ratio = ratio});
     }

@@ -20,6 +20,7 @@ struct LimitPrice {
   core::Pace pace{};
   Permits capacity = 0;
   std::uint64_t stamp = 0;  // of states that were written at this price
+  bool still = false;       // the node has nothing of the limit: what was used stays used
 
   static LimitPrice of(std::uint64_t identity, const core::Bucket& bucket);
 };

@@ -44,6 +44,7 @@ void put(Writer& to, const LimitPrices& prices) {
     to.put(price.pace.parts);
     to.put(static_cast<std::uint64_t>(bits >> 64));
     to.put(static_cast<std::uint64_t>(bits));
+    to.put(static_cast<std::uint8_t>(price.still));
   }
 }
 
@@ -169,7 +170,7 @@ class Reader {
 };
 
 LimitPrices get_prices(Reader& from) {
-  constexpr std::size_t bytes = 6 * sizeof(std::uint64_t);
+  constexpr std::size_t bytes = 6 * sizeof(std::uint64_t) + 1;
   constexpr Int128 highest = Int128{1} << 125;
   LimitPrices prices(from.count(bytes));
   for (LimitPrice& price : prices) {
@@ -179,6 +180,7 @@ LimitPrices get_prices(Reader& from) {
     price.pace.parts = from.get<std::int64_t>();
     const auto high = static_cast<UInt128>(from.get<std::uint64_t>());
     price.pace.price = static_cast<Int128>(high << 64 | from.get<std::uint64_t>());
+    price.still = from.get<std::uint8_t>() != 0;
     const bool is_possible = price.capacity > 0 && price.capacity <= core::kMaxPermits &&
                              price.pace.parts > 0 && price.pace.price > 0 &&
                              price.pace.price < highest;

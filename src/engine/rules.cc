@@ -134,7 +134,9 @@ LimitPrices prices_of(const Together& together) {
   LimitPrices prices;
   for (const Rule& rule : together.rules) {
     const auto* bucket = std::get_if<core::Bucket>(&rule.limit);
-    if (bucket != nullptr) prices.push_back(LimitPrice::of(rule.identity, *bucket));
+    if (bucket == nullptr) continue;
+    prices.push_back(LimitPrice::of(rule.identity, *bucket));
+    prices.back().still = rule.is_closed();
   }
   return prices;
 }

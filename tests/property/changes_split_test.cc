@@ -157,14 +157,12 @@ TEST(ChangesOfSplitLimits, AdmitOnOneNodeWhatTheRatesOfEachMomentGrant) {
 TEST(ChangesOfSplitLimits, AdmitOnEachOfTwoNodesWhatTheRatesGrantToItsPart) {
   check_fixed(2, Smallest::a_part);
 }
-// (Up to the first change that leaves one of them nothing: see the next test.)
+// (Up to the first change that leaves one of them nothing.)
 TEST(ChangesOfSplitLimits, AdmitOnEachOfThreeNodesWhatTheRatesGrantToItsPart) {
   check_fixed(3, Smallest::a_part);
 }
 
-// Known defect: what a node has used drains at the rate of its last part while it has nothing,
-// though its part grants nothing then. Fails with RC_PARAMS="seed=5 max_success=2000".
-TEST(ChangesOfSplitLimits, DISABLED_AdmitNoMoreOnANodeThatHasNothingForAWhile) {
+TEST(ChangesOfSplitLimits, AdmitNoMoreOnANodeThatHasNothingForAWhile) {
   check_fixed(3, Smallest::nothing);
 }
 
