@@ -51,6 +51,10 @@ struct Bucket {
   // is never narrow, so that others need not look.)
   Instant full_at{};
 
+  // The price is known to rise to this many times the present one, at other hours or when an order
+  // ends. A store that expires states keeps them that many times as long as they take to drain.
+  std::int64_t known_rise = 1;
+
   static Result<Bucket, Flaw> make(const Rate& rate, Permits burst);
   static Result<Bucket, Flaw> make_queue(const Rate& rate, Permits places, Permits undelayed);
 };

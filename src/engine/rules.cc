@@ -6,6 +6,7 @@
 #include <unordered_map>
 
 #include "base/saturating.h"
+#include "engine/known_prices.h"
 #include "policy/identity.h"
 #include "policy/key.h"
 #include "store/fit.h"
@@ -322,7 +323,11 @@ class Compiler {
   // What may be another thing an hour later.
   void follow_time(Policy& made, const policy::Policy& written, const Before& before) {
     const std::vector<policy::Limit>& usual = policy::usual_limits(written, now_);
-    made.usual = together(made.name, policy::under(made.orders, usual), before);
+    KnownPrices known;
+    if (!written.schedule.empty() || !made.orders.changes.empty()) {
+      known.add(made.name, made.orders, written);
+    }
+    made.usual = together(made.name, policy::under(made.orders, usual), before, known);
     made.usual.origin = usual_origin(written, now_);
     made.boosts = boosts(made, written, before);
     made.blocks = blocks(written.orders);
@@ -330,7 +335,7 @@ class Compiler {
   }
 
   Together together(std::string_view name, const std::vector<policy::Limit>& limits,
-                    const Before& before) {
+                    const Before& before, const KnownPrices& known) {
     Together together;
     const auto identities = policy::identities_of(name, limits);
     const auto readable = policy::readable_identities_of(limits);
@@ -350,6 +355,7 @@ class Compiler {
       }
       if (auto* bucket = std::get_if<core::Bucket>(&rule.limit)) {
         *bucket = core::in_epoch(*bucket, epoch_);
+        bucket->known_rise = known.highest_rise(identity, *bucket);
         if (place_.registry != nullptr) place_.registry->add(*bucket);
       }
       const std::string& own = limits[i].name;
@@ -380,12 +386,25 @@ class Compiler {
   std::shared_ptr<Overrides> rules_of(const Policy& policy,
                                       const std::vector<policy::Override>& overrides,
                                       const Before& before) {
+    std::vector<KnownPrices> known(overrides.size());
+    if (!policy.orders.changes.empty()) {
+      for (std::size_t i = 0; i < overrides.size(); ++i) {
+        known[i].add(policy.name, policy.orders, overrides[i].limits);
+      }
+    }
+    return rules_of(policy, overrides, before, known);
+  }
+
+  std::shared_ptr<Overrides> rules_of(const Policy& policy,
+                                      const std::vector<policy::Override>& overrides,
+                                      const Before& before, const std::vector<KnownPrices>& known) {
     auto made = std::make_shared<Overrides>();
     made->index = policy::PatternIndex(overrides);
-    for (const policy::Override& own : overrides) {
+    for (std::size_t i = 0; i < overrides.size(); ++i) {
+      const policy::Override& own = overrides[i];
       made->patterns.push_back(own.pattern);
       made->limits.push_back(together(policy.name, policy::under(policy.orders, own.limits),
-                                      before.of_those(own.pattern)));
+                                      before.of_those(own.pattern), known[i]));
       made->limits.back().origin = origin_of(own);
     }
     return made;
@@ -400,12 +419,19 @@ class Compiler {
                         policy.overrides != nullptr ? policy.overrides->index : none, now_);
     if (boosted.empty()) return nullptr;
     std::vector<policy::Override> overrides;
-    for (const policy::Boosted& each : boosted) {
+    std::vector<KnownPrices> known(boosted.size());  // when the boosts have ended
+    for (std::size_t i = 0; i < boosted.size(); ++i) {
+      const policy::Boosted& each = boosted[i];
       const std::vector<policy::Limit>& limits =
           each.own ? written.overrides[*each.own].limits : policy::usual_limits(written, now_);
       overrides.push_back({each.pattern, policy::under(each.by.change, limits)});
+      if (each.own) {
+        known[i].add(policy.name, policy.orders, limits);
+      } else {
+        known[i].add(policy.name, policy.orders, written);
+      }
     }
-    auto made = rules_of(policy, overrides, before);
+    auto made = rules_of(policy, overrides, before, known);
     for (std::size_t i = 0; i < boosted.size(); ++i) {
       const auto own = boosted[i].own;
       made->limits[i].origin =

@@ -11,7 +11,11 @@ namespace weir::changes {
 namespace {
 
 // Whether Redis lets keys expire.
-enum class Expiry { none, at_rest };
+enum class Expiry {
+  none,
+  at_rest,       // once what was written has drained, at the highest price that was known then
+  never_missed,  // the same, and no change comes that was not known: nothing may be forgotten
+};
 
 class FleetWorld {
  public:
@@ -25,6 +29,7 @@ class FleetWorld {
     if (step.op == Step::Op::take) return take(node, kKeys[step.key], step.number);
     if (step.op == Step::Op::wait) return wait(time_of(step));
     if (step.op == Step::Op::restart) return restart(node, step);
+    if (expiry_ == Expiry::never_missed && !is_known_to_end(step)) return;
     if (!change(settings_, step, clock_.now())) return;
     for (const auto& each : nodes_) {
       if (learning_ == Learning::together || each == nodes_.front()) each->learn(settings_);
@@ -32,6 +37,16 @@ class FleetWorld {
   }
 
  private:
+  // Changes that are made before anything is used, or raise a limit for a while.
+  bool is_known_to_end(const Step& step) const {
+    using Op = Step::Op;
+    if (!was_used_) return step.op != Op::leave;
+    const bool replaces = std::ranges::any_of(settings_.orders, [&](const Order& order) {
+      return order.verb == Order::Verb::boost && order.who == kKeys[step.key];
+    });
+    return step.op == Op::boost && !replaces;
+  }
+
   // The node forgets when limits have changed, but not what they are now. What it has not asked
   // about since the last change is only known at the price of then, so it asks about all keys.
   void restart(Node& node, const Step& step) {
@@ -50,6 +65,7 @@ class FleetWorld {
     for (const auto& node : nodes_) node->rates.follow(clock_.now());
     if (expiry_ == Expiry::none) return;
     for (const std::string& name : keys_.expire()) {
+      if (expiry_ == Expiry::never_missed) continue;
       for (const char* key : kKeys) {
         if (name.find(":" + std::string{key} + "}") != std::string::npos) reference_.forget(key);
       }
@@ -58,6 +74,7 @@ class FleetWorld {
 
   void take(Node& node, const std::string& key, int number) {
     if (!node.settings.present) return;
+    was_used_ = true;
     const Permits all = node.rates.at(key, clock_.now());
     const long double left = reference_.left(all, key);
     const Permits permits = std::max<Permits>(all * (number + 1) / 1000, 1);
@@ -75,6 +92,7 @@ class FleetWorld {
 
   const Learning learning_;
   const Expiry expiry_;
+  bool was_used_ = false;
   ManualClock clock_;
   TestKeys keys_{clock_};
   Settings settings_{};
@@ -100,10 +118,16 @@ TEST(ChangesOnRedis, ThatANodeLearnsLateGrantNoMoreThanTheFasterRate) {
   check_fleet(2, Learning::late);
 }
 
-// A key expires when it is at rest at the price it was last written at. If the limit has become
-// slower since, and nobody has asked about the key, what would still be owed is forgotten.
-TEST(ChangesOnRedis, ForgetWhatIsAtRestAtThePriceItWasWrittenAt) {
+// A key expires when it is at rest at the highest price that was known when it was written. If an
+// operator makes the limit slower than that, and no call asks about the key until then, what would
+// still be owed is forgotten.
+TEST(ChangesOnRedis, ForgetWhatIsAtRestAtTheHighestKnownPrice) {
   check_fleet(2, Learning::together, Expiry::at_rest);
+}
+
+// The hours of a schedule and the ends of orders are known: no key expires too early for them.
+TEST(ChangesOnRedis, ThatAreKnownBeforeForgetNothing) {
+  check_fleet(2, Learning::together, Expiry::never_missed);
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <set>
@@ -41,16 +42,27 @@ class TestKeys {
     return *names_.insert(run_ + std::string(key)).first;
   }
 
-  // Removes buckets that have come to rest at the price they were last written at, as Redis does
-  // with keys that are not of tests. Tells their names as the engine knows them.
+  // A question about `name` may write a bucket, which is kept this many times as long as it takes
+  // to come to rest.
+  void note_rise(const std::string& name, const core::Limit& limit) {
+    const auto* const bucket = std::get_if<core::Bucket>(&limit);
+    if (bucket != nullptr) rises_[name] = bucket->known_rise;
+  }
+
+  // Removes buckets whose time to live has passed, as Redis does with keys that are not of tests.
+  // Returns their names as the engine knows them.
   std::vector<std::string> expire() {
     std::vector<std::string> expired;
     for (const std::string& name : names_) {
       std::istringstream text(the_store().connection().say({"GET", name}));
       std::string form;
       std::int64_t price = 0, parts_of_price = 0, parts = 0, birth = 0, marks = 0, seconds = 0;
-      text >> form >> price >> parts_of_price >> parts >> birth >> marks >> seconds;
-      if (form != "1b" || instant((seconds + 1) * 1'000'000'000) > now()) continue;
+      std::int64_t parts_of_second = 0, written = 0;
+      text >> form >> price >> parts_of_price >> parts >> birth >> marks >> seconds >>
+          parts_of_second >> written;
+      const Instant rest = instant((seconds + 1) * 1'000'000'000);
+      const Instant from = instant(written * 1000);
+      if (form != "1b" || later(from, (rest - from) * rises_[name]) > now()) continue;
       the_store().connection().say({"DEL", name});
       expired.push_back(name.substr(run_.size()));
     }
@@ -66,6 +78,7 @@ class TestKeys {
   const Clock& clock_;
   std::string run_;
   std::set<std::string, std::less<>> names_;
+  std::map<std::string, std::int64_t> rises_;
 };
 
 // Told what is lent.
@@ -91,7 +104,11 @@ class TestLink final : public Link, public store::SharedStore {
 
   void ask(const store::SharedQuestion& question, store::Asker& asker) override {
     std::vector<store::SharedItem> items(question.items.begin(), question.items.end());
-    for (store::SharedItem& item : items) item.key = keys_.name(item.key);
+    for (store::SharedItem& item : items) {
+      const std::string& name = keys_.name(item.key);
+      keys_.note_rise(name, *item.limit);
+      item.key = name;
+    }
     store::SharedQuestion asked = question;
     asked.items = items;
     asked.now = keys_.now();

@@ -146,6 +146,7 @@ std::optional<Conversation::Narrow> Conversation::narrow(std::size_t i) const {
     constexpr Int128 exact = Int128{1} << 52;
     const core::Terms terms = terms_of(*bucket, ask);
     if (terms.most_debt + terms.price >= exact || may_wait(*bucket, ask)) return std::nullopt;
+    if (bucket->known_rise > 1) return std::nullopt;
     return Narrow{.stamp = bucket->stamp,
                   .count = 4,
                   .numbers = {bucket->pace.parts, static_cast<std::int64_t>(terms.price),
@@ -210,6 +211,7 @@ std::string_view Conversation::text_of(const Limit& limit, const Remembered& rem
 void Conversation::write_item(std::size_t i) {
   const SharedItem& item = this->item(i);
   arguments_.text({&"bnswvqlhc"[item.limit->index()], 1});
+  if (const auto* bucket = std::get_if<Bucket>(item.limit)) arguments_.number(bucket->known_rise);
   if (takes(question_.verb)) {
     arguments_.text(item.shadow ? kShadow : kTake);
     if (is_list(*item.limit)) return write_record(i);

@@ -96,6 +96,7 @@ void LoanTalk::write_clock() {
 // What its `account_of` reads.
 void LoanTalk::write_limit() {
   if (const auto* bucket = std::get_if<Bucket>(question_.limit)) {
+    arguments_.number(bucket->known_rise);
     scratch_.clear();
     append_form(scratch_, *bucket);
     arguments_.text(scratch_).number(micros(core::present_since(question_.history)));

@@ -43,7 +43,9 @@ local function fields(text, pattern)
   return a, tonumber(b), tonumber(c), tonumber(d), tonumber(e), tonumber(f), tonumber(g)
 end
 
-local function until_ms(rest)
+-- The time to live of what is at rest then, or so many times as long, up to 73 years.
+local function until_ms(rest, times)
   if testing then return '3600000' end
-  return string.format('%.0f', math.max(math.ceil((rest - now) / 1000), 0) + 1)
+  local ms = math.max(math.ceil((rest - now) / 1000), 0) * (times or 1)
+  return string.format('%.0f', math.min(ms, 2305843009213) + 1)
 end

@@ -5,6 +5,7 @@ local key, hash = KEYS[1], KEYS[2]
 local letter, number = text_argument(), text_argument()
 local held, returned, overspent = argument(), argument(), argument()
 local least, wanted, term, spent_ago = argument(), argument(), argument(), argument()
+local times = letter == 'b' and argument() or 1  -- as main.lua has it
 local function refuse(name)
   return redis.error_reply('WEIRFORMAT ' .. name .. ' holds nothing that this version wrote')
 end
@@ -107,9 +108,11 @@ if is_known or own.outstanding > 0 or overspent > 0 then
   -- It is kept until what ends last has drained.
   local latest = 0
   for i = 1, #loans do latest = math.max(latest, loans[i].ends) end
-  if account.drained_after then latest = latest + account.drained_after(outstanding_of(loans, 0)) end
+  if account.drained_after then
+    latest = latest + account.drained_after(outstanding_of(loans, 0)) * times
+  end
   redis.call('PEXPIRE', hash, until_ms(latest))
 end
 local written, rest = account.text()
-if written and written ~= text then redis.call('SET', key, written, 'PX', until_ms(rest)) end
+if written and written ~= text then redis.call('SET', key, written, 'PX', until_ms(rest, times)) end
 return answer(own, written)

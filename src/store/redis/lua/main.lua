@@ -27,7 +27,10 @@ local items, found = {}, {}
 local admitted, asked, only_shadows = true, false, true
 while at <= #ARGV do
   keys = keys + 1
-  local item = {key = KEYS[keys], letter = text_argument(), op = text_argument()}
+  local item = {key = KEYS[keys], letter = text_argument()}
+  -- The price of a bucket may be known to rise: it is kept so many times as long.
+  if item.letter == 'b' then item.times = argument() end
+  item.op = text_argument()
   local algorithm = algorithms[item.letter]
   items[#items + 1] = item
   if refunds[item.op] then read_last_refund(item) end
@@ -82,7 +85,7 @@ if admitted then
       if item.write then
         item.write()
       elseif item.next then
-        redis.call('SET', item.key, item.next, 'PX', until_ms(item.rest))
+        redis.call('SET', item.key, item.next, 'PX', until_ms(item.rest, item.times))
         item.carried = nil
       end
       if item.write or item.next then write_last_refund(item) end
@@ -92,7 +95,7 @@ end
 for i = 1, #items do
   local item = items[i]
   if item.carried then
-    redis.call('SET', item.key, item.carried, 'PX', until_ms(item.carried_rest))
+    redis.call('SET', item.key, item.carried, 'PX', until_ms(item.carried_rest, item.times))
   end
 end
 return {admitted and 1 or 0, s, us, unpack(found, 1, #items)}

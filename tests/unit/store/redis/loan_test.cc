@@ -158,6 +158,12 @@ TEST_F(LoanTest, IsForgottenWhenAllOfItHasDrained) {
   EXPECT_GT(loans, 8'000'000);
   EXPECT_LE(std::stoi(say({"PTTL", kKey})), 5'400'002);
   say({"FLUSHALL"});
+  core::Bucket slower_soon = std::get<core::Bucket>(kBucket);
+  slower_soon.known_rise = 3;
+  borrow(slower_soon, "a", {.wanted = 15});
+  EXPECT_GT(std::stoi(say({"PTTL", kKey})), 3 * 5'300'000);
+  EXPECT_GT(std::stoi(say({"PTTL", kLoans})), 3'600'000 + 3 * 5'300'000);
+  say({"FLUSHALL"});
   borrow(kWindow, "a", {.wanted = 15});
   EXPECT_LE(std::stoi(say({"PTTL", kLoans})), 3'600'002);
   EXPECT_GT(std::stoi(say({"PTTL", kLoans})), 3'000'000);

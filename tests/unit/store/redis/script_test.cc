@@ -64,6 +64,18 @@ TEST_F(ScriptTest, ForgetsAKeyOnceItIsAtRest) {
   EXPECT_GT(left, 200'000);
 }
 
+// The price is known to become ten times as high: a permit that is taken now may be owed for 3600
+// s.
+TEST_F(ScriptTest, KeepsAKeyUntilItIsAtRestAtTheHighestKnownPrice) {
+  core::Bucket bucket = std::get<core::Bucket>(bucket_);
+  bucket.known_rise = 10;
+  const core::Limit limit = bucket;
+  ask(SharedVerb::take, item(limit, "weir1:{p:k}:=l"));
+  const int left = std::stoi(say({"PTTL", "weir1:{p:k}:=l"}));
+  EXPECT_LE(left, 3'600'020);
+  EXPECT_GT(left, 3'400'000);
+}
+
 TEST_F(ScriptTest, WritesNothingWhenItRefuses) {
   const SharedItem all = item(bucket_, "weir1:{p:k}:=l", 5);
   ASSERT_TRUE(ask(SharedVerb::take, all).verdict.decision);
