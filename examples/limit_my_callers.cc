@@ -6,7 +6,7 @@
 #include <iostream>
 
 int main() {
-  weir::Limiter mails{weir::per_minute(6).burst(5)};  // five at once, then one each ten seconds
+  weir::Limiter mails{weir::per_minute(6).burst(5)};  // five at once, then one every ten seconds
 
   for (int call = 1; call <= 7; ++call) {
     if (const weir::Decision decision = mails.try_acquire()) {

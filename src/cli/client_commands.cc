@@ -183,7 +183,7 @@ void print_limit(const json& limit) {
                            limit.at("shadow_mode").get<bool>() ? ", in shadow_mode" : "",
                            limit.at("quota_mode").get<bool>() ? ", in quota_mode" : "");
   std::cout << fmt::format(
-      "  state: {} of {} left, at rest in {}; {} {}{}\n", limit.at("remaining").dump(),
+      "  state: {} of {} left, full again in {}; {} {}{}\n", limit.at("remaining").dump(),
       limit.at("capacity").dump(), duration(limit.at("reset_after_ms")), limit.at("hits").dump(),
       limit.at("hits") == 1 ? "hit" : "hits",
       passes ? " would pass" : " would be over, for " + duration(limit.at("retry_after_ms")));
@@ -231,7 +231,7 @@ void add_key_command(CLI::App& app, int& exit_code, const char* name, const char
     command->add_option("--domain", options->domain,
                         "Explain the rule that a descriptor finds in this domain of Envoy's");
   }
-  command->add_option("KEY", options->key, "Who it is about");
+  command->add_option("KEY", options->key, "The key to look at, such as a user or an address");
   command->add_option("--part", options->parts, "A part of the key instead, name=value; repeatable")
       ->take_all()
       ->type_size(1);

@@ -84,13 +84,13 @@ void add_order_command(CLI::App& app, int& exit_code, const char* name, const ch
   CLI::App* command = app.add_subcommand(name, about);
   auto options = std::make_shared<OrderOptions>();
   options->asking.add_to(command);
-  auto* policy = command->add_option("POLICY", options->policy,
-                                     says == Says::policy_or_all ? "Only this policy" : "Which");
+  auto* policy = command->add_option(
+      "POLICY", options->policy, says == Says::policy_or_all ? "Only this policy" : "The policy");
   if (says != Says::policy_or_all) policy->required();
   const std::string verb = name;
   if (says == Says::policy_and_key) {
-    auto* key = command->add_option("KEY", options->key,
-                                    "Whose: a key, the start of one and a star, or name=value");
+    auto* key = command->add_option(
+        "KEY", options->key, "A key, the beginning of keys and a star (user:*), or part=value");
     if (verb == "block") key->required();
   }
   if (verb == "boost" || verb == "squeeze") {

@@ -109,8 +109,9 @@ class Proxy {
     proxy->gateway_ = *std::move(opened);
     daemon.add_metrics(
         [&gateway = *proxy->gateway_](wire::Exposition& to) { gateway.append_to(to); });
-    log(Level::info, "gateway on {}://{}, with {} routes", config.tls ? "https" : "http",
-        place_of(config.listen, proxy->gateway_->port()), config.routes.size());
+    log(Level::info, "gateway on {}://{}, with {} {}", config.tls ? "https" : "http",
+        place_of(config.listen, proxy->gateway_->port()), config.routes.size(),
+        config.routes.size() == 1 ? "route" : "routes");
     return proxy;
   }
 

@@ -220,12 +220,12 @@ void Exchange::make_keys() {
 bool Exchange::refuses_key(const MadeKey& key) {
   if (key.status() == MadeKey::Status::ambiguous) {
     ruling_ = Ruling::failed;
-    respond(400, "what it is counted by is there twice, and different");
+    respond(400, "the " + key.problem_source() + " is given more than once, with different values");
     return true;
   }
   if (key.status() == MadeKey::Status::made || !route_->empty_key.deny) return false;
   ruling_ = Ruling::empty_key;
-  respond(deny_empty_key(*route_), false);
+  respond(deny_empty_key(*route_, key.problem_source()), false);
   return true;
 }
 

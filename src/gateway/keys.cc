@@ -179,6 +179,7 @@ void make_key(const std::vector<KeyPart>& key, const JwtReader* jwt, const Asked
   into.bytes_.clear();
   into.pieces_.clear();
   into.status_ = MadeKey::Status::made;
+  into.problem_ = nullptr;
   Values values(jwt, asked, into.scratch_);
   for (const KeyPart& part : key) {
     const std::size_t start = into.bytes_.size();
@@ -186,7 +187,11 @@ void make_key(const std::vector<KeyPart>& key, const JwtReader* jwt, const Asked
     bool is_whole = true;
     for (std::size_t i = 0; i < part.sources.size(); ++i) {
       const FirstValue found = values.of(part.sources[i]);
-      if (found.ambiguous) into.status_ = MadeKey::Status::ambiguous;
+      if (found.ambiguous && into.status_ != MadeKey::Status::ambiguous) {
+        into.status_ = MadeKey::Status::ambiguous;
+        into.problem_ = &part.sources[i];
+      }
+      if (found.value.empty() && into.problem_ == nullptr) into.problem_ = &part.sources[i];
       is_whole = is_whole && !found.value.empty();
       if (i > 0) into.bytes_ += '|';
       if (several) {
@@ -201,6 +206,33 @@ void make_key(const std::vector<KeyPart>& key, const JwtReader* jwt, const Asked
     into.pieces_.push_back({part.name, start, into.bytes_.size() - start});
   }
   if (key.empty()) into.status_ = MadeKey::Status::empty;
+}
+
+std::string MadeKey::problem_source() const {
+  if (problem_ == nullptr) return "key";
+  switch (problem_->kind) {
+    case Kind::ip:
+      return "client address";
+    case Kind::header:
+      return "header " + problem_->name;
+    case Kind::query:
+      return "query parameter " + problem_->name;
+    case Kind::cookie:
+      return "cookie " + problem_->name;
+    case Kind::path:
+      return "path";
+    case Kind::segment:
+      return "path segment " + std::to_string(problem_->segment);
+    case Kind::host:
+      return "Host header";
+    case Kind::method:
+      return "method";
+    case Kind::jwt:
+      return "claim " + problem_->name + " of a valid bearer token";
+    case Kind::constant:
+      return "constant";
+  }
+  return "key";
 }
 
 std::string MadeKey::text(LoggedKey style) const {

@@ -38,6 +38,9 @@ class MadeKey {
   };
   Status status() const { return status_; }
 
+  // For messages: "header x-user-id" if that is what is missing or ambiguous.
+  std::string problem_source() const;
+
  private:
   friend void make_key(const std::vector<KeyPart>& key, const JwtReader* jwt, const Asked& asked,
                        MadeKey& into);
@@ -50,6 +53,7 @@ class MadeKey {
   std::string scratch_;
   std::vector<Piece> pieces_;
   Status status_ = Status::empty;
+  const KeySource* problem_ = nullptr;  // the first source that is missing or ambiguous
 };
 
 // `key` and `jwt` are those of a route (or of its bandwidth); `key` must outlive `into`.

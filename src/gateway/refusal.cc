@@ -216,8 +216,10 @@ Answer refuse(const Route& route, const RateLines& lines, const Verdict& verdict
   return answer;
 }
 
-Answer deny_empty_key(const Route& route) {
-  return problem(route.empty_key.deny.value_or(403), "this request does not say whose it is");
+Answer deny_empty_key(const Route& route, std::string_view missing) {
+  const std::string detail =
+      "the " + std::string{missing} + " is missing or empty, and this route limits requests by it";
+  return problem(route.empty_key.deny.value_or(403), detail);
 }
 
 Answer problem(int status, std::string_view detail) {

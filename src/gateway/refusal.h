@@ -55,7 +55,8 @@ const Refused& refused_by(const Route& route, const Verdict& verdict);
 Answer refuse(const Route& route, const RateLines& lines, const Verdict& verdict, Permits asked);
 
 // To a request without a key, where that is denied. As Spring does, without rate fields.
-Answer deny_empty_key(const Route& route);
+// `missing` names what the key would have been taken from.
+Answer deny_empty_key(const Route& route, std::string_view missing);
 
 // Any other answer of the gateway's own: problem+json with a status and a sentence.
 Answer problem(int status, std::string_view detail);

@@ -87,7 +87,7 @@ std::string explained(const LimitState& limit) {
   }
   line += fmt::format(": {} of {} left", decision.remaining, decision.limit);
   if (decision.reset_after > Nanos{0}) {
-    line += ", at rest in " + readable(decision.reset_after);
+    line += ", full again in " + readable(decision.reset_after);
   }
   line += fmt::format("; a cost of {} {}", limit.cost, outcome(decision, limit.cost));
   if (limit.shadow) line += " (a shadow: never refuses)";

@@ -59,7 +59,7 @@ def commands_of(console):
 # What is different each time: dates, how long something still takes, how fast it was.
 TIMES = [(re.compile(r"^Date: .*$", re.MULTILINE), "Date: …"),
          (re.compile(r"^Content-Length: .*$", re.MULTILINE), "Content-Length: …"),
-         (re.compile(r'(_after_ms": ?|wait_ms": ?|;t=|Retry-After: |at rest in |pass in )\d[\w. ]*\b'),
+         (re.compile(r'(_after_ms": ?|wait_ms": ?|;t=|Retry-After: |full again in |pass in )\d[\w. ]*\b'),
           r"\1…"),
          (re.compile(r"^(re\w+ after +)\d[\w. ]*$", re.MULTILINE), r"\1…"),
          (re.compile(r"((?:come back in|admits this call in) )[\d.]+( s\b| seconds)"), r"\1…\2"),

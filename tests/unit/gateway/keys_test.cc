@@ -70,6 +70,21 @@ TEST(Key, IsAnAddressOrItsBeginning) {
   EXPECT_EQ(world.key(source(Kind::ip)), "192.0.2.129");
 }
 
+TEST(Key, NamesTheSourceThatIsMissingOrAmbiguous) {
+  World world;
+  const auto problem_with = [&](const KeySource& source) {
+    const std::vector<KeyPart> key{{.name = "", .sources = {{.kind = Kind::ip}, source}}};
+    return world.made(key).problem_source();
+  };
+  world.query = "sku=1&sku=2";
+  EXPECT_EQ(problem_with(source(Kind::header, "x-user-id")), "header x-user-id");
+  EXPECT_EQ(problem_with(source(Kind::query, "sku")), "query parameter sku");
+  EXPECT_EQ(problem_with(source(Kind::query, "item")), "query parameter item");
+  EXPECT_EQ(problem_with(source(Kind::cookie, "session")), "cookie session");
+  EXPECT_EQ(problem_with({.kind = Kind::segment, .segment = 4}), "path segment 4");
+  EXPECT_EQ(problem_with(source(Kind::jwt, "sub")), "claim sub of a valid bearer token");
+}
+
 TEST(Key, IsAHeader) {
   World world;
   EXPECT_EQ(world.key(source(Kind::header, "x-user-id")), "EMPTY");

@@ -234,10 +234,13 @@ TEST(Refusal, IsUnavailableWhereTheStoreIs) {
 // As Spring answers: the status, and no rate fields.
 TEST(Refusal, OfARequestWithoutAKeyHasItsOwnStatus) {
   Route nameless = route("api", HeaderStyle::scg);
-  EXPECT_EQ(deny_empty_key(nameless).status, 403);
-  EXPECT_EQ(deny_empty_key(nameless).fields, "Content-Type: application/problem+json\r\n");
+  EXPECT_EQ(deny_empty_key(nameless, "header x-user-id").status, 403);
+  EXPECT_EQ(deny_empty_key(nameless, "header x-user-id").fields,
+            "Content-Type: application/problem+json\r\n");
+  EXPECT_THAT(deny_empty_key(nameless, "header x-user-id").body,
+              HasSubstr("the header x-user-id is missing or empty"));
   nameless.empty_key.deny = 401;
-  EXPECT_EQ(deny_empty_key(nameless).status, 401);
+  EXPECT_EQ(deny_empty_key(nameless, "header x-user-id").status, 401);
   EXPECT_EQ(problem(404, "no route").body,
             R"({"type":"about:blank","title":"Not Found","status":404,"detail":"no route"})");
 }

@@ -44,7 +44,7 @@ TEST(Texts, ExplainALimit) {
   LimitState limit{.name = "rate", .limit = "10/s burst 20", .cost = 5};
   limit.decision = {.limit = 20, .remaining = 12, .reset_after = milliseconds{800}};
   EXPECT_EQ(explained(limit),
-            "rate: 10/s burst 20: 12 of 20 left, at rest in 800ms; a cost of 5 passes");
+            "rate: 10/s burst 20: 12 of 20 left, full again in 800ms; a cost of 5 passes");
   limit.decision = {.outcome = Outcome::limited,
                     .limit = 20,
                     .remaining = 2,
@@ -52,7 +52,7 @@ TEST(Texts, ExplainALimit) {
                     .reset_after = hours{3}};
   limit.shadow = true;
   EXPECT_EQ(explained(limit),
-            "rate: 10/s burst 20: 2 of 20 left, at rest in 3h; a cost of 5 is refused, would "
+            "rate: 10/s burst 20: 2 of 20 left, full again in 3h; a cost of 5 is refused, would "
             "pass in 4.2s (a shadow: never refuses)");
   limit.share = {.part = 4, .whole = 20};
   limit.decision = {.limit = 4, .remaining = 4};

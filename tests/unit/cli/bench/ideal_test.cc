@@ -88,7 +88,7 @@ TEST(Ideal, IsWhatAGreedyCallerGets) {
 
 TEST(Explained, IsReadFromBehind) {
   const auto limit =
-      read_explained("a: b: 100/s burst 20: 20 of 20 left, at rest in 3s; a cost of 4 passes");
+      read_explained("a: b: 100/s burst 20: 20 of 20 left, full again in 3s; a cost of 4 passes");
   ASSERT_TRUE(limit);
   EXPECT_EQ(policy::to_text(limit->rule), "100/s burst 20");
   EXPECT_EQ(limit->cost, 4);
