@@ -234,7 +234,7 @@ bool is(std::string word, std::string_view name) {
 // Whoever speaks HTTP is not listened to any longer.
 bool ends_as_http(const std::vector<std::string>& words, const Said& said) {
   const bool looks_so = is(words[0], "HOST:") || words.back().starts_with("HTTP/");
-  return looks_so && said.bytes.ends_with("-ERR this is HTTP: ask the HTTP door\r\n");
+  return looks_so && said.bytes.ends_with("-ERR this is HTTP: ask the HTTP listener\r\n");
 }
 
 bool answers_each_once(const Transcript& asked, const Said& said) {

@@ -103,7 +103,7 @@ Result<json, Error> ask_http(const bench::Plan& plan, std::string_view method,
   json said = json::parse(answer->body, nullptr, false);
   if (!said.is_object()) {
     return Error{
-        fmt::format("{} does not answer as a daemon does (status {}): is it the RESP door?",
+        fmt::format("{} does not answer as a daemon does (status {}): is it the RESP listener?",
                     plan.target.text(), answer->status)};
   }
   if (answer->status != 200) {

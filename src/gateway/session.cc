@@ -238,7 +238,7 @@ void Session::on_broken(std::string_view why) {
   }
   if (stream.spoke_plainly()) {
     std::string words;
-    append_last_answer(words, problem(400, "this door speaks TLS only: write https://"));
+    append_last_answer(words, problem(400, "this listener requires TLS: use https://"));
     (void)!::send(stream.fd(), words.data(), words.size(), MSG_NOSIGNAL);
   }
   if (state_ == State::exchange) exchange_.on_client_gone();

@@ -75,7 +75,7 @@ net::Door http_door(Service& service) {
 }
 
 // Who holds a connection open to ask now and then may do so as long as it likes.
-net::Door grpc_door(Service& service) {
+net::Door grpc_listener(Service& service) {
   return {.speak = [&service](const net::Peer&) { return std::make_unique<GrpcSession>(service); },
           .too_many = GrpcSession::too_many(),
           .most_input = GrpcSession::kMostInput,
@@ -212,7 +212,7 @@ struct Daemon::Impl {
                           tls_manners(service, "h2 http/1.1", HttpSession::kNotTls), ports.http)) {
       return error;
     }
-    return bind(listen.grpc, grpc_door(service), tls_manners(service, "h2", GrpcSession::not_tls()),
+    return bind(listen.grpc, grpc_listener(service), tls_manners(service, "h2", GrpcSession::not_tls()),
                 ports.grpc);
   }
 

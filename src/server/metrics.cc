@@ -196,12 +196,13 @@ void Metrics::append_to(Exposition& to) const {
     std::uint64_t so_far = 0;
     for (std::size_t b = 0; b < kBounds.size(); ++b) {
       so_far += all.doors[i].buckets[b];
-      to.sample({{"door", kDoors[i]}, {"le", fmt::format("{}", kBounds[b])}}, so_far, "_bucket");
+      to.sample({{"listener", kDoors[i]}, {"le", fmt::format("{}", kBounds[b])}}, so_far,
+                "_bucket");
     }
     so_far += all.doors[i].buckets.back();
-    to.sample({{"door", kDoors[i]}, {"le", "+Inf"}}, so_far, "_bucket");
-    to.sample({{"door", kDoors[i]}}, all.doors[i].seconds, "_sum");
-    to.sample({{"door", kDoors[i]}}, so_far, "_count");
+    to.sample({{"listener", kDoors[i]}, {"le", "+Inf"}}, so_far, "_bucket");
+    to.sample({{"listener", kDoors[i]}}, all.doors[i].seconds, "_sum");
+    to.sample({{"listener", kDoors[i]}}, so_far, "_count");
   }
 }
 

@@ -220,7 +220,7 @@ void RespSession::on_shed(std::string& out) {
 // A page in a browser of this machine can make it send a request here, with commands in its body:
 // nothing behind the first line is read.
 void RespSession::refuse_http(std::string& out) {
-  answer(out).error("ERR this is HTTP: ask the HTTP door");
+  answer(out).error("ERR this is HTTP: ask the HTTP listener");
   ends_ = true;
 }
 

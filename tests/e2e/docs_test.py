@@ -208,8 +208,8 @@ def run_console(page, body, folder, weir, comparable=str):
 DOORS = {"resp": "127.0.0.1:7379", "http": "127.0.0.1:7380", "grpc": "127.0.0.1:7381"}
 
 
-def check_doors(page, commands, folder):
-    """Which doors several daemons want that are started beside each other."""
+def check_listeners(page, commands, folder):
+    """Which listeners several daemons want that are started beside each other."""
     taken, problems = {}, []
     for name in re.findall(r"weir serve --config ([\w.-]+)", commands):
         path = os.path.join(folder, name)
@@ -217,11 +217,11 @@ def check_doors(page, commands, folder):
             continue
         with open(path, encoding="utf-8") as file:
             said = (yaml.safe_load(file) or {}).get("listen") or {}
-        for door, address in {**DOORS, **said}.items():
+        for listener, address in {**DOORS, **said}.items():
             if address in (False, "off"):
                 continue
             if address in taken:
-                problems.append(f"{page}: {name} and {taken[address]} both listen on {address} ({door})")
+                problems.append(f"{page}: {name} and {taken[address]} both listen on {address} ({listener})")
             taken[address] = name
     return problems
 
@@ -332,7 +332,7 @@ def check_page(page, weir):
             if kind == "python" and named:
                 beside.programs[named[1]] = body
             if kind == "sh":
-                problems += check_doors(page, body, folder)
+                problems += check_listeners(page, body, folder)
             if kind == "console":
                 if info.strip():
                     beside.start(info.split())

@@ -134,7 +134,7 @@ weir.yaml:3:24: unknown unit "minute": did you mean "5/min"?
         self.assertEqual(run.returncode, 1)
         self.assertIn("the file holds more than 500000 values", run.stderr)
 
-    def test_a_door_for_grpc_is_nothing_to_be_warned_of(self):
+    def test_a_listener_for_grpc_is_nothing_to_be_warned_of(self):
         self.file("weir.yaml", "listen: { grpc: 127.0.0.1:7381 }\n" + GOOD.partition("\n")[2])
         run = self.weir("weir.yaml")
         self.assertEqual((run.returncode, run.stdout, run.stderr),

@@ -232,7 +232,7 @@ class BenchTest(unittest.TestCase):
             self.assertEqual((run.returncode, run.stdout), (1, ""))
             self.assertRegex(run.stderr, r"(?s)refused.*does `weir serve` run there")
 
-    def test_the_wrong_door_and_the_wrong_policy(self):
+    def test_the_wrong_listener_and_the_wrong_policy(self):
         for args, text in (((f"127.0.0.1:{self.daemon.http_port}",), "http://"),
                            ((self.resp, "--policy", "tne"), "there is no policy"),
                            ((self.http, "--policy", "tenn"), 'did you mean "ten"'),
@@ -279,11 +279,11 @@ class TroubleTest(unittest.TestCase):
         return json.loads(out)
 
     def test_a_daemon_that_is_killed_is_an_error_of_each_request_in_flight(self):
-        for door in ("resp", "http"):
+        for listener in ("resp", "http"):
             for loop in ((), ("--rate", 2000)):
                 with Daemon(WEIR, POLICIES) as daemon:
-                    port = daemon.resp_port if door == "resp" else daemon.http_port
-                    address = f"127.0.0.1:{port}" if door == "resp" else f"http://127.0.0.1:{port}"
+                    port = daemon.resp_port if listener == "resp" else daemon.http_port
+                    address = f"127.0.0.1:{port}" if listener == "resp" else f"http://127.0.0.1:{port}"
                     process = self.start(address, "--connections", 4, "--duration", "60s", *loop)
                     # (More than can be on their way: some have been answered.)
                     wait_until_taken(daemon, "wide", "any", 2000)

@@ -35,9 +35,9 @@ class Daemon:
     """with Daemon(weir, config) as daemon: …"""
 
     def __init__(self, weir, policies=DEMO, folder=None, args=(), extra="", tls=None,
-                 cwd=None, grpc="off", door="127.0.0.1:0"):
+                 cwd=None, grpc="off", listener="127.0.0.1:0"):
         """`tls`: what clients speak it with, an SSLContext. `cwd`: where it is started. `grpc`:
-        where it listens for gRPC. `door`: where for the others; resp() and http() ask 127.0.0.1."""
+        where it listens for gRPC. `listener`: where for the others; resp() and http() ask 127.0.0.1."""
         self.weir = weir
         self.tls = tls
         self.cwd = cwd
@@ -45,7 +45,7 @@ class Daemon:
         self.folder = Path(folder or self.temporary.name)
         self.config = self.folder / "weir.yaml"
         self.config.write_text(
-            f"listen: {{ resp: {door}, http: {door}, grpc: {grpc} }}\n{extra}\n{policies}")
+            f"listen: {{ resp: {listener}, http: {listener}, grpc: {grpc} }}\n{extra}\n{policies}")
         self.args = list(args)
         self.log = []
         self.process = None

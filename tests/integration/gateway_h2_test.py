@@ -609,22 +609,22 @@ class Manners(Case):
 class Hostile(Case):
     def setUp(self):
         self.behind = self.service()
-        self.door = self.gateway(plain(self.behind.url), more=WAIT, args=["--threads", "1"])
-        self.before = resident_kib(self.door.process.pid)
+        self.listener = self.gateway(plain(self.behind.url), more=WAIT, args=["--threads", "1"])
+        self.before = resident_kib(self.listener.process.pid)
 
     def tearDown(self):
-        self.assert_served(self.door)
+        self.assert_served(self.listener)
         if SCALE == 1:
-            self.assertLess(resident_kib(self.door.process.pid) - self.before, 16 << 10, "KiB")
+            self.assertLess(resident_kib(self.listener.process.pid) - self.before, 16 << 10, "KiB")
 
     def flood(self, frames, codes=(ENHANCE_YOUR_CALM, None)):
-        peer = self.peer(self.door)
+        peer = self.peer(self.listener)
         peer.settle()
         frames = iter(frames(peer))
         while batch := b"".join(piece for _, piece in zip(range(500), frames)):
             if not peer.try_send(batch):
                 break
-            self.assert_served(self.door)
+            self.assert_served(self.listener)
         self.assertIn(peer.end(), codes)
 
     def test_a_flood_of_requests_that_are_taken_back(self):
@@ -655,7 +655,7 @@ class Hostile(Case):
             yield frame(HEADERS, 0, peer.new_stream(), peer.encoder.encode(fields_of()))
             for i in range(20_000):
                 yield frame(CONTINUATION, 0, 1, peer.encoder.encode([(f"x-{i}", "y" * 100)]))
-        peer = self.peer(self.door)
+        peer = self.peer(self.listener)
         for piece in frames(peer):
             if not peer.try_send(piece):
                 break
@@ -670,21 +670,21 @@ class Hostile(Case):
         self.flood(frames)
 
     def test_a_head_that_does_not_end_is_given_up(self):
-        peer = self.peer(self.door)
+        peer = self.peer(self.listener)
         peer.settle()
         peer.send(frame(HEADERS, 0, 1, peer.encoder.encode(fields_of())))
         self.assertEqual(peer.end(), NO_ERROR)
-        slow = self.peer(self.door, greets=False)
+        slow = self.peer(self.listener, greets=False)
         slow.send(PREFACE[:10])
         self.assertIn(b"408", read_all(slow.socket))
 
     def test_who_does_nothing_is_sent_away(self):
-        peer = self.peer(self.door)
+        peer = self.peer(self.listener)
         self.assertEqual(peer.ask(fields_of()).status, 200)
         self.assertEqual(peer.end(), NO_ERROR)
 
     def test_a_body_that_does_not_come_is_408_for_its_stream(self):
-        peer = self.peer(self.door)
+        peer = self.peer(self.listener)
         stream = peer.new_stream()
         peer.send(peer.head(fields_of("POST"), stream), *peer.data(b"x", stream, ends=False))
         self.assertEqual(peer.answer(stream).status, 408)
@@ -695,7 +695,7 @@ class Hostile(Case):
         self.assertEqual(peer.ask(fields_of()).status, 200)
 
     def test_a_byte_at_a_time_is_waited_for(self):
-        peer = self.peer(self.door)
+        peer = self.peer(self.listener)
         stream = peer.new_stream()
         peer.send(peer.head(fields_of("POST"), stream))
         for i in range(8):
@@ -706,7 +706,7 @@ class Hostile(Case):
 
     def test_windows_that_stay_closed_cost_their_own_streams(self):
         self.behind.on_request = lambda h: h.answer(body=b"x" * (1 << 20) if h.path == "/big" else b"hello")
-        peer = self.peer(self.door, opens_windows=False, initial_window_size=0)
+        peer = self.peer(self.listener, opens_windows=False, initial_window_size=0)
         peer.send(window_update(0, WIDE))
         stuck = [peer.request(fields_of(path="/big")) for _ in range(90)]
         peer.send(settings(initial_window_size=0))
@@ -741,18 +741,18 @@ class Hostile(Case):
 
     def test_who_takes_nothing_at_all_is_shut_out(self):
         self.behind.on_request = lambda h: h.answer(body=b"x" * (20 << 20))
-        peer = self.peer(self.door, initial_window_size=0x7fffffff)
+        peer = self.peer(self.listener, initial_window_size=0x7fffffff)
         peer.send(window_update(0, WIDE))
         for _ in range(4):
             peer.request(fields_of())
-        eventually(lambda: self.door.metric("weir_gateway_in_flight") and
-                   sum(self.door.metric("weir_gateway_in_flight").values()) == 0, "nothing under way")
+        eventually(lambda: self.listener.metric("weir_gateway_in_flight") and
+                   sum(self.listener.metric("weir_gateway_in_flight").values()) == 0, "nothing under way")
 
     def test_more_streams_than_there_may_be_are_refused(self):
         go = threading.Event()
         self.addCleanup(go.set)
         self.behind.on_request = lambda h: (h.path == "/slow" and go.wait(60), h.answer())
-        peer = self.peer(self.door)
+        peer = self.peer(self.listener)
         most = 100  # which it does not know yet
         streams = [peer.request(fields_of(path="/slow")) for _ in range(most + 5)]
         for stream in streams[most:]:
@@ -766,10 +766,10 @@ class Hostile(Case):
         for bad in (frame(DATA, 0, 0, b"x"), frame(HEADERS, END_HEADERS, 2, b""),
                     frame(PUSH_PROMISE, 0, 1, b"\0\0\0\2"), frame(SETTINGS, 0, 0, b"odd"),
                     frame(HEADERS, END_HEADERS, 1, b"\xff\xff\xff\xff\xff"), window_update(0, 0)):
-            peer = self.peer(self.door)
+            peer = self.peer(self.listener)
             peer.send(bad)
             self.assertNotIn(peer.end(), (NO_ERROR,))
-        garbled = self.peer(self.door, greets=False)
+        garbled = self.peer(self.listener, greets=False)
         garbled.send(PREFACE[:16] + b"GET / HTTP/1.1\r\n\r\n")
         self.assertEqual(read_all(garbled.socket), b"")
 

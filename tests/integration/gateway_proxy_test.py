@@ -512,7 +512,7 @@ class Encrypted(unittest.TestCase):
         with self.connect(gateway) as s:
             return s.getpeercert()["serialNumber"]
 
-    def test_the_door_has_tls_and_its_certificate_can_be_renewed(self):
+    def test_the_listener_has_tls_and_its_certificate_can_be_renewed(self):
         files = f"tls: {{ cert: {self.cert}, key: {self.key} }}"
         with Service() as service, Gateway(WEIR, plain(service.url), more=files) as gateway:
             service.on_request = lambda h: h.answer(body=b"x" * 3_000_000)

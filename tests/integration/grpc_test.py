@@ -1,4 +1,4 @@
-"""The gRPC door and clients as they are: grpc_test.py WEIR SOURCE BUILD.
+"""The gRPC listener and clients as they are: grpc_test.py WEIR SOURCE BUILD.
 
 The gRPC library's C++ client (tests/grpc/client.cc), Debian's python3-grpcio, curl and
 h2load. (Node's client and Envoy have tests of their own.)"""
@@ -274,7 +274,7 @@ class CurlTest(GrpcTest):
             self.assertIn("content-type: application/grpc", fields)
             self.assertIn("grpc-status: 0", fields)
 
-    def test_curl_asks_the_http_door_by_http2(self):
+    def test_curl_asks_the_http_listener_by_http2(self):
         base = f"http://127.0.0.1:{self.daemon.http_port}"
         h2 = ("curl", "-sS", "--noproxy", "*", "--http2-prior-knowledge", "-w", "\n%{http_version} %{http_code}")
         self.assertEqual(run(*h2, f"{base}/healthz"), (0, "ok\n\n2 200"))

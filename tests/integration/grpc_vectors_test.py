@@ -426,34 +426,34 @@ class VectorsTest(unittest.TestCase):
         self.addCleanup(daemon.__exit__)
         return daemon
 
-    def test_every_vector_by_both_doors_in_both_ways(self):
+    def test_every_vector_by_both_listeners_in_both_ways(self):
         for way in (ENVOYPROXY, OURS):
-            for door_kind in (Grpc, Json):
+            for listener_kind in (Grpc, Json):
                 # (Its own daemon: counters that nobody has touched.)
-                door = door_kind(self.serve(way))
+                listener = listener_kind(self.serve(way))
                 for name, (rules, theirs, ours) in VECTORS.items():
-                    with self.subTest(way=way, door=door.name, vector=name):
+                    with self.subTest(way=way, listener=listener.name, vector=name):
                         stay_within(3)
-                        self.play(door, rules.split()[1], ours if way == OURS and ours else theirs)
-                door.close()
+                        self.play(listener, rules.split()[1], ours if way == OURS and ours else theirs)
+                listener.close()
 
     def test_modes_of_the_whole_service(self):
         modes = {"shadow_mode": V10_SHADOW, "quota_mode": V10_ALL_QUOTA}
         for way, (mode, steps) in itertools.product((ENVOYPROXY, OURS), modes.items()):
             daemon = self.serve(way, f"{{ path: rules, {mode}: true }}")
-            for door in (Grpc(daemon), Json(daemon)):
-                with self.subTest(way=way, door=door.name, mode=mode):
-                    # (Each door has counters of its own.)
-                    self.play(door, "quota", [
-                        ([each + door.name for each in descriptors], *rest) for descriptors, *rest in steps])
-                door.close()
+            for listener in (Grpc(daemon), Json(daemon)):
+                with self.subTest(way=way, listener=listener.name, mode=mode):
+                    # (Each listener has counters of its own.)
+                    self.play(listener, "quota", [
+                        ([each + listener.name for each in descriptors], *rest) for descriptors, *rest in steps])
+                listener.close()
             metrics = daemon.http("GET", "/metrics")[2].decode()
             self.assertIn(f"weir_envoy_global_shadow_mode_total {2 if mode == 'shadow_mode' else 0}\n", metrics)
 
-    def play(self, door, domain, steps):
+    def play(self, listener, domain, steps):
         for number, (descriptors, hits, overall, statuses) in enumerate(steps, 1):
             where = f"step {number}: {descriptors} hits {hits}"
-            answer = door.ask(request_of(domain, descriptors, hits))
+            answer = listener.ask(request_of(domain, descriptors, hits))
             if overall is not None:
                 self.assertEqual(answer.overall_code, overall, where)
             self.assertEqual(len(answer.statuses), len(statuses), where)
@@ -474,14 +474,14 @@ class VectorsTest(unittest.TestCase):
             self.assertTrue(0 <= until.seconds + until.nanos / 1e9 <= seconds, where)
 
     # Both know what the other has counted.
-    def test_both_doors_count_together(self):
+    def test_both_listeners_count_together(self):
         daemon = self.serve(OURS)
-        grpc_door, json_door = Grpc(daemon), Json(daemon)
+        grpc_listener, json_listener = Grpc(daemon), Json(daemon)
         request = MESSAGES.request("hits", [("k", "together")])
-        remaining = [door.ask(request).statuses[0].limit_remaining
-                     for _ in range(5) for door in (grpc_door, json_door)]
+        remaining = [listener.ask(request).statuses[0].limit_remaining
+                     for _ in range(5) for listener in (grpc_listener, json_listener)]
         self.assertEqual(remaining, list(range(19, 9, -1)))
-        grpc_door.close()
+        grpc_listener.close()
 
 
 class BadInputTest(unittest.TestCase):

@@ -5,7 +5,7 @@ import sys
 import unittest
 
 from daemon import Daemon
-from h2_doors import METHOD, POLICIES, RULES, GrpcDoor, rate_limit_request, text_field
+from h2_listeners import METHOD, POLICIES, RULES, GrpcDoor, rate_limit_request, text_field
 from h2_peer import *  # noqa: F403: frames, flags and codes
 
 WEIR = sys.argv.pop(1)
@@ -23,18 +23,18 @@ class WireTest(unittest.TestCase):
         cls.daemon = Daemon(WEIR, POLICIES, grpc="127.0.0.1:0", extra="envoy_ratelimit: rules.yaml")
         (cls.daemon.folder / "rules.yaml").write_text(RULES)
         cls.daemon.__enter__()
-        cls.door = GrpcDoor(cls.daemon)
+        cls.listener = GrpcDoor(cls.daemon)
 
     @classmethod
     def tearDownClass(cls):
         cls.daemon.__exit__()
 
     def setUp(self):
-        self.peer = self.door.peer()
+        self.peer = self.listener.peer()
         self.addCleanup(self.peer.close)
 
     def ask(self, *more, body=FRAMED, without=(), **pseudo):
-        answer = self.peer.ask(self.door.fields(*more, without=without, **pseudo), body)
+        answer = self.peer.ask(self.listener.fields(*more, without=without, **pseudo), body)
         self.assertIsNone(answer.reset, answer)
         return answer
 
@@ -45,7 +45,7 @@ class WireTest(unittest.TestCase):
         self.assertEqual(answer.trailers, {})
         self.assertTrue(answer.grpc_text, "nobody would know why")
         self.assertTrue(all(" " <= c <= "~" for c in answer.grpc_text), answer.grpc_text)
-        self.assertTrue(self.door.is_answered(self.peer.ask(self.door.fields(), FRAMED)), "the next one")
+        self.assertTrue(self.listener.is_answered(self.peer.ask(self.listener.fields(), FRAMED)), "the next one")
 
     def test_an_answer(self):
         answer = self.ask()
@@ -59,7 +59,7 @@ class WireTest(unittest.TestCase):
     def test_content_types(self):
         for kind in ("application/grpc", "application/grpc+proto", "application/grpc;charset=utf-8"):
             answer = self.ask(("content-type", kind), without=["content-type"])
-            self.assertTrue(self.door.is_answered(answer), kind)
+            self.assertTrue(self.listener.is_answered(answer), kind)
         for kind in ("text/plain", "application/json", "application/grp", "application/grpcs"):
             answer = self.ask(("content-type", kind), without=["content-type"])
             self.assertEqual(answer.status, 415, kind)
@@ -73,10 +73,10 @@ class WireTest(unittest.TestCase):
     def test_a_message_in_pieces(self):
         for size in (1, 4, 5, 6, 11):
             stream = self.peer.new_stream()
-            self.peer.send(self.peer.head(self.door.fields(), stream),
+            self.peer.send(self.peer.head(self.listener.fields(), stream),
                            *(frame(DATA, 0, stream, FRAMED[i:i + size]) for i in range(0, len(FRAMED), size)),
                            frame(DATA, END_STREAM, stream))
-            self.assertTrue(self.door.is_answered(self.peer.answer(stream)), size)
+            self.assertTrue(self.listener.is_answered(self.peer.answer(stream)), size)
 
     def test_bodies_that_are_no_message(self):
         for what, body in {
@@ -107,7 +107,7 @@ class WireTest(unittest.TestCase):
     # Fields that were added later, by somebody else, do no harm.
     def test_unknown_fields(self):
         strange = text_field(15, "who knows") + b"\x98\x06\x05"
-        self.assertTrue(self.door.is_answered(self.ask(body=grpc_message(MESSAGE + strange))))
+        self.assertTrue(self.listener.is_answered(self.ask(body=grpc_message(MESSAGE + strange))))
 
     def test_texts_that_are_no_utf8(self):
         for part, message in {
@@ -121,14 +121,14 @@ class WireTest(unittest.TestCase):
         answer = self.ask(("grpc-encoding", "gzip"), body=b"\x01" + FRAMED[1:])
         self.assert_fails(answer, UNIMPLEMENTED)
         self.assertIn("identity", answer.fields["grpc-accept-encoding"])
-        self.assertTrue(self.door.is_answered(self.ask(("grpc-encoding", "identity"))))
-        self.assertTrue(self.door.is_answered(self.ask(("grpc-accept-encoding", "gzip,deflate"))))
+        self.assertTrue(self.listener.is_answered(self.ask(("grpc-encoding", "identity"))))
+        self.assertTrue(self.listener.is_answered(self.ask(("grpc-accept-encoding", "gzip,deflate"))))
 
     # It is told before it has sent all of it.
     def test_a_message_that_is_too_long(self):
         self.peer.settle()
         stream = self.peer.new_stream()
-        self.peer.send(self.peer.head(self.door.fields(), stream),
+        self.peer.send(self.peer.head(self.listener.fields(), stream),
                        frame(DATA, 0, stream, struct.pack(">BI", 0, 100_000_000)))
         room = self.peer.settings.get(INITIAL_WINDOW_SIZE, 65535) - 5
         self.assertLess(room, 10_000_000)
@@ -136,7 +136,7 @@ class WireTest(unittest.TestCase):
             self.peer.send(frame(DATA, 0, stream, bytes(16384)))
         answer = self.peer.answer(stream)
         self.assertEqual((answer.status, answer.grpc_status), (200, RESOURCE_EXHAUSTED), answer)
-        self.assertTrue(self.door.is_answered(self.ask()), "the next one")
+        self.assertTrue(self.listener.is_answered(self.ask()), "the next one")
 
     def test_paths(self):
         for path in ("/", "/x", METHOD + "/", METHOD[:-1], METHOD.lower(), "/grpc.health.v1.Health",
@@ -162,11 +162,11 @@ class WireTest(unittest.TestCase):
         self.assert_fails(answer, NOT_FOUND)
 
     def test_watching_stays_open_until_one_side_goes(self):
-        stream = self.peer.request(self.door.fields(path=WATCH), grpc_message(b""))
+        stream = self.peer.request(self.listener.fields(path=WATCH), grpc_message(b""))
         self.peer.settle()
         answer = self.peer.answers[stream]
         self.assertEqual((answer.body, answer.over), (grpc_message(b"\x08\x01"), False))
-        self.assertTrue(self.door.is_answered(self.ask()), "others are served meanwhile")
+        self.assertTrue(self.listener.is_answered(self.ask()), "others are served meanwhile")
         self.peer.send(reset(stream))
         self.peer.settle()
         self.assertFalse(answer.ended)
@@ -174,7 +174,7 @@ class WireTest(unittest.TestCase):
     # Questions come one by one, in pieces, and each is answered before the next is asked.
     def test_reflection_is_a_conversation(self):
         stream = self.peer.new_stream()
-        self.peer.send(self.peer.head(self.door.fields(path=REFLECT), stream))
+        self.peer.send(self.peer.head(self.listener.fields(path=REFLECT), stream))
         question = grpc_message(text_field(7, "*"))
         for i in range(1, 6):
             self.peer.send(frame(DATA, 0, stream, question[:4]))
@@ -188,9 +188,9 @@ class WireTest(unittest.TestCase):
 
     # What takes long to write is not written for who does not read.
     def test_reflection_for_somebody_who_only_asks(self):
-        with self.door.peer(initial_window_size=0) as peer:
+        with self.listener.peer(initial_window_size=0) as peer:
             stream = peer.new_stream()
-            peer.send(peer.head(self.door.fields(path=REFLECT), stream))
+            peer.send(peer.head(self.listener.fields(path=REFLECT), stream))
             question = grpc_message(text_field(4, "envoy.service.ratelimit.v3.RateLimitService"))
             peer.socket.settimeout(0.5)
             try:
@@ -199,7 +199,7 @@ class WireTest(unittest.TestCase):
                         break
             except TimeoutError:
                 pass
-            self.assertTrue(self.door.is_answered(self.ask()), "others are served meanwhile")
+            self.assertTrue(self.listener.is_answered(self.ask()), "others are served meanwhile")
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ import time
 import unittest
 
 from daemon import Daemon, resident_kib, under_sanitizer
-from h2_doors import POLICIES, RULES, GrpcDoor, HttpDoor
+from h2_listeners import POLICIES, RULES, GrpcDoor, HttpDoor
 from h2_peer import *  # noqa: F403: frames, flags and codes
 
 WEIR = sys.argv.pop(1)
@@ -25,15 +25,15 @@ def start_daemon():
     return daemon
 
 
-def on_each_door(test):
-    """A test of a door, on both. Whatever it does, others are served, and little memory is used."""
+def on_each_listener(test):
+    """A test of a listener, on both. Whatever it does, others are served, and little memory is used."""
     @functools.wraps(test)
     def run(self):
-        for door in self.doors:
-            with self.subTest(door=door.name):
+        for listener in self.listeners:
+            with self.subTest(listener=listener.name):
                 before = resident_kib(self.daemon.process.pid)
-                test(self, door)
-                for each in self.doors:
+                test(self, listener)
+                for each in self.listeners:
                     with each.peer() as peer:
                         self.assert_answers(each, peer)
                 if SCALE == 1:
@@ -42,19 +42,19 @@ def on_each_door(test):
     return run
 
 
-class Doors(unittest.TestCase):
+class Listeners(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         cls.daemon = start_daemon()
-        cls.doors = [HttpDoor(cls.daemon), GrpcDoor(cls.daemon)]
+        cls.listeners = [HttpDoor(cls.daemon), GrpcDoor(cls.daemon)]
 
     @classmethod
     def tearDownClass(cls):
         cls.daemon.__exit__()
 
-    def assert_answers(self, door, peer):
-        answer = peer.ask(door.fields(), door.body)
-        self.assertTrue(answer.reset is None and door.is_answered(answer), answer)
+    def assert_answers(self, listener, peer):
+        answer = peer.ask(listener.fields(), listener.body)
+        self.assertTrue(answer.reset is None and listener.is_answered(answer), answer)
 
     def assert_shut_out(self, peer, pieces, codes=(ENHANCE_YOUR_CALM,)):
         """Sends one piece after the other until it is shut out. (What was on its way by then may cost
@@ -77,157 +77,157 @@ class Doors(unittest.TestCase):
             pass
 
 
-class FloodsTest(Doors):
+class FloodsTest(Listeners):
     """What costs the sender little and the daemon something, again and again."""
 
     COUNT = 100_000
     # So many at once may also be more than there may be open.
     TOO_MANY = (ENHANCE_YOUR_CALM, PROTOCOL_ERROR)
 
-    def flood(self, door, make, codes=(ENHANCE_YOUR_CALM,), each=100):
+    def flood(self, listener, make, codes=(ENHANCE_YOUR_CALM,), each=100):
         """`make` gives the frames of one turn; they are sent a hundred turns at a time."""
-        with door.peer() as peer:
+        with listener.peer() as peer:
             pieces = (b"".join(make(peer) for _ in range(each)) for _ in range(self.COUNT // each))
             self.assert_shut_out(peer, pieces, codes)
             # What little there was of it before is bounded.
             self.assertLess(len(peer.pongs) + peer.settings_acks + len(peer.answers), 20_000)
 
     # CVE-2023-44487
-    @on_each_door
-    def test_requests_that_are_taken_back_at_once(self, door):
+    @on_each_listener
+    def test_requests_that_are_taken_back_at_once(self, listener):
         def make(peer):
             stream = peer.new_stream()
-            return peer.head(door.fields(), stream) + reset(stream)
-        self.flood(door, make)
+            return peer.head(listener.fields(), stream) + reset(stream)
+        self.flood(listener, make)
 
-    @on_each_door
-    def test_whole_requests_that_are_taken_back_at_once(self, door):
+    @on_each_listener
+    def test_whole_requests_that_are_taken_back_at_once(self, listener):
         def make(peer):
             stream = peer.new_stream()
-            return peer.head(door.fields(), stream) + b"".join(peer.data(door.body, stream)) + reset(stream)
-        self.flood(door, make)
+            return peer.head(listener.fields(), stream) + b"".join(peer.data(listener.body, stream)) + reset(stream)
+        self.flood(listener, make)
 
     # CVE-2025-8671: those that the daemon is made to take back.
-    @on_each_door
-    def test_requests_whose_reset_is_provoked(self, door):
+    @on_each_listener
+    def test_requests_whose_reset_is_provoked(self, listener):
         def make(peer):
             stream = peer.new_stream()
-            return peer.head(door.fields(), stream) + window_update(stream, 0)
-        self.flood(door, make, self.TOO_MANY)
+            return peer.head(listener.fields(), stream) + window_update(stream, 0)
+        self.flood(listener, make, self.TOO_MANY)
 
-    @on_each_door
-    def test_malformed_requests_without_end(self, door):
+    @on_each_listener
+    def test_malformed_requests_without_end(self, listener):
         def make(peer):
-            return peer.head(door.fields(("Upper", "case")), peer.new_stream(), END_HEADERS | END_STREAM)
-        self.flood(door, make, self.TOO_MANY)
+            return peer.head(listener.fields(("Upper", "case")), peer.new_stream(), END_HEADERS | END_STREAM)
+        self.flood(listener, make, self.TOO_MANY)
 
-    @on_each_door
-    def test_pings(self, door):
-        self.flood(door, lambda _: frame(PING, 0, 0, b"12345678"))
+    @on_each_listener
+    def test_pings(self, listener):
+        self.flood(listener, lambda _: frame(PING, 0, 0, b"12345678"))
 
-    @on_each_door
-    def test_settings(self, door):
-        self.flood(door, lambda _: settings(initial_window_size=65535))
+    @on_each_listener
+    def test_settings(self, listener):
+        self.flood(listener, lambda _: settings(initial_window_size=65535))
 
-    @on_each_door
-    def test_settings_without_settings(self, door):
-        self.flood(door, lambda _: frame(SETTINGS))
+    @on_each_listener
+    def test_settings_without_settings(self, listener):
+        self.flood(listener, lambda _: frame(SETTINGS))
 
-    @on_each_door
-    def test_priorities(self, door):
+    @on_each_listener
+    def test_priorities(self, listener):
         numbers = iter(range(1, 1 << 30, 2))
-        self.flood(door, lambda _: frame(PRIORITY, 0, next(numbers), struct.pack(">IB", 0, 1)))
+        self.flood(listener, lambda _: frame(PRIORITY, 0, next(numbers), struct.pack(">IB", 0, 1)))
 
-    @on_each_door
-    def test_windows_that_open_by_a_byte(self, door):
-        self.flood(door, lambda _: window_update(0, 1))
+    @on_each_listener
+    def test_windows_that_open_by_a_byte(self, listener):
+        self.flood(listener, lambda _: window_update(0, 1))
 
-    @on_each_door
-    def test_frames_of_unknown_types(self, door):
-        self.flood(door, lambda _: frame(0xee, 0, 0, b""))
+    @on_each_listener
+    def test_frames_of_unknown_types(self, listener):
+        self.flood(listener, lambda _: frame(0xee, 0, 0, b""))
 
-    @on_each_door
-    def test_resets_of_streams_that_are_gone(self, door):
-        with door.peer() as peer:
-            self.assert_answers(door, peer)
+    @on_each_listener
+    def test_resets_of_streams_that_are_gone(self, listener):
+        with listener.peer() as peer:
+            self.assert_answers(listener, peer)
             self.assert_shut_out(peer, (reset(1) * 100 for _ in range(self.COUNT // 100)))
 
-    @on_each_door
-    def test_data_without_data(self, door):
-        with door.peer() as peer:
-            peer.send(peer.head(door.fields(), 1))
+    @on_each_listener
+    def test_data_without_data(self, listener):
+        with listener.peer() as peer:
+            peer.send(peer.head(listener.fields(), 1))
             self.assert_shut_out(peer, (frame(DATA, 0, 1) * 100 for _ in range(self.COUNT // 100)))
 
     # CVE-2024-27316 and its like: a header that never ends.
-    @on_each_door
-    def test_continuations_without_end(self, door):
+    @on_each_listener
+    def test_continuations_without_end(self, listener):
         for piece in (b"", b"\x00\x01a\x01b", b"\x00\x01a\x7f\x81\x1e" + b"b" * 4000):
-            with self.subTest(piece=piece[:10]), door.peer() as peer:
-                peer.send(peer.head(door.fields(), 1, 0))
+            with self.subTest(piece=piece[:10]), listener.peer() as peer:
+                peer.send(peer.head(listener.fields(), 1, 0))
                 self.assert_shut_out(peer, (frame(CONTINUATION, 0, 1, piece) * 100
                                             for _ in range(self.COUNT // 100)),
                                      codes=(ENHANCE_YOUR_CALM, PROTOCOL_ERROR, INTERNAL_ERROR))
 
     # (Its sender pays for every byte of it.)
-    @on_each_door
-    def test_data_that_is_all_padding_needs_no_memory(self, door):
+    @on_each_listener
+    def test_data_that_is_all_padding_needs_no_memory(self, listener):
         padding = frame(DATA, PADDED, 1, b"\xff" + bytes(255))
-        with door.peer() as peer:
+        with listener.peer() as peer:
             stream = peer.new_stream()
-            peer.send(peer.head(door.fields(), stream))
+            peer.send(peer.head(listener.fields(), stream))
             for _ in range(self.COUNT // 100 // SCALE):
                 peer.send(padding * 20)
                 peer.pong()
-            peer.send(*peer.data(door.body, stream))
-            self.assertTrue(door.is_answered(peer.answer(stream)))
+            peer.send(*peer.data(listener.body, stream))
+            self.assertTrue(listener.is_answered(peer.answer(stream)))
 
 
-class HonestTest(Doors):
+class HonestTest(Listeners):
     """Those who send many frames and requests that they do not need any more, and mean well."""
 
     # As the gRPC library does: a PING and windows with nearly every answer.
-    @on_each_door
-    def test_a_ping_and_two_windows_with_every_request(self, door):
-        with door.peer() as peer:
+    @on_each_listener
+    def test_a_ping_and_two_windows_with_every_request(self, listener):
+        with listener.peer() as peer:
             for i in range(5000 // SCALE):
-                stream = peer.request(door.fields(), door.body)
+                stream = peer.request(listener.fields(), listener.body)
                 peer.send(frame(PING, 0, 0, struct.pack(">Q", i)), window_update(0, 50))
                 answer = peer.answer(stream)
-                self.assertTrue(answer.reset is None and door.is_answered(answer), (i, answer))
+                self.assertTrue(answer.reset is None and listener.is_answered(answer), (i, answer))
                 del peer.answers[stream]
             self.assertIsNone(peer.goaway)
 
-    @on_each_door
-    def test_one_of_five_gives_up(self, door):
-        with door.peer() as peer:
+    @on_each_listener
+    def test_one_of_five_gives_up(self, listener):
+        with listener.peer() as peer:
             for i in range(5000 // SCALE):
-                stream = peer.request(door.fields(), door.body)
+                stream = peer.request(listener.fields(), listener.body)
                 if i % 5 == 0:
                     peer.send(reset(stream))
                     continue
                 answer = peer.answer(stream)
-                self.assertTrue(answer.reset is None and door.is_answered(answer), (i, answer))
+                self.assertTrue(answer.reset is None and listener.is_answered(answer), (i, answer))
                 del peer.answers[stream]
             self.assertIsNone(peer.goaway)
 
-    @on_each_door
-    def test_ten_thousand_requests_in_pipes_of_a_hundred(self, door):
-        with door.peer() as peer:
+    @on_each_listener
+    def test_ten_thousand_requests_in_pipes_of_a_hundred(self, listener):
+        with listener.peer() as peer:
             for _ in range(100 // SCALE):
                 streams = [peer.new_stream() for _ in range(100)]
                 peer.send(*(piece for stream in streams
-                            for piece in (peer.head(door.fields(), stream), *peer.data(door.body, stream))))
+                            for piece in (peer.head(listener.fields(), stream), *peer.data(listener.body, stream))))
                 for stream in streams:
-                    self.assertTrue(door.is_answered(peer.answer(stream)))
+                    self.assertTrue(listener.is_answered(peer.answer(stream)))
                     del peer.answers[stream]
 
 
-class StubbornTest(Doors):
+class StubbornTest(Listeners):
     # Asks for more and more, and takes none of it.
-    @on_each_door
-    def test_one_that_never_reads(self, door):
-        fields = door.fields(method="GET", path="/metrics") if door.name == "HTTP" else door.fields()
-        with door.peer(initial_window_size=0x7fffffff) as peer:
+    @on_each_listener
+    def test_one_that_never_reads(self, listener):
+        fields = listener.fields(method="GET", path="/metrics") if listener.name == "HTTP" else listener.fields()
+        with listener.peer(initial_window_size=0x7fffffff) as peer:
             peer.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
             peer.send(window_update(0, 0x7fffffff - 65535))
             peer.socket.setblocking(False)
@@ -235,9 +235,9 @@ class StubbornTest(Doors):
             while time.monotonic() < until:
                 if not said:
                     streams = [peer.new_stream() for _ in range(50)]
-                    ends = END_STREAM if door.name == "HTTP" else 0
+                    ends = END_STREAM if listener.name == "HTTP" else 0
                     said = b"".join(peer.head(fields, stream, END_HEADERS | ends)
-                                    + (b"" if ends else b"".join(peer.data(door.body, stream)))
+                                    + (b"" if ends else b"".join(peer.data(listener.body, stream)))
                                     for stream in streams)
                 try:
                     said = said[peer.socket.send(said):]
@@ -247,33 +247,33 @@ class StubbornTest(Doors):
                     break
             if SCALE == 1:  # (it is also looked at when this one is gone)
                 self.assertLess(resident_kib(self.daemon.process.pid), 200_000)
-            with door.peer() as other:
-                self.assert_answers(door, other)
+            with listener.peer() as other:
+                self.assert_answers(listener, other)
 
     # Answers that nobody opens a window for wait, and no more are made than may be waiting.
-    @on_each_door
-    def test_one_that_opens_no_window(self, door):
-        with door.peer(initial_window_size=0) as peer:
+    @on_each_listener
+    def test_one_that_opens_no_window(self, listener):
+        with listener.peer(initial_window_size=0) as peer:
             peer.settle()
             streams = [peer.new_stream() for _ in range(peer.settings[MAX_CONCURRENT_STREAMS])]
             for stream in streams:
-                peer.send(peer.head(door.fields(), stream), *peer.data(door.body, stream))
+                peer.send(peer.head(listener.fields(), stream), *peer.data(listener.body, stream))
             peer.settle()
             self.assertEqual([stream for stream in streams if peer.answers[stream].over], [])
-            with door.peer() as other:
-                self.assert_answers(door, other)
+            with listener.peer() as other:
+                self.assert_answers(listener, other)
             peer.send(settings(initial_window_size=65535))
             for stream in streams:
-                self.assertTrue(door.is_answered(peer.answer(stream)))
+                self.assertTrue(listener.is_answered(peer.answer(stream)))
 
     # Every stream has begun a body as long as may be: they share what one connection has.
-    @on_each_door
-    def test_bodies_that_do_not_end(self, door):
-        peers = [door.peer() for _ in range(5)]
+    @on_each_listener
+    def test_bodies_that_do_not_end(self, listener):
+        peers = [listener.peer() for _ in range(5)]
         for peer in peers:
             peer.settle()
             streams = [peer.new_stream() for _ in range(100)]
-            peer.send(*(peer.head(door.fields(), stream) for stream in streams))
+            peer.send(*(peer.head(listener.fields(), stream) for stream in streams))
             peer.socket.settimeout(0.5)
             try:
                 for i in range(10_000):
@@ -286,11 +286,11 @@ class StubbornTest(Doors):
         for peer in peers:
             peer.close()
 
-    @on_each_door
-    def test_noise_after_a_good_start(self, door):
+    @on_each_listener
+    def test_noise_after_a_good_start(self, listener):
         noise = random.Random(7)
         for i in range(200 // SCALE):
-            with door.peer() as peer:
+            with listener.peer() as peer:
                 if i % 2:
                     peer.try_send(noise.randbytes(noise.randrange(1, 3000)))
                     continue
@@ -299,10 +299,10 @@ class StubbornTest(Doors):
                     peer.try_send(frame(noise.randrange(12), noise.randrange(256), noise.randrange(6),
                                         noise.randbytes(noise.choice([0, 1, 4, 5, 6, 8, 30]))))
 
-    @on_each_door
-    def test_many_connections_that_only_greet(self, door):
+    @on_each_listener
+    def test_many_connections_that_only_greet(self, listener):
         count = 500 // SCALE
-        peers = [door.peer() for _ in range(count)]
+        peers = [listener.peer() for _ in range(count)]
         for peer in peers:
             peer.settle()
         for peer in peers:
@@ -315,33 +315,33 @@ class EndTest(unittest.TestCase):
     def setUp(self):
         self.daemon = start_daemon()
         self.addCleanup(self.daemon.__exit__)
-        self.doors = [HttpDoor(self.daemon), GrpcDoor(self.daemon)]
+        self.listeners = [HttpDoor(self.daemon), GrpcDoor(self.daemon)]
 
     def test_requests_under_way_are_answered(self):
         peers = []
-        for door in self.doors:
-            peer = door.peer()
+        for listener in self.listeners:
+            peer = listener.peer()
             self.addCleanup(peer.close)
             stream = peer.new_stream()
-            peer.send(peer.head(door.fields(), stream))
+            peer.send(peer.head(listener.fields(), stream))
             peer.settle()
-            peers.append((door, peer, stream))
+            peers.append((listener, peer, stream))
         self.daemon.process.send_signal(signal.SIGTERM)
-        for door, peer, stream in peers:
-            with self.subTest(door=door.name):
+        for listener, peer, stream in peers:
+            with self.subTest(listener=listener.name):
                 while peer.goaway is None:
                     self.assertIsNotNone(peer.hear(), "it ended without a word")
                 self.assertEqual(peer.goaway[1], NO_ERROR)
                 self.assertGreaterEqual(peer.goaway[0], stream)
-                peer.send(*peer.data(door.body, stream))
+                peer.send(*peer.data(listener.body, stream))
                 answer = peer.answer(stream)
-                self.assertTrue(answer.reset is None and door.is_answered(answer), answer)
+                self.assertTrue(answer.reset is None and listener.is_answered(answer), answer)
                 self.assertEqual(peer.end(), NO_ERROR)
                 self.assertEqual(peer.goaway[0], stream, "the last it answered")
         self.assertEqual(self.daemon.end(), 0)
 
     def test_idle_ones_are_told_and_do_not_delay_it(self):
-        peers = [door.peer() for door in self.doors for _ in range(10)]
+        peers = [listener.peer() for listener in self.listeners for _ in range(10)]
         for peer in peers:
             self.addCleanup(peer.close)
             peer.settle()
@@ -353,10 +353,10 @@ class EndTest(unittest.TestCase):
 
     # One that does not care is not waited for without end.
     def test_one_that_holds_on_does_not_keep_it(self):
-        door = self.doors[1]
-        peer = door.peer()
+        listener = self.listeners[1]
+        peer = listener.peer()
         self.addCleanup(peer.close)
-        peer.send(peer.head(door.fields(), 1))
+        peer.send(peer.head(listener.fields(), 1))
         peer.settle()
         self.assertEqual(self.daemon.stop(), 0)
         self.read_all(peer)

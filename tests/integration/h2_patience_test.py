@@ -8,7 +8,7 @@ import time
 import unittest
 
 from daemon import Daemon
-from h2_doors import POLICIES, RULES, GrpcDoor, HttpDoor
+from h2_listeners import POLICIES, RULES, GrpcDoor, HttpDoor
 from h2_peer import *  # noqa: F403: frames, flags and codes
 
 WEIR = sys.argv.pop(1)
@@ -52,39 +52,39 @@ class PatienceTest(unittest.TestCase):
         (daemon.folder / "rules.yaml").write_text(RULES)
         with daemon:
             slow, calm = [], []
-            for door in (HttpDoor(daemon), GrpcDoor(daemon)):
-                slow += self.slow_ones(door)
-                calm += self.calm_ones(door)
+            for listener in (HttpDoor(daemon), GrpcDoor(daemon)):
+                slow += self.slow_ones(listener)
+                calm += self.calm_ones(listener)
             for each in slow:
                 each.join(2 * PATIENCE + 30)
                 with self.subTest(who=each.title):
                     self.assertIsNotNone(each.lasted, "it is still there")
                     self.assertGreater(each.lasted, PATIENCE - 3)
                     self.assertLess(each.lasted, 2 * PATIENCE + 10)
-            for door, title, peer, open_stream in calm:
+            for listener, title, peer, open_stream in calm:
                 with self.subTest(who=title):
-                    answer = peer.ask(door.fields(), door.body)
-                    self.assertTrue(door.is_answered(answer), answer)
+                    answer = peer.ask(listener.fields(), listener.body)
+                    self.assertTrue(listener.is_answered(answer), answer)
                     if open_stream:
                         self.assertFalse(peer.answers[open_stream].over)
                 peer.close()
             for each in slow:
                 each.peer.close()
 
-    def slow_ones(self, door):
+    def slow_ones(self, listener):
         ones = {}
 
         def connect(name, *frames, go_on=None, **more):
-            peer = door.peer(**more)
+            peer = listener.peer(**more)
             if more.get("greets", True):
                 peer.settle()
             peer.send(*frames)
             peer.try_send = lambda *_: False  # nor does it answer what it hears
-            ones[name] = Slow(f"{door.name}: {name}", peer, go_on)
+            ones[name] = Slow(f"{listener.name}: {name}", peer, go_on)
 
-        with door.peer() as other:
-            head = other.head(door.fields(), 1)
-            whole = head + b"".join(other.data(door.body, 1))
+        with listener.peer() as other:
+            head = other.head(listener.fields(), 1)
+            whole = head + b"".join(other.data(listener.body, 1))
         connect("half a preface", PREFACE[:10], greets=False)
         connect("half a frame", frame(PING, 0, 0, bytes(8))[:12])
         connect("a header without an end", frame(HEADERS, 0, 1, head[9:]))
@@ -93,13 +93,13 @@ class PatienceTest(unittest.TestCase):
         connect("an answer that is not taken", whole, initial_window_size=0)
         return list(ones.values())
 
-    def calm_ones(self, door):
-        ones = [(door, f"{door.name}: nothing to say", door.peer(), None)]
-        if door.name == "gRPC":
-            peer = door.peer()
-            stream = peer.request(door.fields(path=WATCH), grpc_message(b""))
+    def calm_ones(self, listener):
+        ones = [(listener, f"{listener.name}: nothing to say", listener.peer(), None)]
+        if listener.name == "gRPC":
+            peer = listener.peer()
+            stream = peer.request(listener.fields(path=WATCH), grpc_message(b""))
             peer.settle()
-            ones.append((door, "gRPC: it watches", peer, stream))
+            ones.append((listener, "gRPC: it watches", peer, stream))
         return ones
 
 

@@ -1,4 +1,4 @@
-"""HTTP/2 case by case, on both doors that speak it: h2_test.py WEIR.
+"""HTTP/2 case by case, on both listeners that speak it: h2_test.py WEIR.
 
 What each case sends is one thing that RFC 9113 or 7541 has a rule about, and what must come of it. An
 error of a stream may be made one of the connection: the RFC allows that. The numbers are sections."""
@@ -13,7 +13,7 @@ import unittest
 import hpack
 
 from daemon import Daemon
-from h2_doors import POLICIES, RULES, GrpcDoor, HttpDoor
+from h2_listeners import POLICIES, RULES, GrpcDoor, HttpDoor
 from h2_peer import *  # noqa: F403: frames, flags and codes
 
 WEIR = sys.argv.pop(1)
@@ -25,13 +25,13 @@ class Expectation:
     def __init__(self, kind, codes=()):
         self.kind, self.codes = kind, codes
 
-    def check(self, test, door, peer, stream):
-        getattr(self, self.kind)(test, door, peer, stream)
+    def check(self, test, listener, peer, stream):
+        getattr(self, self.kind)(test, listener, peer, stream)
 
-    def connection(self, test, door, peer, stream):
+    def connection(self, test, listener, peer, stream):
         test.assertIn(peer.end(), self.codes, "the code of the last word")
 
-    def stream(self, test, door, peer, stream):
+    def stream(self, test, listener, peer, stream):
         """It ends, or the connection does."""
         try:
             answer = peer.answer(stream)
@@ -42,23 +42,23 @@ class Expectation:
             test.assertEqual(answer.status, 400)
         else:
             test.assertIn(answer.reset, self.codes, "the code of the reset")
-        test.assert_still_answers(door, peer)
+        test.assert_still_answers(listener, peer)
 
-    def late(self, test, door, peer, stream):
+    def late(self, test, listener, peer, stream):
         """Only the stream is told, and is not answered again."""
         before = len(peer.answers[stream].frames) if stream in peer.answers else 0
-        test.assert_still_answers(door, peer)
+        test.assert_still_answers(listener, peer)
         answer = peer.answers[stream]
         test.assertIn(answer.reset, self.codes, "the code of the reset")
         test.assertEqual(len(answer.frames), before, "no second answer")
 
-    def fine(self, test, door, peer, stream):
+    def fine(self, test, listener, peer, stream):
         answer = peer.answer(stream)
-        test.assertTrue(answer.over and answer.reset is None and door.is_answered(answer), answer)
-        test.assert_still_answers(door, peer)
+        test.assertTrue(answer.over and answer.reset is None and listener.is_answered(answer), answer)
+        test.assert_still_answers(listener, peer)
 
-    def well(self, test, door, peer, stream):
-        test.assert_still_answers(door, peer)
+    def well(self, test, listener, peer, stream):
+        test.assert_still_answers(listener, peer)
 
 
 def connection_error(*codes):
@@ -89,20 +89,20 @@ def case(title, expected):
 
 def sends(title, expected, *frames):
     """A case of frames that need nothing else."""
-    CASES.append((title, lambda peer, door: peer.send(*frames), expected))
+    CASES.append((title, lambda peer, listener: peer.send(*frames), expected))
 
 
 # ---- 3.4: how a connection starts
 
 @case("3.4 the first frame is no SETTINGS", connection_error(PROTOCOL_ERROR))
-def _(peer, door):
-    with_preface_only(peer, door)
+def _(peer, listener):
+    with_preface_only(peer, listener)
     peer.send(PREFACE, frame(PING, 0, 0, b"12345678"))
 
 
-def with_preface_only(peer, door):
+def with_preface_only(peer, listener):
     """A fresh connection in place of the one that was greeted on."""
-    fresh = door.peer(greets=False)
+    fresh = listener.peer(greets=False)
     peer.close()
     peer.socket, peer.file = fresh.socket, fresh.file
 
@@ -110,23 +110,23 @@ def with_preface_only(peer, door):
 # ---- 4.2: sizes of frames
 
 @case("4.2 DATA longer than the largest frame", stream_error(FRAME_SIZE_ERROR))
-def _(peer, door):
+def _(peer, listener):
     stream = peer.new_stream()
-    peer.send(peer.head(door.fields(), stream), frame(DATA, END_STREAM, stream, bytes(16385)))
+    peer.send(peer.head(listener.fields(), stream), frame(DATA, END_STREAM, stream, bytes(16385)))
     return stream
 
 
 @case("4.2 HEADERS longer than the largest frame", connection_error(FRAME_SIZE_ERROR))
-def _(peer, door):
-    fields = door.fields(*((f"x-{i}", "a" * 4000) for i in range(5)))
+def _(peer, listener):
+    fields = listener.fields(*((f"x-{i}", "a" * 4000) for i in range(5)))
     peer.try_send(peer.head(fields, 1, END_HEADERS | END_STREAM))
 
 
 @case("4.2 DATA as long as a frame may be", FINE)
-def _(peer, door):
-    padding = bytes([250]) + door.body + bytes(250)
+def _(peer, listener):
+    padding = bytes([250]) + listener.body + bytes(250)
     stream = peer.new_stream()
-    peer.send(peer.head(door.fields(), stream), frame(DATA, PADDED | END_STREAM, stream, padding))
+    peer.send(peer.head(listener.fields(), stream), frame(DATA, PADDED | END_STREAM, stream, padding))
     return stream
 
 
@@ -137,13 +137,13 @@ sends("4.2 SETTINGS longer than the largest frame", connection_error(FRAME_SIZE_
 # ---- 4.3: header blocks
 
 @case("4.3 a header block that is none", connection_error(COMPRESSION_ERROR))
-def _(peer, door):
+def _(peer, listener):
     peer.send(frame(HEADERS, END_HEADERS | END_STREAM, 1, b"\xff\xff\xff\xff\xff\xff\xff\xff\xff"))
 
 
 def unfinished_header(then):
-    def send(peer, door):
-        peer.send(peer.head(door.fields(), 1, 0), then)
+    def send(peer, listener):
+        peer.send(peer.head(listener.fields(), 1, 0), then)
     return send
 
 
@@ -167,113 +167,113 @@ sends("5.1 CONTINUATION on an idle stream", connection_error(PROTOCOL_ERROR),
       frame(CONTINUATION, END_HEADERS, 1, b"\x82"))
 
 
-def half_closed(peer, door):
+def half_closed(peer, listener):
     """A stream whose answer cannot be sent yet, as there is no window for it."""
     peer.send(settings(initial_window_size=0))
-    return peer.request(door.fields(), door.body)
+    return peer.request(listener.fields(), listener.body)
 
 
 @case("5.1 DATA on a half-closed stream", stream_error(STREAM_CLOSED))
-def _(peer, door):
-    stream = half_closed(peer, door)
+def _(peer, listener):
+    stream = half_closed(peer, listener)
     peer.send(frame(DATA, END_STREAM, stream, b"x"), settings(initial_window_size=65535))
     return stream
 
 
 @case("5.1 HEADERS on a half-closed stream", stream_error(STREAM_CLOSED))
-def _(peer, door):
-    stream = half_closed(peer, door)
+def _(peer, listener):
+    stream = half_closed(peer, listener)
     peer.send(peer.head([("late", "1")], stream, END_HEADERS | END_STREAM),
               settings(initial_window_size=65535))
     return stream
 
 
 @case("5.1 CONTINUATION on a half-closed stream", connection_error(PROTOCOL_ERROR, STREAM_CLOSED))
-def _(peer, door):
-    stream = half_closed(peer, door)
+def _(peer, listener):
+    stream = half_closed(peer, listener)
     peer.send(frame(CONTINUATION, END_HEADERS, stream, b"\x82"))
 
 
-def closed_by_reset(peer, door):
+def closed_by_reset(peer, listener):
     stream = peer.new_stream()
-    peer.send(peer.head(door.fields(), stream), reset(stream))
+    peer.send(peer.head(listener.fields(), stream), reset(stream))
     return stream
 
 
-def closed_by_end(peer, door):
-    stream = peer.request(door.fields(), door.body)
+def closed_by_end(peer, listener):
+    stream = peer.request(listener.fields(), listener.body)
     peer.answer(stream)
     return stream
 
 
 @case("5.1 DATA after RST_STREAM", late(STREAM_CLOSED))
-def _(peer, door):
-    stream = closed_by_reset(peer, door)
+def _(peer, listener):
+    stream = closed_by_reset(peer, listener)
     peer.send(frame(DATA, END_STREAM, stream, b"x"))
     return stream
 
 
 @case("5.1 HEADERS after RST_STREAM", connection_error(STREAM_CLOSED))
-def _(peer, door):
-    stream = closed_by_reset(peer, door)
-    peer.send(peer.head(door.fields(), stream, END_HEADERS | END_STREAM))
+def _(peer, listener):
+    stream = closed_by_reset(peer, listener)
+    peer.send(peer.head(listener.fields(), stream, END_HEADERS | END_STREAM))
     return stream
 
 
 @case("5.1 CONTINUATION after RST_STREAM", connection_error(STREAM_CLOSED, PROTOCOL_ERROR))
-def _(peer, door):
-    peer.send(frame(CONTINUATION, END_HEADERS, closed_by_reset(peer, door), b"\x82"))
+def _(peer, listener):
+    peer.send(frame(CONTINUATION, END_HEADERS, closed_by_reset(peer, listener), b"\x82"))
 
 
 @case("5.1 DATA on a closed stream", late(STREAM_CLOSED))
-def _(peer, door):
-    stream = closed_by_end(peer, door)
+def _(peer, listener):
+    stream = closed_by_end(peer, listener)
     peer.send(frame(DATA, END_STREAM, stream, b"x"))
     return stream
 
 
 @case("5.1 HEADERS on a closed stream", connection_error(STREAM_CLOSED))
-def _(peer, door):
-    stream = closed_by_end(peer, door)
-    peer.send(peer.head(door.fields(), stream, END_HEADERS | END_STREAM))
+def _(peer, listener):
+    stream = closed_by_end(peer, listener)
+    peer.send(peer.head(listener.fields(), stream, END_HEADERS | END_STREAM))
     return stream
 
 
 @case("5.1 WINDOW_UPDATE and RST_STREAM on a closed stream", WELL)
-def _(peer, door):
-    stream = closed_by_end(peer, door)
+def _(peer, listener):
+    stream = closed_by_end(peer, listener)
     peer.send(window_update(stream, 100), reset(stream), frame(PRIORITY, 0, stream, bytes(4) + b"\x01"))
 
 
 # ---- 5.1.1: numbers of streams
 
 @case("5.1.1 a stream with an even number", connection_error(PROTOCOL_ERROR))
-def _(peer, door):
-    peer.send(peer.head(door.fields(), 2, END_HEADERS | END_STREAM))
+def _(peer, listener):
+    peer.send(peer.head(listener.fields(), 2, END_HEADERS | END_STREAM))
 
 
 # (It has been closed by the larger one, and is treated as any other that is.)
 @case("5.1.1 a number smaller than the last", connection_error(STREAM_CLOSED))
-def _(peer, door):
-    peer.send(peer.head(door.fields(), 5))
-    peer.send(peer.head(door.fields(), 3, END_HEADERS | END_STREAM))
+def _(peer, listener):
+    peer.send(peer.head(listener.fields(), 5))
+    peer.send(peer.head(listener.fields(), 3, END_HEADERS | END_STREAM))
     peer.next_stream = 7
     return 3
 
 
 @case("5.1.1 numbers may be left out", FINE)
-def _(peer, door):
+def _(peer, listener):
     peer.next_stream = 1001
-    return peer.request(door.fields(), door.body)
+    return peer.request(listener.fields(), listener.body)
 
 
 @case("5.1.1 the last number there is", Expectation("last_stream"))
-def _(peer, door):
-    return peer.request(door.fields(), door.body, stream=0x7fffffff)
+def _(peer, listener):
+    return peer.request(listener.fields(), listener.body, stream=0x7fffffff)
 
 
-def last_stream(self, test, door, peer, stream):
-    test.assertTrue(door.is_answered(peer.answer(stream)))
+def last_stream(self, test, listener, peer, stream):
+    test.assertTrue(listener.is_answered(peer.answer(stream)))
 
 
 Expectation.last_stream = last_stream
@@ -282,14 +282,14 @@ Expectation.last_stream = last_stream
 # ---- 5.3: what depends on itself
 
 @case("5.3.1 HEADERS that depend on themselves", connection_error(PROTOCOL_ERROR))
-def _(peer, door):
-    block = peer.encoder.encode(door.fields(), huffman=False)
+def _(peer, listener):
+    block = peer.encoder.encode(listener.fields(), huffman=False)
     peer.send(frame(HEADERS, END_HEADERS | WITH_PRIORITY, 1, struct.pack(">IB", 1, 255) + block))
     peer.next_stream = 3
 
 
 @case("5.3.1 PRIORITY that depends on itself", connection_error(PROTOCOL_ERROR))
-def _(peer, door):
+def _(peer, listener):
     peer.send(frame(PRIORITY, 0, 1, struct.pack(">IB", 1, 255)))
 
 
@@ -305,16 +305,16 @@ sends("6.1 DATA on the connection", connection_error(PROTOCOL_ERROR), frame(DATA
 
 
 @case("6.1 padding as long as the payload", connection_error(PROTOCOL_ERROR))
-def _(peer, door):
-    peer.send(peer.head(door.fields(), 1), frame(DATA, PADDED | END_STREAM, 1, b"\x06abcde"))
+def _(peer, listener):
+    peer.send(peer.head(listener.fields(), 1), frame(DATA, PADDED | END_STREAM, 1, b"\x06abcde"))
 
 
 @case("6.1 padded DATA, and DATA of nothing but padding", FINE)
-def _(peer, door):
+def _(peer, listener):
     stream = peer.new_stream()
-    peer.send(peer.head(door.fields(), stream), frame(DATA, PADDED, stream, b"\x05" + bytes(5)),
-              frame(DATA, PADDED, stream, b"\x03" + door.body[:4] + bytes(3)),
-              frame(DATA, 0, stream, door.body[4:]), frame(DATA, END_STREAM, stream))
+    peer.send(peer.head(listener.fields(), stream), frame(DATA, PADDED, stream, b"\x05" + bytes(5)),
+              frame(DATA, PADDED, stream, b"\x03" + listener.body[:4] + bytes(3)),
+              frame(DATA, 0, stream, listener.body[4:]), frame(DATA, END_STREAM, stream))
     return stream
 
 
@@ -325,17 +325,17 @@ sends("6.2 HEADERS on the connection", connection_error(PROTOCOL_ERROR),
 
 
 @case("6.2 padding longer than the payload", connection_error(PROTOCOL_ERROR, FRAME_SIZE_ERROR))
-def _(peer, door):
-    block = peer.encoder.encode(door.fields(), huffman=False)
+def _(peer, listener):
+    block = peer.encoder.encode(listener.fields(), huffman=False)
     peer.send(frame(HEADERS, END_HEADERS | END_STREAM | PADDED, 1, b"\xff" + block[:100]))
 
 
 @case("6.2 HEADERS with padding and a priority", FINE)
-def _(peer, door):
+def _(peer, listener):
     stream = peer.new_stream()
-    block = peer.encoder.encode(door.fields())
+    block = peer.encoder.encode(listener.fields())
     peer.send(frame(HEADERS, END_HEADERS | PADDED | WITH_PRIORITY, stream,
-                    b"\x07" + struct.pack(">IB", 0, 200) + block + bytes(7)), *peer.data(door.body, stream))
+                    b"\x07" + struct.pack(">IB", 0, 200) + block + bytes(7)), *peer.data(listener.body, stream))
     return stream
 
 
@@ -348,9 +348,9 @@ sends("6.3 PRIORITY on an idle stream", WELL, frame(PRIORITY, 0, 99, struct.pack
 
 
 @case("6.3 PRIORITY of a wrong length", stream_error(FRAME_SIZE_ERROR))
-def _(peer, door):
+def _(peer, listener):
     stream = peer.new_stream()
-    peer.send(peer.head(door.fields(), stream), frame(PRIORITY, 0, stream, bytes(4)))
+    peer.send(peer.head(listener.fields(), stream), frame(PRIORITY, 0, stream, bytes(4)))
     return stream
 
 
@@ -358,8 +358,8 @@ sends("6.4 RST_STREAM on the connection", connection_error(PROTOCOL_ERROR), rese
 
 
 @case("6.4 RST_STREAM of a wrong length", connection_error(FRAME_SIZE_ERROR))
-def _(peer, door):
-    peer.send(peer.head(door.fields(), 1), frame(RST_STREAM, 0, 1, bytes(3)))
+def _(peer, listener):
+    peer.send(peer.head(listener.fields(), 1), frame(RST_STREAM, 0, 1, bytes(3)))
 
 
 # ---- 6.5: SETTINGS
@@ -388,9 +388,9 @@ sends("6.5.2 an unknown setting", WELL, frame(SETTINGS, 0, 0, struct.pack(">HI",
 # ---- 6.6: PUSH_PROMISE
 
 @case("6.6 PUSH_PROMISE from a client", connection_error(PROTOCOL_ERROR))
-def _(peer, door):
-    head = peer.head(door.fields(), 1)
-    block = peer.encoder.encode(door.fields())
+def _(peer, listener):
+    head = peer.head(listener.fields(), 1)
+    block = peer.encoder.encode(listener.fields())
     peer.send(head, frame(PUSH_PROMISE, END_HEADERS, 1, bytes(3) + b"\x02" + block))
 
 
@@ -402,7 +402,7 @@ sends("6.8 GOAWAY on a stream", connection_error(PROTOCOL_ERROR), frame(GOAWAY, 
 
 
 @case("6.7 the answer to a PING is not answered", WELL)
-def _(peer, door):
+def _(peer, listener):
     peer.send(frame(PING, ACK, 0, b"unasked!"))
     peer.pong(b"question")
     assert peer.pongs == []
@@ -418,43 +418,43 @@ sends("6.9.1 the connection's window above its most", connection_error(FLOW_CONT
 
 
 @case("6.9 a stream's window that opens by nothing", stream_error(PROTOCOL_ERROR))
-def _(peer, door):
+def _(peer, listener):
     stream = peer.new_stream()
-    peer.send(peer.head(door.fields(), stream), window_update(stream, 0))
+    peer.send(peer.head(listener.fields(), stream), window_update(stream, 0))
     return stream
 
 
 @case("6.9.1 a stream's window above its most", stream_error(FLOW_CONTROL_ERROR))
-def _(peer, door):
+def _(peer, listener):
     stream = peer.new_stream()
-    peer.send(peer.head(door.fields(), stream), window_update(stream, 0x7fffffff))
+    peer.send(peer.head(listener.fields(), stream), window_update(stream, 0x7fffffff))
     return stream
 
 
 # (An error of the connection, says the RFC; of the stream, says nghttp2.)
 @case("6.9.2 SETTINGS that bring a stream's window above its most", stream_error(FLOW_CONTROL_ERROR))
-def _(peer, door):
+def _(peer, listener):
     stream = peer.new_stream()
-    peer.send(peer.head(door.fields(), stream), window_update(stream, 0x7fffffff - 65535),
+    peer.send(peer.head(listener.fields(), stream), window_update(stream, 0x7fffffff - 65535),
               settings(initial_window_size=65536))
     return stream
 
 
 # ---- 6.10: CONTINUATION
 
-def in_pieces(peer, door, size):
+def in_pieces(peer, listener, size):
     stream = peer.new_stream()
-    block = peer.encoder.encode(door.fields(), huffman=False)
+    block = peer.encoder.encode(listener.fields(), huffman=False)
     pieces = [block[i:i + size] for i in range(0, len(block), size)]
     peer.send(frame(HEADERS, 0, stream, pieces[0]),
               *(frame(CONTINUATION, 0, stream, piece) for piece in pieces[1:]),
-              frame(CONTINUATION, END_HEADERS, stream), *peer.data(door.body, stream))
+              frame(CONTINUATION, END_HEADERS, stream), *peer.data(listener.body, stream))
     return stream
 
 
 @case("6.10 a header in ten pieces", FINE)
-def _(peer, door):
-    return in_pieces(peer, door, 20)
+def _(peer, listener):
+    return in_pieces(peer, listener, 20)
 
 
 sends("6.10 CONTINUATION on the connection", connection_error(PROTOCOL_ERROR),
@@ -462,105 +462,105 @@ sends("6.10 CONTINUATION on the connection", connection_error(PROTOCOL_ERROR),
 
 
 @case("6.10 CONTINUATION after the end of the header", connection_error(PROTOCOL_ERROR))
-def _(peer, door):
-    peer.send(peer.head(door.fields(), 1), frame(CONTINUATION, END_HEADERS, 1, b"\x82"))
+def _(peer, listener):
+    peer.send(peer.head(listener.fields(), 1), frame(CONTINUATION, END_HEADERS, 1, b"\x82"))
 
 
 @case("6.10 CONTINUATION after DATA", connection_error(PROTOCOL_ERROR))
-def _(peer, door):
-    peer.send(peer.head(door.fields(), 1), frame(DATA, 0, 1, b"x"),
+def _(peer, listener):
+    peer.send(peer.head(listener.fields(), 1), frame(DATA, 0, 1, b"x"),
               frame(CONTINUATION, END_HEADERS, 1, b"\x82"))
 
 
 # ---- 7: codes of errors
 
 @case("7 RST_STREAM with an unknown code", WELL)
-def _(peer, door):
+def _(peer, listener):
     stream = peer.new_stream()
-    peer.send(peer.head(door.fields(), stream), reset(stream, 0xabcdef))
+    peer.send(peer.head(listener.fields(), stream), reset(stream, 0xabcdef))
 
 
 # ---- 8.1: a request is a header, a body and perhaps trailers
 
 @case("8.1 trailers that do not end the stream", MALFORMED)
-def _(peer, door):
+def _(peer, listener):
     stream = peer.new_stream()
-    peer.send(peer.head(door.fields(), stream), *peer.data(door.body, stream, ends=False),
+    peer.send(peer.head(listener.fields(), stream), *peer.data(listener.body, stream, ends=False),
               peer.head([("x-trailer", "1")], stream))
     return stream
 
 
 @case("8.1 trailers", FINE)
-def _(peer, door):
+def _(peer, listener):
     stream = peer.new_stream()
-    peer.send(peer.head(door.fields(), stream), *peer.data(door.body, stream, ends=False),
+    peer.send(peer.head(listener.fields(), stream), *peer.data(listener.body, stream, ends=False),
               peer.head([("x-trailer", "1")], stream, END_HEADERS | END_STREAM))
     return stream
 
 
 @case("8.1 trailers with a pseudo-field", MALFORMED)
-def _(peer, door):
+def _(peer, listener):
     stream = peer.new_stream()
-    peer.send(peer.head(door.fields(), stream), *peer.data(door.body, stream, ends=False),
+    peer.send(peer.head(listener.fields(), stream), *peer.data(listener.body, stream, ends=False),
               peer.head([(":method", "GET")], stream, END_HEADERS | END_STREAM))
     return stream
 
 
 def malformed(title, change):
     """A request whose fields are changed, with the body that belongs to it."""
-    def send(peer, door):
-        return peer.request(change(door), door.body)
+    def send(peer, listener):
+        return peer.request(change(listener), listener.body)
     CASES.append((title, send, MALFORMED))
 
 
 # ---- 8.2, 8.3: fields
 
-malformed("8.2 a name in upper case", lambda door: door.fields(("X-Test", "1")))
-malformed("8.2.1 a name with a space", lambda door: door.fields(("x test", "1")))
-malformed("8.2.1 a name with a colon within", lambda door: door.fields(("x:test", "1")))
-malformed("8.2.1 an empty name", lambda door: door.fields(("", "1")))
-malformed("8.2.1 a value with a line feed", lambda door: door.fields(("x-test", "a\nb: c")))
-malformed("8.2.1 a value with a zero byte", lambda door: door.fields(("x-test", "a\0b")))
+malformed("8.2 a name in upper case", lambda listener: listener.fields(("X-Test", "1")))
+malformed("8.2.1 a name with a space", lambda listener: listener.fields(("x test", "1")))
+malformed("8.2.1 a name with a colon within", lambda listener: listener.fields(("x:test", "1")))
+malformed("8.2.1 an empty name", lambda listener: listener.fields(("", "1")))
+malformed("8.2.1 a value with a line feed", lambda listener: listener.fields(("x-test", "a\nb: c")))
+malformed("8.2.1 a value with a zero byte", lambda listener: listener.fields(("x-test", "a\0b")))
 for name, value in (("connection", "keep-alive"), ("keep-alive", "1"), ("proxy-connection", "close"),
                     ("transfer-encoding", "chunked"), ("upgrade", "h2c"), ("te", "gzip")):
     malformed(f"8.2.2 {name}: {value}",
-              lambda door, name=name, value=value: door.fields((name, value), without=[name]))
-malformed("8.3 an unknown pseudo-field", lambda door: door.fields(("x", "y"), strange="1"))
-malformed("8.3 the pseudo-field of answers", lambda door: door.fields(status="200"))
+              lambda listener, name=name, value=value: listener.fields((name, value), without=[name]))
+malformed("8.3 an unknown pseudo-field", lambda listener: listener.fields(("x", "y"), strange="1"))
+malformed("8.3 the pseudo-field of answers", lambda listener: listener.fields(status="200"))
 malformed("8.3 a pseudo-field after others",
-          lambda door: door.fields((":path", "/healthz"), without=[":path"]))
+          lambda listener: listener.fields((":path", "/healthz"), without=[":path"]))
 for name in (":method", ":scheme", ":path"):
-    malformed(f"8.3.1 no {name}", lambda door, name=name: door.fields(without=[name]))
-    malformed(f"8.3.1 two of {name}", lambda door, name=name: [
-        field for field in door.fields() if field[0] == name] + door.fields())
-malformed("8.3.1 an empty :path", lambda door: door.fields(path=""))
+    malformed(f"8.3.1 no {name}", lambda listener, name=name: listener.fields(without=[name]))
+    malformed(f"8.3.1 two of {name}", lambda listener, name=name: [
+        field for field in listener.fields() if field[0] == name] + listener.fields())
+malformed("8.3.1 an empty :path", lambda listener: listener.fields(path=""))
 malformed("8.1.1 more body than content-length says",
-          lambda door: door.fields(("content-length", str(len(door.body) - 1))))
+          lambda listener: listener.fields(("content-length", str(len(listener.body) - 1))))
 malformed("8.1.1 less body than content-length says",
-          lambda door: door.fields(("content-length", str(len(door.body) + 1))))
-malformed("8.1.1 a content-length that is no number", lambda door: door.fields(("content-length", "x")))
-malformed("8.1.1 two lengths", lambda door: door.fields(("content-length", str(len(door.body))),
+          lambda listener: listener.fields(("content-length", str(len(listener.body) + 1))))
+malformed("8.1.1 a content-length that is no number", lambda listener: listener.fields(("content-length", "x")))
+malformed("8.1.1 two lengths", lambda listener: listener.fields(("content-length", str(len(listener.body))),
                                                         ("content-length", "1")))
 
 
 @case("8.1.1 a body in pieces longer than content-length says", MALFORMED)
-def _(peer, door):
+def _(peer, listener):
     stream = peer.new_stream()
-    peer.send(peer.head(door.fields(("content-length", "2")), stream), frame(DATA, 0, stream, b"1"),
+    peer.send(peer.head(listener.fields(("content-length", "2")), stream), frame(DATA, 0, stream, b"1"),
               frame(DATA, END_STREAM, stream, b"23"))
     return stream
 
 
 @case("8.1.1 a content-length that is right", FINE)
-def _(peer, door):
-    return peer.request(door.fields(("content-length", str(len(door.body)))), door.body)
+def _(peer, listener):
+    return peer.request(listener.fields(("content-length", str(len(listener.body)))), listener.body)
 
 
 # ---- RFC 7541: header compression
 
 def block_ends_with(title, bytes_):
-    def send(peer, door):
-        block = peer.encoder.encode(door.fields(), huffman=False) + bytes_
+    def send(peer, listener):
+        block = peer.encoder.encode(listener.fields(), huffman=False) + bytes_
         peer.send(frame(HEADERS, END_HEADERS | END_STREAM, 1, block))
     CASES.append((title, send, connection_error(COMPRESSION_ERROR)))
 
@@ -578,82 +578,82 @@ block_ends_with("HPACK 5.2 a text longer than the block", b"\x00\x05ab")
 
 
 @case("HPACK 6.3 a table larger than was agreed", connection_error(COMPRESSION_ERROR))
-def _(peer, door):
+def _(peer, listener):
     peer.send(frame(HEADERS, END_HEADERS | END_STREAM, 1, b"\x3f\xe1\xff\x03\x82\x86\x84"))
 
 
 @case("HPACK: Huffman codes, fields that are remembered and fields that never are", FINE)
-def _(peer, door):
-    fields = [hpack.HeaderTuple(*field) for field in door.fields()]
+def _(peer, listener):
+    fields = [hpack.HeaderTuple(*field) for field in listener.fields()]
     fields += [hpack.NeverIndexedHeaderTuple("x-secret", "sesame"), ("x-again", "and again")]
     for _ in range(3):
         stream = peer.new_stream()
         block = peer.encoder.encode(fields, huffman=True)
-        peer.send(frame(HEADERS, END_HEADERS, stream, block), *peer.data(door.body, stream))
+        peer.send(frame(HEADERS, END_HEADERS, stream, block), *peer.data(listener.body, stream))
     return stream
 
 
 @case("HPACK: a table that has become smaller", FINE)
-def _(peer, door):
-    peer.request(door.fields(), door.body)
+def _(peer, listener):
+    peer.request(listener.fields(), listener.body)
     peer.encoder.header_table_size = 0
-    peer.request(door.fields(), door.body)
+    peer.request(listener.fields(), listener.body)
     peer.encoder.header_table_size = 1000
-    return peer.request(door.fields(), door.body)
+    return peer.request(listener.fields(), listener.body)
 
 
-def on_each_door(test):
-    """A test of a door, on both."""
+def on_each_listener(test):
+    """A test of a listener, on both."""
     @functools.wraps(test)
     def run(self):
-        for door in self.doors:
-            with self.subTest(door=door.name):
-                test(self, door)
+        for listener in self.listeners:
+            with self.subTest(listener=listener.name):
+                test(self, listener)
     return run
 
 
-class Doors(unittest.TestCase):
+class Listeners(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         cls.daemon = Daemon(WEIR, POLICIES, grpc="127.0.0.1:0", extra="envoy_ratelimit: rules.yaml")
         (cls.daemon.folder / "rules.yaml").write_text(RULES)
         cls.daemon.__enter__()
-        cls.doors = [HttpDoor(cls.daemon), GrpcDoor(cls.daemon)]
+        cls.listeners = [HttpDoor(cls.daemon), GrpcDoor(cls.daemon)]
 
     @classmethod
     def tearDownClass(cls):
         cls.daemon.__exit__()
 
-    def assert_still_answers(self, door, peer):
-        answer = peer.ask(door.fields(), door.body)
-        self.assertTrue(answer.reset is None and door.is_answered(answer), answer)
+    def assert_still_answers(self, listener, peer):
+        answer = peer.ask(listener.fields(), listener.body)
+        self.assertTrue(answer.reset is None and listener.is_answered(answer), answer)
 
 
-class ConformanceTest(Doors):
+class ConformanceTest(Listeners):
     def test_every_case(self):
-        for door in self.doors:
+        for listener in self.listeners:
             for title, send, expected in CASES:
-                with self.subTest(door=door.name, case=title), door.peer() as peer:
-                    stream = send(peer, door)
-                    expected.check(self, door, peer, stream)
-            with door.peer() as peer:
-                self.assert_still_answers(door, peer)
-        print(f"{len(CASES)} cases on {len(self.doors)} doors")
+                with self.subTest(listener=listener.name, case=title), listener.peer() as peer:
+                    stream = send(peer, listener)
+                    expected.check(self, listener, peer, stream)
+            with listener.peer() as peer:
+                self.assert_still_answers(listener, peer)
+        print(f"{len(CASES)} cases on {len(self.listeners)} listeners")
 
     # A last word comes before the end, and nothing after it.
-    @on_each_door
-    def test_an_error_of_the_connection_names_the_last_stream(self, door):
-        with door.peer() as peer:
-            self.assert_still_answers(door, peer)
+    @on_each_listener
+    def test_an_error_of_the_connection_names_the_last_stream(self, listener):
+        with listener.peer() as peer:
+            self.assert_still_answers(listener, peer)
             peer.send(frame(DATA, 0, 0, b"x"), frame(PING, 0, 0, bytes(8)))
             self.assertEqual(peer.end(), PROTOCOL_ERROR)
             self.assertEqual(peer.goaway[0], 1)
             self.assertEqual(peer.pongs, [])
 
-    @on_each_door
-    def test_settings_are_sent_and_acknowledged(self, door):
-        with door.peer() as peer:
-            self.assert_still_answers(door, peer)
+    @on_each_listener
+    def test_settings_are_sent_and_acknowledged(self, listener):
+        with listener.peer() as peer:
+            self.assert_still_answers(listener, peer)
             self.assertEqual(peer.settings_acks, 1)
             peer.send(settings(max_concurrent_streams=5))
             peer.settle()
@@ -663,13 +663,13 @@ class ConformanceTest(Doors):
             self.assertTrue(10 <= peer.settings[MAX_CONCURRENT_STREAMS] <= 10_000, peer.settings)
             self.assertIn(MAX_HEADER_LIST_SIZE, peer.settings)
 
-    @on_each_door
-    def test_what_does_not_start_as_http2_ends(self, door):
+    @on_each_listener
+    def test_what_does_not_start_as_http2_ends(self, listener):
         starts = [b"PRI * HTTP/2.0\r\n\r\nXX\r\n\r\n" + frame(SETTINGS), b"PRI * HTTP/1.1\r\n\r\n"]
-        if door.name == "gRPC":  # (what else may come through the other one is for http_test.py)
+        if listener.name == "gRPC":  # (what else may come through the other one is for http_test.py)
             starts += [b"\x16\x03\x01" + bytes(50), bytes(100), b"GET / HTTP/1.1\r\nHost: a\r\n\r\n"]
         for start in starts:
-            with self.subTest(start=start[:20]), door.peer(greets=False) as peer:
+            with self.subTest(start=start[:20]), listener.peer(greets=False) as peer:
                 peer.send(start)
                 self.read_until_end(peer)
 
@@ -681,40 +681,40 @@ class ConformanceTest(Doors):
         except ConnectionResetError:
             pass
 
-    @on_each_door
-    def test_a_byte_at_a_time(self, door):
-        with door.peer(greets=False) as peer:
+    @on_each_listener
+    def test_a_byte_at_a_time(self, listener):
+        with listener.peer(greets=False) as peer:
             stream = peer.new_stream()
-            said = PREFACE + settings() + peer.head(door.fields(), stream)
-            for byte in said + b"".join(peer.data(door.body, stream)):
+            said = PREFACE + settings() + peer.head(listener.fields(), stream)
+            for byte in said + b"".join(peer.data(listener.body, stream)):
                 peer.send(bytes([byte]))
             answer = peer.answer(stream)
-            self.assertTrue(door.is_answered(answer), answer)
+            self.assertTrue(listener.is_answered(answer), answer)
 
     # Whatever the network cuts in two: a head, a block, a name.
-    @on_each_door
-    def test_a_request_in_two_parts(self, door):
-        with door.peer() as peer:
-            self.assert_still_answers(door, peer)
+    @on_each_listener
+    def test_a_request_in_two_parts(self, listener):
+        with listener.peer() as peer:
+            self.assert_still_answers(listener, peer)
             peer.encoder = hpack.Encoder()
             for cut in (1, 5, 9, 10, 12, 30, 60, 100, -20, -5, -1):
                 peer.encoder.header_table_size = 0  # each field is written in full
                 stream = peer.new_stream()
-                head = peer.head(door.fields(("x-more", "yes")), stream)
-                said = head + b"".join(peer.data(door.body, stream))
+                head = peer.head(listener.fields(("x-more", "yes")), stream)
+                said = head + b"".join(peer.data(listener.body, stream))
                 peer.send(said[:cut])
                 time.sleep(0.02)  # so that it is read
                 peer.send(said[cut:])
                 answer = peer.answer(stream)
-                self.assertTrue(answer.reset is None and door.is_answered(answer), (cut, answer))
+                self.assertTrue(answer.reset is None and listener.is_answered(answer), (cut, answer))
 
 
-class WindowsTest(Doors):
+class WindowsTest(Listeners):
     # Answers as long as the window, however small.
-    @on_each_door
-    def test_an_answer_trickles_through_a_small_window(self, door):
-        with door.peer(opens_windows=False, initial_window_size=1) as peer:
-            stream = peer.request(door.fields(), door.body)
+    @on_each_listener
+    def test_an_answer_trickles_through_a_small_window(self, listener):
+        with listener.peer(opens_windows=False, initial_window_size=1) as peer:
+            stream = peer.request(listener.fields(), listener.body)
             answer = None
             for expected in range(1, 10_000):
                 while answer is None or (len(answer.body) < expected and not answer.over):
@@ -725,24 +725,24 @@ class WindowsTest(Doors):
                 self.assertEqual(len(answer.body), expected)
                 peer.settle()  # no more comes by itself
                 self.assertEqual(len(answer.body), expected)
-                if self.is_whole(door, answer):
+                if self.is_whole(listener, answer):
                     break
                 peer.send(window_update(stream, 1))
             answer = peer.answer(stream)
-            self.assertTrue(door.is_answered(answer), answer)
+            self.assertTrue(listener.is_answered(answer), answer)
             self.assertEqual(max(answer.frames), 1)
 
     @staticmethod
-    def is_whole(door, answer):
-        if door.name == "HTTP":
+    def is_whole(listener, answer):
+        if listener.name == "HTTP":
             return len(answer.body) == int(answer.fields["content-length"])
         return len(answer.body) >= 5 and len(answer.body) == 5 + struct.unpack(">I", answer.body[1:5])[0]
 
     # A smaller window takes back what was given: it can be below zero.
-    @on_each_door
-    def test_a_window_below_zero(self, door):
-        with door.peer(opens_windows=False, initial_window_size=10) as peer:
-            stream = peer.request(door.fields(), door.body)
+    @on_each_listener
+    def test_a_window_below_zero(self, listener):
+        with listener.peer(opens_windows=False, initial_window_size=10) as peer:
+            stream = peer.request(listener.fields(), listener.body)
             peer.settle()
             peer.send(settings(initial_window_size=0))  # 10 were sent: minus 10 now
             peer.send(window_update(stream, 10))
@@ -752,19 +752,19 @@ class WindowsTest(Doors):
             peer.settle()
             self.assertEqual(len(peer.answers[stream].body), 11)
             peer.send(settings(initial_window_size=60_000))
-            self.assertTrue(door.is_answered(peer.answer(stream)))
+            self.assertTrue(listener.is_answered(peer.answer(stream)))
 
     # All streams share the connection's window, and it is respected.
-    @on_each_door
-    def test_the_connections_window(self, door):
-        with door.peer(opens_windows=False) as peer:
+    @on_each_listener
+    def test_the_connections_window(self, listener):
+        with listener.peer(opens_windows=False) as peer:
             # 65535 bytes of answers, then no more until there is more window.
             streams, fetched = [], 0
-            first = peer.ask(door.fields(), door.body)
+            first = peer.ask(listener.fields(), listener.body)
             fetched = len(first.body)
             self.assertGreater(fetched, 10)
             while fetched < 65535:
-                batch = [peer.request(door.fields(), door.body) for _ in range(50)]
+                batch = [peer.request(listener.fields(), listener.body) for _ in range(50)]
                 streams += batch
                 peer.settle()
                 fetched = sum(len(answer.body) for answer in peer.answers.values())
@@ -773,28 +773,28 @@ class WindowsTest(Doors):
             self.assertGreater(len(open_ones), 0)
             peer.send(window_update(0, 1 << 20))
             for stream in open_ones:
-                self.assertTrue(door.is_answered(peer.answer(stream)))
+                self.assertTrue(listener.is_answered(peer.answer(stream)))
 
     # The other way: long bodies go through, as the windows open again.
     def test_a_long_body(self):
-        door = self.doors[0]
-        with door.peer() as peer:
+        listener = self.listeners[0]
+        with listener.peer() as peer:
             batch = [{"policy": "p", "key": "k" * 900, "permits": 0}] * 1000
             body = json.dumps(batch).encode()
             self.assertGreater(len(body), 900_000)
             stream = peer.new_stream()
-            peer.send(peer.head(door.fields(path="/v1/peek"), stream))
+            peer.send(peer.head(listener.fields(path="/v1/peek"), stream))
             send_within_windows(peer, stream, body)
             answer = peer.answer(stream)
             self.assertEqual((answer.status, len(json.loads(answer.body))), (200, 1000))
 
-    @on_each_door
-    def test_a_body_beyond_the_windows_is_an_error(self, door):
-        with door.peer() as peer:
+    @on_each_listener
+    def test_a_body_beyond_the_windows_is_an_error(self, listener):
+        with listener.peer() as peer:
             peer.settle()
             window = peer.settings.get(INITIAL_WINDOW_SIZE, 65535)
             stream = peer.new_stream()
-            peer.send(peer.head(door.fields(), stream))
+            peer.send(peer.head(listener.fields(), stream))
             # (Windows open again only when somebody has read what came.)
             for _ in range(64 * (window // 65535 + 1)):
                 if not peer.try_send(frame(DATA, 0, stream, bytes(16384))):
@@ -829,60 +829,60 @@ def send_within_windows(peer, stream, body):
     return sent
 
 
-class StreamsTest(Doors):
-    @on_each_door
-    def test_many_at_once_are_all_answered(self, door):
-        with door.peer() as peer:
+class StreamsTest(Listeners):
+    @on_each_listener
+    def test_many_at_once_are_all_answered(self, listener):
+        with listener.peer() as peer:
             peer.settle()
             count = min(peer.settings[MAX_CONCURRENT_STREAMS], 100)
             streams = [peer.new_stream() for _ in range(count)]
-            peer.send(*(peer.head(door.fields(), stream) for stream in streams))
+            peer.send(*(peer.head(listener.fields(), stream) for stream in streams))
             # The last comes first: no stream waits for another.
             for stream in reversed(streams):
-                peer.send(*peer.data(door.body, stream))
-                self.assertTrue(door.is_answered(peer.answer(stream)))
+                peer.send(*peer.data(listener.body, stream))
+                self.assertTrue(listener.is_answered(peer.answer(stream)))
 
     # Who does not know yet how many it may have is told, and can come again with the others.
-    @on_each_door
-    def test_too_many_at_once_are_refused(self, door):
-        with door.peer() as peer:
+    @on_each_listener
+    def test_too_many_at_once_are_refused(self, listener):
+        with listener.peer() as peer:
             streams = [peer.new_stream() for _ in range(1000)]
-            peer.send(*(peer.head(door.fields(), stream) for stream in streams))
+            peer.send(*(peer.head(listener.fields(), stream) for stream in streams))
             peer.settle()
             refused = [stream for stream in streams if stream in peer.answers]
             self.assertEqual({peer.answers[stream].reset for stream in refused}, {REFUSED_STREAM})
             self.assertEqual(len(streams) - len(refused), peer.settings[MAX_CONCURRENT_STREAMS])
             for stream in set(streams) - set(refused):
-                peer.send(*peer.data(door.body, stream))
+                peer.send(*peer.data(listener.body, stream))
             for stream in set(streams) - set(refused):
-                self.assertTrue(door.is_answered(peer.answer(stream)))
-            self.assert_still_answers(door, peer)
+                self.assertTrue(listener.is_answered(peer.answer(stream)))
+            self.assert_still_answers(listener, peer)
 
     # Who does is at fault: that is an error of its stream or, at the daemon's choice, of all.
-    @on_each_door
-    def test_too_many_at_once_of_somebody_who_knows(self, door):
-        with door.peer() as peer:
+    @on_each_listener
+    def test_too_many_at_once_of_somebody_who_knows(self, listener):
+        with listener.peer() as peer:
             peer.settle()
             streams = [peer.new_stream() for _ in range(peer.settings[MAX_CONCURRENT_STREAMS])]
-            peer.send(*(peer.head(door.fields(), stream) for stream in streams))
+            peer.send(*(peer.head(listener.fields(), stream) for stream in streams))
             peer.settle()
             try:
-                one_more = peer.request(door.fields(), door.body)
+                one_more = peer.request(listener.fields(), listener.body)
                 self.assertIn(peer.answer(one_more).reset, (REFUSED_STREAM, PROTOCOL_ERROR))
-                peer.send(*peer.data(door.body, streams[0]))
-                self.assertTrue(door.is_answered(peer.answer(streams[0])))
-                self.assert_still_answers(door, peer)
+                peer.send(*peer.data(listener.body, streams[0]))
+                self.assertTrue(listener.is_answered(peer.answer(streams[0])))
+                self.assert_still_answers(listener, peer)
             except EOFError:
                 self.assertIn(peer.goaway[1], (REFUSED_STREAM, PROTOCOL_ERROR))
 
-    @on_each_door
-    def test_a_header_that_is_too_large(self, door):
+    @on_each_listener
+    def test_a_header_that_is_too_large(self, listener):
         for fields in ([(f"x-{i}", "a" * 1000) for i in range(60)],  # all in all
                        [("x-long", "a" * 60_000)],  # one
                        [(f"x-{i}", "") for i in range(2000)]):  # many
-            with self.subTest(fields=len(fields)), door.peer() as peer:
+            with self.subTest(fields=len(fields)), listener.peer() as peer:
                 stream = peer.new_stream()
-                block = peer.encoder.encode(door.fields(*fields), huffman=False)
+                block = peer.encoder.encode(listener.fields(*fields), huffman=False)
                 pieces = [block[i:i + 16384] for i in range(0, len(block), 16384)]
                 peer.send(frame(HEADERS, END_STREAM, stream, pieces[0]),
                           *(frame(CONTINUATION, 0, stream, piece) for piece in pieces[1:]),
@@ -894,22 +894,22 @@ class StreamsTest(Doors):
                     continue
                 self.assertTrue(answer.reset is not None or answer.status == 431
                                 or answer.grpc_status in (8, 13), answer)
-                self.assert_still_answers(door, peer)
+                self.assert_still_answers(listener, peer)
 
     # A field of 4000 bytes that is remembered once, and then asked for a thousand times in a kilobyte.
-    @on_each_door
-    def test_a_header_that_grows_when_it_is_read(self, door):
-        with door.peer() as peer:
-            peer.answer(peer.request(door.fields(("x-bomb", "b" * 3000)), door.body))
+    @on_each_listener
+    def test_a_header_that_grows_when_it_is_read(self, listener):
+        with listener.peer() as peer:
+            peer.answer(peer.request(listener.fields(("x-bomb", "b" * 3000)), listener.body))
             stream = peer.new_stream()
-            block = peer.encoder.encode(door.fields(("x-bomb", "b" * 3000)), huffman=False)
+            block = peer.encoder.encode(listener.fields(("x-bomb", "b" * 3000)), huffman=False)
             self.assertLess(len(block), 50)
             peer.send(frame(HEADERS, END_HEADERS | END_STREAM, stream, block + block[-1:] * 5000))
             try:
                 answer = peer.answer(stream)
                 self.assertTrue(answer.reset is not None or answer.status == 431
                                 or answer.grpc_status in (8, 13), answer)
-                self.assert_still_answers(door, peer)
+                self.assert_still_answers(listener, peer)
             except EOFError:
                 self.assertIn(peer.goaway[1], (ENHANCE_YOUR_CALM, PROTOCOL_ERROR))
 

@@ -182,10 +182,10 @@ class CrowdTest(unittest.TestCase):
 
 
 class IdleTest(unittest.TestCase):
-    def kept(self, door, first, rest):
+    def kept(self, listener, first, rest):
         """KiB of each connection that has sent this, one after the other, and waits now."""
         with Daemon(WEIR, args=["--threads", "1"]) as daemon:
-            port = daemon.http_port if door == "HTTP" else daemon.resp_port
+            port = daemon.http_port if listener == "HTTP" else daemon.resp_port
             before = resident_kib(daemon.process.pid)
             waiting = [socket.create_connection(("127.0.0.1", port), 20) for _ in range(300)]
             for s in waiting:

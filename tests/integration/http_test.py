@@ -1,4 +1,4 @@
-"""The HTTP door of a running daemon: http_test.py WEIR."""
+"""The HTTP listener of a running daemon: http_test.py WEIR."""
 
 import http.client
 import json

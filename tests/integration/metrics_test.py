@@ -56,7 +56,7 @@ class MetricsTest(unittest.TestCase):
                                  capture_output=True)
         self.assertEqual((checked.returncode, checked.stdout, checked.stderr), (0, "", ""))
 
-    def test_they_add_up_over_doors_and_threads(self):
+    def test_they_add_up_over_listeners_and_threads(self):
         self.take("login", 5)
         for _ in range(4):
             self.daemon.http("POST", "/v1/take", {"policy": "login", "key": "k"})
@@ -65,8 +65,8 @@ class MetricsTest(unittest.TestCase):
         self.assertEqual(found['weir_decisions_total{policy="login",outcome="limited"}'], 6)
         self.assertEqual(
             found['weir_limit_refusals_total{policy="login",limit="0",shadow="false"}'], 6)
-        self.assertGreaterEqual(found['weir_request_duration_seconds_count{door="resp"}'], 5)
-        self.assertGreaterEqual(found['weir_request_duration_seconds_count{door="http"}'], 4)
+        self.assertGreaterEqual(found['weir_request_duration_seconds_count{listener="resp"}'], 5)
+        self.assertGreaterEqual(found['weir_request_duration_seconds_count{listener="http"}'], 4)
         self.assertEqual(found["weir_generation"], 1)
         self.assertGreater(found["weir_connections_total"], 5)
         self.assertGreater(found["process_start_time_seconds"], 1_700_000_000)
@@ -74,7 +74,7 @@ class MetricsTest(unittest.TestCase):
     def test_a_histogram_never_goes_down(self):
         self.take("login", 100)
         counts = [value for name, value in samples(self.text()).items()
-                  if re.match(r'weir_request_duration_seconds_bucket\{door="resp"', name)]
+                  if re.match(r'weir_request_duration_seconds_bucket\{listener="resp"', name)]
         self.assertGreater(len(counts), 10)
         self.assertEqual(counts, sorted(counts))
         self.assertGreaterEqual(counts[-1], 100)

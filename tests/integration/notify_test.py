@@ -51,7 +51,7 @@ class NotifyTest(unittest.TestCase):
         self.addCleanup(patch.stop)
         return supervisor
 
-    def test_ready_when_all_doors_are_open_and_stopping_at_the_end(self):
+    def test_ready_when_all_listeners_are_open_and_stopping_at_the_end(self):
         supervisor = self.supervisor()
         with Daemon(WEIR, POLICIES) as daemon:
             self.assertEqual(supervisor.hear(), {"READY": "1", "STATUS": "serving generation 1"})

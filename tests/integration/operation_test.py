@@ -254,14 +254,14 @@ def has_ipv6():
 @unittest.skipUnless(has_ipv6(), "no IPv6 here")
 class Ipv6Test(unittest.TestCase):
     def test_addresses_stand_in_brackets(self):
-        with Daemon(WEIR, door="'[::1]:0'", grpc="'[::1]:0'") as daemon:
+        with Daemon(WEIR, listener="'[::1]:0'", grpc="'[::1]:0'") as daemon:
             log = "".join(daemon.log)
             self.assertRegex(log, r" RESP on \[::1\]:\d+\n")
             self.assertRegex(log, r" HTTP on http://\[::1\]:\d+\n")
             self.assertRegex(log, r" gRPC on \[::1\]:\d+\n")
 
     def test_what_the_log_says_can_be_asked(self):
-        with Daemon(WEIR, door="'[::1]:0'") as daemon:
+        with Daemon(WEIR, listener="'[::1]:0'") as daemon:
             url = next(line.split()[-1] for line in daemon.log if " HTTP on " in line)
             # (A verb for this machine only: the daemon is told its address, too.)
             done = subprocess.run([WEIR, "reset", "llm", "k", "--url", url], capture_output=True,
@@ -312,15 +312,15 @@ class AccessTest(unittest.TestCase):
                 self.assertEqual(daemon.http("POST", "/v1/reset", reset, elsewhere)[0], 403)
             for here in ({}, {"Host": "LOCALHOST"}, {"Host": "weir"}, {"Host": socket.gethostname()}):
                 self.assertEqual(daemon.http("POST", "/v1/reset", reset, here)[0], 200)
-            # Nor by sending a request to the other door.
+            # Nor by sending a request to the other listener.
             with socket.create_connection(("127.0.0.1", daemon.resp_port), 20) as browser:
                 browser.sendall(b"POST / HTTP/1.1\r\nHost: a\r\n\r\nWEIR.RESET llm k\r\n")
                 with browser.makefile("rb") as answer:
-                    self.assertEqual(answer.read(), b"-ERR this is HTTP: ask the HTTP door\r\n")
+                    self.assertEqual(answer.read(), b"-ERR this is HTTP: ask the HTTP listener\r\n")
 
 
 class ExactnessTest(unittest.TestCase):
-    def test_many_clients_at_both_doors_get_exactly_the_limit(self):
+    def test_many_clients_at_both_listeners_get_exactly_the_limit(self):
         with Daemon(WEIR, "policies: { p: { limits: [ 10000 per 1h window ] } }") as daemon:
             admitted = [0] * 8
 

@@ -34,7 +34,7 @@ class VerbsTest(unittest.TestCase):
     def limit(self, key="k"):
         return self.daemon.post("/v1/peek", policy="login", key=key)[2]["limit"]
 
-    def test_a_blocked_key_is_refused_at_both_doors(self):
+    def test_a_blocked_key_is_refused_at_both_listeners(self):
         status, _, order = self.daemon.post("/v1/block", policy="login", key="bad*", **{"for": "1h"})
         self.assertEqual((status, order["verb"], order["key"]), (200, "block", "bad*"))
         status, headers, answer = self.daemon.post("/v1/take", policy="login", key="badger")

@@ -1,4 +1,4 @@
-"""The RESP door of a running daemon: resp_test.py WEIR."""
+"""The RESP listener of a running daemon: resp_test.py WEIR."""
 
 import sys
 import unittest

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Everything at once, for a while: soak_test.py WEIR [SECONDS] [--load].
 
-Callers at both doors who count what they were granted, an operator who changes policies and gives
+Callers at both listeners who count what they were granted, an operator who changes policies and gives
 orders, strangers who misbehave, and restarts, kind and unkind. At the end the daemon must know of just
 what was granted, and have neither more memory nor more descriptors than before. `--load` lets
 `weir bench` ask as fast as it can, too.

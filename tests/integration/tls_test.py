@@ -1,4 +1,4 @@
-"""Doors with TLS, and everybody they let in and do not: tls_test.py WEIR."""
+"""Listeners with TLS, and everybody they let in and do not: tls_test.py WEIR."""
 
 import json
 import os
@@ -92,7 +92,7 @@ class TlsTest(unittest.TestCase):
 
 
 class ClientsTest(TlsTest):
-    def test_both_doors_answer(self):
+    def test_both_listeners_answer(self):
         resp = self.daemon.resp()
         self.assertEqual(resp("WEIR.TAKE", "llm", "k")[:3], [1, 1000, 999])
         resp.close()

@@ -48,7 +48,7 @@ class Asker {
       if (status == RespReplyParser::Status::reply) return texts();
       if (status == RespReplyParser::Status::error) {
         return Error{
-            fmt::format("{} does not speak RESP ({}): is it the HTTP door? Then write "
+            fmt::format("{} does not speak RESP ({}): is it the HTTP listener? Then write "
                         "http://{}",
                         plan_.target.text(), parser_.error(), plan_.target.text())};
       }

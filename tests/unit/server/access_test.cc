@@ -415,7 +415,7 @@ TEST_F(RespAccessTest, DoesNotListenToBrowsers) {
         "GET /x HTTP/1.1\r\nHost: a\r\n" + reset, "Host: 127.0.0.1:7379\r\n" + reset,
         "PUT / HTTP/1.0\r\n" + reset, "host: a\r\n" + reset}) {
     connect(kHere);
-    EXPECT_EQ(say_bytes(text), "-ERR this is HTTP: ask the HTTP door\r\n");
+    EXPECT_EQ(say_bytes(text), "-ERR this is HTTP: ask the HTTP listener\r\n");
     EXPECT_TRUE(session->ends());
   }
   connect(kHere);

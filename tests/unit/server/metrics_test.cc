@@ -101,18 +101,18 @@ TEST_F(MetricsTest, AddsUpWhatThreadsHaveCounted) {
   const std::string all = text();
   EXPECT_THAT(all, HasSubstr("{policy=\"two\",outcome=\"allowed\"} 2\n"));
   EXPECT_THAT(all, HasSubstr("{policy=\"two\",outcome=\"limited\"} 3998\n"));
-  EXPECT_THAT(all, HasSubstr("_count{door=\"resp\"} 8000\n"));
+  EXPECT_THAT(all, HasSubstr("_count{listener=\"resp\"} 8000\n"));
 }
 
 TEST_F(MetricsTest, SortsRequestsByHowLongTheyTook) {
   metrics.on_requests(DoorName::http, 1, std::chrono::nanoseconds{1000});
   metrics.on_requests(DoorName::http, 16, std::chrono::nanoseconds{1001});
   metrics.on_requests(DoorName::http, 1, std::chrono::seconds{5});
-  EXPECT_THAT(text(), AllOf(HasSubstr("_bucket{door=\"http\",le=\"1e-06\"} 1\n"),
-                            HasSubstr("_bucket{door=\"http\",le=\"2.5e-06\"} 17\n"),
-                            HasSubstr("_bucket{door=\"http\",le=\"0.1\"} 17\n"),
-                            HasSubstr("_bucket{door=\"http\",le=\"+Inf\"} 18\n"),
-                            HasSubstr("_count{door=\"http\"} 18\n")));
+  EXPECT_THAT(text(), AllOf(HasSubstr("_bucket{listener=\"http\",le=\"1e-06\"} 1\n"),
+                            HasSubstr("_bucket{listener=\"http\",le=\"2.5e-06\"} 17\n"),
+                            HasSubstr("_bucket{listener=\"http\",le=\"0.1\"} 17\n"),
+                            HasSubstr("_bucket{listener=\"http\",le=\"+Inf\"} 18\n"),
+                            HasSubstr("_count{listener=\"http\"} 18\n")));
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-"""What the gRPC door costs, beside a bare nghttp2 loop and the gRPC library's server, which both answer
+"""What the gRPC listener costs, beside a bare nghttp2 loop and the gRPC library's server, which both answer
 a constant. Used by bench/run.
 
 Each server runs alone on one core, the load on another. Three make the load: one of ours that sends

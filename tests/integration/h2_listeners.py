@@ -1,4 +1,4 @@
-"""The two doors that speak HTTP/2, and a request that each of them answers."""
+"""The two listeners that speak HTTP/2, and a request that each of them answers."""
 
 import json
 
