@@ -212,8 +212,8 @@ struct Daemon::Impl {
                           tls_manners(service, "h2 http/1.1", HttpSession::kNotTls), ports.http)) {
       return error;
     }
-    return bind(listen.grpc, grpc_listener(service), tls_manners(service, "h2", GrpcSession::not_tls()),
-                ports.grpc);
+    return bind(listen.grpc, grpc_listener(service),
+                tls_manners(service, "h2", GrpcSession::not_tls()), ports.grpc);
   }
 
   // Who has nothing of a limit for as long as there are so many nodes should know why.
