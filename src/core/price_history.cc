@@ -195,6 +195,15 @@ bool is_ahead(const Bucket& limit, const State& state) {
   return static_cast<std::int16_t>(number(state.what) - number(limit.stamp)) > 0;
 }
 
+std::optional<std::size_t> epoch_with_number_of(const State& state, const PriceHistory& history) {
+  const std::uint64_t number = (state.what & gcra::kStampMask) >> gcra::kPriceBits;
+  for (std::size_t i = history.size(); i-- > 0;) {
+    const auto epoch = history.epoch(i);
+    if (epoch && epoch->number == number) return i;
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 State carried_slowly(const Bucket& limit, const State& state, Instant now,
@@ -207,15 +216,22 @@ State carried_slowly(const Bucket& limit, const State& state, Instant now,
     const Debt present = after_epochs(written, *history, *written_in + 1);
     return packed(limit, changed(present, limit.pace, now).tat, state);
   }
-  std::size_t oldest = 0;
-  while (oldest < history->size() && !history->epoch(oldest)) ++oldest;
-  const bool knows_earlier = oldest < history->size() && !is_ahead(limit, state);
-  if (!knows_earlier) {
+  // The first epoch that is known to have begun after the state was written. A state of a known
+  // epoch at another price was written for another key that shares it: it keeps its price until
+  // then.
+  std::size_t next = 0;
+  if (const auto same = epoch_with_number_of(state, *history)) {
+    next = *same + 1;
+  } else if (is_ahead(limit, state)) {
+    next = history->size();
+  }
+  while (next < history->size() && !history->epoch(next)) ++next;
+  if (next == history->size()) {
     return packed(limit, from_unknown_epoch(state, limit.pace, now, history).tat, state);
   }
-  const PriceEpoch first = *history->epoch(oldest);
+  const PriceEpoch first = *history->epoch(next);
   const Debt then = from_unknown_epoch(state, first.pace, std::min(first.since, now), history);
-  const Debt present = after_epochs(then, *history, oldest + 1);
+  const Debt present = after_epochs(then, *history, next + 1);
   return packed(limit, changed(present, limit.pace, now).tat, state);
 }
 

@@ -31,6 +31,24 @@ TEST(EngineOverrides, GoByTheParts) {
   EXPECT_EQ(world.engine.take(request).decision.outcome, Outcome::impossible);
 }
 
+// Keys that share a bucket may have different rates: what one has used does not drain at the rate
+// of another before that one asks, also after changes.
+TEST(EngineOverrides, UsageOfASharedBucketStaysWhenAKeyWithAFasterRateLooks) {
+  const char* const faster = "overrides: { user=alice: { by: team, limit: 600/h } }";
+  OnePolicy world{"{ by: team, limit: 30/h }", faster};
+  world.clock.advance(1h);
+  world.become("{ by: team, limit: 60/h }", faster);
+  world.clock.advance(5h);
+  const Request bob{.policy = "p", .parts = {{"team", "t"}, {"user", "bob"}}, .permits = 60};
+  Request alice{.policy = "p", .parts = {{"team", "t"}, {"user", "alice"}}};
+  EXPECT_TRUE(world.engine.take(bob));
+  EXPECT_THAT(world.all_left(alice), ElementsAre(540));
+  EXPECT_TRUE(world.engine.take(alice));
+  EXPECT_THAT(world.all_left(bob), ElementsAre(0));
+  alice.permits = 540;
+  EXPECT_FALSE(world.engine.take(alice));
+}
+
 // An override may count by parts that others need not send.
 TEST(EngineOverrides, AreAskedBeforeTheKeyIsMade) {
   OnePolicy world{"2/h", "overrides: { tier=gold: { by: user, limit: 5/h } }"};
