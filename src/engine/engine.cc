@@ -11,6 +11,7 @@
 
 #include "engine/engine_access.h"
 #include "engine/engine_impl.h"
+#include "engine/price_note.h"
 #include "engine/throttle.h"
 #include "limiter/limit_access.h"
 #include "policy/limit_text.h"
@@ -296,7 +297,12 @@ Engine::Engine(PolicySet policies, EngineOptions options) {
 
 Result<Engine, Error> Engine::open(PolicySet policies, EngineOptions options) {
   store::Opened opened;
-  auto table = store::Table::open(options.memory, options.clock->now(), opened);
+  const auto slower_noted = [](std::string_view note) {
+    engine::Names names;
+    const auto noted = engine::read_price_note(note, names);
+    return noted ? std::make_shared<const store::SlowerLimits>(noted->slower) : nullptr;
+  };
+  auto table = store::Table::open(options.memory, options.clock->now(), opened, slower_noted);
   if (!table) return table.error();
   auto impl = std::make_unique<Impl>(*std::move(table), options, opened);
   impl->replace(std::move(policies));

@@ -158,6 +158,7 @@ class alignas(64) Row {
   // No slot can be had before that time; only when all are live.
   RestTime earliest() const { return RestTime{summary_.load(std::memory_order_relaxed) >> 8}; }
   void survey(Instant now, const SlowerLimits* slower = nullptr);
+  static bool is_at_rest(Slot& slot, Instant now, const SlowerLimits* slower);
 
   // A slot for `key`, its state locked and all zero, or none. `vacated` tells who had to leave.
   enum class Where { preferred, anywhere };
@@ -206,7 +207,6 @@ class alignas(64) Row {
     summary_.store(earliest.units() << 8 | live, std::memory_order_relaxed);
   }
   unsigned first_to_go(unsigned half_line) const noexcept;
-  static bool is_at_rest(Slot& slot, Instant now, const SlowerLimits* slower);
   bool clear_out(Slot& slot, Instant now, Vacated& vacated, const SlowerLimits* slower);
 
   std::array<std::atomic<std::uint64_t>, 2> tags_{};

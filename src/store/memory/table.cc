@@ -102,7 +102,7 @@ std::string real_path(const std::string& path) {
 }  // namespace
 
 Result<std::unique_ptr<Table>, Error> Table::open(const MemoryOptions& options, Instant now,
-                                                  Opened& opened) {
+                                                  Opened& opened, const ReadSlower& read_slower) {
   const auto eighth = static_cast<std::ptrdiff_t>(options.bytes / 8);
   const auto records = options.record_bytes < 0 ? eighth : options.record_bytes;
   const std::size_t notes = options.state_file.empty() ? 0 : note_bytes_of(options.bytes);
@@ -117,6 +117,7 @@ Result<std::unique_ptr<Table>, Error> Table::open(const MemoryOptions& options, 
   opened.disbelieved = table->restore_time(now);
   opened.dropped = table->restore(now);
   if (table->region_.header().layout != *layout) {
+    if (read_slower) table->set_slower(read_slower(table->notes_.text()));
     auto resized = Table::resized(std::move(table), path, *layout, now);
     if (!resized) return resized;
     table = *std::move(resized);
@@ -192,9 +193,10 @@ Result<std::unique_ptr<Table>, Error> Table::resized(std::unique_ptr<Table> old,
 
 std::uint64_t Table::copy_from(const Table& other, Instant now) {
   std::uint64_t left_over = 0;
+  const auto slower = other.slower_limits();
   for (Row& row : other.rows_) {
     for (Slot& slot : row.slots()) {
-      if (!slot.rest().has_come(now) && !adopt_slot(other, slot, now)) ++left_over;
+      if (!Row::is_at_rest(slot, now, slower.get()) && !adopt_slot(other, slot, now)) ++left_over;
     }
   }
   return left_over;
@@ -298,7 +300,9 @@ bool Table::claim_overflow(const Item& item, Claimed& overflow, Instant now) {
   // for the key: of two threads one sees what the other has done.
   synchronize(item.key);
   if (claim(item.sharing, Absent::stays, overflow, now) != Claim::got) return false;
-  if (!overflow.found.never_seen() && !overflow.slot->rest().has_come(now)) return true;
+  const bool is_in_use =
+      !overflow.found.never_seen() && !Row::is_at_rest(*overflow.slot, now, slower_limits().get());
+  if (is_in_use) return true;
   overflow.slot->state().unlock(overflow.found, overflow.found);
   return false;
 }

@@ -1,10 +1,12 @@
 #pragma once
 
 #include <atomic>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <span>
+#include <string_view>
 
 #include "core/plan.h"
 #include "store/memory/arena.h"
@@ -51,9 +53,13 @@ class Table {
   // In the memory of this process. Throws std::bad_alloc.
   explicit Table(const Layout& layout);
 
-  // As the options say; a state file is opened or made. What was found is told in `opened`.
+  // As the options say; a state file is opened or made. What was found is told in `opened`. A file
+  // of another size is copied without what is at rest, which may need to know the limits that have
+  // become slower: `read_slower` finds them in the notes.
+  using ReadSlower = std::function<std::shared_ptr<const SlowerLimits>(std::string_view notes)>;
   static Result<std::unique_ptr<Table>, Error> open(const MemoryOptions& options, Instant now,
-                                                    Opened& opened);
+                                                    Opened& opened,
+                                                    const ReadSlower& read_slower = {});
 
   ~Table();
   Table(const Table&) = delete;

@@ -122,6 +122,19 @@ TEST_F(StateFile, KeepsEverythingWhenTheTableBecomesLargerOrSmaller) {
 }
 
 // A reset before the restart is a reset.
+// By the rate at which it was used, the key would be at rest.
+TEST_F(StateFile, KeepsWhatIsOwedToALoweredLimitWhenTheTableIsResized) {
+  constexpr std::string_view lowered = "p: { limits: [ 6/h burst 60 ] }";
+  {
+    Engine engine = open("p: { limits: [ 60/h burst 60 ] }");
+    EXPECT_TRUE(engine.take({.policy = "p", .key = "k", .permits = 60}));
+    engine.replace(policies(lowered));
+    clock_.advance(2h);
+  }
+  Engine engine = open(lowered, 2 * kBytes);
+  EXPECT_THAT(all_left(engine, kRequest), ElementsAre(12));
+}
+
 TEST_F(StateFile, RemembersWhatWasForgotten) {
   Receipt receipt;
   {

@@ -6,6 +6,7 @@
 #include <set>
 #include <vector>
 
+#include "core/price_history.h"
 #include "store.h"
 
 namespace weir::store {
@@ -227,6 +228,27 @@ TEST(FullTable, LetsAKeyStartWithWhatItMayHaveShared) {
     EXPECT_TRUE(take(table, rule, "bob", rest, 5, 2)) << rule.identity;
     EXPECT_TRUE(take(table, rule, "dora", rest, 5, 2)) << rule.identity;
   }
+}
+
+// So does one whose limit was lowered meanwhile: by the old rate, what was shared would be at rest.
+TEST(FullTable, KeyThatSharedStartsWithThatAfterTheLimitWasLowered) {
+  core::PriceTimeline prices;
+  const auto fast = std::get<core::Bucket>(bucket(1, seconds{1}, 5));
+  const Rule before{.limit = fast};
+  const core::Bucket slow =
+      prices.change(std::get<core::Bucket>(bucket(1, seconds{10}, 5)), fast, kStart + seconds{2});
+  const Rule after{.limit = slow};
+  Table table({.rows = 8, .sharing_rows = 1});
+  fill_briefly(table, Nanos{0});
+  ASSERT_TRUE(take(table, before, "bob", Nanos{0}, 5));
+  auto slower = std::make_shared<SlowerLimits>();
+  slower->add(SlowerLimits::Price{
+      .stamp = fast.stamp, .since = kStart + seconds{2}, .until = kStart + hours{1}, .ratio = 10});
+  table.set_slower(slower);
+  Item bob = after.item("bob", 3);
+  bob.history = &prices;
+  EXPECT_FALSE(table.take({&bob, 1}, kStart + seconds{6}).decision);
+  EXPECT_TRUE(table.take({&bob, 1}, kStart + seconds{12}).decision);
 }
 
 // A holder that shared a seat keeps it when its key gets a record of its own: it renews it, and
