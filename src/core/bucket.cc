@@ -188,6 +188,10 @@ Bucket inheriting_start(Bucket next, const Bucket& old, Instant now) {
   return next;
 }
 
+EpochNumber epoch_number(const Bucket& limit) {
+  return static_cast<EpochNumber>(limit.stamp >> gcra::kPriceBits);
+}
+
 Bucket in_epoch(Bucket limit, EpochNumber number) {
   limit.stamp = std::uint64_t{number} << gcra::kPriceBits | (limit.stamp & kPriceMask);
   return limit;

@@ -94,6 +94,7 @@ Bucket inheriting_start(Bucket next, const Bucket& old, Instant now);
 // for 65,536 changes of its limit to be taken for one of a later epoch.
 using EpochNumber = std::uint16_t;
 Bucket in_epoch(Bucket limit, EpochNumber number);
+EpochNumber epoch_number(const Bucket& limit);
 inline Permits capacity(const Bucket& limit) { return limit.capacity; }
 
 // ---- The step

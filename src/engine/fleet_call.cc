@@ -535,9 +535,17 @@ void AsyncEngine::Call::take_shares() {
   const Permits nodes = engine_->fleet->nodes();
   shares_.clear();
   shares_.reserve(there_.items.size());
+  share_prices_.clear();
+  share_prices_.reserve(there_.items.size());
+  if (nodes <= 1) return;
   for (store::Item& item : there_.items) {
+    const auto* const whole = std::get_if<core::Bucket>(item.limit);
     item.limit = &shares_.emplace_back(core::share_of(*item.limit, nodes));
-    item.history = nullptr;  // of the whole limit
+    if (whole == nullptr) continue;
+    auto& share = std::get<core::Bucket>(shares_.back());
+    share = core::in_epoch(share, core::epoch_number(*whole));
+    if (item.history == nullptr) continue;
+    item.history = &share_prices_.emplace_back(*item.history, nodes);
   }
 }
 

@@ -134,6 +134,7 @@ class AsyncEngine::Call final : public store::Asker, private store::lease::Waite
   store::SharedAnswer trouble_{};
 
   std::vector<core::Limit> shares_;  // of the limits of the fleet, for when it cannot be asked
+  std::vector<engine::SharePrices> share_prices_;
 
   std::string names_;
   std::vector<store::SharedItem> shared_;

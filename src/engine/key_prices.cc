@@ -1,5 +1,7 @@
 #include "engine/key_prices.h"
 
+#include <algorithm>
+
 namespace weir::engine {
 
 std::optional<core::PriceEpoch> KeyPrices::epoch(std::size_t i) const {
@@ -8,6 +10,13 @@ std::optional<core::PriceEpoch> KeyPrices::epoch(std::size_t i) const {
   if (price == nullptr) return std::nullopt;
   return core::PriceEpoch{
       .number = epoch.number, .since = epoch.since, .pace = price->pace, .still = price->still};
+}
+
+std::optional<core::PriceEpoch> SharePrices::epoch(std::size_t i) const {
+  std::optional<core::PriceEpoch> epoch = whole_.epoch(i);
+  constexpr Int128 highest = Int128{1} << 124;
+  if (epoch) epoch->pace.price = std::min(epoch->pace.price, highest / nodes_) * nodes_;
+  return epoch;
 }
 
 }  // namespace weir::engine

@@ -24,4 +24,18 @@ class KeyPrices final : public core::PriceHistory {
   std::uint64_t identity_;  // of the limit
 };
 
+// The prices of a node's share of a limit (core/share.h): each permit takes as many times as long
+// as there are nodes. Borrows the prices of the whole limit.
+class SharePrices final : public core::PriceHistory {
+ public:
+  SharePrices(const core::PriceHistory& whole, Permits nodes) : whole_(whole), nodes_(nodes) {}
+
+  std::size_t size() const override { return whole_.size(); }
+  std::optional<core::PriceEpoch> epoch(std::size_t i) const override;
+
+ private:
+  const core::PriceHistory& whole_;
+  Permits nodes_;
+};
+
 }  // namespace weir::engine

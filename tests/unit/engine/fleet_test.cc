@@ -235,6 +235,18 @@ TEST(NoFleet, LeavesEachNodeItsShare) {
   EXPECT_EQ(node.admits(kAsk, 40), 30);
 }
 
+// By the rate at which it was used, the share would be full again.
+TEST(NoFleet, ShareOfALoweredLimitRefillsAtTheLowerRate) {
+  FakeFleet fleet;
+  fleet.node_count = 2;
+  Node node(fleet, only("60/h burst 60"));
+  fleet.mode = Mode::unavailable;
+  EXPECT_TRUE(node.take({.policy = "p", .key = "k", .permits = 30}));
+  node.engine.replace(policies(only("6/h burst 60")));
+  node.clock.advance(std::chrono::hours{1});
+  EXPECT_EQ(node.engine.peek(kAsk).decision.remaining, 3);
+}
+
 // Mistakes must not look like a service without limits.
 TEST(NoFleet, IsNeverOpenByMistake) {
   FakeFleet fleet;
