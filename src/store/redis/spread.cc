@@ -1,10 +1,12 @@
 #include "store/redis/spread.h"
 
 #include <algorithm>
+#include <memory>
 #include <optional>
 
 #include "base/fixed_vector.h"
 #include "core/plan.h"
+#include "core/price_history.h"
 #include "store/redis/slots.h"
 
 namespace weir::store::redis {
@@ -46,6 +48,7 @@ class Spread::Work {
     SharedAnswer answer{};
     // For giving back, when what was asked about is gone.
     std::vector<core::Limit> limits{};
+    std::vector<std::shared_ptr<const core::PriceHistory>> histories{};
     std::string names{};
   };
 
@@ -324,6 +327,7 @@ void Spread::Work::give_back(const Part& part) {
   back.question.now = question_->now;
   back.question.holder = holder_;
   back.limits.clear();
+  back.histories.clear();
   back.names.clear();
   back.limits.reserve(part.items.size());
   std::size_t bytes = 0;
@@ -339,6 +343,7 @@ void Spread::Work::give_back(const Part& part) {
     back.names += item.key;
     item.key = std::string_view(back.names).substr(at);
     item.limit = &back.limits.emplace_back(*item.limit);
+    item.history = back.histories.emplace_back(core::copy_of(item.history)).get();
     item.ask.cost = -item.ask.cost;
     back.items.push_back(item);
     back.receipts.push_back(part.answer.receipts[k]);

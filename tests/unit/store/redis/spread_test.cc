@@ -7,6 +7,9 @@
 
 #include <deque>
 #include <functional>
+#include <memory>
+
+#include "core/price_history.h"
 
 namespace weir::store::redis {
 namespace {
@@ -328,6 +331,25 @@ TEST_F(SpreadTest, SeatsOfShadowsAreAskedApartAndLater) {
   ASSERT_EQ(asked.size(), 3u);
   EXPECT_EQ(verb_of(1), SharedVerb::enter);
   EXPECT_EQ(verb_of(2), SharedVerb::take);
+}
+
+// The question, and the price history of its key, may be gone before the answer to the refund
+// comes.
+TEST_F(SpreadTest, RefundOfARefusedTakeOwnsThePriceHistory) {
+  core::Bucket bucket = *core::Bucket::make({.count = 60, .period = std::chrono::minutes{1}}, 9);
+  auto history = std::make_unique<core::PriceTimeline>();
+  const Instant changed = instant(1'767'225'600'000'000'000);
+  bucket = history->change(*core::Bucket::make({.count = 30, .period = std::chrono::minutes{1}}, 9),
+                           bucket, changed);
+  item("{a}1", bucket).history = history.get();
+  item("{b}1");
+  whole.then = [&] { history.reset(); };
+  ask(SharedVerb::take);
+  decide(0, true);
+  decide(1, false);
+  ASSERT_EQ(asked.size(), 3u);
+  ASSERT_EQ(asked[2].keys, "{a}1 ");
+  EXPECT_EQ(core::present_since(asked[2].question->items.front().history), changed);
 }
 
 // ---- Apart
