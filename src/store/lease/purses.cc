@@ -36,6 +36,14 @@ Nanos filling_time(const core::Limit& limit) {
   return kForever;
 }
 
+// Whether usage under both drains alike.
+bool same_price(const core::Limit& a, const core::Limit& b) {
+  const auto* const one = std::get_if<core::Bucket>(&a);
+  const auto* const other = std::get_if<core::Bucket>(&b);
+  if (one == nullptr || other == nullptr) return a.index() == b.index();
+  return one->pace.parts == other->pace.parts && one->pace.price == other->pace.price;
+}
+
 // When a term that was asked for at `sent_at` is over, for sure before it is over for the store,
 // whose clock may go a little faster.
 Instant end_of(Instant sent_at, Nanos lasts) { return sent_at + lasts - lasts / 128; }
@@ -214,7 +222,8 @@ void Purses::forget_repetition(Purse& purse, Instant now) {
 void Purses::borrow_ahead(Purse& purse, const core::Limit& limit, Instant now) {
   if (purse.open_ || purse.telling_ || now < purse.closed_until_) return;
   if (is_outdated(purse, now)) return;
-  if (&limit != &purse.limit_) purse.limit_ = limit;
+  // (A call that has waited for another purse may have a limit of earlier rules.)
+  if (&limit != &purse.limit_ && same_price(limit, purse.limit_)) purse.limit_ = limit;
   purse.note_demand(now);
   const Permits wanted = need(purse) - purse.held_;
   if (wanted > 0) question(purse, {.least = 1, .wanted = wanted}, now);

@@ -23,6 +23,7 @@ class FakeStore final : public SharedStore {
 
   void ask(const SharedQuestion&, Asker&) override {}
   void borrow(const LoanQuestion& question, Borrower& borrower) override {
+    limit = *question.limit;
     const auto answer = [wanted = question.wanted, &borrower, this] {
       LoanAnswer told{.kind = SharedAnswer::Kind::decided,
                       .lent = mode == Mode::lends ? wanted : 0,
@@ -38,6 +39,7 @@ class FakeStore final : public SharedStore {
   Nanos timeout() const override { return std::chrono::milliseconds{50}; }
 
   Mode mode = Mode::lends;
+  core::Limit limit{};  // of the last question
   std::vector<std::function<void()>> waiting;
 };
 
@@ -67,12 +69,14 @@ class PursesTest : public ::testing::Test {
   Instant now_ = instant(1'700'000'000'000'000'000);
   const core::Limit limit_ = *core::Bucket::make({.count = 10}, 20);
   std::shared_ptr<PurseCounts> counts_ = std::make_shared<PurseCounts>();
+  std::shared_ptr<RulesInForce> rules_ = std::make_shared<RulesInForce>();
   Purses purses_{
       store_,
       fleet_,
       {.now = [this] { return now_; }, .passed = [this] { return now_.time_since_epoch(); }},
       "a",
-      counts_};
+      counts_,
+      rules_};
   Told nobody_;
 };
 
@@ -108,6 +112,29 @@ TEST_F(PursesTest, APurseWhoseWaitersAreBeingToldStays) {
   std::exchange(store_.waiting, {}).front()();
   EXPECT_EQ(first.times, 1);
   EXPECT_EQ(second.times, 1);
+}
+
+// A call may wait for another purse while the limit is lowered. If it told the store of the old
+// limit, what was spent would drain at the old price.
+TEST_F(PursesTest, BorrowsAheadAtThePresentPriceForACallWithAnOldLimit) {
+  rules_->edition = 2;
+  const core::Limit lowered = *core::Bucket::make({.count = 1}, 20);
+  const auto price = [](const core::Limit& limit) {
+    return std::get<core::Bucket>(limit).pace.price;
+  };
+  for (int i = 0; i < 20; ++i) {
+    now_ += std::chrono::milliseconds{10};
+    purses_.ask({lowered, nullptr, 2}, key_of(1), "1", 1, kForever, nobody_);
+    purses_.spend(*purses_.find(key_of(1)), lowered, 1, now_);
+  }
+  ASSERT_EQ(price(store_.limit), price(lowered));
+  const std::uint64_t asked = counts_->asked.get();
+  for (int i = 0; i < 10 && counts_->asked.get() == asked; ++i) {
+    now_ += std::chrono::milliseconds{30};
+    purses_.spend(*purses_.find(key_of(1)), limit_, 1, now_);
+  }
+  ASSERT_GT(counts_->asked.get(), asked);
+  EXPECT_EQ(price(store_.limit), price(lowered));
 }
 
 // ---- Deadlines
