@@ -38,7 +38,8 @@ constexpr std::string_view kWaits =
     "#   delays them (weir import nginx --gateway).\n";
 
 constexpr std::string_view kOfPolicies =
-    "# - An empty key is not limited by nginx; here a part that is missing or empty is an error.\n"
+    "# - An empty key is not limited by nginx. Here a part that is missing or empty is an error,\n"
+    "#   unless the query has missing=skip: then the limits that count by it are left out.\n"
     "# - limit_conn becomes `concurrent`: enter and leave, with a lease (60 s) for those that do\n"
     "#   not leave. Policies with it cannot be asked by auth_request, which only takes.\n";
 
@@ -262,21 +263,22 @@ class GatewayWriter {
     return parts;
   }
 
-  // nginx does not apply a zone to a request whose key is empty. The gateway knows one answer for
-  // all limits of a route, so it lets such requests pass only if all limits have that one key.
+  // nginx does not apply a zone to a request whose key is empty, and `empty_key: allow` leaves out
+  // a limit if any part that it counts by is missing. The same is meant only where such a key is
+  // one variable and nothing else.
   std::string empty_key_of(const NginxRoute& route) {
     const std::vector<const NginxZone*> zones = policies_.zones_of(*route.level);
     const auto is_optional = [](const NginxZone* zone) {
       return std::ranges::any_of(zone->variables, may_be_empty);
     };
     if (std::ranges::none_of(zones, is_optional)) return {};
-    const bool is_one_key = std::ranges::all_of(zones, [&](const NginxZone* zone) {
-      return zone->variables.size() == 1 && zone->variables == zones.front()->variables;
+    const bool has_same_meaning = std::ranges::all_of(zones, [&](const NginxZone* zone) {
+      return !is_optional(zone) || (zone->variables.size() == 1 && !zone->has_literals);
     });
-    if (is_one_key && !zones.front()->has_literals) return "      empty_key: allow\n";
+    if (has_same_meaning) return "      empty_key: allow\n";
     gateway_.not_taken.push_back(
         {route.position, "requests without a part of their key",
-         "nginx applies the other limits to them; the gateway refuses them with 403 "
+         "nginx counts them by the rest of the key; the gateway refuses them with 403 "
          "(`empty_key`)"});
     return {};
   }

@@ -29,6 +29,7 @@ Stream open_stream(const Address& to, const TlsContext& context, const std::stri
 Channel::Channel(Ground& ground, Stream stream, ChannelOwner& owner)
     : ground_(ground), stream_(std::move(stream)), owner_(&owner) {
   if (!ground_.poller.try_add(stream_.fd(), interest_, *this)) close();
+  count_memory();
 }
 
 Channel::Channel(Ground& ground, const Address& to, const TlsContext& context,
@@ -39,6 +40,7 @@ Channel::Channel(Ground& ground, const Address& to, const TlsContext& context,
   if (!stream_.is_open()) return;
   interest_ = Interest::write;
   if (!ground_.poller.try_add(stream_.fd(), interest_, *this)) close();
+  count_memory();
 }
 
 Channel::~Channel() { close(); }
@@ -54,7 +56,8 @@ void Channel::on_out_of_memory() noexcept {
 }
 
 void Channel::count_memory() {
-  if (is_open()) ground_.memory.count(*this, unsent_.capacity() + owner_memory_);
+  if (!is_open()) return;
+  ground_.memory.count(*this, unsent_.capacity() + owner_memory_ + stream_.memory());
 }
 
 void Channel::abort() noexcept {
@@ -95,6 +98,11 @@ void Channel::watch() {
 
 void Channel::on_ready() {
   if (!is_open()) return;
+  serve();
+  count_memory();
+}
+
+void Channel::serve() {
   if (connecting_) return connect();
   if (unsent() > 0 && !failed_) send_on();
   if (!is_open()) return;

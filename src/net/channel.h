@@ -84,6 +84,7 @@ class Channel final : public Watcher, public MemoryHolder {
 
  private:
   void count_memory();
+  void serve();
   void connect();
   void read();
   void look();

@@ -39,7 +39,11 @@ Connection::Connection(Descriptor socket, const Door& door, const Peer& peer,
   protocol_->use_waker(*this);
 }
 
-bool Connection::open() { return neighbours_.poller.try_add(socket_.fd(), interest_, *this); }
+bool Connection::open() {
+  if (!neighbours_.poller.try_add(socket_.fd(), interest_, *this)) return false;
+  count_memory();
+  return true;
+}
 
 // (Who waits is not worth a word to the system: it is seldom that something comes meanwhile.)
 void Connection::turn_to(State state) {

@@ -53,7 +53,7 @@ int second_of(Clock::time_point time) {
 // What other threads want to be run on a loop's thread.
 class LoopMailbox final : public Mailbox {
  public:
-  explicit LoopMailbox(Poller& poller) : poller_(&poller) {}
+  LoopMailbox(Poller& poller, LoopMemory& memory) : memory_(memory), poller_(&poller) {}
 
   void post(std::function<void()> function) override {
     const std::lock_guard lock(mutex_);
@@ -73,7 +73,9 @@ class LoopMailbox final : public Mailbox {
       functions.swap(functions_);
       has_some_.store(false, std::memory_order_relaxed);
     }
-    for (const auto& function : functions) function();
+    for (const auto& function : functions) {
+      if (!with_memory(function)) memory_.note_out_of_memory();
+    }
   }
   void close() {
     std::vector<std::function<void()>> dropped;
@@ -83,6 +85,7 @@ class LoopMailbox final : public Mailbox {
   }
 
  private:
+  LoopMemory& memory_;  // of the loop
   std::mutex mutex_;
   std::atomic<bool> has_some_{false};
   Poller* poller_;  // none: the loop has ended
@@ -392,7 +395,8 @@ class Loop {
   const LoopOptions& options_;
   Neighbours neighbours_{.memory = LoopMemory(shared_.memory)};
   Ground ground_{.poller = neighbours_.poller, .memory = neighbours_.memory};
-  const std::shared_ptr<LoopMailbox> mailbox_ = std::make_shared<LoopMailbox>(neighbours_.poller);
+  const std::shared_ptr<LoopMailbox> mailbox_ =
+      std::make_shared<LoopMailbox>(neighbours_.poller, neighbours_.memory);
   std::unique_ptr<Escort> escort_;  // none: there is no companion
   std::vector<Connection*> awake_;
   std::deque<Listener> listeners_;

@@ -30,6 +30,7 @@ void LoopMemory::change(MemoryHolder& holder, std::size_t counted) {
   if (holder.held_ == 0) {
     holders_.push_back(&holder);
     holder.place_ = holders_.size() - 1;
+    holder.number_ = next_number_++;
   }
   const std::size_t before = std::exchange(holder.held_, counted);
   held_.store(held() + counted - before, std::memory_order_relaxed);
@@ -46,9 +47,11 @@ void LoopMemory::remove(MemoryHolder& holder) noexcept {
   holders_.pop_back();
 }
 
-// The largest last.
+// The largest last; of those that hold the same, the newest.
 void LoopMemory::sort_holders() {
-  std::ranges::sort(holders_, {}, [](const MemoryHolder* holder) { return holder->held_; });
+  std::ranges::sort(holders_, {}, [](const MemoryHolder* holder) {
+    return std::pair(holder->held_, holder->number_);
+  });
   for (std::size_t i = 0; i < holders_.size(); ++i) holders_[i]->place_ = i;
 }
 

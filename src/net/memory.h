@@ -58,8 +58,9 @@ class MemoryHolder {
 
  private:
   friend class LoopMemory;
-  std::size_t held_ = 0;   // as counted
-  std::size_t place_ = 0;  // among the holders of its loop, unless it holds nothing
+  std::size_t held_ = 0;      // as counted
+  std::size_t place_ = 0;     // among the holders of its loop, unless it holds nothing
+  std::uint64_t number_ = 0;  // higher for those that came to hold something later
 };
 
 // What the connections of one loop hold. For its thread, but for `holds_too_much`.
@@ -89,7 +90,7 @@ class LoopMemory {
   bool is_exceeded() const { return budget_.is_exceeded(); }
   // Whether this loop has to shed. From any thread.
   bool holds_too_much() const { return is_exceeded() && held() > budget_.share(); }
-  // Sheds the largest holders, if this loop has to.
+  // Sheds the largest holders, if this loop has to. Of those that hold the same, the newest.
   void shed_largest() {
     if (holds_too_much()) [[unlikely]]
       shed_now();
@@ -107,6 +108,7 @@ class LoopMemory {
   MemoryBudget& budget_;
   std::atomic<std::size_t> held_{0};  // written by the loop's thread only
   std::vector<MemoryHolder*> holders_;
+  std::uint64_t next_number_ = 0;
 };
 
 }  // namespace weir::net

@@ -121,6 +121,8 @@ void Stream::say_end() {
 // (Only what is decrypted: for the rest of a record the socket has to be waited for.)
 bool Stream::has_more() const { return ssl_ && SSL_pending(ssl_.get()) > 0; }
 
+std::size_t Stream::memory() const { return ssl_ ? session_memory(ssl_.get()) : 0; }
+
 void Stream::close() {
   ssl_ = no_ssl();
   socket_.close();

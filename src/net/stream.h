@@ -45,6 +45,9 @@ class Stream {
   // Whether what could not be written, or a handshake, has to wait until something can be read.
   bool writing_needs_reading() const { return writing_needs_reading_; }
 
+  // Bytes that a session of TLS holds.
+  std::size_t memory() const;
+
   int fd() const { return socket_.fd(); }
   bool is_open() const { return socket_.is_open(); }
   bool has_tls() const { return ssl_ != nullptr; }

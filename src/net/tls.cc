@@ -257,6 +257,22 @@ void Tls::on_end(std::string& out) {
   wire_.out = nullptr;
 }
 
+// ---- Memory
+
+std::size_t Tls::memory() const {
+  const std::size_t session = ssl_ ? session_memory(ssl_.get()) : 0;
+  return session + plain_.capacity() + inner_->memory();
+}
+
+void Tls::on_shed(std::string& out) {
+  if (broken_ || !is_let_in()) return;
+  std::string& words = scratch_answers();
+  inner_->on_shed(words);
+  wire_.out = &out;
+  encrypt(words);
+  wire_.out = nullptr;
+}
+
 // ---- The door
 
 Door with_tls(Door door, const CurrentTls& current, TlsManners manners) {

@@ -43,6 +43,8 @@ class Tls final : public Protocol {
   void on_timeout(std::string& out) override;
   void on_shutdown() override;
   void on_end(std::string& out) override;
+  std::size_t memory() const override;
+  void on_shed(std::string& out) override;
 
   // Where OpenSSL reads and writes: what has come and is not decrypted, and where answers go.
   struct Wire {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <ctime>
 #include <memory>
 #include <mutex>
@@ -49,6 +50,9 @@ ssl_st* new_session(const TlsContext& context, const std::string& alpn);
 // The side of who connects, to a server whose certificate must be for `host`: a name or an address.
 // Null if there is no memory.
 ssl_st* new_client_session(const TlsContext& context, const std::string& host);
+
+// Bytes that a session holds, roughly: OpenSSL does not tell. Most while hands are shaken.
+std::size_t session_memory(const ssl_st* ssl);
 
 // The context that newcomers get: another one from now on, while those who are inside go on with
 // theirs. Thread-safe.

@@ -212,20 +212,29 @@ void on_auth(HttpCall& call) {
   thread_local Param key;
   thread_local Param permits;
   thread_local Param deny;
+  thread_local Param missing;
   read_param(call, "policy", "X-Weir-Policy", policy);
   read_param(call, "key", "X-Weir-Key", key);
   read_param(call, "permits", {}, permits);
   read_param(call, "deny", {}, deny);
-  const std::pair<std::string_view, const Param*> all[] = {
-      {"policy", &policy}, {"key", &key}, {"permits", &permits}, {"deny", &deny}};
+  read_param(call, "missing", {}, missing);
+  const std::pair<std::string_view, const Param*> all[] = {{"policy", &policy},
+                                                           {"key", &key},
+                                                           {"permits", &permits},
+                                                           {"deny", &deny},
+                                                           {"missing", &missing}};
   for (const auto& [name, param] : all) {
     if (param->malformed) return call.answer().problem(400, "malformed or given twice", name);
   }
   if (policy.value.empty()) {
     return call.answer().problem(400, "no policy: write ?policy=… or send X-Weir-Policy", "policy");
   }
+  const bool skips_missing = missing.value == "skip";
+  if (!missing.value.empty() && !skips_missing) {
+    return call.answer().problem(400, "missing is skip, or not there", "missing");
+  }
   const Parts parts = key.value.empty() ? parts_of(call.request) : Parts{};
-  if (key.value.empty() && parts.empty()) {
+  if (key.value.empty() && parts.empty() && !skips_missing) {
     return call.answer().problem(
         400, "no key: write &key=… or send X-Weir-Key, or X-Weir-Part-NAME for each part", "key");
   }
@@ -238,8 +247,11 @@ void on_auth(HttpCall& call) {
   if (!refusal || *refusal < 400 || *refusal > 599) {
     return call.answer().problem(400, "deny is a status from 400 to 599", "deny");
   }
-  const wire::ApiRequest asked{
-      .policy = policy.value, .key = key.value, .parts = parts, .permits = *count};
+  const wire::ApiRequest asked{.policy = policy.value,
+                               .key = key.value,
+                               .parts = parts,
+                               .skip_missing = skips_missing,
+                               .permits = *count};
   answer_one(call, take, asked, static_cast<int>(*refusal));
 }
 

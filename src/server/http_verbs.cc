@@ -138,7 +138,8 @@ Request request_of(const ApiRequest& asked) {
           .key = asked.key,
           .parts = asked.parts,
           .permits = asked.permits.value_or(1),
-          .max_wait = asked.max_wait()};
+          .max_wait = asked.max_wait(),
+          .skip_missing = asked.skip_missing};
 }
 
 void take(Service& service, const ApiRequest& asked, Told told) {

@@ -35,6 +35,7 @@ constexpr auto kKnown = std::to_array<Known>({
     {ApiField::delta, "delta", "a whole number"},
     {ApiField::holder, "holder", "a text"},
     {ApiField::limit, "limit", "a text"},
+    {ApiField::skip_missing, "skip_missing", "true or false"},
 });
 
 std::string_view type_name(json_type type) {
@@ -135,6 +136,7 @@ class ItemReader {
       case ApiField::delta:
         return json_type::number;
       case ApiField::wants_receipt:
+      case ApiField::skip_missing:
         return json_type::boolean;
       default:
         return json_type::string;
@@ -169,6 +171,8 @@ class ItemReader {
         return value.get_string().get(request.limit);
       case ApiField::wants_receipt:
         return value.get_bool().get(request.wants_receipt);
+      case ApiField::skip_missing:
+        return value.get_bool().get(request.skip_missing);
       case ApiField::permits:
         return read_number(known, value, request.permits, 0);
       case ApiField::max_wait_ms:

@@ -25,6 +25,7 @@ enum class ApiField : std::uint32_t {
   delta = 1 << 7,
   holder = 1 << 8,
   limit = 1 << 9,
+  skip_missing = 1 << 10,
 };
 
 constexpr ApiField operator|(ApiField a, ApiField b) {
@@ -44,7 +45,8 @@ struct ApiFields {
 
 namespace api {
 
-inline constexpr ApiField kSubject = ApiField::policy | ApiField::key | ApiField::parts;
+inline constexpr ApiField kSubject =
+    ApiField::policy | ApiField::key | ApiField::parts | ApiField::skip_missing;
 inline constexpr ApiField kWhose = ApiField::policy | ApiField::key;
 
 inline constexpr ApiFields kTake{
@@ -71,6 +73,7 @@ struct ApiRequest {
   std::string_view policy{};
   std::string_view key{};
   Parts parts{};
+  bool skip_missing = false;                  // see Request::skip_missing
   std::optional<std::int64_t> permits{};      // 0 or more
   std::optional<std::int64_t> max_wait_ms{};  // 0 or more
   std::optional<std::int64_t> delta{};

@@ -367,9 +367,16 @@ class ImportTest(unittest.TestCase):
                          {"all_requests": "const:all_requests", "server_name": "const:shop.example.com"})
         self.assertEqual(routes["/status"]["policy"], "ip")
         self.assertEqual(routes["/status"]["upstream_host"], "upstream")
-        # Whoever has no API key is not to escape the limit of addresses.
-        self.assertNotIn("empty_key", routes["/none/but*/**"])
-        self.assertIn("requests without a part of their key", out)
+        # Requests without an API key do not escape the limit of addresses: only that of keys is left out.
+        self.assertEqual(routes["/none/but*/**"]["empty_key"], "allow")
+        self.assertNotIn("requests without a part of their key", out)
+
+    def test_nginx_gateway_refuses_requests_without_a_part_of_a_composed_key(self):
+        out, gateway = self.gateway_of(self.ZONES + """
+            server { listen 80; location / { limit_req zone=two; limit_req zone=ip; proxy_pass http://a; } }
+            """)
+        self.assertNotIn("empty_key", gateway["routes"][0])
+        self.assertIn("requests without a part of their key: nginx counts them by the rest of the key", out)
 
     def test_nginx_gateway_servers_by_name(self):
         _, gateway = self.gateway_of("""

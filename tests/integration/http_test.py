@@ -244,6 +244,21 @@ class HttpTest(unittest.TestCase):
                  "X-Weir-Part-user: a\r\nx-weir-part-USER: b\r\n\r\n")
         self.assertEqual(self.status(twice), 400)
 
+    def test_limits_whose_part_is_missing_are_left_out_if_asked_for(self):
+        def ask(query="&missing=skip", **parts):
+            return self.daemon.http("GET", "/v1/auth?policy=seckill" + query,
+                                    headers={"X-Weir-Part-" + name: value for name, value in parts.items()})
+        self.assertEqual([ask(user="someone")[0] for _ in range(2)], [200, 429])
+        self.assertEqual(ask(user="someone")[2]["limited_by"], "user")
+        self.assertEqual(ask(sku="rare")[2]["limited_by"], "product")
+        self.assertEqual(ask()[0], 200)
+        self.assertEqual(ask("", sku="rare")[0], 400)
+        status, _, problem = ask("&missing=ignore", sku="rare")
+        self.assertEqual((status, problem["field"]), (400, "missing"))
+        take = lambda **more: self.daemon.post("/v1/take", policy="seckill", parts={"sku": "", "user": "b"}, **more)
+        self.assertEqual(take()[0], 400)
+        self.assertEqual([take(skip_missing=True)[0] for _ in range(2)], [200, 429])
+
     # The answer comes at once: the proxy is told how long the request has to wait.
     def test_auth_tells_the_wait_of_a_queue_in_a_header(self):
         answers = [self.daemon.http("GET", "/v1/auth?policy=batch&key=auth") for _ in range(5)]

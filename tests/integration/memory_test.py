@@ -6,6 +6,7 @@ import os
 import resource
 import selectors
 import socket
+import ssl
 import struct
 import sys
 import tempfile
@@ -17,7 +18,8 @@ from pathlib import Path
 import hpack
 
 import h2_peer
-from daemon import Daemon, Resp, eventually, resident_kib, under_sanitizer
+from certificates import Authority
+from daemon import Daemon, eventually, resident_kib, under_sanitizer
 from gateway import Gateway, Service
 
 WEIR = sys.argv.pop(1)
@@ -79,21 +81,54 @@ def http_unread():
     return b"GET /metrics HTTP/1.1\r\nHost: a\r\n\r\n" * 20_000
 
 
+def tls_hello():
+    """The first record of a client."""
+    out = ssl.MemoryBIO()
+    client = ssl.create_default_context().wrap_bio(ssl.MemoryBIO(), out, server_hostname="a")
+    try:
+        client.do_handshake()
+    except ssl.SSLWantReadError:
+        pass
+    return out.read()
+
+
+def tls_half_hello():
+    """A record with the first half of what such a record has."""
+    half = tls_hello()[5:][:100]
+    return b"\x16\x03\x01" + struct.pack(">H", len(half)) + half
+
+
 class Attack:
     """Connections that send as much as they can, and read nothing."""
 
     def __init__(self, kinds, count):
-        """`kinds`: (port, what to send)."""
+        """`kinds`: (port, what to send), or (port, what to send, the context of TLS)."""
         self.selector = selectors.DefaultSelector()
         self.sockets = []
-        for port, text in kinds:
+        for port, text, *tls in kinds:
             view = memoryview(text)
             for _ in range(count):
-                s = socket.socket()
-                s.setblocking(False)
-                s.connect_ex(("127.0.0.1", port))
-                self.selector.register(s, selectors.EVENT_WRITE, [view])
-                self.sockets.append(s)
+                s = self.connect_tls(port, *tls) if tls else self.connect(port)
+                if s:
+                    self.selector.register(s, selectors.EVENT_WRITE, [view])
+                    self.sockets.append(s)
+
+    @staticmethod
+    def connect(port):
+        s = socket.socket()
+        s.setblocking(False)
+        s.connect_ex(("127.0.0.1", port))
+        return s
+
+    @staticmethod
+    def connect_tls(port, context):
+        try:
+            plain = socket.create_connection(("127.0.0.1", port), 20)
+            s = context.wrap_socket(plain, server_hostname="127.0.0.1")
+        except OSError:
+            return None
+        s.setblocking(False)
+        return s
 
     def run(self, seconds):
         """Until all have sent everything, are stuck for a moment, or the time is up."""
@@ -104,7 +139,7 @@ class Attack:
                 moved = time.monotonic()
                 try:
                     key.data[0] = key.data[0][key.fileobj.send(key.data[0][:1 << 18]):]
-                except BlockingIOError:
+                except (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError):
                     continue
                 except OSError:
                     key.data[0] = b""
@@ -132,7 +167,7 @@ class Honest:
         self.thread = threading.Thread(target=self.run)
 
     def connect(self):
-        resp = Resp(self.daemon.resp_port)
+        resp = self.daemon.resp()
         if self.password and resp("AUTH", PASSWORD) != "OK":
             raise AssertionError("AUTH")
         return resp
@@ -234,21 +269,44 @@ class MemoryTest(unittest.TestCase):
             self.assertEqual(peer.answer(stream).grpc_status, 0)
         self.assertEqual(daemon.http("GET", "/metrics", headers=headers)[0], 200)
 
-    def attack(self, title, weir=WEIR, password=False):
+    def tls_kinds(self, daemon):
+        h2 = ssl.create_default_context(cafile=str(daemon.folder / "ca.pem"))
+        h2.set_alpn_protocols(["h2"])
+        return [(daemon.http_port, http_length(), daemon.tls),
+                (daemon.http_port, http_chunked(), daemon.tls),
+                (daemon.http_port, http2(), h2), (daemon.grpc_port, grpc(HEALTH), h2),
+                (daemon.resp_port, resp_bulk(), daemon.tls),
+                (daemon.http_port, tls_hello()), (daemon.resp_port, tls_hello()),
+                (daemon.resp_port, tls_half_hello())]
+
+    @staticmethod
+    def warm_up_tls(kinds):
+        """The same by a few connections of each kind. Their memory is given back in four seconds."""
+        for kind in kinds:
+            few = Attack([kind], 10)
+            few.run(10)
+            few.close()
+        time.sleep(4)
+
+    def attack(self, title, weir=WEIR, password=False, **more):
         """The daemon survives it, honest clients are answered, and memory is given back."""
-        extra = f"password: {PASSWORD}" if password else ""
-        with Daemon(weir, POLICY, extra=extra, grpc="127.0.0.1:0") as daemon:
+        extra = more.pop("extra", "") + (f"\npassword: {PASSWORD}" if password else "")
+        with Daemon(weir, POLICY, extra=extra, grpc="127.0.0.1:0", **more) as daemon:
             pid = daemon.process.pid
+            kinds = self.tls_kinds(daemon) if daemon.tls else self.kinds(daemon)
             with Honest(daemon, password) as honest:
-                for _ in range(10):  # (for each thread some)
-                    self.warm_up(daemon, honest.headers)
+                if daemon.tls:
+                    self.warm_up_tls(kinds)
+                else:
+                    for _ in range(10):  # (for each thread some)
+                        self.warm_up(daemon, honest.headers)
                 eventually(lambda: len(honest.took) >= 50, "fifty answers")
                 before = honest.peak = resident_kib(pid)
-                for kind in self.kinds(daemon):
+                for kind in kinds:
                     attack = Attack([kind], CONNECTIONS)
                     attack.run(30)
                     attack.close()
-                attack = Attack(self.kinds(daemon), max(CONNECTIONS // 10, 1))
+                attack = Attack(kinds, max(CONNECTIONS // 10, 1))
                 attack.run(30)
                 attack.close()
                 limit = before * 1.1
@@ -266,6 +324,8 @@ class MemoryTest(unittest.TestCase):
             self.assertEqual(honest.wrong, [])
             if not under_sanitizer():
                 self.assertLess(honest.peak - before, 2 * BUDGET / 1024)
+            if not password:  # all bodies take more than connections may hold
+                self.assertGreater(shed[0], 0)
             self.assertEqual(daemon.stop(), 0)
 
     def test_clients_without_a_password_where_none_is_needed(self):
@@ -274,10 +334,35 @@ class MemoryTest(unittest.TestCase):
     def test_clients_that_do_not_have_the_password(self):
         self.attack("password", password=True)
 
+    # glibc keeps up to seven freed pieces of each small size for each thread. Those that sessions of TLS leave behind
+    # keep up to 1.8 MB of pages per thread from going back, however many sessions there were, which is more than a
+    # tenth of a daemon without keys. So this is measured without those caches.
+    def attack_over_tls(self, title, *commands):
+        with tempfile.TemporaryDirectory() as folder:
+            ca = Authority(folder)
+            cert, key = ca.sign("server")
+            weir = wrapped(folder, "export GLIBC_TUNABLES=glibc.malloc.tcache_count=0", *commands)
+            self.attack(title, weir, folder=folder, extra=f"tls: {{ cert: {cert}, key: {key} }}",
+                        tls=ssl.create_default_context(cafile=str(ca.cert)))
+
+    def test_clients_with_tls(self):
+        self.attack_over_tls("TLS")
+
+    def attack_limited(self, title, *commands):
+        """With each kind of access, on a daemon whose shell ran some commands before."""
+        with tempfile.TemporaryDirectory() as folder:
+            weir = wrapped(folder, *commands)
+            self.attack(title, weir)
+            self.attack(f"{title}, password", weir, password=True)
+        self.attack_over_tls(f"{title}, TLS", *commands)
+
     @unittest.skipIf(under_sanitizer(), "a sanitizer needs more address space")
     def test_a_process_that_may_have_little_address_space(self):
-        with tempfile.TemporaryDirectory() as folder:
-            self.attack("ulimit -v", wrapped(folder, f"ulimit -v {ALLOWED >> 10}"))
+        self.attack_limited("ulimit -v", f"ulimit -v {ALLOWED >> 10}")
+
+    @unittest.skipIf(under_sanitizer(), "a sanitizer needs more address space")
+    def test_a_process_that_may_have_little_data(self):
+        self.attack_limited("ulimit -d", f"ulimit -d {ALLOWED >> 10}")
 
     @unittest.skipIf(under_sanitizer(), "a sanitizer needs more memory")
     def test_a_cgroup_with_little_memory(self):
@@ -285,9 +370,7 @@ class MemoryTest(unittest.TestCase):
         if group is None:
             self.skipTest("no cgroup can be made here")
         self.addCleanup(group.rmdir)
-        with tempfile.TemporaryDirectory() as folder:
-            self.attack("cgroup", wrapped(folder, f"echo $$ > {group}/cgroup.procs"))
-
+        self.attack_limited("cgroup", f"echo $$ > {group}/cgroup.procs")
 
     # Connections may hold more than the process gets: allocations fail.
     @unittest.skipIf(under_sanitizer(), "a sanitizer needs more address space")

@@ -6,6 +6,8 @@
 #include <gtest/gtest.h>
 #include <netinet/tcp.h>
 
+#include <array>
+
 #include "certificates.h"
 #include "client.h"
 #include "lines.h"
@@ -141,6 +143,23 @@ TEST_F(ConnectionTest, LargestHoldersAreShedWhenAllHoldTooMuch) {
   EXPECT_TRUE(small.send("lo\n"));
   EXPECT_TRUE(answers(small, "hello\n"));
   EXPECT_GE(open.size(), 10u);
+}
+
+class Holder final : public MemoryHolder {
+ public:
+  void shed() noexcept override { is_shed = true; }
+  bool is_shed = false;
+};
+
+TEST(LoopMemory, ShedsTheNewestOfEqualHolders) {
+  MemoryBudget budget{100 << 10, 1};
+  LoopMemory memory{budget};
+  std::array<Holder, 11> holders;
+  for (Holder& holder : holders) memory.count(holder, 10 << 10);
+  memory.shed_largest();
+  for (std::size_t i = 0; i < holders.size(); ++i) EXPECT_EQ(holders[i].is_shed, i >= 8) << i;
+  for (Holder& holder : holders) memory.forget(holder);
+  EXPECT_EQ(budget.counts().held, 0u);
 }
 
 TEST_F(ConnectionTest, MemoryIsNotHeldByConnectionsThatHaveEnded) {
@@ -596,6 +615,15 @@ TEST_F(TlsConnectionTest, DoesNotWaitForeverForAHandshakeToEnd) {
   EXPECT_EQ(client.read_all(), "");
 }
 
+TEST_F(TlsConnectionTest, SessionsCountAsMemoryFromTheBeginning) {
+  Client client = connect();
+  EXPECT_GT(budget.counts().held, 4u << 10);
+  TlsClient tls(trusting.get());
+  tls.shake_hands();
+  EXPECT_TRUE(client.send(tls.said()));
+  EXPECT_TRUE(run_until([&] { return budget.counts().held > 32u << 10; }));
+}
+
 TEST_F(TlsConnectionTest, ClosesWhenAHandshakeIsBrokenOff) {
   Client client = connect();
   EXPECT_TRUE(client.send("\x16\x03\x01"));
@@ -715,6 +743,19 @@ TEST_F(ChannelTest, SleepsWhileAClientOwesItsPartOfTheHandshake) {
   tls.shake_hands();
   EXPECT_TRUE(talk_until(client, tls, [&] { return tls.heard == "hello"; }));
   EXPECT_EQ(channel.unsent(), 0u);
+}
+
+TEST_F(ChannelTest, SessionsCountAsMemory) {
+  Client client(address.port());
+  const std::string any;
+  Channel channel(ground, Stream(accept(), current.get(), any), *this);
+  EXPECT_GT(budget.counts().held, 4u << 10);
+  TlsClient tls(trusting.get());
+  tls.shake_hands();
+  EXPECT_TRUE(client.send(tls.said()));
+  EXPECT_TRUE(run_until([&] { return budget.counts().held > 32u << 10; }));
+  channel.close();
+  EXPECT_EQ(budget.counts().held, 0u);
 }
 
 TEST_F(ChannelTest, StandsWhenBothHaveShakenHands) {

@@ -551,6 +551,11 @@ TEST_F(LoopsTest, RunsWhatOtherThreadsPostOnItsOwnThread) {
   std::promise<std::thread::id> runs_on;
   mailbox->post([&] { runs_on.set_value(std::this_thread::get_id()); });
   EXPECT_EQ(runs_on.get_future().get(), own);
+  std::promise<void> runs_too;
+  mailbox->post([] { throw std::bad_alloc(); });
+  mailbox->post([&] { runs_too.set_value(); });
+  runs_too.get_future().wait();
+  EXPECT_EQ(loops->memory().out_of_memory, 1u);
   loops.reset();
   auto dropped = std::make_shared<int>();
   mailbox->post([dropped] { ++*dropped; });

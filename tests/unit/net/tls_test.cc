@@ -236,6 +236,48 @@ TEST_F(TlsTest, HasLastWordsForThoseWhoDoNotFinish) {
   EXPECT_TRUE(client->ended);
 }
 
+// ---- Memory
+
+TEST_F(TlsTest, MemoryIncludesTheSession) {
+  const std::size_t at_first = tls->memory();
+  EXPECT_GT(at_first, 4u << 10);
+  client->shake_hands();
+  client->hears(line->shows(client->said()));  // the rest of the handshake is still to come
+  EXPECT_GT(tls->memory(), 32u << 10);
+  talk();
+  EXPECT_TRUE(client->is_let_in());
+  EXPECT_LT(tls->memory(), 20u << 10);
+}
+
+TEST_F(TlsTest, MemoryIncludesDecryptedInput) {
+  shake_hands();
+  const std::size_t before = tls->memory();
+  answer_to(std::string(10'000, 'x'));
+  EXPECT_GT(tls->memory(), before + 9'000);
+}
+
+// Lines that hold much and say so when they are shed.
+class HoldingLines final : public Lines {
+ public:
+  using Lines::Lines;
+  std::size_t memory() const override { return 1'000'000; }
+  void on_shed(std::string& out) override { out += "too large\n"; }
+};
+
+TEST_F(TlsTest, ShedConnectionIsToldWhyInsideTls) {
+  tls = std::make_unique<Tls>(context, manners, Peer{.address = "10.1.2.3"},
+                              std::make_unique<HoldingLines>(heard), kMostInput);
+  line.emplace(*tls);
+  EXPECT_GT(tls->memory(), 1'000'000u);
+  std::string out;
+  tls->on_shed(out);
+  EXPECT_EQ(out, "") << "nothing can be encrypted before the handshake";
+  shake_hands();
+  tls->on_shed(out);
+  client->hears(out);
+  EXPECT_EQ(client->heard, "too large\n");
+}
+
 TEST_F(TlsTest, DoesNotWaitForThoseWhoHaveNotBegunWhenTheProcessEnds) {
   tls->on_shutdown();
   EXPECT_EQ(heard.shutdowns, 1u);
