@@ -37,7 +37,7 @@ std::uint64_t next_id() {
 
 struct Dates {
   cctz::civil_day first;
-  cctz::civil_day next;  // the first of the period after
+  cctz::civil_day next;  // first day of the next period
 };
 
 Dates period_of(const cctz::civil_day& day, CalendarUnit unit, int anchor) {
@@ -66,8 +66,8 @@ Dates period_of(const cctz::civil_day& day, CalendarUnit unit, int anchor) {
 struct ZoneCalendar::Zone {
   cctz::time_zone tz;
 
-  // The first instant of a date: the moment the clocks were put forward if they skipped midnight,
-  // the earlier of the two if they repeated it.
+  // The first instant of a date: the transition if midnight is skipped, the earlier instant if it
+  // is repeated.
   Seconds start_of(const cctz::civil_day& day) const {
     return cctz::convert(cctz::civil_second(day), tz);
   }
@@ -88,8 +88,8 @@ Result<std::shared_ptr<const ZoneCalendar>, std::string> ZoneCalendar::make(Cale
       new ZoneCalendar(unit, zone, anchor, std::make_unique<Zone>(Zone{*loaded})));
 }
 
-// A period is asked about many times while it lasts, and looking it up takes a hundred times as
-// long as remembering it. Each thread remembers the last period of a few calendars.
+// A lookup in the zone costs a hundred times as much as a cached period, and a period is needed
+// many times while it lasts. Each thread caches the last period of a few calendars.
 core::Span ZoneCalendar::span_at(Instant t) const {
   struct Remembered {
     std::uint64_t id = 0;
@@ -104,7 +104,7 @@ core::Span ZoneCalendar::span_at(Instant t) const {
 core::Span ZoneCalendar::look_up(Instant t) const {
   const Seconds second = std::chrono::floor<seconds>(t);
   Dates dates = period_of(cctz::civil_day(cctz::convert(second, tz_->tz)), unit_, anchor_);
-  // Clocks put back across midnight show the old date again in a day that has already begun.
+  // A transition back across midnight shows the old date again after the new day has begun.
   if (second >= tz_->start_of(dates.next)) dates = period_of(dates.next, unit_, anchor_);
   return {tz_->start_of(dates.first), tz_->start_of(dates.next)};
 }

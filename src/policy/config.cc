@@ -37,7 +37,7 @@ constexpr std::array<std::string_view, 4> kEnvoyFailures{"open", "closed", "loca
 constexpr std::array<std::optional<Endpoint> Listen::*, 3> kDoorFields{&Listen::resp, &Listen::http,
                                                                        &Listen::grpc};
 
-// A field that is a number of bytes.
+// A field for a size in bytes.
 struct SizeField {
   std::string_view name;
   Permits least;
@@ -45,13 +45,13 @@ struct SizeField {
   std::string_view why;
 };
 
-// Less holds a few keys only, and nobody means that.
+// Less than the minimum holds only a few keys, and is a mistake (a missing unit).
 constexpr SizeField kMemory{"memory", Permits{1} << 20, "1MiB", "64MiB hold 1.4 million keys"};
-// Less is not enough for a few of the largest requests.
+// Less than the minimum does not hold a few of the largest requests.
 constexpr SizeField kConnectionMemory{"connection_memory", Permits{8} << 20, "8MiB",
                                       "one HTTP request may take 2MiB"};
 
-// Reads the fields of a file, one function each.
+// Reads a policy file, one function per field.
 class ConfigReader {
  public:
   ConfigReader(ReadFile& file, Problems& problems)
@@ -90,7 +90,7 @@ class ConfigReader {
   void read_gateway(const std::shared_ptr<const Node>& node);
 
   void read_door(const Node& node, std::size_t door);
-  void check_doors(const Node& listen);
+  void check_listeners(const Node& listen);
 
   Config& config_;
   Problems& problems_;
@@ -98,7 +98,7 @@ class ConfigReader {
   Problems& warnings_;
 };
 
-// All that a policy file can say.
+// The top-level fields of a policy file.
 constexpr std::array<ConfigReader::Field, 16> ConfigReader::kFields{{
     {"version", &ConfigReader::read_version},
     {"listen", &ConfigReader::read_listen},
@@ -115,7 +115,7 @@ constexpr std::array<ConfigReader::Field, 16> ConfigReader::kFields{{
     {"policies", &ConfigReader::read_policies},
     {"envoy_ratelimit", &ConfigReader::read_envoy_ratelimit},
     {"compat", &ConfigReader::read_compat},
-    {"gateway", nullptr},  // behind all others, whose words it uses
+    {"gateway", nullptr},  // read last, since it refers to the others
 }};
 
 void ConfigReader::read(const Node& file) {
@@ -144,7 +144,7 @@ void ConfigReader::read_version(const Node& node) {
                                                node.describe())});
 }
 
-// ---- Doors
+// ---- Listeners
 
 void ConfigReader::read_listen(const Node& node) {
   if (!is_map_of(node, "listen", kDoors, problems_)) return;
@@ -152,7 +152,7 @@ void ConfigReader::read_listen(const Node& node) {
   for (std::size_t door = 0; door < kDoors.size(); ++door) {
     if (const Node* field = node.find(kDoors[door])) read_door(*field, door);
   }
-  if (problems_.size() == before) check_doors(node);
+  if (problems_.size() == before) check_listeners(node);
 }
 
 void ConfigReader::read_door(const Node& node, std::size_t door) {
@@ -174,8 +174,8 @@ void ConfigReader::read_door(const Node& node, std::size_t door) {
   endpoint = *parsed;
 }
 
-// Reported at the later of two, or at the one that is written down.
-void ConfigReader::check_doors(const Node& listen) {
+// Reported at the later of two equal endpoints, or at the one that is not a default.
+void ConfigReader::check_listeners(const Node& listen) {
   for (std::size_t a = 0; a < kDoors.size(); ++a) {
     for (std::size_t b = 0; b < a; ++b) {
       const auto& one = config_.listen.*kDoorFields[a];
@@ -192,7 +192,7 @@ void ConfigReader::check_doors(const Node& listen) {
   }
 }
 
-// ---- Where usage is kept
+// ---- Store, memory and state file
 
 void ConfigReader::read_store(const Node& node) {
   const std::size_t before = problems_.size();
@@ -246,7 +246,7 @@ void ConfigReader::read_state(const Node& node) {
   config_.state = read_text(node, "state", problems_);
 }
 
-// ---- Who may come in
+// ---- Access
 
 void ConfigReader::read_password(const Node& node) {
   config_.password = read_text(node, "password", problems_);
@@ -281,7 +281,7 @@ void ConfigReader::read_tls(const Node& node) {
   config_.tls = std::move(tls);
 }
 
-// Those of limit, remaining and reset that a map has.
+// Reads the names for limit, remaining and reset; those that are missing stay as they are.
 void ConfigReader::read_header_names(const Node& map, HeaderNames& into) {
   constexpr std::array names{&HeaderNames::limit, &HeaderNames::remaining, &HeaderNames::reset};
   for (std::size_t i = 0; i < names.size(); ++i) {
@@ -290,7 +290,7 @@ void ConfigReader::read_header_names(const Node& map, HeaderNames& into) {
   }
 }
 
-// Which they are, or also what those are called that no standard has.
+// A style, or a map with the names of the legacy headers.
 void ConfigReader::read_headers(const Node& node) {
   const auto read_style = [&](const Node& word, std::string_view what) {
     config_.headers = static_cast<HeaderStyle>(read_word(word, what, kHeaders, problems_));
@@ -329,7 +329,7 @@ void ConfigReader::read_policies(const Node& node) {
   }
 }
 
-// A path, or a map with more to say.
+// A path, or a map with more settings.
 void ConfigReader::read_envoy_ratelimit(const Node& node) {
   EnvoyRatelimit& envoy = config_.envoy;
   config_.envoy_path_at = node.place;
@@ -360,7 +360,7 @@ void ConfigReader::read_envoy_ratelimit(const Node& node) {
   if (const Node* headers = node.find("response_headers")) read_response_headers(*headers);
 }
 
-// Whether there are any, or what they are called.
+// `true`, `false`, or a map with the names.
 void ConfigReader::read_response_headers(const Node& node) {
   EnvoyRatelimit& envoy = config_.envoy;
   if (node.is_scalar()) {
@@ -380,7 +380,7 @@ void ConfigReader::read_compat(const Node& node) {
   warnings_.push_back({node.place, "\"compat\" is about envoy_ratelimit, which is not there"});
 }
 
-// Only the limits: whoever is a gateway reads the rest.
+// Reads the limits of routes. src/gateway reads the rest of the section.
 void ConfigReader::read_gateway(const std::shared_ptr<const Node>& node) {
   config_.gateway = node;
   if (!node->is_map()) {
@@ -400,7 +400,7 @@ void ConfigReader::read_gateway(const std::shared_ptr<const Node>& node) {
   }
 }
 
-// ---- Order
+// ---- Order of problems
 
 void add(Problems& problems, const Problems& more) {
   problems.insert(problems.end(), more.begin(), more.end());
@@ -433,8 +433,8 @@ void arrange(Problems& problems) {
 
 namespace {
 
-// What a file calls another, for those who are elsewhere.
-std::string beside(const std::string& file, const std::string& path) {
+// Resolves a path that is relative to the file's folder.
+std::string resolved(const std::string& file, const std::string& path) {
   return (std::filesystem::path(file).parent_path() / path).string();
 }
 
@@ -447,7 +447,7 @@ ReadFile read_file(const Source& source, Problems& problems) {
   arrange(problems);
   file.config.source = std::make_shared<const Source>(source);
   std::string& path = file.config.envoy.path;
-  if (!path.empty()) path = beside(source.name, path);
+  if (!path.empty()) path = resolved(source.name, path);
   return file;
 }
 
@@ -483,7 +483,7 @@ std::string field_with(const Problem& problem, const Source& source) {
   const auto is_behind = [](Place a, Place b) {
     return std::tuple(a.line, a.column) > std::tuple(b.line, b.column);
   };
-  // (What is wrong with all of it is that they are missing.)
+  // A problem with the policy as a whole is that the limits are missing.
   if (policy->find("limits") == nullptr && !is_behind(problem.place, policy->place)) {
     return "limits";
   }

@@ -10,11 +10,11 @@
 #include "policy/policy_file.h"
 #include "policy/source.h"
 
-// All of a policy file.
+// A whole policy file: the policies, and the daemon's own settings.
 
 namespace weir::policy {
 
-// Where a door is: "127.0.0.1:7379", "[::1]:7379" (the host without its brackets), "0.0.0.0:80".
+// The address of a listener: "127.0.0.1:7379", "[::1]:7379" (`host` has no brackets), "0.0.0.0:80".
 struct Endpoint {
   std::string host;
   std::uint16_t port = 0;  // 0: any that is free
@@ -22,7 +22,7 @@ struct Endpoint {
   friend bool operator==(const Endpoint&, const Endpoint&) = default;
 };
 
-// The doors; one that is off has none.
+// The addresses of the listeners; a listener that is off has none.
 struct Listen {
   std::optional<Endpoint> resp = Endpoint{"127.0.0.1", 7379};
   std::optional<Endpoint> http = Endpoint{"127.0.0.1", 7380};
@@ -31,23 +31,24 @@ struct Listen {
   friend bool operator==(const Listen&, const Listen&) = default;
 };
 
-// Files, in PEM.
+// Paths of PEM files.
 struct Tls {
   std::string cert;
   std::string key;
-  std::string ca;  // of clients; empty: anybody's
+  std::string ca;  // that signs client certificates; empty: clients need none
 };
 
-// envoyproxy/ratelimit's configuration, and how it is followed. What is in it others read.
+// Where envoyproxy/ratelimit's configuration is, and how it is applied. The envoy module reads its
+// files.
 struct EnvoyRatelimit {
   std::string path{};          // a file or a directory; empty: none
-  bool as_envoyproxy = false;  // `compat: envoyproxy`: charge as it does
-  bool merge_domains = false;  // several files may have rules of one domain
+  bool as_envoyproxy = false;  // `compat: envoyproxy`: charge as envoyproxy/ratelimit does
+  bool merge_domains = false;  // several files may have rules for one domain
   bool response_headers = false;
   HeaderNames header_names{};  // of these
   bool dynamic_metadata = false;
-  bool shadow_mode = false;  // nothing is refused
-  bool quota_mode = false;   // every limit refuses only together with all others
+  bool shadow_mode = false;  // all limits count, and refuse no call
+  bool quota_mode = false;   // a call is refused only if all of its limits refuse
   OnStoreFailure on_store_failure = OnStoreFailure::error;
 
   friend bool operator==(const EnvoyRatelimit&, const EnvoyRatelimit&) = default;
@@ -60,46 +61,47 @@ struct Config {
   Nanos store_timeout = std::chrono::milliseconds{50};
   std::size_t memory = std::size_t{64} << 20;
   std::size_t connection_memory = std::size_t{64} << 20;  // bytes in buffers of all connections
-  std::string state{};                                    // empty: nothing survives a restart
-  std::string password{};                                 // empty: none is asked for
-  std::string admin_token{};                              // the same
-  // Names in Host that are known to be this daemon's, in lower case.
+  std::string state{};                                    // path; empty: no state file
+  std::string password{};                                 // empty: no password is required
+  std::string admin_token{};                              // empty: admin verbs from loopback only
+  // Values of the Host header that name this daemon, in lower case (DNS rebinding).
   std::vector<std::string> server_names{};
   std::optional<Tls> tls{};
   HeaderStyle headers = HeaderStyle::ietf;
   LegacyHeaders legacy_headers{};
-  PolicySet policies{};  // those that routes of the gateway write down among them
+  PolicySet policies{};  // with those that routes of the gateway define
   EnvoyRatelimit envoy{};
-  Place envoy_path_at{};  // whoever opens it says what is wrong with it there
-  // The section as it was written, for whoever is a gateway (src/gateway); none: there is none.
+  Place envoy_path_at{};  // of envoy.path, for errors found when it is opened
+  // The section `gateway:` as parsed YAML, which src/gateway reads; null: no gateway.
   std::shared_ptr<const Node> gateway{};
-  std::shared_ptr<const Source> source{};  // what it was read from; none: nobody wrote it
+  std::shared_ptr<const Source> source{};  // of the file; null: all defaults
 
-  // Something to say about one of its words, as of all that is wrong with a file.
+  // A problem with one of its values, rendered like the problems of the file.
   std::string render(const Problem& problem) const;
 };
 
-// Problems: all of them at once; a file with problems must not be used. Warnings: it may be.
+// Reports all problems of the file, not only the first. A file with problems must not be used; one
+// with warnings may.
 Config read_config(const Source& source, Problems& problems, Problems& warnings);
 
-// By place, and none twice: what an alias repeats is wrong once.
+// Sorts by position and removes duplicates: a YAML alias repeats the problems of its anchor.
 void arrange(Problems& problems);
 
-// Whether two doors cannot both be bound.
+// True if both endpoints cannot be bound at the same time.
 bool same_door(const Endpoint& a, const Endpoint& b);
 
 // host:port, an IPv6 address in brackets.
 std::string to_text(const Endpoint& endpoint);
 
-// Whether it has a store that nodes share.
+// Whether its store is one that nodes share.
 Sharing sharing_of(const Config& config);
 
-// One policy on its own, in YAML or JSON.
+// A single policy, in YAML or JSON.
 Policy read_policy(const Source& source, Sharing sharing, Problems& problems);
-// The field of such a policy that a problem with it is about; empty if it is about none.
+// The field of such a policy that the problem is about; empty: the policy as a whole.
 std::string field_with(const Problem& problem, const Source& source);
 
-// A file, and what of it makes sense but cannot be done by this version.
+// A file, and the settings in it that are valid but not supported by this version.
 struct ReadFile {
   Config config;
   Problems unsupported;

@@ -36,7 +36,7 @@ std::optional<Problem> check_host(std::string_view host, bool in_brackets, Place
     return Problem{place, "a host is missing: write 127.0.0.1 for this machine alone, or 0.0.0.0"};
   }
   if (host.find(':') != std::string_view::npos) {
-    return Problem{place, "an IPv6 address stands in brackets, as in [::1]:7379"};
+    return Problem{place, "write an IPv6 address in brackets, as in [::1]:7379"};
   }
   const bool numbers = std::ranges::all_of(host, [](char c) { return is_digit(c) || c == '.'; });
   if (numbers ? is_address(AF_INET, host) : is_host_name(host)) return std::nullopt;
@@ -58,8 +58,8 @@ using StoreAddressKind = StoreAddress::Kind;
 struct StoreScheme {
   std::string_view scheme;
   StoreAddressKind kind;
-  std::string_view path;     // what may follow the hosts
-  std::string_view example;  // what to write
+  std::string_view path;     // the kind of path that may follow the hosts
+  std::string_view example;  // for messages
 
   bool has_many_hosts() const { return kind != StoreAddressKind::redis; }
 };
@@ -80,7 +80,7 @@ Problem no_such_store(std::string_view text, Place place) {
   constexpr std::array<std::string_view, 8> known{
       "memory",           "redis://",           "rediss://",         "redis+sentinel://",
       "redis+cluster://", "rediss+sentinel://", "rediss+cluster://", "unix://"};
-  // Only the part in which nobody's password can stand.
+  // Quote only the scheme: the rest may contain a password.
   const std::size_t scheme = text.find("://");
   const std::string_view start =
       text.substr(0, scheme == std::string_view::npos ? text.size() : scheme + 3);
@@ -109,7 +109,7 @@ std::optional<Problem> parse_path(const StoreScheme& scheme, std::string_view pa
                     : scheme.kind == StoreAddressKind::sentinel ? !path.empty()
                                                                 : path.empty() || is_number(path);
   if (!fits) {
-    return Problem{place, fmt::format("behind the host of {}:// comes {}: write it like {}",
+    return Problem{place, fmt::format("after the host of {}:// comes {}: write it like {}",
                                       scheme.scheme, scheme.path, scheme.example)};
   }
   if (scheme.kind == StoreAddressKind::sentinel) {
@@ -120,8 +120,8 @@ std::optional<Problem> parse_path(const StoreScheme& scheme, std::string_view pa
   return std::nullopt;
 }
 
-// Text in which %40 stands for @. A % that is none of these stands for itself: passwords were
-// written before there were addresses.
+// Percent-decodes. A % without two hexadecimal digits stays as it is, since passwords are often
+// pasted unescaped.
 std::string unescaped(std::string_view text) {
   std::string plain;
   for (std::size_t i = 0; i < text.size(); ++i) {

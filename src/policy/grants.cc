@@ -9,8 +9,8 @@ namespace weir::policy {
 
 namespace {
 
-// In what time a limit grants its capacity, from nothing, where it makes sense to say so.
-struct Window {
+// The time in which a limit grants its whole capacity, from empty; none where that is not defined.
+struct GrantWindow {
   using Time = std::optional<Nanos>;
 
   Time operator()(const core::Bucket& l) const {
@@ -24,7 +24,7 @@ struct Window {
   Time operator()(const core::Window& l) const { return l.period; }
   Time operator()(const core::Sliding& l) const { return l.period; }
   Time operator()(const core::ExactLog& l) const { return l.period; }
-  // (As long as it nominally is: months and years differ too much.)
+  // Days and weeks have their nominal length. Months and years vary too much.
   Time operator()(const core::Quota& l) const {
     const auto* calendar = dynamic_cast<const ZoneCalendar*>(l.calendar.get());
     if (calendar == nullptr) return std::nullopt;
@@ -66,7 +66,7 @@ std::vector<Grant> grants_of(const std::vector<Limit>& limits) {
     const Limit& limit = limits[i];
     grants.push_back({.name = limit.name.empty() ? std::to_string(i) : limit.name,
                       .capacity = core::capacity(limit.rule),
-                      .window = std::visit(Window{}, limit.rule),
+                      .window = std::visit(GrantWindow{}, limit.rule),
                       .per_second = std::visit(PerSecond{}, limit.rule),
                       .is_held = is_held(limit),
                       .cost = limit.cost});

@@ -10,20 +10,20 @@
 
 namespace weir::policy {
 
-// What a limit grants, as clients are told of it.
+// The capacity of a limit per time, as the RateLimit-Policy field states it.
 struct Grant {
   std::string name;  // or position
   Permits capacity = 0;
-  std::optional<Nanos> window{};  // in which that much is granted, where there is such a time
-  Permits per_second = 0;         // to the nearest; 0 where that makes no sense
-  bool is_held = false;           // for as long as a call takes, by a concurrent limit
+  std::optional<Nanos> window{};  // time in which `capacity` is granted; none: no such time
+  Permits per_second = 0;         // rounded to nearest; 0: not a rate
+  bool is_held = false;           // a concurrent limit: permits are held for the time of a call
   Cost cost{};
 };
 
-// Those of all limits of a policy, where no override and no shift says otherwise.
+// The grants of a policy's default limits (without overrides and shifts).
 std::vector<Grant> grants_of(const Policy& policy);
 
-// The names that its concurrent limits have, in overrides and shifts as well, and no other limit.
+// The names that only concurrent limits of the policy have, overrides and shifts included.
 std::set<std::string, std::less<>> names_of_held(const Policy& policy);
 
 }  // namespace weir::policy

@@ -11,7 +11,7 @@ namespace weir::policy {
 
 namespace {
 
-// Texts of unknown content, one after the other, so that no two lists look the same.
+// Length-prefixed, so that different lists of texts never have the same encoding.
 void append_text(std::string& identity, std::string_view text) {
   identity += fmt::format("{}:{};", text.size(), text);
 }
@@ -51,9 +51,9 @@ std::string known_by(const Limit& limit) {
   return text;
 }
 
-// ---- For people
+// ---- Readable identities
 
-// (A bucket that becomes a queue remembers what was asked of it.)
+// A bucket and a queue have one word: usage survives a change from one to the other.
 std::string_view word_for(const core::Bucket&) { return "bucket"; }
 std::string_view word_for(const core::NginxQueue&) { return "nginx"; }
 std::string_view word_for(const core::Smooth&) { return "smooth"; }
@@ -98,7 +98,7 @@ std::vector<std::string> readable_identities_of(const std::vector<Limit>& limits
   std::vector<std::string> equals;
   std::vector<std::string> identities;
   for (const Limit& limit : limits) {
-    // Those that count by other parts are others, but keys say what they are of.
+    // Limits by different parts may have equal names here, since keys contain the names of parts.
     std::string known = readable(limit);
     std::string with_parts = known;
     for (const std::string& part : limit.by) append_text(with_parts, part);

@@ -8,13 +8,14 @@
 
 namespace weir::policy {
 
-// By what each limit of a policy is known through edits: its name, or else what it counts by, its
-// algorithm, its period and the how-manieth of equals it is. What was used stays with the identity,
-// whatever becomes of the numbers; it ends with the algorithm, whose states mean nothing to others.
+// The identity of each limit of a policy, which stays the same when the policy is edited: its name,
+// or else its key parts, algorithm, period and ordinal among equals. Usage belongs to the identity:
+// it survives a change of the numbers, but not of the algorithm, since states of one algorithm mean
+// nothing to another.
 std::vector<std::string> identities_of(std::string_view policy, const std::vector<Limit>& limits);
 
-// The same within a policy, for people to read: "bucket/1s", "bucket/1s/2", "window=logins". What a
-// limit counts by is not in it.
+// Identities within a policy for people to read, without key parts: "bucket/1s", "bucket/1s/2",
+// "window=logins".
 std::vector<std::string> readable_identities_of(const std::vector<Limit>& limits);
 
 }  // namespace weir::policy

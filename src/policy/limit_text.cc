@@ -15,10 +15,10 @@ namespace weir::policy {
 namespace {
 
 constexpr std::string_view kBlanks = " \t\r\n";
-// No limit needs a longer text than this; whoever sends one is shown no more of it than this.
-constexpr std::size_t kLongestText = 1000;
+// No limit needs a longer text. Messages quote no more than this.
+constexpr std::size_t kMaxTextLength = 1000;
 
-// ---- Words, one after the other
+// ---- Splitting a text into words
 
 class LimitTextReader {
  public:
@@ -69,11 +69,11 @@ class LimitTextReader {
 
 using Field = std::optional<Word> LimitWords::*;
 
-// The words that stand for themselves or are followed by one value.
+// A keyword without a value, or with one.
 struct Keyword {
   std::string_view name;
   Field field;
-  std::string_view value;  // what has to follow, for messages; empty for none
+  std::string_view value;  // name of the value in messages; empty: the keyword has none
 };
 
 constexpr std::array<Keyword, 12> kKeywords{{
@@ -122,13 +122,13 @@ std::optional<Problem> read_keyword(LimitTextReader& reader, LimitWords& words) 
 
 bool is_period(const Word& word) { return calendar_unit(word.text) || parse_period(word); }
 
-// "/s" and "per 90s": what comes before that.
+// For "/s" and "per 90s" without a number before them.
 Problem no_amount(LimitTextReader& reader, Place place) {
   const Word period = reader.at_end() ? Word{"s", place} : reader.next();
   return {place, fmt::format("how many? write 10/{}", is_period(period) ? period.text : "s")};
 }
 
-// What somebody wrote for a number, to be shown as part of a whole limit; or one that is a number.
+// The amount for an example in a message: as written if it is a number, else a default.
 std::string_view number_to_show(std::string_view amount) {
   const bool is_number = amount[0] >= '0' && amount[0] <= '9';
   return is_number && amount.size() <= 20 ? amount : "100";
@@ -160,12 +160,12 @@ std::optional<Problem> read_rate(LimitTextReader& reader, LimitWords& words) {
 }
 
 std::optional<Problem> check_length(std::string_view text, Place place) {
-  if (text.size() <= kLongestText) return std::nullopt;
+  if (text.size() <= kMaxTextLength) return std::nullopt;
   return Problem{place, fmt::format("a limit of {} characters is too long (at most {})",
-                                    text.size(), kLongestText)};
+                                    text.size(), kMaxTextLength)};
 }
 
-// ---- From words to a limit
+// ---- Building a limit from words
 
 }  // namespace
 
@@ -205,14 +205,14 @@ Result<core::Limit, Problem> checked(const Result<L, core::Flaw>& made, Place pl
   return core::Limit{*made};
 }
 
-// The words that choose an algorithm, of which there may be one.
-struct Choosing {
+// A word that selects the algorithm. A limit has at most one.
+struct AlgorithmWord {
   Field field;
   std::string_view name;
-  std::string_view takes;  // the words that may accompany it, as a list for messages
+  std::string_view takes;  // the words that may accompany it, as text for messages
 };
 
-constexpr std::array<Choosing, 8> kAlgorithms{{
+constexpr std::array<AlgorithmWord, 8> kAlgorithms{{
     {&LimitWords::burst, "burst", ""},
     {&LimitWords::window, "window", ""},
     {&LimitWords::sliding, "sliding", ""},
@@ -223,10 +223,10 @@ constexpr std::array<Choosing, 8> kAlgorithms{{
     {&LimitWords::like, "like", "queue delay nodelay"},
 }};
 
-// Two words that cannot stand together are reported at the second.
+// Conflicting words are reported at the second one.
 std::optional<Problem> check_algorithm(const LimitWords& words) {
-  const Choosing* chosen = nullptr;
-  for (const Choosing& candidate : kAlgorithms) {
+  const AlgorithmWord* chosen = nullptr;
+  for (const AlgorithmWord& candidate : kAlgorithms) {
     const auto& word = words.*candidate.field;
     if (!word) continue;
     const bool together =
@@ -269,7 +269,7 @@ Result<core::Limit, Problem> build_concurrent(const LimitWords& words) {
   return checked(core::Concurrency::make(*count, lease), words.amount->place);
 }
 
-// About as long as the unit, as a time of fixed length.
+// A duration of about the unit's length, for suggestions.
 std::string_view fixed_length(CalendarUnit unit) {
   switch (unit) {
     case CalendarUnit::day:
@@ -285,7 +285,7 @@ std::string_view fixed_length(CalendarUnit unit) {
 }
 
 std::optional<Problem> check_calendar(const LimitWords& words, CalendarUnit unit) {
-  for (const Choosing& other : kAlgorithms) {
+  for (const AlgorithmWord& other : kAlgorithms) {
     if (const auto& word = words.*other.field) {
       return Problem{word->place,
                      fmt::format("a calendar quota has no \"{0}\": for \"{0}\" give a fixed time, "
@@ -373,7 +373,7 @@ Result<core::Limit, Problem> build_sliding(const LimitWords& words, const core::
   return checked(core::Sliding::make(rate), words.amount->place);
 }
 
-// The whole rate as it should have been written, where the unit is a known misspelling.
+// Suggests the corrected rate for a known misspelling of a unit.
 std::optional<Problem> better_unit(const LimitWords& words) {
   const std::string& amount = words.amount->text;
   const std::string& unit = words.per->text;
@@ -415,7 +415,7 @@ Result<core::Limit, Problem> build_rated(const LimitWords& words) {
   return checked(core::Smooth::make_warming(*rate, *warmup), words.warmup->place);
 }
 
-// ---- Back to text
+// ---- Printing
 
 std::string amount_text(const core::Rate& rate) {
   if (rate.scale == 1) return fmt::format("{}", rate.count);
@@ -441,7 +441,7 @@ std::string queue_text(const core::Rate& rate, Permits places, Permits undelayed
   return text;
 }
 
-struct Printer {
+struct LimitPrinter {
   std::string operator()(const core::Bucket& l) const {
     if (l.queue) return queue_text(l.rate, l.capacity - 1, l.at_once - 1);
     if (l.capacity == std::max<Permits>(l.rate.floor(), 1)) return rate_text(l.rate);
@@ -475,7 +475,7 @@ struct Printer {
     if (l.lease == core::Concurrency{}.lease) return fmt::format("{} concurrent", l.count);
     return fmt::format("{} concurrent lease {}", l.count, to_text(l.lease));
   }
-  // It has no text that could be read: it comes with CL.THROTTLE only.
+  // No text form: this limit exists in CL.THROTTLE only.
   std::string operator()(const core::Cell& l) const {
     return fmt::format("one each {} burst {} (CL.THROTTLE)", to_text(l.price), l.capacity);
   }
@@ -521,7 +521,7 @@ Result<core::Limit, Problem> parse_limit(std::string_view text, Place place) {
   return build_limit(*words);
 }
 
-std::string to_text(const core::Limit& limit) { return std::visit(Printer{}, limit); }
+std::string to_text(const core::Limit& limit) { return std::visit(LimitPrinter{}, limit); }
 
 bool same_algorithm(const core::Limit& a, const core::Limit& b) {
   if (a.index() != b.index()) return false;

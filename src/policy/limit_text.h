@@ -9,16 +9,16 @@
 
 namespace weir::policy {
 
-// A word somebody wrote, and where.
+// A word of a text, with its position.
 struct Word {
   std::string text;
   Place place;
 };
 
-// A limit taken apart into its words, which may come from one text ("100/s burst 20") or from the
-// fields of a map ({rate: 100/s, burst: 20}).
+// The words of a limit, parsed from a text ("100/s burst 20") or from the fields of a map
+// ({rate: 100/s, burst: 20}).
 struct LimitWords {
-  Place place;                   // of the whole
+  Place place;                   // of the whole limit
   std::optional<Word> amount{};  // the N of N/s
   std::optional<Word> per{};     // the s of N/s, or the duration of N per 90s
   std::optional<Word> burst{};
@@ -36,29 +36,29 @@ struct LimitWords {
   std::optional<Word> like{};
 };
 
-// Takes a text form apart; `place` is where the text starts.
+// Splits a text form into words; `place` is the position of the text.
 Result<LimitWords, Problem> split_limit(std::string_view text, Place place);
 
-// Takes only the rate apart: "100/s", "100 per 90s". For the map form.
+// Splits a rate alone: "100/s", "100 per 90s". For the map form.
 Result<LimitWords, Problem> split_rate(std::string_view text, Place place);
 
 Result<core::Limit, Problem> build_limit(const LimitWords& words);
 
-// Both: "100/s burst 20" → a bucket.
+// split_limit and build_limit: "100/s burst 20" → a bucket.
 Result<core::Limit, Problem> parse_limit(std::string_view text, Place place = {});
 
-// What a flaw in the numbers of a limit means to who wrote them.
+// A message for invalid numbers of a limit: what is wrong, and what to write.
 std::string explain(core::Flaw flaw);
 
 // "30s", "1.5h", "100ms".
 Result<Nanos, Problem> parse_duration(std::string_view text, Place place = {});
 
-// How long something lasts, as operators write it on a command line: 90s, 10min or 10m, 1d,
-// 2h30min. A policy file is stricter, where "m" could be meant for months.
+// A time span of the command line: 90s, 10min or 10m, 1d, 2h30min. Policy files use parse_duration,
+// which refuses "m": there it could mean months.
 Result<Nanos, Problem> parse_span(std::string_view text);
 
-// The shortest text form of a limit; parse_limit makes the same limit of it again. (What only a
-// map can say, `like: nginx`, is left out.)
+// The shortest text form of a limit, which parse_limit reads back as the same limit. `like: nginx`,
+// which only the map form has, is left out.
 std::string to_text(const core::Limit& limit);
 
 }  // namespace weir::policy

@@ -18,11 +18,11 @@ namespace {
 
 using WordField = std::optional<Word> LimitWords::*;
 
-// The fields of a limit's map that say the same as a word of the text form.
+// A field of a limit's map that corresponds to a word of the text form.
 struct WordName {
   std::string_view name;
   WordField field;
-  std::string_view variant;  // what may stand instead of true; empty where a value is wanted
+  std::string_view variant;  // word allowed instead of `true`; empty: the field needs a value
 };
 
 constexpr std::array<WordName, 12> kWordFields{{
@@ -54,7 +54,7 @@ std::optional<Word> word_of(const Node& node, std::string_view name, Problems& p
   return std::nullopt;
 }
 
-// A field such as `window: true` or `window: from first`; `false` is as good as leaving it out.
+// Reads a field such as `window: true` or `window: from first`. `false` means the same as no field.
 std::optional<Word> flag_of(const Node& node, const WordName& flag, Problems& problems) {
   if (node.is_scalar() && node.text == "false") return std::nullopt;
   if (node.is_scalar() && node.text == "true") return Word{std::string{flag.name}, node.place};
@@ -67,7 +67,7 @@ std::optional<Word> flag_of(const Node& node, const WordName& flag, Problems& pr
   return std::nullopt;
 }
 
-// The base of a map's limit: `limit:`, `rate:` or `concurrent:`.
+// Reads the base of a map's limit: `limit:`, `rate:` or `concurrent:`.
 std::optional<LimitWords> read_base(const Node& map, Problems& problems) {
   const Node* limit = map.find("limit");
   const Node* rate = map.find("rate");
@@ -124,7 +124,7 @@ std::vector<std::string> read_by(const Node& node, Problems& problems) {
   } else {
     add(node);
   }
-  // The order of names means nothing: a key is built in the order of the alphabet.
+  // Keys are encoded in the order of part names, whatever the order in the file.
   std::ranges::sort(parts);
   if (std::ranges::adjacent_find(parts) != parts.end()) {
     problems.push_back({node.place, "\"by\" names a part twice"});
@@ -201,7 +201,7 @@ std::optional<Limit> read_limit(const Node& node, Problems& problems) {
 
 std::vector<Limit> read_limits(const Node& node, Problems& problems) {
   std::vector<Limit> limits;
-  // Not read at all: aliases can make a short text name the same long list thousands of times.
+  // Refused before reading: a short text can alias the same long list thousands of times.
   if (node.items.size() > core::kMaxLimits) {
     problems.push_back({node.place, fmt::format("{} limits in one decision are too many (at most "
                                                 "{})",

@@ -7,14 +7,14 @@
 
 namespace weir::policy {
 
-// A limit as a policy file writes it: the text form, or a map with `limit:` or the same as fields,
-// and what it applies to. Nothing if there were problems, which are added to the list.
+// Reads a limit of a policy file: the text form, or a map with `limit:` or the same as fields.
+// Returns nothing if there were problems, which are added to the list.
 std::optional<Limit> read_limit(const Node& node, Problems& problems);
 
-// A list of limits, or a single one.
+// Reads a list of limits, or a single limit.
 std::vector<Limit> read_limits(const Node& node, Problems& problems);
 
-// As a policy file says it; empty: the standard one, of which it says nothing.
+// The word of a policy file; empty for the standard scope, which is never written.
 std::string_view to_text(Scope scope);
 
 }  // namespace weir::policy

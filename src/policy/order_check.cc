@@ -30,7 +30,7 @@ class Check {
   }
 
  private:
-  // Those of keys without an override, at any hour.
+  // Checks the limits of keys without an override, of all shifts.
   std::optional<std::string> usual(const Order* boost) const {
     if (auto wrong = of(policy_.limits, boost, "")) return wrong;
     for (const Shift& shift : policy_.schedule) {
@@ -56,7 +56,7 @@ class Check {
     return std::nullopt;
   }
 
-  // A step that fails is left out when rules are made, and the next one is tried.
+  // As in making rules: a change that cannot be applied is skipped, the next one is applied.
   std::optional<core::Flaw> flaw_of(core::Limit limit, const Order* boost) const {
     bool counts = since_ == nullptr;
     const auto fails = [&](const Order& order) -> std::optional<core::Flaw> {

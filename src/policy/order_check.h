@@ -5,12 +5,13 @@
 
 #include "policy/policy_file.h"
 
-// Whether the limits of a policy can become what its orders make of them.
+// Checks that the limits of a policy can be changed as its orders demand.
 
 namespace weir::policy {
 
-// What is wrong, in words, if a limit of the policy cannot follow an order in force: which limit,
-// whose it is, and why. With `since`, one of the policy's orders, only what that order adds counts.
+// An error message if an order in force cannot be applied to a limit of the policy: the limit, the
+// keys it is for, and the reason. With `since`, one of the policy's orders, only problems that this
+// order adds are reported.
 std::optional<std::string> unfit(const Policy& policy, Instant now, const Order* since = nullptr);
 
 }  // namespace weir::policy

@@ -10,14 +10,14 @@ namespace {
 
 using core::Flaw;
 
-// A number of permits, `least` at least.
+// The changed number of permits, at least `least`.
 Permits permits(Permits before, const Change& change, Permits least) {
   const Int128 times = Int128{before} * change.millionths / Change::kOne;
   return std::max(to_int64(times + change.more), least);
 }
 
-// The exact product has more decimals than a rate may: what is cut off is less than a billionth of
-// a permit.
+// The exact product may have more decimals than a rate can hold. The truncation is below 10^-9
+// permits.
 core::Rate rate(const core::Rate& before, const Change& change) {
   Int128 count =
       Int128{before.count} * change.millionths + Int128{change.more} * before.scale * Change::kOne;
@@ -35,7 +35,7 @@ core::Rate whole_rate(Permits count, Nanos period) {
   return {.count = count, .scale = 1, .period = period};
 }
 
-// What each algorithm counts, after the change.
+// Applies a change to the numbers of each algorithm.
 struct Changed {
   const Change& change;
 
@@ -43,7 +43,7 @@ struct Changed {
 
   Permits at_least(Permits before, Permits least) const { return permits(before, change, least); }
 
-  // Where everybody waits for its turn, everybody goes on to.
+  // `delay 0` (all callers wait) stays 0.
   Permits undelayed(Permits before) const { return before == 0 ? 0 : at_least(before, 0); }
 
   template <typename Made>
@@ -115,7 +115,7 @@ std::vector<Limit> under(const ForAll& orders, std::vector<Limit> limits) {
 
 namespace {
 
-// The name of the part that a pattern is for; empty: it is for keys without parts.
+// The part that a pattern matches; empty: whole keys.
 std::string_view part_of(const Pattern& pattern) {
   const std::size_t equals = pattern.text.find('=');
   return std::string_view{pattern.text}.substr(0, equals == std::string::npos ? 0 : equals);

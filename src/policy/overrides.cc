@@ -17,7 +17,7 @@ Pattern Pattern::of(std::string_view written) {
   return {std::string{written}, prefix};
 }
 
-// ---- The patterns for one text
+// ---- Patterns of one text
 
 void PatternIndex::Texts::add(std::string_view text, bool prefix, std::size_t position) {
   if (prefix) {
@@ -30,7 +30,7 @@ void PatternIndex::Texts::add(std::string_view text, bool prefix, std::size_t po
 void PatternIndex::Texts::arrange() {
   std::ranges::sort(prefixes_, {}, &Prefix::text);
   for (std::size_t i = 1; i < prefixes_.size(); ++i) {
-    // What a prefix starts with stands before it, and all between the two start with that as well.
+    // Sorted order: a prefix of a text precedes it, and all entries between start with that prefix.
     auto shorter = static_cast<std::ptrdiff_t>(i) - 1;
     while (shorter >= 0 && !prefixes_[i].text.starts_with(prefixes_[shorter].text)) {
       shorter = prefixes_[shorter].shorter;
@@ -54,7 +54,7 @@ std::optional<PatternIndex::Match> PatternIndex::Texts::find_prefix(std::string_
   return Match{prefixes_[at].text.size(), prefixes_[at].position};
 }
 
-// ---- All of them
+// ---- All patterns
 
 PatternIndex::PatternIndex(const std::vector<Override>& overrides) {
   for (std::size_t i = 0; i < overrides.size(); ++i) add(overrides[i].pattern, i);

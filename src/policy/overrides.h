@@ -13,12 +13,12 @@
 #include "policy/key.h"
 #include "policy/limit.h"
 
-// Other limits for some keys of a policy.
+// Overrides: other limits for some keys of a policy.
 
 namespace weir::policy {
 
-// Whose limits they are: a whole key or, with a star behind it, all keys that start so. In a
-// request that has parts, "name=value" and "name=start*" stand for a part and its value.
+// Matches keys: a whole key or, with a star at its end, all keys with that prefix. In a request
+// with parts, "name=value" and "name=prefix*" match a part by its value.
 struct Pattern {
   std::string text;  // without the star
   bool prefix = false;
@@ -33,9 +33,9 @@ struct Override {
   std::vector<Limit> limits;
 };
 
-// Finds which pattern is for a subject, among any number of them: an exact one before those with a
-// star, of these the longest; if two parts of a request have equal claims, the one that was added
-// first. Allocates nothing when it is asked, and looks at few.
+// Finds the pattern that matches a subject, among any number of patterns: an exact one first, then
+// the longest prefix; of equal matches of two parts, the pattern added first. A lookup allocates
+// nothing and compares few patterns. Immutable and thread-safe.
 class PatternIndex {
  public:
   PatternIndex() = default;
@@ -44,10 +44,11 @@ class PatternIndex {
 
   bool empty() const { return whole_.empty(); }
 
-  // The position of the pattern for a subject.
+  // The position of the pattern that matches a subject.
   std::optional<std::size_t> find(const Subject& subject) const;
 
-  // The position of the pattern that is for all, or nearly all, that `pattern` is for.
+  // The position of the best pattern that matches the text of `pattern` itself, and so all (or,
+  // with parts, nearly all) subjects that `pattern` matches.
   std::optional<std::size_t> covering(const Pattern& pattern) const;
 
  private:
@@ -58,17 +59,17 @@ class PatternIndex {
     }
   };
 
-  // How good a match is, and where.
+  // The quality of a match, and its pattern.
   struct Match {
-    std::size_t length = 0;  // of the prefix; more than any has for an exact one
+    std::size_t length = 0;  // of the prefix; the maximum for an exact match
     std::size_t position = 0;
   };
 
-  // The patterns for one text: the whole key, or one part.
+  // The patterns for one text: the whole key, or the value of one part.
   class Texts {
    public:
     void add(std::string_view text, bool prefix, std::size_t position);
-    void arrange();  // once all are added
+    void arrange();  // after the last add
     bool empty() const { return exact_.empty() && prefixes_.empty(); }
     std::optional<Match> find(std::string_view text) const;
     std::optional<Match> find_prefix(std::string_view text) const;
@@ -77,11 +78,11 @@ class PatternIndex {
     struct Prefix {
       std::string text;
       std::size_t position = 0;
-      std::ptrdiff_t shorter = -1;  // the longest of the others that it starts with
+      std::ptrdiff_t shorter = -1;  // the longest other entry that is a prefix of this; -1: none
     };
 
     std::unordered_map<std::string, std::size_t, Hash, std::equal_to<>> exact_;
-    std::vector<Prefix> prefixes_;  // in the order of the alphabet
+    std::vector<Prefix> prefixes_;  // sorted by text
   };
 
   void add(const Pattern& pattern, std::size_t position);

@@ -15,39 +15,39 @@
 
 namespace weir::policy {
 
-// What to answer while the store cannot be asked.
+// The answer of a policy while the store is unavailable.
 enum class OnStoreFailure : std::uint8_t {
   open,    // allowed
   closed,  // refused
-  local,   // what this node's own memory says (the default)
-  error,   // nothing: who asks decides what happens then (of Envoy's rules only, their default)
+  local,   // as this node's own table decides (the default)
+  error,   // an error, for the caller to handle (Envoy's rules only, and their default)
 };
 
 struct Policy {
-  std::vector<Limit> limits;  // where no override and no shift says otherwise
+  std::vector<Limit> limits;  // the default limits: without overrides and shifts
   WhenFull when_full = WhenFull::share;
   OnStoreFailure on_store_failure = OnStoreFailure::local;
-  std::vector<Override> overrides{};  // beat the schedule
+  std::vector<Override> overrides{};  // take precedence over the schedule
   Schedule schedule{};
-  std::vector<Order> orders{};  // of operators; not of the file
+  std::vector<Order> orders{};  // by operators; never from the file
 };
 
-// In bytes; names have at least one.
+// In bytes. Names are not empty.
 inline constexpr std::size_t kLongestPolicyName = 256;
 
 using PolicySet = std::map<std::string, Policy, std::less<>>;
 
-// The limits of those that have no override, at a time.
+// The limits of keys without an override at time `t`.
 const std::vector<Limit>& usual_limits(const Policy& policy, Instant t);
 
-// The schedules of the policies that have one.
+// The schedules of all policies that have one.
 Schedules schedules_of(const PolicySet& policies);
-// When their orders end.
+// The end times of the orders of all policies.
 Ends ends_of(const PolicySet& policies);
 
-// The policies of a file, for those who want nothing else of it: what this version cannot do is
-// no problem. Problems are added to the list, all of them at once; a file with problems must not
-// be used. (All of a file: policy/config.h.)
+// Reads only the policies of a file (policy/config.h reads the whole file). Settings that this
+// version does not support are no problem. All problems are added to the list; a file with problems
+// must not be used.
 PolicySet read_policies(const Source& source, Problems& problems);
 
 }  // namespace weir::policy

@@ -36,14 +36,14 @@ void check_names(const Node& limits, Problems& problems) {
   }
 }
 
-// Limits that are decided together.
+// Reads limits that are decided together, with a bound on their number.
 std::vector<Limit> read_together(const Node& node, Problems& problems) {
   std::vector<Limit> limits = read_limits(node, problems);
   if (limits.size() > 1) check_names(node, problems);
   return limits;
 }
 
-// The limits of an override: a limit, a list of them, or a map that has them.
+// The limits of an override: a limit, a list of limits, or a map with `limits:`.
 const Node& limits_in(const Node& node) {
   const Node* limits = node.is_map() ? node.find("limits") : nullptr;
   return limits != nullptr ? *limits : node;
@@ -59,7 +59,7 @@ void check_pattern(const Node::Field& field, Problems& problems) {
     problems.push_back({field.place, fmt::format("a key of {} bytes is too long (at most {})",
                                                  text.size(), kLongestKey)});
   } else if (const std::size_t star = text.find('*'); star < text.size() - 1) {
-    problems.push_back({field.place, fmt::format("a star stands at the end: write {}",
+    problems.push_back({field.place, fmt::format("a star must be at the end: write {}",
                                                  in_quotes(text.substr(0, star + 1)))});
   }
 }
@@ -98,7 +98,7 @@ Shift read_shift(const Node& node, Problems& problems) {
   if (const Node* limits = node.find("limits")) {
     shift.limits = read_together(*limits, problems);
   } else {
-    problems.push_back({node.place, "which limits hold then? write limits: [ 100/s ]"});
+    problems.push_back({node.place, "the limits are missing: write limits: [ 100/s ]"});
   }
   return shift;
 }
@@ -114,7 +114,7 @@ Schedule read_schedule(const Node& node, Problems& problems) {
   return schedule;
 }
 
-// ---- All of it
+// ---- The policy
 
 void shadow_all(Policy& policy) {
   const auto shadow = [](std::vector<Limit>& limits) {
@@ -145,7 +145,7 @@ const Node* scope_of(const Node& limit) {
   return scope != nullptr && scope->is_scalar() ? scope : nullptr;
 }
 
-// (What is no scope at all is wrong already.)
+// (An unknown scope is reported elsewhere.)
 void check_scope(const Node& scope, Sharing sharing, Problems& problems) {
   const bool shared = std::ranges::find(kSharedScopes, scope.text) != kSharedScopes.end();
   if (shared && sharing == Sharing::none) {
@@ -155,8 +155,8 @@ void check_scope(const Node& scope, Sharing sharing, Problems& problems) {
   }
 }
 
-// What the fleet cannot count. Then: who enters holds everything or nothing, and who enters again
-// must be found to hold it, which takes one store.
+// Reports combinations of scopes that cannot be decided atomically. A holder enters all concurrent
+// limits of a policy or none, and a renewal must find its permits: that takes a single store.
 void check_together(const Node& limits, Sharing sharing, Problems& problems) {
   Problems told_before;
   const std::vector<Limit> read = read_limits(limits, told_before);
@@ -184,7 +184,8 @@ void check_together(const Node& limits, Sharing sharing, Problems& problems) {
   const auto count = static_cast<std::size_t>(std::ranges::count_if(read, shared));
   if (count == 0 || count == read.size() || std::ranges::none_of(read, is_concurrent)) return;
   problems.push_back(
-      {limits.place, "limits beside a concurrent one have its scope: write the same for all"});
+      {limits.place,
+       "all limits beside a concurrent limit need its scope: write the same scope for all"});
 }
 
 void check_scopes_of(const Node& limits, Sharing sharing, Problems& problems) {

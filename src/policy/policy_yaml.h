@@ -5,13 +5,13 @@
 
 namespace weir::policy {
 
-// One policy as a policy file has it. Problems are added to the list.
+// Reads one policy of a policy file. Problems are added to the list.
 Policy read_policy(const Node& node, Problems& problems);
 
-// Where a policy asks for a scope that there is not. Added to `problems`.
+// Adds a problem for each scope that the store does not have.
 void check_scopes(const Node& node, Sharing sharing, Problems& problems);
 
-// As a policy file says it.
+// The word of a policy file.
 std::string_view to_text(WhenFull when_full);
 
 }  // namespace weir::policy

@@ -10,7 +10,7 @@ namespace {
 constexpr std::array<std::string_view, 6> kFields{"limits", "on_store_failure", "when_full",
                                                   "shadow", "overrides",        "schedule"};
 
-// Those of the route's fields that a policy has.
+// The fields of the route that belong to its inline policy.
 Node policy_in(const Node& route) {
   Node policy;
   policy.kind = Node::Kind::map;

@@ -15,19 +15,19 @@ namespace {
 using std::chrono::seconds;
 using Seconds = std::chrono::sys_time<seconds>;
 
-// How many changes are made up for after a long silence. A bucket remembers eight predecessors.
-constexpr std::size_t kMostChanges = 16;
+// Maximum number of missed changes that are applied one by one after a long pause.
+constexpr std::size_t kMaxChanges = 16;
 
-// How far a span reaches beyond edges at which nothing changes. Longer spans are cut there, which
-// nobody notices.
-constexpr int kMostEdges = 16;
+// Maximum number of edges without a change that a span extends over. Longer spans are cut there,
+// and looked up again.
+constexpr int kMaxEdges = 16;
 
 struct Edges {
   Seconds start;
   Seconds end;
 };
 
-// The hours that begin on `day`. They are none if the clocks skip them.
+// The hours that begin on `day`; empty if a transition skips them.
 Edges edges_of(const Hours& hours, const cctz::civil_day& day) {
   const auto shown = [&](const cctz::civil_day& date, std::chrono::minutes time) {
     return cctz::convert(cctz::civil_second(date) + seconds{time}.count(), hours.zone);
@@ -40,8 +40,7 @@ bool is_among(const cctz::civil_day& day, std::uint8_t days) {
   return (days >> static_cast<int>(cctz::get_weekday(day)) & 1) != 0;
 }
 
-// Calls `visit` with the edges of all hours that begin on a day from `first` to `last`, counted
-// from the day of `t`.
+// Calls `visit` with the edges of all hours that begin `first` to `last` days after the day of `t`.
 template <typename Visit>
 void visit_days(const Hours& hours, Seconds t, int first, int last, Visit visit) {
   const cctz::civil_day today(cctz::convert(t, hours.zone));
@@ -52,7 +51,7 @@ void visit_days(const Hours& hours, Seconds t, int first, int last, Visit visit)
 
 bool lies_in(const Hours& hours, Seconds t) {
   bool found = false;
-  // Clocks put back at midnight may show the date before again, hence the day after.
+  // A transition back at midnight may show the previous date again: include the day after.
   visit_days(hours, t, -2, 1, [&](const Edges& e) { found |= e.start <= t && t < e.end; });
   return found;
 }
@@ -64,10 +63,10 @@ std::optional<std::size_t> shift_at(const Schedule& schedule, Seconds t) {
   return static_cast<std::size_t>(found - schedule.begin());
 }
 
-constexpr std::chrono::days kAWeekAndADay{8};
+constexpr std::chrono::days kEightDays{8};
 
 Seconds next_edge(const Schedule& schedule, Seconds t) {
-  Seconds next = t + kAWeekAndADay;
+  Seconds next = t + kEightDays;
   for (const Shift& shift : schedule) {
     visit_days(shift.hours, t, -2, 8, [&](const Edges& e) {
       if (e.start > t) next = std::min(next, e.start);
@@ -77,9 +76,9 @@ Seconds next_edge(const Schedule& schedule, Seconds t) {
   return next;
 }
 
-// The last one that is not after t.
+// The last edge that is not after `t`.
 Seconds last_edge(const Schedule& schedule, Seconds t) {
-  Seconds last = t - kAWeekAndADay;
+  Seconds last = t - kEightDays;
   for (const Shift& shift : schedule) {
     visit_days(shift.hours, t, -9, 1, [&](const Edges& e) {
       if (e.start <= t) last = std::max(last, e.start);
@@ -117,14 +116,14 @@ Held held_at(const Schedule& schedule, Instant t) {
   const Seconds now = std::chrono::floor<seconds>(in_range(t));
   const auto shift = shift_at(schedule, now);
   Seconds end = next_edge(schedule, now);
-  for (int i = 0; i < kMostEdges && shift_at(schedule, end) == shift; ++i) {
+  for (int i = 0; i < kMaxEdges && shift_at(schedule, end) == shift; ++i) {
     end = next_edge(schedule, end);
   }
   Seconds start = last_edge(schedule, now);
-  for (int i = 0; i < kMostEdges && shift_at(schedule, start - a_second) == shift; ++i) {
+  for (int i = 0; i < kMaxEdges && shift_at(schedule, start - a_second) == shift; ++i) {
     start = last_edge(schedule, start - a_second);
   }
-  // Beyond what can be reckoned with nothing changes any more.
+  // Beyond the representable time nothing changes.
   return {shift,
           {t <= kEarliest ? Instant::min() : Instant{start},
            t >= kLatest ? Instant::max() : Instant{end}}};
@@ -148,7 +147,7 @@ std::vector<Instant> changes_until(const Schedules& schedules, const core::Span&
   if (holds_at(span, now)) return {};
   if (now < span.start) return {now};
   std::vector<Instant> changes;
-  for (Instant t = now; t >= span.end && changes.size() < kMostChanges; t -= Nanos{1}) {
+  for (Instant t = now; t >= span.end && changes.size() < kMaxChanges; t -= Nanos{1}) {
     t = std::max(steady_span(schedules, t, ends).start, span.end);
     changes.push_back(t);
   }

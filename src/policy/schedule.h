@@ -13,20 +13,20 @@
 #include "core/window.h"
 #include "policy/limit.h"
 
-// Other limits at other hours. A schedule is a list of shifts; of those that a time lies in, the
-// first one holds.
+// Schedules: other limits at some hours. A schedule is a list of shifts; the first shift that
+// contains a time applies.
 
 namespace weir::policy {
 
-// Some hours of some days of the week, somewhere on earth: from the first moment at which the
-// clocks there show `from` until the first moment at which they show `to`. A day on which clocks
-// are put forward or back has fewer or more of them.
+// Hours of some days of the week in a time zone: from the first instant with local time `from` to
+// the first instant with local time `to`. When daylight saving begins or ends between them, the
+// span is shorter or longer.
 struct Hours {
   static constexpr std::uint8_t kEveryDay = 0x7f;
 
-  std::uint8_t days = kEveryDay;  // bit 0: Monday. The days on which the hours begin
-  std::chrono::minutes from{0};   // since midnight
-  std::chrono::minutes to{std::chrono::hours{24}};  // not after `from`: of the day after
+  std::uint8_t days = kEveryDay;                    // on which the hours begin; bit 0: Monday
+  std::chrono::minutes from{0};                     // since midnight
+  std::chrono::minutes to{std::chrono::hours{24}};  // if not after `from`: on the next day
   cctz::time_zone zone{};                           // UTC unless given
 };
 
@@ -40,7 +40,8 @@ struct Shift {
 
 using Schedule = std::vector<Shift>;
 
-// What holds at a time, and during which span around it: a shift by its position, or none.
+// The shift that applies at a time (by position; none: the default limits), and the span in which
+// it applies.
 struct Held {
   std::optional<std::size_t> shift;
   core::Span span;
@@ -49,26 +50,26 @@ Held held_at(const Schedule& schedule, Instant t);
 
 using Schedules = std::vector<const Schedule*>;
 
-// When something else comes to its end, in no order.
+// End times of other temporary changes, unsorted.
 using Ends = std::vector<Instant>;
 
-// The span around `t` in which no schedule changes what holds and nothing ends; all of time if
+// The span around `t` in which no schedule changes its shift and no end time lies; all of time if
 // there are none.
 core::Span steady_span(const Schedules& schedules, Instant t, const Ends& ends = {});
 
-// Clocks are corrected by a little, also backwards, and threads do not read them in turn. Limits
-// that have begun to hold go on when the time is this much before their beginning.
+// NTP steps clocks back by a little, and threads read them out of order: limits stay in force when
+// the time is up to this much before their beginning.
 inline constexpr Nanos kClockSlack = std::chrono::minutes{1};
 
-// Whether limits that hold for that span are still those to use at `t`.
+// True if limits that apply in `span` may still be used at `t`.
 constexpr bool holds_at(const core::Span& span, Instant t) {
   const bool over = t >= span.end && span.end != Instant::max();
   return !over && (t >= span.start || t + kClockSlack >= span.start);
 }
 
-// When the limits that hold for `span` have to be made anew so that they are those of `now`: at
-// each change since, so that every stretch of time counts by what held then. If there were many,
-// the last ones: what happened before them hardly matters. If the clock was put back, now.
+// The times at which the limits of `span` change until `now`. The limits are replaced at each of
+// them in turn, so that usage drains at the rate that was in force at the time. At most the last
+// kMaxChanges: earlier changes hardly matter by then. If the clock was set back: `now` alone.
 std::vector<Instant> changes_until(const Schedules& schedules, const core::Span& span, Instant now,
                                    const Ends& ends = {});
 

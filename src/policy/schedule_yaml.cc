@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::array<std::string_view, 7> kDays{"mon", "tue", "wed", "thu", "fri", "sat", "sun"};
 
-// "monday" and "Mon" are near enough to be told what to write.
+// The day for a misspelling such as "monday" or "Mon", for the suggestion.
 std::string day_meant_by(std::string_view written) {
   const std::string small = lowered(written.substr(0, 3));
   if (std::ranges::find(kDays, small) == kDays.end()) return did_you_mean(written, kDays);
@@ -33,7 +33,7 @@ std::optional<int> read_day(std::string_view text, Place place, Problems& proble
   return std::nullopt;
 }
 
-// A day, or a range of them, which may go over the end of the week.
+// A day, or a range of days, which may wrap around the end of the week.
 std::uint8_t read_range(const Node& node, Problems& problems) {
   if (!node.is_scalar()) {
     problems.push_back({node.place, fmt::format("\"days\" is a day, a range like mon-fri or a list "
@@ -75,7 +75,7 @@ std::optional<int> number_in(std::string_view text, int most) {
   return value;
 }
 
-// 09:30, from midnight to 24:00.
+// Parses 09:30; 00:00 to 24:00.
 std::optional<std::chrono::minutes> time_in(std::string_view text) {
   const std::size_t colon = text.find(':');
   if (colon == std::string_view::npos || text.size() - colon != 3) return std::nullopt;
@@ -128,7 +128,7 @@ Hours read_hours(const Node& shift, Problems& problems) {
   const Node* times = shift.find("hours");
   if (days == nullptr && times == nullptr) {
     problems.push_back({shift.place,
-                        "when do these limits hold? write days: mon-fri, hours: 09:00-18:00 or "
+                        "days or hours are missing: write days: mon-fri, hours: 09:00-18:00 or "
                         "both"});
   }
   if (days != nullptr) hours.days = read_days(*days, problems);

@@ -17,15 +17,15 @@ namespace weir::policy {
 
 namespace {
 
-// Nobody writes more, and what is behind a pipe may have no end.
-constexpr std::size_t kMostBytes = std::size_t{64} << 20;
+// Bounds what is read from a pipe, which may have no end. No policy file is larger.
+constexpr std::size_t kMaxBytes = std::size_t{64} << 20;
 
-// How much of a long line is shown around the place.
+// Maximum width of the excerpt around a position in a long line.
 constexpr std::size_t kShownColumns = 100;
 
 bool is_continuation(char c) { return (static_cast<unsigned char>(c) & 0xc0) == 0x80; }
 
-// The part of `line` to show, and how far in the caret stands.
+// The part of `line` to show, and the offset of the caret in it.
 std::pair<std::string_view, std::size_t> excerpt(std::string_view line, std::size_t column) {
   column = std::min(column, line.size());
   std::size_t start = column > kShownColumns / 2 ? column - kShownColumns / 2 : 0;
@@ -34,7 +34,7 @@ std::pair<std::string_view, std::size_t> excerpt(std::string_view line, std::siz
   return {cut(line.substr(start), kShownColumns), column - start};
 }
 
-// As a terminal can show it: what is in a file must not move cursors or change colours.
+// Replaces control characters: the content of a file must not control the terminal.
 std::string printable(std::string_view text) {
   std::string shown;
   while (!text.empty()) {
@@ -47,7 +47,7 @@ std::string printable(std::string_view text) {
   return shown;
 }
 
-// Whether a character, given by its bytes, takes two columns: those of East Asia and pictures do.
+// True for a character of two columns (East Asian wide, emoji), given by its UTF-8 bytes.
 bool is_wide(std::string_view character) {
   return (character >= "\u1100" && character <= "\u115f") ||
          (character >= "\u2e80" && character <= "\ua4cf") ||
@@ -61,8 +61,7 @@ bool is_combining(std::string_view character) {
   return character >= "\u0300" && character <= "\u036f";
 }
 
-// As many blanks as it takes to stand below the end of `text`: tabs stay tabs, and a wide character
-// has a wide blank below.
+// Blanks as wide as `text`: tabs stay tabs, and a wide character becomes a wide blank.
 std::string blanks_below(std::string_view text) {
   std::string blanks;
   while (!text.empty()) {
@@ -106,19 +105,19 @@ bool is_handed_over(const std::string& path) {
   return path == "/dev/stdin" || path.starts_with("/dev/fd/") || path.starts_with("/proc/self/fd/");
 }
 
-// A file descriptor that is closed whatever happens.
-struct Opened {
-  explicit Opened(int file) : fd(file) {}
-  ~Opened() {
+// Owns a file descriptor.
+struct OwnedDescriptor {
+  explicit OwnedDescriptor(int file) : fd(file) {}
+  ~OwnedDescriptor() {
     if (fd >= 0) close(fd);
   }
-  Opened(const Opened&) = delete;
-  Opened& operator=(const Opened&) = delete;
+  OwnedDescriptor(const OwnedDescriptor&) = delete;
+  OwnedDescriptor& operator=(const OwnedDescriptor&) = delete;
 
   const int fd;
 };
 
-// Why it is not to be read, if it is not.
+// The reason why the file must not be read; none if it may be.
 std::optional<std::string> flaw_of(int fd) {
   struct stat file {};
   if (fstat(fd, &file) != 0) return std::strerror(errno);
@@ -127,10 +126,10 @@ std::optional<std::string> flaw_of(int fd) {
   return std::nullopt;
 }
 
-// Adds what there is to `text`, or says why it cannot.
+// Appends the content to `text`. Returns an error message on failure.
 std::optional<std::string> read_all(int fd, std::string& text) {
   std::array<char, 65536> block;
-  while (text.size() <= kMostBytes) {
+  while (text.size() <= kMaxBytes) {
     const ssize_t size = ::read(fd, block.data(), block.size());
     if (size == 0) return std::nullopt;
     if (size > 0) {
@@ -139,7 +138,7 @@ std::optional<std::string> read_all(int fd, std::string& text) {
       return std::strerror(errno);
     }
   }
-  return fmt::format("it has more than {} MiB", kMostBytes >> 20);
+  return fmt::format("it has more than {} MiB", kMaxBytes >> 20);
 }
 
 }  // namespace
@@ -152,8 +151,9 @@ std::string in_quotes(std::string_view text) {
 
 Result<Source, std::string> Source::read(const std::string& path) {
   const bool may_flow = is_handed_over(path);
-  // (To open a pipe that nobody writes to would already wait.)
-  const Opened file(open(path.c_str(), O_RDONLY | O_CLOEXEC | (may_flow ? 0 : O_NONBLOCK)));
+  // Opening a FIFO without a writer would block already.
+  const OwnedDescriptor file(
+      open(path.c_str(), O_RDONLY | O_CLOEXEC | (may_flow ? 0 : O_NONBLOCK)));
   if (file.fd < 0) return fmt::format("cannot open {}: {}", path, std::strerror(errno));
   Source source{.name = path, .text = {}};
   std::optional<std::string> flaw = may_flow ? std::nullopt : flaw_of(file.fd);
@@ -182,7 +182,7 @@ std::string Source::render(const Problem& problem) const {
 }
 
 std::string Source::render_all(const Problems& problems) const {
-  // (To look for each line from the start would take for ever where there are many.)
+  // Split once: searching each problem's line from the start would be quadratic.
   const std::vector<std::string_view> lines = lines_of(content());
   std::string all;
   for (const Problem& problem : problems) {

@@ -8,11 +8,12 @@
 
 namespace weir::policy {
 
-// A position in a text, counted from 1.
+// A position in a source text. Lines and columns count from 1.
 struct Place {
   int line = 1;
   int column = 1;
-  // What is read differs from what is written, by escapes or line ends: all of it is here.
+  // The value was unescaped or folded, so that offsets in it are no columns: every part of it has
+  // this position.
   bool fixed = false;
 
   Place moved(std::size_t columns) const {
@@ -20,7 +21,7 @@ struct Place {
   }
 };
 
-// Something wrong with what somebody wrote: where it is, what it is and what to write instead.
+// An error in a source text: its position, and a message with what to write instead.
 struct Problem {
   Place place;
   std::string message;
@@ -28,25 +29,25 @@ struct Problem {
 
 using Problems = std::vector<Problem>;
 
-// Somebody's text in quotes; only the start of a long one.
+// Foreign text in quotes for a message, truncated if long.
 std::string in_quotes(std::string_view text);
 
-// A text and what it is called in messages: a file's name, usually.
+// A text, with its name for messages (usually the file's).
 struct Source {
   std::string name;
   std::string text;
 
-  // A file that lies still, or what a caller hands over: /dev/stdin, or /dev/fd/63 as shells write
-  // it for <(…). Who reads anything else could wait for ever, or read for ever.
+  // Reads a regular file, /dev/stdin or /dev/fd/N (shells pass <(…) so). Refuses other files, such
+  // as FIFOs and devices: reading them could block or never end.
   static Result<Source, std::string> read(const std::string& path);
 
-  // The text without the mark that some editors put in front of UTF-8.
+  // The text without a UTF-8 byte order mark.
   std::string_view content() const;
   std::string_view line(int number) const;
 
-  // name:line:column: message, the line, and a caret under the place.
+  // name:line:column: message, then the line with a caret under the position.
   std::string render(const Problem& problem) const;
-  // The same of each, one after the other, however many there are.
+  // All problems, each as `render` prints it.
   std::string render_all(const Problems& problems) const;
 };
 

@@ -27,13 +27,13 @@ constexpr std::array<TimeUnit, 7> kTimeUnits{{{"h", 3'600'000'000'000},
 
 constexpr std::array<std::string_view, 4> kCalendarUnits{"day", "week", "month", "year"};
 
-// What people write for a unit, and what it is called here.
-struct OtherName {
+// A common misspelling of a unit, and the right word.
+struct Misspelling {
   std::string_view written;
   std::string_view meant;
 };
 
-constexpr std::array<OtherName, 26> kOtherNames{
+constexpr std::array<Misspelling, 26> kOtherNames{
     {{"sec", "s"},      {"secs", "s"},      {"second", "s"},     {"seconds", "s"},  {"S", "s"},
      {"minute", "min"}, {"minutes", "min"}, {"mins", "min"},     {"Min", "min"},    {"hour", "h"},
      {"hours", "h"},    {"hr", "h"},        {"hrs", "h"},        {"H", "h"},        {"d", "day"},
@@ -57,19 +57,19 @@ constexpr std::array<SizeUnit, 10> kSizeUnits{{{"B", 1},
                                                {"GiB", std::int64_t{1} << 30},
                                                {"TiB", std::int64_t{1} << 40}}};
 
-// No number needs more, and messages repeat it.
-constexpr std::size_t kLongestNumber = 100;
+// In characters. No number needs more, and messages quote it.
+constexpr std::size_t kMaxNumberLength = 100;
 
-// How many decimals a rate may have.
+// Maximum number of decimals of a rate.
 constexpr int kMaxDecimals = 9;
 
-// The digits at the front of a word, and the unit behind them.
-struct Split {
+// A word split into its leading number and the unit after it.
+struct NumberAndUnit {
   std::string_view number;
   std::string_view unit;
 };
 
-Split split_unit(std::string_view text) {
+NumberAndUnit split_unit(std::string_view text) {
   std::size_t end = 0;
   const auto is_number = [&](char c) {
     if ((c >= '0' && c <= '9') || c == '.') return true;
@@ -91,10 +91,10 @@ std::string_view without_blanks(std::string_view unit) {
   return unit.substr(std::min(unit.find_first_not_of(' '), unit.size()));
 }
 
-// "5 s" and "64 MiB": a known unit, but for the blank.
-Problem no_blank(const Word& word, const Split& split) {
+// For "5 s" and "64 MiB": a known unit after a blank.
+Problem refuse_blank(const Word& word, const NumberAndUnit& split) {
   return {word.place.moved(split.number.size()),
-          fmt::format("between number and unit stands no blank: write \"{}{}\"", split.number,
+          fmt::format("write no blank between number and unit: \"{}{}\"", split.number,
                       without_blanks(split.unit))};
 }
 
@@ -103,8 +103,8 @@ const TimeUnit* time_unit(std::string_view name) {
   return found == kTimeUnits.end() ? nullptr : &*found;
 }
 
-Problem unknown_unit(const Word& word, const Split& split) {
-  if (time_unit(without_blanks(split.unit)) != nullptr) return no_blank(word, split);
+Problem unknown_unit(const Word& word, const NumberAndUnit& split) {
+  if (time_unit(without_blanks(split.unit)) != nullptr) return refuse_blank(word, split);
   const Place place = word.place.moved(split.number.size());
   if (split.unit == "m") {
     return {place, fmt::format("\"m\" could be minutes or months: write \"{}min\"", split.number)};
@@ -119,9 +119,9 @@ Problem unknown_unit(const Word& word, const Split& split) {
                              in_quotes(split.unit), did_you_mean(split.unit, known))};
 }
 
-// The product, if it is not longer than any time may be.
+// number × unit in nanoseconds; none if it overflows the longest duration.
 std::optional<std::int64_t> nanos_of(Decimal number, std::int64_t unit) {
-  // 24 digits are plenty, and leave room for the product.
+  // 24 digits are enough, and the product fits into 128 bits.
   constexpr Int128 most = Int128{1'000'000'000'000} * 1'000'000'000'000;
   for (; number.mantissa > most; ++number.exponent) number.mantissa /= 10;
   number.mantissa *= unit;
@@ -146,15 +146,15 @@ struct Sized {
 };
 
 Result<Sized, Problem> parse_sized(const Word& word) {
-  const Split split = split_unit(word.text);
+  const NumberAndUnit split = split_unit(word.text);
   const auto number = Decimal::parse(split.number);
-  if (!number || split.number.size() > kLongestNumber) return not_a_number(word);
+  if (!number || split.number.size() > kMaxNumberLength) return not_a_number(word);
   if (number->mantissa < 0) {
     return Problem{word.place, fmt::format("{} is below zero", in_quotes(word.text))};
   }
   if (split.unit.empty()) return Sized{*number, 1};
   const auto unit = std::ranges::find(kSizeUnits, without_blanks(split.unit), &SizeUnit::name);
-  if (unit != kSizeUnits.end() && split.unit.starts_with(' ')) return no_blank(word, split);
+  if (unit != kSizeUnits.end() && split.unit.starts_with(' ')) return refuse_blank(word, split);
   if (unit == kSizeUnits.end()) {
     return Problem{word.place.moved(split.number.size()),
                    fmt::format("unknown size {}: sizes are B, kB, MB, GB, TB (powers of 1000) "
@@ -176,7 +176,7 @@ Result<core::Rate, Problem> parse_amount(const Word& word) {
   if (!sized) return sized.error();
   const auto& [number, factor] = *sized;
 
-  // number × 10^decimals is whole for the smallest such `decimals`.
+  // Find the smallest `decimals` for which number × 10^decimals is whole.
   Int128 mantissa = number.mantissa;
   int decimals = std::max(-number.exponent, 0);
   for (; decimals > 0 && mantissa % 10 == 0; --decimals) mantissa /= 10;
@@ -216,7 +216,7 @@ std::string_view unit_name(CalendarUnit unit) {
 }
 
 std::string_view unit_meant_by(std::string_view written) {
-  for (const OtherName& other : kOtherNames) {
+  for (const Misspelling& other : kOtherNames) {
     if (other.written == written) return other.meant;
   }
   return {};
@@ -229,8 +229,8 @@ Result<Nanos, Problem> parse_period(const Word& word) {
 
 Result<Nanos, Problem> parse_duration(std::string_view text, Place place) {
   const Word word{std::string{text}, place};
-  const Split split = split_unit(text);
-  if (split.number.size() > kLongestNumber) return not_a_time(word);
+  const NumberAndUnit split = split_unit(text);
+  if (split.number.size() > kMaxNumberLength) return not_a_time(word);
   const TimeUnit* unit = time_unit(split.unit);
   if (calendar_unit(split.unit) || calendar_unit(unit_meant_by(split.unit))) {
     return Problem{place.moved(split.number.size()),
@@ -254,7 +254,7 @@ namespace {
 
 constexpr std::string_view kSpans = "write one like 90s, 10min, 2h30min or 1d";
 
-// The units of a span: those of a time, and two that nobody takes for something else there.
+// Units of a span on the command line: those of a duration, and `m` and `d`.
 std::optional<std::int64_t> span_unit(std::string_view name) {
   if (name == "m") name = "min";
   if (name == "d") return 24 * time_unit("h")->nanos;
@@ -262,15 +262,15 @@ std::optional<std::int64_t> span_unit(std::string_view name) {
   return unit != nullptr ? std::optional(unit->nanos) : std::nullopt;
 }
 
-// The number at the front of `text` and the unit behind it, without blanks between them.
-Split split_term(std::string_view text) {
-  Split split = split_unit(text);
+// Splits the first number and its unit off `text`, without blanks between them.
+NumberAndUnit split_term(std::string_view text) {
+  NumberAndUnit split = split_unit(text);
   split.unit = without_blanks(split.unit);
   split.unit = split.unit.substr(0, split.unit.find_first_of("0123456789. "));
   return split;
 }
 
-Problem bad_span(std::string_view text, const Split& split) {
+Problem bad_span(std::string_view text, const NumberAndUnit& split) {
   const bool is_number = Decimal::parse(split.number).has_value();
   if (is_number && split.unit.empty()) {
     return {{}, fmt::format("a time needs a unit: write {0}s, {0}min or {0}h", split.number)};
@@ -293,12 +293,12 @@ Problem bad_span(std::string_view text, const Split& split) {
 
 Result<Nanos, Problem> parse_span(std::string_view text) {
   if (text == "0") return Nanos{0};
-  if (text.size() > kLongestNumber) return bad_span(text.substr(0, kLongestNumber), {});
+  if (text.size() > kMaxNumberLength) return bad_span(text.substr(0, kMaxNumberLength), {});
   std::string_view rest = without_blanks(text);
   if (rest.empty()) return bad_span(text, {});
   Nanos sum{0};
   while (!rest.empty()) {
-    const Split split = split_term(rest);
+    const NumberAndUnit split = split_term(rest);
     const auto number = Decimal::parse(split.number);
     const auto unit = span_unit(split.unit);
     if (!number || !unit) return bad_span(text, split);

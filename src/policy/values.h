@@ -7,29 +7,30 @@
 
 #include "policy/yaml.h"
 
-// Values of fields, where a policy file has them. Problems are added to the list.
+// Readers of field values in policy files. Problems are added to the list; `what` names the value
+// in messages.
 
 namespace weir::policy {
 
-// true or false.
+// `true` or `false`.
 bool read_bool(const Node& node, std::string_view what, Problems& problems);
 
-// The position of one of several words; 0 if it is none of them.
+// The index of the value among `words`; 0, with a problem, if it is none of them.
 std::size_t read_word(const Node& node, std::string_view what,
                       std::span<const std::string_view> words, Problems& problems);
 
-// A text that is not empty.
+// A non-empty text.
 std::string read_text(const Node& node, std::string_view what, Problems& problems);
 
-// A scalar, or a list of them with at least one; each with its place.
+// A scalar, or a non-empty list of scalars.
 std::vector<const Node*> one_or_more(const Node& node, std::string_view what, Problems& problems);
 
-// What the name of a field of HTTP is made of.
+// True for a token of HTTP, as field names are.
 bool is_field_name(std::string_view text);
-// One of these.
+// The name of an HTTP field.
 std::string read_header_name(const Node& node, std::string_view what, Problems& problems);
 
-// Whether it is a map of fields that are known.
+// True for a map; reports fields that are not among `known`.
 bool is_map_of(const Node& node, std::string_view what, std::span<const std::string_view> known,
                Problems& problems);
 

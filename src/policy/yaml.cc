@@ -18,17 +18,17 @@ namespace weir::policy {
 
 namespace {
 
-// Aliases can make a short file as long as they like: it may hold this many values, or as many as
-// it has bytes, which are more than anybody can write.
-constexpr std::size_t kMostValues = 500'000;
+// Bounds the expansion of aliases (billion laughs): a file may have this many values, or as many as
+// it has bytes, which no file without aliases exceeds.
+constexpr std::size_t kMaxValues = 500'000;
 constexpr std::size_t kDeepest = 100;
 
-// Carries a problem out of the parser's callbacks.
-struct Stop {
+// Thrown to carry a problem out of the parser's callbacks.
+struct ParseAborted {
   Problem problem;
 };
 
-// Whether the quote that a text starts with ends before it does.
+// True if the quote at the start of `text` is closed in it.
 bool is_closed(std::string_view text) {
   const char quote = text[0];
   for (std::size_t i = 1; i < text.size(); ++i) {
@@ -46,13 +46,13 @@ bool is_closed(std::string_view text) {
 // Builds the tree from the parser's events.
 class Builder : public YAML::EventHandler {
  public:
-  // With a list of warnings it builds what Go would read.
+  // With a list of warnings, it builds what Go's yaml.v2 would read.
   Builder(std::string_view text, Problems& problems, Problems* warnings)
       : text_(text), problems_(problems), warnings_(warnings) {}
 
   std::shared_ptr<const Node> root() const { return root_; }
 
-  // Where the innermost list or map begins that has not ended.
+  // The start of the innermost unclosed list or map.
   std::optional<Place> open() const {
     return open_.empty() ? std::nullopt : std::optional(open_.back().node->place);
   }
@@ -69,7 +69,8 @@ class Builder : public YAML::EventHandler {
 
   void OnAlias(const YAML::Mark& mark, YAML::anchor_t anchor) override {
     const Anchored& named = anchors_[anchor];
-    if (named.values == 0) throw Stop{{place_of(mark), "this alias stands inside what it names"}};
+    if (named.values == 0)
+      throw ParseAborted{{place_of(mark), "this alias is inside its own anchor"}};
     count(named.values, place_of(mark));
     add(named.node);
   }
@@ -107,26 +108,26 @@ class Builder : public YAML::EventHandler {
     close();
   }
 
-  // The parser takes the end of the text for the end of a quote.
+  // The parser accepts the end of the text as the end of a quote.
   std::optional<Problem> open_quote() const {
     if (!last_quote_ || is_closed(text_.substr(last_quote_->start))) return std::nullopt;
-    return Problem{last_quote_->place, "this quote is never closed: write another behind the text"};
+    return Problem{last_quote_->place, "this quote is never closed: write another after the text"};
   }
 
  private:
-  struct Level {
+  struct OpenCollection {
     std::shared_ptr<Node> node;
     YAML::anchor_t anchor;
     std::size_t values_before;
     bool has_dashes = false;
-    std::shared_ptr<const Node> key{};  // of a map: read, and waiting for its value
-    std::unordered_map<std::string, std::size_t> names{};  // of its fields, and which those are
-    std::unordered_map<std::string, int> lines{};          // where each of its own is given
+    std::shared_ptr<const Node> key{};                     // of a map: read, its value is next
+    std::unordered_map<std::string, std::size_t> names{};  // field name → index
+    std::unordered_map<std::string, int> lines{};          // own field → line
   };
 
   struct Anchored {
     std::shared_ptr<Node> node;
-    std::size_t values = 0;  // that an alias of it adds; none before its end
+    std::size_t values = 0;  // that an alias of it adds; 0 before its end
   };
 
   struct Quote {
@@ -134,13 +135,13 @@ class Builder : public YAML::EventHandler {
     Place place;
   };
 
-  // ---- Places
+  // ---- Positions
 
   std::size_t offset(const YAML::Mark& mark) const {
     return std::min(static_cast<std::size_t>(mark.pos), text_.size());
   }
 
-  // Behind anchor and tag, for which the parser gives the place of the first.
+  // After anchor and tag: the parser gives the position of the first of them.
   std::size_t start_of_scalar(const YAML::Mark& mark) const {
     std::size_t at = offset(mark);
     while (at < text_.size() && (text_[at] == '&' || text_[at] == '!')) {
@@ -156,15 +157,15 @@ class Builder : public YAML::EventHandler {
     return word == "~" || word == "null" || word == "Null" || word == "NULL";
   }
 
-  // What is left out stands where it should, and not at the next word, which the parser says.
+  // An empty value is reported where it should be. The parser gives the position of the next token.
   Place place_of_nothing(const YAML::Mark& mark) const {
     if (open_.empty() || is_written(mark)) return place_of(mark);
-    const Level& level = open_.back();
+    const OpenCollection& level = open_.back();
     if (level.key != nullptr) return level.key->place;
     return level.has_dashes ? last_dash(mark) : place_of(mark);
   }
 
-  // The dash before `mark`; nothing but comments can stand between the two.
+  // The dash before `mark`; only comments can be between the two.
   Place last_dash(const YAML::Mark& mark) const {
     std::string_view above = text_.substr(0, offset(mark));
     for (int line = mark.line + 1; line > 0; --line) {
@@ -182,18 +183,19 @@ class Builder : public YAML::EventHandler {
 
   // ---- The tree
 
-  // Whether the name of a field comes next.
+  // True if the name of a field comes next.
   bool at_name() const {
     return !open_.empty() && open_.back().node->is_map() && open_.back().key == nullptr;
   }
 
   void count(std::size_t values, Place place) {
     values_ += values;
-    const std::size_t most = std::max(kMostValues, text_.size());
+    const std::size_t most = std::max(kMaxValues, text_.size());
     if (values_ <= most) return;
-    throw Stop{{place, fmt::format("with this the file holds more than {} values, those that "
-                                   "aliases repeat included: write fewer",
-                                   most)}};
+    throw ParseAborted{
+        {place, fmt::format("from here on the file has more than {} values, those that "
+                            "aliases repeat included: write fewer",
+                            most)}};
   }
 
   std::shared_ptr<Node> make(Node::Kind kind, Place place, YAML::anchor_t anchor) {
@@ -204,7 +206,7 @@ class Builder : public YAML::EventHandler {
     return node;
   }
 
-  // From now on aliases may name it.
+  // From now on aliases may refer to it.
   void finish(YAML::anchor_t anchor, std::size_t values) {
     if (anchor != YAML::NullAnchor) anchors_[anchor].values = values;
   }
@@ -212,8 +214,9 @@ class Builder : public YAML::EventHandler {
   void open_new(Node::Kind kind, const YAML::Mark& mark, YAML::anchor_t anchor) {
     const Place place = place_of(mark);
     if (open_.size() == kDeepest) {
-      throw Stop{{place, fmt::format("more than {} lists and maps inside each other are too many",
-                                     kDeepest)}};
+      throw ParseAborted{
+          {place,
+           fmt::format("more than {} lists and maps inside each other are too many", kDeepest)}};
     }
     open_.push_back({make(kind, place, anchor), anchor, values_});
     count(1, place);
@@ -231,11 +234,12 @@ class Builder : public YAML::EventHandler {
       root_ = std::move(node);
       return;
     }
-    Level& level = open_.back();
+    OpenCollection& level = open_.back();
     if (level.node->is_list()) {
       level.node->items.push_back(std::move(node));
     } else if (level.key == nullptr) {
-      if (!node->is_scalar()) throw Stop{{node->place, "a field's name must be a plain text"}};
+      if (!node->is_scalar())
+        throw ParseAborted{{node->place, "a field's name must be a plain text"}};
       level.key = std::move(node);
     } else {
       add_field(level, std::move(node));
@@ -243,7 +247,7 @@ class Builder : public YAML::EventHandler {
     }
   }
 
-  void add_field(Level& level, std::shared_ptr<const Node> value) {
+  void add_field(OpenCollection& level, std::shared_ptr<const Node> value) {
     const Node& key = *level.key;
     if (as_go()) return lay_over(level, {key.text, key.place, std::move(value)});
     auto& fields = level.node->fields;
@@ -258,7 +262,7 @@ class Builder : public YAML::EventHandler {
   }
 
   // `<<: *base` adds the fields of base that the map does not have itself.
-  void merge(Level& level) {
+  void merge(OpenCollection& level) {
     auto& fields = level.node->fields;
     const auto found = std::ranges::find(fields, "<<", &Node::Field::name);
     if (found == fields.end()) return;
@@ -268,7 +272,7 @@ class Builder : public YAML::EventHandler {
     for (const auto& item : base->items) merge_from(level, *item);
   }
 
-  void merge_from(Level& level, const Node& base) {
+  void merge_from(OpenCollection& level, const Node& base) {
     if (!is_to_merge(base)) return;
     for (const Node::Field& field : base.fields) {
       const auto [known, is_new] = level.names.try_emplace(field.name, level.node->fields.size());
@@ -285,12 +289,12 @@ class Builder : public YAML::EventHandler {
 
   // ---- As Go reads
   //
-  // gopkg.in/yaml.v2 fills what it reads into field by field: what comes later counts, of a map
-  // within it only the fields that come again, and `<<` stands for its fields where it stands.
+  // gopkg.in/yaml.v2 unmarshals field by field: a later field wins, nested maps are merged field by
+  // field, and `<<` assigns its fields at its own position.
 
   bool as_go() const { return warnings_ != nullptr; }
 
-  void lay_over(Level& level, Node::Field field) {
+  void lay_over(OpenCollection& level, Node::Field field) {
     if (field.name != "<<") {
       const auto [first, is_new] = level.lines.emplace(field.name, field.place.line);
       if (!is_new) {
@@ -305,7 +309,7 @@ class Builder : public YAML::EventHandler {
       for (const Node::Field& each : base.fields) set(*level.node, level.names, each);
     };
     if (!field.value->is_list()) return merge_one(*field.value);
-    // (The first of several counts most.)
+    // The first of several merged maps has precedence.
     for (auto item = field.value->items.rbegin(); item != field.value->items.rend(); ++item) {
       merge_one(**item);
     }
@@ -338,24 +342,24 @@ class Builder : public YAML::EventHandler {
   Problems& problems_;
   Problems* const warnings_;
   std::shared_ptr<const Node> root_ = std::make_shared<Node>();
-  std::vector<Level> open_;
+  std::vector<OpenCollection> open_;
   std::unordered_map<YAML::anchor_t, Anchored> anchors_;
-  std::size_t values_ = 0;  // so far, as if all aliases were written out
+  std::size_t values_ = 0;  // so far, with all aliases expanded
   std::optional<Quote> last_quote_;
 };
 
-// Complains of what stands behind the first document. (Tools that put files together may leave a
-// "---" there, with nothing behind it.)
-void look_behind(YAML::Parser& parser, const Source& source, Place first, Problems& problems,
-                 Problems* warnings) {
+// Reports content after the first document. An empty document is accepted: tools that concatenate
+// files leave a "---" at the end.
+void check_rest(YAML::Parser& parser, const Source& source, Place first, Problems& problems,
+                Problems* warnings) {
   Builder second(source.content(), problems, warnings);
   if (!parser.HandleNextDocument(second) || second.root()->is_null()) return;
   const auto dashes = dashes_between(source, first, second.root()->place);
   if (!dashes) {
     problems.push_back(
-        {second.root()->place, "this does not belong to what stands above: indent both alike"});
+        {second.root()->place, "this does not belong to the lines above: indent both alike"});
   } else if (warnings != nullptr) {
-    warnings->push_back({*dashes, "only what stands above this \"---\" is used"});
+    warnings->push_back({*dashes, "only the lines above this \"---\" is used"});
   } else {
     problems.push_back({*dashes, "one file holds one document: remove the \"---\""});
   }
@@ -369,9 +373,9 @@ std::shared_ptr<const Node> build(const Source& source, Problems& problems, Prob
     parser.HandleNextDocument(builder);
     if (auto wrong = builder.open_quote()) problems.push_back(*std::move(wrong));
     const std::size_t so_far = problems.size();
-    look_behind(parser, source, builder.root()->place, problems, warnings);
+    check_rest(parser, source, builder.root()->place, problems, warnings);
     if (problems.size() == so_far) return builder.root();
-  } catch (const Stop& stop) {
+  } catch (const ParseAborted& stop) {
     problems.push_back(stop.problem);
   } catch (const YAML::Exception& e) {
     problems.push_back(builder.open_quote().value_or(explain(e, source, builder.open())));

@@ -10,8 +10,8 @@
 
 namespace weir::policy {
 
-// A YAML document as a plain tree that knows where each of its nodes stands. Aliases share the node
-// they name; merge keys (`<<`) have been merged.
+// A node of a YAML document, with its position. Aliases share the node of their anchor; merge keys
+// (`<<`) are resolved.
 struct Node {
   enum class Kind { null, scalar, list, map };
   struct Field;
@@ -21,20 +21,20 @@ struct Node {
   std::string text;  // of a scalar
   bool quoted = false;
   std::vector<std::shared_ptr<const Node>> items;  // of a list
-  std::vector<Field> fields;                       // of a map, in the order written
+  std::vector<Field> fields;                       // of a map, in source order
 
   bool is_null() const { return kind == Kind::null; }
   bool is_scalar() const { return kind == Kind::scalar; }
   bool is_list() const { return kind == Kind::list; }
   bool is_map() const { return kind == Kind::map; }
 
-  // The field of that name, or none.
+  // Null if the map has no such field.
   const Node* find(std::string_view name) const;
 
-  // Where the text of a scalar starts: behind the quote, if there is one.
+  // The position of a scalar's first character, after the opening quote.
   Place text_place() const { return quoted ? place.moved(1) : place; }
 
-  // "a list", "the text "x"", … for messages.
+  // "a list", "the text "x"" and so on, for messages.
   std::string describe() const;
 };
 
@@ -44,17 +44,17 @@ struct Node::Field {
   std::shared_ptr<const Node> value;
 };
 
-// The one document of `source`, or none if it cannot be read. Problems are added to the list.
+// The only document of `source`; null if it is no valid YAML. Problems are added to the list.
 std::shared_ptr<const Node> parse_yaml(const Source& source, Problems& problems);
 
-// The same as Go's yaml.v2 fills it into structs, for files that were written for such a program: a
-// field may be given twice or come by `<<` as well, and then the last one counts, of maps field by
-// field; further documents are ignored. Warns of that.
+// Parses as Go's yaml.v2 unmarshals into structs, for files written for such programs: of a field
+// that is given twice, or that comes by `<<` as well, the last one counts (maps are merged field by
+// field), and documents after the first are ignored. Each of these is a warning.
 std::shared_ptr<const Node> parse_yaml_as_go(const Source& source, Problems& problems,
                                              Problems& warnings);
 
-// Reports fields of `map` that are not among `known`, with a suggestion. Those that start with
-// `x-` are free for anything.
+// Reports fields of `map` that are not among `known`, with a suggestion. Fields that start with
+// `x-` are allowed.
 void check_fields(const Node& map, std::span<const std::string_view> known,
                   std::string_view of_what, Problems& problems);
 

@@ -12,8 +12,8 @@ namespace weir::policy {
 namespace {
 
 constexpr std::size_t kLongestText = std::size_t{16} << 20;
-// The parser reads ahead to the end of a line, and needs up to 250 bytes for each of its bytes.
-constexpr int kLongestLine = 4 << 20;
+// In bytes. The parser reads ahead to the end of a line, with up to 250 bytes of memory per byte.
+constexpr int kMaxLineLength = 4 << 20;
 
 bool is_control(std::string_view text) {
   const auto c = static_cast<unsigned char>(text[0]);
@@ -22,27 +22,29 @@ bool is_control(std::string_view text) {
 }
 
 Problem no_control(Place place, char c) {
-  return {place, fmt::format("the control character 0x{:02x} cannot stand here: remove it{}",
+  return {place, fmt::format("the control character 0x{:02x} is not allowed here: remove it{}",
                              static_cast<unsigned char>(c),
                              c == '\0' ? ", or save the file as UTF-8" : "")};
 }
 
-// What the parser says, and what people have usually done.
-struct Meaning {
+// A message of the parser, and the usual mistake behind it.
+struct UsualMistake {
   std::string_view said;
   std::string_view meant;
 };
 
-const std::array<Meaning, 9> kMeanings{{
+const std::array<UsualMistake, 9> kMeanings{{
     {YAML::ErrorMsg::UNKNOWN_ANCHOR,
-     "no anchor of this name stands above: a text that starts with * stands in quotes"},
+     "no anchor above has this name: put a text that starts with * in quotes"},
     {YAML::ErrorMsg::ALIAS_NOT_FOUND,
-     "the name of an anchor is missing: a text that starts with * stands in quotes"},
-    {YAML::ErrorMsg::UNKNOWN_TOKEN, "a text that starts with this character stands in quotes"},
-    {YAML::ErrorMsg::END_OF_MAP, "this line is indented like none above, or its colon is missing"},
-    {YAML::ErrorMsg::END_OF_SEQ, "this line is indented like none above, or its dash is missing"},
+     "the name of an anchor is missing: put a text that starts with * in quotes"},
+    {YAML::ErrorMsg::UNKNOWN_TOKEN, "put a text that starts with this character in quotes"},
+    {YAML::ErrorMsg::END_OF_MAP,
+     "this line is indented unlike any line above, or its colon is missing"},
+    {YAML::ErrorMsg::END_OF_SEQ,
+     "this line is indented unlike any line above, or its dash is missing"},
     {YAML::ErrorMsg::MAP_VALUE,
-     "no field can begin here: indent the line like its neighbours, write a blank behind each "
+     "no field can begin here: indent the line like its neighbours, write a blank after each "
      "colon, and put texts with a colon and a blank in quotes"},
     {YAML::ErrorMsg::FLOW_END, "this closes nothing that is open here"},
     {YAML::ErrorMsg::END_OF_MAP_FLOW,
@@ -57,7 +59,7 @@ std::optional<Problem> check_indentation(const Source& source, int number) {
   return Problem{Place{number, 1}.moved(tab), "a tab does not indent in YAML: write blanks"};
 }
 
-// A list or map in brackets that is open at the end is wrong where it begins.
+// An unclosed list or map in brackets is reported where it begins.
 std::optional<Problem> check_open(const YAML::Exception& exception, std::string_view text,
                                   std::optional<Place> open) {
   const bool map = exception.msg == YAML::ErrorMsg::END_OF_MAP_FLOW;
@@ -81,7 +83,7 @@ std::optional<Problem> check_text(const Source& source) {
     if (!character.whole) return Problem{place, "this is not UTF-8: save the file as UTF-8"};
     if (is_control(text)) return no_control(place, text[0]);
     place = text[0] == '\n' ? Place{place.line + 1, 1} : place.moved(character.bytes);
-    if (place.column > kLongestLine) {
+    if (place.column > kMaxLineLength) {
       return Problem{place, "a line of more than 4 MiB is too long: break it"};
     }
     text.remove_prefix(character.bytes);
@@ -94,7 +96,7 @@ Problem explain(const YAML::Exception& exception, const Source& source, std::opt
   const Place place = place_of(exception.mark);
   if (auto wrong = check_indentation(source, place.line)) return *std::move(wrong);
   if (auto wrong = check_open(exception, source.content(), open)) return *std::move(wrong);
-  const auto known = std::ranges::find(kMeanings, exception.msg, &Meaning::said);
+  const auto known = std::ranges::find(kMeanings, exception.msg, &UsualMistake::said);
   if (known != kMeanings.end()) return {place, std::string{known->meant}};
   return {place, "not valid YAML: " + exception.msg};
 }

@@ -7,21 +7,20 @@
 
 #include "policy/source.h"
 
-// Why a text cannot be read as YAML, in words for who wrote it.
+// Error messages for texts that are not valid YAML.
 
 namespace weir::policy {
 
 inline Place place_of(const YAML::Mark& mark) { return {mark.line + 1, mark.column + 1}; }
 
-// What a text must not hold, if it does: more than can be read in reasonable time, bytes that are
-// not UTF-8, and control characters, of which the parser takes one for the end and others for the
-// signs of UTF-16.
+// Refuses a text that is too long to parse in reasonable time, is not UTF-8, or has control
+// characters: the parser takes one for the end of the text and others for UTF-16.
 std::optional<Problem> check_text(const Source& source);
 
-// What the parser stumbled over. `open` is where the innermost list or map begins that was open.
+// A message for a parser's exception. `open` is the start of the innermost unclosed list or map.
 Problem explain(const YAML::Exception& exception, const Source& source, std::optional<Place> open);
 
-// Where the "---" is that stands between what begins at `first` and `second`, if there is one.
+// The position of a "---" between the values that begin at `first` and `second`.
 std::optional<Place> dashes_between(const Source& source, Place first, Place second);
 
 }  // namespace weir::policy

@@ -15,7 +15,7 @@ namespace weir::policy {
 
 namespace {
 
-// What an IANA zone may be called. cctz would also read any file whose path it is given.
+// Only names of IANA zones: cctz would open any file by its path.
 bool is_zone_name(std::string_view name) {
   const auto allowed = [](char c) {
     return is_letter(c) || is_digit(c) || c == '_' || c == '-' || c == '+' || c == '/';
@@ -24,7 +24,7 @@ bool is_zone_name(std::string_view name) {
          std::ranges::all_of(name, allowed);
 }
 
-// The zones worth suggesting, from the database's own list; none if it is not installed.
+// Zones to suggest, from the database's list; empty if it is not installed.
 std::vector<std::string> listed_zones() {
   std::vector<std::string> zones{"UTC"};
   std::ifstream table("/usr/share/zoneinfo/tzdata.zi");

@@ -7,31 +7,30 @@ namespace weir::timeline {
 
 namespace {
 
-// A limit stays what it is when `set_limit` changes it, whatever its numbers: it is known by its
-// position.
-Together by_position(const std::vector<policy::Limit>& limits) {
-  Together together{limits, {}};
+// A limit keeps its identity when `set_limit` changes its numbers: the position identifies it.
+LimitGroup by_position(const std::vector<policy::Limit>& limits) {
+  LimitGroup together{limits, {}};
   for (std::size_t i = 0; i < limits.size(); ++i) together.identities.push_back(std::to_string(i));
   return together;
 }
 
-Together by_identity(const std::vector<policy::Limit>& limits) {
+LimitGroup by_identity(const std::vector<policy::Limit>& limits) {
   return {limits, policy::identities_of("", limits)};
 }
 
 }  // namespace
 
 CaseLimits::CaseLimits(const Case& test) : case_(test) {
-  if (!test.varying) {
-    usual_ = by_position(test.limits);
+  if (!test.keyed_policy) {
+    defaults_ = by_position(test.limits);
     return;
   }
-  usual_ = by_identity(policy::usual_limits(*test.varying, test.epoch));
-  if (!test.varying->schedule.empty()) schedules_.push_back(&test.varying->schedule);
+  defaults_ = by_identity(policy::usual_limits(*test.keyed_policy, test.epoch));
+  if (!test.keyed_policy->schedule.empty()) schedules_.push_back(&test.keyed_policy->schedule);
   span_ = policy::steady_span(schedules_, test.epoch);
-  overrides_ = policy::PatternIndex(test.varying->overrides);
-  for (const policy::Override& own : test.varying->overrides) {
-    own_.push_back(by_identity(own.limits));
+  overrides_ = policy::PatternIndex(test.keyed_policy->overrides);
+  for (const policy::Override& own : test.keyed_policy->overrides) {
+    overridden_.push_back(by_identity(own.limits));
   }
 }
 
@@ -39,23 +38,24 @@ void CaseLimits::advance(Instant now) {
   for (const Instant at : policy::changes_until(schedules_, span_, now)) change_hours(at);
 }
 
-const Together& CaseLimits::of(const Subject& subject) const {
-  if (own_.empty()) return usual_;
+const LimitGroup& CaseLimits::of(const StepSubject& subject) const {
+  if (overridden_.empty()) return defaults_;
   const Parts parts = subject.borrowed_parts();
   const auto own = overrides_.find({.key = subject.key, .parts = parts.all()});
-  return own ? own_[*own] : usual_;
+  return own ? overridden_[*own] : defaults_;
 }
 
-// Other limits from `at` on; those that go on remember what they were.
+// Changes to the limits in force from `at` on; a limit that stays keeps its price history.
 void CaseLimits::change_hours(Instant at) {
-  Together next = by_identity(policy::usual_limits(*case_.varying, at));
+  LimitGroup next = by_identity(policy::usual_limits(*case_.keyed_policy, at));
   for (std::size_t i = 0; i < next.limits.size(); ++i) {
-    const auto was = std::ranges::find(usual_.identities, next.identities[i]);
-    if (was == usual_.identities.end()) continue;
-    const auto& old = usual_.limits[static_cast<std::size_t>(was - usual_.identities.begin())];
+    const auto was = std::ranges::find(defaults_.identities, next.identities[i]);
+    if (was == defaults_.identities.end()) continue;
+    const auto& old =
+        defaults_.limits[static_cast<std::size_t>(was - defaults_.identities.begin())];
     succeed(next.limits[i], old.rule, next.identities[i], at);
   }
-  usual_ = std::move(next);
+  defaults_ = std::move(next);
   span_ = policy::steady_span(schedules_, at);
 }
 
@@ -66,14 +66,14 @@ void CaseLimits::succeed(policy::Limit& next, const core::Limit& old, const std:
   if (from != nullptr && to != nullptr) *to = prices_[identity].change(*to, *from, at);
 }
 
-const core::PriceHistory* CaseLimits::history_of(const Together& limits,
+const core::PriceHistory* CaseLimits::history_of(const LimitGroup& limits,
                                                  std::size_t position) const {
   const auto found = prices_.find(limits.identities[position]);
-  return &limits == &usual_ && found != prices_.end() ? &found->second : nullptr;
+  return &limits == &defaults_ && found != prices_.end() ? &found->second : nullptr;
 }
 
 bool CaseLimits::set_limit(const Step& step, Instant now) {
-  policy::Limit& limit = usual_.limits[step.limit_position];
+  policy::Limit& limit = defaults_.limits[step.limit_position];
   const bool other = !policy::same_algorithm(limit.rule, step.limit.rule);
   const core::Limit old = std::exchange(limit, step.limit).rule;
   succeed(limit, old, identity_at(step.limit_position), now);
@@ -82,7 +82,7 @@ bool CaseLimits::set_limit(const Step& step, Instant now) {
 
 core::Ask ask_of(const Step& step, const policy::Limit& limit) {
   const Nanos patience = core::is_queue(limit.rule) ? kForever : Nanos{0};
-  // Settling corrects the permits that were asked for; a fixed cost was right to begin with.
+  // Settling corrects the permits asked for; a fixed cost needs no correction.
   const Permits cost =
       step.op == Op::settle && !limit.cost.permits ? 0 : limit.cost.of(step.permits);
   return {.cost = cost, .max_wait = step.max_wait.value_or(patience)};

@@ -11,26 +11,28 @@
 
 namespace weir::timeline {
 
-// The limits of a case that hold for some of its keys, and by what the usage of each is known.
-struct Together {
+// Limits of a case that apply to the same keys, with the identity of each.
+struct LimitGroup {
   std::vector<policy::Limit> limits;
   std::vector<std::string> identities;
 };
 
-// Which limits hold for whom at a step of a case: they depend on the key and the time, and a step
-// may change them.
+// The limits that apply to a subject at a step of a case: they depend on the key and the time, and
+// a step may change them.
 class CaseLimits {
  public:
   explicit CaseLimits(const Case& test);
 
-  // Moves on to `now`, which may bring other limits.
+  // Advances to `now`: a schedule may change the limits.
   void advance(Instant now);
-  const Together& of(const Subject& subject) const;
-  // Whether the limit is now by another algorithm, so that nothing that was used stays used.
+  const LimitGroup& of(const StepSubject& subject) const;
+  // Returns true if the algorithm of the limit changed, so that its usage is lost.
   bool set_limit(const Step& step, Instant now);
-  // The prices that a limit of those `of` some subject has had.
-  const core::PriceHistory* history_of(const Together& limits, std::size_t position) const;
-  const std::string& identity_at(std::size_t position) const { return usual_.identities[position]; }
+  // The price history of one of the `limits` (as `of` returned them).
+  const core::PriceHistory* history_of(const LimitGroup& limits, std::size_t position) const;
+  const std::string& identity_at(std::size_t position) const {
+    return defaults_.identities[position];
+  }
 
  private:
   void change_hours(Instant at);
@@ -38,15 +40,15 @@ class CaseLimits {
                Instant at);
 
   const Case& case_;
-  Together usual_;
-  std::map<std::string, core::PriceTimeline> prices_;  // of the usual limits, by identity
+  LimitGroup defaults_;
+  std::map<std::string, core::PriceTimeline> prices_;  // of the default limits, by identity
   policy::Schedules schedules_;
-  core::Span span_{Instant::min(), Instant::max()};  // for which the usual limits hold
+  core::Span span_{Instant::min(), Instant::max()};  // in which the default limits apply
   policy::PatternIndex overrides_;
-  std::vector<Together> own_;  // of keys that have an override, by its position
+  std::vector<LimitGroup> overridden_;  // of keys with an override, by its position
 };
 
-// What a step asks of a limit.
+// The request of a step to one limit.
 core::Ask ask_of(const Step& step, const policy::Limit& limit);
 
 }  // namespace weir::timeline

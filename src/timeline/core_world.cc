@@ -10,8 +10,8 @@ namespace weir::timeline {
 
 namespace {
 
-// What is remembered of one key under one limit, and the receipt of its last take.
-struct Slot {
+// The state of one key under one limit, and the receipt of its last take.
+struct KeyState {
   core::State state{};
   core::Log::Head log_head{};
   std::vector<core::LogEntry> log_ring;
@@ -26,68 +26,68 @@ void grow(std::vector<T>& places, Permits count) {
     places.resize(static_cast<std::size_t>(count));
 }
 
-// A ring has to be unrolled before it can grow.
-void grow_log(Slot& slot, Permits count) {
-  if (slot.log_ring.size() >= static_cast<std::size_t>(count)) return;
-  const auto first = slot.log_ring.begin() + slot.log_head.first;
-  std::rotate(slot.log_ring.begin(), first, slot.log_ring.end());
-  slot.log_head.first = 0;
-  grow(slot.log_ring, count);
+// The ring buffer must be unrolled before it can grow.
+void grow_log(KeyState& state, Permits count) {
+  if (state.log_ring.size() >= static_cast<std::size_t>(count)) return;
+  const auto first = state.log_ring.begin() + state.log_head.first;
+  std::rotate(state.log_ring.begin(), first, state.log_ring.end());
+  state.log_head.first = 0;
+  grow(state.log_ring, count);
 }
 
-core::Memory memory_of(Slot& slot, const core::Limit& limit) {
+core::Memory memory_of(KeyState& state, const core::Limit& limit) {
   if (const auto* log = std::get_if<core::ExactLog>(&limit)) {
-    grow_log(slot, log->count);
-    return core::Log(slot.log_head, slot.log_ring);
+    grow_log(state, log->count);
+    return core::Log(state.log_head, state.log_ring);
   }
   if (const auto* concurrency = std::get_if<core::Concurrency>(&limit)) {
-    // One free seat is enough for whoever enters next.
-    grow(slot.seats, std::min<Permits>(concurrency->count, slot.seated + 1));
-    return core::Holders(slot.seated, slot.seats);
+    // One free seat is enough for the next holder.
+    grow(state.seats, std::min<Permits>(concurrency->count, state.seated + 1));
+    return core::Holders(state.seated, state.seats);
   }
-  return &slot.state;
+  return &state.state;
 }
 
-// The state of all keys under the limits of one case, on the bare algorithms.
+// Runs a case on the algorithms alone, with all states in maps.
 class CoreWorld final : public World {
  public:
   explicit CoreWorld(const Case& test) : case_(test), limits_(test) {}
 
-  Answer apply(const Step& step, Instant now) override {
-    if (step.op == Op::set_limit) {  // is about no key
+  ArrivalResult apply(const Step& step, Instant now) override {
+    if (step.op == Op::set_limit) {  // has no key
       set_limit(step, now);
       return {};
     }
     limits_.advance(now);
-    const Together& together = limits_.of(step.subject);
-    const std::vector<Slot*> slots = slots_of(step.subject, together);
-    if (slots.size() < together.limits.size()) {
+    const LimitGroup& together = limits_.of(step.subject);
+    const std::vector<KeyState*> states = states_of(step.subject, together);
+    if (states.size() < together.limits.size()) {
       return {.decision = {.outcome = core::Outcome::impossible, .retry_after = core::kNever}};
     }
-    const core::Verdict verdict = decide(step, together, slots, now);
-    const auto& limits = case_.varying ? together.limits : case_.limits;
+    const core::Verdict verdict = decide(step, together, states, now);
+    const auto& limits = case_.keyed_policy ? together.limits : case_.limits;
     return {.decision = verdict.decision,
             .tightest = verdict.tightest,
             .name = limits[verdict.tightest].name};
   }
 
  private:
-  core::Verdict decide(const Step& step, const Together& together, const std::vector<Slot*>& slots,
-                       Instant now) {
+  core::Verdict decide(const Step& step, const LimitGroup& together,
+                       const std::vector<KeyState*>& states, Instant now) {
     std::vector<core::Charge> charges;
-    for (std::size_t i = 0; i < slots.size(); ++i) {
-      charges.push_back(charge_for(step, together.limits[i], *slots[i]));
+    for (std::size_t i = 0; i < states.size(); ++i) {
+      charges.push_back(charge_for(step, together.limits[i], *states[i]));
       charges.back().history = limits_.history_of(together, i);
     }
     switch (step.op) {
       case Op::take:
-        return take(charges, slots, now, {});
+        return take(charges, states, now, {});
       case Op::enter:
-        return take(charges, slots, now, holder_of(step.holder));
+        return take(charges, states, now, holder_of(step.holder));
       case Op::peek:
         return core::peek(charges, now, holder_of(step.holder));
       case Op::settle:
-        return settle(charges, slots, now);
+        return settle(charges, states, now);
       case Op::leave:
         return leave(charges, now, holder_of(step.holder));
       case Op::reset:
@@ -99,51 +99,52 @@ class CoreWorld final : public World {
     return {};
   }
 
-  using Slots = std::unordered_map<std::string, Slot>;
+  using KeyStates = std::unordered_map<std::string, KeyState>;
 
-  // One for each limit; fewer if the subject lacks a part. (The reader has made sure that it does
-  // not, but for steps back across a change of hours.)
-  std::vector<Slot*> slots_of(const Subject& subject, const Together& together) {
-    std::vector<Slot*> slots;
+  // One for each limit; none if the subject lacks a part, which the reader allows only for steps
+  // back in time across a change of hours.
+  std::vector<KeyState*> states_of(const StepSubject& subject, const LimitGroup& together) {
+    std::vector<KeyState*> states;
     const Parts parts = subject.borrowed_parts();
     for (std::size_t i = 0; i < together.limits.size(); ++i) {
       const policy::Limit& limit = together.limits[i];
       std::string buffer;
       const auto key = policy::key_of({.key = subject.key, .parts = parts.all()}, limit.by, buffer);
       if (!key) return {};
-      const auto [slot, fresh] =
-          slots_[together.identities[i]].try_emplace(std::string{key->bytes});
+      const auto [state, fresh] =
+          states_[together.identities[i]].try_emplace(std::string{key->bytes});
       const auto* smooth = std::get_if<core::Smooth>(&limit.rule);
       if (fresh && case_.start_empty && smooth != nullptr && !smooth->warms_up()) {
-        slot->second.state = core::created_empty(case_.epoch);
+        state->second.state = core::created_empty(case_.epoch);
       }
-      slots.push_back(&slot->second);
+      states.push_back(&state->second);
     }
-    return slots;
+    return states;
   }
 
-  static core::Charge charge_for(const Step& step, const policy::Limit& limit, Slot& slot) {
+  static core::Charge charge_for(const Step& step, const policy::Limit& limit, KeyState& state) {
     return {.limit = &limit.rule,
-            .memory = memory_of(slot, limit.rule),
+            .memory = memory_of(state, limit.rule),
             .ask = ask_of(step, limit),
             .shadow = limit.shadow};
   }
 
   static core::Verdict take(const std::vector<core::Charge>& charges,
-                            const std::vector<Slot*>& slots, Instant now, core::HolderId holder) {
-    std::vector<core::Receipt> receipts(slots.size());
+                            const std::vector<KeyState*>& states, Instant now,
+                            core::HolderId holder) {
+    std::vector<core::Receipt> receipts(states.size());
     const core::Verdict verdict = core::take(charges, now, holder, receipts);
     if (!verdict.decision) return verdict;
-    for (std::size_t i = 0; i < slots.size(); ++i) slots[i]->receipt = receipts[i];
+    for (std::size_t i = 0; i < states.size(); ++i) states[i]->receipt = receipts[i];
     return verdict;
   }
 
   static core::Verdict settle(const std::vector<core::Charge>& charges,
-                              const std::vector<Slot*>& slots, Instant now) {
+                              const std::vector<KeyState*>& states, Instant now) {
     std::vector<core::Receipt> receipts;
-    for (const Slot* slot : slots) receipts.push_back(slot->receipt);
+    for (const KeyState* state : states) receipts.push_back(state->receipt);
     const core::Verdict verdict = core::settle(charges, now, receipts);
-    for (std::size_t i = 0; i < slots.size(); ++i) slots[i]->receipt = receipts[i];
+    for (std::size_t i = 0; i < states.size(); ++i) states[i]->receipt = receipts[i];
     return verdict;
   }
 
@@ -156,7 +157,7 @@ class CoreWorld final : public World {
   }
 
   void set_limit(const Step& step, Instant now) {
-    if (limits_.set_limit(step, now)) slots_[limits_.identity_at(step.limit_position)].clear();
+    if (limits_.set_limit(step, now)) states_[limits_.identity_at(step.limit_position)].clear();
   }
 
   core::HolderId holder_of(const std::string& name) {
@@ -167,7 +168,7 @@ class CoreWorld final : public World {
 
   const Case& case_;
   CaseLimits limits_;
-  std::unordered_map<std::string, Slots> slots_;  // by the identity of a limit
+  std::unordered_map<std::string, KeyStates> states_;  // by the identity of a limit
   std::unordered_map<std::string, std::uint64_t> holders_;
   std::uint64_t anonymous_holders_ = 0;
 };

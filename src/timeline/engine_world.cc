@@ -15,7 +15,7 @@ namespace weir::timeline {
 
 namespace {
 
-// The time of the step, which may lie before that of the one before.
+// The time of the current step, which may be before that of the previous step.
 class StepClock final : public Clock {
  public:
   Instant now() const noexcept override { return time; }
@@ -26,7 +26,7 @@ class StepClock final : public Clock {
 
 constexpr std::string_view kPolicy = "case";
 
-// A limit stays what it is when it changes, whatever its numbers: it needs a name to be known by.
+// Names all limits: a limit keeps its identity when its numbers change only if it has a name.
 std::vector<policy::Limit> named(std::vector<policy::Limit> limits) {
   for (std::size_t i = 0; i < limits.size(); ++i) {
     limits[i].name = limits[i].name.empty() ? fmt::format("unnamed {}", i)
@@ -41,13 +41,13 @@ PolicySet policies_for(const std::vector<policy::Limit>& limits) {
   return policy_set_of(std::move(set));
 }
 
-// A policy whose limits depend on key and time never changes in a case, and stays as it is.
+// A policy whose limits depend on key and time does not change within a case.
 PolicySet policies_for(const Case& test, const std::vector<policy::Limit>& limits) {
-  if (!test.varying) return policies_for(limits);
-  return policy_set_of({{std::string{kPolicy}, *test.varying}});
+  if (!test.keyed_policy) return policies_for(limits);
+  return policy_set_of({{std::string{kPolicy}, *test.keyed_policy}});
 }
 
-// The keys of a case in an engine, as anybody would use one.
+// Runs a case on an engine, through its public interface.
 class EngineWorld final : public World {
  public:
   explicit EngineWorld(const Case& test)
@@ -55,7 +55,7 @@ class EngineWorld final : public World {
         limits_(named(test.limits)),
         engine_(policies_for(test, limits_), {.clock = &clock_}) {}
 
-  Answer apply(const Step& step, Instant now) override {
+  ArrivalResult apply(const Step& step, Instant now) override {
     clock_.time = now;
     if (step.op == Op::set_limit) {
       set_limit(step);
@@ -68,16 +68,16 @@ class EngineWorld final : public World {
                           .max_wait = step.max_wait};
     if (case_.start_empty) start_empty(request, step.subject);
     const Verdict verdict = decide(step, request);
-    if (case_.varying) return answer_of_policy(step, request, verdict);
+    if (case_.keyed_policy) return answer_of_policy(step, request, verdict);
     const std::size_t tightest = position_of(verdict.limited_by);
     return {
         .decision = verdict.decision, .tightest = tightest, .name = case_.limits[tightest].name};
   }
 
  private:
-  // Which limits there are is the engine's to say; it is asked only where somebody wants to know.
-  Answer answer_of_policy(const Step& step, const Request& request, const Verdict& verdict) {
-    Answer answer{.decision = verdict.decision, .name = verdict.limited_by};
+  // The engine chooses the limits; it is asked for them only if the step expects something of them.
+  ArrivalResult answer_of_policy(const Step& step, const Request& request, const Verdict& verdict) {
+    ArrivalResult answer{.decision = verdict.decision, .name = verdict.limited_by};
     if (!step.expected.limited_by) return answer;
     const auto states = engine_.explain(request);
     if (!states) return answer;
@@ -131,8 +131,8 @@ class EngineWorld final : public World {
     engine_.replace(policies_for(limits_));
   }
 
-  // A smooth limiter without warm-up that was created at the start, with nothing saved up.
-  void start_empty(const Request& request, const Subject& subject) {
+  // Gives the key the state of a smooth limiter that was created empty at second 0.
+  void start_empty(const Request& request, const StepSubject& subject) {
     if (!started_.insert(written(subject)).second) return;
     for (std::size_t i = 0; i < limits_.size(); ++i) {
       const auto* smooth = std::get_if<core::Smooth>(&limits_[i].rule);
@@ -148,7 +148,7 @@ class EngineWorld final : public World {
 
   std::string anonymous() { return fmt::format("nobody {}", ++anonymous_); }
 
-  static std::string written(const Subject& subject) {
+  static std::string written(const StepSubject& subject) {
     std::string text = fmt::format("{}:{}", subject.key.size(), subject.key);
     for (const auto& [name, value] : subject.parts) {
       text += fmt::format(";{}:{}={}:{}", name.size(), name, value.size(), value);
@@ -171,7 +171,7 @@ std::unique_ptr<World> make_engine_world(const Case& test) {
   return std::make_unique<EngineWorld>(test);
 }
 
-Parts Subject::borrowed_parts() const {
+Parts StepSubject::borrowed_parts() const {
   Parts borrowed;
   for (const auto& [name, value] : parts) borrowed.add({.name = name, .value = value});
   return borrowed;

@@ -34,7 +34,7 @@ constexpr std::array<std::string_view, 3> kOutcomes{"allowed", "limited", "impos
 
 constexpr std::string_view kDefaultEpoch = "2026-01-01T00:00:00Z";
 
-// A step of more arrivals would run for minutes.
+// More arrivals in one step would run for minutes.
 constexpr std::int64_t kMaxArrivals = 10'000'000;
 
 // ---- Values
@@ -106,12 +106,15 @@ Instant read_epoch(const Node* node, Problems& problems) {
 
 // ---- Steps
 
-// Reads the steps of one case, following changes of its limits.
+// Reads the steps of one case, and tracks changes of its limits.
 class StepReader {
  public:
   StepReader(const Case& test, Problems& problems)
-      : limits_(test.limits), varying_(test.varying), epoch_(test.epoch), problems_(problems) {
-    if (varying_) overrides_ = policy::PatternIndex(varying_->overrides);
+      : limits_(test.limits),
+        keyed_policy_(test.keyed_policy),
+        epoch_(test.epoch),
+        problems_(problems) {
+    if (keyed_policy_) overrides_ = policy::PatternIndex(keyed_policy_->overrides);
   }
 
   std::optional<Step> read(const Node& node) {
@@ -192,7 +195,7 @@ class StepReader {
       problems_.push_back({node.place, "set_limit needs the new limit: write limit: 20/s"});
       return;
     }
-    if (varying_) {
+    if (keyed_policy_) {
       problems_.push_back({node.place,
                            "set_limit cannot change a policy that has overrides or a "
                            "schedule"});
@@ -202,7 +205,8 @@ class StepReader {
     if (!changed) return;
     const auto position = position_of(*changed);
     if (!position) {
-      problems_.push_back({limit->place, "which of the limits is this? give both the same name"});
+      problems_.push_back(
+          {limit->place, "it is not clear which limit this replaces: give both the same name"});
       return;
     }
     step.limit_position = *position;
@@ -211,7 +215,7 @@ class StepReader {
     step.limit = *std::move(changed);
   }
 
-  // What the new limit does not say stays as it was.
+  // Fields that the new limit does not set keep their values.
   static void adopt(policy::Limit& changed, const policy::Limit& old, const Node& node) {
     if (changed.name.empty()) changed.name = old.name;
     const auto says = [&](std::string_view field) { return node.find(field) != nullptr; };
@@ -221,7 +225,8 @@ class StepReader {
     if (!says("shadow")) changed.shadow = old.shadow;
   }
 
-  // The one the changed limit replaces: of its name, the only one, or the only one of its kind.
+  // The limit that is replaced: that of the same name, the only one, or the only one with that
+  // algorithm.
   std::optional<std::size_t> position_of(const policy::Limit& changed) const {
     std::optional<std::size_t> found;
     std::size_t count = 0;
@@ -273,7 +278,8 @@ class StepReader {
 
   void check(const Node& node, const Step& step) {
     if (step.op == Op::leave && step.holder.empty()) {
-      problems_.push_back({node.place, "who leaves? write holder: the one that entered"});
+      problems_.push_back(
+          {node.place, "the holder is missing: write holder: NAME, as at its enter"});
     }
     if (step.op == Op::set_limit) return;
     const Parts parts = step.subject.borrowed_parts();
@@ -298,14 +304,14 @@ class StepReader {
 
   const std::vector<policy::Limit>& limits_for(const policy::Subject& subject,
                                                const Step& step) const {
-    if (!varying_) return limits_;
+    if (!keyed_policy_) return limits_;
     const auto own = overrides_.find(subject);
-    return own ? varying_->overrides[*own].limits
-               : policy::usual_limits(*varying_, later(epoch_, step.at));
+    return own ? keyed_policy_->overrides[*own].limits
+               : policy::usual_limits(*keyed_policy_, later(epoch_, step.at));
   }
 
   std::vector<policy::Limit> limits_;
-  const std::optional<policy::Policy>& varying_;
+  const std::optional<policy::Policy>& keyed_policy_;
   policy::PatternIndex overrides_;
   Instant epoch_;
   Nanos last_{0};
@@ -347,14 +353,14 @@ void read_case_limits(const Node& node, const policy::PolicySet* policies, Case&
   const policy::Policy* policy = find_policy(*named, policies, problems);
   if (policy == nullptr) return;
   test.limits = policy->limits;
-  if (!policy->overrides.empty() || !policy->schedule.empty()) test.varying = *policy;
+  if (!policy->overrides.empty() || !policy->schedule.empty()) test.keyed_policy = *policy;
 }
 
 void check_start(const Node& start, const Case& test, Problems& problems) {
   if (start.text != "empty" && start.text != "rest") {
     problems.push_back({start.place, "\"start\" is empty or rest"});
   }
-  if (start.text == "empty" && test.varying) {
+  if (start.text == "empty" && test.keyed_policy) {
     problems.push_back({start.place,
                         "\"start: empty\" is not for a policy that has overrides or a "
                         "schedule"});

@@ -10,15 +10,15 @@ namespace weir::timeline {
 
 namespace {
 
-// What came of a step.
-struct Outcomes {
+// The results of a step's arrivals.
+struct StepResults {
   std::int64_t allowed = 0;
   std::vector<Nanos> waits;
-  Answer last;
+  ArrivalResult last;
 };
 
-Outcomes run_step(World& world, const Step& step, Instant now) {
-  Outcomes outcomes;
+StepResults run_step(World& world, const Step& step, Instant now) {
+  StepResults outcomes;
   for (std::int64_t i = 0; i < step.n; ++i) {
     outcomes.last = world.apply(step, now);
     if (!outcomes.last.error.empty()) break;
@@ -65,7 +65,7 @@ std::string_view outcome_text(core::Outcome outcome) {
 }
 
 bool near(Nanos a, Nanos b, Nanos tolerance) {
-  // "Never" is not a duration that others can be close to.
+  // "Never" has no tolerance.
   if (a < Nanos{0} || b < Nanos{0}) return a == b;
   return std::max(a, b) - std::min(a, b) <= tolerance;
 }
@@ -75,7 +75,7 @@ class Comparison {
   Comparison(const Case& test, std::size_t step, std::vector<Mismatch>& mismatches)
       : case_(test), step_(step), mismatches_(mismatches) {}
 
-  void check(const Outcomes& actual, const std::string& limited_by) {
+  void check(const StepResults& actual, const std::string& limited_by) {
     const Expected& expected = case_.steps[step_].expected;
     const core::Decision& last = actual.last.decision;
     const auto close = [&](Nanos a, Nanos b) { return near(a, b, case_.tolerance); };
@@ -120,7 +120,7 @@ std::unique_ptr<World> make_world(const Case& test, Store store) {
 }
 
 // A limit's name, or its position.
-std::string name_of(const Answer& answer) {
+std::string name_of(const ArrivalResult& answer) {
   return answer.name.empty() ? fmt::format("{}", answer.tightest) : std::string{answer.name};
 }
 
@@ -128,7 +128,7 @@ std::vector<Mismatch> run_on(World& world, const Case& test) {
   std::vector<Mismatch> mismatches;
   for (std::size_t i = 0; i < test.steps.size(); ++i) {
     const Step& step = test.steps[i];
-    const Outcomes outcomes = run_step(world, step, later(test.epoch, step.at));
+    const StepResults outcomes = run_step(world, step, later(test.epoch, step.at));
     if (!outcomes.last.error.empty()) {
       mismatches.push_back({.place = step.place,
                             .step = i + 1,
@@ -148,7 +148,7 @@ std::vector<Mismatch> run(const Case& test, Store store) {
   return run_on(*make_world(test, store), test);
 }
 
-std::vector<Mismatch> run(const Case& test, SharedWay way) {
+std::vector<Mismatch> run(const Case& test, SharedStoreAccess way) {
   return run_on(*make_shared_world(test, std::move(way)), test);
 }
 

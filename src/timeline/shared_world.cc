@@ -14,7 +14,7 @@ namespace weir::timeline {
 
 namespace {
 
-// The answer, once it has come.
+// Waits for the store's answer.
 class Awaited final : public store::Asker {
  public:
   void on_answer(store::SharedAnswer& answer) override {
@@ -29,19 +29,20 @@ class Awaited final : public store::Asker {
   bool has_come_ = false;
 };
 
-// The keys of a case in a store that nodes share, under the test prefix, where the time is that of
-// the step. (Here, where there is one clock, a limit that changes can say when that was.)
+// Runs a case on a shared store, under the test prefix, where the caller's time is honoured. There
+// is one clock here, so that a changed limit knows the time of its change.
 class SharedWorld final : public World {
  public:
-  SharedWorld(const Case& test, SharedWay way) : case_(test), way_(std::move(way)), limits_(test) {}
+  SharedWorld(const Case& test, SharedStoreAccess way)
+      : case_(test), way_(std::move(way)), limits_(test) {}
 
-  Answer apply(const Step& step, Instant now) override {
+  ArrivalResult apply(const Step& step, Instant now) override {
     if (step.op == Op::set_limit) {
       if (limits_.set_limit(step, now)) ++lives_[limits_.identity_at(step.limit_position)];
       return {};
     }
     limits_.advance(now);
-    const Together& together = limits_.of(step.subject);
+    const LimitGroup& together = limits_.of(step.subject);
     const std::vector<std::string> keys = keys_of(step.subject, together);
     if (keys.size() < together.limits.size()) {
       return {.decision = {.outcome = core::Outcome::impossible, .retry_after = core::kNever}};
@@ -50,7 +51,7 @@ class SharedWorld final : public World {
     if (answer.kind != store::SharedAnswer::Kind::decided) {
       return {.error = answer.error.empty() ? "the store has not answered" : answer.error};
     }
-    const auto& limits = case_.varying ? together.limits : case_.limits;
+    const auto& limits = case_.keyed_policy ? together.limits : case_.limits;
     return {.decision = answer.verdict.decision,
             .tightest = answer.verdict.tightest,
             .name = limits[answer.verdict.tightest].name};
@@ -59,7 +60,7 @@ class SharedWorld final : public World {
  private:
   using Verb = store::SharedVerb;
 
-  std::vector<std::string> keys_of(const Subject& subject, const Together& together) {
+  std::vector<std::string> keys_of(const StepSubject& subject, const LimitGroup& together) {
     std::vector<std::string> keys;
     const Parts parts = subject.borrowed_parts();
     for (std::size_t i = 0; i < together.limits.size(); ++i) {
@@ -76,7 +77,7 @@ class SharedWorld final : public World {
     return keys;
   }
 
-  // What a key is when the case first sees it.
+  // Sets the initial state of a key when the case first uses it.
   void begin(const core::Limit& limit, const std::string& name) {
     const auto* smooth = std::get_if<core::Smooth>(&limit);
     if (!case_.start_empty || smooth == nullptr || smooth->warms_up()) return;
@@ -86,7 +87,7 @@ class SharedWorld final : public World {
     (void)ask({.verb = Verb::start, .items = {&item, 1}, .now = case_.epoch});
   }
 
-  store::SharedAnswer decide(const Step& step, const Together& together,
+  store::SharedAnswer decide(const Step& step, const LimitGroup& together,
                              const std::vector<std::string>& keys, Instant now) {
     std::vector<store::SharedItem> items;
     for (std::size_t i = 0; i < keys.size(); ++i) {
@@ -160,9 +161,9 @@ class SharedWorld final : public World {
   std::string anonymous() { return fmt::format("nobody {}", ++anonymous_); }
 
   const Case& case_;
-  SharedWay way_;
+  SharedStoreAccess way_;
   CaseLimits limits_;
-  std::unordered_map<std::string, int> lives_;  // of limits that became another algorithm's
+  std::unordered_map<std::string, int> lives_;  // counts changes of algorithm, by limit
   std::unordered_map<std::string, store::SharedReceipt> receipts_;  // of the last take of each key
   std::unordered_set<std::string> begun_;
   std::uint64_t anonymous_ = 0;
@@ -188,12 +189,12 @@ std::optional<std::string> unfit_policy(const policy::Policy& policy) {
 
 }  // namespace
 
-std::unique_ptr<World> make_shared_world(const Case& test, SharedWay way) {
+std::unique_ptr<World> make_shared_world(const Case& test, SharedStoreAccess way) {
   return std::make_unique<SharedWorld>(test, std::move(way));
 }
 
 std::optional<std::string> unfit_for_shared(const Case& test) {
-  if (auto flaw = test.varying ? unfit_policy(*test.varying) : unfit_limit(test.limits))
+  if (auto flaw = test.keyed_policy ? unfit_policy(*test.keyed_policy) : unfit_limit(test.limits))
     return flaw;
   for (const Step& step : test.steps) {
     if (step.op == Op::set_limit) {

@@ -11,8 +11,8 @@
 #include "policy/source.h"
 #include "weir/parts.h"
 
-// Timelines: tests for limits and policies. A file is a list of cases; a case is a limit, several
-// limits or a policy, and a list of steps: who arrives when, and what is expected to happen.
+// Timelines: tests for limits and policies. A file is a list of cases; a case has a limit, several
+// limits or a policy, and a list of steps: arrivals at a time, and their expected results.
 
 namespace weir::store {
 class SharedStore;
@@ -22,10 +22,10 @@ namespace weir::timeline {
 
 enum class Op { take, peek, settle, reset, enter, leave, set_limit };
 
-// What a step is expected to bring; what is not given is not checked.
+// The expected results of a step. Absent fields are not checked.
 struct Expected {
   std::optional<std::int64_t> allowed;      // how many of the n
-  std::optional<std::vector<Nanos>> waits;  // of those that passed, in order
+  std::optional<std::vector<Nanos>> waits;  // of the admitted arrivals, in order
   // Of the last of the n:
   std::optional<Permits> remaining;
   std::optional<Nanos> retry_after;
@@ -34,9 +34,9 @@ struct Expected {
   std::optional<std::string> limited_by;  // a limit's name or position
 };
 
-// Who a step is about.
-struct Subject {
-  std::string key;  // used if there are no parts
+// The key or the parts of a step.
+struct StepSubject {
+  std::string key;  // ignored if there are parts
   std::map<std::string, std::string> parts;
 
   Parts borrowed_parts() const;
@@ -48,11 +48,11 @@ struct Step {
   Nanos at{0};  // since the case's epoch
   std::int64_t n = 1;
   Permits permits = 1;
-  Subject subject;
-  std::optional<Nanos> max_wait;   // default: any time for queues, none for others
-  std::string holder;              // empty: a new one each time
+  StepSubject subject;
+  std::optional<Nanos> max_wait;   // default: infinite for queues, 0 for others
+  std::string holder;              // empty: a new holder for each arrival
   policy::Limit limit;             // of set_limit
-  std::size_t limit_position = 0;  // which one it replaces
+  std::size_t limit_position = 0;  // of the limit that it replaces
   Expected expected;
 };
 
@@ -60,15 +60,15 @@ struct Case {
   policy::Place place;
   std::string name;
   std::vector<policy::Limit> limits;
-  // One whose limits depend on the key or the time, instead of those above.
-  std::optional<policy::Policy> varying{};
+  // A policy whose limits depend on the key or the time; replaces `limits`.
+  std::optional<policy::Policy> keyed_policy{};
   bool start_empty = false;
   Instant epoch{};
   Nanos tolerance{1000};
   std::vector<Step> steps;
 };
 
-// The cases of a file; policies are those a case may name. Problems are added to the list.
+// Reads the cases of a file, which may refer to `policies`. Problems are added to the list.
 std::vector<Case> read_cases(const policy::Source& source, const policy::PolicySet* policies,
                              policy::Problems& problems);
 
@@ -81,20 +81,20 @@ struct Mismatch {
   std::string actual;
 };
 
-// What a case is run on: the bare algorithms, or an engine with its memory store.
+// The store for a case: the algorithms alone, or an engine with its table in memory.
 enum class Store { core, memory };
 
-// Runs a case from a state in which nothing has been seen.
+// Runs a case from the initial state.
 std::vector<Mismatch> run(const Case& test, Store store);
 
-// A store that nodes share, for a case to run on.
-struct SharedWay {
+// A shared store for a case to run on.
+struct SharedStoreAccess {
   store::SharedStore* store = nullptr;
-  std::string run{};             // what tells its keys from those of any other case
-  std::function<void()> wait{};  // until something may have been answered
+  std::string run{};             // makes its keys different from those of other cases
+  std::function<void()> wait{};  // blocks until an answer may have arrived
 };
-std::vector<Mismatch> run(const Case& test, SharedWay way);
-// Why a case cannot run there, if it cannot.
+std::vector<Mismatch> run(const Case& test, SharedStoreAccess way);
+// The reason why a case cannot run on a shared store; none if it can.
 std::optional<std::string> unfit_for_shared(const Case& test);
 
 }  // namespace weir::timeline

@@ -8,23 +8,23 @@
 
 namespace weir::timeline {
 
-// What came of one arrival.
-struct Answer {
+// The result of one arrival.
+struct ArrivalResult {
   Decision decision{};
   std::size_t tightest = 0;  // the position of a limit
-  std::string_view name{};   // its name, if it has one; until the next step
-  std::string error{};       // why there is no decision, if there is none
+  std::string_view name{};   // of that limit, empty if unnamed; valid until the next step
+  std::string error{};       // not empty: no decision was made, for this reason
 };
 
-// Where the steps of a case happen.
+// Applies the steps of a case to one kind of store.
 class World {
  public:
   virtual ~World() = default;
-  virtual Answer apply(const Step& step, Instant now) = 0;
+  virtual ArrivalResult apply(const Step& step, Instant now) = 0;
 };
 
 std::unique_ptr<World> make_core_world(const Case& test);
 std::unique_ptr<World> make_engine_world(const Case& test);
-std::unique_ptr<World> make_shared_world(const Case& test, SharedWay way);
+std::unique_ptr<World> make_shared_world(const Case& test, SharedStoreAccess way);
 
 }  // namespace weir::timeline

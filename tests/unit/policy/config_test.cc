@@ -20,7 +20,7 @@ std::vector<std::string> lines_of(const Problems& problems) {
   return lines;
 }
 
-// What is wrong with a file, each with its place.
+// The problems of a file, each with its position.
 std::vector<std::string> wrong(const std::string& text) {
   Problems problems;
   Problems warnings;
@@ -58,12 +58,12 @@ TEST(Config, NamesEveryPolicy) {
   good("policies:\n  " + std::string(256, 'x') + policy);
 }
 
-TEST(Config, SaysOnceThatAScopeIsNone) {
+TEST(Config, ReportsAnUnknownScopeOnce) {
   EXPECT_EQ(one_wrong("policies: { p: { limits: [ { limit: 5/s, scope: nod } ] } }"),
             "1:49: a scope is node, fleet, leased or split, not \"nod\" (did you mean \"node\"?)");
 }
 
-TEST(Config, KnowsAWordInTheOtherCase) {
+TEST(Config, SuggestsAWordInTheRightCase) {
   EXPECT_THAT(one_wrong("headers: IETF"), HasSubstr("did you mean \"ietf\"?"));
 }
 
@@ -121,7 +121,7 @@ policies:
   EXPECT_EQ(config.policies.at("login").on_store_failure, OnStoreFailure::local);
 }
 
-// All at once, in the order of the file.
+// All problems are reported at once, in the order of the file.
 TEST(Config, TellsAllProblemsInTheOrderOfTheFile) {
   EXPECT_THAT(
       wrong(R"(headers: itef
@@ -136,20 +136,20 @@ store: redis+cluster://127.0.0.1/1
                   "3:20: unknown unit \"sec\": did you mean \"5/s\"?",
                   "4:9: \"memory\" is at least 1MiB, not \"5\": 64MiB hold 1.4 million keys",
                   "5:1: a policy file has no field \"stat\" (did you mean \"state\"?)",
-                  "6:33: behind the host of redis+cluster:// comes nothing: write it like "
+                  "6:33: after the host of redis+cluster:// comes nothing: write it like "
                   "redis+cluster://h1:6379,h2:6379"));
 }
 
-// Also what the reader of YAML sees, as long as it can go on.
-TEST(Config, TellsOfWhatIsGivenTwiceAmongTheOthers) {
+// Duplicate fields are found by the YAML reader, which goes on after them.
+TEST(Config, ReportsDuplicateFieldsAmongTheOtherProblems) {
   EXPECT_THAT(
       wrong("store: memroy\nstore: memory\nmemory: 5\n"),
       ElementsAre(HasSubstr("1:8: a store is"), "2:1: \"store\" is given twice, first on line 1",
                   HasSubstr("3:9: \"memory\" is at least")));
 }
 
-// 14 KB that would be 1.4 million limits.
-TEST(Config, BoundsWhatAliasesRepeat) {
+// These 14 KB would expand to 1.4 million limits.
+TEST(Config, BoundsTheExpansionOfAliases) {
   std::string text = "x-limits: &limits [ ";
   for (int i = 1; i <= 16; ++i) text += std::to_string(i) + "/s, ";
   text += "]\nx-overrides: &overrides { ";
@@ -161,7 +161,7 @@ TEST(Config, BoundsWhatAliasesRepeat) {
   EXPECT_THAT(one_wrong(text), HasSubstr("more than 500000 values"));
 }
 
-// A plan that thousands of customers have.
+// Thousands of customers may share one plan by alias.
 TEST(Config, TakesAliasesAsPeopleUseThem) {
   std::string text =
       "x-gold: &gold [ { limit: 5/s, name: rate }, { limit: 9/day, name: quota } ]\n";
@@ -170,8 +170,8 @@ TEST(Config, TakesAliasesAsPeopleUseThem) {
   EXPECT_EQ(good(text).policies.at("api").overrides.size(), 5000u);
 }
 
-// What an alias repeats is one mistake.
-TEST(Config, TellsWhatAnAliasRepeatsOnce) {
+// A problem in an aliased node is reported once, not at each alias.
+TEST(Config, ReportsAProblemRepeatedByAnAliasOnce) {
   EXPECT_EQ(one_wrong("x-plan: &plan [ 5/sec ]\npolicies:\n  a: { limits: *plan }\n"
                       "  b: { limits: *plan }\n"),
             "1:19: unknown unit \"sec\": did you mean \"5/s\"?");
@@ -202,17 +202,17 @@ TEST(Config, IsOfVersionOne) {
 
 // ---- Doors
 
-TEST(Config, ListensWhereItIsTold) {
+TEST(Config, ReadsListenerAddresses) {
   EXPECT_EQ(text_of(good("listen: { resp: off }").listen.resp), "off");
   EXPECT_EQ(text_of(good("listen: { resp: localhost:1 }").listen.resp), "localhost 1");
   EXPECT_EQ(text_of(good("listen: { resp: a-b.example:65535 }").listen.resp), "a-b.example 65535");
   EXPECT_EQ(text_of(good("listen: { http: \"[::]:80\" }").listen.http), ":: 80");
   EXPECT_EQ(text_of(good("listen: { http: \"127.0.0.1:0\" }").listen.http), "127.0.0.1 0");
-  // Any free port twice is two ports.
+  // Port 0 means any free port, so two listeners with it do not conflict.
   good("listen: { http: 127.0.0.1:0, resp: 127.0.0.1:0 }");
 }
 
-TEST(Config, SaysWhatIsWrongWithADoor) {
+TEST(Config, ExplainsInvalidListenerAddresses) {
   const auto door = [](const std::string& text) {
     return one_wrong("listen: { resp: " + text + " }");
   };
@@ -222,7 +222,7 @@ TEST(Config, SaysWhatIsWrongWithADoor) {
   EXPECT_EQ(door("\":7379\""),
             "1:18: a host is missing: write 127.0.0.1 for this machine alone, or 0.0.0.0");
   EXPECT_THAT(door("\"*:7379\""), HasSubstr("a host is missing"));
-  EXPECT_EQ(door("\"::1:7379\""), "1:18: an IPv6 address stands in brackets, as in [::1]:7379");
+  EXPECT_EQ(door("\"::1:7379\""), "1:18: write an IPv6 address in brackets, as in [::1]:7379");
   EXPECT_EQ(door("\"[::x]:7379\""), "1:18: \"::x\" is not an IPv6 address");
   EXPECT_THAT(door("\"[::1]\""), HasSubstr("has no port"));
   EXPECT_EQ(door("127.0.0.256:1"), "1:17: \"127.0.0.256\" is not an IPv4 address");
@@ -237,15 +237,15 @@ TEST(Config, SaysWhatIsWrongWithADoor) {
             "1:11: \"listen\" has no field \"rsp\" (did you mean \"resp\"?)");
 }
 
-TEST(Config, HasOneDoorAtAPort) {
+TEST(Config, RefusesTwoListenersOnOnePort) {
   EXPECT_EQ(one_wrong("listen: { resp: 127.0.0.1:80, http: 127.0.0.1:80 }"),
             "1:37: \"resp\" listens at 127.0.0.1:80: choose another port, or write resp: off");
-  // Also where one of them is not written down.
+  // One of the two may be a default.
   EXPECT_EQ(one_wrong("listen: { http: 127.0.0.1:7379 }"),
             "1:17: \"resp\" listens at 127.0.0.1:7379: choose another port, or write resp: off");
   EXPECT_EQ(one_wrong("listen: { resp: 127.0.0.1:7380 }"),
             "1:17: \"http\" listens at 127.0.0.1:7380: choose another port, or write http: off");
-  // 0.0.0.0 is every address.
+  // 0.0.0.0 covers every address.
   EXPECT_THAT(one_wrong("listen: { http: 0.0.0.0:7379 }"), HasSubstr("\"resp\" listens at"));
   EXPECT_THAT(one_wrong("listen: { resp: \"[::1]:80\", http: \"[::1]:80\" }"),
               HasSubstr("\"resp\" listens at [::1]:80"));
@@ -253,7 +253,7 @@ TEST(Config, HasOneDoorAtAPort) {
   good("listen: { resp: off, http: 127.0.0.1:7379 }");
 }
 
-TEST(Config, HasADoorForGrpc) {
+TEST(Config, ReadsTheGrpcListener) {
   Problems problems;
   Problems warnings;
   const Config config =
@@ -265,7 +265,7 @@ TEST(Config, HasADoorForGrpc) {
 
 // ---- Stores
 
-TEST(Config, KnowsStoresThatNodesShare) {
+TEST(Config, ReadsAddressesOfSharedStores) {
   for (const char* store :
        {"redis://127.0.0.1:6379", "redis://127.0.0.1", "redis://user:pa:ss@redis.example:6379/3",
         "rediss://:pass@[::1]:6379", "unix:///run/redis.sock", "redis+cluster://a:1,b:2",
@@ -277,7 +277,7 @@ TEST(Config, KnowsStoresThatNodesShare) {
   EXPECT_EQ(sharing_of(good("store: memory")), Sharing::none);
 }
 
-TEST(Config, SaysWhatIsWrongWithAStore) {
+TEST(Config, ExplainsInvalidStoreAddresses) {
   const auto store = [](const std::string& text) { return one_wrong("store: " + text); };
   EXPECT_EQ(store("memroy"),
             "1:8: a store is memory, redis://, rediss://, redis+sentinel://, redis+cluster:// or "
@@ -288,7 +288,7 @@ TEST(Config, SaysWhatIsWrongWithAStore) {
   EXPECT_THAT(store("redis://"), HasSubstr("1:16: a host is missing"));
   EXPECT_THAT(store("redis://a:x"), HasSubstr("1:18: a port is a number"));
   EXPECT_EQ(store("redis://a/main"),
-            "1:17: behind the host of redis:// comes the number of a database: write it like "
+            "1:17: after the host of redis:// comes the number of a database: write it like "
             "redis://127.0.0.1:6379/0");
   EXPECT_EQ(store("redis://a:1,b:2"),
             "1:19: redis:// has one host: write it like redis://127.0.0.1:6379/0");
@@ -304,14 +304,14 @@ TEST(Config, SaysWhatIsWrongWithAStore) {
             "2:1: \"store\" is a text, not nothing");
 }
 
-TEST(Config, WaitsForTheStoreForAWhile) {
+TEST(Config, ReadsTheStoreTimeout) {
   EXPECT_EQ(good("store_timeout: 2ms").store_timeout, 2ms);
   EXPECT_THAT(one_wrong("store_timeout: 50"), HasSubstr("a time needs a unit"));
   EXPECT_EQ(one_wrong("store_timeout: 0s"),
             "1:16: \"store_timeout\" must be above zero: write one like 50ms");
   EXPECT_THAT(one_wrong("store_timeout: soon"), HasSubstr("unknown unit \"soon\""));
   EXPECT_EQ(one_wrong("store_timeout: 50 ms"),
-            "1:18: between number and unit stands no blank: write \"50ms\"");
+            "1:18: write no blank between number and unit: \"50ms\"");
   for (const std::string unit : {"", "s", "m", "sec", " s"}) {
     EXPECT_LT(one_wrong("store_timeout: " + std::string(1000, '1') + unit).size(), 200u) << unit;
   }
@@ -320,14 +320,13 @@ TEST(Config, WaitsForTheStoreForAWhile) {
             "1:16: \"store_timeout\" is a time like 50ms, not a map");
 }
 
-TEST(Config, HasMemoryOfASize) {
+TEST(Config, ReadsTheSizeOfMemory) {
   EXPECT_EQ(good("memory: 1MiB").memory, std::size_t{1} << 20);
   EXPECT_EQ(good("memory: 0.5GB").memory, 500'000'000u);
   EXPECT_EQ(good("memory: 1048576").memory, 1'048'576u);
   EXPECT_THAT(one_wrong("memory: 1048575"), HasSubstr("is at least 1MiB, not \"1048575\""));
   EXPECT_THAT(one_wrong("memory: 64mb"), HasSubstr("unknown size \"mb\""));
-  EXPECT_EQ(one_wrong("memory: 64 MiB"),
-            "1:11: between number and unit stands no blank: write \"64MiB\"");
+  EXPECT_EQ(one_wrong("memory: 64 MiB"), "1:11: write no blank between number and unit: \"64MiB\"");
   for (const std::string unit : {"", "MiB", "mb", " MiB", ".5"}) {
     EXPECT_LT(one_wrong("memory: " + std::string(1000, '1') + unit).size(), 200u) << unit;
   }
@@ -340,7 +339,7 @@ TEST(Config, HasMemoryOfASize) {
 
 // ---- Texts and words
 
-TEST(Config, TakesNoEmptyText) {
+TEST(Config, RefusesEmptyTexts) {
   for (const std::string field : {"state", "password", "admin_token"}) {
     EXPECT_THAT(one_wrong(field + ": \"\""),
                 HasSubstr("\"" + field + "\" is a text, not an empty one"));
@@ -349,7 +348,7 @@ TEST(Config, TakesNoEmptyText) {
   }
 }
 
-TEST(Config, KnowsFourWaysToTellOfLimits) {
+TEST(Config, ReadsTheStyleOfHeaders) {
   EXPECT_EQ(good("headers: ietf").headers, HeaderStyle::ietf);
   EXPECT_EQ(good("headers: legacy").headers, HeaderStyle::legacy);
   EXPECT_EQ(good("headers: both").headers, HeaderStyle::both);
@@ -358,7 +357,7 @@ TEST(Config, KnowsFourWaysToTellOfLimits) {
   EXPECT_THAT(one_wrong("headers: [ off ]"), HasSubstr("not a list"));
 }
 
-TEST(ReadConfig, ReadsWhatHeadersAreCalled) {
+TEST(ReadConfig, ReadsNamesOfHeaders) {
   EXPECT_EQ(good("headers: legacy").legacy_headers, LegacyHeaders{});
   EXPECT_EQ(good("headers: {}").headers, HeaderStyle::legacy);
   const Config config =
@@ -373,7 +372,7 @@ TEST(ReadConfig, ReadsWhatHeadersAreCalled) {
   EXPECT_THAT(one_wrong("headers: { reset_as: date }"), HasSubstr("seconds or epoch"));
 }
 
-TEST(Config, KnowsThreeThingsToDoWhenTheStoreFails) {
+TEST(Config, ReadsOnStoreFailure) {
   const auto word = [](const std::string& text) {
     return "policies: { a: { limits: [ 5/s ], on_store_failure: " + text + " } }";
   };
@@ -386,7 +385,7 @@ TEST(Config, KnowsThreeThingsToDoWhenTheStoreFails) {
 
 // ---- TLS
 
-TEST(Config, NamesTheFilesOfTls) {
+TEST(Config, ReadsThePathsOfTlsFiles) {
   const Config config = good("tls: { cert: a.pem, key: b.pem, ca: c.pem }");
   ASSERT_TRUE(config.tls);
   EXPECT_EQ(config.tls->cert, "a.pem");
@@ -413,14 +412,14 @@ EnvoyRatelimit envoy_of(std::string name, std::string text) {
   return envoy;
 }
 
-TEST(Config, NamesEnvoysRulesFromWhereItIs) {
+TEST(Config, ResolvesThePathOfEnvoysRulesFromItsFolder) {
   EXPECT_EQ(envoy_of("weir.yaml", "envoy_ratelimit: rules").path, "rules");
   EXPECT_EQ(envoy_of("/etc/weir/weir.yaml", "envoy_ratelimit: rules").path, "/etc/weir/rules");
   EXPECT_EQ(envoy_of("/etc/weir/weir.yaml", "envoy_ratelimit: /srv/r.yaml").path, "/srv/r.yaml");
   EXPECT_EQ(envoy_of("weir.yaml", "memory: 8MiB").path, "");
 }
 
-TEST(Config, HasMoreToSayOfEnvoysRules) {
+TEST(Config, ReadsTheSettingsOfEnvoysRules) {
   const EnvoyRatelimit usual = envoy_of("weir.yaml", "envoy_ratelimit: rules");
   EXPECT_FALSE(usual.as_envoyproxy || usual.merge_domains || usual.response_headers ||
                usual.dynamic_metadata || usual.shadow_mode || usual.quota_mode);
@@ -440,7 +439,7 @@ TEST(Config, HasMoreToSayOfEnvoysRules) {
                                  .on_store_failure = OnStoreFailure::closed}));
 }
 
-TEST(Config, NamesTheHeadersOfEnvoysRules) {
+TEST(Config, ReadsNamesOfResponseHeadersForEnvoy) {
   const auto headers = [](const std::string& said) {
     return envoy_of("weir.yaml",
                     "envoy_ratelimit: { path: rules, response_headers: " + said + " }");
@@ -454,7 +453,7 @@ TEST(Config, NamesTheHeadersOfEnvoysRules) {
   EXPECT_EQ(headers("{ remaining: left }").header_names.remaining, "left");
 }
 
-TEST(Config, SaysWhatIsNotTheNameOfAHeader) {
+TEST(Config, RefusesInvalidHeaderNames) {
   const auto wrong = [](const std::string& said) {
     return one_wrong("envoy_ratelimit: { path: rules, response_headers: " + said + " }");
   };
@@ -470,7 +469,7 @@ TEST(Config, SaysWhatIsNotTheNameOfAHeader) {
               HasSubstr("\"response_headers\" is a map with limit, remaining, reset, not a list"));
 }
 
-TEST(Config, SaysWhatIsWrongWithWhatIsSaidOfEnvoysRules) {
+TEST(Config, ExplainsInvalidSettingsOfEnvoysRules) {
   EXPECT_THAT(one_wrong("envoy_ratelimit: []"), HasSubstr("\"envoy_ratelimit\" is a text"));
   EXPECT_THAT(one_wrong("envoy_ratelimit: {}"), HasSubstr("needs a path"));
   EXPECT_THAT(one_wrong("envoy_ratelimit: { path: a, merge_domain: true }"),
@@ -483,26 +482,28 @@ TEST(Config, SaysWhatIsWrongWithWhatIsSaidOfEnvoysRules) {
 
 // ---- Scopes
 
-// Who enters again must be found to hold everything, and only one store can say that.
+// A renewal must find all permits of the holder, which only a single store can decide.
 TEST(Config, RefusesTwoScopesBesideAConcurrentLimit) {
   const std::string redis = "store: redis://127.0.0.1:6379\npolicies: { a: { limits: ";
-  EXPECT_EQ(one_wrong(redis + "[ 8 concurrent, { limit: 5/s, scope: node } ] } }"),
-            "2:26: limits beside a concurrent one have its scope: write the same for all");
+  EXPECT_EQ(
+      one_wrong(redis + "[ 8 concurrent, { limit: 5/s, scope: node } ] } }"),
+      "2:26: all limits beside a concurrent limit need its scope: write the same scope for all");
   good(redis + "[ 8 concurrent, 5/s, { limit: 9/s, scope: fleet } ] } }");
   good(redis + "[ { limit: 8 concurrent, scope: node }, { limit: 5/s, scope: node } ] } }");
   good(redis + "[ 9/s, { limit: 5/s, scope: node } ] } }");
 }
 
-TEST(Config, RefusesToLeaseWhatOnlyTheStoreKnows) {
+TEST(Config, RefusesScopeLeasedForLimitsThatCannotBeLeased) {
   const std::string redis = "store: redis://127.0.0.1:6379\npolicies: { a: { limits: [ ";
   EXPECT_THAT(one_wrong(redis + "{ limit: 5/s queue 9, scope: leased } ] } }"),
               testing::AllOf(testing::StartsWith("2:28: "), testing::HasSubstr("cannot be leased"),
                              testing::HasSubstr("write scope: fleet")));
-  EXPECT_EQ(one_wrong(redis + "{ limit: 8 concurrent }, { limit: 5/s, scope: leased } ] } }"),
-            "2:26: limits beside a concurrent one have its scope: write the same for all");
+  EXPECT_EQ(
+      one_wrong(redis + "{ limit: 8 concurrent }, { limit: 5/s, scope: leased } ] } }"),
+      "2:26: all limits beside a concurrent limit need its scope: write the same scope for all");
 }
 
-TEST(Config, SplitsWhatKnowsWhatItCounts) {
+TEST(Config, RefusesScopeSplitForLimitsThatCannotBeSplit) {
   const std::string redis = "store: redis://127.0.0.1:6379\npolicies: { a: { limits: [ { limit: ";
   for (const std::string limit : {"5/s", "5/s queue 9", "5/s window", "5/s window from first",
                                   "5/s sliding", "5/s sliding exact", "5/day"}) {
@@ -518,7 +519,7 @@ TEST(Config, SplitsWhatKnowsWhatItCounts) {
   good(redis + "5/s, scope: split }, { limit: 5/s, scope: node }, 5/s ] } }");
 }
 
-TEST(Config, RefusesScopesThatTakeASharedStore) {
+TEST(Config, RefusesScopesThatNeedASharedStore) {
   good("policies: { a: { limits: [ { limit: 5/s, scope: node } ] } }");
   EXPECT_EQ(one_wrong("policies: { a: { limits: [ { limit: 5/s, scope: fleet } ] } }"),
             "1:49: scope fleet needs a store that nodes share: write store: "
@@ -535,7 +536,7 @@ TEST(Config, RefusesScopesThatTakeASharedStore) {
   good(
       "store: redis://127.0.0.1:6379\npolicies: { a: { limits: [ { limit: 5/s, scope: leased }, { "
       "limit: 5/day, scope: leased } ] } }");
-  // Wherever limits stand.
+  // In overrides and schedules, too.
   EXPECT_EQ(wrong(R"(
 policies:
   a:
@@ -551,8 +552,8 @@ policies:
             5u);
 }
 
-// Timelines and programs use the policies of a file that is meant for more than they can do.
-TEST(Config, IsMoreThanItsPolicies) {
+// Timelines and library users read the policies of a file that is written for the daemon.
+TEST(ReadPolicies, IgnoresAllOtherSettings) {
   Problems problems;
   const PolicySet set = read_policies({"weir.yaml", R"(
 store: redis://127.0.0.1:6379
@@ -567,15 +568,15 @@ policies:
                                       problems);
   EXPECT_THAT(lines_of(problems), IsEmpty());
   EXPECT_EQ(set.at("a").limits[0].scope, Scope::fleet);
-  // Mistakes are mistakes, though.
+  // Mistakes are still reported.
   read_policies({"weir.yaml", "store: memroy"}, problems);
   EXPECT_THAT(lines_of(problems), ElementsAre(HasSubstr("did you mean \"memory\"?")));
 }
 
 // ---- Limits of routes
 
-// They are policies like all others: whoever reads a file for its policies has them.
-TEST(Config, HasPoliciesThatRoutesWriteDown) {
+// Inline policies of routes are ordinary policies, so read_policies returns them.
+TEST(Config, HasThePoliciesOfRoutes) {
   Problems problems;
   const PolicySet set = read_policies({"weir.yaml", R"(
 gateway:
@@ -596,7 +597,7 @@ policies:
   EXPECT_EQ(core::capacity(set.at("gateway/2/bandwidth").limits[0].rule), 2'000'000);
 }
 
-TEST(Config, TellsWhatIsWrongWithLimitsOfRoutes) {
+TEST(Config, ExplainsInvalidLimitsOfRoutes) {
   EXPECT_EQ(one_wrong("gateway: { routes: [ { limits: [ 5/x ] } ] }"),
             "1:36: unknown unit \"x\" (did you mean \"s\"?): a time is written like 10s, 5min, 1h, "
             "250ms");
@@ -621,7 +622,7 @@ TEST(OnePolicy, IsReadFromYamlAndJson) {
   }
 }
 
-TEST(OnePolicy, TellsWhatIsWrong) {
+TEST(OnePolicy, ReportsProblemsWithPositions) {
   const auto problems_of = [](const char* text) {
     Problems problems;
     (void)read_policy(Source{"api", text}, Sharing::none, problems);

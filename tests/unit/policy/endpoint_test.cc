@@ -26,7 +26,7 @@ TEST(StoreAddressTest, HasAHostAndADatabase) {
   EXPECT_EQ(address.user + address.password, "");
 }
 
-TEST(StoreAddressTest, PortsAreThoseOfRedisAndOfSentinels) {
+TEST(StoreAddressTest, HasDefaultPortsForRedisAndSentinels) {
   EXPECT_THAT(store("rediss://[::1]").hosts, ElementsAre(Endpoint{"::1", 6379}));
   EXPECT_TRUE(store("rediss://[::1]").tls);
   EXPECT_THAT(store("redis+cluster://a,b:1").hosts,
@@ -37,7 +37,7 @@ TEST(StoreAddressTest, PortsAreThoseOfRedisAndOfSentinels) {
   EXPECT_EQ(sentinels.master, "main");
 }
 
-TEST(StoreAddressTest, APasswordMayHaveAnythingInIt) {
+TEST(StoreAddressTest, AcceptsAnyCharacterInAPassword) {
   EXPECT_EQ(store("redis://user:pa:ss@a").user, "user");
   EXPECT_EQ(store("redis://user:pa:ss@a").password, "pa:ss");
   EXPECT_EQ(store("redis://:p@ss@a").password, "p@ss");
@@ -48,7 +48,7 @@ TEST(StoreAddressTest, APasswordMayHaveAnythingInIt) {
   EXPECT_EQ(store("redis://:a%2@a").password, "a%2");
 }
 
-TEST(StoreAddressTest, AUserHasAPassword) {
+TEST(StoreAddressTest, RefusesAUserWithoutAPassword) {
   for (const char* text : {"redis://secret@a", "redis://secret:@a"}) {
     const auto address = parse_store(text, {});
     ASSERT_FALSE(address);
@@ -57,7 +57,7 @@ TEST(StoreAddressTest, AUserHasAPassword) {
   }
 }
 
-TEST(StoreAddressTest, MayBeASocketOrThisProcess) {
+TEST(StoreAddressTest, ReadsAUnixSocketAndMemory) {
   EXPECT_EQ(store("unix:///run/redis.sock").kind, Kind::unix_socket);
   EXPECT_EQ(store("unix:///run/redis.sock").path, "/run/redis.sock");
   EXPECT_EQ(store("memory").kind, Kind::memory);

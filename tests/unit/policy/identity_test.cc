@@ -21,7 +21,7 @@ std::vector<std::string> of(const std::string& limits, std::string_view policy =
   return identities_of(policy, read);
 }
 
-// What may change without anybody noticing.
+// Numbers may change without a change of identity.
 
 TEST(Identity, DoesNotDependOnTheCounts) {
   EXPECT_EQ(of("10/min"), of("20/min"));
@@ -35,7 +35,7 @@ TEST(Identity, DoesNotDependOnTheCounts) {
   EXPECT_EQ(of("10/s smooth"), of("20/s smooth"));
 }
 
-// The period is what it is, however it is written.
+// 60s and 1min are the same period.
 TEST(Identity, DoesNotDependOnTheWayAPeriodIsWritten) {
   EXPECT_EQ(of("10/min"), of("10 per 60s"));
   EXPECT_EQ(of("10/h window"), of("10 per 60min window"));
@@ -49,7 +49,7 @@ TEST(Identity, DoesNotDependOnTheOrderOfParts) {
   EXPECT_EQ(of("{ limit: 10/min, by: [ a, b ] }"), of("{ limit: 10/min, by: [ b, a ] }"));
 }
 
-// Under a name everything may change but the algorithm.
+// A named limit keeps its identity whatever changes, except the algorithm.
 TEST(Identity, IsTheNameWhereThereIsOne) {
   EXPECT_EQ(of("{ limit: 10/min, name: a }"), of("{ limit: 5/s, name: a, by: user }"));
   EXPECT_EQ(of("{ limit: 10/day, name: a }"), of("{ limit: 10/month in Asia/Tokyo, name: a }"));
@@ -57,7 +57,7 @@ TEST(Identity, IsTheNameWhereThereIsOne) {
   EXPECT_NE(of("{ limit: 10/min, name: a }"), of("10/min"));
 }
 
-// Where it stands does not matter, unless there are several that cannot be told apart otherwise.
+// The position matters only among limits that are equal otherwise.
 TEST(Identity, DoesNotDependOnThePositionAmongOthers) {
   const auto one = of("10/min, 5/s, 10/h window");
   const auto other = of("10/h window, 10/min, 7/s");
@@ -73,7 +73,7 @@ TEST(Identity, TellsEqualsByTheirOrder) {
   EXPECT_EQ(of("30/min, 5/s, 40/min")[2], three[1]);
 }
 
-// All of these are different limits.
+// All of these are different identities.
 TEST(Identity, TellsLimitsApart) {
   const std::string limits[] = {"10/min",
                                 "10/s",
@@ -102,14 +102,14 @@ TEST(Identity, TellsLimitsApart) {
 }
 
 // A queue is a bucket whose callers wait.
-TEST(Identity, OfABucketAndAQueueIsTheSame) { EXPECT_EQ(of("10/min"), of("10/min queue 5")); }
+TEST(Identity, IsTheSameForABucketAndAQueue) { EXPECT_EQ(of("10/min"), of("10/min queue 5")); }
 
 TEST(Identity, BelongsToOnePolicy) {
   EXPECT_NE(of("10/min", "a"), of("10/min", "b"));
   EXPECT_NE(of("{ limit: 10/min, name: x }", "a"), of("{ limit: 10/min, name: x }", "b"));
 }
 
-// Names are anybody's bytes: none can be chosen to look like another policy's limit.
+// Names may have any bytes: none can be chosen that equals the identity of another limit.
 TEST(Identity, CannotBeForged) {
   const auto real = of("10/min, 10/min", "p");
   for (const std::string& forged : {real[0], real[1], std::string{"p;"}, std::string{"1:p;"}}) {
@@ -121,7 +121,7 @@ TEST(Identity, CannotBeForged) {
   }
 }
 
-// State files know limits by these texts: another text, and what was used is forgotten.
+// State files store these texts: a changed text would lose the usage of all keys.
 TEST(Identity, StaysTheSameFromVersionToVersion) {
   EXPECT_EQ(of("10/min")[0], "1:p;19:1:0;11:60000000000;;1:1;");
   EXPECT_EQ(of("{ limit: 10/s queue 5, like: nginx }")[0], "1:p;18:1:1;10:1000000000;;1:1;");
@@ -137,7 +137,7 @@ TEST(Identity, StaysTheSameFromVersionToVersion) {
             "1:p;31:1:0;10:1000000000;3:sku;4:user;;1:1;");
 }
 
-TEST(Identity, OfNoLimitsIsNothing) { EXPECT_TRUE(identities_of("p", {}).empty()); }
+TEST(Identity, IsEmptyWithoutLimits) { EXPECT_TRUE(identities_of("p", {}).empty()); }
 
 }  // namespace
 }  // namespace weir::policy

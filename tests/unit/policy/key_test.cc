@@ -5,7 +5,7 @@
 namespace weir::policy {
 namespace {
 
-// The kind and the bytes, or what is wrong.
+// The kind of the key and its bytes, or the error message.
 std::string key(std::string_view whole, const Parts& parts,
                 const std::vector<std::string>& by = {}) {
   std::string buffer;
@@ -25,7 +25,7 @@ TEST(Key, TellsAKeyFromPartsThatLookLikeIt) {
   EXPECT_EQ(key(parts.substr(6), {}).substr(6), parts.substr(6));
 }
 
-// Whoever asks need not know the order.
+// Callers may give parts in any order.
 TEST(Key, DoesNotDependOnTheOrderOfTheParts) {
   EXPECT_EQ(key({}, {{"a", "1"}, {"b", "2"}}), key({}, {{"b", "2"}, {"a", "1"}}));
   EXPECT_EQ(key({}, {{"a", "1"}, {"b", "2"}}, {"a", "b"}),
@@ -45,24 +45,25 @@ TEST(Key, MayHoldAnyBytes) {
   EXPECT_EQ(key(bytes, {}), "whole " + bytes);
 }
 
-TEST(Key, SaysWhatIsMissing) {
+TEST(Key, NamesTheMissingPart) {
   EXPECT_EQ(key("alice", {}, {"user"}),
             "error: the part \"user\" is missing: this is counted by user");
   EXPECT_EQ(key({}, {{"user", ""}}, {"user"}), "error: the part \"user\" is empty");
   EXPECT_EQ(key("", {}), "error: the key is empty");
 }
 
-TEST(Key, WantsEachPartOnce) {
+TEST(Key, RefusesDuplicateParts) {
   EXPECT_EQ(key({}, {{"user", "alice"}, {"user", "bob"}}),
             "error: the part \"user\" is given twice");
-  // A limit that counts by it would have to choose, and whoever sends both could choose for it.
+  // A limit that counts by this part would have to choose a value, and the caller could exploit
+  // that.
   EXPECT_EQ(key({}, {{"user", "alice"}, {"sku", "9"}, {"user", "bob"}}, {"user"}),
             "error: the part \"user\" is given twice");
   EXPECT_EQ(key({}, {{"sku", "9"}, {"sku", "8"}, {"user", "bob"}}, {"user"}),
             key({}, {{"user", "bob"}}, {"user"}));
 }
 
-TEST(Key, HasALongestLength) {
+TEST(Key, RefusesMoreThan4096Bytes) {
   EXPECT_EQ(key(std::string(4096, 'x'), {}).size(), 4096u + 6);
   EXPECT_EQ(key(std::string(4097, 'x'), {}),
             "error: the key has 4097 bytes, at most 4096 are allowed");

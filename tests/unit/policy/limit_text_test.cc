@@ -26,7 +26,7 @@ L parsed(std::string_view text) {
   return std::get<L>(*limit);
 }
 
-// What is wrong with `text`, as column: message.
+// The problem with `text`, as column: message.
 std::string wrong(std::string_view text) {
   const auto limit = parse_limit(text);
   if (limit) return "nothing";
@@ -105,7 +105,7 @@ TEST(LimitText, ReadsConcurrency) {
   EXPECT_EQ(parsed<core::Concurrency>("8 concurrent lease 30s").lease, Nanos{30s});
 }
 
-// What is printed reads back as the same limit, and prints the same again.
+// The printed text reads back as the same limit, and prints the same again.
 TEST(LimitText, PrintsBackWhatItRead) {
   for (const char* text : {"100/s",
                            "20/s burst 30",
@@ -238,7 +238,7 @@ TEST(LimitText, RefusesAMegabyteOfText) {
   EXPECT_LT(wrong(long_text + "/s").size(), 200u);
 }
 
-TEST(LimitText, RefusesNothing) {
+TEST(LimitText, RefusesAnEmptyText) {
   EXPECT_THAT(wrong(""), HasSubstr("a limit is missing"));
   EXPECT_THAT(wrong("   "), HasSubstr("a limit is missing"));
   EXPECT_THAT(wrong("10/"), HasSubstr("a period is missing"));

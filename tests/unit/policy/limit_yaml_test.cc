@@ -106,7 +106,7 @@ TEST(LimitYaml, SaysWhatIsWrong) {
   EXPECT_THAT(wrong("[ 5/s ]"), HasSubstr("a text like 100/s or a map"));
 }
 
-TEST(LimitsYaml, HoldAtLeastOneAndNotTooMany) {
+TEST(LimitsYaml, RefuseAnEmptyListAndTooManyLimits) {
   Problems problems;
   EXPECT_TRUE(read_limits(*parse_yaml({"f", "[]"}, problems), problems).empty());
   ASSERT_EQ(problems.size(), 1u);

@@ -39,7 +39,7 @@ TEST(Change, RoundsDownButNotToNothing) {
   EXPECT_EQ(changed_text("10/s queue 1", {.millionths = kHalf}), "5/s queue 0");
 }
 
-// A third is no decimal: what is cut off is next to nothing, and never adds.
+// A third has no finite decimal form: the rate is rounded down.
 TEST(Change, KeepsARateWithinItsDecimals) {
   EXPECT_EQ(changed_text("1/s burst 10", {.millionths = 333'333}), "0.333333/s burst 3");
   const auto odd = changed(*parse_limit("0.123456789/s burst 10"), {.millionths = 333'333});
@@ -59,7 +59,7 @@ TEST(Change, SaysWhatALimitCannotBecome) {
   EXPECT_EQ(changed_text("1/s", {.more = core::kMaxPermits}), "flaw");
 }
 
-TEST(Change, ThatALimitCannotFollowIsLeftOut) {
+TEST(Change, IsLeftOutIfALimitCannotFollowIt) {
   std::vector<Limit> limits{{.rule = *parse_limit("4000/s sliding exact")},
                             {.rule = *parse_limit("10/s")}};
   const auto next = under(Change{.millionths = 2 * Change::kOne}, limits);

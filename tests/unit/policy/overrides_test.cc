@@ -12,7 +12,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-// Which of the patterns is for somebody: as it was written, or "none".
+// Looks up subjects among patterns: returns the pattern as written, or "none".
 class Patterns {
  public:
   explicit Patterns(std::vector<std::string> written) : written_(std::move(written)) {
@@ -58,7 +58,7 @@ TEST(Patterns, PreferTheExactAndThenTheLongest) {
   EXPECT_EQ(patterns.key("abcd"), "abcd*");
   EXPECT_EQ(patterns.key("abcde"), "abcd*");
   EXPECT_EQ(patterns.key("abcx"), "ab*");
-  EXPECT_EQ(patterns.key("abd"), "ab*");  // behind abcd in the alphabet
+  EXPECT_EQ(patterns.key("abd"), "ab*");  // sorts after abcd
   EXPECT_EQ(patterns.key("abex"), "abe*");
   EXPECT_EQ(patterns.key("abf"), "ab*");
   EXPECT_EQ(patterns.key("az"), "a*");
@@ -67,7 +67,7 @@ TEST(Patterns, PreferTheExactAndThenTheLongest) {
   EXPECT_EQ(patterns.key("A"), "*");
 }
 
-// The order in which they are written means nothing for keys.
+// The order of patterns does not matter for keys.
 TEST(Patterns, FindTheSameInAnyOrder) {
   const Patterns patterns({"b*", "abe*", "*", "abcd*", "abc", "ab*", "a*"});
   EXPECT_EQ(patterns.key("abd"), "ab*");
@@ -75,7 +75,7 @@ TEST(Patterns, FindTheSameInAnyOrder) {
   EXPECT_EQ(patterns.key("zzz"), "*");
 }
 
-// Bytes are bytes, also those above 127.
+// Keys are bytes, including those above 127.
 TEST(Patterns, MatchAnyBytes) {
   const Patterns patterns({"\xff\xfe*", "\xff", "ü*"});
   EXPECT_EQ(patterns.key("\xff\xfe\xfd"), "\xff\xfe*");
@@ -92,14 +92,14 @@ TEST(Patterns, MatchPartsByNameAndValue) {
   EXPECT_EQ(patterns.parts({{"user", "bob"}, {"sku", "9"}}), "sku=9");
   EXPECT_EQ(patterns.parts({{"user", "bob"}, {"sku", "8"}}), "sku=*");
   EXPECT_EQ(patterns.parts({{"name", "alice"}}), "none");
-  // A whole key is what it is, even if it looks like a part.
+  // A whole key that looks like a part is still a whole key.
   EXPECT_EQ(patterns.key("user=alice"), "user=alice");
   EXPECT_EQ(patterns.key("user=anna"), "user=a*");
   EXPECT_EQ(patterns.key("alice"), "alice");
 }
 
-// A value may hold the sign as well: the first one ends the name.
-TEST(Patterns, EndANameAtTheFirstSign) {
+// A value may contain '=': the first one ends the name.
+TEST(Patterns, EndANameAtTheFirstEqualsSign) {
   const Patterns patterns({"query=a=b", "query=a=*"});
   EXPECT_EQ(patterns.parts({{"query", "a=b"}}), "query=a=b");
   EXPECT_EQ(patterns.parts({{"query", "a=c"}}), "query=a=*");
@@ -115,7 +115,7 @@ TEST(Patterns, PreferAmongPartsTheExactTheLongestTheFirst) {
   EXPECT_EQ(patterns.parts({{"c", "x"}}), "*");
 }
 
-TEST(Patterns, KnowWhichIsForAllThatAnotherIsFor) {
+TEST(Patterns, FindTheOneThatCoversAnother) {
   const Patterns patterns({"a*", "abc*", "abx", "*"});
   EXPECT_EQ(patterns.covering("abx"), "abx");
   EXPECT_EQ(patterns.covering("aby"), "a*");
@@ -178,11 +178,11 @@ policies:
   EXPECT_EQ(overrides[1].limits.size(), 2u);
   EXPECT_EQ(overrides[2].limits.size(), 1u);
   EXPECT_EQ(overrides[3].limits[0].name, "carols");
-  // A policy that is a shadow is one for everybody.
+  // `shadow: true` of the policy applies to overrides, too.
   for (const Override& own : overrides) EXPECT_TRUE(own.limits[0].shadow);
 }
 
-TEST(Overrides, TellWhatIsWrong) {
+TEST(Overrides, ReportInvalidEntries) {
   EXPECT_THAT(wrong("{}"), IsEmpty());
   EXPECT_THAT(wrong("[ a ]"), ElementsAre("4:16: \"overrides\" is a map from keys, or their start "
                                           "and a star, to limits, not a list"));
@@ -192,7 +192,7 @@ TEST(Overrides, TellWhatIsWrong) {
   EXPECT_THAT(wrong("{ a: [] }"), ElementsAre(HasSubstr("at least one limit is needed")));
   EXPECT_THAT(wrong("{ a: 1/s, a: 2/s }"),
               ElementsAre("4:26: \"a\" is given twice, first on line 4"));
-  EXPECT_THAT(wrong("{ a*b: 1/s }"), ElementsAre("4:18: a star stands at the end: write \"a*\""));
+  EXPECT_THAT(wrong("{ a*b: 1/s }"), ElementsAre("4:18: a star must be at the end: write \"a*\""));
   EXPECT_THAT(wrong("{ \"\": 1/s }"), ElementsAre(HasSubstr("a key has at least one byte")));
   EXPECT_THAT(wrong("{ ? " + std::string(4097, 'k') + " : 1/s }"),
               ElementsAre(HasSubstr("a key of 4097 bytes is too long (at most 4096)")));

@@ -31,7 +31,7 @@ policies:
   EXPECT_TRUE(set.at("search").limits[0].shadow);
 }
 
-TEST(PolicyFile, SaysWhatHappensWhenTheTableIsFull) {
+TEST(PolicyFile, ReadsWhenFull) {
   Problems problems;
   const auto set = read_policies({"weir.yaml", R"(
 policies:
@@ -48,7 +48,7 @@ policies:
   EXPECT_EQ(set.at("d").when_full, WhenFull::allow);
 }
 
-TEST(PolicyFile, KnowsThreeThingsToDoWhenTheTableIsFull) {
+TEST(PolicyFile, RefusesAnUnknownWhenFull) {
   for (const char* wrong : {"Share", "drop", "\"\"", "1", "[ deny ]", "{}", "~"}) {
     Problems problems;
     const std::string text =
@@ -84,7 +84,7 @@ policies:
   EXPECT_THAT(all, HasSubstr("8: two limits have the name \"x\""));
 }
 
-TEST(PolicyFile, PointsAtTheNameThatIsThereAlready) {
+TEST(PolicyFile, PointsAtADuplicateName) {
   Problems problems;
   read_policies({"weir.yaml",
                  "policies: { a: { limits: [ { limit: 1/s, name: x }, 2/s,\n"

@@ -40,7 +40,7 @@ Schedule schedule(const std::vector<std::string>& entries) {
   return read;
 }
 
-// The position of what holds, -1 for none.
+// The position of the shift that applies, -1 for none.
 int held(const Schedule& schedule, Instant t) {
   const auto shift = held_at(schedule, t).shift;
   return shift ? static_cast<int>(*shift) : -1;
@@ -70,7 +70,7 @@ TEST(Schedule, HoldsOnSomeDays) {
   EXPECT_EQ(held(some, june(6)), 0);
   EXPECT_EQ(held(some, june(7)), 0);
 
-  // A range may go over the end of the week.
+  // A range may wrap around the end of the week.
   const Schedule around = schedule({"days: sat-mon"});
   EXPECT_EQ(held(around, june(1)), 0);
   EXPECT_EQ(held(around, june(2)), -1);
@@ -102,8 +102,8 @@ TEST(Schedule, HoldsAtSomeHoursOfSomeDays) {
   expect_span(office, june(6, 12), june(5, 18), june(8, 9));
 }
 
-// What begins on Friday evening goes on into Saturday; what would have begun on Thursday does not
-// go on into Friday.
+// Hours that begin on Friday evening continue into Saturday; hours of Thursday evening, which is
+// not listed, do not continue into Friday.
 TEST(Schedule, BelongsToTheDayItStartsOn) {
   const Schedule night = schedule({"days: fri, hours: 22:00-06:00"});
   EXPECT_EQ(held(night, june(5, 5)), -1);
@@ -124,7 +124,7 @@ TEST(Schedule, HasATextForItsHours) {
   EXPECT_EQ(text("days: mon-sun"), "every day");
 }
 
-TEST(Schedule, PrefersTheFirst) {
+TEST(Schedule, PrefersTheFirstMatchingShift) {
   const Schedule both =
       schedule({"days: wed, hours: 12:00-13:00", "days: mon-fri", "hours: 00:00-12:00"});
   EXPECT_EQ(held(both, june(3, 12)), 0);
@@ -135,7 +135,7 @@ TEST(Schedule, PrefersTheFirst) {
   expect_span(both, june(4), june(3, 13), june(6));
 }
 
-// An entry that holds always changes nothing, however far one looks.
+// A shift that always applies has no edges, however far the search goes.
 TEST(Schedule, MayHoldAlways) {
   for (const char* entry : {"days: mon-sun", "hours: 00:00-24:00"}) {
     const Schedule always = schedule({entry});
@@ -156,12 +156,12 @@ TEST(Schedule, FollowsTheClocksOfAPlace) {
   expect_span(sunday, june(7), june(6, 16), june(7, 16));
 }
 
-// In the night of the 30th of March 2025 Berlin has no hour from 2 to 3.
+// On 30 March 2025 local time in Berlin skips from 2:00 to 3:00.
 TEST(Schedule, LosesAnHourThatIsSkipped) {
   const Instant change = utc(2025, 3, 30, 1);
   const Schedule night = schedule({"hours: 00:00-06:00, in: Europe/Berlin"});
   expect_span(night, change, change - hours{2}, change + hours{3});
-  // What begins in it begins after it, what lies in it is not.
+  // Hours that begin in the gap begin after it; hours within it are empty.
   const Schedule late = schedule({"hours: 02:30-06:00, in: Europe/Berlin"});
   expect_span(late, change + hours{1}, change, change + hours{3});
   const Schedule lost = schedule({"hours: 02:10-02:50, in: Europe/Berlin"});
@@ -170,12 +170,12 @@ TEST(Schedule, LosesAnHourThatIsSkipped) {
   EXPECT_EQ(held(lost, change + days{1} - minutes{50}), 0);
 }
 
-// In the night of the 26th of October 2025 Berlin has the hour from 2 to 3 twice.
+// On 26 October 2025 local time in Berlin repeats the hour from 2:00 to 3:00.
 TEST(Schedule, GainsAnHourThatIsRepeated) {
   const Instant change = utc(2025, 10, 26, 1);  // 3:00 becomes 2:00
   const Schedule night = schedule({"hours: 00:00-06:00, in: Europe/Berlin"});
   expect_span(night, change, change - hours{3}, change + hours{4});
-  // From the first time the clocks show one until the first time they show the other.
+  // Both edges are at the first instant with that local time.
   const Schedule twice = schedule({"hours: 02:30-04:00, in: Europe/Berlin"});
   expect_span(twice, change, change - minutes{30}, change + hours{2});
   const Schedule once = schedule({"hours: 01:00-02:30, in: Europe/Berlin"});
@@ -183,7 +183,7 @@ TEST(Schedule, GainsAnHourThatIsRepeated) {
   EXPECT_EQ(held(once, change), -1);
 }
 
-// Spans lie end to end, and at each end something else holds.
+// Spans are contiguous, and a different shift applies after each end.
 TEST(Schedule, LeavesNoGap) {
   const Schedule mixed = schedule({"days: [ mon, wed ], hours: 22:00-03:00, in: Europe/Berlin",
                                    "days: tue-sat, hours: 02:00-09:30, in: America/Havana",
@@ -202,7 +202,7 @@ TEST(Schedule, LeavesNoGap) {
   EXPECT_GT(t, utc(2024, 12, 31));
 }
 
-TEST(Schedule, EndsWithTime) {
+TEST(Schedule, AnswersAtTheEndsOfTime) {
   const Schedule office = schedule({"days: mon-fri, hours: 09:00-18:00, in: Europe/Berlin"});
   EXPECT_EQ(held_at(office, Instant::max()).span.end, Instant::max());
   EXPECT_EQ(held_at(office, Instant::min()).span.start, Instant::min());
@@ -230,7 +230,7 @@ TEST(ScheduleChanges, AreAllThatLieBetween) {
       ElementsAre(june(1, 12), june(1, 14), june(1, 18), june(2, 9)));
 }
 
-// After a year of silence only the last changes matter.
+// After a year without calls only the last changes are returned.
 TEST(ScheduleChanges, AreTheLastOfMany) {
   const Schedule office = schedule({"hours: 09:00-18:00"});
   const core::Span day = steady_span({&office}, june(1, 12));
@@ -240,7 +240,7 @@ TEST(ScheduleChanges, AreTheLastOfMany) {
   EXPECT_EQ(changes.front(), utc(2036, 5, 24, 18));
 }
 
-// A clock that is put back a little finds what it left; one that is put back for good does not.
+// A clock set back by less than a minute keeps the limits in force; by more, it does not.
 TEST(ScheduleChanges, GoBackOnlyByMoreThanAMinute) {
   const Schedule office = schedule({"hours: 09:00-18:00"});
   const core::Span day = steady_span({&office}, june(1, 12));
@@ -263,7 +263,7 @@ std::vector<std::string> wrong_entry(const std::string& entry) {
   return wrong("[ { limits: 9/s, " + entry + " } ]");
 }
 
-TEST(Schedule, TellsWhatIsWrongWithDays) {
+TEST(Schedule, ReportsInvalidDays) {
   EXPECT_THAT(wrong_entry("days: monday"),
               ElementsAre("38: \"monday\" is not a day: write mon, tue, wed, thu, fri, sat or sun, "
                           "a range like mon-fri or a list of them (did you mean \"mon\"?)"));
@@ -277,7 +277,7 @@ TEST(Schedule, TellsWhatIsWrongWithDays) {
   EXPECT_THAT(wrong_entry("days: \"\""), ElementsAre(HasSubstr("\"\" is not a day")));
 }
 
-TEST(Schedule, TellsWhatIsWrongWithHours) {
+TEST(Schedule, ReportsInvalidHours) {
   for (const char* hours : {"9-18", "09:00", "09:00-18", "09:00-24:01", "24:00-06:00", "9:0-10:00",
                             "09:60-10:00", "-1:00-10:00", "09:00 - 18:00", "[ 1 ]", "\"\"", "~",
                             "009:00-10:00", "+9:00-10:00", "09:00-25:00", ":30-10:00"}) {
@@ -291,8 +291,8 @@ TEST(Schedule, TellsWhatIsWrongWithHours) {
                           "whole day"));
 }
 
-TEST(Schedule, TellsWhatIsWrongWithAnEntry) {
-  EXPECT_THAT(wrong_entry("in: UTC"), ElementsAre(HasSubstr("when do these limits hold?")));
+TEST(Schedule, ReportsInvalidEntries) {
+  EXPECT_THAT(wrong_entry("in: UTC"), ElementsAre(HasSubstr("days or hours are missing")));
   EXPECT_THAT(wrong_entry("days: mon, in: Europe/Berln"),
               ElementsAre(HasSubstr("there is no time zone \"Europe/Berln\" (did you mean "
                                     "\"Europe/Berlin\"?)")));
@@ -301,7 +301,7 @@ TEST(Schedule, TellsWhatIsWrongWithAnEntry) {
   EXPECT_THAT(wrong_entry("day: mon, hours: 09:00-18:00"),
               ElementsAre(HasSubstr("an entry of a schedule has no field \"day\" (did you mean "
                                     "\"days\"?)")));
-  EXPECT_THAT(wrong("[ { days: mon } ]"), ElementsAre(HasSubstr("which limits hold then?")));
+  EXPECT_THAT(wrong("[ { days: mon } ]"), ElementsAre(HasSubstr("the limits are missing")));
   EXPECT_THAT(wrong("[ { days: mon, limits: [ 5/sec ] } ]"),
               ElementsAre(HasSubstr("unknown unit")));
   EXPECT_THAT(wrong("[ mon ]"), ElementsAre(HasSubstr("a schedule is a list of maps like")));

@@ -36,7 +36,7 @@ TEST(Source, PointsAtSeveralPlaces) {
   EXPECT_EQ(source.render_all({}), "");
 }
 
-// Letters of East Asia take two columns, and so does the blank below them.
+// East Asian characters take two columns, and so does the blank below them.
 TEST(Source, KeepsTheCaretBelowWideAndCombiningCharacters) {
   EXPECT_EQ((Source{"f", "限: x\n"}.render({{1, 6}, "what"})),
             "f:1:6: what\n  限: x\n  \u3000  ^\n");
@@ -52,8 +52,8 @@ TEST(Source, LeavesOutAByteOrderMark) {
   EXPECT_EQ(source.render({{1, 6}, "what"}), "f:1:6: what\n  one: x\n       ^\n");
 }
 
-// Whoever looks at somebody's file sees it, and no more than that.
-TEST(Source, SendsNothingElseToTheTerminal) {
+// A file of unknown origin must not send escape sequences to the terminal.
+TEST(Source, ReplacesControlCharactersForTheTerminal) {
   const Source source{"f", "a\x1b[31m\xff x\n"};
   EXPECT_EQ(source.render({{1, 9}, "not \"\x1b\n\x07\""}),
             "f:1:9: not \"???\"\n  a?[31m\ufffd x\n          ^\n");
@@ -106,8 +106,8 @@ TEST(Source, ReadsAnEmptyFile) {
   EXPECT_EQ(empty->text, "");
 }
 
-// Pipes that nobody writes to would be waited for, devices have no end.
-TEST(Source, ReadsFilesThatLieStill) {
+// A FIFO without a writer would block, and a device may have no end.
+TEST(Source, ReadsRegularFilesOnly) {
   const std::string pipe = testing::TempDir() + "weir-pipe.yaml";
   std::filesystem::remove(pipe);
   ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
@@ -119,7 +119,7 @@ TEST(Source, ReadsFilesThatLieStill) {
 }
 
 // As with `weir validate <(…)`.
-TEST(Source, ReadsAPipeThatItWasGiven) {
+TEST(Source, ReadsAPipeOfTheCaller) {
   FILE* const pipe = popen("printf 'a: b'", "r");
   ASSERT_NE(pipe, nullptr);
   const auto given = Source::read("/dev/fd/" + std::to_string(fileno(pipe)));
@@ -128,7 +128,7 @@ TEST(Source, ReadsAPipeThatItWasGiven) {
   EXPECT_EQ(given->text, "a: b");
 }
 
-TEST(Source, DoesNotReadForEver) {
+TEST(Source, RefusesEndlessFiles) {
   FILE* const endless = fopen("/dev/zero", "r");
   ASSERT_NE(endless, nullptr);
   const auto read = Source::read("/dev/fd/" + std::to_string(fileno(endless)));

@@ -44,7 +44,7 @@ std::string repeated(int times, const std::string& text) {
 
 // ---- The tree
 
-TEST(Yaml, KnowsWhereThingsStand) {
+TEST(Yaml, KnowsThePositionsOfNodes) {
   const auto root = parsed("a: 1\nb:\n  - x\n  - \"y\"\n");
   ASSERT_TRUE(root->is_map());
   const Node& list = *root->find("b");
@@ -54,7 +54,7 @@ TEST(Yaml, KnowsWhereThingsStand) {
   EXPECT_EQ(root->fields[1].place.line, 2);
 }
 
-TEST(Yaml, TakesNothingForNull) {
+TEST(Yaml, ReadsAnEmptyValueAsNull) {
   const auto root = parsed("a:\nb: ~\nc: null\nd: \"null\"\n");
   EXPECT_TRUE(root->find("a")->is_null());
   EXPECT_TRUE(root->find("b")->is_null());
@@ -84,8 +84,8 @@ TEST(Yaml, MergesTheFieldsThatAMapDoesNotHave) {
   EXPECT_EQ(merged.find("c")->text, "3");
 }
 
-// Go's yaml.v2 fills structs field by field, in the order of the file.
-TEST(Yaml, IsReadAsGoDoes) {
+// Go's yaml.v2 unmarshals into structs field by field, in the order of the file.
+TEST(Yaml, CanBeReadAsGoDoes) {
   Problems problems, warnings;
   const auto root = parse_yaml_as_go({"test.yaml",
                                       "base: &base { unit: day, limit: { a: 1, b: 2 } }\n"
@@ -117,7 +117,7 @@ TEST(Yaml, IsReadAsGoDoes) {
   EXPECT_EQ(root->find("more"), nullptr);
   ASSERT_EQ(warnings.size(), 2u);
   EXPECT_EQ(warnings[0].message, "\"last\" is given twice, first on line 4: the last one counts");
-  EXPECT_EQ(warnings[1].message, "only what stands above this \"---\" is used");
+  EXPECT_EQ(warnings[1].message, "only the lines above this \"---\" is used");
 }
 
 TEST(Yaml, MergesMapsAlone) {
@@ -138,14 +138,14 @@ TEST(Yaml, ReadsAnEmptyDocumentAsNothing) {
   EXPECT_TRUE(parsed("---\n...\n")->is_null());
 }
 
-TEST(Yaml, RefusesWhatItCannotMean) {
+TEST(Yaml, RefusesInvalidNamesAndAliases) {
   EXPECT_EQ(wrong("[a, b]: 1\n"), "1:1: a field's name must be a plain text");
-  EXPECT_EQ(wrong("a: &a [ *a ]\n"), "1:9: this alias stands inside what it names");
-  EXPECT_EQ(wrong("a: &a { b: *a }\n"), "1:12: this alias stands inside what it names");
+  EXPECT_EQ(wrong("a: &a [ *a ]\n"), "1:9: this alias is inside its own anchor");
+  EXPECT_EQ(wrong("a: &a { b: *a }\n"), "1:12: this alias is inside its own anchor");
   EXPECT_THAT(wrong("a: \"\\q\"\n"), HasSubstr("not valid YAML: unknown escape character: q"));
 }
 
-TEST(Yaml, TellsOfAllThatIsGivenTwice) {
+TEST(Yaml, ReportsAllDuplicateFields) {
   EXPECT_THAT(all_wrong("a: 1\na: 2\nb: { c: 1, c: 2, c: 3 }\n"),
               ElementsAre("2:1: \"a\" is given twice, first on line 1",
                           "3:12: \"c\" is given twice, first on line 3",
@@ -193,7 +193,7 @@ TEST(Yaml, PutsATextBehindItsAnchorAndTag) {
   EXPECT_EQ(place_of(*parsed("a: &x\n  1\n")->find("a")), "1:4");
 }
 
-// Where escapes and line ends are in between, no column of the text is one of the file.
+// After escapes and folded lines, offsets in the value are no columns of the file.
 TEST(Yaml, PointsIntoTextsThatAreReadAsTheyAreWritten) {
   const auto third = [](const std::string& text) {
     return parsed(text)->find("a")->text_place().moved(2).column;
@@ -205,11 +205,11 @@ TEST(Yaml, PointsIntoTextsThatAreReadAsTheyAreWritten) {
   EXPECT_EQ(third("a: >\n  1\n  2345"), 4);
 }
 
-TEST(Yaml, TakesNoNoticeOfAByteOrderMark) {
+TEST(Yaml, IgnoresAByteOrderMark) {
   EXPECT_EQ(place_of(*parsed("\ufeffa: &x 1\n")->find("a")), "1:7");
 }
 
-TEST(Yaml, TakesLineEndsOfAnySystem) {
+TEST(Yaml, AcceptsAllKindsOfLineEnds) {
   const auto root = parsed("a: 1\r\nb:\r\n  - x\r\n");
   EXPECT_EQ(root->find("a")->text, "1");
   EXPECT_EQ(place_of(*root->find("b")->items[0]), "3:5");
@@ -217,7 +217,7 @@ TEST(Yaml, TakesLineEndsOfAnySystem) {
 
 // ---- How much there may be
 
-// Nine levels of nine aliases would be 387 million values if they were written out.
+// Nine levels of nine aliases would expand to 387 million values.
 TEST(Yaml, RefusesAliasesThatGrowWithoutEnd) {
   std::string bomb = "a0: &a0 x\n";
   for (int i = 1; i <= 9; ++i) {
@@ -226,7 +226,7 @@ TEST(Yaml, RefusesAliasesThatGrowWithoutEnd) {
     bomb += "a" + number + ": &a" + number + " [" + repeated(8, below + ",") + below + "]\n";
   }
   EXPECT_THAT(wrong(bomb),
-              HasSubstr("7:34: with this the file holds more than 500000 values, those "
+              HasSubstr("7:34: from here on the file has more than 500000 values, those "
                         "that aliases repeat included: write fewer"));
 }
 
@@ -240,14 +240,15 @@ TEST(Yaml, RefusesMergesThatGrowWithoutEnd) {
   EXPECT_THAT(wrong(bomb), HasSubstr("more than 500000 values"));
 }
 
-// Names are no values; maps and lists are, and what an alias repeats is as many again.
-TEST(Yaml, HoldsHalfAMillionValues) {
+// Maps, lists and scalars count as values, names of fields do not. An alias counts all values that
+// it repeats.
+TEST(Yaml, AcceptsHalfAMillionValues) {
   const auto with = [](int ones) {
     return "x: &x [" + repeated(999, "1,") + "]\na: [" + repeated(498, "*x,") +
            repeated(ones, "1,\n") + "]\n";
   };
   EXPECT_EQ(parsed(with(998))->find("a")->items.size(), 498u + 998u);
-  EXPECT_THAT(wrong(with(999)), HasSubstr("1000:1: with this the file holds more than 500000"));
+  EXPECT_THAT(wrong(with(999)), HasSubstr("1000:1: from here on the file has more than 500000"));
 }
 
 TEST(Yaml, FollowsThousandsOfAliases) {
@@ -285,7 +286,7 @@ TEST(Yaml, RefusesFilesAndLinesThatAreTooLong) {
 
 // ---- What is no text
 
-TEST(Yaml, IsUtf8) {
+TEST(Yaml, RefusesInvalidUtf8) {
   EXPECT_EQ(wrong("a: 1\n# caf\xe9\n"), "2:6: this is not UTF-8: save the file as UTF-8");
   EXPECT_EQ(wrong("\xff\xfe"
                   "a"),
@@ -293,13 +294,13 @@ TEST(Yaml, IsUtf8) {
   EXPECT_EQ(parsed("grün: 限制\n")->find("grün")->text, "限制");
 }
 
-// The parser would take 0x04 for the end of the file, and NUL for a sign of UTF-16.
-TEST(Yaml, HoldsNoControlCharacters) {
+// The parser would treat 0x04 as the end of the file, and NUL as a sign of UTF-16.
+TEST(Yaml, RefusesControlCharacters) {
   EXPECT_EQ(wrong(std::string("a: 1\n\0b: 2\n", 11)),
-            "2:1: the control character 0x00 cannot stand here: remove it, or save the file as "
+            "2:1: the control character 0x00 is not allowed here: remove it, or save the file as "
             "UTF-8");
   EXPECT_EQ(wrong("a: 1\n\x04\nb: 2\n"),
-            "2:1: the control character 0x04 cannot stand here: remove it");
+            "2:1: the control character 0x04 is not allowed here: remove it");
   for (const char c : {'\x01', '\x1b', '\x7f', '\r'}) {
     EXPECT_THAT(wrong(std::string("a: 1") + c + "2\n"), HasSubstr("1:5: the control character"));
   }
@@ -316,28 +317,28 @@ TEST(Yaml, SaysThatTabsDoNotIndent) {
 }
 
 TEST(Yaml, SaysHowToIndent) {
-  const std::string odd = "this line is indented like none above, or its colon is missing";
+  const std::string odd = "this line is indented unlike any line above, or its colon is missing";
   EXPECT_EQ(wrong("a:\n    b: 1\n   c: 2\n"), "3:4: " + odd);
   EXPECT_EQ(wrong("a: \"b\" c\n"), "1:8: " + odd);
   EXPECT_EQ(wrong("- \"a\"\n  \"b\"\n"),
-            "2:3: this line is indented like none above, or its dash is missing");
+            "2:3: this line is indented unlike any line above, or its dash is missing");
   EXPECT_EQ(wrong(" a: 1\nb: 2\n"),
-            "2:1: this does not belong to what stands above: indent both alike");
+            "2:1: this does not belong to the lines above: indent both alike");
 }
 
-TEST(Yaml, SaysWhatBelongsInQuotes) {
-  const std::string star = "a text that starts with * stands in quotes";
-  EXPECT_EQ(wrong("*: 1\n"), "1:1: no anchor of this name stands above: " + star);
-  EXPECT_EQ(wrong("a: *b\n"), "1:4: no anchor of this name stands above: " + star);
+TEST(Yaml, SaysWhichTextsNeedQuotes) {
+  const std::string star = "put a text that starts with * in quotes";
+  EXPECT_EQ(wrong("*: 1\n"), "1:1: no anchor above has this name: " + star);
+  EXPECT_EQ(wrong("a: *b\n"), "1:4: no anchor above has this name: " + star);
   EXPECT_EQ(wrong("a: * b\n"), "1:5: the name of an anchor is missing: " + star);
   for (const std::string text : {"@a", "`a`", "%a"}) {
-    EXPECT_EQ(wrong("a: " + text), "1:4: a text that starts with this character stands in quotes");
+    EXPECT_EQ(wrong("a: " + text), "1:4: put a text that starts with this character in quotes");
   }
   EXPECT_THAT(wrong("a: b: c\n"), HasSubstr("1:5: no field can begin here: "));
-  EXPECT_THAT(wrong("a:b\nc: d\n"), HasSubstr("write a blank behind each colon"));
+  EXPECT_THAT(wrong("a:b\nc: d\n"), HasSubstr("write a blank after each colon"));
 }
 
-TEST(Yaml, SaysWhatIsNotClosed) {
+TEST(Yaml, ReportsUnclosedBrackets) {
   EXPECT_EQ(wrong("a: [1, 2\n\n"), "1:4: this is never closed: a ] is missing");
   EXPECT_EQ(wrong("a: {\n b: { c: 1 }\n"), "1:4: this is never closed: a } is missing");
   EXPECT_EQ(wrong("a: { b:{ c: 1 } }"),
@@ -347,8 +348,8 @@ TEST(Yaml, SaysWhatIsNotClosed) {
   EXPECT_EQ(wrong("a: {} }"), "1:7: this closes nothing that is open here");
 }
 
-TEST(Yaml, SaysWhichQuoteIsNotClosed) {
-  const std::string open = "this quote is never closed: write another behind the text";
+TEST(Yaml, ReportsUnclosedQuotes) {
+  const std::string open = "this quote is never closed: write another after the text";
   EXPECT_EQ(wrong("a: \"b\nc: 1\n"), "1:4: " + open);
   EXPECT_EQ(wrong("a: 'b\n"), "1:4: " + open);
   EXPECT_EQ(wrong("a: 'it''s\n"), "1:4: " + open);
@@ -361,7 +362,7 @@ TEST(Yaml, SaysWhichQuoteIsNotClosed) {
   EXPECT_EQ(parsed("a: |\n  \"b\n")->find("a")->text, "\"b\n");
 }
 
-TEST(Yaml, HoldsOneDocument) {
+TEST(Yaml, RefusesASecondDocument) {
   EXPECT_EQ(wrong("a: 1\n\n---\nb: 1\n"), "3:1: one file holds one document: remove the \"---\"");
   EXPECT_EQ(parsed("---\na: 1\n---\n# nothing\n")->find("a")->text, "1");
   EXPECT_EQ(parsed("--- { a: 1 }\n...\n")->find("a")->text, "1");

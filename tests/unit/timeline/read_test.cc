@@ -15,7 +15,7 @@ std::vector<Case> read(const std::string& yaml) {
   return cases;
 }
 
-// The problems of a file, one a line.
+// The problems of a file, one per line.
 std::string wrong(const std::string& yaml, const policy::PolicySet* policies = nullptr) {
   policy::Problems problems;
   read_cases({"test.yaml", yaml}, policies, problems);
@@ -43,7 +43,7 @@ TEST(ReadCases, TakesTimesToTheNearestNanosecond) {
   EXPECT_EQ(steps[5].at, steps[4].at) << "without a time of its own, the step before's";
 }
 
-TEST(ReadCases, HasDefaults) {
+TEST(ReadCases, HasDefaultsForSteps) {
   const auto cases = read("- { limit: 5/s, steps: [ { at: 0 } ] }");
   const Step& step = cases.at(0).steps.at(0);
   EXPECT_EQ(cases[0].name, "case 1");
@@ -71,7 +71,7 @@ TEST(ReadCases, ReadsExpectations) {
   EXPECT_EQ(step.expected.reset_after, Nanos{1'500'000'000});
 }
 
-TEST(ReadCases, SaysWhatIsWrongWithAStep) {
+TEST(ReadCases, ReportsInvalidSteps) {
   EXPECT_THAT(wrong_step("att: 0"),
               HasSubstr("a step has no field \"att\" (did you mean \"at\"?)"));
   EXPECT_THAT(wrong_step("at: soon"), HasSubstr("\"at\" is a number, not \"soon\""));
@@ -93,11 +93,11 @@ TEST(ReadCases, SaysWhatIsWrongWithAStep) {
   EXPECT_THAT(wrong_step("at: 0, limit: 5/s"), HasSubstr("goes with \"op: set_limit\""));
   EXPECT_THAT(wrong_step("at: 0, op: set_limit"), HasSubstr("needs the new limit"));
   EXPECT_THAT(wrong_step("at: 0, op: set_limit, limit: 5/sec"), HasSubstr("did you mean \"5/s\""));
-  EXPECT_THAT(wrong_step("at: 0, op: leave"), HasSubstr("who leaves?"));
+  EXPECT_THAT(wrong_step("at: 0, op: leave"), HasSubstr("the holder is missing"));
   EXPECT_THAT(wrong("- { limit: 5/s, steps: [ 3 ] }"), HasSubstr("a step is a map"));
 }
 
-TEST(ReadCases, SaysWhatIsWrongWithACase) {
+TEST(ReadCases, ReportsInvalidCases) {
   EXPECT_THAT(wrong("a: 1\n"), HasSubstr("a list of cases, not a map"));
   EXPECT_THAT(wrong(""), HasSubstr("a list of cases, not nothing"));
   EXPECT_THAT(wrong("- 5\n"), HasSubstr("a case is a map"));
@@ -135,18 +135,18 @@ TEST(ReadCases, FindsPoliciesByName) {
               HasSubstr("no policy \"logn\" (did you mean \"login\"?)"));
 }
 
-TEST(ReadCases, AsksWhichLimitIsChanged) {
+TEST(ReadCases, RefusesAnAmbiguousSetLimit) {
   EXPECT_THAT(wrong("- limits: [ 5/s, 10/min ]\n"
                     "  steps: [ { at: 0, op: set_limit, limit: 6/s } ]\n"),
-              HasSubstr("which of the limits is this?"));
+              HasSubstr("it is not clear which limit"));
   const auto cases = read(
       "- limits: [ 5/s, 10/min window ]\n"
       "  steps: [ { at: 0, op: set_limit, limit: 11/min window } ]\n");
   EXPECT_EQ(cases.at(0).steps.at(0).limit_position, 1u);
 }
 
-// What a step needs depends on the limits that its key has at its time.
-TEST(ReadCases, KnowsTheLimitsOfEachStep) {
+// The limits of the key at the time of the step decide which fields it needs.
+TEST(ReadCases, TracksTheLimitsOfEachStep) {
   policy::Problems problems;
   const auto policies = policy::read_policies({"weir.yaml", R"(
 policies:

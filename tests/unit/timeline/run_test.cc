@@ -3,7 +3,7 @@
 
 #include "timeline/timeline.h"
 
-// The vectors test what passes; here is what must fail.
+// The vectors cover cases that pass. These cases must fail.
 
 namespace weir::timeline {
 namespace {
@@ -12,7 +12,7 @@ std::vector<Mismatch> mismatches(const std::string& yaml) {
   policy::Problems problems;
   const auto cases = read_cases({"test.yaml", yaml}, nullptr, problems);
   for (const auto& problem : problems) ADD_FAILURE() << problem.message;
-  // What fails on the bare algorithms fails on an engine.
+  // A case that fails on the algorithms alone fails on an engine, too.
   EXPECT_EQ(run(cases.at(0), Store::core).size(), run(cases.at(0), Store::memory).size());
   return run(cases.at(0), Store::memory);
 }
@@ -39,7 +39,7 @@ TEST(Run, NoticesEveryExpectationThatIsNotMet) {
   EXPECT_EQ(mismatch("limited_by: 1"), "limited_by: 1 / 0");
 }
 
-TEST(Run, HoldsDurationsToAMicrosecondUnlessTold) {
+TEST(Run, ComparesDurationsWithinAMicrosecondByDefault) {
   EXPECT_EQ(mismatch("reset_after: 0.1000010"), "none");
   EXPECT_EQ(mismatch("reset_after: 0.1000011"), "reset_after: 0.1000011 s / 0.1 s");
   EXPECT_TRUE(mismatches("- { limit: 1/s, tolerance: 0.1, steps: [ { at: 0, reset_after: 0.9 } ] }")
