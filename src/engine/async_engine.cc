@@ -12,11 +12,11 @@
 namespace weir {
 inline namespace v0 {
 
-using engine::error_of;
+using engine::error_verdict;
 using engine::Items;
+using engine::Operation;
 using engine::Planned;
 using engine::Throttle;
-using engine::Verb;
 
 namespace {
 
@@ -36,16 +36,16 @@ std::optional<Verdict> AsyncEngine::take_now_or(const Request& request,
   Engine::Impl& engine = *engine_->impl_;
   Items items;
   const Instant now = engine.now();
-  Planned planned = engine.plan(request, Verb::take, now, items);
-  if (planned.policy == nullptr) return error_of(std::move(planned));
-  if (!planned.asks_fleet() || planned.is_decided()) {
+  Planned planned = engine.plan(request, Operation::take, now, items);
+  if (planned.policy == nullptr) return error_verdict(std::move(planned));
+  if (!planned.asks_fleet() || planned.has_verdict()) {
     return engine.decide(planned, items, request, now, {}, {});
   }
-  if (planned.limits->leases && !planned.limits->asks) {
+  if (planned.limits->has_leased && !planned.limits->has_unleased) {
     if (auto verdict = Call::at_once(engine, *link_, planned, items, now, request)) return verdict;
   }
-  Call::start(engine, *link_, planned, items, now, {.verb = Verb::take, .request = request},
-              later());
+  Call::start(engine, *link_, planned, items, now,
+              {.operation = Operation::take, .request = request}, later());
   return std::nullopt;
 }
 
@@ -53,16 +53,16 @@ void AsyncEngine::take(const Request& request, std::function<void(const Verdict&
   Engine::Impl& engine = *engine_->impl_;
   Items items;
   const Instant now = engine.now();
-  Planned planned = engine.plan(request, Verb::take, now, items);
-  if (planned.policy == nullptr) return done(error_of(std::move(planned)), Receipt{});
-  if (!planned.asks_fleet() || planned.is_decided()) {
+  Planned planned = engine.plan(request, Operation::take, now, items);
+  if (planned.policy == nullptr) return done(error_verdict(std::move(planned)), Receipt{});
+  if (!planned.asks_fleet() || planned.has_verdict()) {
     Receipt receipt;
-    const Verdict verdict = engine.take_here(planned, items, request, now, receipt);
+    const Verdict verdict = engine.take_on_node(planned, items, request, now, receipt);
     return done(verdict, std::move(receipt));
   }
   Call::start(engine, *link_, planned, items, now,
-              {.verb = Verb::take, .request = request, .wants_receipt = true},
-              [done = std::move(done)](Call::Result& result) {
+              {.operation = Operation::take, .request = request, .wants_receipt = true},
+              [done = std::move(done)](Call::CallResult& result) {
                 Receipt receipt;
                 receipt.impl_ = std::move(result.receipt);
                 done(result.verdict, std::move(receipt));
@@ -73,24 +73,25 @@ void AsyncEngine::peek(const Request& request, std::string_view holder, Done don
   Engine::Impl& engine = *engine_->impl_;
   Items items;
   const Instant now = engine.now();
-  Planned planned = engine.plan(request, Verb::peek, now, items);
-  if (planned.policy == nullptr) return done(error_of(std::move(planned)));
-  if (!planned.asks_fleet() || planned.is_decided()) {
-    return done(engine.peek_here(planned, items, now, holder));
+  Planned planned = engine.plan(request, Operation::peek, now, items);
+  if (planned.policy == nullptr) return done(error_verdict(std::move(planned)));
+  if (!planned.asks_fleet() || planned.has_verdict()) {
+    return done(engine.peek_on_node(planned, items, now, holder));
   }
   Call::start(engine, *link_, planned, items, now,
-              {.verb = Verb::peek, .request = request, .holder = holder}, std::move(done));
+              {.operation = Operation::peek, .request = request, .holder = holder},
+              std::move(done));
 }
 
 void AsyncEngine::settle(const Request& request, Receipt* receipt, Done done) {
   Engine::Impl& engine = *engine_->impl_;
   Items items;
   const Instant now = engine.now();
-  Planned planned = engine.plan(request, Verb::settle, now, items);
-  if (planned.policy == nullptr) return done(error_of(std::move(planned)));
-  if (!planned.asks_fleet()) return done(engine.settle_here(planned, items, now, receipt));
+  Planned planned = engine.plan(request, Operation::settle, now, items);
+  if (planned.policy == nullptr) return done(error_verdict(std::move(planned)));
+  if (!planned.asks_fleet()) return done(engine.settle_on_node(planned, items, now, receipt));
   Call::start(engine, *link_, planned, items, now,
-              {.verb = Verb::settle,
+              {.operation = Operation::settle,
                .request = request,
                .receipt = receipt != nullptr ? receipt->impl_.get() : nullptr},
               std::move(done));
@@ -107,15 +108,16 @@ void AsyncEngine::enter(const Request& request, std::string_view holder, Done do
   Engine::Impl& engine = *engine_->impl_;
   Items items;
   const Instant now = engine.now();
-  Planned planned = engine.plan(request, Verb::enter, now, items);
+  Planned planned = engine.plan(request, Operation::enter, now, items);
   if (planned.policy != nullptr && holder.empty())
     planned = {.fault = Fault::key, .error = "the holder is empty"};
-  if (planned.policy == nullptr) return done(error_of(std::move(planned)));
-  if (!planned.asks_fleet() || planned.is_decided()) {
+  if (planned.policy == nullptr) return done(error_verdict(std::move(planned)));
+  if (!planned.asks_fleet() || planned.has_verdict()) {
     return done(engine.decide(planned, items, request, now, engine.holder_id(holder), {}));
   }
   Call::start(engine, *link_, planned, items, now,
-              {.verb = Verb::enter, .request = request, .holder = holder}, std::move(done));
+              {.operation = Operation::enter, .request = request, .holder = holder},
+              std::move(done));
 }
 
 Trouble AsyncEngine::no_answer(const std::string& why) {
@@ -127,17 +129,17 @@ void AsyncEngine::leave(const Request& request, std::string_view holder,
   Engine::Impl& engine = *engine_->impl_;
   Items items;
   const Instant now = engine.now();
-  Planned planned = engine.plan(request, Verb::leave, now, items);
+  Planned planned = engine.plan(request, Operation::leave, now, items);
   if (planned.policy == nullptr) return done(trouble_of(std::move(planned)));
   if (holder.empty()) return done(false);
   if (!planned.asks_fleet()) {
     return done(engine.table->leave(items, now, engine.holder_id(holder)));
   }
   Call::start(engine, *link_, planned, items, now,
-              {.verb = Verb::leave, .request = request, .holder = holder},
-              [done = std::move(done)](Call::Result& result) {
-                if (result.trouble.empty() || result.left) return done(result.left);
-                done(no_answer(result.trouble));
+              {.operation = Operation::leave, .request = request, .holder = holder},
+              [done = std::move(done)](Call::CallResult& result) {
+                if (result.failure.empty() || result.left) return done(result.left);
+                done(no_answer(result.failure));
               });
 }
 
@@ -145,16 +147,17 @@ void AsyncEngine::reset(const Request& request, std::function<void(std::optional
   Engine::Impl& engine = *engine_->impl_;
   Items items;
   const Instant now = engine.now();
-  Planned planned = engine.plan(request, Verb::reset, now, items);
+  Planned planned = engine.plan(request, Operation::reset, now, items);
   if (planned.policy == nullptr) return done(trouble_of(std::move(planned)));
   if (!planned.asks_fleet()) {
     engine.table->reset(items, now);
     return done(std::nullopt);
   }
-  Call::start(engine, *link_, planned, items, now, {.verb = Verb::reset, .request = request},
-              [done = std::move(done)](Call::Result& result) {
-                if (result.trouble.empty()) return done(std::nullopt);
-                done(no_answer(result.trouble));
+  Call::start(engine, *link_, planned, items, now,
+              {.operation = Operation::reset, .request = request},
+              [done = std::move(done)](Call::CallResult& result) {
+                if (result.failure.empty()) return done(std::nullopt);
+                done(no_answer(result.failure));
               });
 }
 
@@ -163,35 +166,35 @@ void AsyncEngine::explain(const Request& request,
   Engine::Impl& engine = *engine_->impl_;
   Items items;
   const Instant now = engine.now();
-  Planned planned = engine.plan(request, Verb::peek, now, items);
+  Planned planned = engine.plan(request, Operation::peek, now, items);
   if (planned.policy == nullptr) return done(trouble_of(std::move(planned)));
   if (!planned.asks_fleet()) {
-    return done(Explanation{engine.peek_here(planned, items, now, {}),
-                            engine.states_here(planned, items, now)});
+    return done(Explanation{engine.peek_on_node(planned, items, now, {}),
+                            engine.states_on_node(planned, items, now)});
   }
   std::vector<Permits> costs;
   for (const store::Item& item : items) costs.push_back(item.ask.cost);
   const auto blocked_until = planned.blocked_until;
   const auto refusal = planned.split.refusal;
   Call::start(
-      engine, *link_, planned, items, now, {.verb = Verb::peek, .request = request},
+      engine, *link_, planned, items, now, {.operation = Operation::peek, .request = request},
       [done = std::move(done), costs = std::move(costs), blocked_until, refusal, now,
-       limits = planned.limits, rules = engine.used_rules()](Call::Result& result) {
-        if (!result.trouble.empty()) return done(no_answer(result.trouble));
-        Explanation told{.verdict = refusal.value_or(result.verdict)};
-        if (blocked_until) told.verdict = engine::blocked(*blocked_until, now);
+       limits = planned.limits, rules = engine.rules_of_last_plan()](Call::CallResult& result) {
+        if (!result.failure.empty()) return done(no_answer(result.failure));
+        Explanation explanation{.verdict = refusal.value_or(result.verdict)};
+        if (blocked_until) explanation.verdict = engine::blocked_verdict(*blocked_until, now);
         for (std::size_t i = 0; i < costs.size(); ++i) {
-          told.limits.push_back(engine::state_of(*limits, i, costs[i], result.decisions[i]));
+          explanation.limits.push_back(engine::state_of(*limits, i, costs[i], result.decisions[i]));
         }
-        done(std::move(told));
+        done(std::move(explanation));
       });
 }
 
 void AsyncEngine::return_leases() { engine_->impl_->return_leases(*link_); }
 
-// ---- Limits that come with a call
+// ---- Ad-hoc limits
 
-// Asks the fleet; without an answer this node decides.
+// Asks the fleet. Without an answer this node decides.
 class AsyncEngine::ThrottleCall final : public store::Asker {
  public:
   static void start(Engine::Impl& engine, Link& link, Throttle throttle, std::string_view key,
@@ -207,7 +210,7 @@ class AsyncEngine::ThrottleCall final : public store::Asker {
       return done_(engine_.throttle(throttle_, key_, true));
     }
     const Verdict verdict = engine::throttled(answer.verdict.decision);
-    engine_.tell_sink(key_, throttle_.ask.cost, verdict);
+    engine_.notify_sink(key_, throttle_.ask.cost, verdict);
     done_(verdict);
   }
 
@@ -233,10 +236,10 @@ class AsyncEngine::ThrottleCall final : public store::Asker {
 void AsyncEngine::throttle(Engine::Impl& engine, Link& link, Throttle throttle,
                            std::string_view key, Done done) {
   if (!throttle.error.empty())
-    return done(error_of({.fault = Fault::verb, .error = throttle.error}));
+    return done(error_verdict({.fault = Fault::verb, .error = throttle.error}));
   if (engine.fleet == nullptr) return done(engine.throttle(throttle, key));
-  if (const auto item = throttle.item(engine.place.seed, key); !item) {
-    return done(error_of({.fault = Fault::key, .error = item.error().message}));
+  if (const auto item = throttle.item(engine.target.seed, key); !item) {
+    return done(error_verdict({.fault = Fault::key, .error = item.error().message}));
   }
   ThrottleCall::start(engine, link, std::move(throttle), key, std::move(done));
 }

@@ -20,19 +20,19 @@
 namespace weir {
 inline namespace v0 {
 
-using engine::error_of;
+using engine::CompiledPolicy;
+using engine::error_verdict;
 using engine::Items;
+using engine::Operation;
 using engine::Planned;
-using engine::Policy;
 using engine::Rules;
 using engine::Throttle;
-using engine::Verb;
 
 Receipt::Receipt() noexcept = default;
 Receipt::~Receipt() = default;
 Receipt::Receipt(Receipt&& other) noexcept = default;
 std::size_t Receipt::memory() const noexcept {
-  return impl_ ? sizeof(Impl) + impl_->entries.capacity() * sizeof(Impl::Entry) : 0;
+  return impl_ ? sizeof(Impl) + impl_->entries.capacity() * sizeof(Impl::ReceiptEntry) : 0;
 }
 Receipt& Receipt::operator=(Receipt&& other) noexcept = default;
 
@@ -43,39 +43,40 @@ std::uint64_t next_engine_id() {
   return ++last;
 }
 
-// The rules a thread has last used. While they are current it need not ask for them, which spares
-// all threads from counting the users of one object.
-struct LastUsed {
+// The rules that this thread used last. While they are current, the thread needs no lock and no
+// shared reference count.
+struct CachedRules {
   std::uint64_t engine = 0;
   std::uint64_t edition = 0;
   std::shared_ptr<const Rules> rules;
-  const Policy* policy = nullptr;  // the last one that was asked for, of these rules
+  const CompiledPolicy* policy = nullptr;  // of the last request, in these rules
 };
-thread_local LastUsed last_used;
+thread_local CachedRules cached_rules;
 
-bool is_well(const store::Opened& opened) {
+bool is_intact(const store::Opened& opened) {
   return opened.set_aside.empty() && !opened.after_power_cut && opened.dropped == 0 &&
          opened.disbelieved == Nanos{0};
 }
 
-std::string note_on(const store::Opened& opened, const std::string& path, Nanos lead) {
+std::string opening_note_of(const store::Opened& opened, const std::string& path, Nanos lead) {
   if (path.empty() || !opened.note.empty()) return opened.note;
   if (!opened.restored) return path + " is new: nothing is remembered yet";
   std::string note = path + " was opened again";
   if (opened.after_power_cut) {
-    note += "; the system went down meanwhile, and what it had not written to disk may be missing";
+    note += "; the system went down in between, and changes that were not on disk may be missing";
   }
   if (lead > Nanos{0}) {
     note += fmt::format(
-        "; the clock is {} s behind it, and time goes on from where it was until the clock has "
-        "caught up: if it was wrong then, move the file away",
+        "; the system clock is {} s behind the time in this file: time continues from the file's "
+        "time until the clock has caught up. If the clock was wrong when the file was written, "
+        "move the file away and start again",
         std::chrono::duration_cast<std::chrono::seconds>(lead).count());
   }
   if (opened.disbelieved > Nanos{0}) {
     note += fmt::format(
-        "; it comes from {} days ahead of the clock, which is not believed: what was used then may "
-        "be refused until that time comes. If the clock was wrong then, move the file away; if it "
-        "is wrong now, put it right and start again",
+        "; its time is {} days ahead of the system clock and is ignored: keys that were used then "
+        "may be refused until that time. If the clock was wrong when the file was written, move "
+        "the file away; if it is wrong now, set it; then start again",
         std::chrono::duration_cast<std::chrono::days>(opened.disbelieved).count());
   }
   if (opened.dropped > 0) {
@@ -92,61 +93,64 @@ Engine::Impl::Impl(std::unique_ptr<store::Table> the_table, const EngineOptions&
       time(*options.clock, table->resumes_at()),
       sink(options.sink),
       fleet(options.fleet),
-      note(note_on(opened, options.memory.state_file, time.lead())),
-      opened_well(is_well(opened) && time.lead() == Nanos{0}),
+      opening_text(opening_note_of(opened, options.memory.state_file, time.lead())),
+      opened_well(is_intact(opened) && time.lead() == Nanos{0}),
       id(next_engine_id()),
-      place{.seed = table->seed(),
-            .sharing = fleet != nullptr ? policy::Sharing::fleet : policy::Sharing::none,
-            .registry = &registry} {}
+      target{.seed = table->seed(),
+             .sharing_mode = fleet != nullptr ? policy::Sharing::fleet : policy::Sharing::none,
+             .registry = &registry} {}
 
 const Rules& Engine::Impl::current_rules(Instant now) {
   const std::uint64_t newest = edition.load(std::memory_order_acquire);
-  if (last_used.engine != id || last_used.edition != newest) [[unlikely]]
-    renew();
-  if (!policy::holds_at(last_used.rules->span, now)) [[unlikely]] {
-    if (change_hours(now)) renew();
+  if (cached_rules.engine != id || cached_rules.edition != newest) [[unlikely]]
+    refresh_cached_rules();
+  if (!policy::holds_at(cached_rules.rules->span, now)) [[unlikely]] {
+    if (follow_schedule(now)) refresh_cached_rules();
   }
-  if (last_used.rules->splits && last_used.rules->standing.version != fleet->membership_version())
-      [[unlikely]] {
-    follow_fleet(now);
-    renew();
+  if (cached_rules.rules->has_split &&
+      cached_rules.rules->fleet_position.version != fleet->membership_version()) [[unlikely]] {
+    follow_membership(now);
+    refresh_cached_rules();
   }
-  return *last_used.rules;
+  return *cached_rules.rules;
 }
 
-void Engine::Impl::renew() {
+void Engine::Impl::refresh_cached_rules() {
   const std::lock_guard lock(mutex);
-  last_used = {.engine = id, .edition = rules->edition, .rules = rules};
+  cached_rules = {.engine = id, .edition = rules->edition, .rules = rules};
 }
 
-std::shared_ptr<const Rules> Engine::Impl::used_rules() const { return last_used.rules; }
+std::shared_ptr<const Rules> Engine::Impl::rules_of_last_plan() const { return cached_rules.rules; }
 
-Planned Engine::Impl::plan(const Request& request, Verb verb, Instant now, Items& items) {
-  Planned planned = plan_here(request, verb, now, items);
-  while (planned.limits != nullptr && planned.limits->splits) {
-    // In this order: who is a member again may have been left out meanwhile.
-    const auto belonging = fleet->is_member()     ? engine::Belonging::member
-                           : fleet->is_mistaken() ? engine::Belonging::mistaken
-                                                  : engine::Belonging::cut_off;
-    if (last_used.rules->standing.version == fleet->membership_version()) {
-      engine::plan_split(planned, items, verb, belonging, now);
+Planned Engine::Impl::plan(const Request& request, Operation operation, Instant now, Items& items) {
+  Planned planned = plan_on_node(request, operation, now, items);
+  while (planned.limits != nullptr && planned.limits->has_split) {
+    // Read the status first and the version second: a node that is a member again may have missed
+    // steps in between.
+    const auto status = fleet->is_member()     ? engine::MembershipStatus::member
+                        : fleet->is_mistaken() ? engine::MembershipStatus::misconfigured
+                                               : engine::MembershipStatus::cut_off;
+    if (cached_rules.rules->fleet_position.version == fleet->membership_version()) {
+      engine::plan_split(planned, items, operation, status, now);
       break;
     }
     items.clear();
-    planned = plan_here(request, verb, now, items);
+    planned = plan_on_node(request, operation, now, items);
   }
   return planned;
 }
 
-Planned Engine::Impl::plan_here(const Request& request, Verb verb, Instant now, Items& items) {
+Planned Engine::Impl::plan_on_node(const Request& request, Operation operation, Instant now,
+                                   Items& items) {
   const Rules& current = current_rules(now);
-  Planned planned = engine::plan(current, request, verb, place.seed, items, last_used.policy);
-  if (planned.policy != nullptr) last_used.policy = planned.policy;
+  Planned planned =
+      engine::plan(current, request, operation, target.seed, items, cached_rules.policy);
+  if (planned.policy != nullptr) cached_rules.policy = planned.policy;
   return planned;
 }
 
 core::HolderId Engine::Impl::holder_id(std::string_view holder) const {
-  const store::Hash128 hash = store::hash_of(holder, place.seed);
+  const store::Hash128 hash = store::hash_of(holder, target.seed);
   return {.high = hash.high, .low = hash.low};
 }
 
@@ -159,14 +163,14 @@ Engine::Impl::Resets Engine::Impl::resets_of(std::span<const store::Item> items)
 void Engine::Impl::decide(const Planned& planned, const Items& items, const Request& request,
                           Instant now, const core::HolderId& holder, core::Receipt* receipts,
                           Verdict& verdict) {
-  if (planned.is_decided()) [[unlikely]] {
-    verdict = engine::decided(planned, now);
+  if (planned.has_verdict()) [[unlikely]] {
+    verdict = engine::early_verdict(planned, now);
   } else {
     const std::span<core::Receipt> each(receipts, receipts != nullptr ? items.size() : 0);
     engine::judge(*planned.limits, table->take(items, now, holder, each), verdict);
-    if (planned.limits->splits) engine::amend(verdict, planned.split);
+    if (planned.limits->has_split) engine::apply_split(verdict, planned.split);
   }
-  tell_sink(*planned.policy, *planned.limits, request, verdict);
+  notify_sink(*planned.policy, *planned.limits, request, verdict);
 }
 
 Verdict Engine::Impl::decide(const Planned& planned, const Items& items, const Request& request,
@@ -176,8 +180,8 @@ Verdict Engine::Impl::decide(const Planned& planned, const Items& items, const R
   return verdict;
 }
 
-void Engine::Impl::tell_sink(const Policy& policy, const engine::Together& limits,
-                             const Request& request, const Verdict& verdict) const {
+void Engine::Impl::notify_sink(const CompiledPolicy& policy, const engine::RuleGroup& limits,
+                               const Request& request, const Verdict& verdict) const {
   if (sink == nullptr) return;
   sink->on_decision({.policy = policy.name,
                      .request = request,
@@ -191,16 +195,16 @@ core::Verdict Engine::Impl::settle(std::span<const store::Item> items, Instant n
   CoreReceipts receipts{};
   Resets resets{};
   Items corrections;
-  const auto of_limit = [&](std::size_t i) -> Receipt::Impl::Entry* {
-    Receipt::Impl::Entry* const entry = receipt ? receipt->find(items[i].key) : nullptr;
-    return entry != nullptr && !entry->shared ? entry : nullptr;
+  const auto entry_of = [&](std::size_t i) -> Receipt::Impl::ReceiptEntry* {
+    Receipt::Impl::ReceiptEntry* const entry = receipt ? receipt->find(items[i].key) : nullptr;
+    return entry != nullptr && !entry->by_fleet ? entry : nullptr;
   };
-  const auto is_needed = [&](std::size_t i, const Receipt::Impl::Entry* entry) {
+  const auto is_needed = [&](std::size_t i, const Receipt::Impl::ReceiptEntry* entry) {
     return entry != nullptr && entry->receipt.left_of(items[i].ask.cost) != 0;
   };
   for (std::size_t i = 0; i < items.size(); ++i) {
     store::Item& correction = corrections.emplace_back(items[i]);
-    const auto* entry = of_limit(i);
+    const auto* entry = entry_of(i);
     if (!is_needed(i, entry)) continue;
     correction.ask.cost = entry->receipt.left_of(correction.ask.cost);
     receipts[i] = entry->receipt.receipt;
@@ -209,22 +213,23 @@ core::Verdict Engine::Impl::settle(std::span<const store::Item> items, Instant n
   const core::Verdict verdict =
       table->settle(corrections, now, std::span(receipts).first(items.size()), resets);
   for (std::size_t i = 0; i < items.size(); ++i) {
-    auto* entry = of_limit(i);
+    auto* entry = entry_of(i);
     if (is_needed(i, entry)) entry->receipt.update(receipts[i]);
   }
   return verdict;
 }
 
 Verdict Engine::Impl::throttle(const Throttle& throttle, std::string_view key, bool degraded) {
-  const auto item = throttle.item(place.seed, key);
-  if (!item) return error_of({.fault = Fault::key, .error = item.error().message});
+  const auto item = throttle.item(target.seed, key);
+  if (!item) return error_verdict({.fault = Fault::key, .error = item.error().message});
   Verdict verdict = engine::throttled(table->take({&*item, 1}, now()).decision);
   verdict.degraded = degraded;
-  tell_sink(key, throttle.ask.cost, verdict);
+  notify_sink(key, throttle.ask.cost, verdict);
   return verdict;
 }
 
-void Engine::Impl::tell_sink(std::string_view key, Permits permits, const Verdict& verdict) const {
+void Engine::Impl::notify_sink(std::string_view key, Permits permits,
+                               const Verdict& verdict) const {
   if (sink == nullptr) return;
   static constexpr std::string_view name = "0";
   const Request request{.policy = {}, .key = key, .permits = permits};
@@ -235,10 +240,10 @@ void Engine::Impl::tell_sink(std::string_view key, Permits permits, const Verdic
                      .permits = permits});
 }
 
-// ---- What the verbs come to where nobody has to be asked
+// ---- Verbs for policies without limits in the fleet's store
 
-Verdict Engine::Impl::take_here(const Planned& planned, const Items& items, const Request& request,
-                                Instant now, Receipt& receipt) {
+Verdict Engine::Impl::take_on_node(const Planned& planned, const Items& items,
+                                   const Request& request, Instant now, Receipt& receipt) {
   CoreReceipts receipts{};
   const Resets resets = resets_of(items);
   const Verdict verdict = decide(planned, items, request, now, {}, receipts.data());
@@ -248,25 +253,25 @@ Verdict Engine::Impl::take_here(const Planned& planned, const Items& items, cons
   return verdict;
 }
 
-Verdict Engine::Impl::peek_here(const Planned& planned, const Items& items, Instant now,
-                                std::string_view holder) const {
-  if (planned.is_decided()) return engine::decided(planned, now);
+Verdict Engine::Impl::peek_on_node(const Planned& planned, const Items& items, Instant now,
+                                   std::string_view holder) const {
+  if (planned.has_verdict()) return engine::early_verdict(planned, now);
   const core::HolderId who = holder.empty() ? core::HolderId{} : holder_id(holder);
   Verdict verdict = engine::judge(*planned.limits, table->peek(items, now, who));
-  if (planned.limits->splits) engine::amend(verdict, planned.split);
+  if (planned.limits->has_split) engine::apply_split(verdict, planned.split);
   return verdict;
 }
 
-Verdict Engine::Impl::settle_here(const Planned& planned, const Items& items, Instant now,
-                                  Receipt* receipt) {
+Verdict Engine::Impl::settle_on_node(const Planned& planned, const Items& items, Instant now,
+                                     Receipt* receipt) {
   Receipt::Impl* const entries = receipt != nullptr ? receipt->impl_.get() : nullptr;
   const core::Verdict verdict = settle(items, now, entries);
-  if (entries != nullptr) entries->on_answered();
+  if (entries != nullptr) entries->on_settled();
   return engine::judge(*planned.limits, verdict);
 }
 
-std::vector<LimitState> Engine::Impl::states_here(const Planned& planned, const Items& items,
-                                                  Instant now) const {
+std::vector<LimitState> Engine::Impl::states_on_node(const Planned& planned, const Items& items,
+                                                     Instant now) const {
   std::vector<LimitState> states;
   for (std::size_t i = 0; i < items.size(); ++i) {
     states.push_back(engine::state_of(*planned.limits, i, items[i].ask.cost,
@@ -278,11 +283,11 @@ std::vector<LimitState> Engine::Impl::states_here(const Planned& planned, const 
 core::Decision Engine::Impl::decision_of(const engine::Rule& rule, store::Item item,
                                          Instant now) const {
   if (rule.is_closed()) return engine::closed_decision(rule, now);
-  item.shadow = false;  // its own answer, not what comes of it
+  item.shadow = false;  // the limit's own decision
   return table->peek({&item, 1}, now).decision;
 }
 
-// ---- Making one
+// ---- Construction
 
 Engine::Engine(std::unique_ptr<Impl> impl) noexcept : impl_(std::move(impl)) {}
 
@@ -313,7 +318,7 @@ Engine::~Engine() = default;
 Engine::Engine(Engine&& other) noexcept = default;
 Engine& Engine::operator=(Engine&& other) noexcept = default;
 
-const std::string& Engine::opening_note() const noexcept { return impl_->note; }
+const std::string& Engine::opening_note() const noexcept { return impl_->opening_text; }
 
 bool Engine::opened_well() const noexcept { return impl_->opened_well; }
 
@@ -329,14 +334,14 @@ MemoryUse Engine::memory() const { return impl_->table->use(impl_->now()); }
 
 // ---- Deciding
 //
-// Where some limits of a policy count on the fleet, each verb waits for what its asynchronous form
-// comes to.
+// If some limits of a policy count in the fleet's store, each verb runs its asynchronous form to
+// the end.
 
-// What `ask` is told in the end, of the engine on a link and the one to tell.
+// Runs the asynchronous call `ask` to its end and returns its result.
 template <typename Answer, typename Ask>
-Answer Engine::Impl::waited(Engine& engine, const Ask& ask) {
+Answer Engine::Impl::wait_for_result(Engine& engine, const Ask& ask) {
   std::optional<Answer> answer;
-  wait_for([&](Link& link, bool& done) {
+  run_on_link([&](Link& link, bool& done) {
     ask(AsyncEngine(engine, link), [&](auto&&... given) {
       answer.emplace(std::forward<decltype(given)>(given)...);
       done = true;
@@ -348,12 +353,12 @@ Answer Engine::Impl::waited(Engine& engine, const Ask& ask) {
 void Engine::Impl::take(Engine& engine, const Request& request, Verdict& verdict) {
   Items items;
   const Instant at = now();
-  Planned planned = plan(request, Verb::take, at, items);
+  Planned planned = plan(request, Operation::take, at, items);
   if (planned.policy == nullptr) [[unlikely]] {
-    verdict = error_of(std::move(planned));
-  } else if (planned.asks_fleet() && !planned.is_decided()) [[unlikely]] {
-    verdict = waited<Verdict>(engine, [&](AsyncEngine async, auto tell) {
-      async.take(request, [tell](const Verdict& answer) { tell(answer); });
+    verdict = error_verdict(std::move(planned));
+  } else if (planned.asks_fleet() && !planned.has_verdict()) [[unlikely]] {
+    verdict = wait_for_result<Verdict>(engine, [&](AsyncEngine async, auto done) {
+      async.take(request, [done](const Verdict& answer) { done(answer); });
     });
   } else {
     decide(planned, items, request, at, {}, {}, verdict);
@@ -369,17 +374,17 @@ Verdict Engine::take(const Request& request) {
 Verdict Engine::take(const Request& request, Receipt& receipt) {
   Items items;
   const Instant now = impl_->now();
-  Planned planned = impl_->plan(request, Verb::take, now, items);
-  if (planned.policy == nullptr) return error_of(std::move(planned));
-  if (planned.asks_fleet() && !planned.is_decided()) {
-    return impl_->waited<Verdict>(*this, [&](AsyncEngine async, auto tell) {
-      async.take(request, [tell, &receipt](const Verdict& verdict, Receipt given) {
+  Planned planned = impl_->plan(request, Operation::take, now, items);
+  if (planned.policy == nullptr) return error_verdict(std::move(planned));
+  if (planned.asks_fleet() && !planned.has_verdict()) {
+    return impl_->wait_for_result<Verdict>(*this, [&](AsyncEngine async, auto done) {
+      async.take(request, [done, &receipt](const Verdict& verdict, Receipt given) {
         if (verdict) receipt = std::move(given);
-        tell(verdict);
+        done(verdict);
       });
     });
   }
-  return impl_->take_here(planned, items, request, now, receipt);
+  return impl_->take_on_node(planned, items, request, now, receipt);
 }
 
 void Engine::take_all(std::span<const Request> requests, std::span<Verdict> verdicts) {
@@ -387,58 +392,59 @@ void Engine::take_all(std::span<const Request> requests, std::span<Verdict> verd
     for (std::size_t i = 0; i < requests.size(); ++i) impl_->take(*this, requests[i], verdicts[i]);
     return;
   }
-  // As many as a processor fetches from memory at once, about.
+  // About as many cache misses as a processor has in flight at once.
   constexpr std::size_t at_a_time = 16;
   const Instant now = impl_->now();
-  // The thread lends its rules to this call, or else somebody could take them away between plan and
-  // decision: a sink that asks an engine, or the next plan when the policies have changed.
+  // Move the cached rules out for this call. A sink that calls an engine, or a plan after a reload,
+  // would else free them between plan and decision.
   const Rules& rules = impl_->current_rules(now);
-  LastUsed lent = std::exchange(last_used, {});
+  CachedRules moved = std::exchange(cached_rules, {});
   for (std::size_t first = 0; first < requests.size(); first += at_a_time) {
     const auto some = requests.subspan(first, std::min(at_a_time, requests.size() - first));
     std::array<Items, at_a_time> items;
     FixedVector<Planned, at_a_time> planned;
     for (std::size_t i = 0; i < some.size(); ++i) {
       const auto plan = [&] {
-        return engine::plan(rules, some[i], Verb::take, impl_->place.seed, items[i], lent.policy);
+        return engine::plan(rules, some[i], Operation::take, impl_->target.seed, items[i],
+                            moved.policy);
       };
-      lent.policy = planned.append(plan).policy;
+      moved.policy = planned.append(plan).policy;
       for (const store::Item& item : items[i]) impl_->table->prefetch(item.key);
     }
     for (std::size_t i = 0; i < some.size(); ++i) {
       if (planned[i].policy == nullptr) [[unlikely]] {
-        verdicts[first + i] = error_of(std::move(planned[i]));
+        verdicts[first + i] = error_verdict(std::move(planned[i]));
       } else {
         impl_->decide(planned[i], items[i], some[i], now, {}, {}, verdicts[first + i]);
       }
     }
   }
-  last_used = std::move(lent);
+  cached_rules = std::move(moved);
 }
 
 Verdict Engine::peek(const Request& request, std::string_view holder) {
   Items items;
   const Instant now = impl_->now();
-  Planned planned = impl_->plan(request, Verb::peek, now, items);
-  if (planned.policy == nullptr) return error_of(std::move(planned));
-  if (planned.asks_fleet() && !planned.is_decided()) {
-    return impl_->waited<Verdict>(
-        *this, [&](AsyncEngine async, auto tell) { async.peek(request, holder, tell); });
+  Planned planned = impl_->plan(request, Operation::peek, now, items);
+  if (planned.policy == nullptr) return error_verdict(std::move(planned));
+  if (planned.asks_fleet() && !planned.has_verdict()) {
+    return impl_->wait_for_result<Verdict>(
+        *this, [&](AsyncEngine async, auto done) { async.peek(request, holder, done); });
   }
-  return impl_->peek_here(planned, items, now, holder);
+  return impl_->peek_on_node(planned, items, now, holder);
 }
 
 Verdict Engine::Impl::settle(Engine& engine, const Request& request, Receipt* receipt) {
   Items items;
   const Instant at = now();
-  Planned planned = plan(request, Verb::settle, at, items);
-  if (planned.policy == nullptr) return error_of(std::move(planned));
+  Planned planned = plan(request, Operation::settle, at, items);
+  if (planned.policy == nullptr) return error_verdict(std::move(planned));
   if (planned.asks_fleet()) {
-    return waited<Verdict>(engine, [&](AsyncEngine async, auto tell) {
-      receipt != nullptr ? async.settle(request, *receipt, tell) : async.settle(request, tell);
+    return wait_for_result<Verdict>(engine, [&](AsyncEngine async, auto done) {
+      receipt != nullptr ? async.settle(request, *receipt, done) : async.settle(request, done);
     });
   }
-  return settle_here(planned, items, at, receipt);
+  return settle_on_node(planned, items, at, receipt);
 }
 
 Verdict Engine::settle(const Request& request, Receipt& receipt) {
@@ -450,13 +456,13 @@ Verdict Engine::settle(const Request& request) { return impl_->settle(*this, req
 Verdict Engine::enter(const Request& request, std::string_view holder) {
   Items items;
   const Instant now = impl_->now();
-  Planned planned = impl_->plan(request, Verb::enter, now, items);
+  Planned planned = impl_->plan(request, Operation::enter, now, items);
   if (planned.policy != nullptr && holder.empty())
     planned = {.fault = Fault::key, .error = "the holder is empty"};
-  if (planned.policy == nullptr) return error_of(std::move(planned));
-  if (planned.asks_fleet() && !planned.is_decided()) {
-    return impl_->waited<Verdict>(
-        *this, [&](AsyncEngine async, auto tell) { async.enter(request, holder, tell); });
+  if (planned.policy == nullptr) return error_verdict(std::move(planned));
+  if (planned.asks_fleet() && !planned.has_verdict()) {
+    return impl_->wait_for_result<Verdict>(
+        *this, [&](AsyncEngine async, auto done) { async.enter(request, holder, done); });
   }
   return impl_->decide(planned, items, request, now, impl_->holder_id(holder), {});
 }
@@ -464,11 +470,11 @@ Verdict Engine::enter(const Request& request, std::string_view holder) {
 bool Engine::leave(const Request& request, std::string_view holder) {
   Items items;
   const Instant now = impl_->now();
-  const Planned planned = impl_->plan(request, Verb::leave, now, items);
+  const Planned planned = impl_->plan(request, Operation::leave, now, items);
   if (planned.policy == nullptr || holder.empty()) return false;
   if (planned.asks_fleet()) {
-    const auto left = impl_->waited<Result<bool, Trouble>>(
-        *this, [&](AsyncEngine async, auto tell) { async.leave(request, holder, tell); });
+    const auto left = impl_->wait_for_result<Result<bool, Trouble>>(
+        *this, [&](AsyncEngine async, auto done) { async.leave(request, holder, done); });
     return left && *left;
   }
   return impl_->table->leave(items, now, impl_->holder_id(holder));
@@ -477,12 +483,13 @@ bool Engine::leave(const Request& request, std::string_view holder) {
 Verdict Engine::throttle(const Limit& limit, std::string_view key, Permits permits,
                          std::optional<Nanos> max_wait) {
   if (impl_->fleet != nullptr) {
-    return impl_->waited<Verdict>(*this, [&](AsyncEngine async, auto tell) {
-      async.throttle(limit, key, permits, max_wait, tell);
+    return impl_->wait_for_result<Verdict>(*this, [&](AsyncEngine async, auto done) {
+      async.throttle(limit, key, permits, max_wait, done);
     });
   }
   const Throttle throttle = Throttle::of(rule_of(limit), permits, max_wait);
-  if (!throttle.error.empty()) return error_of({.fault = Fault::verb, .error = throttle.error});
+  if (!throttle.error.empty())
+    return error_verdict({.fault = Fault::verb, .error = throttle.error});
   return impl_->throttle(throttle, key);
 }
 
@@ -494,11 +501,11 @@ Verdict detail::EngineAccess::throttle(Engine& engine, const core::Cell& limit,
 std::optional<Error> Engine::reset(const Request& request) {
   Items items;
   const Instant now = impl_->now();
-  Planned planned = impl_->plan(request, Verb::reset, now, items);
+  Planned planned = impl_->plan(request, Operation::reset, now, items);
   if (planned.policy == nullptr) return Error{std::move(planned.error)};
   if (planned.asks_fleet()) {
-    const auto trouble = impl_->waited<std::optional<Trouble>>(
-        *this, [&](AsyncEngine async, auto tell) { async.reset(request, tell); });
+    const auto trouble = impl_->wait_for_result<std::optional<Trouble>>(
+        *this, [&](AsyncEngine async, auto done) { async.reset(request, done); });
     return trouble ? std::optional(Error{trouble->message}) : std::nullopt;
   }
   impl_->table->reset(items, now);
@@ -508,29 +515,29 @@ std::optional<Error> Engine::reset(const Request& request) {
 Result<std::vector<LimitState>, Error> Engine::explain(const Request& request) {
   Items items;
   const Instant now = impl_->now();
-  Planned planned = impl_->plan(request, Verb::peek, now, items);
+  Planned planned = impl_->plan(request, Operation::peek, now, items);
   if (planned.policy == nullptr) return Error{std::move(planned.error)};
   if (planned.asks_fleet()) {
-    auto told = impl_->waited<Result<Explanation, Trouble>>(
-        *this, [&](AsyncEngine async, auto tell) { async.explain(request, tell); });
-    if (!told) return Error{told.error().message};
-    return std::move(told->limits);
+    auto explanation = impl_->wait_for_result<Result<Explanation, Trouble>>(
+        *this, [&](AsyncEngine async, auto done) { async.explain(request, done); });
+    if (!explanation) return Error{explanation.error().message};
+    return std::move(explanation->limits);
   }
-  return impl_->states_here(planned, items, now);
+  return impl_->states_on_node(planned, items, now);
 }
 
 std::vector<SplitLimit> Engine::split_limits() {
   const Instant now = impl_->now();
   (void)impl_->current_rules(now);
-  const std::shared_ptr<const Rules> rules = impl_->used_rules();
+  const std::shared_ptr<const Rules> rules = impl_->rules_of_last_plan();
   std::vector<SplitLimit> limits;
   for (const auto& [name, policy] : rules->policies) {
-    for (std::size_t i = 0; i < policy.usual.rules.size(); ++i) {
-      const auto& split = policy.usual.rules[i].split;
+    for (std::size_t i = 0; i < policy.defaults.rules.size(); ++i) {
+      const auto& split = policy.defaults.rules[i].split;
       if (split == nullptr) continue;
-      const engine::Share& share = split->share;
+      const engine::SplitShare& share = split->share;
       limits.push_back({.policy = std::string{name},
-                        .name = std::string{policy.usual.names[i]},
+                        .name = std::string{policy.defaults.names[i]},
                         .limit = policy::to_text(split->whole),
                         .share = {.part = share.part, .whole = share.whole},
                         .granted = share.granted,
@@ -544,7 +551,7 @@ void detail::EngineAccess::start_with(Engine& engine, const Request& request, st
                                       const core::State& state) {
   Items items;
   const Instant now = engine.impl_->now();
-  const Planned planned = engine.impl_->plan(request, Verb::peek, now, items);
+  const Planned planned = engine.impl_->plan(request, Operation::peek, now, items);
   if (planned.policy == nullptr) return;
   core::State copy = state;
   const core::Charge charge{.limit = items[position].limit, .memory = &copy};

@@ -4,28 +4,28 @@
 #include "store/link_access.h"
 #include "store/random_name.h"
 
-// What an engine has of the fleet: links for those who wait, and what was borrowed by way of each.
+// The links of an engine to its fleet for synchronous calls, and the lease cache of each link.
 
 namespace weir {
 inline namespace v0 {
 
-store::lease::Purses& Engine::Impl::purses_of(Link& link) {
+store::lease::Purses& Engine::Impl::lease_cache_of(Link& link) {
   store::SharedStore& store = detail::LinkAccess::store(link);
   for (const auto& kept : store.kept) {
     if (kept.id == id) return static_cast<store::lease::Purses&>(*kept.keeper);
   }
   auto counts = std::make_shared<store::lease::PurseCounts>();
   {
-    const std::lock_guard lock(counting);
-    purse_counts.push_back(counts);
+    const std::lock_guard lock(counts_mutex);
+    lease_counts.push_back(counts);
   }
-  // (It lives as long as the link, perhaps longer than the engine.)
+  // The cache lives as long as the link, perhaps longer than the engine: it copies `time`.
   store::lease::PurseTime clock{.now = [time = time] { return time.now(); },
                                 .passed = [time = time] { return time.passed(); }};
-  auto purses = std::make_unique<store::lease::Purses>(
+  auto cache = std::make_unique<store::lease::Purses>(
       store, *fleet, std::move(clock), store::random_name(), std::move(counts), in_force);
-  store::lease::Purses& made = *purses;
-  store.kept.push_back({id, std::move(purses)});
+  store::lease::Purses& made = *cache;
+  store.kept.push_back({id, std::move(cache)});
   return made;
 }
 
@@ -36,20 +36,20 @@ Engine::Impl::~Impl() {
 
 void Engine::Impl::return_leases(Link& link) {
   if (fleet == nullptr) return;
-  store::lease::Purses& purses = purses_of(link);
-  // (Nothing is open for longer than the fleet's time.)
+  store::lease::Purses& cache = lease_cache_of(link);
+  // Terminates: no question is open for longer than the fleet's timeout.
   const auto wait = [&] {
-    while (purses.is_asking()) link.wait(std::chrono::seconds{1});
+    while (cache.is_asking()) link.wait(std::chrono::seconds{1});
   };
-  wait();  // what is lent meanwhile is given back, too
-  purses.give_all_back();
+  wait();  // leases that arrive until now are returned as well
+  cache.give_all_back();
   wait();
 }
 
 LeaseUse Engine::Impl::leases() const {
-  const std::lock_guard lock(counting);
+  const std::lock_guard lock(counts_mutex);
   LeaseUse sum;
-  for (const auto& counts : purse_counts) {
+  for (const auto& counts : lease_counts) {
     sum.keys += counts->keys.get();
     sum.held += counts->held.get();
     sum.asked += counts->asked.get();
@@ -60,10 +60,10 @@ LeaseUse Engine::Impl::leases() const {
   return sum;
 }
 
-void Engine::Impl::wait_for(const std::function<void(Link&, bool&)>& start) {
+void Engine::Impl::run_on_link(const std::function<void(Link&, bool&)>& start) {
   std::unique_ptr<Link> link;
   {
-    const std::lock_guard lock(lending);
+    const std::lock_guard lock(links_mutex);
     if (!links.empty()) {
       link = std::move(links.back());
       links.pop_back();
@@ -73,7 +73,7 @@ void Engine::Impl::wait_for(const std::function<void(Link&, bool&)>& start) {
   bool done = false;
   start(*link, done);
   while (!done) link->wait(std::chrono::seconds{1});
-  const std::lock_guard lock(lending);
+  const std::lock_guard lock(links_mutex);
   links.push_back(std::move(link));
 }
 

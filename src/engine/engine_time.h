@@ -8,16 +8,16 @@
 
 namespace weir::engine {
 
-// The time an engine decides by: its clock's, but never before the time its state file was left at.
-// A clock that is a little behind that is waited for. One that is far behind cannot be: time goes
-// on from there by itself, until the clock has been put right and has caught up.
+// The time of an engine: its clock's, but never before the time at which its state file was left.
+// If the clock is a little behind that, time stands still until the clock catches up. If it is far
+// behind, time goes on from the file's time at normal speed until the clock catches up.
 class EngineTime {
  public:
   EngineTime(const Clock& clock, Instant earliest)
       : clock_(clock), earliest_(earliest), since_(clock.passed()) {
-    constexpr std::chrono::minutes a_little{1};
+    constexpr std::chrono::minutes max_standstill{1};
     const Nanos behind = until(clock.now(), earliest);
-    if (behind > a_little) lead_ = behind;
+    if (behind > max_standstill) lead_ = behind;
   }
 
   Instant now() const noexcept {
@@ -26,10 +26,10 @@ class EngineTime {
     return std::max(clock_.now(), later(earliest_, clock_.passed() - since_));
   }
 
-  // Time that passes, whatever the clock is set to.
+  // Monotonic time.
   Nanos passed() const noexcept { return clock_.passed(); }
 
-  // How far the clock was behind, if that was too far to wait for.
+  // How far the clock was behind the state file; 0 if it was little enough to wait for.
   Nanos lead() const { return lead_; }
 
  private:

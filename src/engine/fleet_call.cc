@@ -11,26 +11,26 @@
 namespace weir {
 inline namespace v0 {
 
-using engine::LentSide;
-using engine::placed;
-using engine::Verb;
+using engine::at_policy_positions;
+using engine::LeasedLimits;
+using engine::Operation;
 using policy::OnStoreFailure;
 
 namespace {
 
-store::SharedVerb shared_verb(Verb verb) {
-  switch (verb) {
-    case Verb::take:
+store::SharedVerb shared_verb(Operation operation) {
+  switch (operation) {
+    case Operation::take:
       return store::SharedVerb::take;
-    case Verb::peek:
+    case Operation::peek:
       return store::SharedVerb::peek;
-    case Verb::settle:
+    case Operation::settle:
       return store::SharedVerb::settle;
-    case Verb::reset:
+    case Operation::reset:
       return store::SharedVerb::reset;
-    case Verb::enter:
+    case Operation::enter:
       return store::SharedVerb::enter;
-    case Verb::leave:
+    case Operation::leave:
       break;
   }
   return store::SharedVerb::leave;
@@ -40,16 +40,16 @@ bool all_shadow(std::span<const store::Item> items) {
   return std::ranges::all_of(items, &store::Item::shadow);
 }
 
-struct OneSide {
+struct SideVerdict {
   core::Verdict verdict;  // over the policy
-  bool shadow = false;    // none of its limits may refuse
+  bool shadow = false;    // all of its limits are shadow limits
 };
 
-// What two sides say together: the tighter of the two, as if it were one decision.
-core::Verdict joined(const OneSide& a, const OneSide& b) {
+// Combines the verdicts of two sides as if they were one decision.
+core::Verdict combined(const SideVerdict& a, const SideVerdict& b) {
   const bool in_order = a.verdict.tightest <= b.verdict.tightest;
-  const OneSide& first = in_order ? a : b;
-  const OneSide& second = in_order ? b : a;
+  const SideVerdict& first = in_order ? a : b;
+  const SideVerdict& second = in_order ? b : a;
   const std::array decisions{first.verdict.decision, second.verdict.decision};
   const std::array charges{core::Charge{.shadow = first.shadow},
                            core::Charge{.shadow = second.shadow}};
@@ -59,7 +59,7 @@ core::Verdict joined(const OneSide& a, const OneSide& b) {
   return verdict;
 }
 
-// Calls that are over, to be used again by their thread.
+// Finished calls of this thread, kept for reuse.
 template <typename Call>
 std::vector<std::unique_ptr<Call>>& spare_calls() {
   thread_local std::vector<std::unique_ptr<Call>> calls;
@@ -72,8 +72,8 @@ std::vector<std::unique_ptr<Call>>& spare_calls() {
 
 void AsyncEngine::Call::start(Engine::Impl& engine, Link& link, const engine::Planned& planned,
                               const engine::Items& items, Instant now, const Question& question,
-                              Finish finish) {
-  Call& call = spare_or_new();
+                              ResultCallback finish) {
+  Call& call = reuse_or_new();
   call.finish_ = std::move(finish);
   call.begin(engine, link, planned, items, now, question);
 }
@@ -81,12 +81,12 @@ void AsyncEngine::Call::start(Engine::Impl& engine, Link& link, const engine::Pl
 void AsyncEngine::Call::start(Engine::Impl& engine, Link& link, const engine::Planned& planned,
                               const engine::Items& items, Instant now, const Question& question,
                               Done done) {
-  Call& call = spare_or_new();
+  Call& call = reuse_or_new();
   call.done_ = std::move(done);
   call.begin(engine, link, planned, items, now, question);
 }
 
-AsyncEngine::Call& AsyncEngine::Call::spare_or_new() {
+AsyncEngine::Call& AsyncEngine::Call::reuse_or_new() {
   auto& spare = spare_calls<Call>();
   if (spare.empty()) return *std::make_unique<Call>().release();
   Call& call = *spare.back().release();
@@ -98,8 +98,8 @@ void AsyncEngine::Call::begin(Engine::Impl& engine, Link& link, const engine::Pl
                               const engine::Items& items, Instant now, const Question& question) {
   engine_ = &engine;
   now_ = now;
-  began_ = engine.time.passed();
-  rules_ = engine.used_rules();
+  started_ = engine.time.passed();
+  rules_ = engine.rules_of_last_plan();
   link_ = &link;
   prepare(planned, items, question);
   advance();
@@ -110,111 +110,114 @@ void AsyncEngine::Call::prepare(const engine::Planned& planned, const engine::It
   policy_ = planned.policy;
   limits_ = planned.limits;
   split_ = planned.split;
-  verb_ = question.verb;
+  operation_ = question.operation;
   holder_ = question.holder;
-  given_ = question.receipt;
+  settled_receipt_ = question.receipt;
   wants_receipt_ = question.wants_receipt;
-  // (One by one: their memory is used again.)
+  // Reset field by field: the memory is reused.
   result_.verdict = {};
   result_.receipt.reset();
   result_.decisions.clear();
   result_.left = false;
-  result_.trouble.clear();
-  rounds_ = 0;
-  for (Side* side : {&here_, &there_, &leased_}) {
+  result_.failure.clear();
+  lease_rounds_ = 0;
+  for (Side* side : {&node_side_, &fleet_side_, &lease_side_}) {
     side->items.clear();
     side->positions.clear();
   }
-  lent_.clear();
-  // (Whoever only looks wants to know what there is for all.)
-  const bool pays = verb_ == Verb::take || verb_ == Verb::settle;
+  leases_.clear();
+  // A peek asks the fleet about leased limits as well: it reports what remains for all nodes.
+  const bool pays = operation_ == Operation::take || operation_ == Operation::settle;
   for (std::size_t i = 0; i < items.size(); ++i) {
     const engine::Rule& rule = limits_->rules[i];
-    const bool from_purse = rule.leased && pays;
-    Side& side = from_purse ? leased_ : rule.shared ? there_ : here_;
+    const bool from_lease = rule.leased && pays;
+    Side& side = from_lease ? lease_side_ : rule.on_fleet ? fleet_side_ : node_side_;
     side.items.push_back(items[i]);
     side.positions.push_back(i);
-    if (from_purse) lent_.add(items[i], i);
+    if (from_lease) leases_.add(items[i], i);
   }
   copy_request(question.request);
-  remember_prices();
-  name_keys();
-  if (!leased_.items.empty()) name_lent();
+  attach_histories();
+  name_fleet_keys();
+  if (!lease_side_.items.empty()) name_lease_keys();
 }
 
-// The limits that need nobody to be asked are decided first, then the purses are paid from: nobody
-// else does that meanwhile. Then the fleet is asked.
+// Order: first the limits of this node, then the leases, which no other call can use in between,
+// then the fleet.
 void AsyncEngine::Call::advance() {
-  if (!lent_.empty() && verb_ == Verb::take) {
-    const LentSide::Standing standing = lent_.look(engine_->purses_of(*link_), now_);
-    constexpr int enough = 3;  // others may be faster again and again
-    if (standing == LentSide::Standing::lacking && rounds_ < enough) return borrow();
-    if (standing != LentSide::Standing::covered) {
-      result_.verdict = engine::judge(*limits_, lent_.refuse(engine_->purses_of(*link_), now_));
-      return tell();
+  if (!leases_.empty() && operation_ == Operation::take) {
+    const LeasedLimits::Coverage coverage = leases_.check(engine_->lease_cache_of(*link_), now_);
+    constexpr int max_rounds = 3;  // other calls may take the permits each time
+    if (coverage == LeasedLimits::Coverage::lacking && lease_rounds_ < max_rounds)
+      return request_leases();
+    if (coverage != LeasedLimits::Coverage::covered) {
+      result_.verdict =
+          engine::judge(*limits_, leases_.refuse(engine_->lease_cache_of(*link_), now_));
+      return deliver();
     }
   }
-  if (!decide_here()) return tell();
-  if (!lent_.empty()) {
-    if (verb_ == Verb::take) {
-      verdict_lent_ = lent_.spend(engine_->purses_of(*link_), now_);
+  if (!decide_on_node()) return deliver();
+  if (!leases_.empty()) {
+    if (operation_ == Operation::take) {
+      lease_verdict_ = leases_.spend(engine_->lease_cache_of(*link_), now_);
     } else {
-      settle_lent();
+      settle_leases();
     }
   }
-  if (!there_.items.empty()) return ask();
+  if (!fleet_side_.items.empty()) return ask();
   if (wants_receipt_) keep_receipts(nullptr);
-  conclude(nullptr);
-  tell();
+  set_verdict(nullptr);
+  deliver();
 }
 
 std::optional<Verdict> AsyncEngine::Call::at_once(Engine::Impl& engine, Link& link,
                                                   const engine::Planned& planned,
                                                   const engine::Items& items, Instant now,
                                                   const Request& request) {
-  LentSide lent;
-  engine::Items here;
+  LeasedLimits leases;
+  engine::Items node_items;
   std::array<std::size_t, core::kMaxLimits> positions{};
   for (std::size_t i = 0; i < items.size(); ++i) {
     if (planned.limits->rules[i].leased) {
-      lent.add(items[i], i);
+      leases.add(items[i], i);
     } else {
-      positions[here.size()] = i;
-      here.emplace_back(items[i]);
+      positions[node_items.size()] = i;
+      node_items.emplace_back(items[i]);
     }
   }
-  store::lease::Purses& purses = engine.purses_of(link);
-  const LentSide::Standing standing = lent.look(purses, now);
-  if (standing == LentSide::Standing::lacking) return std::nullopt;
+  store::lease::Purses& cache = engine.lease_cache_of(link);
+  const LeasedLimits::Coverage coverage = leases.check(cache, now);
+  if (coverage == LeasedLimits::Coverage::lacking) return std::nullopt;
   core::Verdict verdict;
-  if (standing == LentSide::Standing::refused) {
-    verdict = lent.refuse(purses, now);
-  } else if (here.empty()) {
-    verdict = lent.spend(purses, now);
+  if (coverage == LeasedLimits::Coverage::refused) {
+    verdict = leases.refuse(cache, now);
+  } else if (node_items.empty()) {
+    verdict = leases.spend(cache, now);
   } else {
-    verdict = placed(engine.table->take(here, now), std::span(positions).first(here.size()));
+    verdict = at_policy_positions(engine.table->take(node_items, now),
+                                  std::span(positions).first(node_items.size()));
     if (verdict.decision) {
-      const OneSide of_purses{lent.spend(purses, now), lent.is_shadow()};
-      verdict = joined({verdict, all_shadow(here)}, of_purses);
+      const SideVerdict lease_side{leases.spend(cache, now), leases.is_shadow()};
+      verdict = combined({verdict, all_shadow(node_items)}, lease_side);
     }
   }
   Verdict answer = engine::judge(*planned.limits, verdict);
-  engine::amend(answer, planned.split);
-  engine.tell_sink(*planned.policy, *planned.limits, request, answer);
+  engine::apply_split(answer, planned.split);
+  engine.notify_sink(*planned.policy, *planned.limits, request, answer);
   return answer;
 }
 
-// The texts of a request are borrowed from somebody who does not wait.
+// Copies the texts of the request: the caller does not wait for the answer.
 void AsyncEngine::Call::copy_request(const Request& request) {
   const auto parts = request.parts.all();
   std::size_t bytes = request.key.size();
   for (const Part& part : parts) bytes += part.name.size() + part.value.size();
-  texts_.clear();
-  texts_.reserve(bytes);
+  request_text_.clear();
+  request_text_.reserve(bytes);
   const auto copy = [this](std::string_view text) {
-    const std::size_t at = texts_.size();
-    texts_ += text;
-    return std::string_view(texts_).substr(at, text.size());
+    const std::size_t at = request_text_.size();
+    request_text_ += text;
+    return std::string_view(request_text_).substr(at, text.size());
   };
   request_ = {.policy = policy_->name,
               .key = copy(request.key),
@@ -223,13 +226,13 @@ void AsyncEngine::Call::copy_request(const Request& request) {
   for (const Part& part : parts) request_.parts.add({copy(part.name), copy(part.value)});
 }
 
-// (What the plan has told the items borrows the texts of the request.)
-void AsyncEngine::Call::remember_prices() {
+// The histories of the plan borrow the texts of the original request: make new ones.
+void AsyncEngine::Call::attach_histories() {
   prices_.clear();
   if (!policy_->has_changed) return;
   const policy::Subject subject{.key = request_.key, .parts = request_.parts.all()};
   prices_.reserve(limits_->rules.size());
-  for (Side* side : {&here_, &there_, &leased_}) {
+  for (Side* side : {&node_side_, &fleet_side_, &lease_side_}) {
     for (std::size_t i = 0; i < side->items.size(); ++i) {
       const std::uint64_t identity = limits_->rules[side->positions[i]].identity;
       side->items[i].history = &prices_.emplace_back(*policy_, subject, identity);
@@ -237,93 +240,97 @@ void AsyncEngine::Call::remember_prices() {
   }
 }
 
-void AsyncEngine::Call::name_keys() {
+void AsyncEngine::Call::name_fleet_keys() {
   const policy::Subject subject{.key = request_.key, .parts = request_.parts.all()};
   thread_local std::vector<std::size_t> ends;
   ends.clear();
-  names_.clear();
-  for (const std::size_t position : there_.positions) {
+  key_names_.clear();
+  for (const std::size_t position : fleet_side_.positions) {
     const engine::Rule& rule = limits_->rules[position];
-    policy::append_name(names_, policy_->head, subject, rule.by, rule.tail);
-    ends.push_back(names_.size());
+    policy::append_name(key_names_, policy_->head, subject, rule.by, rule.tail);
+    ends.push_back(key_names_.size());
   }
-  shared_.clear();
+  fleet_items_.clear();
   std::size_t at = 0;
   for (std::size_t i = 0; i < ends.size(); at = ends[i++]) {
-    const store::Item& item = there_.items[i];
-    shared_.push_back({.limit = item.limit,
-                       .key = std::string_view(names_).substr(at, ends[i] - at),
-                       .ask = item.ask,
-                       .shadow = item.shadow,
-                       .history = item.history});
+    const store::Item& item = fleet_side_.items[i];
+    fleet_items_.push_back({.limit = item.limit,
+                            .key = std::string_view(key_names_).substr(at, ends[i] - at),
+                            .ask = item.ask,
+                            .shadow = item.shadow,
+                            .history = item.history});
   }
 }
 
-void AsyncEngine::Call::name_lent() {
+void AsyncEngine::Call::name_lease_keys() {
   const policy::Subject subject{.key = request_.key, .parts = request_.parts.all()};
-  lent_names_.resize(leased_.positions.size());
-  for (std::size_t i = 0; i < leased_.positions.size(); ++i) {
-    const engine::Rule& rule = limits_->rules[leased_.positions[i]];
-    lent_names_[i].clear();
-    policy::append_name(lent_names_[i], policy_->head, subject, rule.by, rule.tail);
+  lease_keys_.resize(lease_side_.positions.size());
+  for (std::size_t i = 0; i < lease_side_.positions.size(); ++i) {
+    const engine::Rule& rule = limits_->rules[lease_side_.positions[i]];
+    lease_keys_[i].clear();
+    policy::append_name(lease_keys_[i], policy_->head, subject, rule.by, rule.tail);
   }
 }
 
-// Whether to go on. If not, the result is there to be told.
-bool AsyncEngine::Call::decide_here() {
-  if (verb_ == Verb::settle) settle_here();
-  if (here_.items.empty()) return true;
+// False if this node refuses the call. Then the result is set.
+bool AsyncEngine::Call::decide_on_node() {
+  if (operation_ == Operation::settle) settle_on_node();
+  if (node_side_.items.empty()) return true;
   store::Table& table = *engine_->table;
   const core::HolderId holder = holder_.empty() ? core::HolderId{} : engine_->holder_id(holder_);
-  switch (verb_) {
-    case Verb::take:
-    case Verb::enter:
-      resets_ = engine_->resets_of(here_.items);
-      verdict_here_ =
-          table.take(here_.items, now_, holder, std::span(receipts_).first(here_.items.size()));
+  switch (operation_) {
+    case Operation::take:
+    case Operation::enter:
+      resets_ = engine_->resets_of(node_side_.items);
+      node_verdict_ = table.take(node_side_.items, now_, holder,
+                                 std::span(receipts_).first(node_side_.items.size()));
       break;
-    case Verb::peek:
-      verdict_here_ = table.peek(here_.items, now_, holder);
+    case Operation::peek:
+      node_verdict_ = table.peek(node_side_.items, now_, holder);
       break;
-    case Verb::settle:
-      verdict_here_ = engine_->settle(here_.items, now_, given_);
+    case Operation::settle:
+      node_verdict_ = engine_->settle(node_side_.items, now_, settled_receipt_);
       break;
-    case Verb::reset:
-      table.reset(here_.items, now_);
+    case Operation::reset:
+      table.reset(node_side_.items, now_);
       break;
-    case Verb::leave:
+    case Operation::leave:
       break;
   }
-  if (!charges() || verdict_here_.decision) return true;
-  result_.verdict = engine::judge(*limits_, placed(verdict_here_, here_.positions));
+  if (!charges() || node_verdict_.decision) return true;
+  result_.verdict =
+      engine::judge(*limits_, at_policy_positions(node_verdict_, node_side_.positions));
   return false;
 }
 
-// What was admitted by this node while the fleet was gone is settled here; the rest over there.
-void AsyncEngine::Call::settle_here() {
-  shared_receipts_.assign(shared_.size(), {});
-  for (std::size_t i = 0; i < shared_.size(); ++i) {
-    const store::Item& item = there_.items[i];
-    const Receipt::Impl::Entry* entry = given_ != nullptr ? given_->find(item.key) : nullptr;
+// Settles on this node what this node admitted while the fleet did not answer, and prepares the
+// rest for the fleet.
+void AsyncEngine::Call::settle_on_node() {
+  fleet_receipts_.assign(fleet_items_.size(), {});
+  for (std::size_t i = 0; i < fleet_items_.size(); ++i) {
+    const store::Item& item = fleet_side_.items[i];
+    const Receipt::Impl::ReceiptEntry* entry =
+        settled_receipt_ != nullptr ? settled_receipt_->find(item.key) : nullptr;
     if (entry == nullptr) continue;
-    if (entry->shared) {
-      shared_receipts_[i] = entry->receipt;
+    if (entry->by_fleet) {
+      fleet_receipts_[i] = entry->receipt;
     } else {
-      (void)engine_->settle({&item, 1}, now_, given_);
-      shared_[i].ask.cost = 0;
+      (void)engine_->settle({&item, 1}, now_, settled_receipt_);
+      fleet_items_[i].ask.cost = 0;
     }
   }
 }
 
-// What was paid from a purse goes back to it, if it may.
-void AsyncEngine::Call::settle_lent() {
-  store::lease::Purses& purses = engine_->purses_of(*link_);
-  for (std::size_t i = 0; i < leased_.items.size(); ++i) {
-    const store::Item& item = leased_.items[i];
-    Receipt::Impl::Entry* const entry = given_ != nullptr ? given_->find(item.key) : nullptr;
+// Settles what was paid from leases, in the lease cache.
+void AsyncEngine::Call::settle_leases() {
+  store::lease::Purses& cache = engine_->lease_cache_of(*link_);
+  for (std::size_t i = 0; i < lease_side_.items.size(); ++i) {
+    const store::Item& item = lease_side_.items[i];
+    Receipt::Impl::ReceiptEntry* const entry =
+        settled_receipt_ != nullptr ? settled_receipt_->find(item.key) : nullptr;
     Permits correction = entry != nullptr ? entry->receipt.left_of(item.ask.cost) : item.ask.cost;
-    if (entry != nullptr && !entry->lent) {
-      (void)engine_->settle({&item, 1}, now_, given_);
+    if (entry != nullptr && !entry->from_lease) {
+      (void)engine_->settle({&item, 1}, now_, settled_receipt_);
       continue;
     }
     if (correction < 0) {
@@ -333,101 +340,101 @@ void AsyncEngine::Call::settle_lent() {
       if (entry != nullptr) entry->receipt.update(left);
     }
     if (correction == 0) continue;
-    purses.settle({*item.limit, item.history, rules_->leased_edition}, item.key, lent_names_[i],
-                  correction, entry != nullptr ? entry->mark : 0);
+    cache.settle({*item.limit, item.history, rules_->leased_edition}, item.key, lease_keys_[i],
+                 correction, entry != nullptr ? entry->mark : 0);
   }
-  verdict_lent_ = lent_.settled(purses, now_);
+  lease_verdict_ = leases_.after_settle(cache, now_);
 }
 
-// ---- Purses that have too little
+// ---- Leases that do not cover the call
 
-void AsyncEngine::Call::borrow() {
-  // What is refused anyway costs the store nothing. (The peek decides: a take may be admitted, by
-  // what another thread has given back meanwhile, and nothing would be paid for it.)
-  if (!here_.items.empty()) {
-    const core::Verdict verdict = engine_->table->peek(here_.items, now_);
+void AsyncEngine::Call::request_leases() {
+  // A call that this node refuses costs no question to the store. It is only a peek: a take could
+  // be admitted by a concurrent refund, and would be charged without a lease.
+  if (!node_side_.items.empty()) {
+    const core::Verdict verdict = engine_->table->peek(node_side_.items, now_);
     if (!verdict.decision) {
-      result_.verdict = engine::judge(*limits_, placed(verdict, here_.positions));
-      return tell();
+      result_.verdict = engine::judge(*limits_, at_policy_positions(verdict, node_side_.positions));
+      return deliver();
     }
   }
-  if (is_too_late()) return do_without_purses();
-  ++rounds_;
-  trouble_.error.clear();
-  trouble_.kind = store::SharedAnswer::Kind::decided;
-  const auto items = lent_.items();
-  pending_ = 1;
+  if (is_past_deadline()) return continue_without_leases();
+  ++lease_rounds_;
+  failure_.error.clear();
+  failure_.kind = store::SharedAnswer::Kind::decided;
+  const auto items = leases_.items();
+  pending_leases_ = 1;
   for (std::size_t i = 0; i < items.size(); ++i) {
-    if (items[i].standing != LentSide::Standing::lacking) continue;
-    ++pending_;
-    engine_->purses_of(*link_).ask(
-        {*items[i].limit, leased_.items[i].history, rules_->leased_edition}, items[i].key,
-        lent_names_[i], items[i].cost, deadline(), *this);
+    if (items[i].coverage != LeasedLimits::Coverage::lacking) continue;
+    ++pending_leases_;
+    engine_->lease_cache_of(*link_).ask(
+        {*items[i].limit, lease_side_.items[i].history, rules_->leased_edition}, items[i].key,
+        lease_keys_[i], items[i].cost, deadline(), *this);
   }
-  on_purses_asked();
+  on_lease_answer();
 }
 
-void AsyncEngine::Call::on_purse(const store::LoanAnswer* trouble) {
-  // (A mistake tells more than an outage.)
-  if (trouble != nullptr && trouble_.kind != store::SharedAnswer::Kind::misconfigured) {
-    trouble_.kind = trouble->kind;
-    trouble_.error = trouble->error;
+void AsyncEngine::Call::on_purse(const store::LoanAnswer* failure) {
+  // A configuration error is more informative than an outage.
+  if (failure != nullptr && failure_.kind != store::SharedAnswer::Kind::misconfigured) {
+    failure_.kind = failure->kind;
+    failure_.error = failure->error;
   }
-  on_purses_asked();
+  on_lease_answer();
 }
 
-void AsyncEngine::Call::on_purses_asked() {
-  if (--pending_ > 0) return;
+void AsyncEngine::Call::on_lease_answer() {
+  if (--pending_leases_ > 0) return;
   now_ = engine_->now();
-  if (trouble_.kind == store::SharedAnswer::Kind::decided) return advance();
-  do_without_purses();
+  if (failure_.kind == store::SharedAnswer::Kind::decided) return advance();
+  continue_without_leases();
 }
 
-// Without the store they are limits of the fleet like others.
-void AsyncEngine::Call::do_without_purses() {
-  for (std::size_t i = 0; i < leased_.items.size(); ++i) {
-    there_.items.push_back(leased_.items[i]);
-    there_.positions.push_back(leased_.positions[i]);
+// Without the store, leased limits are handled like other limits of the fleet.
+void AsyncEngine::Call::continue_without_leases() {
+  for (std::size_t i = 0; i < lease_side_.items.size(); ++i) {
+    fleet_side_.items.push_back(lease_side_.items[i]);
+    fleet_side_.positions.push_back(lease_side_.positions[i]);
   }
-  lent_.clear();
-  if (!decide_here()) return tell();
-  on_answer(trouble_);
+  leases_.clear();
+  if (!decide_on_node()) return deliver();
+  on_answer(failure_);
 }
 
 Nanos AsyncEngine::Call::deadline() const {
-  return began_ + detail::LinkAccess::store(*link_).timeout();
+  return started_ + detail::LinkAccess::store(*link_).timeout();
 }
 
 Nanos AsyncEngine::Call::time_left() const { return deadline() - engine_->time.passed(); }
 
-// Whether it has waited for purses for as long as a call may wait for the store.
-bool AsyncEngine::Call::is_too_late() {
-  if (rounds_ == 0 || time_left() > Nanos{0}) return false;
-  trouble_.kind = store::SharedAnswer::Kind::unavailable;
-  trouble_.error = "no answer within the time of the call";
+// True if the requests for leases have used up the timeout of the call.
+bool AsyncEngine::Call::is_past_deadline() {
+  if (lease_rounds_ == 0 || time_left() > Nanos{0}) return false;
+  failure_.kind = store::SharedAnswer::Kind::unavailable;
+  failure_.error = "no answer within the time of the call";
   return true;
 }
 
 void AsyncEngine::Call::ask() {
-  question_ = {.verb = shared_verb(verb_),
-               .items = shared_,
+  question_ = {.verb = shared_verb(operation_),
+               .items = fleet_items_,
                .holder = holder_,
                .wants_receipts = wants_receipt_};
-  if (verb_ == Verb::settle) name_receipts();
-  if (rounds_ > 0) {
-    if (is_too_late()) return on_answer(trouble_);
+  if (operation_ == Operation::settle) name_receipts();
+  if (lease_rounds_ > 0) {
+    if (is_past_deadline()) return on_answer(failure_);
     question_.within = time_left();
   }
   detail::LinkAccess::store(*link_).ask(question_, *this);
 }
 
-// What is given back has a name, so that it can be asked for again if the answer is lost.
+// Names the receipt of a refund, so that the refund can be repeated if its answer is lost.
 void AsyncEngine::Call::name_receipts() {
-  question_.receipts = shared_receipts_;
-  for (std::size_t i = 0; i < shared_.size(); ++i) {
-    if (shared_[i].ask.cost >= 0 || shared_receipts_[i].receipt.taken == 0) continue;
-    if (given_->name.empty()) given_->name = store::random_name();
-    question_.receipt_name = given_->name;
+  question_.receipts = fleet_receipts_;
+  for (std::size_t i = 0; i < fleet_items_.size(); ++i) {
+    if (fleet_items_[i].ask.cost >= 0 || fleet_receipts_[i].receipt.taken == 0) continue;
+    if (settled_receipt_->name.empty()) settled_receipt_->name = store::random_name();
+    question_.receipt_name = settled_receipt_->name;
     return;
   }
 }
@@ -435,208 +442,211 @@ void AsyncEngine::Call::name_receipts() {
 // ---- The answer
 
 void AsyncEngine::Call::on_answer(store::SharedAnswer& answer) {
-  if (verb_ == Verb::settle) update_receipts();
+  if (operation_ == Operation::settle) update_receipts();
   if (answer.kind == store::SharedAnswer::Kind::decided) {
-    follow(answer);
+    use_answer(answer);
   } else {
-    do_without(answer);
+    decide_without_fleet(answer);
   }
-  tell();
+  deliver();
 }
 
-void AsyncEngine::Call::follow(store::SharedAnswer& answer) {
+void AsyncEngine::Call::use_answer(store::SharedAnswer& answer) {
   result_.left = answer.left;
-  if (limits_->leases) tell_of_purses(answer);
-  if (verb_ == Verb::leave || verb_ == Verb::reset) return;
+  if (limits_->has_leased) update_leases(answer);
+  if (operation_ == Operation::leave || operation_ == Operation::reset) return;
   if (charges() && !answer.verdict.decision) give_back();
   if (charges() && answer.verdict.decision && wants_receipt_) keep_receipts(&answer);
-  if (verb_ == Verb::peek) {
+  if (operation_ == Operation::peek) {
     result_.decisions.resize(limits_->rules.size());
-    for (std::size_t i = 0; i < here_.items.size(); ++i) {
-      result_.decisions[here_.positions[i]] =
-          engine_->decision_of(limits_->rules[here_.positions[i]], here_.items[i], now_);
+    for (std::size_t i = 0; i < node_side_.items.size(); ++i) {
+      result_.decisions[node_side_.positions[i]] =
+          engine_->decision_of(limits_->rules[node_side_.positions[i]], node_side_.items[i], now_);
     }
     for (std::size_t i = 0; i < answer.decisions.size(); ++i) {
-      result_.decisions[there_.positions[i]] = answer.decisions[i];
+      result_.decisions[fleet_side_.positions[i]] = answer.decisions[i];
     }
   }
-  conclude(&answer.verdict);
+  set_verdict(&answer.verdict);
 }
 
-// What a purse holds is there for calls on this node, whatever the store says to others.
-void AsyncEngine::Call::tell_of_purses(store::SharedAnswer& answer) {
-  store::lease::Purses& purses = engine_->purses_of(*link_);
-  std::vector<core::Charge> charges(there_.items.size());
-  for (std::size_t i = 0; i < there_.items.size(); ++i) {
-    const store::Item& item = there_.items[i];
+// Adds the permits of this node's lease to the store's decisions: calls on this node can use them.
+void AsyncEngine::Call::update_leases(store::SharedAnswer& answer) {
+  store::lease::Purses& cache = engine_->lease_cache_of(*link_);
+  std::vector<core::Charge> charges(fleet_side_.items.size());
+  for (std::size_t i = 0; i < fleet_side_.items.size(); ++i) {
+    const store::Item& item = fleet_side_.items[i];
     charges[i].shadow = item.shadow;
-    if (!limits_->rules[there_.positions[i]].leased) continue;
-    if (verb_ == Verb::reset) purses.reopen(item.key);
-    if (verb_ == Verb::peek && i < answer.decisions.size()) {
-      purses.add_to(answer.decisions[i], item.key, item.ask.cost, engine_->now());
+    if (!limits_->rules[fleet_side_.positions[i]].leased) continue;
+    if (operation_ == Operation::reset) cache.reopen(item.key);
+    if (operation_ == Operation::peek && i < answer.decisions.size()) {
+      cache.add_to(answer.decisions[i], item.key, item.ask.cost, engine_->now());
     }
   }
-  if (verb_ == Verb::peek) answer.verdict = core::judge(answer.decisions, charges);
+  if (operation_ == Operation::peek) answer.verdict = core::judge(answer.decisions, charges);
 }
 
 void AsyncEngine::Call::keep_receipts(const store::SharedAnswer* answer) {
   result_.receipt = std::make_unique<Receipt::Impl>();
-  result_.receipt->add(here_.items, resets_, receipts_);
-  for (const LentSide::Item& item : lent_.items()) {
-    if (item.standing != LentSide::Standing::covered) continue;
+  result_.receipt->add(node_side_.items, resets_, receipts_);
+  for (const LeasedLimits::LeasedItem& item : leases_.items()) {
+    if (item.coverage != LeasedLimits::Coverage::covered) continue;
     result_.receipt->entries.push_back({.key = item.key,
-                                        .lent = true,
+                                        .from_lease = true,
                                         .mark = item.mark,
                                         .receipt = {.receipt = {.at = now_, .taken = item.cost}}});
   }
   for (std::size_t i = 0; answer != nullptr && i < answer->receipts.size(); ++i) {
     result_.receipt->entries.push_back(
-        {.key = there_.items[i].key, .shared = true, .receipt = answer->receipts[i]});
+        {.key = fleet_side_.items[i].key, .by_fleet = true, .receipt = answer->receipts[i]});
   }
 }
 
 void AsyncEngine::Call::update_receipts() {
-  if (given_ == nullptr) return;
-  for (std::size_t i = 0; i < there_.items.size(); ++i) {
-    Receipt::Impl::Entry* const entry = given_->find(there_.items[i].key);
-    if (entry != nullptr && entry->shared) entry->receipt = shared_receipts_[i];
+  if (settled_receipt_ == nullptr) return;
+  for (std::size_t i = 0; i < fleet_side_.items.size(); ++i) {
+    Receipt::Impl::ReceiptEntry* const entry = settled_receipt_->find(fleet_side_.items[i].key);
+    if (entry != nullptr && entry->by_fleet) entry->receipt = fleet_receipts_[i];
   }
 }
 
 // ---- Without an answer
 
-void AsyncEngine::Call::do_without(const store::SharedAnswer& answer) {
-  result_.trouble = answer.error;
+void AsyncEngine::Call::decide_without_fleet(const store::SharedAnswer& answer) {
+  result_.failure = answer.error;
   result_.verdict.degraded = true;
-  const bool mistaken = answer.kind == store::SharedAnswer::Kind::misconfigured;
-  const OnStoreFailure mode = engine::mode_of(policy_->on_store_failure, mistaken);
-  switch (verb_) {
-    case Verb::take:
-    case Verb::enter:
-    case Verb::peek:
-      if (mode == OnStoreFailure::local) return decide_locally();
+  const bool misconfigured = answer.kind == store::SharedAnswer::Kind::misconfigured;
+  const OnStoreFailure mode = engine::failure_mode(policy_->on_store_failure, misconfigured);
+  switch (operation_) {
+    case Operation::take:
+    case Operation::enter:
+    case Operation::peek:
+      if (mode == OnStoreFailure::local) return decide_fallback();
       if (mode == OnStoreFailure::closed) return refuse();
-      return conclude(nullptr);
-    case Verb::settle:
-      return mode == OnStoreFailure::local ? settle_locally() : conclude(nullptr);
-    case Verb::leave:
+      return set_verdict(nullptr);
+    case Operation::settle:
+      return mode == OnStoreFailure::local ? settle_fallback() : set_verdict(nullptr);
+    case Operation::leave:
       if (mode == OnStoreFailure::local) {
-        take_shares();
-        result_.left = engine_->table->leave(there_.items, now_, engine_->holder_id(holder_));
+        use_fallback_limits();
+        result_.left = engine_->table->leave(fleet_side_.items, now_, engine_->holder_id(holder_));
       }
       return;
-    case Verb::reset:
+    case Operation::reset:
       return;
   }
 }
 
-// This node's part of what the nodes may admit together.
-void AsyncEngine::Call::take_shares() {
+// Replaces the fleet's limits by this node's part of them.
+void AsyncEngine::Call::use_fallback_limits() {
   const Permits nodes = engine_->fleet->nodes();
-  shares_.clear();
-  shares_.reserve(there_.items.size());
-  share_prices_.clear();
-  share_prices_.reserve(there_.items.size());
+  fallback_limits_.clear();
+  fallback_limits_.reserve(fleet_side_.items.size());
+  fallback_prices_.clear();
+  fallback_prices_.reserve(fleet_side_.items.size());
   if (nodes <= 1) return;
-  for (store::Item& item : there_.items) {
+  for (store::Item& item : fleet_side_.items) {
     const auto* const whole = std::get_if<core::Bucket>(item.limit);
-    item.limit = &shares_.emplace_back(core::share_of(*item.limit, nodes));
+    item.limit = &fallback_limits_.emplace_back(core::share_of(*item.limit, nodes));
     if (whole == nullptr) continue;
-    auto& share = std::get<core::Bucket>(shares_.back());
+    auto& share = std::get<core::Bucket>(fallback_limits_.back());
     share = core::in_epoch(share, core::epoch_number(*whole));
     if (item.history == nullptr) continue;
-    item.history = &share_prices_.emplace_back(*item.history, nodes);
+    item.history = &fallback_prices_.emplace_back(*item.history, nodes);
   }
 }
 
-void AsyncEngine::Call::decide_locally() {
-  take_shares();
+void AsyncEngine::Call::decide_fallback() {
+  use_fallback_limits();
   const core::HolderId holder = holder_.empty() ? core::HolderId{} : engine_->holder_id(holder_);
   store::Table& table = *engine_->table;
-  if (verb_ == Verb::peek) {
-    const core::Verdict verdict = table.peek(there_.items, now_, holder);
-    return conclude(&verdict);
+  if (operation_ == Operation::peek) {
+    const core::Verdict verdict = table.peek(fleet_side_.items, now_, holder);
+    return set_verdict(&verdict);
   }
   Engine::Impl::CoreReceipts receipts{};
-  const Engine::Impl::Resets resets = engine_->resets_of(there_.items);
-  const core::Verdict verdict =
-      table.take(there_.items, now_, holder, std::span(receipts).first(there_.items.size()));
+  const Engine::Impl::Resets resets = engine_->resets_of(fleet_side_.items);
+  const core::Verdict verdict = table.take(fleet_side_.items, now_, holder,
+                                           std::span(receipts).first(fleet_side_.items.size()));
   if (!verdict.decision) {
     give_back();
   } else if (wants_receipt_) {
     keep_receipts(nullptr);
-    result_.receipt->add(there_.items, resets, receipts);
+    result_.receipt->add(fleet_side_.items, resets, receipts);
   }
-  conclude(&verdict);
+  set_verdict(&verdict);
 }
 
-// Debits count here, as takes do. What this node has admitted has been settled already, and what
-// the fleet has admitted stays with it: given back here, it would be admitted twice.
-void AsyncEngine::Call::settle_locally() {
-  take_shares();
-  for (std::size_t i = 0; i < there_.items.size(); ++i) {
-    there_.items[i].ask.cost = std::max<Permits>(shared_[i].ask.cost, 0);
+// Counts debits on this node, as takes do. Refunds of what the fleet admitted stay with the fleet:
+// given back on this node, they could be taken twice.
+void AsyncEngine::Call::settle_fallback() {
+  use_fallback_limits();
+  for (std::size_t i = 0; i < fleet_side_.items.size(); ++i) {
+    fleet_side_.items[i].ask.cost = std::max<Permits>(fleet_items_[i].ask.cost, 0);
   }
   Engine::Impl::CoreReceipts none{};
-  const core::Verdict verdict =
-      engine_->table->settle(there_.items, now_, std::span(none).first(there_.items.size()));
-  conclude(&verdict);
+  const core::Verdict verdict = engine_->table->settle(
+      fleet_side_.items, now_, std::span(none).first(fleet_side_.items.size()));
+  set_verdict(&verdict);
 }
 
 void AsyncEngine::Call::refuse() {
   if (charges()) give_back();
-  // (No limit refuses: none was asked.)
-  const core::Verdict verdict{.decision = {.outcome = Outcome::limited,
-                                           .limit = core::capacity(*there_.items.front().limit),
-                                           .retry_after = engine::kAskAgain}};
-  result_.verdict = engine::judge(*limits_, placed(verdict, there_.positions));
+  // No limit is named as refusing: none was decided.
+  const core::Verdict verdict{
+      .decision = {.outcome = Outcome::limited,
+                   .limit = core::capacity(*fleet_side_.items.front().limit),
+                   .retry_after = engine::kFleetRetryAfter}};
+  result_.verdict = engine::judge(*limits_, at_policy_positions(verdict, fleet_side_.positions));
   result_.verdict.degraded = true;
 }
 
 // ---- The end
 
-// What this node has admitted, and the call has not got.
+// Gives back what this node charged for a call that is refused elsewhere.
 void AsyncEngine::Call::give_back() {
-  if (!lent_.empty()) lent_.give_back(engine_->purses_of(*link_));
-  if (here_.items.empty()) return;
-  for (store::Item& item : here_.items) item.ask.cost = -item.ask.cost;
-  (void)engine_->table->settle(here_.items, engine_->now(),
-                               std::span(receipts_).first(here_.items.size()), resets_);
+  if (!leases_.empty()) leases_.give_back(engine_->lease_cache_of(*link_));
+  if (node_side_.items.empty()) return;
+  for (store::Item& item : node_side_.items) item.ask.cost = -item.ask.cost;
+  (void)engine_->table->settle(node_side_.items, engine_->now(),
+                               std::span(receipts_).first(node_side_.items.size()), resets_);
 }
 
-// The verdict of all sides; none of the fleet's is one that admits.
-void AsyncEngine::Call::conclude(const core::Verdict* fleet) {
+// Sets the verdict of all sides. A null `fleet` admits.
+void AsyncEngine::Call::set_verdict(const core::Verdict* fleet) {
   const bool degraded = result_.verdict.degraded;
-  if (fleet != nullptr && here_.items.empty() && lent_.empty()) {
-    // Most have limits of the fleet only.
-    result_.verdict = engine::judge(*limits_, placed(*fleet, there_.positions));
+  if (fleet != nullptr && node_side_.items.empty() && leases_.empty()) {
+    // The common case: limits of the fleet only.
+    result_.verdict = engine::judge(*limits_, at_policy_positions(*fleet, fleet_side_.positions));
     result_.verdict.degraded = degraded;
     return;
   }
-  std::optional<OneSide> all;
-  const auto add = [&all](const OneSide& side) {
-    all = all ? OneSide{joined(*all, side), all->shadow && side.shadow} : side;
+  std::optional<SideVerdict> all;
+  const auto add = [&all](const SideVerdict& side) {
+    all = all ? SideVerdict{combined(*all, side), all->shadow && side.shadow} : side;
   };
-  if (!here_.items.empty()) {
-    add({placed(verdict_here_, here_.positions), all_shadow(here_.items)});
+  if (!node_side_.items.empty()) {
+    add({at_policy_positions(node_verdict_, node_side_.positions), all_shadow(node_side_.items)});
   }
-  if (!lent_.empty()) add({verdict_lent_, lent_.is_shadow()});
+  if (!leases_.empty()) add({lease_verdict_, leases_.is_shadow()});
   if (fleet != nullptr) {
-    add({placed(*fleet, there_.positions), all_shadow(there_.items)});
+    add({at_policy_positions(*fleet, fleet_side_.positions), all_shadow(fleet_side_.items)});
   } else if (!all) {
-    const core::Verdict unknown{.decision = {.limit = core::capacity(*there_.items.front().limit)}};
-    add({placed(unknown, there_.positions), all_shadow(there_.items)});
+    const core::Verdict unknown{
+        .decision = {.limit = core::capacity(*fleet_side_.items.front().limit)}};
+    add({at_policy_positions(unknown, fleet_side_.positions), all_shadow(fleet_side_.items)});
   }
   result_.verdict = engine::judge(*limits_, all->verdict);
   result_.verdict.degraded = degraded;
 }
 
-// (A limit of which the node has a part may be cut off while others are not.)
-void AsyncEngine::Call::tell() {
+// Split limits may be degraded although the fleet's other limits are not.
+void AsyncEngine::Call::deliver() {
   const bool is_answered = !result_.verdict.degraded;
-  if (verb_ == Verb::settle && given_ != nullptr && is_answered) given_->on_answered();
-  engine::amend(result_.verdict, split_);
-  if (charges()) engine_->tell_sink(*policy_, *limits_, request_, result_.verdict);
+  if (operation_ == Operation::settle && settled_receipt_ != nullptr && is_answered)
+    settled_receipt_->on_settled();
+  engine::apply_split(result_.verdict, split_);
+  if (charges()) engine_->notify_sink(*policy_, *limits_, request_, result_.verdict);
   finish();
 }
 
@@ -647,10 +657,10 @@ void AsyncEngine::Call::finish() {
     std::exchange(done_, nullptr)(result_.verdict);
   }
   rules_ = nullptr;
-  constexpr std::size_t plenty = 1024;
+  constexpr std::size_t max_spare = 1024;
   auto& spare = spare_calls<Call>();
   std::unique_ptr<Call> self(this);
-  if (spare.size() < plenty) spare.push_back(std::move(self));
+  if (spare.size() < max_spare) spare.push_back(std::move(self));
 }
 
 }  // namespace v0

@@ -13,44 +13,44 @@
 namespace weir {
 inline namespace v0 {
 
-// One request under limits of which some or all count on the fleet: those on this node are decided
-// first, since they cost nothing. Only what they admit is asked of the fleet, and what it refuses
-// is given back here. Without an answer the policy says what happens.
+// One request under limits some or all of which count in the fleet's store. Limits of this node are
+// decided first, since that is free of I/O. The fleet is asked only about calls that they admit; if
+// it refuses, their permits are given back. Without an answer, on_store_failure decides.
 //
-// What is leased is paid from a purse. If there is not enough in it, that is asked for before
-// anything else is decided.
+// Leased limits are paid from the lease cache. If a lease has too few permits, more are requested
+// before anything else is decided.
 //
-// Lives from the question to the answer, and is used again for another one.
+// Lives from the question to the answer, and is reused by its thread.
 class AsyncEngine::Call final : public store::Asker, private store::lease::Waiter {
  public:
-  // What comes of a question to the fleet.
-  struct Result {
+  // The result of a call.
+  struct CallResult {
     Verdict verdict{};
-    std::unique_ptr<Receipt::Impl> receipt{};  // of a take that wanted one and was admitted
-    std::vector<core::Decision> decisions{};   // of a peek, of each limit of the policy
+    std::unique_ptr<Receipt::Impl> receipt{};  // of an admitted take that wanted one
+    std::vector<core::Decision> decisions{};   // of a peek: one for each limit of the policy
     bool left = false;
-    std::string trouble{};  // why the fleet could not be asked
+    std::string failure{};  // why the fleet did not answer; empty: it did
   };
-  using Finish = std::function<void(Result&)>;
+  using ResultCallback = std::function<void(CallResult&)>;
 
   struct Question {
-    engine::Verb verb = engine::Verb::take;
+    engine::Operation operation = engine::Operation::take;
     const Request& request;
     std::string_view holder{};
     bool wants_receipt = false;
     Receipt::Impl* receipt = nullptr;  // of settle
   };
 
-  // The plan is one that asks the fleet.
+  // Starts a call. The plan must have limits in the fleet's store.
   static void start(Engine::Impl& engine, Link& link, const engine::Planned& planned,
                     const engine::Items& items, Instant now, const Question& question,
-                    Finish finish);
-  // For those who want to know the verdict only. (Wrapped in the above, it would take memory.)
+                    ResultCallback finish);
+  // The same with a callback for the verdict only. Wrapped in a ResultCallback it would allocate.
   static void start(Engine::Impl& engine, Link& link, const engine::Planned& planned,
                     const engine::Items& items, Instant now, const Question& question, Done done);
 
-  // A take under limits of which none has to be asked for, as its purses have enough, or are known
-  // to get no more: what most calls on leased limits are. None: it must be started.
+  // Decides a take at once if its leases cover it or are known to refuse it, as for most calls
+  // under leased limits. None: it must be started.
   static std::optional<Verdict> at_once(Engine::Impl& engine, Link& link,
                                         const engine::Planned& planned, const engine::Items& items,
                                         Instant now, const Request& request);
@@ -58,94 +58,97 @@ class AsyncEngine::Call final : public store::Asker, private store::lease::Waite
   void on_answer(store::SharedAnswer& answer) override;
 
  private:
-  static Call& spare_or_new();
+  static Call& reuse_or_new();
   void begin(Engine::Impl& engine, Link& link, const engine::Planned& planned,
              const engine::Items& items, Instant now, const Question& question);
   void prepare(const engine::Planned& planned, const engine::Items& items,
                const Question& question);
   void copy_request(const Request& request);
-  void remember_prices();
-  void name_keys();
-  void name_lent();
+  void attach_histories();
+  void name_fleet_keys();
+  void name_lease_keys();
   void advance();
-  bool decide_here();
-  void settle_here();
-  void settle_lent();
+  bool decide_on_node();
+  void settle_on_node();
+  void settle_leases();
   void ask();
   void name_receipts();
 
-  void borrow();
-  void on_purse(const store::LoanAnswer* trouble) override;
-  void on_purses_asked();
-  void do_without_purses();
+  void request_leases();
+  void on_purse(const store::LoanAnswer* failure) override;
+  void on_lease_answer();
+  void continue_without_leases();
   Nanos deadline() const;
   Nanos time_left() const;
-  bool is_too_late();
+  bool is_past_deadline();
 
-  void follow(store::SharedAnswer& answer);
-  void tell_of_purses(store::SharedAnswer& answer);
+  void use_answer(store::SharedAnswer& answer);
+  void update_leases(store::SharedAnswer& answer);
   void keep_receipts(const store::SharedAnswer* answer);
   void update_receipts();
-  void do_without(const store::SharedAnswer& answer);
-  void take_shares();
-  void decide_locally();
-  void settle_locally();
+  void decide_without_fleet(const store::SharedAnswer& answer);
+  void use_fallback_limits();
+  void decide_fallback();
+  void settle_fallback();
   void refuse();
   void give_back();
-  void conclude(const core::Verdict* fleet);
-  void tell();
+  void set_verdict(const core::Verdict* fleet);
+  void deliver();
   void finish();
 
-  bool charges() const { return verb_ == engine::Verb::take || verb_ == engine::Verb::enter; }
+  bool charges() const {
+    return operation_ == engine::Operation::take || operation_ == engine::Operation::enter;
+  }
 
   Engine::Impl* engine_ = nullptr;
   Link* link_ = nullptr;
-  std::shared_ptr<const engine::Rules> rules_;  // in which the limits are
-  const engine::Policy* policy_ = nullptr;
-  const engine::Together* limits_ = nullptr;
-  engine::SplitCall split_{};
-  engine::Verb verb_ = engine::Verb::take;
-  Instant now_{};  // on this node
-  Nanos began_{};  // by the clock's `passed`: the store's timeout is for the whole call
+  std::shared_ptr<const engine::Rules> rules_;  // keep the limits alive
+  const engine::CompiledPolicy* policy_ = nullptr;
+  const engine::RuleGroup* limits_ = nullptr;
+  engine::SplitEffect split_{};
+  engine::Operation operation_ = engine::Operation::take;
+  Instant now_{};    // of this node
+  Nanos started_{};  // monotonic time; the store's timeout is for the whole call
 
-  std::string texts_;
+  std::string request_text_;
   Request request_{};
   std::string holder_;
 
-  // The limits that count here, and those that count on the fleet: as this node would know them.
+  // The limits of this node, and those of the fleet with their items for this node's table.
   struct Side {
     std::vector<store::Item> items;
     std::vector<std::size_t> positions;  // in the policy
   };
-  Side here_;
-  Side there_;
-  std::vector<engine::KeyPrices> prices_;  // that the items' limits have had
-  core::Verdict verdict_here_{};
+  Side node_side_;
+  Side fleet_side_;
+  std::vector<engine::KeyPrices> prices_;  // price histories of the items
+  core::Verdict node_verdict_{};
   Engine::Impl::CoreReceipts receipts_{};
   Engine::Impl::Resets resets_{};
 
-  // The limits that are paid from purses.
-  Side leased_;
-  engine::LentSide lent_;
-  std::vector<std::string> lent_names_;
-  core::Verdict verdict_lent_{};
-  std::size_t pending_ = 0;  // purses that the store is asked for
-  int rounds_ = 0;           // how often it was
-  store::SharedAnswer trouble_{};
+  // The limits that are paid from leases.
+  Side lease_side_;
+  engine::LeasedLimits leases_;
+  std::vector<std::string> lease_keys_;
+  core::Verdict lease_verdict_{};
+  std::size_t pending_leases_ = 0;  // lease requests in flight
+  int lease_rounds_ = 0;            // rounds of lease requests
+  store::SharedAnswer failure_{};
 
-  std::vector<core::Limit> shares_;  // of the limits of the fleet, for when it cannot be asked
-  std::vector<engine::SharePrices> share_prices_;
+  // This node's parts of the fleet's limits, for when the store cannot be asked.
+  std::vector<core::Limit> fallback_limits_;
+  std::vector<engine::SharePrices> fallback_prices_;
 
-  std::string names_;
-  std::vector<store::SharedItem> shared_;
-  std::vector<store::SharedReceipt> shared_receipts_;
+  std::string key_names_;
+  std::vector<store::SharedItem> fleet_items_;
+  std::vector<store::SharedReceipt> fleet_receipts_;
   store::SharedQuestion question_{};
-  Receipt::Impl* given_ = nullptr;  // to be settled
+  Receipt::Impl* settled_receipt_ = nullptr;  // the receipt that a settle corrects
   bool wants_receipt_ = false;
 
-  Result result_{};
-  Finish finish_;  // or else
-  Done done_;
+  CallResult result_{};
+  ResultCallback finish_;
+  Done done_;  // used if finish_ is empty
 };
 
 }  // namespace v0

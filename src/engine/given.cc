@@ -16,7 +16,7 @@ using engine::GivenLimit;
 using engine::GivenQuestion;
 using engine::GivenReceipt;
 using engine::Items;
-using engine::Verb;
+using engine::Operation;
 
 namespace {
 
@@ -76,9 +76,9 @@ void decide_here(store::Table& table, const GivenQuestion& question, const Items
   answer.now = now;
   answer.decisions.resize(items.size());
   switch (question.verb) {
-    case Verb::settle:
+    case Operation::settle:
       return settle_here(table, question, items, answer);
-    case Verb::peek:
+    case Operation::peek:
       answer.verdict = table.peek(items, now, {}, answer.decisions);
       return;
     default:
@@ -88,7 +88,7 @@ void decide_here(store::Table& table, const GivenQuestion& question, const Items
 
 // Whether it is about what this node admitted while the fleet was gone.
 bool is_about_here(const GivenQuestion& question) {
-  return question.verb == Verb::settle && !question.receipts.empty() &&
+  return question.verb == Operation::settle && !question.receipts.empty() &&
          !question.receipts.front().shared && question.receipts.front().receipt.receipt.taken > 0;
 }
 
@@ -119,12 +119,12 @@ class GivenCall final : public store::Asker {
       items_.push_back(
           {.limit = limit.limit, .key = limit.key, .ask = limit.ask, .shadow = limit.shadow});
     }
-    asked_ = {.verb = question.verb == Verb::settle ? store::SharedVerb::settle
-                      : question.verb == Verb::peek ? store::SharedVerb::peek
-                                                    : store::SharedVerb::take,
+    asked_ = {.verb = question.verb == Operation::settle ? store::SharedVerb::settle
+                      : question.verb == Operation::peek ? store::SharedVerb::peek
+                                                         : store::SharedVerb::take,
               .items = items_,
               .wants_receipts = question.wants_receipts};
-    if (question.verb == Verb::settle) {
+    if (question.verb == Operation::settle) {
       receipts_.resize(items_.size());
       for (std::size_t i = 0; i < question.receipts.size(); ++i) {
         receipts_[i] = question.receipts[i].receipt;
@@ -187,7 +187,7 @@ void detail::EngineAccess::ask(Engine& engine, Link& link, const GivenQuestion& 
   told.decisions.clear();
   told.receipts.clear();
   Items items;
-  add_items(question.limits, impl.place.seed, items);
+  add_items(question.limits, impl.target.seed, items);
   decide_here(*impl.table, question, items, impl.now(), told);
   done(told);
   answer = std::move(told);

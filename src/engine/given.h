@@ -29,7 +29,7 @@ struct GivenReceipt {
 };
 
 struct GivenQuestion {
-  Verb verb = Verb::take;                // or peek or settle
+  Operation verb = Operation::take;      // or peek or settle
   std::span<const GivenLimit> limits{};  // at most core::kMaxLimits, of different keys
   bool wants_receipts = false;           // of take
   std::span<GivenReceipt> receipts{};    // of settle: one for each limit

@@ -9,62 +9,61 @@
 
 namespace weir::engine {
 
-// Keys that have limits of their own, and for each pattern what `Limits` says of them. Never
-// changes.
+// Keys with limits of their own, and `Limits` for each pattern of keys. Immutable.
 template <typename Limits>
 struct KeyLayer {
   policy::PatternIndex index;
   std::vector<policy::Pattern> patterns;
   std::vector<Limits> limits;  // by position
-  // Of boosts, by position: the override whose limits are boosted, or kUsual.
+  // Of boosts, by position: the override whose limits are boosted, or kDefaults.
   std::vector<std::size_t> boosted{};
 
-  static constexpr std::size_t kUsual = SIZE_MAX;
+  static constexpr std::size_t kDefaults = SIZE_MAX;
 
   std::size_t find(const policy::Subject& subject) const {
-    return index.find(subject).value_or(kUsual);
+    return index.find(subject).value_or(kDefaults);
   }
 };
 
-// What holds for which keys of a policy. The first group in which a key is counts; most policies
-// have no others than the usual one.
+// `Limits` for each group of keys of a policy. A boost comes before an override, and an override
+// before the defaults. Most policies have defaults only.
 template <typename Limits>
 struct KeyGroups {
   using Layer = KeyLayer<Limits>;
 
-  Limits usual;
+  Limits defaults;
   std::shared_ptr<const Layer> boosts{};
   std::shared_ptr<const Layer> overrides{};
 
   const Limits& limits_for(const policy::Subject& subject) const {
     if (overrides == nullptr && boosts == nullptr) [[likely]]
-      return usual;
-    constexpr std::size_t none = Layer::kUsual;
+      return defaults;
+    constexpr std::size_t none = Layer::kDefaults;
     const std::size_t own = overrides != nullptr ? overrides->find(subject) : none;
     const std::size_t boost = boosts != nullptr ? boosts->find(subject) : none;
-    // (A request of several parts may have an override by one and a boost by another, which is of
-    // other limits.)
+    // A request of several parts may match an override by one part and a boost of other limits by
+    // another. Then the override wins.
     if (boost != none && boosts->boosted[boost] == own) return boosts->limits[boost];
-    return own != none ? overrides->limits[own] : usual;
+    return own != none ? overrides->limits[own] : defaults;
   }
 
-  // Those of all, or nearly all, keys that a pattern is for.
+  // The limits of all, or nearly all, keys that match a pattern.
   const Limits& limits_for(const policy::Pattern& pattern) const {
     for (const Layer* layer : {boosts.get(), overrides.get()}) {
       if (layer == nullptr) continue;
       if (const auto position = layer->index.covering(pattern)) return layer->limits[*position];
     }
-    return usual;
+    return defaults;
   }
 
-  // Calls `see` with the pattern (none for the usual ones) and the limits of each group.
-  template <typename See>
-  void for_each(const See& see) const {
-    see(nullptr, usual);
+  // Calls `see` with the pattern (null: the defaults) and the limits of each group.
+  template <typename Visit>
+  void for_each(const Visit& visit) const {
+    visit(nullptr, defaults);
     for (const Layer* layer : {boosts.get(), overrides.get()}) {
       if (layer == nullptr) continue;
       for (std::size_t i = 0; i < layer->limits.size(); ++i) {
-        see(&layer->patterns[i], layer->limits[i]);
+        visit(&layer->patterns[i], layer->limits[i]);
       }
     }
   }

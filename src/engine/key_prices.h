@@ -5,11 +5,11 @@
 
 namespace weir::engine {
 
-// The prices that one limit of a policy has had for one key: what the rules of each epoch say about
-// that key. Borrows the policy and the texts of the subject.
+// The price history of one limit for one key, from the epochs of its policy. Borrows the policy and
+// the texts of the subject.
 class KeyPrices final : public core::PriceHistory {
  public:
-  KeyPrices(const Policy& policy, const policy::Subject& subject, std::uint64_t identity)
+  KeyPrices(const CompiledPolicy& policy, const policy::Subject& subject, std::uint64_t identity)
       : policy_(policy), subject_(subject), identity_(identity) {}
 
   std::size_t size() const override { return policy_.epochs->size(); }
@@ -19,7 +19,7 @@ class KeyPrices final : public core::PriceHistory {
   }
 
  private:
-  const Policy& policy_;
+  const CompiledPolicy& policy_;
   policy::Subject subject_;
   std::uint64_t identity_;  // of the limit
 };

@@ -14,7 +14,8 @@ double nanos_of(const core::Bucket& bucket) {
   return static_cast<double>(bucket.pace.price) / static_cast<double>(bucket.pace.parts);
 }
 
-// Orders end at different times: limits are lowest while only those that lower them are left.
+// The orders that lower limits. Orders end at different times, and limits are lowest while only
+// these are left.
 policy::ForAll lowering(policy::ForAll orders) {
   std::erase_if(orders.changes, [](const policy::Change& change) {
     return change.millionths >= policy::Change::kOne || change.more > 0;
@@ -43,12 +44,12 @@ void KnownPrices::add(std::string_view policy, const policy::ForAll& orders,
 }
 
 std::int64_t KnownPrices::highest_rise(std::uint64_t identity, const core::Bucket& now) const {
-  constexpr double most = 1e9;
+  constexpr double max_rise = 1e9;
   constexpr double rounding = 1e-9;
   const auto found = nanos_.find(identity);
   if (found == nanos_.end()) return 1;
   const double rise = found->second / nanos_of(now);
-  return static_cast<std::int64_t>(std::clamp(std::ceil(rise - rounding), 1.0, most));
+  return static_cast<std::int64_t>(std::clamp(std::ceil(rise - rounding), 1.0, max_rise));
 }
 
 }  // namespace weir::engine

@@ -8,19 +8,20 @@ namespace weir::engine {
 
 namespace {
 
-core::Decision decision_of(const LentSide::Item& item, Instant now) {
+core::Decision decision_of(const LeasedLimits::LeasedItem& item, Instant now) {
   const Permits capacity = core::capacity(*item.limit);
   if (item.cost > capacity) {
     return {.outcome = Outcome::impossible, .limit = capacity, .retry_after = kNever};
   }
-  if (item.standing == LentSide::Standing::covered) {
-    return item.purse != nullptr ? item.purse->admission(*item.limit, now)
+  if (item.coverage == LeasedLimits::Coverage::covered) {
+    return item.lease != nullptr ? item.lease->admission(*item.limit, now)
                                  : core::Decision{.limit = capacity};
   }
   core::Decision refused{.outcome = Outcome::limited, .limit = capacity};
-  if (item.purse != nullptr) refused = item.purse->refusal(*item.limit, now);
-  // (Who was too slow for others again and again: nobody knows when it would not be.)
-  if (item.standing == LentSide::Standing::lacking) {
+  if (item.lease != nullptr) refused = item.lease->refusal(*item.limit, now);
+  // The call lost its permits to other calls several times: there is no better estimate of when it
+  // would pass.
+  if (item.coverage == LeasedLimits::Coverage::lacking) {
     refused.retry_after = std::max(refused.retry_after, store::lease::kHoldOff);
   }
   return refused;
@@ -28,82 +29,82 @@ core::Decision decision_of(const LentSide::Item& item, Instant now) {
 
 }  // namespace
 
-void LentSide::add(const store::Item& item, std::size_t position) {
-  items_.emplace_back(Item{.limit = item.limit,
-                           .key = item.key,
-                           .cost = item.ask.cost,
-                           .shadow = item.shadow,
-                           .position = position});
+void LeasedLimits::add(const store::Item& item, std::size_t position) {
+  items_.emplace_back(LeasedItem{.limit = item.limit,
+                                 .key = item.key,
+                                 .cost = item.ask.cost,
+                                 .shadow = item.shadow,
+                                 .position = position});
 }
 
-LentSide::Standing LentSide::look(Purses& purses, Instant now) {
+LeasedLimits::Coverage LeasedLimits::check(Purses& cache, Instant now) {
   bool lacks = false;
   bool refuses = false;
-  for (Item& item : items_) {
-    item.purse = purses.find(item.key);
+  for (LeasedItem& item : items_) {
+    item.lease = cache.find(item.key);
     if (item.cost == 0) {
-      item.standing = Standing::covered;
+      item.coverage = Coverage::covered;
     } else if (item.cost > core::capacity(*item.limit)) {
-      item.standing = Standing::refused;
+      item.coverage = Coverage::refused;
     } else {
-      item.standing =
-          item.purse != nullptr ? item.purse->standing(item.cost, now) : Standing::lacking;
+      item.coverage =
+          item.lease != nullptr ? item.lease->standing(item.cost, now) : Coverage::lacking;
     }
-    lacks |= item.standing == Standing::lacking;
-    refuses |= item.standing == Standing::refused && !item.shadow;
+    lacks |= item.coverage == Coverage::lacking;
+    refuses |= item.coverage == Coverage::refused && !item.shadow;
   }
-  if (refuses) return Standing::refused;
-  return lacks ? Standing::lacking : Standing::covered;
+  if (refuses) return Coverage::refused;
+  return lacks ? Coverage::lacking : Coverage::covered;
 }
 
-core::Verdict LentSide::spend(Purses& purses, Instant now) {
-  for (Item& item : items_) {
-    if (item.purse == nullptr || item.cost == 0) continue;
-    if (item.standing == Standing::covered) {
-      item.mark = Purses::mark(*item.purse);
-      purses.spend(*item.purse, *item.limit, item.cost, now);
+core::Verdict LeasedLimits::spend(Purses& cache, Instant now) {
+  for (LeasedItem& item : items_) {
+    if (item.lease == nullptr || item.cost == 0) continue;
+    if (item.coverage == Coverage::covered) {
+      item.mark = Purses::mark(*item.lease);
+      cache.spend(*item.lease, *item.limit, item.cost, now);
     } else {
-      purses.refuse(*item.purse, item.cost);
+      cache.refuse(*item.lease, item.cost);
     }
   }
   return verdict(now);
 }
 
-core::Verdict LentSide::refuse(Purses& purses, Instant now) {
-  for (const Item& item : items_) {
-    if (item.purse != nullptr) purses.refuse(*item.purse, item.cost);
+core::Verdict LeasedLimits::refuse(Purses& cache, Instant now) {
+  for (const LeasedItem& item : items_) {
+    if (item.lease != nullptr) cache.refuse(*item.lease, item.cost);
   }
   return verdict(now);
 }
 
-core::Verdict LentSide::settled(Purses& purses, Instant now) {
-  for (Item& item : items_) {
-    item.purse = purses.find(item.key);
+core::Verdict LeasedLimits::after_settle(Purses& cache, Instant now) {
+  for (LeasedItem& item : items_) {
+    item.lease = cache.find(item.key);
     item.cost = 0;
   }
   return verdict(now);
 }
 
-void LentSide::give_back(Purses& purses) const {
-  for (const Item& item : items_) {
-    if (item.standing == Standing::covered && item.cost > 0) {
-      purses.settle({*item.limit}, item.key, {}, -item.cost, item.mark);
+void LeasedLimits::give_back(Purses& cache) const {
+  for (const LeasedItem& item : items_) {
+    if (item.coverage == Coverage::covered && item.cost > 0) {
+      cache.settle({*item.limit}, item.key, {}, -item.cost, item.mark);
     }
   }
 }
 
-core::Verdict LentSide::verdict(Instant now) const {
+core::Verdict LeasedLimits::verdict(Instant now) const {
   FixedVector<core::Decision, core::kMaxLimits> decisions;
   FixedVector<core::Charge, core::kMaxLimits> charges;
   FixedVector<std::size_t, core::kMaxLimits> positions;
-  for (const Item& item : items_) {
+  for (const LeasedItem& item : items_) {
     decisions.emplace_back(decision_of(item, now));
     charges.emplace_back(core::Charge{.shadow = item.shadow});
     positions.emplace_back(item.position);
   }
-  return placed(core::judge(decisions, charges), positions);
+  return at_policy_positions(core::judge(decisions, charges), positions);
 }
 
-bool LentSide::is_shadow() const { return std::ranges::all_of(items_, &Item::shadow); }
+bool LeasedLimits::is_shadow() const { return std::ranges::all_of(items_, &LeasedItem::shadow); }
 
 }  // namespace weir::engine

@@ -11,48 +11,49 @@
 
 namespace weir::engine {
 
-// The limits of a call whose permits are borrowed ahead of need, and the purses they are in.
-class LentSide {
+// The leased limits of one call, and their leases in the cache. All verdicts are over the policy.
+// Not thread-safe: belongs to the thread that owns the link.
+class LeasedLimits {
  public:
-  using Standing = store::lease::Purse::Standing;
+  using Coverage = store::lease::Purse::Standing;
   using Purse = store::lease::Purse;
   using Purses = store::lease::Purses;
 
-  struct Item {
+  struct LeasedItem {
     const core::Limit* limit = nullptr;
     store::Fingerprint key{};
     Permits cost = 0;
     bool shadow = false;
     std::size_t position = 0;  // in the policy
-    Purse* purse = nullptr;
-    Standing standing = Standing::covered;
-    std::uint64_t mark = 0;  // of the purse, from before it was paid from
+    Purse* lease = nullptr;
+    Coverage coverage = Coverage::covered;
+    std::uint64_t mark = 0;  // of the lease, before permits were taken from it
   };
 
   void clear() { items_.clear(); }
   void add(const store::Item& item, std::size_t position);
   bool empty() const { return items_.empty(); }
-  std::span<const Item> items() const { return items_; }
+  std::span<const LeasedItem> items() const { return items_; }
 
-  // What there is for the call. A shadow that is refused does not keep it from being covered.
-  Standing look(Purses& purses, Instant now);
-  // All verdicts are over the policy.
+  // Looks up the leases and tells whether they cover the call. A shadow limit that refuses does not
+  // keep the call from being covered.
+  Coverage check(Purses& cache, Instant now);
 
-  // Pays, when covered.
-  core::Verdict spend(Purses& purses, Instant now);
-  // When refused, or when it is not to be asked any more.
-  core::Verdict refuse(Purses& purses, Instant now);
-  // After corrections.
-  core::Verdict settled(Purses& purses, Instant now);
-  // After it was paid for a call that is refused by others.
-  void give_back(Purses& purses) const;
+  // Takes the permits. Only when the call is covered.
+  core::Verdict spend(Purses& cache, Instant now);
+  // Counts the refusal. When refused, or when the store is not to be asked again.
+  core::Verdict refuse(Purses& cache, Instant now);
+  // The verdict after a settle.
+  core::Verdict after_settle(Purses& cache, Instant now);
+  // Returns the permits to the leases when another limit refuses the call.
+  void give_back(Purses& cache) const;
 
   bool is_shadow() const;
 
  private:
   core::Verdict verdict(Instant now) const;
 
-  FixedVector<Item, core::kMaxLimits> items_;
+  FixedVector<LeasedItem, core::kMaxLimits> items_;
 };
 
 }  // namespace weir::engine

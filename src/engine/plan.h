@@ -14,17 +14,18 @@
 
 namespace weir::engine {
 
-enum class Verb { take, peek, settle, reset, enter, leave };
+enum class Operation { take, peek, settle, reset, enter, leave };
 
-// The items of a request. They borrow its texts, and the prices of their keys are in here.
+// The store items of one request. They borrow its texts and own the price histories of its keys.
 class Items : public FixedVector<store::Item, core::kMaxLimits> {
  public:
   void clear() {
     FixedVector::clear();
     prices_.clear();
   }
-  // Lets the last item know which prices it has had.
-  void remember(const Policy& policy, const policy::Subject& subject, std::uint64_t identity) {
+  // Gives the last item the price history of its key.
+  void attach_history(const CompiledPolicy& policy, const policy::Subject& subject,
+                      std::uint64_t identity) {
     (*this)[size() - 1].history = &prices_.emplace_back(policy, subject, identity);
   }
 
@@ -32,70 +33,76 @@ class Items : public FixedVector<store::Item, core::kMaxLimits> {
   FixedVector<KeyPrices, core::kMaxLimits> prices_;
 };
 
-// What becomes of a request's limits that are split, beside what the table says.
-struct SplitCall {
-  SplitCall() noexcept {}  // NOLINT: leaves the place of a refusal as it is, which few calls need
+// The effect of split limits on a request, in addition to the decision of the table.
+struct SplitEffect {
+  SplitEffect() noexcept {}  // NOLINT: does not clear `refusal`, which few calls need
 
-  // The node is no member of its fleet, and the policy says what happens then.
+  // The node is not a member of its fleet, and the policy's on_store_failure mode applies.
   bool degraded = false;
-  std::uint32_t unasked = 0;         // limits that refuse nobody, whatever they say
-  std::uint32_t refusing = 0;        // limits of which the node has nothing
-  std::optional<Verdict> refusal{};  // of all of it, without asking any
+  std::uint32_t bypassed = 0;  // bits of the limits that are treated as shadow limits in the table
+  std::uint32_t refusing = 0;  // bits of the limits that refuse because this node's share is 0
+  std::optional<Verdict> refusal{};  // refuses the whole request without a decision of the store
 };
 
-// The policy of a request and its rules for the request's key, or why it cannot be decided.
+// The policy of a request and its rules for the request's key, or the reason why there is none.
 struct Planned {
-  const Policy* policy = nullptr;
-  const Together* limits = nullptr;
-  std::optional<Instant> blocked_until{};  // by an operator
+  const CompiledPolicy* policy = nullptr;
+  const RuleGroup* limits = nullptr;
+  std::optional<Instant> blocked_until{};  // the end of an operator's block
   Fault fault = Fault::none;
   std::string error{};
-  SplitCall split{};
+  SplitEffect split{};
 
-  bool asks_fleet() const { return limits->shares; }
-  // Whether the answer is there, and nobody need be asked.
-  bool is_decided() const { return blocked_until || split.refusal; }
+  bool asks_fleet() const { return limits->has_fleet; }
+  // True if the verdict is known without a decision of the store.
+  bool has_verdict() const { return blocked_until || split.refusal; }
 };
 
-// Turns a request into items for a table with that seed, one for each limit of its policy. Pure.
-// Requests that come together tend to be under one policy: `likely` is that of the one before.
-Planned plan(const Rules& rules, const Request& request, Verb verb, std::uint64_t seed,
-             Items& items, const Policy* likely = nullptr);
+// Turns a request into items for the table with that seed, one for each limit of its policy. Pure.
+// Requests of one batch often have the same policy: `likely` is the policy of the previous request
+// (null: none).
+Planned plan(const Rules& rules, const Request& request, Operation operation, std::uint64_t seed,
+             Items& items, const CompiledPolicy* likely = nullptr);
 
-// Adds what is to be said of limits that are split, some of which must be among the planned ones.
-enum class Belonging { member, cut_off, mistaken };
-void plan_split(Planned& planned, Items& items, Verb verb, Belonging belonging, Instant now);
+// How this node stands in its fleet: a member, no member now, or no member because of a
+// configuration error.
+enum class MembershipStatus { member, cut_off, misconfigured };
 
-// The answer, as those who asked are told it. Pure.
-Verdict judge(const Together& limits, const core::Verdict& verdict);
-void judge(const Together& limits, const core::Verdict& verdict, Verdict& answer);
-// A verdict over some limits of a policy, as one over the policy.
-core::Verdict placed(core::Verdict verdict, std::span<const std::size_t> positions);
-// What limits that are split make of it.
-void amend(Verdict& verdict, const SplitCall& split);
+// Applies split limits, of which the plan must have some, to a plan: its shadow flags, or a refusal
+// of the whole request.
+void plan_split(Planned& planned, Items& items, Operation operation, MembershipStatus status,
+                Instant now);
 
-// What is done without an answer of the store. Who made a mistake must notice that, and not that
-// there are no limits any more: `open` is for a store that is away.
-policy::OnStoreFailure mode_of(policy::OnStoreFailure chosen, bool mistaken);
+// The public verdict for a decision of the core. Pure.
+Verdict judge(const RuleGroup& limits, const core::Verdict& verdict);
+void judge(const RuleGroup& limits, const core::Verdict& verdict, Verdict& answer);
+// Maps a verdict over a subset of a policy's limits to positions in the policy.
+core::Verdict at_policy_positions(core::Verdict verdict, std::span<const std::size_t> positions);
+// Applies the effect of split limits to a verdict.
+void apply_split(Verdict& verdict, const SplitEffect& split);
 
-// What a limit would say of which the node has nothing.
+// The failure mode that applies when the store does not decide. A configuration error never opens a
+// policy: `open` is for outages, and a permanent mistake must be noticed.
+policy::OnStoreFailure failure_mode(policy::OnStoreFailure chosen, bool misconfigured);
+
+// The decision of a split limit of which this node's share is 0.
 core::Decision closed_decision(const Rule& rule, Instant now);
 
-// Until when somebody who was refused for want of the fleet should wait: nobody knows how long it
-// is gone.
-inline constexpr Nanos kAskAgain = std::chrono::seconds{1};
+// The retry_after of a call that is refused because the fleet does not answer. The length of the
+// outage is unknown.
+inline constexpr Nanos kFleetRetryAfter = std::chrono::seconds{1};
 
-// What one of the limits would say, for people to read.
-LimitState state_of(const Together& limits, std::size_t position, Permits cost,
+// The decision and the state of one limit, in the form that people read.
+LimitState state_of(const RuleGroup& limits, std::size_t position, Permits cost,
                     const core::Decision& decision);
 
-// The answer to a request that cannot be decided.
-Verdict error_of(Planned planned);
+// The verdict for a request with a fault.
+Verdict error_verdict(Planned planned);
 
-// The answer to somebody whom an operator has blocked.
-Verdict blocked(Instant until, Instant now);
+// The verdict for a key that an operator has blocked.
+Verdict blocked_verdict(Instant until, Instant now);
 
-// The answer of a plan that has one.
-Verdict decided(const Planned& planned, Instant now);
+// The verdict of a plan that has one already.
+Verdict early_verdict(const Planned& planned, Instant now);
 
 }  // namespace weir::engine

@@ -5,7 +5,7 @@
 
 namespace weir {
 
-// What a public PolicySet stands for.
+// The implementation of a public PolicySet, and the reverse.
 const policy::PolicySet& policies_of(const PolicySet& set) noexcept;
 PolicySet policy_set_of(policy::PolicySet policies);
 

@@ -8,12 +8,12 @@ namespace weir::engine {
 
 namespace {
 
-constexpr std::size_t kMostEpochs = 1024;
+constexpr std::size_t kMaxEpochs = 1024;
 
-// How many times as long a permit takes while nothing drains, for who has to name a number.
-constexpr double kStill = 1e6;
+// Stands for an infinite ratio, where nothing drains and a number is needed.
+constexpr double kInfiniteRatio = 1e6;
 
-// How much longer a permit takes at `next`, rounded up.
+// The ratio of the time of one permit at `next` to that at `old`, rounded up.
 double price_ratio(const core::Pace& next, const core::Pace& old) {
   if (next.price == old.price && next.parts == old.parts) return 1;
   const auto nanos = [](const core::Pace& pace) {
@@ -40,21 +40,21 @@ bool same_prices(const PriceLayer* a, const PriceLayer* b) {
                             [](const auto& x, const auto& y) { return same_prices(x, y); });
 }
 
-// The prices of keys that go from one group to another.
-class Rises {
+// Records the price rises of keys that move from one group to another.
+class RiseRecorder {
  public:
-  Rises(const PolicyEpochs& epochs, store::SlowerLimits& slower)
+  RiseRecorder(const PolicyEpochs& epochs, store::SlowerLimits& slower)
       : epochs_(epochs), slower_(slower), now_(epochs.back()->since) {
-    Extent extent;
-    for (std::size_t i = 0; i + 1 < epochs.size(); ++i) extent.add(epochs[i]->extent);
-    until_ = later(now_, extent.longest_debt());
+    DebtBound debt_bound;
+    for (std::size_t i = 0; i + 1 < epochs.size(); ++i) debt_bound.add(epochs[i]->debt_bound);
+    until_ = later(now_, debt_bound.longest_debt());
   }
 
-  // States that were written in any earlier epoch, where that is what the keys of `pattern` had.
+  // States of any earlier epoch, in which the keys of `pattern` had `was`.
   void note(const LimitPrices& next, const policy::Pattern* pattern) {
     for (std::size_t i = 0; i + 1 < epochs_.size(); ++i) {
       const PriceGroups& past = epochs_[i]->prices;
-      note(next, pattern != nullptr ? past.limits_for(*pattern) : past.usual);
+      note(next, pattern != nullptr ? past.limits_for(*pattern) : past.defaults);
     }
   }
 
@@ -62,7 +62,7 @@ class Rises {
     for (const LimitPrice& price : next) {
       const LimitPrice* const before = find_price(was, price.identity);
       if (before == nullptr) continue;
-      const double ratio = price.still ? kStill : price_ratio(price.pace, before->pace);
+      const double ratio = price.still ? kInfiniteRatio : price_ratio(price.pace, before->pace);
       if (ratio <= 1) continue;
       slower_.add({.stamp = before->stamp, .since = now_, .until = until_, .ratio = ratio});
     }
@@ -90,31 +90,31 @@ const LimitPrice* find_price(const LimitPrices& prices, std::uint64_t identity) 
 }
 
 bool same_prices(const PriceGroups& a, const PriceGroups& b) {
-  return same_prices(a.usual, b.usual) && same_prices(a.boosts.get(), b.boosts.get()) &&
+  return same_prices(a.defaults, b.defaults) && same_prices(a.boosts.get(), b.boosts.get()) &&
          same_prices(a.overrides.get(), b.overrides.get());
 }
 
-void Extent::add(const Extent& other) {
+void DebtBound::add(const DebtBound& other) {
   capacity = std::max(capacity, other.capacity);
   price = std::max(price, other.price);
 }
 
-Extent Extent::of(const PriceGroups& groups) {
-  Extent extent;
+DebtBound DebtBound::of(const PriceGroups& groups) {
+  DebtBound debt_bound;
   groups.for_each([&](const policy::Pattern*, const LimitPrices& prices) {
     for (const LimitPrice& each : prices) {
       const Int128 nanos = ceil_div(each.pace.price, each.pace.parts);
-      extent.add({each.capacity, Nanos{to_int64(nanos)}});
+      debt_bound.add({each.capacity, Nanos{to_int64(nanos)}});
     }
   });
-  return extent;
+  return debt_bound;
 }
 
-Nanos Extent::longest_debt() const {
+Nanos DebtBound::longest_debt() const {
   constexpr int times = 16;
-  constexpr Int128 most = core::kLongestDebt.count();
-  const Int128 once = std::min(Int128{capacity} * price.count(), most);
-  return Nanos{to_int64(std::min(once * times, most))};
+  constexpr Int128 max_debt = core::kLongestDebt.count();
+  const Int128 once = std::min(Int128{capacity} * price.count(), max_debt);
+  return Nanos{to_int64(std::min(once * times, max_debt))};
 }
 
 PolicyEpochs followed_by(const PolicyEpochs* old, PolicyEpoch next) {
@@ -122,12 +122,14 @@ PolicyEpochs followed_by(const PolicyEpochs* old, PolicyEpoch next) {
   PolicyEpochs epochs;
   if (old != nullptr) epochs = *old;
   epochs.push_back(std::make_shared<const PolicyEpoch>(std::move(next)));
-  Extent extent;
-  for (const auto& epoch : epochs) extent.add(epoch->extent);
-  const auto has_drained = [&](Instant end) { return later(end, extent.longest_debt()) <= now; };
+  DebtBound debt_bound;
+  for (const auto& epoch : epochs) debt_bound.add(epoch->debt_bound);
+  const auto has_drained = [&](Instant end) {
+    return later(end, debt_bound.longest_debt()) <= now;
+  };
   std::size_t first = 0;
   while (first + 2 < epochs.size() && has_drained(epochs[first + 1]->since)) ++first;
-  if (epochs.size() - first > kMostEpochs) first = epochs.size() - kMostEpochs;
+  if (epochs.size() - first > kMaxEpochs) first = epochs.size() - kMaxEpochs;
   epochs.erase(epochs.begin(), epochs.begin() + static_cast<std::ptrdiff_t>(first));
   return epochs;
 }
@@ -136,14 +138,15 @@ void note_rises(const PolicyEpochs& epochs, store::SlowerLimits& slower) {
   if (epochs.size() < 2) return;
   const PriceGroups& present = epochs.back()->prices;
   const PriceGroups& before = epochs[epochs.size() - 2]->prices;
-  Rises rises(epochs, slower);
-  present.for_each(
-      [&](const policy::Pattern* pattern, const LimitPrices& next) { rises.note(next, pattern); });
-  // Keys of a group that is no more.
+  RiseRecorder recorder(epochs, slower);
+  present.for_each([&](const policy::Pattern* pattern, const LimitPrices& next) {
+    recorder.note(next, pattern);
+  });
+  // Keys of a group that was removed.
   before.for_each([&](const policy::Pattern* pattern, const LimitPrices& was) {
     if (pattern == nullptr) return;
-    rises.note(present.limits_for(*pattern), was);
-    rises.note(present.limits_for(*pattern), pattern);
+    recorder.note(present.limits_for(*pattern), was);
+    recorder.note(present.limits_for(*pattern), pattern);
   });
 }
 

@@ -12,11 +12,11 @@ namespace weir::engine {
 namespace {
 
 constexpr std::uint32_t kNoLayer = std::numeric_limits<std::uint32_t>::max();
-constexpr std::uint32_t kUsual = kNoLayer;
+constexpr std::uint32_t kDefaultsNumber = kNoLayer;
 
 // ---- Writing
 
-class Writer {
+class NoteWriter {
  public:
   template <typename Number>
   requires std::is_arithmetic_v<Number>
@@ -34,7 +34,7 @@ class Writer {
   std::string text_;
 };
 
-void put(Writer& to, const LimitPrices& prices) {
+void put(NoteWriter& to, const LimitPrices& prices) {
   to.count(prices.size());
   for (const LimitPrice& price : prices) {
     const auto bits = static_cast<UInt128>(price.pace.price);
@@ -48,7 +48,7 @@ void put(Writer& to, const LimitPrices& prices) {
   }
 }
 
-void put(Writer& to, const PriceLayer& layer) {
+void put(NoteWriter& to, const PriceLayer& layer) {
   to.count(layer.patterns.size());
   for (std::size_t i = 0; i < layer.patterns.size(); ++i) {
     to.put(static_cast<std::uint8_t>(layer.patterns[i].prefix));
@@ -57,12 +57,12 @@ void put(Writer& to, const PriceLayer& layer) {
   }
   to.count(layer.boosted.size());
   for (const std::size_t own : layer.boosted) {
-    to.count(own == PriceLayer::kUsual ? kUsual : own);
+    to.count(own == PriceLayer::kDefaults ? kDefaultsNumber : own);
   }
 }
 
-// Each layer once, however many epochs have it.
-class Layers {
+// Numbers the layers: epochs share layers, and each is written once.
+class LayerNumbers {
  public:
   std::uint32_t number_of(const PriceLayer* layer) {
     if (layer == nullptr) return kNoLayer;
@@ -78,44 +78,44 @@ class Layers {
   std::vector<const PriceLayer*> all_;
 };
 
-void put(Writer& to, std::string_view name, const PolicyEpochs& epochs, std::size_t most,
-         Layers& layers) {
-  const std::size_t first = epochs.size() - std::min(epochs.size(), most);
+void put(NoteWriter& to, std::string_view name, const PolicyEpochs& epochs, std::size_t max_epochs,
+         LayerNumbers& layers) {
+  const std::size_t first = epochs.size() - std::min(epochs.size(), max_epochs);
   to.put(name);
   to.count(epochs.size() - first);
   for (std::size_t i = first; i < epochs.size(); ++i) {
     const PolicyEpoch& epoch = *epochs[i];
     to.put(epoch.number);
     to.put(epoch.since);
-    put(to, epoch.prices.usual);
+    put(to, epoch.prices.defaults);
     to.count(layers.number_of(epoch.prices.boosts.get()));
     to.count(layers.number_of(epoch.prices.overrides.get()));
   }
 }
 
-// With at most `most_epochs` of each policy.
-std::string written(const Rules& rules, std::size_t most_epochs, bool with_gone) {
-  Writer policies;
-  Layers layers;
+// The note with at most `most_epochs` epochs of each policy.
+std::string written(const Rules& rules, std::size_t max_epochs, bool with_removed) {
+  NoteWriter policies;
+  LayerNumbers layers;
   std::size_t count = 0;
-  if (most_epochs > 0) {
+  if (max_epochs > 0) {
     for (const auto& [name, policy] : rules.policies) {
-      put(policies, name, *policy.epochs, most_epochs, layers);
+      put(policies, name, *policy.epochs, max_epochs, layers);
       ++count;
     }
   }
-  if (with_gone) {
-    for (const auto& [name, epochs] : rules.gone) {
-      put(policies, name, *epochs, most_epochs, layers);
+  if (with_removed) {
+    for (const auto& [name, epochs] : rules.removed) {
+      put(policies, name, *epochs, max_epochs, layers);
       ++count;
     }
   }
-  Writer to;
+  NoteWriter to;
   to.put(rules.edition);
   to.put(rules.since);
   const auto& rises = rules.slower.prices();
-  to.count(most_epochs > 0 ? rises.size() : 0);
-  for (std::size_t i = 0; most_epochs > 0 && i < rises.size(); ++i) {
+  to.count(max_epochs > 0 ? rises.size() : 0);
+  for (std::size_t i = 0; max_epochs > 0 && i < rises.size(); ++i) {
     to.put(rises[i].stamp);
     to.put(rises[i].since);
     to.put(rises[i].until);
@@ -129,9 +129,9 @@ std::string written(const Rules& rules, std::size_t most_epochs, bool with_gone)
 
 // ---- Reading
 
-class Reader {
+class NoteReader {
  public:
-  explicit Reader(std::string_view text) : rest_(text) {}
+  explicit NoteReader(std::string_view text) : rest_(text) {}
 
   bool failed() const { return failed_; }
   bool at_end() const { return rest_.empty(); }
@@ -152,10 +152,10 @@ class Reader {
     rest_.remove_prefix(size);
     return bytes;
   }
-  // How many things follow, each of at least `least` bytes.
-  std::size_t count(std::size_t least) {
+  // Reads a number of elements of at least `least` bytes each.
+  std::size_t count(std::size_t element_bytes) {
     const std::size_t number = get<std::uint32_t>();
-    return has(number * least) ? number : 0;
+    return has(number * element_bytes) ? number : 0;
   }
   void fail() { failed_ = true; }
 
@@ -169,7 +169,7 @@ class Reader {
   bool failed_ = false;
 };
 
-LimitPrices get_prices(Reader& from) {
+LimitPrices get_prices(NoteReader& from) {
   constexpr std::size_t bytes = 6 * sizeof(std::uint64_t) + 1;
   constexpr Int128 highest = Int128{1} << 125;
   LimitPrices prices(from.count(bytes));
@@ -189,7 +189,7 @@ LimitPrices get_prices(Reader& from) {
   return prices;
 }
 
-std::shared_ptr<const PriceLayer> get_layer(Reader& from) {
+std::shared_ptr<const PriceLayer> get_layer(NoteReader& from) {
   auto layer = std::make_shared<PriceLayer>();
   const std::size_t patterns = from.count(1 + 2 * sizeof(std::uint32_t));
   for (std::size_t i = 0; i < patterns && !from.failed(); ++i) {
@@ -200,7 +200,7 @@ std::shared_ptr<const PriceLayer> get_layer(Reader& from) {
   const std::size_t boosted = from.count(sizeof(std::uint32_t));
   for (std::size_t i = 0; i < boosted; ++i) {
     const auto own = from.get<std::uint32_t>();
-    layer->boosted.push_back(own == kUsual ? PriceLayer::kUsual : own);
+    layer->boosted.push_back(own == kDefaultsNumber ? PriceLayer::kDefaults : own);
   }
   layer->index = policy::PatternIndex(layer->patterns);
   return layer;
@@ -208,7 +208,7 @@ std::shared_ptr<const PriceLayer> get_layer(Reader& from) {
 
 using ReadLayers = std::vector<std::shared_ptr<const PriceLayer>>;
 
-std::shared_ptr<const PriceLayer> get_layer_of(Reader& from, const ReadLayers& layers) {
+std::shared_ptr<const PriceLayer> get_layer_of(NoteReader& from, const ReadLayers& layers) {
   const auto number = from.get<std::uint32_t>();
   if (number == kNoLayer) return nullptr;
   if (number < layers.size()) return layers[number];
@@ -216,27 +216,27 @@ std::shared_ptr<const PriceLayer> get_layer_of(Reader& from, const ReadLayers& l
   return nullptr;
 }
 
-std::shared_ptr<const PolicyEpochs> get_epochs(Reader& from, const ReadLayers& layers) {
+std::shared_ptr<const PolicyEpochs> get_epochs(NoteReader& from, const ReadLayers& layers) {
   auto epochs = std::make_shared<PolicyEpochs>();
   const std::size_t count = from.count(sizeof(core::EpochNumber) + sizeof(std::int64_t));
   for (std::size_t i = 0; i < count && !from.failed(); ++i) {
     auto epoch = std::make_shared<PolicyEpoch>();
     epoch->number = from.get<core::EpochNumber>();
     epoch->since = from.instant();
-    epoch->prices.usual = get_prices(from);
+    epoch->prices.defaults = get_prices(from);
     epoch->prices.boosts = get_layer_of(from, layers);
     epoch->prices.overrides = get_layer_of(from, layers);
     const PriceLayer* const boosts = epoch->prices.boosts.get();
     if (boosts != nullptr && boosts->boosted.size() != boosts->patterns.size()) from.fail();
     if (from.failed()) break;
-    epoch->extent = Extent::of(epoch->prices);
+    epoch->debt_bound = DebtBound::of(epoch->prices);
     epochs->push_back(std::move(epoch));
   }
   if (epochs->empty()) from.fail();
   return epochs;
 }
 
-store::SlowerLimits get_rises(Reader& from) {
+store::SlowerLimits get_rises(NoteReader& from) {
   store::SlowerLimits slower;
   const std::size_t count = from.count(4 * sizeof(std::uint64_t));
   for (std::size_t i = 0; i < count; ++i) {
@@ -252,23 +252,23 @@ store::SlowerLimits get_rises(Reader& from) {
 
 }  // namespace
 
-std::string price_note(const Rules& rules, std::size_t most) {
+std::string price_note(const Rules& rules, std::size_t max_bytes) {
   std::size_t epochs = 0;
   for (const auto& [name, policy] : rules.policies) {
     epochs = std::max(epochs, policy.epochs->size());
   }
-  for (const auto& [name, gone] : rules.gone) epochs = std::max(epochs, gone->size());
+  for (const auto& [name, removed] : rules.removed) epochs = std::max(epochs, removed->size());
   std::string note = written(rules, epochs, true);
-  if (note.size() > most) note = written(rules, epochs, false);
-  while (note.size() > most && epochs > 0) {
+  if (note.size() > max_bytes) note = written(rules, epochs, false);
+  while (note.size() > max_bytes && epochs > 0) {
     epochs /= 2;
     note = written(rules, epochs, false);
   }
   return note;
 }
 
-std::optional<Rules> read_price_note(std::string_view note, Names& names) {
-  Reader from(note);
+std::optional<Rules> read_price_note(std::string_view note, StringPool& strings) {
+  NoteReader from(note);
   Rules rules = no_rules(from.get<std::uint64_t>());
   rules.since = from.instant();
   rules.slower = get_rises(from);
@@ -276,8 +276,8 @@ std::optional<Rules> read_price_note(std::string_view note, Names& names) {
   for (auto& layer : layers) layer = get_layer(from);
   const std::size_t policies = from.count(2 * sizeof(std::uint32_t));
   for (std::size_t i = 0; i < policies && !from.failed(); ++i) {
-    const std::string_view name = *names.emplace(from.text()).first;
-    rules.gone.insert_or_assign(name, get_epochs(from, layers));
+    const std::string_view name = *strings.emplace(from.text()).first;
+    rules.removed.insert_or_assign(name, get_epochs(from, layers));
   }
   if (from.failed() || !from.at_end()) return std::nullopt;
   return rules;

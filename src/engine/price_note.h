@@ -7,18 +7,18 @@
 
 #include "engine/rules.h"
 
-// The prices of all policies as a text for the state file: after a restart, states of keys that
-// have not been asked for since a change are carried over by what held before. The format belongs
-// to that of the state file, which tells which version it is of.
+// The prices of all policies in binary form, for the state file. After a restart, the states of
+// keys that were not asked for since a price change are converted by it. The format is part of the
+// state file's format, and has no version of its own.
 
 namespace weir::engine {
 
-// At most `most` bytes, which hold one epoch of a few limits at least. Where that is too little,
-// policies that have left are forgotten first, then the oldest epochs.
-std::string price_note(const Rules& rules, std::size_t most);
+// Writes at most `most` bytes, which must have room for one epoch of a few limits. If there is too
+// little room, removed policies are dropped first, then the oldest epochs.
+std::string price_note(const Rules& rules, std::size_t max_bytes);
 
-// Rules of no policies, before those that follow a restart: the policies of the note have left.
-// None if the text makes no sense. Names are added to `names`.
-std::optional<Rules> read_price_note(std::string_view note, Names& names);
+// Reads rules without policies, as predecessors of the first ones after a restart: the policies of
+// the note count as removed. None if the note is malformed. Adds their names to the string pool.
+std::optional<Rules> read_price_note(std::string_view note, StringPool& strings);
 
 }  // namespace weir::engine

@@ -3,11 +3,11 @@
 namespace weir::engine {
 
 void PriceRegistry::add(const core::Bucket& bucket) {
-  constexpr std::size_t most = std::size_t{1} << 16;
+  constexpr std::size_t max_stamps = std::size_t{1} << 16;
   const std::lock_guard lock(mutex_);
   if (!paces_.emplace(bucket.stamp, bucket.pace).second) return;
   order_.push_back(bucket.stamp);
-  if (order_.size() <= most) return;
+  if (order_.size() <= max_stamps) return;
   paces_.erase(order_.front());
   order_.pop_front();
 }

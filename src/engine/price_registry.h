@@ -10,13 +10,13 @@
 
 namespace weir::engine {
 
-// The exact prices behind the stamps of an engine's buckets, of all its rules lately: also for
-// calls that go by rules that others have replaced meanwhile. Thread-safe.
+// The exact prices behind the stamps of an engine's buckets, of all its recent rules. Calls that
+// still use replaced rules need them. Thread-safe.
 class PriceRegistry final : public core::PriceHistory {
  public:
   void add(const core::Bucket& bucket);
 
-  // It knows no epochs.
+  // The registry has no epochs.
   std::size_t size() const override { return 0; }
   std::optional<core::PriceEpoch> epoch(std::size_t) const override { return std::nullopt; }
   std::optional<core::Pace> pace_of(std::uint64_t stamp) const override;
@@ -24,7 +24,7 @@ class PriceRegistry final : public core::PriceHistory {
  private:
   mutable std::mutex mutex_;
   std::unordered_map<std::uint64_t, core::Pace> paces_;
-  std::deque<std::uint64_t> order_;  // the oldest first
+  std::deque<std::uint64_t> order_;  // oldest first
 };
 
 }  // namespace weir::engine

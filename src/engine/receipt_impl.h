@@ -11,22 +11,21 @@
 namespace weir {
 inline namespace v0 {
 
-// What was taken under each limit, by the fingerprint of the limit and the key: the limit's
-// position may be another one when the policies have changed since, and of another key, or in the
-// table of another engine, nothing was taken.
+// The permits taken under each limit, by the fingerprint of limit and key. The limit's position may
+// change with the policies. For another key, or in the table of another engine, nothing was taken.
 struct Receipt::Impl {
-  struct Entry {
+  struct ReceiptEntry {
     store::Fingerprint key;
-    bool shared = false;       // it was the fleet that admitted it
-    bool lent = false;         // it was paid from a purse
-    std::uint64_t mark = 0;    // of that purse
-    std::uint32_t resets = 0;  // that its key had seen, on this node
+    bool by_fleet = false;     // admitted by the fleet
+    bool from_lease = false;   // taken from a lease
+    std::uint64_t mark = 0;    // of that lease
+    std::uint32_t resets = 0;  // number of resets of the key on this node at the take
     store::SharedReceipt receipt{};
   };
-  std::vector<Entry> entries;
-  std::string name;  // for the fleet, once something is to be given back to it; nobody else has it
+  std::vector<ReceiptEntry> entries;
+  std::string name;  // unique; set when permits are first given back to the fleet
 
-  // What was admitted on this node.
+  // Adds what this node admitted.
   void add(std::span<const store::Item> items, std::span<const std::uint32_t> resets,
            std::span<const core::Receipt> receipts) {
     entries.reserve(entries.size() + items.size());
@@ -36,13 +35,13 @@ struct Receipt::Impl {
     }
   }
 
-  // A settle was answered by all that it concerns: the next one is another one.
-  void on_answered() {
-    for (Entry& entry : entries) entry.receipt.repeated = 0;
+  // A settle is complete: the next one is a new one, and not a repetition.
+  void on_settled() {
+    for (ReceiptEntry& entry : entries) entry.receipt.repeated = 0;
   }
 
-  Entry* find(const store::Fingerprint& key) {
-    for (Entry& entry : entries) {
+  ReceiptEntry* find(const store::Fingerprint& key) {
+    for (ReceiptEntry& entry : entries) {
       if (entry.key == key) return &entry;
     }
     return nullptr;

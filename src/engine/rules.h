@@ -21,90 +21,91 @@
 
 namespace weir::engine {
 
-// What a limit is of which this node has a part.
-struct Split {
+// A split limit: the limit as configured, and this node's share of it.
+struct SplitState {
   core::Limit whole;
-  Share share{};
+  SplitShare share{};
 };
 
-// A limit of a policy, ready to be asked.
+// A compiled limit of a policy.
 struct Rule {
   core::Limit limit;
   std::vector<std::string> by;
   policy::Cost cost;
   bool shadow = false;
-  std::uint64_t identity = 0;  // by which its usage is known
+  std::uint64_t identity = 0;  // hash of the limit's identity: usage survives a reload under it
   bool has_record = false;
-  Nanos patience{0};    // of callers who do not say how long they would wait
-  bool shared = false;  // counts on the fleet
-  bool leased = false;  // the same, and permits are borrowed from there ahead of need
-  std::string tail{};   // of its keys' names there
-  store::Fingerprint sharing{};
-  std::shared_ptr<const Split> split{};  // of a limit that is split; the limit is this node's part
+  Nanos default_max_wait{0};  // max_wait of callers that set none
+  bool on_fleet = false;      // counts in the fleet's store
+  bool leased = false;        // the same, and permits are leased ahead of need
+  std::string tail{};         // suffix of the names of its keys in the fleet's store
+  store::Fingerprint overflow_key{};
+  std::shared_ptr<const SplitState> split{};  // of a split limit: then `limit` is this node's part
 
-  // Of a limit that is split: this node has nothing of it, and what `limit` says counts for nobody.
+  // True if this node's share of a split limit is 0. Then `limit` applies to no call.
   bool is_closed() const { return split != nullptr && split->share.part == 0; }
 };
 
-struct Together;
+struct RuleGroup;
 
-// Some of the rules that are decided together, for requests that lack what others count by. Made
-// when they are first needed; a copy begins with none. Thread-safe.
-class Reductions {
+// Caches subsets of a rule group, for requests that lack a part of the key that some of its rules
+// count by. Subsets are made on first use; a copy starts empty. Thread-safe.
+class RuleSubsets {
  public:
-  Reductions();
-  ~Reductions();
-  Reductions(const Reductions& other);
-  Reductions& operator=(const Reductions& other);
+  RuleSubsets();
+  ~RuleSubsets();
+  RuleSubsets(const RuleSubsets& other);
+  RuleSubsets& operator=(const RuleSubsets& other);
 
-  // All rules of `all` but those whose bit is set. Lives as long as this.
-  const Together& without(const Together& all, std::uint32_t left_out) const;
+  // The rules of `all` without those whose bit is set. The result lives as long as this object.
+  const RuleGroup& without(const RuleGroup& all, std::uint32_t omitted) const;
 
  private:
   mutable std::mutex mutex_;
-  mutable std::map<std::uint32_t, std::unique_ptr<const Together>> made_;
+  mutable std::map<std::uint32_t, std::unique_ptr<const RuleGroup>> made_;
 };
 
-// Rules that are decided together.
-struct Together {
+// The rules that are decided together, all or nothing.
+struct RuleGroup {
   std::vector<Rule> rules;
-  std::vector<std::string_view> names;  // of each, or its position; live as long as the engine
+  // name or position of each rule; they live as long as the engine
+  std::vector<std::string_view> names;
   bool has_concurrency = false;
-  bool shares = false;  // some of them count on the fleet
-  bool leases = false;  // some of those are leased
-  bool asks = false;    // some of those are not: the fleet is asked for each call
-  bool splits = false;  // this node has a part of some of them
+  bool has_fleet = false;     // some of them count in the fleet's store
+  bool has_leased = false;    // some of those are leased
+  bool has_unleased = false;  // some of those are not leased: each call is a question to the fleet
+  bool has_split = false;     // some of them are split
   LimitOrigin origin{};
-  Reductions reductions{};
+  RuleSubsets subsets{};
 
   void add(Rule rule, std::string_view name);
-  // Those of them for which the subject has what they count by.
-  const Together& countable(const policy::Subject& subject) const;
+  // The rules whose key parts the subject has.
+  const RuleGroup& applicable_to(const policy::Subject& subject) const;
 };
 
-// Whose calls are refused, and until when. Never changes.
+// The keys that operators have blocked, and until when. Immutable.
 struct Blocks {
   policy::PatternIndex index;
   std::vector<Instant> until;  // by position
 };
 
-// Which limits a policy has for which keys.
-using LimitGroups = KeyGroups<Together>;
-using Overrides = KeyLayer<Together>;
+// The limits of a policy for each group of its keys.
+using LimitGroups = KeyGroups<RuleGroup>;
+using RuleLayer = KeyLayer<RuleGroup>;
 
-struct Policy : LimitGroups {
+struct CompiledPolicy : LimitGroups {
   std::string_view name;  // lives as long as the engine
   WhenFull when_full = WhenFull::share;
   policy::OnStoreFailure on_store_failure = policy::OnStoreFailure::local;
-  std::string head{};       // of its keys' names on the fleet
-  policy::ForAll orders{};  // under which the rules were made
+  std::string head{};       // prefix of the names of its keys in the fleet's store
+  policy::ForAll orders{};  // orders for all keys, applied to the rules below
   std::shared_ptr<const Blocks> blocks{};
-  bool splits = false;  // some of its rules, of whatever key
+  bool has_split = false;  // true if a rule of any key is split
   std::shared_ptr<const PolicyEpochs> epochs{};
-  bool has_changed = false;                 // the prices: there is more than one epoch
-  const PriceRegistry* registry = nullptr;  // of the engine
+  bool has_changed = false;                 // there is more than one price epoch
+  const PriceRegistry* registry = nullptr;  // owned by the engine
 
-  // Until when an operator has blocked a subject, if one has.
+  // The end of the block of a subject, if an operator has blocked it.
   std::optional<Instant> blocked_until(const policy::Subject& subject) const {
     if (blocks == nullptr) [[likely]]
       return std::nullopt;
@@ -114,52 +115,53 @@ struct Policy : LimitGroups {
   }
 };
 
-// Texts that live as long as the engine, so that answers can point to them.
-using Names = std::set<std::string, std::less<>>;
+// Interned texts that live as long as the engine, so that verdicts can point to them.
+using StringPool = std::set<std::string, std::less<>>;
 
-// The policies of one generation, as they are for a span of time. Never changes.
+// The compiled policies of one generation for a span of time. Immutable.
 struct Rules {
-  std::uint64_t generation = 0;      // how often policies have been replaced
-  std::uint64_t edition = 0;         // how often they, the hours or the orders have changed
-  std::uint64_t leased_edition = 0;  // the one that has last changed prices of leased limits
-  Instant since{};                   // when they were made
+  std::uint64_t generation = 0;  // number of replacements of the policies
+  std::uint64_t edition = 0;     // number of changes by replacements, schedules, orders and shares
+  std::uint64_t leased_edition = 0;  // edition of the last change of leased limits' prices
+  Instant since{};                   // when they were compiled
   core::Span span{Instant::min(), Instant::max()};
-  std::map<std::string_view, Policy, std::less<>> policies;
-  bool splits = false;           // some of them
-  Standing standing{};           // by which limits were split
-  policy::Ends grow{};           // when something that is split changes by itself, in no order
-  store::SlowerLimits slower{};  // than those they have replaced
-  // Of policies that have left, so that what was used under them stays used if they return.
-  std::map<std::string_view, std::shared_ptr<const PolicyEpochs>, std::less<>> gone{};
+  std::map<std::string_view, CompiledPolicy, std::less<>> policies;
+  bool has_split = false;          // some of the policies have split limits
+  FleetPosition fleet_position{};  // the fleet position by which limits were split
+  policy::Ends growth_times{};     // when shares of split limits change; not sorted
+  store::SlowerLimits slower{};    // limits that forget usage more slowly than those they replaced
+  // Price epochs of removed policies. Usage under them still counts when they return.
+  std::map<std::string_view, std::shared_ptr<const PolicyEpochs>, std::less<>> removed{};
 
-  const Policy* find(std::string_view name) const {
+  const CompiledPolicy* find(std::string_view name) const {
     const auto found = policies.find(name);
     return found == policies.end() ? nullptr : &found->second;
   }
 };
 
-// Where rules count.
-struct Place {
-  std::uint64_t seed = 0;  // of the table that fingerprints are for
-  policy::Sharing sharing = policy::Sharing::none;
+// The stores that rules are compiled for.
+struct CompileTarget {
+  std::uint64_t seed = 0;  // seed of the table's fingerprints
+  policy::Sharing sharing_mode = policy::Sharing::none;
   PriceRegistry* registry = nullptr;
 };
 
-// When the rules change by themselves beside their schedules, in no order.
-policy::Ends changes_by_itself(const policy::PolicySet& policies, const Rules& rules);
+// When the rules change other than by their schedules: ends of orders and of waiting shares. Not
+// sorted.
+policy::Ends unscheduled_changes(const policy::PolicySet& policies, const Rules& rules);
 
-// The rules of no policies, before the first ones. The edition is greater than any whose states may
-// be in the table, so that no state is taken for one of another epoch.
+// Rules without policies, before the first ones. The edition must be greater than any edition in
+// the table's states, so that no state is read under a wrong epoch.
 Rules no_rules(std::uint64_t edition);
 
-// The rules that follow `old` at `now`: limits that go on remember what they were.
+// Compiles `policies` as the successor of `old` at `now`. A limit that continues keeps its usage.
 std::shared_ptr<const Rules> compile(const policy::PolicySet& policies, const Rules& old,
-                                     const Place& place, Instant now, Names& names);
+                                     const CompileTarget& target, Instant now, StringPool& strings);
 
-// The rules of the same policies at a time when their schedules may say something else, orders may
-// have ended, and the node's part of a limit may be another one.
-std::shared_ptr<const Rules> at_other_hours(const policy::PolicySet& policies, const Rules& old,
-                                            const Place& place, Instant now, Names& names,
-                                            const Standing& standing);
+// Compiles the same policies for another time: the schedule's hours, the orders or this node's
+// shares may have changed.
+std::shared_ptr<const Rules> recompile(const policy::PolicySet& policies, const Rules& old,
+                                       const CompileTarget& target, Instant now,
+                                       StringPool& strings, const FleetPosition& fleet_position);
 
 }  // namespace weir::engine

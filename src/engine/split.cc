@@ -8,8 +8,9 @@ namespace weir::engine {
 
 namespace {
 
-// As much of another limit, where all of it was used that may be; else as much in proportion.
-Share resized(Share share, Permits whole, Permits now_granted) {
+// The share after a change of the limit. A node that used its full share uses the full new share;
+// else its part is scaled.
+SplitShare resized(SplitShare share, Permits whole, Permits now_granted) {
   const bool used_all = !share.waits() && share.part > 0;
   const auto in_proportion = static_cast<Permits>(Int128{share.part} * whole / share.whole);
   share.part = used_all ? now_granted : std::min(in_proportion, now_granted);
@@ -18,9 +19,10 @@ Share resized(Share share, Permits whole, Permits now_granted) {
   return share;
 }
 
-// More than before. A node that had nothing may begin with an empty bucket at once: what the others
-// use is no less for it.
-void grow(Share& share, const core::Limit& limit, Permits granted, bool founding, Instant now) {
+// Grows the share. A node without a part may start with an empty bucket at once: that takes nothing
+// from the others.
+void grow(SplitShare& share, const core::Limit& limit, Permits granted, bool founding,
+          Instant now) {
   share.granted = granted;
   const bool begins = share.part == 0;
   const bool fills = std::holds_alternative<core::Bucket>(limit);
@@ -34,44 +36,45 @@ void grow(Share& share, const core::Limit& limit, Permits granted, bool founding
 
 }  // namespace
 
-bool gives_parts(const Standing& standing) {
-  return standing.is_known() && !standing.places.empty() &&
-         std::ranges::all_of(standing.places,
+bool gives_parts(const FleetPosition& fleet_position) {
+  return fleet_position.has_joined() && !fleet_position.places.empty() &&
+         std::ranges::all_of(fleet_position.places,
                              [](const Membership::Place& place) { return place.rank.has_value(); });
 }
 
-Permits granted(const Standing& standing, Permits count) {
-  if (!standing.is_known()) return count;
-  if (standing.places.empty()) return 0;
-  Permits least = count;
-  for (const Membership::Place& place : standing.places) {
+Permits granted(const FleetPosition& fleet_position, Permits count) {
+  if (!fleet_position.has_joined()) return count;
+  if (fleet_position.places.empty()) return 0;
+  Permits smallest = count;
+  for (const Membership::Place& place : fleet_position.places) {
     const Permits own = place.rank ? core::portion(count, place.nodes, *place.rank) : 0;
-    least = std::min(least, own);
+    smallest = std::min(smallest, own);
   }
-  return least;
+  return smallest;
 }
 
-Share first_share(const core::Limit& limit, const Standing& standing) {
+SplitShare first_share(const core::Limit& limit, const FleetPosition& fleet_position) {
   const Permits whole = core::capacity(limit);
-  const Permits all = granted(standing, whole);
+  const Permits all = granted(fleet_position, whole);
   return {.whole = whole, .part = all, .granted = all};
 }
 
-Share next_share(Share was, const core::Limit& limit, const Standing& standing, Instant now) {
-  Share share = was;
+SplitShare next_share(SplitShare was, const core::Limit& limit, const FleetPosition& fleet_position,
+                      Instant now) {
+  SplitShare share = was;
   share.starts_empty = false;
   if (share.grows_at <= now) {
     share.part = share.granted;
     share.grows_at = Instant::max();
   }
   const Permits whole = core::capacity(limit);
-  const Permits more_or_less = granted(standing, whole);
-  if (whole != share.whole) share = resized(share, whole, more_or_less);
-  if (more_or_less > share.granted) {
-    grow(share, limit, more_or_less, standing.founding, now);
+  const Permits new_part = granted(fleet_position, whole);
+  if (whole != share.whole) share = resized(share, whole, new_part);
+  if (new_part > share.granted) {
+    grow(share, limit, new_part, fleet_position.founding, now);
   } else {
-    share.granted = more_or_less;
-    share.part = std::min(share.part, more_or_less);
+    share.granted = new_part;
+    share.part = std::min(share.part, new_part);
   }
   if (!share.waits()) share.grows_at = Instant::max();
   return share;

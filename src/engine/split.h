@@ -6,42 +6,43 @@
 #include "core/share.h"
 #include "weir/fleet.h"
 
-// Limits that are split: every node of a fleet has its part, and asks nobody.
+// Split limits: every node of a fleet enforces its part without a question to the others.
 
 namespace weir::engine {
 
-// Where the node stands, since the last step it has made.
-struct Standing {
-  std::uint64_t version = 0;  // of the membership; 0: it was never a member
+// The position of this node in its fleet after the last membership step that it applied.
+struct FleetPosition {
+  std::uint64_t version = 0;  // of the membership; 0: never a member
   std::vector<Membership::Place> places{};
   bool founding = false;
 
-  bool is_known() const { return version > 0; }
+  bool has_joined() const { return version > 0; }
 };
 
-// Whether it gives the node a part of every limit that is large enough.
-bool gives_parts(const Standing& standing);
+// True if the position gives the node a part of every limit that is large enough.
+bool gives_parts(const FleetPosition& fleet_position);
 
-// What a node may use of a count: the least that its places give it. All of it, if it was never a
-// member: then the policy says whether it may use that.
-Permits granted(const Standing& standing, Permits count);
+// The part of a count that a node may use: the smallest that any of its places gives. All of it if
+// the node was never a member; then on_store_failure decides whether it may use that.
+Permits granted(const FleetPosition& fleet_position, Permits count);
 
-// What a node uses of a limit. It uses less at once when it is granted less. When it is granted
-// more, others may just have used that: it waits until nothing of it can count any more.
-struct Share {
+// A node's share of a limit. It shrinks at once. It grows only when everything that other nodes may
+// have used of the difference no longer counts.
+struct SplitShare {
   Permits whole = 0;    // capacity of the limit
-  Permits part = 0;     // of it: what the node uses
-  Permits granted = 0;  // what it will use
+  Permits part = 0;     // what the node uses now
+  Permits granted = 0;  // what the node uses after `grows_at`
   Instant grows_at = Instant::max();
-  bool starts_empty = false;  // it has just begun, with nothing to give
+  bool starts_empty = false;  // new on this node: a bucket starts empty
 
   bool waits() const { return part < granted; }
 };
 
-// The first of a limit that nobody has had before.
-Share first_share(const core::Limit& limit, const Standing& standing);
+// The share of a limit that no node had before.
+SplitShare first_share(const core::Limit& limit, const FleetPosition& fleet_position);
 
-// What follows `was` at `now`, of a limit that may have become another one.
-Share next_share(Share was, const core::Limit& limit, const Standing& standing, Instant now);
+// The share after `was` at `now`. The limit may have changed.
+SplitShare next_share(SplitShare was, const core::Limit& limit, const FleetPosition& fleet_position,
+                      Instant now);
 
 }  // namespace weir::engine

@@ -10,12 +10,11 @@
 
 #include "weir/time.h"
 
-// What Envoy asks, and what it is answered: the messages of envoy.service.ratelimit.v3, without
-// their encoding. Texts of a call are borrowed for its duration.
+// The messages of envoy.service.ratelimit.v3 without their encoding. A request borrows its texts.
 
 namespace weir::envoy {
 
-// With the numbers of the wire. (What a call brings along has no week.)
+// Units with their numbers on the wire. A request has no week; a configuration may.
 enum class Unit : std::uint8_t { unknown, second, minute, hour, day, month, year, week };
 enum class Code : std::uint8_t { unknown, ok, over_limit };
 
@@ -24,7 +23,7 @@ struct Entry {
   std::string_view value;
 };
 
-// A limit that comes with the call.
+// A limit that a descriptor brings along; it replaces the configured one.
 struct LimitOverride {
   std::uint32_t requests_per_unit = 0;
   Unit unit = Unit::unknown;
@@ -33,18 +32,18 @@ struct LimitOverride {
 struct Descriptor {
   std::vector<Entry> entries;
   std::optional<LimitOverride> limit{};
-  std::optional<std::uint64_t> hits{};  // instead of the call's; 0: only look
+  std::optional<std::uint64_t> hits{};  // replaces the request's; 0: a peek
   bool gives_back = false;              // is_negative_hits
 };
 
-// Descriptors that a call may have. (Each is answered, also if it has no limit, and one takes two
-// bytes of a message.)
+// Maximum number of descriptors of a request. Each gets a status even without a limit, and takes
+// only two bytes of a message.
 inline constexpr std::size_t kMostDescriptors = 10'000;
 
 struct Call {
   std::string_view domain;
   std::vector<Descriptor> descriptors;
-  std::uint32_t hits = 0;  // of each descriptor that has none of its own; 0 means 1
+  std::uint32_t hits = 0;  // for descriptors without a number of their own; 0 means 1
 };
 
 struct CurrentLimit {
@@ -53,7 +52,7 @@ struct CurrentLimit {
   std::string name;
 };
 
-// Of one descriptor.
+// The status of one descriptor.
 struct Status {
   Code code = Code::ok;
   std::optional<CurrentLimit> limit{};
@@ -73,10 +72,10 @@ struct Answer {
   std::string metadata{};  // dynamic_metadata as a JSON object; empty: none
 };
 
-// Why there is no answer.
+// The reason why there is no response.
 struct Failure {
   std::string text;
-  bool store = false;  // nothing is wrong with the call: the store could not be asked
+  bool store = false;  // the request is valid, but the store did not answer
 };
 
 }  // namespace weir::envoy

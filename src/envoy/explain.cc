@@ -20,12 +20,12 @@ std::string why(const Walk& walk, const Descriptor& descriptor) {
             "{} has no limit of its own: the descriptor ends before the configuration does",
             pair_of(entries[walk.steps - 1]));
       }
-      return fmt::format("{} has neither limit nor descriptors below it: it is let through",
+      return fmt::format("{} has neither a limit nor descriptors below it: the call is not limited",
                          pair_of(entries[walk.steps - 1]));
     case End::too_long:
       return fmt::format(
-          "there are no descriptors below {}, and {} more in the call: a limit counts only for "
-          "descriptors that end where it stands",
+          "there are no descriptors below {}, but the call continues (entries left: {}): a limit "
+          "applies only to descriptors that end at it",
           pair_of(entries[walk.steps - 1]), entries.size() - walk.steps);
     case End::not_found:
       break;
@@ -33,22 +33,22 @@ std::string why(const Walk& walk, const Descriptor& descriptor) {
   if (entries.empty()) return "the descriptor has no entries";
   const std::string at = walk.steps == 0 ? "the domain" : pair_of(entries[walk.steps - 1]);
   return fmt::format(
-      "there is neither value, wildcard nor key for {} below {}; there is no way back to another "
-      "rule",
+      "no value, wildcard or key matches {} below {}; the search does not go back to another "
+      "branch",
       pair_of(entries[walk.steps]), at);
 }
 
 }  // namespace
 
-std::string_view to_text(Match match) {
+std::string_view to_text(MatchKind match) {
   switch (match) {
-    case Match::value:
+    case MatchKind::value:
       return "value";
-    case Match::wildcard:
+    case MatchKind::wildcard:
       return "wildcard";
-    case Match::key:
+    case MatchKind::key:
       return "key";
-    case Match::none:
+    case MatchKind::none:
       break;
   }
   return "none";
@@ -70,35 +70,35 @@ std::string_view to_text(End end) {
 
 ExplainedDescriptor explain_walk(std::string_view name, const Domain* domain,
                                  const Descriptor& descriptor) {
-  ExplainedDescriptor told;
+  ExplainedDescriptor explained;
   if (domain == nullptr) {
-    told.has_domain = false;
-    told.why = fmt::format("there is no domain \"{}\": nothing of it is limited", name);
-    return told;
+    explained.has_domain = false;
+    explained.why = fmt::format("there is no domain \"{}\": its calls are not limited", name);
+    return explained;
   }
   if (descriptor.limit) {
-    told.comes_with_call = true;
-    told.end = End::limit;
-    told.why = "the limit comes with the call: no rule is looked for";
-    return told;
+    explained.comes_with_call = true;
+    explained.end = End::limit;
+    explained.why = "the call brings its own limit: no rule is looked up";
+    return explained;
   }
-  const Walk walked = walk(*domain, descriptor.entries);
+  const Walk result = walk(*domain, descriptor.entries);
   const Node* from = &domain->root;
   for (std::size_t i = 0; i < descriptor.entries.size(); ++i) {
     const Entry& entry = descriptor.entries[i];
-    ExplainedStep& told_step = told.steps.emplace_back(
+    ExplainedStep& explained_step = explained.steps.emplace_back(
         ExplainedStep{.key = std::string{entry.key}, .value = std::string{entry.value}});
-    if (i >= walked.steps) break;
-    const Found found = step(*from, entry);
-    told_step.match = found.match;
-    told_step.place = found.node->place;
-    if (found.match == Match::wildcard) told_step.pattern = found.node->value;
+    if (i >= result.steps) break;
+    const StepMatch found = step(*from, entry);
+    explained_step.match = found.match;
+    explained_step.place = found.node->place;
+    if (found.match == MatchKind::wildcard) explained_step.pattern = found.node->value;
     from = found.node;
   }
-  told.end = walked.end;
-  told.unlimited = walked.end == End::limit && walked.node->rule->unlimited;
-  told.why = why(walked, descriptor);
-  return told;
+  explained.end = result.end;
+  explained.unlimited = result.end == End::limit && result.node->rule->unlimited;
+  explained.why = why(result, descriptor);
+  return explained;
 }
 
 }  // namespace weir::envoy

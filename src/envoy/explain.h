@@ -10,21 +10,21 @@
 
 namespace weir::envoy {
 
-// One entry of a descriptor, and what was found for it.
+// One entry of a descriptor, and the node that matched it.
 struct ExplainedStep {
   std::string key;
   std::string value;
-  Match match = Match::none;
+  MatchKind match = MatchKind::none;
   std::string pattern{};  // of a wildcard
-  std::string place{};    // of what was found: FILE:LINE:COLUMN
+  std::string place{};    // of the matching node: FILE:LINE:COLUMN
 };
 
-// A limit that a descriptor leads to, as it is.
+// The limit of a descriptor and its current state.
 struct ExplainedLimit {
   std::string text;  // "20/min window"
   std::string name{};
-  std::string counted_as{};  // in statistics
-  std::string counter{};     // the name of what it counts in
+  std::string counted_as{};  // name of its metrics
+  std::string counter{};     // key of its counter
   bool shadow = false;
   bool quota = false;
   Permits hits = 0;
@@ -35,9 +35,9 @@ struct ExplainedDescriptor {
   std::vector<ExplainedStep> steps{};
   bool has_domain = true;
   bool unlimited = false;
-  bool comes_with_call = false;  // the limit does, and no rule was looked for
+  bool comes_with_call = false;  // the descriptor has a limit of its own, and no rule was looked up
   End end = End::not_found;
-  std::string why{};  // a sentence
+  std::string why{};  // a sentence for people
   std::optional<ExplainedLimit> limit{};
 };
 
@@ -46,11 +46,11 @@ struct Explanation {
   std::vector<ExplainedDescriptor> descriptors;
 };
 
-// The walk of a descriptor, without the state of its limit. (No domain: there is none.)
+// Explains the walk of a descriptor, without the state of its limit. A null domain: there is none.
 ExplainedDescriptor explain_walk(std::string_view name, const Domain* domain,
                                  const Descriptor& descriptor);
 
-std::string_view to_text(Match match);
+std::string_view to_text(MatchKind match);
 std::string_view to_text(End end);
 
 }  // namespace weir::envoy

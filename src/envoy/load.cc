@@ -53,13 +53,13 @@ bool is_known_anywhere(std::string_view name) {
   return among(kRootFields) || among(kDescriptorFields) || among(kLimitFields);
 }
 
-// What a field says. (A field with nothing behind it is as good as absent, as it is in Go.)
-const YamlNode* said(const YamlNode& map, std::string_view field) {
+// The value of a field, or null. A field without a value counts as absent, as in Go.
+const YamlNode* value_of(const YamlNode& map, std::string_view field) {
   const YamlNode* node = map.find(field);
   return node == nullptr || node->is_null() ? nullptr : node;
 }
 
-// A boolean as YAML has it in Go: one of these words, in lower or upper case or with a capital.
+// A boolean of Go's YAML: one of these words in lower case, upper case or capitalized.
 std::optional<bool> boolean(std::string_view text) {
   static constexpr std::array<std::string_view, 11> yes{"y",    "Y",    "yes", "Yes", "YES", "true",
                                                         "True", "TRUE", "on",  "On",  "ON"};
@@ -70,7 +70,7 @@ std::optional<bool> boolean(std::string_view text) {
   return std::nullopt;
 }
 
-// A number as YAML has it in Go: 1000, +1000, 1_000, 0x3e8, 0o1750 or 01750, 0b1111101000, -0.
+// A number of Go's YAML: 1000, +1000, 1_000, 0x3e8, 0o1750 or 01750, 0b1111101000, -0.
 std::optional<std::uint32_t> whole_number(std::string_view text) {
   if (text.starts_with('_')) return std::nullopt;
   std::string digits = lowered(text);
@@ -92,8 +92,8 @@ std::optional<std::uint32_t> whole_number(std::string_view text) {
   return number;
 }
 
-// What YAML takes for a number with a point, or one that is larger than any: theirs does not check
-// further then.
+// True if YAML reads the text as a floating-point number, or as an integer of 2^63 or more.
+// envoyproxy/ratelimit refuses both.
 bool is_float(std::string_view text) {
   const std::string_view digits = text.substr(text.starts_with('-') || text.starts_with('+'));
   if (digits.empty() || digits.find_first_not_of("0123456789.eE+-") != std::string_view::npos) {
@@ -108,7 +108,7 @@ bool is_float(std::string_view text) {
   return is_number && (!is_whole || error != std::errc{} || number >= largest / 2);
 }
 
-// What YAML takes for something else than a text.
+// False if YAML reads the key as another type than text.
 bool is_text(std::string_view key) {
   if (key.empty() || key == "~" || key == "null" || key == "true" || key == "false") return false;
   double number = 0;
@@ -116,7 +116,7 @@ bool is_text(std::string_view key) {
   return error != std::errc{} || end != key.data() + key.size();
 }
 
-// A free block of the configuration, as others will read it.
+// A free-form block of the configuration as JSON.
 nlohmann::json to_json(const YamlNode& node) {
   using nlohmann::json;
   if (node.is_map()) {
@@ -137,11 +137,11 @@ nlohmann::json to_json(const YamlNode& node) {
 }
 
 // Reads one file into the rules.
-class Reader {
+class RulesReader {
  public:
-  Reader(Rules& rules, FileReport& report, const LoadOptions& options,
-         std::set<std::string>& before)
-      : rules_(rules), report_(report), options_(options), before_(before) {}
+  RulesReader(Rules& rules, FileReport& report, const ReadOptions& options,
+              std::set<std::string>& before)
+      : rules_(rules), report_(report), options_(options), earlier_domains_(before) {}
 
   void read() {
     const auto root = policy::parse_yaml_as_go(report_.source, report_.problems, report_.warnings);
@@ -177,15 +177,15 @@ class Reader {
 
   Rules& rules_;
   FileReport& report_;
-  const LoadOptions& options_;
-  std::set<std::string>& before_;  // domains that other files have
+  const ReadOptions& options_;
+  std::set<std::string>& earlier_domains_;  // domains of the files before
   std::string domain_;
 };
 
 // ---- Values
 
-void Reader::check(const YamlNode& map, std::span<const std::string_view> fields,
-                   std::string_view what) {
+void RulesReader::check(const YamlNode& map, std::span<const std::string_view> fields,
+                        std::string_view what) {
   for (const YamlNode::Field& field : map.fields) {
     if (std::ranges::find(fields, field.name) != fields.end()) continue;
     if (!is_text(field.name)) {
@@ -193,7 +193,7 @@ void Reader::check(const YamlNode& map, std::span<const std::string_view> fields
     } else if (is_known_anywhere(field.name)) {
       report_.warnings.push_back(
           {field.place,
-           fmt::format("\"{}\" says nothing in {}: it is not used", field.name, what)});
+           fmt::format("\"{}\" has no meaning in {}: it is ignored", field.name, what)});
     } else {
       problem(field.place, "config error, unknown key '{}'{}", field.name,
               did_you_mean(field.name, fields));
@@ -201,14 +201,14 @@ void Reader::check(const YamlNode& map, std::span<const std::string_view> fields
   }
 }
 
-bool Reader::is_map(const YamlNode& node, std::string_view what) {
+bool RulesReader::is_map(const YamlNode& node, std::string_view what) {
   if (node.is_map()) return true;
   problem(node.place, "error loading config file: {} is a map, not {}", what, node.describe());
   return false;
 }
 
-std::string Reader::text_of(const YamlNode& map, std::string_view field) {
-  const YamlNode* node = said(map, field);
+std::string RulesReader::text_of(const YamlNode& map, std::string_view field) {
+  const YamlNode* node = value_of(map, field);
   if (node == nullptr) return {};
   if (!node->is_scalar()) {
     problem(node->place, "error loading config file: \"{}\" is a text, not {}", field,
@@ -222,8 +222,8 @@ std::string Reader::text_of(const YamlNode& map, std::string_view field) {
   return node->text;
 }
 
-bool Reader::flag_of(const YamlNode& map, std::string_view field) {
-  const YamlNode* node = said(map, field);
+bool RulesReader::flag_of(const YamlNode& map, std::string_view field) {
+  const YamlNode* node = value_of(map, field);
   if (node == nullptr) return false;
   const auto word = node->is_scalar() && !node->quoted ? boolean(node->text) : std::nullopt;
   if (!word) {
@@ -233,8 +233,8 @@ bool Reader::flag_of(const YamlNode& map, std::string_view field) {
   return word.value_or(false);
 }
 
-std::uint32_t Reader::number_of(const YamlNode& map, std::string_view field) {
-  const YamlNode* node = said(map, field);
+std::uint32_t RulesReader::number_of(const YamlNode& map, std::string_view field) {
+  const YamlNode* node = value_of(map, field);
   if (node == nullptr) return 0;
   const auto number = node->quoted ? std::nullopt : whole_number(node->text);
   if (!number) {
@@ -247,7 +247,7 @@ std::uint32_t Reader::number_of(const YamlNode& map, std::string_view field) {
 
 // ---- Descriptors
 
-void Reader::read_root(const YamlNode& root) {
+void RulesReader::read_root(const YamlNode& root) {
   if (root.is_null()) return problem(root.place, "config file cannot have empty domain");
   if (!is_map(root, "a file of envoyproxy/ratelimit")) return;
   check(root, kRootFields, "a file");
@@ -255,17 +255,17 @@ void Reader::read_root(const YamlNode& root) {
   const YamlNode* named = root.find("domain");
   const Place place = named != nullptr ? named->place : root.place;
   if (domain_.empty()) problem(place, "config file cannot have empty domain");
-  if (before_.contains(domain_) && !options_.merge_domains) {
+  if (earlier_domains_.contains(domain_) && !options_.merge_domains) {
     problem(place, "duplicate domain '{}' in config file", domain_);
     return;
   }
-  if (!domain_.empty()) before_.insert(domain_);
+  if (!domain_.empty()) earlier_domains_.insert(domain_);
   Domain& domain = rules_.domains[domain_];
   domain.head = counter_head(domain_);
-  if (const YamlNode* list = said(root, "descriptors")) read_descriptors(*list, domain.root);
+  if (const YamlNode* list = value_of(root, "descriptors")) read_descriptors(*list, domain.root);
 }
 
-void Reader::read_descriptors(const YamlNode& list, Node& parent) {
+void RulesReader::read_descriptors(const YamlNode& list, Node& parent) {
   if (!list.is_list()) {
     return problem(list.place, "error loading config file: \"descriptors\" is a list, not {}",
                    list.describe());
@@ -280,7 +280,7 @@ void Reader::read_descriptors(const YamlNode& list, Node& parent) {
   }
 }
 
-// The way to a node, as messages name it.
+// The path to a node, for messages.
 std::string name_of(std::string_view domain, const Node& node) {
   if (node.key.empty()) return std::string{domain};
   std::string name = node.parent != nullptr ? name_of(domain, *node.parent) : std::string{domain};
@@ -290,22 +290,22 @@ std::string name_of(std::string_view domain, const Node& node) {
   return name;
 }
 
-bool Reader::is_duplicate(const Node& node, const Node& parent, Place place) {
+bool RulesReader::is_duplicate(const Node& node, const Node& parent, Place place) {
   const auto same = [&](const std::unique_ptr<Node>& other) {
     return other->key == node.key && other->value == node.value;
   };
   const auto choices = parent.next.find(node.key);
   if (choices == parent.next.end()) return false;
   const Node::Choices& some = choices->second;
-  const bool known = node.value.empty() ? some.any != nullptr : some.values.contains(node.value);
-  if (!known) return false;
+  const bool is_known = node.value.empty() ? some.any != nullptr : some.values.contains(node.value);
+  if (!is_known) return false;
   const auto first = std::ranges::find_if(parent.children, same);
   problem(place, "duplicate descriptor composite key '{}' (the first is at {})",
           name_of(domain_, node), (*first)->place);
   return true;
 }
 
-void Reader::read_descriptor(const YamlNode& map, Node& parent) {
+void RulesReader::read_descriptor(const YamlNode& map, Node& parent) {
   check(map, kDescriptorFields, "a descriptor");
   auto node = std::make_unique<Node>();
   node->key = text_of(map, "key");
@@ -317,22 +317,22 @@ void Reader::read_descriptor(const YamlNode& map, Node& parent) {
   if (node->key.empty()) {
     problem(named != nullptr ? named->place : map.place, "descriptor has empty key");
   }
-  const bool known = !node->key.empty() && is_duplicate(*node, parent, map.place);
+  const bool is_known = !node->key.empty() && is_duplicate(*node, parent, map.place);
   read_flags(map, *node);
-  if (const YamlNode* limit = said(map, "rate_limit")) read_rate_limit(*limit, map, *node);
-  if (const YamlNode* list = said(map, "descriptors")) read_descriptors(*list, *node);
-  if (node->key.empty() || known) return;
+  if (const YamlNode* limit = value_of(map, "rate_limit")) read_rate_limit(*limit, map, *node);
+  if (const YamlNode* list = value_of(map, "descriptors")) read_descriptors(*list, *node);
+  if (node->key.empty() || is_known) return;
   Node::Choices& choices = parent.next[node->key];
   if (node->value.empty()) {
     choices.any = node.get();
   } else {
     choices.values.emplace(node->value, node.get());
   }
-  if (node->is_wildcard) choices.wildcards.push_back({Pattern(node->value), node.get()});
+  if (node->is_wildcard) choices.wildcards.push_back({WildcardPattern(node->value), node.get()});
   parent.children.push_back(std::move(node));
 }
 
-void Reader::read_flags(const YamlNode& map, Node& node) {
+void RulesReader::read_flags(const YamlNode& map, Node& node) {
   node.value_to_metric = flag_of(map, "value_to_metric");
   node.shares_counter = flag_of(map, "share_threshold");
   if (node.shares_counter && !node.is_wildcard) {
@@ -341,19 +341,19 @@ void Reader::read_flags(const YamlNode& map, Node& node) {
             "'{}'",
             node.value.empty() ? node.key : node.key + "_" + node.value);
   }
-  node.names_values = node.parent->names_values || node.value_to_metric;
-  node.shares_some = node.parent->shares_some || node.shares_counter;
+  node.metric_names_values = node.parent->metric_names_values || node.value_to_metric;
+  node.path_shares_counter = node.parent->path_shares_counter || node.shares_counter;
   for (const std::string_view of_limit : {"shadow_mode", "quota_mode", "detailed_metric"}) {
-    if (!flag_of(map, of_limit) || said(map, "rate_limit") != nullptr) continue;
+    if (!flag_of(map, of_limit) || value_of(map, "rate_limit") != nullptr) continue;
     report_.warnings.push_back(
         {map.find(of_limit)->place,
-         fmt::format("\"{}\" is for a descriptor with a rate_limit: it is not used", of_limit)});
+         fmt::format("\"{}\" needs a rate_limit in the same descriptor: it is ignored", of_limit)});
   }
 }
 
 // ---- Limits
 
-void Reader::read_rate_limit(const YamlNode& map, const YamlNode& descriptor, Node& node) {
+void RulesReader::read_rate_limit(const YamlNode& map, const YamlNode& descriptor, Node& node) {
   if (!is_map(map, "\"rate_limit\"")) return;
   check(map, kLimitFields, "a rate_limit");
   Rule rule;
@@ -364,22 +364,22 @@ void Reader::read_rate_limit(const YamlNode& map, const YamlNode& descriptor, No
   rule.quota = flag_of(descriptor, "quota_mode");
   rule.detailed = flag_of(descriptor, "detailed_metric");
   rule.way = name_of(domain_, node);
-  rule.counted_as = in_statistics(rule.way);
+  rule.counted_as = metric_name(rule.way);
   rule.number = rules_.count++;
   read_replaces(map, rule);
-  const YamlNode* metadata = said(descriptor, "metadata");
+  const YamlNode* metadata = value_of(descriptor, "metadata");
   if (metadata != nullptr && is_map(*metadata, "\"metadata\"")) {
     rule.metadata =
         to_json(*metadata).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
   }
   const std::string named = text_of(map, "unit");
   const NamedUnit* unit = unit_named(named);
-  const YamlNode* written = said(map, "unit");
+  const YamlNode* written = value_of(map, "unit");
   const Place place = written != nullptr ? written->place : map.place;
   if (rule.unlimited) {
     if (unit != nullptr) problem(place, "should not specify rate limit unit when unlimited");
     check_unused(map);
-  } else if (unit == nullptr && (written != nullptr || said(map, "per") == nullptr)) {
+  } else if (unit == nullptr && (written != nullptr || value_of(map, "per") == nullptr)) {
     static constexpr auto names = [] {
       std::array<std::string_view, kUnits.size()> all{};
       for (std::size_t i = 0; i < all.size(); ++i) all[i] = kUnits[i].name;
@@ -392,24 +392,25 @@ void Reader::read_rate_limit(const YamlNode& map, const YamlNode& descriptor, No
   node.rule = std::move(rule);
 }
 
-// What weir adds says nothing of an unlimited rule; but it must make sense, as if it were used.
-void Reader::check_unused(const YamlNode& map) {
-  if (const YamlNode* per = said(map, "per")) {
+// Extensions of weir have no meaning for an unlimited rule, but must be valid.
+void RulesReader::check_unused(const YamlNode& map) {
+  if (const YamlNode* per = value_of(map, "per")) {
     problem(per->place, "should not specify \"per\" when unlimited");
   }
   Rule unused{.requests_per_unit = 1};
   const NamedUnit* day = unit_named("day");
   build_limit(map, day, day->length, unused);
   for (const std::string_view field : kKindFields) {
-    const YamlNode* written = said(map, field);
+    const YamlNode* written = value_of(map, field);
     if (written == nullptr) continue;
     report_.warnings.push_back(
-        {written->place, fmt::format("\"{}\" says nothing when unlimited: it is not used", field)});
+        {written->place,
+         fmt::format("\"{}\" has no meaning when unlimited: it is ignored", field)});
   }
 }
 
-void Reader::read_replaces(const YamlNode& map, Rule& rule) {
-  const YamlNode* list = said(map, "replaces");
+void RulesReader::read_replaces(const YamlNode& map, Rule& rule) {
+  const YamlNode* list = value_of(map, "replaces");
   if (list == nullptr) return;
   if (!list->is_list()) {
     return problem(list->place, "error loading config file: \"replaces\" is a list, not {}",
@@ -432,28 +433,28 @@ void Reader::read_replaces(const YamlNode& map, Rule& rule) {
   }
 }
 
-Nanos Reader::read_period(const YamlNode& map, const NamedUnit* unit) {
-  const YamlNode* per = said(map, "per");
+Nanos RulesReader::read_period(const YamlNode& map, const NamedUnit* unit) {
+  const YamlNode* per = value_of(map, "per");
   if (per == nullptr) return unit->length;
   if (unit != nullptr) {
-    problem(per->place, "\"per\" stands instead of \"unit\": remove one of them");
+    problem(per->place, "\"per\" replaces \"unit\": remove one of them");
     return unit->length;
   }
   std::string text = text_of(map, "per");
-  // (Others write 5m for what weir writes 5min.)
+  // Go writes 5m for weir's 5min.
   if (text.ends_with('m')) text += "in";
   const auto parsed = policy::parse_duration(text, per->text_place());
   if (!parsed) {
     report_.problems.push_back(parsed.error());
   } else if (*parsed < std::chrono::milliseconds{1}) {
-    problem(per->place, "\"per\" is 1ms at least, not {}", per->describe());
+    problem(per->place, "\"per\" must be at least 1ms, not {}", per->describe());
   } else {
     return *parsed;
   }
   return std::chrono::seconds{1};
 }
 
-void Reader::read_limit(const YamlNode& map, const NamedUnit* unit, Rule& rule) {
+void RulesReader::read_limit(const YamlNode& map, const NamedUnit* unit, Rule& rule) {
   const std::size_t before = report_.problems.size();
   const Nanos period = read_period(map, unit);
   rule.unit = Unit::unknown;
@@ -465,19 +466,20 @@ void Reader::read_limit(const YamlNode& map, const NamedUnit* unit, Rule& rule) 
   rule.identity = store::hash_of(rule.way + rule.tail).low;
 }
 
-void Reader::build_limit(const YamlNode& map, const NamedUnit* unit, Nanos period, Rule& rule) {
-  const YamlNode* algorithm = said(map, "algorithm");
-  const YamlNode* burst = said(map, "burst");
-  const YamlNode* calendar = said(map, "calendar");
-  // Nothing at all is the same under every algorithm, and no other can say it: what else is there
-  // is read as if it were about one.
+void RulesReader::build_limit(const YamlNode& map, const NamedUnit* unit, Nanos period,
+                              Rule& rule) {
+  const YamlNode* algorithm = value_of(map, "algorithm");
+  const YamlNode* burst = value_of(map, "burst");
+  const YamlNode* calendar = value_of(map, "calendar");
+  // A limit of 0 is the same under every algorithm, and only a window can express it. The other
+  // fields are checked as if the limit were 1.
   const bool is_nothing = rule.requests_per_unit == 0;
   const std::uint32_t count = std::max(rule.requests_per_unit, 1U);
   const std::size_t before = report_.problems.size();
   const std::uint32_t given = burst != nullptr ? number_of(map, "burst") : count;
   const std::uint32_t at_once = is_nothing ? std::max(given, 1U) : given;
   const std::string zone = text_of(map, "calendar");
-  // (What is no text has none, which names no algorithm.)
+  // A node that is not a text has an empty text, which names no algorithm.
   const std::string name = algorithm != nullptr ? algorithm->text
                            : burst != nullptr   ? "token_bucket"
                                                 : "fixed_window";
@@ -486,12 +488,12 @@ void Reader::build_limit(const YamlNode& map, const NamedUnit* unit, Nanos perio
                    algorithm->describe(), did_you_mean(name, kAlgorithms));
   }
   if (burst != nullptr && name != "token_bucket") {
-    return problem(burst->place, "\"burst\" is for algorithm: token_bucket");
+    return problem(burst->place, "\"burst\" needs algorithm: token_bucket");
   }
   const bool is_date = unit != nullptr && unit->length >= std::chrono::hours{24};
   if (calendar != nullptr && (name != "fixed_window" || !is_date)) {
     return problem(calendar->place,
-                   "\"calendar\" is for windows of a unit day, week, month or year");
+                   "\"calendar\" needs a fixed_window with unit day, week, month or year");
   }
   rule.limit = core::Window{.count = rule.requests_per_unit, .period = period};
   if (name == "fixed_window" && calendar == nullptr) return;
@@ -531,7 +533,7 @@ Result<std::vector<std::string>, std::string> files_of(const std::string& path) 
        entry.increment(error)) {
     const fs::path& file = entry->path();
     const bool is_yaml = file.extension() == ".yaml" || file.extension() == ".yml";
-    // (What a Kubernetes volume keeps beside its files starts with a dot.)
+    // Kubernetes volumes contain internal entries that start with a dot.
     if (is_yaml && !file.filename().string().starts_with('.')) files.push_back(file.string());
   }
   if (error) return fmt::format("cannot read {}: {}", path, error.message());
@@ -539,7 +541,7 @@ Result<std::vector<std::string>, std::string> files_of(const std::string& path) 
   return files;
 }
 
-Loaded load(const std::string& path, const LoadOptions& options) {
+Loaded load(const std::string& path, const ReadOptions& options) {
   const auto files = files_of(path);
   if (!files) return {.error = files.error()};
   std::vector<policy::Source> sources;
@@ -550,24 +552,24 @@ Loaded load(const std::string& path, const LoadOptions& options) {
   }
   Loaded loaded = load(std::move(sources), options);
   if (loaded.files.empty()) {
-    loaded.warning = fmt::format("{} has no *.yaml or *.yml in it: no domain has rules", path);
+    loaded.warning = fmt::format("{} has no *.yaml or *.yml file: no domain has rules", path);
   }
   return loaded;
 }
 
-Loaded load(std::vector<policy::Source> sources, const LoadOptions& options) {
+Loaded load(std::vector<policy::Source> sources, const ReadOptions& options) {
   Loaded loaded;
   auto rules = std::make_shared<Rules>();
   std::set<std::string> domains;
-  bool good = true;
+  bool all_valid = true;
   for (policy::Source& source : sources) {
     FileReport& report = loaded.files.emplace_back(FileReport{.source = std::move(source)});
-    Reader(*rules, report, options, domains).read();
+    RulesReader(*rules, report, options, domains).read();
     policy::arrange(report.problems);
     policy::arrange(report.warnings);
-    good = good && report.problems.empty();
+    all_valid = all_valid && report.problems.empty();
   }
-  if (good) loaded.rules = std::move(rules);
+  if (all_valid) loaded.rules = std::move(rules);
   return loaded;
 }
 

@@ -10,13 +10,13 @@
 
 namespace weir::envoy {
 
-struct LoadOptions {
+struct ReadOptions {
   bool merge_domains = false;  // several files may have rules of one domain
-  // Where the limits will count: some do not fit into a store that nodes share.
+  // The store that the limits will use: some limits cannot be shared by nodes.
   policy::Sharing sharing = policy::Sharing::none;
 };
 
-// What was read of one file.
+// One file and the problems found in it.
 struct FileReport {
   policy::Source source{};
   policy::Problems problems{};
@@ -24,22 +24,22 @@ struct FileReport {
 };
 
 struct Loaded {
-  std::shared_ptr<const Rules> rules{};  // none if there is anything wrong
+  std::shared_ptr<const Rules> rules{};  // null if there is any problem
   std::vector<FileReport> files{};
-  std::string error{};    // why the files could not even be read
-  std::string warning{};  // what is odd about them together
+  std::string error{};    // why the files could not be opened
+  std::string warning{};  // about all files together
 
-  // All that is wrong, and where. Empty: nothing.
+  // All problems with their positions. Empty: there are none.
   std::string problems() const;
 };
 
-// The files of a configuration: the one that `path` is, or all *.yaml and *.yml in the directory it
-// is, by name. Perhaps none: they may come later.
+// The files of a configuration: `path` itself if it is a file, else all *.yaml and *.yml of the
+// directory, sorted by name. There may be none: they may be written later.
 Result<std::vector<std::string>, std::string> files_of(const std::string& path);
 
-// envoyproxy/ratelimit's configuration from a file or a directory, everything that is wrong with it
-// at once.
-Loaded load(const std::string& path, const LoadOptions& options = {});
-Loaded load(std::vector<policy::Source> sources, const LoadOptions& options = {});
+// Reads a configuration of envoyproxy/ratelimit from a file or a directory. Reports all problems at
+// once.
+Loaded load(const std::string& path, const ReadOptions& options = {});
+Loaded load(std::vector<policy::Source> sources, const ReadOptions& options = {});
 
 }  // namespace weir::envoy

@@ -8,7 +8,7 @@
 
 namespace weir::envoy {
 
-Pattern::Pattern(std::string_view text) {
+WildcardPattern::WildcardPattern(std::string_view text) {
   for (;;) {
     const std::size_t star = text.find('*');
     parts_.emplace_back(text.substr(0, star));
@@ -17,7 +17,7 @@ Pattern::Pattern(std::string_view text) {
   }
 }
 
-bool Pattern::matches(std::string_view value) const noexcept {
+bool WildcardPattern::matches(std::string_view value) const noexcept {
   const std::string& first = parts_.front();
   const std::string& last = parts_.back();
   if (value.size() < first.size() + last.size()) return false;
@@ -38,8 +38,8 @@ std::size_t TextHash::operator()(std::string_view text) const noexcept {
 
 namespace {
 
-// The length of the IPv4 address that a text starts with, or 0. (Of up to three digits each,
-// whatever stands around them.)
+// The length of the IPv4 address at the start of a text, or 0. Each part has up to three digits;
+// the characters around it do not matter.
 std::size_t address_length(std::string_view text) {
   std::size_t at = 0;
   for (int part = 0; part < 4; ++part) {
@@ -54,7 +54,7 @@ std::size_t address_length(std::string_view text) {
 
 }  // namespace
 
-std::string in_statistics(std::string name) {
+std::string metric_name(std::string name) {
   std::ranges::replace_if(
       name, [](char c) { return c == ':' || c == '|'; }, '_');
   for (std::size_t i = 0; i < name.size();) {
@@ -66,7 +66,7 @@ std::string in_statistics(std::string name) {
   return name;
 }
 
-// (No policy has such names: the = would be escaped.)
+// No policy has such keys: their = is escaped.
 std::string counter_head(std::string_view domain) {
   std::string head = store::key_head({});
   head.pop_back();

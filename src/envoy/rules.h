@@ -13,40 +13,40 @@
 #include "core/limit.h"
 #include "envoy/call.h"
 
-// The rules of a configuration, as they are walked through. They never change: others take their
-// place.
+// The rules of a configuration as trees of descriptors, one for each domain. Immutable: a reload
+// replaces them as a whole.
 
 namespace weir::envoy {
 
-// A `rate_limit`.
+// A `rate_limit` of a descriptor.
 struct Rule {
   bool unlimited = false;
   std::uint32_t requests_per_unit = 0;
-  Unit unit = Unit::unknown;  // unknown: some other time
+  Unit unit = Unit::unknown;  // unknown: another period
   std::string name{};
-  std::vector<std::string> replaces{};  // names of rules that do not count beside it
-  core::Limit limit{};                  // unless it is unlimited
-  std::string tail{};                   // of the names of its counters
-  std::uint64_t identity = 0;           // newcomers to a full table share a counter of it
+  std::vector<std::string> replaces{};  // names of the rules that it replaces
+  core::Limit limit{};                  // not set if it is unlimited
+  std::string tail{};                   // suffix of its counters' keys
+  std::uint64_t identity = 0;           // new keys in a full table share a counter by it
   bool shadow = false;
   bool quota = false;
 
-  std::string way{};         // the domain and the way to it
-  std::string counted_as{};  // the same, in statistics
-  std::size_t number = 0;    // among all rules
-  bool detailed = false;     // in statistics, the values of a call are named
+  std::string way{};         // domain and path in the tree
+  std::string counted_as{};  // the same as a name of metrics
+  std::size_t number = 0;    // index among all rules
+  bool detailed = false;     // metrics contain the values of the request
 
   std::string metadata{};  // a JSON object; empty: none
 };
 
-// A value with `*`, each of which stands for any characters, or none.
-class Pattern {
+// A value with wildcards: each `*` matches any text, or none.
+class WildcardPattern {
  public:
-  explicit Pattern(std::string_view text);
+  explicit WildcardPattern(std::string_view text);
   bool matches(std::string_view value) const noexcept;
 
  private:
-  std::vector<std::string> parts_;  // between the stars: two at least
+  std::vector<std::string> parts_;  // the texts between the stars: at least two
 };
 
 struct TextHash {
@@ -54,20 +54,20 @@ struct TextHash {
   std::size_t operator()(std::string_view text) const noexcept;
 };
 
-// A descriptor of the configuration: one step of a walk.
+// A descriptor of the configuration: a node of the tree.
 struct Node {
   template <typename T>
-  using ByText = std::unordered_map<std::string, T, TextHash, std::equal_to<>>;
+  using StringMap = std::unordered_map<std::string, T, TextHash, std::equal_to<>>;
 
-  // What may follow under one key.
+  // The children with one key.
   struct Choices {
     struct Wildcard {
-      Pattern pattern;
+      WildcardPattern pattern;
       const Node* node;
     };
-    ByText<const Node*> values{};       // patterns, too: a call may have the very text of one
+    StringMap<const Node*> values{};    // patterns as well: a request may contain the text of one
     std::vector<Wildcard> wildcards{};  // in the order of the file
-    const Node* any = nullptr;          // the key alone
+    const Node* any = nullptr;          // the child with the key alone
   };
 
   std::string key{};
@@ -75,35 +75,36 @@ struct Node {
   const Node* parent = nullptr;
   bool is_wildcard = false;
   bool value_to_metric = false;
-  bool shares_counter = false;  // all values that its pattern matches have one counter
-  // The same of it, or of one above it.
-  bool names_values = false;
-  bool shares_some = false;
+  bool shares_counter = false;  // all values that match its pattern have one counter
+  // The same flags of this node or of an ancestor.
+  bool metric_names_values = false;
+  bool path_shares_counter = false;
   std::optional<Rule> rule{};
   std::string place{};  // FILE:LINE:COLUMN
 
   std::vector<std::unique_ptr<Node>> children{};  // in the order of the file
-  ByText<Choices> next{};                         // the same, by key
+  StringMap<Choices> next{};                      // the same children, by key
 };
 
 struct Domain {
   Node root{};
-  std::string head{};  // of the names of its counters
+  std::string head{};  // prefix of its counters' keys
 };
 
 struct Rules {
   std::map<std::string, Domain, std::less<>> domains{};
-  std::size_t count = 0;  // of rules
+  std::size_t count = 0;  // number of rules
 };
 
-// A name as statistics have it, where dots are steps: without : and |, and with IPv4 addresses in
-// one piece. (As envoyproxy/ratelimit writes it, for who has dashboards of it.)
-std::string in_statistics(std::string name);
+// Makes a name for statsd metrics, where dots separate levels: replaces : and |, and the dots of
+// IPv4 addresses. Byte for byte what envoyproxy/ratelimit writes, so that its dashboards keep
+// working.
+std::string metric_name(std::string name);
 
-// The start of the names of all counters of a domain.
+// The prefix of the keys of all counters of a domain.
 std::string counter_head(std::string_view domain);
-// The end of the names of all counters of a limit: what was used stays with the algorithm and its
-// period, whatever becomes of the number.
+// The suffix of the keys of all counters of a limit. It depends on the algorithm and its period
+// only: usage survives a change of the number.
 std::string counter_tail(const core::Limit& limit);
 
 }  // namespace weir::envoy

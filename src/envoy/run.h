@@ -15,144 +15,147 @@
 
 namespace weir::envoy {
 
-// Rules, how they are followed, and where is counted what they come to.
-struct Edition {
+// A set of rules, its options and its counters. Immutable; shared by all threads.
+struct RulesSnapshot {
   std::shared_ptr<const Rules> rules;
   ServiceOptions options;
-  Statistics::OfRules statistics;
+  Statistics::ByRuleNumber statistics;
 };
 
-// One descriptor on its way.
-struct Asked {
-  // None: nothing is asked, since nothing is limited, or another rule stands in its place.
+// The state of one descriptor during the evaluation.
+struct DescriptorState {
+  // Null if nothing is decided: there is no limit, or another rule replaces it.
   const Rule* rule = nullptr;
   bool unlimited = false;
   bool replaced = false;
-  std::unique_ptr<Rule> own{};  // a limit that has come with the call
+  std::unique_ptr<Rule> own{};  // a limit of the request
   RuleStatistics* statistics = nullptr;
-  std::string counted_as{};  // in statistics that only calls have a name for: these are the others
+  std::string counted_as{};  // name of metrics that only requests name, if `statistics` is null
   Permits hits = 1;
   bool gives_back = false;
-  std::size_t name_start = 0;  // of its counter, among all names
-  std::size_t name_end = 0;
-  // What came of it.
+  std::size_t key_start = 0;  // its counter's key is in key_names_
+  std::size_t key_end = 0;
+  // The result.
   core::Decision decision{};
   bool over = false;
   Nanos until_reset{0};
 };
 
-// What a run needs of the service.
-struct RunContext {
+// The parts of the service that an evaluation needs.
+struct EvaluationContext {
   Engine* engine = nullptr;
   Statistics* statistics = nullptr;
 };
 
-// One call from the question to the answer.
+// The evaluation of one request.
 //
-// By default it is one decision: all limits are charged or none. (Those under quota_mode are
-// charged if they admit it, and refuse it only if all of them do.) At most core::kMaxLimits are
-// asked at once, of different counters; of more, those asked later may refuse what was charged
-// before, which is given back then by receipt.
+// By default it is one decision: all limits are charged or none. Limits under quota_mode are
+// charged if they admit the request, and refuse it only if all of them refuse. One decision has at
+// most core::kMaxLimits limits with different counters; more are decided in several batches. If a
+// later batch refuses, the earlier ones are refunded by receipt.
 //
-// As envoyproxy/ratelimit does it, each is charged on its own, whatever comes of it.
+// In envoyproxy/ratelimit's mode each limit is charged on its own, whatever the others decide.
 //
-// To be used again for the next call: it keeps its buffers, so that a call of no special kind
-// allocates nothing but its answer.
-class Run {
+// Reused for the next request with its buffers: a usual request allocates only its response. Not
+// thread-safe.
+class RequestEvaluation {
  public:
-  using Finished = void (*)(Run&, void* whose);
+  using FinishedCallback = void (*)(RequestEvaluation&, void* context);
 
-  // Forgets the call before.
-  void begin(const RunContext& context, std::shared_ptr<const Edition> edition);
+  // Resets the state of the previous request.
+  void begin(const EvaluationContext& context, std::shared_ptr<const RulesSnapshot> snapshot);
 
-  // Finds the limits of a call. Why it cannot be asked, if it cannot.
+  // Finds the limits of a request. Returns an error if the request is invalid.
   std::optional<Failure> prepare(const Call& call);
 
-  // Asks, and tells when it is done; perhaps before it returns. Only looking takes nothing.
-  void start(Link& link, bool only_look, Finished finished, void* whose);
+  // Starts the decisions. Calls `finished` exactly once, perhaps before it returns. A peek takes
+  // nothing.
+  void start(Link& link, bool peek, FinishedCallback finished, void* context);
 
-  // When it is done.
+  // Valid when it is finished.
   Result<Answer, Failure> answer();
-  const std::vector<Asked>& asked() const { return asked_; }
-  const std::string& trouble() const { return trouble_; }
+  const std::vector<DescriptorState>& states() const { return states_; }
+  const std::string& failure_text() const { return failure_; }
   bool is_degraded() const { return degraded_; }
-  // Whether it would be refused, were not all calls let through.
+  // True if it would be refused without the service's shadow_mode.
   bool passes_as_shadow() const { return options().shadow_mode && is_over(); }
-  // Whether there are rules for the domain of the call.
+  // True if there are rules for the request's domain.
   bool knows_domain() const { return knows_domain_; }
-  std::string_view name_of(const Asked& asked) const {
-    return std::string_view(names_).substr(asked.name_start, asked.name_end - asked.name_start);
+  std::string_view key_of(const DescriptorState& state) const {
+    return std::string_view(key_names_).substr(state.key_start, state.key_end - state.key_start);
   }
 
-  // Who is told, for whoever started it.
-  Service::Done done{};
+  // For the starter's use.
+  Service::ResponseCallback done{};
 
  private:
-  // Limits that are asked together, by position in the order.
-  struct Round {
+  // Limits of one decision: a range of order_.
+  struct LimitBatch {
     std::size_t first = 0;
     std::size_t last = 0;
-    bool gives_back = false;  // what it is about
+    bool gives_back = false;  // these descriptors return hits
     bool charged = false;
   };
-  // Deciding, then taking back what a refused call was charged, then giving back what the call
-  // gives back: a receipt of what is counted there comes first.
-  enum class Phase { deciding, undoing, noting, returning };
+  // Deciding; then refunding what a refused request was charged; then returning the hits that the
+  // request gives back. A return needs a receipt of what is counted: getting_receipts takes it
+  // first.
+  enum class ChargePhase { deciding, refunding, getting_receipts, returning };
 
   void find_limit(const Call& call, const Domain& domain, std::size_t i);
   std::optional<Failure> use_override(const Call& call, const Domain& domain, std::size_t i);
   void replace_rules();
-  void keep_metadata(const Call& call);
-  void make_rounds(bool that_give_back);
+  void copy_metadata(const Call& call);
+  void make_batches(bool that_give_back);
 
-  void go_on();
-  bool ask_next();
-  bool find_next();
-  void ask(engine::Verb verb);
+  void advance();
+  bool ask_next_batch();
+  bool find_next_batch();
+  void ask(engine::Operation verb);
   void on_answer(engine::GivenAnswer& answer);
-  void note_decisions(const engine::GivenAnswer& answer);
+  void store_decisions(const engine::GivenAnswer& answer);
   void on_decided(engine::GivenAnswer& answer);
-  void on_trouble();
-  void tell_what_is_left();
+  void on_failure();
+  void set_remaining_after_refunds();
 
-  const ServiceOptions& options() const { return edition_->options; }
-  bool only_looks() const;
+  const ServiceOptions& options() const { return snapshot_->options; }
+  bool is_peek() const;
   bool wants_receipts() const;
-  Asked& member(std::size_t position) { return asked_[order_[position]]; }
-  bool is_quota(const Asked& asked) const {
-    return options().quota_mode || (asked.rule != nullptr && asked.rule->quota);
+  DescriptorState& member(std::size_t position) { return states_[order_[position]]; }
+  bool is_quota(const DescriptorState& state) const {
+    return options().quota_mode || (state.rule != nullptr && state.rule->quota);
   }
   bool quotas_refuse() const;
   bool is_over() const;
   void count();
-  Status status_of(const Asked& asked) const;
+  Status status_of(const DescriptorState& state) const;
   void add_headers(Answer& answer) const;
   void add_metadata(Answer& answer) const;
 
-  RunContext context_{};
-  std::shared_ptr<const Edition> edition_;
-  std::string names_;
-  std::vector<Asked> asked_;
-  std::vector<std::size_t> order_;  // of those that are asked
-  std::vector<Round> rounds_;
-  std::vector<engine::GivenReceipt> receipts_;          // by position in the order
-  std::unordered_map<std::string_view, Permits> left_;  // by name, of what was taken back
+  EvaluationContext context_{};
+  std::shared_ptr<const RulesSnapshot> snapshot_;
+  std::string key_names_;
+  std::vector<DescriptorState> states_;
+  std::vector<std::size_t> order_;  // indexes of the descriptors with a decision
+  std::vector<LimitBatch> batches_;
+  std::vector<engine::GivenReceipt> receipts_;  // by position in order_
+  // remaining permits after a refund, by counter
+  std::unordered_map<std::string_view, Permits> remaining_after_refund_;
   std::string question_metadata_;
   bool has_quota_ = false;
 
   Link* link_ = nullptr;
-  Finished finished_ = nullptr;
-  void* whose_ = nullptr;
-  bool only_look_ = false;
+  FinishedCallback finished_ = nullptr;
+  void* finished_context_ = nullptr;
+  bool peek_ = false;
   bool refused_ = false;
-  Phase phase_ = Phase::deciding;
-  std::size_t round_ = 0;
+  ChargePhase phase_ = ChargePhase::deciding;
+  std::size_t batch_ = 0;
   bool asking_ = false;
   bool answered_ = false;
   std::vector<engine::GivenLimit> limits_;
-  std::vector<core::Limit> generous_;
-  std::string trouble_;
-  bool mistaken_ = false;  // the trouble is a mistake, not an outage
+  std::vector<core::Limit> changed_limits_;
+  std::string failure_;
+  bool misconfigured_ = false;  // the failure is a configuration error, not an outage
   bool degraded_ = false;
   bool knows_domain_ = false;
 };

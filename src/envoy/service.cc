@@ -16,59 +16,60 @@ std::uint64_t next_id() {
   return ++last;
 }
 
-// What a thread has last used. While it is current it need not be asked for, which spares all
-// threads from counting the users of one object.
-struct LastUsed {
+// The snapshot that this thread used last. While it is current, the thread needs no lock and no
+// shared reference count.
+struct CachedSnapshot {
   std::uint64_t service = 0;
-  std::uint64_t number = 0;
-  std::shared_ptr<const Edition> edition;
+  std::uint64_t version = 0;
+  std::shared_ptr<const RulesSnapshot> snapshot;
 };
-thread_local LastUsed last_used;
+thread_local CachedSnapshot cached_snapshot;
 
-// Runs that are over, to be used again by their thread.
-std::vector<std::unique_ptr<Run>>& spare_runs() {
-  thread_local std::vector<std::unique_ptr<Run>> runs;
-  return runs;
+// Finished evaluations of this thread, kept for reuse.
+std::vector<std::unique_ptr<RequestEvaluation>>& spare_evaluations() {
+  thread_local std::vector<std::unique_ptr<RequestEvaluation>> spare;
+  return spare;
 }
 
-std::unique_ptr<Run> spare_run() {
-  auto& spare = spare_runs();
-  if (spare.empty()) return std::make_unique<Run>();
-  std::unique_ptr<Run> run = std::move(spare.back());
+std::unique_ptr<RequestEvaluation> reuse_or_new() {
+  auto& spare = spare_evaluations();
+  if (spare.empty()) return std::make_unique<RequestEvaluation>();
+  std::unique_ptr<RequestEvaluation> evaluation = std::move(spare.back());
   spare.pop_back();
-  return run;
+  return evaluation;
 }
 
-// (A call with many descriptors must not hold on to its memory.)
-void keep_run(std::unique_ptr<Run> run) {
-  constexpr std::size_t plenty = 1024;
-  constexpr std::size_t usual = 64;
-  if (spare_runs().size() >= plenty || run->asked().size() > usual) return;
-  run->begin({}, nullptr);
-  spare_runs().push_back(std::move(run));
+// An evaluation with many descriptors is freed, so that its memory is not kept.
+void keep_for_reuse(std::unique_ptr<RequestEvaluation> evaluation) {
+  constexpr std::size_t max_spare = 1024;
+  constexpr std::size_t max_descriptors = 64;
+  if (spare_evaluations().size() >= max_spare || evaluation->states().size() > max_descriptors)
+    return;
+  evaluation->begin({}, nullptr);
+  spare_evaluations().push_back(std::move(evaluation));
 }
 
-constexpr std::string_view kNothingLoaded = "no rate limit configuration loaded";
+constexpr std::string_view kNotConfigured = "no rate limit configuration loaded";
 
 }  // namespace
 
 struct Service::Impl {
   explicit Impl(Engine& the_engine) : engine(the_engine) {}
 
-  const std::shared_ptr<const Edition>& current() {
-    const std::uint64_t newest = number.load(std::memory_order_acquire);
-    if (last_used.service != id || last_used.number != newest) {
+  const std::shared_ptr<const RulesSnapshot>& current() {
+    const std::uint64_t newest = version.load(std::memory_order_acquire);
+    if (cached_snapshot.service != id || cached_snapshot.version != newest) {
       const std::lock_guard lock(mutex);
-      last_used = {.service = id, .number = number.load(), .edition = edition};
+      cached_snapshot = {.service = id, .version = version.load(), .snapshot = snapshot};
     }
-    return last_used.edition;
+    return cached_snapshot.snapshot;
   }
 
-  RunContext context() { return {&engine, &statistics}; }
+  EvaluationContext context() { return {&engine, &statistics}; }
 
-  void conclude(Run& finished);
+  void finish(RequestEvaluation& finished);
 
-  Failure wrong(Failure failure) {
+  Failure count_error(Failure failure) {
     ++service_errors;
     return failure;
   }
@@ -78,8 +79,8 @@ struct Service::Impl {
   Statistics statistics;
 
   std::mutex mutex;
-  std::shared_ptr<const Edition> edition;  // none: nothing is configured
-  std::atomic<std::uint64_t> number{1};    // of the edition
+  std::shared_ptr<const RulesSnapshot> snapshot;  // null: nothing is configured
+  std::atomic<std::uint64_t> version{1};          // version of the snapshot
 
   std::atomic<std::uint64_t> domain_not_found{0};
   std::atomic<std::uint64_t> shadow{0};
@@ -94,107 +95,111 @@ Service::Service(Engine& engine) : impl_(std::make_unique<Impl>(engine)) {}
 Service::~Service() = default;
 
 void Service::use(std::shared_ptr<const Rules> rules, const ServiceOptions& options) {
-  std::shared_ptr<Edition> next;
+  std::shared_ptr<RulesSnapshot> next;
   if (rules != nullptr) {
-    next = std::make_shared<Edition>();
+    next = std::make_shared<RulesSnapshot>();
     next->statistics = impl_->statistics.use(*rules);
     next->rules = std::move(rules);
     next->options = options;
     ++impl_->loads;
   }
   const std::lock_guard lock(impl_->mutex);
-  impl_->edition = std::move(next);
-  ++impl_->number;
+  impl_->snapshot = std::move(next);
+  ++impl_->version;
 }
 
 void Service::note_failed_load() { ++impl_->failed_loads; }
 
 bool Service::is_configured() const { return impl_->current() != nullptr; }
 
-void Service::should_rate_limit(const Call& call, Link& link, Done done) {
-  const auto& edition = impl_->current();
-  if (edition == nullptr) return done(impl_->wrong({std::string{kNothingLoaded}}));
-  std::unique_ptr<Run> run = spare_run();
-  run->begin(impl_->context(), edition);
-  if (auto failure = run->prepare(call)) return done(impl_->wrong(*std::move(failure)));
-  if (!run->knows_domain()) ++impl_->domain_not_found;
-  run->done = std::move(done);
-  Run& started = *run.release();
+void Service::should_rate_limit(const Call& call, Link& link, ResponseCallback done) {
+  const auto& snapshot = impl_->current();
+  if (snapshot == nullptr) return done(impl_->count_error({std::string{kNotConfigured}}));
+  std::unique_ptr<RequestEvaluation> evaluation = reuse_or_new();
+  evaluation->begin(impl_->context(), snapshot);
+  if (auto failure = evaluation->prepare(call))
+    return done(impl_->count_error(*std::move(failure)));
+  if (!evaluation->knows_domain()) ++impl_->domain_not_found;
+  evaluation->done = std::move(done);
+  RequestEvaluation& started = *evaluation.release();
   started.start(
       link, false,
-      [](Run& finished, void* whose) { static_cast<Impl*>(whose)->conclude(finished); },
+      [](RequestEvaluation& finished, void* context) {
+        static_cast<Impl*>(context)->finish(finished);
+      },
       impl_.get());
 }
 
-// Tells who asked, and keeps what was used for the next one.
-void Service::Impl::conclude(Run& finished) {
-  std::unique_ptr<Run> run(&finished);
-  auto answer = run->answer();
-  if (run->is_degraded()) ++(answer ? degraded : store_errors);
-  if (answer && run->passes_as_shadow()) ++shadow;
-  const Done done = std::exchange(run->done, nullptr);
-  keep_run(std::move(run));
+// Calls back, and keeps the evaluation for reuse.
+void Service::Impl::finish(RequestEvaluation& finished) {
+  std::unique_ptr<RequestEvaluation> evaluation(&finished);
+  auto answer = evaluation->answer();
+  if (evaluation->is_degraded()) ++(answer ? degraded : store_errors);
+  if (answer && evaluation->passes_as_shadow()) ++shadow;
+  const ResponseCallback done = std::exchange(evaluation->done, nullptr);
+  keep_for_reuse(std::move(evaluation));
   done(std::move(answer));
 }
 
 namespace {
 
-// A question about what there is.
-struct Looking {
-  Run run{};
-  Explanation told{};
+// An explanation whose limits are being peeked.
+struct PendingExplanation {
+  RequestEvaluation evaluation{};
+  Explanation explanation{};
   std::function<void(Result<Explanation, Failure>)> done;
 
   void finish() {
-    if (!run.trouble().empty()) {
-      return done(Failure{"the store could not be asked: " + run.trouble(), true});
+    if (!evaluation.failure_text().empty()) {
+      return done(Failure{"the store could not be asked: " + evaluation.failure_text(), true});
     }
-    for (std::size_t i = 0; i < told.descriptors.size(); ++i) {
-      auto& limit = told.descriptors[i].limit;
-      if (limit) limit->decision = run.asked()[i].decision;
+    for (std::size_t i = 0; i < explanation.descriptors.size(); ++i) {
+      auto& limit = explanation.descriptors[i].limit;
+      if (limit) limit->decision = evaluation.states()[i].decision;
     }
-    done(std::move(told));
+    done(std::move(explanation));
   }
 };
 
-ExplainedLimit limit_of(const Run& run, const Asked& asked, const ServiceOptions& options) {
-  const Rule& rule = *asked.rule;
+ExplainedLimit limit_of(const RequestEvaluation& evaluation, const DescriptorState& state,
+                        const ServiceOptions& options) {
+  const Rule& rule = *state.rule;
   return {.text = policy::to_text(rule.limit),
           .name = rule.name,
-          .counted_as = asked.statistics != nullptr ? rule.counted_as : asked.counted_as,
-          .counter = std::string{run.name_of(asked)},
+          .counted_as = state.statistics != nullptr ? rule.counted_as : state.counted_as,
+          .counter = std::string{evaluation.key_of(state)},
           .shadow = rule.shadow || options.shadow_mode,
           .quota = rule.quota || options.quota_mode,
-          .hits = asked.hits};
+          .hits = state.hits};
 }
 
 }  // namespace
 
 void Service::explain(const Call& call, Link& link,
                       std::function<void(Result<Explanation, Failure>)> done) {
-  const auto& edition = impl_->current();
-  if (edition == nullptr) return done(Failure{std::string{kNothingLoaded}});
-  auto looking = std::make_unique<Looking>();
-  looking->run.begin(impl_->context(), edition);
-  if (auto failure = looking->run.prepare(call)) return done(*std::move(failure));
-  looking->told.domain = call.domain;
-  looking->done = std::move(done);
-  const auto domain = edition->rules->domains.find(call.domain);
-  const bool has_domain = domain != edition->rules->domains.end();
+  const auto& snapshot = impl_->current();
+  if (snapshot == nullptr) return done(Failure{std::string{kNotConfigured}});
+  auto pending = std::make_unique<PendingExplanation>();
+  pending->evaluation.begin(impl_->context(), snapshot);
+  if (auto failure = pending->evaluation.prepare(call)) return done(*std::move(failure));
+  pending->explanation.domain = call.domain;
+  pending->done = std::move(done);
+  const auto domain = snapshot->rules->domains.find(call.domain);
+  const bool has_domain = domain != snapshot->rules->domains.end();
   for (std::size_t i = 0; i < call.descriptors.size(); ++i) {
     const Descriptor& descriptor = call.descriptors[i];
-    ExplainedDescriptor& each = looking->told.descriptors.emplace_back(
+    ExplainedDescriptor& each = pending->explanation.descriptors.emplace_back(
         explain_walk(call.domain, has_domain ? &domain->second : nullptr, descriptor));
-    const Asked& asked = looking->run.asked()[i];
-    if (asked.replaced) each.why += "; but another rule of the call replaces it";
-    if (asked.rule == nullptr || asked.unlimited) continue;
-    each.limit = limit_of(looking->run, asked, edition->options);
+    const DescriptorState& state = pending->evaluation.states()[i];
+    if (state.replaced) each.why += "; but another rule of the call replaces it";
+    if (state.rule == nullptr || state.unlimited) continue;
+    each.limit = limit_of(pending->evaluation, state, snapshot->options);
   }
-  Looking& started = *looking.release();
-  started.run.start(
+  PendingExplanation& started = *pending.release();
+  started.evaluation.start(
       link, true,
-      [](Run&, void* whose) {
-        const std::unique_ptr<Looking> self(static_cast<Looking*>(whose));
+      [](RequestEvaluation&, void* context) {
+        const std::unique_ptr<PendingExplanation> self(static_cast<PendingExplanation*>(context));
         self->finish();
       },
       &started);

@@ -19,9 +19,9 @@ namespace weir::envoy {
 struct Rules;        // envoy/rules.h
 struct Explanation;  // envoy/explain.h
 
-// What was counted of one rule, as envoyproxy/ratelimit counts it: in hits, not in calls.
+// The counters of one rule, in hits and not in requests, as in envoyproxy/ratelimit.
 struct RuleCounts {
-  std::string key;  // the domain and the way to the rule: "shop.user.path_/buy"
+  std::string key;  // domain and path of the rule: "shop.user.path_/buy"
   std::uint64_t total = 0;
   std::uint64_t over = 0;
   std::uint64_t near = 0;  // within the limit, but above four fifths of it
@@ -32,52 +32,51 @@ struct RuleCounts {
 struct Counts {
   std::vector<RuleCounts> rules;  // bounded by the configuration
   std::uint64_t domain_not_found = 0;
-  std::uint64_t shadow = 0;          // calls that passed only because all do
-  std::uint64_t service_errors = 0;  // calls that made no sense
-  std::uint64_t store_errors = 0;    // calls for which the store could not be asked
-  std::uint64_t degraded = 0;        // calls that this node answered instead of the store
-  std::uint64_t loads = 0;           // configurations that were read
+  std::uint64_t shadow = 0;          // requests that passed only because of shadow_mode
+  std::uint64_t service_errors = 0;  // invalid requests
+  std::uint64_t store_errors = 0;    // requests without an answer of the store
+  std::uint64_t degraded = 0;        // requests that this node answered instead of the store
+  std::uint64_t loads = 0;           // configurations that were applied
   std::uint64_t failed_loads = 0;
 };
 
-// How calls are answered.
+// How requests are answered.
 struct ServiceOptions {
-  bool as_envoyproxy = false;     // compat: every descriptor is charged on its own
-  bool response_headers = false;  // RateLimit-Limit, -Remaining and -Reset go with each answer
+  bool as_envoyproxy = false;     // compat: each descriptor is charged on its own
+  bool response_headers = false;  // adds RateLimit-Limit, -Remaining and -Reset
   HeaderNames header_names{};
-  bool dynamic_metadata = false;  // what was asked, and the metadata of rules that have passed
-  bool shadow_mode = false;       // of all calls: none is refused, each is told what would be
-  bool quota_mode = false;        // of all rules
+  bool dynamic_metadata = false;  // the request, and the metadata of the rules that admitted it
+  bool shadow_mode = false;       // no request is refused; statuses tell what would be
+  bool quota_mode = false;        // all rules are quotas
   policy::OnStoreFailure on_store_failure = policy::OnStoreFailure::error;
 
   friend bool operator==(const ServiceOptions&, const ServiceOptions&) = default;
 };
 
-// Envoy's rate limit service: what its doors ask, whatever they speak. There is one of it, for all
-// threads; its rules are replaced whole.
+// Envoy's rate limit service, for every listener and encoding. One for all threads. Its rules are
+// replaced as a whole. Thread-safe.
 class Service {
  public:
-  using Done = std::function<void(Result<Answer, Failure>)>;
+  using ResponseCallback = std::function<void(Result<Answer, Failure>)>;
 
-  // The engine must outlive it.
+  // The engine must outlive the service.
   explicit Service(Engine& engine);
   ~Service();
   Service(const Service&) = delete;
   Service& operator=(const Service&) = delete;
 
-  // Other rules from now on, to be followed in that way. None: nothing is configured, and every
-  // call is an error.
+  // Replaces rules and options. Null rules: nothing is configured, and every request is an error.
   void use(std::shared_ptr<const Rules> rules, const ServiceOptions& options = {});
-  // Somebody wanted other rules, but they could not be read: it is counted.
+  // Increments the counter of failed reloads.
   void note_failed_load();
-  // Whether there are rules: what the health of "ratelimit" says.
+  // True if there are rules. The health of "ratelimit" follows it.
   bool is_configured() const;
 
-  // Decides. `done` is called exactly once: before this returns, where limits count on this node,
-  // or else later, on the thread that runs the link. The call may go out of scope at once.
-  void should_rate_limit(const Call& call, Link& link, Done done);
+  // Decides. Calls `done` exactly once: before it returns if the limits count on this node, else
+  // later on the thread that runs the link. The request may go out of scope at once.
+  void should_rate_limit(const Call& call, Link& link, ResponseCallback done);
 
-  // The walk of each descriptor through the rules, and the state of the limit it leads to. Takes
+  // Explains the walk of each descriptor through the rules, and the state of its limit. Takes
   // nothing.
   void explain(const Call& call, Link& link,
                std::function<void(Result<Explanation, Failure>)> done);

@@ -13,7 +13,7 @@ void add_to(std::atomic<std::uint64_t>& count, std::uint64_t more) noexcept {
   if (more != 0) count.fetch_add(more, std::memory_order_relaxed);
 }
 
-// How many of the permits from `from` to `to` lie above `threshold`.
+// The number of permits between `from` and `to` above `threshold`.
 std::uint64_t above(std::uint64_t threshold, std::uint64_t from, std::uint64_t to) {
   return to <= threshold ? 0 : to - std::max(from, threshold);
 }
@@ -26,7 +26,7 @@ void for_each_rule(const Node& node, const Use& use) {
 
 }  // namespace
 
-void RuleStatistics::add(const Hits& hits, bool is_shadow) noexcept {
+void RuleStatistics::add(const DescriptorHits& hits, bool is_shadow) noexcept {
   const std::uint64_t nearly = hits.limit / 5 * 4 + hits.limit % 5 * 4 / 5;
   add_to(total, hits.hits);
   if (!hits.over) {
@@ -34,7 +34,7 @@ void RuleStatistics::add(const Hits& hits, bool is_shadow) noexcept {
     add_to(near, above(nearly, hits.before, hits.before + hits.hits));
     return;
   }
-  // Where refused hits count, some of them may have fitted.
+  // If refused hits are counted, some of them may have been within the limit.
   const std::uint64_t fitted =
       hits.counts_when_over ? hits.limit - std::min(hits.before, hits.limit) : 0;
   const std::uint64_t beyond = hits.hits - std::min(fitted, hits.hits);
@@ -53,34 +53,34 @@ RuleCounts RuleStatistics::counts(std::string key) const {
           .shadow = shadow.load(relaxed)};
 }
 
-Statistics::OfRules Statistics::use(const Rules& rules) {
+Statistics::ByRuleNumber Statistics::use(const Rules& rules) {
   const std::lock_guard lock(mutex_);
-  decltype(of_rules_) next;
-  OfRules numbered(rules.count);
+  decltype(by_name_) next;
+  ByRuleNumber numbered(rules.count);
   for (const auto& [name, domain] : rules.domains) {
     for_each_rule(domain.root, [&](const Rule& rule) {
       auto& statistics = next[rule.counted_as];
       if (statistics == nullptr) {
-        const auto before = of_rules_.find(rule.counted_as);
-        statistics =
-            before != of_rules_.end() ? before->second : std::make_shared<RuleStatistics>();
+        const auto before = by_name_.find(rule.counted_as);
+        statistics = before != by_name_.end() ? before->second : std::make_shared<RuleStatistics>();
       }
       numbered[rule.number] = statistics;
     });
   }
-  of_rules_ = std::move(next);
+  by_name_ = std::move(next);
   return numbered;
 }
 
 RuleStatistics& Statistics::named(const std::string& key) {
   {
     const std::shared_lock lock(mutex_);
-    const auto found = named_.find(key);
-    if (found != named_.end()) return *found->second;
+    const auto found = by_request_name_.find(key);
+    if (found != by_request_name_.end()) return *found->second;
   }
   const std::lock_guard lock(mutex_);
-  const bool has_room = named_.size() < kMostNamed && key.size() <= kLongestNamed && is_utf8(key);
-  auto& statistics = named_[has_room ? key : kOthers];
+  const bool has_room =
+      by_request_name_.size() < kMaxNames && key.size() <= kMaxNameBytes && is_utf8(key);
+  auto& statistics = by_request_name_[has_room ? key : kOthers];
   if (statistics == nullptr) statistics = std::make_unique<RuleStatistics>();
   return *statistics;
 }
@@ -98,8 +98,8 @@ std::vector<RuleCounts> Statistics::counts() const {
     sum.within += more.within;
     sum.shadow += more.shadow;
   };
-  for (const auto& [key, statistics] : of_rules_) add(key, *statistics);
-  for (const auto& [key, statistics] : named_) add(key, *statistics);
+  for (const auto& [key, statistics] : by_name_) add(key, *statistics);
+  for (const auto& [key, statistics] : by_request_name_) add(key, *statistics);
   std::vector<RuleCounts> counts;
   for (auto& [key, sum] : all) counts.push_back(std::move(sum));
   return counts;

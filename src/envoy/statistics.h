@@ -13,18 +13,18 @@
 
 namespace weir::envoy {
 
-// What one descriptor of a call came to.
-struct Hits {
+// The result of one descriptor of a request.
+struct DescriptorHits {
   std::uint64_t hits = 0;
   std::uint64_t limit = 0;
-  std::uint64_t before = 0;  // counted before it, at most the limit
+  std::uint64_t before = 0;  // count before this request, at most the limit
   bool over = false;
-  bool counts_when_over = false;  // what is refused is counted, too
+  bool counts_when_over = false;  // refused hits are counted as well
 };
 
-// What is counted of one rule.
+// The counters of one rule. Thread-safe.
 struct RuleStatistics {
-  void add(const Hits& hits, bool shadow) noexcept;
+  void add(const DescriptorHits& hits, bool shadow) noexcept;
   RuleCounts counts(std::string key) const;
 
   std::atomic<std::uint64_t> total{0};
@@ -34,18 +34,18 @@ struct RuleStatistics {
   std::atomic<std::uint64_t> shadow{0};
 };
 
-// What is counted of all rules. Thread-safe.
+// The counters of all rules. Thread-safe.
 class Statistics {
  public:
-  using OfRules = std::vector<std::shared_ptr<RuleStatistics>>;  // by number
+  using ByRuleNumber = std::vector<std::shared_ptr<RuleStatistics>>;  // by the rule's number
 
-  // Those of other rules from now on: what goes by the same name counts on.
-  OfRules use(const Rules& rules);
+  // Replaces the rules. A rule with a known name keeps its counters.
+  ByRuleNumber use(const Rules& rules);
 
-  // Of what only calls have a name for: the values of detailed metrics, limits that come along.
-  // There is room for so many, of so many bytes; what has none counts together.
-  static constexpr std::size_t kMostNamed = 1'000;
-  static constexpr std::size_t kLongestNamed = 256;
+  // The counters for names that only requests have: values of detailed metrics, and limits of
+  // requests. The number and the length of names are bounded; all other names share kOthers.
+  static constexpr std::size_t kMaxNames = 1'000;
+  static constexpr std::size_t kMaxNameBytes = 256;
   static constexpr const char* kOthers = "(others)";
   RuleStatistics& named(const std::string& key);
 
@@ -53,8 +53,8 @@ class Statistics {
 
  private:
   mutable std::shared_mutex mutex_;
-  std::map<std::string, std::shared_ptr<RuleStatistics>> of_rules_;
-  std::map<std::string, std::unique_ptr<RuleStatistics>> named_;
+  std::map<std::string, std::shared_ptr<RuleStatistics>> by_name_;
+  std::map<std::string, std::unique_ptr<RuleStatistics>> by_request_name_;
 };
 
 }  // namespace weir::envoy

@@ -17,7 +17,7 @@ struct NamedUnit {
   Nanos length;
 };
 
-// Months and years are as long as envoyproxy/ratelimit has them.
+// Months and years have the lengths of envoyproxy/ratelimit.
 inline constexpr std::array<NamedUnit, 7> kUnits{{
     {"second", "SECOND", Unit::second, std::chrono::seconds{1}},
     {"minute", "MINUTE", Unit::minute, std::chrono::minutes{1}},
@@ -28,7 +28,7 @@ inline constexpr std::array<NamedUnit, 7> kUnits{{
     {"year", "YEAR", Unit::year, std::chrono::hours{24 * 365}},
 }};
 
-// None of the unknown one.
+// Null for Unit::unknown.
 constexpr const NamedUnit* find(Unit unit) {
   const auto* found = std::ranges::find(kUnits, unit, &NamedUnit::unit);
   return found == kUnits.end() ? nullptr : found;

@@ -10,17 +10,17 @@ namespace weir::envoy {
 
 namespace {
 
-// What stands for an entry in the name of a counter.
+// The value of an entry in the counter's key.
 std::string_view counted_value(const Node* node, const Entry& entry) {
   return node != nullptr && node->shares_counter ? std::string_view(node->value) : entry.value;
 }
 
-// The nodes that lead to one, by entry. (None of a limit that comes with the call.)
-const std::vector<const Node*>& way_to(const Node* node, std::size_t depth) {
-  thread_local std::vector<const Node*> way;
-  way.assign(depth, nullptr);
-  for (std::size_t i = depth; node != nullptr && i > 0; node = node->parent) way[--i] = node;
-  return way;
+// The nodes on the path to a node, by entry. All null for a limit of the request.
+const std::vector<const Node*>& path_to(const Node* node, std::size_t depth) {
+  thread_local std::vector<const Node*> path;
+  path.assign(depth, nullptr);
+  for (std::size_t i = depth; node != nullptr && i > 0; node = node->parent) path[--i] = node;
+  return path;
 }
 
 void replace_by_hash(std::string& name, std::size_t from) {
@@ -29,7 +29,7 @@ void replace_by_hash(std::string& name, std::size_t from) {
   EVP_Digest(name.data() + from, name.size() - from, digest.data(), &size, EVP_sha256(), nullptr);
   name.resize(from);
   static constexpr std::string_view hex = "0123456789abcdef";
-  // (No pair looks like it: there is no = in it.)
+  // Unlike every entry, it contains no =.
   name += "sha256.";
   for (unsigned int i = 0; i < size; ++i) {
     name += hex[digest[i] >> 4];
@@ -47,16 +47,16 @@ void append_step(std::string& text, std::string_view key, std::string_view value
 
 }  // namespace
 
-Found step(const Node& from, const Entry& entry) noexcept {
+StepMatch step(const Node& from, const Entry& entry) noexcept {
   const auto choices = from.next.find(entry.key);
   if (choices == from.next.end()) return {};
   const Node::Choices& some = choices->second;
   const auto value = some.values.find(entry.value);
-  if (value != some.values.end()) return {value->second, Match::value};
+  if (value != some.values.end()) return {value->second, MatchKind::value};
   for (const Node::Choices::Wildcard& wildcard : some.wildcards) {
-    if (wildcard.pattern.matches(entry.value)) return {wildcard.node, Match::wildcard};
+    if (wildcard.pattern.matches(entry.value)) return {wildcard.node, MatchKind::wildcard};
   }
-  return some.any != nullptr ? Found{some.any, Match::key} : Found{};
+  return some.any != nullptr ? StepMatch{some.any, MatchKind::key} : StepMatch{};
 }
 
 Walk walk(const Domain& domain, std::span<const Entry> entries) noexcept {
@@ -67,7 +67,7 @@ Walk walk(const Domain& domain, std::span<const Entry> entries) noexcept {
       walk.end = End::too_long;
       return walk;
     }
-    const Found found = step(*from, entry);
+    const StepMatch found = step(*from, entry);
     if (found.node == nullptr) return walk;
     from = walk.node = found.node;
     ++walk.steps;
@@ -81,12 +81,12 @@ void append_counter(std::string& name, const Domain& domain, const Node* node,
   const std::size_t start = name.size();
   name += domain.head;
   const std::size_t from = name.size();
-  if (node == nullptr || !node->shares_some) {
+  if (node == nullptr || !node->path_shares_counter) {
     for (const Entry& entry : entries) store::append_part(name, entry.key, entry.value);
   } else {
-    const auto& way = way_to(node, entries.size());
+    const auto& path = path_to(node, entries.size());
     for (std::size_t i = 0; i < entries.size(); ++i) {
-      store::append_part(name, entries[i].key, counted_value(way[i], entries[i]));
+      store::append_part(name, entries[i].key, counted_value(path[i], entries[i]));
     }
   }
   if (name.size() - start > kLongestName) replace_by_hash(name, from);
@@ -94,23 +94,24 @@ void append_counter(std::string& name, const Domain& domain, const Node* node,
 }
 
 std::string counted_as(std::string_view domain, const Node& node, std::span<const Entry> entries) {
-  const auto& way = way_to(&node, entries.size());
+  const auto& path = path_to(&node, entries.size());
   std::string text{domain};
   for (std::size_t i = 0; i < entries.size(); ++i) {
     const bool names_value =
-        !way[i]->shares_counter && (node.rule->detailed || way[i]->value_to_metric);
-    const std::string_view value = names_value ? entries[i].value : way[i]->value;
+        !path[i]->shares_counter && (node.rule->detailed || path[i]->value_to_metric);
+    const std::string_view value = names_value ? entries[i].value : path[i]->value;
     append_step(text, entries[i].key, value);
-    // (As they write it, for who has dashboards of it.)
-    if (names_value && node.rule->detailed && !node.shares_some && value.empty()) text += '_';
+    // As envoyproxy/ratelimit writes it, so that its dashboards keep working.
+    if (names_value && node.rule->detailed && !node.path_shares_counter && value.empty())
+      text += '_';
   }
-  return in_statistics(std::move(text));
+  return metric_name(std::move(text));
 }
 
 std::string counted_as(std::string_view domain, std::span<const Entry> entries) {
   std::string text{domain};
   for (const Entry& entry : entries) append_step(text, entry.key, entry.value);
-  return in_statistics(std::move(text));
+  return metric_name(std::move(text));
 }
 
 }  // namespace weir::envoy

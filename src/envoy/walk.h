@@ -8,45 +8,45 @@
 
 namespace weir::envoy {
 
-enum class Match : std::uint8_t { value, wildcard, key, none };
+enum class MatchKind : std::uint8_t { value, wildcard, key, none };
 
-// Why a walk ended where it did.
+// The reason why a walk ended.
 enum class End : std::uint8_t {
   limit,      // at a rule
-  no_rule,    // all entries were found, and there is no limit: it is let through
-  not_found,  // there is nothing for an entry
-  too_long,   // the configuration ends before the descriptor does
+  no_rule,    // all entries matched, and there is no limit: not limited
+  not_found,  // an entry has no match
+  too_long,   // the configuration ends before the descriptor
 };
 
 struct Walk {
   End end = End::not_found;
-  const Node* node = nullptr;  // the last that was found; none: not even the first entry
-  std::size_t steps = 0;       // entries that were found
+  const Node* node = nullptr;  // last matching node; null: not even the first entry matched
+  std::size_t steps = 0;       // matching entries
 };
 
-// One way down: for each entry its value, else a wildcard in the order of the file, else its key
-// alone. There is no way back up: a value that has no limit of its own hides that of its key.
+// Walks down the tree without backtracking: for each entry its value, else the first wildcard in
+// the order of the file, else the key alone. A value without a limit hides the limit of its key.
 // Allocates nothing.
 Walk walk(const Domain& domain, std::span<const Entry> entries) noexcept;
 
 // The same for one entry.
-struct Found {
+struct StepMatch {
   const Node* node = nullptr;
-  Match match = Match::none;
+  MatchKind match = MatchKind::none;
 };
-Found step(const Node& from, const Entry& entry) noexcept;
+StepMatch step(const Node& from, const Entry& entry) noexcept;
 
-// The name of the counter of a descriptor that has come to `node` by `entries`: one that no other
-// domain, pairs of keys and values, or kind of limit has. Names of more than kLongestName bytes are
-// replaced by a hash, which nobody can make collide.
+// Appends the counter's key for a descriptor that reached `node` by `entries`. Domain, entries and
+// kind of limit make it unique. Keys of more than kMaxCounterName bytes are replaced by a SHA-256
+// hash, so that clients cannot make them collide.
 inline constexpr std::size_t kLongestName = 4096;
 void append_counter(std::string& name, const Domain& domain, const Node* node,
                     std::span<const Entry> entries, std::string_view tail);
 
-// What it is counted as: the rule's own name, or one with values of the call where that is asked
-// for.
+// The name of the descriptor's metrics: the rule's name, with values of the request if the rule
+// asks for them.
 std::string counted_as(std::string_view domain, const Node& node, std::span<const Entry> entries);
-// Of a limit that comes with the call.
+// The same for a limit of the request.
 std::string counted_as(std::string_view domain, std::span<const Entry> entries);
 
 }  // namespace weir::envoy

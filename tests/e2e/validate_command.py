@@ -185,7 +185,7 @@ weir.yaml:3:24: unknown unit "minute": did you mean "5/min"?
         run = self.weir("weir.yaml")
         self.assertEqual((run.returncode, run.stdout),
                          (0, "weir.yaml: 0 policies, 0 limits\nno file: 0 domains, 0 rate limits\n"))
-        self.assertIn("weir.yaml:1:18: warning: empty has no *.yaml or *.yml in it: no domain has rules\n", run.stderr)
+        self.assertIn("weir.yaml:1:18: warning: empty has no *.yaml or *.yml file: no domain has rules\n", run.stderr)
         self.file("weir.yaml", "envoy_ratelimit: nowhere\n")
         run = self.weir("weir.yaml")
         self.assertEqual(run.returncode, 1)

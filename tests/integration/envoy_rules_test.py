@@ -133,7 +133,7 @@ class EnvoyRulesTest(unittest.TestCase):
 
     def test_rules_may_come_later(self):
         self.start(has_rules=False)
-        self.assertTrue(any(":18: " in line and "has no *.yaml or *.yml in it: no domain has rules" in line
+        self.assertTrue(any(":18: " in line and "has no *.yaml or *.yml file: no domain has rules" in line
                             for line in self.daemon.log), self.daemon.log)
         call = {"domain": "shop", "descriptors": [{"entries": [{"key": "user", "value": "alice"}]}]}
         self.assertEqual(self.daemon.http("POST", "/json", call)[2]["overallCode"], "OK")

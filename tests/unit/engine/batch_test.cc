@@ -1,4 +1,4 @@
-// Many requests at once are the same requests one after the other.
+// take_all decides a batch like single calls in the same order.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -26,7 +26,7 @@ constexpr std::string_view kPolicies =
     "queue: { limits: [ 2/s queue 3 ] }, user: { limits: [ { by: user, limit: 3/s } ] }, "
     "report: { limits: [ 2 concurrent ] }";
 
-// All that people send: few keys, many policies, and requests that make no sense.
+// A mix of requests: few keys, many policies, and invalid ones.
 Request random_request(std::minstd_rand& random) {
   static constexpr std::string_view policies[] = {"bucket", "several", "exact", "queue",
                                                   "user",   "report",  "none",  "bucket"};
@@ -42,8 +42,8 @@ Request random_request(std::minstd_rand& random) {
   return request;
 }
 
-// In order, with the same key several times, and each error in its place.
-TEST(EngineBatch, IsTheSameAsOneByOne) {
+// In order, with repeated keys, and each error at its position.
+TEST(EngineBatch, GivesTheVerdictsOfSingleCalls) {
   std::minstd_rand random(20260101);
   World together{kPolicies};
   World one_by_one{kPolicies};
@@ -68,7 +68,7 @@ TEST(EngineBatch, IsTheSameAsOneByOne) {
   EXPECT_GT(errors, 500);
 }
 
-TEST(EngineBatch, MayHaveAnySize) {
+TEST(EngineBatch, AcceptsAnySize) {
   for (const std::size_t size : {0u, 1u, 15u, 16u, 17u, 32u, 33u, 1000u}) {
     World world{"api: { limits: [ 20/h, 1000/h ] }"};
     const std::vector<Request> requests(size, Request{.policy = "api", .key = "k"});
@@ -81,8 +81,8 @@ TEST(EngineBatch, MayHaveAnySize) {
   }
 }
 
-// What stood in the places before does not show through.
-TEST(EngineBatch, OverwritesWhatWasThere) {
+// The verdicts of an earlier batch must not remain.
+TEST(EngineBatch, OverwritesEarlierVerdicts) {
   World world{"api: { limits: [ 20/h ] }"};
   const std::vector<Request> requests{{.policy = "nope", .key = "k"},
                                       {.policy = "api", .key = "k"}};

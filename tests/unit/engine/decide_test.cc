@@ -1,4 +1,4 @@
-// Several limits in one decision: all are charged or none is, and the tightest one answers.
+// Several limits in one decision: all or none are charged, and the tightest one is reported.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -11,12 +11,12 @@ namespace {
 using namespace std::chrono_literals;
 using testing::ElementsAre;
 
-// One of each algorithm, roomy.
+// One limit of each algorithm, with much room.
 constexpr std::string_view kRoomy =
     "50/s burst 50, 50/h window, 50/h window from first, 50/h sliding, 50/h sliding exact, "
     "50/day, 50/s queue 49 nodelay, { limit: 50/s queue 49 nodelay, like: nginx }";
 
-TEST(EngineDecides, ByEveryLimitOfThePolicy) {
+TEST(EngineDecision, ChecksEveryLimitOfThePolicy) {
   World world{"api: { limits: [ 10/s, 12/min, 13/h ] }"};
   EXPECT_EQ(world.admits("api", "alice", 20), 10);
   world.clock.advance(1s);
@@ -25,8 +25,8 @@ TEST(EngineDecides, ByEveryLimitOfThePolicy) {
   EXPECT_EQ(world.admits("api", "alice", 20), 1);
 }
 
-// Whichever limit refuses, at whatever place, what the others had counted stays as it was.
-TEST(EngineDecides, AndTakesNothingAnywhereWhenOneRefuses) {
+// A refusal by any limit, at any position, leaves the others as they were.
+TEST(EngineDecision, ChargesNoLimitWhenOneRefuses) {
   const std::string roomy{kRoomy};
   for (const std::string& limits :
        {"2/h, " + roomy, roomy + ", 2/h", "50/h, 2/h sliding exact, " + roomy, roomy + ", 2/day",
@@ -39,29 +39,29 @@ TEST(EngineDecides, AndTakesNothingAnywhereWhenOneRefuses) {
   }
 }
 
-TEST(EngineDecides, AndTakesTheSameFromEveryKindOfLimit) {
+TEST(EngineDecision, ChargesEveryKindOfLimitAlike) {
   World world{"api: { limits: [ " + std::string{kRoomy} + " ] }"};
   EXPECT_TRUE(world.take("api", "alice", 20));
   EXPECT_THAT(world.all_left("api", "alice"), testing::Each(30));
 }
 
-TEST(EngineDecides, WithoutTheKeysKnowingOfEachOther) {
+TEST(EngineDecision, CountsKeysSeparately) {
   World world{"api: { limits: [ 2/h ] }"};
   EXPECT_EQ(world.admits("api", "alice", 5), 2);
   EXPECT_EQ(world.admits("api", "bob", 5), 2);
 }
 
-// Neither policies nor limits share what was used, however much they look alike.
-TEST(EngineDecides, WithoutTheLimitsKnowingOfEachOther) {
+// Equal limits in a policy or in two policies have separate usage.
+TEST(EngineDecision, CountsEqualLimitsSeparately) {
   World world{"a: { limits: [ 4/h, 4/h ] }, b: { limits: [ 4/h ] }"};
   EXPECT_TRUE(world.take("a", "alice"));
   EXPECT_THAT(world.all_left("a", "alice"), ElementsAre(3, 3));
   EXPECT_THAT(world.all_left("b", "alice"), ElementsAre(4));
 }
 
-// ---- What it costs
+// ---- Cost
 
-TEST(EngineCost, IsWhatEachLimitSays) {
+TEST(EngineCost, IsSetByEachLimit) {
   World world{
       "llm: { limits: [ { limit: 60/min, cost: 1 }, { limit: 1000 per 1min, cost: permits }, "
       "1000/h, { limit: 1000/day, cost: 7 } ] }"};
@@ -69,14 +69,14 @@ TEST(EngineCost, IsWhatEachLimitSays) {
   EXPECT_THAT(world.all_left("llm", "alice"), ElementsAre(59, 900, 900, 993));
 }
 
-TEST(EngineCost, OfNothingTakesNothing) {
+TEST(EngineCost, ChargesNothingIfZero) {
   World world{"api: { limits: [ 2/h, 2/h window, 2/h sliding exact ] }"};
   EXPECT_TRUE(world.take("api", "alice", 0));
   EXPECT_THAT(world.all_left("api", "alice"), ElementsAre(2, 2, 2));
   EXPECT_EQ(world.engine.memory().live, 0u);
 }
 
-TEST(EngineCost, AboveTheCapacityIsImpossible) {
+TEST(EngineCost, IsImpossibleAboveTheCapacity) {
   World world{"llm: { limits: [ { limit: 60/min, cost: 1 }, { limit: 100/min, name: tokens } ] }"};
   const Verdict verdict = world.take("llm", "alice", 101);
   EXPECT_EQ(verdict.decision.outcome, Outcome::impossible);
@@ -86,9 +86,9 @@ TEST(EngineCost, AboveTheCapacityIsImpossible) {
   EXPECT_THAT(world.all_left("llm", "alice"), ElementsAre(60, 100));
 }
 
-// ---- The tightest
+// ---- The tightest limit
 
-TEST(EngineTightest, IsTheOneThatRefusesForTheLongestTime) {
+TEST(TightestLimit, IsTheOneWithTheLongestRetry) {
   World world{
       "api: { limits: [ { limit: 1/s, name: second }, { limit: 1/h, name: hour }, 1/min ] }"};
   EXPECT_TRUE(world.take("api", "alice"));
@@ -100,8 +100,8 @@ TEST(EngineTightest, IsTheOneThatRefusesForTheLongestTime) {
   EXPECT_EQ(world.take("api", "alice").refusing, 0b110u);
 }
 
-// A retry that never helps is the longest of all.
-TEST(EngineTightest, IsTheOneThatCanNeverPass) {
+// A retry_after of "never" is the longest.
+TEST(TightestLimit, IsTheOneThatCanNeverPass) {
   World world{"api: { limits: [ 10/year, 5/s ] }"};
   EXPECT_TRUE(world.take("api", "alice", 5));
   const Verdict verdict = world.take("api", "alice", 6);
@@ -109,7 +109,7 @@ TEST(EngineTightest, IsTheOneThatCanNeverPass) {
   EXPECT_EQ(verdict.decision.outcome, Outcome::impossible);
 }
 
-TEST(EngineTightest, IsTheOneWithTheLeastLeftWhenTheCallPasses) {
+TEST(TightestLimit, HasTheLeastRemainingWhenTheCallPasses) {
   World world{"api: { limits: [ 10/s, { limit: 8/min, name: minute }, 9/h ] }"};
   const Verdict verdict = world.take("api", "alice", 3);
   EXPECT_EQ(verdict.limited_by, "minute");
@@ -117,28 +117,28 @@ TEST(EngineTightest, IsTheOneWithTheLeastLeftWhenTheCallPasses) {
   EXPECT_EQ(verdict.refusing, 0u);
 }
 
-// It is what is left after the call that counts, not before.
-TEST(EngineTightest, IsToldByWhatTheCallLeaves) {
+// Remaining permits are compared after the charge.
+TEST(TightestLimit, IsChosenByWhatRemainsAfterTheCall) {
   World world{"llm: { limits: [ { limit: 60/min, cost: 1 }, 100/min ] }"};
   EXPECT_EQ(world.take("llm", "alice", 30).limited_by, "0");  // 59 and 70
   EXPECT_EQ(world.take("llm", "alice", 30).limited_by, "1");  // 58 and 40
 }
 
-TEST(EngineTightest, IsTheFirstOfEquals) {
+TEST(TightestLimit, IsTheFirstOfEqualLimits) {
   World world{"api: { limits: [ 5/h, { limit: 3/s, name: b }, { limit: 3/s, name: c } ] }"};
   EXPECT_EQ(world.take("api", "alice", 3).limited_by, "b");
   EXPECT_EQ(world.take("api", "alice", 1).limited_by, "b");
 }
 
-TEST(EngineTightest, IsKnownByItsNameOrElseByItsPosition) {
+TEST(TightestLimit, IsReportedByNameOrElseByPosition) {
   World world{"api: { limits: [ { limit: 5/s, name: five }, 3/s ] }, one: { limits: [ 1/s ] }"};
   EXPECT_EQ(world.take("api", "alice").limited_by, "1");
   world.engine.replace(policies("api: { limits: [ { limit: 5/s, name: five }, 30/s ] }"));
   EXPECT_EQ(world.take("api", "alice").limited_by, "five");
 }
 
-// A verdict may be looked at long after the policies it was made by are gone.
-TEST(EngineTightest, KeepsItsNameWhenThePoliciesChange) {
+// A verdict may be read after its policies were replaced.
+TEST(TightestLimit, KeepsItsNameWhenThePoliciesChange) {
   World world{"api: { limits: [ { limit: 5/s, name: a limit with a name of some length } ] }"};
   const Verdict verdict = world.take("api", "alice");
   for (int i = 0; i < 10; ++i) world.engine.replace(policies("api: { limits: [ 5/s ] }"));
@@ -146,17 +146,17 @@ TEST(EngineTightest, KeepsItsNameWhenThePoliciesChange) {
   EXPECT_EQ(verdict.limited_by, "a limit with a name of some length");
 }
 
-// ---- Waiting
+// ---- Waits
 
-TEST(EngineWait, IsTheLongestOfAll) {
+TEST(EngineWait, IsTheLongestOfAllLimits) {
   World world{"batch: { limits: [ 1/s queue 5, 2/s queue 9 ] }"};
   EXPECT_EQ(world.take("batch", "k").decision.wait, 0s);
   EXPECT_EQ(world.take("batch", "k").decision.wait, 1s);
   EXPECT_EQ(world.take("batch", "k").decision.wait, 2s);
 }
 
-// Callers wait under queues, and under nothing else, unless they say so.
-TEST(EngineWait, IsAnyTimeUnderQueuesAndNoneUnderOthers) {
+// Only queues let callers wait, unless the request sets max_wait.
+TEST(EngineWait, IsUnlimitedUnderQueuesAndZeroUnderOthers) {
   World world{"queue: { limits: [ 1/s queue 5 ] }, bucket: { limits: [ 1/s ] }"};
   EXPECT_EQ(world.admits("queue", "k", 10), 6);
   EXPECT_EQ(world.admits("bucket", "k", 10), 1);
@@ -166,7 +166,7 @@ TEST(EngineWait, IsAnyTimeUnderQueuesAndNoneUnderOthers) {
   EXPECT_EQ(world.engine.take(request).decision.retry_after, 1s);
 }
 
-TEST(EngineWait, NeedNotBeAccepted) {
+TEST(EngineWait, IsRefusedBeyondTheMaximumOfTheRequest) {
   World world{"queue: { limits: [ 1/s queue 5, 100/s ] }"};
   Request request{.policy = "queue", .key = "k", .max_wait = 0s};
   EXPECT_TRUE(world.engine.take(request));
@@ -177,16 +177,16 @@ TEST(EngineWait, NeedNotBeAccepted) {
   EXPECT_THAT(world.all_left("queue", "k"), ElementsAre(5, 99));
 }
 
-// A place in the queue is taken at the decision, and so is everything else.
-TEST(EngineWait, DoesNotPutOffTheCharge) {
+// The place in the queue and all other charges are taken at the decision.
+TEST(EngineWait, DoesNotDelayTheCharge) {
   World world{"queue: { limits: [ 1/s queue 5, 10/h ] }"};
   EXPECT_EQ(world.admits("queue", "k", 3), 3);
   EXPECT_THAT(world.all_left("queue", "k"), ElementsAre(3, 7));
 }
 
-// ---- How many limits
+// ---- Number of limits
 
-TEST(EngineDecides, SixteenLimitsTogether) {
+TEST(EngineDecision, SupportsSixteenLimits) {
   PolicySet set;
   const std::vector<Limit> limits(16, Limit{per_minute(3)});
   set.add("many", limits);
@@ -196,7 +196,7 @@ TEST(EngineDecides, SixteenLimitsTogether) {
   EXPECT_EQ(engine.take({.policy = "many", .key = "k"}).refusing, 0xffffu);
 }
 
-TEST(EngineDecides, ThatNothingIsLimitedWithoutLimits) {
+TEST(EngineDecision, AllowsEverythingWithoutLimits) {
   PolicySet set;
   set.add("free", std::span<const Limit>{});
   ManualClock clock;

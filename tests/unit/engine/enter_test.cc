@@ -1,4 +1,4 @@
-// Limits on what is under way: entering, leaving, leases.
+// Concurrency limits: enter, leave, hold times.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -13,7 +13,7 @@ using testing::ElementsAre;
 
 constexpr Request kReport{.policy = "report", .key = "k"};
 
-TEST(EngineEnter, LetsInAsManyAsThereIsRoomFor) {
+TEST(EngineEnter, AdmitsUpToTheLimit) {
   World world{"report: { limits: [ { limit: 2 concurrent lease 30s, name: inside } ] }"};
   EXPECT_EQ(world.engine.enter(kReport, "a").decision.remaining, 1);
   EXPECT_EQ(world.engine.enter(kReport, "b").decision.remaining, 0);
@@ -26,46 +26,47 @@ TEST(EngineEnter, LetsInAsManyAsThereIsRoomFor) {
   EXPECT_TRUE(world.engine.enter(kReport, "c"));
 }
 
-TEST(EngineEnter, CountsEachKeyForItself) {
+TEST(EngineEnter, CountsKeysSeparately) {
   World world{"report: { limits: [ 1 concurrent ] }"};
   EXPECT_TRUE(world.engine.enter({.policy = "report", .key = "alice"}, "a"));
   EXPECT_TRUE(world.engine.enter({.policy = "report", .key = "bob"}, "a"));
   EXPECT_FALSE(world.engine.leave({.policy = "report", .key = "carol"}, "a"));
 }
 
-// All limits of the policy are asked, and none is charged if one refuses.
-TEST(EngineEnter, AsksTheOtherLimitsToo) {
+// One decision over all limits of the policy: none is charged if one refuses.
+TEST(EngineEnter, ChecksTheOtherLimitsToo) {
   World world{"report: { limits: [ 2/h, 3 concurrent, { limit: 9/h, cost: 2 } ] }"};
   EXPECT_TRUE(world.engine.enter(kReport, "a"));
   EXPECT_TRUE(world.engine.enter(kReport, "b"));
   EXPECT_EQ(world.engine.enter(kReport, "c").limited_by, "0");
   EXPECT_THAT(world.all_left("report", "k"), ElementsAre(0, 1, 5));
   EXPECT_TRUE(world.engine.leave(kReport, "b"));
-  EXPECT_FALSE(world.engine.enter(kReport, "b"));  // leaving gives back the seat, not the call
+  // leave frees the permit, but not the rate limit's charge
+  EXPECT_FALSE(world.engine.enter(kReport, "b"));
   EXPECT_THAT(world.all_left("report", "k"), ElementsAre(0, 2, 5));
 }
 
-TEST(EngineEnter, ChargesNothingWhenThereIsNoSeat) {
+TEST(EngineEnter, ChargesNothingWhenNoPermitIsFree) {
   World world{"report: { limits: [ 10/h, 1 concurrent, 10/h window ] }"};
   EXPECT_TRUE(world.engine.enter(kReport, "a"));
   for (int i = 0; i < 5; ++i) EXPECT_FALSE(world.engine.enter(kReport, "b"));
   EXPECT_THAT(world.all_left("report", "k"), ElementsAre(9, 0, 9));
 }
 
-// A holder that crashed gives its seat back by saying nothing.
-TEST(EngineEnter, LastsAsLongAsTheLease) {
+// The permit of a crashed holder is freed after the hold time.
+TEST(EngineEnter, EndsWithTheHoldTime) {
   World world{"report: { limits: [ 1 concurrent lease 30s ] }"};
   EXPECT_TRUE(world.engine.enter(kReport, "a"));
   world.clock.advance(30s - 1ns);
   EXPECT_FALSE(world.engine.enter(kReport, "b"));
   world.clock.advance(1ns);
-  EXPECT_FALSE(world.engine.leave(kReport, "a"));  // it was gone already
+  EXPECT_FALSE(world.engine.leave(kReport, "a"));  // it had expired
   EXPECT_TRUE(world.engine.enter(kReport, "b"));
   EXPECT_FALSE(world.engine.enter(kReport, "a"));
 }
 
-// Whoever did not hear the answer may ask again.
-TEST(EngineEnter, AgainRenewsTheLeaseAndChargesNothing) {
+// A client that lost the answer may repeat its call.
+TEST(EngineEnter, RenewsTheHoldTimeWithoutACharge) {
   World world{"report: { limits: [ 2/h, 2 concurrent lease 30s, 2 concurrent lease 60s ] }"};
   EXPECT_TRUE(world.engine.enter(kReport, "a"));
   world.clock.advance(20s);
@@ -73,20 +74,20 @@ TEST(EngineEnter, AgainRenewsTheLeaseAndChargesNothing) {
   EXPECT_THAT(world.all_left("report", "k"), ElementsAre(1, 1, 1));
   world.clock.advance(29s);
   EXPECT_TRUE(world.engine.enter(kReport, "b"));
-  // The limit on calls has nothing left, and nothing to say about a renewal.
+  // The rate limit has nothing left, and is not asked about a renewal.
   EXPECT_TRUE(world.engine.enter(kReport, "a"));
   EXPECT_TRUE(world.engine.leave(kReport, "a"));
 }
 
-// Once the lease has run out it is a new call, and asks everybody.
-TEST(EngineEnter, AgainAfterTheLeaseIsANewCall) {
+// After the hold time, a call is new and all limits decide.
+TEST(EngineEnter, ChargesAgainAfterTheHoldTime) {
   World world{"report: { limits: [ 1/h, 1 concurrent lease 30s ] }"};
   EXPECT_TRUE(world.engine.enter(kReport, "a"));
   world.clock.advance(30s);
   EXPECT_EQ(world.engine.enter(kReport, "a").limited_by, "0");
 }
 
-TEST(EngineEnter, HoldsAsManyAsItAsksFor) {
+TEST(EngineEnter, HoldsTheRequestedPermits) {
   World world{"report: { limits: [ 5 concurrent, { limit: 5 concurrent, cost: 1 } ] }"};
   const Request three{.policy = "report", .key = "k", .permits = 3};
   EXPECT_TRUE(world.engine.enter(three, "a"));
@@ -113,8 +114,7 @@ TEST(EngineEnter, CountsByParts) {
   EXPECT_TRUE(world.engine.enter(about("t", "carol"), "3"));
 }
 
-// Holders are known by all their bytes.
-TEST(EngineEnter, TellsHoldersApart) {
+TEST(EngineEnter, DistinguishesHoldersByAllTheirBytes) {
   World world{"report: { limits: [ 100 concurrent ] }"};
   using namespace std::string_view_literals;
   const std::string long_name(100'000, 'x');
@@ -126,7 +126,7 @@ TEST(EngineEnter, TellsHoldersApart) {
   EXPECT_THAT(world.all_left("report", "k"), ElementsAre(100));
 }
 
-TEST(EngineEnter, GrowsToManyHolders) {
+TEST(EngineEnter, SupportsManyHolders) {
   World world{"report: { limits: [ 500 concurrent ] }"};
   for (int i = 0; i < 500; ++i) EXPECT_TRUE(world.engine.enter(kReport, std::to_string(i)));
   EXPECT_FALSE(world.engine.enter(kReport, "one more"));
@@ -134,7 +134,7 @@ TEST(EngineEnter, GrowsToManyHolders) {
   EXPECT_THAT(world.all_left("report", "k"), ElementsAre(500));
 }
 
-TEST(EngineLeave, SaysWhetherTheHolderWasThere) {
+TEST(EngineLeave, ReportsWhetherTheHolderHadEntered) {
   World world{"report: { limits: [ 2 concurrent ] }, api: { limits: [ 5/s ] }"};
   EXPECT_FALSE(world.engine.leave(kReport, "a"));
   EXPECT_TRUE(world.engine.enter(kReport, "a"));
@@ -146,7 +146,7 @@ TEST(EngineLeave, SaysWhetherTheHolderWasThere) {
   EXPECT_FALSE(world.engine.leave(kReport, "a"));
 }
 
-TEST(EngineEnter, IsForgottenByAReset) {
+TEST(EngineReset, RemovesTheHolders) {
   World world{"report: { limits: [ 1 concurrent, 5/h ] }"};
   EXPECT_TRUE(world.engine.enter(kReport, "a"));
   EXPECT_FALSE(world.engine.reset(kReport));
@@ -155,8 +155,8 @@ TEST(EngineEnter, IsForgottenByAReset) {
   EXPECT_TRUE(world.engine.enter(kReport, "b"));
 }
 
-// A policy without seats is entered like any other; there is nobody to leave.
-TEST(EngineEnter, IsATakeWhereNothingIsHeld) {
+// Without a concurrency limit, enter is a take, and leave has no effect.
+TEST(EngineEnter, IsATakeWithoutAConcurrencyLimit) {
   World world{"api: { limits: [ 2/h ] }"};
   const Request request{.policy = "api", .key = "k"};
   EXPECT_TRUE(world.engine.enter(request, "a"));
@@ -165,9 +165,9 @@ TEST(EngineEnter, IsATakeWhereNothingIsHeld) {
   EXPECT_FALSE(world.engine.leave(request, "a"));
 }
 
-// ---- Mistakes
+// ---- Errors
 
-TEST(EngineEnter, WantsToKnowWhoEnters) {
+TEST(EngineEnter, RefusesAnEmptyHolder) {
   World world{"report: { limits: [ 2 concurrent, 5/h ] }"};
   const Verdict verdict = world.engine.enter(kReport, "");
   EXPECT_FALSE(verdict);
@@ -175,8 +175,8 @@ TEST(EngineEnter, WantsToKnowWhoEnters) {
   EXPECT_THAT(world.all_left("report", "k"), ElementsAre(2, 5));
 }
 
-// Nobody could leave what was only taken.
-TEST(EngineEnter, IsNotTaking) {
+// A take has no holder, so its permits could never be left.
+TEST(EngineTake, RefusesPoliciesWithAConcurrencyLimit) {
   World world{"report: { limits: [ 5/h, 2 concurrent ] }"};
   const std::string error =
       "the policy \"report\" has a concurrent limit: enter and leave it instead of taking from it";
@@ -189,9 +189,9 @@ TEST(EngineEnter, IsNotTaking) {
   EXPECT_THAT(world.all_left("report", "k"), ElementsAre(5, 2));
 }
 
-// In a full table newcomers sit together, and one name under many keys is not one holder: it would
-// renew the seat of the first, without asking any other limit.
-TEST(EngineEnter, SharesSeatsAmongNewcomersOfOneName) {
+// In a full table, new keys share an overflow state. The same holder name under two keys must not
+// be one holder: it would renew the other's permit without asking other limits.
+TEST(EngineEnter, OverflowKeysShareTheLimitButNotTheHolders) {
   ManualClock clock;
   EngineOptions options = small_on(clock);
   options.memory = {.bytes = 4096 + 5 * 512 + 16384, .record_bytes = 16384};

@@ -1,4 +1,4 @@
-// What an engine tells people about the limits of a policy.
+// explain: the state of each limit of a policy for people.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -18,7 +18,7 @@ std::vector<LimitState> explained(World& world, const Request& request) {
   return *std::move(states);
 }
 
-TEST(EngineExplain, TellsEveryLimitItsTextItsCostAndItsAnswer) {
+TEST(EngineExplain, ReportsTextCostAndDecisionOfEveryLimit) {
   World world{
       "llm: { limits: [ { limit: 60 per 1min, cost: 1 }, { limit: 100 per 60s, name: tokens }, "
       "{ limit: 50/day, shadow: true, name: day }, { limit: 9/h sliding exact, cost: 2 } ] }"};
@@ -48,8 +48,8 @@ TEST(EngineExplain, TellsEveryLimitItsTextItsCostAndItsAnswer) {
   EXPECT_EQ(states[3].decision.remaining, 7);
 }
 
-// Anybody can read the text, and write it into a policy file.
-TEST(EngineExplain, SpeaksOfLimitsAsPolicyFilesDo) {
+// The text can be copied into a policy file.
+TEST(EngineExplain, WritesLimitsInTheSyntaxOfPolicyFiles) {
   const std::vector<std::string> texts{"10/s burst 20",
                                        "5/min sliding",
                                        "5/h sliding exact",
@@ -61,11 +61,11 @@ TEST(EngineExplain, SpeaksOfLimitsAsPolicyFilesDo) {
   std::string list;
   for (const std::string& text : texts) list += (list.empty() ? "" : ", ") + text;
   World world{"all: { limits: [ " + list + " ] }"};
-  std::vector<std::string> told;
+  std::vector<std::string> reported;
   for (const LimitState& state : explained(world, {.policy = "all", .key = "k"})) {
-    told.push_back(state.limit);
+    reported.push_back(state.limit);
   }
-  EXPECT_EQ(told, texts);
+  EXPECT_EQ(reported, texts);
 }
 
 TEST(EngineExplain, CountsByThePartsOfEachLimit) {
@@ -75,8 +75,8 @@ TEST(EngineExplain, CountsByThePartsOfEachLimit) {
               ElementsAre(4, 5));
 }
 
-// Which of the policy's rules a key has, and since when.
-TEST(EngineExplain, SaysWhyALimitIsAsked) {
+// Which rules of the policy apply to a key, and why.
+TEST(EngineExplain, ReportsTheOriginOfEachLimit) {
   using Kind = LimitOrigin::Kind;
   const std::string text =
       "p: { limits: [ 5/h ], overrides: { big: 9/h, \"team-*\": [ 7/h, 8/min ] }, "
@@ -93,7 +93,7 @@ TEST(EngineExplain, SaysWhyALimitIsAsked) {
   EXPECT_EQ(why("anybody"), std::pair(Kind::schedule, std::string{"mon-fri 09:00-18:00"}));
   EXPECT_EQ(why("big"), std::pair(Kind::override_of_key, std::string{"big"}));
 
-  // An order changes the limits that its keys have, and not which they are.
+  // An order changes the limits of its keys, and not their origin.
   policy::PolicySet set = policies_of(policies(text));
   for (const char* key : {"big", "anybody"}) {
     set.find("p")->second.orders.push_back({.verb = policy::Order::Verb::boost,
@@ -107,7 +107,7 @@ TEST(EngineExplain, SaysWhyALimitIsAsked) {
   EXPECT_EQ(why("anybody"), std::pair(Kind::schedule, std::string{"mon-fri 09:00-18:00"}));
 }
 
-TEST(EngineExplain, TakesNothing) {
+TEST(EngineExplain, ChargesNothing) {
   World world{"api: { limits: [ 5/h, 5/h window, 5/h sliding exact, 2 concurrent ] }"};
   for (int i = 0; i < 10; ++i) (void)explained(world, {.policy = "api", .key = "k", .permits = 2});
   EXPECT_THAT(world.all_left("api", "k"), ElementsAre(5, 5, 5, 2));

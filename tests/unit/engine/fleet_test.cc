@@ -12,7 +12,7 @@ using std::chrono::seconds;
 using testing::ElementsAre;
 using Mode = FakeFleet::Mode;
 
-// A node of a fleet, with a clock of its own.
+// A node of a fleet with its own clock.
 struct Node {
   Node(FakeFleet& fleet, std::string_view text, DecisionSink* sink = nullptr)
       : engine(policies(text), {.memory = {.bytes = std::size_t{1} << 20},
@@ -42,7 +42,7 @@ TEST(FleetLimits, AreSharedByNodes) {
   EXPECT_FALSE(one.take(kAsk));
 }
 
-TEST(FleetLimits, GoByTheClockOfTheFleet) {
+TEST(FleetLimits, UseTheClockOfTheFleet) {
   FakeFleet fleet;
   Node one(fleet, only("5/min"));
   EXPECT_EQ(one.admits(kAsk, 9), 5);
@@ -52,7 +52,7 @@ TEST(FleetLimits, GoByTheClockOfTheFleet) {
   EXPECT_EQ(one.admits(kAsk, 9), 5);
 }
 
-TEST(FleetLimits, OfScopeNodeAreNot) {
+TEST(NodeLimits, AreNotSharedByNodes) {
   FakeFleet fleet;
   const std::string text = only("{ limit: 5/min, scope: node }");
   Node one(fleet, text);
@@ -62,7 +62,7 @@ TEST(FleetLimits, OfScopeNodeAreNot) {
   EXPECT_THAT(fleet.asked, testing::IsEmpty());
 }
 
-TEST(FleetLimits, HaveNamesThatPeopleCanRead) {
+TEST(FleetLimits, HaveReadableKeyNames) {
   FakeFleet fleet;
   Node node(fleet,
             "p: { limits: [ 5/min, 7/min, { limit: 9/h window, name: 'per hour' }, 99/day ] }, "
@@ -76,9 +76,9 @@ TEST(FleetLimits, HaveNamesThatPeopleCanRead) {
                   "weir1:{q:sku=%3D7}:bucket/1s", "weir1:{q:sku=%3D7,user=1%2C2}:bucket/1s"));
 }
 
-// ---- Some limits here, some there
+// ---- Limits of the node and of the fleet
 
-// One user one try per 5 s on this node; the product 3 a second over all nodes.
+// Each user: one call per 5 s on this node. The product: 3 per second over all nodes.
 constexpr std::string_view kSale =
     "p: { limits: [ { by: user, limit: 1/5s, scope: node }, { by: sku, limit: 3/s } ] }";
 
@@ -99,16 +99,16 @@ TEST(MixedLimits, AreOneDecision) {
   EXPECT_EQ(refused.refusing, 0b10u);
 }
 
-TEST(MixedLimits, GiveBackHereWhatTheFleetRefuses) {
+TEST(MixedLimits, RefundTheNodeWhenTheFleetRefuses) {
   FakeFleet fleet;
   Node node(fleet, kSale);
   for (const auto* user : {"ann", "bob", "cid"}) EXPECT_TRUE(node.take(buy(user)));
   EXPECT_FALSE(node.take(buy("dan")));
   fleet.clock.advance(seconds{1});
-  EXPECT_TRUE(node.take(buy("dan")));  // whose only try of five seconds was given back
+  EXPECT_TRUE(node.take(buy("dan")));  // the node limit was refunded
 }
 
-TEST(MixedLimits, DoNotAskTheFleetForWhatIsRefusedHere) {
+TEST(MixedLimits, DoNotAskTheFleetWhenTheNodeRefuses) {
   FakeFleet fleet;
   Node node(fleet, kSale);
   EXPECT_TRUE(node.take(buy("ann")));
@@ -120,18 +120,18 @@ TEST(MixedLimits, DoNotAskTheFleetForWhatIsRefusedHere) {
   EXPECT_EQ(fleet.asked.size(), asked);
 }
 
-TEST(MixedLimits, NameTheTightestOfAll) {
+TEST(MixedLimits, ReportTheTightestOfAll) {
   FakeFleet fleet;
   Node node(fleet, only("10/min, { limit: 5/h, scope: node }, 5/min"));
   const Verdict verdict = node.take(kAsk);
   EXPECT_EQ(verdict.decision.remaining, 4);
-  EXPECT_EQ(verdict.limited_by, "1");  // of equals, the first
+  EXPECT_EQ(verdict.limited_by, "1");  // the first of equal limits
   const Verdict peeked = node.engine.peek({.policy = "p", .key = "k", .permits = 5});
-  EXPECT_EQ(peeked.limited_by, "1");  // waits longest
+  EXPECT_EQ(peeked.limited_by, "1");  // the longest retry_after
   EXPECT_EQ(peeked.refusing, 0b110u);
 }
 
-TEST(MixedLimits, LetShadowsRefuseNothing) {
+TEST(MixedLimits, NeverRefuseByAShadow) {
   FakeFleet fleet;
   Node node(fleet, only("{ limit: 1/min, shadow: true }, { limit: 3/min, scope: node }"));
   EXPECT_EQ(node.admits(kAsk, 5), 3);
@@ -158,7 +158,7 @@ TEST(MixedLimits, AreSettledWhereTheyWereTaken) {
   EXPECT_THAT(all_left(node.engine, kAsk), ElementsAre(100, 100));
 }
 
-TEST(MixedLimits, GiveBackOnceOnTheNodeIfTheFleetDoesNotAnswer) {
+TEST(MixedLimits, RefundTheNodeOnceWhenTheFleetDoesNotAnswer) {
   FakeFleet fleet;
   Node node(fleet, only("100/min, { limit: 100/h, scope: node }", "on_store_failure: open"));
   Receipt receipt;
@@ -174,7 +174,7 @@ TEST(MixedLimits, GiveBackOnceOnTheNodeIfTheFleetDoesNotAnswer) {
   EXPECT_THAT(all_left(node.engine, kAsk), ElementsAre(80, 80));
 }
 
-TEST(FleetLimits, AreEnteredAndLeft) {
+TEST(FleetLimits, CanBeEnteredAndLeft) {
   FakeFleet fleet;
   Node one(fleet, only("2 concurrent, 100/min"));
   Node other(fleet, only("2 concurrent, 100/min"));
@@ -187,7 +187,7 @@ TEST(FleetLimits, AreEnteredAndLeft) {
   EXPECT_TRUE(other.engine.enter(kAsk, "c"));
 }
 
-TEST(FleetLimits, MayComeWithTheCall) {
+TEST(FleetLimits, CanBeAdHocLimits) {
   FakeFleet fleet;
   Node one(fleet, "");
   Node other(fleet, "");
@@ -201,9 +201,9 @@ TEST(FleetLimits, MayComeWithTheCall) {
   EXPECT_TRUE(alone.degraded);
 }
 
-// ---- Without the fleet
+// ---- Outages
 
-TEST(NoFleet, IsWhatThePolicySays) {
+TEST(FleetOutage, FollowsThePolicysFailureMode) {
   FakeFleet fleet;
   const auto with = [](std::string_view mode) {
     return only("3/min", "on_store_failure: " + std::string{mode});
@@ -222,8 +222,8 @@ TEST(NoFleet, IsWhatThePolicySays) {
   EXPECT_EQ(closed.admits(kAsk, 9), 2);
 }
 
-// Nodes that cannot ask each other each keep to their part.
-TEST(NoFleet, LeavesEachNodeItsShare) {
+// Without the store, each node uses its part of a limit.
+TEST(FleetOutage, LeavesEachNodeItsPart) {
   FakeFleet fleet;
   fleet.node_count = 3;
   Node node(fleet, only("30/min"));
@@ -236,7 +236,7 @@ TEST(NoFleet, LeavesEachNodeItsShare) {
 }
 
 // By the rate at which it was used, the share would be full again.
-TEST(NoFleet, ShareOfALoweredLimitRefillsAtTheLowerRate) {
+TEST(FleetOutage, RefillsTheShareOfALoweredLimitAtTheLowerRate) {
   FakeFleet fleet;
   fleet.node_count = 2;
   Node node(fleet, only("60/h burst 60"));
@@ -247,8 +247,8 @@ TEST(NoFleet, ShareOfALoweredLimitRefillsAtTheLowerRate) {
   EXPECT_EQ(node.engine.peek(kAsk).decision.remaining, 3);
 }
 
-// Mistakes must not look like a service without limits.
-TEST(NoFleet, IsNeverOpenByMistake) {
+// A configuration error must not switch limits off.
+TEST(FleetMisconfiguration, NeverOpensALimit) {
   FakeFleet fleet;
   Node open(fleet, only("3/min", "on_store_failure: open"));
   fleet.mode = Mode::misconfigured;
@@ -256,7 +256,7 @@ TEST(NoFleet, IsNeverOpenByMistake) {
   EXPECT_TRUE(open.take(kAsk).degraded);
 }
 
-TEST(NoFleet, TakesNothingHereFromWhoIsRefused) {
+TEST(FleetOutage, ChargesNoNodeLimitForRefusedCalls) {
   FakeFleet fleet;
   Node node(fleet, only("{ limit: 1/h, scope: node }, 5/s", "on_store_failure: closed"));
   fleet.mode = Mode::unavailable;
@@ -265,28 +265,28 @@ TEST(NoFleet, TakesNothingHereFromWhoIsRefused) {
   EXPECT_TRUE(node.take(kAsk));
 }
 
-TEST(NoFleet, LeavesLimitsOfTheNodeInForce) {
+TEST(FleetOutage, LeavesNodeLimitsInForce) {
   FakeFleet fleet;
   Node node(fleet, only("{ limit: 2/h, scope: node }, 5/s", "on_store_failure: open"));
   fleet.mode = Mode::unavailable;
   EXPECT_EQ(node.admits(kAsk, 5), 2);
 }
 
-TEST(NoFleet, GivesBackHereWhatWasTakenHere) {
+TEST(FleetOutage, RefundsTheNodeForPermitsTakenMeanwhile) {
   FakeFleet fleet;
   Node node(fleet, only("10/min"));
   fleet.mode = Mode::unavailable;
   Receipt receipt;
   EXPECT_TRUE(node.engine.take({.policy = "p", .key = "k", .permits = 8}, receipt));
   fleet.mode = Mode::answers;
-  // The fleet knows nothing of it, and must not be told.
+  // The fleet did not admit it, and must not be asked to refund it.
   (void)node.engine.settle({.policy = "p", .key = "k", .permits = -8}, receipt);
   EXPECT_EQ(node.engine.peek(kAsk).decision.remaining, 10);
   fleet.mode = Mode::unavailable;
   EXPECT_EQ(node.engine.peek(kAsk).decision.remaining, 10);
 }
 
-TEST(NoFleet, IsAnErrorForWhoMustKnow) {
+TEST(FleetOutage, IsAnErrorForResetAndExplain) {
   FakeFleet fleet;
   Node node(fleet, only("10/min", "on_store_failure: open"));
   fleet.mode = Mode::unavailable;
@@ -295,47 +295,47 @@ TEST(NoFleet, IsAnErrorForWhoMustKnow) {
   EXPECT_FALSE(node.engine.explain(kAsk));
 }
 
-// ---- Without waiting
+// ---- Asynchronous calls
 
-TEST(AsyncEngine, TellsLater) {
+TEST(AsyncEngine, CallsBackWithTheAnswerOfTheFleet) {
   FakeFleet fleet;
   Node node(fleet, only("1/min, { limit: 9/min, scope: node }"));
   const auto link = fleet.connect();
   AsyncEngine async(node.engine, *link);
   fleet.mode = Mode::waits;
-  std::vector<std::string> told;
+  std::vector<std::string> results;
   for (const std::string key : {"a", "a", "b"}) {
-    async.take({.policy = "p", .key = key}, [&told, key](const Verdict& verdict) {
-      told.push_back(key + (verdict ? " passes" : " does not"));
+    async.take({.policy = "p", .key = key}, [&results, key](const Verdict& verdict) {
+      results.push_back(key + (verdict ? " passes" : " does not"));
     });
   }
-  EXPECT_THAT(told, testing::IsEmpty());
-  // Meanwhile everything may change.
+  EXPECT_THAT(results, testing::IsEmpty());
+  // The policies may change before the answer.
   node.engine.replace(policies("other: { limits: [ 1/s ] }"));
   fleet.mode = Mode::answers;
   fleet.deliver();
-  EXPECT_THAT(told, ElementsAre("a passes", "a does not", "b passes"));
+  EXPECT_THAT(results, ElementsAre("a passes", "a does not", "b passes"));
 }
 
-TEST(AsyncEngine, TellsAtOnceWhatNeedsNoFleet) {
+TEST(AsyncEngine, CallsBackAtOnceWithoutFleetLimits) {
   FakeFleet fleet;
   Node node(fleet, "p: { limits: [ { limit: 1/min, scope: node } ] }, q: { limits: [ 1/min ] }");
   const auto link = fleet.connect();
   AsyncEngine async(node.engine, *link);
   fleet.mode = Mode::waits;
-  int told = 0;
-  const auto count = [&](const Verdict&) { ++told; };
+  int results = 0;
+  const auto count = [&](const Verdict&) { ++results; };
   async.take({.policy = "p", .key = "k"}, count);
   async.take({.policy = "nobody", .key = "k"}, count);
   async.take({.policy = "q", .key = ""}, count);
-  EXPECT_EQ(told, 3);
+  EXPECT_EQ(results, 3);
   async.take({.policy = "q", .key = "k"}, count);
-  EXPECT_EQ(told, 3);
+  EXPECT_EQ(results, 3);
   fleet.deliver();
-  EXPECT_EQ(told, 4);
+  EXPECT_EQ(results, 4);
 }
 
-TEST(AsyncEngine, ReportsWhatItDecidesToTheSink) {
+TEST(AsyncEngine, ReportsDecisionsToTheSink) {
   struct Sink final : DecisionSink {
     void on_decision(const DecisionEvent& event) noexcept override {
       seen.push_back(std::string{event.policy} + " " + std::string{event.request.key} +

@@ -1,4 +1,4 @@
-// Decisions over limits that come with the call.
+// Decisions over limits that the call brings along.
 #include "engine/given.h"
 
 #include <gtest/gtest.h>
@@ -14,27 +14,27 @@ using engine::GivenAnswer;
 using engine::GivenLimit;
 using engine::GivenQuestion;
 using engine::GivenReceipt;
-using engine::Verb;
+using engine::Operation;
 
 const core::Limit kFive = core::Window{.count = 5, .period = std::chrono::hours{1}};
 const core::Limit kThree = core::Window{.count = 3, .period = std::chrono::hours{1}};
 
-class GivenTest : public ::testing::TestWithParam<bool> {
+class AdHocLimits : public ::testing::TestWithParam<bool> {
  protected:
-  GivenTest()
+  AdHocLimits()
       : engine_(PolicySet{}, {.memory = {.bytes = std::size_t{1} << 20},
                               .clock = &clock_,
                               .fleet = GetParam() ? &fleet_ : nullptr}) {}
 
   GivenAnswer ask(const GivenQuestion& question) {
-    GivenAnswer told;
+    GivenAnswer result;
     bool answered = false;
     detail::EngineAccess::ask(engine_, *link_, question, [&](GivenAnswer& answer) {
-      told = answer;
+      result = answer;
       answered = true;
     });
     EXPECT_TRUE(answered);
-    return told;
+    return result;
   }
   std::vector<GivenLimit> both(Permits cost) {
     return {{.limit = &kFive, .key = "weir1:{=a}:x", .identity = 1, .ask = {.cost = cost}},
@@ -47,10 +47,10 @@ class GivenTest : public ::testing::TestWithParam<bool> {
   Engine engine_;
 };
 
-INSTANTIATE_TEST_SUITE_P(Here, GivenTest, ::testing::Values(false));
-INSTANTIATE_TEST_SUITE_P(OnTheFleet, GivenTest, ::testing::Values(true));
+INSTANTIATE_TEST_SUITE_P(OnNode, AdHocLimits, ::testing::Values(false));
+INSTANTIATE_TEST_SUITE_P(OnFleet, AdHocLimits, ::testing::Values(true));
 
-TEST_P(GivenTest, AllAreChargedOrNone) {
+TEST_P(AdHocLimits, AreChargedAllOrNothing) {
   const auto two = both(2);
   const GivenAnswer first = ask({.limits = two});
   EXPECT_TRUE(first.verdict.decision);
@@ -63,31 +63,32 @@ TEST_P(GivenTest, AllAreChargedOrNone) {
   EXPECT_EQ(second.decisions[1].remaining, 1);
 }
 
-TEST_P(GivenTest, PeekingTakesNothing) {
+TEST_P(AdHocLimits, AreNotChargedByAPeek) {
   const auto two = both(2);
   for (int i = 0; i < 3; ++i) {
-    EXPECT_EQ(ask({.verb = Verb::peek, .limits = two}).decisions[0].remaining, 5);
+    EXPECT_EQ(ask({.verb = Operation::peek, .limits = two}).decisions[0].remaining, 5);
   }
 }
 
-TEST_P(GivenTest, AReceiptUndoesATake) {
+TEST_P(AdHocLimits, AreRefundedByReceiptOnce) {
   const auto two = both(2);
   std::vector<GivenReceipt> receipts = ask({.limits = two, .wants_receipts = true}).receipts;
   ASSERT_EQ(receipts.size(), 2u);
   const auto back = both(-2);
-  for (int i = 0; i < 2; ++i) {  // once
-    const GivenAnswer undone = ask({.verb = Verb::settle, .limits = back, .receipts = receipts});
+  for (int i = 0; i < 2; ++i) {  // the second refund has no effect
+    const GivenAnswer undone =
+        ask({.verb = Operation::settle, .limits = back, .receipts = receipts});
     EXPECT_EQ(undone.decisions[0].remaining, 5);
     EXPECT_EQ(undone.decisions[1].remaining, 3);
   }
 }
 
-TEST_P(GivenTest, ARefusedTakeHasNoReceipts) {
+TEST_P(AdHocLimits, GiveNoReceiptsForARefusedTake) {
   const auto many = both(4);
   EXPECT_TRUE(ask({.limits = many, .wants_receipts = true}).receipts.empty());
 }
 
-TEST(GivenWithoutAnswer, ThisNodeDecidesIfItMay) {
+TEST(AdHocLimitsWithoutFleet, AreDecidedByTheNodeIfAllowed) {
   ManualClock clock;
   FakeFleet fleet;
   fleet.mode = FakeFleet::Mode::unavailable;

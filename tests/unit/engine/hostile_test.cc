@@ -1,4 +1,4 @@
-// What strangers may send: nothing to rely on, but nothing to fall over either.
+// Input from untrusted clients: any value is possible.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -28,7 +28,7 @@ std::string one(std::string_view limit) { return "p: { limits: [ " + std::string
 
 // ---- Names
 
-TEST(EngineHostile, PolicyNamesAreNotRepeatedWithoutEnd) {
+TEST(HostileInput, LongPolicyNamesAreShortenedInErrors) {
   World world{"login: { limits: [ 5/min ] }"};
   const std::string megabyte(1 << 20, 'x');
   const Verdict verdict = world.take(megabyte, "k");
@@ -37,7 +37,7 @@ TEST(EngineHostile, PolicyNamesAreNotRepeatedWithoutEnd) {
   EXPECT_LT(verdict.error.size(), 300u);
 }
 
-TEST(EngineHostile, PolicyNamesMayHoldAnyBytes) {
+TEST(HostileInput, PolicyNamesMayContainAnyBytes) {
   World world{"login: { limits: [ 5/min ] }"};
   using namespace std::string_view_literals;
   EXPECT_FALSE(world.take("login\0"sv, "k"));
@@ -46,7 +46,7 @@ TEST(EngineHostile, PolicyNamesMayHoldAnyBytes) {
   EXPECT_TRUE(world.take("login\0"sv.substr(0, 5), "k"));
 }
 
-TEST(EngineHostile, NamesOfPartsAreNotRepeatedWithoutEnd) {
+TEST(HostileInput, LongPartNamesAreShortenedInErrors) {
   World world{one("10/h")};
   const std::string megabyte(1 << 20, 'x');
   for (const Parts& parts : {Parts{{megabyte, "v"}}, Parts{{megabyte, "v"}, {megabyte, "v"}},
@@ -59,7 +59,7 @@ TEST(EngineHostile, NamesOfPartsAreNotRepeatedWithoutEnd) {
 
 // ---- Numbers
 
-TEST(EngineHostile, PermitsBelowZeroAreImpossible) {
+TEST(HostileInput, NegativePermitsAreImpossible) {
   for (const char* limit : kTens) {
     World world{one(limit)};
     EXPECT_TRUE(world.take("p", "k", 6));
@@ -71,7 +71,7 @@ TEST(EngineHostile, PermitsBelowZeroAreImpossible) {
   }
 }
 
-TEST(EngineHostile, PermitsBelowZeroEnterNowhere) {
+TEST(HostileInput, NegativePermitsCannotEnter) {
   World world{"p: { limits: [ 10/h, 3 concurrent ] }"};
   for (const Permits permits : {Permits{-1}, kLeast, kMost}) {
     const Request request{.policy = "p", .key = "k", .permits = permits};
@@ -81,7 +81,7 @@ TEST(EngineHostile, PermitsBelowZeroEnterNowhere) {
   EXPECT_THAT(world.all_left("p", "k"), ElementsAre(10, 3));
 }
 
-TEST(EngineHostile, TooManyPermitsAreImpossible) {
+TEST(HostileInput, TooManyPermitsAreImpossible) {
   World world{tens()};
   for (const Permits permits : {kMost, kMost - 1, Permits{1} << 61, Permits{11}}) {
     EXPECT_EQ(world.take("p", "k", permits).decision.outcome, Outcome::impossible);
@@ -89,8 +89,8 @@ TEST(EngineHostile, TooManyPermitsAreImpossible) {
   EXPECT_THAT(world.all_left("p", "k"), Each(10));
 }
 
-// A debt has a bound, and what is owed is never taken for a credit.
-TEST(EngineHostile, SettlementsOfAnySizeEndInDebt) {
+// A debt is bounded and never overflows into a credit.
+TEST(HostileInput, HugeSettlesEndInBoundedDebt) {
   for (const char* limit : kTens) {
     World world{one(limit)};
     Receipt receipt;
@@ -109,7 +109,7 @@ TEST(EngineHostile, SettlementsOfAnySizeEndInDebt) {
   }
 }
 
-TEST(EngineHostile, RefundsOfAnySizeGiveBackWhatWasTaken) {
+TEST(HostileInput, HugeRefundsGiveBackWhatWasTaken) {
   for (const char* limit : kTens) {
     World world{one(limit)};
     EXPECT_TRUE(world.take("p", "k", 3));
@@ -122,7 +122,7 @@ TEST(EngineHostile, RefundsOfAnySizeGiveBackWhatWasTaken) {
   }
 }
 
-TEST(EngineHostile, WaitsMayHaveAnyLength) {
+TEST(HostileInput, WaitsMayHaveAnyLength) {
   for (const char* limit : {"1/h", "1/h queue 5", "1/h window", "1/h sliding exact", "1/h smooth",
                             "{ limit: 1/min queue 5, like: nginx }"}) {
     for (const Nanos wait : {Nanos::min(), Nanos{-1}, Nanos{0}}) {
@@ -144,7 +144,7 @@ TEST(EngineHostile, WaitsMayHaveAnyLength) {
   }
 }
 
-// ---- Times
+// ---- Clocks
 
 constexpr Instant kTimes[] = {Instant::min(),
                               Instant{-1ns},
@@ -156,7 +156,7 @@ constexpr Instant kTimes[] = {Instant::min(),
                               Instant::max() - 1ns,
                               Instant::max()};
 
-TEST(EngineHostile, LivesAtAnyTime) {
+TEST(HostileClock, MayShowAnyTime) {
   for (const Instant time : kTimes) {
     for (const char* limit : kTens) {
       World world{one("1000/h window")};
@@ -179,8 +179,8 @@ TEST(EngineHostile, LivesAtAnyTime) {
   }
 }
 
-// A clock that jumps over everything there is gives nothing back by going there and coming back.
-TEST(EngineHostile, SurvivesAClockThatJumps) {
+// A clock that jumps far ahead and back must not free permits.
+TEST(HostileClock, GainsNothingByJumps) {
   for (const char* limit : kTens) {
     World world{one(limit)};
     for (const Instant there : kTimes) {
@@ -196,10 +196,10 @@ TEST(EngineHostile, SurvivesAClockThatJumps) {
   }
 }
 
-// ---- Crowds
+// ---- Floods of keys
 
-// Strangers with ever new keys neither get more than they may, nor drop what is known of others.
-TEST(EngineHostile, AFloodOfKeysDoesNotWashAwayTheOthers) {
+// A flood of new keys neither exceeds its limits nor evicts other keys.
+TEST(HostileInput, AFloodOfKeysKeepsExistingKeys) {
   for (const char* when_full : {"share", "deny", "allow"}) {
     World world{"p: { limits: [ 5/h, 5/h window ], when_full: " + std::string{when_full} + " }"};
     EXPECT_EQ(world.admits("p", "alice", 5), 5);
@@ -211,7 +211,7 @@ TEST(EngineHostile, AFloodOfKeysDoesNotWashAwayTheOthers) {
     EXPECT_EQ(use.denied > 0, when_full == std::string_view{"deny"});
     EXPECT_EQ(use.untracked > 0, when_full == std::string_view{"allow"});
     EXPECT_EQ(passed == 40'000, when_full == std::string_view{"allow"});
-    // When they have come to rest, there is room again.
+    // There is room again once the keys are at rest.
     world.clock.advance(2h);
     EXPECT_EQ(world.admits("p", "somebody new", 9), 5);
     EXPECT_EQ(world.admits("p", "alice", 9), 5);

@@ -1,4 +1,4 @@
-// Whom a request is about: keys, parts, and requests that make no sense.
+// Keys and parts of requests, and invalid requests.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -22,7 +22,7 @@ Request with_key(std::string_view policy, std::string_view key) {
 
 // ---- Parts
 
-TEST(EngineParts, AreCountedEachByItsLimit) {
+TEST(KeyParts, AreCountedByTheLimitsThatNameThem) {
   World world{"seckill: { limits: [ { by: user, limit: 1/5s }, { by: sku, limit: 3/h } ] }"};
   const auto tries = [&](std::string_view user, std::string_view sku) {
     return world.engine.take(with_parts("seckill", {{"user", user}, {"sku", sku}}));
@@ -32,11 +32,11 @@ TEST(EngineParts, AreCountedEachByItsLimit) {
   EXPECT_TRUE(tries("bob", "9"));
   EXPECT_TRUE(tries("carol", "9"));
   EXPECT_EQ(tries("dave", "9").limited_by, "1");
-  EXPECT_TRUE(tries("dave", "8"));  // the refusal has cost him nothing
+  EXPECT_TRUE(tries("dave", "8"));  // the refusal charged nothing
 }
 
-// A request without a user still counts for the product.
-TEST(EngineParts, ThatAreMissingLeaveOutOnlyTheLimitsThatCountByThem) {
+// A request without a user still counts for its product.
+TEST(MissingParts, SkipOnlyTheLimitsThatCountByThem) {
   World world{
       "seckill: { limits: [ { by: user, limit: 1/5s, name: user }, { by: sku, limit: 2/h, name: "
       "product }, { limit: 1/h, name: all } ] }"};
@@ -51,13 +51,13 @@ TEST(EngineParts, ThatAreMissingLeaveOutOnlyTheLimitsThatCountByThem) {
   EXPECT_EQ(refused.refusing, 1u) << "by its position among those that were asked";
   request.parts = Parts{{"sku", "8"}};
   EXPECT_TRUE(world.engine.take(request)) << "a part that is not given is missing as well";
-  // Limits with all that they count by are as before.
+  // Limits whose parts are present are not affected.
   request.parts = Parts{{"user", "alice"}, {"sku", "7"}};
   EXPECT_TRUE(world.engine.take(request));
   EXPECT_EQ(world.engine.take(request).limited_by, "all");
 }
 
-TEST(EngineParts, MayAllBeMissing) {
+TEST(MissingParts, MaySkipAllLimits) {
   World world{"p: { limits: [ { by: user, limit: 1/h }, 1/h ] }, c: { limits: [ 1 concurrent ] }"};
   Request request{.policy = "p", .skip_missing = true};
   for (int i = 0; i < 3; ++i) {
@@ -70,8 +70,8 @@ TEST(EngineParts, MayAllBeMissing) {
   EXPECT_TRUE(world.engine.enter(request, "b"));
 }
 
-// What is too long is a mistake, not something that is missing.
-TEST(EngineParts, AreNotMissingWhereTheyAreWrong) {
+// A part that is too long is an error, and not a missing part.
+TEST(MissingParts, DoNotIncludeMalformedParts) {
   World world{"p: { limits: [ { by: user, limit: 1/h } ] }"};
   const std::string longest(policy::kLongestKey + 1, 'x');
   Request request{.policy = "p", .parts = Parts{{"user", longest}}, .skip_missing = true};
@@ -80,14 +80,14 @@ TEST(EngineParts, AreNotMissingWhereTheyAreWrong) {
   EXPECT_EQ(world.engine.take(request).fault, Fault::parts);
 }
 
-TEST(EngineParts, MayComeInAnyOrder) {
+TEST(KeyParts, MayComeInAnyOrder) {
   World world{"api: { limits: [ 2/h, { by: [ user, sku ], limit: 2/h } ] }"};
   EXPECT_TRUE(world.engine.take(with_parts("api", {{"user", "alice"}, {"sku", "9"}})));
   EXPECT_THAT(world.all_left(with_parts("api", {{"sku", "9"}, {"user", "alice"}})),
               ElementsAre(1, 1));
 }
 
-TEST(EngineParts, ThatNoLimitNamesBelongToTheWholeOnly) {
+TEST(KeyParts, CountOnlyInTheWholeKeyIfNoLimitNamesThem) {
   World world{"api: { limits: [ 5/h, { by: user, limit: 5/h } ] }"};
   EXPECT_TRUE(world.engine.take(with_parts("api", {{"user", "alice"}, {"path", "/a"}})));
   EXPECT_THAT(world.all_left(with_parts("api", {{"user", "alice"}, {"path", "/b"}})),
@@ -95,8 +95,8 @@ TEST(EngineParts, ThatNoLimitNamesBelongToTheWholeOnly) {
   EXPECT_THAT(world.all_left(with_parts("api", {{"user", "alice"}})), ElementsAre(5, 4));
 }
 
-// "a" and "bc" are not "ab" and "c", and a value is not a name.
-TEST(EngineParts, DoNotRunTogether) {
+// "a" and "bc" differ from "ab" and "c", and a value differs from a name.
+TEST(KeyParts, AreEncodedWithoutAmbiguity) {
   World world{"api: { limits: [ 2/h ] }, ab: { limits: [ { by: [ a, b ], limit: 2/h } ] }"};
   EXPECT_TRUE(world.engine.take(with_parts("api", {{"a", "bc"}})));
   for (const Parts& other : {Parts{{"ab", "c"}}, Parts{{"bc", "a"}}, Parts{{"a", "b"}, {"c", "c"}}})
@@ -108,8 +108,8 @@ TEST(EngineParts, DoNotRunTogether) {
 
 // ---- Keys
 
-// The bytes of a key may be those that stand for parts, and mean something else.
-TEST(EngineKeys, AreNotTakenForParts) {
+// A key may contain the bytes that encode parts.
+TEST(EngineKeys, DifferFromPartsWithTheSameBytes) {
   World world{"api: { limits: [ 2/h ] }"};
   const Parts parts{{"user", "alice"}};
   std::string encoded;
@@ -121,7 +121,7 @@ TEST(EngineKeys, AreNotTakenForParts) {
   EXPECT_THAT(world.all_left(with_parts("api", parts)), ElementsAre(1));
 }
 
-TEST(EngineKeys, MayBeAnyBytes) {
+TEST(EngineKeys, MayContainAnyBytes) {
   World world{"api: { limits: [ 1/h ] }"};
   using namespace std::string_view_literals;
   for (const std::string_view key : {"a"sv, "a\0"sv, "a\0b"sv, "a\0c"sv, "\0"sv, "\0\0"sv, "\xff"sv,
@@ -130,7 +130,7 @@ TEST(EngineKeys, MayBeAnyBytes) {
   }
 }
 
-// Every byte counts, the last as much as the first.
+// All bytes of a key are significant.
 TEST(EngineKeys, MayBeLong) {
   World world{"api: { limits: [ 1/h, { by: p, limit: 1/h } ] }, whole: { limits: [ 1/h ] }"};
   const std::string longest(4096, 'x');
@@ -143,9 +143,9 @@ TEST(EngineKeys, MayBeLong) {
   }
 }
 
-// ---- What makes no sense
+// ---- Invalid requests
 
-// Every door says the same of it, and nothing is taken, reset or left.
+// Every operation reports the same error, and changes nothing.
 void expect_error(World& world, const Request& request, std::string_view text) {
   Receipt receipt;
   std::vector<Verdict> answers;
@@ -175,7 +175,7 @@ void expect_error(World& world, const Request& request, std::string_view text) {
   EXPECT_EQ(world.engine.memory().live, 0u);
 }
 
-TEST(EngineError, NamesThePolicyThatIsMissing) {
+TEST(EngineError, NamesTheMissingPolicy) {
   World world{"login: { limits: [ 5/min ] }, search: { limits: [ 5/min ] }"};
   expect_error(world, with_key("logni", "k"),
                "there is no policy \"logni\" (did you mean \"login\"?)");
@@ -185,12 +185,12 @@ TEST(EngineError, NamesThePolicyThatIsMissing) {
                "there is no policy \"Login\" (did you mean \"login\"?)");
 }
 
-TEST(EngineError, SaysThatThereIsNoKey) {
+TEST(EngineError, ReportsAMissingKey) {
   World world{"api: { limits: [ 5/min, 5/h ] }"};
   expect_error(world, with_key("api", ""), "the key is empty");
 }
 
-TEST(EngineError, SaysThatAKeyIsTooLong) {
+TEST(EngineError, ReportsATooLongKey) {
   World world{"api: { limits: [ 5/min ] }, user: { limits: [ 5/h, { by: user, limit: 5/min } ] }"};
   const std::string too_long(4097, 'x');
   expect_error(world, with_key("api", too_long),
@@ -204,8 +204,8 @@ TEST(EngineError, SaysThatAKeyIsTooLong) {
   EXPECT_TRUE(world.engine.take(with_parts("user", {{"user", longest}})));
 }
 
-// What a stranger calls a part is as long as the stranger likes, unless somebody looks.
-TEST(EngineError, SaysThatANameIsTooLong) {
+// Clients choose the length of part names.
+TEST(EngineError, ReportsATooLongPartName) {
   World world{"api: { limits: [ 5/min ] }"};
   const std::string too_long(4097, 'x');
   expect_error(world, with_parts("api", {{too_long, "alice"}}),
@@ -213,8 +213,8 @@ TEST(EngineError, SaysThatANameIsTooLong) {
   EXPECT_TRUE(world.engine.take(with_parts("api", {{std::string(4096, 'x'), "alice"}})));
 }
 
-// The limit that can do without the part is not charged either.
-TEST(EngineError, NamesThePartThatIsMissing) {
+// The limit that does not count by the part is not charged either.
+TEST(EngineError, NamesTheMissingPart) {
   World world{"api: { limits: [ 5/min, { by: [ user, sku ], limit: 5/min } ] }"};
   expect_error(world, with_key("api", "alice"),
                "the part \"sku\" is missing: this is counted by sku and user");
@@ -226,15 +226,15 @@ TEST(EngineError, NamesThePartThatIsMissing) {
                "the part \"user\" is missing: this is counted by sku and user");
 }
 
-// Which of the two would be counted is anybody's guess, and a door may be opened by it.
-TEST(EngineError, NamesThePartThatIsGivenTwice) {
+// Counting either of the two would let clients bypass a limit.
+TEST(EngineError, NamesTheDuplicatePart) {
   World world{"whole: { limits: [ 5/min ] }, user: { limits: [ { by: user, limit: 5/min } ] }"};
   const Parts twice{{"user", "alice"}, {"sku", "9"}, {"user", "bob"}};
   expect_error(world, with_parts("whole", twice), "the part \"user\" is given twice");
   expect_error(world, with_parts("user", twice), "the part \"user\" is given twice");
 }
 
-TEST(EngineError, CountsTheParts) {
+TEST(EngineError, ReportsTooManyParts) {
   World world{"api: { limits: [ 5/min ] }, user: { limits: [ { by: p0, limit: 5/min } ] }"};
   std::vector<std::string> names;
   for (int i = 0; i < 17; ++i) names.push_back("p" + std::to_string(i));

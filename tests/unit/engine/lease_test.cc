@@ -26,7 +26,7 @@ std::string leased(std::string_view limit, std::string_view more = {}) {
   return only("{ limit: " + std::string(limit) + ", scope: leased }", more);
 }
 
-// A node whose clock is its own, and whose thread has one link.
+// A node with its own clock and one link.
 struct Node {
   Node(FakeFleet& fleet, std::string_view text, Instant start = ManualClock::kStart)
       : clock(start),
@@ -37,9 +37,9 @@ struct Node {
   AsyncEngine async() { return {engine, *link}; }
 
   Verdict take(const Request& request = kAsk) {
-    std::optional<Verdict> told;
-    async().take(request, [&](const Verdict& verdict) { told = verdict; });
-    return told.value();
+    std::optional<Verdict> verdict_seen;
+    async().take(request, [&](const Verdict& verdict) { verdict_seen = verdict; });
+    return verdict_seen.value();
   }
   int admits(int n, const Request& request = kAsk) {
     int admitted = 0;
@@ -53,12 +53,12 @@ struct Node {
   std::unique_ptr<Link> link;
 };
 
-// Several nodes of a fleet on which time passes for all.
+// Several nodes of a fleet; time passes for all of them.
 struct Nodes {
   explicit Nodes(std::size_t count, std::string_view text) {
     fleet.node_count = static_cast<std::uint32_t>(count);
     for (std::size_t i = 0; i < count; ++i) {
-      // (None of their clocks is right.)
+      // All their clocks differ.
       nodes.push_back(std::make_unique<Node>(fleet, text, ManualClock::kStart + hours{i}));
     }
   }
@@ -68,16 +68,16 @@ struct Nodes {
     fleet.clock.advance(time);
     for (const auto& node : nodes) node->clock.advance(time);
   }
-  void keep_house() {
+  void run_links() {
     for (const auto& node : nodes) {
       if (node->link) node->link->run_ready();
     }
   }
-  // Long enough for what nobody needs to be given back.
-  void rest() {
+  // Long enough for unused permits to be returned.
+  void wait_until_returned() {
     for (int i = 0; i < 3; ++i) {
       pass(milliseconds{100});
-      keep_house();
+      run_links();
     }
   }
 
@@ -94,19 +94,19 @@ TEST(LeasedLimits, AreSharedByNodesToTheLastPermit) {
   EXPECT_EQ(admitted, 100);
 }
 
-TEST(LeasedLimits, AreBorrowedInBatches) {
+TEST(LeasedLimits, AreLeasedInBatches) {
   Nodes nodes(2, leased("100000/s burst 100000"));
   int admitted = 0;
   for (int ms = 0; ms < 1000; ++ms) {
     admitted += nodes[0].admits(10);
     nodes.pass(milliseconds{1});
-    if (ms % 100 == 0) nodes.keep_house();
+    if (ms % 100 == 0) nodes.run_links();
   }
   EXPECT_EQ(admitted, 10'000);
   EXPECT_LT(nodes.fleet.borrowed.size(), 100u);
 }
 
-TEST(LeasedLimits, OfRareCallersBorrowNothingAhead) {
+TEST(LeasedLimits, LeaseNothingAheadForRareCallers) {
   Nodes nodes(1, leased("100/s burst 100"));
   for (int i = 0; i < 10; ++i) {
     EXPECT_TRUE(nodes[0].take());
@@ -116,7 +116,7 @@ TEST(LeasedLimits, OfRareCallersBorrowNothingAhead) {
   EXPECT_EQ(nodes.fleet.borrowed.size(), 10u);
 }
 
-TEST(LeasedLimits, TellWhenToComeAgain) {
+TEST(LeasedLimits, ReportWhenToRetry) {
   Nodes nodes(1, leased("10/s burst 10"));
   EXPECT_EQ(nodes[0].admits(99), 10);
   const Verdict refused = nodes[0].take();
@@ -130,13 +130,13 @@ TEST(LeasedLimits, TellWhenToComeAgain) {
   EXPECT_FALSE(nodes[0].take());
 }
 
-TEST(LeasedLimits, DoNotAskAgainAtOnceForWhatWasRefused) {
+TEST(LeasedLimits, DoNotAskTheStoreAgainAtOnceAfterARefusal) {
   Nodes nodes(1, leased("10/s burst 10"));
   EXPECT_EQ(nodes[0].admits(999), 10);
   EXPECT_LT(nodes.fleet.borrowed.size(), 20u);
 }
 
-TEST(LeasedLimits, KnowWhatCanNeverPass) {
+TEST(LeasedLimits, RefuseImpossibleCallsWithoutTheStore) {
   Nodes nodes(1, leased("10/s burst 10"));
   const Verdict verdict = nodes[0].take({.policy = "p", .key = "k", .permits = 11});
   EXPECT_EQ(verdict.decision.outcome, Outcome::impossible);
@@ -152,7 +152,7 @@ TEST(LeasedLimits, ServeLargeCallsBesideSmallOnes) {
 
 // ---- Bursts
 
-// What a burst of calls on each node admits.
+// The number of admitted calls of a burst on each node.
 int burst(Nodes& nodes, int calls) {
   int admitted = 0;
   for (int i = 0; i < calls; ++i) {
@@ -161,15 +161,15 @@ int burst(Nodes& nodes, int calls) {
   return admitted;
 }
 
-// With whatever nodes do by themselves meanwhile.
+// The same with the maintenance of the nodes.
 void stay_silent(Nodes& nodes, Nanos time) {
   for (Nanos passed{0}; passed < time; passed += milliseconds{100}) {
     nodes.pass(milliseconds{100});
-    nodes.keep_house();
+    nodes.run_links();
   }
 }
 
-// Calls that come at once, so that they wait for one answer.
+// Concurrent calls that wait for one answer.
 int burst_at_once(Nodes& nodes, int calls) {
   int admitted = 0;
   nodes.fleet.mode = Mode::waits;
@@ -183,17 +183,17 @@ int burst_at_once(Nodes& nodes, int calls) {
   return admitted;
 }
 
-TEST(LeasedBuckets, AreFullAgainAsSoonAsTheyWouldBeOnOneNode) {
+TEST(LeasedBuckets, RefillAsFastAsOnOneNode) {
   for (const int tenths : {10, 12, 18, 22, 25, 30}) {
     Nodes nodes(1, leased("100/s burst 100"));
     ASSERT_EQ(burst_at_once(nodes, 150), 100);
-    nodes.pass(milliseconds{100 * tenths});  // nobody runs the link meanwhile
-    // (An age by the node's clock counts for a little less.)
+    nodes.pass(milliseconds{100 * tenths});  // the link does not run in between
+    // Ages by the node's clock are reduced a little.
     EXPECT_GE(burst_at_once(nodes, 150), 99) << tenths;
   }
 }
 
-TEST(LeasedBuckets, AreFullAgainForOtherNodes) {
+TEST(LeasedBuckets, RefillForOtherNodes) {
   for (const int tenths : {12, 18, 22, 25, 30}) {
     Nodes nodes(2, leased("100/s burst 100"));
     nodes.fleet.mode = Mode::waits;
@@ -209,7 +209,7 @@ TEST(LeasedBuckets, AreFullAgainForOtherNodes) {
   }
 }
 
-TEST(LeasedBuckets, AdmitBurstsThatComeAgainAndAgain) {
+TEST(LeasedBuckets, AdmitRepeatedBursts) {
   for (const std::size_t count : {1u, 2u, 4u}) {
     for (const auto& one_burst : {burst, burst_at_once}) {
       Nodes nodes(count, leased("100/s burst 100"));
@@ -226,7 +226,7 @@ TEST(LeasedBuckets, AdmitBurstsThatComeAgainAndAgain) {
   }
 }
 
-// One question for each call that finds nothing, and one behind a burst.
+// One question for each call without a lease, and one after a burst.
 TEST(LeasedBuckets, AreReportedSpentOnceAfterABurst) {
   Nodes nodes(1, leased("100/s burst 100"));
   burst_at_once(nodes, 100);
@@ -245,8 +245,8 @@ TEST(LeasedBuckets, AreNotReportedSpentByRareCallers) {
   EXPECT_EQ(nodes.fleet.borrowed.size(), 10u);
 }
 
-// They would refill by less than a permit in the term of a loan.
-TEST(LeasedBuckets, ThatFillSlowlyAreNotReportedSpent) {
+// They refill by less than one permit in the term of a lease.
+TEST(LeasedBuckets, AreNotReportedSpentIfTheyFillSlowly) {
   Nodes nodes(1, leased("100/h burst 100"));
   burst_at_once(nodes, 100);
   const std::size_t asked = nodes.fleet.borrowed.size();
@@ -254,9 +254,9 @@ TEST(LeasedBuckets, ThatFillSlowlyAreNotReportedSpent) {
   EXPECT_EQ(nodes.fleet.borrowed.size(), asked);
 }
 
-// ---- What is not spent
+// ---- Unused permits
 
-// Spends at a rate for a while, so that more is borrowed than needed.
+// Spends at a high rate, so that more is leased than needed.
 void run_hot(Nodes& nodes, std::size_t node) {
   for (int ms = 0; ms < 200; ++ms) {
     (void)nodes[node].admits(20);
@@ -264,16 +264,16 @@ void run_hot(Nodes& nodes, std::size_t node) {
   }
 }
 
-TEST(LeasedLimits, GiveBackWhatIsNotNeeded) {
+TEST(LeasedLimits, ReturnUnusedPermits) {
   Nodes nodes(2, leased("1000/h burst 100000"));
   run_hot(nodes, 0);
   EXPECT_GT(nodes[0].held(), 0);
-  nodes.rest();
+  nodes.wait_until_returned();
   EXPECT_EQ(nodes[0].held(), 0);
   EXPECT_EQ(nodes[1].admits(200'000), 100'000 - 4000);
 }
 
-TEST(LeasedLimits, AreGivenBackByWhoEnds) {
+TEST(LeasedLimits, AreReturnedWhenALinkEnds) {
   Nodes nodes(2, leased("1000/h burst 100000"));
   run_hot(nodes, 0);
   EXPECT_GT(nodes[0].held(), 0);
@@ -282,7 +282,7 @@ TEST(LeasedLimits, AreGivenBackByWhoEnds) {
   EXPECT_EQ(nodes[1].admits(200'000), 100'000 - 4000);
 }
 
-TEST(LeasedLimits, AreGivenBackByWhoEndsWhileAskingForMore) {
+TEST(LeasedLimits, AreReturnedWhenALinkEndsWithARequestInFlight) {
   Nodes nodes(2, leased("1000/h burst 100000"));
   run_hot(nodes, 0);
   nodes.fleet.mode = Mode::waits;
@@ -295,14 +295,14 @@ TEST(LeasedLimits, AreGivenBackByWhoEndsWhileAskingForMore) {
   EXPECT_EQ(nodes[1].admits(200'000), 100'000 - 4000 - admitted);
 }
 
-TEST(LeasedLimits, OweNothingAfterTheEndOfWhoSettled) {
+TEST(LeasedLimits, PayDebitsBeforeALinkEnds) {
   Nodes nodes(2, leased("100/h burst 100"));
   nodes[0].async().settle({.policy = "p", .key = "k", .permits = 60}, [](const Verdict&) {});
   nodes[0].async().return_leases();
   EXPECT_EQ(nodes[1].admits(200), 40);
 }
 
-TEST(LeasedLimits, LoseWhatSomebodyHeldWhoDied) {
+TEST(LeasedLimits, LoseTheLeasesOfANodeThatDied) {
   Nodes nodes(2, leased("1000/h burst 100000"));
   run_hot(nodes, 0);
   const Permits held = nodes[0].held();
@@ -311,7 +311,7 @@ TEST(LeasedLimits, LoseWhatSomebodyHeldWhoDied) {
   EXPECT_EQ(nodes[1].admits(200'000), 100'000 - 4000 - held);
 }
 
-TEST(LeasedLimits, AreNotSpentBehindTheirTerm) {
+TEST(LeasedLimits, AreNotSpentAfterTheirTerm) {
   Nodes nodes(1, leased("100000/h burst 100000"));
   run_hot(nodes, 0);
   ASSERT_GT(nodes[0].held(), 0);
@@ -324,7 +324,7 @@ TEST(LeasedLimits, AreNotSpentBehindTheirTerm) {
 
 // ---- Windows
 
-TEST(LeasedWindows, AreSharedToTheLastPermitAndDieAtTheirEnd) {
+TEST(LeasedWindows, AreSharedToTheLastPermitAndExpireAtTheirEnd) {
   Nodes nodes(2, leased("1000/min window"));
   int first = 0;
   for (int ms = 0; ms < 200; ++ms) {
@@ -338,7 +338,7 @@ TEST(LeasedWindows, AreSharedToTheLastPermitAndDieAtTheirEnd) {
   EXPECT_EQ(second, 1000);
 }
 
-TEST(LeasedQuotas, AreSharedToTheLastPermit) {
+TEST(LeasedCalendarWindows, AreSharedToTheLastPermit) {
   Nodes nodes(3, leased("1000/day"));
   int admitted = 0;
   for (int i = 0; i < 2000; ++i) {
@@ -351,7 +351,7 @@ TEST(LeasedQuotas, AreSharedToTheLastPermit) {
   EXPECT_TRUE(nodes[0].take());
 }
 
-// ---- Beside other limits
+// ---- With other limits
 
 constexpr std::string_view kSale =
     "p: { limits: [ { by: user, limit: 1/h, scope: node }, "
@@ -361,7 +361,7 @@ Request buy(std::string_view user, std::string_view sku = "42") {
   return {.policy = "p", .parts = {{"user", user}, {"sku", sku}}};
 }
 
-TEST(LeasedLimits, ChargeNothingForWhatANodeRefuses) {
+TEST(LeasedLimits, AreNotChargedWhenANodeLimitRefuses) {
   Nodes nodes(1, kSale);
   EXPECT_TRUE(nodes[0].take(buy("ann")));
   EXPECT_FALSE(nodes[0].take(buy("ann")));
@@ -369,7 +369,7 @@ TEST(LeasedLimits, ChargeNothingForWhatANodeRefuses) {
   EXPECT_EQ(all_left(nodes[0].engine, buy("ann")), (std::vector<Permits>{0, 9}));
 }
 
-TEST(LeasedLimits, ChargeNothingOnTheNodeForWhatTheyRefuse) {
+TEST(LeasedLimits, ChargeNoNodeLimitWhenTheyRefuse) {
   Nodes nodes(1, kSale);
   for (int i = 0; i < 10; ++i) EXPECT_TRUE(nodes[0].take(buy("user " + std::to_string(i))));
   const Verdict refused = nodes[0].take(buy("ann"));
@@ -378,7 +378,7 @@ TEST(LeasedLimits, ChargeNothingOnTheNodeForWhatTheyRefuse) {
   EXPECT_TRUE(nodes[0].take(buy("ann", "another")));
 }
 
-TEST(LeasedLimits, GetBackWhatTheFleetRefuses) {
+TEST(LeasedLimits, AreRefundedWhenTheFleetRefuses) {
   Nodes nodes(1,
               "p: { limits: [ { by: user, limit: 1/h, scope: fleet }, "
               "{ by: sku, limit: 10/h burst 10, scope: leased } ] }");
@@ -389,13 +389,13 @@ TEST(LeasedLimits, GetBackWhatTheFleetRefuses) {
   EXPECT_FALSE(nodes[0].take(buy("bob")));
 }
 
-TEST(LeasedLimits, ThatAreShadowsRefuseNobody) {
+TEST(LeasedLimits, NeverRefuseByAShadow) {
   Nodes nodes(1, only("{ limit: 10/h burst 10, scope: leased, shadow: true }"));
   EXPECT_EQ(nodes[0].admits(20), 20);
   EXPECT_EQ(nodes[0].take().refusing, 1u);
 }
 
-TEST(LeasedLimits, AreNotGivenToWhoIsTooSlowForOthers) {
+TEST(LeasedLimits, RefuseACallAfterSeveralLostRaces) {
   Nodes nodes(1, leased("10/h burst 10"));
   nodes.fleet.mode = Mode::waits;
   int admitted = 0;
@@ -403,7 +403,7 @@ TEST(LeasedLimits, AreNotGivenToWhoIsTooSlowForOthers) {
   for (int i = 0; i < 20; ++i) {
     nodes[0].async().take(kAsk, [&](const Verdict& verdict) {
       ++(verdict ? admitted : refused);
-      // Who gets something comes again at once.
+      // An admitted caller calls again at once.
       if (verdict)
         nodes[0].async().take(kAsk, [&](const Verdict& v) { ++(v ? admitted : refused); });
     });
@@ -413,12 +413,11 @@ TEST(LeasedLimits, AreNotGivenToWhoIsTooSlowForOthers) {
   EXPECT_GE(refused, 10);
 }
 
-// The store does not lend anything to a call, so it must not be admitted, whatever another thread
-// gives back on the node while it is decided.
-TEST(LeasedLimits, AdmitNobodyUnpaidWhileAnotherThreadGivesBackOnTheNode) {
+// The store leases nothing, so a call must not be admitted, even if another thread refunds the
+// node's limit during the decision.
+TEST(LeasedLimits, AreAlwaysPaidDespiteConcurrentRefundsOnTheNode) {
   Nodes nodes(1, std::string(kSale.substr(0, kSale.size() - 1)) + ", on_store_failure: closed }");
-  // (The other has borrowed all it needs before: it does not ask the fleet, which is for one
-  // thread.)
+  // The other thread leased all it needs before: the fake fleet is not thread-safe.
   const std::unique_ptr<Link> link = nodes.fleet.connect();
   const auto take_and_give_back = [&] {
     AsyncEngine async(nodes[0].engine, *link);
@@ -446,74 +445,74 @@ TEST(LeasedLimits, AdmitNobodyUnpaidWhileAnotherThreadGivesBackOnTheNode) {
   EXPECT_EQ(admitted, 0);
 }
 
-// ---- One timeout for all that a call waits for
+// ---- Timeouts
 
 constexpr std::string_view kLeasedAndFleet =
     "p: { limits: [ { limit: 1000/h burst 1000, scope: fleet }, "
     "{ limit: 10/h burst 10, scope: leased } ], on_store_failure: closed }";
 
-TEST(LeasedLimits, LeaveTheFleetTheRestOfTheTime) {
+TEST(LeasedLimits, LeaveTheFleetTheRestOfTheTimeout) {
   Nodes nodes(1, kLeasedAndFleet);
   nodes.fleet.mode = Mode::waits;
-  std::optional<Verdict> told;
-  nodes[0].async().take(kAsk, [&](const Verdict& verdict) { told = verdict; });
+  std::optional<Verdict> verdict_seen;
+  nodes[0].async().take(kAsk, [&](const Verdict& verdict) { verdict_seen = verdict; });
   nodes.pass(milliseconds{30});
   nodes.fleet.deliver();
   ASSERT_EQ(nodes.fleet.within.size(), 1u);
   EXPECT_EQ(nodes.fleet.within.back(), milliseconds{20});
   nodes.fleet.deliver();
-  ASSERT_TRUE(told);
-  EXPECT_TRUE(*told);
-  EXPECT_FALSE(told->degraded);
+  ASSERT_TRUE(verdict_seen);
+  EXPECT_TRUE(*verdict_seen);
+  EXPECT_FALSE(verdict_seen->degraded);
 }
 
-TEST(LeasedLimits, DoNotAskTheFleetWhenTheTimeIsOver) {
+TEST(LeasedLimits, DoNotAskTheFleetAfterTheTimeout) {
   Nodes nodes(1, kLeasedAndFleet);
   nodes.fleet.mode = Mode::waits;
-  std::optional<Verdict> told;
-  nodes[0].async().take(kAsk, [&](const Verdict& verdict) { told = verdict; });
+  std::optional<Verdict> verdict_seen;
+  nodes[0].async().take(kAsk, [&](const Verdict& verdict) { verdict_seen = verdict; });
   nodes.pass(milliseconds{50});
   nodes.fleet.deliver();
   EXPECT_EQ(nodes.fleet.within.size(), 0u);
-  ASSERT_TRUE(told);
-  EXPECT_FALSE(*told);
-  EXPECT_TRUE(told->degraded);
-  EXPECT_EQ(nodes[0].held(), 1);  // it was not admitted, and has paid nothing
+  ASSERT_TRUE(verdict_seen);
+  EXPECT_FALSE(*verdict_seen);
+  EXPECT_TRUE(verdict_seen->degraded);
+  EXPECT_EQ(nodes[0].held(), 1);  // not admitted and not charged
 }
 
-// The first answer is enough for one of the two. The other asks again, and has waited before.
-TEST(LeasedLimits, LetACallWaitForAllAnswersNoLongerThanTheTimeout) {
+// The first answer covers one of the two calls. The other asks again; its earlier wait counts.
+TEST(LeasedLimits, BoundAllWaitsOfACallByOneTimeout) {
   Nodes nodes(1, leased("10/h burst 10", "on_store_failure: closed"));
   nodes.fleet.mode = Mode::waits;
-  int told = 0;
+  int verdict_seen = 0;
   std::optional<Verdict> second;
   nodes[0].async().take(kAsk, [](const Verdict& verdict) { EXPECT_TRUE(verdict); });
   nodes[0].async().take(kAsk, [&](const Verdict& verdict) {
     second = verdict;
-    ++told;
+    ++verdict_seen;
   });
   nodes.pass(milliseconds{30});
   nodes.fleet.deliver();
   ASSERT_EQ(nodes.fleet.waiting(), 1u);
   nodes.pass(milliseconds{19});
-  nodes.keep_house();
+  nodes.run_links();
   EXPECT_FALSE(second);
   nodes.pass(milliseconds{1});
-  nodes.keep_house();
+  nodes.run_links();
   ASSERT_TRUE(second);
   EXPECT_TRUE(second->degraded);
-  // The answer that nobody waits for any more is there for the next one.
+  // The late answer serves the next call.
   nodes.fleet.deliver();
-  EXPECT_EQ(told, 1);
+  EXPECT_EQ(verdict_seen, 1);
   EXPECT_GE(nodes[0].held(), 1);
   EXPECT_TRUE(nodes[0].take());
 }
 
-// ---- Other limits
+// ---- Changed limits
 
-TEST(LeasedLimits, ThatAreLoweredHoldForNodesThatNeverRunOut) {
+TEST(LeasedLimits, ApplyALoweredLimitToHeldLeases) {
   Nodes nodes(1, leased("100000/s burst 100000"));
-  nodes.keep_house();
+  nodes.run_links();
   run_hot(nodes, 0);
   const Permits held = nodes[0].held();
   nodes[0].engine.replace(policies(leased("100/s burst 100")));
@@ -521,14 +520,14 @@ TEST(LeasedLimits, ThatAreLoweredHoldForNodesThatNeverRunOut) {
   for (int ms = 0; ms < 1000; ++ms) {
     admitted += nodes[0].admits(20);
     nodes.pass(milliseconds{1});
-    if (ms % 100 == 0) nodes.keep_house();
+    if (ms % 100 == 0) nodes.run_links();
   }
   EXPECT_LE(admitted, held + 100 + 100);
 }
 
-// ---- Without the store
+// ---- Outages
 
-TEST(LeasedLimits, FollowThePolicyWithoutTheStore) {
+TEST(LeasedLimits, FollowTheFailureModeDuringAnOutage) {
   for (const auto& [mode, admitted] :
        {std::pair{"open", 20}, std::pair{"closed", 0}, std::pair{"local", 5}}) {
     Nodes nodes(2, leased("10/h burst 10", std::string("on_store_failure: ") + mode));
@@ -538,7 +537,7 @@ TEST(LeasedLimits, FollowThePolicyWithoutTheStore) {
   }
 }
 
-TEST(LeasedLimits, LoseNothingWithAnswersThatAreLost) {
+TEST(LeasedLimits, LoseNoPermitsWithLostAnswers) {
   Nodes nodes(1, leased("100/h burst 100", "on_store_failure: closed"));
   nodes.fleet.mode = Mode::loses;
   EXPECT_EQ(nodes[0].admits(5), 0);
@@ -546,22 +545,22 @@ TEST(LeasedLimits, LoseNothingWithAnswersThatAreLost) {
   EXPECT_EQ(nodes[0].admits(200), 100);
 }
 
-TEST(LeasedLimits, GoOnAfterTheStoreHasForgottenThem) {
+TEST(LeasedLimits, ContinueAfterTheStoreLostItsData) {
   Nodes nodes(1, leased("100000/h burst 100000"));
   run_hot(nodes, 0);
   const Permits held = nodes[0].held();
   ASSERT_GT(held, 0);
   nodes.fleet.ledgers.clear();
-  // What was spent is forgotten. What is held is known again with the next question, and does not
-  // come on top.
+  // Spent permits are forgotten. The next question reports the held permits, so that they are not
+  // granted twice.
   const int admitted = nodes[0].admits(300'000);
   EXPECT_GE(admitted, 100'000);
   EXPECT_LT(admitted, 100'000 + held);
 }
 
-// ---- Other verbs
+// ---- Other operations
 
-TEST(LeasedLimits, AreSettled) {
+TEST(LeasedLimits, CanBeSettled) {
   Nodes nodes(1, leased("100/h burst 100"));
   Receipt receipt;
   nodes[0].async().take({.policy = "p", .key = "k", .permits = 50},
@@ -572,14 +571,14 @@ TEST(LeasedLimits, AreSettled) {
   };
   settle(-20);
   EXPECT_EQ(nodes[0].held(), 20);
-  settle(-99);  // there are only 30 more
+  settle(-99);  // only 30 more were taken
   EXPECT_EQ(nodes[0].held(), 50);
   settle(60);
   EXPECT_EQ(nodes[0].held(), 0);
   EXPECT_EQ(nodes[0].admits(99), 40);
 }
 
-TEST(LeasedLimits, ArePeekedAtAndResetOnTheFleet) {
+TEST(LeasedLimits, CanBePeekedAndResetInTheFleet) {
   Nodes nodes(2, leased("100/h burst 100"));
   EXPECT_EQ(nodes[0].admits(200), 100);
   EXPECT_EQ(nodes[1].engine.peek(kAsk).decision.remaining, 0);
@@ -587,13 +586,13 @@ TEST(LeasedLimits, ArePeekedAtAndResetOnTheFleet) {
   EXPECT_GT(nodes[1].admits(200), 0);
 }
 
-// ---- At random
+// ---- Random schedules
 
-// Each admission must fit a bucket that all nodes together would have: then no interval of any
-// length has more than the burst and what came in meanwhile.
-class Judge {
+// Checks each admission against one bucket for all nodes: then every interval admits at most the
+// burst and the refill.
+class BucketModel {
  public:
-  explicit Judge(const core::Bucket& limit) : limit_(limit) {}
+  explicit BucketModel(const core::Bucket& limit) : limit_(limit) {}
   bool allows(Instant now, Permits cost) {
     const core::Taken taken = core::take(limit_, state_, now, {.cost = cost});
     state_ = taken.next;
@@ -611,18 +610,18 @@ TEST(LeasedLimits, NeverAdmitMoreThanOneBucketWould) {
     const auto below = [&](unsigned n) { return random() % n; };
     const Permits burst = 1 + below(300);
     Nodes nodes(4, leased("1000/s burst " + std::to_string(burst), "on_store_failure: closed"));
-    Judge judge(*core::Bucket::make({.count = 1000}, burst));
+    BucketModel model(*core::Bucket::make({.count = 1000}, burst));
     for (int step = 0; step < 3000; ++step) {
       Node& node = nodes[below(4)];
       if (node.link == nullptr) node.link = nodes.fleet.connect();
       const Permits cost = 1 + below(below(10) == 0 ? 20 : 2);
       for (unsigned n = below(20); n > 0; --n) {
         if (!node.take({.policy = "p", .key = "k", .permits = cost})) continue;
-        ASSERT_TRUE(judge.allows(nodes.fleet.clock.now(), cost)) << "seed " << seed;
+        ASSERT_TRUE(model.allows(nodes.fleet.clock.now(), cost)) << "seed " << seed;
       }
       switch (below(60)) {
         case 0:
-          node.link.reset();  // it dies
+          node.link.reset();  // the node dies
           break;
         case 1:
           node.async().return_leases();
@@ -641,13 +640,13 @@ TEST(LeasedLimits, NeverAdmitMoreThanOneBucketWould) {
           nodes.pass(Nanos{below(3'000'000)});
           break;
       }
-      if (below(20) == 0) nodes.keep_house();
+      if (below(20) == 0) nodes.run_links();
     }
   }
 }
 
-// A question with the old limit would let what was spent drain at the old price.
-TEST(LeasedLimits, DoNotReportUnderALimitThatHasChanged) {
+// A question under the old limit would let spent permits drain at the old price.
+TEST(LeasedLimits, AreNotReportedUnderAChangedLimit) {
   FakeFleet fleet;
   Node node(fleet, leased("1000/s"));
   EXPECT_TRUE(node.take({.policy = "p", .key = "k", .permits = 1000}));

@@ -1,5 +1,5 @@
-// What operators order for a while: more for some, nothing for some, less for all. What was used is
-// kept through all of it, and each order ends by itself.
+// Operators' orders: boosts, blocks, squeezes and pauses. Usage is kept through all of them, and
+// each order ends by itself.
 
 #include <gtest/gtest.h>
 
@@ -17,14 +17,14 @@ using Verb = policy::Order::Verb;
 Instant at(Nanos time) { return ManualClock::kStart + time; }
 constexpr Change times(std::int64_t factor) { return {.millionths = factor * Change::kOne}; }
 
-// The same policies, with orders for "p".
+// The policies with orders for "p".
 PolicySet with(std::string_view text, std::vector<Order> orders) {
   policy::PolicySet set = policies_of(policies(text));
   set.find("p")->second.orders = std::move(orders);
   return policy_set_of(std::move(set));
 }
 
-// How many pass at this moment.
+// The number of calls that pass now.
 int passing(World& world, std::string_view key, int most = 1000) {
   int passed = 0;
   while (passed < most && world.take("p", key)) ++passed;
@@ -50,9 +50,8 @@ TEST(Orders, ABlockRefusesUntilItEnds) {
   EXPECT_EQ(passing(world, "bad"), 10) << "refused calls have used nothing";
 }
 
-// A limit that comes back is not the one it was: what drained at another rate meanwhile has not
-// drained at its own.
-TEST(Orders, ASqueezeThatIsGivenAndLiftedAgainAndAgainMintsNothing) {
+// When a limit is restored, the time in between counts at the rate that applied then.
+TEST(Orders, ARepeatedSqueezeMintsNothing) {
   constexpr std::string_view sixty = "p: { limits: [ 60 per 60s ] }";
   World world{sixty};
   EXPECT_EQ(passing(world, "k"), 60);
@@ -71,8 +70,8 @@ TEST(Orders, ASqueezeThatIsGivenAndLiftedAgainAndAgainMintsNothing) {
   EXPECT_EQ(passed, 10) << "1,000 seconds at a hundredth of one a second";
 }
 
-// Nobody has asked while the key had more, nor when that ended.
-TEST(Orders, WhatABoostHasLentIsOwedAfterIt) {
+// No call comes during the boost or at its end.
+TEST(Orders, ABoostsExtraPermitsAreOwedAfterIt) {
   constexpr std::string_view daily = "p: { limits: [ 100 per 24h ] }";
   World world{daily};
   const std::vector<Order> boost{
@@ -86,7 +85,7 @@ TEST(Orders, WhatABoostHasLentIsOwedAfterIt) {
   EXPECT_EQ(passing(world, "k"), 1);
 }
 
-TEST(Orders, ABlockIsKnownToPeekAndEnterAndBatches) {
+TEST(Orders, ABlockAppliesToPeekEnterAndBatches) {
   World world{"p: { limits: [ 3 concurrent ] }"};
   world.engine.replace(with("p: { limits: [ 3 concurrent ] }",
                             {{.verb = Verb::block, .who = "bad", .until = at(1h)}}));
@@ -104,14 +103,14 @@ TEST(Orders, ABlockIsKnownToPeekAndEnterAndBatches) {
   EXPECT_TRUE(world.engine.take(bad, receipt).blocked);
 }
 
-TEST(Orders, ABlockDoesNotHideAMistake) {
+TEST(Orders, ABlockDoesNotHideARequestError) {
   World world{kTen};
   world.engine.replace(with(kTen, {{.verb = Verb::block, .who = "*", .until = at(1h)}}));
   EXPECT_FALSE(world.take("p", "").error.empty());
   EXPECT_TRUE(world.take("p", "anybody").blocked);
 }
 
-TEST(Orders, APartCanBeBlocked) {
+TEST(Orders, ABlockCanNameAPart) {
   constexpr std::string_view text = "p: { limits: [ { by: user, limit: 10/min } ] }";
   World world{text};
   world.engine.replace(with(text, {{.verb = Verb::block, .who = "user=42", .until = at(1h)}}));
@@ -122,7 +121,7 @@ TEST(Orders, APartCanBeBlocked) {
   EXPECT_TRUE(take("43"));
 }
 
-TEST(Orders, ABoostHelpsAtOnceAndKeepsWhatWasUsed) {
+TEST(Orders, ABoostAppliesAtOnceAndKeepsUsage) {
   World world{kTen};
   EXPECT_EQ(passing(world, "k"), 10);
   world.engine.replace(
@@ -131,7 +130,7 @@ TEST(Orders, ABoostHelpsAtOnceAndKeepsWhatWasUsed) {
   EXPECT_EQ(passing(world, "other"), 10);
 }
 
-TEST(Orders, ABoostAddsToWhateverALimitCounts) {
+TEST(Orders, ABoostAddsToEveryKindOfLimit) {
   for (const auto& [limit, more] : {std::pair{"10/min", 15},
                                     {"10/min burst 20", 25},
                                     {"10/min window", 15},
@@ -147,7 +146,7 @@ TEST(Orders, ABoostAddsToWhateverALimitCounts) {
   }
 }
 
-// Where everybody waits for its turn, more places do not let anybody pass without waiting.
+// A longer queue must not let a caller pass without its wait.
 TEST(Orders, ABoostedQueueStillSpacesItsCallers) {
   constexpr std::string_view text = "p: { limits: [ 1/s queue 5 ] }";
   World world{text};
@@ -162,13 +161,13 @@ TEST(Orders, ABoostEndsByItself) {
   world.engine.replace(with(kTen, {{.verb = Verb::boost, .change = times(2), .until = at(1min)}}));
   EXPECT_EQ(passing(world, "k"), 20);
   world.clock.set(at(2min));
-  // Ten were paid for in the first minute at 20/min, ... and ten in the second at 10/min.
+  // Ten drained in the first minute at 20/min, and ten in the second at 10/min.
   EXPECT_EQ(passing(world, "k"), 10);
   EXPECT_EQ(world.take("p", "k").decision.limit, 10);
 }
 
-// Nobody has called in the meantime; still each stretch of time counts by what held in it.
-TEST(Orders, WhatAKeyOwesDrainsAtTheRateOfItsTime) {
+// Without calls in between, each period still counts at its own rate.
+TEST(Orders, DebtDrainsAtTheRateOfEachPeriod) {
   constexpr std::string_view text = "p: { limits: [ 10/min burst 100 ] }";
   const std::vector<Order> orders{
       {.verb = Verb::boost, .who = "k", .change = times(6), .until = at(1min)}};
@@ -176,11 +175,11 @@ TEST(Orders, WhatAKeyOwesDrainsAtTheRateOfItsTime) {
   world.engine.replace(with(text, orders));
   EXPECT_EQ(passing(world, "k"), 600);
   world.clock.set(at(1min) + 30s);
-  // 600 owed; 60 paid in the boosted minute, 5 in the half one behind it: 535 are left of 100.
+  // 600 owed; 60 drained in the boosted minute, 5 in the half minute after it: 535 of 100 are left.
   EXPECT_EQ(world.engine.peek({.policy = "p", .key = "k"}).decision.retry_after, (535 - 99) * 6s);
 }
 
-TEST(Orders, ABoostIsOfTheLimitsAKeyHas) {
+TEST(Orders, ABoostScalesTheLimitsOfItsKeys) {
   constexpr std::string_view text =
       "p: { limits: [ 10/min ], overrides: { 'vip*': { limits: [ 100/min ] } } }";
   World world{text};
@@ -192,7 +191,7 @@ TEST(Orders, ABoostIsOfTheLimitsAKeyHas) {
   EXPECT_EQ(passing(world, "k"), 20);
 }
 
-// A boost of a prefix is for the overrides below it, too: it never gives a key less than it had.
+// A boost of a prefix scales the overrides below it too: no key gets less than before.
 TEST(Orders, ABoostOfAPrefixScalesTheOverridesBelowIt) {
   constexpr std::string_view text =
       "p: { limits: [ 10/min ], overrides: { 'vip-7': { limits: [ 100/min ] }, "
@@ -212,7 +211,7 @@ TEST(Orders, ABoostOfAPrefixScalesTheOverridesBelowIt) {
   EXPECT_EQ(passing(world, "vip-gold-1"), 200);
 }
 
-TEST(Orders, TheMostSpecificBoostInForceCounts) {
+TEST(Orders, TheMostSpecificActiveBoostApplies) {
   constexpr std::string_view text =
       "p: { limits: [ 10/min ], overrides: { 'vip-7': { limits: [ 100/min ] } } }";
   World world{text};
@@ -223,14 +222,14 @@ TEST(Orders, TheMostSpecificBoostInForceCounts) {
   EXPECT_EQ(passing(world, "vip-7"), 300);
   EXPECT_EQ(passing(world, "vip-8"), 30);
   EXPECT_EQ(passing(world, "vip-9"), 40);
-  // The one that has ended stands in nobody's way.
+  // An ended boost has no effect.
   world.clock.set(at(1h) + 30min);
   EXPECT_EQ(passing(world, "vip-7"), 200);
   EXPECT_EQ(passing(world, "vip-8"), 20);
   EXPECT_EQ(passing(world, "vip-9"), 20);
 }
 
-// A boost by one part leaves keys with an override by another part alone.
+// A boost by one part does not affect keys with an override by another part.
 TEST(Orders, ABoostByOnePartKeepsAnOverrideByAnother) {
   constexpr std::string_view text =
       "p: { limits: [ { by: user, limit: 10/min } ], "
@@ -246,7 +245,7 @@ TEST(Orders, ABoostByOnePartKeepsAnOverrideByAnother) {
   EXPECT_EQ(limit("bob"), 100);
 }
 
-TEST(Orders, ABoostFollowsTheHours) {
+TEST(Orders, ABoostFollowsTheSchedule) {
   constexpr std::string_view text =
       "p: { limits: [ 10/h window ], schedule: [ { hours: '01:00-02:00', limits: [ 20/h window ] } "
       "] }";
@@ -262,7 +261,7 @@ TEST(Orders, ABoostFollowsTheHours) {
   EXPECT_EQ(passing(world, "k"), 10);
 }
 
-TEST(Orders, ASqueezeLeavesAtLeastOne) {
+TEST(Orders, ASqueezeLeavesAtLeastOnePermit) {
   World world{kTen};
   world.engine.replace(
       with(kTen,
@@ -273,7 +272,7 @@ TEST(Orders, ASqueezeLeavesAtLeastOne) {
   EXPECT_EQ(passing(world, "new"), 1);
 }
 
-TEST(Orders, ASqueezeIsOfOverridesAndBoostsToo) {
+TEST(Orders, ASqueezeAppliesToOverridesAndBoosts) {
   constexpr std::string_view text =
       "p: { limits: [ 10/min ], overrides: { vip: { limits: [ 100/min ] } } }";
   World world{text};
@@ -287,7 +286,7 @@ TEST(Orders, ASqueezeIsOfOverridesAndBoostsToo) {
   EXPECT_EQ(passing(world, "vip"), 100);
 }
 
-TEST(Orders, APausedPolicyLetsPassAndGoesOnCounting) {
+TEST(Orders, APausedPolicyAllowsAndKeepsCounting) {
   World world{kTen};
   world.engine.replace(with(kTen, {{.verb = Verb::pause, .until = at(1min)}}));
   EXPECT_EQ(passing(world, "k", 50), 50);
@@ -296,7 +295,7 @@ TEST(Orders, APausedPolicyLetsPassAndGoesOnCounting) {
   EXPECT_EQ(passing(world, "k"), 0) << "what passed within the limit was counted";
 }
 
-TEST(Orders, ABlockWinsOverEverything) {
+TEST(Orders, ABlockOverridesEverythingElse) {
   World world{kTen};
   world.engine.replace(
       with(kTen, {{.verb = Verb::pause, .until = at(1h)},

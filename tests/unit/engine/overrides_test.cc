@@ -1,4 +1,4 @@
-// Other limits for some keys: the same usage, other numbers.
+// Overrides: other limits for some keys, with the same usage.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -16,11 +16,11 @@ TEST(EngineOverrides, GiveSomeKeysOtherLimits) {
   EXPECT_EQ(world.admits("bob", 10), 2);
   EXPECT_EQ(world.admits("alice", 10), 5);
   EXPECT_EQ(world.admits("team-1", 10), 4);
-  EXPECT_EQ(world.admits("team-2", 10), 4);  // each key for itself
+  EXPECT_EQ(world.admits("team-2", 10), 4);  // keys count separately
   EXPECT_EQ(world.take("team-1").limited_by, "1");
 }
 
-TEST(EngineOverrides, GoByTheParts) {
+TEST(EngineOverrides, MatchByParts) {
   OnePolicy world{"{ by: user, limit: 2/h }",
                   "overrides: { user=alice: { by: user, limit: 5/h, name: alices } }"};
   Request request{.policy = "p", .parts = {{"user", "alice"}, {"sku", "9"}}, .permits = 3};
@@ -49,8 +49,8 @@ TEST(EngineOverrides, UsageOfASharedBucketStaysWhenAKeyWithAFasterRateLooks) {
   EXPECT_FALSE(world.engine.take(alice));
 }
 
-// An override may count by parts that others need not send.
-TEST(EngineOverrides, AreAskedBeforeTheKeyIsMade) {
+// An override may count by parts that other requests lack.
+TEST(EngineOverrides, AreChosenBeforeTheKeyIsBuilt) {
   OnePolicy world{"2/h", "overrides: { tier=gold: { by: user, limit: 5/h } }"};
   EXPECT_EQ(world.engine.take({.policy = "p", .parts = {{"tier", "gold"}}}).error,
             "the part \"user\" is missing: this is counted by user");
@@ -58,7 +58,7 @@ TEST(EngineOverrides, AreAskedBeforeTheKeyIsMade) {
   EXPECT_EQ(world.take("").error, "the key is empty");
 }
 
-TEST(EngineOverrides, KnowWhichKeysAreEntered) {
+TEST(EngineOverrides, ApplyToEnter) {
   OnePolicy world{"2/h", "overrides: { batch: 1 concurrent }"};
   EXPECT_TRUE(world.take());
   EXPECT_EQ(
@@ -68,7 +68,7 @@ TEST(EngineOverrides, KnowWhichKeysAreEntered) {
   EXPECT_FALSE(world.enter("b", "batch"));
 }
 
-TEST(EngineOverrides, AreSettledExplainedAndReset) {
+TEST(EngineOverrides, ApplyToSettleExplainAndReset) {
   OnePolicy world{"2/h", "overrides: { alice: { limit: 5/h, name: hers } }"};
   const Request request{.policy = "p", .key = "alice", .permits = 4};
   Receipt receipt;
@@ -82,7 +82,7 @@ TEST(EngineOverrides, AreSettledExplainedAndReset) {
   EXPECT_EQ(world.left("alice"), 5);
 }
 
-TEST(EngineOverrides, WorkInBatches) {
+TEST(EngineOverrides, ApplyToBatches) {
   OnePolicy world{"1/h", "overrides: { alice: 2/h }"};
   std::vector<Request> requests;
   for (const char* key : {"alice", "bob", "alice", "bob", "alice"}) {
@@ -95,8 +95,8 @@ TEST(EngineOverrides, WorkInBatches) {
   EXPECT_THAT(passed, ElementsAre(true, true, true, false, false));
 }
 
-// What the policy says of a full table and of shadows holds for all.
-TEST(EngineOverrides, ShareTheSettingsOfThePolicy) {
+// when_full and shadow apply to overrides too.
+TEST(EngineOverrides, KeepTheSettingsOfThePolicy) {
   OnePolicy world{"1/h", "shadow: true, overrides: { alice: 1/h }"};
   EXPECT_EQ(world.admits("alice", 5), 5);
   world.become("1/h", "when_full: deny, overrides: { a*: 1/h }");
@@ -106,8 +106,8 @@ TEST(EngineOverrides, ShareTheSettingsOfThePolicy) {
 
 // ---- Usage
 
-// Who gets an override keeps what was used, and who loses it.
-TEST(EngineOverrides, KeepWhatWasUsed) {
+// A key keeps its usage when it gets or loses an override.
+TEST(EngineOverrides, KeepUsage) {
   OnePolicy world{"10/h"};
   EXPECT_TRUE(world.take("alice", 6));
   EXPECT_TRUE(world.take("bob", 6));
@@ -118,8 +118,8 @@ TEST(EngineOverrides, KeepWhatWasUsed) {
   EXPECT_EQ(world.left("alice"), 4);
 }
 
-// From the change on time counts at the new rate, though nobody looked at that moment.
-TEST(EngineOverrides, CountFromTheMomentOfTheChange) {
+// The new rate applies from the change on, without a call at that time.
+TEST(EngineOverrides, ChangeTheRateAtTheTimeOfTheChange) {
   OnePolicy world{"60/h"};
   EXPECT_TRUE(world.take("alice", 60));
   EXPECT_TRUE(world.take("ada", 60));
@@ -134,14 +134,14 @@ TEST(EngineOverrides, CountFromTheMomentOfTheChange) {
   EXPECT_EQ(world.left("ada"), 11);
 }
 
-TEST(EngineOverrides, BeginAnewWhereNoLimitCorresponds) {
+TEST(EngineOverrides, StartAtRestWhereNoLimitCorresponds) {
   OnePolicy world{"10/h"};
   EXPECT_TRUE(world.take("alice", 6));
   world.become("10/h", "overrides: { alice: [ 10/min, 20/h ] }");
   EXPECT_THAT(world.all_left("alice"), ElementsAre(10, 14));
 }
 
-TEST(EngineOverrides, MayBeThousands) {
+TEST(EngineOverrides, CanBeThousands) {
   std::string overrides;
   for (int i = 0; i < 5000; ++i) {
     overrides += "key" + std::to_string(i) + ": " + std::to_string(2 + i % 5) + "/h, ";
@@ -153,9 +153,9 @@ TEST(EngineOverrides, MayBeThousands) {
   EXPECT_EQ(world.admits("key5000", 10), 1);
 }
 
-// What was used under an override that is gone drains at the rate that the key has now, whether it
-// asks meanwhile or not.
-TEST(EngineOverrides, LeaveTheirUsageToTheLimitsThatFollow) {
+// Usage under a removed override drains at the key's current rate, with or without calls in
+// between.
+TEST(EngineOverrides, LeaveTheirUsageToTheLimitsThatReplaceThem) {
   constexpr std::string_view without = "p: { limits: [ 100/h ] }";
   for (const bool asks : {false, true}) {
     World world{"p: { limits: [ 100/h ], overrides: { k: 36000/h } }"};

@@ -1,4 +1,4 @@
-// Peeking: what a take would say, without taking.
+// peek: the verdict of a take, without the charge.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -13,7 +13,7 @@ namespace {
 using namespace std::chrono_literals;
 using testing::ElementsAre;
 
-TEST(EnginePeek, TakesNothing) {
+TEST(EnginePeek, ChargesNothing) {
   World world{"api: { limits: [ 5/h, 5/h window, 5/h sliding exact, 5/day ] }"};
   EXPECT_TRUE(world.take("api", "k"));
   for (int i = 0; i < 10; ++i) {
@@ -22,15 +22,15 @@ TEST(EnginePeek, TakesNothing) {
   EXPECT_THAT(world.all_left("api", "k"), ElementsAre(4, 4, 4, 4));
 }
 
-// A stranger who only looks is not worth remembering.
-TEST(EnginePeek, LeavesNothingBehind) {
+// A peek must not use table memory.
+TEST(EnginePeek, StoresNoKey) {
   World world{"api: { limits: [ 5/h, 5/h sliding exact ] }"};
   for (int i = 0; i < 100; ++i) EXPECT_EQ(world.left("api", "key " + std::to_string(i)), 5);
   EXPECT_EQ(world.engine.memory().live, 0u);
   EXPECT_EQ(world.engine.memory().record_used, 0u);
 }
 
-TEST(EnginePeek, SaysWhatRemainsAsItIs) {
+TEST(EnginePeek, ReportsTheCurrentRemaining) {
   World world{"api: { limits: [ 5/h ] }"};
   EXPECT_TRUE(world.take("api", "k", 2));
   const Verdict fits = world.engine.peek({.policy = "api", .key = "k", .permits = 3});
@@ -43,7 +43,7 @@ TEST(EnginePeek, SaysWhatRemainsAsItIs) {
   EXPECT_FALSE(world.engine.peek({.policy = "api", .key = "k", .permits = 6}));
 }
 
-TEST(EnginePeek, SaysHowLongItsCallerWouldWait) {
+TEST(EnginePeek, ReportsTheWaitOfATake) {
   World world{"queue: { limits: [ 1/s queue 5 ] }"};
   EXPECT_EQ(world.admits("queue", "k", 3), 3);
   const Verdict later = world.engine.peek({.policy = "queue", .key = "k"});
@@ -51,7 +51,7 @@ TEST(EnginePeek, SaysHowLongItsCallerWouldWait) {
   EXPECT_FALSE(world.engine.peek({.policy = "queue", .key = "k", .max_wait = 2s}));
 }
 
-TEST(EnginePeek, SaysWhetherAHolderCouldEnter) {
+TEST(EnginePeek, ReportsWhetherAHolderCouldEnter) {
   World world{"report: { limits: [ 1 concurrent lease 30s ] }"};
   const Request request{.policy = "report", .key = "k"};
   EXPECT_TRUE(world.engine.peek(request, "a"));
@@ -63,7 +63,7 @@ TEST(EnginePeek, SaysWhetherAHolderCouldEnter) {
   EXPECT_TRUE(world.engine.peek(request, "b"));
 }
 
-// ---- On random policies
+// ---- Random policies
 
 constexpr const char* kLimits[] = {"5/s",
                                    "7/s burst 3",
@@ -80,7 +80,7 @@ constexpr const char* kLimits[] = {"5/s",
                                    "{ limit: 5/s, shadow: true }",
                                    "{ limit: 4/s window, shadow: true }"};
 
-// One to four limits, no two of them equal.
+// One to four different limits.
 std::string random_limits(std::minstd_rand& random) {
   std::vector<std::string> all(std::begin(kLimits), std::end(kLimits));
   std::ranges::shuffle(all, random);
@@ -111,7 +111,7 @@ void on_random_policies(Check check) {
   }
 }
 
-TEST(EnginePeek, AgreesWithTheTakeThatFollows) {
+TEST(EnginePeek, AgreesWithTheNextTake) {
   int passed = 0;
   int refused = 0;
   on_random_policies([&](World& world, const Request& request) {
@@ -131,8 +131,8 @@ TEST(EnginePeek, AgreesWithTheTakeThatFollows) {
   EXPECT_GT(refused, 1000);
 }
 
-// What is left after a take is what somebody finds who looks the moment after.
-TEST(EnginePeek, FindsWhatTheTakeHasLeft) {
+// The remaining after a take is what a peek right after it reports.
+TEST(EnginePeek, ReportsTheRemainingOfTheLastTake) {
   on_random_policies([&](World& world, const Request& request) {
     const Verdict taken = world.engine.take(request);
     if (!taken) return;
@@ -154,8 +154,8 @@ bool is_tighter(const Decision& a, const Decision& b) {
   return a ? a.remaining < b.remaining : retry(a) > retry(b);
 }
 
-// The states of the limits, one by one, add up to the verdict.
-TEST(EnginePeek, AgreesWithTheExplanation) {
+// The decisions of the single limits give the verdict.
+TEST(EnginePeek, AgreesWithExplain) {
   on_random_policies([&](World& world, const Request& request) {
     (void)world.engine.take(request);
     const auto states = world.engine.explain(request);

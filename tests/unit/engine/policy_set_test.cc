@@ -1,4 +1,4 @@
-// Policies as values: from text, from files, made by a program.
+// PolicySet: from text, from files, from a program.
 
 #include "weir/policy_set.h"
 
@@ -17,20 +17,20 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-TEST(PolicySet, IsEmptyAtFirst) {
+TEST(PolicySet, IsEmptyByDefault) {
   EXPECT_THAT(PolicySet{}.names(), IsEmpty());
   ManualClock clock;
   Engine engine{{}, small_on(clock)};
   EXPECT_EQ(engine.take({.policy = "p", .key = "k"}).error, "there is no policy \"p\"");
 }
 
-TEST(PolicySet, IsReadFromText) {
+TEST(PolicySet, ParsesText) {
   const auto set = PolicySet::parse("policies:\n  b: { limits: [ 5/s ] }\n  a: { limits: 1/h }\n");
   ASSERT_TRUE(set);
   EXPECT_THAT(set->names(), ElementsAre("a", "b"));
 }
 
-TEST(PolicySet, IsReadFromAFile) {
+TEST(PolicySet, LoadsAFile) {
   const std::string path = testing::TempDir() + "weir policy_set_test.yaml";
   std::ofstream(path) << "policies: { login: { limits: [ 5/min sliding ] } }";
   const auto set = PolicySet::load(path);
@@ -42,7 +42,7 @@ TEST(PolicySet, IsReadFromAFile) {
   EXPECT_THAT(gone.error().message, HasSubstr("No such file or directory"));
 }
 
-TEST(PolicySet, TellsAllThatIsWrongAndWhere) {
+TEST(PolicySet, ReportsAllProblemsWithTheirPositions) {
   const auto set = PolicySet::parse(
       "policies:\n  a: { limits: [ 5/sec ] }\n  b: { limits: [ 5/s ], when_full: shar }\n",
       "weir.yaml");
@@ -54,7 +54,7 @@ TEST(PolicySet, TellsAllThatIsWrongAndWhere) {
               HasSubstr("weir.yaml:3:36: \"when_full\" is share, deny or allow"));
 }
 
-TEST(PolicySet, IsMadeByAProgram) {
+TEST(PolicySet, CanBeBuiltByAProgram) {
   PolicySet set;
   const std::vector<Limit> limits{per_second(10), Limit::window(15, std::chrono::hours{1})};
   set.add("api", limits).add("login", per_minute(5));
@@ -66,13 +66,13 @@ TEST(PolicySet, IsMadeByAProgram) {
   EXPECT_EQ(engine.explain({.policy = "api", .key = "k"})->size(), 2u);
 }
 
-TEST(PolicySet, HasOnePolicyOfAName) {
+TEST(PolicySet, ReplacesAPolicyOfTheSameName) {
   World world{"api: { limits: [ 5/s, 6/s ], when_full: deny, shadow: true }"};
   auto set = PolicySet::parse("policies: { api: { limits: [ 5/s ], when_full: deny } }");
   ASSERT_TRUE(set);
   set->add("api", per_hour(1));
   EXPECT_THAT(set->names(), ElementsAre("api"));
-  // Nothing of the old one is left, not even what it did when the table was full.
+  // Nothing of the old policy is left, including its when_full.
   world.engine.replace(*set);
   for (int i = 0; i < 40'000; ++i) {
     (void)world.engine.take({.policy = "api", .key = "key " + std::to_string(i)});
@@ -81,8 +81,8 @@ TEST(PolicySet, HasOnePolicyOfAName) {
   EXPECT_EQ(world.engine.memory().denied, 0u);
 }
 
-// Copies share what they hold until one of them changes.
-TEST(PolicySet, IsAValue) {
+// Copies share their data until one of them changes.
+TEST(PolicySet, IsCopiedByValue) {
   PolicySet set;
   set.add("a", per_second(1));
   PolicySet copy = set;
@@ -95,7 +95,7 @@ TEST(PolicySet, IsAValue) {
   EXPECT_FALSE(engine.take({.policy = "c", .key = "k"}));
 }
 
-TEST(PolicySet, HasRoomForSixteenLimitsInAPolicy) {
+TEST(PolicySet, AllowsSixteenLimitsInAPolicy) {
   PolicySet set;
   const std::vector<Limit> many(17, Limit{per_second(1)});
   EXPECT_THROW(set.add("many", many), std::invalid_argument);
@@ -104,8 +104,8 @@ TEST(PolicySet, HasRoomForSixteenLimitsInAPolicy) {
   EXPECT_THAT(set.names(), ElementsAre("many"));
 }
 
-// Any name will do that a program can hold.
-TEST(PolicySet, TakesAnyName) {
+// A program may use any name.
+TEST(PolicySet, AcceptsAnyName) {
   const std::vector<std::string> names{"",
                                        " ",
                                        std::string("a\0b", 3),
@@ -122,9 +122,9 @@ TEST(PolicySet, TakesAnyName) {
   }
 }
 
-// ---- A limit from text
+// ---- Limits from text
 
-TEST(ParseLimit, MakesALimitOfItsText) {
+TEST(ParseLimit, ReadsALimit) {
   const auto limit = parse_limit("20/s burst 30");
   ASSERT_TRUE(limit);
   EXPECT_EQ(limit->capacity(), 30);
@@ -135,14 +135,14 @@ TEST(ParseLimit, MakesALimitOfItsText) {
   EXPECT_TRUE(engine.enter({.policy = "p", .key = "k"}, "a"));
 }
 
-TEST(ParseLimit, SaysWhatIsWrongWhereAndWhatToWrite) {
+TEST(ParseLimit, ReportsProblemPositionAndRemedy) {
   const auto limit = parse_limit("5/sec");
   ASSERT_FALSE(limit);
   EXPECT_EQ(limit.error().message,
             "limit:1:3: unknown unit \"sec\": did you mean \"5/s\"?\n  5/sec\n    ^\n");
 }
 
-TEST(ParseLimit, UnderstandsWhatToStringWrites) {
+TEST(ParseLimit, ReadsTheOutputOfToString) {
   for (const char* text : {"20/s burst 30", "5/min sliding", "5/h sliding exact", "10/s queue 50",
                            "1000/day in Asia/Shanghai", "200/s warmup 10s",
                            "8 concurrent lease 30s", "0.5/s", "7/min window from first"}) {

@@ -1,4 +1,4 @@
-// Other policies while running: what was used stays with each limit that goes on.
+// Engine::replace: limits that continue keep their usage.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -23,7 +23,7 @@ std::string named(const std::string& name, const std::string& limit) {
   return "{ limit: " + limit + ", name: " + name + " }";
 }
 
-// What remains under each limit, once six have been taken under `before` and the limits have become
+// The remaining permits under each limit: six were taken under `before`, then the limits became
 // `after`.
 std::vector<Permits> left_when(const std::string& before, const std::string& after) {
   OnePolicy world{before};
@@ -32,16 +32,16 @@ std::vector<Permits> left_when(const std::string& before, const std::string& aft
   return world.all_left();
 }
 
-// ---- By what a limit is known
+// ---- Identity of limits
 
-TEST(EngineReplace, KeepsWhatWasUsedWhenNothingChanges) {
+TEST(EngineReplace, KeepsUsageWhenNothingChanges) {
   for (const char* limit : {"10/min", "10/min window", "10/h sliding", "10/h sliding exact",
                             "10/day", "10/min queue 9 nodelay", "10/h window from first"}) {
     EXPECT_THAT(left_when(limit, limit), ElementsAre(4)) << limit;
   }
 }
 
-TEST(EngineReplace, KeepsWhatWasUsedWhenACountChanges) {
+TEST(EngineReplace, KeepsUsageWhenACountChanges) {
   EXPECT_THAT(left_when("10/min", "20/min"), ElementsAre(14));
   EXPECT_THAT(left_when("10/min", "10/min burst 30"), ElementsAre(24));
   EXPECT_THAT(left_when("10/min", "8/min"), ElementsAre(2));
@@ -55,15 +55,15 @@ TEST(EngineReplace, KeepsWhatWasUsedWhenACountChanges) {
   EXPECT_THAT(left_when("10/day", "20/day"), ElementsAre(14));
 }
 
-TEST(EngineReplace, BeginsAnewWhenThePeriodChanges) {
+TEST(EngineReplace, DropsUsageWhenThePeriodChanges) {
   EXPECT_THAT(left_when("10/min", "10/s"), ElementsAre(10));
   EXPECT_THAT(left_when("10/h window", "10/min window"), ElementsAre(10));
   EXPECT_THAT(left_when("10/day", "10/week"), ElementsAre(10));
   EXPECT_THAT(left_when("10/day", "10/day in Asia/Shanghai"), ElementsAre(10));
 }
 
-// A name says that it is the same limit, whatever its numbers.
-TEST(EngineReplace, KeepsWhatWasUsedUnderAName) {
+// A named limit is the same limit, whatever its numbers.
+TEST(EngineReplace, KeepsUsageUnderAName) {
   EXPECT_THAT(left_when(named("a", "10/min"), named("a", "20/s")), ElementsAre(14));
   EXPECT_THAT(left_when(named("a", "10/h window"), named("a", "20/min window")), ElementsAre(14));
   EXPECT_THAT(left_when(named("a", "10/day"), named("a", "20/month")), ElementsAre(14));
@@ -71,8 +71,8 @@ TEST(EngineReplace, KeepsWhatWasUsedUnderAName) {
   EXPECT_THAT(left_when("10/min", named("a", "10/min")), ElementsAre(10));
 }
 
-// The states of one algorithm mean nothing to another.
-TEST(EngineReplace, BeginsAnewWithAnotherAlgorithm) {
+// The state of one algorithm is meaningless to another.
+TEST(EngineReplace, DropsUsageWhenTheAlgorithmChanges) {
   EXPECT_THAT(left_when("10/min", "10/min window"), ElementsAre(10));
   EXPECT_THAT(left_when(named("a", "10/min window"), named("a", "10/min sliding")),
               ElementsAre(10));
@@ -80,12 +80,12 @@ TEST(EngineReplace, BeginsAnewWithAnotherAlgorithm) {
   EXPECT_THAT(left_when("10/h window", "10/h window from first"), ElementsAre(10));
 }
 
-// A queue is a bucket whose callers wait: one algorithm.
-TEST(EngineReplace, KeepsWhatWasUsedWhenABucketBecomesAQueue) {
+// A queue is a bucket with waits: the same algorithm.
+TEST(EngineReplace, KeepsUsageWhenABucketBecomesAQueue) {
   EXPECT_THAT(left_when("10/min", "10/min queue 19 nodelay"), ElementsAre(14));
 }
 
-TEST(EngineReplace, FollowsLimitsThatChangePlaces) {
+TEST(EngineReplace, FollowsLimitsThatChangePositions) {
   EXPECT_THAT(left_when("10/min, 20/h, 30/h window", "30/h window, 10/min, 20/h"),
               ElementsAre(24, 4, 14));
   EXPECT_THAT(left_when("10/min, 20/h", "50/s, 20/h"), ElementsAre(50, 14));
@@ -94,8 +94,8 @@ TEST(EngineReplace, FollowsLimitsThatChangePlaces) {
   EXPECT_THAT(left_when(a + ", " + b, b + ", " + a), ElementsAre(14, 4));
 }
 
-// Limits of one period are told apart by their order, and by nothing else: names would help.
-TEST(EngineReplace, TellsEqualLimitsByTheirOrder) {
+// Unnamed limits of one period are distinguished by their order only.
+TEST(EngineReplace, DistinguishesEqualLimitsByTheirOrder) {
   OnePolicy world{"{ limit: 10/h, cost: 1 }, { limit: 100/h, cost: 20 }"};
   EXPECT_TRUE(world.take());
   EXPECT_THAT(world.all_left(), ElementsAre(9, 80));
@@ -105,12 +105,12 @@ TEST(EngineReplace, TellsEqualLimitsByTheirOrder) {
   EXPECT_THAT(world.all_left(), ElementsAre(99, 80));
 }
 
-TEST(EngineReplace, KeepsWhatWasUsedWhenCostAndShadowChange) {
+TEST(EngineReplace, KeepsUsageWhenCostAndShadowChange) {
   EXPECT_THAT(left_when("10/h", "{ limit: 10/h, cost: 3 }"), ElementsAre(4));
   EXPECT_THAT(left_when("10/h", "{ limit: 10/h, shadow: true }"), ElementsAre(4));
 }
 
-TEST(EngineReplace, BeginsAnewWhenALimitCountsByOtherParts) {
+TEST(EngineReplace, DropsUsageWhenTheKeyPartsChange) {
   OnePolicy world{"{ by: user, limit: 10/h }"};
   const Request request{.policy = "p", .parts = {{"user", "alice"}, {"sku", "9"}}, .permits = 6};
   EXPECT_TRUE(world.engine.take(request));
@@ -120,14 +120,14 @@ TEST(EngineReplace, BeginsAnewWhenALimitCountsByOtherParts) {
   EXPECT_THAT(world.all_left(request), ElementsAre(4));
 }
 
-TEST(EngineReplace, BeginsAnewWithAnotherPolicy) {
+TEST(EngineReplace, DropsUsageUnderAnotherPolicyName) {
   const std::string limits = "10/h, " + named("a", "10/min");
   OnePolicy world{limits};
   EXPECT_TRUE(world.take(6));
   world.engine.replace(policies("q: { limits: [ " + limits + " ] }"));
   EXPECT_EQ(world.take().error, "there is no policy \"p\" (did you mean \"q\"?)");
   EXPECT_THAT(world.all_left("q", "k"), ElementsAre(10, 10));
-  // What was used under the old name is not forgotten.
+  // Usage under the old policy name is kept.
   world.become(limits);
   EXPECT_THAT(world.all_left(), ElementsAre(4, 4));
 }
@@ -138,25 +138,25 @@ TEST(EngineReplace, KeepsHolders) {
   EXPECT_TRUE(world.enter("b"));
   world.become("1 concurrent lease 60s");
   EXPECT_FALSE(world.enter("c"));
-  EXPECT_TRUE(world.enter("a"));  // renewed, though there are too many
+  EXPECT_TRUE(world.enter("a"));  // renewed, although there are too many holders
   EXPECT_TRUE(world.leave("b"));
   EXPECT_FALSE(world.enter("c"));
   world.become("2 concurrent");
   EXPECT_TRUE(world.enter("c"));
 }
 
-// ---- When it changes
+// ---- Time of the change
 
 // 10/min used up and raised to 20/min leaves 10.
-TEST(EngineReplace, HelpsAtOnceWhenALimitIsRaised) {
+TEST(EngineReplace, AppliesARaisedLimitAtOnce) {
   OnePolicy world{"10/min"};
   EXPECT_EQ(world.admits(20), 10);
   world.become("20/min");
   EXPECT_EQ(world.admits(20), 10);
 }
 
-// What is owed beyond the new limit has to drain at the new rate first.
-TEST(EngineReplace, HoldsBackAtOnceWhenALimitIsLowered) {
+// Debt beyond the new limit drains at the new rate first.
+TEST(EngineReplace, AppliesALoweredLimitAtOnce) {
   OnePolicy world{"20/min"};
   EXPECT_TRUE(world.take(15));
   world.become("10/min");
@@ -165,9 +165,8 @@ TEST(EngineReplace, HoldsBackAtOnceWhenALimitIsLowered) {
   EXPECT_EQ(world.admits(5), 1);
 }
 
-// Up to the change time counts at the old rate, from then on at the new one, whenever somebody
-// looks.
-TEST(EngineReplace, CountsFromTheMomentOfTheChange) {
+// The old rate applies until the change and the new one after it, with or without calls.
+TEST(EngineReplace, ChangesTheRateAtTheTimeOfTheChange) {
   OnePolicy world{"10/min"};
   EXPECT_TRUE(world.take(10));
   world.clock.advance(30s);  // five drained
@@ -180,7 +179,7 @@ TEST(EngineReplace, CountsFromTheMomentOfTheChange) {
   EXPECT_EQ(world.left(), 59);
 }
 
-TEST(EngineReplace, KeepsWhatWasUsedThroughManyChanges) {
+TEST(EngineReplace, KeepsUsageThroughManyChanges) {
   for (const char* kind : {"", " window", " sliding exact"}) {
     const auto ten_and = [&](int more) {
       return named("a", std::to_string(10 + more) + "/h" + kind);
@@ -207,7 +206,7 @@ TEST(EngineReplace, CountsGenerations) {
   EXPECT_EQ(world.take().error, "there is no policy \"p\"");
 }
 
-TEST(EngineReplace, ChangesWhatHappensWhenTheTableIsFull) {
+TEST(EngineReplace, ChangesTheModeForAFullTable) {
   OnePolicy world{"1/h", "when_full: allow"};
   const auto fill = [&] {
     for (int i = 0; i < 40'000; ++i) (void)world.take("key " + std::to_string(i));
@@ -220,8 +219,8 @@ TEST(EngineReplace, ChangesWhatHappensWhenTheTableIsFull) {
   EXPECT_GT(world.engine.memory().denied, 0u);
 }
 
-// Two engines on one thread do not mistake each other's policies.
-TEST(EngineReplace, IsTheBusinessOfOneEngine) {
+// Two engines on one thread must not use each other's rules.
+TEST(EngineReplace, AffectsOneEngineOnly) {
   OnePolicy one{named("one", "10/h")};
   OnePolicy two{named("two", "20/h")};
   for (int i = 0; i < 3; ++i) {
@@ -233,8 +232,8 @@ TEST(EngineReplace, IsTheBusinessOfOneEngine) {
   EXPECT_EQ(one.take().limited_by, "other");
 }
 
-// An engine that is gone leaves its policies to nobody, least of all to the next at its address.
-TEST(EngineReplace, EndsWithTheEngine) {
+// The cached rules of a destroyed engine must not be used by the next engine at its address.
+TEST(EngineReplace, LeavesNoRulesToTheNextEngine) {
   ManualClock clock;
   std::optional<Engine> engine;
   for (int i = 0; i < 5; ++i) {
@@ -244,7 +243,7 @@ TEST(EngineReplace, EndsWithTheEngine) {
   }
 }
 
-TEST(EngineReplace, GoesAlongWhenAnEngineIsMoved) {
+TEST(EngineReplace, WorksAfterAnEngineIsMoved) {
   OnePolicy world{"10/h"};
   EXPECT_TRUE(world.take());
   Engine moved = std::move(world.engine);
@@ -253,9 +252,9 @@ TEST(EngineReplace, GoesAlongWhenAnEngineIsMoved) {
   EXPECT_EQ(moved.generation(), 2u);
 }
 
-// ---- What is left of the old ones
+// ---- Lifetime of old policies
 
-// Days that are a second long; what matters is when it goes.
+// A calendar with days of one second. The tests check when it is freed.
 class Seconds final : public core::Calendar {
  public:
   core::Span span_at(Instant t) const override {
@@ -270,7 +269,7 @@ PolicySet with(std::shared_ptr<const core::Calendar> calendar) {
   return policy_set_of(std::move(set));
 }
 
-TEST(EngineReplace, LetsGoOfOldPolicies) {
+TEST(EngineReplace, FreesOldPolicies) {
   ManualClock clock;
   auto first = std::make_shared<const Seconds>();
   const std::weak_ptr<const Seconds> watched = first;
@@ -283,8 +282,8 @@ TEST(EngineReplace, LetsGoOfOldPolicies) {
   EXPECT_TRUE(watched.expired());
 }
 
-// A thread that has stopped asking does not keep what it asked last for ever.
-TEST(EngineReplace, LetsGoOfOldPoliciesThatThreadsHaveUsed) {
+// The cached rules of an ended thread are freed.
+TEST(EngineReplace, FreesOldPoliciesCachedByEndedThreads) {
   ManualClock clock;
   auto first = std::make_shared<const Seconds>();
   const std::weak_ptr<const Seconds> watched = first;
@@ -294,8 +293,8 @@ TEST(EngineReplace, LetsGoOfOldPoliciesThatThreadsHaveUsed) {
   EXPECT_TRUE(watched.expired());
 }
 
-// Thousands of changes leave no trail of predecessors behind.
-TEST(EngineReplace, RemembersOnlyTheLastChanges) {
+// Thousands of changes leave a bounded history.
+TEST(EngineReplace, KeepsABoundedHistory) {
   OnePolicy world{named("a", "10/h")};
   EXPECT_TRUE(world.take());
   for (int i = 0; i < 2000; ++i) {
@@ -307,10 +306,10 @@ TEST(EngineReplace, RemembersOnlyTheLastChanges) {
   EXPECT_GE(world.left(), 2098 - 10);
 }
 
-// ---- In a full table
+// ---- Full tables
 
-// What K has left when its limit has become another one and newcomers have taken every place that
-// was free by then.
+// The remaining permits of K after a change of its limit and a flood of new keys that took all free
+// slots.
 Permits left_after_flood(const std::string& before, const std::string& after, Nanos pause) {
   ManualClock clock;
   EngineOptions options = small_on(clock);
@@ -332,8 +331,8 @@ Permits left_after_flood(const std::string& before, const std::string& after, Na
   return taken;
 }
 
-// What is owed at the change is owed under the new limit: nobody is forgotten before it is paid.
-TEST(EngineReplace, ForgivesNobodyWhoOwesLongerThanBefore) {
+// A debt at the change remains under the new limit: its slot must not be freed before.
+TEST(EngineReplace, KeepsADebtThatDrainsMoreSlowly) {
   EXPECT_EQ(left_after_flood("600/min burst 100", "1/min burst 100", 12s), 10);
   EXPECT_EQ(left_after_flood("100 per 10s window", "100 per 1h window", 12s), 0);
   EXPECT_EQ(left_after_flood("100 per 10s window from first", "100 per 1h window from first", 12s),
@@ -343,8 +342,8 @@ TEST(EngineReplace, ForgivesNobodyWhoOwesLongerThanBefore) {
   EXPECT_EQ(left_after_flood("50/day", "50/month", 48h), 0);
 }
 
-// However many keys have limits of their own.
-TEST(EngineReplace, ForgivesNobodyOfManyWhoOweLonger) {
+// The same for many keys with overrides.
+TEST(EngineReplace, KeepsTheDebtsOfManyKeysThatDrainMoreSlowly) {
   ManualClock clock;
   EngineOptions options = small_on(clock);
   options.memory = {.bytes = 4096 + 20 * 512 + 4096, .record_bytes = 4096};
@@ -372,13 +371,13 @@ TEST(EngineReplace, ForgivesNobodyOfManyWhoOweLonger) {
   }
 }
 
-// And who owes for a shorter time is not kept for it.
-TEST(EngineReplace, KeepsNobodyLongerThanItOwes) {
+// The slot of a debt that drains faster is freed earlier.
+TEST(EngineReplace, FreesKeysWhoseDebtDrainsFaster) {
   EXPECT_EQ(left_after_flood("1/min burst 10", "600/min burst 100", 12s), 100);
   EXPECT_EQ(left_after_flood("600/min burst 100", "6000/min burst 100", 12s), 100);
 }
 
-// A clock at whose second look somebody does something.
+// A clock that runs a function at its second reading.
 class BusyClock final : public Clock {
  public:
   Instant now() const noexcept override {
@@ -393,8 +392,8 @@ class BusyClock final : public Clock {
   mutable int looks_ = 0;
 };
 
-// A verb looks at the clock and at the policies once: they may be others the next time.
-TEST(EngineReplace, MayHappenInTheMiddleOfAnyVerb) {
+// An operation reads clock and policies once: they may change in between.
+TEST(EngineReplace, CanHappenDuringAnyOperation) {
   const Request request{.policy = "p", .key = "k"};
   const std::pair<const char*, std::function<void(AsyncEngine&, bool&)>> verbs[] = {
       {"take",
@@ -414,8 +413,8 @@ TEST(EngineReplace, MayHappenInTheMiddleOfAnyVerb) {
          async.enter(request, "me", [&](const Verdict& verdict) { good = bool(verdict); });
        }},
       {"explain", [&](AsyncEngine& async, bool& good) {
-         async.explain(request, [&](const Result<Explanation, Trouble>& told) {
-           good = told && told->verdict && told->limits.size() == 1;
+         async.explain(request, [&](const Result<Explanation, Trouble>& explanation) {
+           good = explanation && explanation->verdict && explanation->limits.size() == 1;
          });
        }}};
   for (const auto& [verb, ask] : verbs) {

@@ -1,4 +1,5 @@
-// Other limits at other hours: usage goes on, and the first who comes changes the rules.
+// Schedules: limits change by the hour, usage is kept, and the first call after a boundary replaces
+// the rules.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -14,18 +15,18 @@ namespace {
 using namespace std::chrono_literals;
 using testing::ElementsAre;
 
-// Sixty an hour by night, 600 from nine to six.
+// 60 an hour by night, 600 an hour from 9:00 to 18:00.
 constexpr std::string_view kOffice =
     "p: { limits: [ { limit: 60/h, name: night } ], schedule: [ { hours: '09:00-18:00', "
     "limits: [ { limit: 600/h, name: day } ] } ] }";
-// The same under one name, so that usage goes on.
+// The same with a name, so that usage continues.
 constexpr std::string_view kRate =
     "p: { limits: [ 60/h ], schedule: [ { hours: '09:00-18:00', limits: [ 600/h ] } ] }";
 
-// The first of January 2026, on which the clock of a World stands.
+// 1 January 2026, the start time of a World's clock.
 Instant at(Nanos time) { return ManualClock::kStart + time; }
 
-TEST(EngineSchedule, GivesOtherLimitsAtOtherHours) {
+TEST(EngineSchedule, ChangesLimitsByTheHour) {
   World world{kOffice};
   EXPECT_EQ(world.take("p", "k").limited_by, "night");
   world.clock.set(at(9h) - 1ns);
@@ -39,13 +40,13 @@ TEST(EngineSchedule, GivesOtherLimitsAtOtherHours) {
   EXPECT_EQ(world.take("p", "k").limited_by, "night");
 }
 
-TEST(EngineSchedule, HoldsFromTheStart) {
+TEST(EngineSchedule, AppliesFromTheStart) {
   ManualClock clock{at(12h)};
   Engine engine{policies(kOffice), small_on(clock)};
   EXPECT_EQ(engine.take({.policy = "p", .key = "k"}).limited_by, "day");
 }
 
-TEST(EngineSchedule, IsKnownToEveryVerb) {
+TEST(EngineSchedule, AppliesToEveryOperation) {
   World world{kOffice};
   const Request request{.policy = "p", .key = "k"};
   int day = 9;
@@ -71,8 +72,8 @@ TEST(EngineSchedule, IsKnownToEveryVerb) {
   EXPECT_EQ(world.engine.take(request, receipt).limited_by, "day");
 }
 
-// Nobody has replaced the policies.
-TEST(EngineSchedule, IsNoOtherGeneration) {
+// The generation counts replacements of the policies only.
+TEST(EngineSchedule, KeepsTheGeneration) {
   World world{kOffice};
   EXPECT_TRUE(world.take("p", "k"));
   world.clock.set(at(9h));
@@ -87,12 +88,12 @@ TEST(EngineSchedule, IsNoOtherGeneration) {
 
 // ---- Usage
 
-TEST(EngineSchedule, KeepsWhatWasUsed) {
+TEST(EngineSchedule, KeepsUsage) {
   World world{kRate};
   world.clock.set(at(9h) - 1min);
   EXPECT_TRUE(world.take("p", "k", 60));
   world.clock.set(at(9h));
-  EXPECT_EQ(world.left("p", "k"), 541);  // one has drained by night
+  EXPECT_EQ(world.left("p", "k"), 541);  // one drained by night
   EXPECT_TRUE(world.take("p", "k", 541));
   world.clock.set(at(18h) - 1s);
   EXPECT_TRUE(world.take("p", "k", 600));
@@ -100,9 +101,8 @@ TEST(EngineSchedule, KeepsWhatWasUsed) {
   EXPECT_EQ(world.left("p", "k"), 0);
 }
 
-// Up to the boundary time counts at the old rate, from then on at the new one, though nobody came
-// at that moment.
-TEST(EngineSchedule, CountsFromTheBoundary) {
+// The old rate applies until the boundary and the new one after it, without a call at that time.
+TEST(EngineSchedule, ChangesTheRateAtTheBoundary) {
   World world{kRate};
   world.clock.set(at(9h) - 10min);
   EXPECT_TRUE(world.take("p", "k", 60));
@@ -110,8 +110,8 @@ TEST(EngineSchedule, CountsFromTheBoundary) {
   EXPECT_EQ(world.left("p", "k"), 560);
 }
 
-// Whoever comes a day later finds that each hour has counted by its own rate.
-TEST(EngineSchedule, MakesUpForBoundariesThatNobodySaw) {
+// A day later, each hour has counted at its own rate.
+TEST(EngineSchedule, AppliesBoundariesWithoutCallsInBetween) {
   World world{
       "p: { limits: [ 1/h burst 1000 ], "
       "schedule: [ { hours: '09:00-18:00', limits: [ 10/h burst 1000 ] } ] }"};
@@ -132,18 +132,18 @@ TEST(EngineSchedule, SurvivesAJumpOverYears) {
   EXPECT_FALSE(world.take("p", "k").limited_by.empty());
 }
 
-TEST(EngineSchedule, ReplacesTheRulesOfTheHour) {
+TEST(EngineSchedule, IsReplacedWithThePolicies) {
   World world{kRate};
   world.clock.set(at(9h) - 10min);
   EXPECT_TRUE(world.take("p", "k", 60));
   world.clock.set(at(9h) + 1min);
-  // The boundary was nobody's business until now, and still counts.
+  // No call came at the boundary, and it still counts.
   world.engine.replace(policies("p: { limits: [ 6000/h ] }"));
   EXPECT_EQ(world.left("p", "k"), 5960);
 }
 
-// Limits that others have by name or period rest while they do not hold, and are not forgotten.
-TEST(EngineSchedule, ComesBackToWhatWasUsed) {
+// Limits that do not apply at an hour keep their usage.
+TEST(EngineSchedule, KeepsTheUsageOfInactiveLimits) {
   World world{
       "p: { limits: [ 1000/day ], schedule: [ { hours: '09:00-18:00', limits: [ 100/h ] } ] }"};
   EXPECT_TRUE(world.take("p", "k", 300));
@@ -153,7 +153,7 @@ TEST(EngineSchedule, ComesBackToWhatWasUsed) {
   EXPECT_EQ(world.left("p", "k"), 700);
 }
 
-TEST(EngineSchedule, LeavesOtherPoliciesAlone) {
+TEST(EngineSchedule, DoesNotAffectOtherPolicies) {
   World world{std::string{kOffice} + ", q: { limits: [ 10/h ], overrides: { alice: 20/h } }"};
   EXPECT_TRUE(world.take("q", "k", 5));
   EXPECT_TRUE(world.take("q", "alice", 5));
@@ -164,7 +164,7 @@ TEST(EngineSchedule, LeavesOtherPoliciesAlone) {
   EXPECT_EQ(world.left("q", "alice"), 20);
 }
 
-TEST(EngineSchedule, IsBeatenByOverrides) {
+TEST(EngineSchedule, YieldsToOverrides) {
   World world{
       "p: { limits: [ 60/h ], overrides: { alice: { limit: 5/h, name: hers } }, "
       "schedule: [ { hours: '09:00-18:00', limits: [ 600/h ] } ] }"};
@@ -174,7 +174,7 @@ TEST(EngineSchedule, IsBeatenByOverrides) {
   EXPECT_EQ(world.take("p", "bob").decision.limit, 600);
 }
 
-TEST(EngineSchedule, AppliesTheSettingsOfThePolicy) {
+TEST(EngineSchedule, KeepsTheSettingsOfThePolicy) {
   World world{
       "p: { limits: [ 1/h ], shadow: true, "
       "schedule: [ { hours: '09:00-18:00', limits: [ 2/h ] } ] }"};
@@ -184,9 +184,8 @@ TEST(EngineSchedule, AppliesTheSettingsOfThePolicy) {
 
 // ---- Clocks
 
-// NTP may step a clock back by a moment: the rules that have begun go on, and a key at rest is not
-// refused for it.
-TEST(EngineSchedule, GoesOnWhenTheClockStepsBackALittle) {
+// NTP may step the clock back a little: the new rules stay, and keys at rest are not refused.
+TEST(EngineSchedule, KeepsTheNewRulesWhenTheClockStepsBackALittle) {
   World world{kOffice};
   EXPECT_TRUE(world.take("p", "k"));
   world.clock.set(at(9h));
@@ -208,8 +207,8 @@ TEST(EngineSchedule, KeepsKeysAtRestWhenTheClockStepsBackALittle) {
   EXPECT_EQ(world.left("p", "k"), 20);
 }
 
-// A clock that was wrong by hours and is put right brings back the limits of the time it is.
-TEST(EngineSchedule, FollowsAClockThatIsPutBack) {
+// A clock that is set back by hours restores the limits of that hour.
+TEST(EngineSchedule, FollowsAClockThatIsSetBack) {
   World world{kOffice};
   world.clock.set(at(24h * 365) + 12h);
   EXPECT_EQ(world.take("p", "k").limited_by, "day");
@@ -221,9 +220,9 @@ TEST(EngineSchedule, FollowsAClockThatIsPutBack) {
 
 // ---- Threads
 
-// However threads meet at the boundaries, nothing is admitted twice and nothing lost: a window of a
-// year has the same usage by day and by night.
-TEST(EngineSchedule, IsChangedByOneOfManyThreads) {
+// Threads that meet at a boundary admit nothing twice and lose nothing. A window of a year has the
+// same usage by day and by night.
+TEST(EngineSchedule, IsAppliedOnceByManyThreads) {
   World world{
       "p: { limits: [ 1000000/year ], "
       "schedule: [ { hours: '09:00-18:00', limits: [ 2000000/year ] } ] }"};

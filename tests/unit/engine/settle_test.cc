@@ -1,4 +1,4 @@
-// Receipts and settling: what was taken by mistake comes back, and nothing else does.
+// settle and receipts: a refund gives back what was taken, and no more.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -35,18 +35,18 @@ struct Settling : World {
   }
 };
 
-// ---- Taking more
+// ---- Charging more
 
-TEST(EngineSettle, TakesMoreEvenIntoDebt) {
+TEST(EngineSettle, ChargesMoreEvenIntoDebt) {
   Settling world{one("10/s")};
   Receipt receipt = world.take_for("p", "k", 8);
   EXPECT_EQ(world.settle("p", "k", 7, receipt), 0);
-  EXPECT_EQ(world.take("p", "k").decision.retry_after, 600ms);  // five owed, and its own
+  EXPECT_EQ(world.take("p", "k").decision.retry_after, 600ms);  // five owed, and one for itself
   world.clock.advance(600ms);
   EXPECT_TRUE(world.take("p", "k"));
 }
 
-TEST(EngineSettle, TakesMoreUnderEveryLimit) {
+TEST(EngineSettle, ChargesMoreUnderEveryLimit) {
   for (const char* limit : kTens) {
     Settling world{one(limit)};
     Receipt receipt = world.take_for("p", "k", 3);
@@ -56,13 +56,13 @@ TEST(EngineSettle, TakesMoreUnderEveryLimit) {
   }
 }
 
-TEST(EngineSettle, NeedsNoReceiptToTakeMore) {
+TEST(EngineSettle, NeedsNoReceiptToChargeMore) {
   Settling world{one("10/s")};
   EXPECT_TRUE(world.engine.settle({.policy = "p", .key = "k", .permits = 4}));
   EXPECT_EQ(world.left("p", "k"), 6);
 }
 
-TEST(EngineSettle, ByNothingChangesNothing) {
+TEST(EngineSettle, DoesNothingForZeroPermits) {
   for (const char* limit : kTens) {
     Settling world{one(limit)};
     Receipt receipt = world.take_for("p", "k", 4);
@@ -71,9 +71,9 @@ TEST(EngineSettle, ByNothingChangesNothing) {
   }
 }
 
-// ---- Giving back
+// ---- Refunds
 
-TEST(EngineSettle, GivesBackAllOrSome) {
+TEST(EngineSettle, RefundsAllOrSome) {
   for (const char* limit : kTens) {
     Settling world{one(limit)};
     Receipt receipt = world.take_for("p", "k", 6);
@@ -82,7 +82,7 @@ TEST(EngineSettle, GivesBackAllOrSome) {
   }
 }
 
-TEST(EngineSettle, GivesBackNothingWithoutAReceipt) {
+TEST(EngineSettle, RefundsNothingWithoutAReceipt) {
   for (const char* limit : kTens) {
     Settling world{one(limit)};
     EXPECT_TRUE(world.take("p", "k", 6));
@@ -92,7 +92,7 @@ TEST(EngineSettle, GivesBackNothingWithoutAReceipt) {
   }
 }
 
-TEST(EngineSettle, NeverGivesBackMoreThanWasTaken) {
+TEST(EngineSettle, NeverRefundsMoreThanWasTaken) {
   for (const char* limit : kTens) {
     Settling world{one(limit)};
     EXPECT_TRUE(world.take("p", "k", 4));
@@ -101,8 +101,8 @@ TEST(EngineSettle, NeverGivesBackMoreThanWasTaken) {
   }
 }
 
-// However often and in whatever portions it is asked for.
-TEST(EngineSettle, NeverGivesBackTwice) {
+// In any number of portions.
+TEST(EngineSettle, NeverRefundsTwice) {
   for (const char* limit : kTens) {
     Settling world{one(limit)};
     EXPECT_TRUE(world.take("p", "k", 4));
@@ -114,8 +114,8 @@ TEST(EngineSettle, NeverGivesBackTwice) {
   }
 }
 
-// Two tenths of a second give two permits, and of the four taken those are the ones that drained.
-TEST(EngineSettle, GivesBackOnlyWhatHasNotDrained) {
+// 0.2 s refill two permits: of the four taken, those two have drained.
+TEST(EngineSettle, RefundsOnlyWhatHasNotDrained) {
   Settling world{one("10/s")};
   Receipt receipt = world.take_for("p", "k", 4);
   EXPECT_TRUE(world.take("p", "k", 6));
@@ -125,7 +125,7 @@ TEST(EngineSettle, GivesBackOnlyWhatHasNotDrained) {
   EXPECT_EQ(world.settle("p", "k", -4, receipt), 4);
 }
 
-TEST(EngineSettle, GivesBackNothingOnceTheWindowIsOver) {
+TEST(EngineSettle, RefundsNothingAfterTheWindow) {
   for (const char* limit : {"10/s", "10/s window", "10/s window from first", "10/s sliding",
                             "10/s sliding exact", "10/s queue 9 nodelay"}) {
     Settling world{one(limit)};
@@ -141,9 +141,8 @@ TEST(EngineSettle, GivesBackNothingOnceTheWindowIsOver) {
   EXPECT_EQ(day.settle("p", "k", -6, receipt), 3);
 }
 
-// One call and as many tokens as asked for: the tokens that were not needed come back, the call was
-// made.
-TEST(EngineSettle, LeavesFixedCostsAsTheyAre) {
+// A fixed cost of one call, and a cost in tokens: unused tokens are refunded, the call is not.
+TEST(EngineSettle, KeepsFixedCosts) {
   Settling world{
       "llm: { limits: [ { limit: 60/min, cost: 1 }, { limit: 1000/min }, "
       "{ limit: 500/h, cost: 5 } ] }"};
@@ -155,21 +154,21 @@ TEST(EngineSettle, LeavesFixedCostsAsTheyAre) {
   EXPECT_THAT(world.all_left("llm", "alice"), ElementsAre(59, 700, 495));
 }
 
-TEST(EngineSettle, GivesBackToEveryLimitThatWasCharged) {
+TEST(EngineSettle, RefundsEveryChargedLimit) {
   Settling world{
       "p: { limits: [ 10/s, 20/h window, 30/h sliding exact, "
       "{ limit: 3/h, shadow: true }, { limit: 40/h, shadow: true } ] }"};
   EXPECT_TRUE(world.take("p", "k", 1));
-  Receipt receipt = world.take_for("p", "k", 4);  // the small shadow would have refused it
+  Receipt receipt = world.take_for("p", "k", 4);  // the small shadow limit would refuse it
   EXPECT_THAT(world.all_left("p", "k"), ElementsAre(5, 15, 25, 2, 35));
   world.settle("p", "k", -3, receipt);
   EXPECT_THAT(world.all_left("p", "k"), ElementsAre(8, 18, 28, 2, 38));
 }
 
-// ---- Receipts that are worth nothing
+// ---- Invalid receipts
 
-// What it is about has been forgotten, and what was taken since is somebody's.
-TEST(EngineReceipt, IsWorthNothingAfterAReset) {
+// After a reset, permits of the key were taken by others.
+TEST(EngineReceipt, RefundsNothingAfterAReset) {
   for (const char* limit : kTens) {
     Settling world{one(limit)};
     Receipt receipt = world.take_for("p", "k", 6);
@@ -179,18 +178,18 @@ TEST(EngineReceipt, IsWorthNothingAfterAReset) {
   }
 }
 
-TEST(EngineReceipt, IsWorthNothingForAnotherKey) {
+TEST(EngineReceipt, RefundsNothingToAnotherKey) {
   for (const char* limit : kTens) {
     Settling world{one(limit)};
     Receipt receipt = world.take_for("p", "alice", 6);
     EXPECT_TRUE(world.take("p", "bob", 6));
     EXPECT_EQ(world.settle("p", "bob", -6, receipt), 4) << limit;
-    // It is still good for what it was given for.
+    // It still refunds its own key.
     EXPECT_EQ(world.settle("p", "alice", -6, receipt), 10) << limit;
   }
 }
 
-TEST(EngineReceipt, IsWorthNothingForAnotherPolicy) {
+TEST(EngineReceipt, RefundsNothingToAnotherPolicy) {
   for (const char* limit : kTens) {
     const std::string limits = "{ limits: [ " + std::string{limit} + " ] }";
     Settling world{"p: " + limits + ", q: " + limits};
@@ -201,7 +200,7 @@ TEST(EngineReceipt, IsWorthNothingForAnotherPolicy) {
   }
 }
 
-TEST(EngineReceipt, IsWorthNothingForAnotherEngine) {
+TEST(EngineReceipt, RefundsNothingInAnotherEngine) {
   for (const char* limit : kTens) {
     Settling world{one(limit)};
     Settling other{one(limit)};
@@ -212,8 +211,8 @@ TEST(EngineReceipt, IsWorthNothingForAnotherEngine) {
   }
 }
 
-// Of the limits that count by parts, those give back whose part it is.
-TEST(EngineReceipt, IsGoodForThePartsItWasGivenFor) {
+// Limits that count by parts refund the receipt's parts only.
+TEST(EngineReceipt, RefundsTheMatchingParts) {
   Settling world{"p: { limits: [ { by: user, limit: 10/h }, { by: sku, limit: 10/h } ] }"};
   const auto about = [](std::string_view user, std::string_view sku, Permits permits) {
     return Request{.policy = "p", .parts = {{"user", user}, {"sku", sku}}, .permits = permits};
@@ -227,7 +226,7 @@ TEST(EngineReceipt, IsGoodForThePartsItWasGivenFor) {
   EXPECT_THAT(world.all_left(about("bob", "9", 1)), ElementsAre(4, 10));
 }
 
-TEST(EngineReceipt, MovesButIsNotDoubled) {
+TEST(EngineReceipt, MovesWithoutBeingDoubled) {
   Settling world{one("10/h window")};
   Receipt first = world.take_for("p", "k", 4);
   Receipt second = std::move(first);
@@ -237,12 +236,12 @@ TEST(EngineReceipt, MovesButIsNotDoubled) {
   EXPECT_EQ(world.settle("p", "k", -4, first), 10);
 }
 
-TEST(EngineReceipt, MayBeForgottenOrOutliveItsEngine) {
+TEST(EngineReceipt, MayBeDroppedOrOutliveItsEngine) {
   Receipt receipt;
   {
     Settling world{one("10/h")};
     EXPECT_TRUE(world.engine.take({.policy = "p", .key = "k"}, receipt));
-    EXPECT_TRUE(world.engine.take({.policy = "p", .key = "k"}, receipt));  // the first is spent
+    EXPECT_TRUE(world.engine.take({.policy = "p", .key = "k"}, receipt));  // replaces the first
     EXPECT_EQ(world.settle("p", "k", -10, receipt), 9);
   }
   Settling world{one("10/h")};
@@ -250,8 +249,8 @@ TEST(EngineReceipt, MayBeForgottenOrOutliveItsEngine) {
   EXPECT_EQ(world.settle("p", "k", -1, receipt), 9);
 }
 
-// A refusal has nothing to give back; neither does it make an earlier receipt worthless.
-TEST(EngineReceipt, IsNotTouchedByARefusal) {
+// A refusal has no receipt, and keeps the earlier one valid.
+TEST(EngineReceipt, IsNotChangedByARefusal) {
   Settling world{one("10/h")};
   Receipt receipt = world.take_for("p", "k", 4);
   EXPECT_FALSE(world.engine.take({.policy = "p", .key = "k", .permits = 7}, receipt));
@@ -275,8 +274,8 @@ TEST(EngineReceipt, FollowsItsLimitThroughChanges) {
   EXPECT_THAT(world.all_left("p", "k"), ElementsAre(5, 18, 10));
 }
 
-// What was taken at another price can be undone, but not in part.
-TEST(EngineReceipt, UndoesAsAWholeWhatWasTakenAtAnotherRate) {
+// A take at another price can be undone as a whole, but not in part.
+TEST(EngineReceipt, UndoesATakeAtAnotherRateAsAWhole) {
   for (const char* changed : {"20/min", "5/min burst 10"}) {
     Settling world{one("{ limit: 10/min, name: a }")};
     Receipt receipt = world.take_for("p", "k", 6);
@@ -287,7 +286,7 @@ TEST(EngineReceipt, UndoesAsAWholeWhatWasTakenAtAnotherRate) {
   }
 }
 
-TEST(EngineReceipt, IsWorthNothingForALimitThatBeganAnew) {
+TEST(EngineReceipt, RefundsNothingToALimitThatLostItsUsage) {
   Settling world{one("10/h window")};
   Receipt receipt = world.take_for("p", "k", 6);
   world.engine.replace(policies(one("10/min window")));
@@ -295,9 +294,9 @@ TEST(EngineReceipt, IsWorthNothingForALimitThatBeganAnew) {
   EXPECT_EQ(world.settle("p", "k", -6, receipt), 4);
 }
 
-// ---- Where nothing is to be settled
+// ---- Holders, resets, overflow keys
 
-TEST(EngineSettle, LeavesHoldersAlone) {
+TEST(EngineSettle, DoesNotAffectHolders) {
   Settling world{"p: { limits: [ 10/h, 2 concurrent ] }"};
   EXPECT_TRUE(world.engine.enter({.policy = "p", .key = "k"}, "a"));
   EXPECT_TRUE(world.engine.settle({.policy = "p", .key = "k", .permits = 3}));
@@ -306,7 +305,7 @@ TEST(EngineSettle, LeavesHoldersAlone) {
   EXPECT_THAT(world.all_left("p", "k"), ElementsAre(6, 1));
 }
 
-TEST(EngineReset, ForgetsTheKeyUnderAllLimitsAndNoOther) {
+TEST(EngineReset, RemovesOneKeyUnderAllLimits) {
   for (const char* limit : kTens) {
     World world{"p: { limits: [ 10/h, " + std::string{limit} + " ] }, q: { limits: [ 10/h ] }"};
     EXPECT_TRUE(world.take("p", "alice", 6));
@@ -320,14 +319,15 @@ TEST(EngineReset, ForgetsTheKeyUnderAllLimitsAndNoOther) {
   }
 }
 
-TEST(EngineReset, OfAKeyNeverSeenIsFine) {
+TEST(EngineReset, AcceptsAnUnknownKey) {
   World world{one("10/h")};
   EXPECT_FALSE(world.engine.reset({.policy = "p", .key = "k"}));
   EXPECT_EQ(world.engine.memory().live, 0u);
 }
 
-// A newcomer to a full table has nothing of its own: what it gives back when it has is not that.
-TEST(EngineSettle, GivesBackNothingToAKeyThatSharedAtTheTime) {
+// A new key in a full table uses the overflow state. Permits taken there are not refunded to its
+// own state.
+TEST(EngineSettle, RefundsNothingToAKeyThatWasAnOverflowKey) {
   for (const char* when_full : {"share", "allow"}) {
     for (const char* limit : {"10/min", "10/min window", "10/min sliding exact"}) {
       ManualClock clock;
@@ -344,7 +344,7 @@ TEST(EngineSettle, GivesBackNothingToAKeyThatSharedAtTheTime) {
       const MemoryUse use = engine.memory();
       ASSERT_GT(use.shared + use.untracked, 0u);
       clock.advance(1100ms);
-      // What was shared is what its own place starts with.
+      // Its own state starts with the usage of the overflow state.
       const bool shared = std::string_view{when_full} == "share";
       EXPECT_EQ(static_cast<bool>(engine.take({.policy = "p", .key = "k", .permits = 10})), !shared)
           << limit;
@@ -354,8 +354,8 @@ TEST(EngineSettle, GivesBackNothingToAKeyThatSharedAtTheTime) {
   }
 }
 
-// A reset is of one key: few others share what remembers it.
-TEST(EngineSettle, GivesBackToOthersThanAKeyThatWasReset) {
+// A reset invalidates the receipts of one key, and of few others that share its reset counter.
+TEST(EngineSettle, RefundsOtherKeysThanTheResetOne) {
   OnePolicy world("10/h window");
   constexpr int keys = 500;
   std::vector<Receipt> receipts(keys);

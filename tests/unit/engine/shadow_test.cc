@@ -11,7 +11,7 @@ namespace {
 using namespace std::chrono_literals;
 using testing::ElementsAre;
 
-TEST(EngineShadow, NeverRefuses) {
+TEST(ShadowLimit, NeverRefuses) {
   for (const char* limit : {"1/h", "1/h window", "1/h sliding", "1/h sliding exact", "1/day",
                             "1/h queue 0", "1/h smooth"}) {
     World world{"api: { limits: [ 10/h, { limit: " + std::string{limit} + ", shadow: true } ] }"};
@@ -19,8 +19,8 @@ TEST(EngineShadow, NeverRefuses) {
   }
 }
 
-// Who looks at the bits learns what would happen if the limit were in force.
-TEST(EngineShadow, SaysThatItWouldRefuse) {
+// Verdict::refusing tells what the limit would do if it were enforced.
+TEST(ShadowLimit, ReportsThatItWouldRefuse) {
   World world{
       "api: { limits: [ { limit: 2/h, shadow: true }, 4/h, { limit: 3/h, shadow: true } ] }"};
   std::vector<std::uint32_t> refusing;
@@ -29,14 +29,14 @@ TEST(EngineShadow, SaysThatItWouldRefuse) {
   EXPECT_FALSE(world.take("api", "alice"));
 }
 
-TEST(EngineShadow, IsNotChargedForCallsThatAreRefused) {
+TEST(ShadowLimit, IsNotChargedForRefusedCalls) {
   World world{"api: { limits: [ { limit: 5/h, shadow: true }, 2/h ] }"};
   EXPECT_EQ(world.admits("api", "alice", 20), 2);
   EXPECT_THAT(world.all_left("api", "alice"), ElementsAre(3, 0));
 }
 
-// It counts what it would have let in, as if it were in force: no debt piles up.
-TEST(EngineShadow, IsNotChargedForCallsItWouldRefuse) {
+// It counts only what it would admit: no debt accumulates.
+TEST(ShadowLimit, IsNotChargedForCallsItWouldRefuse) {
   World world{"api: { limits: [ { limit: 60/h burst 2, shadow: true }, 1000/h ] }"};
   EXPECT_EQ(world.admits("api", "alice", 100), 100);
   EXPECT_THAT(world.all_left("api", "alice"), ElementsAre(0, 900));
@@ -44,7 +44,7 @@ TEST(EngineShadow, IsNotChargedForCallsItWouldRefuse) {
   EXPECT_EQ(world.all_left("api", "alice")[0], 1);
 }
 
-TEST(EngineShadow, DoesNotSpeakForThePolicy) {
+TEST(ShadowLimit, IsNeverTheTightestBesideOthers) {
   World world{"api: { limits: [ { limit: 2/h, shadow: true }, { limit: 5/h, name: real } ] }"};
   EXPECT_EQ(world.take("api", "alice").limited_by, "real");
   EXPECT_EQ(world.take("api", "alice").decision.remaining, 3);
@@ -54,7 +54,7 @@ TEST(EngineShadow, DoesNotSpeakForThePolicy) {
   EXPECT_EQ(refused.decision.limit, 5);
 }
 
-TEST(EngineShadow, NeitherMakesAnybodyWaitNorAnythingImpossible) {
+TEST(ShadowLimit, CausesNoWaitAndNoImpossibleVerdict) {
   World world{
       "api: { limits: [ { limit: 1/s queue 5, shadow: true }, 9/s, { limit: 2/s, shadow: true } ] "
       "}"};
@@ -65,8 +65,8 @@ TEST(EngineShadow, NeitherMakesAnybodyWaitNorAnythingImpossible) {
   EXPECT_EQ(verdict.refusing, 0b101u);
 }
 
-// A policy that is only being tried out lets everything pass, and tells what it would have said.
-TEST(EngineShadow, MayBeAllThereIs) {
+// A policy of shadow limits allows everything and reports what it would refuse.
+TEST(ShadowLimit, CanBeTheOnlyKindOfAPolicy) {
   World world{
       "api: { limits: [ { limit: 2/h, name: hour }, { limit: 1/min, name: minute } ], "
       "shadow: true }"};
@@ -80,11 +80,11 @@ TEST(EngineShadow, MayBeAllThereIs) {
   EXPECT_EQ(second.limited_by, "minute");
   EXPECT_EQ(second.decision.retry_after, 0s);
   EXPECT_EQ(second.decision.wait, 0s);
-  // They do not stop each other: the hour has counted both.
+  // They do not affect each other: the hour counted both calls.
   EXPECT_THAT(world.all_left("api", "alice"), ElementsAre(0, 0));
 }
 
-TEST(EngineShadow, MayBeALimitOnWhatIsUnderWay) {
+TEST(ShadowLimit, CanBeAConcurrencyLimit) {
   World world{"report: { limits: [ 2 concurrent, { limit: 1 concurrent, shadow: true } ] }"};
   const Request request{.policy = "report", .key = "k"};
   EXPECT_EQ(world.engine.enter(request, "a").refusing, 0u);
@@ -98,7 +98,7 @@ TEST(EngineShadow, MayBeALimitOnWhatIsUnderWay) {
   EXPECT_THAT(world.all_left("report", "k"), ElementsAre(2, 1));
 }
 
-TEST(EngineShadow, BeginsToRefuseWithWhatItHasCounted) {
+TEST(ShadowLimit, KeepsItsCountWhenItBecomesEnforced) {
   World world{"api: { limits: [ { limit: 5/h, shadow: true } ] }"};
   EXPECT_EQ(world.admits("api", "alice", 3), 3);
   world.engine.replace(policies("api: { limits: [ 5/h ] }"));

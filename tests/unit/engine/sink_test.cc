@@ -1,4 +1,4 @@
-// The sink: told of every decision, once.
+// DecisionSink: gets every decision once.
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -13,8 +13,8 @@ namespace {
 using testing::ElementsAre;
 using testing::IsEmpty;
 
-// Writes down what it is told.
-class Notebook final : public DecisionSink {
+// Records the events.
+class RecordingSink final : public DecisionSink {
  public:
   void on_decision(const DecisionEvent& event) noexcept override {
     notes.push_back(fmt::format("{} {} of {} limits: {} by {} refusing {:b}", event.policy,
@@ -25,16 +25,16 @@ class Notebook final : public DecisionSink {
   std::vector<std::string> notes;
 };
 
-struct Watched {
-  explicit Watched(std::string_view text)
+struct WorldWithSink {
+  explicit WorldWithSink(std::string_view text)
       : engine(policies(text), {.memory = {.bytes = 1 << 20}, .clock = &clock, .sink = &sink}) {}
   ManualClock clock;
-  Notebook sink;
+  RecordingSink sink;
   Engine engine;
 };
 
-TEST(EngineSink, IsToldOfEveryTakeAndEnterOnce) {
-  Watched world{
+TEST(DecisionSink, GetsEveryTakeAndEnterOnce) {
+  WorldWithSink world{
       "api: { limits: [ 9/s, { limit: 2/h, name: hour } ] }, "
       "try: { limits: [ { limit: 1/h, shadow: true } ] }, report: { limits: [ 1 concurrent ] }"};
   Receipt receipt;
@@ -56,8 +56,8 @@ TEST(EngineSink, IsToldOfEveryTakeAndEnterOnce) {
                                             "report 1 of 1 limits: refused by 0 refusing 1"));
 }
 
-TEST(EngineSink, IsToldOfABatchInOrder) {
-  Watched world{"api: { limits: [ 2/h ] }"};
+TEST(DecisionSink, GetsABatchInOrder) {
+  WorldWithSink world{"api: { limits: [ 2/h ] }"};
   const std::vector<Request> requests{{.policy = "api", .key = "a", .permits = 1},
                                       {.policy = "nope", .key = "a"},
                                       {.policy = "api", .key = "a", .permits = 2},
@@ -69,9 +69,9 @@ TEST(EngineSink, IsToldOfABatchInOrder) {
                                             "api 2 of 1 limits: passed by 0 refusing 0"));
 }
 
-// Looking is not deciding, and a request that makes no sense is not decided.
-TEST(EngineSink, IsToldOfNothingElse) {
-  Watched world{"api: { limits: [ 2/h ] }, report: { limits: [ 1 concurrent ] }"};
+// A peek is no decision, and an invalid request is not decided.
+TEST(DecisionSink, GetsNoPeeksAndNoErrors) {
+  WorldWithSink world{"api: { limits: [ 2/h ] }, report: { limits: [ 1 concurrent ] }"};
   const Request request{.policy = "api", .key = "k"};
   EXPECT_TRUE(world.engine.peek(request));
   EXPECT_TRUE(world.engine.settle(request));
@@ -86,9 +86,9 @@ TEST(EngineSink, IsToldOfNothingElse) {
   EXPECT_THAT(world.sink.notes, IsEmpty());
 }
 
-// Who asked, at every door of the engine.
-TEST(EngineSink, IsToldWhoAsked) {
-  struct Asked final : DecisionSink {
+// The request of every deciding operation.
+TEST(DecisionSink, GetsTheRequest) {
+  struct RequestRecorder final : DecisionSink {
     void on_decision(const DecisionEvent& event) noexcept override {
       std::string who{event.request.key};
       for (const Part& part : event.request.parts.all()) {
@@ -107,9 +107,9 @@ TEST(EngineSink, IsToldWhoAsked) {
   EXPECT_THAT(sink.callers, ElementsAre("api ann", "api user=42;sku=7;", "report bob", " eve"));
 }
 
-// It may keep the texts: they live as long as the engine, whatever becomes of the policies.
-TEST(EngineSink, MayKeepWhatItIsTold) {
-  struct Keeper final : DecisionSink {
+// The names live as long as the engine, even if the policies are replaced.
+TEST(DecisionSink, MayKeepTheNames) {
+  struct NameRecorder final : DecisionSink {
     void on_decision(const DecisionEvent& event) noexcept override {
       policy = event.policy;
       limited_by = event.verdict.limited_by;
@@ -130,20 +130,19 @@ TEST(EngineSink, MayKeepWhatItIsTold) {
   EXPECT_EQ(sink.limited_by, "and a limit with a long name");
 }
 
-// A sink that limits what it writes to a log asks an engine in the middle of a decision, and the
-// policies may change under it.
-TEST(EngineSink, MayAskAnEngineItself) {
-  struct Curious final : DecisionSink {
+// A sink that limits its own log calls an engine during a decision, and replaces the policies.
+TEST(DecisionSink, MayCallAnEngine) {
+  struct CallingSink final : DecisionSink {
     void on_decision(const DecisionEvent&) noexcept override {
       if (engine == nullptr || ++depth > 1) return;
       engine->replace(policies("api: { limits: [ 5/h, 9/h ] }"));
-      told += engine->peek({.policy = "api", .key = "k"}).decision.remaining;
+      seen_remaining += engine->peek({.policy = "api", .key = "k"}).decision.remaining;
       (void)engine->take({.policy = "api", .key = "log"});
       depth = 0;
     }
     Engine* engine = nullptr;
     int depth = 0;
-    Permits told = 0;
+    Permits seen_remaining = 0;
   } sink;
   ManualClock clock;
   Engine engine{policies("api: { limits: [ 5/h, 9/h ] }"),
@@ -151,7 +150,7 @@ TEST(EngineSink, MayAskAnEngineItself) {
   sink.engine = &engine;
   Receipt receipt;
   EXPECT_TRUE(engine.take({.policy = "api", .key = "k"}, receipt));
-  EXPECT_EQ(sink.told, 4);
+  EXPECT_EQ(sink.seen_remaining, 4);
   EXPECT_TRUE(engine.settle({.policy = "api", .key = "k", .permits = -1}, receipt));
   EXPECT_EQ(engine.peek({.policy = "api", .key = "k"}).decision.remaining, 5);
 

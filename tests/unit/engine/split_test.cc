@@ -22,7 +22,7 @@ std::string split(std::string_view limit, std::string_view more = {}) {
   return only("{ limit: " + std::string{limit} + ", scope: split }", more);
 }
 
-// A node, as its fleet tells it.
+// A node with the membership that the test sets.
 struct Node {
   explicit Node(std::string_view text) : engine(policies(text), options()) {}
 
@@ -32,7 +32,7 @@ struct Node {
     return small;
   }
 
-  // One of those with which the fleet began: nobody has used anything.
+  // A founder of the fleet: no permits were used before.
   Node& founds(std::uint32_t rank, std::uint32_t nodes) {
     fleet.stands(rank, nodes);
     fleet.steps.back().founding = true;
@@ -74,8 +74,8 @@ TEST(SplitLimits, GiveTheRemainderToTheFirstNodes) {
   EXPECT_THAT(admitted, ElementsAre(3, 3, 2, 2));
 }
 
-// Rate and burst alike: it fills in the time the whole would.
-TEST(SplitLimits, GiveABucketsRateInProportionToItsBurst) {
+// Rate and burst are scaled alike: the part fills as fast as the whole.
+TEST(SplitLimits, SplitRateAndBurstAlike) {
   Node node(split("10/s burst 4"));
   node.founds(0, 3);
   EXPECT_EQ(node.admits(9), 2);
@@ -85,7 +85,7 @@ TEST(SplitLimits, GiveABucketsRateInProportionToItsBurst) {
   EXPECT_EQ(node.admits(9), 1);
 }
 
-TEST(SplitLimits, AskNobody) {
+TEST(SplitLimits, DoNotAskTheFleet) {
   Node node(split("10/s"));
   node.founds(0, 2);
   node.fleet.mode = FakeFleet::Mode::unavailable;
@@ -97,8 +97,8 @@ TEST(SplitLimits, AskNobody) {
   EXPECT_THAT(node.fleet.asked, IsEmpty());
 }
 
-// The least of all generations that somebody may still go by.
-TEST(SplitLimits, GoByTheSmallestPlace) {
+// The smallest part of all generations that some node may still use.
+TEST(SplitLimits, UseTheSmallestPlace) {
   Node node(split("12/h window"));
   node.founds(0, 2);
   node.fleet.stands({{.nodes = 2, .rank = 0}, {.nodes = 4, .rank = 3}, {.nodes = 3, .rank = 0}});
@@ -107,14 +107,14 @@ TEST(SplitLimits, GoByTheSmallestPlace) {
   EXPECT_EQ(node.part(), 0);
 }
 
-TEST(SplitLimits, WithoutAFleetCountOnTheNode) {
+TEST(SplitLimits, CountOnTheNodeWithoutAFleet) {
   OnePolicy alone("{ limit: 10/h window, scope: split }");
   EXPECT_EQ(alone.admits(20), 10);
 }
 
-// ---- Less at once, more later
+// ---- Shrinking and growing
 
-TEST(SplitLimits, ShrinkAtOnceAndKeepWhatWasUsed) {
+TEST(SplitLimits, ShrinkAtOnceAndKeepUsage) {
   Node node(split("12/h window"));
   node.founds(0, 2);
   EXPECT_EQ(node.admits(2), 2);
@@ -122,7 +122,7 @@ TEST(SplitLimits, ShrinkAtOnceAndKeepWhatWasUsed) {
   EXPECT_EQ(node.admits(20), 2);
 }
 
-TEST(SplitLimits, OfABucketGrowWhenTheOthersPartHasRefilled) {
+TEST(SplitBucket, GrowsWhenTheOthersPartHasRefilled) {
   Node node(split("10/s burst 20"));
   node.founds(0, 2);
   EXPECT_EQ(node.admits(20), 10);
@@ -135,7 +135,7 @@ TEST(SplitLimits, OfABucketGrowWhenTheOthersPartHasRefilled) {
   EXPECT_EQ(node.admits(50), 20);
 }
 
-TEST(SplitLimits, OfAWindowGrowAfterOnePeriod) {
+TEST(SplitWindow, GrowsAfterOnePeriod) {
   Node node(split("10/min window"));
   node.founds(0, 2);
   node.fleet.stands(0, 1);
@@ -146,8 +146,8 @@ TEST(SplitLimits, OfAWindowGrowAfterOnePeriod) {
   EXPECT_EQ(node.part(), 10);
 }
 
-// The window before counts along, so it takes two.
-TEST(SplitLimits, OfASlidingWindowGrowAfterTwoPeriods) {
+// The previous window counts as well, so it takes two.
+TEST(SplitSlidingWindow, GrowsAfterTwoPeriods) {
   Node node(split("10/min sliding"));
   node.founds(0, 2);
   node.fleet.stands(0, 1);
@@ -158,7 +158,7 @@ TEST(SplitLimits, OfASlidingWindowGrowAfterTwoPeriods) {
   EXPECT_EQ(node.part(), 10);
 }
 
-TEST(SplitLimits, OfAQuotaGrowWithTheNextDay) {
+TEST(SplitCalendarWindow, GrowsWithTheNextDay) {
   Node node(split("10/day"));
   node.founds(0, 2);
   node.clock.advance(hours{23});
@@ -171,8 +171,8 @@ TEST(SplitLimits, OfAQuotaGrowWithTheNextDay) {
   EXPECT_EQ(node.part(), 10);
 }
 
-// It counts from when the others' part was free, not from when somebody asks.
-TEST(SplitLimits, GrowAlsoIfNobodyAskedMeanwhile) {
+// The growth counts from its due time, and not from the next call.
+TEST(SplitLimits, GrowWithoutCallsInBetween) {
   Node node(split("10/min window"));
   node.founds(0, 2);
   node.clock.advance(seconds{90});
@@ -180,7 +180,7 @@ TEST(SplitLimits, GrowAlsoIfNobodyAskedMeanwhile) {
   EXPECT_EQ(node.part(), 10);
 }
 
-TEST(SplitLimits, DoNotGrowIfTheyShrinkAgainBefore) {
+TEST(SplitLimits, DoNotGrowIfTheyShrinkBefore) {
   Node node(split("12/min window"));
   node.founds(0, 2);
   node.fleet.stands(0, 1);
@@ -192,8 +192,8 @@ TEST(SplitLimits, DoNotGrowIfTheyShrinkAgainBefore) {
   EXPECT_EQ(node.part(), 4);
 }
 
-// What another one used in between is not to be had again.
-TEST(SplitLimits, NoticeAfterwardsThatTheyHadLess) {
+// Permits that another node used in between are not available again.
+TEST(SplitLimits, ApplyAMissedShrinkAfterwards) {
   Node node(split("12/min window"));
   node.founds(0, 2);
   node.clock.advance(seconds{10});
@@ -204,9 +204,9 @@ TEST(SplitLimits, NoticeAfterwardsThatTheyHadLess) {
   EXPECT_EQ(node.part(), 6);
 }
 
-// ---- Newcomers
+// ---- New members
 
-TEST(SplitLimits, OfANewcomerBeginWithAnEmptyBucket) {
+TEST(NewMember, StartsWithAnEmptyBucket) {
   Node node(split("10/s burst 20"));
   node.fleet.stands(1, 2);
   EXPECT_EQ(node.admits(9), 0);
@@ -220,7 +220,7 @@ TEST(SplitLimits, OfANewcomerBeginWithAnEmptyBucket) {
   EXPECT_EQ(node.admits(20, {.policy = "p", .key = "third"}), 10);
 }
 
-TEST(SplitLimits, OfANewcomerShrinkBeforeTheyAreFull) {
+TEST(NewMember, CanShrinkBeforeItsBucketIsFull) {
   Node node(split("10/s burst 20"));
   node.fleet.stands(1, 2);
   EXPECT_EQ(node.admits(9), 0);
@@ -231,7 +231,7 @@ TEST(SplitLimits, OfANewcomerShrinkBeforeTheyAreFull) {
   EXPECT_EQ(node.admits(9), 1);
 }
 
-TEST(SplitLimits, OfANewcomerRefuseUntilAWindowIsOver) {
+TEST(NewMember, RefusesUntilTheWindowEnds) {
   Node node(split("10/min window"));
   node.fleet.stands(1, 2);
   const Verdict verdict = node.take();
@@ -244,7 +244,7 @@ TEST(SplitLimits, OfANewcomerRefuseUntilAWindowIsOver) {
   EXPECT_EQ(node.admits(20), 5);
 }
 
-TEST(SplitLimits, OfWhoWasLeftOutBeginAnewAlsoIfNobodyAsked) {
+TEST(ReturningMember, StartsAtZeroWithoutCallsInBetween) {
   Node node(split("10/s burst 20"));
   node.founds(0, 2);
   node.clock.advance(hours{1});
@@ -255,9 +255,9 @@ TEST(SplitLimits, OfWhoWasLeftOutBeginAnewAlsoIfNobodyAsked) {
   EXPECT_EQ(node.admits(9), 1);
 }
 
-// ---- Nothing
+// ---- Shares of 0
 
-TEST(SplitLimits, SmallerThanTheFleetRefuseOnTheLastNodes) {
+TEST(SplitLimits, RefuseOnTheLastNodesIfTooSmall) {
   Node node(split("2/s"));
   node.founds(2, 3);
   const Verdict verdict = node.take();
@@ -268,7 +268,7 @@ TEST(SplitLimits, SmallerThanTheFleetRefuseOnTheLastNodes) {
   EXPECT_EQ(node.part(), 0);
 }
 
-TEST(SplitLimits, OfWhichANodeHasNothingChargeNoOtherLimit) {
+TEST(ZeroShare, ChargesNoOtherLimit) {
   Node node(only("{ limit: 2/s, scope: split, name: all }, { limit: 9/s, scope: node }"));
   node.founds(2, 3);
   EXPECT_EQ(node.admits(20), 0);
@@ -277,7 +277,7 @@ TEST(SplitLimits, OfWhichANodeHasNothingChargeNoOtherLimit) {
   EXPECT_EQ(states->at(1).decision.remaining, 9);
 }
 
-TEST(SplitLimits, AsShadowsRefuseNobody) {
+TEST(SplitLimits, NeverRefuseByAShadow) {
   Node node(only("{ limit: 2/s, scope: split, shadow: true }, { limit: 9/s, scope: node }"));
   node.founds(2, 3);
   const Verdict verdict = node.take();
@@ -286,9 +286,9 @@ TEST(SplitLimits, AsShadowsRefuseNobody) {
   EXPECT_EQ(verdict.decision.remaining, 8);
 }
 
-// ---- Cut off
+// ---- Nodes without membership
 
-TEST(SplitLimits, OfANodeThatIsCutOffGoOnIfThePolicySaysLocal) {
+TEST(CutOffNode, KeepsItsPartUnderLocal) {
   Node node(split("10/s", "on_store_failure: local"));
   node.founds(0, 2);
   node.fleet.member = false;
@@ -298,7 +298,7 @@ TEST(SplitLimits, OfANodeThatIsCutOffGoOnIfThePolicySaysLocal) {
   EXPECT_EQ(node.admits(20), 4);
 }
 
-TEST(SplitLimits, OfANodeThatIsCutOffRefuseIfThePolicySaysClosed) {
+TEST(CutOffNode, RefusesUnderClosed) {
   Node node(split("10/s", "on_store_failure: closed"));
   node.founds(0, 2);
   node.fleet.member = false;
@@ -312,7 +312,7 @@ TEST(SplitLimits, OfANodeThatIsCutOffRefuseIfThePolicySaysClosed) {
   EXPECT_EQ(node.admits(20), 5);
 }
 
-TEST(SplitLimits, OfANodeThatIsCutOffAdmitIfThePolicySaysOpen) {
+TEST(CutOffNode, AdmitsUnderOpen) {
   Node node(only("{ limit: 10/s, scope: split }, { limit: 15/s, scope: node }",
                  "on_store_failure: open"));
   node.founds(0, 2);
@@ -321,8 +321,8 @@ TEST(SplitLimits, OfANodeThatIsCutOffAdmitIfThePolicySaysOpen) {
   EXPECT_TRUE(node.take().degraded);
 }
 
-// A mistake never opens anything.
-TEST(SplitLimits, OfANodeThatIsCutOffByAMistakeRefuseAlsoIfThePolicySaysOpen) {
+// A configuration error never opens a policy.
+TEST(MisconfiguredNode, RefusesEvenUnderOpen) {
   Node node(split("10/s", "on_store_failure: open"));
   node.founds(0, 2);
   node.fleet.member = false;
@@ -331,8 +331,8 @@ TEST(SplitLimits, OfANodeThatIsCutOffByAMistakeRefuseAlsoIfThePolicySaysOpen) {
   EXPECT_TRUE(node.take().degraded);
 }
 
-// Nobody knows how many there are: as for limits of the fleet, it counts as the only one.
-TEST(SplitLimits, OfANodeThatWasNeverAMemberAreWholeIfThePolicySaysLocal) {
+// The number of nodes is unknown: as for fleet limits, the node counts as the only one.
+TEST(NodeWithoutMembership, UsesTheWholeLimitUnderLocal) {
   Node node(split("10/s"));
   EXPECT_EQ(node.admits(20), 10);
   EXPECT_TRUE(node.take().degraded);
@@ -343,7 +343,7 @@ TEST(SplitLimits, OfANodeThatWasNeverAMemberAreWholeIfThePolicySaysLocal) {
 
 // ---- With other limits
 
-TEST(SplitLimits, AreOneDecisionWithThoseOfTheFleet) {
+TEST(SplitLimits, AreOneDecisionWithFleetLimits) {
   Node node(
       only("{ limit: 10/h window, scope: split, name: mine }, "
            "{ limit: 7/h window, scope: fleet, name: ours }"));
@@ -351,19 +351,19 @@ TEST(SplitLimits, AreOneDecisionWithThoseOfTheFleet) {
   EXPECT_EQ(node.admits(3), 3);
   EXPECT_EQ(node.fleet.asked.size(), 3u);
   EXPECT_EQ(node.admits(5), 2);
-  EXPECT_EQ(node.fleet.asked.size(), 5u);  // who is refused here is not asked about
+  EXPECT_EQ(node.fleet.asked.size(), 5u);  // refused calls are not sent to the fleet
   EXPECT_EQ(node.take().limited_by, "mine");
   EXPECT_THAT(all_left(node.engine, kAsk), ElementsAre(0, 2));
 }
 
-TEST(SplitLimits, GiveBackWhatTheFleetRefuses) {
+TEST(SplitLimits, AreRefundedWhenTheFleetRefuses) {
   Node node(only("{ limit: 10/h window, scope: split }, { limit: 2/h window, scope: fleet }"));
   node.founds(0, 2);
   EXPECT_EQ(node.admits(9), 2);
   EXPECT_THAT(all_left(node.engine, kAsk), ElementsAre(3, 0));
 }
 
-TEST(SplitLimits, TellThoseWhoWaitForTheFleetThatTheNodeIsCutOff) {
+TEST(CutOffNode, IsReportedByCallsToTheFleet) {
   Node node(only("{ limit: 10/s, scope: split }, { limit: 9/s, scope: fleet }"));
   node.founds(0, 2);
   node.fleet.member = false;
@@ -372,8 +372,8 @@ TEST(SplitLimits, TellThoseWhoWaitForTheFleetThatTheNodeIsCutOff) {
   EXPECT_TRUE(verdict.degraded);
 }
 
-// Also where nobody waits, as the others are paid for already or are known to refuse.
-TEST(SplitLimits, BesideLeasedOnesTellThatTheNodeIsCutOff) {
+// Also when the leased limits are decided at once.
+TEST(CutOffNode, IsReportedBesideLeasedLimits) {
   Node node(only("{ limit: 10/s, scope: split }, { limit: 9/h window, scope: leased }",
                  "on_store_failure: open"));
   node.founds(0, 2);
@@ -381,20 +381,20 @@ TEST(SplitLimits, BesideLeasedOnesTellThatTheNodeIsCutOff) {
   node.fleet.member = false;
   const auto link = node.fleet.connect();
   AsyncEngine async(node.engine, *link);
-  std::vector<Verdict> told;
+  std::vector<Verdict> verdicts;
   for (int i = 0; i < 12; ++i) {
-    async.take(kAsk, [&](const Verdict& verdict) { told.push_back(verdict); });
+    async.take(kAsk, [&](const Verdict& verdict) { verdicts.push_back(verdict); });
   }
-  ASSERT_EQ(told.size(), 12u);
-  EXPECT_TRUE(told.front());
-  EXPECT_FALSE(told.back());
-  for (const Verdict& verdict : told) {
+  ASSERT_EQ(verdicts.size(), 12u);
+  EXPECT_TRUE(verdicts.front());
+  EXPECT_FALSE(verdicts.back());
+  for (const Verdict& verdict : verdicts) {
     EXPECT_TRUE(verdict.degraded);
-    EXPECT_EQ(verdict.refusing & 1, 0u);  // the one that nobody asks any more
+    EXPECT_EQ(verdict.refusing & 1, 0u);  // the split limit is not asked any more
   }
 }
 
-TEST(SplitLimits, RefuseWithAReceiptWithoutAskingTheFleet) {
+TEST(SplitLimits, RefuseATakeWithReceiptWithoutAskingTheFleet) {
   Node node(only("{ limit: 2/s, scope: split }, { limit: 9/s, scope: fleet }"));
   node.founds(2, 3);
   Receipt receipt;
@@ -416,7 +416,7 @@ TEST(SplitLimits, CanBeOverridden) {
   EXPECT_EQ(node.admits(200, vip), 100);
 }
 
-TEST(SplitLimits, StaySplitWhenPoliciesAreReplaced) {
+TEST(SplitLimits, StaySplitAfterAReload) {
   Node node(split("10/h window"));
   node.founds(0, 2);
   EXPECT_EQ(node.admits(3), 3);
@@ -425,11 +425,11 @@ TEST(SplitLimits, StaySplitWhenPoliciesAreReplaced) {
   EXPECT_EQ(node.admits(20), 7);
 }
 
-// What was this node's part may have been used by others meanwhile, or by itself.
-TEST(SplitLimits, ThatReturnBeginWithNothing) {
+// The part may have been used meanwhile, by other nodes or by this one.
+TEST(SplitLimits, StartAtZeroWhenTheyReturn) {
   for (const char* limit : {"300/h", "300/h window", "300/h sliding exact"}) {
     const std::string with = split(limit);
-    // The policy leaves and returns, or only the limit does.
+    // The policy, or only its limit, is removed and returns.
     for (const std::string& without : {only("1/s"), std::string{"q: { limits: [ 1/s ] }"}}) {
       Node node(with);
       node.founds(0, 2);
@@ -443,11 +443,11 @@ TEST(SplitLimits, ThatReturnBeginWithNothing) {
   }
 }
 
-// Other nodes may have had the limit for a while, and may have used what is now this node's part.
-TEST(SplitLimits, ThatAMemberGetsByAReloadBeginWithNothing) {
+// Other nodes may have had the limit for longer, and may have used what is now this node's part.
+TEST(SplitLimits, StartAtZeroWhenAMemberGetsThemByAReload) {
   for (const char* limit : {"300/h", "300/h window", "300/h sliding exact"}) {
     const std::string with = split(limit);
-    // The policy is new, or only the limit is, or only its scope.
+    // The policy, the limit or only its scope is new.
     for (const std::string& without :
          {std::string{"q: { limits: [ 1/s ] }"}, split("1/s"),
           only("{ limit: " + std::string{limit} + ", scope: node }")}) {
@@ -462,8 +462,8 @@ TEST(SplitLimits, ThatAMemberGetsByAReloadBeginWithNothing) {
   }
 }
 
-// The node has made its steps in the fleet before it had anything to split.
-TEST(SplitLimits, ThatAMemberGetsByAReloadDoNotBeginWithItsFirstStep) {
+// The node made its membership steps before it had split limits.
+TEST(SplitLimits, StartAtTheCurrentMembershipAfterAReload) {
   Node node("q: { limits: [ 1/s ] }");
   node.fleet.stands({{.nodes = 2, .rank = 0}}, hours{2});
   node.fleet.steps.back().founding = true;
@@ -473,7 +473,7 @@ TEST(SplitLimits, ThatAMemberGetsByAReloadDoNotBeginWithItsFirstStep) {
   EXPECT_EQ(node.admits(400), 150);
 }
 
-TEST(SplitLimits, OfAnEngineThatIsOpenedOnAMemberBeginWithNothing) {
+TEST(SplitLimits, StartAtZeroInANewEngineOfAMember) {
   Node node(split("300/h"));
   node.founds(0, 2);
   node.fleet.steps.back().ago = hours{2};
@@ -484,9 +484,9 @@ TEST(SplitLimits, OfAnEngineThatIsOpenedOnAMemberBeginWithNothing) {
   EXPECT_TRUE(another.take({.policy = "p", .key = "k", .permits = 150}));
 }
 
-TEST(SplitLimits, ThatAreThereBeforeTheFleetGivesPartsBeginFull) {
+TEST(SplitLimits, StartFullIfTheyPrecedeTheFleet) {
   Node node("q: { limits: [ 1/s ] }");
-  // Nobody has anything in the first two seconds of a fleet.
+  // No node has a part in the first two seconds of a fleet.
   node.fleet.stands({{.nodes = 0}, {.nodes = 2, .rank = 0}});
   node.fleet.steps.back().founding = true;
   node.engine.replace(policies(split("300/h")));
@@ -495,8 +495,8 @@ TEST(SplitLimits, ThatAreThereBeforeTheFleetGivesPartsBeginFull) {
   EXPECT_EQ(node.admits(400), 150);
 }
 
-// Another node, which has left, may have used what falls to this one.
-TEST(SplitLimits, OfAFounderThatHadNothingBeginWithAnEmptyBucketLater) {
+// A node that left may have used what is now this node's part.
+TEST(Founder, StartsLaterWithAnEmptyBucketIfItHadNoPart) {
   Node node(split("60/min burst 2"));
   node.founds(2, 3);
   EXPECT_EQ(node.part(), 0);
@@ -507,8 +507,8 @@ TEST(SplitLimits, OfAFounderThatHadNothingBeginWithAnEmptyBucketLater) {
   EXPECT_EQ(node.admits(9), 1);
 }
 
-// A node that has left may have used all of its part at once, which is owed under the new limit.
-TEST(SplitLimits, GrowLaterIfTheLimitIsLoweredMeanwhile) {
+// A node that left may have used all of its part at once, which is owed under the new limit.
+TEST(SplitLimits, GrowLaterIfTheLimitIsLowered) {
   Node node(split("600/min"));
   node.founds(0, 2);
   node.fleet.stands(0, 1);
@@ -522,7 +522,7 @@ TEST(SplitLimits, GrowLaterIfTheLimitIsLoweredMeanwhile) {
   EXPECT_EQ(node.part(), 60);
 }
 
-TEST(SplitLimits, WaitAlsoWhenPoliciesAreReplaced) {
+TEST(SplitLimits, KeepWaitingAfterAReload) {
   Node node(split("10/h window"));
   node.fleet.stands(0, 2);
   EXPECT_EQ(node.part(), 0);
@@ -542,7 +542,7 @@ TEST(SplitLimits, AreExplained) {
   EXPECT_EQ(state.decision.limit, 10);
 }
 
-TEST(SplitLimits, TellWhatTheyWillHave) {
+TEST(SplitLimits, ReportTheirFutureShare) {
   Node node(split("10/min window"));
   node.founds(0, 2);
   node.fleet.stands(0, 1);

@@ -1,4 +1,4 @@
-// An engine that remembers in a file: what survives a restart, and what is said about it.
+// An engine with a state file: what survives a restart, and what opening_note says.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -44,9 +44,9 @@ class StateFile : public testing::Test {
 
 constexpr Request kRequest{.policy = "p", .key = "k"};
 
-// ---- What survives
+// ---- Kept state
 
-TEST_F(StateFile, RemembersWhatWasUsedUnderEveryLimit) {
+TEST_F(StateFile, KeepsTheUsageOfEveryLimit) {
   constexpr std::string_view limits =
       "p: { limits: [ 10/h, 7/h burst 10, 10/h window, 10/h sliding, 10/h sliding exact, 10/day, "
       "10/min queue 9 nodelay, 10 concurrent lease 1h ] }";
@@ -61,7 +61,7 @@ TEST_F(StateFile, RemembersWhatWasUsedUnderEveryLimit) {
   EXPECT_EQ(engine.generation(), 1u);
 }
 
-TEST_F(StateFile, GoesOnAsIfNothingHadHappened) {
+TEST_F(StateFile, ContinuesAsWithoutARestart) {
   EXPECT_TRUE(open("p: { limits: [ 10/min ] }").take({.policy = "p", .key = "k", .permits = 10}));
   clock_.advance(30s);
   Engine engine = open("p: { limits: [ 10/min ] }");
@@ -77,9 +77,8 @@ TEST_F(StateFile, FindsItsLimitsInAnyOrder) {
   EXPECT_THAT(all_left(engine, kRequest), ElementsAre(16, 30, 6));
 }
 
-// What was used is kept in permits, whatever they cost now, and drains at the new rate from the
-// start with the new limit on.
-TEST_F(StateFile, KeepsWhatWasUsedOfALimitThatHasChanged) {
+// Usage is kept in permits, and drains at the new rate from the first start with the new limit.
+TEST_F(StateFile, KeepsTheUsageOfAChangedBucket) {
   EXPECT_TRUE(open("p: { limits: [ 10/min ] }").take({.policy = "p", .key = "k", .permits = 10}));
   {
     Engine engine = open("p: { limits: [ 20/min ] }");
@@ -94,7 +93,7 @@ TEST_F(StateFile, KeepsWhatWasUsedOfALimitThatHasChanged) {
   EXPECT_EQ(engine.peek(kRequest).decision.remaining, 15);
 }
 
-TEST_F(StateFile, KeepsWhatWasUsedOfAWindowThatHasChanged) {
+TEST_F(StateFile, KeepsTheUsageOfAChangedWindow) {
   constexpr std::string_view before =
       "p: { limits: [ 10/h window, 10/h sliding exact, { limit: 10/day, name: a } ] }";
   EXPECT_TRUE(open(before).take({.policy = "p", .key = "k", .permits = 6}));
@@ -103,7 +102,7 @@ TEST_F(StateFile, KeepsWhatWasUsedOfAWindowThatHasChanged) {
   EXPECT_THAT(all_left(engine, kRequest), ElementsAre(14, 0, 24));
 }
 
-TEST_F(StateFile, KeepsEverythingWhenTheTableBecomesLargerOrSmaller) {
+TEST_F(StateFile, KeepsAllKeysWhenTheTableIsResized) {
   constexpr std::string_view limits = "p: { limits: [ 10/h, 10/h sliding exact ] }";
   const auto key = [](int i) { return "key " + std::to_string(i); };
   {
@@ -121,7 +120,6 @@ TEST_F(StateFile, KeepsEverythingWhenTheTableBecomesLargerOrSmaller) {
   }
 }
 
-// A reset before the restart is a reset.
 // By the rate at which it was used, the key would be at rest.
 TEST_F(StateFile, KeepsWhatIsOwedToALoweredLimitWhenTheTableIsResized) {
   constexpr std::string_view lowered = "p: { limits: [ 6/h burst 60 ] }";
@@ -135,7 +133,7 @@ TEST_F(StateFile, KeepsWhatIsOwedToALoweredLimitWhenTheTableIsResized) {
   EXPECT_THAT(all_left(engine, kRequest), ElementsAre(12));
 }
 
-TEST_F(StateFile, RemembersWhatWasForgotten) {
+TEST_F(StateFile, KeepsResets) {
   Receipt receipt;
   {
     Engine engine = open("p: { limits: [ 10/h window ] }");
@@ -150,8 +148,7 @@ TEST_F(StateFile, RemembersWhatWasForgotten) {
 
 // ---- Time
 
-// A machine that starts with its clock in the past: nothing that was used may come back by it, nor
-// may anybody wait longer than they would have had to.
+// A machine starts with its clock in the past: no usage is freed by that, and no key waits longer.
 TEST_F(StateFile, DoesNotStartBeforeTheTimeItWasLeft) {
   constexpr std::string_view limits = "p: { limits: [ 10/min, 20/h window, 30/h sliding exact ] }";
   clock_.advance(10h + 30min);
@@ -163,14 +160,14 @@ TEST_F(StateFile, DoesNotStartBeforeTheTimeItWasLeft) {
   Engine engine = open(limits);
   EXPECT_THAT(all_left(engine, kRequest), ElementsAre(0, 10, 20));
   EXPECT_EQ(engine.take(kRequest).decision.retry_after, 6s);
-  // Time goes on from there.
+  // Time continues from there.
   clock_.advance(6s);
   EXPECT_THAT(all_left(engine, kRequest), ElementsAre(1, 10, 20));
   EXPECT_NE(engine.opening_note().find("the clock is 37800 s behind it"), std::string::npos)
       << engine.opening_note();
 }
 
-// A wall clock that can be set, while time passes by itself.
+// A wall clock that can be set; monotonic time passes independently.
 class SetClock final : public Clock {
  public:
   Instant now() const noexcept override { return wall; }
@@ -185,8 +182,8 @@ class SetClock final : public Clock {
   Nanos steady{1h};
 };
 
-// And is put right while it runs: that is no time that has passed.
-TEST_F(StateFile, DoesNotRunAheadOfAClockThatIsPutRight) {
+// The clock is corrected while the engine runs: the jump is not elapsed time.
+TEST_F(StateFile, DoesNotRunAheadOfACorrectedClock) {
   SetClock clock;
   const auto reopened = [&] {
     EngineOptions options{.memory = {.bytes = kBytes, .state_file = path_}, .clock = &clock};
@@ -209,19 +206,20 @@ TEST_F(StateFile, DoesNotRunAheadOfAClockThatIsPutRight) {
   EXPECT_EQ(engine.take(kRequest).limited_by, "0") << "the hour has passed, the day has not";
 }
 
-// A clock that is years behind the file, or was years ahead: that is said, with what to do.
-TEST_F(StateFile, TellsOfATimeThatIsNotBelieved) {
+// The clock is years behind the file, or was years ahead: the note says so and what to do.
+TEST_F(StateFile, ReportsAnImplausibleTime) {
   clock_.advance(24h * 800);
   EXPECT_TRUE(open("p: { limits: [ 10/min ] }").take(kRequest));
   EXPECT_TRUE(open("p: { limits: [ 10/min ] }").opened_well());
   clock_.set(ManualClock::kStart);
   Engine engine = open("p: { limits: [ 10/min ] }");
   EXPECT_THAT(engine.opening_note(),
-              testing::HasSubstr("comes from 800 days ahead of the clock, which is not believed"));
+              testing::HasSubstr("its time is 800 days ahead of the system clock and is ignored"));
   EXPECT_FALSE(engine.opened_well());
 }
 
-// What a clock that is set right every now and then is wrong by is waited for.
+// A clock that is corrected regularly may be a little behind: time stands still until it catches
+// up.
 TEST_F(StateFile, WaitsForAClockThatIsALittleBehind) {
   clock_.advance(1h + 30s);
   EXPECT_TRUE(open("p: { limits: [ 10/min ] }").take({.policy = "p", .key = "k", .permits = 10}));
@@ -233,8 +231,8 @@ TEST_F(StateFile, WaitsForAClockThatIsALittleBehind) {
   EXPECT_EQ(engine.peek(kRequest).decision.remaining, 1);
 }
 
-// Keys that come for the first time are no better off.
-TEST_F(StateFile, DoesNotStartBeforeThatTimeForNewKeysEither) {
+// New keys start at the time of the file as well.
+TEST_F(StateFile, StartsNewKeysAtTheTimeItWasLeft) {
   clock_.advance(10h);
   EXPECT_TRUE(open("p: { limits: [ 10/h window ] }").take(kRequest));
   clock_.set(ManualClock::kStart);
@@ -247,9 +245,9 @@ TEST_F(StateFile, DoesNotStartBeforeThatTimeForNewKeysEither) {
   EXPECT_TRUE(engine.take(stranger));
 }
 
-// ---- What is said about it
+// ---- The opening note
 
-TEST_F(StateFile, SaysWhenItIsNewAndWhenItIsNot) {
+TEST_F(StateFile, ReportsWhetherItIsNew) {
   {
     Engine engine = open("p: { limits: [ 10/h ] }");
     EXPECT_EQ(engine.opening_note(), path_.string() + " is new: nothing is remembered yet");
@@ -273,7 +271,7 @@ TEST_F(StateFile, SetsAsideADamagedFile) {
   EXPECT_EQ(aside, 1);
 }
 
-// ---- What can go wrong
+// ---- Errors
 
 TEST_F(StateFile, HasOneOwner) {
   Engine first = open("p: { limits: [ 10/h ] }");
@@ -289,18 +287,18 @@ TEST_F(StateFile, NeedsAFolder) {
   EXPECT_THAT(error_of(options()), HasSubstr("No such file or directory"));
 }
 
-TEST_F(StateFile, IsNotTakenFromAnotherProgram) {
+TEST_F(StateFile, RefusesAForeignFile) {
   std::ofstream(path_) << "somebody's diary\n";
   EXPECT_THAT(error_of(options()), HasSubstr(path_.string() + " is not a state file of weir"));
   EXPECT_EQ(std::filesystem::file_size(path_), 17u);
 }
 
-TEST_F(StateFile, IsAFile) {
+TEST_F(StateFile, RefusesAFolder) {
   path_ = folder_;
   EXPECT_THAT(error_of(options()), HasSubstr(path_.string()));
 }
 
-TEST_F(StateFile, NeedsSomeMemory) {
+TEST_F(StateFile, NeedsAMinimumOfMemory) {
   for (const std::size_t bytes : {0u, 1u, 4096u}) {
     EXPECT_THAT(error_of(options(bytes)), StartsWith("a table needs at least "));
     EXPECT_THAT(error_of({.memory = {.bytes = bytes}, .clock = &clock_}),
@@ -312,8 +310,8 @@ TEST_F(StateFile, NeedsSomeMemory) {
   EXPECT_THAT(error_of(all_records), StartsWith("a table needs at least "));
 }
 
-// More than it can hold is refused before anything is lost.
-TEST_F(StateFile, DoesNotShrinkBelowWhatIsInUse) {
+// A table that is too small is refused before any key is lost.
+TEST_F(StateFile, DoesNotShrinkBelowItsUse) {
   {
     Engine engine = open("p: { limits: [ 10/h ] }");
     for (int i = 0; i < 5000; ++i) {
@@ -325,9 +323,9 @@ TEST_F(StateFile, DoesNotShrinkBelowWhatIsInUse) {
   EXPECT_EQ(engine.memory().live, 5000u);
 }
 
-// ---- Making one without
+// ---- Engines without a state file
 
-TEST(Engine, IsNotConstructedWithAStateFile) {
+TEST(Engine, CannotBeConstructedWithAStateFile) {
   ManualClock clock;
   const support::Folder folder;
   const EngineOptions options{.memory = {.state_file = folder / "state"}, .clock = &clock};
@@ -335,13 +333,13 @@ TEST(Engine, IsNotConstructedWithAStateFile) {
   EXPECT_TRUE(std::filesystem::is_empty(folder.path()));
 }
 
-TEST(Engine, IsNotConstructedWithTooLittleMemory) {
+TEST(Engine, CannotBeConstructedWithTooLittleMemory) {
   ManualClock clock;
   const EngineOptions options{.memory = {.bytes = 1000}, .clock = &clock};
   EXPECT_THROW((Engine{{}, options}), std::invalid_argument);
 }
 
-TEST(Engine, SaysHowFullItsMemoryIs) {
+TEST(Engine, ReportsItsMemoryUse) {
   World world{"p: { limits: [ 10/h, 10/min ] }"};
   EXPECT_EQ(world.engine.memory().live, 0u);
   for (int i = 0; i < 100; ++i) EXPECT_TRUE(world.take("p", std::to_string(i)));
@@ -353,7 +351,7 @@ TEST(Engine, SaysHowFullItsMemoryIs) {
   EXPECT_EQ(world.engine.memory().live, 0u);
 }
 
-// Whoever does not say otherwise gets the system's clock and 64 MiB.
+// The defaults are the system clock and 64 MiB.
 TEST(Engine, NeedsNothingButPolicies) {
   Engine engine{policies("p: { limits: [ 1/h ] }")};
   EXPECT_TRUE(engine.take({.policy = "p", .key = "k"}));

@@ -1,4 +1,4 @@
-// Limits that come with the call: no policy knows them.
+// Engine::throttle: limits that the call brings along, without a policy.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -25,7 +25,7 @@ Limit limit_of(std::string_view text) {
   return *std::move(limit);
 }
 
-// What remains for the key "k" once `permits` have been taken.
+// The remaining permits of the key "k" after a take of `permits`.
 Permits left_after(Engine& engine, std::string_view limit, Permits permits) {
   const Verdict verdict = engine.throttle(limit_of(limit), "k", permits);
   EXPECT_TRUE(verdict) << limit << verdict.error;
@@ -33,8 +33,8 @@ Permits left_after(Engine& engine, std::string_view limit, Permits permits) {
 }
 
 // An engine without policies.
-struct Bare : World {
-  Bare() : World("") {}
+struct WorldWithoutPolicies : World {
+  WorldWithoutPolicies() : World("") {}
 
   Permits left_after(std::string_view limit, Permits permits) {
     return weir::left_after(engine, limit, permits);
@@ -42,16 +42,16 @@ struct Bare : World {
   Permits left(std::string_view limit) { return left_after(limit, 0); }
 };
 
-// Ten of everything that can be said as text.
+// A limit of ten for each algorithm that has a text form.
 constexpr const char* kTenTexts[] = {
     "10/h",         "7/h burst 10",       "10/h window", "10/h window from first",
     "10/h sliding", "10/h sliding exact", "10/day",      "10/h queue 9 nodelay"};
 
-// ---- By what usage is known
+// ---- Identity of limits
 
 TEST(EngineThrottle, NeedsNoPolicy) {
   for (const char* limit : kTenTexts) {
-    Bare world;
+    WorldWithoutPolicies world;
     const Verdict verdict = world.engine.throttle(limit_of(limit), "k", 4);
     EXPECT_TRUE(verdict) << limit;
     EXPECT_EQ(verdict.decision.limit, 10) << limit;
@@ -61,37 +61,37 @@ TEST(EngineThrottle, NeedsNoPolicy) {
   }
 }
 
-TEST(EngineThrottle, TakesOnePermitUnlessTold) {
-  Bare world;
+TEST(EngineThrottle, TakesOnePermitByDefault) {
+  WorldWithoutPolicies world;
   EXPECT_EQ(world.engine.throttle(limit_of("10/h"), "k").decision.remaining, 9);
 }
 
 TEST(EngineThrottle, SharesUsageAmongEqualLimits) {
   for (const char* limit : kTenTexts) {
-    Bare world;
+    WorldWithoutPolicies world;
     EXPECT_EQ(world.left_after(limit, 4), 6) << limit;
     EXPECT_EQ(world.left_after(limit, 4), 2) << limit;
   }
 }
 
-// The same limit in other words is the same limit.
-TEST(EngineThrottle, SharesUsageAmongWaysToWriteALimit) {
-  Bare world;
+// Another notation of a limit is the same limit.
+TEST(EngineThrottle, SharesUsageAmongNotationsOfALimit) {
+  WorldWithoutPolicies world;
   EXPECT_EQ(world.left_after("10/h", 4), 6);
   EXPECT_EQ(world.left_after("10 per 60min", 1), 5);
   EXPECT_EQ(world.left_after("10/h burst 10", 1), 4);
 }
 
-// A customer who has bought more keeps what was used.
+// A customer with a raised limit keeps the usage.
 TEST(EngineThrottle, KeepsUsageWhenACountChanges) {
-  Bare world;
+  WorldWithoutPolicies world;
   EXPECT_EQ(world.left_after("10/h window", 6), 4);
   EXPECT_EQ(world.left("20/h window"), 14);
   EXPECT_EQ(world.left("6/h window"), 0);
 }
 
-TEST(EngineThrottle, CountsLimitsOfOtherKindsApart) {
-  Bare world;
+TEST(EngineThrottle, CountsOtherKindsOfLimitsSeparately) {
+  WorldWithoutPolicies world;
   for (const char* limit :
        {"10/h", "10/min", "10/h window", "10/min window", "10/h window from first", "10/h sliding",
         "10/h sliding exact", "10/min sliding exact", "10/day", "10/day in Asia/Shanghai",
@@ -100,15 +100,15 @@ TEST(EngineThrottle, CountsLimitsOfOtherKindsApart) {
   }
 }
 
-TEST(EngineThrottle, CountsEachKeyForItself) {
-  Bare world;
+TEST(EngineThrottle, CountsKeysSeparately) {
+  WorldWithoutPolicies world;
   const Limit limit = limit_of("1/h");
   EXPECT_TRUE(world.engine.throttle(limit, "alice"));
   EXPECT_TRUE(world.engine.throttle(limit, "bob"));
   EXPECT_FALSE(world.engine.throttle(limit, "alice"));
 }
 
-TEST(EngineThrottle, HasNothingToDoWithPolicies) {
+TEST(EngineThrottle, IsIndependentOfPolicies) {
   const std::vector<std::string> names{"", "k", "0", "throttle", "throttle0:;", "cl.throttle"};
   PolicySet policies;
   for (const std::string& name : names) policies.add(name, limit_of("10/h"));
@@ -121,19 +121,19 @@ TEST(EngineThrottle, HasNothingToDoWithPolicies) {
   EXPECT_EQ(left_after(world.engine, "10/h", 0), 1);
 }
 
-TEST(EngineThrottle, HasNothingToDoWithThatOfRedisCell) {
-  Bare world;
+TEST(EngineThrottle, IsIndependentOfRedisCell) {
+  WorldWithoutPolicies world;
   const auto cell = *core::Cell::make(9, 10, 3600);
   EXPECT_EQ(world.left_after("10/h", 10), 0);
   EXPECT_EQ(detail::EngineAccess::throttle(world.engine, cell, "k", 4).decision.remaining, 6);
   EXPECT_EQ(world.left("10/h"), 0);
 }
 
-// ---- What is refused
+// ---- Refusals
 
-TEST(EngineThrottle, TakesNothingWhenItRefuses) {
+TEST(EngineThrottle, ChargesNothingWhenItRefuses) {
   for (const char* limit : kTenTexts) {
-    Bare world;
+    WorldWithoutPolicies world;
     EXPECT_EQ(world.left_after(limit, 6), 4) << limit;
     const Verdict refused = world.engine.throttle(limit_of(limit), "k", 5, Nanos{0});
     EXPECT_EQ(refused.decision.outcome, Outcome::limited) << limit;
@@ -145,9 +145,9 @@ TEST(EngineThrottle, TakesNothingWhenItRefuses) {
   }
 }
 
-TEST(EngineThrottle, PassesWhenItSaidItWould) {
+TEST(EngineThrottle, PassesAfterItsRetryTime) {
   for (const char* limit : kTenTexts) {
-    Bare world;
+    WorldWithoutPolicies world;
     EXPECT_EQ(world.left_after(limit, 10), 0) << limit;
     const Verdict refused = world.engine.throttle(limit_of(limit), "k", 1, Nanos{0});
     world.clock.advance(refused.decision.retry_after - 1ns);
@@ -157,9 +157,9 @@ TEST(EngineThrottle, PassesWhenItSaidItWould) {
   }
 }
 
-TEST(EngineThrottle, NeverPassesWithMoreThanThereEverIs) {
+TEST(EngineThrottle, NeverPassesAboveTheCapacity) {
   for (const char* limit : kTenTexts) {
-    Bare world;
+    WorldWithoutPolicies world;
     for (const Permits permits : {Permits{11}, std::numeric_limits<Permits>::max(), Permits{-1},
                                   std::numeric_limits<Permits>::min()}) {
       const Verdict verdict = world.engine.throttle(limit_of(limit), "k", permits);
@@ -170,17 +170,17 @@ TEST(EngineThrottle, NeverPassesWithMoreThanThereEverIs) {
   }
 }
 
-TEST(EngineThrottle, PassesWithoutPermitsAtAnyTime) {
+TEST(EngineThrottle, AlwaysPassesZeroPermits) {
   for (const char* limit : kTenTexts) {
-    Bare world;
+    WorldWithoutPolicies world;
     EXPECT_EQ(world.left(limit), 10) << limit;
     EXPECT_EQ(world.left_after(limit, 10), 0) << limit;
     EXPECT_EQ(world.left(limit), 0) << limit;
   }
 }
 
-TEST(EngineThrottle, WantsAKey) {
-  Bare world;
+TEST(EngineThrottle, NeedsAKey) {
+  WorldWithoutPolicies world;
   const auto error_of = [&](std::string_view key) {
     const Verdict verdict = world.engine.throttle(limit_of("10/h"), key);
     EXPECT_FALSE(verdict);
@@ -192,35 +192,35 @@ TEST(EngineThrottle, WantsAKey) {
   EXPECT_TRUE(world.engine.throttle(limit_of("10/h"), std::string(4096, 'k')));
 }
 
-TEST(EngineThrottle, TakesAnyBytesForAKey) {
+TEST(EngineThrottle, AcceptsAnyBytesAsAKey) {
   using namespace std::string_view_literals;
-  Bare world;
+  WorldWithoutPolicies world;
   for (const std::string_view key : {"\0"sv, "\0\0"sv, "k\0"sv, "\xff\xfe"sv, "k"sv}) {
     EXPECT_TRUE(world.engine.throttle(limit_of("1/h"), key));
     EXPECT_FALSE(world.engine.throttle(limit_of("1/h"), key));
   }
 }
 
-// Nobody could leave again.
-TEST(EngineThrottle, HasNoConcurrentLimits) {
-  Bare world;
+// There is no way to leave.
+TEST(EngineThrottle, RefusesConcurrencyLimits) {
+  WorldWithoutPolicies world;
   const Verdict verdict = world.engine.throttle(limit_of("5 concurrent"), "k");
   EXPECT_FALSE(verdict);
   EXPECT_EQ(verdict.error, "a concurrent limit is entered and left: give it to a policy");
 }
 
-// ---- Who waits
+// ---- Waits
 
 TEST(EngineThrottle, LetsCallersOfAQueueWait) {
-  Bare world;
+  WorldWithoutPolicies world;
   const Limit queue = limit_of("1/s queue 3");
   EXPECT_EQ(world.engine.throttle(queue, "k").decision.wait, 0s);
   EXPECT_EQ(world.engine.throttle(queue, "k").decision.wait, 1s);
   EXPECT_EQ(world.engine.throttle(queue, "k").decision.wait, 2s);
 }
 
-TEST(EngineThrottle, AsksNobodyToWaitForLonger) {
-  Bare world;
+TEST(EngineThrottle, RefusesLongerWaitsThanTheMaximum) {
+  WorldWithoutPolicies world;
   const Limit queue = limit_of("1/s queue 3");
   EXPECT_TRUE(world.engine.throttle(queue, "k", 1, 0s));
   const Verdict refused = world.engine.throttle(queue, "k", 1, 999ms);
@@ -229,8 +229,8 @@ TEST(EngineThrottle, AsksNobodyToWaitForLonger) {
   EXPECT_EQ(world.engine.throttle(queue, "k", 1, 1s).decision.wait, 1s);
 }
 
-TEST(EngineThrottle, LetsCallersOfABucketWaitIfTheyWould) {
-  Bare world;
+TEST(EngineThrottle, LetsCallersOfABucketWaitIfTheyAllowIt) {
+  WorldWithoutPolicies world;
   const Limit bucket = limit_of("1/s");
   EXPECT_TRUE(world.engine.throttle(bucket, "k"));
   EXPECT_FALSE(world.engine.throttle(bucket, "k"));
@@ -238,9 +238,9 @@ TEST(EngineThrottle, LetsCallersOfABucketWaitIfTheyWould) {
   EXPECT_EQ(world.engine.throttle(bucket, "k", 1, 1s).decision.wait, 1s);
 }
 
-// ---- What goes on
+// ---- Reloads and restarts
 
-TEST(EngineThrottle, GoesOnWhenPoliciesChange) {
+TEST(EngineThrottle, KeepsUsageWhenPoliciesChange) {
   World world{"p: { limits: [ 10/h ] }"};
   EXPECT_EQ(left_after(world.engine, "10/h", 4), 6);
   world.engine.replace(policies("q: { limits: [ 20/h ] }"));
@@ -249,7 +249,7 @@ TEST(EngineThrottle, GoesOnWhenPoliciesChange) {
   EXPECT_EQ(left_after(world.engine, "10/h", 0), 2);
 }
 
-TEST(EngineThrottle, GoesOnWhenAStateFileIsOpenedAgain) {
+TEST(EngineThrottle, KeepsUsageInAStateFile) {
   const support::Folder folder;
   ManualClock clock;
   const auto reopened = [&] {
@@ -270,7 +270,7 @@ TEST(EngineThrottle, GoesOnWhenAStateFileIsOpenedAgain) {
 
 TEST(EngineThrottle, AdmitsExactlyTheLimitToManyThreads) {
   for (const char* text : {"1000/h", "1000/h window", "1000/h sliding", "1000/h sliding exact"}) {
-    Bare world;
+    WorldWithoutPolicies world;
     std::atomic<int> admitted = 0;
     {
       std::vector<std::jthread> threads;

@@ -9,19 +9,19 @@
 
 namespace weir {
 
-// A set of policies that is known to make sense: "api: { limits: [ 10/s ] }, login: …".
+// Parses policies that must be valid: "api: { limits: [ 10/s ] }, login: …".
 inline PolicySet policies(std::string_view text) {
   auto set = PolicySet::parse("policies: { " + std::string{text} + " }");
   if (!set) throw std::invalid_argument(set.error().message);
   return *std::move(set);
 }
 
-// Little memory: most tests need no more, and many engines are made.
+// A small table: tests make many engines.
 inline EngineOptions small_on(const Clock& clock) {
   return {.memory = {.bytes = std::size_t{1} << 20}, .clock = &clock};
 }
 
-// What remains under each limit of a policy.
+// The remaining permits under each limit of a policy.
 inline std::vector<Permits> all_left(Engine& engine, const Request& request) {
   const auto states = engine.explain(request);
   if (!states) throw std::invalid_argument(states.error().message);
@@ -30,20 +30,20 @@ inline std::vector<Permits> all_left(Engine& engine, const Request& request) {
   return all;
 }
 
-// An engine, and a clock that stands still until somebody moves it.
+// An engine with a manual clock.
 struct World {
   explicit World(std::string_view text) : engine(policies(text), small_on(clock)) {}
 
   Verdict take(std::string_view policy, std::string_view key, Permits permits = 1) {
     return engine.take({.policy = policy, .key = key, .permits = permits});
   }
-  // How many of `n` calls pass.
+  // The number of `n` calls that pass.
   int admits(std::string_view policy, std::string_view key, int n) {
     int admitted = 0;
     for (int i = 0; i < n; ++i) admitted += take(policy, key) ? 1 : 0;
     return admitted;
   }
-  // What remains under the tightest limit.
+  // The remaining permits under the tightest limit.
   Permits left(std::string_view policy, std::string_view key) {
     return engine.peek({.policy = policy, .key = key}).decision.remaining;
   }
@@ -56,12 +56,12 @@ struct World {
   Engine engine;
 };
 
-// The policy "p", with these limits and whatever else is said of it.
+// A policy "p" with these limits and other fields.
 inline std::string only(std::string_view limits, std::string_view more = {}) {
   return "p: { limits: [ " + std::string{limits} + " ], " + std::string{more} + " }";
 }
 
-// "p" alone, asked for the key "k" unless another is named.
+// An engine with the policy "p" only. The default key is "k".
 struct OnePolicy : World {
   explicit OnePolicy(std::string_view limits, std::string_view more = {})
       : World(only(limits, more)) {}
@@ -83,7 +83,7 @@ struct OnePolicy : World {
   std::vector<Permits> all_left(std::string_view key = "k") { return World::all_left("p", key); }
 };
 
-// Ten of everything, by each way of counting.
+// A limit of ten under each algorithm.
 inline constexpr const char* kTens[] = {"10/s",
                                         "7/s burst 10",
                                         "10/h window",

@@ -1,4 +1,4 @@
-// What must be true of any calls, on a clock of their own.
+// Properties of any requests, on a manual clock.
 #include <gtest/gtest.h>
 
 #include <map>
@@ -11,7 +11,7 @@ namespace {
 
 using std::chrono::seconds;
 
-// Limits by key: what each may admit in a window of ten seconds.
+// The limit of each key in a window of ten seconds.
 constexpr std::string_view kRules = R"(
 domain: d
 descriptors:
@@ -27,8 +27,8 @@ struct Model {
   std::map<std::string, std::uint64_t> used;  // by counter
 };
 
-// Random calls of up to 40 descriptors, some of the same counter, against a plain model.
-TEST(ChargingTest, AllOrNothingIsWhatAModelSays) {
+// Random requests of up to 40 descriptors, some with the same counter, against a simple model.
+TEST(Charging, MatchesAModelAllOrNothing) {
   std::mt19937 random(7);
   World world(kRules);
   Model model;
@@ -50,7 +50,7 @@ TEST(ChargingTest, AllOrNothingIsWhatAModelSays) {
       pairs.emplace_back(keys[random() % kinds], values[random() % values.size()]);
     }
     const std::uint32_t hits = 1 + random() % 3;
-    // What is asked later in a call finds what was charged before in it.
+    // A descriptor sees the charges of earlier ones of its request.
     auto next = model.used;
     bool admits = true;
     bool has_quota = false;
@@ -71,7 +71,7 @@ TEST(ChargingTest, AllOrNothingIsWhatAModelSays) {
     ASSERT_EQ(answer.overall, admits ? Code::ok : Code::over_limit) << "call " << i;
     if (admits) model.used = std::move(next);
     ++(admits ? passed : refused);
-    // Whatever was decided, each counter is as the model has it.
+    // After every decision, each counter equals the model's.
     for (const auto& [key, value] : pairs) {
       const Answer look = world.call("d", {with_hits(of({{key, value}}), 0)});
       const std::uint64_t left = kLimits.at(key) - model.used[key + value];
@@ -82,8 +82,8 @@ TEST(ChargingTest, AllOrNothingIsWhatAModelSays) {
   EXPECT_GT(refused, 200);
 }
 
-// As envoyproxy/ratelimit does it: each counter goes on, whatever comes of the others.
-TEST(ChargingTest, EachOnItsOwnIsWhatAModelSays) {
+// In envoyproxy/ratelimit's mode, each counter is charged on its own.
+TEST(Charging, MatchesAModelInCompatMode) {
   std::mt19937 random(8);
   World world(kRules, {.as_envoyproxy = true});
   std::map<std::string, std::uint64_t> used;
@@ -111,16 +111,16 @@ TEST(ChargingTest, EachOnItsOwnIsWhatAModelSays) {
   }
 }
 
-// A shadow is charged when it admits and the call does.
-TEST(ChargingTest, AShadowIsNotChargedByARefusedCall) {
+// A shadow is charged when it admits and the request is admitted.
+TEST(Charging, SkipsShadowsOfARefusedRequest) {
   World world(kRules);
   world.call("d", {of({{"a", "x"}})}, 5);
   EXPECT_EQ(world.call("d", {of({{"a", "x"}}), of({{"s", "x"}})}).overall, Code::over_limit);
   EXPECT_EQ(world.call("d", {of({{"s", "x"}})}).statuses[0].remaining, 2U);
 }
 
-// Giving back is bounded by what is counted in the window, whatever is asked for.
-TEST(ChargingTest, GivingBackMintsNothing) {
+// A refund is bounded by the count of the window.
+TEST(Charging, RefundsAtMostWhatIsCounted) {
   for (const bool as_envoyproxy : {false, true}) {
     std::mt19937 random(9);
     World world(kRules, {.as_envoyproxy = as_envoyproxy});
@@ -146,8 +146,8 @@ TEST(ChargingTest, GivingBackMintsNothing) {
   }
 }
 
-// The same for what drains.
-TEST(ChargingTest, GivingBackToABucketFillsItAtMost) {
+// The same for a bucket.
+TEST(Charging, RefundsABucketUpToFull) {
   World world(
       "domain: d\ndescriptors:\n"
       "  - { key: k, rate_limit: { unit: hour, requests_per_unit: 6, burst: 4 } }\n");
@@ -159,7 +159,7 @@ TEST(ChargingTest, GivingBackToABucketFillsItAtMost) {
 }
 
 // Both counters of a sliding window may be full.
-TEST(ChargingTest, GivingBackToASlidingWindowNeedsNoRoom) {
+TEST(Charging, RefundsAFullSlidingWindow) {
   World world(
       "domain: d\ndescriptors:\n"
       "  - { key: k, rate_limit: { unit: hour, requests_per_unit: 6, algorithm: sliding_window } "
@@ -171,7 +171,7 @@ TEST(ChargingTest, GivingBackToASlidingWindowNeedsNoRoom) {
   world.clock.advance(std::chrono::hours{1});
   world.call("d", {with_hits(k, many)});
   world.call("d", {returning(k, many)});
-  // (An hour later nothing is left of the first, and nothing of the second was left at all.)
+  // An hour later the first window no longer counts, and the second is empty.
   world.clock.advance(std::chrono::hours{1});
   EXPECT_EQ(world.call("d", {with_hits(k, 6)}).overall, Code::ok);
 }

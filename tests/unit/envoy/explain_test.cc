@@ -22,59 +22,60 @@ descriptors:
 ExplainedDescriptor explained(World& world, std::string_view domain, Descriptor descriptor) {
   Call call{.domain = domain, .descriptors = {}};
   call.descriptors.push_back(std::move(descriptor));
-  std::optional<Explanation> told;
+  std::optional<Explanation> explanation;
   world.service.explain(call, world.link(), [&](Result<Explanation, Failure> given) {
     ASSERT_TRUE(given) << given.error().text;
-    told = *std::move(given);
+    explanation = *std::move(given);
   });
-  return told ? told->descriptors.at(0) : ExplainedDescriptor{};
+  return explanation ? explanation->descriptors.at(0) : ExplainedDescriptor{};
 }
 
-TEST(ExplainTest, TellsTheWayAndTheState) {
+TEST(Explain, ReportsThePathAndTheState) {
   World world(kRules);
   world.call("shop", {of({{"user", "alice"}, {"path", "/buy"}})}, 3);
-  for (int i = 0; i < 2; ++i) {  // it takes nothing
-    const auto told = explained(world, "shop", of({{"user", "alice"}, {"path", "/buy"}}));
-    ASSERT_EQ(told.steps.size(), 2U);
-    EXPECT_EQ(told.steps[0].match, Match::key);
-    EXPECT_EQ(told.steps[0].place, "rules.yaml:3:5");
-    EXPECT_EQ(told.steps[1].match, Match::value);
-    EXPECT_EQ(told.steps[1].place, "rules.yaml:5:9");
-    EXPECT_EQ(told.end, End::limit);
-    ASSERT_TRUE(told.limit);
-    EXPECT_EQ(told.limit->text, "5/min window");
-    EXPECT_EQ(told.limit->name, "buying");
-    EXPECT_EQ(told.limit->decision.remaining, 2);
-    EXPECT_EQ(told.limit->counted_as, "shop.user.path_/buy");
-    EXPECT_EQ(told.limit->counter, "weir1:{=shop:user=alice,path=/buy}:window/1min");
+  for (int i = 0; i < 2; ++i) {  // the second result is equal: nothing was taken
+    const auto explanation = explained(world, "shop", of({{"user", "alice"}, {"path", "/buy"}}));
+    ASSERT_EQ(explanation.steps.size(), 2U);
+    EXPECT_EQ(explanation.steps[0].match, MatchKind::key);
+    EXPECT_EQ(explanation.steps[0].place, "rules.yaml:3:5");
+    EXPECT_EQ(explanation.steps[1].match, MatchKind::value);
+    EXPECT_EQ(explanation.steps[1].place, "rules.yaml:5:9");
+    EXPECT_EQ(explanation.end, End::limit);
+    ASSERT_TRUE(explanation.limit);
+    EXPECT_EQ(explanation.limit->text, "5/min window");
+    EXPECT_EQ(explanation.limit->name, "buying");
+    EXPECT_EQ(explanation.limit->decision.remaining, 2);
+    EXPECT_EQ(explanation.limit->counted_as, "shop.user.path_/buy");
+    EXPECT_EQ(explanation.limit->counter, "weir1:{=shop:user=alice,path=/buy}:window/1min");
   }
   EXPECT_EQ(world.counts_of("shop.user.path_/buy").total, 3U);
 }
 
-TEST(ExplainTest, TellsWhyThereIsNoLimit) {
+TEST(Explain, ReportsWhyThereIsNoLimit) {
   World world(kRules);
   const auto why = [&](Descriptor descriptor) {
     return explained(world, "shop", std::move(descriptor)).why;
   };
   EXPECT_THAT(why(of({{"user", "a"}})), HasSubstr("ends before the configuration does"));
   EXPECT_THAT(why(of({{"user", "a"}, {"path", "/x"}})),
-              HasSubstr("neither value, wildcard nor key for path=/x below user=a"));
-  EXPECT_THAT(why(of({{"user", "a"}, {"path", "/buy"}, {"more", ""}})),
-              HasSubstr("no descriptors below path=/buy, and 1 more in the call"));
-  EXPECT_THAT(why(of({{"user", "a"}, {"path", "/free"}})), HasSubstr("it is let through"));
+              HasSubstr("no value, wildcard or key matches path=/x below user=a"));
+  EXPECT_THAT(
+      why(of({{"user", "a"}, {"path", "/buy"}, {"more", ""}})),
+      HasSubstr("no descriptors below path=/buy, but the call continues (entries left: 1)"));
+  EXPECT_THAT(why(of({{"user", "a"}, {"path", "/free"}})), HasSubstr("the call is not limited"));
   EXPECT_THAT(why(of({{"user", "a"}, {"path", "/img/1.png"}})), HasSubstr("unlimited"));
-  EXPECT_THAT(why(of({{"path", "/buy"}})), HasSubstr("for path=/buy below the domain"));
+  EXPECT_THAT(why(of({{"path", "/buy"}})), HasSubstr("matches path=/buy below the domain"));
   EXPECT_THAT(why(of({})), HasSubstr("no entries"));
-  EXPECT_THAT(why(limited(of({{"a", "b"}}), 1, Unit::day)), HasSubstr("comes with the call"));
+  EXPECT_THAT(why(limited(of({{"a", "b"}}), 1, Unit::day)), HasSubstr("brings its own limit"));
   const auto wild = explained(world, "shop", of({{"user", "a"}, {"path", "/img/1.png"}}));
-  EXPECT_EQ(wild.steps[1].match, Match::wildcard);
+  EXPECT_EQ(wild.steps[1].match, MatchKind::wildcard);
   EXPECT_EQ(wild.steps[1].pattern, "/img/*");
   EXPECT_THAT(explained(world, "shoe", of({{"user", "a"}})).why,
               HasSubstr("there is no domain \"shoe\""));
 }
 
-// The name is that of what a call would count in; and only calls make names.
-TEST(ExplainTest, NamesTheStatisticsOfTheCallAndAddsNone) {
+// Explain reports the metric name that a request would count in, and creates none.
+TEST(Explain, NamesTheMetricsOfTheRequestAndCreatesNone) {
   World world(R"(domain: shop
 descriptors:
   - { key: user, detailed_metric: true, rate_limit: { unit: day, requests_per_unit: 5 } }

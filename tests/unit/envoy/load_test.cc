@@ -17,8 +17,8 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-// What is wrong with a file, as LINE:COLUMN: MESSAGE.
-std::vector<std::string> problems_of(std::string_view yaml, const LoadOptions& options = {}) {
+// The problems of a file as LINE:COLUMN: MESSAGE.
+std::vector<std::string> problems_of(std::string_view yaml, const ReadOptions& options = {}) {
   const Loaded loaded = load({{.name = "x.yaml", .text = std::string{yaml}}}, options);
   std::vector<std::string> all;
   for (const policy::Problem& problem : loaded.files.at(0).problems) {
@@ -38,7 +38,7 @@ const Rule& only_rule(const std::shared_ptr<const Rules>& all) {
   return *all->domains.begin()->second.root.children.at(0)->rule;
 }
 
-TEST(LoadTest, NamesWhatIsWrongAsEnvoyproxyDoesAndWhere) {
+TEST(ReadRules, ReportsProblemsInEnvoyproxysWordsWithPositions) {
   EXPECT_THAT(problems_of("descriptors: []"),
               ElementsAre("1:1: config file cannot have empty domain"));
   EXPECT_THAT(problems_of(""), ElementsAre(HasSubstr("config file cannot have empty domain")));
@@ -87,14 +87,14 @@ TEST(LoadTest, NamesWhatIsWrongAsEnvoyproxyDoesAndWhere) {
               ElementsAre(HasSubstr("\"shadow_mode\" is true or false")));
 }
 
-TEST(LoadTest, TellsEverythingAtOnceInTheOrderOfTheFile) {
+TEST(ReadRules, ReportsAllProblemsInTheOrderOfTheFile) {
   EXPECT_THAT(problems_of("descriptors:\n  - { key: '', rate_limit: { unit: x } }\n  - 3\n"),
               ElementsAre(HasSubstr("empty domain"), HasSubstr("2:12: descriptor has empty key"),
                           HasSubstr("2:36: invalid rate limit unit 'x'"),
                           HasSubstr("3:5: config error, yaml file contains list")));
 }
 
-TEST(LoadTest, ShowsThePlaceWithACaret) {
+TEST(ReadRules, MarksThePositionWithACaret) {
   const Loaded loaded = load({{.name = "x.yaml", .text = with_limit("unit: foo")}});
   EXPECT_EQ(loaded.problems(),
             "x.yaml:4:25: invalid rate limit unit 'foo'\n"
@@ -102,8 +102,8 @@ TEST(LoadTest, ShowsThePlaceWithACaret) {
             "                          ^\n");
 }
 
-// What is the same when it is joined is not the same.
-TEST(LoadTest, DuplicatesAreJudgedOnPairs) {
+// Pairs that are equal only when joined are different.
+TEST(ReadRules, ComparesDuplicatesByKeyAndValue) {
   EXPECT_THAT(
       problems_of("domain: d\ndescriptors:\n  - { key: a_b, value: c }\n  - { key: a, value: "
                   "b_c }\n  - { key: a_b_c }\n"),
@@ -116,8 +116,8 @@ TEST(LoadTest, DuplicatesAreJudgedOnPairs) {
       ElementsAre(HasSubstr("duplicate descriptor composite key 'd.a_b*'")));
 }
 
-TEST(LoadTest, ADomainIsInOneFileUnlessTheyAreMerged) {
-  const auto two = [](const LoadOptions& options, std::string_view second) {
+TEST(ReadRules, AllowsADomainInOneFileUnlessMerged) {
+  const auto two = [](const ReadOptions& options, std::string_view second) {
     return load({{.name = "a.yaml", .text = "domain: d\ndescriptors: [ { key: a } ]"},
                  {.name = "b.yaml", .text = std::string{second}}},
                 options);
@@ -132,7 +132,7 @@ TEST(LoadTest, ADomainIsInOneFileUnlessTheyAreMerged) {
   EXPECT_NE(two({}, "domain: e").rules, nullptr);
 }
 
-TEST(LoadTest, KnowsEveryUnitInAnyCase) {
+TEST(ReadRules, AcceptsEveryUnitInAnyCase) {
   using std::chrono::hours;
   const std::vector<std::tuple<const char*, Unit, Nanos>> units = {
       {"SECOND", Unit::second, std::chrono::seconds{1}},
@@ -152,7 +152,7 @@ TEST(LoadTest, KnowsEveryUnitInAnyCase) {
   }
 }
 
-TEST(LoadTest, KnowsEveryNumberThatGoKnows) {
+TEST(ReadRules, AcceptsTheNumbersOfGo) {
   const auto number = [](const std::string& text) {
     return only_rule(rules(with_limit("unit: day, requests_per_unit: " + text))).requests_per_unit;
   };
@@ -173,7 +173,7 @@ TEST(LoadTest, KnowsEveryNumberThatGoKnows) {
   }
 }
 
-TEST(LoadTest, KnowsEveryBooleanThatGoKnows) {
+TEST(ReadRules, AcceptsTheBooleansOfGo) {
   const auto with_flag = [](const std::string& word) {
     return with_limit("unit: day, requests_per_unit: 1", "    shadow_mode: " + word + "\n");
   };
@@ -192,8 +192,8 @@ TEST(LoadTest, KnowsEveryBooleanThatGoKnows) {
   }
 }
 
-// Quotes make a text of anything, and a point makes a number of a text.
-TEST(LoadTest, RefusesWhatGoDoesNotConvert) {
+// A quoted value is a text, and a decimal point makes a number.
+TEST(ReadRules, RefusesValuesThatGoDoesNotConvert) {
   EXPECT_THAT(problems_of(with_limit("unit: day, requests_per_unit: \"5\"")),
               ElementsAre(HasSubstr("4:49: error loading config file: \"requests_per_unit\" is a "
                                     "whole number")));
@@ -215,8 +215,8 @@ TEST(LoadTest, RefusesWhatGoDoesNotConvert) {
   }
 }
 
-// Fields come by anchors, too, and count in the order of the file.
-TEST(LoadTest, MergesAsGoDoes) {
+// Anchors add fields; the order of the file decides.
+TEST(ReadRules, MergesAnchorsAsGoDoes) {
   const auto loaded = rules(
       "domain: d\ndescriptors:\n"
       "  - &base { key: a, rate_limit: { unit: day, requests_per_unit: 5, name: n } }\n"
@@ -232,7 +232,7 @@ TEST(LoadTest, MergesAsGoDoes) {
   EXPECT_EQ(children[2]->rule->unit, Unit::day);
 }
 
-TEST(LoadTest, ReadsTheExtensions) {
+TEST(ReadRules, ReadsTheExtensions) {
   const auto sliding =
       rules(with_limit("per: 5m, requests_per_unit: 7, algorithm: sliding_window"));
   EXPECT_EQ(std::get<core::Sliding>(only_rule(sliding).limit).period, std::chrono::minutes{5});
@@ -245,28 +245,29 @@ TEST(LoadTest, ReadsTheExtensions) {
   EXPECT_EQ(core::capacity(only_rule(plain).limit), 7);
   const auto date = rules(with_limit("unit: month, requests_per_unit: 7, calendar: Europe/Berlin"));
   EXPECT_TRUE(std::holds_alternative<core::Quota>(only_rule(date).limit));
-  // What is as long as a unit is one.
+  // A period with the length of a unit is that unit.
   EXPECT_EQ(only_rule(rules(with_limit("per: 60s, requests_per_unit: 7"))).unit, Unit::minute);
 }
 
-TEST(LoadTest, SaysWhatIsWrongWithTheExtensions) {
+TEST(ReadRules, ReportsProblemsOfTheExtensions) {
   EXPECT_THAT(problems_of(with_limit("unit: day, algorithm: leaky")),
               ElementsAre(HasSubstr("4:41: \"algorithm\" is fixed_window, sliding_window, "
                                     "token_bucket, not \"leaky\"")));
   EXPECT_THAT(problems_of(with_limit("unit: day, algorithm: fixed_window, burst: 3")),
-              ElementsAre(HasSubstr("\"burst\" is for algorithm: token_bucket")));
+              ElementsAre(HasSubstr("\"burst\" needs algorithm: token_bucket")));
   EXPECT_THAT(problems_of(with_limit("unit: day, per: 5m")),
-              ElementsAre(HasSubstr("\"per\" stands instead of \"unit\"")));
+              ElementsAre(HasSubstr("\"per\" replaces \"unit\"")));
   EXPECT_THAT(problems_of(with_limit("per: 5 parsecs")),
               ElementsAre(HasSubstr("4:25: unknown unit")));
-  EXPECT_THAT(problems_of(with_limit("unit: hour, calendar: Europe/Berlin")),
-              ElementsAre(HasSubstr("4:41: \"calendar\" is for windows of a unit day, week")));
+  EXPECT_THAT(
+      problems_of(with_limit("unit: hour, calendar: Europe/Berlin")),
+      ElementsAre(HasSubstr("4:41: \"calendar\" needs a fixed_window with unit day, week")));
   EXPECT_THAT(problems_of(with_limit("unit: day, requests_per_unit: 1, calendar: Europe/Berln")),
               ElementsAre(HasSubstr("Europe/Berlin")));
 }
 
-// What is not used must make sense all the same: who corrects the rest would find it wrong.
-TEST(LoadTest, SaysWhatIsWrongWithExtensionsThatAreNotUsed) {
+// An ignored extension must be valid: it would fail once the rule is corrected.
+TEST(ReadRules, ReportsProblemsOfIgnoredExtensions) {
   EXPECT_THAT(problems_of(with_limit("unlimited: true, algorithm: nonsense, burst: -4")),
               ElementsAre(HasSubstr("4:47: \"algorithm\" is fixed_window"),
                           HasSubstr("4:64: error loading config file: \"burst\" is a whole")));
@@ -287,23 +288,23 @@ TEST(LoadTest, SaysWhatIsWrongWithExtensionsThatAreNotUsed) {
   }
 }
 
-// What makes sense is no error there: files have defaults that all their limits share.
-TEST(LoadTest, WarnsOfExtensionsThatAreNotUsed) {
+// A valid ignored extension is no error: files may have defaults for all limits.
+TEST(ReadRules, WarnsOfIgnoredExtensions) {
   const Loaded loaded = load({{.name = "x.yaml", .text = with_limit("unlimited: true, burst: 4")}});
   ASSERT_NE(loaded.rules, nullptr) << loaded.problems();
   ASSERT_EQ(loaded.files[0].warnings.size(), 1U);
   EXPECT_EQ(loaded.files[0].warnings[0].message,
-            "\"burst\" says nothing when unlimited: it is not used");
+            "\"burst\" has no meaning when unlimited: it is ignored");
 }
 
-// A map of the configuration: what is around it, and what is in it. Fields that say nothing are
-// those it may have as well.
+// A map of the configuration with its surroundings, its fields, and the fields that have no meaning
+// in it.
 struct Example {
   std::string_view before;
   std::vector<std::pair<std::string_view, std::string_view>> fields;
   std::string_view after;
 
-  // With another value of one field. None: without it.
+  // With another value of one field; none: without the field.
   std::string with(std::string_view field, std::optional<std::string_view> value) const {
     std::string text{before};
     for (const auto& [name, usual] : fields) {
@@ -385,7 +386,7 @@ void tell(std::string& text, const Node& node) {
   text += "}\n";
 }
 
-// What came of a file: rules, or what is wrong with it.
+// The result of a file: rules, or its problems.
 std::string outcome_of(const std::string& yaml) {
   const Loaded loaded = load({{.name = "x.yaml", .text = yaml}});
   EXPECT_EQ(loaded.rules == nullptr, !loaded.problems().empty()) << yaml;
@@ -398,8 +399,8 @@ std::string outcome_of(const std::string& yaml) {
   return text;
 }
 
-// A field that has nothing behind it is not there.
-TEST(LoadTest, NullIsTheSameAsAbsent) {
+// A field without a value counts as absent.
+TEST(ReadRules, TreatsNullAsAbsent) {
   for (const Example& example : examples()) {
     for (const auto& [field, usual] : example.fields) {
       const std::string absent = outcome_of(example.with(field, std::nullopt));
@@ -413,8 +414,8 @@ TEST(LoadTest, NullIsTheSameAsAbsent) {
   EXPECT_EQ(problems_of(with_limit("requests_per_unit: 10, unit: ~, per: 5m")).size(), 0U);
 }
 
-// Whatever stands somewhere, something is wrong with it or there are rules.
-TEST(LoadTest, AnythingMayStandAnywhere) {
+// Any value in any field gives either rules or a problem.
+TEST(ReadRules, AcceptsOrReportsAnyValueAnywhere) {
   for (const Example& example : examples()) {
     for (const auto& [field, usual] : example.fields) {
       for (const std::string_view value :
@@ -425,17 +426,17 @@ TEST(LoadTest, AnythingMayStandAnywhere) {
   }
 }
 
-// Theirs are used as they are: what stands in a place where it says nothing is no error.
-TEST(LoadTest, WarnsOfWhatSaysNothing) {
+// Files of envoyproxy/ratelimit work as they are: a misplaced field is a warning, not an error.
+TEST(ReadRules, WarnsOfMisplacedFields) {
   const Loaded loaded =
       load({{.name = "x.yaml", .text = with_limit("unit: day, shadow_mode: true")}});
   ASSERT_NE(loaded.rules, nullptr);
   EXPECT_FALSE(only_rule(loaded.rules).shadow);
   ASSERT_EQ(loaded.files[0].warnings.size(), 1U);
-  EXPECT_THAT(loaded.files[0].warnings[0].message, HasSubstr("says nothing in a rate_limit"));
+  EXPECT_THAT(loaded.files[0].warnings[0].message, HasSubstr("has no meaning in a rate_limit"));
 }
 
-TEST(LoadTest, KeepsMetadataAsJson) {
+TEST(ReadRules, KeepsMetadataAsJson) {
   const auto all = rules(
       with_limit("unit: day", "    metadata: { team: a, level: 3, on: true, list: [ '1', ~ ] }\n"));
   EXPECT_EQ(only_rule(all).metadata, R"({"level":3,"list":["1",null],"on":true,"team":"a"})");
@@ -443,7 +444,7 @@ TEST(LoadTest, KeepsMetadataAsJson) {
   EXPECT_EQ(only_rule(words).metadata, R"({"a":true,"b":"y","c":false})");
 }
 
-class DirectoryTest : public ::testing::Test {
+class ReadRulesDirectory : public ::testing::Test {
  protected:
   void write(const std::string& name, std::string_view text) {
     std::ofstream(folder_ / name) << text;
@@ -453,7 +454,7 @@ class DirectoryTest : public ::testing::Test {
   const std::filesystem::path& folder_ = own_.path();
 };
 
-TEST_F(DirectoryTest, ReadsEveryYamlOfADirectory) {
+TEST_F(ReadRulesDirectory, ReadsEveryYamlFile) {
   write("b.yml", "domain: b");
   write("a.yaml", "domain: a");
   write("README.md", "no rules");
@@ -464,10 +465,10 @@ TEST_F(DirectoryTest, ReadsEveryYamlOfADirectory) {
   EXPECT_EQ(loaded.files[0].source.name, (folder_ / "a.yaml").string());
 }
 
-TEST_F(DirectoryTest, SaysWhenThereIsNothing) {
+TEST_F(ReadRulesDirectory, WarnsWhenItIsEmpty) {
   const Loaded empty = load(folder_.string());
   EXPECT_EQ(empty.problems(), "");
-  EXPECT_THAT(empty.warning, HasSubstr("has no *.yaml or *.yml in it: no domain has rules"));
+  EXPECT_THAT(empty.warning, HasSubstr("has no *.yaml or *.yml file: no domain has rules"));
   ASSERT_NE(empty.rules, nullptr);
   EXPECT_TRUE(empty.rules->domains.empty());
   EXPECT_THAT(load((folder_ / "none.yaml").string()).problems(), HasSubstr("cannot open"));

@@ -35,34 +35,33 @@ std::string error_of(World& world, std::string_view domain, std::vector<Descript
   return answer ? "" : answer.error().text;
 }
 
-TEST(ServiceTest, SaysWhyACallMakesNoSense) {
+TEST(RateLimitService, ReportsWhyARequestIsInvalid) {
   World world(kRules);
   EXPECT_EQ(error_of(world, "", {of({{"k", "v"}})}), "rate limit domain must not be empty");
   EXPECT_EQ(error_of(world, "d", {}), "rate limit descriptor list must not be empty");
   EXPECT_EQ(world.service.counts().service_errors, 2U);
   std::vector<Descriptor> many(1025, of({{"k", "v"}}));
   EXPECT_EQ(error_of(world, "d", many),
-            "1025 descriptors of the call have limits, at most 1024 may have");
+            "1025 descriptors of the call have limits: at most 1024 are allowed");
   many.assign(10'000, of({{"nobody", "v"}}));
   EXPECT_EQ(error_of(world, "d", many), "");
   many.push_back({});
-  EXPECT_EQ(error_of(world, "d", many),
-            "the call has more descriptors than 10000, the most it may have");
+  EXPECT_EQ(error_of(world, "d", many), "the call has more than 10000 descriptors");
   world.service.use(nullptr);
   EXPECT_EQ(error_of(world, "d", {of({{"k", "v"}})}), "no rate limit configuration loaded");
   EXPECT_FALSE(world.service.is_configured());
 }
 
-// An entry without a key, or a descriptor without entries, finds no rule.
-TEST(ServiceTest, LetsThroughWhatFindsNoRule) {
+// An entry without a key or a descriptor without entries matches no rule.
+TEST(RateLimitService, AllowsDescriptorsWithoutARule) {
   World world(kRules);
   const Answer answer = world.call("d", {of({}), of({{"", ""}}), of({{"\xff\xfe", "\0"}})});
   EXPECT_EQ(answer.overall, Code::ok);
   EXPECT_EQ(answer.statuses.size(), 3U);
 }
 
-// Windows are laid end to end from 1970 on; seconds are rounded up, as a proxy drops the rest.
-TEST(ServiceTest, TellsWhenAWindowEnds) {
+// Windows are aligned to 1970. Seconds are rounded up, since proxies drop the fraction.
+TEST(RateLimitService, ReportsTheEndOfTheWindow) {
   World world(kRules);
   const auto until_reset = [&](const char* key) {
     return *world.call("d", {of({{key, "v"}})}).statuses[0].until_reset;
@@ -76,8 +75,8 @@ TEST(ServiceTest, TellsWhenAWindowEnds) {
   EXPECT_EQ(until_reset("k"), seconds{60});
 }
 
-// Whoever asks for more than there ever is, is not told to come back at once.
-TEST(ServiceTest, WhatCanNeverPassIsToldThePeriod) {
+// An impossible request must not tell the client to retry at once.
+TEST(RateLimitService, ReportsThePeriodForImpossibleRequests) {
   constexpr std::string_view yaml = R"(
 domain: d
 descriptors:
@@ -98,7 +97,7 @@ descriptors:
   }
 }
 
-TEST(ServiceTest, AWindowBeginsAnew) {
+TEST(RateLimitService, AllowsAgainInTheNextWindow) {
   for (const bool as_envoyproxy : {false, true}) {
     World world(kRules, {.as_envoyproxy = as_envoyproxy});
     EXPECT_EQ(world.call("d", {of({{"k", "v"}})}, 10).statuses[0].remaining, 0U);
@@ -109,7 +108,7 @@ TEST(ServiceTest, AWindowBeginsAnew) {
   }
 }
 
-TEST(ServiceTest, SendsHeadersOfTheQuotaThatRefuses) {
+TEST(RateLimitService, SendsHeadersOfTheRefusingQuota) {
   constexpr std::string_view yaml = R"(
 domain: d
 descriptors:
@@ -125,13 +124,13 @@ descriptors:
   const Descriptor b = of({{"b", "v"}});
   EXPECT_EQ(limit({with_hits(q, 10), b}), "9");
   EXPECT_EQ(limit({b, with_hits(q, 10)}), "9");
-  // Another quota has room: nobody refuses.
+  // Another quota has room: the request is allowed.
   EXPECT_EQ(limit({with_hits(q, 10), of({{"r", "v"}}), b}), "3");
-  // A limit that refuses comes first.
+  // A refusing limit comes before a refusing quota.
   EXPECT_EQ(limit({with_hits(b, 4), with_hits(q, 10)}), "3");
 }
 
-TEST(ServiceTest, SendsHeadersOfTheTightestLimit) {
+TEST(RateLimitService, SendsHeadersOfTheTightestLimit) {
   World world(kRules, {.response_headers = true});
   world.clock.set(Instant{seconds{2222}});
   const auto headers = [](const Answer& answer) {
@@ -146,7 +145,7 @@ TEST(ServiceTest, SendsHeadersOfTheTightestLimit) {
   world.call("d", {of({{"k", "v"}})}, 8);
   EXPECT_EQ(headers(world.call("d", {of({{"second", "v"}}), of({{"k", "v"}})})),
             "RateLimit-Limit: 10; RateLimit-Remaining: 0; RateLimit-Reset: 58; ");
-  // A quota that is over does not win over a limit that refuses.
+  // A quota that is over does not come before a limit that refuses.
   world.call("d", {of({{"quota", "v"}})}, 2);
   EXPECT_EQ(headers(world.call("d", {of({{"k", "v"}}), of({{"quota", "v"}})})),
             "RateLimit-Limit: 10; RateLimit-Remaining: 0; RateLimit-Reset: 58; ");
@@ -160,12 +159,12 @@ TEST(ServiceTest, SendsHeadersOfTheTightestLimit) {
   EXPECT_EQ(headers(without.call("d", {of({{"k", "v"}})})), "");
 }
 
-TEST(ServiceTest, SendsMetadataOfWhatHasPassed) {
+TEST(RateLimitService, SendsMetadataOfAdmittingRules) {
   World world(kRules, {.dynamic_metadata = true});
   EXPECT_EQ(world.call("d", {of({{"meta", "x"}}), of({{"more", "x"}})}, 1).metadata,
             R"({"descriptors":[{"entries":["meta=x"]},{"entries":["more=x"]}],"domain":"d",)"
             R"("hitsAddend":1,"metadata":{"level":2,"plan":"free","team":"a"}})");
-  // The first is over now.
+  // The first rule refuses now.
   EXPECT_EQ(world.call("d", {of({{"meta", "x"}}), with_hits(of({{"more", "x"}}), 2)}).metadata,
             R"({"descriptors":[{"entries":["meta=x"]},{"entries":["more=x"],"hitsAddend":2}],)"
             R"("domain":"d","metadata":{"level":2,"plan":"paid"}})");
@@ -176,9 +175,8 @@ TEST(ServiceTest, SendsMetadataOfWhatHasPassed) {
               ::testing::HasSubstr(R"("limit":"unit:DAY")"));
 }
 
-// Of maps with one name all that they say; else the first one's. What is unlimited has not passed a
-// limit.
-TEST(ServiceTest, MergesMetadataMapByMap) {
+// Objects of one name are merged; of other values the first wins. Unlimited rules add nothing.
+TEST(RateLimitService, MergesMetadataObjects) {
   World world(R"(
 domain: d
 descriptors:
@@ -198,7 +196,7 @@ descriptors:
               ::testing::Not(::testing::HasSubstr("team")));
 }
 
-TEST(ServiceTest, IsToldToFollowItsRulesInAnotherWay) {
+TEST(RateLimitService, AppliesNewOptionsAndKeepsUsage) {
   World world(kRules, {.shadow_mode = true});
   const auto call = [&] { return world.call("d", {of({{"k", "v"}})}, 6); };
   EXPECT_EQ(call().overall, Code::ok);
@@ -206,13 +204,13 @@ TEST(ServiceTest, IsToldToFollowItsRulesInAnotherWay) {
   world.service.use(rules(kRules));
   EXPECT_EQ(call().overall, Code::over_limit);
   EXPECT_EQ(world.call("d", {of({{"k", "v"}})}, 4).overall,
-            Code::ok);  // what was over took nothing
+            Code::ok);  // the refused request took nothing
   world.service.use(rules(kRules), {.as_envoyproxy = true, .response_headers = true});
   EXPECT_EQ(call().response_headers.size(), 3U);
   EXPECT_EQ(world.call("d", {with_hits(of({{"k", "v"}}), 0)}).overall, Code::over_limit);
 }
 
-TEST(ServiceTest, OtherRulesKeepWhatWasUsedAndCounted) {
+TEST(RateLimitService, KeepsUsageAndCountersAfterAReload) {
   World world(kRules);
   world.call("d", {of({{"k", "v"}})}, 10);
   EXPECT_EQ(world.call("d", {of({{"k", "v"}})}).overall, Code::over_limit);
@@ -227,21 +225,21 @@ TEST(ServiceTest, OtherRulesKeepWhatWasUsedAndCounted) {
   EXPECT_EQ(world.service.counts().failed_loads, 1U);
 }
 
-// Whatever callers name, there is room for so many.
-TEST(ServiceTest, StatisticsThatCallersNameAreBounded) {
+// The number of names that clients can create is bounded.
+TEST(RateLimitService, BoundsTheMetricsThatClientsName) {
   World world(kRules);
   for (int i = 0; i < 1'500; ++i) {
     world.call("d", {of({{"named", std::to_string(i)}})});
   }
   world.call("d", {of({{"named", std::string(300, 'x')}})});
   world.call("d", {of({{"named", "\xff"}})});
-  EXPECT_LE(world.service.counts().rules.size(), Statistics::kMostNamed + 10);
+  EXPECT_LE(world.service.counts().rules.size(), Statistics::kMaxNames + 10);
   EXPECT_EQ(world.counts_of("d.named_7").total, 1U);
   EXPECT_EQ(world.counts_of("(others)").total, 502U);
 }
 
-// What the hot way costs is the answer.
-TEST(ServiceTest, AllocatesOnlyTheAnswer) {
+// The hot path allocates only the response.
+TEST(RateLimitService, AllocatesOnlyTheResponse) {
   World world(kRules);
   NoLink link;
   const Call call{.domain = "d", .descriptors = {of({{"k", "v"}}), of({{"second", "v"}})}};
@@ -258,7 +256,7 @@ TEST(ServiceTest, AllocatesOnlyTheAnswer) {
   EXPECT_EQ(passed, 4U);
 }
 
-TEST(ServiceTest, ManyThreadsNeverPassMoreThanALimit) {
+TEST(RateLimitService, NeverExceedsALimitOnManyThreads) {
   World world(
       "domain: d\ndescriptors:\n"
       "  - { key: a, rate_limit: { unit: hour, requests_per_unit: 1000 } }\n"
@@ -284,7 +282,7 @@ TEST(ServiceTest, ManyThreadsNeverPassMoreThanALimit) {
   }
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(passed, 700);
-  // The other limit was charged for no more.
+  // The other limit was not charged more often.
   EXPECT_EQ(world.call("d", {with_hits(of({{"a", "x"}}), 0)}).statuses[0].remaining, 300U);
 }
 

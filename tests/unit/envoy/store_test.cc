@@ -1,4 +1,4 @@
-// What happens when the store cannot be asked.
+// The service without its store.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -18,7 +18,7 @@ descriptors:
   - { key: all, rate_limit: { unlimited: true } }
 )";
 
-class StoreTest : public ::testing::Test {
+class StoreOutage : public ::testing::Test {
  protected:
   void serve(OnStoreFailure mode, bool as_envoyproxy = false) {
     engine_.emplace(PolicySet{}, EngineOptions{.memory = {.bytes = std::size_t{1} << 20},
@@ -35,7 +35,7 @@ class StoreTest : public ::testing::Test {
       EXPECT_FALSE(answer_.has_value());
       answer_ = std::move(given);
     });
-    // (Nothing of the call is needed any more.)
+    // The request may go out of scope here.
   }
   Code overall() const { return answer_ && *answer_ ? (*answer_)->overall : Code::unknown; }
 
@@ -47,7 +47,7 @@ class StoreTest : public ::testing::Test {
   std::optional<Result<Answer, Failure>> answer_;
 };
 
-TEST_F(StoreTest, AnOutageIsAnErrorUnlessToldOtherwise) {
+TEST_F(StoreOutage, IsAnErrorByDefault) {
   for (const bool as_envoyproxy : {false, true}) {
     serve(OnStoreFailure::error, as_envoyproxy);
     fleet_.mode = FakeFleet::Mode::unavailable;
@@ -56,7 +56,7 @@ TEST_F(StoreTest, AnOutageIsAnErrorUnlessToldOtherwise) {
     EXPECT_TRUE(answer_->error().store);
     EXPECT_EQ(answer_->error().text, "the store could not be asked: it is not there");
     EXPECT_EQ(service_->counts().store_errors, 1U);
-    // Where nothing is limited, nothing is asked.
+    // Descriptors without a limit need no store.
     ask({of({{"all", "v"}}), of({{"other", "v"}})});
     EXPECT_EQ(overall(), Code::ok);
     fleet_.mode = FakeFleet::Mode::answers;
@@ -65,7 +65,7 @@ TEST_F(StoreTest, AnOutageIsAnErrorUnlessToldOtherwise) {
   }
 }
 
-TEST_F(StoreTest, AnOutageMayBeAnsweredHereWithAPartOfTheLimit) {
+TEST_F(StoreOutage, UsesThisNodesPartUnderLocal) {
   serve(OnStoreFailure::local);
   fleet_.node_count = 5;
   fleet_.mode = FakeFleet::Mode::unavailable;
@@ -79,7 +79,7 @@ TEST_F(StoreTest, AnOutageMayBeAnsweredHereWithAPartOfTheLimit) {
   EXPECT_EQ(service_->counts().store_errors, 0U);
 }
 
-TEST_F(StoreTest, AnOutageMayLetEverybodyThroughOrNobody) {
+TEST_F(StoreOutage, AllowsUnderOpenAndRefusesUnderClosed) {
   serve(OnStoreFailure::open);
   fleet_.mode = FakeFleet::Mode::unavailable;
   ask({of({{"k", "v"}}), of({{"all", "v"}})}, 100);
@@ -91,8 +91,8 @@ TEST_F(StoreTest, AnOutageMayLetEverybodyThroughOrNobody) {
   EXPECT_EQ((*answer_)->statuses[1].code, Code::ok);
 }
 
-// What is wrong rather than away must be noticed: nobody is let through for it.
-TEST_F(StoreTest, AMistakeLetsNobodyThrough) {
+// A configuration error must be noticed: it never allows requests.
+TEST_F(StoreOutage, NeverAllowsOnAConfigurationError) {
   serve(OnStoreFailure::open);
   fleet_.mode = FakeFleet::Mode::misconfigured;
   ask({of({{"k", "v"}})});
@@ -102,8 +102,8 @@ TEST_F(StoreTest, AMistakeLetsNobodyThrough) {
   EXPECT_EQ(overall(), Code::ok);
 }
 
-// The call is gone when the answer comes.
-TEST_F(StoreTest, AnswersLater) {
+// The request is out of scope when the response comes.
+TEST_F(StoreOutage, DelaysTheResponse) {
   serve(OnStoreFailure::error);
   fleet_.mode = FakeFleet::Mode::waits;
   {
@@ -119,13 +119,13 @@ TEST_F(StoreTest, AnswersLater) {
   EXPECT_EQ((*answer_)->statuses.size(), 3U);
 }
 
-// What was charged before the store went away is given back as soon as it can be heard of.
-TEST_F(StoreTest, AnOutageInTheMiddleIsAnErrorAsWell) {
+// Charges before the outage are refunded once the store answers.
+TEST_F(StoreOutage, IsAnErrorBetweenTwoBatches) {
   serve(OnStoreFailure::error);
   fleet_.mode = FakeFleet::Mode::waits;
-  ask({of({{"k", "v"}}), of({{"k", "v"}})});  // the same counter: asked one after the other
+  ask({of({{"k", "v"}}), of({{"k", "v"}})});  // the same counter: two batches
   fleet_.mode = FakeFleet::Mode::unavailable;
-  // The first answer was on its way.
+  // The first answer was in flight.
   fleet_.deliver();
   ASSERT_TRUE(answer_.has_value());
   EXPECT_FALSE(*answer_);

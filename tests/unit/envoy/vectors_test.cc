@@ -1,5 +1,5 @@
-// What envoyproxy/ratelimit does with a configuration and requests, by what its own tests and
-// documentation say of it; and, where it is another thing, what weir does unless told otherwise.
+// The behavior of envoyproxy/ratelimit, from its own tests and documentation, as vectors of
+// configuration and requests; and weir's default where it differs.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -36,8 +36,8 @@ struct Semantics {
 
 void PrintTo(const Semantics& semantics, std::ostream* out) { *out << semantics.name; }
 
-// Redis has its own clock: a vector that met the end of a window on it is played again.
-class VectorTest : public ::testing::TestWithParam<Semantics> {
+// Redis has its own clock: a vector must not cross the end of a window.
+class EnvoyVectors : public ::testing::TestWithParam<Semantics> {
  protected:
   bool as_envoyproxy() const { return GetParam().as_envoyproxy; }
   bool on_redis() const { return GetParam().store == World::Store::redis; }
@@ -52,7 +52,7 @@ class VectorTest : public ::testing::TestWithParam<Semantics> {
     const auto minute = [] {
       return std::chrono::floor<std::chrono::minutes>(std::chrono::system_clock::now());
     };
-    // (Each takes milliseconds.)
+    // Each vector takes milliseconds.
     const auto in_minute = std::chrono::system_clock::now() - minute();
     if (in_minute > seconds{57}) std::this_thread::sleep_for(seconds{61} - in_minute);
     World world(yaml, options, World::Store::redis);
@@ -61,7 +61,7 @@ class VectorTest : public ::testing::TestWithParam<Semantics> {
 };
 
 INSTANTIATE_TEST_SUITE_P(
-    EachWay, VectorTest,
+    InEveryMode, EnvoyVectors,
     ::testing::Values(Semantics{"weir_in_memory", false, World::Store::memory},
                       Semantics{"weir_on_redis", false, World::Store::redis},
                       Semantics{"envoyproxy_in_memory", true, World::Store::memory},
@@ -91,7 +91,7 @@ descriptors:
   - { key: key7, detailed_metric: true, rate_limit: { unit: minute, requests_per_unit: 70 } }
 )";
 
-TEST_P(VectorTest, V1FindsTheRuleOfADescriptor) {
+TEST_P(EnvoyVectors, V1FindsTheRuleOfADescriptor) {
   play(kBasic, [](World& world) {
     const auto found = [&](Descriptor descriptor) -> std::pair<std::uint32_t, Unit> {
       const Answer answer = world.call("test-domain", {std::move(descriptor)});
@@ -134,7 +134,7 @@ TEST_P(VectorTest, V1FindsTheRuleOfADescriptor) {
 }
 
 // V2: wildcards.
-TEST_P(VectorTest, V2MatchesWildcards) {
+TEST_P(EnvoyVectors, V2MatchesWildcards) {
   play(R"(
 domain: wild-domain
 descriptors:
@@ -181,7 +181,7 @@ descriptors:
 )";
 
 // V3: a limit and what is counted of it.
-TEST_P(VectorTest, V3CountsDownAndRefuses) {
+TEST_P(EnvoyVectors, V3CountsDownAndRefuses) {
   play(kAnother, [](World& world) {
     for (std::uint32_t i = 1; i <= 25; ++i) {
       const Answer answer = world.call("another", {of({{"key2", "R"}})}, 1);
@@ -199,8 +199,9 @@ TEST_P(VectorTest, V3CountsDownAndRefuses) {
   });
 }
 
-// V4: two limits in one call. Where the second refuses, theirs goes on counting under the first.
-TEST_P(VectorTest, V4ChargesSeveralDescriptors) {
+// V4: two limits in one request. If the second refuses, envoyproxy/ratelimit still counts under the
+// first.
+TEST_P(EnvoyVectors, V4ChargesSeveralDescriptors) {
   play(kAnother, [this](World& world) {
     for (std::uint32_t i = 1; i <= 15; ++i) {
       const Answer answer = world.call("another", {of({{"key2", "R"}}), of({{"key3", "R"}})});
@@ -214,7 +215,7 @@ TEST_P(VectorTest, V4ChargesSeveralDescriptors) {
 }
 
 // V5: one counter for all values of a pattern.
-TEST_P(VectorTest, V5SharesAThreshold) {
+TEST_P(EnvoyVectors, V5SharesAThreshold) {
   play(R"(
 domain: d
 descriptors:
@@ -243,7 +244,7 @@ descriptors:
 }
 
 // V6: a shadow never refuses.
-TEST_P(VectorTest, V6KnowsShadowMode) {
+TEST_P(EnvoyVectors, V6NeverRefusesInShadowMode) {
   play(R"(
 domain: d
 descriptors:
@@ -278,7 +279,7 @@ descriptors:
 )";
 
 // V8: quotas refuse only together.
-TEST_P(VectorTest, V8QuotasRefuseTogether) {
+TEST_P(EnvoyVectors, V8RefusesByQuotasOnlyTogether) {
   play(kQuotas, [](World& world) {
     const auto call = [&] {
       return world.call("d", {of({{"service", "service_1"}}), of({{"service", "service_2"}})});
@@ -294,22 +295,22 @@ TEST_P(VectorTest, V8QuotasRefuseTogether) {
 }
 
 // V10: quotas beside others.
-TEST_P(VectorTest, V10QuotasBesideOthers) {
+TEST_P(EnvoyVectors, V10DecidesQuotasBesideOtherLimits) {
   play(kQuotas, [this](World& world) {
     const auto both = [&](std::string_view user) {
       return world.call("d", {of({{"user", user}}), of({{"service", "service_2"}})});
     };
     EXPECT_EQ(both("a").overall, Code::ok);
     EXPECT_EQ(both("a").overall, Code::ok);
-    // The only quota is over: so is the call, though the other limit is not.
+    // The only quota is over: the request is refused, although the other limit has room.
     const Answer over = both("a");
     EXPECT_EQ(over.overall, Code::over_limit);
     EXPECT_THAT(codes_of(over), ElementsAre(Code::ok, Code::over_limit));
-    // What was refused was counted, or not.
+    // Refused hits are counted in compat mode only.
     EXPECT_THAT(remaining_of(over), ElementsAre(as_envoyproxy() ? 1U : 2U, 0U));
     const Answer alone = world.call("d", {of({{"user", "a"}})});
     EXPECT_THAT(remaining_of(alone), ElementsAre(as_envoyproxy() ? 0U : 1U));
-    // A limit that is over beside a quota that is not.
+    // A limit is over, and a quota is not.
     world.call("d", {of({{"user", "b"}})}, 4);
     const Answer other = world.call("d", {of({{"user", "b"}}), of({{"service", "service_1"}})});
     EXPECT_EQ(other.overall, Code::over_limit);
@@ -317,8 +318,8 @@ TEST_P(VectorTest, V10QuotasBesideOthers) {
   });
 }
 
-// V10, and the service refuses nobody: what each limit says of the call is told all the same.
-TEST_P(VectorTest, V10RefusesNobodyInShadowMode) {
+// V10 in the service's shadow mode: statuses still report what each limit would do.
+TEST_P(EnvoyVectors, V10NeverRefusesInTheServicesShadowMode) {
   play(kQuotas,
        [this](World& world) {
          const auto both = [&](std::uint32_t hits) {
@@ -329,20 +330,21 @@ TEST_P(VectorTest, V10RefusesNobodyInShadowMode) {
          const Answer over = both(1);  // the quota
          EXPECT_EQ(over.overall, Code::ok);
          EXPECT_THAT(codes_of(over), ElementsAre(Code::ok, Code::over_limit));
-         EXPECT_THAT(remaining_of(over), ElementsAre(1U, 0U));  // it passed: what admits is charged
+         // it passed: admitting limits are charged
+         EXPECT_THAT(remaining_of(over), ElementsAre(1U, 0U));
          const Answer both_over = both(2);
          EXPECT_EQ(both_over.overall, Code::ok);
          EXPECT_THAT(codes_of(both_over), ElementsAre(Code::over_limit, Code::over_limit));
          EXPECT_THAT(remaining_of(both_over), ElementsAre(as_envoyproxy() ? 0U : 1U, 0U));
          EXPECT_EQ(world.service.counts().shadow, 2U);
-         EXPECT_EQ(world.counts_of("d.user").shadow, 0U);  // that is about rules
+         EXPECT_EQ(world.counts_of("d.user").shadow, 0U);  // that counter is about rules
          EXPECT_EQ(world.counts_of("d.user").over, as_envoyproxy() ? 1U : 2U);
        },
        {.shadow_mode = true});
 }
 
 // All limits are quotas: they refuse only together.
-TEST_P(VectorTest, V10QuotaModeOfAll) {
+TEST_P(EnvoyVectors, V10AppliesQuotaModeToAllRules) {
   play(kAnother,
        [](World& world) {
          world.call("another", {of({{"key3", "x"}})}, 10);
@@ -355,8 +357,8 @@ TEST_P(VectorTest, V10QuotaModeOfAll) {
        {.quota_mode = true});
 }
 
-// What has no limit, or one that another rule replaces, is a quota with room then.
-TEST_P(VectorTest, QuotaModeOfAllIsAboutDescriptorsWithoutALimitToo) {
+// A descriptor without a limit, or with a replaced rule, counts as a quota with room.
+TEST_P(EnvoyVectors, QuotaModeAppliesToDescriptorsWithoutALimit) {
   play(R"(
 domain: d
 descriptors:
@@ -376,15 +378,15 @@ descriptors:
          EXPECT_THAT(codes_of(unmatched), ElementsAre(Code::over_limit, Code::ok));
          EXPECT_EQ(twice(of({{"new", "1"}}), of({{"old", "1"}})).overall, Code::ok);
          EXPECT_EQ(twice(of({{"reg", "2"}}), of({{"shady", "1"}})).overall, Code::ok);
-         // What is unlimited is none.
+         // An unlimited rule is not a quota.
          EXPECT_EQ(twice(of({{"reg", "3"}}), of({{"free", "1"}})).overall, Code::over_limit);
          EXPECT_EQ(world.call("d", {of({{"reg", "1"}})}).overall, Code::over_limit);
        },
        {.quota_mode = true});
 }
 
-// A quota that is a shadow as well has always room.
-TEST_P(VectorTest, AShadowAmongQuotasIsNotOver) {
+// A quota in shadow mode always has room.
+TEST_P(EnvoyVectors, AShadowQuotaAlwaysHasRoom) {
   play(R"(
 domain: d
 descriptors:
@@ -399,14 +401,14 @@ descriptors:
          EXPECT_EQ(second.overall, Code::ok);
          EXPECT_THAT(codes_of(second), ElementsAre(Code::over_limit, Code::ok));
          EXPECT_EQ(world.counts_of("d.qs").shadow, 1U);
-         // A shadow that is no quota does not help.
+         // A shadow that is not a quota does not help.
          const std::vector<Descriptor> beside{of({{"qa", "1"}}), of({{"shady", "1"}})};
          EXPECT_EQ(world.call("d", beside).overall, Code::over_limit);
        });
 }
 
 // V11: unlimited, unmatched and limited.
-TEST_P(VectorTest, V11KnowsUnlimited) {
+TEST_P(EnvoyVectors, V11AllowsUnlimitedRules) {
   play(R"(
 domain: d
 descriptors:
@@ -435,7 +437,7 @@ struct Near {
 };
 
 // V12: near the limit is above four fifths of it.
-TEST_P(VectorTest, V12CountsWhatIsNearTheLimit) {
+TEST_P(EnvoyVectors, V12CountsHitsNearTheLimit) {
   const std::vector<Near> cases = {
       {15, 10, 1, 0, 0}, {15, 12, 1, 0, 1}, {15, 15, 1, 1, 0}, {20, 2, 3, 0, 0},  {20, 16, 3, 0, 3},
       {20, 19, 3, 2, 1}, {20, 15, 7, 2, 4}, {8, 5, 2, 0, 1},   {10, 10, 3, 3, 0}, {10, 27, 3, 3, 0},
@@ -452,7 +454,7 @@ TEST_P(VectorTest, V12CountsWhatIsNearTheLimit) {
       const bool over = each.before + each.hits > each.limit;
       EXPECT_EQ(answer.overall, over ? Code::over_limit : Code::ok);
       EXPECT_EQ(after.total - before.total, each.hits);
-      // By default all of what is refused is over the limit, as nothing of it is counted.
+      // By default all refused hits are over the limit, as none of them is counted.
       const std::uint64_t expected = as_envoyproxy() || !over ? each.over : each.hits;
       EXPECT_EQ(after.over - before.over, expected) << each.limit << ' ' << each.before;
       EXPECT_EQ(after.near - before.near, as_envoyproxy() || !over ? each.near : 0U);
@@ -462,7 +464,7 @@ TEST_P(VectorTest, V12CountsWhatIsNearTheLimit) {
 }
 
 // V13: limits of 15 and 14 an hour, 13 counted of each, and a call of 2.
-TEST_P(VectorTest, V13RefusesForOneOfTwo) {
+TEST_P(EnvoyVectors, V13RefusesIfOneOfTwoRefuses) {
   play(R"(
 domain: d
 descriptors:
@@ -474,15 +476,15 @@ descriptors:
          const Answer answer = world.call("d", {of({{"a", "x"}}), of({{"b", "x"}})}, 2);
          EXPECT_EQ(answer.overall, Code::over_limit);
          EXPECT_THAT(codes_of(answer), ElementsAre(Code::ok, Code::over_limit));
-         // As theirs with STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT the first is not charged; and
-         // the second neither, of which one is still to be had.
+         // As envoyproxy/ratelimit with STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT, the first is not
+         // charged. Neither is the second, of which one hit is left.
          EXPECT_THAT(remaining_of(answer),
                      as_envoyproxy() ? ElementsAre(0U, 0U) : ElementsAre(2U, 1U));
        });
 }
 
-// V15: a nested limit beside one for all.
-TEST_P(VectorTest, V15CountsNestedAndPlain) {
+// V15: a nested limit beside a limit for all values.
+TEST_P(EnvoyVectors, V15CountsNestedAndPlainDescriptors) {
   play(R"(
 domain: messaging
 descriptors:
@@ -508,18 +510,18 @@ descriptors:
 }
 
 // hits_addend at both levels.
-TEST_P(VectorTest, KnowsHitsOfBothLevels) {
+TEST_P(EnvoyVectors, HitsMayBeSetOnBothLevels) {
   play(kAnother, [this](World& world) {
     const auto left = [&](std::vector<Descriptor> descriptors, std::uint32_t hits) {
       return remaining_of(world.call("another", std::move(descriptors), hits));
     };
-    EXPECT_THAT(left({of({{"key2", "R"}})}, 0), ElementsAre(19U));  // nothing said means 1
+    EXPECT_THAT(left({of({{"key2", "R"}})}, 0), ElementsAre(19U));  // the default is 1
     EXPECT_THAT(left({of({{"key2", "R"}})}, 4), ElementsAre(15U));
     EXPECT_THAT(left({with_hits(of({{"key2", "R"}}), 5), of({{"key3", "R"}})}, 2),
                 ElementsAre(10U, 8U));
-    EXPECT_THAT(left({with_hits(of({{"key2", "R"}}), 0)}, 3), ElementsAre(10U));  // only a look
+    EXPECT_THAT(left({with_hits(of({{"key2", "R"}}), 0)}, 3), ElementsAre(10U));  // a peek
     EXPECT_THAT(left({of({{"key2", "R"}})}, 10), ElementsAre(0U));
-    // At the limit is not over it.
+    // A count equal to the limit is not over it.
     const Answer look = world.call("another", {with_hits(of({{"key2", "R"}}), 0)});
     EXPECT_EQ(look.overall, Code::ok);
     EXPECT_EQ(world.call("another", {of({{"key2", "R"}})}).overall, Code::over_limit);
@@ -528,7 +530,7 @@ TEST_P(VectorTest, KnowsHitsOfBothLevels) {
   });
 }
 
-TEST_P(VectorTest, KnowsHitsThatNoLimitHasRoomFor) {
+TEST_P(EnvoyVectors, HitsMayExceedEveryLimit) {
   play(kAnother, [](World& world) {
     const auto most = std::numeric_limits<std::uint64_t>::max();
     const Answer answer = world.call("another", {with_hits(of({{"key2", "R"}}), most)});
@@ -536,8 +538,8 @@ TEST_P(VectorTest, KnowsHitsThatNoLimitHasRoomFor) {
   });
 }
 
-// is_negative_hits: at most what is counted in this window.
-TEST_P(VectorTest, GivesBackWhatIsCounted) {
+// is_negative_hits: a refund of at most what this window counts.
+TEST_P(EnvoyVectors, NegativeHitsRefundWhatIsCounted) {
   play(kAnother, [](World& world) {
     const auto left = [&](Descriptor descriptor) {
       return remaining_of(world.call("another", {std::move(descriptor)}));
@@ -552,8 +554,8 @@ TEST_P(VectorTest, GivesBackWhatIsCounted) {
   });
 }
 
-// Where refused calls count, those beyond the limit have to be given back first.
-TEST_P(VectorTest, GivesBackFromBeyondTheLimit) {
+// If refused hits are counted, the hits beyond the limit are refunded first.
+TEST_P(EnvoyVectors, NegativeHitsRefundRefusedHitsFirst) {
   play(kAnother, [this](World& world) {
     world.call("another", {of({{"key3", "R"}})}, 10);
     world.call("another", {of({{"key3", "R"}})}, 5);
@@ -563,7 +565,7 @@ TEST_P(VectorTest, GivesBackFromBeyondTheLimit) {
   });
 }
 
-TEST_P(VectorTest, ARefusedCallGivesNothingBack) {
+TEST_P(EnvoyVectors, ARefusedRequestRefundsNothing) {
   play(kAnother, [this](World& world) {
     world.call("another", {of({{"key2", "R"}}), of({{"key3", "R"}})}, 10);
     const Answer answer =
@@ -573,8 +575,8 @@ TEST_P(VectorTest, ARefusedCallGivesNothingBack) {
   });
 }
 
-// A limit that comes with the call counts for itself, by its unit.
-TEST_P(VectorTest, KnowsLimitsThatComeWithTheCall) {
+// A limit of the request counts separately, by its unit.
+TEST_P(EnvoyVectors, LimitsOfTheRequestCountSeparately) {
   play(kAnother, [](World& world) {
     const auto call = [&](std::uint32_t requests, Unit unit) {
       return world.call("another", {limited(of({{"key2", "R"}}), requests, unit)});
@@ -587,12 +589,12 @@ TEST_P(VectorTest, KnowsLimitsThatComeWithTheCall) {
     const auto strange = world.ask("another", {limited(of({{"key2", "R"}}), 1, Unit::unknown)});
     ASSERT_FALSE(strange);
     EXPECT_FALSE(strange.error().store);
-    // Without the domain, there is none.
+    // Without a known domain it is not applied.
     EXPECT_EQ(world.call("other", {limited(of({{"key2", "R"}}), 0, Unit::hour)}).overall, Code::ok);
   });
 }
 
-TEST_P(VectorTest, NothingPerUnitIsAlwaysOver) {
+TEST_P(EnvoyVectors, ZeroPerUnitAlwaysRefuses) {
   play(
       "domain: d\ndescriptors:\n"
       "  - { key: k, rate_limit: { unit: minute, requests_per_unit: 0 } }\n"
@@ -606,8 +608,8 @@ TEST_P(VectorTest, NothingPerUnitIsAlwaysOver) {
       });
 }
 
-// A rule that another replaces keeps its counter as it is.
-TEST_P(VectorTest, ReplacesRules) {
+// A replaced rule keeps its counter unchanged.
+TEST_P(EnvoyVectors, AReplacedRuleKeepsItsCounter) {
   play(R"(
 domain: d
 descriptors:
@@ -626,7 +628,7 @@ descriptors:
        });
 }
 
-TEST_P(VectorTest, WhatIsUnlimitedStaysSoIfItIsReplaced) {
+TEST_P(EnvoyVectors, AReplacedUnlimitedRuleStaysUnlimited) {
   play(R"(
 domain: d
 descriptors:
@@ -639,8 +641,8 @@ descriptors:
        });
 }
 
-// Of a rule in shadow_mode, as of any other, what did not fit.
-TEST_P(VectorTest, CountsInShadowModeWhatIsOver) {
+// A rule in shadow_mode counts the hits that did not fit, as every rule.
+TEST_P(EnvoyVectors, ShadowMetricsCountHitsOverTheLimit) {
   play(R"(
 domain: d
 descriptors:
@@ -655,7 +657,7 @@ descriptors:
        });
 }
 
-TEST_P(VectorTest, NamesStatisticsAsTheyDoWhereAValueIsEmpty) {
+TEST_P(EnvoyVectors, MetricNamesMatchForEmptyValues) {
   play(R"(
 domain: d
 descriptors:
@@ -677,7 +679,7 @@ descriptors:
        });
 }
 
-TEST_P(VectorTest, NamesStatisticsWithoutWhatStatsdWouldTakeForItsOwn) {
+TEST_P(EnvoyVectors, MetricNamesContainNoStatsdSyntax) {
   play(R"(
 domain: d:1
 descriptors:
@@ -696,13 +698,13 @@ descriptors:
               {"d_1.detailed_10_0_0_1", "d_1.told_[__1]_80", "d_1.own_1_2_3_4.5"}) {
            EXPECT_EQ(world.counts_of(name).total, 1U) << name;
          }
-         // Two rules, one name.
+         // Two rules with one metric name.
          EXPECT_EQ(world.counts_of("d_1.plain_a_b").total, 2U);
        });
 }
 
-// The same counter twice in one call is charged twice.
-TEST_P(VectorTest, ChargesTheSameDescriptorTwice) {
+// The same counter twice in one request is charged twice.
+TEST_P(EnvoyVectors, TheSameDescriptorTwiceIsChargedTwice) {
   play(kAnother, [this](World& world) {
     const auto twice = [&] {
       return world.call("another", {of({{"key3", "R"}}), of({{"key3", "R"}})}, 3);
@@ -716,8 +718,8 @@ TEST_P(VectorTest, ChargesTheSameDescriptorTwice) {
   });
 }
 
-// What was charged in vain is given back, and no status tells of a moment in between.
-TEST_P(VectorTest, TellsTheSameOfOneCounterAfterARefusal) {
+// After a refund, no status reports a state from before it.
+TEST_P(EnvoyVectors, StatusesOfOneCounterAgreeAfterARefusal) {
   play("domain: d\ndescriptors: [ { key: k, rate_limit: { unit: hour, requests_per_unit: 2 } } ]\n",
        [this](World& world) {
          const Descriptor k = of({{"k", "x"}});
@@ -729,7 +731,7 @@ TEST_P(VectorTest, TellsTheSameOfOneCounterAfterARefusal) {
            return;
          }
          EXPECT_THAT(remaining_of(refused), ElementsAre(2U, 2U, 0U));
-         // Also of one that came behind the refusal, and only looked.
+         // Also a descriptor after the refusal, which was only peeked.
          const Answer behind = world.call("d", {k, with_hits(k, 2), with_hits(k, 0)});
          EXPECT_THAT(codes_of(behind), ElementsAre(Code::ok, Code::over_limit, Code::ok));
          EXPECT_THAT(remaining_of(behind), ElementsAre(2U, 1U, 2U));
@@ -737,8 +739,8 @@ TEST_P(VectorTest, TellsTheSameOfOneCounterAfterARefusal) {
        });
 }
 
-// More limits than one decision can hold.
-TEST_P(VectorTest, ChargesManyDescriptorsOrNone) {
+// More limits than one decision can have.
+TEST_P(EnvoyVectors, ManyDescriptorsAreChargedAllOrNothing) {
   play(kAnother, [this](World& world) {
     std::vector<std::string> values;
     for (int i = 0; i < 40; ++i) values.push_back(std::to_string(i));
@@ -754,7 +756,7 @@ TEST_P(VectorTest, ChargesManyDescriptorsOrNone) {
     EXPECT_EQ(refused.overall, Code::over_limit);
     EXPECT_EQ(refused.statuses.back().code, Code::ok);
     EXPECT_EQ(refused.statuses.back().remaining, as_envoyproxy() ? 19U : 20U);
-    // One that comes last refuses, and all before it are as they were.
+    // The last limit refuses, and all before it are unchanged.
     std::vector<Descriptor> fresh;
     for (const std::string& value : values) fresh.push_back(of({{"key2", value}}));
     fresh.push_back(of({{"key3", "0"}}));
@@ -767,7 +769,7 @@ TEST_P(VectorTest, ChargesManyDescriptorsOrNone) {
 }
 
 // (a_b, c) and (a, b_c) are two rules with two counters.
-TEST_P(VectorTest, TellsPairsApartThatLookAlike) {
+TEST_P(EnvoyVectors, SimilarPairsHaveDifferentCounters) {
   play(R"(
 domain: d
 descriptors:
@@ -782,7 +784,7 @@ descriptors:
        });
 }
 
-TEST_P(VectorTest, KnowsKeysOfAnyLength) {
+TEST_P(EnvoyVectors, KeysMayHaveAnyLength) {
   play(kAnother, [](World& world) {
     const std::string one(100'000, 'x');
     const std::string other = one + "y";
@@ -797,7 +799,7 @@ TEST_P(VectorTest, KnowsKeysOfAnyLength) {
   });
 }
 
-TEST_P(VectorTest, KnowsTokenBucketsAndSlidingWindows) {
+TEST_P(EnvoyVectors, TokenBucketsAndSlidingWindowsAreSupported) {
   play(R"(
 domain: d
 descriptors:
@@ -823,7 +825,7 @@ descriptors:
        });
 }
 
-// ---- Giving back
+// ---- Refunds
 
 // A rule under each algorithm.
 std::vector<std::string> rules_of_each(int requests) {
@@ -837,8 +839,8 @@ std::vector<std::string> rules_of_each(int requests) {
   return all;
 }
 
-// More may be counted than the limit has: refused calls count there, and limits are lowered.
-TEST_P(VectorTest, WhatIsCountedBeyondTheLimitIsGivenBackAsWell) {
+// A count may exceed its limit: refused hits are counted in compat mode, and limits can be lowered.
+TEST_P(EnvoyVectors, NegativeHitsRefundHitsBeyondTheLimit) {
   const Descriptor k = of({{"k", "x"}});
   for (std::size_t i = 0; i < rules_of_each(10).size(); ++i) {
     SCOPED_TRACE(rules_of_each(10)[i]);
@@ -860,8 +862,8 @@ TEST_P(VectorTest, WhatIsCountedBeyondTheLimitIsGivenBackAsWell) {
   }
 }
 
-// No number is too large to be given back, wherever it is counted.
-TEST_P(VectorTest, AllThatIsCountedCanBeGivenBack) {
+// Any number can be refunded, in every store.
+TEST_P(EnvoyVectors, NegativeHitsCanRefundEverything) {
   constexpr std::uint64_t all = std::numeric_limits<std::uint64_t>::max();
   const Descriptor k = of({{"k", "x"}});
   for (const std::string& yaml : rules_of_each(10)) {

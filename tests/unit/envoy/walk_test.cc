@@ -10,18 +10,18 @@
 namespace weir::envoy {
 namespace {
 
-TEST(PatternTest, AStarStandsForAnything) {
-  EXPECT_TRUE(Pattern("foo*").matches("foo"));
-  EXPECT_TRUE(Pattern("foo*").matches("foobar"));
-  EXPECT_FALSE(Pattern("foo*").matches("fo"));
-  EXPECT_TRUE(Pattern("*").matches(""));
-  EXPECT_TRUE(Pattern("*.pdf").matches(".pdf"));
-  EXPECT_FALSE(Pattern("*.pdf").matches("pdf"));
-  EXPECT_TRUE(Pattern("a*b*c").matches("abc"));
-  EXPECT_TRUE(Pattern("a*b*c").matches("a-b-b-c"));
-  EXPECT_FALSE(Pattern("a*b*c").matches("acb"));
-  EXPECT_FALSE(Pattern("ab*ba").matches("aba"));  // no part is used twice
-  EXPECT_TRUE(Pattern("**").matches("x"));
+TEST(WildcardPattern, MatchesAnyTextForAStar) {
+  EXPECT_TRUE(WildcardPattern("foo*").matches("foo"));
+  EXPECT_TRUE(WildcardPattern("foo*").matches("foobar"));
+  EXPECT_FALSE(WildcardPattern("foo*").matches("fo"));
+  EXPECT_TRUE(WildcardPattern("*").matches(""));
+  EXPECT_TRUE(WildcardPattern("*.pdf").matches(".pdf"));
+  EXPECT_FALSE(WildcardPattern("*.pdf").matches("pdf"));
+  EXPECT_TRUE(WildcardPattern("a*b*c").matches("abc"));
+  EXPECT_TRUE(WildcardPattern("a*b*c").matches("a-b-b-c"));
+  EXPECT_FALSE(WildcardPattern("a*b*c").matches("acb"));
+  EXPECT_FALSE(WildcardPattern("ab*ba").matches("aba"));  // no text is matched twice
+  EXPECT_TRUE(WildcardPattern("**").matches("x"));
 }
 
 constexpr std::string_view kTree = R"(
@@ -45,7 +45,7 @@ Walk walked(const Rules& all, const Descriptor& descriptor) {
   return walk(all.domains.at("d"), descriptor.entries);
 }
 
-TEST(WalkTest, AValueBeatsWildcardsInTheirOrderWhichBeatTheKey) {
+TEST(RuleWalk, PrefersValueThenWildcardsThenKey) {
   const auto all = rules(kTree);
   EXPECT_EQ(walked(*all, of({{"a", "1"}})).end, End::no_rule);
   EXPECT_EQ(walked(*all, of({{"a", "123"}})).node->rule->requests_per_unit, 1U);
@@ -53,17 +53,17 @@ TEST(WalkTest, AValueBeatsWildcardsInTheirOrderWhichBeatTheKey) {
   EXPECT_EQ(walked(*all, of({{"a", ""}})).node->rule->requests_per_unit, 3U);
 }
 
-// As theirs: a pattern is the value of its node as well.
-TEST(WalkTest, AValueThatIsThePatternItselfBeatsOtherWildcards) {
+// As in envoyproxy/ratelimit, a pattern is also the value of its node.
+TEST(RuleWalk, PrefersThePatternTextAsAValue) {
   const auto all = rules(kTree);
   const Descriptor descriptor = of({{"a", "12*"}});
   EXPECT_EQ(walked(*all, descriptor).node->rule->requests_per_unit, 2U);
-  EXPECT_EQ(step(all->domains.at("d").root, descriptor.entries[0]).match, Match::value);
+  EXPECT_EQ(step(all->domains.at("d").root, descriptor.entries[0]).match, MatchKind::value);
 }
 
-TEST(WalkTest, ThereIsNoWayBack) {
+TEST(RuleWalk, DoesNotBacktrack) {
   const auto all = rules(kTree);
-  // (b alone has an x, but b=y hides it.)
+  // b without a value has an x, but b=y hides it.
   const Walk hidden = walked(*all, of({{"b", "y"}, {"c", "x"}}));
   EXPECT_EQ(hidden.end, End::not_found);
   EXPECT_EQ(hidden.steps, 1U);
@@ -71,7 +71,7 @@ TEST(WalkTest, ThereIsNoWayBack) {
   EXPECT_EQ(walked(*all, of({{"b", "y"}, {"c", "z"}})).node->rule->requests_per_unit, 6U);
 }
 
-TEST(WalkTest, ALimitIsForDescriptorsThatEndWhereItStands) {
+TEST(RuleWalk, FindsALimitOnlyAtTheLastEntry) {
   const auto all = rules(kTree);
   EXPECT_EQ(walked(*all, of({{"b", "n"}})).end, End::limit);
   EXPECT_EQ(walked(*all, of({{"b", "y"}})).end, End::no_rule);
@@ -80,7 +80,7 @@ TEST(WalkTest, ALimitIsForDescriptorsThatEndWhereItStands) {
   EXPECT_EQ(walked(*all, of({})).end, End::not_found);
 }
 
-TEST(WalkTest, FindsOneOfTenThousandRulesWithoutAllocating) {
+TEST(RuleWalk, FindsOneOfTenThousandRulesWithoutAllocating) {
   std::string yaml = "domain: d\ndescriptors:\n";
   for (int i = 0; i < 10'000; ++i) {
     yaml += "  - { key: user, value: u" + std::to_string(i) +
@@ -103,13 +103,13 @@ std::string counter(const Descriptor& descriptor, std::string_view domain = "d")
   return name;
 }
 
-TEST(CounterTest, NamesAreReadable) {
+TEST(CounterKey, IsReadable) {
   EXPECT_EQ(counter(of({{"user", "alice"}, {"path", "/buy"}}), "shop"),
             "weir1:{=shop:user=alice,path=/buy}:window/1min");
 }
 
-// Whatever is in keys and values.
-TEST(CounterTest, NoTwoDescriptorsShareAName) {
+// With any bytes in keys and values.
+TEST(CounterKey, IsUniqueForEachDescriptor) {
   std::mt19937 random(1);
   const std::vector<std::string> words = {
       "",    "a", "b", "a_b", "_", "=", ",", "a=b", "}", ":", "a,b", "%3D", std::string(1, '\0'),
@@ -129,7 +129,7 @@ TEST(CounterTest, NoTwoDescriptorsShareAName) {
   }
 }
 
-TEST(CounterTest, LongNamesAreHashed) {
+TEST(CounterKey, IsHashedIfLong) {
   const std::string value(5'000, 'v');
   const std::string name = counter(of({{"k", value}}));
   EXPECT_LT(name.size(), 150U);
@@ -137,8 +137,9 @@ TEST(CounterTest, LongNamesAreHashed) {
   EXPECT_NE(name, counter(of({{"k", value}}), "e"));
 }
 
-// As envoyproxy/ratelimit does: dots are steps, but for those of addresses, wherever one is found.
-TEST(StatisticsNameTest, HasNothingThatStatsdTakesForItsOwn) {
+// As in envoyproxy/ratelimit: dots separate levels, except for those of IPv4 addresses anywhere in
+// the name.
+TEST(MetricName, ContainsNoStatsdSyntax) {
   const std::map<std::string, std::string> names = {
       {"", ""},
       {"shop.user.path_/buy", "shop.user.path_/buy"},
@@ -152,7 +153,7 @@ TEST(StatisticsNameTest, HasNothingThatStatsdTakesForItsOwn) {
       {"9.8.7.6:80", "9_8_7_6_80"},
       {"d.ip_999.999.999.999.", "d.ip_999_999_999_999."},
       {"d.ip_1.2.3.", "d.ip_1.2.3."}};
-  for (const auto& [name, counted_as] : names) EXPECT_EQ(in_statistics(name), counted_as);
+  for (const auto& [name, counted_as] : names) EXPECT_EQ(metric_name(name), counted_as);
 }
 
 }  // namespace

@@ -22,8 +22,8 @@
 
 namespace weir::envoy {
 
-// Rules that are known to make sense.
-inline std::shared_ptr<const Rules> rules(std::string_view yaml, const LoadOptions& options = {}) {
+// Reads rules that must be valid.
+inline std::shared_ptr<const Rules> rules(std::string_view yaml, const ReadOptions& options = {}) {
   Loaded loaded = load({{.name = "rules.yaml", .text = std::string{yaml}}}, options);
   if (loaded.rules == nullptr) throw std::invalid_argument(loaded.problems());
   return loaded.rules;
@@ -49,7 +49,7 @@ inline Descriptor limited(Descriptor descriptor, std::uint32_t requests, Unit un
   return descriptor;
 }
 
-// Of an engine without a fleet.
+// For an engine without a fleet: never used.
 class NoLink final : public Link {
  public:
   int descriptor() const noexcept override { return -1; }
@@ -61,7 +61,7 @@ class NoLink final : public Link {
   store::SharedStore& store() noexcept override { std::terminate(); }
 };
 
-// A service on a store of its own.
+// A service with its own store.
 class World {
  public:
   enum class Store { memory, redis };
@@ -87,7 +87,7 @@ class World {
     while (!answer) link_->wait(std::chrono::milliseconds{50});
     return *std::move(answer);
   }
-  // One that must be answered.
+  // The same for a request that must get a response.
   Answer call(std::string_view domain, std::vector<Descriptor> descriptors,
               std::uint32_t hits = 0) {
     auto answer = ask(domain, std::move(descriptors), hits);
