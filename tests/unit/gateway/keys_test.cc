@@ -16,7 +16,7 @@ KeySource source(Kind kind, std::string name = {}) {
   return {.kind = kind, .name = std::move(name)};
 }
 
-// A request whose key is asked for in several ways.
+// A request from which keys are made.
 struct World {
   std::string method = "GET";
   std::string host = "Shop.example.com:80";
@@ -57,12 +57,12 @@ struct World {
   }
 };
 
-TEST(Key, IsAnAddressOrItsBeginning) {
+TEST(MadeKey, IsAnAddressOrItsPrefix) {
   World world;
   EXPECT_EQ(world.key(source(Kind::ip)), "192.0.2.129");
   EXPECT_EQ(world.key({.kind = Kind::ip, .v4_bits = 24}), "192.0.2.0/24");
   world.client = "2001:db8:1:2:3:4:5:6";
-  // Who has one address has 2^64 of them.
+  // The default is a /64: a client usually has all of its addresses.
   EXPECT_EQ(world.key(source(Kind::ip)), "2001:db8:1:2::/64");
   EXPECT_EQ(world.key({.kind = Kind::ip, .v6_bits = 48}), "2001:db8:1::/48");
   EXPECT_EQ(world.key({.kind = Kind::ip, .v6_bits = 128}), "2001:db8:1:2:3:4:5:6");
@@ -70,7 +70,7 @@ TEST(Key, IsAnAddressOrItsBeginning) {
   EXPECT_EQ(world.key(source(Kind::ip)), "192.0.2.129");
 }
 
-TEST(Key, NamesTheSourceThatIsMissingOrAmbiguous) {
+TEST(MadeKey, NamesTheSourceThatIsMissingOrAmbiguous) {
   World world;
   const auto problem_with = [&](const KeySource& source) {
     const std::vector<KeyPart> key{{.name = "", .sources = {{.kind = Kind::ip}, source}}};
@@ -85,7 +85,7 @@ TEST(Key, NamesTheSourceThatIsMissingOrAmbiguous) {
   EXPECT_EQ(problem_with(source(Kind::jwt, "sub")), "claim sub of a valid bearer token");
 }
 
-TEST(Key, IsAHeader) {
+TEST(MadeKey, IsTheValueOfAHeader) {
   World world;
   EXPECT_EQ(world.key(source(Kind::header, "x-user-id")), "EMPTY");
   world.fields = {{"X-User-ID", "alice"}};
@@ -94,15 +94,15 @@ TEST(Key, IsAHeader) {
   EXPECT_EQ(world.key(source(Kind::header, "x-user-id")), "EMPTY");
   world.fields = {{"X-User-ID", "alice"}, {"x-user-id", "alice"}};
   EXPECT_EQ(world.key(source(Kind::header, "x-user-id")), "alice");
-  // A service that takes the other one would let her have two.
+  // A server that uses the other value would give this client two keys.
   world.fields = {{"X-User-ID", "alice"}, {"x-user-id", "bob"}};
   EXPECT_EQ(world.key(source(Kind::header, "x-user-id")), "AMBIGUOUS");
-  // Services that make variables of headers take these for the same.
+  // Servers that map fields to variables take both names for the same.
   world.fields = {{"X-User-ID", "alice"}, {"X_User_ID", "bob"}};
   EXPECT_EQ(world.key(source(Kind::header, "x-user-id")), "AMBIGUOUS");
 }
 
-TEST(Key, IsAParameter) {
+TEST(MadeKey, IsTheValueOfAQueryParameter) {
   World world;
   const auto sku = [&](std::string query) {
     world.query = std::move(query);
@@ -121,7 +121,7 @@ TEST(Key, IsAParameter) {
   EXPECT_EQ(sku("sku+id=9&sku+id"), "AMBIGUOUS");
 }
 
-TEST(Key, IsACookie) {
+TEST(MadeKey, IsTheValueOfACookie) {
   World world;
   const auto session = [&](std::string_view cookie) {
     world.fields = {{"Accept", "*/*"}, {"cookie", cookie}};
@@ -132,7 +132,7 @@ TEST(Key, IsACookie) {
   EXPECT_EQ(session("session = abc ;x"), "abc");
   EXPECT_EQ(session("session=\"abc\""), "abc");
   EXPECT_EQ(session("session=a=b"), "a=b");
-  // Services do not agree on which of two they take.
+  // Servers disagree on which of two values counts.
   EXPECT_EQ(session("session=abc; session=def"), "AMBIGUOUS");
   EXPECT_EQ(session("session=; session=def"), "AMBIGUOUS");
   EXPECT_EQ(session("session=abc; session=\"abc\""), "abc");
@@ -144,8 +144,8 @@ TEST(Key, IsACookie) {
   EXPECT_EQ(world.key(source(Kind::cookie, "session")), "abc");
 }
 
-// All spellings of one resource are one.
-TEST(Key, IsAPathOrASegment) {
+// All spellings of a resource make one key.
+TEST(MadeKey, IsThePathOrASegmentInOneSpelling) {
   World world;
   for (const char* path :
        {"/a/B", "/%61/B", "//a/./B/", "/x/../a/B", "/a%2fB", "/a;v=1/B", "/a\\B"}) {
@@ -159,7 +159,7 @@ TEST(Key, IsAPathOrASegment) {
   EXPECT_EQ(world.key({.kind = Kind::segment, .segment = 1}), "EMPTY");
 }
 
-TEST(Key, IsAHostAMethodOrAConstant) {
+TEST(MadeKey, IsTheHostTheMethodOrAConstant) {
   World world;
   EXPECT_EQ(world.key(source(Kind::host)), "shop.example.com");
   EXPECT_EQ(world.key(source(Kind::method)), "GET");
@@ -168,24 +168,25 @@ TEST(Key, IsAHostAMethodOrAConstant) {
   EXPECT_EQ(world.key(source(Kind::host)), "EMPTY");
 }
 
-TEST(Key, IsLoggedAsTextOrAsItsHash) {
+TEST(MadeKey, IsLoggedAsTextOrAsItsHash) {
   World world;
   world.fields = {{"X-User", "alice"}, {"X-Plan", "free"}};
   const std::vector<KeyPart> parts{{.name = "plan", .sources = {source(Kind::header, "x-plan")}},
                                    {.name = "user", .sources = {source(Kind::header, "x-user")}}};
-  EXPECT_EQ(world.made(parts).text(LoggedKey::plain), "plan=free,user=alice");
-  const std::string hashed = world.made(parts).text(LoggedKey::hashed);
+  EXPECT_EQ(world.made(parts).text(KeyLogging::plain), "plan=free,user=alice");
+  const std::string hashed = world.made(parts).text(KeyLogging::hashed);
   EXPECT_TRUE(hashed.starts_with("sha256:"));
   EXPECT_EQ(hashed.size(), 7u + 64u);
   const std::vector<KeyPart> whole{{.name = "", .sources = {source(Kind::header, "x-user")}}};
-  EXPECT_EQ(world.made(whole).text(LoggedKey::plain), "alice");
-  EXPECT_NE(world.made(whole).text(LoggedKey::hashed), hashed);
+  EXPECT_EQ(world.made(whole).text(KeyLogging::plain), "alice");
+  EXPECT_NE(world.made(whole).text(KeyLogging::hashed), hashed);
   world.fields = {};
-  EXPECT_EQ(world.made(whole).text(LoggedKey::hashed), "");
+  EXPECT_EQ(world.made(whole).text(KeyLogging::hashed), "");
 }
 
-// A part that lacks one of its sources is empty as a whole: limits that count by it are left out.
-TEST(Key, HasEmptyPartsWhereSomethingIsMissing) {
+// A part that lacks one of its sources is empty as a whole, and limits that count by it are
+// skipped.
+TEST(MadeKey, HasAnEmptyPartIfASourceIsMissing) {
   World world;
   world.fields = {{"X-User", "alice"}};
   const std::vector<KeyPart> parts{
@@ -204,7 +205,7 @@ TEST(Key, HasEmptyPartsWhereSomethingIsMissing) {
 constexpr std::string_view kToken =
     "eyJhbGciOiJub25lIn0.eyJzdWIiOiJhbGljZSIsIm4iOjcsIm9rIjp0cnVlLCJsaXN0IjpbMV19.";
 
-TEST(Key, IsAClaim) {
+TEST(MadeKey, IsAClaimOfAToken) {
   const auto reader = *JwtReader::make({.verifies = false});
   World world;
   const std::string header = "Bearer " + std::string{kToken};
@@ -219,8 +220,8 @@ TEST(Key, IsAClaim) {
   EXPECT_EQ(world.key(source(Kind::jwt, "sub"), reader.get()), "EMPTY");
 }
 
-// Two different requests never share a key.
-TEST(Key, IsACombinationThatCanBeTakenApart) {
+// Different requests never share a key.
+TEST(MadeKey, JoinsSourcesWithoutAmbiguity) {
   World world;
   const std::vector<KeySource> both{source(Kind::header, "a"), source(Kind::header, "b")};
   world.fields = {{"a", "x|y"}, {"b", "z"}};
@@ -233,7 +234,7 @@ TEST(Key, IsACombinationThatCanBeTakenApart) {
   EXPECT_EQ(world.key(both), "EMPTY");
 }
 
-TEST(Key, HasParts) {
+TEST(MadeKey, HasNamedParts) {
   World world;
   world.query = "sku=9";
   world.fields = {{"X-User", "alice"}};
@@ -253,8 +254,8 @@ TEST(Key, HasParts) {
   EXPECT_EQ(world.made({}).status(), Status::empty);
 }
 
-// Long ones neither escape a limit nor are cut into each other, and all of them fit into a key.
-TEST(Key, CountsLongValuesByTheirHash) {
+// Long values stay distinct, and all parts together fit into a key.
+TEST(MadeKey, ReplacesLongValuesByTheirHash) {
   World world;
   const std::string fits(longest_value(1), 'a'), longer = fits + "a", other = fits + "b";
   const auto key_of = [&](const std::string& text) {
