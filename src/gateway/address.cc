@@ -18,8 +18,8 @@ constexpr int kPrefixBits = kAllBits - kV4Bits;
 // Clears all bits after the first `bits`.
 void clear_after(std::array<std::uint8_t, 16>& bytes, int bits) {
   for (int i = 0; i < 16; ++i) {
-    const int kept = std::clamp(bits - i * 8, 0, 8);
-    bytes[static_cast<std::size_t>(i)] &= static_cast<std::uint8_t>(0xff00 >> kept);
+    const int kept_bits = std::clamp(bits - i * 8, 0, 8);
+    bytes[static_cast<std::size_t>(i)] &= static_cast<std::uint8_t>(0xff00 >> kept_bits);
   }
 }
 

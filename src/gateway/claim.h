@@ -40,9 +40,9 @@ class LeaveRetries {
   std::vector<std::shared_ptr<Admission>> admissions_;
 };
 
-// The permits of one request: takes them, renews held ones, and settles or returns them at the
-// finish. Lives until the last answer of the fleet has come, also if the request has ended before.
-// For one thread.
+// The permits of one request: takes them, renews held ones, and settles or returns them at the end.
+// Lives until the last answer of the fleet has come, also if the request has ended before. For one
+// thread.
 class Admission : public std::enable_shared_from_this<Admission> {
  public:
   Admission(AsyncEngine& engine, LeaveRetries& leave_retries)

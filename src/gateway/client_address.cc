@@ -71,10 +71,10 @@ class ProxyChain {
   ProxyChain(const Address& peer, const std::vector<AddressRange>& trusted)
       : client_(peer), trusted_(trusted) {}
 
-  // `told`: the address that the current proxy has seen. False if the chain ends here.
-  bool step(const std::optional<Address>& told) {
-    if (!told || ++steps_ > kMaxProxies) return false;
-    client_ = *told;
+  // `forwarded`: the address that the current proxy has seen. False if the chain ends here.
+  bool step(const std::optional<Address>& forwarded) {
+    if (!forwarded || ++steps_ > kMaxProxies) return false;
+    client_ = *forwarded;
     return has(trusted_, client_);
   }
   const Address& client() const { return client_; }

@@ -106,14 +106,14 @@ struct ServiceConfig {
 
 // One attribute of a request that is part of its key.
 struct KeySource {
-  enum class Kind : std::uint8_t {
-    ip,       // of the client, taken from trusted proxies
-    header,   // header:X-User-Id
-    query,    // query:sku_id
-    cookie,   // cookie:session
-    path,     // normalised
-    segment,  // segment:2 is "b" of /a/b/c
-    host,     // lower case, without port
+  enum class Kind : std::uint8_t {  // the attribute
+    ip,                             // of the client, taken from trusted proxies
+    header,                         // header:X-User-Id
+    query,                          // query:sku_id
+    cookie,                         // cookie:session
+    path,                           // normalised
+    segment,                        // segment:2 is "b" of /a/b/c
+    host,                           // lower case, without port
     method,
     jwt,       // jwt:sub, a claim of the bearer token
     constant,  // const:all, the same for every request

@@ -18,7 +18,7 @@
 #include "gateway/request_head.h"
 
 // The client's side of an exchange: routing, limits, request body, and the end. The upstream side
-// is in exchange_server.cc.
+// is in exchange_upstream.cc.
 
 namespace weir::gateway {
 

@@ -53,7 +53,8 @@ void Exchange::connect(bool fresh) {
   server_timer_.set_in(backend_->service().timeouts.connect);
   upstream_ = worker_.upstream_pool().acquire(backend_, server, fresh, *this);
   if (!upstream_)
-    return fail(UpstreamFailure::connect, "cannot open a connection: out of file descriptors");
+    return fail(UpstreamFailure::connect,
+                "cannot open a socket: the process may be out of file descriptors");
   if (upstream_->reused()) send_request();
 }
 
@@ -187,7 +188,7 @@ bool Exchange::on_response_head() {
   const int status = response_parser_.status();
   if (status == 101) {
     if (upgrade_.empty()) {
-      fail(UpstreamFailure::garbage, "it switched protocols without being asked");
+      fail(UpstreamFailure::garbage, "it switched protocols although no upgrade was requested");
     } else {
       start_tunnel();
     }
@@ -269,8 +270,8 @@ void Exchange::update_upstream_reading() {
 
 void Exchange::finish_response() {
   client_.send_end(response_body_.trailers());
-  end_admission();  // before the last bytes go out: the client's next request may need the same
-                    // permit
+  // Before the last bytes go out: the client's next request may need the same permit.
+  end_admission();
   client_.flush();
   const bool request_complete = request_body_.is_done();
   release_upstream(request_complete && response_parser_.keep_alive() && !server_ended_);
@@ -354,13 +355,13 @@ bool Exchange::server_owes_response() const {
 
 void Exchange::on_upstream_timeout() {
   if (phase_ == ExchangePhase::connecting) {
-    fail(UpstreamFailure::timeout, "connecting timed out");
+    fail(UpstreamFailure::timeout, "no connection in time");
   } else if (!server_owes_response()) {
     server_timer_.set_in(backend_->service().timeouts.read);
   } else if (phase_ == ExchangePhase::tunnel) {
     finish_tunnel();
   } else {
-    fail(UpstreamFailure::timeout, "it timed out");
+    fail(UpstreamFailure::timeout, "it did not respond in time");
   }
 }
 

@@ -92,8 +92,8 @@ std::string_view scheme_of(const Hop& hop) { return hop.tls ? "https" : "http"; 
 std::string_view valid_or(const Hop& hop, Fields fields, std::string_view name,
                           bool (*fits)(std::string_view), std::string_view known) {
   if (!hop.trusted) return known;
-  const std::string_view told = single_value(fields, name);
-  return !told.empty() && fits(told) ? told : known;
+  const std::string_view value = single_value(fields, name);
+  return !value.empty() && fits(value) ? value : known;
 }
 
 bool is_scheme(std::string_view text) {
@@ -111,9 +111,9 @@ void append_x(std::string& out, const Hop& hop, Fields fields) {
               valid_or(hop, fields, "X-Forwarded-Proto", is_scheme, scheme_of(hop)));
   const std::string_view host = valid_or(hop, fields, "X-Forwarded-Host", is_host, hop.host);
   if (!host.empty()) append_line(out, "X-Forwarded-Host", host);
-  const std::string_view asked = port_in(hop.host);
-  const std::string own = asked.empty() ? std::to_string(hop.port) : std::string{asked};
-  append_line(out, "X-Forwarded-Port", valid_or(hop, fields, "X-Forwarded-Port", is_port, own));
+  const std::string_view host_port = port_in(hop.host);
+  const std::string port = host_port.empty() ? std::to_string(hop.port) : std::string{host_port};
+  append_line(out, "X-Forwarded-Port", valid_or(hop, fields, "X-Forwarded-Port", is_port, port));
 }
 
 // IPv6 addresses and hosts with a port are not tokens (RFC 7239) and need quotes.

@@ -94,29 +94,29 @@ FirstValue header_value(Fields fields, std::string_view name) {
 // `buffer`.
 class SourceReader {
  public:
-  SourceReader(const JwtReader* jwt, const Asked& asked, std::string& buffer)
-      : jwt_(jwt), asked_(asked), buffer_(buffer) {}
+  SourceReader(const JwtReader* jwt, const Asked& input, std::string& buffer)
+      : jwt_(jwt), input_(input), buffer_(buffer) {}
 
   FirstValue read(const KeySource& source) {
     switch (source.kind) {
       case SourceKind::ip:
         buffer_.clear();
-        append_range(buffer_, asked_.client, source.v4_bits, source.v6_bits);
+        append_range(buffer_, input_.client, source.v4_bits, source.v6_bits);
         return {buffer_};
       case SourceKind::header:
-        return header_value(asked_.fields, source.name);
+        return header_value(input_.fields, source.name);
       case SourceKind::query:
-        return first_query_value(asked_.query, source.name, buffer_);
+        return first_query_value(input_.query, source.name, buffer_);
       case SourceKind::cookie:
-        return first_cookie_value(asked_.fields, source.name);
+        return first_cookie_value(input_.fields, source.name);
       case SourceKind::path:
-        return {asked_.path.bold};
+        return {input_.path.bold};
       case SourceKind::segment:
-        return {segment_of(asked_.path.bold, source.segment)};
+        return {segment_of(input_.path.bold, source.segment)};
       case SourceKind::host:
-        return {asked_.host};
+        return {input_.host};
       case SourceKind::method:
-        return {asked_.method};
+        return {input_.method};
       case SourceKind::jwt:
         return {claim(source.name)};
       case SourceKind::constant:
@@ -129,7 +129,7 @@ class SourceReader {
   // The token is verified once for all claims.
   std::string_view claim(std::string_view name) {
     if (jwt_ == nullptr) return {};
-    if (!looked_) claims_ = jwt_->claims_of(jwt_->token_of(asked_.fields), asked_.now);
+    if (!looked_) claims_ = jwt_->claims_of(jwt_->token_of(input_.fields), input_.now);
     looked_ = true;
     if (!claims_) return {};
     buffer_ = claim_in(*claims_, name);
@@ -137,7 +137,7 @@ class SourceReader {
   }
 
   const JwtReader* jwt_;
-  const Asked& asked_;
+  const Asked& input_;
   std::string& buffer_;
   bool looked_ = false;
   std::optional<std::string> claims_;
@@ -176,13 +176,13 @@ std::size_t longest_value(std::size_t parts) {
   return kBytesForValues / std::max<std::size_t>(parts, 1);
 }
 
-void make_key(const std::vector<KeyPart>& key, const JwtReader* jwt, const Asked& asked,
+void make_key(const std::vector<KeyPart>& key, const JwtReader* jwt, const Asked& input,
               MadeKey& into) {
   into.bytes_.clear();
   into.slices_.clear();
   into.status_ = MadeKey::Status::made;
   into.problem_ = nullptr;
-  SourceReader reader(jwt, asked, into.scratch_);
+  SourceReader reader(jwt, input, into.scratch_);
   for (const KeyPart& part : key) {
     const std::size_t start = into.bytes_.size();
     const bool several = part.sources.size() > 1;

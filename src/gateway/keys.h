@@ -42,7 +42,7 @@ class MadeKey {
   std::string problem_source() const;
 
  private:
-  friend void make_key(const std::vector<KeyPart>& key, const JwtReader* jwt, const Asked& asked,
+  friend void make_key(const std::vector<KeyPart>& key, const JwtReader* jwt, const Asked& input,
                        MadeKey& into);
   struct KeySlice {
     std::string_view name;  // borrowed from the configuration
@@ -59,7 +59,7 @@ class MadeKey {
 // Makes the key of a request. `key` and `jwt` are those of a route (or of its bandwidth); `key`
 // must outlive `into`. Several sources of one part are joined by "|", which is escaped in the
 // values. A long value is replaced by its hash: it stays distinct, and does not fill the table.
-void make_key(const std::vector<KeyPart>& key, const JwtReader* jwt, const Asked& asked,
+void make_key(const std::vector<KeyPart>& key, const JwtReader* jwt, const Asked& input,
               MadeKey& into);
 
 // The most bytes of a value that is used as it is, for a key of so many parts.

@@ -122,12 +122,12 @@ bool is_unambiguous(std::string_view forwarded) {
 // Appends the segment as a server reads it that takes %2F and \ for slashes and drops path
 // parameters. False if that yields a dot segment.
 bool append_leniently(std::string_view segment, std::string& bold) {
-  std::string piece;
+  std::string part;
   bool dropping = false;
   const auto finish = [&] {
-    if (piece == "." || piece == "..") return false;
-    if (!piece.empty()) bold.append("/").append(piece);
-    piece.clear();
+    if (part == "." || part == "..") return false;
+    if (!part.empty()) bold.append("/").append(part);
+    part.clear();
     dropping = false;
     return true;
   };
@@ -138,7 +138,7 @@ bool append_leniently(std::string_view segment, std::string& bold) {
       if (!finish()) return false;
     } else {
       dropping = dropping || next.c == ';';
-      if (!dropping) piece += static_cast<char>(next.c);
+      if (!dropping) part += static_cast<char>(next.c);
     }
   }
   return finish();

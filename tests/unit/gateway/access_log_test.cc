@@ -111,12 +111,12 @@ TEST(AccessLogFile, WriteDoesNotBlockOnAFullPipe) {
   EXPECT_GT(dropped, 0U);
   // All lines that fit into the buffer are written completely.
   const std::string line = access_log_line(false, request());
-  const std::uint64_t kept = (count - dropped) * line.size();
-  EXPECT_GT(kept, 900U << 10);
+  const std::uint64_t expected_size = (count - dropped) * line.size();
+  EXPECT_GT(expected_size, 900U << 10);
   (*log)->flush_and_reopen();
   std::string seen;
-  while (seen.size() < kept) seen += fifo.read_some();
-  EXPECT_EQ(seen.size(), kept);
+  while (seen.size() < expected_size) seen += fifo.read_some();
+  EXPECT_EQ(seen.size(), expected_size);
   EXPECT_EQ(seen.substr(seen.size() - 2 * line.size()), line + line);
 }
 

@@ -32,9 +32,9 @@ class BackendTest : public testing::Test {
 
 TEST_F(BackendTest, ChoosesServersRoundRobin) {
   const auto backend = open(three());
-  std::map<int, int> asked;
-  for (int i = 0; i < 30; ++i) ++asked[backend->choose({}).upstream().port];
-  EXPECT_EQ(asked, (std::map<int, int>{{1, 10}, {2, 10}, {3, 10}}));
+  std::map<int, int> requests;
+  for (int i = 0; i < 30; ++i) ++requests[backend->choose({}).upstream().port];
+  EXPECT_EQ(requests, (std::map<int, int>{{1, 10}, {2, 10}, {3, 10}}));
 }
 
 TEST_F(BackendTest, ChoosesTheServerWithTheFewestRequests) {
@@ -62,23 +62,23 @@ TEST_F(BackendTest, EjectsServersThatFailInARow) {
 
 // The callback runs on changes, not for each failed request.
 TEST_F(BackendTest, ReportsEachStateChangeOnce) {
-  std::vector<std::string> told;
+  std::vector<std::string> changes;
   ServiceConfig service = three();
   service.health.active = HealthCheckConfig::Active{.path = "/up", .healthy = 1, .unhealthy = 2};
   const auto backend = *Backend::open(service, metrics, [&](const Upstream& server, bool up) {
-    told.push_back((up ? "up " : "down ") + std::to_string(server.port));
+    changes.push_back((up ? "up " : "down ") + std::to_string(server.port));
   });
   UpstreamServer& bad = backend->servers()[1];
   fail(bad, 2);
-  EXPECT_TRUE(told.empty());
+  EXPECT_TRUE(changes.empty());
   fail(bad, 20);
-  EXPECT_EQ(told, (std::vector<std::string>{"down 2"}));
+  EXPECT_EQ(changes, (std::vector<std::string>{"down 2"}));
   bad.record_success();
   bad.record_success();
-  EXPECT_EQ(told, (std::vector<std::string>{"down 2", "up 2"}));
+  EXPECT_EQ(changes, (std::vector<std::string>{"down 2", "up 2"}));
   for (int i = 0; i < 5; ++i) bad.record_check(false);
   for (int i = 0; i < 5; ++i) bad.record_check(true);
-  EXPECT_EQ(told, (std::vector<std::string>{"down 2", "up 2", "down 2", "up 2"}));
+  EXPECT_EQ(changes, (std::vector<std::string>{"down 2", "up 2", "down 2", "up 2"}));
 }
 
 TEST_F(BackendTest, ChoosesAServerThatWasNotTried) {

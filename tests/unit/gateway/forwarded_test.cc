@@ -68,30 +68,32 @@ TEST(HopByHopFields, CannotIncludeEndToEndFields) {
 }
 
 TEST(AppendRequestFields, ReplacesForwardingFieldsOfAnUntrustedClient) {
-  const FieldList lies{{"X-Forwarded-For", "6.6.6.6"},   {"x_forwarded_for", "6.6.6.6"},
-                       {"X-Forwarded-Proto", "https"},   {"X-Forwarded-Host", "evil"},
-                       {"X-Forwarded-Anything", "evil"}, {"Forwarded", "for=6.6.6.6"},
-                       {"X-Real-IP", "6.6.6.6"}};
-  EXPECT_EQ(sent_by_stranger(lies), "");
-  EXPECT_EQ(sent_by_stranger(lies, ForwardedStyle::both),
+  const FieldList spoofed{{"X-Forwarded-For", "6.6.6.6"},   {"x_forwarded_for", "6.6.6.6"},
+                          {"X-Forwarded-Proto", "https"},   {"X-Forwarded-Host", "evil"},
+                          {"X-Forwarded-Anything", "evil"}, {"Forwarded", "for=6.6.6.6"},
+                          {"X-Real-IP", "6.6.6.6"}};
+  EXPECT_EQ(sent_by_stranger(spoofed), "");
+  EXPECT_EQ(sent_by_stranger(spoofed, ForwardedStyle::both),
             "X-Forwarded-For: 192.0.2.1\r\nX-Forwarded-Proto: http\r\n"
             "X-Forwarded-Host: shop.example.com\r\nX-Forwarded-Port: 8080\r\n"
             "Forwarded: for=192.0.2.1;host=\"shop.example.com\";proto=http\r\n");
 }
 
 TEST(AppendRequestFields, AppendsToForwardingFieldsOfATrustedProxy) {
-  const FieldList told{{"X-Forwarded-For", "1.1.1.1"}, {"X-Forwarded-For", "2.2.2.2"},
-                       {"X-Forwarded-Proto", "https"}, {"X-Forwarded-Host", "shop.example.com"},
-                       {"X-Forwarded-Port", "443"},    {"X-Real-IP", "1.1.1.1"},
-                       {"Forwarded", "for=1.1.1.1"}};
-  EXPECT_EQ(sent_by_proxy(told, ForwardedStyle::x),
+  const FieldList forwarded{
+      {"X-Forwarded-For", "1.1.1.1"}, {"X-Forwarded-For", "2.2.2.2"},
+      {"X-Forwarded-Proto", "https"}, {"X-Forwarded-Host", "shop.example.com"},
+      {"X-Forwarded-Port", "443"},    {"X-Real-IP", "1.1.1.1"},
+      {"Forwarded", "for=1.1.1.1"}};
+  EXPECT_EQ(sent_by_proxy(forwarded, ForwardedStyle::x),
             "X-Real-IP: 1.1.1.1\r\n"
             "X-Forwarded-For: 1.1.1.1, 2.2.2.2, 2001:db8::7\r\nX-Forwarded-Proto: https\r\n"
             "X-Forwarded-Host: shop.example.com\r\nX-Forwarded-Port: 443\r\n");
-  EXPECT_EQ(sent_by_proxy(told, ForwardedStyle::standard),
+  EXPECT_EQ(sent_by_proxy(forwarded, ForwardedStyle::standard),
             "X-Real-IP: 1.1.1.1\r\n"
             "Forwarded: for=1.1.1.1, for=\"[2001:db8::7]\";host=\"a:8443\";proto=http\r\n");
-  EXPECT_THAT(sent_by_proxy(told, ForwardedStyle::off), HasSubstr("X-Forwarded-Port: 443\r\n"));
+  EXPECT_THAT(sent_by_proxy(forwarded, ForwardedStyle::off),
+              HasSubstr("X-Forwarded-Port: 443\r\n"));
 }
 
 TEST(AppendRequestFields, ReplacesInvalidForwardingFieldsOfATrustedProxy) {

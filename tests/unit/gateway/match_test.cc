@@ -7,7 +7,7 @@
 namespace weir::gateway {
 namespace {
 
-using Status = RouteTable::Found::Status;
+using MatchStatus = RouteTable::Found::Status;
 
 Route route(std::vector<std::string> hosts, std::vector<std::string> paths,
             std::vector<std::string> methods = {}) {
@@ -24,8 +24,8 @@ int find(const RouteTable& table, std::string_view host, std::string_view target
   EXPECT_TRUE(read_path(target, path));
   EXPECT_TRUE(read_host(host, name));
   const RouteTable::Found found = table.find(name, path, method);
-  if (found.status == Status::ambiguous) return -2;
-  return found.status == Status::found ? static_cast<int>(found.route) : -1;
+  if (found.status == MatchStatus::ambiguous) return -2;
+  return found.status == MatchStatus::found ? static_cast<int>(found.route) : -1;
 }
 
 TEST(PathPattern, MatchesExactlyWithoutStars) {
