@@ -20,14 +20,16 @@ namespace weir::gateway {
 
 namespace {
 
-// Written together: a call of the system for each would cost more than the request.
-constexpr std::size_t kTogether = 32 << 10;
-// What is kept while it cannot be written (the disk is full, a pipe is not read). More is lost.
-constexpr std::size_t kMostKept = 1 << 20;
-// For the last lines to be written.
-constexpr std::chrono::seconds kPatience{1};
+// Buffered lines that trigger a write: one system call for each line would cost more than the
+// request.
+constexpr std::size_t kFlushSize = 32 << 10;
+// Limit of the buffer while writing is impossible (disk full, pipe not read). Further lines are
+// dropped.
+constexpr std::size_t kMaxBuffered = 1 << 20;
+// For the last lines, at the end.
+constexpr std::chrono::seconds kFinalWait{1};
 
-// Bytes that could end a text or a line, or that no text has.
+// Escapes quotes, backslashes and bytes that are not printable ASCII text.
 void append_escaped(std::string& out, std::string_view text, bool json) {
   for (const char c : text) {
     const auto byte = static_cast<unsigned char>(c);
@@ -56,7 +58,7 @@ std::time_t whole_seconds(Instant time) {
   return std::chrono::floor<std::chrono::seconds>(time).time_since_epoch().count();
 }
 
-std::string combined(const Logged& l) {
+std::string combined(const AccessLogEntry& l) {
   std::string line = fmt::format("{} - - [{:%d/%b/%Y:%H:%M:%S} +0000] \"", l.client,
                                  fmt::gmtime(whole_seconds(l.time)));
   append_escaped(line, l.method, false);
@@ -68,17 +70,17 @@ std::string combined(const Logged& l) {
   append_text(line, " \"", l.agent);
   append_text(line, " host=\"", l.host);
   append_text(line, " route=\"", l.route);
-  append_text(line, " decision=\"", l.ruling);
+  append_text(line, " decision=\"", l.decision);
   append_text(line, " limit=\"", l.limit);
   if (l.key) append_text(line, " key=\"", *l.key);
   append_text(line, " upstream=\"", l.server);
   append_text(line, " id=\"", l.id);
   fmt::format_to(std::back_inserter(line), " received={} time={:.6f} wait={:.6f} degraded={:d}\n",
-                 l.received, seconds(l.took), seconds(l.waited), l.degraded);
+                 l.received, seconds(l.duration), seconds(l.queue_time), l.degraded);
   return line;
 }
 
-std::string as_json(const Logged& l) {
+std::string as_json(const AccessLogEntry& l) {
   std::string line =
       fmt::format("{{\"time\":\"{:%Y-%m-%dT%H:%M:%SZ}\"", fmt::gmtime(whole_seconds(l.time)));
   const auto text = [&](std::string_view name, std::string_view value) {
@@ -95,44 +97,44 @@ std::string as_json(const Logged& l) {
   text("referer", l.referer);
   text("agent", l.agent);
   text("route", l.route);
-  text("decision", l.ruling);
+  text("decision", l.decision);
   text("limit", l.limit);
   if (l.key) text("key", *l.key);
   fmt::format_to(std::back_inserter(line), ",\"degraded\":{}", l.degraded);
   text("upstream", l.server);
   text("id", l.id);
   fmt::format_to(std::back_inserter(line), ",\"seconds\":{:.6f},\"waited\":{:.6f}}}\n",
-                 seconds(l.took), seconds(l.waited));
+                 seconds(l.duration), seconds(l.queue_time));
   return line;
 }
 
 }  // namespace
 
-std::string access_line(bool json, const Logged& logged) {
+std::string access_log_line(bool json, const AccessLogEntry& logged) {
   return json ? as_json(logged) : combined(logged);
 }
 
-// The lines that are to be written, and the thread that does. It may be in the middle of that for
-// ever, so nobody joins it: it has a share of this.
-class AccessLogFile::Writer {
+// The buffer and the thread that writes it out. The thread may block in write() for ever: it is
+// detached, and shares ownership of this object.
+class AccessLogFile::LogWriter {
  public:
-  explicit Writer(std::string path) : path_(std::move(path)) {}
+  explicit LogWriter(std::string path) : path_(std::move(path)) {}
 
   bool open();
-  static void start(const std::shared_ptr<Writer>& writer);
+  static void start(const std::shared_ptr<LogWriter>& writer);
 
-  // False if there is no room for it.
+  // False if the buffer is full.
   bool add(std::string_view line);
-  void look();
-  void end(std::chrono::nanoseconds patience);
+  void flush_and_reopen();
+  void finish(std::chrono::nanoseconds max_wait);
 
  private:
   void run();
   bool write_out();
-  void follow();
+  void reopen_if_rotated();
 
   const std::string path_;
-  // Of the thread.
+  // Used by the thread only.
   net::Descriptor file_;
   std::uint64_t inode_ = 0;
   std::string writing_;
@@ -140,15 +142,15 @@ class AccessLogFile::Writer {
   std::mutex mutex_;
   std::condition_variable wake_;
   std::condition_variable ended_;
-  std::string lines_;             // to be written
-  std::size_t in_the_works_ = 0;  // bytes that the thread has
-  bool due_ = false;
-  bool looks_ = false;
-  bool over_ = false;
-  bool done_ = false;  // the thread has ended
+  std::string lines_;              // to be written
+  std::size_t writing_bytes_ = 0;  // bytes that the thread is writing
+  bool flush_due_ = false;
+  bool reopen_due_ = false;
+  bool ending_ = false;
+  bool thread_ended_ = false;  // the thread has ended
 };
 
-bool AccessLogFile::Writer::open() {
+bool AccessLogFile::LogWriter::open() {
   net::Descriptor file(
       path_ == "stdout" ? dup(STDOUT_FILENO)
                         : ::open(path_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0640));
@@ -159,60 +161,60 @@ bool AccessLogFile::Writer::open() {
   return true;
 }
 
-void AccessLogFile::Writer::start(const std::shared_ptr<Writer>& writer) {
+void AccessLogFile::LogWriter::start(const std::shared_ptr<LogWriter>& writer) {
   std::thread([writer] { writer->run(); }).detach();
 }
 
-bool AccessLogFile::Writer::add(std::string_view line) {
+bool AccessLogFile::LogWriter::add(std::string_view line) {
   const std::lock_guard lock(mutex_);
-  if (in_the_works_ + lines_.size() + line.size() > kMostKept) return false;
+  if (writing_bytes_ + lines_.size() + line.size() > kMaxBuffered) return false;
   lines_ += line;
-  if (lines_.size() < kTogether || due_) return true;
-  due_ = true;
+  if (lines_.size() < kFlushSize || flush_due_) return true;
+  flush_due_ = true;
   wake_.notify_one();
   return true;
 }
 
-void AccessLogFile::Writer::look() {
+void AccessLogFile::LogWriter::flush_and_reopen() {
   const std::lock_guard lock(mutex_);
-  due_ = looks_ = true;
+  flush_due_ = reopen_due_ = true;
   wake_.notify_one();
 }
 
-void AccessLogFile::Writer::end(std::chrono::nanoseconds patience) {
+void AccessLogFile::LogWriter::finish(std::chrono::nanoseconds max_wait) {
   std::unique_lock lock(mutex_);
-  due_ = over_ = true;
+  flush_due_ = ending_ = true;
   wake_.notify_one();
-  ended_.wait_for(lock, patience, [this] { return done_; });
+  ended_.wait_for(lock, max_wait, [this] { return thread_ended_; });
 }
 
-void AccessLogFile::Writer::run() {
+void AccessLogFile::LogWriter::run() {
   std::unique_lock lock(mutex_);
   bool all = true;
   do {
-    wake_.wait(lock, [this] { return due_; });
-    due_ = over_;
-    const bool looks = std::exchange(looks_, false);
+    wake_.wait(lock, [this] { return flush_due_; });
+    flush_due_ = ending_;
+    const bool reopen = std::exchange(reopen_due_, false);
     writing_.swap(lines_);
-    in_the_works_ = writing_.size();
+    writing_bytes_ = writing_.size();
     lock.unlock();
     all = write_out();
-    if (looks) follow();
+    if (reopen) reopen_if_rotated();
     lock.lock();
-    // What could not be written comes first the next time, if there is memory for both.
-    in_the_works_ = 0;
+    // The unwritten rest stays in front of newer lines, if there is memory for both.
+    writing_bytes_ = 0;
     const auto put_first = [this] {
       writing_ += lines_;
       lines_.swap(writing_);
     };
     if (!writing_.empty()) with_memory(put_first);
     writing_.clear();
-  } while (!over_ || (all && !lines_.empty()));
-  done_ = true;
+  } while (!ending_ || (all && !lines_.empty()));
+  thread_ended_ = true;
   ended_.notify_all();
 }
 
-bool AccessLogFile::Writer::write_out() {
+bool AccessLogFile::LogWriter::write_out() {
   std::size_t written = 0;
   while (written < writing_.size()) {
     const ssize_t count = ::write(file_.fd(), writing_.data() + written, writing_.size() - written);
@@ -223,33 +225,36 @@ bool AccessLogFile::Writer::write_out() {
   return writing_.empty();
 }
 
-void AccessLogFile::Writer::follow() {
+void AccessLogFile::LogWriter::reopen_if_rotated() {
   if (path_ == "stdout") return;
   struct stat status {};
   if (stat(path_.c_str(), &status) != 0 || status.st_ino != inode_) open();
 }
 
-AccessLogFile::AccessLogFile(const AccessLog& log, std::atomic<std::uint64_t>& dropped)
-    : json_(log.json), dropped_(dropped), writer_(std::make_shared<Writer>(log.path)) {}
+AccessLogFile::AccessLogFile(const AccessLogConfig& log, std::atomic<std::uint64_t>& dropped)
+    : json_(log.json), dropped_(dropped), writer_(std::make_shared<LogWriter>(log.path)) {}
 
 Result<std::shared_ptr<AccessLogFile>, Error> AccessLogFile::open(
-    const AccessLog& log, std::atomic<std::uint64_t>& dropped) {
+    const AccessLogConfig& log, std::atomic<std::uint64_t>& dropped) {
   std::shared_ptr<AccessLogFile> file(new AccessLogFile(log, dropped));
   if (!file->writer_->open()) {
     file->retire();
     return Error{fmt::format("gateway: access_log {}: {}", log.path,
                              std::generic_category().message(errno))};
   }
-  Writer::start(file->writer_);
+  LogWriter::start(file->writer_);
   return file;
 }
 
-AccessLogFile::~AccessLogFile() { writer_->end(waits_ ? kPatience : std::chrono::nanoseconds{0}); }
-
-void AccessLogFile::write(const Logged& logged) {
-  if (!writer_->add(access_line(json_, logged))) dropped_.fetch_add(1, std::memory_order_relaxed);
+AccessLogFile::~AccessLogFile() {
+  writer_->finish(waits_at_end_ ? kFinalWait : std::chrono::nanoseconds{0});
 }
 
-void AccessLogFile::look() { writer_->look(); }
+void AccessLogFile::write(const AccessLogEntry& logged) {
+  if (!writer_->add(access_log_line(json_, logged)))
+    dropped_.fetch_add(1, std::memory_order_relaxed);
+}
+
+void AccessLogFile::flush_and_reopen() { writer_->flush_and_reopen(); }
 
 }  // namespace weir::gateway

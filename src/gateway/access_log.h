@@ -14,60 +14,60 @@
 
 namespace weir::gateway {
 
-// One request, as it is logged. Borrows its texts.
-struct Logged {
+// One request as it is logged. Borrows its strings.
+struct AccessLogEntry {
   Instant time;
   std::string_view client;
   std::string_view method;
   std::string_view target;
   int version = 11;
-  int status = 0;              // 499: the client went away
-  std::uint64_t received = 0;  // bytes of bodies
+  int status = 0;              // 499: the client closed first
+  std::uint64_t received = 0;  // body bytes
   std::uint64_t sent = 0;
   std::string_view referer;
   std::string_view agent;
   std::string_view host;
   std::string_view route;
-  std::string_view ruling;
-  std::string_view limit{};               // that decided; empty: none
-  std::optional<std::string_view> key{};  // none: it is not logged
-  bool degraded = false;                  // the store could not be asked
-  std::string_view server;                // empty: none was asked
+  std::string_view decision;
+  std::string_view limit{};               // the limit that decided; empty: none
+  std::optional<std::string_view> key{};  // nullopt: keys are not logged
+  bool degraded = false;                  // the store was unreachable
+  std::string_view server;                // empty: no server was tried
   std::string_view id;
-  std::chrono::nanoseconds took{0};
-  std::chrono::nanoseconds waited{0};
+  std::chrono::nanoseconds duration{0};
+  std::chrono::nanoseconds queue_time{0};
 };
 
-// The line, with its end. What clients choose is escaped: a line is one request.
-std::string access_line(bool json, const Logged& logged);
+// One log line with its line feed. Bytes that clients choose are escaped, so that a request cannot
+// forge another line.
+std::string access_log_line(bool json, const AccessLogEntry& logged);
 
-// Where they go. A thread of its own writes them: files, and who reads a pipe, may be slow, and
-// nobody who is logged waits for them. Thread-safe.
+// Writes the access log from a thread of its own: files and pipes may block, and requests must not
+// wait for them. Thread-safe.
 class AccessLogFile {
  public:
-  // The error of a file that cannot be written. `dropped`, which outlives it, counts lines for
-  // which there was no room.
-  static Result<std::shared_ptr<AccessLogFile>, Error> open(const AccessLog& log,
+  // Fails if the file cannot be opened. `dropped` counts the lines that did not fit into the
+  // buffer; it outlives the log.
+  static Result<std::shared_ptr<AccessLogFile>, Error> open(const AccessLogConfig& log,
                                                             std::atomic<std::uint64_t>& dropped);
 
-  void write(const Logged& logged);
-  // What is there is to be written out, and the file to be opened anew if it was moved away, as log
-  // rotation does.
-  void look();
-  // Another one takes its place: nobody waits for the last lines.
-  void retire() { waits_ = false; }
+  void write(const AccessLogEntry& logged);
+  // Writes buffered lines out, and reopens the file if it was rotated.
+  void flush_and_reopen();
+  // The log is being replaced: its destructor does not wait for the last lines.
+  void retire() { waits_at_end_ = false; }
 
-  // Waits for the last lines, but not for long: their reader may never come.
+  // Waits a bounded time for the last lines to be written: a pipe may have no reader.
   ~AccessLogFile();
 
  private:
-  class Writer;
-  AccessLogFile(const AccessLog& log, std::atomic<std::uint64_t>& dropped);
+  class LogWriter;
+  AccessLogFile(const AccessLogConfig& log, std::atomic<std::uint64_t>& dropped);
 
   const bool json_;
   std::atomic<std::uint64_t>& dropped_;
-  const std::shared_ptr<Writer> writer_;
-  std::atomic<bool> waits_{true};
+  const std::shared_ptr<LogWriter> writer_;
+  std::atomic<bool> waits_at_end_{true};
 };
 
 }  // namespace weir::gateway

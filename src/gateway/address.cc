@@ -15,25 +15,25 @@ constexpr int kV4Bits = 32;
 constexpr int kAllBits = 128;
 constexpr int kPrefixBits = kAllBits - kV4Bits;
 
-// Those behind the first `bits` of all become 0.
-void clear_behind(std::array<std::uint8_t, 16>& bytes, int bits) {
+// Clears all bits after the first `bits`.
+void clear_after(std::array<std::uint8_t, 16>& bytes, int bits) {
   for (int i = 0; i < 16; ++i) {
-    const int kept = std::clamp(bits - i * 8, 0, 8);
-    bytes[static_cast<std::size_t>(i)] &= static_cast<std::uint8_t>(0xff00 >> kept);
+    const int kept_bits = std::clamp(bits - i * 8, 0, 8);
+    bytes[static_cast<std::size_t>(i)] &= static_cast<std::uint8_t>(0xff00 >> kept_bits);
   }
 }
 
-// A number of bits: digits, no sign, no zero in front.
-std::optional<int> parse_bits(std::string_view text, int most) {
+// Parses a prefix length: digits without sign or leading zero.
+std::optional<int> parse_bits(std::string_view text, int max) {
   int bits = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), bits);
   const bool padded = text.size() > 1 && text.front() == '0';
   if (error != std::errc{} || end != text.data() + text.size() || padded) return std::nullopt;
-  if (bits < 0 || bits > most || text.front() == '-') return std::nullopt;
+  if (bits < 0 || bits > max || text.front() == '-') return std::nullopt;
   return bits;
 }
 
-// (inet_ntop takes several times as long, and most addresses are of this kind.)
+// Most addresses are IPv4, and inet_ntop takes several times as long.
 void append_v4(std::string& out, const Address& address) {
   std::array<char, INET_ADDRSTRLEN> text;
   char* at = text.data();
@@ -77,13 +77,13 @@ std::string to_text(const Address& address) {
 
 Address masked(const Address& address, int v4_bits, int v6_bits) {
   Address first = address;
-  clear_behind(first.bytes, address.is_v4() ? kPrefixBits + v4_bits : v6_bits);
+  clear_after(first.bytes, address.is_v4() ? kPrefixBits + v4_bits : v6_bits);
   return first;
 }
 
 bool AddressRange::has(const Address& address) const {
   Address start = address;
-  clear_behind(start.bytes, bits);
+  clear_after(start.bytes, bits);
   return start == first;
 }
 
@@ -93,12 +93,12 @@ std::optional<AddressRange> parse_range(std::string_view text) {
   if (!address) return std::nullopt;
   AddressRange range{*address, kAllBits};
   if (slash == std::string_view::npos) return range;
-  // What is written with dots has 32 bits; ::ffff:10.0.0.0 has 128.
+  // A dotted prefix counts from 32 bits, a mapped one (::ffff:10.0.0.0) from 128.
   const bool dotted = text.find(':') == std::string_view::npos;
   const auto bits = parse_bits(text.substr(slash + 1), dotted ? kV4Bits : kAllBits);
   if (!bits) return std::nullopt;
   range.bits = dotted ? *bits + kPrefixBits : *bits;
-  clear_behind(range.first.bytes, range.bits);
+  clear_after(range.first.bytes, range.bits);
   return range;
 }
 

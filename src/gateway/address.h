@@ -9,8 +9,8 @@
 
 namespace weir::gateway {
 
-// An address of a machine. IPv4 is kept as IPv6 keeps it (::ffff:192.0.2.1), so that an address has
-// one form, whichever way its owner came.
+// An IP address. IPv4 is stored IPv4-mapped (::ffff:192.0.2.1), so that an address is the same
+// whether it came over an IPv4 or an IPv6 socket.
 struct Address {
   std::array<std::uint8_t, 16> bytes{};
 
@@ -19,20 +19,20 @@ struct Address {
   friend bool operator==(const Address&, const Address&) = default;
 };
 
-// 192.0.2.1 or 2001:db8::1, and nothing else: no port, no brackets, no zone, no octal.
+// Parses 192.0.2.1 or 2001:db8::1, and nothing else: no port, brackets, zone or octal numbers.
 std::optional<Address> parse_address(std::string_view text);
 
-// 192.0.2.1, 2001:db8::1.
+// Formats as 192.0.2.1 or 2001:db8::1.
 std::string to_text(const Address& address);
 void append_text(std::string& out, const Address& address);
 
-// The first bits of an address, all others 0: how many of them depends on its kind.
+// Keeps the first bits of the address (by its family) and clears the others.
 Address masked(const Address& address, int v4_bits, int v6_bits);
 
-// Addresses that begin alike: 10.0.0.0/8, 2001:db8::/32. One on its own has all its bits.
+// A CIDR block: 10.0.0.0/8, 2001:db8::/32. A single address has all its bits.
 struct AddressRange {
   Address first;
-  int bits = 128;  // of all 128: 96 more than are written for IPv4
+  int bits = 128;  // of 128: an IPv4 prefix length plus 96
 
   bool has(const Address& address) const;
 

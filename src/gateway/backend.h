@@ -17,82 +17,84 @@
 
 namespace weir::gateway {
 
-// Told when a server has gone down or is up again, on the thread that found out.
-using ServerChanged = std::function<void(const Upstream& server, bool up)>;
+// Called when a server goes down or comes back up, on the thread that notices.
+using ServerStateCallback = std::function<void(const Upstream& server, bool up)>;
 
-// One server of a service, and how it does. Thread-safe: all threads send requests to it, and each
-// tells how it went.
-class Server {
+// One server of a service and its health. Thread-safe: all threads send requests to it and report
+// the results.
+class UpstreamServer {
  public:
   using Clock = std::chrono::steady_clock;
 
-  Server(Upstream upstream, const net::Address& address, const Health& health, ServerCounts& counts,
-         ServerChanged changed)
+  UpstreamServer(Upstream upstream, const net::Address& address, const HealthCheckConfig& health,
+                 UpstreamMetrics& metrics, ServerStateCallback changed)
       : upstream_(std::move(upstream)),
         address_(address),
         health_(health),
-        counts_(&counts),
+        metrics_(&metrics),
         changed_(std::move(changed)) {}
 
   const Upstream& upstream() const { return upstream_; }
   const net::Address& address() const { return address_; }
-  ServerCounts& counts() const { return *counts_; }
+  UpstreamMetrics& metrics() const { return *metrics_; }
 
-  // Whether it may be asked, as far as is known.
+  // False while it is ejected, or while its active checks fail.
   bool is_up(Clock::time_point now) const;
-  // When it may be asked again at the latest.
-  std::int64_t rests_until() const { return rests_until_.load(std::memory_order_relaxed); }
+  // End of the ejection, in nanoseconds of the steady clock; 0: none.
+  std::int64_t ejected_until() const { return ejected_until_.load(std::memory_order_relaxed); }
 
-  // A request went well, or did not. Who fails too often in a row rests, and each time longer.
-  void note_success();
-  void note_failure(ServerFailure failure, Clock::time_point now);
-  // What active checks have found.
-  void note_check(bool good);
+  // The result of a request. Failures in a row eject the server (passive health, outlier
+  // detection), each time for longer.
+  void record_success();
+  void record_failure(UpstreamFailure failure, Clock::time_point now);
+  // The result of an active health check.
+  void record_check(bool good);
 
   std::atomic<int> in_flight{0};
 
  private:
   void set_up(bool up);
 
-  static constexpr int kLongestRest = 8;  // times the first
+  static constexpr int kMaxEjectionFactor = 8;  // multiples of the configured time
 
   const Upstream upstream_;
   const net::Address address_;
-  const Health health_;
-  ServerCounts* const counts_;
-  const ServerChanged changed_;
+  const HealthCheckConfig health_;
+  UpstreamMetrics* const metrics_;
+  const ServerStateCallback changed_;
 
   std::atomic<bool> up_{true};
   std::atomic<int> failures_{0};  // in a row
-  std::atomic<int> rest_factor_{1};
-  std::atomic<std::int64_t> rests_until_{0};  // nanoseconds of the clock
-  // Of active checks.
-  std::atomic<bool> passes_{true};
-  std::atomic<int> checks_in_a_row_{0};  // that say the opposite of `passes_`
+  std::atomic<int> ejection_factor_{1};
+  std::atomic<std::int64_t> ejected_until_{0};  // nanoseconds of the steady clock
+  // Active checks.
+  std::atomic<bool> checks_pass_{true};
+  std::atomic<int> contrary_checks_{0};  // results in a row that contradict checks_pass_
 };
 
-// The servers of a service. Thread-safe.
+// The servers of one service, with load balancing. Thread-safe.
 class Backend {
  public:
-  // Looks up the names of its servers. The error of one that there is not.
-  static Result<std::shared_ptr<Backend>, Error> open(const Service& service, Counts& counts,
-                                                      const ServerChanged& changed = {});
+  // Resolves the servers' names; fails if one does not resolve.
+  static Result<std::shared_ptr<Backend>, Error> open(const ServiceConfig& service,
+                                                      GatewayMetrics& metrics,
+                                                      const ServerStateCallback& changed = {});
 
-  const Service& service() const { return service_; }
-  std::deque<Server>& servers() { return servers_; }
-  // What to speak TLS with, to servers that want it.
+  const ServiceConfig& service() const { return service_; }
+  std::deque<UpstreamServer>& servers() { return servers_; }
+  // The TLS context for https servers.
   const net::TlsContext& tls() const { return tls_; }
 
-  // Whom to send the next request; not one of `tried`, if there is another. If all rest, the one
-  // that has rested for the longest time: somebody must find out that they are back.
-  Server& choose(std::span<Server* const> tried);
+  // Chooses the server of the next request, not one of `tried` if there is another. If all are
+  // down, the one whose ejection ends first: a request has to find out that it is back.
+  UpstreamServer& choose(std::span<UpstreamServer* const> tried);
 
  private:
-  explicit Backend(Service service) : service_(std::move(service)) {}
+  explicit Backend(ServiceConfig service) : service_(std::move(service)) {}
 
-  const Service service_;
+  const ServiceConfig service_;
   net::TlsContext tls_;
-  std::deque<Server> servers_;
+  std::deque<UpstreamServer> servers_;
   std::atomic<std::uint64_t> turn_{0};
 };
 

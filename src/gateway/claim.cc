@@ -10,27 +10,27 @@ namespace weir::gateway {
 
 namespace {
 
-// Different from all others of the fleet.
+// A holder name that is unique in the fleet.
 std::string next_holder() {
   thread_local const std::string thread = store::random_name();
   thread_local std::uint64_t count = 0;
   return fmt::format("{}-{}", thread, ++count);
 }
 
-// Of one thread. More are left to their leases.
-constexpr std::size_t kMostFarewells = 10'000;
+// For one thread. Beyond this, permits come back when their hold time ends.
+constexpr std::size_t kMaxLeaveRetries = 10'000;
 
 }  // namespace
 
-void Farewells::add(std::shared_ptr<Claim> claim) {
-  if (claims_.size() < kMostFarewells) claims_.push_back(std::move(claim));
+void LeaveRetries::add(std::shared_ptr<Admission> admission) {
+  if (admissions_.size() < kMaxLeaveRetries) admissions_.push_back(std::move(admission));
 }
 
-void Farewells::look_around() {
-  for (const auto& claim : std::exchange(claims_, {})) claim->leave_again();
+void LeaveRetries::retry_all() {
+  for (const auto& admission : std::exchange(admissions_, {})) admission->retry_leave();
 }
 
-Request Claim::request() const {
+Request Admission::request() const {
   Request request{.policy = policy_,
                   .permits = permits_,
                   .skip_missing = key.status() == MadeKey::Status::empty};
@@ -38,22 +38,22 @@ Request Claim::request() const {
   return request;
 }
 
-void Claim::ask(std::string_view policy, const PolicyTraits& traits, Permits permits,
-                bool gives_back, Claimant& claimant) {
-  claimant_ = &claimant;
+void Admission::ask(std::string_view policy, const PolicyTraits& traits, Permits permits,
+                    bool needs_receipt, AdmissionCallback& callback) {
+  callback_ = &callback;
   policy_.assign(policy);
   permits_ = permits;
   holder_.clear();
-  gives_back_ = gives_back && !traits.enters;
-  holds_ = unsure_ = false;
-  lease_ = traits.lease;
-  asking_ = true;
-  if (traits.enters) {
+  has_receipt_ = needs_receipt && !traits.has_concurrency;
+  admitted_ = fleet_unsure_ = false;
+  hold_time_ = traits.hold_time;
+  pending_ = true;
+  if (traits.has_concurrency) {
     holder_ = next_holder();
     engine_.enter(request(), holder_, [self = shared_from_this()](const Verdict& verdict) {
       self->on_verdict(verdict);
     });
-  } else if (gives_back) {
+  } else if (needs_receipt) {
     engine_.take(request(), [self = shared_from_this()](const Verdict& verdict, Receipt receipt) {
       self->receipt_ = std::move(receipt);
       self->on_verdict(verdict);
@@ -66,62 +66,63 @@ void Claim::ask(std::string_view policy, const PolicyTraits& traits, Permits per
   }
 }
 
-void Claim::on_verdict(const Verdict& verdict) {
-  asking_ = false;
-  holds_ = static_cast<bool>(verdict);
-  // A question that nobody answered in time may still have been heard, or be.
-  unsure_ = verdict.degraded && !holder_.empty();
-  if (unsure_ && !holds_) leave();
-  if (claimant_ != nullptr) return claimant_->on_verdict(verdict);
-  give_back();
+void Admission::on_verdict(const Verdict& verdict) {
+  pending_ = false;
+  admitted_ = static_cast<bool>(verdict);
+  // A question that timed out may still reach the fleet and be counted there.
+  fleet_unsure_ = verdict.degraded && !holder_.empty();
+  if (fleet_unsure_ && !admitted_) leave();
+  if (callback_ != nullptr) return callback_->on_verdict(verdict);
+  return_all();
 }
 
-void Claim::renew() {
-  if (!holds_ || holder_.empty()) return;
+void Admission::renew_hold() {
+  if (!admitted_ || holder_.empty()) return;
   engine_.enter(request(), holder_, [self = shared_from_this()](const Verdict&) {});
 }
 
-void Claim::end(Permits correction) {
-  claimant_ = nullptr;
-  if (!holds_) return;
-  holds_ = false;
+void Admission::finish(Permits correction) {
+  callback_ = nullptr;
+  if (!admitted_) return;
+  admitted_ = false;
   if (!holder_.empty()) leave();
   if (correction != 0) settle(correction);
 }
 
-void Claim::give_back() {
-  claimant_ = nullptr;
-  if (asking_ || !holds_) return;  // (what comes yet is given back when it does)
-  holds_ = false;
+void Admission::return_all() {
+  callback_ = nullptr;
+  if (pending_ || !admitted_)
+    return;  // (a verdict that is still to come is returned when it comes)
+  admitted_ = false;
   if (!holder_.empty()) leave();
-  if (gives_back_) settle(-permits_);
+  if (has_receipt_) settle(-permits_);
 }
 
-void Claim::leave() {
-  until_ = Clock::now() + lease_;
-  leave_again();
+void Admission::leave() {
+  hold_end_ = Clock::now() + hold_time_;
+  retry_leave();
 }
 
-void Claim::leave_again() {
-  if (Clock::now() >= until_) return;
+void Admission::retry_leave() {
+  if (Clock::now() >= hold_end_) return;
   engine_.leave(request(), holder_, [self = shared_from_this()](const Result<bool, Trouble>& left) {
     self->on_left(left);
   });
 }
 
-// (Who was let in by this node alone, and has left it, may have a seat in the fleet as well.)
-void Claim::on_left(const Result<bool, Trouble>& left) {
-  const bool unheard = !left && left.error().fleet;
-  if (unheard || unsure_) farewells_.add(shared_from_this());
-  if (!unheard) unsure_ = false;
+// (A caller that this node admitted without the fleet may be counted in the fleet as well.)
+void Admission::on_left(const Result<bool, Trouble>& left) {
+  const bool unconfirmed = !left && left.error().fleet;
+  if (unconfirmed || fleet_unsure_) leave_retries_.add(shared_from_this());
+  if (!unconfirmed) fleet_unsure_ = false;
 }
 
-// Less than was taken can only be given back with a receipt.
-void Claim::settle(Permits delta) {
+// A negative correction needs a receipt.
+void Admission::settle(Permits delta) {
   Request correction = request();
   correction.permits = delta;
   const auto done = [self = shared_from_this()](const Verdict&) {};
-  if (gives_back_) return engine_.settle(correction, receipt_, done);
+  if (has_receipt_) return engine_.settle(correction, receipt_, done);
   if (delta > 0) engine_.settle(correction, done);
 }
 

@@ -10,58 +10,61 @@
 
 namespace weir::gateway {
 
-// What has to be known of a policy to ask it.
+// Properties of a policy that decide how it is asked.
 struct PolicyTraits {
-  bool enters = false;  // has limits of what is under way at a time
-  Nanos lease{0};       // the shortest of these
-  bool queues = false;  // has limits under which callers wait for their turn
+  bool has_concurrency = false;  // has concurrency limits: callers enter and leave
+  Nanos hold_time{0};            // the shortest hold time of these
+  bool has_queue = false;        // has limits with a queue: admitted callers may have to wait
 };
 
-// Who is told what was decided.
-class Claimant {
+// Receives the verdict of an Admission.
+class AdmissionCallback {
  public:
   virtual void on_verdict(const Verdict& verdict) = 0;
 
  protected:
-  ~Claimant() = default;
+  ~AdmissionCallback() = default;
 };
 
-class Claim;
+class Admission;
 
-// Those who have left, where nobody knows whether the fleet has heard of it: they say so again, or
-// their seats would stay taken for the whole lease. For one thread.
-class Farewells {
+// Retries `leave` for admissions of which it is unknown whether the fleet has received it. Without
+// a retry their permits would stay taken until the hold time ends. For one thread.
+class LeaveRetries {
  public:
-  void add(std::shared_ptr<Claim> claim);
-  // To be called now and then.
-  void look_around();
+  void add(std::shared_ptr<Admission> admission);
+  // To be called periodically.
+  void retry_all();
 
  private:
-  std::vector<std::shared_ptr<Claim>> claims_;
+  std::vector<std::shared_ptr<Admission>> admissions_;
 };
 
-// What one request has of its limits: from asking to giving back what it did not need. Lives until
-// the last answer has come, also if the request has ended meanwhile. For one thread.
-class Claim : public std::enable_shared_from_this<Claim> {
+// The permits of one request: takes them, renews held ones, and settles or returns them at the end.
+// Lives until the last answer of the fleet has come, also if the request has ended before. For one
+// thread.
+class Admission : public std::enable_shared_from_this<Admission> {
  public:
-  Claim(AsyncEngine& engine, Farewells& farewells) : engine_(engine), farewells_(farewells) {}
+  Admission(AsyncEngine& engine, LeaveRetries& leave_retries)
+      : engine_(engine), leave_retries_(leave_retries) {}
 
-  // To be made for the request, before it is asked for.
+  // To be filled in before `ask`.
   MadeKey key;
-  std::shared_ptr<const void> kept;  // what the key is made of
+  std::shared_ptr<const void>
+      config_owner;  // keeps alive the configuration that the key borrows from
 
-  // Asks; the claimant is told, perhaps before this returns. `policy` lives as long as this.
-  // `gives_back`: what it takes may have to be given back or corrected.
-  void ask(std::string_view policy, const PolicyTraits& traits, Permits permits, bool gives_back,
-           Claimant& claimant);
-  // Makes the lease of what is under way last longer.
-  void renew();
-  // The request is over, and used `correction` permits more than it asked for, or less.
-  void end(Permits correction);
-  // The request is over before its time has come, or was never served: all of it goes back.
-  void give_back();
-  // Leaves once more, unless the lease has ended anyway.
-  void leave_again();
+  // Asks the policy; the callback may run before this returns. `policy` is copied. `needs_receipt`:
+  // a receipt is needed, because permits may be returned or corrected.
+  void ask(std::string_view policy, const PolicyTraits& traits, Permits permits, bool needs_receipt,
+           AdmissionCallback& callback);
+  // Extends the hold time of a concurrent request.
+  void renew_hold();
+  // The request is complete; it used `correction` more permits than it took (less if negative).
+  void finish(Permits correction);
+  // The request was not served: returns everything that it took.
+  void return_all();
+  // Sends `leave` once more, unless the hold time has ended anyway.
+  void retry_leave();
 
  private:
   using Clock = std::chrono::steady_clock;
@@ -72,18 +75,18 @@ class Claim : public std::enable_shared_from_this<Claim> {
   void settle(Permits delta);
 
   AsyncEngine& engine_;
-  Farewells& farewells_;
-  Claimant* claimant_ = nullptr;  // none: nobody wants to know any more
+  LeaveRetries& leave_retries_;
+  AdmissionCallback* callback_ = nullptr;  // null: the request has ended
   std::string policy_;
   std::string holder_;  // empty: has not entered
   Receipt receipt_;
   Permits permits_ = 1;
-  bool gives_back_ = false;
-  bool asking_ = false;
-  bool holds_ = false;   // was let in
-  bool unsure_ = false;  // whether the fleet has let it in
-  Nanos lease_{0};
-  Clock::time_point until_{};  // its lease, if it left now
+  bool has_receipt_ = false;
+  bool pending_ = false;
+  bool admitted_ = false;      // admitted, and not returned yet
+  bool fleet_unsure_ = false;  // the fleet may have counted it without this node knowing
+  Nanos hold_time_{0};
+  Clock::time_point hold_end_{};  // end of the hold time after `leave`
 };
 
 }  // namespace weir::gateway

@@ -9,8 +9,8 @@ namespace weir::gateway {
 
 namespace {
 
-// Nobody has so many proxies in front of him; whoever sends more wants to cost time.
-constexpr int kMostProxies = 64;
+// Bounds the work: no real deployment has as many proxies in a row.
+constexpr int kMaxProxies = 64;
 
 std::string_view trimmed(std::string_view text) {
   const std::size_t start = std::min(text.find_first_not_of(" \t"), text.size());
@@ -18,7 +18,7 @@ std::string_view trimmed(std::string_view text) {
   return text.substr(0, text.find_last_not_of(" \t") + 1);
 }
 
-// 192.0.2.1, 192.0.2.1:4711, 2001:db8::1, [2001:db8::1], [2001:db8::1]:4711.
+// Accepts 192.0.2.1, 192.0.2.1:4711, 2001:db8::1, [2001:db8::1] and [2001:db8::1]:4711.
 std::optional<Address> address_of_node(std::string_view text) {
   if (text.starts_with('[')) {
     const std::size_t end = text.find(']');
@@ -33,8 +33,7 @@ std::optional<Address> address_of_node(std::string_view text) {
   return parse_address(has_port ? text.substr(0, colon) : text);
 }
 
-// Splits from the right at commas that do not stand in quotes. A quote that is never closed makes
-// the rest one element.
+// Splits at the last comma outside quotes. An unclosed quote makes the rest one element.
 std::string_view take_last_element(std::string_view& list) {
   bool quoted = false;
   std::size_t i = list.size();
@@ -53,7 +52,7 @@ std::string_view without_quotes(std::string_view text) {
   return quoted ? text.substr(1, text.size() - 2) : text;
 }
 
-// The address in for= of an element: for="[2001:db8::1]:4711";proto=https.
+// Parses for= of a Forwarded element: for="[2001:db8::1]:4711";proto=https.
 std::optional<Address> address_of_element(std::string_view element) {
   while (!element.empty()) {
     const std::string_view pair = element.substr(0, element.find(';'));
@@ -66,16 +65,16 @@ std::optional<Address> address_of_element(std::string_view element) {
   return std::nullopt;
 }
 
-// Goes back from one proxy to the one before it, as long as each is trusted.
-class Walk {
+// Follows the chain of proxies backwards while each is trusted.
+class ProxyChain {
  public:
-  Walk(const Address& peer, const std::vector<AddressRange>& trusted)
+  ProxyChain(const Address& peer, const std::vector<AddressRange>& trusted)
       : client_(peer), trusted_(trusted) {}
 
-  // Whether it goes on, with who told `told` that it was asked by somebody.
-  bool step(const std::optional<Address>& told) {
-    if (!told || ++steps_ > kMostProxies) return false;
-    client_ = *told;
+  // `forwarded`: the address that the current proxy has seen. False if the chain ends here.
+  bool step(const std::optional<Address>& forwarded) {
+    if (!forwarded || ++steps_ > kMaxProxies) return false;
+    client_ = *forwarded;
     return has(trusted_, client_);
   }
   const Address& client() const { return client_; }
@@ -86,11 +85,11 @@ class Walk {
   int steps_ = 0;
 };
 
-// Who the client is by one kind of field; nothing if there is none. Several lines are one list.
+// The client according to one header; nullopt if it is absent. Several lines are one list.
 template <typename ReadElement>
-std::optional<Address> walk(const Address& peer, Fields fields, std::string_view name,
-                            const std::vector<AddressRange>& trusted, ReadElement read) {
-  Walk walk(peer, trusted);
+std::optional<Address> client_by(const Address& peer, Fields fields, std::string_view name,
+                                 const std::vector<AddressRange>& trusted, ReadElement read) {
+  ProxyChain chain(peer, trusted);
   bool found = false;
   for (std::size_t i = fields.size(); i-- > 0;) {
     if (!same_ignoring_case(fields[i].name, name)) continue;
@@ -99,10 +98,10 @@ std::optional<Address> walk(const Address& peer, Fields fields, std::string_view
     while (!trimmed(list).empty()) {
       const std::string_view element = take_last_element(list);
       if (element.empty()) continue;
-      if (!walk.step(read(element))) return walk.client();
+      if (!chain.step(read(element))) return chain.client();
     }
   }
-  return found ? std::optional(walk.client()) : std::nullopt;
+  return found ? std::optional(chain.client()) : std::nullopt;
 }
 
 }  // namespace
@@ -112,10 +111,10 @@ Address client_address(const Address& peer, Fields fields, const std::vector<Add
   if (!has(trusted, peer)) return peer;
   std::optional<Address> by_x, by_standard;
   if (from != ClientFrom::forwarded) {
-    by_x = walk(peer, fields, "X-Forwarded-For", trusted, address_of_node);
+    by_x = client_by(peer, fields, "X-Forwarded-For", trusted, address_of_node);
   }
   if (from != ClientFrom::x_forwarded_for) {
-    by_standard = walk(peer, fields, "Forwarded", trusted, address_of_element);
+    by_standard = client_by(peer, fields, "Forwarded", trusted, address_of_element);
   }
   if (by_x && by_standard && *by_x != *by_standard) return peer;
   return by_x ? *by_x : by_standard.value_or(peer);

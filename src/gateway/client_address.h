@@ -10,13 +10,13 @@
 
 namespace weir::gateway {
 
-// The fields of a request or an answer, in its order; names in any case.
+// The header fields of a message in order; names in any case.
 using Fields = std::span<const wire::HttpField>;
 
-// Who asks. Addresses that proxies tell are believed from the right, as far as trusted proxies tell
-// them: the client is the first that is not a trusted proxy. What cannot be read ends the walk at
-// the proxy that told it: nobody chooses his address, the worst he can do is to be counted as the
-// proxy.
+// The address of the client. Forwarded addresses are read from the right, as long as the proxy that
+// appended them is trusted: the client is the first address that is not a trusted proxy. An
+// unreadable element ends the walk at the proxy that appended it. So a client cannot choose its
+// address; at worst it is counted as the proxy.
 Address client_address(const Address& peer, Fields fields, const std::vector<AddressRange>& trusted,
                        ClientFrom from);
 

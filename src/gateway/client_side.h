@@ -6,60 +6,59 @@
 
 namespace weir::gateway {
 
-// The head of an answer, to be told in whatever the client speaks. Borrows its texts.
-struct AnswerHead {
+// The head of a response, independent of the HTTP version. Borrows its strings.
+struct ResponseHead {
   int status = 200;
-  std::string_view reason{};   // empty: what HTTP calls the status
-  std::string_view fields{};   // lines with their CRLF; neither those of one hop nor Content-Length
-  std::string_view length{};   // of the body, or of what it would be (HEAD, 304); empty: not told
-  bool has_body = false;       // one follows; without a length, its end is told behind it
-  bool keeps = true;           // the connection is to be used again
-  std::string_view upgrade{};  // what is spoken behind it from both sides, if anything (101)
+  std::string_view reason{};  // empty: the standard reason phrase of the status
+  std::string_view fields{};  // lines with their CRLF; without hop-by-hop fields and Content-Length
+  std::string_view length{};  // Content-Length, also for HEAD and 304; empty: not sent
+  bool has_body = false;      // a body follows; its end is marked in band if `length` is empty
+  bool keep_alive = true;     // the connection is reusable
+  std::string_view upgrade{};  // the protocol that the connection switches to (101)
 };
 
-// The client's side of one exchange: what the client is told, and how it does. What it speaks is
-// known here and to nobody else. For one thread.
-class ClientSide {
+// The client of one exchange, independent of the HTTP version: implemented by Http1Connection and
+// Http2Downstream. For the thread of its loop.
+class Downstream {
  public:
   virtual const Address& peer() const = 0;
   virtual bool has_tls() const = 0;
 
-  // ---- What the client is told
+  // ---- The response
 
-  // That the body it holds back is wanted.
-  virtual void welcome() = 0;
-  // Something before the answer (103), where the client may hear of it.
-  virtual void hint(const AnswerHead& head) = 0;
-  virtual void start(const AnswerHead& head) = 0;
-  virtual void send(std::string_view body) = 0;
-  // The body is whole. `trailers`: lines with their CRLF.
-  virtual void finish(std::string_view trailers) = 0;
-  // What was said goes out, as far as the client takes it.
+  // 100 Continue: the client may send the body.
+  virtual void send_continue() = 0;
+  // Another interim response (103), if the client's protocol has them.
+  virtual void send_interim(const ResponseHead& head) = 0;
+  virtual void send_head(const ResponseHead& head) = 0;
+  virtual void send_body(std::string_view body) = 0;
+  // The body is complete. `trailers`: lines with their CRLF.
+  virtual void send_end(std::string_view trailers) = 0;
+  // Sends what was written, as far as the client takes it.
   virtual void flush() = 0;
 
-  // ---- How it does
+  // ---- Flow control
 
-  // Whether it should be told more. If not, the exchange hears when that has changed
-  // (on_client_sent).
+  // False under backpressure; Exchange::on_client_sent is called when that has changed.
   virtual bool has_room() = 0;
   virtual bool has_unsent() const = 0;
-  // Whether what the client still sends of a request that is answered has to be read, since the
-  // next one comes behind it.
-  virtual bool reads_to_the_end() const = 0;
+  // True if the rest of an answered request has to be read because the next request follows on the
+  // same byte stream (HTTP/1).
+  virtual bool must_drain_request() const = 0;
 
-  // ---- What becomes of the exchange
+  // ---- Progress of the exchange
 
-  // It goes on, and may want more of the request, or none for now.
-  virtual void go_on() = 0;
-  // It is over; the connection may be used for another one if `keeps`.
-  virtual void over(bool keeps) = 0;
-  // It ends at once: what was sent is not whole, and the client shall notice.
+  // The exchange has made progress: it may want more of the request body, or none for now.
+  virtual void on_progress() = 0;
+  // The exchange is over. `keeps`: the connection is reusable.
+  virtual void on_exchange_end(bool keep_alive) = 0;
+  // Ends the response abnormally, so that the client can tell that it is truncated.
   virtual void abort() = 0;
-  // Ends the connection at once, as there is no memory to do anything else.
+  // Closes the connection at once: memory is exhausted.
   virtual void drop() noexcept = 0;
 
  protected:
-  ~ClientSide() = default;
+  ~Downstream() = default;
 };
 
 }  // namespace weir::gateway

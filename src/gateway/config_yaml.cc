@@ -29,19 +29,20 @@ constexpr std::array<std::string_view, 4> kClientTimeouts{"header", "body", "idl
 constexpr std::array<std::string_view, 3> kAccessLog{"file", "format", "key"};
 constexpr std::array<std::string_view, 3> kLoggedKey{"off", "hashed", "plain"};
 constexpr std::array<std::string_view, 2> kFormats{"text", "json"};
-constexpr Bounds kHeaderBytes{1024, 1 << 20};
-constexpr Bounds kHeaderLines{10, 10'000};
-constexpr Bounds kConnections{1, 10'000'000};
+constexpr ValueRange kHeaderBytes{1024, 1 << 20};
+constexpr ValueRange kHeaderLines{10, 10'000};
+constexpr ValueRange kConnections{1, 10'000'000};
 
-// Reads the fields of the section, one function each.
-class Reader {
+// Reads the fields of the section, one method each.
+class GatewaySectionReader {
  public:
-  explicit Reader(const RouteReading& reading) : reading_(reading), problems_(reading.problems) {}
+  explicit GatewaySectionReader(const RouteReadContext& reading)
+      : reading_(reading), problems_(reading.problems) {}
 
   Config read(const Node& node) {
     check_known_fields(node);
     if (const Node* field = node.find("listen")) read_listen(*field);
-    check_door(node);
+    check_listener(node);
     if (const Node* field = node.find("tls")) read_tls(*field);
     if (const Node* field = node.find("http2")) {
       config_.http2 = policy::read_bool(*field, "http2", problems_);
@@ -78,15 +79,16 @@ class Reader {
     }
   }
 
-  void check_door(const Node& gateway) {
-    const policy::Listen& doors = reading_.file.listen;
-    for (const auto& [name, door] : {std::pair{"resp", doors.resp}, std::pair{"http", doors.http},
-                                     std::pair{"grpc", doors.grpc}}) {
-      if (!door || !policy::same_door(*door, config_.listen)) continue;
+  void check_listener(const Node& gateway) {
+    const policy::Listen& listeners = reading_.file.listen;
+    for (const auto& [name, listener] :
+         {std::pair{"resp", listeners.resp}, std::pair{"http", listeners.http},
+          std::pair{"grpc", listeners.grpc}}) {
+      if (!listener || !policy::same_door(*listener, config_.listen)) continue;
       const Node* written = gateway.find("listen");
       problems_.push_back({written != nullptr ? written->place : gateway.place,
                            fmt::format("\"{}\" of the daemon listens at {}: choose another port",
-                                       name, policy::to_text(*door))});
+                                       name, policy::to_text(*listener))});
     }
   }
 
@@ -110,17 +112,17 @@ class Reader {
     for (const Node* item : one_or_more(node, "trusted_proxies", problems_)) {
       const auto range = parse_range(item->text);
       if (!range) {
-        problems_.push_back(
-            {item->place, fmt::format("{} is no address and no range of them: write "
-                                      "10.0.0.0/8 or 2001:db8::1",
-                                      in_quotes(item->text))});
+        problems_.push_back({item->place, fmt::format("{} is not an address or a CIDR range: write "
+                                                      "10.0.0.0/8 or 2001:db8::1",
+                                                      in_quotes(item->text))});
         continue;
       }
-      const bool everybody = range->bits == 0 || (range->first.is_v4() && range->bits == 96);
-      if (everybody) {
-        reading_.warnings.push_back({item->place,
-                                     "everybody is trusted: whoever writes X-Forwarded-For "
-                                     "chooses by which address it is counted"});
+      const bool trusts_all = range->bits == 0 || (range->first.is_v4() && range->bits == 96);
+      if (trusts_all) {
+        reading_.warnings.push_back(
+            {item->place,
+             "every client is trusted, so that it can choose its address with "
+             "X-Forwarded-For: write the addresses of your proxies"});
       }
       config_.trusted_proxies.push_back(*range);
     }
@@ -150,7 +152,7 @@ class Reader {
   }
 
   void read_access_log(const Node& node) {
-    AccessLog& log = config_.access_log;
+    AccessLogConfig& log = config_.access_log;
     if (node.is_scalar()) {
       if (node.text != "off") log.path = policy::read_text(node, "access_log", problems_);
       return;
@@ -159,23 +161,24 @@ class Reader {
     if (const Node* file = node.find("file")) {
       log.path = policy::read_text(*file, "file", problems_);
     } else {
-      problems_.push_back({node.place, "where is it written? write file: stdout, or a file"});
+      problems_.push_back(
+          {node.place, "\"access_log\" needs a file: write file: stdout, or file: PATH"});
     }
     if (const Node* format = node.find("format")) {
       log.json = policy::read_word(*format, "format", kFormats, problems_) == 1;
     }
     if (const Node* key = node.find("key")) {
-      log.key = static_cast<LoggedKey>(policy::read_word(*key, "key", kLoggedKey, problems_));
+      log.key = static_cast<KeyLogging>(policy::read_word(*key, "key", kLoggedKey, problems_));
     }
   }
 
   void read_all_routes(const Node& node) {
-    Route common;
-    common.headers = reading_.file.headers;
+    Route defaults;
+    defaults.headers = reading_.file.headers;
     config_.legacy_headers = reading_.file.legacy_headers;
-    read_settings(node, common, reading_);
+    read_settings(node, defaults, reading_);
     if (const Node* routes = node.find("routes")) {
-      config_.routes = read_routes(*routes, common, reading_);
+      config_.routes = read_routes(*routes, defaults, reading_);
     } else {
       problems_.push_back(
           {node.place,
@@ -184,7 +187,7 @@ class Reader {
     }
   }
 
-  const RouteReading& reading_;
+  const RouteReadContext& reading_;
   Problems& problems_;
   Config config_;
 };
@@ -203,8 +206,8 @@ WholeFile read_config(const policy::Source& source, Problems& problems, Problems
   file.config = policy::read_config(source, problems, warnings);
   const auto gateway = file.config.gateway;
   if (gateway == nullptr || !gateway->is_map()) return file;
-  const RouteReading reading{file.config, read_text, problems, warnings};
-  file.gateway = Reader(reading).read(*gateway);
+  const RouteReadContext reading{file.config, read_text, problems, warnings};
+  file.gateway = GatewaySectionReader(reading).read(*gateway);
   policy::arrange(problems);
   policy::arrange(warnings);
   return file;

@@ -7,17 +7,17 @@
 
 namespace weir::gateway {
 
-// A policy file, and its gateway if it has one.
+// A policy file, with its gateway if it has one.
 struct WholeFile {
-  policy::Config config{};  // limits that routes write down are among its policies
+  policy::Config config{};  // its policies include the limits that routes define
   std::optional<Config> gateway{};
 };
 
-// Problems and warnings as of policy::read_config, those of the gateway among them. `read_text`
-// reads the files that the gateway names: pages and keys.
+// Reads the whole file. Problems and warnings as in policy::read_config, with those of the gateway.
+// `read_text` reads files that the gateway section names: bodies and keys.
 WholeFile read_config(const policy::Source& source, policy::Problems& problems,
                       policy::Problems& warnings, const ReadText& read_text);
-// From the disk.
+// Reads these files from disk.
 WholeFile read_config(const policy::Source& source, policy::Problems& problems,
                       policy::Problems& warnings);
 

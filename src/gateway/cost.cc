@@ -11,20 +11,22 @@ namespace weir::gateway {
 namespace {
 
 Permits saturated(std::uint64_t bytes) {
-  constexpr auto most = static_cast<std::uint64_t>(INT64_MAX);
-  return static_cast<Permits>(std::min(bytes, most));
+  constexpr auto max = static_cast<std::uint64_t>(INT64_MAX);
+  return static_cast<Permits>(std::min(bytes, max));
 }
 
-// A whole number above zero that stands there alone. Two lines are none: which one would count?
+// Parses the single line of that name as a positive integer; nullopt if there are several lines.
 std::optional<Permits> number_in(std::string_view name, Fields fields) {
-  const auto same = [&](const wire::HttpField& field) { return same_to_some(field.name, name); };
+  const auto same = [&](const wire::HttpField& field) {
+    return may_be_same_field(field.name, name);
+  };
   const auto field = std::ranges::find_if(fields, same);
   if (field == fields.end() || std::ranges::count_if(fields, same) > 1) return std::nullopt;
   const std::string_view text = field->value;
   if (text.empty() || !std::ranges::all_of(text, is_digit)) return std::nullopt;
   Permits number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  // Too large for any number: it is the largest.
+  // Too large for the type: saturate.
   if (error == std::errc::result_out_of_range) return INT64_MAX;
   return number > 0 ? std::optional(number) : std::nullopt;
 }
@@ -44,12 +46,12 @@ Permits cost_of(const Cost& cost, Fields fields, std::optional<std::uint64_t> an
   return cost.fixed;
 }
 
-Permits unsettled(const Cost& cost, Permits taken, std::uint64_t request_body,
-                  std::uint64_t response_body) {
+Permits cost_correction(const Cost& cost, Permits taken, std::uint64_t request_body,
+                        std::uint64_t response_body) {
   if (cost.kind != Cost::Kind::bytes) return 0;
-  const Permits asked = saturated(request_body);
-  const Permits answered = saturated(response_body);
-  const Permits passed = asked > INT64_MAX - answered ? INT64_MAX : asked + answered;
+  const Permits sent = saturated(request_body);
+  const Permits received = saturated(response_body);
+  const Permits passed = sent > INT64_MAX - received ? INT64_MAX : sent + received;
   return std::max<Permits>(passed, 1) - taken;
 }
 

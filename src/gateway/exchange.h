@@ -20,64 +20,65 @@
 
 namespace weir::gateway {
 
-class House;
+class GatewayWorker;
 
-// One request of a client and its answer: finds the route, asks the limits, waits for its turn,
-// sends the request to a server and the answer to the client, both as they come. Used again for the
-// next request.
-class Exchange final : private net::ChannelOwner, private Claimant {
+// One request and its response: finds the route, asks the limits, waits in the queue, then streams
+// the request to an upstream server and the response to the client. Reused for the next request of
+// its client. For the thread of its loop.
+class Exchange final : private net::ChannelOwner, private AdmissionCallback {
  public:
-  Exchange(House& house, ClientSide& client);
+  Exchange(GatewayWorker& worker, Downstream& client);
   ~Exchange();
 
-  // The request lives until it is over.
+  // `request` lives until the exchange is over.
   void begin(const wire::HttpRequest& request, const wire::HttpFraming& framing,
              std::string_view upgrade);
 
-  // Whether more of the request is wanted, and what is used of it.
+  // True if more of the request body is wanted; on_body returns how much of the input it used.
   bool wants_body() const;
   std::size_t on_body(std::string_view input);
-  // Where the body is not told from what is behind it (framing.until_end): it ends here. To be told
-  // when a body is wanted.
+  // End of a body that is delimited by the protocol (framing.until_end, HTTP/2). Only while a body
+  // is wanted.
   void on_body_end(std::string_view trailers);
 
-  // The client has room for more.
+  // The client's buffer has space again.
   void on_client_sent();
-  // The client says nothing more, or has gone.
+  // The client has half-closed, or closed, its connection.
   void on_client_end();
   void on_client_gone();
-  // The client neither sends nor takes anything.
+  // The client neither sends nor reads: a timeout of the connection.
   void on_client_late();
-  // All connections hold too much memory: it ends, with an answer that says so if there is none.
+  // The process is out of connection memory: ends the exchange, with a 503 if no response has
+  // begun.
   void shed();
 
  private:
-  enum class Phase {
+  enum class ExchangePhase {
     idle,
     deciding,
-    queued,      // waits for its turn
-    connecting,  // to a server
-    running,
+    queued,      // admitted, waits for its turn
+    connecting,  // to an upstream server
+    streaming,
     tunnel,
-    discarding,  // is answered; the rest of the request is read for nothing
+    draining,  // answered; the rest of the request body is read and dropped
   };
   using Clock = std::chrono::steady_clock;
 
-  // ---- Before a server is asked
+  // ---- Routing and limits
   bool find_route();
-  std::optional<struct RequestFlaw> flaw_of_request();
-  bool refuses_key(const MadeKey& key);
+  std::optional<struct RequestError> request_error();
+  bool rejects_key(const MadeKey& key);
   void decide();
   void make_keys();
   void ask();
   void on_verdict(const Verdict& verdict) override;
-  void wait_for_turn();
-  void refuse();
+  void enter_queue();
+  void deny();
 
-  // ---- The server's side
+  // ---- The upstream side
   void connect(bool fresh = false);
   void send_request();
-  void append_head(std::string& out);
+  void append_upstream_head(std::string& out);
   void send_body(std::string_view data, std::string_view trailers);
   void on_connected() override;
   void on_input(std::string_view input) override;
@@ -86,91 +87,91 @@ class Exchange final : private net::ChannelOwner, private Claimant {
   void on_broken(std::string_view why) override;
   void on_out_of_memory() noexcept override { client_.drop(); }
   void on_shed() noexcept override;
-  void fail(ServerFailure failure, std::string_view why);
-  bool may_try_again(ServerFailure failure) const;
-  void on_server_time();
-  bool server_owes() const;
+  void fail(UpstreamFailure failure, std::string_view why);
+  bool may_retry(UpstreamFailure failure) const;
+  void on_upstream_timeout();
+  bool server_owes_response() const;
 
-  // ---- The answer
-  std::size_t read_answer(std::string_view input);
-  bool on_answer_head();
-  void pass_hints();
-  std::string& answer_fields();
+  // ---- The response
+  std::size_t read_response(std::string_view input);
+  bool on_response_head();
+  void forward_interim();
+  std::string& response_fields();
   void start_tunnel();
-  void start_answer();
-  void pass_answer(std::string_view data);
-  void finish_answer();
-  void arrange_flow();
-  void respond(const struct Answer& answer, bool with_rate_lines);
+  void start_response();
+  void forward_response_body(std::string_view data);
+  void finish_response();
+  void update_upstream_reading();
+  void respond(const struct LocalReply& reply, bool with_rate_headers);
   void respond(int status, std::string_view detail);
   void abort();
   void finish_tunnel();
-  void look_at_tunnel();
+  void end_tunnel_if_done();
 
-  // ---- The end
+  // ---- Ending
   void leave_queue();
-  void leave_unserved();
-  void end_claim();
-  void release_link(bool reusable);
-  void over(bool keeps);
-  void tell(int status);
-  void pay(std::uint64_t bytes, bool of_request);
+  void return_unused_permits();
+  void end_admission();
+  void release_upstream(bool reusable);
+  void complete(bool keep_alive);
+  void finish(int status);
+  void charge_bandwidth(std::uint64_t bytes, bool of_request);
 
-  House& house_;
-  ClientSide& client_;
+  GatewayWorker& worker_;
+  Downstream& client_;
 
-  // Of the request.
-  Phase phase_ = Phase::idle;
-  std::uint64_t number_ = 0;  // of exchanges: the next one may begin before the last call of this
+  // ---- The request
+  ExchangePhase phase_ = ExchangePhase::idle;
+  std::uint64_t sequence_ = 0;  // sequence number of the exchange: detects reuse inside a call
   const wire::HttpRequest* request_ = nullptr;
   wire::HttpFraming framing_{};
   std::string_view upgrade_;
   std::shared_ptr<const Routing> routing_;
-  const Route* route_ = nullptr;  // none: not found yet
-  const Routing::Place* place_ = nullptr;
+  const Route* route_ = nullptr;  // null: no route found
+  const Routing::RouteRuntime* runtime_ = nullptr;
   std::vector<wire::HttpField> fields_;
   std::string host_;
   Path path_;
-  Address address_;  // of the client, as trusted proxies tell
+  Address address_;  // of the client, taken from trusted proxies
   std::string id_;
-  Clock::time_point began_{};
-  wire::HttpBody in_;
+  Clock::time_point started_at_{};
+  wire::HttpBody request_body_;
 
-  // Of the decision.
-  std::shared_ptr<Claim> claim_;
+  // ---- The decision
+  std::shared_ptr<Admission> admission_;
   std::shared_ptr<Pacer> pacer_;
-  bool claimed_ = false;
-  bool decided_ = false;  // there is a verdict to tell
+  bool holds_permits_ = false;
+  bool has_verdict_ = false;  // the verdict is reported in headers and logs
   Verdict verdict_;
   PolicyTraits traits_;
-  Permits asked_ = 1;
-  Ruling ruling_ = Ruling::unlimited;
+  Permits permits_ = 1;
+  RouteDecision decision_ = RouteDecision::unlimited;
   Clock::time_point queued_at_{};
-  std::chrono::nanoseconds waited_{0};
+  std::chrono::nanoseconds queue_time_{0};
 
-  // Of the server.
+  // ---- The upstream
   std::shared_ptr<Backend> backend_;
-  std::unique_ptr<UpstreamLink> link_;
-  std::vector<Server*> tried_;
-  const Server* server_ = nullptr;  // the last one
-  Clock::time_point asked_at_{};
-  bool body_sent_ = false;  // some of it was
+  std::unique_ptr<UpstreamConnection> upstream_;
+  std::vector<UpstreamServer*> tried_;
+  const UpstreamServer* server_ = nullptr;  // the last one that was tried
+  Clock::time_point sent_at_{};
+  bool body_sent_ = false;  // at least one byte was sent
 
-  // Of the answer.
-  wire::HttpAnswerParser answer_;
-  wire::HttpBody out_;
-  std::string kept_;  // of the server's, not used up
+  // ---- The response
+  wire::HttpAnswerParser response_parser_;
+  wire::HttpBody response_body_;
+  std::string input_;  // from the upstream, not consumed yet
   int status_ = 0;
-  bool answering_ = false;  // its head was passed on
-  bool keeps_ = true;       // the client's connection
+  bool responding_ = false;  // its head was passed on
+  bool keep_alive_ = true;   // the client's connection is reusable
   bool client_ended_ = false;
   bool server_ended_ = false;
-  std::uint64_t sent_ = 0;  // bytes of bodies
+  std::uint64_t response_bytes_ = 0;  // response body bytes
 
-  net::Timer turn_;
+  net::Timer queue_timer_;
   net::Timer server_timer_;
-  net::Timer total_;
-  net::Timer lease_;
+  net::Timer total_timer_;
+  net::Timer renew_timer_;
 };
 
 }  // namespace weir::gateway

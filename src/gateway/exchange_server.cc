@@ -14,14 +14,14 @@
 #include "gateway/request_head.h"
 #include "wire/http1_response.h"
 
-// The server's side of an exchange: the request that is sent to it, and its answer.
+// The upstream side of an exchange: sends the request to a server, and reads its response.
 
 namespace weir::gateway {
 
 namespace {
 
-// Methods of which several do the same as one.
-bool may_be_repeated(std::string_view method) {
+// Idempotent methods (RFC 9110, 9.2.2).
+bool is_idempotent(std::string_view method) {
   constexpr auto all =
       std::to_array<std::string_view>({"GET", "HEAD", "OPTIONS", "PUT", "DELETE", "PROPFIND"});
   return std::ranges::find(all, method) != all.end();
@@ -36,9 +36,9 @@ std::string_view field_of(const wire::HttpFields& fields, std::string_view name)
 
 std::string host_of(const Upstream& upstream) {
   const bool v6 = upstream.host.find(':') != std::string::npos;
-  const bool usual = upstream.port == (upstream.tls ? 443 : 80);
+  const bool default_port = upstream.port == (upstream.tls ? 443 : 80);
   std::string host = v6 ? fmt::format("[{}]", upstream.host) : upstream.host;
-  return usual ? host : fmt::format("{}:{}", host, upstream.port);
+  return default_port ? host : fmt::format("{}:{}", host, upstream.port);
 }
 
 }  // namespace
@@ -46,46 +46,48 @@ std::string host_of(const Upstream& upstream) {
 // ---- The request
 
 void Exchange::connect(bool fresh) {
-  phase_ = Phase::connecting;
-  Server& server = fresh && !tried_.empty() ? *tried_.back() : backend_->choose(tried_);
+  phase_ = ExchangePhase::connecting;
+  UpstreamServer& server = fresh && !tried_.empty() ? *tried_.back() : backend_->choose(tried_);
   if (!fresh) tried_.push_back(&server);
   server_ = &server;
   server_timer_.set_in(backend_->service().timeouts.connect);
-  link_ = house_.links().get(backend_, server, fresh, *this);
-  if (!link_) return fail(ServerFailure::connect, "there is no connection to be had");
-  if (link_->reused()) send_request();
+  upstream_ = worker_.upstream_pool().acquire(backend_, server, fresh, *this);
+  if (!upstream_)
+    return fail(UpstreamFailure::connect,
+                "cannot open a socket: the process may be out of file descriptors");
+  if (upstream_->reused()) send_request();
 }
 
 void Exchange::on_connected() {
   send_request();
-  client_.go_on();
+  client_.on_progress();
 }
 
 void Exchange::send_request() {
-  phase_ = Phase::running;
-  asked_at_ = Clock::now();
-  link_->server().counts().requests.fetch_add(1, std::memory_order_relaxed);
+  phase_ = ExchangePhase::streaming;
+  sent_at_ = Clock::now();
+  upstream_->server().metrics().requests.fetch_add(1, std::memory_order_relaxed);
   thread_local std::string head;
   head.clear();
-  append_head(head);
-  answer_.next();
-  kept_.clear();
-  link_->channel().want_input(true);
-  link_->channel().send(head);
+  append_upstream_head(head);
+  response_parser_.next();
+  input_.clear();
+  upstream_->channel().want_input(true);
+  upstream_->channel().send(head);
   server_timer_.set_in(backend_->service().timeouts.read);
-  if (framing_.wants_continue && !in_.is_done() && in_.size() == 0) {
-    client_.welcome();
+  if (framing_.wants_continue && !request_body_.is_done() && request_body_.size() == 0) {
+    client_.send_continue();
     framing_.wants_continue = false;
   }
 }
 
-void Exchange::append_head(std::string& out) {
+void Exchange::append_upstream_head(std::string& out) {
   const bool own_host = route_->host == UpstreamHost::keep && !request_->host.empty();
   const std::string host = own_host ? std::string(request_->host) : host_of(server_->upstream());
   const Hop hop{.peer = client_.peer(),
                 .trusted = has(routing_->config->trusted_proxies, client_.peer()),
                 .tls = client_.has_tls(),
-                .port = house_.common().port,
+                .port = worker_.state().port,
                 .host = request_->host,
                 .style = route_->forwarded};
   append_request_head(
@@ -100,115 +102,115 @@ void Exchange::append_head(std::string& out) {
 }
 
 void Exchange::on_sent() {
-  look_at_tunnel();
-  client_.go_on();
+  end_tunnel_if_done();
+  client_.on_progress();
 }
 
-// ---- The answer
+// ---- The response
 
 void Exchange::on_input(std::string_view input) {
-  if (phase_ == Phase::tunnel) {
+  if (phase_ == ExchangePhase::tunnel) {
     server_timer_.set_in(backend_->service().timeouts.read);
-    pass_answer(input);
+    forward_response_body(input);
     client_.flush();
-    arrange_flow();
-    return client_.go_on();
+    update_upstream_reading();
+    return client_.on_progress();
   }
   server_timer_.set_in(backend_->service().timeouts.read);
-  const bool alone = kept_.empty();
-  if (!alone) kept_.append(input);
-  const std::string_view all = alone ? input : std::string_view(kept_);
-  const std::uint64_t number = number_;
-  const std::size_t used = read_answer(all);
-  if (number != number_ || phase_ != Phase::running) {
-    // It is over, or the link is for something else now.
-    if (phase_ == Phase::tunnel) client_.go_on();
+  const bool unbuffered = input_.empty();
+  if (!unbuffered) input_.append(input);
+  const std::string_view all = unbuffered ? input : std::string_view(input_);
+  const std::uint64_t sequence = sequence_;
+  const std::size_t used = read_response(all);
+  if (sequence != sequence_ || phase_ != ExchangePhase::streaming) {
+    // The exchange is over or was reused, or the connection has become a tunnel.
+    if (phase_ == ExchangePhase::tunnel) client_.on_progress();
     return;
   }
-  if (alone) {
-    kept_.assign(all.substr(used));
+  if (unbuffered) {
+    input_.assign(all.substr(used));
   } else {
-    kept_.erase(0, used);
+    input_.erase(0, used);
   }
-  if (kept_.empty()) clear_for_reuse(kept_);
-  link_->channel().count_owner_memory(kept_.capacity());
+  if (input_.empty()) clear_for_reuse(input_);
+  upstream_->channel().count_owner_memory(input_.capacity());
   client_.flush();
-  arrange_flow();
-  client_.go_on();
+  update_upstream_reading();
+  client_.on_progress();
 }
 
-// As much as can be understood. It may be over behind that.
-std::size_t Exchange::read_answer(std::string_view input) {
+// Parses as much as possible and returns the bytes used. The exchange may be over afterwards.
+std::size_t Exchange::read_response(std::string_view input) {
   using Status = wire::HttpAnswerParser::Status;
   thread_local std::string scratch;
-  const std::uint64_t number = number_;
+  const std::uint64_t sequence = sequence_;
   std::size_t used = 0;
-  while (number == number_ && phase_ == Phase::running) {
+  while (sequence == sequence_ && phase_ == ExchangePhase::streaming) {
     const std::string_view rest = input.substr(used);
-    if (!answering_) {
-      const auto step = answer_.parse(rest, request_->head);
+    if (!responding_) {
+      const auto step = response_parser_.parse(rest, request_->head);
       if (step.status == Status::need_more) return used;
       if (step.status == Status::error) {
-        fail(ServerFailure::garbage, step.reason);
+        fail(UpstreamFailure::garbage, step.reason);
         return used;
       }
       used += step.consumed;
-      if (!on_answer_head()) {
-        if (phase_ == Phase::tunnel && used < input.size()) {
-          pass_answer(input.substr(used));
+      if (!on_response_head()) {
+        if (phase_ == ExchangePhase::tunnel && used < input.size()) {
+          forward_response_body(input.substr(used));
           client_.flush();
           used = input.size();
         }
         continue;
       }
-    } else if (!out_.is_done()) {
-      const wire::HttpBody::Piece piece = out_.read(rest, scratch);
+    } else if (!response_body_.is_done()) {
+      const wire::HttpBody::Piece piece = response_body_.read(rest, scratch);
       if (piece.error_status != 0) {
-        fail(ServerFailure::garbage, piece.reason);
+        fail(UpstreamFailure::garbage, piece.reason);
         return used;
       }
       used += piece.consumed;
-      pass_answer(piece.data);
-      if (!out_.is_done()) return used;
+      forward_response_body(piece.data);
+      if (!response_body_.is_done()) return used;
     }
-    if (answering_ && out_.is_done()) {
-      // What comes behind an answer was not asked for.
+    if (responding_ && response_body_.is_done()) {
+      // Surplus bytes after a response: the connection is not reusable.
       if (used < input.size()) server_ended_ = true;
-      finish_answer();
+      finish_response();
       return input.size();
     }
   }
   return used;
 }
 
-// Whether it is the answer, and not something before it.
-bool Exchange::on_answer_head() {
-  const int status = answer_.status();
+// True for the final response, false for an interim one.
+bool Exchange::on_response_head() {
+  const int status = response_parser_.status();
   if (status == 101) {
     if (upgrade_.empty()) {
-      fail(ServerFailure::garbage, "it wants to speak another protocol");
+      fail(UpstreamFailure::garbage, "it switched protocols although no upgrade was requested");
     } else {
       start_tunnel();
     }
     return false;
   }
   if (status < 200) {
-    if (status != 100) pass_hints();
-    answer_.next();
+    if (status != 100) forward_interim();
+    response_parser_.next();
     return false;
   }
-  link_->server().note_success();
-  link_->server().counts().times.add(Clock::now() - asked_at_);
+  upstream_->server().record_success();
+  upstream_->server().metrics().times.add(Clock::now() - sent_at_);
   status_ = status;
-  answering_ = true;
-  out_.start(answer_.framing());
-  start_answer();
+  responding_ = true;
+  response_body_.start(response_parser_.framing());
+  start_response();
   return true;
 }
 
 namespace {
 
-std::vector<wire::HttpField> listed(const wire::HttpFields& fields) {
+std::vector<wire::HttpField> to_vector(const wire::HttpFields& fields) {
   std::vector<wire::HttpField> all;
   all.reserve(fields.size());
   for (std::size_t i = 0; i < fields.size(); ++i) all.push_back(fields[i]);
@@ -217,182 +219,189 @@ std::vector<wire::HttpField> listed(const wire::HttpFields& fields) {
 
 }  // namespace
 
-// 103 Early Hints, and what else comes before an answer.
-void Exchange::pass_hints() {
+// 103 Early Hints and other interim responses.
+void Exchange::forward_interim() {
   std::string fields;
-  append_response_fields(fields, listed(answer_.fields()));
-  client_.hint({.status = answer_.status(), .reason = answer_.reason(), .fields = fields});
+  append_response_fields(fields, to_vector(response_parser_.fields()));
+  client_.send_interim(
+      {.status = response_parser_.status(), .reason = response_parser_.reason(), .fields = fields});
 }
 
-// What the service says, and what is said of limits. Valid until the next one of this thread.
-std::string& Exchange::answer_fields() {
+// The response's fields and the rate limit headers. Valid until the next call on this thread.
+std::string& Exchange::response_fields() {
   thread_local std::string fields;
   fields.clear();
-  append_response_fields(fields, listed(answer_.fields()));
-  if (decided_) {
-    routing_->lines.append(fields, route_->headers, route_->policy, verdict_, asked_);
+  append_response_fields(fields, to_vector(response_parser_.fields()));
+  if (has_verdict_) {
+    routing_->rate_limit_headers.append(fields, route_->headers, route_->policy, verdict_,
+                                        permits_);
   }
   return fields;
 }
 
-void Exchange::start_answer() {
-  std::string& fields = answer_fields();
-  if (field_of(answer_.fields(), "x-request-id").empty()) {
+void Exchange::start_response() {
+  std::string& fields = response_fields();
+  if (field_of(response_parser_.fields(), "x-request-id").empty()) {
     fields.append("X-Request-Id: ").append(id_).append("\r\n");
   }
-  const wire::HttpFraming& framing = answer_.framing();
-  const bool tells_length = !framing.chunked && answer_.says_length() && status_ != 204;
-  if (house_.is_draining()) keeps_ = false;
-  client_.start({.status = status_,
-                 .reason = answer_.reason(),
-                 .fields = fields,
-                 .length = tells_length ? answer_.length_text() : std::string_view{},
-                 .has_body = framing.has_body(),
-                 .keeps = keeps_});
+  const wire::HttpFraming& framing = response_parser_.framing();
+  const bool tells_length = !framing.chunked && response_parser_.says_length() && status_ != 204;
+  if (worker_.is_draining()) keep_alive_ = false;
+  client_.send_head({.status = status_,
+                     .reason = response_parser_.reason(),
+                     .fields = fields,
+                     .length = tells_length ? response_parser_.length_text() : std::string_view{},
+                     .has_body = framing.has_body(),
+                     .keep_alive = keep_alive_});
 }
 
-void Exchange::pass_answer(std::string_view data) {
-  sent_ += data.size();
-  client_.send(data);
-  pay(data.size(), false);
+void Exchange::forward_response_body(std::string_view data) {
+  response_bytes_ += data.size();
+  client_.send_body(data);
+  charge_bandwidth(data.size(), false);
 }
 
-// Reads of the server what the client takes.
-void Exchange::arrange_flow() {
-  if (!link_ || (phase_ != Phase::running && phase_ != Phase::tunnel)) return;
-  const bool paced = pacer_ && pacer_->is_waiting() && route_->bandwidth->responses;
-  link_->channel().want_input(client_.has_room() && !paced);
+// Reads from the upstream only as fast as the client takes it (backpressure) and the pacer allows.
+void Exchange::update_upstream_reading() {
+  if (!upstream_ || (phase_ != ExchangePhase::streaming && phase_ != ExchangePhase::tunnel)) return;
+  const bool paced = pacer_ && pacer_->is_paused() && route_->bandwidth->responses;
+  upstream_->channel().want_input(client_.has_room() && !paced);
 }
 
-void Exchange::finish_answer() {
-  client_.finish(out_.trailers());
-  end_claim();  // before the client can know: its next request may be about the same seat
+void Exchange::finish_response() {
+  client_.send_end(response_body_.trailers());
+  // Before the last bytes go out: the client's next request may need the same permit.
+  end_admission();
   client_.flush();
-  const bool whole = in_.is_done();
-  release_link(whole && answer_.keep_alive() && !server_ended_);
-  over(keeps_ && whole);
+  const bool request_complete = request_body_.is_done();
+  release_upstream(request_complete && response_parser_.keep_alive() && !server_ended_);
+  complete(keep_alive_ && request_complete);
 }
 
 // ---- Tunnels
 
 void Exchange::start_tunnel() {
-  phase_ = Phase::tunnel;
+  phase_ = ExchangePhase::tunnel;
   status_ = 101;
-  answering_ = true;
-  keeps_ = false;
-  total_.cancel();
-  link_->server().note_success();
-  house_.common().counts.tunnels.fetch_add(1, std::memory_order_relaxed);
-  const std::string& fields = answer_fields();
-  client_.start({.status = status_,
-                 .reason = answer_.reason(),
-                 .fields = fields,
-                 .upgrade = field_of(answer_.fields(), "upgrade")});
+  responding_ = true;
+  keep_alive_ = false;
+  total_timer_.cancel();
+  upstream_->server().record_success();
+  worker_.state().metrics.tunnels.fetch_add(1, std::memory_order_relaxed);
+  const std::string& fields = response_fields();
+  client_.send_head({.status = status_,
+                     .reason = response_parser_.reason(),
+                     .fields = fields,
+                     .upgrade = field_of(response_parser_.fields(), "upgrade")});
   client_.flush();
 }
 
-// It is over when both have said all, and the server has got it. (What the client has not taken is
-// left to its connection.)
-void Exchange::look_at_tunnel() {
-  if (phase_ != Phase::tunnel || !client_ended_ || !server_ended_) return;
-  if (link_->channel().unsent() == 0) finish_tunnel();
+// A tunnel ends when both sides have half-closed and the server has received everything. (The
+// client's connection sends its own rest.)
+void Exchange::end_tunnel_if_done() {
+  if (phase_ != ExchangePhase::tunnel || !client_ended_ || !server_ended_) return;
+  if (upstream_->channel().unsent() == 0) finish_tunnel();
 }
 
 void Exchange::finish_tunnel() {
-  release_link(false);
-  over(false);
+  release_upstream(false);
+  complete(false);
 }
 
-// ---- When it does not go well
+// ---- Failures
 
 void Exchange::on_shed() noexcept {
   if (!with_memory([this] { shed(); })) client_.drop();
 }
 
-void Exchange::release_link(bool reusable) {
-  if (!link_) return;
-  link_->channel().count_owner_memory(0);
+void Exchange::release_upstream(bool reusable) {
+  if (!upstream_) return;
+  upstream_->channel().count_owner_memory(0);
   if (reusable) {
-    house_.links().keep(std::move(link_));
+    worker_.upstream_pool().release(std::move(upstream_));
   } else {
-    house_.links().end(std::move(link_));
+    worker_.upstream_pool().close(std::move(upstream_));
   }
 }
 
 void Exchange::on_end() {
   server_ended_ = true;
-  if (phase_ == Phase::tunnel) {
-    client_.finish({});
-    look_at_tunnel();
-    return client_.go_on();
+  if (phase_ == ExchangePhase::tunnel) {
+    client_.send_end({});
+    end_tunnel_if_done();
+    return client_.on_progress();
   }
-  if (answering_ && out_.end()) return finish_answer();
-  fail(ServerFailure::reset, "it ended the connection");
+  if (responding_ && response_body_.end()) return finish_response();
+  fail(UpstreamFailure::reset, "it closed the connection");
 }
 
 void Exchange::on_broken(std::string_view why) {
-  if (phase_ == Phase::tunnel) {
+  if (phase_ == ExchangePhase::tunnel) {
     server_ended_ = true;
-    release_link(false);
-    over(false);
+    release_upstream(false);
+    complete(false);
     return;
   }
-  fail(phase_ == Phase::connecting ? ServerFailure::connect : ServerFailure::reset, why);
+  fail(phase_ == ExchangePhase::connecting ? UpstreamFailure::connect : UpstreamFailure::reset,
+       why);
 }
 
-bool Exchange::server_owes() const {
-  const bool paced = pacer_ && pacer_->is_waiting();
+bool Exchange::server_owes_response() const {
+  const bool paced = pacer_ && pacer_->is_paused();
   if (paced || !client_.has_room()) return false;
-  return phase_ == Phase::tunnel || in_.is_done() || (link_ && link_->channel().unsent() > 0);
+  return phase_ == ExchangePhase::tunnel || request_body_.is_done() ||
+         (upstream_ && upstream_->channel().unsent() > 0);
 }
 
-void Exchange::on_server_time() {
-  if (phase_ == Phase::connecting) {
-    fail(ServerFailure::timeout, "no connection in time");
-  } else if (!server_owes()) {
+void Exchange::on_upstream_timeout() {
+  if (phase_ == ExchangePhase::connecting) {
+    fail(UpstreamFailure::timeout, "no connection in time");
+  } else if (!server_owes_response()) {
     server_timer_.set_in(backend_->service().timeouts.read);
-  } else if (phase_ == Phase::tunnel) {
+  } else if (phase_ == ExchangePhase::tunnel) {
     finish_tunnel();
   } else {
-    fail(ServerFailure::timeout, "no answer in time");
+    fail(UpstreamFailure::timeout, "it did not respond in time");
   }
 }
 
-// Only where nothing can be done twice: no byte of an answer was seen, and nothing of a body sent.
-bool Exchange::may_try_again(ServerFailure failure) const {
-  if (answering_ || !kept_.empty() || body_sent_) return false;
-  if (phase_ == Phase::connecting) return true;
-  const bool lost = failure == ServerFailure::reset;
-  return lost && may_be_repeated(request_->method) && !framing_.has_body();
+// A retry must not repeat effects: no response byte has come, and no body byte was sent.
+bool Exchange::may_retry(UpstreamFailure failure) const {
+  if (responding_ || !input_.empty() || body_sent_) return false;
+  if (phase_ == ExchangePhase::connecting) return true;
+  const bool was_reset = failure == UpstreamFailure::reset;
+  return was_reset && is_idempotent(request_->method) && !framing_.has_body();
 }
 
-void Exchange::fail(ServerFailure failure, std::string_view why) {
-  const bool again = may_try_again(failure);
-  // A connection that was kept may have ended before the request came there: nobody has failed.
-  const bool stale = again && link_ && link_->reused() && phase_ == Phase::running;
-  Server& server = *tried_.back();
-  release_link(false);
+void Exchange::fail(UpstreamFailure failure, std::string_view why) {
+  const bool retry = may_retry(failure);
+  // A pooled connection that the server closed as it was reused is no failure of the server: retry
+  // on a new connection.
+  const bool stale =
+      retry && upstream_ && upstream_->reused() && phase_ == ExchangePhase::streaming;
+  UpstreamServer& server = *tried_.back();
+  release_upstream(false);
   if (stale) {
     connect(true);
-    return client_.go_on();
+    return client_.on_progress();
   }
-  server.note_failure(failure, Clock::now());
-  if (again && tried_.size() <= static_cast<std::size_t>(backend_->service().retries)) {
-    server.counts().retries.fetch_add(1, std::memory_order_relaxed);
+  server.record_failure(failure, Clock::now());
+  if (retry && tried_.size() <= static_cast<std::size_t>(backend_->service().retries)) {
+    server.metrics().retries.fetch_add(1, std::memory_order_relaxed);
     connect();
-    return client_.go_on();
+    return client_.on_progress();
   }
-  if (answering_) return abort();
-  const std::string detail = fmt::format("the service behind did not answer: {}", why);
-  respond(failure == ServerFailure::timeout ? 504 : 502, detail);
-  client_.go_on();
+  if (responding_) return abort();
+  const std::string detail = fmt::format("the upstream server failed: {}", why);
+  respond(failure == UpstreamFailure::timeout ? 504 : 502, detail);
+  client_.on_progress();
 }
 
-// The client has seen a part of an answer that will never be whole.
+// The client has received a part of a response that will never be complete.
 void Exchange::abort() {
   client_.flush();
-  release_link(false);
-  tell(status_);
+  release_upstream(false);
+  finish(status_);
   client_.abort();
 }
 

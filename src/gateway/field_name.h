@@ -7,9 +7,9 @@
 
 namespace weir::gateway {
 
-// Whether some service may take a field's name for `known`, which is in lower case and has hyphens:
-// those that make variables of fields do not tell a hyphen from an underscore.
-constexpr bool same_to_some(std::string_view name, std::string_view known) {
+// True if a server may take a field's name for `known` (lower case, hyphens): servers that map
+// fields to variables (CGI, WSGI) do not distinguish hyphens from underscores.
+constexpr bool may_be_same_field(std::string_view name, std::string_view known) {
   constexpr auto folded = [](char c) { return c == '_' ? '-' : lower(c); };
   return name.size() == known.size() && std::ranges::equal(name, known, {}, folded, folded);
 }

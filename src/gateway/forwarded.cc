@@ -17,26 +17,27 @@ constexpr std::array<std::string_view, 9> kHopByHop{
     "proxy-authorization", "te",         "transfer-encoding", "upgrade",
     "http2-settings"};
 
-// What Connection cannot take away: it comes from the same stranger, and who is behind relies on
-// these. (A field that says nothing here may be one that only two neighbours know about.)
-constexpr std::array<std::string_view, 18> kForAll{
+// End-to-end fields that Connection cannot remove: the client could otherwise hide them from a
+// server that relies on them. (An unknown field may be hop-by-hop by agreement.)
+constexpr std::array<std::string_view, 18> kEndToEnd{
     "host",          "content-length", "content-type", "content-encoding", "content-range",
     "authorization", "cookie",         "set-cookie",   "cache-control",    "expect",
     "date",          "location",       "range",        "traceparent",      "tracestate",
     "x-request-id",  "origin",         "referer"};
 
-// What the caller writes itself.
-constexpr std::array<std::string_view, 4> kOfRequests{"host", "content-length", "expect",
-                                                      "x-request-id"};
+// Fields that the caller of append_request_fields writes itself.
+constexpr std::array<std::string_view, 4> kWrittenByCaller{"host", "content-length", "expect",
+                                                           "x-request-id"};
 
-// In any spelling that services may take for it: Content_Length.
+// In any spelling that servers may take for it: Content_Length.
 bool is_among(std::span<const std::string_view> names, std::string_view name) {
   return std::ranges::any_of(names, [&](std::string_view one) {
-    return one.size() == name.size() && lower(one[0]) == lower(name[0]) && same_to_some(name, one);
+    return one.size() == name.size() && lower(one[0]) == lower(name[0]) &&
+           may_be_same_field(name, one);
   });
 }
 
-// Most fields are of none of these kinds, and no name of a kind is as long as theirs.
+// A bit set of name lengths: a cheap test that rules out most fields.
 template <std::size_t N>
 constexpr std::uint64_t lengths_of(const std::array<std::string_view, N>& names) {
   std::uint64_t lengths = 0;
@@ -51,7 +52,7 @@ void append_line(std::string& out, std::string_view name, std::string_view value
   out.append(name).append(": ").append(value).append("\r\n");
 }
 
-// All lines of that name as one list, in order, to be continued.
+// Appends all lines of that name as one list, for another element to follow.
 void append_chain(std::string& out, Fields fields, std::string_view name) {
   for (const wire::HttpField& field : fields) {
     if (!same_ignoring_case(field.name, name) || field.value.empty()) continue;
@@ -59,9 +60,8 @@ void append_chain(std::string& out, Fields fields, std::string_view name) {
   }
 }
 
-// The value that a trusted proxy gave; empty if there is none or two, which nobody could choose
-// from.
-std::string_view only_value(Fields fields, std::string_view name) {
+// The value of a field that occurs exactly once; otherwise empty: two values are ambiguous.
+std::string_view single_value(Fields fields, std::string_view name) {
   std::string_view value;
   int count = 0;
   for (const wire::HttpField& field : fields) {
@@ -76,7 +76,7 @@ bool is_port(std::string_view text) {
   return !text.empty() && text.size() <= 5 && std::ranges::all_of(text, is_digit);
 }
 
-// The port of a host that was asked for; empty if there is none.
+// The port in a Host value; empty if there is none.
 std::string_view port_in(std::string_view host) {
   const std::size_t bracket = host.rfind(']');
   const std::size_t colon = host.rfind(':');
@@ -88,12 +88,12 @@ std::string_view port_in(std::string_view host) {
 
 std::string_view scheme_of(const Hop& hop) { return hop.tls ? "https" : "http"; }
 
-// What a trusted proxy says, if it says something that makes sense, else what is known here.
-std::string_view told_or(const Hop& hop, Fields fields, std::string_view name,
-                         bool (*fits)(std::string_view), std::string_view known) {
+// The value that a trusted proxy sent, if it is valid; otherwise `known`.
+std::string_view valid_or(const Hop& hop, Fields fields, std::string_view name,
+                          bool (*fits)(std::string_view), std::string_view known) {
   if (!hop.trusted) return known;
-  const std::string_view told = only_value(fields, name);
-  return !told.empty() && fits(told) ? told : known;
+  const std::string_view value = single_value(fields, name);
+  return !value.empty() && fits(value) ? value : known;
 }
 
 bool is_scheme(std::string_view text) {
@@ -108,15 +108,15 @@ void append_x(std::string& out, const Hop& hop, Fields fields) {
   append_text(out, hop.peer);
   out += "\r\n";
   append_line(out, "X-Forwarded-Proto",
-              told_or(hop, fields, "X-Forwarded-Proto", is_scheme, scheme_of(hop)));
-  const std::string_view host = told_or(hop, fields, "X-Forwarded-Host", is_host, hop.host);
+              valid_or(hop, fields, "X-Forwarded-Proto", is_scheme, scheme_of(hop)));
+  const std::string_view host = valid_or(hop, fields, "X-Forwarded-Host", is_host, hop.host);
   if (!host.empty()) append_line(out, "X-Forwarded-Host", host);
-  const std::string_view asked = port_in(hop.host);
-  const std::string own = asked.empty() ? std::to_string(hop.port) : std::string{asked};
-  append_line(out, "X-Forwarded-Port", told_or(hop, fields, "X-Forwarded-Port", is_port, own));
+  const std::string_view host_port = port_in(hop.host);
+  const std::string port = host_port.empty() ? std::to_string(hop.port) : std::string{host_port};
+  append_line(out, "X-Forwarded-Port", valid_or(hop, fields, "X-Forwarded-Port", is_port, port));
 }
 
-// An address with a colon, and a host with a port, are not tokens and stand in quotes.
+// IPv6 addresses and hosts with a port are not tokens (RFC 7239) and need quotes.
 void append_element(std::string& out, const Hop& hop) {
   const bool v6 = !hop.peer.is_v4();
   out += v6 ? "for=\"[" : "for=";
@@ -133,43 +133,44 @@ void append_standard(std::string& out, const Hop& hop, Fields fields) {
   out += "\r\n";
 }
 
-// Other fields of a trusted proxy about who asks (X-Real-IP, X-Forwarded-Prefix) pass as they are.
-bool is_written_anew(std::string_view name) {
-  constexpr std::array<std::string_view, 5> anew{
+// Other forwarding fields of a trusted proxy (X-Real-IP, X-Forwarded-Prefix) pass unchanged.
+bool is_rewritten(std::string_view name) {
+  constexpr std::array<std::string_view, 5> rewritten{
       "x-forwarded-for", "x-forwarded-proto", "x-forwarded-host", "x-forwarded-port", "forwarded"};
-  return std::ranges::any_of(anew, [&](std::string_view one) { return same_to_some(name, one); });
+  return std::ranges::any_of(rewritten,
+                             [&](std::string_view one) { return may_be_same_field(name, one); });
 }
 
-bool is_passed_on(const Hop& hop, const HopByHop& hop_by_hop, std::string_view name) {
-  constexpr std::uint64_t lengths = lengths_of(kOfRequests);
+bool is_passed_on(const Hop& hop, const HopByHopFields& hop_by_hop, std::string_view name) {
+  constexpr std::uint64_t lengths = lengths_of(kWrittenByCaller);
   if (hop_by_hop.drops(name)) return false;
-  if (has_length(lengths, name) && is_among(kOfRequests, name)) return false;
-  if (!tells_who_asks(name)) return true;
+  if (has_length(lengths, name) && is_among(kWrittenByCaller, name)) return false;
+  if (!is_forwarding_field(name)) return true;
   if (!hop.trusted) return false;
-  // Without a style nothing is added, and what a trusted proxy said stays.
-  return hop.style == ForwardedStyle::off || !is_written_anew(name);
+  // With style `off` nothing is added, and the fields of a trusted proxy stay.
+  return hop.style == ForwardedStyle::off || !is_rewritten(name);
 }
 
-// Nobody needs more; each is compared with each field.
-constexpr std::size_t kMostNamed = 32;
+// Bounds the work: each name is compared with each field.
+constexpr std::size_t kMaxNamed = 32;
 
-bool names_a_field_of_this_hop(std::string_view name) {
+bool may_be_hop_by_hop(std::string_view name) {
   const bool dropped_anyway =
       name.empty() || is_among(kHopByHop, name) || same_ignoring_case(name, "close");
-  return !dropped_anyway && !is_among(kForAll, name) && !tells_who_asks(name);
+  return !dropped_anyway && !is_among(kEndToEnd, name) && !is_forwarding_field(name);
 }
 
 }  // namespace
 
-bool tells_who_asks(std::string_view name) {
+bool is_forwarding_field(std::string_view name) {
   constexpr std::string_view family = "x-forwarded-";
   const char first = name.empty() ? ' ' : lower(name[0]);
   if (first != 'x' && first != 'f') return false;
-  return same_to_some(name.substr(0, family.size()), family) || same_to_some(name, "forwarded") ||
-         same_to_some(name, "x-real-ip");
+  return may_be_same_field(name.substr(0, family.size()), family) ||
+         may_be_same_field(name, "forwarded") || may_be_same_field(name, "x-real-ip");
 }
 
-HopByHop::HopByHop(Fields fields) {
+HopByHopFields::HopByHopFields(Fields fields) {
   for (const wire::HttpField& field : fields) {
     if (!same_ignoring_case(field.name, "Connection")) continue;
     std::string_view list = field.value;
@@ -178,19 +179,19 @@ HopByHop::HopByHop(Fields fields) {
       list.remove_prefix(std::min(name.size() + 1, list.size()));
       name.remove_prefix(std::min(name.find_first_not_of(" \t"), name.size()));
       name = name.substr(0, name.find_last_not_of(" \t") + 1);
-      if (names_a_field_of_this_hop(name)) named_.push_back(name);
-      if (named_.size() == kMostNamed) return;
+      if (may_be_hop_by_hop(name)) named_.push_back(name);
+      if (named_.size() == kMaxNamed) return;
     }
   }
 }
 
-bool HopByHop::drops(std::string_view name) const {
+bool HopByHopFields::drops(std::string_view name) const {
   constexpr std::uint64_t lengths = lengths_of(kHopByHop);
   return (has_length(lengths, name) && is_among(kHopByHop, name)) || is_among(named_, name);
 }
 
 void append_request_fields(std::string& out, const Hop& hop, Fields fields) {
-  const HopByHop hop_by_hop(fields);
+  const HopByHopFields hop_by_hop(fields);
   for (const wire::HttpField& field : fields) {
     if (is_passed_on(hop, hop_by_hop, field.name)) append_line(out, field.name, field.value);
   }
@@ -204,9 +205,9 @@ std::string passable_request_trailers(std::string_view trailers, Fields fields,
   const auto is_header = [&](std::string_view name) {
     return std::ranges::any_of(
                fields,
-               [&](const wire::HttpField& field) { return same_to_some(name, field.name); }) ||
-           std::ranges::any_of(headers_read,
-                               [&](std::string_view read) { return same_to_some(name, read); });
+               [&](const wire::HttpField& field) { return may_be_same_field(name, field.name); }) ||
+           std::ranges::any_of(
+               headers_read, [&](std::string_view read) { return may_be_same_field(name, read); });
   };
   std::string passed;
   while (!trailers.empty()) {
@@ -214,16 +215,17 @@ std::string passable_request_trailers(std::string_view trailers, Fields fields,
     trailers.remove_prefix(line.size());
     const std::string_view name = line.substr(0, line.find(':'));
     const bool dropped =
-        tells_who_asks(name) || same_to_some(name, "x-request-id") || is_header(name);
+        is_forwarding_field(name) || may_be_same_field(name, "x-request-id") || is_header(name);
     if (!dropped) passed += line;
   }
   return passed;
 }
 
 void append_response_fields(std::string& out, Fields fields) {
-  const HopByHop hop_by_hop(fields);
+  const HopByHopFields hop_by_hop(fields);
   for (const wire::HttpField& field : fields) {
-    const bool dropped = hop_by_hop.drops(field.name) || same_to_some(field.name, "content-length");
+    const bool dropped =
+        hop_by_hop.drops(field.name) || may_be_same_field(field.name, "content-length");
     if (!dropped) append_line(out, field.name, field.value);
   }
 }

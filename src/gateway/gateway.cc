@@ -4,60 +4,60 @@ namespace weir::gateway {
 
 namespace {
 
-constexpr std::string_view kTooMany =
+constexpr std::string_view kTooManyConnections =
     "HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\nRetry-After: 1\r\n"
     "Connection: close\r\n\r\n";
 
 }  // namespace
 
-Gateway::Gateway(Config config, Surroundings surroundings)
-    : surroundings_(std::move(surroundings)),
+Gateway::Gateway(Config config, GatewayDeps deps)
+    : deps_(std::move(deps)),
       config_(std::make_shared<const Config>(std::move(config))),
-      common_(new Common{.engine = surroundings_.engine,
-                         .link = surroundings_.link,
-                         .tls = surroundings_.tls,
-                         .client = config_->client,
-                         .threads = std::max<std::size_t>(surroundings_.threads, 1),
-                         .http2 = config_->http2,
-                         .no_tls = surroundings_.no_tls}),
-      backends_(common_->counts, surroundings_.server_changed) {}
+      state_(new GatewayState{.engine = deps_.engine,
+                              .link = deps_.link,
+                              .tls = deps_.tls,
+                              .client = config_->client,
+                              .threads = std::max<std::size_t>(deps_.threads, 1),
+                              .http2 = config_->http2,
+                              .no_tls = deps_.no_tls}),
+      backends_(state_->metrics, deps_.server_changed) {}
 
-Result<std::unique_ptr<Gateway>, Error> Gateway::open(Config config, Surroundings surroundings) {
-  std::unique_ptr<Gateway> gateway(new Gateway(std::move(config), std::move(surroundings)));
-  if (auto error = gateway->use(gateway->config_)) return *std::move(error);
-  net::Door door{.speak = {}, .too_many = std::string(kTooMany), .most_input = 0};
-  // (The loops may outlive the gateway.)
-  door.house = [common = gateway->common_](net::Ground& ground) {
-    return std::make_unique<House>(ground, *common);
+Result<std::unique_ptr<Gateway>, Error> Gateway::open(Config config, GatewayDeps deps) {
+  std::unique_ptr<Gateway> gateway(new Gateway(std::move(config), std::move(deps)));
+  if (auto error = gateway->apply(gateway->config_)) return *std::move(error);
+  net::Door listener{.speak = {}, .too_many = std::string(kTooManyConnections), .most_input = 0};
+  // The loops may outlive the gateway: the factory shares the state.
+  listener.house = [state = gateway->state_](net::Ground& ground) {
+    return std::make_unique<GatewayWorker>(ground, *state);
   };
   const Endpoint& listen = gateway->config_->listen;
-  const auto port = gateway->surroundings_.loops.bind(listen.host, listen.port, std::move(door));
+  const auto port = gateway->deps_.loops.bind(listen.host, listen.port, std::move(listener));
   if (!port) return port.error();
-  gateway->common_->port = *port;
+  gateway->state_->port = *port;
   return gateway;
 }
 
-std::optional<Error> Gateway::use(std::shared_ptr<const Config> config) {
-  const std::uint64_t generation = surroundings_.engine.generation();
+std::optional<Error> Gateway::apply(std::shared_ptr<const Config> config) {
+  const std::uint64_t generation = deps_.engine.generation();
   std::shared_ptr<AccessLogFile> log;
   if (!config->access_log.path.empty()) {
-    const bool same = log_ && config->access_log == config_->access_log;
-    if (same) {
+    const bool reuse_log = log_ && config->access_log == config_->access_log;
+    if (reuse_log) {
       log = log_;
     } else {
-      auto opened = AccessLogFile::open(config->access_log, common_->counts.unlogged);
+      auto opened = AccessLogFile::open(config->access_log, state_->metrics.unlogged);
       if (!opened) return opened.error();
       log = *std::move(opened);
     }
   }
-  auto routing = make_routing(config, surroundings_.policies(), backends_, common_->counts, log);
+  auto routing = make_routing(config, deps_.policies(), backends_, state_->metrics, log);
   if (!routing) return routing.error();
   config_ = std::move(config);
   if (log_ && log_ != log) log_->retire();
   log_ = std::move(log);
   generation_ = generation;
-  common_->routing.use(*std::move(routing));
-  backends_.sweep();
+  state_->routing.use(*std::move(routing));
+  backends_.drop_unused();
   return std::nullopt;
 }
 
@@ -70,14 +70,15 @@ Result<std::vector<std::string>, Error> Gateway::reload(Config config) {
   config.listen = config_->listen;
   config.http2 = config_->http2;
   config.client = config_->client;
-  if (auto error = use(std::make_shared<const Config>(std::move(config)))) return *std::move(error);
+  if (auto error = apply(std::make_shared<const Config>(std::move(config))))
+    return *std::move(error);
   return unchanged;
 }
 
 void Gateway::look_around() {
-  if (log_) log_->look();
-  // (What cannot be made now was made before: it stays.)
-  if (surroundings_.engine.generation() != generation_) (void)use(config_);
+  if (log_) log_->flush_and_reopen();
+  // An error is ignored: the routes that were made before stay in use.
+  if (deps_.engine.generation() != generation_) (void)apply(config_);
 }
 
 }  // namespace weir::gateway

@@ -17,45 +17,48 @@
 
 namespace weir::gateway {
 
-// Where a gateway lives: what of it belongs to somebody else. All of it outlives the loops.
-struct Surroundings {
+// The parts of the daemon that a gateway uses. All of them outlive the loops.
+struct GatewayDeps {
   Engine& engine;
-  net::Loops& loops;  // that have not started
+  net::Loops& loops;  // not started yet
   std::size_t threads = 1;
-  std::function<Link&()> link;                    // of the thread that calls
-  std::function<policy::PolicySet()> policies{};  // that are in force
-  const net::CurrentTls* tls = nullptr;           // none: clients come without
+  std::function<Link&()> link;                    // the link of the calling thread
+  std::function<policy::PolicySet()> policies{};  // returns the policies in force
+  const net::CurrentTls* tls = nullptr;           // null: plain TCP
   std::function<void(const net::Peer&, std::string_view why)> no_tls{};
-  ServerChanged server_changed{};
+  ServerStateCallback server_changed{};
 };
 
-// A reverse proxy that limits: a door of its own on the loops of a daemon, and an engine that
-// others may ask, too. For the thread that made it; its work is done on the loops'.
+// A reverse proxy that applies limits. It has a listener of its own on the daemon's loops and
+// shares the daemon's engine. Its methods are for the thread that made it; requests are served on
+// the threads of the loops.
 class Gateway {
  public:
-  // Looks up servers, opens the log and binds the door. Nobody is let in before the loops start.
-  static Result<std::unique_ptr<Gateway>, Error> open(Config config, Surroundings surroundings);
+  // Resolves the servers' names, opens the access log and binds the listener. No connection is
+  // accepted before the loops start.
+  static Result<std::unique_ptr<Gateway>, Error> open(Config config, GatewayDeps deps);
 
-  std::uint16_t port() const { return common_->port; }
+  std::uint16_t port() const { return state_->port; }
 
-  // Other routes from now on; requests under way keep theirs. What cannot change while running
-  // stays, and the names of such fields that did change are returned. The error of a server or a
-  // log that cannot be found: nothing changes then.
+  // Replaces the routes; requests in progress keep the old ones. Returns the names of changed
+  // fields that need a restart to take effect. Fails without any change if a server's name does not
+  // resolve or the log cannot be opened.
   Result<std::vector<std::string>, Error> reload(Config config);
 
-  // To be called now and then: follows policies that have changed and logs that were moved.
+  // To be called periodically: follows changed policies, flushes the access log and reopens a
+  // rotated one.
   void look_around();
 
-  void append_to(wire::Exposition& to) const { common_->counts.append_to(to); }
+  void append_to(wire::Exposition& to) const { state_->metrics.append_to(to); }
 
  private:
-  Gateway(Config config, Surroundings surroundings);
-  std::optional<Error> use(std::shared_ptr<const Config> config);
+  Gateway(Config config, GatewayDeps deps);
+  std::optional<Error> apply(std::shared_ptr<const Config> config);
 
-  const Surroundings surroundings_;
+  const GatewayDeps deps_;
   std::shared_ptr<const Config> config_;
-  std::shared_ptr<Common> common_;
-  Backends backends_;
+  std::shared_ptr<GatewayState> state_;
+  BackendRegistry backends_;
   std::shared_ptr<AccessLogFile> log_;
   std::uint64_t generation_ = 0;
 };

@@ -14,184 +14,186 @@ namespace weir::gateway {
 
 namespace {
 
-// The head of an answer as HTTP/2 has it: names are small, and nothing is about the connection.
-class Head {
+// Header fields of a response as HTTP/2 encodes them: names in lower case, no connection-specific
+// fields.
+class Http2Head {
  public:
-  explicit Head(const AnswerHead& head)
-      : status_(std::to_string(head.status)), lines_(head.fields) {
+  explicit Http2Head(const ResponseHead& head)
+      : status_(std::to_string(head.status)), field_lines_(head.fields) {
     fields.push_back({":status", status_, false});
-    wire::append_fields(fields, lines_);
+    wire::append_fields(fields, field_lines_);
     if (!head.length.empty()) fields.push_back({"content-length", head.length, false});
   }
-  Head(const Head&) = delete;
-  Head& operator=(const Head&) = delete;
+  Http2Head(const Http2Head&) = delete;
+  Http2Head& operator=(const Http2Head&) = delete;
 
   std::vector<wire::H2Field> fields;
 
  private:
   std::string status_;
-  std::string lines_;
+  std::string field_lines_;
 };
 
 }  // namespace
 
-H2Client::H2Client(H2Session& session)
-    : session_(session),
-      timer_(session.house().ground().timers, [this] { on_time(); }),
-      exchange_(session.house(), *this) {}
+Http2Downstream::Http2Downstream(Http2Connection& connection)
+    : connection_(connection),
+      timer_(connection.worker().loop().timers, [this] { on_timeout(); }),
+      exchange_(connection.worker(), *this) {}
 
-const Address& H2Client::peer() const { return session_.peer(); }
+const Address& Http2Downstream::peer() const { return connection_.peer(); }
 
-bool H2Client::has_tls() const { return session_.has_tls(); }
+bool Http2Downstream::has_tls() const { return connection_.has_tls(); }
 
 // ---- The request
 
-void H2Client::begin(wire::H2Stream& stream) {
+void Http2Downstream::begin(wire::H2Stream& stream) {
   stream_ = &stream;
-  over_ = has_body_ = waits_ = false;
-  wait_ = Wait::nothing;
-  said_ = 0;
-  if (stream.flaw() != 0) return refuse();
+  exchange_over_ = has_body_ = blocked_ = false;
+  timeout_ = StreamTimeout::none;
+  queued_bytes_ = 0;
+  if (stream.flaw() != 0) return reject();
   exchange_.begin(stream.request(), framing_of(stream), {});
-  feed();
+  forward_input();
 }
 
-void H2Client::refuse() {
-  session_.house().common().counts.malformed.fetch_add(1, std::memory_order_relaxed);
-  const Answer answer = problem(stream_->flaw(), stream_->reason());
+void Http2Downstream::reject() {
+  connection_.worker().state().metrics.malformed.fetch_add(1, std::memory_order_relaxed);
+  const LocalReply answer = problem_reply(stream_->flaw(), stream_->reason());
   const bool has_body = !stream_->request().head;
   const std::string length = std::to_string(answer.body.size());
-  start({.status = answer.status, .fields = answer.fields, .length = length, .has_body = has_body});
-  if (has_body) send(answer.body);
-  finish({});
-  over(true);
+  send_head(
+      {.status = answer.status, .fields = answer.fields, .length = length, .has_body = has_body});
+  if (has_body) send_body(answer.body);
+  send_end({});
+  on_exchange_end(true);
 }
 
-void H2Client::on_more() { feed(); }
+void Http2Downstream::on_input() { forward_input(); }
 
-// What has come is passed on as it is wanted; the client may send as much more.
-void H2Client::feed() {
-  over_ ? stream_->parts().clear() : pass_body();
-  session_.machine().took(*stream_);
-  arrange();
+// Forwards as much of the body as the exchange wants; the flow-control window opens by as much.
+void Http2Downstream::forward_input() {
+  exchange_over_ ? stream_->parts().clear() : forward_body();
+  connection_.machine().took(*stream_);
+  update_timeout();
 }
 
-// (What is passed on is forgotten only behind it: nobody else may look at it meanwhile.)
-void H2Client::pass_body() {
-  if (passing_) return;
+// (Input is erased only after it was forwarded; the flag keeps nested calls away from it.)
+void Http2Downstream::forward_body() {
+  if (forwarding_) return;
   std::string& parts = stream_->parts();
   while (!parts.empty() && exchange_.wants_body()) {
-    passing_ = true;
+    forwarding_ = true;
     const std::size_t used = exchange_.on_body(parts);
-    passing_ = false;
-    if (over_ || used == 0) return;
+    forwarding_ = false;
+    if (exchange_over_ || used == 0) return;
     parts.erase(0, used);
   }
   const bool ends = parts.empty() && stream_->is_whole();
   if (ends && exchange_.wants_body()) exchange_.on_body_end(stream_->request_trailers());
 }
 
-// ---- The answer
+// ---- The response
 
-void H2Client::welcome() {
+void Http2Downstream::send_continue() {
   constexpr wire::H2Field status{":status", "100"};
-  session_.machine().hint(*stream_, {&status, 1});
+  connection_.machine().hint(*stream_, {&status, 1});
 }
 
-void H2Client::hint(const AnswerHead& head) {
-  session_.machine().hint(*stream_, Head(head).fields);
+void Http2Downstream::send_interim(const ResponseHead& head) {
+  connection_.machine().hint(*stream_, Http2Head(head).fields);
 }
 
-void H2Client::start(const AnswerHead& head) {
+void Http2Downstream::send_head(const ResponseHead& head) {
   has_body_ = head.has_body;
-  const Head own(head);
-  if (has_body_) return session_.machine().start(*stream_, own.fields);
-  session_.machine().respond(*stream_, own.fields);
+  const Http2Head http2_head(head);
+  if (has_body_) return connection_.machine().start(*stream_, http2_head.fields);
+  connection_.machine().respond(*stream_, http2_head.fields);
 }
 
-void H2Client::send(std::string_view body) {
-  said_ += body.size();
+void Http2Downstream::send_body(std::string_view body) {
+  queued_bytes_ += body.size();
   stream_->answer.append(body);
-  session_.machine().go_on(*stream_);
+  connection_.machine().go_on(*stream_);
 }
 
-void H2Client::finish(std::string_view trailers) {
+void Http2Downstream::send_end(std::string_view trailers) {
   if (!has_body_) return;
   std::string lines = wire::passable_trailers(trailers);
   std::vector<wire::H2Field> fields;
   wire::append_fields(fields, lines);
-  session_.machine().finish(*stream_, fields);
+  connection_.machine().finish(*stream_, fields);
 }
 
-bool H2Client::has_room() {
-  waits_ = !session_.has_room(*stream_);
-  return !waits_;
+bool Http2Downstream::has_room() {
+  blocked_ = !connection_.has_room(*stream_);
+  return !blocked_;
 }
 
-void H2Client::on_room() {
-  if (waits_ && !over_ && has_room()) exchange_.on_client_sent();
+void Http2Downstream::on_buffer_space() {
+  if (blocked_ && !exchange_over_ && has_room()) exchange_.on_client_sent();
 }
 
-// ---- What becomes of it
+// ---- Progress of the exchange
 
-void H2Client::go_on() {
+void Http2Downstream::on_progress() {
   if (stream_ == nullptr) return;
-  const H2Session::Turn turn(session_);
-  feed();
+  const Http2Connection::OutputBatch batch(connection_);
+  forward_input();
 }
 
-// (The connection goes on in any case: where a request ends is known.)
-void H2Client::over(bool /*keeps*/) {
-  const H2Session::Turn turn(session_);
-  over_ = true;
-  feed();
+// HTTP/2 frames delimit requests: the connection stays usable in any case.
+void Http2Downstream::on_exchange_end(bool /*keep_alive*/) {
+  const Http2Connection::OutputBatch batch(connection_);
+  exchange_over_ = true;
+  forward_input();
 }
 
-void H2Client::abort() {
-  const H2Session::Turn turn(session_);
-  over_ = true;
-  session_.machine().reset(*stream_, wire::H2Error::internal);
-  feed();
+void Http2Downstream::abort() {
+  const Http2Connection::OutputBatch batch(connection_);
+  exchange_over_ = true;
+  connection_.machine().reset(*stream_, wire::H2Error::internal);
+  forward_input();
 }
 
-void H2Client::drop() noexcept { session_.drop(); }
+void Http2Downstream::drop() noexcept { connection_.drop(); }
 
-void H2Client::on_gone() {
+void Http2Downstream::on_gone() {
   timer_.cancel();
-  if (!over_ && stream_ != nullptr) exchange_.on_client_gone();
+  if (!exchange_over_ && stream_ != nullptr) exchange_.on_client_gone();
   stream_ = nullptr;
-  waits_ = false;
+  blocked_ = false;
 }
 
-// ---- Patience
+// ---- Timeouts
 
-void H2Client::arrange() {
-  const bool wants = over_ || exchange_.wants_body();
+void Http2Downstream::update_timeout() {
+  const bool wants_body = exchange_over_ || exchange_.wants_body();
   if (stream_->unsent() > 0) {
-    wait_for(Wait::sending);
+    set_timeout(StreamTimeout::sending);
   } else {
-    wait_for(wants && !stream_->is_whole() ? Wait::body : Wait::nothing);
+    set_timeout(wants_body && !stream_->is_whole() ? StreamTimeout::body : StreamTimeout::none);
   }
 }
 
-// (Who takes nothing has no more time for it by saying something.)
-void H2Client::wait_for(Wait what) {
-  if (what == Wait::sending && wait_ == what) return;
-  wait_ = what;
-  taken_then_ = taken();
-  const ClientLimits& limits = session_.house().common().client;
-  if (what == Wait::nothing) return timer_.cancel();
-  timer_.set_in(what == Wait::sending ? limits.send : limits.body);
+// While output is unsent, input from the client does not extend the send timeout.
+void Http2Downstream::set_timeout(StreamTimeout timeout) {
+  if (timeout == StreamTimeout::sending && timeout_ == timeout) return;
+  timeout_ = timeout;
+  sent_at_timer_ = sent_bytes();
+  const ClientLimits& limits = connection_.worker().state().client;
+  if (timeout == StreamTimeout::none) return timer_.cancel();
+  timer_.set_in(timeout == StreamTimeout::sending ? limits.send : limits.body);
 }
 
-void H2Client::on_time() {
-  const H2Session::Turn turn(session_);
-  wait_ = Wait::nothing;
-  // As long as some of the answer is taken, it is worth waiting.
-  if (taken() > taken_then_) return arrange();
-  if (over_) return session_.machine().reset(*stream_, wire::H2Error::none);
+void Http2Downstream::on_timeout() {
+  const Http2Connection::OutputBatch batch(connection_);
+  timeout_ = StreamTimeout::none;
+  // The timeout restarts as long as the client takes some of the response.
+  if (sent_bytes() > sent_at_timer_) return update_timeout();
+  if (exchange_over_) return connection_.machine().reset(*stream_, wire::H2Error::none);
   exchange_.on_client_late();
-  feed();
+  forward_input();
 }
 
 }  // namespace weir::gateway

@@ -12,59 +12,59 @@
 
 namespace weir::gateway {
 
-class H2Session;
+class Http2Connection;
 
-// The client of an exchange on one stream of HTTP/2. Used again for another one.
-class H2Client final : public wire::H2Guest, public net::Mortal, private ClientSide {
+// The client of an exchange on one HTTP/2 stream. Reused for other streams of its connection.
+class Http2Downstream final : public wire::H2Guest, public net::Mortal, private Downstream {
  public:
-  explicit H2Client(H2Session& session);
+  explicit Http2Downstream(Http2Connection& connection);
 
-  // A request has come, whose head is whole, or something is wrong with it. Lives until on_gone.
+  // A request whose header section is complete, or invalid. The stream lives until on_gone.
   void begin(wire::H2Stream& stream);
-  // More of it has.
-  void on_more();
-  // There may be room for more of the answer.
-  void on_room();
-  // The stream has ended, or the connection.
+  // More of the request has come.
+  void on_input();
+  // There may be buffer space for more of the response.
+  void on_buffer_space();
+  // The stream or the connection has ended.
   void on_gone();
 
  private:
-  enum class Wait { nothing, body, sending };
+  enum class StreamTimeout { none, body, sending };
 
   const Address& peer() const override;
   bool has_tls() const override;
-  void welcome() override;
-  void hint(const AnswerHead& head) override;
-  void start(const AnswerHead& head) override;
-  void send(std::string_view body) override;
-  void finish(std::string_view trailers) override;
+  void send_continue() override;
+  void send_interim(const ResponseHead& head) override;
+  void send_head(const ResponseHead& head) override;
+  void send_body(std::string_view body) override;
+  void send_end(std::string_view trailers) override;
   void flush() override {}
   bool has_room() override;
   bool has_unsent() const override { return stream_->unsent() > 0; }
-  bool reads_to_the_end() const override { return false; }
-  void go_on() override;
-  void over(bool keeps) override;
+  bool must_drain_request() const override { return false; }
+  void on_progress() override;
+  void on_exchange_end(bool keep_alive) override;
   void abort() override;
   void drop() noexcept override;
 
-  void refuse();
-  void feed();
-  void pass_body();
-  void arrange();
-  void wait_for(Wait what);
-  std::uint64_t taken() const { return said_ - stream_->unsent(); }
-  void on_time();
+  void reject();
+  void forward_input();
+  void forward_body();
+  void update_timeout();
+  void set_timeout(StreamTimeout timeout);
+  std::uint64_t sent_bytes() const { return queued_bytes_ - stream_->unsent(); }
+  void on_timeout();
 
-  H2Session& session_;
-  wire::H2Stream* stream_ = nullptr;  // none: it has ended
+  Http2Connection& connection_;
+  wire::H2Stream* stream_ = nullptr;  // null: it has ended
   net::Timer timer_;
-  Wait wait_ = Wait::nothing;
-  std::uint64_t said_ = 0;        // bytes of the answer's body
-  std::uint64_t taken_then_ = 0;  // of them, when the timer was set
-  bool over_ = false;             // the exchange; the stream may live on
-  bool has_body_ = false;         // the answer
-  bool waits_ = false;            // for room
-  bool passing_ = false;          // some of the body
+  StreamTimeout timeout_ = StreamTimeout::none;
+  std::uint64_t queued_bytes_ = 0;   // bytes of the response body
+  std::uint64_t sent_at_timer_ = 0;  // bytes sent when the timer was set
+  bool exchange_over_ = false;       // the exchange is over; the stream may still have output
+  bool has_body_ = false;            // of the response
+  bool blocked_ = false;             // for buffer space
+  bool forwarding_ = false;          // guards against nested calls while the body is forwarded
   Exchange exchange_;
 };
 

@@ -10,33 +10,33 @@ namespace weir::gateway {
 
 namespace {
 
-constexpr std::uint32_t kMostStreams = 100;
-// Of a body that its server has not taken. All streams together may have as much: none has to wait
-// because others are stuck.
+constexpr std::uint32_t kMaxStreams = 100;
+// Flow-control window of a request body that the upstream has not taken. The connection's window is
+// the sum over all streams: a blocked stream does not block others.
 constexpr std::size_t kWindow = 64 << 10;
-// Of an answer that the client has not taken, and of all on a connection: above, only those go on
-// of which the client has taken everything.
-constexpr std::size_t kMuchOfOne = 64 << 10;
-constexpr std::size_t kMuchOfAll = 1 << 20;
-// To be sent at once.
-constexpr std::size_t kEnough = 64 << 10;
+// Unsent response bytes of one stream, and of the connection. Above either, a stream accepts more
+// only when all of its own output is sent.
+constexpr std::size_t kMaxUnsentOfStream = 64 << 10;
+constexpr std::size_t kMaxUnsentOfStreams = 1 << 20;
+// Unsent bytes in the channel, above which nothing more is framed or read.
+constexpr std::size_t kMaxChannelUnsent = 64 << 10;
 
-constexpr std::size_t kMostSpare = 16;
+constexpr std::size_t kMaxSpare = 16;
 
-// For a client to notice that the connection has ended.
-constexpr Nanos kLinger = std::chrono::seconds{2};
-// For one that is sent away to say that it has heard.
-constexpr Nanos kFarewell = std::chrono::seconds{1};
+// Time of a lingering close.
+constexpr Nanos kLingerTime = std::chrono::seconds{2};
+// Time for a client to acknowledge the first GOAWAY before the connection drains.
+constexpr Nanos kGoAwayTime = std::chrono::seconds{1};
 
 wire::H2Limits limits_for(const ClientLimits& client) {
-  return {.streams = kMostStreams,
+  return {.streams = kMaxStreams,
           .header = client.max_header,
           .fields = client.max_header_count,
           .body = SIZE_MAX,
           .window = kWindow,
-          .bodies = kMostStreams * kWindow,
+          .bodies = kMaxStreams * kWindow,
           .unsent = SIZE_MAX,
-          .seconds = 0};  // (each request has a timer: see H2Client)
+          .seconds = 0};  // (Http2Downstream has the timers)
 }
 
 std::int64_t seconds_now() {
@@ -45,231 +45,236 @@ std::int64_t seconds_now() {
       .count();
 }
 
-H2Client& client_of(const wire::H2Stream& stream) { return static_cast<H2Client&>(*stream.guest); }
+Http2Downstream& downstream_of(const wire::H2Stream& stream) {
+  return static_cast<Http2Downstream&>(*stream.guest);
+}
 
 }  // namespace
 
-H2Session::H2Session(House& house, std::unique_ptr<net::Channel> channel, const net::Peer& peer,
-                     std::string_view input)
-    : house_(house),
+Http2Connection::Http2Connection(GatewayWorker& worker, std::unique_ptr<net::Channel> channel,
+                                 const net::Peer& peer, std::string_view input)
+    : worker_(worker),
       peer_(parse_address(peer.address).value_or(Address{})),
       channel_(std::move(channel)),
-      timer_(house.ground().timers, [this] { on_time(); }),
-      header_timer_(house.ground().timers,
+      timer_(worker.loop().timers, [this] { on_timeout(); }),
+      header_timer_(worker.loop().timers,
                     [this] {
-                      const Turn turn(*this);
+                      const OutputBatch batch(*this);
                       machine_.give_up(wire::H2Error::none);
                     }),
-      machine_(*this, limits_for(house.common().client)) {
+      machine_(*this, limits_for(worker.state().client)) {
   channel_->use_owner(*this);
-  const Turn turn(*this);
+  const OutputBatch batch(*this);
   receive(input);
-  if (house_.is_draining()) shut_down();
+  if (worker_.is_draining()) shut_down();
 }
 
-// (What others say when they hear of it is not to be sent any more.)
-H2Session::~H2Session() {
-  ++turns_;
-  let_all_go();
+// (The batch is never ended: output of exchanges that end here is not sent.)
+Http2Connection::~Http2Connection() {
+  ++batch_depth_;
+  end_all_exchanges();
 }
 
-// ---- In
+// ---- Input
 
-void H2Session::on_input(std::string_view input) {
-  if (wait_ == Wait::lingering) return;
-  const Turn turn(*this);
+void Http2Connection::on_input(std::string_view input) {
+  if (timeout_ == Http2Timeout::lingering) return;
+  const OutputBatch batch(*this);
   receive(input);
 }
 
-// Requests that come and are taken back together never begin.
-void H2Session::receive(std::string_view input) {
+// Streams are served after the whole input is parsed: a request that is reset in the same input
+// never begins (rapid reset).
+void Http2Connection::receive(std::string_view input) {
   machine_.receive(input, seconds_now());
-  for (std::size_t i = 0; i < heard_of_.size(); ++i) serve(heard_of_[i]);
-  heard_of_.clear();
+  for (std::size_t i = 0; i < ready_streams_.size(); ++i) serve(ready_streams_[i]);
+  ready_streams_.clear();
 }
 
-void H2Session::on_request(wire::H2Stream& stream) {
-  if (heard_of_.empty() || heard_of_.back() != stream.id()) heard_of_.push_back(stream.id());
+void Http2Connection::on_request(wire::H2Stream& stream) {
+  if (ready_streams_.empty() || ready_streams_.back() != stream.id())
+    ready_streams_.push_back(stream.id());
 }
 
-void H2Session::serve(std::int32_t id) {
+void Http2Connection::serve(std::int32_t id) {
   wire::H2Stream* const stream = machine_.find(id);
   if (stream == nullptr) return;
-  if (stream->guest) return client_of(*stream).on_more();
-  std::unique_ptr<H2Client> client;
+  if (stream->guest) return downstream_of(*stream).on_input();
+  std::unique_ptr<Http2Downstream> client;
   if (spare_.empty()) {
-    client = std::make_unique<H2Client>(*this);
+    client = std::make_unique<Http2Downstream>(*this);
   } else {
     client = std::move(spare_.back());
     spare_.pop_back();
   }
-  H2Client& its = *client;
+  Http2Downstream& downstream = *client;
   stream->guest = std::move(client);
-  its.begin(*stream);
+  downstream.begin(*stream);
 }
 
-void H2Session::on_gone(wire::H2Stream& stream) {
+void Http2Connection::on_gone(wire::H2Stream& stream) {
   if (!stream.guest) return;
-  std::unique_ptr<H2Client> client(static_cast<H2Client*>(stream.guest.release()));
+  std::unique_ptr<Http2Downstream> client(static_cast<Http2Downstream*>(stream.guest.release()));
   client->on_gone();
-  if (spare_.size() < kMostSpare) {
+  if (spare_.size() < kMaxSpare) {
     spare_.push_back(std::move(client));
   } else {
-    house_.ground().bury(std::move(client));
+    worker_.loop().bury(std::move(client));
   }
 }
 
-// ---- Out
+// ---- Output
 
-bool H2Session::has_room(const wire::H2Stream& stream) {
-  const bool room =
-      stream.unsent() == 0 || (stream.unsent() < kMuchOfOne && machine_.unsent() < kMuchOfAll);
-  some_wait_ |= !room;
-  return room;
+bool Http2Connection::has_room(const wire::H2Stream& stream) {
+  const bool has_space = stream.unsent() == 0 || (stream.unsent() < kMaxUnsentOfStream &&
+                                                  machine_.unsent() < kMaxUnsentOfStreams);
+  streams_blocked_ |= !has_space;
+  return has_space;
 }
 
-void H2Session::end_turn() {
-  send();
-  tell_who_waits();
+void Http2Connection::end_batch() {
+  flush_output();
+  resume_blocked_streams();
   channel_->count_owner_memory(machine_.memory());
-  arrange();
+  update_interest();
 }
 
-void H2Session::end_turn_or_drop() noexcept {
-  if (!with_memory([this] { end_turn(); })) drop();
+void Http2Connection::end_batch_or_drop() noexcept {
+  if (!with_memory([this] { end_batch(); })) drop();
 }
 
-void H2Session::send() {
+void Http2Connection::flush_output() {
   thread_local std::string out;
-  while (channel_->is_open() && channel_->unsent() < kEnough && machine_.has_more()) {
+  while (channel_->is_open() && channel_->unsent() < kMaxChannelUnsent && machine_.has_more()) {
     out.clear();
-    machine_.send(out, kEnough);
+    machine_.send(out, kMaxChannelUnsent);
     if (out.empty()) return;
-    said_ += out.size();
+    queued_bytes_ += out.size();
     channel_->send(out);
   }
 }
 
-void H2Session::tell_who_waits() {
-  if (!std::exchange(some_wait_, false)) return;
+void Http2Connection::resume_blocked_streams() {
+  if (!std::exchange(streams_blocked_, false)) return;
   for (const wire::H2Stream* stream : machine_.streams()) {
-    if (stream->guest) client_of(*stream).on_room();
+    if (stream->guest) downstream_of(*stream).on_buffer_space();
   }
 }
 
-void H2Session::on_sent() {
-  if (wait_ == Wait::lingering) return;
-  wait_ = Wait::nothing;
-  const Turn turn(*this);
+void Http2Connection::on_sent() {
+  if (timeout_ == Http2Timeout::lingering) return;
+  timeout_ = Http2Timeout::none;
+  const OutputBatch batch(*this);
 }
 
-// ---- Patience
+// ---- Timeouts
 
-// Reads on if the client does, and is as patient as it should be with what is waited for.
-void H2Session::arrange() {
-  if (!channel_->is_open() || wait_ == Wait::lingering) return;
-  if (machine_.is_over()) return channel_->unsent() > 0 ? wait_for(Wait::sending) : linger();
-  channel_->want_input(channel_->unsent() < kEnough);
+// Updates read interest (backpressure) and the timers.
+void Http2Connection::update_interest() {
+  if (!channel_->is_open() || timeout_ == Http2Timeout::lingering) return;
+  if (machine_.is_over())
+    return channel_->unsent() > 0 ? set_timeout(Http2Timeout::sending) : linger();
+  channel_->want_input(channel_->unsent() < kMaxChannelUnsent);
   if (!machine_.in_header()) {
     header_timer_.cancel();
   } else if (!header_timer_.is_set()) {
-    header_timer_.set_in(house_.common().client.header);
+    header_timer_.set_in(worker_.state().client.header);
   }
   if (channel_->unsent() > 0) {
-    wait_for(Wait::sending);
-  } else if (machine_.is_draining() && !told_to_go_) {
-    wait_for(Wait::farewell);
+    set_timeout(Http2Timeout::sending);
+  } else if (machine_.is_draining() && !drained_) {
+    set_timeout(Http2Timeout::goaway);
   } else {
-    wait_for(machine_.streams().empty() ? Wait::idle : Wait::nothing);
+    set_timeout(machine_.streams().empty() ? Http2Timeout::idle : Http2Timeout::none);
   }
 }
 
-Nanos H2Session::patience(Wait what) const {
-  const ClientLimits& client = house_.common().client;
-  switch (what) {
-    case Wait::idle:
+Nanos Http2Connection::timeout_of(Http2Timeout timeout) const {
+  const ClientLimits& client = worker_.state().client;
+  switch (timeout) {
+    case Http2Timeout::idle:
       return client.idle;
-    case Wait::sending:
+    case Http2Timeout::sending:
       return client.send;
-    case Wait::farewell:
-      return kFarewell;
-    case Wait::lingering:
-      return kLinger;
-    case Wait::nothing:
+    case Http2Timeout::goaway:
+      return kGoAwayTime;
+    case Http2Timeout::lingering:
+      return kLingerTime;
+    case Http2Timeout::none:
       break;
   }
   return kForever;
 }
 
-void H2Session::wait_for(Wait what) {
-  if (wait_ == what) return;
-  wait_ = what;
-  taken_then_ = taken();
-  what == Wait::nothing ? timer_.cancel() : timer_.set_in(patience(what));
+void Http2Connection::set_timeout(Http2Timeout timeout) {
+  if (timeout_ == timeout) return;
+  timeout_ = timeout;
+  sent_at_timer_ = sent_bytes();
+  timeout == Http2Timeout::none ? timer_.cancel() : timer_.set_in(timeout_of(timeout));
 }
 
-void H2Session::on_time() {
-  const Turn turn(*this);
-  switch (std::exchange(wait_, Wait::nothing)) {
-    case Wait::idle:
+void Http2Connection::on_timeout() {
+  const OutputBatch batch(*this);
+  switch (std::exchange(timeout_, Http2Timeout::none)) {
+    case Http2Timeout::idle:
       return machine_.give_up(wire::H2Error::none);
-    case Wait::sending:
-      // As long as some of what is sent is taken, it is worth waiting.
-      if (taken() > taken_then_) return;
+    case Http2Timeout::sending:
+      // The send timeout restarts as long as the client takes some of the output.
+      if (sent_bytes() > sent_at_timer_) return;
       channel_->abort();
       return drop();
-    case Wait::farewell:
-      told_to_go_ = true;
+    case Http2Timeout::goaway:
+      drained_ = true;
       return machine_.drain_now();
-    case Wait::lingering:
+    case Http2Timeout::lingering:
       return drop();
-    case Wait::nothing:
+    case Http2Timeout::none:
       break;
   }
 }
 
-// ---- Endings
+// ---- Ending
 
-void H2Session::shut_down() {
-  const Turn turn(*this);
+void Http2Connection::shut_down() {
+  const OutputBatch batch(*this);
   machine_.drain();
 }
 
-void H2Session::on_end() { drop(); }
+void Http2Connection::on_end() { drop(); }
 
-void H2Session::on_broken(std::string_view) { drop(); }
+void Http2Connection::on_broken(std::string_view) { drop(); }
 
-// It has said all. (See Session::linger.)
-void H2Session::linger() {
-  let_all_go();
+// All output is sent. See Http1Connection::linger.
+void Http2Connection::linger() {
+  end_all_exchanges();
   header_timer_.cancel();
   channel_->finish();
   channel_->want_input(true);
-  wait_for(Wait::lingering);
+  set_timeout(Http2Timeout::lingering);
 }
 
-// (See ~Exchange for what is not done without memory.)
-void H2Session::let_all_go() noexcept {
+// See ~Exchange for what is lost if memory is exhausted.
+void Http2Connection::end_all_exchanges() noexcept {
   for (const wire::H2Stream* stream : machine_.streams()) {
-    if (stream->guest) with_memory([stream] { client_of(*stream).on_gone(); });
+    if (stream->guest) with_memory([stream] { downstream_of(*stream).on_gone(); });
   }
 }
 
-// The turn never ends: what others say when they hear of it is not to be sent any more.
-void H2Session::drop() noexcept {
-  ++turns_;
-  let_all_go();
-  wait_ = Wait::lingering;
+// The batch is never ended: output of exchanges that end here is not sent.
+void Http2Connection::drop() noexcept {
+  ++batch_depth_;
+  end_all_exchanges();
+  timeout_ = Http2Timeout::lingering;
   timer_.cancel();
   header_timer_.cancel();
   channel_->close();
-  house_.leave(*this);
+  worker_.remove(*this);
 }
 
-void H2Session::on_shed() noexcept {
+void Http2Connection::on_shed() noexcept {
   with_memory([this] {
     machine_.give_up(wire::H2Error::calm);
-    send();
+    flush_output();
   });
   drop();
 }

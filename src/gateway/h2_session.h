@@ -16,60 +16,66 @@
 
 namespace weir::gateway {
 
-class House;
+class GatewayWorker;
 
-// A client's connection that speaks HTTP/2: an exchange on each stream, all at the same time. None
-// of them waits for another: each has its share of the memory for what is not taken, and the time
-// that a client of HTTP/1 has. For one thread.
-class H2Session final : public Visitor, private net::ChannelOwner, private wire::H2Handler {
+// A client connection that speaks HTTP/2: an exchange on each stream, concurrently. Each stream has
+// its own share of buffer memory and its own timeouts, so that a slow one does not block the
+// others. For the thread of its loop.
+class Http2Connection final : public ClientConnection,
+                              private net::ChannelOwner,
+                              private wire::H2Handler {
  public:
-  // On a connection of which `input` has come.
-  H2Session(House& house, std::unique_ptr<net::Channel> channel, const net::Peer& peer,
-            std::string_view input);
-  ~H2Session() override;
+  // Takes over a connection on which `input` has already been received.
+  Http2Connection(GatewayWorker& worker, std::unique_ptr<net::Channel> channel,
+                  const net::Peer& peer, std::string_view input);
+  ~Http2Connection() override;
 
   void shut_down() override;
   void close() override { channel_->close(); }
 
-  // ---- For the clients on its streams
+  // ---- For Http2Downstream
 
-  House& house() { return house_; }
+  GatewayWorker& worker() { return worker_; }
   wire::H2Machine& machine() { return machine_; }
   const Address& peer() const { return peer_; }
   bool has_tls() const { return channel_->stream().has_tls(); }
-  // Whether more of the answer on that stream should come. If not, its client will be told.
+  // True if the stream may accept more of its response. If false, its
+  // Http2Downstream::on_buffer_space is called when that may have changed.
   bool has_room(const wire::H2Stream& stream);
 
-  // Ends the connection at once, without a word.
+  // Closes the connection at once, without GOAWAY.
   void drop() noexcept;
 
-  // Whatever happens to streams happens in a turn. What there is to say goes out at its end, when
-  // nobody is in the middle of something: streams end with that.
-  class Turn {
+  // Every event that may write to streams runs inside a batch. Batches nest; the outermost one
+  // sends the output when it ends, because sending may end streams that callers still use.
+  class OutputBatch {
    public:
-    explicit Turn(H2Session& session) : session_(session) { ++session_.turns_; }
-    ~Turn() {
-      // (Behind a failure nothing is said: whoever has caught it drops the connection.)
-      if (session_.turns_ == 1 && std::uncaught_exceptions() == 0) session_.end_turn_or_drop();
-      --session_.turns_;
+    explicit OutputBatch(Http2Connection& connection) : connection_(connection) {
+      ++connection_.batch_depth_;
     }
-    Turn(const Turn&) = delete;
-    Turn& operator=(const Turn&) = delete;
+    ~OutputBatch() {
+      // (While an exception propagates nothing is sent: its handler drops the connection.)
+      if (connection_.batch_depth_ == 1 && std::uncaught_exceptions() == 0)
+        connection_.end_batch_or_drop();
+      --connection_.batch_depth_;
+    }
+    OutputBatch(const OutputBatch&) = delete;
+    OutputBatch& operator=(const OutputBatch&) = delete;
 
    private:
-    H2Session& session_;
+    Http2Connection& connection_;
   };
 
  private:
-  enum class Wait { nothing, idle, sending, farewell, lingering };
+  enum class Http2Timeout { none, idle, sending, goaway, lingering };
 
-  // Of the machine.
+  // wire::H2Handler
   bool takes_parts(const wire::H2Stream&) override { return true; }
   std::size_t most_body(const wire::H2Stream&) override { return SIZE_MAX; }
   void on_request(wire::H2Stream& stream) override;
   void on_gone(wire::H2Stream& stream) override;
 
-  // Of the connection.
+  // net::ChannelOwner
   void on_input(std::string_view input) override;
   void on_sent() override;
   void on_end() override;
@@ -79,32 +85,33 @@ class H2Session final : public Visitor, private net::ChannelOwner, private wire:
 
   void receive(std::string_view input);
   void serve(std::int32_t id);
-  void end_turn();
-  void end_turn_or_drop() noexcept;
-  void send();
-  void tell_who_waits();
-  void arrange();
-  void wait_for(Wait what);
-  Nanos patience(Wait what) const;
-  std::uint64_t taken() const { return said_ - channel_->unsent(); }
-  void on_time();
+  void end_batch();
+  void end_batch_or_drop() noexcept;
+  void flush_output();
+  void resume_blocked_streams();
+  void update_interest();
+  void set_timeout(Http2Timeout timeout);
+  Nanos timeout_of(Http2Timeout timeout) const;
+  std::uint64_t sent_bytes() const { return queued_bytes_ - channel_->unsent(); }
+  void on_timeout();
   void linger();
-  void let_all_go() noexcept;
+  void end_all_exchanges() noexcept;
 
-  House& house_;
+  GatewayWorker& worker_;
   const Address peer_;
   std::unique_ptr<net::Channel> channel_;
   net::Timer timer_;
   net::Timer header_timer_;
-  Wait wait_ = Wait::nothing;
-  std::uint64_t said_ = 0;        // bytes, to the connection
-  std::uint64_t taken_then_ = 0;  // of them, when the timer was set
-  int turns_ = 0;                 // one in the other
-  bool some_wait_ = false;        // clients, for room
-  bool told_to_go_ = false;
-  std::vector<std::int32_t> heard_of_;            // streams, of which something has come
-  std::vector<std::unique_ptr<H2Client>> spare_;  // to be used again
-  wire::H2Machine machine_;  // (its streams have clients: they end before the rest)
+  Http2Timeout timeout_ = Http2Timeout::none;
+  std::uint64_t queued_bytes_ = 0;   // bytes, handed to the channel
+  std::uint64_t sent_at_timer_ = 0;  // bytes sent when the timer was set
+  int batch_depth_ = 0;              // nesting depth
+  bool streams_blocked_ = false;     // streams that wait for buffer space
+  bool drained_ = false;
+  std::vector<std::int32_t> ready_streams_;              // streams with new input
+  std::vector<std::unique_ptr<Http2Downstream>> spare_;  // for reuse
+  // Declared last: its streams own Http2Downstreams, which use the members above.
+  wire::H2Machine machine_;
 };
 
 }  // namespace weir::gateway

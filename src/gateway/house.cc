@@ -7,91 +7,94 @@
 
 namespace weir::gateway {
 
-House::House(net::Ground& ground, Common& common)
-    : ground_(ground),
-      common_(common),
-      engine_(common.engine, common.link()),
-      links_(ground),
-      most_((common.client.max_connections + common.threads - 1) / common.threads),
-      probes_(common.houses.fetch_add(1) == 0) {}
+GatewayWorker::GatewayWorker(net::Ground& loop, GatewayState& state)
+    : loop_(loop),
+      state_(state),
+      engine_(state.engine, state.link()),
+      upstream_pool_(loop),
+      max_connections_((state.client.max_connections + state.threads - 1) / state.threads),
+      runs_health_checks_(state.workers.fetch_add(1) == 0) {}
 
-House::~House() {
-  for (const auto& visitor : visitors_) visitor->close();
+GatewayWorker::~GatewayWorker() {
+  for (const auto& connection : connections_) connection->close();
 }
 
-const std::shared_ptr<const Routing>& House::routing() {
-  const std::uint64_t version = common_.routing.version();
+const std::shared_ptr<const Routing>& GatewayWorker::routing() {
+  const std::uint64_t version = state_.routing.version();
   if (version != version_) {
     version_ = version;
-    routing_ = common_.routing.get();
+    routing_ = state_.routing.get();
   }
   return routing_;
 }
 
-void House::admit(net::Descriptor socket, const net::Peer& peer) {
-  static const std::string both = "h2 http/1.1";
-  static const std::string one = "http/1.1";
-  net::Stream stream = common_.tls != nullptr ? net::Stream(std::move(socket), common_.tls->get(),
-                                                            common_.http2 ? both : one)
-                                              : net::Stream(std::move(socket));
-  auto session = std::make_unique<Session>(*this, std::move(stream), peer);
-  session->place = visitors_.size();
-  visitors_.push_back(std::move(session));
+void GatewayWorker::admit(net::Descriptor socket, const net::Peer& peer) {
+  static const std::string h2_and_http1 = "h2 http/1.1";
+  static const std::string http1_only = "http/1.1";
+  net::Stream stream = state_.tls != nullptr ? net::Stream(std::move(socket), state_.tls->get(),
+                                                           state_.http2 ? h2_and_http1 : http1_only)
+                                             : net::Stream(std::move(socket));
+  auto added = std::make_unique<Http1Connection>(*this, std::move(stream), peer);
+  added->index = connections_.size();
+  connections_.push_back(std::move(added));
 }
 
-void House::leave(Visitor& visitor) noexcept {
-  const std::size_t place = visitor.place;
-  if (place >= visitors_.size() || visitors_[place].get() != &visitor) return;
-  ground_.bury(std::move(visitors_[place]));
-  if (place + 1 != visitors_.size()) {
-    visitors_[place] = std::move(visitors_.back());
-    visitors_[place]->place = place;
+void GatewayWorker::remove(ClientConnection& connection) noexcept {
+  const std::size_t index = connection.index;
+  if (index >= connections_.size() || connections_[index].get() != &connection) return;
+  loop_.bury(std::move(connections_[index]));
+  if (index + 1 != connections_.size()) {
+    connections_[index] = std::move(connections_.back());
+    connections_[index]->index = index;
   }
-  visitors_.pop_back();
-  ++ground_.left;
+  connections_.pop_back();
+  ++loop_.left;
 }
 
-void House::replace(Visitor& visitor, std::unique_ptr<Visitor> by) {
-  by->place = visitor.place;
-  ground_.bury(std::exchange(visitors_[visitor.place], std::move(by)));
+void GatewayWorker::replace(ClientConnection& connection,
+                            std::unique_ptr<ClientConnection> successor) {
+  successor->index = connection.index;
+  loop_.bury(std::exchange(connections_[connection.index], std::move(successor)));
 }
 
-void House::look_around() {
-  links_.sweep();
-  farewells_.look_around();
-  if (probes_) look_after_probers();
+void GatewayWorker::look_around() {
+  upstream_pool_.close_expired();
+  leave_retries_.retry_all();
+  if (runs_health_checks_) update_health_checkers();
 }
 
-// One for each server that is to be asked. Those that go on, go on.
-void House::look_after_probers() {
-  const std::shared_ptr<const Routing> now = routing();
-  if (probed_version_ == version_ || now == nullptr) return;
-  probed_version_ = version_;
-  std::vector<std::unique_ptr<Prober>> next;
+// Keeps one checker for each server with active checks; checkers that are still wanted keep
+// running.
+void GatewayWorker::update_health_checkers() {
+  const std::shared_ptr<const Routing> current = routing();
+  if (checked_version_ == version_ || current == nullptr) return;
+  checked_version_ = version_;
+  std::vector<std::unique_ptr<HealthChecker>> next;
   const auto add = [&](const std::shared_ptr<Backend>& backend) {
     if (!backend || !backend->service().health.active) return;
-    for (Server& server : backend->servers()) {
-      const auto is_it = [&](const auto& p) { return p && &p->server() == &server; };
-      if (std::ranges::find_if(next, is_it) != next.end()) continue;
-      const auto old = std::ranges::find_if(probers_, is_it);
-      next.push_back(old != probers_.end() ? std::move(*old)
-                                           : std::make_unique<Prober>(ground_, backend, server));
+    for (UpstreamServer& server : backend->servers()) {
+      const auto checks_it = [&](const auto& p) { return p && &p->server() == &server; };
+      if (std::ranges::find_if(next, checks_it) != next.end()) continue;
+      const auto old = std::ranges::find_if(health_checkers_, checks_it);
+      next.push_back(old != health_checkers_.end()
+                         ? std::move(*old)
+                         : std::make_unique<HealthChecker>(loop_, backend, server));
     }
   };
-  for (const Routing::Place& place : now->places) {
-    add(place.backend);
-    add(place.fallback);
+  for (const Routing::RouteRuntime& runtime : current->runtimes) {
+    add(runtime.backend);
+    add(runtime.fallback);
   }
-  for (auto& prober : probers_) {
-    if (prober) ground_.bury(std::move(prober));
+  for (auto& checker : health_checkers_) {
+    if (checker) loop_.bury(std::move(checker));
   }
-  probers_ = std::move(next);
+  health_checkers_ = std::move(next);
 }
 
-// (Who has nothing to do leaves, and another one takes its place.)
-void House::shut_down() {
+// Backwards: an idle connection removes itself, and the last one takes its index.
+void GatewayWorker::shut_down() {
   draining_ = true;
-  for (std::size_t i = visitors_.size(); i > 0; --i) visitors_[i - 1]->shut_down();
+  for (std::size_t i = connections_.size(); i > 0; --i) connections_[i - 1]->shut_down();
 }
 
 }  // namespace weir::gateway

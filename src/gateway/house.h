@@ -17,63 +17,64 @@
 
 namespace weir::gateway {
 
-class Prober;
+class HealthChecker;
 
-// What all threads of a gateway share.
-struct Common {
+// State that all threads of a gateway share.
+struct GatewayState {
   Engine& engine;
-  std::function<Link&()> link;           // of the thread that calls: the way to the fleet
-  const net::CurrentTls* tls = nullptr;  // none: clients come without
+  std::function<Link&()> link;           // the link of the calling thread, to the fleet
+  const net::CurrentTls* tls = nullptr;  // null: plain TCP
   ClientLimits client{};
   std::size_t threads = 1;
   std::uint16_t port = 0;
-  bool http2 = true;  // may be spoken
+  bool http2 = true;  // HTTP/2 is offered to clients
   CurrentRouting routing{};
-  Counts counts{};
-  std::atomic<std::size_t> houses{0};
-  // Told of somebody with whom there is no TLS.
+  GatewayMetrics metrics{};
+  std::atomic<std::size_t> workers{0};
+  // Called when a TLS handshake with a client fails.
   std::function<void(const net::Peer&, std::string_view why)> no_tls{};
 };
 
-// The clients of one thread, and the connections to servers that they share.
-class House final : public net::Resident {
+// The client connections of one thread, and the pool of upstream connections that they share. For
+// the thread of its loop.
+class GatewayWorker final : public net::Resident {
  public:
-  House(net::Ground& ground, Common& common);
-  ~House() override;
+  GatewayWorker(net::Ground& loop, GatewayState& state);
+  ~GatewayWorker() override;
 
   void admit(net::Descriptor socket, const net::Peer& peer) override;
-  bool has_room() const override { return visitors_.size() < most_; }
+  bool has_room() const override { return connections_.size() < max_connections_; }
   void look_around() override;
   void shut_down() override;
-  bool is_alone() const override { return visitors_.empty(); }
+  bool is_alone() const override { return connections_.empty(); }
 
-  net::Ground& ground() { return ground_; }
-  Common& common() { return common_; }
+  net::Ground& loop() { return loop_; }
+  GatewayState& state() { return state_; }
   AsyncEngine& engine() { return engine_; }
-  Links& links() { return links_; }
-  Farewells& farewells() { return farewells_; }
+  UpstreamPool& upstream_pool() { return upstream_pool_; }
+  LeaveRetries& leave_retries() { return leave_retries_; }
   const std::shared_ptr<const Routing>& routing();
   bool is_draining() const { return draining_; }
-  // It has ended.
-  void leave(Visitor& visitor) noexcept;
-  // Its connection is somebody else's from now on.
-  void replace(Visitor& visitor, std::unique_ptr<Visitor> by);
+  // Removes a connection that has ended.
+  void remove(ClientConnection& connection) noexcept;
+  // Hands the socket of a connection over to another handler.
+  void replace(ClientConnection& connection, std::unique_ptr<ClientConnection> successor);
 
  private:
-  void look_after_probers();
+  void update_health_checkers();
 
-  net::Ground& ground_;
-  Common& common_;
+  net::Ground& loop_;
+  GatewayState& state_;
   AsyncEngine engine_;
-  Links links_;
-  Farewells farewells_;
-  const std::size_t most_;
-  const bool probes_;  // one of them does it for all
+  UpstreamPool upstream_pool_;
+  LeaveRetries leave_retries_;
+  const std::size_t max_connections_;
+  const bool runs_health_checks_;  // only one worker runs the active health checks
   std::shared_ptr<const Routing> routing_;
   std::uint64_t version_ = 0;
-  std::uint64_t probed_version_ = 0;
-  std::vector<std::unique_ptr<Visitor>> visitors_;
-  std::vector<std::unique_ptr<Prober>> probers_;
+  std::uint64_t checked_version_ = 0;
+  std::vector<std::unique_ptr<ClientConnection>> connections_;
+  std::vector<std::unique_ptr<HealthChecker>> health_checkers_;
   bool draining_ = false;
 };
 

@@ -23,13 +23,12 @@ namespace weir::gateway {
 namespace {
 
 using nlohmann::json;
-using Algorithm = JwtRules::Algorithm;
 
-// A token comes with every request: nobody's is longer.
-constexpr std::size_t kLongestToken = 16 << 10;
-// Two numbers of 32 bytes, one behind the other.
+// Bounds the work for each request.
+constexpr std::size_t kMaxTokenSize = 16 << 10;
+// r and s, 32 bytes each.
 constexpr std::size_t kEs256Signature = 64;
-constexpr int kLeastRsaBits = 2048;
+constexpr int kMinRsaBits = 2048;
 
 struct FreeKey {
   void operator()(EVP_PKEY* key) const { EVP_PKEY_free(key); }
@@ -58,8 +57,7 @@ bool is_p256(const EVP_PKEY* key) {
 
 // ---- JSON
 
-// Nothing if it is no object, or has a name twice: who reads the first would disagree with who
-// reads the last.
+// Nullopt if it is not an object, or has a duplicate name: parsers disagree on which one counts.
 std::optional<json> read_object(std::string_view text) {
   std::set<std::string> names;
   bool repeated = false;
@@ -81,7 +79,8 @@ std::string text_at(const json& object, std::string_view name) {
 
 // ---- Signatures
 
-bool fits_hs256(std::string_view secret, std::string_view signed_part, std::string_view signature) {
+bool verifies_hs256(std::string_view secret, std::string_view signed_part,
+                    std::string_view signature) {
   std::array<unsigned char, EVP_MAX_MD_SIZE> mac{};
   unsigned int length = 0;
   if (HMAC(EVP_sha256(), secret.data(), static_cast<int>(secret.size()), bytes_of(signed_part),
@@ -91,8 +90,8 @@ bool fits_hs256(std::string_view secret, std::string_view signed_part, std::stri
   return signature.size() == length && CRYPTO_memcmp(mac.data(), signature.data(), length) == 0;
 }
 
-// The two numbers as OpenSSL wants them; empty if they cannot be.
-std::string der_of(std::string_view signature) {
+// The signature as DER, for OpenSSL; empty if it cannot be one.
+std::string to_der(std::string_view signature) {
   if (signature.size() != kEs256Signature) return {};
   const std::unique_ptr<ECDSA_SIG, decltype(&ECDSA_SIG_free)> pair(ECDSA_SIG_new(),
                                                                    &ECDSA_SIG_free);
@@ -111,7 +110,8 @@ std::string der_of(std::string_view signature) {
   return text;
 }
 
-bool fits_public_key(EVP_PKEY* key, std::string_view signed_part, std::string_view signature) {
+bool verifies_with_public_key(EVP_PKEY* key, std::string_view signed_part,
+                              std::string_view signature) {
   const std::unique_ptr<EVP_MD_CTX, decltype(&EVP_MD_CTX_free)> context(EVP_MD_CTX_new(),
                                                                         &EVP_MD_CTX_free);
   const bool fits = context &&
@@ -122,26 +122,26 @@ bool fits_public_key(EVP_PKEY* key, std::string_view signed_part, std::string_vi
   return fits;
 }
 
-std::string_view name_of(Algorithm algorithm) {
+std::string_view name_of(JwtAlgorithm algorithm) {
   constexpr std::array<std::string_view, 3> names{"HS256", "RS256", "ES256"};
   return names[static_cast<std::size_t>(algorithm)];
 }
 
-// ---- Times and names
+// ---- Claims
 
-// Seconds of the epoch; nothing if it is there and is no number.
-bool is_over(const json& claims, double now, double leeway) {
+// NumericDate, seconds since the epoch. A claim that is not a number fails the check.
+bool is_expired(const json& claims, double now, double leeway) {
   const auto exp = claims.find("exp");
   if (exp == claims.end()) return false;
   return !exp->is_number() || now >= exp->get<double>() + leeway;
 }
-bool is_early(const json& claims, double now, double leeway) {
+bool is_not_yet_valid(const json& claims, double now, double leeway) {
   const auto nbf = claims.find("nbf");
   if (nbf == claims.end()) return false;
   return !nbf->is_number() || now < nbf->get<double>() - leeway;
 }
 
-bool is_for(const json& claims, const std::string& audience) {
+bool has_audience(const json& claims, const std::string& audience) {
   if (audience.empty()) return true;
   const auto aud = claims.find("aud");
   if (aud == claims.end()) return false;
@@ -151,40 +151,40 @@ bool is_for(const json& claims, const std::string& audience) {
          });
 }
 
-bool holds_now(const JwtRules& rules, const json& claims, Instant now) {
-  using Seconds = std::chrono::duration<double>;
-  const double seconds = Seconds(now.time_since_epoch()).count();
-  const double leeway = Seconds(rules.leeway).count();
-  return !is_over(claims, seconds, leeway) && !is_early(claims, seconds, leeway) &&
+bool claims_are_valid(const JwtRules& rules, const json& claims, Instant now) {
+  using FloatSeconds = std::chrono::duration<double>;
+  const double seconds = FloatSeconds(now.time_since_epoch()).count();
+  const double leeway = FloatSeconds(rules.leeway).count();
+  return !is_expired(claims, seconds, leeway) && !is_not_yet_valid(claims, seconds, leeway) &&
          (rules.issuer.empty() || text_at(claims, "iss") == rules.issuer) &&
-         is_for(claims, rules.audience);
+         has_audience(claims, rules.audience);
 }
 
 }  // namespace
 
-struct JwtReader::Keys {
-  std::vector<PublicKey> keys;  // none where it is a secret
+struct JwtReader::PublicKeys {
+  std::vector<PublicKey> keys;  // null for a secret (HS256)
 };
 
-JwtReader::JwtReader(JwtRules rules, std::unique_ptr<const Keys> keys)
+JwtReader::JwtReader(JwtRules rules, std::unique_ptr<const PublicKeys> keys)
     : rules_(std::move(rules)), keys_(std::move(keys)) {}
 JwtReader::~JwtReader() = default;
 
-Result<std::shared_ptr<const JwtReader>, JwtReader::Flaw> JwtReader::make(JwtRules rules) {
-  auto keys = std::make_unique<Keys>();
+Result<std::shared_ptr<const JwtReader>, JwtReader::KeyError> JwtReader::make(JwtRules rules) {
+  auto keys = std::make_unique<PublicKeys>();
   for (std::size_t i = 0; i < rules.keys.size(); ++i) {
     const JwtRules::VerifyKey& key = rules.keys[i];
     PublicKey pem;
-    if (key.algorithm != Algorithm::hs256) {
+    if (key.algorithm != JwtAlgorithm::hs256) {
       pem = read_pem(key.text);
-      if (!pem) return Flaw{i, "this is not a public key in PEM (-----BEGIN PUBLIC KEY-----)"};
+      if (!pem) return KeyError{i, "this is not a public key in PEM (-----BEGIN PUBLIC KEY-----)"};
       const bool rsa = EVP_PKEY_is_a(pem.get(), "RSA") == 1;
-      if (key.algorithm == Algorithm::rs256 &&
-          (!rsa || EVP_PKEY_get_bits(pem.get()) < kLeastRsaBits)) {
-        return Flaw{i, "RS256 needs an RSA key of at least 2048 bits"};
+      if (key.algorithm == JwtAlgorithm::rs256 &&
+          (!rsa || EVP_PKEY_get_bits(pem.get()) < kMinRsaBits)) {
+        return KeyError{i, "RS256 needs an RSA key of at least 2048 bits"};
       }
-      if (key.algorithm == Algorithm::es256 && !is_p256(pem.get())) {
-        return Flaw{i, "ES256 needs a key on the curve P-256"};
+      if (key.algorithm == JwtAlgorithm::es256 && !is_p256(pem.get())) {
+        return KeyError{i, "ES256 needs a key on the curve P-256"};
       }
     }
     keys->keys.push_back(std::move(pem));
@@ -200,7 +200,7 @@ std::string_view JwtReader::token_of(Fields fields) const {
   std::string_view token;
   int count = 0;
   for (const wire::HttpField& field : fields) {
-    if (!same_to_some(field.name, rules_.header)) continue;
+    if (!may_be_same_field(field.name, rules_.header)) continue;
     token = field.value;
     ++count;
   }
@@ -216,7 +216,7 @@ std::string_view JwtReader::token_of(Fields fields) const {
 bool JwtReader::is_verified(std::string_view signed_part, std::string_view header,
                             std::string_view signature) const {
   const auto object = read_object(header);
-  // `crit` names extensions that must be understood, and none is.
+  // `crit` names extensions that must be understood; this reader supports none.
   if (!object || object->contains("crit")) return false;
   const std::string algorithm = text_at(*object, "alg");
   const std::string id = text_at(*object, "kid");
@@ -224,17 +224,18 @@ bool JwtReader::is_verified(std::string_view signed_part, std::string_view heade
     const JwtRules::VerifyKey& key = rules_.keys[i];
     if (algorithm != name_of(key.algorithm) || (!key.id.empty() && key.id != id)) continue;
     EVP_PKEY* const pem = keys_->keys[i].get();
-    const bool fits =
-        key.algorithm == Algorithm::hs256   ? fits_hs256(key.text, signed_part, signature)
-        : key.algorithm == Algorithm::es256 ? fits_public_key(pem, signed_part, der_of(signature))
-                                            : fits_public_key(pem, signed_part, signature);
+    const bool fits = key.algorithm == JwtAlgorithm::hs256
+                          ? verifies_hs256(key.text, signed_part, signature)
+                      : key.algorithm == JwtAlgorithm::es256
+                          ? verifies_with_public_key(pem, signed_part, to_der(signature))
+                          : verifies_with_public_key(pem, signed_part, signature);
     if (fits) return true;
   }
   return false;
 }
 
 std::optional<std::string> JwtReader::claims_of(std::string_view token, Instant now) const {
-  if (token.size() > kLongestToken) return std::nullopt;
+  if (token.size() > kMaxTokenSize) return std::nullopt;
   const std::size_t first = token.find('.');
   const std::size_t second = first == std::string_view::npos ? first : token.find('.', first + 1);
   if (second == std::string_view::npos) return std::nullopt;
@@ -245,7 +246,7 @@ std::optional<std::string> JwtReader::claims_of(std::string_view token, Instant 
   if (!rules_.verifies) return claims;
   if (!is_verified(token.substr(0, second), *header, *signature)) return std::nullopt;
   const auto object = read_object(*claims);
-  if (!object || !holds_now(rules_, *object, now)) return std::nullopt;
+  if (!object || !claims_are_valid(rules_, *object, now)) return std::nullopt;
   return claims;
 }
 
@@ -258,11 +259,11 @@ std::string claim_in(std::string_view claims, std::string_view name) {
   return found->is_number() || found->is_boolean() ? found->dump() : std::string{};
 }
 
-std::optional<Algorithm> algorithm_of_pem(std::string_view text) {
+std::optional<JwtAlgorithm> algorithm_of_pem(std::string_view text) {
   const PublicKey key = read_pem(text);
   if (!key) return std::nullopt;
-  if (EVP_PKEY_is_a(key.get(), "RSA") == 1) return Algorithm::rs256;
-  if (EVP_PKEY_is_a(key.get(), "EC") == 1) return Algorithm::es256;
+  if (EVP_PKEY_is_a(key.get(), "RSA") == 1) return JwtAlgorithm::rs256;
+  if (EVP_PKEY_is_a(key.get(), "EC") == 1) return JwtAlgorithm::es256;
   return std::nullopt;
 }
 

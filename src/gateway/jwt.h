@@ -12,46 +12,45 @@
 
 namespace weir::gateway {
 
-// Reads JSON Web Tokens (RFC 7519) and believes only what its keys verify: HS256, RS256 or ES256,
-// each key for its own algorithm, so that no token chooses how it is verified; `none` never is.
-// Without verification (JwtRules::verifies) it believes every token. Thread-safe.
+// Verifies JSON Web Tokens (RFC 7519): HS256, RS256 or ES256. Each key is used with its own
+// algorithm only, so that a token cannot choose how it is verified; `none` is never accepted.
+// Without verification (JwtRules::verifies) every token is accepted. Thread-safe.
 class JwtReader {
  public:
-  // Or what is wrong with a key, which `key` tells by its position.
-  struct Flaw {
+  // A key that cannot be used; `key` is its index.
+  struct KeyError {
     std::size_t key = 0;
     std::string message;
   };
-  static Result<std::shared_ptr<const JwtReader>, Flaw> make(JwtRules rules);
+  static Result<std::shared_ptr<const JwtReader>, KeyError> make(JwtRules rules);
   ~JwtReader();
 
   const JwtRules& rules() const { return rules_; }
 
-  // The token that a request shows; empty if it shows none, or two.
+  // The token of a request; empty if there is none, or more than one.
   std::string_view token_of(Fields fields) const;
 
-  // What the token claims, as JSON; nothing if it is none, or is not believed.
+  // The claims of a token as JSON; nullopt if it is malformed or not valid.
   std::optional<std::string> claims_of(std::string_view token, Instant now) const;
 
  private:
-  struct Keys;
-  JwtReader(JwtRules rules, std::unique_ptr<const Keys> keys);
+  struct PublicKeys;
+  JwtReader(JwtRules rules, std::unique_ptr<const PublicKeys> keys);
 
   bool is_verified(std::string_view signed_part, std::string_view header,
                    std::string_view signature) const;
 
   JwtRules rules_;
-  std::unique_ptr<const Keys> keys_;
+  std::unique_ptr<const PublicKeys> keys_;
 };
 
-// One claim as text: a text, a number, true or false. Empty if there is none, or it is a list or an
-// object.
+// A claim as text: a string, a number, true or false. Empty if it is absent, a list or an object.
 std::string claim_in(std::string_view claims, std::string_view name);
 
-// What kind of key a text is, if it is a public key in PEM.
-std::optional<JwtRules::Algorithm> algorithm_of_pem(std::string_view text);
+// The algorithm that fits a public key in PEM; nullopt if the text is not one.
+std::optional<JwtAlgorithm> algorithm_of_pem(std::string_view text);
 
-// Without padding, and nothing but the 64 letters.
+// Strict: no padding, and only the 64 letters of base64url.
 std::optional<std::string> decode_base64url(std::string_view text);
 
 }  // namespace weir::gateway

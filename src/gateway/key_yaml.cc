@@ -18,7 +18,7 @@ namespace weir::gateway {
 
 namespace {
 
-using Kind = KeySource::Kind;
+using SourceKind = KeySource::Kind;
 using policy::in_quotes;
 using policy::Place;
 
@@ -28,28 +28,28 @@ constexpr std::string_view kExamples =
     "ip, ip/24, header:X-User-Id, query:id, cookie:session, path, segment:2, host, method, jwt:sub "
     "or const:all";
 
-// Together they must leave room for their values in a key.
-constexpr std::size_t kLongestPartName = 100;
-constexpr std::size_t kMostSources = 8;
-constexpr std::size_t kLongestConstant = 128;
-constexpr int kMostSegment = 1000;
+// Names of parts share the maximum size of a key with their values.
+constexpr std::size_t kMaxPartName = 100;
+constexpr std::size_t kMaxSources = 8;
+constexpr std::size_t kMaxConstant = 128;
+constexpr int kMaxSegment = 1000;
 
-// What is behind the colon or slash, and where.
-struct Argument {
+// The text after the colon or slash of a source, with its place.
+struct SourceArgument {
   std::string_view text;
   Place place;
 };
 
-bool is_number(std::string_view text, int least, int most, int& into) {
+bool is_number(std::string_view text, int min, int max, int& into) {
   int number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
   const bool whole = error == std::errc{} && end == text.data() + text.size() && !text.empty();
-  if (!whole || number < least || number > most) return false;
+  if (!whole || number < min || number > max) return false;
   into = number;
   return true;
 }
 
-// The 24 of ip/24, or 24/64. One number means the kind of address that has as many bits.
+// Prefix lengths: the 24 of ip/24, or 24/64. A single number up to 32 is for IPv4, above for IPv6.
 bool read_masks(std::string_view text, KeySource& source) {
   const std::size_t slash = text.find('/');
   if (slash != std::string_view::npos) {
@@ -62,54 +62,55 @@ bool read_masks(std::string_view text, KeySource& source) {
   return true;
 }
 
-std::optional<policy::Problem> read_argument(const Argument& argument, KeySource& source) {
+std::optional<policy::Problem> read_argument(const SourceArgument& argument, KeySource& source) {
   const auto wrong = [&](std::string message) {
     return policy::Problem{argument.place, std::move(message)};
   };
   const std::string_view text = argument.text;
   switch (source.kind) {
-    case Kind::ip:
+    case SourceKind::ip:
       if (read_masks(text, source)) return std::nullopt;
       return wrong(
-          fmt::format("{} is no number of bits: write ip/24 for IPv4, ip/64 for IPv6, or "
+          fmt::format("{} is not a prefix length: write ip/24 for IPv4, ip/64 for IPv6, or "
                       "ip/24/64 for both",
                       in_quotes(text)));
-    case Kind::header:
+    case SourceKind::header:
       if (!is_field_name(text)) {
         return wrong(
             fmt::format("{} is not the name of a header: write header:X-User-Id", in_quotes(text)));
       }
       source.name = lowered(text);
       return std::nullopt;
-    case Kind::cookie:
+    case SourceKind::cookie:
       if (!is_field_name(text)) {
         return wrong(
             fmt::format("{} is not the name of a cookie: write cookie:session", in_quotes(text)));
       }
       source.name = text;
       return std::nullopt;
-    case Kind::segment:
-      if (is_number(text, 1, kMostSegment, source.segment)) return std::nullopt;
+    case SourceKind::segment:
+      if (is_number(text, 1, kMaxSegment, source.segment)) return std::nullopt;
       return wrong("segments are counted from 1: write segment:2 for b of /a/b/c");
-    case Kind::query:
-    case Kind::jwt:
-    case Kind::constant:
-      if (text.empty() || text.size() > kLongestConstant) {
-        return wrong(fmt::format("write 1 to {} bytes behind the colon", kLongestConstant));
+    case SourceKind::query:
+    case SourceKind::jwt:
+    case SourceKind::constant:
+      if (text.empty() || text.size() > kMaxConstant) {
+        return wrong(fmt::format("the name after the colon has 1 to {} bytes", kMaxConstant));
       }
       source.name = text;
       return std::nullopt;
-    case Kind::path:
-    case Kind::host:
-    case Kind::method:
+    case SourceKind::path:
+    case SourceKind::host:
+    case SourceKind::method:
       break;
   }
-  return wrong(
-      fmt::format("{} takes nothing behind it", kKinds[static_cast<std::size_t>(source.kind)]));
+  return wrong(fmt::format("{} takes no argument: write it alone",
+                           kKinds[static_cast<std::size_t>(source.kind)]));
 }
 
-bool needs_argument(Kind kind) {
-  return kind != Kind::ip && kind != Kind::path && kind != Kind::host && kind != Kind::method;
+bool needs_argument(SourceKind kind) {
+  return kind != SourceKind::ip && kind != SourceKind::path && kind != SourceKind::host &&
+         kind != SourceKind::method;
 }
 
 std::optional<KeySource> read_source(const Node& node, Problems& problems) {
@@ -117,7 +118,7 @@ std::optional<KeySource> read_source(const Node& node, Problems& problems) {
   const std::size_t end = std::min(text.find_first_of(":/"), text.size());
   const std::string_view word = text.substr(0, end);
   const auto kind = std::ranges::find(kKinds, word);
-  // A header's name with a slash is somebody's mistake; only addresses have one.
+  // Only addresses take an argument after a slash.
   const bool slash = end < text.size() && text[end] == '/';
   if (kind == kKinds.end() || (slash && *kind != "ip") ||
       (!slash && end < text.size() && *kind == "ip")) {
@@ -125,11 +126,11 @@ std::optional<KeySource> read_source(const Node& node, Problems& problems) {
                                                 in_quotes(text), did_you_mean(word, kKinds))});
     return std::nullopt;
   }
-  KeySource source{.kind = static_cast<Kind>(kind - kKinds.begin())};
+  KeySource source{.kind = static_cast<SourceKind>(kind - kKinds.begin())};
   if (end == text.size()) {
     if (!needs_argument(source.kind)) return source;
     problems.push_back(
-        {node.place, fmt::format("{} of which name? write one of {}", word, kExamples)});
+        {node.place, fmt::format("{} needs an argument: write one of {}", word, kExamples)});
     return std::nullopt;
   }
   if (auto wrong =
@@ -148,11 +149,12 @@ constexpr std::array<std::string_view, 11> kJwtFields{"header",   "cookie",    "
                                                       "key_file", "algorithm", "id"};
 constexpr std::array<std::string_view, 2> kVerify{"on", "off"};
 constexpr std::array<std::string_view, 3> kAlgorithms{"HS256", "RS256", "ES256"};
-// RFC 7518 asks for as much; who has less may not be able to change it.
-constexpr std::size_t kGoodSecret = 32;
+// The minimum of RFC 7518 (3.2) for HS256; shorter secrets only warn, since issuers may not be able
+// to change them.
+constexpr std::size_t kMinSecretSize = 32;
 
-// A key of which the rest has been read, and where it stands.
-struct ReadKey {
+// A key that was read, with its place.
+struct ParsedVerifyKey {
   JwtRules::VerifyKey key;
   Place place;
 };
@@ -177,16 +179,15 @@ std::optional<std::string> key_text(const Node& node, const ReadText& read_text,
   return std::nullopt;
 }
 
-std::optional<ReadKey> read_verify_key(const Node& node, const ReadText& read_text,
-                                       Problems& problems, Problems& warnings) {
-  using Algorithm = JwtRules::Algorithm;
-  ReadKey read{.key = {}, .place = node.place};
+std::optional<ParsedVerifyKey> read_verify_key(const Node& node, const ReadText& read_text,
+                                               Problems& problems, Problems& warnings) {
+  ParsedVerifyKey read{.key = {}, .place = node.place};
   auto text = key_text(node, read_text, problems);
   if (const Node* id = node.find("id")) read.key.id = policy::read_text(*id, "id", problems);
   const Node* algorithm = node.find("algorithm");
   if (algorithm != nullptr) {
-    read.key.algorithm =
-        static_cast<Algorithm>(policy::read_word(*algorithm, "algorithm", kAlgorithms, problems));
+    read.key.algorithm = static_cast<JwtAlgorithm>(
+        policy::read_word(*algorithm, "algorithm", kAlgorithms, problems));
   }
   if (!text) return std::nullopt;
   read.key.text = *std::move(text);
@@ -200,21 +201,21 @@ std::optional<ReadKey> read_verify_key(const Node& node, const ReadText& read_te
     }
     read.key.algorithm = *found;
   }
-  if (read.key.algorithm == Algorithm::hs256 && looks_like_pem) {
+  if (read.key.algorithm == JwtAlgorithm::hs256 && looks_like_pem) {
     problems.push_back({node.place,
-                        "a public key is no secret: HS256 with it verifies anybody's "
-                        "token; write algorithm: RS256 or ES256"});
+                        "a public key must not be an HS256 secret, because anybody could sign "
+                        "with it: write algorithm: RS256 or ES256"});
     return std::nullopt;
   }
-  if (read.key.algorithm == Algorithm::hs256 && read.key.text.size() < kGoodSecret) {
+  if (read.key.algorithm == JwtAlgorithm::hs256 && read.key.text.size() < kMinSecretSize) {
     warnings.push_back(
-        {node.place, fmt::format("a secret of {} bytes can be guessed: HS256 wants {}",
-                                 read.key.text.size(), kGoodSecret)});
+        {node.place, fmt::format("a secret of {} bytes can be guessed: HS256 needs at least {}",
+                                 read.key.text.size(), kMinSecretSize)});
   }
   return read;
 }
 
-// The name of a field that is one in lower case.
+// Reads the name of a header or cookie.
 std::string read_field_name(const Node& node, std::string_view what, Problems& problems) {
   const std::string text = policy::read_text(node, what, problems);
   if (!text.empty() && !is_field_name(text)) {
@@ -232,7 +233,7 @@ void read_jwt_settings(const Node& node, JwtRules& rules, Problems& problems) {
     rules.cookie = read_field_name(*cookie, "cookie", problems);
     if (node.find("header") != nullptr) {
       problems.push_back(
-          {cookie->place, "a token is in a header or in a cookie: write one of them"});
+          {cookie->place, "a token is either in a header or in a cookie: write one of them"});
     }
   }
   if (const Node* verify = node.find("verify")) {
@@ -249,7 +250,7 @@ void read_jwt_settings(const Node& node, JwtRules& rules, Problems& problems) {
   }
 }
 
-// Tokens are verified by a key, or expressly not at all.
+// Tokens are verified by a key, unless `verify: off` says otherwise explicitly.
 void check_verification(const Node& node, const JwtRules& rules, Problems& problems,
                         Problems& warnings) {
   if (rules.verifies) {
@@ -269,9 +270,9 @@ void check_verification(const Node& node, const JwtRules& rules, Problems& probl
                       "invent any key"});
 }
 
-std::vector<ReadKey> read_verify_keys(const Node& node, const ReadText& read_text,
-                                      Problems& problems, Problems& warnings) {
-  std::vector<ReadKey> keys;
+std::vector<ParsedVerifyKey> read_verify_keys(const Node& node, const ReadText& read_text,
+                                              Problems& problems, Problems& warnings) {
+  std::vector<ParsedVerifyKey> keys;
   const auto add = [&](const Node& written) {
     if (auto key = read_verify_key(written, read_text, problems, warnings))
       keys.push_back(*std::move(key));
@@ -297,9 +298,9 @@ KeyPart read_key(const Node& node, Problems& problems) {
   for (const Node* item : one_or_more(node, "key", problems)) {
     if (auto source = read_source(*item, problems)) part.sources.push_back(*std::move(source));
   }
-  if (part.sources.size() > kMostSources) {
-    problems.push_back({node.place, fmt::format("a key is made of at most {} things, not {}",
-                                                kMostSources, part.sources.size())});
+  if (part.sources.size() > kMaxSources) {
+    problems.push_back({node.place, fmt::format("a key has at most {} sources, not {}", kMaxSources,
+                                                part.sources.size())});
   }
   return part;
 }
@@ -307,11 +308,10 @@ KeyPart read_key(const Node& node, Problems& problems) {
 std::vector<KeyPart> read_parts(const Node& node, Problems& problems) {
   std::vector<KeyPart> parts;
   if (!node.is_map() || node.fields.empty()) {
-    problems.push_back(
-        {node.place, fmt::format("\"parts\" is a map from the names that limits count "
-                                 "by to where they are, like {{ user: "
-                                 "header:X-User-Id }}, not {}",
-                                 node.is_map() ? "an empty one" : node.describe())});
+    problems.push_back({node.place, fmt::format("\"parts\" is a map from names of parts to their "
+                                                "sources, like {{ user: "
+                                                "header:X-User-Id }}, not {}",
+                                                node.is_map() ? "an empty one" : node.describe())});
     return parts;
   }
   if (node.fields.size() > Parts::kMost) {
@@ -320,9 +320,9 @@ std::vector<KeyPart> read_parts(const Node& node, Problems& problems) {
     return parts;
   }
   for (const Node::Field& field : node.fields) {
-    if (field.name.empty() || field.name.size() > kLongestPartName) {
+    if (field.name.empty() || field.name.size() > kMaxPartName) {
       problems.push_back(
-          {field.place, fmt::format("the name of a part has 1 to {} bytes", kLongestPartName)});
+          {field.place, fmt::format("the name of a part has 1 to {} bytes", kMaxPartName)});
     }
     KeyPart part = read_key(*field.value, problems);
     part.name = field.name;
@@ -334,19 +334,19 @@ std::vector<KeyPart> read_parts(const Node& node, Problems& problems) {
 
 std::shared_ptr<const JwtReader> read_jwt(const Node& node, const ReadText& read_text,
                                           Problems& problems, Problems& warnings) {
-  const auto believes_nothing = [] { return *JwtReader::make({}); };
-  if (!policy::is_map_of(node, "jwt", kJwtFields, problems)) return believes_nothing();
+  const auto rejecting_reader = [] { return *JwtReader::make({}); };
+  if (!policy::is_map_of(node, "jwt", kJwtFields, problems)) return rejecting_reader();
   const std::size_t before = problems.size();
   JwtRules rules;
   read_jwt_settings(node, rules, problems);
-  const std::vector<ReadKey> keys = read_verify_keys(node, read_text, problems, warnings);
-  for (const ReadKey& read : keys) rules.keys.push_back(read.key);
+  const std::vector<ParsedVerifyKey> keys = read_verify_keys(node, read_text, problems, warnings);
+  for (const ParsedVerifyKey& read : keys) rules.keys.push_back(read.key);
   if (problems.size() == before) check_verification(node, rules, problems, warnings);
-  if (problems.size() > before) return believes_nothing();
+  if (problems.size() > before) return rejecting_reader();
   auto reader = JwtReader::make(std::move(rules));
   if (reader) return *std::move(reader);
   problems.push_back({keys[reader.error().key].place, reader.error().message});
-  return believes_nothing();
+  return rejecting_reader();
 }
 
 Cost read_cost(const Node& node, Problems& problems) {
@@ -365,7 +365,7 @@ Cost read_cost(const Node& node, Problems& problems) {
     const Node* name = node.find("header");
     if (name == nullptr) {
       problems.push_back(
-          {node.place, "in which header is the cost? write { header: X-Cost, most: 100 }"});
+          {node.place, "\"cost\" needs a header: write { header: X-Cost, most: 100 }"});
     } else {
       read_header(policy::read_text(*name, "header", problems), name->place);
     }

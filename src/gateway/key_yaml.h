@@ -11,16 +11,16 @@
 
 namespace weir::gateway {
 
-// Reads a file that the policy file names. The error says why it cannot.
+// Reads a file that the policy file names, or returns the reason why it cannot be read.
 using ReadText = std::function<Result<std::string, Error>(const std::string& path)>;
 
-// `key:`: a source, or a list of them that are one key together.
+// `key:`: a source, or a list of sources that are joined to one key.
 KeyPart read_key(const policy::Node& node, policy::Problems& problems);
 
-// `parts:`: names and what they are made of, in the order of the alphabet.
+// `parts:`: names with their sources, sorted by name.
 std::vector<KeyPart> read_parts(const policy::Node& node, policy::Problems& problems);
 
-// `jwt:`. One that believes nothing if there is a problem with it.
+// `jwt:`. Returns a reader that accepts no token if there is a problem.
 std::shared_ptr<const JwtReader> read_jwt(const policy::Node& node, const ReadText& read_text,
                                           policy::Problems& problems, policy::Problems& warnings);
 

@@ -14,12 +14,12 @@ namespace weir::gateway {
 
 namespace {
 
-using Kind = KeySource::Kind;
+using SourceKind = KeySource::Kind;
 
 constexpr std::size_t kBytesForValues = 2048;
 
-// "sha256:…" instead of what stands behind `start`.
-void hash_behind(std::string& bytes, std::size_t start) {
+// Replaces the bytes after `start` by "sha256:…".
+void hash_from(std::string& bytes, std::size_t start) {
   constexpr std::string_view digits = "0123456789abcdef";
   std::array<unsigned char, EVP_MAX_MD_SIZE> hash{};
   unsigned int length = 0;
@@ -51,7 +51,7 @@ void append_range(std::string& out, const Address& client, int v4_bits, int v6_b
   if (bits != (client.is_v4() ? 32 : 128)) out.append("/").append(std::to_string(bits));
 }
 
-// The n-th, from 1, of /a/b/c.
+// The n-th segment of a path, from 1.
 std::string_view segment_of(std::string_view path, int n) {
   for (; !path.empty(); --n) {
     path.remove_prefix(1);
@@ -62,8 +62,8 @@ std::string_view segment_of(std::string_view path, int n) {
   return {};
 }
 
-// Collects the values that a request gives under one name.
-class OneValue {
+// Collects the values of a source that should occur once.
+class SingleValue {
  public:
   void add(std::string_view value) {
     if (found_) {
@@ -80,54 +80,56 @@ class OneValue {
   bool found_ = false;
 };
 
-// A name with underscores is the same to some services: a request with both has two values.
+// Servers that map fields to variables do not distinguish hyphens from underscores: both spellings
+// count as the same field.
 FirstValue header_value(Fields fields, std::string_view name) {
-  OneValue values;
+  SingleValue values;
   for (const wire::HttpField& field : fields) {
-    if (same_to_some(field.name, name)) values.add(field.value);
+    if (may_be_same_field(field.name, name)) values.add(field.value);
   }
   return values.get();
 }
 
-// Finds the values of one request. What it returns lies in the request, the config or `buffer`.
-class Values {
+// Reads key sources from one request. Returned values lie in the request, the configuration or
+// `buffer`.
+class SourceReader {
  public:
-  Values(const JwtReader* jwt, const Asked& asked, std::string& buffer)
-      : jwt_(jwt), asked_(asked), buffer_(buffer) {}
+  SourceReader(const JwtReader* jwt, const Asked& input, std::string& buffer)
+      : jwt_(jwt), input_(input), buffer_(buffer) {}
 
-  FirstValue of(const KeySource& source) {
+  FirstValue read(const KeySource& source) {
     switch (source.kind) {
-      case Kind::ip:
+      case SourceKind::ip:
         buffer_.clear();
-        append_range(buffer_, asked_.client, source.v4_bits, source.v6_bits);
+        append_range(buffer_, input_.client, source.v4_bits, source.v6_bits);
         return {buffer_};
-      case Kind::header:
-        return header_value(asked_.fields, source.name);
-      case Kind::query:
-        return first_query_value(asked_.query, source.name, buffer_);
-      case Kind::cookie:
-        return first_cookie_value(asked_.fields, source.name);
-      case Kind::path:
-        return {asked_.path.bold};
-      case Kind::segment:
-        return {segment_of(asked_.path.bold, source.segment)};
-      case Kind::host:
-        return {asked_.host};
-      case Kind::method:
-        return {asked_.method};
-      case Kind::jwt:
+      case SourceKind::header:
+        return header_value(input_.fields, source.name);
+      case SourceKind::query:
+        return first_query_value(input_.query, source.name, buffer_);
+      case SourceKind::cookie:
+        return first_cookie_value(input_.fields, source.name);
+      case SourceKind::path:
+        return {input_.path.bold};
+      case SourceKind::segment:
+        return {segment_of(input_.path.bold, source.segment)};
+      case SourceKind::host:
+        return {input_.host};
+      case SourceKind::method:
+        return {input_.method};
+      case SourceKind::jwt:
         return {claim(source.name)};
-      case Kind::constant:
+      case SourceKind::constant:
         return {source.name};
     }
     return {};
   }
 
  private:
-  // Verified once for all claims.
+  // The token is verified once for all claims.
   std::string_view claim(std::string_view name) {
     if (jwt_ == nullptr) return {};
-    if (!looked_) claims_ = jwt_->claims_of(jwt_->token_of(asked_.fields), asked_.now);
+    if (!looked_) claims_ = jwt_->claims_of(jwt_->token_of(input_.fields), input_.now);
     looked_ = true;
     if (!claims_) return {};
     buffer_ = claim_in(*claims_, name);
@@ -135,7 +137,7 @@ class Values {
   }
 
   const JwtReader* jwt_;
-  const Asked& asked_;
+  const Asked& input_;
   std::string& buffer_;
   bool looked_ = false;
   std::optional<std::string> claims_;
@@ -146,7 +148,7 @@ std::string_view trimmed(std::string_view text) {
   return text.substr(0, text.find_last_not_of(" \t") + 1);
 }
 
-// Appends `text` as forms mean it.
+// Appends `text` form-decoded.
 void append_decoded(std::string& out, std::string_view text) {
   for (std::size_t i = 0; i < text.size(); ++i) {
     const bool escape = text[i] == '%' && i + 2 < text.size() && hex_value(text[i + 1]) >= 0 &&
@@ -174,19 +176,19 @@ std::size_t longest_value(std::size_t parts) {
   return kBytesForValues / std::max<std::size_t>(parts, 1);
 }
 
-void make_key(const std::vector<KeyPart>& key, const JwtReader* jwt, const Asked& asked,
+void make_key(const std::vector<KeyPart>& key, const JwtReader* jwt, const Asked& input,
               MadeKey& into) {
   into.bytes_.clear();
-  into.pieces_.clear();
+  into.slices_.clear();
   into.status_ = MadeKey::Status::made;
   into.problem_ = nullptr;
-  Values values(jwt, asked, into.scratch_);
+  SourceReader reader(jwt, input, into.scratch_);
   for (const KeyPart& part : key) {
     const std::size_t start = into.bytes_.size();
     const bool several = part.sources.size() > 1;
     bool is_whole = true;
     for (std::size_t i = 0; i < part.sources.size(); ++i) {
-      const FirstValue found = values.of(part.sources[i]);
+      const FirstValue found = reader.read(part.sources[i]);
       if (found.ambiguous && into.status_ != MadeKey::Status::ambiguous) {
         into.status_ = MadeKey::Status::ambiguous;
         into.problem_ = &part.sources[i];
@@ -202,8 +204,8 @@ void make_key(const std::vector<KeyPart>& key, const JwtReader* jwt, const Asked
     }
     if (!is_whole) into.bytes_.resize(start);
     if (!is_whole && into.status_ == MadeKey::Status::made) into.status_ = MadeKey::Status::empty;
-    if (into.bytes_.size() - start > longest_value(key.size())) hash_behind(into.bytes_, start);
-    into.pieces_.push_back({part.name, start, into.bytes_.size() - start});
+    if (into.bytes_.size() - start > longest_value(key.size())) hash_from(into.bytes_, start);
+    into.slices_.push_back({part.name, start, into.bytes_.size() - start});
   }
   if (key.empty()) into.status_ = MadeKey::Status::empty;
 }
@@ -211,56 +213,56 @@ void make_key(const std::vector<KeyPart>& key, const JwtReader* jwt, const Asked
 std::string MadeKey::problem_source() const {
   if (problem_ == nullptr) return "key";
   switch (problem_->kind) {
-    case Kind::ip:
+    case SourceKind::ip:
       return "client address";
-    case Kind::header:
+    case SourceKind::header:
       return "header " + problem_->name;
-    case Kind::query:
+    case SourceKind::query:
       return "query parameter " + problem_->name;
-    case Kind::cookie:
+    case SourceKind::cookie:
       return "cookie " + problem_->name;
-    case Kind::path:
+    case SourceKind::path:
       return "path";
-    case Kind::segment:
+    case SourceKind::segment:
       return "path segment " + std::to_string(problem_->segment);
-    case Kind::host:
+    case SourceKind::host:
       return "Host header";
-    case Kind::method:
+    case SourceKind::method:
       return "method";
-    case Kind::jwt:
+    case SourceKind::jwt:
       return "claim " + problem_->name + " of a valid bearer token";
-    case Kind::constant:
+    case SourceKind::constant:
       return "constant";
   }
   return "key";
 }
 
-std::string MadeKey::text(LoggedKey style) const {
+std::string MadeKey::text(KeyLogging style) const {
   std::string text;
-  for (const Piece& piece : pieces_) {
+  for (const KeySlice& slice : slices_) {
     if (!text.empty()) text += ',';
-    if (!piece.name.empty()) text.append(piece.name).append("=");
-    text.append(bytes_, piece.start, piece.size);
+    if (!slice.name.empty()) text.append(slice.name).append("=");
+    text.append(bytes_, slice.start, slice.size);
   }
-  if (style == LoggedKey::hashed && !text.empty()) hash_behind(text, 0);
+  if (style == KeyLogging::hashed && !text.empty()) hash_from(text, 0);
   return text;
 }
 
 void MadeKey::fill(Request& request) const {
   request.parts = Parts{};
   request.key = {};
-  for (const Piece& piece : pieces_) {
-    const std::string_view value = std::string_view{bytes_}.substr(piece.start, piece.size);
-    if (piece.name.empty()) {
+  for (const KeySlice& slice : slices_) {
+    const std::string_view value = std::string_view{bytes_}.substr(slice.start, slice.size);
+    if (slice.name.empty()) {
       request.key = value;
     } else {
-      request.parts.add({piece.name, value});
+      request.parts.add({slice.name, value});
     }
   }
 }
 
 FirstValue first_cookie_value(Fields fields, std::string_view name) {
-  OneValue values;
+  SingleValue values;
   for (const wire::HttpField& field : fields) {
     if (!same_ignoring_case(field.name, "Cookie")) continue;
     std::string_view list = field.value;

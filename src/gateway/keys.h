@@ -11,71 +11,71 @@
 
 namespace weir::gateway {
 
-// A request as keys are made of it. Borrows its texts.
+// The attributes of a request that keys are made from. Borrows its strings.
 struct Asked {
   std::string_view method;
-  std::string_view host;  // as read_host makes it
+  std::string_view host;  // normalised by read_host
   const Path& path;
-  std::string_view query;  // as it was sent, without the question mark
+  std::string_view query;  // as sent, without the question mark
   Fields fields;
   const Address& client;
-  Instant now;  // for the times in tokens
+  Instant now;  // checked against exp and nbf of tokens
 };
 
-// The key of a request under a route, or its parts. Keeps its own texts; its memory is used again.
+// The key of a request under a route, or its key parts. Owns its strings; its memory is reused.
 class MadeKey {
  public:
-  // Puts key or parts into `request`, which borrows them until this is made anew or ends.
+  // Sets key or parts of `request`, which borrows them until this object changes or ends.
   void fill(Request& request) const;
 
-  // As it is logged: the key, or its parts as a=1,b=2.
-  std::string text(LoggedKey style) const;
+  // The key for the access log; key parts as a=1,b=2.
+  std::string text(KeyLogging style) const;
 
   enum class Status {
     made,
-    empty,      // a part of it is empty, as something it is made of is not there: see EmptyKey
-    ambiguous,  // it is there twice, and different: answer 400, nobody knows what services take
+    empty,      // a source is missing, so that a part is empty: see EmptyKey
+    ambiguous,  // a source occurs twice with different values; servers may use either: answer 400
   };
   Status status() const { return status_; }
 
-  // For messages: "header x-user-id" if that is what is missing or ambiguous.
+  // The source that is missing or ambiguous, for messages: "header x-user-id".
   std::string problem_source() const;
 
  private:
-  friend void make_key(const std::vector<KeyPart>& key, const JwtReader* jwt, const Asked& asked,
+  friend void make_key(const std::vector<KeyPart>& key, const JwtReader* jwt, const Asked& input,
                        MadeKey& into);
-  struct Piece {
-    std::string_view name;  // of the config
+  struct KeySlice {
+    std::string_view name;  // borrowed from the configuration
     std::size_t start = 0;
     std::size_t size = 0;
   };
   std::string bytes_;
   std::string scratch_;
-  std::vector<Piece> pieces_;
+  std::vector<KeySlice> slices_;
   Status status_ = Status::empty;
   const KeySource* problem_ = nullptr;  // the first source that is missing or ambiguous
 };
 
-// `key` and `jwt` are those of a route (or of its bandwidth); `key` must outlive `into`.
-// Several sources of one part are joined by "|", which is escaped in them. A long value is counted
-// by its hash: it neither escapes a limit nor fills the table.
-void make_key(const std::vector<KeyPart>& key, const JwtReader* jwt, const Asked& asked,
+// Makes the key of a request. `key` and `jwt` are those of a route (or of its bandwidth); `key`
+// must outlive `into`. Several sources of one part are joined by "|", which is escaped in the
+// values. A long value is replaced by its hash: it stays distinct, and does not fill the table.
+void make_key(const std::vector<KeyPart>& key, const JwtReader* jwt, const Asked& input,
               MadeKey& into);
 
-// Above this many bytes a value is long, for a key of so many parts.
+// The most bytes of a value that is used as it is, for a key of so many parts.
 std::size_t longest_value(std::size_t parts);
 
-// A value that a request should give once.
+// The value of a source that should occur once.
 struct FirstValue {
-  std::string_view value{};  // empty if there is none
-  bool ambiguous = false;    // there is another, and it differs
+  std::string_view value{};  // empty: absent
+  bool ambiguous = false;    // it occurs again with another value
 };
 
-// The value of that cookie, without quotes around it.
+// The value of a cookie, without surrounding quotes.
 FirstValue first_cookie_value(Fields fields, std::string_view name);
 
-// The value of that name in a=1&b=2, decoded as forms are (+ is a space); what is no escape stays
-// as it is.
+// The value of a query parameter, form-decoded (+ is a space); an invalid escape stays as it is.
+// The value lies in `buffer`.
 FirstValue first_query_value(std::string_view query, std::string_view name, std::string& buffer);
 
 }  // namespace weir::gateway

@@ -10,27 +10,28 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// Less than most servers wait, so that they are not the ones to end it.
-constexpr std::chrono::seconds kLongestRest{55};
+// Shorter than the keep-alive timeout of most servers, so that a server rarely closes a connection
+// just as a request is sent on it.
+constexpr std::chrono::seconds kMaxIdleTime{55};
 
 }  // namespace
 
-UpstreamLink::UpstreamLink(net::Ground& ground, std::shared_ptr<Backend> backend, Server& server,
-                           net::ChannelOwner& user)
+UpstreamConnection::UpstreamConnection(net::Ground& loop, std::shared_ptr<Backend> backend,
+                                       UpstreamServer& server, net::ChannelOwner& owner)
     : backend_(std::move(backend)),
       server_(server),
-      channel_(ground, server.address(),
-               server.upstream().tls ? backend_->tls() : net::TlsContext{}, server.upstream().host,
-               user) {
-  // Many servers end the connection behind an answer, which clients may take slowly.
+      channel_(loop, server.address(), server.upstream().tls ? backend_->tls() : net::TlsContext{},
+               server.upstream().host, owner) {
+  // Many servers close after the response. All of it is read first, also if the client takes it
+  // slowly.
   channel_.hear_out();
   server_.in_flight.fetch_add(1, std::memory_order_relaxed);
-  server_.counts().connections.fetch_add(1, std::memory_order_relaxed);
+  server_.metrics().connections.fetch_add(1, std::memory_order_relaxed);
 }
 
-// Whether nothing has come since the last answer: it would be taken for the next one. (What comes
-// with TLS need not be an answer, and its loop reads it.)
-bool UpstreamLink::is_silent() {
+// True if nothing has come since the last response; it would be taken for the next one (response
+// desynchronisation). (Pending TLS bytes need not be a response: the channel reads them.)
+bool UpstreamConnection::is_reusable() {
   if (!channel_.is_open()) return false;
   char byte = 0;
   const ssize_t count = recv(channel_.stream().fd(), &byte, 1, MSG_PEEK | MSG_DONTWAIT);
@@ -38,65 +39,68 @@ bool UpstreamLink::is_silent() {
   return count > 0 && channel_.stream().has_tls();
 }
 
-void UpstreamLink::use(net::ChannelOwner& user) {
+void UpstreamConnection::start_use(net::ChannelOwner& owner) {
   in_use_ = 1;
   reused_ = true;
   server_.in_flight.fetch_add(1, std::memory_order_relaxed);
-  channel_.use_owner(user);
+  channel_.use_owner(owner);
 }
 
-void UpstreamLink::rest() {
+void UpstreamConnection::make_idle() {
   server_.in_flight.fetch_sub(in_use_, std::memory_order_relaxed);
   in_use_ = 0;
-  since_ = Clock::now();
+  idle_since_ = Clock::now();
   channel_.use_owner(*this);
   channel_.want_input(true);
 }
 
-Links::~Links() {
-  for (auto& [server, links] : idle_) {
-    for (auto& link : links) end(std::move(link));
+UpstreamPool::~UpstreamPool() {
+  for (auto& [server, connections] : idle_) {
+    for (auto& connection : connections) close(std::move(connection));
   }
 }
 
-std::unique_ptr<UpstreamLink> Links::get(const std::shared_ptr<Backend>& backend, Server& server,
-                                         bool fresh, net::ChannelOwner& user) {
+std::unique_ptr<UpstreamConnection> UpstreamPool::acquire(const std::shared_ptr<Backend>& backend,
+                                                          UpstreamServer& server, bool fresh,
+                                                          net::ChannelOwner& owner) {
   auto& idle = idle_[&server];
   while (!fresh && !idle.empty()) {
-    std::unique_ptr<UpstreamLink> link = std::move(idle.back());
+    std::unique_ptr<UpstreamConnection> connection = std::move(idle.back());
     idle.pop_back();
-    if (!link->is_silent()) {
-      end(std::move(link));
+    if (!connection->is_reusable()) {
+      close(std::move(connection));
       continue;
     }
-    link->use(user);
-    return link;
+    connection->start_use(owner);
+    return connection;
   }
-  auto link = std::make_unique<UpstreamLink>(ground_, backend, server, user);
-  return link->channel().is_open() ? std::move(link) : nullptr;
+  auto connection = std::make_unique<UpstreamConnection>(loop_, backend, server, owner);
+  return connection->channel().is_open() ? std::move(connection) : nullptr;
 }
 
-void Links::keep(std::unique_ptr<UpstreamLink> link) {
-  auto& idle = idle_[&link->server()];
-  if (!link->channel().is_open() || idle.size() >= link->backend_->service().idle_connections) {
-    return end(std::move(link));
+void UpstreamPool::release(std::unique_ptr<UpstreamConnection> connection) {
+  auto& idle = idle_[&connection->server()];
+  if (!connection->channel().is_open() ||
+      idle.size() >= connection->backend_->service().idle_connections) {
+    return close(std::move(connection));
   }
-  link->rest();
-  idle.push_back(std::move(link));
+  connection->make_idle();
+  idle.push_back(std::move(connection));
 }
 
-void Links::end(std::unique_ptr<UpstreamLink> link) {
-  link->channel().close();
-  ground_.bury(std::move(link));
+void UpstreamPool::close(std::unique_ptr<UpstreamConnection> connection) {
+  connection->channel().close();
+  loop_.bury(std::move(connection));
 }
 
-void Links::sweep() {
+void UpstreamPool::close_expired() {
   const auto now = Clock::now();
-  for (auto& [server, links] : idle_) {
-    for (auto& link : links) {
-      if (!link->channel().is_open() || now - link->since_ > kLongestRest) end(std::move(link));
+  for (auto& [server, connections] : idle_) {
+    for (auto& connection : connections) {
+      if (!connection->channel().is_open() || now - connection->idle_since_ > kMaxIdleTime)
+        close(std::move(connection));
     }
-    std::erase(links, nullptr);
+    std::erase(connections, nullptr);
   }
   std::erase_if(idle_, [](const auto& each) { return each.second.empty(); });
 }

@@ -10,60 +10,63 @@
 
 namespace weir::gateway {
 
-class Links;
+class UpstreamPool;
 
-// A connection to a server: of a request, or kept for the next.
-class UpstreamLink final : public net::Mortal, private net::ChannelOwner {
+// A connection to a server: in use by one request, or idle in the pool.
+class UpstreamConnection final : public net::Mortal, private net::ChannelOwner {
  public:
-  UpstreamLink(net::Ground& ground, std::shared_ptr<Backend> backend, Server& server,
-               net::ChannelOwner& user);
-  ~UpstreamLink() override { server_.in_flight.fetch_sub(in_use_, std::memory_order_relaxed); }
+  UpstreamConnection(net::Ground& loop, std::shared_ptr<Backend> backend, UpstreamServer& server,
+                     net::ChannelOwner& owner);
+  ~UpstreamConnection() override {
+    server_.in_flight.fetch_sub(in_use_, std::memory_order_relaxed);
+  }
 
   net::Channel& channel() { return channel_; }
-  Server& server() const { return server_; }
-  // Whether it has served a request before this one: the server may have ended it meanwhile.
+  UpstreamServer& server() const { return server_; }
+  // True if it has served a request before: the server may have closed it in the meantime.
   bool reused() const { return reused_; }
 
  private:
-  friend class Links;
-  // Whoever says something unasked, or ends, is not asked again.
+  friend class UpstreamPool;
+  // net::ChannelOwner while idle. An idle connection that receives anything is closed, not reused.
   void on_input(std::string_view) override { channel_.close(); }
   void on_sent() override {}
   void on_end() override { channel_.close(); }
   void on_broken(std::string_view) override { channel_.close(); }
   void on_out_of_memory() noexcept override { channel_.close(); }
-  bool is_silent();
-  void use(net::ChannelOwner& user);
-  void rest();
+  bool is_reusable();
+  void start_use(net::ChannelOwner& owner);
+  void make_idle();
 
   const std::shared_ptr<Backend> backend_;
-  Server& server_;
+  UpstreamServer& server_;
   net::Channel channel_;
   bool reused_ = false;
   int in_use_ = 1;
-  std::chrono::steady_clock::time_point since_{};
+  std::chrono::steady_clock::time_point idle_since_{};
 };
 
-// The connections of one thread to all servers that are not in use.
-class Links {
+// Idle upstream connections of one thread, by server. For that thread.
+class UpstreamPool {
  public:
-  explicit Links(net::Ground& ground) : ground_(ground) {}
-  ~Links();
+  explicit UpstreamPool(net::Ground& loop) : loop_(loop) {}
+  ~UpstreamPool();
 
-  // One that was kept, or a new one: `user` hears when that stands. None if the system has no
-  // descriptor for it.
-  std::unique_ptr<UpstreamLink> get(const std::shared_ptr<Backend>& backend, Server& server,
-                                    bool fresh, net::ChannelOwner& user);
-  // Keeps one on which all was said, for the next.
-  void keep(std::unique_ptr<UpstreamLink> link);
-  // Ends one that is of no more use. (It may be in the middle of something.)
-  void end(std::unique_ptr<UpstreamLink> link);
-  // To be called now and then: those that have waited for too long are ended.
-  void sweep();
+  // Returns an idle connection, or opens a new one: `owner` is told when that is established.
+  // `fresh`: a new one in any case. Null if the process is out of file descriptors.
+  std::unique_ptr<UpstreamConnection> acquire(const std::shared_ptr<Backend>& backend,
+                                              UpstreamServer& server, bool fresh,
+                                              net::ChannelOwner& owner);
+  // Puts a connection back whose response is complete.
+  void release(std::unique_ptr<UpstreamConnection> connection);
+  // Closes a connection; it is destroyed at the end of the loop's iteration.
+  void close(std::unique_ptr<UpstreamConnection> connection);
+  // To be called periodically: closes connections that were idle for too long.
+  void close_expired();
 
  private:
-  net::Ground& ground_;
-  std::unordered_map<const Server*, std::vector<std::unique_ptr<UpstreamLink>>> idle_;
+  net::Ground& loop_;
+  std::unordered_map<const UpstreamServer*, std::vector<std::unique_ptr<UpstreamConnection>>> idle_;
 };
 
 }  // namespace weir::gateway

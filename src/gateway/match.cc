@@ -12,23 +12,23 @@ namespace weir::gateway {
 
 namespace {
 
-std::string_view without_slash_behind(std::string_view path) {
+std::string_view without_trailing_slash(std::string_view path) {
   while (path.ends_with('/')) path.remove_suffix(1);
   return path;
 }
 
-// The segment at the front of a path that starts with a slash.
+// The first segment of a path that starts with a slash.
 std::string_view first_segment(std::string_view path) {
   path.remove_prefix(1);
   return path.substr(0, path.find('/'));
 }
 
-std::string_view behind_first_segment(std::string_view path) {
+std::string_view after_first_segment(std::string_view path) {
   return path.substr(first_segment(path).size() + 1);
 }
 
-// A star stands for any characters, none included. Goes back to the last star only, which is enough
-// and keeps the time to the product of both lengths.
+// Glob match within a segment: a star matches any characters, also none. Backtracks to the last
+// star only, which is sufficient and bounds the time by the product of the lengths.
 bool fits_segment(std::string_view pattern, std::string_view text) {
   if (pattern == "*") return !text.empty();
   constexpr std::size_t none = std::string_view::npos;
@@ -49,30 +49,30 @@ bool fits_segment(std::string_view pattern, std::string_view text) {
   return pattern.find_first_not_of('*', p) == none;
 }
 
-// Both are empty or start with a slash and do not end with one. As above, with ** for the star.
+// The same for segments, with ** for the star. Both are empty, or start with a slash and do not end
+// with one.
 bool fits_segments(std::string_view pattern, std::string_view path) {
   bool has_star = false;
-  std::string_view behind_star, from;
+  std::string_view after_star, from;
   while (!path.empty()) {
     const bool more = !pattern.empty();
     if (more && first_segment(pattern) == "**") {
       has_star = true;
-      pattern = behind_first_segment(pattern);
-      behind_star = pattern;
+      pattern = after_first_segment(pattern);
+      after_star = pattern;
       from = path;
     } else if (more && fits_segment(first_segment(pattern), first_segment(path))) {
-      pattern = behind_first_segment(pattern);
-      path = behind_first_segment(path);
+      pattern = after_first_segment(pattern);
+      path = after_first_segment(path);
     } else if (has_star) {
-      from = behind_first_segment(from);
-      pattern = behind_star;
+      from = after_first_segment(from);
+      pattern = after_star;
       path = from;
     } else {
       return false;
     }
   }
-  while (!pattern.empty() && first_segment(pattern) == "**")
-    pattern = behind_first_segment(pattern);
+  while (!pattern.empty() && first_segment(pattern) == "**") pattern = after_first_segment(pattern);
   return pattern.empty();
 }
 
@@ -80,17 +80,17 @@ bool fits_segments(std::string_view pattern, std::string_view path) {
 
 constexpr std::size_t kNone = std::numeric_limits<std::size_t>::max();
 
-struct Hash {
+struct StringHash {
   using is_transparent = void;
   std::size_t operator()(std::string_view text) const {
     return std::hash<std::string_view>{}(text);
   }
 };
 template <typename Value>
-using ByText = std::unordered_map<std::string, Value, Hash, std::equal_to<>>;
+using StringMap = std::unordered_map<std::string, Value, StringHash, std::equal_to<>>;
 
-// What is left of a route when the segments without stars at its front have been found.
-struct Rest {
+// The pattern of a route after its leading segments without stars.
+struct PatternTail {
   std::size_t route;
   std::string pattern;
   std::vector<std::string> methods;
@@ -106,36 +106,36 @@ struct Rest {
   }
 };
 
-// Routes by the segments at their front.
-struct Tree {
-  ByText<std::unique_ptr<Tree>> below;
-  std::vector<Rest> here;  // by their order
+// A trie of routes by their leading segments without stars.
+struct SegmentTrie {
+  StringMap<std::unique_ptr<SegmentTrie>> below;
+  std::vector<PatternTail> here;  // ordered by route
 
   void add(std::size_t route, std::string_view pattern, const std::vector<std::string>& methods) {
-    Tree* tree = this;
+    SegmentTrie* trie = this;
     while (!pattern.empty()) {
       const std::string_view segment = first_segment(pattern);
       if (segment.find('*') != std::string_view::npos) break;
-      auto& next = tree->below[std::string{segment}];
-      if (next == nullptr) next = std::make_unique<Tree>();
-      tree = next.get();
-      pattern = behind_first_segment(pattern);
+      auto& next = trie->below[std::string{segment}];
+      if (next == nullptr) next = std::make_unique<SegmentTrie>();
+      trie = next.get();
+      pattern = after_first_segment(pattern);
     }
-    tree->here.push_back({route, std::string{pattern}, methods});
+    trie->here.push_back({route, std::string{pattern}, methods});
   }
 
-  // The first route that fits, if it is before `best`.
+  // The first route that matches, if it is before `best`.
   std::size_t first(std::string_view path, std::string_view method, std::size_t best) const {
-    for (const Tree* tree = this;;) {
-      for (const Rest& rest : tree->here) {
-        if (rest.route >= best) break;
-        if (rest.fits(path, method)) best = rest.route;
+    for (const SegmentTrie* trie = this;;) {
+      for (const PatternTail& tail : trie->here) {
+        if (tail.route >= best) break;
+        if (tail.fits(path, method)) best = tail.route;
       }
       if (path.empty()) return best;
-      const auto next = tree->below.find(first_segment(path));
-      if (next == tree->below.end()) return best;
-      tree = next->second.get();
-      path = behind_first_segment(path);
+      const auto next = trie->below.find(first_segment(path));
+      if (next == trie->below.end()) return best;
+      trie = next->second.get();
+      path = after_first_segment(path);
     }
   }
 };
@@ -143,23 +143,23 @@ struct Tree {
 }  // namespace
 
 bool fits_path(std::string_view pattern, std::string_view path) {
-  return fits_segments(without_slash_behind(pattern), without_slash_behind(path));
+  return fits_segments(without_trailing_slash(pattern), without_trailing_slash(path));
 }
 
 struct RouteTable::Impl {
-  Tree any_host;
-  ByText<Tree> by_host;
-  ByText<Tree> below_host;          // *.example.com, under example.com
-  std::vector<bool> sends_as_sent;  // by route
+  SegmentTrie any_host;
+  StringMap<SegmentTrie> by_host;
+  StringMap<SegmentTrie> below_host;  // wildcard hosts: *.example.com is stored under example.com
+  std::vector<bool> forwards_raw;     // by route
 
-  Tree& tree_of(std::string_view host) {
+  SegmentTrie& trie_of(std::string_view host) {
     if (host.empty()) return any_host;
     if (host.starts_with("*.")) return below_host[std::string{host.substr(2)}];
     return by_host[std::string{host}];
   }
 
   std::size_t first(std::string_view host, std::string_view path, std::string_view method) const {
-    path = path == "*" ? std::string_view{} : without_slash_behind(path);
+    path = path == "*" ? std::string_view{} : without_trailing_slash(path);
     std::size_t best = any_host.first(path, method, kNone);
     const auto exact = by_host.find(host);
     if (exact != by_host.end()) best = exact->second.first(path, method, best);
@@ -177,11 +177,11 @@ RouteTable::RouteTable(const std::vector<Route>& routes) {
   auto impl = std::make_unique<Impl>();
   const std::vector<std::string> any_host{""}, any_path{"/**"};
   for (std::size_t i = 0; i < routes.size(); ++i) {
-    const Match& match = routes[i].match;
-    impl->sends_as_sent.push_back(routes[i].path == UpstreamPath::as_sent);
+    const MatchRules& match = routes[i].match;
+    impl->forwards_raw.push_back(routes[i].path == UpstreamPath::as_sent);
     for (const std::string& host : match.hosts.empty() ? any_host : match.hosts) {
       for (const std::string& path : match.paths.empty() ? any_path : match.paths) {
-        impl->tree_of(host).add(i, without_slash_behind(path), match.methods);
+        impl->trie_of(host).add(i, without_trailing_slash(path), match.methods);
       }
     }
   }
@@ -194,15 +194,15 @@ RouteTable& RouteTable::operator=(RouteTable&&) noexcept = default;
 
 RouteTable::Found RouteTable::find(std::string_view host, const Path& path,
                                    std::string_view method) const {
-  using Status = Found::Status;
+  using MatchStatus = Found::Status;
   const std::size_t route = impl_->first(host, path.plain, method);
-  const bool as_sent = route != kNone && impl_->sends_as_sent[route];
+  const bool as_sent = route != kNone && impl_->forwards_raw[route];
   const auto others = other_readings(as_sent ? path.as_sent : path.forwarded);
-  const auto leads_there = [&](const std::string& reading) {
+  const auto has_same_route = [&](const std::string& reading) {
     return impl_->first(host, reading, method) == route;
   };
-  if (!others || !std::ranges::all_of(*others, leads_there)) return {Status::ambiguous, 0};
-  return route == kNone ? Found{} : Found{Status::found, route};
+  if (!others || !std::ranges::all_of(*others, has_same_route)) return {MatchStatus::ambiguous, 0};
+  return route == kNone ? Found{} : Found{MatchStatus::found, route};
 }
 
 }  // namespace weir::gateway

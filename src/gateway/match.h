@@ -10,9 +10,9 @@
 
 namespace weir::gateway {
 
-// Finds the route of a request: the first in the order of the file that matches. The time it takes
-// depends on the request, hardly on the number of routes.
-// Thread-safe: nothing changes after construction. Does not keep the routes, only their positions.
+// Finds the route of a request: the first one, in the order of the file, that matches. The time
+// depends on the length of the request and hardly on the number of routes. Stores indexes of the
+// routes, not the routes. Thread-safe: immutable.
 class RouteTable {
  public:
   explicit RouteTable(const std::vector<Route>& routes);
@@ -24,12 +24,12 @@ class RouteTable {
     enum class Status {
       found,
       none,       // answer 404
-      ambiguous,  // answer 400: servers may read its path as one of another route
+      ambiguous,  // answer 400: servers may decode the path to one of another route
     };
     Status status = Status::none;
     std::size_t route = 0;
   };
-  // `host` as read_host makes it.
+  // `host`: normalised by read_host.
   Found find(std::string_view host, const Path& path, std::string_view method) const;
 
  private:
@@ -37,7 +37,7 @@ class RouteTable {
   std::unique_ptr<const Impl> impl_;
 };
 
-// Whether a pattern fits a path, both without escapes. A slash at the end of either means nothing.
+// True if the pattern matches the path; neither has escapes. Trailing slashes are ignored.
 bool fits_path(std::string_view pattern, std::string_view path);
 
 }  // namespace weir::gateway

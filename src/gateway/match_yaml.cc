@@ -32,16 +32,15 @@ std::vector<std::string> read_hosts(const Node& node, Problems& problems) {
     if (is_host_pattern(item->text, host)) {
       hosts.push_back(std::move(host));
     } else {
-      problems.push_back(
-          {item->place, fmt::format("\"host\" is a name without port, or one below which all are "
-                                    "meant, like *.example.com, not {}",
-                                    in_quotes(item->text))});
+      problems.push_back({item->place, fmt::format("\"host\" is a name without port, or a wildcard "
+                                                   "like *.example.com, not {}",
+                                                   in_quotes(item->text))});
     }
   }
   return hosts;
 }
 
-bool is_double_star_apart(std::string_view pattern) {
+bool double_stars_are_segments(std::string_view pattern) {
   for (std::size_t at = pattern.find("**"); at != std::string_view::npos;
        at = pattern.find("**", at + 2)) {
     const bool alone_before = pattern[at - 1] == '/';
@@ -51,23 +50,25 @@ bool is_double_star_apart(std::string_view pattern) {
   return true;
 }
 
-// What is wrong with a pattern; empty if nothing is, and then it is as paths are compared.
-std::string flaw_of(std::string& pattern) {
+// The problem with a pattern; empty if it is valid, and then it is normalised in place.
+std::string pattern_error(std::string& pattern) {
   if (!pattern.starts_with('/')) return "a path starts with a slash: write /api/**";
-  if (pattern.find_first_of("?# ") != std::string::npos) return "a path has no query and no blanks";
-  if (!is_double_star_apart(pattern)) {
-    return "** stands for whole segments: write /a/** for all below /a, and * within one";
+  if (pattern.find_first_of("?# ") != std::string::npos)
+    return "a path to match has no query and no spaces";
+  if (!double_stars_are_segments(pattern)) {
+    return "** matches whole segments: write /a/** for all paths below /a, or * within a segment";
   }
   Path path;
   const std::string slash = pattern.size() > 1 && pattern.ends_with('/') ? "/" : "";
   if (!read_path(pattern, path) || path.plain != path.bold) {
-    return "%2F, ; and a backslash are read in different ways: a path to match has none of them";
+    return "servers read %2F, ; and a backslash in different ways: write a path without them";
   }
   const bool same_stars = std::ranges::count(path.plain, '*') == std::ranges::count(pattern, '*');
   if (path.forwarded.find("//") != std::string::npos || pattern.find("//") != std::string::npos ||
       pattern.find("/./") != std::string::npos || pattern.find("/../") != std::string::npos ||
       !same_stars) {
-    return "empty segments and those of dots are resolved before: write the path without";
+    return "empty segments and dot segments are resolved before matching: write the path without "
+           "them";
   }
   pattern = path.plain;
   return {};
@@ -77,11 +78,11 @@ std::vector<std::string> read_paths(const Node& node, Problems& problems) {
   std::vector<std::string> paths;
   for (const Node* item : one_or_more(node, "path", problems)) {
     std::string pattern = item->text;
-    const std::string flaw = flaw_of(pattern);
-    if (flaw.empty()) {
+    const std::string error = pattern_error(pattern);
+    if (error.empty()) {
       paths.push_back(std::move(pattern));
     } else {
-      problems.push_back({item->place, flaw});
+      problems.push_back({item->place, error});
     }
   }
   return paths;
@@ -94,8 +95,8 @@ std::vector<std::string> read_methods(const Node& node, Problems& problems) {
                       std::ranges::none_of(item->text, [](char c) { return c >= 'a' && c <= 'z'; });
     if (!good) {
       problems.push_back(
-          {item->place,
-           fmt::format("a method is a word in capitals like GET, not {}", in_quotes(item->text))});
+          {item->place, fmt::format("a method is a word in upper case like GET, not {}",
+                                    in_quotes(item->text))});
     }
     methods.push_back(item->text);
   }
@@ -104,8 +105,8 @@ std::vector<std::string> read_methods(const Node& node, Problems& problems) {
 
 }  // namespace
 
-Match read_match(const Node& node, Problems& problems) {
-  Match match;
+MatchRules read_match(const Node& node, Problems& problems) {
+  MatchRules match;
   if (!policy::is_map_of(node, "match", kMatch, problems)) return match;
   if (const Node* field = node.find("host")) match.hosts = read_hosts(*field, problems);
   if (const Node* field = node.find("path")) match.paths = read_paths(*field, problems);

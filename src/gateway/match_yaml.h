@@ -5,7 +5,7 @@
 
 namespace weir::gateway {
 
-// `match:`: hosts, paths and methods, as requests are compared with them.
-Match read_match(const policy::Node& node, policy::Problems& problems);
+// `match:`: hosts, paths and methods in normalised form.
+MatchRules read_match(const policy::Node& node, policy::Problems& problems);
 
 }  // namespace weir::gateway

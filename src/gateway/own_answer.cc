@@ -10,9 +10,9 @@ namespace weir::gateway {
 
 namespace {
 
-// "Connection: close" where the client would expect otherwise, and the other way round.
-std::string_view connection_line(bool keeps, int version) {
-  if (!keeps) return "Connection: close\r\n";
+// Connection is sent only where it differs from the default of the client's HTTP version.
+std::string_view connection_line(bool keep_alive, int version) {
+  if (!keep_alive) return "Connection: close\r\n";
   return version == 10 ? "Connection: keep-alive\r\n" : "";
 }
 
@@ -22,7 +22,7 @@ void append_line(std::string& out, std::string_view name, std::string_view value
 
 }  // namespace
 
-void append_http1_head(std::string& out, const AnswerHead& head, int version, bool chunked) {
+void append_http1_head(std::string& out, const ResponseHead& head, int version, bool chunked) {
   fmt::format_to(std::back_inserter(out), "HTTP/1.1 {} {}\r\n", head.status,
                  head.reason.empty() ? wire::status_text(head.status) : head.reason);
   out.append(head.fields);
@@ -35,15 +35,15 @@ void append_http1_head(std::string& out, const AnswerHead& head, int version, bo
     out += "Connection: upgrade\r\n";
     append_line(out, "Upgrade", head.upgrade);
   } else if (head.status >= 200) {
-    out += connection_line(head.keeps, version);
+    out += connection_line(head.keep_alive, version);
   }
   out += "\r\n";
 }
 
-void append_last_answer(std::string& out, const Answer& answer) {
+void append_final_reply(std::string& out, const LocalReply& answer) {
   const std::string length = std::to_string(answer.body.size());
-  const AnswerHead head{
-      .status = answer.status, .fields = answer.fields, .length = length, .keeps = false};
+  const ResponseHead head{
+      .status = answer.status, .fields = answer.fields, .length = length, .keep_alive = false};
   append_http1_head(out, head, 11, false);
   out += answer.body;
 }

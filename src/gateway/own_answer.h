@@ -7,19 +7,19 @@
 
 namespace weir::gateway {
 
-// The reason of an answer to a client that holds much when all hold too much.
-inline constexpr std::string_view kTooMuchHeld =
-    "the clients of this gateway hold too much memory: try again later";
+// Detail of the 503 for a client whose connection is shed.
+inline constexpr std::string_view kMemoryShedDetail =
+    "the connections of this gateway use too much memory: try again later";
 
-// Appends the head of an answer as HTTP/1 has it. `version`: of the request; `chunked`: the body
-// comes in chunks.
-void append_http1_head(std::string& out, const AnswerHead& head, int version, bool chunked);
+// Appends the head of a response in HTTP/1 format. `version`: of the request; `chunked`: the body
+// is sent in chunks.
+void append_http1_head(std::string& out, const ResponseHead& head, int version, bool chunked);
 
-// Appends all of an answer of the gateway's own, behind which the connection ends.
-void append_last_answer(std::string& out, const Answer& answer);
+// Appends a whole local reply that ends the connection.
+void append_final_reply(std::string& out, const LocalReply& answer);
 
-// Whether an answer of the gateway's own may have a body.
-inline bool may_have_body(const Answer& answer) {
+// False for statuses that never have a body.
+inline bool may_have_body(const LocalReply& answer) {
   return answer.status != 204 && answer.status != 304;
 }
 

@@ -10,43 +10,44 @@
 
 namespace weir::gateway {
 
-// Keeps the bytes of one exchange to a rate that others may share: what has passed is paid for, and
-// nothing more is to pass until it is. So it is exact in the long run, and ahead by what is read at
-// once, at most. For one thread.
+// Paces the body bytes of one exchange to a rate that other exchanges may share. Bytes are charged
+// after they have passed, and passing pauses until the charge is admitted. So the rate is exact
+// over time, and ahead of the limit by at most one read. For one thread.
 class Pacer : public std::enable_shared_from_this<Pacer> {
  public:
   Pacer(AsyncEngine& engine, net::Timers& timers, std::string policy, Permits capacity)
       : engine_(engine),
         policy_(std::move(policy)),
         capacity_(capacity),
-        timer_(timers, [this] { on_time(); }) {}
+        timer_(timers, [this] { on_timer(); }) {}
 
-  // To be made before anything passes.
+  // To be filled in before anything passes.
   MadeKey key;
-  std::shared_ptr<const void> kept;  // what the key is made of
-  // Told when something may pass again, after it had to wait.
+  std::shared_ptr<const void>
+      config_owner;  // keeps alive the configuration that the key borrows from
+  // Called when bytes may pass again after a pause.
   std::function<void()> resume;
 
-  void pay(std::uint64_t bytes);
-  bool is_waiting() const { return waits_; }
-  // Nothing more will pass: what is owed is charged without waiting.
+  void charge(std::uint64_t bytes);
+  bool is_paused() const { return paused_; }
+  // No more bytes will pass: unpaid ones are charged without waiting.
   void end();
 
  private:
-  void pay_on();
-  void on_time();
-  void on_verdict(const Verdict& verdict, Permits paid);
+  void charge_next();
+  void on_timer();
+  void on_verdict(const Verdict& verdict, Permits charged);
   Request request(Permits permits) const;
 
   AsyncEngine& engine_;
   const std::string policy_;
-  const Permits capacity_;  // what can be paid at once
+  const Permits capacity_;  // the most that one take may ask for
   net::Timer timer_;
-  Permits owed_ = 0;
-  bool waits_ = false;
-  bool asking_ = false;
-  bool paying_ = false;  // within `pay`
-  bool over_ = false;
+  Permits unpaid_ = 0;
+  bool paused_ = false;
+  bool pending_ = false;
+  bool charging_ = false;  // inside `charge`
+  bool ended_ = false;
 };
 
 }  // namespace weir::gateway

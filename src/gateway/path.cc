@@ -9,11 +9,11 @@ namespace weir::gateway {
 
 namespace {
 
-// What means the same with and without an escape.
+// Unreserved characters (RFC 3986, 2.3): the same with and without an escape.
 constexpr wire::CharSet kUnreserved{"-._~"};
-// What needs no escape in a path: the above, and what may have a meaning to somebody.
+// Characters that may stand unescaped in a segment: unreserved, sub-delims, ":" and "@".
 constexpr wire::CharSet kNoEscape{"-._~!$&'()*+,;=:@"};
-// What of that is read alike by everybody.
+// Characters of a path that all servers read alike: the above without ";", plus "/".
 constexpr wire::CharSet kHarmless{"-._~!$&'()*+,=:@/"};
 
 bool is_unreserved(unsigned char c) { return c < 0x80 && kUnreserved.has(static_cast<char>(c)); }
@@ -26,18 +26,18 @@ void append_escape(std::string& out, unsigned char c) {
   out += digits[c & 15];
 }
 
-// One character of a path, and whether it was escaped.
+// One character of a path after decoding.
 struct Character {
   unsigned char c = 0;
   bool escaped = false;
 };
 
-// Some servers end a path at NUL, others drop control characters.
+// Some servers truncate a path at NUL, others drop control characters.
 bool is_readable(unsigned char c) { return c >= 0x20 && c != 0x7f; }
 
-// Removes it from the front of `text`; false if its escape is malformed, or it is a control
-// character.
-bool take(std::string_view& text, Character& character) {
+// Removes one character from the front of `text`. False if its escape is malformed, or if it is a
+// control character.
+bool take_character(std::string_view& text, Character& character) {
   character = {static_cast<unsigned char>(text.front()), false};
   if (text.front() != '%') {
     text.remove_prefix(1);
@@ -52,13 +52,13 @@ bool take(std::string_view& text, Character& character) {
   return is_readable(character.c);
 }
 
-// Appends a segment in both forms; false if it cannot be read.
+// Appends a segment to both forms. False if it is malformed.
 bool append_segment(std::string_view segment, Path& into) {
   into.forwarded += '/';
   into.plain += '/';
   while (!segment.empty()) {
     Character next;
-    if (!take(segment, next)) return false;
+    if (!take_character(segment, next)) return false;
     const auto [c, escaped] = next;
     if (escaped ? is_unreserved(c) : needs_no_escape(c)) {
       into.forwarded += static_cast<char>(c);
@@ -79,7 +79,7 @@ void remove_last_segment(std::string& path) {
   path.resize(slash == std::string::npos ? 0 : slash);
 }
 
-// The segment at the front of `path`, which starts with a slash; removed from it.
+// Removes the first segment from `path`, which starts with a slash.
 std::string_view take_segment(std::string_view& path) {
   path.remove_prefix(1);
   const std::string_view segment = path.substr(0, path.find('/'));
@@ -87,7 +87,7 @@ std::string_view take_segment(std::string_view& path) {
   return segment;
 }
 
-// Resolves `path` into the first two forms.
+// Resolves `path` into `forwarded` and `plain`.
 bool resolve(std::string_view path, Path& into) {
   bool slash_at_end = false;
   while (!path.empty()) {
@@ -112,46 +112,47 @@ bool resolve(std::string_view path, Path& into) {
   return true;
 }
 
-bool is_read_alike(std::string_view forwarded) {
+bool is_unambiguous(std::string_view forwarded) {
   return forwarded.find(';') == std::string_view::npos &&
          forwarded.find("%2F") == std::string_view::npos &&
          forwarded.find("%5C") == std::string_view::npos &&
          forwarded.find("%3B") == std::string_view::npos;
 }
 
-// Appends what a service sees that takes all slashes for one and drops what is behind `;`.
-bool append_boldly(std::string_view segment, std::string& bold) {
-  std::string piece;
+// Appends the segment as a server reads it that takes %2F and \ for slashes and drops path
+// parameters. False if that yields a dot segment.
+bool append_leniently(std::string_view segment, std::string& bold) {
+  std::string part;
   bool dropping = false;
   const auto finish = [&] {
-    if (piece == "." || piece == "..") return false;
-    if (!piece.empty()) bold.append("/").append(piece);
-    piece.clear();
+    if (part == "." || part == "..") return false;
+    if (!part.empty()) bold.append("/").append(part);
+    part.clear();
     dropping = false;
     return true;
   };
   while (!segment.empty()) {
     Character next;
-    if (!take(segment, next)) return false;
+    if (!take_character(segment, next)) return false;
     if (next.c == '/' || next.c == '\\') {
       if (!finish()) return false;
     } else {
       dropping = dropping || next.c == ';';
-      if (!dropping) piece += static_cast<char>(next.c);
+      if (!dropping) part += static_cast<char>(next.c);
     }
   }
   return finish();
 }
 
-bool read_boldly(Path& path) {
+bool make_lenient(Path& path) {
   path.bold.clear();
-  if (is_read_alike(path.forwarded)) {
+  if (is_unambiguous(path.forwarded)) {
     path.bold = path.plain;
     return true;
   }
   std::string_view rest = path.forwarded;
   while (!rest.empty()) {
-    if (!append_boldly(take_segment(rest), path.bold)) return false;
+    if (!append_leniently(take_segment(rest), path.bold)) return false;
   }
   if (path.bold.empty()) path.bold = "/";
   return true;
@@ -175,7 +176,7 @@ bool read_path(std::string_view path, Path& into) {
   }
   into.forwarded.clear();
   into.plain.clear();
-  return path.starts_with('/') && resolve(path, into) && read_boldly(into);
+  return path.starts_with('/') && resolve(path, into) && make_lenient(into);
 }
 
 // ---- Hosts

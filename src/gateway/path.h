@@ -5,28 +5,27 @@
 
 namespace weir::gateway {
 
-// A request's path in the ways it is needed. Escapes that mean the same as a character (%41) are
-// undone, the others are written in capitals; empty segments and those with dots are resolved.
+// The path of a request in the forms that the gateway needs. Escapes of unreserved characters (%41)
+// are decoded, others are written in upper case; empty segments and dot segments are resolved.
 //
-// Services behind do not agree on what %2F, \ and ;x=1 mean: some take the first two for a slash
-// and drop the last. A request is refused if that changes its route (path_readings.h): nobody gets
-// around a limit by spelling. Keys are made of the bold reading, so that all spellings of one
-// resource are counted together.
+// Servers disagree on %2F, \ and ;x=1: some read the first two as a slash and drop the last (path
+// parameters). A request whose route depends on that is refused (path_readings.h), so that spelling
+// cannot bypass a limit. Keys are made from the lenient form, so that all spellings of a resource
+// are counted together.
 struct Path {
-  std::string as_sent;    // byte by byte what the client sent
-  std::string forwarded;  // escaped, to be sent on: "/a%20b/c"
-  std::string plain;      // without escapes but %2F and %5C, to be matched: "/a b/c"
-  std::string bold;       // the other reading; the same as `plain` for most
+  std::string as_sent;    // the bytes that the client sent
+  std::string forwarded;  // escaped, for the upstream: "/a%20b/c"
+  std::string plain;      // decoded except %2F and %5C, for matching: "/a b/c"
+  std::string bold;       // %2F and \ as slashes, path parameters dropped; mostly equal to `plain`
 };
 
-// Whether it could be read: not if an escape is malformed or stands for a control character, nor if
-// dots behind `;` or %2F would leave a segment (`/a/..;/b`). `path` starts with a slash; "*" stays
-// as it is. The memory of `into` is used again.
+// False if an escape is malformed or stands for a control character, or if the lenient form would
+// contain a dot segment (`/a/..;/b`). `path` starts with a slash, or is "*". The memory of `into`
+// is reused.
 bool read_path(std::string_view path, Path& into);
 
-// A host as it is compared and counted: lower case, without port and without a dot at its end; an
-// IPv6 address without brackets, in its shortest form. False if it cannot be one. An empty host is
-// one.
+// Normalises a host for comparison and counting: lower case, without port and trailing dot; an IPv6
+// address in its shortest form without brackets. An empty host is valid. False if it is malformed.
 bool read_host(std::string_view host, std::string& into);
 
 }  // namespace weir::gateway

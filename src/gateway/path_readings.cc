@@ -11,19 +11,18 @@ namespace weir::gateway {
 
 namespace {
 
-constexpr int kMostDecodings = 2;
-// Bounds of the work for one path. Paths that clients send in good faith have a handful of
-// readings.
-constexpr std::size_t kMostReadings = 48;
-constexpr std::size_t kMostBytes = 128 << 10;
+constexpr int kMaxDecodings = 2;
+// Bound the work for one path. Legitimate paths have a handful of readings.
+constexpr std::size_t kMaxReadings = 48;
+constexpr std::size_t kMaxBytes = 128 << 10;
 
-constexpr wire::CharSet kPlain{"-._~"};  // means the same with and without an escape
-// Behind a percent sign, or as they are: what servers disagree about.
+constexpr wire::CharSet kPlain{"-._~"};  // unreserved: the same with and without an escape
+// Characters that servers treat differently when they are escaped.
 constexpr std::string_view kDisputed = "/\\;?#%";
 
 bool is_control_byte(char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; }
 
-// The character of the escape at the front of `text`, if there is one.
+// The character of an escape at the front of `text`, if there is a valid one.
 std::optional<char> escaped_at_front(std::string_view text) {
   if (text.size() < 3 || text[0] != '%') return std::nullopt;
   const int high = hex_value(text[1]);
@@ -59,11 +58,11 @@ bool must_be_refused(std::string_view text) {
   return false;
 }
 
-// ---- What servers do to a path. Each returns the path after one step.
+// ---- Steps that servers apply to a path. Each returns the path after one step.
 
 struct Decoding {
-  bool slashes = true;  // %2F and %5C as well
-  bool plain = true;    // %61 as well
+  bool slashes = true;  // decodes %2F and %5C
+  bool plain = true;    // decodes unreserved characters (%61)
 };
 
 std::string decoded(std::string_view text, Decoding decoding) {
@@ -112,12 +111,12 @@ std::string up_to_query(std::string_view text) {
   return std::string{text.substr(0, text.find_first_of("?#"))};
 }
 
-// ---- All of them
+// ---- All readings
 
-// Steps are taken from each reading until no new one appears.
+// Applies every step to every reading until no new reading appears (fixed point).
 class Readings {
  public:
-  // False if the path must be refused.
+  // False if the request must be refused.
   bool find(std::string_view sent) {
     if (!add(std::string{sent}, 0)) return false;
     for (std::size_t i = 0; i < all_.size(); ++i) {
@@ -126,7 +125,7 @@ class Readings {
     return true;
   }
 
-  // A path is not matched before it is decoded.
+  // Only decoded paths: no server matches a path before it decodes it.
   std::vector<std::string> take_decoded() {
     std::vector<std::string> texts;
     for (Reading& reading : all_) {
@@ -151,14 +150,14 @@ class Readings {
       if (!add(step(reading.text), reading.decodings)) return false;
     }
     if (reading.decodings > 0 && !add(up_to_query(reading.text), reading.decodings)) return false;
-    if (reading.decodings == kMostDecodings) return true;
+    if (reading.decodings == kMaxDecodings) return true;
     for (const Decoding decoding : decodings) {
       if (!add(decoded(reading.text, decoding), reading.decodings + 1)) return false;
     }
     return true;
   }
 
-  // (From one that was decoded less often, no fewer readings follow.)
+  // (A reading with fewer decodings yields at least the same readings: the new one is redundant.)
   bool add(std::string text, int decodings) {
     const bool known = std::ranges::any_of(all_, [&](const Reading& reading) {
       const bool leads_as_far =
@@ -167,7 +166,7 @@ class Readings {
     });
     if (known) return true;
     bytes_ += text.size();
-    if (all_.size() == kMostReadings || bytes_ > kMostBytes || must_be_refused(text)) return false;
+    if (all_.size() == kMaxReadings || bytes_ > kMaxBytes || must_be_refused(text)) return false;
     all_.push_back({std::move(text), decodings});
     return true;
   }

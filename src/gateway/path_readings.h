@@ -7,13 +7,13 @@
 
 namespace weir::gateway {
 
-// The paths that servers may take a sent path for, apart from its usual reading. Servers differ in
-// whether they drop path parameters (;v=1), take \, %2F and %5C for a slash, merge slashes, decode
-// escapes of plain characters (%61), decode twice (%2561), and cut a path at %3F or %23. Each of
-// these happens or not, in any order, with at most two decodings.
+// All paths that servers may decode a sent path to, apart from its usual reading. Servers may drop
+// path parameters (;v=1), take \, %2F and %5C for a slash, merge slashes, decode escapes of
+// unreserved characters (%61), decode twice (%2561), and truncate at %3F or %23. Each of these may
+// happen or not, in any order, with at most two rounds of decoding.
 //
-// Empty if all of them read it alike. Nothing if the path must be refused: a server may find a dot
-// segment or a control character in it, or there are too many readings to compare them all.
+// Empty if all servers agree. Nullopt if the request must be refused: a server may find a dot
+// segment or a control character, or there are too many readings to compare.
 std::optional<std::vector<std::string>> other_readings(std::string_view sent);
 
 }  // namespace weir::gateway

@@ -6,55 +6,56 @@
 
 namespace weir::gateway {
 
-Prober::Prober(net::Ground& ground, std::shared_ptr<Backend> backend, Server& server)
-    : ground_(ground),
+HealthChecker::HealthChecker(net::Ground& loop, std::shared_ptr<Backend> backend,
+                             UpstreamServer& server)
+    : loop_(loop),
       backend_(std::move(backend)),
       server_(server),
-      active_(*backend_->service().health.active),
-      timer_(ground.timers, [this] { call_ ? end(false) : ask(); }) {
-  ask();
+      config_(*backend_->service().health.active),
+      timer_(loop.timers, [this] { connection_ ? finish_check(false) : start_check(); }) {
+  start_check();
 }
 
-void Prober::ask() {
-  kept_.clear();
-  answer_.next();
-  timer_.set_in(active_.timeout);
+void HealthChecker::start_check() {
+  input_.clear();
+  parser_.next();
+  timer_.set_in(config_.timeout);
   const net::TlsContext tls = server_.upstream().tls ? backend_->tls() : net::TlsContext{};
   net::ChannelOwner& owner = *this;
-  call_ = std::make_unique<Call>(ground_, server_, tls, owner);
-  if (!call_->channel.is_open()) end(false);
+  connection_ = std::make_unique<ProbeConnection>(loop_, server_, tls, owner);
+  if (!connection_->channel.is_open()) finish_check(false);
 }
 
-void Prober::on_connected() {
+void HealthChecker::on_connected() {
   const Upstream& upstream = server_.upstream();
   const bool v6 = upstream.host.find(':') != std::string::npos;
-  call_->channel.send(fmt::format(
+  connection_->channel.send(fmt::format(
       "GET {} HTTP/1.1\r\nHost: {}{}{}:{}\r\nUser-Agent: weir-health\r\nConnection: close\r\n\r\n",
-      active_.path, v6 ? "[" : "", upstream.host, v6 ? "]" : "", upstream.port));
+      config_.path, v6 ? "[" : "", upstream.host, v6 ? "]" : "", upstream.port));
 }
 
-void Prober::on_input(std::string_view input) {
+void HealthChecker::on_input(std::string_view input) {
   using Status = wire::HttpAnswerParser::Status;
-  kept_.append(input);
-  auto step = answer_.parse(kept_, true);
-  // (Hints come before an answer, and are none.)
-  while (step.status == Status::complete && answer_.status() < 200) {
-    kept_.erase(0, step.consumed);
-    answer_.next();
-    step = answer_.parse(kept_, true);
+  input_.append(input);
+  auto step = parser_.parse(input_, true);
+  // Skip interim responses (1xx).
+  while (step.status == Status::complete && parser_.status() < 200) {
+    input_.erase(0, step.consumed);
+    parser_.next();
+    step = parser_.parse(input_, true);
   }
   if (step.status == Status::need_more) return;
-  const int status = answer_.status();
-  end(step.status == Status::complete && status >= active_.least_status &&
-      status <= active_.most_status);
+  const int status = parser_.status();
+  finish_check(step.status == Status::complete && status >= config_.min_status &&
+               status <= config_.max_status);
 }
 
-void Prober::end(bool good) {
-  if (!call_) return;
-  call_->channel.close();
-  ground_.bury(std::move(call_));
-  server_.note_check(good);
-  timer_.set_in(active_.every);
+void HealthChecker::finish_check(bool good) {
+  if (!connection_) return;
+  connection_->channel.close();
+  loop_.bury(std::move(connection_));
+  server_.record_check(good);
+  timer_.set_in(config_.every);
 }
 
 }  // namespace weir::gateway

@@ -11,37 +11,38 @@
 
 namespace weir::gateway {
 
-// Asks one server now and then whether it does well.
-class Prober final : public net::Mortal, private net::ChannelOwner {
+// The active health check of one server. For the thread of its loop.
+class HealthChecker final : public net::Mortal, private net::ChannelOwner {
  public:
-  Prober(net::Ground& ground, std::shared_ptr<Backend> backend, Server& server);
+  HealthChecker(net::Ground& loop, std::shared_ptr<Backend> backend, UpstreamServer& server);
 
-  const Server& server() const { return server_; }
+  const UpstreamServer& server() const { return server_; }
 
  private:
-  // A connection, for as long as something may be in the middle of it.
-  struct Call final : net::Mortal {
-    Call(net::Ground& ground, Server& server, const net::TlsContext& tls, net::ChannelOwner& owner)
-        : channel(ground, server.address(), tls, server.upstream().host, owner) {}
+  // A connection whose destruction can be deferred while it is in use.
+  struct ProbeConnection final : net::Mortal {
+    ProbeConnection(net::Ground& loop, UpstreamServer& server, const net::TlsContext& tls,
+                    net::ChannelOwner& owner)
+        : channel(loop, server.address(), tls, server.upstream().host, owner) {}
     net::Channel channel;
   };
 
-  void ask();
-  void end(bool good);
+  void start_check();
+  void finish_check(bool good);
   void on_connected() override;
   void on_input(std::string_view input) override;
   void on_sent() override {}
-  void on_end() override { end(false); }
-  void on_broken(std::string_view) override { end(false); }
-  void on_out_of_memory() noexcept override { end(false); }
+  void on_end() override { finish_check(false); }
+  void on_broken(std::string_view) override { finish_check(false); }
+  void on_out_of_memory() noexcept override { finish_check(false); }
 
-  net::Ground& ground_;
+  net::Ground& loop_;
   const std::shared_ptr<Backend> backend_;
-  Server& server_;
-  const Health::Active active_;
-  std::unique_ptr<Call> call_;
-  wire::HttpAnswerParser answer_{wire::HttpLimits{}};
-  std::string kept_;
+  UpstreamServer& server_;
+  const HealthCheckConfig::Active config_;
+  std::unique_ptr<ProbeConnection> connection_;
+  wire::HttpAnswerParser parser_{wire::HttpLimits{}};
+  std::string input_;
   net::Timer timer_;
 };
 

@@ -18,12 +18,12 @@ void append_line(std::string& fields, std::string_view name, std::string_view va
   fields.append(name).append(": ").append(value).append("\r\n");
 }
 
-// No limit has said no: none could be asked.
-bool for_the_store(const Verdict& verdict) { return verdict.degraded && verdict.refusing == 0; }
+// True if the store was unreachable and no limit has refused.
+bool store_is_down(const Verdict& verdict) { return verdict.degraded && verdict.refusing == 0; }
 
-std::string why(const Verdict& verdict) {
+std::string reason_of(const Verdict& verdict) {
   if (verdict.blocked) return "an operator has blocked these calls";
-  if (for_the_store(verdict)) return "the store of this limit cannot be asked";
+  if (store_is_down(verdict)) return "the store of this limit is unreachable";
   const Decision& decision = verdict.decision;
   if (decision.outcome == Outcome::impossible) {
     return fmt::format("this call costs more than the limit {} ever admits at once",
@@ -34,24 +34,24 @@ std::string why(const Verdict& verdict) {
                      seconds == 1 ? "" : "s");
 }
 
-// The names of limits are those of the policy file: nothing that a stranger has chosen.
-std::string problem_of(int status, const Verdict& verdict) {
-  const std::string detail = why(verdict);
-  // As in RateLimit-Policy, which an operator's block is not in.
+// Limit names come from the policy file, never from the client.
+std::string problem_body(int status, const Verdict& verdict) {
+  const std::string detail = reason_of(verdict);
+  // As in RateLimit-Policy, which does not list an operator's block.
   const std::string_view limit = verdict.limited_by;
-  const bool stores = for_the_store(verdict);
-  const bool violates = !stores && !verdict.blocked && !limit.empty();
+  const bool store_down = store_is_down(verdict);
+  const bool violates = !store_down && !verdict.blocked && !limit.empty();
   std::string body;
   wire::append_problem(body,
                        {.status = status,
                         .detail = detail,
-                        .type = stores ? wire::kTemporaryReducedCapacity : wire::kQuotaExceeded,
-                        .title = stores ? "Service temporarily reduced" : "Quota exceeded",
+                        .type = store_down ? wire::kTemporaryReducedCapacity : wire::kQuotaExceeded,
+                        .title = store_down ? "Service temporarily reduced" : "Quota exceeded",
                         .violated_policies = {&limit, violates ? 1u : 0u}});
   return body;
 }
 
-// ---- Bodies of the configuration
+// ---- Bodies from the configuration
 
 std::string json_escaped(std::string_view text) {
   std::string quoted;
@@ -94,13 +94,14 @@ std::string escaped_for(std::string_view content_type, std::string_view text) {
   return std::string{text};
 }
 
-// As in the header; -1 if waiting does not help.
+// As in Retry-After; -1 if waiting does not help.
 std::string retry_seconds(const Decision& decision) {
   if (decision.outcome == Outcome::impossible) return "-1";
   return std::to_string(std::max<std::int64_t>(1, wire::seconds_up(decision.retry_after)));
 }
 
-std::string filled_in(const Refused& refused, std::string_view policy, const Verdict& verdict) {
+std::string fill_placeholders(const RefusalConfig& refused, std::string_view policy,
+                              const Verdict& verdict) {
   std::string_view body = *refused.body;
   const std::array<std::pair<std::string_view, std::string>, 3> values{
       {{"{limited_by}", escaped_for(refused.content_type, verdict.limited_by)},
@@ -122,111 +123,114 @@ std::string filled_in(const Refused& refused, std::string_view policy, const Ver
   return out;
 }
 
-bool says(const Refused& refused, std::string_view name) {
+bool has_header(const RefusalConfig& refused, std::string_view name) {
   return std::ranges::any_of(refused.headers, [&](const HeaderLine& line) {
     return same_ignoring_case(line.first, name);
   });
 }
 
-void append_own_fields(const Refused& refused, Answer& answer) {
-  for (const auto& [name, value] : refused.headers) append_line(answer.fields, name, value);
-  if (!refused.redirect.empty()) append_line(answer.fields, "Location", refused.redirect);
+void append_configured_fields(const RefusalConfig& refused, LocalReply& reply) {
+  for (const auto& [name, value] : refused.headers) append_line(reply.fields, name, value);
+  if (!refused.redirect.empty()) append_line(reply.fields, "Location", refused.redirect);
 }
 
 }  // namespace
 
-RateLines::RateLines(const policy::PolicySet& policies, LegacyHeaders legacy)
+RateLimitHeaders::RateLimitHeaders(const policy::PolicySet& policies, LegacyHeaders legacy)
     : legacy_(std::move(legacy)) {
   for (const auto& [name, policy] : policies) {
-    Lines& lines = by_policy_[name];
-    lines.grants = policy::grants_of(policy);
-    lines.held = policy::names_of_held(policy);
-    lines.nobody_counts = policy.on_store_failure != policy::OnStoreFailure::local;
+    PolicyHeaders& headers = by_policy_[name];
+    headers.grants = policy::grants_of(policy);
+    headers.concurrency_limits = policy::names_of_held(policy);
+    headers.uncounted_if_down = policy.on_store_failure != policy::OnStoreFailure::local;
     const bool same_for_all =
         policy.overrides.empty() && policy.schedule.empty() && policy.orders.empty();
     if (!same_for_all) continue;
     std::vector<wire::QuotaPolicy> limits;
-    for (const policy::Grant& grant : lines.grants) {
+    for (const policy::Grant& grant : headers.grants) {
       limits.push_back({.name = grant.name,
                         .quota = grant.capacity,
                         .window = grant.window,
                         .concurrent = grant.is_held});
     }
-    wire::append_policy_field(lines.policy_field, limits);
+    wire::append_policy_field(headers.policy_field, limits);
   }
 }
 
-void RateLines::append(std::string& out, HeaderStyle style, std::string_view policy,
-                       const Verdict& verdict, Permits asked) const {
+void RateLimitHeaders::append(std::string& out, HeaderStyle style, std::string_view policy,
+                              const Verdict& verdict, Permits permits) const {
   if (verdict.degraded) append_line(out, "Weir-Degraded", "1");
   const auto found = by_policy_.find(policy);
   if (style == HeaderStyle::off || found == by_policy_.end()) return;
-  const Lines& lines = found->second;
-  if (style == HeaderStyle::scg) return append_scg(out, lines, verdict, asked);
-  std::string only_this;
-  if (lines.policy_field.empty()) {
-    const wire::QuotaPolicy deciding{.name = verdict.limited_by,
-                                     .quota = verdict.decision.limit,
-                                     .concurrent = lines.held.contains(verdict.limited_by)};
-    wire::append_policy_field(only_this, {&deciding, 1});
+  const PolicyHeaders& headers = found->second;
+  if (style == HeaderStyle::scg) return append_scg(out, headers, verdict, permits);
+  std::string deciding_policy;
+  if (headers.policy_field.empty()) {
+    const wire::QuotaPolicy deciding{
+        .name = verdict.limited_by,
+        .quota = verdict.decision.limit,
+        .concurrent = headers.concurrency_limits.contains(verdict.limited_by)};
+    wire::append_policy_field(deciding_policy, {&deciding, 1});
   }
   const Instant now = legacy_.reset_is_date ? std::chrono::system_clock::now() : Instant{};
-  wire::append_rate_fields(out, style, only_this.empty() ? lines.policy_field : only_this,
+  wire::append_rate_fields(out, style,
+                           deciding_policy.empty() ? headers.policy_field : deciding_policy,
                            verdict.limited_by, verdict.decision, legacy_, now);
 }
 
-void RateLines::append_scg(std::string& out, const Lines& lines, const Verdict& verdict,
-                           Permits asked) {
-  const auto tightest = std::ranges::find(lines.grants, verdict.limited_by, &policy::Grant::name);
-  const policy::Grant grant = tightest != lines.grants.end() ? *tightest
-                              : lines.grants.empty()         ? policy::Grant{}
-                                                             : lines.grants.front();
-  const bool unknown = verdict.degraded && lines.nobody_counts;
-  // (An override may have another capacity: the decision knows.)
+void RateLimitHeaders::append_scg(std::string& out, const PolicyHeaders& headers,
+                                  const Verdict& verdict, Permits permits) {
+  const auto tightest = std::ranges::find(headers.grants, verdict.limited_by, &policy::Grant::name);
+  const policy::Grant grant = tightest != headers.grants.end() ? *tightest
+                              : headers.grants.empty()         ? policy::Grant{}
+                                                               : headers.grants.front();
+  const bool unknown = verdict.degraded && headers.uncounted_if_down;
+  // The verdict has the capacity that was in force: an override may differ from the policy.
   const Permits burst = verdict.decision.limit > 0 ? verdict.decision.limit : grant.capacity;
   wire::append_scg_fields(
       out, {.remaining = unknown ? -1 : std::max<Permits>(0, verdict.decision.remaining),
-            .requested = grant.cost.of(asked),
+            .requested = grant.cost.of(permits),
             .burst = burst,
             .rate = grant.per_second});
 }
 
-const Refused& refused_by(const Route& route, const Verdict& verdict) {
+const RefusalConfig& refusal_for(const Route& route, const Verdict& verdict) {
   const auto& by_limit = route.refused.by_limit;
-  const auto own = for_the_store(verdict) ? by_limit.end() : by_limit.find(verdict.limited_by);
+  const auto own = store_is_down(verdict) ? by_limit.end() : by_limit.find(verdict.limited_by);
   return own == by_limit.end() ? route.refused : *own->second;
 }
 
-Answer refuse(const Route& route, const RateLines& lines, const Verdict& verdict, Permits asked) {
-  const Refused& refused = refused_by(route, verdict);
-  const bool unavailable = for_the_store(verdict) && refused.redirect.empty();
+LocalReply deny_reply(const Route& route, const RateLimitHeaders& headers, const Verdict& verdict,
+                      Permits permits) {
+  const RefusalConfig& refused = refusal_for(route, verdict);
+  const bool unavailable = store_is_down(verdict) && refused.redirect.empty();
   const int status = unavailable ? 503 : refused.status;
-  Answer answer{.status = status};
+  LocalReply reply{.status = status};
   if (refused.body) {
-    if (!refused.body->empty()) append_line(answer.fields, "Content-Type", refused.content_type);
-    answer.body = filled_in(refused, route.policy, verdict);
+    if (!refused.body->empty()) append_line(reply.fields, "Content-Type", refused.content_type);
+    reply.body = fill_placeholders(refused, route.policy, verdict);
   } else if (refused.redirect.empty()) {
-    append_line(answer.fields, "Content-Type", wire::kProblemJson);
-    answer.body = problem_of(status, verdict);
+    append_line(reply.fields, "Content-Type", wire::kProblemJson);
+    reply.body = problem_body(status, verdict);
   }
-  if (!says(refused, "Cache-Control")) append_line(answer.fields, "Cache-Control", "no-store");
-  append_own_fields(refused, answer);
-  lines.append(answer.fields, route.headers, route.policy, verdict, asked);
-  if (!says(refused, "Retry-After")) wire::append_retry_after(answer.fields, verdict.decision);
-  return answer;
+  if (!has_header(refused, "Cache-Control")) append_line(reply.fields, "Cache-Control", "no-store");
+  append_configured_fields(refused, reply);
+  headers.append(reply.fields, route.headers, route.policy, verdict, permits);
+  if (!has_header(refused, "Retry-After")) wire::append_retry_after(reply.fields, verdict.decision);
+  return reply;
 }
 
-Answer deny_empty_key(const Route& route, std::string_view missing) {
+LocalReply empty_key_reply(const Route& route, std::string_view missing) {
   const std::string detail =
       "the " + std::string{missing} + " is missing or empty, and this route limits requests by it";
-  return problem(route.empty_key.deny.value_or(403), detail);
+  return problem_reply(route.empty_key.deny.value_or(403), detail);
 }
 
-Answer problem(int status, std::string_view detail) {
-  Answer answer{.status = status};
-  append_line(answer.fields, "Content-Type", wire::kProblemJson);
-  wire::append_problem(answer.body, {.status = status, .detail = detail});
-  return answer;
+LocalReply problem_reply(int status, std::string_view detail) {
+  LocalReply reply{.status = status};
+  append_line(reply.fields, "Content-Type", wire::kProblemJson);
+  wire::append_problem(reply.body, {.status = status, .detail = detail});
+  return reply;
 }
 
 }  // namespace weir::gateway

@@ -15,50 +15,55 @@
 
 namespace weir::gateway {
 
-// What clients are told about limits, for the policies in force. Made anew when they change.
-// Thread-safe: nothing changes after construction.
-class RateLines {
+// The rate limit headers of responses, for the policies in force. Replaced when the policies
+// change. Thread-safe: immutable.
+class RateLimitHeaders {
  public:
-  explicit RateLines(const policy::PolicySet& policies, LegacyHeaders legacy = {});
+  explicit RateLimitHeaders(const policy::PolicySet& policies, LegacyHeaders legacy = {});
 
-  // Appends the lines of a style for an answer, refused or not, each with its CRLF, and in every
-  // style whether the store could not be asked. `asked`: the permits that the request asked for.
+  // Appends the header lines of a style, each with its CRLF, for allowed and denied requests; in
+  // every style also Weir-Degraded if the store was unreachable. `permits`: the permits of the
+  // request.
   void append(std::string& out, HeaderStyle style, std::string_view policy, const Verdict& verdict,
-              Permits asked) const;
+              Permits permits) const;
 
  private:
-  struct Lines {
-    std::string policy_field;  // RateLimit-Policy; empty where limits depend on the key or the time
+  struct PolicyHeaders {
+    std::string policy_field;  // RateLimit-Policy; empty: limits depend on the key or the time
     std::vector<policy::Grant> grants;
-    std::set<std::string, std::less<>> held;  // the names of concurrent limits, for anybody
-    bool nobody_counts = false;               // while the store cannot be asked: open or closed
+    std::set<std::string, std::less<>>
+        concurrency_limits;  // names of the concurrency limits, over all keys
+    // With the store down requests are not counted (on_store_failure: open or closed).
+    bool uncounted_if_down = false;
   };
-  static void append_scg(std::string& out, const Lines& lines, const Verdict& verdict,
-                         Permits asked);
+  static void append_scg(std::string& out, const PolicyHeaders& headers, const Verdict& verdict,
+                         Permits permits);
 
-  std::map<std::string, Lines, std::less<>> by_policy_;
+  std::map<std::string, PolicyHeaders, std::less<>> by_policy_;
   LegacyHeaders legacy_;
 };
 
-// An answer of the gateway's own: everything but the start line, Content-Length and Connection.
-struct Answer {
+// A response of the gateway itself: all but the status line, Content-Length and Connection.
+struct LocalReply {
   int status = 429;
-  std::string fields{};  // lines with their CRLF, Content-Type among them
+  std::string fields{};  // lines with their CRLF, Content-Type included
   std::string body{};
 };
 
-// What of a route's `refused:` is for a verdict: that of the limit that refuses, if it has its own.
-const Refused& refused_by(const Route& route, const Verdict& verdict);
+// The `refused:` settings for a verdict: those of the limit that refused, if it has its own.
+const RefusalConfig& refusal_for(const Route& route, const Verdict& verdict);
 
-// What a route answers to a request that its limits refuse, or because they could not be asked and
-// its policy is closed (503). Not for routes with a fallback, unless that cannot be asked.
-Answer refuse(const Route& route, const RateLines& lines, const Verdict& verdict, Permits asked);
+// The reply to a request that the limits refused, or that was refused because the store is
+// unreachable and the policy is closed (503). A route with a fallback sends it only if the fallback
+// was not used.
+LocalReply deny_reply(const Route& route, const RateLimitHeaders& headers, const Verdict& verdict,
+                      Permits permits);
 
-// To a request without a key, where that is denied. As Spring does, without rate fields.
-// `missing` names what the key would have been taken from.
-Answer deny_empty_key(const Route& route, std::string_view missing);
+// The reply to a request with an empty key, where that is denied; without rate limit headers, as in
+// Spring Cloud Gateway. `missing`: the source of the key (MadeKey::problem_source).
+LocalReply empty_key_reply(const Route& route, std::string_view missing);
 
-// Any other answer of the gateway's own: problem+json with a status and a sentence.
-Answer problem(int status, std::string_view detail);
+// Any other local reply: problem+json (RFC 9457) with a detail.
+LocalReply problem_reply(int status, std::string_view detail);
 
 }  // namespace weir::gateway

@@ -19,15 +19,15 @@ namespace {
 
 using policy::in_quotes;
 
-// The last two are for all limits together.
+// The last two are not allowed for single limits.
 constexpr std::array<std::string_view, 8> kRefused{"status", "headers",  "body",     "content_type",
                                                    "file",   "redirect", "fallback", "limits"};
 constexpr std::span<const std::string_view> kRefusedByLimit = std::span(kRefused).first<6>();
-constexpr Bounds kRefusalStatus{400, 599};
-constexpr Bounds kRedirectStatus{300, 399};
-constexpr std::size_t kLongestBody = 1 << 20;
+constexpr ValueRange kRefusalStatus{400, 599};
+constexpr ValueRange kRedirectStatus{300, 399};
+constexpr std::size_t kMaxBodySize = 1 << 20;
 
-// Lines that the gateway writes itself.
+// Fields that the gateway writes itself.
 bool is_reserved(std::string_view name) {
   constexpr std::array<std::string_view, 8> reserved{
       "content-length", "transfer-encoding", "connection", "content-type", "location",
@@ -47,12 +47,11 @@ std::vector<HeaderLine> read_header_lines(const Node& node, Problems& problems) 
       problems.push_back(
           {field.place, fmt::format("{} is not the name of a header", in_quotes(field.name))});
     } else if (is_reserved(field.name)) {
-      problems.push_back(
-          {field.place, fmt::format("{} is written by the gateway: use content_type, "
-                                    "redirect or nothing",
-                                    in_quotes(field.name))});
+      problems.push_back({field.place, fmt::format("{} is written by the gateway: use content_type "
+                                                   "or redirect, or leave it out",
+                                                   in_quotes(field.name))});
     } else if (!field.value->is_scalar() || !is_field_value(field.value->text)) {
-      problems.push_back({field.value->place, "the value of a header is a text in one line"});
+      problems.push_back({field.value->place, "the value of a header is one line of text"});
     } else {
       lines.emplace_back(field.name, field.value->text);
     }
@@ -74,15 +73,16 @@ std::string content_type_of(std::string_view path) {
   return "application/octet-stream";
 }
 
-void read_file(const Node& node, Refused& refused, const ReadText& read_text, Problems& problems) {
+void read_file(const Node& node, RefusalConfig& refused, const ReadText& read_text,
+               Problems& problems) {
   const std::string path = policy::read_text(node, "file", problems);
   if (path.empty()) return;
   auto text = read_text(path);
   if (!text) {
     problems.push_back({node.place, text.error().message});
-  } else if (text->size() > kLongestBody) {
-    problems.push_back({node.place, fmt::format("{} has {} bytes, more than 1MiB: it is sent to "
-                                                "everybody who is refused",
+  } else if (text->size() > kMaxBodySize) {
+    problems.push_back({node.place, fmt::format("{} has {} bytes, more than 1MiB: every refused "
+                                                "request gets this body",
                                                 path, text->size())});
   } else {
     refused.body = *std::move(text);
@@ -90,15 +90,17 @@ void read_file(const Node& node, Refused& refused, const ReadText& read_text, Pr
   }
 }
 
-void read_body(const Node& node, Refused& refused, const ReadText& read_text, Problems& problems) {
+void read_body(const Node& node, RefusalConfig& refused, const ReadText& read_text,
+               Problems& problems) {
   if (const Node* body = node.find("body")) {
     if (body->is_scalar()) {
       refused.body = body->text;
     } else {
-      problems.push_back({body->place, fmt::format("\"body\" is a text, not {}: '' is an empty one",
-                                                   body->describe())});
+      problems.push_back(
+          {body->place,
+           fmt::format("\"body\" is a text, not {}: write '' for an empty one", body->describe())});
     }
-    // What looks like JSON is.
+    // Guess the type: a body that starts with { or [ is JSON.
     if (body->text.starts_with('{') || body->text.starts_with('[')) {
       refused.content_type = "application/json";
     }
@@ -112,16 +114,16 @@ void read_body(const Node& node, Refused& refused, const ReadText& read_text, Pr
   if (const Node* type = node.find("content_type")) {
     refused.content_type = policy::read_text(*type, "content_type", problems);
     if (!is_field_value(refused.content_type)) {
-      problems.push_back({type->place, "the type of a content is a text in one line"});
+      problems.push_back({type->place, "\"content_type\" is one line of text"});
     }
     if (!refused.body) {
       problems.push_back(
-          {type->place, "a content type without body or file says nothing: write one"});
+          {type->place, "\"content_type\" has no effect without body or file: write one of them"});
     }
   }
 }
 
-void read_redirect(const Node& node, Refused& refused, Problems& problems) {
+void read_redirect(const Node& node, RefusalConfig& refused, Problems& problems) {
   refused.redirect = policy::read_text(node, "redirect", problems);
   const bool clean = std::ranges::all_of(refused.redirect, wire::is_visible);
   const bool absolute = refused.redirect.starts_with("http://") ||
@@ -134,7 +136,7 @@ void read_redirect(const Node& node, Refused& refused, Problems& problems) {
   if (refused.status < 300 || refused.status > 399) refused.status = 302;
 }
 
-// A refusal may also look like success, to clients that cannot handle anything else.
+// 200 is allowed as well, for clients that cannot handle an error status.
 void read_status(const Node& node, bool redirects, int& into, Problems& problems) {
   if (!redirects && node.is_scalar() && node.text == "200") {
     into = 200;
@@ -143,9 +145,9 @@ void read_status(const Node& node, bool redirects, int& into, Problems& problems
   read_number(node, "status", redirects ? kRedirectStatus : kRefusalStatus, into, problems);
 }
 
-// What one limit and all of them together can say.
-Refused read_answer(const Node& node, const ReadText& read_text, Problems& problems) {
-  Refused refused;
+// The fields that `refused:` and its `limits:` have in common.
+RefusalConfig read_reply(const Node& node, const ReadText& read_text, Problems& problems) {
+  RefusalConfig refused;
   const Node* redirect = node.find("redirect");
   if (const Node* status = node.find("status")) {
     read_status(*status, redirect != nullptr, refused.status, problems);
@@ -158,29 +160,27 @@ Refused read_answer(const Node& node, const ReadText& read_text, Problems& probl
   return refused;
 }
 
-void read_by_limit(const Node& node, Refused& refused, const ReadText& read_text,
+void read_by_limit(const Node& node, RefusalConfig& refused, const ReadText& read_text,
                    Problems& problems) {
   if (!node.is_map()) {
-    problems.push_back(
-        {node.place,
-         fmt::format("\"limits\" is a map from names of limits to what is answered if they "
-                     "refuse, not {}",
-                     node.describe())});
+    problems.push_back({node.place, fmt::format("\"limits\" is a map from names of limits to their "
+                                                "replies, not {}",
+                                                node.describe())});
     return;
   }
   for (const Node::Field& field : node.fields) {
     if (!policy::is_map_of(*field.value, field.name, kRefusedByLimit, problems)) continue;
     refused.by_limit[field.name] =
-        std::make_shared<const Refused>(read_answer(*field.value, read_text, problems));
+        std::make_shared<const RefusalConfig>(read_reply(*field.value, read_text, problems));
   }
 }
 
 }  // namespace
 
-Refused read_refused(const Node& node, const Service& common, const ReadText& read_text,
-                     Problems& problems) {
+RefusalConfig read_refused(const Node& node, const ServiceConfig& defaults,
+                           const ReadText& read_text, Problems& problems) {
   if (!policy::is_map_of(node, "refused", kRefused, problems)) return {};
-  Refused refused = read_answer(node, read_text, problems);
+  RefusalConfig refused = read_reply(node, read_text, problems);
   if (const Node* limits = node.find("limits")) {
     read_by_limit(*limits, refused, read_text, problems);
   }
@@ -189,9 +189,9 @@ Refused read_refused(const Node& node, const Service& common, const ReadText& re
   if (node.find("redirect") != nullptr) {
     problems.push_back({fallback->place, "a redirect or a fallback: one of them is enough"});
   }
-  Service service = common;
+  ServiceConfig service = defaults;
   service.servers = read_upstreams(*fallback, problems);
-  refused.fallback = std::make_shared<const Service>(std::move(service));
+  refused.fallback = std::make_shared<const ServiceConfig>(std::move(service));
   return refused;
 }
 

@@ -6,8 +6,8 @@
 
 namespace weir::gateway {
 
-// `refused:`: what is answered to who is refused. A fallback is a service as `common` is.
-Refused read_refused(const policy::Node& node, const Service& common, const ReadText& read_text,
-                     policy::Problems& problems);
+// `refused:`: the reply to denied requests. A fallback inherits the settings of `defaults`.
+RefusalConfig read_refused(const policy::Node& node, const ServiceConfig& defaults,
+                           const ReadText& read_text, policy::Problems& problems);
 
 }  // namespace weir::gateway

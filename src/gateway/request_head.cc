@@ -6,12 +6,12 @@
 
 namespace weir::gateway {
 
-bool passes_in_chunks(const wire::HttpFraming& framing) {
+bool is_sent_chunked(const wire::HttpFraming& framing) {
   return framing.chunked || framing.until_end;
 }
 
-bool announces_length(const wire::HttpRequest& request, const wire::HttpFraming& framing) {
-  return request.says_length && !passes_in_chunks(framing);
+bool has_known_length(const wire::HttpRequest& request, const wire::HttpFraming& framing) {
+  return request.says_length && !is_sent_chunked(framing);
 }
 
 void append_request_head(std::string& out, const RequestHead& head) {
@@ -26,9 +26,9 @@ void append_request_head(std::string& out, const RequestHead& head) {
   line("Host", head.host);
   append_request_fields(out, head.hop, head.fields);
   line("X-Request-Id", head.id);
-  if (passes_in_chunks(head.framing)) {
+  if (is_sent_chunked(head.framing)) {
     out += "Transfer-Encoding: chunked\r\n";
-  } else if (announces_length(request, head.framing)) {
+  } else if (has_known_length(request, head.framing)) {
     fmt::format_to(std::back_inserter(out), "Content-Length: {}\r\n", head.framing.length);
   }
   if (!head.upgrade.empty()) {
@@ -38,7 +38,8 @@ void append_request_head(std::string& out, const RequestHead& head) {
   out += "\r\n";
 }
 
-// A body that is all here has a length, whether it was said or not: not every service likes chunks.
+// A body that is already complete gets a Content-Length: some servers do not support chunked
+// requests.
 wire::HttpFraming framing_of(wire::H2Stream& stream) {
   const bool waits = stream.expects_continue();
   if (stream.length()) return {.length = *stream.length(), .wants_continue = waits};

@@ -9,27 +9,27 @@
 
 namespace weir::gateway {
 
-// A request as it is passed on, whatever the client speaks. Borrows its texts.
+// A request head for the upstream, independent of the client's HTTP version. Borrows its strings.
 struct RequestHead {
   const wire::HttpRequest& request;
   const wire::HttpFraming& framing;
-  std::string_view path;  // as the service is to see it
+  std::string_view path;  // as the upstream shall see it
   std::string_view host;
-  std::string_view id;       // X-Request-Id, its own or one that was made
-  std::string_view upgrade;  // what the client wants to speak, if that is passed on
+  std::string_view id;       // X-Request-Id, of the client or generated
+  std::string_view upgrade;  // the protocol to switch to; empty: none
   const Hop& hop;
   Fields fields;  // of the request
 };
 
-// Appends it as a head of HTTP/1.1, the empty line included.
+// Appends it as an HTTP/1.1 head, with the empty line.
 void append_request_head(std::string& out, const RequestHead& head);
 
-// Whether the length of its body is known before it has come.
-bool announces_length(const wire::HttpRequest& request, const wire::HttpFraming& framing);
-// Whether it is passed on in chunks, since its end is told behind it.
-bool passes_in_chunks(const wire::HttpFraming& framing);
+// True if the length of the body is known in advance.
+bool has_known_length(const wire::HttpRequest& request, const wire::HttpFraming& framing);
+// True if the body is forwarded with chunked encoding, because its length is unknown.
+bool is_sent_chunked(const wire::HttpFraming& framing);
 
-// How the body of a request that came by HTTP/2 is delimited for whoever passes it on.
+// The body framing of an HTTP/2 request, for HTTP/1.1.
 wire::HttpFraming framing_of(wire::H2Stream& stream);
 
 }  // namespace weir::gateway

@@ -36,8 +36,8 @@ constexpr std::array<std::string_view, 4> kForwarded{"both", "x", "standard", "o
 constexpr std::array<std::string_view, 2> kHost{"keep", "upstream"};
 constexpr std::array<std::string_view, 2> kPath{"normalised", "as_sent"};
 
-constexpr std::size_t kLongestName = 100;
-constexpr std::size_t kMostRoutes = 10'000;
+constexpr std::size_t kMaxNameSize = 100;
+constexpr std::size_t kMaxRoutes = 10'000;
 
 EmptyKey read_empty_key(const Node& node, Problems& problems) {
   const std::string_view text = node.is_scalar() ? std::string_view{node.text} : std::string_view{};
@@ -56,7 +56,7 @@ EmptyKey read_empty_key(const Node& node, Problems& problems) {
   return empty;
 }
 
-void read_queue(const Node& node, Queue& queue, Problems& problems) {
+void read_queue(const Node& node, QueueConfig& queue, Problems& problems) {
   if (!policy::is_map_of(node, "queue", kQueue, problems)) return;
   if (const Node* field = node.find("most")) {
     read_number(*field, "most", {0, 1'000'000}, queue.most, problems);
@@ -77,17 +77,17 @@ void read_max_body(const Node& node, std::uint64_t& into, Problems& problems) {
   if (problems.size() == before) into = static_cast<std::uint64_t>(bytes);
 }
 
-template <typename Word, std::size_t N>
+template <typename Choice, std::size_t N>
 void read_choice(const Node& map, std::string_view name,
-                 const std::array<std::string_view, N>& words, Word& into, Problems& problems) {
+                 const std::array<std::string_view, N>& words, Choice& into, Problems& problems) {
   if (const Node* node = map.find(name)) {
-    into = static_cast<Word>(policy::read_word(*node, name, words, problems));
+    into = static_cast<Choice>(policy::read_word(*node, name, words, problems));
   }
 }
 
 // ---- Limits
 
-// All parts that limits of a policy count by.
+// All key parts that limits of a policy count by.
 std::set<std::string> parts_of(const policy::Policy& policy) {
   std::set<std::string> parts;
   const auto add = [&](const std::vector<policy::Limit>& limits) {
@@ -99,7 +99,7 @@ std::set<std::string> parts_of(const policy::Policy& policy) {
   return parts;
 }
 
-// Those that an answer may say have refused.
+// The names that `limited_by` may have.
 std::set<std::string> limit_names_of(const policy::Policy& policy) {
   std::set<std::string> names{"block"};
   const auto add = [&](const std::vector<policy::Limit>& limits) {
@@ -121,9 +121,9 @@ bool uses_jwt(const std::vector<KeyPart>& key) {
 }
 
 // Reads one route.
-class RouteReader {
+class RouteYamlReader {
  public:
-  RouteReader(const Node& node, Route& route, const RouteReading& reading)
+  RouteYamlReader(const Node& node, Route& route, const RouteReadContext& reading)
       : node_(node), route_(route), reading_(reading), problems_(reading.problems) {}
 
   void read() {
@@ -153,13 +153,13 @@ class RouteReader {
     if (name == nullptr) return;
     const std::string text = policy::read_text(*name, "name", problems_);
     constexpr wire::CharSet allowed{"-._"};
-    const bool good = text.size() <= kLongestName &&
+    const bool good = text.size() <= kMaxNameSize &&
                       std::ranges::all_of(text, [&](char c) { return allowed.has(c); });
     if (good) return;
     problems_.push_back(
         {name->place, fmt::format("the name of a route has up to {} letters, digits, "
                                   "dots, - and _, not {}",
-                                  kLongestName, in_quotes(text))});
+                                  kMaxNameSize, in_quotes(text))});
   }
 
   void read_upstream() {
@@ -167,7 +167,7 @@ class RouteReader {
       route_.service.servers = read_upstreams(*upstream, problems_);
     } else {
       problems_.push_back(
-          {node_.place, "where do its requests go? write upstream: http://127.0.0.1:9000"});
+          {node_.place, "this route has no upstream: write upstream: http://127.0.0.1:9000"});
     }
   }
 
@@ -185,8 +185,8 @@ class RouteReader {
     for (const std::string_view name : policy::route_policy_fields()) {
       const Node* field = node_.find(name);
       if (field == nullptr) continue;
-      problems_.push_back({field->place, fmt::format("\"{}\" belongs to limits: write them here as "
-                                                     "well, or it in the policy",
+      problems_.push_back({field->place, fmt::format("\"{}\" belongs to limits: write limits: in "
+                                                     "this route, or move it to the policy",
                                                      name)});
     }
     if (policy == nullptr) return;
@@ -200,7 +200,7 @@ class RouteReader {
         {policy->place, fmt::format("there is no policy {}{}", in_quotes(name), suggestion(name))});
   }
 
-  // (What is written for all routes may name limits of some.)
+  // (Defaults of all routes may name limits that only some have.)
   void check_refused() {
     const Node* refused = node_.find("refused");
     const auto policy = reading_.file.policies.find(route_.policy);
@@ -240,7 +240,7 @@ class RouteReader {
     const Node* written = key != nullptr ? key : parts;
     const bool limits = !route_.policy.empty();
     if (written == nullptr && limits) {
-      problems_.push_back({node_.place, fmt::format("whose requests are counted together? write {}",
+      problems_.push_back({node_.place, fmt::format("this route has limits but no key: write {}",
                                                     example_of_key())});
     } else if (written != nullptr && !limits && node_.find("policy") == nullptr &&
                node_.find("bandwidth") == nullptr) {
@@ -270,7 +270,7 @@ class RouteReader {
     return fmt::format("parts: {{ {} }}", fmt::join(texts, ", "));
   }
 
-  // A limit that counts by a part needs to be given it.
+  // A limit that counts by a part needs a source for it.
   void check_parts(const Node& written) {
     const std::set<std::string> needed = needed_parts();
     std::vector<std::string> missing;
@@ -302,7 +302,8 @@ class RouteReader {
   void read_bandwidth_map(const Node& node, Bandwidth& bandwidth) {
     policy::check_fields(node, kBandwidth, "\"bandwidth\"", problems_);
     if (node.find("limit") == nullptr) {
-      problems_.push_back({node.place, "how much? write { limit: 10MB/s, key: ip }"});
+      problems_.push_back(
+          {node.place, "\"bandwidth\" needs a limit: write { limit: 10MB/s, key: ip }"});
     }
     if (const Node* key = node.find("key")) bandwidth.key = read_key(*key, problems_);
     if (const Node* of = node.find("of")) {
@@ -317,44 +318,46 @@ class RouteReader {
     return whole ? route_.key.front() : KeyPart{.sources = {KeySource{}}};
   }
 
-  // Bytes are taken as they come: that takes a bucket, and one that holds a piece of some size.
+  // Bytes are taken while they pass: that needs a bucket with room for a useful amount.
   void check_bandwidth(const Node& node, const Bandwidth& bandwidth) {
     const auto policy = reading_.file.policies.find(bandwidth.policy);
     if (policy == reading_.file.policies.end() || policy->second.limits.size() != 1) return;
     const policy::Limit& limit = policy->second.limits.front();
     const auto* bucket = std::get_if<core::Bucket>(&limit.rule);
     if (bucket == nullptr || bucket->queue || !limit.by.empty()) {
-      problems_.push_back({node.place, "a bandwidth is one rate of bytes: write one like 10MB/s"});
-    } else if (bucket->capacity < kLeastBandwidth) {
       problems_.push_back(
-          {node.place, fmt::format("a bandwidth holds at least {} bytes at once: write "
-                                   "more a second, or burst {}",
-                                   kLeastBandwidth, kLeastBandwidth)});
+          {node.place, "a bandwidth is a single rate of bytes: write one like 10MB/s"});
+    } else if (bucket->capacity < kMinBandwidth) {
+      problems_.push_back(
+          {node.place, fmt::format("a bandwidth admits at least {} bytes at once: write "
+                                   "a higher rate, or burst {}",
+                                   kMinBandwidth, kMinBandwidth)});
     }
   }
 
-  // Only who needs tokens looks at them.
+  // The token is read only if a key has a claim.
   void use_jwt() {
     const bool used =
         uses_jwt(route_.key) || (route_.bandwidth && uses_jwt({route_.bandwidth->key}));
     if (!used) {
       route_.jwt = nullptr;
     } else if (route_.jwt == nullptr) {
-      problems_.push_back({node_.place,
-                           "its key is in a token: write jwt: { key: … } with what verifies it, or "
-                           "jwt: { verify: off } if a proxy in front has verified it"});
+      problems_.push_back(
+          {node_.place,
+           "its key is a claim of a token: write jwt: { key: … } to verify tokens, or "
+           "jwt: { verify: off } if a proxy in front has verified them"});
     }
   }
 
-  static constexpr Permits kLeastBandwidth = 1024;
+  static constexpr Permits kMinBandwidth = 1024;
 
   const Node& node_;
   Route& route_;
-  const RouteReading& reading_;
+  const RouteReadContext& reading_;
   Problems& problems_;
 };
 
-bool matches_everything(const Match& match) {
+bool matches_everything(const MatchRules& match) {
   const bool any_path =
       match.paths.empty() || std::ranges::find(match.paths, "/**") != match.paths.end();
   return match.hosts.empty() && any_path && match.methods.empty();
@@ -376,7 +379,8 @@ void check_order(const Node& node, const std::vector<Route>& routes, Problems& w
   if (last == routes.end()) return;
   for (auto i = static_cast<std::size_t>(last - routes.begin()) + 1; i < routes.size(); ++i) {
     warnings.push_back({node.items[i]->place,
-                        "no request comes here: a route above matches all of them; put it below"});
+                        "this route is never reached: a route above it matches every request; move "
+                        "that one below"});
   }
 }
 
@@ -384,7 +388,7 @@ void check_order(const Node& node, const std::vector<Route>& routes, Problems& w
 
 std::span<const std::string_view> route_settings() { return kSettings; }
 
-void read_settings(const Node& map, Route& route, const RouteReading& reading) {
+void read_settings(const Node& map, Route& route, const RouteReadContext& reading) {
   Problems& problems = reading.problems;
   read_service(map, route.service, problems);
   if (const Node* node = map.find("empty_key")) route.empty_key = read_empty_key(*node, problems);
@@ -403,7 +407,8 @@ void read_settings(const Node& map, Route& route, const RouteReading& reading) {
   read_choice(map, "upstream_path", kPath, route.path, problems);
 }
 
-std::vector<Route> read_routes(const Node& node, const Route& common, const RouteReading& reading) {
+std::vector<Route> read_routes(const Node& node, const Route& defaults,
+                               const RouteReadContext& reading) {
   std::vector<Route> routes;
   Problems& problems = reading.problems;
   if (!node.is_list() || node.items.empty()) {
@@ -413,17 +418,17 @@ std::vector<Route> read_routes(const Node& node, const Route& common, const Rout
                                  node.is_list() ? "empty" : node.describe())});
     return routes;
   }
-  if (node.items.size() > kMostRoutes) {
+  if (node.items.size() > kMaxRoutes) {
     problems.push_back({node.place, fmt::format("{} routes are too many (at most {})",
-                                                node.items.size(), kMostRoutes)});
+                                                node.items.size(), kMaxRoutes)});
     return routes;
   }
   for (std::size_t i = 0; i < node.items.size(); ++i) {
     const Node& item = *node.items[i];
-    Route& route = routes.emplace_back(common);
+    Route& route = routes.emplace_back(defaults);
     route.name = policy::route_name(item, i);
     if (item.is_map()) {
-      RouteReader(item, route, reading).read();
+      RouteYamlReader(item, route, reading).read();
     } else {
       problems.push_back(
           {item.place,

@@ -10,22 +10,22 @@
 
 namespace weir::gateway {
 
-// What routes are read with.
-struct RouteReading {
+// The context for reading routes.
+struct RouteReadContext {
   const policy::Config& file;
   const ReadText& read_text;
   policy::Problems& problems;
   policy::Problems& warnings;
 };
 
-// The fields that may stand beside `routes:` and hold for all of them.
+// The fields that may stand beside `routes:` as defaults of all routes.
 std::span<const std::string_view> route_settings();
 
-// Those of a map, over what `route` has.
-void read_settings(const policy::Node& map, Route& route, const RouteReading& reading);
+// Reads these fields from a map; absent ones keep the value that `route` has.
+void read_settings(const policy::Node& map, Route& route, const RouteReadContext& reading);
 
-// `routes:`. `common` has what holds for all that do not say otherwise.
-std::vector<Route> read_routes(const policy::Node& node, const Route& common,
-                               const RouteReading& reading);
+// Reads `routes:`. `defaults` has the defaults of all routes.
+std::vector<Route> read_routes(const policy::Node& node, const Route& defaults,
+                               const RouteReadContext& reading);
 
 }  // namespace weir::gateway

@@ -10,11 +10,12 @@ namespace {
 
 void add(PolicyTraits& traits, const std::vector<policy::Limit>& limits) {
   for (const policy::Limit& limit : limits) {
-    traits.queues |= core::is_queue(limit.rule);
+    traits.has_queue |= core::is_queue(limit.rule);
     const auto* concurrent = std::get_if<core::Concurrency>(&limit.rule);
     if (concurrent == nullptr) continue;
-    traits.lease = traits.enters ? std::min(traits.lease, concurrent->lease) : concurrent->lease;
-    traits.enters = true;
+    traits.hold_time =
+        traits.has_concurrency ? std::min(traits.hold_time, concurrent->lease) : concurrent->lease;
+    traits.has_concurrency = true;
   }
 }
 
@@ -23,21 +24,21 @@ PolicyTraits traits_of(const policy::PolicySet& policies, const std::string& nam
   const auto found = policies.find(name);
   if (found == policies.end()) return traits;
   add(traits, found->second.limits);
-  for (const policy::Override& own : found->second.overrides) add(traits, own.limits);
+  for (const policy::Override& override_ : found->second.overrides) add(traits, override_.limits);
   for (const policy::Shift& shift : found->second.schedule) add(traits, shift.limits);
   return traits;
 }
 
-// As many bytes as can be paid for at once.
+// The most bytes that one take of the policy can be admitted for, at most 1 MiB.
 Permits capacity_of(const policy::PolicySet& policies, const std::string& name) {
-  constexpr Permits much = Permits{1} << 20;
-  Permits least = much;
+  constexpr Permits kMaxCapacity = Permits{1} << 20;
+  Permits capacity = kMaxCapacity;
   const auto found = policies.find(name);
-  if (found == policies.end()) return much;
+  if (found == policies.end()) return kMaxCapacity;
   for (const policy::Limit& limit : found->second.limits) {
-    least = std::min(least, core::capacity(limit.rule));
+    capacity = std::min(capacity, core::capacity(limit.rule));
   }
-  return std::max<Permits>(least, 1);
+  return std::max<Permits>(capacity, 1);
 }
 
 std::vector<std::string> headers_read_by(const Route& route) {
@@ -56,41 +57,41 @@ std::vector<std::string> headers_read_by(const Route& route) {
 
 }  // namespace
 
-Result<std::shared_ptr<Backend>, Error> Backends::get(const Service& service) {
-  for (const auto& backend : all_) {
+Result<std::shared_ptr<Backend>, Error> BackendRegistry::get(const ServiceConfig& service) {
+  for (const auto& backend : backends_) {
     if (backend->service() == service) return backend;
   }
-  auto made = Backend::open(service, counts_, changed_);
-  if (made) all_.push_back(*made);
-  return made;
+  auto opened = Backend::open(service, metrics_, on_change_);
+  if (opened) backends_.push_back(*opened);
+  return opened;
 }
 
-void Backends::sweep() {
-  std::erase_if(all_, [](const auto& backend) { return backend.use_count() == 1; });
+void BackendRegistry::drop_unused() {
+  std::erase_if(backends_, [](const auto& backend) { return backend.use_count() == 1; });
 }
 
 Result<std::shared_ptr<const Routing>, Error> make_routing(
     const std::shared_ptr<const Config>& config, const policy::PolicySet& policies,
-    Backends& backends, Counts& counts, std::shared_ptr<AccessLogFile> log) {
+    BackendRegistry& backends, GatewayMetrics& metrics, std::shared_ptr<AccessLogFile> log) {
   auto routing = std::make_shared<Routing>(config, policies);
   routing->log = std::move(log);
   for (const Route& route : config->routes) {
-    Routing::Place place{.traits = traits_of(policies, route.policy),
-                         .headers_read = headers_read_by(route),
-                         .counts = &counts.route(route.name)};
+    Routing::RouteRuntime runtime{.traits = traits_of(policies, route.policy),
+                                  .headers_read = headers_read_by(route),
+                                  .metrics = &metrics.route(route.name)};
     auto backend = backends.get(route.service);
     if (!backend) return backend.error();
-    place.backend = *std::move(backend);
+    runtime.backend = *std::move(backend);
     if (route.refused.fallback) {
       auto fallback = backends.get(*route.refused.fallback);
       if (!fallback) return fallback.error();
-      place.fallback = *std::move(fallback);
+      runtime.fallback = *std::move(fallback);
     }
     if (route.bandwidth) {
-      place.bandwidth_key = {route.bandwidth->key};
-      place.bandwidth_capacity = capacity_of(policies, route.bandwidth->policy);
+      runtime.bandwidth_key = {route.bandwidth->key};
+      runtime.bandwidth_capacity = capacity_of(policies, route.bandwidth->policy);
     }
-    routing->places.push_back(std::move(place));
+    routing->runtimes.push_back(std::move(runtime));
   }
   return std::shared_ptr<const Routing>(std::move(routing));
 }

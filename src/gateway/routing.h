@@ -16,54 +16,55 @@
 
 namespace weir::gateway {
 
-// A gateway's routes, and what they need: made of a file and of the policies in force, and never
-// changed. Whoever is under way keeps what it has begun with.
+// The routes of a gateway with what they need at run time. Immutable: made from a configuration and
+// the policies in force. Requests in progress keep the one that they began with.
 struct Routing {
-  // What belongs to one route, by its position.
-  struct Place {
+  // The runtime of one route, at the same index as its configuration.
+  struct RouteRuntime {
     std::shared_ptr<Backend> backend{};
-    std::shared_ptr<Backend> fallback{};  // none: refusals are answered here
+    std::shared_ptr<Backend> fallback{};  // null: denied requests are answered by the gateway
     PolicyTraits traits{};
     std::vector<KeyPart> bandwidth_key{};
     Permits bandwidth_capacity = 0;
-    std::vector<std::string> headers_read{};  // by which it is counted, in lower case
-    RouteCounts* counts = nullptr;
+    std::vector<std::string> headers_read{};  // by the key or the cost, in lower case
+    RouteMetrics* metrics = nullptr;
   };
 
-  Routing(std::shared_ptr<const Config> the_config, const policy::PolicySet& policies)
-      : config(std::move(the_config)),
+  Routing(std::shared_ptr<const Config> routes_config, const policy::PolicySet& policies)
+      : config(std::move(routes_config)),
         table(config->routes),
-        lines(policies, config->legacy_headers) {}
+        rate_limit_headers(policies, config->legacy_headers) {}
 
   const std::shared_ptr<const Config> config;
   const RouteTable table;
-  const RateLines lines;
-  std::shared_ptr<AccessLogFile> log{};  // none: there is none
-  std::vector<Place> places{};
+  const RateLimitHeaders rate_limit_headers;
+  std::shared_ptr<AccessLogFile> log{};  // null: no access log
+  std::vector<RouteRuntime> runtimes{};
 };
 
-// The servers of all routes. Equal services share theirs, and go on through a reload. For one
-// thread.
-class Backends {
+// The backends of all routes. Routes with equal services share one, and it survives a reload. For
+// one thread.
+class BackendRegistry {
  public:
-  Backends(Counts& counts, ServerChanged changed) : counts_(counts), changed_(std::move(changed)) {}
+  BackendRegistry(GatewayMetrics& metrics, ServerStateCallback on_change)
+      : metrics_(metrics), on_change_(std::move(on_change)) {}
 
-  Result<std::shared_ptr<Backend>, Error> get(const Service& service);
-  // Forgets those that nobody uses.
-  void sweep();
+  Result<std::shared_ptr<Backend>, Error> get(const ServiceConfig& service);
+  // Drops backends without users.
+  void drop_unused();
 
  private:
-  Counts& counts_;
-  const ServerChanged changed_;
-  std::vector<std::shared_ptr<Backend>> all_;
+  GatewayMetrics& metrics_;
+  const ServerStateCallback on_change_;
+  std::vector<std::shared_ptr<Backend>> backends_;
 };
 
-// The error of a server whose name cannot be looked up.
+// Fails if the name of a server does not resolve.
 Result<std::shared_ptr<const Routing>, Error> make_routing(
     const std::shared_ptr<const Config>& config, const policy::PolicySet& policies,
-    Backends& backends, Counts& counts, std::shared_ptr<AccessLogFile> log);
+    BackendRegistry& backends, GatewayMetrics& metrics, std::shared_ptr<AccessLogFile> log);
 
-// The routing that newcomers get. Thread-safe.
+// The routing for new requests. Thread-safe.
 class CurrentRouting {
  public:
   void use(std::shared_ptr<const Routing> routing) {
@@ -75,7 +76,7 @@ class CurrentRouting {
     const std::lock_guard lock(mutex_);
     return routing_;
   }
-  // Another one since there is another routing.
+  // Changes with every `use`.
   std::uint64_t version() const { return version_.load(std::memory_order_acquire); }
 
  private:

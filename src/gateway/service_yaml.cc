@@ -24,8 +24,8 @@ constexpr std::array<std::string_view, 2> kHealth{"passive", "active"};
 constexpr std::array<std::string_view, 2> kPassive{"failures", "for"};
 constexpr std::array<std::string_view, 6> kActive{"path",    "every",     "timeout",
                                                   "healthy", "unhealthy", "status"};
-constexpr int kMostInARow = 1'000;
-constexpr int kMostRetries = 10;
+constexpr int kMaxInARow = 1'000;
+constexpr int kMaxRetries = 10;
 
 bool has_port(std::string_view authority) {
   const std::size_t bracket = authority.rfind(']');
@@ -52,7 +52,7 @@ std::optional<Upstream> read_upstream(const Node& node, Problems& problems) {
   if (rest.ends_with('/')) rest.remove_suffix(1);
   if (rest.find_first_of("/?#@") != std::string_view::npos) {
     return wrong(
-        "\"upstream\" is a host and a port without path or user: the path is that of the request");
+        "\"upstream\" is a host and a port without path or user: requests keep their own path");
   }
   const std::string authority =
       has_port(rest) ? std::string{rest} : fmt::format("{}:{}", rest, upstream.tls ? 443 : 80);
@@ -61,13 +61,14 @@ std::optional<Upstream> read_upstream(const Node& node, Problems& problems) {
     problems.push_back(endpoint.error());
     return std::nullopt;
   }
-  if (endpoint->port == 0) return wrong("nothing listens at port 0: write that of the service");
+  if (endpoint->port == 0)
+    return wrong("no server listens on port 0: write the port of the service");
   upstream.host = endpoint->host;
   upstream.port = endpoint->port;
   return upstream;
 }
 
-void read_timeouts(const Node& node, Timeouts& timeouts, Problems& problems) {
+void read_timeouts(const Node& node, UpstreamTimeouts& timeouts, Problems& problems) {
   if (!policy::is_map_of(node, "timeouts", kTimeouts, problems)) return;
   if (const Node* field = node.find("connect")) {
     read_time(*field, "connect", MayBeOff::no, timeouts.connect, problems);
@@ -80,8 +81,8 @@ void read_timeouts(const Node& node, Timeouts& timeouts, Problems& problems) {
   }
 }
 
-// 200, 200-299.
-void read_statuses(const Node& node, Health::Active& active, Problems& problems) {
+// Reads 200 or 200-299.
+void read_statuses(const Node& node, HealthCheckConfig::Active& active, Problems& problems) {
   const std::string_view text = node.is_scalar() ? std::string_view{node.text} : std::string_view{};
   const std::size_t dash = std::min(text.find('-'), text.size());
   const auto read = [](std::string_view digits, int& into) {
@@ -89,51 +90,52 @@ void read_statuses(const Node& node, Health::Active& active, Problems& problems)
     return error == std::errc{} && end == digits.data() + digits.size() && into >= 100 &&
            into <= 599;
   };
-  int least = 0, most = 0;
-  const bool good = read(text.substr(0, dash), least) &&
-                    (dash == text.size() ? read(text, most) : read(text.substr(dash + 1), most));
-  if (!good || least > most) {
+  int min = 0, max = 0;
+  const bool valid = read(text.substr(0, dash), min) &&
+                     (dash == text.size() ? read(text, max) : read(text.substr(dash + 1), max));
+  if (!valid || min > max) {
     problems.push_back(
-        {node.place, fmt::format("\"status\" is that of a good answer, 200 or 200-299, not {}",
-                                 node.describe())});
+        {node.place,
+         fmt::format("\"status\" is the status of a healthy response, like 200 or 200-299, not {}",
+                     node.describe())});
     return;
   }
-  active.least_status = least;
-  active.most_status = most;
+  active.min_status = min;
+  active.max_status = max;
 }
 
-void read_passive(const Node& node, Health& health, Problems& problems) {
+void read_passive(const Node& node, HealthCheckConfig& health, Problems& problems) {
   if (node.is_scalar() && node.text == "off") {
     health.passive = std::nullopt;
     return;
   }
   if (!policy::is_map_of(node, "passive", kPassive, problems)) return;
-  Health::Passive passive;
+  HealthCheckConfig::Passive passive;
   if (const Node* field = node.find("failures")) {
-    read_number(*field, "failures", {1, kMostInARow}, passive.failures, problems);
+    read_number(*field, "failures", {1, kMaxInARow}, passive.failures, problems);
   }
   if (const Node* field = node.find("for")) {
-    read_time(*field, "for", MayBeOff::no, passive.pause, problems);
+    read_time(*field, "for", MayBeOff::no, passive.ejection_time, problems);
   }
   health.passive = passive;
 }
 
-void read_check_path(const Node& node, Health::Active& active, Problems& problems) {
+void read_check_path(const Node& node, HealthCheckConfig::Active& active, Problems& problems) {
   active.path = policy::read_text(node, "path", problems);
   const bool clean = active.path.starts_with('/') && is_field_value(active.path) &&
                      active.path.find(' ') == std::string::npos;
   if (active.path.empty() || clean) return;
   problems.push_back(
-      {node.place, fmt::format("a path starts with a slash and has no blanks, not {}",
+      {node.place, fmt::format("a path starts with a slash and has no spaces, not {}",
                                in_quotes(active.path))});
 }
 
-void read_active(const Node& node, Health& health, Problems& problems) {
+void read_active(const Node& node, HealthCheckConfig& health, Problems& problems) {
   if (node.is_scalar() && node.text == "off") {
     health.active = std::nullopt;
     return;
   }
-  Health::Active active;
+  HealthCheckConfig::Active active;
   if (node.is_scalar()) {
     read_check_path(node, active, problems);
     health.active = active;
@@ -143,7 +145,7 @@ void read_active(const Node& node, Health& health, Problems& problems) {
   if (const Node* field = node.find("path")) {
     read_check_path(*field, active, problems);
   } else {
-    problems.push_back({node.place, "which path is asked for? write path: /healthz"});
+    problems.push_back({node.place, "\"active\" needs a path: write path: /healthz"});
   }
   if (const Node* field = node.find("every")) {
     read_time(*field, "every", MayBeOff::no, active.every, problems);
@@ -152,16 +154,16 @@ void read_active(const Node& node, Health& health, Problems& problems) {
     read_time(*field, "timeout", MayBeOff::no, active.timeout, problems);
   }
   if (const Node* field = node.find("healthy")) {
-    read_number(*field, "healthy", {1, kMostInARow}, active.healthy, problems);
+    read_number(*field, "healthy", {1, kMaxInARow}, active.healthy, problems);
   }
   if (const Node* field = node.find("unhealthy")) {
-    read_number(*field, "unhealthy", {1, kMostInARow}, active.unhealthy, problems);
+    read_number(*field, "unhealthy", {1, kMaxInARow}, active.unhealthy, problems);
   }
   if (const Node* field = node.find("status")) read_statuses(*field, active, problems);
   health.active = active;
 }
 
-void read_health(const Node& node, Health& health, Problems& problems) {
+void read_health(const Node& node, HealthCheckConfig& health, Problems& problems) {
   if (node.is_scalar() && node.text == "off") {
     health = {.passive = std::nullopt, .active = std::nullopt};
     return;
@@ -181,14 +183,14 @@ std::vector<Upstream> read_upstreams(const Node& node, Problems& problems) {
   return servers;
 }
 
-void read_service(const Node& map, Service& service, Problems& problems) {
+void read_service(const Node& map, ServiceConfig& service, Problems& problems) {
   if (const Node* node = map.find("balance")) {
     service.balance =
         static_cast<Balance>(policy::read_word(*node, "balance", kBalances, problems));
   }
   if (const Node* node = map.find("timeouts")) read_timeouts(*node, service.timeouts, problems);
   if (const Node* node = map.find("retries")) {
-    read_number(*node, "retries", {0, kMostRetries}, service.retries, problems);
+    read_number(*node, "retries", {0, kMaxRetries}, service.retries, problems);
   }
   if (const Node* node = map.find("health")) read_health(*node, service.health, problems);
   if (const Node* node = map.find("idle_connections")) {

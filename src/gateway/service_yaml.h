@@ -8,7 +8,7 @@ namespace weir::gateway {
 // `upstream:`: http://host:port, or a list of them.
 std::vector<Upstream> read_upstreams(const policy::Node& node, policy::Problems& problems);
 
-// Of a map that has them: balance, timeouts, retries, health, idle_connections.
-void read_service(const policy::Node& map, Service& service, policy::Problems& problems);
+// Reads these fields of a map: balance, timeouts, retries, health, idle_connections.
+void read_service(const policy::Node& map, ServiceConfig& service, policy::Problems& problems);
 
 }  // namespace weir::gateway

@@ -17,13 +17,14 @@ namespace weir::gateway {
 
 namespace {
 
-// For a client to notice that the connection has ended.
-constexpr Nanos kLinger = std::chrono::seconds{2};
+// Time of a lingering close: for the client to read the response and close.
+constexpr Nanos kLingerTime = std::chrono::seconds{2};
 
-constexpr std::size_t kMuch = 64 << 10;  // unsent: nothing more is wanted
+// Unsent bytes from which on no more is accepted (backpressure).
+constexpr std::size_t kMaxUnsent = 64 << 10;
 
-// The line with which HTTP/2 begins, and no request of HTTP/1 does.
-constexpr std::string_view kFirstLine =
+// The first line of the HTTP/2 preface; no HTTP/1 request begins with it.
+constexpr std::string_view kPrefaceLine =
     wire::H2Machine::kPreface.substr(0, wire::H2Machine::kPreface.find('\n') + 1);
 
 wire::HttpLimits limits_for(const ClientLimits& client) {
@@ -35,174 +36,174 @@ wire::HttpLimits limits_for(const ClientLimits& client) {
 
 }  // namespace
 
-Session::Session(House& house, net::Stream stream, const net::Peer& peer)
-    : house_(house),
-      name_(peer),
+Http1Connection::Http1Connection(GatewayWorker& worker, net::Stream stream, const net::Peer& peer)
+    : worker_(worker),
+      net_peer_(peer),
       peer_(parse_address(peer.address).value_or(Address{})),
-      channel_(new net::Channel(house.ground(), std::move(stream), *this)),
-      parser_(limits_for(house.common().client), wire::HttpParser::Bodies::left),
-      timer_(house.ground().timers, [this] { on_time(); }),
-      exchange_(house, *this) {
-  // Who comes and says nothing is treated as one who says it slowly.
-  wait_for(Wait::head);
+      channel_(new net::Channel(worker.loop(), std::move(stream), *this)),
+      parser_(limits_for(worker.state().client), wire::HttpParser::Bodies::left),
+      timer_(worker.loop().timers, [this] { on_timeout(); }),
+      exchange_(worker, *this) {
+  // A client that sends nothing has the time of a client that sends its head slowly.
+  set_timeout(Http1Timeout::head);
 }
 
-// ---- In
+// ---- Input
 
-void Session::on_input(std::string_view input) {
+void Http1Connection::on_input(std::string_view input) {
   switch (state_) {
-    case State::head:
-      kept_.append(input);
-      if (fresh_ && may_be_http2()) {
-        if (is_http2()) return hand_over();
-        wait_for_head();
+    case Http1State::head:
+      input_.append(input);
+      if (version_unknown_ && matches_preface()) {
+        if (has_preface_line()) return switch_to_http2();
+        start_head_timeout();
         break;
       }
-      fresh_ = false;
-      run();
+      version_unknown_ = false;
+      parse_requests();
       break;
-    case State::exchange: {
-      const std::size_t used = kept_.empty() ? exchange_.on_body(input) : 0;
+    case Http1State::exchange: {
+      const std::size_t used = input_.empty() ? exchange_.on_body(input) : 0;
       if (!channel_->is_open()) return;
-      kept_.append(input.substr(used));
-      feed();
-      run();
+      input_.append(input.substr(used));
+      forward_body();
+      parse_requests();
       break;
     }
-    case State::lingering:
+    case Http1State::lingering:
       return;
   }
-  arrange();
+  update_interest();
 }
 
-// Reads requests as long as there are any, each is answered at once, and the answers are taken.
-void Session::run() {
-  if (running_ || feeding_) return;
-  running_ = true;
-  while (channel_->is_open() && state_ == State::head && !kept_.empty() && has_room() &&
-         read_head()) {
+// Parses pipelined requests while each is answered at once and the client takes the answers.
+void Http1Connection::parse_requests() {
+  if (parsing_ || forwarding_) return;
+  parsing_ = true;
+  while (channel_->is_open() && state_ == Http1State::head && !input_.empty() && has_room() &&
+         parse_head()) {
   }
-  running_ = false;
+  parsing_ = false;
 }
 
-void Session::wait_for_head() {
-  if (!late_head_) wait_for(Wait::head);
-  late_head_ = true;
+void Http1Connection::start_head_timeout() {
+  if (!head_started_) set_timeout(Http1Timeout::head);
+  head_started_ = true;
 }
 
-bool Session::may_be_http2() const {
-  const std::size_t size = std::min(kept_.size(), kFirstLine.size());
-  return house_.common().http2 && kept_.starts_with(kFirstLine.substr(0, size));
+bool Http1Connection::matches_preface() const {
+  const std::size_t size = std::min(input_.size(), kPrefaceLine.size());
+  return worker_.state().http2 && input_.starts_with(kPrefaceLine.substr(0, size));
 }
 
-bool Session::is_http2() const { return kept_.size() >= kFirstLine.size(); }
+bool Http1Connection::has_preface_line() const { return input_.size() >= kPrefaceLine.size(); }
 
-// The connection goes on as what it is.
-void Session::hand_over() {
+// Continues the connection as HTTP/2.
+void Http1Connection::switch_to_http2() {
   timer_.cancel();
-  house_.replace(*this, std::make_unique<H2Session>(house_, std::move(channel_), name_, kept_));
+  worker_.replace(
+      *this, std::make_unique<Http2Connection>(worker_, std::move(channel_), net_peer_, input_));
 }
 
-// Whether there is a whole head, or something wrong with it.
-bool Session::read_head() {
+// False if the head is incomplete. True if it is complete or malformed.
+bool Http1Connection::parse_head() {
   using Status = wire::HttpParser::Status;
-  const wire::HttpParser::Step step = parser_.parse(kept_);
+  const wire::HttpParser::Step step = parser_.parse(input_);
   if (step.status == Status::error) {
-    house_.common().counts.malformed.fetch_add(1, std::memory_order_relaxed);
-    refuse(step.error_status, step.reason);
+    worker_.state().metrics.malformed.fetch_add(1, std::memory_order_relaxed);
+    reject(step.error_status, step.reason);
     return true;
   }
-  kept_.erase(0, step.consumed);
+  input_.erase(0, step.consumed);
   if (step.status == Status::need_more) {
-    wait_for_head();
+    start_head_timeout();
     return false;
   }
-  late_head_ = false;
-  wait_for(Wait::nothing);
-  state_ = State::exchange;
-  to_send_.clear();
-  tunnel_ = false;
-  keeps_ = true;
+  head_started_ = false;
+  set_timeout(Http1Timeout::none);
+  state_ = Http1State::exchange;
+  output_.clear();
+  is_tunnel_ = false;
+  keep_alive_ = true;
   exchange_.begin(parser_.request(), parser_.framing(), parser_.upgrade());
-  feed();
+  forward_body();
   return true;
 }
 
-// (What is passed on is forgotten only behind it: nobody else may look at it meanwhile.)
-void Session::feed() {
-  if (feeding_) return;
-  feeding_ = true;
-  while (channel_->is_open() && state_ == State::exchange && !kept_.empty() &&
+// (Input is erased only after it was forwarded; the flag keeps nested calls away from it.)
+void Http1Connection::forward_body() {
+  if (forwarding_) return;
+  forwarding_ = true;
+  while (channel_->is_open() && state_ == Http1State::exchange && !input_.empty() &&
          exchange_.wants_body()) {
-    const std::size_t used = exchange_.on_body(kept_);
+    const std::size_t used = exchange_.on_body(input_);
     if (used == 0) break;
-    kept_.erase(0, used);
+    input_.erase(0, used);
   }
-  feeding_ = false;
-  if (ended_ && kept_.empty() && state_ == State::exchange && channel_->is_open()) {
-    ended_ = false;
+  forwarding_ = false;
+  if (half_closed_ && input_.empty() && state_ == Http1State::exchange && channel_->is_open()) {
+    half_closed_ = false;
     exchange_.on_client_end();
   }
 }
 
-void Session::go_on() {
+void Http1Connection::on_progress() {
   if (!channel_->is_open()) return;
-  feed();
-  run();
-  arrange();
+  forward_body();
+  parse_requests();
+  update_interest();
 }
 
-// Reads what is wanted, and is as patient as it should be with what is waited for.
-void Session::arrange() {
+// Updates read interest (backpressure) and the timer.
+void Http1Connection::update_interest() {
   if (!channel_->is_open()) return;
-  if (kept_.empty()) clear_for_reuse(kept_, 16 << 10);
-  if (to_send_.empty() && state_ != State::exchange) clear_for_reuse(to_send_, 16 << 10);
+  if (input_.empty()) clear_for_reuse(input_, 16 << 10);
+  if (output_.empty() && state_ != Http1State::exchange) clear_for_reuse(output_, 16 << 10);
   channel_->count_owner_memory(memory());
   switch (state_) {
-    case State::head:
+    case Http1State::head:
       channel_->want_input(has_room());
-      if (channel_->unsent() > 0) wait_for(Wait::sending);
+      if (channel_->unsent() > 0) set_timeout(Http1Timeout::sending);
       break;
-    case State::exchange: {
-      const bool wants = exchange_.wants_body();
-      channel_->want_input(wants);
-      // (How long a tunnel may be silent is for the exchange to say: both sides count.)
-      wait_for(wants && !tunnel_ ? Wait::body : Wait::nothing);
+    case Http1State::exchange: {
+      const bool wants_body = exchange_.wants_body();
+      channel_->want_input(wants_body);
+      // (The exchange has the idle timeout of a tunnel: traffic in either direction counts.)
+      set_timeout(wants_body && !is_tunnel_ ? Http1Timeout::body : Http1Timeout::none);
       break;
     }
-    case State::lingering:
+    case Http1State::lingering:
       break;
   }
 }
 
-std::size_t Session::memory() const {
-  return kept_.capacity() + to_send_.capacity() + parser_.memory();
+std::size_t Http1Connection::memory() const {
+  return input_.capacity() + output_.capacity() + parser_.memory();
 }
 
-// Who has not taken what was said is waited for because of that, and has no more time for it by
-// saying something itself.
-void Session::wait_for(Wait what) {
-  if (channel_->unsent() > 0) what = Wait::sending;
-  if (what == Wait::sending && wait_ == what) return;
-  wait_ = what;
-  taken_then_ = taken();
-  what == Wait::nothing ? timer_.cancel() : timer_.set_in(patience(what));
+// While output is unsent, the send timeout applies, and input from the client does not extend it.
+void Http1Connection::set_timeout(Http1Timeout timeout) {
+  if (channel_->unsent() > 0) timeout = Http1Timeout::sending;
+  if (timeout == Http1Timeout::sending && timeout_ == timeout) return;
+  timeout_ = timeout;
+  sent_at_timer_ = sent_bytes();
+  timeout == Http1Timeout::none ? timer_.cancel() : timer_.set_in(timeout_of(timeout));
 }
 
-Nanos Session::patience(Wait what) const {
-  const ClientLimits& client = house_.common().client;
-  switch (what) {
-    case Wait::head:
+Nanos Http1Connection::timeout_of(Http1Timeout timeout) const {
+  const ClientLimits& client = worker_.state().client;
+  switch (timeout) {
+    case Http1Timeout::head:
       return client.header;
-    case Wait::idle:
+    case Http1Timeout::idle:
       return client.idle;
-    case Wait::body:
+    case Http1Timeout::body:
       return client.body;
-    case Wait::sending:
+    case Http1Timeout::sending:
       return client.send;
-    case Wait::lingering:
-      return kLinger;
-    case Wait::nothing:
+    case Http1Timeout::lingering:
+      return kLingerTime;
+    case Http1Timeout::none:
       break;
   }
   return kForever;
@@ -210,163 +211,165 @@ Nanos Session::patience(Wait what) const {
 
 // ---- Events of the connection
 
-void Session::on_sent() {
-  wait_ = Wait::nothing;
-  if (state_ == State::lingering) return wait_for(Wait::lingering);
-  if (state_ == State::exchange) exchange_.on_client_sent();
-  if (state_ == State::head) {
-    wait_for(late_head_ ? Wait::head : Wait::idle);
-    run();
+void Http1Connection::on_sent() {
+  timeout_ = Http1Timeout::none;
+  if (state_ == Http1State::lingering) return set_timeout(Http1Timeout::lingering);
+  if (state_ == Http1State::exchange) exchange_.on_client_sent();
+  if (state_ == Http1State::head) {
+    set_timeout(head_started_ ? Http1Timeout::head : Http1Timeout::idle);
+    parse_requests();
   }
-  arrange();
+  update_interest();
 }
 
-void Session::on_end() {
-  if (state_ == State::exchange) {
-    // (What came before it is passed on before it.)
-    ended_ = tunnel_ && !kept_.empty();
-    if (!ended_) exchange_.on_client_end();
-    return arrange();
+void Http1Connection::on_end() {
+  if (state_ == Http1State::exchange) {
+    // Forward the buffered input before the end of the stream.
+    half_closed_ = is_tunnel_ && !input_.empty();
+    if (!half_closed_) exchange_.on_client_end();
+    return update_interest();
   }
-  leave();
+  close_now();
 }
 
-void Session::on_broken(std::string_view why) {
+void Http1Connection::on_broken(std::string_view why) {
   const net::Stream& stream = channel_->stream();
-  if (stream.has_tls() && state_ == State::head && house_.common().no_tls) {
-    house_.common().no_tls(name_, why);
+  if (stream.has_tls() && state_ == Http1State::head && worker_.state().no_tls) {
+    worker_.state().no_tls(net_peer_, why);
   }
   if (stream.spoke_plainly()) {
-    std::string words;
-    append_last_answer(words, problem(400, "this listener requires TLS: use https://"));
-    (void)!::send(stream.fd(), words.data(), words.size(), MSG_NOSIGNAL);
+    std::string bytes;
+    append_final_reply(bytes, problem_reply(400, "this listener requires TLS: use https://"));
+    (void)!::send(stream.fd(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
   }
-  if (state_ == State::exchange) exchange_.on_client_gone();
-  leave();
+  if (state_ == Http1State::exchange) exchange_.on_client_gone();
+  close_now();
 }
 
-void Session::on_time() {
-  const Wait what = std::exchange(wait_, Wait::nothing);
-  // As long as some of what is sent is taken, it is worth waiting.
-  if (what == Wait::sending && taken() > taken_then_) return wait_for(what);
+void Http1Connection::on_timeout() {
+  const Http1Timeout timeout = std::exchange(timeout_, Http1Timeout::none);
+  // The send timeout restarts as long as the client takes some of the output.
+  if (timeout == Http1Timeout::sending && sent_bytes() > sent_at_timer_)
+    return set_timeout(timeout);
   switch (state_) {
-    case State::head:
-      if (what == Wait::head && late_head_) return refuse(408, "the request did not come in time");
-      return leave();
-    case State::exchange:
+    case Http1State::head:
+      if (timeout == Http1Timeout::head && head_started_)
+        return reject(408, "the request head did not arrive in time");
+      return close_now();
+    case Http1State::exchange:
       exchange_.on_client_late();
-      return arrange();
-    case State::lingering:
-      return leave();
+      return update_interest();
+    case Http1State::lingering:
+      return close_now();
   }
 }
 
-// ---- What the exchange says
+// ---- Downstream
 
-void Session::welcome() { say(wire::kContinue); }
+void Http1Connection::send_continue() { write(wire::kContinue); }
 
-// (HTTP/1.0 knows nothing of them.)
-void Session::hint(const AnswerHead& head) {
-  if (parser_.request().version == 11) append_http1_head(to_send_, head, 11, false);
+// HTTP/1.0 has no interim responses.
+void Http1Connection::send_interim(const ResponseHead& head) {
+  if (parser_.request().version == 11) append_http1_head(output_, head, 11, false);
 }
 
-void Session::start(const AnswerHead& head) {
+void Http1Connection::send_head(const ResponseHead& head) {
   const int version = parser_.request().version;
-  const bool endless = head.has_body && head.length.empty();
-  chunked_ = endless && version == 11;
-  // HTTP/1.0 has no other way to tell where it ends.
-  keeps_ = head.keeps && (!endless || chunked_);
-  tunnel_ = head.status == 101;
-  // In a tunnel nobody waits for answers: who has said everything may go.
-  if (tunnel_) channel_->hear_out();
-  AnswerHead own = head;
-  own.keeps = keeps_;
-  append_http1_head(to_send_, own, version, chunked_);
+  const bool unknown_length = head.has_body && head.length.empty();
+  chunked_ = unknown_length && version == 11;
+  // HTTP/1.0 delimits a body of unknown length by closing the connection.
+  keep_alive_ = head.keep_alive && (!unknown_length || chunked_);
+  is_tunnel_ = head.status == 101;
+  // A tunnel forwards all input before the end of the stream, also while reading is paused.
+  if (is_tunnel_) channel_->hear_out();
+  ResponseHead head_of_version = head;
+  head_of_version.keep_alive = keep_alive_;
+  append_http1_head(output_, head_of_version, version, chunked_);
 }
 
-void Session::send(std::string_view body) {
+void Http1Connection::send_body(std::string_view body) {
   if (chunked_) {
-    wire::append_chunk(to_send_, body);
+    wire::append_chunk(output_, body);
   } else {
-    to_send_.append(body);
+    output_.append(body);
   }
 }
 
-void Session::finish(std::string_view trailers) {
-  if (chunked_) wire::append_last_chunk(to_send_, trailers);
-  if (!tunnel_) return;
+void Http1Connection::send_end(std::string_view trailers) {
+  if (chunked_) wire::append_last_chunk(output_, trailers);
+  if (!is_tunnel_) return;
   flush();
   channel_->finish();
 }
 
-void Session::flush() {
-  if (to_send_.empty()) return;
-  say(to_send_);
-  clear_for_reuse(to_send_, 4 * kMuch);
+void Http1Connection::flush() {
+  if (output_.empty()) return;
+  write(output_);
+  clear_for_reuse(output_, 4 * kMaxUnsent);
 }
 
-void Session::say(std::string_view words) {
-  said_ += words.size();
-  channel_->send(words);
+void Http1Connection::write(std::string_view bytes) {
+  queued_bytes_ += bytes.size();
+  channel_->send(bytes);
 }
 
-bool Session::has_room() { return channel_->unsent() < kMuch; }
+bool Http1Connection::has_room() { return channel_->unsent() < kMaxUnsent; }
 
-// ---- Endings
+// ---- Ending
 
-void Session::over(bool keeps) {
+void Http1Connection::on_exchange_end(bool keep_alive) {
   parser_.next();
-  if (!keeps || !keeps_ || house_.is_draining()) return linger();
-  state_ = State::head;
-  late_head_ = false;
-  wait_for(Wait::idle);
-  run();
-  arrange();
+  if (!keep_alive || !keep_alive_ || worker_.is_draining()) return linger();
+  state_ = Http1State::head;
+  head_started_ = false;
+  set_timeout(Http1Timeout::idle);
+  parse_requests();
+  update_interest();
 }
 
-void Session::refuse(int status, std::string_view reason) {
+void Http1Connection::reject(int status, std::string_view reason) {
   std::string out;
-  append_last_answer(out, problem(status, reason));
-  say(out);
+  append_final_reply(out, problem_reply(status, reason));
+  write(out);
   linger();
 }
 
-// Closing while input is unread would make the client's system throw our last answer away: it is
-// told that there is nothing more to come, and listened to for a while.
-void Session::linger() {
-  state_ = State::lingering;
-  std::string().swap(kept_);
-  std::string().swap(to_send_);
+// Lingering close: to close with unread input would reset the connection, and the reset discards
+// the last response. So shut down the sending side, then drain input for a while.
+void Http1Connection::linger() {
+  state_ = Http1State::lingering;
+  std::string().swap(input_);
+  std::string().swap(output_);
   channel_->count_owner_memory(memory());
   channel_->finish();
   channel_->want_input(true);
-  wait_for(Wait::lingering);
+  set_timeout(Http1Timeout::lingering);
 }
 
-void Session::abort() {
+void Http1Connection::abort() {
   channel_->abort();
-  leave();
+  close_now();
 }
 
-void Session::on_shed() noexcept {
-  const bool can_be_told = state_ == State::head && channel_->unsent() == 0;
+void Http1Connection::on_shed() noexcept {
+  const bool can_reply = state_ == Http1State::head && channel_->unsent() == 0;
   const bool ended = with_memory([&] {
-    if (state_ == State::exchange) return exchange_.shed();
-    can_be_told ? refuse(503, kTooMuchHeld) : leave();
+    if (state_ == Http1State::exchange) return exchange_.shed();
+    can_reply ? reject(503, kMemoryShedDetail) : close_now();
   });
-  if (!ended) leave();
+  if (!ended) close_now();
 }
 
-void Session::leave() noexcept {
-  state_ = State::lingering;
+void Http1Connection::close_now() noexcept {
+  state_ = Http1State::lingering;
   timer_.cancel();
   channel_->close();
-  house_.leave(*this);
+  worker_.remove(*this);
 }
 
-void Session::shut_down() {
-  if (state_ != State::head || !kept_.empty() || parser_.in_message()) return;
-  channel_->unsent() > 0 ? linger() : leave();
+void Http1Connection::shut_down() {
+  if (state_ != Http1State::head || !input_.empty() || parser_.in_message()) return;
+  channel_->unsent() > 0 ? linger() : close_now();
 }
 
 }  // namespace weir::gateway

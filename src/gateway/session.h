@@ -15,83 +15,86 @@
 
 namespace weir::gateway {
 
-class House;
+class GatewayWorker;
 
-// A client's connection that speaks HTTP/1: one exchange after the other.
-class Session final : public Visitor, private ClientSide, private net::ChannelOwner {
+// A client connection that speaks HTTP/1.x: serves one exchange after the other (pipelined requests
+// wait in the buffer). For the thread of its loop.
+class Http1Connection final : public ClientConnection,
+                              private Downstream,
+                              private net::ChannelOwner {
  public:
-  Session(House& house, net::Stream stream, const net::Peer& peer);
+  Http1Connection(GatewayWorker& worker, net::Stream stream, const net::Peer& peer);
 
   void shut_down() override;
   void close() override { channel_->close(); }
 
  private:
-  enum class State { head, exchange, lingering };
-  enum class Wait { nothing, head, idle, body, sending, lingering };
+  enum class Http1State { head, exchange, lingering };
+  enum class Http1Timeout { none, head, idle, body, sending, lingering };
 
-  // Of the exchange.
+  // Downstream
   const Address& peer() const override { return peer_; }
   bool has_tls() const override { return channel_->stream().has_tls(); }
-  void welcome() override;
-  void hint(const AnswerHead& head) override;
-  void start(const AnswerHead& head) override;
-  void send(std::string_view body) override;
-  void finish(std::string_view trailers) override;
+  void send_continue() override;
+  void send_interim(const ResponseHead& head) override;
+  void send_head(const ResponseHead& head) override;
+  void send_body(std::string_view body) override;
+  void send_end(std::string_view trailers) override;
   void flush() override;
   bool has_room() override;
   bool has_unsent() const override { return channel_->unsent() > 0; }
-  bool reads_to_the_end() const override { return true; }
-  void go_on() override;
-  void over(bool keeps) override;
+  bool must_drain_request() const override { return true; }
+  void on_progress() override;
+  void on_exchange_end(bool keep_alive) override;
   void abort() override;
-  void drop() noexcept override { leave(); }
+  void drop() noexcept override { close_now(); }
 
-  // Of the connection.
+  // net::ChannelOwner
   void on_input(std::string_view input) override;
   void on_sent() override;
   void on_end() override;
   void on_broken(std::string_view why) override;
-  void on_out_of_memory() noexcept override { leave(); }
+  void on_out_of_memory() noexcept override { close_now(); }
   void on_shed() noexcept override;
 
-  void run();
-  bool may_be_http2() const;
-  bool is_http2() const;
-  void hand_over();
-  void wait_for_head();
-  bool read_head();
-  void feed();
-  void arrange();
-  void wait_for(Wait what);
-  Nanos patience(Wait what) const;
-  void say(std::string_view words);
-  std::uint64_t taken() const { return said_ - channel_->unsent(); }
-  void on_time();
-  void refuse(int status, std::string_view reason);
+  void parse_requests();
+  bool matches_preface() const;
+  bool has_preface_line() const;
+  void switch_to_http2();
+  void start_head_timeout();
+  bool parse_head();
+  void forward_body();
+  void update_interest();
+  void set_timeout(Http1Timeout timeout);
+  Nanos timeout_of(Http1Timeout timeout) const;
+  void write(std::string_view bytes);
+  std::uint64_t sent_bytes() const { return queued_bytes_ - channel_->unsent(); }
+  void on_timeout();
+  void reject(int status, std::string_view reason);
   void linger();
-  void leave() noexcept;
+  void close_now() noexcept;
   std::size_t memory() const;
 
-  House& house_;
-  const net::Peer name_;
+  GatewayWorker& worker_;
+  const net::Peer net_peer_;
   const Address peer_;
   std::unique_ptr<net::Channel> channel_;
   wire::HttpParser parser_;
-  std::string kept_;     // has come, and is not used up
-  std::string to_send_;  // in one piece
+  std::string input_;   // received, not consumed yet
+  std::string output_;  // collected, so that one write sends all of it
   net::Timer timer_;
-  Wait wait_ = Wait::nothing;
-  std::uint64_t said_ = 0;        // bytes, to the connection
-  std::uint64_t taken_then_ = 0;  // of them, when the timer was set
-  State state_ = State::head;
-  bool running_ = false;
-  bool feeding_ = false;
-  bool late_head_ = false;  // some of a head has come
-  bool fresh_ = true;       // nothing was understood yet: it may be HTTP/2
-  bool chunked_ = false;    // the answer
-  bool tunnel_ = false;     // behind it, something else is spoken
-  bool ended_ = false;      // the client says nothing more behind what is kept
-  bool keeps_ = true;       // another request can come behind it
+  Http1Timeout timeout_ = Http1Timeout::none;
+  std::uint64_t queued_bytes_ = 0;   // bytes, handed to the channel
+  std::uint64_t sent_at_timer_ = 0;  // bytes sent when the timer was set
+  Http1State state_ = Http1State::head;
+  bool parsing_ = false;
+  bool forwarding_ = false;
+  bool head_started_ = false;    // the first bytes of a head have come
+  bool version_unknown_ = true;  // nothing was parsed yet: it may be HTTP/2
+  bool chunked_ = false;         // of the response
+  bool is_tunnel_ = false;       // the response switched protocols (101)
+  bool half_closed_ = false;     // half-closed by the client, while input is still buffered
+  bool keep_alive_ = true;       // the connection is reusable after this exchange
   Exchange exchange_;
 };
 

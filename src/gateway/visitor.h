@@ -6,15 +6,15 @@
 
 namespace weir::gateway {
 
-// Whoever has come through the door: a client's connection, whatever it speaks.
-class Visitor : public net::Mortal {
+// A connection that a client has opened, of any protocol.
+class ClientConnection : public net::Mortal {
  public:
-  // Nobody comes any more: ends it when it has nothing to do.
+  // The listener has closed: end the connection as soon as it is idle.
   virtual void shut_down() = 0;
-  // Ends it here and now.
+  // Closes the connection at once.
   virtual void close() = 0;
 
-  std::size_t place = 0;  // in the house
+  std::size_t index = 0;  // in the worker's list
 };
 
 }  // namespace weir::gateway

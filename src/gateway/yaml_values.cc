@@ -11,14 +11,14 @@ namespace weir::gateway {
 
 namespace {
 
-std::string range_of(Bounds bounds) {
-  return bounds.most == INT64_MAX ? fmt::format("from {}", bounds.least)
-                                  : fmt::format("from {} to {}", bounds.least, bounds.most);
+std::string range_of(ValueRange bounds) {
+  return bounds.max == INT64_MAX ? fmt::format("from {}", bounds.min)
+                                 : fmt::format("from {} to {}", bounds.min, bounds.max);
 }
 
 template <typename Number>
-void read_any(const Node& node, std::string_view what, Bounds bounds, Number& into,
-              Problems& problems) {
+void read_integer(const Node& node, std::string_view what, ValueRange bounds, Number& into,
+                  Problems& problems) {
   const std::string quoted = fmt::format("\"{}\"", what);
   if (!node.is_scalar()) {
     problems.push_back({node.place, fmt::format("{} is a number {}, not {}", quoted,
@@ -28,7 +28,7 @@ void read_any(const Node& node, std::string_view what, Bounds bounds, Number& in
   const auto number = policy::parse_count({node.text, node.text_place()}, quoted);
   if (!number) {
     problems.push_back(number.error());
-  } else if (*number < bounds.least || *number > bounds.most) {
+  } else if (*number < bounds.min || *number > bounds.max) {
     problems.push_back(
         {node.place, fmt::format("{} is {}, not {}", quoted, range_of(bounds), node.describe())});
   } else {
@@ -38,17 +38,17 @@ void read_any(const Node& node, std::string_view what, Bounds bounds, Number& in
 
 }  // namespace
 
-void read_number(const Node& node, std::string_view what, Bounds bounds, Permits& into,
+void read_number(const Node& node, std::string_view what, ValueRange bounds, Permits& into,
                  Problems& problems) {
-  read_any(node, what, bounds, into, problems);
+  read_integer(node, what, bounds, into, problems);
 }
-void read_number(const Node& node, std::string_view what, Bounds bounds, std::size_t& into,
+void read_number(const Node& node, std::string_view what, ValueRange bounds, std::size_t& into,
                  Problems& problems) {
-  read_any(node, what, bounds, into, problems);
+  read_integer(node, what, bounds, into, problems);
 }
-void read_number(const Node& node, std::string_view what, Bounds bounds, int& into,
+void read_number(const Node& node, std::string_view what, ValueRange bounds, int& into,
                  Problems& problems) {
-  read_any(node, what, bounds, into, problems);
+  read_integer(node, what, bounds, into, problems);
 }
 
 void read_time(const Node& node, std::string_view what, MayBeOff may_be_off, Nanos& into,

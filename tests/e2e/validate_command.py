@@ -159,7 +159,7 @@ weir.yaml:3:24: unknown unit "minute": did you mean "5/min"?
         run = self.weir("weir.yaml")
         self.assertEqual(run.returncode, 1)
         for line in ('weir.yaml:3:17: "upstream" is http://host:port',
-                     'weir.yaml:3:7: whose requests are counted together?',
+                     'weir.yaml:3:7: this route has limits but no key:',
                      'weir.yaml:4:20: unknown unit "x"',
                      'weir.yaml:5:7: a route has no field "keey" (did you mean "key"?)'):
             self.assertIn(line, run.stderr)

@@ -259,7 +259,7 @@ class Scopes(unittest.TestCase):
         self.assertEqual(answers("/leased"), [503] * 4)
         status, headers, body = gateway.get("/closed")
         self.assertEqual(headers["Weir-Degraded"], "1")
-        self.assertIn(b"the store of this limit cannot be asked", body)
+        self.assertIn(b"the store of this limit is unreachable", body)
         self.assertEqual(headers["Content-Type"], "application/problem+json")
         decisions = gateway.metric("weir_gateway_decisions_total")
         self.assertEqual(decisions['{route="open",decision="degraded"}'], 4)

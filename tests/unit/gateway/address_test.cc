@@ -20,7 +20,7 @@ bool has(std::string_view range, std::string_view address) {
   return parse_range(range)->has(*parse_address(address));
 }
 
-TEST(Address, HasOneForm) {
+TEST(Address, HasOneFormForAllSpellings) {
   EXPECT_EQ(again("192.0.2.1"), "192.0.2.1");
   EXPECT_EQ(again("::ffff:192.0.2.1"), "192.0.2.1");
   EXPECT_EQ(again("::FFFF:c000:0201"), "192.0.2.1");
@@ -30,7 +30,7 @@ TEST(Address, HasOneForm) {
   EXPECT_FALSE(parse_address("::1")->is_v4());
 }
 
-TEST(Address, IsNothingElse) {
+TEST(Address, RefusesPortsBracketsZonesAndOctalNumbers) {
   using std::string_view_literals::operator""sv;
   for (const std::string_view text :
        {""sv, "1"sv, "1.2.3"sv, "1.2.3.4.5"sv, "256.1.1.1"sv, "01.2.3.4"sv, "0x1.2.3.4"sv,
@@ -40,7 +40,7 @@ TEST(Address, IsNothingElse) {
   }
 }
 
-TEST(Address, IsMaskedByItsKind) {
+TEST(Address, IsMaskedByThePrefixLengthOfItsFamily) {
   EXPECT_EQ(masked_text("192.0.2.129", 24, 64), "192.0.2.0");
   EXPECT_EQ(masked_text("192.0.2.129", 25, 64), "192.0.2.128");
   EXPECT_EQ(masked_text("192.0.2.129", 32, 64), "192.0.2.129");
@@ -50,7 +50,7 @@ TEST(Address, IsMaskedByItsKind) {
   EXPECT_EQ(masked_text("ffff::", 24, 1), "8000::");
 }
 
-TEST(AddressRange, HasAddressesThatBeginAlike) {
+TEST(AddressRange, ContainsAddressesWithItsPrefix) {
   EXPECT_TRUE(has("10.0.0.0/8", "10.255.0.1"));
   EXPECT_TRUE(has("10.1.2.3/8", "10.255.0.1"));
   EXPECT_FALSE(has("10.0.0.0/8", "11.0.0.1"));
@@ -65,7 +65,7 @@ TEST(AddressRange, HasAddressesThatBeginAlike) {
   EXPECT_FALSE(has("2001:db8::/33", "2001:db8:8000::"));
 }
 
-TEST(AddressRange, IsWrittenWithBits) {
+TEST(AddressRange, RefusesInvalidPrefixLengths) {
   for (const char* text : {"10.0.0.0/33", "10.0.0.0/", "10.0.0.0/-1", "10.0.0.0/8x", "10.0.0.0/08",
                            "::/129", "10/8", "/8", "10.0.0.0/8/8", "10.0.0.0/+8"}) {
     EXPECT_FALSE(parse_range(text)) << text;

@@ -14,23 +14,24 @@ std::string client(std::string_view peer, const FieldList& fields,
   return to_text(client_address(address(peer), fields, kTrusted, from));
 }
 
-TEST(Client, IsThePeerWhereNobodyIsTrusted) {
+TEST(ClientAddress, IsThePeerIfThePeerIsNotTrusted) {
   EXPECT_EQ(client("192.0.2.1", {}), "192.0.2.1");
   EXPECT_EQ(client("192.0.2.1", {{"X-Forwarded-For", "1.1.1.1"}}), "192.0.2.1");
   EXPECT_EQ(client("192.0.2.1", {{"Forwarded", "for=1.1.1.1"}}), "192.0.2.1");
   EXPECT_EQ(client("10.0.0.1", {}), "10.0.0.1");
 }
 
-TEST(Client, IsTheFirstFromTheRightThatIsNotTrusted) {
+TEST(ClientAddress, IsTheRightmostUntrustedAddress) {
   EXPECT_EQ(client("10.0.0.1", {{"X-Forwarded-For", "1.1.1.1"}}), "1.1.1.1");
   EXPECT_EQ(client("10.0.0.1", {{"x-forwarded-for", "6.6.6.6, 1.1.1.1, 10.0.0.2"}}), "1.1.1.1");
   EXPECT_EQ(client("::ffff:10.0.0.1", {{"X-Forwarded-For", "::ffff:1.1.1.1"}}), "1.1.1.1");
-  // All of them are: the farthest.
+  // All of them are trusted: the farthest is used.
   EXPECT_EQ(client("10.0.0.1", {{"X-Forwarded-For", "10.0.0.9, 10.0.0.2"}}), "10.0.0.9");
 }
 
-// Several lines are one list; Spring's helper drops them, and everybody shares the proxy's bucket.
-TEST(Client, IsFoundInSeveralLines) {
+// Several lines are one list. (Spring's helper ignores all but one, so that all clients share the
+// proxy's bucket.)
+TEST(ClientAddress, IsFoundInSeveralLines) {
   EXPECT_EQ(client("10.0.0.1", {{"X-Forwarded-For", "6.6.6.6"},
                                 {"Accept", "*/*"},
                                 {"X-Forwarded-For", "1.1.1.1"},
@@ -38,7 +39,7 @@ TEST(Client, IsFoundInSeveralLines) {
             "1.1.1.1");
 }
 
-TEST(Client, HasAddressesInAllForms) {
+TEST(ClientAddress, IsReadWithPortsAndBrackets) {
   const auto by_x = [](std::string_view text) {
     return client("10.0.0.1", {{"X-Forwarded-For", text}});
   };
@@ -49,8 +50,8 @@ TEST(Client, HasAddressesInAllForms) {
   EXPECT_EQ(by_x(" \t1.1.1.1\t ,, , 10.0.0.2 ,"), "1.1.1.1");
 }
 
-// Nobody chooses his address: the worst he can do is to be counted as the proxy that told it.
-TEST(Client, IsTheProxyThatToldNonsense) {
+// A client cannot choose its address: at worst it is counted as the proxy that sent the element.
+TEST(ClientAddress, IsTheProxyThatSentAnUnreadableElement) {
   for (const char* text : {"unknown", "_hidden", "1.1.1.1.1", "<script>", "[::1", "::1%eth0",
                            "\"1.1.1.1\"", "1.1.1.1 2.2.2.2"}) {
     EXPECT_EQ(client("10.0.0.1", {{"X-Forwarded-For", text}}), "10.0.0.1") << text;
@@ -59,7 +60,7 @@ TEST(Client, IsTheProxyThatToldNonsense) {
   }
 }
 
-TEST(Client, IsToldByTheStandardAsWell) {
+TEST(ClientAddress, IsReadFromForwarded) {
   const auto by_standard = [](std::string_view text) {
     return client("10.0.0.1", {{"Forwarded", text}});
   };
@@ -72,12 +73,13 @@ TEST(Client, IsToldByTheStandardAsWell) {
   EXPECT_EQ(by_standard("for=_x"), "10.0.0.1");
   EXPECT_EQ(by_standard("proto=https"), "10.0.0.1");
   EXPECT_EQ(by_standard("for"), "10.0.0.1");
-  // A quote that a client leaves open swallows what is on its left, not what proxies appended.
+  // An unclosed quote of a client swallows the elements on its left, not those that proxies
+  // appended.
   EXPECT_EQ(by_standard("for=\"6.6.6.6, for=1.1.1.1"), "1.1.1.1");
 }
 
-// A proxy that knows one of the two passes the other on as its client wrote it.
-TEST(Client, IsNobodyOfTwoThatDiffer) {
+// A proxy that sets one of the two headers forwards the other one as its client wrote it.
+TEST(ClientAddress, IsThePeerIfBothHeadersDiffer) {
   const FieldList both{{"X-Forwarded-For", "1.1.1.1"}, {"Forwarded", "for=6.6.6.6"}};
   EXPECT_EQ(client("10.0.0.1", both), "10.0.0.1");
   EXPECT_EQ(client("10.0.0.1", both, ClientFrom::x_forwarded_for), "1.1.1.1");
@@ -88,7 +90,7 @@ TEST(Client, IsNobodyOfTwoThatDiffer) {
             "10.0.0.1");
 }
 
-TEST(Client, IsNotLookedForWithoutEnd) {
+TEST(ClientAddress, StopsAfterABoundedNumberOfProxies) {
   std::string list = "1.1.1.1";
   for (int i = 0; i < 100; ++i) list += ", 10.0.0.2";
   EXPECT_EQ(client("10.0.0.1", {{"X-Forwarded-For", list}}), "10.0.0.2");

@@ -17,7 +17,7 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::SizeIs;
 
-// The only files there are.
+// The only files that exist.
 Result<std::string, Error> files(const std::string& path) {
   if (path == "sorry.html") return std::string{"<h1>sorry</h1>"};
   if (path == "large.txt") return std::string((1 << 20) + 1, 'x');
@@ -53,7 +53,7 @@ Config good(const std::string& text) {
   return made.file.gateway.value_or(Config{});
 }
 
-// The one route of a gateway whose fields are `fields`, with an upstream.
+// The single route of a gateway with these fields and an upstream.
 Route route(const std::string& fields) {
   Config config =
       good("policies: { p: { limits: [ 1/s ] } }\ngateway: { routes: [ { upstream: http://a, " +
@@ -67,7 +67,7 @@ std::vector<std::string> wrong(const std::string& fields) {
       .problems;
 }
 
-TEST(GatewayConfig, IsReadAsInTheDocs) {
+TEST(GatewayConfig, ReadsTheExampleOfTheDocs) {
   const Config config = good(R"(
 policies:
   seckill:
@@ -121,32 +121,32 @@ gateway:
   EXPECT_EQ(config.routes[2].key, (std::vector<KeyPart>{{"", {{.kind = Kind::ip}}}}));
 }
 
-TEST(GatewayConfig, IsNotThereInMostFiles) {
+TEST(GatewayConfig, IsAbsentWithoutAGatewaySection) {
   const Read made = read("policies: { a: { limits: [ 1/s ] } }");
   EXPECT_FALSE(made.file.gateway);
   EXPECT_THAT(made.problems, IsEmpty());
 }
 
-TEST(GatewayConfig, HasDefaults) {
+TEST(GatewayConfig, HasDefaultsForAbsentFields) {
   const Config config = good("gateway: { routes: [ { upstream: http://a } ] }");
   EXPECT_EQ(config.listen, (Endpoint{"127.0.0.1", 8080}));
   EXPECT_EQ(config.client, ClientLimits{});
-  EXPECT_EQ(config.access_log, AccessLog{});
+  EXPECT_EQ(config.access_log, AccessLogConfig{});
   const Route& only = config.routes[0];
   EXPECT_EQ(only.policy, "");
-  EXPECT_EQ(only.service.timeouts, Timeouts{});
+  EXPECT_EQ(only.service.timeouts, UpstreamTimeouts{});
   EXPECT_EQ(only.service.servers[0].port, 80);
   EXPECT_EQ(only.headers, HeaderStyle::ietf);
   EXPECT_EQ(only.jwt, nullptr);
   EXPECT_EQ(only.max_body, UINT64_MAX);
 }
 
-TEST(GatewayConfig, TakesTheFieldsOfTheFile) {
+TEST(GatewayConfig, InheritsTheHeadersFieldOfTheFile) {
   const Config config = good("headers: legacy\ngateway: { routes: [ { upstream: http://a } ] }");
   EXPECT_EQ(config.routes[0].headers, HeaderStyle::legacy);
 }
 
-TEST(GatewayConfig, HasSettingsForAllRoutes) {
+TEST(GatewayConfig, HasDefaultsOfAllRoutesThatARouteMayOverride) {
   const Config config = good(R"(
 gateway:
   headers: scg
@@ -161,14 +161,14 @@ gateway:
 )");
   const Route& first = config.routes[0];
   EXPECT_EQ(first.headers, HeaderStyle::scg);
-  EXPECT_EQ(first.service.timeouts, (Timeouts{1s, 5s, 10s}));
+  EXPECT_EQ(first.service.timeouts, (UpstreamTimeouts{1s, 5s, 10s}));
   EXPECT_EQ(first.service.retries, 0);
   EXPECT_EQ(first.max_body, 1u << 20);
   EXPECT_EQ(first.empty_key.deny, 401);
   EXPECT_EQ(first.refused.status, 503);
   const Route& second = config.routes[1];
   EXPECT_EQ(second.headers, HeaderStyle::off);
-  EXPECT_EQ(second.service.timeouts, (Timeouts{1s, 1s, kForever}));
+  EXPECT_EQ(second.service.timeouts, (UpstreamTimeouts{1s, 1s, kForever}));
   EXPECT_EQ(second.max_body, UINT64_MAX);
   EXPECT_EQ(second.empty_key.deny, 403);
   EXPECT_EQ(second.refused.status, 429);
@@ -176,7 +176,7 @@ gateway:
   EXPECT_EQ(second.refused.content_type, "text/html; charset=utf-8");
 }
 
-TEST(GatewayConfig, TellsHowClientsAreTreated) {
+TEST(GatewayConfig, ReadsTheSettingsOfClientConnections) {
   const Config config = good(R"(
 gateway:
   tls: { cert: a.pem, key: b.pem }
@@ -193,14 +193,14 @@ gateway:
   EXPECT_FALSE(config.http2);
   EXPECT_EQ(config.client_from, ClientFrom::forwarded);
   EXPECT_EQ(config.client, (ClientLimits{8192, 50, 100, 5s, 6s, 7s, 8s}));
-  EXPECT_EQ(config.access_log, (AccessLog{"stdout", true}));
+  EXPECT_EQ(config.access_log, (AccessLogConfig{"stdout", true}));
   EXPECT_TRUE(good("gateway: { routes: [ { upstream: http://a } ] }").http2);
   EXPECT_EQ(good("gateway: { access_log: a.log, routes: [ { upstream: http://a } ] }").access_log,
-            (AccessLog{"a.log", false}));
+            (AccessLogConfig{"a.log", false}));
 }
 
-TEST(GatewayConfig, TellsHowServicesAreTreated) {
-  const Service service =
+TEST(GatewayConfig, ReadsTheSettingsOfServices) {
+  const ServiceConfig service =
       route(
           "balance: least_connections, retries: 3, idle_connections: 5, health: { "
           "passive: { failures: 5, for: 1min }, active: { path: /up, every: 1s, "
@@ -209,14 +209,15 @@ TEST(GatewayConfig, TellsHowServicesAreTreated) {
   EXPECT_EQ(service.balance, Balance::least_connections);
   EXPECT_EQ(service.retries, 3);
   EXPECT_EQ(service.idle_connections, 5u);
-  EXPECT_EQ(service.health.passive, (Health::Passive{5, 60s}));
-  EXPECT_EQ(service.health.active, (Health::Active{"/up", 1s, 500ms, 1, 4, 200, 204}));
-  EXPECT_EQ(route("health: { active: /up }").service.health.active, Health::Active{.path = "/up"});
+  EXPECT_EQ(service.health.passive, (HealthCheckConfig::Passive{5, 60s}));
+  EXPECT_EQ(service.health.active, (HealthCheckConfig::Active{"/up", 1s, 500ms, 1, 4, 200, 204}));
+  EXPECT_EQ(route("health: { active: /up }").service.health.active,
+            HealthCheckConfig::Active{.path = "/up"});
   EXPECT_EQ(route("health: off").service.health.passive, std::nullopt);
   EXPECT_EQ(route("health: { passive: off }").service.health.passive, std::nullopt);
 }
 
-TEST(GatewayConfig, HasKeysOfAllKinds) {
+TEST(GatewayConfig, ReadsAllKindsOfKeySources) {
   using Kind = KeySource::Kind;
   const auto key = [](const std::string& text) {
     return route("jwt: { verify: off }, policy: p, key: " + text).key.at(0).sources;
@@ -238,16 +239,16 @@ TEST(GatewayConfig, HasKeysOfAllKinds) {
                           KeySource{.kind = Kind::path}));
 }
 
-TEST(GatewayConfig, SaysWhatKeysAreMadeOf) {
+TEST(GatewayConfig, RefusesInvalidKeySources) {
   const auto flaw = [](const std::string& key) { return wrong("policy: p, key: " + key).at(0); };
   EXPECT_THAT(flaw("ipp"), HasSubstr("(did you mean \"ip\"?)"));
-  EXPECT_THAT(flaw("header"), HasSubstr("header of which name?"));
+  EXPECT_THAT(flaw("header"), HasSubstr("header needs an argument"));
   EXPECT_THAT(flaw("ip/0"), HasSubstr("ip/24 for IPv4"));
   EXPECT_THAT(flaw("ip/129"), HasSubstr("ip/24 for IPv4"));
   EXPECT_THAT(flaw("ip/33/64"), HasSubstr("ip/24 for IPv4"));
   EXPECT_THAT(flaw("ip:24"), HasSubstr("a key is made of"));
   EXPECT_THAT(flaw("path/2"), HasSubstr("a key is made of"));
-  EXPECT_THAT(flaw("path:2"), HasSubstr("path takes nothing behind it"));
+  EXPECT_THAT(flaw("path:2"), HasSubstr("path takes no argument"));
   EXPECT_THAT(flaw("segment:0"), HasSubstr("counted from 1"));
   EXPECT_THAT(flaw("'header:a b'"), HasSubstr("not the name of a header"));
   EXPECT_THAT(flaw("[]"), HasSubstr("at least one"));
@@ -255,7 +256,7 @@ TEST(GatewayConfig, SaysWhatKeysAreMadeOf) {
   EXPECT_THAT(flaw("[ip, ip, ip, ip, ip, ip, ip, ip, ip]"), HasSubstr("at most 8"));
 }
 
-TEST(GatewayConfig, HasCosts) {
+TEST(GatewayConfig, ReadsCosts) {
   EXPECT_EQ(route("cost: 5").cost, (Cost{.fixed = 5}));
   EXPECT_EQ(route("cost: header:X-Cost").cost,
             (Cost{.kind = Cost::Kind::header, .header = "x-cost"}));
@@ -264,21 +265,21 @@ TEST(GatewayConfig, HasCosts) {
   EXPECT_EQ(route("cost: bytes").cost.kind, Cost::Kind::bytes);
   EXPECT_THAT(wrong("cost: 0"), ElementsAre(HasSubstr("\"cost\" is from 1")));
   EXPECT_THAT(wrong("cost: much"), ElementsAre(HasSubstr("a number from 1, header:NAME or bytes")));
-  EXPECT_THAT(wrong("cost: { most: 5 }"), ElementsAre(HasSubstr("in which header")));
+  EXPECT_THAT(wrong("cost: { most: 5 }"), ElementsAre(HasSubstr("\"cost\" needs a header")));
 }
 
-TEST(GatewayConfig, LogsKeysAsItIsTold) {
+TEST(GatewayConfig, ReadsHowKeysAreLogged) {
   const auto logged = [](const std::string& fields) {
     return read("gateway: { access_log: { file: a.log" + fields +
                 " }, routes: [ { upstream: http://a } ] }")
         .file.gateway->access_log.key;
   };
-  EXPECT_EQ(logged(""), LoggedKey::off);
-  EXPECT_EQ(logged(", key: hashed"), LoggedKey::hashed);
-  EXPECT_EQ(logged(", key: plain"), LoggedKey::plain);
+  EXPECT_EQ(logged(""), KeyLogging::off);
+  EXPECT_EQ(logged(", key: hashed"), KeyLogging::hashed);
+  EXPECT_EQ(logged(", key: plain"), KeyLogging::plain);
 }
 
-TEST(GatewayConfig, HasBandwidths) {
+TEST(GatewayConfig, ReadsBandwidths) {
   const Route paced = route("bandwidth: 10MB/s, name: files");
   ASSERT_TRUE(paced.bandwidth);
   EXPECT_EQ(paced.bandwidth->policy, "gateway/files/bandwidth");
@@ -288,19 +289,20 @@ TEST(GatewayConfig, HasBandwidths) {
   EXPECT_FALSE(keyed.bandwidth->requests);
   EXPECT_TRUE(keyed.bandwidth->responses);
   EXPECT_THAT(wrong("bandwidth: 10/s"), ElementsAre(HasSubstr("at least 1024 bytes at once")));
-  EXPECT_THAT(wrong("bandwidth: 10 concurrent"), ElementsAre(HasSubstr("one rate of bytes")));
-  EXPECT_THAT(wrong("bandwidth: { of: responses }"), testing::Contains(HasSubstr("how much?")));
+  EXPECT_THAT(wrong("bandwidth: 10 concurrent"), ElementsAre(HasSubstr("a single rate of bytes")));
+  EXPECT_THAT(wrong("bandwidth: { of: responses }"),
+              testing::Contains(HasSubstr("\"bandwidth\" needs a limit")));
 }
 
-TEST(GatewayConfig, HasRefusals) {
+TEST(GatewayConfig, ReadsTheRepliesToDeniedRequests) {
   EXPECT_EQ(route("refused: { body: '' }").refused.body, "");
   EXPECT_EQ(route("refused: { body: sorry }").refused.content_type, "text/plain; charset=utf-8");
   EXPECT_EQ(route("refused: { body: '{}' }").refused.content_type, "application/json");
-  const Refused redirect = route("refused: { redirect: 'https://a/b' }").refused;
+  const RefusalConfig redirect = route("refused: { redirect: 'https://a/b' }").refused;
   EXPECT_EQ(redirect.status, 302);
   EXPECT_EQ(redirect.redirect, "https://a/b");
   EXPECT_EQ(route("refused: { redirect: /wait, status: 307 }").refused.status, 307);
-  const Refused degraded = route("retries: 4, refused: { fallback: 'http://b:81' }").refused;
+  const RefusalConfig degraded = route("retries: 4, refused: { fallback: 'http://b:81' }").refused;
   ASSERT_NE(degraded.fallback, nullptr);
   EXPECT_EQ(degraded.fallback->servers[0].port, 81);
   EXPECT_EQ(degraded.fallback->retries, 4);
@@ -308,9 +310,9 @@ TEST(GatewayConfig, HasRefusals) {
             (std::vector<HeaderLine>{{"X-A", "b"}, {"Retry-After", "9"}}));
 }
 
-TEST(GatewayConfig, HasRefusalsOfSingleLimits) {
+TEST(GatewayConfig, ReadsTheRepliesOfSingleLimits) {
   const std::string limits = "limits: [ { limit: 1/s, name: user }, 2/s ], key: ip, ";
-  const Refused refused =
+  const RefusalConfig refused =
       route(limits +
             "refused: { body: later, limits: { user: { status: 200, body: sold out }, 1: "
             "{ redirect: /wait }, block: { status: 403 } } }")
@@ -326,7 +328,7 @@ TEST(GatewayConfig, HasRefusalsOfSingleLimits) {
   EXPECT_THAT(wrong("refused: { limits: [ a ] }"), ElementsAre(HasSubstr("map from names")));
 }
 
-TEST(GatewayConfig, SaysWhatRefusalsCannotBe) {
+TEST(GatewayConfig, RefusesInvalidReplies) {
   EXPECT_THAT(wrong("refused: { body: }"), ElementsAre(HasSubstr("\"body\" is a text, not ")));
   EXPECT_THAT(wrong("refused: { status: 201 }"), ElementsAre(HasSubstr("from 400 to 599")));
   EXPECT_THAT(wrong("refused: { redirect: /a, status: 200 }"),
@@ -341,14 +343,14 @@ TEST(GatewayConfig, SaysWhatRefusalsCannotBe) {
   EXPECT_THAT(wrong(R"(refused: { redirect: "/a\r\nSet-Cookie: x" })"),
               ElementsAre(HasSubstr("\"redirect\" is https://")));
   EXPECT_THAT(wrong(R"(refused: { headers: { X-A: "b\r\nX-B: c" } })"),
-              ElementsAre(HasSubstr("in one line")));
+              ElementsAre(HasSubstr("one line of text")));
   EXPECT_THAT(wrong("refused: { headers: { Content-Length: 5 } }"),
               ElementsAre(HasSubstr("written by the gateway")));
   EXPECT_THAT(wrong("refused: { content_type: a/b }"),
-              ElementsAre(HasSubstr("without body or file")));
+              ElementsAre(HasSubstr("no effect without body or file")));
 }
 
-TEST(GatewayConfig, SaysWhatCannotBeMatched) {
+TEST(GatewayConfig, RefusesInvalidMatchRules) {
   const auto flaw = [](const std::string& match) {
     return wrong("match: { " + match + " }").at(0);
   };
@@ -358,19 +360,19 @@ TEST(GatewayConfig, SaysWhatCannotBeMatched) {
   EXPECT_THAT(flaw("path: /***"), HasSubstr("whole segments"));
   EXPECT_THAT(flaw("path: /a/../b"), HasSubstr("resolved before"));
   EXPECT_THAT(flaw("path: //b"), HasSubstr("resolved before"));
-  EXPECT_THAT(flaw("path: /a%2Fb"), HasSubstr("read in different ways"));
+  EXPECT_THAT(flaw("path: /a%2Fb"), HasSubstr("in different ways"));
   EXPECT_THAT(flaw("path: /%2A"), HasSubstr("resolved before"));
   EXPECT_THAT(flaw("host: 'a:80'"), HasSubstr("a name without port"));
   EXPECT_THAT(flaw("host: 'a.*.b'"), HasSubstr("a name without port"));
-  EXPECT_THAT(flaw("method: get"), HasSubstr("in capitals"));
+  EXPECT_THAT(flaw("method: get"), HasSubstr("in upper case"));
   EXPECT_THAT(flaw("pth: /a"), HasSubstr("did you mean \"path\"?"));
   EXPECT_THAT(route("match: { path: [ /caf%C3%A9, /b/ ], host: ['*.A.com', '[::1]'] }").match.paths,
               ElementsAre("/caf\xc3\xa9", "/b"));
 }
 
-TEST(GatewayConfig, NeedsPoliciesThatThereAre) {
+TEST(GatewayConfig, RefusesUnknownPoliciesAndMissingKeys) {
   EXPECT_THAT(wrong("policy: q, key: ip"), ElementsAre(HasSubstr("there is no policy \"q\"")));
-  EXPECT_THAT(wrong("policy: p"), ElementsAre(HasSubstr("whose requests are counted together?")));
+  EXPECT_THAT(wrong("policy: p"), ElementsAre(HasSubstr("this route has limits but no key")));
   EXPECT_THAT(wrong("policy: p, limits: [ 1/s ], key: ip"),
               ElementsAre(HasSubstr("one of them is enough")));
   EXPECT_THAT(wrong("policy: p, key: ip, parts: { a: ip }"),
@@ -380,7 +382,7 @@ TEST(GatewayConfig, NeedsPoliciesThatThereAre) {
               ElementsAre(HasSubstr("\"shadow\" belongs to limits")));
 }
 
-TEST(GatewayConfig, NeedsThePartsThatLimitsCountBy) {
+TEST(GatewayConfig, RefusesLimitsByPartsWithoutASource) {
   EXPECT_THAT(
       wrong("limits: [ { limit: 1/s, by: [ user, sku ] } ], parts: { user: ip }"),
       ElementsAre(HasSubstr(
@@ -388,17 +390,17 @@ TEST(GatewayConfig, NeedsThePartsThatLimitsCountBy) {
   EXPECT_THAT(wrong("limits: [ { limit: 1/s, by: user } ], key: ip"),
               ElementsAre(HasSubstr("by user: write parts: { user: header:X-user }")));
   EXPECT_THAT(wrong("limits: [ { limit: 1/s, by: user } ]"),
-              ElementsAre(HasSubstr("whose requests are counted together? write parts: { user:")));
-  // More than needed is fine: others may count by the whole key.
+              ElementsAre(HasSubstr("this route has limits but no key: write parts: { user:")));
+  // More parts than needed are allowed: other limits may count by the whole key.
   EXPECT_EQ(
       route("limits: [ { limit: 1/s, by: user }, 5/s ], parts: { user: ip, sku: path }").key.size(),
       2u);
-  // Those of overrides and hours, too.
+  // Limits of overrides and of schedules count as well.
   EXPECT_THAT(wrong("limits: [ 1/s ], overrides: { vip: { limit: 5/s, by: user } }, key: ip"),
               ElementsAre(HasSubstr("by user")));
 }
 
-TEST(GatewayConfig, ReadsWhatVerifiesTokens) {
+TEST(GatewayConfig, ReadsHowTokensAreVerified) {
   const Route verified = route(
       "policy: p, key: jwt:sub, jwt: { key: a secret of more than thirty-two bytes, "
       "leeway: 5s, issuer: i, audience: a, cookie: token }");
@@ -406,7 +408,7 @@ TEST(GatewayConfig, ReadsWhatVerifiesTokens) {
   EXPECT_EQ(verified.jwt->rules().keys.size(), 1u);
   EXPECT_EQ(verified.jwt->rules().leeway, 5s);
   EXPECT_EQ(verified.jwt->rules().cookie, "token");
-  // Nobody looks at tokens where no key is in them.
+  // The jwt settings are dropped if no key has a claim.
   EXPECT_EQ(route("policy: p, key: ip, jwt: { key: a secret of more than thirty-two bytes }").jwt,
             nullptr);
   EXPECT_THAT(read("gateway: { routes: [ { upstream: http://a, jwt: { key: short } } ] }").warnings,
@@ -420,13 +422,13 @@ TEST(GatewayConfig, ReadsWhatVerifiesTokens) {
   EXPECT_THAT(wrong("jwt: { key: abc, algorithm: RS256 }"),
               ElementsAre(HasSubstr("not a public key in PEM")));
   EXPECT_THAT(wrong("jwt: { keys: [ { key: '-----BEGIN PUBLIC KEY-----', algorithm: HS256 } ] }"),
-              ElementsAre(HasSubstr("a public key is no secret")));
+              ElementsAre(HasSubstr("a public key must not be an HS256 secret")));
 }
 
-// A key from a token that nothing verifies is whatever the client likes.
+// A key from an unverified token is whatever the client likes.
 TEST(GatewayConfig, RefusesKeysFromTokensThatNothingVerifies) {
   EXPECT_THAT(wrong("policy: p, key: jwt:sub"),
-              ElementsAre(HasSubstr("write jwt: { key: … } with what verifies it")));
+              ElementsAre(HasSubstr("write jwt: { key: … } to verify tokens")));
   EXPECT_THAT(wrong("policy: p, parts: { a: ip, b: [ ip, jwt:sub ] }"), SizeIs(1));
   EXPECT_THAT(wrong("bandwidth: { limit: 1MB/s, key: jwt:sub }"), SizeIs(1));
   const Route unverified = route("policy: p, key: jwt:sub, jwt: { verify: off }");
@@ -442,7 +444,7 @@ TEST(GatewayConfig, RefusesKeysFromTokensThatNothingVerifies) {
   EXPECT_THAT(wrong("jwt: { verify: maybe }"), SizeIs(1));
 }
 
-TEST(GatewayConfig, TellsOfDoorsThatAreTaken) {
+TEST(GatewayConfig, RefusesAPortThatTheDaemonUses) {
   EXPECT_THAT(
       read("gateway: { listen: 0.0.0.0:7380, routes: [ { upstream: http://a } ] }").problems,
       ElementsAre(HasSubstr("\"http\" of the daemon listens at 127.0.0.1:7380")));
@@ -456,17 +458,17 @@ TEST(GatewayConfig, TellsOfDoorsThatAreTaken) {
               IsEmpty());
 }
 
-TEST(GatewayConfig, WarnsOfWhatIsNotMeant) {
+TEST(GatewayConfig, WarnsOfUnreachableRoutesAndOfTrustingEveryClient) {
   EXPECT_THAT(read("gateway: { routes: [ { upstream: http://a }, { match: { path: /b }, upstream: "
                    "http://b } ] }")
                   .warnings,
-              ElementsAre(HasSubstr("no request comes here")));
+              ElementsAre(HasSubstr("this route is never reached")));
   EXPECT_THAT(
       read("gateway: { trusted_proxies: 0.0.0.0/0, routes: [ { upstream: http://a } ] }").warnings,
-      ElementsAre(HasSubstr("everybody is trusted")));
+      ElementsAre(HasSubstr("every client is trusted")));
 }
 
-TEST(GatewayConfig, TellsAllMistakesWhereTheyAre) {
+TEST(GatewayConfig, ReportsAllProblemsWithTheirPlaces) {
   EXPECT_THAT(read(R"(gateway:
   listn: a
   trusted_proxies: [ 10.0.0.0/33 ]
@@ -481,8 +483,8 @@ TEST(GatewayConfig, TellsAllMistakesWhereTheyAre) {
 )")
                   .problems,
               ElementsAre("2:3: \"gateway\" has no field \"listn\" (did you mean \"listen\"?)",
-                          HasSubstr("3:22: \"10.0.0.0/33\" is no address"),
-                          HasSubstr("5:7: whose requests are counted together?"),
+                          HasSubstr("3:22: \"10.0.0.0/33\" is not an address"),
+                          HasSubstr("5:7: this route has limits but no key"),
                           HasSubstr("5:17: \"upstream\" is http://host:port"),
                           HasSubstr("6:20: unknown unit \"x\""),
                           "7:7: a route has no field \"keey\" (did you mean \"key\"?)",
@@ -491,7 +493,7 @@ TEST(GatewayConfig, TellsAllMistakesWhereTheyAre) {
                           "8:53: \"retries\" is from 0 to 10, not \"11\"",
                           HasSubstr("9:28: \"upstream\" is an empty list"),
                           "10:15: two routes have the name \"x\": choose another",
-                          HasSubstr("10:28: nothing listens at port 0"),
+                          HasSubstr("10:28: no server listens on port 0"),
                           "11:7: a route is a map with match and upstream, not \"5\""));
   EXPECT_THAT(read("gateway: {}").problems, ElementsAre(HasSubstr("a gateway needs routes")));
   EXPECT_THAT(read("gateway: { routes: [] }").problems, ElementsAre(HasSubstr("not empty")));

@@ -7,7 +7,7 @@
 
 namespace weir::gateway {
 
-// Fields that own nothing, for a test: {{"Cookie", "a=1"}}.
+// Fields that borrow their strings: {{"Cookie", "a=1"}}.
 using FieldList = std::vector<wire::HttpField>;
 
 inline Address address(std::string_view text) { return *parse_address(text); }

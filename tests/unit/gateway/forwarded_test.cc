@@ -28,7 +28,7 @@ std::string sent_by_proxy(const FieldList& fields, ForwardedStyle style) {
               {.peer = kProxy, .trusted = true, .port = 8080, .host = "a:8443", .style = style});
 }
 
-TEST(Fields, OfThisHopAreNotSentOn) {
+TEST(AppendRequestFields, DropsHopByHopFields) {
   EXPECT_EQ(sent_by_stranger({{"Host", "a"},
                               {"Accept", "*/*"},
                               {"Connection", "keep-alive, X-Mine ,, upgrade"},
@@ -46,9 +46,10 @@ TEST(Fields, OfThisHopAreNotSentOn) {
             "Accept: */*\r\nX-Yours: 2\r\n");
 }
 
-// A client that could do so would hide who it is from the service, or desynchronise it.
-TEST(Fields, CannotAllBeNamedByConnection) {
-  const HopByHop hop(FieldList{
+// Otherwise a client could hide its address from the service, or desynchronise it (request
+// smuggling).
+TEST(HopByHopFields, CannotIncludeEndToEndFields) {
+  const HopByHopFields hop(FieldList{
       {"Connection",
        "Host, Content-Length, X-Forwarded-For, x_forwarded_host, Forwarded, X-Real-IP"},
       {"connection", "Authorization, Cookie, X-Request-Id, traceparent, Content-Type, X-Free"}});
@@ -61,39 +62,41 @@ TEST(Fields, CannotAllBeNamedByConnection) {
   EXPECT_TRUE(hop.drops("CONNECTION"));
   std::string many = "x-last";
   for (int i = 0; i < 10'000; ++i) many.insert(0, "a" + std::to_string(i) + ",");
-  const HopByHop flood(FieldList{{"Connection", many}});
+  const HopByHopFields flood(FieldList{{"Connection", many}});
   EXPECT_TRUE(flood.drops("a9999"));
   EXPECT_FALSE(flood.drops("x-last"));
 }
 
-TEST(Fields, OfAStrangerAboutWhoAsksAreReplaced) {
-  const FieldList lies{{"X-Forwarded-For", "6.6.6.6"},   {"x_forwarded_for", "6.6.6.6"},
-                       {"X-Forwarded-Proto", "https"},   {"X-Forwarded-Host", "evil"},
-                       {"X-Forwarded-Anything", "evil"}, {"Forwarded", "for=6.6.6.6"},
-                       {"X-Real-IP", "6.6.6.6"}};
-  EXPECT_EQ(sent_by_stranger(lies), "");
-  EXPECT_EQ(sent_by_stranger(lies, ForwardedStyle::both),
+TEST(AppendRequestFields, ReplacesForwardingFieldsOfAnUntrustedClient) {
+  const FieldList spoofed{{"X-Forwarded-For", "6.6.6.6"},   {"x_forwarded_for", "6.6.6.6"},
+                          {"X-Forwarded-Proto", "https"},   {"X-Forwarded-Host", "evil"},
+                          {"X-Forwarded-Anything", "evil"}, {"Forwarded", "for=6.6.6.6"},
+                          {"X-Real-IP", "6.6.6.6"}};
+  EXPECT_EQ(sent_by_stranger(spoofed), "");
+  EXPECT_EQ(sent_by_stranger(spoofed, ForwardedStyle::both),
             "X-Forwarded-For: 192.0.2.1\r\nX-Forwarded-Proto: http\r\n"
             "X-Forwarded-Host: shop.example.com\r\nX-Forwarded-Port: 8080\r\n"
             "Forwarded: for=192.0.2.1;host=\"shop.example.com\";proto=http\r\n");
 }
 
-TEST(Fields, OfATrustedProxyAreKeptAndAppendedTo) {
-  const FieldList told{{"X-Forwarded-For", "1.1.1.1"}, {"X-Forwarded-For", "2.2.2.2"},
-                       {"X-Forwarded-Proto", "https"}, {"X-Forwarded-Host", "shop.example.com"},
-                       {"X-Forwarded-Port", "443"},    {"X-Real-IP", "1.1.1.1"},
-                       {"Forwarded", "for=1.1.1.1"}};
-  EXPECT_EQ(sent_by_proxy(told, ForwardedStyle::x),
+TEST(AppendRequestFields, AppendsToForwardingFieldsOfATrustedProxy) {
+  const FieldList forwarded{
+      {"X-Forwarded-For", "1.1.1.1"}, {"X-Forwarded-For", "2.2.2.2"},
+      {"X-Forwarded-Proto", "https"}, {"X-Forwarded-Host", "shop.example.com"},
+      {"X-Forwarded-Port", "443"},    {"X-Real-IP", "1.1.1.1"},
+      {"Forwarded", "for=1.1.1.1"}};
+  EXPECT_EQ(sent_by_proxy(forwarded, ForwardedStyle::x),
             "X-Real-IP: 1.1.1.1\r\n"
             "X-Forwarded-For: 1.1.1.1, 2.2.2.2, 2001:db8::7\r\nX-Forwarded-Proto: https\r\n"
             "X-Forwarded-Host: shop.example.com\r\nX-Forwarded-Port: 443\r\n");
-  EXPECT_EQ(sent_by_proxy(told, ForwardedStyle::standard),
+  EXPECT_EQ(sent_by_proxy(forwarded, ForwardedStyle::standard),
             "X-Real-IP: 1.1.1.1\r\n"
             "Forwarded: for=1.1.1.1, for=\"[2001:db8::7]\";host=\"a:8443\";proto=http\r\n");
-  EXPECT_THAT(sent_by_proxy(told, ForwardedStyle::off), HasSubstr("X-Forwarded-Port: 443\r\n"));
+  EXPECT_THAT(sent_by_proxy(forwarded, ForwardedStyle::off),
+              HasSubstr("X-Forwarded-Port: 443\r\n"));
 }
 
-TEST(Fields, OfATrustedProxyThatMakeNoSenseAreReplaced) {
+TEST(AppendRequestFields, ReplacesInvalidForwardingFieldsOfATrustedProxy) {
   const std::string out = sent_by_proxy({{"X-Forwarded-Proto", "gopher"},
                                          {"X-Forwarded-Host", "a b"},
                                          {"X-Forwarded-Port", "x"},
@@ -108,7 +111,7 @@ TEST(Fields, OfATrustedProxyThatMakeNoSenseAreReplaced) {
               HasSubstr("X-Forwarded-Proto: http\r\n"));
 }
 
-TEST(Fields, TellOfTls) {
+TEST(AppendRequestFields, UsesTheSchemeHttpsOverTls) {
   EXPECT_THAT(sent({}, {.peer = kStranger, .tls = true, .port = 443, .host = "a"}),
               testing::AllOf(HasSubstr("X-Forwarded-Proto: https\r\n"),
                              HasSubstr("X-Forwarded-Port: 443\r\n"), HasSubstr("proto=https")));
@@ -116,8 +119,9 @@ TEST(Fields, TellOfTls) {
               Not(HasSubstr("X-Forwarded-Host")));
 }
 
-// Services that make variables of fields would take each of them for the one that is written here.
-TEST(Fields, InOtherSpellingsAreNotSentOnEither) {
+// Servers that map fields to variables would take each of them for the field that the gateway
+// writes.
+TEST(AppendRequestFields, DropsReservedFieldsInOtherSpellings) {
   EXPECT_EQ(sent_by_stranger({{"Content_Length", "5"},
                               {"content_Length", "5"},
                               {"Transfer_Encoding", "chunked"},
@@ -129,7 +133,7 @@ TEST(Fields, InOtherSpellingsAreNotSentOnEither) {
             "X_Mine: 1\r\n");
 }
 
-TEST(Trailers, OfARequestDoNotTellWhoAsks) {
+TEST(PassableRequestTrailers, DropsForwardingFields) {
   EXPECT_EQ(passable_request_trailers("X-Sum: 1\r\nX-Forwarded-For: 10.0.0.1\r\nx_real_ip: a\r\n"
                                       "Forwarded: for=a\r\nX_Forwarded_Proto: https\r\n"
                                       "X-Request-Id: 1\r\nX-End: 2\r\n",
@@ -138,8 +142,8 @@ TEST(Trailers, OfARequestDoNotTellWhoAsks) {
   EXPECT_EQ(passable_request_trailers("", {}, {}), "");
 }
 
-// Some services merge trailers into the header.
-TEST(Trailers, OfARequestDoNotReplaceHeaders) {
+// Some servers merge trailers into the header.
+TEST(PassableRequestTrailers, DropsNamesOfHeaders) {
   const FieldList fields{{"X-Tenant", "a"}};
   const std::vector<std::string> headers_read{"x-user-id"};
   EXPECT_EQ(passable_request_trailers("X-Sum: 1\r\nx_tenant: b\r\nX_User-Id: c\r\n", fields,
@@ -147,7 +151,7 @@ TEST(Trailers, OfARequestDoNotReplaceHeaders) {
             "X-Sum: 1\r\n");
 }
 
-TEST(Fields, OfAnAnswerAreSentBackWithoutThoseOfTheHop) {
+TEST(AppendResponseFields, DropsHopByHopFields) {
   std::string out;
   append_response_fields(out, FieldList{{"Content-Type", "text/html"},
                                         {"Content-Length", "5"},

@@ -14,7 +14,6 @@
 namespace weir::gateway {
 namespace {
 
-using Algorithm = JwtRules::Algorithm;
 using Key = std::unique_ptr<EVP_PKEY, decltype(&EVP_PKEY_free)>;
 
 constexpr std::string_view kSecret = "a secret of more than thirty-two bytes";
@@ -76,7 +75,7 @@ std::string rs256(EVP_PKEY* key, std::string_view header, std::string_view claim
   return part + "." + base64url(signature_of(key, part));
 }
 
-// OpenSSL's signature is an ASN.1 sequence, a token's are two numbers of 32 bytes.
+// OpenSSL's signature is an ASN.1 sequence; a token's is r and s, 32 bytes each.
 std::string es256(EVP_PKEY* key, std::string_view header, std::string_view claims) {
   const std::string part = unsigned_part(header, claims);
   const std::string der = signature_of(key, part);
@@ -100,7 +99,7 @@ std::shared_ptr<const JwtReader> with_secret() {
   return reader_of({{.text = std::string{kSecret}}});
 }
 
-// The subject that is believed; "" if none is.
+// The subject of an accepted token; "" if it is refused.
 std::string subject(const JwtReader& reader, std::string_view token) {
   const auto claims = reader.claims_of(token, kNow);
   return claims ? claim_in(*claims, "sub") : "";
@@ -110,19 +109,19 @@ std::shared_ptr<const JwtReader> without_verification() {
   return *JwtReader::make({.verifies = false});
 }
 
-TEST(Jwt, IsBelievedWithoutVerification) {
+TEST(JwtReader, AcceptsEveryTokenWithoutVerification) {
   const auto reader = without_verification();
   EXPECT_EQ(subject(*reader, unsigned_part(R"({"alg":"none"})", kClaims) + "."), "alice");
   EXPECT_EQ(subject(*reader, hs256(R"({"alg":"HS256"})", kClaims, "anything")), "alice");
 }
 
-TEST(Jwt, IsNotBelievedWithoutAKey) {
+TEST(JwtReader, AcceptsNoTokenWithoutAKey) {
   const auto reader = reader_of({});
   EXPECT_EQ(subject(*reader, unsigned_part(R"({"alg":"none"})", kClaims) + "."), "");
   EXPECT_EQ(subject(*reader, hs256(R"({"alg":"HS256"})", kClaims, "anything")), "");
 }
 
-TEST(Jwt, IsVerifiedWithASecret) {
+TEST(JwtReader, VerifiesHs256WithASecret) {
   const auto reader = with_secret();
   EXPECT_EQ(subject(*reader, hs256(R"({"alg":"HS256"})", kClaims)), "alice");
   EXPECT_EQ(subject(*reader, hs256(R"({"alg":"HS256"})", kClaims, "another")), "");
@@ -134,23 +133,23 @@ TEST(Jwt, IsVerifiedWithASecret) {
   EXPECT_EQ(subject(*reader, changed), "");
 }
 
-TEST(Jwt, IsVerifiedWithPublicKeys) {
+TEST(JwtReader, VerifiesRs256AndEs256WithPublicKeys) {
   const Key rsa = rsa_key(), other_rsa = rsa_key(), ec = ec_key(), other_ec = ec_key();
-  const auto reader = reader_of({{.algorithm = Algorithm::rs256, .text = pem_of(rsa.get())},
-                                 {.algorithm = Algorithm::es256, .text = pem_of(ec.get())}});
+  const auto reader = reader_of({{.algorithm = JwtAlgorithm::rs256, .text = pem_of(rsa.get())},
+                                 {.algorithm = JwtAlgorithm::es256, .text = pem_of(ec.get())}});
   EXPECT_EQ(subject(*reader, rs256(rsa.get(), R"({"alg":"RS256"})", kClaims)), "alice");
   EXPECT_EQ(subject(*reader, es256(ec.get(), R"({"alg":"ES256"})", kClaims)), "alice");
   EXPECT_EQ(subject(*reader, rs256(other_rsa.get(), R"({"alg":"RS256"})", kClaims)), "");
   EXPECT_EQ(subject(*reader, es256(other_ec.get(), R"({"alg":"ES256"})", kClaims)), "");
-  // The form of OpenSSL is not that of tokens.
+  // A DER signature is not a valid JWS signature.
   EXPECT_EQ(subject(*reader, rs256(ec.get(), R"({"alg":"ES256"})", kClaims)), "");
 }
 
-// The oldest tricks: no algorithm, another algorithm, the public key as a secret.
-TEST(Jwt, DoesNotChooseHowItIsVerified) {
+// The classic attacks: no algorithm, another algorithm, the public key as a secret.
+TEST(JwtReader, DoesNotLetTheTokenChooseTheAlgorithm) {
   const Key rsa = rsa_key();
   const std::string pem = pem_of(rsa.get());
-  const auto reader = reader_of({{.algorithm = Algorithm::rs256, .text = pem}});
+  const auto reader = reader_of({{.algorithm = JwtAlgorithm::rs256, .text = pem}});
   for (const char* alg : {"none", "None", "NONE", "", "HS256", "rs256", "RS384"}) {
     const std::string header = std::string{R"({"alg":")"} + alg + R"("})";
     EXPECT_EQ(subject(*reader, unsigned_part(header, kClaims) + "."), "") << alg;
@@ -161,7 +160,7 @@ TEST(Jwt, DoesNotChooseHowItIsVerified) {
   EXPECT_EQ(subject(*reader, unsigned_part(R"({"alg":["RS256"]})", kClaims) + "."), "");
 }
 
-TEST(Jwt, NamesItsKey) {
+TEST(JwtReader, UsesTheKeyThatKidNames) {
   const auto reader =
       reader_of({{.id = "old", .text = "old secret"}, {.id = "new", .text = "new secret"}});
   EXPECT_EQ(subject(*reader, hs256(R"({"alg":"HS256","kid":"new"})", kClaims, "new secret")),
@@ -172,8 +171,8 @@ TEST(Jwt, NamesItsKey) {
   EXPECT_EQ(subject(*reader, hs256(R"({"alg":"HS256"})", kClaims, "new secret")), "");
 }
 
-TEST(Jwt, HasItsTime) {
-  const auto reader = with_secret();  // with a leeway of a minute
+TEST(JwtReader, ChecksExpAndNbfWithLeeway) {
+  const auto reader = with_secret();  // with a leeway of one minute
   const auto at = [&](const std::string& claims) {
     return subject(*reader, hs256(R"({"alg":"HS256"})", R"({"sub":"alice",)" + claims + "}"));
   };
@@ -188,7 +187,7 @@ TEST(Jwt, HasItsTime) {
   EXPECT_EQ(at(R"("nbf":null)"), "");
 }
 
-TEST(Jwt, HasAnIssuerAndAnAudience) {
+TEST(JwtReader, ChecksIssuerAndAudience) {
   const auto reader = *JwtReader::make(
       {.keys = {{.text = std::string{kSecret}}}, .issuer = "https://id", .audience = "shop"});
   const auto with = [&](const std::string& claims) {
@@ -201,7 +200,7 @@ TEST(Jwt, HasAnIssuerAndAnAudience) {
   EXPECT_EQ(with(R"("iss":"https://evil","aud":"shop")"), "");
 }
 
-TEST(Jwt, IsNothingElse) {
+TEST(JwtReader, RefusesMalformedTokens) {
   const auto reader = with_secret();
   const auto unverified = without_verification();
   for (const std::string& token :
@@ -215,18 +214,18 @@ TEST(Jwt, IsNothingElse) {
         token == unsigned_part("[]", kClaims) + "." || token == unsigned_part("{", kClaims) + ".";
     EXPECT_EQ(subject(*unverified, token), has_claims ? "alice" : "") << token.substr(0, 40);
   }
-  // Who reads the first would disagree with who reads the last.
+  // Parsers disagree on which of two equal names counts.
   EXPECT_EQ(subject(*unverified, unsigned_part("{}", R"({"sub":"alice","sub":"bob"})") + "."), "");
   EXPECT_EQ(subject(*unverified, unsigned_part("{}", R"({"sub":"alice","x":{"sub":"bob"}})") + "."),
             "alice");
-  // Extensions that must be understood are not.
+  // Extensions in `crit` are not supported.
   EXPECT_EQ(subject(*reader, hs256(R"({"alg":"HS256","crit":["b64"]})", kClaims)), "");
-  // As deep as a token can be.
+  // As deep as the size limit of a token permits.
   const std::string deep = R"({"sub":)" + std::string(10'000, '[');
   EXPECT_EQ(subject(*unverified, unsigned_part("{}", deep) + "."), "");
 }
 
-TEST(Jwt, IsInAHeaderOrACookie) {
+TEST(JwtReader, FindsTheTokenInAHeaderOrACookie) {
   const auto usual = reader_of({});
   EXPECT_EQ(usual->token_of(FieldList{{"authorization", "Bearer abc"}}), "abc");
   EXPECT_EQ(usual->token_of(FieldList{{"Authorization", "bearer   abc"}}), "abc");
@@ -241,26 +240,26 @@ TEST(Jwt, IsInAHeaderOrACookie) {
   EXPECT_EQ(header->token_of(FieldList{{"X-Token", "abc"}, {"X_Token", "def"}}), "");
 }
 
-TEST(JwtKey, MustFitItsAlgorithm) {
-  const auto flaw = [](Algorithm algorithm, std::string text) {
+TEST(JwtReader, RefusesAKeyThatDoesNotFitItsAlgorithm) {
+  const auto flaw = [](JwtAlgorithm algorithm, std::string text) {
     const auto made =
         JwtReader::make({.keys = {{.algorithm = algorithm, .text = std::move(text)}}});
     return made ? std::string{} : made.error().message;
   };
   const Key rsa = rsa_key(), small = rsa_key(1024), ec = ec_key(), other_curve = ec_key("P-384");
-  EXPECT_EQ(flaw(Algorithm::rs256, pem_of(rsa.get())), "");
-  EXPECT_EQ(flaw(Algorithm::es256, pem_of(ec.get())), "");
-  EXPECT_NE(flaw(Algorithm::rs256, pem_of(ec.get())), "");
-  EXPECT_NE(flaw(Algorithm::rs256, pem_of(small.get())), "");
-  EXPECT_NE(flaw(Algorithm::es256, pem_of(rsa.get())), "");
-  EXPECT_NE(flaw(Algorithm::es256, pem_of(other_curve.get())), "");
-  EXPECT_NE(flaw(Algorithm::rs256, "nonsense"), "");
-  EXPECT_EQ(algorithm_of_pem(pem_of(rsa.get())), Algorithm::rs256);
-  EXPECT_EQ(algorithm_of_pem(pem_of(ec.get())), Algorithm::es256);
+  EXPECT_EQ(flaw(JwtAlgorithm::rs256, pem_of(rsa.get())), "");
+  EXPECT_EQ(flaw(JwtAlgorithm::es256, pem_of(ec.get())), "");
+  EXPECT_NE(flaw(JwtAlgorithm::rs256, pem_of(ec.get())), "");
+  EXPECT_NE(flaw(JwtAlgorithm::rs256, pem_of(small.get())), "");
+  EXPECT_NE(flaw(JwtAlgorithm::es256, pem_of(rsa.get())), "");
+  EXPECT_NE(flaw(JwtAlgorithm::es256, pem_of(other_curve.get())), "");
+  EXPECT_NE(flaw(JwtAlgorithm::rs256, "nonsense"), "");
+  EXPECT_EQ(algorithm_of_pem(pem_of(rsa.get())), JwtAlgorithm::rs256);
+  EXPECT_EQ(algorithm_of_pem(pem_of(ec.get())), JwtAlgorithm::es256);
   EXPECT_EQ(algorithm_of_pem("nonsense"), std::nullopt);
 }
 
-TEST(Base64Url, IsStrict) {
+TEST(Base64Url, RefusesPaddingAndOtherLetters) {
   EXPECT_EQ(decode_base64url(""), "");
   EXPECT_EQ(decode_base64url("YQ"), "a");
   EXPECT_EQ(decode_base64url("YWI"), "ab");

@@ -10,14 +10,14 @@ namespace weir::gateway {
 namespace {
 
 using Kind = KeySource::Kind;
-using Status = MadeKey::Status;
+using KeyStatus = MadeKey::Status;
 
 KeySource source(Kind kind, std::string name = {}) {
   return {.kind = kind, .name = std::move(name)};
 }
 
-// A request whose key is asked for in several ways.
-struct World {
+// A request from which keys are made.
+struct TestRequest {
   std::string method = "GET";
   std::string host = "Shop.example.com:80";
   std::string path = "/api/v1/users";
@@ -46,8 +46,8 @@ struct World {
   std::string key(std::vector<KeySource> sources, const JwtReader* jwt = nullptr) const {
     const std::vector<KeyPart> parts{{.name = "", .sources = std::move(sources)}};
     const MadeKey made_key = made(parts, jwt);
-    if (made_key.status() == Status::empty) return "EMPTY";
-    if (made_key.status() == Status::ambiguous) return "AMBIGUOUS";
+    if (made_key.status() == KeyStatus::empty) return "EMPTY";
+    if (made_key.status() == KeyStatus::ambiguous) return "AMBIGUOUS";
     Request request;
     made_key.fill(request);
     return std::string{request.key};
@@ -57,26 +57,26 @@ struct World {
   }
 };
 
-TEST(Key, IsAnAddressOrItsBeginning) {
-  World world;
-  EXPECT_EQ(world.key(source(Kind::ip)), "192.0.2.129");
-  EXPECT_EQ(world.key({.kind = Kind::ip, .v4_bits = 24}), "192.0.2.0/24");
-  world.client = "2001:db8:1:2:3:4:5:6";
-  // Who has one address has 2^64 of them.
-  EXPECT_EQ(world.key(source(Kind::ip)), "2001:db8:1:2::/64");
-  EXPECT_EQ(world.key({.kind = Kind::ip, .v6_bits = 48}), "2001:db8:1::/48");
-  EXPECT_EQ(world.key({.kind = Kind::ip, .v6_bits = 128}), "2001:db8:1:2:3:4:5:6");
-  world.client = "::ffff:192.0.2.129";
-  EXPECT_EQ(world.key(source(Kind::ip)), "192.0.2.129");
+TEST(MadeKey, IsAnAddressOrItsPrefix) {
+  TestRequest test_request;
+  EXPECT_EQ(test_request.key(source(Kind::ip)), "192.0.2.129");
+  EXPECT_EQ(test_request.key({.kind = Kind::ip, .v4_bits = 24}), "192.0.2.0/24");
+  test_request.client = "2001:db8:1:2:3:4:5:6";
+  // The default is a /64: a client usually has all of its addresses.
+  EXPECT_EQ(test_request.key(source(Kind::ip)), "2001:db8:1:2::/64");
+  EXPECT_EQ(test_request.key({.kind = Kind::ip, .v6_bits = 48}), "2001:db8:1::/48");
+  EXPECT_EQ(test_request.key({.kind = Kind::ip, .v6_bits = 128}), "2001:db8:1:2:3:4:5:6");
+  test_request.client = "::ffff:192.0.2.129";
+  EXPECT_EQ(test_request.key(source(Kind::ip)), "192.0.2.129");
 }
 
-TEST(Key, NamesTheSourceThatIsMissingOrAmbiguous) {
-  World world;
+TEST(MadeKey, NamesTheSourceThatIsMissingOrAmbiguous) {
+  TestRequest test_request;
   const auto problem_with = [&](const KeySource& source) {
     const std::vector<KeyPart> key{{.name = "", .sources = {{.kind = Kind::ip}, source}}};
-    return world.made(key).problem_source();
+    return test_request.made(key).problem_source();
   };
-  world.query = "sku=1&sku=2";
+  test_request.query = "sku=1&sku=2";
   EXPECT_EQ(problem_with(source(Kind::header, "x-user-id")), "header x-user-id");
   EXPECT_EQ(problem_with(source(Kind::query, "sku")), "query parameter sku");
   EXPECT_EQ(problem_with(source(Kind::query, "item")), "query parameter item");
@@ -85,28 +85,28 @@ TEST(Key, NamesTheSourceThatIsMissingOrAmbiguous) {
   EXPECT_EQ(problem_with(source(Kind::jwt, "sub")), "claim sub of a valid bearer token");
 }
 
-TEST(Key, IsAHeader) {
-  World world;
-  EXPECT_EQ(world.key(source(Kind::header, "x-user-id")), "EMPTY");
-  world.fields = {{"X-User-ID", "alice"}};
-  EXPECT_EQ(world.key(source(Kind::header, "x-user-id")), "alice");
-  world.fields = {{"X-User-ID", ""}};
-  EXPECT_EQ(world.key(source(Kind::header, "x-user-id")), "EMPTY");
-  world.fields = {{"X-User-ID", "alice"}, {"x-user-id", "alice"}};
-  EXPECT_EQ(world.key(source(Kind::header, "x-user-id")), "alice");
-  // A service that takes the other one would let her have two.
-  world.fields = {{"X-User-ID", "alice"}, {"x-user-id", "bob"}};
-  EXPECT_EQ(world.key(source(Kind::header, "x-user-id")), "AMBIGUOUS");
-  // Services that make variables of headers take these for the same.
-  world.fields = {{"X-User-ID", "alice"}, {"X_User_ID", "bob"}};
-  EXPECT_EQ(world.key(source(Kind::header, "x-user-id")), "AMBIGUOUS");
+TEST(MadeKey, IsTheValueOfAHeader) {
+  TestRequest test_request;
+  EXPECT_EQ(test_request.key(source(Kind::header, "x-user-id")), "EMPTY");
+  test_request.fields = {{"X-User-ID", "alice"}};
+  EXPECT_EQ(test_request.key(source(Kind::header, "x-user-id")), "alice");
+  test_request.fields = {{"X-User-ID", ""}};
+  EXPECT_EQ(test_request.key(source(Kind::header, "x-user-id")), "EMPTY");
+  test_request.fields = {{"X-User-ID", "alice"}, {"x-user-id", "alice"}};
+  EXPECT_EQ(test_request.key(source(Kind::header, "x-user-id")), "alice");
+  // A server that uses the other value would give this client two keys.
+  test_request.fields = {{"X-User-ID", "alice"}, {"x-user-id", "bob"}};
+  EXPECT_EQ(test_request.key(source(Kind::header, "x-user-id")), "AMBIGUOUS");
+  // Servers that map fields to variables take both names for the same.
+  test_request.fields = {{"X-User-ID", "alice"}, {"X_User_ID", "bob"}};
+  EXPECT_EQ(test_request.key(source(Kind::header, "x-user-id")), "AMBIGUOUS");
 }
 
-TEST(Key, IsAParameter) {
-  World world;
+TEST(MadeKey, IsTheValueOfAQueryParameter) {
+  TestRequest test_request;
   const auto sku = [&](std::string query) {
-    world.query = std::move(query);
-    return world.key(source(Kind::query, "sku id"));
+    test_request.query = std::move(query);
+    return test_request.key(source(Kind::query, "sku id"));
   };
   EXPECT_EQ(sku(""), "EMPTY");
   EXPECT_EQ(sku("a=1&sku+id=9&b"), "9");
@@ -121,78 +121,79 @@ TEST(Key, IsAParameter) {
   EXPECT_EQ(sku("sku+id=9&sku+id"), "AMBIGUOUS");
 }
 
-TEST(Key, IsACookie) {
-  World world;
+TEST(MadeKey, IsTheValueOfACookie) {
+  TestRequest test_request;
   const auto session = [&](std::string_view cookie) {
-    world.fields = {{"Accept", "*/*"}, {"cookie", cookie}};
-    return world.key(source(Kind::cookie, "session"));
+    test_request.fields = {{"Accept", "*/*"}, {"cookie", cookie}};
+    return test_request.key(source(Kind::cookie, "session"));
   };
   EXPECT_EQ(session("a=1; session=abc; b=2"), "abc");
   EXPECT_EQ(session("session=abc"), "abc");
   EXPECT_EQ(session("session = abc ;x"), "abc");
   EXPECT_EQ(session("session=\"abc\""), "abc");
   EXPECT_EQ(session("session=a=b"), "a=b");
-  // Services do not agree on which of two they take.
+  // Servers disagree on which of two values counts.
   EXPECT_EQ(session("session=abc; session=def"), "AMBIGUOUS");
   EXPECT_EQ(session("session=; session=def"), "AMBIGUOUS");
   EXPECT_EQ(session("session=abc; session=\"abc\""), "abc");
   EXPECT_EQ(session("Session=abc; xsession=1; session"), "EMPTY");
   EXPECT_EQ(session(";;=;"), "EMPTY");
-  world.fields = {{"Cookie", "session=def"}, {"Cookie", "session=abc"}};
-  EXPECT_EQ(world.key(source(Kind::cookie, "session")), "AMBIGUOUS");
-  world.fields = {{"Cookie", "a=1"}, {"Cookie", "session=abc"}};
-  EXPECT_EQ(world.key(source(Kind::cookie, "session")), "abc");
+  test_request.fields = {{"Cookie", "session=def"}, {"Cookie", "session=abc"}};
+  EXPECT_EQ(test_request.key(source(Kind::cookie, "session")), "AMBIGUOUS");
+  test_request.fields = {{"Cookie", "a=1"}, {"Cookie", "session=abc"}};
+  EXPECT_EQ(test_request.key(source(Kind::cookie, "session")), "abc");
 }
 
-// All spellings of one resource are one.
-TEST(Key, IsAPathOrASegment) {
-  World world;
+// All spellings of a resource make one key.
+TEST(MadeKey, IsThePathOrASegmentInOneSpelling) {
+  TestRequest test_request;
   for (const char* path :
        {"/a/B", "/%61/B", "//a/./B/", "/x/../a/B", "/a%2fB", "/a;v=1/B", "/a\\B"}) {
-    world.path = path;
-    EXPECT_EQ(world.key(source(Kind::path)), "/a/B") << path;
-    EXPECT_EQ(world.key({.kind = Kind::segment, .segment = 1}), "a") << path;
-    EXPECT_EQ(world.key({.kind = Kind::segment, .segment = 2}), "B") << path;
-    EXPECT_EQ(world.key({.kind = Kind::segment, .segment = 3}), "EMPTY") << path;
+    test_request.path = path;
+    EXPECT_EQ(test_request.key(source(Kind::path)), "/a/B") << path;
+    EXPECT_EQ(test_request.key({.kind = Kind::segment, .segment = 1}), "a") << path;
+    EXPECT_EQ(test_request.key({.kind = Kind::segment, .segment = 2}), "B") << path;
+    EXPECT_EQ(test_request.key({.kind = Kind::segment, .segment = 3}), "EMPTY") << path;
   }
-  world.path = "/";
-  EXPECT_EQ(world.key({.kind = Kind::segment, .segment = 1}), "EMPTY");
+  test_request.path = "/";
+  EXPECT_EQ(test_request.key({.kind = Kind::segment, .segment = 1}), "EMPTY");
 }
 
-TEST(Key, IsAHostAMethodOrAConstant) {
-  World world;
-  EXPECT_EQ(world.key(source(Kind::host)), "shop.example.com");
-  EXPECT_EQ(world.key(source(Kind::method)), "GET");
-  EXPECT_EQ(world.key(source(Kind::constant, "all")), "all");
-  world.host = "";
-  EXPECT_EQ(world.key(source(Kind::host)), "EMPTY");
+TEST(MadeKey, IsTheHostTheMethodOrAConstant) {
+  TestRequest test_request;
+  EXPECT_EQ(test_request.key(source(Kind::host)), "shop.example.com");
+  EXPECT_EQ(test_request.key(source(Kind::method)), "GET");
+  EXPECT_EQ(test_request.key(source(Kind::constant, "all")), "all");
+  test_request.host = "";
+  EXPECT_EQ(test_request.key(source(Kind::host)), "EMPTY");
 }
 
-TEST(Key, IsLoggedAsTextOrAsItsHash) {
-  World world;
-  world.fields = {{"X-User", "alice"}, {"X-Plan", "free"}};
+TEST(MadeKey, IsLoggedAsTextOrAsItsHash) {
+  TestRequest test_request;
+  test_request.fields = {{"X-User", "alice"}, {"X-Plan", "free"}};
   const std::vector<KeyPart> parts{{.name = "plan", .sources = {source(Kind::header, "x-plan")}},
                                    {.name = "user", .sources = {source(Kind::header, "x-user")}}};
-  EXPECT_EQ(world.made(parts).text(LoggedKey::plain), "plan=free,user=alice");
-  const std::string hashed = world.made(parts).text(LoggedKey::hashed);
+  EXPECT_EQ(test_request.made(parts).text(KeyLogging::plain), "plan=free,user=alice");
+  const std::string hashed = test_request.made(parts).text(KeyLogging::hashed);
   EXPECT_TRUE(hashed.starts_with("sha256:"));
   EXPECT_EQ(hashed.size(), 7u + 64u);
   const std::vector<KeyPart> whole{{.name = "", .sources = {source(Kind::header, "x-user")}}};
-  EXPECT_EQ(world.made(whole).text(LoggedKey::plain), "alice");
-  EXPECT_NE(world.made(whole).text(LoggedKey::hashed), hashed);
-  world.fields = {};
-  EXPECT_EQ(world.made(whole).text(LoggedKey::hashed), "");
+  EXPECT_EQ(test_request.made(whole).text(KeyLogging::plain), "alice");
+  EXPECT_NE(test_request.made(whole).text(KeyLogging::hashed), hashed);
+  test_request.fields = {};
+  EXPECT_EQ(test_request.made(whole).text(KeyLogging::hashed), "");
 }
 
-// A part that lacks one of its sources is empty as a whole: limits that count by it are left out.
-TEST(Key, HasEmptyPartsWhereSomethingIsMissing) {
-  World world;
-  world.fields = {{"X-User", "alice"}};
+// A part that lacks one of its sources is empty as a whole, and limits that count by it are
+// skipped.
+TEST(MadeKey, HasAnEmptyPartIfASourceIsMissing) {
+  TestRequest test_request;
+  test_request.fields = {{"X-User", "alice"}};
   const std::vector<KeyPart> parts{
       {.name = "both", .sources = {source(Kind::header, "x-user"), source(Kind::header, "x-none")}},
       {.name = "user", .sources = {source(Kind::header, "x-user")}}};
-  const MadeKey made = world.made(parts);
-  EXPECT_EQ(made.status(), Status::empty);
+  const MadeKey made = test_request.made(parts);
+  EXPECT_EQ(made.status(), KeyStatus::empty);
   Request request;
   made.fill(request);
   ASSERT_EQ(request.parts.all().size(), 2u);
@@ -204,43 +205,44 @@ TEST(Key, HasEmptyPartsWhereSomethingIsMissing) {
 constexpr std::string_view kToken =
     "eyJhbGciOiJub25lIn0.eyJzdWIiOiJhbGljZSIsIm4iOjcsIm9rIjp0cnVlLCJsaXN0IjpbMV19.";
 
-TEST(Key, IsAClaim) {
+TEST(MadeKey, IsAClaimOfAToken) {
   const auto reader = *JwtReader::make({.verifies = false});
-  World world;
+  TestRequest test_request;
   const std::string header = "Bearer " + std::string{kToken};
-  world.fields = {{"Authorization", header}};
-  EXPECT_EQ(world.key(source(Kind::jwt, "sub"), reader.get()), "alice");
-  EXPECT_EQ(world.key(source(Kind::jwt, "n"), reader.get()), "7");
-  EXPECT_EQ(world.key(source(Kind::jwt, "ok"), reader.get()), "true");
-  EXPECT_EQ(world.key(source(Kind::jwt, "list"), reader.get()), "EMPTY");
-  EXPECT_EQ(world.key(source(Kind::jwt, "none"), reader.get()), "EMPTY");
-  EXPECT_EQ(world.key({source(Kind::jwt, "sub"), source(Kind::jwt, "n")}, reader.get()), "alice|7");
-  world.fields = {};
-  EXPECT_EQ(world.key(source(Kind::jwt, "sub"), reader.get()), "EMPTY");
+  test_request.fields = {{"Authorization", header}};
+  EXPECT_EQ(test_request.key(source(Kind::jwt, "sub"), reader.get()), "alice");
+  EXPECT_EQ(test_request.key(source(Kind::jwt, "n"), reader.get()), "7");
+  EXPECT_EQ(test_request.key(source(Kind::jwt, "ok"), reader.get()), "true");
+  EXPECT_EQ(test_request.key(source(Kind::jwt, "list"), reader.get()), "EMPTY");
+  EXPECT_EQ(test_request.key(source(Kind::jwt, "none"), reader.get()), "EMPTY");
+  EXPECT_EQ(test_request.key({source(Kind::jwt, "sub"), source(Kind::jwt, "n")}, reader.get()),
+            "alice|7");
+  test_request.fields = {};
+  EXPECT_EQ(test_request.key(source(Kind::jwt, "sub"), reader.get()), "EMPTY");
 }
 
-// Two different requests never share a key.
-TEST(Key, IsACombinationThatCanBeTakenApart) {
-  World world;
+// Different requests never share a key.
+TEST(MadeKey, JoinsSourcesWithoutAmbiguity) {
+  TestRequest test_request;
   const std::vector<KeySource> both{source(Kind::header, "a"), source(Kind::header, "b")};
-  world.fields = {{"a", "x|y"}, {"b", "z"}};
-  EXPECT_EQ(world.key(both), "x%7Cy|z");
-  world.fields = {{"a", "x"}, {"b", "y|z"}};
-  EXPECT_EQ(world.key(both), "x|y%7Cz");
-  world.fields = {{"a", "x%7Cy"}, {"b", "z"}};
-  EXPECT_EQ(world.key(both), "x%257Cy|z");
-  world.fields = {{"a", "x"}};
-  EXPECT_EQ(world.key(both), "EMPTY");
+  test_request.fields = {{"a", "x|y"}, {"b", "z"}};
+  EXPECT_EQ(test_request.key(both), "x%7Cy|z");
+  test_request.fields = {{"a", "x"}, {"b", "y|z"}};
+  EXPECT_EQ(test_request.key(both), "x|y%7Cz");
+  test_request.fields = {{"a", "x%7Cy"}, {"b", "z"}};
+  EXPECT_EQ(test_request.key(both), "x%257Cy|z");
+  test_request.fields = {{"a", "x"}};
+  EXPECT_EQ(test_request.key(both), "EMPTY");
 }
 
-TEST(Key, HasParts) {
-  World world;
-  world.query = "sku=9";
-  world.fields = {{"X-User", "alice"}};
+TEST(MadeKey, HasNamedParts) {
+  TestRequest test_request;
+  test_request.query = "sku=9";
+  test_request.fields = {{"X-User", "alice"}};
   const std::vector<KeyPart> key{{"sku", {source(Kind::query, "sku")}},
                                  {"user", {source(Kind::header, "x-user")}}};
-  const MadeKey made = world.made(key);
-  EXPECT_EQ(made.status(), Status::made);
+  const MadeKey made = test_request.made(key);
+  EXPECT_EQ(made.status(), KeyStatus::made);
   Request request{.policy = "p", .key = "old"};
   made.fill(request);
   EXPECT_TRUE(request.key.empty());
@@ -248,18 +250,18 @@ TEST(Key, HasParts) {
   EXPECT_EQ(request.parts.all()[0].name, "sku");
   EXPECT_EQ(request.parts.all()[0].value, "9");
   EXPECT_EQ(request.parts.all()[1].value, "alice");
-  world.query = "";
-  EXPECT_EQ(world.made(key).status(), Status::empty);
-  EXPECT_EQ(world.made({}).status(), Status::empty);
+  test_request.query = "";
+  EXPECT_EQ(test_request.made(key).status(), KeyStatus::empty);
+  EXPECT_EQ(test_request.made({}).status(), KeyStatus::empty);
 }
 
-// Long ones neither escape a limit nor are cut into each other, and all of them fit into a key.
-TEST(Key, CountsLongValuesByTheirHash) {
-  World world;
+// Long values stay distinct, and all parts together fit into a key.
+TEST(MadeKey, ReplacesLongValuesByTheirHash) {
+  TestRequest test_request;
   const std::string fits(longest_value(1), 'a'), longer = fits + "a", other = fits + "b";
   const auto key_of = [&](const std::string& text) {
-    world.fields = {{"a", text}};
-    return world.key(source(Kind::header, "a"));
+    test_request.fields = {{"a", text}};
+    return test_request.key(source(Kind::header, "a"));
   };
   EXPECT_EQ(key_of(fits), fits);
   EXPECT_EQ(key_of(longer).size(), 71u);

@@ -9,10 +9,10 @@
 namespace weir::gateway {
 namespace {
 
-// A server that a test says everything for.
-class Listener {
+// A listening socket that the test controls.
+class TestServer {
  public:
-  Listener() : socket_(socket(AF_INET, SOCK_STREAM, 0)) {
+  TestServer() : socket_(socket(AF_INET, SOCK_STREAM, 0)) {
     sockaddr_in address{};
     address.sin_family = AF_INET;
     address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
@@ -33,7 +33,7 @@ class Listener {
   std::uint16_t port_ = 0;
 };
 
-class User final : public net::ChannelOwner {
+class TestOwner final : public net::ChannelOwner {
  public:
   void on_input(std::string_view) override {}
   void on_sent() override {}
@@ -42,41 +42,41 @@ class User final : public net::ChannelOwner {
   void on_out_of_memory() noexcept override {}
 };
 
-class LinksTest : public testing::Test {
+class UpstreamPoolTest : public testing::Test {
  protected:
-  LinksTest() {
-    Service service;
+  UpstreamPoolTest() {
+    ServiceConfig service;
     service.servers.push_back({.host = "127.0.0.1", .port = listener_.port(), .text = "a"});
-    backend_ = *Backend::open(service, counts_);
+    backend_ = *Backend::open(service, metrics_);
   }
 
-  std::unique_ptr<UpstreamLink> get() {
-    return links_.get(backend_, backend_->servers()[0], false, user_);
+  std::unique_ptr<UpstreamConnection> get() {
+    return pool_.acquire(backend_, backend_->servers()[0], false, owner_);
   }
 
-  Listener listener_;
-  Counts counts_;
+  TestServer listener_;
+  GatewayMetrics metrics_;
   net::Poller poller_;
   net::MemoryBudget budget_{1 << 20, 1};
   net::LoopMemory memory_{budget_};
-  net::Ground ground_{.poller = poller_, .memory = memory_};
-  User user_;
+  net::Ground loop_{.poller = poller_, .memory = memory_};
+  TestOwner owner_;
   std::shared_ptr<Backend> backend_;
-  Links links_{ground_};
+  UpstreamPool pool_{loop_};
 };
 
-TEST_F(LinksTest, UseAConnectionAgain) {
-  links_.keep(get());
+TEST_F(UpstreamPoolTest, ReusesAnIdleConnection) {
+  pool_.release(get());
   const net::Descriptor server = listener_.accept();
   const auto again = get();
   ASSERT_TRUE(again);
   EXPECT_TRUE(again->reused());
 }
 
-// Nobody has asked for what has come: it must not be the answer to somebody else. (The loop would
-// notice as well, if it had looked before the next one came.)
-TEST_F(LinksTest, ButNotOneOnWhichSomethingWasSaidUnasked) {
-  links_.keep(get());
+// Unsolicited bytes must not become the response to the next request. (The loop would notice them
+// as well, if it ran before the connection is reused.)
+TEST_F(UpstreamPoolTest, DropsConnectionsWithUnsolicitedInput) {
+  pool_.release(get());
   const net::Descriptor server = listener_.accept();
   ASSERT_EQ(send(server.fd(), "HTTP/1.1 200 OK", 15, MSG_NOSIGNAL), 15);
   const auto other = get();
@@ -84,8 +84,8 @@ TEST_F(LinksTest, ButNotOneOnWhichSomethingWasSaidUnasked) {
   EXPECT_FALSE(other->reused());
 }
 
-TEST_F(LinksTest, NorOneThatTheServerHasEnded) {
-  links_.keep(get());
+TEST_F(UpstreamPoolTest, DropsConnectionsThatTheServerHasClosed) {
+  pool_.release(get());
   listener_.accept().close();
   const auto other = get();
   ASSERT_TRUE(other);

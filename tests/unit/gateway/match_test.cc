@@ -7,7 +7,7 @@
 namespace weir::gateway {
 namespace {
 
-using Status = RouteTable::Found::Status;
+using MatchStatus = RouteTable::Found::Status;
 
 Route route(std::vector<std::string> hosts, std::vector<std::string> paths,
             std::vector<std::string> methods = {}) {
@@ -16,7 +16,7 @@ Route route(std::vector<std::string> hosts, std::vector<std::string> paths,
   return made;
 }
 
-// The position of the route, -1 for none and -2 where readings differ.
+// The index of the route, -1 for none, -2 for an ambiguous path.
 int find(const RouteTable& table, std::string_view host, std::string_view target,
          std::string_view method = "GET") {
   Path path;
@@ -24,11 +24,11 @@ int find(const RouteTable& table, std::string_view host, std::string_view target
   EXPECT_TRUE(read_path(target, path));
   EXPECT_TRUE(read_host(host, name));
   const RouteTable::Found found = table.find(name, path, method);
-  if (found.status == Status::ambiguous) return -2;
-  return found.status == Status::found ? static_cast<int>(found.route) : -1;
+  if (found.status == MatchStatus::ambiguous) return -2;
+  return found.status == MatchStatus::found ? static_cast<int>(found.route) : -1;
 }
 
-TEST(Pattern, IsExactWithoutStars) {
+TEST(PathPattern, MatchesExactlyWithoutStars) {
   EXPECT_TRUE(fits_path("/a/b", "/a/b"));
   EXPECT_TRUE(fits_path("/a/b", "/a/b/"));
   EXPECT_TRUE(fits_path("/", "/"));
@@ -38,7 +38,7 @@ TEST(Pattern, IsExactWithoutStars) {
   EXPECT_FALSE(fits_path("/", "/a"));
 }
 
-TEST(Pattern, HasAStarForASegmentOrAPartOfOne) {
+TEST(PathPattern, MatchesASegmentOrAPartOfOneWithAStar) {
   EXPECT_TRUE(fits_path("/users/*/orders", "/users/7/orders"));
   EXPECT_FALSE(fits_path("/users/*/orders", "/users/orders"));
   EXPECT_FALSE(fits_path("/users/*/orders", "/users/7/8/orders"));
@@ -51,10 +51,10 @@ TEST(Pattern, HasAStarForASegmentOrAPartOfOne) {
   EXPECT_FALSE(fits_path("/*", "/"));
 }
 
-TEST(Pattern, HasTwoStarsForAnyNumberOfSegments) {
+TEST(PathPattern, MatchesAnyNumberOfSegmentsWithTwoStars) {
   EXPECT_TRUE(fits_path("/**", "/"));
   EXPECT_TRUE(fits_path("/**", "/a/b/c"));
-  // As for Spring, and so that nobody leaves a slash away to get around it.
+  // As in Spring; a missing slash must not bypass the limit.
   EXPECT_TRUE(fits_path("/admin/**", "/admin"));
   EXPECT_TRUE(fits_path("/admin/**", "/admin/a/b"));
   EXPECT_FALSE(fits_path("/admin/**", "/administrator"));
@@ -65,7 +65,7 @@ TEST(Pattern, HasTwoStarsForAnyNumberOfSegments) {
   EXPECT_FALSE(fits_path("/**/b/*/**/d", "/a/b/d"));
 }
 
-TEST(RouteTable, TakesTheFirstThatMatches) {
+TEST(RouteTable, FindsTheFirstRouteThatMatches) {
   const RouteTable table({route({}, {"/a/*"}), route({}, {"/a/b"}), route({}, {"/a/**"}),
                           route({}, {"/b"}), route({}, {})});
   EXPECT_EQ(find(table, "x", "/a/b"), 0);
@@ -75,7 +75,7 @@ TEST(RouteTable, TakesTheFirstThatMatches) {
   EXPECT_EQ(find(table, "x", "/c"), 4);
 }
 
-TEST(RouteTable, LooksAtHosts) {
+TEST(RouteTable, MatchesHosts) {
   const RouteTable table({route({"*.example.com"}, {"/a/**"}), route({"shop.example.com"}, {}),
                           route({"example.com", "other.org"}, {}), route({"*.com"}, {"/c"})});
   EXPECT_EQ(find(table, "shop.example.com", "/a/b"), 0);
@@ -89,25 +89,25 @@ TEST(RouteTable, LooksAtHosts) {
   EXPECT_EQ(find(table, "com", "/c"), -1);
 }
 
-TEST(RouteTable, LooksAtMethods) {
+TEST(RouteTable, MatchesMethods) {
   const RouteTable table({route({}, {}, {"POST", "PUT"}), route({}, {}, {"GET"})});
   EXPECT_EQ(find(table, "x", "/", "POST"), 0);
   EXPECT_EQ(find(table, "x", "/", "PUT"), 0);
   EXPECT_EQ(find(table, "x", "/", "GET"), 1);
   EXPECT_EQ(find(table, "x", "/", "HEAD"), 1);
   EXPECT_EQ(find(table, "x", "/", "DELETE"), -1);
-  // Methods have case.
+  // Methods are case-sensitive.
   EXPECT_EQ(find(table, "x", "/", "post"), -1);
 }
 
-// `OPTIONS *` is about no path: only a route for all paths has it.
-TEST(RouteTable, HasARouteForAllPathsForTheStar) {
+// `OPTIONS *` has no path: only a route for all paths matches it.
+TEST(RouteTable, MatchesTheStarTargetOnlyWithARouteForAllPaths) {
   EXPECT_EQ(find(RouteTable({route({}, {"/a"}), route({}, {"/**"})}), "x", "*", "OPTIONS"), 1);
   EXPECT_EQ(find(RouteTable({route({}, {"/a"})}), "x", "*", "OPTIONS"), -1);
 }
 
-// The limit of /admin cannot be avoided by a spelling that only the service understands.
-TEST(RouteTable, RefusesPathsWithTwoRoutes) {
+// The limit of /admin cannot be bypassed by a spelling that only the service decodes.
+TEST(RouteTable, RefusesPathsThatServersMayReadAsAnotherRoute) {
   const RouteTable table({route({}, {"/admin/**"}), route({}, {"/**"})});
   EXPECT_EQ(find(table, "x", "/admin/x"), 0);
   EXPECT_EQ(find(table, "x", "//admin/x"), 0);
@@ -117,15 +117,15 @@ TEST(RouteTable, RefusesPathsWithTwoRoutes) {
   EXPECT_EQ(find(table, "x", "/admin;a/x"), -2);
   EXPECT_EQ(find(table, "x", "/;a/admin"), -2);
   EXPECT_EQ(find(table, "x", "/\\admin"), -2);
-  // Where they agree there is nothing to refuse: names with a slash in them are common.
+  // If all readings have the same route, the path passes: names with an escaped slash are common.
   EXPECT_EQ(find(table, "x", "/projects/group%2Fname"), 1);
   EXPECT_EQ(find(table, "x", "/admin/group%2Fname;v=1"), 0);
-  // One of two readings without a route is a difference, too.
+  // A reading without a route is a difference, too.
   EXPECT_EQ(find(RouteTable({route({}, {"/a/*"})}), "x", "/a/b%2Fc"), -2);
 }
 
-// The service sees what the client sent, and may resolve it in its own way.
-TEST(RouteTable, RefusesPathsSentAsTheyAreThatServersMayResolveToAnotherRoute) {
+// The service receives the bytes of the client, and may resolve them in its own way.
+TEST(RouteTable, RefusesPathsSentUnchangedThatServersMayResolveToAnotherRoute) {
   std::vector<Route> routes{route({}, {"/admin/**"}), route({}, {"/pub/**"}), route({}, {"/**"})};
   for (Route& one : routes) one.path = UpstreamPath::as_sent;
   const RouteTable table(routes);
@@ -135,13 +135,13 @@ TEST(RouteTable, RefusesPathsSentAsTheyAreThatServersMayResolveToAnotherRoute) {
         "/admin%23x", "/admin%252fx", "/admin%253bx", "/admin;x", "/x/%2500"}) {
     EXPECT_EQ(find(table, "x", target), -2) << target;
   }
-  // Where servers cannot disagree about the route, everything passes.
+  // If servers cannot disagree about the route, the path passes.
   EXPECT_EQ(find(table, "x", "/pub//b%2Fc;v=1/%7Euser/100%25"), 1);
   EXPECT_EQ(find(table, "x", "/pub/a%2520b"), 1);
   EXPECT_EQ(find(table, "x", "/.well-known/x"), 2);
 }
 
-// A path costs a bounded number of comparisons, however it is spelled.
+// The number of readings to compare is bounded.
 TEST(RouteTable, RefusesPathsWithTooManyReadings) {
   const RouteTable table({route({}, {"/**"})});
   std::string target = "/a%2Fb";
@@ -151,8 +151,8 @@ TEST(RouteTable, RefusesPathsWithTooManyReadings) {
   EXPECT_EQ(find(table, "x", target), -2);
 }
 
-// What matters is which one is found; that it is fast is for the bench.
-TEST(RouteTable, FindsOneOfManyByAnythingThatTellsThem) {
+// Checks the result only; the bench measures the time.
+TEST(RouteTable, FindsOneOfManyRoutesByHostPrefixOrPattern) {
   std::vector<Route> routes;
   for (int i = 0; i < 1'000; ++i) {
     const std::string n = std::to_string(i);

@@ -18,7 +18,7 @@ Forms forms_of(std::string_view text) {
   if (!read_path(text, path)) return {"refused", "", ""};
   return {path.forwarded, path.plain, path.bold};
 }
-// Where both readings agree, and nothing is escaped.
+// Both forms agree, and nothing is escaped.
 Forms same(const std::string& text) { return {text, text, text}; }
 const Forms kRefused{"refused", "", ""};
 
@@ -27,7 +27,7 @@ std::string host_of(std::string_view text) {
   return read_host(text, host) ? host : "refused";
 }
 
-TEST(Path, StaysAsItIsWhereItIsPlain) {
+TEST(Path, IsUnchangedIfItIsNormal) {
   for (const char* text : {"/", "/a", "/a/b.c/d-e_f~g", "/a!$&'()*+,=:@b", "*"}) {
     EXPECT_EQ(forms_of(text), same(text));
   }
@@ -38,10 +38,10 @@ TEST(Path, HasOneSpellingForEachCharacter) {
   EXPECT_EQ(forms_of("/a%20b"), (Forms{"/a%20b", "/a b", "/a b"}));
   EXPECT_EQ(forms_of("/caf%c3%a9"), (Forms{"/caf%C3%A9", "/caf\xc3\xa9", "/caf\xc3\xa9"}));
   EXPECT_EQ(forms_of("/caf\xc3\xa9"), (Forms{"/caf%C3%A9", "/caf\xc3\xa9", "/caf\xc3\xa9"}));
-  // An escape that may have a meaning stays one for the service; routes and keys see the character.
+  // An escape of a reserved character stays one for the service; routes and keys see the character.
   EXPECT_EQ(forms_of("/a%3ab"), (Forms{"/a%3Ab", "/a:b", "/a:b"}));
   EXPECT_EQ(forms_of("/a%3Fb%23"), (Forms{"/a%3Fb%23", "/a?b#", "/a?b#"}));
-  // What is escaped twice is undone once.
+  // A double escape is decoded once.
   EXPECT_EQ(forms_of("/%252e%252e/a"), (Forms{"/%252e%252e/a", "/%2e%2e/a", "/%2e%2e/a"}));
 }
 
@@ -54,18 +54,18 @@ TEST(Path, ResolvesDotsAndEmptySegments) {
   EXPECT_EQ(forms_of("/../../etc/passwd"), same("/etc/passwd"));
   EXPECT_EQ(forms_of("//a///b"), same("/a/b"));
   EXPECT_EQ(forms_of("//"), same("/"));
-  // Three dots are a name.
+  // Three dots are an ordinary name.
   EXPECT_EQ(forms_of("/.../..a/b.."), same("/.../..a/b.."));
 }
 
-TEST(Path, KeepsASlashAtItsEndForTheServiceOnly) {
+TEST(Path, KeepsATrailingSlashForTheServiceOnly) {
   EXPECT_EQ(forms_of("/a/"), (Forms{"/a/", "/a", "/a"}));
   EXPECT_EQ(forms_of("/a/."), (Forms{"/a/", "/a", "/a"}));
   EXPECT_EQ(forms_of("/%61/"), (Forms{"/a/", "/a", "/a"}));
 }
 
-// Some services take these for slashes, and drop parameters.
-TEST(Path, IsReadInTwoWays) {
+// Some servers take these for slashes, and drop path parameters.
+TEST(Path, HasALenientForm) {
   EXPECT_EQ(forms_of("/a%2fb"), (Forms{"/a%2Fb", "/a%2Fb", "/a/b"}));
   EXPECT_EQ(forms_of("/a%5Cb"), (Forms{"/a%5Cb", "/a%5Cb", "/a/b"}));
   EXPECT_EQ(forms_of("/a\\b"), (Forms{"/a%5Cb", "/a%5Cb", "/a/b"}));
@@ -75,14 +75,14 @@ TEST(Path, IsReadInTwoWays) {
   EXPECT_EQ(forms_of("/;"), (Forms{"/;", "/;", "/"}));
 }
 
-TEST(Path, IsRefusedWhereTheSecondWayLeavesASegment) {
+TEST(Path, IsRefusedIfTheLenientFormHasADotSegment) {
   for (const char* text : {"/a/..;/b", "/a/..;x=1/b", "/a/.;/b", "/a/..%2fb", "/a%2f../b",
                            "/a/..%5cb", "/a\\..\\b", "/a/%2e%2e%2fb", "/..%3b/a"}) {
     EXPECT_EQ(forms_of(text), kRefused) << text;
   }
 }
 
-TEST(Path, IsRefusedWhereItCannotBeRead) {
+TEST(Path, IsRefusedIfItIsMalformed) {
   for (const char* text :
        {"/%", "/%4", "/%zz", "/a%0", "/%00", "/a%00b", "/a%0ab", "/%7f", "a", "", "http://a/"}) {
     EXPECT_EQ(forms_of(text), kRefused) << text;
@@ -101,7 +101,7 @@ TEST(Host, HasOneSpelling) {
   EXPECT_EQ(host_of(""), "");
 }
 
-TEST(Host, IsRefusedWhereItIsNone) {
+TEST(Host, IsRefusedIfItIsMalformed) {
   for (const char* text : {".", "..", "a..", ":80", "a:b", "a:123456", "::1", "[::1", "[1.2.3.4]",
                            "[::1]x", "a b", "a/b", "user@a", "a%41", "a,b"}) {
     EXPECT_EQ(host_of(text), "refused") << text;

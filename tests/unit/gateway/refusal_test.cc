@@ -55,15 +55,15 @@ Verdict passed(Permits remaining) {
 std::string lines(HeaderStyle style, std::string_view policy, const Verdict& verdict,
                   Permits asked = 1) {
   std::string out;
-  RateLines(kPolicies).append(out, style, policy, verdict, asked);
+  RateLimitHeaders(kPolicies).append(out, style, policy, verdict, asked);
   return out;
 }
 
-Answer answer(const Route& route, const Verdict& verdict) {
-  return refuse(route, RateLines(kPolicies), verdict, 1);
+LocalReply answer(const Route& route, const Verdict& verdict) {
+  return deny_reply(route, RateLimitHeaders(kPolicies), verdict, 1);
 }
 
-TEST(RateLines, AreThoseOfTheirStyle) {
+TEST(RateLimitHeaders, FollowsTheStyleOfTheRoute) {
   EXPECT_EQ(lines(HeaderStyle::ietf, "api", passed(29)),
             "RateLimit-Policy: \"rate\";q=30;w=2, \"1\";q=100;qu=\"concurrent-requests\"\r\n"
             "RateLimit: \"rate\";r=29;t=1\r\n");
@@ -73,16 +73,16 @@ TEST(RateLines, AreThoseOfTheirStyle) {
               AllOf(HasSubstr("RateLimit: "), HasSubstr("X-RateLimit-Limit: 30\r\n")));
   EXPECT_EQ(lines(HeaderStyle::off, "api", passed(29)), "");
   EXPECT_EQ(lines(HeaderStyle::ietf, "gone", passed(29)), "");
-  // Limits that depend on the key are told as they decided.
+  // Where limits depend on the key, the policy field has the limit that decided.
   EXPECT_THAT(lines(HeaderStyle::ietf, "other", passed(29)),
               HasSubstr("RateLimit-Policy: \"rate\";q=30\r\n"));
   EXPECT_THAT(lines(HeaderStyle::ietf, "seats", refused("at once")),
               HasSubstr("RateLimit-Policy: \"at once\";q=30;qu=\"concurrent-requests\"\r\n"));
 }
 
-TEST(RateLines, AreCalledAsTheFileSays) {
+TEST(RateLimitHeaders, UsesTheConfiguredLegacyNames) {
   const LegacyHeaders legacy{.names = {"Limit", "Left", "Reset"}, .reset_is_date = true};
-  const RateLines lines(kPolicies, legacy);
+  const RateLimitHeaders lines(kPolicies, legacy);
   std::string out;
   const auto before = std::chrono::system_clock::now();
   lines.append(out, HeaderStyle::legacy, "api", passed(29), 1);
@@ -93,33 +93,33 @@ TEST(RateLines, AreCalledAsTheFileSays) {
   EXPECT_LE(told, std::chrono::system_clock::now() + 1050ms);
 }
 
-TEST(RateLines, AreSpringsFour) {
+TEST(RateLimitHeaders, UsesTheFourNamesOfSpring) {
   EXPECT_EQ(lines(HeaderStyle::scg, "api", passed(29)),
             "X-RateLimit-Remaining: 29\r\nX-RateLimit-Requested-Tokens: 1\r\n"
             "X-RateLimit-Burst-Capacity: 30\r\nX-RateLimit-Replenish-Rate: 20\r\n");
   EXPECT_THAT(lines(HeaderStyle::scg, "api", refused()), HasSubstr("X-RateLimit-Remaining: 0\r\n"));
-  // Tokens that the deciding limit takes, not those of others.
+  // The tokens of the deciding limit, not of others.
   EXPECT_THAT(lines(HeaderStyle::scg, "api", refused("1"), 7),
               HasSubstr("Requested-Tokens: 1\r\n"));
   EXPECT_THAT(lines(HeaderStyle::scg, "slow", refused("calls"), 60),
               AllOf(HasSubstr("Requested-Tokens: 60\r\n"), HasSubstr("Replenish-Rate: 1\r\n")));
 }
 
-// Allowed because nobody could be asked: -1, the other three as ever.
-TEST(RateLines, TellSpringsWayThatNobodyCounts) {
+// Allowed while the store is down: remaining is -1, the others as usual.
+TEST(RateLimitHeaders, HasMinusOneRemainingIfNothingIsCounted) {
   Verdict degraded{.decision = {.limit = 20}, .limited_by = "0"};
   degraded.degraded = true;
   EXPECT_EQ(lines(HeaderStyle::scg, "open", degraded),
             "Weir-Degraded: 1\r\n"
             "X-RateLimit-Remaining: -1\r\nX-RateLimit-Requested-Tokens: 1\r\n"
             "X-RateLimit-Burst-Capacity: 20\r\nX-RateLimit-Replenish-Rate: 10\r\n");
-  // This node counts on its own, and knows.
+  // This node counts on its own, and knows the rest.
   degraded.decision.remaining = 5;
   EXPECT_THAT(lines(HeaderStyle::scg, "api", degraded), HasSubstr("X-RateLimit-Remaining: 5\r\n"));
 }
 
-TEST(Refusal, IsAProblemByDefault) {
-  const Answer made = answer(route("api"), refused());
+TEST(DenyReply, IsProblemJsonByDefault) {
+  const LocalReply made = answer(route("api"), refused());
   EXPECT_EQ(made.status, 429);
   EXPECT_EQ(made.fields,
             "Content-Type: application/problem+json\r\nCache-Control: no-store\r\n"
@@ -133,16 +133,16 @@ TEST(Refusal, IsAProblemByDefault) {
       R"("detail":"the limit rate admits this call in 1 second","violated-policies":["rate"]})");
 }
 
-TEST(Refusal, IsWhatARouteSays) {
+TEST(DenyReply, HasTheStatusHeadersAndBodyOfTheRoute) {
   Route own = route("api", HeaderStyle::off);
   own.refused = {.status = 503,
                  .headers = {{"X-Sorry", "yes"}},
                  .body = "{\"error\":\"sold out\"}",
                  .content_type = "application/json"};
-  const Answer made = answer(own, refused());
+  const LocalReply made = answer(own, refused());
   EXPECT_EQ(made.status, 503);
   EXPECT_EQ(made.body, "{\"error\":\"sold out\"}");
-  // Without Retry-After clients would hammer.
+  // Without Retry-After clients would retry at once.
   EXPECT_EQ(made.fields,
             "Content-Type: application/json\r\nCache-Control: no-store\r\nX-Sorry: yes\r\n"
             "Retry-After: 1\r\n");
@@ -153,15 +153,15 @@ TEST(Refusal, IsWhatARouteSays) {
   EXPECT_THAT(answer(own, refused()).fields, Not(HasSubstr("Content-Type")));
 }
 
-// What a client reads in the body it can find in RateLimit-Policy; a block is no limit of it.
-TEST(Refusal, NamesTheLimitThatRefuses) {
+// The body names the limit as RateLimit-Policy does; an operator's block is not in that field.
+TEST(DenyReply, NamesTheLimitThatRefuses) {
   EXPECT_THAT(answer(route("api"), refused("1")).body, HasSubstr(R"("violated-policies":["1"])"));
   Verdict blocked = refused("block");
   blocked.blocked = true;
   EXPECT_THAT(answer(route("api"), blocked).body, Not(HasSubstr("violated-policies")));
 }
 
-TEST(Refusal, FillsInPlaceholdersOfItsBody) {
+TEST(DenyReply, FillsThePlaceholdersOfItsBody) {
   Route made = route("a\"<b>&'");
   made.refused.body =
       R"({"limit":"{limited_by}","policy":"{policy}","again":{retry_after},"{x}":{}})";
@@ -179,13 +179,13 @@ TEST(Refusal, FillsInPlaceholdersOfItsBody) {
   EXPECT_EQ(answer(made, never).body, "<r> -1{retry_after");
 }
 
-TEST(Refusal, IsThatOfTheLimitThatRefuses) {
+TEST(DenyReply, IsTheOneOfTheLimitThatRefuses) {
   Route made = route("api");
   made.refused.body = "slow down";
-  Refused own{.status = 200, .body = "sold out"};
-  made.refused.by_limit["1"] = std::make_shared<const Refused>(own);
+  RefusalConfig own{.status = 200, .body = "sold out"};
+  made.refused.by_limit["1"] = std::make_shared<const RefusalConfig>(own);
   EXPECT_EQ(answer(made, refused("rate")).body, "slow down");
-  const Answer sold_out = answer(made, refused("1"));
+  const LocalReply sold_out = answer(made, refused("1"));
   EXPECT_EQ(sold_out.status, 200);
   EXPECT_EQ(sold_out.body, "sold out");
   EXPECT_THAT(sold_out.fields, HasSubstr("Cache-Control: no-store\r\n"));
@@ -197,20 +197,20 @@ TEST(Refusal, IsThatOfTheLimitThatRefuses) {
   EXPECT_THAT(answer(made, unasked).fields, HasSubstr("Weir-Degraded: 1\r\n"));
 }
 
-TEST(Refusal, IsARedirect) {
+TEST(DenyReply, IsARedirectIfConfigured) {
   Route away = route("api", HeaderStyle::off);
   away.refused = {.status = 302, .redirect = "https://example.com/queue"};
-  const Answer made = answer(away, refused());
+  const LocalReply made = answer(away, refused());
   EXPECT_EQ(made.status, 302);
   EXPECT_EQ(made.body, "");
   EXPECT_THAT(made.fields, HasSubstr("Location: https://example.com/queue\r\n"));
 }
 
-TEST(Refusal, SaysWhy) {
+TEST(DenyReply, SaysWhyTheRequestIsRefused) {
   Verdict never = refused();
   never.decision.outcome = Outcome::impossible;
   never.decision.retry_after = kNever;
-  const Answer impossible = answer(route("api"), never);
+  const LocalReply impossible = answer(route("api"), never);
   EXPECT_EQ(impossible.status, 429);
   EXPECT_THAT(impossible.body, HasSubstr("costs more than the limit rate ever admits"));
   EXPECT_THAT(impossible.fields, Not(HasSubstr("Retry-After")));
@@ -219,29 +219,29 @@ TEST(Refusal, SaysWhy) {
   EXPECT_THAT(answer(route("api"), blocked).body, HasSubstr("an operator has blocked"));
 }
 
-// The client has done nothing wrong.
-TEST(Refusal, IsUnavailableWhereTheStoreIs) {
+// The client is not at fault.
+TEST(DenyReply, Is503IfTheStoreIsUnreachable) {
   Verdict closed{.decision = {.outcome = Outcome::limited, .limit = 20, .retry_after = 1s},
                  .limited_by = "0"};
   closed.degraded = true;
-  const Answer made = answer(route("open", HeaderStyle::scg), closed);
+  const LocalReply made = answer(route("open", HeaderStyle::scg), closed);
   EXPECT_EQ(made.status, 503);
   EXPECT_THAT(made.body, HasSubstr("temporary-reduced-capacity"));
   EXPECT_THAT(made.fields,
               AllOf(HasSubstr("X-RateLimit-Remaining: -1\r\n"), HasSubstr("Retry-After: 1\r\n")));
 }
 
-// As Spring answers: the status, and no rate fields.
-TEST(Refusal, OfARequestWithoutAKeyHasItsOwnStatus) {
+// As in Spring: the status, and no rate limit headers.
+TEST(EmptyKeyReply, HasItsOwnStatusAndNoRateLimitHeaders) {
   Route nameless = route("api", HeaderStyle::scg);
-  EXPECT_EQ(deny_empty_key(nameless, "header x-user-id").status, 403);
-  EXPECT_EQ(deny_empty_key(nameless, "header x-user-id").fields,
+  EXPECT_EQ(empty_key_reply(nameless, "header x-user-id").status, 403);
+  EXPECT_EQ(empty_key_reply(nameless, "header x-user-id").fields,
             "Content-Type: application/problem+json\r\n");
-  EXPECT_THAT(deny_empty_key(nameless, "header x-user-id").body,
+  EXPECT_THAT(empty_key_reply(nameless, "header x-user-id").body,
               HasSubstr("the header x-user-id is missing or empty"));
   nameless.empty_key.deny = 401;
-  EXPECT_EQ(deny_empty_key(nameless, "header x-user-id").status, 401);
-  EXPECT_EQ(problem(404, "no route").body,
+  EXPECT_EQ(empty_key_reply(nameless, "header x-user-id").status, 401);
+  EXPECT_EQ(problem_reply(404, "no route").body,
             R"({"type":"about:blank","title":"Not Found","status":404,"detail":"no route"})");
 }
 

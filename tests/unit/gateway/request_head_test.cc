@@ -43,52 +43,53 @@ std::string passed(const wire::HttpRequest& request, const wire::HttpFraming& fr
   return out;
 }
 
-TEST(RequestHead, HasALengthWhereThatIsKnown) {
+TEST(RequestHead, HasContentLengthIfTheLengthIsKnown) {
   EXPECT_EQ(passed(request("POST", "/x", true), {.length = 7}),
             "POST /x HTTP/1.1\r\nHost: a\r\nX-Request-Id: 42\r\nContent-Length: 7\r\n\r\n");
   EXPECT_EQ(passed(request("GET", "/x"), {}),
             "GET /x HTTP/1.1\r\nHost: a\r\nX-Request-Id: 42\r\n\r\n");
 }
 
-// One that is too long to be kept is replaced for everybody.
-TEST(RequestHead, HasOneId) {
+// An id that is too long is replaced, for the service and the log alike.
+TEST(RequestHead, HasOneRequestId) {
   EXPECT_EQ(passed(request("GET", "/x"), {}, {}, {{"X-Request-Id", std::string(200, 'a')}}),
             "GET /x HTTP/1.1\r\nHost: a\r\nX-Request-Id: 42\r\n\r\n");
 }
 
-// Of HTTP/1 in chunks, or of HTTP/2 without a length: both end behind the last chunk.
-TEST(RequestHead, HasChunksWhereItIsNot) {
+// An HTTP/1 body in chunks, and an HTTP/2 body without a length.
+TEST(RequestHead, HasChunkedEncodingIfTheLengthIsUnknown) {
   for (const wire::HttpFraming& framing :
        {wire::HttpFraming{.chunked = true}, wire::HttpFraming{.until_end = true}}) {
     const std::string head = passed(request("POST", "/x", true), framing);
     EXPECT_THAT(head, HasSubstr("Transfer-Encoding: chunked\r\n"));
     EXPECT_THAT(head, Not(HasSubstr("Content-Length")));
-    EXPECT_FALSE(announces_length(request("POST", "/x", true), framing));
+    EXPECT_FALSE(has_known_length(request("POST", "/x", true), framing));
   }
 }
 
-// "/x?" is not "/x".
-TEST(RequestHead, KeepsTheQueryAlsoIfItIsEmpty) {
+// "/x?" is a different target from "/x".
+TEST(RequestHead, KeepsAnEmptyQuery) {
   EXPECT_THAT(passed(request("GET", "/x?"), {}), testing::StartsWith("GET /x? HTTP"));
   EXPECT_THAT(passed(request("GET", "/x?a=1"), {}), testing::StartsWith("GET /x?a=1 HTTP"));
 }
 
-TEST(RequestHead, TellsWhatIsToBeSpoken) {
+TEST(RequestHead, HasTheUpgradeOfTheClient) {
   EXPECT_THAT(passed(request("GET", "/x"), {}, "websocket"),
               EndsWith("Connection: upgrade\r\nUpgrade: websocket\r\n\r\n"));
 }
 
-std::string answered(const AnswerHead& head, int version = 11, bool chunked = false) {
+std::string answered(const ResponseHead& head, int version = 11, bool chunked = false) {
   std::string out;
   append_http1_head(out, head, version, chunked);
   return out;
 }
 
-TEST(AnswerHead, IsToldAsHttp1HasIt) {
+TEST(ResponseHead, IsFormattedAsHttp1) {
   EXPECT_EQ(answered({.status = 200, .fields = "A: b\r\n", .length = "3", .has_body = true}),
             "HTTP/1.1 200 OK\r\nA: b\r\nContent-Length: 3\r\n\r\n");
-  EXPECT_EQ(answered({.status = 200, .reason = "Fine", .has_body = true, .keeps = false}, 11, true),
-            "HTTP/1.1 200 Fine\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n");
+  EXPECT_EQ(
+      answered({.status = 200, .reason = "Fine", .has_body = true, .keep_alive = false}, 11, true),
+      "HTTP/1.1 200 Fine\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n");
   EXPECT_EQ(answered({.status = 204}, 10),
             "HTTP/1.1 204 No Content\r\nConnection: keep-alive\r\n\r\n");
   EXPECT_EQ(answered({.status = 103, .reason = "Early Hints", .fields = "Link: x\r\n"}),
