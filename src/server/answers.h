@@ -8,57 +8,57 @@
 
 namespace weir::server {
 
-// The answers of one connection in the order of its questions, where some take longer than others.
-// Used by one thread.
-class Answers {
+// The responses of one connection in the order of its requests (pipelining). A response that is
+// complete waits for those before it. Used by one thread.
+class ResponseQueue {
  public:
-  // One answer's place in the order. Whoever has it writes the text and says when it is done: the
-  // connection may have gone by then.
-  class Place {
+  // The response to one request. Its holder writes `text`, then calls `complete` once. A slot may
+  // outlive the queue: the connection may have closed meanwhile.
+  class Slot {
    public:
-    explicit Place(Answers& answers) : answers_(&answers) {}
+    explicit Slot(ResponseQueue& queue) : queue_(&queue) {}
 
     std::string text;
 
-    void done() {
-      done_ = true;
-      if (answers_ != nullptr && answers_->waker_ != nullptr) answers_->waker_->wake();
+    void complete() {
+      is_complete_ = true;
+      if (queue_ != nullptr && queue_->waker_ != nullptr) queue_->waker_->wake();
     }
 
    private:
-    friend class Answers;
-    Answers* answers_;
-    bool done_ = false;
+    friend class ResponseQueue;
+    ResponseQueue* queue_;  // null: the connection has closed
+    bool is_complete_ = false;
   };
 
-  Answers() = default;
-  ~Answers() {
-    for (const auto& place : places_) place->answers_ = nullptr;
+  ResponseQueue() = default;
+  ~ResponseQueue() {
+    for (const auto& slot : slots_) slot->queue_ = nullptr;
   }
-  Answers(const Answers&) = delete;
-  Answers& operator=(const Answers&) = delete;
+  ResponseQueue(const ResponseQueue&) = delete;
+  ResponseQueue& operator=(const ResponseQueue&) = delete;
 
   void use_waker(net::Waker& waker) { waker_ = &waker; }
 
-  // Behind all that there are.
-  std::shared_ptr<Place> add() { return places_.emplace_back(std::make_shared<Place>(*this)); }
+  // A slot behind all others.
+  std::shared_ptr<Slot> add() { return slots_.emplace_back(std::make_shared<Slot>(*this)); }
 
-  // Appends those that are done, up to the first that is not.
+  // Appends the complete responses, up to the first that is not.
   void flush(std::string& out) {
-    for (; !places_.empty() && places_.front()->done_; places_.pop_front()) {
-      out += places_.front()->text;
+    for (; !slots_.empty() && slots_.front()->is_complete_; slots_.pop_front()) {
+      out += slots_.front()->text;
     }
   }
 
-  // Bytes of those that are owed, roughly.
-  std::size_t memory() const { return places_.size() * 2 * sizeof(Place); }
+  // Bytes of the pending slots, roughly.
+  std::size_t memory() const { return slots_.size() * 2 * sizeof(Slot); }
 
-  // Whether some are still to come, or to be flushed.
-  bool owed() const { return !places_.empty(); }
+  // True while a response is not complete, or not flushed.
+  bool has_pending() const { return !slots_.empty(); }
 
  private:
   net::Waker* waker_ = nullptr;
-  std::deque<std::shared_ptr<Place>> places_;
+  std::deque<std::shared_ptr<Slot>> slots_;
 };
 
 }  // namespace weir::server

@@ -9,36 +9,37 @@
 
 namespace weir::server {
 
-// Who did something that only operators may. Borrows its texts.
+// The origin of an administrative call. Borrows its texts.
 struct Caller {
   std::string_view address;
-  std::string_view door;
+  std::string_view listener;
 };
 
-// The same, for what is done after the call.
-struct CallerCopy {
-  explicit CallerCopy(const Caller& who) : address(who.address), door(who.door) {}
-  operator Caller() const { return {address, door}; }
+// A copy that outlives the call.
+struct OwnedCaller {
+  explicit OwnedCaller(const Caller& caller) : address(caller.address), listener(caller.listener) {}
+  operator Caller() const { return {address, listener}; }
 
   std::string address;
-  std::string door;
+  std::string listener;
 };
 
 template <typename... Args>
-std::string audit_line(const Caller& who, fmt::format_string<Args...> format, Args&&... args) {
+std::string audit_line(const Caller& caller, fmt::format_string<Args...> format, Args&&... args) {
   return fmt::format("{}, by {} over {}", fmt::format(format, std::forward<Args>(args)...),
-                     who.address, who.door);
+                     caller.address, caller.listener);
 }
 
-// A line in the log that is never left out: who has changed what.
+// Logs an administrative change and its origin. The log's rate limit does not apply to it.
 template <typename... Args>
-void audit(const Caller& who, fmt::format_string<Args...> format, Args&&... args) {
-  write_log(Level::audit, audit_line(who, format, std::forward<Args>(args)...));
+void audit(const Caller& caller, fmt::format_string<Args...> format, Args&&... args) {
+  write_log(Level::audit, audit_line(caller, format, std::forward<Args>(args)...));
 }
 
-// To be written once it is done, when who asked may be gone.
-inline std::string reset_line(const Caller& who, const Request& request) {
-  return audit_line(who, "{} reset under {}", subject_of(request),
+// The audit line of a reset. Made before the call: a reset may complete when its request, which
+// the line borrows from, is gone.
+inline std::string reset_audit_line(const Caller& caller, const Request& request) {
+  return audit_line(caller, "{} reset under {}", subject_of(request),
                     in_quotes(shortened(request.policy)));
 }
 

@@ -15,13 +15,14 @@ net::TlsFiles files_of(const policy::Tls& tls) {
   return {.cert = tls.cert, .key = tls.key, .ca = tls.ca};
 }
 
-// With the time until which clients will trust it. One that has expired is used nevertheless: those
-// who do not look are better served than nobody.
-void announce(const net::TlsContext& context, const std::string& cert, std::string_view what) {
+// Logs until when clients trust the certificate. An expired one is used nevertheless: clients that
+// do not check the date are still served.
+void log_certificate(const net::TlsContext& context, const std::string& cert,
+                     std::string_view event) {
   const std::time_t expiry = net::expiry_of(context);
   const bool expired = expiry < std::time(nullptr);
   log(expired ? Level::warning : Level::info, "the certificate {} {}, {} {:%Y-%m-%d %H:%M} UTC",
-      cert, what, expired ? "but clients will not trust it: it expired" : "valid until",
+      cert, event, expired ? "but clients will not trust it: it expired" : "valid until",
       fmt::gmtime(expiry));
 }
 
@@ -36,21 +37,21 @@ Result<std::unique_ptr<Certificates>, Error> Certificates::open(const policy::Tl
   const Stamps stamps = stamps_of(files);
   auto context = net::load_tls(files);
   if (!context) return context.error();
-  announce(*context, files.cert, "is used");
+  log_certificate(*context, files.cert, "is used");
   return std::unique_ptr<Certificates>(
       new Certificates(std::move(files), stamps, *std::move(context)));
 }
 
 bool Certificates::use(const policy::Tls& tls) {
   files_ = files_of(tls);
-  seen_ = stamps_of(files_);
+  stamps_ = stamps_of(files_);
   return load();
 }
 
 std::optional<bool> Certificates::look() {
   const Stamps stamps = stamps_of(files_);
-  if (std::equal(stamps.begin(), stamps.end(), seen_.begin())) return std::nullopt;
-  seen_ = stamps;
+  if (std::equal(stamps.begin(), stamps.end(), stamps_.begin())) return std::nullopt;
+  stamps_ = stamps;
   return load();
 }
 
@@ -61,7 +62,7 @@ bool Certificates::load() {
     return false;
   }
   current_.use(*context);
-  announce(*context, files_.cert, "is used by new connections");
+  log_certificate(*context, files_.cert, "is used by new connections");
   return true;
 }
 

@@ -11,31 +11,31 @@
 
 namespace weir::server {
 
-// The certificate that doors show, as its files are now. Files that do not fit together, such as a
-// new certificate whose key is still to come, change nothing; they are tried again when one of them
-// changes. Used by one thread, but for `current`.
+// The certificate that listeners present, reloaded when its files change. If the files do not fit
+// together, such as a new certificate whose key is not written yet, the certificate in use stays;
+// the next change of a file leads to another attempt. Used by one thread, except `current`.
 class Certificates {
  public:
   static Result<std::unique_ptr<Certificates>, Error> open(const policy::Tls& files);
 
   const net::CurrentTls& current() const { return current_; }
 
-  // Other files from now on, or the same anew. Whether they could be used; the log has what came of
-  // it.
+  // Loads these files from now on; they may be the same ones. Logs the result. False: they cannot
+  // be used, and the certificate in use stays.
   bool use(const policy::Tls& files);
-  // Reads the files again if one of them has changed. Nothing if none has.
+  // Loads the files again if one of them has changed; none: no file has.
   std::optional<bool> look();
 
  private:
   using Stamps = std::array<FileStamp, 3>;
   Certificates(net::TlsFiles files, const Stamps& stamps, net::TlsContext context)
-      : files_(std::move(files)), seen_(stamps), current_(std::move(context)) {}
+      : files_(std::move(files)), stamps_(stamps), current_(std::move(context)) {}
 
   static Stamps stamps_of(const net::TlsFiles& files);
   bool load();
 
   net::TlsFiles files_;
-  Stamps seen_;  // of the files before they were read
+  Stamps stamps_;  // taken before the files were read
   net::CurrentTls current_;
 };
 

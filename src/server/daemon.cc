@@ -29,26 +29,27 @@ namespace weir::server {
 
 namespace {
 
-// A page that a browser has loaded elsewhere has no password, and no certificate for its name here.
+// The names that Host may have, against DNS rebinding. None: any name. A password or TLS is enough:
+// a hostile page in a browser has neither the password nor a certificate of its name for weir.
 std::optional<std::vector<std::string>> host_names(const policy::Config& config) {
   if (!config.password.empty() || config.tls) return std::nullopt;
   std::vector<std::string> names = config.server_names;
   if (config.listen.http) names.push_back(config.listen.http->host);
-  if (std::string own = name_of_this_machine(); !own.empty()) names.push_back(std::move(own));
+  if (std::string own = own_host_name(); !own.empty()) names.push_back(std::move(own));
   return names;
 }
 
-// As many connections as the system lets this process have, less what it needs itself: each thread
-// has its doors, a timer and what it waits with.
-std::size_t most_connections(int threads, bool doubles) {
+// Raises the limit of open files (RLIMIT_NOFILE), and returns how many connections it leaves room
+// for: each thread also needs descriptors for its listeners, a timer and epoll.
+std::size_t connection_limit(int threads, bool doubles) {
   const std::size_t own = 64 + 8 * static_cast<std::size_t>(threads);
-  const std::size_t enough = doubles ? 40'000 : 20'000;
+  const std::size_t wanted = doubles ? 40'000 : 20'000;
   rlimit files{};
   getrlimit(RLIMIT_NOFILE, &files);
-  files.rlim_cur = std::min<rlim_t>(files.rlim_max, enough + own);
+  files.rlim_cur = std::min<rlim_t>(files.rlim_max, wanted + own);
   setrlimit(RLIMIT_NOFILE, &files);
-  const std::size_t most = std::max<std::size_t>(files.rlim_cur, own + 2) - own;
-  return doubles ? most / 2 : most;
+  const std::size_t available = std::max<std::size_t>(files.rlim_cur, own + 2) - own;
+  return doubles ? available / 2 : available;
 }
 
 int threads_for(const DaemonOptions& options) {
@@ -56,49 +57,49 @@ int threads_for(const DaemonOptions& options) {
   return static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
 }
 
-net::Door resp_door(Service& service) {
+net::Door resp_listener(Service& context) {
   return {
-      .speak = [&service](
-                   const net::Peer& peer) { return std::make_unique<RespSession>(service, peer); },
+      .speak = [&context](
+                   const net::Peer& peer) { return std::make_unique<RespSession>(context, peer); },
       .too_many = "-ERR max number of clients reached\r\n",
       .most_input = wire::RespLimits::kCommandBytes};
 }
 
-net::Door http_door(Service& service) {
+net::Door http_listener(Service& context) {
   return {
-      .speak = [&service](
-                   const net::Peer& peer) { return std::make_unique<HttpSession>(service, peer); },
-      .too_many = std::string{HttpSession::kTooMany},
-      .most_input = HttpSession::kMostInput,
+      .speak = [&context](
+                   const net::Peer& peer) { return std::make_unique<HttpSession>(context, peer); },
+      .too_many = std::string{HttpSession::kOverloaded},
+      .most_input = HttpSession::kMaxInput,
       .idle_seconds = 75,
       .message_seconds = 20};
 }
 
-// Who holds a connection open to ask now and then may do so as long as it likes.
-net::Door grpc_listener(Service& service) {
-  return {.speak = [&service](const net::Peer&) { return std::make_unique<GrpcSession>(service); },
-          .too_many = GrpcSession::too_many(),
-          .most_input = GrpcSession::kMostInput,
+// Without `idle_seconds`: gRPC clients keep an idle connection open.
+net::Door grpc_listener(Service& context) {
+  return {.speak = [&context](const net::Peer&) { return std::make_unique<GrpcSession>(context); },
+          .too_many = GrpcSession::overloaded(),
+          .most_input = GrpcSession::kMaxInput,
           .message_seconds = 20};
 }
 
-// Anybody can fail to be let in as often as they like: that must not hide what else is logged.
-void note_tls_failure(Service& service, const net::Peer& peer, std::string_view why) {
+// Rate limited: any client can fail a handshake as often as it likes, and must not flood the log.
+void note_tls_failure(Service& context, const net::Peer& peer, std::string_view why) {
   static Limiter lines{per_second(1).burst(10)};
-  ++service.tls_failures;
-  if (lines.try_acquire()) log(Level::warning, "no TLS with {}: {}", peer.address, why);
+  ++context.tls_failures;
+  if (lines.try_acquire()) log(Level::warning, "TLS with {} failed: {}", peer.address, why);
 }
 
-// `not_tls` is said without TLS, to those who have none.
-net::TlsManners tls_manners(Service& service, std::string_view alpn, std::string_view not_tls) {
+// `tls_only` is sent in the clear, to clients that do not speak TLS.
+net::TlsManners tls_options(Service& context, std::string_view alpn, std::string_view tls_only) {
   return {.alpn = std::string{alpn},
-          .not_tls = std::string{not_tls},
-          .refused = [&service](const net::Peer& peer, std::string_view why) {
-            note_tls_failure(service, peer, why);
+          .not_tls = std::string{tls_only},
+          .refused = [&context](const net::Peer& peer, std::string_view why) {
+            note_tls_failure(context, peer, why);
           }};
 }
 
-// The store may say the same of every call.
+// Rate limited: a store that fails may log the same line for every call.
 RedisOptions redis_options(const policy::Config& config) {
   RedisOptions options{.timeout = config.store_timeout};
   options.log = [](RedisOptions::Level level, std::string_view text) {
@@ -116,24 +117,26 @@ RedisOptions redis_options(const policy::Config& config) {
   return options;
 }
 
-std::function<std::unique_ptr<net::Companion>()> companion_for(Fleet* fleet, Engine& engine) {
+std::function<std::unique_ptr<net::Companion>()> link_maker(Fleet* fleet, Engine& engine) {
   if (fleet == nullptr) return {};
-  return [fleet, &engine] { return std::make_unique<LinkCompanion>(*fleet, engine); };
+  return [fleet, &engine] { return std::make_unique<ThreadLink>(*fleet, engine); };
 }
 
-// Whether it is there before anybody is let in. If not, callers are served without it.
-void try_once(RedisFleet& fleet, Nanos longest) {
-  const auto until = std::chrono::steady_clock::now() + longest;
+// Waits until the store answers, at most `timeout`. Without an answer the daemon starts all the
+// same, and logs that.
+void wait_for_store(RedisFleet& fleet, Nanos timeout) {
+  const auto until = std::chrono::steady_clock::now() + timeout;
   const auto link = fleet.connect();
   while (!fleet.is_member() && std::chrono::steady_clock::now() < until) {
     link->wait(std::chrono::milliseconds{1});
   }
   if (fleet.counts().connected == 0) {
-    log(Level::warning, "the store does not answer: policies go by on_store_failure until it does");
+    log(Level::warning,
+        "the store does not answer: policies follow on_store_failure until it does");
   }
 }
 
-// What the configuration says of Envoy's rules, or none if it says nothing.
+// The Envoy rules that the configuration names; null if it names none.
 Result<std::shared_ptr<const envoy::Rules>, Error> read_envoy_rules(const policy::Config& config) {
   if (config.envoy.path.empty()) return std::shared_ptr<const envoy::Rules>{};
   const envoy::Loaded loaded = envoy::load(
@@ -158,9 +161,9 @@ envoy::ServiceOptions envoy_options(const policy::EnvoyRatelimit& envoy) {
           .on_store_failure = envoy.on_store_failure};
 }
 
-EnvoyService doors_to(envoy::Service& rules) {
+EnvoyService envoy_service_of(envoy::Service& rules) {
   return {.should_rate_limit =
-              [&rules](const envoy::Call& call, Link& link, EnvoyService::Done done) {
+              [&rules](const envoy::Call& call, Link& link, EnvoyService::Callback done) {
                 rules.should_rate_limit(call, link, std::move(done));
               },
           .is_configured = [&rules] { return rules.is_configured(); }};
@@ -181,43 +184,43 @@ struct Daemon::Impl {
         envoy_rules(engine),
         threads(static_cast<std::size_t>(threads_for(options))),
         loops({.threads = threads_for(options),
-               .most_connections = most_connections(threads_for(options), options.doubles),
+               .most_connections = connection_limit(threads_for(options), options.doubles),
                .connection_memory = config.connection_memory,
                .spin = std::chrono::microseconds{options.spin},
                .gather = std::chrono::microseconds{options.gather},
-               .companion = companion_for(fleet.get(), engine)}) {}
+               .companion = link_maker(fleet.get(), engine)}) {}
 
-  // (Sessions use everything here.)
+  // Stops the loops first: sessions use the other members.
   ~Impl() { loops.stop(std::chrono::milliseconds{0}); }
 
-  std::optional<Error> bind(const std::optional<policy::Endpoint>& place, net::Door door,
-                            net::TlsManners manners, std::optional<std::uint16_t>& at) {
-    if (!place) return std::nullopt;
+  std::optional<Error> bind(const std::optional<policy::Endpoint>& endpoint, net::Door listener,
+                            net::TlsManners tls, std::optional<std::uint16_t>& bound_port) {
+    if (!endpoint) return std::nullopt;
     if (certificates) {
-      door = net::with_tls(std::move(door), certificates->current(), std::move(manners));
+      listener = net::with_tls(std::move(listener), certificates->current(), std::move(tls));
     }
-    const auto port = loops.bind(place->host, place->port, std::move(door));
+    const auto port = loops.bind(endpoint->host, endpoint->port, std::move(listener));
     if (!port) return port.error();
-    at = *port;
+    bound_port = *port;
     return std::nullopt;
   }
 
-  std::optional<Error> bind_doors() {
+  std::optional<Error> bind_listeners() {
     const policy::Listen& listen = config.listen;
-    if (auto error = bind(listen.resp, resp_door(service),
-                          tls_manners(service, {}, RespSession::kNotTls), ports.resp)) {
+    if (auto error = bind(listen.resp, resp_listener(context),
+                          tls_options(context, {}, RespSession::kTlsOnly), ports.resp)) {
       return error;
     }
-    if (auto error = bind(listen.http, http_door(service),
-                          tls_manners(service, "h2 http/1.1", HttpSession::kNotTls), ports.http)) {
+    if (auto error = bind(listen.http, http_listener(context),
+                          tls_options(context, "h2 http/1.1", HttpSession::kTlsOnly), ports.http)) {
       return error;
     }
-    return bind(listen.grpc, grpc_listener(service),
-                tls_manners(service, "h2", GrpcSession::not_tls()), ports.grpc);
+    return bind(listen.grpc, grpc_listener(context),
+                tls_options(context, "h2", GrpcSession::tls_only()), ports.grpc);
   }
 
-  // Who has nothing of a limit for as long as there are so many nodes should know why.
-  void note_small_limits() {
+  // Warns once of each split limit with fewer permits than nodes: some nodes have no share of it.
+  void warn_about_small_splits() {
     std::set<std::string> small;
     if (fleet == nullptr || !fleet->is_member()) return;
     const std::uint32_t nodes = fleet->nodes();
@@ -225,50 +228,50 @@ struct Daemon::Impl {
       if (limit.share.whole >= nodes) continue;
       const auto name = fmt::format("{}/{}", limit.policy, limit.name);
       small.insert(name);
-      if (noted_small.contains(name)) continue;
+      if (warned_splits.contains(name)) continue;
       log(Level::warning,
-          "{}: {} is {} in all, and there are {} nodes: some have nothing of it, and refuse; write "
-          "scope: fleet, or a higher limit",
+          "{}: the split limit {} has {} permits for {} nodes: some nodes have none and refuse; "
+          "write scope: fleet, or a higher limit",
           in_quotes(limit.policy), in_quotes(limit.name), limit.share.whole, nodes);
     }
-    noted_small = std::move(small);
+    warned_splits = std::move(small);
   }
 
-  // Each at most once in a while, however many it happens to.
-  void note_closed_for_memory() {
+  // Logs connections that were closed to free memory, at most once in ten seconds.
+  void log_closed_for_memory() {
     static Limiter lines{per(1, std::chrono::seconds{10})};
     const net::MemoryCounts now = loops.memory();
-    if ((now.shed == noted_memory.shed && now.out_of_memory == noted_memory.out_of_memory) ||
+    if ((now.shed == logged_memory.shed && now.out_of_memory == logged_memory.out_of_memory) ||
         !lines.try_acquire()) {
       return;
     }
     log(Level::warning,
-        "closed {} connections that held most of connection_memory ({} bytes), and {} for which "
-        "there was no memory",
-        now.shed - noted_memory.shed, now.limit, now.out_of_memory - noted_memory.out_of_memory);
-    noted_memory = now;
+        "closed {} connections that held the most of connection_memory ({} bytes), and {} for "
+        "which an allocation had failed",
+        now.shed - logged_memory.shed, now.limit, now.out_of_memory - logged_memory.out_of_memory);
+    logged_memory = now;
   }
 
   void count_reload(bool succeeded) {
-    ++(succeeded ? service.reloads.succeeded : service.reloads.failed);
-    service.reloads.last_succeeded = succeeded;
+    ++(succeeded ? context.reloads.succeeded : context.reloads.failed);
+    context.reloads.last_succeeded = succeeded;
   }
 
   policy::Config config;
   std::unique_ptr<Certificates> certificates;  // none: no TLS
-  std::unique_ptr<RedisFleet> fleet;           // none: all limits count on this node
+  std::unique_ptr<RedisFleet> fleet;           // none: all limits are of this node
   std::unique_ptr<Metrics> metrics;
   Engine engine;
   std::unique_ptr<Policies> policies;
   envoy::Service envoy_rules;
   MemoryGauge memory;
-  FreedMemory freed_memory;
-  net::MemoryCounts noted_memory{};
-  std::set<std::string> noted_small;
+  HeapTrimmer heap_trimmer;
+  net::MemoryCounts logged_memory{};
+  std::set<std::string> warned_splits;
   const std::size_t threads;
   net::Loops loops;
-  Worker worker;  // its jobs use what is above; sessions use it
-  Service service{.engine = engine,
+  JobThread job_thread;  // its jobs use the members above; sessions use it
+  Service context{.engine = engine,
                   .policies = *policies,
                   .loops = loops,
                   .metrics = *metrics,
@@ -280,8 +283,8 @@ struct Daemon::Impl {
                   .legacy_headers = config.legacy_headers,
                   .has_fleet = fleet != nullptr,
                   .redis = fleet.get(),
-                  .worker = &worker,
-                  .envoy = doors_to(envoy_rules),
+                  .job_thread = &job_thread,
+                  .envoy = envoy_service_of(envoy_rules),
                   .envoy_rules = &envoy_rules};
   Ports ports;
 };
@@ -305,10 +308,12 @@ Result<std::unique_ptr<Daemon>, Error> Daemon::open(policy::Config config,
     if (!opened) return opened.error();
     fleet = *std::move(opened);
   }
-  // Before the state file is touched, which may be that of a daemon that listens there.
-  for (const auto& door : {config.listen.resp, config.listen.http, config.listen.grpc}) {
-    if (!door) continue;
-    if (auto wrong = net::Loops::cannot_bind(door->host, door->port)) return *std::move(wrong);
+  // Before the state file is touched: a daemon that holds the port may be using the file.
+  for (const auto& endpoint : {config.listen.resp, config.listen.http, config.listen.grpc}) {
+    if (!endpoint) continue;
+    if (auto error = net::Loops::cannot_bind(endpoint->host, endpoint->port)) {
+      return *std::move(error);
+    }
   }
   auto policies = std::make_unique<Policies>(config.state, policy::sharing_of(config));
   if (auto error = policies->restore()) return *std::move(error);
@@ -327,7 +332,7 @@ Result<std::unique_ptr<Daemon>, Error> Daemon::open(policy::Config config,
   if (*envoy_rules != nullptr) {
     impl->envoy_rules.use(*envoy_rules, envoy_options(impl->config.envoy));
   }
-  if (auto error = impl->bind_doors()) return *std::move(error);
+  if (auto error = impl->bind_listeners()) return *std::move(error);
   return std::unique_ptr<Daemon>(new Daemon(std::move(impl)));
 }
 
@@ -338,11 +343,11 @@ Daemon::Inside Daemon::inside() { return {impl_->engine, impl_->loops, impl_->th
 policy::PolicySet Daemon::policies_in_force() const { return impl_->policies->in_force(); }
 
 void Daemon::add_metrics(std::function<void(wire::Exposition&)> metrics) {
-  impl_->service.more_metrics = std::move(metrics);
+  impl_->context.extra_metrics = std::move(metrics);
 }
 
 void Daemon::note_tls_failure(const net::Peer& peer, std::string_view why) {
-  server::note_tls_failure(impl_->service, peer, why);
+  server::note_tls_failure(impl_->context, peer, why);
 }
 
 void Daemon::start() {
@@ -354,7 +359,7 @@ void Daemon::start() {
         impl_->engine.opening_note());
   }
   look_around();
-  if (impl_->fleet) try_once(*impl_->fleet, impl_->config.store_timeout);
+  if (impl_->fleet) wait_for_store(*impl_->fleet, impl_->config.store_timeout);
   impl_->loops.start();
 }
 
@@ -391,27 +396,27 @@ Result<std::vector<std::string>, Error> Daemon::reload(policy::Config config) {
   return unchanged;
 }
 
-void Daemon::run_blocking(std::function<void()> job) { impl_->worker.run(std::move(job)); }
+void Daemon::run_blocking(std::function<void()> job) { impl_->job_thread.run(std::move(job)); }
 
 void Daemon::note_failed_reload() { impl_->count_reload(false); }
 
 void Daemon::look_around() {
-  impl_->freed_memory.look(impl_->loops);
-  impl_->note_closed_for_memory();
-  impl_->memory.look(impl_->engine);
-  impl_->note_small_limits();
+  impl_->heap_trimmer.trim_if_worthwhile(impl_->loops);
+  impl_->log_closed_for_memory();
+  impl_->memory.refresh(impl_->engine);
+  impl_->warn_about_small_splits();
   for (const GivenOrder& given : impl_->policies->ended_orders(impl_->engine)) {
     log(Level::info, "order {} has ended: {}", given.id, to_text(given));
   }
   if (!impl_->certificates) return;
-  if (const auto used = impl_->certificates->look()) impl_->count_reload(*used);
+  if (const auto loaded = impl_->certificates->look()) impl_->count_reload(*loaded);
 }
 
 bool Daemon::all_came_around() { return impl_->loops.all_came_around(); }
 
 std::uint64_t Daemon::generation() const { return impl_->engine.generation(); }
 
-void Daemon::announce_end() { impl_->service.ending = true; }
+void Daemon::announce_end() { impl_->context.is_draining = true; }
 
 void Daemon::stop(std::chrono::milliseconds grace) {
   announce_end();

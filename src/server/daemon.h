@@ -20,17 +20,21 @@ namespace weir::server {
 struct DaemonOptions {
   int threads = 0;  // 0: one for each processor
   int spin = 0;     // microseconds: see net::LoopOptions
-  int gather = 0;   // likewise
+  int gather = 0;   // microseconds: see net::LoopOptions
   bool metrics = true;
-  bool top = true;  // count keys, too
-  // Whoever comes may need a connection to somebody else: there is room for half as many.
+  bool top = true;  // count the busiest keys
+  // The process also runs a gateway, where each client connection may need one to an upstream: half
+  // as many clients are accepted.
   bool doubles = false;
 };
 
-// weir as a service: an engine behind the doors of a configuration.
+// weir as a service: an engine behind the listeners of a configuration.
+//
+// Used by one thread. `note_tls_failure` and `generation` are thread-safe. A job of `run_blocking`
+// may also call `look_around`, `reload` and `note_failed_reload`.
 class Daemon {
  public:
-  // Opens the state and binds all doors. Nobody is let in yet.
+  // Opens the state and binds all listeners. Connections are not accepted before `start`.
   static Result<std::unique_ptr<Daemon>, Error> open(policy::Config config,
                                                      const DaemonOptions& options = {});
   ~Daemon();
@@ -42,7 +46,7 @@ class Daemon {
   };
   Ports ports() const;
 
-  // For others that live in this process and use the same loops and limits: before `start`.
+  // For a gateway in the same process, which shares the engine and the loops. Before `start`.
   struct Inside {
     Engine& engine;
     net::Loops& loops;
@@ -50,36 +54,37 @@ class Daemon {
   };
   Inside inside();
   policy::PolicySet policies_in_force() const;
-  // Asked for its numbers with ours, on any thread.
+  // Appends metrics to those of GET /metrics. Called on any loop's thread. Before `start`.
   void add_metrics(std::function<void(wire::Exposition&)> metrics);
-  // TLS with somebody came to nothing: counted, and logged if that is not too often.
+  // Counts a failed TLS handshake or connection, and logs it (rate limited). Thread-safe.
   void note_tls_failure(const net::Peer& peer, std::string_view why);
 
-  // Lets callers in.
+  // Accepts connections from now on.
   void start();
 
-  // Runs a job on the thread for what may block, behind those that came before it.
+  // Runs a job that may block on the job thread, behind the jobs before it.
   void run_blocking(std::function<void()> job);
 
-  // Other policies from now on, Envoy's rules and the certificate as their files are. What cannot
-  // change while running (doors, memory, secrets) stays; the names of such fields that did change
-  // are returned. If Envoy's rules cannot be read, all stays as it is, and the error says why.
+  // Replaces the policies, and reads Envoy's rules and the certificate again. Returns the names of
+  // changed fields that need a restart (listeners, memory, secrets); these keep their old values.
+  // If Envoy's rules cannot be read, nothing changes, and the error says why. May block.
   Result<std::vector<std::string>, Error> reload(policy::Config config);
-  // Somebody wanted other policies, but they could not be read: it is counted.
+  // Counts a reload that failed before `reload`: the policy file could not be read.
   void note_failed_reload();
   std::uint64_t generation() const;
 
-  // To be called now and then: finds out what takes a while, and whether certificates have changed.
-  // May block, as `reload` may.
+  // Periodic maintenance, to be called about twice a second: frees memory, refreshes slow metrics,
+  // logs ended orders, and reloads a changed certificate. May block.
   void look_around();
 
-  // Whether every thread that serves has come around since this was last true.
+  // True once every loop has completed an iteration since this last returned true. For the
+  // watchdog.
   bool all_came_around();
 
-  // Tells who asks for its health that it is about to end, and goes on serving.
+  // Reports not ready to health checks from now on, and goes on serving.
   void announce_end();
 
-  // Lets nobody in, answers what has arrived, flushes, and returns within `grace`.
+  // Stops accepting, answers the requests that have arrived, flushes, and returns within `grace`.
   void stop(std::chrono::milliseconds grace);
 
  private:

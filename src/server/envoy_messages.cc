@@ -23,23 +23,23 @@ using wire::ProtoWriter;
 
 namespace {
 
-// Whoever sends texts that are none would fill the log.
+// The library logs each text that is not UTF-8, and clients could fill the log.
 void silence_library() {
   static const auto before = google::protobuf::SetLogHandler(nullptr);
   (void)before;
 }
 
-constexpr std::uint32_t text_of(std::uint32_t field) { return proto_tag(field, ProtoType::text); }
-constexpr std::uint32_t number_of(std::uint32_t field) {
+constexpr std::uint32_t text_tag(std::uint32_t field) { return proto_tag(field, ProtoType::text); }
+constexpr std::uint32_t number_tag(std::uint32_t field) {
   return proto_tag(field, ProtoType::number);
 }
 
 // ---- Reading
 //
-// As the library does it: of a field that comes twice the last one counts, of a message that does
-// what both say together; fields that nobody knows are passed over; texts are UTF-8.
+// The semantics of the Protocol Buffers library: the last one of a repeated scalar field wins,
+// repeated messages are merged, unknown fields are skipped, and texts must be UTF-8.
 
-// What the wire has may be any number.
+// An enum on the wire may have any value.
 envoy::Unit unit_of(std::uint64_t number) {
   const auto unit = static_cast<std::int32_t>(number);
   return ::envoy::type::v3::RateLimitUnit_IsValid(unit) ? static_cast<envoy::Unit>(unit)
@@ -54,26 +54,26 @@ bool read_text(const ProtoReader& reader, std::string_view& to) {
 bool read_entry(ProtoReader reader, envoy::Entry& to) {
   bool good = true;
   while (good && reader.next()) {
-    if (reader.tag() == text_of(1)) good = read_text(reader, to.key);
-    if (reader.tag() == text_of(2)) good = read_text(reader, to.value);
+    if (reader.tag() == text_tag(1)) good = read_text(reader, to.key);
+    if (reader.tag() == text_tag(2)) good = read_text(reader, to.value);
   }
   return good && !reader.failed();
 }
 
 bool read_override(ProtoReader reader, envoy::LimitOverride& to) {
   while (reader.next()) {
-    if (reader.tag() == number_of(1)) {
+    if (reader.tag() == number_tag(1)) {
       to.requests_per_unit = static_cast<std::uint32_t>(reader.number());
     }
-    if (reader.tag() == number_of(2)) to.unit = unit_of(reader.number());
+    if (reader.tag() == number_tag(2)) to.unit = unit_of(reader.number());
   }
   return !reader.failed();
 }
 
-// A number in a message of its own, so that it can be told whether it is there.
+// google.protobuf.UInt64Value.
 bool read_wrapped(ProtoReader reader, std::uint64_t& to) {
   while (reader.next()) {
-    if (reader.tag() == number_of(1)) to = reader.number();
+    if (reader.tag() == number_tag(1)) to = reader.number();
   }
   return !reader.failed();
 }
@@ -87,16 +87,16 @@ bool read_descriptor(ProtoReader reader, envoy::Descriptor& to) {
   bool good = true;
   while (good && reader.next()) {
     switch (reader.tag()) {
-      case text_of(1):
+      case text_tag(1):
         good = read_entry({reader.text(), reader}, to.entries.emplace_back());
         break;
-      case text_of(2):
+      case text_tag(2):
         good = read_override({reader.text(), reader}, made(to.limit));
         break;
-      case text_of(3):
+      case text_tag(3):
         good = read_wrapped({reader.text(), reader}, made(to.hits));
         break;
-      case number_of(4):
+      case number_tag(4):
         to.gives_back = reader.number() != 0;
         break;
       default:
@@ -108,57 +108,56 @@ bool read_descriptor(ProtoReader reader, envoy::Descriptor& to) {
 
 // ---- Reading JSON
 //
-// The library takes for JSON what looks like it: names without quotes, commas with nothing behind
-// them, an object for a list of one or for a number. Whoever writes that means something else,
-// perhaps, and is told.
+// The library's parser is lenient: it takes names without quotes, trailing commas, and an object in
+// place of a list of one or of a number. Such input is refused rather than guessed at.
 
-// Passes what is JSON and may be a RateLimitRequest: the library sees to the rest.
+// Accepts strict JSON with the structure of a RateLimitRequest. The library checks the rest.
 class StrictJson final : public nlohmann::json_sax<nlohmann::json> {
  public:
-  bool null() override { return may_be(Kind::null); }
-  bool boolean(bool) override { return may_be(Kind::other); }
-  bool number_integer(number_integer_t) override { return may_be(Kind::other); }
-  bool number_unsigned(number_unsigned_t) override { return may_be(Kind::other); }
-  bool number_float(number_float_t, const string_t&) override { return may_be(Kind::other); }
-  bool string(string_t&) override { return may_be(Kind::other); }
+  bool null() override { return fits(JsonKind::null); }
+  bool boolean(bool) override { return fits(JsonKind::other); }
+  bool number_integer(number_integer_t) override { return fits(JsonKind::other); }
+  bool number_unsigned(number_unsigned_t) override { return fits(JsonKind::other); }
+  bool number_float(number_float_t, const string_t&) override { return fits(JsonKind::other); }
+  bool string(string_t&) override { return fits(JsonKind::other); }
   bool binary(binary_t&) override { return false; }
-  bool start_object(std::size_t) override { return open(Kind::object); }
-  bool start_array(std::size_t) override { return open(Kind::list); }
+  bool start_object(std::size_t) override { return open(JsonKind::object); }
+  bool start_array(std::size_t) override { return open(JsonKind::list); }
   bool end_object() override { return close(); }
   bool end_array() override { return close(); }
   bool parse_error(std::size_t, const std::string&, const nlohmann::json::exception&) override {
     return false;
   }
 
-  // No message has as many fields as this, and a field has two names: hitsAddend and hits_addend.
+  // A field has two names, such as hitsAddend and hits_addend; no message has `max_fields` fields.
   bool key(string_t& name) override {
-    constexpr std::size_t most_fields = 16;
+    constexpr std::size_t max_fields = 16;
     std::vector<std::string>& names = open_.back().names;
     std::erase(name, '_');
     name = lowered(name);
-    const bool known = std::ranges::find(names, name) != names.end();
-    if (known || names.size() == most_fields) return false;
+    const bool is_repeated = std::ranges::find(names, name) != names.end();
+    if (is_repeated || names.size() == max_fields) return false;
     names.push_back(name);
     return true;
   }
 
  private:
-  enum class Kind : std::uint8_t { null, object, list, other };
-  struct Open {
-    Kind kind;
-    std::vector<std::string> names{};  // of an object: the fields it has had
+  enum class JsonKind : std::uint8_t { null, object, list, other };
+  struct OpenValue {
+    JsonKind kind;
+    std::vector<std::string> names{};  // of an object: its fields so far
   };
 
-  bool may_be(Kind kind) const {
-    if (open_.empty() || open_.back().kind == Kind::list) return kind == Kind::object;
+  bool fits(JsonKind kind) const {
+    if (open_.empty() || open_.back().kind == JsonKind::list) return kind == JsonKind::object;
     const std::string& name = open_.back().names.back();
     const bool is_list = name == "descriptors" || name == "entries";
-    if (is_list) return kind == Kind::list || kind == Kind::null;
-    return kind != Kind::list && (name != "hitsaddend" || kind != Kind::object);
+    if (is_list) return kind == JsonKind::list || kind == JsonKind::null;
+    return kind != JsonKind::list && (name != "hitsaddend" || kind != JsonKind::object);
   }
-  bool open(Kind kind) {
-    constexpr std::size_t deepest = 8;
-    if (!may_be(kind) || open_.size() == deepest) return false;
+  bool open(JsonKind kind) {
+    constexpr std::size_t max_depth = 8;
+    if (!fits(kind) || open_.size() == max_depth) return false;
     open_.push_back({kind});
     return true;
   }
@@ -167,7 +166,7 @@ class StrictJson final : public nlohmann::json_sax<nlohmann::json> {
     return true;
   }
 
-  std::vector<Open> open_;
+  std::vector<OpenValue> open_;
 };
 
 bool is_strict_json(std::string_view text) {
@@ -196,7 +195,7 @@ void write_status(ProtoWriter& writer, const envoy::Status& status) {
   if (status.until_reset) writer.message(4, [&] { write_duration(writer, *status.until_reset); });
 }
 
-// A Struct, whose encoding is better left to the library.
+// The library encodes this field: it is a google.protobuf.Struct.
 void write_metadata(ProtoWriter& writer, const std::string& json) {
   google::protobuf::Struct metadata;
   if (!google::protobuf::util::JsonStringToMessage(json, &metadata).ok()) return;
@@ -228,8 +227,8 @@ EnvoyMessages& EnvoyMessages::of_this_thread() {
   return messages;
 }
 
-// Descriptors of earlier calls are used again, for their memory; but a call that was much longer
-// than others leaves none behind.
+// Descriptors of earlier calls are used again, to save allocations. `reset` frees those of a call
+// that was unusually long.
 envoy::Descriptor& EnvoyMessages::next_descriptor() {
   if (used_ == call_.descriptors.size()) call_.descriptors.emplace_back();
   envoy::Descriptor& descriptor = call_.descriptors[used_++];
@@ -240,11 +239,11 @@ envoy::Descriptor& EnvoyMessages::next_descriptor() {
   return descriptor;
 }
 
-void EnvoyMessages::begin() {
-  constexpr std::size_t many = 64;
-  if (call_.descriptors.capacity() > many) call_ = {};
+void EnvoyMessages::reset() {
+  constexpr std::size_t max_kept = 64;
+  if (call_.descriptors.capacity() > max_kept) call_ = {};
   for (envoy::Descriptor& each : call_.descriptors) {
-    if (each.entries.capacity() > many) each = {};
+    if (each.entries.capacity() > max_kept) each = {};
   }
   call_.domain = {};
   call_.hits = 0;
@@ -252,19 +251,19 @@ void EnvoyMessages::begin() {
 }
 
 const envoy::Call* EnvoyMessages::read(std::string_view message) {
-  begin();
+  reset();
   ProtoReader reader(message);
   bool good = true;
   while (good && reader.next()) {
     switch (reader.tag()) {
-      case text_of(1):
+      case text_tag(1):
         good = read_text(reader, call_.domain);
         break;
-      case text_of(2):
-        if (used_ > envoy::kMostDescriptors) break;  // it is refused
+      case text_tag(2):
+        if (used_ > envoy::kMostDescriptors) break;  // the service refuses the call
         good = read_descriptor({reader.text(), reader}, next_descriptor());
         break;
-      case number_of(3):
+      case number_tag(3):
         call_.hits = static_cast<std::uint32_t>(reader.number());
         break;
       default:
@@ -299,7 +298,7 @@ std::string EnvoyMessages::to_json(const envoy::Answer& answer) {
   std::string json;
   const bool good = response.ParseFromString(bytes) &&
                     google::protobuf::util::MessageToJsonString(response, &json).ok();
-  (void)good;  // it was made here
+  (void)good;  // it was encoded just above
   return json;
 }
 

@@ -6,12 +6,12 @@
 
 #include "envoy/call.h"
 
-// Envoy's messages as they are on the wire, and as the service knows them.
+// Envoy's rate limit messages, from and to Protocol Buffers and JSON.
 
 namespace weir::server {
 
-// What a call was read from, which it borrows its texts from. One for all sessions of a thread, as
-// each call is over before the next is read. Not thread-safe.
+// Decodes calls. Its memory is used again for each: one object serves all sessions of a thread, as
+// each call is handed over before the next is read. Not thread-safe.
 class EnvoyMessages {
  public:
   static EnvoyMessages& of_this_thread();
@@ -19,24 +19,24 @@ class EnvoyMessages {
   EnvoyMessages(const EnvoyMessages&) = delete;
   EnvoyMessages& operator=(const EnvoyMessages&) = delete;
 
-  // The call that a RateLimitRequest is, or null if it is none. Borrows from the message, and is
-  // good until the next one is read. Of descriptors that are too many only one is read.
+  // Decodes a RateLimitRequest; null if it is malformed. The call borrows from the message, and is
+  // valid until the next one is read. Stops at the first descriptor above envoy::kMostDescriptors:
+  // the call is refused for that one.
   const envoy::Call* read(std::string_view message);
-  // The same of one in JSON.
+  // The same of a request in JSON.
   const envoy::Call* read_json(std::string_view text);
 
-  // Appends the answer as a message of gRPC.
+  // Appends the response as a length-prefixed gRPC message.
   static void append(std::string& out, const envoy::Answer& answer);
-  // As JSON.
   static std::string to_json(const envoy::Answer& answer);
 
  private:
-  void begin();
+  void reset();
   envoy::Descriptor& next_descriptor();
 
   envoy::Call call_;
-  std::size_t used_ = 0;   // of its descriptors, while it is read
-  std::string from_json_;  // what was read last, in the other encoding
+  std::size_t used_ = 0;   // descriptors of `call_`, while it is read
+  std::string from_json_;  // the last JSON request as Protocol Buffers: `call_` borrows from it
 };
 
 }  // namespace weir::server

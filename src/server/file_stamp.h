@@ -6,13 +6,13 @@
 
 namespace weir::server {
 
-// By what a change of a file is noticed. (Looking is one system call, and works for files that are
-// replaced, linked or mounted, where being notified does not always.)
+// The metadata that shows whether a file has changed. One stat(2) call: unlike inotify, it also
+// works for files that are replaced, linked or mounted.
 struct FileStamp {
   ino_t inode = 0;
   off_t size = 0;
   timespec modified{};
-  timespec changed{};  // nobody can set it back: what is written within a tick, or dated, shows
+  timespec changed{};  // ctime: unlike mtime it cannot be set back
 
   static FileStamp of(const std::string& path) {
     struct stat file {};

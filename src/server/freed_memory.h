@@ -7,26 +7,27 @@
 
 namespace weir::server {
 
-// Gives memory back to the system that connections have freed. The C library keeps what is freed
-// between two things that are still in use, however much that is, until somebody asks for it.
+// Returns memory that connections have freed to the system. glibc keeps freed memory that lies
+// between two live allocations until malloc_trim is called, however much that is.
 // For one thread.
-class FreedMemory {
+class HeapTrimmer {
  public:
-  // From now on the C library gives back by itself what is free at the end of each thread's heap,
-  // which nobody can ask it for.
-  FreedMemory();
+  // Lowers M_TRIM_THRESHOLD for the process: glibc then returns the free top of each arena by
+  // itself.
+  HeapTrimmer();
 
-  // Gives it back, if there is much of it and that was not done lately. To be called now and then,
-  // by a thread that serves nobody: it takes a while, and others who need memory wait meanwhile.
-  void look(net::Loops& loops);
+  // Calls malloc_trim if much was freed since the last time, and not more than once in three
+  // seconds. To be called periodically, by a thread that serves no connections: it takes a while,
+  // and blocks allocations of other threads.
+  void trim_if_worthwhile(net::Loops& loops);
 
  private:
   using Clock = std::chrono::steady_clock;
 
-  std::size_t freed_ = 0;        // bytes, roughly, since the last time
-  std::uint64_t most_open_ = 0;  // connections, since then
-  bool once_more_ = false;       // the last of those that have freed much may leave a little later
-  Clock::time_point next_{};
+  std::size_t freed_bytes_ = 0;    // since the last trim, roughly
+  std::uint64_t peak_open_ = 0;    // connections, since the last trim
+  bool trim_once_more_ = false;    // connections that end just after a trim leave memory behind
+  Clock::time_point next_trim_{};  // not before
 };
 
 }  // namespace weir::server

@@ -13,16 +13,16 @@ using wire::H2Field;
 
 namespace {
 
-// The same for all, so that the peer remembers them.
+// The same for all responses, so that HPACK's dynamic table holds them.
 constexpr H2Field kContentType{"content-type", "application/grpc"};
 constexpr std::array kFields{H2Field{":status", "200"}, kContentType};
 constexpr std::array kOk{H2Field{"grpc-status", "0"}};
 
-// As it may stand in a field: not all of a text that somebody else has made long.
+// Escapes a text for grpc-message, and truncates it: a request may have made it long.
 std::string field_text(std::string_view text) {
-  constexpr std::size_t longest = 1024;
+  constexpr std::size_t max_bytes = 1024;
   std::string field;
-  wire::append_grpc_text(field, cut(text, longest));
+  wire::append_grpc_text(field, cut(text, max_bytes));
   return field;
 }
 
@@ -39,23 +39,24 @@ void append_message(std::string& out, const google::protobuf::MessageLite& messa
       reinterpret_cast<std::uint8_t*>(out.data() + at + wire::kGrpcPrefix));
 }
 
-void finish_message(wire::H2Machine& machine, wire::H2Stream& stream) {
-  start_answers(machine, stream);
+void respond_ok(wire::H2Machine& machine, wire::H2Stream& stream) {
+  start_streaming(machine, stream);
   machine.finish(stream, kOk);
 }
 
-void start_answers(wire::H2Machine& machine, wire::H2Stream& stream) {
+void start_streaming(wire::H2Machine& machine, wire::H2Stream& stream) {
   machine.start(stream, kFields);
 }
 
-void finish_answers(wire::H2Machine& machine, wire::H2Stream& stream, GrpcCode code,
-                    std::string_view text) {
+void end_streaming(wire::H2Machine& machine, wire::H2Stream& stream, GrpcCode code,
+                   std::string_view text) {
   if (code == GrpcCode::ok) return machine.finish(stream, kOk);
   const std::string message = field_text(text);
   machine.finish(stream, std::array{status_field(code), H2Field{"grpc-message", message, false}});
 }
 
-// (Who asks for a compression that there is not has to be told which there is; that is none.)
+// Has grpc-accept-encoding: the error for an unsupported compression must list the supported ones,
+// which is none.
 void refuse(wire::H2Machine& machine, wire::H2Stream& stream, GrpcCode code,
             std::string_view text) {
   const std::string message = field_text(text);

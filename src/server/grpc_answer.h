@@ -11,25 +11,25 @@ namespace google::protobuf {
 class MessageLite;
 }
 
-// How a call of gRPC is answered.
+// Responses to gRPC calls.
 
 namespace weir::server {
 
-// Appends a message to the body of an answer.
+// Appends a length-prefixed message to the body of a response.
 void append_message(std::string& out, const google::protobuf::MessageLite& message);
 
-// Answers with the one message that is in the body of the answer, and that all is well.
-void finish_message(wire::H2Machine& machine, wire::H2Stream& stream);
+// Sends the one message in `stream.answer`, and status OK.
+void respond_ok(wire::H2Machine& machine, wire::H2Stream& stream);
 
-// The beginning of an answer of several messages, and its end.
-void start_answers(wire::H2Machine& machine, wire::H2Stream& stream);
-void finish_answers(wire::H2Machine& machine, wire::H2Stream& stream, wire::GrpcCode code,
-                    std::string_view text = {});
+// Starts and ends a streaming response. The messages between them go into `stream.answer`.
+void start_streaming(wire::H2Machine& machine, wire::H2Stream& stream);
+void end_streaming(wire::H2Machine& machine, wire::H2Stream& stream, wire::GrpcCode code,
+                   std::string_view text = {});
 
-// That it cannot be, in words for people.
+// Sends an error without a message (Trailers-Only). `text` is for people.
 void refuse(wire::H2Machine& machine, wire::H2Stream& stream, wire::GrpcCode code,
             std::string_view text);
-// The same, to somebody who does not speak gRPC: with a status of HTTP.
+// The same to a client that does not speak gRPC: with an HTTP status.
 void refuse_http(wire::H2Machine& machine, wire::H2Stream& stream, int status,
                  std::string_view text);
 

@@ -6,14 +6,14 @@
 
 namespace weir::server {
 
-Health health_of(const Service& service, std::string_view name) {
-  // (The first is what envoyproxy/ratelimit calls it.)
-  const bool is_envoys =
+HealthStatus health_of(const Service& context, std::string_view name) {
+  // (envoyproxy/ratelimit reports its health as "ratelimit".)
+  const bool is_rate_limit =
       name == "ratelimit" || name == "envoy.service.ratelimit.v3.RateLimitService";
-  if (!name.empty() && !is_envoys) return Health::service_unknown;
-  const bool is_there =
-      !is_envoys || (service.envoy.is_configured && service.envoy.is_configured());
-  return is_there && !service.ending ? Health::serving : Health::not_serving;
+  if (!name.empty() && !is_rate_limit) return HealthStatus::service_unknown;
+  const bool is_configured =
+      !is_rate_limit || (context.envoy.is_configured && context.envoy.is_configured());
+  return is_configured && !context.is_draining ? HealthStatus::serving : HealthStatus::not_serving;
 }
 
 bool read_health_request(std::string_view message, std::string& name) {
@@ -23,7 +23,7 @@ bool read_health_request(std::string_view message, std::string& name) {
   return true;
 }
 
-void append_health(std::string& out, Health health) {
+void append_health(std::string& out, HealthStatus health) {
   grpc::health::v1::HealthCheckResponse response;
   response.set_status(static_cast<grpc::health::v1::HealthCheckResponse::ServingStatus>(health));
   append_message(out, response);

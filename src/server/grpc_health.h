@@ -7,16 +7,16 @@
 
 namespace weir::server {
 
-// As grpc.health.v1 numbers them.
-enum class Health : std::uint8_t { unknown, serving, not_serving, service_unknown };
+// Numbered as in grpc.health.v1.
+enum class HealthStatus : std::uint8_t { unknown, serving, not_serving, service_unknown };
 
-// How it is with a service of that name; empty: with all.
-Health health_of(const Service& service, std::string_view name);
+// The health of the gRPC service with this name; empty: of the whole daemon.
+HealthStatus health_of(const Service& context, std::string_view name);
 
-// The name in a HealthCheckRequest; false if it is none.
+// Reads the service name of a HealthCheckRequest; false if the message is malformed.
 bool read_health_request(std::string_view message, std::string& name);
 
-// Appends a message with it.
-void append_health(std::string& out, Health health);
+// Appends a HealthCheckResponse.
+void append_health(std::string& out, HealthStatus health);
 
 }  // namespace weir::server

@@ -20,7 +20,7 @@ namespace pb = grpc::reflection::v1;
 using google::protobuf::DescriptorPool;
 using google::protobuf::FileDescriptor;
 
-// The files of all services that there are.
+// The .proto files of all services.
 std::array<const FileDescriptor*, 4> service_files() {
   return {::envoy::service::ratelimit::v3::RateLimitRequest::descriptor()->file(),
           grpc::health::v1::HealthCheckRequest::descriptor()->file(),
@@ -36,20 +36,21 @@ void list_services(pb::ListServiceResponse& list) {
   }
 }
 
-// With those that it imports, each once: whoever asks needs them anyway.
+// Adds a file and its imports, each once: a client needs them all to use the file.
 void add_file(const FileDescriptor& file, std::set<const FileDescriptor*>& added,
               pb::FileDescriptorResponse& files) {
   if (!added.insert(&file).second) return;
   google::protobuf::FileDescriptorProto proto;
   file.CopyTo(&proto);
-  file.CopyJsonNameTo(&proto);  // as protoc does, for those who show messages as JSON
+  file.CopyJsonNameTo(&proto);  // as protoc does, for clients that print messages as JSON
   proto.SerializeToString(files.add_file_descriptor_proto());
   for (int i = 0; i < file.dependency_count(); ++i) {
     add_file(*file.dependency(i), added, files);
   }
 }
 
-void find_file(const FileDescriptor* file, std::string_view what,
+// `file`: null if there is none; `kind` is for the error.
+void send_file(const FileDescriptor* file, std::string_view kind,
                pb::ServerReflectionResponse& to) {
   if (file != nullptr) {
     std::set<const FileDescriptor*> added;
@@ -57,40 +58,40 @@ void find_file(const FileDescriptor* file, std::string_view what,
   }
   auto& error = *to.mutable_error_response();
   error.set_error_code(static_cast<int>(wire::GrpcCode::not_found));
-  error.set_error_message(std::string("there is no such ").append(what));
+  error.set_error_message(std::string("there is no such ").append(kind));
 }
 
 void answer_request(const pb::ServerReflectionRequest& request, pb::ServerReflectionResponse& to) {
-  using Request = pb::ServerReflectionRequest;
+  using pb::ServerReflectionRequest;
   const DescriptorPool& pool = *DescriptorPool::generated_pool();
   switch (request.message_request_case()) {
-    case Request::kListServices:
+    case ServerReflectionRequest::kListServices:
       return list_services(*to.mutable_list_services_response());
-    case Request::kFileByFilename:
-      return find_file(pool.FindFileByName(request.file_by_filename()), "file", to);
-    case Request::kFileContainingSymbol:
-      return find_file(pool.FindFileContainingSymbol(request.file_containing_symbol()), "symbol",
+    case ServerReflectionRequest::kFileByFilename:
+      return send_file(pool.FindFileByName(request.file_by_filename()), "file", to);
+    case ServerReflectionRequest::kFileContainingSymbol:
+      return send_file(pool.FindFileContainingSymbol(request.file_containing_symbol()), "symbol",
                        to);
-    case Request::kFileContainingExtension:
-      return find_file(nullptr, "extension", to);
-    case Request::kAllExtensionNumbersOfType: {
+    case ServerReflectionRequest::kFileContainingExtension:
+      return send_file(nullptr, "extension", to);
+    case ServerReflectionRequest::kAllExtensionNumbersOfType: {
       const std::string& type = request.all_extension_numbers_of_type();
-      if (pool.FindMessageTypeByName(type) == nullptr) return find_file(nullptr, "type", to);
+      if (pool.FindMessageTypeByName(type) == nullptr) return send_file(nullptr, "type", to);
       to.mutable_all_extension_numbers_response()->set_base_type_name(type);
       return;
     }
-    case Request::MESSAGE_REQUEST_NOT_SET:
+    case ServerReflectionRequest::MESSAGE_REQUEST_NOT_SET:
       break;
   }
   auto& error = *to.mutable_error_response();
   error.set_error_code(static_cast<int>(wire::GrpcCode::invalid_argument));
-  error.set_error_message("the request asks for nothing");
+  error.set_error_message("the request is empty: set one field of message_request");
 }
 
 }  // namespace
 
 bool reflect(std::string_view message, std::string& out) {
-  (void)service_files();  // both versions are known to the pool
+  (void)service_files();  // registers the files of both versions with the pool
   pb::ServerReflectionRequest request;
   if (!request.ParseFromArray(message.data(), static_cast<int>(message.size()))) return false;
   pb::ServerReflectionResponse response;

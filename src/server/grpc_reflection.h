@@ -5,8 +5,8 @@
 
 namespace weir::server {
 
-// Answers a ServerReflectionRequest, of either version of that protocol: they are the same but for
-// their name. Appends the message; false if the request makes no sense.
+// Appends the response to a ServerReflectionRequest of v1 or v1alpha, which have the same messages;
+// false if the message is malformed.
 bool reflect(std::string_view message, std::string& out);
 
 }  // namespace weir::server

@@ -19,36 +19,36 @@ using wire::H2Stream;
 
 namespace {
 
-using Steady = std::chrono::steady_clock;
+using SteadyClock = std::chrono::steady_clock;
 
-// A message, with what stands in front of it.
-constexpr wire::H2Limits kLimits{.body = GrpcSession::kMostMessage + wire::kGrpcPrefix};
+// A message with its length prefix.
+constexpr wire::H2Limits kLimits{.body = GrpcSession::kMaxMessage + wire::kGrpcPrefix};
 
-// Until when an answer is of use.
-using Deadline = std::optional<Steady::time_point>;
+// None: no deadline.
+using CallDeadline = std::optional<SteadyClock::time_point>;
 
-Deadline deadline_in(Nanos timeout, Steady::time_point now) {
-  if (timeout > Steady::time_point::max() - now) return std::nullopt;
+CallDeadline deadline_in(Nanos timeout, SteadyClock::time_point now) {
+  if (timeout > SteadyClock::time_point::max() - now) return std::nullopt;
   return now + timeout;
 }
 
 }  // namespace
 
 struct GrpcSession::Method {
-  using Handler = void (GrpcSession::*)(H2Stream&, std::string_view);
+  using MethodHandler = void (GrpcSession::*)(H2Stream&, std::string_view);
 
   std::string_view path;
-  Handler handler;              // none: it is taken in parts
-  bool is_for_anybody = false;  // also without the password
+  MethodHandler handler;   // none: a bidirectional stream, whose messages are read as they come
+  bool is_public = false;  // needs no password
 };
 
 const GrpcSession::Method* GrpcSession::find(std::string_view path) {
-  using S = GrpcSession;
   // The most frequent one first.
   static constexpr std::array all{
-      Method{"/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit", &S::should_rate_limit},
-      Method{"/grpc.health.v1.Health/Check", &S::check_health, true},
-      Method{"/grpc.health.v1.Health/Watch", &S::watch_health, true},
+      Method{"/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit",
+             &GrpcSession::should_rate_limit},
+      Method{"/grpc.health.v1.Health/Check", &GrpcSession::check_health, true},
+      Method{"/grpc.health.v1.Health/Watch", &GrpcSession::watch_health, true},
       Method{"/grpc.reflection.v1.ServerReflection/ServerReflectionInfo", nullptr},
       Method{"/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo", nullptr},
   };
@@ -58,17 +58,17 @@ const GrpcSession::Method* GrpcSession::find(std::string_view path) {
   return nullptr;
 }
 
-GrpcSession::GrpcSession(Service& service) : H2Session(service, DoorName::grpc, kLimits) {}
+GrpcSession::GrpcSession(Service& context) : H2Session(context, ListenerKind::grpc, kLimits) {}
 
-std::string GrpcSession::too_many() {
+std::string GrpcSession::overloaded() {
   return H2Machine::refusal(wire::H2Error::calm, "too many connections");
 }
 
-std::string GrpcSession::not_tls() {
+std::string GrpcSession::tls_only() {
   return H2Machine::refusal(wire::H2Error::none, "this port speaks TLS only");
 }
 
-// ---- What a call is
+// ---- Calls
 
 bool GrpcSession::takes_parts(const H2Stream& stream) {
   const Method* const method = find(stream.request().path);
@@ -78,8 +78,8 @@ bool GrpcSession::takes_parts(const H2Stream& stream) {
 std::size_t GrpcSession::most_body(const H2Stream& stream) {
   const Method* const method = find(stream.request().path);
   if (method == nullptr) return 0;
-  if (is_let_in(stream)) return SIZE_MAX;
-  return method->is_for_anybody ? kMostStrangersMessage + wire::kGrpcPrefix : 0;
+  if (is_authenticated(stream)) return SIZE_MAX;
+  return method->is_public ? kMaxPublicMessage + wire::kGrpcPrefix : 0;
 }
 
 void GrpcSession::on_request(H2Stream& stream) {
@@ -89,7 +89,7 @@ void GrpcSession::on_request(H2Stream& stream) {
     if (refuses(stream, method)) return;
     if (method->handler != nullptr) {
       const std::string_view body = stream.request().body;
-      const GrpcMessage read = wire::read_grpc_message(body, kMostMessage);
+      const GrpcMessage read = wire::read_grpc_message(body, kMaxMessage);
       switch (read.status) {
         case GrpcMessage::Status::whole:
           if (read.size < body.size()) break;
@@ -101,29 +101,29 @@ void GrpcSession::on_request(H2Stream& stream) {
                         "the message is compressed, but there is no grpc-encoding");
         case GrpcMessage::Status::need_more:
           if (body.empty()) {
-            return refuse(stream, GrpcCode::unimplemented, "there is no message, where one is due");
+            return refuse(stream, GrpcCode::unimplemented, "the call has no message");
           }
           [[fallthrough]];
         case GrpcMessage::Status::malformed:
-          return refuse(stream, GrpcCode::internal, "the body is no message of gRPC");
+          return refuse(stream, GrpcCode::internal, "the body is not a gRPC message");
       }
-      // (What gRPC calls a violation of cardinality.)
-      return refuse(stream, GrpcCode::unimplemented, "there is more than one message");
+      // (The status that gRPC prescribes for a cardinality violation.)
+      return refuse(stream, GrpcCode::unimplemented, "the call has more than one message");
     }
-    start_answers(machine_, stream);
+    start_streaming(machine_, stream);
   }
-  take_parts(stream);
+  reflect_all(stream);
 }
 
 void GrpcSession::refuse(H2Stream& stream, GrpcCode code, std::string_view text) {
   server::refuse(machine_, stream, code, text);
 }
 
-bool GrpcSession::is_let_in(const H2Stream& stream) const {
-  return rights_from(stream.request().authorization, service_.access).may_call(service_.access);
+bool GrpcSession::is_authenticated(const H2Stream& stream) const {
+  return rights_from(stream.request().authorization, context_.access).may_call(context_.access);
 }
 
-// Whether it cannot be a call, and has been answered.
+// True: the call was refused before its message is read.
 bool GrpcSession::refuses(H2Stream& stream, const Method* method) {
   const wire::HttpRequest& request = stream.request();
   const auto refuse_it = [&](GrpcCode code, std::string_view text) {
@@ -138,12 +138,12 @@ bool GrpcSession::refuses(H2Stream& stream, const Method* method) {
     return refuse_it(GrpcCode::resource_exhausted, "the message is too long");
   if (stream.flaw() == 431) return refuse_it(GrpcCode::resource_exhausted, stream.reason());
   if (stream.flaw() != 0) return refuse_as_http(stream.flaw(), stream.reason());
-  if (request.method != "POST") return refuse_as_http(405, "gRPC is POST only");
+  if (request.method != "POST") return refuse_as_http(405, "gRPC calls use the method POST");
   if (!wire::is_grpc(request.content_type)) {
     return refuse_as_http(415, "the content-type must be application/grpc");
   }
   if (method == nullptr) return refuse_it(GrpcCode::unimplemented, "there is no such method");
-  if (!method->is_for_anybody && !is_let_in(stream)) {
+  if (!method->is_public && !is_authenticated(stream)) {
     return refuse_it(GrpcCode::unauthenticated, "send the password as authorization: Bearer …");
   }
   const std::string_view encoding = request.field("grpc-encoding");
@@ -156,127 +156,133 @@ bool GrpcSession::refuses(H2Stream& stream, const Method* method) {
 // ---- Envoy
 
 void GrpcSession::should_rate_limit(H2Stream& stream, std::string_view message) {
-  Deadline deadline;
+  CallDeadline deadline;
   if (const std::string_view timeout = stream.request().field("grpc-timeout"); !timeout.empty()) {
     const auto parsed = wire::parse_grpc_timeout(timeout);
-    if (!parsed) return refuse(stream, GrpcCode::internal, "the grpc-timeout makes no sense");
+    if (!parsed) return refuse(stream, GrpcCode::internal, "the grpc-timeout is malformed");
     deadline = deadline_in(*parsed, received());
-    // Nobody waits for what is late already: it must not be charged. (Proxies wait for longer than
-    // what came together takes, and need no look at the clock for it.)
-    constexpr std::chrono::milliseconds shortest{10};
-    if (*parsed < shortest && Later(*this, stream).is_past(*deadline)) {
-      return refuse(stream, GrpcCode::deadline_exceeded, "it was too late when it came");
+    // A call whose deadline has passed must not be charged: its client no longer waits. Only short
+    // timeouts are checked here, as reading the clock costs as much as a decision.
+    constexpr std::chrono::milliseconds checked_below{10};
+    if (*parsed < checked_below && StreamHandle(*this, stream).is_past(*deadline)) {
+      return refuse(stream, GrpcCode::deadline_exceeded,
+                    "the deadline of this call had already passed");
     }
   }
   const envoy::Call* const call = EnvoyMessages::of_this_thread().read(message);
-  if (call == nullptr) return refuse(stream, GrpcCode::internal, "this is no RateLimitRequest");
-  if (!service_.envoy.should_rate_limit) {
+  if (call == nullptr) {
+    return refuse(stream, GrpcCode::internal, "the message is not a RateLimitRequest");
+  }
+  if (!context_.envoy.should_rate_limit) {
     return refuse(stream, GrpcCode::unknown, "no rate limit configuration loaded");
   }
-  service_.envoy.should_rate_limit(
+  context_.envoy.should_rate_limit(
       *call, link_of_this_thread(),
-      [later = Later(*this, stream), deadline](const Result<envoy::Answer, envoy::Failure>& made) {
-        const bool late = deadline && later.is_past(*deadline);
-        later.answer([&](H2Stream& its_stream, H2Machine& machine) {
-          if (late) {
-            return server::refuse(machine, its_stream, GrpcCode::deadline_exceeded,
-                                  "it has taken too long");
+      [handle = StreamHandle(*this, stream),
+       deadline](const Result<envoy::Answer, envoy::Failure>& result) {
+        const bool is_late = deadline && handle.is_past(*deadline);
+        handle.respond([&](H2Stream& open_stream, H2Machine& machine) {
+          if (is_late) {
+            return server::refuse(machine, open_stream, GrpcCode::deadline_exceeded,
+                                  "the deadline passed before the call was decided");
           }
-          if (!made) {
-            const envoy::Failure& failure = made.error();
-            return server::refuse(machine, its_stream,
+          if (!result) {
+            const envoy::Failure& failure = result.error();
+            return server::refuse(machine, open_stream,
                                   failure.store ? GrpcCode::unavailable : GrpcCode::unknown,
                                   failure.text);
           }
-          EnvoyMessages::append(its_stream.answer, *made);
-          finish_message(machine, its_stream);
+          EnvoyMessages::append(open_stream.answer, *result);
+          respond_ok(machine, open_stream);
         });
       });
 }
 
 // ---- Health
 
-// Who wants to be told of changes, and what it was told.
-struct GrpcSession::Watcher final : wire::H2Guest {
+// A client that watches the health of a service. Attached to its stream.
+struct GrpcSession::HealthWatch final : wire::H2Guest {
   std::string name{};
-  Health last = Health::unknown;
+  HealthStatus last = HealthStatus::unknown;  // as last sent
 };
 
 void GrpcSession::check_health(H2Stream& stream, std::string_view message) {
   std::string name;
   if (!read_health_request(message, name)) {
-    return refuse(stream, GrpcCode::internal, "this is no HealthCheckRequest");
+    return refuse(stream, GrpcCode::internal, "the message is not a HealthCheckRequest");
   }
-  const Health health = health_of(service_, name);
-  if (health == Health::service_unknown) {
+  const HealthStatus health = health_of(context_, name);
+  if (health == HealthStatus::service_unknown) {
     return refuse(stream, GrpcCode::not_found, "there is no such service");
   }
   append_health(stream.answer, health);
-  finish_message(machine_, stream);
+  respond_ok(machine_, stream);
 }
 
 void GrpcSession::watch_health(H2Stream& stream, std::string_view message) {
-  auto watcher = std::make_unique<Watcher>();
-  if (!read_health_request(message, watcher->name)) {
-    return refuse(stream, GrpcCode::internal, "this is no HealthCheckRequest");
+  auto watch = std::make_unique<HealthWatch>();
+  if (!read_health_request(message, watch->name)) {
+    return refuse(stream, GrpcCode::internal, "the message is not a HealthCheckRequest");
   }
-  start_answers(machine_, stream);
-  tell(stream, *watcher);
+  start_streaming(machine_, stream);
+  send_if_changed(stream, *watch);
   if (machine_.is_draining()) {
-    return finish_answers(machine_, stream, GrpcCode::unavailable, "weir is ending");
+    return end_streaming(machine_, stream, GrpcCode::unavailable, "weir is shutting down");
   }
-  stream.guest = std::move(watcher);
+  stream.guest = std::move(watch);
 }
 
-void GrpcSession::tell(H2Stream& stream, Watcher& watcher) {
-  const Health health = health_of(service_, watcher.name);
-  if (health == watcher.last) return;
-  watcher.last = health;
+void GrpcSession::send_if_changed(H2Stream& stream, HealthWatch& watch) {
+  const HealthStatus health = health_of(context_, watch.name);
+  if (health == watch.last) return;
+  watch.last = health;
   append_health(stream.answer, health);
   machine_.go_on(stream);
 }
 
 bool GrpcSession::look_around() {
   for (H2Stream* const stream : machine_.streams()) {
-    if (auto* const watcher = dynamic_cast<Watcher*>(stream->guest.get())) tell(*stream, *watcher);
+    auto* const watch = dynamic_cast<HealthWatch*>(stream->guest.get());
+    if (watch != nullptr) send_if_changed(*stream, *watch);
   }
   return H2Session::look_around() || machine_.has_more();
 }
 
-// What would never end is ended.
+// Ends the streams that would stay open as long as the client likes: health watches and reflection.
 void GrpcSession::on_drain() {
   for (H2Stream* const stream : machine_.streams()) {
-    auto* const watcher = dynamic_cast<Watcher*>(stream->guest.get());
-    if (watcher != nullptr) tell(*stream, *watcher);
+    auto* const watch = dynamic_cast<HealthWatch*>(stream->guest.get());
+    if (watch != nullptr) send_if_changed(*stream, *watch);
     const bool is_reflection = stream->is_answered() && takes_parts(*stream);
-    if (stream->is_finished() || (watcher == nullptr && !is_reflection)) continue;
-    finish_answers(machine_, *stream, GrpcCode::unavailable, "weir is ending");
+    if (stream->is_finished() || (watch == nullptr && !is_reflection)) continue;
+    end_streaming(machine_, *stream, GrpcCode::unavailable, "weir is shutting down");
   }
 }
 
-// ---- What there is to ask for
+// ---- Reflection
 
-void GrpcSession::take_parts(H2Stream& stream) {
+// Answers the messages that have arrived on a reflection stream.
+void GrpcSession::reflect_all(H2Stream& stream) {
   const auto end = [&](GrpcCode code, std::string_view text) {
-    finish_answers(machine_, stream, code, text);
+    end_streaming(machine_, stream, code, text);
   };
   if (stream.flaw() != 0) return end(GrpcCode::resource_exhausted, "the message is too long");
   if (machine_.unsent() > kLimits.unsent) {
-    return end(GrpcCode::resource_exhausted, "the answers are not taken");
+    return end(GrpcCode::resource_exhausted, "the client does not read the responses");
   }
   std::string& parts = stream.parts();
   std::size_t used = 0;
   GrpcMessage read;
-  while (read = wire::read_grpc_message(std::string_view(parts).substr(used), kMostMessage),
+  while (read = wire::read_grpc_message(std::string_view(parts).substr(used), kMaxMessage),
          read.status == GrpcMessage::Status::whole) {
     if (!reflect(read.message, stream.answer)) {
-      return end(GrpcCode::internal, "this is no ServerReflectionRequest");
+      return end(GrpcCode::internal, "the message is not a ServerReflectionRequest");
     }
     used += read.size;
   }
   parts.erase(0, used);
   if (read.status != GrpcMessage::Status::need_more) {
-    return end(GrpcCode::internal, "the body is no message of gRPC");
+    return end(GrpcCode::internal, "the body is not a gRPC message");
   }
   machine_.go_on(stream);
   if (!stream.is_whole()) return;

@@ -5,25 +5,26 @@
 
 namespace weir::server {
 
-// A connection that speaks gRPC: Envoy's rate limit service, health, and what there is to ask for.
+// A gRPC connection: Envoy's rate limit service, health checks and reflection.
 // Used by the thread that made it.
 class GrpcSession final : public H2Session {
  public:
-  explicit GrpcSession(Service& service);
+  explicit GrpcSession(Service& context);
 
   bool look_around() override;
 
-  // Of a message.
-  static constexpr std::size_t kMostMessage = 1 << 20;
-  // Of one to a method that needs no password, from a client without: enough for a service's name.
-  static constexpr std::size_t kMostStrangersMessage = 4 << 10;
-  // Said to whom there is no room for, and to those who do not speak TLS.
-  static std::string too_many();
-  static std::string not_tls();
+  // Bytes of a message.
+  static constexpr std::size_t kMaxMessage = 1 << 20;
+  // Bytes of a message to a public method, from a client without the password: enough for the name
+  // of a service.
+  static constexpr std::size_t kMaxPublicMessage = 4 << 10;
+  // Sent to a client that is turned away as there are too many, and to one that does not speak TLS.
+  static std::string overloaded();
+  static std::string tls_only();
 
  private:
   struct Method;
-  struct Watcher;
+  struct HealthWatch;
 
   bool takes_parts(const wire::H2Stream& stream) override;
   std::size_t most_body(const wire::H2Stream& stream) override;
@@ -32,16 +33,16 @@ class GrpcSession final : public H2Session {
 
   static const Method* find(std::string_view path);
   bool refuses(wire::H2Stream& stream, const Method* method);
-  bool is_let_in(const wire::H2Stream& stream) const;
+  bool is_authenticated(const wire::H2Stream& stream) const;
   void refuse(wire::H2Stream& stream, wire::GrpcCode code, std::string_view text);
-  void take_parts(wire::H2Stream& stream);
+  void reflect_all(wire::H2Stream& stream);
 
-  // The methods. `message` is what came with the call.
+  // The unary and server-streaming methods; `message` is the request.
   void should_rate_limit(wire::H2Stream& stream, std::string_view message);
   void check_health(wire::H2Stream& stream, std::string_view message);
   void watch_health(wire::H2Stream& stream, std::string_view message);
 
-  void tell(wire::H2Stream& stream, Watcher& watcher);
+  void send_if_changed(wire::H2Stream& stream, HealthWatch& watch);
 };
 
 }  // namespace weir::server

@@ -15,7 +15,7 @@ using wire::H2Field;
 
 namespace {
 
-// The date as it is now, written once a second.
+// The value of the field Date, formatted once a second.
 std::string_view date_now() {
   thread_local time_t second = -1;
   thread_local std::string text;
@@ -29,7 +29,7 @@ std::string_view date_now() {
   return text;
 }
 
-// Lasts forever for those that are frequent.
+// The field :status. Borrows `digits`, except for the frequent statuses, which are constants.
 H2Field status_field(int status, std::string& digits) {
   switch (status) {
     case 200:
@@ -42,52 +42,52 @@ H2Field status_field(int status, std::string& digits) {
   }
 }
 
-void write(wire::H2Machine& machine, wire::H2Stream& stream, const HttpParts& answer) {
+void send(wire::H2Machine& machine, wire::H2Stream& stream, const ResponseParts& response) {
   std::string digits;
-  const std::string length = std::to_string(answer.body.size());
-  std::vector<H2Field> fields{status_field(answer.status, digits), {"date", date_now(), false}};
-  const bool has_body = answer.status != 204 && answer.status != 304;
+  const std::string length = std::to_string(response.body.size());
+  std::vector<H2Field> fields{status_field(response.status, digits), {"date", date_now(), false}};
+  const bool has_body = response.status != 204 && response.status != 304;
   if (has_body) fields.push_back({"content-length", length, false});
-  if (!answer.content_type.empty()) fields.push_back({"content-type", answer.content_type});
-  std::string lines(answer.fields);
+  if (!response.content_type.empty()) fields.push_back({"content-type", response.content_type});
+  std::string lines(response.fields);
   wire::append_fields(fields, lines);
-  if (answer.head || answer.body.empty()) return machine.respond(stream, fields);
-  stream.answer = answer.body;
+  if (response.head || response.body.empty()) return machine.respond(stream, fields);
+  stream.answer = response.body;
   machine.start(stream, fields);
   machine.finish(stream);
 }
 
 }  // namespace
 
-// Where the answer to one request goes.
-class HttpStreams::Sink final : public HttpSink {
+// Sends the response to the request of one stream.
+class H2ApiSession::Sink final : public ResponseSink {
  public:
-  explicit Sink(const Later& later) : later_(later) {}
+  explicit Sink(const StreamHandle& stream) : stream_(stream) {}
 
-  void respond(const HttpParts& answer) override {
-    later_.answer(
-        [&](wire::H2Stream& stream, wire::H2Machine& machine) { write(machine, stream, answer); });
+  void respond(const ResponseParts& response) override {
+    stream_.respond(
+        [&](wire::H2Stream& stream, wire::H2Machine& machine) { send(machine, stream, response); });
   }
 
  private:
-  const Later later_;
+  const StreamHandle stream_;
 };
 
-HttpStreams::HttpStreams(Service& service, const net::Peer& peer)
-    : H2Session(service, DoorName::http), peer_(peer), takes_(HttpTakes::of_this_thread()) {}
+H2ApiSession::H2ApiSession(Service& context, const net::Peer& peer)
+    : H2Session(context, ListenerKind::http), peer_(peer), takes_(TakeBatch::of_this_thread()) {}
 
-std::size_t HttpStreams::most_body(const wire::H2Stream& stream) {
-  return needs_body(service_, stream.request(), peer_) ? SIZE_MAX : 0;
+std::size_t H2ApiSession::most_body(const wire::H2Stream& stream) {
+  return needs_body(context_, stream.request(), peer_) ? SIZE_MAX : 0;
 }
 
-void HttpStreams::on_request(wire::H2Stream& stream) {
+void H2ApiSession::on_request(wire::H2Stream& stream) {
   count_request();
-  const auto sink = std::make_shared<Sink>(Later(*this, stream));
+  const auto sink = std::make_shared<Sink>(StreamHandle(*this, stream));
   if (stream.flaw() != 0) {
-    return HttpAnswer(*sink, stream.request().head).problem(stream.flaw(), stream.reason());
+    return HttpResponder(*sink, stream.request().head).problem(stream.flaw(), stream.reason());
   }
-  thread_local std::string nothing;
-  HttpCall call(service_, stream.request(), peer_, takes_, sink, nothing);
+  thread_local std::string unused;
+  HttpCall call(context_, stream.request(), peer_, takes_, sink, unused);
   route(call);
 }
 

@@ -5,11 +5,11 @@
 
 namespace weir::server {
 
-// The HTTP API over HTTP/2: a request on each stream. What a request means is in http_routes.h.
+// The HTTP API over HTTP/2: one request on each stream. http_routes.h has its routes.
 // Used by the thread that made it.
-class HttpStreams final : public H2Session {
+class H2ApiSession final : public H2Session {
  public:
-  HttpStreams(Service& service, const net::Peer& peer);
+  H2ApiSession(Service& context, const net::Peer& peer);
 
  private:
   class Sink;
@@ -18,7 +18,7 @@ class HttpStreams final : public H2Session {
   void on_request(wire::H2Stream& stream) override;
 
   const net::Peer peer_;
-  HttpTakes& takes_;
+  TakeBatch& takes_;
 };
 
 }  // namespace weir::server

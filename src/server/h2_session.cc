@@ -4,72 +4,75 @@ namespace weir::server {
 
 namespace {
 
-// How long somebody who is sent away has to say that it has heard.
-constexpr std::chrono::seconds kFarewell{1};
+// How long the peer has to acknowledge the first GOAWAY at shutdown.
+constexpr std::chrono::seconds kGoawayTimeout{1};
 
-// Of input that is looked at before its answers are written: what a few requests take, so that the
-// next ones find the memory of these still warm.
-constexpr std::size_t kPiece = 1 << 10;
+// Bytes of input that are handled before their responses are written: a few requests, so that the
+// next ones find their memory in the caches.
+constexpr std::size_t kInputChunk = 1 << 10;
 
-// Longer than all that comes together takes to be answered, if nobody has to be waited for.
-constexpr std::chrono::seconds kLongestTurn{1};
+// An upper bound of the time to answer one batch of input, without waiting for the store.
+constexpr std::chrono::seconds kMaxTurn{1};
 
 }  // namespace
 
-H2Session::H2Session(Service& service, DoorName door, const wire::H2Limits& limits)
-    : service_(service), machine_(*this, limits), door_(door), tie_(std::make_shared<Tie>(this)) {}
+H2Session::H2Session(Service& context, ListenerKind listener, const wire::H2Limits& limits)
+    : context_(context),
+      machine_(*this, limits),
+      listener_(listener),
+      self_(std::make_shared<BackReference>(this)) {}
 
 std::size_t H2Session::on_input(std::string_view input, std::string& out) {
   std::size_t used = 0;
   if (!input.empty()) {
-    Timed timed(service_.metrics, door_);
-    timed_ = &timed;
+    RequestTimer timer(context_.metrics, listener_);
+    timer_ = &timer;
     received_ = Clock::now();
     const auto seconds =
         std::chrono::duration_cast<std::chrono::seconds>(received_.time_since_epoch());
     do {
-      const std::string_view piece = input.substr(used, kPiece);
-      machine_.receive(piece, seconds.count());
+      const std::string_view chunk = input.substr(used, kInputChunk);
+      machine_.receive(chunk, seconds.count());
       machine_.send(out, kEnough);
-      used += piece.size();
-    } while (used < input.size() && out.size() < kEnough && !timed.is_long());
-    timed_ = nullptr;
+      used += chunk.size();
+    } while (used < input.size() && out.size() < kEnough && !timer.has_expired());
+    timer_ = nullptr;
   }
   if (machine_.is_no_http2() && !ends_) {
     ends_ = true;
-    refuse_stranger(out);
+    refuse_other_protocol(out);
   }
   machine_.send(out, kEnough);
   return used;
 }
 
-void H2Session::refuse_stranger(std::string& out) {
+void H2Session::refuse_other_protocol(std::string& out) {
   out +=
       "HTTP/1.1 505 HTTP Version Not Supported\r\nContent-Type: text/plain\r\n"
       "Content-Length: 30\r\nConnection: close\r\n\r\nThis port speaks HTTP/2 only.\n";
 }
 
-// Who is sent away has to hear of it.
+// A draining connection counts as busy until the peer has acknowledged the GOAWAY.
 bool H2Session::in_message() const { return machine_.in_message() || machine_.is_draining(); }
 
-// (Who is still being asked something can be told from who was answered.)
+// A stream that ends while its call waits for the store: the call counts as an orphan until then.
 void H2Session::on_gone(wire::H2Stream& stream) {
   if (!stream.is_answered() && stream.is_whole()) machine_.note_orphan();
 }
 
-// While input is looked at, all that is answered goes out behind it.
-void H2Session::wake_if_late() {
-  if (timed_ == nullptr && waker_ != nullptr) waker_->wake();
+// Responses that are made within on_input are sent at its end, without a wake-up.
+void H2Session::wake_if_deferred() {
+  if (timer_ == nullptr && waker_ != nullptr) waker_->wake();
 }
 
-// (Most deadlines are far away, and a look at the clock costs as much as a decision.)
+// Avoids reading the clock for deadlines that are far away: that costs as much as a decision.
 bool H2Session::is_past(Clock::time_point time) const {
-  const bool at_once = timed_ != nullptr;
-  return !(at_once && time > received_ + kLongestTurn) && Clock::now() >= time;
+  const bool in_turn = timer_ != nullptr;
+  return !(in_turn && time > received_ + kMaxTurn) && Clock::now() >= time;
 }
 
 bool H2Session::look_around() {
-  if (!machine_.is_draining() || Clock::now() < draining_since_ + kFarewell) return false;
+  if (!machine_.is_draining() || Clock::now() < draining_since_ + kGoawayTimeout) return false;
   machine_.drain_now();
   return machine_.has_more();
 }
@@ -91,7 +94,7 @@ void H2Session::on_shed(std::string& out) {
   machine_.send(out, kEnough);
 }
 
-// So that what the peer sends meanwhile is not lost: it knows that nobody has seen it.
+// Sends GOAWAY with the last stream seen: the peer may safely retry requests behind that one.
 void H2Session::on_end(std::string& out) {
   machine_.give_up(wire::H2Error::none);
   machine_.send(out, kEnough);

@@ -11,18 +11,18 @@
 
 namespace weir::server {
 
-// A connection that speaks HTTP/2, whatever its requests are about. What comes together is answered
-// together; what has to wait for the store does not keep the others waiting.
+// The common part of HTTP/2 connections. Responses to the requests of one turn are written
+// together; a request that waits for the store does not delay the other streams.
 // Used by the thread that made it.
 class H2Session : public net::Protocol, protected wire::H2Handler {
-  // What is left of a session for those who answer later.
-  struct Tie {
-    explicit Tie(H2Session* its_session) : session(its_session) {}
-    H2Session* session;
+  // Shared with the handles of streams, which may outlive the session.
+  struct BackReference {
+    explicit BackReference(H2Session* its_session) : session(its_session) {}
+    H2Session* session;  // null: the session has ended
   };
 
  public:
-  ~H2Session() override { tie_->session = nullptr; }
+  ~H2Session() override { self_->session = nullptr; }
 
   std::size_t on_input(std::string_view input, std::string& out) override;
   void use_waker(net::Waker& waker) override { waker_ = &waker; }
@@ -35,63 +35,63 @@ class H2Session : public net::Protocol, protected wire::H2Handler {
   std::size_t memory() const override { return machine_.memory(); }
   void on_shed(std::string& out) override;
 
-  // The machine sees all bytes at once, so none have to be kept for it.
-  static constexpr std::size_t kMostInput = 64 << 10;
+  // The machine consumes all input, so the connection never keeps any for it.
+  static constexpr std::size_t kMaxInput = 64 << 10;
 
-  // A request that is answered later, if it is still there.
-  class Later {
+  // A request that is answered later. Its stream or its session may have ended by then.
+  class StreamHandle {
    public:
-    Later(H2Session& session, const wire::H2Stream& stream)
-        : tie_(session.tie_), id_(stream.id()) {}
+    StreamHandle(H2Session& session, const wire::H2Stream& stream)
+        : session_(session.self_), id_(stream.id()) {}
 
-    // Once. `write` is given the stream and the machine, unless the stream has ended.
-    void answer(const auto& write) const {
-      H2Session* const session = tie_->session;
+    // Calls `write(stream, machine)` unless the stream has ended. Once.
+    void respond(const auto& write) const {
+      H2Session* const session = session_->session;
       if (session == nullptr) return;
       wire::H2Stream* const stream = session->machine_.find(id_);
       if (stream == nullptr) return session->machine_.forget_orphan();
       write(*stream, session->machine_);
-      session->wake_if_late();
+      session->wake_if_deferred();
     }
 
-    // Whether it is that late.
+    // False if the session has ended.
     bool is_past(std::chrono::steady_clock::time_point time) const {
-      return tie_->session != nullptr && tie_->session->is_past(time);
+      return session_->session != nullptr && session_->session->is_past(time);
     }
 
    private:
-    std::shared_ptr<Tie> tie_;
+    std::shared_ptr<BackReference> session_;
     std::int32_t id_;
   };
 
  protected:
-  H2Session(Service& service, DoorName door, const wire::H2Limits& limits = {});
+  H2Session(Service& context, ListenerKind listener, const wire::H2Limits& limits = {});
 
   bool takes_parts(const wire::H2Stream&) override { return false; }
   void on_gone(wire::H2Stream& stream) override;
-  // Everybody is about to be sent away.
+  // Called at shutdown, before the GOAWAY.
   virtual void on_drain() {}
-  // To somebody who speaks something else.
-  virtual void refuse_stranger(std::string& out);
+  // The response to a client that does not speak HTTP/2.
+  virtual void refuse_other_protocol(std::string& out);
   void count_request() {
-    if (timed_ != nullptr) timed_->count_one();
+    if (timer_ != nullptr) timer_->count_one();
   }
-  // When what is looked at came: all that comes together comes at the same time.
+  // The arrival time of the input that is being handled.
   std::chrono::steady_clock::time_point received() const { return received_; }
 
-  Service& service_;
+  Service& context_;
   wire::H2Machine machine_;
 
  private:
   using Clock = std::chrono::steady_clock;
 
-  void wake_if_late();
+  void wake_if_deferred();
   bool is_past(Clock::time_point time) const;
 
-  const DoorName door_;
-  const std::shared_ptr<Tie> tie_;
+  const ListenerKind listener_;
+  const std::shared_ptr<BackReference> self_;
   net::Waker* waker_ = nullptr;
-  Timed* timed_ = nullptr;  // while input is looked at
+  RequestTimer* timer_ = nullptr;  // within on_input
   Clock::time_point received_{};
   Clock::time_point draining_since_{};
   bool ends_ = false;

@@ -10,22 +10,23 @@ namespace weir::server {
 
 namespace {
 
-// How answers start at this moment. Each is written once a second, since it has the date.
-class Starts {
+// The status line and the common fields of responses. Each is formatted once a second, as it has
+// the date.
+class HeadCache {
  public:
   // `content_type` is a constant.
   std::string_view of(int status, std::string_view content_type) {
     timespec now{};
     clock_gettime(CLOCK_REALTIME_COARSE, &now);
-    Start& start = starts_[static_cast<std::size_t>(status) % starts_.size()];
-    const bool fresh = start.second == now.tv_sec && start.status == status &&
-                       start.content_type.data() == content_type.data();
-    if (!fresh) start.write(status, content_type, now.tv_sec);
-    return start.text;
+    CachedHead& head = heads_[static_cast<std::size_t>(status) % heads_.size()];
+    const bool is_current = head.second == now.tv_sec && head.status == status &&
+                            head.content_type.data() == content_type.data();
+    if (!is_current) head.write(status, content_type, now.tv_sec);
+    return head.text;
   }
 
  private:
-  struct Start {
+  struct CachedHead {
     time_t second = -1;
     int status = 0;
     std::string_view content_type{};
@@ -43,14 +44,14 @@ class Starts {
     }
   };
 
-  // 200, 404, 429 and 503 have a place each.
-  std::array<Start, 16> starts_{};
+  // 200, 404, 429 and 503 do not collide.
+  std::array<CachedHead, 16> heads_{};
 };
 
 }  // namespace
 
-void HttpAnswer::respond(int status, std::string_view content_type, std::string_view body,
-                         std::string_view fields) {
+void HttpResponder::respond(int status, std::string_view content_type, std::string_view body,
+                            std::string_view fields) {
   if (sink_ != nullptr) [[unlikely]] {
     return sink_->respond({.status = status,
                            .content_type = content_type,
@@ -58,21 +59,21 @@ void HttpAnswer::respond(int status, std::string_view content_type, std::string_
                            .fields = fields,
                            .head = head_});
   }
-  thread_local Starts starts;
+  thread_local HeadCache heads;
   wire::append_response(*out_, {.status = status,
-                                .start = starts.of(status, content_type),
+                                .start = heads.of(status, content_type),
                                 .body = body,
                                 .fields = fields,
                                 .connection = connection_,
                                 .head = head_});
 }
 
-void HttpAnswer::json(int status, std::string_view body, std::string_view fields) {
+void HttpResponder::json(int status, std::string_view body, std::string_view fields) {
   respond(status, wire::kJson, body, fields);
 }
 
-void HttpAnswer::problem(int status, std::string_view detail, std::string_view field,
-                         std::string_view fields) {
+void HttpResponder::problem(int status, std::string_view detail, std::string_view field,
+                            std::string_view fields) {
   std::string body;
   wire::append_problem(body, {.status = status, .detail = detail, .field = field});
   respond(status, wire::kProblemJson, body, fields);

@@ -7,8 +7,8 @@
 
 namespace weir::server {
 
-// An answer of HTTP, whatever becomes of it. Borrows its texts.
-struct HttpParts {
+// An HTTP response, of any version. Borrows its texts.
+struct ResponseParts {
   int status = 200;
   std::string_view content_type{};  // a constant
   std::string_view body{};
@@ -16,40 +16,40 @@ struct HttpParts {
   bool head = false;          // to HEAD: everything but the body
 };
 
-// Where answers go that are no text of HTTP/1.
-class HttpSink {
+// Sends responses that are not HTTP/1 text.
+class ResponseSink {
  public:
-  virtual void respond(const HttpParts& answer) = 0;
+  virtual void respond(const ResponseParts& response) = 0;
 
  protected:
-  ~HttpSink() = default;
+  ~ResponseSink() = default;
 };
 
-// A field of refusals: the next one is to be asked about again.
-inline constexpr std::string_view kNotToKeep = "Cache-Control: no-store\r\n";
+// A field of refusals, which caches must not keep.
+inline constexpr std::string_view kNoStore = "Cache-Control: no-store\r\n";
 
-// Where an answer goes, and what of it depends on the request. Appends: what was asked earlier has
-// to be answered before.
-class HttpAnswer {
+// Writes the response to one request: as HTTP/1 text, or to a sink. Over HTTP/1 it appends, so the
+// responses to earlier requests of the connection must have been written before.
+class HttpResponder {
  public:
-  HttpAnswer(std::string& out, wire::HttpConnection connection, bool head = false)
+  HttpResponder(std::string& out, wire::HttpConnection connection, bool head = false)
       : out_(&out), connection_(connection), head_(head) {}
-  HttpAnswer(HttpSink& sink, bool head)
+  HttpResponder(ResponseSink& sink, bool head)
       : sink_(&sink), connection_(wire::HttpConnection::unsaid), head_(head) {}
 
-  // Each request is answered once. `content_type` is a constant; `fields` are lines with their
-  // CRLF.
+  // One of these is called, once. `content_type` is a constant; `fields` are lines with their CRLF.
   void respond(int status, std::string_view content_type, std::string_view body,
                std::string_view fields = {});
   void json(int status, std::string_view body, std::string_view fields = {});
-  // `field` is what of the request is wrong, if it is one thing.
+  // An RFC 9457 problem. `field` names the field or parameter of the request that is wrong, if it
+  // is one.
   void problem(int status, std::string_view detail, std::string_view field = {},
                std::string_view fields = {});
 
  private:
-  // One of these.
+  // One of these is set.
   std::string* const out_ = nullptr;
-  HttpSink* const sink_ = nullptr;
+  ResponseSink* const sink_ = nullptr;
   const wire::HttpConnection connection_;
   const bool head_;
 };

@@ -12,109 +12,111 @@
 
 namespace weir::server {
 
-// Where an answer goes that may come later.
-struct HttpLater {
-  std::shared_ptr<Answers::Place> place;  // none: it goes to the sink
+// A response that may be sent after the call's handler has returned.
+struct DeferredResponse {
+  std::shared_ptr<ResponseQueue::Slot> slot;  // none: it goes to `sink`
   wire::HttpConnection connection;
   bool head;
-  std::shared_ptr<HttpSink> sink{};
+  std::shared_ptr<ResponseSink> sink{};
 
   // Once.
-  void answer(const auto& write) const {
-    if (place == nullptr) {
-      HttpAnswer answer(*sink, head);
-      return write(answer);
+  void send(const auto& write) const {
+    if (slot == nullptr) {
+      HttpResponder response(*sink, head);
+      return write(response);
     }
-    HttpAnswer answer(place->text, connection, head);
-    write(answer);
-    place->done();
+    HttpResponder response(slot->text, connection, head);
+    write(response);
+    slot->complete();
   }
 };
 
-// What the sender of a request has shown that it may do.
+// The rights that the sender of a request has shown.
 Rights rights_of(const wire::HttpRequest& request, const net::Peer& peer, const Access& access);
 
-// One request and the way to its answer.
+// One request to the HTTP API, and the way to its response. Valid while the request is handled.
 class HttpCall {
  public:
-  // `last`: nothing has come behind it yet.
-  HttpCall(Service& the_service, const wire::HttpRequest& the_request, const net::Peer& peer,
-           bool last, HttpTakes& takes, Answers& answers, wire::HttpConnection connection,
+  // A request of HTTP/1. `last`: no input has arrived behind it yet.
+  HttpCall(Service& the_context, const wire::HttpRequest& the_request, const net::Peer& peer,
+           bool last, TakeBatch& takes, ResponseQueue& responses, wire::HttpConnection connection,
            std::string& out)
-      : service(the_service),
+      : context(the_context),
         request(the_request),
-        caller{.address = peer.address, .door = "HTTP"},
+        caller{.address = peer.address, .listener = "HTTP"},
         peer_(peer),
         last_(last),
         takes_(takes),
-        answers_(&answers),
+        responses_(&responses),
         connection_(connection),
         out_(out),
-        answer_(out, connection, request.head) {}
+        response_(out, connection, request.head) {}
 
-  // One that nobody is before or behind, whose answer is no text of HTTP/1. `nothing` is not used.
-  HttpCall(Service& the_service, const wire::HttpRequest& the_request, const net::Peer& peer,
-           HttpTakes& takes, std::shared_ptr<HttpSink> sink, std::string& nothing)
-      : service(the_service),
+  // A request of HTTP/2, which waits for no other and is answered by way of `sink`. `unused` stands
+  // in for the output of a connection.
+  HttpCall(Service& the_context, const wire::HttpRequest& the_request, const net::Peer& peer,
+           TakeBatch& takes, std::shared_ptr<ResponseSink> sink, std::string& unused)
+      : context(the_context),
         request(the_request),
-        caller{.address = peer.address, .door = "HTTP"},
+        caller{.address = peer.address, .listener = "HTTP"},
         peer_(peer),
         last_(true),
         takes_(takes),
-        answers_(nullptr),
+        responses_(nullptr),
         connection_(wire::HttpConnection::unsaid),
-        out_(nothing),
+        out_(unused),
         sink_(std::move(sink)),
-        answer_(*sink_, request.head) {}
+        response_(*sink_, request.head) {}
 
-  Service& service;
+  Service& context;
   const wire::HttpRequest& request;
   const Caller caller;
 
-  Rights rights() const { return rights_of(request, peer_, service.access); }
+  Rights rights() const { return rights_of(request, peer_, context.access); }
 
-  // Decides a take together with those behind it, which answers it; false if that cannot be.
+  // Adds a take to the batch, which decides and answers it; a take without neighbours is decided at
+  // once. False if neither is possible.
   bool collect(const Request& take) {
-    if (service.has_fleet) return false;
-    if (!last_ || !takes_.empty()) return takes_.add(service, take, connection_, out_);
-    HttpTakes::decide_alone(service, take, answer_);
+    if (context.has_fleet) return false;
+    if (!last_ || !takes_.empty()) return takes_.add(context, take, connection_, out_);
+    TakeBatch::decide_one(context, take, response_);
     return true;
   }
-  // Whoever asked before has the answer then, and what it did is done.
-  void finish_earlier() { takes_.decide(service, out_); }
+  // Decides and answers the takes of earlier requests, so that this request sees their effects.
+  void flush_takes() { takes_.decide(context, out_); }
 
-  // Instead of `answer`, for who has to ask others first.
-  HttpLater later() {
-    finish_earlier();
-    return {answers_ != nullptr ? answers_->add() : nullptr, connection_, request.head, sink_};
+  // For handlers that answer later, in place of `response`.
+  DeferredResponse defer() {
+    flush_takes();
+    return {responses_ != nullptr ? responses_->add() : nullptr, connection_, request.head, sink_};
   }
 
-  HttpAnswer& answer() {
-    finish_earlier();
-    return answer_;
+  HttpResponder& response() {
+    flush_takes();
+    return response_;
   }
 
  private:
   const net::Peer& peer_;
   const bool last_;
-  HttpTakes& takes_;
-  Answers* const answers_;
+  TakeBatch& takes_;
+  ResponseQueue* const responses_;  // none: HTTP/2
   const wire::HttpConnection connection_;
   std::string& out_;
-  const std::shared_ptr<HttpSink> sink_{};
-  HttpAnswer answer_;
+  const std::shared_ptr<ResponseSink> sink_{};
+  HttpResponder response_;
 };
 
-// Answers a call with what `work` returns. Work may block: it runs on the worker, and borrows
-// nothing from the call. `write` is given the answer and the result, on the thread of the call.
+// Runs `work`, which may block, on the job thread, and then `write(response, result)` on the thread
+// of the call. `work` must not borrow from the call.
 template <typename Work, typename Write>
-void answer_after(HttpCall& call, Work work, Write write) {
-  auto finish = [later = call.later(), write = std::move(write)](const auto& result) {
-    later.answer([&](HttpAnswer& answer) { write(answer, result); });
+void respond_after(HttpCall& call, Work work, Write write) {
+  auto finish = [deferred = call.defer(), write = std::move(write)](const auto& result) {
+    deferred.send([&](HttpResponder& response) { write(response, result); });
   };
   auto mailbox = net::mailbox_of_this_thread();
-  if (call.service.worker == nullptr || mailbox == nullptr) return finish(work());
-  call.service.worker->run(
+  if (call.context.job_thread == nullptr || mailbox == nullptr) return finish(work());
+  call.context.job_thread->run(
       [work = std::move(work), finish = std::move(finish), mailbox = std::move(mailbox)] {
         mailbox->post([finish, result = work()] { finish(result); });
       });

@@ -15,7 +15,7 @@
 
 namespace weir::server {
 
-// ---- Bodies of JSON
+// ---- JSON bodies
 
 namespace {
 
@@ -29,13 +29,13 @@ bool is_json(std::string_view content_type) {
 
 }  // namespace
 
-bool brings_json(HttpCall& call) {
+bool has_json_body(HttpCall& call) {
   if (!call.request.says_length) {
-    call.answer().problem(411, "a body is missing", "Content-Length");
+    call.response().problem(411, "the request has no body", "Content-Length");
     return false;
   }
   if (is_json(call.request.content_type)) return true;
-  call.answer().problem(415, "the body must be application/json", "Content-Type");
+  call.response().problem(415, "the body must be application/json", "Content-Type");
   return false;
 }
 
@@ -46,13 +46,13 @@ wire::JsonReader& reader() {
   return of_this_thread;
 }
 
-// What the body asks for, or nothing, and the call is answered.
+// The parsed body; or none, and the call has been answered.
 std::optional<wire::ApiBody> read_body(HttpCall& call, const wire::ApiFields& fields) {
   const auto refuse = [&](int status, std::string_view detail, std::string_view field = {}) {
-    call.answer().problem(status, detail, field);
+    call.response().problem(status, detail, field);
     return std::nullopt;
   };
-  if (!brings_json(call)) return std::nullopt;
+  if (!has_json_body(call)) return std::nullopt;
   const wire::ApiBody body = reader().read(call.request.body, fields);
   if (!body.error.empty()) return refuse(400, body.error);
   const wire::ApiItem* const only = body.is_batch ? nullptr : body.items.data();
@@ -60,10 +60,11 @@ std::optional<wire::ApiBody> read_body(HttpCall& call, const wire::ApiFields& fi
   return body;
 }
 
-// The answers to the items of a batch, which are sent when the last of them is there.
-class Batch {
+// The response to a call with a list of items. Sent once the result of every item is set.
+class ListResponse {
  public:
-  Batch(HttpLater later, std::size_t size) : later_(std::move(later)), bodies_(size), left_(size) {}
+  ListResponse(DeferredResponse deferred, std::size_t size)
+      : deferred_(std::move(deferred)), bodies_(size), left_(size) {}
 
   void set(std::size_t i, std::string_view error, std::string_view body) {
     if (error.empty()) {
@@ -80,41 +81,41 @@ class Batch {
       all += body;
     }
     all += ']';
-    later_.answer([&](HttpAnswer& answer) { answer.json(200, all); });
+    deferred_.send([&](HttpResponder& response) { response.json(200, all); });
   }
 
  private:
-  const HttpLater later_;
+  const DeferredResponse deferred_;
   std::vector<std::string> bodies_;
   std::size_t left_;
 };
 
-void answer_batch(HttpCall& call, const auto& verb, std::span<const wire::ApiItem> items) {
-  const auto batch = std::make_shared<Batch>(call.later(), items.size());
-  if (items.empty()) batch->send();
+void answer_list(HttpCall& call, const auto& verb, std::span<const wire::ApiItem> items) {
+  const auto list = std::make_shared<ListResponse>(call.defer(), items.size());
+  if (items.empty()) list->send();
   for (std::size_t i = 0; i < items.size(); ++i) {
     if (!items[i].error.empty()) {
-      batch->set(i, items[i].error, {});
+      list->set(i, items[i].error, {});
       continue;
     }
-    verb(call.service, items[i].request, [batch, i](const Reply& reply, std::string_view body) {
-      batch->set(i, reply.error, body);
-    });
+    verb(call.context, items[i].request,
+         [list, i](const Reply& reply, std::string_view body) { list->set(i, reply.error, body); });
   }
 }
 
-void answer_one(HttpCall& call, const auto& verb, const wire::ApiRequest& asked,
-                int refusal = 429) {
-  verb(call.service, asked,
-       [later = call.later(), &service = call.service, policy = std::string{asked.policy}, refusal](
-           const Reply& reply, std::string_view body) {
-         later.answer(
-             [&](HttpAnswer& answer) { tell(answer, service, policy, reply, body, refusal); });
+void answer_one(HttpCall& call, const auto& verb, const wire::ApiRequest& params,
+                int refused_status = 429) {
+  verb(call.context, params,
+       [deferred = call.defer(), &context = call.context, policy = std::string{params.policy},
+        refused_status](const Reply& reply, std::string_view body) {
+         deferred.send([&](HttpResponder& response) {
+           send_reply(response, context, policy, reply, body, refused_status);
+         });
        });
 }
 
 void answer_body(HttpCall& call, const auto& verb, const wire::ApiBody& body) {
-  body.is_batch ? answer_batch(call, verb, body.items)
+  body.is_batch ? answer_list(call, verb, body.items)
                 : answer_one(call, verb, body.items[0].request);
 }
 
@@ -127,21 +128,22 @@ void on_body(HttpCall& call, const auto& verb, const wire::ApiFields& fields) {
 void on_take(HttpCall& call) {
   const auto body = read_body(call, wire::api::kTake);
   if (!body) return;
-  const bool alone = body->is_batch || body->items[0].request.wants_receipt;
-  if (!alone && call.collect(request_of(body->items[0].request))) return;
-  call.finish_earlier();
+  const bool needs_own_call = body->is_batch || body->items[0].request.wants_receipt;
+  if (!needs_own_call && call.collect(request_of(body->items[0].request))) return;
+  call.flush_takes();
   answer_body(call, take, *body);
 }
 
 void on_peek(HttpCall& call) { on_body(call, peek, wire::api::kPeek); }
 void on_settle(HttpCall& call) { on_body(call, settle, wire::api::kSettle); }
 void on_reset(HttpCall& call) {
-  const auto audited = [&call](Service& service, const wire::ApiRequest& asked, Told told) {
-    reset(service, asked,
-          [line = reset_line(call.caller, request_of(asked)), told = std::move(told)](
+  const auto audited = [&call](Service& context, const wire::ApiRequest& params,
+                               ReplyCallback done) {
+    reset(context, params,
+          [line = reset_audit_line(call.caller, request_of(params)), done = std::move(done)](
               const Reply& reply, std::string_view body) {
             if (reply.error.empty()) write_log(Level::audit, line);
-            told(reply, body);
+            done(reply, body);
           });
   };
   on_body(call, audited, wire::api::kReset);
@@ -151,17 +153,17 @@ void on_leave(HttpCall& call) { on_body(call, leave, wire::api::kLeave); }
 void on_explain(HttpCall& call) { on_body(call, explain, wire::api::kExplain); }
 void on_throttle(HttpCall& call) { on_body(call, throttle, wire::api::kThrottle); }
 
-// ---- For nginx and Traefik
+// ---- /v1/auth, for the auth_request of nginx and the ForwardAuth of Traefik
 
 namespace {
 
-struct Param {
+struct AuthParam {
   std::string_view value;
   std::string buffer;
   bool malformed = false;
 };
 
-// Nothing if there are several: nobody could say which of them counts.
+// The value of a field; empty if it is missing, none if it is repeated, which would be ambiguous.
 std::optional<std::string_view> only_field(const wire::HttpRequest& request,
                                            std::string_view name) {
   std::string_view value;
@@ -175,13 +177,13 @@ std::optional<std::string_view> only_field(const wire::HttpRequest& request,
   return value;
 }
 
-// The query comes from the proxy's configuration; a header may come from a stranger whom the proxy
-// lets through, so it only counts where the query says nothing.
+// The query wins over the header: it comes from the proxy's configuration, while a client may send
+// any header through the proxy.
 void read_param(const HttpCall& call, std::string_view name, std::string_view header,
-                Param& param) {
+                AuthParam& param) {
   const auto found = wire::query_value(call.request.query, name, param.buffer);
-  using Status = wire::QueryValue::Status;
-  param.malformed = found.status == Status::malformed || found.status == Status::repeated;
+  using QueryStatus = wire::QueryValue::Status;
+  param.malformed = found.status == QueryStatus::malformed || found.status == QueryStatus::repeated;
   param.value = found.value;
   if (found || header.empty()) return;
   const auto sent = only_field(call.request, header);
@@ -189,8 +191,8 @@ void read_param(const HttpCall& call, std::string_view name, std::string_view he
   param.value = sent.value_or("");
 }
 
-// Those of headers X-Weir-Part-NAME. Names are in small letters: a header's own are lost on the
-// way.
+// The parts in the headers X-Weir-Part-NAME. Their names are made lower case: proxies change the
+// case of header names.
 Parts parts_of(const wire::HttpRequest& request) {
   constexpr std::string_view start = "X-Weir-Part-";
   thread_local std::deque<std::string> names;
@@ -208,51 +210,54 @@ Parts parts_of(const wire::HttpRequest& request) {
 }  // namespace
 
 void on_auth(HttpCall& call) {
-  thread_local Param policy;
-  thread_local Param key;
-  thread_local Param permits;
-  thread_local Param deny;
-  thread_local Param missing;
+  thread_local AuthParam policy;
+  thread_local AuthParam key;
+  thread_local AuthParam permits;
+  thread_local AuthParam deny;
+  thread_local AuthParam missing;
   read_param(call, "policy", "X-Weir-Policy", policy);
   read_param(call, "key", "X-Weir-Key", key);
   read_param(call, "permits", {}, permits);
   read_param(call, "deny", {}, deny);
   read_param(call, "missing", {}, missing);
-  const std::pair<std::string_view, const Param*> all[] = {{"policy", &policy},
-                                                           {"key", &key},
-                                                           {"permits", &permits},
-                                                           {"deny", &deny},
-                                                           {"missing", &missing}};
+  const std::pair<std::string_view, const AuthParam*> all[] = {{"policy", &policy},
+                                                               {"key", &key},
+                                                               {"permits", &permits},
+                                                               {"deny", &deny},
+                                                               {"missing", &missing}};
   for (const auto& [name, param] : all) {
-    if (param->malformed) return call.answer().problem(400, "malformed or given twice", name);
+    if (param->malformed) {
+      return call.response().problem(400, "this parameter is malformed or given twice", name);
+    }
   }
   if (policy.value.empty()) {
-    return call.answer().problem(400, "no policy: write ?policy=… or send X-Weir-Policy", "policy");
+    return call.response().problem(400, "no policy: write ?policy=… or send X-Weir-Policy",
+                                   "policy");
   }
   const bool skips_missing = missing.value == "skip";
   if (!missing.value.empty() && !skips_missing) {
-    return call.answer().problem(400, "missing is skip, or not there", "missing");
+    return call.response().problem(400, "missing must be skip, or left out", "missing");
   }
   const Parts parts = key.value.empty() ? parts_of(call.request) : Parts{};
   if (key.value.empty() && parts.empty() && !skips_missing) {
-    return call.answer().problem(
+    return call.response().problem(
         400, "no key: write &key=… or send X-Weir-Key, or X-Weir-Part-NAME for each part", "key");
   }
   const auto count = permits.value.empty() ? 1 : whole_number(permits.value);
-  // (Of none everybody has enough: whoever can write into the query must not get by with that.)
+  // Not 0: a take of no permits always passes, and a client may be able to add to the query.
   if (!count || *count < 1) {
-    return call.answer().problem(400, "permits is a whole number of at least 1", "permits");
+    return call.response().problem(400, "permits must be a whole number of at least 1", "permits");
   }
-  const auto refusal = deny.value.empty() ? 429 : whole_number(deny.value);
-  if (!refusal || *refusal < 400 || *refusal > 599) {
-    return call.answer().problem(400, "deny is a status from 400 to 599", "deny");
+  const auto refused_status = deny.value.empty() ? 429 : whole_number(deny.value);
+  if (!refused_status || *refused_status < 400 || *refused_status > 599) {
+    return call.response().problem(400, "deny must be a status from 400 to 599", "deny");
   }
-  const wire::ApiRequest asked{.policy = policy.value,
-                               .key = key.value,
-                               .parts = parts,
-                               .skip_missing = skips_missing,
-                               .permits = *count};
-  answer_one(call, take, asked, static_cast<int>(*refusal));
+  const wire::ApiRequest params{.policy = policy.value,
+                                .key = key.value,
+                                .parts = parts,
+                                .skip_missing = skips_missing,
+                                .permits = *count};
+  answer_one(call, take, params, static_cast<int>(*refused_status));
 }
 
 }  // namespace weir::server

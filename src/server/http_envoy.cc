@@ -16,62 +16,62 @@ using nlohmann::json;
 
 namespace {
 
-// What is asked: {"domain":"shop","descriptor":[{"key":"user","value":"alice"}],"hits":1}.
-struct Asked {
+// The body of the call: {"domain":"shop","descriptor":[{"key":"user","value":"alice"}],"hits":1}.
+struct ExplainParams {
   std::string domain;
   std::vector<std::pair<std::string, std::string>> entries;
   std::uint64_t hits = 1;
-  std::string error{};  // why it makes no sense
-  std::string field{};
+  std::string error{};  // not empty: the body is not valid
+  std::string field{};  // with the error
 };
 
-Asked wrong(std::string field, std::string error) {
+ExplainParams invalid(std::string field, std::string error) {
   return {.domain = {}, .entries = {}, .error = std::move(error), .field = std::move(field)};
 }
 
-Asked read(std::string_view text) {
+ExplainParams read(std::string_view text) {
   const json body = json::parse(text, nullptr, false);
-  if (!body.is_object()) return wrong({}, "the body is no JSON object");
+  if (!body.is_object()) return invalid({}, "the body is not a JSON object");
   for (const auto& [name, value] : body.items()) {
     if (name == "domain" || name == "descriptor" || name == "hits") continue;
     const std::string its_name = shortened(name);
-    return wrong(its_name,
-                 fmt::format("there is no field \"{}\": write domain, descriptor, hits", its_name));
+    return invalid(its_name, fmt::format("there is no field \"{}\": write domain, descriptor, hits",
+                                         its_name));
   }
   if (!body.contains("domain") || !body["domain"].is_string()) {
-    return wrong("domain", "the domain is missing, or no text");
+    return invalid("domain", "the domain is missing, or not a string");
   }
-  Asked asked{.domain = body["domain"].get<std::string>(), .entries = {}};
+  ExplainParams params{.domain = body["domain"].get<std::string>(), .entries = {}};
   if (!body.contains("descriptor") || !body["descriptor"].is_array()) {
-    return wrong("descriptor", "the descriptor is a list of {\"key\":…,\"value\":…}");
+    return invalid("descriptor", "the descriptor must be a list of {\"key\":…,\"value\":…}");
   }
   for (const json& entry : body["descriptor"]) {
     const bool is_pair = entry.is_object() && entry.contains("key") && entry["key"].is_string() &&
                          (!entry.contains("value") || entry["value"].is_string());
-    if (!is_pair) return wrong("descriptor", "each entry is {\"key\":…,\"value\":…}");
-    asked.entries.emplace_back(entry["key"].get<std::string>(), entry.value("value", ""));
+    if (!is_pair) return invalid("descriptor", "each entry must be {\"key\":…,\"value\":…}");
+    params.entries.emplace_back(entry["key"].get<std::string>(), entry.value("value", ""));
   }
   if (body.contains("hits")) {
     const json& hits = body["hits"];
-    constexpr auto most = static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());
-    if (!hits.is_number_unsigned() || hits.get<std::uint64_t>() > most) {
-      return wrong("hits", "hits is a whole number");
+    constexpr auto max_hits = static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());
+    if (!hits.is_number_unsigned() || hits.get<std::uint64_t>() > max_hits) {
+      return invalid("hits", "hits must be a whole number");
     }
-    asked.hits = hits.get<std::uint64_t>();
+    params.hits = hits.get<std::uint64_t>();
   }
-  return asked;
+  return params;
 }
 
 json to_json(const envoy::ExplainedStep& step) {
-  json told{{"key", step.key}, {"value", step.value}, {"match", envoy::to_text(step.match)}};
-  if (!step.pattern.empty()) told["pattern"] = step.pattern;
-  if (!step.place.empty()) told["rule_at"] = step.place;
-  return told;
+  json body{{"key", step.key}, {"value", step.value}, {"match", envoy::to_text(step.match)}};
+  if (!step.pattern.empty()) body["pattern"] = step.pattern;
+  if (!step.place.empty()) body["rule_at"] = step.place;
+  return body;
 }
 
 json to_json(const envoy::ExplainedLimit& limit) {
   const Decision& decision = limit.decision;
-  json told{{"limit", limit.text},
+  json body{{"limit", limit.text},
             {"statistics", limit.counted_as},
             {"counter", limit.counter},
             {"shadow_mode", limit.shadow},
@@ -81,46 +81,48 @@ json to_json(const envoy::ExplainedLimit& limit) {
             {"capacity", decision.limit},
             {"remaining", decision.remaining},
             {"reset_after_ms", wire::millis_up(decision.reset_after)}};
-  if (!limit.name.empty()) told["name"] = limit.name;
-  told["retry_after_ms"] = decision.outcome == Outcome::impossible
+  if (!limit.name.empty()) body["name"] = limit.name;
+  body["retry_after_ms"] = decision.outcome == Outcome::impossible
                                ? json()
                                : json(wire::millis_up(decision.retry_after));
-  return told;
+  return body;
 }
 
-std::string_view result_of(const envoy::ExplainedDescriptor& told) {
-  if (!told.has_domain) return "no_domain";
-  return told.unlimited ? "unlimited" : envoy::to_text(told.end);
+std::string_view result_of(const envoy::ExplainedDescriptor& descriptor) {
+  if (!descriptor.has_domain) return "no_domain";
+  return descriptor.unlimited ? "unlimited" : envoy::to_text(descriptor.end);
 }
 
 json to_json(const envoy::Explanation& explanation) {
-  const envoy::ExplainedDescriptor& told = explanation.descriptors.at(0);
+  const envoy::ExplainedDescriptor& descriptor = explanation.descriptors.at(0);
   json steps = json::array();
-  for (const envoy::ExplainedStep& step : told.steps) steps.push_back(to_json(step));
-  json answer{{"domain", explanation.domain},
-              {"walk", std::move(steps)},
-              {"result", result_of(told)},
-              {"why", told.why}};
-  if (told.limit) answer["limit"] = to_json(*told.limit);
-  return answer;
+  for (const envoy::ExplainedStep& step : descriptor.steps) steps.push_back(to_json(step));
+  json body{{"domain", explanation.domain},
+            {"walk", std::move(steps)},
+            {"result", result_of(descriptor)},
+            {"why", descriptor.why}};
+  if (descriptor.limit) body["limit"] = to_json(*descriptor.limit);
+  return body;
 }
 
 }  // namespace
 
 void on_explain_domain(HttpCall& call) {
-  if (!brings_json(call)) return;
-  const Asked asked = read(call.request.body);
-  if (!asked.error.empty()) return call.answer().problem(400, asked.error, asked.field);
-  envoy::Descriptor descriptor{.entries = {}, .hits = asked.hits};
-  for (const auto& [key, value] : asked.entries) descriptor.entries.push_back({key, value});
-  envoy::Call question{.domain = asked.domain, .descriptors = {}};
-  question.descriptors.push_back(std::move(descriptor));
-  call.service.envoy_rules->explain(
-      question, link_of_this_thread(),
-      [later = call.later()](Result<envoy::Explanation, envoy::Failure> told) {
-        later.answer([&](HttpAnswer& answer) {
-          if (!told) return answer.problem(told.error().store ? 503 : 400, told.error().text);
-          answer.json(200, to_json(*told).dump(-1, ' ', false, json::error_handler_t::replace));
+  if (!has_json_body(call)) return;
+  const ExplainParams params = read(call.request.body);
+  if (!params.error.empty()) return call.response().problem(400, params.error, params.field);
+  envoy::Descriptor descriptor{.entries = {}, .hits = params.hits};
+  for (const auto& [key, value] : params.entries) descriptor.entries.push_back({key, value});
+  envoy::Call envoy_call{.domain = params.domain, .descriptors = {}};
+  envoy_call.descriptors.push_back(std::move(descriptor));
+  call.context.envoy_rules->explain(
+      envoy_call, link_of_this_thread(),
+      [deferred = call.defer()](Result<envoy::Explanation, envoy::Failure> result) {
+        deferred.send([&](HttpResponder& response) {
+          if (!result) {
+            return response.problem(result.error().store ? 503 : 400, result.error().text);
+          }
+          response.json(200, to_json(*result).dump(-1, ' ', false, json::error_handler_t::replace));
         });
       });
 }

@@ -1,4 +1,4 @@
-// Envoy's rate limit service for those who ask by HTTP: as envoyproxy/ratelimit answers them.
+// Envoy's rate limit service over HTTP and JSON, as the path /json of envoyproxy/ratelimit.
 
 #include "server/envoy_messages.h"
 #include "server/http_handlers.h"
@@ -8,10 +8,10 @@ namespace weir::server {
 
 namespace {
 
-// Its words: what is wrong with a call is only told by gRPC.
-void refuse(HttpAnswer& answer, int status) {
-  answer.respond(status, "text/plain; charset=utf-8",
-                 status == 400 ? "Bad Request\n" : "Service Unavailable\n");
+// The bodies of envoyproxy/ratelimit, which say what is wrong only over gRPC.
+void refuse(HttpResponder& response, int status) {
+  response.respond(status, "text/plain; charset=utf-8",
+                   status == 400 ? "Bad Request\n" : "Service Unavailable\n");
 }
 
 int status_of(envoy::Code code) {
@@ -28,26 +28,30 @@ int status_of(envoy::Code code) {
 
 }  // namespace
 
-// (Any content type: theirs does not look at it. But that the store cannot be asked is no fault of
-// the call.)
+// Takes any Content-Type, as envoyproxy/ratelimit does. A store failure is a 503: it is not an
+// error of the call.
 void on_envoy_json(HttpCall& call) {
-  const envoy::Call* const asked = EnvoyMessages::of_this_thread().read_json(call.request.body);
-  if (asked == nullptr || !call.service.envoy.should_rate_limit) return refuse(call.answer(), 400);
-  call.service.envoy.should_rate_limit(
-      *asked, link_of_this_thread(),
-      [later = call.later()](const Result<envoy::Answer, envoy::Failure>& made) {
-        later.answer([&](HttpAnswer& answer) {
-          if (!made) return refuse(answer, made.error().store ? 503 : 400);
-          const int status = status_of(made->overall);
-          answer.json(status, EnvoyMessages::to_json(*made), status == 200 ? "" : kNotToKeep);
+  const envoy::Call* const envoy_call =
+      EnvoyMessages::of_this_thread().read_json(call.request.body);
+  if (envoy_call == nullptr || !call.context.envoy.should_rate_limit) {
+    return refuse(call.response(), 400);
+  }
+  call.context.envoy.should_rate_limit(
+      *envoy_call, link_of_this_thread(),
+      [deferred = call.defer()](const Result<envoy::Answer, envoy::Failure>& result) {
+        deferred.send([&](HttpResponder& response) {
+          if (!result) return refuse(response, result.error().store ? 503 : 400);
+          const int status = status_of(result->overall);
+          response.json(status, EnvoyMessages::to_json(*result), status == 200 ? "" : kNoStore);
         });
       });
 }
 
-// What /readyz says, where balancers in front of envoyproxy/ratelimit look for it.
+// The readiness of /readyz, at the path where load balancers in front of envoyproxy/ratelimit look.
 void show_envoy_health(HttpCall& call) {
-  const bool ending = call.service.ending;
-  call.answer().respond(ending ? 500 : 200, "text/plain; charset=utf-8", ending ? "" : "OK");
+  const bool is_draining = call.context.is_draining;
+  call.response().respond(is_draining ? 500 : 200, "text/plain; charset=utf-8",
+                          is_draining ? "" : "OK");
 }
 
 }  // namespace weir::server

@@ -59,17 +59,17 @@ json store_of(const RedisCounts& counts) {
 }  // namespace
 
 void show_fleet(HttpCall& call) {
-  json body{{"fleet", call.service.redis != nullptr}};
-  if (const RedisFleet* redis = call.service.redis) {
+  json body{{"fleet", call.context.redis != nullptr}};
+  if (const RedisFleet* redis = call.context.redis) {
     const RedisNodes all = redis->all_nodes();
     body["member"] = all.member;
     body["generation"] = all.generation;
     body["nodes"] = nodes_in(all);
-    body["split"] = split_in(call.service.engine);
-    body["leases"] = leases_of(call.service.engine.leases());
+    body["split"] = split_in(call.context.engine);
+    body["leases"] = leases_of(call.context.engine.leases());
     body["store"] = store_of(redis->counts());
   }
-  call.answer().json(200, body.dump(-1, ' ', false, json::error_handler_t::replace));
+  call.response().json(200, body.dump(-1, ' ', false, json::error_handler_t::replace));
 }
 
 }  // namespace weir::server

@@ -2,12 +2,12 @@
 
 #include "server/http_call.h"
 
-// Who answers what, by route. Each answers its call once.
+// The handlers of the routes of the HTTP API. Each answers its call exactly once.
 
 namespace weir::server {
 
-// http_decisions.cc. `on_take` may leave the answer to be given together with the next ones; the
-// others are called when all before them is done.
+// http_decisions.cc. `on_take` may leave the response to the batch of takes; the others are called
+// when all takes before them are decided.
 void on_take(HttpCall& call);
 void on_peek(HttpCall& call);
 void on_settle(HttpCall& call);
@@ -18,8 +18,9 @@ void on_explain(HttpCall& call);
 void on_throttle(HttpCall& call);
 void on_auth(HttpCall& call);
 
-// Whether its body is called JSON, or nothing; else, or without a length, the call is answered.
-bool brings_json(HttpCall& call);
+// True if the call has a body, and its Content-Type is JSON or missing. Otherwise the call has been
+// answered.
+bool has_json_body(HttpCall& call);
 
 // http_policies.cc. All but the first are for paths that start with kPolicyPath.
 inline constexpr std::string_view kPolicyPath = "/v1/policies/";
@@ -36,6 +37,7 @@ void on_pause(HttpCall& call);
 void on_squeeze(HttpCall& call);
 void list_orders(HttpCall& call);
 void lift_order(HttpCall& call);
+
 // http_envoy.cc
 void on_explain_domain(HttpCall& call);
 
@@ -52,7 +54,9 @@ void show_top(HttpCall& call);
 // http_pages.cc
 void show_readiness(HttpCall& call);
 void show_health(HttpCall& call);
-void show_metrics(HttpCall& call);
 void show_dashboard(HttpCall& call);
+
+// http_metrics.cc
+void show_metrics(HttpCall& call);
 
 }  // namespace weir::server

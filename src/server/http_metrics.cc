@@ -11,35 +11,36 @@ namespace weir::server {
 
 namespace {
 
-// The last bucket of an answer's time has no bound.
+// All buckets of the response time but the last, which has no bound.
 constexpr std::size_t kStoreBounds = std::tuple_size_v<decltype(RedisCounts::answers_by_time)> - 1;
 
 void append_memory(Exposition& to, const MemoryUse& use) {
-  to.gauge("weir_memory_bytes", "The size of the table.");
+  to.gauge("weir_memory_bytes", "Size of the table of states, in bytes.");
   to.sample(use.bytes);
-  to.gauge("weir_memory_slots", "Keys under a limit that it holds at most.");
+  to.gauge("weir_memory_slots", "Slots of the table: one for each key under each limit.");
   to.sample(use.slots);
-  to.gauge("weir_memory_slots_live", "Of these, in use by keys that are not at rest.");
+  to.gauge("weir_memory_slots_live", "Slots in use by keys that are not at rest.");
   to.sample(use.live);
-  to.gauge("weir_memory_record_bytes", "The part of it for exact logs and holders.");
+  to.gauge("weir_memory_record_bytes",
+           "Bytes of the table for the records of exact windows and concurrency limits.");
   to.sample(use.record_bytes);
-  to.gauge("weir_memory_record_bytes_used", "Of these, in use.");
+  to.gauge("weir_memory_record_bytes_used", "Bytes of records in use.");
   to.sample(use.record_used);
-  to.counter("weir_memory_forgotten_total", "Keys at rest that made room for others.");
+  to.counter("weir_memory_forgotten_total", "Keys at rest that were evicted for new keys.");
   to.sample(use.forgotten);
   to.counter("weir_memory_full_total",
-             "Calls of keys for which there was no room, by what the policy says about that.");
+             "Calls whose key found no slot in the full table, by the policy's when_full.");
   to.sample({{"when_full", "share"}}, use.shared);
   to.sample({{"when_full", "deny"}}, use.denied);
   to.sample({{"when_full", "allow"}}, use.untracked);
 }
 
-void append_orders(Exposition& to, const Service& service) {
+void append_orders(Exposition& to, const Service& context) {
   std::array<std::uint64_t, kOrderVerbs> counts{};
-  for (const GivenOrder& given : service.policies.orders(service.engine.now())) {
+  for (const GivenOrder& given : context.policies.orders(context.engine.now())) {
     ++counts[static_cast<std::size_t>(given.order.verb)];
   }
-  to.gauge("weir_orders", "Orders of operators that are in force.");
+  to.gauge("weir_orders", "Operators' orders in force, by verb.");
   for (int i = 0; i < kOrderVerbs; ++i) {
     const auto verb = static_cast<policy::Order::Verb>(i);
     to.sample({{"verb", name_of(verb)}}, counts[static_cast<std::size_t>(i)]);
@@ -47,7 +48,7 @@ void append_orders(Exposition& to, const Service& service) {
 }
 
 void append_answer_time(Exposition& to, const RedisCounts& counts) {
-  to.histogram("weir_store_seconds", "How long the store took to answer.");
+  to.histogram("weir_store_seconds", "Response time of the store, in seconds.");
   std::uint64_t so_far = 0;
   double bound = 0.000016;
   for (const std::uint64_t count : std::span(counts.answers_by_time).first(kStoreBounds)) {
@@ -62,35 +63,36 @@ void append_answer_time(Exposition& to, const RedisCounts& counts) {
 }
 
 void append_store(Exposition& to, const RedisCounts& counts) {
-  to.gauge("weir_store_nodes", "Nodes that share the store, as far as this one knows.");
+  to.gauge("weir_store_nodes", "weir nodes that share the store, as this node knows them.");
   to.sample(counts.nodes);
-  to.gauge("weir_store_links", "Threads that ask the store, each over a connection of its own.");
+  to.gauge("weir_store_links", "Links to the store: one for each thread.");
   to.sample(counts.links);
-  to.gauge("weir_store_links_connected", "Of these, connected.");
+  to.gauge("weir_store_links_connected", "Links to the store that are connected.");
   to.sample(counts.connected);
   to.gauge("weir_store_breakers_open",
-           "Of these, not asking: the store has not answered them in time.");
+           "Links whose circuit breaker is open, as the store did not respond in time.");
   to.sample(counts.breakers_open);
-  to.counter("weir_store_connects_total", "Connections to the store that were made.");
+  to.counter("weir_store_connects_total", "Connections to the store that were established.");
   to.sample(counts.connects);
-  to.counter("weir_store_calls_total", "Questions to the store.");
+  to.counter("weir_store_calls_total", "Calls to the store.");
   to.sample(counts.calls);
-  to.counter("weir_store_round_trips_total", "Questions sent together count as one.");
+  to.counter("weir_store_round_trips_total",
+             "Round trips to the store: calls of one pipeline count as one.");
   to.sample(counts.round_trips);
-  to.counter("weir_store_sent_calls_total", "Questions in those round trips.");
+  to.counter("weir_store_sent_calls_total", "Calls that were sent in these round trips.");
   to.sample(counts.sent_calls);
   to.counter("weir_store_refused_without_asking_total",
-             "Refused without a question: the store had refused the same a moment ago.");
+             "Calls refused from the cache of the store's recent refusals.");
   to.sample(counts.refused_without_asking);
   to.counter("weir_store_redirections_total",
-             "Questions that one node of a cluster has sent to another.");
+             "Calls that a node of a Redis Cluster redirected (MOVED, ASK).");
   to.sample(counts.redirections);
-  to.counter("weir_store_maps_total", "Maps of the slots of a cluster that were read.");
+  to.counter("weir_store_maps_total", "Slot maps of a Redis Cluster that were read.");
   to.sample(counts.maps);
   to.counter("weir_store_given_back_total",
-             "Taken from one node of a cluster in vain, as another refused, and given back.");
+             "Takes given back to one node of a Redis Cluster, as another node refused.");
   to.sample(counts.given_back);
-  to.counter("weir_store_failures_total", "Questions without an answer, by what was the matter.");
+  to.counter("weir_store_failures_total", "Calls to the store that failed, by cause.");
   to.sample({{"kind", "timeout"}}, counts.timeouts);
   to.sample({{"kind", "unavailable"}}, counts.unavailable - counts.timeouts);
   to.sample({{"kind", "misconfigured"}}, counts.misconfigured);
@@ -98,125 +100,131 @@ void append_store(Exposition& to, const RedisCounts& counts) {
 }
 
 void append_leases(Exposition& to, const LeaseUse& use) {
-  to.gauge("weir_lease_keys", "Keys of leased limits that permits are borrowed of.");
+  to.gauge("weir_lease_keys", "Keys of leased limits with permits leased to this node.");
   to.sample(use.keys);
-  to.gauge(
-      "weir_lease_permits_held",
-      "Permits that are borrowed and not spent: what this node may leave unused of its limits.");
+  to.gauge("weir_lease_permits_held", "Permits leased to this node and not spent yet.");
   to.sample(use.held);
-  to.counter("weir_lease_questions_total", "Questions to the store about permits to borrow.");
+  to.counter("weir_lease_questions_total", "Calls to the store that lease or return permits.");
   to.sample(use.asked);
   to.counter("weir_lease_permits_total",
-             "Permits that were borrowed, and of these given back or not spent in time.");
+             "Permits that were leased (borrowed), given back (returned), or not spent before the "
+             "lease ended (lapsed).");
   to.sample({{"what", "borrowed"}}, use.borrowed);
   to.sample({{"what", "returned"}}, use.returned);
   to.sample({{"what", "lapsed"}}, use.lapsed);
 }
 
 void append_fleet(Exposition& to, const RedisNodes& all) {
-  to.gauge("weir_fleet_nodes", "Nodes in the list of those that share the store.");
+  to.gauge("weir_fleet_nodes", "weir nodes in the membership list of the store.");
   to.sample(all.nodes.size());
-  to.gauge("weir_fleet_generation", "How often a node has come or gone, as far as this one knows.");
+  to.gauge("weir_fleet_generation",
+           "Generation of the membership list: how often a node has joined or left.");
   to.sample(all.generation);
-  to.gauge("weir_fleet_member", "0: the others do not know that this node is there.");
+  to.gauge("weir_fleet_member", "1 if this node is in the membership list, else 0.");
   to.sample(all.member ? 1 : 0);
 }
 
 void append_split(Exposition& to, Engine& engine) {
   const std::vector<SplitLimit> limits = engine.split_limits();
-  to.gauge("weir_split_share", "What this node has of a limit that is split.");
+  to.gauge("weir_split_share", "Permits of a split limit that are this node's share.");
   for (const SplitLimit& limit : limits) {
     to.sample({{"policy", limit.policy}, {"limit", limit.name}}, limit.share.part);
   }
-  to.gauge("weir_split_whole", "What all nodes have of it together.");
+  to.gauge("weir_split_whole", "Permits of a split limit over all nodes.");
   for (const SplitLimit& limit : limits) {
     to.sample({{"policy", limit.policy}, {"limit", limit.name}}, limit.share.whole);
   }
 }
 
-// There are as many series as rules, and at most a thousand that values of calls have named.
+// The number of series is bounded: one for each rule, and at most a thousand that are named by
+// values of calls.
 void append_envoy(Exposition& to, const envoy::Counts& counts) {
-  to.counter("weir_envoy_hits_total", "Hits that Envoy's descriptors brought to a rule.");
+  to.counter("weir_envoy_hits_total", "Hits of Envoy's descriptors, by the rule they matched.");
   for (const auto& rule : counts.rules) to.sample({{"rule", rule.key}}, rule.total);
-  to.counter("weir_envoy_over_limit_total", "Of these, over the limit.");
+  to.counter("weir_envoy_over_limit_total", "Hits over the limit of their rule.");
   for (const auto& rule : counts.rules) to.sample({{"rule", rule.key}}, rule.over);
-  to.counter("weir_envoy_near_limit_total", "Of these, above four fifths of it.");
+  to.counter("weir_envoy_near_limit_total", "Hits above 80% of the limit of their rule.");
   for (const auto& rule : counts.rules) to.sample({{"rule", rule.key}}, rule.near);
-  to.counter("weir_envoy_within_limit_total", "Of these, of calls that the rule let through.");
+  to.counter("weir_envoy_within_limit_total", "Hits of calls that their rule let pass.");
   for (const auto& rule : counts.rules) to.sample({{"rule", rule.key}}, rule.within);
-  to.counter("weir_envoy_shadow_mode_total", "Of these, over the limit of a rule in shadow_mode.");
+  to.counter("weir_envoy_shadow_mode_total", "Hits over the limit of a rule in shadow_mode.");
   for (const auto& rule : counts.rules) to.sample({{"rule", rule.key}}, rule.shadow);
-  to.counter("weir_envoy_domain_not_found_total", "Calls about a domain that has no rules.");
+  to.counter("weir_envoy_domain_not_found_total", "Calls with a domain that has no rules.");
   to.sample(counts.domain_not_found);
   to.counter("weir_envoy_global_shadow_mode_total",
-             "Calls over a limit that passed, since shadow_mode is set for all.");
+             "Calls over a limit that passed because of the global shadow_mode.");
   to.sample(counts.shadow);
-  to.counter("weir_envoy_errors_total", "Calls that were answered with an error, by whose it is.");
+  to.counter("weir_envoy_errors_total",
+             "Calls that were answered with an error, by kind: of the call (service) or of the "
+             "store.");
   to.sample({{"kind", "service"}}, counts.service_errors);
   to.sample({{"kind", "store"}}, counts.store_errors);
-  to.counter("weir_envoy_degraded_total", "Calls that were answered without the store.");
+  to.counter("weir_envoy_degraded_total", "Calls that were decided without the store.");
   to.sample(counts.degraded);
-  to.counter("weir_envoy_config_loads_total", "How often the rules were read.");
+  to.counter("weir_envoy_config_loads_total", "Loads of Envoy's rules, by result.");
   to.sample({{"result", "succeeded"}}, counts.loads);
   to.sample({{"result", "failed"}}, counts.failed_loads);
 }
 
-void append_process(Exposition& to, const Service& service) {
-  const net::LoopCounts connections = service.loops.counts();
-  to.gauge("weir_connections_open", "Connections that are open.");
+void append_process(Exposition& to, const Service& context) {
+  const net::LoopCounts connections = context.loops.counts();
+  to.gauge("weir_connections_open", "Open client connections.");
   to.sample(connections.open);
-  to.counter("weir_connections_total", "Connections that were accepted.");
+  to.counter("weir_connections_total", "Client connections that were accepted.");
   to.sample(connections.accepted);
-  to.counter("weir_connections_refused_total", "Turned away: there were too many.");
+  to.counter("weir_connections_refused_total",
+             "Client connections that were turned away, as too many were open.");
   to.sample(connections.turned_away);
-  const net::MemoryCounts memory = service.loops.memory();
-  to.gauge("weir_connection_memory_bytes", "What connections hold in buffers.");
+  const net::MemoryCounts memory = context.loops.memory();
+  to.gauge("weir_connection_memory_bytes", "Bytes in the buffers of all client connections.");
   to.sample(memory.held);
-  to.gauge("weir_connection_memory_limit_bytes", "What they may hold together.");
+  to.gauge("weir_connection_memory_limit_bytes",
+           "Limit of the bytes in the buffers of all client connections.");
   to.sample(memory.limit);
   to.counter("weir_connections_shed_total",
              "Connections closed to free memory: the largest, as all held more than the limit "
              "(limit), or one for which an allocation had failed (out_of_memory).");
   to.sample({{"reason", "limit"}}, memory.shed);
   to.sample({{"reason", "out_of_memory"}}, memory.out_of_memory);
-  to.gauge("weir_receipt_bytes", "Memory of receipts that callers may come back with.");
-  to.sample(service.receipts.memory());
-  to.counter("weir_tls_failures_total", "Ended because there was no TLS with them, or no longer.");
-  to.sample(service.tls_failures.load());
-  to.gauge("weir_generation", "How often the policies have been replaced.");
-  to.sample(service.engine.generation());
-  to.counter("weir_reloads_total", "How often the policy file was read again.");
-  to.sample({{"result", "succeeded"}}, service.reloads.succeeded.load());
-  to.sample({{"result", "failed"}}, service.reloads.failed.load());
-  to.gauge("weir_last_reload_successful", "0: the policy file as it is now is not in force.");
-  to.sample(service.reloads.last_succeeded ? 1 : 0);
-  // The name that Prometheus' own clients use.
-  to.gauge("process_start_time_seconds", "When the daemon started, in seconds since 1970.");
-  to.sample(std::chrono::floor<std::chrono::seconds>(service.started).time_since_epoch().count());
-  to.gauge("weir_build_info", "Which version this is.");
+  to.gauge("weir_receipt_bytes", "Memory of the receipts that can still be settled, in bytes.");
+  to.sample(context.receipts.memory());
+  to.counter("weir_tls_failures_total", "Connections closed because TLS failed.");
+  to.sample(context.tls_failures.load());
+  to.gauge("weir_generation", "Generation of the policies: how often they were replaced.");
+  to.sample(context.engine.generation());
+  to.counter("weir_reloads_total", "Reloads of the policy file, by result.");
+  to.sample({{"result", "succeeded"}}, context.reloads.succeeded.load());
+  to.sample({{"result", "failed"}}, context.reloads.failed.load());
+  to.gauge("weir_last_reload_successful",
+           "1 if the last reload succeeded; 0: the policies of an earlier one are still in force.");
+  to.sample(context.reloads.last_succeeded ? 1 : 0);
+  // (The name that Prometheus' client libraries use.)
+  to.gauge("process_start_time_seconds", "Start time of the daemon, in seconds since 1970.");
+  to.sample(std::chrono::floor<std::chrono::seconds>(context.started).time_since_epoch().count());
+  to.gauge("weir_build_info", "The version of weir, as a label; the value is always 1.");
   to.sample({{"version", kVersion}}, 1);
 }
 
 }  // namespace
 
 void show_metrics(HttpCall& call) {
-  const Service& service = call.service;
+  const Service& context = call.context;
   Exposition all;
-  service.metrics.append_to(all);
-  append_memory(all, service.memory.last());
-  append_orders(all, service);
-  if (service.redis != nullptr) {
-    append_store(all, service.redis->counts());
-    append_leases(all, service.engine.leases());
-    append_fleet(all, service.redis->all_nodes());
-    append_split(all, service.engine);
+  context.metrics.append_to(all);
+  append_memory(all, context.memory.last());
+  append_orders(all, context);
+  if (context.redis != nullptr) {
+    append_store(all, context.redis->counts());
+    append_leases(all, context.engine.leases());
+    append_fleet(all, context.redis->all_nodes());
+    append_split(all, context.engine);
   }
-  if (service.envoy_rules != nullptr && service.envoy_rules->is_configured()) {
-    append_envoy(all, service.envoy_rules->counts());
+  if (context.envoy_rules != nullptr && context.envoy_rules->is_configured()) {
+    append_envoy(all, context.envoy_rules->counts());
   }
-  append_process(all, service);
-  if (service.more_metrics) service.more_metrics(all);
-  call.answer().respond(200, "text/plain; version=0.0.4; charset=utf-8", all.text());
+  append_process(all, context);
+  if (context.extra_metrics) context.extra_metrics(all);
+  call.response().respond(200, "text/plain; version=0.0.4; charset=utf-8", all.text());
 }
 
 }  // namespace weir::server

@@ -9,12 +9,12 @@
 
 namespace weir::server {
 
-void show_health(HttpCall& call) { call.answer().respond(200, "text/plain", "ok\n"); }
+void show_health(HttpCall& call) { call.response().respond(200, "text/plain", "ok\n"); }
 
-// Nobody is let in before all doors are open, so that it is ready from the first answer on.
+// Ready from the first response on: no connection is accepted before all listeners are bound.
 void show_readiness(HttpCall& call) {
-  call.service.ending ? call.answer().respond(503, "text/plain", "ending\n")
-                      : call.answer().respond(200, "text/plain", "ready\n");
+  call.context.is_draining ? call.response().respond(503, "text/plain", "ending\n")
+                           : call.response().respond(200, "text/plain", "ready\n");
 }
 
 namespace {
@@ -43,11 +43,11 @@ std::string escaped(std::string_view text) {
 
 void show_dashboard(HttpCall& call) {
   std::string rows;
-  for (const auto& each : call.service.policies.list(call.service.engine.now(), 0)) {
+  for (const auto& each : call.context.policies.list(call.context.engine.now(), 0)) {
     rows += fmt::format("<tr><td>{}</td><td>{}</td></tr>\n", escaped(each.name),
-                        escaped(described(each.policy.limits)));
+                        escaped(limit_text(each.policy.limits)));
   }
-  call.answer().respond(
+  call.response().respond(
       200, "text/html; charset=utf-8",
       fmt::format(
           "<!doctype html>\n<html lang=en><meta charset=utf-8><title>weir</title>\n"
@@ -58,7 +58,7 @@ void show_dashboard(HttpCall& call) {
           "<table><tr><th>Policy</th><th>Limits</th></tr>\n{}</table>\n"
           "<p>Ask: <code>POST /v1/take</code>. More: <a href=/v1/policies>policies</a>, "
           "<a href=/metrics>metrics</a>.</p></html>\n",
-          kVersion, call.service.engine.generation(), call.service.loops.counts().open, rows));
+          kVersion, call.context.engine.generation(), call.context.loops.counts().open, rows));
 }
 
 }  // namespace weir::server

@@ -17,8 +17,8 @@ namespace {
 
 using nlohmann::json;
 
-// There may be very many overrides: a list of all policies shows some of each.
-constexpr std::size_t kSomeOverrides = 100;
+// A policy may have very many overrides: the list of all policies shows this many of each.
+constexpr std::size_t kMaxListedOverrides = 100;
 
 std::string dumped(const json& body) {
   return body.dump(-1, ' ', false, json::error_handler_t::replace);
@@ -30,9 +30,9 @@ json limit_texts(const std::vector<policy::Limit>& limits) {
   return texts;
 }
 
-// What is said of a limit beside its text. What is as usual is left out.
+// The fields of a limit; those with their default value are left out.
 json details_of(const policy::Limit& limit) {
-  json details{{"limit", policy::to_text(limit.rule)}, {"text", described(limit)}};
+  json details{{"limit", policy::to_text(limit.rule)}, {"text", limit_text(limit)}};
   if (!limit.name.empty()) details["name"] = limit.name;
   if (!limit.by.empty()) details["by"] = limit.by;
   if (!limit.cost.permits) details["cost"] = limit.cost.fixed;
@@ -47,13 +47,13 @@ json details_of(const std::vector<policy::Limit>& limits) {
   return all;
 }
 
-json to_json(const Policies::Listed& listed) {
-  const policy::Policy& policy = listed.policy;
+json to_json(const Policies::PolicyInfo& info) {
+  const policy::Policy& policy = info.policy;
   json written{{"limits", limit_texts(policy.limits)},
                {"limit_details", details_of(policy.limits)},
                {"when_full", policy::to_text(policy.when_full)},
-               {"source", listed.put ? "put" : "file"}};
-  if (listed.overrides > 0) written["override_count"] = listed.overrides;
+               {"source", info.is_put ? "put" : "file"}};
+  if (info.override_count > 0) written["override_count"] = info.override_count;
   for (const policy::Override& own : policy.overrides) {
     written["overrides"].push_back({{"key", own.pattern.written()},
                                     {"limits", limit_texts(own.limits)},
@@ -64,7 +64,7 @@ json to_json(const Policies::Listed& listed) {
                                    {"limits", limit_texts(shift.limits)},
                                    {"limit_details", details_of(shift.limits)}});
   }
-  for (const GivenOrder& given : listed.orders) {
+  for (const GivenOrder& given : info.orders) {
     written["orders"].push_back({{"id", given.id}, {"text", to_text(given)}});
   }
   return written;
@@ -73,25 +73,25 @@ json to_json(const Policies::Listed& listed) {
 }  // namespace
 
 void list_policies(HttpCall& call) {
-  const Service& service = call.service;
+  const Service& context = call.context;
   json policies = json::object();
-  for (const auto& each : service.policies.list(service.engine.now(), kSomeOverrides)) {
+  for (const auto& each : context.policies.list(context.engine.now(), kMaxListedOverrides)) {
     policies[each.name] = to_json(each);
   }
-  call.answer().json(200, dumped({{"generation", service.engine.generation()},
-                                  {"policies", std::move(policies)}}));
+  call.response().json(200, dumped({{"generation", context.engine.generation()},
+                                    {"policies", std::move(policies)}}));
 }
 
 namespace {
 
-// The name in the path, or nothing, and the call is answered. (Names are kept as JSON, where other
-// bytes than UTF-8 would come back as another name.)
+// The name in the path; or none, and the call has been answered. Names must be UTF-8: they are
+// saved as JSON, where other bytes would become another name.
 std::optional<std::string> policy_name(HttpCall& call) {
   std::string buffer;
   const auto name = wire::decode_path(call.request.path.substr(kPolicyPath.size()), buffer);
   const bool fits = name && !name->empty() && name->size() <= policy::kLongestPolicyName;
   if (fits && is_utf8(*name)) return std::string{*name};
-  call.answer().problem(400, "the name of a policy has 1 to 256 bytes, in UTF-8", "name");
+  call.response().problem(400, "the name of a policy must have 1 to 256 bytes, in UTF-8", "name");
   return std::nullopt;
 }
 
@@ -100,58 +100,64 @@ std::optional<std::string> policy_name(HttpCall& call) {
 void show_policy(HttpCall& call) {
   const auto name = policy_name(call);
   if (!name) return;
-  const Service& service = call.service;
-  const auto listed = service.policies.find(*name, service.engine.now());
-  if (!listed) {
-    const std::vector<std::string> names = service.policies.names();
+  const Service& context = call.context;
+  const auto info = context.policies.find(*name, context.engine.now());
+  if (!info) {
+    const std::vector<std::string> names = context.policies.names();
     const std::vector<std::string_view> known(names.begin(), names.end());
-    return call.answer().problem(404, no_such_policy(*name, known), "name");
+    return call.response().problem(404, no_such_policy(*name, known), "name");
   }
-  json body = to_json(*listed);
+  json body = to_json(*info);
   body["name"] = *name;
-  body["generation"] = service.engine.generation();
-  call.answer().json(200, dumped(body));
+  body["generation"] = context.engine.generation();
+  call.response().json(200, dumped(body));
 }
 
 namespace {
 
-void answer_changed(HttpAnswer& answer, const Service& service) {
-  answer.json(200, fmt::format(R"({{"generation":{}}})", service.engine.generation()));
+void send_generation(HttpResponder& response, const Service& context) {
+  response.json(200, fmt::format(R"({{"generation":{}}})", context.engine.generation()));
 }
 
 }  // namespace
 
 void put_policy(HttpCall& call) {
   if (!call.request.says_length)
-    return call.answer().problem(411, "a body is missing", "Content-Length");
+    return call.response().problem(411, "the request has no body", "Content-Length");
   const auto name = policy_name(call);
   if (!name) return;
-  Service& service = call.service;
-  answer_after(
+  Service& context = call.context;
+  respond_after(
       call,
-      [&service, name = *name, text = std::string{call.request.body}] {
-        return service.policies.put(service.engine, name, text);
+      [&context, name = *name, text = std::string{call.request.body}] {
+        return context.policies.put(context.engine, name, text);
       },
-      [&service, name = *name, caller = CallerCopy(call.caller)](HttpAnswer& answer,
-                                                                 const auto& flaw) {
-        if (flaw) return answer.problem(flaw->not_kept ? 500 : 400, flaw->message, flaw->field);
+      [&context, name = *name, caller = OwnedCaller(call.caller)](HttpResponder& response,
+                                                                  const auto& error) {
+        if (error) {
+          return response.problem(error->not_saved ? 500 : 400, error->message, error->field);
+        }
         audit(caller, "policy {} put", in_quotes(name));
-        answer_changed(answer, service);
+        send_generation(response, context);
       });
 }
 
 void delete_policy(HttpCall& call) {
   const auto name = policy_name(call);
   if (!name) return;
-  Service& service = call.service;
-  answer_after(
-      call, [&service, name = *name] { return service.policies.remove(service.engine, name); },
-      [&service, name = *name, caller = CallerCopy(call.caller)](HttpAnswer& answer,
-                                                                 const auto& removed) {
-        if (!removed) return answer.problem(500, removed.error().message);
-        if (!*removed) return answer.problem(404, "no policy of that name was put", "name");
+  Service& context = call.context;
+  respond_after(
+      call, [&context, name = *name] { return context.policies.remove(context.engine, name); },
+      [&context, name = *name, caller = OwnedCaller(call.caller)](HttpResponder& response,
+                                                                  const auto& removed) {
+        if (!removed) return response.problem(500, removed.error().message);
+        if (!*removed) {
+          return response.problem(
+              404, "no policy of that name was put: only policies that were put can be deleted",
+              "name");
+        }
         audit(caller, "policy {} deleted", in_quotes(name));
-        answer_changed(answer, service);
+        send_generation(response, context);
       });
 }
 

@@ -14,130 +14,133 @@ namespace weir::server {
 
 namespace {
 
-using Handler = void (*)(HttpCall&);
-enum class For { anybody, let_in, admin };
+using RouteHandler = void (*)(HttpCall&);
 
-struct Route {
+struct ApiRoute {
   std::string_view path;
   std::string_view method;  // *: any
-  Handler handler;
-  For whom = For::let_in;
+  RouteHandler handler;
+  RequiredRights required = RequiredRights::call;
 };
 
 constexpr std::array kRoutes{
-    Route{"/v1/take", "POST", on_take},
-    Route{"/v1/peek", "POST", on_peek},
-    Route{"/v1/settle", "POST", on_settle, For::admin},
-    Route{"/v1/reset", "POST", on_reset, For::admin},
-    Route{"/v1/enter", "POST", on_enter},
-    Route{"/v1/leave", "POST", on_leave},
-    Route{"/v1/explain", "POST", on_explain},
-    Route{"/v1/explain/domain", "POST", on_explain_domain},
-    Route{"/v1/throttle", "POST", on_throttle},
-    Route{"/v1/auth", "GET", on_auth},
-    Route{"/v1/auth", "POST", on_auth},
-    Route{"/v1/policies", "GET", list_policies},
-    Route{kPolicyPath, "GET", show_policy},
-    Route{kPolicyPath, "PUT", put_policy, For::admin},
-    Route{kPolicyPath, "DELETE", delete_policy, For::admin},
-    Route{"/v1/boost", "POST", on_boost, For::admin},
-    Route{"/v1/block", "POST", on_block, For::admin},
-    Route{"/v1/pause", "POST", on_pause, For::admin},
-    Route{"/v1/squeeze", "POST", on_squeeze, For::admin},
-    Route{"/v1/orders", "GET", list_orders, For::admin},
-    Route{kOrderPath, "DELETE", lift_order, For::admin},
-    Route{"/v1/fleet", "GET", show_fleet},
-    Route{"/v1/top", "GET", show_top, For::admin},
-    Route{"/json", "*", on_envoy_json},
-    Route{"/healthcheck", "*", show_envoy_health, For::anybody},
-    Route{"/metrics", "GET", show_metrics},
-    Route{"/healthz", "GET", show_health, For::anybody},
-    Route{"/readyz", "GET", show_readiness, For::anybody},
-    Route{"/", "GET", show_dashboard},
+    ApiRoute{"/v1/take", "POST", on_take},
+    ApiRoute{"/v1/peek", "POST", on_peek},
+    ApiRoute{"/v1/settle", "POST", on_settle, RequiredRights::change},
+    ApiRoute{"/v1/reset", "POST", on_reset, RequiredRights::change},
+    ApiRoute{"/v1/enter", "POST", on_enter},
+    ApiRoute{"/v1/leave", "POST", on_leave},
+    ApiRoute{"/v1/explain", "POST", on_explain},
+    ApiRoute{"/v1/explain/domain", "POST", on_explain_domain},
+    ApiRoute{"/v1/throttle", "POST", on_throttle},
+    ApiRoute{"/v1/auth", "GET", on_auth},
+    ApiRoute{"/v1/auth", "POST", on_auth},
+    ApiRoute{"/v1/policies", "GET", list_policies},
+    ApiRoute{kPolicyPath, "GET", show_policy},
+    ApiRoute{kPolicyPath, "PUT", put_policy, RequiredRights::change},
+    ApiRoute{kPolicyPath, "DELETE", delete_policy, RequiredRights::change},
+    ApiRoute{"/v1/boost", "POST", on_boost, RequiredRights::change},
+    ApiRoute{"/v1/block", "POST", on_block, RequiredRights::change},
+    ApiRoute{"/v1/pause", "POST", on_pause, RequiredRights::change},
+    ApiRoute{"/v1/squeeze", "POST", on_squeeze, RequiredRights::change},
+    ApiRoute{"/v1/orders", "GET", list_orders, RequiredRights::change},
+    ApiRoute{kOrderPath, "DELETE", lift_order, RequiredRights::change},
+    ApiRoute{"/v1/fleet", "GET", show_fleet},
+    ApiRoute{"/v1/top", "GET", show_top, RequiredRights::change},
+    ApiRoute{"/json", "*", on_envoy_json},
+    ApiRoute{"/healthcheck", "*", show_envoy_health, RequiredRights::none},
+    ApiRoute{"/metrics", "GET", show_metrics},
+    ApiRoute{"/healthz", "GET", show_health, RequiredRights::none},
+    ApiRoute{"/readyz", "GET", show_readiness, RequiredRights::none},
+    ApiRoute{"/", "GET", show_dashboard},
 };
 
-// A path that ends with a slash has something behind it.
-bool leads_to(const Route& route, std::string_view path) {
+// A route whose path ends with a slash matches as a prefix.
+bool matches_path(const ApiRoute& route, std::string_view path) {
   if (route.path.size() > 1 && route.path.ends_with('/')) return path.starts_with(route.path);
   return path == route.path;
 }
 
-bool answers(const Route& route, std::string_view method) {
+bool matches_method(const ApiRoute& route, std::string_view method) {
   if (route.method == "*") return true;
   return route.method == method || (method == "HEAD" && route.method == "GET");
 }
 
-// Whether a page elsewhere made a browser of this machine ask. The browser tells where the page is
-// from; and pages that pretend to be from here know this machine by a name of their own. (Whose
-// page it is, a name without a dot does not say: a neighbour in the same network can have it.)
-bool from_elsewhere(const wire::HttpRequest& request) {
-  const std::string own = name_of_this_machine();
+// True if a page of another site may have made a browser on this machine send the request (CSRF):
+// by Origin, or by a Host that is not this machine (DNS rebinding). An Origin without a dot is not
+// trusted: it may be another machine of the same network.
+bool is_cross_site(const wire::HttpRequest& request) {
+  const std::string own = own_host_name();
   const std::string_view host = request.host;
-  if (!host.empty() && !is_local_name(host) && !is_this_machine(host, own)) return true;
+  if (!host.empty() && !is_local_name(host) && !is_own_host(host, own)) return true;
   const std::string_view origin = request.field("Origin");
   const std::size_t scheme = origin.find("://");
   if (scheme == std::string_view::npos) return !origin.empty();
-  return !is_this_machine(origin.substr(scheme + 3), own);
+  return !is_own_host(origin.substr(scheme + 3), own);
 }
 
-// Without a password, a page that leads a browser here by a name of its own must not read anything.
+// Against DNS rebinding: without a secret, Host must be a name of this server.
 bool has_unknown_host(const wire::HttpRequest& request, const Rights& rights,
                       const Access& access) {
   const std::string_view host = request.host;
-  if (!access.host_names || rights.let_in || rights.admin || host.empty()) return false;
+  if (!access.host_names || rights.has_password || rights.admin || host.empty()) return false;
   return !is_known_host(host, *access.host_names);
 }
 
-// What a request lacks to be served.
-enum class Lacks { nothing, password, known_host, token, place };
+// The reason not to serve a request.
+enum class Missing { nothing, password, known_host, token, local_origin };
 
-Lacks what_it_lacks(const wire::HttpRequest& request, const Route& route, const Rights& rights,
+Missing missing_for(const wire::HttpRequest& request, const ApiRoute& route, const Rights& rights,
                     const Access& access) {
-  if (route.whom == For::anybody) return Lacks::nothing;
-  if (!rights.may_call(access)) return Lacks::password;
-  if (has_unknown_host(request, rights, access)) return Lacks::known_host;
-  if (route.whom != For::admin || rights.admin) return Lacks::nothing;
-  if (!access.admin_token.empty()) return Lacks::token;
-  return rights.may_change(access) && !from_elsewhere(request) ? Lacks::nothing : Lacks::place;
+  if (route.required == RequiredRights::none) return Missing::nothing;
+  if (!rights.may_call(access)) return Missing::password;
+  if (has_unknown_host(request, rights, access)) return Missing::known_host;
+  if (route.required != RequiredRights::change || rights.admin) return Missing::nothing;
+  if (!access.admin_token.empty()) return Missing::token;
+  const bool is_local = rights.may_change(access) && !is_cross_site(request);
+  return is_local ? Missing::nothing : Missing::local_origin;
 }
 
-bool let_in(HttpCall& call, const Route& route) {
+// False: the call is not allowed, and has been answered.
+bool authorize(HttpCall& call, const ApiRoute& route) {
   constexpr std::string_view challenge = "WWW-Authenticate: Bearer\r\n";
-  switch (what_it_lacks(call.request, route, call.rights(), call.service.access)) {
-    case Lacks::nothing:
+  switch (missing_for(call.request, route, call.rights(), call.context.access)) {
+    case Missing::nothing:
       return true;
-    case Lacks::password:
-      call.answer().problem(401, "this needs the password, as Authorization: Bearer …",
-                            "Authorization", challenge);
+    case Missing::password:
+      call.response().problem(401, "this needs the password, as Authorization: Bearer …",
+                              "Authorization", challenge);
       break;
-    case Lacks::known_host:
-      call.answer().problem(403,
-                            "this Host is not known to be this server: add it to server_names, or "
-                            "set a password");
+    case Missing::known_host:
+      call.response().problem(
+          403,
+          "this Host is not known to be this server: add it to server_names, or "
+          "set a password");
       break;
-    case Lacks::token:
-      call.answer().problem(401, "this needs the admin token, as Authorization: Bearer …",
-                            "Authorization", challenge);
+    case Missing::token:
+      call.response().problem(401, "this needs the admin token, as Authorization: Bearer …",
+                              "Authorization", challenge);
       break;
-    case Lacks::place:
-      call.answer().problem(403, "this is for this machine only, or with an admin_token");
+    case Missing::local_origin:
+      call.response().problem(403,
+                              "without an admin_token, this is allowed from this machine only");
       break;
   }
   return false;
 }
 
-const Route* find_route(const wire::HttpRequest& request) {
-  const auto found = std::ranges::find_if(kRoutes, [&](const Route& route) {
-    return leads_to(route, request.path) && answers(route, request.method);
+const ApiRoute* find_route(const wire::HttpRequest& request) {
+  const auto found = std::ranges::find_if(kRoutes, [&](const ApiRoute& route) {
+    return matches_path(route, request.path) && matches_method(route, request.method);
   });
   return found != kRoutes.end() ? &*found : nullptr;
 }
 
-// The methods of all routes at a path, as the field Allow lists them.
+// The methods of all routes at a path, as a value of the field Allow.
 std::string methods_at(std::string_view path) {
   std::string allowed;
-  for (const Route& route : kRoutes) {
-    if (!leads_to(route, path)) continue;
+  for (const ApiRoute& route : kRoutes) {
+    if (!matches_path(route, path)) continue;
     allowed += fmt::format("{}{}", allowed.empty() ? "" : ", ", route.method);
     if (route.method == "GET") allowed += ", HEAD";
   }
@@ -145,10 +148,10 @@ std::string methods_at(std::string_view path) {
 }
 
 std::string nothing_at(std::string_view path) {
-  constexpr std::size_t longer_than_any = 64;
+  constexpr std::size_t max_suggested = 64;  // bytes: no route is that long
   std::vector<std::string_view> known;
-  if (path.size() <= longer_than_any) {
-    for (const Route& route : kRoutes) known.push_back(route.path);
+  if (path.size() <= max_suggested) {
+    for (const ApiRoute& route : kRoutes) known.push_back(route.path);
   }
   return "there is nothing at this path" + did_you_mean(path, known);
 }
@@ -156,23 +159,23 @@ std::string nothing_at(std::string_view path) {
 }  // namespace
 
 void route(HttpCall& call) {
-  if (const Route* const route = find_route(call.request)) {
-    if (route->handler != on_take) call.finish_earlier();
-    if (let_in(call, *route)) route->handler(call);
+  if (const ApiRoute* const route = find_route(call.request)) {
+    if (route->handler != on_take) call.flush_takes();
+    if (authorize(call, *route)) route->handler(call);
     return;
   }
   const std::string allowed = methods_at(call.request.path);
-  if (allowed.empty()) return call.answer().problem(404, nothing_at(call.request.path));
-  call.answer().problem(405, "this path has other methods: " + allowed, {},
-                        "Allow: " + allowed + "\r\n");
+  if (allowed.empty()) return call.response().problem(404, nothing_at(call.request.path));
+  call.response().problem(405, "this path has only the methods " + allowed, {},
+                          "Allow: " + allowed + "\r\n");
 }
 
-// (What is for anybody looks at no body.)
-bool needs_body(const Service& service, const wire::HttpRequest& request, const net::Peer& peer) {
-  const Route* const route = find_route(request);
-  if (route == nullptr || route->whom == For::anybody) return false;
-  const Rights rights = rights_of(request, peer, service.access);
-  return what_it_lacks(request, *route, rights, service.access) == Lacks::nothing;
+// Routes without required rights do not read a body.
+bool needs_body(const Service& context, const wire::HttpRequest& request, const net::Peer& peer) {
+  const ApiRoute* const route = find_route(request);
+  if (route == nullptr || route->required == RequiredRights::none) return false;
+  const Rights rights = rights_of(request, peer, context.access);
+  return missing_for(request, *route, rights, context.access) == Missing::nothing;
 }
 
 }  // namespace weir::server

@@ -4,10 +4,10 @@
 
 namespace weir::server {
 
-// Finds who answers a request, and lets it answer.
+// Checks the rights of a call and passes it to the handler of its route, or answers with an error.
 void route(HttpCall& call);
 
-// Whether the body of a request can change its answer. If not, `route` answers it without.
-bool needs_body(const Service& service, const wire::HttpRequest& request, const net::Peer& peer);
+// True if the response depends on the body. Otherwise `route` answers without the body.
+bool needs_body(const Service& context, const wire::HttpRequest& request, const net::Peer& peer);
 
 }  // namespace weir::server

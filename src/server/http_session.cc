@@ -9,55 +9,56 @@ using wire::HttpParser;
 
 namespace {
 
-// Of what a connection of HTTP/2 begins with.
-constexpr std::size_t kFirstLine = 16;
+// The first line of the HTTP/2 connection preface, "PRI * HTTP/2.0\r\n".
+constexpr std::size_t kPrefaceLine = 16;
 
 }  // namespace
 
-HttpSession::HttpSession(Service& service, const net::Peer& peer)
-    : service_(service), peer_(peer), takes_(HttpTakes::of_this_thread()) {}
+HttpSession::HttpSession(Service& context, const net::Peer& peer)
+    : context_(context), peer_(peer), takes_(TakeBatch::of_this_thread()) {}
 
 std::size_t HttpSession::on_input(std::string_view input, std::string& out) {
   if (h2_) [[unlikely]]
     return h2_->on_input(input, out);
-  Timed timed(service_.metrics, DoorName::http);
-  const HttpTakes::Guard guard(takes_);
-  const std::size_t used = read_requests(input, timed, out);
-  takes_.decide(service_, out);
-  answers_.flush(out);
+  RequestTimer timer(context_.metrics, ListenerKind::http);
+  const TakeBatch::ClearGuard guard(takes_);
+  const std::size_t used = read_requests(input, timer, out);
+  takes_.decide(context_, out);
+  responses_.flush(out);
   return used;
 }
 
-std::size_t HttpSession::read_requests(std::string_view input, Timed& timed, std::string& out) {
+std::size_t HttpSession::read_requests(std::string_view input, RequestTimer& timer,
+                                       std::string& out) {
   std::size_t used = 0;
   while (out.size() < kEnough && !ends_) {
-    answers_.flush(out);
-    if (answers_.owed()) return used;
+    responses_.flush(out);
+    if (responses_.has_pending()) return used;
     const HttpParser::Step step = parser_.parse(input.substr(used));
     used += step.consumed;
     switch (step.status) {
       case HttpParser::Status::need_more:
         return used;
       case HttpParser::Status::head:
-        if (!needs_body(service_, parser_.request(), peer_)) {
-          timed.count_one();
+        if (!needs_body(context_, parser_.request(), peer_)) {
+          timer.count_one();
           answer_without_body(out);
         } else if (parser_.framing().wants_continue) {
-          takes_.decide(service_, out);
+          takes_.decide(context_, out);
           out += wire::kContinue;
         }
         break;
       case HttpParser::Status::complete:
-        timed.count_one();
-        fresh_ = false;
+        timer.count_one();
+        is_first_request_ = false;
         answer(parser_.request(), used == input.size(), out);
         parser_.next();
-        // (Of takes that follow each other none looks at the clock.)
-        if (takes_.empty() && used < input.size() && timed.is_long()) return used;
+        // (Pipelined takes do not read the clock.)
+        if (takes_.empty() && used < input.size() && timer.has_expired()) return used;
         break;
       case HttpParser::Status::error:
-        if (begins_http2(input)) {
-          h2_ = std::make_unique<HttpStreams>(service_, peer_);
+        if (starts_http2(input)) {
+          h2_ = std::make_unique<H2ApiSession>(context_, peer_);
           if (waker_ != nullptr) h2_->use_waker(*waker_);
           if (shutting_down_) h2_->on_shutdown();
           return h2_->on_input(input, out);
@@ -69,33 +70,33 @@ std::size_t HttpSession::read_requests(std::string_view input, Timed& timed, std
   return used;
 }
 
-// HTTP/1.0 clients who want to stay have to be told that they may. Who shuts down still answers
-// what has come behind it.
+// HTTP/1.0 keeps a connection open only if the response says so. At shutdown, the last request that
+// has arrived closes the connection.
 void HttpSession::answer(const wire::HttpRequest& request, bool last, std::string& out) {
   ends_ = ends_ || !request.keep_alive || (shutting_down_ && last);
   const HttpConnection connection = ends_                   ? HttpConnection::close
                                     : request.version == 10 ? HttpConnection::keep_alive
                                                             : HttpConnection::unsaid;
-  HttpCall call(service_, request, peer_, last, takes_, answers_, connection, out);
+  HttpCall call(context_, request, peer_, last, takes_, responses_, connection, out);
   route(call);
 }
 
-// The rest of the request is not read, so nothing can come behind it.
+// Closes the connection: the body is not read, so no request can follow.
 void HttpSession::answer_without_body(std::string& out) {
   ends_ = true;
   answer(parser_.request(), true, out);
 }
 
-// What follows cannot be told from the rest of what was wrong.
+// Closes the connection: where the next request starts is not known.
 void HttpSession::fail(int status, std::string_view reason, std::string& out) {
   ends_ = true;
-  takes_.decide(service_, out);
-  HttpAnswer(out, HttpConnection::close).problem(status, reason);
+  takes_.decide(context_, out);
+  HttpResponder(out, HttpConnection::close).problem(status, reason);
 }
 
-// As a request of HTTP/1 that makes no sense.
-bool HttpSession::begins_http2(std::string_view input) const {
-  return fresh_ && input.starts_with(wire::H2Machine::kPreface.substr(0, kFirstLine));
+// True for the preface of HTTP/2, which is an error to the parser of HTTP/1.
+bool HttpSession::starts_http2(std::string_view input) const {
+  return is_first_request_ && input.starts_with(wire::H2Machine::kPreface.substr(0, kPrefaceLine));
 }
 
 void HttpSession::on_shutdown() {
@@ -108,13 +109,13 @@ void HttpSession::on_end(std::string& out) {
 }
 
 std::size_t HttpSession::memory() const {
-  return parser_.memory() + answers_.memory() + (h2_ ? h2_->memory() : 0);
+  return parser_.memory() + responses_.memory() + (h2_ ? h2_->memory() : 0);
 }
 
-// (Answers that are owed come first, so it cannot be told while there are some.)
+// Sends nothing while a response is pending: the client would take the error for that response.
 void HttpSession::on_shed(std::string& out) {
   if (h2_) return h2_->on_shed(out);
-  if (!answers_.owed()) out += kTooMany;
+  if (!responses_.has_pending()) out += kOverloaded;
 }
 
 void HttpSession::on_timeout(std::string& out) {

@@ -16,43 +16,43 @@ std::size_t bytes_of(const Request& request) {
 
 }  // namespace
 
-HttpTakes& HttpTakes::of_this_thread() {
-  thread_local const auto takes = std::make_unique<HttpTakes>();
+TakeBatch& TakeBatch::of_this_thread() {
+  thread_local const auto takes = std::make_unique<TakeBatch>();
   return *takes;
 }
 
-bool HttpTakes::add(Service& service, const Request& request, wire::HttpConnection connection,
+bool TakeBatch::add(Service& context, const Request& request, wire::HttpConnection connection,
                     std::string& out) {
   const std::size_t bytes = bytes_of(request);
   if (bytes > texts_.size()) return false;
-  if (size_ == kMost || bytes > texts_.size() - used_) decide(service, out);
-  Request& kept = requests_[size_];
-  kept = {.policy = copy(request.policy),
-          .key = copy(request.key),
-          .permits = request.permits,
-          .max_wait = request.max_wait};
-  for (const Part& part : request.parts.all()) kept.parts.add({copy(part.name), copy(part.value)});
+  if (size_ == kMaxTakes || bytes > texts_.size() - used_) decide(context, out);
+  Request& own = requests_[size_];
+  own = {.policy = copy(request.policy),
+         .key = copy(request.key),
+         .permits = request.permits,
+         .max_wait = request.max_wait};
+  for (const Part& part : request.parts.all()) own.parts.add({copy(part.name), copy(part.value)});
   connections_[size_++] = connection;
   return true;
 }
 
-void HttpTakes::decide_alone(Service& service, const Request& request, HttpAnswer& answer) {
-  Verdict verdict = service.engine.take(request);
-  tell(answer, service, request, verdict);
+void TakeBatch::decide_one(Service& context, const Request& request, HttpResponder& response) {
+  Verdict verdict = context.engine.take(request);
+  send_verdict(response, context, request, verdict);
 }
 
-void HttpTakes::decide_all(Service& service, std::string& out) {
+void TakeBatch::decide_all(Service& context, std::string& out) {
   const auto requests = std::span(requests_).first(size_);
   const auto verdicts = std::span(verdicts_).first(size_);
-  service.engine.take_all(requests, verdicts);
+  context.engine.take_all(requests, verdicts);
   for (std::size_t i = 0; i < size_; ++i) {
-    HttpAnswer answer(out, connections_[i]);
-    tell(answer, service, requests[i], verdicts[i]);
+    HttpResponder response(out, connections_[i]);
+    send_verdict(response, context, requests[i], verdicts[i]);
   }
   size_ = used_ = 0;
 }
 
-std::string_view HttpTakes::copy(std::string_view text) {
+std::string_view TakeBatch::copy(std::string_view text) {
   char* const at = texts_.data() + used_;
   used_ += text.copy(at, text.size());
   return {at, text.size()};

@@ -10,48 +10,48 @@
 
 namespace weir::server {
 
-// Takes that came one behind the other on a connection and wait to be decided together, which costs
-// less. One for all sessions of a thread, as none of them keeps anything in it.
+// Pipelined takes of a connection that are decided together, which costs less than one by one. It
+// is empty between turns of the loop, so one object serves all sessions of a thread.
 // Not thread-safe.
-class HttpTakes {
+class TakeBatch {
  public:
-  static HttpTakes& of_this_thread();
+  static TakeBatch& of_this_thread();
 
-  // Keeps copies of what the request borrows. If there is no room, those before it are decided
-  // first; false if there never is.
-  bool add(Service& service, const Request& request, wire::HttpConnection connection,
+  // Copies the request. If the batch is full, the takes in it are decided first. False if the
+  // request is larger than an empty batch.
+  bool add(Service& context, const Request& request, wire::HttpConnection connection,
            std::string& out);
 
-  // One that nobody is before or behind. Copies nothing.
-  static void decide_alone(Service& service, const Request& request, HttpAnswer& answer);
+  // Decides a take that has no neighbours, without a copy.
+  static void decide_one(Service& context, const Request& request, HttpResponder& response);
   bool empty() const { return size_ == 0; }
 
-  // Forgets those that an exception has left undecided: they are of a connection that is closed.
-  struct Guard {
-    explicit Guard(HttpTakes& its_takes) : takes(its_takes) {}
-    ~Guard() { takes.size_ = takes.used_ = 0; }
-    Guard(const Guard&) = delete;
-    Guard& operator=(const Guard&) = delete;
-    HttpTakes& takes;
+  // Drops takes that an exception has left undecided: their connection is closed.
+  struct ClearGuard {
+    explicit ClearGuard(TakeBatch& its_takes) : takes(its_takes) {}
+    ~ClearGuard() { takes.size_ = takes.used_ = 0; }
+    ClearGuard(const ClearGuard&) = delete;
+    ClearGuard& operator=(const ClearGuard&) = delete;
+    TakeBatch& takes;
   };
 
-  // Appends the answers, in the order of the questions.
-  void decide(Service& service, std::string& out) {
-    if (size_ > 0) decide_all(service, out);
+  // Decides the takes and appends the responses, in the order of the requests.
+  void decide(Service& context, std::string& out) {
+    if (size_ > 0) decide_all(context, out);
   }
 
  private:
-  static constexpr std::size_t kMost = 64;
+  static constexpr std::size_t kMaxTakes = 64;
 
-  void decide_all(Service& service, std::string& out);
+  void decide_all(Service& context, std::string& out);
   std::string_view copy(std::string_view text);
 
-  std::array<Request, kMost> requests_;
-  std::array<Verdict, kMost> verdicts_;
-  std::array<wire::HttpConnection, kMost> connections_;
+  std::array<Request, kMaxTakes> requests_;
+  std::array<Verdict, kMaxTakes> verdicts_;
+  std::array<wire::HttpConnection, kMaxTakes> connections_;
   std::size_t size_ = 0;
-  std::array<char, 16 << 10> texts_;
-  std::size_t used_ = 0;
+  std::array<char, 16 << 10> texts_;  // that the requests borrow
+  std::size_t used_ = 0;              // bytes of texts_
 };
 
 }  // namespace weir::server

@@ -14,45 +14,45 @@ namespace weir::server {
 
 namespace {
 
-constexpr std::int64_t kUsual = 10;
-constexpr std::int64_t kMost = 64;
+constexpr std::int64_t kDefaultKeys = 10;
+constexpr std::int64_t kMaxKeys = 64;
 
-struct Asked {
-  std::optional<std::string> policy{};  // all of them, if none is named
-  std::int64_t limit = kUsual;
+struct TopParams {
+  std::optional<std::string> policy{};  // none: all policies
+  std::int64_t limit = kDefaultKeys;
 };
 
-// One parameter, or nothing and the call is answered.
+// One parameter; or none, and the call has been answered.
 std::optional<wire::QueryValue> read_param(HttpCall& call, std::string_view name,
                                            std::string& buffer) {
-  using Status = wire::QueryValue::Status;
+  using QueryStatus = wire::QueryValue::Status;
   const auto found = wire::query_value(call.request.query, name, buffer);
-  if (found.status != Status::malformed && found.status != Status::repeated) return found;
-  call.answer().problem(400, "malformed or given twice", name);
+  if (found.status != QueryStatus::malformed && found.status != QueryStatus::repeated) return found;
+  call.response().problem(400, "this parameter is malformed or given twice", name);
   return std::nullopt;
 }
 
-std::optional<Asked> read(HttpCall& call) {
-  Asked asked;
+std::optional<TopParams> read(HttpCall& call) {
+  TopParams params;
   std::string buffer;
   const auto policy = read_param(call, "policy", buffer);
   if (!policy) return std::nullopt;
-  if (*policy) asked.policy = std::string{policy->value};
+  if (*policy) params.policy = std::string{policy->value};
   const auto limit = read_param(call, "limit", buffer);
   if (!limit) return std::nullopt;
-  if (!*limit) return asked;
+  if (!*limit) return params;
   const auto number = whole_number(limit->value);
-  if (!number || *number < 1 || *number > kMost) {
-    call.answer().problem(400, fmt::format("limit is a whole number from 1 to {}", kMost), "limit");
+  if (!number || *number < 1 || *number > kMaxKeys) {
+    call.response().problem(400, fmt::format("limit must be a whole number from 1 to {}", kMaxKeys),
+                            "limit");
     return std::nullopt;
   }
-  asked.limit = *number;
-  return asked;
+  params.limit = *number;
+  return params;
 }
 
-// Those in force, whether anybody has asked for them or not, and others while there is something to
-// tell about their keys.
-void choose(Top& top, const std::set<std::string_view>& in_force) {
+// Keeps all policies in force, also those without calls, and other policies while they have keys.
+void select_policies(TopReport& top, const std::set<std::string_view>& in_force) {
   std::erase_if(top.policies, [&](const auto& each) {
     const auto& [name, policy] = each;
     const bool has_keys = !policy.top_allowed.empty() || !policy.top_refused.empty();
@@ -63,7 +63,8 @@ void choose(Top& top, const std::set<std::string_view>& in_force) {
 
 // ---- Writing
 
-// Of samples three standard deviations are told, so that one in some hundred is outside.
+// The error bound of a count: three standard deviations of the sampling, and what the sketch may
+// have counted too much.
 std::uint64_t error_of(const HeavyHitter& key) {
   const double deviation = std::sqrt(static_cast<double>(key.variance));
   return key.error + static_cast<std::uint64_t>(std::ceil(3 * deviation));
@@ -93,19 +94,19 @@ void append_texts(std::string& out, std::string_view field, const std::vector<st
   out += "]";
 }
 
-// What is said of a policy in force beside its numbers.
-void append_rules(std::string& out, const Policies::Listed& listed) {
+// The limits and orders of a policy in force.
+void append_rules(std::string& out, const Policies::PolicyInfo& info) {
   std::vector<std::string> limits;
-  for (const policy::Limit& limit : listed.policy.limits) limits.push_back(described(limit));
+  for (const policy::Limit& limit : info.policy.limits) limits.push_back(limit_text(limit));
   append_texts(out, "limits", limits);
   std::vector<std::string> orders;
-  for (const GivenOrder& given : listed.orders) orders.push_back(to_text(given));
+  for (const GivenOrder& given : info.orders) orders.push_back(to_text(given));
   append_texts(out, "orders", orders);
 }
 
-// `listed` is none of a policy that is not in force.
-void append_policy(std::string& out, std::string_view name, const TopOfPolicy& policy,
-                   const Policies::Listed* listed) {
+// `info`: null if the policy is not in force.
+void append_policy(std::string& out, std::string_view name, const PolicyTop& policy,
+                   const Policies::PolicyInfo* info) {
   out += R"({"policy":)";
   wire::append_json_string(out, name);
   out +=
@@ -114,43 +115,43 @@ void append_policy(std::string& out, std::string_view name, const TopOfPolicy& p
   out += R"(],"top_refused":[)";
   append_keys(out, policy.top_refused);
   out += "]";
-  if (listed != nullptr) append_rules(out, *listed);
+  if (info != nullptr) append_rules(out, *info);
   out += "}";
 }
 
 }  // namespace
 
 void show_top(HttpCall& call) {
-  if (!call.service.metrics.counts_keys()) {
-    return call.answer().problem(501, "keys are not counted: start weir serve with --top on");
+  if (!call.context.metrics.counts_keys()) {
+    return call.response().problem(501, "keys are not counted: start weir serve with --top on");
   }
-  const auto asked = read(call);
-  if (!asked) return;
-  Top top = call.service.metrics.top(static_cast<std::size_t>(asked->limit), asked->policy);
-  const auto all = call.service.policies.list(call.service.engine.now(), 0);
-  std::map<std::string_view, const Policies::Listed*> listed;
+  const auto params = read(call);
+  if (!params) return;
+  TopReport top = call.context.metrics.top(static_cast<std::size_t>(params->limit), params->policy);
+  const auto all = call.context.policies.list(call.context.engine.now(), 0);
+  std::map<std::string_view, const Policies::PolicyInfo*> infos;
   std::set<std::string_view> in_force;
-  for (const Policies::Listed& each : all) {
-    listed.emplace(each.name, &each);
+  for (const Policies::PolicyInfo& each : all) {
+    infos.emplace(each.name, &each);
     in_force.insert(each.name);
   }
-  choose(top, in_force);
-  if (asked->policy && !top.policies.contains(*asked->policy)) {
+  select_policies(top, in_force);
+  if (params->policy && !top.policies.contains(*params->policy)) {
     const std::vector<std::string_view> known(in_force.begin(), in_force.end());
-    return call.answer().problem(404, no_such_policy(*asked->policy, known), "policy");
+    return call.response().problem(404, no_such_policy(*params->policy, known), "policy");
   }
   std::string body =
       fmt::format(R"({{"seconds":{},"uptime_seconds":{},"generation":{},"policies":[)", top.seconds,
-                  top.uptime, call.service.engine.generation());
+                  top.uptime, call.context.engine.generation());
   std::string_view separator;
   for (const auto& [name, policy] : top.policies) {
-    if (asked->policy && name != *asked->policy) continue;
+    if (params->policy && name != *params->policy) continue;
     body += separator;
-    const auto found = listed.find(name);
-    append_policy(body, name, policy, found == listed.end() ? nullptr : found->second);
+    const auto found = infos.find(name);
+    append_policy(body, name, policy, found == infos.end() ? nullptr : found->second);
     separator = ",";
   }
-  call.answer().json(200, body + "]}");
+  call.response().json(200, body + "]}");
 }
 
 }  // namespace weir::server

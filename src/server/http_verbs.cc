@@ -19,25 +19,25 @@ using wire::ApiRequest;
 
 namespace {
 
-void append_fields(std::string& fields, Service& service, std::string_view policy_field,
+void append_fields(std::string& fields, Service& context, std::string_view policy_field,
                    const Verdict& verdict) {
-  const LegacyHeaders& legacy = service.legacy_headers;
+  const LegacyHeaders& legacy = context.legacy_headers;
   const Instant now = legacy.reset_is_date ? std::chrono::system_clock::now() : Instant{};
-  wire::append_rate_fields(fields, service.headers, policy_field, verdict.limited_by,
+  wire::append_rate_fields(fields, context.headers, policy_field, verdict.limited_by,
                            verdict.decision, legacy, now);
   if (!verdict) wire::append_retry_after(fields, verdict.decision);
   wire::append_wait(fields, verdict.decision);
   if (verdict.degraded) fields += "Weir-Degraded: 1\r\n";
 }
 
-// Refused by no limit, but for want of an answer from the store.
-bool for_the_store(const Verdict& verdict) {
+// True for a refusal by on_store_failure, not by a limit.
+bool is_store_failure(const Verdict& verdict) {
   return !verdict && verdict.degraded && verdict.refusing == 0;
 }
 
 int status_of(const Verdict& verdict) {
   if (verdict) return 200;
-  return for_the_store(verdict) ? 503 : 429;
+  return is_store_failure(verdict) ? 503 : 429;
 }
 
 std::string_view field_of(Fault fault) {
@@ -54,179 +54,182 @@ std::string_view field_of(Fault fault) {
   return "policy";
 }
 
-// Why there is no decision.
-Reply cannot_decide(Fault fault, std::string error) {
+// The reply to a request that cannot be decided.
+Reply fault_reply(Fault fault, std::string error) {
   return {.status = fault == Fault::policy ? 404 : 400,
           .error = std::move(error),
           .error_field = field_of(fault)};
 }
 
-Reply failed(const Trouble& trouble) {
-  if (trouble.fleet) return {.status = 503, .error = trouble.message};
-  return cannot_decide(trouble.fault, trouble.message);
+Reply error_reply(const Trouble& error) {
+  if (error.fleet) return {.status = 503, .error = error.message};
+  return fault_reply(error.fault, error.message);
 }
 
-Reply decided(const Verdict& verdict, std::string& body, const wire::VerdictExtras& extras = {}) {
-  if (!verdict.error.empty()) return cannot_decide(verdict.fault, verdict.error);
+Reply verdict_reply(const Verdict& verdict, std::string& body,
+                    const wire::VerdictExtras& extras = {}) {
+  if (!verdict.error.empty()) return fault_reply(verdict.fault, verdict.error);
   wire::append_verdict(body, verdict, extras);
   return {.status = status_of(verdict), .verdict = verdict};
 }
 
-AsyncEngine engine_of(Service& service) { return {service.engine, link_of_this_thread()}; }
+AsyncEngine engine_of(Service& context) { return {context.engine, link_of_this_thread()}; }
 
 }  // namespace
 
-// ---- Answers
+// ---- Responses
 
 namespace {
 
-// Room for whatever is usual, from the first time on: numbers get longer now and then.
-void make_empty(std::string& scratch) {
-  constexpr std::size_t usual = 512;
+// Reserves the usual size at first use, so that a longer number does not allocate later.
+void clear_scratch(std::string& scratch) {
+  constexpr std::size_t usual_size = 512;
   scratch.clear();
-  scratch.reserve(usual);
+  scratch.reserve(usual_size);
 }
 
 }  // namespace
 
 std::string& scratch_body() {
   thread_local std::string text;
-  make_empty(text);
+  clear_scratch(text);
   return text;
 }
 
 namespace {
 
-void send(HttpAnswer& answer, Service& service, std::string_view policy_field, int status,
+void send(HttpResponder& response, Service& context, std::string_view policy_field, int status,
           const Verdict& verdict, std::string_view body) {
   thread_local std::string fields;
-  make_empty(fields);
-  append_fields(fields, service, policy_field, verdict);
-  if (status != 200) fields += kNotToKeep;
-  answer.json(status, body, fields);
+  clear_scratch(fields);
+  append_fields(fields, context, policy_field, verdict);
+  if (status != 200) fields += kNoStore;
+  response.json(status, body, fields);
 }
 
 }  // namespace
 
-void tell(HttpAnswer& answer, Service& service, std::string_view policy, const Reply& reply,
-          std::string_view body, int refusal) {
-  if (!reply.error.empty()) return answer.problem(reply.status, reply.error, reply.error_field);
-  // (Who chose a status for refusals means those for want of the store, too.)
-  const bool chosen = reply.status == 429 || (reply.verdict && !*reply.verdict && refusal != 429);
-  const int status = chosen ? refusal : reply.status;
-  if (!reply.verdict) return answer.json(status, body);
-  const std::string_view field = reply.limit.empty() ? policy_field(service, policy, *reply.verdict)
+void send_reply(HttpResponder& response, Service& context, std::string_view policy,
+                const Reply& reply, std::string_view body, int refused_status) {
+  if (!reply.error.empty()) return response.problem(reply.status, reply.error, reply.error_field);
+  // A status that the caller chose also replaces the 503 of a store failure.
+  const bool is_replaced =
+      reply.status == 429 || (reply.verdict && !*reply.verdict && refused_status != 429);
+  const int status = is_replaced ? refused_status : reply.status;
+  if (!reply.verdict) return response.json(status, body);
+  const std::string_view field = reply.limit.empty() ? policy_field(context, policy, *reply.verdict)
                                                      : policy_field(reply.limit);
-  send(answer, service, field, status, *reply.verdict, body);
+  send(response, context, field, status, *reply.verdict, body);
 }
 
-void tell(HttpAnswer& answer, Service& service, const Request& request, Verdict& verdict) {
+void send_verdict(HttpResponder& response, Service& context, const Request& request,
+                  Verdict& verdict) {
   std::string& body = scratch_body();
   if (!verdict.error.empty()) {
-    const Reply reply = cannot_decide(verdict.fault, std::move(verdict.error));
-    return tell(answer, service, request.policy, reply, body);
+    const Reply reply = fault_reply(verdict.fault, std::move(verdict.error));
+    return send_reply(response, context, request.policy, reply, body);
   }
   wire::append_verdict(body, verdict);
-  send(answer, service, policy_field(service, request.policy, verdict), status_of(verdict), verdict,
-       body);
+  send(response, context, policy_field(context, request.policy, verdict), status_of(verdict),
+       verdict, body);
 }
 
 // ---- Verbs
 
-Request request_of(const ApiRequest& asked) {
-  return {.policy = asked.policy,
-          .key = asked.key,
-          .parts = asked.parts,
-          .permits = asked.permits.value_or(1),
-          .max_wait = asked.max_wait(),
-          .skip_missing = asked.skip_missing};
+Request request_of(const ApiRequest& params) {
+  return {.policy = params.policy,
+          .key = params.key,
+          .parts = params.parts,
+          .permits = params.permits.value_or(1),
+          .max_wait = params.max_wait(),
+          .skip_missing = params.skip_missing};
 }
 
-void take(Service& service, const ApiRequest& asked, Told told) {
-  const Request request = request_of(asked);
-  if (!asked.wants_receipt) {
-    return engine_of(service).take(request, [told](const Verdict& verdict) {
+void take(Service& context, const ApiRequest& params, ReplyCallback done) {
+  const Request request = request_of(params);
+  if (!params.wants_receipt) {
+    return engine_of(context).take(request, [done](const Verdict& verdict) {
       std::string& body = scratch_body();
-      const Reply reply = decided(verdict, body);
-      told(reply, body);
+      const Reply reply = verdict_reply(verdict, body);
+      done(reply, body);
     });
   }
-  const auto tell = [&service, told](const Verdict& verdict, Receipt receipt) {
+  const auto finish = [&context, done](const Verdict& verdict, Receipt receipt) {
     std::string& body = scratch_body();
-    const std::string name = verdict ? service.receipts.keep(std::move(receipt)) : std::string{};
-    const Reply reply = decided(verdict, body, {.receipt = name});
-    told(reply, body);
+    const std::string name = verdict ? context.receipts.add(std::move(receipt)) : std::string{};
+    const Reply reply = verdict_reply(verdict, body, {.receipt = name});
+    done(reply, body);
   };
-  engine_of(service).take(request, tell);
+  engine_of(context).take(request, finish);
 }
 
-// To be told that one would be refused is no refusal: 200, whatever it says.
-void peek(Service& service, const ApiRequest& asked, Told told) {
-  const Request request = request_of(asked);
-  engine_of(service).peek(request, asked.holder, [told](const Verdict& verdict) {
+// Always 200: the verdict says what a take would get, and nothing was refused.
+void peek(Service& context, const ApiRequest& params, ReplyCallback done) {
+  const Request request = request_of(params);
+  engine_of(context).peek(request, params.holder, [done](const Verdict& verdict) {
     std::string& body = scratch_body();
-    Reply reply = decided(verdict, body);
+    Reply reply = verdict_reply(verdict, body);
     if (reply.verdict) reply.status = 200;
-    told(reply, body);
+    done(reply, body);
   });
 }
 
-void settle(Service& service, const ApiRequest& asked, Told told) {
-  Request request = request_of(asked);
-  request.permits = asked.delta.value_or(0);
+void settle(Service& context, const ApiRequest& params, ReplyCallback done) {
+  Request request = request_of(params);
+  request.permits = params.delta.value_or(0);
   const auto refuse = [&](int status, std::string_view why) {
-    told({.status = status, .error = std::string{why}, .error_field = "receipt"}, {});
+    done({.status = status, .error = std::string{why}, .error_field = "receipt"}, {});
   };
-  const auto tell = [told](const Verdict& verdict) {
+  const auto finish = [done](const Verdict& verdict) {
     std::string& body = scratch_body();
-    const Reply reply = decided(verdict, body);
-    told(reply, body);
+    const Reply reply = verdict_reply(verdict, body);
+    done(reply, body);
   };
-  if (asked.receipt.empty()) {
+  if (params.receipt.empty()) {
     if (request.permits < 0) return refuse(400, "giving back needs the receipt of the take");
-    return engine_of(service).settle(request, tell);
+    return engine_of(context).settle(request, finish);
   }
   Receipts::Borrowed borrowed;
-  switch (service.receipts.borrow(asked.receipt, borrowed)) {
-    case Receipts::Found::no:
-      // (What is debited needs none: one from before a restart must not spare anybody the price.)
-      if (request.permits > 0) return engine_of(service).settle(request, tell);
+  switch (context.receipts.borrow(params.receipt, borrowed)) {
+    case Receipts::BorrowResult::unknown:
+      // A debit needs no receipt: the price is charged also after a restart, which loses receipts.
+      if (request.permits > 0) return engine_of(context).settle(request, finish);
       return refuse(404, "there is no such receipt");
-    case Receipts::Found::busy:
-      return refuse(409, "the receipt is being settled by somebody else");
-    case Receipts::Found::yes:
+    case Receipts::BorrowResult::busy:
+      return refuse(409, "another call is settling this receipt");
+    case Receipts::BorrowResult::ok:
       break;
   }
   Receipt& receipt = borrowed->receipt;
-  engine_of(service).settle(
+  engine_of(context).settle(
       request, receipt,
-      [borrowed = std::move(borrowed), tell](const Verdict& verdict) { tell(verdict); });
+      [borrowed = std::move(borrowed), finish](const Verdict& verdict) { finish(verdict); });
 }
 
-void reset(Service& service, const ApiRequest& asked, Told told) {
-  const Request request = request_of(asked);
-  engine_of(service).reset(request, [told](const std::optional<Trouble>& trouble) {
-    if (trouble) return told(failed(*trouble), {});
-    told({}, R"({"reset":true})");
+void reset(Service& context, const ApiRequest& params, ReplyCallback done) {
+  const Request request = request_of(params);
+  engine_of(context).reset(request, [done](const std::optional<Trouble>& error) {
+    if (error) return done(error_reply(*error), {});
+    done({}, R"({"reset":true})");
   });
 }
 
-void enter(Service& service, const ApiRequest& asked, Told told) {
+void enter(Service& context, const ApiRequest& params, ReplyCallback done) {
   const std::string holder =
-      asked.holder.empty() ? store::random_name() : std::string{asked.holder};
-  const Request request = request_of(asked);
-  engine_of(service).enter(request, holder, [holder, told](const Verdict& verdict) {
+      params.holder.empty() ? store::random_name() : std::string{params.holder};
+  const Request request = request_of(params);
+  engine_of(context).enter(request, holder, [holder, done](const Verdict& verdict) {
     std::string& body = scratch_body();
-    const Reply reply = decided(verdict, body, {.holder = holder});
-    told(reply, body);
+    const Reply reply = verdict_reply(verdict, body, {.holder = holder});
+    done(reply, body);
   });
 }
 
-void leave(Service& service, const ApiRequest& asked, Told told) {
-  const Request request = request_of(asked);
-  engine_of(service).leave(request, asked.holder, [told](const Result<bool, Trouble>& left) {
-    if (!left) return told(failed(left.error()), {});
-    told({}, *left ? R"({"left":true})" : R"({"left":false})");
+void leave(Service& context, const ApiRequest& params, ReplyCallback done) {
+  const Request request = request_of(params);
+  engine_of(context).leave(request, params.holder, [done](const Result<bool, Trouble>& left) {
+    if (!left) return done(error_reply(left.error()), {});
+    done({}, *left ? R"({"left":true})" : R"({"left":false})");
   });
 }
 
@@ -250,20 +253,20 @@ void append_limit(std::string& body, const LimitState& limit) {
     wire::append_json_string(body, limit.origin.text);
   }
   body += R"(,"text":)";
-  wire::append_json_string(body, explained(limit));
+  wire::append_json_string(body, limit_state_text(limit));
   body += '}';
 }
 
 }  // namespace
 
-void explain(Service& service, const ApiRequest& asked, Told told) {
-  const Request request = request_of(asked);
-  const auto tell = [told, orders = service.policies.orders_for(request, service.engine.now())](
-                        const Result<Explanation, Trouble>& explanation) {
-    if (!explanation) return told(failed(explanation.error()), {});
+void explain(Service& context, const ApiRequest& params, ReplyCallback done) {
+  const Request request = request_of(params);
+  const auto finish = [done, orders = context.policies.orders_for(request, context.engine.now())](
+                          const Result<Explanation, Trouble>& explanation) {
+    if (!explanation) return done(error_reply(explanation.error()), {});
     std::string& body = scratch_body();
     body += R"({"decision":)";
-    Reply reply = decided(explanation->verdict, body);
+    Reply reply = verdict_reply(explanation->verdict, body);
     reply.status = 200;
     body += R"(,"limits":[)";
     for (const LimitState& limit : explanation->limits) {
@@ -276,26 +279,26 @@ void explain(Service& service, const ApiRequest& asked, Told told) {
       wire::append_json_string(body, to_text(given));
     }
     body += "]}";
-    told(reply, body);
+    done(reply, body);
   };
-  engine_of(service).explain(request, tell);
+  engine_of(context).explain(request, finish);
 }
 
-void throttle(Service& service, const ApiRequest& asked, Told told) {
-  const auto limit = parse_limit(asked.limit);
+void throttle(Service& context, const ApiRequest& params, ReplyCallback done) {
+  const auto limit = parse_limit(params.limit);
   if (!limit) {
-    return told({.status = 400, .error = limit.error().message, .error_field = "limit"}, {});
+    return done({.status = 400, .error = limit.error().message, .error_field = "limit"}, {});
   }
-  engine_of(service).throttle(
-      *limit, asked.key, asked.permits.value_or(1), asked.max_wait(),
-      [told, text = std::string{asked.limit}](const Verdict& verdict) {
+  engine_of(context).throttle(
+      *limit, params.key, params.permits.value_or(1), params.max_wait(),
+      [done, text = std::string{params.limit}](const Verdict& verdict) {
         if (!verdict.error.empty()) {
           const std::string_view field = verdict.fault == Fault::key ? "key" : "limit";
-          return told({.status = 400, .error = verdict.error, .error_field = field}, {});
+          return done({.status = 400, .error = verdict.error, .error_field = field}, {});
         }
         std::string& body = scratch_body();
         wire::append_verdict(body, verdict);
-        told({.status = status_of(verdict), .verdict = verdict, .limit = text}, body);
+        done({.status = status_of(verdict), .verdict = verdict, .limit = text}, body);
       });
 }
 

@@ -11,40 +11,40 @@
 
 namespace weir::server {
 
-// What a verb answers: a status, and JSON in a body; `verdict` is what there is to tell in fields.
-// Or why it cannot be done.
+// The result of a verb: a status and a verdict for the fields of the response, or an error. The
+// JSON body comes beside it.
 struct Reply {
   int status = 200;
   std::optional<Verdict> verdict{};
-  std::string_view limit{};  // what was asked about, if it is no policy
+  std::string_view limit{};  // of throttle: the limit that came with the call
   std::string error{};
   std::string_view error_field{};
 };
 
-// Who is told it, once, perhaps before the verb returns: some have to ask the fleet. What was asked
-// is gone by then.
-using Told = std::function<void(const Reply& reply, std::string_view body)>;
+// Called once with the result: before the verb returns, or later if the fleet has to be asked. The
+// parameters of the call may be gone by then.
+using ReplyCallback = std::function<void(const Reply& reply, std::string_view body)>;
 
-void take(Service& service, const wire::ApiRequest& asked, Told told);
-void peek(Service& service, const wire::ApiRequest& asked, Told told);
-void settle(Service& service, const wire::ApiRequest& asked, Told told);
-void reset(Service& service, const wire::ApiRequest& asked, Told told);
-void enter(Service& service, const wire::ApiRequest& asked, Told told);
-void leave(Service& service, const wire::ApiRequest& asked, Told told);
-void explain(Service& service, const wire::ApiRequest& asked, Told told);
-void throttle(Service& service, const wire::ApiRequest& asked, Told told);
+void take(Service& context, const wire::ApiRequest& params, ReplyCallback done);
+void peek(Service& context, const wire::ApiRequest& params, ReplyCallback done);
+void settle(Service& context, const wire::ApiRequest& params, ReplyCallback done);
+void reset(Service& context, const wire::ApiRequest& params, ReplyCallback done);
+void enter(Service& context, const wire::ApiRequest& params, ReplyCallback done);
+void leave(Service& context, const wire::ApiRequest& params, ReplyCallback done);
+void explain(Service& context, const wire::ApiRequest& params, ReplyCallback done);
+void throttle(Service& context, const wire::ApiRequest& params, ReplyCallback done);
 
-// What a body asks the engine for.
-Request request_of(const wire::ApiRequest& asked);
+// The engine's request. Borrows from the parameters.
+Request request_of(const wire::ApiRequest& params);
 
-// Sends a reply, with the fields that tell about limits. `refusal` is the status of what was
-// refused.
-void tell(HttpAnswer& answer, Service& service, std::string_view policy, const Reply& reply,
-          std::string_view body, int refusal = 429);
-// Sends the answer to a take that was decided.
-void tell(HttpAnswer& answer, Service& service, const Request& request, Verdict& verdict);
+// Sends a reply, with the rate limit fields. `refused_status` is the status of refusals.
+void send_reply(HttpResponder& response, Service& context, std::string_view policy,
+                const Reply& reply, std::string_view body, int refused_status = 429);
+// Sends the response to a take that was decided.
+void send_verdict(HttpResponder& response, Service& context, const Request& request,
+                  Verdict& verdict);
 
-// For the body of one answer, on memory that is used again.
+// An empty buffer for the body of one response. One for each thread: valid until the next call.
 std::string& scratch_body();
 
 }  // namespace weir::server

@@ -9,8 +9,8 @@ namespace weir::server {
 
 namespace {
 
-// Of an engine without a fleet.
-class NoLink final : public Link {
+// The link of an engine without a fleet, which never uses it.
+class DisconnectedLink final : public Link {
  public:
   int descriptor() const noexcept override { return -1; }
   void run_ready() override {}
@@ -21,23 +21,22 @@ class NoLink final : public Link {
   store::SharedStore& store() noexcept override { std::terminate(); }
 };
 
-thread_local Link* own_link = nullptr;
+thread_local Link* thread_link = nullptr;
 
 }  // namespace
 
 Link& link_of_this_thread() {
-  static NoLink none;
-  return own_link != nullptr ? *own_link : none;
+  static DisconnectedLink none;
+  return thread_link != nullptr ? *thread_link : none;
 }
 
-LinkCompanion::LinkCompanion(Fleet& fleet, Engine& engine)
-    : engine_(engine), link_(fleet.connect()) {
-  own_link = link_.get();
+ThreadLink::ThreadLink(Fleet& fleet, Engine& engine) : engine_(engine), link_(fleet.connect()) {
+  thread_link = link_.get();
 }
 
-LinkCompanion::~LinkCompanion() {
+ThreadLink::~ThreadLink() {
   AsyncEngine(engine_, *link_).return_leases();
-  own_link = nullptr;
+  thread_link = nullptr;
 }
 
 }  // namespace weir::server

@@ -8,16 +8,16 @@
 
 namespace weir::server {
 
-// The way to the fleet of the thread that calls: of a thread of a daemon that has a fleet. Of
-// others it is one that nobody asks anything.
+// The calling thread's link to the fleet. On a thread without a ThreadLink, or in a daemon without
+// a fleet: a link that is never used.
 Link& link_of_this_thread();
 
-// A thread's link, as long as the thread serves.
-class LinkCompanion final : public net::Companion {
+// Owns a loop thread's link to the fleet, and runs it in the loop.
+class ThreadLink final : public net::Companion {
  public:
-  LinkCompanion(Fleet& fleet, Engine& engine);
-  // What was borrowed by this thread is given back.
-  ~LinkCompanion() override;
+  ThreadLink(Fleet& fleet, Engine& engine);
+  // Returns the permits that were leased over this link.
+  ~ThreadLink() override;
 
   int descriptor() const noexcept override { return link_->descriptor(); }
   void run_ready() override { link_->run_ready(); }

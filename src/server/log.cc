@@ -15,16 +15,16 @@ namespace weir::server {
 
 namespace {
 
-std::atomic<LogFormat> chosen{LogFormat::text};
-std::atomic<std::uint64_t> left_out{0};
+std::atomic<LogFormat> log_format{LogFormat::text};
+std::atomic<std::uint64_t> dropped_lines{0};
 
-// As much as somebody can read, after as much as a start or a reload may have to say.
+// The burst is for a start or a reload with many warnings.
 Limiter& limiter() {
   static Limiter lines{per_second(10).burst(200)};
   return lines;
 }
 
-std::string written(Instant time) {
+std::string to_text(Instant time) {
   const auto seconds = std::chrono::floor<std::chrono::seconds>(time);
   const auto millis = std::chrono::duration_cast<std::chrono::milliseconds>(time - seconds);
   return fmt::format("{:%Y-%m-%dT%H:%M:%S}.{:03}Z",
@@ -40,39 +40,39 @@ std::string_view name_of(Level level) {
 }  // namespace
 
 std::string log_line(LogFormat format, Instant time, Level level, std::string_view text,
-                     std::uint64_t missing) {
+                     std::uint64_t dropped) {
   if (format == LogFormat::text) {
-    const std::string note = missing > 0 ? fmt::format("({} lines left out) ", missing) : "";
-    return fmt::format("{} {:<7} {}{}\n", written(time), name_of(level), note, text);
+    const std::string note = dropped > 0 ? fmt::format("({} lines left out) ", dropped) : "";
+    return fmt::format("{} {:<7} {}{}\n", to_text(time), name_of(level), note, text);
   }
   std::string line =
-      fmt::format(R"({{"time":"{}","level":"{}","message":)", written(time), name_of(level));
+      fmt::format(R"({{"time":"{}","level":"{}","message":)", to_text(time), name_of(level));
   wire::append_json_string(line, text);
-  if (missing > 0) line += fmt::format(R"(,"left_out":{})", missing);
+  if (dropped > 0) line += fmt::format(R"(,"left_out":{})", dropped);
   return line + "}\n";
 }
 
-void use_log_format(LogFormat format) { chosen = format; }
+void use_log_format(LogFormat format) { log_format = format; }
 
 void write_log(Level level, std::string_view text) {
   if (level != Level::audit && !limiter().try_acquire()) {
-    ++left_out;
+    ++dropped_lines;
     return;
   }
   const auto now = std::chrono::time_point_cast<Nanos>(std::chrono::system_clock::now());
-  const std::string line = log_line(chosen, now, level, text, left_out.exchange(0));
-  // If nobody listens any more there is nobody to tell.
+  const std::string line = log_line(log_format, now, level, text, dropped_lines.exchange(0));
+  // An error of standard error itself cannot be reported anywhere.
   [[maybe_unused]] const auto count = write(STDERR_FILENO, line.data(), line.size());
 }
 
 void log_warnings(const policy::Source& source, const policy::Problems& warnings) {
-  constexpr std::size_t enough = 20;
-  for (std::size_t i = 0; i < std::min(warnings.size(), enough); ++i) {
+  constexpr std::size_t max_lines = 20;
+  for (std::size_t i = 0; i < std::min(warnings.size(), max_lines); ++i) {
     log(Level::warning, "{}", source.render(warnings[i]));
   }
-  if (warnings.size() <= enough) return;
+  if (warnings.size() <= max_lines) return;
   log(Level::warning, "{} has {} more warnings: `weir validate` shows all", source.name,
-      warnings.size() - enough);
+      warnings.size() - max_lines);
 }
 
 }  // namespace weir::server

@@ -11,15 +11,15 @@
 
 namespace weir::server {
 
-// audit: who has changed what, which is never left out.
+// audit: administrative changes. Never dropped by the rate limit.
 enum class Level { info, warning, error, audit };
 enum class LogFormat { text, json };
 
-// Lines for people, or an object a line for machines. To be chosen before anything is logged.
+// Lines for people, or one JSON object per line. To be set before anything is logged.
 void use_log_format(LogFormat format);
 
-// A line on standard error, with the time. Whoever has much to say is cut short: what was left out
-// is counted and told with the next line. Thread-safe: a line is one write.
+// Writes a line with the time to standard error. Rate limited: the number of dropped lines is
+// written with the next line. Thread-safe: a line is one write(2).
 void write_log(Level level, std::string_view text);
 
 template <typename... Args>
@@ -27,11 +27,11 @@ void log(Level level, fmt::format_string<Args...> format, Args&&... args) {
   write_log(level, fmt::format(format, std::forward<Args>(args)...));
 }
 
-// What a file is warned of, with its places: some of it, if it is much.
+// Logs the warnings about a file, with their positions: the first 20 of them.
 void log_warnings(const policy::Source& source, const policy::Problems& warnings);
 
-// The line, with its end. `left_out` is how many were, before it.
+// The line as it is written, with its line end. `dropped`: the lines that were dropped before it.
 std::string log_line(LogFormat format, Instant time, Level level, std::string_view text,
-                     std::uint64_t left_out);
+                     std::uint64_t dropped);
 
 }  // namespace weir::server

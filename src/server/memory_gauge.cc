@@ -4,14 +4,14 @@
 
 namespace weir::server {
 
-void MemoryGauge::look(const Engine& engine) {
-  constexpr Clock::duration least = std::chrono::seconds{2};
-  constexpr Clock::duration most = std::chrono::seconds{15};
+void MemoryGauge::refresh(const Engine& engine) {
+  constexpr Clock::duration min_interval = std::chrono::seconds{2};
+  constexpr Clock::duration max_interval = std::chrono::seconds{15};
   const auto began = Clock::now();
   if (began < next_) return;
   const MemoryUse use = engine.memory();
   const auto ended = Clock::now();
-  next_ = ended + std::clamp<Clock::duration>(500 * (ended - began), least, most);
+  next_ = ended + std::clamp<Clock::duration>(500 * (ended - began), min_interval, max_interval);
   const std::lock_guard lock(mutex_);
   last_ = use;
 }

@@ -7,16 +7,16 @@
 
 namespace weir::server {
 
-// How full the memory is. Finding out means to look at all of it, so a thread that serves nobody
-// does it now and then.
+// The memory use of the engine's table. Measuring it scans the whole table, so a thread that serves
+// no connections does it periodically.
 // Thread-safe.
 class MemoryGauge {
  public:
-  // Looks, unless that was done lately. It drives what others need out of the caches: a table that
-  // takes longer to look at is looked at less often.
-  void look(const Engine& engine);
+  // Measures, unless that was done a short time ago: at most every 2 to 15 seconds. The scan evicts
+  // the CPU caches, so a table that takes longer to scan is measured less often.
+  void refresh(const Engine& engine);
 
-  // As it was when last looked at.
+  // The last measurement.
   MemoryUse last() const;
 
  private:

@@ -12,7 +12,7 @@ namespace weir::server {
 namespace {
 
 constexpr std::array<std::string_view, 3> kOutcomes{"allowed", "limited", "impossible"};
-constexpr std::array<std::string_view, kDoorNames> kDoors{"resp", "http", "grpc"};
+constexpr std::array<std::string_view, kListenerKinds> kListenerNames{"resp", "http", "grpc"};
 
 std::uint64_t next_id() {
   static std::atomic<std::uint64_t> last{0};
@@ -27,12 +27,12 @@ std::size_t bucket_of(double seconds) {
 }  // namespace
 
 Metrics::Metrics(const MetricsOptions& options)
-    : options_(options), time_(*options.clock), id_(next_id()) {}
+    : options_(options), clock_(*options.clock), id_(next_id()) {}
 Metrics::~Metrics() = default;
 
 // ---- Counting
 
-Metrics::PolicyCounts& Metrics::Shard::another_policy(std::string_view name) {
+Metrics::PolicyCounts& Metrics::Shard::find_or_add_policy(std::string_view name) {
   PolicyCounts*& found = by_name[name.data()];
   if (found == nullptr) {
     const std::lock_guard lock(growing);
@@ -53,15 +53,15 @@ Metrics::LimitCounts& Metrics::Shard::limit(PolicyCounts& policy, std::string_vi
 }
 
 Metrics::Shard& Metrics::shard() {
-  thread_local std::uint64_t whose = 0;
-  thread_local Shard* mine = nullptr;
-  if (whose != id_) [[unlikely]] {
+  thread_local std::uint64_t owner_id = 0;  // of the object that `own` belongs to
+  thread_local Shard* own = nullptr;
+  if (owner_id != id_) [[unlikely]] {
     const std::lock_guard lock(mutex_);
-    mine =
-        shards_.emplace_back(std::make_unique<Shard>(time_, shards_.size(), counts_keys())).get();
-    whose = id_;
+    own =
+        shards_.emplace_back(std::make_unique<Shard>(clock_, shards_.size(), counts_keys())).get();
+    owner_id = id_;
   }
-  return *mine;
+  return *own;
 }
 
 void Metrics::on_decision(const DecisionEvent& event) noexcept {
@@ -77,7 +77,7 @@ void Metrics::count(const DecisionEvent& event) {
   if (verdict.blocked) policy.blocked.add(1);
   if (verdict.refusing != 0) count_refusals(own, policy, event);
   if (--own.until_counted == 0) [[unlikely]] {
-    own.until_counted = 1;  // (the next one, if there is no memory for this)
+    own.until_counted = 1;  // the next decision, should this one throw std::bad_alloc
     own.until_counted = own.keys.count(event);
   }
 }
@@ -90,10 +90,10 @@ void Metrics::count_refusals(Shard& own, PolicyCounts& policy, const DecisionEve
   }
 }
 
-void Metrics::on_requests(DoorName door, std::uint64_t count,
+void Metrics::on_requests(ListenerKind listener, std::uint64_t count,
                           std::chrono::nanoseconds took) noexcept {
   with_memory([&] {
-    Histogram& histogram = shard().doors[static_cast<std::size_t>(door)];
+    DurationHistogram& histogram = shard().listeners[static_cast<std::size_t>(listener)];
     histogram.buckets[bucket_of(std::chrono::duration<double>(took).count())].add(count);
     histogram.nanos.add(static_cast<std::uint64_t>(took.count()) * count);
   });
@@ -102,22 +102,22 @@ void Metrics::on_requests(DoorName door, std::uint64_t count,
 // ---- Adding up
 
 struct Metrics::Sums {
-  struct Limit {
+  struct LimitSums {
     std::uint64_t refused = 0;
     std::uint64_t would_have = 0;
   };
-  struct Policy {
+  struct PolicySums {
     std::array<std::uint64_t, 3> outcomes{};
     std::uint64_t degraded = 0;
     std::uint64_t blocked = 0;
-    std::map<std::string_view, Limit> limits{};
+    std::map<std::string_view, LimitSums> limits{};
   };
-  struct Door {
+  struct HistogramSums {
     std::array<std::uint64_t, kBounds.size() + 1> buckets{};
     double seconds = 0;
   };
-  std::map<std::string_view, Policy> policies;
-  std::array<Door, kDoorNames> doors{};
+  std::map<std::string_view, PolicySums> policies;
+  std::array<HistogramSums, kListenerKinds> listeners{};
 };
 
 Metrics::Sums Metrics::sums() const {
@@ -126,7 +126,7 @@ Metrics::Sums Metrics::sums() const {
   for (const auto& shard : shards_) {
     const std::lock_guard growing(shard->growing);
     for (const PolicyCounts& counts : shard->policies) {
-      Sums::Policy& policy = sums.policies[counts.name];
+      Sums::PolicySums& policy = sums.policies[counts.name];
       for (std::size_t i = 0; i < kOutcomes.size(); ++i) {
         policy.outcomes[i] += counts.outcomes[i].read();
       }
@@ -137,25 +137,25 @@ Metrics::Sums Metrics::sums() const {
         policy.limits[limit.name].would_have += limit.would_have.read();
       }
     }
-    for (std::size_t i = 0; i < kDoorNames; ++i) {
-      const Histogram& histogram = shard->doors[i];
+    for (std::size_t i = 0; i < kListenerKinds; ++i) {
+      const DurationHistogram& histogram = shard->listeners[i];
       for (std::size_t b = 0; b < histogram.buckets.size(); ++b) {
-        sums.doors[i].buckets[b] += histogram.buckets[b].read();
+        sums.listeners[i].buckets[b] += histogram.buckets[b].read();
       }
-      sums.doors[i].seconds += static_cast<double>(histogram.nanos.read()) / 1e9;
+      sums.listeners[i].seconds += static_cast<double>(histogram.nanos.read()) / 1e9;
     }
   }
   return sums;
 }
 
-Top Metrics::top(std::size_t most, std::optional<std::string_view> only) const {
-  Top top;
+TopReport Metrics::top(std::size_t max_keys, std::optional<std::string_view> only) const {
+  TopReport top;
   for (const auto& [name, policy] : sums().policies) {
     const auto& [allowed, limited, impossible] = policy.outcomes;
     top.policies[name] = {.allowed = allowed, .refused = limited + impossible};
   }
-  top.uptime = time_.second();
-  top.seconds = TopKeysTime::covered(top.uptime);
+  top.uptime = clock_.second();
+  top.seconds = TopKeysClock::covered(top.uptime);
   std::map<std::string_view, KeySketches> sketches;
   {
     const std::lock_guard lock(mutex_);
@@ -163,8 +163,8 @@ Top Metrics::top(std::size_t most, std::optional<std::string_view> only) const {
   }
   for (const auto& [name, of_policy] : sketches) {
     if (only && name != *only) continue;
-    top.policies[name].top_allowed = merged(of_policy.allowed, most);
-    top.policies[name].top_refused = merged(of_policy.refused, most);
+    top.policies[name].top_allowed = merged(of_policy.allowed, max_keys);
+    top.policies[name].top_refused = merged(of_policy.refused, max_keys);
   }
   return top;
 }
@@ -172,18 +172,21 @@ Top Metrics::top(std::size_t most, std::optional<std::string_view> only) const {
 void Metrics::append_to(Exposition& to) const {
   const Sums all = sums();
   to.counter("weir_decisions_total",
-             "Takes and enters, by policy (empty: a limit that came with the call) and outcome.");
+             "Decisions about takes and enters, by policy (empty: the limit came with the call) "
+             "and outcome.");
   for (const auto& [name, policy] : all.policies) {
     for (std::size_t i = 0; i < kOutcomes.size(); ++i) {
       to.sample({{"policy", name}, {"outcome", kOutcomes[i]}}, policy.outcomes[i]);
     }
   }
-  to.counter("weir_degraded_decisions_total", "Decisions that were made without the store.");
+  to.counter("weir_degraded_decisions_total",
+             "Decisions by on_store_failure, as the store did not answer.");
   for (const auto& [name, policy] : all.policies) to.sample({{"policy", name}}, policy.degraded);
-  to.counter("weir_blocked_decisions_total", "Refusals because an operator has blocked the key.");
+  to.counter("weir_blocked_decisions_total", "Refusals of keys that an operator has blocked.");
   for (const auto& [name, policy] : all.policies) to.sample({{"policy", name}}, policy.blocked);
-  to.counter("weir_limit_refusals_total",
-             "How often each limit refused. shadow: it only would have, and the call passed.");
+  to.counter(
+      "weir_limit_refusals_total",
+      "Refusals by each limit. shadow=\"true\": it would have refused, and the call passed.");
   for (const auto& [name, policy] : all.policies) {
     for (const auto& [limit, counts] : policy.limits) {
       to.sample({{"policy", name}, {"limit", limit}, {"shadow", "false"}}, counts.refused);
@@ -191,18 +194,18 @@ void Metrics::append_to(Exposition& to) const {
     }
   }
   to.histogram("weir_request_duration_seconds",
-               "From when a request was read to when its answer was ready.");
-  for (std::size_t i = 0; i < kDoorNames; ++i) {
+               "Time from reading a request until its response was ready, in seconds.");
+  for (std::size_t i = 0; i < kListenerKinds; ++i) {
     std::uint64_t so_far = 0;
     for (std::size_t b = 0; b < kBounds.size(); ++b) {
-      so_far += all.doors[i].buckets[b];
-      to.sample({{"listener", kDoors[i]}, {"le", fmt::format("{}", kBounds[b])}}, so_far,
+      so_far += all.listeners[i].buckets[b];
+      to.sample({{"listener", kListenerNames[i]}, {"le", fmt::format("{}", kBounds[b])}}, so_far,
                 "_bucket");
     }
-    so_far += all.doors[i].buckets.back();
-    to.sample({{"listener", kDoors[i]}, {"le", "+Inf"}}, so_far, "_bucket");
-    to.sample({{"listener", kDoors[i]}}, all.doors[i].seconds, "_sum");
-    to.sample({{"listener", kDoors[i]}}, so_far, "_count");
+    so_far += all.listeners[i].buckets.back();
+    to.sample({{"listener", kListenerNames[i]}, {"le", "+Inf"}}, so_far, "_bucket");
+    to.sample({{"listener", kListenerNames[i]}}, all.listeners[i].seconds, "_sum");
+    to.sample({{"listener", kListenerNames[i]}}, so_far, "_count");
   }
 }
 

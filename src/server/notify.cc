@@ -27,24 +27,24 @@ std::string variable(const char* name) {
   return value == nullptr ? std::string{} : std::string{value};
 }
 
-// A number above zero; anything else is none.
-std::optional<std::int64_t> number(const std::string& text) {
+// Parses a number above zero.
+std::optional<std::int64_t> positive_number(const std::string& text) {
   std::int64_t value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc{} || end != text.data() + text.size() || value <= 0) return std::nullopt;
   return value;
 }
 
-// Meant for this process, and not for one that started it.
-std::optional<microseconds> patience_of_environment() {
-  const auto pid = number(variable("WATCHDOG_PID"));
+// WATCHDOG_PID guards against a watchdog that is meant for a parent process.
+std::optional<microseconds> watchdog_interval_of_environment() {
+  const auto pid = positive_number(variable("WATCHDOG_PID"));
   if (pid && *pid != getpid()) return std::nullopt;
-  const auto micros = number(variable("WATCHDOG_USEC"));
+  const auto micros = positive_number(variable("WATCHDOG_USEC"));
   if (!micros) return std::nullopt;
   return microseconds{*micros};
 }
 
-// By this clock it is seen that a reload began after it was asked for.
+// The clock that sd_notify(3) wants for RELOADING=1: it orders the reload after its request.
 std::int64_t monotonic_micros() {
   timespec now{};
   clock_gettime(CLOCK_MONOTONIC, &now);
@@ -69,13 +69,13 @@ std::optional<SocketAddress> address_of(const std::string& name) {
 
 net::Descriptor open_socket() {
   net::Descriptor socket(::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));
-  // Who asked to be told and does not listen must not keep us from ending.
-  const timeval longest{.tv_sec = 1, .tv_usec = 0};
-  setsockopt(socket.fd(), SOL_SOCKET, SO_SNDTIMEO, &longest, sizeof longest);
+  // A supervisor that does not read its socket must not block the shutdown.
+  const timeval timeout{.tv_sec = 1, .tv_usec = 0};
+  setsockopt(socket.fd(), SOL_SOCKET, SO_SNDTIMEO, &timeout, sizeof timeout);
   return socket;
 }
 
-// A status is one line.
+// A line end in a status would start another assignment of the protocol.
 std::string one_line(std::string_view text) {
   std::string line{text};
   std::replace(line.begin(), line.end(), '\n', ' ');
@@ -86,7 +86,9 @@ std::string one_line(std::string_view text) {
 
 Notifier Notifier::from_environment() {
   Notifier notifier(variable("NOTIFY_SOCKET"));
-  if (!notifier.socket_name_.empty()) notifier.patience_ = patience_of_environment();
+  if (!notifier.socket_name_.empty()) {
+    notifier.watchdog_interval_ = watchdog_interval_of_environment();
+  }
   return notifier;
 }
 
@@ -94,29 +96,31 @@ Notifier::Notifier(std::string socket) : socket_name_(std::move(socket)) {
   if (!socket_name_.empty()) socket_ = open_socket();
 }
 
-void Notifier::ready(std::string_view status) { say("READY=1\nSTATUS=" + one_line(status)); }
+void Notifier::ready(std::string_view status) { send("READY=1\nSTATUS=" + one_line(status)); }
 
 void Notifier::reloading() {
-  say(fmt::format("RELOADING=1\nMONOTONIC_USEC={}\nSTATUS=reading the policy file again",
-                  monotonic_micros()));
+  send(fmt::format("RELOADING=1\nMONOTONIC_USEC={}\nSTATUS=reading the policy file again",
+                   monotonic_micros()));
 }
 
-void Notifier::stopping() { say("STOPPING=1\nSTATUS=answering what has arrived, then ending"); }
+void Notifier::stopping() {
+  send("STOPPING=1\nSTATUS=answering the requests that have arrived, then ending");
+}
 
-void Notifier::alive() { say("WATCHDOG=1"); }
+void Notifier::alive() { send("WATCHDOG=1"); }
 
-void Notifier::say(std::string_view words) {
+void Notifier::send(std::string_view message) {
   if (!socket_.is_open()) return;
   const auto address = address_of(socket_name_);
   const auto sent = address
-                        ? sendto(socket_.fd(), words.data(), words.size(), MSG_NOSIGNAL,
+                        ? sendto(socket_.fd(), message.data(), message.size(), MSG_NOSIGNAL,
                                  reinterpret_cast<const sockaddr*>(&address->bytes), address->size)
                         : ssize_t{-1};
-  if (sent >= 0 || complained_) return;
-  complained_ = true;
+  if (sent >= 0 || has_warned_) return;
+  has_warned_ = true;
   log(Level::warning,
-      "NOTIFY_SOCKET is \"{}\", and nobody can be told there how it goes: {}. Unset it, or set it "
-      "to a socket that is listened on",
+      "cannot notify the supervisor: NOTIFY_SOCKET is \"{}\": {}. Unset it, or set it to the "
+      "supervisor's socket",
       socket_name_,
       address ? std::generic_category().message(errno) : "it is neither a path nor @name");
 }

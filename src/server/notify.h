@@ -9,32 +9,32 @@
 
 namespace weir::server {
 
-// Tells whoever started this process how it goes, in the words of sd_notify(3): datagrams to a
-// socket that the environment names. If it names none, nothing is said.
+// Reports the daemon's state to its supervisor, such as systemd, by the protocol of sd_notify(3):
+// datagrams to the socket that NOTIFY_SOCKET names. Without that variable it sends nothing.
 class Notifier {
  public:
-  // By NOTIFY_SOCKET, WATCHDOG_USEC and WATCHDOG_PID.
+  // Reads NOTIFY_SOCKET, WATCHDOG_USEC and WATCHDOG_PID.
   static Notifier from_environment();
-  // To a path, or to an abstract name after '@'.
+  // A path, or an abstract name after '@'; empty: sends nothing.
   explicit Notifier(std::string socket);
 
-  // All doors are open, or open again after `reloading`.
+  // All listeners are open, or a reload is complete.
   void ready(std::string_view status);
   void reloading();
   void stopping();
-  // To be said at least as often as `patience` asks for.
+  // The watchdog's keep-alive. To be sent more often than every `patience`.
   void alive();
 
-  // How long it may be silent before it is taken for dead; none: any time.
-  std::optional<std::chrono::microseconds> patience() const { return patience_; }
+  // The supervisor's watchdog timeout; none: no watchdog.
+  std::optional<std::chrono::microseconds> patience() const { return watchdog_interval_; }
 
  private:
-  void say(std::string_view words);
+  void send(std::string_view message);
 
   std::string socket_name_;
   net::Descriptor socket_;
-  std::optional<std::chrono::microseconds> patience_;
-  bool complained_ = false;
+  std::optional<std::chrono::microseconds> watchdog_interval_;
+  bool has_warned_ = false;
 };
 
 }  // namespace weir::server

@@ -25,30 +25,32 @@ namespace {
 constexpr std::array<std::string_view, kOrderVerbs> kNames{"boost", "block", "pause", "squeeze"};
 constexpr std::array<std::string_view, 7> kFields{"policy", "key",   "times", "add",
                                                   "for",    "until", "reason"};
-constexpr std::size_t kLongestReason = 256;
+constexpr std::size_t kMaxReason = 256;  // bytes
 
-// An order is for a while. What is to stay belongs into the policy file.
-constexpr Nanos kLongest = std::chrono::hours{24 * 366};
-constexpr double kMostTimes = 1000;
+// An order is temporary: a permanent change belongs in the policy file.
+constexpr Nanos kMaxDuration = std::chrono::hours{24 * 366};
+constexpr double kMaxTimes = 1000;
 
-using Flaw = std::optional<OrderFlaw>;
+using MaybeError = std::optional<OrderError>;
 
-Flaw flaw(std::string_view field, std::string detail) {
-  return OrderFlaw{std::string{field}, std::move(detail)};
+MaybeError make_error(std::string_view field, std::string detail) {
+  return OrderError{std::string{field}, std::move(detail)};
 }
 
-// Reads the fields of an order one by one, up to the first that is wrong.
-class Reader {
+// Reads the fields of an order one by one, up to the first invalid one.
+class OrderReader {
  public:
-  Reader(Verb verb, const json& written, Instant now) : verb_(verb), written_(written), now_(now) {
+  OrderReader(Verb verb, const json& written, Instant now)
+      : verb_(verb), written_(written), now_(now) {
     given_.order.verb = verb;
   }
 
-  Result<GivenOrder, OrderFlaw> read() {
-    if (!written_.is_object()) return OrderFlaw{"", "an order is an object"};
-    for (const auto step : {&Reader::read_names, &Reader::read_policy, &Reader::read_key,
-                            &Reader::read_change, &Reader::read_end, &Reader::read_reason}) {
-      if (Flaw wrong = (this->*step)()) return *std::move(wrong);
+  Result<GivenOrder, OrderError> read() {
+    if (!written_.is_object()) return OrderError{"", "an order must be a JSON object"};
+    for (const auto step :
+         {&OrderReader::read_names, &OrderReader::read_policy, &OrderReader::read_key,
+          &OrderReader::read_change, &OrderReader::read_end, &OrderReader::read_reason}) {
+      if (MaybeError error = (this->*step)()) return *std::move(error);
     }
     return std::move(given_);
   }
@@ -59,121 +61,125 @@ class Reader {
     return found == written_.end() ? nullptr : &*found;
   }
 
-  Flaw read_names() {
+  MaybeError read_names() {
     for (const auto& [name, value] : written_.items()) {
       if (std::ranges::find(kFields, name) != kFields.end()) continue;
-      return flaw(
+      return make_error(
           name, fmt::format("there is no field \"{}\" here{}", name, did_you_mean(name, kFields)));
     }
     return std::nullopt;
   }
 
-  Flaw read_text(std::string_view name, std::string& text) {
+  MaybeError read_text(std::string_view name, std::string& text) {
     const json* field = find(name);
     if (field == nullptr) return std::nullopt;
-    if (!field->is_string()) return flaw(name, fmt::format("\"{}\" is a text", name));
+    if (!field->is_string()) return make_error(name, fmt::format("\"{}\" must be a string", name));
     text = field->get<std::string>();
-    if (text.empty()) return flaw(name, fmt::format("\"{}\" is empty", name));
+    if (text.empty()) return make_error(name, fmt::format("\"{}\" is empty", name));
     return std::nullopt;
   }
 
-  Flaw read_policy() {
-    if (Flaw wrong = read_text("policy", given_.policy)) return wrong;
+  MaybeError read_policy() {
+    if (MaybeError error = read_text("policy", given_.policy)) return error;
     if (given_.policy.empty() && verb_ != Verb::squeeze) {
-      return flaw("policy", "\"policy\" is missing");
+      return make_error("policy", "\"policy\" is missing");
     }
     return std::nullopt;
   }
 
-  Flaw read_key() {
-    if (Flaw wrong = read_text("key", given_.order.who)) return wrong;
+  MaybeError read_key() {
+    if (MaybeError error = read_text("key", given_.order.who)) return error;
     std::string& who = given_.order.who;
     if (who.size() > policy::kLongestKey) {
-      return flaw("key", fmt::format("a key has at most {} bytes", policy::kLongestKey));
+      return make_error("key", fmt::format("a key has at most {} bytes", policy::kLongestKey));
     }
     if (verb_ == Verb::block) {
-      return who.empty() ? flaw("key", "\"key\" is missing: say who, or \"*\" for everybody")
-                         : std::nullopt;
+      return who.empty()
+                 ? make_error("key", "\"key\" is missing: write a key, or \"*\" for every key")
+                 : std::nullopt;
     }
     if (!who.empty() && verb_ != Verb::boost) {
-      return flaw("key", fmt::format("a {} is for everybody, without a \"key\"", kNames[index()]));
+      return make_error("key",
+                        fmt::format("a {} is for every key, without a \"key\"", kNames[index()]));
     }
     if (who == "*") who.clear();
     return std::nullopt;
   }
 
-  Flaw read_change() {
+  MaybeError read_change() {
     const json* times = find("times");
     const json* add = find("add");
     const bool changes = verb_ == Verb::boost || verb_ == Verb::squeeze;
     for (const auto& [name, field] : {std::pair{"times", times}, {"add", add}}) {
       if (field != nullptr && !changes) {
-        return flaw(name, fmt::format("a {} has no \"{}\"", kNames[index()], name));
+        return make_error(name, fmt::format("a {} has no \"{}\"", kNames[index()], name));
       }
     }
     if (!changes) return std::nullopt;
     if (verb_ == Verb::squeeze) {
-      if (add != nullptr) return flaw("add", "a squeeze has no \"add\"");
-      return times == nullptr ? flaw("times", "\"times\" is missing: 0.5 leaves half")
+      if (add != nullptr) return make_error("add", "a squeeze has no \"add\"");
+      return times == nullptr ? make_error("times", "\"times\" is missing: 0.5 leaves half")
                               : read_times(*times, 0, 1, "above 0 and below 1");
     }
     if ((times == nullptr) == (add == nullptr)) {
-      return flaw(times == nullptr ? "times" : "add", "a boost has \"times\" or \"add\"");
+      return make_error(times == nullptr ? "times" : "add",
+                        "a boost has either \"times\" or \"add\"");
     }
-    return times != nullptr ? read_times(*times, 1, kMostTimes, "above 1, and at most 1000")
+    return times != nullptr ? read_times(*times, 1, kMaxTimes, "above 1, and at most 1000")
                             : read_add(*add);
   }
 
-  Flaw read_times(const json& field, double above, double most, std::string_view range) {
+  MaybeError read_times(const json& field, double above, double max, std::string_view range) {
     const double times = field.is_number() ? field.get<double>() : 0;
     const auto millionths = std::llround(times * Change::kOne);
-    const bool fits = times > above && (verb_ == Verb::squeeze ? times < most : times <= most);
+    const bool fits = times > above && (verb_ == Verb::squeeze ? times < max : times <= max);
     if (!fits || millionths == 0 || millionths == Change::kOne) {
-      return flaw("times", fmt::format("\"times\" is a number {}", range));
+      return make_error("times", fmt::format("\"times\" must be a number {}", range));
     }
     given_.order.change.millionths = millionths;
     return std::nullopt;
   }
 
-  Flaw read_add(const json& field) {
+  MaybeError read_add(const json& field) {
     const Permits more = field.is_number_integer() ? field.get<Permits>() : 0;
     const bool fits = more > 0 && (!field.is_number_unsigned() ||
                                    field.get<std::uint64_t>() < std::uint64_t{core::kMaxPermits});
-    if (!fits) return flaw("add", "\"add\" is a whole number above 0");
+    if (!fits) return make_error("add", "\"add\" must be a whole number above 0");
     given_.order.change.more = more;
     return std::nullopt;
   }
 
-  Flaw read_end() {
+  MaybeError read_end() {
     std::string duration, date;
-    if (Flaw wrong = read_text("for", duration)) return wrong;
-    if (Flaw wrong = read_text("until", date)) return wrong;
+    if (MaybeError error = read_text("for", duration)) return error;
+    if (MaybeError error = read_text("until", date)) return error;
     if (duration.empty() == date.empty()) {
-      return flaw("for", "an order ends: write \"for\": \"10min\", or \"until\" and a date");
+      return make_error("for",
+                        "an order needs an end: write \"for\": \"10min\", or \"until\" and a date");
     }
     Nanos left{};
     if (!duration.empty()) {
       const auto parsed = policy::parse_span(duration);
-      if (!parsed) return flaw("for", parsed.error().message);
+      if (!parsed) return make_error("for", parsed.error().message);
       left = *parsed;
     } else {
       const auto parsed = parse_date(date);
-      if (!parsed) return flaw("until", "a date is written 2026-01-31T12:00:00Z");
+      if (!parsed) return make_error("until", "a date is written 2026-01-31T12:00:00Z");
       left = *parsed - now_;
     }
     const std::string_view field = date.empty() ? "for" : "until";
-    if (left <= Nanos{0}) return flaw(field, "that is over already");
-    if (left > kLongest) return flaw(field, "an order is for a year at most");
-    // (Nobody wants to read nanoseconds.)
+    if (left <= Nanos{0}) return make_error(field, "the end of the order is not in the future");
+    if (left > kMaxDuration) return make_error(field, "an order lasts a year at most");
+    // (Whole milliseconds are easier to read.)
     given_.order.until =
         date.empty() ? std::chrono::ceil<std::chrono::milliseconds>(now_ + left) : now_ + left;
     return std::nullopt;
   }
 
-  Flaw read_reason() {
-    if (Flaw wrong = read_text("reason", given_.reason)) return wrong;
-    if (given_.reason.size() <= kLongestReason) return std::nullopt;
-    return flaw("reason", fmt::format("a reason has at most {} bytes", kLongestReason));
+  MaybeError read_reason() {
+    if (MaybeError error = read_text("reason", given_.reason)) return error;
+    if (given_.reason.size() <= kMaxReason) return std::nullopt;
+    return make_error("reason", fmt::format("a reason has at most {} bytes", kMaxReason));
   }
 
   std::size_t index() const { return static_cast<std::size_t>(verb_); }
@@ -184,7 +190,7 @@ class Reader {
   GivenOrder given_;
 };
 
-// 2, 0.5, 1.25: without the zeros that a fraction does not need.
+// 2, 0.5, 1.25: without trailing zeros.
 std::string times_text(std::int64_t millionths) {
   return fmt::format("{}", static_cast<double>(millionths) / Change::kOne);
 }
@@ -193,8 +199,8 @@ std::string times_text(std::int64_t millionths) {
 
 std::string_view name_of(Verb verb) { return kNames[static_cast<std::size_t>(verb)]; }
 
-Result<GivenOrder, OrderFlaw> read_order(Verb verb, const json& written, Instant now) {
-  return Reader(verb, written, now).read();
+Result<GivenOrder, OrderError> read_order(Verb verb, const json& written, Instant now) {
+  return OrderReader(verb, written, now).read();
 }
 
 json to_json(const GivenOrder& given) {
@@ -210,23 +216,23 @@ json to_json(const GivenOrder& given) {
   return written;
 }
 
-Result<GivenOrder, OrderFlaw> read_kept_order(const json& kept) {
-  const auto number = kept.is_object() ? kept.find("id") : kept.end();
-  const auto verb = kept.is_object() ? kept.find("verb") : kept.end();
-  if (number == kept.end() || !number->is_number_unsigned() || verb == kept.end() ||
+Result<GivenOrder, OrderError> read_saved_order(const json& saved) {
+  const auto number = saved.is_object() ? saved.find("id") : saved.end();
+  const auto verb = saved.is_object() ? saved.find("verb") : saved.end();
+  if (number == saved.end() || !number->is_number_unsigned() || verb == saved.end() ||
       !verb->is_string()) {
-    return OrderFlaw{"id", "it has no id or no verb"};
+    return OrderError{"id", "the order has no id or no verb"};
   }
   const auto name = std::ranges::find(kNames, verb->get_ref<const std::string&>());
-  if (name == kNames.end()) return OrderFlaw{"verb", "there is no such verb"};
-  json rest = kept;
+  if (name == kNames.end()) return OrderError{"verb", "there is no such verb"};
+  json rest = saved;
   rest.erase("id");
   rest.erase("verb");
-  // Given when it was still to come, whenever that was.
-  const auto date = kept.find("until");
-  const bool has_date = date != kept.end() && date->is_string();
+  // Read as if it were just before its end: a saved order may have ended since.
+  const auto date = saved.find("until");
+  const bool has_date = date != saved.end() && date->is_string();
   const auto until = parse_date(has_date ? date->get_ref<const std::string&>() : "");
-  if (!until) return OrderFlaw{"until", "it has no date"};
+  if (!until) return OrderError{"until", "the order has no date"};
   auto given = read_order(static_cast<Verb>(name - kNames.begin()), rest, *until - Nanos{1});
   if (given) given->id = number->get<std::uint64_t>();
   return given;

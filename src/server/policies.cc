@@ -20,33 +20,33 @@ using nlohmann::json;
 
 namespace {
 
-// One policy, or all that is wrong with it.
-Result<policy::Policy, Policies::Flaw> read(const std::string& name, std::string_view text,
-                                            policy::Sharing sharing) {
+// Parses one policy; the error has all problems.
+Result<policy::Policy, Policies::ChangeError> read(const std::string& name, std::string_view text,
+                                                   policy::Sharing sharing) {
   const policy::Source source{.name = name, .text = std::string{text}};
   policy::Problems problems;
   policy::Policy policy = policy::read_policy(source, sharing, problems);
   if (problems.empty()) return policy;
-  return Policies::Flaw{.message = source.render_all(problems),
-                        .field = policy::field_with(problems.front(), source)};
+  return Policies::ChangeError{.message = source.render_all(problems),
+                               .field = policy::field_with(problems.front(), source)};
 }
 
 Error damaged(const std::string& path) { return Error{path + " is damaged: move it away"}; }
 
-// Null if there is no such file.
-Result<json, Error> read_kept(const std::string& path) {
+// Null: there is no such file.
+Result<json, Error> read_saved(const std::string& path) {
   if (path.empty() || access(path.c_str(), F_OK) != 0) return json{};
   const auto source = policy::Source::read(path);
   if (!source) return Error{source.error()};
-  json kept = json::parse(source->text, nullptr, false);
-  if (kept.is_discarded() || kept.is_null()) return damaged(path);
-  return kept;
+  json saved = json::parse(source->text, nullptr, false);
+  if (saved.is_discarded() || saved.is_null()) return damaged(path);
+  return saved;
 }
 
-std::optional<Error> keep(const std::string& path, const json& what) {
+std::optional<Error> write_file(const std::string& path, const json& body) {
   if (path.empty()) return std::nullopt;
-  // (Names and texts are UTF-8: nothing is replaced.)
-  return files::replace(path, what.dump(2, ' ', false, json::error_handler_t::replace));
+  // (Names and texts are UTF-8, so `replace` never applies.)
+  return files::replace(path, body.dump(2, ' ', false, json::error_handler_t::replace));
 }
 
 }  // namespace
@@ -69,26 +69,26 @@ std::optional<Error> Policies::restore() {
 }
 
 std::optional<Error> Policies::restore_puts() {
-  auto kept = read_kept(puts_path_);
-  if (!kept) return kept.error();
-  if (kept->is_null()) return std::nullopt;
-  if (!kept->is_object()) return damaged(puts_path_);
-  for (const auto& [name, text] : kept->items()) {
+  auto saved = read_saved(puts_path_);
+  if (!saved) return saved.error();
+  if (saved->is_null()) return std::nullopt;
+  if (!saved->is_object()) return damaged(puts_path_);
+  for (const auto& [name, text] : saved->items()) {
     if (!text.is_string()) return damaged(puts_path_);
     auto policy = read(name, text.get<std::string>(), sharing_);
     if (!policy) return Error{puts_path_ + ": " + policy.error().message};
-    puts_.insert_or_assign(name, Put{text.get<std::string>(), *std::move(policy)});
+    puts_.insert_or_assign(name, PutPolicy{text.get<std::string>(), *std::move(policy)});
   }
   return std::nullopt;
 }
 
 std::optional<Error> Policies::restore_orders() {
-  auto kept = read_kept(orders_path_);
-  if (!kept) return kept.error();
-  if (kept->is_null()) return std::nullopt;
-  if (!kept->is_array()) return damaged(orders_path_);
-  for (const json& each : *kept) {
-    auto order = read_kept_order(each);
+  auto saved = read_saved(orders_path_);
+  if (!saved) return saved.error();
+  if (saved->is_null()) return std::nullopt;
+  if (!saved->is_array()) return damaged(orders_path_);
+  for (const json& each : *saved) {
+    auto order = read_saved_order(each);
     if (!order) return damaged(orders_path_);
     last_order_ = std::max(last_order_, order->id);
     orders_.insert_or_assign(order->id, *std::move(order));
@@ -107,8 +107,8 @@ policy::PolicySet Policies::merged(const Orders& orders) const {
   return all;
 }
 
-// As they are written, without orders and without copies: to be used while the mutex is held.
-std::map<std::string_view, const policy::Policy*> Policies::found_locked() const {
+// The policies as written, without orders. Points into the members: valid while the mutex is held.
+std::map<std::string_view, const policy::Policy*> Policies::written_policies() const {
   std::map<std::string_view, const policy::Policy*> all;
   for (const auto& [name, policy] : file_) all.emplace(name, &policy);
   for (const auto& [name, put] : puts_) all[name] = &put.policy;
@@ -120,13 +120,13 @@ PolicySet Policies::merged() const {
   return policy_set_of(merged(orders_));
 }
 
-// Policies that have just come may have limits that an order in force cannot change.
+// Warns of policies whose new limits cannot follow an order in force.
 void Policies::replace(Engine& engine) const {
   policy::PolicySet all = merged(orders_);
   for (const auto& [name, policy] : all) {
     if (const auto why =
             policy.orders.empty() ? std::nullopt : policy::unfit(policy, engine.now())) {
-      log(Level::warning, "an order is not followed under {}: {}", in_quotes(name), *why);
+      log(Level::warning, "policy {} does not follow an order in force: {}", in_quotes(name), *why);
     }
   }
   engine.replace(policy_set_of(std::move(all)));
@@ -141,31 +141,31 @@ void Policies::use_file(policy::PolicySet policies, Engine* engine) {
   if (engine != nullptr) replace(*engine);
 }
 
-std::optional<Policies::Flaw> Policies::put(Engine& engine, const std::string& name,
-                                            std::string_view text) {
-  // The reader would take UTF-16, too, but what is put is kept as JSON.
-  if (!is_utf8(text)) return Flaw{.message = "a policy is written in UTF-8"};
+std::optional<Policies::ChangeError> Policies::put(Engine& engine, const std::string& name,
+                                                   std::string_view text) {
+  // (The YAML reader would also take UTF-16, but the text is saved as JSON.)
+  if (!is_utf8(text)) return ChangeError{.message = "the policy is not UTF-8"};
   auto policy = read(name, text, sharing_);
   if (!policy) return policy.error();
   const std::lock_guard changing(changing_);
-  Puts puts = puts_;
-  puts.insert_or_assign(name, Put{std::string{text}, *std::move(policy)});
+  PutPolicies puts = puts_;
+  puts.insert_or_assign(name, PutPolicy{std::string{text}, *std::move(policy)});
   if (auto error = use(engine, std::move(puts))) {
-    return Flaw{.message = error->message, .not_kept = true};
+    return ChangeError{.message = error->message, .not_saved = true};
   }
   return std::nullopt;
 }
 
 Result<bool, Error> Policies::remove(Engine& engine, const std::string& name) {
   const std::lock_guard changing(changing_);
-  Puts puts = puts_;
+  PutPolicies puts = puts_;
   if (puts.erase(name) == 0) return false;
   if (auto error = use(engine, std::move(puts))) return *std::move(error);
   return true;
 }
 
-// Nothing is changed that could not be kept.
-std::optional<Error> Policies::use(Engine& engine, Puts puts) {
+// Saves first: a change that cannot be saved is not made.
+std::optional<Error> Policies::use(Engine& engine, PutPolicies puts) {
   if (auto error = save(puts)) return error;
   {
     const std::lock_guard lock(mutex_);
@@ -175,23 +175,22 @@ std::optional<Error> Policies::use(Engine& engine, Puts puts) {
   return std::nullopt;
 }
 
-std::optional<Error> Policies::save(const Puts& puts) const {
-  json kept = json::object();
-  for (const auto& [name, put] : puts) kept[name] = put.text;
-  return keep(puts_path_, kept);
+std::optional<Error> Policies::save(const PutPolicies& puts) const {
+  json body = json::object();
+  for (const auto& [name, put] : puts) body[name] = put.text;
+  return write_file(puts_path_, body);
 }
 
 // ---- Orders
 
 namespace {
 
-// Orders are kept for so long after their end: after a restart the engine has to know until when
-// they held.
-constexpr Nanos kRemembered = std::chrono::hours{24};
+// Ended orders are kept for so long: after a restart the engine needs to know until when they held.
+constexpr Nanos kRetention = std::chrono::hours{24};
 
 bool is_in_force(const GivenOrder& given, Instant now) { return given.order.until > now; }
 
-bool is_for(const GivenOrder& given, const policy::Subject& subject) {
+bool matches(const GivenOrder& given, const policy::Subject& subject) {
   if (given.order.who.empty()) return true;
   const policy::Pattern who = policy::Pattern::of(given.order.who);
   const policy::PatternIndex only(std::span(&who, 1));
@@ -201,9 +200,9 @@ bool is_for(const GivenOrder& given, const policy::Subject& subject) {
 }  // namespace
 
 std::optional<Error> Policies::save(const Orders& orders) const {
-  json kept = json::array();
-  for (const auto& [id, given] : orders) kept.push_back(to_json(given));
-  return keep(orders_path_, kept);
+  json body = json::array();
+  for (const auto& [id, given] : orders) body.push_back(to_json(given));
+  return write_file(orders_path_, body);
 }
 
 std::optional<Error> Policies::use(Engine& engine, Orders orders) {
@@ -216,21 +215,22 @@ std::optional<Error> Policies::use(Engine& engine, Orders orders) {
   return std::nullopt;
 }
 
-Result<GivenOrder, Policies::Flaw> Policies::give(Engine& engine, GivenOrder order) {
+Result<GivenOrder, Policies::ChangeError> Policies::give(Engine& engine, GivenOrder order) {
   const std::lock_guard changing(changing_);
   Orders orders = orders_;
   std::erase_if(orders, [&](const auto& each) { return order.is_about_the_same_as(each.second); });
-  if (orders.size() >= kMostOrders) return Flaw{.message = "there are too many orders: lift some"};
+  if (orders.size() >= kMaxOrders)
+    return ChangeError{.message = "there are too many orders: lift some"};
   order.id = last_order_ + 1;
   orders.emplace(order.id, order);
   for (const auto& [name, policy] : merged(orders)) {
     if (!order.concerns(name)) continue;
-    // (The one with the highest id is the last of them.)
+    // (Orders are sorted by id, so the new one is the last.)
     const auto why = policy::unfit(policy, engine.now(), &policy.orders.back());
-    if (why) return Flaw{.message = fmt::format("{}: {}", in_quotes(name), *why)};
+    if (why) return ChangeError{.message = fmt::format("{}: {}", in_quotes(name), *why)};
   }
   if (auto error = use(engine, std::move(orders))) {
-    return Flaw{.message = error->message, .not_kept = true};
+    return ChangeError{.message = error->message, .not_saved = true};
   }
   last_order_ = order.id;
   return order;
@@ -239,7 +239,7 @@ Result<GivenOrder, Policies::Flaw> Policies::give(Engine& engine, GivenOrder ord
 std::vector<std::string> Policies::not_reached(const GivenOrder& order) const {
   const std::lock_guard lock(mutex_);
   std::vector<std::string> all;
-  const auto found = found_locked();
+  const auto found = written_policies();
   const auto policy = found.find(order.policy);
   if (policy == found.end()) return all;
   for (const policy::Pattern& each : policy::not_reached(order.order, policy->second->overrides)) {
@@ -272,7 +272,7 @@ std::vector<GivenOrder> Policies::orders_for(const Request& request, Instant now
   const policy::Subject subject{.key = request.key, .parts = request.parts.all()};
   std::vector<GivenOrder> all = orders(now);
   std::erase_if(all, [&](const GivenOrder& given) {
-    return !given.concerns(request.policy) || !is_for(given, subject);
+    return !given.concerns(request.policy) || !matches(given, subject);
   });
   return all;
 }
@@ -283,52 +283,52 @@ std::vector<GivenOrder> Policies::ended_orders(Engine& engine) {
   std::vector<GivenOrder> ended;
   bool some_are_old = false;
   for (const auto& [id, given] : orders_) {
-    if (!is_in_force(given, now) && is_in_force(given, looked_at_)) ended.push_back(given);
-    some_are_old |= given.order.until + kRemembered <= now;
+    if (!is_in_force(given, now) && is_in_force(given, last_check_)) ended.push_back(given);
+    some_are_old |= given.order.until + kRetention <= now;
   }
-  looked_at_ = now;
+  last_check_ = now;
   if (!some_are_old) return ended;
   Orders orders = orders_;
   std::erase_if(orders,
-                [&](const auto& each) { return each.second.order.until + kRemembered <= now; });
-  // (What cannot be kept now is tried again later; until then it is only longer.)
+                [&](const auto& each) { return each.second.order.until + kRetention <= now; });
+  // A failed save is tried again at the next call; until then old orders stay in the file.
   (void)use(engine, std::move(orders));
   return ended;
 }
 
-Policies::Listed Policies::listed_locked(std::string_view name, const policy::Policy& policy,
-                                         Instant now, std::size_t most_overrides) const {
-  Listed listed{.name = std::string(name), .policy = {}, .put = puts_.contains(name)};
-  listed.policy = {.limits = policy.limits,
-                   .when_full = policy.when_full,
-                   .on_store_failure = policy.on_store_failure,
-                   .schedule = policy.schedule};
-  const auto count = std::min(policy.overrides.size(), most_overrides);
-  listed.policy.overrides.assign(policy.overrides.begin(),
-                                 policy.overrides.begin() + static_cast<std::ptrdiff_t>(count));
-  listed.overrides = policy.overrides.size();
+Policies::PolicyInfo Policies::info_of(std::string_view name, const policy::Policy& policy,
+                                       Instant now, std::size_t max_overrides) const {
+  PolicyInfo info{.name = std::string(name), .policy = {}, .is_put = puts_.contains(name)};
+  info.policy = {.limits = policy.limits,
+                 .when_full = policy.when_full,
+                 .on_store_failure = policy.on_store_failure,
+                 .schedule = policy.schedule};
+  const auto count = std::min(policy.overrides.size(), max_overrides);
+  info.policy.overrides.assign(policy.overrides.begin(),
+                               policy.overrides.begin() + static_cast<std::ptrdiff_t>(count));
+  info.override_count = policy.overrides.size();
   for (const auto& [id, given] : orders_) {
-    if (is_in_force(given, now) && given.concerns(name)) listed.orders.push_back(given);
+    if (is_in_force(given, now) && given.concerns(name)) info.orders.push_back(given);
   }
-  return listed;
+  return info;
 }
 
-std::vector<Policies::Listed> Policies::list(Instant now, std::size_t most_overrides) const {
+std::vector<Policies::PolicyInfo> Policies::list(Instant now, std::size_t max_overrides) const {
   const std::lock_guard lock(mutex_);
-  std::vector<Listed> listed;
-  for (const auto& [name, policy] : found_locked()) {
-    listed.push_back(listed_locked(name, *policy, now, most_overrides));
+  std::vector<PolicyInfo> infos;
+  for (const auto& [name, policy] : written_policies()) {
+    infos.push_back(info_of(name, *policy, now, max_overrides));
   }
-  return listed;
+  return infos;
 }
 
-std::optional<Policies::Listed> Policies::find(std::string_view name, Instant now) const {
+std::optional<Policies::PolicyInfo> Policies::find(std::string_view name, Instant now) const {
   const std::lock_guard lock(mutex_);
   const auto put = puts_.find(name);
-  if (put != puts_.end()) return listed_locked(name, put->second.policy, now, SIZE_MAX);
+  if (put != puts_.end()) return info_of(name, put->second.policy, now, SIZE_MAX);
   const auto written = file_.find(name);
   if (written == file_.end()) return std::nullopt;
-  return listed_locked(name, written->second, now, SIZE_MAX);
+  return info_of(name, written->second, now, SIZE_MAX);
 }
 
 bool Policies::has(std::string_view name) const {
@@ -344,7 +344,7 @@ policy::PolicySet Policies::in_force() const {
 std::vector<std::string> Policies::names() const {
   const std::lock_guard lock(mutex_);
   std::vector<std::string> names;
-  for (const auto& [name, policy] : found_locked()) names.emplace_back(name);
+  for (const auto& [name, policy] : written_policies()) names.emplace_back(name);
   return names;
 }
 

@@ -14,68 +14,68 @@
 
 namespace weir::server {
 
-// The policies in force: those of the policy file, and those that were put while running, which win
-// over the file until they are deleted; and what operators have ordered for a while, over both.
-// What was put and ordered is kept beside the state file. Thread-safe.
+// The policies in force, in three layers: those of the policy file; over them those that were put
+// at runtime, until they are deleted; over both the orders of operators, until they end. Put
+// policies and orders are saved beside the state file.
 //
-// Changes are made one after the other, and may block for as long as the disk takes: they are not
-// for the thread of an event loop. Whoever only asks never waits for a disk.
+// Thread-safe. Changes are made one after the other and may block on the disk: they are not for the
+// thread of an event loop. Readers never wait for the disk.
 class Policies {
  public:
-  // `state`: the file beside which to keep what is put and ordered; empty: nowhere.
+  // `state`: the state file, beside which put policies and orders are saved; empty: not saved.
   explicit Policies(const std::string& state, policy::Sharing sharing = policy::Sharing::none);
 
-  // Tells these policies from all others of this process.
+  // Unique among all objects of this class in the process.
   std::uint64_t id() const { return id_; }
 
-  // What was put and ordered before, read from its place.
+  // Reads the saved policies and orders.
   std::optional<Error> restore();
 
   // The merged policies, for an engine that starts with them.
   PolicySet merged() const;
 
-  // The policies of the file. The engine is told, if there is one yet.
+  // Replaces the policies of the file, also in the engine if there is one yet.
   void use_file(policy::PolicySet policies, Engine* engine = nullptr);
 
-  // Why a policy is not used.
-  struct Flaw {
+  // The reason why a change was not made.
+  struct ChangeError {
     std::string message;
-    std::string field{};    // the first of it that is wrong, if it is one
-    bool not_kept = false;  // there is nothing wrong with it, but it could not be written
+    std::string field{};     // the first invalid field of a policy, if it is one
+    bool not_saved = false;  // the change is valid, but could not be written to disk
   };
   // Each raises the engine's generation.
-  std::optional<Flaw> put(Engine& engine, const std::string& name, std::string_view text);
+  std::optional<ChangeError> put(Engine& engine, const std::string& name, std::string_view text);
+  // False: no policy of that name was put.
   Result<bool, Error> remove(Engine& engine, const std::string& name);
 
-  // Gives an order, which gets an id; one about the same that was given before it ends. The policy
-  // is one that there is. The error of what cannot be done, or kept: an order that some limit of
-  // its policies, or of an override there, cannot follow is not given.
-  Result<GivenOrder, Flaw> give(Engine& engine, GivenOrder order);
-  // The overrides of its policy that an order does not change although it is for some of their
+  // Gives an order and sets its id. It replaces an order about the same. Its policy must exist. An
+  // order that some limit of its policies, or of their overrides, cannot follow is an error.
+  Result<GivenOrder, ChangeError> give(Engine& engine, GivenOrder order);
+  // The overrides of its policy that an order does not change, although it is for some of their
   // keys.
   std::vector<std::string> not_reached(const GivenOrder& order) const;
-  // Ends an order. Whether there was one.
+  // Ends an order; false: no such order is in force.
   Result<bool, Error> lift(Engine& engine, std::uint64_t id);
-  // Those that are in force, by id.
+  // The orders in force, by id.
   std::vector<GivenOrder> orders(Instant now) const;
-  // Those among them that matter to a call.
+  // The orders in force that concern a request.
   std::vector<GivenOrder> orders_for(const Request& request, Instant now) const;
-  // Those that have ended since the last call. To be called now and then: the ones that ended long
-  // ago are forgotten.
+  // The orders that have ended since the last call. To be called periodically: it also deletes
+  // orders that ended a day ago.
   std::vector<GivenOrder> ended_orders(Engine& engine);
 
-  static constexpr std::size_t kMostOrders = 10'000;
+  static constexpr std::size_t kMaxOrders = 10'000;
 
-  struct Listed {
+  struct PolicyInfo {
     std::string name;
-    policy::Policy policy;      // as it is written, without orders
-    std::size_t overrides = 0;  // that there are
-    bool put = false;
+    policy::Policy policy;  // as written: without orders, and with some of its overrides
+    std::size_t override_count = 0;
+    bool is_put = false;
     std::vector<GivenOrder> orders{};  // in force, for this policy or for all
   };
-  // All of them, each with so many of its overrides.
-  std::vector<Listed> list(Instant now, std::size_t most_overrides) const;
-  std::optional<Listed> find(std::string_view name, Instant now) const;
+  // All policies, each with at most `max_overrides` overrides.
+  std::vector<PolicyInfo> list(Instant now, std::size_t max_overrides) const;
+  std::optional<PolicyInfo> find(std::string_view name, Instant now) const;
   std::vector<std::string> names() const;
   std::size_t count() const;
   bool has(std::string_view name) const;
@@ -83,24 +83,24 @@ class Policies {
 
  private:
   static std::uint64_t next_id();
-  struct Put {
+  struct PutPolicy {
     std::string text;
     policy::Policy policy;
   };
-  using Puts = std::map<std::string, Put, std::less<>>;
+  using PutPolicies = std::map<std::string, PutPolicy, std::less<>>;
 
   using Orders = std::map<std::uint64_t, GivenOrder>;  // by id
 
   std::optional<Error> restore_puts();
   std::optional<Error> restore_orders();
   // The members below need `changing_`, or `mutex_` where they say so.
-  policy::PolicySet merged(const Orders& orders) const;                    // either of them
-  std::map<std::string_view, const policy::Policy*> found_locked() const;  // mutex_
-  Listed listed_locked(std::string_view name, const policy::Policy& policy, Instant now,
-                       std::size_t most_overrides) const;  // mutex_
-  std::optional<Error> save(const Puts& puts) const;
+  policy::PolicySet merged(const Orders& orders) const;                        // either of them
+  std::map<std::string_view, const policy::Policy*> written_policies() const;  // mutex_
+  PolicyInfo info_of(std::string_view name, const policy::Policy& policy, Instant now,
+                     std::size_t max_overrides) const;  // mutex_
+  std::optional<Error> save(const PutPolicies& puts) const;
   std::optional<Error> save(const Orders& orders) const;
-  std::optional<Error> use(Engine& engine, Puts puts);
+  std::optional<Error> use(Engine& engine, PutPolicies puts);
   std::optional<Error> use(Engine& engine, Orders orders);
   void replace(Engine& engine) const;
 
@@ -108,13 +108,13 @@ class Policies {
   const std::string puts_path_;
   const std::string orders_path_;
   const std::uint64_t id_ = next_id();
-  mutable std::mutex changing_;  // held by whoever makes a change, from its start to its end
-  mutable std::mutex mutex_;     // held for moments: by readers, and to write what is below
+  mutable std::mutex changing_;  // held from the start of a change to its end
+  mutable std::mutex mutex_;     // held briefly: by readers, and to write the members below
   policy::PolicySet file_;
-  Puts puts_;
-  Orders orders_;                 // those that have ended not long ago among them
-  std::uint64_t last_order_ = 0;  // only with changing_, as the next one
-  Instant looked_at_{};           // when it was last asked what has ended
+  PutPolicies puts_;
+  Orders orders_;                 // also those that ended less than a day ago
+  std::uint64_t last_order_ = 0;  // id; only with changing_
+  Instant last_check_{};          // of ended_orders; only with changing_
 };
 
 }  // namespace weir::server

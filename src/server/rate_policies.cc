@@ -13,7 +13,7 @@ namespace weir::server {
 
 namespace {
 
-std::string told_of(const policy::Policy& policy) {
+std::string field_of(const policy::Policy& policy) {
   const std::vector<policy::Grant> grants = policy::grants_of(policy);
   std::vector<wire::QuotaPolicy> limits;
   for (const policy::Grant& grant : grants) {
@@ -27,35 +27,35 @@ std::string told_of(const policy::Policy& policy) {
   return field;
 }
 
-struct Told {
-  std::optional<std::string> field{};  // if it is the same for everybody
-  // Else, the limits that are concurrent.
-  std::set<std::string, std::less<>> held{};
+struct CachedField {
+  std::optional<std::string> field{};  // none: it depends on the key or the time
+  // The names of the concurrency limits, if there is no `field`.
+  std::set<std::string, std::less<>> concurrent{};
 };
-using Fields = std::map<std::string, Told, std::less<>>;
+using FieldsByPolicy = std::map<std::string, CachedField, std::less<>>;
 
-Fields fields_of(const policy::PolicySet& policies) {
-  Fields fields;
+FieldsByPolicy fields_of(const policy::PolicySet& policies) {
+  FieldsByPolicy fields;
   for (const auto& [name, policy] : policies) {
     const bool same_for_all =
         policy.overrides.empty() && policy.schedule.empty() && policy.orders.empty();
-    fields[name] =
-        same_for_all ? Told{.field = told_of(policy)} : Told{.held = policy::names_of_held(policy)};
+    fields[name] = same_for_all ? CachedField{.field = field_of(policy)}
+                                : CachedField{.concurrent = policy::names_of_held(policy)};
   }
   return fields;
 }
 
 }  // namespace
 
-std::string_view policy_field(Service& service, std::string_view policy, const Verdict& verdict) {
-  using Source = std::pair<std::uint64_t, std::uint64_t>;  // whose, and which generation
-  thread_local Source source;
-  thread_local Fields fields;
+std::string_view policy_field(Service& context, std::string_view policy, const Verdict& verdict) {
+  using CacheKey = std::pair<std::uint64_t, std::uint64_t>;  // Policies::id, engine's generation
+  thread_local CacheKey cached;
+  thread_local FieldsByPolicy fields;
   thread_local std::string other;
-  const Source now{service.policies.id(), service.engine.generation()};
-  if (now != source) {
-    fields = fields_of(service.policies.in_force());
-    source = now;
+  const CacheKey current{context.policies.id(), context.engine.generation()};
+  if (current != cached) {
+    fields = fields_of(context.policies.in_force());
+    cached = current;
   }
   const auto found = fields.find(policy);
   const bool known = found != fields.end();
@@ -64,19 +64,19 @@ std::string_view policy_field(Service& service, std::string_view policy, const V
   const wire::QuotaPolicy only{
       .name = verdict.limited_by,
       .quota = verdict.decision.limit,
-      .concurrent = known && found->second.held.contains(verdict.limited_by)};
+      .concurrent = known && found->second.concurrent.contains(verdict.limited_by)};
   wire::append_policy_field(other, {&only, 1});
   return other;
 }
 
 std::string_view policy_field(std::string_view limit) {
-  // (Most come with the one that the last came with.)
-  thread_local std::string known;
+  // Caches the last one: most calls come with the same limit.
+  thread_local std::string cached;
   thread_local std::string field;
-  if (limit == known) return field;
-  known = limit;
+  if (limit == cached) return field;
+  cached = limit;
   const auto rule = policy::parse_limit(limit);
-  field = rule ? told_of({.limits = {{.rule = *rule}}}) : std::string{};
+  field = rule ? field_of({.limits = {{.rule = *rule}}}) : std::string{};
   return field;
 }
 

@@ -7,11 +7,12 @@
 
 namespace weir::server {
 
-// The RateLimit-Policy field of an answer about a policy: it lists all its limits, or, where they
-// depend on the key or the time, the one that decided. Valid until the next call in this thread.
-std::string_view policy_field(Service& service, std::string_view policy, const Verdict& verdict);
+// The value of the RateLimit-Policy field for a verdict under a policy: all limits of the policy;
+// or, where they depend on the key or the time, the limit that decided. Valid until the next call
+// on this thread.
+std::string_view policy_field(Service& context, std::string_view policy, const Verdict& verdict);
 
-// The same of an answer about a limit that came with the call, as text.
+// The same for a limit that came with the call, as text.
 std::string_view policy_field(std::string_view limit);
 
 }  // namespace weir::server

@@ -6,33 +6,34 @@
 
 namespace weir::server {
 
-std::string Receipts::keep(Receipt receipt) {
+std::string Receipts::add(Receipt receipt) {
   std::string name = store::random_name();
-  auto kept = std::make_shared<Kept>();
-  kept->receipt = std::move(receipt);
-  kept->bytes = bytes_of(*kept);
+  auto stored = std::make_shared<StoredReceipt>();
+  stored->receipt = std::move(receipt);
+  stored->bytes = bytes_of(*stored);
   const std::lock_guard lock(mutex_);
   oldest_first_.push_back(name);
   try {
-    bytes_ += kept_.emplace(name, std::move(kept)).first->second->bytes;
+    bytes_ += by_name_.emplace(name, std::move(stored)).first->second->bytes;
   } catch (const std::bad_alloc&) {
     oldest_first_.pop_back();
     throw;
   }
-  while (bytes_ > most_bytes_) forget_oldest();
+  while (bytes_ > max_bytes_) evict_oldest();
   return name;
 }
 
-// The receipt, its name twice, and what the containers and the allocator need for them.
-std::size_t Receipts::bytes_of(const Kept& kept) {
-  constexpr std::size_t containers = 256;
-  return sizeof(Kept) + kept.receipt.memory() + containers;
+// The receipt, and an estimate for its name, which is stored twice, the containers and the
+// allocator.
+std::size_t Receipts::bytes_of(const StoredReceipt& stored) {
+  constexpr std::size_t overhead = 256;
+  return sizeof(StoredReceipt) + stored.receipt.memory() + overhead;
 }
 
-void Receipts::forget_oldest() {
-  const auto oldest = kept_.find(oldest_first_.front());
+void Receipts::evict_oldest() {
+  const auto oldest = by_name_.find(oldest_first_.front());
   bytes_ -= oldest->second->bytes;
-  kept_.erase(oldest);
+  by_name_.erase(oldest);
   oldest_first_.pop_front();
 }
 
@@ -41,16 +42,18 @@ std::size_t Receipts::memory() const {
   return bytes_;
 }
 
-Receipts::Found Receipts::borrow(std::string_view name, Borrowed& borrowed) {
+Receipts::BorrowResult Receipts::borrow(std::string_view name, Borrowed& borrowed) {
   const std::lock_guard lock(mutex_);
-  const auto found = kept_.find(std::string{name});
-  if (found == kept_.end()) return Found::no;
-  if (found->second->busy.exchange(true, std::memory_order_acquire)) return Found::busy;
-  // Lets go of it when the last user has; the receipt itself may be forgotten before.
-  borrowed = Borrowed(found->second.get(), [owner = found->second](Kept* kept) {
-    kept->busy.store(false, std::memory_order_release);
+  const auto found = by_name_.find(std::string{name});
+  if (found == by_name_.end()) return BorrowResult::unknown;
+  if (found->second->is_borrowed.exchange(true, std::memory_order_acquire)) {
+    return BorrowResult::busy;
+  }
+  // The deleter only releases the receipt. `owner` holds its memory: it may be evicted meanwhile.
+  borrowed = Borrowed(found->second.get(), [owner = found->second](StoredReceipt* stored) {
+    stored->is_borrowed.store(false, std::memory_order_release);
   });
-  return Found::yes;
+  return BorrowResult::ok;
 }
 
 }  // namespace weir::server

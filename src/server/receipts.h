@@ -14,44 +14,43 @@
 
 namespace weir::server {
 
-// Receipts that callers may come back with. They are kept here and callers are given a name for
-// them, so that nothing can be given back twice, and nobody can make one up. They take at most so
-// many bytes: the oldest are forgotten first, which wastes what could have been given back, and
-// mints nothing. They do not survive the process.
+// Receipts of takes, for clients that settle later. A client gets a random name for its receipt, so
+// it can neither forge one nor give back twice. When the receipts exceed `max_bytes`, the oldest
+// are evicted: their permits can no longer be given back. Receipts are not saved: they end with the
+// process.
 // Thread-safe.
 class Receipts {
  public:
-  static constexpr std::size_t kMostBytes = 32 << 20;
+  static constexpr std::size_t kMaxBytes = 32 << 20;
 
-  explicit Receipts(std::size_t most_bytes = kMostBytes) : most_bytes_(most_bytes) {}
+  explicit Receipts(std::size_t max_bytes = kMaxBytes) : max_bytes_(max_bytes) {}
 
-  // A name for it, which nobody can guess.
-  std::string keep(Receipt receipt);
+  // Stores a receipt and returns its name, which cannot be guessed.
+  std::string add(Receipt receipt);
 
-  // A receipt that is being settled by one caller, and by nobody else meanwhile. When it is let go,
-  // it keeps what is left of it.
-  struct Kept {
+  struct StoredReceipt {
     Receipt receipt;
-    std::size_t bytes = 0;  // as counted when it came
-    std::atomic<bool> busy{false};
+    std::size_t bytes = 0;  // as counted when it was added
+    std::atomic<bool> is_borrowed{false};
   };
-  using Borrowed = std::shared_ptr<Kept>;
+  // Exclusive use of a receipt for a settle. Its release leaves the rest of the receipt for later
+  // settles.
+  using Borrowed = std::shared_ptr<StoredReceipt>;
 
-  enum class Found { yes, no, busy };
-  // The receipt of that name, if it is there for the taking.
-  Found borrow(std::string_view name, Borrowed& borrowed);
+  enum class BorrowResult { ok, unknown, busy };
+  BorrowResult borrow(std::string_view name, Borrowed& borrowed);
 
-  // Bytes that all of them take.
+  // Bytes of all receipts.
   std::size_t memory() const;
 
  private:
-  static std::size_t bytes_of(const Kept& kept);
-  void forget_oldest();
+  static std::size_t bytes_of(const StoredReceipt& stored);
+  void evict_oldest();
 
-  const std::size_t most_bytes_;
+  const std::size_t max_bytes_;
   mutable std::mutex mutex_;
   std::size_t bytes_ = 0;
-  std::unordered_map<std::string, std::shared_ptr<Kept>> kept_;
+  std::unordered_map<std::string, std::shared_ptr<StoredReceipt>> by_name_;
   std::deque<std::string> oldest_first_;
 };
 

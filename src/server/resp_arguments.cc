@@ -13,14 +13,14 @@ namespace {
 constexpr std::string_view kNotAnInteger = "ERR value is not an integer or out of range";
 constexpr std::string_view kSyntax = "ERR syntax error";
 
-// Words that say what follows them. Each may be given once.
-enum Option : unsigned { kNone = 0, kPermits = 1, kWait = 2, kReceipt = 4, kHolder = 8 };
+// Options of commands, as bits. Each may be given once.
+enum KeyOption : unsigned { kNone = 0, kPermits = 1, kWait = 2, kReceipt = 4, kHolder = 8 };
 
-Option option_called(std::string_view word) {
-  if (is_word(word, "PERMITS")) return kPermits;
-  if (is_word(word, "WAIT")) return kWait;
-  if (is_word(word, "RECEIPT")) return kReceipt;
-  return is_word(word, "HOLDER") ? kHolder : kNone;
+KeyOption option_named(std::string_view word) {
+  if (is_keyword(word, "PERMITS")) return kPermits;
+  if (is_keyword(word, "WAIT")) return kWait;
+  if (is_keyword(word, "RECEIPT")) return kReceipt;
+  return is_keyword(word, "HOLDER") ? kHolder : kNone;
 }
 
 unsigned options_of(KeyCommand command) {
@@ -43,10 +43,10 @@ unsigned options_of(KeyCommand command) {
 }
 
 // Reads arguments from left to right.
-class Reader {
+class ArgumentReader {
  public:
-  Reader(KeyCommand command, Arguments rest, Request& request, Asked& asked)
-      : command_(command), rest_(rest), request_(request), asked_(asked) {}
+  ArgumentReader(KeyCommand command, RespArguments rest, Request& request, CommandOptions& options)
+      : command_(command), rest_(rest), request_(request), options_(options) {}
 
   std::string_view with_key() {
     request_.key = next();
@@ -59,11 +59,11 @@ class Reader {
       case KeyCommand::settle:
         return done() ? kNoDelta : permits_and_options();
       case KeyCommand::enter:
-        if (!done()) asked_.holder = next();
+        if (!done()) options_.holder = next();
         return done() ? std::string_view{} : last(permits());
       case KeyCommand::leave:
         if (done()) return kNoHolder;
-        asked_.holder = next();
+        options_.holder = next();
         break;
       case KeyCommand::reset:
         break;
@@ -72,15 +72,15 @@ class Reader {
   }
 
   std::string_view with_parts() {
-    while (!done() && !is_word(rest_.front(), "PARTS")) {
+    while (!done() && !is_keyword(rest_.front(), "PARTS")) {
       const std::string_view error = option(options_of(command_));
       if (!error.empty()) return error;
     }
-    if (done()) return "ERR PARTS is missing: they come last, as PARTS name value …";
+    if (done()) return "ERR PARTS is missing: it comes last, as PARTS name value …";
     if (command_ == KeyCommand::settle && (given_ & kPermits) == 0) return kNoDelta;
     if (command_ == KeyCommand::leave && (given_ & kHolder) == 0) return kNoHolder;
     (void)next();
-    if (done() || rest_.size() % 2 != 0) return "ERR PARTS are pairs of a name and a value";
+    if (done() || rest_.size() % 2 != 0) return "ERR PARTS needs pairs of a name and a value";
     while (!done()) {
       const std::string_view name = next();
       request_.parts.add({name, next()});
@@ -89,7 +89,7 @@ class Reader {
   }
 
  private:
-  static constexpr std::string_view kNoDelta = "ERR how much to settle by is missing";
+  static constexpr std::string_view kNoDelta = "ERR the number of permits to settle is missing";
   static constexpr std::string_view kNoHolder = "ERR the holder is missing";
 
   bool done() const { return rest_.empty(); }
@@ -99,21 +99,21 @@ class Reader {
     return first;
   }
 
-  // What is wrong with what was read, or that more follows.
+  // The error of the last argument, or the one for further arguments.
   std::string_view last(std::string_view error) const {
     return error.empty() && !done() ? kSyntax : error;
   }
 
-  // Below zero gives back, which only a settle does.
+  // Only a settle takes a negative number: it gives back.
   std::string_view permits() {
     const auto number = whole_number(next());
     if (!number) return kNotAnInteger;
-    if (*number < 0 && command_ != KeyCommand::settle) return "ERR permits are not below zero";
+    if (*number < 0 && command_ != KeyCommand::settle) return "ERR permits must not be negative";
     request_.permits = *number;
     return {};
   }
 
-  // Behind a key, how many and who holds them are known by their place.
+  // In the form with a key, permits and holder are positional, so they are no options there.
   std::string_view permits_and_options() {
     std::string_view error = permits();
     while (error.empty() && !done()) error = option(options_of(command_) & ~(kPermits | kHolder));
@@ -121,19 +121,19 @@ class Reader {
   }
 
   std::string_view option(unsigned known) {
-    const Option option = option_called(next());
+    const KeyOption option = option_named(next());
     if ((option & known) == 0) return kSyntax;
     if ((option & given_) != 0) return "ERR an option is given twice";
     given_ |= option;
-    const bool stands_alone = option == kReceipt && command_ == KeyCommand::take;
-    if (stands_alone) {
-      asked_.wants_receipt = true;
+    const bool has_no_value = option == kReceipt && command_ == KeyCommand::take;
+    if (has_no_value) {
+      options_.wants_receipt = true;
       return {};
     }
     if (done()) return kSyntax;
     if (option == kPermits) return permits();
     if (option == kWait) return wait();
-    (option == kReceipt ? asked_.receipt : asked_.holder) = next();
+    (option == kReceipt ? options_.receipt : options_.holder) = next();
     return {};
   }
 
@@ -145,22 +145,23 @@ class Reader {
   }
 
   const KeyCommand command_;
-  Arguments rest_;
+  RespArguments rest_;
   Request& request_;
-  Asked& asked_;
-  unsigned given_ = kNone;  // options
+  CommandOptions& options_;
+  unsigned given_ = kNone;  // options so far
 };
 
-// Whether the third argument starts the form with parts, or is a key that happens to look like it.
-// Other options than PERMITS do if PARTS follows them, where a key's command would be wrong.
-bool has_parts(KeyCommand command, Arguments arguments) {
+// Tells the form with parts from a key that looks like an option. PERMITS starts the form with
+// parts; another option does if PARTS follows, which would be a syntax error in the form with a
+// key.
+bool has_parts(KeyCommand command, RespArguments arguments) {
   const std::size_t behind = arguments.size() - 3;
   if (behind < 2) return false;
-  if (is_word(arguments[2], "PERMITS")) return true;
+  if (is_keyword(arguments[2], "PERMITS")) return true;
   std::size_t at = 2;
   while (at + 2 < arguments.size()) {
-    if (is_word(arguments[at], "PARTS")) return true;
-    const Option option = option_called(arguments[at]);
+    if (is_keyword(arguments[at], "PARTS")) return true;
+    const KeyOption option = option_named(arguments[at]);
     if (option == kNone) return false;
     at += option == kReceipt && command == KeyCommand::take ? 1 : 2;
   }
@@ -169,21 +170,21 @@ bool has_parts(KeyCommand command, Arguments arguments) {
 
 }  // namespace
 
-std::string_view read_arguments(KeyCommand command, Arguments arguments, Request& request,
-                                Asked& asked) {
+std::string_view read_arguments(KeyCommand command, RespArguments arguments, Request& request,
+                                CommandOptions& options) {
   request.policy = arguments[1];
   request.key = {};
   if (!request.parts.empty()) request.parts = {};
   request.permits = 1;
   request.max_wait.reset();
-  Reader reader(command, arguments.subspan(2), request, asked);
+  ArgumentReader reader(command, arguments.subspan(2), request, options);
   return has_parts(command, arguments) ? reader.with_parts() : reader.with_key();
 }
 
-bool is_word(std::string_view given, std::string_view word) noexcept {
-  if (given.size() != word.size()) return false;
-  for (std::size_t i = 0; i < word.size(); ++i) {
-    if (upper(given[i]) != word[i]) return false;
+bool is_keyword(std::string_view word, std::string_view keyword) noexcept {
+  if (word.size() != keyword.size()) return false;
+  for (std::size_t i = 0; i < keyword.size(); ++i) {
+    if (upper(word[i]) != keyword[i]) return false;
   }
   return true;
 }

@@ -7,24 +7,25 @@
 
 namespace weir::server {
 
-using Arguments = std::span<const std::string_view>;
+using RespArguments = std::span<const std::string_view>;
 
-// The commands that are about a policy and a key.
+// The commands that take a policy and a key.
 enum class KeyCommand { take, peek, settle, reset, enter, leave, explain };
 
-// What such a command asks for. Its texts are borrowed from the arguments.
-struct Asked {
+// The arguments of such a command that are not part of a Request. Borrows from the arguments.
+struct CommandOptions {
   bool wants_receipt = false;
   std::string_view receipt{};
   std::string_view holder{};
 };
 
-// Reads `WEIR.X policy key …` or `WEIR.X policy [PERMITS n] … PARTS name value …` into `request`,
-// all of which it sets. Returns what is wrong, as clients are told, or nothing.
-std::string_view read_arguments(KeyCommand command, Arguments arguments, Request& request,
-                                Asked& asked);
+// Parses `WEIR.X policy key …` or `WEIR.X policy [PERMITS n] … PARTS name value …`. Sets all fields
+// of `request`, and those of `options` that are given. Returns the error for the client; empty:
+// none.
+std::string_view read_arguments(KeyCommand command, RespArguments arguments, Request& request,
+                                CommandOptions& options);
 
-// Whether a word is the one meant, in upper or lower case. `word` is in upper case.
-bool is_word(std::string_view given, std::string_view word) noexcept;
+// Compares without regard to case. `keyword` is in upper case.
+bool is_keyword(std::string_view word, std::string_view keyword) noexcept;
 
 }  // namespace weir::server

@@ -27,28 +27,28 @@ std::uint64_t next_id() {
   return ++last;
 }
 
-// Takes that came together and wait to be decided together. One for all sessions of a thread, as
-// none of them keeps anything in it.
-struct Batch {
-  static constexpr std::size_t kMost = 64;
+// Pipelined takes that wait to be decided together. It is empty between turns of the loop, so one
+// object serves all sessions of a thread.
+struct PendingTakes {
+  static constexpr std::size_t kMaxTakes = 64;
 
-  // Forgets those that an exception has left undecided: they borrow from their connection.
-  struct Guard {
-    Batch& batch;
-    ~Guard() { batch.size = 0; }
+  // Drops takes that an exception has left undecided: they borrow from their connection.
+  struct ClearGuard {
+    PendingTakes& takes;
+    ~ClearGuard() { takes.size = 0; }
   };
 
-  std::array<Request, kMost> requests;
-  std::array<Verdict, kMost> verdicts;
+  std::array<Request, kMaxTakes> requests;
+  std::array<Verdict, kMaxTakes> verdicts;
   std::size_t size = 0;
 };
 
-Batch& batch() {
-  thread_local const auto of_this_thread = std::make_unique<Batch>();
+PendingTakes& pending_takes() {
+  thread_local const auto of_this_thread = std::make_unique<PendingTakes>();
   return *of_this_thread;
 }
 
-// What stands before each of the eight values.
+// The bytes before each of the eight values: without their names in RESP2, with them in RESP3.
 using Prefixes = std::array<std::string_view, 8>;
 constexpr Prefixes kUnnamed{"\r\n:", "\r\n:", "\r\n:", "\r\n:", "\r\n:", "\r\n:", "\r\n$", "\r\n:"};
 constexpr Prefixes kNamed{
@@ -56,7 +56,7 @@ constexpr Prefixes kNamed{
     "\r\n$14\r\nretry_after_ms\r\n:", "\r\n$14\r\nreset_after_ms\r\n:", "\r\n$7\r\nwait_ms\r\n:",
     "\r\n$10\r\nlimited_by\r\n$",     "\r\n$8\r\ndegraded\r\n:"};
 
-// (A template, so that the prefixes are constants and are copied as such.)
+// (A template, so that the prefixes and their sizes are constants.)
 template <const Prefixes& kPrefixes>
 void write(wire::TextWriter& writer, const Verdict& verdict) {
   const Decision& decision = verdict.decision;
@@ -71,74 +71,71 @@ void write(wire::TextWriter& writer, const Verdict& verdict) {
   writer.text(kPrefixes[7]).text(verdict.degraded ? "1\r\n" : "0\r\n");
 }
 
-// `more`, if it has a name, is a ninth value.
-void append(std::string& out, int protocol, const Verdict& verdict, std::string_view more_name = {},
-            std::string_view more = {}) {
+// Appends the reply for a verdict. `extra`, if it has a name, is a ninth value.
+void append(std::string& out, int protocol, const Verdict& verdict,
+            std::string_view extra_name = {}, std::string_view extra = {}) {
   if (!verdict.error.empty()) return RespWriter(out, protocol).error("ERR " + verdict.error);
   wire::TextWriter writer(out);
-  const std::string_view count = more_name.empty() ? "8" : "9";
+  const std::string_view count = extra_name.empty() ? "8" : "9";
   if (protocol >= 3) {
     write<kNamed>(writer.text("%").text(count), verdict);
   } else {
     write<kUnnamed>(writer.text("*").text(count), verdict);
   }
-  if (more_name.empty()) return;
+  if (extra_name.empty()) return;
   RespWriter last(writer.flush(), protocol);
-  if (protocol >= 3) last.bulk(more_name);
-  last.bulk(more);
+  if (protocol >= 3) last.bulk(extra_name);
+  last.bulk(extra);
 }
 
-// After so many commands that are no takes somebody looks at the clock.
-constexpr unsigned kUnwatched = 8;
+// Commands other than takes between two readings of the clock.
+constexpr unsigned kCommandsPerClockRead = 8;
 
 }  // namespace
 
 struct RespSession::Command {
-  using Handler = void (RespSession::*)(Arguments, std::string&);
-  enum class For { anybody, let_in, admin };
+  using CommandHandler = void (RespSession::*)(RespArguments, std::string&);
 
   std::string_view name;
-  Handler handler;
-  std::size_t least;  // arguments, with the name
-  std::size_t most;
-  For whom = For::let_in;
-  // For clients that ask: its first key's position, and what Redis would call it.
+  CommandHandler handler;
+  std::size_t min_arguments;  // with the name
+  std::size_t max_arguments;
+  RequiredRights required = RequiredRights::call;
+  // For COMMAND: the position of the key (0: none), and a flag of Redis.
   int key = 0;
   std::string_view flag{};
 };
 
 std::span<const RespSession::Command> RespSession::commands() {
-  using S = RespSession;
-  using For = Command::For;
   constexpr std::size_t any = wire::RespLimits::kArguments;
-  // In the order of their names: they are looked up.
+  // Sorted by name, for binary search.
   static constexpr std::array all{
-      Command{"AUTH", &S::auth, 2, 3, For::anybody, 0, "no_auth"},
-      Command{"CL.THROTTLE", &S::throttle, 1, any, For::let_in, 1, "write"},
-      Command{"CLIENT", &S::client, 2, any},
-      Command{"COMMAND", &S::command, 1, any},
-      Command{"CONFIG", &S::config, 2, any},
-      Command{"ECHO", &S::echo, 2, 2},
-      Command{"HELLO", &S::hello, 1, any, For::anybody, 0, "no_auth"},
-      Command{"INFO", &S::info, 1, any},
-      Command{"PING", &S::ping, 1, 2},
-      Command{"QUIT", &S::quit, 1, any, For::anybody, 0, "no_auth"},
-      Command{"RESET", &S::reset, 1, 1, For::anybody, 0, "no_auth"},
-      Command{"SELECT", &S::select, 2, 2},
-      Command{"WEIR.ENTER", &S::enter, 3, any, For::let_in, 2, "write"},
-      Command{"WEIR.EXPLAIN", &S::explain, 3, any, For::let_in, 2, "readonly"},
-      Command{"WEIR.LEAVE", &S::leave, 3, any, For::let_in, 2, "write"},
-      Command{"WEIR.PEEK", &S::peek, 3, any, For::let_in, 2, "readonly"},
-      Command{"WEIR.POLICIES", &S::policies, 1, 1},
-      Command{"WEIR.RESET", &S::reset_key, 3, any, For::admin, 2, "write"},
-      Command{"WEIR.SETTLE", &S::settle, 3, any, For::admin, 2, "write"},
-      Command{"WEIR.TAKE", &S::collect_take, 3, any, For::let_in, 2, "write"},
+      Command{"AUTH", &RespSession::auth, 2, 3, RequiredRights::none, 0, "no_auth"},
+      Command{"CL.THROTTLE", &RespSession::throttle, 1, any, RequiredRights::call, 1, "write"},
+      Command{"CLIENT", &RespSession::client, 2, any},
+      Command{"COMMAND", &RespSession::command, 1, any},
+      Command{"CONFIG", &RespSession::config, 2, any},
+      Command{"ECHO", &RespSession::echo, 2, 2},
+      Command{"HELLO", &RespSession::hello, 1, any, RequiredRights::none, 0, "no_auth"},
+      Command{"INFO", &RespSession::info, 1, any},
+      Command{"PING", &RespSession::ping, 1, 2},
+      Command{"QUIT", &RespSession::quit, 1, any, RequiredRights::none, 0, "no_auth"},
+      Command{"RESET", &RespSession::reset, 1, 1, RequiredRights::none, 0, "no_auth"},
+      Command{"SELECT", &RespSession::select, 2, 2},
+      Command{"WEIR.ENTER", &RespSession::enter, 3, any, RequiredRights::call, 2, "write"},
+      Command{"WEIR.EXPLAIN", &RespSession::explain, 3, any, RequiredRights::call, 2, "readonly"},
+      Command{"WEIR.LEAVE", &RespSession::leave, 3, any, RequiredRights::call, 2, "write"},
+      Command{"WEIR.PEEK", &RespSession::peek, 3, any, RequiredRights::call, 2, "readonly"},
+      Command{"WEIR.POLICIES", &RespSession::policies, 1, 1},
+      Command{"WEIR.RESET", &RespSession::reset_key, 3, any, RequiredRights::change, 2, "write"},
+      Command{"WEIR.SETTLE", &RespSession::settle, 3, any, RequiredRights::change, 2, "write"},
+      Command{"WEIR.TAKE", &RespSession::collect_take, 3, any, RequiredRights::call, 2, "write"},
   };
   return all;
 }
 
 const RespSession::Command* RespSession::find(std::string_view name) {
-  // (Its size is a constant, so that to compare it takes a few instructions.)
+  // (A constant size lets the compiler inline the comparison.)
   static constexpr std::string_view most_frequent = "WEIR.TAKE";
   if (name.size() == most_frequent.size() &&
       std::memcmp(name.data(), most_frequent.data(), most_frequent.size()) == 0) {
@@ -154,25 +151,25 @@ const RespSession::Command* RespSession::find(std::string_view name) {
 
 namespace {
 
-bool is_http(Arguments arguments) {
-  return is_word(arguments[0], "HOST:") || arguments.back().starts_with("HTTP/");
+bool is_http(RespArguments arguments) {
+  return is_keyword(arguments[0], "HOST:") || arguments.back().starts_with("HTTP/");
 }
 
 }  // namespace
 
-RespSession::RespSession(Service& service, const net::Peer& peer)
-    : service_(service), peer_(peer), rights_{.loopback = peer.loopback}, id_(next_id()) {}
+RespSession::RespSession(Service& context, const net::Peer& peer)
+    : context_(context), peer_(peer), rights_{.loopback = peer.loopback}, id_(next_id()) {}
 
-// ---- The way of a message
+// ---- Input
 
 std::size_t RespSession::on_input(std::string_view input, std::string& out) {
-  Timed timed(service_.metrics, DoorName::resp);
-  const Batch::Guard guard{batch()};
+  RequestTimer timer(context_.metrics, ListenerKind::resp);
+  const PendingTakes::ClearGuard guard{pending_takes()};
   std::size_t used = 0;
-  unsigned others = 0;
+  unsigned other_commands = 0;
   while (used < input.size() && out.size() < kEnough && !ends_) {
     const RespParser::Status status = parser_.parse(
-        input.substr(used), rights_.may_call(service_.access) ? RespParser::Sender::authenticated
+        input.substr(used), rights_.may_call(context_.access) ? RespParser::Sender::authenticated
                                                               : RespParser::Sender::stranger);
     const Command* const command =
         status == RespParser::Status::command ? find(parser_.arguments()[0]) : nullptr;
@@ -180,19 +177,20 @@ std::size_t RespSession::on_input(std::string_view input, std::string& out) {
     used += parser_.consumed();
     if (status == RespParser::Status::need_more) break;
     if (status == RespParser::Status::error) {
-      answer(out).error(fmt::format("ERR {}", parser_.error()));
+      reply(out).error(fmt::format("ERR {}", parser_.error()));
       ends_ = true;
       break;
     }
-    timed.count_one();
+    timer.count_one();
     dispatch(command, parser_.arguments(), out);
-    // What the parser has put together itself is gone with the next command.
+    // Arguments in the parser's own memory are overwritten by the next command.
     if (parser_.owns_arguments()) decide_collected(out);
-    if (!is_take(command) && ++others % kUnwatched == 0 && timed.is_long()) break;
+    const bool reads_clock = !is_take(command) && ++other_commands % kCommandsPerClockRead == 0;
+    if (reads_clock && timer.has_expired()) break;
   }
   decide_collected(out);
   parser_.release_arguments();
-  answers_.flush(out);
+  responses_.flush(out);
   return used;
 }
 
@@ -200,45 +198,46 @@ bool RespSession::is_take(const Command* command) {
   return command != nullptr && command->handler == &RespSession::collect_take;
 }
 
-// Takes go out together, one behind the other. Everything else is done when all before it is.
+// Takes are pipelined. Any other command waits until the responses before it are complete.
 bool RespSession::must_wait(const Command* command, std::string& out) {
   if (is_take(command)) return false;
   decide_collected(out);
-  answers_.flush(out);
-  return answers_.owed();
+  responses_.flush(out);
+  return responses_.has_pending();
 }
 
 void RespSession::on_timeout(std::string& out) {
-  answer(out).error("ERR the command was not finished in time");
+  reply(out).error("ERR the command was not finished in time");
 }
 
-// (Answers that are owed come first, so it cannot be told while there are some.)
+// Sends nothing while a response is pending: the client would take the error for that response.
 void RespSession::on_shed(std::string& out) {
-  if (!answers_.owed()) answer(out).error("ERR clients hold too much memory, try again later");
+  if (!responses_.has_pending())
+    reply(out).error("ERR clients hold too much memory, try again later");
 }
 
-// A page in a browser of this machine can make it send a request here, with commands in its body:
-// nothing behind the first line is read.
+// A page of another site can make a browser on this machine send HTTP here, with commands in the
+// body (cross-protocol attack). The connection is closed after the first line.
 void RespSession::refuse_http(std::string& out) {
-  answer(out).error("ERR this is HTTP: ask the HTTP listener");
+  reply(out).error("ERR this is HTTP: ask the HTTP listener");
   ends_ = true;
 }
 
-void RespSession::dispatch(const Command* command, Arguments arguments, std::string& out) {
+void RespSession::dispatch(const Command* command, RespArguments arguments, std::string& out) {
   if (command == nullptr) {
     if (is_http(arguments)) return refuse_http(out);
-    return answer(out).error(fmt::format("ERR unknown command '{}'", shortened(arguments[0])));
+    return reply(out).error(fmt::format("ERR unknown command '{}'", shortened(arguments[0])));
   }
-  if (command->whom != Command::For::anybody && !rights_.may_call(service_.access)) {
+  if (command->required != RequiredRights::none && !rights_.may_call(context_.access)) {
     return refuse("NOAUTH Authentication required.", out);
   }
-  if (command->whom == Command::For::admin && !rights_.may_change(service_.access)) {
-    return refuse(service_.access.admin_token.empty()
-                      ? "NOPERM this command is for this machine only, or with an admin_token"
+  if (command->required == RequiredRights::change && !rights_.may_change(context_.access)) {
+    return refuse(context_.access.admin_token.empty()
+                      ? "NOPERM without an admin_token, this is allowed from this machine only"
                       : "NOPERM this command needs the admin token: AUTH admin TOKEN",
                   out);
   }
-  if (arguments.size() < command->least || arguments.size() > command->most) {
+  if (arguments.size() < command->min_arguments || arguments.size() > command->max_arguments) {
     return refuse(
         fmt::format("ERR wrong number of arguments for '{}' command", lowered(command->name)), out);
   }
@@ -247,221 +246,221 @@ void RespSession::dispatch(const Command* command, Arguments arguments, std::str
 
 // ---- Takes
 
-void RespSession::collect_take(Arguments arguments, std::string& out) {
-  Batch& collected = batch();
-  Request& request = collected.requests[collected.size];
-  Asked asked;
-  const std::string_view error = read_arguments(KeyCommand::take, arguments, request, asked);
+void RespSession::collect_take(RespArguments arguments, std::string& out) {
+  PendingTakes& takes = pending_takes();
+  Request& request = takes.requests[takes.size];
+  CommandOptions options;
+  const std::string_view error = read_arguments(KeyCommand::take, arguments, request, options);
   if (!error.empty()) return refuse(error, out);
-  if (asked.wants_receipt) {
-    const Request alone = request;
+  if (options.wants_receipt) {
+    const Request copy = request;  // decide_collected frees its slot
     decide_collected(out);
-    return take_with_receipt(alone);
+    return take_with_receipt(copy);
   }
-  if (++collected.size == Batch::kMost) decide_collected(out);
+  if (++takes.size == PendingTakes::kMaxTakes) decide_collected(out);
 }
 
-// An answer to a take, which others may be waiting before.
+// Queues an error behind the responses to earlier takes.
 void RespSession::refuse(std::string_view error, std::string& out) {
   decide_collected(out);
-  const auto place = answers_.add();
-  answer(place->text).error(error);
-  place->done();
+  const auto slot = responses_.add();
+  reply(slot->text).error(error);
+  slot->complete();
 }
 
 void RespSession::decide_collected(std::string& out) {
-  Batch& collected = batch();
-  if (collected.size == 0) return;
-  answers_.flush(out);
-  if (service_.has_fleet) return ask_for_collected(out);
-  const auto verdicts = std::span(collected.verdicts).first(collected.size);
-  service_.engine.take_all(std::span(collected.requests).first(collected.size), verdicts);
+  PendingTakes& takes = pending_takes();
+  if (takes.size == 0) return;
+  responses_.flush(out);
+  if (context_.has_fleet) return decide_on_fleet(out);
+  const auto verdicts = std::span(takes.verdicts).first(takes.size);
+  context_.engine.take_all(std::span(takes.requests).first(takes.size), verdicts);
   for (const Verdict& verdict : verdicts) append(out, protocol_, verdict);
-  collected.size = 0;
+  takes.size = 0;
 }
 
-void RespSession::ask_for_collected(std::string& out) {
-  Batch& collected = batch();
-  const auto requests = std::span(collected.requests).first(collected.size);
-  collected.size = 0;
+// A verdict that is known at once is written at once, unless earlier responses are pending.
+void RespSession::decide_on_fleet(std::string& out) {
+  PendingTakes& takes = pending_takes();
+  const auto requests = std::span(takes.requests).first(takes.size);
+  takes.size = 0;
   for (const Request& request : requests) {
-    const auto verdict = engine().take_now_or(request, [this] { return tell_verdict(); });
+    const auto verdict = engine().take_now_or(request, [this] { return verdict_callback(); });
     if (!verdict) continue;
-    answers_.owed() ? tell_verdict()(*verdict) : append(out, protocol_, *verdict);
+    responses_.has_pending() ? verdict_callback()(*verdict) : append(out, protocol_, *verdict);
   }
 }
 
 void RespSession::take_with_receipt(const Request& request) {
-  const auto tell = [place = answers_.add(), protocol = protocol_, &receipts = service_.receipts](
-                        const Verdict& verdict, Receipt receipt) {
-    const std::string name = verdict ? receipts.keep(std::move(receipt)) : std::string();
-    append(place->text, protocol, verdict, "receipt", name);
-    place->done();
+  const auto finish = [slot = responses_.add(), protocol = protocol_,
+                       &receipts = context_.receipts](const Verdict& verdict, Receipt receipt) {
+    const std::string name = verdict ? receipts.add(std::move(receipt)) : std::string();
+    append(slot->text, protocol, verdict, "receipt", name);
+    slot->complete();
   };
-  engine().take(request, tell);
+  engine().take(request, finish);
 }
 
 // ---- The other commands about a key
 
-// Writes what was decided to its place.
-AsyncEngine::Done RespSession::tell_verdict() {
-  return [place = answers_.add(), protocol = protocol_](const Verdict& verdict) {
-    append(place->text, protocol, verdict);
-    place->done();
+// Adds a slot, and returns a callback that writes the verdict there.
+AsyncEngine::Done RespSession::verdict_callback() {
+  return [slot = responses_.add(), protocol = protocol_](const Verdict& verdict) {
+    append(slot->text, protocol, verdict);
+    slot->complete();
   };
 }
 
-void RespSession::peek(Arguments arguments, std::string& out) {
+void RespSession::peek(RespArguments arguments, std::string& out) {
   Request request;
-  Asked asked;
-  const std::string_view error = read_arguments(KeyCommand::peek, arguments, request, asked);
-  if (!error.empty()) return answer(out).error(error);
-  engine().peek(request, {}, tell_verdict());
+  CommandOptions options;
+  const std::string_view error = read_arguments(KeyCommand::peek, arguments, request, options);
+  if (!error.empty()) return reply(out).error(error);
+  engine().peek(request, {}, verdict_callback());
 }
 
-void RespSession::settle(Arguments arguments, std::string& out) {
+void RespSession::settle(RespArguments arguments, std::string& out) {
   Request request;
-  Asked asked;
-  const std::string_view error = read_arguments(KeyCommand::settle, arguments, request, asked);
-  if (!error.empty()) return answer(out).error(error);
-  if (asked.receipt.empty()) {
+  CommandOptions options;
+  const std::string_view error = read_arguments(KeyCommand::settle, arguments, request, options);
+  if (!error.empty()) return reply(out).error(error);
+  if (options.receipt.empty()) {
     if (request.permits < 0) {
-      return answer(out).error("ERR giving back needs the receipt of the take: RECEIPT r");
+      return reply(out).error("ERR giving back needs the receipt of the take: RECEIPT r");
     }
-    return engine().settle(request, tell_verdict());
+    return engine().settle(request, verdict_callback());
   }
   Receipts::Borrowed borrowed;
-  switch (service_.receipts.borrow(asked.receipt, borrowed)) {
-    case Receipts::Found::no:
-      // (What is debited needs none: one from before a restart must not spare anybody the price.)
-      if (request.permits > 0) return engine().settle(request, tell_verdict());
-      return answer(out).error("ERR there is no such receipt");
-    case Receipts::Found::busy:
-      return answer(out).error("ERR the receipt is being settled by somebody else");
-    case Receipts::Found::yes:
+  switch (context_.receipts.borrow(options.receipt, borrowed)) {
+    case Receipts::BorrowResult::unknown:
+      // A debit needs no receipt: the price is charged also after a restart, which loses receipts.
+      if (request.permits > 0) return engine().settle(request, verdict_callback());
+      return reply(out).error("ERR there is no such receipt");
+    case Receipts::BorrowResult::busy:
+      return reply(out).error("ERR another call is settling this receipt");
+    case Receipts::BorrowResult::ok:
       break;
   }
   Receipt& receipt = borrowed->receipt;
   engine().settle(request, receipt,
-                  [borrowed = std::move(borrowed), tell = tell_verdict()](const Verdict& verdict) {
-                    tell(verdict);
-                  });
+                  [borrowed = std::move(borrowed),
+                   done = verdict_callback()](const Verdict& verdict) { done(verdict); });
 }
 
-void RespSession::reset_key(Arguments arguments, std::string& out) {
+void RespSession::reset_key(RespArguments arguments, std::string& out) {
   Request request;
-  Asked asked;
-  const std::string_view error = read_arguments(KeyCommand::reset, arguments, request, asked);
-  if (!error.empty()) return answer(out).error(error);
-  engine().reset(request, [place = answers_.add(), protocol = protocol_,
-                           line = reset_line({.address = peer_.address, .door = "RESP"}, request)](
-                              const std::optional<Trouble>& trouble) {
-    if (!trouble) write_log(Level::audit, line);
-    RespWriter say(place->text, protocol);
-    trouble ? say.error("ERR " + trouble->message) : say.simple("OK");
-    place->done();
+  CommandOptions options;
+  const std::string_view error = read_arguments(KeyCommand::reset, arguments, request, options);
+  if (!error.empty()) return reply(out).error(error);
+  engine().reset(request, [slot = responses_.add(), protocol = protocol_,
+                           line = reset_audit_line({.address = peer_.address, .listener = "RESP"},
+                                                   request)](const std::optional<Trouble>& error) {
+    if (!error) write_log(Level::audit, line);
+    RespWriter writer(slot->text, protocol);
+    error ? writer.error("ERR " + error->message) : writer.simple("OK");
+    slot->complete();
   });
 }
 
-void RespSession::enter(Arguments arguments, std::string& out) {
+void RespSession::enter(RespArguments arguments, std::string& out) {
   Request request;
-  Asked asked;
-  const std::string_view error = read_arguments(KeyCommand::enter, arguments, request, asked);
-  if (!error.empty()) return answer(out).error(error);
+  CommandOptions options;
+  const std::string_view error = read_arguments(KeyCommand::enter, arguments, request, options);
+  if (!error.empty()) return reply(out).error(error);
   const std::string holder =
-      asked.holder.empty() ? store::random_name() : std::string{asked.holder};
+      options.holder.empty() ? store::random_name() : std::string{options.holder};
   engine().enter(request, holder,
-                 [place = answers_.add(), protocol = protocol_, holder](const Verdict& verdict) {
-                   append(place->text, protocol, verdict, "holder", holder);
-                   place->done();
+                 [slot = responses_.add(), protocol = protocol_, holder](const Verdict& verdict) {
+                   append(slot->text, protocol, verdict, "holder", holder);
+                   slot->complete();
                  });
 }
 
-void RespSession::leave(Arguments arguments, std::string& out) {
+void RespSession::leave(RespArguments arguments, std::string& out) {
   Request request;
-  Asked asked;
-  const std::string_view error = read_arguments(KeyCommand::leave, arguments, request, asked);
-  if (!error.empty()) return answer(out).error(error);
-  engine().leave(request, asked.holder,
-                 [place = answers_.add(), protocol = protocol_](const Result<bool, Trouble>& left) {
-                   RespWriter say(place->text, protocol);
-                   // (A store that cannot be asked is no error here: nothing was left.)
-                   if (left || left.error().fleet) {
-                     say.integer(left && *left ? 1 : 0);
-                   } else {
-                     say.error("ERR " + left.error().message);
-                   }
-                   place->done();
-                 });
+  CommandOptions options;
+  const std::string_view error = read_arguments(KeyCommand::leave, arguments, request, options);
+  if (!error.empty()) return reply(out).error(error);
+  engine().leave(
+      request, options.holder,
+      [slot = responses_.add(), protocol = protocol_](const Result<bool, Trouble>& left) {
+        RespWriter writer(slot->text, protocol);
+        // (A store failure is no error here: nothing was left, so 0.)
+        if (left || left.error().fleet) {
+          writer.integer(left && *left ? 1 : 0);
+        } else {
+          writer.error("ERR " + left.error().message);
+        }
+        slot->complete();
+      });
 }
 
-void RespSession::explain(Arguments arguments, std::string& out) {
+void RespSession::explain(RespArguments arguments, std::string& out) {
   Request request;
-  Asked asked;
-  const std::string_view error = read_arguments(KeyCommand::explain, arguments, request, asked);
-  if (!error.empty()) return answer(out).error(error);
-  engine().explain(request, [place = answers_.add(), protocol = protocol_,
-                             orders = service_.policies.orders_for(request, service_.engine.now())](
-                                const Result<Explanation, Trouble>& told) {
-    RespWriter say(place->text, protocol);
-    if (told) {
-      say.array(told->limits.size() + orders.size());
-      for (const GivenOrder& given : orders) say.bulk("order: " + to_text(given));
-      for (const LimitState& limit : told->limits) say.bulk(explained(limit));
+  CommandOptions options;
+  const std::string_view error = read_arguments(KeyCommand::explain, arguments, request, options);
+  if (!error.empty()) return reply(out).error(error);
+  engine().explain(request, [slot = responses_.add(), protocol = protocol_,
+                             orders = context_.policies.orders_for(request, context_.engine.now())](
+                                const Result<Explanation, Trouble>& explanation) {
+    RespWriter writer(slot->text, protocol);
+    if (explanation) {
+      writer.array(explanation->limits.size() + orders.size());
+      for (const GivenOrder& given : orders) writer.bulk("order: " + to_text(given));
+      for (const LimitState& limit : explanation->limits) writer.bulk(limit_state_text(limit));
     } else {
-      say.error("ERR " + told.error().message);
+      writer.error("ERR " + explanation.error().message);
     }
-    place->done();
+    slot->complete();
   });
 }
 
-void RespSession::policies(Arguments, std::string& out) {
-  const std::vector<std::string> names = service_.policies.names();
-  answer(out).array(names.size());
-  for (const std::string& name : names) answer(out).bulk(name);
+void RespSession::policies(RespArguments, std::string& out) {
+  const std::vector<std::string> names = context_.policies.names();
+  reply(out).array(names.size());
+  for (const std::string& name : names) reply(out).bulk(name);
 }
 
 // ---- COMMAND
 
-// Its name, how many arguments it has (at least that many if below zero), its flags, and where its
-// first key, its last and those between are.
-void RespSession::describe(const Command& command, RespWriter& say) {
-  const auto least = static_cast<std::int64_t>(command.least);
-  say.array(6);
-  say.bulk(lowered(command.name));
-  say.integer(command.least == command.most ? least : -least);
-  say.array(command.flag.empty() ? 0 : 1);
-  if (!command.flag.empty()) say.simple(command.flag);
-  say.integer(command.key);
-  say.integer(command.key);
-  say.integer(command.key == 0 ? 0 : 1);
+// As in Redis: name, arity (negative: a minimum), flags, position of the first key and of the last,
+// and the step between keys.
+void RespSession::describe(const Command& command, RespWriter& writer) {
+  const auto arity = static_cast<std::int64_t>(command.min_arguments);
+  writer.array(6);
+  writer.bulk(lowered(command.name));
+  writer.integer(command.min_arguments == command.max_arguments ? arity : -arity);
+  writer.array(command.flag.empty() ? 0 : 1);
+  if (!command.flag.empty()) writer.simple(command.flag);
+  writer.integer(command.key);
+  writer.integer(command.key);
+  writer.integer(command.key == 0 ? 0 : 1);
 }
 
-void RespSession::command(Arguments arguments, std::string& out) {
-  RespWriter say = answer(out);
+void RespSession::command(RespArguments arguments, std::string& out) {
+  RespWriter writer = reply(out);
   const std::string_view verb = arguments.size() > 1 ? arguments[1] : "INFO";
-  if (is_word(verb, "COUNT")) return say.integer(static_cast<std::int64_t>(commands().size()));
-  if (is_word(verb, "DOCS")) return say.map(0);
-  if (is_word(verb, "LIST") && arguments.size() == 2) {
-    say.array(commands().size());
-    for (const Command& each : commands()) say.bulk(lowered(each.name));
+  if (is_keyword(verb, "COUNT"))
+    return writer.integer(static_cast<std::int64_t>(commands().size()));
+  if (is_keyword(verb, "DOCS")) return writer.map(0);
+  if (is_keyword(verb, "LIST") && arguments.size() == 2) {
+    writer.array(commands().size());
+    for (const Command& each : commands()) writer.bulk(lowered(each.name));
     return;
   }
-  if (!is_word(verb, "INFO")) {
-    return say.error(fmt::format("ERR unknown subcommand '{}'.", shortened(verb)));
+  if (!is_keyword(verb, "INFO")) {
+    return writer.error(fmt::format("ERR unknown subcommand '{}'.", shortened(verb)));
   }
   if (arguments.size() > 2) {
-    say.array(arguments.size() - 2);
+    writer.array(arguments.size() - 2);
     for (const std::string_view name : arguments.subspan(2)) {
       const Command* const known = find(name);
-      known != nullptr ? describe(*known, say) : say.null();
+      known != nullptr ? describe(*known, writer) : writer.null();
     }
     return;
   }
-  say.array(commands().size());
-  for (const Command& each : commands()) describe(each, say);
+  writer.array(commands().size());
+  for (const Command& each : commands()) describe(each, writer);
 }
-
-// redis-benchmark asks, and is content to hear of nothing.
 
 }  // namespace weir::server

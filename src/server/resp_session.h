@@ -10,25 +10,25 @@
 
 namespace weir::server {
 
-// A connection of a Redis client: WEIR.* and CL.THROTTLE, and what such clients say to make
-// themselves known. Takes that come together are decided together.
+// A connection of a Redis client: WEIR.*, CL.THROTTLE, and the commands of Redis about connections.
+// Pipelined takes are decided together. Used by the thread that made it.
 class RespSession : public net::Protocol {
  public:
-  RespSession(Service& service, const net::Peer& peer);
+  RespSession(Service& context, const net::Peer& peer);
 
   std::size_t on_input(std::string_view input, std::string& out) override;
-  void use_waker(net::Waker& waker) override { answers_.use_waker(waker); }
-  bool waits() const override { return answers_.owed(); }
-  bool in_message() const override { return answers_.owed(); }
-  bool ends() const override { return ends_ && !answers_.owed(); }
+  void use_waker(net::Waker& waker) override { responses_.use_waker(waker); }
+  bool waits() const override { return responses_.has_pending(); }
+  bool in_message() const override { return responses_.has_pending(); }
+  bool ends() const override { return ends_ && !responses_.has_pending(); }
   void on_timeout(std::string& out) override;
   void on_shutdown() override {}
   std::size_t memory() const override {
-    return parser_.memory() + name_.capacity() + answers_.memory();
+    return parser_.memory() + name_.capacity() + responses_.memory();
   }
   void on_shed(std::string& out) override;
 
-  static constexpr std::string_view kNotTls =
+  static constexpr std::string_view kTlsOnly =
       "-ERR this port speaks TLS only: connect with TLS (redis-cli --tls, rediss://)\r\n";
 
  private:
@@ -38,43 +38,44 @@ class RespSession : public net::Protocol {
 
   static bool is_take(const Command* command);
   bool must_wait(const Command* command, std::string& out);
-  void dispatch(const Command* command, Arguments arguments, std::string& out);
+  void dispatch(const Command* command, RespArguments arguments, std::string& out);
   void refuse_http(std::string& out);
-  void collect_take(Arguments arguments, std::string& out);
+  void collect_take(RespArguments arguments, std::string& out);
   void decide_collected(std::string& out);
-  void ask_for_collected(std::string& out);
+  void decide_on_fleet(std::string& out);
   void refuse(std::string_view error, std::string& out);
-  AsyncEngine::Done tell_verdict();
+  AsyncEngine::Done verdict_callback();
 
-  // Answers to commands; `arguments` starts with the command's name. What the fleet may have to be
-  // asked for gets its place among the answers; the others are called when there are none.
+  // The handlers of commands; `arguments` starts with the command's name. No response is pending
+  // when they are called, except for takes. Those that may call the fleet answer in a slot of the
+  // queue, the others append to `out`.
   void take_with_receipt(const Request& request);
-  void peek(Arguments arguments, std::string& out);
-  void settle(Arguments arguments, std::string& out);
-  void reset_key(Arguments arguments, std::string& out);
-  void enter(Arguments arguments, std::string& out);
-  void leave(Arguments arguments, std::string& out);
-  void explain(Arguments arguments, std::string& out);
-  void policies(Arguments arguments, std::string& out);
-  void throttle(Arguments arguments, std::string& out);
-  void ping(Arguments arguments, std::string& out);
-  void echo(Arguments arguments, std::string& out);
-  void hello(Arguments arguments, std::string& out);
-  void auth(Arguments arguments, std::string& out);
-  void client(Arguments arguments, std::string& out);
-  void command(Arguments arguments, std::string& out);
-  static void describe(const Command& command, wire::RespWriter& say);
-  void config(Arguments arguments, std::string& out);
-  void info(Arguments arguments, std::string& out);
-  void select(Arguments arguments, std::string& out);
-  void quit(Arguments arguments, std::string& out);
-  void reset(Arguments arguments, std::string& out);
+  void peek(RespArguments arguments, std::string& out);
+  void settle(RespArguments arguments, std::string& out);
+  void reset_key(RespArguments arguments, std::string& out);
+  void enter(RespArguments arguments, std::string& out);
+  void leave(RespArguments arguments, std::string& out);
+  void explain(RespArguments arguments, std::string& out);
+  void policies(RespArguments arguments, std::string& out);
+  void throttle(RespArguments arguments, std::string& out);
+  void ping(RespArguments arguments, std::string& out);
+  void echo(RespArguments arguments, std::string& out);
+  void hello(RespArguments arguments, std::string& out);
+  void auth(RespArguments arguments, std::string& out);
+  void client(RespArguments arguments, std::string& out);
+  void command(RespArguments arguments, std::string& out);
+  static void describe(const Command& command, wire::RespWriter& writer);
+  void config(RespArguments arguments, std::string& out);
+  void info(RespArguments arguments, std::string& out);
+  void select(RespArguments arguments, std::string& out);
+  void quit(RespArguments arguments, std::string& out);
+  void reset(RespArguments arguments, std::string& out);
 
-  bool log_in(std::string_view user, std::string_view secret);
-  wire::RespWriter answer(std::string& out) const { return {out, protocol_}; }
-  AsyncEngine engine() const { return {service_.engine, link_of_this_thread()}; }
+  bool authenticate(std::string_view user, std::string_view secret);
+  wire::RespWriter reply(std::string& out) const { return {out, protocol_}; }
+  AsyncEngine engine() const { return {context_.engine, link_of_this_thread()}; }
 
-  Service& service_;
+  Service& context_;
   const net::Peer peer_;
   wire::RespParser parser_;
   Rights rights_;
@@ -82,7 +83,7 @@ class RespSession : public net::Protocol {
   std::string name_;
   int protocol_ = 2;
   bool ends_ = false;
-  Answers answers_;
+  ResponseQueue responses_;
 };
 
 }  // namespace weir::server

@@ -25,7 +25,7 @@ Rights rights_from(std::string_view authorization, const Access& access) {
   if (!same_ignoring_case(authorization.substr(0, scheme.size()), scheme)) return rights;
   std::string_view secret = authorization.substr(scheme.size());
   secret.remove_prefix(std::min(secret.find_first_not_of(' '), secret.size()));
-  rights.let_in = !access.password.empty() && same_secret(secret, access.password);
+  rights.has_password = !access.password.empty() && same_secret(secret, access.password);
   rights.admin = !access.admin_token.empty() && same_secret(secret, access.admin_token);
   return rights;
 }

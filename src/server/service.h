@@ -24,32 +24,32 @@
 
 namespace weir::server {
 
-// Who may come in. Never changes while the process runs.
+// The secrets and names that requests are checked against. Never changes while the process runs.
 struct Access {
-  std::string password;     // none: anybody
-  std::string admin_token;  // none: verbs that change things are for this machine only
-  // Names with a dot that a request without the password may have in Host. None: any name.
+  std::string password;     // empty: none is needed
+  std::string admin_token;  // empty: changes are allowed from this machine only
+  // Names with a dot that Host may have in a request without a secret. None: any name.
   std::optional<std::vector<std::string>> host_names{};
 };
 
-// How often the policy file was read again.
+// Counts of reloads of the policy file.
 struct Reloads {
   std::atomic<std::uint64_t> succeeded{0};
   std::atomic<std::uint64_t> failed{0};
   std::atomic<bool> last_succeeded{true};
 };
 
-// Envoy's rate limit service, as its doors know it. Empty: there is none.
+// Envoy's rate limit service, as sessions call it. Empty: there is none.
 struct EnvoyService {
-  using Done = std::function<void(Result<envoy::Answer, envoy::Failure>)>;
+  using Callback = std::function<void(Result<envoy::Answer, envoy::Failure>)>;
 
-  // Tells `done` once, perhaps before it returns, and on the same thread.
-  std::function<void(const envoy::Call&, Link&, Done done)> should_rate_limit{};
-  // Whether it has rules to go by.
+  // Calls `done` once, on the same thread, perhaps before it returns.
+  std::function<void(const envoy::Call&, Link&, Callback done)> should_rate_limit{};
+  // True if it has rules.
   std::function<bool()> is_configured{};
 };
 
-// What all sessions share.
+// The state that all sessions share. Outlives them.
 struct Service {
   Engine& engine;
   Policies& policies;
@@ -60,40 +60,44 @@ struct Service {
   HeaderStyle headers = HeaderStyle::ietf;
   LegacyHeaders legacy_headers{};
   bool has_fleet = false;             // limits may count on the fleet
-  const RedisFleet* redis = nullptr;  // which it is
-  Worker* worker = nullptr;           // for what may block; none: it is done at once
+  const RedisFleet* redis = nullptr;  // the fleet, if it is one on Redis
+  JobThread* job_thread = nullptr;    // none: blocking jobs run at once, on the calling thread
   EnvoyService envoy{};
-  envoy::Service* envoy_rules = nullptr;  // what is behind it
+  envoy::Service* envoy_rules = nullptr;  // the service behind `envoy`
   Receipts receipts{};
   Reloads reloads{};
-  std::atomic<bool> ending = false;  // who asks for its health is told
+  std::atomic<bool> is_draining = false;  // reported by health checks
   const std::chrono::system_clock::time_point started = std::chrono::system_clock::now();
-  std::atomic<std::uint64_t> tls_failures{0};  // connections that did not come to speak TLS
+  std::atomic<std::uint64_t> tls_failures{0};
 
-  // Of others in this process. Set before anybody is let in.
-  std::function<void(wire::Exposition&)> more_metrics{};
+  // Appends the metrics of a gateway in the same process. Set before connections are accepted.
+  std::function<void(wire::Exposition&)> extra_metrics{};
 
-  // As Redis clients expect it: lines of name:value under headings.
+  // The reply to INFO: lines of name:value under headings, as in Redis.
   std::string info() const;
 };
 
-// Compares secrets in a time that does not tell how much of them was right.
+// Compares secrets in a time that depends on the length of `given` only (no timing side channel).
 bool same_secret(std::string_view given, std::string_view secret) noexcept;
 
-// A caller's rights, as far as they are known.
+// The rights that a verb needs: none, to call, or to change what others have.
+enum class RequiredRights { none, call, change };
+
+// The rights that a client has shown so far.
 struct Rights {
   bool loopback = false;
-  bool let_in = false;  // has shown the password
-  bool admin = false;   // has shown the token
+  bool has_password = false;
+  bool admin = false;  // has shown the admin token
 
-  // Whether they suffice to call at all, and for verbs that change what others have.
-  bool may_call(const Access& access) const { return let_in || admin || access.password.empty(); }
+  bool may_call(const Access& access) const {
+    return has_password || admin || access.password.empty();
+  }
   bool may_change(const Access& access) const {
     return admin || (access.admin_token.empty() && loopback);
   }
 };
 
-// What a field Authorization: Bearer … is good for.
+// The rights that the value of an Authorization field gives.
 Rights rights_from(std::string_view authorization, const Access& access);
 
 }  // namespace weir::server

@@ -16,18 +16,18 @@ std::string readable(Nanos time) {
   const std::int64_t ms = wire::millis_up(time);
   if (ms < 1000) return fmt::format("{}ms", ms);
   if (ms < 60'000) return fmt::format("{:g}s", static_cast<double>(ms) / 1000);
-  // Two units, rounded up: nobody is told to come too early.
-  const auto in_two = [](std::int64_t all, std::int64_t per_large, std::string_view large,
-                         std::string_view small) {
+  // Two units, rounded up: a client must not retry too early.
+  const auto in_two_units = [](std::int64_t all, std::int64_t per_large, std::string_view large,
+                               std::string_view small) {
     const std::int64_t rest = all % per_large;
     const std::string first = fmt::format("{}{}", all / per_large, large);
     return rest == 0 ? first : fmt::format("{} {}{}", first, rest, small);
   };
   const std::int64_t seconds = (ms + 999) / 1000;
-  if (seconds < 3600) return in_two(seconds, 60, "min", "s");
+  if (seconds < 3600) return in_two_units(seconds, 60, "min", "s");
   const std::int64_t minutes = (seconds + 59) / 60;
-  if (minutes <= 48 * 60) return in_two(minutes, 60, "h", "min");
-  return in_two((minutes + 59) / 60, 24, " days", "h");
+  if (minutes <= 48 * 60) return in_two_units(minutes, 60, "h", "min");
+  return in_two_units((minutes + 59) / 60, 24, " days", "h");
 }
 
 namespace {
@@ -44,7 +44,7 @@ std::string outcome(const Decision& decision, Permits cost) {
   return {};
 }
 
-std::string of_origin(const LimitOrigin& origin) {
+std::string origin_text(const LimitOrigin& origin) {
   switch (origin.kind) {
     case LimitOrigin::Kind::policy:
       break;
@@ -78,10 +78,10 @@ std::string subject_of(const Request& request) {
   return all;
 }
 
-std::string explained(const LimitState& limit) {
+std::string limit_state_text(const LimitState& limit) {
   const Decision& decision = limit.decision;
   std::string line = fmt::format("{}: {}", limit.name, limit.limit);
-  line += of_origin(limit.origin);
+  line += origin_text(limit.origin);
   if (limit.share) {
     line += fmt::format(", this node's part {} of {}", limit.share->part, limit.share->whole);
   }
@@ -102,7 +102,7 @@ std::optional<std::int64_t> whole_number(std::string_view text) {
   return value;
 }
 
-std::string described(const policy::Limit& limit) {
+std::string limit_text(const policy::Limit& limit) {
   std::string text = limit.name.empty() ? "" : limit.name + ": ";
   text += policy::to_text(limit.rule);
   if (!limit.by.empty()) text += fmt::format(" by {}", fmt::join(limit.by, "+"));
@@ -113,9 +113,9 @@ std::string described(const policy::Limit& limit) {
   return limit.shadow ? text + ", shadow" : text;
 }
 
-std::string described(const std::vector<policy::Limit>& limits) {
+std::string limit_text(const std::vector<policy::Limit>& limits) {
   std::string text;
-  for (const policy::Limit& limit : limits) text += (text.empty() ? "" : "; ") + described(limit);
+  for (const policy::Limit& limit : limits) text += (text.empty() ? "" : "; ") + limit_text(limit);
   return text;
 }
 

@@ -21,12 +21,12 @@ bool is_v4_address(std::string_view host) {
          host.find_first_not_of("0123456789.") == std::string_view::npos;
 }
 
-// (A name may start with 127 as well: 127.evil.example is somebody's.)
+// Addresses only: a name may also start with 127, such as 127.evil.example.
 bool is_loopback(std::string_view host) {
   return host == "[::1]" || (is_v4_address(host) && host.starts_with("127."));
 }
 
-// RFC 6761, 6762, 8375, and what ICANN has set aside.
+// Reserved by RFC 6761, 6762 and 8375, and by ICANN.
 bool ends_with_local_domain(std::string_view host) {
   constexpr std::array<std::string_view, 5> domains{".localhost", ".local", ".internal",
                                                     ".home.arpa", ".test"};
@@ -38,13 +38,13 @@ bool ends_with_local_domain(std::string_view host) {
 
 }  // namespace
 
-std::string name_of_this_machine() {
+std::string own_host_name() {
   std::array<char, 256> name{};
   if (gethostname(name.data(), name.size() - 1) != 0) return {};
   return name.data();
 }
 
-bool is_this_machine(std::string_view host, std::string_view own) {
+bool is_own_host(std::string_view host, std::string_view own) {
   host = without_port(host);
   if (is_loopback(host) || same_ignoring_case(host, "localhost")) return true;
   return !own.empty() && same_ignoring_case(host, own);

@@ -4,23 +4,23 @@
 #include <string>
 #include <string_view>
 
-// Whether a browser was led to this machine by somebody else's name, or by somebody else's page.
+// Checks of Host and Origin against pages of other sites in a browser: DNS rebinding and CSRF. A
+// host may have a port.
 
 namespace weir::server {
 
-// What this machine calls itself; empty if it does not say.
-std::string name_of_this_machine();
+// The host name of this machine; empty if it is not known.
+std::string own_host_name();
 
-// Whether that is a name or address of this machine, whose own name is `own`, with or without a
-// port.
-bool is_this_machine(std::string_view host, std::string_view own);
+// True for a loopback address, "localhost", and `own`, the host name of this machine.
+bool is_own_host(std::string_view host, std::string_view own);
 
-// Whether no site of the public DNS can have that name, with or without a port: it has no dot, or
-// ends with a domain that is reserved for local use (.local, .internal, …).
+// True for a name that no site of the public DNS can have: without a dot, or in a domain that is
+// reserved for local use (.local, .internal, …).
 bool is_local_name(std::string_view host);
 
-// Whether a stranger cannot have chosen that host, with or without a port, to lead a browser here
-// (DNS rebinding): it is an address, a local name, or one of `names`.
+// True for a host that an attacker cannot have pointed here (DNS rebinding): an address, a local
+// name, or one of `names`.
 bool is_known_host(std::string_view host, std::span<const std::string> names);
 
 }  // namespace weir::server

@@ -21,7 +21,7 @@ std::uint64_t hash_of(std::string_view text, std::uint64_t seed) {
   return XXH3_64bits_withSeed(text.data(), text.size(), seed);
 }
 
-// Parts may come in any order. A key that reads like parts is another one.
+// Does not depend on the order of the parts. Differs from the hash of a key that looks like parts.
 std::uint64_t hash_of(const Request& request, std::uint64_t seed) {
   if (request.parts.empty()) return hash_of(request.key, seed);
   std::uint64_t sum = 1;
@@ -46,21 +46,21 @@ void write_key(const Request& request, BoundedText& text) {
 
 // ---- Time
 
-TopKeysTime::TopKeysTime(const Clock& clock)
+TopKeysClock::TopKeysClock(const Clock& clock)
     : clock_(clock), start_(clock.now()), seed_(random_seed()) {}
 
-std::int64_t TopKeysTime::second() const noexcept {
+std::int64_t TopKeysClock::second() const noexcept {
   return std::chrono::floor<std::chrono::seconds>(clock_.now() - start_).count();
 }
 
-std::int64_t TopKeysTime::covered(std::int64_t second) noexcept {
+std::int64_t TopKeysClock::covered(std::int64_t second) noexcept {
   return second < 60 ? second + 1 : 60 + second % 60;
 }
 
-// ---- Which are counted
+// ---- Sampling
 
-// As long as it takes for a chance of one in sixteen to come true: the first of many random
-// hexadecimal digits that is zero.
+// A geometric distribution with p = 1/16: the position of the first zero among random hexadecimal
+// digits (xorshift64).
 std::uint64_t Sampler::skip() noexcept {
   constexpr std::uint64_t lowest_bits = 0x1111'1111'1111'1111;
   for (std::uint64_t passed = 1;; passed += 16) {
@@ -77,7 +77,7 @@ std::uint64_t Sampler::skip() noexcept {
 std::uint64_t Sampler::next(std::int64_t second) noexcept {
   if (second != second_) {
     second_ = second;
-    left_ = kAllInASecond;
+    left_ = kUnsampledPerSecond;
   }
   if (left_ > 0) --left_;
   sampling_ = left_ == 0;
@@ -86,7 +86,7 @@ std::uint64_t Sampler::next(std::int64_t second) noexcept {
 
 // ---- Minutes
 
-HeavyHitters& TwoMinutes::at(std::int64_t minute) {
+HeavyHitters& TwoMinuteSketch::at(std::int64_t minute) {
   if (minute_ != minute) {
     std::swap(current_, last_);
     if (current_) current_->clear();
@@ -97,7 +97,7 @@ HeavyHitters& TwoMinutes::at(std::int64_t minute) {
   return *current_;
 }
 
-void TwoMinutes::append_to(std::vector<HeavyHitters>& sketches, std::int64_t minute) const {
+void TwoMinuteSketch::append_to(std::vector<HeavyHitters>& sketches, std::int64_t minute) const {
   if (is_over(minute)) return;
   if (current_) sketches.push_back(*current_);
   if (last_ && minute_ == minute) sketches.push_back(*last_);
@@ -106,20 +106,20 @@ void TwoMinutes::append_to(std::vector<HeavyHitters>& sketches, std::int64_t min
 // ---- Counting
 
 std::uint64_t TopKeys::count(const DecisionEvent& event) {
-  const std::int64_t second = time_.second();
-  const std::int64_t minute = TopKeysTime::minute_of(second);
-  std::uint64_t hash = hash_of(event.request, time_.seed());
+  const std::int64_t second = clock_.second();
+  const std::int64_t minute = TopKeysClock::minute_of(second);
+  std::uint64_t hash = hash_of(event.request, clock_.seed());
   const std::uint64_t weight = sampler_.weight();
 
   const std::lock_guard lock(mutex_);
-  turn_to(minute);
+  advance_to(minute);
   std::string_view name = event.policy;
-  Policy& keys = policy(name);
-  const bool shared = name != event.policy;
-  if (shared) hash = hash_of(event.policy, hash);
+  PolicyKeys& keys = policy(name);
+  const bool is_shared = name != event.policy;
+  if (is_shared) hash = hash_of(event.policy, hash);
   HeavyHitters& sketch = (event.verdict ? keys.allowed : keys.refused).at(minute);
   if (BoundedText* text = sketch.add(hash, weight, weight * (weight - 1))) {
-    if (shared) {
+    if (is_shared) {
       text->append(event.policy);
       text->append(" ");
     }
@@ -128,8 +128,8 @@ std::uint64_t TopKeys::count(const DecisionEvent& event) {
   return sampler_.next(second);
 }
 
-// Policies that nobody has asked for in a while are forgotten: they may not be there any more.
-void TopKeys::turn_to(std::int64_t minute) {
+// Drops policies without calls in the last two minutes: they may have been deleted.
+void TopKeys::advance_to(std::int64_t minute) {
   if (minute == minute_) return;
   minute_ = minute;
   std::erase_if(policies_, [&](const auto& each) {
@@ -137,18 +137,18 @@ void TopKeys::turn_to(std::int64_t minute) {
   });
 }
 
-// The counters for a policy; `name` becomes that by which they are known.
-TopKeys::Policy& TopKeys::policy(std::string_view& name) {
+// The sketches of a policy. Sets `name` to kOthers if the policy has none of its own.
+TopKeys::PolicyKeys& TopKeys::policy(std::string_view& name) {
   const auto found = policies_.find(name);
   if (found != policies_.end()) return found->second;
   if (policies_.size() >= kPolicies) name = kOthers;
   return policies_[name];
 }
 
-// ---- Looking
+// ---- Reading
 
 void TopKeys::append_to(std::map<std::string_view, KeySketches>& all, std::int64_t second) const {
-  const std::int64_t minute = TopKeysTime::minute_of(second);
+  const std::int64_t minute = TopKeysClock::minute_of(second);
   std::unique_lock lock(mutex_);
   std::vector<std::string_view> names;
   for (const auto& each : policies_) names.push_back(each.first);

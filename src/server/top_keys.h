@@ -14,35 +14,35 @@
 
 namespace weir::server {
 
-// What all threads agree on when they count keys: when it is, and how keys are hashed.
-class TopKeysTime {
+// The time and the hash seed that all threads share when they count keys. Thread-safe.
+class TopKeysClock {
  public:
-  explicit TopKeysTime(const Clock& clock);
+  explicit TopKeysClock(const Clock& clock);
 
   std::int64_t second() const noexcept;  // since the start
   static std::int64_t minute_of(std::int64_t second) noexcept { return second / 60; }
-  // How many seconds this minute and the last one cover so far.
+  // The seconds that the current minute and the last one cover so far.
   static std::int64_t covered(std::int64_t second) noexcept;
   std::uint64_t seed() const noexcept { return seed_; }
 
  private:
   const Clock& clock_;
   const Instant start_;
-  const std::uint64_t seed_;  // strangers choose keys, and must not make them collide
+  const std::uint64_t seed_;  // random: clients choose keys, and must not make them collide
 };
 
-// Which of its decisions a thread counts: all while they are few, and a random one in sixteen
-// above that. (Not every sixteenth: clients who send commands together repeat themselves.)
+// Selects the decisions that a thread counts: all up to kUnsampledPerSecond in a second, then a
+// random one in sixteen. (Not every sixteenth: pipelines of clients have patterns.)
 class Sampler {
  public:
-  static constexpr int kAllInASecond = 10'000;
-  static constexpr std::uint64_t kOneIn = 16;
+  static constexpr int kUnsampledPerSecond = 10'000;
+  static constexpr std::uint64_t kSampleRate = 16;  // one in so many
 
   explicit Sampler(std::uint64_t seed) : random_(seed | 1) {}
 
-  // What the decision that is counted now stands for.
-  std::uint64_t weight() const noexcept { return sampling_ ? kOneIn : 1; }
-  // How many decisions later the next one is counted.
+  // The number of decisions that the current one stands for.
+  std::uint64_t weight() const noexcept { return sampling_ ? kSampleRate : 1; }
+  // The number of decisions until the next one to count.
   std::uint64_t next(std::int64_t second) noexcept;
 
  private:
@@ -50,15 +50,16 @@ class Sampler {
 
   std::uint64_t random_;
   std::int64_t second_ = -1;
-  int left_ = kAllInASecond;
+  int left_ = kUnsampledPerSecond;
   bool sampling_ = false;
 };
 
-// The keys of one policy that were allowed, or refused, most often in this minute and the last.
-class TwoMinutes {
+// Sketches of the most frequent keys of one policy, in the current minute and the one before.
+class TwoMinuteSketch {
  public:
+  // The sketch to count in.
   HeavyHitters& at(std::int64_t minute);
-  // Copies of what was counted for the minute and the one before it.
+  // Appends copies of the sketches of the minute and the one before it.
   void append_to(std::vector<HeavyHitters>& sketches, std::int64_t minute) const;
   bool is_over(std::int64_t minute) const noexcept { return minute_ + 1 < minute; }
 
@@ -74,39 +75,40 @@ struct KeySketches {
   std::vector<HeavyHitters> refused{};
 };
 
-// The keys that one thread was asked for most, by policy. That thread counts, any other may look.
+// The most frequent keys of one thread's decisions, by policy. That thread counts; any thread may
+// read.
 class TopKeys {
  public:
-  static constexpr std::size_t kCounters = 128;  // keys of a policy that are followed
-  static constexpr std::size_t kPolicies = 256;  // that have counters of their own
-  // The policies beyond these, together. Their keys have the policy's name before them.
+  static constexpr std::size_t kCounters = 128;  // keys in each sketch
+  static constexpr std::size_t kPolicies = 256;  // with sketches of their own
+  // All other policies together. Their keys are preceded by the policy's name.
   static constexpr std::string_view kOthers = "(others)";
 
-  // `number` tells threads apart.
-  TopKeys(const TopKeysTime& time, std::uint64_t number)
-      : time_(time), sampler_(time.seed() + number * 0x9e37'79b9'7f4a'7c15) {}
+  // `number` differs for each thread.
+  TopKeys(const TopKeysClock& clock, std::uint64_t number)
+      : clock_(clock), sampler_(clock.seed() + number * 0x9e37'79b9'7f4a'7c15) {}
 
-  // Counts a decision. How many decisions later it wants to be told of the next one.
+  // Counts a decision, and returns the number of decisions until the next one to count.
   std::uint64_t count(const DecisionEvent& event);
 
-  // By policy, what is not over at that second. Keeps the thread from counting for no longer than
-  // it takes to copy one policy's.
+  // Adds copies of the sketches that cover this second, by policy. Blocks the counting thread for
+  // the copy of one policy's sketches at most.
   void append_to(std::map<std::string_view, KeySketches>& all, std::int64_t second) const;
 
  private:
-  struct Policy {
-    TwoMinutes allowed{};
-    TwoMinutes refused{};
+  struct PolicyKeys {
+    TwoMinuteSketch allowed{};
+    TwoMinuteSketch refused{};
   };
 
-  void turn_to(std::int64_t minute);
-  Policy& policy(std::string_view& name);
+  void advance_to(std::int64_t minute);
+  PolicyKeys& policy(std::string_view& name);
 
-  const TopKeysTime& time_;
+  const TopKeysClock& clock_;
   mutable std::mutex mutex_;
   Sampler sampler_;
   std::int64_t minute_ = 0;
-  std::map<std::string_view, Policy> policies_;  // names live as long as the engine
+  std::map<std::string_view, PolicyKeys> policies_;  // names live as long as the engine
 };
 
 }  // namespace weir::server

@@ -6,9 +6,9 @@
 
 namespace weir::server {
 
-Worker::Worker() : thread_([this] { work(); }) {}
+JobThread::JobThread() : thread_([this] { run_jobs(); }) {}
 
-Worker::~Worker() {
+JobThread::~JobThread() {
   {
     const std::lock_guard lock(mutex_);
     ends_ = true;
@@ -17,7 +17,7 @@ Worker::~Worker() {
   thread_.join();
 }
 
-void Worker::run(std::function<void()> job) {
+void JobThread::run(std::function<void()> job) {
   {
     const std::lock_guard lock(mutex_);
     jobs_.push_back(std::move(job));
@@ -25,7 +25,7 @@ void Worker::run(std::function<void()> job) {
   changed_.notify_one();
 }
 
-void Worker::work() {
+void JobThread::run_jobs() {
   std::unique_lock lock(mutex_);
   for (;;) {
     changed_.wait(lock, [&] { return ends_ || !jobs_.empty(); });
@@ -33,7 +33,7 @@ void Worker::work() {
     auto job = std::move(jobs_.front());
     jobs_.pop_front();
     lock.unlock();
-    // (What could not be done for want of memory is not done; whoever waits for it times out.)
+    // A job that runs out of memory is dropped: its caller times out.
     (void)with_memory(job);
     job = nullptr;
     lock.lock();

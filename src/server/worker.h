@@ -8,20 +8,20 @@
 
 namespace weir::server {
 
-// A thread for what may block: writing files to disk, looking names up. Runs jobs one after the
-// other, in the order in which they came. Thread-safe.
-class Worker {
+// A thread for jobs that may block: writing files, resolving names. Runs them one at a time, in
+// the order in which they were added. Thread-safe.
+class JobThread {
  public:
-  Worker();
-  // Runs all jobs that have come, and waits for the last one.
-  ~Worker();
-  Worker(const Worker&) = delete;
-  Worker& operator=(const Worker&) = delete;
+  JobThread();
+  // Runs all jobs that are left, then joins the thread.
+  ~JobThread();
+  JobThread(const JobThread&) = delete;
+  JobThread& operator=(const JobThread&) = delete;
 
   void run(std::function<void()> job);
 
  private:
-  void work();
+  void run_jobs();
 
   std::mutex mutex_;
   std::condition_variable changed_;

@@ -357,7 +357,7 @@ class HttpTest(unittest.TestCase):
     def test_policies_are_in_utf8(self):
         for text in [b"limits: [ 1/s ] # \xff", "limits: [ 1/s ]".encode("utf-16")]:
             status, _, problem = self.daemon.http("PUT", "/v1/policies/utf", text)
-            self.assertEqual((status, problem["detail"]), (400, "a policy is written in UTF-8"))
+            self.assertEqual((status, problem["detail"]), (400, "the policy is not UTF-8"))
         for name in ["%ff", "a%c3", "%ed%a0%80"]:
             for method in ["PUT", "DELETE"]:
                 status, _, problem = self.daemon.http(method, f"/v1/policies/{name}", "limits: [ 1/s ]")

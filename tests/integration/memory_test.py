@@ -388,7 +388,7 @@ class MemoryTest(unittest.TestCase):
                 resp = daemon.resp()
                 self.assertEqual(resp("WEIR.TAKE", "p", "k")[0], 1)
                 resp.close()
-                daemon.wait_for_log("for which there was no memory")
+                daemon.wait_for_log("for which an allocation had failed")
                 self.assertEqual(daemon.stop(), 0)
 
 

@@ -1,5 +1,5 @@
-// Each way of not being let in, and of not being allowed what one asks for: at both doors, from
-// this machine and from afar.
+// Authentication and authorization of the HTTP and RESP listeners, for calls from this machine and
+// from others.
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -20,8 +20,8 @@ namespace {
 using testing::HasSubstr;
 using testing::StartsWith;
 
-const net::Peer kHere{.address = "127.0.0.1", .loopback = true};
-const net::Peer kAfar{.address = "10.0.0.1", .loopback = false};
+const net::Peer kLocal{.address = "127.0.0.1", .loopback = true};
+const net::Peer kRemote{.address = "10.0.0.1", .loopback = false};
 
 class AccessTest : public testing::Test {
  protected:
@@ -31,8 +31,8 @@ class AccessTest : public testing::Test {
     return set;
   }
 
-  World world{some_policies()};
-  Service& service = world.service;
+  TestServer server{some_policies()};
+  Service& context = server.context;
 };
 
 // ---- HTTP
@@ -56,28 +56,28 @@ constexpr Ask kAdminVerbs[] = {
     {.method = "GET", .path = "/v1/orders", .body = ""},
 };
 
-class HttpAccessTest : public AccessTest {
+class HttpAccess : public AccessTest {
  protected:
-  // The status, and in `told` all of the answer. `fields` end with a line end each.
-  int ask(const Ask& what, std::string_view fields = {}, const net::Peer& peer = kHere,
+  // Returns the status; `response` has the whole response. Each of `fields` ends with a CRLF.
+  int ask(const Ask& what, std::string_view fields = {}, const net::Peer& peer = kLocal,
           std::string_view host = "127.0.0.1:7380") {
     std::string text;
     text.append(what.method).append(" ").append(what.path).append(" HTTP/1.1\r\nHost: ");
     text.append(host).append("\r\n").append(fields);
     text += "Content-Length: " + std::to_string(what.body.size()) + "\r\n\r\n";
     text.append(what.body);
-    HttpSession session(service, peer);
-    told.clear();
-    session.on_input(text, told);
-    EXPECT_THAT(told, StartsWith("HTTP/1.1 "));
-    return std::stoi(told.substr(9));
+    HttpSession session(context, peer);
+    response.clear();
+    session.on_input(text, response);
+    EXPECT_THAT(response, StartsWith("HTTP/1.1 "));
+    return std::stoi(response.substr(9));
   }
 
-  std::string told;
+  std::string response;
 };
 
-TEST_F(HttpAccessTest, AsksForThePassword) {
-  service.access.password = "sesame";
+TEST_F(HttpAccess, RefusesCallsWithoutThePassword) {
+  context.access.password = "sesame";
   for (const std::string_view wrong :
        {"", "Authorization: Bearer sesam\r\n", "Authorization: Bearer sesame2\r\n",
         "Authorization: Bearer Sesame\r\n", "Authorization: Bearer \r\n",
@@ -86,16 +86,16 @@ TEST_F(HttpAccessTest, AsksForThePassword) {
         "X-Authorization: Bearer sesame\r\n",
         "Authorization: Bearer x\r\nAuthorization: Bearer sesame\r\n"}) {
     EXPECT_EQ(ask(kTake, wrong), 401) << wrong;
-    EXPECT_THAT(told, HasSubstr("\r\nWWW-Authenticate: Bearer\r\n"));
+    EXPECT_THAT(response, HasSubstr("\r\nWWW-Authenticate: Bearer\r\n"));
   }
-  EXPECT_EQ(ask(kTake, "Authorization: Bearer sesame\r\n", kAfar), 200);
-  EXPECT_EQ(ask({.path = "/v1/peek"}, "Authorization: bEARER sesame\r\n", kAfar), 200);
-  EXPECT_THAT(told, HasSubstr("\"remaining\":9,")) << "nobody who was refused has taken anything";
+  EXPECT_EQ(ask(kTake, "Authorization: Bearer sesame\r\n", kRemote), 200);
+  EXPECT_EQ(ask({.path = "/v1/peek"}, "Authorization: bEARER sesame\r\n", kRemote), 200);
+  EXPECT_THAT(response, HasSubstr("\"remaining\":9,")) << "a refused call has taken something";
 }
 
-// Being on this machine is not enough for anything but to say that one is alive.
-TEST_F(HttpAccessTest, AsksForThePasswordOnEveryPath) {
-  service.access.password = "sesame";
+// Also from this machine.
+TEST_F(HttpAccess, RequiresThePasswordOnEveryPathButHealthChecks) {
+  context.access.password = "sesame";
   for (const std::string_view path : {"/", "/metrics", "/v1/policies", "/v1/auth?policy=p&key=k"}) {
     EXPECT_EQ(ask({.method = "GET", .path = path, .body = ""}), 401) << path;
   }
@@ -108,14 +108,14 @@ TEST_F(HttpAccessTest, AsksForThePasswordOnEveryPath) {
   }
 }
 
-// Nothing of its body is kept, and nothing is read behind it.
-TEST_F(HttpAccessTest, RefusesARequestWhenItsHeadIsComplete) {
-  service.access.password = "sesame";
+// Otherwise a client without rights could fill the memory.
+TEST_F(HttpAccess, RefusesAnUnauthorizedRequestBeforeItsBody) {
+  context.access.password = "sesame";
   for (const std::string_view path : {"/v1/take", "/v1/policies/q", "/metrics", "/nowhere"}) {
     for (const std::string_view length :
          {"Content-Length: 1000000\r\n", "Transfer-Encoding: chunked\r\n",
           "Content-Length: 1000000\r\nExpect: 100-continue\r\n"}) {
-      HttpSession session(service, kAfar);
+      HttpSession session(context, kRemote);
       std::string out;
       const auto head = fmt::format("POST {} HTTP/1.1\r\nHost: a\r\n{}\r\n", path, length);
       session.on_input(head, out);
@@ -127,18 +127,18 @@ TEST_F(HttpAccessTest, RefusesARequestWhenItsHeadIsComplete) {
   }
 }
 
-TEST_F(HttpAccessTest, KeepsNoBodyOfARequestThatAnybodyMaySend) {
-  service.access.password = "sesame";
-  HttpSession session(service, kAfar);
+TEST_F(HttpAccess, KeepsNoBodyOfAHealthCheck) {
+  context.access.password = "sesame";
+  HttpSession session(context, kRemote);
   std::string out;
   session.on_input("GET /healthz HTTP/1.1\r\nHost: a\r\nContent-Length: 1000000\r\n\r\n", out);
   EXPECT_THAT(out, StartsWith("HTTP/1.1 200 OK\r\n"));
   EXPECT_TRUE(session.ends());
 }
 
-TEST_F(HttpAccessTest, ReadsTheBodyOfARequestWithThePassword) {
-  service.access.password = "sesame";
-  HttpSession session(service, kAfar);
+TEST_F(HttpAccess, ReadsTheBodyOfARequestWithThePassword) {
+  context.access.password = "sesame";
+  HttpSession session(context, kRemote);
   std::string out;
   session.on_input(
       "POST /v1/take HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer sesame\r\n"
@@ -150,25 +150,25 @@ TEST_F(HttpAccessTest, ReadsTheBodyOfARequestWithThePassword) {
   EXPECT_FALSE(session.ends());
 }
 
-TEST_F(HttpAccessTest, DoesNotTakeThePasswordForTheToken) {
-  service.access = {.password = "sesame", .admin_token = "root"};
+TEST_F(HttpAccess, DoesNotAcceptThePasswordAsTheAdminToken) {
+  context.access = {.password = "sesame", .admin_token = "root"};
   for (const Ask& verb : kAdminVerbs) {
     EXPECT_EQ(ask(verb, "Authorization: Bearer sesame\r\n"), 401) << verb.path;
-    EXPECT_THAT(told, HasSubstr("this needs the admin token"));
+    EXPECT_THAT(response, HasSubstr("this needs the admin token"));
     EXPECT_EQ(ask(verb, "Authorization: Bearer roo\r\n"), 401) << verb.path;
     EXPECT_EQ(ask(verb), 401) << verb.path;
   }
-  // The token is the larger of the two.
+  // The token also allows what the password allows.
   EXPECT_EQ(ask(kTake, "Authorization: Bearer root\r\n"), 200);
   for (const Ask& verb : kAdminVerbs) {
-    EXPECT_EQ(ask(verb, "Authorization: Bearer root\r\n", kAfar), 200) << verb.path;
+    EXPECT_EQ(ask(verb, "Authorization: Bearer root\r\n", kRemote), 200) << verb.path;
   }
 }
 
-// With a token, this machine is no better than others.
-TEST_F(HttpAccessTest, AsksThisMachineForTheTokenAsWell) {
-  service.access.admin_token = "root";
-  EXPECT_EQ(ask(kTake, {}, kAfar), 200);
+// With a token configured, the loopback address gives no rights.
+TEST_F(HttpAccess, RequiresTheAdminTokenFromThisMachineToo) {
+  context.access.admin_token = "root";
+  EXPECT_EQ(ask(kTake, {}, kRemote), 200);
   for (const Ask& verb : kAdminVerbs) {
     EXPECT_EQ(ask(verb), 401) << verb.path;
     EXPECT_EQ(ask(verb, "Authorization: Bearer \r\n"), 401) << verb.path;
@@ -176,45 +176,46 @@ TEST_F(HttpAccessTest, AsksThisMachineForTheTokenAsWell) {
   }
 }
 
-TEST_F(HttpAccessTest, ChangesNothingFromAfarWithoutAToken) {
-  EXPECT_EQ(ask(kTake, {}, kAfar), 200);
+TEST_F(HttpAccess, RefusesRemoteChangesWithoutAnAdminToken) {
+  EXPECT_EQ(ask(kTake, {}, kRemote), 200);
   for (const Ask& verb : kAdminVerbs) {
-    EXPECT_EQ(ask(verb, {}, kAfar), 403) << verb.path;
-    // Saying that one is here, or an empty token, is not being here.
-    EXPECT_EQ(ask(verb, "X-Forwarded-For: 127.0.0.1\r\nForwarded: for=127.0.0.1\r\n", kAfar), 403);
-    EXPECT_EQ(ask(verb, "Authorization: Bearer \r\n", kAfar), 403) << verb.path;
+    EXPECT_EQ(ask(verb, {}, kRemote), 403) << verb.path;
+    // A header that claims a loopback address, or an empty token, gives no rights.
+    EXPECT_EQ(ask(verb, "X-Forwarded-For: 127.0.0.1\r\nForwarded: for=127.0.0.1\r\n", kRemote),
+              403);
+    EXPECT_EQ(ask(verb, "Authorization: Bearer \r\n", kRemote), 403) << verb.path;
   }
   for (const Ask& verb : kAdminVerbs) EXPECT_EQ(ask(verb), 200) << verb.path;
 }
 
-// A name that leads to this machine is one that anybody can have (DNS rebinding).
-TEST_F(HttpAccessTest, ChangesNothingUnderAStrangersName) {
+// An attacker can point any name of its own to this machine (DNS rebinding).
+TEST_F(HttpAccess, RefusesChangesWithAForeignHost) {
   for (const Ask& verb : kAdminVerbs) {
     for (const std::string_view host :
          {"evil.example", "evil.example:7380", "127.evil.example", "127.0.0.1.evil.example",
           "localhost.evil.example", "LOCALHOST.evil.example", "weir.", ".weir", "10.0.0.1", "[::2]",
           "[::2]:7380", ":7380", "1127.0.0.1"}) {
-      EXPECT_EQ(ask(verb, {}, kHere, host), 403) << verb.path << " " << host;
+      EXPECT_EQ(ask(verb, {}, kLocal, host), 403) << verb.path << " " << host;
     }
   }
   for (const std::string_view host : {"localhost", "127.0.0.1", "127.1.2.3:80", "[::1]:7380"}) {
-    EXPECT_EQ(ask(kAdminVerbs[0], {}, kHere, host), 200) << host;
+    EXPECT_EQ(ask(kAdminVerbs[0], {}, kLocal, host), 200) << host;
   }
 }
 
-// Names are the same in capitals; and one without a dot is nobody's in the public DNS.
-TEST_F(HttpAccessTest, KnowsThisMachineByItsNames) {
-  const std::string own = name_of_this_machine();
+// Case does not matter. A name without a dot is not part of the public DNS.
+TEST_F(HttpAccess, AcceptsChangesWithANameOfThisMachineAsHost) {
+  const std::string own = own_host_name();
   for (const std::string& host : {std::string{"LOCALHOST"}, std::string{"LocalHost:7380"},
                                   std::string{"x"}, std::string{"weir:7380"}, own, own + ":7380"}) {
-    EXPECT_EQ(ask(kAdminVerbs[0], {}, kHere, host), 200) << host;
-    EXPECT_EQ(ask(kAdminVerbs[0], {}, kAfar, host), 403) << host;
+    EXPECT_EQ(ask(kAdminVerbs[0], {}, kLocal, host), 200) << host;
+    EXPECT_EQ(ask(kAdminVerbs[0], {}, kRemote, host), 403) << host;
   }
 }
 
-// Without a password, pages under a stranger's name could read what anybody may ask for.
-TEST_F(HttpAccessTest, TellsNothingUnderAnUnknownNameWithoutAPassword) {
-  service.access.host_names = {"weir.corp.example"};
+// Otherwise a page could read, by DNS rebinding, all that needs no password.
+TEST_F(HttpAccess, RefusesAnUnknownHostWithoutAPassword) {
+  context.access.host_names = {"weir.corp.example"};
   const Ask asks[] = {kTake,
                       {.method = "GET", .path = "/metrics", .body = ""},
                       {.method = "GET", .path = "/v1/policies", .body = ""},
@@ -224,33 +225,33 @@ TEST_F(HttpAccessTest, TellsNothingUnderAnUnknownNameWithoutAPassword) {
     for (const std::string_view host :
          {"evil.example", "evil.example:7380", "127.0.0.1.evil.example",
           "weir.corp.example.evil.example", "x.local.evil.example", "localhost.", ":7380"}) {
-      EXPECT_EQ(ask(what, {}, kHere, host), 403) << what.path << " " << host;
-      EXPECT_EQ(ask(what, {}, kAfar, host), 403) << what.path << " " << host;
+      EXPECT_EQ(ask(what, {}, kLocal, host), 403) << what.path << " " << host;
+      EXPECT_EQ(ask(what, {}, kRemote, host), 403) << what.path << " " << host;
     }
     for (const std::string_view host :
          {"localhost", "LocalHost:7380", "127.0.0.1:7380", "10.1.2.3", "[::1]:7380", "[fe80::2]",
           "weir", "weir.default.svc.cluster.local:7380", "Weir.Corp.Example:7380"}) {
-      EXPECT_NE(ask(what, {}, kHere, host), 403) << what.path << " " << host;
+      EXPECT_NE(ask(what, {}, kLocal, host), 403) << what.path << " " << host;
     }
   }
-  // Probes may call it what they like, and are told nothing else.
-  EXPECT_EQ(ask({.method = "GET", .path = "/healthz", .body = ""}, {}, kAfar, "lb.example"), 200);
-  service.access.admin_token = "root";
-  EXPECT_EQ(ask(kTake, "Authorization: Bearer root\r\n", kAfar, "any.example"), 200);
+  // Health checks may use any name: their response says nothing else.
+  EXPECT_EQ(ask({.method = "GET", .path = "/healthz", .body = ""}, {}, kRemote, "lb.example"), 200);
+  context.access.admin_token = "root";
+  EXPECT_EQ(ask(kTake, "Authorization: Bearer root\r\n", kRemote, "any.example"), 200);
 }
 
-TEST(ThisMachine, HasTheNameThatItGivesItself) {
-  EXPECT_TRUE(is_this_machine("db1.corp.example", "db1.corp.example"));
-  EXPECT_TRUE(is_this_machine("DB1.Corp.example:7380", "db1.corp.EXAMPLE"));
-  EXPECT_FALSE(is_this_machine("db2.corp.example", "db1.corp.example"));
-  EXPECT_FALSE(is_this_machine("db1.corp.example.evil.example", "db1.corp.example"));
-  EXPECT_FALSE(is_this_machine("corp.example", "db1.corp.example"));
-  EXPECT_FALSE(is_this_machine("", "")) << "no name is nobody's";
-  EXPECT_FALSE(is_this_machine(":7380", ""));
+TEST(BrowserGuard, AcceptsTheOwnHostNameOnly) {
+  EXPECT_TRUE(is_own_host("db1.corp.example", "db1.corp.example"));
+  EXPECT_TRUE(is_own_host("DB1.Corp.example:7380", "db1.corp.EXAMPLE"));
+  EXPECT_FALSE(is_own_host("db2.corp.example", "db1.corp.example"));
+  EXPECT_FALSE(is_own_host("db1.corp.example.evil.example", "db1.corp.example"));
+  EXPECT_FALSE(is_own_host("corp.example", "db1.corp.example"));
+  EXPECT_FALSE(is_own_host("", "")) << "an empty name matches an unknown host name";
+  EXPECT_FALSE(is_own_host(":7380", ""));
 }
 
-// A page can ask for an address of this machine, too; its browser says whose page it is.
-TEST_F(HttpAccessTest, ChangesNothingForAPageFromElsewhere) {
+// A page can also use an address of this machine (CSRF); Origin names the site of the page.
+TEST_F(HttpAccess, RefusesChangesWithAForeignOrigin) {
   for (const Ask& verb : kAdminVerbs) {
     for (const std::string_view origin :
          {"https://evil.example", "http://127.evil.example", "null", "http://evil.example:7380",
@@ -261,16 +262,16 @@ TEST_F(HttpAccessTest, ChangesNothingForAPageFromElsewhere) {
   }
   EXPECT_EQ(ask(kAdminVerbs[0], "Origin: http://localhost:3000\r\n"), 200);
   EXPECT_EQ(ask(kAdminVerbs[0], "Origin: http://127.0.0.1:7380\r\n"), 200);
-  EXPECT_EQ(ask(kAdminVerbs[0], "Origin: http://" + name_of_this_machine() + ":7380\r\n"), 200);
+  EXPECT_EQ(ask(kAdminVerbs[0], "Origin: http://" + own_host_name() + ":7380\r\n"), 200);
 }
 
 // ---- RESP
 
-class RespAccessTest : public AccessTest {
+class RespAccess : public AccessTest {
  protected:
-  RespAccessTest() { connect(kHere); }
+  RespAccess() { connect(kLocal); }
 
-  void connect(const net::Peer& peer) { session.emplace(service, peer); }
+  void connect(const net::Peer& peer) { session.emplace(context, peer); }
 
   std::string say(std::initializer_list<std::string_view> words) {
     std::string text;
@@ -281,7 +282,7 @@ class RespAccessTest : public AccessTest {
   }
   std::string say_bytes(std::string_view text) {
     std::string out;
-    show(*session, text, out);
+    feed(*session, text, out);
     return out;
   }
   void expect_changes(bool allowed) {
@@ -292,8 +293,8 @@ class RespAccessTest : public AccessTest {
   std::optional<RespSession> session;
 };
 
-TEST_F(RespAccessTest, AsksForThePassword) {
-  service.access.password = "sesame";
+TEST_F(RespAccess, RefusesCommandsWithoutThePassword) {
+  context.access.password = "sesame";
   for (const std::string_view command :
        {"PING", "INFO", "COMMAND", "CONFIG", "SELECT", "ECHO", "CLIENT", "WEIR.TAKE", "WEIR.PEEK",
         "WEIR.SETTLE", "WEIR.ENTER", "WEIR.LEAVE", "WEIR.RESET", "WEIR.EXPLAIN", "WEIR.POLICIES",
@@ -304,10 +305,10 @@ TEST_F(RespAccessTest, AsksForThePassword) {
   EXPECT_THAT(say({"WEIR.TAKE", "p", "k"}), StartsWith("*8\r\n:1\r\n:10\r\n:9\r\n"));
 }
 
-TEST_F(RespAccessTest, BoundsCommandsBeforeThePasswordIsShown) {
+TEST_F(RespAccess, BoundsTheSizeOfCommandsBeforeAuthentication) {
   const std::string long_argument(16'000, 'x');
   const auto answer_to = [&](std::string_view bytes) {
-    RespSession fresh(service, kAfar);
+    RespSession fresh(context, kRemote);
     std::string out;
     fresh.on_input(bytes, out);
     EXPECT_EQ(fresh.ends(), !out.empty());
@@ -315,7 +316,7 @@ TEST_F(RespAccessTest, BoundsCommandsBeforeThePasswordIsShown) {
   };
   EXPECT_EQ(answer_to("*11\r\n"), "");
   EXPECT_EQ(answer_to("*2\r\n$4\r\nECHO\r\n$16384\r\n" + long_argument), "");
-  service.access.password = "sesame";
+  context.access.password = "sesame";
   EXPECT_EQ(answer_to("*10\r\n"), "");
   EXPECT_EQ(answer_to("*11\r\n"), "-ERR Protocol error: unauthenticated multibulk length\r\n");
   EXPECT_EQ(answer_to("*2\r\n$4\r\nECHO\r\n$16384\r\n"),
@@ -323,8 +324,8 @@ TEST_F(RespAccessTest, BoundsCommandsBeforeThePasswordIsShown) {
   EXPECT_EQ(answer_to("*2\r\n$4\r\nAUTH\r\n$16000\r\n" + long_argument), "");
 }
 
-TEST_F(RespAccessTest, RefusesAWrongPassword) {
-  service.access.password = "sesame";
+TEST_F(RespAccess, RefusesAWrongPassword) {
+  context.access.password = "sesame";
   for (const auto& words : std::initializer_list<std::initializer_list<std::string_view>>{
            {"AUTH", "sesam"},
            {"AUTH", "sesame2"},
@@ -345,17 +346,17 @@ TEST_F(RespAccessTest, RefusesAWrongPassword) {
   EXPECT_THAT(say({"WEIR.TAKE", "p", "k"}), StartsWith("-NOAUTH"));
 }
 
-TEST_F(RespAccessTest, LetsInByNameOrWithHello) {
-  service.access.password = "sesame";
+TEST_F(RespAccess, AuthenticatesByUserNameOrHello) {
+  context.access.password = "sesame";
   EXPECT_EQ(say({"AUTH", "default", "sesame"}), "+OK\r\n");
   EXPECT_EQ(say({"PING"}), "+PONG\r\n");
-  connect(kAfar);
+  connect(kRemote);
   EXPECT_THAT(say({"HELLO", "3", "AUTH", "default", "sesame"}), StartsWith("%7\r\n"));
   EXPECT_EQ(say({"PING"}), "+PONG\r\n");
 }
 
-TEST_F(RespAccessTest, LetsNobodyInByAnError) {
-  service.access = {.password = "sesame", .admin_token = "root"};
+TEST_F(RespAccess, DoesNotAuthenticateByAHelloWithAnError) {
+  context.access = {.password = "sesame", .admin_token = "root"};
   EXPECT_THAT(say({"HELLO", "3", "AUTH", "default", "sesame", "FOO"}), StartsWith("-ERR Syntax"));
   EXPECT_THAT(say({"HELLO", "3", "AUTH", "default", "root", "SETNAME"}), StartsWith("-ERR Syntax"));
   EXPECT_THAT(say({"PING"}), StartsWith("-NOAUTH"));
@@ -364,9 +365,9 @@ TEST_F(RespAccessTest, LetsNobodyInByAnError) {
   EXPECT_EQ(say({"PING"}), "+PONG\r\n");
 }
 
-// One secret after the other is as good as both; none is taken back by a wrong one.
-TEST_F(RespAccessTest, ForgetsWhoItWasOnReset) {
-  service.access.password = "sesame";
+// A wrong password does not revoke earlier rights, RESET does.
+TEST_F(RespAccess, LosesItsRightsOnReset) {
+  context.access.password = "sesame";
   say({"AUTH", "sesame"});
   EXPECT_THAT(say({"AUTH", "wrong"}), StartsWith("-WRONGPASS"));
   EXPECT_EQ(say({"PING"}), "+PONG\r\n");
@@ -374,8 +375,8 @@ TEST_F(RespAccessTest, ForgetsWhoItWasOnReset) {
   EXPECT_THAT(say({"PING"}), StartsWith("-NOAUTH"));
 }
 
-TEST_F(RespAccessTest, DoesNotTakeThePasswordForTheToken) {
-  service.access = {.password = "sesame", .admin_token = "root"};
+TEST_F(RespAccess, DoesNotAcceptThePasswordAsTheAdminToken) {
+  context.access = {.password = "sesame", .admin_token = "root"};
   EXPECT_EQ(say({"AUTH", "sesame"}), "+OK\r\n");
   expect_changes(false);
   EXPECT_THAT(say({"AUTH", "admin", "sesame"}), StartsWith("-WRONGPASS"));
@@ -385,40 +386,39 @@ TEST_F(RespAccessTest, DoesNotTakeThePasswordForTheToken) {
   expect_changes(true);
 }
 
-TEST_F(RespAccessTest, AsksThisMachineForTheTokenAsWell) {
-  service.access.admin_token = "root";
+TEST_F(RespAccess, RequiresTheAdminTokenFromThisMachineToo) {
+  context.access.admin_token = "root";
   EXPECT_EQ(say({"PING"}), "+PONG\r\n");
   expect_changes(false);
   EXPECT_THAT(say({"AUTH", ""}), StartsWith("-WRONGPASS"));
   expect_changes(false);
 }
 
-TEST_F(RespAccessTest, ChangesNothingFromAfarWithoutAToken) {
-  connect(kAfar);
+TEST_F(RespAccess, RefusesRemoteChangesWithoutAnAdminToken) {
+  connect(kRemote);
   EXPECT_THAT(say({"WEIR.TAKE", "p", "k"}), StartsWith("*8\r\n:1\r\n"));
   expect_changes(false);
   EXPECT_THAT(say({"AUTH", ""}), StartsWith("-ERR AUTH <password> called without any password"));
   EXPECT_THAT(say({"AUTH", "admin", ""}), StartsWith("-ERR AUTH"));
   EXPECT_THAT(say({"HELLO", "2", "AUTH", "admin", ""}), StartsWith("*14\r\n"));
   expect_changes(false);
-  connect(kHere);
+  connect(kLocal);
   expect_changes(true);
 }
 
-// A page in a browser of this machine can have it send a request to any port, with a body that
-// looks like commands.
-TEST_F(RespAccessTest, DoesNotListenToBrowsers) {
+// A page can make a browser on this machine send HTTP to any port, with commands in the body.
+TEST_F(RespAccess, ClosesAConnectionThatSendsHttp) {
   say({"WEIR.TAKE", "p", "k", "10"});
   const std::string reset = "WEIR.RESET p k\r\n";
   for (const std::string& text :
        {"POST / HTTP/1.1\r\nHost: 127.0.0.1:7379\r\n\r\n" + reset,
         "GET /x HTTP/1.1\r\nHost: a\r\n" + reset, "Host: 127.0.0.1:7379\r\n" + reset,
         "PUT / HTTP/1.0\r\n" + reset, "host: a\r\n" + reset}) {
-    connect(kHere);
+    connect(kLocal);
     EXPECT_EQ(say_bytes(text), "-ERR this is HTTP: ask the HTTP listener\r\n");
     EXPECT_TRUE(session->ends());
   }
-  connect(kHere);
+  connect(kLocal);
   EXPECT_THAT(say({"WEIR.PEEK", "p", "k"}), StartsWith("*8\r\n:0\r\n:10\r\n:0\r\n"));
 }
 

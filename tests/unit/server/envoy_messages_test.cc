@@ -23,7 +23,7 @@ std::optional<std::string> told_by_us(std::string_view message) {
   return call != nullptr ? std::optional(told(*call)) : std::nullopt;
 }
 
-// One with everything in it.
+// A message with every field set.
 std::string rich_message() {
   pb::RateLimitRequest request;
   request.set_domain("näh");
@@ -53,15 +53,15 @@ std::string payload_of(const envoy::Answer& answer) {
   return std::string(framed.message);
 }
 
-TEST(EnvoyMessages, AreReadAsTheLibraryReadsThem) {
+TEST(EnvoyMessages, AgreesWithTheLibraryOnAValidMessage) {
   EXPECT_EQ(told_by_us(""), told_by_library(""));
   const std::string message = rich_message();
   ASSERT_TRUE(told_by_library(message).has_value());
   EXPECT_EQ(told_by_us(message), told_by_library(message));
 }
 
-// Whoever sends half a message must not be taken for somebody who sent less.
-TEST(EnvoyMessages, AreCutOffAnywhereAsTheLibrarySeesIt) {
+// A truncated message must not be decoded as a shorter one.
+TEST(EnvoyMessages, AgreesWithTheLibraryOnTruncatedMessages) {
   const std::string message = rich_message();
   for (std::size_t size = 0; size < message.size(); ++size) {
     const std::string_view part = std::string_view(message).substr(0, size);
@@ -69,9 +69,9 @@ TEST(EnvoyMessages, AreCutOffAnywhereAsTheLibrarySeesIt) {
   }
 }
 
-// Fields that come twice, that nobody knows, or that are encoded otherwise; groups; numbers that
-// are longer than they need to be, or too long.
-TEST(EnvoyMessages, OfOddMakeAreReadAsTheLibraryReadsThem) {
+// Repeated and unknown fields, other wire types, groups, and varints that are longer than needed or
+// too long.
+TEST(EnvoyMessages, AgreesWithTheLibraryOnUnusualEncodings) {
   const std::string entry =
       "\x0a\x06\x0a\x01"
       "a"
@@ -138,11 +138,11 @@ TEST(EnvoyMessages, OfOddMakeAreReadAsTheLibraryReadsThem) {
   }
 }
 
-TEST(EnvoyMessages, ThatWereDamagedAreReadAsTheLibraryReadsThem) {
+TEST(EnvoyMessages, AgreesWithTheLibraryOnDamagedMessages) {
   const std::string message = rich_message();
   std::mt19937 random(1);
   const auto below = [&](std::size_t most) { return static_cast<std::size_t>(random() % most); };
-  int readable = 0;
+  int decoded = 0;
   for (int i = 0; i < 20'000; ++i) {
     std::string damaged = message;
     for (std::size_t k = 0; k <= below(3); ++k) {
@@ -150,13 +150,13 @@ TEST(EnvoyMessages, ThatWereDamagedAreReadAsTheLibraryReadsThem) {
       if (below(4) == 0) damaged.erase(below(damaged.size()), below(4));
     }
     const auto expected = told_by_library(damaged);
-    readable += expected.has_value() ? 1 : 0;
+    decoded += expected.has_value() ? 1 : 0;
     ASSERT_EQ(told_by_us(damaged), expected) << ::testing::PrintToString(damaged);
   }
-  EXPECT_GT(readable, 1000);
+  EXPECT_GT(decoded, 1000);
 }
 
-TEST(EnvoyMessages, AreWrittenAsTheLibraryWritesThem) {
+TEST(EnvoyMessages, EncodesAnswersAsTheLibraryDoes) {
   envoy::Answer answer{.overall = envoy::Code::over_limit, .statuses = {}};
   EXPECT_EQ(payload_of(answer), written_by_library(answer));
   answer.statuses.push_back({});
@@ -180,7 +180,7 @@ TEST(EnvoyMessages, AreWrittenAsTheLibraryWritesThem) {
 }
 
 #ifndef __SANITIZE_THREAD__  // Debian's library was not compiled for maps to be laid out as there.
-TEST(EnvoyMessages, HaveMetadata) {
+TEST(EnvoyMessages, WritesDynamicMetadata) {
   const envoy::Answer answer{.overall = envoy::Code::ok,
                              .statuses = {{.remaining = 7}},
                              .metadata = R"({"a":{"b":[1,"x"]}})"};
@@ -191,8 +191,8 @@ TEST(EnvoyMessages, HaveMetadata) {
 }
 #endif
 
-// Two bytes each: a message of a megabyte would be a call of many.
-TEST(EnvoyMessages, OfTooManyDescriptorsAreNotReadWhole) {
+// An empty descriptor has two bytes: a message of a megabyte could have half a million of them.
+TEST(EnvoyMessages, StopsDecodingAboveTheMaximumOfDescriptors) {
   EnvoyMessages messages;
   pb::RateLimitRequest request;
   request.set_domain("d");
@@ -202,16 +202,16 @@ TEST(EnvoyMessages, OfTooManyDescriptorsAreNotReadWhole) {
   EXPECT_EQ(call->descriptors.size(), envoy::kMostDescriptors + 1);
 }
 
-TEST(EnvoyMessages, AreReadFromJson) {
+TEST(EnvoyMessages, ReadsJson) {
   const envoy::Call* const call = EnvoyMessages::of_this_thread().read_json(
       R"({"domain":"d","descriptors":[{"entries":[{"key":"k","value":"v"}],"hitsAddend":"3"}]})");
   ASSERT_NE(call, nullptr);
   EXPECT_EQ(told(*call), "1:d hits 0\n1:k1:v hits 3");
 }
 
-// ---- The same in JSON
+// ---- JSON
 
-TEST(EnvoyMessages, ReadsJsonWithEitherKindOfNames) {
+TEST(EnvoyMessages, AcceptsEitherNameOfAJsonField) {
   EnvoyMessages messages;
   for (const char* text : {R"({"domain":"d","descriptors":[{"entries":[{"key":"k","value":"v"}],
                                "hitsAddend":"2"}],"hitsAddend":3})",
@@ -230,8 +230,8 @@ TEST(EnvoyMessages, ReadsJsonWithEitherKindOfNames) {
   }
 }
 
-// What is not JSON, or not of the form, is not guessed at.
-TEST(EnvoyMessages, ReadsNothingThatOnlyLooksLikeJson) {
+// The library alone would accept much of this.
+TEST(EnvoyMessages, RefusesInvalidJson) {
   EnvoyMessages messages;
   const auto with = [](std::string_view descriptors) {
     return R"({"domain":"d","descriptors":)" + std::string{descriptors} + "}";

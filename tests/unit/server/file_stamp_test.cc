@@ -11,19 +11,19 @@ namespace {
 
 namespace fs = std::filesystem;
 
-TEST(FileStamp, TellsThatThereIsNoFile) {
+TEST(FileStamp, IsEmptyForAMissingFile) {
   EXPECT_FALSE(FileStamp::of("").exists());
   EXPECT_FALSE(FileStamp::of("/nonexistent/weir.yaml").exists());
 }
 
 // As by `cp --preserve`, or by an editor that puts the date back.
-TEST(FileStamp, NoticesAFileOfTheSameSizeAndDate) {
+TEST(FileStamp, DiffersAfterAChangeThatKeepsSizeAndDate) {
   const std::string path = testing::TempDir() + "weir-stamp.yaml";
   std::ofstream{path} << "10/s";
   const FileStamp before = FileStamp::of(path);
   EXPECT_TRUE(before == FileStamp::of(path));
   const auto date = fs::last_write_time(path);
-  // (The clock of files goes in ticks: until it shows, it may be the same one.)
+  // The kernel's file timestamps are coarse: the first writes may fall into the same tick.
   const auto end = std::chrono::steady_clock::now() + std::chrono::seconds{10};
   do {
     std::ofstream{path} << "20/s";

@@ -59,12 +59,13 @@ pb::RateLimitRequest some_request() {
 class GrpcSessionTest : public testing::Test {
  protected:
   GrpcSessionTest() {
-    world.service.envoy = {.should_rate_limit =
-                               [this](const envoy::Call& call, Link&, EnvoyService::Done done) {
-                                 calls.push_back(text_of(call));
-                                 waiting ? later.push_back(std::move(done)) : done(answer);
-                               },
-                           .is_configured = [this] { return configured; }};
+    server.context.envoy = {
+        .should_rate_limit =
+            [this](const envoy::Call& call, Link&, EnvoyService::Callback done) {
+              calls.push_back(text_of(call));
+              waiting ? pending.push_back(std::move(done)) : done(answer);
+            },
+        .is_configured = [this] { return configured; }};
   }
 
   static std::string text_of(const envoy::Call& call) {
@@ -94,24 +95,24 @@ class GrpcSessionTest : public testing::Test {
   }
   H2Reply ask_envoy() { return ask(kShouldRateLimit, some_request().SerializeAsString()); }
 
-  World world{PolicySet{}};
+  TestServer server{PolicySet{}};
   std::vector<std::string> calls;
   Result<envoy::Answer, envoy::Failure> answer{envoy::Answer{}};
   bool waiting = false;
   bool configured = true;
-  std::vector<EnvoyService::Done> later;
-  GrpcSession session{world.service};
-  H2Client client{session};
+  std::vector<EnvoyService::Callback> pending;
+  GrpcSession session{server.context};
+  H2TestClient client{session};
 };
 
 // ---- Envoy
 
-TEST_F(GrpcSessionTest, AsksWhatEnvoyAsks) {
+TEST_F(GrpcSessionTest, PassesTheCallToTheService) {
   ask_envoy();
   EXPECT_THAT(calls, ElementsAre("shop 3 [user=alice,path=,] [ip=,7/3 hits 0 back]"));
 }
 
-TEST_F(GrpcSessionTest, AnswersWhatItIsTold) {
+TEST_F(GrpcSessionTest, EncodesTheAnswerOfTheService) {
   envoy::Answer made;
   made.overall = envoy::Code::over_limit;
   made.statuses.push_back({.code = envoy::Code::over_limit,
@@ -148,28 +149,28 @@ TEST_F(GrpcSessionTest, AnswersWhatItIsTold) {
 #endif
 }
 
-TEST_F(GrpcSessionTest, AnswersTogetherWhatCameTogether) {
-  std::string asked;
+TEST_F(GrpcSessionTest, AnswersAllCallsOfOneTurnInThatTurn) {
+  std::string input;
   for (std::int32_t stream = 1; stream < 100; stream += 2) {
-    asked += client.peer.headers(stream, call_of(kShouldRateLimit), false);
-    asked += wire::H2Peer::data(stream, framed(some_request().SerializeAsString()), true);
+    input += client.peer.headers(stream, call_of(kShouldRateLimit), false);
+    input += wire::H2Peer::data(stream, framed(some_request().SerializeAsString()), true);
   }
   const int before = client.turns;
-  client.say(asked);
+  client.send(input);
   EXPECT_EQ(client.turns, before + 1);
   for (std::int32_t stream = 1; stream < 100; stream += 2) {
     EXPECT_EQ(client.replies[stream].grpc_status(), "0");
   }
 }
 
-TEST_F(GrpcSessionTest, ReadsAMessageInPieces) {
+TEST_F(GrpcSessionTest, ReadsAMessageInManyFrames) {
   const std::string body = framed(some_request().SerializeAsString());
-  client.say(client.peer.headers(1, call_of(kShouldRateLimit), false));
-  for (const char& c : body) client.say(wire::H2Peer::data(1, {&c, 1}, &c == &body.back()));
+  client.send(client.peer.headers(1, call_of(kShouldRateLimit), false));
+  for (const char& c : body) client.send(wire::H2Peer::data(1, {&c, 1}, &c == &body.back()));
   EXPECT_EQ(client.replies[1].grpc_status(), "0");
 }
 
-TEST_F(GrpcSessionTest, SaysWhyThereIsNoAnswer) {
+TEST_F(GrpcSessionTest, ReportsWhyACallFailed) {
   answer = envoy::Failure{.text = "rate limit domain must not be empty"};
   H2Reply reply = ask_envoy();
   EXPECT_EQ(reply.grpc_status(), "2");
@@ -179,15 +180,15 @@ TEST_F(GrpcSessionTest, SaysWhyThereIsNoAnswer) {
   reply = ask_envoy();
   EXPECT_EQ(reply.grpc_status(), "14");
   EXPECT_EQ(reply.grpc_message(), "100%25 gone%0A");
-  world.service.envoy = {};
+  server.context.envoy = {};
   reply = ask_envoy();
   EXPECT_EQ(reply.grpc_status(), "2");
   EXPECT_EQ(reply.grpc_message(), "no rate limit configuration loaded");
 }
 
-// ---- Answers that come later
+// ---- Deferred answers
 
-TEST_F(GrpcSessionTest, DoesNotLetOthersWaitForAStore) {
+TEST_F(GrpcSessionTest, AnswersOtherStreamsWhileOneWaitsForTheStore) {
   waiting = true;
   const std::int32_t slow = client.ask(call_of(kShouldRateLimit), framed(""));
   EXPECT_FALSE(session.waits());
@@ -196,48 +197,48 @@ TEST_F(GrpcSessionTest, DoesNotLetOthersWaitForAStore) {
   EXPECT_EQ(ask_envoy().grpc_status(), "0");
   EXPECT_FALSE(client.replies[slow].ended);
   EXPECT_EQ(client.woken, 0);
-  later[0](answer);
+  pending[0](answer);
   EXPECT_EQ(client.woken, 1);
-  client.say("");
+  client.send("");
   EXPECT_EQ(client.replies[slow].grpc_status(), "0");
   EXPECT_FALSE(session.in_message());
 }
 
-TEST_F(GrpcSessionTest, CanBeGoneWhenTheAnswerComes) {
+TEST_F(GrpcSessionTest, IgnoresAnAnswerAfterItsEnd) {
   waiting = true;
   {
-    GrpcSession other(world.service);
-    H2Client its_client(other);
+    GrpcSession other_session(server.context);
+    H2TestClient its_client(other_session);
     its_client.ask(call_of(kShouldRateLimit), framed(""));
   }
-  later[0](answer);
+  pending[0](answer);
 }
 
-// They are still asked for, so they count.
-TEST_F(GrpcSessionTest, HasNoRoomForMoreThanItAsksForThoughTheyAreTakenBack) {
+// A client must not exceed the maximum of concurrent calls by resetting streams (rapid reset).
+TEST_F(GrpcSessionTest, CountsResetStreamsThatAreStillBeingDecided) {
   waiting = true;
   for (std::int32_t i = 0; i < 256; ++i) {
     const std::int32_t stream = client.ask(call_of(kShouldRateLimit), framed(""));
-    client.say(wire::H2Peer::reset(stream));
+    client.send(wire::H2Peer::reset(stream));
   }
-  EXPECT_THAT(later, SizeIs(256));
+  EXPECT_THAT(pending, SizeIs(256));
   const std::int32_t refused = client.ask(call_of(kShouldRateLimit), framed(""));
-  EXPECT_THAT(later, SizeIs(256));
+  EXPECT_THAT(pending, SizeIs(256));
   ASSERT_FALSE(client.others.empty());
   EXPECT_EQ(client.others.back().type, Frame::rst_stream);
   EXPECT_EQ(client.others.back().stream, refused);
-  later[0](answer);
+  pending[0](answer);
   client.ask(call_of(kShouldRateLimit), framed(""));
-  EXPECT_THAT(later, SizeIs(257));
+  EXPECT_THAT(pending, SizeIs(257));
 }
 
-TEST_F(GrpcSessionTest, KnowsWhenItIsTooLate) {
+TEST_F(GrpcSessionTest, DoesNotChargeACallPastItsDeadline) {
   TestFields fields = call_of(kShouldRateLimit);
   fields.emplace_back("grpc-timeout", "1n");
   EXPECT_EQ(ask(fields, framed("")).grpc_status(), "4");
   fields.back().second = "0n";
   EXPECT_EQ(ask(fields, framed("")).grpc_status(), "4");
-  EXPECT_THAT(calls, IsEmpty());  // nobody is charged for what nobody waits for
+  EXPECT_THAT(calls, IsEmpty());  // not charged: the client no longer waits
   fields.back().second = "1H";
   EXPECT_EQ(ask(fields, framed("")).grpc_status(), "0");
   fields.back().second = "99999999H";
@@ -246,21 +247,21 @@ TEST_F(GrpcSessionTest, KnowsWhenItIsTooLate) {
   EXPECT_EQ(ask(fields, framed("")).grpc_status(), "13");
 }
 
-TEST_F(GrpcSessionTest, KnowsWhenTheAnswerIsTooLate) {
+TEST_F(GrpcSessionTest, ReportsADeadlineThatPassedWhileDeciding) {
   waiting = true;
   TestFields fields = call_of(kShouldRateLimit);
   fields.emplace_back("grpc-timeout", "50m");
   const std::int32_t stream = client.ask(fields, framed(""));
-  ASSERT_THAT(later, SizeIs(1));
+  ASSERT_THAT(pending, SizeIs(1));
   std::this_thread::sleep_for(std::chrono::milliseconds{51});
-  later[0](answer);
-  client.say("");
+  pending[0](answer);
+  client.send("");
   EXPECT_EQ(client.replies[stream].grpc_status(), "4");
 }
 
-// ---- What is no call
+// ---- Malformed calls
 
-TEST_F(GrpcSessionTest, RefusesOtherMethods) {
+TEST_F(GrpcSessionTest, RefusesUnknownMethods) {
   EXPECT_EQ(ask("/a/b", "").grpc_status(), "12");
   EXPECT_EQ(ask("/", "").grpc_status(), "12");
   const H2Reply reply = ask("/envoy.service.ratelimit.v3.RateLimitService/Other", "");
@@ -270,7 +271,7 @@ TEST_F(GrpcSessionTest, RefusesOtherMethods) {
   EXPECT_TRUE(reply.ended);
 }
 
-TEST_F(GrpcSessionTest, RefusesWhoDoesNotSpeakGrpc) {
+TEST_F(GrpcSessionTest, RefusesRequestsThatAreNotGrpc) {
   TestFields fields = wire::H2Peer::post(kShouldRateLimit);
   EXPECT_EQ(ask(fields, "x").status(), "415");
   fields.emplace_back("content-type", "application/json");
@@ -293,7 +294,7 @@ TEST_F(GrpcSessionTest, RefusesCompressedMessages) {
   EXPECT_EQ(ask(fields, framed("")).grpc_status(), "0");
 }
 
-TEST_F(GrpcSessionTest, RefusesWhatIsNoMessage) {
+TEST_F(GrpcSessionTest, RefusesMalformedMessages) {
   const TestFields fields = call_of(kShouldRateLimit);
   EXPECT_EQ(ask(fields, "").grpc_status(), "12");
   EXPECT_EQ(ask(fields, framed("abc").substr(0, 6)).grpc_status(), "13");
@@ -303,41 +304,41 @@ TEST_F(GrpcSessionTest, RefusesWhatIsNoMessage) {
   EXPECT_THAT(calls, IsEmpty());
 }
 
-TEST_F(GrpcSessionTest, RefusesMessagesThatAreTooLong) {
+TEST_F(GrpcSessionTest, RefusesTooLongMessages) {
   std::string prefix(5, '\0');
-  wire::write_grpc_prefix(prefix.data(), GrpcSession::kMostMessage + 1);
+  wire::write_grpc_prefix(prefix.data(), GrpcSession::kMaxMessage + 1);
   EXPECT_EQ(ask(call_of(kShouldRateLimit), prefix).grpc_status(), "8");
-  client.say(client.peer.headers(99, call_of(kShouldRateLimit), false));
-  for (std::size_t sent = 0; sent < GrpcSession::kMostMessage + 6; sent += 16'000) {
-    client.say(wire::H2Peer::data(99, std::string(16'000, '\0'), false));
+  client.send(client.peer.headers(99, call_of(kShouldRateLimit), false));
+  for (std::size_t sent = 0; sent < GrpcSession::kMaxMessage + 6; sent += 16'000) {
+    client.send(wire::H2Peer::data(99, std::string(16'000, '\0'), false));
   }
   EXPECT_EQ(client.replies[99].grpc_status(), "8");
 }
 
-TEST_F(GrpcSessionTest, TakesManyEntries) {
+TEST_F(GrpcSessionTest, AcceptsManyEntries) {
   pb::RateLimitRequest request;
   request.set_domain("d");
   auto& descriptor = *request.add_descriptors();
   for (int i = 0; i < 10'000; ++i) descriptor.add_entries()->set_key("k" + std::to_string(i));
   const std::string body = framed(request.SerializeAsString());
-  client.say(client.peer.headers(1, call_of(kShouldRateLimit), false));
+  client.send(client.peer.headers(1, call_of(kShouldRateLimit), false));
   for (std::size_t at = 0; at < body.size(); at += 16'000) {
-    client.say(wire::H2Peer::data(1, std::string_view(body).substr(at, 16'000),
-                                  at + 16'000 >= body.size()));
+    client.send(wire::H2Peer::data(1, std::string_view(body).substr(at, 16'000),
+                                   at + 16'000 >= body.size()));
   }
   EXPECT_EQ(client.replies[1].grpc_status(), "0");
   EXPECT_EQ(std::ranges::count(calls.at(0), ','), 10'000);
 }
 
-TEST_F(GrpcSessionTest, RefusesAHeaderThatIsTooLong) {
+TEST_F(GrpcSessionTest, RefusesATooLongHeader) {
   TestFields fields = call_of(kShouldRateLimit);
   fields.emplace_back("x", std::string(16'384, 'x'));
   const H2Reply reply = ask(fields, framed(""));
   EXPECT_EQ(reply.grpc_status(), "8");
 }
 
-TEST_F(GrpcSessionTest, AsksForThePassword) {
-  world.service.access.password = "secret";
+TEST_F(GrpcSessionTest, RequiresThePassword) {
+  server.context.access.password = "secret";
   EXPECT_EQ(ask_envoy().grpc_status(), "16");
   TestFields fields = call_of(kShouldRateLimit);
   fields.emplace_back("authorization", "Bearer wrong");
@@ -349,8 +350,8 @@ TEST_F(GrpcSessionTest, AsksForThePassword) {
             "16");
 }
 
-TEST_F(GrpcSessionTest, TellsWhoSpeaksHttp1) {
-  GrpcSession other(world.service);
+TEST_F(GrpcSessionTest, AnswersAnHttp1RequestWith505) {
+  GrpcSession other(server.context);
   std::string out;
   other.on_input("GET / HTTP/1.1\r\nHost: x\r\n\r\n", out);
   EXPECT_THAT(out, testing::StartsWith("HTTP/1.1 505 "));
@@ -362,12 +363,12 @@ TEST_F(GrpcSessionTest, TellsWhoSpeaksHttp1) {
 class GrpcHealthTest : public GrpcSessionTest {
  protected:
   static std::string request(const std::string& name) {
-    grpc::health::v1::HealthCheckRequest asked;
-    asked.set_service(name);
-    return asked.SerializeAsString();
+    grpc::health::v1::HealthCheckRequest message;
+    message.set_service(name);
+    return message.SerializeAsString();
   }
-  // The statuses in the order they were told.
-  static std::vector<int> told(std::string_view body) {
+  // The statuses in the order of their messages.
+  static std::vector<int> statuses(std::string_view body) {
     std::vector<int> all;
     for (wire::GrpcMessage read; read = wire::read_grpc_message(body, 100), read.size > 0;) {
       grpc::health::v1::HealthCheckResponse response;
@@ -378,53 +379,53 @@ class GrpcHealthTest : public GrpcSessionTest {
     return all;
   }
   std::vector<int> check(const std::string& name) {
-    return told(ask("/grpc.health.v1.Health/Check", request(name)).body);
+    return statuses(ask("/grpc.health.v1.Health/Check", request(name)).body);
   }
   std::int32_t watch(const std::string& name) {
     return client.ask(call_of("/grpc.health.v1.Health/Watch"), framed(request(name)));
   }
 };
 
-TEST_F(GrpcHealthTest, SaysHowItIs) {
+TEST_F(GrpcHealthTest, ReportsTheHealthOfEachService) {
   EXPECT_THAT(check(""), ElementsAre(1));
   EXPECT_THAT(check("ratelimit"), ElementsAre(1));
   EXPECT_THAT(check("envoy.service.ratelimit.v3.RateLimitService"), ElementsAre(1));
   configured = false;
   EXPECT_THAT(check(""), ElementsAre(1));
   EXPECT_THAT(check("ratelimit"), ElementsAre(2));
-  world.service.ending = true;
+  server.context.is_draining = true;
   EXPECT_THAT(check(""), ElementsAre(2));
   EXPECT_EQ(ask("/grpc.health.v1.Health/Check", request("other")).grpc_status(), "5");
 }
 
-TEST_F(GrpcHealthTest, TellsWatchersOfChanges) {
+TEST_F(GrpcHealthTest, SendsChangesToWatchers) {
   const std::int32_t stream = watch("ratelimit");
-  EXPECT_THAT(told(client.replies[stream].body), ElementsAre(1));
+  EXPECT_THAT(statuses(client.replies[stream].body), ElementsAre(1));
   EXPECT_FALSE(client.replies[stream].ended);
   EXPECT_FALSE(session.in_message());
   EXPECT_FALSE(session.look_around());
   configured = false;
   EXPECT_TRUE(session.look_around());
-  client.say("");
-  EXPECT_THAT(told(client.replies[stream].body), ElementsAre(1, 2));
+  client.send("");
+  EXPECT_THAT(statuses(client.replies[stream].body), ElementsAre(1, 2));
   EXPECT_FALSE(session.look_around());
-  EXPECT_THAT(told(client.replies[watch("other")].body), ElementsAre(3));
+  EXPECT_THAT(statuses(client.replies[watch("other")].body), ElementsAre(3));
 }
 
-TEST_F(GrpcHealthTest, TellsWatchersOfTheEnd) {
+TEST_F(GrpcHealthTest, EndsWatchesAtShutdown) {
   const std::int32_t stream = watch("");
-  world.service.ending = true;
+  server.context.is_draining = true;
   session.on_shutdown();
-  client.say("");
-  EXPECT_THAT(told(client.replies[stream].body), ElementsAre(1, 2));
+  client.send("");
+  EXPECT_THAT(statuses(client.replies[stream].body), ElementsAre(1, 2));
   EXPECT_EQ(client.replies[stream].grpc_status(), "14");
   EXPECT_FALSE(session.ends());
-  // It hears that nothing more should come, and says so.
+  // The peer acknowledges the PING behind the GOAWAY, which ends the connection.
   std::string ping;
   for (const Frame& frame : client.others) {
     if (frame.type == Frame::ping) ping = frame.payload;
   }
-  client.say(wire::H2Peer::ping(ping, true));
+  client.send(wire::H2Peer::ping(ping, true));
   EXPECT_EQ(client.others.back().type, Frame::goaway);
   EXPECT_TRUE(session.ends());
 }
@@ -461,10 +462,10 @@ TEST_F(GrpcReflectionTest, ListsServices) {
   }
 }
 
-TEST_F(GrpcReflectionTest, HasTheFilesOfSymbols) {
+TEST_F(GrpcReflectionTest, FindsTheFilesOfSymbols) {
   grpc::reflection::v1::ServerReflectionRequest request;
   request.set_file_containing_symbol("envoy.service.ratelimit.v3.RateLimitService");
-  // With all that they need.
+  // The file and all its imports.
   EXPECT_EQ(reflect(request, "v1").file_descriptor_response().file_descriptor_proto_size(), 8);
   request.set_file_by_filename("grpc/health/v1/health.proto");
   EXPECT_EQ(reflect(request, "v1").file_descriptor_response().file_descriptor_proto_size(), 1);
@@ -474,8 +475,8 @@ TEST_F(GrpcReflectionTest, HasTheFilesOfSymbols) {
   EXPECT_EQ(reflect(request, "v1").error_response().error_code(), 3);
 }
 
-// Whoever asks may wait for an answer before it asks on.
-TEST_F(GrpcReflectionTest, AnswersEachQuestionAsItComes) {
+// A client may wait for a response before it sends the next message.
+TEST_F(GrpcReflectionTest, AnswersEachMessageAsItArrives) {
   grpc::reflection::v1::ServerReflectionRequest request;
   request.set_list_services("");
   const std::string body = framed(request.SerializeAsString());
@@ -484,45 +485,45 @@ TEST_F(GrpcReflectionTest, AnswersEachQuestionAsItComes) {
   const std::size_t once = client.replies[stream].body.size();
   EXPECT_GT(once, 100u);
   EXPECT_FALSE(client.replies[stream].ended);
-  client.say(wire::H2Peer::data(stream, body, false));
+  client.send(wire::H2Peer::data(stream, body, false));
   EXPECT_EQ(client.replies[stream].body.size(), 2 * once);
-  client.say(wire::H2Peer::data(stream, "", true));
+  client.send(wire::H2Peer::data(stream, "", true));
   EXPECT_EQ(client.replies[stream].grpc_status(), "0");
 }
 
-// A question is short and its answer long: who asks on and takes nothing must not have it all kept.
-TEST_F(GrpcReflectionTest, EndsForWhoDoesNotTakeTheAnswers) {
-  client.say(wire::H2Peer::settings({{NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, 0}}));
+// Requests are short and responses long: a client that never reads must not fill the memory.
+TEST_F(GrpcReflectionTest, EndsAStreamWhoseResponsesAreNotRead) {
+  client.send(wire::H2Peer::settings({{NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, 0}}));
   grpc::reflection::v1::ServerReflectionRequest request;
   request.set_file_containing_symbol("envoy.service.ratelimit.v3.RateLimitService");
   const std::string body = framed(request.SerializeAsString());
   const auto stream =
       client.ask(call_of("/grpc.reflection.v1.ServerReflection/ServerReflectionInfo"), body, false);
-  for (int i = 0; i < 10'000; ++i) client.say(wire::H2Peer::data(stream, body, false));
-  client.say(wire::H2Peer::window(0, 1 << 30) + wire::H2Peer::window(stream, 1 << 30));
-  while (!client.replies[stream].ended && session.in_message()) client.say("");
+  for (int i = 0; i < 10'000; ++i) client.send(wire::H2Peer::data(stream, body, false));
+  client.send(wire::H2Peer::window(0, 1 << 30) + wire::H2Peer::window(stream, 1 << 30));
+  while (!client.replies[stream].ended && session.in_message()) client.send("");
   EXPECT_EQ(client.replies[stream].grpc_status(), "8");
   EXPECT_GT(client.replies[stream].body.size(), 4u << 20);
   EXPECT_LT(client.replies[stream].body.size(), 5u << 20);
 }
 
-// What has ended already, though the client has not taken it, ends as it was to end.
-TEST_F(GrpcReflectionTest, EndsOnceThoughTheDaemonEnds) {
-  client.say(wire::H2Peer::settings({{NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, 0}}));
+// The stream has ended with an error that the client has not read yet.
+TEST_F(GrpcReflectionTest, KeepsTheFirstStatusOfAStreamAtShutdown) {
+  client.send(wire::H2Peer::settings({{NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, 0}}));
   grpc::reflection::v1::ServerReflectionRequest request;
   request.set_list_services("");
   const auto stream =
       client.ask(call_of("/grpc.reflection.v1.ServerReflection/ServerReflectionInfo"),
                  framed(request.SerializeAsString()) + framed("no question"), false);
   session.on_shutdown();
-  client.say(wire::H2Peer::window(stream, 1 << 20));
+  client.send(wire::H2Peer::window(stream, 1 << 20));
   EXPECT_EQ(client.replies[stream].grpc_status(), "13");
-  EXPECT_EQ(client.replies[stream].grpc_message(), "this is no ServerReflectionRequest");
+  EXPECT_EQ(client.replies[stream].grpc_message(), "the message is not a ServerReflectionRequest");
 }
 
 // ---- The HTTP API over HTTP/2
 
-class HttpStreamsTest : public GrpcSessionTest {
+class H2ApiSessionTest : public GrpcSessionTest {
  protected:
   static PolicySet some_policies() {
     PolicySet set;
@@ -536,12 +537,12 @@ class HttpStreamsTest : public GrpcSessionTest {
   }
   H2Reply get(const TestFields& fields) { return http.replies[http.ask(fields, "")]; }
 
-  World api{some_policies()};
-  HttpSession over{api.service, {.address = "127.0.0.1", .loopback = true}};
-  H2Client http{over};
+  TestServer api{some_policies()};
+  HttpSession over{api.context, {.address = "127.0.0.1", .loopback = true}};
+  H2TestClient http{over};
 };
 
-TEST_F(HttpStreamsTest, Decides) {
+TEST_F(H2ApiSessionTest, DecidesTakes) {
   constexpr std::string_view body = R"({"policy":"p","key":"k"})";
   const H2Reply reply = post("/v1/take", body);
   EXPECT_EQ(reply.status(), "200");
@@ -557,7 +558,7 @@ TEST_F(HttpStreamsTest, Decides) {
               HasSubstr("[{\"allowed\":false"));
 }
 
-TEST_F(HttpStreamsTest, HasAllPagesAndErrors) {
+TEST_F(H2ApiSessionTest, ServesAllPagesAndErrors) {
   EXPECT_EQ(get(wire::H2Peer::get("/healthz")).body, "ok\n");
   EXPECT_THAT(get(wire::H2Peer::get("/metrics")).body, HasSubstr("weir_build_info"));
   TestFields head = wire::H2Peer::get("/healthz");
@@ -583,8 +584,8 @@ TEST_F(HttpStreamsTest, HasAllPagesAndErrors) {
   EXPECT_EQ(http.replies[http.ask(large, "x", false)].status(), "413");
 }
 
-TEST_F(HttpStreamsTest, KnowsWhoAsks) {
-  api.service.access.password = "secret";
+TEST_F(H2ApiSessionTest, ChecksThePassword) {
+  api.context.access.password = "secret";
   EXPECT_EQ(get(wire::H2Peer::get("/v1/policies")).status(), "401");
   TestFields fields = wire::H2Peer::get("/v1/policies");
   fields.emplace_back("authorization", "Bearer secret");
@@ -594,8 +595,8 @@ TEST_F(HttpStreamsTest, KnowsWhoAsks) {
   EXPECT_EQ(get(fields).status(), "401");
 }
 
-// What is answered in few bytes may have been much to do.
-TEST_F(HttpStreamsTest, StopsWhenItHasWorkedEnough) {
+// Short responses may take long to make.
+TEST_F(H2ApiSessionTest, YieldsAfterItsTurn) {
   TestFields head = wire::H2Peer::get("/metrics");
   head[0].second = "HEAD";
   std::string input;
@@ -609,9 +610,9 @@ TEST_F(HttpStreamsTest, StopsWhenItHasWorkedEnough) {
   EXPECT_LT(out.size(), net::Protocol::kEnough);
 }
 
-// Only what comes first begins a connection.
-TEST_F(HttpStreamsTest, IsNotSpokenInTheMiddleOfAConnection) {
-  HttpSession other(api.service, {.address = "127.0.0.1", .loopback = true});
+// Only the first bytes of a connection can be the preface of HTTP/2.
+TEST_F(H2ApiSessionTest, RefusesThePrefaceInTheMiddleOfAConnection) {
+  HttpSession other(api.context, {.address = "127.0.0.1", .loopback = true});
   std::string out;
   other.on_input("GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n", out);
   EXPECT_THAT(out, HasSubstr("200 OK"));
@@ -621,9 +622,9 @@ TEST_F(HttpStreamsTest, IsNotSpokenInTheMiddleOfAConnection) {
   EXPECT_TRUE(other.ends());
 }
 
-TEST_F(HttpStreamsTest, AnswersEnvoysCallsInJson) {
+TEST_F(H2ApiSessionTest, AnswersEnvoysCallsInJson) {
   EXPECT_EQ(post("/json", R"({"domain":"d"})").status(), "400");
-  api.service.envoy = world.service.envoy;
+  api.context.envoy = server.context.envoy;
   H2Reply reply = post("/json", R"({"domain":"d"})");
   EXPECT_EQ(reply.status(), "200");
   EXPECT_EQ(reply.body, R"({"overallCode":"OK"})");
@@ -640,7 +641,7 @@ TEST_F(HttpStreamsTest, AnswersEnvoysCallsInJson) {
   answer = envoy::Failure{.text = "gone", .store = true};
   EXPECT_EQ(post("/json", "{}").status(), "503");
   EXPECT_EQ(post("/json", "{").status(), "400");
-  // Theirs does not look at the method either; but there must be something to ask.
+  // As in envoyproxy/ratelimit, any method will do; but there must be a body.
   answer = envoy::Answer{};
   EXPECT_EQ(get(wire::H2Peer::get("/json")).status(), "400");
   for (const char* method : {"PUT", "GET", "PATCH"}) {

@@ -13,15 +13,15 @@
 
 namespace weir::server {
 
-// What was answered on one stream.
+// The response on one stream.
 struct H2Reply {
-  std::map<std::string, std::string> fields{};    // of the header
-  std::map<std::string, std::string> trailers{};  // if there are any behind it
+  std::map<std::string, std::string> fields{};  // of the header
+  std::map<std::string, std::string> trailers{};
   std::string body{};
   bool ended = false;
 
   std::string status() const { return at(fields, ":status"); }
-  // Wherever it stands.
+  // In the trailers, or in the header of a response without a body.
   std::string grpc_status() const {
     return trailers.contains("grpc-status") ? at(trailers, "grpc-status")
                                             : at(fields, "grpc-status");
@@ -38,41 +38,41 @@ struct H2Reply {
   }
 };
 
-// A client of HTTP/2 that talks to a protocol without sockets.
-class H2Client final : public net::Waker {
+// A client of HTTP/2 that is connected to a protocol without sockets.
+class H2TestClient final : public net::Waker {
  public:
-  explicit H2Client(net::Protocol& protocol) : protocol_(protocol) {
+  explicit H2TestClient(net::Protocol& protocol) : protocol_(protocol) {
     protocol_.use_waker(*this);
-    say(wire::H2Peer::preface());
-    say(wire::H2Peer::frame(wire::Frame::settings, wire::H2Peer::kEnd, 0, ""));
+    send(wire::H2Peer::preface());
+    send(wire::H2Peer::frame(wire::Frame::settings, wire::H2Peer::kEnd, 0, ""));
   }
   void wake() override { ++woken; }
 
-  void say(std::string_view bytes) {
+  void send(std::string_view bytes) {
     input_ += bytes;
     std::string out;
-    input_.erase(0, show(protocol_, input_, out));
-    for (const wire::Frame& frame : wire::H2Peer::frames(out)) hear(frame);
+    input_.erase(0, feed(protocol_, input_, out));
+    for (const wire::Frame& frame : wire::H2Peer::frames(out)) receive(frame);
     ++turns;
   }
 
-  // Asks, and returns the number of the stream.
+  // Sends a request, and returns the id of its stream.
   std::int32_t ask(const wire::TestFields& fields, std::string_view body, bool ends = true) {
     const std::int32_t stream = next_;
     next_ += 2;
-    say(peer.headers(stream, fields, body.empty() && ends) +
-        (body.empty() ? "" : wire::H2Peer::data(stream, body, ends)));
+    send(peer.headers(stream, fields, body.empty() && ends) +
+         (body.empty() ? "" : wire::H2Peer::data(stream, body, ends)));
     return stream;
   }
 
   wire::H2Peer peer;
   std::map<std::int32_t, H2Reply> replies;
-  std::vector<wire::Frame> others;  // frames that are no answers
+  std::vector<wire::Frame> others;  // frames other than HEADERS and DATA
   int woken = 0;
   int turns = 0;
 
  private:
-  void hear(const wire::Frame& frame) {
+  void receive(const wire::Frame& frame) {
     H2Reply& reply = replies[frame.stream];
     if (frame.type == wire::Frame::headers) {
       auto& to = reply.fields.empty() ? reply.fields : reply.trailers;

@@ -40,7 +40,7 @@ class HttpSessionTest : public testing::Test {
 
   std::string say(std::string_view input) {
     std::string out;
-    used = show(session, input, out);
+    used = feed(session, input, out);
     return out;
   }
 
@@ -50,8 +50,8 @@ class HttpSessionTest : public testing::Test {
     return std::stoi(answer.substr(9));
   }
 
-  // The statuses of the answers in `out`, each with what remains if it says so.
-  static std::vector<std::string> told(std::string_view out) {
+  // The statuses of the responses in `out`, each with the remaining permits if the body has them.
+  static std::vector<std::string> statuses(std::string_view out) {
     std::vector<std::string> all;
     constexpr std::string_view start = "HTTP/1.1 ";
     constexpr std::string_view remaining = "\"remaining\":";
@@ -71,69 +71,70 @@ class HttpSessionTest : public testing::Test {
   }
 
   std::size_t used = 0;
-  World world{some_policies()};
-  Service& service = world.service;
-  HttpSession session{service, {.address = "::1", .loopback = true}};
+  TestServer server{some_policies()};
+  Service& context = server.context;
+  HttpSession session{context, {.address = "::1", .loopback = true}};
 };
 
-using Told = std::vector<std::string>;
+using Statuses = std::vector<std::string>;
 
-// Takes wait to be decided together, but not beyond anything else that was asked.
-TEST_F(HttpSessionTest, AnswersInTheOrderOfTheQuestions) {
+// Takes are decided together, but before any other request behind them.
+TEST_F(HttpSessionTest, AnswersInTheOrderOfTheRequests) {
   const std::string reset = request("POST", "/v1/reset", R"({"policy":"p","key":"a"})");
   const std::string peek = request("POST", "/v1/peek", R"({"policy":"p","key":"a"})");
   const std::string input = take("a") + take("a") + peek + take("a") + reset + take("a") +
                             request("GET", "/healthz") + take("a") + request("GET", "/nothing") +
                             take("a", R"(,"receipt":true)") + take("a");
-  EXPECT_EQ(told(say(input)), (Told{"200 9", "200 8", "200 8", "200 7", "200", "200 9", "200",
-                                    "200 8", "404", "200 7", "200 6"}));
+  EXPECT_EQ(statuses(say(input)), (Statuses{"200 9", "200 8", "200 8", "200 7", "200", "200 9",
+                                            "200", "200 8", "404", "200 7", "200 6"}));
   EXPECT_EQ(used, input.size());
 }
 
-TEST_F(HttpSessionTest, AnswersTakesBeforeItComplains) {
-  EXPECT_EQ(told(say(take("a") + take("a") + "nonsense\r\n")), (Told{"200 9", "200 8", "400"}));
+TEST_F(HttpSessionTest, AnswersTakesBeforeAnError) {
+  EXPECT_EQ(statuses(say(take("a") + take("a") + "nonsense\r\n")),
+            (Statuses{"200 9", "200 8", "400"}));
   EXPECT_TRUE(session.ends());
 }
 
-TEST_F(HttpSessionTest, AnswersTakesBeforeItAsksForABody) {
+TEST_F(HttpSessionTest, AnswersTakesBeforeA100Continue) {
   const std::string out = say(take("a") +
                               "POST /v1/take HTTP/1.1\r\nHost: a\r\nContent-Length: 30\r\n"
                               "Expect: 100-continue\r\n\r\n");
-  EXPECT_EQ(told(out), (Told{"200 9", "100"}));
+  EXPECT_EQ(statuses(out), (Statuses{"200 9", "100"}));
 }
 
-TEST_F(HttpSessionTest, TellsEachOfManyTakesItsOwn) {
+TEST_F(HttpSessionTest, AnswersEachPipelinedTakeByItself) {
   const std::string unknown = request("POST", "/v1/take", R"({"policy":"q","key":"a"})");
-  EXPECT_EQ(told(say(take("a") + unknown + take("b") + take("a", R"(,"permits":9)") +
-                     take("a", R"(,"permits":11)") + take("a"))),
-            (Told{"200 9", "404", "200 9", "200 0", "429 0", "429 0"}));
+  EXPECT_EQ(statuses(say(take("a") + unknown + take("b") + take("a", R"(,"permits":9)") +
+                         take("a", R"(,"permits":11)") + take("a"))),
+            (Statuses{"200 9", "404", "200 9", "200 0", "429 0", "429 0"}));
 }
 
-TEST_F(HttpSessionTest, TakesByPartsThatComeTogether) {
+TEST_F(HttpSessionTest, DecidesPipelinedTakesByParts) {
   const auto by = [](std::string_view user) {
     return request("POST", "/v1/take",
                    R"({"policy":"p","parts":{"user":")" + std::string(user) + R"("}})");
   };
-  EXPECT_EQ(told(say(by("a") + by("b") + by("a"))), (Told{"200 9", "200 9", "200 8"}));
+  EXPECT_EQ(statuses(say(by("a") + by("b") + by("a"))), (Statuses{"200 9", "200 9", "200 8"}));
 }
 
-// More than are decided at once, with keys that need more room than there is.
+// More takes than a batch holds, with keys that exceed its memory.
 TEST_F(HttpSessionTest, CountsEveryTakeOfALongPipeline) {
   std::string input;
   for (int i = 0; i < 100; ++i) input += take(std::string(i % 2 == 0 ? 1 : 4000, 'k'));
   std::string out;
   for (std::size_t at = 0; at < input.size(); at += session.on_input(input.substr(at), out)) {
   }
-  Told expected;
+  Statuses expected;
   for (int i = 0; i < 50; ++i) {
     const std::string each = i < 10 ? "200 " + std::to_string(9 - i) : "429 0";
     expected.insert(expected.end(), 2, each);
   }
-  EXPECT_EQ(told(out), expected);
+  EXPECT_EQ(statuses(out), expected);
 }
 
-// What is answered in few bytes may have been much to do.
-TEST_F(HttpSessionTest, StopsWhenItHasWorkedEnough) {
+// Short responses may take long to make.
+TEST_F(HttpSessionTest, YieldsAfterItsTurn) {
   std::string input;
   for (int i = 0; i < 2'000; ++i) input += request("HEAD", "/metrics");
   std::string out;
@@ -141,28 +142,28 @@ TEST_F(HttpSessionTest, StopsWhenItHasWorkedEnough) {
   EXPECT_GT(used, 0u);
   EXPECT_LT(used, input.size());
   EXPECT_LT(out.size(), net::Protocol::kEnough);
-  EXPECT_EQ(told(out).size(), used * 2'000 / input.size());
+  EXPECT_EQ(statuses(out).size(), used * 2'000 / input.size());
 }
 
-TEST_F(HttpSessionTest, EndsWithTheTakeThatSaysClose) {
+TEST_F(HttpSessionTest, EndsAfterATakeWithConnectionClose) {
   std::string last = take("a");
   last.insert(last.find("\r\n") + 2, "Connection: close\r\n");
   const std::string out = say(take("a") + last + take("a"));
-  EXPECT_EQ(told(out), (Told{"200 9", "200 8"}));
+  EXPECT_EQ(statuses(out), (Statuses{"200 9", "200 8"}));
   EXPECT_NE(out.find("Connection: close"), std::string::npos);
   EXPECT_TRUE(session.ends());
 }
 
 constexpr std::string_view kPing = "GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n";
 
-// In the line, the fields or the body: who began a request is told, and goes.
-TEST_F(HttpSessionTest, TellsThoseWhoDoNotFinish) {
+// Whether the request stops in its first line, its fields or its body.
+TEST_F(HttpSessionTest, Answers408ToAnUnfinishedRequest) {
   const std::string_view requests[] = {
       "G", "GET / HTTP/1.1\r\nHost",
       "POST /v1/take HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\n{",
       "POST /v1/take HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n1\r\n{"};
   for (const std::string_view begun : requests) {
-    HttpSession slow(service, {.address = "::1", .loopback = true});
+    HttpSession slow(context, {.address = "::1", .loopback = true});
     std::string out;
     slow.on_input(begun, out);
     EXPECT_EQ(out, "");
@@ -176,8 +177,8 @@ TEST_F(HttpSessionTest, TellsThoseWhoDoNotFinish) {
   }
 }
 
-// Answers are sent before more is read: a client that does not take them cannot fill the memory.
-TEST_F(HttpSessionTest, StopsWhenItHasSaidEnough) {
+// Backpressure: a client that does not read its responses cannot fill the memory.
+TEST_F(HttpSessionTest, StopsReadingWhenTheOutputIsFull) {
   std::string questions;
   for (int i = 0; i < 2000; ++i) questions += kPing;
   const std::string answers = say(questions);
@@ -186,7 +187,7 @@ TEST_F(HttpSessionTest, StopsWhenItHasSaidEnough) {
   EXPECT_LT(answers.size(), 2 * net::Protocol::kEnough);
 }
 
-TEST_F(HttpSessionTest, SaysNothingBehindAnError) {
+TEST_F(HttpSessionTest, SendsNothingAfterAnError) {
   const std::string answers = say(std::string(kPing) + "nonsense\r\n" + std::string(kPing));
   EXPECT_THAT(answers, StartsWith("HTTP/1.1 200 OK\r\n"));
   EXPECT_THAT(answers, HasSubstr("HTTP/1.1 400 Bad Request\r\n"));
@@ -194,8 +195,8 @@ TEST_F(HttpSessionTest, SaysNothingBehindAnError) {
   EXPECT_TRUE(session.ends());
 }
 
-// Everybody is told that it was the last answer, and nobody's question is lost.
-TEST_F(HttpSessionTest, EndsWhenTheProcessDoesAndAllIsAnswered) {
+// The last response says Connection: close, and no request that has arrived is lost.
+TEST_F(HttpSessionTest, AnswersAllArrivedRequestsAtShutdown) {
   constexpr std::string_view close = "\r\nConnection: close\r\n";
   session.on_shutdown();
   EXPECT_FALSE(session.ends());
@@ -220,12 +221,12 @@ TEST_F(HttpSessionTest, BoundsTheNameOfAPolicy) {
   EXPECT_EQ(status(put("")), 400);
   EXPECT_EQ(status(put(std::string(257, 'x'))), 400);
   EXPECT_EQ(status(put(escaped + "x")), 400);
-  EXPECT_EQ(world.policies.names().size(), 3u);
+  EXPECT_EQ(server.policies.names().size(), 3u);
 }
 
-// A key in a query is decoded first.
+// The bound is that of the decoded key.
 TEST_F(HttpSessionTest, BoundsAKeyInAQuery) {
-  world.policies.use_file({{"p", {}}});
+  server.policies.use_file({{"p", {}}});
   const auto auth = [](const std::string& key) {
     return "GET /v1/auth?policy=p&key=" + key + " HTTP/1.1\r\nHost: a\r\n\r\n";
   };
@@ -234,7 +235,7 @@ TEST_F(HttpSessionTest, BoundsAKeyInAQuery) {
   EXPECT_EQ(status(auth(std::string(4097, 'x'))), 400);
 }
 
-TEST_F(HttpSessionTest, TakesWithoutAllocating) {
+TEST_F(HttpSessionTest, DecidesTakesWithoutAllocating) {
   std::string takes;
   for (int i = 0; i < 20; ++i) {
     takes += request("POST", "/v1/take",

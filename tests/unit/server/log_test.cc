@@ -14,7 +14,7 @@ TEST(Log, WritesLinesForPeople) {
             "2023-11-14T22:13:20.007Z warning (3 lines left out) hm\n");
 }
 
-TEST(Log, WritesAnObjectALineForMachines) {
+TEST(Log, WritesOneJsonObjectPerLine) {
   EXPECT_EQ(log_line(LogFormat::json, kTime, Level::error, "a \"b\"\nc", 0),
             "{\"time\":\"2023-11-14T22:13:20.007Z\",\"level\":\"error\","
             "\"message\":\"a \\\"b\\\"\\nc\"}\n");
@@ -23,7 +23,7 @@ TEST(Log, WritesAnObjectALineForMachines) {
             "\"left_out\":12}\n");
 }
 
-TEST(Log, CutsShortWhoHasTooMuchToSay) {
+TEST(Log, DropsLinesAboveItsRate) {
   testing::internal::CaptureStderr();
   for (int i = 0; i < 5000; ++i) log(Level::info, "line {}", i);
   const std::string text = testing::internal::GetCapturedStderr();

@@ -45,15 +45,15 @@ TEST_F(MetricsTest, CountsDecisionsByPolicyAndOutcome) {
                     HasSubstr("weir_decisions_total{policy=\"two\",outcome=\"impossible\"} 1\n")));
 }
 
-TEST_F(MetricsTest, TellsWhichLimitRefused) {
+TEST_F(MetricsTest, CountsRefusalsByLimit) {
   for (int i = 0; i < 5; ++i) (void)engine.take({.policy = "two", .key = "k"});
   const std::string all = text();
   EXPECT_THAT(all, HasSubstr("{policy=\"two\",limit=\"0\",shadow=\"false\"} 3\n"));
   EXPECT_THAT(all, Not(HasSubstr("limit=\"1\"")));
 }
 
-// A shadow that would have refused has let the call pass.
-TEST_F(MetricsTest, CountsShadowsApart) {
+// A shadow limit that would have refused lets the call pass.
+TEST_F(MetricsTest, CountsShadowLimitsSeparately) {
   engine.replace(*PolicySet::parse("policies: { s: { shadow: true, limits: [ 1/h window ] } }"));
   for (int i = 0; i < 3; ++i) (void)engine.take({.policy = "s", .key = "k"});
   EXPECT_THAT(text(),
@@ -62,7 +62,7 @@ TEST_F(MetricsTest, CountsShadowsApart) {
                     HasSubstr("weir_decisions_total{policy=\"s\",outcome=\"allowed\"} 3\n")));
 }
 
-TEST_F(MetricsTest, EscapesNames) {
+TEST_F(MetricsTest, EscapesLabelValues) {
   (void)engine.take({.policy = "a\"b\\c\n", .key = "k"});
   EXPECT_THAT(text(), HasSubstr("{policy=\"a\\\"b\\\\c\\n\",outcome=\"allowed\"} 1\n"));
 }
@@ -74,8 +74,8 @@ TEST_F(MetricsTest, CountsLimitsThatComeWithTheCall) {
                             HasSubstr("{policy=\"\",limit=\"0\",shadow=\"false\"} 1\n")));
 }
 
-// Strangers choose keys and names of policies, and make no series with them.
-TEST_F(MetricsTest, KnowsNoKeysAndNoPolicyThatIsNone) {
+// Clients choose keys and names of policies, and must not be able to create series.
+TEST_F(MetricsTest, HasNoSeriesForKeysOrUnknownPolicies) {
   for (int i = 0; i < 100; ++i) {
     const std::string name = "stranger " + std::to_string(i);
     (void)engine.take({.policy = "two", .key = name});
@@ -84,7 +84,7 @@ TEST_F(MetricsTest, KnowsNoKeysAndNoPolicyThatIsNone) {
   EXPECT_THAT(text(), Not(HasSubstr("stranger")));
 }
 
-TEST_F(MetricsTest, AddsUpWhatThreadsHaveCounted) {
+TEST_F(MetricsTest, AddsUpTheCountsOfThreads) {
   constexpr int kThreads = 4;
   constexpr int kEach = 1000;
   std::vector<std::thread> threads;
@@ -92,7 +92,7 @@ TEST_F(MetricsTest, AddsUpWhatThreadsHaveCounted) {
     threads.emplace_back([&] {
       for (int j = 0; j < kEach; ++j) {
         (void)engine.take({.policy = "two", .key = "k"});
-        metrics.on_requests(DoorName::resp, 2, std::chrono::microseconds{3});
+        metrics.on_requests(ListenerKind::resp, 2, std::chrono::microseconds{3});
       }
     });
   }
@@ -104,10 +104,10 @@ TEST_F(MetricsTest, AddsUpWhatThreadsHaveCounted) {
   EXPECT_THAT(all, HasSubstr("_count{listener=\"resp\"} 8000\n"));
 }
 
-TEST_F(MetricsTest, SortsRequestsByHowLongTheyTook) {
-  metrics.on_requests(DoorName::http, 1, std::chrono::nanoseconds{1000});
-  metrics.on_requests(DoorName::http, 16, std::chrono::nanoseconds{1001});
-  metrics.on_requests(DoorName::http, 1, std::chrono::seconds{5});
+TEST_F(MetricsTest, CountsRequestsByDuration) {
+  metrics.on_requests(ListenerKind::http, 1, std::chrono::nanoseconds{1000});
+  metrics.on_requests(ListenerKind::http, 16, std::chrono::nanoseconds{1001});
+  metrics.on_requests(ListenerKind::http, 1, std::chrono::seconds{5});
   EXPECT_THAT(text(), AllOf(HasSubstr("_bucket{listener=\"http\",le=\"1e-06\"} 1\n"),
                             HasSubstr("_bucket{listener=\"http\",le=\"2.5e-06\"} 17\n"),
                             HasSubstr("_bucket{listener=\"http\",le=\"0.1\"} 17\n"),

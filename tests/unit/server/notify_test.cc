@@ -12,7 +12,7 @@
 namespace weir::server {
 namespace {
 
-// Listens as a supervisor does, at an abstract name that the system chooses.
+// The socket of a supervisor, at an abstract name that the system chooses.
 class Supervisor {
  public:
   Supervisor() {
@@ -27,12 +27,12 @@ class Supervisor {
   }
 
   const std::string& name() const { return name_; }
-  std::string hear() {
+  std::string receive() {
     std::array<char, 4096> words{};
     const auto size = recv(socket_.fd(), words.data(), words.size(), 0);
     return {words.data(), static_cast<std::size_t>(size)};
   }
-  bool hears_nothing() {
+  bool has_nothing() {
     char word = 0;
     return recv(socket_.fd(), &word, 1, MSG_DONTWAIT) < 0;
   }
@@ -42,7 +42,7 @@ class Supervisor {
   std::string name_;
 };
 
-// The environment as it would be, and afterwards as it was.
+// Clears the variables after each test.
 class NotifierTest : public testing::Test {
  protected:
   ~NotifierTest() override {
@@ -53,33 +53,33 @@ class NotifierTest : public testing::Test {
   Supervisor supervisor;
 };
 
-TEST_F(NotifierTest, SaysWhatASupervisorUnderstands) {
+TEST_F(NotifierTest, SendsTheMessagesOfSdNotify) {
   Notifier notifier(supervisor.name());
   notifier.ready("serving");
-  EXPECT_EQ(supervisor.hear(), "READY=1\nSTATUS=serving");
+  EXPECT_EQ(supervisor.receive(), "READY=1\nSTATUS=serving");
   notifier.alive();
-  EXPECT_EQ(supervisor.hear(), "WATCHDOG=1");
+  EXPECT_EQ(supervisor.receive(), "WATCHDOG=1");
   notifier.reloading();
-  EXPECT_TRUE(supervisor.hear().starts_with("RELOADING=1\nMONOTONIC_USEC="));
+  EXPECT_TRUE(supervisor.receive().starts_with("RELOADING=1\nMONOTONIC_USEC="));
   notifier.stopping();
-  EXPECT_TRUE(supervisor.hear().starts_with("STOPPING=1\n"));
+  EXPECT_TRUE(supervisor.receive().starts_with("STOPPING=1\n"));
 }
 
-// A file may be called anything; what follows a line is another word to the supervisor.
-TEST_F(NotifierTest, WritesAStatusInOneLine) {
+// The status may contain a file's name, and a line end would start another assignment.
+TEST_F(NotifierTest, SendsAStatusAsOneLine) {
   Notifier notifier(supervisor.name());
   notifier.ready("a\nSTOPPING=1");
-  EXPECT_EQ(supervisor.hear(), "READY=1\nSTATUS=a STOPPING=1");
+  EXPECT_EQ(supervisor.receive(), "READY=1\nSTATUS=a STOPPING=1");
 }
 
-TEST_F(NotifierTest, SaysNothingIfNobodyAsked) {
+TEST_F(NotifierTest, SendsNothingWithoutNotifySocket) {
   Notifier notifier = Notifier::from_environment();
   notifier.ready("serving");
   EXPECT_FALSE(notifier.patience());
-  EXPECT_TRUE(supervisor.hears_nothing());
+  EXPECT_TRUE(supervisor.has_nothing());
 }
 
-TEST_F(NotifierTest, KnowsHowLongItMayBeSilent) {
+TEST_F(NotifierTest, ReadsTheWatchdogIntervalOfThisProcess) {
   set("NOTIFY_SOCKET", supervisor.name());
   set("WATCHDOG_USEC", "2000000");
   EXPECT_EQ(Notifier::from_environment().patience(), std::chrono::seconds{2});
@@ -89,7 +89,7 @@ TEST_F(NotifierTest, KnowsHowLongItMayBeSilent) {
   EXPECT_FALSE(Notifier::from_environment().patience());
 }
 
-TEST_F(NotifierTest, TakesNonsenseForNoWatchdog) {
+TEST_F(NotifierTest, IgnoresAnInvalidWatchdogInterval) {
   set("NOTIFY_SOCKET", supervisor.name());
   for (const char* nonsense : {"", "0", "-1", "soon", "10s", "99999999999999999999"}) {
     set("WATCHDOG_USEC", nonsense);

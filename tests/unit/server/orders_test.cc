@@ -36,7 +36,7 @@ std::string wrong_field(Verb verb, const char* text) {
   return given ? "nothing" : given.error().field;
 }
 
-TEST(Orders, AreRead) {
+TEST(OrderReader, ReadsEveryVerb) {
   const GivenOrder boost =
       order(Verb::boost, R"({"policy":"p","key":"alice","times":1.5,"for":"10min"})");
   EXPECT_EQ(boost.policy, "p");
@@ -49,12 +49,12 @@ TEST(Orders, AreRead) {
             kNow + 1h);
 }
 
-// Whoever boosts everybody by name means everybody.
-TEST(Orders, AStarIsEverybody) {
+// The key "*" of a boost means the same as no key.
+TEST(OrderReader, ReadsABoostOfAStarAsABoostOfAllKeys) {
   EXPECT_EQ(order(Verb::boost, R"({"policy":"p","key":"*","times":2,"for":"1s"})").order.who, "");
 }
 
-TEST(Orders, SayWhichFieldIsWrong) {
+TEST(OrderReader, NamesTheInvalidField) {
   const auto boost = [](const char* text) { return wrong_field(Verb::boost, text); };
   EXPECT_EQ(boost(R"({"times":2,"for":"1s"})"), "policy");
   EXPECT_EQ(boost(R"({"policy":"","times":2,"for":"1s"})"), "policy");
@@ -94,20 +94,20 @@ TEST(Orders, SayWhichFieldIsWrong) {
   EXPECT_EQ(wrong_field(Verb::squeeze, R"({"add":1,"times":0.5,"for":"1s"})"), "add");
 }
 
-TEST(Orders, AreKeptAsTheyAreWritten) {
+TEST(OrderReader, RestoresASavedOrder) {
   for (const GivenOrder& given :
        {order(Verb::boost, R"({"policy":"p","key":"a\n\"b","times":1.25,"for":"10min"})"),
         order(Verb::boost, R"({"policy":"p","add":12,"for":"10min"})"),
         order(Verb::block, R"({"policy":"p","key":"*","for":"1s"})"),
         order(Verb::pause, R"({"policy":"p","for":"1s"})"),
         order(Verb::squeeze, R"({"times":0.333333,"for":"366h"})")}) {
-    const auto again = read_kept_order(to_json(given));
+    const auto again = read_saved_order(to_json(given));
     ASSERT_TRUE(again) << again.error().detail;
     EXPECT_EQ(to_json(*again), to_json(given));
   }
 }
 
-TEST(Orders, KeptOnesThatMakeNoSenseAreRefused) {
+TEST(OrderReader, RefusesAnInvalidSavedOrder) {
   for (const char* text :
        {"7", "{}", R"({"id":1})",
         R"({"id":-1,"verb":"pause","policy":"p","until":"2026-01-01T00:00:00Z"})",
@@ -115,21 +115,21 @@ TEST(Orders, KeptOnesThatMakeNoSenseAreRefused) {
         R"({"id":1,"verb":"pause","policy":"p"})",
         R"({"id":1,"verb":"pause","policy":"p","until":7})",
         R"({"id":1,"verb":"pause","until":"2026-01-01T00:00:00Z"})"}) {
-    EXPECT_FALSE(read_kept_order(json::parse(text))) << text;
+    EXPECT_FALSE(read_saved_order(json::parse(text))) << text;
   }
 }
 
-TEST(Orders, HaveATextThatEndsNoLine) {
+TEST(OrderReader, EscapesLineEndsInTheTextOfAnOrder) {
   EXPECT_EQ(to_text(order(Verb::boost, R"({"policy":"p","key":"a\nb","times":1.5,"for":"1h"})")),
             "boost ×1.5 of \"a\\nb\" under \"p\" until 2026-01-01T01:00:00Z");
   EXPECT_EQ(to_text(order(Verb::squeeze, R"({"times":0.5,"for":"1h"})")),
             "squeeze ×0.5 everywhere until 2026-01-01T01:00:00Z");
 }
 
-// Policies with an engine on a clock that stands still, and a file to keep things in.
-class OrdersInForce : public testing::Test {
+// Policies with an engine on a manual clock, and a state file.
+class GivenOrderTest : public testing::Test {
  protected:
-  OrdersInForce() : engine(PolicySet{}, {.memory = {.bytes = 1 << 20}, .clock = &clock}) {
+  GivenOrderTest() : engine(PolicySet{}, {.memory = {.bytes = 1 << 20}, .clock = &clock}) {
     policies.emplace(state());
     EXPECT_FALSE(policies->put(engine, "p", "limits: [ 10/min ]"));
   }
@@ -158,7 +158,7 @@ class OrdersInForce : public testing::Test {
   std::optional<Policies> policies;
 };
 
-TEST_F(OrdersInForce, EndByThemselvesAndAreToldOnce) {
+TEST_F(GivenOrderTest, EndsAtItsTimeAndIsReportedOnce) {
   give(Verb::boost, R"({"policy":"p","times":2,"for":"1min"})");
   EXPECT_THAT(ids(), ElementsAre(1));
   EXPECT_EQ(limit(), 20);
@@ -170,7 +170,7 @@ TEST_F(OrdersInForce, EndByThemselvesAndAreToldOnce) {
   EXPECT_THAT(policies->ended_orders(engine), IsEmpty());
 }
 
-TEST_F(OrdersInForce, ReplaceThoseAboutTheSame) {
+TEST_F(GivenOrderTest, ReplacesAnEarlierOneAboutTheSame) {
   give(Verb::boost, R"({"policy":"p","times":2,"for":"1min"})");
   give(Verb::boost, R"({"policy":"p","times":3,"for":"1min"})");
   give(Verb::boost, R"({"policy":"p","key":"k","times":4,"for":"1min"})");
@@ -179,7 +179,7 @@ TEST_F(OrdersInForce, ReplaceThoseAboutTheSame) {
   EXPECT_EQ(limit("k"), 120) << "of what it would have";
 }
 
-TEST_F(OrdersInForce, CanBeLiftedOnce) {
+TEST_F(GivenOrderTest, IsLiftedOnlyOnce) {
   give(Verb::squeeze, R"({"times":0.5,"for":"1min"})");
   EXPECT_EQ(limit(), 5);
   EXPECT_TRUE(*policies->lift(engine, 1));
@@ -188,7 +188,7 @@ TEST_F(OrdersInForce, CanBeLiftedOnce) {
   EXPECT_FALSE(*policies->lift(engine, 2));
 }
 
-TEST_F(OrdersInForce, SurviveARestartAndTheirIdsDoToo) {
+TEST_F(GivenOrderTest, SurvivesARestartWithItsId) {
   give(Verb::boost, R"({"policy":"p","times":2,"for":"1min"})");
   give(Verb::block, R"({"policy":"p","key":"k","for":"1h"})");
   policies.emplace(state());
@@ -200,13 +200,13 @@ TEST_F(OrdersInForce, SurviveARestartAndTheirIdsDoToo) {
   EXPECT_EQ(give(Verb::pause, R"({"policy":"p","for":"1s"})").id, 3u);
 }
 
-TEST_F(OrdersInForce, OutliveAChangeOfThePolicy) {
+TEST_F(GivenOrderTest, SurvivesAChangeOfThePolicy) {
   give(Verb::boost, R"({"policy":"p","times":2,"for":"1min"})");
   EXPECT_FALSE(policies->put(engine, "p", "limits: [ 50/min ]"));
   EXPECT_EQ(limit(), 100);
 }
 
-TEST_F(OrdersInForce, AreRefusedWhereALimitCannotFollow) {
+TEST_F(GivenOrderTest, IsRefusedIfALimitCannotFollow) {
   EXPECT_FALSE(policies->put(engine, "p", "limits: [ 4000/min sliding exact ]"));
   const auto read = read_order(Verb::boost, json::parse(R"({"policy":"p","times":2,"for":"1min"})"),
                                engine.now());
@@ -216,8 +216,8 @@ TEST_F(OrdersInForce, AreRefusedWhereALimitCannotFollow) {
   EXPECT_THAT(ids(), IsEmpty());
 }
 
-// Wherever the limit is: an order that would be ignored somewhere is refused, and says where.
-TEST_F(OrdersInForce, AreRefusedWhereAnOverrideOrAnHourCannotFollow) {
+// The error names the limit, also one that is not in force at the moment.
+TEST_F(GivenOrderTest, IsRefusedIfAnOverrideOrAScheduleCannotFollow) {
   const auto refusal = [&](const char* text) {
     const auto read = read_order(Verb::boost, json::parse(text), engine.now());
     const auto given = policies->give(engine, *read);
@@ -237,14 +237,14 @@ schedule: [ { hours: '01:00-02:00', limits: [ 3000/h sliding exact ] } ])"));
   EXPECT_THAT(refusal(R"({"policy":"p","key":"k","times":2,"for":"1min"})"),
               HasSubstr("3000/h sliding exact of the hours 01:00-02:00"));
   EXPECT_THAT(ids(), IsEmpty());
-  // Two that are possible one by one, and not together.
+  // Each of these two orders is possible, but not both together.
   give(Verb::boost, R"({"policy":"p","key":"k","times":1.3,"for":"1min"})");
   EXPECT_THAT(refusal(R"({"policy":"p","key":"vip-7","times":1.02,"for":"1min"})"), "given");
   EXPECT_THAT(refusal(R"({"policy":"p","times":1.02,"for":"1min"})"),
               HasSubstr("of the override \"vip-7\""));
 }
 
-TEST_F(OrdersInForce, AreToldToWhomTheyConcern) {
+TEST_F(GivenOrderTest, IsFoundByTheRequestsItConcerns) {
   give(Verb::block, R"({"policy":"p","key":"bad*","for":"1h"})");
   give(Verb::boost, R"({"policy":"p","key":"user=7","times":2,"for":"1h"})");
   give(Verb::squeeze, R"({"times":0.5,"for":"1h"})");
@@ -260,7 +260,7 @@ TEST_F(OrdersInForce, AreToldToWhomTheyConcern) {
   EXPECT_THAT(concerning({.policy = "q", .key = "badger"}), ElementsAre(3));
 }
 
-TEST_F(OrdersInForce, AreForgottenADayAfterTheirEnd) {
+TEST_F(GivenOrderTest, IsDeletedADayAfterItsEnd) {
   give(Verb::boost, R"({"policy":"p","times":2,"for":"1min"})");
   clock.advance(24h + 1min);
   (void)policies->ended_orders(engine);
@@ -268,7 +268,7 @@ TEST_F(OrdersInForce, AreForgottenADayAfterTheirEnd) {
   EXPECT_TRUE(json::parse(kept).empty());
 }
 
-TEST_F(OrdersInForce, ThatAreDamagedStopTheStart) {
+TEST_F(GivenOrderTest, ADamagedFileFailsTheStart) {
   for (const char* text : {"", "{}", "[{}]", "[", "null"}) {
     std::ofstream(path("orders")) << text;
     policies.emplace(state());
@@ -278,7 +278,7 @@ TEST_F(OrdersInForce, ThatAreDamagedStopTheStart) {
   }
 }
 
-TEST_F(OrdersInForce, AreNotGivenIfTheyCannotBeKept) {
+TEST_F(GivenOrderTest, IsRefusedIfItCannotBeSaved) {
   policies.emplace("/nowhere/at/all");
   EXPECT_FALSE(policies->give(engine, order(Verb::squeeze, R"({"times":0.5,"for":"1h"})")));
   EXPECT_THAT(ids(), IsEmpty());

@@ -21,13 +21,13 @@ class RespSessionTest : public testing::Test {
   }
   std::string say(RespSession& session, std::string_view input) {
     std::string out;
-    used = show(session, input, out);
+    used = feed(session, input, out);
     return out;
   }
 
   std::size_t used = 0;
-  World world{some_policies()};
-  Service& service = world.service;
+  TestServer server{some_policies()};
+  Service& context = server.context;
 };
 
 std::string command(std::initializer_list<std::string_view> words) {
@@ -38,16 +38,16 @@ std::string command(std::initializer_list<std::string_view> words) {
   return text;
 }
 
-TEST_F(RespSessionTest, LeavesWhatIsNotFinished) {
-  RespSession session(service, {.address = "::1", .loopback = true});
+TEST_F(RespSessionTest, LeavesAnUnfinishedCommandInTheInput) {
+  RespSession session(context, {.address = "::1", .loopback = true});
   const std::string ping = command({"PING"});
   EXPECT_EQ(say(session, ping + ping.substr(0, 5)), "+PONG\r\n");
   EXPECT_EQ(used, ping.size());
 }
 
-// Answers are sent before more is read: a client that does not take them cannot fill the memory.
-TEST_F(RespSessionTest, StopsWhenItHasSaidEnough) {
-  RespSession session(service, {.address = "::1", .loopback = true});
+// Backpressure: a client that does not read its responses cannot fill the memory.
+TEST_F(RespSessionTest, StopsReadingWhenTheOutputIsFull) {
+  RespSession session(context, {.address = "::1", .loopback = true});
   std::string questions;
   for (int i = 0; i < 1000; ++i) questions += command({"INFO"});
   const std::string answers = say(session, questions);
@@ -55,9 +55,9 @@ TEST_F(RespSessionTest, StopsWhenItHasSaidEnough) {
   EXPECT_LT(answers.size(), 2 * net::Protocol::kEnough);
 }
 
-// What is answered in few bytes may have been much to do.
-TEST_F(RespSessionTest, StopsWhenItHasWorkedEnough) {
-  RespSession session(service, {.address = "::1", .loopback = true});
+// Short responses may take long to make.
+TEST_F(RespSessionTest, YieldsAfterItsTurn) {
+  RespSession session(context, {.address = "::1", .loopback = true});
   std::string questions;
   for (int i = 0; i < 16'000; ++i) questions += command({"WEIR.LEAVE", "held", "k", "me"});
   std::string out;
@@ -67,17 +67,17 @@ TEST_F(RespSessionTest, StopsWhenItHasWorkedEnough) {
   EXPECT_EQ(out.size() * questions.size(), std::string(":0\r\n").size() * 16'000 * used);
 }
 
-// From afar, without a token, nobody gives back or forgets.
-TEST_F(RespSessionTest, ChangesNothingForStrangers) {
-  RespSession session(service, {.address = "10.0.0.1", .loopback = false});
+// Without a token, only this machine may settle and reset.
+TEST_F(RespSessionTest, RefusesRemoteChanges) {
+  RespSession session(context, {.address = "10.0.0.1", .loopback = false});
   EXPECT_EQ(say(session, command({"WEIR.RESET", "p", "k"})).substr(0, 7), "-NOPERM");
   EXPECT_EQ(say(session, command({"WEIR.SETTLE", "p", "k", "1"})).substr(0, 7), "-NOPERM");
   EXPECT_EQ(say(session, command({"WEIR.TAKE", "p", "k"})).substr(0, 8), "*8\r\n:1\r\n");
 }
 
-// A warm connection takes without asking for memory, one by one or many together.
-TEST_F(RespSessionTest, TakesWithoutAllocating) {
-  RespSession session(service, {.address = "::1", .loopback = true});
+// Once a connection is warm: takes of one limit, of several limits and by parts.
+TEST_F(RespSessionTest, DecidesTakesWithoutAllocating) {
+  RespSession session(context, {.address = "::1", .loopback = true});
   std::string takes;
   for (int i = 0; i < 20; ++i) {
     const std::string key = "key " + std::to_string(i);

@@ -7,15 +7,15 @@
 
 namespace weir::server {
 
-// Shows a protocol its input as a connection does, until it has said enough or leaves the rest for
-// later; how much it has used. (On a busy machine any of it may be long enough for one turn.)
-inline std::size_t show(net::Protocol& protocol, std::string_view input, std::string& out) {
+// Feeds input to a protocol as a connection does, until it has written enough, waits or ends.
+// Returns the bytes it has used. (On a busy machine one turn may use only part of the input.)
+inline std::size_t feed(net::Protocol& protocol, std::string_view input, std::string& out) {
   std::size_t used = 0;
   for (;;) {
-    std::string said;
-    const std::size_t more = protocol.on_input(input.substr(used), said);
+    std::string written;
+    const std::size_t more = protocol.on_input(input.substr(used), written);
     used += more;
-    out += said;
+    out += written;
     const bool goes_on = more > 0 && used < input.size() && out.size() < net::Protocol::kEnough;
     if (!goes_on || protocol.ends() || protocol.waits()) return used;
   }

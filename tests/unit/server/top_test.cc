@@ -1,4 +1,4 @@
-// Which keys are asked for most: counting them, and what HTTP tells of them.
+// The busiest keys: how they are counted, and GET /v1/top.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -31,21 +31,21 @@ PolicySet some_policies() {
   return set;
 }
 
-class TopTest : public testing::Test, public World {
+class TopTest : public testing::Test, public TestServer {
  protected:
-  TopTest() : World(some_policies()) {}
+  TopTest() : TestServer(some_policies()) {}
 
   void take(std::string_view policy, std::string_view key, int times = 1) {
     for (int i = 0; i < times; ++i) (void)engine.take({.policy = policy, .key = key});
   }
 
   std::string ask(std::string_view target, bool loopback = true) {
-    HttpSession session(service, {.address = "::1", .loopback = loopback});
+    HttpSession session(context, {.address = "::1", .loopback = loopback});
     std::string out;
     session.on_input("GET " + std::string(target) + " HTTP/1.1\r\nHost: [::1]\r\n\r\n", out);
     return out;
   }
-  json told(std::string_view target = "/v1/top") {
+  json report(std::string_view target = "/v1/top") {
     const std::string answer = ask(target);
     return json::parse(answer.substr(answer.find("\r\n\r\n")), nullptr, false);
   }
@@ -59,15 +59,15 @@ class TopTest : public testing::Test, public World {
     return texts;
   }
   std::vector<std::string> allowed(std::string_view policy) {
-    return keys(told("/v1/top?policy=" + std::string(policy))["policies"][0]["top_allowed"]);
+    return keys(report("/v1/top?policy=" + std::string(policy))["policies"][0]["top_allowed"]);
   }
 };
 
-TEST_F(TopTest, TellsWhoWasAllowedAndWhoWasRefusedMost) {
+TEST_F(TopTest, ListsTheKeysAllowedAndRefusedMost) {
   take("p", "ann", 5);
   take("p", "bob", 4);
   take("p", "eve", 1);
-  const json answer = told("/v1/top?policy=p");
+  const json answer = report("/v1/top?policy=p");
   EXPECT_EQ(answer["seconds"], 1);
   const json& policy = answer["policies"][0];
   EXPECT_EQ(policy["policy"], "p");
@@ -77,7 +77,7 @@ TEST_F(TopTest, TellsWhoWasAllowedAndWhoWasRefusedMost) {
   EXPECT_THAT(keys(policy["top_refused"]), ElementsAre("ann 2±0", "bob 1±0"));
 }
 
-TEST_F(TopTest, ShowsPartsInAnyOrderAsOneKey) {
+TEST_F(TopTest, CountsPartsInAnyOrderAsOneKey) {
   (void)engine.take({.policy = "roomy", .parts = {{"user", "42"}, {"sku", "7"}}});
   (void)engine.take({.policy = "roomy", .parts = {{"sku", "7"}, {"user", "42"}}});
   (void)engine.take({.policy = "roomy", .parts = {{"sku", "42"}, {"user", "7"}}});
@@ -87,25 +87,25 @@ TEST_F(TopTest, ShowsPartsInAnyOrderAsOneKey) {
   EXPECT_EQ(found[0], "user=42 sku=7 2±0");
 }
 
-TEST_F(TopTest, KnowsLimitsThatCameWithTheCallUnderNoName) {
+TEST_F(TopTest, CountsLimitsOfCallsUnderAnEmptyName) {
   (void)engine.throttle(*parse_limit("1/h"), "ann");
   (void)engine.throttle(*parse_limit("1/h"), "ann");
-  const json policy = told("/v1/top?policy=")["policies"][0];
+  const json policy = report("/v1/top?policy=")["policies"][0];
   EXPECT_EQ(policy["policy"], "");
   EXPECT_THAT(keys(policy["top_allowed"]), ElementsAre("ann 1±0"));
   EXPECT_THAT(keys(policy["top_refused"]), ElementsAre("ann 1±0"));
 }
 
-TEST_F(TopTest, CutsLongKeysAndSaysSo) {
+TEST_F(TopTest, TruncatesLongKeysAndMarksThem) {
   take("roomy", std::string(128, 'x'), 2);
   take("roomy", std::string(4000, 'y'));
-  const json list = told()["policies"][0]["top_allowed"];
+  const json list = report()["policies"][0]["top_allowed"];
   EXPECT_FALSE(list[0].contains("cut"));
   EXPECT_EQ(list[1]["key"], std::string(125, 'y') + "…");
   EXPECT_EQ(list[1]["cut"], true);
 }
 
-TEST_F(TopTest, ReplacesBytesThatAreNoText) {
+TEST_F(TopTest, ReplacesBytesThatAreNotUtf8) {
   take("roomy", "a\xff\x1b");
   EXPECT_THAT(ask("/v1/top"), HasSubstr("{\"key\":\"a\xef\xbf\xbd\\u001b\",\"count\":1"));
 }
@@ -117,43 +117,43 @@ TEST_F(TopTest, CoversThisMinuteAndTheLast) {
   take("roomy", "early", 3);
   clock.advance(seconds{43});
   take("roomy", "late", 2);
-  EXPECT_EQ(told()["seconds"], 93);
+  EXPECT_EQ(report()["seconds"], 93);
   EXPECT_THAT(allowed("roomy"), ElementsAre("early 3±0", "late 2±0"));
   clock.advance(seconds{30});
-  EXPECT_EQ(told()["seconds"], 63);
+  EXPECT_EQ(report()["seconds"], 63);
   EXPECT_THAT(allowed("roomy"), ElementsAre("late 2±0"));
   take("roomy", "late");
   EXPECT_THAT(allowed("roomy"), ElementsAre("late 3±0"));
 }
 
-// Whether or not anybody came meanwhile.
-TEST_F(TopTest, ForgetsWhatIsLongAgo) {
+// Also if no call came in between.
+TEST_F(TopTest, DropsKeysAfterTwoMinutes) {
   take("roomy", "early", 3);
   clock.advance(seconds{120});
-  EXPECT_THAT(told()["policies"], IsEmpty());  // nothing in force here, and no keys
+  EXPECT_THAT(report()["policies"], IsEmpty());  // no policy in force has keys
   take("roomy", "late");
   EXPECT_THAT(allowed("roomy"), ElementsAre("late 1±0"));
-  EXPECT_EQ(told()["policies"][0]["allowed"], 4);
+  EXPECT_EQ(report()["policies"][0]["allowed"], 4);
 }
 
-// ---- How much is counted
+// ---- Sampling
 
-TEST_F(TopTest, CountsEveryDecisionWhileTheyAreFew) {
+TEST_F(TopTest, CountsEveryDecisionAtALowRate) {
   for (int second = 0; second < 3; ++second) {
-    take("roomy", "ann", Sampler::kAllInASecond - 1);
+    take("roomy", "ann", Sampler::kUnsampledPerSecond - 1);
     clock.advance(seconds{1});
   }
   EXPECT_THAT(allowed("roomy"), ElementsAre("ann 29997±0"));
 }
 
-// Two keys in turns, as from a client that sends the same commands again and again.
-TEST_F(TopTest, CountsSamplesWhenTheyAreManyAndTellsHowExactThatIs) {
+// Two keys that alternate, as in the pipeline of a client that repeats its commands.
+TEST_F(TopTest, SamplesAtAHighRateAndReportsTheError) {
   constexpr int kTimes = 200'000;
   for (int i = 0; i < kTimes; ++i) {
     take("roomy", "even");
     take("roomy", "odd");
   }
-  const json list = told()["policies"][0]["top_allowed"];
+  const json list = report()["policies"][0]["top_allowed"];
   ASSERT_EQ(list.size(), 2u);
   for (const json& each : list) {
     const double off = each["count"].get<double>() - kTimes;
@@ -164,20 +164,20 @@ TEST_F(TopTest, CountsSamplesWhenTheyAreManyAndTellsHowExactThatIs) {
   }
 }
 
-TEST_F(TopTest, CountsAllAgainInACalmerSecond) {
+TEST_F(TopTest, CountsEveryDecisionAgainAfterABusySecond) {
   take("roomy", "busy", 20'000);
   clock.advance(seconds{1});
-  take("roomy", "busy", 500);  // the first of them is still by chance
+  take("roomy", "busy", 500);  // the first of these is still sampled
   take("roomy", "calm", 7);
   EXPECT_THAT(allowed("roomy")[1], "calm 7±0");
 }
 
-TEST_F(TopTest, FindsTheBusyAmongManyOthers) {
+TEST_F(TopTest, FindsABusyKeyAmongManyOthers) {
   for (int i = 0; i < 6000; ++i) {
     take("roomy", "key " + std::to_string(i));
     if (i % 10 == 0) take("roomy", "busy");
   }
-  const json first = told()["policies"][0]["top_allowed"][0];
+  const json first = report()["policies"][0]["top_allowed"][0];
   EXPECT_EQ(first["key"], "busy");
   const int count = first["count"];
   const int error = first["error"];
@@ -186,17 +186,17 @@ TEST_F(TopTest, FindsTheBusyAmongManyOthers) {
   EXPECT_LE(error, 6600 / static_cast<int>(TopKeys::kCounters));
 }
 
-TEST_F(TopTest, AddsUpWhatThreadsHaveCounted) {
+TEST_F(TopTest, AddsUpTheCountsOfThreads) {
   std::vector<std::thread> threads;
   for (int i = 0; i < 4; ++i) {
     threads.emplace_back([this] { take("roomy", "ann", 1000); });
   }
-  for (int i = 0; i < 100; ++i) (void)told();  // while they count
+  for (int i = 0; i < 100; ++i) (void)report();  // while they count
   for (std::thread& thread : threads) thread.join();
   EXPECT_THAT(allowed("roomy"), ElementsAre("ann 4000±0"));
 }
 
-// Neither newcomers, nor samples, nor another minute once there were two.
+// New keys, samples and new minutes need no memory once both minutes have a sketch.
 TEST_F(TopTest, AllocatesNothingOnceItIsWarm) {
   const auto some = [&](int from) {
     for (int i = from; i < from + 20'000; ++i) {
@@ -216,16 +216,16 @@ TEST_F(TopTest, AllocatesNothingOnceItIsWarm) {
 
 // ---- Bounds
 
-TEST(TopKeysBounds, PoliciesBeyondTheFirstShareTheirCounters) {
+TEST(TopKeys, PoliciesAboveTheMaximumShareOneSketch) {
   PolicySet set;
   const auto name = [](std::size_t i) { return "policy " + std::to_string(1000 + i); };
   for (std::size_t i = 0; i < TopKeys::kPolicies + 2; ++i) set.add(name(i), per_hour(5));
-  World world(std::move(set));
+  TestServer server(std::move(set));
   for (std::size_t i = 0; i < TopKeys::kPolicies + 2; ++i) {
-    (void)world.engine.take({.policy = name(i), .key = "k"});
-    (void)world.engine.take({.policy = name(i), .key = "k"});
+    (void)server.engine.take({.policy = name(i), .key = "k"});
+    (void)server.engine.take({.policy = name(i), .key = "k"});
   }
-  const Top top = world.metrics.top(10);
+  const TopReport top = server.metrics.top(10);
   const auto& others = top.policies.at(TopKeys::kOthers).top_allowed;
   ASSERT_THAT(others, SizeIs(2));
   EXPECT_THAT(others[0].text.view(), HasSubstr("policy 125"));
@@ -235,22 +235,22 @@ TEST(TopKeysBounds, PoliciesBeyondTheFirstShareTheirCounters) {
   EXPECT_THAT(top.policies.at(name(TopKeys::kPolicies)).top_allowed, IsEmpty());
   EXPECT_EQ(top.policies.at(name(TopKeys::kPolicies)).allowed, 2u);
 
-  // When the first are quiet, there is room for the last.
-  world.clock.advance(std::chrono::minutes{3});
+  // Once the first policies are quiet, the last one gets a sketch of its own.
+  server.clock.advance(std::chrono::minutes{3});
   const std::string last = name(TopKeys::kPolicies + 1);
-  (void)world.engine.take({.policy = last, .key = "k"});
-  EXPECT_THAT(world.metrics.top(10).policies.at(last).top_allowed, SizeIs(1));
+  (void)server.engine.take({.policy = last, .key = "k"});
+  EXPECT_THAT(server.metrics.top(10).policies.at(last).top_allowed, SizeIs(1));
 }
 
-// ---- Who may see it, and what can be wrong
+// ---- Rights and errors
 
-TEST_F(TopTest, IsForThisMachineOrTheAdmin) {
+TEST_F(TopTest, RequiresThisMachineOrTheAdminToken) {
   EXPECT_THAT(ask("/v1/top", false), HasSubstr("HTTP/1.1 403 "));
-  service.access.admin_token = "secret";
+  context.access.admin_token = "secret";
   EXPECT_THAT(ask("/v1/top"), HasSubstr("HTTP/1.1 401 "));
 }
 
-TEST_F(TopTest, SaysWhatIsWrongWithTheQuestion) {
+TEST_F(TopTest, NamesTheInvalidParameter) {
   EXPECT_THAT(ask("/v1/top?policy=nobody"), HasSubstr("there is no policy \\\"nobody\\\""));
   EXPECT_THAT(ask("/v1/top?policy=nobody"), HasSubstr("HTTP/1.1 404 "));
   for (const char* query : {"limit=0", "limit=65", "limit=x", "limit=", "limit=1&limit=2",
@@ -259,17 +259,17 @@ TEST_F(TopTest, SaysWhatIsWrongWithTheQuestion) {
   }
 }
 
-TEST_F(TopTest, TellsAsManyKeysAsAsked) {
+TEST_F(TopTest, ListsAsManyKeysAsRequested) {
   for (int i = 0; i < 100; ++i) take("roomy", "key " + std::to_string(i));
   const auto count = [&](const char* target) {
-    return told(target)["policies"][0]["top_allowed"].size();
+    return report(target)["policies"][0]["top_allowed"].size();
   };
   EXPECT_EQ(count("/v1/top"), 10u);
   EXPECT_EQ(count("/v1/top?limit=1"), 1u);
   EXPECT_EQ(count("/v1/top?limit=64"), 64u);
 }
 
-TEST(TopOff, CountsNoKeys) {
+TEST(TopKeysSwitchedOff, CountsNoKeys) {
   ManualClock clock;
   Metrics metrics{{.top = false, .clock = &clock}};
   Engine engine{some_policies(), {.clock = &clock, .sink = &metrics}};

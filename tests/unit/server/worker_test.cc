@@ -11,31 +11,31 @@ namespace {
 
 using testing::ElementsAre;
 
-TEST(Worker, RunsJobsInTheirOrderAndAllBeforeItEnds) {
+TEST(JobThread, RunsAllJobsInOrderBeforeItEnds) {
   std::vector<int> done;
   {
-    Worker worker;
-    for (const int job : {1, 2, 3}) worker.run([&done, job] { done.push_back(job); });
+    JobThread thread;
+    for (const int job : {1, 2, 3}) thread.run([&done, job] { done.push_back(job); });
   }
   EXPECT_THAT(done, ElementsAre(1, 2, 3));
 }
 
-TEST(Worker, RunsWhatAJobAddsBeforeItEnds) {
+TEST(JobThread, RunsAJobAddedByAJobBeforeItEnds) {
   bool is_done = false;
   {
-    Worker worker;
-    worker.run([&] { worker.run([&] { is_done = true; }); });
+    JobThread thread;
+    thread.run([&] { thread.run([&] { is_done = true; }); });
   }
   EXPECT_TRUE(is_done);
 }
 
-TEST(Worker, RunsOneJobAtATime) {
+TEST(JobThread, RunsOneJobAtATime) {
   std::atomic<int> running = 0;
   std::atomic<int> most = 0;
   {
-    Worker worker;
+    JobThread thread;
     for (int i = 0; i < 100; ++i) {
-      worker.run([&] {
+      thread.run([&] {
         most = std::max(most.load(), running.fetch_add(1) + 1);
         std::this_thread::yield();
         running.fetch_sub(1);

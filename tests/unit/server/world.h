@@ -4,11 +4,11 @@
 
 namespace weir::server {
 
-// A daemon without sockets, on a clock that stands still.
-struct World {
-  explicit World(PolicySet set, Fleet* fleet = nullptr)
+// A daemon without sockets. Its clock moves only when a test advances it.
+struct TestServer {
+  explicit TestServer(PolicySet set, Fleet* fleet = nullptr)
       : engine(std::move(set), {.clock = &clock, .sink = &metrics, .fleet = fleet}) {
-    service.has_fleet = fleet != nullptr;
+    context.has_fleet = fleet != nullptr;
   }
 
   ManualClock clock{};
@@ -17,7 +17,7 @@ struct World {
   Policies policies{""};
   net::Loops loops{{.threads = 0}};
   MemoryGauge memory{};
-  Service service{.engine = engine,
+  Service context{.engine = engine,
                   .policies = policies,
                   .loops = loops,
                   .metrics = metrics,
