@@ -303,8 +303,8 @@ Engine::Engine(PolicySet policies, EngineOptions options) {
 Result<Engine, Error> Engine::open(PolicySet policies, EngineOptions options) {
   store::Opened opened;
   const auto slower_noted = [](std::string_view note) {
-    engine::Names names;
-    const auto noted = engine::read_price_note(note, names);
+    engine::StringPool strings;
+    const auto noted = engine::read_price_note(note, strings);
     return noted ? std::make_shared<const store::SlowerLimits>(noted->slower) : nullptr;
   };
   auto table = store::Table::open(options.memory, options.clock->now(), opened, slower_noted);

@@ -352,14 +352,15 @@ void RespSession::reset_key(RespArguments arguments, std::string& out) {
   CommandOptions options;
   const std::string_view error = read_arguments(KeyCommand::reset, arguments, request, options);
   if (!error.empty()) return reply(out).error(error);
-  engine().reset(request, [slot = responses_.add(), protocol = protocol_,
-                           line = reset_audit_line({.address = peer_.address, .listener = "RESP"},
-                                                   request)](const std::optional<Trouble>& error) {
-    if (!error) write_log(Level::audit, line);
-    RespWriter writer(slot->text, protocol);
-    error ? writer.error("ERR " + error->message) : writer.simple("OK");
-    slot->complete();
-  });
+  engine().reset(request,
+                 [slot = responses_.add(), protocol = protocol_,
+                  line = reset_audit_line({.address = peer_.address, .listener = "RESP"}, request)](
+                     const std::optional<Trouble>& failure) {
+                   if (!failure) write_log(Level::audit, line);
+                   RespWriter writer(slot->text, protocol);
+                   failure ? writer.error("ERR " + failure->message) : writer.simple("OK");
+                   slot->complete();
+                 });
 }
 
 void RespSession::enter(RespArguments arguments, std::string& out) {
