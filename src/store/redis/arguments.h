@@ -10,7 +10,7 @@
 
 namespace weir::store::redis {
 
-// Arguments of a command, encoded as RESP bulk strings. Keeps its buffer when cleared.
+// The arguments of a command, as RESP bulk strings. Keeps its buffer when cleared.
 class Arguments {
  public:
   void clear() {

@@ -22,7 +22,7 @@
 namespace weir::store::redis {
 
 struct LinkOptions {
-  // What the address names: one server, Sentinels that know the master, or some nodes of a cluster.
+  // The servers at the address: one server, Sentinels that know the master, or some nodes of a cluster.
   enum class Topology : std::uint8_t { single_server, sentinels, cluster };
 
   MachineOptions machine{};
