@@ -24,11 +24,12 @@ using policy::StoreAddress;
 
 static_assert(std::tuple_size_v<decltype(RedisCounts::answers_by_time)> == redis::kLatencyBuckets);
 
-constexpr Nanos kShortestTimeout = std::chrono::milliseconds{1};
-// Whoever ends waits no longer than this for its good-bye: without one it is missed soon.
-constexpr Nanos kLongestGoodBye = std::chrono::milliseconds{500};
+constexpr Nanos kMinTimeout = std::chrono::milliseconds{1};
+// Maximum time to wait for the reply to the leave message at shutdown. Without it the other nodes
+// remove this one after a silence.
+constexpr Nanos kMaxLeaveWait = std::chrono::milliseconds{500};
 
-redis::Log log_of(RedisOptions& options) {
+redis::LogCallback log_of(RedisOptions& options) {
   if (!options.log) return {};
   return [log = std::move(options.log)](redis::LogLevel level, std::string_view text) {
     log(static_cast<RedisOptions::Level>(level), text);
@@ -37,18 +38,18 @@ redis::Log log_of(RedisOptions& options) {
 static_assert(static_cast<int>(RedisOptions::Level::error) ==
               static_cast<int>(redis::LogLevel::error));
 
-// What is not for a fleet.
-std::string why_not(const StoreAddress& address, const RedisOptions& options) {
+// The reason why these options cannot be used for a fleet; empty if they can.
+std::string why_unusable(const StoreAddress& address, const RedisOptions& options) {
   if (address.kind == StoreAddress::Kind::memory) {
-    return "memory is no store that nodes share: write redis://host:port";
+    return "memory is not a store that nodes can share: write redis://host:port";
   }
   if (options.cert.empty() != options.key.empty()) {
-    return "a certificate and its key come together: give both cert and key, or neither";
+    return "a client certificate needs both files: give both cert and key, or neither";
   }
   const bool has_files = !options.ca.empty() || !options.cert.empty();
   if (has_files && !address.tls)
-    return "files for TLS are given: write the address as rediss://, with an s";
-  if (options.timeout < kShortestTimeout) return "the timeout is too short: give at least 1 ms";
+    return "ca, cert and key need TLS: write the address as rediss://, with an s";
+  if (options.timeout < kMinTimeout) return "the timeout is too short: give at least 1 ms";
   return {};
 }
 
@@ -74,7 +75,7 @@ std::string host_and_process() {
   return fmt::format("{}:{}", host.data(), getpid());
 }
 
-// For people: a name of one word that is not too long, and the version.
+// The node's info for people: a name of one word, at most 80 bytes, and the version.
 std::string info_of(std::string name) {
   if (name.empty()) name = host_and_process();
   name.resize(std::min<std::size_t>(name.size(), 80));
@@ -83,20 +84,20 @@ std::string info_of(std::string name) {
   return name + ' ' + WEIR_VERSION;
 }
 
-redis::LinkOptions::Kind kind_of(const StoreAddress& address) {
+redis::LinkOptions::Topology topology_of(const StoreAddress& address) {
   switch (address.kind) {
     case StoreAddress::Kind::sentinel:
-      return redis::LinkOptions::Kind::sentinels;
+      return redis::LinkOptions::Topology::sentinels;
     case StoreAddress::Kind::cluster:
-      return redis::LinkOptions::Kind::cluster;
+      return redis::LinkOptions::Topology::cluster;
     default:
-      return redis::LinkOptions::Kind::alone;
+      return redis::LinkOptions::Topology::single_server;
   }
 }
 
-// The address for people, without a password.
+// The address as a URL for messages, without a password.
 std::string shown(const StoreAddress& address, const redis::ServerAddress& server) {
-  if (kind_of(address) == redis::LinkOptions::Kind::alone) return server.shown();
+  if (topology_of(address) == redis::LinkOptions::Topology::single_server) return server.shown();
   const bool is_cluster = address.kind == StoreAddress::Kind::cluster;
   std::string text =
       std::string{address.tls ? "rediss" : "redis"} + (is_cluster ? "+cluster://" : "+sentinel://");
@@ -109,7 +110,8 @@ std::string shown(const StoreAddress& address, const redis::ServerAddress& serve
 }
 
 void add(RedisCounts& sum, const redis::LinkCounts& counts) {
-  // A link is connected if it is to one server, and has a breaker open if it has one of several.
+  // A link counts as connected with a connection to any server, and as having an open breaker with
+  // the breaker of any server open.
   sum.connected += std::min<std::uint64_t>(counts.connected.get(), 1);
   sum.breakers_open += std::min<std::uint64_t>(counts.breaker_open.get(), 1);
   sum.calls += counts.calls.get();
@@ -133,32 +135,32 @@ void add(RedisCounts& sum, const redis::LinkCounts& counts) {
 }  // namespace
 
 struct RedisFleet::Impl {
-  explicit Impl(std::string info) : roster(store::random_name(), std::move(info)) {}
+  explicit Impl(std::string info) : membership(store::random_name(), std::move(info)) {}
 
-  // What links that are gone have counted stays counted.
-  void forget_gone_links() {
-    const auto is_gone = [](const auto& counts) { return counts.use_count() == 1; };
+  // Moves the counts of closed links to their sum.
+  void sum_closed_links() {
+    const auto is_closed = [](const auto& counts) { return counts.use_count() == 1; };
     for (const auto& counts : links) {
-      if (is_gone(counts)) add(of_gone_links, *counts);
+      if (is_closed(counts)) add(of_closed_links, *counts);
     }
-    std::erase_if(links, is_gone);
+    std::erase_if(links, is_closed);
   }
 
   redis::LinkOptions options{};
   std::mutex mutex;
   std::mt19937_64 seeds{std::random_device{}()};
-  redis::Roster roster;
+  redis::Roster membership;
   std::vector<std::shared_ptr<redis::LinkCounts>> links{};
-  RedisCounts of_gone_links{};
+  RedisCounts of_closed_links{};
 };
 
 RedisFleet::RedisFleet(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 RedisFleet::~RedisFleet() {
   if (!is_member()) return;
-  impl_->roster.leave();
+  impl_->membership.leave();
   const auto link = connect();
-  const auto until = std::chrono::steady_clock::now() + kLongestGoodBye;
-  while (!impl_->roster.has_left() && std::chrono::steady_clock::now() < until) {
+  const auto until = std::chrono::steady_clock::now() + kMaxLeaveWait;
+  while (!impl_->membership.has_left() && std::chrono::steady_clock::now() < until) {
     link->wait(std::chrono::milliseconds{10});
   }
 }
@@ -167,14 +169,14 @@ Result<std::unique_ptr<RedisFleet>, Error> RedisFleet::open(std::string_view url
                                                             RedisOptions options) {
   const auto address = policy::parse_store(url, {});
   if (!address) return Error{"the address of the store: " + address.error().message};
-  if (std::string why = why_not(*address, options); !why.empty()) return Error{std::move(why)};
+  if (std::string why = why_unusable(*address, options); !why.empty()) return Error{std::move(why)};
   auto server = server_address(*address, options);
   if (!server) return server.error();
 
   auto impl = std::make_unique<Impl>(info_of(std::move(options.node_name)));
   redis::LinkOptions& links = impl->options;
   links.address = *std::move(server);
-  links.kind = kind_of(*address);
+  links.topology = topology_of(*address);
   for (const policy::Endpoint& host : address->hosts) links.hosts.push_back({host.host, host.port});
   links.master = address->master;
   links.machine.server = shown(*address, links.address);
@@ -186,7 +188,7 @@ Result<std::unique_ptr<RedisFleet>, Error> RedisFleet::open(std::string_view url
                          .version = WEIR_VERSION};
   links.make_talk = redis::talk_by_scripts;
   links.log = log_of(options);
-  links.roster = &impl->roster;
+  links.membership = &impl->membership;
   return std::unique_ptr<RedisFleet>(new RedisFleet(std::move(impl)));
 }
 
@@ -195,45 +197,47 @@ std::unique_ptr<Link> RedisFleet::connect() {
   std::uint64_t seed = 0;
   {
     const std::lock_guard lock(impl_->mutex);
-    impl_->forget_gone_links();
+    impl_->sum_closed_links();
     impl_->links.push_back(counts);
     seed = impl_->seeds();
   }
   return std::make_unique<redis::RedisLink>(impl_->options, std::move(counts), seed);
 }
 
-std::uint32_t RedisFleet::nodes() const noexcept { return impl_->roster.nodes(); }
+std::uint32_t RedisFleet::nodes() const noexcept { return impl_->membership.nodes(); }
 
 bool RedisFleet::is_member() const noexcept {
-  return impl_->roster.is_member(redis::Heartbeat::now());
+  return impl_->membership.is_member(redis::Heartbeat::now());
 }
 
-bool RedisFleet::is_mistaken() const noexcept { return impl_->roster.is_mistaken(); }
+bool RedisFleet::is_mistaken() const noexcept { return impl_->membership.is_mistaken(); }
 
-std::uint64_t RedisFleet::membership_version() const noexcept { return impl_->roster.version(); }
+std::uint64_t RedisFleet::membership_version() const noexcept {
+  return impl_->membership.version();
+}
 
 Membership RedisFleet::membership(std::uint64_t since) const {
-  return impl_->roster.since(since, redis::Heartbeat::now());
+  return impl_->membership.since(since, redis::Heartbeat::now());
 }
 
 RedisNodes RedisFleet::all_nodes() const {
-  const auto view = impl_->roster.view(redis::Heartbeat::now());
-  RedisNodes all{.generation = view.generation, .member = is_member()};
-  for (const redis::Member& member : view.members) {
+  const auto list = impl_->membership.member_list(redis::Heartbeat::now());
+  RedisNodes all{.generation = list.generation, .member = is_member()};
+  for (const redis::Member& member : list.members) {
     const std::size_t space = std::min(member.info.find(' '), member.info.size());
     all.nodes.push_back({.name = member.info.substr(0, space),
                          .version = member.info.substr(std::min(space + 1, member.info.size())),
                          .silent = member.silent,
                          .seen = member.seen,
-                         .self = member.id == impl_->roster.id()});
+                         .self = member.id == impl_->membership.id()});
   }
   return all;
 }
 
 RedisCounts RedisFleet::counts() const {
   const std::lock_guard lock(impl_->mutex);
-  impl_->forget_gone_links();
-  RedisCounts sum = impl_->of_gone_links;
+  impl_->sum_closed_links();
+  RedisCounts sum = impl_->of_closed_links;
   sum.links = impl_->links.size();
   sum.nodes = nodes();
   for (const auto& counts : impl_->links) add(sum, *counts);

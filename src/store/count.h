@@ -5,11 +5,12 @@
 
 namespace weir::store {
 
-// A number that one thread changes and others read. It costs that thread no more than a plain one.
+// A statistics counter or gauge with a single writer thread. Any thread may read it. An update is a
+// relaxed load and store, not an atomic read-modify-write: it costs as much as on a plain integer.
 class Count {
  public:
   void add(std::uint64_t more = 1) { set(get() + more); }
-  void take() { set(get() - 1); }
+  void decrement() { set(get() - 1); }
   void set(std::uint64_t value) { value_.store(value, std::memory_order_relaxed); }
   std::uint64_t get() const { return value_.load(std::memory_order_relaxed); }
 

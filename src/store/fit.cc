@@ -6,55 +6,54 @@ namespace weir::store {
 
 namespace {
 
-// The server's clock counts microseconds, and nothing between them can be told apart.
-std::optional<std::string> flaw_of_span(const char* what, Nanos span) {
+// Redis reports its time in microseconds, so scripts cannot count in smaller units.
+std::optional<std::string> why_not_whole_micros(const char* what, Nanos span) {
   if (span.count() % 1000 == 0) return std::nullopt;
   return std::string(what) + " of " + std::to_string(span.count()) +
-         "ns is no whole number of microseconds, which a shared store counts in: round it up to " +
+         "ns is not a whole number of microseconds, the unit in which a shared store counts: round "
+         "it "
+         "up to " +
          std::to_string(span.count() / 1000 + 1) + "us";
 }
 
-std::optional<std::string> flaw_of_count(Permits count) {
+std::optional<std::string> why_not_countable(Permits count) {
   if (count <= kMostCount) return std::nullopt;
   return "a count of " + std::to_string(count) +
          " is more than a shared store can count: at most " + std::to_string(kMostCount);
 }
 
-// Half of what a debt may be, so that there is room for what is spent beyond the limit.
-std::optional<std::string> flaw_of_depth(const core::Bucket& limit) {
+// Half of the maximum debt: the other half is for permits that are spent beyond the limit.
+std::optional<std::string> why_not_exact(const core::Bucket& limit) {
   if (limit.depth < kMostLentDebt / 2) return std::nullopt;
-  return "a bucket that takes so long to fill, at so fine a price, cannot be leased: what is owed "
-         "is more than a store reckons with exactly in one number; make its burst smaller, or "
-         "write "
-         "scope: fleet";
+  return "a bucket that takes so long to fill at a rate with so fine a fraction cannot be leased: "
+         "its debt is too large to be exact in one number of a script; make its burst smaller, or "
+         "write scope: fleet";
 }
 
-const char* why_not_leased(const core::NginxQueue&) {
-  return "a limit that counts as nginx does cannot be leased: waiting has an order, which only the "
-         "store knows; write scope: fleet, or a bucket";
+const char* why_never_leasable(const core::NginxQueue&) {
+  return "a limit that counts as nginx does cannot be leased: only the store knows the order of "
+         "waiting calls; write scope: fleet, or use a bucket";
 }
-const char* why_not_leased(const core::Smooth& limit) {
+const char* why_never_leasable(const core::Smooth& limit) {
   if (limit.warms_up()) {
-    return "a limit that warms up cannot be leased: what a permit costs depends on all calls "
-           "before "
-           "it, which only the store knows; write scope: fleet, or a bucket";
+    return "a limit that warms up cannot be leased: the price of a permit depends on all earlier "
+           "calls, which only the store knows; write scope: fleet, or use a bucket";
   }
   return "a smooth limit cannot be leased: it spaces calls in their order, which only the store "
-         "knows; write scope: fleet, or a bucket";
+         "knows; write scope: fleet, or use a bucket";
 }
-const char* why_not_leased(const core::ExactLog&) {
-  return "an exact sliding window cannot be leased: it counts when each permit is spent, and what "
-         "is "
-         "lent is spent later; write scope: fleet, or sliding without exact";
+const char* why_never_leasable(const core::ExactLog&) {
+  return "an exact sliding window cannot be leased: it records the time at which each permit is "
+         "spent, and leased permits are spent later; write scope: fleet, or sliding without exact";
 }
-const char* why_not_leased(const core::Concurrency&) {
-  return "a concurrent limit cannot be leased: it knows each holder, and seats are given back one "
-         "by "
-         "one; write scope: fleet";
+const char* why_never_leasable(const core::Concurrency&) {
+  return "a concurrent limit cannot be leased: the store records each holder, and holders leave "
+         "one "
+         "by one; write scope: fleet";
 }
-const char* why_not_leased(const core::Cell&) {
-  return "a limit that comes with the call cannot be leased: no node can know it ahead of need; "
-         "name it in a policy";
+const char* why_never_leasable(const core::Cell&) {
+  return "a limit that comes with the call cannot be leased: no node knows it before the call; "
+         "define it in a policy";
 }
 
 }  // namespace
@@ -64,13 +63,13 @@ std::optional<std::string> unfit(const core::Limit& limit) {
       [](const auto& l) -> std::optional<std::string> {
         using L = std::decay_t<decltype(l)>;
         if constexpr (std::is_same_v<L, core::Concurrency>) {
-          return flaw_of_span("a lease", l.lease);
+          return why_not_whole_micros("a lease", l.lease);
         } else if constexpr (std::is_same_v<L, core::Window> || std::is_same_v<L, core::Sliding> ||
                              std::is_same_v<L, core::ExactLog>) {
-          if (auto flaw = flaw_of_span("a period", l.period)) return flaw;
-          return flaw_of_count(l.count);
+          if (auto why = why_not_whole_micros("a period", l.period)) return why;
+          return why_not_countable(l.count);
         } else if constexpr (std::is_same_v<L, core::Quota>) {
-          return flaw_of_count(l.count);
+          return why_not_countable(l.count);
         } else {
           return std::nullopt;
         }
@@ -79,20 +78,19 @@ std::optional<std::string> unfit(const core::Limit& limit) {
 }
 
 std::optional<std::string> unfit_for_loans(const core::Limit& limit) {
-  if (auto flaw = unfit(limit)) return flaw;
+  if (auto why = unfit(limit)) return why;
   return std::visit(
       [](const auto& l) -> std::optional<std::string> {
         using L = std::decay_t<decltype(l)>;
         if constexpr (std::is_same_v<L, core::Bucket>) {
-          if (!l.queue) return flaw_of_depth(l);
-          return "a queue cannot be leased: waiting has an order, which only the store knows; "
-                 "write "
+          if (!l.queue) return why_not_exact(l);
+          return "a queue cannot be leased: only the store knows the order of waiting calls; write "
                  "scope: fleet";
         } else if constexpr (std::is_same_v<L, core::Window> || std::is_same_v<L, core::Sliding> ||
                              std::is_same_v<L, core::Quota>) {
           return std::nullopt;
         } else {
-          return why_not_leased(l);
+          return why_never_leasable(l);
         }
       },
       limit);

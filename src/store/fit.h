@@ -9,19 +9,20 @@
 
 namespace weir::store {
 
-// Scripts count in doubles, which are exact up to here.
+// Lua scripts count in doubles, which are exact up to here: 2^53 - 1.
 inline constexpr std::int64_t kMostCount = (std::int64_t{1} << 53) - 1;
 
-// Why a limit cannot be kept in a shared store, if it cannot: what is wrong, and what would do.
+// The reason why a shared store cannot keep this limit, and what to write instead. Empty if it can.
 std::optional<std::string> unfit(const core::Limit& limit);
 
-// Why permits of a limit cannot be lent to nodes, if they cannot: the same.
+// The reason why permits of this limit cannot be leased to nodes, and what to write instead. Empty
+// if they can.
 std::optional<std::string> unfit_for_loans(const core::Limit& limit);
 
-// Where permits are lent, a bucket's debt is at most this, in parts of a nanosecond: two of them
-// can be added up exactly in a double. What is owed beyond is forgiven with the next loan.
+// Maximum debt of a bucket whose permits are leased, in parts of a nanosecond: the sum of two such
+// debts is exact in a double. The next lease forgives any debt above it.
 inline constexpr Int128 kMostLentDebt = Int128{1} << 52;
-// No loan lasts longer: 52 days.
+// Maximum term of a lease: 52 days.
 inline constexpr Nanos kLongestTerm{std::int64_t{1} << 52};
 
 }  // namespace weir::store

@@ -55,7 +55,7 @@ void append_part(std::string& name, std::string_view part, std::string_view valu
   append_escaped(name, value);
 }
 
-// (The = of a limit's name is ours.)
+// The first = separates a limit's kind from its name, so it is not escaped.
 std::string key_tail(std::string_view limit) {
   std::string tail = "}:";
   const std::size_t sign = limit.find('=');

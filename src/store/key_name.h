@@ -3,26 +3,27 @@
 #include <string>
 #include <string_view>
 
-// How a store that nodes share knows what is remembered of a key under a limit:
+// Names of keys in a store that nodes share. There is one such key for each limit and each key of a
+// policy:
 //
 //   weir1:{login:alice}:sliding/1min        the policy, the whole key, the limit
 //   weir1:{seckill:sku=42}:bucket/1s        the policy, the parts that the limit counts by
 //
-// The digit is that of the format of what is kept there. The braces make a Redis Cluster keep all
-// that a policy remembers of one key together. Every byte that is not a letter, a digit or one of
-// . _ @ ~ / + - is written as %XX, so no key can end the braces, and none looks like another.
+// The digit is the version of the format of the values. The braces are a hash tag: a Redis Cluster
+// keeps all keys with the same text between them in the same hash slot. Every byte that is not a
+// letter, a digit or one of . _ @ ~ / + - is escaped as %XX. So no key of a caller can end the hash
+// tag, and two different keys never have the same name.
 
 namespace weir::store {
 
-// What all names under a policy start with.
+// The prefix of all names under a policy.
 std::string key_head(std::string_view policy);
-// The same for a test, which has keys of its own: only under such names a store takes the time from
-// whoever asks.
+// The same for a test run. Scripts accept a time from the caller only for names with this prefix.
 std::string test_key_head(std::string_view run);
-// What stands between: whose usage it is.
+// Append the middle of a name, which identifies the key: the whole key, or one part of it.
 void append_whole(std::string& name, std::string_view key);
 void append_part(std::string& name, std::string_view part, std::string_view value);
-// What all names of a limit end with.
+// The suffix of all names of a limit.
 std::string key_tail(std::string_view limit);
 
 }  // namespace weir::store

@@ -7,7 +7,7 @@ namespace weir {
 inline namespace v0 {
 namespace detail {
 
-// The store behind a link, for rooms that ask it.
+// Gives modules of weir access to the store behind a public Link.
 struct LinkAccess {
   static store::SharedStore& store(Link& link) noexcept { return link.store(); }
 };

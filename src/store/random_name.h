@@ -4,7 +4,8 @@
 
 namespace weir::store {
 
-// 128 random bits as text: a name that nobody else has, and nobody guesses.
+// 128 random bits of the kernel as 32 hex digits: a name that is unique and cannot be guessed.
+// Throws std::system_error if getrandom(2) fails.
 std::string random_name();
 
 }  // namespace weir::store

@@ -13,8 +13,8 @@
 #include "base/saturating.h"
 #include "core/plan.h"
 
-// The seam to a store that nodes share. It lies over there, behind a network: questions are asked
-// and answered later, by the store's own clock, or not at all.
+// The interface of a store that nodes share. The store is remote: a request is asynchronous, its
+// response carries the time of the store's clock, and it may fail to arrive.
 
 namespace weir::store {
 
@@ -25,175 +25,180 @@ enum class SharedVerb : std::uint8_t {
   reset,
   enter,
   leave,
-  start,  // for tests: lets keys that are not there begin with a state
+  start,  // for tests: creates missing keys with a given state
 };
 
-// The proof of an admission by a shared store. Its key may have been reset since and taken from
-// again: `birth` tells one life of a key from the next.
+// The proof of an admission by a shared store. `birth` identifies the key's incarnation: after a
+// reset the key has another birth, and its old receipts are worth nothing.
 struct SharedReceipt {
   core::Receipt receipt{};
   std::uint64_t birth = 0;
 
-  // Of receipts that have a name. A refund whose answer is lost may have been made or not. The
-  // store keeps the number of the last one beside the key, so that the next settle finds out, and
-  // nothing is given back twice.
-  std::uint64_t refunds = 0;  // known to have been made with this receipt
-  // Until when the store keeps it: never less than was told before, as an earlier refund may come
-  // late, and must find it.
+  // The fields below are for receipts that have a name. If the response to a refund is lost, the
+  // refund may have been made or not. The store keeps the number of the last refund beside the key:
+  // the next settle compares it with `refunds`, so nothing is refunded twice.
+  std::uint64_t refunds = 0;  // made with this receipt, as far as is known
+  // Expiry of that number in the store. Never decreases: a delayed command of an earlier refund
+  // must still find the number.
   Instant kept_until{};
-  // The same of the first that was asked for and is not known to have been made, if there is one.
+  // The same for the oldest refund without a known outcome; zero if there is none.
   Instant unknown_until{};
-  // Given back since a settle was last answered as a whole, which the asker notes by setting it to
-  // zero. The next settle repeats those that were not answered: it gives back so much less.
+  // Permits refunded since the last settle that was answered for all items. The caller sets it to
+  // zero after such a settle. A repeated settle refunds this much less.
   Permits repeated = 0;
 
-  // What is left of a correction to be made: a part of a refund may have been made before.
+  // The rest of a correction: an earlier attempt may have refunded a part of it.
   Permits left_of(Permits correction) const {
     return correction < 0 ? std::min<Permits>(sat_add(correction, repeated), 0) : correction;
   }
-  // After giving back, which has left this of it.
+  // Notes a refund, after which `left` remains of the receipt.
   void update(const core::Receipt& left) {
     repeated += receipt.taken - left.taken;
     receipt = left;
   }
 };
 
-// One limit's part in a decision.
+// One limit in a request, and its key.
 struct SharedItem {
   const core::Limit* limit = nullptr;
-  std::string_view key{};  // its name in the store
-  core::Ask ask{};         // for `settle`, the cost is what to correct by
+  std::string_view key{};  // its name in the store, see key_name.h
+  core::Ask ask{};         // of `settle`: the cost is the correction
   bool shadow = false;
   core::State start{};                          // of `start`
   const core::PriceHistory* history = nullptr;  // of the key's bucket, as this node knows it
 };
 
+// Borrows everything it points to.
 struct SharedQuestion {
   SharedVerb verb = SharedVerb::take;
-  std::span<const SharedItem> items{};  // at most core::kMaxLimits, of different keys
+  std::span<const SharedItem> items{};  // at most core::kMaxLimits, all with different keys
   std::string_view holder{};            // of enter, leave and peek: any bytes
   bool wants_receipts = false;          // of take
-  // Of settle, one for each item; each is updated as core::Receipt is. Nothing taken: none.
-  // Of leave, if given: only the seats are left that these are of, and nobody has renewed since.
-  // They are only changed by what the store is known to have done, also when it gives no answer.
+  // Of settle: one for each item, updated as core::Receipt is; one with nothing taken stands for
+  // none. Of leave, optional: the holder leaves only where its lease is still that of the receipt,
+  // that is, was not renewed since.
+  // Changed only by what the store is known to have done, also when the request fails.
   std::span<SharedReceipt> receipts{};
-  // Time left for the answer, if the caller has waited before. (None: the store's timeout.)
+  // Time left for the response, if the caller has waited before. Empty: the store's timeout.
   std::optional<Nanos> within{};
-  // Of settle: what all receipts of one take are called, and no others. Empty: what is given back
-  // is not asked for again, whatever the answer.
+  // Of settle: a name that the receipts of one take share, and no others have. Empty: the caller
+  // does not repeat this settle, whatever its response is.
   std::string_view receipt_name{};
-  // The time, honoured only where nothing but tests lives. (None: the store's own.)
+  // For tests: the time. Accepted only for keys of tests. Empty: the store's clock.
   std::optional<Instant> now{};
 };
 
 struct SharedAnswer {
   enum class Kind : std::uint8_t {
     decided,
-    unavailable,    // the store was not to be asked, or has not answered: it may have charged
-    misconfigured,  // it has answered, and something has to be put right by somebody
+    unavailable,    // not sent, or no response: the store may have charged
+    misconfigured,  // the store answered with an error that an operator has to fix
   };
 
   Kind kind = Kind::unavailable;
-  std::string error{};  // why there is no decision
+  std::string error{};  // the reason, unless decided
 
-  Instant now{};                            // by the store's clock
+  Instant now{};                            // of the store's clock
   core::Verdict verdict{};                  // over the items
   std::vector<core::Decision> decisions{};  // of each item
   std::vector<SharedReceipt> receipts{};    // of each item, if wanted and admitted
-  bool left = false;                        // of leave: whether the holder was there
-  // Of enter and peek, bit i: the holder had its seat of item i before.
+  bool left = false;                        // of leave: true if the holder held permits
+  // Of enter and peek, bit i: the holder already held its permits of item i.
   std::uint32_t held = 0;
 };
 
-// Who asked, and is told.
+// Gets the response to a request.
 class Asker {
  public:
-  // Once for each question, on the thread that runs the store's link, perhaps before `ask` returns.
-  // The question and what it borrows must live until then.
+  // Called exactly once for each request, on the thread that runs the store's link, possibly before
+  // `ask` returns. The request and everything it borrows must live until then.
   virtual void on_answer(SharedAnswer& answer) = 0;
 
  protected:
   ~Asker() = default;
 };
 
-// Permits of one key that are taken ahead of need, to be spent without asking. What is lent
-// occupies the limit until it is reported as spent, given back, or its term has passed: what
-// remains for others and what is lent are together never more than the limit would hold. Permits of
-// a window are lent until its end at the latest. So all who spend stay within the limit, whoever
-// dies.
+// A request for a lease: permits of one key that a node takes ahead of need, and spends without
+// asking. Leased permits occupy the limit until the node reports them as spent, returns them, or
+// the lease expires: free and leased permits together never exceed the limit. Permits of a window
+// are leased until its end at the latest. So the fleet stays within the limit even if a node
+// crashes.
 struct LoanQuestion {
   const core::Limit* limit = nullptr;  // a bucket without a queue, or any window or quota
-  std::string_view key{};              // its name in the store
-  std::string_view borrower{};         // no two have the same name
-  // Different for every question of a borrower about a key. One that is asked again, since the
-  // answer has not come, has the same number: then it is answered as before, and changes nothing.
+  std::string_view key{};              // its name in the store, see key_name.h
+  std::string_view borrower{};         // the lease holder's name, unique in the fleet
+  // Makes the request idempotent: different for every request of a holder about a key, and the same
+  // when a request without a response is sent again. The store then repeats its response, and
+  // changes nothing.
   std::uint64_t number = 0;
-  Permits held = 0;      // lent before, and not spent yet; below zero: spent beyond what was lent
-  Permits returned = 0;  // lent before, and given back by this; not in `held` any more
-  // Minimum age of the last spending of what was lent before and is neither held nor returned. A
-  // bucket has refilled since then. Zero is always safe.
+  Permits held = 0;      // leased and not spent yet; below zero: spent beyond what was leased
+  Permits returned = 0;  // leased, and given back by this request; not included in `held`
+  // Minimum time since permits were last spent that are neither held nor returned. A bucket has
+  // refilled for this long. Zero is always safe.
   Nanos spent_ago{0};
-  Permits least = 0;   // less would not help: then nothing is lent
-  Permits wanted = 0;  // at most; none: only to tell what is held
-  // After which nothing of it is spent any more, held or lent. An end that was told before stays,
-  // if it is later: the answer to this may be lost.
+  Permits least = 0;   // minimum: if fewer are free, none is leased
+  Permits wanted = 0;  // maximum; 0: the request only reports what is held
+  // After this time the node spends none of these permits any more, held or newly leased. A later
+  // end from an earlier response stays valid, because the response to this request may be lost.
   Nanos term{0};
   const core::PriceHistory* history = nullptr;  // of the key's bucket, as this node knows it
-  // The time, honoured only where nothing but tests lives. (None: the store's own.)
+  // For tests: the time. Accepted only for keys of tests. Empty: the store's clock.
   std::optional<Instant> now{};
 };
 
 struct LoanAnswer {
   SharedAnswer::Kind kind = SharedAnswer::Kind::unavailable;
-  std::string error{};  // why there is no answer
+  std::string error{};  // the reason, unless decided
 
-  Instant now{};     // by the store's clock
-  Permits lent = 0;  // in addition to what was held
-  // Of what was held: all; none if its window is over; less, if the store has forgotten that it was
-  // lent, or its term has passed, and others have been lent it since.
+  Instant now{};     // of the store's clock
+  Permits lent = 0;  // leased in addition to those that were held
+  // The permits of `held` that are still leased: all of them; none if their window is over; fewer
+  // if the store has lost the lease, or it has expired, and others got the permits since.
   Permits kept = 0;
-  // How long both may be spent, from `now`: see `term`. Whoever counts it from when it asked is on
-  // the safe side.
+  // How long `lent` and `kept` may be spent, from `now`; see `term`. It is safe to count it from
+  // the time at which the request was sent.
   Nanos lasts{0};
-  Permits remaining = 0;    // for whoever asks next
-  Permits outstanding = 0;  // lent to all borrowers, as far as is known
-  Nanos retry_after{0};     // of `least`, if nothing was lent though it was wanted; or kNever
+  Permits remaining = 0;    // free, for the next request of any node
+  Permits outstanding = 0;  // leased to all nodes, as far as is known
+  Nanos retry_after{0};     // until `least` permits are free, if none was leased; or kNever
   Nanos reset_after{0};     // as of a take
 };
 
 class Borrower {
  public:
-  // As Asker::on_answer.
+  // As StoreCallback::on_response.
   virtual void on_loan(LoanAnswer& answer) = 0;
 
  protected:
   ~Borrower() = default;
 };
 
-// Something that whoever asks keeps with a link, and that has to be seen to now and then.
+// State that a user of a link attaches to it, with work to be done from time to time on the link's
+// thread.
 class Housekeeper {
  public:
   virtual ~Housekeeper() = default;
-  // To be looked at whenever the link has run.
+  // Checked after each run of the link.
   virtual bool has_work() const = 0;
-  // Called every kHousekeeping while it has.
+  // Called every kMaintenanceInterval while has_work() is true.
   virtual void keep_house() = 0;
-  // Time until `on_due` has to be called; kForever if it need not be.
+  // Time until `on_due` has to be called; kForever for never.
   virtual Nanos due_in() const = 0;
   virtual void on_due() = 0;
 };
 inline constexpr Nanos kHousekeeping = std::chrono::milliseconds{100};
 
-// One thread's way to the store.
+// The shared store, as one thread reaches it. Not thread-safe: it belongs to the thread of its
+// link.
 class SharedStore {
  public:
   virtual ~SharedStore() = default;
-  virtual void ask(const SharedQuestion& question, Asker& asker) = 0;
-  virtual void borrow(const LoanQuestion& question, Borrower& borrower) = 0;
-  // Maximum time until a question is answered, or told to be unavailable.
+  virtual void ask(const SharedQuestion& request, Asker& callback) = 0;
+  virtual void borrow(const LoanQuestion& request, Borrower& callback) = 0;
+  // Maximum time until a request gets its response, or fails as unavailable.
   virtual Nanos timeout() const = 0;
 
-  // Of those who ask, each under a number of its own; they live as long as the link.
+  // Attached by users of the link, each under an id of its own. They live as long as the link.
   struct Kept {
     std::uint64_t id = 0;
     std::unique_ptr<Housekeeper> keeper{};

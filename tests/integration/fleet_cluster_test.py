@@ -356,7 +356,7 @@ class AddressTest(ClusterTest):
         with RedisServer() as redis:
             daemon = self.stack.enter_context(
                 Daemon(WEIR, POLICIES, extra=f"store: redis+cluster://127.0.0.1:{redis.port}"))
-            daemon.wait_for_log("this server is no node of a cluster: write its address as redis://")
+            daemon.wait_for_log("this server is not a node of a cluster: write its address as redis://")
             self.assertEqual(self.resp(daemon)("WEIR.TAKE", "few", "k")[0::7], [0, 1])
             self.assertEqual(redis.ask("DBSIZE"), 0)
 

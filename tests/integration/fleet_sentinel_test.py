@@ -161,7 +161,7 @@ class SentinelTest(unittest.TestCase):
     def test_a_name_that_no_sentinel_knows_is_a_mistake(self):
         sentinels = self.sentinels()
         daemon = self.daemon(sentinels.url.replace("/main", "/mian"))
-        daemon.wait_for_log("no Sentinel knows a master by the name of mian")
+        daemon.wait_for_log("no Sentinel knows a master named mian")
         status, _, body = daemon.post("/v1/take", policy="one", key="k")
         self.assertEqual((status, body["degraded"]), (503, True))
         metrics = daemon.http("GET", "/metrics")[2].decode()

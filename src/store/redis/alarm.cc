@@ -7,18 +7,18 @@
 #include <cstdint>
 #include <system_error>
 
-namespace weir::store::redis {
+namespace weir::net {
 
-Alarm::Alarm(net::Poller& poller)
+TimerFd::TimerFd(Poller& poller)
     : timer_(timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK)) {
   if (!timer_.is_open()) throw std::system_error(errno, std::generic_category(), "timerfd_create");
-  poller.add(timer_.fd(), net::Interest::read, *this);
+  poller.add(timer_.fd(), Interest::read, *this);
 }
 
-void Alarm::wake_at(Nanos time) {
+void TimerFd::wake_at(Nanos time) {
   if (time >= set_to_) return;
   set_to_ = time;
-  // (Zero would mean never.)
+  // Zero would disarm the timer.
   const auto at = std::max(time, Nanos{1});
   const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(at);
   itimerspec spec{};
@@ -27,9 +27,9 @@ void Alarm::wake_at(Nanos time) {
   timerfd_settime(timer_.fd(), TFD_TIMER_ABSTIME, &spec, nullptr);
 }
 
-void Alarm::on_ready() {
-  std::uint64_t times = 0;
-  if (read(timer_.fd(), &times, sizeof times) > 0) set_to_ = kForever;
+void TimerFd::on_ready() {
+  std::uint64_t expirations = 0;
+  if (read(timer_.fd(), &expirations, sizeof expirations) > 0) set_to_ = kForever;
 }
 
-}  // namespace weir::store::redis
+}  // namespace weir::net

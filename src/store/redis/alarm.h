@@ -4,26 +4,26 @@
 #include "net/descriptor.h"
 #include "net/poller.h"
 
-namespace weir::store::redis {
+namespace weir::net {
 
-// Makes a poller wake up in time.
-class Alarm final : private net::Watcher {
+// A timer of Linux (timerfd_create(2)) that wakes a poller. Not thread-safe.
+class TimerFd final : private Watcher {
  public:
-  explicit Alarm(net::Poller& poller);
-  Alarm(const Alarm&) = delete;
-  Alarm& operator=(const Alarm&) = delete;
+  explicit TimerFd(Poller& poller);
+  TimerFd(const TimerFd&) = delete;
+  TimerFd& operator=(const TimerFd&) = delete;
 
-  // Wakes at that time at the latest, by std::chrono::steady_clock. Waking too early does no harm,
-  // but each setting costs a call of the system: one that would only wake earlier stays. Deadlines
-  // pass in the order in which they were set, so this happens once in a timeout, not with each.
+  // Wakes the poller at `time` of std::chrono::steady_clock at the latest. It may wake earlier: an
+  // earlier setting stays, because each setting costs a system call. Deadlines pass in the order in
+  // which they were set, so a new setting is needed once in a timeout, not for each deadline.
   void wake_at(Nanos time);
 
  private:
   void on_ready() override;
   void on_out_of_memory() noexcept override {}
 
-  net::Descriptor timer_;
+  Descriptor timer_;
   Nanos set_to_ = kForever;
 };
 
-}  // namespace weir::store::redis
+}  // namespace weir::net

@@ -4,25 +4,25 @@
 
 namespace weir::store::redis {
 
-// (Here and below pieces are appended by their length: from one pointer to another it is a
-// replacement to std::string, which is dearer.)
+// This file appends string views, not pointer ranges: std::string implements the latter as a slower
+// replacement.
 
 Arguments& Arguments::text(std::string_view text) { return this->text(text, {}); }
 
-Arguments& Arguments::text(std::string_view text, std::string_view more) {
+Arguments& Arguments::text(std::string_view text, std::string_view suffix) {
   char head[24];
   char* at = head;
   *at++ = '$';
-  at = std::to_chars(at, head + sizeof head, text.size() + more.size()).ptr;
+  at = std::to_chars(at, head + sizeof head, text.size() + suffix.size()).ptr;
   *at++ = '\r';
   *at++ = '\n';
-  bytes_.append(std::string_view(head, at)).append(text).append(more).append("\r\n");
+  bytes_.append(std::string_view(head, at)).append(text).append(suffix).append("\r\n");
   ++count_;
   return *this;
 }
 
 Arguments& Arguments::number(std::int64_t number) {
-  // The length goes in front, so the digits are written behind where it will be.
+  // The length precedes the digits, so the digits are written first, after the space that it needs.
   char bytes[32];
   char* const digits = bytes + 5;
   char* const end = std::to_chars(digits, bytes + sizeof bytes - 2, number).ptr;
@@ -40,7 +40,7 @@ Arguments& Arguments::number(std::int64_t number) {
   return *this;
 }
 
-void append_eval(std::string& out, const Script& script, bool with_source, const Arguments& keys,
+void append_eval(std::string& out, const LuaScript& script, bool with_source, const Arguments& keys,
                  const Arguments& arguments) {
   char head[64];
   char* const end = head + sizeof head;

@@ -10,7 +10,7 @@
 
 namespace weir::store::redis {
 
-// Arguments of a command, as they are sent. Keeps its buffer.
+// The arguments of a command, as RESP bulk strings. Keeps its buffer when cleared.
 class Arguments {
  public:
   void clear() {
@@ -19,9 +19,10 @@ class Arguments {
   }
 
   Arguments& text(std::string_view text);
-  Arguments& text(std::string_view text, std::string_view more);
+  // One argument: `text` followed by `suffix`.
+  Arguments& text(std::string_view text, std::string_view suffix);
   Arguments& number(std::int64_t number);
-  Arguments& pair(const Pair& pair) { return number(pair.seconds).number(pair.sub); }
+  Arguments& pair(const SecondsAndParts& pair) { return number(pair.seconds).number(pair.sub); }
 
   std::size_t count() const { return count_; }
   std::string_view bytes() const { return bytes_; }
@@ -31,8 +32,9 @@ class Arguments {
   std::size_t count_ = 0;
 };
 
-// The command that runs a script: by its name, or with its source after NOSCRIPT. At most 99 keys.
-void append_eval(std::string& out, const Script& script, bool with_source, const Arguments& keys,
+// Appends the command that runs a script: EVALSHA, or EVAL with the source after NOSCRIPT. At most
+// 99 keys.
+void append_eval(std::string& out, const LuaScript& script, bool with_source, const Arguments& keys,
                  const Arguments& arguments);
 
 }  // namespace weir::store::redis

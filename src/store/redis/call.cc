@@ -17,7 +17,7 @@ void append_head(std::string& out, char type, std::size_t count) {
 
 }  // namespace
 
-void append_words(std::string& out, std::span<const std::string_view> words) {
+void append_resp(std::string& out, std::span<const std::string_view> words) {
   append_head(out, '*', words.size());
   for (const std::string_view word : words) {
     append_head(out, '$', word.size());

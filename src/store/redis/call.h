@@ -14,7 +14,7 @@ namespace weir::store::redis {
 // Why a call has no reply.
 enum class Failure : std::uint8_t { unavailable, timed_out, misconfigured };
 
-// Where failures of that kind are counted.
+// The counter for failures of this kind.
 inline Count& failures_of(LinkCounts& counts, Failure failure) {
   switch (failure) {
     case Failure::timed_out:
@@ -27,46 +27,47 @@ inline Count& failures_of(LinkCounts& counts, Failure failure) {
   return counts.unavailable;
 }
 
-// How far a call has come, for whoever sends it on its way.
-struct Trip {
+// The routing state of a call, kept by the router that sends it.
+struct RouteState {
   Nanos began{};
   Nanos deadline{};
-  std::uint16_t slot = 0;         // of its key, in a cluster
-  std::uint8_t redirections = 0;  // from one node of a cluster to another
-  bool went_elsewhere = false;    // as its node could not be reached
-  const std::string* by =
-      nullptr;  // who has failed it, while it is told so; none: nobody was asked
+  std::uint16_t slot = 0;         // hash slot of its key, in a cluster
+  std::uint8_t redirections = 0;  // followed so far, by MOVED or ASK
+  bool was_rerouted = false;      // sent to another node, because its own was unreachable
+  // Set during `on_failure`: the server at which the call failed; null if it was not sent.
+  const std::string* failed_at = nullptr;
 };
 
-// A command and who waits for its reply. Told its end exactly once: by `on_answered` or
+// A command to Redis and the consumer of its reply. Ends exactly once: with `on_answered` or with
 // `on_failure`.
 class Call {
  public:
-  // With all of its script, if the server has said that it does not know it.
+  // `with_source`: send the script's source, because the server answered NOSCRIPT.
   virtual void append_command(std::string& out, bool with_source) const = 0;
-  // One of its keys, which tells where in a cluster it belongs. All of them belong there.
+  // One of its keys, by which a cluster router chooses the node. All its keys have the same hash
+  // slot.
   virtual std::string_view key() const = 0;
 
   enum class Next : std::uint8_t { answered, again };
-  // Reads the reply, which ends with the call. `again`: what is to be asked now is another command,
-  // within the same time.
+  // Reads the reply, which is valid only during this function. `again`: the call has another
+  // command to send, with the same deadline.
   virtual Next on_reply(std::span<const wire::RespValue> reply) = 0;
 
-  // Behind the reply that has answered it. May make calls, this one too.
+  // After the last reply. May start calls, this one included.
   virtual void on_answered() = 0;
   virtual void on_failure(Failure failure, std::string_view why) = 0;
 
-  // Some of its keys are here and some there, as their slot moves from one node to another. If it
-  // can be asked one key at a time it does so instead, and is not told its end.
-  virtual bool take_apart(Nanos) { return false; }
+  // Called after TRYAGAIN: the hash slot is being migrated, and its keys are on two nodes. True if
+  // the call now runs as one call for each key; then this call ends without being notified.
+  virtual bool split_by_key(Nanos) { return false; }
 
-  Trip trip{};
+  RouteState route{};
 
  protected:
   ~Call() = default;
 };
 
-// A command of words.
-void append_words(std::string& out, std::span<const std::string_view> words);
+// Appends a command in RESP: an array of bulk strings.
+void append_resp(std::string& out, std::span<const std::string_view> words);
 
 }  // namespace weir::store::redis

@@ -6,72 +6,74 @@
 
 namespace weir::store::redis {
 
-Channel::Channel(net::Poller& poller, const MachineOptions& options, ServerAddress address,
-                 LinkCounts& counts, const Log& log, Listener& listener, Guide* guide)
+SocketConnection::SocketConnection(net::Poller& poller, const MachineOptions& options,
+                                   ServerAddress address, LinkCounts& counts,
+                                   const LogCallback& log, Observer& observer,
+                                   RedirectHandler* handler)
     : address_(std::move(address)),
       counts_(counts),
-      listener_(listener),
-      machine_(options, counts, log, steady_now(), guide),
+      observer_(observer),
+      fsm_(options, counts, log, monotonic_now(), handler),
       transport_(poller, address_, *this) {}
 
-Channel::~Channel() { machine_.end(); }
+SocketConnection::~SocketConnection() { fsm_.end(); }
 
-// Whatever comes of sending may change what the machine wants, and the other way round.
-void Channel::turn() {
+// Sending may change whether the state machine wants a connection, and the other way round.
+void SocketConnection::pump() {
   if (lacks_connection()) transport_.connect();
-  turn_without_connecting();
+  pump_without_connecting();
   if (lacks_connection()) transport_.connect();
-  hang_up_if_wanted();
+  close_if_unwanted();
 }
 
-// The machine may want the next connection from now on. The last one ends before that, or it would
-// pass for the next, on which the machine would wait in vain.
-void Channel::on_time(Nanos now) {
-  hang_up_if_wanted();
-  machine_.on_time(now);
+// After this timer the state machine may want a new connection. Close the old one first: otherwise
+// it would pass for the new one, and the handshake would wait until it times out.
+void SocketConnection::on_time(Nanos now) {
+  close_if_unwanted();
+  fsm_.on_time(now);
 }
 
-void Channel::turn_without_connecting() {
-  hang_up_if_wanted();
+void SocketConnection::pump_without_connecting() {
+  close_if_unwanted();
   send();
-  hang_up_if_wanted();
+  close_if_unwanted();
 }
 
-void Channel::connect_to(const Place& place) {
-  address_.host = place.host;
-  address_.port = place.port;
-  machine_.rename(address_.shown());
+void SocketConnection::connect_to(const HostPort& server) {
+  address_.host = server.host;
+  address_.port = server.port;
+  fsm_.rename(address_.shown());
   transport_.connect();
 }
 
-// (Also if it could not even begin to connect.)
-void Channel::hang_up_if_wanted() {
-  if (!machine_.wants_connection() && !transport_.is_idle()) transport_.close();
+// Also after an attempt that failed at once.
+void SocketConnection::close_if_unwanted() {
+  if (!fsm_.wants_connection() && !transport_.is_idle()) transport_.close();
 }
 
-void Channel::send() {
-  const std::string_view unsent = machine_.unsent();
+void SocketConnection::send() {
+  const std::string_view unsent = fsm_.unsent();
   if (unsent.empty() || !transport_.is_open()) return;
-  if (machine_.is_ready()) counts_.flushes.add();
+  if (fsm_.is_ready()) counts_.flushes.add();
   const std::size_t sent = transport_.send(unsent);
-  if (transport_.is_open()) machine_.on_sent(sent);
+  if (transport_.is_open()) fsm_.on_sent(sent);
 }
 
 // ---- The transport
 
-void Channel::on_connected() { machine_.on_connected(steady_now()); }
+void SocketConnection::on_connected() { fsm_.on_connected(monotonic_now()); }
 
-void Channel::on_bytes(std::string_view bytes) {
-  const Nanos now = steady_now();
-  listener_.on_heard(now);
-  machine_.on_bytes(bytes, now);
+void SocketConnection::on_bytes(std::string_view bytes) {
+  const Nanos now = monotonic_now();
+  observer_.on_receive(now);
+  fsm_.on_bytes(bytes, now);
 }
 
-void Channel::on_writable() { send(); }
+void SocketConnection::on_writable() { send(); }
 
-void Channel::on_disconnected(Failure failure, std::string_view why) {
-  listener_.on_cut();
-  machine_.on_disconnected(why, steady_now(), failure);
+void SocketConnection::on_disconnected(Failure failure, std::string_view why) {
+  observer_.on_disconnect();
+  fsm_.on_disconnected(why, monotonic_now(), failure);
 }
 
 }  // namespace weir::store::redis

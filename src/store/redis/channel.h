@@ -10,39 +10,40 @@
 
 namespace weir::store::redis {
 
-// The connection to one server: a machine that knows what to say, and a transport that carries it.
-class Channel final : public Peer, private Transport::Owner {
+// A connection to one server over a socket: a ConnectionFsm for the protocol, and a Transport for
+// the bytes. Not thread-safe.
+class SocketConnection final : public ServerConnection, private Transport::Owner {
  public:
-  // Who is told what happens on it.
-  class Listener {
+  class Observer {
    public:
-    // Before replies are read.
-    virtual void on_heard(Nanos now) = 0;
-    virtual void on_cut() = 0;
+    // Bytes were received; called before their replies are handled.
+    virtual void on_receive(Nanos now) = 0;
+    virtual void on_disconnect() = 0;
 
    protected:
-    ~Listener() = default;
+    ~Observer() = default;
   };
 
-  // `poller`, `counts`, `listener` and `guide`, if any, outlive it. Wants to connect.
-  Channel(net::Poller& poller, const MachineOptions& options, ServerAddress address,
-          LinkCounts& counts, const Log& log, Listener& listener, Guide* guide = nullptr);
-  // Calls that are open fail.
-  ~Channel() override;
-  Channel(const Channel&) = delete;
-  Channel& operator=(const Channel&) = delete;
+  // `poller`, `counts`, `observer` and `handler`, if any, outlive it. Wants to connect.
+  SocketConnection(net::Poller& poller, const MachineOptions& options, ServerAddress address,
+                   LinkCounts& counts, const LogCallback& log, Observer& observer,
+                   RedirectHandler* handler = nullptr);
+  // Fails all pending calls.
+  ~SocketConnection() override;
+  SocketConnection(const SocketConnection&) = delete;
+  SocketConnection& operator=(const SocketConnection&) = delete;
 
-  Machine& machine() override { return machine_; }
-  const Machine& machine() const { return machine_; }
-  void turn() override;
+  Machine& fsm() override { return fsm_; }
+  const Machine& fsm() const { return fsm_; }
+  void pump() override;
   void on_time(Nanos now) override;
 
-  // ---- Instead of `turn`, for who looks for the server first: `turn_without_connecting`, and
-  // ---- `connect_to` it if there is none and one is wanted.
-  void turn_without_connecting();
-  bool lacks_connection() const { return machine_.wants_connection() && transport_.is_idle(); }
-  void connect_to(const Place& place);
-  Place place() const { return {address_.host, address_.port}; }
+  // ---- Instead of `pump`, for an owner that first has to find out the server's address: call
+  // ---- `pump_without_connecting`, and then `connect_to` if `lacks_connection`.
+  void pump_without_connecting();
+  bool lacks_connection() const { return fsm_.wants_connection() && transport_.is_idle(); }
+  void connect_to(const HostPort& server);
+  HostPort server() const { return {address_.host, address_.port}; }
 
  private:
   void on_connected() override;
@@ -50,33 +51,33 @@ class Channel final : public Peer, private Transport::Owner {
   void on_writable() override;
   void on_disconnected(Failure failure, std::string_view why) override;
 
-  void hang_up_if_wanted();
+  void close_if_unwanted();
   void send();
 
   ServerAddress address_;
   LinkCounts& counts_;
-  Listener& listener_;
-  Machine machine_;
+  Observer& observer_;
+  Machine fsm_;
   Transport transport_;
 };
 
-// One server, by its address.
-class Alone final : public Way {
+// Routes all calls to one server with a fixed address.
+class SingleServer final : public Router {
  public:
-  explicit Alone(std::unique_ptr<Channel> channel) : channel_(std::move(channel)) {}
+  explicit SingleServer(std::unique_ptr<SocketConnection> channel) : channel_(std::move(channel)) {}
 
-  Channel& channel() { return *channel_; }
+  SocketConnection& channel() { return *channel_; }
 
-  void call(Call& call, Nanos now) override { channel_->machine().pass_on(call, false, now); }
-  void turn(Nanos) override { channel_->turn(); }
+  void call(Call& call, Nanos now) override { channel_->fsm().pass_on(call, false, now); }
+  void pump(Nanos) override { channel_->pump(); }
   void on_time(Nanos now) override { channel_->on_time(now); }
-  Nanos wake_at() const override { return channel_->machine().wake_at(); }
-  bool is_ready() const override { return channel_->machine().is_ready(); }
-  bool is_mistaken() const override { return channel_->machine().is_mistaken(); }
-  void end() override { channel_->machine().end(); }
+  Nanos wake_at() const override { return channel_->fsm().wake_at(); }
+  bool is_ready() const override { return channel_->fsm().is_ready(); }
+  bool is_mistaken() const override { return channel_->fsm().is_mistaken(); }
+  void end() override { channel_->fsm().end(); }
 
  private:
-  const std::unique_ptr<Channel> channel_;
+  const std::unique_ptr<SocketConnection> channel_;
 };
 
 }  // namespace weir::store::redis

@@ -8,11 +8,11 @@ namespace weir::store::redis {
 
 std::array<std::int64_t, 4> periods_around(const core::Calendar& calendar, Instant t) {
   t = in_range(t);
-  const core::Span here = calendar.span_at(t);
-  const core::Span before = calendar.span_at(std::max(here.start - Nanos{1}, kEarliest));
-  const core::Span after = calendar.span_at(std::min(here.end, kLatest));
-  return {std::max<std::int64_t>(micros(before.start), 0),
-          std::max<std::int64_t>(micros(here.start), 0), micros(here.end), micros(after.end)};
+  const core::Span current = calendar.span_at(t);
+  const core::Span previous = calendar.span_at(std::max(current.start - Nanos{1}, kEarliest));
+  const core::Span next = calendar.span_at(std::min(current.end, kLatest));
+  return {std::max<std::int64_t>(micros(previous.start), 0),
+          std::max<std::int64_t>(micros(current.start), 0), micros(current.end), micros(next.end)};
 }
 
 std::uint64_t next_test_birth() {
@@ -23,9 +23,9 @@ std::uint64_t next_test_birth() {
   return births.fetch_add(1, std::memory_order_relaxed);
 }
 
-Instant test_time(Instant given, bool knows_nanos) {
+Instant test_time(Instant given, bool counts_nanos) {
   const Instant now = std::max(in_range(given), at_micro(1));
-  return knows_nanos ? now : at_micro(micros(now));
+  return counts_nanos ? now : at_micro(micros(now));
 }
 
 void append_test_time(std::string& out, Instant time, std::uint64_t birth) {

@@ -9,354 +9,357 @@ namespace weir::store::redis {
 
 namespace {
 
-constexpr std::uint8_t kMostRedirections = 5;
+constexpr std::uint8_t kMaxRedirections = 5;
 constexpr std::string_view kNoAnswer = "no answer in time";
 
 }  // namespace
 
-// One node, which may have a connection.
-class Cluster::Node final : public Guide {
+// One node, with or without a connection.
+class ClusterRouter::Node final : public RedirectHandler {
  public:
-  Node(Cluster& cluster, std::uint16_t own_number) : number(own_number), cluster_(cluster) {}
+  Node(ClusterRouter& cluster, std::uint16_t own_index) : index(own_index), cluster_(cluster) {}
 
   bool on_error(Call& call, std::string_view error, Nanos now) override {
     return cluster_.on_error(*this, call, error, now);
   }
   bool on_unsent(Call& call, Nanos now) override { return cluster_.on_unsent(*this, call, now); }
-  void on_trouble(Nanos now) override {
-    if (serves) cluster_.want_map(now);
+  void on_connection_lost(Nanos now) override {
+    if (serves) cluster_.request_map(now);
   }
 
-  bool is_ready() const { return machine != nullptr && machine->is_ready(); }
-  // Nobody knows of it any more.
-  bool is_spare() const { return peer == nullptr && !serves && !is_known && !is_given; }
+  bool is_ready() const { return fsm != nullptr && fsm->is_ready(); }
+  // True if nothing refers to the node any more: its entry can be reused.
+  bool is_spare() const { return connection == nullptr && !serves && !is_in_map && !is_seed; }
 
-  const std::uint16_t number;
-  Place place{};
-  bool is_given = false;  // in the address
-  bool is_known = false;  // by the map
-  bool serves = false;    // has slots
+  const std::uint16_t index;
+  HostPort address{};
+  bool is_seed = false;  // named in the URL
+  bool is_in_map = false;
+  bool serves = false;  // has hash slots
   Nanos used_at{};
-  std::unique_ptr<Peer> peer{};
-  Machine* machine = nullptr;
+  std::unique_ptr<ServerConnection> connection{};
+  Machine* fsm = nullptr;
 
  private:
-  Cluster& cluster_;
+  ClusterRouter& cluster_;
 };
 
-// What the map is.
-class Cluster::Question final : public Call {
+// CLUSTER SLOTS, sent to one node.
+class ClusterRouter::SlotMapCall final : public Call {
  public:
-  explicit Question(Cluster& cluster) : cluster_(cluster) {}
+  explicit SlotMapCall(ClusterRouter& cluster) : cluster_(cluster) {}
 
   void append_command(std::string& out, bool) const override {
     constexpr std::array<std::string_view, 2> words{"CLUSTER", "SLOTS"};
-    append_words(out, words);
+    append_resp(out, words);
   }
   std::string_view key() const override { return {}; }
   Next on_reply(std::span<const wire::RespValue> reply) override {
-    map = read_slots(reply, asked->place.host);
+    map = parse_slot_map(reply, asked->address.host);
     return Next::answered;
   }
-  // (What comes of it is seen to when all that has come is read, and the time is known.)
-  void on_answered() override { state = State::answered; }
+  // The map is applied later, in `pump`: there all replies are read, and the time is known.
+  void on_answered() override { stage = Stage::answered; }
   void on_failure(Failure failure, std::string_view why) override {
-    cluster_.on_no_map(failure, asked->machine->server() + ": " + std::string{why});
+    cluster_.on_no_map(failure, asked->fsm->server() + ": " + std::string{why});
   }
 
-  enum class State : std::uint8_t { none, asked, answered, failed };
-  State state = State::none;
+  enum class Stage : std::uint8_t { none, asked, answered, failed };
+  Stage stage = Stage::none;
   Node* asked = nullptr;
   std::optional<SlotMap> map{};
 
  private:
-  Cluster& cluster_;
+  ClusterRouter& cluster_;
 };
 
-Cluster::Cluster(ClusterOptions options, LinkCounts& counts, Log log, MakePeer make_peer, Nanos now)
+ClusterRouter::ClusterRouter(ClusterOptions options, LinkCounts& counts, LogCallback log,
+                             MakeServerConnection make_connection, Nanos now)
     : options_(std::move(options)),
       counts_(counts),
       log_(std::move(log)),
-      make_peer_(std::move(make_peer)),
-      owners_(kSlots, SlotMap::kNobody),
-      question_(std::make_unique<Question>(*this)),
+      make_connection_(std::move(make_connection)),
+      owners_(kHashSlots, SlotMap::kUnassigned),
+      map_call_(std::make_unique<SlotMapCall>(*this)),
       map_at_(now),
-      asked_at_(now - options_.refresh_pause),
+      asked_at_(now - options_.min_refresh_interval),
       random_(options_.seed) {
-  for (const Place& host : options_.hosts) node_at(host).is_given = true;
+  for (const HostPort& host : options_.hosts) node_at(host).is_seed = true;
 }
 
-Cluster::~Cluster() { end(); }
+ClusterRouter::~ClusterRouter() { end(); }
 
-void Cluster::end() {
+void ClusterRouter::end() {
   if (std::exchange(ended_, true)) return;
-  fail_waiting(Failure::unavailable, "this link ends");
+  fail_waiting(Failure::unavailable, "this link is being closed");
   for (std::size_t i = 0; i < nodes_.size(); ++i) {
-    if (nodes_[i]->machine != nullptr) nodes_[i]->machine->end();
+    if (nodes_[i]->fsm != nullptr) nodes_[i]->fsm->end();
   }
 }
 
 // ---- Calls
 
-void Cluster::call(Call& call, Nanos now) {
+void ClusterRouter::call(Call& call, Nanos now) {
   counts_.calls.add();
-  if (ended_) return refuse(call, Failure::unavailable, "this link ends");
-  call.trip.slot = slot_of(call.key());
+  if (ended_) return fail(call, Failure::unavailable, "this link is being closed");
+  call.route.slot = hash_slot_of(call.key());
   if (has_map_) return send(call, now);
-  if (down_) return refuse(call, down_failure_, down_why_);
+  if (down_) return fail(call, down_failure_, down_why_);
   waiting_.push_back(&call);
 }
 
-void Cluster::send(Call& call, Nanos now) {
-  const std::uint16_t owner = owners_[call.trip.slot];
-  if (owner != SlotMap::kNobody) return pass(*nodes_[owner], call, false, now);
-  want_map(now);
-  refuse(call, Failure::unavailable,
-         "no node serves slot " + std::to_string(call.trip.slot) + " at the moment");
+void ClusterRouter::send(Call& call, Nanos now) {
+  const std::uint16_t owner = owners_[call.route.slot];
+  if (owner != SlotMap::kUnassigned) return pass(*nodes_[owner], call, false, now);
+  request_map(now);
+  fail(call, Failure::unavailable,
+       "no node serves hash slot " + std::to_string(call.route.slot) + " at the moment");
 }
 
-void Cluster::pass(Node& node, Call& call, bool asking, Nanos now) {
-  ensure_peer(node, now);
+void ClusterRouter::pass(Node& node, Call& call, bool asking, Nanos now) {
+  ensure_connection(node, now);
   node.used_at = now;
-  stirred_ = true;
-  node.machine->pass_on(call, asking, now);
+  has_passed_on_ = true;
+  node.fsm->pass_on(call, asking, now);
 }
 
-void Cluster::refuse(Call& call, Failure failure, std::string_view why) {
+void ClusterRouter::fail(Call& call, Failure failure, std::string_view why) {
   failures_of(counts_, failure).add();
-  call.trip.by = nullptr;
+  call.route.failed_at = nullptr;
   call.on_failure(failure, why);
 }
 
-bool Cluster::on_error(Node& node, Call& call, std::string_view error, Nanos now) {
-  if (ended_ || &call == question_.get()) return false;
-  if (error.starts_with("TRYAGAIN")) return call.take_apart(now);
+bool ClusterRouter::on_error(Node& node, Call& call, std::string_view error, Nanos now) {
+  if (ended_ || &call == map_call_.get()) return false;
+  if (error.starts_with("TRYAGAIN")) return call.split_by_key(now);
   const bool is_moved = error.starts_with("MOVED ");
-  if (is_moved || error.starts_with("CLUSTERDOWN") || error.starts_with("READONLY")) want_map(now);
+  if (is_moved || error.starts_with("CLUSTERDOWN") || error.starts_with("READONLY"))
+    request_map(now);
   if (!is_moved && !error.starts_with("ASK ")) return false;
-  const auto to = read_redirection(error, node.place.host);
-  if (!to || ++call.trip.redirections > kMostRedirections) {
-    refuse(call, Failure::unavailable,
-           "its nodes do not agree on who has slot " + std::to_string(call.trip.slot));
+  const auto to = parse_redirection(error, node.address.host);
+  if (!to || ++call.route.redirections > kMaxRedirections) {
+    fail(call, Failure::unavailable,
+         "its nodes do not agree on the owner of hash slot " + std::to_string(call.route.slot));
     return true;
   }
   redirect(*to, call, now);
   return true;
 }
 
-void Cluster::redirect(const Redirection& to, Call& call, Nanos now) {
+void ClusterRouter::redirect(const Redirection& to, Call& call, Nanos now) {
   counts_.redirections.add();
   Node& node = node_at(to.to);
   if (!to.asks) {
     node.serves = true;
-    owners_[to.slot] = node.number;
+    owners_[to.slot] = node.index;
   }
   pass(node, call, to.asks, now);
 }
 
-bool Cluster::on_unsent(const Node& node, Call& call, Nanos now) {
-  if (ended_ || &call == question_.get()) return false;
-  want_map(now);
-  if (std::exchange(call.trip.went_elsewhere, true)) return false;
-  Node* const other = another_ready(&node);
+bool ClusterRouter::on_unsent(const Node& node, Call& call, Nanos now) {
+  if (ended_ || &call == map_call_.get()) return false;
+  request_map(now);
+  if (std::exchange(call.route.was_rerouted, true)) return false;
+  Node* const other = another_ready_node(&node);
   if (other == nullptr) return false;
   counts_.redirections.add();
   pass(*other, call, false, now);
   return true;
 }
 
-void Cluster::fail_waiting(Failure failure, std::string_view why) {
-  for (Call* const call : std::exchange(waiting_, {})) refuse(*call, failure, why);
+void ClusterRouter::fail_waiting(Failure failure, std::string_view why) {
+  for (Call* const call : std::exchange(waiting_, {})) fail(*call, failure, why);
 }
 
 // ---- The map
 
-void Cluster::want_map(Nanos now) {
+void ClusterRouter::request_map(Nanos now) {
   if (map_at_ == kForever || ended_) return;
-  map_at_ = std::min(map_at_, std::max(now, asked_at_ + options_.refresh_pause));
+  map_at_ = std::min(map_at_, std::max(now, asked_at_ + options_.min_refresh_interval));
 }
 
-// Whoever is connected is asked first, then who is in the address, then all that are known.
-void Cluster::begin_round(Nanos now) {
+// The order: connected nodes, then those of the URL, then all in the last map.
+void ClusterRouter::begin_round(Nanos now) {
   map_at_ = kForever;
   asked_at_ = now;
   candidates_.clear();
   const auto add = [this](auto belongs) {
     for (std::size_t i = 0; i < nodes_.size(); ++i) {
-      Node* const node = nodes_[(turn_ + i) % nodes_.size()].get();
+      Node* const node = nodes_[(round_robin_ + i) % nodes_.size()].get();
       const bool is_there = std::ranges::find(candidates_, node) != candidates_.end();
       if (!is_there && belongs(*node)) candidates_.push_back(node);
     }
   };
   add([](const Node& node) { return node.is_ready(); });
-  add([](const Node& node) { return node.is_given; });
-  add([](const Node& node) { return node.is_known; });
-  ++turn_;
+  add([](const Node& node) { return node.is_seed; });
+  add([](const Node& node) { return node.is_in_map; });
+  ++round_robin_;
   std::ranges::reverse(candidates_);
   down_failure_ = Failure::unavailable;
   down_why_.clear();
   ask_next(now);
 }
 
-void Cluster::ask_next(Nanos now) {
+void ClusterRouter::ask_next(Nanos now) {
   if (ended_) return;
-  if (candidates_.empty()) return give_up_round(now);
+  if (candidates_.empty()) return fail_round(now);
   Node& node = *candidates_.back();
   candidates_.pop_back();
-  question_->asked = &node;
-  question_->state = Question::State::asked;
-  question_->trip = {.began = now, .deadline = now + options_.timeout};
-  pass(node, *question_, false, now);
+  map_call_->asked = &node;
+  map_call_->stage = SlotMapCall::Stage::asked;
+  map_call_->route = {.began = now, .deadline = now + options_.timeout};
+  pass(node, *map_call_, false, now);
 }
 
-void Cluster::go_on_asking(Nanos now) {
-  using State = Question::State;
+void ClusterRouter::advance_round(Nanos now) {
+  using Stage = SlotMapCall::Stage;
   if (now >= map_at_) begin_round(now);
-  while (question_->state == State::answered || question_->state == State::failed) {
-    const State state = std::exchange(question_->state, State::none);
-    state == State::answered ? on_map(now) : ask_next(now);
+  while (map_call_->stage == Stage::answered || map_call_->stage == Stage::failed) {
+    const Stage stage = std::exchange(map_call_->stage, Stage::none);
+    stage == Stage::answered ? on_map(now) : ask_next(now);
   }
 }
 
-void Cluster::on_no_map(Failure failure, std::string_view why) {
-  question_->state = Question::State::failed;
+void ClusterRouter::on_no_map(Failure failure, std::string_view why) {
+  map_call_->stage = SlotMapCall::Stage::failed;
   if (down_why_.empty() || failure == Failure::misconfigured) {
     down_failure_ = failure;
     down_why_ = why;
   }
 }
 
-void Cluster::give_up_round(Nanos now) {
+void ClusterRouter::fail_round(Nanos now) {
   ++failed_rounds_;
-  const Nanos longest =
-      std::min(options_.refresh_pause * (1 << std::min(failed_rounds_, 16u)), options_.most_pause);
-  map_at_ = std::max(now, asked_at_) + std::max(options_.refresh_pause, jittered(longest));
+  const Nanos longest = std::min(
+      options_.min_refresh_interval * (1 << std::min(failed_rounds_, 16u)), options_.max_back_off);
+  map_at_ = std::max(now, asked_at_) + std::max(options_.min_refresh_interval, jittered(longest));
   if (has_map_) return;
   down_ = true;
   fail_waiting(down_failure_, down_why_);
 }
 
-void Cluster::on_map(Nanos now) {
-  const std::string& server = question_->asked->machine->server();
-  if (!question_->map) {
-    return on_no_map(Failure::misconfigured, server + ": its map of slots is not understood");
+void ClusterRouter::on_map(Nanos now) {
+  const std::string& server = map_call_->asked->fsm->server();
+  if (!map_call_->map) {
+    return on_no_map(Failure::misconfigured,
+                     server + ": its reply to CLUSTER SLOTS cannot be parsed");
   }
-  if (question_->map->primaries == 0) {
-    return on_no_map(Failure::unavailable, server + ": it knows of no node that serves slots");
+  if (map_call_->map->primaries == 0) {
+    return on_no_map(Failure::unavailable, server + ": it knows no node that serves hash slots");
   }
   counts_.maps.add();
   failed_rounds_ = 0;
-  apply(*question_->map, now);
-  map_at_ = now + options_.refresh_every / 2 + jittered(options_.refresh_every / 2);
+  apply(*map_call_->map, now);
+  map_at_ = now + options_.refresh_interval / 2 + jittered(options_.refresh_interval / 2);
   if (!has_map_ && log_) {
-    log_(LogLevel::info, options_.name + ": " + std::to_string(question_->map->primaries) +
-                             " nodes share the slots");
+    log_(LogLevel::info, options_.name + ": " + std::to_string(map_call_->map->primaries) +
+                             " nodes serve the hash slots");
   }
   has_map_ = true;
   down_ = false;
   for (Call* const call : std::exchange(waiting_, {})) send(*call, now);
 }
 
-void Cluster::apply(const SlotMap& map, Nanos now) {
-  for (const auto& node : nodes_) node->serves = node->is_known = false;
-  std::vector<std::uint16_t> numbers;
-  for (const Place& place : map.nodes) {
-    Node& node = node_at(place);
-    node.is_known = true;
-    node.serves = numbers.size() < map.primaries;
-    numbers.push_back(node.number);
-    if (node.serves) ensure_peer(node, now);
+void ClusterRouter::apply(const SlotMap& map, Nanos now) {
+  for (const auto& node : nodes_) node->serves = node->is_in_map = false;
+  std::vector<std::uint16_t> indexes;
+  for (const HostPort& address : map.nodes) {
+    Node& node = node_at(address);
+    node.is_in_map = true;
+    node.serves = indexes.size() < map.primaries;
+    indexes.push_back(node.index);
+    if (node.serves) ensure_connection(node, now);
   }
-  const auto number_of = [&](std::uint16_t owner) {
-    return owner == SlotMap::kNobody ? owner : numbers[owner];
+  const auto index_of = [&](std::uint16_t owner) {
+    return owner == SlotMap::kUnassigned ? owner : indexes[owner];
   };
-  std::ranges::transform(map.owners, owners_.begin(), number_of);
+  std::ranges::transform(map.owners, owners_.begin(), index_of);
 }
 
 // ---- Nodes
 
-Cluster::Node& Cluster::node_at(const Place& place) {
+ClusterRouter::Node& ClusterRouter::node_at(const HostPort& address) {
   for (const auto& node : nodes_) {
-    if (node->place == place) return *node;
+    if (node->address == address) return *node;
   }
   const auto spare =
       std::ranges::find_if(nodes_, [](const auto& node) { return node->is_spare(); });
   if (spare != nodes_.end()) {
-    (*spare)->place = place;
+    (*spare)->address = address;
     return **spare;
   }
-  const auto number = static_cast<std::uint16_t>(nodes_.size());
-  Node& node = *nodes_.emplace_back(std::make_unique<Node>(*this, number));
-  node.place = place;
+  const auto index = static_cast<std::uint16_t>(nodes_.size());
+  Node& node = *nodes_.emplace_back(std::make_unique<Node>(*this, index));
+  node.address = address;
   return node;
 }
 
-void Cluster::ensure_peer(Node& node, Nanos now) {
-  if (node.peer != nullptr) return;
-  node.peer = make_peer_(node.place, node, now);
-  node.machine = &node.peer->machine();
+void ClusterRouter::ensure_connection(Node& node, Nanos now) {
+  if (node.connection != nullptr) return;
+  node.connection = make_connection_(node.address, node, now);
+  node.fsm = &node.connection->fsm();
   node.used_at = now;
-  stirred_ = true;
+  has_passed_on_ = true;
 }
 
-// (Not while somebody on it is being told something.)
-void Cluster::close_unused(Nanos now) {
+// Keeps connections with pending calls.
+void ClusterRouter::close_unused(Nanos now) {
   for (const auto& node : nodes_) {
-    const bool is_used = node->serves || now - node->used_at < options_.idle_for;
-    if (node->peer == nullptr || is_used || !node->machine->is_idle()) continue;
-    node->machine = nullptr;
-    node->peer.reset();
+    const bool is_used = node->serves || now - node->used_at < options_.idle_timeout;
+    if (node->connection == nullptr || is_used || !node->fsm->is_idle()) continue;
+    node->fsm = nullptr;
+    node->connection.reset();
   }
 }
 
-Cluster::Node* Cluster::another_ready(const Node* than) {
+ClusterRouter::Node* ClusterRouter::another_ready_node(const Node* excluded) {
   for (std::size_t i = 0; i < nodes_.size(); ++i) {
-    Node* const node = nodes_[++turn_ % nodes_.size()].get();
-    if (node != than && node->serves && node->is_ready()) return node;
+    Node* const node = nodes_[++round_robin_ % nodes_.size()].get();
+    if (node != excluded && node->serves && node->is_ready()) return node;
   }
   return nullptr;
 }
 
 // ---- Time
 
-void Cluster::turn(Nanos now) {
+void ClusterRouter::pump(Nanos now) {
   if (ended_) return;
-  go_on_asking(now);
+  advance_round(now);
   close_unused(now);
-  // What one has left undone another may have to do.
+  // A node may pass a call on to another one, which then has to be pumped again.
   int rounds = 0;
   do {
-    stirred_ = false;
+    has_passed_on_ = false;
     for (std::size_t i = 0; i < nodes_.size(); ++i) {
-      if (nodes_[i]->peer != nullptr) nodes_[i]->peer->turn();
+      if (nodes_[i]->connection != nullptr) nodes_[i]->connection->pump();
     }
-  } while (stirred_ && ++rounds < kMostRedirections);
+  } while (has_passed_on_ && ++rounds < kMaxRedirections);
 }
 
-void Cluster::on_time(Nanos now) {
+void ClusterRouter::on_time(Nanos now) {
   for (std::size_t i = 0; i < nodes_.size(); ++i) {
-    if (nodes_[i]->peer != nullptr) nodes_[i]->peer->on_time(now);
+    if (nodes_[i]->connection != nullptr) nodes_[i]->connection->on_time(now);
   }
   std::vector<Call*> late;
   std::erase_if(waiting_, [&](Call* call) {
-    if (call->trip.deadline > now) return false;
+    if (call->route.deadline > now) return false;
     late.push_back(call);
     return true;
   });
-  for (Call* const call : late) refuse(*call, Failure::timed_out, kNoAnswer);
+  for (Call* const call : late) fail(*call, Failure::timed_out, kNoAnswer);
 }
 
-Nanos Cluster::wake_at() const {
+Nanos ClusterRouter::wake_at() const {
   Nanos earliest = map_at_;
   for (const auto& node : nodes_) {
-    if (node->machine != nullptr) earliest = std::min(earliest, node->machine->wake_at());
+    if (node->fsm != nullptr) earliest = std::min(earliest, node->fsm->wake_at());
   }
-  for (const Call* const call : waiting_) earliest = std::min(earliest, call->trip.deadline);
+  for (const Call* const call : waiting_) earliest = std::min(earliest, call->route.deadline);
   return earliest;
 }
 
-// Between half of it and all of it, so that links do not ask all at once.
-Nanos Cluster::jittered(Nanos longest) {
+// Between half of `longest` and all of it, so that links do not refresh at the same time.
+Nanos ClusterRouter::jittered(Nanos longest) {
   random_ = random_ * 6364136223846793005u + 1442695040888963407u;
   const auto half = static_cast<std::uint64_t>(std::max<std::int64_t>(longest.count() / 2, 1));
   return Nanos{static_cast<std::int64_t>(half + (random_ >> 16) % half)};

@@ -13,33 +13,35 @@
 namespace weir::store::redis {
 
 struct ClusterOptions {
-  std::vector<Place> hosts{};  // of the address
-  std::string name{};          // of all of it, for people
+  std::vector<HostPort> hosts{};  // from the URL
+  std::string name{};             // the URL, for messages
   Nanos timeout = std::chrono::milliseconds{50};
-  Nanos refresh_every = std::chrono::seconds{10};
-  Nanos refresh_pause = std::chrono::milliseconds{100};  // at least, between two
-  Nanos most_pause = std::chrono::seconds{2};            // while nobody answers
-  Nanos idle_for = std::chrono::seconds{10};             // then a node without slots is left
-  std::uint64_t seed = 1;                                // of the jitter
+  Nanos refresh_interval = std::chrono::seconds{10};
+  Nanos min_refresh_interval = std::chrono::milliseconds{100};
+  Nanos max_back_off = std::chrono::seconds{2};   // between refreshes while no node answers
+  Nanos idle_timeout = std::chrono::seconds{10};  // of a connection to a node without slots
+  std::uint64_t seed = 1;                         // of the jitter
 };
 
-// The nodes of a Redis Cluster: each call goes to the one that has its slot, and from there to
-// where it is sent.
+// Routes calls in a Redis Cluster: to the node that serves the hash slot, and on to others by MOVED
+// and ASK.
 //
-// The map of the slots is read from any node that answers, and applied whole: at the start, now and
-// then, and whenever a node says or shows that it may be an old one. Calls wait for the first.
-// A call is redirected five times at most, all within its own time. One whose node cannot be
-// reached goes to another once, which may know where its slot is by now.
-class Cluster final : public Way {
+// The slot map is read from any node that answers, and replaced as a whole: at the start, at
+// intervals, and when a redirection or a failure suggests that it is outdated. Calls wait for the
+// first map. A call follows at most five redirections, within its deadline. If its node is
+// unreachable, the call is sent to another node once, which may know the new owner of the hash
+// slot.
+class ClusterRouter final : public Router {
  public:
   // `counts` outlives it.
-  Cluster(ClusterOptions options, LinkCounts& counts, Log log, MakePeer make_peer, Nanos now);
-  ~Cluster() override;
-  Cluster(const Cluster&) = delete;
-  Cluster& operator=(const Cluster&) = delete;
+  ClusterRouter(ClusterOptions options, LinkCounts& counts, LogCallback log,
+                MakeServerConnection make_connection, Nanos now);
+  ~ClusterRouter() override;
+  ClusterRouter(const ClusterRouter&) = delete;
+  ClusterRouter& operator=(const ClusterRouter&) = delete;
 
   void call(Call& call, Nanos now) override;
-  void turn(Nanos now) override;
+  void pump(Nanos now) override;
   void on_time(Nanos now) override;
   Nanos wake_at() const override;
   bool is_ready() const override { return has_map_; }
@@ -48,52 +50,52 @@ class Cluster final : public Way {
 
  private:
   class Node;
-  class Question;
+  class SlotMapCall;
 
   // ---- Calls
   void send(Call& call, Nanos now);
   void pass(Node& node, Call& call, bool asking, Nanos now);
-  void refuse(Call& call, Failure failure, std::string_view why);
+  void fail(Call& call, Failure failure, std::string_view why);
   bool on_error(Node& node, Call& call, std::string_view error, Nanos now);
   void redirect(const Redirection& to, Call& call, Nanos now);
   bool on_unsent(const Node& node, Call& call, Nanos now);
   void fail_waiting(Failure failure, std::string_view why);
 
-  // ---- The map
-  void want_map(Nanos now);
+  // ---- The slot map
+  void request_map(Nanos now);
   void begin_round(Nanos now);
   void ask_next(Nanos now);
-  void go_on_asking(Nanos now);
+  void advance_round(Nanos now);
   void on_map(Nanos now);
   void on_no_map(Failure failure, std::string_view why);
-  void give_up_round(Nanos now);
+  void fail_round(Nanos now);
   void apply(const SlotMap& map, Nanos now);
 
   // ---- Nodes
-  Node& node_at(const Place& place);
-  void ensure_peer(Node& node, Nanos now);
+  Node& node_at(const HostPort& address);
+  void ensure_connection(Node& node, Nanos now);
   void close_unused(Nanos now);
-  Node* another_ready(const Node* than);
+  Node* another_ready_node(const Node* excluded);
   Nanos jittered(Nanos longest);
 
   const ClusterOptions options_;
   LinkCounts& counts_;
-  const Log log_;
-  const MakePeer make_peer_;
+  const LogCallback log_;
+  const MakeServerConnection make_connection_;
 
-  std::vector<std::unique_ptr<Node>> nodes_;  // their numbers stay
-  std::vector<std::uint16_t> owners_;         // by slot, numbers of nodes
-  std::size_t turn_ = 0;                      // of nodes, to be asked for something any can answer
-  bool stirred_ = false;                      // something was passed on
+  std::vector<std::unique_ptr<Node>> nodes_;  // indexes are stable
+  std::vector<std::uint16_t> owners_;         // by hash slot: indexes of nodes
+  std::size_t round_robin_ = 0;               // for requests that any node can answer
+  bool has_passed_on_ = false;                // a node got a call since this was reset
 
   bool has_map_ = false;
   std::vector<Call*> waiting_;  // for the first map
-  std::unique_ptr<Question> question_;
-  std::vector<Node*> candidates_;  // to be asked in this round, the last one first
-  Nanos map_at_{};                 // when one is wanted; kForever while one is asked for
-  Nanos asked_at_{};               // the last time
+  std::unique_ptr<SlotMapCall> map_call_;
+  std::vector<Node*> candidates_;  // nodes to ask in this round, in reverse order
+  Nanos map_at_{};                 // time of the next round; kForever during a round
+  Nanos asked_at_{};               // start of the last round
   std::uint32_t failed_rounds_ = 0;
-  bool down_ = false;  // nobody has answered the last time, because
+  bool down_ = false;  // no node answered in the last round, for this reason:
   Failure down_failure_ = Failure::unavailable;
   std::string down_why_;
   bool ended_ = false;

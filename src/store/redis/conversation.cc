@@ -17,8 +17,9 @@ using core::Concurrency;
 using core::ExactLog;
 using core::Limit;
 
-constexpr std::string_view kBeside = ":permits";  // the hash beside a set of holders
-constexpr std::string_view kRefund = ":refund:";  // and the name of a receipt: its last refund
+// Suffixes of keys beside a limit's key.
+constexpr std::string_view kPermitsSuffix = ":permits";  // the hash beside a set of holders
+constexpr std::string_view kRefundSuffix = ":refund:";   // + a receipt's name: its last refund
 constexpr std::string_view kTake = "take";
 constexpr std::string_view kShadow = "shadow";
 constexpr std::string_view kLook = "look";
@@ -27,21 +28,21 @@ bool takes(SharedVerb verb) { return verb == SharedVerb::take || verb == SharedV
 
 Permits countable(Permits permits) { return std::clamp<Permits>(permits, 0, kMostCount); }
 
-// As struct.unpack reads it: eight bytes, the lowest first. The number is exact as a double.
+// Appends a double for struct.unpack: eight bytes, little-endian. The number is exact as a double.
 void append_double(std::string& out, std::int64_t number) {
   const auto bits = std::bit_cast<std::uint64_t>(static_cast<double>(number));
   for (int shift = 0; shift < 64; shift += 8) out += static_cast<char>(bits >> shift & 0xff);
 }
 
-// Whether the script reckons with it in nanoseconds: the others count windows and leases in
+// True if the limit's script counts nanoseconds. The others count windows and hold times in
 // microseconds.
-bool knows_nanos(const Limit& limit) {
+bool counts_nanos(const Limit& limit) {
   return std::holds_alternative<Bucket>(limit) || std::holds_alternative<core::Smooth>(limit) ||
          std::holds_alternative<core::Cell>(limit);
 }
 
-// From when on nothing can be given back by the receipt any more.
-Instant worthless_at(const Limit& limit, const core::Receipt& receipt) {
+// The time from which the receipt refunds nothing any more.
+Instant worthless_from(const Limit& limit, const core::Receipt& receipt) {
   if (const auto* log = std::get_if<ExactLog>(&limit)) return later(receipt.at, log->period);
   Instant drained = receipt.at;
   if (const auto* bucket = std::get_if<Bucket>(&limit)) {
@@ -61,139 +62,139 @@ Instant worthless_at(const Limit& limit, const core::Receipt& receipt) {
       limit);
 }
 
-// The text of a bucket up to its last field.
-std::string_view without_time_of_writing(std::string_view text) {
+// The text of a bucket without its last field.
+std::string_view without_write_time(std::string_view text) {
   return text.substr(0, text.rfind(' ') + 1);
 }
 
-// The time that a test gives.
-Instant time_for(const SharedQuestion& question) {
+// The time that a test has set.
+Instant time_for(const SharedQuestion& request) {
   const bool exact = std::ranges::all_of(
-      question.items, [](const SharedItem& item) { return knows_nanos(*item.limit); });
-  return test_time(*question.now, exact);
+      request.items, [](const SharedItem& item) { return counts_nanos(*item.limit); });
+  return test_time(*request.now, exact);
 }
 
 }  // namespace
 
-void Conversation::start(const SharedQuestion& question, const Clockwork& known) {
-  question_ = question;
+void Conversation::start(const SharedQuestion& request, const ScriptTime& server_time) {
+  request_ = request;
   round_ = 0;
-  if (question.now) {
+  if (request.now) {
     test_birth_ = next_test_birth();
-    test_time_ = time_for(question);
+    test_time_ = time_for(request);
   }
-  for (std::size_t i = 0; i < question.items.size(); ++i) {
-    Learnt& learnt = learnt_[i];
-    learnt.found.clear();
-    learnt.instead.clear();
-    learnt.exchanges = false;
-    learnt.around = question.now ? test_time_ : known.now;
+  for (std::size_t i = 0; i < request.items.size(); ++i) {
+    ItemHint& hint = hints_[i];
+    hint.expected.clear();
+    hint.replacement.clear();
+    hint.exchanges = false;
+    hint.calendar_time = request.now ? test_time_ : server_time.now;
     carry_over_receipt(i);
   }
   write_command();
 }
 
-// A receipt from before a change of the price is one of the present price from here on.
+// Converts a receipt from before a price change to the present price.
 void Conversation::carry_over_receipt(std::size_t i) {
   const auto* bucket = std::get_if<Bucket>(item(i).limit);
-  if (bucket == nullptr || i >= question_.receipts.size()) return;
-  core::Receipt& receipt = question_.receipts[i].receipt;
-  receipt = carried(*bucket, receipt, learnt_[i].around, item(i).history);
+  if (bucket == nullptr || i >= request_.receipts.size()) return;
+  core::Receipt& receipt = request_.receipts[i].receipt;
+  receipt = carried(*bucket, receipt, hints_[i].calendar_time, item(i).history);
 }
 
 void Conversation::write_command() {
   keys_.clear();
-  if (question_.verb == SharedVerb::take && round_ == 0 && is_narrow()) return write_narrow();
+  if (request_.verb == SharedVerb::take && round_ == 0 && pack_limits()) return write_packed();
   arguments_.clear();
-  said_.clear();
+  packed_arguments_.clear();
   write_clock();
-  Algorithms algorithms = 0;
-  for (const SharedItem& item : question_.items) {
-    algorithms |= Algorithms{1} << item.limit->index();
+  AlgorithmSet algorithms = 0;
+  for (const SharedItem& item : request_.items) {
+    algorithms |= AlgorithmSet{1} << item.limit->index();
   }
-  const bool leaves = question_.verb == SharedVerb::leave;
-  const bool resets = question_.verb == SharedVerb::reset;
+  const bool leaves = request_.verb == SharedVerb::leave;
+  const bool resets = request_.verb == SharedVerb::reset;
   script_ = leaves ? &leave_script() : resets ? &reset_script() : &general_script(algorithms);
-  if (!resets) arguments_.text(question_.holder);
-  for (std::size_t i = 0; i < question_.items.size(); ++i) {
+  if (!resets) arguments_.text(request_.holder);
+  for (std::size_t i = 0; i < request_.items.size(); ++i) {
     const bool has_holders = std::holds_alternative<Concurrency>(*item(i).limit);
     if (leaves && !has_holders) continue;
     keys_.text(item(i).key);
-    if (has_holders) keys_.text(item(i).key, kBeside);
-    if (leaves && i < question_.receipts.size()) write_seat(i);
+    if (has_holders) keys_.text(item(i).key, kPermitsSuffix);
+    if (leaves && i < request_.receipts.size()) write_lease_end(i);
     if (!leaves && !resets) write_item(i);
   }
 }
 
-// Whether a take is for the script that is told about all limits in one argument.
-bool Conversation::is_narrow() {
-  constexpr std::size_t most_mixed = 4;  // so that there are not too many scripts
-  narrow_.clear();
+// True if the take script can serve the request: it gets all limits packed in one argument.
+bool Conversation::pack_limits() {
+  constexpr std::size_t max_mixed = 4;  // bounds the number of scripts
+  packed_.clear();
   bool has_windows = false;
-  for (std::size_t i = 0; i < question_.items.size(); ++i) {
-    const std::optional<Narrow> one = item(i).shadow ? std::nullopt : narrow(i);
+  for (std::size_t i = 0; i < request_.items.size(); ++i) {
+    const std::optional<PackedLimit> one = item(i).shadow ? std::nullopt : pack(i);
     if (!one) return false;
     has_windows = has_windows || one->letter != 'b';
-    narrow_.push_back(*one);
+    packed_.push_back(*one);
   }
-  return !narrow_.empty() && (!has_windows || narrow_.size() <= most_mixed);
+  return !packed_.empty() && (!has_windows || packed_.size() <= max_mixed);
 }
 
-// What is said about a limit in it, if it can be.
-std::optional<Conversation::Narrow> Conversation::narrow(std::size_t i) const {
+// The packed form of an item's limit, if it has one.
+std::optional<Conversation::PackedLimit> Conversation::pack(std::size_t i) const {
   const Ask& ask = item(i).ask;
   if (const auto* bucket = std::get_if<Bucket>(item(i).limit)) {
     constexpr Int128 exact = Int128{1} << 52;
     const core::Terms terms = terms_of(*bucket, ask);
     if (terms.most_debt + terms.price >= exact || may_wait(*bucket, ask)) return std::nullopt;
     if (bucket->known_rise > 1) return std::nullopt;
-    return Narrow{.stamp = bucket->stamp,
-                  .count = 4,
-                  .numbers = {bucket->pace.parts, static_cast<std::int64_t>(terms.price),
-                              static_cast<std::int64_t>(terms.most_debt),
-                              micros(core::present_since(item(i).history))}};
+    return PackedLimit{.stamp = bucket->stamp,
+                       .count = 4,
+                       .numbers = {bucket->pace.parts, static_cast<std::int64_t>(terms.price),
+                                   static_cast<std::int64_t>(terms.most_debt),
+                                   micros(core::present_since(item(i).history))}};
   }
   if (const auto* window = std::get_if<core::Window>(item(i).limit)) {
     if (window->from_first) return std::nullopt;
-    return Narrow{.letter = 'w',
-                  .count = 3,
-                  .numbers = {micros(Instant{window->period}), countable(ask.cost),
-                              room_for(window->count, ask.cost)}};
+    return PackedLimit{.letter = 'w',
+                       .count = 3,
+                       .numbers = {micros(Instant{window->period}), countable(ask.cost),
+                                   room_for(window->count, ask.cost)}};
   }
   if (const auto* quota = std::get_if<core::Quota>(item(i).limit)) {
-    const auto ends = periods_around(*quota->calendar, learnt_[i].around);
-    return Narrow{.letter = 'q',
-                  .count = 6,
-                  .numbers = {ends[0], ends[1], ends[2], ends[3], countable(ask.cost),
-                              room_for(quota->count, ask.cost)}};
+    const auto ends = periods_around(*quota->calendar, hints_[i].calendar_time);
+    return PackedLimit{.letter = 'q',
+                       .count = 6,
+                       .numbers = {ends[0], ends[1], ends[2], ends[3], countable(ask.cost),
+                                   room_for(quota->count, ask.cost)}};
   }
   return std::nullopt;
 }
 
-void Conversation::write_narrow() {
-  for (const SharedItem& item : question_.items) keys_.text(item.key);
-  // Most are about the same limits as the one before: then only the keys are others.
-  if (narrow_ == said_ && !question_.now) return;
+void Conversation::write_packed() {
+  for (const SharedItem& item : request_.items) keys_.text(item.key);
+  // Most requests have the same limits as the one before: then only the keys differ.
+  if (packed_ == packed_arguments_ && !request_.now) return;
   scratch_.clear();
-  for (const Narrow& one : narrow_) scratch_ += one.letter;
+  for (const PackedLimit& one : packed_) scratch_ += one.letter;
   script_ = &take_script(scratch_);
   scratch_.clear();
-  for (std::size_t i = 0; i < narrow_.size(); ++i) {
-    for (std::size_t k = 0; k < narrow_[i].count; ++k) {
-      append_double(scratch_, narrow_[i].numbers[k]);
+  for (std::size_t i = 0; i < packed_.size(); ++i) {
+    for (std::size_t k = 0; k < packed_[i].count; ++k) {
+      append_double(scratch_, packed_[i].numbers[k]);
     }
-    if (narrow_[i].letter != 'b') continue;
-    append_rate(scratch_, std::get<Bucket>(*item(i).limit));
+    if (packed_[i].letter != 'b') continue;
+    append_price(scratch_, std::get<Bucket>(*item(i).limit));
     scratch_ += '\0';
   }
   arguments_.clear();
   arguments_.text(scratch_);
-  if (question_.now) write_clock();
-  question_.now ? said_.clear() : said_.swap(narrow_);
+  if (request_.now) write_clock();
+  request_.now ? packed_arguments_.clear() : packed_arguments_.swap(packed_);
 }
 
 void Conversation::write_clock() {
-  if (!question_.now) {
+  if (!request_.now) {
     arguments_.text({});
     return;
   }
@@ -202,7 +203,7 @@ void Conversation::write_clock() {
   arguments_.text(scratch_);
 }
 
-std::string_view Conversation::text_of(const Limit& limit, const Remembered& remembered) {
+std::string_view Conversation::text_of(const Limit& limit, const StoredState& remembered) {
   scratch_.clear();
   append_text(scratch_, limit, remembered);
   return scratch_;
@@ -212,22 +213,22 @@ void Conversation::write_item(std::size_t i) {
   const SharedItem& item = this->item(i);
   arguments_.text({&"bnswvqlhc"[item.limit->index()], 1});
   if (const auto* bucket = std::get_if<Bucket>(item.limit)) arguments_.number(bucket->known_rise);
-  if (takes(question_.verb)) {
+  if (takes(request_.verb)) {
     arguments_.text(item.shadow ? kShadow : kTake);
     if (is_list(*item.limit)) return write_record(i);
     return write_terms(*item.limit, item.ask, i);
   }
-  if (question_.verb == SharedVerb::start) return write_start(i);
-  if (question_.verb == SharedVerb::peek || item.ask.cost == 0) return write_look(i);
+  if (request_.verb == SharedVerb::start) return write_start(i);
+  if (request_.verb == SharedVerb::peek || item.ask.cost == 0) return write_look(i);
   if (std::holds_alternative<Concurrency>(*item.limit)) return write_look(i);
   if (item.ask.cost > 0) return write_debit(i);
   return write_refund(i);
 }
 
-// When the lease ends that the seat was given for: by that it is known again.
-void Conversation::write_seat(std::size_t i) {
+// The end of the holder's lease, which identifies its entry.
+void Conversation::write_lease_end(std::size_t i) {
   const Nanos lease = std::get<Concurrency>(*item(i).limit).lease;
-  arguments_.number(micros(question_.receipts[i].receipt.at) + micros(Instant{lease}));
+  arguments_.number(micros(request_.receipts[i].receipt.at) + micros(Instant{lease}));
 }
 
 void Conversation::write_start(std::size_t i) {
@@ -247,7 +248,7 @@ void Conversation::write_debit(std::size_t i) {
 }
 
 void Conversation::write_record(std::size_t i) {
-  const bool settles = question_.verb == SharedVerb::settle;
+  const bool settles = request_.verb == SharedVerb::settle;
   const Permits cost = item(i).ask.cost;
   if (const auto* log = std::get_if<ExactLog>(item(i).limit)) {
     arguments_.number(micros(Instant{log->period})).number(countable(cost));
@@ -258,19 +259,21 @@ void Conversation::write_record(std::size_t i) {
   }
 }
 
-// What the item's `decide` reads. When it is charged without asking, only the price counts.
+// The arguments that the algorithm's `decide` reads. A debit is charged without a decision: only
+// its price counts.
 void Conversation::write_terms(const Limit& limit, const Ask& ask, std::size_t i) {
-  const bool forced = question_.verb == SharedVerb::settle;
+  const bool forced = request_.verb == SharedVerb::settle;
   if (const auto* l = std::get_if<Bucket>(&limit)) {
     const core::Terms terms = forced ? core::Terms{0, price_of(*l, ask.cost)} : terms_of(*l, ask);
     scratch_.clear();
-    append_form(scratch_, *l);
+    append_price_prefix(scratch_, *l);
     arguments_.text(scratch_).number(micros(core::present_since(item(i).history)));
     arguments_.number(l->pace.parts);
-    arguments_.pair(pair_of(terms.price, l->pace.parts));
-    const Int128 most = terms.most_debt;
-    arguments_.pair(most < 0 ? Pair{-1, 0} : pair_of(most, l->pace.parts));
-    arguments_.text(learnt_[i].found).text(learnt_[i].instead);
+    arguments_.pair(in_seconds_and_parts(terms.price, l->pace.parts));
+    const Int128 max_debt = terms.most_debt;
+    arguments_.pair(max_debt < 0 ? SecondsAndParts{-1, 0}
+                                 : in_seconds_and_parts(max_debt, l->pace.parts));
+    arguments_.text(hints_[i].expected).text(hints_[i].replacement);
     arguments_.number(!forced && may_wait(*l, ask) ? 1 : 0);
   } else if (const auto* nginx = std::get_if<core::NginxQueue>(&limit)) {
     arguments_.number(nginx->milli_rate / 1000).number(nginx->milli_rate % 1000);
@@ -281,7 +284,7 @@ void Conversation::write_terms(const Limit& limit, const Ask& ask, std::size_t i
     arguments_.number(micros(Instant{window->period})).number(window->from_first ? 1 : 0);
     arguments_.number(countable(ask.cost)).number(room_for(window->count, ask.cost));
   } else if (const auto* quota = std::get_if<core::Quota>(&limit)) {
-    for (const auto end : periods_around(*quota->calendar, learnt_[i].around)) {
+    for (const auto end : periods_around(*quota->calendar, hints_[i].calendar_time)) {
       arguments_.number(end);
     }
     arguments_.number(countable(ask.cost)).number(room_for(quota->count, ask.cost));
@@ -293,67 +296,71 @@ void Conversation::write_terms(const Limit& limit, const Ask& ask, std::size_t i
     const Int128 longest = Int128{ns(kLatest)} * parts;
     const Permits cost = std::max<Permits>(ask.cost, 0);
     const Int128 price = cost > longest / smooth->pace.price ? longest : cost * smooth->pace.price;
-    const Int128 patience = Int128{std::max(ask.max_wait, Nanos{0}).count()} * parts;
-    arguments_.number(parts).pair(ask.cost < 0 ? Pair{-1, 0} : pair_of(patience, parts));
-    arguments_.pair(pair_of(price, parts)).pair(pair_of(smooth->full, parts));
-    arguments_.number(smooth->warms_up() ? 1 : 0).pair(pair_of(smooth->full / 2, parts));
+    const Int128 max_wait = Int128{std::max(ask.max_wait, Nanos{0}).count()} * parts;
+    arguments_.number(parts).pair(ask.cost < 0 ? SecondsAndParts{-1, 0}
+                                               : in_seconds_and_parts(max_wait, parts));
+    arguments_.pair(in_seconds_and_parts(price, parts))
+        .pair(in_seconds_and_parts(smooth->full, parts));
+    arguments_.number(smooth->warms_up() ? 1 : 0)
+        .pair(in_seconds_and_parts(smooth->full / 2, parts));
   } else if (const auto* cell = std::get_if<core::Cell>(&limit)) {
     const Int128 longest = ns(kLatest);
     const Int128 price = Int128{cell->price.count()} * ask.cost;
     const Int128 room = cell->depth.count() - price;
-    arguments_.pair(pair_of(std::clamp(price, -longest, longest), 1));
-    arguments_.pair(room < 0 ? Pair{-1, 0} : pair_of(std::min(room, longest), 1));
-    arguments_.pair(pair_of(std::clamp<Int128>(-price, 0, 2 * longest), 1));
+    arguments_.pair(in_seconds_and_parts(std::clamp(price, -longest, longest), 1));
+    arguments_.pair(room < 0 ? SecondsAndParts{-1, 0}
+                             : in_seconds_and_parts(std::min(room, longest), 1));
+    arguments_.pair(in_seconds_and_parts(std::clamp<Int128>(-price, 0, 2 * longest), 1));
   }
 }
 
-Permits Conversation::back_of(std::size_t i) const {
-  if (i >= question_.receipts.size()) return 0;
-  const SharedReceipt& receipt = question_.receipts[i];
+Permits Conversation::refund_of(std::size_t i) const {
+  if (i >= request_.receipts.size()) return 0;
+  const SharedReceipt& receipt = request_.receipts[i];
   return std::clamp<Permits>(sat_sub(0, receipt.left_of(item(i).ask.cost)), 0,
                              receipt.receipt.taken);
 }
 
-// For the script to see whether the last refund by this receipt was made. It is kept until nothing
-// can be given back by the receipt any more.
+// Lets the script see whether the last refund with this receipt was made. The server keeps that
+// until the receipt refunds nothing any more.
 void Conversation::write_last_refund(std::size_t i) {
-  if (question_.receipt_name.empty()) {
+  if (request_.receipt_name.empty()) {
     arguments_.number(0);
     return;
   }
-  SharedReceipt& receipt = question_.receipts[i];
-  const Instant worthless = worthless_at(*item(i).limit, receipt.receipt);
+  SharedReceipt& receipt = request_.receipts[i];
+  const Instant worthless = worthless_from(*item(i).limit, receipt.receipt);
   receipt.kept_until = std::max(receipt.kept_until, worthless);
   arguments_.number(micros_rounded_up(receipt.kept_until));
-  arguments_.number(static_cast<std::int64_t>(receipt.refunds)).number(back_of(i));
+  arguments_.number(static_cast<std::int64_t>(receipt.refunds)).number(refund_of(i));
   arguments_.number(micros_rounded_up(receipt.unknown_until));
   if (receipt.unknown_until == Instant{}) receipt.unknown_until = receipt.kept_until;
-  scratch_ = kRefund;
-  scratch_ += question_.receipt_name;
+  scratch_ = kRefundSuffix;
+  scratch_ += request_.receipt_name;
   keys_.text(item(i).key, scratch_);
 }
 
 void Conversation::write_refund(std::size_t i) {
   const Limit& limit = *item(i).limit;
-  const Permits back = back_of(i);
+  const Permits back = refund_of(i);
   if (back == 0 || std::holds_alternative<core::Cell>(limit)) return write_look(i);
-  const SharedReceipt& receipt = question_.receipts[i];
+  const SharedReceipt& receipt = request_.receipts[i];
   const std::int64_t taken_at = micros(core::instant_of(receipt.receipt.after.when));
   const auto* bucket = std::get_if<Bucket>(&limit);
   const bool other_price = bucket != nullptr && receipt.receipt.at == core::kPriceChanged;
-  if (learnt_[i].exchanges || other_price) {
+  if (hints_[i].exchanges || other_price) {
     arguments_.text("exchange");
     write_last_refund(i);
-    arguments_.text(learnt_[i].found).text(learnt_[i].instead).number(learnt_[i].rest_at);
+    arguments_.text(hints_[i].expected).text(hints_[i].replacement).number(hints_[i].rest_at);
   } else if (bucket != nullptr) {
     arguments_.text("refund");
     write_last_refund(i);
     write_untouched(i);
     const std::int64_t parts = bucket->pace.parts;
-    arguments_.pair(pair_of(price_of(*bucket, receipt.receipt.taken), parts));
-    arguments_.pair(pair_of(price_of(*bucket, back), parts));
-    arguments_.pair(pair_of(Int128{ns(receipt.receipt.at)} * parts, parts));
-    arguments_.pair(pair_of(bucket->free, parts)).number(bucket->queue ? 1 : 0);
+    arguments_.pair(in_seconds_and_parts(price_of(*bucket, receipt.receipt.taken), parts));
+    arguments_.pair(in_seconds_and_parts(price_of(*bucket, back), parts));
+    arguments_.pair(in_seconds_and_parts(Int128{ns(receipt.receipt.at)} * parts, parts));
+    arguments_.pair(in_seconds_and_parts(bucket->free, parts)).number(bucket->queue ? 1 : 0);
   } else if (std::holds_alternative<core::NginxQueue>(limit) ||
              std::holds_alternative<core::Smooth>(limit)) {
     arguments_.text("untouched");
@@ -371,7 +378,7 @@ void Conversation::write_refund(std::size_t i) {
     if (const auto* window = std::get_if<core::Window>(&limit)) {
       arguments_.number(micros(Instant{window->period})).number(window->from_first ? 1 : 0);
     } else if (const auto* quota = std::get_if<core::Quota>(&limit)) {
-      for (const auto end : periods_around(*quota->calendar, learnt_[i].around)) {
+      for (const auto end : periods_around(*quota->calendar, hints_[i].calendar_time)) {
         arguments_.number(end);
       }
     } else if (const auto* sliding = std::get_if<core::Sliding>(&limit)) {
@@ -382,28 +389,28 @@ void Conversation::write_refund(std::size_t i) {
   }
 }
 
-// What is there if nothing has happened since, and what is to be there then. The texts of a bucket
-// are sent without the time of writing: a later take that was undone has changed that time, and the
-// state is the same.
+// The text of a state untouched since the take, and the text to replace it by (compare-and-swap).
+// Texts of a bucket are sent without the time of writing: a later take that was undone has changed
+// that time, but not the state.
 void Conversation::write_untouched(std::size_t i) {
   const Limit& limit = *item(i).limit;
-  core::Receipt receipt = question_.receipts[i].receipt;
-  const std::uint64_t birth = question_.receipts[i].birth;
+  core::Receipt receipt = request_.receipts[i].receipt;
+  const std::uint64_t birth = request_.receipts[i].birth;
   const core::State after = receipt.after;
   const auto* bucket = std::get_if<Bucket>(&limit);
   if (bucket != nullptr) {
     scratch_.clear();
-    append_form(scratch_, *bucket);
+    append_price_prefix(scratch_, *bucket);
     arguments_.text(scratch_).number(micros(core::present_since(item(i).history)));
     arguments_.number(bucket->pace.parts);
     scratch_ = std::to_string(birth);
     arguments_.text(scratch_);
   }
-  // (An instant that no state has marks a receipt that part was given back by.)
-  const bool used_up = (after.when >> 63) != 0;
+  // No state has such an instant: it marks a receipt that was refunded in part.
+  const bool is_refunded = (after.when >> 63) != 0;
   const auto write_state = [&](const core::State& state) {
-    const std::string_view text = used_up ? std::string_view{} : text_of(limit, {state, birth});
-    arguments_.text(bucket != nullptr ? without_time_of_writing(text) : text);
+    const std::string_view text = is_refunded ? std::string_view{} : text_of(limit, {state, birth});
+    arguments_.text(bucket != nullptr ? without_write_time(text) : text);
   };
   write_state(after);
   core::State replayed = after;
@@ -411,7 +418,7 @@ void Conversation::write_untouched(std::size_t i) {
       [&](const auto& l) {
         using L = std::decay_t<decltype(l)>;
         if constexpr (core::kHasState<L>) {
-          if (!used_up) replayed = refund(l, after, receipt.at, receipt, back_of(i));
+          if (!is_refunded) replayed = refund(l, after, receipt.at, receipt, refund_of(i));
           write_state(replayed);
           arguments_.number(micros_rounded_up(rest_at(l, replayed, receipt.at)));
         }

@@ -16,49 +16,52 @@
 
 namespace weir::store::redis {
 
-// One question from the first words to the answer. To be used again for the next one: it keeps its
-// buffers, so that a question about buckets allocates nothing. Not thread-safe.
+// Encodes one store request as a call of a Lua script, and decodes the replies to a response. Used
+// for one request after the other: it keeps its buffers, so a request about buckets allocates
+// nothing. Not thread-safe.
 //
-// The script decides and writes, and replies with the server's time and what it found. From that
-// the core decides again: that is the answer, with all its times and receipts, and if it is another
-// one than the script's, that is told as an error. What the script cannot know it asks for
-// ("again"): what a debt at another price is worth, where in a calendar the server's time lies.
+// The script decides and writes, and replies with the server's time and the values it found. The
+// core decides again on these values. Its decision is the response, with all times and receipts; if
+// the script decided otherwise, the response is an error. When the script lacks knowledge, it
+// replies "again" and the command is sent once more with it: a debt converted to another price, or
+// other periods of a calendar.
 class Conversation {
  public:
-  // The question, and what it borrows, must live until it is answered.
-  void start(const SharedQuestion& question, const Clockwork& known);
+  // The request, and everything it borrows, must live until its response.
+  void start(const SharedQuestion& request, const ScriptTime& server_time);
 
-  // The command to send: by the script's name, or with its source after NOSCRIPT.
+  // Appends EVALSHA, or EVAL with the script's source after NOSCRIPT.
   void append_command(std::string& out, bool with_source) const;
 
   enum class Next { answered, again };
-  // What the reply means: an answer, or that the command, which has changed, has to be sent again.
-  Next on_reply(std::span<const wire::RespValue> reply, SharedAnswer& answer);
+  // `answered`: the response is complete. `again`: the command has changed, and has to be sent
+  // again.
+  Next on_reply(std::span<const wire::RespValue> reply, SharedAnswer& response);
 
  private:
-  // What was learnt of an item in an earlier round.
-  struct Learnt {
-    std::string found{};    // if this is still what is there …
-    std::string instead{};  // … it is to be taken for this, or exchanged for it
+  // Knowledge about an item from the reply of an earlier round.
+  struct ItemHint {
+    std::string expected{};     // if the key still has this text …
+    std::string replacement{};  // … the script uses this one instead, or writes it
     std::int64_t rest_at = 0;
-    bool exchanges = false;
-    Instant around{};  // where in the calendar the question lies
+    bool exchanges = false;   // a refund at another price: write the replacement
+    Instant calendar_time{};  // chooses the calendar's periods that the script gets
   };
-  struct Found;
-  // What the script for most takes is told about a limit: numbers that are exact as doubles.
-  struct Narrow {
+  struct FoundValues;
+  // A limit as the take script gets it, packed in one argument: numbers that are exact as doubles.
+  struct PackedLimit {
     char letter = 'b';
     std::uint64_t stamp = 0;  // of a bucket
-    std::uint8_t count = 0;   // of the numbers
+    std::uint8_t count = 0;   // number of `numbers` in use
     std::array<std::int64_t, 6> numbers{};
-    friend bool operator==(const Narrow&, const Narrow&) = default;
+    friend bool operator==(const PackedLimit&, const PackedLimit&) = default;
   };
 
   void carry_over_receipt(std::size_t i);
   void write_command();
-  bool is_narrow();
-  std::optional<Narrow> narrow(std::size_t i) const;
-  void write_narrow();
+  bool pack_limits();
+  std::optional<PackedLimit> pack(std::size_t i) const;
+  void write_packed();
   void write_item(std::size_t i);
   void write_look(std::size_t i);
   void write_debit(std::size_t i);
@@ -68,29 +71,31 @@ class Conversation {
   void write_record(std::size_t i);
   void write_terms(const core::Limit& limit, const core::Ask& ask, std::size_t i);
   void write_clock();
-  void write_seat(std::size_t i);
+  void write_lease_end(std::size_t i);
   void write_start(std::size_t i);
-  std::string_view text_of(const core::Limit& limit, const Remembered& remembered);
-  Permits back_of(std::size_t i) const;
+  std::string_view text_of(const core::Limit& limit, const StoredState& remembered);
+  Permits refund_of(std::size_t i) const;
 
-  Next learn(std::span<const wire::RespValue> reply, Instant now, SharedAnswer& answer);
-  void learn_refund(std::size_t i, std::string_view text);
-  void learn_exchange(std::size_t i, Remembered was, std::string_view text, Instant now);
-  bool read_found(std::span<const wire::RespValue> reply, Found& found) const;
-  void settle(Found& found, SharedAnswer& answer) const;
-  void answer_take(Found& found, bool admitted, SharedAnswer& answer) const;
-  const SharedItem& item(std::size_t i) const { return question_.items[i]; }
+  Next prepare_next_round(std::span<const wire::RespValue> reply, Instant now,
+                          SharedAnswer& response);
+  void note_last_refund(std::size_t i, std::string_view text);
+  void prepare_exchange(std::size_t i, StoredState stored, std::string_view text, Instant now);
+  bool read_found(std::span<const wire::RespValue> reply, FoundValues& found) const;
+  void answer_settle(FoundValues& found, SharedAnswer& response) const;
+  void answer_take(FoundValues& found, bool admitted, SharedAnswer& response) const;
+  const SharedItem& item(std::size_t i) const { return request_.items[i]; }
 
-  SharedQuestion question_{};
-  const Script* script_ = nullptr;
+  SharedQuestion request_{};
+  const LuaScript* script_ = nullptr;
   int round_ = 0;
-  std::uint64_t test_birth_ = 0;  // of keys that are made at a time that a test gives
-  Instant test_time_{};           // which it is, as exactly as the limits can tell
-  std::array<Learnt, core::kMaxLimits> learnt_{};
+  std::uint64_t test_birth_ = 0;  // birth of keys that a test creates
+  Instant test_time_{};           // a test's time, rounded to what the limits count
+  std::array<ItemHint, core::kMaxLimits> hints_{};
   Arguments keys_{};
   Arguments arguments_{};
-  std::vector<Narrow> narrow_{};  // of the question
-  std::vector<Narrow> said_{};    // what the arguments are about, if that is all they are about
+  std::vector<PackedLimit> packed_{};  // of this request
+  std::vector<PackedLimit>
+      packed_arguments_{};  // that arguments_ encodes, if it encodes nothing else
   std::string scratch_{};
 };
 

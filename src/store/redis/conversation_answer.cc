@@ -15,10 +15,11 @@ using core::Bucket;
 using core::Concurrency;
 using core::ExactLog;
 
-constexpr int kMostRounds = 4;
+constexpr int kMaxRounds = 4;
 constexpr std::string_view kLastRefund = "1r";
-constexpr std::string_view kStrange =
-    "the store's answer is not one that our scripts give: something between it and us changes them";
+constexpr std::string_view kUnexpectedReply =
+    "the store's reply is not one of weir's scripts: a proxy between weir and the store may have "
+    "changed it";
 
 std::int64_t number_of(const wire::RespValue& value) {
   if (value.kind == wire::RespValue::Kind::integer) return value.number;
@@ -28,19 +29,19 @@ std::int64_t number_of(const wire::RespValue& value) {
   return is_one ? to_int64(Int128{number}) : -1;
 }
 
-// What a reply begins with: what came of the question, and the time.
-struct Heading {
+// The head of a reply: the outcome, and the server's time.
+struct ReplyHead {
   std::int64_t flag = -1;
   std::int64_t seconds = -1;
   std::int64_t micros = -1;
 };
 
-// What was found for each limit.
-using Lines = FixedVector<wire::RespValue, core::kMaxLimits>;
+// The value that the script found for each limit.
+using FoundTexts = FixedVector<wire::RespValue, core::kMaxLimits>;
 
-// The text that the script for most takes replies with: a line of three numbers, then one for each
-// key, empty if it was not there.
-bool read_folded(std::string_view text, Heading& heading, Lines& lines) {
+// Parses the reply of the take script, which is one text: a line of three numbers, then a line for
+// each key, empty if the key was missing.
+bool read_packed(std::string_view text, ReplyHead& head, FoundTexts& lines) {
   const char* at = text.data();
   const char* const end = at + text.size();
   const auto read = [&](std::int64_t& number, char behind) {
@@ -50,7 +51,7 @@ bool read_folded(std::string_view text, Heading& heading, Lines& lines) {
     number = to_int64(Int128{digits});
     return true;
   };
-  if (!read(heading.flag, ' ') || !read(heading.seconds, ' ') || !read(heading.micros, '\n')) {
+  if (!read(head.flag, ' ') || !read(head.seconds, ' ') || !read(head.micros, '\n')) {
     return false;
   }
   using Kind = wire::RespValue::Kind;
@@ -65,30 +66,30 @@ bool read_folded(std::string_view text, Heading& heading, Lines& lines) {
   return false;
 }
 
-Conversation::Next misconfigured(SharedAnswer& answer, std::string_view why) {
-  answer.kind = SharedAnswer::Kind::misconfigured;
-  answer.error = why;
+Conversation::Next misconfigured(SharedAnswer& response, std::string_view why) {
+  response.kind = SharedAnswer::Kind::misconfigured;
+  response.error = why;
   return Conversation::Next::answered;
 }
 
-// Whether a bucket was written at the present price, since that holds.
+// True if a bucket was written at the present price, after that took effect.
 bool is_current(const Bucket& limit, const core::PriceHistory* history,
-                const Remembered& remembered) {
+                const StoredState& remembered) {
   return (remembered.state.what & core::gcra::kStampMask) == limit.stamp &&
          micros(remembered.written) >= micros(core::present_since(history));
 }
 
-// Brings a bucket that was written at another price to the present one.
-void carry_over(const SharedItem& item, Instant now, Remembered& remembered) {
+// Converts a bucket that was written at another price to the present one.
+void carry_over(const SharedItem& item, Instant now, StoredState& remembered) {
   const auto* bucket = std::get_if<Bucket>(item.limit);
   if (bucket == nullptr || is_current(*bucket, item.history, remembered)) return;
   remembered.state =
       carried(*bucket, {remembered.state, remembered.pace, remembered.written}, now, item.history);
 }
 
-// What a refund leaves of its receipt, when only this is known of it. It counts as all that it
-// asked for, though a bucket may have had less to give back.
-void give_back_unseen(const core::Limit& limit, const LastRefund& last, core::Receipt& receipt) {
+// Applies to its receipt a refund whose response was lost. It counts in full, although a bucket may
+// have refunded less.
+void apply_lost_refund(const core::Limit& limit, const LastRefund& last, core::Receipt& receipt) {
   const Permits left = std::max<Permits>(receipt.taken - last.back, 0);
   std::visit(
       [&](const auto& l) {
@@ -104,72 +105,72 @@ void give_back_unseen(const core::Limit& limit, const LastRefund& last, core::Re
 
 }  // namespace
 
-// What a reply says was there, as memories for the core, and as what becomes of receipts. (No time
-// is spent on what is not there: a plan may have many limits, and most have one.)
-struct Conversation::Found {
+// The values that a reply reports, in the form the core decides on. Elements are constructed only
+// for items that exist: a request may have many, and most have one.
+struct Conversation::FoundValues {
   Instant now{};
   FixedVector<core::Charge, core::kMaxLimits> charges;
-  FixedVector<Remembered, core::kMaxLimits> remembered;
+  FixedVector<StoredState, core::kMaxLimits> remembered;
   FixedVector<Permits, core::kMaxLimits> given_back;
-  FixedVector<SmallLog, core::kMaxLimits> logs;
-  FixedVector<SmallHolders, core::kMaxLimits> holders;
-  std::uint32_t held = 0;  // bit i: who asks has its seat
+  FixedVector<LogSummary, core::kMaxLimits> logs;
+  FixedVector<HoldersSummary, core::kMaxLimits> holders;
+  std::uint32_t held = 0;  // bit i: the holder holds permits of item i
 };
 
 Conversation::Next Conversation::on_reply(std::span<const wire::RespValue> reply,
-                                          SharedAnswer& answer) {
+                                          SharedAnswer& response) {
   using Kind = wire::RespValue::Kind;
-  answer.decisions.clear();
-  answer.receipts.clear();
-  answer.error.clear();
-  answer.left = false;
-  answer.held = 0;
-  if (reply.empty()) return misconfigured(answer, kStrange);
-  if (reply[0].kind == Kind::error) return misconfigured(answer, reply[0].text);
-  Heading heading;
-  Lines lines;
+  response.decisions.clear();
+  response.receipts.clear();
+  response.error.clear();
+  response.left = false;
+  response.held = 0;
+  if (reply.empty()) return misconfigured(response, kUnexpectedReply);
+  if (reply[0].kind == Kind::error) return misconfigured(response, reply[0].text);
+  ReplyHead head;
+  FoundTexts lines;
   std::span<const wire::RespValue> texts;
   if (reply[0].kind == Kind::bulk) {
-    if (!read_folded(reply[0].text, heading, lines)) return misconfigured(answer, kStrange);
+    if (!read_packed(reply[0].text, head, lines)) return misconfigured(response, kUnexpectedReply);
     texts = lines;
   } else if (reply[0].kind == Kind::array && reply.size() >= 4) {
-    heading = {number_of(reply[1]), number_of(reply[2]), number_of(reply[3])};
+    head = {number_of(reply[1]), number_of(reply[2]), number_of(reply[3])};
     texts = reply.subspan(4);
   }
   constexpr std::int64_t million = 1'000'000;
   constexpr std::int64_t latest = ns(kLatest) / 1'000'000'000;
-  const auto [flag, seconds, sub] = heading;
-  if (seconds < 0 || seconds > latest || sub < 0 || sub >= million) {
-    return misconfigured(answer, kStrange);
+  const auto [flag, seconds, microsecond] = head;
+  if (seconds < 0 || seconds > latest || microsecond < 0 || microsecond >= million) {
+    return misconfigured(response, kUnexpectedReply);
   }
-  answer.now = question_.now ? test_time_ : at_micro(seconds * million + sub);
-  answer.kind = SharedAnswer::Kind::decided;
-  if (question_.verb == SharedVerb::reset || question_.verb == SharedVerb::leave ||
-      question_.verb == SharedVerb::start) {
-    answer.left = question_.verb == SharedVerb::leave && flag == 1;
-    answer.verdict = {};
+  response.now = request_.now ? test_time_ : at_micro(seconds * million + microsecond);
+  response.kind = SharedAnswer::Kind::decided;
+  if (request_.verb == SharedVerb::reset || request_.verb == SharedVerb::leave ||
+      request_.verb == SharedVerb::start) {
+    response.left = request_.verb == SharedVerb::leave && flag == 1;
+    response.verdict = {};
     return Next::answered;
   }
-  if (texts.size() != question_.items.size()) return misconfigured(answer, kStrange);
-  if (flag == 2) return learn(texts, answer.now, answer);
+  if (texts.size() != request_.items.size()) return misconfigured(response, kUnexpectedReply);
+  if (flag == 2) return prepare_next_round(texts, response.now, response);
 
-  Found found;
-  found.now = answer.now;
-  if (!read_found(texts, found)) return misconfigured(answer, kStrange);
-  answer.held = found.held;
-  answer.decisions.resize(question_.items.size());
-  if (question_.verb == SharedVerb::peek) {
-    answer.verdict = core::peek(found.charges, found.now, kAsking, answer.decisions);
-  } else if (question_.verb == SharedVerb::settle) {
-    settle(found, answer);
+  FoundValues found;
+  found.now = response.now;
+  if (!read_found(texts, found)) return misconfigured(response, kUnexpectedReply);
+  response.held = found.held;
+  response.decisions.resize(request_.items.size());
+  if (request_.verb == SharedVerb::peek) {
+    response.verdict = core::peek(found.charges, found.now, kAsking, response.decisions);
+  } else if (request_.verb == SharedVerb::settle) {
+    answer_settle(found, response);
   } else {
-    answer_take(found, flag == 1, answer);
+    answer_take(found, flag == 1, response);
   }
   return Next::answered;
 }
 
-bool Conversation::read_found(std::span<const wire::RespValue> texts, Found& found) const {
-  const bool settles = question_.verb == SharedVerb::settle;
+bool Conversation::read_found(std::span<const wire::RespValue> texts, FoundValues& found) const {
+  const bool settles = request_.verb == SharedVerb::settle;
   for (std::size_t i = 0; i < texts.size(); ++i) {
     const SharedItem& item = this->item(i);
     const std::string_view text = texts[i].text;
@@ -177,9 +178,9 @@ bool Conversation::read_found(std::span<const wire::RespValue> texts, Found& fou
     if (settles && ask.cost < 0) ask.cost = 0;
     core::Charge& charge = found.charges.emplace_back(core::Charge{
         .limit = item.limit, .ask = ask, .shadow = item.shadow, .history = item.history});
-    const auto born = static_cast<std::uint64_t>(micros(found.now));
-    Remembered& remembered = found.remembered.emplace_back(
-        Remembered{.state = {}, .birth = question_.now ? test_birth_ : born});
+    const auto new_birth = static_cast<std::uint64_t>(micros(found.now));
+    StoredState& remembered = found.remembered.emplace_back(
+        StoredState{.state = {}, .birth = request_.now ? test_birth_ : new_birth});
     Permits& given_back = found.given_back.emplace_back(0);
     const bool present = texts[i].kind != wire::RespValue::Kind::null;
     if (const auto* log = std::get_if<ExactLog>(item.limit)) {
@@ -187,21 +188,21 @@ bool Conversation::read_found(std::span<const wire::RespValue> texts, Found& fou
       if (!read_text(text, facts)) return false;
       remembered.birth = facts.birth;
       given_back = facts.given_back;
-      SmallLog& small = found.logs.emplace_back();
-      imitate(*log, facts, settles ? 0 : item.ask.cost, small);
-      charge.memory.emplace<core::Log>(small.head, small.ring);
+      LogSummary& summary = found.logs.emplace_back();
+      summarize(*log, facts, settles ? 0 : item.ask.cost, summary);
+      charge.memory.emplace<core::Log>(summary.head, summary.ring);
     } else if (const auto* limit = std::get_if<Concurrency>(item.limit)) {
       HolderFacts facts;
       if (!read_text(text, facts)) return false;
-      SmallHolders& small = found.holders.emplace_back();
-      imitate(*limit, facts, settles ? 0 : item.ask.cost, small);
+      HoldersSummary& summary = found.holders.emplace_back();
+      summarize(*limit, facts, settles ? 0 : item.ask.cost, summary);
       if (facts.own_until > 0) found.held |= std::uint32_t{1} << i;
-      charge.memory.emplace<core::Holders>(small.size, small.seats);
+      charge.memory.emplace<core::Holders>(summary.size, summary.seats);
     } else {
-      const bool replaced =
-          present && !learnt_[i].exchanges && !learnt_[i].found.empty() && learnt_[i].found == text;
-      const std::string_view read = replaced ? std::string_view(learnt_[i].instead) : text;
-      if (present && !read_text(*item.limit, read, remembered)) return false;
+      const bool replaced = present && !hints_[i].exchanges && !hints_[i].expected.empty() &&
+                            hints_[i].expected == text;
+      const std::string_view current = replaced ? std::string_view(hints_[i].replacement) : text;
+      if (present && !read_text(*item.limit, current, remembered)) return false;
       if (present) carry_over(item, found.now, remembered);
       charge.memory = &remembered.state;
     }
@@ -209,52 +210,53 @@ bool Conversation::read_found(std::span<const wire::RespValue> texts, Found& fou
   return true;
 }
 
-void Conversation::answer_take(Found& found, bool admitted, SharedAnswer& answer) const {
+void Conversation::answer_take(FoundValues& found, bool admitted, SharedAnswer& response) const {
   FixedVector<core::Receipt, core::kMaxLimits> receipts;
-  if (question_.wants_receipts) {
-    for (std::size_t i = 0; i < question_.items.size(); ++i) receipts.emplace_back();
+  if (request_.wants_receipts) {
+    for (std::size_t i = 0; i < request_.items.size(); ++i) receipts.emplace_back();
   }
   const std::span<core::Receipt> wanted = receipts;
-  answer.verdict = core::take(found.charges, found.now, kAsking, wanted, answer.decisions);
-  if (static_cast<bool>(answer.verdict.decision) != admitted) {
-    misconfigured(answer,
-                  "the store's script and this program do not decide alike, which is a mistake in "
-                  "weir: please report it with the policy; the store's answer has been dropped");
+  response.verdict = core::take(found.charges, found.now, kAsking, wanted, response.decisions);
+  if (static_cast<bool>(response.verdict.decision) != admitted) {
+    misconfigured(
+        response,
+        "the store's script and this program decided differently, which is a bug in weir: "
+        "please report it with the policy; the store's decision was dropped");
     return;
   }
   if (!admitted) return;
   for (std::size_t i = 0; i < wanted.size(); ++i) {
-    answer.receipts.push_back({wanted[i], found.remembered[i].birth});
+    response.receipts.push_back({wanted[i], found.remembered[i].birth});
   }
 }
 
-// Corrects what was found as the script did, and the receipts with it.
-void Conversation::settle(Found& found, SharedAnswer& answer) const {
+// Applies the same corrections to the values found as the script did, and updates the receipts.
+void Conversation::answer_settle(FoundValues& found, SharedAnswer& response) const {
   std::array<core::Receipt, core::kMaxLimits> receipts{};
   std::array<core::State, core::kMaxLimits> before{};
-  for (std::size_t i = 0; i < question_.items.size(); ++i) {
+  for (std::size_t i = 0; i < request_.items.size(); ++i) {
     if (item(i).ask.cost >= 0) continue;
     if (!is_list(*item(i).limit)) found.charges[i].ask.cost = item(i).ask.cost;
-    if (i >= question_.receipts.size()) continue;
-    SharedReceipt& own = question_.receipts[i];
-    // Nothing is there any more that it could be for, or another life of the key.
+    if (i >= request_.receipts.size()) continue;
+    SharedReceipt& own = request_.receipts[i];
+    // The key is gone, or is another incarnation: the receipt is worth nothing.
     if (own.birth != found.remembered[i].birth) own.receipt = {};
-    if (back_of(i) == 0) continue;
+    if (refund_of(i) == 0) continue;
     receipts[i] = own.receipt;
     before[i] = found.remembered[i].state;
     if (std::holds_alternative<ExactLog>(*item(i).limit)) {
       receipts[i].taken -= found.given_back[i];
     } else if (!is_list(*item(i).limit)) {
-      found.charges[i].ask.cost = -back_of(i);
+      found.charges[i].ask.cost = -refund_of(i);
     }
   }
-  answer.verdict =
-      core::settle(found.charges, found.now, std::span(receipts).first(question_.items.size()),
-                   answer.decisions);
-  for (std::size_t i = 0; i < question_.receipts.size(); ++i) {
-    if (back_of(i) == 0) continue;
-    SharedReceipt& own = question_.receipts[i];
-    if (question_.receipt_name.empty()) {
+  response.verdict =
+      core::settle(found.charges, found.now, std::span(receipts).first(request_.items.size()),
+                   response.decisions);
+  for (std::size_t i = 0; i < request_.receipts.size(); ++i) {
+    if (refund_of(i) == 0) continue;
+    SharedReceipt& own = request_.receipts[i];
+    if (request_.receipt_name.empty()) {
       own.receipt = receipts[i];
       continue;
     }
@@ -263,59 +265,59 @@ void Conversation::settle(Found& found, SharedAnswer& answer) const {
     own.unknown_until = {};
     own.update(receipts[i]);
   }
-  // (What the script has given back to a log is nothing that was found wanting.)
-  for (std::size_t i = 0; i < question_.items.size(); ++i) {
-    if (item(i).ask.cost < 0) answer.verdict.refusing &= ~(std::uint32_t{1} << i);
+  // A refund never refuses.
+  for (std::size_t i = 0; i < request_.items.size(); ++i) {
+    if (item(i).ask.cost < 0) response.verdict.refusing &= ~(std::uint32_t{1} << i);
   }
 }
 
 // ---- Again
 
-Conversation::Next Conversation::learn(std::span<const wire::RespValue> texts, Instant now,
-                                       SharedAnswer& answer) {
-  if (++round_ >= kMostRounds) {
-    answer.kind = SharedAnswer::Kind::unavailable;
-    answer.error = "others changed the key between each two of our questions; nothing was charged";
+Conversation::Next Conversation::prepare_next_round(std::span<const wire::RespValue> texts,
+                                                    Instant now, SharedAnswer& response) {
+  if (++round_ >= kMaxRounds) {
+    response.kind = SharedAnswer::Kind::unavailable;
+    response.error = "other clients changed the key during each attempt; nothing was charged";
     return Next::answered;
   }
   for (std::size_t i = 0; i < texts.size(); ++i) {
     const SharedItem& item = this->item(i);
-    Learnt& learnt = learnt_[i];
-    Remembered was{};
+    ItemHint& hint = hints_[i];
+    StoredState stored{};
     const bool present = texts[i].kind != wire::RespValue::Kind::null;
-    if (question_.verb == SharedVerb::settle && texts[i].text.starts_with(kLastRefund)) {
-      learn_refund(i, texts[i].text);
+    if (request_.verb == SharedVerb::settle && texts[i].text.starts_with(kLastRefund)) {
+      note_last_refund(i, texts[i].text);
       continue;
     }
     if (is_list(*item.limit)) continue;
-    if (present && !read_text(*item.limit, texts[i].text, was)) {
-      return misconfigured(answer, kStrange);
+    if (present && !read_text(*item.limit, texts[i].text, stored)) {
+      return misconfigured(response, kUnexpectedReply);
     }
-    learnt.around = std::max(now, core::instant_of(was.state.when));
+    hint.calendar_time = std::max(now, core::instant_of(stored.state.when));
     const auto* bucket = std::get_if<Bucket>(item.limit);
     if (bucket == nullptr) continue;
-    learnt.found.clear();
-    learnt.instead.clear();
-    if (question_.verb == SharedVerb::settle && item.ask.cost < 0) {
-      learn_exchange(i, was, present ? texts[i].text : std::string_view{}, now);
-    } else if (present && !is_current(*bucket, item.history, was)) {
-      learnt.found = texts[i].text;
-      carry_over(item, now, was);
-      append_text(learnt.instead, *item.limit, {was.state, was.birth, now});
+    hint.expected.clear();
+    hint.replacement.clear();
+    if (request_.verb == SharedVerb::settle && item.ask.cost < 0) {
+      prepare_exchange(i, stored, present ? texts[i].text : std::string_view{}, now);
+    } else if (present && !is_current(*bucket, item.history, stored)) {
+      hint.expected = texts[i].text;
+      carry_over(item, now, stored);
+      append_text(hint.replacement, *item.limit, {stored.state, stored.birth, now});
     }
   }
   write_command();
   return Next::again;
 }
 
-// The last refund by the receipt of an item was made, and its answer was lost. If the store has
-// forgotten it, nothing is given back any more.
-void Conversation::learn_refund(std::size_t i, std::string_view text) {
-  SharedReceipt& own = question_.receipts[i];
+// The last refund with an item's receipt was made, and its response was lost. If the server has
+// lost the refund's number, the receipt becomes worthless.
+void Conversation::note_last_refund(std::size_t i, std::string_view text) {
+  SharedReceipt& own = request_.receipts[i];
   own.unknown_until = {};
-  learnt_[i].found.clear();
-  learnt_[i].instead.clear();
-  learnt_[i].exchanges = false;
+  hints_[i].expected.clear();
+  hints_[i].replacement.clear();
+  hints_[i].exchanges = false;
   LastRefund last;
   if (!read_text(text, last) || last.number != own.refunds + 1) {
     own.receipt = {};
@@ -323,28 +325,28 @@ void Conversation::learn_refund(std::size_t i, std::string_view text) {
   }
   own.refunds = last.number;
   core::Receipt left = own.receipt;
-  give_back_unseen(*item(i).limit, last, left);
+  apply_lost_refund(*item(i).limit, last, left);
   own.update(left);
 }
 
-// What a bucket becomes that is given back to at another price than it was taken at.
-void Conversation::learn_exchange(std::size_t i, Remembered was, std::string_view text,
-                                  Instant now) {
-  Learnt& learnt = learnt_[i];
+// Computes the bucket after a refund at another price than that of the take.
+void Conversation::prepare_exchange(std::size_t i, StoredState stored, std::string_view text,
+                                    Instant now) {
+  ItemHint& hint = hints_[i];
   const Bucket& bucket = std::get<Bucket>(*item(i).limit);
-  core::Receipt receipt = question_.receipts[i].receipt;
-  learnt.exchanges = true;
-  learnt.found = text;
-  learnt.instead = text;
-  carry_over(item(i), now, was);
-  core::State next = was.state;
-  if (question_.receipts[i].birth == was.birth) {
-    next = refund(bucket, was.state, now, receipt, back_of(i));
+  core::Receipt receipt = request_.receipts[i].receipt;
+  hint.exchanges = true;
+  hint.expected = text;
+  hint.replacement = text;
+  carry_over(item(i), now, stored);
+  core::State next = stored.state;
+  if (request_.receipts[i].birth == stored.birth) {
+    next = refund(bucket, stored.state, now, receipt, refund_of(i));
   }
-  learnt.rest_at = micros_rounded_up(rest_at(bucket, next, now));
-  if (next == was.state) return;
-  learnt.instead.clear();
-  append_text(learnt.instead, *item(i).limit, {next, was.birth, now});
+  hint.rest_at = micros_rounded_up(rest_at(bucket, next, now));
+  if (next == stored.state) return;
+  hint.replacement.clear();
+  append_text(hint.replacement, *item(i).limit, {next, stored.birth, now});
 }
 
 }  // namespace weir::store::redis

@@ -12,7 +12,8 @@
 
 namespace weir::store::redis {
 
-// How long answers took: bucket i counts those below 2^i × 16 µs, the last one all the others.
+// The histogram of response times: bucket i counts those below 2^i × 16 µs and not in a lower
+// bucket; the last one counts all others.
 inline constexpr std::size_t kLatencyBuckets = 16;
 constexpr Nanos latency_bound(std::size_t bucket) { return Nanos{16'000} * (1 << bucket); }
 constexpr std::size_t latency_bucket(Nanos took) {
@@ -21,27 +22,28 @@ constexpr std::size_t latency_bucket(Nanos took) {
   return bucket < kLatencyBuckets ? bucket : kLatencyBuckets - 1;
 }
 
-// What one link has done so far, and how it is.
+// Statistics of one link: counters, and gauges where noted. The link's thread writes them; any
+// thread may read them.
 struct LinkCounts {
-  Count calls{};          // asked, the cached refusals aside
-  Count flushes{};        // round trips: sends with something in them
-  Count flushed_calls{};  // commands in them: by the round trips, the size of a batch
+  Count calls{};          // without those answered by the denial cache
+  Count flushes{};        // non-empty writes to a server, that is, round trips
+  Count flushed_calls{};  // commands in them; divided by flushes: the mean batch size
   Count connects{};
   Count refused_by_cache{};
-  Count timeouts{};       // calls without an answer in time
-  Count unavailable{};    // calls without an answer for another reason
-  Count misconfigured{};  // calls that were answered with a mistake in the configuration
-  Count connected{};      // servers, now
-  Count breaker_open{};   // the same
-  Count redirections{};   // calls that one node of a cluster has sent to another
-  Count maps{};           // of the slots of a cluster that were read
-  Count given_back{};     // parts of questions about several slots that were taken in vain
+  Count timeouts{};       // calls without a reply in time
+  Count unavailable{};    // calls without a reply for another reason
+  Count misconfigured{};  // calls that failed because of the configuration
+  Count connected{};      // gauge: connected servers
+  Count breaker_open{};   // gauge: servers with an open circuit breaker
+  Count redirections{};   // calls that were sent to another node of a cluster
+  Count maps{};           // slot maps of a cluster that were read
+  Count given_back{};     // slot queries undone because another slot denied or failed
   std::array<Count, kLatencyBuckets> latency{};
   Count latency_sum{};  // in nanoseconds
 };
 
-// Who is told what operators should know. Words that repeat are its to leave out.
+// Receives messages for operators, on the link's thread. It is responsible for suppressing repeats.
 enum class LogLevel : std::uint8_t { info, warning, error };
-using Log = std::function<void(LogLevel, std::string_view)>;
+using LogCallback = std::function<void(LogLevel, std::string_view)>;
 
 }  // namespace weir::store::redis

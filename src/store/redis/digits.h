@@ -6,14 +6,14 @@
 
 namespace weir::store::redis {
 
-// Eight digits at once, if that is what they are: each byte is made a digit, neighbours are joined
-// to pairs, those to fours, and those to one number.
+// Parses eight digits at once (SWAR), if all eight bytes are digits: subtracts '0' from each byte,
+// then joins neighbours to pairs, pairs to fours, and fours to one number.
 inline bool read_eight_digits(const char* at, std::uint64_t& number) {
   if constexpr (std::endian::native != std::endian::little) return false;
   constexpr std::uint64_t upper_halves = 0xf0f0'f0f0'f0f0'f0f0;
   std::uint64_t bytes = 0;
   std::memcpy(&bytes, at, sizeof bytes);
-  // (A byte above '9' has another upper half as soon as six are added.)
+  // A byte above '9' gets another upper half when six is added.
   const std::uint64_t carried = bytes + 0x0606'0606'0606'0606;
   const bool all_digits = (bytes & upper_halves) == 0x3030'3030'3030'3030 &&
                           (carried & upper_halves) == 0x3030'3030'3030'3030;
@@ -27,9 +27,9 @@ inline bool read_eight_digits(const char* at, std::uint64_t& number) {
   return true;
 }
 
-// Reads a number of at most 19 digits, which is the longest that always fits, from `at` on, up to
-// `end` or what is no digit. Where it ends, or null if there is none. (A reply is mostly digits:
-// with std::from_chars they took a tenth of all that a call costs.)
+// Parses a number of at most 19 digits, the longest that always fits, from `at` up to `end` or the
+// first byte that is not a digit. Returns the end of the number, or null if there is none. Replies
+// are mostly digits: std::from_chars took a tenth of the total cost of a call.
 inline const char* read_digits(const char* at, const char* end, std::uint64_t& number) {
   const char* const first = at;
   std::uint64_t value = 0;
@@ -41,8 +41,8 @@ inline const char* read_digits(const char* at, const char* end, std::uint64_t& n
     if (digit > 9) break;
     value = value * 10 + digit;
   }
-  constexpr int most = 19;
-  if (at == first || at - first > most) return nullptr;
+  constexpr int max_digits = 19;
+  if (at == first || at - first > max_digits) return nullptr;
   number = value;
   return at;
 }

@@ -7,8 +7,8 @@ namespace weir::store::redis {
 
 namespace {
 
-struct Word {
-  std::string_view word;
+struct NamedError {
+  std::string_view name;
   ErrorMeaning meaning;
 };
 
@@ -21,7 +21,7 @@ constexpr ErrorMeaning wrong(std::string_view advice = {}) {
 constexpr ErrorMeaning elsewhere(std::string_view advice) {
   return {.what = ErrorClass::elsewhere, .advice = advice};
 }
-constexpr ErrorMeaning again(ErrorMeaning meaning) {
+constexpr ErrorMeaning reconnecting(ErrorMeaning meaning) {
   meaning.reconnect = true;
   return meaning;
 }
@@ -29,32 +29,33 @@ constexpr ErrorMeaning again(ErrorMeaning meaning) {
 constexpr std::string_view kCluster =
     "this server is a node of a Redis Cluster: write its address as redis+cluster://";
 
-constexpr std::array<Word, 22> kWords{{
+constexpr std::array<NamedError, 22> kErrors{{
     {"NOSCRIPT", {.what = ErrorClass::send_source}},
     {"LOADING", outage()},
-    {"BUSY", outage("a slow script blocks the server: SCRIPT KILL ends it")},
+    {"BUSY", outage("a slow script blocks the server: SCRIPT KILL stops it")},
     {"MASTERDOWN", outage()},
-    {"READONLY", again(outage("this server is a replica: write the address of the master"))},
+    {"READONLY", reconnecting(outage("this server is a replica: write the address of the master"))},
     {"OOM", outage("raise maxmemory of the server, with maxmemory-policy noeviction")},
-    {"MISCONF", outage("the server cannot write its snapshots: is its disk full?")},
-    {"NOREPLICAS", outage("the server lacks replicas (min-replicas-to-write)")},
-    {"CLUSTERDOWN", outage("some slots of the cluster are not served")},
+    {"MISCONF", outage("the server cannot write its snapshots: check whether its disk is full")},
+    {"NOREPLICAS", outage("the server has fewer replicas than min-replicas-to-write")},
+    {"CLUSTERDOWN", outage("some hash slots of the cluster have no node")},
     {"TRYAGAIN", outage()},
     {"UNKILLABLE", outage()},
     {"UNBLOCKED", outage()},
     {"MOVED", elsewhere(kCluster)},
     {"ASK", elsewhere(kCluster)},
-    {"CROSSSLOT", wrong("the keys of one decision lie on different nodes of a Redis Cluster")},
-    {"NOAUTH", again(wrong("write the password into the address: redis://user:password@host"))},
-    {"WRONGPASS", again(wrong("correct the user and password in the address"))},
-    {"DENIED", wrong("the server is in protected mode: give it a password, or let it bind")},
+    {"CROSSSLOT", wrong("the keys of one decision have different hash slots of a Redis Cluster")},
+    {"NOAUTH",
+     reconnecting(wrong("write the password into the address: redis://user:password@host"))},
+    {"WRONGPASS", reconnecting(wrong("correct the user and password in the address"))},
+    {"DENIED", wrong("the server is in protected mode: set a password on it, or configure bind")},
     {"NOPERM", wrong("give the user the commands and keys it lacks, with ACL SETUSER")},
-    {"WRONGTYPE", wrong("something else writes keys of ours: give it another database")},
-    {"WEIRFORMAT", wrong("a newer weir has written this state: upgrade this one")},
+    {"WRONGTYPE", wrong("another program writes keys of weir: give it another database")},
+    {"WEIRFORMAT", wrong("a newer weir wrote this state: upgrade this one")},
     {"ERR", wrong()},
 }};
 
-constexpr std::string_view kNoCluster = "ERR This instance has cluster support disabled";
+constexpr std::string_view kClusterDisabled = "ERR This instance has cluster support disabled";
 
 std::string_view first_word(std::string_view error) {
   const auto is_letter = [](char c) { return c >= 'A' && c <= 'Z'; };
@@ -65,16 +66,16 @@ std::string_view first_word(std::string_view error) {
 }  // namespace
 
 ErrorMeaning meaning_of(std::string_view error) {
-  const auto found = std::ranges::find(kWords, first_word(error), &Word::word);
-  return found != kWords.end() ? found->meaning : wrong();
+  const auto found = std::ranges::find(kErrors, first_word(error), &NamedError::name);
+  return found != kErrors.end() ? found->meaning : wrong();
 }
 
-std::string explained(std::string_view error) {
-  if (error.empty()) return "an error without a word";
+std::string with_advice(std::string_view error) {
+  if (error.empty()) return "an error without a text";
   std::string text{error};
   std::string_view advice = meaning_of(error).advice;
-  if (error.starts_with(kNoCluster)) {
-    advice = "this server is no node of a cluster: write its address as redis://";
+  if (error.starts_with(kClusterDisabled)) {
+    advice = "this server is not a node of a cluster: write its address as redis://";
   }
   if (!advice.empty()) text.append(": ").append(advice);
   return text;

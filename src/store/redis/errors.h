@@ -6,56 +6,55 @@
 
 namespace weir::store::redis {
 
-// What to do about an error that a server answers.
+// How weir handles an error reply of a server.
 enum class ErrorClass : std::uint8_t {
-  elsewhere,      // another node has it: for one that is addressed alone, misconfigured
-  send_source,    // the script is not there: send all of it
-  unavailable,    // an outage, which passes: the policy says what happens meanwhile
-  misconfigured,  // does not pass by itself: somebody has to put it right, and nobody is let
-                  // through because of it
+  elsewhere,      // another node serves the hash slot; without a cluster router: misconfigured
+  send_source,    // the script is not cached: send its source
+  unavailable,    // a temporary outage: the policy's on_store_failure decides meanwhile
+  misconfigured,  // permanent until an operator fixes it; never lets calls through
 };
 
 struct ErrorMeaning {
   ErrorClass what = ErrorClass::misconfigured;
-  // Whether another connection may find somebody else, or be let in.
+  // True if a new connection may reach another server, or may be authorized.
   bool reconnect = false;
-  std::string_view advice{};  // what to do, for people; may be empty
+  std::string_view advice{};  // for the operator: what to do; may be empty
 };
 
-// Errors are told apart by their first word, which Redis keeps from version to version; the rest is
+// Classifies an error by its first word, which is stable across versions of Redis; the rest is
 // prose.
 //
-//   NOSCRIPT     send_source    restarted, or SCRIPT FLUSH: normal
-//   LOADING      unavailable    reads its file after a start: ends by itself
-//   BUSY         unavailable    runs somebody's slow script: ends, or an operator ends it
-//   MASTERDOWN   unavailable    a replica without its master: a failover is under way
-//   READONLY     unavailable    was the master, is a replica now; connects again, as by then the
-//                               name may lead to the new one
-//   OOM          unavailable    maxmemory is reached: passes when keys expire
-//   MISCONF      unavailable    cannot write its snapshots, so takes no writes: a full disk
-//   NOREPLICAS   unavailable    min-replicas-to-write: too few replicas at the moment
-//   CLUSTERDOWN  unavailable    slots that nobody serves at the moment
-//   TRYAGAIN     unavailable    keys are on their way to another node
+//   NOSCRIPT     send_source    after a restart or SCRIPT FLUSH: normal
+//   LOADING      unavailable    loads its data after a start: ends by itself
+//   BUSY         unavailable    a slow script runs: it ends, or an operator kills it
+//   MASTERDOWN   unavailable    a replica without its master, during a failover
+//   READONLY     unavailable    a master that became a replica; reconnects, because the name may
+//                               resolve to the new master by then
+//   OOM          unavailable    maxmemory is reached; ends when keys expire
+//   MISCONF      unavailable    cannot write snapshots and so refuses writes: a full disk
+//   NOREPLICAS   unavailable    too few replicas at the moment (min-replicas-to-write)
+//   CLUSTERDOWN  unavailable    some hash slots have no node at the moment
+//   TRYAGAIN     unavailable    the keys' hash slot is being migrated
 //   UNKILLABLE   unavailable    as BUSY
-//   UNBLOCKED    unavailable    a master that became a replica meanwhile
-//   MOVED, ASK   elsewhere      a node of a cluster, addressed as if it were alone
-//   CROSSSLOT    misconfigured  the keys of one decision on different nodes of a cluster
-//   NOAUTH       misconfigured  wants a password that is not in the address; connects again
-//   WRONGPASS    misconfigured  the password is wrong; connects again
-//   DENIED       misconfigured  protected mode: takes no strangers
+//   UNBLOCKED    unavailable    the master became a replica while the command waited
+//   MOVED, ASK   elsewhere      another node of the cluster serves the hash slot
+//   CROSSSLOT    misconfigured  the keys of one decision have different hash slots
+//   NOAUTH       misconfigured  the address lacks the password; reconnects
+//   WRONGPASS    misconfigured  the password is wrong; reconnects
+//   DENIED       misconfigured  protected mode: accepts no remote clients
 //   NOPERM       misconfigured  the user's ACL lacks a command or key
-//   NOPROTO      misconfigured  speaks neither RESP3 nor RESP2
-//   WRONGTYPE    misconfigured  a key of ours is somebody else's
-//   EXECABORT    misconfigured  only in answer to MULTI, which is never sent
-//   WEIRFORMAT   misconfigured  our own script's: a state that a newer weir has written
-//   ERR          misconfigured  errors of scripts, unknown commands, everything without a word
-//   any other    misconfigured  what is not known must not let everybody through
+//   NOPROTO      misconfigured  supports neither RESP3 nor RESP2
+//   WRONGTYPE    misconfigured  a key of weir's was written by another program
+//   EXECABORT    misconfigured  only a reply to MULTI, which weir never sends
+//   WEIRFORMAT   misconfigured  of weir's scripts: a state that a newer weir wrote
+//   ERR          misconfigured  errors of scripts, unknown commands, all unnamed errors
+//   any other    misconfigured  fail closed: an unknown error must not let all calls through
 //
-// (`-ERR max number of clients reached` comes before anything is asked, and the connection ends
-// with it: a connection that is lost is unavailable, whatever was said.)
+// `-ERR max number of clients reached` is unavailable all the same: the server sends it before any
+// command and then closes the connection, and a lost connection is always unavailable.
 ErrorMeaning meaning_of(std::string_view error);
 
-// The error with what to do about it.
-std::string explained(std::string_view error);
+// The error's text, followed by its advice.
+std::string with_advice(std::string_view error);
 
 }  // namespace weir::store::redis

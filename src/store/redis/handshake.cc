@@ -4,89 +4,89 @@
 
 namespace weir::store::redis {
 
-void Handshake::ask(Step step, std::initializer_list<std::string_view> words, std::string& out) {
-  append_words(out, {words.begin(), words.size()});
-  steps_.push_back(step);
+void Handshake::send(Sent sent, std::initializer_list<std::string_view> words, std::string& out) {
+  append_resp(out, {words.begin(), words.size()});
+  sent_.push_back(sent);
 }
 
 void Handshake::begin(std::string& out) {
-  steps_ = {};
-  complaint_.clear();
+  sent_ = {};
+  server_error_.clear();
   speaks_resp3_ = false;
-  say_hello(!login_.only_if_demanded, out);
+  send_hello(!login_.only_if_demanded, out);
 }
 
-void Handshake::say_hello(bool with_password, std::string& out) {
+void Handshake::send_hello(bool with_password, std::string& out) {
   const std::string_view name = login_.client_name;
-  said_password_ = with_password && !login_.password.empty();
-  if (!said_password_) {
-    ask(Step::hello, {"HELLO", "3", "SETNAME", name}, out);
+  sent_password_ = with_password && !login_.password.empty();
+  if (!sent_password_) {
+    send(Sent::hello, {"HELLO", "3", "SETNAME", name}, out);
     return;
   }
   const std::string_view user = login_.user.empty() ? std::string_view{"default"} : login_.user;
-  ask(Step::hello, {"HELLO", "3", "AUTH", user, login_.password, "SETNAME", name}, out);
+  send(Sent::hello, {"HELLO", "3", "AUTH", user, login_.password, "SETNAME", name}, out);
 }
 
-// As servers before version 6 want it, which know no users either.
-void Handshake::log_in_the_old_way(std::string& out) {
+// For servers before version 6, which do not know HELLO.
+void Handshake::send_resp2_login(std::string& out) {
   if (!login_.user.empty()) {
-    ask(Step::needed, {"AUTH", login_.user, login_.password}, out);
+    send(Sent::required, {"AUTH", login_.user, login_.password}, out);
   } else if (!login_.password.empty()) {
-    ask(Step::needed, {"AUTH", login_.password}, out);
+    send(Sent::required, {"AUTH", login_.password}, out);
   }
-  ask(Step::wanted, {"CLIENT", "SETNAME", login_.client_name}, out);
-  settle_in(out);
+  send(Sent::optional, {"CLIENT", "SETNAME", login_.client_name}, out);
+  send_setup(out);
 }
 
-void Handshake::settle_in(std::string& out) {
+void Handshake::send_setup(std::string& out) {
   if (login_.database != 0) {
-    ask(Step::needed, {"SELECT", std::to_string(login_.database)}, out);
+    send(Sent::required, {"SELECT", std::to_string(login_.database)}, out);
   }
-  if (login_.to_master) ask(Step::role, {"ROLE"}, out);
+  if (login_.to_master) send(Sent::role, {"ROLE"}, out);
   if (login_.version.empty()) return;
-  ask(Step::wanted, {"CLIENT", "SETINFO", "LIB-NAME", "weir"}, out);
-  ask(Step::wanted, {"CLIENT", "SETINFO", "LIB-VER", login_.version}, out);
+  send(Sent::optional, {"CLIENT", "SETINFO", "LIB-NAME", "weir"}, out);
+  send(Sent::optional, {"CLIENT", "SETINFO", "LIB-VER", login_.version}, out);
 }
 
-Handshake::Status Handshake::on_reply(std::span<const wire::RespValue> reply, std::string& out) {
-  if (steps_.empty()) return Status::done;
-  const Step step = steps_.pop_front();
+Handshake::Progress Handshake::on_reply(std::span<const wire::RespValue> reply, std::string& out) {
+  if (sent_.empty()) return Progress::done;
+  const Sent sent = sent_.pop_front();
   const wire::RespValue& head = reply.front();
-  if (head.kind == wire::RespValue::Kind::error) return on_complaint(step, head.text, out);
-  if (step == Step::role) return on_role(reply);
-  if (step == Step::hello) {
+  if (head.kind == wire::RespValue::Kind::error) return on_error(sent, head.text, out);
+  if (sent == Sent::role) return on_role(reply);
+  if (sent == Sent::hello) {
     speaks_resp3_ = true;
-    settle_in(out);
+    send_setup(out);
   }
-  return steps_.empty() ? Status::done : Status::more;
+  return sent_.empty() ? Progress::done : Progress::more;
 }
 
-Handshake::Status Handshake::on_role(std::span<const wire::RespValue> role) {
+Handshake::Progress Handshake::on_role(std::span<const wire::RespValue> role) {
   if (role.size() > 1 && role[1].text == "master") {
-    return steps_.empty() ? Status::done : Status::more;
+    return sent_.empty() ? Progress::done : Progress::more;
   }
-  complaint_ = "this server is not the master any more, or not yet";
+  server_error_ = "this server is not the master";
   failure_ = Failure::unavailable;
-  return Status::failed;
+  return Progress::failed;
 }
 
-Handshake::Status Handshake::on_complaint(Step step, std::string_view error, std::string& out) {
-  // (What is only wanted was said to whom does not know it, and is no reason for anything.)
-  if (step == Step::wanted) return steps_.empty() ? Status::done : Status::more;
-  complaint_ = error;
+Handshake::Progress Handshake::on_error(Sent sent, std::string_view error, std::string& out) {
+  // An old server does not know an optional command.
+  if (sent == Sent::optional) return sent_.empty() ? Progress::done : Progress::more;
+  server_error_ = error;
   const bool demands_password = error.starts_with("NOAUTH") && !login_.password.empty();
-  if (step == Step::hello && demands_password && !said_password_) {
-    say_hello(true, out);
-    return Status::more;
+  if (sent == Sent::hello && demands_password && !sent_password_) {
+    send_hello(true, out);
+    return Progress::more;
   }
   const bool knows_no_hello = error.starts_with("ERR") || error.starts_with("NOPROTO");
-  if (step == Step::hello && knows_no_hello) {
-    log_in_the_old_way(out);
-    return Status::more;
+  if (sent == Sent::hello && knows_no_hello) {
+    send_resp2_login(out);
+    return Progress::more;
   }
   failure_ = meaning_of(error).what == ErrorClass::unavailable ? Failure::unavailable
                                                                : Failure::misconfigured;
-  return Status::failed;
+  return Progress::failed;
 }
 
 }  // namespace weir::store::redis

@@ -12,50 +12,51 @@
 
 namespace weir::store::redis {
 
-// Who we are, and to which database we want.
-struct Login {
-  std::string user{};      // empty: the default one
+// Parameters of the handshake of a connection.
+struct LoginOptions {
+  std::string user{};      // empty: the default user
   std::string password{};  // empty: none is sent
   std::uint32_t database = 0;
   std::string client_name = "weir";
-  bool only_if_demanded = false;  // the password is not sent to who asks for none
-  bool to_master = false;         // a replica is not who we want
-  std::string version{};          // told to the server, for its CLIENT LIST; empty: not told
+  bool only_if_demanded = false;  // send the password only after NOAUTH
+  bool to_master = false;         // check with ROLE that the server is a master
+  std::string version{};          // for the server's CLIENT LIST; empty: not sent
 };
 
-// The first words on a connection: RESP3 with password and name in one, or, with a server that does
-// not know that, one after the other in RESP2; then the database.
+// The handshake of a connection: HELLO 3 with password and client name; if the server does not know
+// HELLO, AUTH and CLIENT SETNAME in RESP2; then SELECT, ROLE and CLIENT SETINFO. No I/O.
 class Handshake {
  public:
   // `login` outlives it.
-  explicit Handshake(const Login& login) : login_(login) {}
+  explicit Handshake(const LoginOptions& login) : login_(login) {}
 
   void begin(std::string& out);
 
-  enum class Status : std::uint8_t { more, done, failed };
-  Status on_reply(std::span<const wire::RespValue> reply, std::string& out);
+  enum class Progress : std::uint8_t { more, done, failed };
+  Progress on_reply(std::span<const wire::RespValue> reply, std::string& out);
 
-  // When failed.
+  // Valid after `failed`.
   Failure failure() const { return failure_; }
-  // What the server has last complained about; may be empty, and may have been tolerated.
-  const std::string& complaint() const { return complaint_; }
+  // The server's last error; may be empty, and may have been tolerated.
+  const std::string& server_error() const { return server_error_; }
   bool speaks_resp3() const { return speaks_resp3_; }
 
  private:
-  enum class Step : std::uint8_t { hello, needed, wanted, role };
+  // A command without a reply yet. An error is fatal for `required`, and ignored for `optional`.
+  enum class Sent : std::uint8_t { hello, required, optional, role };
 
-  void say_hello(bool with_password, std::string& out);
-  void ask(Step step, std::initializer_list<std::string_view> words, std::string& out);
-  void log_in_the_old_way(std::string& out);
-  void settle_in(std::string& out);
-  Status on_role(std::span<const wire::RespValue> role);
-  Status on_complaint(Step step, std::string_view error, std::string& out);
+  void send_hello(bool with_password, std::string& out);
+  void send(Sent sent, std::initializer_list<std::string_view> words, std::string& out);
+  void send_resp2_login(std::string& out);
+  void send_setup(std::string& out);
+  Progress on_role(std::span<const wire::RespValue> role);
+  Progress on_error(Sent sent, std::string_view error, std::string& out);
 
-  const Login& login_;
-  Ring<Step> steps_;  // sent, and not answered
-  bool said_password_ = false;
+  const LoginOptions& login_;
+  RingBuffer<Sent> sent_;  // in the order of their replies
+  bool sent_password_ = false;
   bool speaks_resp3_ = false;
-  std::string complaint_;
+  std::string server_error_;
   Failure failure_ = Failure::unavailable;
 };
 

@@ -22,23 +22,24 @@ Permits room_for(Permits count, Permits cost) {
   return cost < 0 || cost > count ? -1 : std::min(count - cost, kMostCount);
 }
 
-void imitate(const core::ExactLog& limit, const LogFacts& facts, Permits cost, SmallLog& small) {
-  core::Log log(small.head, small.ring);
-  const auto counted_from = [&](std::int64_t gone) { return at_micro(gone) - limit.period; };
+void summarize(const core::ExactLog& limit, const LogFacts& facts, Permits cost,
+               LogSummary& summary) {
+  core::Log log(summary.head, summary.ring);
+  const auto admitted_at = [&](std::int64_t expiry) { return at_micro(expiry) - limit.period; };
   Permits left = facts.used;
   const Permits excess = facts.used - room_for(limit.count, cost);
   if (facts.freed_at > 0 && facts.freed_at < facts.rest_at && excess < left) {
-    log.append({counted_from(facts.freed_at), excess});
+    log.append({admitted_at(facts.freed_at), excess});
     left -= excess;
   }
-  if (facts.rest_at > 0) log.append({counted_from(facts.rest_at), std::max<Permits>(left, 1)});
+  if (facts.rest_at > 0) log.append({admitted_at(facts.rest_at), std::max<Permits>(left, 1)});
   const Instant newest = at_micro(facts.newest_at);
   if (facts.newest_at > 0 && (log.size() == 0 || log.newest().at < newest)) log.append({newest, 0});
 }
 
-void imitate(const core::Concurrency& limit, const HolderFacts& facts, Permits cost,
-             SmallHolders& small) {
-  core::Holders holders(small.size, small.seats);
+void summarize(const core::Concurrency& limit, const HolderFacts& facts, Permits cost,
+               HoldersSummary& summary) {
+  core::Holders holders(summary.size, summary.seats);
   Permits left = facts.held;
   if (facts.own_until > 0) {
     holders.seat({kAsking, at_micro(facts.own_until), facts.own_permits});

@@ -10,28 +10,32 @@
 
 namespace weir::store::redis {
 
-// What the server keeps of some limits is a list that may be long. The scripts tell facts about it
-// instead, and few entries that decide as all of them would are made of these, for the core.
+// Exact logs and concurrency limits have a list of records on the server, which may be long. Their
+// scripts reply with facts about it instead. From these facts this file builds a list of few
+// records on which the core decides as it would on all of them.
 
+// True for limits with such a list.
 bool is_list(const core::Limit& limit);
 
-struct SmallLog {
+struct LogSummary {
   core::Log::Head head{};
   std::array<core::LogEntry, 4> ring{};
 };
-struct SmallHolders {
+struct HoldersSummary {
   std::uint32_t size = 0;
   std::array<core::Holder, 4> seats{};
 };
 
-// Who asks, among holders.
+// The requesting holder in a summary.
 inline constexpr core::HolderId kAsking{.high = 0, .low = 1};
 
-void imitate(const core::ExactLog& limit, const LogFacts& facts, Permits cost, SmallLog& small);
-void imitate(const core::Concurrency& limit, const HolderFacts& facts, Permits cost,
-             SmallHolders& small);
+// `cost` is the cost of the call that is decided.
+void summarize(const core::ExactLog& limit, const LogFacts& facts, Permits cost,
+               LogSummary& summary);
+void summarize(const core::Concurrency& limit, const HolderFacts& facts, Permits cost,
+               HoldersSummary& summary);
 
-// What may be used already for a call of this cost to fit; -1 if it never does.
+// Maximum usage at which a call of this cost still fits; -1 if it never fits.
 Permits room_for(Permits count, Permits cost);
 
 }  // namespace weir::store::redis

@@ -13,298 +13,304 @@ namespace weir::store::redis {
 
 namespace {
 
-// A map of slots is longer than any other reply: each slot alone, with its nodes.
-constexpr wire::RespReplyRoom kRoomForMaps{.values = 1 << 18, .bytes = 16 << 20};
+// Room for the longest reply, a slot map in which each hash slot is a range of its own.
+constexpr wire::RespReplyRoom kSlotMapReplyRoom{.values = 1 << 18, .bytes = 16 << 20};
 
 }  // namespace
 
-// A question, who has asked it, and what is said about it.
-class RedisLink::Exchange final : public Call {
+// A store request in flight, with its codec and its callback.
+class RedisLink::StoreCall final : public Call {
  public:
-  Exchange(RedisLink& link, std::unique_ptr<Talk> talk) : link_(link), talk_(std::move(talk)) {}
+  StoreCall(RedisLink& link, std::unique_ptr<RequestCodec> codec)
+      : link_(link), codec_(std::move(codec)) {}
 
-  // `part`: of a question that is spread over several.
-  void start(const SharedQuestion& asked, Asker& by, bool part, Instant there) {
-    question = &asked;
-    asker = &by;
+  // `part`: the request is a part of one with several hash slots.
+  void start(const SharedQuestion& started, Asker& owner, bool part, Instant server_time) {
+    request = &started;
+    callback = &owner;
     is_part = part;
-    talk_->start(asked, there);
+    codec_->start(started, server_time);
   }
 
   void append_command(std::string& out, bool with_source) const override {
-    talk_->append_command(out, with_source);
+    codec_->append_command(out, with_source);
   }
-  std::string_view key() const override { return question->items.front().key; }
+  std::string_view key() const override { return request->items.front().key; }
   Next on_reply(std::span<const wire::RespValue> reply) override {
-    return talk_->on_reply(reply, answer);
+    return codec_->on_reply(reply, response);
   }
   void on_answered() override {
-    if (answer.kind != SharedAnswer::Kind::decided) {
-      const bool is_wrong = answer.kind == SharedAnswer::Kind::misconfigured;
-      (is_wrong ? link_.counts_.misconfigured : link_.counts_.unavailable).add();
+    if (response.kind != SharedAnswer::Kind::decided) {
+      const bool is_misconfigured = response.kind == SharedAnswer::Kind::misconfigured;
+      (is_misconfigured ? link_.counts_.misconfigured : link_.counts_.unavailable).add();
     }
-    link_.note_time(answer);
-    link_.answer(*this);
+    link_.note_server_time(response);
+    link_.finish(*this);
   }
   void on_failure(Failure failure, std::string_view why) override {
-    answer.kind = failure == Failure::misconfigured ? SharedAnswer::Kind::misconfigured
-                                                    : SharedAnswer::Kind::unavailable;
-    answer.error.assign(trip.by != nullptr ? *trip.by : link_.options_.machine.server);
-    answer.error.append(": ").append(why);
-    answer.decisions.clear();
-    answer.receipts.clear();
-    answer.left = false;
-    answer.held = 0;
-    link_.answer(*this);
+    response.kind = failure == Failure::misconfigured ? SharedAnswer::Kind::misconfigured
+                                                      : SharedAnswer::Kind::unavailable;
+    response.error.assign(route.failed_at != nullptr ? *route.failed_at
+                                                     : link_.options_.machine.server);
+    response.error.append(": ").append(why);
+    response.decisions.clear();
+    response.receipts.clear();
+    response.left = false;
+    response.held = 0;
+    link_.finish(*this);
   }
-  bool take_apart(Nanos) override {
-    if (question->items.size() < 2) return false;
-    link_.spread_->ask_apart(*question, *asker, trip.deadline, is_part);
-    link_.free_.push_back(this);
+  bool split_by_key(Nanos) override {
+    if (request->items.size() < 2) return false;
+    link_.cross_slot_->ask_each_key(*request, *callback, route.deadline, is_part);
+    link_.free_store_calls_.push_back(this);
     return true;
   }
 
-  const SharedQuestion* question = nullptr;
-  Asker* asker = nullptr;
+  const SharedQuestion* request = nullptr;
+  Asker* callback = nullptr;
   bool is_part = false;
-  SharedAnswer answer{};
+  SharedAnswer response{};
 
  private:
   RedisLink& link_;
-  const std::unique_ptr<Talk> talk_;
+  const std::unique_ptr<RequestCodec> codec_;
 };
 
-// The same of a loan.
-class RedisLink::Loan final : public Call {
+// A lease request in flight.
+class RedisLink::LeaseCall final : public Call {
  public:
-  explicit Loan(RedisLink& link) : link_(link) {}
+  explicit LeaseCall(RedisLink& link) : link_(link) {}
 
-  // False if it is answered already.
-  bool start(const LoanQuestion& asked, Borrower& by, Instant there) {
-    borrower_ = &by;
-    key_ = asked.key;
-    answer_ = {};
-    if (talk_.start(asked, {.now = there}, answer_)) return true;
+  // False if the request has already failed.
+  bool start(const LoanQuestion& started, Borrower& owner, Instant server_time) {
+    callback_ = &owner;
+    key_ = started.key;
+    response_ = {};
+    if (codec_.start(started, {.now = server_time}, response_)) return true;
     link_.counts_.misconfigured.add();
     finish();
     return false;
   }
 
   void append_command(std::string& out, bool with_source) const override {
-    talk_.append_command(out, with_source);
+    codec_.append_command(out, with_source);
   }
   std::string_view key() const override { return key_; }
   Next on_reply(std::span<const wire::RespValue> reply) override {
-    return talk_.on_reply(reply, answer_);
+    return codec_.on_reply(reply, response_);
   }
   void on_answered() override {
-    if (answer_.kind == SharedAnswer::Kind::decided) {
-      link_.there_at_zero_ = answer_.now - link_.now_;
+    if (response_.kind == SharedAnswer::Kind::decided) {
+      link_.server_time_at_zero_ = response_.now - link_.now_;
     } else {
-      const bool is_wrong = answer_.kind == SharedAnswer::Kind::misconfigured;
-      (is_wrong ? link_.counts_.misconfigured : link_.counts_.unavailable).add();
+      const bool is_misconfigured = response_.kind == SharedAnswer::Kind::misconfigured;
+      (is_misconfigured ? link_.counts_.misconfigured : link_.counts_.unavailable).add();
     }
     finish();
   }
   void on_failure(Failure failure, std::string_view why) override {
-    answer_ = {};
-    answer_.kind = failure == Failure::misconfigured ? SharedAnswer::Kind::misconfigured
-                                                     : SharedAnswer::Kind::unavailable;
-    answer_.error.assign(trip.by != nullptr ? *trip.by : link_.options_.machine.server);
-    answer_.error.append(": ").append(why);
+    response_ = {};
+    response_.kind = failure == Failure::misconfigured ? SharedAnswer::Kind::misconfigured
+                                                       : SharedAnswer::Kind::unavailable;
+    response_.error.assign(route.failed_at != nullptr ? *route.failed_at
+                                                      : link_.options_.machine.server);
+    response_.error.append(": ").append(why);
     finish();
   }
 
  private:
   void finish() {
-    borrower_->on_loan(answer_);
-    link_.free_loans_.push_back(this);
+    callback_->on_loan(response_);
+    link_.free_lease_calls_.push_back(this);
   }
 
   RedisLink& link_;
   std::string_view key_{};
-  LoanTalk talk_;
-  Borrower* borrower_ = nullptr;
-  LoanAnswer answer_{};
+  LoanTalk codec_;
+  Borrower* callback_ = nullptr;
+  LoanAnswer response_{};
 };
 
 RedisLink::RedisLink(const LinkOptions& options, std::shared_ptr<LinkCounts> counts,
                      std::uint64_t seed)
     : options_(options),
-      kept_counts_(std::move(counts)),
-      counts_(*kept_counts_),
-      alarm_(poller_),
-      refusals_(seed),
-      way_(make_way(seed)),
-      there_at_zero_(std::chrono::system_clock::now() - steady_now()) {
-  if (options.roster != nullptr) heartbeat_.emplace(*options.roster);
-  if (options.kind == LinkOptions::Kind::cluster) {
-    Spread::Host& host = *this;
-    spread_.emplace(host, counts_);
+      shared_counts_(std::move(counts)),
+      counts_(*shared_counts_),
+      timer_(poller_),
+      denials_(seed),
+      router_(make_router(seed)),
+      server_time_at_zero_(std::chrono::system_clock::now() - monotonic_now()) {
+  if (options.membership != nullptr) heartbeat_.emplace(*options.membership);
+  if (options.topology == LinkOptions::Topology::cluster) {
+    CrossSlotQuery::Backend& backend = *this;
+    cross_slot_.emplace(backend, counts_);
   }
-  finish_turn();
+  finish_run();
 }
 
 RedisLink::~RedisLink() {
-  running_ = true;  // nothing more is sent
-  way_->end();
+  running_ = true;  // keeps `flush` from sending in callbacks
+  router_->end();
 }
 
-// ---- Ways
+// ---- Routers
 
-std::unique_ptr<Channel> RedisLink::channel_to(const ServerAddress& address,
-                                               const MachineOptions& options, LinkCounts& counts,
-                                               const Log& log, Guide* guide) {
-  Channel::Listener& listener = *this;
-  return std::make_unique<Channel>(poller_, options, address, counts, log, listener, guide);
+std::unique_ptr<SocketConnection> RedisLink::connect_to(const ServerAddress& address,
+                                                        const MachineOptions& options,
+                                                        LinkCounts& counts, const LogCallback& log,
+                                                        RedirectHandler* handler) {
+  SocketConnection::Observer& observer = *this;
+  return std::make_unique<SocketConnection>(poller_, options, address, counts, log, observer,
+                                            handler);
 }
 
-std::unique_ptr<Way> RedisLink::make_way(std::uint64_t seed) {
-  MachineOptions machine = options_.machine;
-  machine.seed = seed;
-  switch (options_.kind) {
-    case LinkOptions::Kind::alone:
+std::unique_ptr<Router> RedisLink::make_router(std::uint64_t seed) {
+  MachineOptions connection = options_.machine;
+  connection.seed = seed;
+  switch (options_.topology) {
+    case LinkOptions::Topology::single_server:
       break;
-    case LinkOptions::Kind::sentinels:
-      return way_by_sentinels(machine);
-    case LinkOptions::Kind::cluster:
-      return way_by_cluster(machine);
+    case LinkOptions::Topology::sentinels:
+      return sentinel_router(connection);
+    case LinkOptions::Topology::cluster:
+      return cluster_router(connection);
   }
-  return way_alone(machine);
+  return single_server_router(connection);
 }
 
-std::unique_ptr<Way> RedisLink::way_alone(const MachineOptions& machine) {
-  auto channel = channel_to(options_.address, machine, counts_, options_.log, nullptr);
-  one_ = &channel->machine();
-  return std::make_unique<Alone>(std::move(channel));
+std::unique_ptr<Router> RedisLink::single_server_router(const MachineOptions& connection) {
+  auto channel = connect_to(options_.address, connection, counts_, options_.log, nullptr);
+  single_ = &channel->fsm();
+  return std::make_unique<SingleServer>(std::move(channel));
 }
 
-std::unique_ptr<Way> RedisLink::way_by_sentinels(const MachineOptions& machine) {
-  MachineOptions of_master = machine;
-  of_master.login.to_master = true;
-  // Its connection begins with the question where it is.
-  of_master.connect_timeout += kSentinelTimeout * static_cast<int>(options_.hosts.size());
-  auto channel = channel_to(options_.address, of_master, counts_, options_.log, nullptr);
-  one_ = &channel->machine();
+std::unique_ptr<Router> RedisLink::sentinel_router(const MachineOptions& connection) {
+  MachineOptions master_options = connection;
+  master_options.login.to_master = true;
+  // Includes the time in which Sentinels are asked for the master's address.
+  master_options.connect_timeout += kSentinelTimeout * static_cast<int>(options_.hosts.size());
+  auto channel = connect_to(options_.address, master_options, counts_, options_.log, nullptr);
+  single_ = &channel->fsm();
 
-  MachineOptions of_sentinel = machine;
-  of_sentinel.timeout = of_sentinel.connect_timeout = kSentinelTimeout;
-  of_sentinel.login.database = 0;
-  of_sentinel.login.version.clear();
-  of_sentinel.login.only_if_demanded = true;
-  const auto sentinel_at = [this, of_sentinel](const Place& place, Guide& guide, Nanos) mutable {
+  MachineOptions sentinel_options = connection;
+  sentinel_options.timeout = sentinel_options.connect_timeout = kSentinelTimeout;
+  sentinel_options.login.database = 0;
+  sentinel_options.login.version.clear();
+  sentinel_options.login.only_if_demanded = true;
+  const auto sentinel_at = [this, sentinel_options](const HostPort& server,
+                                                    RedirectHandler& handler, Nanos) mutable {
     ServerAddress address = options_.address;
-    address.host = place.host;
-    address.port = place.port;
-    of_sentinel.server = address.shown();
-    return channel_to(address, of_sentinel, sentinel_counts_, {}, &guide);
+    address.host = server.host;
+    address.port = server.port;
+    sentinel_options.server = address.shown();
+    return connect_to(address, sentinel_options, sentinel_counts_, {}, &handler);
   };
-  return std::make_unique<BySentinels>(
+  return std::make_unique<SentinelRouter>(
       SentinelOptions{.hosts = options_.hosts, .master = options_.master}, sentinel_at,
       std::move(channel));
 }
 
-std::unique_ptr<Way> RedisLink::way_by_cluster(const MachineOptions& machine) {
-  MachineOptions of_node = machine;
-  of_node.reply_room = kRoomForMaps;
-  const auto node_at = [this, of_node](const Place& place, Guide& guide, Nanos) mutable {
+std::unique_ptr<Router> RedisLink::cluster_router(const MachineOptions& connection) {
+  MachineOptions node_options = connection;
+  node_options.reply_room = kSlotMapReplyRoom;
+  const auto node_at = [this, node_options](const HostPort& server, RedirectHandler& handler,
+                                            Nanos) mutable {
     ServerAddress address = options_.address;
-    address.host = place.host;
-    address.port = place.port;
-    of_node.server = address.shown();
-    of_node.seed += 1;
-    return channel_to(address, of_node, counts_, options_.log, &guide);
+    address.host = server.host;
+    address.port = server.port;
+    node_options.server = address.shown();
+    node_options.seed += 1;
+    return connect_to(address, node_options, counts_, options_.log, &handler);
   };
-  return std::make_unique<Cluster>(ClusterOptions{.hosts = options_.hosts,
-                                                  .name = machine.server,
-                                                  .timeout = machine.timeout,
-                                                  .seed = machine.seed},
-                                   counts_, options_.log, node_at, steady_now());
+  return std::make_unique<ClusterRouter>(ClusterOptions{.hosts = options_.hosts,
+                                                        .name = connection.server,
+                                                        .timeout = connection.timeout,
+                                                        .seed = connection.seed},
+                                         counts_, options_.log, node_at, monotonic_now());
 }
 
-// ---- Questions
+// ---- Requests
 
-void RedisLink::ask(const SharedQuestion& question, Asker& asker) {
-  const Nanos now = steady_now();
-  refusals_.forget(question);
-  if (options_.remembers_refusals && !cached_is_in_use_ &&
-      refusals_.refuses(question, now, cached_)) {
+void RedisLink::ask(const SharedQuestion& request, Asker& callback) {
+  const Nanos now = monotonic_now();
+  denials_.invalidate(request);
+  if (options_.remembers_refusals && !cached_is_in_use_ && denials_.lookup(request, now, cached_)) {
     counts_.refused_by_cache.add();
     cached_is_in_use_ = true;
-    asker.on_answer(cached_);
+    callback.on_answer(cached_);
     cached_is_in_use_ = false;
     return;
   }
-  const Nanos within = std::min(question.within.value_or(timeout()), timeout());
-  if (spread_ && Spread::is_needed(question)) {
-    return spread_->ask(question, asker, now + within);
+  const Nanos within = std::min(request.within.value_or(timeout()), timeout());
+  if (cross_slot_ && CrossSlotQuery::is_needed(request)) {
+    return cross_slot_->ask(request, callback, now + within);
   }
-  Exchange& exchange = free_exchange();
-  exchange.start(question, asker, false, there_at_zero_ + now);
-  call(exchange, now, within);
+  StoreCall& store_call = free_store_call();
+  store_call.start(request, callback, false, server_time_at_zero_ + now);
+  call(store_call, now, within);
 }
 
 void RedisLink::call(Call& call, Nanos now, Nanos within) {
-  if (one_ != nullptr) return one_->call(call, now, within);
-  call.trip = {.began = now, .deadline = now + within};
-  way_->call(call, now);
+  if (single_ != nullptr) return single_->call(call, now, within);
+  call.route = {.began = now, .deadline = now + within};
+  router_->call(call, now);
 }
 
-void RedisLink::ask_part(const SharedQuestion& question, Asker& asker, Nanos deadline) {
-  const Nanos now = steady_now();
-  Exchange& exchange = free_exchange();
-  exchange.start(question, asker, true, there_at_zero_ + now);
-  exchange.trip = {.began = now, .deadline = deadline > Nanos{0} ? deadline : now + timeout()};
-  way_->call(exchange, now);
+void RedisLink::send_part(const SharedQuestion& request, Asker& callback, Nanos deadline) {
+  const Nanos now = monotonic_now();
+  StoreCall& store_call = free_store_call();
+  store_call.start(request, callback, true, server_time_at_zero_ + now);
+  store_call.route = {.began = now, .deadline = deadline > Nanos{0} ? deadline : now + timeout()};
+  router_->call(store_call, now);
 }
 
-void RedisLink::borrow(const LoanQuestion& question, Borrower& borrower) {
-  const Nanos now = steady_now();
-  Loan& loan = free_loan();
-  if (loan.start(question, borrower, there_at_zero_ + now)) call(loan, now, timeout());
+void RedisLink::borrow(const LoanQuestion& request, Borrower& callback) {
+  const Nanos now = monotonic_now();
+  LeaseCall& lease = free_lease_call();
+  if (lease.start(request, callback, server_time_at_zero_ + now)) call(lease, now, timeout());
 }
 
-RedisLink::Loan& RedisLink::free_loan() {
-  if (free_loans_.empty()) {
-    loans_.push_back(std::make_unique<Loan>(*this));
-    free_loans_.reserve(loans_.capacity());
-    return *loans_.back();
+RedisLink::LeaseCall& RedisLink::free_lease_call() {
+  if (free_lease_calls_.empty()) {
+    lease_calls_.push_back(std::make_unique<LeaseCall>(*this));
+    free_lease_calls_.reserve(lease_calls_.capacity());
+    return *lease_calls_.back();
   }
-  Loan& loan = *free_loans_.back();
-  free_loans_.pop_back();
-  return loan;
+  LeaseCall& lease = *free_lease_calls_.back();
+  free_lease_calls_.pop_back();
+  return lease;
 }
 
-RedisLink::Exchange& RedisLink::free_exchange() {
-  if (free_.empty()) {
-    exchanges_.push_back(std::make_unique<Exchange>(*this, options_.make_talk()));
-    free_.reserve(exchanges_.capacity());
-    return *exchanges_.back();
+RedisLink::StoreCall& RedisLink::free_store_call() {
+  if (free_store_calls_.empty()) {
+    store_calls_.push_back(std::make_unique<StoreCall>(*this, options_.make_talk()));
+    free_store_calls_.reserve(store_calls_.capacity());
+    return *store_calls_.back();
   }
-  Exchange& exchange = *free_.back();
-  free_.pop_back();
-  return exchange;
+  StoreCall& call = *free_store_calls_.back();
+  free_store_calls_.pop_back();
+  return call;
 }
 
-// What its clock says, for who asks next: as it was, and what has passed since.
-void RedisLink::note_time(const SharedAnswer& answer) {
-  if (answer.kind == SharedAnswer::Kind::decided) there_at_zero_ = answer.now - now_;
+// Updates the estimate of the server's clock.
+void RedisLink::note_server_time(const SharedAnswer& response) {
+  if (response.kind == SharedAnswer::Kind::decided) server_time_at_zero_ = response.now - now_;
 }
 
-// (The asker sees the answer before the exchange is free for what it asks from within.)
-void RedisLink::answer(Exchange& exchange) {
-  answer_whole(*exchange.question, exchange.answer, *exchange.asker, exchange.is_part);
-  free_.push_back(&exchange);
+// The callback runs before the call is freed: a request that it starts needs another call.
+void RedisLink::finish(StoreCall& call) {
+  on_complete(*call.request, call.response, *call.callback, call.is_part);
+  free_store_calls_.push_back(&call);
 }
 
-void RedisLink::answer_whole(const SharedQuestion& question, SharedAnswer& answer, Asker& asker,
-                             bool is_part) {
+void RedisLink::on_complete(const SharedQuestion& request, SharedAnswer& response, Asker& callback,
+                            bool is_part) {
   if (options_.remembers_refusals && !is_part) {
-    // Those of before, which were on their way when it was asked.
-    refusals_.forget(question);
-    refusals_.remember(question, answer, now_);
+    // Denials of before this request, whose replies came after it was sent.
+    denials_.invalidate(request);
+    denials_.insert(request, response, now_);
   }
-  asker.on_answer(answer);
+  callback.on_answer(response);
 }
 
 // ---- Running
@@ -322,47 +328,47 @@ void RedisLink::run(std::chrono::milliseconds longest) {
   if (running_) return;
   running_ = true;
   poller_.wait(longest);
-  way_->on_time(steady_now());
-  keep_house();
+  router_->on_time(monotonic_now());
+  run_maintenance();
   running_ = false;
-  finish_turn();
+  finish_run();
 }
 
-void RedisLink::keep_house() {
-  const Nanos now = steady_now();
+void RedisLink::run_maintenance() {
+  const Nanos now = monotonic_now();
   if (now >= due_at_) {
     for (const Kept& one : kept) one.keeper->on_due();
   }
-  if (now < house_at_) return;
-  house_at_ = kForever;
+  if (now < maintenance_at_) return;
+  maintenance_at_ = kForever;
   for (const Kept& one : kept) one.keeper->keep_house();
 }
 
 void RedisLink::flush() {
-  if (!running_) finish_turn();
+  if (!running_) finish_run();
 }
 
-void RedisLink::finish_turn() {
+void RedisLink::finish_run() {
   running_ = true;
-  const Nanos now = steady_now();
-  be_heard(now);
-  way_->turn(now);
+  const Nanos now = monotonic_now();
+  send_heartbeat_if_due(now);
+  router_->pump(now);
   bool has_work = false;
   due_at_ = kForever;
   for (const Kept& one : kept) {
     has_work |= one.keeper->has_work();
     due_at_ = std::min(due_at_, Nanos{sat_add(now.count(), one.keeper->due_in().count())});
   }
-  if (has_work && house_at_ == kForever) house_at_ = now + kHousekeeping;
-  const Nanos beat_at = heartbeat_ && way_->is_ready() ? heartbeat_->due_at(now) : kForever;
-  alarm_.wake_at(std::min({way_->wake_at(), beat_at, house_at_, due_at_}));
+  if (has_work && maintenance_at_ == kForever) maintenance_at_ = now + kHousekeeping;
+  const Nanos heartbeat_at = heartbeat_ && router_->is_ready() ? heartbeat_->due_at(now) : kForever;
+  timer_.wake_at(std::min({router_->wake_at(), heartbeat_at, maintenance_at_, due_at_}));
   running_ = false;
 }
 
-void RedisLink::be_heard(Nanos now) {
+void RedisLink::send_heartbeat_if_due(Nanos now) {
   if (!heartbeat_) return;
-  if (way_->is_mistaken()) options_.roster->on_mistake();
-  if (way_->is_ready() && heartbeat_->is_due()) call(*heartbeat_, now, timeout());
+  if (router_->is_mistaken()) options_.membership->on_misconfigured();
+  if (router_->is_ready() && heartbeat_->is_due()) call(*heartbeat_, now, timeout());
 }
 
 }  // namespace weir::store::redis

@@ -22,105 +22,107 @@
 namespace weir::store::redis {
 
 struct LinkOptions {
-  // Who is at the address: a server, Sentinels that know where it is, or some nodes of a cluster.
-  enum class Kind : std::uint8_t { alone, sentinels, cluster };
+  // The servers at the address: one server, Sentinels that know the master, or some nodes of a cluster.
+  enum class Topology : std::uint8_t { single_server, sentinels, cluster };
 
   MachineOptions machine{};
-  Kind kind = Kind::alone;
-  ServerAddress address{};     // of the server; else for its TLS
-  std::vector<Place> hosts{};  // of Sentinels, or of the cluster
-  std::string master{};        // what Sentinels call it
-  MakeTalk make_talk{};
-  Log log{};  // called on the thread of the link
+  Topology topology = Topology::single_server;
+  ServerAddress address{};        // of a single server; of the others only `tls` is used
+  std::vector<HostPort> hosts{};  // of Sentinels or of the cluster, from the URL
+  std::string master{};           // the master's name in Sentinel
+  MakeRequestCodec make_talk{};
+  LogCallback log{};  // called on the thread of the link
   bool remembers_refusals = true;
-  Roster* roster = nullptr;  // none: nobody is told that this node is there
+  Roster* membership = nullptr;  // null: the node sends no heartbeats and is no member of the fleet
 };
 
-// One thread's way to Redis: a connection to each server on which all questions are pipelined. Once
-// it is warm a question to a server that is alone costs no memory.
+// One thread's link to Redis: a connection to each server, on which all requests are pipelined.
+// Once warm, a request to a single server allocates nothing. Not thread-safe.
 class RedisLink final : public Link,
                         public SharedStore,
-                        private Channel::Listener,
-                        private Spread::Host {
+                        private SocketConnection::Observer,
+                        private CrossSlotQuery::Backend {
  public:
-  // `options` outlive it. Begins to connect.
+  // `options` outlive it. Starts to connect.
   RedisLink(const LinkOptions& options, std::shared_ptr<LinkCounts> counts, std::uint64_t seed);
-  // Answers what is open: unavailable.
+  // Fails all pending requests as unavailable.
   ~RedisLink() override;
   RedisLink(const RedisLink&) = delete;
   RedisLink& operator=(const RedisLink&) = delete;
 
-  // ---- Link. From within an answer, `run_ready`, `flush` and `wait` do nothing: what is asked
-  // ---- there is sent when all answers that have come are given.
+  // ---- Link. From within a callback, `run_ready`, `flush` and `wait` do nothing: requests that
+  // start
+  // ---- there are sent after all callbacks for the received replies.
   int descriptor() const noexcept override { return poller_.descriptor(); }
   void run_ready() override;
   void flush() override;
   void wait(Nanos longest) override;
 
   // ---- SharedStore
-  void ask(const SharedQuestion& question, Asker& asker) override;
-  void borrow(const LoanQuestion& question, Borrower& borrower) override;
+  void ask(const SharedQuestion& request, Asker& callback) override;
+  void borrow(const LoanQuestion& request, Borrower& callback) override;
   Nanos timeout() const override { return options_.machine.timeout; }
 
-  // Of the server, if there is one for all.
-  const Machine& machine() const { return *one_; }
-  bool is_ready() const { return way_->is_ready(); }
+  // Of a single server or a Sentinel's master; not for a cluster.
+  const Machine& fsm() const { return *single_; }
+  bool is_ready() const { return router_->is_ready(); }
 
  private:
-  class Exchange;
-  class Loan;
+  class StoreCall;
+  class LeaseCall;
 
   SharedStore& store() noexcept override { return *this; }
 
-  // ---- Channel::Listener
-  void on_heard(Nanos now) override { now_ = now; }
-  void on_cut() override { refusals_.forget_all(); }
+  // ---- SocketConnection::Observer
+  void on_receive(Nanos now) override { now_ = now; }
+  void on_disconnect() override { denials_.invalidate_all(); }
 
-  // ---- Spread::Host
-  void ask_part(const SharedQuestion& question, Asker& asker, Nanos deadline) override;
-  void answer_whole(const SharedQuestion& question, SharedAnswer& answer, Asker& asker,
-                    bool is_part) override;
+  // ---- CrossSlotQuery::Backend
+  void send_part(const SharedQuestion& request, Asker& callback, Nanos deadline) override;
+  void on_complete(const SharedQuestion& request, SharedAnswer& response, Asker& callback,
+                   bool is_part) override;
 
-  std::unique_ptr<Channel> channel_to(const ServerAddress& address, const MachineOptions& options,
-                                      LinkCounts& counts, const Log& log, Guide* guide);
-  std::unique_ptr<Way> make_way(std::uint64_t seed);
-  std::unique_ptr<Way> way_alone(const MachineOptions& machine);
-  std::unique_ptr<Way> way_by_sentinels(const MachineOptions& machine);
-  std::unique_ptr<Way> way_by_cluster(const MachineOptions& machine);
+  std::unique_ptr<SocketConnection> connect_to(const ServerAddress& address,
+                                               const MachineOptions& options, LinkCounts& counts,
+                                               const LogCallback& log, RedirectHandler* handler);
+  std::unique_ptr<Router> make_router(std::uint64_t seed);
+  std::unique_ptr<Router> single_server_router(const MachineOptions& connection);
+  std::unique_ptr<Router> sentinel_router(const MachineOptions& connection);
+  std::unique_ptr<Router> cluster_router(const MachineOptions& connection);
 
   void run(std::chrono::milliseconds longest);
-  void finish_turn();
-  void keep_house();
-  void be_heard(Nanos now);
-  // Sends a call on its way, to be answered within the time.
+  // Sends what is pending, and sets the timer.
+  void finish_run();
+  void run_maintenance();
+  void send_heartbeat_if_due(Nanos now);
   void call(Call& call, Nanos now, Nanos within);
-  Exchange& free_exchange();
-  Loan& free_loan();
-  void note_time(const SharedAnswer& answer);
-  void answer(Exchange& exchange);
+  StoreCall& free_store_call();
+  LeaseCall& free_lease_call();
+  void note_server_time(const SharedAnswer& response);
+  void finish(StoreCall& call);
 
   const LinkOptions& options_;
-  const std::shared_ptr<LinkCounts> kept_counts_;
+  const std::shared_ptr<LinkCounts> shared_counts_;
   LinkCounts& counts_;
-  LinkCounts sentinel_counts_;  // which nobody reads
+  LinkCounts sentinel_counts_;  // connections to Sentinels need counts; these are not reported
   net::Poller poller_;
-  Alarm alarm_;
+  net::TimerFd timer_;
   std::optional<Heartbeat> heartbeat_;
-  Refusals refusals_;
-  Machine* one_ = nullptr;  // of the server, if there is one for all
-  std::unique_ptr<Way> way_;
-  std::optional<Spread> spread_;
+  DenialCache denials_;
+  Machine* single_ = nullptr;  // of a single server or a Sentinel's master; null for a cluster
+  std::unique_ptr<Router> router_;
+  std::optional<CrossSlotQuery> cross_slot_;
 
-  std::vector<std::unique_ptr<Exchange>> exchanges_;
-  std::vector<Exchange*> free_;
-  std::vector<std::unique_ptr<Loan>> loans_;
-  std::vector<Loan*> free_loans_;
-  SharedAnswer cached_;            // for an answer that needs no exchange
-  bool cached_is_in_use_ = false;  // its asker asks from within
-  Nanos now_{};                    // when the replies that are being read have come
-  Instant there_at_zero_;          // the server's time when ours, which never goes back, was zero
-  Nanos house_at_ = kForever;      // when those who ask have something to see to
-  Nanos due_at_ = kForever;        // when one of them is due
+  std::vector<std::unique_ptr<StoreCall>> store_calls_;
+  std::vector<StoreCall*> free_store_calls_;
+  std::vector<std::unique_ptr<LeaseCall>> lease_calls_;
+  std::vector<LeaseCall*> free_lease_calls_;
+  SharedAnswer cached_;              // for a response from the denial cache
+  bool cached_is_in_use_ = false;    // its callback is running, and may start requests
+  Nanos now_{};                      // the time at which the current replies were received
+  Instant server_time_at_zero_;      // the server's time at which monotonic_now() was zero
+  Nanos maintenance_at_ = kForever;  // next call of the maintenance tasks
+  Nanos due_at_ = kForever;          // the earliest on_due of the maintenance tasks
   bool running_ = false;
 };
 

@@ -12,21 +12,23 @@
 
 namespace weir::store::redis {
 
-// What is said about one loan, from the question to the answer. To be used again for the next one:
-// it keeps its buffers. Without I/O, and not thread-safe.
+// Encodes one lease request as a script call, and decodes the replies to a response. Used for one
+// request after the other: it keeps its buffers. No I/O; not thread-safe.
 //
-// The script lends as store/lease/ledger.h says, and replies with what it lent and what it wrote.
-// Prices and calendars that it cannot know it asks for, as in a conversation.
+// The script leases as store/lease/ledger.h specifies, and replies with the lease and the new
+// state. If it needs a debt converted to another price, or other periods of a calendar, it replies
+// "again", as in LimitScript.
 class LoanTalk {
  public:
-  // The question, and what it borrows, must live until it is answered. False if its limit is not
-  // fit for loans: then the answer says so, and there is nothing to send.
-  bool start(const LoanQuestion& question, const Clockwork& known, LoanAnswer& answer);
+  // The request, and everything it borrows, must live until its response. False if its limit cannot
+  // be leased: then the response says why, and there is nothing to send.
+  bool start(const LoanQuestion& request, const ScriptTime& server_time, LoanAnswer& response);
 
   void append_command(std::string& out, bool with_source) const;
 
-  // Never an error of the server. `again`: the command, which has changed, has to be sent again.
-  Call::Next on_reply(std::span<const wire::RespValue> reply, LoanAnswer& answer);
+  // Never gets an error reply: the connection handles those. `again`: the command has changed, and
+  // has to be sent again.
+  Call::Next on_reply(std::span<const wire::RespValue> reply, LoanAnswer& response);
 
  private:
   void write_command();
@@ -35,18 +37,20 @@ class LoanTalk {
   Permits least() const;
   Permits wanted() const;
 
-  Call::Next learn(const wire::RespValue& text, LoanAnswer& answer);
-  bool read_numbers(std::span<const wire::RespValue> numbers, LoanAnswer& answer) const;
-  void describe(const core::State& state, std::int64_t retry_after, LoanAnswer& answer) const;
+  Call::Next prepare_next_round(const wire::RespValue& text, LoanAnswer& response);
+  bool read_numbers(std::span<const wire::RespValue> numbers, LoanAnswer& response) const;
+  void describe(const core::State& state, std::int64_t retry_after, LoanAnswer& response) const;
 
-  LoanQuestion question_{};
+  LoanQuestion request_{};
   int round_ = 0;
-  std::uint64_t test_birth_ = 0;  // of a key that is made at a time that a test gives
+  std::uint64_t test_birth_ = 0;  // birth of keys that a test creates
   Instant test_time_{};
-  // Learnt in an earlier round: what is there is to be taken for this; where in a calendar it lies.
-  std::string found_{};
-  std::string instead_{};
-  Instant around_{};
+  // From the reply of an earlier round: if the key still has this text, the script replaces it by
+  // the other one, whose debt is at the present price.
+  std::string expected_text_{};
+  std::string replacement_{};
+  // Chooses the calendar's periods that the script gets.
+  Instant calendar_time_{};
   Arguments keys_{};
   Arguments arguments_{};
   std::string scratch_{};

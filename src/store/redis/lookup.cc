@@ -13,7 +13,7 @@
 
 #include "base/out_of_memory.h"
 
-namespace weir::store::redis {
+namespace weir::net {
 
 namespace {
 
@@ -25,9 +25,9 @@ Addresses look_up(const std::string& host, std::uint16_t port, int flags) {
   const int failed = getaddrinfo(host.c_str(), nullptr, &wanted, &found);
   if (failed != 0) return Error{"cannot find " + host + ": " + gai_strerror(failed)};
   const std::unique_ptr<addrinfo, decltype(&freeaddrinfo)> owner(found, &freeaddrinfo);
-  std::vector<net::Address> addresses;
+  std::vector<Address> addresses;
   for (const addrinfo* next = found; next != nullptr; next = next->ai_next) {
-    net::Address address;
+    Address address;
     address.size = next->ai_addrlen;
     std::memcpy(&address.bytes, next->ai_addr, next->ai_addrlen);
     address.set_port(port);
@@ -38,24 +38,24 @@ Addresses look_up(const std::string& host, std::uint16_t port, int flags) {
 
 }  // namespace
 
-std::vector<net::Address> numeric_address(const std::string& host, std::uint16_t port) {
+std::vector<Address> numeric_address(const std::string& host, std::uint16_t port) {
   const Addresses found = look_up(host, port, AI_NUMERICHOST);
-  return found ? *found : std::vector<net::Address>{};
+  return found ? *found : std::vector<Address>{};
 }
 
-// Where a thread leaves what it has found. Lives until both have no use for it.
-struct Lookup::Mailbox {
-  Mailbox() : event(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+// Shared by the resolver and its thread: the thread stores its result here.
+struct Resolver::SharedResult {
+  SharedResult() : event(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
     if (!event.is_open()) throw std::system_error(errno, std::generic_category(), "eventfd");
   }
 
-  // Whether somebody has to begin: nobody is at it.
-  bool begins() {
+  // True if the caller has to start a thread: none is running.
+  bool try_begin() {
     const std::lock_guard lock(mutex);
     wanted = true;
     return !std::exchange(running, true);
   }
-  // There was no memory for it. (Whoever waits for a result has a timeout.)
+  // The thread ran out of memory. The caller of `start` relies on its own timeout.
   void abandon() {
     const std::lock_guard lock(mutex);
     running = false;
@@ -66,48 +66,48 @@ struct Lookup::Mailbox {
     if (!std::exchange(wanted, false)) return;
     result = std::make_unique<Addresses>(std::move(found));
     const std::uint64_t one = 1;
-    (void)!write(event.fd(), &one, sizeof one);  // it can only fail when there is one already
+    (void)!write(event.fd(), &one, sizeof one);  // fails only if the event is already pending
   }
 
-  net::Descriptor event;
+  Descriptor event;
   std::mutex mutex;
   bool wanted = false;
   bool running = false;
   std::unique_ptr<Addresses> result;
 };
 
-Lookup::Lookup() : mailbox_(std::make_shared<Mailbox>()) {}
+Resolver::Resolver() : shared_(std::make_shared<SharedResult>()) {}
 
-Lookup::~Lookup() { forget(); }
+Resolver::~Resolver() { cancel(); }
 
-int Lookup::descriptor() const { return mailbox_->event.fd(); }
+int Resolver::descriptor() const { return shared_->event.fd(); }
 
-void Lookup::start(const std::string& host, std::uint16_t port) {
-  forget();
-  if (!mailbox_->begins()) return;
+void Resolver::start(const std::string& host, std::uint16_t port) {
+  cancel();
+  if (!shared_->try_begin()) return;
   try {
-    std::thread([mailbox = mailbox_, host, port] {
-      if (!with_memory([&] { mailbox->put(look_up(host, port, 0)); })) mailbox->abandon();
+    std::thread([shared = shared_, host, port] {
+      if (!with_memory([&] { shared->put(look_up(host, port, 0)); })) shared->abandon();
     }).detach();
   } catch (const std::bad_alloc&) {
-    mailbox_->abandon();
+    shared_->abandon();
     throw;
   } catch (const std::system_error& error) {
-    mailbox_->put(Error{"cannot look up " + host + ": " + error.what()});
+    shared_->put(Error{"cannot look up " + host + ": " + error.what()});
   }
 }
 
-void Lookup::forget() {
-  const std::lock_guard lock(mailbox_->mutex);
-  mailbox_->wanted = false;
-  mailbox_->result.reset();
+void Resolver::cancel() {
+  const std::lock_guard lock(shared_->mutex);
+  shared_->wanted = false;
+  shared_->result.reset();
 }
 
-std::unique_ptr<Addresses> Lookup::result() {
+std::unique_ptr<Addresses> Resolver::result() {
   std::uint64_t count = 0;
-  (void)!read(mailbox_->event.fd(), &count, sizeof count);  // none if it was forgotten
-  const std::lock_guard lock(mailbox_->mutex);
-  return std::move(mailbox_->result);
+  (void)!read(shared_->event.fd(), &count, sizeof count);  // fails if no event is pending
+  const std::lock_guard lock(shared_->mutex);
+  return std::move(shared_->result);
 }
 
-}  // namespace weir::store::redis
+}  // namespace weir::net

@@ -8,34 +8,34 @@
 #include "net/listen.h"
 #include "weir/result.h"
 
-namespace weir::store::redis {
+namespace weir::net {
 
-using Addresses = Result<std::vector<net::Address>, Error>;
+using Addresses = Result<std::vector<Address>, Error>;
 
-// The addresses that are written as such, in digits; nothing looks them up. Empty if it is a name.
-std::vector<net::Address> numeric_address(const std::string& host, std::uint16_t port);
+// Parses a numeric IP address, without a lookup. Empty if `host` is a name.
+std::vector<Address> numeric_address(const std::string& host, std::uint16_t port);
 
-// Looks one name up, as often as wanted. The system has no way to do that without waiting, so each
-// time a thread does it that lives only for this; if nobody wants to know any more, it ends by
-// itself, later. There is never more than one: whoever starts while it is at work waits for it.
-class Lookup {
+// Resolves a host name asynchronously. getaddrinfo(3) blocks, so each lookup has a detached thread;
+// a cancelled one ends later by itself. There is at most one thread: a start while it runs waits
+// for that thread's result.
+class Resolver {
  public:
-  Lookup();
-  ~Lookup();
-  Lookup(const Lookup&) = delete;
-  Lookup& operator=(const Lookup&) = delete;
+  Resolver();
+  ~Resolver();
+  Resolver(const Resolver&) = delete;
+  Resolver& operator=(const Resolver&) = delete;
 
   // Becomes readable when there is a result.
   int descriptor() const;
 
   void start(const std::string& host, std::uint16_t port);
-  void forget();
-  // Of the last start; null if it is not there yet. Once.
+  void cancel();
+  // The result of the last start, once; null if there is none yet.
   std::unique_ptr<Addresses> result();
 
  private:
-  struct Mailbox;
-  std::shared_ptr<Mailbox> mailbox_;
+  struct SharedResult;
+  std::shared_ptr<SharedResult> shared_;
 };
 
-}  // namespace weir::store::redis
+}  // namespace weir::net

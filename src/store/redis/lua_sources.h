@@ -2,7 +2,8 @@
 
 #include <string_view>
 
-// The files in lua/, written into the program when it is built.
+// The files in lua/, embedded at build time by cmake/embed_lua.cmake: lua/take_bucket.lua is
+// kTakeBucket.
 
 namespace weir::store::redis::lua {
 

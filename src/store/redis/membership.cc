@@ -14,30 +14,29 @@ namespace weir::store::redis {
 
 namespace {
 
-constexpr std::int64_t kMostNodes = 1'000'000;
-constexpr std::size_t kKeptSteps = 64;
+constexpr std::int64_t kMaxNodes = 1'000'000;
+constexpr std::size_t kMaxSteps = 64;
 
-// What comes before a separator, which is taken off the text with it. All of it, if there is none.
+// Removes and returns the text before the first separator, or all of it if there is none.
 std::string_view take_until(std::string_view& text, char separator) {
   const std::string_view taken = text.substr(0, text.find(separator));
   text.remove_prefix(std::min(taken.size() + 1, text.size()));
   return taken;
 }
 
-std::optional<std::int64_t> number_in(std::string_view text, std::int64_t least,
-                                      std::int64_t most) {
+std::optional<std::int64_t> number_in(std::string_view text, std::int64_t min, std::int64_t max) {
   std::int64_t value = 0;
   const char* const end = text.data() + text.size();
   const auto [stop, error] = std::from_chars(text.data(), end, value);
-  if (error != std::errc{} || stop != end || value < least || value > most) return std::nullopt;
+  if (error != std::errc{} || stop != end || value < min || value > max) return std::nullopt;
   return value;
 }
 
-constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
+constexpr std::int64_t kMaxNumber = std::numeric_limits<std::int64_t>::max();
 
-// 3:1 is the second of three, 3:-1 none of them.
-std::optional<Membership::Place> read_place(std::string_view text) {
-  const auto nodes = number_in(take_until(text, ':'), 0, kMostNodes);
+// 3:1 is the second of three nodes; 3:-1 means that this node was not among the three.
+std::optional<Membership::Place> parse_place(std::string_view text) {
+  const auto nodes = number_in(take_until(text, ':'), 0, kMaxNodes);
   if (!nodes) return std::nullopt;
   const auto rank = number_in(text, -1, *nodes - 1);
   if (!rank) return std::nullopt;
@@ -46,11 +45,11 @@ std::optional<Membership::Place> read_place(std::string_view text) {
   return place;
 }
 
-// Its id, for how many milliseconds it is silent, what it has seen, and the rest for people.
-std::optional<Member> read_member(std::string_view line) {
+// A line: id, milliseconds of silence, acknowledged generation, and the info for people.
+std::optional<Member> parse_member(std::string_view line) {
   Member member{.id = std::string{take_until(line, ' ')}};
   const auto silent = number_in(take_until(line, ' '), 0, std::int64_t{1} << 40);
-  const auto seen = number_in(take_until(line, ' '), 0, kMost);
+  const auto seen = number_in(take_until(line, ' '), 0, kMaxNumber);
   if (member.id.empty() || !silent || !seen) return std::nullopt;
   member.silent = std::chrono::milliseconds{*silent};
   member.seen = static_cast<std::uint64_t>(*seen);
@@ -59,8 +58,8 @@ std::optional<Member> read_member(std::string_view line) {
 }
 
 template <typename T>
-bool read_all(std::string_view text, char separator, std::optional<T> (*read)(std::string_view),
-              std::vector<T>& all) {
+bool parse_all(std::string_view text, char separator, std::optional<T> (*read)(std::string_view),
+               std::vector<T>& all) {
   while (!text.empty()) {
     auto one = read(take_until(text, separator));
     if (!one) return false;
@@ -69,8 +68,8 @@ bool read_all(std::string_view text, char separator, std::optional<T> (*read)(st
   return !all.empty();
 }
 
-// In the newest generation it was told to be one of them.
-bool makes_sense(const RosterReply& reply) {
+// The reply is consistent: this node is a member in the newest generation.
+bool is_consistent(const RosterReply& reply) {
   return reply.generation > 0 && reply.places.back().rank && reply.joined <= reply.generation;
 }
 
@@ -88,30 +87,30 @@ std::optional<RosterReply> read_roster(std::span<const wire::RespValue> reply) {
                    .generation = static_cast<std::uint64_t>(reply[2].number),
                    .joined = static_cast<std::uint64_t>(reply[3].number),
                    .founder = reply[4].number == 1};
-  const bool is_read = read_all(reply[5].text, ' ', read_place, read.places) &&
-                       read_all(reply[6].text, '\n', read_member, read.members);
-  if (!is_read || !makes_sense(read)) return std::nullopt;
+  const bool is_read = parse_all(reply[5].text, ' ', parse_place, read.places) &&
+                       parse_all(reply[6].text, '\n', parse_member, read.members);
+  if (!is_read || !is_consistent(read)) return std::nullopt;
   return read;
 }
 
-// ---- Roster
+// ---- MembershipView
 
-// (Links of several threads ask at the same time, and one of them does it.)
+// If links of several threads ask at the same time, one of them gets true.
 bool Roster::is_due(Nanos now) {
   if (has_left()) return false;
   std::int64_t due = due_at_.load(std::memory_order_relaxed);
   return now.count() >= due &&
-         due_at_.compare_exchange_strong(due, (now + kHeartbeatEvery).count());
+         due_at_.compare_exchange_strong(due, (now + kHeartbeatInterval).count());
 }
 
-Roster::Report Roster::report() const {
+Roster::HeartbeatState Roster::heartbeat_state() const {
   const std::lock_guard lock(mutex_);
   return {.leaves = leaving_, .epoch = last_.epoch, .generation = last_.generation};
 }
 
-// Two links may be told in another order than the store has answered. What is known never goes
-// back: others count on it. Of a list that began anew after what was known has run out anything is
-// believed, also that it began earlier.
+// Two links may receive replies in another order than the server sent them. Knowledge never goes
+// back, because other nodes rely on acknowledged generations. Once the membership has expired, any
+// epoch is accepted, even an earlier one.
 bool Roster::is_newer(const RosterReply& reply, Nanos now) const {
   if (reply.epoch != last_.epoch) return reply.epoch > last_.epoch || !is_member(now);
   if (reply.generation != last_.generation) return reply.generation > last_.generation;
@@ -120,35 +119,36 @@ bool Roster::is_newer(const RosterReply& reply, Nanos now) const {
 
 void Roster::on_reply(const RosterReply& reply, Nanos sent, Nanos now) {
   const std::lock_guard lock(mutex_);
-  mistaken_.store(false, std::memory_order_relaxed);
+  misconfigured_.store(false, std::memory_order_relaxed);
   if (leaving_ || !is_newer(reply, now)) return;
   const bool was_there = reply.epoch == last_.epoch && reply.joined == last_.joined;
   if (!was_there && last_.generation > 0) add_step(now, {}, false);
   if (!was_there || reply.places != last_.places) add_step(now, reply.places, reply.founder);
-  if (!was_there || now - told_at_ > 2 * kHeartbeatEvery) steady_since_ = now;
+  if (!was_there || now - last_at_ > 2 * kHeartbeatInterval) steady_since_ = now;
   count_nodes(reply.places.back().nodes, now);
   last_ = reply;
-  told_at_ = now;
-  const std::int64_t until = (sent + kMemberFor).count();
+  last_at_ = now;
+  const std::int64_t until = (sent + kMembershipValidFor).count();
   if (until > valid_until_.load(std::memory_order_relaxed)) {
     valid_until_.store(until, std::memory_order_release);
   }
 }
 
-// The first node that is back after an outage is alone in the list. A thread of it whose own link
-// is still down must not take that for its share: the others have theirs.
+// The first node to rejoin after an outage is alone in the list. If one of its links is still down,
+// it must not take that for a fleet of one node: the others still use their shares.
 void Roster::count_nodes(std::uint32_t listed, Nanos now) {
-  const bool all_are_back = now - steady_since_ >= kAllBackWithin;
+  const bool all_are_back = now - steady_since_ >= kAllRejoinedWithin;
   if (listed > nodes() || all_are_back) nodes_.store(listed, std::memory_order_relaxed);
 }
 
 void Roster::add_step(Nanos now, const std::vector<Membership::Place>& places, bool founding) {
   steps_.push_back({.at = now, .places = places, .founding = founding});
-  if (steps_.size() > kKeptSteps) steps_.pop_front();
+  if (steps_.size() > kMaxSteps) steps_.pop_front();
   version_.store(version() + 1, std::memory_order_release);
 }
 
-// Who has missed steps that are forgotten has missed that it had nothing, for all that is known.
+// If steps after `version` were dropped, the first step returned has no place: a dropped step may
+// have had none.
 Membership Roster::since(std::uint64_t version, Nanos now) const {
   const std::lock_guard lock(mutex_);
   Membership membership{.version = this->version()};
@@ -161,11 +161,11 @@ Membership Roster::since(std::uint64_t version, Nanos now) const {
   return membership;
 }
 
-Roster::View Roster::view(Nanos now) const {
+Roster::MemberList Roster::member_list(Nanos now) const {
   const std::lock_guard lock(mutex_);
-  View view{.generation = last_.generation, .members = last_.members};
-  for (Member& member : view.members) member.silent += now - told_at_;
-  return view;
+  MemberList list{.generation = last_.generation, .members = last_.members};
+  for (Member& member : list.members) member.silent += now - last_at_;
+  return list;
 }
 
 void Roster::leave() {
@@ -175,30 +175,30 @@ void Roster::leave() {
   due_at_.store(0, std::memory_order_relaxed);
 }
 
-void append_report(std::string& out, bool with_source, std::string_view key, const Roster& roster,
-                   std::string_view given) {
+void append_report(std::string& out, bool with_source, std::string_view key,
+                   const Roster& membership, std::string_view test_time) {
   using std::chrono::duration_cast;
   static const std::string silence =
-      std::to_string(duration_cast<std::chrono::microseconds>(kGoneAfter).count());
+      std::to_string(duration_cast<std::chrono::microseconds>(kRemovedAfter).count());
   static const std::string keep =
-      std::to_string(duration_cast<std::chrono::milliseconds>(kListFor).count());
-  const Script& script = membership_script();
-  const Roster::Report report = roster.report();
-  const std::string epoch = std::to_string(report.epoch);
-  const std::string generation = std::to_string(report.generation);
+      std::to_string(duration_cast<std::chrono::milliseconds>(kListExpiry).count());
+  const LuaScript& script = membership_script();
+  const Roster::HeartbeatState state = membership.heartbeat_state();
+  const std::string epoch = std::to_string(state.epoch);
+  const std::string generation = std::to_string(state.generation);
   const std::array<std::string_view, 12> words{with_source ? "EVAL" : "EVALSHA",
                                                with_source ? script.source : script.sha1,
                                                "1",
                                                key,
-                                               roster.id(),
-                                               report.leaves ? "bye" : "here",
+                                               membership.id(),
+                                               state.leaves ? "bye" : "here",
                                                epoch,
                                                generation,
-                                               roster.info(),
+                                               membership.info(),
                                                silence,
                                                keep,
-                                               given};
-  append_words(out, words);
+                                               test_time};
+  append_resp(out, words);
 }
 
 // ---- Heartbeat
@@ -211,31 +211,31 @@ Nanos Heartbeat::now() {
 
 bool Heartbeat::is_due() {
   const Nanos at = now();
-  if (open_ || !roster_.is_due(at)) return false;
+  if (in_flight_ || !membership_.is_due(at)) return false;
   sent_ = at;
-  open_ = true;
+  in_flight_ = true;
   return true;
 }
 
-Nanos Heartbeat::due_at(Nanos other_now) const {
-  if (open_ || roster_.has_left()) return kForever;
-  return other_now + std::max(roster_.due_at() - now(), Nanos{0});
+Nanos Heartbeat::due_at(Nanos link_now) const {
+  if (in_flight_ || membership_.has_left()) return kForever;
+  return link_now + std::max(membership_.due_at() - now(), Nanos{0});
 }
 
 void Heartbeat::append_command(std::string& out, bool with_source) const {
-  append_report(out, with_source, kMembersKey, roster_);
+  append_report(out, with_source, kMemberListKey, membership_);
 }
 
 void Heartbeat::on_failure(Failure failure, std::string_view) {
-  open_ = false;
-  if (failure == Failure::misconfigured) roster_.on_mistake();
+  in_flight_ = false;
+  if (failure == Failure::misconfigured) membership_.on_misconfigured();
 }
 
 Heartbeat::Next Heartbeat::on_reply(std::span<const wire::RespValue> reply) {
-  if (const auto roster = read_roster(reply)) {
-    roster_.on_reply(*roster, sent_, now());
-  } else if (roster_.report().leaves) {
-    roster_.on_left();
+  if (const auto parsed = read_roster(reply)) {
+    membership_.on_reply(*parsed, sent_, now());
+  } else if (membership_.heartbeat_state().leaves) {
+    membership_.on_left();
   }
   return Next::answered;
 }

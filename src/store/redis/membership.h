@@ -16,43 +16,44 @@
 
 namespace weir::store::redis {
 
-// How often a node says that it is there, and after how long a silence the others do without it. It
-// stops earlier by itself, from when it said what was answered: no two may use the same part.
-inline constexpr Nanos kHeartbeatEvery = std::chrono::milliseconds{200};
-inline constexpr Nanos kGoneAfter = std::chrono::seconds{2};
-inline constexpr Nanos kMemberFor = std::chrono::milliseconds{1600};
-// After an outage all nodes are in the list again within this time: the longest pause between two
-// attempts to connect, and what it takes to find the server.
-inline constexpr Nanos kAllBackWithin = std::chrono::seconds{5};
-// A list that nobody was heard in for so long is forgotten.
-inline constexpr Nanos kListFor = std::chrono::hours{24};
+// Interval of heartbeats; silence after which a node is removed from the list; and validity of a
+// membership, counted from when an answered heartbeat was sent. The validity is shorter than the
+// silence: a node stops using its share before others take it over.
+inline constexpr Nanos kHeartbeatInterval = std::chrono::milliseconds{200};
+inline constexpr Nanos kRemovedAfter = std::chrono::seconds{2};
+inline constexpr Nanos kMembershipValidFor = std::chrono::milliseconds{1600};
+// Time within which all nodes have rejoined after an outage: the maximum back-off, plus the time to
+// find the server.
+inline constexpr Nanos kAllRejoinedWithin = std::chrono::seconds{5};
+// Expiry of a list without heartbeats.
+inline constexpr Nanos kListExpiry = std::chrono::hours{24};
 
-// One of those in the list.
+// A node in the list.
 struct Member {
-  std::string id{};    // which no other has
-  std::string info{};  // for people: its name and version
-  Nanos silent{0};     // since when it was not heard of, when the list was told
-  std::uint64_t seen = 0;
+  std::string id{};        // unique
+  std::string info{};      // for people: its name and version
+  Nanos silent{0};         // since its last heartbeat, at the time of the reply
+  std::uint64_t seen = 0;  // the newest generation that it has acknowledged
 
   friend bool operator==(const Member&, const Member&) = default;
 };
 
-// What a heartbeat is answered with.
+// The reply to a heartbeat.
 struct RosterReply {
-  std::uint64_t epoch = 0;  // which list it is; a later one is greater
+  std::uint64_t epoch = 0;  // identifies the list; a later list has a greater one
   std::uint64_t generation = 0;
-  std::uint64_t joined = 0;  // the generation in which this node came
-  bool founder = false;
-  std::vector<Membership::Place> places{};  // up to that of `generation`
+  std::uint64_t joined = 0;                 // the generation in which this node joined
+  bool founder = false;                     // it joined when the list was new
+  std::vector<Membership::Place> places{};  // one for each generation in use, up to `generation`
   std::vector<Member> members{};            // by rank
 };
 
-// Nothing if it is none.
+// Empty if the reply is malformed.
 std::optional<RosterReply> read_roster(std::span<const wire::RespValue> reply);
 
-// What this node knows about who shares the store, and what it has to say about itself.
-// Thread-safe. Time is an argument: one that never goes back, and counts on while the machine is
-// suspended.
+// This node's view of the members of the fleet, and the state of its own heartbeats.
+// Thread-safe. The time is an argument: a monotonic clock that includes suspension
+// (CLOCK_BOOTTIME).
 class Roster {
  public:
   Roster(std::string id, std::string info) : id_(std::move(id)), info_(std::move(info)) {}
@@ -62,47 +63,47 @@ class Roster {
 
   // ---- For links
 
-  // Whether it is time to be heard; if so, it is the caller's to do it.
+  // True if a heartbeat is due; then the caller has to send it.
   bool is_due(Nanos now);
   Nanos due_at() const { return Nanos{due_at_.load(std::memory_order_relaxed)}; }
 
-  // What is said: that this node is there and has seen so much, or that it goes.
-  struct Report {
+  // The content of a heartbeat: the newest list that this node knows, or that it leaves.
+  struct HeartbeatState {
     bool leaves = false;
     std::uint64_t epoch = 0;
     std::uint64_t generation = 0;
   };
-  Report report() const;
-  // `sent` is when it was said.
+  HeartbeatState heartbeat_state() const;
+  // `sent` is the time at which the heartbeat was sent.
   void on_reply(const RosterReply& reply, Nanos sent, Nanos now);
 
-  // Somebody has to put something right before it is heard.
-  void on_mistake() { mistaken_.store(true, std::memory_order_relaxed); }
+  // Heartbeats fail because of an error that an operator has to fix.
+  void on_misconfigured() { misconfigured_.store(true, std::memory_order_relaxed); }
 
   // ---- Leaving
 
-  // What is said next is good-bye. From now on it is no member.
+  // Ends the membership at once. The next heartbeat is a leave message.
   void leave();
   bool has_left() const { return left_.load(std::memory_order_acquire); }
   void on_left() { left_.store(true, std::memory_order_release); }
 
-  // ---- For who goes by it
+  // ---- For users of the membership
 
   bool is_member(Nanos now) const noexcept {
     return now.count() < valid_until_.load(std::memory_order_acquire);
   }
-  bool is_mistaken() const noexcept { return mistaken_.load(std::memory_order_relaxed); }
+  bool is_mistaken() const noexcept { return misconfigured_.load(std::memory_order_relaxed); }
   std::uint64_t version() const noexcept { return version_.load(std::memory_order_acquire); }
   Membership since(std::uint64_t version, Nanos now) const;
-  // How many share what is counted, at least this one. After an outage nodes come back one by one:
-  // until all had time for it, there are no fewer than before.
+  // The number of nodes in the fleet, at least 1. After an outage nodes rejoin one by one: the
+  // number does not decrease until all had time to rejoin.
   std::uint32_t nodes() const noexcept { return nodes_.load(std::memory_order_relaxed); }
 
-  struct View {
+  struct MemberList {
     std::uint64_t generation = 0;
     std::vector<Member> members{};
   };
-  View view(Nanos now) const;
+  MemberList member_list(Nanos now) const;
 
  private:
   bool is_newer(const RosterReply& reply, Nanos now) const;
@@ -119,9 +120,9 @@ class Roster {
   const std::string info_;
 
   mutable std::mutex mutex_;
-  RosterReply last_{};    // none yet, if its generation is 0
-  Nanos told_at_{};       // that one
-  Nanos steady_since_{};  // from then on no heartbeat was missed, and the list was the same one
+  RosterReply last_{};    // generation 0: none yet
+  Nanos last_at_{};       // when it was received
+  Nanos steady_since_{};  // since then no heartbeat was missed, and the list was the same one
   std::deque<Step> steps_;
   bool leaving_ = false;
 
@@ -130,40 +131,40 @@ class Roster {
   std::atomic<std::uint64_t> version_{0};
   std::atomic<std::uint32_t> nodes_{1};
   std::atomic<bool> left_{false};
-  std::atomic<bool> mistaken_{false};
+  std::atomic<bool> misconfigured_{false};
 };
 
-// What a node says, of a list under that key. `given` is the time, for tests.
-void append_report(std::string& out, bool with_source, std::string_view key, const Roster& roster,
-                   std::string_view given = {});
+// Appends the command of a heartbeat for the list under `key`. `test_time` is for tests.
+void append_report(std::string& out, bool with_source, std::string_view key,
+                   const Roster& membership, std::string_view test_time = {});
 
 // The key of the list.
-inline constexpr std::string_view kMembersKey = "weir1:{nodes}:members";
+inline constexpr std::string_view kMemberListKey = "weir1:{nodes}:members";
 
-// One link's part in it.
+// The heartbeats of one link, as calls to Redis. Belongs to the link's thread.
 class Heartbeat final : public Call {
  public:
   // `roster` outlives it.
-  explicit Heartbeat(Roster& roster) : roster_(roster) {}
+  explicit Heartbeat(Roster& membership) : membership_(membership) {}
 
-  // Whether it is time for one; if so, it is the caller's to send this.
+  // True if a heartbeat is due; then the caller has to send this call.
   bool is_due();
-  // When that will be, in a clock that goes on from `now`.
+  // Time at which that will be, by the clock whose time is `now`.
   Nanos due_at(Nanos now) const;
 
   void append_command(std::string& out, bool with_source) const override;
-  std::string_view key() const override { return kMembersKey; }
+  std::string_view key() const override { return kMemberListKey; }
   Next on_reply(std::span<const wire::RespValue> reply) override;
-  void on_answered() override { open_ = false; }
+  void on_answered() override { in_flight_ = false; }
   void on_failure(Failure failure, std::string_view why) override;
 
-  // By which membership is reckoned.
+  // The clock of membership: CLOCK_BOOTTIME.
   static Nanos now();
 
  private:
-  Roster& roster_;
+  Roster& membership_;
   Nanos sent_{};
-  bool open_ = false;
+  bool in_flight_ = false;
 };
 
 }  // namespace weir::store::redis

@@ -11,9 +11,9 @@ namespace weir::store::redis {
 
 namespace {
 
-constexpr Nanos kLongest = std::chrono::milliseconds{100};
-constexpr Nanos kNever = Nanos::min();
-constexpr std::size_t kForgottenPlaces = 4096;
+constexpr Nanos kMaxValidity = std::chrono::milliseconds{100};
+constexpr Nanos kExpired = Nanos::min();
+constexpr std::size_t kInvalidatedSlots = 4096;
 
 using Numbers = std::array<std::int64_t, 8>;
 
@@ -39,19 +39,19 @@ Numbers numbers_of(const core::ExactLog& l) { return {l.count, l.period.count()}
 Numbers numbers_of(const core::Concurrency& l) { return {l.count, l.lease.count()}; }
 Numbers numbers_of(const core::Cell& l) { return {l.capacity, l.price.count(), l.depth.count()}; }
 
-Nanos less(Nanos duration, Nanos passed) {
+Nanos reduced(Nanos duration, Nanos passed) {
   return duration > Nanos{0} ? std::max(duration - passed, Nanos{0}) : duration;
 }
 
-core::Decision later(core::Decision decision, Nanos passed) {
-  decision.retry_after = less(decision.retry_after, passed);
-  decision.reset_after = less(decision.reset_after, passed);
+core::Decision aged(core::Decision decision, Nanos passed) {
+  decision.retry_after = reduced(decision.retry_after, passed);
+  decision.reset_after = reduced(decision.reset_after, passed);
   return decision;
 }
 
-// How long it stays refused for sure, with all limits that refuse now; nothing if not at all.
-Nanos lasting(std::span<const core::Decision> decisions) {
-  Nanos longest = kLongest;
+// How long the take stays denied for sure, by the same limits; zero if it cannot be cached.
+Nanos validity_of(std::span<const core::Decision> decisions) {
+  Nanos longest = kMaxValidity;
   for (const core::Decision& decision : decisions) {
     if (decision.outcome == Outcome::impossible) return Nanos{0};
     if (decision.outcome == Outcome::limited) longest = std::min(longest, decision.retry_after);
@@ -61,113 +61,113 @@ Nanos lasting(std::span<const core::Decision> decisions) {
 
 }  // namespace
 
-Refusals::Refusals(std::uint64_t seed, std::size_t size)
+DenialCache::DenialCache(std::uint64_t seed, std::size_t size)
     : seed_(seed),
       entries_(std::bit_ceil(size)),
-      until_(entries_.size(), kNever),
-      forgotten_(kForgottenPlaces) {}
+      until_(entries_.size(), kExpired),
+      invalidated_(kInvalidatedSlots) {}
 
-Refusals::Parameters Refusals::parameters_of(const core::Limit& limit) {
-  Parameters parameters;
+DenialCache::LimitParameters DenialCache::parameters_of(const core::Limit& limit) {
+  LimitParameters parameters;
   parameters.numbers = std::visit([](const auto& l) { return numbers_of(l); }, limit);
   parameters.numbers.back() = static_cast<std::int64_t>(limit.index());
   if (const auto* quota = std::get_if<core::Quota>(&limit)) parameters.calendar = quota->calendar;
   return parameters;
 }
 
-bool Refusals::can_be_kept(const SharedQuestion& question) {
-  return question.verb == SharedVerb::take && !question.items.empty() && !question.now &&
-         std::ranges::none_of(question.items, [](const SharedItem& item) {
+bool DenialCache::is_cacheable(const SharedQuestion& request) {
+  return request.verb == SharedVerb::take && !request.items.empty() && !request.now &&
+         std::ranges::none_of(request.items, [](const SharedItem& item) {
            return item.shadow || std::holds_alternative<core::Concurrency>(*item.limit);
          });
 }
 
-std::uint64_t Refusals::hash_of(std::string_view key) const {
+std::uint64_t DenialCache::hash_of(std::string_view key) const {
   return XXH3_64bits_withSeed(key.data(), key.size(), seed_);
 }
 
-std::uint64_t Refusals::hash_of(const core::Ask& ask) const {
+std::uint64_t DenialCache::hash_of(const core::Ask& ask) const {
   const std::array<std::int64_t, 2> numbers{ask.cost, ask.max_wait.count()};
   return XXH3_64bits_withSeed(numbers.data(), sizeof numbers, seed_);
 }
 
-std::size_t Refusals::place_of(const SharedQuestion& question) const {
+std::size_t DenialCache::index_of(const SharedQuestion& request) const {
   std::uint64_t hash = 0;
-  for (const SharedItem& item : question.items) {
+  for (const SharedItem& item : request.items) {
     hash = std::rotl(hash, 7) ^ hash_of(item.key) ^ hash_of(item.ask);
   }
   return hash & (entries_.size() - 1);
 }
 
-bool Refusals::is_about(const Entry& entry, const SharedQuestion& question) const {
-  if (entry.count != question.items.size()) return false;
+bool DenialCache::matches(const Denial& entry, const SharedQuestion& request) const {
+  if (entry.count != request.items.size()) return false;
   for (std::size_t i = 0; i < entry.count; ++i) {
-    const Part& part = entry.parts[i];
-    const SharedItem& item = question.items[i];
-    if (part.ask != item.ask || part.key != item.key) return false;
-    if (!(part.parameters == parameters_of(*item.limit))) return false;
+    const DeniedItem& cached = entry.parts[i];
+    const SharedItem& item = request.items[i];
+    if (cached.ask != item.ask || cached.key != item.key) return false;
+    if (!(cached.parameters == parameters_of(*item.limit))) return false;
   }
   return true;
 }
 
-bool Refusals::is_forgotten(const Entry& entry) const {
-  if (entry.number <= forgotten_before_) return true;
+bool DenialCache::is_invalidated(const Denial& entry) const {
+  if (entry.number <= invalidated_before_) return true;
   return std::any_of(entry.parts.begin(),
                      entry.parts.begin() + static_cast<std::ptrdiff_t>(entry.count),
-                     [&](const Part& part) {
-                       return forgotten_[hash_of(part.key) % kForgottenPlaces] >= entry.number;
+                     [&](const DeniedItem& item) {
+                       return invalidated_[hash_of(item.key) % kInvalidatedSlots] >= entry.number;
                      });
 }
 
-bool Refusals::refuses(const SharedQuestion& question, Nanos now, SharedAnswer& answer) const {
-  if (now >= last_until_ || !can_be_kept(question)) return false;
-  const std::size_t place = place_of(question);
-  if (now >= until_[place]) return false;
-  const Entry& entry = entries_[place];
-  if (!is_about(entry, question) || is_forgotten(entry)) return false;
+bool DenialCache::lookup(const SharedQuestion& request, Nanos now, SharedAnswer& response) const {
+  if (now >= last_until_ || !is_cacheable(request)) return false;
+  const std::size_t index = index_of(request);
+  if (now >= until_[index]) return false;
+  const Denial& entry = entries_[index];
+  if (!matches(entry, request) || is_invalidated(entry)) return false;
   const Nanos passed = now - entry.at;
-  answer.kind = SharedAnswer::Kind::decided;
-  answer.error.clear();
-  answer.now = entry.store_time + passed;
-  answer.verdict = entry.verdict;
-  answer.verdict.decision = later(entry.verdict.decision, passed);
-  answer.decisions.clear();
+  response.kind = SharedAnswer::Kind::decided;
+  response.error.clear();
+  response.now = entry.store_time + passed;
+  response.verdict = entry.verdict;
+  response.verdict.decision = aged(entry.verdict.decision, passed);
+  response.decisions.clear();
   for (std::size_t i = 0; i < entry.count; ++i) {
-    answer.decisions.push_back(later(entry.parts[i].decision, passed));
+    response.decisions.push_back(aged(entry.parts[i].decision, passed));
   }
-  answer.receipts.clear();
-  answer.left = false;
+  response.receipts.clear();
+  response.left = false;
   return true;
 }
 
-void Refusals::remember(const SharedQuestion& question, const SharedAnswer& answer, Nanos now) {
-  if (answer.kind != SharedAnswer::Kind::decided || answer.verdict.decision) return;
-  if (!can_be_kept(question) || answer.decisions.size() != question.items.size()) return;
-  const Nanos lasts = lasting(answer.decisions);
+void DenialCache::insert(const SharedQuestion& request, const SharedAnswer& response, Nanos now) {
+  if (response.kind != SharedAnswer::Kind::decided || response.verdict.decision) return;
+  if (!is_cacheable(request) || response.decisions.size() != request.items.size()) return;
+  const Nanos lasts = validity_of(response.decisions);
   if (lasts <= Nanos{0}) return;
-  const std::size_t place = place_of(question);
-  Entry& entry = entries_[place];
-  entry.count = question.items.size();
+  const std::size_t index = index_of(request);
+  Denial& entry = entries_[index];
+  entry.count = request.items.size();
   if (entry.parts.size() < entry.count) entry.parts.resize(entry.count);
   for (std::size_t i = 0; i < entry.count; ++i) {
-    const SharedItem& item = question.items[i];
+    const SharedItem& item = request.items[i];
     entry.parts[i].key.assign(item.key);
     entry.parts[i].parameters = parameters_of(*item.limit);
     entry.parts[i].ask = item.ask;
-    entry.parts[i].decision = answer.decisions[i];
+    entry.parts[i].decision = response.decisions[i];
   }
-  entry.verdict = answer.verdict;
-  entry.store_time = answer.now;
+  entry.verdict = response.verdict;
+  entry.store_time = response.now;
   entry.at = now;
-  until_[place] = now + lasts;
+  until_[index] = now + lasts;
   last_until_ = std::max(last_until_, now + lasts);
   entry.number = ++last_number_;
 }
 
-void Refusals::forget(const SharedQuestion& question) {
-  if (question.verb == SharedVerb::take || question.verb == SharedVerb::peek) return;
-  for (const SharedItem& item : question.items) {
-    forgotten_[hash_of(item.key) % kForgottenPlaces] = last_number_;
+void DenialCache::invalidate(const SharedQuestion& request) {
+  if (request.verb == SharedVerb::take || request.verb == SharedVerb::peek) return;
+  for (const SharedItem& item : request.items) {
+    invalidated_[hash_of(item.key) % kInvalidatedSlots] = last_number_;
   }
 }
 

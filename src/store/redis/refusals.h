@@ -12,74 +12,74 @@
 
 namespace weir::store::redis {
 
-// Takes that were refused a moment ago, and will be again: who hammers at a limit costs the server
-// nothing. Of a fixed size.
+// A cache of recent denials of takes, of a fixed size: a client that keeps hitting a limit causes
+// no load on the server. Not thread-safe: each link has one.
 //
-// A refusal is remembered for a tenth of a second at most, and never beyond its retry_after, with
-// all keys and limits that it was about. A take of the same, at the same cost and with the same
-// patience, is refused without asking: its durations are those of then, less the time that has
-// passed. (One that costs more would be refused as well, but when it would pass is not known, nor
-// which limit it would wait for the longest.) Limits with other parameters are others, so that a
-// raised limit is seen at once. What another link gives back is seen when the refusal is forgotten.
+// An entry lives for 100 ms at most, and never beyond its retry_after. It matches a take with the
+// same keys, limits, cost and max_wait; its durations are reduced by the time since. (A higher cost
+// would be denied as well, but its retry time and its tightest limit are not known.) Limits are
+// compared by their parameters, so that a raised limit takes effect at once. A refund by another
+// link takes effect when the entry expires.
 //
-// Never remembered: limits of concurrency, where a leave can end a refusal at any time; shadow
-// limits, whose numbers count; and what can never pass, which has no time to be forgotten at.
-class Refusals {
+// Never cached: takes with concurrency limits, where a leave can end a denial at any time; with
+// shadow limits, whose counts change with each call; and those that can never pass, because they
+// have no retry time.
+class DenialCache {
  public:
-  // The seed keeps strangers from making keys that push each other out.
-  explicit Refusals(std::uint64_t seed, std::size_t size = 1024);
+  // The seed is secret: without it a client could choose keys that evict each other's entries.
+  explicit DenialCache(std::uint64_t seed, std::size_t size = 1024);
 
-  // Whether the question is refused; if so, `answer` says how.
-  bool refuses(const SharedQuestion& question, Nanos now, SharedAnswer& answer) const;
-  // To be shown every answer; remembers it if it is a refusal.
-  void remember(const SharedQuestion& question, const SharedAnswer& answer, Nanos now);
-  // To be shown every question: after some, refusals of their keys may be none any more.
-  void forget(const SharedQuestion& question);
-  // The server was lost: the next one may know nothing of what this one has refused for.
-  void forget_all() { forgotten_before_ = last_number_; }
+  // True if the cache denies the request; then it fills in `response`.
+  bool lookup(const SharedQuestion& request, Nanos now, SharedAnswer& response) const;
+  // To be called with every response; stores denials.
+  void insert(const SharedQuestion& request, const SharedAnswer& response, Nanos now);
+  // To be called with every request: drops denials that it may end, such as a settle or a reset.
+  void invalidate(const SharedQuestion& request);
+  // The connection was lost: the server may have lost its state.
+  void invalidate_all() { invalidated_before_ = last_number_; }
 
  private:
-  // What tells limits apart: the kind and its numbers. A calendar is kept, so that no other can
-  // come to be at its address.
-  struct Parameters {
+  // Identifies a limit: its kind and its numbers. Owns the calendar, so that no other one can get
+  // its address.
+  struct LimitParameters {
     std::array<std::int64_t, 8> numbers{};
     std::shared_ptr<const core::Calendar> calendar{};
-    friend bool operator==(const Parameters&, const Parameters&) = default;
+    friend bool operator==(const LimitParameters&, const LimitParameters&) = default;
   };
-  struct Part {
+  struct DeniedItem {
     std::string key{};
-    Parameters parameters{};
+    LimitParameters parameters{};
     core::Ask ask{};
     core::Decision decision{};
   };
-  struct Entry {
-    std::vector<Part> parts{};
-    std::size_t count = 0;  // how many of the parts are in use
+  struct Denial {
+    std::vector<DeniedItem> parts{};
+    std::size_t count = 0;  // number of parts in use
     core::Verdict verdict{};
     Instant store_time{};
     Nanos at{};
-    std::uint64_t number = 0;  // refusals are numbered, so that older ones can be told
+    std::uint64_t number = 0;  // sequence number, to tell older entries from newer ones
   };
 
-  static Parameters parameters_of(const core::Limit& limit);
-  static bool can_be_kept(const SharedQuestion& question);
+  static LimitParameters parameters_of(const core::Limit& limit);
+  static bool is_cacheable(const SharedQuestion& request);
   std::uint64_t hash_of(std::string_view key) const;
   std::uint64_t hash_of(const core::Ask& ask) const;
-  std::size_t place_of(const SharedQuestion& question) const;
-  bool is_about(const Entry& entry, const SharedQuestion& question) const;
-  bool is_forgotten(const Entry& entry) const;
+  std::size_t index_of(const SharedQuestion& request) const;
+  bool matches(const Denial& entry, const SharedQuestion& request) const;
+  bool is_invalidated(const Denial& entry) const;
 
   const std::uint64_t seed_;
-  std::vector<Entry> entries_;  // a power of two
-  // Until when each of them counts. Apart, so that it stays in the cache: most questions find that
-  // nobody was refused, and look no further.
+  std::vector<Denial> entries_;  // a hash table of a power of two entries, without chains
+  // Expiry of each entry. A separate array stays in the processor's cache: most lookups find an
+  // expired entry, and read no more.
   std::vector<Nanos> until_;
-  Nanos last_until_ = Nanos::min();  // of all: behind it there is nothing to look for
-  // By the hash of a key: the number of the last refusal that was there when it was forgotten. Keys
-  // that share a place forget together, which does no harm.
-  std::vector<std::uint64_t> forgotten_;
+  Nanos last_until_ = Nanos::min();  // the latest expiry of all
+  // By the hash of a key: entries about the key up to this number are invalid. A hash collision
+  // invalidates too much, which is harmless.
+  std::vector<std::uint64_t> invalidated_;
   std::uint64_t last_number_ = 0;
-  std::uint64_t forgotten_before_ = 0;  // this one and all that are older
+  std::uint64_t invalidated_before_ = 0;  // entries up to this number are invalid
 };
 
 }  // namespace weir::store::redis

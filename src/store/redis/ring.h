@@ -4,42 +4,42 @@
 #include <utility>
 #include <vector>
 
-namespace weir::store::redis {
+namespace weir {
 
-// First in, first out. Once it has grown it asks for no memory, unlike std::deque, which goes on
-// taking and giving back blocks.
+// A growing ring buffer: a FIFO queue. In the steady state it does not allocate, unlike std::deque,
+// which keeps allocating and freeing blocks.
 template <typename T>
-class Ring {
+class RingBuffer {
  public:
   bool empty() const { return size_ == 0; }
   std::size_t size() const { return size_; }
-  const T& front() const { return places_[first_]; }
+  const T& front() const { return slots_[first_]; }
 
   void push_back(T value) {
-    if (size_ == places_.size()) grow();
-    places_[(first_ + size_) & (places_.size() - 1)] = std::move(value);
+    if (size_ == slots_.size()) grow();
+    slots_[(first_ + size_) & (slots_.size() - 1)] = std::move(value);
     ++size_;
   }
   T pop_front() {
-    T value = std::move(places_[first_]);
-    first_ = (first_ + 1) & (places_.size() - 1);
+    T value = std::move(slots_[first_]);
+    first_ = (first_ + 1) & (slots_.size() - 1);
     --size_;
     return value;
   }
 
  private:
   void grow() {
-    std::vector<T> larger(places_.empty() ? 64 : 2 * places_.size());  // a power of two
+    std::vector<T> larger(slots_.empty() ? 64 : 2 * slots_.size());  // a power of two
     for (std::size_t i = 0; i < size_; ++i) {
-      larger[i] = std::move(places_[(first_ + i) & (places_.size() - 1)]);
+      larger[i] = std::move(slots_[(first_ + i) & (slots_.size() - 1)]);
     }
-    places_.swap(larger);
+    slots_.swap(larger);
     first_ = 0;
   }
 
-  std::vector<T> places_;
+  std::vector<T> slots_;
   std::size_t first_ = 0;
   std::size_t size_ = 0;
 };
 
-}  // namespace weir::store::redis
+}  // namespace weir

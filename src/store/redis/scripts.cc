@@ -17,10 +17,10 @@ namespace weir::store::redis {
 
 namespace {
 
-// Where a script finds the time that a test gives.
-constexpr std::string_view kGivenFirst = "local given = ARGV[1]\n";
-constexpr std::string_view kGivenSecond = "local given = ARGV[2]\n";
-constexpr std::string_view kGivenEighth = "local given = ARGV[8]\n";
+// The argument in which a script gets a test's time.
+constexpr std::string_view kTimeInFirst = "local given = ARGV[1]\n";
+constexpr std::string_view kTimeInSecond = "local given = ARGV[2]\n";
+constexpr std::string_view kTimeInEighth = "local given = ARGV[8]\n";
 
 constexpr std::size_t kAlgorithms = std::variant_size_v<core::Limit>;
 
@@ -28,7 +28,7 @@ std::string sha1_of(std::string_view text) {
   std::array<unsigned char, EVP_MAX_MD_SIZE> digest{};
   unsigned int size = 0;
   if (EVP_Digest(text.data(), text.size(), digest.data(), &size, EVP_sha1(), nullptr) != 1) {
-    throw std::runtime_error("SHA-1, by which Redis calls scripts, is not to be had from OpenSSL");
+    throw std::runtime_error("OpenSSL does not provide SHA-1, which identifies scripts in Redis");
   }
   static constexpr std::string_view hex = "0123456789abcdef";
   std::string name;
@@ -36,18 +36,18 @@ std::string sha1_of(std::string_view text) {
   return name;
 }
 
-Script with_sha1(std::string source) {
-  Script script{.source = std::move(source)};
+LuaScript with_sha1(std::string source) {
+  LuaScript script{.source = std::move(source)};
   script.sha1 = sha1_of(script.source);
   return script;
 }
 
-Script general(Algorithms algorithms) {
-  // In the order of the variant; windows and quotas are in one file.
+LuaScript general(AlgorithmSet algorithms) {
+  // In the order of core::Limit's alternatives; windows and quotas share a file.
   static const std::array<std::string_view, kAlgorithms> files = {
       lua::kBucket, lua::kNginx, lua::kSmooth,  lua::kWindow, lua::kSliding,
       lua::kWindow, lua::kLog,   lua::kHolders, lua::kCell};
-  std::string source{kGivenFirst};
+  std::string source{kTimeInFirst};
   source += lua::kClock;
   source += lua::kHead;
   bool has_windows = false;
@@ -61,7 +61,7 @@ Script general(Algorithms algorithms) {
   return with_sha1(std::move(source));
 }
 
-// The text for a limit, with its number in the place of each @ and its letter in that of each ~.
+// Instantiates a template for a limit: replaces each @ by its number and each ~ by its letter.
 std::string for_limit(std::size_t number, char letter, std::string_view text) {
   std::string out;
   for (const char c : text) {
@@ -70,13 +70,14 @@ std::string for_limit(std::size_t number, char letter, std::string_view text) {
   return out;
 }
 
-// How struct.unpack reads what a limit is told, the names of that, and what is done with it.
-struct TakePart {
+// One limit of a take script: the struct.unpack format of its parameters, their names, and its
+// code.
+struct LimitTemplate {
   std::string_view format;
   std::string_view names;
-  std::string text;
+  std::string code;
 };
-TakePart take_part(char letter) {
+LimitTemplate limit_template(char letter) {
   using namespace lua;
   const auto window = [](std::string_view span) {
     return std::string(kTakeWindow).append(span).append(kCountWindow);
@@ -98,15 +99,15 @@ std::string take(std::string_view letters) {
     const auto add = [number = i + 1, letter = letters[i]](std::string& to, std::string_view text) {
       to += for_limit(number, letter, text);
     };
-    const TakePart part = take_part(letters[i]);
-    format += part.format;
+    const LimitTemplate limit = limit_template(letters[i]);
+    format += limit.format;
     if (i > 0) names += ", ";
-    add(names, part.names);
-    add(decisions, part.text);
+    add(names, limit.names);
+    add(decisions, limit.code);
     add(charges, lua::kCharge);
     add(found, " .. '\\n' .. (text@ or '')");
   }
-  std::string source{kGivenSecond};
+  std::string source{kTimeInSecond};
   source.append(lua::kClock).append(lua::kTake);
   source += "local " + names + " = struct.unpack('" + format + "', ARGV[1])\n" + decisions;
   source += "if outcome == '1' then\n" + charges + "end\n";
@@ -115,58 +116,60 @@ std::string take(std::string_view letters) {
 
 }  // namespace
 
-Script assemble(std::initializer_list<std::string_view> parts) {
+LuaScript assemble(std::initializer_list<std::string_view> parts) {
   std::string source;
   for (const std::string_view part : parts) source += part;
   return with_sha1(std::move(source));
 }
 
-const Script& take_script(std::string_view letters) {
-  static std::map<std::string, const Script, std::less<>> made;
-  static std::mutex making;
-  const std::lock_guard lock(making);
-  const auto found = made.find(letters);
-  if (found != made.end()) return found->second;
-  return made.emplace(letters, with_sha1(take(letters))).first->second;
+const LuaScript& take_script(std::string_view letters) {
+  static std::map<std::string, const LuaScript, std::less<>> scripts;
+  static std::mutex mutex;
+  const std::lock_guard lock(mutex);
+  const auto found = scripts.find(letters);
+  if (found != scripts.end()) return found->second;
+  return scripts.emplace(letters, with_sha1(take(letters))).first->second;
 }
 
-const Script& reset_script() {
-  static const Script script = assemble({kGivenFirst, lua::kClock, lua::kReset});
+const LuaScript& reset_script() {
+  static const LuaScript script = assemble({kTimeInFirst, lua::kClock, lua::kReset});
   return script;
 }
 
-const Script& leave_script() {
-  static const Script script = assemble({kGivenFirst, lua::kClock, lua::kLeave});
+const LuaScript& leave_script() {
+  static const LuaScript script = assemble({kTimeInFirst, lua::kClock, lua::kLeave});
   return script;
 }
 
-const Script& membership_script() {
-  static const Script script = assemble({kGivenEighth, lua::kClock, lua::kMembership});
+const LuaScript& membership_script() {
+  static const LuaScript script = assemble({kTimeInEighth, lua::kClock, lua::kMembership});
   return script;
 }
 
-const Script& lend_script(std::size_t algorithm) {
+const LuaScript& lease_script(std::size_t algorithm) {
   using namespace lua;
-  static const Script bucket = assemble({kGivenFirst, kClock, kHead, kBucket, kLoanBucket, kLend});
-  static const Script window = assemble({kGivenFirst, kClock, kHead, kWindow, kLoanWindow, kLend});
-  static const Script sliding =
-      assemble({kGivenFirst, kClock, kHead, kSliding, kLoanSliding, kLend});
+  static const LuaScript bucket =
+      assemble({kTimeInFirst, kClock, kHead, kBucket, kLoanBucket, kLend});
+  static const LuaScript window =
+      assemble({kTimeInFirst, kClock, kHead, kWindow, kLoanWindow, kLend});
+  static const LuaScript sliding =
+      assemble({kTimeInFirst, kClock, kHead, kSliding, kLoanSliding, kLend});
   if (algorithm == core::Limit(core::Bucket{}).index()) return bucket;
   return algorithm == core::Limit(core::Sliding{}).index() ? sliding : window;
 }
 
-const Script& general_script(Algorithms algorithms) {
-  static std::array<std::atomic<const Script*>, std::size_t{1} << kAlgorithms> made{};
-  static std::array<std::unique_ptr<const Script>, std::size_t{1} << kAlgorithms> kept;
-  static std::mutex making;
-  std::atomic<const Script*>& place = made[algorithms];
-  if (const Script* script = place.load(std::memory_order_acquire)) return *script;
-  const std::lock_guard lock(making);
-  if (kept[algorithms] == nullptr) {
-    kept[algorithms] = std::make_unique<const Script>(general(algorithms));
-    place.store(kept[algorithms].get(), std::memory_order_release);
+const LuaScript& general_script(AlgorithmSet algorithms) {
+  static std::array<std::atomic<const LuaScript*>, std::size_t{1} << kAlgorithms> scripts{};
+  static std::array<std::unique_ptr<const LuaScript>, std::size_t{1} << kAlgorithms> owned;
+  static std::mutex mutex;
+  std::atomic<const LuaScript*>& slot = scripts[algorithms];
+  if (const LuaScript* script = slot.load(std::memory_order_acquire)) return *script;
+  const std::lock_guard lock(mutex);
+  if (owned[algorithms] == nullptr) {
+    owned[algorithms] = std::make_unique<const LuaScript>(general(algorithms));
+    slot.store(owned[algorithms].get(), std::memory_order_release);
   }
-  return *kept[algorithms];
+  return *owned[algorithms];
 }
 
 }  // namespace weir::store::redis

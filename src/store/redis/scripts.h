@@ -6,30 +6,32 @@
 #include <string>
 #include <string_view>
 
-// The scripts, put together from the files in lua/.
+// The Lua scripts, assembled from the files in lua/.
 
 namespace weir::store::redis {
 
-struct Script {
+struct LuaScript {
   std::string source{};
   std::string sha1{};  // in hex, as EVALSHA wants it
 };
 
-// Algorithms, as bits: 1 << index in core::Limit.
-using Algorithms = std::uint32_t;
+// A set of algorithms: the bit 1 << i stands for alternative i of core::Limit.
+using AlgorithmSet = std::uint32_t;
 
-// All of them live as long as the program. Thread-safe.
-// For a take of limits by these letters: buckets, aligned windows and quotas (b, w, q).
-const Script& take_script(std::string_view letters);
-// For take, peek, settle and enter on limits by these algorithms.
-const Script& general_script(Algorithms algorithms);
-const Script& reset_script();
-const Script& leave_script();
-const Script& membership_script();
-// For loans of limits by this algorithm: its index in core::Limit.
-const Script& lend_script(std::size_t algorithm);
+// All functions are thread-safe, and the scripts they return live as long as the program.
 
-// A script by its parts, for `general_script` and for tests.
-Script assemble(std::initializer_list<std::string_view> parts);
+// The script for a take of limits with these letters: b for buckets, w for aligned windows, q for
+// quotas.
+const LuaScript& take_script(std::string_view letters);
+// The script for take, peek, settle and enter on limits of these algorithms.
+const LuaScript& general_script(AlgorithmSet algorithms);
+const LuaScript& reset_script();
+const LuaScript& leave_script();
+const LuaScript& membership_script();
+// The script that leases permits of a limit. `algorithm` is the limit's index in core::Limit.
+const LuaScript& lease_script(std::size_t algorithm);
+
+// Concatenates the parts of a script.
+LuaScript assemble(std::initializer_list<std::string_view> parts);
 
 }  // namespace weir::store::redis

@@ -14,19 +14,20 @@
 namespace weir::store::redis {
 
 struct SentinelOptions {
-  std::vector<Place> hosts{};
-  std::string master{};                         // its name
-  Nanos watch_again = std::chrono::seconds{1};  // when no Sentinel is there to be heard
+  std::vector<HostPort> hosts{};
+  std::string master{};                               // the master's name in Sentinel
+  Nanos resubscribe_after = std::chrono::seconds{1};  // after the subscription is lost
 };
 
-// How long a Sentinel has for its answer, the connection included.
+// Maximum time to connect to a Sentinel and get its reply.
 inline constexpr Nanos kSentinelTimeout = std::chrono::milliseconds{300};
 
-// Asks Sentinels where the master is: one after the other, until one knows. Stays with that one, is
-// told by it when the master is another one, and asks it first the next time.
-class MasterFinder final : private Guide {
+// Finds the master's address: asks the Sentinels in turn until one knows it. Stays connected to
+// that one, subscribes to its +switch-master messages, and asks it first the next time. Not
+// thread-safe.
+class MasterFinder final : private RedirectHandler {
  public:
-  MasterFinder(SentinelOptions options, MakePeer make_peer);
+  MasterFinder(SentinelOptions options, MakeServerConnection make_connection);
   ~MasterFinder();
   MasterFinder(const MasterFinder&) = delete;
   MasterFinder& operator=(const MasterFinder&) = delete;
@@ -34,84 +35,86 @@ class MasterFinder final : private Guide {
   void start(Nanos now);
   bool is_busy() const { return busy_; }
 
-  // What came of it: where the master is, or why nobody knows.
-  struct Finding {
-    std::optional<Place> master{};
+  // The master's address, or the reason why it is not known.
+  struct MasterResult {
+    std::optional<HostPort> master{};
     Failure failure = Failure::unavailable;
     std::string why{};
   };
-  // Once for each start, and when it had to look for another Sentinel to listen to.
-  std::optional<Finding> take_finding() { return std::exchange(finding_, std::nullopt); }
-  // Whether the master is another one since this was last asked.
-  bool take_news() { return std::exchange(has_switched_, false); }
+  // Returns each result once: one for each start, and one when the subscription moved to another
+  // Sentinel.
+  std::optional<MasterResult> take_result() { return std::exchange(result_, std::nullopt); }
+  // True if the master was switched since the last call.
+  bool take_switch() { return std::exchange(has_switched_, false); }
 
-  void turn(Nanos now);
+  void pump(Nanos now);
   void on_time(Nanos now);
   Nanos wake_at() const;
   void end();
 
  private:
-  class Where;
-  class Listening;
+  class AddressCall;
+  class SubscribeCall;
 
   bool on_error(Call&, std::string_view, Nanos) override { return false; }
   bool on_unsent(Call&, Nanos) override { return false; }
-  void on_trouble(Nanos now) override;
-  void on_news(std::span<const wire::RespValue> news) override;
+  void on_connection_lost(Nanos now) override;
+  void on_push(std::span<const wire::RespValue> push) override;
 
   void ask(Nanos now);
-  void on_found(Place place);
+  void on_found(HostPort address);
   void on_unknown();
   void on_failed(Failure failure, std::string_view why);
   void try_next();
   void conclude();
 
   const SentinelOptions options_;
-  const MakePeer make_peer_;
-  std::unique_ptr<Where> where_;
-  std::unique_ptr<Listening> listening_;
-  std::unique_ptr<Peer> peer_;
-  std::size_t peer_is_ = 0;  // which of the hosts
-  std::size_t current_ = 0;  // which of them is to be asked
-  std::size_t tried_ = 0;    // how many have been asked this time
+  const MakeServerConnection make_connection_;
+  std::unique_ptr<AddressCall> address_call_;
+  std::unique_ptr<SubscribeCall> subscribe_call_;
+  std::unique_ptr<ServerConnection> connection_;
+  std::size_t connected_to_ = 0;  // index of the host of connection_
+  std::size_t current_ = 0;       // index of the host to ask
+  std::size_t tried_ = 0;         // number of hosts asked since `start`
   bool busy_ = false;
-  bool to_ask_ = false;      // the current one, in the next turn
-  bool to_connect_ = false;  // and before that, to make a connection
-  bool nobody_knows_ = false;
-  bool is_lost_ = false;  // who was listened to
-  Nanos watch_at_ = kForever;
-  Finding failed_{};
-  std::optional<Finding> finding_;
+  bool to_ask_ = false;          // `pump` asks the current host
+  bool to_connect_ = false;      // and connects to it before
+  bool is_unknown_ = false;      // a Sentinel does not know the master's name
+  bool is_lost_ = false;         // the connection is lost, and with it the subscription
+  Nanos restart_at_ = kForever;  // to subscribe again
+  MasterResult failed_{};
+  std::optional<MasterResult> result_;
   bool has_switched_ = false;
   bool ended_ = false;
 };
 
-// The master that Sentinels name: looked for before each connection, and left when they name
-// another.
-class BySentinels final : public Way {
+// Routes all calls to the master that Sentinels name. Asks them before each connection, and
+// reconnects when they name another master.
+class SentinelRouter final : public Router {
  public:
-  BySentinels(SentinelOptions options, MakePeer make_sentinel, std::unique_ptr<Channel> master)
+  SentinelRouter(SentinelOptions options, MakeServerConnection make_sentinel,
+                 std::unique_ptr<SocketConnection> master)
       : finder_(std::move(options), std::move(make_sentinel)),
         master_(std::move(master)),
-        name_(master_->machine().server()) {}
+        name_(master_->fsm().server()) {}
 
-  Channel& channel() { return *master_; }
+  SocketConnection& channel() { return *master_; }
 
-  void call(Call& call, Nanos now) override { master_->machine().pass_on(call, false, now); }
-  void turn(Nanos now) override;
+  void call(Call& call, Nanos now) override { master_->fsm().pass_on(call, false, now); }
+  void pump(Nanos now) override;
   void on_time(Nanos now) override;
   Nanos wake_at() const override;
-  bool is_ready() const override { return master_->machine().is_ready(); }
-  bool is_mistaken() const override { return master_->machine().is_mistaken(); }
+  bool is_ready() const override { return master_->fsm().is_ready(); }
+  bool is_mistaken() const override { return master_->fsm().is_mistaken(); }
   void end() override;
 
  private:
-  void follow(const MasterFinder::Finding& finding, Nanos now);
+  void follow(const MasterFinder::MasterResult& result, Nanos now);
 
   MasterFinder finder_;
-  const std::unique_ptr<Channel> master_;
-  const std::string name_;  // of all of it, while nobody knows who is the master
-  bool looking_ = false;
+  const std::unique_ptr<SocketConnection> master_;
+  const std::string name_;  // the URL, for messages while the master is not known
+  bool finding_ = false;
 };
 
 }  // namespace weir::store::redis

@@ -8,9 +8,9 @@ namespace weir::store::redis {
 namespace {
 
 using wire::RespValue;
-using Values = std::span<const RespValue>;
+using RespValues = std::span<const RespValue>;
 
-// CRC-16/XMODEM, a byte at a time.
+// The table of CRC-16/XMODEM for one byte at a time.
 constexpr std::array<std::uint16_t, 256> crc_table() {
   std::array<std::uint16_t, 256> table{};
   for (std::uint32_t byte = 0; byte < 256; ++byte) {
@@ -31,7 +31,7 @@ std::uint16_t crc16(std::string_view bytes) {
   return static_cast<std::uint16_t>(crc);
 }
 
-std::string_view tag_of(std::string_view key) {
+std::string_view hash_tag_of(std::string_view key) {
   const std::size_t open = key.find('{');
   if (open == std::string_view::npos) return key;
   const std::size_t close = key.find('}', open + 1);
@@ -40,14 +40,14 @@ std::string_view tag_of(std::string_view key) {
 }
 
 template <typename T>
-bool read_number(std::string_view text, T& number) {
+bool parse_number(std::string_view text, T& number) {
   const char* const end = text.data() + text.size();
   const auto [stop, error] = std::from_chars(text.data(), end, number);
   return !text.empty() && error == std::errc{} && stop == end;
 }
 
-// How many values the first one is, with all that is in it.
-std::size_t extent(Values values) {
+// The number of values of which the first one consists, with all its nested elements.
+std::size_t extent(RespValues values) {
   std::size_t open = 1;
   std::size_t at = 0;
   while (open > 0 && at < values.size()) {
@@ -59,83 +59,86 @@ std::size_t extent(Values values) {
   return at;
 }
 
-Values take_front(Values& values) {
-  const Values front = values.first(extent(values));
+RespValues take_front(RespValues& values) {
+  const RespValues front = values.first(extent(values));
   values = values.subspan(front.size());
   return front;
 }
 
 bool is_slot(const RespValue& value) {
   return value.kind == RespValue::Kind::integer && value.number >= 0 &&
-         value.number < static_cast<std::int64_t>(kSlots);
+         value.number < static_cast<std::int64_t>(kHashSlots);
 }
 
-// Host, port and what else is told of a node. An empty place if it is not known where it is.
-std::optional<Place> read_node(Values node, std::string_view asked) {
+// Parses a node's host, port and further fields. The host is empty if the address is unknown.
+std::optional<HostPort> parse_node(RespValues node, std::string_view replying_host) {
   if (node.size() < 3 || node[0].kind != RespValue::Kind::array) return std::nullopt;
   const RespValue& port = node[2];
   if (port.kind != RespValue::Kind::integer || port.number < 0 || port.number > 65535) {
     return std::nullopt;
   }
   const std::string_view host = node[1].text;
-  if (host == "?" || port.number == 0) return Place{};
-  return Place{std::string{host.empty() ? asked : host}, static_cast<std::uint16_t>(port.number)};
+  if (host == "?" || port.number == 0) return HostPort{};
+  return HostPort{std::string{host.empty() ? replying_host : host},
+                  static_cast<std::uint16_t>(port.number)};
 }
 
-std::uint16_t number_of(const Place& place, std::vector<Place>& places) {
-  if (place.host.empty()) return SlotMap::kNobody;
-  const auto found = std::ranges::find(places, place);
-  const auto number = static_cast<std::uint16_t>(found - places.begin());
-  if (found == places.end()) places.push_back(place);
+std::uint16_t index_in(const HostPort& node, std::vector<HostPort>& nodes) {
+  if (node.host.empty()) return SlotMap::kUnassigned;
+  const auto found = std::ranges::find(nodes, node);
+  const auto number = static_cast<std::uint16_t>(found - nodes.begin());
+  if (found == nodes.end()) nodes.push_back(node);
   return number;
 }
 
 }  // namespace
 
-std::uint16_t slot_of(std::string_view key) {
-  return static_cast<std::uint16_t>(crc16(tag_of(key)) % kSlots);
+std::uint16_t hash_slot_of(std::string_view key) {
+  return static_cast<std::uint16_t>(crc16(hash_tag_of(key)) % kHashSlots);
 }
 
-std::optional<SlotMap> read_slots(Values reply, std::string_view asked) {
+std::optional<SlotMap> parse_slot_map(RespValues reply, std::string_view replying_host) {
   if (reply.empty() || reply[0].kind != RespValue::Kind::array) return std::nullopt;
   SlotMap map;
-  std::vector<Place> replicas;
+  std::vector<HostPort> replicas;
   reply = reply.subspan(1);
   while (!reply.empty()) {
-    Values range = take_front(reply);
+    RespValues range = take_front(reply);
     if (range.size() < 4 || range[0].kind != RespValue::Kind::array) return std::nullopt;
     if (!is_slot(range[1]) || !is_slot(range[2])) return std::nullopt;
     const auto first = static_cast<std::size_t>(range[1].number);
     const auto last = static_cast<std::size_t>(range[2].number);
     range = range.subspan(3);
-    const auto primary = read_node(take_front(range), asked);
+    const auto primary = parse_node(take_front(range), replying_host);
     if (!primary || last < first) return std::nullopt;
-    const std::uint16_t owner = number_of(*primary, map.nodes);
+    const std::uint16_t owner = index_in(*primary, map.nodes);
     std::fill_n(map.owners.begin() + static_cast<std::ptrdiff_t>(first), last - first + 1, owner);
     while (!range.empty()) {
-      const auto replica = read_node(take_front(range), asked);
-      if (replica) number_of(*replica, replicas);
+      const auto replica = parse_node(take_front(range), replying_host);
+      if (replica) index_in(*replica, replicas);
     }
   }
   map.primaries = map.nodes.size();
-  for (const Place& replica : replicas) number_of(replica, map.nodes);
+  for (const HostPort& replica : replicas) index_in(replica, map.nodes);
   return map;
 }
 
-std::optional<Redirection> read_redirection(std::string_view error, std::string_view asked) {
+std::optional<Redirection> parse_redirection(std::string_view error,
+                                             std::string_view replying_host) {
   Redirection read{.asks = error.starts_with("ASK ")};
   if (!read.asks && !error.starts_with("MOVED ")) return std::nullopt;
   error.remove_prefix(error.find(' ') + 1);
   const std::size_t space = error.find(' ');
   if (space == std::string_view::npos) return std::nullopt;
   const std::string_view where = error.substr(space + 1);
-  // (An address with colons of its own comes without brackets.)
+  // The last colon: an IPv6 address comes without brackets.
   const std::size_t colon = where.rfind(':');
   if (colon == std::string_view::npos) return std::nullopt;
   const std::string_view host = where.substr(0, colon);
-  if (!read_number(error.substr(0, space), read.slot) || read.slot >= kSlots) return std::nullopt;
-  if (!read_number(where.substr(colon + 1), read.to.port) || host == "?") return std::nullopt;
-  read.to.host = host.empty() ? asked : host;
+  if (!parse_number(error.substr(0, space), read.slot) || read.slot >= kHashSlots)
+    return std::nullopt;
+  if (!parse_number(where.substr(colon + 1), read.to.port) || host == "?") return std::nullopt;
+  read.to.host = host.empty() ? replying_host : host;
   return read;
 }
 

@@ -14,34 +14,39 @@
 
 namespace weir::store::redis {
 
-// Redis Cluster deals its keys out by slots.
-inline constexpr std::size_t kSlots = 16384;
+// A Redis Cluster assigns keys to nodes by hash slots.
+inline constexpr std::size_t kHashSlots = 16384;
 
-// The slot of a key: by what is in its first braces, if something is, or else by all of it.
-std::uint16_t slot_of(std::string_view key);
+// The hash slot of a key: of its hash tag, the text in its first braces, if that is not empty; else
+// of the whole key.
+std::uint16_t hash_slot_of(std::string_view key);
 
-// Who has which slots.
+// The assignment of hash slots to nodes.
 struct SlotMap {
-  static constexpr std::uint16_t kNobody = 0xffff;
+  static constexpr std::uint16_t kUnassigned = 0xffff;
 
-  std::vector<Place> nodes{};  // primaries, then replicas
-  std::size_t primaries = 0;   // how many of them
-  // By slot: which of the nodes; kNobody if none has it, or it is not known where that one is.
-  std::vector<std::uint16_t> owners = std::vector<std::uint16_t>(kSlots, kNobody);
+  std::vector<HostPort> nodes{};  // primaries, then replicas
+  std::size_t primaries = 0;      // number of primaries
+  // By hash slot: an index into `nodes`; kUnassigned if no node serves it, or its address is
+  // unknown.
+  std::vector<std::uint16_t> owners = std::vector<std::uint16_t>(kHashSlots, kUnassigned);
 };
 
-// The reply to CLUSTER SLOTS by who was asked at `asked`; none if it is not one. A node that has no
-// name for itself is where it was asked.
-std::optional<SlotMap> read_slots(std::span<const wire::RespValue> reply, std::string_view asked);
+// Parses the reply to CLUSTER SLOTS; empty if it is malformed. `replying_host` is the host that
+// sent the reply: it replaces an empty host.
+std::optional<SlotMap> parse_slot_map(std::span<const wire::RespValue> reply,
+                                      std::string_view replying_host);
 
-// MOVED 3999 127.0.0.1:6381, or ASK.
+// An error such as MOVED 3999 127.0.0.1:6381 or ASK 3999 127.0.0.1:6381.
 struct Redirection {
-  bool asks = false;  // this once: the slot has not moved yet
+  bool asks = false;  // ASK: for this call only, because the hash slot is being migrated
   std::uint16_t slot = 0;
-  Place to{};
+  HostPort to{};
 };
 
-// None if it is no such error, or says nothing that can be followed.
-std::optional<Redirection> read_redirection(std::string_view error, std::string_view asked);
+// Parses a redirection; empty if the error is another one, or has no usable address.
+// `replying_host` replaces an empty host.
+std::optional<Redirection> parse_redirection(std::string_view error,
+                                             std::string_view replying_host);
 
 }  // namespace weir::store::redis

@@ -15,381 +15,387 @@ namespace {
 
 using Kind = SharedAnswer::Kind;
 
-bool has_seats(const SharedItem& item) {
+bool is_concurrency(const SharedItem& item) {
   return std::holds_alternative<core::Concurrency>(*item.limit);
 }
 
 bool charges(SharedVerb verb) { return verb == SharedVerb::take || verb == SharedVerb::enter; }
 
-// Whether the answer is one decision over all items.
+// True if the response is one decision over all items.
 bool decides(SharedVerb verb) { return charges(verb) || verb == SharedVerb::peek; }
 
 }  // namespace
 
-// One question. Used for one after the other.
-class Spread::Work {
+// One request in flight. Used for one after the other.
+class CrossSlotQuery::InFlight {
  public:
-  explicit Work(Spread& spread) : spread_(spread) {}
+  explicit InFlight(CrossSlotQuery& owner) : owner_(owner) {}
 
-  void start(const SharedQuestion& question, Asker& asker, Nanos deadline, bool apart,
+  void start(const SharedQuestion& request, Asker& callback, Nanos deadline, bool each_key,
              bool is_part);
 
  private:
-  // The items of one slot that are asked about in the same way.
-  struct Part final : public Asker {
-    void on_answer(SharedAnswer& given) override { work->on_part(*this, given); }
+  // A part of the request: items of one hash slot with the same verb.
+  struct SlotPart final : public Asker {
+    void on_answer(SharedAnswer& received) override { in_flight->on_part(*this, received); }
 
-    Work* work = nullptr;
+    InFlight* in_flight = nullptr;
     std::uint32_t slot = 0;
-    SharedQuestion question{};
-    std::vector<std::size_t> positions{};  // of its items in the whole
+    SharedQuestion request{};
+    std::vector<std::size_t> positions{};  // indexes of its items in the whole request
     std::vector<SharedItem> items{};
     std::vector<SharedReceipt> receipts{};
-    SharedAnswer answer{};
-    // For giving back, when what was asked about is gone.
+    SharedAnswer response{};
+    // Copies for an undo, which outlives what the request borrows.
     std::vector<core::Limit> limits{};
     std::vector<std::shared_ptr<const core::PriceHistory>> histories{};
-    std::string names{};
+    std::string key_names{};
   };
 
-  void ask_seats();
-  void ask_others();
+  void send_concurrency();
+  void send_others();
   void add(std::size_t position, SharedVerb verb);
   void send();
-  void on_part(Part& part, SharedAnswer& answer);
+  void on_part(SlotPart& part, SharedAnswer& response);
   void on_phase_done();
   bool holder_renews() const;
 
   void conclude();
-  void join(SharedAnswer& whole);
-  void join_failures(SharedAnswer& whole) const;
-  void join_decisions(SharedAnswer& whole) const;
-  void give_back();
-  void give_back(const Part& part);
-  Part& new_part();
+  void join(SharedAnswer& joined);
+  void join_failures(SharedAnswer& joined) const;
+  void join_decisions(SharedAnswer& joined) const;
+  void undo();
+  void undo(const SlotPart& part);
+  SlotPart& new_part();
   void release();
 
-  Spread& spread_;
-  const SharedQuestion* question_ = nullptr;
-  Asker* asker_ = nullptr;
+  CrossSlotQuery& owner_;
+  const SharedQuestion* request_ = nullptr;
+  Asker* callback_ = nullptr;
   Nanos deadline_{};
-  bool apart_ = false;
+  bool each_key_ = false;
   bool is_part_ = false;
 
-  enum class Phase : std::uint8_t { seats, all, returning };
+  enum class Phase : std::uint8_t { concurrency, all, undo };
   Phase phase_ = Phase::all;
-  std::array<bool, core::kMaxLimits> counts_for_renewal_{};
-  std::vector<std::unique_ptr<Part>> parts_{};  // kept for the next question
-  std::size_t used_ = 0;                        // how many of them are of this one
+  std::array<bool, core::kMaxLimits> decides_renewal_{};
+  std::vector<std::unique_ptr<SlotPart>> parts_{};  // kept for the next request
+  std::size_t used_ = 0;                            // number of parts of this request
   std::size_t sent_ = 0;
-  std::size_t open_ = 0;
+  std::size_t pending_ = 0;
   bool is_sending_ = false;
   std::string holder_{};
-  SharedAnswer whole_{};
+  SharedAnswer joined_{};
 };
 
-// ---- The question
+// ---- The request
 
-void Spread::Work::start(const SharedQuestion& question, Asker& asker, Nanos deadline, bool apart,
-                         bool is_part) {
-  question_ = &question;
-  asker_ = &asker;
+void CrossSlotQuery::InFlight::start(const SharedQuestion& request, Asker& callback, Nanos deadline,
+                                     bool each_key, bool is_part) {
+  request_ = &request;
+  callback_ = &callback;
   deadline_ = deadline;
-  apart_ = apart;
+  each_key_ = each_key;
   is_part_ = is_part;
-  used_ = sent_ = open_ = 0;
-  const auto& items = question.items;
+  used_ = sent_ = pending_ = 0;
+  const auto& items = request.items;
   const bool only_shadows =
-      std::ranges::none_of(items, [](auto& item) { return has_seats(item) && !item.shadow; });
+      std::ranges::none_of(items, [](auto& item) { return is_concurrency(item) && !item.shadow; });
   for (std::size_t i = 0; i < items.size(); ++i) {
-    counts_for_renewal_[i] = has_seats(items[i]) && (!items[i].shadow || only_shadows);
+    decides_renewal_[i] = is_concurrency(items[i]) && (!items[i].shadow || only_shadows);
   }
-  const bool seats_first = decides(question.verb) && std::ranges::any_of(items, has_seats);
-  if (seats_first) return ask_seats();
+  const bool concurrency_first =
+      decides(request.verb) && std::ranges::any_of(items, is_concurrency);
+  if (concurrency_first) return send_concurrency();
   phase_ = Phase::all;
   for (std::size_t i = 0; i < items.size(); ++i) {
-    if (question.verb != SharedVerb::leave || has_seats(items[i])) add(i, question.verb);
+    if (request.verb != SharedVerb::leave || is_concurrency(items[i])) add(i, request.verb);
   }
   send();
 }
 
-void Spread::Work::ask_seats() {
-  phase_ = Phase::seats;
-  for (std::size_t i = 0; i < question_->items.size(); ++i) {
-    if (counts_for_renewal_[i]) add(i, question_->verb);
+void CrossSlotQuery::InFlight::send_concurrency() {
+  phase_ = Phase::concurrency;
+  for (std::size_t i = 0; i < request_->items.size(); ++i) {
+    if (decides_renewal_[i]) add(i, request_->verb);
   }
   send();
 }
 
-// Those that have not been asked. Of a renewal, and of what is refused already, they are only
-// looked at; each as one decision over all would have.
-void Spread::Work::ask_others() {
+// Sends the items that were not sent yet, with the verb that a single decision over all items would
+// imply: after a renewal or a denial they are only read.
+void CrossSlotQuery::InFlight::send_others() {
   phase_ = Phase::all;
   const bool renews = holder_renews();
-  bool is_refused = question_->verb == SharedVerb::peek;
+  bool is_refused = request_->verb == SharedVerb::peek;
   for (std::size_t i = 0; i < used_; ++i) {
-    const SharedAnswer& answer = parts_[i]->answer;
-    is_refused = is_refused || answer.kind != Kind::decided || !answer.verdict.decision;
+    const SharedAnswer& response = parts_[i]->response;
+    is_refused = is_refused || response.kind != Kind::decided || !response.verdict.decision;
   }
-  for (std::size_t i = 0; i < question_->items.size(); ++i) {
-    if (counts_for_renewal_[i]) continue;
-    const bool seats = has_seats(question_->items[i]);
+  for (std::size_t i = 0; i < request_->items.size(); ++i) {
+    if (decides_renewal_[i]) continue;
+    const bool concurrency = is_concurrency(request_->items[i]);
     if (renews) {
-      add(i, seats ? question_->verb : SharedVerb::settle);
+      add(i, concurrency ? request_->verb : SharedVerb::settle);
     } else if (is_refused) {
       add(i, SharedVerb::peek);
     } else {
-      add(i, seats ? question_->verb : SharedVerb::take);
+      add(i, concurrency ? request_->verb : SharedVerb::take);
     }
   }
   send();
 }
 
-bool Spread::Work::holder_renews() const {
+bool CrossSlotQuery::InFlight::holder_renews() const {
   for (std::size_t i = 0; i < used_; ++i) {
-    const Part& part = *parts_[i];
+    const SlotPart& part = *parts_[i];
     const std::uint32_t all = (std::uint32_t{1} << part.items.size()) - 1;
-    if (part.answer.kind != Kind::decided || part.answer.held != all) return false;
+    if (part.response.kind != Kind::decided || part.response.held != all) return false;
   }
   return true;
 }
 
-Spread::Work::Part& Spread::Work::new_part() {
-  if (used_ == parts_.size()) parts_.push_back(std::make_unique<Part>());
-  Part& part = *parts_[used_++];
-  part.work = this;
+CrossSlotQuery::InFlight::SlotPart& CrossSlotQuery::InFlight::new_part() {
+  if (used_ == parts_.size()) parts_.push_back(std::make_unique<SlotPart>());
+  SlotPart& part = *parts_[used_++];
+  part.in_flight = this;
   part.positions.clear();
   part.items.clear();
   part.receipts.clear();
-  part.question = {};
+  part.request = {};
   return part;
 }
 
-// Seats are asked about alone: beside them a part would decide by itself what a renewal is.
-void Spread::Work::add(std::size_t position, SharedVerb verb) {
-  SharedItem item = question_->items[position];
-  const std::uint32_t slot = slot_of(item.key);
-  const auto fits = [&](const std::unique_ptr<Part>& part) {
-    const bool mixes = decides(verb) && has_seats(part->items.front()) != has_seats(item);
-    return part->slot == slot && part->question.verb == verb && !mixes && !apart_;
+// Concurrency limits get parts of their own: otherwise a part would decide by itself whether the
+// call is a renewal.
+void CrossSlotQuery::InFlight::add(std::size_t position, SharedVerb verb) {
+  SharedItem item = request_->items[position];
+  const std::uint32_t slot = hash_slot_of(item.key);
+  const auto fits = [&](const std::unique_ptr<SlotPart>& part) {
+    const bool mixes = decides(verb) && is_concurrency(part->items.front()) != is_concurrency(item);
+    return part->slot == slot && part->request.verb == verb && !mixes && !each_key_;
   };
   const auto first = parts_.begin() + static_cast<std::ptrdiff_t>(sent_);
   const auto end = parts_.begin() + static_cast<std::ptrdiff_t>(used_);
   const auto found = std::find_if(first, end, fits);
-  Part& part = found != end ? **found : new_part();
+  SlotPart& part = found != end ? **found : new_part();
   part.slot = slot;
-  part.question.verb = verb;
-  if (verb == SharedVerb::settle && question_->verb != SharedVerb::settle) item.ask.cost = 0;
+  part.request.verb = verb;
+  if (verb == SharedVerb::settle && request_->verb != SharedVerb::settle) item.ask.cost = 0;
   part.positions.push_back(position);
   part.items.push_back(item);
-  if (position < question_->receipts.size() && verb == question_->verb) {
-    part.receipts.push_back(question_->receipts[position]);
+  if (position < request_->receipts.size() && verb == request_->verb) {
+    part.receipts.push_back(request_->receipts[position]);
   }
 }
 
-// (An answer may come from within.)
-void Spread::Work::send() {
+// A response may come from within `send_part`.
+void CrossSlotQuery::InFlight::send() {
   is_sending_ = true;
-  open_ += used_ - sent_;
+  pending_ += used_ - sent_;
   const std::size_t end = used_;
   while (sent_ < end) {
-    Part& part = *parts_[sent_++];
-    part.question.items = part.items;
-    part.question.receipts = part.receipts;
-    if (phase_ != Phase::returning) {
-      part.question.holder = question_->holder;
-      part.question.now = question_->now;
-      part.question.receipt_name = question_->receipt_name;
-      part.question.wants_receipts = charges(part.question.verb);
+    SlotPart& part = *parts_[sent_++];
+    part.request.items = part.items;
+    part.request.receipts = part.receipts;
+    if (phase_ != Phase::undo) {
+      part.request.holder = request_->holder;
+      part.request.now = request_->now;
+      part.request.receipt_name = request_->receipt_name;
+      part.request.wants_receipts = charges(part.request.verb);
     }
-    spread_.host_.ask_part(part.question, part, deadline_);
+    owner_.backend_.send_part(part.request, part, deadline_);
   }
   is_sending_ = false;
-  if (open_ == 0) on_phase_done();
+  if (pending_ == 0) on_phase_done();
 }
 
-// ---- The answer
+// ---- The response
 
-void Spread::Work::on_part(Part& part, SharedAnswer& answer) {
-  std::swap(part.answer, answer);
-  --open_;
-  if (open_ == 0 && !is_sending_) on_phase_done();
+void CrossSlotQuery::InFlight::on_part(SlotPart& part, SharedAnswer& response) {
+  std::swap(part.response, response);
+  --pending_;
+  if (pending_ == 0 && !is_sending_) on_phase_done();
 }
 
-void Spread::Work::on_phase_done() {
+void CrossSlotQuery::InFlight::on_phase_done() {
   switch (phase_) {
-    case Phase::seats:
-      return ask_others();
+    case Phase::concurrency:
+      return send_others();
     case Phase::all:
       return conclude();
-    case Phase::returning:
+    case Phase::undo:
       return release();
   }
 }
 
-void Spread::Work::conclude() {
-  join(whole_);
-  const bool was_admitted = whole_.kind == Kind::decided && whole_.verdict.decision;
-  const bool gives_back = charges(question_->verb) && !was_admitted;
-  if (gives_back) give_back();
-  // What is returned is not borrowed from the question any more.
-  Asker& asker = *asker_;
-  const SharedQuestion& question = *question_;
-  spread_.host_.answer_whole(question, whole_, asker, is_part_);
-  if (!gives_back) return release();
+void CrossSlotQuery::InFlight::conclude() {
+  join(joined_);
+  const bool was_admitted = joined_.kind == Kind::decided && joined_.verdict.decision;
+  const bool undoes = charges(request_->verb) && !was_admitted;
+  if (undoes) undo();
+  // The undo does not use the request, which may end in `on_complete`.
+  Asker& callback = *callback_;
+  const SharedQuestion& request = *request_;
+  owner_.backend_.on_complete(request, joined_, callback, is_part_);
+  if (!undoes) return release();
   send();
 }
 
-void Spread::Work::join_failures(SharedAnswer& whole) const {
+void CrossSlotQuery::InFlight::join_failures(SharedAnswer& joined) const {
   for (std::size_t i = 0; i < used_; ++i) {
-    const SharedAnswer& answer = parts_[i]->answer;
-    if (answer.kind == Kind::decided) continue;
-    if (whole.kind == Kind::decided || answer.kind == Kind::misconfigured) {
-      whole.kind = answer.kind;
-      whole.error = answer.error;
+    const SharedAnswer& response = parts_[i]->response;
+    if (response.kind == Kind::decided) continue;
+    if (joined.kind == Kind::decided || response.kind == Kind::misconfigured) {
+      joined.kind = response.kind;
+      joined.error = response.error;
     }
   }
 }
 
-void Spread::Work::join(SharedAnswer& whole) {
-  whole.kind = Kind::decided;
-  whole.error.clear();
-  whole.now = Instant{};
-  whole.verdict = {};
-  whole.left = false;
-  whole.held = 0;
-  whole.decisions.clear();
-  whole.receipts.clear();
-  join_failures(whole);
+void CrossSlotQuery::InFlight::join(SharedAnswer& joined) {
+  joined.kind = Kind::decided;
+  joined.error.clear();
+  joined.now = Instant{};
+  joined.verdict = {};
+  joined.left = false;
+  joined.held = 0;
+  joined.decisions.clear();
+  joined.receipts.clear();
+  join_failures(joined);
   for (std::size_t i = 0; i < used_; ++i) {
-    const Part& part = *parts_[i];
+    const SlotPart& part = *parts_[i];
     for (std::size_t k = 0; k < part.receipts.size(); ++k) {
-      question_->receipts[part.positions[k]] = part.receipts[k];
+      request_->receipts[part.positions[k]] = part.receipts[k];
     }
-    if (part.answer.kind != Kind::decided) continue;
-    whole.now = std::max(whole.now, part.answer.now);
-    whole.left = whole.left || part.answer.left;
+    if (part.response.kind != Kind::decided) continue;
+    joined.now = std::max(joined.now, part.response.now);
+    joined.left = joined.left || part.response.left;
     for (std::size_t k = 0; k < part.positions.size(); ++k) {
       const std::size_t position = part.positions[k];
-      if ((part.answer.held >> k & 1) != 0) whole.held |= std::uint32_t{1} << position;
+      if ((part.response.held >> k & 1) != 0) joined.held |= std::uint32_t{1} << position;
     }
   }
-  const bool has_decisions = decides(question_->verb) || question_->verb == SharedVerb::settle;
-  if (whole.kind == Kind::decided && has_decisions) join_decisions(whole);
+  const bool has_decisions = decides(request_->verb) || request_->verb == SharedVerb::settle;
+  if (joined.kind == Kind::decided && has_decisions) join_decisions(joined);
 }
 
-void Spread::Work::join_decisions(SharedAnswer& whole) const {
-  const std::size_t count = question_->items.size();
-  whole.decisions.resize(count);
+void CrossSlotQuery::InFlight::join_decisions(SharedAnswer& joined) const {
+  const std::size_t count = request_->items.size();
+  joined.decisions.resize(count);
   FixedVector<core::Charge, core::kMaxLimits> all;
-  for (const SharedItem& item : question_->items) {
+  for (const SharedItem& item : request_->items) {
     all.emplace_back(core::Charge{.limit = item.limit, .ask = item.ask, .shadow = item.shadow});
   }
   for (std::size_t i = 0; i < used_; ++i) {
-    const Part& part = *parts_[i];
-    for (std::size_t k = 0; k < part.answer.decisions.size(); ++k) {
-      whole.decisions[part.positions[k]] = part.answer.decisions[k];
+    const SlotPart& part = *parts_[i];
+    for (std::size_t k = 0; k < part.response.decisions.size(); ++k) {
+      joined.decisions[part.positions[k]] = part.response.decisions[k];
     }
   }
-  whole.verdict = core::judge(whole.decisions, all);
-  if (question_->verb == SharedVerb::settle) {
-    whole.verdict.decision.outcome = core::Outcome::allowed;
-    whole.verdict.decision.retry_after = Nanos{0};
+  joined.verdict = core::judge(joined.decisions, all);
+  if (request_->verb == SharedVerb::settle) {
+    joined.verdict.decision.outcome = core::Outcome::allowed;
+    joined.verdict.decision.retry_after = Nanos{0};
   }
-  if (!question_->wants_receipts || !whole.verdict.decision) return;
-  whole.receipts.resize(count);
+  if (!request_->wants_receipts || !joined.verdict.decision) return;
+  joined.receipts.resize(count);
   for (std::size_t i = 0; i < used_; ++i) {
-    const Part& part = *parts_[i];
-    for (std::size_t k = 0; k < part.answer.receipts.size(); ++k) {
-      whole.receipts[part.positions[k]] = part.answer.receipts[k];
+    const SlotPart& part = *parts_[i];
+    for (std::size_t k = 0; k < part.response.receipts.size(); ++k) {
+      joined.receipts[part.positions[k]] = part.response.receipts[k];
     }
   }
 }
 
-// ---- Giving back
+// ---- Undo
 
-void Spread::Work::give_back() {
-  phase_ = Phase::returning;
-  holder_ = question_->holder;
+void CrossSlotQuery::InFlight::undo() {
+  phase_ = Phase::undo;
+  holder_ = request_->holder;
   const std::size_t taken = used_;
   deadline_ = Nanos{0};
   for (std::size_t i = 0; i < taken; ++i) {
-    const Part& part = *parts_[i];
-    if (!charges(part.question.verb) || part.answer.kind != Kind::decided) continue;
-    if (part.answer.verdict.decision) give_back(part);
+    const SlotPart& part = *parts_[i];
+    if (!charges(part.request.verb) || part.response.kind != Kind::decided) continue;
+    if (part.response.verdict.decision) undo(part);
   }
 }
 
-// With copies of all that the question has only lent.
-void Spread::Work::give_back(const Part& part) {
-  Part& back = new_part();
-  back.question.verb = has_seats(part.items.front()) ? SharedVerb::leave : SharedVerb::settle;
-  back.question.now = question_->now;
-  back.question.holder = holder_;
-  back.limits.clear();
-  back.histories.clear();
-  back.names.clear();
-  back.limits.reserve(part.items.size());
+// Copies everything that the request only lends.
+void CrossSlotQuery::InFlight::undo(const SlotPart& part) {
+  SlotPart& undo_part = new_part();
+  undo_part.request.verb =
+      is_concurrency(part.items.front()) ? SharedVerb::leave : SharedVerb::settle;
+  undo_part.request.now = request_->now;
+  undo_part.request.holder = holder_;
+  undo_part.limits.clear();
+  undo_part.histories.clear();
+  undo_part.key_names.clear();
+  undo_part.limits.reserve(part.items.size());
   std::size_t bytes = 0;
   for (const SharedItem& item : part.items) bytes += item.key.size();
-  back.names.reserve(bytes);
+  undo_part.key_names.reserve(bytes);
   for (std::size_t k = 0; k < part.items.size(); ++k) {
-    const bool stays = (part.answer.held >> k & 1) != 0;
+    const bool held_before = (part.response.held >> k & 1) != 0;
     const bool is_taken =
-        k < part.answer.receipts.size() && part.answer.receipts[k].receipt.taken > 0;
-    if (stays || !is_taken) continue;
+        k < part.response.receipts.size() && part.response.receipts[k].receipt.taken > 0;
+    if (held_before || !is_taken) continue;
     SharedItem item = part.items[k];
-    const std::size_t at = back.names.size();
-    back.names += item.key;
-    item.key = std::string_view(back.names).substr(at);
-    item.limit = &back.limits.emplace_back(*item.limit);
-    item.history = back.histories.emplace_back(core::copy_of(item.history)).get();
+    const std::size_t at = undo_part.key_names.size();
+    undo_part.key_names += item.key;
+    item.key = std::string_view(undo_part.key_names).substr(at);
+    item.limit = &undo_part.limits.emplace_back(*item.limit);
+    item.history = undo_part.histories.emplace_back(core::copy_of(item.history)).get();
     item.ask.cost = -item.ask.cost;
-    back.items.push_back(item);
-    back.receipts.push_back(part.answer.receipts[k]);
+    undo_part.items.push_back(item);
+    undo_part.receipts.push_back(part.response.receipts[k]);
   }
-  if (back.items.empty()) {
+  if (undo_part.items.empty()) {
     --used_;
   } else {
-    spread_.counts_.given_back.add();
+    owner_.counts_.given_back.add();
   }
 }
 
-void Spread::Work::release() {
-  question_ = nullptr;
-  asker_ = nullptr;
-  spread_.free_.push_back(this);
+void CrossSlotQuery::InFlight::release() {
+  request_ = nullptr;
+  callback_ = nullptr;
+  owner_.free_.push_back(this);
 }
 
 // ----
 
-Spread::Spread(Host& host, LinkCounts& counts) : host_(host), counts_(counts) {}
-Spread::~Spread() = default;
+CrossSlotQuery::CrossSlotQuery(Backend& backend, LinkCounts& counts)
+    : backend_(backend), counts_(counts) {}
+CrossSlotQuery::~CrossSlotQuery() = default;
 
-bool Spread::is_needed(const SharedQuestion& question) {
-  if (question.items.size() < 2) return false;
-  const std::uint16_t slot = slot_of(question.items.front().key);
-  return std::ranges::any_of(question.items.subspan(1),
-                             [&](const SharedItem& item) { return slot_of(item.key) != slot; });
+bool CrossSlotQuery::is_needed(const SharedQuestion& request) {
+  if (request.items.size() < 2) return false;
+  const std::uint16_t slot = hash_slot_of(request.items.front().key);
+  return std::ranges::any_of(request.items.subspan(1), [&](const SharedItem& item) {
+    return hash_slot_of(item.key) != slot;
+  });
 }
 
-void Spread::ask(const SharedQuestion& question, Asker& asker, Nanos deadline) {
-  free_work().start(question, asker, deadline, false, false);
+void CrossSlotQuery::ask(const SharedQuestion& request, Asker& callback, Nanos deadline) {
+  acquire().start(request, callback, deadline, false, false);
 }
 
-void Spread::ask_apart(const SharedQuestion& question, Asker& asker, Nanos deadline, bool is_part) {
-  free_work().start(question, asker, deadline, true, is_part);
+void CrossSlotQuery::ask_each_key(const SharedQuestion& request, Asker& callback, Nanos deadline,
+                                  bool is_part) {
+  acquire().start(request, callback, deadline, true, is_part);
 }
 
-Spread::Work& Spread::free_work() {
+CrossSlotQuery::InFlight& CrossSlotQuery::acquire() {
   if (free_.empty()) {
-    works_.push_back(std::make_unique<Work>(*this));
-    free_.reserve(works_.capacity());
-    return *works_.back();
+    all_.push_back(std::make_unique<InFlight>(*this));
+    free_.reserve(all_.capacity());
+    return *all_.back();
   }
-  Work& work = *free_.back();
+  InFlight& in_flight = *free_.back();
   free_.pop_back();
-  return work;
+  return in_flight;
 }
 
 }  // namespace weir::store::redis

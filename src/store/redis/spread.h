@@ -14,54 +14,55 @@
 
 namespace weir::store::redis {
 
-// Questions about keys that no single script can look at, as they lie in several slots of a
-// cluster: asked in parts at the same time, and answered as if they had been one.
+// Executes requests whose keys have several hash slots of a cluster, which no single script can
+// access: sends one part for each hash slot, all at the same time, and joins the responses. Not
+// thread-safe.
 //
-// What some parts have taken is given back if others refuse or fail: by receipts, and the seats of
-// holders by leaving them. A seat that the holder had before stays. That goes on behind the answer.
-// Until it is done others may be refused for it; nobody is ever admitted for it.
+// If a part is denied or fails, the others are undone: takes are refunded by their receipts, and
+// holders leave where they did not hold permits before. The caller gets its response before that is
+// done. Meanwhile other calls may be denied, but never wrongly admitted.
 //
-// Whoever has a seat under all limits of concurrency renews, and is charged for nothing else: so
-// those are asked first, and then the others, as what came of that says.
-class Spread {
+// A holder that already holds permits of all concurrency limits renews, and is charged for nothing
+// else. So these limits are sent first, and the others depending on the result.
+class CrossSlotQuery {
  public:
-  // Who asks, and is answered.
-  class Host {
+  // Sends parts, and gets the joined responses.
+  class Backend {
    public:
-    // About keys of one slot. What `question` borrows lives until it is answered. Without a
-    // deadline (zero) it has the time that any question has.
-    virtual void ask_part(const SharedQuestion& question, Asker& asker, Nanos deadline) = 0;
-    // `is_part`: the question was one that `ask_part` was asked.
-    virtual void answer_whole(const SharedQuestion& question, SharedAnswer& answer, Asker& asker,
-                              bool is_part) = 0;
+    // Sends a request about keys of one hash slot. Everything it borrows lives until its response.
+    // A deadline of zero stands for the usual timeout.
+    virtual void send_part(const SharedQuestion& request, Asker& callback, Nanos deadline) = 0;
+    // `is_part`: the request itself was a part.
+    virtual void on_complete(const SharedQuestion& request, SharedAnswer& response, Asker& callback,
+                             bool is_part) = 0;
 
    protected:
-    ~Host() = default;
+    ~Backend() = default;
   };
 
   // Both outlive it.
-  Spread(Host& host, LinkCounts& counts);
-  // None may be open.
-  ~Spread();
-  Spread(const Spread&) = delete;
-  Spread& operator=(const Spread&) = delete;
+  CrossSlotQuery(Backend& backend, LinkCounts& counts);
+  // No request may be in flight.
+  ~CrossSlotQuery();
+  CrossSlotQuery(const CrossSlotQuery&) = delete;
+  CrossSlotQuery& operator=(const CrossSlotQuery&) = delete;
 
-  // Whether the question is about several slots.
-  static bool is_needed(const SharedQuestion& question);
+  // True if the request's keys have several hash slots.
+  static bool is_needed(const SharedQuestion& request);
 
-  void ask(const SharedQuestion& question, Asker& asker, Nanos deadline);
-  // Each of its keys alone: for a slot that is between two nodes.
-  void ask_apart(const SharedQuestion& question, Asker& asker, Nanos deadline, bool is_part);
+  void ask(const SharedQuestion& request, Asker& callback, Nanos deadline);
+  // One part for each key: for a hash slot that is being migrated.
+  void ask_each_key(const SharedQuestion& request, Asker& callback, Nanos deadline, bool is_part);
 
  private:
-  class Work;
+  class InFlight;
 
-  Work& free_work();
+  InFlight& acquire();
 
-  Host& host_;
+  Backend& backend_;
   LinkCounts& counts_;
-  std::vector<std::unique_ptr<Work>> works_;
-  std::vector<Work*> free_;
+  std::vector<std::unique_ptr<InFlight>> all_;
+  std::vector<InFlight*> free_;
 };
 
 }  // namespace weir::store::redis

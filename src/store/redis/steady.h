@@ -6,7 +6,7 @@
 
 namespace weir::store::redis {
 
-// The time that never goes back.
-inline Nanos steady_now() { return std::chrono::steady_clock::now().time_since_epoch(); }
+// The time of std::chrono::steady_clock, since its epoch.
+inline Nanos monotonic_now() { return std::chrono::steady_clock::now().time_since_epoch(); }
 
 }  // namespace weir::store::redis

@@ -11,23 +11,24 @@
 
 namespace weir::store::redis {
 
-// What is said about one question, from its first words to the answer. Used for one question after
-// the other, and keeps its buffers.
-class Talk {
+// Encodes one store request as commands of Redis, and decodes the replies to a response. Used for
+// one request after the other: it keeps its buffers. Not thread-safe.
+class RequestCodec {
  public:
-  virtual ~Talk() = default;
+  virtual ~RequestCodec() = default;
 
-  // The question lives until its answer. `there` is the server's time, as nearly as is known.
-  virtual void start(const SharedQuestion& question, Instant there) = 0;
+  // The request lives until its response. `server_time` is an estimate of the server's clock.
+  virtual void start(const SharedQuestion& request, Instant server_time) = 0;
   virtual void append_command(std::string& out, bool with_source) const = 0;
-  // Never an error: those are not its business. `again`: it has another command to send.
-  virtual Call::Next on_reply(std::span<const wire::RespValue> reply, SharedAnswer& answer) = 0;
+  // Never gets an error reply: the connection handles those. `again`: there is another command to
+  // send.
+  virtual Call::Next on_reply(std::span<const wire::RespValue> reply, SharedAnswer& response) = 0;
 };
 
-// One for each question that is open at the same time. Called on the threads of links.
-using MakeTalk = std::function<std::unique_ptr<Talk>()>;
+// Makes a codec; a link has one for each request in flight. Called on the threads of links.
+using MakeRequestCodec = std::function<std::unique_ptr<RequestCodec>()>;
 
-// A conversation about limits, by scripts.
-std::unique_ptr<Talk> talk_by_scripts();
+// The codec that decides limits by Lua scripts: see LimitScript.
+std::unique_ptr<RequestCodec> talk_by_scripts();
 
 }  // namespace weir::store::redis

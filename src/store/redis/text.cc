@@ -31,7 +31,7 @@ void append_numbers(std::string& out, char letter, std::initializer_list<std::ui
   }
 }
 
-// Numbers with a space between them, and nothing else.
+// Numbers separated by single spaces, and nothing else.
 bool read_numbers(std::string_view text, std::span<std::uint64_t> numbers) {
   const char* at = text.data();
   const char* const end = at + text.size();
@@ -52,18 +52,18 @@ bool read_fields(std::string_view text, char letter, std::array<std::uint64_t, k
 std::uint64_t nanos(std::uint64_t micros) { return micros * kMicro; }
 std::uint64_t micros(std::uint64_t nanos) { return nanos / kMicro; }
 
-// ---- One algorithm after the other
+// ---- Algorithms
 
 constexpr int kMarksShift = core::gcra::kStampBits;
 
-// (The stamp of a state at another price counts for nothing: the price is with it.)
-bool read(const Bucket& limit, std::string_view text, Remembered& remembered) {
+// A state at another price gets stamp 0: `remembered.pace` identifies its price.
+bool read(const Bucket& limit, std::string_view text, StoredState& remembered) {
   std::array<std::uint64_t, 8> f{};
   if (!read_fields(text, 'b', f)) return false;
   const auto& [price, rest, parts, birth, marks, seconds, sub, written] = f;
-  constexpr std::uint64_t most_parts = std::uint64_t{1} << 20;
+  constexpr std::uint64_t max_parts = std::uint64_t{1} << 20;
   constexpr auto latest = static_cast<std::uint64_t>(ns(kLatest));
-  if (parts == 0 || parts > most_parts || rest >= parts || marks > 15) return false;
+  if (parts == 0 || parts > max_parts || rest >= parts || marks > 15) return false;
   if (price == 0 && rest == 0) return false;
   if (price > static_cast<std::uint64_t>(core::kLongestDebt.count())) return false;
   if (seconds > 2 * latest / kSecond || written > latest / kMicro) return false;
@@ -77,8 +77,8 @@ bool read(const Bucket& limit, std::string_view text, Remembered& remembered) {
   return true;
 }
 
-void append(std::string& out, const Bucket& limit, const Remembered& r) {
-  append_form(out, limit);
+void append(std::string& out, const Bucket& limit, const StoredState& r) {
+  append_price_prefix(out, limit);
   const auto parts = static_cast<std::uint64_t>(limit.pace.parts);
   append_number(out, r.birth);
   out += ' ';
@@ -91,20 +91,20 @@ void append(std::string& out, const Bucket& limit, const Remembered& r) {
   append_number(out, micros(core::word_of(r.written)));
 }
 
-bool read(const core::NginxQueue&, std::string_view text, Remembered& remembered) {
+bool read(const core::NginxQueue&, std::string_view text, StoredState& remembered) {
   std::array<std::uint64_t, 3> f{};
   if (!read_fields(text, 'n', f)) return false;
   remembered = {{f[1], f[2]}, f[0]};
   return true;
 }
 
-void append(std::string& out, const core::NginxQueue&, const Remembered& r) {
+void append(std::string& out, const core::NginxQueue&, const StoredState& r) {
   append_numbers(out, 'n', {r.birth, r.state.when, r.state.what});
 }
 
 constexpr int kNextShift = core::savings::kPartsBits + core::savings::kSavedBits;
 
-bool read(const core::Smooth&, std::string_view text, Remembered& remembered) {
+bool read(const core::Smooth&, std::string_view text, StoredState& remembered) {
   std::array<std::uint64_t, 7> f{};
   if (!read_fields(text, 's', f)) return false;
   const std::uint64_t saved = f[4] * kSecond + f[5];
@@ -114,67 +114,67 @@ bool read(const core::Smooth&, std::string_view text, Remembered& remembered) {
   return true;
 }
 
-void append(std::string& out, const core::Smooth&, const Remembered& r) {
+void append(std::string& out, const core::Smooth&, const StoredState& r) {
   constexpr std::uint64_t parts = (std::uint64_t{1} << core::savings::kPartsBits) - 1;
-  constexpr std::uint64_t most_saved = (std::uint64_t{1} << core::savings::kSavedBits) - 1;
-  const std::uint64_t saved = r.state.what >> core::savings::kPartsBits & most_saved;
+  constexpr std::uint64_t max_saved = (std::uint64_t{1} << core::savings::kSavedBits) - 1;
+  const std::uint64_t saved = r.state.what >> core::savings::kPartsBits & max_saved;
   append_numbers(
       out, 's',
       {r.birth, r.state.when / kSecond, r.state.when % kSecond, r.state.what >> kNextShift,
        saved / kSecond, saved % kSecond, r.state.what & parts});
 }
 
-bool read_window(char letter, std::string_view text, Remembered& remembered) {
+bool read_window(char letter, std::string_view text, StoredState& remembered) {
   std::array<std::uint64_t, 3> f{};
   if (!read_fields(text, letter, f)) return false;
   remembered = {{nanos(f[1]), f[2]}, f[0]};
   return true;
 }
 
-bool read(const core::Window&, std::string_view text, Remembered& r) {
+bool read(const core::Window&, std::string_view text, StoredState& r) {
   return read_window('w', text, r);
 }
-void append(std::string& out, const core::Window&, const Remembered& r) {
+void append(std::string& out, const core::Window&, const StoredState& r) {
   append_numbers(out, 'w', {r.birth, micros(r.state.when), r.state.what});
 }
 
-bool read(const core::Quota&, std::string_view text, Remembered& r) {
+bool read(const core::Quota&, std::string_view text, StoredState& r) {
   return read_window('q', text, r);
 }
-void append(std::string& out, const core::Quota&, const Remembered& r) {
+void append(std::string& out, const core::Quota&, const StoredState& r) {
   append_numbers(out, 'q', {r.birth, micros(r.state.when), r.state.what});
 }
 
-bool read(const core::Sliding&, std::string_view text, Remembered& remembered) {
+bool read(const core::Sliding&, std::string_view text, StoredState& remembered) {
   std::array<std::uint64_t, 4> f{};
   if (!read_fields(text, 'v', f)) return false;
   remembered = {{nanos(f[1]), f[2] << 32 | f[3]}, f[0]};
   return true;
 }
-void append(std::string& out, const core::Sliding&, const Remembered& r) {
+void append(std::string& out, const core::Sliding&, const StoredState& r) {
   append_numbers(out, 'v',
                  {r.birth, micros(r.state.when), r.state.what >> 32, r.state.what & 0xffff'ffff});
 }
 
-bool read(const core::Cell&, std::string_view text, Remembered& remembered) {
+bool read(const core::Cell&, std::string_view text, StoredState& remembered) {
   std::array<std::uint64_t, 3> f{};
   if (!read_fields(text, 'c', f)) return false;
   remembered = {{f[1] * kSecond + f[2], 0}, f[0]};
   return true;
 }
-void append(std::string& out, const core::Cell&, const Remembered& r) {
+void append(std::string& out, const core::Cell&, const StoredState& r) {
   append_numbers(out, 'c', {r.birth, r.state.when / kSecond, r.state.when % kSecond});
 }
 
-// Those two have no text of their own.
-bool read(const core::ExactLog&, std::string_view, Remembered&) { return false; }
-void append(std::string&, const core::ExactLog&, const Remembered&) {}
-bool read(const core::Concurrency&, std::string_view, Remembered&) { return false; }
-void append(std::string&, const core::Concurrency&, const Remembered&) {}
+// These two have lists, not texts.
+bool read(const core::ExactLog&, std::string_view, StoredState&) { return false; }
+void append(std::string&, const core::ExactLog&, const StoredState&) {}
+bool read(const core::Concurrency&, std::string_view, StoredState&) { return false; }
+void append(std::string&, const core::Concurrency&, const StoredState&) {}
 
 }  // namespace
 
-Pair pair_of(Int128 in_parts, std::int64_t parts) {
+SecondsAndParts in_seconds_and_parts(Int128 in_parts, std::int64_t parts) {
   const Int128 base = Int128{kSecond} * parts;
   if (in_parts >= 0) {
     const Int128 seconds = quick_div(in_parts, base);
@@ -185,10 +185,10 @@ Pair pair_of(Int128 in_parts, std::int64_t parts) {
   return {static_cast<std::int64_t>(seconds), static_cast<std::int64_t>(in_parts - seconds * base)};
 }
 
-// In the order of the variant.
+// In the order of core::Limit's alternatives.
 char letter_of(const core::Limit& limit) { return "bnswvqlhc"[limit.index()]; }
 
-void append_rate(std::string& out, const Bucket& limit) {
+void append_price(std::string& out, const Bucket& limit) {
   const Int128 parts = limit.pace.parts;
   append_number(out, static_cast<std::uint64_t>(limit.pace.price / parts));
   out += ' ';
@@ -197,18 +197,18 @@ void append_rate(std::string& out, const Bucket& limit) {
   append_number(out, static_cast<std::uint64_t>(limit.pace.parts));
 }
 
-void append_form(std::string& out, const Bucket& limit) {
+void append_price_prefix(std::string& out, const Bucket& limit) {
   out += "1b ";
-  append_rate(out, limit);
+  append_price(out, limit);
   out += ' ';
 }
 
-bool read_text(const core::Limit& limit, std::string_view text, Remembered& remembered) {
+bool read_text(const core::Limit& limit, std::string_view text, StoredState& remembered) {
   if (const auto* bucket = std::get_if<Bucket>(&limit)) return read(*bucket, text, remembered);
   return std::visit([&](const auto& l) { return read(l, text, remembered); }, limit);
 }
 
-void append_text(std::string& out, const core::Limit& limit, const Remembered& remembered) {
+void append_text(std::string& out, const core::Limit& limit, const StoredState& remembered) {
   std::visit([&](const auto& l) { append(out, l, remembered); }, limit);
 }
 

@@ -31,8 +31,9 @@ void set(int fd, int level, int option, int value) {
   setsockopt(fd, level, option, &value, sizeof value);
 }
 
-// Small messages leave at once, and a peer that is gone without a word is noticed.
-void set_manners(int fd) {
+// Sends small writes at once, and detects a server that vanished without closing the connection:
+// after 15 s of silence, by 3 keep-alive probes 5 s apart.
+void set_socket_options(int fd) {
   set(fd, IPPROTO_TCP, TCP_NODELAY, 1);
   set(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
   set(fd, IPPROTO_TCP, TCP_KEEPIDLE, 15);
@@ -53,12 +54,12 @@ std::string ServerAddress::shown() const {
 
 Transport::Transport(net::Poller& poller, const ServerAddress& address, Owner& owner)
     : poller_(poller), address_(address), owner_(owner) {
-  poller_.add(lookup_.descriptor(), net::Interest::read, *this);
+  poller_.add(resolver_.descriptor(), net::Interest::read, *this);
 }
 
 Transport::~Transport() {
   close();
-  poller_.remove(lookup_.descriptor());
+  poller_.remove(resolver_.descriptor());
 }
 
 // ---- Connecting
@@ -66,15 +67,15 @@ Transport::~Transport() {
 void Transport::connect() {
   close();
   if (!address_.path.empty()) return try_addresses(unix_address(address_.path));
-  auto numeric = numeric_address(address_.host, address_.port);
+  auto numeric = net::numeric_address(address_.host, address_.port);
   if (!numeric.empty()) return try_addresses(std::move(numeric));
-  state_ = State::looking_up;
-  lookup_.start(address_.host, address_.port);
+  phase_ = TransportPhase::looking_up;
+  resolver_.start(address_.host, address_.port);
 }
 
 void Transport::on_looked_up() {
-  const auto found = lookup_.result();
-  if (!found || state_ != State::looking_up) return;
+  const auto found = resolver_.result();
+  if (!found || phase_ != TransportPhase::looking_up) return;
   if (!*found) return fail(found->error().message);
   try_addresses(std::move(**found));
 }
@@ -88,8 +89,8 @@ void Transport::try_addresses(std::vector<net::Address> addresses) {
 
 void Transport::try_next() {
   while (tried_ < addresses_.size()) {
-    const std::size_t place = (first_ + tried_++) % addresses_.size();
-    if (begin(addresses_[place])) return;
+    const std::size_t index = (first_ + tried_++) % addresses_.size();
+    if (begin(addresses_[index])) return;
   }
   fail(why_);
 }
@@ -97,16 +98,17 @@ void Transport::try_next() {
 bool Transport::begin(const net::Address& address) {
   const int family = address.bytes.ss_family;
   net::Descriptor socket(::socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
-  if (socket.is_open() && family != AF_UNIX) set_manners(socket.fd());
+  if (socket.is_open() && family != AF_UNIX) set_socket_options(socket.fd());
   const auto* where = reinterpret_cast<const sockaddr*>(&address.bytes);
-  // (A unix socket whose server is busy says EAGAIN, and will not say when it is not.)
+  // EAGAIN is an error here: it means that the backlog of a unix socket is full, and epoll does not
+  // report when that ends.
   if (!socket.is_open() ||
       (::connect(socket.fd(), where, address.size) != 0 && errno != EINPROGRESS)) {
     why_ = text_of(errno);
     return false;
   }
   stream_ = Stream(std::move(socket));
-  state_ = State::connecting;
+  phase_ = TransportPhase::connecting;
   poller_.add(stream_.fd(), net::Interest::write, *this);
   interest_ = net::Interest::write;
   return true;
@@ -119,7 +121,7 @@ void Transport::on_connect_done() {
   if (error == 0) {
     sockaddr_storage peer{};
     socklen_t peer_size = sizeof peer;
-    // Not decided yet: told for another reason.
+    // Not connected yet: the event had another reason.
     if (getpeername(stream_.fd(), reinterpret_cast<sockaddr*>(&peer), &peer_size) != 0) return;
     return on_stream_connected();
   }
@@ -129,14 +131,14 @@ void Transport::on_connect_done() {
 }
 
 void Transport::on_stream_connected() {
-  // Whoever lets us in is the first to be asked again.
+  // The next attempt starts with the address that accepted this connection.
   first_ = (first_ + tried_ - 1) % addresses_.size();
   if (address_.tls) {
-    state_ = State::shaking_hands;
+    phase_ = TransportPhase::shaking_hands;
     if (!stream_.begin_tls(address_.tls, address_.host)) return fail(stream_.why());
     return shake_hands();
   }
-  state_ = State::open;
+  phase_ = TransportPhase::open;
   wait_for(net::Interest::read);
   owner_.on_connected();
 }
@@ -150,7 +152,7 @@ void Transport::shake_hands() {
     case Stream::Status::done:
       break;
   }
-  state_ = State::open;
+  phase_ = TransportPhase::open;
   wait_for(net::Interest::read);
   owner_.on_connected();
 }
@@ -158,33 +160,34 @@ void Transport::shake_hands() {
 // ---- Bytes
 
 void Transport::on_ready() {
-  switch (state_) {
-    case State::idle:
-      return (void)lookup_.result();
-    case State::looking_up:
+  switch (phase_) {
+    case TransportPhase::idle:
+      return (void)resolver_.result();
+    case TransportPhase::looking_up:
       return on_looked_up();
-    case State::connecting:
+    case TransportPhase::connecting:
       return on_connect_done();
-    case State::shaking_hands:
+    case TransportPhase::shaking_hands:
       return shake_hands();
-    case State::open:
+    case TransportPhase::open:
       return read();
   }
 }
 
-// Some of a reply may be lost, so what comes next cannot be understood.
+// A part of a reply may be lost, so the rest of the stream cannot be parsed.
 void Transport::on_out_of_memory() noexcept {
-  if (!with_memory([this] { fail("there is no memory for its replies"); })) close();
+  if (!with_memory([this] { fail("out of memory while reading its replies"); })) close();
 }
 
 void Transport::read() {
   if (has_unsent_) owner_.on_writable();
-  // With TLS, what is decrypted already makes no socket readable: all of it has to be read.
-  while (state_ == State::open) {
-    const Stream::Moved got = stream_.read(room_);
+  // Bytes that TLS has already decrypted do not make the socket readable: read until it would
+  // block.
+  while (phase_ == TransportPhase::open) {
+    const Stream::Moved got = stream_.read(read_buffer_);
     if (got.status == Stream::Status::would_block) return;
     if (got.status == Stream::Status::failed) return fail(stream_.why());
-    owner_.on_bytes({room_.data(), got.bytes});
+    owner_.on_bytes({read_buffer_.data(), got.bytes});
     if (!stream_.has_tls()) return;
   }
 }
@@ -214,12 +217,12 @@ void Transport::fail(std::string why) {
 }
 
 void Transport::close() {
-  if (state_ == State::looking_up) lookup_.forget();
-  // Whoever did not get as far as being open is not the first to be tried again.
-  if (state_ == State::connecting && !addresses_.empty()) {
+  if (phase_ == TransportPhase::looking_up) resolver_.cancel();
+  // The next attempt starts after an address that did not accept the connection.
+  if (phase_ == TransportPhase::connecting && !addresses_.empty()) {
     first_ = (first_ + tried_) % addresses_.size();
   }
-  state_ = State::idle;
+  phase_ = TransportPhase::idle;
   stream_ = {};
   interest_ = net::Interest::none;
   has_unsent_ = false;

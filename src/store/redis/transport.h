@@ -15,51 +15,52 @@
 
 namespace weir::store::redis {
 
-// Where a server is.
+// The address of a server.
 struct ServerAddress {
-  std::string host{};  // a name or an address, without brackets
+  std::string host{};  // a name or an IP address, without brackets
   std::uint16_t port = 6379;
-  std::string path{};         // of a unix socket, instead of the above
+  std::string path{};         // of a unix socket, instead of host and port
   net::TlsContext tls{};      // null: without TLS
-  std::string shown() const;  // for people
+  std::string shown() const;  // as a URL for messages, without credentials
 };
 
-// A connection that is made, carries bytes and ends, as often as wanted. Never waits: names are
-// looked up by a thread that lives only for that, see lookup.h. A name's addresses are tried in
-// turn; who was tried last and did not answer is not tried first again.
-// For one thread.
+// A non-blocking stream connection to one server, over TCP, TLS or a unix socket. It can connect
+// again and again. Host names are resolved on a thread of their own, see Resolver. The addresses of
+// a name are tried in turn; the next attempt starts after the address that failed last. Not
+// thread-safe: it belongs to the poller's thread.
 class Transport final : private net::Watcher {
  public:
-  // Who is told what happens, while the poller waits or from within `connect`.
+  // Receives events, from within the poller's wait or from within `connect`.
   class Owner {
    public:
     virtual void on_connected() = 0;
     virtual void on_bytes(std::string_view bytes) = 0;
-    virtual void on_writable() = 0;  // after `send` has left something
-    // No more comes. Not told of `close`.
+    virtual void on_writable() = 0;  // after `send` took only a part
+    // The connection ended or could not be made. Not called for `close`.
     virtual void on_disconnected(Failure failure, std::string_view why) = 0;
 
    protected:
     ~Owner() = default;
   };
 
-  // All outlive it.
+  // All arguments outlive it.
   Transport(net::Poller& poller, const ServerAddress& address, Owner& owner);
   ~Transport();
   Transport(const Transport&) = delete;
   Transport& operator=(const Transport&) = delete;
 
-  // Begins to.
+  // Starts an attempt; the result is an event of the owner.
   void connect();
   void close();
-  bool is_idle() const { return state_ == State::idle; }
-  bool is_open() const { return state_ == State::open; }
+  bool is_idle() const { return phase_ == TransportPhase::idle; }
+  bool is_open() const { return phase_ == TransportPhase::open; }
 
-  // How much of it was taken: all, or what fits, or nothing if the connection fails.
+  // Returns the number of bytes taken: fewer than all if the socket's buffer is full, 0 if the
+  // connection fails.
   std::size_t send(std::string_view bytes);
 
  private:
-  enum class State { idle, looking_up, connecting, shaking_hands, open };
+  enum class TransportPhase { idle, looking_up, connecting, shaking_hands, open };
 
   void on_ready() override;
   void on_out_of_memory() noexcept override;
@@ -77,17 +78,17 @@ class Transport final : private net::Watcher {
   net::Poller& poller_;
   const ServerAddress& address_;
   Owner& owner_;
-  Lookup lookup_;
-  State state_ = State::idle;
+  net::Resolver resolver_;
+  TransportPhase phase_ = TransportPhase::idle;
   Stream stream_;
   net::Interest interest_ = net::Interest::none;
   bool has_unsent_ = false;
 
   std::vector<net::Address> addresses_;
-  std::size_t first_ = 0;  // the address that an attempt starts with
-  std::size_t tried_ = 0;  // how many this attempt has tried
-  std::string why_;        // the last one has failed
-  std::vector<char> room_ = std::vector<char>(64 << 10);
+  std::size_t first_ = 0;  // index of the address that an attempt starts with
+  std::size_t tried_ = 0;  // number of addresses that this attempt has tried
+  std::string why_;        // why the last of them failed
+  std::vector<char> read_buffer_ = std::vector<char>(64 << 10);
 };
 
 }  // namespace weir::store::redis

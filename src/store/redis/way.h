@@ -11,44 +11,45 @@
 
 namespace weir::store::redis {
 
-// Where a server of several is.
-struct Place {
+// The address of one of several servers.
+struct HostPort {
   std::string host{};
   std::uint16_t port = 0;
-  friend bool operator==(const Place&, const Place&) = default;
+  friend bool operator==(const HostPort&, const HostPort&) = default;
 };
 
-// One of several servers: its machine, and what carries the bytes.
-class Peer {
+// A connection to one of several servers: the protocol's state machine, and the transport of bytes.
+class ServerConnection {
  public:
-  virtual ~Peer() = default;
-  virtual Machine& machine() = 0;
-  // Connects, sends and hangs up as the machine wants it.
-  virtual void turn() = 0;
-  virtual void on_time(Nanos now) { machine().on_time(now); }
+  virtual ~ServerConnection() = default;
+  virtual Machine& fsm() = 0;
+  // Connects, sends and disconnects as the state machine demands.
+  virtual void pump() = 0;
+  virtual void on_time(Nanos now) { fsm().on_time(now); }
 };
 
-// The guide outlives the peer.
-using MakePeer = std::function<std::unique_ptr<Peer>(const Place& place, Guide& guide, Nanos now)>;
+// The handler outlives the connection.
+using MakeServerConnection = std::function<std::unique_ptr<ServerConnection>(
+    const HostPort& place, RedirectHandler& guide, Nanos now)>;
 
-// Which server a call is sent to. For one thread.
-class Way {
+// Chooses the server for each call. Not thread-safe: it belongs to the thread of its link.
+class Router {
  public:
-  virtual ~Way() = default;
+  virtual ~Router() = default;
 
-  // `call` has its deadline, and must live until it is told its end, which may be before this
+  // `call.route` has its deadline. The call must live until it ends, which may be before this
   // returns.
   virtual void call(Call& call, Nanos now) = 0;
-  // To be called when something may have changed: sends what is to be sent.
-  virtual void turn(Nanos now) = 0;
+  // Called after every change: sends pending commands, connects and disconnects.
+  virtual void pump(Nanos now) = 0;
   virtual void on_time(Nanos now) = 0;
-  // When `on_time` should be called; kForever for never.
+  // Time at which `on_timer` should be called; kForever for never.
   virtual Nanos wake_at() const = 0;
-  // Whether calls would be sent at once.
+  // True if a call would be sent at once.
   virtual bool is_ready() const = 0;
-  // Whether they would fail, as somebody has to put something right.
+  // True if calls fail because of an error that an operator has to fix.
   virtual bool is_mistaken() const = 0;
-  // Tells all calls that they have failed. None may be made any more.
+  // Fails all pending calls. No call may be made any more.
   virtual void end() = 0;
 };
 

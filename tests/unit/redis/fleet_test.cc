@@ -23,7 +23,7 @@ std::string error_of(std::string_view url, RedisOptions options = {}) {
   return fleet ? "" : fleet.error().message;
 }
 
-TEST(RedisFleetTest, OpensWhateverCanBeAnAddress) {
+TEST(RedisFleetTest, OpensAllKindsOfUrls) {
   for (const char* url : {"redis://127.0.0.1", "redis://me:p%40ss@[::1]:1/2",
                           "rediss://:pass@redis.example", "unix:///run/redis.sock",
                           "redis+cluster://a,b:1", "rediss+sentinel://me:pass@a,[::1]:1/main"}) {
@@ -31,40 +31,40 @@ TEST(RedisFleetTest, OpensWhateverCanBeAnAddress) {
   }
 }
 
-TEST(RedisFleetTest, SaysWhatIsWrongWithAnAddress) {
+TEST(RedisFleetTest, ReportsInvalidUrls) {
   EXPECT_THAT(error_of("redis:/x"), HasSubstr("did you mean \"redis://\"?"));
-  EXPECT_THAT(error_of("memory"), HasSubstr("no store that nodes share"));
+  EXPECT_THAT(error_of("memory"), HasSubstr("not a store that nodes can share"));
   EXPECT_THAT(error_of("redis+sentinel://a"), HasSubstr("comes the name of the master"));
   EXPECT_THAT(error_of("redis+cluster://a/1"), HasSubstr("comes nothing"));
 }
 
-TEST(RedisFleetTest, SaysWhatIsWrongWithItsOptions) {
+TEST(RedisFleetTest, ReportsInvalidOptions) {
   EXPECT_THAT(error_of("redis://a", {.ca = "ca.pem"}), HasSubstr("rediss://"));
   EXPECT_THAT(error_of("rediss://a", {.cert = "a.pem"}), HasSubstr("both cert and key"));
   EXPECT_THAT(error_of("rediss://a", {.ca = "/no/such.pem"}), HasSubstr("/no/such.pem"));
   EXPECT_THAT(error_of("redis://a", {.timeout = Nanos{0}}), HasSubstr("at least 1 ms"));
 }
 
-// Takes, and waits for the answer.
+// Takes, and waits for the response.
 class Taker final : public store::Asker {
  public:
   explicit Taker(std::string name = "key") : key_(std::move(name)) {
     item_.limit = &limit_;
     item_.key = key_;
-    question_.items = {&item_, 1};
+    request_.items = {&item_, 1};
   }
-  void on_answer(store::SharedAnswer& given) override {
+  void on_answer(store::SharedAnswer& received) override {
     answered = true;
-    answer = given;
+    answer = received;
   }
   store::SharedAnswer& take(Link& link) {
     answered = false;
-    detail::LinkAccess::store(link).ask(question_, *this);
+    detail::LinkAccess::store(link).ask(request_, *this);
     while (!answered) link.wait(milliseconds{50});
     return answer;
   }
-  // Until there is an answer.
-  store::SharedAnswer& take_for_sure(Link& link) {
+  // Repeats the take until it is decided.
+  store::SharedAnswer& take_until_decided(Link& link) {
     while (take(link).kind != store::SharedAnswer::Kind::decided) link.wait(milliseconds{5});
     return answer;
   }
@@ -76,7 +76,7 @@ class Taker final : public store::Asker {
   const std::string key_;
   core::Limit limit_ = core::Window{.count = 3, .period = std::chrono::hours{24 * 365 * 50}};
   store::SharedItem item_{};
-  store::SharedQuestion question_{};
+  store::SharedQuestion request_{};
 };
 
 std::string url_of(const RedisServer& server) {
@@ -89,20 +89,20 @@ TEST(RedisFleetTest, LinksShareALimit) {
   const auto one = fleet->connect();
   const auto other = fleet->connect();
   Taker taker;
-  EXPECT_EQ(taker.take_for_sure(*one).verdict.decision.remaining, 2);
-  EXPECT_EQ(taker.take_for_sure(*other).verdict.decision.remaining, 1);
-  EXPECT_EQ(taker.take_for_sure(*one).verdict.decision.remaining, 0);
-  EXPECT_EQ(taker.take_for_sure(*other).verdict.decision.outcome, Outcome::limited);
+  EXPECT_EQ(taker.take_until_decided(*one).verdict.decision.remaining, 2);
+  EXPECT_EQ(taker.take_until_decided(*other).verdict.decision.remaining, 1);
+  EXPECT_EQ(taker.take_until_decided(*one).verdict.decision.remaining, 0);
+  EXPECT_EQ(taker.take_until_decided(*other).verdict.decision.outcome, Outcome::limited);
 }
 
-TEST(RedisFleetTest, CountsWhatItsLinksDoAlsoWhenTheyAreGone) {
+TEST(RedisFleetTest, KeepsTheCountsOfClosedLinks) {
   RedisServer server;
   const auto fleet = *RedisFleet::open(url_of(server), {.timeout = std::chrono::seconds{30}});
   auto one = fleet->connect();
   const auto other = fleet->connect();
   Taker taker;
-  taker.take_for_sure(*one);
-  taker.take_for_sure(*other);
+  taker.take_until_decided(*one);
+  taker.take_until_decided(*other);
   RedisCounts counts = fleet->counts();
   EXPECT_EQ(counts.links, 2u);
   EXPECT_EQ(counts.connected, 2u);
@@ -126,7 +126,7 @@ TEST(RedisFleetTest, ThreadsHaveLinksOfTheirOwn) {
     threads.emplace_back([&, i] {
       const auto link = fleet->connect();
       Taker taker("key " + std::to_string(i));
-      EXPECT_EQ(taker.take_for_sure(*link).verdict.decision.remaining, 2);
+      EXPECT_EQ(taker.take_until_decided(*link).verdict.decision.remaining, 2);
       (void)fleet->counts();
     });
   }
@@ -134,9 +134,9 @@ TEST(RedisFleetTest, ThreadsHaveLinksOfTheirOwn) {
   EXPECT_EQ(fleet->counts().links, 0u);
 }
 
-// Lets links run until something is so.
-void run_until(std::initializer_list<Link*> links, const std::function<bool()>& is_so) {
-  while (!is_so()) {
+// Runs links until a condition holds.
+void run_until(std::initializer_list<Link*> links, const std::function<bool()>& holds) {
+  while (!holds()) {
     for (Link* link : links) link->wait(milliseconds{5});
   }
 }
@@ -161,11 +161,11 @@ TEST(RedisFleetTest, IsAMemberWhileALinkRuns) {
   run_until({link.get()}, [&] { return !fleet->is_member() || fleet->membership_version() > 1; });
 }
 
-TEST(RedisFleetTest, KnowsWhoElseIsThereUntilTheySayGoodBye) {
+TEST(RedisFleetTest, KnowsOtherNodesUntilTheyLeave) {
   RedisServer server;
-  const RedisOptions patient{.timeout = std::chrono::seconds{30}};
-  const auto fleet = *RedisFleet::open(url_of(server), patient);
-  auto other = *RedisFleet::open(url_of(server), patient);
+  const RedisOptions options{.timeout = std::chrono::seconds{30}};
+  const auto fleet = *RedisFleet::open(url_of(server), options);
+  auto other = *RedisFleet::open(url_of(server), options);
   const auto link = fleet->connect();
   auto others = other->connect();
   run_until({link.get(), others.get()}, [&] { return fleet->nodes() == 2; });
@@ -178,7 +178,7 @@ TEST(RedisFleetTest, KnowsWhoElseIsThereUntilTheySayGoodBye) {
   EXPECT_EQ(membership.steps.back().places.back(), (Membership::Place{.nodes = 1, .rank = 0}));
 }
 
-TEST(RedisFleetTest, TellsAMistakeFromAnOutage) {
+TEST(RedisFleetTest, DistinguishesAMisconfigurationFromAnOutage) {
   RedisServer server({"--requirepass", "right"});
   const auto fleet = *RedisFleet::open("redis://:wrong@127.0.0.1:" + std::to_string(server.port()),
                                        {.timeout = std::chrono::seconds{30}});
@@ -187,7 +187,7 @@ TEST(RedisFleetTest, TellsAMistakeFromAnOutage) {
   EXPECT_FALSE(fleet->is_member());
 }
 
-TEST(RedisFleetTest, TellsTheLogWhereItConnects) {
+TEST(RedisFleetTest, LogsWhereItConnects) {
   RedisServer server;
   std::vector<std::string> lines;
   const auto fleet = *RedisFleet::open(
@@ -195,7 +195,7 @@ TEST(RedisFleetTest, TellsTheLogWhereItConnects) {
       {.timeout = std::chrono::seconds{30},
        .log = [&](RedisOptions::Level, std::string_view text) { lines.emplace_back(text); }});
   const auto link = fleet->connect();
-  Taker().take_for_sure(*link);
+  Taker().take_until_decided(*link);
   EXPECT_THAT(lines, testing::Contains(url_of(server) + ": connected"));
 }
 

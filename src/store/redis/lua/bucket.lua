@@ -1,7 +1,7 @@
--- core/bucket.cc. The text: price (nanoseconds, parts of one, parts in one), birth, marks (refunds so
--- far, below 8; 8 more if callers may have been told to wait), theoretical arrival time, and when all
--- that was written. A text of another price, or from before the price was last changed, is for the
--- client to carry over.
+-- core/bucket.cc. The text: price (nanoseconds, parts of one, parts in one), birth, marks (refunds
+-- so far, modulo 8; plus 8 if callers may have been told to wait), theoretical arrival time
+-- (seconds, parts), time of writing. A text with another price, or from before the last price
+-- change, has to be converted by the client.
 local function read_bucket(text, form, since)
   if not text then return birth, 0, 0, 0 end
   if string.sub(text, 1, #form) == form then
@@ -35,7 +35,7 @@ algorithms.b = {
     if is_carried then text, since = instead, 0 end
     local b, ts, tb, marks = read_bucket(text, form, since)
     if not b then return false end
-    -- It is written in any case: the next one to ask must not have to carry it over again.
+    -- The converted text is written in any case, so that the next call need not convert it again.
     if is_carried then item.carried, item.carried_rest = instead, bucket_rest(ts, tb, parts) end
     if waits == 1 and marks < 8 then marks = marks + 8 end
     local base, nb = parts * 1000000000, nanos * parts
@@ -59,14 +59,14 @@ algorithms.b = {
     local as, ab, fs, fb, queues = argument(), argument(), argument(), argument(), argument()
     local b, ts, tb, marks, written = read_bucket(text, form, since)
     if not b or b ~= born then return end
-    -- Both texts end before the time of writing, which is not part of the state and stays.
+    -- Both texts end before the time of writing, which is not a part of the state and is kept.
     if written and untouched ~= '' and string.sub(text, 1, #untouched) == untouched then
       return replayed .. written, rest, true
     end
     local base, nb = parts * 1000000000, nanos * parts
     if less(ts, tb, s, nb) then ts, tb = s, nb end
     local ds, db = minus(ts, tb, s, nb, base)
-    -- What has passed since, up to the last turn that somebody was told to wait for.
+    -- The time that has passed since, and the waiting time that callers were told.
     local ps, pb = 0, 0
     if less(as, ab, s, nb) then ps, pb = minus(s, nb, as, ab, base) end
     if (queues == 1 or marks >= 8) and less(fs, fb, ds, db) then

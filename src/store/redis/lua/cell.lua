@@ -11,8 +11,8 @@ algorithms.c = {
     ms, mb = plus(s, nb, ms, mb, base)
     ls, lb = plus(s, nb, ls, lb, base)
     if not forced and less(ts, tb, ls, lb) then
-      -- More is given back than is owed: an error, with which nothing is owed any more. (Of a limit
-      -- that is alone, as redis-cell's are: where there are others nothing is written.)
+      -- A refund of more than the debt is an error that clears the debt, as in redis-cell. That
+      -- holds for a single limit; with several limits nothing is written.
       if item.op == 'take' and #KEYS == 1 then
         local rest = s * 1000000 + math.ceil(nb / 1000)
         redis.call('SET', KEYS[1], string.format('1c %s %.0f %.0f', b, s, nb), 'PX', until_ms(rest))

@@ -1,4 +1,4 @@
--- What the call costs, and what may be used before it.
+-- Decides a window: `room` is the maximum usage before a call with this cost.
 local next@, span@
 if not first@ then
   outcome = '2'

@@ -1,10 +1,10 @@
--- What the algorithms share: the next argument, what they find out, and pairs of numbers.
+-- Shared by all algorithms: reading arguments, results, and arithmetic on pairs of numbers.
 birth = birth or string.format('%.0f', now)
 local holder = ARGV[2]
 local at = 3
-local keys = 0  -- used up so far
+local keys = 0  -- number of keys read so far
 local again, broken = false, nil
-local forced = false  -- charged without being asked
+local forced = false  -- charge without a decision
 local algorithms = {}
 local most = 9007199254740991
 
@@ -17,7 +17,7 @@ local function argument()
   return tonumber(ARGV[at - 1])
 end
 
--- Pairs: whole seconds and parts of a second, of which `base` make one.
+-- A pair: whole seconds, and parts of a second, of which `base` make one.
 local function plus(as, ab, bs, bb, base)
   local cs, cb = as + bs, ab + bb
   if cb >= base then return cs + 1, cb - base end
@@ -36,14 +36,14 @@ local function smaller(as, ab, bs, bb)
   return as, ab
 end
 
--- Fields of a text, behind its first word, or nothing if it has another form.
+-- The fields of a text after its first word; nil if the text has another form.
 local function fields(text, pattern)
   local a, b, c, d, e, f, g = string.match(text, pattern)
   if not a then broken = true end
   return a, tonumber(b), tonumber(c), tonumber(d), tonumber(e), tonumber(f), tonumber(g)
 end
 
--- The time to live of what is at rest then, or so many times as long, up to 73 years.
+-- The TTL in milliseconds of a key that is at rest at `rest`, times `times`; at most 73 years.
 local function until_ms(rest, times)
   if testing then return '3600000' end
   local ms = math.max(math.ceil((rest - now) / 1000), 0) * (times or 1)

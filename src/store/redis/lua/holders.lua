@@ -1,5 +1,5 @@
--- core/holders.cc, in whole microseconds. A sorted set of holders by the end of their lease; beside
--- it, a hash of those that have more than one permit.
+-- core/holders.cc, in whole microseconds. A sorted set of holders, with the end of their lease as
+-- score; and a hash of those that do not have exactly one permit.
 local function read_holders(key, permits_key)
   local others = redis.call('HGETALL', permits_key)
   local seats = {permits = {}, several = #others > 0}

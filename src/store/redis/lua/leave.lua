@@ -1,5 +1,6 @@
--- Keys come in pairs: a sorted set of holders, and the hash beside it. Where an end of the lease is
--- told, only a seat that still ends then is left: its holder may have renewed it since.
+-- Keys come in pairs: a sorted set of holders, and its hash of permits. If the caller names the end
+-- of the lease, the holder leaves only if its lease still ends then: it may have been renewed
+-- since.
 local holder, left = ARGV[2], 0
 for i = 1, #KEYS, 2 do
   local ends = redis.call('ZSCORE', KEYS[i], holder)

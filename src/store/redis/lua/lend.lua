@@ -1,11 +1,11 @@
--- store/lease/ledger.cc. The first key is the limit's, as all scripts keep it; the second is a hash
--- beside it of what each borrower has: the number of its last question, what it was lent and kept by
--- it, what is outstanding, and when that ends.
+-- store/lease/ledger.cc. The first key is the limit's, as in all scripts. The second is a hash of
+-- leases by the name of their holder: the number of its last request, the permits newly leased and
+-- kept by that, the permits outstanding, and the end of the lease.
 local key, hash = KEYS[1], KEYS[2]
 local letter, number = text_argument(), text_argument()
 local held, returned, overspent = argument(), argument(), argument()
 local least, wanted, term, spent_ago = argument(), argument(), argument(), argument()
-local times = letter == 'b' and argument() or 1  -- as main.lua has it
+local times = letter == 'b' and argument() or 1  -- as in main.lua
 local function refuse(name)
   return redis.error_reply('WEIRFORMAT ' .. name .. ' holds nothing that this version wrote')
 end
@@ -15,7 +15,7 @@ local account = account_of(letter, text)
 if broken then return refuse(key) end
 if again then return {2, s, us, text} end
 
--- ---- What is lent
+-- ---- The leases
 
 local loans, ended, own, is_over = {}, {}, nil, false
 local known = redis.call('HGETALL', hash)
@@ -38,7 +38,7 @@ for i = 1, #known, 2 do
     ended[#ended + 1] = loan
     if loan.borrower == holder then
       is_over = loan.ends <= account.first
-      -- Nothing of it was spent behind the last spending.
+      -- None of its permits was spent after the last spending.
       loan.ends = math.min(loan.ends, now + 1 - spent_ago)
     end
   end
@@ -55,7 +55,7 @@ local function outstanding_of(some, outstanding, each)
   return outstanding
 end
 
--- What has ended counts as spent, at the time when it ended.
+-- Permits of an expired lease count as spent at its end.
 local outstanding = outstanding_of(loans, 0)
 table.sort(ended, by_end)
 outstanding_of(ended, outstanding, account.lapse)
@@ -70,7 +70,7 @@ local function answer(loan, kept_text)
           outstanding_of(loans, 0), retry}
 end
 
--- ---- The question
+-- ---- The request
 
 if own and own.number == number then
   account.occupy(outstanding, 0, 0)
@@ -95,17 +95,17 @@ own.number = number
 own.kept = keeps + anew
 own.lent = available < least and 0 or math.min(wanted, available)
 own.outstanding = own.kept + own.lent
--- Not before what it was told: it may not hear this.
+-- Never before the end of an earlier response: this response may be lost.
 own.ends = math.min(math.max(now + term, own.ends), account.last)
 account.charge(own.lent)
 
--- ---- What is to be kept of it
+-- ---- Writing
 
 for i = 1, #ended do redis.call('HDEL', hash, ended[i].borrower) end
 if is_known or own.outstanding > 0 or overspent > 0 then
   redis.call('HSET', hash, holder, string.format('1 %s %.0f %.0f %.0f %.0f', number, own.lent,
                                                  own.kept, own.outstanding, own.ends))
-  -- It is kept until what ends last has drained.
+  -- The hash is kept until the lease that ends last has drained.
   local latest = 0
   for i = 1, #loans do latest = math.max(latest, loans[i].ends) end
   if account.drained_after then

@@ -1,4 +1,5 @@
--- The caller knows the calendar: it names the ends of the periods around the time it expects.
+-- A quota: the client knows the calendar, and sends the bounds of the periods around the expected
+-- time.
 if t@ >= start@ and t@ < second@ then
   first@, last@ = start@, second@
 elseif t@ >= second@ and t@ < third@ then

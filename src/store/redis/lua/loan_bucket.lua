@@ -1,5 +1,5 @@
--- A bucket that permits are lent from: a loan is a debt that does not drain. Debts count in parts
--- of a nanosecond, at most so many, so that two of them add up exactly.
+-- A bucket with leased permits: a lease is a debt that does not drain. Debts are in parts of a
+-- nanosecond. Their maximum makes the sum of two exact.
 local most_debt = 4503599627370496
 
 local function divided(a, b)
@@ -10,7 +10,7 @@ local function account_of(_, text)
   local form, since, parts = text_argument(), argument(), argument()
   local price, depth = argument(), argument()
   local expected, instead = text_argument(), text_argument()
-  -- What was spent drains at the present price only since that holds.
+  -- Spent permits drain at the present price only from the last price change on.
   local priced = since > 0 and since + 1 or 0
   if expected ~= '' and text == expected then text, since = instead, 0 end
   local b, ts, tb, marks = read_bucket(text, form, since)
@@ -27,12 +27,12 @@ local function account_of(_, text)
     as_of = now,
     first = 0,
     last = most,
-    -- Of what is outstanding, so much was spent so many microseconds ago, and has drained since.
+    -- `spent` of the outstanding permits were spent `ago` microseconds ago, and have drained since.
     occupy = function(outstanding, spent, ago)
       ago = math.min(ago * 1000, math.max((now - priced) * 1000 + since_micro, 0))
       debt = math.max(debt, worth(outstanding) - ago * parts, worth(outstanding - spent))
     end,
-    -- Was occupied until then, and has drained since.
+    -- The permits were occupied until `ended`, and have drained since.
     lapse = function(outstanding, ended)
       local ago = math.max((now - math.max(ended, priced)) * 1000 + since_micro, 0)
       debt = math.max(debt, worth(outstanding) - ago * parts)
@@ -48,8 +48,8 @@ local function account_of(_, text)
       return debt > depth and 0 or divided(depth - debt, price)
     end,
 
-    -- When loans leave room for so many, in nanoseconds, if those who have them, the last to end
-    -- first, let them end.
+    -- The time in nanoseconds until so many permits are free, if all leases are left to expire.
+    -- `loans` are sorted by their end, the latest first.
     retry_after = function(permits, loans)
       local room = depth - worth(permits)
       local wait, outstanding = 0, 0

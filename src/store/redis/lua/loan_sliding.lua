@@ -1,11 +1,11 @@
--- A sliding counter that permits are lent from: a loan is used in the current window, and ends with
--- it.
+-- A sliding counter with leased permits: a lease counts as used in the current window, and ends
+-- with it.
 local function account_of(_, text)
   local period, count = argument(), argument()
   local b, t, first, previous, used, last = counters(text, period)
   if not b then return end
   local was = used
-  -- What the window before still counts for, rounded up: a guess, and then exactly.
+  -- The weight of the previous window, rounded up: an estimate in doubles, then corrected exactly.
   local covered = period - (t - first)
   local weighed = math.max(math.floor(previous * (covered / period)) - 1, 0)
   while not at_most(previous, covered, weighed, period) do weighed = weighed + 1 end

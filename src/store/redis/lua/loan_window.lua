@@ -1,4 +1,4 @@
--- A window or a quota that permits are lent from: a loan is used, and ends with the window.
+-- A window or a quota with leased permits: a lease counts as used, and ends with the window.
 local function account_of(letter, text)
   local b, used, mark, opened, first, last = algorithms[letter].usage(text)
   local count = argument()

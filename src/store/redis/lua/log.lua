@@ -1,5 +1,5 @@
 -- core/log.cc, in whole microseconds. A list: "1l birth total", then "instant permits" for each
--- admission, oldest first. The total counts all that are listed.
+-- admission, oldest first. The total is the sum of all entries.
 local function entry_of(text)
   local t, permits = string.match(text, '^(%d+) (%d+)$')
   if not t then broken = true end
@@ -70,7 +70,7 @@ local function charge_log(key, log, period, cost, places)
   redis.call('PEXPIRE', key, until_ms(log.t + period))
 end
 
--- The receipt's entry: its place and what it has.
+-- The entry of the receipt: its index and its permits.
 local function find_entry(key, log, period, taken_at)
   local place, had
   each_entry(key, log.old + 1, function(i, t, permits)
@@ -108,7 +108,7 @@ algorithms.l = {
       back = math.min(back, had or 0)
       if back == 0 then return true, log_facts(log, 0, 0) end
       log.used = used - back
-      -- If it was the last that had any, the rest comes when the one before it is gone.
+      -- If this empties the newest entry, the log is at rest when the one before it expires.
       if had == back and log.rest == taken_at + period then
         log.rest = place > 1 and entry_of(redis.call('LINDEX', key, place - 1)) + period or 0
       end

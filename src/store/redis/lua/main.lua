@@ -1,6 +1,7 @@
--- A refund that may be asked for again has a key beside the limit's, with the number of the last
--- refund by the same receipt, what it asked for, and whether it was an exact undo. The caller tells
--- which number it knows of; if that is another one it has to learn of it first.
+-- A refund that may be repeated has a key of its own, with the number of the last refund with the
+-- same receipt, the permits it asked for, and whether it was an exact undo. The client sends the
+-- number that it knows. If the numbers differ, the reply is "again", so that the client learns of
+-- that refund first.
 local refunds = {refund = true, untouched = true, exchange = true}
 local function read_last_refund(item)
   item.keep = argument()
@@ -22,13 +23,13 @@ local function write_last_refund(item)
   redis.call('SET', item.refund_key, text, 'PX', until_ms(item.keep))
 end
 
--- The question: each item is looked at, then all are written or none is.
+-- The request: decides each item, then writes all of them or none.
 local items, found = {}, {}
 local admitted, asked, only_shadows = true, false, true
 while at <= #ARGV do
   keys = keys + 1
   local item = {key = KEYS[keys], letter = text_argument()}
-  -- The price of a bucket may be known to rise: it is kept so many times as long.
+  -- The price of a bucket may rise by a known factor: then its key is kept that much longer.
   if item.letter == 'b' then item.times = argument() end
   item.op = text_argument()
   local algorithm = algorithms[item.letter]
@@ -37,7 +38,7 @@ while at <= #ARGV do
   if algorithm.record then
     item.passes, item.found, item.write = algorithm.record(item)
     if item.letter == 'h' then
-      keys = keys + 1  -- the hash beside it
+      keys = keys + 1  -- the hash of permits
       asked = asked or item.op ~= 'look'
       if item.op == 'take' then only_shadows = false end
     end
@@ -69,7 +70,8 @@ while at <= #ARGV do
 end
 if again then return {2, s, us, unpack(found, 1, #items)} end
 
--- A holder that has all it could enter for renews, and nothing else is charged or asked.
+-- A holder that already holds permits of all concurrency limits renews; nothing else is decided or
+-- charged.
 local renewal = asked
 for i = 1, #items do
   local item = items[i]

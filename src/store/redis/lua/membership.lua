@@ -1,9 +1,9 @@
--- A node says that it is there, or that it goes, and is told who else is, and in which generations
--- of the list it was the how-manieth of how many.
+-- The heartbeat or leave message of a node. The reply lists the members, and for each generation in
+-- use the number of nodes and this node's rank.
 --
--- The list is one value: its epoch (when it began), the generation, when each generation from the
--- first that some node may still go by began, and the nodes that are in any of these, in the order
--- in which they came.
+-- The list is one value: its epoch (its start), the current generation, the start of each
+-- generation in use, and the nodes of these generations in the order in which they joined. A
+-- generation is in use from the oldest that some node may still act on.
 local ID, HEARD, SEEN, JOINED, LEFT, FOUNDER, INFO = 1, 2, 3, 4, 5, 6, 7
 local own, leaves, info = ARGV[1], ARGV[2] == 'bye', ARGV[5]
 local known_epoch, known = tonumber(ARGV[3]), tonumber(ARGV[4])
@@ -11,16 +11,17 @@ local silence, keep = tonumber(ARGV[6]), ARGV[7]
 
 local packed = redis.call('GET', KEYS[1])
 local list = packed and cmsgpack.unpack(packed)
--- Somebody has seen more of this list than there is: some of it is lost, and it begins anew.
+-- A node has acknowledged a later generation than the list has: the server lost a part, so start
+-- anew.
 if list and known_epoch == list.epoch and known > list.generation then list = nil end
 if not list then
   if leaves then return {} end
-  -- Nobody is in generation 0, by which all go until whoever was in a list of before has noticed.
+  -- Generation 0 has no members. It stays in use until members of an earlier list have stopped.
   list = {epoch = now, generation = 0, first = 0, began = {now}, nodes = {}}
 end
 local is_new = now - list.epoch < silence
 
--- Whether a node has not heard of a generation for long: what it was told does not get there.
+-- True if a node has not acknowledged a generation for long: replies do not reach it.
 local function is_deaf(node)
   local missed = list.began[node[SEEN] - list.first + 2]
   return missed ~= nil and now - missed > 2 * silence
@@ -45,7 +46,7 @@ if comes or #gone > 0 then
   for _, node in ipairs(gone) do node[LEFT] = list.generation end
 end
 if comes then
-  -- (What it has seen before it came it no longer goes by.)
+  -- Generations that it acknowledged before it joined do not count.
   self = {own, now, list.generation, list.generation, 0, is_new and 1 or 0, info}
   list.nodes[#list.nodes + 1] = self
 end
@@ -67,7 +68,7 @@ list.nodes = nodes
 redis.call('SET', KEYS[1], cmsgpack.pack(list), 'PX', keep)
 if leaves then return {} end
 
--- By how much each generation has more nodes than the one before, and more that came before this.
+-- The changes of each generation: of the number of nodes, and of those that joined before this one.
 local more, ahead, is_ahead = {}, {}, true
 local function add(to, generation, number)
   generation = math.max(generation, list.first)
@@ -87,7 +88,7 @@ for generation = list.first, list.generation do
   places[#places + 1] = string.format('%d:%d', count, generation < self[JOINED] and -1 or rank)
 end
 
--- A line for each, for people: not of more than they would read.
+-- A line for each member, for people; at most 300.
 local lines = {}
 for _, node in ipairs(nodes) do
   if node[LEFT] == 0 and #lines < 300 then

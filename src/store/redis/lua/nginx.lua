@@ -1,4 +1,4 @@
--- core/nginx.cc. The text: birth, the millisecond at which the level held, the level.
+-- core/nginx.cc. The text: birth, a millisecond, the level at that time.
 algorithms.n = {
   decide = function(text)
     local rate_high, rate_low, cost, room = argument(), argument(), argument(), argument()
@@ -8,7 +8,8 @@ algorithms.n = {
     local now_ms = math.floor(now / 1000)
     local passed = now_ms - then_ms
     if passed < -60000 then passed = 1 elseif passed < 0 then passed = 0 end
-    -- The rate in thousands and the rest, so that what is not exact is far above any level.
+    -- The rate is split in thousands and the rest: a product that is not exact is far above any
+    -- level.
     local drained = rate_high * passed + math.floor(rate_low * passed / 1000)
     local owed = math.max(level - drained, 0)
     if not forced and owed > room then return false end

@@ -1,5 +1,6 @@
 -- core/sliding.cc, in whole microseconds. The text: birth, the last admission, the two counters.
--- The product of a number below 2^32 and one below 2^53, from the highest digits down.
+
+-- The exact product of a number below 2^32 and one below 2^53, as three digits, the highest first.
 local function product(a, b)
   local digit = 1048576
   local low = b % digit

@@ -1,7 +1,8 @@
--- core/smooth.cc. The text: birth; when the next caller is let in and what is saved up, each as
--- seconds, nanoseconds and parts of one.
+-- core/smooth.cc. The text: birth; the time of the next admission and the savings, each as seconds,
+-- nanoseconds and parts of a nanosecond.
 
--- 2 × cold × (2 × saved - cold) / warmup, rounded up, all in parts: exact beyond 2^53, by digits.
+-- 2 × cold × (2 × saved - cold) / warmup, rounded up, all in parts. Exact beyond 2^53, by long
+-- arithmetic.
 local function digits_of(high, low, base)
   -- high × base + low, in three digits of 20 bits
   local digit = 1048576
@@ -22,7 +23,7 @@ local function quotient(a, b, divisor, base)
     product[i + 1] = product[i + 1] + math.floor(product[i] / digit)
     product[i] = product[i] % digit
   end
-  -- Bit by bit: the remainder in two halves of 40 bits, the quotient as a pair.
+  -- Long division bit by bit: the remainder is two halves of 40 bits, the quotient is a pair.
   local half = digit * digit
   local wh, wl = divisor[3], divisor[2] * digit + divisor[1]
   local rh, rl, qs, qb = 0, 0, 0, 0

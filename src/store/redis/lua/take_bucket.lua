@@ -1,11 +1,11 @@
--- A bucket: the parts in a nanosecond and, in parts, what the call adds to the debt and the most debt
--- that it may find; since when the price holds; the price as the text has it.
--- (MGET would take a key of another type for none, and costs as much.)
+-- A bucket. Arguments: the parts in a nanosecond; in parts, the debt that the call adds and the
+-- maximum debt before it; the time of the last price change; the price as in the text. GET reports
+-- a key of another type as an error. MGET would treat it as missing, and costs as much.
 local text@ = call('GET', KEYS[@])
 local next@, span@
 do
   local base, sub = parts@ * 1000000000, nanos * parts@
-  local life, debt = nil, 0  -- the birth and the marks
+  local life, debt = nil, 0  -- birth and marks
   if text@ then
     local rate, ts, tb, written
     rate, life, ts, tb, written = match(text@, '^1b (%d+ %d+ %d+) (%d+ %d+) (%d+) (%d+) (%d+)$')

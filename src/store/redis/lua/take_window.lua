@@ -1,5 +1,5 @@
--- A window or quota, whose letter is in the place of each ~: what was used, and in which of them the
--- call is.
+-- An aligned window or a quota, with its letter for each ~: reads the usage, and finds the call's
+-- window.
 local text@ = call('GET', KEYS[@])
 local life@, mark@, used@ = nil, 0, 0
 if text@ then

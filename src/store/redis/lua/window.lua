@@ -1,4 +1,4 @@
--- core/window.cc, in whole microseconds. The text: birth, an instant of the window, what was used.
+-- core/window.cc, in whole microseconds. The text: birth, an instant in the window, the usage.
 local function aligned_or_opened()
   local period, from_first = argument(), text_argument() == '1'
   return function(t, mark, is_open)
@@ -8,7 +8,8 @@ local function aligned_or_opened()
   end
 end
 
--- The caller knows the calendar: it names the ends of the periods around the time it expects.
+-- A quota: the client knows the calendar, and sends the bounds of the periods around the expected
+-- time.
 local function listed()
   local ends = {argument(), argument(), argument(), argument()}
   return function(t)

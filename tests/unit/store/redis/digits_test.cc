@@ -9,7 +9,7 @@
 namespace weir::store::redis {
 namespace {
 
-// What was read, and how many characters it took; none: no number.
+// The number that was parsed and its length; 0: no number.
 struct Read {
   std::uint64_t number = 0;
   std::size_t length = 0;
@@ -21,7 +21,7 @@ Read read(std::string_view text) {
   return read;
 }
 
-TEST(Digits, AreReadAsFarAsTheyGo) {
+TEST(ReadDigits, StopsAtTheFirstByteThatIsNotADigit) {
   EXPECT_EQ(read("7 8").number, 7u);
   EXPECT_EQ(read("7 8").length, 1u);
   EXPECT_EQ(read("00042x").number, 42u);
@@ -30,14 +30,14 @@ TEST(Digits, AreReadAsFarAsTheyGo) {
   EXPECT_EQ(read("1767225600 2000000000").length, 10u);
 }
 
-TEST(Digits, NoneAreNoNumber) {
+TEST(ReadDigits, ReturnsNullWithoutADigit) {
   for (const std::string_view text : {"", " 1", "-1", "+1", "x1234567", "/1234567", ":1234567"}) {
     EXPECT_EQ(read(text).length, 0u) << text;
   }
 }
 
-// Every length, with any neighbour of the digits behind it.
-TEST(Digits, OfEveryLengthThatFits) {
+// Every length, followed by bytes that are next to the digits in ASCII.
+TEST(ReadDigits, ParsesNumbersOfUpTo19Digits) {
   std::mt19937_64 random(1);
   for (std::size_t length = 1; length <= 19; ++length) {
     for (int i = 0; i < 1000; ++i) {
@@ -54,7 +54,7 @@ TEST(Digits, OfEveryLengthThatFits) {
   }
 }
 
-TEST(Digits, ThatMayNotFitAreNoNumber) {
+TEST(ReadDigits, RejectsMoreThan19Digits) {
   EXPECT_EQ(read("9999999999999999999").number, 9'999'999'999'999'999'999u);
   EXPECT_EQ(read("10000000000000000000").length, 0u);
   EXPECT_EQ(read("00000000000000000001").length, 0u);

@@ -10,7 +10,7 @@
 
 namespace weir::store::redis {
 
-// A call that says a word, and notes what it is told.
+// A call whose command is a word. Notes its replies and its end.
 class FakeCall final : public Call {
  public:
   explicit FakeCall(std::string word = "hello") : word_(std::move(word)) {}
@@ -41,7 +41,7 @@ class FakeCall final : public Call {
   bool is_unavailable() const { return failures == 1 && answers == 0 && !is_misconfigured; }
   bool has_misconfiguration() const { return failures == 1 && answers == 0 && is_misconfigured; }
 
-  std::size_t agains = 0;  // replies after which it has more to say
+  std::size_t agains = 0;  // number of replies after which it sends another command
   std::vector<std::string> replies;
   int answers = 0;
   int failures = 0;

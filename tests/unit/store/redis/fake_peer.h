@@ -10,58 +10,59 @@
 
 namespace weir::store::redis {
 
-// Servers whose bytes, and whose time, are in the test's hand.
+// Servers without sockets: the test provides their bytes and the time.
 class FakeServers {
  public:
   static constexpr std::string_view kHello = "%1\r\n$6\r\nserver\r\n$5\r\nredis\r\n";
 
-  class FakePeer final : public Peer {
+  class FakeConnection final : public ServerConnection {
    public:
-    FakePeer(FakeServers& servers, const Place& place, Guide& guide, Nanos now)
+    FakeConnection(FakeServers& servers, const HostPort& server, RedirectHandler& handler,
+                   Nanos now)
         : servers_(servers),
-          port_(place.port),
-          machine_(options_of(servers, place), servers.counts, {}, now, &guide) {
-      servers_.peers_[port_] = this;
+          port_(server.port),
+          fsm_(options_of(servers, server), servers.counts, {}, now, &handler) {
+      servers_.connections_[port_] = this;
     }
-    ~FakePeer() override {
-      machine_.end();
-      servers_.peers_.erase(port_);
+    ~FakeConnection() override {
+      fsm_.end();
+      servers_.connections_.erase(port_);
     }
-    Machine& machine() override { return machine_; }
-    void turn() override {}
+    Machine& fsm() override { return fsm_; }
+    void pump() override {}
 
    private:
-    static MachineOptions options_of(const FakeServers& servers, const Place& place) {
+    static MachineOptions options_of(const FakeServers& servers, const HostPort& server) {
       MachineOptions options = servers.options;
-      options.server = place.host + ":" + std::to_string(place.port);
+      options.server = server.host + ":" + std::to_string(server.port);
       return options;
     }
 
     FakeServers& servers_;
     const std::uint16_t port_;
-    Machine machine_;
+    Machine fsm_;
   };
 
-  MakePeer maker() {
-    return [this](const Place& place, Guide& guide, Nanos at) {
-      return std::make_unique<FakePeer>(*this, place, guide, at);
+  MakeServerConnection maker() {
+    return [this](const HostPort& server, RedirectHandler& handler, Nanos at) {
+      return std::make_unique<FakeConnection>(*this, server, handler, at);
     };
   }
 
-  bool has(std::uint16_t port) const { return peers_.contains(port); }
-  Machine& at(std::uint16_t port) { return peers_.at(port)->machine(); }
+  bool has(std::uint16_t port) const { return connections_.contains(port); }
+  Machine& at(std::uint16_t port) { return connections_.at(port)->fsm(); }
 
-  // What is said to it.
-  std::string said(std::uint16_t port) {
+  // Takes the bytes that were sent to the server.
+  std::string sent(std::uint16_t port) {
     std::string text{at(port).unsent()};
     at(port).on_sent(text.size());
     return text;
   }
-  void hears(std::uint16_t port, std::string_view bytes) { at(port).on_bytes(bytes, now); }
-  void be_ready(std::uint16_t port) {
+  void receive(std::uint16_t port, std::string_view bytes) { at(port).on_bytes(bytes, now); }
+  void make_ready(std::uint16_t port) {
     at(port).on_connected(now);
-    said(port);
-    hears(port, kHello);
+    sent(port);
+    receive(port, kHello);
     EXPECT_TRUE(at(port).is_ready());
   }
   void refuse(std::uint16_t port) { at(port).on_disconnected("Connection refused", now); }
@@ -71,7 +72,7 @@ class FakeServers {
   Nanos now = std::chrono::hours{1};
 
  private:
-  std::map<std::uint16_t, FakePeer*> peers_;
+  std::map<std::uint16_t, FakeConnection*> connections_;
 };
 
 }  // namespace weir::store::redis

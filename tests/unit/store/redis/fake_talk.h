@@ -14,33 +14,33 @@
 
 namespace weir::store::redis {
 
-// A script that knows no limits: costs above ten are refused, for a second. `ARGV[2]` is the text
-// of an error to raise, if any.
-class FakeTalk final : public Talk {
+// A codec whose script has no limits: it denies costs above ten, for a second. `ARGV[2]` is the
+// text of an error to raise, if any.
+class FakeCodec final : public RequestCodec {
  public:
   static constexpr std::string_view kScript =
       "if ARGV[2] ~= '' then return redis.error_reply(ARGV[2]) end "
       "redis.call('INCR', KEYS[1]) if tonumber(ARGV[1]) > 10 then return 0 end return 1";
 
-  void start(const SharedQuestion& question, Instant) override {
-    question_ = &question;
-    asked_twice_ = false;
+  void start(const SharedQuestion& request, Instant) override {
+    request_ = &request;
+    sent_twice_ = false;
   }
 
   void append_command(std::string& out, bool with_source) const override {
-    const SharedItem& item = question_->items.front();
+    const SharedItem& item = request_->items.front();
     const std::string cost = std::to_string(item.ask.cost);
     const std::array<std::string_view, 6> words{with_source ? "EVAL" : "EVALSHA",
                                                 with_source ? kScript : sha(),
                                                 "1",
                                                 item.key,
                                                 cost,
-                                                question_->holder};
-    append_words(out, words);
+                                                request_->holder};
+    append_resp(out, words);
   }
 
   Call::Next on_reply(std::span<const wire::RespValue> reply, SharedAnswer& answer) override {
-    if (question_->verb == SharedVerb::peek && !std::exchange(asked_twice_, true)) {
+    if (request_->verb == SharedVerb::peek && !std::exchange(sent_twice_, true)) {
       return Call::Next::again;
     }
     answer.kind = SharedAnswer::Kind::decided;
@@ -71,25 +71,25 @@ class FakeTalk final : public Talk {
     return text;
   }
 
-  const SharedQuestion* question_ = nullptr;
-  bool asked_twice_ = false;
+  const SharedQuestion* request_ = nullptr;
+  bool sent_twice_ = false;
 };
 
-// Asks, and notes the answer.
-class FakeAsker final : public Asker {
+// Sends a request, and notes its response.
+class FakeRequester final : public Asker {
  public:
-  explicit FakeAsker(std::string name = "key", Permits cost = 1) : key(std::move(name)) {
+  explicit FakeRequester(std::string name = "key", Permits cost = 1) : key(std::move(name)) {
     item.limit = &limit;
     item.key = key;
     item.ask.cost = cost;
-    question.items = {&item, 1};
+    request.items = {&item, 1};
   }
-  FakeAsker(const FakeAsker&) = delete;
-  FakeAsker& operator=(const FakeAsker&) = delete;
+  FakeRequester(const FakeRequester&) = delete;
+  FakeRequester& operator=(const FakeRequester&) = delete;
 
-  void on_answer(SharedAnswer& given) override {
+  void on_answer(SharedAnswer& received) override {
     ++answers;
-    answer = given;
+    answer = received;
     if (then) then();
   }
   bool is_answered() const { return answers > 0; }
@@ -104,7 +104,7 @@ class FakeAsker final : public Asker {
   const std::string key;
   core::Limit limit = core::Window{.count = 100};
   SharedItem item{};
-  SharedQuestion question{};
+  SharedQuestion request{};
   int answers = 0;
   SharedAnswer answer{};
   std::function<void()> then{};

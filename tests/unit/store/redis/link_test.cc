@@ -1,4 +1,4 @@
-// A link and real servers: redis-server, and some that are none.
+// A link and real servers: redis-server, and sockets that do not speak its protocol.
 
 #include "store/redis/link.h"
 
@@ -21,17 +21,17 @@ using std::chrono::seconds;
 using testing::Contains;
 using testing::HasSubstr;
 
-// Much longer than anything takes that works.
-constexpr seconds kPatience{60};
+// Much longer than any successful operation takes.
+constexpr seconds kLongTimeout{60};
 
-class LinkTest : public testing::Test {
+class RedisLinkTest : public testing::Test {
  protected:
-  LinkTest() {
-    options.make_talk = [] { return std::make_unique<FakeTalk>(); };
+  RedisLinkTest() {
+    options.make_talk = [] { return std::make_unique<FakeCodec>(); };
     options.log = [this](LogLevel, std::string_view line) { lines.emplace_back(line); };
-    // What is to be answered is answered, however busy this machine is.
-    options.machine.timeout = kPatience;
-    options.machine.connect_timeout = kPatience;
+    // Calls must not time out on a busy machine.
+    options.machine.timeout = kLongTimeout;
+    options.machine.connect_timeout = kLongTimeout;
     options.machine.most_back_off = milliseconds{50};
   }
 
@@ -42,13 +42,13 @@ class LinkTest : public testing::Test {
   }
   RedisLink& open() {
     options.machine.server = options.address.shown();
-    link.emplace(options, kept_counts, 1);
+    link.emplace(options, shared_counts, 1);
     return *link;
   }
 
   template <typename Condition>
   testing::AssertionResult runs_until(Condition holds) {
-    const auto end = std::chrono::steady_clock::now() + kPatience;
+    const auto end = std::chrono::steady_clock::now() + kLongTimeout;
     while (!holds()) {
       if (std::chrono::steady_clock::now() > end) {
         return testing::AssertionFailure() << testing::PrintToString(lines);
@@ -58,44 +58,44 @@ class LinkTest : public testing::Test {
     return testing::AssertionSuccess();
   }
   testing::AssertionResult becomes_ready() {
-    return runs_until([&] { return link->machine().is_ready(); });
+    return runs_until([&] { return link->fsm().is_ready(); });
   }
-  FakeAsker& ask(std::string key = "key", Permits cost = 1) {
-    FakeAsker& asker = askers.emplace_back(std::move(key), cost);
-    link->ask(asker.question, asker);
-    return asker;
+  FakeRequester& ask(std::string key = "key", Permits cost = 1) {
+    FakeRequester& requester = requesters.emplace_back(std::move(key), cost);
+    link->ask(requester.request, requester);
+    return requester;
   }
-  testing::AssertionResult is_answered(FakeAsker& asker) {
-    return runs_until([&] { return asker.is_answered(); });
+  testing::AssertionResult is_answered(FakeRequester& requester) {
+    return runs_until([&] { return requester.is_answered(); });
   }
-  // Asks until the answer is one.
+  // Sends requests until one is decided.
   testing::AssertionResult is_decided_again() {
     return runs_until([&] {
-      FakeAsker& asker = ask();
-      return is_answered(asker) && asker.is_decided();
+      FakeRequester& requester = ask();
+      return is_answered(requester) && requester.is_decided();
     });
   }
 
   LinkOptions options;
-  std::shared_ptr<LinkCounts> kept_counts = std::make_shared<LinkCounts>();
-  LinkCounts& counts = *kept_counts;
+  std::shared_ptr<LinkCounts> shared_counts = std::make_shared<LinkCounts>();
+  LinkCounts& counts = *shared_counts;
   std::vector<std::string> lines;
-  std::deque<FakeAsker> askers;
+  std::deque<FakeRequester> requesters;
   std::optional<RedisLink> link;
 };
 
-TEST_F(LinkTest, AsksAServer) {
+TEST_F(RedisLinkTest, GetsAResponseOfAServer) {
   RedisServer server;
   open(server.port());
   ASSERT_TRUE(becomes_ready());
-  FakeAsker& asker = ask();
+  FakeRequester& requester = ask();
   link->flush();
-  ASSERT_TRUE(is_answered(asker));
-  EXPECT_TRUE(asker.is_decided()) << asker.answer.error;
-  EXPECT_TRUE(asker.answer.verdict.decision);
+  ASSERT_TRUE(is_answered(requester));
+  EXPECT_TRUE(requester.is_decided()) << requester.answer.error;
+  EXPECT_TRUE(requester.answer.verdict.decision);
 }
 
-TEST_F(LinkTest, QuestionsThatAreFlushedTogetherAreOneRoundTrip) {
+TEST_F(RedisLinkTest, RequestsThatAreFlushedTogetherAreOneRoundTrip) {
   RedisServer server;
   open(server.port());
   ASSERT_TRUE(is_decided_again());
@@ -103,43 +103,43 @@ TEST_F(LinkTest, QuestionsThatAreFlushedTogetherAreOneRoundTrip) {
   for (int i = 0; i < 100; ++i) ask("key " + std::to_string(i));
   link->flush();
   EXPECT_EQ(counts.flushes.get(), flushes + 1);
-  ASSERT_TRUE(is_answered(askers.back()));
-  for (auto asker = askers.end() - 100; asker != askers.end(); ++asker) {
-    EXPECT_TRUE(asker->is_decided());
+  ASSERT_TRUE(is_answered(requesters.back()));
+  for (auto requester = requesters.end() - 100; requester != requesters.end(); ++requester) {
+    EXPECT_TRUE(requester->is_decided());
   }
   EXPECT_GE(counts.flushed_calls.get(), 100u);
 }
 
-TEST_F(LinkTest, ATalkOfSeveralCommandsGoesOn) {
+TEST_F(RedisLinkTest, ACodecMaySendSeveralCommands) {
   RedisServer server;
   open(server.port());
   ASSERT_TRUE(becomes_ready());
-  FakeAsker& asker = askers.emplace_back();
-  asker.question.verb = SharedVerb::peek;
-  link->ask(asker.question, asker);
-  ASSERT_TRUE(is_answered(asker));
-  EXPECT_TRUE(asker.is_decided());
+  FakeRequester& requester = requesters.emplace_back();
+  requester.request.verb = SharedVerb::peek;
+  link->ask(requester.request, requester);
+  ASSERT_TRUE(is_answered(requester));
+  EXPECT_TRUE(requester.is_decided());
 }
 
-TEST_F(LinkTest, WhoIsAnsweredMayAskFromWithin) {
+TEST_F(RedisLinkTest, ARequestMayBeStartedFromWithinACallback) {
   RedisServer server;
   open(server.port());
   ASSERT_TRUE(becomes_ready());
-  FakeAsker& second = askers.emplace_back("second");
-  FakeAsker& first = askers.emplace_back("first");
+  FakeRequester& second = requesters.emplace_back("second");
+  FakeRequester& first = requesters.emplace_back("first");
   first.then = [&] {
-    link->ask(second.question, second);
+    link->ask(second.request, second);
     link->flush();
     link->run_ready();
   };
-  link->ask(first.question, first);
+  link->ask(first.request, first);
   ASSERT_TRUE(is_answered(second));
   EXPECT_TRUE(second.is_decided());
 }
 
-// A thread that does not run for a while finds that the pause before the next attempt has passed
-// when it gets to closing the connection of the last one.
-TEST_F(LinkTest, ConnectsAgainWhenThePauseIsOverBeforeTheOldConnectionIsClosed) {
+// If the link's thread does not run for a while, the back-off ends before the thread closes the old
+// connection.
+TEST_F(RedisLinkTest, ReconnectsIfTheBackOffEndsBeforeTheOldConnectionIsClosed) {
   BoundSocket server;
   server.listen();
   options.machine.least_back_off = Nanos{0};
@@ -155,21 +155,21 @@ TEST_F(LinkTest, ConnectsAgainWhenThePauseIsOverBeforeTheOldConnectionIsClosed) 
   EXPECT_TRUE(runs_until(is_asked));
 }
 
-TEST_F(LinkTest, ItsDescriptorTellsAnotherPoll) {
+TEST_F(RedisLinkTest, DescriptorBecomesReadableInAnotherPoll) {
   RedisServer server;
   open(server.port());
   ASSERT_TRUE(becomes_ready());
-  FakeAsker& asker = ask();
+  FakeRequester& requester = ask();
   link->flush();
   pollfd waits{.fd = link->descriptor(), .events = POLLIN, .revents = 0};
-  while (!asker.is_answered()) {
+  while (!requester.is_answered()) {
     ASSERT_EQ(poll(&waits, 1, 60'000), 1);
     link->run_ready();
   }
-  EXPECT_TRUE(asker.is_decided()) << asker.answer.error;
+  EXPECT_TRUE(requester.is_decided()) << requester.answer.error;
 }
 
-TEST_F(LinkTest, ScriptsThatAreFlushedAreSentAgain) {
+TEST_F(RedisLinkTest, SendsScriptsAgainAfterARestart) {
   RedisServer server;
   open(server.port());
   ASSERT_TRUE(is_decided_again());
@@ -178,90 +178,90 @@ TEST_F(LinkTest, ScriptsThatAreFlushedAreSentAgain) {
   ASSERT_TRUE(is_decided_again());
 }
 
-TEST_F(LinkTest, ErrorsOfAServerAreExplained) {
+TEST_F(RedisLinkTest, ErrorsNameTheServerAndItsText) {
   RedisServer server;
   open(server.port());
   ASSERT_TRUE(becomes_ready());
   for (const std::string error : {"OOM too much", "WEIRFORMAT 9", "ERR no"}) {
-    FakeAsker& asker = askers.emplace_back();
-    asker.question.holder = error;
-    link->ask(asker.question, asker);
-    ASSERT_TRUE(is_answered(asker));
-    EXPECT_EQ(asker.is_unavailable(), error.starts_with("OOM")) << error;
-    EXPECT_EQ(asker.is_misconfigured(), !error.starts_with("OOM")) << error;
-    EXPECT_THAT(asker.answer.error,
+    FakeRequester& requester = requesters.emplace_back();
+    requester.request.holder = error;
+    link->ask(requester.request, requester);
+    ASSERT_TRUE(is_answered(requester));
+    EXPECT_EQ(requester.is_unavailable(), error.starts_with("OOM")) << error;
+    EXPECT_EQ(requester.is_misconfigured(), !error.starts_with("OOM")) << error;
+    EXPECT_THAT(requester.answer.error,
                 HasSubstr("redis://127.0.0.1:" + std::to_string(server.port())));
-    EXPECT_THAT(asker.answer.error, HasSubstr(error));
+    EXPECT_THAT(requester.answer.error, HasSubstr(error));
   }
 }
 
-// ---- Ways to a server
+// ---- Addresses and logins
 
-TEST_F(LinkTest, ReachesAUnixSocket) {
+TEST_F(RedisLinkTest, ReachesAUnixSocket) {
   RedisServer server({}, 0);
   options.address.path = server.socket_path();
   open();
   ASSERT_TRUE(is_decided_again());
 }
 
-TEST_F(LinkTest, LooksUpAName) {
+TEST_F(RedisLinkTest, ResolvesAHostName) {
   RedisServer server;
   options.address = {.host = "localhost", .port = server.port()};
   open();
   ASSERT_TRUE(is_decided_again());
 }
 
-TEST_F(LinkTest, SaysThatANameIsNone) {
+TEST_F(RedisLinkTest, ReportsAHostNameThatCannotBeResolved) {
   options.address = {.host = "no-such-host.invalid", .port = 6379};
   open();
-  FakeAsker& asker = ask();
-  ASSERT_TRUE(is_answered(asker));
-  EXPECT_TRUE(asker.is_unavailable());
-  EXPECT_THAT(asker.answer.error, HasSubstr("cannot find no-such-host.invalid"));
+  FakeRequester& requester = ask();
+  ASSERT_TRUE(is_answered(requester));
+  EXPECT_TRUE(requester.is_unavailable());
+  EXPECT_THAT(requester.answer.error, HasSubstr("cannot find no-such-host.invalid"));
 }
 
-TEST_F(LinkTest, MayEndWhileANameIsLookedUp) {
+TEST_F(RedisLinkTest, CanBeDestroyedWhileAHostNameIsResolved) {
   options.address = {.host = "no-such-host.invalid", .port = 6379};
   open();
-  FakeAsker& asker = ask();
+  FakeRequester& requester = ask();
   link.reset();
-  EXPECT_TRUE(asker.is_unavailable());
+  EXPECT_TRUE(requester.is_unavailable());
 }
 
-TEST_F(LinkTest, LogsInAsAUserOfItsOwnDatabase) {
+TEST_F(RedisLinkTest, LogsInAsAUserAndSelectsItsDatabase) {
   RedisServer server({"--user", "limiter", "on", ">secret", "~*", "+@all"});
   options.machine.login = {.user = "limiter", .password = "secret", .database = 5};
   open(server.port());
   ASSERT_TRUE(is_decided_again());
 }
 
-TEST_F(LinkTest, AWrongPasswordIsAMisconfiguration) {
+TEST_F(RedisLinkTest, AWrongPasswordIsAMisconfiguration) {
   RedisServer server({"--requirepass", "secret"});
   options.machine.login.password = "wrong";
   open(server.port());
   ASSERT_TRUE(runs_until([&] {
-    FakeAsker& asker = ask();
-    return is_answered(asker) && asker.is_misconfigured();
+    FakeRequester& requester = ask();
+    return is_answered(requester) && requester.is_misconfigured();
   }));
   EXPECT_THAT(lines, Contains(HasSubstr("WRONGPASS")));
 }
 
-TEST_F(LinkTest, AUserWithoutTheCommandsIsAMisconfiguration) {
+TEST_F(RedisLinkTest, AUserWithoutTheCommandsIsAMisconfiguration) {
   RedisServer server({"--user", "limiter", "on", ">secret", "~*", "+get"});
   options.machine.login = {.user = "limiter", .password = "secret"};
   open(server.port());
   ASSERT_TRUE(runs_until([&] {
-    FakeAsker& asker = ask();
-    return is_answered(asker) && asker.is_misconfigured();
+    FakeRequester& requester = ask();
+    return is_answered(requester) && requester.is_misconfigured();
   }));
-  EXPECT_THAT(askers.back().answer.error, HasSubstr("ACL SETUSER"));
+  EXPECT_THAT(requesters.back().answer.error, HasSubstr("ACL SETUSER"));
 }
 
 // ---- TLS
 
-class TlsLinkTest : public LinkTest {
+class RedisLinkTlsTest : public RedisLinkTest {
  protected:
-  TlsLinkTest() {
+  RedisLinkTlsTest() {
     net::add_extension(server_id.certificate.get(), NID_subject_alt_name, "IP:127.0.0.1");
     X509_sign(server_id.certificate.get(), ca.key.get(), EVP_sha256());
   }
@@ -285,8 +285,8 @@ class TlsLinkTest : public LinkTest {
   testing::AssertionResult complains(std::string_view text) {
     return runs_until([&] {
       ask();
-      return is_answered(askers.back()) &&
-             askers.back().answer.error.find(text) != std::string::npos;
+      return is_answered(requesters.back()) &&
+             requesters.back().answer.error.find(text) != std::string::npos;
     });
   }
 
@@ -298,16 +298,16 @@ class TlsLinkTest : public LinkTest {
   std::optional<RedisServer> server;
 };
 
-TEST_F(TlsLinkTest, AsksAServerItTrusts) {
+TEST_F(RedisLinkTlsTest, ConnectsToAServerItTrusts) {
   serve({"--tls-auth-clients", "no"});
   open_with({.ca = folder.path("ca.pem")});
   ASSERT_TRUE(is_decided_again());
   for (int i = 0; i < 3000; ++i) ask("key " + std::to_string(i));
-  ASSERT_TRUE(is_answered(askers.back()));
-  EXPECT_TRUE(askers.back().is_decided());
+  ASSERT_TRUE(is_answered(requesters.back()));
+  EXPECT_TRUE(requesters.back().is_decided());
 }
 
-TEST_F(TlsLinkTest, ShowsItsCertificateToAServerThatAsks) {
+TEST_F(RedisLinkTlsTest, SendsItsCertificateIfTheServerRequiresOne) {
   serve();
   open_with({.cert = folder.write("client.pem", client_id.certificate),
              .key = folder.write("client.key", client_id.key),
@@ -315,53 +315,53 @@ TEST_F(TlsLinkTest, ShowsItsCertificateToAServerThatAsks) {
   ASSERT_TRUE(is_decided_again());
 }
 
-TEST_F(TlsLinkTest, DoesNotTrustACertificateOfSomebodyElse) {
+TEST_F(RedisLinkTlsTest, DoesNotTrustACertificateOfAnotherAuthority) {
   serve({"--tls-auth-clients", "no"});
   open_with({.ca = folder.write("other.pem", net::make_identity("other").certificate)});
   EXPECT_TRUE(complains("its certificate is not trusted"));
-  // Somebody has to put it right: it is no outage.
+  // Not an outage: an operator has to fix it.
   ask("key");
-  ASSERT_TRUE(is_answered(askers.back()));
-  EXPECT_TRUE(askers.back().is_misconfigured());
+  ASSERT_TRUE(is_answered(requesters.back()));
+  EXPECT_TRUE(requesters.back().is_misconfigured());
 }
 
-TEST_F(TlsLinkTest, DoesNotTrustACertificateForAnotherHost) {
+TEST_F(RedisLinkTlsTest, DoesNotTrustACertificateForAnotherHost) {
   serve({"--tls-auth-clients", "no"});
   open_with({.ca = folder.path("ca.pem")}, "localhost");
   EXPECT_TRUE(complains("its certificate is not trusted: hostname mismatch"));
 }
 
-TEST_F(TlsLinkTest, ReportsAServerWithoutTls) {
+TEST_F(RedisLinkTlsTest, ReportsAServerWithoutTls) {
   BoundSocket plain;
   plain.listen();
   port = plain.port;
   open_with({});
-  FakeAsker& asker = ask();
+  FakeRequester& requester = ask();
   link->flush();
   const net::Descriptor peer = plain.accept();
   ASSERT_EQ(write(peer.fd(), "-ERR Protocol error\r\n", 21), 21);
-  ASSERT_TRUE(is_answered(asker));
-  EXPECT_THAT(asker.answer.error, HasSubstr("TLS fails"));
+  ASSERT_TRUE(is_answered(requester));
+  EXPECT_THAT(requester.answer.error, HasSubstr("TLS fails"));
 }
 
-// ---- Trouble
+// ---- Failures
 
-TEST_F(LinkTest, AKilledServerIsFoundAgainWhenItIsBack) {
+TEST_F(RedisLinkTest, ReconnectsToAKilledServerAfterItsRestart) {
   RedisServer server;
   open(server.port());
   ASSERT_TRUE(is_decided_again());
   server.kill();
   ASSERT_TRUE(runs_until([&] {
-    FakeAsker& asker = ask();
-    return is_answered(asker) && asker.is_unavailable() &&
-           asker.answer.error.find("Connection refused") != std::string::npos;
+    FakeRequester& requester = ask();
+    return is_answered(requester) && requester.is_unavailable() &&
+           requester.answer.error.find("Connection refused") != std::string::npos;
   }));
   server.start();
   ASSERT_TRUE(is_decided_again());
   EXPECT_GE(counts.connects.get(), 2u);
 }
 
-TEST_F(LinkTest, AServerThatHangsIsNotAskedUntilItGoesOn) {
+TEST_F(RedisLinkTest, SendsNoCallsToAHangingServerUntilItAnswers) {
   RedisServer server;
   options.machine.timeout = milliseconds{50};
   options.machine.connect_timeout = milliseconds{200};
@@ -369,106 +369,106 @@ TEST_F(LinkTest, AServerThatHangsIsNotAskedUntilItGoesOn) {
   open(server.port());
   ASSERT_TRUE(is_decided_again());
   server.hang();
-  // All at once, so that they time out together, before the silence is too long.
+  // All at once, so that they time out together before max_silence.
   for (std::uint32_t i = 0; i < options.machine.breaker_after; ++i) ask();
-  ASSERT_TRUE(runs_until([&] { return link->machine().breaker_is_open(); }));
+  ASSERT_TRUE(runs_until([&] { return link->fsm().breaker_is_open(); }));
   EXPECT_GE(counts.timeouts.get(), options.machine.breaker_after);
-  // Answered before anything else is done.
+  // Fails without waiting.
   EXPECT_TRUE(ask().is_unavailable());
-  // For so long that it is connected anew, in vain.
-  const std::string hopeless = "connected, but it does not answer";
-  ASSERT_TRUE(runs_until([&] { return lines.back().find(hopeless) != std::string::npos; }));
+  // The silence ends the connection, and the attempt to reconnect fails.
+  const std::string no_answer = "connected, but it does not answer";
+  ASSERT_TRUE(runs_until([&] { return lines.back().find(no_answer) != std::string::npos; }));
   server.go_on();
   ASSERT_TRUE(is_decided_again());
-  EXPECT_FALSE(link->machine().breaker_is_open());
+  EXPECT_FALSE(link->fsm().breaker_is_open());
 }
 
-TEST_F(LinkTest, AServerThatHangsShortlyKeepsItsConnection) {
+TEST_F(RedisLinkTest, AShortHangKeepsTheConnection) {
   RedisServer server;
   options.machine.timeout = milliseconds{50};
-  options.machine.longest_silence = kPatience;
+  options.machine.longest_silence = kLongTimeout;
   open(server.port());
   ASSERT_TRUE(is_decided_again());
   const std::uint64_t connects = counts.connects.get();
   server.hang();
   ASSERT_TRUE(runs_until([&] {
-    FakeAsker& asker = ask();
-    return is_answered(asker) && link->machine().breaker_is_open();
+    FakeRequester& requester = ask();
+    return is_answered(requester) && link->fsm().breaker_is_open();
   }));
   server.go_on();
   ASSERT_TRUE(is_decided_again());
   EXPECT_EQ(counts.connects.get(), connects);
 }
 
-TEST_F(LinkTest, NobodyListening) {
+TEST_F(RedisLinkTest, AClosedPortIsUnavailable) {
   open(free_port());
-  FakeAsker& asker = ask();
-  ASSERT_TRUE(is_answered(asker));
-  EXPECT_TRUE(asker.is_unavailable());
-  EXPECT_THAT(asker.answer.error, HasSubstr("Connection refused"));
+  FakeRequester& requester = ask();
+  ASSERT_TRUE(is_answered(requester));
+  EXPECT_TRUE(requester.is_unavailable());
+  EXPECT_THAT(requester.answer.error, HasSubstr("Connection refused"));
 }
 
-TEST_F(LinkTest, AServerThatSaysNothing) {
+TEST_F(RedisLinkTest, ASilentServerIsUnavailable) {
   BoundSocket silent;
   silent.listen();
   options.machine.connect_timeout = milliseconds{100};
   open(silent.port);
-  FakeAsker& asker = ask();
-  ASSERT_TRUE(is_answered(asker));
-  EXPECT_TRUE(asker.is_unavailable());
-  EXPECT_THAT(asker.answer.error, HasSubstr("connected, but it does not answer"));
+  FakeRequester& requester = ask();
+  ASSERT_TRUE(is_answered(requester));
+  EXPECT_TRUE(requester.is_unavailable());
+  EXPECT_THAT(requester.answer.error, HasSubstr("connected, but it does not answer"));
 }
 
-TEST_F(LinkTest, AServerThatSaysNonsense) {
+TEST_F(RedisLinkTest, AServiceWithAnotherProtocolIsAMisconfiguration) {
   BoundSocket odd;
   odd.listen();
   open(odd.port);
-  FakeAsker& asker = ask();
+  FakeRequester& requester = ask();
   link->flush();
   const net::Descriptor peer = odd.accept();
   ASSERT_EQ(write(peer.fd(), "220 mail\r\n", 10), 10);
-  ASSERT_TRUE(is_answered(asker));
-  EXPECT_TRUE(asker.is_misconfigured());
+  ASSERT_TRUE(is_answered(requester));
+  EXPECT_TRUE(requester.is_misconfigured());
 }
 
-TEST_F(LinkTest, WhatIsOpenWhenItEndsIsUnavailable) {
+TEST_F(RedisLinkTest, PendingRequestsAreUnavailableWhenItIsDestroyed) {
   BoundSocket silent;
   silent.listen();
   open(silent.port);
-  FakeAsker& asker = ask();
-  asker.then = [&] { link->flush(); };
+  FakeRequester& requester = ask();
+  requester.then = [&] { link->flush(); };
   link.reset();
-  EXPECT_TRUE(asker.is_unavailable());
+  EXPECT_TRUE(requester.is_unavailable());
 }
 
-// ---- Refusals
+// ---- The denial cache
 
-TEST_F(LinkTest, WhoWasJustRefusedIsRefusedWithoutAsking) {
+TEST_F(RedisLinkTest, AnswersARepeatedTakeFromTheDenialCache) {
   RedisServer server;
   open(server.port());
   ASSERT_TRUE(is_decided_again());
   ASSERT_TRUE(runs_until([&] {
-    FakeAsker& first = ask("hot", 20);
+    FakeRequester& first = ask("hot", 20);
     EXPECT_TRUE(is_answered(first));
-    FakeAsker& second = ask("hot", 20);
+    FakeRequester& second = ask("hot", 20);
     return second.is_decided() && !second.answer.verdict.decision;
   }));
   EXPECT_GE(counts.refused_by_cache.get(), 1u);
-  FakeAsker& cheaper = ask("hot", 5);
+  FakeRequester& cheaper = ask("hot", 5);
   EXPECT_FALSE(cheaper.is_answered());
   ASSERT_TRUE(is_answered(cheaper));
   EXPECT_TRUE(cheaper.answer.verdict.decision);
 }
 
-TEST_F(LinkTest, AResetIsSeenAtOnce) {
+TEST_F(RedisLinkTest, AResetInvalidatesTheDenialCacheAtOnce) {
   RedisServer server;
   open(server.port());
   ASSERT_TRUE(is_decided_again());
   ASSERT_TRUE(is_answered(ask("hot", 20)));
-  FakeAsker& reset = askers.emplace_back("hot");
-  reset.question.verb = SharedVerb::reset;
-  link->ask(reset.question, reset);
-  FakeAsker& after = ask("hot", 20);
+  FakeRequester& reset = requesters.emplace_back("hot");
+  reset.request.verb = SharedVerb::reset;
+  link->ask(reset.request, reset);
+  FakeRequester& after = ask("hot", 20);
   EXPECT_FALSE(after.is_answered());
   ASSERT_TRUE(is_answered(after));
 }

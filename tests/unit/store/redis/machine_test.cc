@@ -1,4 +1,4 @@
-// The client without sockets: every byte, and the time, is in the test's hand.
+// The state machine without sockets: the test provides every byte and the time.
 
 #include "store/redis/machine.h"
 
@@ -24,51 +24,51 @@ using testing::StartsWith;
 
 constexpr std::string_view kHello = "%1\r\n$6\r\nserver\r\n$5\r\nredis\r\n";
 
-class MachineTest : public testing::Test {
+class ConnectionFsmTest : public testing::Test {
  protected:
-  MachineTest() { options.server = "redis://here"; }
+  ConnectionFsmTest() { options.server = "redis://here"; }
 
-  Machine& machine() {
-    if (!machine_) {
-      machine_ = std::make_unique<Machine>(
+  Machine& fsm() {
+    if (!fsm_) {
+      fsm_ = std::make_unique<Machine>(
           options, counts, [this](LogLevel, std::string_view line) { lines.emplace_back(line); },
           now);
     }
-    return *machine_;
+    return *fsm_;
   }
 
-  // What it sends.
-  std::string said() {
-    std::string text{machine().unsent()};
-    machine().on_sent(text.size());
+  // Takes the bytes to send.
+  std::string sent() {
+    std::string text{fsm().unsent()};
+    fsm().on_sent(text.size());
     return text;
   }
-  void hears(std::string_view bytes) { machine().on_bytes(bytes, now); }
-  void pass(Nanos time) {
+  void receive(std::string_view bytes) { fsm().on_bytes(bytes, now); }
+  void advance(Nanos time) {
     now += time;
-    machine().on_time(now);
+    fsm().on_time(now);
   }
-  // To when it wants to be woken, and no earlier.
-  void pass_to_wake() {
-    ASSERT_NE(machine().wake_at(), kForever);
-    now = std::max(now, machine().wake_at());
-    machine().on_time(now);
+  // Advances the time to the next timer.
+  void pass_to_timer() {
+    ASSERT_NE(fsm().wake_at(), kForever);
+    now = std::max(now, fsm().wake_at());
+    fsm().on_time(now);
   }
-  // Until it wants to connect.
-  void pass_pause() {
-    while (!machine().wants_connection()) pass_to_wake();
+  // Advances the time until it wants to connect.
+  void pass_back_off() {
+    while (!fsm().wants_connection()) pass_to_timer();
   }
-  void be_ready() {
-    pass_pause();
-    machine().on_connected(now);
-    said();
-    hears(kHello);
-    ASSERT_TRUE(machine().is_ready());
-    said();
+  void make_ready() {
+    pass_back_off();
+    fsm().on_connected(now);
+    sent();
+    receive(kHello);
+    ASSERT_TRUE(fsm().is_ready());
+    sent();
   }
   FakeCall& call(std::string word = "hello", std::optional<Nanos> within = {}) {
     FakeCall& made = calls.emplace_back(std::move(word));
-    machine().call(made, now, within.value_or(options.timeout));
+    fsm().call(made, now, within.value_or(options.timeout));
     return made;
   }
 
@@ -79,50 +79,50 @@ class MachineTest : public testing::Test {
   std::deque<FakeCall> calls;
 
  private:
-  std::unique_ptr<Machine> machine_;
+  std::unique_ptr<Machine> fsm_;
 };
 
 std::string command(std::initializer_list<std::string_view> words) {
   std::string out;
-  append_words(out, {words.begin(), words.size()});
+  append_resp(out, {words.begin(), words.size()});
   return out;
 }
 
 // ---- The handshake
 
-TEST_F(MachineTest, SpeaksResp3WithItsName) {
-  EXPECT_TRUE(machine().wants_connection());
-  EXPECT_EQ(said(), "");
-  machine().on_connected(now);
-  EXPECT_EQ(said(), command({"HELLO", "3", "SETNAME", "weir"}));
-  EXPECT_FALSE(machine().is_ready());
-  hears(kHello);
-  EXPECT_TRUE(machine().is_ready());
-  EXPECT_EQ(said(), "");
+TEST_F(ConnectionFsmTest, NegotiatesResp3AndSetsTheClientName) {
+  EXPECT_TRUE(fsm().wants_connection());
+  EXPECT_EQ(sent(), "");
+  fsm().on_connected(now);
+  EXPECT_EQ(sent(), command({"HELLO", "3", "SETNAME", "weir"}));
+  EXPECT_FALSE(fsm().is_ready());
+  receive(kHello);
+  EXPECT_TRUE(fsm().is_ready());
+  EXPECT_EQ(sent(), "");
   EXPECT_EQ(counts.connected.get(), 1u);
   EXPECT_THAT(lines, ElementsAre("redis://here: connected"));
 }
 
-TEST_F(MachineTest, LogsInAndSelectsItsDatabase) {
+TEST_F(ConnectionFsmTest, LogsInAndSelectsItsDatabase) {
   options.login = {.user = "me", .password = "secret", .database = 3, .version = "1.2"};
-  machine().on_connected(now);
-  EXPECT_EQ(said(), command({"HELLO", "3", "AUTH", "me", "secret", "SETNAME", "weir"}));
-  hears(kHello);
-  EXPECT_EQ(said(), command({"SELECT", "3"}) + command({"CLIENT", "SETINFO", "LIB-NAME", "weir"}) +
+  fsm().on_connected(now);
+  EXPECT_EQ(sent(), command({"HELLO", "3", "AUTH", "me", "secret", "SETNAME", "weir"}));
+  receive(kHello);
+  EXPECT_EQ(sent(), command({"SELECT", "3"}) + command({"CLIENT", "SETINFO", "LIB-NAME", "weir"}) +
                         command({"CLIENT", "SETINFO", "LIB-VER", "1.2"}));
-  EXPECT_FALSE(machine().is_ready());
+  EXPECT_FALSE(fsm().is_ready());
   // Servers before 7.2 do not know SETINFO.
-  hears("+OK\r\n-ERR unknown subcommand\r\n-ERR unknown subcommand\r\n");
-  EXPECT_TRUE(machine().is_ready());
+  receive("+OK\r\n-ERR unknown subcommand\r\n-ERR unknown subcommand\r\n");
+  EXPECT_TRUE(fsm().is_ready());
 }
 
-TEST_F(MachineTest, APasswordAloneIsTheDefaultUsers) {
+TEST_F(ConnectionFsmTest, SendsAPasswordWithoutAUserForTheDefaultUser) {
   options.login.password = "secret";
-  machine().on_connected(now);
-  EXPECT_EQ(said(), command({"HELLO", "3", "AUTH", "default", "secret", "SETNAME", "weir"}));
+  fsm().on_connected(now);
+  EXPECT_EQ(sent(), command({"HELLO", "3", "AUTH", "default", "secret", "SETNAME", "weir"}));
 }
 
-TEST_F(MachineTest, SpeaksResp2WithAServerThatKnowsNoHello) {
+TEST_F(ConnectionFsmTest, FallsBackToResp2IfTheServerDoesNotKnowHello) {
   for (const std::string_view error : {"-ERR unknown command `HELLO`\r\n", "-NOPROTO sorry\r\n"}) {
     LinkCounts other;
     options.login = {.password = "secret", .database = 1};
@@ -137,24 +137,24 @@ TEST_F(MachineTest, SpeaksResp2WithAServerThatKnowsNoHello) {
   }
 }
 
-TEST_F(MachineTest, AWrongPasswordIsAMisconfiguration) {
+TEST_F(ConnectionFsmTest, AWrongPasswordIsAMisconfiguration) {
   options.login.password = "wrong";
   FakeCall& waiting = call();
-  machine().on_connected(now);
-  hears("-WRONGPASS invalid username-password pair\r\n");
-  EXPECT_FALSE(machine().wants_connection());
+  fsm().on_connected(now);
+  receive("-WRONGPASS invalid username-password pair\r\n");
+  EXPECT_FALSE(fsm().wants_connection());
   EXPECT_TRUE(waiting.has_misconfiguration());
   EXPECT_THAT(waiting.reason, HasSubstr("correct the user and password"));
   EXPECT_TRUE(call().has_misconfiguration());
   EXPECT_THAT(lines.back(), StartsWith("redis://here: cannot connect: WRONGPASS"));
-  // Somebody may have put it right.
-  be_ready();
+  // An operator may have fixed it.
+  make_ready();
   EXPECT_TRUE(call().is_open());
 }
 
-TEST_F(MachineTest, AMissingPasswordAndADatabaseThatIsNoneAreMisconfigurations) {
-  machine().on_connected(now);
-  hears("-NOAUTH HELLO must be called with the client already authenticated\r\n");
+TEST_F(ConnectionFsmTest, AMissingPasswordAndAnInvalidDatabaseAreMisconfigurations) {
+  fsm().on_connected(now);
+  receive("-NOAUTH HELLO must be called with the client already authenticated\r\n");
   EXPECT_THAT(call().reason, HasSubstr("write the password into the address"));
 
   LinkCounts other;
@@ -168,261 +168,261 @@ TEST_F(MachineTest, AMissingPasswordAndADatabaseThatIsNoneAreMisconfigurations) 
   EXPECT_TRUE(late.has_misconfiguration());
 }
 
-TEST_F(MachineTest, TooManyClientsAreAnOutage) {
+TEST_F(ConnectionFsmTest, TooManyClientsAreAnOutage) {
   FakeCall& waiting = call();
-  machine().on_connected(now);
-  hears("-ERR max number of clients reached\r\n");
-  machine().on_disconnected("the server has closed the connection", now);
+  fsm().on_connected(now);
+  receive("-ERR max number of clients reached\r\n");
+  fsm().on_disconnected("the server has closed the connection", now);
   EXPECT_TRUE(waiting.is_unavailable());
   EXPECT_THAT(waiting.reason, HasSubstr("max number of clients"));
 }
 
-TEST_F(MachineTest, CallsWaitForTheConnectionAndAreSentInOrder) {
+TEST_F(ConnectionFsmTest, CallsWaitForTheConnectionAndAreSentInOrder) {
   call("a");
   call("b");
-  EXPECT_EQ(said(), "");
-  machine().on_connected(now);
-  EXPECT_EQ(said(), command({"HELLO", "3", "SETNAME", "weir"}));
+  EXPECT_EQ(sent(), "");
+  fsm().on_connected(now);
+  EXPECT_EQ(sent(), command({"HELLO", "3", "SETNAME", "weir"}));
   call("c");
-  hears(kHello);
-  EXPECT_EQ(said(), "<a><b><c>");
+  receive(kHello);
+  EXPECT_EQ(sent(), "<a><b><c>");
 }
 
 // ---- Replies
 
-TEST_F(MachineTest, RepliesGoToTheCallsInOrder) {
-  be_ready();
+TEST_F(ConnectionFsmTest, RepliesGoToTheCallsInOrder) {
+  make_ready();
   FakeCall& a = call("a");
   FakeCall& b = call("b");
-  EXPECT_EQ(said(), "<a><b>");
-  hears("+one\r\n");
+  EXPECT_EQ(sent(), "<a><b>");
+  receive("+one\r\n");
   EXPECT_TRUE(a.was_answered());
   EXPECT_TRUE(b.is_open());
-  hears("+two\r\n");
+  receive("+two\r\n");
   EXPECT_THAT(a.replies, ElementsAre("one"));
   EXPECT_THAT(b.replies, ElementsAre("two"));
 }
 
-TEST_F(MachineTest, RepliesMayComeByteByByte) {
-  machine().on_connected(now);
-  for (const char c : kHello) hears({&c, 1});
-  EXPECT_TRUE(machine().is_ready());
+TEST_F(ConnectionFsmTest, RepliesMayComeByteByByte) {
+  fsm().on_connected(now);
+  for (const char c : kHello) receive({&c, 1});
+  EXPECT_TRUE(fsm().is_ready());
   FakeCall& a = call("a");
   FakeCall& b = call("b");
   constexpr std::string_view replies = "$5\r\nfi\r\nt\r\n+two\r\n";
-  for (const char c : replies) hears({&c, 1});
+  for (const char c : replies) receive({&c, 1});
   EXPECT_THAT(a.replies, ElementsAre("fi\r\nt"));
   EXPECT_THAT(b.replies, ElementsAre("two"));
 }
 
-TEST_F(MachineTest, NewsThatNobodyAskedForAreIgnored) {
-  be_ready();
+TEST_F(ConnectionFsmTest, IgnoresPushMessages) {
+  make_ready();
   FakeCall& a = call("a");
-  hears(">2\r\n$10\r\ninvalidate\r\n*1\r\n$1\r\nk\r\n+one\r\n>1\r\n+x\r\n");
+  receive(">2\r\n$10\r\ninvalidate\r\n*1\r\n$1\r\nk\r\n+one\r\n>1\r\n+x\r\n");
   EXPECT_THAT(a.replies, ElementsAre("one"));
-  EXPECT_TRUE(machine().is_ready());
+  EXPECT_TRUE(fsm().is_ready());
 }
 
-TEST_F(MachineTest, AScriptThatIsNotThereIsSentWithItsSource) {
-  be_ready();
+TEST_F(ConnectionFsmTest, SendsTheSourceOfAScriptAfterNoscript) {
+  make_ready();
   FakeCall& a = call("a");
   FakeCall& b = call("b");
   FakeCall& c = call("c");
-  EXPECT_EQ(said(), "<a><b><c>");
-  hears("+one\r\n-NOSCRIPT No matching script\r\n+three\r\n");
+  EXPECT_EQ(sent(), "<a><b><c>");
+  receive("+one\r\n-NOSCRIPT No matching script\r\n+three\r\n");
   EXPECT_TRUE(a.was_answered());
   EXPECT_TRUE(b.is_open());
   EXPECT_TRUE(c.was_answered());
-  EXPECT_EQ(said(), "<source of b>");
-  hears("+two\r\n");
+  EXPECT_EQ(sent(), "<source of b>");
+  receive("+two\r\n");
   EXPECT_THAT(b.replies, ElementsAre("two"));
 }
 
-TEST_F(MachineTest, AScriptThatIsNotThereEvenWithItsSourceIsAMisconfiguration) {
-  be_ready();
+TEST_F(ConnectionFsmTest, NoscriptAfterTheSourceIsAMisconfiguration) {
+  make_ready();
   FakeCall& a = call("a");
-  hears("-NOSCRIPT\r\n");
-  hears("-NOSCRIPT\r\n");
+  receive("-NOSCRIPT\r\n");
+  receive("-NOSCRIPT\r\n");
   EXPECT_TRUE(a.has_misconfiguration());
 }
 
-TEST_F(MachineTest, AnUnfinishedCallIsSentAgainWithinItsTime) {
-  be_ready();
+TEST_F(ConnectionFsmTest, AnUnfinishedCallIsSentAgainWithinItsTime) {
+  make_ready();
   FakeCall& a = call("a");
   a.agains = 1;
-  pass(milliseconds{30});
+  advance(milliseconds{30});
   FakeCall& b = call("b");
-  said();
-  hears("+one\r\n");
-  EXPECT_EQ(said(), "<a>");
-  pass(milliseconds{20});
+  sent();
+  receive("+one\r\n");
+  EXPECT_EQ(sent(), "<a>");
+  advance(milliseconds{20});
   EXPECT_TRUE(a.is_unavailable());
   EXPECT_TRUE(b.is_open());
-  hears("+b\r\n+late\r\n");
+  receive("+b\r\n+late\r\n");
   EXPECT_THAT(b.replies, ElementsAre("b"));
   EXPECT_THAT(a.replies, ElementsAre("one"));
 }
 
-TEST_F(MachineTest, WhoIsAnsweredMayCallAtOnce) {
-  be_ready();
+TEST_F(ConnectionFsmTest, ACallMayBeStartedFromWithinAReply) {
+  make_ready();
   FakeCall& a = call("a");
   a.then = [&] {
     a.then = {};
     a.answers = 0;
-    machine().call(a, now);
+    fsm().call(a, now);
   };
   FakeCall& b = call("b");
-  said();
-  hears("+1\r\n+2\r\n");
+  sent();
+  receive("+1\r\n+2\r\n");
   EXPECT_TRUE(b.was_answered());
-  EXPECT_EQ(said(), "<a>");
-  hears("+3\r\n");
+  EXPECT_EQ(sent(), "<a>");
+  receive("+3\r\n");
   EXPECT_THAT(a.replies, ElementsAre("1", "3"));
 }
 
-TEST_F(MachineTest, BytesThatAreNoRepliesEndTheConnection) {
-  be_ready();
+TEST_F(ConnectionFsmTest, BytesThatAreNotRespCloseTheConnection) {
+  make_ready();
   FakeCall& a = call("a");
-  hears("HTTP/1.1 400 Bad Request\r\n");
+  receive("HTTP/1.1 400 Bad Request\r\n");
   EXPECT_TRUE(a.is_unavailable());
-  EXPECT_FALSE(machine().wants_connection());
-  EXPECT_THAT(lines.back(), HasSubstr("does not speak as Redis does"));
+  EXPECT_FALSE(fsm().wants_connection());
+  EXPECT_THAT(lines.back(), HasSubstr("does not speak the Redis protocol"));
 }
 
-TEST_F(MachineTest, AnotherServiceAtTheAddressIsAMisconfiguration) {
+TEST_F(ConnectionFsmTest, AnotherServiceAtTheAddressIsAMisconfiguration) {
   FakeCall& a = call("a");
-  machine().on_connected(now);
-  hears("SSH-2.0-OpenSSH_9.2\r\n");
+  fsm().on_connected(now);
+  receive("SSH-2.0-OpenSSH_9.2\r\n");
   EXPECT_TRUE(a.has_misconfiguration());
   EXPECT_THAT(a.reason, HasSubstr("is there another service at this address?"));
 }
 
-TEST_F(MachineTest, AReplyThatNobodyAskedForEndsTheConnection) {
-  be_ready();
-  hears("+hm\r\n");
-  EXPECT_FALSE(machine().wants_connection());
+TEST_F(ConnectionFsmTest, AReplyWithoutARequestClosesTheConnection) {
+  make_ready();
+  receive("+hm\r\n");
+  EXPECT_FALSE(fsm().wants_connection());
 }
 
 // ---- Errors
 
-TEST_F(MachineTest, OutagesAreUnavailableAndTheConnectionStays) {
-  be_ready();
+TEST_F(ConnectionFsmTest, OutagesAreUnavailableAndTheConnectionStays) {
+  make_ready();
   for (const std::string_view error :
        {"LOADING Redis is loading", "BUSY a script", "OOM command not allowed", "MISCONF disk",
         "MASTERDOWN Link", "NOREPLICAS Not enough", "CLUSTERDOWN Hash slot", "TRYAGAIN keys"}) {
     FakeCall& a = call();
-    hears("-" + std::string(error) + "\r\n");
+    receive("-" + std::string(error) + "\r\n");
     EXPECT_TRUE(a.is_unavailable()) << error;
     EXPECT_THAT(a.reason, StartsWith(std::string(error)));
-    EXPECT_TRUE(machine().is_ready());
+    EXPECT_TRUE(fsm().is_ready());
   }
   EXPECT_EQ(counts.unavailable.get(), 8u);
 }
 
-TEST_F(MachineTest, WhatSomebodyMustPutRightIsLoudAndMisconfigured) {
-  be_ready();
+TEST_F(ConnectionFsmTest, PermanentErrorsAreMisconfigurationsAndAreLogged) {
+  make_ready();
   for (const std::string_view error :
        {"NOPERM this user", "WRONGTYPE Operation", "CROSSSLOT Keys", "WEIRFORMAT 9",
         "ERR user_script:1: no", "EXECABORT x", "WHATEVER else", "", "MOVED 1 a:1", "ASK 1 a:1"}) {
     lines.clear();
     FakeCall& a = call();
-    hears("-" + std::string(error) + "\r\n");
+    receive("-" + std::string(error) + "\r\n");
     EXPECT_TRUE(a.has_misconfiguration()) << error;
     EXPECT_EQ(lines.size(), 1u) << error;
-    EXPECT_TRUE(machine().is_ready());
+    EXPECT_TRUE(fsm().is_ready());
   }
 }
 
-TEST_F(MachineTest, ANodeOfAClusterSaysHowToWriteItsAddress) {
-  be_ready();
+TEST_F(ConnectionFsmTest, ARedirectionOfAClusterNodeExplainsTheRightUrl) {
+  make_ready();
   FakeCall& a = call();
-  hears("-MOVED 3999 127.0.0.1:6381\r\n");
+  receive("-MOVED 3999 127.0.0.1:6381\r\n");
   EXPECT_THAT(a.reason, HasSubstr("redis+cluster://"));
 }
 
-TEST_F(MachineTest, AReplicaIsLeftOnceItsRepliesAreRead) {
-  be_ready();
+TEST_F(ConnectionFsmTest, ReconnectsFromAReplicaOnceItsRepliesAreRead) {
+  make_ready();
   FakeCall& a = call("a");
   FakeCall& b = call("b");
   FakeCall& c = call("c");
-  hears("-READONLY You can't write against a read only replica.\r\n+two\r\n");
+  receive("-READONLY You can't write against a read only replica.\r\n+two\r\n");
   EXPECT_TRUE(a.is_unavailable());
   EXPECT_TRUE(b.was_answered());
   EXPECT_TRUE(c.is_unavailable());
-  EXPECT_FALSE(machine().wants_connection());
-  be_ready();
+  EXPECT_FALSE(fsm().wants_connection());
+  make_ready();
 }
 
-TEST_F(MachineTest, AnUnauthenticatedConnectionIsMadeAnew) {
-  be_ready();
+TEST_F(ConnectionFsmTest, ReconnectsAfterNoauth) {
+  make_ready();
   FakeCall& a = call("a");
-  hears("-NOAUTH Authentication required.\r\n");
+  receive("-NOAUTH Authentication required.\r\n");
   EXPECT_TRUE(a.has_misconfiguration());
-  EXPECT_FALSE(machine().wants_connection());
+  EXPECT_FALSE(fsm().wants_connection());
 }
 
 // ---- Deadlines
 
-TEST_F(MachineTest, ACallThatTakesTooLongIsUnavailableAndItsReplyGoesNowhere) {
-  be_ready();
+TEST_F(ConnectionFsmTest, ACallThatTimesOutIsUnavailableAndItsLateReplyIsDropped) {
+  make_ready();
   FakeCall& a = call("a");
-  said();
-  EXPECT_EQ(machine().wake_at(), now + options.timeout);
-  pass(options.timeout - Nanos{1});
+  sent();
+  EXPECT_EQ(fsm().wake_at(), now + options.timeout);
+  advance(options.timeout - Nanos{1});
   EXPECT_TRUE(a.is_open());
   FakeCall& b = call("b");
-  pass(Nanos{1});
+  advance(Nanos{1});
   EXPECT_TRUE(a.is_unavailable());
   EXPECT_EQ(counts.timeouts.get(), 1u);
   EXPECT_EQ(counts.unavailable.get(), 0u) << "no call is counted twice";
   EXPECT_TRUE(b.is_open());
-  hears("+late\r\n+two\r\n");
+  receive("+late\r\n+two\r\n");
   EXPECT_THAT(a.replies, IsEmpty());
   EXPECT_THAT(b.replies, ElementsAre("two"));
 }
 
-TEST_F(MachineTest, TheTimeOfACallBeginsBeforeItIsConnected) {
+TEST_F(ConnectionFsmTest, TheTimeoutOfACallIncludesConnecting) {
   FakeCall& a = call("a");
-  pass(options.timeout);
+  advance(options.timeout);
   EXPECT_TRUE(a.is_unavailable());
-  machine().on_connected(now);
-  said();
-  hears(kHello);
-  EXPECT_EQ(said(), "");
+  fsm().on_connected(now);
+  sent();
+  receive(kHello);
+  EXPECT_EQ(sent(), "");
 }
 
-TEST_F(MachineTest, TooManyCallsAreRefusedAtOnceAlsoIfTheyHaveTimedOut) {
+TEST_F(ConnectionFsmTest, CallsBeyondTheMaximumFailAtOnceAndTimedOutOnesCount) {
   options.most_calls = 2;
   options.breaker_after = 100;
-  be_ready();
+  make_ready();
   call();
   call();
   EXPECT_TRUE(call().is_unavailable());
-  pass(options.timeout);
+  advance(options.timeout);
   EXPECT_TRUE(call().is_unavailable());
-  hears("+1\r\n");
+  receive("+1\r\n");
   EXPECT_TRUE(call().is_open());
 }
 
-TEST_F(MachineTest, TooManyBytesAreRefusedAtOnce) {
+TEST_F(ConnectionFsmTest, CallsBeyondTheMaximumOfUnsentBytesFailAtOnce) {
   options.most_bytes = 10;
-  be_ready();
+  make_ready();
   EXPECT_TRUE(call("0123456789").is_open());
   EXPECT_TRUE(call("a").is_unavailable());
-  said();
+  sent();
   EXPECT_TRUE(call("a").is_open());
 }
 
 // ---- The breaker
 
-class BreakerTest : public MachineTest {
+class CircuitBreakerTest : public ConnectionFsmTest {
  protected:
   void open() {
-    be_ready();
+    make_ready();
     for (std::uint32_t i = 0; i < options.breaker_after; ++i) call();
-    said();
-    pass(options.timeout);
-    ASSERT_TRUE(machine().breaker_is_open());
+    sent();
+    advance(options.timeout);
+    ASSERT_TRUE(fsm().breaker_is_open());
   }
   std::string replies(std::size_t count) {
     std::string text;
@@ -431,150 +431,150 @@ class BreakerTest : public MachineTest {
   }
 };
 
-TEST_F(BreakerTest, OpensAfterCallsInARowThatTimedOut) {
-  be_ready();
+TEST_F(CircuitBreakerTest, OpensAfterConsecutiveTimeouts) {
+  make_ready();
   for (std::uint32_t i = 1; i < options.breaker_after; ++i) call();
-  pass(options.timeout);
-  EXPECT_FALSE(machine().breaker_is_open());
+  advance(options.timeout);
+  EXPECT_FALSE(fsm().breaker_is_open());
   call();
-  pass(options.timeout);
-  EXPECT_TRUE(machine().breaker_is_open());
+  advance(options.timeout);
+  EXPECT_TRUE(fsm().breaker_is_open());
   EXPECT_EQ(counts.breaker_open.get(), 1u);
   FakeCall& refused = call();
   EXPECT_TRUE(refused.is_unavailable());
-  EXPECT_THAT(refused.reason, HasSubstr("is not asked until it does"));
+  EXPECT_THAT(refused.reason, HasSubstr("no call is sent until it answers a PING"));
 }
 
-// They tell less about the server than about what the caller has waited for before.
-TEST_F(BreakerTest, CallsWithLittleTimeTimeOutEarlyAndKeepItClosed) {
-  be_ready();
+// Such timeouts are caused by the caller's earlier waits, not by the server.
+TEST_F(CircuitBreakerTest, IgnoresTimeoutsOfCallsWithLessThanHalfTheTimeout) {
+  make_ready();
   for (std::uint32_t i = 0; i < 2 * options.breaker_after; ++i) {
     call("hello", options.timeout / 2 - Nanos{1});
   }
-  pass(options.timeout / 2 - Nanos{2});
+  advance(options.timeout / 2 - Nanos{2});
   EXPECT_TRUE(calls.back().is_open());
-  pass(Nanos{1});
+  advance(Nanos{1});
   for (const FakeCall& one : calls) EXPECT_TRUE(one.is_unavailable());
-  EXPECT_FALSE(machine().breaker_is_open());
+  EXPECT_FALSE(fsm().breaker_is_open());
 }
 
-TEST_F(BreakerTest, AnAnswerInBetweenKeepsItClosed) {
-  be_ready();
+TEST_F(CircuitBreakerTest, AReplyBetweenTimeoutsKeepsItClosed) {
+  make_ready();
   for (std::uint32_t i = 1; i < options.breaker_after; ++i) call();
-  pass(options.timeout);
+  advance(options.timeout);
   call();
-  hears(replies(options.breaker_after));
+  receive(replies(options.breaker_after));
   for (std::uint32_t i = 1; i < options.breaker_after; ++i) call();
-  pass(options.timeout);
-  EXPECT_FALSE(machine().breaker_is_open());
+  advance(options.timeout);
+  EXPECT_FALSE(fsm().breaker_is_open());
 }
 
-TEST_F(BreakerTest, AnAnsweredProbeClosesIt) {
+TEST_F(CircuitBreakerTest, ClosesWhenAProbeIsAnswered) {
   open();
-  EXPECT_EQ(said(), "");
-  pass_to_wake();
-  EXPECT_EQ(said(), command({"PING"}));
+  EXPECT_EQ(sent(), "");
+  pass_to_timer();
+  EXPECT_EQ(sent(), command({"PING"}));
   EXPECT_TRUE(call().is_unavailable());
-  hears(replies(options.breaker_after));
-  EXPECT_TRUE(machine().breaker_is_open());
-  hears("+PONG\r\n");
-  EXPECT_FALSE(machine().breaker_is_open());
+  receive(replies(options.breaker_after));
+  EXPECT_TRUE(fsm().breaker_is_open());
+  receive("+PONG\r\n");
+  EXPECT_FALSE(fsm().breaker_is_open());
   EXPECT_EQ(counts.breaker_open.get(), 0u);
   EXPECT_TRUE(call().is_open());
 }
 
-TEST_F(BreakerTest, AProbeThatIsAnsweredLateIsFollowedByAnother) {
+TEST_F(CircuitBreakerTest, SendsAnotherProbeAfterALateAnswer) {
   open();
-  pass_to_wake();
-  said();
-  pass(options.timeout + Nanos{1});
-  hears(replies(options.breaker_after) + "+PONG\r\n");
-  EXPECT_TRUE(machine().breaker_is_open());
-  pass_to_wake();
-  EXPECT_EQ(said(), command({"PING"}));
-  hears("+PONG\r\n");
-  EXPECT_FALSE(machine().breaker_is_open());
+  pass_to_timer();
+  sent();
+  advance(options.timeout + Nanos{1});
+  receive(replies(options.breaker_after) + "+PONG\r\n");
+  EXPECT_TRUE(fsm().breaker_is_open());
+  pass_to_timer();
+  EXPECT_EQ(sent(), command({"PING"}));
+  receive("+PONG\r\n");
+  EXPECT_FALSE(fsm().breaker_is_open());
 }
 
-TEST_F(BreakerTest, ThereIsOneProbeAtATime) {
+TEST_F(CircuitBreakerTest, SendsOneProbeAtATime) {
   open();
-  pass_to_wake();
-  EXPECT_EQ(said(), command({"PING"}));
-  pass(options.probe_interval * 2);
-  EXPECT_EQ(said(), "");
+  pass_to_timer();
+  EXPECT_EQ(sent(), command({"PING"}));
+  advance(options.probe_interval * 2);
+  EXPECT_EQ(sent(), "");
 }
 
-TEST_F(BreakerTest, AServerThatStaysSilentIsConnectedAnew) {
+TEST_F(CircuitBreakerTest, ReconnectsToAServerThatStaysSilent) {
   open();
-  while (machine().wants_connection()) pass_to_wake();
+  while (fsm().wants_connection()) pass_to_timer();
   EXPECT_THAT(lines.back(), HasSubstr("it does not answer"));
-  EXPECT_TRUE(machine().breaker_is_open());
+  EXPECT_TRUE(fsm().breaker_is_open());
   EXPECT_TRUE(call().is_unavailable());
-  be_ready();
-  EXPECT_FALSE(machine().breaker_is_open());
+  make_ready();
+  EXPECT_FALSE(fsm().breaker_is_open());
 }
 
-// ---- Connections that are lost, or not made
+// ---- Lost connections and failed attempts
 
-TEST_F(MachineTest, WhatIsInFlightWhenTheConnectionIsLostIsUnavailable) {
-  be_ready();
+TEST_F(ConnectionFsmTest, CallsInFlightAreUnavailableWhenTheConnectionIsLost) {
+  make_ready();
   FakeCall& a = call("a");
-  machine().on_disconnected("Connection reset by peer", now);
+  fsm().on_disconnected("Connection reset by peer", now);
   EXPECT_TRUE(a.is_unavailable());
   EXPECT_EQ(a.reason, "Connection reset by peer");
   EXPECT_EQ(counts.connected.get(), 0u);
-  // The next attempt comes soon.
+  // New calls wait, because the next attempt comes soon.
   FakeCall& b = call("b");
   EXPECT_TRUE(b.is_open());
-  be_ready();
+  make_ready();
   EXPECT_TRUE(b.is_open());
-  hears("+b\r\n");
+  receive("+b\r\n");
   EXPECT_TRUE(b.was_answered());
   EXPECT_EQ(counts.connects.get(), 2u);
 }
 
-TEST_F(MachineTest, HalfAReplyOfAnOldConnectionIsForgotten) {
-  be_ready();
+TEST_F(ConnectionFsmTest, DropsAPartialReplyOfALostConnection) {
+  make_ready();
   call("a");
-  hears("$5\r\nab");
-  machine().on_disconnected("gone", now);
-  be_ready();
+  receive("$5\r\nab");
+  fsm().on_disconnected("gone", now);
+  make_ready();
   FakeCall& b = call("b");
-  hears("+b\r\n");
+  receive("+b\r\n");
   EXPECT_THAT(b.replies, ElementsAre("b"));
 }
 
-TEST_F(MachineTest, BehindAFailedAttemptCallsFailAtOnce) {
+TEST_F(ConnectionFsmTest, CallsFailAtOnceAfterAFailedAttemptToConnect) {
   FakeCall& a = call("a");
-  machine().on_disconnected("Connection refused", now);
+  fsm().on_disconnected("Connection refused", now);
   EXPECT_TRUE(a.is_unavailable());
   EXPECT_TRUE(call().is_unavailable());
-  pass_pause();
+  pass_back_off();
   EXPECT_TRUE(call().is_unavailable());
-  be_ready();
+  make_ready();
   EXPECT_TRUE(call().is_open());
 }
 
-TEST_F(MachineTest, AConnectionThatIsNotMadeInTimeIsGivenUp) {
-  machine();
-  pass(options.connect_timeout - Nanos{1});
-  EXPECT_TRUE(machine().wants_connection());
-  pass(Nanos{1});
-  EXPECT_FALSE(machine().wants_connection());
-  pass_pause();
-  machine().on_connected(now);
-  pass(options.connect_timeout);
-  EXPECT_FALSE(machine().wants_connection());
+TEST_F(ConnectionFsmTest, GivesUpAnAttemptToConnectAfterItsTimeout) {
+  fsm();
+  advance(options.connect_timeout - Nanos{1});
+  EXPECT_TRUE(fsm().wants_connection());
+  advance(Nanos{1});
+  EXPECT_FALSE(fsm().wants_connection());
+  pass_back_off();
+  fsm().on_connected(now);
+  advance(options.connect_timeout);
+  EXPECT_FALSE(fsm().wants_connection());
   EXPECT_THAT(lines.back(), HasSubstr("connected, but it does not answer"));
 }
 
-TEST_F(MachineTest, AttemptsBecomeRarerAndNoTwoLinksKeepStep) {
-  machine();
+TEST_F(ConnectionFsmTest, BacksOffExponentiallyWithJitter) {
+  fsm();
   std::vector<Nanos> pauses;
   for (int i = 0; i < 12; ++i) {
-    machine().on_disconnected("Connection refused", now);
-    pauses.push_back(machine().wake_at() - now);
-    pass_pause();
+    fsm().on_disconnected("Connection refused", now);
+    pauses.push_back(fsm().wake_at() - now);
+    pass_back_off();
   }
   Nanos longest = options.least_back_off;
   for (const Nanos pause : pauses) {
@@ -583,7 +583,7 @@ TEST_F(MachineTest, AttemptsBecomeRarerAndNoTwoLinksKeepStep) {
     longest = std::min(longest * 2, options.most_back_off);
   }
   EXPECT_EQ(longest, options.most_back_off);
-  // Told once, not with each attempt.
+  // Logged once, not for each attempt.
   EXPECT_EQ(lines.size(), 1u);
 
   options.seed = 2;
@@ -593,38 +593,38 @@ TEST_F(MachineTest, AttemptsBecomeRarerAndNoTwoLinksKeepStep) {
   EXPECT_NE(other.wake_at() - now, pauses.front());
 }
 
-TEST_F(MachineTest, AnAnswerMakesTheNextPauseShortAgain) {
-  machine();
+TEST_F(ConnectionFsmTest, AReplyResetsTheBackOff) {
+  fsm();
   for (int i = 0; i < 8; ++i) {
-    machine().on_disconnected("Connection refused", now);
-    pass_pause();
+    fsm().on_disconnected("Connection refused", now);
+    pass_back_off();
   }
-  be_ready();
+  make_ready();
   call();
-  hears("+fine\r\n");
-  machine().on_disconnected("gone", now);
-  EXPECT_LE(machine().wake_at() - now, options.least_back_off);
+  receive("+fine\r\n");
+  fsm().on_disconnected("gone", now);
+  EXPECT_LE(fsm().wake_at() - now, options.least_back_off);
 }
 
-TEST_F(MachineTest, TheEndIsToldToAll) {
-  be_ready();
+TEST_F(ConnectionFsmTest, EndFailsAllPendingCalls) {
+  make_ready();
   FakeCall& a = call("a");
-  machine().on_disconnected("gone", now);
+  fsm().on_disconnected("gone", now);
   FakeCall& b = call("b");
-  machine().end();
+  fsm().end();
   EXPECT_TRUE(a.is_unavailable());
   EXPECT_TRUE(b.is_unavailable());
   EXPECT_TRUE(call().is_unavailable());
-  EXPECT_EQ(machine().wake_at(), kForever);
+  EXPECT_EQ(fsm().wake_at(), kForever);
 }
 
 // ---- Counts
 
-TEST_F(MachineTest, CountsHowLongAnswersTook) {
-  be_ready();
+TEST_F(ConnectionFsmTest, CountsResponseTimes) {
+  make_ready();
   call();
   now += std::chrono::microseconds{100};
-  hears("+1\r\n");
+  receive("+1\r\n");
   EXPECT_EQ(counts.calls.get(), 1u);
   EXPECT_EQ(counts.latency_sum.get(), 100'000u);
   const std::size_t bucket = latency_bucket(std::chrono::microseconds{100});

@@ -1,5 +1,5 @@
-// Who shares the store: what a node makes of what it is told, and the list on a real server. That
-// no two nodes use the same part is tested in tests/property/split_test.cc.
+// Membership: the view of a node, and the list on a real server. tests/property/split_test.cc tests
+// that no two nodes use the same share.
 
 #include "store/redis/membership.h"
 
@@ -26,169 +26,169 @@ RosterReply reply(std::uint64_t generation, std::vector<Place> places, std::uint
   return {.epoch = 7, .generation = generation, .joined = joined, .places = std::move(places)};
 }
 
-std::vector<std::vector<Place>> steps_of(const Roster& roster, std::uint64_t since = 0) {
+std::vector<std::vector<Place>> steps_of(const Roster& view, std::uint64_t since = 0) {
   std::vector<std::vector<Place>> all;
-  for (const Membership::Step& step : roster.since(since, seconds{0}).steps) {
+  for (const Membership::Step& step : view.since(since, seconds{0}).steps) {
     all.push_back(step.places);
   }
   return all;
 }
 
-// ---- When
+// ---- Heartbeats
 
-TEST(RosterTest, IsHeardByOneLinkAtATime) {
-  Roster roster("me", "name 1");
-  EXPECT_TRUE(roster.is_due(seconds{1}));
-  EXPECT_FALSE(roster.is_due(seconds{1}));
-  EXPECT_EQ(roster.due_at(), seconds{1} + kHeartbeatEvery);
-  EXPECT_TRUE(roster.is_due(seconds{1} + kHeartbeatEvery));
+TEST(MembershipViewTest, IsDueForOneLinkAtATime) {
+  Roster view("me", "name 1");
+  EXPECT_TRUE(view.is_due(seconds{1}));
+  EXPECT_FALSE(view.is_due(seconds{1}));
+  EXPECT_EQ(view.due_at(), seconds{1} + kHeartbeatInterval);
+  EXPECT_TRUE(view.is_due(seconds{1} + kHeartbeatInterval));
 }
 
-// The others take over after two seconds without a word, counted from when it got there.
-TEST(RosterTest, IsAMemberForAWhileFromWhenItSaidSo) {
-  Roster roster("me", "name 1");
-  EXPECT_FALSE(roster.is_member(seconds{0}));
-  roster.on_reply(reply(1, {{1, 0}}), seconds{10}, seconds{11});
-  EXPECT_TRUE(roster.is_member(seconds{10} + kMemberFor - Nanos{1}));
-  EXPECT_FALSE(roster.is_member(seconds{10} + kMemberFor));
-  static_assert(kMemberFor < kGoneAfter);
+// Other nodes take over after two seconds of silence, counted from when the heartbeat arrived.
+TEST(MembershipViewTest, IsAMemberForALimitedTimeAfterAHeartbeatWasSent) {
+  Roster view("me", "name 1");
+  EXPECT_FALSE(view.is_member(seconds{0}));
+  view.on_reply(reply(1, {{1, 0}}), seconds{10}, seconds{11});
+  EXPECT_TRUE(view.is_member(seconds{10} + kMembershipValidFor - Nanos{1}));
+  EXPECT_FALSE(view.is_member(seconds{10} + kMembershipValidFor));
+  static_assert(kMembershipValidFor < kRemovedAfter);
 }
 
-TEST(RosterTest, IsNoMemberForLessTimeBecauseAnEarlierWordIsAnsweredLater) {
-  Roster roster("me", "name 1");
-  roster.on_reply(reply(1, {{1, 0}}), seconds{10}, seconds{11});
-  roster.on_reply(reply(1, {{1, 0}}), seconds{9}, seconds{11});
-  EXPECT_TRUE(roster.is_member(seconds{10} + kMemberFor - Nanos{1}));
+TEST(MembershipViewTest, ALateReplyToAnEarlierHeartbeatDoesNotShortenTheMembership) {
+  Roster view("me", "name 1");
+  view.on_reply(reply(1, {{1, 0}}), seconds{10}, seconds{11});
+  view.on_reply(reply(1, {{1, 0}}), seconds{9}, seconds{11});
+  EXPECT_TRUE(view.is_member(seconds{10} + kMembershipValidFor - Nanos{1}));
 }
 
-TEST(RosterTest, IsNoMemberOnceItLeaves) {
-  Roster roster("me", "name 1");
-  roster.on_reply(reply(1, {{1, 0}}), seconds{10}, seconds{10});
-  roster.leave();
-  EXPECT_FALSE(roster.is_member(seconds{10}));
-  EXPECT_TRUE(roster.report().leaves);
-  roster.on_reply(reply(1, {{1, 0}}), seconds{10}, seconds{10});
-  EXPECT_FALSE(roster.is_member(seconds{10}));
-  EXPECT_TRUE(roster.is_due(seconds{10}));
-  roster.on_left();
-  EXPECT_FALSE(roster.is_due(seconds{20}));
+TEST(MembershipViewTest, IsNotAMemberOnceItLeaves) {
+  Roster view("me", "name 1");
+  view.on_reply(reply(1, {{1, 0}}), seconds{10}, seconds{10});
+  view.leave();
+  EXPECT_FALSE(view.is_member(seconds{10}));
+  EXPECT_TRUE(view.heartbeat_state().leaves);
+  view.on_reply(reply(1, {{1, 0}}), seconds{10}, seconds{10});
+  EXPECT_FALSE(view.is_member(seconds{10}));
+  EXPECT_TRUE(view.is_due(seconds{10}));
+  view.on_left();
+  EXPECT_FALSE(view.is_due(seconds{20}));
 }
 
-// ---- What
+// ---- Steps
 
-TEST(RosterTest, MakesAStepWithEveryChange) {
-  Roster roster("me", "name 1");
-  roster.on_reply(reply(1, {{1, 0}}), seconds{1}, seconds{1});
-  roster.on_reply(reply(1, {{1, 0}}), seconds{1}, seconds{1});
-  roster.on_reply(reply(2, {{1, 0}, {2, 0}}), seconds{1}, seconds{1});
-  roster.on_reply(reply(2, {{2, 0}}), seconds{1}, seconds{1});
-  EXPECT_EQ(roster.version(), 3u);
-  EXPECT_THAT(steps_of(roster),
+TEST(MembershipViewTest, AddsAStepForEveryChange) {
+  Roster view("me", "name 1");
+  view.on_reply(reply(1, {{1, 0}}), seconds{1}, seconds{1});
+  view.on_reply(reply(1, {{1, 0}}), seconds{1}, seconds{1});
+  view.on_reply(reply(2, {{1, 0}, {2, 0}}), seconds{1}, seconds{1});
+  view.on_reply(reply(2, {{2, 0}}), seconds{1}, seconds{1});
+  EXPECT_EQ(view.version(), 3u);
+  EXPECT_THAT(steps_of(view),
               ElementsAre(ElementsAre(Place{1, 0}), ElementsAre(Place{1, 0}, Place{2, 0}),
                           ElementsAre(Place{2, 0})));
-  EXPECT_THAT(steps_of(roster, 2), ElementsAre(ElementsAre(Place{2, 0})));
-  EXPECT_THAT(steps_of(roster, 3), IsEmpty());
-  EXPECT_EQ(roster.nodes(), 2u);
+  EXPECT_THAT(steps_of(view, 2), ElementsAre(ElementsAre(Place{2, 0})));
+  EXPECT_THAT(steps_of(view, 3), IsEmpty());
+  EXPECT_EQ(view.nodes(), 2u);
 }
 
-// Links of several threads hear answers in another order than they were given.
-TEST(RosterTest, NeverGoesBack) {
-  Roster roster("me", "name 1");
-  roster.on_reply(reply(2, {{2, 0}}), seconds{1}, seconds{1});
-  roster.on_reply(reply(1, {{1, 0}}), seconds{2}, seconds{2});
-  roster.on_reply(reply(2, {{1, 0}, {2, 0}}), seconds{2}, seconds{2});
-  EXPECT_EQ(roster.version(), 1u);
-  EXPECT_EQ(roster.report().generation, 2u);
+// Links of several threads may receive replies out of order.
+TEST(MembershipViewTest, NeverGoesBack) {
+  Roster view("me", "name 1");
+  view.on_reply(reply(2, {{2, 0}}), seconds{1}, seconds{1});
+  view.on_reply(reply(1, {{1, 0}}), seconds{2}, seconds{2});
+  view.on_reply(reply(2, {{1, 0}, {2, 0}}), seconds{2}, seconds{2});
+  EXPECT_EQ(view.version(), 1u);
+  EXPECT_EQ(view.heartbeat_state().generation, 2u);
 }
 
-TEST(RosterTest, HadNothingInBetweenIfItWasLeftOut) {
-  Roster roster("me", "name 1");
-  roster.on_reply(reply(1, {{1, 0}}, 1), seconds{1}, seconds{1});
-  roster.on_reply(reply(3, {{1, 0}}, 3), seconds{9}, seconds{9});
-  EXPECT_THAT(steps_of(roster),
+TEST(MembershipViewTest, ReportsAStepWithoutAPlaceIfItWasRemoved) {
+  Roster view("me", "name 1");
+  view.on_reply(reply(1, {{1, 0}}, 1), seconds{1}, seconds{1});
+  view.on_reply(reply(3, {{1, 0}}, 3), seconds{9}, seconds{9});
+  EXPECT_THAT(steps_of(view),
               ElementsAre(ElementsAre(Place{1, 0}), IsEmpty(), ElementsAre(Place{1, 0})));
 }
 
-TEST(RosterTest, HadNothingInBetweenIfTheListBeganAnew) {
-  Roster roster("me", "name 1");
-  roster.on_reply(reply(4, {{1, 0}}), seconds{1}, seconds{1});
+TEST(MembershipViewTest, ReportsAStepWithoutAPlaceIfTheListStartedAnew) {
+  Roster view("me", "name 1");
+  view.on_reply(reply(4, {{1, 0}}), seconds{1}, seconds{1});
   RosterReply anew = reply(1, {{0, {}}, {1, 0}});
   anew.epoch = 8;
-  roster.on_reply(anew, seconds{1}, seconds{1});
-  EXPECT_EQ(steps_of(roster).size(), 3u);
-  EXPECT_EQ(roster.report().epoch, 8u);
-  EXPECT_EQ(roster.report().generation, 1u);
+  view.on_reply(anew, seconds{1}, seconds{1});
+  EXPECT_EQ(steps_of(view).size(), 3u);
+  EXPECT_EQ(view.heartbeat_state().epoch, 8u);
+  EXPECT_EQ(view.heartbeat_state().generation, 1u);
 }
 
-// A server whose clock was put back, and that has lost its memory.
-TEST(RosterTest, BelievesAnEarlierListOnceItsOwnHasRunOut) {
-  Roster roster("me", "name 1");
-  roster.on_reply(reply(4, {{1, 0}}), seconds{1}, seconds{1});
+// A server that lost its data, and whose clock was set back.
+TEST(MembershipViewTest, AcceptsAnEarlierListOnceItsMembershipHasExpired) {
+  Roster view("me", "name 1");
+  view.on_reply(reply(4, {{1, 0}}), seconds{1}, seconds{1});
   RosterReply earlier = reply(1, {{0, {}}, {1, 0}});
   earlier.epoch = 6;
-  roster.on_reply(earlier, seconds{2}, seconds{2});
-  EXPECT_EQ(roster.report().epoch, 7u);
-  roster.on_reply(earlier, seconds{9}, seconds{9});
-  EXPECT_EQ(roster.report().epoch, 6u);
-  EXPECT_TRUE(roster.is_member(seconds{9}));
+  view.on_reply(earlier, seconds{2}, seconds{2});
+  EXPECT_EQ(view.heartbeat_state().epoch, 7u);
+  view.on_reply(earlier, seconds{9}, seconds{9});
+  EXPECT_EQ(view.heartbeat_state().epoch, 6u);
+  EXPECT_TRUE(view.is_member(seconds{9}));
 }
 
-// Replies to all heartbeats from `from` on, for so long.
-void hear(Roster& roster, const RosterReply& reply, Nanos from, Nanos for_so_long) {
-  for (Nanos now = from; now <= from + for_so_long; now += kHeartbeatEvery) {
-    roster.on_reply(reply, now, now);
+// Replies to all heartbeats of a period that starts at `from`.
+void reply_to_all(Roster& view, const RosterReply& reply, Nanos from, Nanos duration) {
+  for (Nanos now = from; now <= from + duration; now += kHeartbeatInterval) {
+    view.on_reply(reply, now, now);
   }
 }
 
-TEST(RosterTest, CountsANodeLessAtOnceWhenOneCrashes) {
-  Roster roster("me", "name 1");
-  hear(roster, reply(3, {{3, 0}}), seconds{10}, kAllBackWithin);
-  const Nanos crash = seconds{10} + kAllBackWithin + kHeartbeatEvery;
-  hear(roster, reply(4, {{2, 0}}), crash, Nanos{0});
-  EXPECT_EQ(roster.nodes(), 2u);
+TEST(MembershipViewTest, CountsOneNodeLessAtOnceWhenOneCrashes) {
+  Roster view("me", "name 1");
+  reply_to_all(view, reply(3, {{3, 0}}), seconds{10}, kAllRejoinedWithin);
+  const Nanos crash = seconds{10} + kAllRejoinedWithin + kHeartbeatInterval;
+  reply_to_all(view, reply(4, {{2, 0}}), crash, Nanos{0});
+  EXPECT_EQ(view.nodes(), 2u);
 }
 
-// All were dropped, and it is the first to be back. Its share stays what it was in the outage.
-TEST(RosterTest, CountsNoFewerNodesUntilAllHadTimeToRejoinAfterAnOutage) {
-  Roster roster("me", "name 1");
-  hear(roster, reply(3, {{3, 0}}), seconds{10}, kAllBackWithin);
-  hear(roster, reply(4, {{1, 0}}, 4), seconds{60}, kAllBackWithin - Nanos{1});
-  EXPECT_EQ(roster.nodes(), 3u);
-  hear(roster, reply(4, {{1, 0}}, 4), seconds{60} + kAllBackWithin, Nanos{0});
-  EXPECT_EQ(roster.nodes(), 1u);
+// All nodes were removed, and this one is the first to rejoin. Its share stays that of the outage.
+TEST(MembershipViewTest, KeepsTheNodeCountUntilAllHadTimeToRejoinAfterAnOutage) {
+  Roster view("me", "name 1");
+  reply_to_all(view, reply(3, {{3, 0}}), seconds{10}, kAllRejoinedWithin);
+  reply_to_all(view, reply(4, {{1, 0}}, 4), seconds{60}, kAllRejoinedWithin - Nanos{1});
+  EXPECT_EQ(view.nodes(), 3u);
+  reply_to_all(view, reply(4, {{1, 0}}, 4), seconds{60} + kAllRejoinedWithin, Nanos{0});
+  EXPECT_EQ(view.nodes(), 1u);
 }
 
-// It was back in time to keep its place, and another one was not.
-TEST(RosterTest, CountsNoFewerNodesAfterAnOutageInWhichItKeptItsPlace) {
-  Roster roster("me", "name 1");
-  hear(roster, reply(3, {{3, 0}}), seconds{10}, kAllBackWithin);
-  const Nanos back = seconds{10} + kAllBackWithin + kMemberFor;
-  hear(roster, reply(4, {{2, 0}}), back, Nanos{0});
-  EXPECT_EQ(roster.nodes(), 3u);
-  hear(roster, reply(5, {{3, 0}}), back + kHeartbeatEvery, Nanos{0});
-  EXPECT_EQ(roster.nodes(), 3u);
+// This node reconnected in time to keep its place, and another one did not.
+TEST(MembershipViewTest, KeepsTheNodeCountAfterAnOutageInWhichItKeptItsPlace) {
+  Roster view("me", "name 1");
+  reply_to_all(view, reply(3, {{3, 0}}), seconds{10}, kAllRejoinedWithin);
+  const Nanos back = seconds{10} + kAllRejoinedWithin + kMembershipValidFor;
+  reply_to_all(view, reply(4, {{2, 0}}), back, Nanos{0});
+  EXPECT_EQ(view.nodes(), 3u);
+  reply_to_all(view, reply(5, {{3, 0}}), back + kHeartbeatInterval, Nanos{0});
+  EXPECT_EQ(view.nodes(), 3u);
 }
 
-// The server has lost the list, and goes on without an outage.
-TEST(RosterTest, CountsNoFewerNodesUntilAllHadTimeToJoinANewList) {
-  Roster roster("me", "name 1");
-  hear(roster, reply(3, {{3, 0}}), seconds{10}, kAllBackWithin);
+// The server lost the list, without an outage.
+TEST(MembershipViewTest, KeepsTheNodeCountUntilAllHadTimeToJoinANewList) {
+  Roster view("me", "name 1");
+  reply_to_all(view, reply(3, {{3, 0}}), seconds{10}, kAllRejoinedWithin);
   RosterReply anew = reply(1, {{1, 0}});
   anew.epoch = 8;
-  hear(roster, anew, seconds{10} + kAllBackWithin + kHeartbeatEvery, Nanos{0});
-  EXPECT_EQ(roster.nodes(), 3u);
+  reply_to_all(view, anew, seconds{10} + kAllRejoinedWithin + kHeartbeatInterval, Nanos{0});
+  EXPECT_EQ(view.nodes(), 3u);
 }
 
-TEST(RosterTest, TellsWhoHasMissedTooMuchThatItHadNothing) {
-  Roster roster("me", "name 1");
+TEST(MembershipViewTest, ReportsAStepWithoutAPlaceIfStepsWereDropped) {
+  Roster view("me", "name 1");
   for (std::uint64_t i = 1; i <= 200; ++i) {
-    roster.on_reply(reply(i, {{static_cast<std::uint32_t>(i), 0}}), seconds{1}, seconds{1});
+    view.on_reply(reply(i, {{static_cast<std::uint32_t>(i), 0}}), seconds{1}, seconds{1});
   }
-  const Membership all = roster.since(0, seconds{1});
+  const Membership all = view.since(0, seconds{1});
   EXPECT_EQ(all.version, 200u);
   EXPECT_THAT(all.steps.front().places, IsEmpty());
   EXPECT_EQ(all.steps.back().places.front().nodes, 200u);
-  EXPECT_EQ(roster.since(199, seconds{1}).steps.size(), 1u);
+  EXPECT_EQ(view.since(199, seconds{1}).steps.size(), 1u);
 }
 
 // ---- Replies
@@ -204,13 +204,13 @@ std::vector<RespValue> list(std::vector<RespValue> values) {
   return values;
 }
 
-std::vector<RespValue> usual() {
+std::vector<RespValue> valid_reply() {
   return list({number(7), number(3), number(2), number(0), text("1:-1 2:1"),
                text("other 150 2 a 1\nme 0 3 b 2")});
 }
 
-TEST(RosterReplies, AreRead) {
-  const auto read = read_roster(usual());
+TEST(MembershipReplyTest, IsParsed) {
+  const auto read = read_roster(valid_reply());
   ASSERT_TRUE(read);
   EXPECT_EQ(read->epoch, 7u);
   EXPECT_EQ(read->generation, 3u);
@@ -221,34 +221,34 @@ TEST(RosterReplies, AreRead) {
                                          Member{"me", "b 2", milliseconds{0}, 3}));
 }
 
-TEST(RosterReplies, ThatAreCutOffAreNone) {
-  const std::vector<RespValue> whole = usual();
+TEST(MembershipReplyTest, IsRejectedIfTruncated) {
+  const std::vector<RespValue> whole = valid_reply();
   for (std::size_t size = 0; size < whole.size(); ++size) {
     EXPECT_FALSE(read_roster(std::span(whole).first(size))) << size;
   }
 }
 
-TEST(RosterReplies, WithAnythingElseInItAreNone) {
-  for (std::size_t i = 0; i < usual().size(); ++i) {
-    std::vector<RespValue> strange = usual();
-    strange[i] = {};
-    EXPECT_FALSE(read_roster(strange)) << i;
+TEST(MembershipReplyTest, IsRejectedWithUnexpectedValues) {
+  for (std::size_t i = 0; i < valid_reply().size(); ++i) {
+    std::vector<RespValue> unexpected = valid_reply();
+    unexpected[i] = {};
+    EXPECT_FALSE(read_roster(unexpected)) << i;
   }
-  std::vector<RespValue> more = usual();
+  std::vector<RespValue> more = valid_reply();
   more.push_back(number(1));
   EXPECT_FALSE(read_roster(more));
 }
 
-TEST(RosterReplies, ThatMakeNoSenseAreNone) {
+TEST(MembershipReplyTest, IsRejectedIfInconsistent) {
   const auto with = [](std::size_t position, const RespValue& value) {
-    std::vector<RespValue> values = usual();
+    std::vector<RespValue> values = valid_reply();
     values[position] = value;
     return read_roster(values).has_value();
   };
   EXPECT_TRUE(with(1, number(8)));
   EXPECT_FALSE(with(1, number(-8)));
   EXPECT_FALSE(with(2, number(0)));  // no generation
-  EXPECT_FALSE(with(3, number(4)));  // came after the newest
+  EXPECT_FALSE(with(3, number(4)));  // joined after the newest
   for (const char* places : {"", " ", "1:-1 2:2", "1:-1 2:-1", "1:-1 -2:1", "1:-1 2", "1:-1 2:",
                              "1:-1 2:1x", "1:-2 2:1", "1:-1  2:1", "9999999:0", "1:-1 2:1 x"}) {
     EXPECT_FALSE(with(5, text(places))) << places;
@@ -262,23 +262,23 @@ TEST(RosterReplies, ThatMakeNoSenseAreNone) {
 
 // ---- The list, on a server
 
-class ListTest : public ::testing::Test {
+class MemberListTest : public ::testing::Test {
  protected:
   void TearDown() override { connection_.say({"FLUSHALL"}); }
 
-  // Says what a node has to say after so long, and what it is told.
-  std::optional<RosterReply> says(const Roster& roster, Nanos at) {
+  // Sends a node's heartbeat at a time, and returns the reply.
+  std::optional<RosterReply> send_heartbeat(const Roster& view, Nanos at) {
     std::string command;
     const auto micros = std::chrono::duration_cast<std::chrono::microseconds>(at).count();
-    append_report(command, true, kKey, roster,
+    append_report(command, true, kKey, view,
                   std::to_string(1'700'000'000 + micros / 1'000'000) + ' ' +
                       std::to_string(micros % 1'000'000 * 1000) + " 1");
     return read_roster(connection_.ask(command));
   }
-  // The same, and it is heard.
-  const RosterReply& tells(Roster& roster, Nanos at) {
-    last_ = says(roster, at).value();
-    roster.on_reply(last_, at, at);
+  // The same, and the node receives the reply.
+  const RosterReply& exchange_heartbeat(Roster& view, Nanos at) {
+    last_ = send_heartbeat(view, at).value();
+    view.on_reply(last_, at, at);
     return last_;
   }
 
@@ -289,101 +289,102 @@ class ListTest : public ::testing::Test {
   Roster b_{"b", "two 1"};
 };
 
-// Whoever was in another list that is lost stops within that time.
-TEST_F(ListTest, GivesNobodyAnythingInItsFirstTwoSeconds) {
-  EXPECT_THAT(tells(a_, seconds{0}).places, ElementsAre(Place{0, {}}, Place{1, 0}));
+// Members of an earlier list, which was lost, stop within that time.
+TEST_F(MemberListTest, GivesNoNodeAPlaceInItsFirstTwoSeconds) {
+  EXPECT_THAT(exchange_heartbeat(a_, seconds{0}).places, ElementsAre(Place{0, {}}, Place{1, 0}));
   EXPECT_TRUE(last_.founder);
-  EXPECT_THAT(tells(b_, seconds{1}).places, ElementsAre(Place{0, {}}, Place{1, {}}, Place{2, 1}));
+  EXPECT_THAT(exchange_heartbeat(b_, seconds{1}).places,
+              ElementsAre(Place{0, {}}, Place{1, {}}, Place{2, 1}));
   EXPECT_TRUE(last_.founder);
-  tells(a_, milliseconds{1999});
+  exchange_heartbeat(a_, milliseconds{1999});
   EXPECT_EQ(last_.places.size(), 3u);
-  tells(a_, seconds{2});  // says what it has seen
-  EXPECT_THAT(tells(b_, seconds{2}).places, ElementsAre(Place{2, 1}));
+  exchange_heartbeat(a_, seconds{2});  // acknowledges the generation
+  EXPECT_THAT(exchange_heartbeat(b_, seconds{2}).places, ElementsAre(Place{2, 1}));
 }
 
-TEST_F(ListTest, TellsWhoIsThereInTheOrderInWhichTheyCame) {
-  tells(a_, seconds{0});
-  tells(b_, milliseconds{1500});
+TEST_F(MemberListTest, NamesMembersInTheOrderInWhichTheyJoined) {
+  exchange_heartbeat(a_, seconds{0});
+  exchange_heartbeat(b_, milliseconds{1500});
   EXPECT_THAT(
-      tells(a_, seconds{2}).members,
+      exchange_heartbeat(a_, seconds{2}).members,
       ElementsAre(Member{"a", "one 1", seconds{0}, 1}, Member{"b", "two 1", milliseconds{500}, 2}));
 }
 
-TEST_F(ListTest, KeepsTheListsThatSomebodyMayGoBy) {
-  tells(a_, seconds{0});
-  tells(a_, seconds{2});
-  tells(b_, seconds{3});
+TEST_F(MemberListTest, KeepsGenerationsThatAMemberMayStillUse) {
+  exchange_heartbeat(a_, seconds{0});
+  exchange_heartbeat(a_, seconds{2});
+  exchange_heartbeat(b_, seconds{3});
   EXPECT_FALSE(last_.founder);
   EXPECT_THAT(last_.places, ElementsAre(Place{1, {}}, Place{2, 1}));
-  tells(a_, seconds{3});  // is told
-  EXPECT_EQ(tells(b_, seconds{3}).places.size(), 2u);
-  tells(a_, seconds{3});  // says so
-  EXPECT_THAT(tells(b_, seconds{3}).places, ElementsAre(Place{2, 1}));
+  exchange_heartbeat(a_, seconds{3});  // receives it
+  EXPECT_EQ(exchange_heartbeat(b_, seconds{3}).places.size(), 2u);
+  exchange_heartbeat(a_, seconds{3});  // acknowledges it
+  EXPECT_THAT(exchange_heartbeat(b_, seconds{3}).places, ElementsAre(Place{2, 1}));
 }
 
-TEST_F(ListTest, DropsWhoIsSilent) {
-  tells(a_, seconds{0});
-  tells(b_, seconds{0});
-  tells(a_, seconds{2});
-  tells(a_, seconds{2} + milliseconds{1});
+TEST_F(MemberListTest, RemovesASilentNode) {
+  exchange_heartbeat(a_, seconds{0});
+  exchange_heartbeat(b_, seconds{0});
+  exchange_heartbeat(a_, seconds{2});
+  exchange_heartbeat(a_, seconds{2} + milliseconds{1});
   EXPECT_EQ(last_.generation, 3u);
   EXPECT_THAT(last_.places.back(), (Place{1, 0}));
 }
 
-// Nobody has noticed, so nobody has taken its place.
-TEST_F(ListTest, KeepsWhoIsHeardAgainFirst) {
-  tells(a_, seconds{0});
-  tells(a_, seconds{30});
+// No other node has noticed the silence, so none has taken its place.
+TEST_F(MemberListTest, KeepsASilentNodeThatReturnsBeforeAnyOther) {
+  exchange_heartbeat(a_, seconds{0});
+  exchange_heartbeat(a_, seconds{30});
   EXPECT_EQ(last_.generation, 1u);
   EXPECT_THAT(last_.places, ElementsAre(Place{1, 0}));
 }
 
-TEST_F(ListTest, RemovesWhoSaysGoodByeAtOnce) {
-  tells(a_, seconds{0});
-  tells(b_, seconds{0});
+TEST_F(MemberListTest, RemovesALeavingNodeAtOnce) {
+  exchange_heartbeat(a_, seconds{0});
+  exchange_heartbeat(b_, seconds{0});
   b_.leave();
-  EXPECT_FALSE(says(b_, seconds{1}));
-  EXPECT_THAT(tells(a_, seconds{1}).places.back(), (Place{1, 0}));
+  EXPECT_FALSE(send_heartbeat(b_, seconds{1}));
+  EXPECT_THAT(exchange_heartbeat(a_, seconds{1}).places.back(), (Place{1, 0}));
   EXPECT_EQ(last_.members.size(), 1u);
 }
 
-TEST_F(ListTest, DropsWhoDoesNotHearWhatItIsTold) {
-  tells(a_, seconds{0});
+TEST_F(MemberListTest, RemovesANodeThatReceivesNoReplies) {
+  exchange_heartbeat(a_, seconds{0});
   for (int i = 2; i <= 20; ++i) {
-    says(a_, milliseconds{500} * i);  // it is there, and hears nothing
-    tells(b_, milliseconds{500} * i);
+    send_heartbeat(a_, milliseconds{500} * i);  // it receives no reply
+    exchange_heartbeat(b_, milliseconds{500} * i);
   }
   EXPECT_GT(last_.generation, 3u);
 }
 
-TEST_F(ListTest, BeginsAnewIfSomeOfItIsLost) {
-  tells(a_, seconds{0});
-  tells(b_, seconds{0});
-  tells(a_, seconds{3});
+TEST_F(MemberListTest, StartsAnewIfTheServerLostAPart) {
+  exchange_heartbeat(a_, seconds{0});
+  exchange_heartbeat(b_, seconds{0});
+  exchange_heartbeat(a_, seconds{3});
   connection_.say({"FLUSHALL"});
-  tells(b_, seconds{4});
+  exchange_heartbeat(b_, seconds{4});
   EXPECT_THAT(last_.places, ElementsAre(Place{0, {}}, Place{1, 0}));
   Roster stale("a", "one 1");
   RosterReply more = last_;
   more.generation += 5;
   stale.on_reply(more, seconds{4}, seconds{4});
-  EXPECT_GT(tells(stale, seconds{5}).epoch, more.epoch);
+  EXPECT_GT(exchange_heartbeat(stale, seconds{5}).epoch, more.epoch);
   EXPECT_EQ(last_.generation, 1u);
 }
 
-// An answer has its limits, and so have those who read it.
-TEST_F(ListTest, TellsOfSoManyNodesAsPeopleWouldRead) {
+// The size of a reply is bounded.
+TEST_F(MemberListTest, NamesAtMost300Members) {
   const std::string info(100, 'x');
   for (int i = 0; i < 400; ++i) {
-    Roster roster("node-" + std::to_string(i), info);
-    tells(roster, seconds{0});
+    Roster view("node-" + std::to_string(i), info);
+    exchange_heartbeat(view, seconds{0});
   }
   EXPECT_EQ(last_.members.size(), 300u);
   EXPECT_EQ(last_.places.back(), (Place{400, 399}));
 }
 
-TEST_F(ListTest, IsForgottenAfterADayWithoutAWord) {
-  tells(a_, seconds{0});
+TEST_F(MemberListTest, ExpiresAfterADayWithoutHeartbeats) {
+  exchange_heartbeat(a_, seconds{0});
   const long left = std::stol(connection_.say({"PTTL", kKey}));
   EXPECT_GT(left, 23L * 3600 * 1000);
   EXPECT_LE(left, 24L * 3600 * 1000);

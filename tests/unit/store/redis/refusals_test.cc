@@ -7,12 +7,12 @@ namespace {
 
 using std::chrono::milliseconds;
 
-class RefusalsTest : public testing::Test {
+class DenialCacheTest : public testing::Test {
  protected:
   struct Take {
     std::vector<core::Limit> limits;
     std::vector<SharedItem> items;
-    SharedQuestion question;
+    SharedQuestion request;
   };
 
   // A take of one key of each limit.
@@ -24,98 +24,98 @@ class RefusalsTest : public testing::Test {
     for (std::size_t i = 0; i < made->limits.size(); ++i) {
       made->items.push_back({.limit = &made->limits[i], .key = keys[i], .ask = {cost, max_wait}});
     }
-    made->question.items = made->items;
+    made->request.items = made->items;
     return made;
   }
 
-  static SharedAnswer refusal(std::size_t count, Nanos retry_after) {
+  static SharedAnswer denial(std::size_t count, Nanos retry_after) {
     const core::Decision refused{.outcome = Outcome::limited,
                                  .limit = 10,
                                  .remaining = 2,
                                  .retry_after = retry_after,
                                  .reset_after = std::chrono::seconds{5}};
-    SharedAnswer answer{.kind = SharedAnswer::Kind::decided, .now = instant(1'000'000)};
-    answer.decisions.assign(count, {.limit = 10, .remaining = 4});
-    answer.decisions.back() = refused;
-    answer.verdict = {.decision = refused, .tightest = count - 1, .refusing = 1u << (count - 1)};
-    return answer;
+    SharedAnswer response{.kind = SharedAnswer::Kind::decided, .now = instant(1'000'000)};
+    response.decisions.assign(count, {.limit = 10, .remaining = 4});
+    response.decisions.back() = refused;
+    response.verdict = {.decision = refused, .tightest = count - 1, .refusing = 1u << (count - 1)};
+    return response;
   }
 
-  bool refuses(const Take& asked) { return refusals.refuses(asked.question, now, answer); }
+  bool denies(const Take& take_of_one) { return cache.lookup(take_of_one.request, now, response); }
 
   const core::Limit ten = core::Window{.count = 10};
   const core::Limit twenty = core::Window{.count = 20};
-  Refusals refusals{7};
+  DenialCache cache{7};
   Nanos now = std::chrono::hours{1};
-  SharedAnswer answer;
+  SharedAnswer response;
 };
 
-TEST_F(RefusalsTest, TheSameTakeIsRefusedWithTheTimeThatHasPassedTakenOff) {
-  const auto asked = take({ten});
-  EXPECT_FALSE(refuses(*asked));
-  refusals.remember(asked->question, refusal(1, milliseconds{80}), now);
+TEST_F(DenialCacheTest, DeniesTheSameTakeWithItsDurationsReduced) {
+  const auto take_of_one = take({ten});
+  EXPECT_FALSE(denies(*take_of_one));
+  cache.insert(take_of_one->request, denial(1, milliseconds{80}), now);
   now += milliseconds{30};
-  ASSERT_TRUE(refuses(*asked));
-  EXPECT_EQ(answer.kind, SharedAnswer::Kind::decided);
-  EXPECT_EQ(answer.verdict.decision.outcome, Outcome::limited);
-  EXPECT_EQ(answer.verdict.decision.retry_after, milliseconds{50});
-  EXPECT_EQ(answer.verdict.decision.reset_after, milliseconds{4970});
-  EXPECT_EQ(answer.verdict.decision.remaining, 2);
-  EXPECT_EQ(answer.decisions, (std::vector{answer.verdict.decision}));
-  EXPECT_EQ(answer.now, instant(31'000'000));
+  ASSERT_TRUE(denies(*take_of_one));
+  EXPECT_EQ(response.kind, SharedAnswer::Kind::decided);
+  EXPECT_EQ(response.verdict.decision.outcome, Outcome::limited);
+  EXPECT_EQ(response.verdict.decision.retry_after, milliseconds{50});
+  EXPECT_EQ(response.verdict.decision.reset_after, milliseconds{4970});
+  EXPECT_EQ(response.verdict.decision.remaining, 2);
+  EXPECT_EQ(response.decisions, (std::vector{response.verdict.decision}));
+  EXPECT_EQ(response.now, instant(31'000'000));
 }
 
-TEST_F(RefusalsTest, ItIsForgottenWhenItMayPass) {
-  const auto asked = take({ten});
-  refusals.remember(asked->question, refusal(1, milliseconds{80}), now);
+TEST_F(DenialCacheTest, ExpiresAtItsRetryTime) {
+  const auto take_of_one = take({ten});
+  cache.insert(take_of_one->request, denial(1, milliseconds{80}), now);
   now += milliseconds{80};
-  EXPECT_FALSE(refuses(*asked));
+  EXPECT_FALSE(denies(*take_of_one));
 }
 
-TEST_F(RefusalsTest, ItIsForgottenAfterATenthOfASecond) {
-  const auto asked = take({ten});
-  refusals.remember(asked->question, refusal(1, std::chrono::hours{1}), now);
+TEST_F(DenialCacheTest, ExpiresAfter100Milliseconds) {
+  const auto take_of_one = take({ten});
+  cache.insert(take_of_one->request, denial(1, std::chrono::hours{1}), now);
   now += milliseconds{100} - Nanos{1};
-  EXPECT_TRUE(refuses(*asked));
+  EXPECT_TRUE(denies(*take_of_one));
   now += Nanos{1};
-  EXPECT_FALSE(refuses(*asked));
+  EXPECT_FALSE(denies(*take_of_one));
 }
 
-TEST_F(RefusalsTest, AnotherCostOrAnotherPatienceIsAnotherQuestion) {
-  refusals.remember(take({ten})->question, refusal(1, milliseconds{80}), now);
-  EXPECT_TRUE(refuses(*take({ten}, 3, milliseconds{20})));
-  for (const Permits cost : {2, 4, 11}) EXPECT_FALSE(refuses(*take({ten}, cost)));
-  for (const int patience : {0, 21}) {
-    EXPECT_FALSE(refuses(*take({ten}, 3, milliseconds{patience})));
+TEST_F(DenialCacheTest, DoesNotMatchAnotherCostOrMaxWait) {
+  cache.insert(take({ten})->request, denial(1, milliseconds{80}), now);
+  EXPECT_TRUE(denies(*take({ten}, 3, milliseconds{20})));
+  for (const Permits cost : {2, 4, 11}) EXPECT_FALSE(denies(*take({ten}, cost)));
+  for (const int max_wait : {0, 21}) {
+    EXPECT_FALSE(denies(*take({ten}, 3, milliseconds{max_wait})));
   }
 }
 
-TEST_F(RefusalsTest, EachCostIsRememberedByItself) {
+TEST_F(DenialCacheTest, CachesEachCostByItself) {
   for (const Permits cost : {1, 2, 3, 4}) {
-    refusals.remember(take({ten}, cost)->question, refusal(1, cost * milliseconds{20}), now);
+    cache.insert(take({ten}, cost)->request, denial(1, cost * milliseconds{20}), now);
   }
   for (const Permits cost : {1, 2, 3, 4}) {
-    ASSERT_TRUE(refuses(*take({ten}, cost)));
-    EXPECT_EQ(answer.verdict.decision.retry_after, cost * milliseconds{20});
+    ASSERT_TRUE(denies(*take({ten}, cost)));
+    EXPECT_EQ(response.verdict.decision.retry_after, cost * milliseconds{20});
   }
 }
 
-TEST_F(RefusalsTest, AnImpossibleCallIsNotRemembered) {
-  const auto asked = take({ten}, 11);
-  SharedAnswer never = refusal(1, kNever);
+TEST_F(DenialCacheTest, DoesNotCacheAnImpossibleCall) {
+  const auto take_of_one = take({ten}, 11);
+  SharedAnswer never = denial(1, kNever);
   never.decisions[0].outcome = never.verdict.decision.outcome = Outcome::impossible;
-  refusals.remember(asked->question, never, now);
-  EXPECT_FALSE(refuses(*asked));
+  cache.insert(take_of_one->request, never, now);
+  EXPECT_FALSE(denies(*take_of_one));
 }
 
-TEST_F(RefusalsTest, ARaisedLimitIsSeenAtOnce) {
-  refusals.remember(take({ten})->question, refusal(1, milliseconds{80}), now);
-  EXPECT_FALSE(refuses(*take({twenty})));
-  EXPECT_FALSE(refuses(*take({core::Sliding{.count = 10}})));
-  EXPECT_FALSE(refuses(*take({core::Window{.count = 10, .from_first = true}})));
+TEST_F(DenialCacheTest, ARaisedLimitTakesEffectAtOnce) {
+  cache.insert(take({ten})->request, denial(1, milliseconds{80}), now);
+  EXPECT_FALSE(denies(*take({twenty})));
+  EXPECT_FALSE(denies(*take({core::Sliding{.count = 10}})));
+  EXPECT_FALSE(denies(*take({core::Window{.count = 10, .from_first = true}})));
 }
 
-TEST_F(RefusalsTest, AQuotaOfAnotherCalendarIsAnother) {
+TEST_F(DenialCacheTest, DoesNotMatchAQuotaOfAnotherCalendar) {
   struct Days final : core::Calendar {
     core::Span span_at(Instant) const override { return {}; }
   };
@@ -123,72 +123,72 @@ TEST_F(RefusalsTest, AQuotaOfAnotherCalendarIsAnother) {
   const auto quota = [](std::shared_ptr<const core::Calendar> calendar) {
     return core::Quota{.count = 10, .calendar = std::move(calendar)};
   };
-  refusals.remember(take({quota(here)})->question, refusal(1, milliseconds{80}), now);
-  EXPECT_TRUE(refuses(*take({quota(here)})));
-  EXPECT_FALSE(refuses(*take({quota(std::make_shared<Days>())})));
+  cache.insert(take({quota(here)})->request, denial(1, milliseconds{80}), now);
+  EXPECT_TRUE(denies(*take({quota(here)})));
+  EXPECT_FALSE(denies(*take({quota(std::make_shared<Days>())})));
 }
 
-TEST_F(RefusalsTest, SeveralLimitsAreRememberedTogether) {
-  refusals.remember(take({ten, twenty})->question, refusal(2, milliseconds{80}), now);
-  ASSERT_TRUE(refuses(*take({ten, twenty})));
-  EXPECT_EQ(answer.decisions.size(), 2u);
-  EXPECT_EQ(answer.verdict.tightest, 1u);
-  EXPECT_EQ(answer.verdict.refusing, 2u);
-  EXPECT_FALSE(refuses(*take({ten})));
-  EXPECT_FALSE(refuses(*take({ten, ten})));
-  EXPECT_FALSE(refuses(*take({ten, twenty, ten})));
+TEST_F(DenialCacheTest, CachesSeveralLimitsTogether) {
+  cache.insert(take({ten, twenty})->request, denial(2, milliseconds{80}), now);
+  ASSERT_TRUE(denies(*take({ten, twenty})));
+  EXPECT_EQ(response.decisions.size(), 2u);
+  EXPECT_EQ(response.verdict.tightest, 1u);
+  EXPECT_EQ(response.verdict.refusing, 2u);
+  EXPECT_FALSE(denies(*take({ten})));
+  EXPECT_FALSE(denies(*take({ten, ten})));
+  EXPECT_FALSE(denies(*take({ten, twenty, ten})));
 }
 
-TEST_F(RefusalsTest, AdmissionsAndFailuresAreNotRemembered) {
-  const auto asked = take({ten});
-  SharedAnswer passed = refusal(1, milliseconds{80});
+TEST_F(DenialCacheTest, DoesNotCacheAdmissionsAndFailures) {
+  const auto take_of_one = take({ten});
+  SharedAnswer passed = denial(1, milliseconds{80});
   passed.verdict.decision.outcome = passed.decisions[0].outcome = Outcome::allowed;
-  refusals.remember(asked->question, passed, now);
-  SharedAnswer failed = refusal(1, milliseconds{80});
+  cache.insert(take_of_one->request, passed, now);
+  SharedAnswer failed = denial(1, milliseconds{80});
   failed.kind = SharedAnswer::Kind::unavailable;
-  refusals.remember(asked->question, failed, now);
-  EXPECT_FALSE(refuses(*asked));
+  cache.insert(take_of_one->request, failed, now);
+  EXPECT_FALSE(denies(*take_of_one));
 }
 
-TEST_F(RefusalsTest, ConcurrentAndShadowLimitsAreAlwaysAsked) {
+TEST_F(DenialCacheTest, DoesNotCacheConcurrencyAndShadowLimits) {
   const auto concurrent = take({core::Concurrency{.count = 10}});
-  refusals.remember(concurrent->question, refusal(1, milliseconds{80}), now);
-  EXPECT_FALSE(refuses(*concurrent));
+  cache.insert(concurrent->request, denial(1, milliseconds{80}), now);
+  EXPECT_FALSE(denies(*concurrent));
   const auto with_shadow = take({ten, twenty});
   with_shadow->items[0].shadow = true;
-  refusals.remember(with_shadow->question, refusal(2, milliseconds{80}), now);
-  EXPECT_FALSE(refuses(*with_shadow));
+  cache.insert(with_shadow->request, denial(2, milliseconds{80}), now);
+  EXPECT_FALSE(denies(*with_shadow));
 }
 
-TEST_F(RefusalsTest, OnlyTakesAreRefused) {
-  const auto asked = take({ten});
-  refusals.remember(asked->question, refusal(1, milliseconds{80}), now);
+TEST_F(DenialCacheTest, DeniesTakesOnly) {
+  const auto take_of_one = take({ten});
+  cache.insert(take_of_one->request, denial(1, milliseconds{80}), now);
   for (const SharedVerb verb : {SharedVerb::peek, SharedVerb::settle, SharedVerb::reset,
                                 SharedVerb::enter, SharedVerb::leave}) {
-    asked->question.verb = verb;
-    EXPECT_FALSE(refuses(*asked));
+    take_of_one->request.verb = verb;
+    EXPECT_FALSE(denies(*take_of_one));
   }
 }
 
-TEST_F(RefusalsTest, WhatMayEndARefusalForgetsIt) {
+TEST_F(DenialCacheTest, RequestsThatMayEndADenialInvalidateIt) {
   for (const SharedVerb verb : {SharedVerb::settle, SharedVerb::reset, SharedVerb::leave}) {
-    refusals.remember(take({ten, twenty})->question, refusal(2, milliseconds{80}), now);
-    EXPECT_TRUE(refuses(*take({ten, twenty})));
+    cache.insert(take({ten, twenty})->request, denial(2, milliseconds{80}), now);
+    EXPECT_TRUE(denies(*take({ten, twenty})));
     const auto other = take({ten});
-    other->question.verb = verb;
-    refusals.forget(other->question);
-    EXPECT_FALSE(refuses(*take({ten, twenty})));
+    other->request.verb = verb;
+    cache.invalidate(other->request);
+    EXPECT_FALSE(denies(*take({ten, twenty})));
   }
 }
 
-TEST_F(RefusalsTest, ManyKeysPushOutOthersAndNeverAnswerForThem) {
+TEST_F(DenialCacheTest, ManyKeysEvictOthersButNeverAnswerForThem) {
   for (int i = 0; i < 10'000; ++i) {
     const std::string key = "key " + std::to_string(i);
-    const auto asked = take({ten});
-    asked->items[0].key = key;
-    EXPECT_FALSE(refuses(*asked)) << key;
-    refusals.remember(asked->question, refusal(1, milliseconds{80}), now);
-    EXPECT_TRUE(refuses(*asked)) << key;
+    const auto take_of_one = take({ten});
+    take_of_one->items[0].key = key;
+    EXPECT_FALSE(denies(*take_of_one)) << key;
+    cache.insert(take_of_one->request, denial(1, milliseconds{80}), now);
+    EXPECT_TRUE(denies(*take_of_one)) << key;
   }
 }
 

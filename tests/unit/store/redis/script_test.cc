@@ -1,5 +1,5 @@
-// The scripts on a real server: what only it can show. That they decide as the core does, for any
-// limit, is tested in tests/property/redis_test.cc.
+// The scripts on a real server: behaviour that needs one. tests/property/redis_test.cc tests that
+// they decide as the core does, for any limit.
 
 #include "store/redis/scripts.h"
 
@@ -24,7 +24,7 @@ using ::testing::MatchesRegex;
 using weir::test_support::BlockingStore;
 using weir::test_support::RedisServer;
 
-class ScriptTest : public ::testing::Test {
+class LuaScriptTest : public ::testing::Test {
  protected:
   static SharedItem item(const core::Limit& limit, std::string_view key, Permits cost = 1) {
     return {.limit = &limit, .key = key, .ask = {.cost = cost}};
@@ -47,7 +47,7 @@ class ScriptTest : public ::testing::Test {
   const core::Limit bucket_ = *core::Bucket::make({10, 1, hours{1}}, 5);
 };
 
-TEST_F(ScriptTest, DecidesByTheServersClockAndKeepsATextForPeople) {
+TEST_F(LuaScriptTest, DecidesByTheServersClockAndStoresAReadableText) {
   const auto& answer = ask(SharedVerb::take, item(bucket_, "weir1:{p:k}:=l"));
   ASSERT_EQ(answer.kind, SharedAnswer::Kind::decided) << answer.error;
   EXPECT_EQ(answer.decisions.at(0).remaining, 4);
@@ -57,16 +57,15 @@ TEST_F(ScriptTest, DecidesByTheServersClockAndKeepsATextForPeople) {
 }
 
 // A key at rest is gone; a call of one permit is at rest after 360 s.
-TEST_F(ScriptTest, ForgetsAKeyOnceItIsAtRest) {
+TEST_F(LuaScriptTest, ExpiresAKeyOnceItIsAtRest) {
   ask(SharedVerb::take, item(bucket_, "weir1:{p:k}:=l"));
   const int left = std::stoi(say({"PTTL", "weir1:{p:k}:=l"}));
   EXPECT_LE(left, 360'002);
   EXPECT_GT(left, 200'000);
 }
 
-// The price is known to become ten times as high: a permit that is taken now may be owed for 3600
-// s.
-TEST_F(ScriptTest, KeepsAKeyUntilItIsAtRestAtTheHighestKnownPrice) {
+// The price will become ten times as high: a permit that is taken now may be owed for 3600 s.
+TEST_F(LuaScriptTest, KeepsAKeyUntilItIsAtRestAtTheHighestKnownPrice) {
   core::Bucket bucket = std::get<core::Bucket>(bucket_);
   bucket.known_rise = 10;
   const core::Limit limit = bucket;
@@ -76,7 +75,7 @@ TEST_F(ScriptTest, KeepsAKeyUntilItIsAtRestAtTheHighestKnownPrice) {
   EXPECT_GT(left, 3'400'000);
 }
 
-TEST_F(ScriptTest, WritesNothingWhenItRefuses) {
+TEST_F(LuaScriptTest, WritesNothingWhenItDenies) {
   const SharedItem all = item(bucket_, "weir1:{p:k}:=l", 5);
   ASSERT_TRUE(ask(SharedVerb::take, all).verdict.decision);
   const std::string before = say({"GET", "weir1:{p:k}:=l"});
@@ -86,7 +85,7 @@ TEST_F(ScriptTest, WritesNothingWhenItRefuses) {
   EXPECT_EQ(say({"GET", "weir1:{p:k}:=l"}), before);
 }
 
-TEST_F(ScriptTest, ChargesAllLimitsOrNone) {
+TEST_F(LuaScriptTest, ChargesAllLimitsOrNone) {
   const core::Limit small = *core::Bucket::make({1, 1, hours{1}}, 1);
   const std::vector<SharedItem> both = {item(bucket_, "weir1:{p:k}:=a"),
                                         item(small, "weir1:{p:k}:=b")};
@@ -98,7 +97,7 @@ TEST_F(ScriptTest, ChargesAllLimitsOrNone) {
   EXPECT_EQ(say({"GET", "weir1:{p:k}:=a"}), before);
 }
 
-TEST_F(ScriptTest, RefusesTextsOfAnotherVersionLoudly) {
+TEST_F(LuaScriptTest, RejectsTextsOfAnotherVersionWithAnError) {
   const core::Limit window = *core::Window::make({5, 1, seconds{1}}, false);
   for (const core::Limit* limit : {&bucket_, &window}) {
     for (const char* text : {"2b 1 1 1 1 1 1", "hello", "1", ""}) {
@@ -111,14 +110,14 @@ TEST_F(ScriptTest, RefusesTextsOfAnotherVersionLoudly) {
   }
 }
 
-TEST_F(ScriptTest, RefusesKeysOfAnotherTypeLoudly) {
+TEST_F(LuaScriptTest, RejectsKeysOfAnotherTypeWithAnError) {
   say({"RPUSH", "weir1:{p:k}:=l", "x"});
   const auto& answer = ask(SharedVerb::take, item(bucket_, "weir1:{p:k}:=l"));
   EXPECT_EQ(answer.kind, SharedAnswer::Kind::misconfigured);
   EXPECT_THAT(answer.error, HasSubstr("WRONGTYPE"));
 }
 
-TEST_F(ScriptTest, TakesACallersTimeOnlyUnderTheTestPrefix) {
+TEST_F(LuaScriptTest, AcceptsACallersTimeOnlyUnderTheTestPrefix) {
   const SharedItem real = item(bucket_, "weir1:{p:k}:=l");
   const auto& answer = store_.ask({.items = {&real, 1}, .now = instant(5'000'000)});
   EXPECT_EQ(answer.kind, SharedAnswer::Kind::misconfigured);
@@ -127,8 +126,8 @@ TEST_F(ScriptTest, TakesACallersTimeOnlyUnderTheTestPrefix) {
   EXPECT_EQ(store_.ask({.items = {&test, 1}, .now = instant(5'000'000)}).now, instant(5'000'000));
 }
 
-// 10/h used up and raised to 20/h leaves 10, as everywhere.
-TEST_F(ScriptTest, KeepsWhatWasUsedWhenThePriceChanges) {
+// After 10/h is used up and raised to 20/h, 10 remain.
+TEST_F(LuaScriptTest, KeepsTheUsageWhenThePriceChanges) {
   const core::Limit low = *core::Bucket::make({10, 1, hours{1}}, 10);
   const core::Limit high = *core::Bucket::make({20, 1, hours{1}}, 20);
   ASSERT_TRUE(ask(SharedVerb::take, item(low, "weir1:{p:k}:=l", 10)).verdict.decision);
@@ -137,14 +136,14 @@ TEST_F(ScriptTest, KeepsWhatWasUsedWhenThePriceChanges) {
   ASSERT_EQ(answer.kind, SharedAnswer::Kind::decided) << answer.error;
   EXPECT_EQ(answer.decisions.at(0).remaining, 9);
   EXPECT_GE(store_.commands() - before, 2);
-  // From then on it has the new price.
+  // From then on the text has the new price.
   const int after = store_.commands();
   EXPECT_EQ(ask(SharedVerb::take, item(high, "weir1:{p:k}:=l")).decisions.at(0).remaining, 8);
   EXPECT_EQ(store_.commands() - after, 1);
 }
 
-// What was taken at another price can only be undone as a whole.
-TEST_F(ScriptTest, GivesBackAsAWholeWhatWasTakenAtAnotherPrice) {
+// A take at another price can only be undone as a whole.
+TEST_F(LuaScriptTest, RefundsATakeAtAnotherPriceAsAWholeOnly) {
   const core::Bucket low = *core::Bucket::make({10, 1, hours{1}}, 10);
   const core::Bucket raised = *core::Bucket::make({20, 1, hours{1}}, 20);
   const core::Limit first = low;
@@ -165,7 +164,7 @@ TEST_F(ScriptTest, GivesBackAsAWholeWhatWasTakenAtAnotherPrice) {
   EXPECT_EQ(ask(SharedVerb::peek, item(high, "weir1:{p:k}:=l")).decisions.at(0).remaining, 20);
 }
 
-TEST_F(ScriptTest, ReceiptsAreWorthNothingAfterAReset) {
+TEST_F(LuaScriptTest, ReceiptsAreWorthNothingAfterAReset) {
   const SharedItem take = item(bucket_, "weir1:{p:k}:=l", 3);
   std::vector<SharedReceipt> receipts = ask(SharedVerb::take, take).receipts;
   ask(SharedVerb::reset, take);
@@ -176,8 +175,8 @@ TEST_F(ScriptTest, ReceiptsAreWorthNothingAfterAReset) {
   EXPECT_EQ(receipts[0].receipt.taken, 0);
 }
 
-// Settles with receipts that have a name.
-class RefundTest : public ScriptTest {
+// Settles with named receipts.
+class LuaScriptRefundTest : public LuaScriptTest {
  protected:
   std::vector<SharedReceipt> take(const core::Limit& limit, Permits permits) {
     return ask(SharedVerb::take, item(limit, kKey, permits)).receipts;
@@ -201,7 +200,7 @@ class RefundTest : public ScriptTest {
   const std::array<const core::Limit*, 3> limits_{&bucket_, &window_, &log_};
 };
 
-TEST_F(RefundTest, IsMadeOnceWhenItsAnswerIsLost) {
+TEST_F(LuaScriptRefundTest, IsMadeOnceWhenItsResponseIsLost) {
   for (const core::Limit* limit : limits_) {
     std::vector<SharedReceipt> receipts = take(*limit, 4);
     std::vector<SharedReceipt> lost = receipts;
@@ -219,7 +218,7 @@ TEST_F(RefundTest, IsMadeOnceWhenItsAnswerIsLost) {
   }
 }
 
-TEST_F(RefundTest, GivesBackTheRestWhenMoreIsAskedForAfterALostAnswer) {
+TEST_F(LuaScriptRefundTest, RefundsTheRestWhenMoreIsRequestedAfterALostResponse) {
   for (const core::Limit* limit : limits_) {
     std::vector<SharedReceipt> receipts = take(*limit, 4);
     const Permits before = left(*limit);
@@ -232,21 +231,21 @@ TEST_F(RefundTest, GivesBackTheRestWhenMoreIsAskedForAfterALostAnswer) {
   }
 }
 
-TEST_F(RefundTest, IsRememberedForAsLongAsItCouldBeMadeAgain) {
+TEST_F(LuaScriptRefundTest, IsRecordedForAsLongAsItCouldBeRepeated) {
   for (const core::Limit* limit : limits_) {
     std::vector<SharedReceipt> receipts = take(*limit, 4);
     const std::int64_t lasts = std::stoll(say({"PTTL", kKey}));
     settle(*limit, -4, receipts);
     EXPECT_EQ(say({"GET", kRefundKey}).substr(0, 6), "1r 1 4");
-    // (Some milliseconds have passed between the two.)
+    // Some milliseconds have passed between the two.
     EXPECT_GT(std::stoll(say({"PTTL", kRefundKey})), lasts - 10'000);
     EXPECT_LT(std::stoll(say({"PTTL", kRefundKey})), lasts + 10'000);
     say({"FLUSHALL"});
   }
 }
 
-// A command that asked for the first of them may be late, and could give back more.
-TEST_F(RefundTest, IsRememberedNoShorterAfterAnotherOne) {
+// The command of the first refund may be delayed, and could refund more.
+TEST_F(LuaScriptRefundTest, IsRecordedForAtLeastAsLongAfterAnotherRefund) {
   std::vector<SharedReceipt> receipts = take(bucket_, 3);
   take(bucket_, 1);
   settle(bucket_, -1, receipts);
@@ -257,7 +256,7 @@ TEST_F(RefundTest, IsRememberedNoShorterAfterAnotherOne) {
   EXPECT_GT(std::stoll(say({"PTTL", kRefundKey})), lasts - 10'000);
 }
 
-TEST_F(RefundTest, IsNotMadeOnceTheServerHasForgottenTheLastOne) {
+TEST_F(LuaScriptRefundTest, IsNotMadeOnceTheServerHasLostTheLastOne) {
   std::vector<SharedReceipt> receipts = take(window_, 4);
   settle(window_, -1, receipts);
   say({"DEL", kRefundKey});
@@ -266,25 +265,25 @@ TEST_F(RefundTest, IsNotMadeOnceTheServerHasForgottenTheLastOne) {
   EXPECT_EQ(receipts[0].receipt.taken, 0);
 }
 
-TEST_F(RefundTest, IsNotMadeWhenAnUnansweredOneMayHaveBeenForgotten) {
+TEST_F(LuaScriptRefundTest, IsNotMadeWhenTheRecordOfAnUnansweredOneMayHaveExpired) {
   std::vector<SharedReceipt> receipts = take(window_, 4);
   receipts[0].unknown_until = at_micro(1);
   settle(window_, -4, receipts);
   EXPECT_EQ(left(window_), 6);
 }
 
-TEST_F(RefundTest, NamesTheKeyThatHoldsAnotherFormat) {
+TEST_F(LuaScriptRefundTest, NamesTheKeyThatHoldsAnotherFormat) {
   std::vector<SharedReceipt> receipts = take(window_, 4);
   say({"SET", kRefundKey, "2r"});
   EXPECT_THAT(settle(window_, -4, receipts).error, HasSubstr(kRefundKey));
   EXPECT_EQ(left(window_), 6);
 }
 
-// A queue that is asked a microsecond later each time.
-class QueueRefundTest : public ScriptTest {
+// Requests about a queue, each a microsecond after the one before.
+class LuaScriptQueueRefundTest : public LuaScriptTest {
  protected:
-  const SharedAnswer& ask_later(SharedVerb verb, Permits permits,
-                                std::span<SharedReceipt> receipts = {}) {
+  const SharedAnswer& send_later(SharedVerb verb, Permits permits,
+                                 std::span<SharedReceipt> receipts = {}) {
     now_ += std::chrono::microseconds{1};
     SharedItem one = item(queue_, "weir1:test:1:{p:k}:=l", permits);
     one.ask.max_wait = seconds{30};
@@ -295,84 +294,83 @@ class QueueRefundTest : public ScriptTest {
                        .now = now_});
   }
   std::vector<SharedReceipt> take(Permits permits) {
-    return ask_later(SharedVerb::take, permits).receipts;
+    return send_later(SharedVerb::take, permits).receipts;
   }
-  void give_back(Permits permits, std::span<SharedReceipt> receipts) {
-    const SharedAnswer& answer = ask_later(SharedVerb::settle, -permits, receipts);
+  void refund(Permits permits, std::span<SharedReceipt> receipts) {
+    const SharedAnswer& answer = send_later(SharedVerb::settle, -permits, receipts);
     EXPECT_EQ(answer.kind, SharedAnswer::Kind::decided) << answer.error;
   }
-  Permits left() { return ask_later(SharedVerb::peek, 1).decisions.at(0).remaining; }
+  Permits left() { return send_later(SharedVerb::peek, 1).decisions.at(0).remaining; }
 
   Instant now_ = instant(1'767'225'600'000'000'000);
   const core::Limit queue_ = *core::Bucket::make_queue({60, 1, std::chrono::minutes{1}}, 9, 0);
 };
 
-// The second refund finds the state that its take has left, though that was written again since.
-TEST_F(QueueRefundTest, UndoesTakesInReverseOrder) {
+// The second refund finds the state after its take, although that was written again since.
+TEST_F(LuaScriptQueueRefundTest, UndoesTakesInReverseOrder) {
   std::vector<SharedReceipt> first = take(3);
   std::vector<SharedReceipt> second = take(2);
-  give_back(2, second);
+  refund(2, second);
   EXPECT_EQ(left(), 7);
-  give_back(3, first);
+  refund(3, first);
   EXPECT_EQ(left(), 10);
   EXPECT_EQ(first.at(0).receipt.taken, 0);
 }
 
-TEST_F(QueueRefundTest, UndoesAPartOfATakeAfterTheNextOneIsUndone) {
+TEST_F(LuaScriptQueueRefundTest, UndoesAPartOfATakeAfterTheNextOneIsUndone) {
   std::vector<SharedReceipt> first = take(3);
   std::vector<SharedReceipt> second = take(2);
-  give_back(2, second);
-  give_back(1, first);
+  refund(2, second);
+  refund(1, first);
   EXPECT_EQ(left(), 8);
-  give_back(2, first);
+  refund(2, first);
   EXPECT_EQ(left(), 10);
 }
 
-// A later take that is not undone as a whole keeps its turn, so nothing is given back.
-TEST_F(QueueRefundTest, KeepsTheTurnOfALaterTake) {
+// A later take that is not undone as a whole keeps its turn, so nothing is refunded.
+TEST_F(LuaScriptQueueRefundTest, KeepsTheTurnOfALaterTake) {
   std::vector<SharedReceipt> first = take(3);
   std::vector<SharedReceipt> second = take(2);
-  give_back(1, second);
-  give_back(3, first);
+  refund(1, second);
+  refund(3, first);
   EXPECT_EQ(left(), 6);
 }
 
-TEST_F(ScriptTest, HoldersMayBeCalledAnything) {
+TEST_F(LuaScriptTest, HoldersMayHaveAnyBytesAsName) {
   const core::Limit two = *core::Concurrency::make(2, seconds{3600});
-  const SharedItem seat = item(two, "weir1:{p:k}:=l");
+  const SharedItem slot = item(two, "weir1:{p:k}:=l");
   const std::string strange("\0}\r\n ", 5);
-  EXPECT_TRUE(ask(SharedVerb::enter, seat, {}, strange).verdict.decision);
-  EXPECT_EQ(ask(SharedVerb::enter, seat, {}, strange).decisions.at(0).remaining, 1);
-  EXPECT_TRUE(ask(SharedVerb::enter, seat, {}, "b").verdict.decision);
-  EXPECT_FALSE(ask(SharedVerb::enter, seat, {}, "c").verdict.decision);
-  EXPECT_TRUE(ask(SharedVerb::leave, seat, {}, strange).left);
-  EXPECT_FALSE(ask(SharedVerb::leave, seat, {}, strange).left);
-  EXPECT_TRUE(ask(SharedVerb::enter, seat, {}, "c").verdict.decision);
+  EXPECT_TRUE(ask(SharedVerb::enter, slot, {}, strange).verdict.decision);
+  EXPECT_EQ(ask(SharedVerb::enter, slot, {}, strange).decisions.at(0).remaining, 1);
+  EXPECT_TRUE(ask(SharedVerb::enter, slot, {}, "b").verdict.decision);
+  EXPECT_FALSE(ask(SharedVerb::enter, slot, {}, "c").verdict.decision);
+  EXPECT_TRUE(ask(SharedVerb::leave, slot, {}, strange).left);
+  EXPECT_FALSE(ask(SharedVerb::leave, slot, {}, strange).left);
+  EXPECT_TRUE(ask(SharedVerb::enter, slot, {}, "c").verdict.decision);
 }
 
-TEST_F(ScriptTest, SaysWhoHadItsSeatBefore) {
+TEST_F(LuaScriptTest, ReportsWhetherTheHolderHeldPermitsBefore) {
   const core::Limit two = *core::Concurrency::make(2, seconds{3600});
-  const SharedItem seat = item(two, "weir1:{p:k}:=l");
-  EXPECT_EQ(ask(SharedVerb::enter, seat, {}, "a").held, 0u);
-  EXPECT_EQ(ask(SharedVerb::enter, seat, {}, "a").held, 1u);
-  EXPECT_EQ(ask(SharedVerb::peek, seat, {}, "a").held, 1u);
-  EXPECT_EQ(ask(SharedVerb::peek, seat, {}, "b").held, 0u);
+  const SharedItem slot = item(two, "weir1:{p:k}:=l");
+  EXPECT_EQ(ask(SharedVerb::enter, slot, {}, "a").held, 0u);
+  EXPECT_EQ(ask(SharedVerb::enter, slot, {}, "a").held, 1u);
+  EXPECT_EQ(ask(SharedVerb::peek, slot, {}, "a").held, 1u);
+  EXPECT_EQ(ask(SharedVerb::peek, slot, {}, "b").held, 0u);
 }
 
-TEST_F(ScriptTest, ASeatIsLeftByItsReceiptUnlessItWasRenewed) {
+TEST_F(LuaScriptTest, LeaveByReceiptFailsAfterARenewal) {
   const core::Limit two = *core::Concurrency::make(2, seconds{3600});
-  const SharedItem seat = item(two, "weir1:{p:k}:=l");
-  std::vector<SharedReceipt> first = ask(SharedVerb::enter, seat, {}, "a").receipts;
-  EXPECT_FALSE(ask(SharedVerb::leave, seat, first, "b").left);
-  ask(SharedVerb::enter, seat, {}, "a");
-  EXPECT_FALSE(ask(SharedVerb::leave, seat, first, "a").left);
-  std::vector<SharedReceipt> other = ask(SharedVerb::enter, seat, {}, "b").receipts;
-  EXPECT_TRUE(ask(SharedVerb::leave, seat, other, "b").left);
-  EXPECT_TRUE(ask(SharedVerb::leave, seat, {}, "a").left);
+  const SharedItem slot = item(two, "weir1:{p:k}:=l");
+  std::vector<SharedReceipt> first = ask(SharedVerb::enter, slot, {}, "a").receipts;
+  EXPECT_FALSE(ask(SharedVerb::leave, slot, first, "b").left);
+  ask(SharedVerb::enter, slot, {}, "a");
+  EXPECT_FALSE(ask(SharedVerb::leave, slot, first, "a").left);
+  std::vector<SharedReceipt> other = ask(SharedVerb::enter, slot, {}, "b").receipts;
+  EXPECT_TRUE(ask(SharedVerb::leave, slot, other, "b").left);
+  EXPECT_TRUE(ask(SharedVerb::leave, slot, {}, "a").left);
 }
 
-// Many at once admit exactly what one would.
-TEST_F(ScriptTest, AdmitsTogetherWhatOneWouldAlone) {
+TEST_F(LuaScriptTest, ConcurrentClientsAreAdmittedExactlyUpToTheLimit) {
   const core::Limit bucket = *core::Bucket::make({1, 1, hours{24}}, 1000);
   const core::Limit log = *core::ExactLog::make({700, 1, hours{24}});
   const std::vector<SharedItem> plan = {item(bucket, "weir1:{p:k}:=a"),
@@ -394,12 +392,12 @@ TEST_F(ScriptTest, AdmitsTogetherWhatOneWouldAlone) {
   }
 }
 
-TEST_F(ScriptTest, AreCalledByTheNameThatTheServerGivesThem) {
-  const Script& script = general_script(1);
+TEST_F(LuaScriptTest, HasTheSha1ThatTheServerComputes) {
+  const LuaScript& script = general_script(1);
   EXPECT_EQ(say({"SCRIPT", "LOAD", script.source}), script.sha1);
   const std::string most(core::kMaxLimits, 'b');
   for (const std::string_view letters : {"b", "w", "q", "bq", "wb", "qqqq", "bwqb", most.c_str()}) {
-    const Script& take = take_script(letters);
+    const LuaScript& take = take_script(letters);
     EXPECT_EQ(say({"SCRIPT", "LOAD", take.source}), take.sha1) << letters;
   }
 }

@@ -1,4 +1,4 @@
-// Sentinels without sockets: every byte, and the time, is in the test's hand.
+// Sentinels without sockets: the test provides every byte and the time.
 
 #include "store/redis/sentinels.h"
 
@@ -16,10 +16,10 @@ using std::chrono::milliseconds;
 using std::chrono::seconds;
 using testing::HasSubstr;
 
-const std::string kWhere =
+const std::string kAddressCommand =
     "*3\r\n$8\r\nSENTINEL\r\n$23\r\nget-master-addr-by-name\r\n$4\r\nmain\r\n";
-const std::string kListen = "*2\r\n$9\r\nSUBSCRIBE\r\n$14\r\n+switch-master\r\n";
-constexpr std::string_view kListening = ">3\r\n$9\r\nsubscribe\r\n$14\r\n+switch-master\r\n:1\r\n";
+const std::string kSubscribeCommand = "*2\r\n$9\r\nSUBSCRIBE\r\n$14\r\n+switch-master\r\n";
+constexpr std::string_view kSubscribed = ">3\r\n$9\r\nsubscribe\r\n$14\r\n+switch-master\r\n:1\r\n";
 constexpr std::string_view kMaster = "*2\r\n$1\r\nm\r\n$4\r\n6379\r\n";
 
 std::string switched(std::string_view text) {
@@ -36,160 +36,160 @@ class MasterFinderTest : public testing::Test {
 
   void start() {
     finder.start(servers.now);
-    finder.turn(servers.now);
+    finder.pump(servers.now);
   }
-  void hears(std::uint16_t port, std::string_view bytes) {
-    servers.hears(port, bytes);
-    finder.turn(servers.now);
+  void receive(std::uint16_t port, std::string_view bytes) {
+    servers.receive(port, bytes);
+    finder.pump(servers.now);
   }
-  void pass(Nanos time) {
+  void advance(Nanos time) {
     servers.now += time;
     finder.on_time(servers.now);
-    finder.turn(servers.now);
+    finder.pump(servers.now);
   }
   void find() {
     start();
-    servers.be_ready(1);
-    servers.said(1);
-    hears(1, kMaster);
-    ASSERT_TRUE(finder.take_finding()->master);
+    servers.make_ready(1);
+    servers.sent(1);
+    receive(1, kMaster);
+    ASSERT_TRUE(finder.take_result()->master);
   }
 
   FakeServers servers;
   MasterFinder finder{{.hosts = {{"a", 1}, {"b", 2}}, .master = "main"}, servers.maker()};
 };
 
-TEST_F(MasterFinderTest, AsksWhereTheMasterIsAndStaysToListen) {
+TEST_F(MasterFinderTest, AsksForTheMasterAndSubscribesOnTheSameConnection) {
   start();
-  servers.be_ready(1);
-  EXPECT_EQ(servers.said(1), kWhere);
+  servers.make_ready(1);
+  EXPECT_EQ(servers.sent(1), kAddressCommand);
   EXPECT_TRUE(finder.is_busy());
-  EXPECT_FALSE(finder.take_finding());
-  hears(1, kMaster);
-  EXPECT_EQ(finder.take_finding()->master, (Place{"m", 6379}));
-  EXPECT_EQ(servers.said(1), kListen);
-  hears(1, kListening);
-  EXPECT_FALSE(finder.take_news());
-  // The next time on the same connection.
+  EXPECT_FALSE(finder.take_result());
+  receive(1, kMaster);
+  EXPECT_EQ(finder.take_result()->master, (HostPort{"m", 6379}));
+  EXPECT_EQ(servers.sent(1), kSubscribeCommand);
+  receive(1, kSubscribed);
+  EXPECT_FALSE(finder.take_switch());
+  // The next lookup uses the same connection.
   start();
-  EXPECT_EQ(servers.said(1), kWhere);
+  EXPECT_EQ(servers.sent(1), kAddressCommand);
 }
 
-TEST_F(MasterFinderTest, TheNextOneIsAskedIfOneCannotBeReachedOrDoesNotAnswer) {
+TEST_F(MasterFinderTest, AsksTheNextSentinelIfOneIsUnreachableOrDoesNotAnswer) {
   start();
   servers.refuse(1);
-  finder.turn(servers.now);
+  finder.pump(servers.now);
   ASSERT_TRUE(servers.has(2));
-  servers.be_ready(2);
-  EXPECT_EQ(servers.said(2), kWhere);
-  hears(2, kMaster);
-  EXPECT_TRUE(finder.take_finding()->master);
-  // Who has answered is asked first the next time.
+  servers.make_ready(2);
+  EXPECT_EQ(servers.sent(2), kAddressCommand);
+  receive(2, kMaster);
+  EXPECT_TRUE(finder.take_result()->master);
+  // The Sentinel that answered is asked first the next time.
   start();
-  servers.said(2);
-  pass(kSentinelTimeout);
+  servers.sent(2);
+  advance(kSentinelTimeout);
   EXPECT_TRUE(servers.has(1));
   EXPECT_TRUE(finder.is_busy());
 }
 
-TEST_F(MasterFinderTest, NobodyWhoAnswersIsAnOutage) {
+TEST_F(MasterFinderTest, NoAnsweringSentinelIsAnOutage) {
   start();
   servers.refuse(1);
-  finder.turn(servers.now);
+  finder.pump(servers.now);
   servers.refuse(2);
-  finder.turn(servers.now);
-  const auto finding = finder.take_finding();
-  ASSERT_TRUE(finding);
-  EXPECT_FALSE(finding->master);
-  EXPECT_EQ(finding->failure, Failure::unavailable);
-  EXPECT_THAT(finding->why, HasSubstr("no Sentinel answers: a:1: Connection refused"));
+  finder.pump(servers.now);
+  const auto result = finder.take_result();
+  ASSERT_TRUE(result);
+  EXPECT_FALSE(result->master);
+  EXPECT_EQ(result->failure, Failure::unavailable);
+  EXPECT_THAT(result->why, HasSubstr("no Sentinel answers: a:1: Connection refused"));
 }
 
-TEST_F(MasterFinderTest, NobodyWhoKnowsTheNameIsAMistake) {
+TEST_F(MasterFinderTest, AnUnknownMasterNameIsAMisconfiguration) {
   for (const std::string_view unknown : {"*-1\r\n", "_\r\n"}) {
     start();
-    servers.be_ready(1);
-    hears(1, unknown);
-    servers.be_ready(2);
-    hears(2, unknown);
-    const auto finding = finder.take_finding();
-    ASSERT_TRUE(finding);
-    EXPECT_EQ(finding->failure, Failure::misconfigured);
-    EXPECT_THAT(finding->why, HasSubstr("no Sentinel knows a master by the name of main"));
+    servers.make_ready(1);
+    receive(1, unknown);
+    servers.make_ready(2);
+    receive(2, unknown);
+    const auto result = finder.take_result();
+    ASSERT_TRUE(result);
+    EXPECT_EQ(result->failure, Failure::misconfigured);
+    EXPECT_THAT(result->why, HasSubstr("no Sentinel knows a master named main"));
   }
 }
 
-TEST_F(MasterFinderTest, APasswordIsOnlyForThoseWhoDemandOne) {
+TEST_F(MasterFinderTest, SendsThePasswordOnlyAfterNoauth) {
   start();
   servers.at(1).on_connected(servers.now);
-  EXPECT_EQ(servers.said(1).find("secret"), std::string::npos);
-  servers.hears(1, "-NOAUTH HELLO must be called with the client already authenticated\r\n");
-  EXPECT_THAT(servers.said(1), HasSubstr("AUTH\r\n$2\r\nme\r\n$6\r\nsecret\r\n"));
-  servers.hears(1, FakeServers::kHello);
-  EXPECT_EQ(servers.said(1), kWhere);
+  EXPECT_EQ(servers.sent(1).find("secret"), std::string::npos);
+  servers.receive(1, "-NOAUTH HELLO must be called with the client already authenticated\r\n");
+  EXPECT_THAT(servers.sent(1), HasSubstr("AUTH\r\n$2\r\nme\r\n$6\r\nsecret\r\n"));
+  servers.receive(1, FakeServers::kHello);
+  EXPECT_EQ(servers.sent(1), kAddressCommand);
 }
 
-TEST_F(MasterFinderTest, AWrongPasswordIsAMistake) {
+TEST_F(MasterFinderTest, AWrongPasswordIsAMisconfiguration) {
   start();
   for (const std::uint16_t port : {1, 2}) {
     servers.at(port).on_connected(servers.now);
-    servers.hears(port, "-NOAUTH no\r\n");
-    hears(port, "-WRONGPASS invalid username-password pair\r\n");
+    servers.receive(port, "-NOAUTH no\r\n");
+    receive(port, "-WRONGPASS invalid username-password pair\r\n");
   }
-  EXPECT_EQ(finder.take_finding()->failure, Failure::misconfigured);
+  EXPECT_EQ(finder.take_result()->failure, Failure::misconfigured);
 }
 
-TEST_F(MasterFinderTest, HearsOfAnotherMasterOfThisNameOnly) {
+TEST_F(MasterFinderTest, ReportsASwitchOfItsOwnMasterOnly) {
   find();
-  hears(1, kListening);
-  hears(1, switched("other 1.1.1.1 1 2.2.2.2 2"));
-  EXPECT_FALSE(finder.take_news());
-  hears(1, switched("main 1.1.1.1 1 2.2.2.2 2"));
-  EXPECT_TRUE(finder.take_news());
-  EXPECT_FALSE(finder.take_news());
+  receive(1, kSubscribed);
+  receive(1, switched("other 1.1.1.1 1 2.2.2.2 2"));
+  EXPECT_FALSE(finder.take_switch());
+  receive(1, switched("main 1.1.1.1 1 2.2.2.2 2"));
+  EXPECT_TRUE(finder.take_switch());
+  EXPECT_FALSE(finder.take_switch());
 }
 
-TEST_F(MasterFinderTest, WhoIsListenedToAndLostIsReplacedByAnother) {
+TEST_F(MasterFinderTest, SubscribesAtAnotherSentinelWhenTheConnectionIsLost) {
   find();
-  hears(1, kListening);
+  receive(1, kSubscribed);
   servers.at(1).on_disconnected("gone", servers.now);
-  finder.turn(servers.now);
-  EXPECT_FALSE(finder.take_finding());
-  pass(seconds{1});
+  finder.pump(servers.now);
+  EXPECT_FALSE(finder.take_result());
+  advance(seconds{1});
   ASSERT_TRUE(finder.is_busy());
   servers.refuse(1);
-  finder.turn(servers.now);
-  servers.be_ready(2);
-  EXPECT_EQ(servers.said(2), kWhere);
-  hears(2, kMaster);
-  // Where it is may have changed meanwhile.
-  EXPECT_TRUE(finder.take_finding()->master);
-  EXPECT_EQ(servers.said(2), kListen);
+  finder.pump(servers.now);
+  servers.make_ready(2);
+  EXPECT_EQ(servers.sent(2), kAddressCommand);
+  receive(2, kMaster);
+  // The master may have changed meanwhile.
+  EXPECT_TRUE(finder.take_result()->master);
+  EXPECT_EQ(servers.sent(2), kSubscribeCommand);
 }
 
-TEST_F(MasterFinderTest, OneThatMayNotListenIsAskedAllTheSame) {
+TEST_F(MasterFinderTest, AsksASentinelThatRefusesTheSubscription) {
   find();
-  EXPECT_EQ(servers.said(1), kListen);
-  hears(1, "-NOPERM this user has no permissions\r\n");
-  EXPECT_EQ(servers.said(1), "");
+  EXPECT_EQ(servers.sent(1), kSubscribeCommand);
+  receive(1, "-NOPERM this user has no permissions\r\n");
+  EXPECT_EQ(servers.sent(1), "");
   start();
-  EXPECT_EQ(servers.said(1), kWhere);
+  EXPECT_EQ(servers.sent(1), kAddressCommand);
 }
 
-TEST(HandshakeTest, WhoIsNotTheMasterIsNotWhoWeWant) {
-  const Login login{.to_master = true};
-  for (const auto& [reply, status] :
-       {std::pair{"*3\r\n$6\r\nmaster\r\n:1\r\n*0\r\n", Handshake::Status::done},
-        {"*2\r\n$5\r\nslave\r\n:1\r\n", Handshake::Status::failed}}) {
+TEST(HandshakeTest, FailsIfTheServerIsNotTheMaster) {
+  const LoginOptions login{.to_master = true};
+  for (const auto& [reply, progress] :
+       {std::pair{"*3\r\n$6\r\nmaster\r\n:1\r\n*0\r\n", Handshake::Progress::done},
+        {"*2\r\n$5\r\nslave\r\n:1\r\n", Handshake::Progress::failed}}) {
     Handshake handshake(login);
     std::string out;
     handshake.begin(out);
     wire::RespReplyParser parser;
     parser.parse(FakeServers::kHello);
-    EXPECT_EQ(handshake.on_reply(parser.values(), out), Handshake::Status::more);
+    EXPECT_EQ(handshake.on_reply(parser.values(), out), Handshake::Progress::more);
     EXPECT_THAT(out, HasSubstr("ROLE"));
     parser.parse(reply);
-    EXPECT_EQ(handshake.on_reply(parser.values(), out), status);
+    EXPECT_EQ(handshake.on_reply(parser.values(), out), progress);
     EXPECT_EQ(handshake.failure(), Failure::unavailable);
   }
 }

@@ -47,11 +47,11 @@ struct BoundSocket {
 
 inline std::uint16_t free_port() { return BoundSocket().port; }
 
-// A redis-server in a folder of its own, stopped with the test. Who connects has to wait until it
-// is there, as everywhere.
+// A redis-server in a folder of its own, killed when the object is destroyed. It may not accept
+// connections yet when the constructor returns.
 class RedisServer {
  public:
-  // `port` 0: none.
+  // `port` 0: no TCP port.
   explicit RedisServer(std::vector<std::string> options = {}, std::uint16_t port = free_port())
       : options_(std::move(options)), port_(port) {
     start();
@@ -74,8 +74,8 @@ class RedisServer {
     pid_ = fork();
     ASSERT_GE(pid_, 0);
     if (pid_ > 0) return;
-    const int nowhere = open("/dev/null", O_WRONLY);
-    dup2(nowhere, STDOUT_FILENO);
+    const int null_device = open("/dev/null", O_WRONLY);
+    dup2(null_device, STDOUT_FILENO);
     execvp(arguments[0], arguments.data());
     _exit(127);
   }

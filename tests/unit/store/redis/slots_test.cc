@@ -8,25 +8,25 @@ namespace {
 
 using testing::ElementsAre;
 
-TEST(SlotsTest, AreThoseThatRedisReckons) {
-  EXPECT_EQ(slot_of("123456789"), 12739);
-  EXPECT_EQ(slot_of("foo"), 12182);
-  EXPECT_EQ(slot_of(""), 0);
+TEST(HashSlotTest, EqualsThatOfRedis) {
+  EXPECT_EQ(hash_slot_of("123456789"), 12739);
+  EXPECT_EQ(hash_slot_of("foo"), 12182);
+  EXPECT_EQ(hash_slot_of(""), 0);
 }
 
-TEST(SlotsTest, GoByWhatIsInTheFirstBracesIfSomethingIs) {
-  EXPECT_EQ(slot_of("{user1000}.following"), 3443);
-  EXPECT_EQ(slot_of("user1000"), 3443);
-  EXPECT_EQ(slot_of("foo{bar}{zap}"), 5061);
-  EXPECT_EQ(slot_of("foo{{bar}}zap"), 4015);
-  EXPECT_EQ(slot_of("foo{}{bar}"), 8363);
-  EXPECT_EQ(slot_of("weir1:{login:alice}:bucket/1min"), slot_of("login:alice"));
+TEST(HashSlotTest, UsesTheHashTagIfItIsNotEmpty) {
+  EXPECT_EQ(hash_slot_of("{user1000}.following"), 3443);
+  EXPECT_EQ(hash_slot_of("user1000"), 3443);
+  EXPECT_EQ(hash_slot_of("foo{bar}{zap}"), 5061);
+  EXPECT_EQ(hash_slot_of("foo{{bar}}zap"), 4015);
+  EXPECT_EQ(hash_slot_of("foo{}{bar}"), 8363);
+  EXPECT_EQ(hash_slot_of("weir1:{login:alice}:bucket/1min"), hash_slot_of("login:alice"));
 }
 
-std::optional<SlotMap> map_of(std::string_view reply, std::string_view asked = "asked") {
+std::optional<SlotMap> map_of(std::string_view reply, std::string_view replying_host = "asked") {
   wire::RespReplyParser parser;
   EXPECT_EQ(parser.parse(reply), wire::RespReplyParser::Status::reply);
-  return read_slots(parser.values(), asked);
+  return parse_slot_map(parser.values(), replying_host);
 }
 
 constexpr std::string_view kTwoNodes =
@@ -39,7 +39,7 @@ constexpr std::string_view kTwoNodes =
 TEST(SlotMapTest, KnowsTheOwnerOfEachSlotAndAllNodes) {
   const auto map = map_of(kTwoNodes);
   ASSERT_TRUE(map);
-  EXPECT_THAT(map->nodes, ElementsAre(Place{"a", 1}, Place{"b", 2}, Place{"r", 3}));
+  EXPECT_THAT(map->nodes, ElementsAre(HostPort{"a", 1}, HostPort{"b", 2}, HostPort{"r", 3}));
   EXPECT_EQ(map->primaries, 2u);
   EXPECT_EQ(map->owners[0], 0);
   EXPECT_EQ(map->owners[50], 1);
@@ -48,23 +48,23 @@ TEST(SlotMapTest, KnowsTheOwnerOfEachSlotAndAllNodes) {
   EXPECT_EQ(map->owners[16383], 1);
 }
 
-TEST(SlotMapTest, ANodeWithoutANameIsWhereItWasAsked) {
+TEST(SlotMapTest, AnEmptyHostIsTheHostThatReplied) {
   for (const std::string_view host : {"$0\r\n\r\n", "$-1\r\n", "_\r\n"}) {
     const auto map = map_of("*1\r\n*3\r\n:0\r\n:1\r\n*2\r\n" + std::string(host) + ":7\r\n");
     ASSERT_TRUE(map);
-    EXPECT_THAT(map->nodes, ElementsAre(Place{"asked", 7}));
-    EXPECT_EQ(map->owners[2], SlotMap::kNobody);
+    EXPECT_THAT(map->nodes, ElementsAre(HostPort{"asked", 7}));
+    EXPECT_EQ(map->owners[2], SlotMap::kUnassigned);
   }
 }
 
-TEST(SlotMapTest, ANodeThatNobodyKnowsTheNameOfHasNoSlots) {
+TEST(SlotMapTest, ANodeWithAnUnknownHostHasNoSlots) {
   const auto map = map_of("*1\r\n*3\r\n:0\r\n:1\r\n*2\r\n$1\r\n?\r\n:7\r\n");
   ASSERT_TRUE(map);
-  EXPECT_EQ(map->owners[0], SlotMap::kNobody);
+  EXPECT_EQ(map->owners[0], SlotMap::kUnassigned);
   EXPECT_EQ(map->primaries, 0u);
 }
 
-TEST(SlotMapTest, IsNotReadFromNonsense) {
+TEST(SlotMapTest, RejectsMalformedReplies) {
   for (const std::string_view reply : {"+OK\r\n", "*1\r\n:1\r\n", "*1\r\n*2\r\n:0\r\n:1\r\n",
                                        "*1\r\n*3\r\n:0\r\n:16384\r\n*2\r\n$1\r\na\r\n:7\r\n",
                                        "*1\r\n*3\r\n:5\r\n:4\r\n*2\r\n$1\r\na\r\n:7\r\n",
@@ -74,23 +74,23 @@ TEST(SlotMapTest, IsNotReadFromNonsense) {
   }
 }
 
-TEST(RedirectionTest, SaysWhere) {
-  const auto moved = read_redirection("MOVED 3999 127.0.0.1:6381", "asked");
+TEST(RedirectionTest, HasTheHashSlotAndTheTarget) {
+  const auto moved = parse_redirection("MOVED 3999 127.0.0.1:6381", "asked");
   ASSERT_TRUE(moved);
   EXPECT_FALSE(moved->asks);
   EXPECT_EQ(moved->slot, 3999);
-  EXPECT_EQ(moved->to, (Place{"127.0.0.1", 6381}));
-  const auto ask = read_redirection("ASK 1 ::1:7", "asked");
+  EXPECT_EQ(moved->to, (HostPort{"127.0.0.1", 6381}));
+  const auto ask = parse_redirection("ASK 1 ::1:7", "asked");
   ASSERT_TRUE(ask);
   EXPECT_TRUE(ask->asks);
-  EXPECT_EQ(ask->to, (Place{"::1", 7}));
-  EXPECT_EQ(read_redirection("MOVED 1 :7", "asked")->to, (Place{"asked", 7}));
+  EXPECT_EQ(ask->to, (HostPort{"::1", 7}));
+  EXPECT_EQ(parse_redirection("MOVED 1 :7", "asked")->to, (HostPort{"asked", 7}));
 }
 
-TEST(RedirectionTest, IsNotFollowedToNowhere) {
+TEST(RedirectionTest, RejectsErrorsWithoutAUsableTarget) {
   for (const std::string_view error : {"MOVED", "MOVED 1", "MOVED 1 a", "MOVED x a:1",
                                        "MOVED 16384 a:1", "MOVED 1 ?:1", "ASK 1 a:x", "ERR no"}) {
-    EXPECT_FALSE(read_redirection(error, "asked")) << error;
+    EXPECT_FALSE(parse_redirection(error, "asked")) << error;
   }
 }
 

@@ -1,4 +1,4 @@
-// Questions about several slots, without sockets: what each node says is in the test's hand.
+// Requests with several hash slots, without sockets: the test provides the response of each node.
 
 #include "store/redis/spread.h"
 
@@ -17,7 +17,7 @@ namespace {
 using testing::ElementsAre;
 using Kind = SharedAnswer::Kind;
 
-class Whole final : public Asker {
+class NotingCallback final : public Asker {
  public:
   void on_answer(SharedAnswer& given) override {
     ++answers;
@@ -29,24 +29,24 @@ class Whole final : public Asker {
   std::function<void()> then{};
 };
 
-class SpreadTest : public testing::Test, protected Spread::Host {
+class CrossSlotQueryTest : public testing::Test, protected CrossSlotQuery::Backend {
  protected:
-  // One part of a question, as a node gets it.
-  struct Asked {
-    const SharedQuestion* question;
-    Asker* asker;
+  // One part of a request, as a node gets it.
+  struct SentPart {
+    const SharedQuestion* request;
+    Asker* callback;
     Nanos deadline;
-    std::string keys{};  // of that time
+    std::string keys{};  // a copy, from when it was sent
   };
 
-  void ask_part(const SharedQuestion& of_part, Asker& asker, Nanos deadline) override {
-    Asked& part = asked.emplace_back(Asked{&of_part, &asker, deadline});
+  void send_part(const SharedQuestion& of_part, Asker& callback, Nanos deadline) override {
+    SentPart& part = parts.emplace_back(SentPart{&of_part, &callback, deadline});
     for (const SharedItem& each : of_part.items) part.keys.append(each.key).append(" ");
   }
-  void answer_whole(const SharedQuestion&, SharedAnswer& answer, Asker& asker,
-                    bool is_part) override {
-    whole_was_part = is_part;
-    asker.on_answer(answer);
+  void on_complete(const SharedQuestion&, SharedAnswer& answer, Asker& callback,
+                   bool is_part) override {
+    completed_as_part = is_part;
+    callback.on_answer(answer);
   }
 
   SharedItem& item(std::string key, core::Limit limit = core::Window{.count = 100}) {
@@ -55,16 +55,16 @@ class SpreadTest : public testing::Test, protected Spread::Host {
     made.key = keys.emplace_back(std::move(key));
     return made;
   }
-  void ask(SharedVerb verb, bool apart = false) {
-    question.verb = verb;
-    question.items = items;
-    apart ? spread.ask_apart(question, whole, Nanos{1000}, false)
-          : spread.ask(question, whole, Nanos{1000});
+  void ask(SharedVerb verb, bool each_key = false) {
+    request.verb = verb;
+    request.items = items;
+    each_key ? query.ask_each_key(request, whole, Nanos{1000}, false)
+             : query.ask(request, whole, Nanos{1000});
   }
 
-  // What a node says to a part: whether it admits, what remains, and which seats the holder had.
+  // Responds to a part: `held` are the items whose permits the holder had before.
   void decide(std::size_t i, bool admits, Permits remaining = 5, std::uint32_t held = 0) {
-    const SharedQuestion& part = *asked.at(i).question;
+    const SharedQuestion& part = *parts.at(i).request;
     SharedAnswer answer{.kind = Kind::decided, .now = instant(static_cast<int>(i) + 1)};
     answer.held = held;
     for (const SharedItem& each : part.items) {
@@ -78,47 +78,47 @@ class SpreadTest : public testing::Test, protected Spread::Host {
       }
     }
     answer.verdict = {.decision = answer.decisions.front(), .refusing = admits ? 0u : 1u};
-    asked[i].asker->on_answer(answer);
+    parts[i].callback->on_answer(answer);
   }
   void fail(std::size_t i, Kind kind, std::string why) {
     SharedAnswer answer{.kind = kind, .error = std::move(why)};
-    asked.at(i).asker->on_answer(answer);
+    parts.at(i).callback->on_answer(answer);
   }
-  SharedVerb verb_of(std::size_t i) const { return asked.at(i).question->verb; }
+  SharedVerb verb_of(std::size_t i) const { return parts.at(i).request->verb; }
 
-  static constexpr core::Concurrency kSeats{.count = 3, .lease = std::chrono::seconds{30}};
+  static constexpr core::Concurrency kConcurrency{.count = 3, .lease = std::chrono::seconds{30}};
 
   LinkCounts counts;
-  Spread spread{*this, counts};
+  CrossSlotQuery query{*this, counts};
   std::deque<core::Limit> limits;
   std::deque<std::string> keys;
   std::vector<SharedItem> items;
-  SharedQuestion question{};
-  Whole whole;
-  std::deque<Asked> asked;
-  bool whole_was_part = false;
+  SharedQuestion request{};
+  NotingCallback whole;
+  std::deque<SentPart> parts;
+  bool completed_as_part = false;
 };
 
-TEST_F(SpreadTest, IsNeededForSeveralSlots) {
+TEST_F(CrossSlotQueryTest, IsNeededForSeveralSlots) {
   item("{a}1");
   item("{a}2");
-  question.items = items;
-  EXPECT_FALSE(Spread::is_needed(question));
+  request.items = items;
+  EXPECT_FALSE(CrossSlotQuery::is_needed(request));
   item("{b}1");
-  question.items = items;
-  EXPECT_TRUE(Spread::is_needed(question));
+  request.items = items;
+  EXPECT_TRUE(CrossSlotQuery::is_needed(request));
 }
 
-TEST_F(SpreadTest, AsksEachSlotAtTheSameTimeAndAnswersAsOne) {
+TEST_F(CrossSlotQueryTest, SendsAPartToEachSlotAndJoinsTheResponses) {
   item("{a}1");
   item("{b}1");
   item("{a}2");
-  question.wants_receipts = true;
+  request.wants_receipts = true;
   ask(SharedVerb::take);
-  ASSERT_EQ(asked.size(), 2u);
-  EXPECT_EQ(asked[0].keys, "{a}1 {a}2 ");
-  EXPECT_EQ(asked[1].keys, "{b}1 ");
-  EXPECT_EQ(asked[0].deadline, Nanos{1000});
+  ASSERT_EQ(parts.size(), 2u);
+  EXPECT_EQ(parts[0].keys, "{a}1 {a}2 ");
+  EXPECT_EQ(parts[1].keys, "{b}1 ");
+  EXPECT_EQ(parts[0].deadline, Nanos{1000});
   decide(1, true, 3);
   EXPECT_EQ(whole.answers, 0);
   decide(0, true, 7);
@@ -132,37 +132,37 @@ TEST_F(SpreadTest, AsksEachSlotAtTheSameTimeAndAnswersAsOne) {
   EXPECT_EQ(whole.answer.receipts[0].birth, 40u);
   EXPECT_EQ(whole.answer.receipts[1].birth, 41u);
   EXPECT_EQ(whole.answer.receipts[2].birth, 40u);
-  EXPECT_EQ(asked.size(), 2u);
+  EXPECT_EQ(parts.size(), 2u);
 }
 
-TEST_F(SpreadTest, WhatWasTakenIsGivenBackByItsReceiptsIfAnotherRefuses) {
+TEST_F(CrossSlotQueryTest, RefundsTakenPartsByTheirReceiptsIfAnotherIsDenied) {
   item("{a}1").ask.cost = 2;
   item("{b}1");
   ask(SharedVerb::take);
-  EXPECT_TRUE(asked[0].question->wants_receipts);
+  EXPECT_TRUE(parts[0].request->wants_receipts);
   decide(0, true);
   decide(1, false);
   ASSERT_EQ(whole.answers, 1);
   EXPECT_FALSE(whole.answer.verdict.decision);
   EXPECT_EQ(whole.answer.verdict.tightest, 1u);
   EXPECT_EQ(whole.answer.verdict.refusing, 2u);
-  ASSERT_EQ(asked.size(), 3u);
-  // By then what the question had lent is gone.
+  ASSERT_EQ(parts.size(), 3u);
+  // By then everything that the request lent is gone.
   limits.clear();
   keys.clear();
-  const SharedQuestion& back = *asked[2].question;
-  EXPECT_EQ(back.verb, SharedVerb::settle);
-  EXPECT_EQ(back.items.front().key, "{a}1");
-  EXPECT_EQ(std::get<core::Window>(*back.items.front().limit).count, 100);
-  EXPECT_EQ(back.items.front().ask.cost, -2);
-  EXPECT_EQ(back.receipts.front().birth, 40u);
-  EXPECT_EQ(asked[2].deadline, Nanos{0});
+  const SharedQuestion& undo = *parts[2].request;
+  EXPECT_EQ(undo.verb, SharedVerb::settle);
+  EXPECT_EQ(undo.items.front().key, "{a}1");
+  EXPECT_EQ(std::get<core::Window>(*undo.items.front().limit).count, 100);
+  EXPECT_EQ(undo.items.front().ask.cost, -2);
+  EXPECT_EQ(undo.receipts.front().birth, 40u);
+  EXPECT_EQ(parts[2].deadline, Nanos{0});
   decide(2, true);
   EXPECT_EQ(whole.answers, 1);
   EXPECT_EQ(counts.given_back.get(), 1u);
 }
 
-TEST_F(SpreadTest, TheSameIfAnotherFails) {
+TEST_F(CrossSlotQueryTest, RefundsTakenPartsIfAnotherFails) {
   item("{a}1");
   item("{b}1");
   item("{c}1");
@@ -172,36 +172,36 @@ TEST_F(SpreadTest, TheSameIfAnotherFails) {
   fail(2, Kind::misconfigured, "wrong");
   EXPECT_EQ(whole.answer.kind, Kind::misconfigured);
   EXPECT_EQ(whole.answer.error, "wrong");
-  ASSERT_EQ(asked.size(), 4u);
+  ASSERT_EQ(parts.size(), 4u);
   EXPECT_EQ(verb_of(3), SharedVerb::settle);
-  fail(3, Kind::unavailable, "gone");  // a permit is lost
+  fail(3, Kind::unavailable, "gone");  // the permit stays taken
   EXPECT_EQ(whole.answers, 1);
 }
 
-TEST_F(SpreadTest, WhatWasNotTakenIsNotGivenBack) {
+TEST_F(CrossSlotQueryTest, RefundsNothingThatWasNotTaken) {
   item("{a}1");
   item("{b}1");
   ask(SharedVerb::take);
   decide(0, false);
   fail(1, Kind::unavailable, "gone");
   EXPECT_EQ(whole.answer.kind, Kind::unavailable);
-  EXPECT_EQ(asked.size(), 2u);
+  EXPECT_EQ(parts.size(), 2u);
 }
 
-TEST_F(SpreadTest, ShadowsCannotRefuse) {
+TEST_F(CrossSlotQueryTest, ADeniedShadowLimitDoesNotDenyTheRequest) {
   item("{a}1");
   item("{b}1").shadow = true;
   ask(SharedVerb::take);
   decide(0, true);
   SharedAnswer shadow{.kind = Kind::decided};
   shadow.decisions.push_back({.outcome = Outcome::limited, .limit = 100});
-  asked[1].asker->on_answer(shadow);
+  parts[1].callback->on_answer(shadow);
   EXPECT_TRUE(whole.answer.verdict.decision);
   EXPECT_EQ(whole.answer.verdict.refusing, 2u);
-  EXPECT_EQ(asked.size(), 2u);
+  EXPECT_EQ(parts.size(), 2u);
 }
 
-TEST_F(SpreadTest, PeeksAreJoinedAndNothingIsGivenBack) {
+TEST_F(CrossSlotQueryTest, JoinsPeeksAndRefundsNothing) {
   item("{a}1");
   item("{b}1");
   ask(SharedVerb::peek);
@@ -209,21 +209,21 @@ TEST_F(SpreadTest, PeeksAreJoinedAndNothingIsGivenBack) {
   decide(1, false);
   EXPECT_FALSE(whole.answer.verdict.decision);
   EXPECT_EQ(whole.answer.decisions.size(), 2u);
-  EXPECT_EQ(asked.size(), 2u);
+  EXPECT_EQ(parts.size(), 2u);
 }
 
-// A part that is not answered may have learnt what became of an earlier refund.
-TEST_F(SpreadTest, SettleUpdatesAllReceiptsEvenIfOneNodeDoesNotAnswer) {
+// A part that fails may have learnt the outcome of an earlier refund.
+TEST_F(CrossSlotQueryTest, SettleUpdatesAllReceiptsEvenIfOneNodeDoesNotAnswer) {
   item("{a}1").ask.cost = -1;
   item("{b}1").ask.cost = -1;
   std::array<SharedReceipt, 2> receipts{SharedReceipt{{.taken = 5}, 1}, {{.taken = 6}, 2}};
-  question.receipts = receipts;
-  question.receipt_name = "r";
+  request.receipts = receipts;
+  request.receipt_name = "r";
   ask(SharedVerb::settle);
-  EXPECT_EQ(asked[0].question->receipt_name, "r");
-  EXPECT_EQ(asked[1].question->receipts.front().birth, 2u);
-  asked[0].question->receipts.front().receipt.taken = 4;
-  asked[1].question->receipts.front().receipt.taken = 5;
+  EXPECT_EQ(parts[0].request->receipt_name, "r");
+  EXPECT_EQ(parts[1].request->receipts.front().birth, 2u);
+  parts[0].request->receipts.front().receipt.taken = 4;
+  parts[1].request->receipts.front().receipt.taken = 5;
   decide(0, true);
   fail(1, Kind::unavailable, "gone");
   EXPECT_EQ(receipts[0].receipt.taken, 4);
@@ -231,111 +231,110 @@ TEST_F(SpreadTest, SettleUpdatesAllReceiptsEvenIfOneNodeDoesNotAnswer) {
   EXPECT_EQ(whole.answer.kind, Kind::unavailable);
 }
 
-TEST_F(SpreadTest, LeavingIsOnlyAboutSeats) {
+TEST_F(CrossSlotQueryTest, LeaveIsSentForConcurrencyLimitsOnly) {
   item("{a}1");
-  item("{b}1", kSeats);
-  item("{c}1", kSeats);
-  question.holder = "h";
+  item("{b}1", kConcurrency);
+  item("{c}1", kConcurrency);
+  request.holder = "h";
   ask(SharedVerb::leave);
-  ASSERT_EQ(asked.size(), 2u);
-  EXPECT_EQ(asked[0].question->holder, "h");
+  ASSERT_EQ(parts.size(), 2u);
+  EXPECT_EQ(parts[0].request->holder, "h");
   SharedAnswer gone{.kind = Kind::decided};
-  asked[0].asker->on_answer(gone);
+  parts[0].callback->on_answer(gone);
   SharedAnswer left{.kind = Kind::decided};
   left.left = true;
-  asked[1].asker->on_answer(left);
+  parts[1].callback->on_answer(left);
   EXPECT_TRUE(whole.answer.left);
 }
 
-TEST_F(SpreadTest, ResetsGoToAll) {
+TEST_F(CrossSlotQueryTest, ResetIsSentToAllSlots) {
   item("{a}1");
   item("{b}1");
   ask(SharedVerb::reset);
   EXPECT_EQ(verb_of(0), SharedVerb::reset);
-  for (const Asked& part : asked) {
+  for (const SentPart& part : parts) {
     SharedAnswer done{.kind = Kind::decided};
-    part.asker->on_answer(done);
+    part.callback->on_answer(done);
   }
   EXPECT_EQ(whole.answer.kind, Kind::decided);
 }
 
-// ---- Seats
+// ---- Concurrency limits
 
-TEST_F(SpreadTest, SeatsComeFirstAndThenTheOthersAreTakenFrom) {
+TEST_F(CrossSlotQueryTest, SendsConcurrencyLimitsFirstAndThenTheOthers) {
   item("{a}1");
-  item("{a}2", kSeats);
-  item("{b}1", kSeats);
+  item("{a}2", kConcurrency);
+  item("{b}1", kConcurrency);
   ask(SharedVerb::enter);
-  ASSERT_EQ(asked.size(), 2u);
-  EXPECT_EQ(asked[0].keys, "{a}2 ");
-  EXPECT_EQ(asked[1].keys, "{b}1 ");
+  ASSERT_EQ(parts.size(), 2u);
+  EXPECT_EQ(parts[0].keys, "{a}2 ");
+  EXPECT_EQ(parts[1].keys, "{b}1 ");
   decide(0, true, 2, 1);
   decide(1, true, 2, 0);
-  ASSERT_EQ(asked.size(), 3u);
-  EXPECT_EQ(asked[2].keys, "{a}1 ");
+  ASSERT_EQ(parts.size(), 3u);
+  EXPECT_EQ(parts[2].keys, "{a}1 ");
   EXPECT_EQ(verb_of(2), SharedVerb::take);
   decide(2, true);
   EXPECT_TRUE(whole.answer.verdict.decision);
-  EXPECT_EQ(asked.size(), 3u);
+  EXPECT_EQ(parts.size(), 3u);
 }
 
-TEST_F(SpreadTest, WhoHasAllSeatsRenewsAndIsChargedForNothingElse) {
+TEST_F(CrossSlotQueryTest, AHolderOfAllConcurrencyLimitsRenewsAndIsChargedForNothingElse) {
   item("{a}1").ask.cost = 4;
-  item("{b}1", kSeats);
+  item("{b}1", kConcurrency);
   ask(SharedVerb::enter);
   decide(0, true, 2, 1);
-  ASSERT_EQ(asked.size(), 2u);
+  ASSERT_EQ(parts.size(), 2u);
   EXPECT_EQ(verb_of(1), SharedVerb::settle);
-  EXPECT_EQ(asked[1].question->items.front().ask.cost, 0);
+  EXPECT_EQ(parts[1].request->items.front().ask.cost, 0);
   decide(1, true);
   EXPECT_TRUE(whole.answer.verdict.decision);
 }
 
-TEST_F(SpreadTest, WithoutASeatTheOthersAreOnlyLookedAt) {
+TEST_F(CrossSlotQueryTest, OtherLimitsAreOnlyReadIfAConcurrencyLimitDenies) {
   item("{a}1");
-  item("{b}1", kSeats);
+  item("{b}1", kConcurrency);
   ask(SharedVerb::enter);
   decide(0, false);
   EXPECT_EQ(verb_of(1), SharedVerb::peek);
   decide(1, true);
   EXPECT_FALSE(whole.answer.verdict.decision);
   EXPECT_EQ(whole.answer.verdict.tightest, 1u);
-  EXPECT_EQ(asked.size(), 2u);
+  EXPECT_EQ(parts.size(), 2u);
 }
 
-TEST_F(SpreadTest, NewSeatsAreLeftIfAnotherLimitRefusesAndOldOnesAreKept) {
-  item("{a}1", kSeats);
-  item("{b}1", kSeats);
+TEST_F(CrossSlotQueryTest, LeavesNewlyEnteredLimitsIfAnotherDeniesAndKeepsEarlierOnes) {
+  item("{a}1", kConcurrency);
+  item("{b}1", kConcurrency);
   item("{c}1");
-  question.holder = "h";
+  request.holder = "h";
   ask(SharedVerb::enter);
-  decide(0, true, 2, 1);  // was in
+  decide(0, true, 2, 1);  // held before
   decide(1, true, 2, 0);
   decide(2, false);
-  ASSERT_EQ(asked.size(), 4u);
-  question.holder = "gone";
+  ASSERT_EQ(parts.size(), 4u);
+  request.holder = "gone";
   EXPECT_EQ(verb_of(3), SharedVerb::leave);
-  EXPECT_EQ(asked[3].keys, "{b}1 ");
-  EXPECT_EQ(asked[3].question->holder, "h");
-  // Only the seat of this receipt: it may be another's by now.
-  EXPECT_EQ(asked[3].question->receipts.front().birth, 41u);
+  EXPECT_EQ(parts[3].keys, "{b}1 ");
+  EXPECT_EQ(parts[3].request->holder, "h");
+  // The receipt keeps it from leaving a lease that was renewed since.
+  EXPECT_EQ(parts[3].request->receipts.front().birth, 41u);
 }
 
-TEST_F(SpreadTest, SeatsOfShadowsAreAskedApartAndLater) {
-  item("{a}1", kSeats);
-  item("{b}1", kSeats).shadow = true;
+TEST_F(CrossSlotQueryTest, SendsConcurrencyShadowLimitsLaterInTheirOwnPart) {
+  item("{a}1", kConcurrency);
+  item("{b}1", kConcurrency).shadow = true;
   item("{b}2");
   ask(SharedVerb::enter);
-  ASSERT_EQ(asked.size(), 1u);
+  ASSERT_EQ(parts.size(), 1u);
   decide(0, true);
-  ASSERT_EQ(asked.size(), 3u);
+  ASSERT_EQ(parts.size(), 3u);
   EXPECT_EQ(verb_of(1), SharedVerb::enter);
   EXPECT_EQ(verb_of(2), SharedVerb::take);
 }
 
-// The question, and the price history of its key, may be gone before the answer to the refund
-// comes.
-TEST_F(SpreadTest, RefundOfARefusedTakeOwnsThePriceHistory) {
+// The request and its price history may be gone before the response to the refund arrives.
+TEST_F(CrossSlotQueryTest, CopiesThePriceHistoryForTheRefundOfAnUndoneTake) {
   core::Bucket bucket = *core::Bucket::make({.count = 60, .period = std::chrono::minutes{1}}, 9);
   auto history = std::make_unique<core::PriceTimeline>();
   const Instant changed = instant(1'767'225'600'000'000'000);
@@ -347,45 +346,45 @@ TEST_F(SpreadTest, RefundOfARefusedTakeOwnsThePriceHistory) {
   ask(SharedVerb::take);
   decide(0, true);
   decide(1, false);
-  ASSERT_EQ(asked.size(), 3u);
-  ASSERT_EQ(asked[2].keys, "{a}1 ");
-  EXPECT_EQ(core::present_since(asked[2].question->items.front().history), changed);
+  ASSERT_EQ(parts.size(), 3u);
+  ASSERT_EQ(parts[2].keys, "{a}1 ");
+  EXPECT_EQ(core::present_since(parts[2].request->items.front().history), changed);
 }
 
-// ---- Apart
+// ---- Split by key
 
-TEST_F(SpreadTest, AKeyAtATimeIfTheirSlotIsBetweenTwoNodes) {
+TEST_F(CrossSlotQueryTest, SendsEachKeyInItsOwnPartWhileItsSlotIsMigrated) {
   item("{a}1");
   item("{a}2");
   ask(SharedVerb::take, true);
-  ASSERT_EQ(asked.size(), 2u);
-  EXPECT_EQ(asked[0].keys, "{a}1 ");
+  ASSERT_EQ(parts.size(), 2u);
+  EXPECT_EQ(parts[0].keys, "{a}1 ");
   decide(0, true);
   decide(1, false);
   EXPECT_FALSE(whole.answer.verdict.decision);
   EXPECT_EQ(verb_of(2), SharedVerb::settle);
 }
 
-TEST_F(SpreadTest, APartThatIsTakenApartIsAnsweredAsAPart) {
+TEST_F(CrossSlotQueryTest, APartThatIsSplitByKeyCompletesAsAPart) {
   item("{a}1");
   item("{a}2");
-  question.items = items;
-  spread.ask_apart(question, whole, Nanos{1000}, true);
+  request.items = items;
+  query.ask_each_key(request, whole, Nanos{1000}, true);
   decide(0, true);
   decide(1, true);
-  EXPECT_TRUE(whole_was_part);
+  EXPECT_TRUE(completed_as_part);
 }
 
-TEST_F(SpreadTest, WhoIsAnsweredMayAskFromWithin) {
+TEST_F(CrossSlotQueryTest, ARequestMayBeStartedFromWithinACallback) {
   item("{a}1");
   item("{b}1");
-  Whole second;
-  whole.then = [&] { spread.ask(question, second, Nanos{2000}); };
+  NotingCallback second;
+  whole.then = [&] { query.ask(request, second, Nanos{2000}); };
   ask(SharedVerb::take);
   decide(0, true);
   decide(1, false);
-  // What was asked from within comes before what is given back.
-  ASSERT_EQ(asked.size(), 5u);
+  // The request from within the callback is sent before the undo.
+  ASSERT_EQ(parts.size(), 5u);
   EXPECT_EQ(verb_of(4), SharedVerb::settle);
   decide(2, true);
   decide(3, true);

@@ -1,4 +1,4 @@
-// Once it has been used, a link asks for no memory.
+// A link that is warm allocates nothing.
 
 #include <gtest/gtest.h>
 
@@ -18,7 +18,7 @@ class Callers final : public Asker {
     for (std::size_t i = 0; i < kCount; ++i) {
       keys_.push_back("weir:{caller " + std::to_string(i) + "}");
       items_[i] = {.limit = &limit_, .key = keys_[i]};
-      questions_[i].items = {&items_[i], 1};
+      requests_[i].items = {&items_[i], 1};
     }
   }
 
@@ -27,10 +27,10 @@ class Callers final : public Asker {
     decided += answer.kind == SharedAnswer::Kind::decided ? 1 : 0;
   }
 
-  // All of them take at once.
+  // Sends all takes at once.
   void take(RedisLink& link) {
     answers = decided = 0;
-    for (const SharedQuestion& question : questions_) link.ask(question, *this);
+    for (const SharedQuestion& request : requests_) link.ask(request, *this);
     while (answers < kCount) link.wait(std::chrono::seconds{1});
   }
 
@@ -42,10 +42,10 @@ class Callers final : public Asker {
       *core::Bucket::make({.count = 1, .period = std::chrono::hours{24}}, 1'000'000);
   std::vector<std::string> keys_;
   std::array<SharedItem, kCount> items_{};
-  std::array<SharedQuestion, kCount> questions_{};
+  std::array<SharedQuestion, kCount> requests_{};
 };
 
-TEST(WarmLinkTest, AsksForNoMemory) {
+TEST(WarmRedisLinkTest, AllocatesNothing) {
   RedisServer server;
   LinkOptions options;
   options.machine.timeout = std::chrono::seconds{60};
@@ -53,7 +53,7 @@ TEST(WarmLinkTest, AsksForNoMemory) {
   options.make_talk = talk_by_scripts;
   RedisLink link(options, std::make_shared<LinkCounts>(), 1);
   Callers callers;
-  while (!link.machine().is_ready()) link.wait(std::chrono::seconds{1});
+  while (!link.fsm().is_ready()) link.wait(std::chrono::seconds{1});
   for (int i = 0; i < 10; ++i) callers.take(link);
   const std::size_t before = allocations();
   for (int i = 0; i < 100; ++i) {
