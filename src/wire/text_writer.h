@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <exception>
 #include <string>
 #include <string_view>
 
@@ -39,7 +40,15 @@ inline constexpr std::size_t kLongestNumber = 20;
 class TextWriter {
  public:
   explicit TextWriter(std::string& out) : out_(out) {}
-  ~TextWriter() { flush(); }
+  // Throws std::bad_alloc as the functions below do. While another exception is on its way, what
+  // would need memory is not written.
+  ~TextWriter() noexcept(false) {
+    const auto size = static_cast<std::size_t>(at_ - bytes_.data());
+    const bool allocates = size > out_.capacity() - out_.size();
+    if (allocates && std::uncaught_exceptions() > 0) [[unlikely]]
+      return;
+    flush();
+  }
   TextWriter(const TextWriter&) = delete;
   TextWriter& operator=(const TextWriter&) = delete;
 

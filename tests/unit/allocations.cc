@@ -7,9 +7,11 @@
 namespace {
 
 std::atomic<std::size_t> count{0};
+std::atomic<bool> all_fail{false};
 
 void* counted(std::size_t size) noexcept {
   ++count;
+  if (all_fail) return nullptr;
   return std::malloc(size == 0 ? 1 : size);
 }
 
@@ -21,6 +23,9 @@ void* counted_or_throw(std::size_t size) {
 }  // namespace
 
 std::size_t allocations() { return count; }
+
+NoMemory::NoMemory() { all_fail = true; }
+NoMemory::~NoMemory() { all_fail = false; }
 
 // All of them: a sanitizer complains when one of its own meets one of ours.
 void* operator new(std::size_t size) { return counted_or_throw(size); }

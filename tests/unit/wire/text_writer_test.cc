@@ -3,8 +3,10 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
+#include <new>
 #include <string>
 
+#include "../allocations.h"
 #include "wire/http1_text.h"
 
 namespace weir::wire {
@@ -75,6 +77,40 @@ TEST(HttpText, FindsControlCharactersWhereverTheyAre) {
       }
     }
   }
+}
+
+// The destructor writes what is left: it must not end the process.
+TEST(TextWriter, ThrowsWhenThereIsNoMemoryForWhatIsLeft) {
+  const std::string some(100, 'x');
+  std::string out;
+  bool failed = false;
+  {
+    const NoMemory no_memory;
+    try {
+      TextWriter(out).text(some);
+    } catch (const std::bad_alloc&) {
+      failed = true;
+    }
+  }
+  EXPECT_TRUE(failed);
+}
+
+TEST(TextWriter, ThrowsOnceWhenThereIsNoMemoryForALongText) {
+  const std::string some(100, 'x');
+  const std::string much(1'000, 'x');
+  std::string out;
+  bool failed = false;
+  {
+    const NoMemory no_memory;
+    try {
+      TextWriter(out).text(some).text(much);
+    } catch (const std::bad_alloc&) {
+      failed = true;
+    }
+  }
+  EXPECT_TRUE(failed);
+  TextWriter(out).text(some).text(much);
+  EXPECT_EQ(out, some + much);
 }
 
 }  // namespace
