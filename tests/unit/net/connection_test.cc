@@ -20,11 +20,11 @@ namespace {
 class ConnectionTest : public testing::Test {
  protected:
   ConnectionTest() {
-    door.idle_seconds = 75;
-    door.message_seconds = 20;
-    door.stall_seconds = 30;
+    options.idle_seconds = 75;
+    options.message_seconds = 20;
+    options.stall_seconds = 30;
     int error = 0;
-    listener = bind_shared(address, error);
+    listener = bind_reuseport(address, error);
     EXPECT_EQ(listen(listener.fd(), 10), 0);
   }
 
@@ -37,19 +37,19 @@ class ConnectionTest : public testing::Test {
       socket = accept_next(listener, peer, error);
       return error == 0;
     }));
-    open.push_back(std::make_unique<Connection>(std::move(socket), door, peer, neighbours));
+    open.push_back(std::make_unique<ProtocolConnection>(std::move(socket), options, peer, loop));
     EXPECT_TRUE(open.back()->open());
     return client;
   }
 
   void work() {
-    neighbours.poller.wait(std::chrono::milliseconds{0});
-    neighbours.round.serve();
-    for (Connection* const each : std::exchange(neighbours.line, {})) each->go_on();
-    for (const Connection* gone : neighbours.closed) {
+    loop.poller.wait(std::chrono::milliseconds{0});
+    loop.batch.serve();
+    for (ProtocolConnection* const each : std::exchange(loop.run_queue, {})) each->resume_queued();
+    for (const ProtocolConnection* gone : loop.closed) {
       std::erase_if(open, [&](const auto& each) { return each.get() == gone; });
     }
-    neighbours.closed.clear();
+    loop.closed.clear();
   }
 
   // Works as a loop would, until it is true.
@@ -65,7 +65,7 @@ class ConnectionTest : public testing::Test {
     return arrived && client.read(text.size()) == text;
   }
   bool heard_of(std::size_t bytes) {
-    return run_until([&] { return heard.bytes == bytes; });
+    return run_until([&] { return counters.bytes == bytes; });
   }
   bool gone() {
     return run_until([&] { return open.empty(); });
@@ -73,17 +73,17 @@ class ConnectionTest : public testing::Test {
 
   void pass(int seconds) {
     for (int i = 0; i < seconds; ++i) {
-      ++neighbours.second;
-      for (const auto& connection : open) connection->check_patience();
+      ++loop.now_seconds;
+      for (const auto& connection : open) connection->check_timeouts();
       work();
     }
   }
 
-  Heard heard;
-  Door door = lines_door(heard);
+  Counters counters;
+  Door options = line_listener(counters);
   MemoryBudget budget{1 << 20, 1};
-  Neighbours neighbours{.memory = LoopMemory(budget)};
-  std::vector<std::unique_ptr<Connection>> open;
+  LoopState loop{.memory = LoopMemory(budget)};
+  std::vector<std::unique_ptr<ProtocolConnection>> open;
   Address address = *resolve("127.0.0.1", 0);
   Descriptor listener;
 };
@@ -106,7 +106,7 @@ TEST_F(ConnectionTest, WaitsAsLongForTheNextMessage) {
   Client client = connect();
   for (int i = 0; i < 3; ++i) {
     EXPECT_TRUE(client.send("hel"));
-    EXPECT_TRUE(run_until([&] { return heard.bytes % 6 == 3; }));
+    EXPECT_TRUE(run_until([&] { return counters.bytes % 6 == 3; }));
     pass(19);
     EXPECT_TRUE(client.send("lo\n"));
     EXPECT_TRUE(answers(client, "hello\n"));
@@ -156,18 +156,18 @@ TEST_F(ConnectionTest, MemoryIsNotHeldByConnectionsThatHaveEnded) {
 }
 
 // A protocol for whose second message there is no memory.
-class Greedy final : public Lines {
+class Greedy final : public LineProtocol {
  public:
-  using Lines::Lines;
+  using LineProtocol::LineProtocol;
   std::size_t on_input(std::string_view input, std::string& out) override {
     if (input.starts_with("much")) throw std::bad_alloc();
-    return Lines::on_input(input, out);
+    return LineProtocol::on_input(input, out);
   }
 };
 
 TEST_F(ConnectionTest, OnlyTheConnectionWithoutMemoryIsClosed) {
   Client other = connect();
-  door.speak = [this](const Peer&) { return std::make_unique<Greedy>(heard); };
+  options.speak = [this](const Peer&) { return std::make_unique<Greedy>(counters); };
   Client client = connect();
   EXPECT_TRUE(client.send("little\n"));
   EXPECT_TRUE(answers(client, "little\n"));
@@ -218,7 +218,7 @@ TEST_F(ConnectionTest, HearsOfAPeerThatHasGoneWithoutAWord) {
 TEST_F(ConnectionTest, ReadsAllThatHasCome) {
   Client client = connect();
   std::string lines;
-  while (lines.size() < 3 * Round::kRoom / 2) lines += "hello\n";
+  while (lines.size() < 3 * ReadBatch::kReadSize / 2) lines += "hello\n";
   std::string answered;
   std::thread sender([&] { EXPECT_TRUE(client.send(lines)); });
   EXPECT_TRUE(run_until([&] {
@@ -245,7 +245,7 @@ TEST_F(ConnectionTest, ServesEverybodyWhoComesAtOnce) {
     EXPECT_TRUE(clients[i].send(said));
     expected.push_back(line(i));
     if (is_one_of(i, 1)) expected.back() += "bye\n";
-    if (is_one_of(i, 2)) expected.back() += Lines::answer_to("100000 dots") + line(i);
+    if (is_one_of(i, 2)) expected.back() += LineProtocol::answer_to("100000 dots") + line(i);
   }
   for (std::size_t i = 3; i < clients.size(); i += 5) clients[i].close();
   std::vector<std::string> heard_by(clients.size());
@@ -274,7 +274,7 @@ TEST_F(ConnectionTest, ServesEverybodyWhoBringsMuch) {
   std::vector<std::string> said(clients.size());
   for (std::size_t i = 0; i < clients.size(); ++i) {
     const std::string line = std::string(1000 + i, static_cast<char>('a' + i)) + '\n';
-    while (said[i].size() < Round::kRoom) said[i] += line;
+    while (said[i].size() < ReadBatch::kReadSize) said[i] += line;
   }
   std::thread sender([&] {
     for (std::size_t i = 0; i < clients.size(); ++i) EXPECT_TRUE(clients[i].send(said[i]));
@@ -305,7 +305,7 @@ TEST_F(ConnectionTest, ClosesWhenItHasBeenIdle) {
 }
 
 TEST_F(ConnectionTest, MayBeIdleForever) {
-  door.idle_seconds = 0;
+  options.idle_seconds = 0;
   Client client = connect();
   pass(10'000);
   EXPECT_TRUE(client.send("hello\n"));
@@ -315,19 +315,19 @@ TEST_F(ConnectionTest, MayBeIdleForever) {
 // ---- Taking turns
 
 // Answers one line each time that it is asked, as if that were a lot of work.
-class OneByOne final : public Lines {
+class OneByOne final : public LineProtocol {
  public:
-  using Lines::Lines;
+  using LineProtocol::LineProtocol;
   std::size_t on_input(std::string_view input, std::string& out) override {
     const std::size_t end = input.find('\n');
-    return Lines::on_input(input.substr(0, end == std::string_view::npos ? end : end + 1), out);
+    return LineProtocol::on_input(input.substr(0, end == std::string_view::npos ? end : end + 1), out);
   }
 };
 
 class ToilingConnectionTest : public ConnectionTest {
  protected:
   ToilingConnectionTest() {
-    door.speak = [this](const Peer&) { return std::make_unique<OneByOne>(heard); };
+    options.speak = [this](const Peer&) { return std::make_unique<OneByOne>(counters); };
   }
   // Everything that is answered until all of that size is.
   std::string hear(Client& client, std::size_t size) {
@@ -345,7 +345,7 @@ class ToilingConnectionTest : public ConnectionTest {
   }
   static std::string answers_to(int count) {
     std::string all;
-    for (int i = 0; i < count; ++i) all += Lines::answer_to(std::to_string(i) + "th");
+    for (int i = 0; i < count; ++i) all += LineProtocol::answer_to(std::to_string(i) + "th");
     return all;
   }
 };
@@ -354,19 +354,19 @@ TEST_F(ToilingConnectionTest, LetsOthersHaveTheirTurn) {
   Client busy = connect();
   Client other = connect();
   EXPECT_TRUE(busy.send(lines(1'000)));
-  EXPECT_TRUE(run_until([&] { return heard.answers > 0; }));
+  EXPECT_TRUE(run_until([&] { return counters.answers > 0; }));
   EXPECT_TRUE(other.send("hello\n"));
   EXPECT_TRUE(answers(other, "hello\n"));
-  EXPECT_EQ(neighbours.line.size(), 1u) << "the other did not wait for all of it";
+  EXPECT_EQ(loop.run_queue.size(), 1u) << "the other did not wait for all of it";
   EXPECT_EQ(hear(busy, answers_to(1'000).size()), answers_to(1'000));
-  EXPECT_TRUE(neighbours.line.empty());
+  EXPECT_TRUE(loop.run_queue.empty());
 }
 
 // Of what came meanwhile there is no news a second time.
 TEST_F(ToilingConnectionTest, ReadsWhatHasComeMeanwhile) {
   Client client = connect();
   EXPECT_TRUE(client.send(lines(10)));
-  EXPECT_TRUE(run_until([&] { return heard.answers > 0; }));
+  EXPECT_TRUE(run_until([&] { return counters.answers > 0; }));
   EXPECT_TRUE(client.send("and then\n"));
   client.say_no_more();
   EXPECT_EQ(hear(client, answers_to(10).size() + 9), answers_to(10) + "and then\n");
@@ -377,7 +377,7 @@ TEST_F(ToilingConnectionTest, ReadsWhatHasComeMeanwhile) {
 TEST_F(ToilingConnectionTest, KeepsAsMuchAsThereIsRoomFor) {
   Client client = connect();
   std::string much;
-  while (much.size() < 3 * door.most_input) much += std::string(999, 'x') + '\n';
+  while (much.size() < 3 * options.most_input) much += std::string(999, 'x') + '\n';
   std::thread sender([&] { EXPECT_TRUE(client.send(much)); });
   EXPECT_EQ(hear(client, much.size()), much);
   sender.join();
@@ -386,11 +386,11 @@ TEST_F(ToilingConnectionTest, KeepsAsMuchAsThereIsRoomFor) {
 TEST_F(ToilingConnectionTest, LeavesTheLineWhenThePeerHasGone) {
   Client client = connect();
   EXPECT_TRUE(client.send(lines(5'000)));
-  EXPECT_TRUE(run_until([&] { return heard.answers > 0; }));
+  EXPECT_TRUE(run_until([&] { return counters.answers > 0; }));
   client.reset();
   EXPECT_TRUE(gone());
-  EXPECT_TRUE(neighbours.line.empty());
-  EXPECT_LT(heard.answers, answers_to(5'000).size());
+  EXPECT_TRUE(loop.run_queue.empty());
+  EXPECT_LT(counters.answers, answers_to(5'000).size());
 }
 
 // What it had to wait for was not the peer's fault.
@@ -410,7 +410,7 @@ TEST_F(ToilingConnectionTest, WaitsForTheRestOfAMessageFromWhenItBegan) {
 TEST_F(ToilingConnectionTest, AnswersAllThatHasComeBeforeItEnds) {
   Client client = connect();
   EXPECT_TRUE(client.send(lines(100)));
-  EXPECT_TRUE(run_until([&] { return heard.answers > 0; }));
+  EXPECT_TRUE(run_until([&] { return counters.answers > 0; }));
   for (const auto& connection : open) connection->shut_down();
   EXPECT_EQ(hear(client, answers_to(100).size()), answers_to(100));
   EXPECT_EQ(client.read_all(), "");
@@ -425,17 +425,17 @@ class StalledConnectionTest : public ConnectionTest {
 
   // Whether nothing more can be sent. The systems at both ends take a moment to fill their buffers.
   bool is_stuck() {
-    const std::uint64_t before = heard.answers;
+    const std::uint64_t before = counters.answers;
     const auto until = std::chrono::steady_clock::now() + std::chrono::milliseconds{100};
     while (std::chrono::steady_clock::now() < until) work();
-    return heard.answers == before;
+    return counters.answers == before;
   }
 
   // Somebody who has asked for more than the system keeps for it.
   Client connect_greedy() {
     Client client = connect(kSmallBuffer);
     for (int i = 0; i < 3'000; ++i) EXPECT_TRUE(client.send("10000\n"));
-    EXPECT_TRUE(run_until([&] { return heard.answers > Protocol::kEnough && is_stuck(); }));
+    EXPECT_TRUE(run_until([&] { return counters.answers > Protocol::kEnough && is_stuck(); }));
     return client;
   }
 };
@@ -453,8 +453,8 @@ TEST_F(StalledConnectionTest, WaitsAsLongAsSomethingIsTaken) {
   Client client = connect_greedy();
   for (int i = 0; i < 5; ++i) {
     pass(29);
-    const std::uint64_t before = heard.answers;
-    EXPECT_TRUE(run_until([&] { return client.read(kDots), heard.answers > before; }));
+    const std::uint64_t before = counters.answers;
+    EXPECT_TRUE(run_until([&] { return client.read(kDots), counters.answers > before; }));
   }
   EXPECT_EQ(open.size(), 1u);
   EXPECT_TRUE(run_until([&] { return is_stuck(); }));
@@ -498,10 +498,10 @@ class Talker final : public Protocol {
 class TalkingConnectionTest : public ConnectionTest {
  protected:
   TalkingConnectionTest() {
-    door.speak = [this](const Peer&) { return std::make_unique<Talker>(talker); };
+    options.speak = [this](const Peer&) { return std::make_unique<Talker>(talker); };
   }
   void resume_woken() {
-    for (Connection* const each : std::exchange(neighbours.woken, {})) each->resume();
+    for (ProtocolConnection* const each : std::exchange(loop.woken, {})) each->resume();
   }
   Talker* talker = nullptr;
 };
@@ -554,8 +554,8 @@ TEST_F(TalkingConnectionTest, SpeaksBeforeItEnds) {
 class TlsConnectionTest : public StalledConnectionTest {
  protected:
   TlsConnectionTest() {
-    door.idle_seconds = 0;
-    door = with_tls(door, current, {});
+    options.idle_seconds = 0;
+    options = with_tls(options, current, {});
   }
 
   // Passes on what both say until it is true.
@@ -604,7 +604,7 @@ TEST_F(TlsConnectionTest, ClosesWhenAHandshakeIsBrokenOff) {
 }
 
 // All questions have come, and are used up as far as anybody can see: the answers that have been
-// taken make it go on.
+// bind_error make it go on.
 TEST_F(TlsConnectionTest, GoesOnWhenAnswersHaveBeenTaken) {
   Client client = connect(kSmallBuffer);
   TlsClient tls(trusting.get());
@@ -614,14 +614,14 @@ TEST_F(TlsConnectionTest, GoesOnWhenAnswersHaveBeenTaken) {
   std::string answers;
   for (int i = 0; i < 800; ++i) {
     questions += "10000\n";
-    answers += Lines::answer_to("10000");
+    answers += LineProtocol::answer_to("10000");
   }
   tls.say(questions);
   EXPECT_TRUE(client.send(tls.said()));
-  EXPECT_TRUE(run_until([&] { return heard.answers > Protocol::kEnough && is_stuck(); }));
-  EXPECT_LT(heard.answers, answers.size());
-  EXPECT_TRUE(talk_until(client, tls, [&] { return tls.heard.size() >= answers.size(); }));
-  EXPECT_EQ(tls.heard, answers);
+  EXPECT_TRUE(run_until([&] { return counters.answers > Protocol::kEnough && is_stuck(); }));
+  EXPECT_LT(counters.answers, answers.size());
+  EXPECT_TRUE(talk_until(client, tls, [&] { return tls.received.size() >= answers.size(); }));
+  EXPECT_EQ(tls.received, answers);
 }
 
 // Who is slow in the middle of a message was not slow in the one before it.
@@ -637,7 +637,7 @@ TEST_F(TlsConnectionTest, WaitsForEachOfMessagesThatFollowEachOther) {
     pass(19);
     tls.say("lo\nhel");
     expected += "hello\n";
-    EXPECT_TRUE(talk_until(client, tls, [&] { return tls.heard == expected; }));
+    EXPECT_TRUE(talk_until(client, tls, [&] { return tls.received == expected; }));
   }
   EXPECT_EQ(open.size(), 1u);
 }
@@ -649,7 +649,7 @@ TEST_F(TlsConnectionTest, SaysGoodbye) {
   tls.shake_hands();
   EXPECT_TRUE(talk_until(client, tls, [&] { return tls.is_let_in(); }));
   tls.say("hello\n");
-  EXPECT_TRUE(talk_until(client, tls, [&] { return tls.heard == "hello\n"; }));
+  EXPECT_TRUE(talk_until(client, tls, [&] { return tls.received == "hello\n"; }));
   pass(1'000);
   EXPECT_EQ(open.size(), 1u) << "who is let in may be silent";
   for (const auto& connection : open) connection->shut_down();
@@ -683,9 +683,9 @@ class ChannelTest : public TlsConnectionTest, protected ChannelOwner {
     return count > 0 ? static_cast<std::size_t>(count) : 0;
   }
   // Whether there is nothing to do until somebody says something: a loop sleeps.
-  bool is_quiet() { return !neighbours.poller.wait(std::chrono::milliseconds{0}); }
+  bool is_quiet() { return !loop.poller.wait(std::chrono::milliseconds{0}); }
 
-  Ground ground{.poller = neighbours.poller, .memory = neighbours.memory};
+  Ground ground{.poller = loop.poller, .memory = loop.memory};
   bool stands = false;
   std::string came;
   std::string broken;
@@ -713,7 +713,7 @@ TEST_F(ChannelTest, SleepsWhileAClientOwesItsPartOfTheHandshake) {
   EXPECT_TRUE(is_quiet());
   TlsClient tls(trusting.get());
   tls.shake_hands();
-  EXPECT_TRUE(talk_until(client, tls, [&] { return tls.heard == "hello"; }));
+  EXPECT_TRUE(talk_until(client, tls, [&] { return tls.received == "hello"; }));
   EXPECT_EQ(channel.unsent(), 0u);
 }
 

@@ -32,7 +32,7 @@ struct Flood {
     for (int i = 0; i < kQuestions; ++i) {
       const std::string line = std::to_string(kDots) + " answer " + std::to_string(i);
       questions += line + "\n";
-      answers += Lines::answer_to(line);
+      answers += LineProtocol::answer_to(line);
     }
   }
 };
@@ -40,10 +40,10 @@ struct Flood {
 class LoopsTest : public testing::Test {
  protected:
   // One loop, so that whoever is served has been served by the loop that others wait for.
-  std::uint16_t open(const LoopOptions& options = {}) { return open(lines_door(heard), options); }
-  std::uint16_t open(const Door& door, const LoopOptions& options = {}) {
+  std::uint16_t open(const LoopOptions& options = {}) { return open(line_listener(counters), options); }
+  std::uint16_t open(const Door& listener, const LoopOptions& options = {}) {
     loops = std::make_unique<Loops>(options);
-    const auto port = loops->bind("127.0.0.1", 0, door);
+    const auto port = loops->bind("127.0.0.1", 0, options);
     EXPECT_TRUE(port);
     loops->start();
     return *port;
@@ -73,7 +73,7 @@ class LoopsTest : public testing::Test {
     return eventually([&] { return loops->counts().open == 0; });
   }
 
-  Heard heard;
+  Counters counters;
   std::unique_ptr<Loops> loops;
 };
 
@@ -143,10 +143,10 @@ TEST_F(LoopsTest, AnswersMessagesThatComeTogetherInOrder) {
 
 // Its buffer grows with a message, up to what a message may take.
 TEST_F(LoopsTest, AnswersTheLongestMessageThatMayBe) {
-  Door door = lines_door(heard);
-  door.most_input = 20'000;
-  const std::uint16_t port = open(door);
-  const std::string longest = std::string(door.most_input - 1, 'x') + "\n";
+  Door options = line_listener(counters);
+  options.most_input = 20'000;
+  const std::uint16_t port = open(options);
+  const std::string longest = std::string(options.most_input - 1, 'x') + "\n";
   Client client(port);
   for (int i = 0; i < 3; ++i) {
     EXPECT_TRUE(client.send(longest));
@@ -158,13 +158,13 @@ TEST_F(LoopsTest, AnswersTheLongestMessageThatMayBe) {
 }
 
 TEST_F(LoopsTest, ClosesWhenAMessageIsLongerThanAnyMayBe) {
-  Door door = lines_door(heard);
-  door.most_input = 20'000;
-  const std::uint16_t port = open(door);
+  Door options = line_listener(counters);
+  options.most_input = 20'000;
+  const std::uint16_t port = open(options);
   Client client(port);
-  client.send(std::string(door.most_input, 'x') + "\n");
+  client.send(std::string(options.most_input, 'x') + "\n");
   EXPECT_EQ(client.read_all(), "");
-  EXPECT_LE(heard.bytes, door.most_input);
+  EXPECT_LE(counters.bytes, options.most_input);
   EXPECT_TRUE(all_gone());
   expect_well(port);
 }
@@ -177,12 +177,12 @@ TEST_F(LoopsTest, AsksForMoreWhenAnswersHaveBeenTaken) {
   const Flood flood;
   Client greedy(port, kSmallBuffer);
   EXPECT_TRUE(greedy.send(flood.questions));
-  ASSERT_TRUE(eventually([&] { return heard.answers > Protocol::kEnough; }));
+  ASSERT_TRUE(eventually([&] { return counters.answers > Protocol::kEnough; }));
   let_it_run(port);
-  EXPECT_LT(heard.answers, flood.answers.size() / 2);
+  EXPECT_LT(counters.answers, flood.answers.size() / 2);
   EXPECT_TRUE(greedy.read(flood.answers.size()) == flood.answers);
   expect_well(greedy);
-  EXPECT_EQ(heard.unsent, 0u);
+  EXPECT_EQ(counters.unsent, 0u);
 }
 
 // What nobody has asked for yet waits in the peer's own buffers.
@@ -191,15 +191,15 @@ TEST_F(LoopsTest, DoesNotReadFromThoseWhoDoNotRead) {
   const Flood flood;
   Client greedy(port, kSmallBuffer);
   EXPECT_TRUE(greedy.send(flood.questions));
-  ASSERT_TRUE(eventually([&] { return heard.answers > Protocol::kEnough; }));
+  ASSERT_TRUE(eventually([&] { return counters.answers > Protocol::kEnough; }));
   let_it_run(port);
-  const std::uint64_t before = heard.bytes;
+  const std::uint64_t before = counters.bytes;
   Client other(port);
   for (int i = 0; i < 100; ++i) {
     EXPECT_TRUE(greedy.send("more\n"));
     expect_well(other);
   }
-  EXPECT_EQ(heard.bytes - before, 100 * std::string_view("well?\n").size());
+  EXPECT_EQ(counters.bytes - before, 100 * std::string_view("well?\n").size());
 }
 
 TEST_F(LoopsTest, AnswersOthersWhileManyDoNotRead) {
@@ -216,13 +216,13 @@ TEST_F(LoopsTest, AnswersOthersWhileManyDoNotRead) {
 }
 
 TEST_F(LoopsTest, ClosesWhenAnswersAreNotTaken) {
-  Door door = lines_door(heard);
-  door.stall_seconds = 1;
-  const std::uint16_t port = open(door);
+  Door options = line_listener(counters);
+  options.stall_seconds = 1;
+  const std::uint16_t port = open(options);
   const Flood flood;
   Client greedy(port, kSmallBuffer);
   greedy.send(flood.questions);
-  ASSERT_TRUE(eventually([&] { return heard.answers > Protocol::kEnough; }));
+  ASSERT_TRUE(eventually([&] { return counters.answers > Protocol::kEnough; }));
   EXPECT_TRUE(all_gone());
   const std::string rest = greedy.read_all();
   EXPECT_LT(rest.size(), flood.answers.size());
@@ -233,30 +233,30 @@ TEST_F(LoopsTest, ClosesWhenAnswersAreNotTaken) {
 // ---- Those who are slow
 
 TEST_F(LoopsTest, HasLastWordsForThoseWhoDoNotFinish) {
-  Door door = lines_door(heard);
-  door.message_seconds = 1;
-  Client client(open(door));
+  Door options = line_listener(counters);
+  options.message_seconds = 1;
+  Client client(open(options));
   EXPECT_TRUE(client.send("whole\nhalf"));
   EXPECT_EQ(client.read_all(), "whole\ntoo slow\n");
 }
 
 // Sending on, however little, buys no time.
 TEST_F(LoopsTest, DoesNotWaitForAMessageThatGrowsWithoutEnd) {
-  Door door = lines_door(heard);
-  door.message_seconds = 1;
-  Client client(open(door));
+  Door options = line_listener(counters);
+  options.message_seconds = 1;
+  Client client(open(options));
   EXPECT_TRUE(eventually([&] { return !client.send("x") || client.has_something(); }));
   EXPECT_EQ(client.read_all(), "too slow\n");
 }
 
 TEST_F(LoopsTest, ClosesIdleOnesButNotThoseInAMessage) {
-  Door door = lines_door(heard);
-  door.idle_seconds = 1;
-  door.message_seconds = 1'000;
-  const std::uint16_t port = open(door);
+  Door options = line_listener(counters);
+  options.idle_seconds = 1;
+  options.message_seconds = 1'000;
+  const std::uint16_t port = open(options);
   Client in_message(port);
   EXPECT_TRUE(in_message.send("to be contin"));
-  ASSERT_TRUE(eventually([&] { return heard.bytes > 0; }));
+  ASSERT_TRUE(eventually([&] { return counters.bytes > 0; }));
   Client idle(port);
   EXPECT_EQ(idle.read_all(), "");
   EXPECT_TRUE(in_message.send("ued\n"));
@@ -349,7 +349,7 @@ TEST_F(LoopsTest, AnswersWhatHasArrivedBeforeItStops) {
     for (Client& client : clients) EXPECT_EQ(client.read_all(), "one\ntwo\n");
     clients.clear();
   });
-  EXPECT_EQ(heard.shutdowns, 100u);
+  EXPECT_EQ(counters.shutdowns, 100u);
 }
 
 // Whoever was there before it stopped is let in, and answered.
@@ -374,7 +374,7 @@ TEST_F(LoopsTest, FinishesWhatIsUnderWayBeforeItStops) {
   EXPECT_TRUE(half.send("hel"));
   let_it_run(port);
   stop_while([&] {
-    EXPECT_TRUE(eventually([&] { return heard.shutdowns > 0; }));
+    EXPECT_TRUE(eventually([&] { return counters.shutdowns > 0; }));
     EXPECT_TRUE(half.send("lo\n"));
     EXPECT_EQ(half.read_all(), "hello\n");
     EXPECT_TRUE(late.read_all() == flood.answers);
@@ -407,7 +407,7 @@ TEST_F(LoopsTest, StopsAtOnceWhenNobodyIsThere) {
 
 TEST_F(LoopsTest, MayEndWithoutHavingStarted) {
   loops = std::make_unique<Loops>(LoopOptions{.threads = 2});
-  EXPECT_TRUE(loops->bind("127.0.0.1", 0, lines_door(heard)));
+  EXPECT_TRUE(loops->bind("127.0.0.1", 0, line_listener(counters)));
   loops->stop(kPatience);
 }
 
@@ -415,8 +415,8 @@ TEST_F(LoopsTest, MayEndWithoutHavingStarted) {
 
 TEST_F(LoopsTest, FindsAPortThatIsFree) {
   loops = std::make_unique<Loops>(LoopOptions{.threads = 3});
-  const auto first = loops->bind("127.0.0.1", 0, lines_door(heard));
-  const auto second = loops->bind("127.0.0.1", 0, lines_door(heard));
+  const auto first = loops->bind("127.0.0.1", 0, line_listener(counters));
+  const auto second = loops->bind("127.0.0.1", 0, line_listener(counters));
   ASSERT_TRUE(first);
   ASSERT_TRUE(second);
   EXPECT_NE(*first, 0);
@@ -429,40 +429,40 @@ TEST_F(LoopsTest, FindsAPortThatIsFree) {
 TEST_F(LoopsTest, SaysWhereItCannotListen) {
   const std::uint16_t port = open();
   Loops second(LoopOptions{.threads = 2});
-  const auto taken = second.bind("127.0.0.1", port, lines_door(heard));
+  const auto taken = second.bind("127.0.0.1", port, line_listener(counters));
   ASSERT_FALSE(taken);
   const std::string at = std::to_string(port);
   EXPECT_EQ(taken.error().message, "cannot listen on 127.0.0.1:" + at +
                                        ": Address already in use: another program listens there "
                                        "(ss -ltnp 'sport = :" +
                                        at + "' tells which); end it, or choose another port");
-  const auto elsewhere = second.bind("192.0.2.1", 7379, lines_door(heard));
+  const auto elsewhere = second.bind("192.0.2.1", 7379, line_listener(counters));
   ASSERT_FALSE(elsewhere);
   EXPECT_THAT(elsewhere.error().message, HasSubstr("cannot listen on 192.0.2.1:7379: "));
-  const auto far = second.bind("2001:db8::1", 7379, lines_door(heard));
+  const auto far = second.bind("2001:db8::1", 7379, line_listener(counters));
   ASSERT_FALSE(far);
   EXPECT_THAT(far.error().message, HasSubstr("cannot listen on [2001:db8::1]:7379: "));
 }
 
 TEST_F(LoopsTest, DoesNotListenTwiceOnOnePort) {
   loops = std::make_unique<Loops>(LoopOptions{.threads = 2});
-  const auto first = loops->bind("127.0.0.1", 0, lines_door(heard));
+  const auto first = loops->bind("127.0.0.1", 0, line_listener(counters));
   ASSERT_TRUE(first);
-  EXPECT_FALSE(loops->bind("127.0.0.1", *first, lines_door(heard)));
+  EXPECT_FALSE(loops->bind("127.0.0.1", *first, line_listener(counters)));
 }
 
 class PeerTest : public LoopsTest {
  protected:
-  // Who this machine is, to a door at that address; nobody if there is none.
+  // Who this machine is, to a options at that address; nobody if there is none.
   std::optional<Peer> seen_at(const std::string& host) {
     Peer seen;
-    Door door = lines_door(heard);
-    door.speak = [&](const Peer& peer) {
+    Door options = line_listener(counters);
+    options.speak = [&](const Peer& peer) {
       seen = peer;
-      return std::make_unique<Lines>(heard);
+      return std::make_unique<LineProtocol>(counters);
     };
     loops = std::make_unique<Loops>(LoopOptions{});
-    const auto port = loops->bind(host, 0, door);
+    const auto port = loops->bind(host, 0, options);
     if (!port) return std::nullopt;
     loops->start();
     expect_well(*port);
@@ -478,7 +478,7 @@ TEST_F(PeerTest, IsKnownByItsAddress) {
   EXPECT_TRUE(seen->loopback);
 }
 
-// IPv4 comes to a door for all addresses in another form. It is this machine all the same, which
+// IPv4 comes to a options for all addresses in another form. It is this machine all the same, which
 // may do what others may not.
 TEST_F(PeerTest, IsThisMachineInAnyForm) {
   const auto seen = seen_at("::");
@@ -542,7 +542,7 @@ TEST_F(LoopsTest, RunsWhatOtherThreadsPostOnItsOwnThread) {
                               [&](const Peer&) {
                                 mailbox = mailbox_of_this_thread();
                                 own = std::this_thread::get_id();
-                                return std::make_unique<Lines>(heard);
+                                return std::make_unique<LineProtocol>(counters);
                               },
                           .too_many = {},
                           .most_input = 100});

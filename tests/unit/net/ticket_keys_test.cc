@@ -6,7 +6,7 @@ namespace weir::net {
 namespace {
 
 using std::chrono_literals::operator""s;
-constexpr TicketKeys::Clock::time_point kFirstUse{};
+constexpr TicketKeys::SteadyClock::time_point kFirstUse{};
 constexpr auto kLifetime = TicketKeys::kLifetime;
 
 TEST(TicketKeys, UsesOneKeyForItsLifetime) {

@@ -10,10 +10,10 @@
 namespace weir::net {
 namespace {
 
-using Clock = Timers::Clock;
+using SteadyClock = Timers::SteadyClock;
 using std::chrono::milliseconds;
 
-const Clock::time_point kStart{std::chrono::hours{1}};
+const SteadyClock::time_point kStart{std::chrono::hours{1}};
 
 TEST(Timers, RingOnceWhenTheirTimeHasCome) {
   Timers timers;
@@ -44,7 +44,7 @@ TEST(Timers, CanBePutOffHastenedAndCancelled) {
   timer.cancel();
   timers.run(kStart + milliseconds{20});
   EXPECT_EQ(rung, 1);
-  timer.set(Clock::time_point::max());
+  timer.set(SteadyClock::time_point::max());
   EXPECT_FALSE(timer.is_set());
 }
 
@@ -89,7 +89,7 @@ TEST(Timers, RingInTheOrderOfTheirTimes) {
     std::vector<int> seen(40, -1);
     for (const auto& [when, who] : rung) seen[static_cast<std::size_t>(who)] = when;
     EXPECT_EQ(seen, wanted);
-    EXPECT_EQ(timers.next(), Clock::time_point::max());
+    EXPECT_EQ(timers.next(), SteadyClock::time_point::max());
   }
 }
 

@@ -39,7 +39,7 @@ class TlsClient {
   }
   void say_no_more() { SSL_shutdown(ssl()); }
 
-  std::string heard{};  // decrypted
+  std::string received{};  // decrypted
   bool ended = false;   // was told that nothing more will come
   std::string error{};  // why it goes on no longer
 
@@ -50,7 +50,7 @@ class TlsClient {
       ERR_clear_error();
       const int count = SSL_read(ssl(), room, sizeof room);
       if (count > 0) {
-        heard.append(room, static_cast<std::size_t>(count));
+        received.append(room, static_cast<std::size_t>(count));
         continue;
       }
       const int why = SSL_get_error(ssl(), count);

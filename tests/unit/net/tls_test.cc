@@ -62,8 +62,8 @@ class TlsTest : public testing::Test {
   }
   // A new connection.
   void fresh() {
-    tls = std::make_unique<Tls>(context, manners, Peer{.address = "10.1.2.3"},
-                                std::make_unique<Lines>(heard), kMostInput);
+    tls = std::make_unique<TlsProtocol>(context, manners, Peer{.address = "10.1.2.3"},
+                                std::make_unique<LineProtocol>(counters), kMostInput);
     line.emplace(*tls);
     client.emplace(client_context.get());
   }
@@ -81,10 +81,10 @@ class TlsTest : public testing::Test {
     talk(piece);
   }
   std::string answer_to(std::string_view text, std::size_t piece = std::string::npos) {
-    client->heard.clear();
+    client->received.clear();
     client->say(text);
     talk(piece);
-    return client->heard;
+    return client->received;
   }
 
   static constexpr std::size_t kMostInput = 20'000;
@@ -100,8 +100,8 @@ class TlsTest : public testing::Test {
                      }};
   TlsContext context;
   ClientContext client_context{SSL_CTX_new(TLS_client_method()), &SSL_CTX_free};
-  Heard heard;
-  std::unique_ptr<Tls> tls;
+  Counters counters;
+  std::unique_ptr<TlsProtocol> tls;
   std::optional<Line> line;
   std::optional<TlsClient> client;
 };
@@ -147,7 +147,7 @@ TEST_F(TlsTest, AnswersRecordsCutAnywhere) {
       client->say(text.substr(3));
     }
     talk(piece);
-    EXPECT_EQ(client->heard, lines) << piece;
+    EXPECT_EQ(client->received, lines) << piece;
   }
 }
 
@@ -173,11 +173,11 @@ TEST_F(TlsTest, StopsWhenItHasSaidEnough) {
   std::string answers;
   for (int i = 0; i < 1'000; ++i) {
     questions += "1000\n";
-    answers += Lines::answer_to("1000");
+    answers += LineProtocol::answer_to("1000");
   }
   EXPECT_EQ(answer_to(questions), answers);
   EXPECT_LT(line->most_at_once, 2 * Protocol::kEnough);
-  EXPECT_EQ(heard.unsent, 0u);
+  EXPECT_EQ(counters.unsent, 0u);
   EXPECT_EQ(line->kept(), 0u);
   EXPECT_FALSE(tls->in_message());
 }
@@ -188,16 +188,16 @@ TEST_F(TlsTest, StopsBetweenRecords) {
   std::string answers;
   for (int i = 0; i < 1'000; ++i) {
     client->say("1000\n");
-    answers += Lines::answer_to("1000");
+    answers += LineProtocol::answer_to("1000");
   }
   talk();
-  EXPECT_EQ(client->heard, answers);
+  EXPECT_EQ(client->received, answers);
   EXPECT_LT(line->most_at_once, 2 * Protocol::kEnough);
 }
 
 TEST_F(TlsTest, AnswersLongerThanARecord) {
   shake_hands();
-  EXPECT_EQ(answer_to("300000\n"), Lines::answer_to("300000"));
+  EXPECT_EQ(answer_to("300000\n"), LineProtocol::answer_to("300000"));
 }
 
 // ---- Patience
@@ -232,13 +232,13 @@ TEST_F(TlsTest, HasLastWordsForThoseWhoDoNotFinish) {
   tls->on_timeout(out);
   tls->on_end(out);
   client->hears(out);
-  EXPECT_EQ(client->heard, "too slow\n");
+  EXPECT_EQ(client->received, "too slow\n");
   EXPECT_TRUE(client->ended);
 }
 
 TEST_F(TlsTest, DoesNotWaitForThoseWhoHaveNotBegunWhenTheProcessEnds) {
   tls->on_shutdown();
-  EXPECT_EQ(heard.shutdowns, 1u);
+  EXPECT_EQ(counters.shutdowns, 1u);
   EXPECT_FALSE(tls->in_message());
 }
 
@@ -257,7 +257,7 @@ TEST_F(TlsTest, AnswersWhatWasSaidBeforeTheEnd) {
   client->say("hello\n");
   client->say_no_more();
   talk();
-  EXPECT_EQ(client->heard, Lines::answer_to("1000") + "hello\n");
+  EXPECT_EQ(client->received, LineProtocol::answer_to("1000") + "hello\n");
   EXPECT_TRUE(tls->ends());
   EXPECT_TRUE(client->ended);
   EXPECT_TRUE(refusals.empty());
@@ -269,11 +269,11 @@ TEST_F(TlsTest, AnswersAllThatWasSaidBeforeTheEnd) {
   std::string answers;
   for (int i = 0; i < 500; ++i) {
     client->say("1000\n");
-    answers += Lines::answer_to("1000");
+    answers += LineProtocol::answer_to("1000");
   }
   client->say_no_more();
   talk();
-  EXPECT_EQ(client->heard, answers);
+  EXPECT_EQ(client->received, answers);
   EXPECT_TRUE(client->ended);
 }
 
@@ -299,7 +299,7 @@ TEST_F(TlsTest, TellsThoseWhoDoNotSpeakTls) {
     EXPECT_EQ(line->kept(), 0u);
     EXPECT_THAT(refusals, testing::ElementsAre("10.1.2.3: it does not speak TLS"));
   }
-  EXPECT_EQ(heard.bytes, 0u);
+  EXPECT_EQ(counters.bytes, 0u);
 }
 
 TEST_F(TlsTest, EndsWhenTheHandshakeIsNonsense) {
@@ -312,7 +312,7 @@ TEST_F(TlsTest, EndsWhenTheHandshakeIsNonsense) {
     EXPECT_TRUE(tls->ends() || line->kept() > 0) << text;
     EXPECT_LE(refusals.size(), 1u);
   }
-  EXPECT_EQ(heard.bytes, 0u);
+  EXPECT_EQ(counters.bytes, 0u);
 }
 
 TEST_F(TlsTest, EndsWhenARecordWasTamperedWith) {
@@ -322,8 +322,8 @@ TEST_F(TlsTest, EndsWhenARecordWasTamperedWith) {
   said.back() = static_cast<char>(said.back() ^ 1);
   client->hears(line->shows(said));
   EXPECT_TRUE(tls->ends());
-  EXPECT_EQ(client->heard, "");
-  EXPECT_EQ(heard.bytes, 0u);
+  EXPECT_EQ(client->received, "");
+  EXPECT_EQ(counters.bytes, 0u);
   EXPECT_EQ(refusals.size(), 1u);
 }
 
@@ -333,9 +333,9 @@ TEST_F(TlsTest, EndsWhenARecordIsRepeated) {
   client->say("hello\n");
   const std::string said = client->said();
   client->hears(line->shows(said));
-  EXPECT_EQ(client->heard, "hello\n");
+  EXPECT_EQ(client->received, "hello\n");
   client->hears(line->shows(said));
-  EXPECT_EQ(client->heard, "hello\n");
+  EXPECT_EQ(client->received, "hello\n");
   EXPECT_TRUE(tls->ends());
 }
 
@@ -416,7 +416,7 @@ TEST_F(MutualTlsTest, LetsInWhoseCertificateIsSigned) {
 TEST_F(MutualTlsTest, RefusesWhoHasNone) {
   shake_hands();
   EXPECT_TRUE(tls->ends());
-  EXPECT_EQ(heard.bytes, 0u);
+  EXPECT_EQ(counters.bytes, 0u);
   ASSERT_EQ(refusals.size(), 1u);
   EXPECT_THAT(refusals[0], HasSubstr("peer did not return a certificate"));
   EXPECT_THAT(client->error, HasSubstr("certificate required"));
@@ -434,23 +434,23 @@ TEST_F(MutualTlsTest, RefusesWhoseCertificateHasExpired) {
   EXPECT_FALSE(lets_in(make_identity("client", &ca, -60)));
   ASSERT_EQ(refusals.size(), 1u);
   EXPECT_THAT(refusals[0], HasSubstr("certificate has expired"));
-  EXPECT_EQ(heard.bytes, 0u);
+  EXPECT_EQ(counters.bytes, 0u);
 }
 
-// ---- The door
+// ---- The options
 
 TEST(TlsDoor, HasRoomForARecordAndAnAlertForThoseItHasNoRoomFor) {
   const Identity self = make_identity("server");
   const PemFolder folder;
   const CurrentTls current(*load_tls({.cert = folder.write("cert.pem", self.certificate),
                                       .key = folder.write("key.pem", self.key)}));
-  Heard heard;
-  Door plain = lines_door(heard);
+  Counters counters;
+  Door plain = line_listener(counters);
   plain.most_input = 100;
-  const Door door = with_tls(plain, current, {});
-  EXPECT_GT(door.most_input, 16u << 10);
-  EXPECT_THAT(door.too_many, StartsWith("\x15\x03"));
-  EXPECT_TRUE(door.speak({})->in_message());
+  const Door options = with_tls(plain, current, {});
+  EXPECT_GT(options.most_input, 16u << 10);
+  EXPECT_THAT(options.too_many, StartsWith("\x15\x03"));
+  EXPECT_TRUE(options.speak({})->in_message());
 }
 
 }  // namespace
