@@ -10,19 +10,19 @@
 
 namespace weir::net {
 
-// What all connections of a door have done, for a test to look at.
+// Totals over all connections of a listener.
 struct Counters {
-  std::atomic<std::uint64_t> bytes{0};    // of input that was shown to them for the first time
-  std::atomic<std::uint64_t> answers{0};  // bytes
-  std::atomic<std::uint64_t> unsent{0};   // how often more was asked while answers waited
+  std::atomic<std::uint64_t> bytes{0};    // of new input that was passed to protocols
+  std::atomic<std::uint64_t> answers{0};  // bytes of responses
+  std::atomic<std::uint64_t> unsent{0};   // calls of on_input while output was unsent: must stay 0
   std::atomic<std::uint64_t> shutdowns{0};
 };
 
-// Answers each line with itself; "<n> <text>" with the text and n dots; "quit" with "bye", and
-// ends.
+// Echoes each line. Responds to "<n> <text>" with the text and n dots, and to "quit" with "bye",
+// and closes.
 class LineProtocol : public Protocol {
  public:
-  explicit LineProtocol(Counters& counters) : counters_(heard) {}
+  explicit LineProtocol(Counters& counters) : counters_(counters) {}
 
   std::size_t on_input(std::string_view input, std::string& out) override {
     if (!out.empty()) ++counters_.unsent;
@@ -59,7 +59,7 @@ class LineProtocol : public Protocol {
   }
 
   Counters& counters_;
-  std::size_t kept_ = 0;  // of the input, from the last time
+  std::size_t kept_ = 0;  // bytes of input that the last call left
   bool ends_ = false;
 };
 
