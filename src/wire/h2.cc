@@ -70,9 +70,9 @@ void H2Stream::clear() {
 }
 
 std::size_t H2Stream::memory() const {
-  return text_.capacity() + places_.capacity() * sizeof(HttpFields::Places) + body_.capacity() +
-         answer.capacity() + request_trailers_.capacity() + trailer_text_.capacity() +
-         trailers_.capacity() * sizeof(H2Field);
+  return text_.capacity() + places_.capacity() * sizeof(HttpFields::FieldSlices) +
+         body_.capacity() + answer.capacity() + request_trailers_.capacity() +
+         trailer_text_.capacity() + trailers_.capacity() * sizeof(H2Field);
 }
 
 // ---- Lists of streams
@@ -290,7 +290,7 @@ void H2Machine::find_flaw(H2Stream& stream, int status, std::string_view reason)
 // 8.2.3).
 void H2Machine::join_cookies(H2Stream& stream) {
   std::string& text = stream.text_;
-  const auto is_cookie = [&](const HttpFields::Places& places) {
+  const auto is_cookie = [&](const HttpFields::FieldSlices& places) {
     return places.name.in(text.data()) == "cookie";
   };
   const auto first = std::ranges::find_if(stream.places_, is_cookie);

@@ -88,10 +88,10 @@ class H2Stream {
     return unsent() > 0 || (!whole_ && (!in_parts_ || said_ == Said::sent));
   }
 
-  using Place = HttpFields::Place;
+  using Slice = HttpFields::Slice;
   // Of the fields that are asked for most.
   struct Noted {
-    Place method, path, authority, host, content_type, authorization;
+    Slice method, path, authority, host, content_type, authorization;
     bool has_authority = false, has_host = false, expects_continue = false;
     int cookies = 0;
   };
@@ -106,7 +106,7 @@ class H2Stream {
   // What comes.
   std::string text_;        // of the header
   std::size_t header_ = 0;  // how much of that counts
-  std::vector<HttpFields::Places> places_;
+  std::vector<HttpFields::FieldSlices> places_;
   Noted noted_;
   std::optional<std::uint64_t> length_;
   std::uint64_t come_ = 0;  // bytes of the body
@@ -315,7 +315,7 @@ class H2Machine {
   void add_field(const H2Unpacker::Field& field);
   void add_request_field(H2Name known, std::string_view name, std::string_view value);
   static bool add_pseudo_field(H2Stream& stream, H2Name known, std::string_view value);
-  static void note_field(H2Stream::Noted& noted, H2Name known, HttpFields::Place place,
+  static void note_field(H2Stream::Noted& noted, H2Name known, HttpFields::Slice place,
                          std::string_view value);
   void add_trailer(std::string_view name, std::string_view value);
   void end_block();

@@ -44,8 +44,8 @@ bool depends_on_itself(const H2FrameHead& head, std::string_view priority) {
   return (read_h2_number(priority.data()) & INT32_MAX) == static_cast<std::uint32_t>(head.stream);
 }
 
-HttpFields::Place append_place(std::string& text, std::string_view more) {
-  const HttpFields::Place place{static_cast<std::uint32_t>(text.size()),
+HttpFields::Slice append_place(std::string& text, std::string_view more) {
+  const HttpFields::Slice place{static_cast<std::uint32_t>(text.size()),
                                 static_cast<std::uint32_t>(more.size())};
   text.append(more);
   return place;
@@ -379,8 +379,8 @@ void H2Machine::add_request_field(H2Name known, std::string_view name, std::stri
     return find_flaw(stream, 431, "the header is too long");
   }
   if (add_pseudo_field(stream, known, value)) return;
-  const HttpFields::Place name_place = append_place(stream.text_, name);
-  const HttpFields::Place place = append_place(stream.text_, value);
+  const HttpFields::Slice name_place = append_place(stream.text_, name);
+  const HttpFields::Slice place = append_place(stream.text_, value);
   stream.places_.push_back({name_place, place});
   note_field(stream.noted_, known, place, value);
 }
@@ -406,7 +406,7 @@ bool H2Machine::add_pseudo_field(H2Stream& stream, H2Name known, std::string_vie
   }
 }
 
-void H2Machine::note_field(H2Stream::Noted& noted, H2Name known, HttpFields::Place place,
+void H2Machine::note_field(H2Stream::Noted& noted, H2Name known, HttpFields::Slice place,
                            std::string_view value) {
   switch (known) {
     case H2Name::host:
