@@ -4,7 +4,7 @@
 #include "base/reuse.h"
 #include "wire/h2.h"
 
-// What comes: frames, and fields in them.
+// Input: frames, and the fields in them.
 
 namespace weir::wire {
 
@@ -39,7 +39,7 @@ bool take_padding_away(const H2FrameHead& head, std::string_view& payload) {
   return true;
 }
 
-// (What streams depend on is not looked at, but nobody who means well says that.)
+// Dependencies are ignored, but a dependency on itself is a protocol error.
 bool depends_on_itself(const H2FrameHead& head, std::string_view priority) {
   return (read_h2_number(priority.data()) & INT32_MAX) == static_cast<std::uint32_t>(head.stream);
 }
@@ -79,7 +79,7 @@ bool H2Machine::read_preface(std::string_view& input) {
   return true;
 }
 
-// What is there of a frame; it is kept until there is enough of it.
+// Reads a frame, or buffers the part of it that has arrived.
 void H2Machine::read_frame(std::string_view& input) {
   if (kept_.empty() && input.size() >= needed(input)) {
     return input.remove_prefix(look_at_frame(input));
@@ -311,7 +311,7 @@ void H2Machine::on_continuation(const H2FrameHead& head, std::string_view payloa
   unpack(payload, head.has(H2Flags::kEndHeaders));
 }
 
-// Whose fields come. Those that are nobody's have to be unpacked all the same.
+// Finds the stream of the fields. Fields without a stream must be decoded, too: HPACK has state.
 void H2Machine::begin_block() {
   if (H2Stream* const stream = find(block_.id)) {
     if (stream->whole_) return reset(*stream, H2Error::stream_closed);
