@@ -11,11 +11,11 @@ namespace weir::net {
 
 namespace {
 
-// Memory that is not kept for a connection to use again.
-constexpr std::size_t kMuch = 16 << 10;
+// Buffers with a larger capacity than this are freed, not kept for the next output.
+constexpr std::size_t kMaxKeptBuffer = 16 << 10;
 
-// One read for each time that others had their turn, or so.
-constexpr int kReadsInARow = 4;
+// Reads per event, before other connections have their turn.
+constexpr int kMaxReadsPerEvent = 4;
 
 Stream open_stream(const Address& to, const TlsContext& context, const std::string& host,
                    int& error) {
@@ -67,31 +67,31 @@ void Channel::abort() noexcept {
 }
 
 Interest Channel::wanted() const {
-  // (Who waits for a word of the peer would be told again and again that there is room for its
-  // own.)
+  // While TLS waits for bytes of the peer, EPOLLOUT would be reported again and again.
   const bool listens = stream_.writing_needs_reading();
   if (connecting_) return listens ? Interest::read : Interest::write;
-  // What TLS has in its own memory is not announced by the system: but it always has room.
+  // Bytes that OpenSSL has buffered cause no EPOLLIN. EPOLLOUT stands in: a socket is almost always
+  // writable.
   const bool writes = (unsent() > 0 && !listens) || failed_ || stream_.reading_needs_writing() ||
                       (wants_input_ && stream_.has_more());
   const bool reads = (wants_input_ && !told_end_) || (unsent() > 0 && listens);
   if (reads) return writes ? Interest::both : Interest::read;
   if (writes) return Interest::write;
-  return told_end_ ? Interest::none : Interest::gone;
+  return told_end_ ? Interest::none : Interest::hangup;
 }
 
-// (Who wants no input for a moment is not worth a word to the system: mostly nothing comes before
-// it does again. `look` is for those to whom something comes.)
+// A pause in reading alone does not change the epoll registration: mostly nothing arrives before
+// reading resumes. `look` handles input that does.
 void Channel::watch() {
   if (!is_open()) return;
   const Interest wants = wanted();
   if (unwatched_) {
-    if (wants == Interest::gone) return;
+    if (wants == Interest::hangup) return;
     unwatched_ = false;
     interest_ = wants;
     return ground_.poller.add(stream_.fd(), interest_, *this);
   }
-  if (wants == interest_ || (wants == Interest::gone && interest_ == Interest::read)) return;
+  if (wants == interest_ || (wants == Interest::hangup && interest_ == Interest::read)) return;
   interest_ = wants;
   ground_.poller.change(stream_.fd(), interest_, *this);
 }
@@ -106,7 +106,7 @@ void Channel::serve() {
   if (connecting_) return connect();
   if (unsent() > 0 && !failed_) send_on();
   if (!is_open()) return;
-  if (failed_) return hear_last_words();
+  if (failed_) return read_after_failed_send();
   if (wants_input_ && !told_end_) {
     read();
   } else if (unsent() == 0) {
@@ -115,7 +115,7 @@ void Channel::serve() {
   watch();
 }
 
-// It stands when both have shaken hands: before that nothing of a message has been sent.
+// The connection is established after the TLS handshake: no byte of a message is sent before.
 void Channel::connect() {
   int error = 0;
   socklen_t size = sizeof error;
@@ -136,48 +136,48 @@ void Channel::want_input(bool wanted) {
 }
 
 void Channel::read() {
-  for (int i = 0; i < kReadsInARow && is_open() && wants_input_; ++i) {
-    const Stream::Moved moved = stream_.read(ground_.input.data(), ground_.input.size());
-    if (moved.status == Stream::Status::later) break;
-    if (moved.status == Stream::Status::moved) {
-      owner_->on_input({ground_.input.data(), moved.count});
-      // Less than there was room for is all that there is.
-      if (!stream_.has_tls() && moved.count < ground_.input.size()) break;
+  for (int i = 0; i < kMaxReadsPerEvent && is_open() && wants_input_; ++i) {
+    const Stream::IoResult result = stream_.read(ground_.input.data(), ground_.input.size());
+    if (result.status == Stream::Status::later) break;
+    if (result.status == Stream::Status::moved) {
+      owner_->on_input({ground_.input.data(), result.count});
+      // A short read has emptied the socket.
+      if (!stream_.has_tls() && result.count < ground_.input.size()) break;
       continue;
     }
     told_end_ = true;
-    if (moved.status == Stream::Status::ended) return owner_->on_end();
+    if (result.status == Stream::Status::ended) return owner_->on_end();
     return fail(stream_.why());
   }
 }
 
-// The peer takes nothing any more. It may have said why: a server that refuses a body does not wait
-// for the rest of it.
-void Channel::hear_last_words() {
+// Sending has failed. The peer may have sent the reason before: a server that refuses a request
+// body responds and closes without reading the rest.
+void Channel::read_after_failed_send() {
   if (!hears_out_ || told_end_) return fail(stream_.why());
   if (wants_input_) read();
   if (is_open() && !wants_input_ && !unwatched_) stop_watching();
 }
 
-// (The system would tell again and again that the peer has gone.)
+// EPOLLHUP cannot be masked: it would be reported again and again.
 void Channel::stop_watching() {
   unwatched_ = true;
   ground_.poller.remove(stream_.fd());
 }
 
-// Something has come that nobody wants: the end, or input that stays where it is.
+// An event while reading is paused: the end of input, or input that stays in the socket.
 void Channel::look() {
   char byte = 0;
   const ssize_t count = recv(stream_.fd(), &byte, 1, MSG_PEEK);
   if (count < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR)) return;
-  if (count > 0 && interest_ != Interest::gone) {
-    interest_ = Interest::gone;
+  if (count > 0 && interest_ != Interest::hangup) {
+    interest_ = Interest::hangup;
     return ground_.poller.change(stream_.fd(), interest_, *this);
   }
   if (count > 0 && hears_out_) return stop_watching();
   if (count < 0) return fail(std::generic_category().message(errno));
   if (told_end_) return;
-  // With input in front of it, too: whoever has gone does not wait for answers.
+  // Also with unread input before it: a peer that has hung up does not wait for responses.
   told_end_ = true;
   owner_->on_end();
 }
@@ -185,13 +185,13 @@ void Channel::look() {
 void Channel::send(std::string_view bytes) {
   if (!is_open() || finishes_ || failed_) return;
   while (unsent() == 0 && !connecting_ && !bytes.empty()) {
-    const Stream::Moved moved = stream_.write(bytes);
-    if (moved.status == Stream::Status::later) break;
-    if (moved.status != Stream::Status::moved) {
+    const Stream::IoResult result = stream_.write(bytes);
+    if (result.status == Stream::Status::later) break;
+    if (result.status != Stream::Status::moved) {
       failed_ = true;
       return watch();
     }
-    bytes.remove_prefix(moved.count);
+    bytes.remove_prefix(result.count);
   }
   if (bytes.empty()) return;
   unsent_.append(bytes);
@@ -201,19 +201,19 @@ void Channel::send(std::string_view bytes) {
 
 void Channel::send_on() {
   while (unsent() > 0) {
-    const Stream::Moved moved = stream_.write(std::string_view(unsent_).substr(sent_));
-    if (moved.status == Stream::Status::later) {
-      if (sent_ > kMuch) unsent_.erase(0, std::exchange(sent_, 0));
+    const Stream::IoResult result = stream_.write(std::string_view(unsent_).substr(sent_));
+    if (result.status == Stream::Status::later) {
+      if (sent_ > kMaxKeptBuffer) unsent_.erase(0, std::exchange(sent_, 0));
       return;
     }
-    if (moved.status != Stream::Status::moved) {
+    if (result.status != Stream::Status::moved) {
       failed_ = true;
       break;
     }
-    sent_ += moved.count;
+    sent_ += result.count;
   }
   sent_ = 0;
-  clear_for_reuse(unsent_, kMuch);
+  clear_for_reuse(unsent_, kMaxKeptBuffer);
   count_memory();
   if (failed_) return;
   if (finishes_ && !finished_) {

@@ -9,71 +9,72 @@
 
 namespace weir::net {
 
-// Who has a channel. May close it while it is told something, but not destroy it: that is for the
-// end of the turn (Ground::bury).
+// Receives the events of a channel. May close the channel in one of these functions, but not
+// destroy it: destruction is deferred to the end of the iteration (LoopContext::defer_delete).
 class ChannelOwner {
  public:
-  // Of one that was opened here: it stands, with TLS if it has that.
+  // An outgoing connection is established, with TLS if it has that.
   virtual void on_connected() {}
-  // All of it is taken, or kept by the owner.
+  // The owner consumes or copies all of `input`: it is valid only during the call.
   virtual void on_input(std::string_view input) = 0;
-  // All that was to be sent is sent, after some of it had to wait.
+  // All output is sent, after some of it had to be buffered.
   virtual void on_sent() = 0;
-  // The peer will say nothing more. It may still listen.
+  // The peer has shut down its write side (half-close). It may still read.
   virtual void on_end() = 0;
-  // Nothing more comes or goes; `why` is for people.
+  // The connection is broken in both directions; `why` is for people.
   virtual void on_broken(std::string_view why) = 0;
-  // An allocation has failed in the middle of an event: the owner closes the channel.
+  // An allocation has failed while an event was handled: the owner closes the channel.
   virtual void on_out_of_memory() noexcept = 0;
   // All connections together hold too much memory, and this one is among the largest: the owner
-  // ends it, and may say why. Not in the middle of an event.
+  // ends it, and may send the reason. Not called while an event is handled.
   virtual void on_shed() noexcept { on_out_of_memory(); }
 
  protected:
   ~ChannelOwner() = default;
 };
 
-// A connection whose two directions are used at the same time. Input comes when it is wanted and at
-// no other time, so that whoever passes it on to somebody slow stops reading; what cannot be sent
-// at once is kept, and whoever sends looks at `unsent` before it asks for more. What is kept counts
-// as memory of the connection, together with what the owner holds for it.
-// For the thread of its loop.
+// A full-duplex connection. Input is delivered only while the owner wants it, so that a proxy stops
+// reading when its other side is slow (backpressure). Output that the socket does not accept is
+// buffered; the owner checks unsent() before it produces more. The buffer counts as memory of the
+// connection, together with the bytes that the owner holds for it.
+// For the loop's thread.
 class Channel final : public Watcher, public MemoryHolder {
  public:
-  // One that stands. Closed if the system watches no more of them, as is one that is opened.
+  // Takes over an established connection. If epoll refuses the descriptor, the channel is closed at
+  // once; so is an outgoing one.
   Channel(Ground& ground, Stream stream, ChannelOwner& owner);
-  // One that is opened: `owner` hears whether it stands, not before this returns. With TLS if a
-  // context is given.
+  // Connects to `to`, with TLS if a context is given. The owner is told the result later, never
+  // before the constructor returns.
   Channel(Ground& ground, const Address& to, const TlsContext& context, const std::string& host,
           ChannelOwner& owner);
   ~Channel();
   Channel(const Channel&) = delete;
   Channel& operator=(const Channel&) = delete;
 
-  // Whose it is from now on.
+  // Replaces the owner.
   void use_owner(ChannelOwner& owner) { owner_ = &owner; }
 
-  // Whether input is wanted, which it is at first. Who wants none still hears that the peer has
-  // gone: as its end.
+  // Pauses or resumes reading; at first it reads. A hangup of the peer is reported as on_eof even
+  // while reading is paused.
   void want_input(bool wanted);
-  // From now on all input comes before its end, also where none is wanted for a while, and where
-  // the peer takes nothing any more: of a peer that goes when it has said everything, and not of
-  // one that waits for answers.
+  // From now on all input is delivered before on_eof and before an error in sending, even if
+  // reading is paused for a while. For a peer that may close as soon as it has sent everything,
+  // such as a server. Not for a client: one that hangs up does not wait for responses.
   void hear_out() { hears_out_ = true; }
-  // What can be sent is sent at once. (A failure is told by the next event.)
+  // Sends what the socket accepts at once and buffers the rest. The next event reports a failure.
   void send(std::string_view bytes);
   std::size_t unsent() const { return unsent_.size() - sent_; }
-  // Nothing more will be sent behind what is unsent.
+  // Shuts down the write side once all output is sent.
   void finish();
   void close() noexcept;
-  // Bytes that the owner holds for this connection.
+  // Sets the bytes that the owner holds for this connection.
   void count_owner_memory(std::size_t bytes) {
     if (owner_memory_ != bytes) {
       owner_memory_ = bytes;
       count_memory();
     }
   }
-  // Closes it so that the peer notices that something is missing.
+  // Closes with a TCP reset, so that the peer notices that the message is incomplete.
   void abort() noexcept;
   bool is_open() const { return stream_.is_open(); }
   const Stream& stream() const { return stream_; }
@@ -88,7 +89,7 @@ class Channel final : public Watcher, public MemoryHolder {
   void connect();
   void read();
   void look();
-  void hear_last_words();
+  void read_after_failed_send();
   void stop_watching();
   void send_on();
   void fail(std::string_view why);
@@ -99,17 +100,17 @@ class Channel final : public Watcher, public MemoryHolder {
   Stream stream_;
   ChannelOwner* owner_;
   std::string unsent_;
-  std::size_t sent_ = 0;  // of `unsent_`
+  std::size_t sent_ = 0;  // bytes at the front of `unsent_` that are sent
   std::size_t owner_memory_ = 0;
   Interest interest_ = Interest::read;
   bool connecting_ = false;
   bool wants_input_ = true;
   bool hears_out_ = false;
   bool unwatched_ = false;
-  bool told_end_ = false;  // the owner knows that nothing more will come
+  bool told_end_ = false;  // on_eof was called, or reading has failed
   bool finishes_ = false;
   bool finished_ = false;
-  bool failed_ = false;  // to be told
+  bool failed_ = false;  // sending has failed; the owner is not told yet
 };
 
 }  // namespace weir::net

@@ -16,11 +16,11 @@ namespace weir::net {
 
 namespace {
 
-constexpr int kDrainSeconds = 2;  // for a peer to notice that the connection has ended
+constexpr int kDrainSeconds = 2;  // for the peer to close its side
 
-// How often the protocol of one is asked before it is the others' turn. (Behind what it answers
-// there often is the beginning of something, to which it says nothing.)
-constexpr int kServingsInARow = 2;
+// Calls of Protocol::on_input per turn. More than one, since complete messages are often followed
+// by the beginning of the next one, to which there is no response yet.
+constexpr int kMaxPassesPerTurn = 2;
 
 bool would_block(ssize_t result) {
   return result < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR);
@@ -28,343 +28,347 @@ bool would_block(ssize_t result) {
 
 }  // namespace
 
-Connection::Connection(Descriptor socket, const Door& door, const Peer& peer,
-                       Neighbours& neighbours)
+ProtocolConnection::ProtocolConnection(Descriptor socket, const Door& options, const Peer& peer,
+                                       LoopState& loop)
     : socket_(std::move(socket)),
-      door_(door),
-      neighbours_(neighbours),
-      protocol_(door.speak(peer)),
-      since_(neighbours.second),
+      options_(options),
+      loop_(loop),
+      protocol_(options.speak(peer)),
+      waiting_since_(loop.now_seconds),
       in_message_(protocol_->in_message()) {
   protocol_->use_waker(*this);
 }
 
-bool Connection::open() {
-  if (!neighbours_.poller.try_add(socket_.fd(), interest_, *this)) return false;
+bool ProtocolConnection::open() {
+  if (!loop_.poller.try_add(socket_.fd(), interest_, *this)) return false;
   count_memory();
   return true;
 }
 
-// (Who waits is not worth a word to the system: it is seldom that something comes meanwhile.)
-void Connection::turn_to(State state) {
+// Leaves the interest as it is in `waiting`: input rarely arrives during that, so the two calls of
+// epoll_ctl are not worth it (see on_event_while_waiting).
+void ProtocolConnection::set_state(ConnectionState state) {
   state_ = state;
   switch (state) {
-    case State::reading:
-      return interest_ == Interest::read ? void() : want(Interest::news);
-    case State::writing:
-      return want(Interest::write);
-    case State::draining:
-      return want(Interest::read);
-    case State::queued:
-      return want(Interest::none);
-    case State::waiting:
-    case State::closed:
+    case ConnectionState::reading:
+      return interest_ == Interest::read ? void() : set_interest(Interest::read_edge);
+    case ConnectionState::writing:
+      return set_interest(Interest::write);
+    case ConnectionState::draining:
+      return set_interest(Interest::read);
+    case ConnectionState::queued:
+      return set_interest(Interest::none);
+    case ConnectionState::waiting:
+    case ConnectionState::closed:
       return;
   }
 }
 
-void Connection::want(Interest interest) {
+void ProtocolConnection::set_interest(Interest interest) {
   if (interest == interest_) return;
   interest_ = interest;
-  neighbours_.poller.change(socket_.fd(), interest_, *this);
+  loop_.poller.change(socket_.fd(), interest_, *this);
 }
 
-void Connection::guard(const auto& event) {
+void ProtocolConnection::guard(const auto& event) {
   if (!with_memory(event)) on_out_of_memory();
 }
 
-void Connection::on_out_of_memory() noexcept {
-  neighbours_.memory.note_out_of_memory();
+void ProtocolConnection::on_out_of_memory() noexcept {
+  loop_.memory.note_out_of_memory();
   close();
 }
 
-void Connection::on_ready() {
+void ProtocolConnection::on_ready() {
   switch (state_) {
-    case State::reading:
+    case ConnectionState::reading:
       return read();
-    case State::waiting:
-      return look_while_waiting();
-    case State::queued:
-      return close();  // the peer has gone: nothing else was to be told
-    case State::writing:
-      return send_on();
-    case State::draining:
+    case ConnectionState::waiting:
+      return on_event_while_waiting();
+    case ConnectionState::queued:
+      return close();  // with Interest::none only EPOLLHUP and EPOLLERR are reported
+    case ConnectionState::writing:
+      return resume_sending();
+    case ConnectionState::draining:
       return drain();
-    case State::closed:
+    case ConnectionState::closed:
       return;
   }
 }
 
 // ---- Input
 
-char* Round::room() {
-  if (count_ == kMost || input_.size() - used_ < kRoom) serve();
+char* ReadBatch::buffer() {
+  if (count_ == kMaxEntries || input_.size() - used_ < kReadSize) serve();
   return input_.data() + used_;
 }
 
-void Round::add(Connection& connection, std::size_t size) {
-  Visit& visit = visits_[count_++];
-  visit.connection = &connection;
-  visit.input = {input_.data() + used_, size};
+void ReadBatch::add(ProtocolConnection& connection, std::size_t size) {
+  BatchEntry& entry = entries_[count_++];
+  entry.connection = &connection;
+  entry.input = {input_.data() + used_, size};
   used_ += size;
 }
 
-void Round::serve() {
-  const auto all = std::span(visits_).first(std::exchange(count_, 0));
+void ReadBatch::serve() {
+  const auto all = std::span(entries_).first(std::exchange(count_, 0));
   used_ = 0;
-  for (Visit& visit : all) visit.connection->answer(visit);
-  for (Visit& visit : all) visit.connection->send_answers(visit);
+  for (BatchEntry& entry : all) entry.connection->process(entry);
+  for (BatchEntry& entry : all) entry.connection->send_responses(entry);
   memory_.shed_largest();
 }
 
-void Round::shrink() {
-  for (Visit& visit : visits_) clear_for_reuse(visit.out);
+void ReadBatch::shrink() {
+  for (BatchEntry& entry : entries_) clear_for_reuse(entry.out);
 }
 
-void Connection::read() {
-  char* const room = neighbours_.round.room();
-  if (state_ != State::reading) return;  // shed, to make room
-  const std::size_t most = std::min(Round::kRoom, door_.most_input - kept_.size());
-  if (most == 0) return close();  // a message longer than any may be
-  const ssize_t count = receive(socket_.fd(), room, most);
+void ProtocolConnection::read() {
+  char* const buffer = loop_.batch.buffer();
+  if (state_ != ConnectionState::reading) return;  // buffer() has shed it
+  const std::size_t max_size =
+      std::min(ReadBatch::kReadSize, options_.most_input - pending_input_.size());
+  if (max_size == 0) return close();  // the message is longer than the limit
+  const ssize_t count = receive(socket_.fd(), buffer, max_size);
   if (would_block(count)) return;
   if (count <= 0) return close();
   const auto size = static_cast<std::size_t>(count);
-  // There may be more to read, of which there will be no news.
-  if (size == most || neighbours_.poller.has_ended()) want(Interest::read);
-  neighbours_.round.add(*this, size);
+  // More may be readable, for which edge-triggered epoll reports no further event.
+  if (size == max_size || loop_.poller.peer_hung_up()) set_interest(Interest::read);
+  loop_.batch.add(*this, size);
 }
 
-// What comes before its time is left where it is. If there still is news then, the peer has gone.
-void Connection::look_while_waiting() {
+// Leaves input in the socket while the protocol waits. An event in spite of Interest::none means
+// that the connection is broken.
+void ProtocolConnection::on_event_while_waiting() {
   if (interest_ == Interest::none) return close();
-  want(Interest::none);
+  set_interest(Interest::none);
 }
 
-void Connection::wake() {
-  if (woken_ || state_ == State::closed) return;
+void ProtocolConnection::wake() {
+  if (woken_ || state_ == ConnectionState::closed) return;
   woken_ = true;
-  neighbours_.woken.push_back(this);
+  loop_.woken.push_back(this);
 }
 
-// (Who is writing speaks when that is done.)
-void Connection::resume() {
+// A connection that is writing calls the protocol when that is done.
+void ProtocolConnection::resume() {
   woken_ = false;
-  if (state_ == State::waiting) turn_to(State::reading);
-  if (state_ == State::reading) guard([this] { serve(); });
+  if (state_ == ConnectionState::waiting) set_state(ConnectionState::reading);
+  if (state_ == ConnectionState::reading) guard([this] { serve(); });
 }
 
-// (The system is told only when it does read again: it may have to wait in line once more.)
-void Connection::go_on() {
-  state_ = State::reading;
+// Does not change the interest yet: the connection may join the run queue again.
+void ProtocolConnection::resume_queued() {
+  state_ = ConnectionState::reading;
   guard([this] { serve(); });
 }
 
-// Though nothing has come.
-void Connection::serve() {
-  Visit& visit = neighbours_.alone;
-  visit.input = {};
-  do_answer(visit);
-  do_send_answers(visit);
+// Calls the protocol without new input.
+void ProtocolConnection::serve() {
+  BatchEntry& entry = loop_.empty_entry;
+  entry.input = {};
+  do_process(entry);
+  do_send_responses(entry);
 }
 
-void Connection::answer(Visit& visit) {
-  guard([&] { do_answer(visit); });
+void ProtocolConnection::process(BatchEntry& entry) {
+  guard([&] { do_process(entry); });
 }
 
-void Connection::send_answers(Visit& visit) {
-  if (state_ == State::closed) return;  // there was no memory for its answers
-  guard([&] { do_send_answers(visit); });
+void ProtocolConnection::send_responses(BatchEntry& entry) {
+  if (state_ == ConnectionState::closed) return;  // process() ran out of memory
+  guard([&] { do_send_responses(entry); });
 }
 
-void Connection::do_answer(Visit& visit) {
-  if (!kept_.empty()) visit.input = kept_.append(visit.input);
-  visit.out.clear();
-  visit.used = protocol_->on_input(visit.input, visit.out);
+void ProtocolConnection::do_process(BatchEntry& entry) {
+  if (!pending_input_.empty()) entry.input = pending_input_.append(entry.input);
+  entry.out.clear();
+  entry.used = protocol_->on_input(entry.input, entry.out);
 }
 
-void Connection::do_send_answers(Visit& visit) {
-  std::string& out = visit.out;
-  bool answered = false;
-  bool unfinished = false;
+void ProtocolConnection::do_send_responses(BatchEntry& entry) {
+  std::string& out = entry.out;
+  bool responded = false;
+  bool must_yield = false;
   std::size_t before = 0;
-  for (int servings = 1;; ++servings) {
+  for (int passes = 1;; ++passes) {
     const bool full = out.size() >= Protocol::kEnough;
     const bool some = !out.empty();
-    answered |= some && protocol_->has_answered();
+    responded |= some && protocol_->wrote_response();
     if (some && !send(out)) break;
     if (protocol_->ends()) end();
-    const bool more = visit.used < visit.input.size() || full;
-    if (state_ != State::reading || !more || (!some && visit.used == before)) break;
-    unfinished = servings == kServingsInARow;
-    if (unfinished) break;
+    const bool more = entry.used < entry.input.size() || full;
+    if (state_ != ConnectionState::reading || !more || (!some && entry.used == before)) break;
+    must_yield = passes == kMaxPassesPerTurn;
+    if (must_yield) break;
     out.clear();
-    before = visit.used;
-    visit.used += protocol_->on_input(visit.input.substr(before), out);
+    before = entry.used;
+    entry.used += protocol_->on_input(entry.input.substr(before), out);
   }
   clear_for_reuse(out, 2 * Protocol::kEnough);
-  if (state_ == State::closed || state_ == State::draining) return;
-  keep(visit);
+  if (state_ == ConnectionState::closed || state_ == ConnectionState::draining) return;
+  keep_unread(entry);
   count_memory();
-  if (state_ != State::reading) return;
-  if (protocol_->waits()) return turn_to(State::waiting);
-  unfinished ? line_up(answered) : wait_for_more(answered);
+  if (state_ != ConnectionState::reading) return;
+  if (protocol_->waits()) return set_state(ConnectionState::waiting);
+  must_yield ? enqueue(responded) : wait_for_input(responded);
 }
 
-void Connection::count_memory() {
-  neighbours_.memory.count(*this, kept_.capacity() + unsent_.capacity() + protocol_->memory());
+void ProtocolConnection::count_memory() {
+  loop_.memory.count(*this, pending_input_.capacity() + unsent_.capacity() + protocol_->memory());
 }
 
-// Nothing is read meanwhile: there is enough to do.
-void Connection::line_up(bool answered) {
-  if (answered) since_ = neighbours_.second;
-  turn_to(State::queued);
-  neighbours_.line.push_back(this);
+// Reads nothing while it is in the run queue: there is input left to process.
+void ProtocolConnection::enqueue(bool responded) {
+  if (responded) waiting_since_ = loop_.now_seconds;
+  set_state(ConnectionState::queued);
+  loop_.run_queue.push_back(this);
 }
 
-void Connection::keep(const Visit& visit) {
-  if (kept_.empty()) {
-    kept_.assign(visit.input.substr(visit.used));
+void ProtocolConnection::keep_unread(const BatchEntry& entry) {
+  if (pending_input_.empty()) {
+    pending_input_.assign(entry.input.substr(entry.used));
   } else {
-    kept_.erase(0, visit.used);
+    pending_input_.erase(0, entry.used);
   }
-  if (kept_.empty()) clear_for_reuse(kept_);
+  if (pending_input_.empty()) clear_for_reuse(pending_input_);
 }
 
-// A message has a time by which it must be complete, however slowly it comes. What is there of one
-// behind an answer has just begun.
-void Connection::wait_for_more(bool answered) {
-  const bool in_message = !kept_.empty() || protocol_->in_message();
-  if (!in_message || !in_message_ || answered) since_ = neighbours_.second;
+// The message timeout runs from the first byte of a message, however slowly the rest comes. After a
+// response, the bytes that are left belong to a message that has just begun.
+void ProtocolConnection::wait_for_input(bool responded) {
+  const bool in_message = !pending_input_.empty() || protocol_->in_message();
+  if (!in_message || !in_message_ || responded) waiting_since_ = loop_.now_seconds;
   in_message_ = in_message;
-  turn_to(State::reading);
-  if (shutting_down_) end_if_done();
+  set_state(ConnectionState::reading);
+  if (shutting_down_) end_if_idle();
 }
 
-// ---- Answers
+// ---- Output
 
-// Whether everything could be sent. If not, it goes on when the peer has taken some of it.
-bool Connection::send(std::string_view answers) {
-  while (!answers.empty()) {
-    const ssize_t count = transmit(socket_.fd(), answers.data(), answers.size());
+// True if everything was sent. The rest is kept otherwise, and sent when the socket is writable.
+bool ProtocolConnection::send(std::string_view output) {
+  while (!output.empty()) {
+    const ssize_t count = transmit(socket_.fd(), output.data(), output.size());
     if (would_block(count)) break;
     if (count < 0) {
       close();
       return false;
     }
-    answers.remove_prefix(static_cast<std::size_t>(count));
+    output.remove_prefix(static_cast<std::size_t>(count));
   }
-  if (answers.empty()) return true;
-  unsent_.assign(answers);
-  since_ = neighbours_.second;
-  turn_to(State::writing);
+  if (output.empty()) return true;
+  unsent_.assign(output);
+  waiting_since_ = loop_.now_seconds;
+  set_state(ConnectionState::writing);
   return false;
 }
 
-void Connection::send_on() {
-  const std::string answers = std::exchange(unsent_, {});
-  if (!send(answers)) return state_ == State::closed ? void() : count_memory();
+void ProtocolConnection::resume_sending() {
+  const std::string output = std::exchange(unsent_, {});
+  if (!send(output)) return state_ == ConnectionState::closed ? void() : count_memory();
   if (protocol_->ends()) return end();
-  since_ = neighbours_.second;
-  turn_to(State::reading);
+  waiting_since_ = loop_.now_seconds;
+  set_state(ConnectionState::reading);
   serve();
 }
 
 // ---- Ending
 
-// Closing while input is unread would make the peer's system throw our last answers away: the peer
-// is told that there is nothing more to come, and listened to until it closes or time is up.
-void Connection::end() {
-  if (state_ == State::draining || state_ == State::closed) return;
-  say_goodbye();
-  shutdown(socket_.fd(), SHUT_WR);  // it may have gone already
-  since_ = neighbours_.second;
-  turn_to(State::draining);
-  release();
+// Lingering close: closing a socket with unread input sends a RST, on which the peer's system drops
+// output that it has not delivered yet. So only the write side is shut down, and input is read and
+// dropped until the peer closes or kDrainSeconds have passed.
+void ProtocolConnection::end() {
+  if (state_ == ConnectionState::draining || state_ == ConnectionState::closed) return;
+  send_final_output();
+  shutdown(socket_.fd(), SHUT_WR);  // fails if the peer is gone
+  waiting_since_ = loop_.now_seconds;
+  set_state(ConnectionState::draining);
+  release_memory();
 }
 
-// A connection that only waits for the peer to close it needs no memory.
-void Connection::release() {
-  neighbours_.memory.forget(*this);
-  std::string().swap(kept_);
+// A draining connection holds no buffers.
+void ProtocolConnection::release_memory() {
+  loop_.memory.forget(*this);
+  std::string().swap(pending_input_);
   std::string().swap(unsent_);
   protocol_ = nullptr;
 }
 
-// A peer that takes no answers cannot be told anything.
-void Connection::shed() noexcept {
+// Sends no message to a peer that does not take its output.
+void ProtocolConnection::shed() noexcept {
   guard([this] {
-    if (state_ == State::queued) std::erase(neighbours_.line, this);
-    std::string words;
-    if (state_ != State::writing) protocol_->on_shed(words);
-    words.empty() || !send(words) ? close() : end();
+    if (state_ == ConnectionState::queued) std::erase(loop_.run_queue, this);
+    std::string output;
+    if (state_ != ConnectionState::writing) protocol_->on_shed(output);
+    output.empty() || !send(output) ? close() : end();
   });
 }
 
-// A few bytes, for those who have not gone or are stuck.
-void Connection::say_goodbye() {
-  std::string words;
-  protocol_->on_end(words);
-  if (!words.empty()) (void)!::send(socket_.fd(), words.data(), words.size(), MSG_NOSIGNAL);
+// A few bytes, sent once: the result does not matter.
+void ProtocolConnection::send_final_output() {
+  std::string output;
+  protocol_->on_end(output);
+  if (!output.empty()) (void)!::send(socket_.fd(), output.data(), output.size(), MSG_NOSIGNAL);
 }
 
-void Connection::drain() {
-  const ssize_t count = recv(socket_.fd(), neighbours_.round.room(), Round::kRoom, 0);
+void ProtocolConnection::drain() {
+  const ssize_t count = recv(socket_.fd(), loop_.batch.buffer(), ReadBatch::kReadSize, 0);
   if (count <= 0 && !would_block(count)) close();
 }
 
-void Connection::close() noexcept {
-  if (state_ == State::closed) return;
-  neighbours_.memory.forget(*this);
-  if (state_ == State::queued) std::erase(neighbours_.line, this);
-  state_ = State::closed;
+void ProtocolConnection::close() noexcept {
+  if (state_ == ConnectionState::closed) return;
+  loop_.memory.forget(*this);
+  if (state_ == ConnectionState::queued) std::erase(loop_.run_queue, this);
+  state_ = ConnectionState::closed;
   socket_.close();
-  neighbours_.closed.push_back(this);
+  loop_.closed.push_back(this);
 }
 
-void Connection::check_patience() {
-  guard([this] { look_at_time(); });
+void ProtocolConnection::check_timeouts() {
+  guard([this] { do_check_timeouts(); });
 }
 
-void Connection::look_at_time() {
-  if (state_ == State::reading && protocol_->look_around()) serve();
-  const int waited = neighbours_.second - since_;
+void ProtocolConnection::do_check_timeouts() {
+  if (state_ == ConnectionState::reading && protocol_->look_around()) serve();
+  const int waited = loop_.now_seconds - waiting_since_;
   switch (state_) {
-    case State::writing:
-      if (waited >= door_.stall_seconds) close();
+    case ConnectionState::writing:
+      if (waited >= options_.stall_seconds) close();
       break;
-    case State::draining:
+    case ConnectionState::draining:
       if (waited >= kDrainSeconds) close();
       break;
-    case State::reading:
-      if (in_message_ && waited >= door_.message_seconds) {
+    case ConnectionState::reading:
+      if (in_message_ && waited >= options_.message_seconds) {
         std::string out;
         protocol_->on_timeout(out);
         out.empty() || !send(out) ? close() : end();
-      } else if (!in_message_ && door_.idle_seconds > 0 && waited >= door_.idle_seconds) {
-        say_goodbye();
+      } else if (!in_message_ && options_.idle_seconds > 0 && waited >= options_.idle_seconds) {
+        send_final_output();
         close();
       }
       break;
-    case State::waiting:  // whom it waits for has patience of its own
-    case State::queued:
-    case State::closed:
+    case ConnectionState::waiting:  // the operation that it waits for has a timeout of its own
+    case ConnectionState::queued:
+    case ConnectionState::closed:
       break;
   }
 }
 
-void Connection::shut_down() {
+void ProtocolConnection::shut_down() {
   shutting_down_ = true;
-  if (state_ == State::draining || state_ == State::closed) return;
+  if (state_ == ConnectionState::draining || state_ == ConnectionState::closed) return;
   guard([this] {
     protocol_->on_shutdown();
-    in_message_ = !kept_.empty() || protocol_->in_message();
-    if (state_ == State::reading) serve();
+    in_message_ = !pending_input_.empty() || protocol_->in_message();
+    if (state_ == ConnectionState::reading) serve();
   });
 }
 
-// What has begun may be finished, and what has arrived is answered.
-void Connection::end_if_done() {
+// Ends unless a message has begun, or bytes that have arrived are unread.
+void ProtocolConnection::end_if_idle() {
   int arrived = 0;
   if (!in_message_ && ioctl(socket_.fd(), FIONREAD, &arrived) == 0 && arrived == 0) end();
 }

@@ -14,132 +14,133 @@
 
 namespace weir::net {
 
-class Connection;
+class ProtocolConnection;
 
-// What has come for a connection, and what it makes of that.
-struct Visit {
-  Connection* connection = nullptr;
+// One connection in a ReadBatch: the bytes that were read from it, and its responses.
+struct BatchEntry {
+  ProtocolConnection* connection = nullptr;
   std::string_view input{};
-  std::size_t used = 0;  // of the input
-  std::string out{};     // answers
+  std::size_t used = 0;  // bytes of `input` that the protocol has consumed
+  std::string out{};     // responses to send
 };
 
-// A few connections that are served together: all are read, then all answer, then all answers are
-// sent. The system's code for reading, that for sending and ours are each too large to stay in the
-// processor's nearest memory beside the others: so each is fetched once for all, not for each.
-class Round {
+// Connections that are served together, in three passes: read from all, process all, send to all.
+// The kernel's receive path, its send path and our own code do not fit into the instruction cache
+// together. One pass each loads each of them once per batch instead of once per connection.
+class ReadBatch {
  public:
-  explicit Round(LoopMemory& memory) : memory_(memory) {}
+  explicit ReadBatch(LoopMemory& memory) : memory_(memory) {}
 
-  // The room for what comes next, of as many bytes as are read at once. Whoever is there is served
-  // before if there is none.
-  char* room();
-  // So much has come there.
-  void add(Connection& connection, std::size_t size);
-  // Serves all who are there. What they hold then is counted, and the largest are shed if all
-  // hold too much.
+  // A buffer of kReadSize bytes for the next read. Serves the current entries first if there is no
+  // space left.
+  char* buffer();
+  // Adds a connection for which `size` bytes were read into the last buffer().
+  void add(ProtocolConnection& connection, std::size_t size);
+  // Serves all entries and empties the batch. Counts the memory that the connections hold then, and
+  // sheds the largest ones if all loops together exceed their limit.
   void serve();
-  // Frees memory that is kept for long answers.
+  // Frees output buffers that grew large.
   void shrink();
 
-  static constexpr std::size_t kRoom = 64 << 10;
+  static constexpr std::size_t kReadSize = 64 << 10;
 
  private:
-  static constexpr std::size_t kMost = 16;
+  static constexpr std::size_t kMaxEntries = 16;
 
   LoopMemory& memory_;
-  std::array<Visit, kMost> visits_{};
+  std::array<BatchEntry, kMaxEntries> entries_{};
   std::size_t count_ = 0;
-  std::vector<char> input_ = std::vector<char>(4 * kRoom);
-  std::size_t used_ = 0;  // of it
+  std::vector<char> input_ = std::vector<char>(4 * kReadSize);
+  std::size_t used_ = 0;  // bytes of `input_`
 };
 
-// What the connections of one loop share.
-struct Neighbours {
+// State that all connections of one loop share. Used by the loop's thread only.
+struct LoopState {
   LoopMemory memory;
   Poller poller{};
-  int second = 0;  // the loop's clock: whole seconds are exact enough for patience
-  std::vector<Connection*> closed{};  // waiting to be destroyed
-  std::vector<Connection*> woken{};   // with something to say
-  std::deque<Connection*> line{};     // to be served again when others have been
+  int now_seconds = 0;                          // the loop's clock: timeouts are whole seconds
+  std::vector<ProtocolConnection*> closed{};    // to be destroyed at the end of the iteration
+  std::vector<ProtocolConnection*> woken{};     // have output, though no input has come
+  std::deque<ProtocolConnection*> run_queue{};  // used up their turn, and have input left
 
-  // Memory for those that are being served: those that wait need none.
-  Round round{memory};
-  Visit alone{};  // of one that nothing has come for
+  // Buffers belong to the loop, not to connections: an idle connection needs none.
+  ReadBatch batch{memory};
+  BatchEntry empty_entry{};  // for a connection that is served without new input
 };
 
-// A socket and what it speaks. Reads, lets the protocol answer, writes, and only then reads on: a
-// peer that does not take its answers is not asked for more questions. What it reads waits in the
-// neighbours' round until that is served.
-// If an allocation fails while an event is served, the connection is closed, and the others go on.
-// Used by the thread of its loop only.
-class Connection final : public Watcher, public Waker, public MemoryHolder {
+// A socket and the Protocol that it speaks. Reads, lets the protocol respond, writes, and only then
+// reads again: nothing is read from a peer that does not take its responses (backpressure). Bytes
+// that were read wait in the loop's ReadBatch until that is served.
+// If an allocation fails while an event is served, this connection is closed and the others go on.
+// Used by the loop's thread only.
+class ProtocolConnection final : public Watcher, public Waker, public MemoryHolder {
  public:
-  // `socket` does not block.
-  Connection(Descriptor socket, const Door& door, const Peer& peer, Neighbours& neighbours);
-  Connection(const Connection&) = delete;
-  Connection& operator=(const Connection&) = delete;
+  // `socket` is non-blocking.
+  ProtocolConnection(Descriptor socket, const Door& options, const Peer& peer, LoopState& loop);
+  ProtocolConnection(const ProtocolConnection&) = delete;
+  ProtocolConnection& operator=(const ProtocolConnection&) = delete;
 
-  // From now on it is served; false if it cannot be. To be called once, before anything else.
+  // Registers the socket with the poller; false if the system refuses. Call once, before anything
+  // else.
   bool open();
 
   void on_ready() override;
   void on_out_of_memory() noexcept override;
   void shed() noexcept override;
-  // Shows the protocol what has come, then sends its answers. If that leaves something to answer,
-  // it is in the line.
-  void answer(Visit& visit);
-  void send_answers(Visit& visit);
+  // First pass over a batch entry: passes the input to the protocol.
+  void process(BatchEntry& entry);
+  // Second pass: sends the responses. Joins the run queue if the turn is used up and input is left.
+  void send_responses(BatchEntry& entry);
   void wake() override;
-  // It was woken: lets the protocol say what it has to say.
+  // Called after wake(): lets the protocol write output.
   void resume();
-  // It was taken from the line: goes on with what it has kept.
-  void go_on();
-  // Called several times a second: ends it if the peer has been too slow.
-  void check_patience();
-  // Answers what has arrived, then ends.
+  // Called when it was taken from the run queue: continues with the input that it has kept.
+  void resume_queued();
+  // Called several times a second: ends the connection if a timeout has passed.
+  void check_timeouts();
+  // Graceful shutdown: answers the input that has arrived, then ends.
   void shut_down();
 
-  // Its place in the loop's list.
-  std::size_t place = 0;
+  // Index in the loop's list of connections.
+  std::size_t index = 0;
 
  private:
-  enum class State { reading, waiting, queued, writing, draining, closed };
+  enum class ConnectionState { reading, waiting, queued, writing, draining, closed };
 
-  // Runs one event.
+  // Runs one event; closes the connection if an allocation fails in it.
   void guard(const auto& event);
   void read();
   void drain();
   void serve();
-  void do_answer(Visit& visit);
-  void do_send_answers(Visit& visit);
-  void look_at_time();
+  void do_process(BatchEntry& entry);
+  void do_send_responses(BatchEntry& entry);
+  void do_check_timeouts();
   void count_memory();
-  void keep(const Visit& visit);
-  void line_up(bool answered);
-  void wait_for_more(bool answered);
-  void look_while_waiting();
-  bool send(std::string_view answers);
-  void send_on();
+  void keep_unread(const BatchEntry& entry);
+  void enqueue(bool responded);
+  void wait_for_input(bool responded);
+  void on_event_while_waiting();
+  bool send(std::string_view output);
+  void resume_sending();
   void end();
-  void end_if_done();
-  void say_goodbye();
-  void release();
+  void end_if_idle();
+  void send_final_output();
+  void release_memory();
   void close() noexcept;
-  void turn_to(State state);
-  void want(Interest interest);
+  void set_state(ConnectionState state);
+  void set_interest(Interest interest);
 
   Descriptor socket_;
-  const Door& door_;
-  Neighbours& neighbours_;
-  std::unique_ptr<Protocol> protocol_;  // none once the connection is draining
-  State state_ = State::reading;
-  Interest interest_ = Interest::news;
+  const Door& options_;
+  LoopState& loop_;
+  std::unique_ptr<Protocol> protocol_;  // null while the connection drains
+  ConnectionState state_ = ConnectionState::reading;
+  Interest interest_ = Interest::read_edge;
 
-  std::string kept_;    // has come, and is not used up
-  std::string unsent_;  // answers that the peer has not taken
+  std::string pending_input_;  // read, and not consumed yet
+  std::string unsent_;         // output that the socket has not accepted
 
-  int since_ = 0;  // the second in which it began to wait for what it waits for
+  int waiting_since_ = 0;  // now_seconds when the current timeout began
   bool in_message_ = false;
   bool shutting_down_ = false;
   bool woken_ = false;

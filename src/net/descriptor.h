@@ -6,7 +6,7 @@
 
 namespace weir::net {
 
-// A file descriptor, and the duty to close it.
+// Owns a file descriptor and closes it. Move-only.
 class Descriptor {
  public:
   Descriptor() = default;

@@ -13,51 +13,52 @@
 
 namespace weir::net {
 
-// Anything that must not be destroyed while somebody is in the middle of it.
+// An object that is destroyed at the end of the loop's iteration, when no function of it can be on
+// the stack (LoopContext::defer_delete).
 class Mortal {
  public:
   virtual ~Mortal() = default;
 
  private:
   friend struct Ground;
-  std::unique_ptr<Mortal> next_dead_;  // (a list, as it must not need memory to free some)
+  std::unique_ptr<Mortal> next_deferred_;  // intrusive list: needs no allocation
 };
 
-// What a loop offers to those who live on it and have connections of their own. For its thread.
+// The services of a loop for handlers that manage their own connections. For the loop's thread.
 struct Ground {
   Poller& poller;
   LoopMemory& memory;
   Timers timers{};
-  std::unique_ptr<Mortal> dead{};  // the last of those to be destroyed at the end of the turn
-  // Memory for the one that is being served.
+  std::unique_ptr<Mortal> deferred{};  // head of the list to destroy at the end of the iteration
+  // Read buffer, shared: valid while one event is handled.
   std::vector<char> input = std::vector<char>(64 << 10);
-  std::size_t left = 0;  // of those that were let in, so many have left since it was looked at
+  std::size_t left = 0;  // accepted connections that have closed since the loop last counted
 
   void bury(std::unique_ptr<Mortal> mortal) noexcept {
-    mortal->next_dead_ = std::move(dead);
-    dead = std::move(mortal);
+    mortal->next_deferred_ = std::move(deferred);
+    deferred = std::move(mortal);
   }
-  // Destroys all that was buried, one after the other. Each may bury others.
-  void destroy_dead() noexcept {
-    while (dead) dead = std::exchange(dead->next_dead_, nullptr);
+  // Destroys the deferred objects one by one. A destructor may defer others.
+  void delete_deferred() noexcept {
+    while (deferred) deferred = std::exchange(deferred->next_deferred_, nullptr);
   }
 };
 
-// Who lives on a loop and takes care of the connections that a door lets in.
+// Manages the connections that a listener accepts on one loop. For the loop's thread.
 class Resident {
  public:
   virtual ~Resident() = default;
 
-  // Somebody who is let in, on a socket that does not block. When it has left, `Ground::left` is
-  // raised by one.
+  // Takes over an accepted, non-blocking socket. The handler adds one to LoopContext::closed_count
+  // when the connection has closed.
   virtual void admit(Descriptor socket, const Peer& peer) = 0;
-  // Whether there is room for one more. Who comes while there is none waits to be let in.
+  // False if it can take no more connections. New ones wait in the kernel's accept queue meanwhile.
   virtual bool has_room() const { return true; }
-  // Several times a second.
+  // Called several times a second.
   virtual void look_around() {}
-  // Nobody comes any more: finish what is under way.
+  // Graceful shutdown: no more sockets come; finishes requests under way.
   virtual void shut_down() = 0;
-  // Whether everybody has left.
+  // True if all connections are closed.
   virtual bool is_alone() const = 0;
 };
 

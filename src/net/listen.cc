@@ -14,41 +14,41 @@ namespace weir::net {
 
 namespace {
 
-sockaddr* plain(sockaddr_storage& bytes) { return reinterpret_cast<sockaddr*>(&bytes); }
-const sockaddr* plain(const sockaddr_storage& bytes) {
+sockaddr* as_sockaddr(sockaddr_storage& bytes) { return reinterpret_cast<sockaddr*>(&bytes); }
+const sockaddr* as_sockaddr(const sockaddr_storage& bytes) {
   return reinterpret_cast<const sockaddr*>(&bytes);
 }
 
-// The port, in the order of the network. Both kinds of address have it in the same place.
+// The port in network byte order. It is at the same offset for IPv4 and IPv6.
 in_port_t& port_of(sockaddr_storage& bytes) {
   return reinterpret_cast<sockaddr_in&>(bytes).sin_port;
 }
 
-void set(int fd, int level, int option, int value) {
+void set_option(int fd, int level, int option, int value) {
   setsockopt(fd, level, option, &value, sizeof value);
 }
 
-void turn_on(int fd, int level, int option) { set(fd, level, option, 1); }
+void enable(int fd, int level, int option) { set_option(fd, level, option, 1); }
 
-// Some may be silent for as long as they like: the system finds out whether they are still there.
-// (After five minutes, and then two more.)
-void look_after(int fd) {
-  turn_on(fd, SOL_SOCKET, SO_KEEPALIVE);
-  set(fd, IPPROTO_TCP, TCP_KEEPIDLE, 300);
-  set(fd, IPPROTO_TCP, TCP_KEEPINTVL, 30);
-  set(fd, IPPROTO_TCP, TCP_KEEPCNT, 4);
+// Enables TCP keepalive, since some connections may be idle without limit: probes after five
+// minutes, and gives the peer up two minutes later.
+void enable_keepalive(int fd) {
+  enable(fd, SOL_SOCKET, SO_KEEPALIVE);
+  set_option(fd, IPPROTO_TCP, TCP_KEEPIDLE, 300);
+  set_option(fd, IPPROTO_TCP, TCP_KEEPINTVL, 30);
+  set_option(fd, IPPROTO_TCP, TCP_KEEPCNT, 4);
 }
 
 Descriptor open_socket(const Address& address) {
   Descriptor socket(
       ::socket(address.bytes.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
-  if (socket.is_open()) turn_on(socket.fd(), SOL_SOCKET, SO_REUSEADDR);
+  if (socket.is_open()) enable(socket.fd(), SOL_SOCKET, SO_REUSEADDR);
   return socket;
 }
 
 bool is_loopback(const in_addr& address) { return (ntohl(address.s_addr) >> 24) == 127; }
 
-Peer peer_at(const sockaddr_storage& bytes) {
+Peer to_peer(const sockaddr_storage& bytes) {
   std::array<char, INET6_ADDRSTRLEN> text{};
   if (bytes.ss_family == AF_INET) {
     const in_addr& address = reinterpret_cast<const sockaddr_in&>(bytes).sin_addr;
@@ -57,7 +57,7 @@ Peer peer_at(const sockaddr_storage& bytes) {
   }
   const in6_addr& address = reinterpret_cast<const sockaddr_in6&>(bytes).sin6_addr;
   inet_ntop(AF_INET6, &address, text.data(), text.size());
-  // Who comes by IPv4 to a socket for both looks like ::ffff:127.0.0.1.
+  // IPv4 clients of a dual-stack socket have a mapped address, such as ::ffff:127.0.0.1.
   in_addr mapped{};
   std::memcpy(&mapped, address.s6_addr + 12, sizeof mapped);
   const bool loopback =
@@ -79,11 +79,11 @@ bool Address::operator==(const Address& other) const {
 }
 
 Result<std::vector<Address>, Error> resolve_all(const std::string& host, std::uint16_t port) {
-  addrinfo wanted{};
-  wanted.ai_socktype = SOCK_STREAM;
-  wanted.ai_flags = AI_PASSIVE;
+  addrinfo hints{};
+  hints.ai_socktype = SOCK_STREAM;
+  hints.ai_flags = AI_PASSIVE;
   addrinfo* found = nullptr;
-  const int failed = getaddrinfo(host.c_str(), nullptr, &wanted, &found);
+  const int failed = getaddrinfo(host.c_str(), nullptr, &hints, &found);
   if (failed != 0) return Error{gai_strerror(failed)};
   const std::unique_ptr<addrinfo, decltype(&freeaddrinfo)> owner(found, &freeaddrinfo);
   std::vector<Address> addresses;
@@ -102,19 +102,19 @@ Result<Address, Error> resolve(const std::string& host, std::uint16_t port) {
   return addresses->front();
 }
 
-int taken(const Address& address) {
+int bind_error(const Address& address) {
   const Descriptor probe = open_socket(address);
   if (!probe.is_open()) return errno;
-  if (bind(probe.fd(), plain(address.bytes), address.size) != 0) return errno;
+  if (bind(probe.fd(), as_sockaddr(address.bytes), address.size) != 0) return errno;
   return listen(probe.fd(), 1) == 0 ? 0 : errno;
 }
 
-Descriptor bind_shared(Address& address, int& error) {
+Descriptor bind_reuseport(Address& address, int& error) {
   Descriptor socket = open_socket(address);
-  if (socket.is_open()) turn_on(socket.fd(), SOL_SOCKET, SO_REUSEPORT);
+  if (socket.is_open()) enable(socket.fd(), SOL_SOCKET, SO_REUSEPORT);
   const bool bound = socket.is_open() &&
-                     bind(socket.fd(), plain(address.bytes), address.size) == 0 &&
-                     getsockname(socket.fd(), plain(address.bytes), &address.size) == 0;
+                     bind(socket.fd(), as_sockaddr(address.bytes), address.size) == 0 &&
+                     getsockname(socket.fd(), as_sockaddr(address.bytes), &address.size) == 0;
   error = bound ? 0 : errno;
   return bound ? std::move(socket) : Descriptor();
 }
@@ -124,8 +124,8 @@ Descriptor start_connecting(const Address& address, int& error) {
       ::socket(address.bytes.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   error = socket.is_open() ? 0 : errno;
   if (!socket.is_open()) return socket;
-  turn_on(socket.fd(), IPPROTO_TCP, TCP_NODELAY);
-  if (connect(socket.fd(), plain(address.bytes), address.size) == 0) return socket;
+  enable(socket.fd(), IPPROTO_TCP, TCP_NODELAY);
+  if (connect(socket.fd(), as_sockaddr(address.bytes), address.size) == 0) return socket;
   if (errno == EINPROGRESS) return socket;
   error = errno;
   return Descriptor();
@@ -134,12 +134,12 @@ Descriptor start_connecting(const Address& address, int& error) {
 Descriptor accept_next(const Descriptor& listener, Peer& peer, int& error) {
   sockaddr_storage from{};
   socklen_t size = sizeof from;
-  Descriptor socket(accept4(listener.fd(), plain(from), &size, SOCK_NONBLOCK | SOCK_CLOEXEC));
+  Descriptor socket(accept4(listener.fd(), as_sockaddr(from), &size, SOCK_NONBLOCK | SOCK_CLOEXEC));
   error = socket.is_open() ? 0 : errno;
   if (!socket.is_open()) return socket;
-  turn_on(socket.fd(), IPPROTO_TCP, TCP_NODELAY);
-  look_after(socket.fd());
-  peer = peer_at(from);
+  enable(socket.fd(), IPPROTO_TCP, TCP_NODELAY);
+  enable_keepalive(socket.fd());
+  peer = to_peer(from);
   return socket;
 }
 

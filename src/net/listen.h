@@ -12,7 +12,7 @@
 
 namespace weir::net {
 
-// Where one listens, as the system has it.
+// A socket address, IPv4, IPv6 or Unix.
 struct Address {
   sockaddr_storage bytes{};
   socklen_t size = 0;
@@ -22,26 +22,26 @@ struct Address {
   bool operator==(const Address& other) const;
 };
 
-// All addresses of a host name, in the order to try them; never empty. Blocks while it is looked
-// up.
+// All addresses of a host name, in the order to try them; never empty. Blocks during the DNS
+// lookup.
 Result<std::vector<Address>, Error> resolve_all(const std::string& host, std::uint16_t port);
-// The first of them.
+// The first address of a host name. Blocks likewise.
 Result<Address, Error> resolve(const std::string& host, std::uint16_t port);
 
-// Whether somebody listens there: why one cannot, or 0. Loops share their ports, and the system
-// would let another process share them, too; one attempt without sharing shows it.
-int taken(const Address& address);
+// The errno with which listening on the address fails, or 0. Loops bind with SO_REUSEPORT, which
+// would also succeed if another process listens there with it. This tries without.
+int bind_error(const Address& address);
 
-// A socket bound there that shares its port with others that do. Sets `address` to where it is
-// bound, and `error` if it cannot be.
-Descriptor bind_shared(Address& address, int& error);
+// A socket bound to the address with SO_REUSEPORT. Sets `address` to the actual one (port 0 becomes
+// a real port). On failure returns a closed descriptor and sets `error` to errno.
+Descriptor bind_reuseport(Address& address, int& error);
 
-// A socket on its way there: it becomes writable when it stands, or cannot. Closed if there is
-// none, which `error` tells.
+// A non-blocking socket with connect() in progress: it becomes writable when the connection is
+// established or has failed. On failure returns a closed descriptor and sets `error` to errno.
 Descriptor start_connecting(const Address& address, int& error);
 
-// The next who waits to be let in, on a socket that does not block; closed if nobody does or the
-// system has no more descriptors, which `error` tells.
+// Accepts one connection as a non-blocking socket. Returns a closed descriptor and sets `error` to
+// errno if none is pending (EAGAIN) or on failure, for instance without free descriptors.
 Descriptor accept_next(const Descriptor& listener, Peer& peer, int& error);
 
 }  // namespace weir::net

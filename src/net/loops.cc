@@ -22,12 +22,13 @@ namespace weir::net {
 
 namespace {
 
-using Clock = std::chrono::steady_clock;
+using SteadyClock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
-// What all loops count together. Written when connections come and go, not with every message.
-struct Shared {
-  explicit Shared(const LoopOptions& options)
+// Counters and limits that all loops share. Written when connections open and close, not for every
+// message.
+struct SharedState {
+  explicit SharedState(const LoopOptions& options)
       : most_connections(options.most_connections),
         memory(options.connection_memory, static_cast<std::size_t>(options.threads)) {}
 
@@ -36,21 +37,21 @@ struct Shared {
   std::atomic<std::uint64_t> accepted{0};
   std::atomic<std::uint64_t> turned_away{0};
   std::atomic<std::uint64_t> open{0};
-  // Wakes the loops that hold more than their share of the memory, which makes them shed.
+  // Wakes the loops that hold more than their limit of buffer memory, so that they shed.
   std::function<void()> wake_large_loops{};
 };
 
-// Room for one more than there are, so that adding one cannot fail. (Grows as push_back does.)
+// Reserves capacity for `count` entries, so that adding one cannot fail. Grows geometrically.
 void reserve_for(auto& list, std::size_t count) {
   if (list.capacity() < count) list.reserve(2 * count);
 }
 
-int second_of(Clock::time_point time) {
+int to_seconds(SteadyClock::time_point time) {
   return static_cast<int>(
       std::chrono::floor<std::chrono::seconds>(time.time_since_epoch()).count());
 }
 
-// What other threads want to be run on a loop's thread.
+// Functions that other threads post to a loop's thread.
 class LoopMailbox final : public Mailbox {
  public:
   LoopMailbox(Poller& poller, LoopMemory& memory) : memory_(memory), poller_(&poller) {}
@@ -59,19 +60,19 @@ class LoopMailbox final : public Mailbox {
     const std::lock_guard lock(mutex_);
     if (poller_ == nullptr) return;
     functions_.push_back(std::move(function));
-    has_some_.store(true, std::memory_order_release);
+    has_posted_.store(true, std::memory_order_release);
     poller_->wake();
   }
 
-  // The next two are for the loop's thread.
+  // run() and close() are for the loop's thread.
 
   void run() {
-    if (!has_some_.load(std::memory_order_acquire)) return;
+    if (!has_posted_.load(std::memory_order_acquire)) return;
     std::vector<std::function<void()>> functions;
     {
       const std::lock_guard lock(mutex_);
       functions.swap(functions_);
-      has_some_.store(false, std::memory_order_relaxed);
+      has_posted_.store(false, std::memory_order_relaxed);
     }
     for (const auto& function : functions) {
       if (!with_memory(function)) memory_.note_out_of_memory();
@@ -87,332 +88,336 @@ class LoopMailbox final : public Mailbox {
  private:
   LoopMemory& memory_;  // of the loop
   std::mutex mutex_;
-  std::atomic<bool> has_some_{false};
-  Poller* poller_;  // none: the loop has ended
+  std::atomic<bool> has_posted_{false};
+  Poller* poller_;  // null once the loop has ended
   std::vector<std::function<void()>> functions_;
 };
 
-thread_local std::shared_ptr<LoopMailbox> own_mailbox;
+thread_local std::shared_ptr<LoopMailbox> this_thread_mailbox;
 
-// One thread, and everything that happens on it.
+// One thread with its event loop, listening sockets and connections.
 class Loop {
  public:
-  Loop(Shared& shared, const LoopOptions& options) : shared_(shared), options_(options) {
-    neighbours_.second = second_of(Clock::now());
+  Loop(SharedState& shared, const LoopOptions& options) : shared_(shared), options_(options) {
+    state_.now_seconds = to_seconds(SteadyClock::now());
   }
 
-  int bind(Address& address, const Door& door) {
+  int bind(Address& address, const Door& options) {
     int error = 0;
-    Descriptor socket = bind_shared(address, error);
-    if (error == 0) listeners_.emplace_back(*this, std::move(socket), door);
+    Descriptor socket = bind_reuseport(address, error);
+    if (error == 0) listeners_.emplace_back(*this, std::move(socket), options);
     return error;
   }
 
   void start() {
-    for (Listener& listener : listeners_) listener.open();
+    for (ListeningSocket& listener : listeners_) listener.open();
     thread_ = std::thread([this] { run(); });
   }
 
-  // From another thread.
+  // These are called by other threads.
   void shut_down() {
-    asked_to_shut_down_.store(true);
-    neighbours_.poller.wake();
+    shutdown_requested_.store(true);
+    state_.poller.wake();
   }
-  void end() {
-    asked_to_end_.store(true);
-    neighbours_.poller.wake();
+  void stop() {
+    stop_requested_.store(true);
+    state_.poller.wake();
     if (thread_.joinable()) thread_.join();
   }
-  // Whether everybody has left.
-  bool done() const { return done_.load(); }
-  bool holds_too_much() const { return neighbours_.memory.holds_too_much(); }
-  void wake() { neighbours_.poller.wake(); }
-  // Whether it has come around since it was last forgotten that it has.
-  bool came_around() const { return came_around_.load(std::memory_order_relaxed); }
-  void forget_coming_around() { came_around_.store(false, std::memory_order_relaxed); }
+  // True once a graceful shutdown has closed all connections.
+  bool done() const { return is_done_.load(); }
+  bool holds_too_much() const { return state_.memory.holds_too_much(); }
+  void wake() { state_.poller.wake(); }
+  // True once the loop has completed an iteration with a tick since the last reset.
+  bool has_iterated() const { return iterated_.load(std::memory_order_relaxed); }
+  void reset_iterated() { iterated_.store(false, std::memory_order_relaxed); }
 
  private:
-  class Listener final : public Watcher {
+  class ListeningSocket final : public Watcher {
    public:
-    Listener(Loop& loop, Descriptor socket, const Door& door)
-        : loop_(loop), socket_(std::move(socket)), door_(door) {}
+    ListeningSocket(Loop& loop, Descriptor socket, const Door& options)
+        : loop_(loop), socket_(std::move(socket)), options_(options) {}
 
     void open() {
       constexpr int backlog = 4096;
       if (listen(socket_.fd(), backlog) != 0) {
         throw std::system_error(errno, std::generic_category(), "cannot listen");
       }
-      loop_.neighbours_.poller.add(socket_.fd(), Interest::read, *this);
+      loop_.state_.poller.add(socket_.fd(), Interest::read, *this);
     }
 
-    // (Nobody is let in for a moment: memory may be free then.)
+    // Stops accepting until the next tick: memory may be free again by then.
     void on_out_of_memory() noexcept override {
-      loop_.neighbours_.memory.note_out_of_memory();
+      loop_.state_.memory.note_out_of_memory();
       pause();
     }
 
-    // Lets in who waits, a few at a time: others wait to be served.
+    // Accepts pending connections, at most a batch of them: connections that are open wait
+    // meanwhile.
     void on_ready() override {
-      constexpr int few = 64;
-      for (int i = 0; i < few && let_in_next(); ++i) {
+      constexpr int batch_size = 64;
+      for (int i = 0; i < batch_size && accept_one(); ++i) {
       }
     }
 
-    void make_resident() {
-      if (door_.house) resident_ = door_.house(loop_.ground_);
+    void make_handler_here() {
+      if (options_.house) handler_ = options_.house(loop_.context_);
     }
-    Resident* resident() const { return resident_.get(); }
-    void end_resident() { resident_ = nullptr; }
+    Resident* handler() const { return handler_.get(); }
+    void destroy_handler() { handler_ = nullptr; }
 
     void resume() {
-      if (!pausing_) return;
-      pausing_ = false;
-      loop_.neighbours_.poller.change(socket_.fd(), Interest::read, *this);
+      if (!paused_) return;
+      paused_ = false;
+      loop_.state_.poller.change(socket_.fd(), Interest::read, *this);
     }
 
-    // Whoever has been waiting to be let in is let in.
+    // Accepts the connections that the kernel has queued already, then closes the socket.
     void close() {
-      while (let_in_next()) {
+      while (accept_one()) {
       }
       socket_.close();
-      pausing_ = false;
+      paused_ = false;
     }
 
    private:
-    bool let_in_next() {
-      if (resident_ && !resident_->has_room()) {
+    bool accept_one() {
+      if (handler_ && !handler_->has_room()) {
         pause();
         return false;
       }
       Peer peer;
       int error = 0;
       Descriptor socket = accept_next(socket_, peer, error);
-      if (error == ECONNABORTED || error == EINTR) return true;  // that one has gone already
-      if (error == 0) loop_.admit(std::move(socket), peer, door_, resident_.get());
-      // Out of descriptors, most likely: somebody has to leave first.
+      if (error == ECONNABORTED || error == EINTR) return true;  // the peer is gone already
+      if (error == 0) loop_.add_connection(std::move(socket), peer, options_, handler_.get());
+      // Most likely EMFILE: a connection has to close first.
       if (error != 0 && error != EAGAIN && error != EWOULDBLOCK) pause();
       return error == 0;
     }
 
     void pause() {
-      if (pausing_) return;
-      pausing_ = true;
-      loop_.neighbours_.poller.change(socket_.fd(), Interest::none, *this);
+      if (paused_) return;
+      paused_ = true;
+      loop_.state_.poller.change(socket_.fd(), Interest::none, *this);
     }
 
     Loop& loop_;
     Descriptor socket_;
-    const Door& door_;
-    std::unique_ptr<Resident> resident_;  // none: connections of the loop's own
-    bool pausing_ = false;
+    const Door& options_;
+    std::unique_ptr<Resident> handler_;  // null: the loop makes a ProtocolConnection of each socket
+    bool paused_ = false;
   };
 
-  // The companion's word about itself.
-  class Escort final : public Watcher {
+  // Registers the loop's service with its poller.
+  class ServiceHandler final : public Watcher {
    public:
-    explicit Escort(std::unique_ptr<Companion> companion) : companion_(std::move(companion)) {}
+    explicit ServiceHandler(std::unique_ptr<Companion> service) : service_(std::move(service)) {}
 
-    void on_ready() override { companion_->run_ready(); }
-    void on_out_of_memory() noexcept override {}  // (calls without an answer time out)
-    void end_turn() { companion_->end_turn(); }
-    int descriptor() const { return companion_->descriptor(); }
+    void on_ready() override { service_->run_ready(); }
+    void on_out_of_memory() noexcept override {}  // the service's calls time out
+    void end_turn() { service_->end_turn(); }
+    int descriptor() const { return service_->descriptor(); }
 
    private:
-    const std::unique_ptr<Companion> companion_;
+    const std::unique_ptr<Companion> service_;
   };
 
   void run() {
-    // (A thread may be woken late by this many nanoseconds, and would be by 50,000.)
+    // Nanoseconds by which the kernel may wake this thread late; its default is 50,000.
     if (options_.gather.count() > 0) prctl(PR_SET_TIMERSLACK, 1'000);
     if (options_.companion) {
-      escort_ = std::make_unique<Escort>(options_.companion());
-      neighbours_.poller.add(escort_->descriptor(), Interest::read, *escort_);
+      service_ = std::make_unique<ServiceHandler>(options_.companion());
+      state_.poller.add(service_->descriptor(), Interest::read, *service_);
     }
-    own_mailbox = mailbox_;
-    for (Listener& listener : listeners_) listener.make_resident();
-    auto next_look = Clock::now();
-    while (!asked_to_end_.load(std::memory_order_relaxed)) {
-      const auto next = std::min(next_look, ground_.timers.next());
-      const auto left = std::chrono::ceil<milliseconds>(next - Clock::now());
-      wait(neighbours_.line.empty() ? std::max(left, milliseconds{0}) : milliseconds{0});
+    this_thread_mailbox = mailbox_;
+    for (ListeningSocket& listener : listeners_) listener.make_handler_here();
+    auto next_tick = SteadyClock::now();
+    while (!stop_requested_.load(std::memory_order_relaxed)) {
+      const auto next = std::min(next_tick, context_.timers.next());
+      const auto left = std::chrono::ceil<milliseconds>(next - SteadyClock::now());
+      wait(state_.run_queue.empty() ? std::max(left, milliseconds{0}) : milliseconds{0});
       mailbox_->run();
-      neighbours_.round.serve();
-      serve_line();
-      if (asked_to_shut_down_.load(std::memory_order_relaxed) && !shutting_down_) {
-        guard([this] { close_doors(); });
+      state_.batch.serve();
+      serve_run_queue();
+      if (shutdown_requested_.load(std::memory_order_relaxed) && !shutting_down_) {
+        guard([this] { begin_shutdown(); });
       }
-      const auto now = Clock::now();
-      guard([&] { ground_.timers.run(now); });
-      if (now >= next_look) {
-        next_look = now + (shutting_down_ ? milliseconds{10} : milliseconds{250});
-        guard([&] { look_around(now); });
+      const auto now = SteadyClock::now();
+      guard([&] { context_.timers.run(now); });
+      if (now >= next_tick) {
+        next_tick = now + (shutting_down_ ? milliseconds{10} : milliseconds{250});
+        guard([&] { tick(now); });
       }
       end_turn();
       shed();
-      bury();
+      destroy_closed();
     }
     mailbox_->close();
-    own_mailbox = nullptr;
+    this_thread_mailbox = nullptr;
     connections_.clear();
-    for (Listener& listener : listeners_) listener.end_resident();
-    bury();
-    escort_ = nullptr;
+    for (ListeningSocket& listener : listeners_) listener.destroy_handler();
+    destroy_closed();
+    service_ = nullptr;
   }
 
-  // Connections close themselves when there is no memory for one of their events. This is for what
-  // is not about one of them: it is done the next time.
+  // Runs work that belongs to no connection. If an allocation fails in it, the rest of it is done
+  // in a later iteration. (Connections handle failures in their own events themselves.)
   void guard(const auto& work) {
-    if (!with_memory(work)) neighbours_.memory.note_out_of_memory();
+    if (!with_memory(work)) state_.memory.note_out_of_memory();
   }
 
-  // If all loops hold too much together, at least one holds more than its share. That one sheds,
-  // now or when it is woken.
+  // If all loops together exceed the limit, at least one loop exceeds its own. That one sheds, now
+  // or when it is woken.
   void shed() {
-    neighbours_.memory.shed_largest();
-    if (neighbours_.memory.is_exceeded()) [[unlikely]]
+    state_.memory.shed_largest();
+    if (state_.memory.is_exceeded()) [[unlikely]]
       shared_.wake_large_loops();
   }
 
-  void wait(milliseconds longest) {
+  void wait(milliseconds timeout) {
     bool found = false;
-    if (has_worked_ && options_.gather.count() > 0 && neighbours_.line.empty()) {
+    if (had_work_ && options_.gather.count() > 0 && state_.run_queue.empty()) {
       std::this_thread::sleep_for(options_.gather);
     }
-    if (has_worked_ && options_.spin.count() > 0 && neighbours_.line.empty()) {
-      const auto until = Clock::now() + options_.spin;
-      while (!found && Clock::now() < until) found = neighbours_.poller.wait(milliseconds{0});
+    if (had_work_ && options_.spin.count() > 0 && state_.run_queue.empty()) {
+      const auto until = SteadyClock::now() + options_.spin;
+      while (!found && SteadyClock::now() < until) found = state_.poller.wait(milliseconds{0});
     }
-    has_worked_ = found || neighbours_.poller.wait(longest);
+    had_work_ = found || state_.poller.wait(timeout);
   }
 
-  // Who had to stop goes on, behind all for whom something has come. Those behind them in the line
-  // have the next turn, so that nobody who comes waits for all of them.
-  void serve_line() {
-    auto& line = neighbours_.line;
-    if (line.empty()) return;
-    const auto until = Clock::now() + Protocol::kLongest;
+  // Continues connections that used up their turn, after all that have new input. Stops after a
+  // time slice, so that new input does not wait for the whole queue.
+  void serve_run_queue() {
+    auto& run_queue = state_.run_queue;
+    if (run_queue.empty()) return;
+    const auto until = SteadyClock::now() + Protocol::kLongest;
     do {
-      Connection* const first = line.front();
-      line.pop_front();
-      first->go_on();
-    } while (!line.empty() && Clock::now() < until);
+      ProtocolConnection* const first = run_queue.front();
+      run_queue.pop_front();
+      first->resume_queued();
+    } while (!run_queue.empty() && SteadyClock::now() < until);
   }
 
-  // Whoever was woken speaks; what that asks for goes out together. Some of it may be answered at
-  // once.
+  // Resumes woken connections, then lets the service send the requests that they made, together.
+  // The service may answer some of those at once, which wakes connections again.
   void end_turn() {
     do {
-      std::swap(neighbours_.woken, awake_);
-      for (Connection* connection : awake_) connection->resume();
-      awake_.clear();
-      if (escort_) guard([this] { escort_->end_turn(); });
-    } while (!neighbours_.woken.empty());
+      std::swap(state_.woken, resuming_);
+      for (ProtocolConnection* connection : resuming_) connection->resume();
+      resuming_.clear();
+      if (service_) guard([this] { service_->end_turn(); });
+    } while (!state_.woken.empty());
   }
 
-  void admit(Descriptor socket, const Peer& peer, const Door& door, Resident* resident) {
+  void add_connection(Descriptor socket, const Peer& peer, const Door& options, Resident* handler) {
     if (shared_.open.load(std::memory_order_relaxed) >= shared_.most_connections) {
-      return turn_away(socket, door);
+      return reject(socket, options);
     }
-    if (resident != nullptr) {
+    if (handler != nullptr) {
       shared_.accepted.fetch_add(1, std::memory_order_relaxed);
       shared_.open.fetch_add(1, std::memory_order_relaxed);
-      return admit_resident(*resident, std::move(socket), peer);
+      return hand_over(*handler, std::move(socket), peer);
     }
     reserve_for(connections_, connections_.size() + 1);
-    for (auto* list : {&neighbours_.closed, &neighbours_.woken, &awake_}) {
+    for (auto* list : {&state_.closed, &state_.woken, &resuming_}) {
       reserve_for(*list, connections_.size() + 1);
     }
-    auto connection = std::make_unique<Connection>(std::move(socket), door, peer, neighbours_);
-    if (!connection->open()) {  // the system watches no more of them
+    auto connection =
+        std::make_unique<ProtocolConnection>(std::move(socket), options, peer, state_);
+    if (!connection->open()) {  // epoll refuses more descriptors
       shared_.turned_away.fetch_add(1, std::memory_order_relaxed);
       return;
     }
-    connection->place = connections_.size();
+    connection->index = connections_.size();
     connections_.push_back(std::move(connection));
     shared_.accepted.fetch_add(1, std::memory_order_relaxed);
     shared_.open.fetch_add(1, std::memory_order_relaxed);
   }
 
-  void admit_resident(Resident& resident, Descriptor socket, const Peer& peer) {
+  void hand_over(Resident& handler, Descriptor socket, const Peer& peer) {
     try {
-      resident.admit(std::move(socket), peer);
+      handler.admit(std::move(socket), peer);
     } catch (const std::bad_alloc&) {
       shared_.open.fetch_sub(1, std::memory_order_relaxed);
       throw;
     }
   }
 
-  void turn_away(const Descriptor& socket, const Door& door) {
+  void reject(const Descriptor& socket, const Door& options) {
     shared_.turned_away.fetch_add(1, std::memory_order_relaxed);
-    (void)!::send(socket.fd(), door.too_many.data(), door.too_many.size(), MSG_NOSIGNAL);
+    (void)!::send(socket.fd(), options.too_many.data(), options.too_many.size(), MSG_NOSIGNAL);
   }
 
-  void close_doors() {
+  void begin_shutdown() {
     shutting_down_ = true;
-    for (Listener& listener : listeners_) listener.close();
+    for (ListeningSocket& listener : listeners_) listener.close();
     for (const auto& connection : connections_) connection->shut_down();
-    for (const Listener& listener : listeners_) {
-      if (listener.resident() != nullptr) listener.resident()->shut_down();
+    for (const ListeningSocket& listener : listeners_) {
+      if (listener.handler() != nullptr) listener.handler()->shut_down();
     }
   }
 
-  // Several times a second: who has been waited for too long, and whether there is room again.
-  void look_around(Clock::time_point now) {
-    neighbours_.second = second_of(now);
-    came_around_.store(true, std::memory_order_relaxed);
-    for (Listener& listener : listeners_) listener.resume();
-    for (const auto& connection : connections_) connection->check_patience();
-    neighbours_.round.shrink();
-    for (const Listener& listener : listeners_) {
-      if (listener.resident() != nullptr) listener.resident()->look_around();
+  // Runs several times a second: checks timeouts, and accepts again where that was paused.
+  void tick(SteadyClock::time_point now) {
+    state_.now_seconds = to_seconds(now);
+    iterated_.store(true, std::memory_order_relaxed);
+    for (ListeningSocket& listener : listeners_) listener.resume();
+    for (const auto& connection : connections_) connection->check_timeouts();
+    state_.batch.shrink();
+    for (const ListeningSocket& listener : listeners_) {
+      if (listener.handler() != nullptr) listener.handler()->look_around();
     }
   }
 
   bool is_empty() const {
-    return connections_.empty() && std::ranges::all_of(listeners_, [](const Listener& listener) {
-             return listener.resident() == nullptr || listener.resident()->is_alone();
+    return connections_.empty() &&
+           std::ranges::all_of(listeners_, [](const ListeningSocket& listener) {
+             return listener.handler() == nullptr || listener.handler()->is_alone();
            });
   }
 
-  // Those that were closed are gone when nobody can be in the middle of them.
-  void bury() {
-    for (const Connection* gone : neighbours_.closed) {
-      const std::size_t place = gone->place;
-      std::swap(connections_[place], connections_.back());
-      connections_[place]->place = place;
+  // Destroys closed connections at the end of an iteration, when no function of theirs is on the
+  // stack.
+  void destroy_closed() {
+    for (const ProtocolConnection* gone : state_.closed) {
+      const std::size_t index = gone->index;
+      std::swap(connections_[index], connections_.back());
+      connections_[index]->index = index;
       connections_.pop_back();
       shared_.open.fetch_sub(1, std::memory_order_relaxed);
     }
-    neighbours_.closed.clear();
-    if (ground_.left > 0) {
-      shared_.open.fetch_sub(std::exchange(ground_.left, 0), std::memory_order_relaxed);
+    state_.closed.clear();
+    if (context_.left > 0) {
+      shared_.open.fetch_sub(std::exchange(context_.left, 0), std::memory_order_relaxed);
     }
-    ground_.destroy_dead();
-    if (shutting_down_ && is_empty()) done_.store(true);
+    context_.delete_deferred();
+    if (shutting_down_ && is_empty()) is_done_.store(true);
   }
 
-  Shared& shared_;
+  SharedState& shared_;
   const LoopOptions& options_;
-  Neighbours neighbours_{.memory = LoopMemory(shared_.memory)};
-  Ground ground_{.poller = neighbours_.poller, .memory = neighbours_.memory};
+  LoopState state_{.memory = LoopMemory(shared_.memory)};
+  Ground context_{.poller = state_.poller, .memory = state_.memory};
   const std::shared_ptr<LoopMailbox> mailbox_ =
-      std::make_shared<LoopMailbox>(neighbours_.poller, neighbours_.memory);
-  std::unique_ptr<Escort> escort_;  // none: there is no companion
-  std::vector<Connection*> awake_;
-  std::deque<Listener> listeners_;
-  std::vector<std::unique_ptr<Connection>> connections_;
+      std::make_shared<LoopMailbox>(state_.poller, state_.memory);
+  std::unique_ptr<ServiceHandler> service_;  // null: there is none
+  std::vector<ProtocolConnection*> resuming_;
+  std::deque<ListeningSocket> listeners_;
+  std::vector<std::unique_ptr<ProtocolConnection>> connections_;
   std::thread thread_;
-  bool has_worked_ = false;
+  bool had_work_ = false;
   bool shutting_down_ = false;
-  std::atomic<bool> asked_to_shut_down_{false};
-  std::atomic<bool> asked_to_end_{false};
-  std::atomic<bool> done_{false};
-  std::atomic<bool> came_around_{false};
+  std::atomic<bool> shutdown_requested_{false};
+  std::atomic<bool> stop_requested_{false};
+  std::atomic<bool> is_done_{false};
+  std::atomic<bool> iterated_{false};
 };
 
 }  // namespace
 
-std::shared_ptr<Mailbox> mailbox_of_this_thread() { return own_mailbox; }
+std::shared_ptr<Mailbox> mailbox_of_this_thread() { return this_thread_mailbox; }
 
 struct Loops::Impl {
   explicit Impl(const LoopOptions& the_options) : options(the_options), shared(options) {}
@@ -424,8 +429,8 @@ struct Loops::Impl {
   }
 
   const LoopOptions options;
-  Shared shared;
-  std::deque<Door> doors;
+  SharedState shared;
+  std::deque<Door> listener_options;
   std::vector<Address> bound;
   std::deque<Loop> loops;
   bool started = false;
@@ -433,7 +438,7 @@ struct Loops::Impl {
 
 namespace {
 
-std::string what_to_do(int error, std::uint16_t port) {
+std::string advice_for(int error, std::uint16_t port) {
   switch (error) {
     case EADDRINUSE:
       return ": another program listens there (ss -ltnp 'sport = :" + std::to_string(port) +
@@ -455,7 +460,7 @@ Error cannot_listen(const std::string& host, std::uint16_t port, const std::stri
 
 Error cannot_listen(const std::string& host, std::uint16_t port, int error) {
   return cannot_listen(host, port,
-                       std::generic_category().message(error) + what_to_do(error, port));
+                       std::generic_category().message(error) + advice_for(error, port));
 }
 
 }  // namespace
@@ -472,20 +477,21 @@ Loops::~Loops() { stop(milliseconds{0}); }
 std::optional<Error> Loops::cannot_bind(const std::string& host, std::uint16_t port) {
   const auto address = resolve(host, port);
   if (!address) return cannot_listen(host, port, "there is no such address");
-  const int error = port != 0 ? taken(*address) : 0;
+  const int error = port != 0 ? bind_error(*address) : 0;
   if (error != 0) return cannot_listen(host, port, error);
   return std::nullopt;
 }
 
-Result<std::uint16_t, Error> Loops::bind(const std::string& host, std::uint16_t port, Door door) {
-  // (What is bound and does not listen yet is in nobody's way.)
-  if (auto wrong = cannot_bind(host, port)) return *std::move(wrong);
+Result<std::uint16_t, Error> Loops::bind(const std::string& host, std::uint16_t port,
+                                         Door options) {
+  // bind_error() does not see ports that this object has bound and does not listen on yet.
+  if (auto failure = cannot_bind(host, port)) return *std::move(failure);
   auto address = resolve(host, port);
-  const bool ours = std::ranges::find(impl_->bound, *address) != impl_->bound.end();
-  int error = ours ? EADDRINUSE : 0;
-  impl_->doors.push_back(std::move(door));
+  const bool bound_here = std::ranges::find(impl_->bound, *address) != impl_->bound.end();
+  int error = bound_here ? EADDRINUSE : 0;
+  impl_->listener_options.push_back(std::move(options));
   for (Loop& loop : impl_->loops) {
-    if (error == 0) error = loop.bind(*address, impl_->doors.back());
+    if (error == 0) error = loop.bind(*address, impl_->listener_options.back());
   }
   if (error != 0) return cannot_listen(host, port, error);
   impl_->bound.push_back(*address);
@@ -501,14 +507,14 @@ void Loops::stop(milliseconds grace) {
   if (!impl_->started) return;
   impl_->started = false;
   for (Loop& loop : impl_->loops) loop.shut_down();
-  const auto until = Clock::now() + grace;
+  const auto until = SteadyClock::now() + grace;
   const auto all_done = [&] { return std::ranges::all_of(impl_->loops, &Loop::done); };
-  while (!all_done() && Clock::now() < until) std::this_thread::sleep_for(milliseconds{5});
-  for (Loop& loop : impl_->loops) loop.end();
+  while (!all_done() && SteadyClock::now() < until) std::this_thread::sleep_for(milliseconds{5});
+  for (Loop& loop : impl_->loops) loop.stop();
 }
 
 LoopCounts Loops::counts() const {
-  const Shared& shared = impl_->shared;
+  const SharedState& shared = impl_->shared;
   return {.accepted = shared.accepted.load(std::memory_order_relaxed),
           .turned_away = shared.turned_away.load(std::memory_order_relaxed),
           .open = shared.open.load(std::memory_order_relaxed)};
@@ -519,8 +525,8 @@ MemoryCounts Loops::memory() const { return impl_->shared.memory.counts(); }
 std::size_t Loops::freed_since_peak() { return impl_->shared.memory.freed_since_peak(); }
 
 bool Loops::all_came_around() {
-  if (!std::ranges::all_of(impl_->loops, &Loop::came_around)) return false;
-  for (Loop& loop : impl_->loops) loop.forget_coming_around();
+  if (!std::ranges::all_of(impl_->loops, &Loop::has_iterated)) return false;
+  for (Loop& loop : impl_->loops) loop.reset_iterated();
   return true;
 }
 

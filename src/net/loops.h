@@ -13,20 +13,20 @@
 
 namespace weir::net {
 
-// What else lives on a loop's thread and has something to do with the others there.
+// An I/O source besides the sockets that runs on a loop's thread, for instance a link to a store.
 class Companion {
  public:
   virtual ~Companion() = default;
 
-  // Becomes readable when there is something to do.
+  // Becomes readable when run_ready() has work to do. The loop polls it.
   virtual int descriptor() const noexcept = 0;
   virtual void run_ready() = 0;
-  // Everybody has had a turn.
+  // Called at the end of each iteration: sends the requests that connections have made, together.
   virtual void end_turn() = 0;
 };
 
-// Runs functions on the thread of a loop. Thread-safe. Functions that come when the loop has ended
-// are dropped.
+// Runs functions on a loop's thread. Thread-safe. Functions that are posted after the loop has
+// ended are dropped.
 class Mailbox {
  public:
   virtual void post(std::function<void()> function) = 0;
@@ -35,32 +35,32 @@ class Mailbox {
   ~Mailbox() = default;
 };
 
-// The one of the loop that this thread runs; none: it runs no loop.
+// The mailbox of the loop that this thread runs; null if it runs none.
 std::shared_ptr<Mailbox> mailbox_of_this_thread();
 
 struct LoopOptions {
   int threads = 1;
   std::size_t most_connections = 20'000;
-  // Bytes that all connections may hold together in buffers: see MemoryBudget.
+  // Bytes that all connections may hold in buffers together: see MemoryBudget.
   std::size_t connection_memory = std::size_t{64} << 20;
-  // For how long a thread that has had work looks for more before it sleeps: to be woken costs who
-  // asks, too. Costs processor time.
+  // How long a thread that has had work busy-polls before it sleeps. Waking a thread also costs the
+  // sender time; spinning costs CPU time.
   std::chrono::microseconds spin{0};
-  // How long a thread that has had work does not listen at all: what comes meanwhile is served
-  // together, and nobody has to wake the thread for each of it.
+  // How long a thread that has had work sleeps without polling. Input that arrives meanwhile is
+  // served as one batch, without a wakeup for each message.
   std::chrono::microseconds gather{0};
-  // Makes each thread's, on that thread; none if it is empty.
+  // Makes the service of each loop, on the loop's thread. Empty: none.
   std::function<std::unique_ptr<Companion>()> companion{};
 };
 
 struct LoopCounts {
   std::uint64_t accepted = 0;
-  std::uint64_t turned_away = 0;  // there were too many
+  std::uint64_t turned_away = 0;  // over the limit of connections
   std::uint64_t open = 0;
 };
 
-// Threads that each serve their own connections: the system deals newcomers out to them, and
-// nothing is handed from one to another.
+// Event loops, one thread each. Every loop listens on every port (SO_REUSEPORT): the kernel spreads
+// new connections over them, and a connection stays on its loop.
 class Loops {
  public:
   explicit Loops(const LoopOptions& options);
@@ -68,16 +68,16 @@ class Loops {
   Loops(const Loops&) = delete;
   Loops& operator=(const Loops&) = delete;
 
-  // Binds a door, before `start`. Port 0 means any that is free; the port bound is returned.
-  // Whether that could be done, without doing it.
+  // Why bind() would fail; nothing if it would not.
   static std::optional<Error> cannot_bind(const std::string& host, std::uint16_t port);
+  // Binds a listener, before `start`. Port 0 means any free port; returns the port that was bound.
   Result<std::uint16_t, Error> bind(const std::string& host, std::uint16_t port, Door door);
 
-  // From now on all doors are open.
+  // Starts the threads; all listeners accept from now on.
   void start();
 
-  // Takes no newcomers, lets everybody finish what is under way, and returns when all are gone or
-  // the time is up.
+  // Graceful shutdown: closes the listeners, lets requests under way finish, and returns when all
+  // connections are closed or `grace` has passed.
   void stop(std::chrono::milliseconds grace);
 
   LoopCounts counts() const;
@@ -85,8 +85,8 @@ class Loops {
   // See MemoryBudget. For one thread at a time.
   std::size_t freed_since_peak();
 
-  // Whether every loop has come around since this was last true. For one asker: a loop that hangs
-  // makes it false until it goes on.
+  // True if every loop has completed an iteration with a tick since this last returned true. A loop
+  // that hangs keeps it false. For one caller.
   bool all_came_around();
 
  private:

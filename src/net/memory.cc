@@ -29,8 +29,8 @@ void LoopMemory::change(MemoryHolder& holder, std::size_t counted) {
   if (counted == 0) return remove(holder);
   if (holder.held_ == 0) {
     holders_.push_back(&holder);
-    holder.place_ = holders_.size() - 1;
-    holder.number_ = next_number_++;
+    holder.index_ = holders_.size() - 1;
+    holder.sequence_ = next_sequence_++;
   }
   const std::size_t before = std::exchange(holder.held_, counted);
   held_.store(held() + counted - before, std::memory_order_relaxed);
@@ -42,24 +42,24 @@ void LoopMemory::remove(MemoryHolder& holder) noexcept {
   const std::size_t held = std::exchange(holder.held_, 0);
   held_.store(held_.load(std::memory_order_relaxed) - held, std::memory_order_relaxed);
   budget_.held_.fetch_sub(held, std::memory_order_relaxed);
-  holders_[holder.place_] = holders_.back();
-  holders_[holder.place_]->place_ = holder.place_;
+  holders_[holder.index_] = holders_.back();
+  holders_[holder.index_]->index_ = holder.index_;
   holders_.pop_back();
 }
 
-// The largest last; of those that hold the same, the newest.
+// Sorts by size, the largest last; of equal holders, the newest last.
 void LoopMemory::sort_holders() {
   std::ranges::sort(holders_, {}, [](const MemoryHolder* holder) {
-    return std::pair(holder->held_, holder->number_);
+    return std::pair(holder->held_, holder->sequence_);
   });
-  for (std::size_t i = 0; i < holders_.size(); ++i) holders_[i]->place_ = i;
+  for (std::size_t i = 0; i < holders_.size(); ++i) holders_[i]->index_ = i;
 }
 
 void LoopMemory::shed_now() {
-  const std::size_t own = MemoryBudget::after_shedding(budget_.share());
-  const std::size_t all = MemoryBudget::after_shedding(budget_.limit_);
+  const std::size_t loop_target = MemoryBudget::after_shedding(budget_.loop_limit());
+  const std::size_t total_target = MemoryBudget::after_shedding(budget_.limit_);
   sort_holders();
-  while (!holders_.empty() && held() > own && budget_.held() > all) {
+  while (!holders_.empty() && held() > loop_target && budget_.held() > total_target) {
     MemoryHolder& largest = *holders_.back();
     budget_.shed_.fetch_add(1, std::memory_order_relaxed);
     largest.shed();

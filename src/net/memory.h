@@ -7,30 +7,30 @@
 
 namespace weir::net {
 
-// What the connections of a process hold in buffers, as of now.
+// Buffer memory of all connections of the process.
 struct MemoryCounts {
   std::uint64_t held = 0;           // bytes
-  std::uint64_t limit = 0;          // bytes that they may hold together
-  std::uint64_t shed = 0;           // connections closed since together they held more
-  std::uint64_t out_of_memory = 0;  // connections closed or refused since an allocation failed
+  std::uint64_t limit = 0;          // bytes
+  std::uint64_t shed = 0;           // connections closed because the limit was exceeded
+  std::uint64_t out_of_memory = 0;  // connections closed or refused because an allocation failed
 };
 
-// A bound on the bytes that the connections of all loops hold together: input, incomplete bodies,
-// output that the peer has not read.
-// Thread-safe.
+// A limit on the bytes that the connections of all loops hold in buffers together: input,
+// incomplete bodies, output that peers have not read. Thread-safe.
 class MemoryBudget {
  public:
   MemoryBudget(std::size_t limit, std::size_t loops)
-      : limit_(limit), share_(limit / (loops > 0 ? loops : 1)) {}
+      : limit_(limit), loop_limit_(limit / (loops > 0 ? loops : 1)) {}
 
   bool is_exceeded() const { return held() > limit_; }
-  // What one loop may hold while the limit is exceeded. At least one loop holds more then.
-  std::size_t share() const { return share_; }
-  // Shedding goes on until this much is left, so that it does not begin again at once.
+  // Bytes that one loop may hold while the limit is exceeded. At least one loop holds more then.
+  std::size_t loop_limit() const { return loop_limit_; }
+  // Shedding frees memory down to this many bytes, so that it does not start again at once
+  // (hysteresis).
   static constexpr std::size_t after_shedding(std::size_t limit) { return limit - limit / 8; }
 
   MemoryCounts counts() const;
-  // The most that was held since this was last called, less what is held now.
+  // Bytes freed since the peak: the maximum held since the last call, less what is held now.
   std::size_t freed_since_peak();
 
  private:
@@ -40,17 +40,17 @@ class MemoryBudget {
   void grow(std::size_t bytes);
 
   const std::size_t limit_;
-  const std::size_t share_;
+  const std::size_t loop_limit_;
   std::atomic<std::size_t> held_{0};
   std::atomic<std::size_t> peak_{0};
   std::atomic<std::uint64_t> shed_{0};
   std::atomic<std::uint64_t> out_of_memory_{0};
 };
 
-// A connection whose buffers count.
+// A connection whose buffers count against the budget.
 class MemoryHolder {
  public:
-  // Ends the connection, so that its memory is freed. Never called in the middle of its events.
+  // Ends the connection, which frees its memory. Never called while one of its events is handled.
   virtual void shed() noexcept = 0;
 
  protected:
@@ -58,39 +58,40 @@ class MemoryHolder {
 
  private:
   friend class LoopMemory;
-  std::size_t held_ = 0;      // as counted
-  std::size_t place_ = 0;     // among the holders of its loop, unless it holds nothing
-  std::uint64_t number_ = 0;  // higher for those that came to hold something later
+  std::size_t held_ = 0;        // bytes, as counted
+  std::size_t index_ = 0;       // in LoopMemory's holders, if held_ > 0
+  std::uint64_t sequence_ = 0;  // increases with each holder that begins to hold memory
 };
 
-// What the connections of one loop hold. For its thread, but for `holds_too_much`.
+// Accounts for the buffers of one loop's connections. For the loop's thread, except
+// holds_too_much().
 class LoopMemory {
  public:
   explicit LoopMemory(MemoryBudget& budget) : budget_(budget) {}
   LoopMemory(const LoopMemory&) = delete;
   LoopMemory& operator=(const LoopMemory&) = delete;
 
-  // What the holder holds now. Counted in steps: most connections hold less than one, and cost
-  // nothing here. If there is no memory to note it, nothing has changed.
+  // Sets the bytes that the holder holds now. Counts in whole steps: most connections hold less
+  // than one step, and cost nothing here. If this throws std::bad_alloc, nothing has changed.
   void count(MemoryHolder& holder, std::size_t bytes) {
     const std::size_t counted = bytes - bytes % kStep;
     if (counted != holder.held_) [[unlikely]]
       change(holder, counted);
   }
-  // The holder is about to be destroyed.
+  // Removes a holder before it is destroyed.
   void forget(MemoryHolder& holder) noexcept {
     if (holder.held_ > 0) remove(holder);
   }
-  // An allocation has failed, and a connection was closed or refused because of that.
+  // Counts a connection that was closed or refused because an allocation failed.
   void note_out_of_memory() noexcept {
     budget_.out_of_memory_.fetch_add(1, std::memory_order_relaxed);
   }
 
-  // Whether the limit of all loops is exceeded.
+  // True if all loops together exceed the limit.
   bool is_exceeded() const { return budget_.is_exceeded(); }
-  // Whether this loop has to shed. From any thread.
-  bool holds_too_much() const { return is_exceeded() && held() > budget_.share(); }
-  // Sheds the largest holders, if this loop has to. Of those that hold the same, the newest.
+  // True if this loop has to shed. Thread-safe.
+  bool holds_too_much() const { return is_exceeded() && held() > budget_.loop_limit(); }
+  // Sheds the largest holders, if this loop has to; of equal holders, the newest first.
   void shed_largest() {
     if (holds_too_much()) [[unlikely]]
       shed_now();
@@ -108,7 +109,7 @@ class LoopMemory {
   MemoryBudget& budget_;
   std::atomic<std::size_t> held_{0};  // written by the loop's thread only
   std::vector<MemoryHolder*> holders_;
-  std::uint64_t next_number_ = 0;
+  std::uint64_t next_sequence_ = 0;
 };
 
 }  // namespace weir::net

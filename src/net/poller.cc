@@ -27,9 +27,9 @@ std::uint32_t events_of(Interest interest) {
       return EPOLLOUT;
     case Interest::both:
       return EPOLLIN | EPOLLOUT;
-    case Interest::gone:
+    case Interest::hangup:
       return EPOLLRDHUP;
-    case Interest::news:
+    case Interest::read_edge:
       return EPOLLIN | EPOLLRDHUP | EPOLLET;
     case Interest::none:
       break;
@@ -37,8 +37,8 @@ std::uint32_t events_of(Interest interest) {
   return 0;
 }
 
-void control(int epoll, int operation, int fd, Interest interest, void* watcher) {
-  epoll_event event{.events = events_of(interest), .data = {.ptr = watcher}};
+void control(int epoll, int operation, int fd, Interest interest, void* handler) {
+  epoll_event event{.events = events_of(interest), .data = {.ptr = handler}};
   checked(epoll_ctl(epoll, operation, fd, &event), "epoll_ctl");
 }
 
@@ -46,38 +46,38 @@ void control(int epoll, int operation, int fd, Interest interest, void* watcher)
 
 Poller::Poller()
     : epoll_(checked(epoll_create1(EPOLL_CLOEXEC), "epoll_create1")),
-      wake_up_(checked(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK), "eventfd")) {
-  control(epoll_.fd(), EPOLL_CTL_ADD, wake_up_.fd(), Interest::read, nullptr);
+      wake_event_(checked(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK), "eventfd")) {
+  control(epoll_.fd(), EPOLL_CTL_ADD, wake_event_.fd(), Interest::read, nullptr);
 }
 
-void Poller::add(int fd, Interest interest, Watcher& watcher) {
-  control(epoll_.fd(), EPOLL_CTL_ADD, fd, interest, &watcher);
+void Poller::add(int fd, Interest interest, Watcher& handler) {
+  control(epoll_.fd(), EPOLL_CTL_ADD, fd, interest, &handler);
 }
 
-bool Poller::try_add(int fd, Interest interest, Watcher& watcher) {
-  epoll_event event{.events = events_of(interest), .data = {.ptr = &watcher}};
+bool Poller::try_add(int fd, Interest interest, Watcher& handler) {
+  epoll_event event{.events = events_of(interest), .data = {.ptr = &handler}};
   return epoll_ctl(epoll_.fd(), EPOLL_CTL_ADD, fd, &event) == 0;
 }
 
-void Poller::change(int fd, Interest interest, Watcher& watcher) {
-  control(epoll_.fd(), EPOLL_CTL_MOD, fd, interest, &watcher);
+void Poller::change(int fd, Interest interest, Watcher& handler) {
+  control(epoll_.fd(), EPOLL_CTL_MOD, fd, interest, &handler);
 }
 
 void Poller::remove(int fd) { control(epoll_.fd(), EPOLL_CTL_DEL, fd, Interest::none, nullptr); }
 
-bool Poller::wait(std::chrono::milliseconds longest) {
+bool Poller::wait(std::chrono::milliseconds timeout) {
   std::array<epoll_event, 64> events;
   const int count = epoll_wait(epoll_.fd(), events.data(), static_cast<int>(events.size()),
-                               static_cast<int>(longest.count()));
+                               static_cast<int>(timeout.count()));
   for (int i = 0; i < count; ++i) {
     const epoll_event& event = events[static_cast<std::size_t>(i)];
-    ended_ = (event.events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR)) != 0;
-    if (auto* watcher = static_cast<Watcher*>(event.data.ptr)) {
-      // (Those behind it are told in any case: the system tells of some only once.)
-      if (!with_memory([watcher] { watcher->on_ready(); })) watcher->on_out_of_memory();
+    peer_hung_up_ = (event.events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR)) != 0;
+    if (auto* handler = static_cast<Watcher*>(event.data.ptr)) {
+      // Dispatches the other events in any case: edge-triggered ones are reported only once.
+      if (!with_memory([handler] { handler->on_ready(); })) handler->on_out_of_memory();
     } else {
       std::uint64_t wakes = 0;
-      (void)!read(wake_up_.fd(), &wakes, sizeof wakes);  // whoever called will be looked for
+      (void)!read(wake_event_.fd(), &wakes, sizeof wakes);  // resets the eventfd
     }
   }
   return count > 0;
@@ -85,7 +85,7 @@ bool Poller::wait(std::chrono::milliseconds longest) {
 
 void Poller::wake() {
   const std::uint64_t one = 1;
-  (void)!write(wake_up_.fd(), &one, sizeof one);  // it can only fail when there is one already
+  (void)!write(wake_event_.fd(), &one, sizeof one);  // fails only if the counter is full
 }
 
 }  // namespace weir::net

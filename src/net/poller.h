@@ -6,62 +6,63 @@
 
 namespace weir::net {
 
-// What is waited for on a descriptor.
+// The epoll events to wait for on a descriptor.
 enum class Interest {
   none,
   read,
   write,
   both,
-  gone,  // that the peer will send nothing more, though nobody reads
-  news,  // to read, but only when more has come than was there the last time: see has_ended
+  hangup,     // only that the peer has shut down its write side (EPOLLRDHUP)
+  read_edge,  // readable, edge-triggered: reported once per arrival, see peer_hung_up
 };
 
-// Who is told that it has come.
+// Receives the events of one descriptor.
 class Watcher {
  public:
   virtual void on_ready() = 0;
-  // There was no memory for what `on_ready` had to do, and it did only some of it.
+  // An allocation has failed in on_ready, which was left half done.
   virtual void on_out_of_memory() noexcept = 0;
 
  protected:
   ~Watcher() = default;
 };
 
-// The system's word about which descriptors are ready. Whoever leaves something undone hears of it
-// again, so nobody has to ask in vain whether there is more: that question is what an event loop of
-// a library spends on each message, and the reason for not using one. (Where most of what comes is
-// read whole, even that the system looks whether something was left is saved: Interest::news.)
-// For one thread, but for `wake`.
+// An epoll instance. Level-triggered by default: unread input is reported again, so a handler reads
+// once and need not read again until EAGAIN. Event loop libraries spend that extra system call on
+// each message, which is the reason for not using one. Interest::read_edge also saves the kernel's
+// check for unread input, for connections that mostly read all that is there. For one thread,
+// except wake().
 class Poller {
  public:
   Poller();
 
-  // From now on `watcher` is told, until the descriptor is closed.
-  void add(int fd, Interest interest, Watcher& watcher);
-  // The same; false if the system has no room for it.
-  bool try_add(int fd, Interest interest, Watcher& watcher);
-  void change(int fd, Interest interest, Watcher& watcher);
+  // Reports events to `handler` from now on, until the descriptor is closed. Throws
+  // std::system_error.
+  void add(int fd, Interest interest, Watcher& handler);
+  // The same, but returns false if the system refuses.
+  bool try_add(int fd, Interest interest, Watcher& handler);
+  void change(int fd, Interest interest, Watcher& handler);
 
   void remove(int fd);
 
-  // Waits until something is ready or the time is up, and tells those it concerns. A watcher may
-  // close its own descriptor meanwhile, but not be destroyed. Whether there was somebody to tell.
-  bool wait(std::chrono::milliseconds longest);
+  // Waits for events up to `timeout` and dispatches them. A handler may close its own descriptor
+  // meanwhile, but not be destroyed. Returns true if there was an event.
+  bool wait(std::chrono::milliseconds timeout);
 
-  // To be asked by a watcher that is being told: whether its peer has said that nothing more will
-  // come behind what can be read. For `news` that is no news a second time.
-  bool has_ended() const { return ended_; }
+  // During on_ready: true if the event says that the peer has shut down its write side or the
+  // connection is broken. Edge-triggered epoll reports that only once.
+  bool peer_hung_up() const { return peer_hung_up_; }
 
-  // Is readable when `wait` would not have to: for a poll of somebody else's.
+  // Is readable when events are pending: for nesting in another event loop.
   int descriptor() const { return epoll_.fd(); }
 
-  // Ends a `wait`, or else the next one. From any thread.
+  // Makes the current wait() return, or else the next one. Thread-safe.
   void wake();
 
  private:
   Descriptor epoll_;
-  Descriptor wake_up_;
-  bool ended_ = false;
+  Descriptor wake_event_;
+  bool peer_hung_up_ = false;
 };
 
 }  // namespace weir::net

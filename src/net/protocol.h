@@ -9,13 +9,13 @@
 
 namespace weir::net {
 
-// Who is at the other end.
+// The other end of a connection.
 struct Peer {
   std::string address;
   bool loopback = false;
 };
 
-// Who is told that there is something to say, though nothing has come in.
+// Lets a protocol schedule output without new input. The connection calls on_input soon after.
 class Waker {
  public:
   virtual void wake() = 0;
@@ -24,72 +24,76 @@ class Waker {
   ~Waker() = default;
 };
 
-// What one connection speaks: bytes in, bytes out. Used by one thread.
+// The server's side of one connection's protocol, without I/O: bytes in, bytes out. Used by one
+// thread.
 class Protocol {
  public:
   virtual ~Protocol() = default;
 
-  // Whom to tell. Once, before anything else; the waker outlives it.
+  // Sets the waker. Called once, before anything else; the waker outlives the protocol.
   virtual void use_waker(Waker& /*waker*/) {}
 
-  // Whether it owes answers that it has to ask somebody else for. Nothing is read meanwhile; it is
-  // shown its input again, of which there may be none, when it has told the waker.
+  // True while a response depends on an asynchronous operation. Nothing is read meanwhile. When the
+  // operation is done, the protocol calls the waker, and on_input is called again, possibly without
+  // input.
   virtual bool waits() const { return false; }
 
-  // Is shown all input that has not been used up. Uses up what it can, appends its answers to `out`
-  // and returns how much it has used. It stops when `out` has kEnough bytes: it will be asked again
-  // once those are sent, and whenever it has told the waker. There may be no input then. It also
-  // stops in the middle of what costs more than kLongest, and goes on when others have had their
-  // turn.
+  // Gets all input that is not consumed yet. Consumes what it can, appends responses to `out`, and
+  // returns the number of bytes consumed. It stops when `out` has kOutputHighWater bytes, and is
+  // called again once those are sent, and after each wake. The input may be empty then. It also
+  // stops work that takes longer than kTimeSlice, and continues it after other connections have had
+  // their turn.
   virtual std::size_t on_input(std::string_view input, std::string& out) = 0;
   static constexpr std::size_t kEnough = 64 << 10;
   static constexpr std::chrono::milliseconds kLongest{1};
 
-  // Whether some of what it has just written was an answer, and not only what its way of speaking
-  // asks for: that is no reason to wait longer for a message.
-  virtual bool has_answered() const { return true; }
+  // True if the last on_input wrote a response, and not only control data of the protocol (a TLS
+  // handshake). Only a response restarts the message timeout.
+  virtual bool wrote_response() const { return true; }
 
-  // Whether some of a message has been used up, and the rest is still to come.
+  // True if part of a message has been consumed, and the rest has not arrived.
   virtual bool in_message() const = 0;
 
-  // Whether the connection ends when everything is sent.
+  // True if the connection is to be closed once all output is sent.
   virtual bool ends() const = 0;
 
-  // Asked several times a second while it waits for input: whether time has made it have something
-  // to say. It is shown its input then.
+  // Called several times a second while the connection waits for input. Returns true if there is
+  // output because time has passed; on_input is called then.
   virtual bool look_around() { return false; }
 
-  // Last words to somebody who did not finish a message in time.
+  // The message timeout has passed: appends the last response, if any.
   virtual void on_timeout(std::string& out) = 0;
 
-  // The process is about to end: finish what is under way, then `ends`.
+  // Graceful shutdown begins: finishes requests under way, then `ends` returns true.
   virtual void on_shutdown() = 0;
 
-  // The connection ends now, all answers are sent: what is still to be said, if anything.
+  // The connection is closed now, and all output is sent: appends final bytes, if any (GOAWAY, a
+  // TLS alert).
   virtual void on_end(std::string& /*out*/) {}
 
-  // Bytes that it holds beyond its own size: of messages that are not complete, of answers.
+  // Bytes of buffers that it holds: of incomplete messages, of responses.
   virtual std::size_t memory() const { return 0; }
 
-  // The connection is closed since all connections together hold too much memory: an answer that
-  // says so, if one may come now.
+  // The connection is closed because all connections together hold too much memory: appends a
+  // response that says so, if one is allowed at this point.
   virtual void on_shed(std::string& /*out*/) {}
 };
 
 class Resident;
 struct Ground;
 
-// How a listener's connections behave.
+// Options of a listener and its connections.
 struct Door {
+  // Makes the protocol of a connection.
   std::function<std::unique_ptr<Protocol>(const Peer&)> speak;
-  // Instead of that: makes each loop's resident, on its thread, who takes care of them in its own
-  // way. Of the rest here only `too_many` matters then.
+  // Used instead of make_protocol, if set: makes the handler of each loop, on the loop's thread. Of
+  // the options below, only over_limit_reply applies then.
   std::function<std::unique_ptr<Resident>(Ground&)> house{};
-  std::string too_many;      // said to whom there is no room for
-  std::size_t most_input;    // bytes a message may take
-  int idle_seconds = 0;      // without a message; 0: any time
-  int message_seconds = 30;  // for a whole message to arrive
-  int stall_seconds = 30;    // for some of the answers to be taken
+  std::string too_many;      // bytes sent to a connection beyond the limit, which is then closed
+  std::size_t most_input;    // bytes of one message
+  int idle_seconds = 0;      // timeout between messages; 0: none
+  int message_seconds = 30;  // timeout from the first byte of a message to its last
+  int stall_seconds = 30;    // timeout for the peer to read some of the output
 };
 
 }  // namespace weir::net

@@ -36,31 +36,31 @@ void Stream::take_over() {
   SSL_set_mode(ssl_.get(), SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
 }
 
-Stream::Moved Stream::broken(std::string why) {
+Stream::IoResult Stream::broken(std::string why) {
   is_broken_ = true;
   why_ = std::move(why);
   return {Status::broken};
 }
 
-Stream::Moved Stream::shake_hands() {
+Stream::IoResult Stream::shake_hands() {
   if (is_broken_) return {Status::broken};
   if (!ssl_) return {Status::moved};
   ERR_clear_error();
   const int result = SSL_do_handshake(ssl_.get());
   writing_needs_reading_ = result != 1 && SSL_want(ssl_.get()) == SSL_READING;
   if (result == 1) return {Status::moved};
-  const Moved moved = stop(result);
+  const IoResult moved = stop(result);
   return moved.status == Status::ended ? broken("it ended the connection") : moved;
 }
 
-Stream::Moved Stream::read(char* to, std::size_t most) {
+Stream::IoResult Stream::read(char* to, std::size_t most) {
   if (is_broken_) return {Status::broken};
   if (ssl_) {
     ERR_clear_error();
     reading_needs_writing_ = false;
     const int count = SSL_read(ssl_.get(), to, static_cast<int>(most));
     if (count > 0) return {Status::moved, static_cast<std::size_t>(count)};
-    const Moved moved = stop(count);
+    const IoResult moved = stop(count);
     reading_needs_writing_ = moved.status == Status::later && SSL_want(ssl_.get()) == SSL_WRITING;
     return moved;
   }
@@ -71,24 +71,24 @@ Stream::Moved Stream::read(char* to, std::size_t most) {
   return broken(std::generic_category().message(errno));
 }
 
-Stream::Moved Stream::write(std::string_view bytes) {
+Stream::IoResult Stream::write(std::string_view bytes) {
   if (is_broken_ || is_deaf_) return {Status::broken};
   if (ssl_) {
     ERR_clear_error();
     const int count = SSL_write(ssl_.get(), bytes.data(), static_cast<int>(bytes.size()));
     writing_needs_reading_ = count <= 0 && SSL_want(ssl_.get()) == SSL_READING;
-    return count > 0 ? Moved{Status::moved, static_cast<std::size_t>(count)} : stop(count);
+    return count > 0 ? IoResult{Status::moved, static_cast<std::size_t>(count)} : stop(count);
   }
   const ssize_t count = send(fd(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
   if (count >= 0) return {Status::moved, static_cast<std::size_t>(count)};
   if (would_block()) return {Status::later};
-  // What the peer has said before it stopped listening can still be read.
+  // Input that arrived before the peer stopped reading can still be read.
   is_deaf_ = true;
   why_ = std::generic_category().message(errno);
   return {Status::broken};
 }
 
-Stream::Moved Stream::stop(int result) {
+Stream::IoResult Stream::stop(int result) {
   const int cause = errno;
   switch (SSL_get_error(ssl_.get(), result)) {
     case SSL_ERROR_WANT_READ:

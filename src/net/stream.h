@@ -10,13 +10,13 @@
 
 namespace weir::net {
 
-// A connected socket that does not block, with TLS or without. For one thread.
+// A connected non-blocking socket, with TLS or without. For one thread.
 class Stream {
  public:
   explicit Stream(Descriptor socket) : socket_(std::move(socket)) {}
-  // The side of who listens. `alpn` as of new_session.
+  // The server's side of TLS. `alpn` as for new_session.
   Stream(Descriptor socket, const TlsContext& context, const std::string& alpn);
-  // The side of who connects, to a server whose certificate must be for `host`.
+  // The client's side of TLS, with a server whose certificate must be for `host`.
   static Stream to_server(Descriptor socket, const TlsContext& context, const std::string& host);
   Stream(Stream&&) noexcept = default;
   Stream& operator=(Stream&&) noexcept = default;
@@ -24,25 +24,25 @@ class Stream {
 
   enum class Status {
     moved,
-    later,   // nothing now
-    ended,   // the peer will say nothing more
-    broken,  // neither will come anything, nor can anything be said; `why` tells
+    later,   // would block
+    ended,   // the peer has shut down its write side
+    broken,  // no input and no output any more; `why` has the reason
   };
-  struct Moved {
+  struct IoResult {
     Status status = Status::later;
     std::size_t count = 0;
   };
-  // What TLS has to say before anything else is: `moved` when that is said, or nothing has to be.
-  Moved shake_hands();
-  Moved read(char* to, std::size_t most);
-  Moved write(std::string_view bytes);
-  // That nothing more will be said.
+  // Continues the TLS handshake: `moved` when it is complete, or there is no TLS.
+  IoResult shake_hands();
+  IoResult read(char* to, std::size_t most);
+  IoResult write(std::string_view bytes);
+  // Shuts down the write side.
   void say_end();
-  // Whether a socket that is not readable may have something to read.
+  // True if TLS may have buffered input although the socket is not readable.
   bool has_more() const;
-  // Whether what could not be read has to wait until something can be written (of TLS).
+  // True if reading waits for the socket to become writable (TLS).
   bool reading_needs_writing() const { return reading_needs_writing_; }
-  // Whether what could not be written, or a handshake, has to wait until something can be read.
+  // True if writing, or the handshake, waits for the socket to become readable (TLS).
   bool writing_needs_reading() const { return writing_needs_reading_; }
 
   // Bytes that a session of TLS holds.
@@ -51,7 +51,7 @@ class Stream {
   int fd() const { return socket_.fd(); }
   bool is_open() const { return socket_.is_open(); }
   bool has_tls() const { return ssl_ != nullptr; }
-  // The peer speaks HTTP without TLS at a door with TLS, and would understand an answer without.
+  // The peer sent plain HTTP to a TLS listener, and would understand a plain response.
   bool spoke_plainly() const { return spoke_plainly_; }
   void close();
   const std::string& why() const { return why_; }
@@ -60,8 +60,8 @@ class Stream {
   using Ssl = std::unique_ptr<ssl_st, void (*)(ssl_st*)>;
   static Ssl no_ssl();
   void take_over();
-  Moved stop(int result);
-  Moved broken(std::string why);
+  IoResult stop(int result);
+  IoResult broken(std::string why);
 
   Descriptor socket_;
   Ssl ssl_ = no_ssl();
@@ -69,7 +69,7 @@ class Stream {
   bool writing_needs_reading_ = false;
   bool spoke_plainly_ = false;
   bool is_broken_ = false;
-  bool is_deaf_ = false;  // nothing can be written any more
+  bool is_deaf_ = false;  // the peer reads no more
   std::string why_;
 };
 

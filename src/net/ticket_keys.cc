@@ -21,8 +21,8 @@ bool fill_randomly(std::array<unsigned char, N>& bytes) {
   return RAND_bytes(bytes.data(), static_cast<int>(N)) == 1;
 }
 
-std::optional<TicketKeys::Key> new_key(TicketKeys::Clock::time_point now) {
-  TicketKeys::Key key{.since = now};
+std::optional<TicketKeys::TicketKey> new_key(TicketKeys::SteadyClock::time_point now) {
+  TicketKeys::TicketKey key{.created = now};
   if (!fill_randomly(key.name) || !fill_randomly(key.cipher) || !fill_randomly(key.mac)) {
     return std::nullopt;
   }
@@ -38,7 +38,7 @@ int keys_index() {
   return index;
 }
 
-bool set_mac_key(EVP_MAC_CTX* mac, TicketKeys::Key& key) {
+bool set_mac_key(EVP_MAC_CTX* mac, TicketKeys::TicketKey& key) {
   char digest[] = "SHA256";
   const OSSL_PARAM params[] = {
       OSSL_PARAM_construct_octet_string(OSSL_MAC_PARAM_KEY, key.mac.data(), key.mac.size()),
@@ -47,12 +47,12 @@ bool set_mac_key(EVP_MAC_CTX* mac, TicketKeys::Key& key) {
   return EVP_MAC_CTX_set_params(mac, params) == 1;
 }
 
-// What OpenSSL expects of its callback.
-enum TicketAnswer { kFailed = -1, kUnknown = 0, kUsed = 1, kUsedButToBeRenewed = 2 };
+// Return values of OpenSSL's ticket callback.
+enum TicketResult { kFailed = -1, kUnknown = 0, kUsed = 1, kUsedButToBeRenewed = 2 };
 
 int encrypt_ticket(TicketKeys& keys, unsigned char* name, unsigned char* iv, EVP_CIPHER_CTX* cipher,
                    EVP_MAC_CTX* mac) {
-  auto key = keys.current(TicketKeys::Clock::now());
+  auto key = keys.current(TicketKeys::SteadyClock::now());
   if (!key || RAND_bytes(iv, kBytesOfIv) != 1) return kFailed;
   std::ranges::copy(key->name, name);
   const bool ready =
@@ -65,7 +65,7 @@ int decrypt_ticket(TicketKeys& keys, const unsigned char* name, const unsigned c
                    EVP_CIPHER_CTX* cipher, EVP_MAC_CTX* mac) {
   TicketKeys::Name wanted{};
   std::copy_n(name, wanted.size(), wanted.begin());
-  auto found = keys.find(wanted, TicketKeys::Clock::now());
+  auto found = keys.find(wanted, TicketKeys::SteadyClock::now());
   if (!found) return kUnknown;
   const bool ready =
       EVP_DecryptInit_ex(cipher, EVP_aes_256_cbc(), nullptr, found->key.cipher.data(), iv) == 1 &&
@@ -85,28 +85,29 @@ int on_ticket(SSL* ssl, unsigned char* name, unsigned char* iv, EVP_CIPHER_CTX* 
 
 }  // namespace
 
-TicketKeys::Key::~Key() {
+TicketKeys::TicketKey::~TicketKey() {
   OPENSSL_cleanse(cipher.data(), cipher.size());
   OPENSSL_cleanse(mac.data(), mac.size());
 }
 
-void TicketKeys::rotate(Clock::time_point now) {
-  if (current_ && now - current_->since < kLifetime) return;
-  previous_ = current_ && now - current_->since < 2 * kLifetime ? current_ : std::nullopt;
+void TicketKeys::rotate(SteadyClock::time_point now) {
+  if (current_ && now - current_->created < kLifetime) return;
+  previous_ = current_ && now - current_->created < 2 * kLifetime ? current_ : std::nullopt;
   current_ = new_key(now);
 }
 
-std::optional<TicketKeys::Key> TicketKeys::current(Clock::time_point now) {
+std::optional<TicketKeys::TicketKey> TicketKeys::current(SteadyClock::time_point now) {
   const std::lock_guard lock(mutex_);
   rotate(now);
   return current_;
 }
 
-std::optional<TicketKeys::Found> TicketKeys::find(const Name& name, Clock::time_point now) {
+std::optional<TicketKeys::FoundKey> TicketKeys::find(const Name& name,
+                                                     SteadyClock::time_point now) {
   const std::lock_guard lock(mutex_);
   rotate(now);
-  if (current_ && current_->name == name) return Found{*current_, true};
-  if (previous_ && previous_->name == name) return Found{*previous_, false};
+  if (current_ && current_->name == name) return FoundKey{*current_, true};
+  if (previous_ && previous_->name == name) return FoundKey{*previous_, false};
   return std::nullopt;
 }
 

@@ -10,68 +10,71 @@ namespace weir::net {
 
 class Timer;
 
-// The alarms of one loop. For its thread.
+// The timers of one loop: a binary heap by time. For the loop's thread.
 class Timers {
  public:
-  using Clock = std::chrono::steady_clock;
+  using SteadyClock = std::chrono::steady_clock;
 
-  // When somebody has to look again, at the latest.
-  Clock::time_point next() const { return heap_.empty() ? Clock::time_point::max() : heap_[0].at; }
+  // When run() must be called at the latest.
+  SteadyClock::time_point next() const {
+    return heap_.empty() ? SteadyClock::time_point::max() : heap_[0].at;
+  }
 
-  // Rings all that are due.
-  void run(Clock::time_point now);
+  // Calls the timers that are due.
+  void run(SteadyClock::time_point now);
 
  private:
   friend class Timer;
-  struct Entry {
-    Clock::time_point at;
+  struct HeapEntry {
+    SteadyClock::time_point at;
     Timer* timer;
   };
-  void add(Timer& timer, Clock::time_point at);
-  void hasten(Timer& timer, Clock::time_point at);
+  void add(Timer& timer, SteadyClock::time_point at);
+  void move_earlier(Timer& timer, SteadyClock::time_point at);
   void remove(Timer& timer);
-  void add_timer();
-  void put(std::size_t place, const Entry& entry);
-  void rise(std::size_t place);
-  void sink(std::size_t place);
+  void reserve_slot();
+  void put(std::size_t index, const HeapEntry& entry);
+  void sift_up(std::size_t index);
+  void sift_down(std::size_t index);
 
-  std::vector<Entry> heap_;  // the earliest in front; with room for all timers
-  std::size_t count_ = 0;    // of timers, set or not
+  std::vector<HeapEntry> heap_;  // the earliest first; has capacity for all timers
+  std::size_t count_ = 0;        // timers that exist, set or not
 };
 
-// Rings once at a time that may be changed until then. It may be set anew while it rings, and be
-// destroyed at any time but then. Most timers guard against what seldom happens and are put off
-// again and again: putting off and cancelling costs a store, the heap learns of it when the old
-// time has come. Setting it needs no memory.
+// A one-shot timer. It may be set again in its own callback, and destroyed at any time except in
+// that. Most timers are timeouts that rarely fire and are postponed often: so postponing and
+// cancelling is one store, and the heap is only corrected when the old time has come. Setting never
+// allocates.
 class Timer {
  public:
-  using Clock = Timers::Clock;
+  using SteadyClock = Timers::SteadyClock;
 
-  // `timers` outlive it.
-  Timer(Timers& timers, std::function<void()> ring) : timers_(timers), ring_(std::move(ring)) {
-    timers_.add_timer();
+  // `timers` outlives it.
+  Timer(Timers& timers, std::function<void()> callback)
+      : timers_(timers), callback_(std::move(callback)) {
+    timers_.reserve_slot();
   }
   ~Timer() {
-    if (place_ != kNowhere) timers_.remove(*this);
+    if (heap_index_ != kNotInHeap) timers_.remove(*this);
     --timers_.count_;
   }
   Timer(const Timer&) = delete;
   Timer& operator=(const Timer&) = delete;
 
-  void set(Clock::time_point at);
-  // (As far away as it may be, also if it is for ever.)
+  void set(SteadyClock::time_point at);
+  // Saturates: a duration without end is allowed.
   void set_in(std::chrono::nanoseconds time);
-  void cancel() { due_ = Clock::time_point::max(); }
-  bool is_set() const { return due_ != Clock::time_point::max(); }
+  void cancel() { due_ = SteadyClock::time_point::max(); }
+  bool is_set() const { return due_ != SteadyClock::time_point::max(); }
 
  private:
   friend class Timers;
-  static constexpr std::size_t kNowhere = SIZE_MAX;
+  static constexpr std::size_t kNotInHeap = SIZE_MAX;
 
   Timers& timers_;
-  const std::function<void()> ring_;
-  Clock::time_point due_ = Clock::time_point::max();
-  std::size_t place_ = kNowhere;  // in the heap
+  const std::function<void()> callback_;
+  SteadyClock::time_point due_ = SteadyClock::time_point::max();
+  std::size_t heap_index_ = kNotInHeap;
 };
 
 }  // namespace weir::net

@@ -21,11 +21,12 @@ constexpr std::size_t kMostPlain = 16 << 10;  // of a record, as is the standard
 constexpr std::size_t kMostRecord = kHeader + kMostPlain + 2048;  // the same, encrypted
 constexpr char kHandshake = 0x16;  // the first byte of everybody who speaks TLS
 
-// ---- What OpenSSL reads from and writes to: our own buffers, so that it keeps none for those who
-// ---- wait.
+// ---- The BIO that OpenSSL reads from and writes to: our own buffers, so that idle connections
+// keep
+// ---- none.
 
 int read_wire(BIO* bio, char* to, int most) {
-  auto& input = static_cast<Tls::Wire*>(BIO_get_data(bio))->input;
+  auto& input = static_cast<TlsProtocol::Wire*>(BIO_get_data(bio))->input;
   BIO_clear_retry_flags(bio);
   if (input.empty()) {
     BIO_set_retry_read(bio);
@@ -38,7 +39,7 @@ int read_wire(BIO* bio, char* to, int most) {
 }
 
 int write_wire(BIO* bio, const char* from, int count) {
-  std::string* out = static_cast<Tls::Wire*>(BIO_get_data(bio))->out;
+  std::string* out = static_cast<TlsProtocol::Wire*>(BIO_get_data(bio))->out;
   BIO_clear_retry_flags(bio);
   if (out != nullptr) out->append(from, static_cast<std::size_t>(count));
   return count;
@@ -54,7 +55,7 @@ BIO_METHOD* make_wire_method() {
   return method;
 }
 
-BIO* make_bio(Tls::Wire& wire) {
+BIO* make_bio(TlsProtocol::Wire& wire) {
   static BIO_METHOD* const method = make_wire_method();
   BIO* bio = BIO_new(method);
   if (bio == nullptr) return nullptr;
@@ -108,8 +109,8 @@ std::string& scratch_answers() {
 
 }  // namespace
 
-Tls::Tls(const TlsContext& context, const TlsManners& manners, const Peer& peer,
-         std::unique_ptr<Protocol> inner, std::size_t most_input)
+TlsProtocol::TlsProtocol(const TlsContext& context, const TlsManners& manners, const Peer& peer,
+                         std::unique_ptr<Protocol> inner, std::size_t most_input)
     : manners_(manners),
       peer_(peer),
       inner_(std::move(inner)),
@@ -123,9 +124,9 @@ Tls::Tls(const TlsContext& context, const TlsManners& manners, const Peer& peer,
   SSL_set_bio(ssl_.get(), bio, bio);
 }
 
-bool Tls::is_let_in() const { return ssl_ && SSL_is_init_finished(ssl_.get()) == 1; }
+bool TlsProtocol::is_let_in() const { return ssl_ && SSL_is_init_finished(ssl_.get()) == 1; }
 
-std::size_t Tls::on_input(std::string_view input, std::string& out) {
+std::size_t TlsProtocol::on_input(std::string_view input, std::string& out) {
   if (over_ || !greets(input, out)) return input.size();
   const std::string_view fresh = input.substr(held_);
   const std::size_t whole = whole_records(fresh);
@@ -144,8 +145,8 @@ std::size_t Tls::on_input(std::string_view input, std::string& out) {
   const std::size_t used = held_ + whole - wire_.input.size();
   wire_ = {};
   if (plain_.empty()) clear_for_reuse(plain_);
-  // Who has used up all input is not asked again once the answers are sent. So the last byte is
-  // used up when there is nothing more to say about it.
+  // A protocol that has consumed all input is not called again once its output is sent. So the last
+  // byte is consumed only when nothing is left to process.
   const bool has_more = !over_ && (unanswered_ || SSL_pending(ssl_.get()) > 0);
   held_ = has_more ? std::min<std::size_t>(used, 1) : 0;
   return used - held_;
@@ -153,7 +154,7 @@ std::size_t Tls::on_input(std::string_view input, std::string& out) {
 
 // Whether the first byte is that of TLS. Others are told in their own words: OpenSSL would wait for
 // more, and then say it in its own.
-bool Tls::greets(std::string_view input, std::string& out) {
+bool TlsProtocol::greets(std::string_view input, std::string& out) {
   if (greeted_ || input.empty()) return true;
   greeted_ = input.front() == kHandshake;
   if (greeted_) return true;
@@ -167,7 +168,7 @@ bool Tls::greets(std::string_view input, std::string& out) {
 
 // All that there is room for: takes that come together are decided together, also if they come in
 // records of their own.
-void Tls::decrypt() {
+void TlsProtocol::decrypt() {
   thread_local std::array<char, kMostPlain> room;
   while (!over_ && !peer_is_done_ && plain_.size() < most_input_) {
     const std::size_t most = std::min(room.size(), most_input_ - plain_.size());
@@ -179,7 +180,7 @@ void Tls::decrypt() {
   }
 }
 
-void Tls::stop_reading(int result) {
+void TlsProtocol::stop_reading(int result) {
   const int error = SSL_get_error(ssl_.get(), result);
   if (error == SSL_ERROR_WANT_READ) return;
   if (error == SSL_ERROR_ZERO_RETURN) {
@@ -190,26 +191,26 @@ void Tls::stop_reading(int result) {
   refuse(tls_failure(ssl_.get(), "it makes no sense"));
 }
 
-void Tls::refuse(std::string_view why) {
+void TlsProtocol::refuse(std::string_view why) {
   over_ = true;
   if (manners_.refused) manners_.refused(peer_, why);
 }
 
 // ---- Out
 
-void Tls::answer() {
+void TlsProtocol::answer() {
   std::string& answers = scratch_answers();
   const std::size_t used = inner_->on_input(plain_, answers);
   const bool moved = used > 0 || !answers.empty();
   plain_.erase(0, used);
   encrypt(answers);
-  answered_ |= !answers.empty() && inner_->has_answered();
+  answered_ |= !answers.empty() && inner_->wrote_response();
   unanswered_ = (moved && !plain_.empty()) || answers.size() >= kEnough;
   const bool too_long = !moved && !inner_->waits() && plain_.size() >= most_input_;
   over_ |= inner_->ends() || too_long;
 }
 
-void Tls::encrypt(std::string_view answers) {
+void TlsProtocol::encrypt(std::string_view answers) {
   if (answers.empty() || broken_) return;
   ERR_clear_error();
   std::size_t written = 0;
@@ -219,15 +220,16 @@ void Tls::encrypt(std::string_view answers) {
   over_ |= broken_;
 }
 
-// ---- Patience, and the end
+// ---- Timeouts and shutdown
 
-// Who has not begun is in no message when the process ends, but has only so much time otherwise.
-bool Tls::in_message() const {
+// Before the handshake begins, a message is under way only so that its timeout runs; not at
+// shutdown.
+bool TlsProtocol::in_message() const {
   if (!is_let_in()) return greeted_ || !shutting_down_;
   return !plain_.empty() || inner_->in_message();
 }
 
-void Tls::on_timeout(std::string& out) {
+void TlsProtocol::on_timeout(std::string& out) {
   if (over_) return;
   if (!is_let_in()) {
     broken_ = true;
@@ -240,13 +242,13 @@ void Tls::on_timeout(std::string& out) {
   wire_.out = nullptr;
 }
 
-void Tls::on_shutdown() {
+void TlsProtocol::on_shutdown() {
   shutting_down_ = true;
   inner_->on_shutdown();
 }
 
 // That there is nothing more to come, so that nobody can pretend it.
-void Tls::on_end(std::string& out) {
+void TlsProtocol::on_end(std::string& out) {
   if (broken_ || !is_let_in()) return;
   wire_.out = &out;
   std::string& words = scratch_answers();
@@ -259,7 +261,7 @@ void Tls::on_end(std::string& out) {
 
 // ---- Memory
 
-std::size_t Tls::memory() const {
+std::size_t TlsProtocol::memory() const {
   const std::size_t session = ssl_ ? session_memory(ssl_.get()) : 0;
   return session + plain_.capacity() + inner_->memory();
 }
@@ -280,7 +282,7 @@ Door with_tls(Door door, const CurrentTls& current, TlsManners manners) {
   auto speak = std::move(door.speak);
   const auto shared = std::make_shared<const TlsManners>(std::move(manners));
   door.speak = [=, &current, speak = std::move(speak)](const Peer& peer) {
-    return std::make_unique<Tls>(current.get(), *shared, peer, speak(peer), most_plain);
+    return std::make_unique<TlsProtocol>(current.get(), *shared, peer, speak(peer), most_plain);
   };
   // A record must fit, and whoever there is no room for is told by an alert: fatal, internal error.
   door.most_input = std::max(most_plain, kMostRecord);

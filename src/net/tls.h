@@ -8,35 +8,35 @@
 #include "net/protocol.h"
 #include "net/tls_context.h"
 
-// (OpenSSL's headers stay in the sources.)
+// A forward declaration, so that OpenSSL's headers stay in the source files.
 struct ssl_st;
 
 namespace weir::net {
 
-// How a door is when it has TLS.
+// TLS options of a listener.
 struct TlsManners {
-  // Names of protocols, with a blank between them: the first of them that a client offers is
-  // spoken. Empty: any.
+  // Protocol names for ALPN, separated by spaces: the first one that the client offers is chosen.
+  // Empty: offers are ignored.
   std::string alpn{};
-  std::string not_tls{};  // said to whom does not speak TLS at all
-  // Told of somebody who could not be let in, and why. On any thread.
+  std::string not_tls{};  // sent to a peer that does not speak TLS
+  // Called when a handshake fails, with the reason. On any thread.
   std::function<void(const Peer&, std::string_view why)> refused{};
 };
 
-// A protocol inside TLS: encrypted bytes in and out, the other protocol sees none of it. Never
-// keeps more of what was said than the door's longest message.
-class Tls final : public Protocol {
+// A protocol inside TLS: encrypted bytes in and out, plain bytes for the inner protocol. Keeps at
+// most one message of the maximum size in plain text.
+class TlsProtocol final : public Protocol {
  public:
-  // `manners` outlive it.
-  Tls(const TlsContext& context, const TlsManners& manners, const Peer& peer,
-      std::unique_ptr<Protocol> inner, std::size_t most_input);
-  Tls(const Tls&) = delete;
-  Tls& operator=(const Tls&) = delete;
+  // `manners` outlives it.
+  TlsProtocol(const TlsContext& context, const TlsManners& manners, const Peer& peer,
+              std::unique_ptr<Protocol> inner, std::size_t most_input);
+  TlsProtocol(const TlsProtocol&) = delete;
+  TlsProtocol& operator=(const TlsProtocol&) = delete;
 
   void use_waker(Waker& waker) override { inner_->use_waker(waker); }
   bool waits() const override { return inner_->waits(); }
   std::size_t on_input(std::string_view input, std::string& out) override;
-  bool has_answered() const override { return answered_; }
+  bool wrote_response() const override { return answered_; }
   bool in_message() const override;
   bool look_around() override { return is_let_in() && inner_->look_around(); }
   bool ends() const override { return over_ || (peer_is_done_ && !unanswered_ && !waits()); }
@@ -46,7 +46,7 @@ class Tls final : public Protocol {
   std::size_t memory() const override;
   void on_shed(std::string& out) override;
 
-  // Where OpenSSL reads and writes: what has come and is not decrypted, and where answers go.
+  // The buffers of the BIO: encrypted input, and where encrypted output goes.
   struct Wire {
     std::string_view input{};
     std::string* out = nullptr;
@@ -68,18 +68,18 @@ class Tls final : public Protocol {
   Wire wire_;
   std::unique_ptr<ssl_st, void (*)(ssl_st*)> ssl_;
 
-  std::string plain_;          // decrypted, and not used up
-  std::size_t held_ = 0;       // bytes of input that were used, which we have not said
-  bool unanswered_ = false;    // the inner protocol may have more to say about `plain_`
-  bool answered_ = false;      // let in just now, or told something by the inner protocol
-  bool greeted_ = false;       // has begun to speak TLS
-  bool peer_is_done_ = false;  // has said that nothing more will come
+  std::string plain_;          // decrypted, and not consumed
+  std::size_t held_ = 0;       // bytes of input that are used, and not reported as consumed yet
+  bool unanswered_ = false;    // the inner protocol may have more output for `plain_`
+  bool answered_ = false;      // the handshake or the inner protocol made progress just now
+  bool greeted_ = false;       // the handshake has begun
+  bool peer_is_done_ = false;  // the peer has sent close_notify
   bool over_ = false;
   bool broken_ = false;  // nothing more can be encrypted
   bool shutting_down_ = false;
 };
 
-// A door that speaks TLS only. `current` outlives it.
+// Puts TLS around a listener's protocol. `current` outlives it.
 Door with_tls(Door door, const CurrentTls& current, TlsManners manners);
 
 }  // namespace weir::net

@@ -18,40 +18,40 @@ namespace weir::net {
 
 namespace {
 
-// Keys of the past cannot be had from a key of today, and nothing is encrypted without being
-// signed.
+// Cipher suites of TLS 1.2 with forward secrecy (ECDHE) and authenticated encryption (AEAD).
 constexpr const char* kCiphers = "ECDHE+AESGCM:ECDHE+CHACHA20";
 
-// A passphrase would be asked for at a terminal, which a daemon does not have. Notes that it was.
+// OpenSSL's default asks for a passphrase at the terminal, which a daemon does not have. Records
+// that one was needed.
 int no_passphrase(char*, int, int, void* asked) {
   if (asked != nullptr) *static_cast<bool*>(asked) = true;
   return 0;
 }
 
-Error wrong(std::string_view what, const std::string& file, std::string_view why) {
+Error tls_error(std::string_view what, const std::string& file, std::string_view why) {
   std::string text = "tls: cannot use the ";
   return Error{text.append(what).append(" ").append(file).append(": ").append(why)};
 }
 
-// Why a file that should be PEM could not be used, in words of the system or our own: those of
-// OpenSSL say where in its sources it gave up.
-Error unreadable(std::string_view what, const std::string& file) {
+// The reason why a PEM file could not be used, in words of the system or our own. Most reasons of
+// OpenSSL's only say where in its source it gave up.
+Error unusable_file(std::string_view what, const std::string& file) {
   errno = 0;
   if (const std::ifstream opened(file); !opened) {
-    return wrong(what, file, std::generic_category().message(errno != 0 ? errno : ENOENT));
+    return tls_error(what, file, std::generic_category().message(errno != 0 ? errno : ENOENT));
   }
-  // Only what is wrong with a certificate or key as such is worth being told.
+  // Only reasons that are about a certificate or key as such help the operator.
   const unsigned long code = ERR_peek_last_error();
-  const bool as_such = ERR_GET_LIB(code) == ERR_LIB_SSL || ERR_GET_LIB(code) == ERR_LIB_X509;
-  const bool in_general = (ERR_GET_REASON(code) & ERR_RFLAG_COMMON) != 0;
+  const bool about_file = ERR_GET_LIB(code) == ERR_LIB_SSL || ERR_GET_LIB(code) == ERR_LIB_X509;
+  const bool is_generic = (ERR_GET_REASON(code) & ERR_RFLAG_COMMON) != 0;
   const char* reason = ERR_reason_error_string(code);
-  if (as_such && !in_general && reason != nullptr) return wrong(what, file, reason);
-  return wrong(what, file, "there is none in it (it must be in PEM, with -----BEGIN …)");
+  if (about_file && !is_generic && reason != nullptr) return tls_error(what, file, reason);
+  return tls_error(what, file, "it holds none in PEM format (-----BEGIN …)");
 }
 
-// Where a name is among those offered, with its length in front; null if it is not.
-const unsigned char* find_offer(std::string_view name, const unsigned char* offered,
-                                unsigned offered_size) {
+// The entry of a name in a client's ALPN list, which begins with its length; null if not offered.
+const unsigned char* find_offered(std::string_view name, const unsigned char* offered,
+                                  unsigned offered_size) {
   for (unsigned i = 0; i < offered_size; i += 1u + offered[i]) {
     if (std::string_view(reinterpret_cast<const char*>(offered + i + 1), offered[i]) == name) {
       return offered + i;
@@ -60,7 +60,7 @@ const unsigned char* find_offer(std::string_view name, const unsigned char* offe
   return nullptr;
 }
 
-// Whoever offers protocols must offer one of ours: it would not understand us.
+// Fails the handshake if a client offers protocols and none of ours is among them (RFC 7301).
 int choose_protocol(SSL* ssl, const unsigned char** chosen, unsigned char* chosen_size,
                     const unsigned char* offered, unsigned offered_size, void*) {
   std::string_view ours = *static_cast<const std::string*>(SSL_get_app_data(ssl));
@@ -68,7 +68,7 @@ int choose_protocol(SSL* ssl, const unsigned char** chosen, unsigned char* chose
   while (!ours.empty()) {
     const std::string_view name = ours.substr(0, ours.find(' '));
     ours.remove_prefix(std::min(name.size() + 1, ours.size()));
-    const unsigned char* const found = find_offer(name, offered, offered_size);
+    const unsigned char* const found = find_offered(name, offered, offered_size);
     if (found == nullptr) continue;
     *chosen = found + 1;
     *chosen_size = *found;
@@ -77,12 +77,13 @@ int choose_protocol(SSL* ssl, const unsigned char** chosen, unsigned char* chose
   return SSL_TLSEXT_ERR_ALERT_FATAL;
 }
 
-void set_manners(SSL_CTX* context) {
+void set_server_options(SSL_CTX* context) {
   SSL_CTX_set_min_proto_version(context, TLS1_2_VERSION);
   SSL_CTX_set_cipher_list(context, kCiphers);
   SSL_CTX_set_options(context, SSL_OP_CIPHER_SERVER_PREFERENCE | SSL_OP_PRIORITIZE_CHACHA |
                                    SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION);
-  // Those who wait need no buffers, and what is known of a session is in the client's ticket.
+  // Idle connections keep no buffers. Session state is in the client's ticket, so no cache is
+  // needed.
   SSL_CTX_set_mode(context, SSL_MODE_RELEASE_BUFFERS);
   SSL_CTX_set_session_cache_mode(context, SSL_SESS_CACHE_OFF);
   constexpr std::string_view name = "weir";
@@ -91,7 +92,7 @@ void set_manners(SSL_CTX* context) {
   SSL_CTX_set_alpn_select_cb(context, choose_protocol, nullptr);
 }
 
-bool ask_clients(SSL_CTX* context, const std::string& ca) {
+bool require_client_certificates(SSL_CTX* context, const std::string& ca) {
   auto* names = SSL_load_client_CA_file(ca.c_str());
   if (names == nullptr) return false;
   SSL_CTX_set_client_CA_list(context, names);
@@ -99,23 +100,24 @@ bool ask_clients(SSL_CTX* context, const std::string& ca) {
   return SSL_CTX_load_verify_file(context, ca.c_str()) == 1;
 }
 
-// Reads the certificate and its key.
-std::optional<Error> show(SSL_CTX* context, const TlsFiles& files) {
-  bool locked = false;
+// Loads the certificate and its key.
+std::optional<Error> load_identity(SSL_CTX* context, const TlsFiles& files) {
+  bool has_passphrase = false;
   SSL_CTX_set_default_passwd_cb(context, no_passphrase);
-  SSL_CTX_set_default_passwd_cb_userdata(context, &locked);
+  SSL_CTX_set_default_passwd_cb_userdata(context, &has_passphrase);
   if (SSL_CTX_use_certificate_chain_file(context, files.cert.c_str()) != 1) {
-    return unreadable("certificate", files.cert);
+    return unusable_file("certificate", files.cert);
   }
-  // (A key that does not belong to the certificate is noticed at once.)
+  // OpenSSL checks here that the key matches the certificate.
   if (SSL_CTX_use_PrivateKey_file(context, files.key.c_str(), SSL_FILETYPE_PEM) != 1) {
     if (ERR_GET_LIB(ERR_peek_last_error()) == ERR_LIB_X509) {
-      return wrong("key", files.key, "it does not belong to the certificate " + files.cert);
+      return tls_error("key", files.key, "it does not belong to the certificate " + files.cert);
     }
-    if (locked) {
-      return wrong("key", files.key, "it is locked with a passphrase: write one that is not");
+    if (has_passphrase) {
+      return tls_error("key", files.key,
+                       "it is encrypted with a passphrase: use a key without one");
     }
-    return unreadable("key", files.key);
+    return unusable_file("key", files.key);
   }
   SSL_CTX_set_default_passwd_cb_userdata(context, nullptr);
   return std::nullopt;
@@ -132,12 +134,12 @@ bool is_address(const std::string& host) {
 Result<TlsContext, Error> load_tls(const TlsFiles& files) {
   ERR_clear_error();
   TlsContext context(SSL_CTX_new(TLS_server_method()), &SSL_CTX_free);
-  if (!context) return Error{"tls: OpenSSL does not work here"};
-  set_manners(context.get());
-  if (!rotate_ticket_keys(context.get())) return Error{"tls: there is no memory"};
-  if (auto flaw = show(context.get(), files)) return *std::move(flaw);
-  if (!files.ca.empty() && !ask_clients(context.get(), files.ca)) {
-    return unreadable("ca", files.ca);
+  if (!context) return Error{"tls: OpenSSL cannot create a context"};
+  set_server_options(context.get());
+  if (!rotate_ticket_keys(context.get())) return Error{"tls: out of memory"};
+  if (auto flaw = load_identity(context.get(), files)) return *std::move(flaw);
+  if (!files.ca.empty() && !require_client_certificates(context.get(), files.ca)) {
+    return unusable_file("ca", files.ca);
   }
   return context;
 }
@@ -145,7 +147,7 @@ Result<TlsContext, Error> load_tls(const TlsFiles& files) {
 Result<TlsContext, Error> load_client_tls(const TlsFiles& files) {
   ERR_clear_error();
   TlsContext context(SSL_CTX_new(TLS_client_method()), &SSL_CTX_free);
-  if (!context) return Error{"tls: OpenSSL does not work here"};
+  if (!context) return Error{"tls: OpenSSL cannot create a context"};
   SSL_CTX_set_min_proto_version(context.get(), TLS1_2_VERSION);
   SSL_CTX_set_cipher_list(context.get(), kCiphers);
   SSL_CTX_set_mode(context.get(),
@@ -154,10 +156,10 @@ Result<TlsContext, Error> load_client_tls(const TlsFiles& files) {
   if (files.ca.empty()) {
     SSL_CTX_set_default_verify_paths(context.get());
   } else if (SSL_CTX_load_verify_file(context.get(), files.ca.c_str()) != 1) {
-    return unreadable("ca", files.ca);
+    return unusable_file("ca", files.ca);
   }
   if (files.cert.empty()) return context;
-  if (auto flaw = show(context.get(), files)) return *std::move(flaw);
+  if (auto flaw = load_identity(context.get(), files)) return *std::move(flaw);
   return context;
 }
 

@@ -10,52 +10,52 @@
 
 #include "weir/result.h"
 
-// (OpenSSL's headers stay in the sources.)
+// Forward declarations, so that OpenSSL's headers stay in the source files.
 struct ssl_ctx_st;
 struct ssl_st;
 
 namespace weir::net {
 
-// What a door with TLS shows, and whom it asks for the same: files, in PEM.
+// Paths of PEM files: the certificate and key to present, and the CA that verifies the peer.
 struct TlsFiles {
-  std::string cert{};  // behind it those that signed it, if any
+  std::string cert{};  // with its intermediate certificates after it, if any
   std::string key{};
-  std::string ca{};  // clients must show a certificate signed by it; empty: they are not asked
+  std::string ca{};  // client certificates must be signed by it (mutual TLS); empty: none required
 
   friend bool operator==(const TlsFiles&, const TlsFiles&) = default;
 };
 
-// All of them, read, and found to belong together.
+// A context made of those files. Shared by the sessions that use it.
 using TlsContext = std::shared_ptr<ssl_ctx_st>;
 
-// Errors name the file and say what is wrong with it.
+// The context of a server. Errors name the file and say what is wrong with it.
 Result<TlsContext, Error> load_tls(const TlsFiles& files);
 
-// The side of who connects. `ca` is whom to trust, empty: those that the system does. `cert` and
-// `key` are shown to a server that asks for them, empty: none.
+// The context of a client. An empty `ca` means the CAs that the system trusts. `cert` and `key` are
+// for servers that require a client certificate; empty: none.
 Result<TlsContext, Error> load_client_tls(const TlsFiles& files);
 
-// The reason of OpenSSL's last failure, with the flaw of the peer's certificate if that is it;
-// `otherwise` if there is none.
+// The reason of OpenSSL's last failure, with the verification error of the peer's certificate if
+// that is the reason; `otherwise` if OpenSSL has recorded none.
 std::string tls_failure(const ssl_st* ssl, std::string_view otherwise);
 
-// When its certificate expires, in seconds since 1970.
+// When the context's certificate expires, in seconds since 1970.
 std::time_t expiry_of(const TlsContext& context);
 
-// A newcomer's side of it, at a door whose protocols have these names, with a blank between them,
-// among those that clients may offer (ALPN): the first that is offered is taken. Empty: they may
-// offer what they like. `alpn` outlives it. Null if there is no memory.
+// A server session. `alpn` lists the protocols of the listener in order of preference, separated by
+// spaces: the first one that the client offers is chosen. Empty: offers are ignored. `alpn`
+// outlives the session. Null if out of memory.
 ssl_st* new_session(const TlsContext& context, const std::string& alpn);
 
-// The side of who connects, to a server whose certificate must be for `host`: a name or an address.
-// Null if there is no memory.
+// A client session with a server whose certificate must be for `host`, a name or an IP address.
+// Null if out of memory.
 ssl_st* new_client_session(const TlsContext& context, const std::string& host);
 
-// Bytes that a session holds, roughly: OpenSSL does not tell. Most while hands are shaken.
+// Estimated memory of a session in bytes: OpenSSL does not tell. Largest during the handshake.
 std::size_t session_memory(const ssl_st* ssl);
 
-// The context that newcomers get: another one from now on, while those who are inside go on with
-// theirs. Thread-safe.
+// The context for new connections. It can be replaced at any time; open connections keep theirs.
+// Thread-safe.
 class CurrentTls {
  public:
   explicit CurrentTls(TlsContext context) : context_(std::move(context)) {}

@@ -9,7 +9,7 @@
 
 namespace weir::wire {
 
-// Numbers as Prometheus reads them. Families one after the other, each with its samples.
+// Writes metrics in Prometheus' text format: families one after the other, each with its samples.
 class Exposition {
  public:
   using Label = std::pair<std::string_view, std::string_view>;
@@ -19,7 +19,7 @@ class Exposition {
   void gauge(std::string_view name, std::string_view help) { family(name, "gauge", help); }
   void histogram(std::string_view name, std::string_view help) { family(name, "histogram", help); }
 
-  // Of the family that was last begun. `suffix` is for the parts of a histogram.
+  // Adds a sample to the current family. `suffix` (_bucket, _sum, _count) is for histograms.
   template <typename Number>
   void sample(Labels labels, Number value, std::string_view suffix = {}) {
     write(labels, fmt::format("{}", value), suffix);

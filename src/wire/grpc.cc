@@ -15,7 +15,7 @@ std::string_view to_digits(GrpcCode code) {
   return digits[static_cast<std::size_t>(code)];
 }
 
-// With an encoding of its own behind a plus, and parameters behind a semicolon.
+// The subtype may have "+proto" after it, and parameters after a semicolon.
 bool is_grpc(std::string_view content_type) {
   constexpr std::string_view name = "application/grpc";
   if (content_type == name) [[likely]]
@@ -27,7 +27,7 @@ bool is_grpc(std::string_view content_type) {
   return type.empty() || same_ignoring_case(type, "+proto");
 }
 
-GrpcMessage read_grpc_message(std::string_view body, std::size_t most) {
+GrpcMessage read_grpc_message(std::string_view body, std::size_t max_size) {
   using Status = GrpcMessage::Status;
   if (body.empty()) return {};
   const auto byte = [&](std::size_t i) {
@@ -36,7 +36,7 @@ GrpcMessage read_grpc_message(std::string_view body, std::size_t most) {
   if (byte(0) > 1) return {.status = Status::malformed};
   if (body.size() < kGrpcPrefix) return {};
   const std::size_t size = byte(1) << 24 | byte(2) << 16 | byte(3) << 8 | byte(4);
-  if (size > most) return {.status = Status::too_long};
+  if (size > max_size) return {.status = Status::too_long};
   if (body.size() - kGrpcPrefix < size) return {};
   if (byte(0) == 1) return {.status = Status::compressed};
   return {.status = Status::whole,
@@ -51,7 +51,7 @@ void write_grpc_prefix(char* to, std::size_t size) {
 
 namespace {
 
-std::optional<std::int64_t> unit_of(char letter) {
+std::optional<std::int64_t> nanos_per_unit(char letter) {
   switch (letter) {
     case 'H':
       return 3'600'000'000'000;
@@ -72,11 +72,11 @@ std::optional<std::int64_t> unit_of(char letter) {
 
 }  // namespace
 
-// At most eight digits, and a unit.
+// A timeout has at most eight digits, and a unit.
 std::optional<Nanos> parse_grpc_timeout(std::string_view text) {
-  constexpr std::size_t longest = 8;
-  if (text.size() < 2 || text.size() > longest + 1) return std::nullopt;
-  const auto unit = unit_of(text.back());
+  constexpr std::size_t max_digits = 8;
+  if (text.size() < 2 || text.size() > max_digits + 1) return std::nullopt;
+  const auto unit = nanos_per_unit(text.back());
   const std::string_view digits = text.substr(0, text.size() - 1);
   if (!unit || !std::ranges::all_of(digits, is_digit)) return std::nullopt;
   std::int64_t number = 0;

@@ -8,11 +8,11 @@
 
 #include "weir/time.h"
 
-// What gRPC adds to HTTP/2: messages with a length in front, deadlines, and a status at the end.
+// The parts that gRPC adds to HTTP/2: length-prefixed messages, timeouts and status codes.
 
 namespace weir::wire {
 
-// With the numbers of the wire.
+// gRPC status codes, with their numbers.
 enum class GrpcCode : std::uint8_t {
   ok = 0,
   cancelled = 1,
@@ -27,29 +27,30 @@ enum class GrpcCode : std::uint8_t {
   unauthenticated = 16,
 };
 
-// The number in digits, which last forever.
+// The number as text, which is a constant.
 std::string_view to_digits(GrpcCode code);
 
-// Whether a body with that content type has messages of Protocol Buffers.
+// True if the content type means gRPC with Protocol Buffers.
 bool is_grpc(std::string_view content_type);
 
-// A message at the front of a body, if it is whole.
+// The message at the front of a body, if it is complete.
 struct GrpcMessage {
   enum class Status { need_more, whole, compressed, too_long, malformed };
   Status status = Status::need_more;
-  std::string_view message{};  // borrowed from the body
-  std::size_t size = 0;        // of it, with what stands in front
+  std::string_view message{};  // points into the body
+  std::size_t size = 0;        // with its prefix
 };
-GrpcMessage read_grpc_message(std::string_view body, std::size_t most);
+GrpcMessage read_grpc_message(std::string_view body, std::size_t max_size);
 
-// What stands in front of a message, of which nothing has been compressed.
+// The prefix of an uncompressed message: a flag and the length.
 inline constexpr std::size_t kGrpcPrefix = 5;
 void write_grpc_prefix(char* to, std::size_t size);
 
-// "20m" is 20 ms. Nothing if it is no such text; very long ones are Nanos::max().
+// Parses a grpc-timeout field: "20m" is 20 ms. Nothing if it is malformed; saturates at
+// Nanos::max().
 std::optional<Nanos> parse_grpc_timeout(std::string_view text);
 
-// A text as it may stand in a field: all but printable ASCII as %41.
+// Appends a text for the grpc-message field: all but printable ASCII is percent-encoded.
 void append_grpc_text(std::string& out, std::string_view text);
 
 }  // namespace weir::wire

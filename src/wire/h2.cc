@@ -12,15 +12,15 @@ namespace weir::wire {
 
 namespace {
 
-// Who sends more than it may must be able to: it would wait for a window otherwise, and not hear
-// what is wrong.
+// Window beyond the body limit: a client that sends too much must be able to, or it would wait for
+// the window and never read the refusal.
 constexpr std::size_t kTooMuch = 64 << 10;
 
 constexpr std::size_t kMostSpare = 256;
 constexpr std::size_t kMostSpareAtEnd = 16;        // of a connection
 constexpr std::size_t kMostSpareMemory = 2 << 10;  // of one: larger ones are not kept
 
-// What a window is before anybody has said otherwise.
+// The initial window (RFC 9113, 6.9.2).
 constexpr std::int64_t kFirstWindow = 65'535;
 
 // Streams, to be used again.
@@ -70,9 +70,9 @@ void H2Stream::clear() {
 }
 
 std::size_t H2Stream::memory() const {
-  return text_.capacity() + places_.capacity() * sizeof(HttpFields::Places) + body_.capacity() +
-         answer.capacity() + request_trailers_.capacity() + trailer_text_.capacity() +
-         trailers_.capacity() * sizeof(H2Field);
+  return text_.capacity() + places_.capacity() * sizeof(HttpFields::FieldSlices) +
+         body_.capacity() + answer.capacity() + request_trailers_.capacity() +
+         trailer_text_.capacity() + trailers_.capacity() * sizeof(H2Field);
 }
 
 // ---- Lists of streams
@@ -184,7 +184,7 @@ void H2Machine::begin_request(std::int32_t id) {
   if (is_full()) end_streams();
   if (is_full()) {
     say_reset(id, H2Error::refused_stream);
-    // (Who has not heard of our settings cannot know better.)
+    // Before the client has acknowledged our SETTINGS it cannot know the limit.
     return knows_settings_ ? patience_.note_reset() : patience_.note_useless();
   }
   streams_.push_back(nullptr);
@@ -257,8 +257,8 @@ void H2Machine::reset(H2Stream& stream, H2Error error) {
   close(stream);
 }
 
-// Who keeps requests open keeps what they take, so it has to do something about them. (Looked at
-// once a second at most: to be exact about it is not worth more.)
+// Ends streams whose peer keeps us waiting too long: open requests hold memory. Runs at most once a
+// second.
 void H2Machine::look_who_is_late(std::int64_t now) {
   if (limits_.seconds == 0 || std::exchange(second_, now) == now) return;
   for (H2Stream* const stream : streams_) {
@@ -290,7 +290,7 @@ void H2Machine::find_flaw(H2Stream& stream, int status, std::string_view reason)
 // 8.2.3).
 void H2Machine::join_cookies(H2Stream& stream) {
   std::string& text = stream.text_;
-  const auto is_cookie = [&](const HttpFields::Places& places) {
+  const auto is_cookie = [&](const HttpFields::FieldSlices& places) {
     return places.name.in(text.data()) == "cookie";
   };
   const auto first = std::ranges::find_if(stream.places_, is_cookie);
@@ -323,7 +323,7 @@ void H2Machine::make_request(H2Stream& stream) {
   request.head = request.method == "HEAD";
   request.says_length = !stream.whole_ || stream.length_;
   if (stream.flaw_ != 0) return;
-  // Who reads the one would disagree with who reads the other.
+  // Servers differ in which of them they read (request smuggling).
   if (noted.has_authority && noted.has_host && noted.host.in(text) != request.host) {
     return find_flaw(stream, 400, "there are two different hosts");
   }
@@ -355,7 +355,7 @@ void H2Machine::end_header(H2Stream& stream, bool ends) {
   if (stream.noted_.expects_continue) hint(stream, {&go_on, 1});
 }
 
-// What comes after the answer is not looked at.
+// The body is dropped once the response has begun.
 void H2Machine::add_body(H2Stream& stream, std::string_view bytes) {
   stream.come_ += bytes.size();
   if (stream.length_ && stream.come_ > *stream.length_) {
@@ -416,8 +416,8 @@ void H2Machine::took(H2Stream& stream) {
   credit_stream(stream, taken);
 }
 
-// Whoever goes on sending after the answer is told to stop, but not at once: some clients do not
-// read an answer that comes with that.
+// A client that keeps sending after the response is reset, but not at once: some clients do not
+// read a response that arrives with a reset.
 void H2Machine::drop(H2Stream& stream, std::size_t bytes) {
   credit_connection(bytes);
   credit_stream(stream, bytes);

@@ -18,7 +18,7 @@
 
 namespace weir::wire {
 
-// What one peer may have at a time.
+// Limits for one peer.
 struct H2Limits {
   std::uint32_t streams = 256;    // requests under way; above: refused
   std::size_t header = 16 << 10;  // as HTTP/2 counts it, 32 bytes more for each field; above: 431
@@ -48,7 +48,7 @@ class H2Stream {
   std::int32_t id() const { return id_; }
   // Borrows from the stream; without its body until that is whole.
   const HttpRequest& request() const { return request_; }
-  // What is wrong with it, as a status of HTTP; 0: nothing.
+  // The HTTP status with which it must be refused; 0: it is valid.
   int flaw() const { return flaw_; }
   std::string_view reason() const { return reason_; }
 
@@ -57,7 +57,7 @@ class H2Stream {
   std::string& parts() { return body_; }
   // Whether nothing more will come.
   bool is_whole() const { return whole_; }
-  // What its body is said to be, if that is said.
+  // The declared length of the body, if any.
   std::optional<std::uint64_t> length() const { return length_; }
   // Of a request that is taken in parts: what came behind its body, as lines of HTTP/1.
   const std::string& request_trailers() const { return request_trailers_; }
@@ -88,10 +88,10 @@ class H2Stream {
     return unsent() > 0 || (!whole_ && (!in_parts_ || said_ == Said::sent));
   }
 
-  using Place = HttpFields::Place;
+  using Slice = HttpFields::Slice;
   // Of the fields that are asked for most.
   struct Noted {
-    Place method, path, authority, host, content_type, authorization;
+    Slice method, path, authority, host, content_type, authorization;
     bool has_authority = false, has_host = false, expects_continue = false;
     int cookies = 0;
   };
@@ -103,10 +103,10 @@ class H2Stream {
   int flaw_ = 0;
   std::string_view reason_;
 
-  // What comes.
+  // Input.
   std::string text_;        // of the header
   std::size_t header_ = 0;  // how much of that counts
-  std::vector<HttpFields::Places> places_;
+  std::vector<HttpFields::FieldSlices> places_;
   Noted noted_;
   std::optional<std::uint64_t> length_;
   std::uint64_t come_ = 0;  // bytes of the body
@@ -125,7 +125,7 @@ class H2Stream {
   std::int64_t late_since_ = 0;  // the second in which the peer began to keep us waiting; 0: it may
                                  // be now
 
-  // What goes.
+  // Output.
   std::int64_t peer_window_ = 0;  // what more may be sent
   H2StreamList* list_ = nullptr;  // that it is in, between these two
   H2Stream* before_ = nullptr;
@@ -153,7 +153,7 @@ class H2StreamList {
   H2Stream* last_ = nullptr;
 };
 
-// Who answers.
+// Handles requests.
 class H2Handler {
  public:
   virtual ~H2Handler() = default;
@@ -218,7 +218,7 @@ class H2Machine {
   std::span<H2Stream* const> streams() const { return streams_; }
 
   // Lets what is under way be finished: tells the peer to come with new requests to somebody else.
-  // What it had sent before it knew is still answered.
+  // Requests that it sent before it received GOAWAY are still answered.
   void drain();
   // Does not wait for the peer to have heard of it.
   void drain_now();
@@ -241,7 +241,7 @@ class H2Machine {
     return kHpackMemory + kept_.capacity() + queue_.capacity() +
            streams_.size() * sizeof(H2Stream) + memory_;
   }
-  // What it has received does not start as HTTP/2 does.
+  // The input does not begin with the HTTP/2 preface.
   bool is_no_http2() const { return no_http2_; }
 
   static constexpr std::string_view kPreface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
@@ -251,7 +251,7 @@ class H2Machine {
  private:
   enum class Drain { no, told, last };
 
-  // What nghttp2 has on a connection, with the tables of both directions full.
+  // Memory of nghttp2 per connection, with the tables of both directions full.
   static constexpr std::size_t kHpackMemory = 12 << 10;
 
   // How the end of a drain is known from other pings.
@@ -315,7 +315,7 @@ class H2Machine {
   void add_field(const H2Unpacker::Field& field);
   void add_request_field(H2Name known, std::string_view name, std::string_view value);
   static bool add_pseudo_field(H2Stream& stream, H2Name known, std::string_view value);
-  static void note_field(H2Stream::Noted& noted, H2Name known, HttpFields::Place place,
+  static void note_field(H2Stream::Noted& noted, H2Name known, HttpFields::Slice place,
                          std::string_view value);
   void add_trailer(std::string_view name, std::string_view value);
   void end_block();
@@ -365,7 +365,7 @@ class H2Machine {
   H2Unpacker unpacker_;
   H2Packer packer_;
 
-  // What comes.
+  // Input.
   std::size_t preface_ = 0;      // bytes of it that have come
   bool had_settings_ = false;    // the peer's
   bool knows_settings_ = false;  // it has said that it knows ours
@@ -376,7 +376,7 @@ class H2Machine {
   std::int64_t own_window_ = 0;  // of a new stream, what may come
   bool all_checked_ = true;      // no field that was ever unpacked was other than it may be
 
-  // What goes.
+  // Output.
   std::string queue_;                 // frames that no window keeps back
   H2StreamList ready_;                // that have something to send
   H2StreamList blocked_;              // that would, if the connection's window were open

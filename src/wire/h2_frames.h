@@ -54,7 +54,7 @@ struct H2Flags {
   static constexpr std::uint8_t kPriority = 32;
 };
 
-// What stands in front of each frame.
+// The header of a frame.
 struct H2FrameHead {
   static constexpr std::size_t kSize = 9;
 

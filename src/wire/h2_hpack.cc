@@ -148,7 +148,7 @@ void H2Packer::append(std::string& out, std::span<const H2Field> fields) {
   thread_local std::vector<nghttp2_nv> all;
   all.clear();
   for (const H2Field& field : fields) {
-    // What is different every time is not worth being remembered by the peer.
+    // Values that differ every time stay out of the peer's table.
     all.push_back({bytes(field.name), bytes(field.value), field.name.size(), field.value.size(),
                    static_cast<std::uint8_t>(field.lasting ? NGHTTP2_NV_FLAG_NONE
                                                            : NGHTTP2_NV_FLAG_NO_INDEX)});

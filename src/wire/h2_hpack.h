@@ -58,7 +58,7 @@ class H2Packer {
  public:
   H2Packer();
 
-  // What the peer remembers at the most, in bytes.
+  // The size of the peer's table, in bytes.
   void use_table(std::uint32_t size);
 
   // Appends a block.

@@ -4,7 +4,7 @@
 #include "base/reuse.h"
 #include "wire/h2.h"
 
-// What comes: frames, and fields in them.
+// Input: frames, and the fields in them.
 
 namespace weir::wire {
 
@@ -39,13 +39,13 @@ bool take_padding_away(const H2FrameHead& head, std::string_view& payload) {
   return true;
 }
 
-// (What streams depend on is not looked at, but nobody who means well says that.)
+// Dependencies are ignored, but a dependency on itself is a protocol error.
 bool depends_on_itself(const H2FrameHead& head, std::string_view priority) {
   return (read_h2_number(priority.data()) & INT32_MAX) == static_cast<std::uint32_t>(head.stream);
 }
 
-HttpFields::Place append_place(std::string& text, std::string_view more) {
-  const HttpFields::Place place{static_cast<std::uint32_t>(text.size()),
+HttpFields::Slice append_place(std::string& text, std::string_view more) {
+  const HttpFields::Slice place{static_cast<std::uint32_t>(text.size()),
                                 static_cast<std::uint32_t>(more.size())};
   text.append(more);
   return place;
@@ -79,7 +79,7 @@ bool H2Machine::read_preface(std::string_view& input) {
   return true;
 }
 
-// What is there of a frame; it is kept until there is enough of it.
+// Reads a frame, or buffers the part of it that has arrived.
 void H2Machine::read_frame(std::string_view& input) {
   if (kept_.empty() && input.size() >= needed(input)) {
     return input.remove_prefix(look_at_frame(input));
@@ -311,7 +311,7 @@ void H2Machine::on_continuation(const H2FrameHead& head, std::string_view payloa
   unpack(payload, head.has(H2Flags::kEndHeaders));
 }
 
-// Whose fields come. Those that are nobody's have to be unpacked all the same.
+// Finds the stream of the fields. Fields without a stream must be decoded, too: HPACK has state.
 void H2Machine::begin_block() {
   if (H2Stream* const stream = find(block_.id)) {
     if (stream->whole_) return reset(*stream, H2Error::stream_closed);
@@ -379,8 +379,8 @@ void H2Machine::add_request_field(H2Name known, std::string_view name, std::stri
     return find_flaw(stream, 431, "the header is too long");
   }
   if (add_pseudo_field(stream, known, value)) return;
-  const HttpFields::Place name_place = append_place(stream.text_, name);
-  const HttpFields::Place place = append_place(stream.text_, value);
+  const HttpFields::Slice name_place = append_place(stream.text_, name);
+  const HttpFields::Slice place = append_place(stream.text_, value);
   stream.places_.push_back({name_place, place});
   note_field(stream.noted_, known, place, value);
 }
@@ -406,7 +406,7 @@ bool H2Machine::add_pseudo_field(H2Stream& stream, H2Name known, std::string_vie
   }
 }
 
-void H2Machine::note_field(H2Stream::Noted& noted, H2Name known, HttpFields::Place place,
+void H2Machine::note_field(H2Stream::Noted& noted, H2Name known, HttpFields::Slice place,
                            std::string_view value) {
   switch (known) {
     case H2Name::host:

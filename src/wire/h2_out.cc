@@ -4,7 +4,7 @@
 #include "base/reuse.h"
 #include "wire/h2.h"
 
-// What goes: answers, as far as windows let them through.
+// Output: responses, as far as flow control allows.
 
 namespace weir::wire {
 
@@ -65,7 +65,7 @@ void H2Machine::count_unsent(H2Stream& stream) {
 
 void H2Machine::go_on(H2Stream& stream) {
   count_unsent(stream);
-  // (What is added to faster than it is sent is never all sent.)
+  // A response that grows as fast as it is sent is never sent completely.
   if (stream.sent_ > kMuch && stream.sent_ > stream.answer.size() / 2) {
     stream.answer.erase(0, stream.sent_);
     stream.counted_ -= std::exchange(stream.sent_, 0);
@@ -110,7 +110,7 @@ void H2Machine::send(std::string& out, std::size_t enough) {
     end_streams();
     out.append(queue_);
     clear_for_reuse(queue_);
-    // (What is queued meanwhile goes before what comes behind it: fields are packed in that order.)
+    // Frames that are queued meanwhile must be sent first: HPACK encodes fields in that order.
     while (queue_.empty() && out.size() < enough && !ready_.empty() && !gave_up_) {
       send_some(ready_.first(), out);
     }

@@ -6,7 +6,7 @@ namespace weir::wire {
 
 namespace {
 
-// What an answered request earns, and a second, and how many bytes of answers earn one frame.
+// Budget earned by an answered request and by a second; bytes of responses that earn one frame.
 constexpr std::int64_t kFramesEach = 4;
 constexpr std::int64_t kFramesPerSecond = 100;
 constexpr std::int64_t kResetsPerSecond = 100;
@@ -39,7 +39,7 @@ void H2Patience::note_sent(std::size_t bytes, bool all) {
   sent_ %= kBytesEach;
 }
 
-// (Who has overdrawn does not get away with it.)
+// A budget that is used up stays so.
 void H2Patience::earn(std::int64_t frames, std::int64_t resets) {
   if (!is_left()) return;
   frames_ = std::min(frames_ + frames, kMostFrames);

@@ -38,7 +38,7 @@ class H2Rules {
   // Whether all there were make a request.
   bool make_request() const;
 
-  // What the body is said to be.
+  // The declared length of the body.
   std::optional<std::uint64_t> length() const { return length_; }
 
  private:

@@ -17,28 +17,28 @@ bool is_authority(std::string_view text) { return std::ranges::all_of(text, is_a
 HttpParser::HttpParser(HttpLimits limits, Bodies bodies)
     : limits_(limits),
       bodies_(bodies),
-      head_(HttpHead::Kind::request, limits),
-      chunks_(ChunkDecoder::Limits{limits.body, limits.header, limits.fields}) {}
+      head_(HttpHead::MessageType::request, limits),
+      chunks_(ChunkDecoder::ChunkLimits{limits.body, limits.header, limits.fields}) {}
 
 HttpParser::Step HttpParser::parse(std::string_view input) {
   switch (stage_) {
-    case Stage::start:
-    case Stage::header:
+    case ParseStage::start:
+    case ParseStage::header:
       return parse_header(input);
-    case Stage::body:
+    case ParseStage::body:
       return collect_body(input);
-    case Stage::chunks:
+    case ParseStage::chunks:
       return collect_chunks(input);
-    case Stage::complete:
+    case ParseStage::complete:
       return {Status::complete, 0};
-    case Stage::failed:
+    case ParseStage::failed:
       break;
   }
   return failure_;
 }
 
 void HttpParser::next() {
-  stage_ = Stage::start;
+  stage_ = ParseStage::start;
   head_.reset();
   skipped_line_ = false;
   clear_for_reuse(kept_header_);
@@ -47,14 +47,15 @@ void HttpParser::next() {
 }
 
 HttpParser::Step HttpParser::fail(int status, std::string_view reason) {
-  stage_ = Stage::failed;
+  stage_ = ParseStage::failed;
   failure_ = {Status::error, 0, status, reason};
   return failure_;
 }
 
-// Some clients end a body with an empty line too many. One is forgiven before a request.
+// Some clients send an extra empty line after a body: one is skipped before a request (RFC
+// 9112, 2.2).
 std::size_t HttpParser::skip_empty_line(std::string_view input) {
-  if (stage_ != Stage::start || skipped_line_ || !input.starts_with("\r\n")) return 0;
+  if (stage_ != ParseStage::start || skipped_line_ || !input.starts_with("\r\n")) return 0;
   skipped_line_ = true;
   return 2;
 }
@@ -62,9 +63,9 @@ std::size_t HttpParser::skip_empty_line(std::string_view input) {
 HttpParser::Step HttpParser::parse_header(std::string_view input) {
   const std::size_t skipped = skip_empty_line(input);
   input.remove_prefix(skipped);
-  const bool half_a_line = stage_ == Stage::start && !skipped_line_ && input == "\r";
-  if (input.empty() || half_a_line) return {Status::need_more, skipped};
-  stage_ = Stage::header;
+  const bool is_partial_line = stage_ == ParseStage::start && !skipped_line_ && input == "\r";
+  if (input.empty() || is_partial_line) return {Status::need_more, skipped};
+  stage_ = ParseStage::header;
   std::size_t length = 0;
   if (const HttpFailure failure = head_.scan(input, length))
     return fail(failure.status, failure.reason);
@@ -78,27 +79,28 @@ HttpParser::Step HttpParser::parse_header(std::string_view input) {
   return step;
 }
 
-// What the request borrows lies in `header`.
+// The views of the request point into `header`.
 HttpFailure HttpParser::make_request(const char* header) {
-  const HttpHead::Said& said = head_.said();
-  request_.method = said.method.in(header);
+  const HttpHead::ParsedHead& parsed = head_.parsed();
+  request_.method = parsed.method.in(header);
   request_.head = request_.method == "HEAD";
-  request_.target = said.target.in(header);
-  request_.content_type = said.content_type.in(header);
-  request_.authorization = said.authorization.in(header);
-  request_.version = said.version;
+  request_.target = parsed.target.in(header);
+  request_.content_type = parsed.content_type.in(header);
+  request_.authorization = parsed.authorization.in(header);
+  request_.version = parsed.version;
   request_.keep_alive = head_.keep_alive();
-  request_.says_length = said.lengths > 0 || said.codings > 0;
-  request_.fields = {head_.places(), header};
+  request_.says_length = parsed.length_count > 0 || parsed.coding_count > 0;
+  request_.fields = {head_.slices(), header};
   request_.body = {};
-  upgrade_ = said.says_upgrade && said.upgrades == 1 ? said.upgrade.in(header) : std::string_view{};
+  upgrade_ = parsed.connection_upgrade && parsed.upgrade_count == 1 ? parsed.upgrade.in(header)
+                                                                    : std::string_view{};
   const auto target = split_target(request_.method, request_.target);
-  if (!target) return {400, "the target is malformed"};
+  if (!target) return {400, "the request target is malformed"};
   request_.path = target->path;
   request_.query = target->query;
-  if (said.hosts > 1) return {400, "there are two Host fields"};
-  if (said.hosts == 0 && said.version == 11) return {400, "there is no Host field"};
-  const std::string_view host = said.host.in(header);
+  if (parsed.host_count > 1) return {400, "there is more than one Host field"};
+  if (parsed.host_count == 0 && parsed.version == 11) return {400, "there is no Host field"};
+  const std::string_view host = parsed.host.in(header);
   if (!is_authority(host) || !is_authority(target->authority)) {
     return {400, "the host is malformed"};
   }
@@ -107,47 +109,48 @@ HttpFailure HttpParser::make_request(const char* header) {
 }
 
 HttpFailure HttpParser::read_framing(const char* header) {
-  const HttpHead::Said& said = head_.said();
-  if (said.expects_other) return {417, "only 100-continue can be expected"};
+  const HttpHead::ParsedHead& parsed = head_.parsed();
+  if (parsed.expects_other) return {417, "the only supported expectation is 100-continue"};
   framing_ = {};
   if (const HttpFailure failure = head_.read_lengths(header, framing_)) return failure;
-  framing_.wants_continue = said.expects_continue && said.version == 11 && framing_.has_body();
+  framing_.wants_continue = parsed.expects_continue && parsed.version == 11 && framing_.has_body();
   return {};
 }
 
 HttpParser::Step HttpParser::begin_body(std::string_view input, std::size_t header) {
   const std::string_view rest = input.substr(header);
-  const bool left = bodies_ == Bodies::left;
-  if (!left && !framing_.chunked && rest.size() >= framing_.length) {
+  const bool streamed = bodies_ == Bodies::left;
+  if (!streamed && !framing_.chunked && rest.size() >= framing_.length) {
     request_.body = rest.substr(0, framing_.length);
-    stage_ = Stage::complete;
+    stage_ = ParseStage::complete;
     return {Status::complete, header + request_.body.size()};
   }
-  // The caller's buffer will be used for the body: what points into it has to point elsewhere.
+  // The caller will reuse its buffer for the body: copies the header, and makes the views point
+  // there.
   kept_header_.assign(input.substr(0, header));
-  (void)make_request(kept_header_.data());  // as it was made before, without a failure
-  if (left) {
-    stage_ = Stage::complete;
+  (void)make_request(kept_header_.data());  // did not fail the first time
+  if (streamed) {
+    stage_ = ParseStage::complete;
     return {Status::complete, header};
   }
-  stage_ = framing_.chunked ? Stage::chunks : Stage::body;
-  // Who has sent some of the body does not wait for permission.
+  stage_ = framing_.chunked ? ParseStage::chunks : ParseStage::body;
+  // A client that has begun to send the body does not wait for 100 Continue.
   framing_.wants_continue = framing_.wants_continue && rest.empty();
   return {Status::head, header};
 }
 
 HttpParser::Step HttpParser::collect_body(std::string_view input) {
   const std::size_t missing = static_cast<std::size_t>(framing_.length) - body_.size();
-  const std::string_view piece = input.substr(0, missing);
-  body_.append(piece);
-  if (piece.size() < missing) return {Status::need_more, piece.size()};
+  const std::string_view fragment = input.substr(0, missing);
+  body_.append(fragment);
+  if (fragment.size() < missing) return {Status::need_more, fragment.size()};
   request_.body = body_;
-  stage_ = Stage::complete;
-  return {Status::complete, piece.size()};
+  stage_ = ParseStage::complete;
+  return {Status::complete, fragment.size()};
 }
 
 HttpParser::Step HttpParser::collect_chunks(std::string_view input) {
-  const ChunkDecoder::Step step = chunks_.decode(input, body_);
+  const ChunkDecoder::DecodeResult step = chunks_.decode(input, body_);
   switch (step.status) {
     case ChunkDecoder::Status::need_more:
       return {Status::need_more, step.consumed};
@@ -157,7 +160,7 @@ HttpParser::Step HttpParser::collect_chunks(std::string_view input) {
       break;
   }
   request_.body = body_;
-  stage_ = Stage::complete;
+  stage_ = ParseStage::complete;
   return {Status::complete, step.consumed};
 }
 

@@ -10,64 +10,63 @@
 
 namespace weir::wire {
 
-// Makes requests of the bytes of one connection, one request at a time.
-// Not thread-safe. Keeps at most a header and a body of the sizes allowed, and nothing of a request
-// that lies whole in the input.
+// An incremental parser of HTTP/1 requests, one request at a time. Not thread-safe. Buffers at most
+// one header and one body of the sizes in HttpLimits, and copies nothing of a request that is
+// complete in the input.
 //
-// What could be understood in two ways is refused rather than guessed, since a proxy in front may
-// have guessed differently: both lengths, several lengths, folded lines, lines without CR, blanks
-// before a colon, no Host or two. (Written by hand although Beast has one, which takes three times
-// as long and would have to be given each header as a whole; a fuzzer sees to it that both agree.)
+// Ambiguous requests are refused, since a proxy in front may read them differently (request
+// smuggling): Content-Length with Transfer-Encoding, repeated lengths, folded lines, lines without
+// CR, blanks before a colon, no Host or two. Hand-written although Boost.Beast has a parser: that
+// takes three times as long, and needs each header in one piece. A fuzzer checks that both agree.
 class HttpParser {
  public:
   enum class Status {
-    need_more,  // call again with what was not consumed, and more
-    complete,   // request() is whole; next() before the next parse
-    head,       // the head is complete and the body is not: parse on, for 100 to be answered
-                // first if the framing wants it; or answer finally and close, which keeps
-                // nothing of the body. request() has no body
-    error,      // answer error_status and close
+    need_more,  // call again with the input that was not consumed, and more
+    complete,   // request() is complete; call next() before the next parse
+    head,   // the head is complete and the body is not; request() has no body. Continue parsing,
+            // after sending 100 Continue if the framing wants it; or send the final response
+            // and close, without reading the body
+    error,  // respond with error_status and close
   };
   struct Step {
     Status status = Status::need_more;
-    std::size_t consumed = 0;  // bytes of the input that need not be given again
+    std::size_t consumed = 0;  // bytes of the input that must not be passed again
     int error_status = 0;
-    std::string_view reason{};  // what is wrong, for people
+    std::string_view reason{};  // for people
   };
 
-  // What becomes of bodies: collected, or left to whoever reads on (HttpBody), for whom a request
-  // is complete with its head.
+  // Bodies are buffered by the parser; or streamed: a request is complete with its head, and the
+  // caller reads the body with HttpBody.
   enum class Bodies { collected, left };
 
   explicit HttpParser(HttpLimits limits = {}, Bodies bodies = Bodies::collected);
-  // (Requests point into it.)
+  // Not copyable: requests point into it.
   HttpParser(const HttpParser&) = delete;
   HttpParser& operator=(const HttpParser&) = delete;
 
-  // `input` is what has arrived and was not consumed yet. The header is consumed as a whole, so
-  // there must be room for HttpLimits::header bytes.
+  // `input` is all that has arrived and was not consumed. The header is consumed in one piece, so
+  // the caller's buffer must hold HttpLimits::header bytes.
   Step parse(std::string_view input);
 
   const HttpRequest& request() const { return request_; }
-  // Of the request: how its body is delimited.
+  // How the request's body is delimited.
   const HttpFraming& framing() const { return framing_; }
-  // What it would speak from now on (Upgrade), if the connection is to be used for it; else empty.
+  // The protocol of the Upgrade field, if Connection lists `upgrade`; else empty.
   std::string_view upgrade() const { return upgrade_; }
 
-  // Forgets the request, to read the one behind it.
+  // Drops the request, to parse the next one.
   void next();
 
-  // Bytes that it holds of a request.
+  // Bytes of its buffers.
   std::size_t memory() const {
     return kept_header_.capacity() + body_.capacity() + chunks_.memory();
   }
 
-  // Something of a request has arrived, and somebody is waited for: the difference between a
-  // client that is slow and one that is idle.
-  bool in_message() const { return stage_ != Stage::start; }
+  // True if a request has begun to arrive: the client is slow then, and not idle.
+  bool in_message() const { return stage_ != ParseStage::start; }
 
  private:
-  enum class Stage { start, header, body, chunks, complete, failed };
+  enum class ParseStage { start, header, body, chunks, complete, failed };
   Step fail(int status, std::string_view reason);
   std::size_t skip_empty_line(std::string_view input);
 
@@ -83,7 +82,7 @@ class HttpParser {
   HttpLimits limits_;
   Bodies bodies_;
 
-  Stage stage_ = Stage::start;
+  ParseStage stage_ = ParseStage::start;
   HttpRequest request_;
   Step failure_;
 
@@ -92,7 +91,7 @@ class HttpParser {
   std::string_view upgrade_;
   bool skipped_line_ = false;
 
-  // Of a request that did not lie whole in the input.
+  // Copies of a request that was not complete in one input.
   std::string kept_header_;
   std::string body_;
   ChunkDecoder chunks_;

@@ -13,7 +13,7 @@ void HttpAnswerParser::next() {
   framing_ = {};
 }
 
-HttpAnswerParser::Step HttpAnswerParser::parse(std::string_view input, bool to_head) {
+HttpAnswerParser::ParseResult HttpAnswerParser::parse(std::string_view input, bool to_head) {
   std::size_t length = 0;
   if (const HttpFailure failure = head_.scan(input, length)) {
     return {Status::error, 0, failure.reason};
@@ -25,7 +25,7 @@ HttpAnswerParser::Step HttpAnswerParser::parse(std::string_view input, bool to_h
   }
   if (to_head || never_has_body(status())) {
     framing_ = {};
-  } else if (head_.said().lengths == 0 && !framing_.chunked) {
+  } else if (head_.parsed().length_count == 0 && !framing_.chunked) {
     framing_.until_end = true;
   }
   return {Status::complete, length};

@@ -15,33 +15,33 @@ namespace weir::wire {
 class HttpAnswerParser {
  public:
   enum class Status { need_more, complete, error };
-  struct Step {
+  struct ParseResult {
     Status status = Status::need_more;
     std::size_t consumed = 0;
     std::string_view reason{};  // what is wrong, for people
   };
 
   explicit HttpAnswerParser(const HttpLimits& limits)
-      : limits_(limits), head_(HttpHead::Kind::answer, limits) {}
+      : limits_(limits), head_(HttpHead::MessageType::response, limits) {}
   // (Answers point into it.)
   HttpAnswerParser(const HttpAnswerParser&) = delete;
   HttpAnswerParser& operator=(const HttpAnswerParser&) = delete;
 
   // `input` is what has arrived and was not consumed yet. `to_head`: the request was HEAD.
-  Step parse(std::string_view input, bool to_head);
+  ParseResult parse(std::string_view input, bool to_head);
   // Forgets the answer, to read the one behind it.
   void next();
 
   // Of the answer that is complete:
-  int status() const { return head_.said().status; }
-  std::string_view reason() const { return head_.said().reason.in(kept_.data()); }
-  HttpFields fields() const { return {head_.places(), kept_.data()}; }
+  int status() const { return head_.parsed().status; }
+  std::string_view reason() const { return head_.parsed().reason.in(kept_.data()); }
+  HttpFields fields() const { return {head_.slices(), kept_.data()}; }
   const HttpFraming& framing() const { return framing_; }
   // Whether the connection can be used again behind it.
   bool keep_alive() const { return head_.keep_alive() && !framing_.until_end; }
   // Whether it says how long its body would be, also if it has none (to HEAD, 304).
-  bool says_length() const { return head_.said().lengths > 0; }
-  std::string_view length_text() const { return head_.said().length.in(kept_.data()); }
+  bool says_length() const { return head_.parsed().length_count > 0; }
+  std::string_view length_text() const { return head_.parsed().length.in(kept_.data()); }
 
  private:
   HttpLimits limits_;

@@ -10,14 +10,15 @@ namespace weir::wire {
 
 namespace {
 
-// (Those who make variables of fields do not tell a hyphen from an underscore.)
-bool same_to_some(std::string_view a, std::string_view b) {
+// Compares names, ignoring case and the difference between hyphen and underscore, as CGI variables
+// do.
+bool same_with_underscores(std::string_view a, std::string_view b) {
   constexpr auto folded = [](char c) { return c == '_' ? '-' : lower(c); };
   return std::ranges::equal(a, b, {}, folded, folded);
 }
 
-// Fields that a trailer must not have (RFC 9110, 6.5.1), as far as they could do harm.
-bool may_trail(std::string_view name) {
+// False for fields that must not be in trailers (RFC 9110, 6.5.1), as far as they could do harm.
+bool is_allowed_in_trailers(std::string_view name) {
   constexpr auto never = std::to_array<std::string_view>({"transfer-encoding",
                                                           "content-length",
                                                           "host",
@@ -40,15 +41,15 @@ bool may_trail(std::string_view name) {
                                                           "expect",
                                                           "max-forwards",
                                                           "range"});
-  return std::ranges::none_of(never,
-                              [&](std::string_view each) { return same_to_some(each, name); });
+  return std::ranges::none_of(
+      never, [&](std::string_view each) { return same_with_underscores(each, name); });
 }
 
 }  // namespace
 
-void HttpBody::start(const HttpFraming& framing, std::uint64_t most) {
+void HttpBody::start(const HttpFraming& framing, std::uint64_t max_size) {
   framing_ = framing;
-  most_ = most;
+  max_size_ = max_size;
   size_ = 0;
   done_ = !framing.has_body();
   chunks_.reset();
@@ -56,22 +57,22 @@ void HttpBody::start(const HttpFraming& framing, std::uint64_t most) {
 
 HttpBody::Piece HttpBody::read(std::string_view input, std::string& scratch) {
   if (done_) return {};
-  Piece piece;
+  Piece fragment;
   if (framing_.chunked) {
     scratch.clear();
-    const ChunkDecoder::Step step = chunks_.decode(input, scratch);
-    piece = {step.consumed, scratch, step.error_status, step.reason};
+    const ChunkDecoder::DecodeResult step = chunks_.decode(input, scratch);
+    fragment = {step.consumed, scratch, step.error_status, step.reason};
     done_ = step.status == ChunkDecoder::Status::complete;
   } else if (framing_.until_end) {
-    piece = {input.size(), input};
+    fragment = {input.size(), input};
   } else {
     const auto size = std::min<std::uint64_t>(framing_.length - size_, input.size());
-    piece = {static_cast<std::size_t>(size), input.substr(0, static_cast<std::size_t>(size))};
+    fragment = {static_cast<std::size_t>(size), input.substr(0, static_cast<std::size_t>(size))};
     done_ = size_ + size == framing_.length;
   }
-  size_ += piece.data.size();
-  if (size_ > most_) return {0, {}, 413, "the body is too large"};
-  return piece;
+  size_ += fragment.data.size();
+  if (size_ > max_size_) return {0, {}, 413, "the body is too large"};
+  return fragment;
 }
 
 bool HttpBody::end() {
@@ -91,7 +92,7 @@ std::string passable_trailers(std::string_view trailers) {
   while (!trailers.empty()) {
     const std::string_view line = trailers.substr(0, trailers.find('\n') + 1);
     trailers.remove_prefix(line.size());
-    if (may_trail(line.substr(0, line.find(':')))) passed += line;
+    if (is_allowed_in_trailers(line.substr(0, line.find(':')))) passed += line;
   }
   return passed;
 }

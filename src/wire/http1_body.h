@@ -10,44 +10,45 @@
 
 namespace weir::wire {
 
-// Finds the end of a body that is passed on as it comes, and takes it out of its chunks. Keeps
-// nothing of it but trailers. Not thread-safe.
+// Delimits a body that is forwarded while it arrives, and removes the chunked coding. Buffers
+// nothing except trailers. Not thread-safe.
 class HttpBody {
  public:
-  // `most`: bytes that it may have.
-  void start(const HttpFraming& framing, std::uint64_t most = UINT64_MAX);
+  // `max_size`: limit of the body's data, in bytes.
+  void start(const HttpFraming& framing, std::uint64_t max_size = UINT64_MAX);
 
   struct Piece {
-    std::size_t consumed = 0;  // bytes of the input that need not be given again
-    std::string_view data{};   // in the input, or in `scratch`
+    std::size_t consumed = 0;  // bytes of the input that must not be passed again
+    std::string_view data{};   // points into the input or `scratch`
     int error_status = 0;
     std::string_view reason{};
   };
-  // What there is in `input`, whose memory and that of `scratch` the piece borrows.
+  // Reads the data in `input`. Reuses `scratch` as a buffer for chunked bodies.
   Piece read(std::string_view input, std::string& scratch);
-  // The connection has ended. Whether that is the end of the body, too.
+  // The connection has ended: true if the body is complete then.
   bool end();
 
   bool is_done() const { return done_; }
-  // Data so far.
+  // Bytes of data so far.
   std::uint64_t size() const { return size_; }
-  // Lines with their CRLF; empty for most.
+  // Trailer lines, each with its CRLF; mostly empty.
   const std::string& trailers() const { return chunks_.trailers(); }
 
  private:
   HttpFraming framing_{};
-  std::uint64_t most_ = UINT64_MAX;
+  std::uint64_t max_size_ = UINT64_MAX;
   std::uint64_t size_ = 0;
   bool done_ = true;
-  ChunkDecoder chunks_{
-      ChunkDecoder::Limits{.body = SIZE_MAX, .trailers = 16 << 10, .fields = 100, .keeps = true}};
+  ChunkDecoder chunks_{ChunkDecoder::ChunkLimits{
+      .body = SIZE_MAX, .trailers = 16 << 10, .fields = 100, .keep_trailers = true}};
 };
 
-// A piece of a body as a chunk; nothing for an empty one, which would be the end.
+// Appends data as one chunk. Appends nothing for empty data: an empty chunk would end the body.
 void append_chunk(std::string& out, std::string_view data);
-// Of lines with their CRLF, those without a say in how messages are read.
+// The trailer lines that may be forwarded: fields for framing, routing, authentication and the like
+// are dropped (RFC 9110, 6.5.1).
 std::string passable_trailers(std::string_view trailers);
-// The end of all chunks, with those.
+// Appends the last chunk, with the trailers that may be forwarded.
 void append_last_chunk(std::string& out, std::string_view trailers);
 
 }  // namespace weir::wire

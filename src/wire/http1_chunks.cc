@@ -8,15 +8,15 @@ namespace weir::wire {
 
 namespace {
 
-// A size and its extensions. Nobody uses extensions; somebody may send them.
-constexpr std::size_t kLongestSizeLine = 4096;
-// What may be sent in sizes and extensions beyond a fair share: a stranger who sends a byte at a
-// time with an extension of 4000 to each makes work, not requests.
-constexpr std::size_t kMostOverhead = 16 * 1024;
-constexpr std::size_t kFairOverhead = 16;  // a chunk
+// Bytes of a size line with its extensions. Extensions are unused in practice, but allowed.
+constexpr std::size_t kMaxSizeLine = 4096;
+// Bytes of sizes and extensions in a body beyond the free ones. Limits an attack: one byte of data
+// per chunk, each with an extension of 4,000 bytes.
+constexpr std::size_t kMaxOverhead = 16 * 1024;
+constexpr std::size_t kFreeOverhead = 16;  // bytes per chunk; twice its data are free, too
 
-// Above this many digits a size needs more than 64 bits.
-constexpr std::size_t kMostDigits = 16;
+// A size with more digits needs more than 64 bits.
+constexpr std::size_t kMaxDigits = 16;
 
 std::size_t count_hex_digits(std::string_view text) {
   const auto end = std::ranges::find_if(text, [](char c) { return hex_value(c) < 0; });
@@ -29,8 +29,9 @@ std::uint64_t hex(std::string_view digits) {
   return value;
 }
 
-// Others may look for the end of a quote in the lines behind it.
-bool quotes_end(std::string_view text) {
+// False if a quoted string in an extension does not end on its line. Other parsers may continue to
+// look for its end in the lines after it.
+bool quotes_are_closed(std::string_view text) {
   bool quoted = false;
   for (std::size_t i = 0; i < text.size(); ++i) {
     if (text[i] == '"') quoted = !quoted;
@@ -42,7 +43,7 @@ bool quotes_end(std::string_view text) {
 bool is_extension(std::string_view text) {
   if (text.empty()) return true;
   const std::size_t first = text.find_first_not_of(" \t");
-  return first != std::string_view::npos && text[first] == ';' && quotes_end(text);
+  return first != std::string_view::npos && text[first] == ';' && quotes_are_closed(text);
 }
 
 bool is_field(std::string_view line) {
@@ -59,49 +60,51 @@ bool ChunkDecoder::fail(int status, std::string_view reason) {
   return false;
 }
 
-ChunkDecoder::Step ChunkDecoder::decode(std::string_view input, std::string& body) {
+ChunkDecoder::DecodeResult ChunkDecoder::decode(std::string_view input, std::string& body) {
   const std::size_t given = input.size();
-  while (state_ != State::complete && take(input, body)) {
+  while (state_ != DecodeState::complete && consume(input, body)) {
   }
   const std::size_t consumed = given - input.size();
   if (error_status_ != 0) return {Status::error, consumed, error_status_, reason_};
-  return {state_ == State::complete ? Status::complete : Status::need_more, consumed};
+  return {state_ == DecodeState::complete ? Status::complete : Status::need_more, consumed};
 }
 
-bool ChunkDecoder::take(std::string_view& input, std::string& body) {
+bool ChunkDecoder::consume(std::string_view& input, std::string& body) {
   switch (state_) {
-    case State::size:
-      return take_size(input, body.size());
-    case State::data:
-      return take_data(input, body);
-    case State::data_end:
-      return take_data_end(input);
-    case State::trailers:
-      return take_trailer(input);
-    case State::complete:
+    case DecodeState::size:
+      return consume_size(input, body.size());
+    case DecodeState::data:
+      return consume_data(input, body);
+    case DecodeState::data_end:
+      return consume_data_end(input);
+    case DecodeState::trailers:
+      return consume_trailer(input);
+    case DecodeState::complete:
       break;
   }
   return false;
 }
 
-// A line without its end. Waits with an empty reason if there is none within `most` bytes.
-bool ChunkDecoder::take_line(std::string_view& input, std::size_t most, std::string_view& line) {
-  const std::size_t end = input.substr(0, most).find('\n');
+// Consumes a line and returns it without its CRLF. False without an error if there is no line end
+// within `max_size` bytes.
+bool ChunkDecoder::consume_line(std::string_view& input, std::size_t max_size,
+                                std::string_view& line) {
+  const std::size_t end = input.substr(0, max_size).find('\n');
   if (end == std::string_view::npos) return false;
   line = input.substr(0, end);
-  if (line.empty() || line.back() != '\r') return fail(400, "a line ends without CR");
+  if (line.empty() || line.back() != '\r') return fail(400, "a chunk line ends without CR");
   line.remove_suffix(1);
   if (std::ranges::any_of(line, is_control)) {
-    return fail(400, "there is a control character between chunks");
+    return fail(400, "a chunk line holds a control character");
   }
   input.remove_prefix(end + 1);
   return true;
 }
 
-bool ChunkDecoder::take_size(std::string_view& input, std::size_t body_size) {
+bool ChunkDecoder::consume_size(std::string_view& input, std::size_t body_size) {
   std::string_view line;
-  if (take_line(input, kLongestSizeLine, line)) return start_chunk(line, body_size);
-  if (error_status_ == 0 && input.size() >= kLongestSizeLine) {
+  if (consume_line(input, kMaxSizeLine, line)) return start_chunk(line, body_size);
+  if (error_status_ == 0 && input.size() >= kMaxSizeLine) {
     return fail(400, "the extension of a chunk is too long");
   }
   return false;
@@ -109,58 +112,59 @@ bool ChunkDecoder::take_size(std::string_view& input, std::size_t body_size) {
 
 bool ChunkDecoder::start_chunk(std::string_view line, std::size_t body_size) {
   const std::size_t digits = count_hex_digits(line);
-  if (digits == 0 || digits > kMostDigits || !is_extension(line.substr(digits))) {
-    return fail(400, "the size of a chunk is no hexadecimal number, or its extension is malformed");
+  if (digits == 0 || digits > kMaxDigits || !is_extension(line.substr(digits))) {
+    return fail(400,
+                "the size of a chunk is not a hexadecimal number, or its extension is malformed");
   }
-  left_ = hex(line.substr(0, digits));
-  if (left_ > limits_.body - std::min(limits_.body, body_size)) {
+  chunk_left_ = hex(line.substr(0, digits));
+  if (chunk_left_ > limits_.body - std::min(limits_.body, body_size)) {
     return fail(413, "the body is too large");
   }
-  const std::size_t fair = kFairOverhead + 2 * static_cast<std::size_t>(left_);
+  const std::size_t free = kFreeOverhead + 2 * static_cast<std::size_t>(chunk_left_);
   overhead_ += line.size() + 2;
-  overhead_ -= std::min(overhead_, fair);
-  if (overhead_ > kMostOverhead) return fail(400, "the chunks hold more extensions than data");
-  state_ = left_ == 0 ? State::trailers : State::data;
+  overhead_ -= std::min(overhead_, free);
+  if (overhead_ > kMaxOverhead) return fail(400, "the chunks hold more extensions than data");
+  state_ = chunk_left_ == 0 ? DecodeState::trailers : DecodeState::data;
   return true;
 }
 
-bool ChunkDecoder::take_data(std::string_view& input, std::string& body) {
+bool ChunkDecoder::consume_data(std::string_view& input, std::string& body) {
   if (input.empty()) return false;
-  const auto size = static_cast<std::size_t>(std::min<std::uint64_t>(left_, input.size()));
+  const auto size = static_cast<std::size_t>(std::min<std::uint64_t>(chunk_left_, input.size()));
   body.append(input.substr(0, size));
   input.remove_prefix(size);
-  left_ -= size;
-  if (left_ == 0) state_ = State::data_end;
+  chunk_left_ -= size;
+  if (chunk_left_ == 0) state_ = DecodeState::data_end;
   return true;
 }
 
-bool ChunkDecoder::take_data_end(std::string_view& input) {
+bool ChunkDecoder::consume_data_end(std::string_view& input) {
   constexpr std::string_view end = "\r\n";
   const std::string_view found = input.substr(0, end.size());
   if (!end.starts_with(found)) return fail(400, "a chunk is longer than its size");
   if (found.size() < end.size()) return false;
   input.remove_prefix(end.size());
-  state_ = State::size;
+  state_ = DecodeState::size;
   return true;
 }
 
-bool ChunkDecoder::take_trailer(std::string_view& input) {
+bool ChunkDecoder::consume_trailer(std::string_view& input) {
   const std::size_t before = input.size();
   std::string_view line;
-  if (!take_line(input, limits_.trailers - trailers_, line)) {
+  if (!consume_line(input, limits_.trailers - trailers_, line)) {
     if (error_status_ == 0 && input.size() >= limits_.trailers - trailers_) {
       return fail(431, "the trailers are too large");
     }
     return false;
   }
   if (line.empty()) {
-    state_ = State::complete;
+    state_ = DecodeState::complete;
     return true;
   }
-  if (!is_field(line)) return fail(400, "a trailer is no field");
+  if (!is_field(line)) return fail(400, "a trailer is not a header field");
   if (++fields_ > limits_.fields) return fail(431, "there are too many trailers");
   trailers_ += before - input.size();
-  if (limits_.keeps) kept_.append(line).append("\r\n");
+  if (limits_.keep_trailers) kept_trailers_.append(line).append("\r\n");
   return true;
 }
 

@@ -7,60 +7,61 @@
 
 namespace weir::wire {
 
-// Undoes the chunked transfer coding: sizes and extensions go, data stays, trailers are looked at
-// and dropped, unless they are wanted. Not thread-safe.
-// Written by hand although Beast has one: that accepts line ends inside quoted extensions, counts a
-// chunk twice when it has to wait within one, and sets no bounds to what is not data.
+// Decodes the chunked transfer coding. Sizes and extensions are dropped; trailers are validated,
+// and dropped unless keep_trailers is set. Not thread-safe. Hand-written although Boost.Beast has a
+// decoder: that accepts line ends inside quoted extensions, counts a chunk twice when its data
+// arrives in two reads, and does not limit the bytes that are not data.
 class ChunkDecoder {
  public:
-  struct Limits {
-    std::size_t body;
-    std::size_t trailers;  // bytes
-    std::size_t fields;    // trailers
-    bool keeps = false;    // trailers
+  struct ChunkLimits {
+    std::size_t body;      // bytes of data
+    std::size_t trailers;  // bytes of trailers
+    std::size_t fields;    // number of trailers
+    bool keep_trailers = false;
   };
   enum class Status { need_more, complete, error };
-  struct Step {
+  struct DecodeResult {
     Status status = Status::need_more;
     std::size_t consumed = 0;
     int error_status = 0;
     std::string_view reason{};
   };
 
-  explicit ChunkDecoder(const Limits& limits) : limits_(limits) {}
+  explicit ChunkDecoder(const ChunkLimits& limits) : limits_(limits) {}
 
-  // Appends the data in `input` to `body`. What is not consumed must be given again, with more.
-  Step decode(std::string_view input, std::string& body);
+  // Appends the data in `input` to `body`. Bytes that are not consumed must be passed again, with
+  // more.
+  DecodeResult decode(std::string_view input, std::string& body);
 
-  // Those that were kept: lines with their CRLF.
-  const std::string& trailers() const { return kept_; }
+  // Trailer lines, each with its CRLF, if keep_trailers is set.
+  const std::string& trailers() const { return kept_trailers_; }
 
-  std::size_t memory() const { return kept_.capacity(); }
+  std::size_t memory() const { return kept_trailers_.capacity(); }
 
   void reset() { *this = ChunkDecoder(limits_); }
 
  private:
-  enum class State { size, data, data_end, trailers, complete };
+  enum class DecodeState { size, data, data_end, trailers, complete };
 
-  // Each takes what it can from the front of `input`; false when it has to wait or has failed.
-  bool take(std::string_view& input, std::string& body);
-  bool take_size(std::string_view& input, std::size_t body_size);
-  bool take_data(std::string_view& input, std::string& body);
-  bool take_data_end(std::string_view& input);
-  bool take_trailer(std::string_view& input);
-  bool take_line(std::string_view& input, std::size_t most, std::string_view& line);
+  // Each consumes a part from the front of `input`; false if it needs more input or has failed.
+  bool consume(std::string_view& input, std::string& body);
+  bool consume_size(std::string_view& input, std::size_t body_size);
+  bool consume_data(std::string_view& input, std::string& body);
+  bool consume_data_end(std::string_view& input);
+  bool consume_trailer(std::string_view& input);
+  bool consume_line(std::string_view& input, std::size_t max_size, std::string_view& line);
   bool start_chunk(std::string_view line, std::size_t body_size);
   bool fail(int status, std::string_view reason);
 
-  Limits limits_;
-  State state_ = State::size;
-  std::uint64_t left_ = 0;    // of the chunk
-  std::size_t overhead_ = 0;  // what was sent beyond the data, less what is reasonable
-  std::size_t trailers_ = 0;  // bytes
-  std::size_t fields_ = 0;    // trailers
+  ChunkLimits limits_;
+  DecodeState state_ = DecodeState::size;
+  std::uint64_t chunk_left_ = 0;  // bytes of the current chunk that have not arrived
+  std::size_t overhead_ = 0;      // bytes of sizes and extensions beyond the free ones
+  std::size_t trailers_ = 0;      // bytes of trailers
+  std::size_t fields_ = 0;        // number of trailers
   int error_status_ = 0;
   std::string_view reason_{};
-  std::string kept_{};
+  std::string kept_trailers_{};
 };
 
 }  // namespace weir::wire

@@ -18,32 +18,32 @@ std::optional<std::uint64_t> whole_number(std::string_view text) {
   return number;
 }
 
-// Whether the last part of the request line is a version; which, if it is one of ours.
-enum class Version { ours, other, none };
-Version version_of(std::string_view text) {
-  if (text.size() != 8 || !text.starts_with("HTTP/")) return Version::none;
-  if (!is_digit(text[5]) || text[6] != '.' || !is_digit(text[7])) return Version::none;
-  return text[5] == '1' && text[7] <= '1' ? Version::ours : Version::other;
+// The HTTP version at the end of a request line.
+enum class Version { supported, unsupported, malformed };
+Version parse_version(std::string_view text) {
+  if (text.size() != 8 || !text.starts_with("HTTP/")) return Version::malformed;
+  if (!is_digit(text[5]) || text[6] != '.' || !is_digit(text[7])) return Version::malformed;
+  return text[5] == '1' && text[7] <= '1' ? Version::supported : Version::unsupported;
 }
 
-bool is_blank(char c) { return c == ' ' || c == '\t'; }
+bool is_space_or_tab(char c) { return c == ' ' || c == '\t'; }
 
-std::string_view without_blanks(std::string_view text) {
-  while (!text.empty() && is_blank(text.front())) text.remove_prefix(1);
-  while (!text.empty() && is_blank(text.back())) text.remove_suffix(1);
+std::string_view trimmed(std::string_view text) {
+  while (!text.empty() && is_space_or_tab(text.front())) text.remove_prefix(1);
+  while (!text.empty() && is_space_or_tab(text.back())) text.remove_suffix(1);
   return text;
 }
 
-// `usual` is how nearly everybody spells it.
+// Compares with the usual spelling first, which is faster.
 bool is_named(std::string_view name, std::string_view usual) {
   return name == usual || same_ignoring_case(name, usual);
 }
 
-// Whether a list like "a, b" has `wanted`.
-bool lists(std::string_view list, std::string_view wanted) {
+// True if a comma-separated list contains `wanted`.
+bool list_contains(std::string_view list, std::string_view wanted) {
   while (!list.empty()) {
     const std::string_view item = list.substr(0, list.find(','));
-    if (same_ignoring_case(without_blanks(item), wanted)) return true;
+    if (same_ignoring_case(trimmed(item), wanted)) return true;
     list.remove_prefix(std::min(item.size() + 1, list.size()));
   }
   return false;
@@ -59,30 +59,31 @@ std::string_view HttpRequest::field(std::string_view name) const {
 }
 
 void HttpHead::reset() {
-  said_ = {};
-  places_.clear();
-  line_ = searched_ = lines_ = 0;
+  parsed_ = {};
+  slices_.clear();
+  line_start_ = searched_ = line_count_ = 0;
 }
 
-// Reads each line when it is complete, so that nonsense is answered at once and not when a
-// client has waited for long enough. Leaves `length` zero until the empty line is there.
+// Parses each line as soon as it is complete, so that a malformed request is refused at once and
+// not after a timeout.
 //
-// Each check depends on the bytes up to where it strikes and on nothing behind: however the input
-// was cut to pieces, the answer is the same.
+// Each check depends only on bytes before the point where it fails: the result is the same however
+// the input is cut into reads.
 HttpFailure HttpHead::scan(std::string_view input, std::size_t& length) {
   const std::string_view window = input.substr(0, limits_.header);
   for (;;) {
     const std::size_t end = window.find('\n', searched_);
-    if (lines_ == 0 && kind_ == Kind::request && target_too_long(window.substr(0, end))) {
-      return {414, "the target is too long"};
+    if (line_count_ == 0 && type_ == MessageType::request &&
+        target_too_long(window.substr(0, end))) {
+      return {414, "the request target is too long"};
     }
     if (end == std::string_view::npos) break;
-    const std::string_view line = window.substr(line_, end - line_);
+    const std::string_view line = window.substr(line_start_, end - line_start_);
     if (const HttpFailure failure = read_line(line)) return failure;
-    line_ = searched_ = end + 1;
-    ++lines_;
+    line_start_ = searched_ = end + 1;
+    ++line_count_;
     if (line == "\r") {
-      length = line_;
+      length = line_start_;
       return {};
     }
   }
@@ -92,26 +93,26 @@ HttpFailure HttpHead::scan(std::string_view input, std::size_t& length) {
 }
 
 HttpFailure HttpHead::read_line(std::string_view line) {
-  if (line.empty() || line.back() != '\r') return {400, "a line ends without CR"};
+  if (line.empty() || line.back() != '\r') return {400, "a header line ends without CR"};
   line.remove_suffix(1);
-  if (lines_ == 0) {
-    return kind_ == Kind::request ? read_request_line(line) : read_status_line(line);
+  if (line_count_ == 0) {
+    return type_ == MessageType::request ? read_request_line(line) : read_status_line(line);
   }
   if (line.empty()) return {};
-  if (is_blank(line.front())) return {400, "a field is folded"};
-  if (lines_ > limits_.fields) return {431, "there are too many fields"};
+  if (is_space_or_tab(line.front())) return {400, "a header field is folded over two lines"};
+  if (line_count_ > limits_.fields) return {431, "there are too many header fields"};
   return read_field(line);
 }
 
 HttpFailure HttpHead::read_request_line(std::string_view line) {
   const std::size_t last_space = line.rfind(' ');
-  switch (version_of(line.substr(last_space + 1))) {
-    case Version::none:
-      return {400, "the first line is no request"};
-    case Version::other:
-      return {505, "this is HTTP/1.1 and 1.0"};
-    case Version::ours:
-      said_.version = line.back() == '0' ? 10 : 11;
+  switch (parse_version(line.substr(last_space + 1))) {
+    case Version::malformed:
+      return {400, "the first line is not a request line of HTTP/1"};
+    case Version::unsupported:
+      return {505, "the only supported versions are HTTP/1.1 and HTTP/1.0"};
+    case Version::supported:
+      parsed_.version = line.back() == '0' ? 10 : 11;
       break;
   }
   const std::size_t space = line.find(' ');
@@ -122,29 +123,30 @@ HttpFailure HttpHead::read_request_line(std::string_view line) {
   const std::string_view target =
       line.substr(0, last_space).substr(std::min(space + 1, last_space));
   if (target.empty() || !std::ranges::all_of(target, is_visible)) {
-    return {400, "the target is malformed"};
+    return {400, "the request target is malformed"};
   }
-  said_.method = place_of(method, line);
-  said_.target = place_of(target, line);
+  parsed_.method = slice_of(method, line);
+  parsed_.target = slice_of(target, line);
   return {};
 }
 
 // "HTTP/1.1 200 OK"
 HttpFailure HttpHead::read_status_line(std::string_view line) {
-  constexpr std::size_t shortest = 12;
-  const bool good = line.size() >= shortest && version_of(line.substr(0, 8)) == Version::ours &&
-                    line[8] == ' ' && line[9] >= '1' && line[9] <= '5' && is_digit(line[10]) &&
-                    is_digit(line[11]) && (line.size() == shortest || line[shortest] == ' ');
-  if (!good) return {502, "the first line is no answer of HTTP/1.1"};
-  said_.version = line[7] == '0' ? 10 : 11;
-  said_.status = (line[9] - '0') * 100 + (line[10] - '0') * 10 + (line[11] - '0');
-  const std::string_view reason = line.substr(std::min(shortest + 1, line.size()));
-  if (has_control(reason)) return {502, "the first line is malformed"};
-  said_.reason = place_of(reason, line);
+  constexpr std::size_t min_size = 12;
+  const bool is_valid = line.size() >= min_size &&
+                        parse_version(line.substr(0, 8)) == Version::supported && line[8] == ' ' &&
+                        line[9] >= '1' && line[9] <= '5' && is_digit(line[10]) &&
+                        is_digit(line[11]) && (line.size() == min_size || line[min_size] == ' ');
+  if (!is_valid) return {502, "the first line is not a status line of HTTP/1"};
+  parsed_.version = line[7] == '0' ? 10 : 11;
+  parsed_.status = (line[9] - '0') * 100 + (line[10] - '0') * 10 + (line[11] - '0');
+  const std::string_view reason = line.substr(std::min(min_size + 1, line.size()));
+  if (has_control(reason)) return {502, "the reason phrase holds a control character"};
+  parsed_.reason = slice_of(reason, line);
   return {};
 }
 
-// `line` may still be growing.
+// Also works on an incomplete line.
 bool HttpHead::target_too_long(std::string_view line) const {
   if (line.size() <= limits_.target) [[likely]]
     return false;
@@ -156,59 +158,59 @@ bool HttpHead::target_too_long(std::string_view line) const {
 
 HttpFailure HttpHead::read_field(std::string_view line) {
   const std::string_view name = line.substr(0, line.find(':'));
-  const std::string_view value =
-      without_blanks(line.substr(std::min(name.size() + 1, line.size())));
-  const HttpFields::Places places{place_of(name, line), place_of(value, line)};
-  const bool known = note_field(name, value, places.value);
-  const bool named = known || (!name.empty() && std::ranges::all_of(name, is_token_char));
-  if (!named || name.size() == line.size()) return {400, "the name of a field is malformed"};
-  if (has_control(value)) return {400, "the value of a field is malformed"};
-  places_.push_back(places);
+  const std::string_view value = trimmed(line.substr(std::min(name.size() + 1, line.size())));
+  const HttpFields::FieldSlices slices{slice_of(name, line), slice_of(value, line)};
+  const bool recorded = record_field(name, value, slices.value);
+  const bool valid_name = recorded || (!name.empty() && std::ranges::all_of(name, is_token_char));
+  if (!valid_name || name.size() == line.size())
+    return {400, "the name of a header field is malformed"};
+  if (has_control(value)) return {400, "the value of a header field holds a control character"};
+  slices_.push_back(slices);
   return {};
 }
 
-// Whether it is one of those that mean something here. Nearly all others are told from them by
-// their length.
-bool HttpHead::note_field(std::string_view name, std::string_view value, Place place) {
+// Records a field that the parser itself understands; false for others. Comparing the length first
+// rules out nearly all others.
+bool HttpHead::record_field(std::string_view name, std::string_view value, Slice slice) {
   switch (name.size()) {
     case 4:
       if (!is_named(name, "Host")) return false;
-      said_.host = place;
-      ++said_.hosts;
+      parsed_.host = slice;
+      ++parsed_.host_count;
       return true;
     case 6:
       if (!is_named(name, "Expect")) return false;
-      (same_ignoring_case(value, "100-continue") ? said_.expects_continue : said_.expects_other) =
-          true;
+      (same_ignoring_case(value, "100-continue") ? parsed_.expects_continue
+                                                 : parsed_.expects_other) = true;
       return true;
     case 7:
       if (!is_named(name, "Upgrade")) return false;
-      said_.upgrade = place;
-      ++said_.upgrades;
+      parsed_.upgrade = slice;
+      ++parsed_.upgrade_count;
       return true;
     case 10:
       if (!is_named(name, "Connection")) return false;
-      said_.says_upgrade |= lists(value, "upgrade");
-      said_.says_close |= lists(value, "close");
-      said_.says_keep_alive |= lists(value, "keep-alive");
+      parsed_.connection_upgrade |= list_contains(value, "upgrade");
+      parsed_.connection_close |= list_contains(value, "close");
+      parsed_.connection_keep_alive |= list_contains(value, "keep-alive");
       return true;
     case 12:
       if (!is_named(name, "Content-Type")) return false;
-      if (said_.content_type.size == 0) said_.content_type = place;
+      if (parsed_.content_type.size == 0) parsed_.content_type = slice;
       return true;
     case 13:
       if (!is_named(name, "Authorization")) return false;
-      if (said_.authorization.size == 0) said_.authorization = place;
+      if (parsed_.authorization.size == 0) parsed_.authorization = slice;
       return true;
     case 14:
       if (!is_named(name, "Content-Length")) return false;
-      said_.length = place;
-      ++said_.lengths;
+      parsed_.length = slice;
+      ++parsed_.length_count;
       return true;
     case 17:
       if (!is_named(name, "Transfer-Encoding")) return false;
-      said_.coding = place;
-      ++said_.codings;
+      parsed_.coding = slice;
+      ++parsed_.coding_count;
       return true;
     default:
       return false;
@@ -216,19 +218,20 @@ bool HttpHead::note_field(std::string_view name, std::string_view value, Place p
 }
 
 HttpFailure HttpHead::read_lengths(const char* header, HttpFraming& framing) const {
-  if (said_.codings > 0) {
-    // What length a message of HTTP/1.0 has then, nobody has said.
-    if (said_.version == 10) return {400, "HTTP/1.0 has no Transfer-Encoding"};
-    if (said_.codings > 1) return {400, "there are two Transfer-Encoding fields"};
-    if (said_.lengths > 0) return {400, "there are Transfer-Encoding and Content-Length"};
-    if (!same_ignoring_case(said_.coding.in(header), "chunked")) {
-      return {501, "the only transfer coding is chunked"};
+  if (parsed_.coding_count > 0) {
+    // HTTP/1.0 does not define the length of such a message (RFC 9112, 6.1).
+    if (parsed_.version == 10) return {400, "HTTP/1.0 has no Transfer-Encoding"};
+    if (parsed_.coding_count > 1) return {400, "there is more than one Transfer-Encoding field"};
+    if (parsed_.length_count > 0)
+      return {400, "Transfer-Encoding and Content-Length are both present"};
+    if (!same_ignoring_case(parsed_.coding.in(header), "chunked")) {
+      return {501, "the only supported transfer coding is chunked"};
     }
     framing.chunked = true;
-  } else if (said_.lengths > 0) {
-    if (said_.lengths > 1) return {400, "there are two Content-Length fields"};
-    const auto length = whole_number(said_.length.in(header));
-    // (Many servers keep lengths in 63 bits, and would wrap around.)
+  } else if (parsed_.length_count > 0) {
+    if (parsed_.length_count > 1) return {400, "there is more than one Content-Length field"};
+    const auto length = whole_number(parsed_.length.in(header));
+    // Servers behind a proxy often keep lengths as signed 64-bit numbers, which would overflow.
     if (!length || *length > INT64_MAX) return {400, "Content-Length is not a number below 2^63"};
     if (*length > limits_.body) return {413, "the body is too large"};
     framing.length = *length;

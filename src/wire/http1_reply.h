@@ -6,7 +6,7 @@
 
 namespace weir::wire {
 
-// What a server may answer to one request. Whoever asks does not have to trust whom it asks.
+// Limits on one response: a client need not trust the server.
 struct HttpReplyLimits {
   static constexpr std::size_t kHeadBytes = 16 << 10;
   static constexpr std::size_t kBodyBytes = 44 << 10;
@@ -26,7 +26,7 @@ class HttpReplyParser {
 
   Status parse(std::string_view input);
 
-  // What the answer takes of the input, in front.
+  // Bytes of the response at the front of the input.
   std::size_t consumed() const { return consumed_; }
 
   int code() const { return code_; }

@@ -8,7 +8,7 @@
 
 namespace weir::wire {
 
-// What becomes of the connection. HTTP/1.1 goes on unless told otherwise, HTTP/1.0 ends.
+// The Connection field. HTTP/1.1 persists by default, HTTP/1.0 closes.
 enum class HttpConnection { unsaid, close, keep_alive };
 
 // How an answer starts, which many have in common.
@@ -32,10 +32,10 @@ struct HttpResponse {
 // Appends the answer to `out`, which allocates nothing once it has grown.
 void append_response(std::string& out, const HttpResponse& response);
 
-// What is to be sent to somebody who waits for permission to send a body.
+// The response to Expect: 100-continue.
 inline constexpr std::string_view kContinue = "HTTP/1.1 100 Continue\r\n\r\n";
 
-// What HTTP calls a status: "Too Many Requests"; of others what their class is called.
+// The reason phrase of a status: "Too Many Requests"; for unknown ones that of their class.
 std::string_view status_text(int status);
 
 // "Sun, 06 Nov 1994 08:49:37 GMT".

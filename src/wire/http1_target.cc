@@ -8,8 +8,8 @@ namespace weir::wire {
 
 namespace {
 
-// Removes http:// from the front of `target`, and says whether it was there.
-bool take_scheme(std::string_view& target) {
+// Consumes http:// or https://; false if there is none.
+bool consume_scheme(std::string_view& target) {
   for (const std::string_view scheme : {"http://", "https://"}) {
     if (!same_ignoring_case(target.substr(0, scheme.size()), scheme)) continue;
     target.remove_prefix(scheme.size());
@@ -18,8 +18,8 @@ bool take_scheme(std::string_view& target) {
   return false;
 }
 
-// Undoes one character at the front of `text`; false if it is a malformed escape.
-bool take_decoded(std::string_view& text, char space, char& c) {
+// Consumes and decodes one character; false if it is a malformed escape.
+bool decode_one(std::string_view& text, char space, char& c) {
   c = text.front();
   if (c == space) c = ' ';
   if (c != '%') {
@@ -35,43 +35,43 @@ bool take_decoded(std::string_view& text, char space, char& c) {
   return true;
 }
 
-// `space` is the character that stands for one.
+// Percent-decodes `text`; the character `space` also stands for a space.
 std::optional<std::string_view> decode(std::string_view text, char space, std::string& buffer) {
-  const bool plain =
+  const bool needs_no_decoding =
       std::ranges::none_of(text, [&](char c) { return c == '%' || (c == space && c != ' '); });
-  if (plain) return text;
+  if (needs_no_decoding) return text;
   buffer.clear();
   while (!text.empty()) {
     char c = 0;
-    if (!take_decoded(text, space, c)) return std::nullopt;
+    if (!decode_one(text, space, c)) return std::nullopt;
     buffer += c;
   }
   return buffer;
 }
 
-// Whether `text` is `name` when it is decoded; nothing if it cannot be.
+// True if `text` decodes to `name`; nothing if an escape is malformed.
 std::optional<bool> decodes_to(std::string_view text, std::string_view name) {
-  bool same = true;
+  bool matches = true;
   while (!text.empty()) {
     char c = 0;
-    if (!take_decoded(text, '+', c)) return std::nullopt;
-    same = same && !name.empty() && name.front() == c;
-    if (same) name.remove_prefix(1);
+    if (!decode_one(text, '+', c)) return std::nullopt;
+    matches = matches && !name.empty() && name.front() == c;
+    if (matches) name.remove_prefix(1);
   }
-  return same && name.empty();
+  return matches && name.empty();
 }
 
 }  // namespace
 
 std::optional<HttpTarget> split_target(std::string_view method, std::string_view target) {
-  // Only a proxy can do something with the host and port of CONNECT.
+  // The target of CONNECT is a host and port, which only a forward proxy uses.
   if (method == "CONNECT") return HttpTarget{};
   if (target == "*" && method == "OPTIONS") return HttpTarget{{}, "*", {}};
   if (target.find('#') != std::string_view::npos) return std::nullopt;
   HttpTarget parts;
   if (target.starts_with('/')) {
     // The usual form: a path.
-  } else if (take_scheme(target)) {
+  } else if (consume_scheme(target)) {
     parts.authority = target.substr(0, target.find_first_of("/?"));
     if (parts.authority.empty()) return std::nullopt;
     target.remove_prefix(parts.authority.size());
@@ -96,9 +96,9 @@ QueryValue query_value(std::string_view query, std::string_view name, std::strin
     const std::string_view pair = query.substr(0, query.find('&'));
     query.remove_prefix(std::min(pair.size() + 1, query.size()));
     const std::size_t equals = pair.find('=');
-    const auto same = decodes_to(pair.substr(0, equals), name);
-    if (!same) return {Status::malformed};
-    if (!*same) continue;
+    const auto matches = decodes_to(pair.substr(0, equals), name);
+    if (!matches) return {Status::malformed};
+    if (!*matches) continue;
     if (found) return {Status::repeated};
     found = equals == std::string_view::npos ? std::string_view{} : pair.substr(equals + 1);
   }

@@ -8,11 +8,11 @@
 
 #include "base/ascii.h"
 
-// The letters of HTTP.
+// Character classes of HTTP.
 
 namespace weir::wire {
 
-// A set of characters, one look to ask. Letters and digits are in all that HTTP needs.
+// A lookup table for a set of characters: letters, digits and `others`.
 class CharSet {
  public:
   explicit constexpr CharSet(std::string_view others) {
@@ -27,20 +27,20 @@ class CharSet {
   std::array<bool, 256> in_{};
 };
 
-// What methods and the names of fields are made of.
+// Characters of methods and field names (token, RFC 9110, 5.6.2).
 inline constexpr CharSet kTokenChars{"!#$%&'*+-.^_`|~"};
 constexpr bool is_token_char(char c) { return kTokenChars.has(c); }
 
-// What a host and a port are made of, as far as they are told from something else.
+// Characters of a host and port.
 inline constexpr CharSet kAuthorityChars{"-._~!$&'()*+;=%:[]"};
 constexpr bool is_authority_char(char c) { return kAuthorityChars.has(c); }
 
-// Anything that is neither to be seen nor a space or a tab.
+// Control characters, except tab.
 constexpr bool is_control(char c) {
   return (static_cast<unsigned char>(c) < 0x20 && c != '\t') || c == 0x7f;
 }
 
-// Whether there may be any in these eight bytes. A tab looks like one.
+// False if none of these eight bytes is a control character. May be true for a tab.
 inline bool may_have_control(const char* eight) {
   constexpr std::uint64_t each = 0x0101010101010101;
   constexpr std::uint64_t high = each * 0x80;
@@ -50,7 +50,8 @@ inline bool may_have_control(const char* eight) {
   return (((bytes - each * 0x20) & ~bytes) | ((deleted - each) & ~deleted)) & high;
 }
 
-// Whether there is any in `text`. Eight bytes at a time: in most texts there is none.
+// True if `text` holds a control character. Tests eight bytes at a time, since most texts hold
+// none.
 inline bool has_control(std::string_view text) {
   if (text.size() >= 8) {
     bool may_have = may_have_control(text.data() + text.size() - 8);
@@ -60,7 +61,7 @@ inline bool has_control(std::string_view text) {
   return std::ranges::any_of(text, is_control);
 }
 
-// What a target is made of.
+// Characters of a request target.
 constexpr bool is_visible(char c) { return c != ' ' && c != '\t' && !is_control(c); }
 
 }  // namespace weir::wire

@@ -18,23 +18,23 @@ namespace {
 namespace ondemand = simdjson::ondemand;
 using ondemand::json_type;
 
-struct Known {
+struct FieldSpec {
   ApiField field;
   std::string_view name;
-  std::string_view kind;  // what its value is
+  std::string_view type;  // of its value, for messages
 };
 
-constexpr auto kKnown = std::to_array<Known>({
-    {ApiField::policy, "policy", "a text"},
-    {ApiField::key, "key", "a text"},
-    {ApiField::parts, "parts", "an object of texts"},
+constexpr auto kFieldSpecs = std::to_array<FieldSpec>({
+    {ApiField::policy, "policy", "a string"},
+    {ApiField::key, "key", "a string"},
+    {ApiField::parts, "parts", "an object of strings"},
     {ApiField::permits, "permits", "a whole number"},
     {ApiField::max_wait_ms, "max_wait_ms", "a whole number"},
     {ApiField::wants_receipt, "receipt", "true or false"},
-    {ApiField::receipt, "receipt", "a text"},
+    {ApiField::receipt, "receipt", "a string"},
     {ApiField::delta, "delta", "a whole number"},
-    {ApiField::holder, "holder", "a text"},
-    {ApiField::limit, "limit", "a text"},
+    {ApiField::holder, "holder", "a string"},
+    {ApiField::limit, "limit", "a string"},
     {ApiField::skip_missing, "skip_missing", "true or false"},
 });
 
@@ -47,7 +47,7 @@ std::string_view type_name(json_type type) {
     case json_type::number:
       return "a number";
     case json_type::string:
-      return "a text";
+      return "a string";
     case json_type::boolean:
       return "true or false";
     case json_type::null:
@@ -61,7 +61,7 @@ bool is_digits(std::string_view token) {
   return token.find_first_not_of("0123456789") == std::string_view::npos;
 }
 
-std::string_view without_blanks_behind(std::string_view token) {
+std::string_view trimmed_right(std::string_view token) {
   return token.substr(0, token.find_last_not_of(" \t\r\n") + 1);
 }
 
@@ -72,11 +72,11 @@ std::string syntax_error(simdjson::error_code code) {
     case simdjson::UTF8_ERROR:
       return "the body is not UTF-8";
     case simdjson::UNCLOSED_STRING:
-      return "the body is not JSON: a text has no end";
+      return "the body is not JSON: a string is not closed";
     case simdjson::UNESCAPED_CHARS:
-      return "the body is not JSON: a text holds a control character";
+      return "the body is not JSON: a string holds a control character";
     case simdjson::STRING_ERROR:
-      return "the body is not JSON: a text holds a malformed escape";
+      return "the body is not JSON: a string holds a malformed escape";
     case simdjson::CAPACITY:
     case simdjson::MEMALLOC:
       return "the body is too large";
@@ -85,8 +85,8 @@ std::string syntax_error(simdjson::error_code code) {
   }
 }
 
-// Reads one item. Each of its functions answers false when the whole body turns out to be no JSON;
-// that a value is not what it should be is noted in the item, and reading goes on.
+// Reads one item. Its functions return an error only if the body as a whole is not JSON. An invalid
+// value sets the item's error, and reading continues.
 class ItemReader {
  public:
   ItemReader(ApiItem& item, const ApiFields& fields) : item_(item), fields_(fields) {}
@@ -107,22 +107,23 @@ class ItemReader {
     if (const auto error = field.value().get(value)) return error;
     json_type type{};
     if (const auto error = value.type().get(type)) return error;
-    const Known* known = find(name, type);
-    if (known == nullptr) {
-      complain_of_unknown(name);
+    const FieldSpec* spec = find(name, type);
+    if (spec == nullptr) {
+      set_unknown_field(name);
       return simdjson::SUCCESS;
     }
-    if (!note(*known)) return simdjson::SUCCESS;
-    return read_value(*known, value, type);
+    if (!mark_given(*spec)) return simdjson::SUCCESS;
+    return read_value(*spec, value, type);
   }
 
-  // The field of that name that is allowed here, the one with the right type if there are two.
-  const Known* find(std::string_view name, json_type type) const {
-    const Known* found = nullptr;
-    for (const Known& known : kKnown) {
-      if (known.name != name || !has(fields_.allowed, known.field)) continue;
-      if (type == type_of(known.field)) return &known;
-      if (found == nullptr) found = &known;
+  // The field of that name that is allowed here. If two share the name, the one with the given
+  // type.
+  const FieldSpec* find(std::string_view name, json_type type) const {
+    const FieldSpec* found = nullptr;
+    for (const FieldSpec& spec : kFieldSpecs) {
+      if (spec.name != name || !has(fields_.allowed, spec.field)) continue;
+      if (type == type_of(spec.field)) return &spec;
+      if (found == nullptr) found = &spec;
     }
     return found;
   }
@@ -143,22 +144,22 @@ class ItemReader {
     }
   }
 
-  bool note(const Known& known) {
-    if (has(item_.request.given, known.field)) {
-      complain(known.name, fmt::format("\"{}\" is there twice", known.name));
+  bool mark_given(const FieldSpec& spec) {
+    if (has(item_.request.given, spec.field)) {
+      set_error(spec.name, fmt::format("\"{}\" is given twice", spec.name));
       return false;
     }
-    item_.request.given = item_.request.given | known.field;
+    item_.request.given = item_.request.given | spec.field;
     return true;
   }
 
-  simdjson::error_code read_value(const Known& known, ondemand::value value, json_type type) {
-    if (type != type_of(known.field)) {
-      complain_of_type(known, type_name(type));
+  simdjson::error_code read_value(const FieldSpec& spec, ondemand::value value, json_type type) {
+    if (type != type_of(spec.field)) {
+      set_wrong_type(spec, type_name(type));
       return simdjson::SUCCESS;
     }
     ApiRequest& request = item_.request;
-    switch (known.field) {
+    switch (spec.field) {
       case ApiField::policy:
         return value.get_string().get(request.policy);
       case ApiField::key:
@@ -174,11 +175,11 @@ class ItemReader {
       case ApiField::skip_missing:
         return value.get_bool().get(request.skip_missing);
       case ApiField::permits:
-        return read_number(known, value, request.permits, 0);
+        return read_number(spec, value, request.permits, 0);
       case ApiField::max_wait_ms:
-        return read_number(known, value, request.max_wait_ms, 0);
+        return read_number(spec, value, request.max_wait_ms, 0);
       case ApiField::delta:
-        return read_number(known, value, request.delta, INT64_MIN);
+        return read_number(spec, value, request.delta, INT64_MIN);
       case ApiField::parts:
         return read_parts(value);
       case ApiField::none:
@@ -187,26 +188,26 @@ class ItemReader {
     return simdjson::SUCCESS;
   }
 
-  simdjson::error_code read_number(const Known& known, ondemand::value value,
-                                   std::optional<std::int64_t>& number, std::int64_t least) {
+  simdjson::error_code read_number(const FieldSpec& spec, ondemand::value value,
+                                   std::optional<std::int64_t>& number, std::int64_t min) {
     std::int64_t read = 0;
     if (value.get_int64().get(read) == simdjson::SUCCESS) {
       number = read;
-      if (read < least) {
-        complain(known.name, fmt::format("\"{}\" is at least {}", known.name, least));
+      if (read < min) {
+        set_error(spec.name, fmt::format("\"{}\" must be at least {}", spec.name, min));
       }
       return simdjson::SUCCESS;
     }
-    // Whether it is a number at all: 1.5 and 1e3 are, 1x and 01 are not.
-    const std::string_view token = without_blanks_behind(value.raw_json_token());
+    // Tells numbers out of range or with a fraction (1.5, 1e3) from malformed ones (1x, 01).
+    const std::string_view token = trimmed_right(value.raw_json_token());
     double fraction = 0;
     const bool is_number = value.get_double().get(fraction) == simdjson::SUCCESS;
     if (is_digits(token) && (is_number || token.size() > 18)) {
-      complain(known.name, fmt::format("\"{}\" is too large a number", known.name));
+      set_error(spec.name, fmt::format("\"{}\" is out of the range of 64-bit integers", spec.name));
       return simdjson::SUCCESS;
     }
     if (!is_number) return simdjson::NUMBER_ERROR;
-    complain_of_type(known, shortened(token));
+    set_wrong_type(spec, shortened(token));
     return simdjson::SUCCESS;
   }
 
@@ -227,8 +228,8 @@ class ItemReader {
     json_type type{};
     if (const auto error = value.type().get(type)) return error;
     if (type != json_type::string) {
-      complain("parts", fmt::format("the part \"{}\" is a text, not {}", shortened(part.name),
-                                    type_name(type)));
+      set_error("parts", fmt::format("the part \"{}\" must be a string, not {}",
+                                     shortened(part.name), type_name(type)));
       return simdjson::SUCCESS;
     }
     if (const auto error = value.get_string().get(part.value)) return error;
@@ -239,47 +240,47 @@ class ItemReader {
   void add_part(const Part& part) {
     for (const Part& earlier : item_.request.parts.all()) {
       if (earlier.name != part.name) continue;
-      complain("parts", fmt::format("the part \"{}\" is there twice", shortened(part.name)));
+      set_error("parts", fmt::format("the part \"{}\" is given twice", shortened(part.name)));
       return;
     }
     item_.request.parts.add(part);
     if (item_.request.parts.too_many()) {
-      complain("parts", fmt::format("a key has at most {} parts", Parts::kMost));
+      set_error("parts", fmt::format("a key has at most {} parts", Parts::kMost));
     }
   }
 
   void check_required() {
     const ApiField given = item_.request.given;
     if (has(given, ApiField::key) && has(given, ApiField::parts)) {
-      complain("parts", "there are \"key\" and \"parts\": one of them is enough");
+      set_error("parts", "both \"key\" and \"parts\" are given: use one of them");
     }
     if (has_all(given, fields_.required)) return;
-    for (const Known& known : kKnown) {
-      if (!has(fields_.required, known.field) || has(given, known.field)) continue;
-      if (known.field == ApiField::key && has(fields_.allowed, ApiField::parts)) {
-        if (!has(given, ApiField::parts)) complain("key", "\"key\" or \"parts\" is missing");
+    for (const FieldSpec& spec : kFieldSpecs) {
+      if (!has(fields_.required, spec.field) || has(given, spec.field)) continue;
+      if (spec.field == ApiField::key && has(fields_.allowed, ApiField::parts)) {
+        if (!has(given, ApiField::parts)) set_error("key", "\"key\" or \"parts\" is missing");
         continue;
       }
-      complain(known.name, fmt::format("\"{}\" is missing", known.name));
+      set_error(spec.name, fmt::format("\"{}\" is missing", spec.name));
     }
   }
 
-  void complain_of_unknown(std::string_view name) {
+  void set_unknown_field(std::string_view name) {
     if (!item_.error.empty()) return;
     std::vector<std::string_view> names;
-    for (const Known& known : kKnown) {
-      if (has(fields_.allowed, known.field)) names.push_back(known.name);
+    for (const FieldSpec& spec : kFieldSpecs) {
+      if (has(fields_.allowed, spec.field)) names.push_back(spec.name);
     }
-    complain(shortened(name), fmt::format("there is no field \"{}\" here{}", shortened(name),
-                                          did_you_mean(name, names)));
+    set_error(shortened(name),
+              fmt::format("unknown field \"{}\"{}", shortened(name), did_you_mean(name, names)));
   }
 
-  void complain_of_type(const Known& known, std::string_view found) {
-    complain(known.name, fmt::format("\"{}\" is {}, not {}", known.name, known.kind, found));
+  void set_wrong_type(const FieldSpec& spec, std::string_view found) {
+    set_error(spec.name, fmt::format("\"{}\" must be {}, not {}", spec.name, spec.type, found));
   }
 
-  // The first complaint is the one to tell.
-  void complain(std::string_view field, std::string message) {
+  // Keeps the first error.
+  void set_error(std::string_view field, std::string message) {
     if (!item_.error.empty()) return;
     item_.error = std::move(message);
     item_.error_field = field;
@@ -298,7 +299,7 @@ std::optional<Nanos> ApiRequest::max_wait() const {
 
 struct JsonReader::Impl {
   ondemand::parser parser;
-  std::string text;  // the body, with room behind it for the parser to read in large steps
+  std::string text;  // the body, with the padding that simdjson requires
   std::vector<ApiItem> items;
   std::size_t used = 0;
   std::string error;
@@ -306,7 +307,7 @@ struct JsonReader::Impl {
   ApiBody read(std::string_view body, const ApiFields& fields);
   simdjson::error_code read_document(const ApiFields& fields, bool& is_batch);
   simdjson::error_code read_batch(ondemand::array array, const ApiFields& fields);
-  bool is_json_throughout() const;
+  bool is_valid_json() const;
   ApiItem& new_item();
 };
 
@@ -326,21 +327,20 @@ ApiBody JsonReader::Impl::read(std::string_view body, const ApiFields& fields) {
   bool is_batch = false;
   const simdjson::error_code code = read_document(fields, is_batch);
   if (code != simdjson::SUCCESS && error.empty()) error = syntax_error(code);
-  if (error.empty() && is_batch && !is_json_throughout())
-    error = syntax_error(simdjson::TAPE_ERROR);
+  if (error.empty() && is_batch && !is_valid_json()) error = syntax_error(simdjson::TAPE_ERROR);
   if (!error.empty()) return {.is_batch = is_batch, .error = error};
   return {.is_batch = is_batch, .items = std::span(items).first(used)};
 }
 
-// What is wrong with an item is not read further, and could be anything: nothing is done for a body
-// that is no JSON.
-bool JsonReader::Impl::is_json_throughout() const {
+// The rest of an invalid item is not read, so the body may still be malformed there. A malformed
+// body is refused as a whole.
+bool JsonReader::Impl::is_valid_json() const {
   const auto is_wrong = [](const ApiItem& item) { return !item.error.empty(); };
   if (std::none_of(items.begin(), items.begin() + static_cast<std::ptrdiff_t>(used), is_wrong)) {
     return true;
   }
   simdjson::dom::parser all;
-  constexpr bool copies = false;  // there is room behind it
+  constexpr bool copies = false;  // the text is padded
   const std::size_t size = text.size() - simdjson::SIMDJSON_PADDING;
   return all.parse(text.data(), size, copies).error() == simdjson::SUCCESS;
 }
@@ -382,7 +382,7 @@ simdjson::error_code JsonReader::Impl::read_batch(ondemand::array array, const A
     if (const auto code = value.type().get(type)) return code;
     ApiItem& item = new_item();
     if (type != json_type::object) {
-      item.error = fmt::format("an item of a batch is an object, not {}", type_name(type));
+      item.error = fmt::format("an item of a batch must be an object, not {}", type_name(type));
       continue;
     }
     ondemand::object object;

@@ -12,7 +12,7 @@
 
 namespace weir::wire {
 
-// The fields that a body may have, as bits.
+// Fields of a request body, as bits of a set.
 enum class ApiField : std::uint32_t {
   none = 0,
   policy = 1 << 0,
@@ -36,10 +36,10 @@ constexpr bool has(ApiField set, ApiField field) {
 }
 constexpr bool has_all(ApiField set, ApiField fields) { return (set | fields) == set; }
 
-// What the body of a route looks like.
+// The fields of one route's body.
 struct ApiFields {
   ApiField allowed = ApiField::none;
-  // Without these it makes no sense. "key" stands for "key" or "parts" where both are allowed.
+  // "key" stands for "key" or "parts" where both are allowed.
   ApiField required = ApiField::none;
 };
 
@@ -47,29 +47,30 @@ namespace api {
 
 inline constexpr ApiField kSubject =
     ApiField::policy | ApiField::key | ApiField::parts | ApiField::skip_missing;
-inline constexpr ApiField kWhose = ApiField::policy | ApiField::key;
+inline constexpr ApiField kRequiredSubject = ApiField::policy | ApiField::key;
 
 inline constexpr ApiFields kTake{
-    kSubject | ApiField::permits | ApiField::max_wait_ms | ApiField::wants_receipt, kWhose};
+    kSubject | ApiField::permits | ApiField::max_wait_ms | ApiField::wants_receipt,
+    kRequiredSubject};
 inline constexpr ApiFields kPeek{
-    kSubject | ApiField::permits | ApiField::max_wait_ms | ApiField::holder, kWhose};
+    kSubject | ApiField::permits | ApiField::max_wait_ms | ApiField::holder, kRequiredSubject};
 inline constexpr ApiFields kSettle{kSubject | ApiField::delta | ApiField::receipt,
-                                   kWhose | ApiField::delta};
-inline constexpr ApiFields kReset{kSubject, kWhose};
+                                   kRequiredSubject | ApiField::delta};
+inline constexpr ApiFields kReset{kSubject, kRequiredSubject};
 inline constexpr ApiFields kEnter{
-    kSubject | ApiField::permits | ApiField::max_wait_ms | ApiField::holder, kWhose};
-inline constexpr ApiFields kLeave{kSubject | ApiField::holder, kWhose | ApiField::holder};
-inline constexpr ApiFields kExplain{kSubject | ApiField::permits, kWhose};
+    kSubject | ApiField::permits | ApiField::max_wait_ms | ApiField::holder, kRequiredSubject};
+inline constexpr ApiFields kLeave{kSubject | ApiField::holder, kRequiredSubject | ApiField::holder};
+inline constexpr ApiFields kExplain{kSubject | ApiField::permits, kRequiredSubject};
 inline constexpr ApiFields kThrottle{
     ApiField::key | ApiField::limit | ApiField::permits | ApiField::max_wait_ms,
     ApiField::key | ApiField::limit};
 
 }  // namespace api
 
-// What a body asks for. Borrows its texts from the reader. Texts are bytes: they may be empty, and
-// hold zeros.
+// A parsed request body. Its views point into the reader. Strings are bytes: they may be empty, and
+// may hold zero bytes.
 struct ApiRequest {
-  ApiField given = ApiField::none;  // which of the fields below were there
+  ApiField given = ApiField::none;  // the fields that were present
   std::string_view policy{};
   std::string_view key{};
   Parts parts{};
@@ -82,28 +83,29 @@ struct ApiRequest {
   std::string_view holder{};
   std::string_view limit{};
 
-  // max_wait_ms, as long as a duration can say.
+  // max_wait_ms as a duration; saturates.
   std::optional<Nanos> max_wait() const;
 };
 
-// One of the things a body asks for, or what is wrong with it.
+// One request of a body, or the reason why it is invalid.
 struct ApiItem {
   ApiRequest request;
-  std::string error;        // empty if nothing is
-  std::string error_field;  // the field it is about, if it is about one
+  std::string error;        // empty if it is valid
+  std::string error_field;  // the field that the error is about, if any
 };
 
-// A body: one item, or a batch of them.
+// A parsed body: one item (an object), or a batch (an array of objects).
 struct ApiBody {
   bool is_batch = false;
   std::span<const ApiItem> items{};
-  // Why there are no items: it is no JSON, or too much of it. Empty otherwise.
+  // The reason why there are no items: not JSON, or too many of them. Empty otherwise.
   std::string_view error{};
 };
 
-// Reads the bodies of the API. Strict: unknown and repeated fields, numbers that do not fit and
-// anything behind the end are errors. An error in an item of a batch leaves the others alone.
-// Not thread-safe. Keeps its memory for the next body: about ten times the largest one.
+// Parses the request bodies of the HTTP API. Strict: unknown and repeated fields, numbers out of
+// range and bytes after the end are errors. An error in one item of a batch does not affect the
+// others. Not thread-safe. Keeps its memory for the next body: about ten times the size of the
+// largest.
 class JsonReader {
  public:
   static constexpr std::size_t kMostItems = 1000;
@@ -113,7 +115,7 @@ class JsonReader {
   JsonReader(JsonReader&& other) noexcept;
   JsonReader& operator=(JsonReader&& other) noexcept;
 
-  // The answer is valid until the next one.
+  // The result is valid until the next call.
   ApiBody read(std::string_view body, ApiFields fields);
 
  private:

@@ -39,8 +39,8 @@ void append_escaped(std::string& out, char c) {
   }
 }
 
-// Appends what stands at the front of `text` and is not plain; how many bytes that was.
-std::size_t append_special(std::string& out, std::string_view text) {
+// Appends the character at the front of `text`, which is not plain. Returns the bytes it had there.
+std::size_t append_non_plain(std::string& out, std::string_view text) {
   if (static_cast<unsigned char>(text[0]) < 0x80) {
     append_escaped(out, text[0]);
     return 1;
@@ -76,7 +76,7 @@ void append_json_string(std::string& out, std::string_view text) {
     while (plain < text.size() && is_plain(static_cast<unsigned char>(text[plain]))) ++plain;
     out += text.substr(0, plain);
     text.remove_prefix(plain);
-    if (!text.empty()) text.remove_prefix(append_special(out, text));
+    if (!text.empty()) text.remove_prefix(append_non_plain(out, text));
   }
   out += '"';
 }
@@ -107,7 +107,7 @@ void append_item_error(std::string& out, std::string_view error) {
   writer.text("}");
 }
 
-void append_problem(std::string& out, const Problem& problem) {
+void append_problem(std::string& out, const ProblemDetails& problem) {
   TextWriter writer(out);
   write_member(writer, R"({"type":)", problem.type);
   write_member(writer, R"(,"title":)",

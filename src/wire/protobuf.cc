@@ -4,11 +4,11 @@ namespace weir::wire {
 
 namespace {
 
-constexpr int kMaxVarintBytes = 10;  // bytes
-// Tags and lengths are numbers of 32 bits.
-constexpr int kLongestShort = 5;
+constexpr int kMaxVarint64Bytes = 10;  // bytes
+// Tags and lengths are 32-bit numbers.
+constexpr int kMaxVarint32Bytes = 5;
 
-// What the lower bits of a tag say, beside ProtoType.
+// Wire types of deprecated groups, beside ProtoType.
 constexpr std::uint32_t kGroup = 3;
 constexpr std::uint32_t kGroupEnd = 4;
 
@@ -20,19 +20,19 @@ bool ProtoReader::next_of_any() {
   return !failed_;
 }
 
-// Also what ends a group, which only a group may have.
+// Also reads an end-group tag, which is valid only inside a group.
 bool ProtoReader::read_field(int depth) {
   std::uint64_t tag = 0;
-  if (!read_varint(kLongestShort, tag)) return false;
+  if (!read_varint(kMaxVarint32Bytes, tag)) return false;
   tag_ = static_cast<std::uint32_t>(tag);
   const std::uint32_t field = tag_ >> 3;
   if (field == 0) return false;
   switch (tag_ & 7) {
     case static_cast<std::uint32_t>(ProtoType::number):
-      return read_varint(kMaxVarintBytes, number_);
+      return read_varint(kMaxVarint64Bytes, number_);
     case static_cast<std::uint32_t>(ProtoType::text): {
       std::uint64_t size = 0;
-      if (!read_varint(kLongestShort, size)) return false;
+      if (!read_varint(kMaxVarint32Bytes, size)) return false;
       const char* const start = at_;
       if (!skip(size)) return false;
       text_ = {start, static_cast<std::size_t>(size)};
@@ -51,9 +51,9 @@ bool ProtoReader::read_field(int depth) {
   }
 }
 
-bool ProtoReader::read_varint(int most_bytes, std::uint64_t& value) {
+bool ProtoReader::read_varint(int max_bytes, std::uint64_t& value) {
   std::uint64_t read = 0;
-  for (int i = 0; i < most_bytes && at_ != end_; ++i) {
+  for (int i = 0; i < max_bytes && at_ != end_; ++i) {
     const auto byte = static_cast<unsigned char>(*at_++);
     read |= std::uint64_t{byte & 0x7fu} << (7 * i);
     if (byte < 0x80) {
@@ -70,7 +70,8 @@ bool ProtoReader::skip(std::size_t bytes) {
   return true;
 }
 
-// An old way to put a message into another: up to a tag of its own.
+// A group is a deprecated form of a nested message. It ends with an end-group tag of the same
+// field.
 bool ProtoReader::skip_group(std::uint32_t field, int depth) {
   if (depth < 0) return false;
   const std::uint32_t group = tag_;
@@ -84,11 +85,11 @@ bool ProtoReader::skip_group(std::uint32_t field, int depth) {
   return false;
 }
 
-// What was written moves, to make room for a longer length.
+// Moves the message, to make room for a longer length.
 void ProtoWriter::end_long_message(std::size_t start) {
   const std::string message = out_.substr(start, used_ - start);
   used_ = start - 1;
-  make_room(kLongest + message.size());
+  make_room(kMaxVarintSize + message.size());
   varint(message.size());
   raw(message);
 }

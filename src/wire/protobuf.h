@@ -5,21 +5,21 @@
 #include <string>
 #include <string_view>
 
-// The encoding of Protocol Buffers, for the few messages that are worth reading and writing by
-// hand: the library's way of one small call and its answer costs more than deciding it. (What a
-// fuzzer and a test see to: both understand the same bytes in the same way.)
+// Encodes and decodes Protocol Buffers, for the few messages on the hot path: with Google's
+// library, one small call and its response cost more than the decision. A fuzzer and a test check
+// that both read the same bytes in the same way.
 
 namespace weir::wire {
 
-// How a field is encoded: the lower bits of its tag.
+// Wire types: the lower bits of a field's tag.
 enum class ProtoType : std::uint8_t { number = 0, fixed64 = 1, text = 2, fixed32 = 5 };
 
 constexpr std::uint32_t proto_tag(std::uint32_t field, ProtoType type) {
   return field << 3 | static_cast<std::uint32_t>(type);
 }
 
-// Goes through the fields of a message, which it borrows. Fields of other encodings than numbers
-// and texts are passed over, as nothing here has any.
+// Iterates over the fields of a message, without copying. Skips over the values of fixed32, fixed64
+// and groups: no message here uses them.
 //
 //   ProtoReader reader(message);
 //   while (reader.next()) { switch (reader.tag()) { case proto_tag(1, ProtoType::text): … } }
@@ -28,23 +28,23 @@ class ProtoReader {
  public:
   explicit ProtoReader(std::string_view message)
       : at_(message.data()), end_(message.data() + message.size()) {}
-  // Of a message inside the one that `outer` reads.
+  // Reads a message that is nested in the one that `outer` reads.
   ProtoReader(std::string_view message, const ProtoReader& outer) : ProtoReader(message) {
     depth_ = outer.depth_ - 1;
   }
 
-  // Whether there is another field.
+  // Advances to the next field; false at the end, or if the message is malformed.
   bool next() { return next_short_text() || next_of_any(); }
   std::uint32_t tag() const { return tag_; }
-  // The field's content, as its encoding has it.
+  // The field's value, depending on its wire type.
   std::uint64_t number() const { return number_; }
   std::string_view text() const { return text_; }
 
-  // Whether it was no message.
+  // True if the message is malformed.
   bool failed() const { return failed_; }
 
  private:
-  // What nearly all are: a text whose tag and length have a byte each.
+  // The fast path: a length-delimited field whose tag and length take one byte each.
   bool next_short_text() {
     if (end_ - at_ < 2) return false;
     const auto tag = static_cast<unsigned char>(at_[0]);
@@ -58,21 +58,21 @@ class ProtoReader {
   }
   bool next_of_any();
   bool read_field(int depth);
-  bool read_varint(int most_bytes, std::uint64_t& value);
+  bool read_varint(int max_bytes, std::uint64_t& value);
   bool skip(std::size_t bytes);
   bool skip_group(std::uint32_t field, int depth);
 
   const char* at_;
   const char* end_;
   std::uint32_t tag_ = 0;
-  int depth_ = 100;  // how deep what is inside may be
+  int depth_ = 100;  // levels of nesting that are left
   bool failed_ = false;
   std::uint64_t number_ = 0;
   std::string_view text_;
 };
 
-// Appends the fields of a message to a text, in the order in which they are given. As everywhere
-// since version 3, zeros and empty texts are left out. The text is whole when the writer is gone.
+// Appends the fields of a message to a string, in the order of the calls. Zeros and empty strings
+// are left out, as in proto3. The string is complete only after the writer is destroyed.
 class ProtoWriter {
  public:
   explicit ProtoWriter(std::string& out) : out_(out), used_(out.size()) {}
@@ -82,34 +82,34 @@ class ProtoWriter {
 
   void number(std::uint32_t field, std::uint64_t value) {
     if (value == 0) return;
-    make_room(2 * kLongest);
+    make_room(2 * kMaxVarintSize);
     varint(proto_tag(field, ProtoType::number));
     varint(value);
   }
   void text(std::uint32_t field, std::string_view value) {
     if (value.empty()) return;
-    make_room(2 * kLongest);
+    make_room(2 * kMaxVarintSize);
     varint(proto_tag(field, ProtoType::text));
     varint(value.size());
     raw(value);
   }
-  // Fields that have been encoded before.
+  // Appends fields that are already encoded.
   void raw(std::string_view fields) {
     make_room(fields.size());
     used_ += fields.copy(out_.data() + used_, fields.size());
   }
-  // A message inside this one, whose fields `write` appends.
+  // Appends a nested message, whose fields `write` appends.
   template <typename Write>
   void message(std::uint32_t field, const Write& write) {
-    make_room(2 * kLongest);
+    make_room(2 * kMaxVarintSize);
     varint(proto_tag(field, ProtoType::text));
-    const std::size_t start = ++used_;  // most are short: one byte tells their length
+    const std::size_t start = ++used_;  // reserves one byte for the length: most are short
     write();
     end_message(start);
   }
 
  private:
-  static constexpr std::size_t kLongest = 10;  // of a number
+  static constexpr std::size_t kMaxVarintSize = 10;  // bytes
 
   void make_room(std::size_t bytes) {
     if (out_.size() - used_ < bytes) [[unlikely]]
@@ -130,7 +130,7 @@ class ProtoWriter {
   void end_long_message(std::size_t start);
 
   std::string& out_;
-  std::size_t used_;  // of it
+  std::size_t used_;  // bytes of `out_` that are written
 };
 
 }  // namespace weir::wire

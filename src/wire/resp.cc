@@ -10,33 +10,34 @@ namespace weir::wire {
 
 namespace {
 
-// Where a line ends: the position of its "\r\n", or npos.
+// The position of the next "\r\n", or npos.
 std::size_t end_of_line(std::string_view input, std::size_t from) {
   return input.find("\r\n", from);
 }
 
-// A length as it stands behind '*' or '$'.
+// A length after '*' or '$'.
 struct Length {
-  enum class Is { good, bad, unfinished };
-  Is is = Is::good;
+  enum class Form { valid, malformed, incomplete };
+  Form form = Form::valid;
   std::int64_t value = 0;
-  std::size_t end = 0;  // where what follows it begins
+  std::size_t end = 0;  // offset after its CRLF
 };
 
 [[gnu::noinline]] Length read_any_length(std::string_view input, std::size_t at) {
-  constexpr std::size_t longest = 20;  // more digits than any length has
-  const std::string_view rest = input.substr(at, longest + 2);
+  constexpr std::size_t max_digits = 20;  // more digits than any length has
+  const std::string_view rest = input.substr(at, max_digits + 2);
   const std::size_t end = end_of_line(rest, 0);
   if (end == std::string_view::npos) {
-    return {.is = rest.size() < longest + 2 ? Length::Is::unfinished : Length::Is::bad};
+    return {.form =
+                rest.size() < max_digits + 2 ? Length::Form::incomplete : Length::Form::malformed};
   }
   Length length{.end = at + end + 2};
   const auto [stop, error] = std::from_chars(rest.data(), rest.data() + end, length.value);
-  if (error != std::errc{} || stop != rest.data() + end) length.is = Length::Is::bad;
+  if (error != std::errc{} || stop != rest.data() + end) length.form = Length::Form::malformed;
   return length;
 }
 
-// Most have one digit or two. (Inline, as a command has several.)
+// The fast path: most lengths have one or two digits. Inlined, since a command has several.
 [[gnu::always_inline]] inline Length read_length(std::string_view input, std::size_t at) {
   if (input.size() < at + 4) [[unlikely]]
     return read_any_length(input, at);
@@ -50,8 +51,8 @@ struct Length {
   return read_any_length(input, at);
 }
 
-std::size_t most_bytes(RespParser::Sender sender) {
-  return sender == RespParser::Sender::stranger ? RespLimits::kStrangersCommandBytes
+std::size_t max_bytes(RespParser::Sender sender) {
+  return sender == RespParser::Sender::stranger ? RespLimits::kUnauthenticatedCommandBytes
                                                 : RespLimits::kCommandBytes;
 }
 
@@ -87,7 +88,7 @@ void RespParser::release_arguments() {
 }
 
 RespParser::Status RespParser::parse(std::string_view input, Sender sender) {
-  const std::size_t most = most_bytes(sender);
+  const std::size_t max_size = max_bytes(sender);
   consumed_ = 0;
   unquoted_.clear();
   for (;;) {
@@ -96,26 +97,27 @@ RespParser::Status RespParser::parse(std::string_view input, Sender sender) {
     if (rest.empty()) return Status::need_more;
     const std::size_t before = consumed_;
     const Status status = rest.front() == '*' ? parse_array(rest, sender) : parse_line(rest);
-    // Nobody has room for the rest of it.
-    if (status == Status::need_more && rest.size() >= most) {
+    // The caller's buffer is full.
+    if (status == Status::need_more && rest.size() >= max_size) {
       return fail("Protocol error: too big command");
     }
-    // Empty commands are passed over.
+    // Skips empty commands.
     if (status != Status::command || count_ > 0) return status;
     if (consumed_ == before) return Status::need_more;
   }
 }
 
 RespParser::Status RespParser::parse_array(std::string_view input, Sender sender) {
-  using Is = Length::Is;
-  const std::size_t most = most_bytes(sender);
+  using Form = Length::Form;
+  const std::size_t max_size = max_bytes(sender);
   const Length count = read_length(input, 1);
-  if (count.is == Is::unfinished) return Status::need_more;
-  if (count.is == Is::bad || count.value > static_cast<std::int64_t>(RespLimits::kArguments)) {
+  if (count.form == Form::incomplete) return Status::need_more;
+  if (count.form == Form::malformed ||
+      count.value > static_cast<std::int64_t>(RespLimits::kArguments)) {
     return fail("Protocol error: invalid multibulk length");
   }
   if (sender == Sender::stranger &&
-      count.value > static_cast<std::int64_t>(RespLimits::kStrangersArguments)) {
+      count.value > static_cast<std::int64_t>(RespLimits::kUnauthenticatedArguments)) {
     return fail("Protocol error: unauthenticated multibulk length");
   }
   std::size_t at = count.end;
@@ -124,14 +126,14 @@ RespParser::Status RespParser::parse_array(std::string_view input, Sender sender
     if (at >= input.size()) return Status::need_more;
     if (input[at] != '$') return fail("Protocol error: expected '$'");
     const Length length = read_length(input, at + 1);
-    if (length.is == Is::unfinished) return Status::need_more;
-    if (length.is == Is::bad || length.value < 0 ||
+    if (length.form == Form::incomplete) return Status::need_more;
+    if (length.form == Form::malformed || length.value < 0 ||
         length.value > static_cast<std::int64_t>(RespLimits::kArgumentBytes)) {
       return fail("Protocol error: invalid bulk length");
     }
     const auto bytes = static_cast<std::size_t>(length.value);
     const std::size_t end = length.end + bytes;
-    if (end + 2 > most) {
+    if (end + 2 > max_size) {
       return fail(sender == Sender::stranger ? "Protocol error: unauthenticated bulk length"
                                              : "Protocol error: too big command");
     }
@@ -147,7 +149,7 @@ RespParser::Status RespParser::parse_array(std::string_view input, Sender sender
   return Status::command;
 }
 
-// A line as people type it into a terminal.
+// An inline command, as typed into a terminal.
 RespParser::Status RespParser::parse_line(std::string_view input) {
   const std::size_t end = input.substr(0, RespLimits::kInlineBytes).find('\n');
   if (end == std::string_view::npos) {
@@ -163,7 +165,7 @@ RespParser::Status RespParser::parse_line(std::string_view input) {
 
 bool RespParser::split_words(std::string_view line) {
   unquoted_.clear();
-  unquoted_.reserve(line.size());  // views into it stay
+  unquoted_.reserve(line.size());  // keeps views into it valid
   std::size_t at = 0;
   for (;;) {
     while (at < line.size() && is_space(line[at])) ++at;
@@ -180,8 +182,8 @@ bool RespParser::split_words(std::string_view line) {
   }
 }
 
-// A quote may open within a word. In double quotes \xff, \n and the like have a meaning, in single
-// quotes only \'. A closing quote ends a word.
+// A quote may begin within a word. Double quotes have the escapes \xff, \n and the like, single
+// quotes only \'. A closing quote ends the word.
 bool RespParser::add_quoted(std::string_view before, std::string_view line, std::size_t& at) {
   const char quote = line[at++];
   const std::size_t start = unquoted_.size();
@@ -229,7 +231,7 @@ void RespWriter::error(std::string_view text) {
   out_ += '-';
   const std::size_t start = out_.size();
   out_ += text;
-  // It may repeat what a stranger sent, and must stay one line.
+  // The text may quote client input, and must not end the line (response injection).
   std::replace_if(
       out_.begin() + static_cast<std::ptrdiff_t>(start), out_.end(),
       [](char c) { return c == '\r' || c == '\n'; }, ' ');

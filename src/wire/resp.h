@@ -9,46 +9,45 @@
 
 namespace weir::wire {
 
-// What a stranger may send in one command.
+// Limits on one command.
 struct RespLimits {
   static constexpr std::size_t kArguments = 64;
   static constexpr std::size_t kArgumentBytes = 16 << 10;
   static constexpr std::size_t kCommandBytes = 64 << 10;
   static constexpr std::size_t kInlineBytes = 16 << 10;
-  // Before it has authenticated, where it has to. (Redis has these two, and no other: a command of
-  // ten arguments of 16 KiB.)
-  static constexpr std::size_t kStrangersArguments = 10;
-  static constexpr std::size_t kStrangersCommandBytes = 16 << 10;
+  // Limits before authentication, where it is required. Redis limits arguments to ten likewise, and
+  // each argument, but not the command, to 16 KiB.
+  static constexpr std::size_t kUnauthenticatedArguments = 10;
+  static constexpr std::size_t kUnauthenticatedCommandBytes = 16 << 10;
 };
 
-// Reads commands as Redis clients send them: arrays of bulk strings, or a line of words.
+// Parses commands in Redis' protocol (RESP): arrays of bulk strings, or inline commands.
 //
-// Without I/O: it is shown all bytes that have not been used up, and says what it makes of them.
-// Not thread-safe.
+// Without I/O: the caller passes all bytes that are not consumed yet. Not thread-safe.
 class RespParser {
  public:
   enum class Status {
     need_more,
-    command,  // `arguments` has it; there is at least one
-    error,    // nothing that follows can be understood
+    command,  // arguments() has it; there is at least one
+    error,    // fatal: the rest of the input cannot be parsed
   };
 
   enum class Sender { authenticated, stranger };
   Status parse(std::string_view input, Sender sender = Sender::authenticated);
 
-  // What was used up of the input, in front: the command, and whatever was empty before it.
+  // Bytes consumed from the front of the input: the command, and empty ones before it.
   std::size_t consumed() const { return consumed_; }
 
-  // Borrowed from the input, or, for quoted words, from the parser.
+  // The views point into the input or, for quoted words, into the parser.
   std::span<const std::string_view> arguments() const {
     return std::span(arguments_).first(count_);
   }
-  // Whether they were put together by the parser, and end with the next `parse`.
+  // True if some arguments point into the parser: they are valid until the next parse().
   bool owns_arguments() const { return !unquoted_.empty(); }
-  // Forgets them, and does not keep much memory of those that it owns.
+  // Drops the arguments, and frees the parser's buffer if it is large.
   void release_arguments();
   std::string_view error() const { return error_; }
-  // Bytes that it holds.
+  // Bytes of its buffer.
   std::size_t memory() const { return unquoted_.capacity(); }
 
  private:
@@ -62,10 +61,10 @@ class RespParser {
   std::size_t count_ = 0;
   std::size_t consumed_ = 0;
   std::string_view error_;
-  std::string unquoted_;  // bytes of quoted words
+  std::string unquoted_;  // the quoted words, unescaped
 };
 
-// Writes answers, in the words of RESP2 or RESP3.
+// Writes replies in RESP2 or RESP3.
 class RespWriter {
  public:
   RespWriter(std::string& out, int protocol) : out_(out), protocol_(protocol) {}
@@ -73,13 +72,13 @@ class RespWriter {
   int protocol() const { return protocol_; }
 
   void simple(std::string_view text);
-  // Starts with an upper-case word, as clients expect: "ERR no such policy".
+  // `text` begins with an error code in upper case, as clients expect: "ERR no such policy".
   void error(std::string_view text);
   void integer(std::int64_t value);
   void bulk(std::string_view text);
   void null();
   void array(std::size_t count);
-  // A map in RESP3; in RESP2 the names and values one after the other.
+  // A map of `count` pairs in RESP3; an array of names and values in RESP2.
   void map(std::size_t count);
 
  private:

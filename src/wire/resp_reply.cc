@@ -27,7 +27,7 @@ RespReplyParser::Status RespReplyParser::parse(std::string_view input) {
   const std::string_view readable = input.substr(0, room_.bytes);
   const Status status = parse_value(readable, 0);
   if (status == Status::need_more && readable.size() == room_.bytes) {
-    return fail("an answer that is too long");
+    return fail("a reply that is too long");
   }
   return status;
 }
@@ -49,13 +49,13 @@ RespReplyParser::Status RespReplyParser::parse_bulk(std::string_view input, Resp
     return Status::reply;
   }
   if (length < 0 || length > static_cast<std::int64_t>(room_.bytes)) {
-    return fail("a text of an impossible length");
+    return fail("a bulk string whose length is out of range");
   }
   const auto bytes = static_cast<std::size_t>(length);
   if (input.size() < at_ + bytes + 2) return Status::need_more;
   value.text = input.substr(at_, bytes);
   at_ += bytes;
-  if (input.substr(at_, 2) != "\r\n") return fail("a text that does not end with CRLF");
+  if (input.substr(at_, 2) != "\r\n") return fail("a bulk string that does not end with CRLF");
   at_ += 2;
   return Status::reply;
 }
@@ -63,7 +63,7 @@ RespReplyParser::Status RespReplyParser::parse_bulk(std::string_view input, Resp
 RespReplyParser::Status RespReplyParser::parse_list(std::string_view input, std::size_t depth,
                                                     std::int64_t count) {
   if (count > static_cast<std::int64_t>(room_.values)) {
-    return fail("a list of an impossible length");
+    return fail("a list whose length is out of range");
   }
   for (std::int64_t i = 0; i < count; ++i) {
     const Status status = parse_value(input, depth + 1);
@@ -73,12 +73,12 @@ RespReplyParser::Status RespReplyParser::parse_list(std::string_view input, std:
 }
 
 RespReplyParser::Status RespReplyParser::parse_value(std::string_view input, std::size_t depth) {
-  if (depth > RespReplyLimits::kDepth) return fail("lists in lists in lists");
+  if (depth > RespReplyLimits::kDepth) return fail("lists that are nested too deep");
   if (count_ == room_.values) return fail("too many values");
   if (at_ >= input.size()) return Status::need_more;
   const char type = input[at_];
   constexpr std::string_view types = "+-:$*%_>";
-  if (types.find(type) == std::string_view::npos) return fail("a type that is none of RESP");
+  if (types.find(type) == std::string_view::npos) return fail("an unknown type of reply");
   ++at_;
   if (count_ == values_.size()) values_.resize(2 * count_);
   RespValue& value = values_[count_++];
@@ -90,8 +90,8 @@ RespReplyParser::Status RespReplyParser::parse_value(std::string_view input, std
     value.text = line;
     return Status::reply;
   }
-  if (type == '_') return line.empty() ? Status::reply : fail("a null with something in it");
-  if (!read_number(line, value.number)) return fail("a number that is none");
+  if (type == '_') return line.empty() ? Status::reply : fail("a null that is not empty");
+  if (!read_number(line, value.number)) return fail("a malformed number");
   switch (type) {
     case '$':
       value.kind = Kind::bulk;
@@ -102,11 +102,12 @@ RespReplyParser::Status RespReplyParser::parse_value(std::string_view input, std
     default:
       break;
   }
-  // RESP2 also has lists that are not there.
+  // RESP2 has null arrays, too.
   if (value.number == -1 && type == '*') return Status::reply;
   const bool is_map = type == '%';
-  const auto most = static_cast<std::int64_t>(room_.values);
-  if (value.number < 0 || value.number > most) return fail("a list of an impossible length");
+  const auto max_count = static_cast<std::int64_t>(room_.values);
+  if (value.number < 0 || value.number > max_count)
+    return fail("a list whose length is out of range");
   value.kind = is_map ? Kind::map : type == '>' ? Kind::push : Kind::array;
   if (is_map) value.number *= 2;
   return parse_list(input, depth, value.number);

@@ -8,50 +8,50 @@
 
 namespace weir::wire {
 
-// What a server may answer to one command. Whoever asks does not have to trust whom it asks.
+// Limits on one reply: a client need not trust the server.
 struct RespReplyLimits {
-  static constexpr std::size_t kValues = 256;  // in all, however deep
+  static constexpr std::size_t kValues = 256;  // in total, at all levels
   static constexpr std::size_t kDepth = 8;
   static constexpr std::size_t kBytes = 60 << 10;
 };
 
-// For whom that is not enough: how much an answer may be.
+// The limits of one parser, where the defaults are too small.
 struct RespReplyRoom {
   std::size_t values = RespReplyLimits::kValues;
   std::size_t bytes = RespReplyLimits::kBytes;
 };
 
-// One value of an answer.
+// One value of a reply.
 struct RespValue {
   enum class Kind : std::uint8_t { simple, error, integer, bulk, null, array, map, push };
 
   Kind kind = Kind::null;
-  // Of an integer; how many values follow that belong to a list, a map or a push. (A push is a list
-  // that nobody asked for.)
+  // The value of an integer; or the number of values that follow and belong to an array, a map
+  // (names and values) or a push. A push is a list that the server sends without a request.
   std::int64_t number = 0;
-  std::string_view text{};  // of simple, error, bulk
+  std::string_view text{};  // the value of simple, error and bulk
 };
 
-// Reads answers as RESP2 and RESP3 have them, for those who ask.
+// Parses replies in RESP2 and RESP3, for clients.
 //
-// Without I/O: it is shown all bytes that have not been used up, and says what it makes of them.
-// Not thread-safe.
+// Without I/O: the caller passes all bytes that are not consumed yet. Not thread-safe.
 class RespReplyParser {
  public:
   explicit RespReplyParser(RespReplyRoom room = {}) : room_(room) {}
 
   enum class Status {
     need_more,
-    reply,  // `values` has it
-    error,  // nothing that follows can be understood
+    reply,  // values() has it
+    error,  // fatal: the rest of the input cannot be parsed
   };
 
   Status parse(std::string_view input);
 
-  // What the answer takes of the input, in front.
+  // Bytes of the reply at the front of the input.
   std::size_t consumed() const { return at_; }
 
-  // The answer, then, if it is a list, what is in it, and so on inwards. Borrowed from the input.
+  // The reply, followed by its elements if it is a list, depth first. The texts point into the
+  // input.
   std::span<const RespValue> values() const { return std::span(values_).first(count_); }
   std::string_view error() const { return error_; }
 
@@ -59,7 +59,7 @@ class RespReplyParser {
   Status parse_value(std::string_view input, std::size_t depth);
   Status parse_bulk(std::string_view input, RespValue& value);
   Status parse_list(std::string_view input, std::size_t depth, std::int64_t count);
-  // A line behind its type, without its end.
+  // The line after the type character, without its CRLF.
   Status parse_line(std::string_view input, std::string_view& line);
   Status fail(std::string_view error);
 

@@ -12,16 +12,16 @@
 
 namespace weir::wire {
 
-inline constexpr std::size_t kLongestNumber = 20;
+inline constexpr std::size_t kMaxNumberChars = 20;
 
-// Writes a number in decimal where there is room for the longest. Returns where it ends.
+// Writes a number in decimal; `at` must have room for kMaxNumberChars. Returns the end.
 //
-// Up to eight digits are found at once: it becomes two numbers of four digits, side by side in one
-// word, these become four of two, and these eight of one, the first of them in the lowest byte.
+// Computes up to eight digits at once in one 64-bit word (SWAR): two numbers of four digits, then
+// four of two, then eight of one, with the first digit in the lowest byte.
 [[gnu::noinline]] inline char* write_number(char* at, std::int64_t value) {
   const bool is_short = value > 0 && value < 100'000'000;
   if (!is_short || std::endian::native != std::endian::little) {
-    return std::to_chars(at, at + kLongestNumber, value).ptr;
+    return std::to_chars(at, at + kMaxNumberChars, value).ptr;
   }
   const auto number = static_cast<std::uint64_t>(value);
   const std::uint64_t fours = number / 10'000 | number % 10'000 << 32;
@@ -35,8 +35,8 @@ inline constexpr std::size_t kLongestNumber = 20;
   return at + sizeof text - zeros;
 }
 
-// Puts texts and numbers side by side and appends them to a string in one go, which costs a
-// fraction of appending each.
+// Collects texts and numbers in a local buffer and appends them to a string at once, which is
+// several times faster than appending each.
 class TextWriter {
  public:
   explicit TextWriter(std::string& out) : out_(out) {}
@@ -52,10 +52,10 @@ class TextWriter {
   TextWriter(const TextWriter&) = delete;
   TextWriter& operator=(const TextWriter&) = delete;
 
-  // (Inline, so that copying a constant takes a few instructions.)
+  // Inlined, so that copying a constant takes a few instructions.
   [[gnu::always_inline]] TextWriter& text(std::string_view text) {
     if (text.size() > room()) [[unlikely]]
-      return long_text(text);
+      return write_through(text);
     text.copy(at_, text.size());
     at_ += text.size();
     return *this;
@@ -63,13 +63,13 @@ class TextWriter {
 
   TextWriter& number(std::int64_t value) { return text({}, value); }
 
-  // A text and the number behind it, with one look at the room for both.
+  // A text and a number after it, with one check for space.
   [[gnu::always_inline]] TextWriter& text(std::string_view before, std::int64_t value) {
-    if (room() < before.size() + kLongestNumber) [[unlikely]]
-      return long_text(before, value);
+    if (room() < before.size() + kMaxNumberChars) [[unlikely]]
+      return write_through(before, value);
     before.copy(at_, before.size());
     char* const number = at_ + before.size();
-    // Most are small, which costs less.
+    // The fast path: one digit.
     if (static_cast<std::uint64_t>(value) < 10) {
       *number = static_cast<char>('0' + value);
       at_ = number + 1;
@@ -79,7 +79,7 @@ class TextWriter {
     return *this;
   }
 
-  // The string, with all that was written so far.
+  // Appends the buffer to the string, and returns that.
   std::string& flush() {
     out_.append(bytes_.data(), static_cast<std::size_t>(at_ - bytes_.data()));
     at_ = bytes_.data();
@@ -89,18 +89,18 @@ class TextWriter {
  private:
   std::size_t room() const { return static_cast<std::size_t>(bytes_.data() + bytes_.size() - at_); }
 
-  [[gnu::noinline]] TextWriter& long_text(std::string_view text) {
+  [[gnu::noinline]] TextWriter& write_through(std::string_view text) {
     flush().append(text);
     return *this;
   }
-  [[gnu::noinline]] TextWriter& long_text(std::string_view before, std::int64_t value) {
+  [[gnu::noinline]] TextWriter& write_through(std::string_view before, std::int64_t value) {
     flush().append(before);
     at_ = write_number(at_, value);
     return *this;
   }
 
   std::string& out_;
-  std::array<char, 512> bytes_;  // as much as an answer has, about
+  std::array<char, 512> bytes_;  // about the size of a response
   char* at_ = bytes_.data();
 };
 

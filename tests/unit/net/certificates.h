@@ -18,7 +18,7 @@ namespace weir::net {
 using Key = std::shared_ptr<EVP_PKEY>;
 using Certificate = std::shared_ptr<X509>;
 
-// A name with its key and certificate.
+// A name, its key and its certificate.
 struct Identity {
   std::string name{};
   Key key{};
@@ -31,7 +31,7 @@ inline void add_extension(X509* certificate, int kind, const char* value) {
   X509_EXTENSION_free(extension);
 }
 
-// Signed by `signer`, or by itself if there is none: then it may sign others.
+// Makes a certificate signed by `signer`. Without one it is self-signed, and a CA.
 inline Identity make_identity(const std::string& name, const Identity* signer = nullptr,
                               long seconds_left = 3600) {
   Identity made{.name = name,
@@ -52,7 +52,7 @@ inline Identity make_identity(const std::string& name, const Identity* signer = 
   return made;
 }
 
-// A folder for files in PEM, gone with the test.
+// A folder for PEM files, removed after the test.
 class PemFolder {
  public:
   std::string path(const std::string& name) const { return folder_ / name; }

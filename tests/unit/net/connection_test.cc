@@ -1,4 +1,5 @@
-// How long a connection waits for what. The clock is the test's: nothing waits for real.
+// Timeouts, batches and backpressure of a connection. The test advances the clock: nothing waits
+// for real time.
 
 #include "net/connection.h"
 
@@ -19,14 +20,14 @@
 namespace weir::net {
 namespace {
 
-class ConnectionTest : public testing::Test {
+class ProtocolConnectionTest : public testing::Test {
  protected:
-  ConnectionTest() {
-    door.idle_seconds = 75;
-    door.message_seconds = 20;
-    door.stall_seconds = 30;
+  ProtocolConnectionTest() {
+    options.idle_seconds = 75;
+    options.message_seconds = 20;
+    options.stall_seconds = 30;
     int error = 0;
-    listener = bind_shared(address, error);
+    listener = bind_reuseport(address, error);
     EXPECT_EQ(listen(listener.fd(), 10), 0);
   }
 
@@ -39,22 +40,22 @@ class ConnectionTest : public testing::Test {
       socket = accept_next(listener, peer, error);
       return error == 0;
     }));
-    open.push_back(std::make_unique<Connection>(std::move(socket), door, peer, neighbours));
+    open.push_back(std::make_unique<ProtocolConnection>(std::move(socket), options, peer, loop));
     EXPECT_TRUE(open.back()->open());
     return client;
   }
 
   void work() {
-    neighbours.poller.wait(std::chrono::milliseconds{0});
-    neighbours.round.serve();
-    for (Connection* const each : std::exchange(neighbours.line, {})) each->go_on();
-    for (const Connection* gone : neighbours.closed) {
+    loop.poller.wait(std::chrono::milliseconds{0});
+    loop.batch.serve();
+    for (ProtocolConnection* const each : std::exchange(loop.run_queue, {})) each->resume_queued();
+    for (const ProtocolConnection* gone : loop.closed) {
       std::erase_if(open, [&](const auto& each) { return each.get() == gone; });
     }
-    neighbours.closed.clear();
+    loop.closed.clear();
   }
 
-  // Works as a loop would, until it is true.
+  // Runs iterations like a loop's, until the predicate is true.
   template <typename Predicate>
   bool run_until(Predicate is_true) {
     return eventually([&] {
@@ -67,7 +68,7 @@ class ConnectionTest : public testing::Test {
     return arrived && client.read(text.size()) == text;
   }
   bool heard_of(std::size_t bytes) {
-    return run_until([&] { return heard.bytes == bytes; });
+    return run_until([&] { return counters.bytes == bytes; });
   }
   bool gone() {
     return run_until([&] { return open.empty(); });
@@ -75,22 +76,22 @@ class ConnectionTest : public testing::Test {
 
   void pass(int seconds) {
     for (int i = 0; i < seconds; ++i) {
-      ++neighbours.second;
-      for (const auto& connection : open) connection->check_patience();
+      ++loop.now_seconds;
+      for (const auto& connection : open) connection->check_timeouts();
       work();
     }
   }
 
-  Heard heard;
-  Door door = lines_door(heard);
+  Counters counters;
+  Door options = line_listener(counters);
   MemoryBudget budget{1 << 20, 1};
-  Neighbours neighbours{.memory = LoopMemory(budget)};
-  std::vector<std::unique_ptr<Connection>> open;
+  LoopState loop{.memory = LoopMemory(budget)};
+  std::vector<std::unique_ptr<ProtocolConnection>> open;
   Address address = *resolve("127.0.0.1", 0);
   Descriptor listener;
 };
 
-TEST_F(ConnectionTest, WaitsForAMessageFromItsBeginning) {
+TEST_F(ProtocolConnectionTest, TimesOutAMessageFromItsFirstByte) {
   Client client = connect();
   pass(70);
   for (int second = 0; second < 20; ++second) {
@@ -104,11 +105,11 @@ TEST_F(ConnectionTest, WaitsForAMessageFromItsBeginning) {
   EXPECT_EQ(client.read_all(), "");
 }
 
-TEST_F(ConnectionTest, WaitsAsLongForTheNextMessage) {
+TEST_F(ProtocolConnectionTest, RestartsTheMessageTimeoutForEachMessage) {
   Client client = connect();
   for (int i = 0; i < 3; ++i) {
     EXPECT_TRUE(client.send("hel"));
-    EXPECT_TRUE(run_until([&] { return heard.bytes % 6 == 3; }));
+    EXPECT_TRUE(run_until([&] { return counters.bytes % 6 == 3; }));
     pass(19);
     EXPECT_TRUE(client.send("lo\n"));
     EXPECT_TRUE(answers(client, "hello\n"));
@@ -116,8 +117,8 @@ TEST_F(ConnectionTest, WaitsAsLongForTheNextMessage) {
   EXPECT_EQ(open.size(), 1u);
 }
 
-// Who is always in the middle of the next message is not slow: those before it were finished.
-TEST_F(ConnectionTest, WaitsForEachOfMessagesThatFollowEachOther) {
+// A client that is always in the middle of the next message is not slow: it completes messages.
+TEST_F(ProtocolConnectionTest, RestartsTheTimeoutForPipelinedMessages) {
   Client client = connect();
   EXPECT_TRUE(client.send("hel"));
   for (int second = 0; second < 100; ++second) {
@@ -132,7 +133,7 @@ TEST_F(ConnectionTest, WaitsForEachOfMessagesThatFollowEachOther) {
 
 // ---- Memory
 
-TEST_F(ConnectionTest, LargestHoldersAreShedWhenAllHoldTooMuch) {
+TEST_F(ProtocolConnectionTest, TheLargestAreShedWhenMemoryRunsOut) {
   Client small = connect();
   EXPECT_TRUE(small.send("hel"));
   std::vector<Client> large;
@@ -162,7 +163,7 @@ TEST(LoopMemory, ShedsTheNewestOfEqualHolders) {
   EXPECT_EQ(budget.counts().held, 0u);
 }
 
-TEST_F(ConnectionTest, MemoryIsNotHeldByConnectionsThatHaveEnded) {
+TEST_F(ProtocolConnectionTest, ClosedConnectionsHoldNoMemory) {
   {
     Client client = connect();
     EXPECT_TRUE(client.send(std::string(10'000, 'x')));
@@ -174,19 +175,19 @@ TEST_F(ConnectionTest, MemoryIsNotHeldByConnectionsThatHaveEnded) {
   EXPECT_EQ(budget.freed_since_peak(), 0u);
 }
 
-// A protocol for whose second message there is no memory.
-class Greedy final : public Lines {
+// A protocol that runs out of memory on the message "much".
+class FailingAllocation final : public LineProtocol {
  public:
-  using Lines::Lines;
+  using LineProtocol::LineProtocol;
   std::size_t on_input(std::string_view input, std::string& out) override {
     if (input.starts_with("much")) throw std::bad_alloc();
-    return Lines::on_input(input, out);
+    return LineProtocol::on_input(input, out);
   }
 };
 
-TEST_F(ConnectionTest, OnlyTheConnectionWithoutMemoryIsClosed) {
+TEST_F(ProtocolConnectionTest, AFailedAllocationClosesOneConnection) {
   Client other = connect();
-  door.speak = [this](const Peer&) { return std::make_unique<Greedy>(heard); };
+  options.speak = [this](const Peer&) { return std::make_unique<FailingAllocation>(counters); };
   Client client = connect();
   EXPECT_TRUE(client.send("little\n"));
   EXPECT_TRUE(answers(client, "little\n"));
@@ -198,8 +199,8 @@ TEST_F(ConnectionTest, OnlyTheConnectionWithoutMemoryIsClosed) {
   EXPECT_TRUE(answers(other, "hello\n"));
 }
 
-// A peer without power says nothing, for ever: the system has to ask for it.
-TEST_F(ConnectionTest, LetsTheSystemFindOutWhetherAPeerIsThere) {
+// A peer that lost power never closes: only keepalive probes find out.
+TEST_F(ProtocolConnectionTest, EnablesTcpKeepalive) {
   const Client client(address.port());
   Peer peer;
   int error = EAGAIN;
@@ -216,8 +217,8 @@ TEST_F(ConnectionTest, LetsTheSystemFindOutWhetherAPeerIsThere) {
   EXPECT_EQ(option(IPPROTO_TCP, TCP_KEEPINTVL) * option(IPPROTO_TCP, TCP_KEEPCNT), 120);
 }
 
-// The system tells of both at once, and only once.
-TEST_F(ConnectionTest, HearsAnEndThatComesWithAMessage) {
+// Edge-triggered epoll reports both in one event, and only once.
+TEST_F(ProtocolConnectionTest, NoticesAHalfCloseThatArrivesWithAMessage) {
   Client client = connect();
   EXPECT_TRUE(client.send("hello\n"));
   client.say_no_more();
@@ -225,7 +226,7 @@ TEST_F(ConnectionTest, HearsAnEndThatComesWithAMessage) {
   EXPECT_TRUE(gone());
 }
 
-TEST_F(ConnectionTest, HearsOfAPeerThatHasGoneWithoutAWord) {
+TEST_F(ProtocolConnectionTest, NoticesAPeerThatClosesAtOnce) {
   {
     Client client = connect();
     work();
@@ -233,11 +234,11 @@ TEST_F(ConnectionTest, HearsOfAPeerThatHasGoneWithoutAWord) {
   EXPECT_TRUE(gone());
 }
 
-// More than is read at once, of which the system tells only once.
-TEST_F(ConnectionTest, ReadsAllThatHasCome) {
+// More input than one read takes, which edge-triggered epoll reports only once.
+TEST_F(ProtocolConnectionTest, ReadsMoreThanOneBufferOfInput) {
   Client client = connect();
   std::string lines;
-  while (lines.size() < 3 * Round::kRoom / 2) lines += "hello\n";
+  while (lines.size() < 3 * ReadBatch::kReadSize / 2) lines += "hello\n";
   std::string answered;
   std::thread sender([&] { EXPECT_TRUE(client.send(lines)); });
   EXPECT_TRUE(run_until([&] {
@@ -250,8 +251,8 @@ TEST_F(ConnectionTest, ReadsAllThatHasCome) {
   EXPECT_TRUE(answers(client, "and then\n"));
 }
 
-// More than are served in one round, some of whom end, go, or have more to say than others.
-TEST_F(ConnectionTest, ServesEverybodyWhoComesAtOnce) {
+// Some of them end, some close, and some get long responses.
+TEST_F(ProtocolConnectionTest, ServesMoreConnectionsThanFitIntoOneBatch) {
   std::vector<Client> clients;
   for (int i = 0; i < 40; ++i) clients.push_back(connect());
   const auto is_one_of = [](std::size_t i, std::size_t each) { return i % 5 == each; };
@@ -264,7 +265,7 @@ TEST_F(ConnectionTest, ServesEverybodyWhoComesAtOnce) {
     EXPECT_TRUE(clients[i].send(said));
     expected.push_back(line(i));
     if (is_one_of(i, 1)) expected.back() += "bye\n";
-    if (is_one_of(i, 2)) expected.back() += Lines::answer_to("100000 dots") + line(i);
+    if (is_one_of(i, 2)) expected.back() += LineProtocol::answer_to("100000 dots") + line(i);
   }
   for (std::size_t i = 3; i < clients.size(); i += 5) clients[i].close();
   std::vector<std::string> heard_by(clients.size());
@@ -286,14 +287,14 @@ TEST_F(ConnectionTest, ServesEverybodyWhoComesAtOnce) {
   EXPECT_TRUE(run_until([&] { return open.size() == 24; }));
 }
 
-// As much as there is room for at once, and half of a message of each at the end of it.
-TEST_F(ConnectionTest, ServesEverybodyWhoBringsMuch) {
+// Each input fills the read buffer, and ends in the middle of a message.
+TEST_F(ProtocolConnectionTest, ServesManyLargeInputsAtOnce) {
   std::vector<Client> clients;
   for (int i = 0; i < 12; ++i) clients.push_back(connect());
   std::vector<std::string> said(clients.size());
   for (std::size_t i = 0; i < clients.size(); ++i) {
     const std::string line = std::string(1000 + i, static_cast<char>('a' + i)) + '\n';
-    while (said[i].size() < Round::kRoom) said[i] += line;
+    while (said[i].size() < ReadBatch::kReadSize) said[i] += line;
   }
   std::thread sender([&] {
     for (std::size_t i = 0; i < clients.size(); ++i) EXPECT_TRUE(clients[i].send(said[i]));
@@ -311,7 +312,7 @@ TEST_F(ConnectionTest, ServesEverybodyWhoBringsMuch) {
   EXPECT_TRUE(heard_by == said);
 }
 
-TEST_F(ConnectionTest, ClosesWhenItHasBeenIdle) {
+TEST_F(ProtocolConnectionTest, ClosesAfterTheIdleTimeout) {
   Client client = connect();
   pass(74);
   EXPECT_TRUE(client.send("hello\n"));
@@ -323,8 +324,8 @@ TEST_F(ConnectionTest, ClosesWhenItHasBeenIdle) {
   EXPECT_EQ(client.read_all(), "");
 }
 
-TEST_F(ConnectionTest, MayBeIdleForever) {
-  door.idle_seconds = 0;
+TEST_F(ProtocolConnectionTest, HasNoIdleTimeoutWhenThatIsZero) {
+  options.idle_seconds = 0;
   Client client = connect();
   pass(10'000);
   EXPECT_TRUE(client.send("hello\n"));
@@ -333,22 +334,23 @@ TEST_F(ConnectionTest, MayBeIdleForever) {
 
 // ---- Taking turns
 
-// Answers one line each time that it is asked, as if that were a lot of work.
-class OneByOne final : public Lines {
+// Answers one line per call, as if that took a whole time slice.
+class OneLinePerCall final : public LineProtocol {
  public:
-  using Lines::Lines;
+  using LineProtocol::LineProtocol;
   std::size_t on_input(std::string_view input, std::string& out) override {
     const std::size_t end = input.find('\n');
-    return Lines::on_input(input.substr(0, end == std::string_view::npos ? end : end + 1), out);
+    return LineProtocol::on_input(input.substr(0, end == std::string_view::npos ? end : end + 1),
+                                  out);
   }
 };
 
-class ToilingConnectionTest : public ConnectionTest {
+class BusyConnectionTest : public ProtocolConnectionTest {
  protected:
-  ToilingConnectionTest() {
-    door.speak = [this](const Peer&) { return std::make_unique<OneByOne>(heard); };
+  BusyConnectionTest() {
+    options.speak = [this](const Peer&) { return std::make_unique<OneLinePerCall>(counters); };
   }
-  // Everything that is answered until all of that size is.
+  // Reads responses until there are `size` bytes.
   std::string hear(Client& client, std::size_t size) {
     std::string all;
     EXPECT_TRUE(run_until([&] {
@@ -364,56 +366,56 @@ class ToilingConnectionTest : public ConnectionTest {
   }
   static std::string answers_to(int count) {
     std::string all;
-    for (int i = 0; i < count; ++i) all += Lines::answer_to(std::to_string(i) + "th");
+    for (int i = 0; i < count; ++i) all += LineProtocol::answer_to(std::to_string(i) + "th");
     return all;
   }
 };
 
-TEST_F(ToilingConnectionTest, LetsOthersHaveTheirTurn) {
+TEST_F(BusyConnectionTest, YieldsToOtherConnections) {
   Client busy = connect();
   Client other = connect();
   EXPECT_TRUE(busy.send(lines(1'000)));
-  EXPECT_TRUE(run_until([&] { return heard.answers > 0; }));
+  EXPECT_TRUE(run_until([&] { return counters.answers > 0; }));
   EXPECT_TRUE(other.send("hello\n"));
   EXPECT_TRUE(answers(other, "hello\n"));
-  EXPECT_EQ(neighbours.line.size(), 1u) << "the other did not wait for all of it";
+  EXPECT_EQ(loop.run_queue.size(), 1u) << "the other client did not wait for all of it";
   EXPECT_EQ(hear(busy, answers_to(1'000).size()), answers_to(1'000));
-  EXPECT_TRUE(neighbours.line.empty());
+  EXPECT_TRUE(loop.run_queue.empty());
 }
 
-// Of what came meanwhile there is no news a second time.
-TEST_F(ToilingConnectionTest, ReadsWhatHasComeMeanwhile) {
+// Edge-triggered epoll does not report that input again.
+TEST_F(BusyConnectionTest, ReadsInputThatArrivedWhileItWasQueued) {
   Client client = connect();
   EXPECT_TRUE(client.send(lines(10)));
-  EXPECT_TRUE(run_until([&] { return heard.answers > 0; }));
+  EXPECT_TRUE(run_until([&] { return counters.answers > 0; }));
   EXPECT_TRUE(client.send("and then\n"));
   client.say_no_more();
   EXPECT_EQ(hear(client, answers_to(10).size() + 9), answers_to(10) + "and then\n");
   EXPECT_TRUE(gone());
 }
 
-// As much as a message may be, of which none is too long.
-TEST_F(ToilingConnectionTest, KeepsAsMuchAsThereIsRoomFor) {
+// The buffer holds many messages, none of which is too long.
+TEST_F(BusyConnectionTest, KeepsInputUpToTheMaximumSize) {
   Client client = connect();
   std::string much;
-  while (much.size() < 3 * door.most_input) much += std::string(999, 'x') + '\n';
+  while (much.size() < 3 * options.most_input) much += std::string(999, 'x') + '\n';
   std::thread sender([&] { EXPECT_TRUE(client.send(much)); });
   EXPECT_EQ(hear(client, much.size()), much);
   sender.join();
 }
 
-TEST_F(ToilingConnectionTest, LeavesTheLineWhenThePeerHasGone) {
+TEST_F(BusyConnectionTest, LeavesTheRunQueueWhenThePeerIsGone) {
   Client client = connect();
   EXPECT_TRUE(client.send(lines(5'000)));
-  EXPECT_TRUE(run_until([&] { return heard.answers > 0; }));
+  EXPECT_TRUE(run_until([&] { return counters.answers > 0; }));
   client.reset();
   EXPECT_TRUE(gone());
-  EXPECT_TRUE(neighbours.line.empty());
-  EXPECT_LT(heard.answers, answers_to(5'000).size());
+  EXPECT_TRUE(loop.run_queue.empty());
+  EXPECT_LT(counters.answers, answers_to(5'000).size());
 }
 
-// What it had to wait for was not the peer's fault.
-TEST_F(ToilingConnectionTest, WaitsForTheRestOfAMessageFromWhenItBegan) {
+// The time in the run queue does not count against the peer.
+TEST_F(BusyConnectionTest, TimesOutTheNextMessageFromItsOwnFirstByte) {
   Client client = connect();
   EXPECT_TRUE(client.send("be"));
   EXPECT_TRUE(heard_of(2));
@@ -426,54 +428,55 @@ TEST_F(ToilingConnectionTest, WaitsForTheRestOfAMessageFromWhenItBegan) {
   EXPECT_TRUE(answers(client, "end\n"));
 }
 
-TEST_F(ToilingConnectionTest, AnswersAllThatHasComeBeforeItEnds) {
+TEST_F(BusyConnectionTest, AnswersAllInputBeforeItShutsDown) {
   Client client = connect();
   EXPECT_TRUE(client.send(lines(100)));
-  EXPECT_TRUE(run_until([&] { return heard.answers > 0; }));
+  EXPECT_TRUE(run_until([&] { return counters.answers > 0; }));
   for (const auto& connection : open) connection->shut_down();
   EXPECT_EQ(hear(client, answers_to(100).size()), answers_to(100));
   EXPECT_EQ(client.read_all(), "");
 }
 
-// ---- Peers that take nothing
+// ---- Peers that do not read
 
-class StalledConnectionTest : public ConnectionTest {
+class StalledConnectionTest : public ProtocolConnectionTest {
  protected:
   static constexpr int kSmallBuffer = 4 << 10;
   static constexpr std::size_t kDots = 10'000;
 
-  // Whether nothing more can be sent. The systems at both ends take a moment to fill their buffers.
+  // True if nothing more can be sent. The kernel takes a moment to fill the buffers of both
+  // sockets.
   bool is_stuck() {
-    const std::uint64_t before = heard.answers;
+    const std::uint64_t before = counters.answers;
     const auto until = std::chrono::steady_clock::now() + std::chrono::milliseconds{100};
     while (std::chrono::steady_clock::now() < until) work();
-    return heard.answers == before;
+    return counters.answers == before;
   }
 
-  // Somebody who has asked for more than the system keeps for it.
-  Client connect_greedy() {
+  // A client with more responses due than the socket buffers hold.
+  Client connect_without_reading() {
     Client client = connect(kSmallBuffer);
     for (int i = 0; i < 3'000; ++i) EXPECT_TRUE(client.send("10000\n"));
-    EXPECT_TRUE(run_until([&] { return heard.answers > Protocol::kEnough && is_stuck(); }));
+    EXPECT_TRUE(run_until([&] { return counters.answers > Protocol::kEnough && is_stuck(); }));
     return client;
   }
 };
 
-TEST_F(StalledConnectionTest, ClosesWhenNothingIsTaken) {
-  Client client = connect_greedy();
+TEST_F(StalledConnectionTest, ClosesWhenThePeerReadsNothing) {
+  Client client = connect_without_reading();
   pass(29);
   EXPECT_EQ(open.size(), 1u);
   pass(1);
   EXPECT_TRUE(gone());
 }
 
-// Slowly is not too slowly.
-TEST_F(StalledConnectionTest, WaitsAsLongAsSomethingIsTaken) {
-  Client client = connect_greedy();
+// Every byte that is read restarts the stall timeout.
+TEST_F(StalledConnectionTest, StaysOpenWhileThePeerReadsSlowly) {
+  Client client = connect_without_reading();
   for (int i = 0; i < 5; ++i) {
     pass(29);
-    const std::uint64_t before = heard.answers;
-    EXPECT_TRUE(run_until([&] { return client.read(kDots), heard.answers > before; }));
+    const std::uint64_t before = counters.answers;
+    EXPECT_TRUE(run_until([&] { return client.read(kDots), counters.answers > before; }));
   }
   EXPECT_EQ(open.size(), 1u);
   EXPECT_TRUE(run_until([&] { return is_stuck(); }));
@@ -481,67 +484,67 @@ TEST_F(StalledConnectionTest, WaitsAsLongAsSomethingIsTaken) {
   EXPECT_TRUE(gone());
 }
 
-// ---- Speaking without being spoken to
+// ---- Output without input
 
-// Answers nothing, but says what it is told to say.
-class Talker final : public Protocol {
+// A protocol that ignores input and sends what the test sets.
+class ManualProtocol final : public Protocol {
  public:
-  explicit Talker(Talker*& here) { here = this; }
+  explicit ManualProtocol(ManualProtocol*& here) { here = this; }
 
   void use_waker(Waker& waker) override { waker_ = &waker; }
   std::size_t on_input(std::string_view input, std::string& out) override {
     heard += input.size();
-    const std::size_t some = std::min(kEnough, to_say.size());
-    out.append(to_say, 0, some);
-    to_say.erase(0, some);
+    const std::size_t some = std::min(kEnough, output.size());
+    out.append(output, 0, some);
+    output.erase(0, some);
     return input.size();
   }
   bool in_message() const override { return false; }
   bool ends() const override { return false; }
-  bool look_around() override { return std::exchange(has_news, false); }
+  bool look_around() override { return std::exchange(has_timed_output, false); }
   void on_timeout(std::string&) override {}
-  void on_shutdown() override { to_say += "farewell"; }
+  void on_shutdown() override { output += "farewell"; }
   void say(std::string_view text) {
-    to_say += text;
+    output += text;
     waker_->wake();
   }
 
-  std::string to_say;
+  std::string output;
   std::size_t heard = 0;
-  bool has_news = false;
+  bool has_timed_output = false;
 
  private:
   Waker* waker_ = nullptr;
 };
 
-class TalkingConnectionTest : public ConnectionTest {
+class WokenConnectionTest : public ProtocolConnectionTest {
  protected:
-  TalkingConnectionTest() {
-    door.speak = [this](const Peer&) { return std::make_unique<Talker>(talker); };
+  WokenConnectionTest() {
+    options.speak = [this](const Peer&) { return std::make_unique<ManualProtocol>(protocol); };
   }
   void resume_woken() {
-    for (Connection* const each : std::exchange(neighbours.woken, {})) each->resume();
+    for (ProtocolConnection* const each : std::exchange(loop.woken, {})) each->resume();
   }
-  Talker* talker = nullptr;
+  ManualProtocol* protocol = nullptr;
 };
 
-// It reads on all the while: what it says is about something that was asked earlier.
-TEST_F(TalkingConnectionTest, SpeaksWhenItIsWokenThoughItReads) {
+// The connection keeps reading: the output responds to an earlier request.
+TEST_F(WokenConnectionTest, SendsOutputWhenItIsWokenWhileReading) {
   Client client = connect();
   EXPECT_TRUE(client.send("question"));
-  EXPECT_TRUE(run_until([&] { return talker->heard == 8; }));
-  talker->say("answer");
+  EXPECT_TRUE(run_until([&] { return protocol->heard == 8; }));
+  protocol->say("answer");
   resume_woken();
   EXPECT_TRUE(answers(client, "answer"));
   EXPECT_TRUE(client.send("more"));
-  EXPECT_TRUE(run_until([&] { return talker->heard == 12; }));
+  EXPECT_TRUE(run_until([&] { return protocol->heard == 12; }));
 }
 
-// It stops where there is enough, and is asked again though nothing has come.
-TEST_F(TalkingConnectionTest, SpeaksUntilAllIsSaid) {
+// The protocol stops at the high-water mark, and is called again without input.
+TEST_F(WokenConnectionTest, SendsAllOutputAlsoBeyondTheHighWaterMark) {
   Client client = connect();
   const std::string much(5 * Protocol::kEnough + 1, 'x');
-  talker->say(much);
+  protocol->say(much);
   resume_woken();
   std::string got;
   EXPECT_TRUE(run_until([&] {
@@ -551,17 +554,17 @@ TEST_F(TalkingConnectionTest, SpeaksUntilAllIsSaid) {
   EXPECT_EQ(got, much);
 }
 
-TEST_F(TalkingConnectionTest, SpeaksWhenTimeHasMadeItHaveSomethingToSay) {
+TEST_F(WokenConnectionTest, SendsOutputThatATickHasMade) {
   Client client = connect();
-  talker->to_say = "news";
+  protocol->output = "news";
   pass(1);
   EXPECT_FALSE(client.has_something());
-  talker->has_news = true;
+  protocol->has_timed_output = true;
   pass(1);
   EXPECT_TRUE(answers(client, "news"));
 }
 
-TEST_F(TalkingConnectionTest, SpeaksBeforeItEnds) {
+TEST_F(WokenConnectionTest, SendsOutputBeforeItShutsDown) {
   Client client = connect();
   open.at(0)->shut_down();
   EXPECT_TRUE(answers(client, "farewell"));
@@ -573,11 +576,11 @@ TEST_F(TalkingConnectionTest, SpeaksBeforeItEnds) {
 class TlsConnectionTest : public StalledConnectionTest {
  protected:
   TlsConnectionTest() {
-    door.idle_seconds = 0;
-    door = with_tls(door, current, {});
+    options.idle_seconds = 0;
+    options = with_tls(options, current, {});
   }
 
-  // Passes on what both say until it is true.
+  // Carries bytes between both ends until the predicate is true.
   template <typename Predicate>
   bool talk_until(Client& client, TlsClient& tls, Predicate is_true) {
     return run_until([&] {
@@ -594,8 +597,8 @@ class TlsConnectionTest : public StalledConnectionTest {
                                 .key = folder.write("key.pem", self.key)})};
 };
 
-// Whoever is let in may be silent as long as it likes, but not before.
-TEST_F(TlsConnectionTest, DoesNotWaitForeverForAHandshakeToBegin) {
+// Idle connections have no timeout here, but the handshake has one.
+TEST_F(TlsConnectionTest, TimesOutBeforeTheHandshakeBegins) {
   const Client client = connect();
   pass(19);
   EXPECT_EQ(open.size(), 1u);
@@ -603,7 +606,7 @@ TEST_F(TlsConnectionTest, DoesNotWaitForeverForAHandshakeToBegin) {
   EXPECT_TRUE(gone());
 }
 
-TEST_F(TlsConnectionTest, DoesNotWaitForeverForAHandshakeToEnd) {
+TEST_F(TlsConnectionTest, TimesOutDuringTheHandshake) {
   Client client = connect();
   pass(10);
   EXPECT_TRUE(client.send("\x16\x03\x01"));
@@ -615,7 +618,7 @@ TEST_F(TlsConnectionTest, DoesNotWaitForeverForAHandshakeToEnd) {
   EXPECT_EQ(client.read_all(), "");
 }
 
-TEST_F(TlsConnectionTest, SessionsCountAsMemoryFromTheBeginning) {
+TEST_F(TlsConnectionTest, CountsASessionAsMemoryFromTheBeginning) {
   Client client = connect();
   EXPECT_GT(budget.counts().held, 4u << 10);
   TlsClient tls(trusting.get());
@@ -624,16 +627,16 @@ TEST_F(TlsConnectionTest, SessionsCountAsMemoryFromTheBeginning) {
   EXPECT_TRUE(run_until([&] { return budget.counts().held > 32u << 10; }));
 }
 
-TEST_F(TlsConnectionTest, ClosesWhenAHandshakeIsBrokenOff) {
+TEST_F(TlsConnectionTest, ClosesWhenAHandshakeIsAborted) {
   Client client = connect();
   EXPECT_TRUE(client.send("\x16\x03\x01"));
   client.close();
   EXPECT_TRUE(gone());
 }
 
-// All questions have come, and are used up as far as anybody can see: the answers that have been
-// taken make it go on.
-TEST_F(TlsConnectionTest, GoesOnWhenAnswersHaveBeenTaken) {
+// All input has arrived and is consumed as far as the connection knows. Only the responses that the
+// client reads make it continue.
+TEST_F(TlsConnectionTest, ContinuesWhenTheClientReadsItsResponses) {
   Client client = connect(kSmallBuffer);
   TlsClient tls(trusting.get());
   tls.shake_hands();
@@ -642,18 +645,18 @@ TEST_F(TlsConnectionTest, GoesOnWhenAnswersHaveBeenTaken) {
   std::string answers;
   for (int i = 0; i < 800; ++i) {
     questions += "10000\n";
-    answers += Lines::answer_to("10000");
+    answers += LineProtocol::answer_to("10000");
   }
   tls.say(questions);
   EXPECT_TRUE(client.send(tls.said()));
-  EXPECT_TRUE(run_until([&] { return heard.answers > Protocol::kEnough && is_stuck(); }));
-  EXPECT_LT(heard.answers, answers.size());
-  EXPECT_TRUE(talk_until(client, tls, [&] { return tls.heard.size() >= answers.size(); }));
-  EXPECT_EQ(tls.heard, answers);
+  EXPECT_TRUE(run_until([&] { return counters.answers > Protocol::kEnough && is_stuck(); }));
+  EXPECT_LT(counters.answers, answers.size());
+  EXPECT_TRUE(talk_until(client, tls, [&] { return tls.received.size() >= answers.size(); }));
+  EXPECT_EQ(tls.received, answers);
 }
 
-// Who is slow in the middle of a message was not slow in the one before it.
-TEST_F(TlsConnectionTest, WaitsForEachOfMessagesThatFollowEachOther) {
+// The timeout of a message does not include the time of the one before.
+TEST_F(TlsConnectionTest, RestartsTheTimeoutForPipelinedMessages) {
   Client client = connect();
   TlsClient tls(trusting.get());
   tls.shake_hands();
@@ -665,28 +668,28 @@ TEST_F(TlsConnectionTest, WaitsForEachOfMessagesThatFollowEachOther) {
     pass(19);
     tls.say("lo\nhel");
     expected += "hello\n";
-    EXPECT_TRUE(talk_until(client, tls, [&] { return tls.heard == expected; }));
+    EXPECT_TRUE(talk_until(client, tls, [&] { return tls.received == expected; }));
   }
   EXPECT_EQ(open.size(), 1u);
 }
 
-// Nobody in between can cut off what was said without being noticed.
-TEST_F(TlsConnectionTest, SaysGoodbye) {
+// Protects against truncation: a client can tell the end from a cut connection.
+TEST_F(TlsConnectionTest, SendsCloseNotify) {
   Client client = connect();
   TlsClient tls(trusting.get());
   tls.shake_hands();
   EXPECT_TRUE(talk_until(client, tls, [&] { return tls.is_let_in(); }));
   tls.say("hello\n");
-  EXPECT_TRUE(talk_until(client, tls, [&] { return tls.heard == "hello\n"; }));
+  EXPECT_TRUE(talk_until(client, tls, [&] { return tls.received == "hello\n"; }));
   pass(1'000);
-  EXPECT_EQ(open.size(), 1u) << "who is let in may be silent";
+  EXPECT_EQ(open.size(), 1u) << "idle connections have no timeout here";
   for (const auto& connection : open) connection->shut_down();
   EXPECT_TRUE(talk_until(client, tls, [&] { return tls.ended; }));
 }
 
 // ---- Channels with TLS
 
-class ChannelTest : public TlsConnectionTest, protected ChannelOwner {
+class ByteChannelTest : public TlsConnectionTest, protected ChannelOwner {
  protected:
   void on_connected() override { stands = true; }
   void on_input(std::string_view input) override { came += input; }
@@ -710,28 +713,28 @@ class ChannelTest : public TlsConnectionTest, protected ChannelOwner {
     const ssize_t count = recv(socket.fd(), room, sizeof room, MSG_PEEK);
     return count > 0 ? static_cast<std::size_t>(count) : 0;
   }
-  // Whether there is nothing to do until somebody says something: a loop sleeps.
-  bool is_quiet() { return !neighbours.poller.wait(std::chrono::milliseconds{0}); }
+  // True if epoll has no event: a loop would sleep.
+  bool is_quiet() { return !loop.poller.wait(std::chrono::milliseconds{0}); }
 
-  Ground ground{.poller = neighbours.poller, .memory = neighbours.memory};
+  Ground ground{.poller = loop.poller, .memory = loop.memory};
   bool stands = false;
   std::string came;
   std::string broken;
 };
 
-// There is room for its words all the while, which is of no use to it.
-TEST_F(ChannelTest, SleepsWhileAServerOwesItsPartOfTheHandshake) {
+// The socket is writable all the while, but TLS waits for input.
+TEST_F(ByteChannelTest, CausesNoEventsWhileAServerOwesItsPartOfTheHandshake) {
   const TlsContext context = *load_client_tls({});
   Channel channel(ground, address, context, "self", *this);
   const Descriptor silent = accept();
   EXPECT_TRUE(run_until([&] { return arrived(silent) > 0; }));
   EXPECT_TRUE(is_quiet());
-  EXPECT_FALSE(stands) << "who knows whether it ever will";
+  EXPECT_FALSE(stands) << "the handshake is not complete";
   channel.send("hello");
   EXPECT_TRUE(is_quiet());
 }
 
-TEST_F(ChannelTest, SleepsWhileAClientOwesItsPartOfTheHandshake) {
+TEST_F(ByteChannelTest, CausesNoEventsWhileAClientOwesItsPartOfTheHandshake) {
   Client client(address.port());
   const TlsContext context = current.get();
   const std::string any;
@@ -741,11 +744,11 @@ TEST_F(ChannelTest, SleepsWhileAClientOwesItsPartOfTheHandshake) {
   EXPECT_TRUE(is_quiet());
   TlsClient tls(trusting.get());
   tls.shake_hands();
-  EXPECT_TRUE(talk_until(client, tls, [&] { return tls.heard == "hello"; }));
+  EXPECT_TRUE(talk_until(client, tls, [&] { return tls.received == "hello"; }));
   EXPECT_EQ(channel.unsent(), 0u);
 }
 
-TEST_F(ChannelTest, SessionsCountAsMemory) {
+TEST_F(ByteChannelTest, CountsTheSessionAsMemory) {
   Client client(address.port());
   const std::string any;
   Channel channel(ground, Stream(accept(), current.get(), any), *this);
@@ -758,7 +761,7 @@ TEST_F(ChannelTest, SessionsCountAsMemory) {
   EXPECT_EQ(budget.counts().held, 0u);
 }
 
-TEST_F(ChannelTest, StandsWhenBothHaveShakenHands) {
+TEST_F(ByteChannelTest, IsConnectedAfterTheHandshake) {
   const TlsContext context = *load_client_tls({.ca = folder.path("cert.pem")});
   Channel channel(ground, address, context, "self", *this);
   const std::string any;
@@ -772,7 +775,7 @@ TEST_F(ChannelTest, StandsWhenBothHaveShakenHands) {
   EXPECT_TRUE(run_until([&] { return came == "well"; }));
 }
 
-TEST_F(ChannelTest, TellsWhyAHandshakeFailed) {
+TEST_F(ByteChannelTest, ReportsWhyAHandshakeFailed) {
   const TlsContext context = *load_client_tls({.ca = folder.path("cert.pem")});
   const Channel channel(ground, address, context, "another", *this);
   const std::string any;
@@ -782,10 +785,10 @@ TEST_F(ChannelTest, TellsWhyAHandshakeFailed) {
   EXPECT_FALSE(stands);
 }
 
-// ---- Ending
+// ---- Closing
 
-// Who was told that it is over has a moment to hear it, and cannot stay.
-TEST_F(ConnectionTest, DoesNotWaitLongForAPeerToClose) {
+// The lingering close has a timeout.
+TEST_F(ProtocolConnectionTest, ClosesSoonAlthoughThePeerDoesNot) {
   Client client = connect();
   EXPECT_TRUE(client.send("quit\n"));
   EXPECT_TRUE(answers(client, "bye\n"));

@@ -10,23 +10,23 @@
 
 namespace weir::net {
 
-// What all connections of a door have done, for a test to look at.
-struct Heard {
-  std::atomic<std::uint64_t> bytes{0};    // of input that was shown to them for the first time
-  std::atomic<std::uint64_t> answers{0};  // bytes
-  std::atomic<std::uint64_t> unsent{0};   // how often more was asked while answers waited
+// Totals over all connections of a listener.
+struct Counters {
+  std::atomic<std::uint64_t> bytes{0};    // of new input that was passed to protocols
+  std::atomic<std::uint64_t> answers{0};  // bytes of responses
+  std::atomic<std::uint64_t> unsent{0};   // calls of on_input while output was unsent: must stay 0
   std::atomic<std::uint64_t> shutdowns{0};
 };
 
-// Answers each line with itself; "<n> <text>" with the text and n dots; "quit" with "bye", and
-// ends.
-class Lines : public Protocol {
+// Echoes each line. Responds to "<n> <text>" with the text and n dots, and to "quit" with "bye",
+// and closes.
+class LineProtocol : public Protocol {
  public:
-  explicit Lines(Heard& heard) : heard_(heard) {}
+  explicit LineProtocol(Counters& counters) : counters_(counters) {}
 
   std::size_t on_input(std::string_view input, std::string& out) override {
-    if (!out.empty()) ++heard_.unsent;
-    heard_.bytes += input.size() - kept_;
+    if (!out.empty()) ++counters_.unsent;
+    counters_.bytes += input.size() - kept_;
     std::size_t used = 0;
     while (out.size() < kEnough && !ends_) {
       const std::size_t end = input.find('\n', used);
@@ -35,13 +35,13 @@ class Lines : public Protocol {
       used = end + 1;
     }
     kept_ = input.size() - used;
-    heard_.answers += out.size();
+    counters_.answers += out.size();
     return used;
   }
   bool in_message() const override { return false; }
   bool ends() const override { return ends_; }
   void on_timeout(std::string& out) override { out += "too slow\n"; }
-  void on_shutdown() override { ++heard_.shutdowns; }
+  void on_shutdown() override { ++counters_.shutdowns; }
 
   static std::string answer_to(std::string_view line) {
     std::string out;
@@ -58,13 +58,13 @@ class Lines : public Protocol {
     out += ends_ ? "bye\n" : answer_to(line);
   }
 
-  Heard& heard_;
-  std::size_t kept_ = 0;  // of the input, from the last time
+  Counters& counters_;
+  std::size_t kept_ = 0;  // bytes of input that the last call left
   bool ends_ = false;
 };
 
-inline Door lines_door(Heard& heard) {
-  return {.speak = [&heard](const Peer&) { return std::make_unique<Lines>(heard); },
+inline Door line_listener(Counters& counters) {
+  return {.speak = [&counters](const Peer&) { return std::make_unique<LineProtocol>(counters); },
           .too_many = "too many\n",
           .most_input = 64 << 10};
 }

@@ -20,7 +20,7 @@ using testing::HasSubstr;
 
 constexpr int kSmallBuffer = 4 << 10;
 
-// Many questions whose answers are longer than any buffer of the system.
+// Many requests whose responses exceed any socket buffer.
 struct Flood {
   static constexpr int kQuestions = 3'000;
   static constexpr std::size_t kDots = 10'000;
@@ -32,18 +32,20 @@ struct Flood {
     for (int i = 0; i < kQuestions; ++i) {
       const std::string line = std::to_string(kDots) + " answer " + std::to_string(i);
       questions += line + "\n";
-      answers += Lines::answer_to(line);
+      answers += LineProtocol::answer_to(line);
     }
   }
 };
 
 class LoopsTest : public testing::Test {
  protected:
-  // One loop, so that whoever is served has been served by the loop that others wait for.
-  std::uint16_t open(const LoopOptions& options = {}) { return open(lines_door(heard), options); }
-  std::uint16_t open(const Door& door, const LoopOptions& options = {}) {
+  // One loop by default: a response to one client shows that the loop serves the others, too.
+  std::uint16_t open(const LoopOptions& options = {}) {
+    return open(line_listener(counters), options);
+  }
+  std::uint16_t open(const Door& listener, const LoopOptions& options = {}) {
     loops = std::make_unique<Loops>(options);
-    const auto port = loops->bind("127.0.0.1", 0, door);
+    const auto port = loops->bind("127.0.0.1", 0, listener);
     EXPECT_TRUE(port);
     loops->start();
     return *port;
@@ -57,15 +59,15 @@ class LoopsTest : public testing::Test {
     Client client(port);
     expect_well(client);
   }
-  // The loop has been around often enough to have done whatever there was to do.
+  // Lets the loop complete enough iterations to have handled all pending events.
   void let_it_run(std::uint16_t port) {
     Client client(port);
     for (int i = 0; i < 100; ++i) expect_well(client);
   }
-  // Stops for as long as it takes; meanwhile others do something.
+  // Stops the loops gracefully, and runs `others` meanwhile.
   template <typename Others>
   void stop_while(Others others) {
-    std::thread stop([&] { loops->stop(kPatience); });
+    std::thread stop([&] { loops->stop(kTimeout); });
     others();
     stop.join();
   }
@@ -73,7 +75,7 @@ class LoopsTest : public testing::Test {
     return eventually([&] { return loops->counts().open == 0; });
   }
 
-  Heard heard;
+  Counters counters;
   std::unique_ptr<Loops> loops;
 };
 
@@ -87,8 +89,8 @@ TEST_F(LoopsTest, AnswersAMessage) {
   EXPECT_EQ(client.read(6), "again\n");
 }
 
-// Also those who come while it looks for them, and those who come when it sleeps again.
-TEST_F(LoopsTest, AnswersWhoeverComesWhileItSpins) {
+// Messages that arrive while it busy-polls, and others that arrive when it sleeps again.
+TEST_F(LoopsTest, AnswersMessagesThatArriveWhileItSpins) {
   const std::uint16_t port = open({.spin = std::chrono::microseconds{500}});
   Client client(port);
   for (int i = 0; i < 200; ++i) {
@@ -99,8 +101,8 @@ TEST_F(LoopsTest, AnswersWhoeverComesWhileItSpins) {
   EXPECT_EQ(client.read_all(), "");
 }
 
-// And those who come while it does not listen.
-TEST_F(LoopsTest, AnswersWhoeverComesWhileItGathers) {
+// Messages that arrive while it does not poll.
+TEST_F(LoopsTest, AnswersMessagesThatArriveWhileItGathers) {
   const std::uint16_t port = open({.gather = std::chrono::microseconds{500}});
   Client client(port);
   for (int i = 0; i < 200; ++i) expect_well(client);
@@ -122,7 +124,7 @@ TEST_F(LoopsTest, AnswersAMessageThatComesInPieces) {
   EXPECT_EQ(client.read(32), "a message in pieces\nand another\n");
 }
 
-TEST_F(LoopsTest, AnswersThoseWhoSendAByteAtATime) {
+TEST_F(LoopsTest, AnswersAClientThatSendsOneByteAtATime) {
   const std::uint16_t port = open();
   Client slow(port);
   Client other(port);
@@ -133,7 +135,7 @@ TEST_F(LoopsTest, AnswersThoseWhoSendAByteAtATime) {
   EXPECT_EQ(slow.read(13), "byte by byte\n");
 }
 
-TEST_F(LoopsTest, AnswersMessagesThatComeTogetherInOrder) {
+TEST_F(LoopsTest, AnswersPipelinedMessagesInOrder) {
   Client client(open());
   std::string lines;
   for (int i = 0; i < 5'000; ++i) lines += "line " + std::to_string(i) + "\n";
@@ -141,68 +143,68 @@ TEST_F(LoopsTest, AnswersMessagesThatComeTogetherInOrder) {
   EXPECT_EQ(client.read(lines.size()), lines);
 }
 
-// Its buffer grows with a message, up to what a message may take.
-TEST_F(LoopsTest, AnswersTheLongestMessageThatMayBe) {
-  Door door = lines_door(heard);
-  door.most_input = 20'000;
-  const std::uint16_t port = open(door);
-  const std::string longest = std::string(door.most_input - 1, 'x') + "\n";
+// The input buffer grows with a message, up to the maximum size.
+TEST_F(LoopsTest, AnswersMessagesUpToTheMaximumSize) {
+  Door options = line_listener(counters);
+  options.most_input = 20'000;
+  const std::uint16_t port = open(options);
+  const std::string longest = std::string(options.most_input - 1, 'x') + "\n";
   Client client(port);
   for (int i = 0; i < 3; ++i) {
     EXPECT_TRUE(client.send(longest));
     EXPECT_EQ(client.read(longest.size()), longest);
   }
-  // Also if something stands before it.
+  // Also with a message before it in the buffer.
   EXPECT_TRUE(client.send("short\n" + longest));
   EXPECT_EQ(client.read(6 + longest.size()), "short\n" + longest);
 }
 
-TEST_F(LoopsTest, ClosesWhenAMessageIsLongerThanAnyMayBe) {
-  Door door = lines_door(heard);
-  door.most_input = 20'000;
-  const std::uint16_t port = open(door);
+TEST_F(LoopsTest, ClosesOnAMessageOverTheMaximumSize) {
+  Door options = line_listener(counters);
+  options.most_input = 20'000;
+  const std::uint16_t port = open(options);
   Client client(port);
-  client.send(std::string(door.most_input, 'x') + "\n");
+  client.send(std::string(options.most_input, 'x') + "\n");
   EXPECT_EQ(client.read_all(), "");
-  EXPECT_LE(heard.bytes, door.most_input);
+  EXPECT_LE(counters.bytes, options.most_input);
   EXPECT_TRUE(all_gone());
   expect_well(port);
 }
 
-// ---- Those who do not read
+// ---- Backpressure
 
-// It is not asked for more while answers wait, and then none is lost and all are in order.
-TEST_F(LoopsTest, AsksForMoreWhenAnswersHaveBeenTaken) {
+// The protocol is not called while responses are unsent; afterwards none is lost or out of order.
+TEST_F(LoopsTest, ContinuesWhenTheClientReadsItsResponses) {
   const std::uint16_t port = open();
   const Flood flood;
   Client greedy(port, kSmallBuffer);
   EXPECT_TRUE(greedy.send(flood.questions));
-  ASSERT_TRUE(eventually([&] { return heard.answers > Protocol::kEnough; }));
+  ASSERT_TRUE(eventually([&] { return counters.answers > Protocol::kEnough; }));
   let_it_run(port);
-  EXPECT_LT(heard.answers, flood.answers.size() / 2);
+  EXPECT_LT(counters.answers, flood.answers.size() / 2);
   EXPECT_TRUE(greedy.read(flood.answers.size()) == flood.answers);
   expect_well(greedy);
-  EXPECT_EQ(heard.unsent, 0u);
+  EXPECT_EQ(counters.unsent, 0u);
 }
 
-// What nobody has asked for yet waits in the peer's own buffers.
-TEST_F(LoopsTest, DoesNotReadFromThoseWhoDoNotRead) {
+// Further requests stay in the client's and the kernel's buffers.
+TEST_F(LoopsTest, StopsReadingFromClientsThatDoNotRead) {
   const std::uint16_t port = open();
   const Flood flood;
   Client greedy(port, kSmallBuffer);
   EXPECT_TRUE(greedy.send(flood.questions));
-  ASSERT_TRUE(eventually([&] { return heard.answers > Protocol::kEnough; }));
+  ASSERT_TRUE(eventually([&] { return counters.answers > Protocol::kEnough; }));
   let_it_run(port);
-  const std::uint64_t before = heard.bytes;
+  const std::uint64_t before = counters.bytes;
   Client other(port);
   for (int i = 0; i < 100; ++i) {
     EXPECT_TRUE(greedy.send("more\n"));
     expect_well(other);
   }
-  EXPECT_EQ(heard.bytes - before, 100 * std::string_view("well?\n").size());
+  EXPECT_EQ(counters.bytes - before, 100 * std::string_view("well?\n").size());
 }
 
-TEST_F(LoopsTest, AnswersOthersWhileManyDoNotRead) {
+TEST_F(LoopsTest, AnswersOtherClientsWhileManyDoNotRead) {
   const std::uint16_t port = open();
   const Flood flood;
   std::vector<Client> greedy;
@@ -215,14 +217,14 @@ TEST_F(LoopsTest, AnswersOthersWhileManyDoNotRead) {
   EXPECT_EQ(loops->counts().open, 51u);
 }
 
-TEST_F(LoopsTest, ClosesWhenAnswersAreNotTaken) {
-  Door door = lines_door(heard);
-  door.stall_seconds = 1;
-  const std::uint16_t port = open(door);
+TEST_F(LoopsTest, ClosesAfterTheStallTimeout) {
+  Door options = line_listener(counters);
+  options.stall_seconds = 1;
+  const std::uint16_t port = open(options);
   const Flood flood;
   Client greedy(port, kSmallBuffer);
   greedy.send(flood.questions);
-  ASSERT_TRUE(eventually([&] { return heard.answers > Protocol::kEnough; }));
+  ASSERT_TRUE(eventually([&] { return counters.answers > Protocol::kEnough; }));
   EXPECT_TRUE(all_gone());
   const std::string rest = greedy.read_all();
   EXPECT_LT(rest.size(), flood.answers.size());
@@ -230,42 +232,42 @@ TEST_F(LoopsTest, ClosesWhenAnswersAreNotTaken) {
   expect_well(port);
 }
 
-// ---- Those who are slow
+// ---- Timeouts
 
-TEST_F(LoopsTest, HasLastWordsForThoseWhoDoNotFinish) {
-  Door door = lines_door(heard);
-  door.message_seconds = 1;
-  Client client(open(door));
+TEST_F(LoopsTest, AnswersThatAMessageTimedOut) {
+  Door options = line_listener(counters);
+  options.message_seconds = 1;
+  Client client(open(options));
   EXPECT_TRUE(client.send("whole\nhalf"));
   EXPECT_EQ(client.read_all(), "whole\ntoo slow\n");
 }
 
-// Sending on, however little, buys no time.
-TEST_F(LoopsTest, DoesNotWaitForAMessageThatGrowsWithoutEnd) {
-  Door door = lines_door(heard);
-  door.message_seconds = 1;
-  Client client(open(door));
+// Further bytes do not extend the timeout.
+TEST_F(LoopsTest, TimesOutAMessageThatGrowsWithoutEnd) {
+  Door options = line_listener(counters);
+  options.message_seconds = 1;
+  Client client(open(options));
   EXPECT_TRUE(eventually([&] { return !client.send("x") || client.has_something(); }));
   EXPECT_EQ(client.read_all(), "too slow\n");
 }
 
-TEST_F(LoopsTest, ClosesIdleOnesButNotThoseInAMessage) {
-  Door door = lines_door(heard);
-  door.idle_seconds = 1;
-  door.message_seconds = 1'000;
-  const std::uint16_t port = open(door);
+TEST_F(LoopsTest, ClosesIdleConnectionsButNotThoseInAMessage) {
+  Door options = line_listener(counters);
+  options.idle_seconds = 1;
+  options.message_seconds = 1'000;
+  const std::uint16_t port = open(options);
   Client in_message(port);
   EXPECT_TRUE(in_message.send("to be contin"));
-  ASSERT_TRUE(eventually([&] { return heard.bytes > 0; }));
+  ASSERT_TRUE(eventually([&] { return counters.bytes > 0; }));
   Client idle(port);
   EXPECT_EQ(idle.read_all(), "");
   EXPECT_TRUE(in_message.send("ued\n"));
   EXPECT_EQ(in_message.read(16), "to be continued\n");
 }
 
-// ---- Those who are many
+// ---- Many connections
 
-TEST_F(LoopsTest, TellsThoseForWhomThereIsNoRoom) {
+TEST_F(LoopsTest, RefusesConnectionsBeyondTheLimitWithAReply) {
   const std::uint16_t port = open({.threads = 2, .most_connections = 3});
   std::vector<Client> clients;
   for (int i = 0; i < 3; ++i) expect_well(clients.emplace_back(port));
@@ -282,7 +284,7 @@ TEST_F(LoopsTest, TellsThoseForWhomThereIsNoRoom) {
   EXPECT_EQ(loops->counts().turned_away, 5u);
 }
 
-TEST_F(LoopsTest, ServesManyOnAllThreads) {
+TEST_F(LoopsTest, ServesManyConnectionsOnAllThreads) {
   const std::uint16_t port = open({.threads = 4});
   std::vector<Client> clients;
   for (int i = 0; i < 200; ++i) clients.emplace_back(port);
@@ -294,9 +296,9 @@ TEST_F(LoopsTest, ServesManyOnAllThreads) {
   EXPECT_TRUE(all_gone());
 }
 
-// ---- Those who go
+// ---- Closing
 
-TEST_F(LoopsTest, SurvivesThoseWhoBreakOff) {
+TEST_F(LoopsTest, SurvivesConnectionResets) {
   const std::uint16_t port = open();
   const Flood flood;
   for (const std::string& said : {std::string(), std::string("half a mess"), flood.questions}) {
@@ -309,8 +311,8 @@ TEST_F(LoopsTest, SurvivesThoseWhoBreakOff) {
   expect_well(port);
 }
 
-// Who says that nothing more will come still wants its answers.
-TEST_F(LoopsTest, AnswersThoseWhoHaveSaidAll) {
+// A client that has shut down its write side still wants the responses.
+TEST_F(LoopsTest, AnswersAClientThatHasHalfClosed) {
   const std::uint16_t port = open();
   const Flood flood;
   Client client(port, kSmallBuffer);
@@ -320,8 +322,8 @@ TEST_F(LoopsTest, AnswersThoseWhoHaveSaidAll) {
   EXPECT_TRUE(all_gone());
 }
 
-// Its last words arrive although the peer goes on talking.
-TEST_F(LoopsTest, EndsWhenTheProtocolDoes) {
+// The last response arrives although the client keeps sending.
+TEST_F(LoopsTest, ClosesWhenTheProtocolEnds) {
   const std::uint16_t port = open();
   Client client(port);
   EXPECT_TRUE(client.send("hello\nquit\nhello\n"));
@@ -331,7 +333,7 @@ TEST_F(LoopsTest, EndsWhenTheProtocolDoes) {
   EXPECT_TRUE(all_gone());
 }
 
-TEST_F(LoopsTest, EndsWhenTheLastAnswersHaveBeenTaken) {
+TEST_F(LoopsTest, ClosesAfterTheLastResponseIsSent) {
   const Flood flood;
   Client client(open(), kSmallBuffer);
   EXPECT_TRUE(client.send(flood.questions + "quit\n"));
@@ -340,7 +342,7 @@ TEST_F(LoopsTest, EndsWhenTheLastAnswersHaveBeenTaken) {
 
 // ---- Stopping
 
-TEST_F(LoopsTest, AnswersWhatHasArrivedBeforeItStops) {
+TEST_F(LoopsTest, AnswersArrivedMessagesBeforeItStops) {
   const std::uint16_t port = open({.threads = 2});
   std::vector<Client> clients;
   for (int i = 0; i < 100; ++i) expect_well(clients.emplace_back(port));
@@ -349,11 +351,11 @@ TEST_F(LoopsTest, AnswersWhatHasArrivedBeforeItStops) {
     for (Client& client : clients) EXPECT_EQ(client.read_all(), "one\ntwo\n");
     clients.clear();
   });
-  EXPECT_EQ(heard.shutdowns, 100u);
+  EXPECT_EQ(counters.shutdowns, 100u);
 }
 
-// Whoever was there before it stopped is let in, and answered.
-TEST_F(LoopsTest, LetsThoseInWhoWereWaiting) {
+// Connections that the kernel has queued are accepted and answered.
+TEST_F(LoopsTest, AcceptsPendingConnectionsBeforeItStops) {
   for (int round = 0; round < 50; ++round) {
     const std::uint16_t port = open({.threads = 2});
     std::vector<Client> clients;
@@ -365,7 +367,7 @@ TEST_F(LoopsTest, LetsThoseInWhoWereWaiting) {
   }
 }
 
-TEST_F(LoopsTest, FinishesWhatIsUnderWayBeforeItStops) {
+TEST_F(LoopsTest, FinishesMessagesUnderWayBeforeItStops) {
   const std::uint16_t port = open();
   const Flood flood;
   Client late(port, kSmallBuffer);
@@ -374,7 +376,7 @@ TEST_F(LoopsTest, FinishesWhatIsUnderWayBeforeItStops) {
   EXPECT_TRUE(half.send("hel"));
   let_it_run(port);
   stop_while([&] {
-    EXPECT_TRUE(eventually([&] { return heard.shutdowns > 0; }));
+    EXPECT_TRUE(eventually([&] { return counters.shutdowns > 0; }));
     EXPECT_TRUE(half.send("lo\n"));
     EXPECT_EQ(half.read_all(), "hello\n");
     EXPECT_TRUE(late.read_all() == flood.answers);
@@ -383,7 +385,7 @@ TEST_F(LoopsTest, FinishesWhatIsUnderWayBeforeItStops) {
   });
 }
 
-TEST_F(LoopsTest, StopsAlthoughSomebodyIsStuck) {
+TEST_F(LoopsTest, StopsAfterTheGracePeriodAlthoughConnectionsAreStuck) {
   const std::uint16_t port = open({.threads = 2});
   const Flood flood;
   std::vector<Client> stuck;
@@ -396,27 +398,27 @@ TEST_F(LoopsTest, StopsAlthoughSomebodyIsStuck) {
   for (Client& client : stuck) EXPECT_TRUE(flood.answers.starts_with(client.read_all()));
 }
 
-TEST_F(LoopsTest, StopsAtOnceWhenNobodyIsThere) {
+TEST_F(LoopsTest, StopsAtOnceWithoutConnections) {
   open({.threads = 2});
   const auto start = std::chrono::steady_clock::now();
-  loops->stop(kPatience);
-  loops->stop(kPatience);
-  EXPECT_LT(std::chrono::steady_clock::now() - start, kPatience) << "nobody was waited for";
+  loops->stop(kTimeout);
+  loops->stop(kTimeout);
+  EXPECT_LT(std::chrono::steady_clock::now() - start, kTimeout) << "there was nothing to wait for";
   EXPECT_EQ(loops->counts().open, 0u);
 }
 
-TEST_F(LoopsTest, MayEndWithoutHavingStarted) {
+TEST_F(LoopsTest, CanStopWithoutHavingStarted) {
   loops = std::make_unique<Loops>(LoopOptions{.threads = 2});
-  EXPECT_TRUE(loops->bind("127.0.0.1", 0, lines_door(heard)));
-  loops->stop(kPatience);
+  EXPECT_TRUE(loops->bind("127.0.0.1", 0, line_listener(counters)));
+  loops->stop(kTimeout);
 }
 
-// ---- Doors
+// ---- Listeners
 
-TEST_F(LoopsTest, FindsAPortThatIsFree) {
+TEST_F(LoopsTest, BindsAFreePortForPortZero) {
   loops = std::make_unique<Loops>(LoopOptions{.threads = 3});
-  const auto first = loops->bind("127.0.0.1", 0, lines_door(heard));
-  const auto second = loops->bind("127.0.0.1", 0, lines_door(heard));
+  const auto first = loops->bind("127.0.0.1", 0, line_listener(counters));
+  const auto second = loops->bind("127.0.0.1", 0, line_listener(counters));
   ASSERT_TRUE(first);
   ASSERT_TRUE(second);
   EXPECT_NE(*first, 0);
@@ -426,70 +428,70 @@ TEST_F(LoopsTest, FindsAPortThatIsFree) {
   expect_well(*second);
 }
 
-TEST_F(LoopsTest, SaysWhereItCannotListen) {
+TEST_F(LoopsTest, NamesTheAddressThatItCannotBind) {
   const std::uint16_t port = open();
   Loops second(LoopOptions{.threads = 2});
-  const auto taken = second.bind("127.0.0.1", port, lines_door(heard));
+  const auto taken = second.bind("127.0.0.1", port, line_listener(counters));
   ASSERT_FALSE(taken);
   const std::string at = std::to_string(port);
   EXPECT_EQ(taken.error().message, "cannot listen on 127.0.0.1:" + at +
                                        ": Address already in use: another program listens there "
                                        "(ss -ltnp 'sport = :" +
                                        at + "' tells which); end it, or choose another port");
-  const auto elsewhere = second.bind("192.0.2.1", 7379, lines_door(heard));
+  const auto elsewhere = second.bind("192.0.2.1", 7379, line_listener(counters));
   ASSERT_FALSE(elsewhere);
   EXPECT_THAT(elsewhere.error().message, HasSubstr("cannot listen on 192.0.2.1:7379: "));
-  const auto far = second.bind("2001:db8::1", 7379, lines_door(heard));
+  const auto far = second.bind("2001:db8::1", 7379, line_listener(counters));
   ASSERT_FALSE(far);
   EXPECT_THAT(far.error().message, HasSubstr("cannot listen on [2001:db8::1]:7379: "));
 }
 
-TEST_F(LoopsTest, DoesNotListenTwiceOnOnePort) {
+TEST_F(LoopsTest, RefusesToBindOnePortTwice) {
   loops = std::make_unique<Loops>(LoopOptions{.threads = 2});
-  const auto first = loops->bind("127.0.0.1", 0, lines_door(heard));
+  const auto first = loops->bind("127.0.0.1", 0, line_listener(counters));
   ASSERT_TRUE(first);
-  EXPECT_FALSE(loops->bind("127.0.0.1", *first, lines_door(heard)));
+  EXPECT_FALSE(loops->bind("127.0.0.1", *first, line_listener(counters)));
 }
 
 class PeerTest : public LoopsTest {
  protected:
-  // Who this machine is, to a door at that address; nobody if there is none.
+  // This machine as a listener at `host` sees it; nothing if it cannot bind.
   std::optional<Peer> seen_at(const std::string& host) {
     Peer seen;
-    Door door = lines_door(heard);
-    door.speak = [&](const Peer& peer) {
+    Door options = line_listener(counters);
+    options.speak = [&](const Peer& peer) {
       seen = peer;
-      return std::make_unique<Lines>(heard);
+      return std::make_unique<LineProtocol>(counters);
     };
     loops = std::make_unique<Loops>(LoopOptions{});
-    const auto port = loops->bind(host, 0, door);
+    const auto port = loops->bind(host, 0, options);
     if (!port) return std::nullopt;
     loops->start();
     expect_well(*port);
-    loops->stop(kPatience);
+    loops->stop(kTimeout);
     return seen;
   }
 };
 
-TEST_F(PeerTest, IsKnownByItsAddress) {
+TEST_F(PeerTest, HasTheAddressOfTheClient) {
   const auto seen = seen_at("127.0.0.1");
   ASSERT_TRUE(seen);
   EXPECT_EQ(seen->address, "127.0.0.1");
   EXPECT_TRUE(seen->loopback);
 }
 
-// IPv4 comes to a door for all addresses in another form. It is this machine all the same, which
-// may do what others may not.
-TEST_F(PeerTest, IsThisMachineInAnyForm) {
+// A dual-stack listener sees IPv4 clients as mapped addresses. The loopback address has its rights
+// in this form, too.
+TEST_F(PeerTest, IsLoopbackAlsoAsAMappedIpv4Address) {
   const auto seen = seen_at("::");
   if (!seen) GTEST_SKIP() << "no IPv6 here";
   EXPECT_EQ(seen->address, "::ffff:127.0.0.1");
   EXPECT_TRUE(seen->loopback);
 }
 
-// ---- Coming around
+// ---- Progress of the loops
 
-// Holds up the loop until it is let go on.
+// Blocks the loop until it is released.
 class Hanging final : public Protocol {
  public:
   Hanging(std::latch& hangs, std::latch& goes_on) : hangs_(hangs), goes_on_(goes_on) {}
@@ -509,14 +511,14 @@ class Hanging final : public Protocol {
   std::latch& goes_on_;
 };
 
-TEST_F(LoopsTest, ComesAroundAgainAndAgain) {
+TEST_F(LoopsTest, ReportsThatAllLoopsMakeProgress) {
   open({.threads = 3});
   for (int i = 0; i < 3; ++i) {
     EXPECT_TRUE(eventually([&] { return loops->all_came_around(); }));
   }
 }
 
-TEST_F(LoopsTest, DoesNotComeAroundWhileItHangs) {
+TEST_F(LoopsTest, ReportsNoProgressWhileALoopHangs) {
   std::latch hangs{1};
   std::latch goes_on{1};
   Client client(
@@ -525,16 +527,16 @@ TEST_F(LoopsTest, DoesNotComeAroundWhileItHangs) {
             .most_input = 100}));
   ASSERT_TRUE(client.send("x\n"));
   hangs.wait();
-  (void)loops->all_came_around();  // what it did before
+  (void)loops->all_came_around();  // resets earlier progress
   EXPECT_FALSE(loops->all_came_around());
   goes_on.count_down();
   EXPECT_EQ(client.read(3), "on\n");
   EXPECT_TRUE(eventually([&] { return loops->all_came_around(); }));
 }
 
-// ---- What other threads post
+// ---- Functions posted by other threads
 
-TEST_F(LoopsTest, RunsWhatOtherThreadsPostOnItsOwnThread) {
+TEST_F(LoopsTest, RunsPostedFunctionsOnItsOwnThread) {
   std::shared_ptr<Mailbox> mailbox;
   std::thread::id own;
   EXPECT_EQ(mailbox_of_this_thread(), nullptr);
@@ -542,7 +544,7 @@ TEST_F(LoopsTest, RunsWhatOtherThreadsPostOnItsOwnThread) {
                               [&](const Peer&) {
                                 mailbox = mailbox_of_this_thread();
                                 own = std::this_thread::get_id();
-                                return std::make_unique<Lines>(heard);
+                                return std::make_unique<LineProtocol>(counters);
                               },
                           .too_many = {},
                           .most_input = 100});

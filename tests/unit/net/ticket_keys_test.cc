@@ -6,7 +6,7 @@ namespace weir::net {
 namespace {
 
 using std::chrono_literals::operator""s;
-constexpr TicketKeys::Clock::time_point kFirstUse{};
+constexpr TicketKeys::SteadyClock::time_point kFirstUse{};
 constexpr auto kLifetime = TicketKeys::kLifetime;
 
 TEST(TicketKeys, UsesOneKeyForItsLifetime) {
@@ -32,13 +32,13 @@ TEST(TicketKeys, AcceptsAKeyForAnotherLifetimeAndAsksForRenewal) {
   EXPECT_FALSE(keys.find(first->name, kFirstUse + 2 * kLifetime));
 }
 
-TEST(TicketKeys, ForgetsKeysOfAServerThatWasIdle) {
+TEST(TicketKeys, ForgetsKeysThatExpiredWhileTheServerWasIdle) {
   TicketKeys keys;
   const auto first = keys.current(kFirstUse);
   EXPECT_FALSE(keys.find(first->name, kFirstUse + 2 * kLifetime));
 }
 
-TEST(TicketKeys, DoesNotKnowTheKeysOfOthers) {
+TEST(TicketKeys, DoesNotFindKeysOfAnotherServer) {
   TicketKeys keys, others;
   EXPECT_FALSE(keys.find(others.current(kFirstUse)->name, kFirstUse));
 }

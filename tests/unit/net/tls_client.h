@@ -12,7 +12,7 @@ namespace weir::net {
 
 using ClientContext = std::unique_ptr<SSL_CTX, decltype(&SSL_CTX_free)>;
 
-// The other end, without a socket.
+// A TLS client without a socket: the test carries the bytes.
 class TlsClient {
  public:
   explicit TlsClient(SSL_CTX* context) : ssl_(SSL_new(context), &SSL_free) {
@@ -23,7 +23,7 @@ class TlsClient {
   SSL* ssl() { return ssl_.get(); }
   bool is_let_in() { return SSL_is_init_finished(ssl()) == 1; }
 
-  // What is to be sent now.
+  // Takes the bytes that the client wants to send.
   std::string said() {
     std::string text(BIO_ctrl_pending(SSL_get_wbio(ssl())), '\0');
     if (!text.empty()) BIO_read(SSL_get_wbio(ssl()), text.data(), static_cast<int>(text.size()));
@@ -39,9 +39,9 @@ class TlsClient {
   }
   void say_no_more() { SSL_shutdown(ssl()); }
 
-  std::string heard{};  // decrypted
-  bool ended = false;   // was told that nothing more will come
-  std::string error{};  // why it goes on no longer
+  std::string received{};  // decrypted
+  bool ended = false;      // close_notify was received
+  std::string error{};     // why the session has failed
 
  private:
   void step() {
@@ -50,7 +50,7 @@ class TlsClient {
       ERR_clear_error();
       const int count = SSL_read(ssl(), room, sizeof room);
       if (count > 0) {
-        heard.append(room, static_cast<std::size_t>(count));
+        received.append(room, static_cast<std::size_t>(count));
         continue;
       }
       const int why = SSL_get_error(ssl(), count);

@@ -27,18 +27,18 @@ class TlsContextTest : public testing::Test {
   std::string ca_file = folder.write("ca.pem", ca.certificate);
 };
 
-TEST_F(TlsContextTest, IsLoaded) {
+TEST_F(TlsContextTest, LoadsFilesOfAServer) {
   EXPECT_TRUE(load_tls({.cert = cert, .key = key}));
   EXPECT_TRUE(load_tls({.cert = cert, .key = key, .ca = ca_file}));
 }
 
-TEST_F(TlsContextTest, OfAClientIsLoadedWithOrWithoutFiles) {
+TEST_F(TlsContextTest, LoadsFilesOfAClientAllOfThemOptional) {
   EXPECT_TRUE(load_client_tls({}));
   EXPECT_TRUE(load_client_tls({.ca = ca_file}));
   EXPECT_TRUE(load_client_tls({.cert = cert, .key = key, .ca = ca_file}));
 }
 
-TEST_F(TlsContextTest, OfAClientNamesTheFileThatIsWrong) {
+TEST_F(TlsContextTest, NamesTheClientFileThatIsUnusable) {
   const std::string nowhere = folder.path("nowhere.pem");
   const auto wrong_client = [](const TlsFiles& files) {
     const auto context = load_client_tls(files);
@@ -50,7 +50,7 @@ TEST_F(TlsContextTest, OfAClientNamesTheFileThatIsWrong) {
               HasSubstr("does not belong to the certificate"));
 }
 
-TEST_F(TlsContextTest, NamesTheFileThatIsNotThere) {
+TEST_F(TlsContextTest, NamesAFileThatDoesNotExist) {
   const std::string nowhere = folder.path("nowhere.pem");
   const auto what = [&](const char* name) {
     return AllOf(HasSubstr(std::string("the ") + name + " " + nowhere),
@@ -61,7 +61,7 @@ TEST_F(TlsContextTest, NamesTheFileThatIsNotThere) {
   EXPECT_THAT(wrong({.cert = cert, .key = key, .ca = nowhere}), what("ca"));
 }
 
-TEST_F(TlsContextTest, NamesTheFileThatIsSomethingElse) {
+TEST_F(TlsContextTest, NamesAFileThatIsNotPem) {
   for (const std::string_view text :
        {"", "nonsense\n", "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"}) {
     const std::string odd = folder.write("odd.pem", text);
@@ -71,30 +71,31 @@ TEST_F(TlsContextTest, NamesTheFileThatIsSomethingElse) {
     EXPECT_THAT(wrong({.cert = cert, .key = key, .ca = odd}), HasSubstr("the ca " + odd + ": "))
         << text;
   }
-  EXPECT_THAT(wrong({.cert = key, .key = key}), EndsWith("(it must be in PEM, with -----BEGIN …)"));
+  EXPECT_THAT(wrong({.cert = key, .key = key}),
+              EndsWith("it holds none in PEM format (-----BEGIN …)"));
   EXPECT_THAT(wrong({.cert = cert, .key = cert}),
-              EndsWith("(it must be in PEM, with -----BEGIN …)"));
+              EndsWith("it holds none in PEM format (-----BEGIN …)"));
 }
 
-TEST_F(TlsContextTest, NoticesAKeyOfAnotherCertificate) {
+TEST_F(TlsContextTest, RefusesAKeyOfAnotherCertificate) {
   const std::string strange = folder.write("other.pem", other.key);
   EXPECT_THAT(wrong({.cert = cert, .key = strange}),
               EndsWith("the key " + strange + ": it does not belong to the certificate " + cert));
 }
 
-// Nobody is asked at a terminal.
-TEST_F(TlsContextTest, DoesNotAskForAPassphrase) {
+// A daemon has no terminal to ask at.
+TEST_F(TlsContextTest, RefusesAKeyWithAPassphrase) {
   const std::string locked = folder.write("locked.pem", server.key, "secret");
   EXPECT_THAT(wrong({.cert = cert, .key = locked}),
-              EndsWith("it is locked with a passphrase: write one that is not"));
+              EndsWith("it is encrypted with a passphrase: use a key without one"));
 }
 
-TEST_F(TlsContextTest, CanBeExchanged) {
+TEST_F(TlsContextTest, CanBeReplacedWhileInUse) {
   CurrentTls current(*load_tls({.cert = cert, .key = key}));
   const TlsContext before = current.get();
   current.use(*load_tls({.cert = cert, .key = key}));
   EXPECT_NE(current.get(), before);
-  EXPECT_EQ(before.use_count(), 1) << "whoever has it keeps it, and nobody else does";
+  EXPECT_EQ(before.use_count(), 1) << "the old context is released with its last user";
 }
 
 }  // namespace

@@ -1,5 +1,4 @@
-// TLS around a protocol, with a client in memory: every byte that either says is in the test's
-// hand.
+// TLS around a protocol, with a client in memory: the test carries every byte of both sides.
 
 #include "net/tls.h"
 
@@ -18,14 +17,13 @@ namespace {
 using testing::HasSubstr;
 using testing::StartsWith;
 
-// What a connection does with a protocol: shows it what is not used up, and again while something
-// comes of it.
-class Line {
+// Calls a protocol like a connection does: with the input that is not consumed, until it makes no
+// progress.
+class TestConnection {
  public:
-  explicit Line(Protocol& protocol) : protocol_(protocol) {}
+  explicit TestConnection(Protocol& protocol) : protocol_(protocol) {}
 
-  // Its answers. Those of one question at most if it stops in between, as for a peer that does not
-  // read.
+  // Passes input on and returns the responses.
   std::string shows(std::string_view text) {
     kept_ += text;
     std::string answers;
@@ -50,9 +48,9 @@ class Line {
   std::string kept_;
 };
 
-class TlsTest : public testing::Test {
+class TlsProtocolTest : public testing::Test {
  protected:
-  TlsTest() { open(); }
+  TlsProtocolTest() { open(); }
 
   void open(const std::string& ca_file = {}) {
     context = *load_tls({.cert = folder.write("cert.pem", server.certificate),
@@ -62,13 +60,13 @@ class TlsTest : public testing::Test {
   }
   // A new connection.
   void fresh() {
-    tls = std::make_unique<Tls>(context, manners, Peer{.address = "10.1.2.3"},
-                                std::make_unique<Lines>(heard), kMostInput);
+    tls = std::make_unique<TlsProtocol>(context, manners, Peer{.address = "10.1.2.3"},
+                                        std::make_unique<LineProtocol>(counters), kMostInput);
     line.emplace(*tls);
     client.emplace(client_context.get());
   }
 
-  // Passes on what both say until neither says anything, in pieces of that size.
+  // Carries bytes between both sides, in pieces of that size, until both are silent.
   void talk(std::size_t piece = std::string::npos) {
     for (std::string said = client->said(); !said.empty(); said = client->said()) {
       for (std::size_t i = 0; i < said.size(); i += std::min(piece, said.size())) {
@@ -81,10 +79,10 @@ class TlsTest : public testing::Test {
     talk(piece);
   }
   std::string answer_to(std::string_view text, std::size_t piece = std::string::npos) {
-    client->heard.clear();
+    client->received.clear();
     client->say(text);
     talk(piece);
-    return client->heard;
+    return client->received;
   }
 
   static constexpr std::size_t kMostInput = 20'000;
@@ -100,15 +98,15 @@ class TlsTest : public testing::Test {
                      }};
   TlsContext context;
   ClientContext client_context{SSL_CTX_new(TLS_client_method()), &SSL_CTX_free};
-  Heard heard;
-  std::unique_ptr<Tls> tls;
-  std::optional<Line> line;
+  Counters counters;
+  std::unique_ptr<TlsProtocol> tls;
+  std::optional<TestConnection> line;
   std::optional<TlsClient> client;
 };
 
 // ---- Messages
 
-TEST_F(TlsTest, AnswersInside) {
+TEST_F(TlsProtocolTest, PassesPlainTextToTheInnerProtocol) {
   shake_hands();
   EXPECT_TRUE(client->is_let_in()) << client->error;
   EXPECT_EQ(answer_to("hello\n"), "hello\n");
@@ -118,7 +116,7 @@ TEST_F(TlsTest, AnswersInside) {
   EXPECT_EQ(line->kept(), 0u);
 }
 
-TEST_F(TlsTest, AnswersInBothVersions) {
+TEST_F(TlsProtocolTest, SpeaksTls12AndTls13) {
   for (const int version : {TLS1_2_VERSION, TLS1_3_VERSION}) {
     SSL_CTX_set_min_proto_version(client_context.get(), version);
     SSL_CTX_set_max_proto_version(client_context.get(), version);
@@ -129,13 +127,13 @@ TEST_F(TlsTest, AnswersInBothVersions) {
   }
 }
 
-TEST_F(TlsTest, AnswersWhatComesAByteAtATime) {
+TEST_F(TlsProtocolTest, AnswersInputThatArrivesOneByteAtATime) {
   shake_hands(1);
   EXPECT_EQ(answer_to("byte by byte\n", 1), "byte by byte\n");
 }
 
-// Records and messages have nothing to do with each other.
-TEST_F(TlsTest, AnswersRecordsCutAnywhere) {
+// Records need not begin or end with messages.
+TEST_F(TlsProtocolTest, AnswersRecordsThatAreCutAnywhere) {
   for (std::size_t piece = 2; piece < 200; piece += 7) {
     fresh();
     shake_hands(piece);
@@ -147,66 +145,66 @@ TEST_F(TlsTest, AnswersRecordsCutAnywhere) {
       client->say(text.substr(3));
     }
     talk(piece);
-    EXPECT_EQ(client->heard, lines) << piece;
+    EXPECT_EQ(client->received, lines) << piece;
   }
 }
 
-TEST_F(TlsTest, AnswersALongMessageOfManyRecords) {
+TEST_F(TlsProtocolTest, AnswersAMessageOfManyRecords) {
   shake_hands();
   const std::string text(kMostInput - 1, 'x');
   EXPECT_EQ(answer_to(text + "\n"), text + "\n");
   EXPECT_EQ(answer_to("more\n"), "more\n");
 }
 
-TEST_F(TlsTest, EndsWhenAMessageIsLongerThanAnyMayBe) {
+TEST_F(TlsProtocolTest, EndsOnAMessageOverTheMaximumSize) {
   shake_hands();
   EXPECT_EQ(answer_to(std::string(kMostInput + 1, 'x') + "\n"), "");
   EXPECT_TRUE(tls->ends());
   EXPECT_TRUE(client->ended);
 }
 
-// A question of a few bytes whose answer is long, a thousand times in one record: it stops when it
-// has said enough, and goes on when it is asked again, although nothing more has come.
-TEST_F(TlsTest, StopsWhenItHasSaidEnough) {
+// A short request with a long response, a thousand times in one record. The protocol stops at the
+// high-water mark and continues when it is called again, although no more input has come.
+TEST_F(TlsProtocolTest, StopsAtTheOutputHighWaterMark) {
   shake_hands();
   std::string questions;
   std::string answers;
   for (int i = 0; i < 1'000; ++i) {
     questions += "1000\n";
-    answers += Lines::answer_to("1000");
+    answers += LineProtocol::answer_to("1000");
   }
   EXPECT_EQ(answer_to(questions), answers);
   EXPECT_LT(line->most_at_once, 2 * Protocol::kEnough);
-  EXPECT_EQ(heard.unsent, 0u);
+  EXPECT_EQ(counters.unsent, 0u);
   EXPECT_EQ(line->kept(), 0u);
   EXPECT_FALSE(tls->in_message());
 }
 
-// As before, in as many records as questions.
-TEST_F(TlsTest, StopsBetweenRecords) {
+// As before, with a record for each request.
+TEST_F(TlsProtocolTest, StopsAtTheOutputHighWaterMarkBetweenRecords) {
   shake_hands();
   std::string answers;
   for (int i = 0; i < 1'000; ++i) {
     client->say("1000\n");
-    answers += Lines::answer_to("1000");
+    answers += LineProtocol::answer_to("1000");
   }
   talk();
-  EXPECT_EQ(client->heard, answers);
+  EXPECT_EQ(client->received, answers);
   EXPECT_LT(line->most_at_once, 2 * Protocol::kEnough);
 }
 
-TEST_F(TlsTest, AnswersLongerThanARecord) {
+TEST_F(TlsProtocolTest, SendsResponsesLongerThanARecord) {
   shake_hands();
-  EXPECT_EQ(answer_to("300000\n"), Lines::answer_to("300000"));
+  EXPECT_EQ(answer_to("300000\n"), LineProtocol::answer_to("300000"));
 }
 
-// ---- Patience
+// ---- Timeouts
 
-TEST_F(TlsTest, IsInAMessageUntilHandsAreShaken) {
+TEST_F(TlsProtocolTest, IsInAMessageUntilTheHandshakeIsComplete) {
   EXPECT_TRUE(tls->in_message());
   client->shake_hands();
   line->shows(client->said().substr(0, 100));
-  EXPECT_EQ(line->kept(), 100u) << "a record that has begun is a message that has";
+  EXPECT_EQ(line->kept(), 100u) << "an incomplete record is an incomplete message";
   EXPECT_TRUE(tls->in_message());
   std::string out;
   tls->on_timeout(out);
@@ -215,7 +213,7 @@ TEST_F(TlsTest, IsInAMessageUntilHandsAreShaken) {
   EXPECT_THAT(refusals, testing::ElementsAre("10.1.2.3: it did not finish the handshake in time"));
 }
 
-TEST_F(TlsTest, IsInAMessageWhileOneIsNotFinished) {
+TEST_F(TlsProtocolTest, IsInAMessageWhileTheInnerProtocolIs) {
   shake_hands();
   EXPECT_FALSE(tls->in_message());
   EXPECT_EQ(answer_to("hel"), "");
@@ -225,20 +223,20 @@ TEST_F(TlsTest, IsInAMessageWhileOneIsNotFinished) {
   EXPECT_FALSE(tls->in_message());
 }
 
-TEST_F(TlsTest, HasLastWordsForThoseWhoDoNotFinish) {
+TEST_F(TlsProtocolTest, AnswersThatAMessageTimedOut) {
   shake_hands();
   answer_to("hel");
   std::string out;
   tls->on_timeout(out);
   tls->on_end(out);
   client->hears(out);
-  EXPECT_EQ(client->heard, "too slow\n");
+  EXPECT_EQ(client->received, "too slow\n");
   EXPECT_TRUE(client->ended);
 }
 
 // ---- Memory
 
-TEST_F(TlsTest, MemoryIncludesTheSession) {
+TEST_F(TlsProtocolTest, CountsTheSessionAsMemory) {
   const std::size_t at_first = tls->memory();
   EXPECT_GT(at_first, 4u << 10);
   client->shake_hands();
@@ -249,24 +247,24 @@ TEST_F(TlsTest, MemoryIncludesTheSession) {
   EXPECT_LT(tls->memory(), 20u << 10);
 }
 
-TEST_F(TlsTest, MemoryIncludesDecryptedInput) {
+TEST_F(TlsProtocolTest, CountsDecryptedInputAsMemory) {
   shake_hands();
   const std::size_t before = tls->memory();
   answer_to(std::string(10'000, 'x'));
   EXPECT_GT(tls->memory(), before + 9'000);
 }
 
-// Lines that hold much and say so when they are shed.
-class HoldingLines final : public Lines {
+// Holds much memory, and sends a message when it is shed.
+class HoldingLineProtocol final : public LineProtocol {
  public:
-  using Lines::Lines;
+  using LineProtocol::LineProtocol;
   std::size_t memory() const override { return 1'000'000; }
   void on_shed(std::string& out) override { out += "too large\n"; }
 };
 
-TEST_F(TlsTest, ShedConnectionIsToldWhyInsideTls) {
-  tls = std::make_unique<Tls>(context, manners, Peer{.address = "10.1.2.3"},
-                              std::make_unique<HoldingLines>(heard), kMostInput);
+TEST_F(TlsProtocolTest, TellsAShedConnectionWhyInsideTls) {
+  tls = std::make_unique<TlsProtocol>(context, manners, Peer{.address = "10.1.2.3"},
+                                      std::make_unique<HoldingLineProtocol>(counters), kMostInput);
   line.emplace(*tls);
   EXPECT_GT(tls->memory(), 1'000'000u);
   std::string out;
@@ -275,63 +273,63 @@ TEST_F(TlsTest, ShedConnectionIsToldWhyInsideTls) {
   shake_hands();
   tls->on_shed(out);
   client->hears(out);
-  EXPECT_EQ(client->heard, "too large\n");
+  EXPECT_EQ(client->received, "too large\n");
 }
 
-TEST_F(TlsTest, DoesNotWaitForThoseWhoHaveNotBegunWhenTheProcessEnds) {
+TEST_F(TlsProtocolTest, IsInNoMessageAtShutdownBeforeTheHandshake) {
   tls->on_shutdown();
-  EXPECT_EQ(heard.shutdowns, 1u);
+  EXPECT_EQ(counters.shutdowns, 1u);
   EXPECT_FALSE(tls->in_message());
 }
 
-// ---- Ending
+// ---- Closing
 
-TEST_F(TlsTest, EndsWhenTheInnerProtocolDoes) {
+TEST_F(TlsProtocolTest, EndsWhenTheInnerProtocolEnds) {
   shake_hands();
   EXPECT_EQ(answer_to("hello\nquit\nhello\n"), "hello\nbye\n");
   EXPECT_TRUE(tls->ends());
-  EXPECT_TRUE(client->ended) << "it was told";
+  EXPECT_TRUE(client->ended) << "close_notify was sent";
 }
 
-TEST_F(TlsTest, AnswersWhatWasSaidBeforeTheEnd) {
+TEST_F(TlsProtocolTest, AnswersMessagesBeforeCloseNotify) {
   shake_hands();
   client->say("1000\n");
   client->say("hello\n");
   client->say_no_more();
   talk();
-  EXPECT_EQ(client->heard, Lines::answer_to("1000") + "hello\n");
+  EXPECT_EQ(client->received, LineProtocol::answer_to("1000") + "hello\n");
   EXPECT_TRUE(tls->ends());
   EXPECT_TRUE(client->ended);
   EXPECT_TRUE(refusals.empty());
 }
 
-// Also if the answers must be taken first.
-TEST_F(TlsTest, AnswersAllThatWasSaidBeforeTheEnd) {
+// Also if the client must read responses first.
+TEST_F(TlsProtocolTest, AnswersManyMessagesBeforeCloseNotify) {
   shake_hands();
   std::string answers;
   for (int i = 0; i < 500; ++i) {
     client->say("1000\n");
-    answers += Lines::answer_to("1000");
+    answers += LineProtocol::answer_to("1000");
   }
   client->say_no_more();
   talk();
-  EXPECT_EQ(client->heard, answers);
+  EXPECT_EQ(client->received, answers);
   EXPECT_TRUE(client->ended);
 }
 
-TEST_F(TlsTest, SaysGoodbyeOnlyToThoseWhoUnderstand) {
+TEST_F(TlsProtocolTest, SendsCloseNotifyOnlyAfterTheHandshake) {
   std::string out;
   tls->on_end(out);
   EXPECT_EQ(out, "");
   client->shake_hands();
   line->shows(client->said());
   tls->on_end(out);
-  EXPECT_EQ(out, "") << "it has not proved that it is who it was";
+  EXPECT_EQ(out, "") << "the peer is not authenticated yet";
 }
 
-// ---- Who is not let in
+// ---- Refused peers
 
-TEST_F(TlsTest, TellsThoseWhoDoNotSpeakTls) {
+TEST_F(TlsProtocolTest, AnswersPlainTextWithItsMessage) {
   for (const std::string_view text : {"*1\r\n$4\r\nPING\r\n", "GET / HTTP/1.1\r\n\r\n", "x", "\n",
                                       "\x80\x2e\x01", "\x15\x03\x01\x00\x02\x02\x28"}) {
     fresh();
@@ -341,10 +339,10 @@ TEST_F(TlsTest, TellsThoseWhoDoNotSpeakTls) {
     EXPECT_EQ(line->kept(), 0u);
     EXPECT_THAT(refusals, testing::ElementsAre("10.1.2.3: it does not speak TLS"));
   }
-  EXPECT_EQ(heard.bytes, 0u);
+  EXPECT_EQ(counters.bytes, 0u);
 }
 
-TEST_F(TlsTest, EndsWhenTheHandshakeIsNonsense) {
+TEST_F(TlsProtocolTest, EndsOnAMalformedHandshake) {
   for (const std::string& text :
        {std::string("\x16\x03\x01\x00\x04nope", 9), std::string("\x16GET / HTTP/1.1\r\n\r\n"),
         std::string("\x16\x03\x01\xff\xff", 5), std::string("\x16\x03\x03\x00\x00", 5) + "\x16"}) {
@@ -354,34 +352,34 @@ TEST_F(TlsTest, EndsWhenTheHandshakeIsNonsense) {
     EXPECT_TRUE(tls->ends() || line->kept() > 0) << text;
     EXPECT_LE(refusals.size(), 1u);
   }
-  EXPECT_EQ(heard.bytes, 0u);
+  EXPECT_EQ(counters.bytes, 0u);
 }
 
-TEST_F(TlsTest, EndsWhenARecordWasTamperedWith) {
+TEST_F(TlsProtocolTest, EndsOnARecordThatWasTamperedWith) {
   shake_hands();
   client->say("hello\n");
   std::string said = client->said();
   said.back() = static_cast<char>(said.back() ^ 1);
   client->hears(line->shows(said));
   EXPECT_TRUE(tls->ends());
-  EXPECT_EQ(client->heard, "");
-  EXPECT_EQ(heard.bytes, 0u);
+  EXPECT_EQ(client->received, "");
+  EXPECT_EQ(counters.bytes, 0u);
   EXPECT_EQ(refusals.size(), 1u);
 }
 
-// What an enemy repeats is not decided twice.
-TEST_F(TlsTest, EndsWhenARecordIsRepeated) {
+// A replay attack does not repeat a decision.
+TEST_F(TlsProtocolTest, EndsOnAReplayedRecord) {
   shake_hands();
   client->say("hello\n");
   const std::string said = client->said();
   client->hears(line->shows(said));
-  EXPECT_EQ(client->heard, "hello\n");
+  EXPECT_EQ(client->received, "hello\n");
   client->hears(line->shows(said));
-  EXPECT_EQ(client->heard, "hello\n");
+  EXPECT_EQ(client->received, "hello\n");
   EXPECT_TRUE(tls->ends());
 }
 
-TEST_F(TlsTest, RefusesOldVersions) {
+TEST_F(TlsProtocolTest, RefusesOldVersions) {
   SSL_CTX_set_security_level(client_context.get(), 0);
   SSL_CTX_set_min_proto_version(client_context.get(), TLS1_VERSION);
   SSL_CTX_set_max_proto_version(client_context.get(), TLS1_1_VERSION);
@@ -394,7 +392,7 @@ TEST_F(TlsTest, RefusesOldVersions) {
   EXPECT_THAT(refusals[0], HasSubstr("unsupported protocol"));
 }
 
-TEST_F(TlsTest, RefusesCiphersWithoutForwardSecrecy) {
+TEST_F(TlsProtocolTest, RefusesCiphersWithoutForwardSecrecy) {
   SSL_CTX_set_max_proto_version(client_context.get(), TLS1_2_VERSION);
   SSL_CTX_set_cipher_list(client_context.get(), "AES128-GCM-SHA256:AES256-SHA");
   fresh();
@@ -403,7 +401,7 @@ TEST_F(TlsTest, RefusesCiphersWithoutForwardSecrecy) {
   EXPECT_TRUE(tls->ends());
 }
 
-TEST_F(TlsTest, DoesNotRenegotiate) {
+TEST_F(TlsProtocolTest, DoesNotRenegotiate) {
   SSL_CTX_set_max_proto_version(client_context.get(), TLS1_2_VERSION);
   fresh();
   shake_hands();
@@ -415,7 +413,7 @@ TEST_F(TlsTest, DoesNotRenegotiate) {
 
 // ---- ALPN
 
-TEST_F(TlsTest, ChoosesItsProtocol) {
+TEST_F(TlsProtocolTest, ChoosesItsProtocolByAlpn) {
   const auto offer = [&](const std::string& names) {
     fresh();
     SSL_set_alpn_protos(client->ssl(), reinterpret_cast<const unsigned char*>(names.data()),
@@ -433,13 +431,13 @@ TEST_F(TlsTest, ChoosesItsProtocol) {
   EXPECT_EQ(offer("\x02h2"), "");
 }
 
-// ---- Clients that must show a certificate
+// ---- Client certificates (mutual TLS)
 
-class MutualTlsTest : public TlsTest {
+class MutualTlsTest : public TlsProtocolTest {
  protected:
   MutualTlsTest() { open(folder.write("ca.pem", ca.certificate)); }
 
-  // Whether somebody with that certificate is let in.
+  // True if a client with that certificate is accepted.
   bool lets_in(const Identity& identity) {
     SSL_CTX_use_certificate(client_context.get(), identity.certificate.get());
     SSL_CTX_use_PrivateKey(client_context.get(), identity.key.get());
@@ -450,21 +448,21 @@ class MutualTlsTest : public TlsTest {
   }
 };
 
-TEST_F(MutualTlsTest, LetsInWhoseCertificateIsSigned) {
+TEST_F(MutualTlsTest, AcceptsAClientCertificateSignedByTheCa) {
   EXPECT_TRUE(lets_in(make_identity("client", &ca)));
   EXPECT_TRUE(refusals.empty());
 }
 
-TEST_F(MutualTlsTest, RefusesWhoHasNone) {
+TEST_F(MutualTlsTest, RefusesAClientWithoutCertificate) {
   shake_hands();
   EXPECT_TRUE(tls->ends());
-  EXPECT_EQ(heard.bytes, 0u);
+  EXPECT_EQ(counters.bytes, 0u);
   ASSERT_EQ(refusals.size(), 1u);
   EXPECT_THAT(refusals[0], HasSubstr("peer did not return a certificate"));
   EXPECT_THAT(client->error, HasSubstr("certificate required"));
 }
 
-TEST_F(MutualTlsTest, RefusesWhoseCertificateIsSignedByAnother) {
+TEST_F(MutualTlsTest, RefusesACertificateOfAnotherCa) {
   const Identity stranger = make_identity("ca");  // of the same name
   EXPECT_FALSE(lets_in(make_identity("client", &stranger)));
   EXPECT_FALSE(lets_in(make_identity("client")));
@@ -472,27 +470,27 @@ TEST_F(MutualTlsTest, RefusesWhoseCertificateIsSignedByAnother) {
   EXPECT_THAT(refusals[0], HasSubstr("certificate verify failed: "));
 }
 
-TEST_F(MutualTlsTest, RefusesWhoseCertificateHasExpired) {
+TEST_F(MutualTlsTest, RefusesAnExpiredCertificate) {
   EXPECT_FALSE(lets_in(make_identity("client", &ca, -60)));
   ASSERT_EQ(refusals.size(), 1u);
   EXPECT_THAT(refusals[0], HasSubstr("certificate has expired"));
-  EXPECT_EQ(heard.bytes, 0u);
+  EXPECT_EQ(counters.bytes, 0u);
 }
 
-// ---- The door
+// ---- The listener
 
-TEST(TlsDoor, HasRoomForARecordAndAnAlertForThoseItHasNoRoomFor) {
+TEST(TlsListener, TakesAWholeRecordAndRefusesWithAnAlert) {
   const Identity self = make_identity("server");
   const PemFolder folder;
   const CurrentTls current(*load_tls({.cert = folder.write("cert.pem", self.certificate),
                                       .key = folder.write("key.pem", self.key)}));
-  Heard heard;
-  Door plain = lines_door(heard);
+  Counters counters;
+  Door plain = line_listener(counters);
   plain.most_input = 100;
-  const Door door = with_tls(plain, current, {});
-  EXPECT_GT(door.most_input, 16u << 10);
-  EXPECT_THAT(door.too_many, StartsWith("\x15\x03"));
-  EXPECT_TRUE(door.speak({})->in_message());
+  const Door options = with_tls(plain, current, {});
+  EXPECT_GT(options.most_input, 16u << 10);
+  EXPECT_THAT(options.too_many, StartsWith("\x15\x03"));
+  EXPECT_TRUE(options.speak({})->in_message());
 }
 
 }  // namespace

@@ -9,7 +9,7 @@ using Status = GrpcMessage::Status;
 using namespace std::chrono_literals;
 using namespace std::string_view_literals;
 
-TEST(Grpc, KnowsItsContentTypes) {
+TEST(Grpc, RecognizesItsContentTypes) {
   for (const char* type : {"application/grpc", "application/grpc+proto", "Application/gRPC",
                            "application/grpc; charset=utf-8", "application/grpc+proto ;x"}) {
     EXPECT_TRUE(is_grpc(type)) << type;
@@ -35,7 +35,7 @@ TEST(Grpc, WaitsForTheRestOfAMessage) {
   }
 }
 
-TEST(Grpc, RefusesWhatIsNoMessageOrTooLongOrCompressed) {
+TEST(Grpc, RefusesMalformedLongAndCompressedMessages) {
   EXPECT_EQ(read_grpc_message("\2"sv, 10).status, Status::malformed);
   EXPECT_EQ(read_grpc_message("\0\0\0\0\12"sv, 10).status, Status::need_more);
   EXPECT_EQ(read_grpc_message("\0\0\0\0\13"sv, 10).status, Status::too_long);
@@ -43,7 +43,7 @@ TEST(Grpc, RefusesWhatIsNoMessageOrTooLongOrCompressed) {
   EXPECT_EQ(read_grpc_message("\1\0\0\0\1x"sv, 10).status, Status::compressed);
 }
 
-TEST(Grpc, WritesWhatStandsInFrontOfAMessage) {
+TEST(Grpc, WritesThePrefixOfAMessage) {
   char prefix[kGrpcPrefix];
   write_grpc_prefix(prefix, 0x01020304);
   EXPECT_EQ(std::string_view(prefix, kGrpcPrefix), "\0\1\2\3\4"sv);
@@ -63,13 +63,13 @@ TEST(Grpc, ReadsTimeouts) {
   }
 }
 
-TEST(Grpc, WritesTextsThatAFieldCanHave) {
+TEST(Grpc, PercentEncodesMessages) {
   std::string text;
   append_grpc_text(text, "100% sure\n…");
   EXPECT_EQ(text, "100%25 sure%0A%E2%80%A6");
 }
 
-TEST(Grpc, HasTheNumbersOfTheWire) {
+TEST(Grpc, HasTheStandardStatusNumbers) {
   EXPECT_EQ(to_digits(GrpcCode::ok), "0");
   EXPECT_EQ(to_digits(GrpcCode::unauthenticated), "16");
   EXPECT_EQ(to_digits(GrpcCode::resource_exhausted), "8");

@@ -1,7 +1,7 @@
-// Random conversations: a client that may do anything with its streams that does not end the
-// connection, answers that are given in any way and at any time, all cut anywhere. Whatever is
-// said, frames come in an order that makes sense, windows are kept to, fields can be unpacked; and
-// when all has ended nothing is left of it.
+// Random conversations. The client does anything with its streams that does not end the connection,
+// responses are made in any way and at any time, and the input is cut anywhere. The frames must
+// come in a valid order, keep to the windows and have decodable fields, and no stream may remain at
+// the end.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -19,7 +19,7 @@ namespace {
 class Dice {
  public:
   explicit Dice(unsigned seed) : random_(seed) {}
-  // Below that.
+  // A random number below that.
   std::size_t upto(std::size_t most) { return random_() % most; }
   bool one_in(std::size_t n) { return upto(n) == 0; }
 
@@ -27,12 +27,12 @@ class Dice {
   std::mt19937_64 random_;
 };
 
-// Answers as it likes.
+// A handler that responds at random.
 class Moody : public H2Handler {
  public:
   Moody(Dice& dice, const H2Limits& limits) : machine(*this, limits), dice_(dice) {}
 
-  // Does something about each stream, or not.
+  // Does a random step for each stream.
   void go_on() {
     for (H2Stream* const stream : machine.streams()) {
       if (machine.find(stream->id()) == nullptr || dice_.one_in(2)) continue;
@@ -40,7 +40,7 @@ class Moody : public H2Handler {
       if (in_parts_.contains(stream->id())) take_some(*stream);
     }
   }
-  // Brings all to an end.
+  // Finishes all responses.
   void finish_all() {
     for (H2Stream* const stream : machine.streams()) {
       if (machine.find(stream->id()) == nullptr) continue;
@@ -105,12 +105,12 @@ class Moody : public H2Handler {
   std::set<std::int32_t> gone_;
 };
 
-// Says what it likes, and expects that what it hears makes sense.
+// A client that sends random frames, and checks the frames that it receives.
 class Client {
  public:
   explicit Client(Dice& dice) : dice_(dice) {}
 
-  // What it says next. Empty: nothing.
+  // The next bytes to send; may be empty.
   std::string next() {
     if (next_ == 1) return request();
     const std::int32_t stream = some_stream();
@@ -137,7 +137,7 @@ class Client {
         return H2Peer::ping();
     }
   }
-  // Takes everything that is still to come.
+  // Opens the windows for all that is left.
   std::string take_all() {
     std::string all = open(0, 1 << 28);
     for (std::int32_t stream = 1; stream < next_; stream += 2) all += open(stream, 1 << 20);
@@ -149,7 +149,7 @@ class Client {
     return all;
   }
 
-  // Another window for each stream from now on, also for those that there are.
+  // Changes SETTINGS_INITIAL_WINDOW_SIZE, which also applies to open streams.
   std::string use_window(std::int64_t size) {
     for (auto& [id, stream] : streams_) stream.open += size - first_open_;
     first_open_ = size;
@@ -166,13 +166,13 @@ class Client {
 
  private:
   struct Stream {
-    std::int64_t open = 0;         // that it may be sent
-    std::int64_t window = kFirst;  // that it may send
+    std::int64_t open = 0;         // bytes that the server may send
+    std::int64_t window = kFirst;  // bytes that the client may send
     bool has_header = false;
-    bool is_over = false;   // there is nothing more of its answer
-    bool is_reset = false;  // nor may anything be said of it
-    bool is_begun = false;  // by a request
-    bool is_done = false;   // the request is whole, or was taken back
+    bool is_over = false;   // the response is complete
+    bool is_reset = false;  // no frame may follow
+    bool is_begun = false;  // the request was sent
+    bool is_done = false;   // the request is complete, or was cancelled
   };
   static constexpr std::int64_t kFirst = 65'535;
 
@@ -191,7 +191,7 @@ class Client {
     if (dice_.one_in(10)) fields.emplace_back("content-length", std::to_string(dice_.upto(90'000)));
     if (dice_.one_in(20)) fields.emplace_back("expect", "100-continue");
     if (dice_.one_in(3)) fields.emplace_back("x-long", std::string(dice_.upto(900), 'x'));
-    if (dice_.one_in(10)) next_ += 2;  // some are passed over
+    if (dice_.one_in(10)) next_ += 2;  // skips some numbers
     const std::int32_t stream = next_;
     next_ += 2;
     const bool ends = dice_.one_in(2);
@@ -216,7 +216,7 @@ class Client {
     return H2Peer::frame(Frame::data, padded | (ends ? H2Peer::kEnd : 0), stream,
                          '\x0a' + std::string(size - 1, 'x'));
   }
-  // (Behind the end they would be the end of the conversation, not only of the stream.)
+  // After END_STREAM they would end the connection, not only the stream.
   std::string trailers(std::int32_t stream) {
     if (!known(stream).is_begun || known(stream).is_done) return {};
     const bool ends = !dice_.one_in(6);
@@ -311,7 +311,7 @@ class Conversation {
     client_.hear(out);
   }
 
-  // (When nothing is on the way: both know at the same time.)
+  // When nothing is in flight, both sides apply it at the same time.
   void change_window() {
     say_unsaid();
     while (server_.machine.has_more()) hear();
@@ -323,7 +323,7 @@ class Conversation {
     say(client_.take_all());
     server_.finish_all();
     while (server_.machine.has_more()) hear();
-    say(client_.reset_all());  // of some the body never ends
+    say(client_.reset_all());  // some bodies never end
     while (server_.machine.has_more()) hear();
     EXPECT_FALSE(client_.is_sent_away());
     EXPECT_EQ(server_.machine.streams().size(), 0u);
@@ -340,7 +340,7 @@ class Conversation {
   std::int64_t now_ = 800;
 };
 
-TEST(H2Conversation, MakesSenseWhateverIsSaid) {
+TEST(H2Conversation, KeepsTheProtocolForRandomInput) {
   for (unsigned seed = 1; seed <= 1'000; ++seed) {
     SCOPED_TRACE(seed);
     Conversation(seed).run();

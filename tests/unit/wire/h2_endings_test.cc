@@ -1,4 +1,5 @@
-// How streams end: once, whoever ends them and whatever still comes; and those that would not.
+// The end of HTTP/2 streams: each ends once, from either side, whatever frames follow; and time
+// limits.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -19,7 +20,7 @@ class H2Endings : public H2Test {
   void refuse_all() {
     on_each = [this](H2Stream& stream) { machine->respond(stream, kFields); };
   }
-  // Says nothing but that it is there, for so long.
+  // Sends a ping each second.
   std::vector<Frame> ping_for(int seconds) {
     std::vector<Frame> heard;
     for (int i = 0; i < seconds; ++i) {
@@ -30,9 +31,9 @@ class H2Endings : public H2Test {
   }
 };
 
-// ---- Once
+// ---- Ending once
 
-TEST_F(H2Endings, DataBehindARequestThatIsAnsweredEndsNothingTwice) {
+TEST_F(H2Endings, DataAfterAnAnsweredRequestEndsNothingTwice) {
   connect();
   refuse_all();
   say(peer.request(1) + H2Peer::data(1, "", true) + H2Peer::data(1, "more", true));
@@ -42,24 +43,24 @@ TEST_F(H2Endings, DataBehindARequestThatIsAnsweredEndsNothingTwice) {
   EXPECT_THAT(machine->streams(), IsEmpty());
 }
 
-// ---- What comes behind the end (RFC 9113, 5.1 and 6.1)
+// ---- Frames after the end (RFC 9113, 5.1 and 6.1)
 
-TEST_F(H2Endings, DataBehindTheEndIsAnErrorOfItsStream) {
+TEST_F(H2Endings, DataAfterEndStreamIsAStreamError) {
   connect();
   answer_all();
   say(peer.request(1));
   const auto frames = say(H2Peer::data(1, "more", false));
   EXPECT_EQ(reset_of(frames, 1), NGHTTP2_STREAM_CLOSED);
   EXPECT_EQ(goodbye(frames), -1);
-  EXPECT_THAT(say(H2Peer::data(1, "and more", true)), IsEmpty());  // it may not have heard of it
-  // Also of one that its peer has taken back, or has passed over.
+  EXPECT_THAT(say(H2Peer::data(1, "and more", true)), IsEmpty());  // our reset may not have arrived
+  // Also for a stream that the peer has cancelled, or has skipped.
   say(peer.headers(5, H2Peer::post("/"), false) + H2Peer::reset(5));
   EXPECT_EQ(reset_of(say(H2Peer::data(5, "more", true)), 5), NGHTTP2_STREAM_CLOSED);
   EXPECT_EQ(reset_of(say(H2Peer::data(3, "more", true)), 3), NGHTTP2_STREAM_CLOSED);
   EXPECT_FALSE(body_of(say(peer.request(7)), 7).empty());
 }
 
-TEST_F(H2Endings, FieldsBehindTheEndAreAnErrorOfTheConnection) {
+TEST_F(H2Endings, HeadersAfterEndStreamAreAConnectionError) {
   const TestFields trailers{{"x-trailer", "x"}};
   for (const bool taken_back : {false, true}) {
     H2Peer other;
@@ -72,10 +73,10 @@ TEST_F(H2Endings, FieldsBehindTheEndAreAnErrorOfTheConnection) {
   }
 }
 
-TEST_F(H2Endings, WhoHasNotHeardOfAResetMayGoOn) {
+TEST_F(H2Endings, FramesAfterOurResetAreIgnored) {
   connect();
   on_each = [this](H2Stream& stream) { machine->reset(stream); };
-  // More than are remembered.
+  // More resets than are remembered.
   for (std::int32_t id = 1; id < 200; id += 2) {
     EXPECT_EQ(reset_of(say(peer.headers(id, H2Peer::post("/parts"), false)), id), NGHTTP2_CANCEL);
   }
@@ -86,8 +87,8 @@ TEST_F(H2Endings, WhoHasNotHeardOfAResetMayGoOn) {
   EXPECT_FALSE(machine->is_over());
 }
 
-// A request that came after the last word is passed over, and so is all that belongs to it.
-TEST_F(H2Endings, WhoHasNotHeardOfTheLastWordMayGoOn) {
+// A request after the last GOAWAY is ignored, with all of its frames.
+TEST_F(H2Endings, RequestsAfterGoawayAreIgnored) {
   connect();
   say(peer.headers(1, H2Peer::post("/"), false));
   machine->drain_now();
@@ -100,7 +101,7 @@ TEST_F(H2Endings, WhoHasNotHeardOfTheLastWordMayGoOn) {
   EXPECT_TRUE(machine->is_over());
 }
 
-TEST_F(H2Endings, WhatDependsOnItselfIsAnError) {
+TEST_F(H2Endings, AStreamThatDependsOnItselfIsAnError) {
   const std::string itself{"\0\0\0\1\x10", 5};
   connect();
   EXPECT_EQ(goodbye(say(H2Peer::frame(Frame::priority, 0, 1, itself))), NGHTTP2_PROTOCOL_ERROR);
@@ -111,13 +112,13 @@ TEST_F(H2Endings, WhatDependsOnItselfIsAnError) {
             NGHTTP2_PROTOCOL_ERROR);
 }
 
-// ---- Once
+// ---- Ending once
 
 TEST_F(H2Endings, ABodyThatEndsTwiceEndsNothingTwice) {
   connect();
   refuse_all();
   TestFields fields = H2Peer::post("/");
-  fields.emplace_back("content-length", std::to_string(2 << 20));  // is answered before it comes
+  fields.emplace_back("content-length", std::to_string(2 << 20));  // is refused before it arrives
   say(peer.headers(1, fields, false));
   fields.pop_back();
   EXPECT_EQ(seen.back().flaw, 413);
@@ -127,7 +128,7 @@ TEST_F(H2Endings, ABodyThatEndsTwiceEndsNothingTwice) {
   EXPECT_EQ(goodbye(say(peer.request(5))), -1);
 }
 
-TEST_F(H2Endings, WhatEndsWithItsBodyIsGoneThoughNothingIsToBeSaid) {
+TEST_F(H2Endings, AnAnsweredStreamIsGoneWhenItsBodyEnds) {
   connect({.body = 10});
   refuse_all();
   say(peer.headers(1, H2Peer::post("/"), false));
@@ -141,7 +142,7 @@ TEST_F(H2Endings, WhatEndsWithItsBodyIsGoneThoughNothingIsToBeSaid) {
   EXPECT_TRUE(machine->is_over());
 }
 
-TEST_F(H2Endings, AnAnswerIsFinishedOnce) {
+TEST_F(H2Endings, AResponseIsFinishedOnce) {
   connect();
   say(H2Peer::settings({{NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, 0}}));
   on_each = [this](H2Stream& stream) {
@@ -159,8 +160,8 @@ TEST_F(H2Endings, AnAnswerIsFinishedOnce) {
   EXPECT_THAT(peer.fields(frames[1]), ElementsAre("grpc-message: the first"));
 }
 
-// Fields are packed in the order in which they go out.
-TEST_F(H2Endings, WhatIsAnsweredWhenAnotherEndsGoesOutInOrder) {
+// HPACK encodes headers in the order in which they are sent.
+TEST_F(H2Endings, AResponseMadeInOnGoneIsSentInOrder) {
   class Chain : public H2Handler {
    public:
     bool takes_parts(const H2Stream&) override { return false; }
@@ -194,17 +195,17 @@ TEST_F(H2Endings, WhatIsAnsweredWhenAnotherEndsGoesOutInOrder) {
   EXPECT_THAT(order, ElementsAre(std::pair(1, "hdh"), std::pair(3, "hdh")));
 }
 
-// Also if it comes in the same piece.
-TEST_F(H2Endings, WhatIsClosedIsInNobodysWay) {
+// Also within one input.
+TEST_F(H2Endings, AClosedStreamDoesNotBlockOthers) {
   connect({.streams = 2});
   refuse_all();
   say(peer.request(1) + peer.request(3) + peer.request(5) + peer.request(7));
   EXPECT_THAT(seen, SizeIs(4));
 }
 
-// ---- In time
+// ---- Timeouts
 
-TEST_F(H2Endings, ARequestThatDoesNotBecomeWholeIsAnsweredAndThenTakenAway) {
+TEST_F(H2Endings, AnIncompleteRequestIsAnsweredAndThenReset) {
   connect({.seconds = 5});
   answer_all();
   say(peer.headers(1, H2Peer::post("/"), false));
@@ -218,7 +219,7 @@ TEST_F(H2Endings, ARequestThatDoesNotBecomeWholeIsAnsweredAndThenTakenAway) {
   EXPECT_THAT(gone, ElementsAre(1));
 }
 
-TEST_F(H2Endings, AnAnswerThatIsNotTakenIsTakenAway) {
+TEST_F(H2Endings, AResponseThatIsNotReadIsReset) {
   connect({.seconds = 5});
   say(H2Peer::settings({{NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, 0}}));
   answer_all();
@@ -228,7 +229,7 @@ TEST_F(H2Endings, AnAnswerThatIsNotTakenIsTakenAway) {
   EXPECT_EQ(machine->unsent(), 0u);
 }
 
-TEST_F(H2Endings, WhoTakesAnAnswerSlowlyHasTime) {
+TEST_F(H2Endings, AResponseThatIsReadSlowlyDoesNotTimeOut) {
   connect({.seconds = 5});
   say(H2Peer::settings({{NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, 0}}));
   on_each = [this](H2Stream& stream) { answer(stream, std::string(20, 'x')); };
@@ -241,8 +242,8 @@ TEST_F(H2Endings, WhoTakesAnAnswerSlowlyHasTime) {
   EXPECT_EQ(body.size(), 20u);
 }
 
-// The answer may be what is waited for, and parts may come at any time.
-TEST_F(H2Endings, WhoIsWaitedForByNobodyHasTime) {
+// The server may be the slow side, and parts of a streamed body may arrive at any time.
+TEST_F(H2Endings, AStreamThatWaitsForTheServerDoesNotTimeOut) {
   connect({.seconds = 5});
   say(peer.request(1) + peer.headers(3, H2Peer::post("/parts"), false));
   EXPECT_THAT(of_type(ping_for(20), Frame::rst_stream), IsEmpty());
@@ -251,9 +252,9 @@ TEST_F(H2Endings, WhoIsWaitedForByNobodyHasTime) {
   EXPECT_THAT(seen, SizeIs(2));
 }
 
-// ---- In memory
+// ---- Memory
 
-TEST_F(H2Endings, HeadersOfAllRequestsTogetherAreBounded) {
+TEST_F(H2Endings, HeadersOfAllRequestsTogetherAreLimited) {
   connect({.headers = 50'000});
   TestFields fields = H2Peer::post("/");
   fields.emplace_back("cookie", std::string(10'000, 'x'));
@@ -266,11 +267,11 @@ TEST_F(H2Endings, HeadersOfAllRequestsTogetherAreBounded) {
   EXPECT_EQ(reset_of(say(peer.headers(stream + 2, fields, false)), stream + 2), -1);
 }
 
-// ---- Windows, though others are stuck
+// ---- Flow control while other streams are blocked
 
 class H2Windows : public H2Endings {
  protected:
-  // As an honest client: as far as windows let it. How much was sent.
+  // Sends as an honest client does, as far as the windows allow. Returns the bytes sent.
   std::size_t send_body(std::int32_t stream, std::size_t size, bool ends = true) {
     std::size_t sent = 0;
     while (sent < size) {
@@ -300,7 +301,7 @@ class H2Windows : public H2Endings {
   std::map<std::int32_t, std::int64_t> streams;
 };
 
-TEST_F(H2Windows, LetTwoLongBodiesThroughBehindAnother) {
+TEST_F(H2Windows, LetTwoLongBodiesThroughAfterAnother) {
   connect();
   answer_all();
   window = (1 << 20) + (64 << 10);
@@ -314,7 +315,7 @@ TEST_F(H2Windows, LetTwoLongBodiesThroughBehindAnother) {
   EXPECT_THAT(seen, SizeIs(3));
 }
 
-TEST_F(H2Windows, LetOneThroughThatIsTakenWhileOthersAreStuck) {
+TEST_F(H2Windows, LetAStreamedBodyPassBlockedOnes) {
   window = 64 << 10;
   connection = 100 * window;
   connect({.body = SIZE_MAX,
@@ -331,7 +332,7 @@ TEST_F(H2Windows, LetOneThroughThatIsTakenWhileOthersAreStuck) {
   EXPECT_EQ(send_body(199, 10'000'000), 10'000'000u);
 }
 
-TEST_F(H2Windows, LetALongPartThroughBehindShortOnes) {
+TEST_F(H2Windows, LetALongPartThroughAfterShortOnes) {
   connect();
   window = (1 << 20) + (64 << 10);
   connection = 2 << 20;
@@ -345,8 +346,8 @@ TEST_F(H2Windows, LetALongPartThroughBehindShortOnes) {
   EXPECT_EQ(send_body(1, 1 << 20), 1u << 20);
 }
 
-// Who writes all of it before it reads what is wrong with it gets to read that.
-TEST_F(H2Windows, LetGoOnWhoSendsTooMuch) {
+// A client that writes the whole body before it reads must get to the refusal.
+TEST_F(H2Windows, LetAClientFinishABodyThatIsTooLong) {
   connect();
   answer_all();
   window = (1 << 20) + (64 << 10);

@@ -16,13 +16,13 @@ std::vector<std::string> fields_of(std::string lines) {
   return texts;
 }
 
-TEST(H2Fields, AreLinesWithSmallNames) {
+TEST(H2Fields, AreMadeOfLinesWithLowerCaseNames) {
   EXPECT_THAT(fields_of("Content-Type: Text/Plain\r\nX-A:b\r\nX-Empty: \r\nX-Colon: a:b\r\n"),
               testing::ElementsAre("content-type=Text/Plain", "x-a=b", "x-empty=", "x-colon=a:b"));
   EXPECT_THAT(fields_of(""), testing::IsEmpty());
 }
 
-TEST(H2Fields, StandBehindThoseThatAreThere) {
+TEST(H2Fields, AreAppendedToExistingOnes) {
   std::vector<H2Field> fields{{":status", "200"}};
   std::string lines = "A: b\r\n";
   append_fields(fields, lines);

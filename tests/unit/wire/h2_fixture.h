@@ -19,10 +19,10 @@ namespace weir::wire {
 inline constexpr std::array kFields{H2Field{":status", "200"},
                                     H2Field{"content-type", "text/plain"}};
 
-// A machine whose requests are written down, and answered as a test wants.
+// A server whose requests are recorded, and answered as the test wants.
 class H2Test : public testing::Test, public H2Handler {
  protected:
-  // What was seen of a request.
+  // The record of a request.
   struct Seen {
     std::string line{};
     std::string body{};
@@ -51,7 +51,7 @@ class H2Test : public testing::Test, public H2Handler {
     on_each = [this](H2Stream& stream) { answer(stream); };
   }
 
-  // What is said to that.
+  // Sends bytes and returns the frames of the response.
   std::vector<Frame> say(std::string_view bytes) {
     machine->receive(bytes, now);
     return hear();
@@ -80,12 +80,12 @@ class H2Test : public testing::Test, public H2Handler {
     }
     return body;
   }
-  // The error with which it has ended; -1 if it has not.
+  // The error code of GOAWAY; -1 without one.
   static int goodbye(const std::vector<Frame>& frames) {
     const auto all = of_type(frames, Frame::goaway);
     return all.empty() ? -1 : static_cast<int>(all.back().number(4));
   }
-  // With which a stream has; -1 if it has not.
+  // The error code of a stream's RST_STREAM; -1 without one.
   static int reset_of(const std::vector<Frame>& frames, std::int32_t stream) {
     for (const Frame& frame : of_type(frames, Frame::rst_stream)) {
       if (frame.stream == stream) return static_cast<int>(frame.number(0));

@@ -1,4 +1,4 @@
-// Fields as bytes and back. The other side is nghttp2's.
+// HPACK encoding and decoding, against nghttp2.
 
 #include "wire/h2_hpack.h"
 
@@ -20,7 +20,7 @@ std::string line(std::string_view name, std::string_view value) {
   return std::string(name).append(": ").append(value);
 }
 
-// ---- Packing
+// ---- Encoding
 
 class H2PackerTest : public testing::Test {
  protected:
@@ -37,13 +37,13 @@ class H2PackerTest : public testing::Test {
   H2Peer peer;
 };
 
-TEST_F(H2PackerTest, NeedsAByteForWhatBothSidesKnow) {
+TEST_F(H2PackerTest, EncodesAnIndexedFieldInOneByte) {
   const std::vector<H2Field> head{{":status", "200"}, {"content-type", "application/grpc"}};
   EXPECT_GT(pack(head).size(), 2u);
   for (int i = 0; i < 3; ++i) EXPECT_EQ(pack(head).size(), 2u);
 }
 
-TEST_F(H2PackerTest, SaysTheSameWhateverItHasLearnedAndForgotten) {
+TEST_F(H2PackerTest, EncodesTheSameFieldsInEveryTableState) {
   std::mt19937 random(7);
   const auto any = [&](std::size_t below) { return random() % below; };
   const std::string names[] = {":status", "content-type", "grpc-status", "a", "b", "server"};
@@ -52,7 +52,7 @@ TEST_F(H2PackerTest, SaysTheSameWhateverItHasLearnedAndForgotten) {
     std::vector<H2Field> fields;
     Lines expected;
     for (std::size_t left = 1 + any(3); left > 0; --left) {
-      // Mostly the same few, as answers are.
+      // Mostly the same few, as in real responses.
       const bool usual = any(20) != 0;
       const std::string& name = names[usual ? any(2) : any(std::size(names))];
       const std::string& value = values[usual ? any(2) : any(std::size(values))];
@@ -61,17 +61,17 @@ TEST_F(H2PackerTest, SaysTheSameWhateverItHasLearnedAndForgotten) {
     }
     ASSERT_EQ(unpacked(pack(fields)), expected) << i;
     if (any(500) == 0) {
-      // (What the other side allows; its reader takes any up to 4096.)
+      // SETTINGS_HEADER_TABLE_SIZE of the peer, whose decoder takes any size up to 4096.
       packer.use_table(static_cast<std::uint32_t>(any(5000)));
     }
   }
 }
 
-// ---- Unpacking
+// ---- Decoding
 
 class H2UnpackerTest : public testing::Test {
  protected:
-  // Fields of a block that comes in such pieces; "error" at the end if it is none.
+  // Decodes a block in the given pieces; the last line is "error" if that fails.
   Lines unpack(const std::vector<std::string_view>& pieces) {
     Lines lines;
     for (std::size_t i = 0; i < pieces.size(); ++i) {
@@ -96,7 +96,7 @@ class H2UnpackerTest : public testing::Test {
   std::vector<bool> again;
 };
 
-TEST_F(H2UnpackerTest, KnowsWhatWasGivenBefore) {
+TEST_F(H2UnpackerTest, DecodesIndexedFields) {
   EXPECT_THAT(unpack("\x82\x40\x01"
                      "a"
                      "\x01"
@@ -108,8 +108,8 @@ TEST_F(H2UnpackerTest, KnowsWhatWasGivenBefore) {
   EXPECT_THAT(unpack(""), ElementsAre());
 }
 
-// A byte that looks like a number may be one of a text, or the end of a longer number.
-TEST_F(H2UnpackerTest, IsNotMisledByPieces) {
+// A byte that looks like an index may be part of a string, or of a longer integer.
+TEST_F(H2UnpackerTest, DecodesABlockInPieces) {
   const std::string text =
       "\x40\x01"
       "a"
@@ -120,23 +120,23 @@ TEST_F(H2UnpackerTest, IsNotMisledByPieces) {
   EXPECT_THAT(again, ElementsAre(false));
 }
 
-TEST_F(H2UnpackerTest, RefusesNumbersOfNothing) {
+TEST_F(H2UnpackerTest, RefusesIndexesWithoutAField) {
   EXPECT_THAT(unpack("\x80"), ElementsAre("error"));
   EXPECT_THAT(unpack("\xbe"), ElementsAre("error"));
   EXPECT_THAT(unpack("\x82\xfe"), ElementsAre(":method: GET", "error"));
 }
 
-TEST_F(H2UnpackerTest, LetsTheTableChangeBeforeAllFieldsOnly) {
+TEST_F(H2UnpackerTest, AllowsTableSizeUpdatesOnlyAtTheStart) {
   EXPECT_THAT(unpack("\x20\x82"), ElementsAre(":method: GET"));
   EXPECT_THAT(unpack("\x3f\xe1\x1f\x82"), ElementsAre(":method: GET"));
   EXPECT_THAT(unpack("\x82\x20"), ElementsAre(":method: GET", "error"));
 }
 
-TEST_F(H2UnpackerTest, RefusesATableLargerThanItMayBe) {
+TEST_F(H2UnpackerTest, RefusesATableSizeAboveTheLimit) {
   EXPECT_THAT(unpack("\x3f\xe2\x1f\x82"), ElementsAre("error"));
 }
 
-TEST_F(H2UnpackerTest, RefusesAFieldThatIsNotWhole) {
+TEST_F(H2UnpackerTest, RefusesAnIncompleteField) {
   EXPECT_THAT(unpack("\x82\x40\x01"
                      "a"
                      "\x05"
@@ -144,7 +144,7 @@ TEST_F(H2UnpackerTest, RefusesAFieldThatIsNotWhole) {
               ElementsAre(":method: GET", "error"));
 }
 
-TEST_F(H2UnpackerTest, ReadsWhatTheOtherSideRemembersHoweverItIsCut) {
+TEST_F(H2UnpackerTest, DecodesDynamicTableEntriesHoweverTheBlockIsCut) {
   std::mt19937 random(7);
   const auto any = [&](std::size_t below) { return random() % below; };
   nghttp2_hd_deflater* deflater = nullptr;

@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-// The other side of an HTTP/2 connection, frame by frame: it can say what no client would.
+// An HTTP/2 client, frame by frame: it can send frames that no real client would.
 
 namespace weir::wire {
 
@@ -94,7 +94,7 @@ class H2Peer {
     return frame(Frame::window_update, 0, stream, number(more));
   }
 
-  // Nothing to be remembered, so that frames can be made in another order than they are said in.
+  // Encodes without indexing, so that frames can be sent in another order than they are made.
   std::string block(const TestFields& fields) {
     std::vector<nghttp2_nv> all;
     for (const auto& [name, value] : fields) {
@@ -138,7 +138,7 @@ class H2Peer {
     return all;
   }
 
-  // "name: value" of each.
+  // Decodes the fields of a frame to lines "name: value".
   std::vector<std::string> fields(const Frame& frame) {
     std::vector<std::string> lines;
     std::string_view rest = frame.payload;

@@ -1,4 +1,4 @@
-// Which fields make a request of HTTP/2.
+// The fields that make a valid HTTP/2 request.
 
 #include "wire/h2_rules.h"
 
@@ -47,7 +47,7 @@ Fields good_without(const std::string& name) {
   return fields;
 }
 
-TEST(H2Rules, WantMethodSchemePathAndSomeHost) {
+TEST(H2Rules, RequireMethodSchemePathAndHost) {
   EXPECT_TRUE(make_request(kGood));
   for (const auto& [name, value] : kGood) EXPECT_FALSE(make_request(good_without(name))) << name;
   Fields with_host = good_without(":authority");
@@ -56,7 +56,7 @@ TEST(H2Rules, WantMethodSchemePathAndSomeHost) {
   EXPECT_FALSE(make_request({}));
 }
 
-TEST(H2Rules, WantEachOfThemOnceAndBeforeTheOthers) {
+TEST(H2Rules, RequirePseudoFieldsOnceAndFirst) {
   for (const auto& [name, value] : kGood) {
     EXPECT_FALSE(make_request(good_and(name, value))) << name;
     Fields late = good_without(name);
@@ -69,16 +69,16 @@ TEST(H2Rules, WantEachOfThemOnceAndBeforeTheOthers) {
   EXPECT_FALSE(make_request(good_and(":", "x")));
 }
 
-TEST(H2Rules, WantNoneOfThemEmpty) {
+TEST(H2Rules, RefuseEmptyPseudoFields) {
   for (const auto& [name, value] : kGood) EXPECT_FALSE(make_request(good_with(name, ""))) << name;
   EXPECT_FALSE(make_request(good_and("host", "")));
   EXPECT_TRUE(make_request(good_and("content-type", "")));
-  // Also if it is one that everybody knows: HPACK's table has an empty one.
+  // Also from HPACK's static table, whose :authority is empty.
   H2Rules rules;
   EXPECT_FALSE(rules.allow(H2Name::authority, ":authority", "", true));
 }
 
-TEST(H2Rules, KnowWhatAPathIs) {
+TEST(H2Rules, RefuseMalformedPaths) {
   EXPECT_TRUE(make_request(good_with(":path", "/a?b=c")));
   for (const char* path : {"", "a", "*", "http://a/", "/a b", "/a\tb", "/a\nb"}) {
     EXPECT_FALSE(make_request(good_with(":path", path))) << path;
@@ -88,14 +88,14 @@ TEST(H2Rules, KnowWhatAPathIs) {
   EXPECT_TRUE(make_request(of_all));
 }
 
-TEST(H2Rules, WantNothingButAHostOfConnect) {
+TEST(H2Rules, RequireOnlyAnAuthorityForConnect) {
   EXPECT_TRUE(make_request({{":method", "CONNECT"}, {":authority", "a:80"}}));
   EXPECT_FALSE(make_request({{":method", "CONNECT"}, {":authority", "a:80"}, {":path", "/"}}));
   EXPECT_FALSE(make_request({{":method", "CONNECT"}, {":scheme", "http"}, {":authority", "a:80"}}));
   EXPECT_FALSE(make_request({{":method", "CONNECT"}}));
 }
 
-TEST(H2Rules, RefuseLettersThatWouldBeSomethingElseInALine) {
+TEST(H2Rules, RefuseCharactersThatAreSpecialInHttp1) {
   for (const char* name : {"", "X", "a b", "a:", "a\r", "a\n", "é", "a\x7f"}) {
     EXPECT_FALSE(make_request(good_and(name, "v"))) << name;
   }
@@ -114,7 +114,7 @@ TEST(H2Rules, RefuseLettersThatWouldBeSomethingElseInALine) {
   EXPECT_FALSE(make_request(good_and("host", "a\\b")));
 }
 
-TEST(H2Rules, RefuseWhatIsAboutConnectionsOfHttp1) {
+TEST(H2Rules, RefuseConnectionFieldsOfHttp1) {
   for (const char* name :
        {"connection", "keep-alive", "proxy-connection", "transfer-encoding", "upgrade"}) {
     EXPECT_FALSE(make_request(good_and(name, "x"))) << name;
@@ -124,7 +124,7 @@ TEST(H2Rules, RefuseWhatIsAboutConnectionsOfHttp1) {
   EXPECT_TRUE(make_request(good_and("te", "Trailers")));
 }
 
-TEST(H2Rules, TakeOneLengthThatIsANumber) {
+TEST(H2Rules, AcceptOneContentLengthThatIsANumber) {
   H2Rules rules;
   EXPECT_TRUE(all_allowed(rules, good_and("content-length", "9223372036854775807")));
   EXPECT_EQ(rules.length(), 9223372036854775807u);
@@ -137,7 +137,7 @@ TEST(H2Rules, TakeOneLengthThatIsANumber) {
   EXPECT_FALSE(make_request(twice));
 }
 
-TEST(H2Rules, TakeNothingBehindABodyThatSaysHowItIsToBeRead) {
+TEST(H2Rules, RefuseFramingFieldsInTrailers) {
   const auto allowed = [](const char* name, const char* value) {
     H2Rules rules = H2Rules::of_trailers();
     return rules.allow(h2_name_of(name), name, value, false);
@@ -149,7 +149,7 @@ TEST(H2Rules, TakeNothingBehindABodyThatSaysHowItIsToBeRead) {
   }
 }
 
-TEST(H2Rules, DoNotLookAtLettersThatAreKnownToBeGood) {
+TEST(H2Rules, SkipTheCharacterCheckForIndexedFields) {
   H2Rules rules;
   EXPECT_TRUE(rules.allow(H2Name::other, "x", "\n", true));
   EXPECT_FALSE(rules.allow(H2Name::of_http1, "connection", "x", true));

@@ -21,7 +21,7 @@ using testing::SizeIs;
 
 // ---- Requests and answers
 
-TEST_F(H2Test, SaysItsSettingsFirst) {
+TEST_F(H2Test, SendsItsSettingsFirst) {
   machine = std::make_unique<H2Machine>(*this, H2Limits{});
   const auto frames = say(H2Peer::preface());
   ASSERT_GE(frames.size(), 2u);
@@ -32,7 +32,7 @@ TEST_F(H2Test, SaysItsSettingsFirst) {
   EXPECT_TRUE(acks[1].ends());
 }
 
-TEST_F(H2Test, MakesARequestOfHeaderAndBody) {
+TEST_F(H2Test, AssemblesARequestFromHeaderAndBody) {
   connect();
   on_each = [](H2Stream& stream) {
     const HttpRequest& request = stream.request();
@@ -61,7 +61,7 @@ TEST_F(H2Test, MakesARequestOfHeaderAndBody) {
   EXPECT_THAT(seen, SizeIs(1));
 }
 
-TEST_F(H2Test, ReadsTheSameHoweverItIsCut) {
+TEST_F(H2Test, ReadsTheSameHoweverTheInputIsCut) {
   std::string all = H2Peer::preface() + peer.headers(1, H2Peer::post("/a"), false) +
                     H2Peer::data(1, "one", false) + H2Peer::data(1, "two", true) +
                     peer.request(3, "/b");
@@ -92,7 +92,7 @@ TEST_F(H2Test, AnswersWithFieldsAndBody) {
   EXPECT_THAT(gone, ElementsAre(1));
 }
 
-TEST_F(H2Test, AnswersTogetherWhatCameTogether) {
+TEST_F(H2Test, AnswersPipelinedRequestsTogether) {
   connect();
   answer_all();
   std::string asked;
@@ -102,8 +102,8 @@ TEST_F(H2Test, AnswersTogetherWhatCameTogether) {
   EXPECT_FALSE(machine->has_more());
 }
 
-// A request is heard though what comes with it takes it back.
-TEST_F(H2Test, HearsWhatIsTakenBackInTheSamePiece) {
+// The handler sees a request although the same input cancels it.
+TEST_F(H2Test, DeliversARequestThatIsResetInTheSameInput) {
   connect();
   answer_all();
   const auto frames =
@@ -115,8 +115,8 @@ TEST_F(H2Test, HearsWhatIsTakenBackInTheSamePiece) {
   EXPECT_EQ(body_of(frames, 5), "hello");
 }
 
-// What ends the connection does not keep what came before it from being answered.
-TEST_F(H2Test, AnswersWhatCameBeforeSomeNonsense) {
+// A connection error does not affect complete requests before it.
+TEST_F(H2Test, AnswersRequestsBeforeAConnectionError) {
   connect();
   on_each = [this](H2Stream& stream) { machine->respond(stream, kFields); };
   const auto frames = say(peer.request(1, "/a") + H2Peer::data(0, "of no stream", false));
@@ -135,7 +135,7 @@ TEST_F(H2Test, AnswersWithoutABody) {
   EXPECT_TRUE(frames[0].ends());
 }
 
-TEST_F(H2Test, AnswersInAnyOrderAndLater) {
+TEST_F(H2Test, AnswersInAnyOrderAndAtAnyTime) {
   connect();
   EXPECT_THAT(say(peer.request(1) + peer.request(3)), IsEmpty());
   EXPECT_TRUE(machine->in_message());
@@ -148,7 +148,7 @@ TEST_F(H2Test, AnswersInAnyOrderAndLater) {
   EXPECT_FALSE(machine->in_message());
 }
 
-TEST_F(H2Test, EndsWithTrailers) {
+TEST_F(H2Test, SendsTrailers) {
   connect();
   on_each = [this](H2Stream& stream) {
     stream.answer = "x";
@@ -166,8 +166,8 @@ TEST_F(H2Test, EndsWithTrailers) {
   EXPECT_TRUE(frames[2].ends());
 }
 
-// As a watcher is told of changes.
-TEST_F(H2Test, AnswersPieceByPiece) {
+// As for a server-streaming call.
+TEST_F(H2Test, StreamsAResponse) {
   connect();
   on_each = [this](H2Stream& stream) { machine->start(stream, kFields); };
   EXPECT_THAT(of_type(say(peer.request(1)), Frame::headers), SizeIs(1));
@@ -183,7 +183,7 @@ TEST_F(H2Test, AnswersPieceByPiece) {
   EXPECT_TRUE(frames[0].ends());
 }
 
-TEST_F(H2Test, ShowsARequestInPartsToWhoWantsThat) {
+TEST_F(H2Test, StreamsARequestBodyOnDemand) {
   connect();
   std::string parts;
   on_each = [&](H2Stream& stream) {
@@ -200,8 +200,8 @@ TEST_F(H2Test, ShowsARequestInPartsToWhoWantsThat) {
   EXPECT_EQ(parts, ",one,two,.");
 }
 
-// Who passes them on to somebody slow must not have to keep them all.
-TEST_F(H2Test, LetsThePeerSendOnWhenPartsAreTaken) {
+// A proxy with a slow upstream must not have to buffer the body (flow control).
+TEST_F(H2Test, OpensTheStreamWindowAsPartsAreTaken) {
   connect({.body = SIZE_MAX, .window = 20'000, .bodies = 100'000});
   H2Stream* open = nullptr;
   on_each = [&](H2Stream& stream) { open = &stream; };
@@ -214,15 +214,15 @@ TEST_F(H2Test, LetsThePeerSendOnWhenPartsAreTaken) {
   ASSERT_THAT(windows, SizeIs(1));
   EXPECT_EQ(windows[0].stream, 1);
   EXPECT_EQ(windows[0].number(0), 15'000u);
-  // More than was given back is an error of the stream, which goes.
+  // Data beyond the window is a stream error.
   EXPECT_EQ(reset_of(say(H2Peer::data(1, std::string(16'384, 'x'), false) +
                          H2Peer::data(1, std::string(16'384, 'x'), false)),
                      1),
             NGHTTP2_FLOW_CONTROL_ERROR);
 }
 
-// What its streams hold of the connection's window comes back when they end.
-TEST_F(H2Test, OpensTheConnectionsWindowForPartsThatNobodyTook) {
+// An ended stream returns its part of the connection's window.
+TEST_F(H2Test, OpensTheConnectionWindowForPartsOfEndedStreams) {
   connect({.body = SIZE_MAX, .window = 60'000, .bodies = 100'000});
   say(peer.headers(1, H2Peer::post("/parts"), false));
   for (int i = 0; i < 3; ++i) {
@@ -239,20 +239,20 @@ TEST_F(H2Test, OpensTheConnectionsWindowForPartsThatNobodyTook) {
   EXPECT_EQ(windows[0].number(0), 48'000u);
 }
 
-TEST_F(H2Test, KeepsWhatComesBehindARequestInParts) {
+TEST_F(H2Test, KeepsTrailersOfAStreamedRequest) {
   connect();
   std::string behind;
   on_each = [&](H2Stream& stream) { behind = stream.request_trailers(); };
   say(peer.headers(1, H2Peer::post("/parts"), false));
   say(H2Peer::data(1, "x", false) + peer.headers(1, {{"x-sum", "42"}, {"x-more", "a b"}}, true));
   EXPECT_EQ(behind, "x-sum: 42\r\nx-more: a b\r\n");
-  // Nobody reads those of others.
+  // Trailers of a buffered request are dropped.
   say(peer.headers(3, H2Peer::post("/"), false));
   say(H2Peer::data(3, "x", false) + peer.headers(3, {{"x-sum", "42"}}, true));
   EXPECT_EQ(behind, "");
 }
 
-TEST_F(H2Test, JoinsCookiesThatComeOneByOne) {
+TEST_F(H2Test, JoinsCookieFields) {
   connect();
   TestFields fields = H2Peer::get("/");
   fields.emplace_back("cookie", "a=1");
@@ -266,8 +266,8 @@ TEST_F(H2Test, JoinsCookiesThatComeOneByOne) {
   EXPECT_EQ(last->fields[1].name, "accept");
 }
 
-// Trailers come in pieces, and meanwhile nobody wants them any more.
-TEST_F(H2Test, ForgetsTrailersOfAStreamThatHasEnded) {
+// The stream ends while its trailers arrive in pieces.
+TEST_F(H2Test, DropsTrailersOfAnEndedStream) {
   for (const bool ended : {false, true}) {
     H2Peer other;
     connect();
@@ -286,7 +286,7 @@ TEST_F(H2Test, ForgetsTrailersOfAStreamThatHasEnded) {
   }
 }
 
-TEST_F(H2Test, SaysSomethingBeforeTheAnswer) {
+TEST_F(H2Test, SendsInformationalResponses) {
   connect();
   on_each = [this](H2Stream& stream) {
     constexpr std::array early{H2Field{":status", "103"}, H2Field{"link", "</style.css>"}};
@@ -300,8 +300,8 @@ TEST_F(H2Test, SaysSomethingBeforeTheAnswer) {
   EXPECT_THAT(peer.fields(frames[1]), Contains(":status: 200"));
 }
 
-// Who takes parts may not want them at all: it says when.
-TEST_F(H2Test, LeavesItToWhoTakesPartsToLetContinue) {
+// A handler of a streamed body may not want it: it sends 100 Continue itself.
+TEST_F(H2Test, LeavesContinueToTheHandlerOfAStreamedBody) {
   connect();
   TestFields fields = H2Peer::post("/parts");
   fields.emplace_back("expect", "100-continue");
@@ -311,7 +311,7 @@ TEST_F(H2Test, LeavesItToWhoTakesPartsToLetContinue) {
   EXPECT_TRUE(expects);
 }
 
-TEST_F(H2Test, KeepsNothingOfALongAnswerThatIsSent) {
+TEST_F(H2Test, FreesSentPartsOfALongResponse) {
   connect();
   H2Stream* open = nullptr;
   on_each = [&](H2Stream& stream) {
@@ -331,8 +331,8 @@ TEST_F(H2Test, KeepsNothingOfALongAnswerThatIsSent) {
   EXPECT_EQ(open->unsent(), 1000u * (20'000 - 16'384));
 }
 
-// The other answers do not wait until a long one has been sent.
-TEST_F(H2Test, LetsAnswersShareTheWay) {
+// Other responses do not wait until a long one is sent.
+TEST_F(H2Test, InterleavesLongResponses) {
   connect();
   on_each = [this](H2Stream& stream) { answer(stream, std::string(60'000, 'x')); };
   say(H2Peer::window(0, 1 << 20));
@@ -344,7 +344,7 @@ TEST_F(H2Test, LetsAnswersShareTheWay) {
   EXPECT_GT(body_of(frames, 3).size(), 10'000u);
 }
 
-TEST_F(H2Test, AnswersWithAsManyFieldsAsThereAre) {
+TEST_F(H2Test, SendsMoreFieldsThanARequestMayHave) {
   connect();
   std::vector<std::string> names;
   for (int i = 0; i < 150; ++i) names.push_back("x-" + std::to_string(i));
@@ -357,8 +357,8 @@ TEST_F(H2Test, AnswersWithAsManyFieldsAsThereAre) {
   EXPECT_THAT(peer.fields(frames.at(0)), SizeIs(151));
 }
 
-// To be told from somebody who is slow with a body, or idle.
-TEST_F(H2Test, KnowsWhenAHeaderIsNotWhole) {
+// Tells a slow header from a slow body, and from an idle connection.
+TEST_F(H2Test, KnowsWhenAHeaderIsIncomplete) {
   machine = std::make_unique<H2Machine>(*this, H2Limits{});
   EXPECT_TRUE(machine->in_header());
   say(H2Peer::preface());
@@ -375,7 +375,7 @@ TEST_F(H2Test, KnowsWhenAHeaderIsNotWhole) {
   EXPECT_TRUE(machine->in_header());
 }
 
-TEST_F(H2Test, LetsWhoAsksForItContinue) {
+TEST_F(H2Test, SendsContinueOnRequest) {
   connect();
   TestFields fields = H2Peer::post("/");
   fields.emplace_back("expect", "100-continue");
@@ -393,9 +393,9 @@ TEST_F(H2Test, AnswersPings) {
   EXPECT_EQ(frames[0].payload, "abcdefgh");
 }
 
-// ---- Requests that are none
+// ---- Malformed requests
 
-TEST_F(H2Test, KnowsWhoSpeaksSomethingElse) {
+TEST_F(H2Test, DetectsAnotherProtocol) {
   machine = std::make_unique<H2Machine>(*this, H2Limits{});
   EXPECT_THAT(say("GET / HTTP/1.1\r\nHost: x\r\n\r\n"), IsEmpty());
   EXPECT_TRUE(machine->is_no_http2());
@@ -414,7 +414,7 @@ TEST_F(H2Test, RefusesTwoDifferentHosts) {
   EXPECT_EQ(seen[1].flaw, 0);
 }
 
-TEST_F(H2Test, ResetsWhatIsNoRequest) {
+TEST_F(H2Test, ResetsMalformedRequests) {
   const TestFields good = H2Peer::get("/");
   std::vector<TestFields> bad(14, good);
   bad[0].erase(bad[0].begin());                // no method
@@ -425,7 +425,7 @@ TEST_F(H2Test, ResetsWhatIsNoRequest) {
   bad[5].emplace_back(":path", "/");           // twice
   bad[6].emplace_back(":other", "x");          // unknown
   bad[7].emplace_back("te", "gzip");           // not trailers
-  // What would be something else in a line of HTTP/1.
+  // Characters that would change the meaning of an HTTP/1 header (smuggling).
   bad[8].emplace_back("x", "a\r\nb: c");
   bad[9].emplace_back("x", std::string("a\0b", 3));
   bad[10].emplace_back("x y", "z");
@@ -444,14 +444,14 @@ TEST_F(H2Test, ResetsWhatIsNoRequest) {
   EXPECT_THAT(seen, SizeIs(1));
 }
 
-// Both sides remember it, though it should not be: it is as bad by its number.
-TEST_F(H2Test, ResetsAFieldThatIsNoneEachTime) {
+// The field enters the HPACK table although it is malformed: its index is as invalid.
+TEST_F(H2Test, ResetsAnIndexedMalformedFieldEachTime) {
   connect();
   const std::string good = peer.block(H2Peer::get("/"));
   const auto request = [&](std::int32_t stream, const std::string& more) {
     return H2Peer::frame(Frame::headers, 5, stream, good + more);
   };
-  // It comes with a request, or with what is nobody's: a stream that was reset.
+  // It arrives with a request, or for a stream that was reset.
   const std::string upper = "\x40\x01X\x01y";
   say(request(1, upper));
   EXPECT_EQ(reset_of(say(request(3, "\xbe")), 3), NGHTTP2_PROTOCOL_ERROR);
@@ -464,7 +464,7 @@ TEST_F(H2Test, ResetsAFieldThatIsNoneEachTime) {
   EXPECT_THAT(seen, IsEmpty());
 }
 
-TEST_F(H2Test, ResetsTrailersThatSayHowTheBodyIsToBeRead) {
+TEST_F(H2Test, ResetsTrailersWithFramingFields) {
   for (const auto& field : TestFields{{"content-length", "1"}, {"host", "localhost"}}) {
     H2Peer other;
     connect();
@@ -474,7 +474,7 @@ TEST_F(H2Test, ResetsTrailersThatSayHowTheBodyIsToBeRead) {
   EXPECT_THAT(seen, IsEmpty());
 }
 
-TEST_F(H2Test, ResetsABodyOfAnotherLengthThanItSays) {
+TEST_F(H2Test, ResetsABodyOfAnotherLengthThanDeclared) {
   connect();
   TestFields fields = H2Peer::post("/");
   fields.emplace_back("content-length", "5");
@@ -501,7 +501,7 @@ TEST_F(H2Test, AnswersAHeaderThatIsTooLong) {
   EXPECT_EQ(seen[2].flaw, 0);
 }
 
-// A few bytes that stand for many, over and over.
+// An HPACK bomb: a few bytes that expand to many.
 TEST_F(H2Test, ResetsAHeaderThatIsMuchTooLong) {
   connect({.header = 1000});
   TestFields fields = H2Peer::get("/");
@@ -555,14 +555,14 @@ TEST_F(H2Test, AnswersABodyThatIsTooLong) {
   const auto frames = say(H2Peer::data(3, std::string(101, 'x'), false));
   EXPECT_EQ(seen.back().flaw, 413);
   EXPECT_EQ(body_of(frames, 3), "hello");
-  // Who says so before is told before.
+  // A declared length is refused at once.
   fields.emplace_back("content-length", "101");
   say(peer.headers(5, fields, false));
   EXPECT_EQ(seen.back().flaw, 413);
   EXPECT_THAT(seen, SizeIs(3));
 }
 
-TEST_F(H2Test, DoesNotListenForeverToABodyThatNobodyWants) {
+TEST_F(H2Test, ResetsAStreamThatSendsTooMuchUnwantedBody) {
   connect({.body = 100, .dropped = 1000});
   answer_all();
   say(peer.headers(1, H2Peer::post("/"), false));
@@ -580,8 +580,8 @@ TEST_F(H2Test, RefusesMoreStreamsThanItAllows) {
   EXPECT_TRUE(reset_of(frames, 5) != -1 || goodbye(frames) != -1);
 }
 
-// Whoever takes requests back while they are worked on cannot have more of them that way.
-TEST_F(H2Test, CountsRequestsThatAreWorkedOnThoughTheirStreamsHaveEnded) {
+// A client cannot exceed the limit by cancelling requests that are still being processed.
+TEST_F(H2Test, CountsPendingRequestsOfEndedStreams) {
   connect({.streams = 2});
   say(peer.request(1) + peer.request(3) + H2Peer::reset(1) + H2Peer::reset(3));
   EXPECT_THAT(gone, ElementsAre(1, 3));
@@ -595,7 +595,7 @@ TEST_F(H2Test, CountsRequestsThatAreWorkedOnThoughTheirStreamsHaveEnded) {
 
 // ---- Windows
 
-TEST_F(H2Test, SendsNoMoreThanTheWindowsLetThrough) {
+TEST_F(H2Test, SendsNoMoreThanTheStreamWindow) {
   connect();
   say(H2Peer::settings({{NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, 10}}));
   on_each = [this](H2Stream& stream) { answer(stream, "0123456789abcdefghij"); };
@@ -608,7 +608,7 @@ TEST_F(H2Test, SendsNoMoreThanTheWindowsLetThrough) {
   EXPECT_FALSE(machine->in_message());
 }
 
-TEST_F(H2Test, SendsNoMoreThanTheConnectionsWindowLetsThrough) {
+TEST_F(H2Test, SendsNoMoreThanTheConnectionWindow) {
   connect();
   say(H2Peer::settings({{NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, 1 << 20}}));
   on_each = [this](H2Stream& stream) { answer(stream, std::string(100'000, 'x')); };
@@ -616,7 +616,7 @@ TEST_F(H2Test, SendsNoMoreThanTheConnectionsWindowLetsThrough) {
   EXPECT_EQ(body_of(say(H2Peer::window(0, 100'000)), 1).size(), 100'000u - 65'535u);
 }
 
-TEST_F(H2Test, StopsWhenThereIsEnough) {
+TEST_F(H2Test, StopsAtTheOutputHighWaterMark) {
   connect();
   say(H2Peer::settings({{NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, 1 << 20}}) +
       H2Peer::window(0, 1 << 20));
@@ -631,8 +631,8 @@ TEST_F(H2Test, StopsWhenThereIsEnough) {
   EXPECT_EQ(body_of(H2Peer::frames(out), 1).size(), 500'000u);
 }
 
-// A body is in memory until it is whole: the window shows that.
-TEST_F(H2Test, OpensTheConnectionsWindowWhenBodiesAreDoneWith) {
+// The connection window accounts for bodies that are buffered.
+TEST_F(H2Test, OpensTheConnectionWindowWhenBodiesAreReleased) {
   connect({.body = 1 << 20, .bodies = 100'000});
   answer_all();
   const std::string half(16'000, 'x');
@@ -651,7 +651,7 @@ TEST_F(H2Test, OpensTheConnectionsWindowWhenBodiesAreDoneWith) {
   EXPECT_LE(opened, 64'000u);
 }
 
-TEST_F(H2Test, OpensItForThoseThatWereTakenBack) {
+TEST_F(H2Test, OpensTheConnectionWindowForCancelledRequests) {
   connect({.body = 1 << 20, .bodies = 100'000});
   std::uint32_t opened = 0;
   for (std::int32_t stream = 1; stream < 100; stream += 2) {
@@ -665,7 +665,7 @@ TEST_F(H2Test, OpensItForThoseThatWereTakenBack) {
   EXPECT_LE(opened, 800'000u);
 }
 
-// Padding goes through windows, too, and is done with at once.
+// Padding counts against flow control, and is released at once.
 TEST_F(H2Test, OpensWindowsForPadding) {
   connect({.body = 1 << 20, .window = 70'000, .bodies = 70'000});
   say(peer.headers(1, H2Peer::post("/"), false));
@@ -688,7 +688,7 @@ TEST_F(H2Test, EndsAConnectionThatSendsMoreThanItsWindow) {
   EXPECT_EQ(goodbye(say(all)), NGHTTP2_FLOW_CONTROL_ERROR);
 }
 
-TEST_F(H2Test, EndsWhatOpensAWindowByNothingOrTooMuch) {
+TEST_F(H2Test, RefusesWindowUpdatesOfZeroOrOverflow) {
   connect();
   EXPECT_EQ(goodbye(say(H2Peer::window(0, 0))), NGHTTP2_PROTOCOL_ERROR);
   connect();
@@ -699,8 +699,8 @@ TEST_F(H2Test, EndsWhatOpensAWindowByNothingOrTooMuch) {
             NGHTTP2_FLOW_CONTROL_ERROR);
 }
 
-// Who asks for much and takes nothing is not asked for more.
-TEST_F(H2Test, KeepsABoundedAmountOfAnswersThatAreNotTaken) {
+// Limits the memory for a peer that requests much and reads nothing.
+TEST_F(H2Test, RefusesRequestsWhenResponsesAreNotRead) {
   connect({.unsent = 100'000});
   say(H2Peer::settings({{NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, 0}}));
   on_each = [this](H2Stream& stream) { answer(stream, std::string(30'000, 'x')); };
@@ -717,7 +717,7 @@ TEST_F(H2Test, KeepsABoundedAmountOfAnswersThatAreNotTaken) {
 
 class H2FloodTest : public H2Test {
  protected:
-  // Says it over and over. After how many times that was enough.
+  // Repeats the input until the connection ends; returns how often.
   int times_until_enough(const std::function<std::string(int)>& what, int most = 10'000) {
     for (int i = 0; i < most; ++i) {
       if (goodbye(say(what(i))) != NGHTTP2_ENHANCE_YOUR_CALM) continue;
@@ -728,7 +728,7 @@ class H2FloodTest : public H2Test {
   }
 };
 
-TEST_F(H2FloodTest, OfRequestsThatAreTakenBackAtOnce) {
+TEST_F(H2FloodTest, EndsOnRapidResets) {
   connect();
   answer_all();
   const int times =
@@ -737,16 +737,16 @@ TEST_F(H2FloodTest, OfRequestsThatAreTakenBackAtOnce) {
   EXPECT_LE(times, 600);
 }
 
-// With an error that is none.
-TEST_F(H2FloodTest, OfRequestsThatAreTakenBackPolitely) {
+// With the error code NO_ERROR.
+TEST_F(H2FloodTest, EndsOnRapidResetsWithoutAnError) {
   connect();
   const int times = times_until_enough(
       [&](int i) { return peer.request(2 * i + 1) + H2Peer::reset(2 * i + 1, 0); });
   EXPECT_LE(times, 2'000);
 }
 
-// It is not the peer then that takes them back.
-TEST_F(H2FloodTest, OfRequestsThatHaveToBeReset) {
+// Here the server resets the streams (MadeYouReset).
+TEST_F(H2FloodTest, EndsOnRequestsThatTheServerMustReset) {
   connect();
   const int times = times_until_enough([&](int i) {
     return peer.headers(2 * i + 1, H2Peer::post("/"), false) +
@@ -755,7 +755,7 @@ TEST_F(H2FloodTest, OfRequestsThatHaveToBeReset) {
   EXPECT_LE(times, 600);
 }
 
-TEST_F(H2FloodTest, OfFramesThatAreOfNoUse) {
+TEST_F(H2FloodTest, EndsOnUselessFrames) {
   const std::pair<const char*, std::string> all[] = {
       {"ping", H2Peer::ping()},
       {"ack of a ping", H2Peer::ping("12345678", true)},
@@ -781,7 +781,7 @@ TEST_F(H2FloodTest, OfFramesThatAreOfNoUse) {
   }
 }
 
-TEST_F(H2FloodTest, OfAHeaderThatNeverEnds) {
+TEST_F(H2FloodTest, EndsOnEndlessContinuations) {
   connect();
   std::string all = H2Peer::frame(Frame::headers, 0, 1, peer.block(H2Peer::get("/")));
   for (int i = 0; i < 100; ++i) all += H2Peer::frame(Frame::continuation, 0, 1, "");
@@ -791,8 +791,8 @@ TEST_F(H2FloodTest, OfAHeaderThatNeverEnds) {
   EXPECT_THAT(seen, IsEmpty());
 }
 
-// A few are a header in pieces.
-TEST_F(H2FloodTest, IsNotAHeaderInPieces) {
+// A few CONTINUATION frames are normal.
+TEST_F(H2FloodTest, AllowsAHeaderInSomePieces) {
   connect();
   const std::string block = peer.block(H2Peer::get("/pieces"));
   std::string all = H2Peer::frame(Frame::headers, H2Peer::kEnd, 1, block.substr(0, 3));
@@ -803,8 +803,8 @@ TEST_F(H2FloodTest, IsNotAHeaderInPieces) {
   EXPECT_EQ(seen[0].line, "GET /pieces");
 }
 
-// Who does not know yet how many streams there may be does nothing wrong by opening more.
-TEST_F(H2FloodTest, IsNotWhoCannotKnowHowManyStreamsThereMayBe) {
+// Before a client has our SETTINGS it cannot know the limit of streams.
+TEST_F(H2FloodTest, AllowsTooManyStreamsBeforeSettingsAreKnown) {
   machine = std::make_unique<H2Machine>(*this, H2Limits{.streams = 2});
   say(H2Peer::preface());
   for (std::int32_t i = 0; i < 1'000; ++i) {
@@ -816,8 +816,8 @@ TEST_F(H2FloodTest, IsNotWhoCannotKnowHowManyStreamsThereMayBe) {
   EXPECT_LE(times_until_enough([&](int i) { return peer.request(2'001 + 2 * i); }), 600);
 }
 
-// Who asks may say a lot besides.
-TEST_F(H2FloodTest, IsNotWhatComesWithRequests) {
+// Answered requests earn the budget for control frames.
+TEST_F(H2FloodTest, AllowsControlFramesWithRequests) {
   connect();
   answer_all();
   for (std::int32_t i = 0; i < 10'000; ++i) {
@@ -826,8 +826,8 @@ TEST_F(H2FloodTest, IsNotWhatComesWithRequests) {
   }
 }
 
-// Nor what keeps a connection alive, nor what is given up now and then.
-TEST_F(H2FloodTest, IsNotWhatComesSlowly) {
+// Keepalive pings and occasional cancellations earn their budget by time.
+TEST_F(H2FloodTest, AllowsSlowControlFramesAndCancellations) {
   connect();
   for (std::int32_t i = 0; i < 20'000; ++i) {
     if (i % 50 == 0) ++now;
@@ -835,8 +835,8 @@ TEST_F(H2FloodTest, IsNotWhatComesSlowly) {
   }
 }
 
-// A long answer in small pieces, each of which is taken with a word about it.
-TEST_F(H2FloodTest, IsNotWhoTakesManySmallPieces) {
+// A long response in small pieces, each acknowledged by a WINDOW_UPDATE.
+TEST_F(H2FloodTest, AllowsManySmallWindowUpdates) {
   connect();
   on_each = [this](H2Stream& stream) { machine->start(stream, kFields); };
   say(peer.request(1));
@@ -848,8 +848,8 @@ TEST_F(H2FloodTest, IsNotWhoTakesManySmallPieces) {
   }
 }
 
-// But who opens a window byte by byte is, though each lets something through.
-TEST_F(H2FloodTest, OfWindowsThatOpenByAByte) {
+// Each of them lets a byte through, but costs more than it is worth.
+TEST_F(H2FloodTest, EndsOnWindowUpdatesOfOneByte) {
   connect();
   say(H2Peer::settings({{NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, 0}}));
   on_each = [this](H2Stream& stream) { answer(stream, std::string(100'000, 'x')); };
@@ -857,8 +857,8 @@ TEST_F(H2FloodTest, OfWindowsThatOpenByAByte) {
   EXPECT_LE(times_until_enough([](int) { return H2Peer::window(1, 1); }), 2'100);
 }
 
-// Who takes long answers opens its windows often.
-TEST_F(H2FloodTest, IsNotWhoReadsMuch) {
+// Clients that read long responses update their windows often.
+TEST_F(H2FloodTest, AllowsWindowUpdatesForLongResponses) {
   connect();
   const std::string body(100'000, 'x');
   on_each = [&](H2Stream& stream) { answer(stream, body); };
@@ -875,7 +875,7 @@ TEST_F(H2FloodTest, IsNotWhoReadsMuch) {
   EXPECT_EQ(heard, 2'000u * body.size());
 }
 
-// ---- Streams in states that they cannot be in
+// ---- Invalid stream states
 
 TEST_F(H2Test, EndsConnectionsThatBreakTheProtocol) {
   const auto ends = [&](const std::function<std::string(H2Peer&)>& what) {
@@ -910,7 +910,7 @@ TEST_F(H2Test, EndsConnectionsThatBreakTheProtocol) {
             NGHTTP2_PROTOCOL_ERROR);
 }
 
-TEST_F(H2Test, GoesOnAfterFramesOfStreamsThatHaveEnded) {
+TEST_F(H2Test, ContinuesAfterFramesOfEndedStreams) {
   connect();
   answer_all();
   say(peer.request(1));
@@ -918,8 +918,8 @@ TEST_F(H2Test, GoesOnAfterFramesOfStreamsThatHaveEnded) {
   EXPECT_EQ(body_of(say(peer.request(3)), 3), "hello");
 }
 
-// It may be one that was reset before: nothing is known of those.
-TEST_F(H2Test, DoesNotAnswerStreamsThatComeTooLate) {
+// It may be one that was reset before: ended streams are not remembered.
+TEST_F(H2Test, RefusesStreamNumbersBelowTheLast) {
   connect();
   answer_all();
   say(peer.request(9));
@@ -927,20 +927,20 @@ TEST_F(H2Test, DoesNotAnswerStreamsThatComeTooLate) {
   EXPECT_THAT(seen, SizeIs(1));
 }
 
-TEST_F(H2Test, TellsWhenARequestIsTakenBack) {
+TEST_F(H2Test, ReportsCancelledRequests) {
   connect();
   say(peer.request(1) + H2Peer::reset(1));
   EXPECT_THAT(gone, ElementsAre(1));
   EXPECT_EQ(machine->find(1), nullptr);
   EXPECT_FALSE(machine->in_message());
-  // Of one that nobody has seen nothing is told.
+  // A request that the handler has not seen is not reported.
   say(peer.headers(3, H2Peer::post("/"), false) + H2Peer::reset(3));
   EXPECT_THAT(gone, ElementsAre(1));
 }
 
-// ---- The end
+// ---- Shutdown
 
-TEST_F(H2Test, LetsWhatIsUnderWayBeFinished) {
+TEST_F(H2Test, FinishesRequestsUnderWayWhileItDrains) {
   connect();
   say(peer.request(1));
   machine->drain();
@@ -949,7 +949,7 @@ TEST_F(H2Test, LetsWhatIsUnderWayBeFinished) {
   EXPECT_EQ(of_type(frames, Frame::goaway)[0].number(0), 0x7fffffffu);
   const auto pings = of_type(frames, Frame::ping);
   ASSERT_THAT(pings, SizeIs(1));
-  // What it had sent before it heard.
+  // A request that the client sent before it received GOAWAY.
   say(peer.request(3));
   EXPECT_THAT(seen, SizeIs(2));
   frames = say(H2Peer::ping(pings[0].payload, true));
@@ -966,7 +966,7 @@ TEST_F(H2Test, LetsWhatIsUnderWayBeFinished) {
   EXPECT_TRUE(machine->is_over());
 }
 
-TEST_F(H2Test, DoesNotWaitForWhoDoesNotHear) {
+TEST_F(H2Test, CanDrainWithoutWaitingForThePeer) {
   connect();
   machine->drain();
   hear();
@@ -976,7 +976,7 @@ TEST_F(H2Test, DoesNotWaitForWhoDoesNotHear) {
   EXPECT_TRUE(machine->is_over());
 }
 
-TEST_F(H2Test, IsOverWhenThePeerSaysSo) {
+TEST_F(H2Test, EndsAfterGoawayOfThePeer) {
   connect();
   say(peer.request(1));
   say(H2Peer::frame(Frame::goaway, 0, 0, std::string(8, '\0')));
@@ -986,7 +986,7 @@ TEST_F(H2Test, IsOverWhenThePeerSaysSo) {
   EXPECT_TRUE(machine->is_over());
 }
 
-TEST(H2Refusal, IsAConnectionThatEndsAtOnce) {
+TEST(H2Refusal, SendsSettingsAndGoaway) {
   const auto frames = H2Peer::frames(H2Machine::refusal(wire::H2Error::calm, "too many"));
   ASSERT_EQ(frames.size(), 2u);
   EXPECT_EQ(frames[0].type, Frame::settings);

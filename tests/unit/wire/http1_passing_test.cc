@@ -9,19 +9,19 @@
 #include "wire/http1_answer.h"
 #include "wire/http1_body.h"
 
-// Messages that are passed on as they come: heads of answers, and bodies of both kinds.
+// Messages that a proxy forwards while they arrive: heads of responses, and bodies.
 
 namespace weir::wire {
 namespace {
 
 using Status = HttpAnswerParser::Status;
 
-HttpAnswerParser::Step parse(HttpAnswerParser& parser, std::string_view text,
-                             bool to_head = false) {
+HttpAnswerParser::ParseResult parse(HttpAnswerParser& parser, std::string_view text,
+                                    bool to_head = false) {
   return parser.parse(text, to_head);
 }
 
-TEST(HttpRequestsInParts, AreCompleteWithTheirHead) {
+TEST(StreamedHttpRequests, AreCompleteWithTheirHead) {
   HttpParser parser({}, HttpParser::Bodies::left);
   const std::string_view input = "POST /a HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\nhello";
   const auto step = parser.parse(input);
@@ -32,7 +32,7 @@ TEST(HttpRequestsInParts, AreCompleteWithTheirHead) {
   EXPECT_EQ(parser.upgrade(), "");
 }
 
-TEST(HttpRequestsInParts, TellWhatTheyWouldSpeak) {
+TEST(StreamedHttpRequests, ReportTheProtocolOfAnUpgrade) {
   HttpParser parser({}, HttpParser::Bodies::left);
   parser.parse("GET / HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\nConnection: a, Upgrade\r\n\r\n");
   EXPECT_EQ(parser.upgrade(), "websocket");
@@ -41,7 +41,7 @@ TEST(HttpRequestsInParts, TellWhatTheyWouldSpeak) {
   EXPECT_EQ(parser.upgrade(), "");
 }
 
-TEST(HttpAnswers, AreDelimitedAsTheirHeadSays) {
+TEST(HttpResponseHeads, AreDelimitedAsTheirHeadSays) {
   HttpAnswerParser parser({});
   ASSERT_EQ(parse(parser, "HTTP/1.1 200 OK\r\nContent-Length: 7\r\n\r\n").status, Status::complete);
   EXPECT_EQ(
@@ -57,7 +57,7 @@ TEST(HttpAnswers, AreDelimitedAsTheirHeadSays) {
   EXPECT_FALSE(parser.keep_alive());
 }
 
-TEST(HttpAnswers, HaveNoBodyWhereThereNeverIsOne) {
+TEST(HttpResponseHeads, HaveNoBodyForStatusesWithoutContent) {
   for (const char* line :
        {"HTTP/1.1 204 No Content", "HTTP/1.1 304 Not Modified", "HTTP/1.1 103 Early Hints"}) {
     HttpAnswerParser parser({});
@@ -72,7 +72,7 @@ TEST(HttpAnswers, HaveNoBodyWhereThereNeverIsOne) {
   EXPECT_FALSE(parser.framing().has_body());
 }
 
-TEST(HttpAnswers, ThatCouldBeUnderstoodInTwoWaysAreErrors) {
+TEST(HttpResponseHeads, AreRefusedIfAmbiguousOrMalformed) {
   for (const char* text : {
            "SSH-2.0\r\n\r\n",
            "HTTP/2 200 OK\r\n\r\n",
@@ -93,7 +93,7 @@ TEST(HttpAnswers, ThatCouldBeUnderstoodInTwoWaysAreErrors) {
   }
 }
 
-// All of a body, given in pieces of some size.
+// Reads a body in pieces of the given size; returns its data.
 std::string passed(HttpBody& body, std::string_view input, std::size_t piece, int& error) {
   std::string data;
   std::string kept;
@@ -110,7 +110,7 @@ std::string passed(HttpBody& body, std::string_view input, std::size_t piece, in
   return data;
 }
 
-TEST(HttpBodies, AreTheSameHoweverTheyAreCut) {
+TEST(HttpBodies, AreTheSameHoweverTheInputIsCut) {
   const std::string_view chunks = "5;a=b\r\nhello\r\n7\r\n, world\r\n0\r\nX-A: 1\r\nTE: x\r\n\r\n";
   for (std::size_t piece = 1; piece < chunks.size() + 1; ++piece) {
     HttpBody body;
@@ -129,8 +129,8 @@ TEST(HttpBodies, AreTheSameHoweverTheyAreCut) {
   }
 }
 
-// Also not in a spelling that some who make variables of fields take for it.
-TEST(HttpBodies, HaveNoTrailersThatWereForThisHopOrSayHowToReadThem) {
+// Also not with underscores, which CGI programs take for the same names.
+TEST(HttpBodies, DropHopByHopAndFramingTrailers) {
   EXPECT_EQ(passable_trailers("X-A: 1\r\nProxy-Authorization: a\r\nPROXY_AUTHENTICATE: a\r\n"
                               "Content_Length: 3\r\nTransfer_encoding: chunked\r\n"
                               "HTTP2-Settings: a\r\nX_B: 2\r\n"),
@@ -154,7 +154,7 @@ TEST(HttpBodies, EndWithTheirLengthOrTheirConnection) {
   EXPECT_TRUE(body.is_done());
 }
 
-TEST(HttpBodies, MayHaveSoMuchAndNoMore) {
+TEST(HttpBodies, AreLimitedInSize) {
   HttpBody body;
   int error = 0;
   body.start({.chunked = true}, 4);

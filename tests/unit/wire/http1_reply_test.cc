@@ -11,7 +11,7 @@ namespace {
 
 using Status = HttpReplyParser::Status;
 
-TEST(HttpReply, IsReadWhateverTheCut) {
+TEST(HttpReplyParser, ReadsAResponseHoweverItIsCut) {
   const std::string bytes =
       "HTTP/1.1 429 Too Many Requests\r\nDate: now\r\nContent-length:  5 \r\n\r\nabcde";
   HttpReplyParser parser;
@@ -26,7 +26,7 @@ TEST(HttpReply, IsReadWhateverTheCut) {
   EXPECT_FALSE(parser.closes());
 }
 
-TEST(HttpReply, ReadsWhatTheWriterWrites) {
+TEST(HttpReplyParser, ReadsWhatTheWriterWrites) {
   std::string start;
   append_start(start, {.status = 503, .content_type = "text/plain", .date = {}});
   std::string bytes;
@@ -42,7 +42,7 @@ TEST(HttpReply, ReadsWhatTheWriterWrites) {
   EXPECT_TRUE(parser.closes());
 }
 
-TEST(HttpReply, SaysWhetherTheConnectionEnds) {
+TEST(HttpReplyParser, ReportsWhetherTheConnectionCloses) {
   const auto closes = [](const std::string& version, const std::string& field) {
     HttpReplyParser parser;
     const std::string bytes = version + " 200 OK\r\nContent-Length: 0\r\n" + field + "\r\n";
@@ -55,13 +55,13 @@ TEST(HttpReply, SaysWhetherTheConnectionEnds) {
   EXPECT_FALSE(closes("HTTP/1.0", "Connection: keep-alive\r\n"));
 }
 
-TEST(HttpReply, WithoutContentNeedsNoLength) {
+TEST(HttpReplyParser, NeedsNoLengthForNoContent) {
   HttpReplyParser parser;
   EXPECT_EQ(parser.parse("HTTP/1.1 204 No Content\r\n\r\n"), Status::reply);
   EXPECT_EQ(parser.body(), "");
 }
 
-TEST(HttpReply, WhatIsNoneIsAnError) {
+TEST(HttpReplyParser, RefusesMalformedResponses) {
   HttpReplyParser parser;
   for (const char* bytes :
        {"+OK\r\n", "HTTP/2 200\r\n\r\n", "HTTP/1.1 20\r\n\r\n", "HTTP/1.1 2000\r\n\r\n",
@@ -76,7 +76,7 @@ TEST(HttpReply, WhatIsNoneIsAnError) {
   }
 }
 
-TEST(HttpReply, WithoutAnEndIsAnError) {
+TEST(HttpReplyParser, RefusesAHeadWithoutEnd) {
   HttpReplyParser parser;
   const std::string head = "HTTP/1.1 200 OK\r\nX: ";
   EXPECT_EQ(parser.parse(head + std::string(1000, 'x')), Status::need_more);

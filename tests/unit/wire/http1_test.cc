@@ -19,7 +19,7 @@ using std::string_literals::operator""s;
 
 constexpr HttpLimits kSmall{.target = 64, .header = 256, .body = 100, .fields = 4};
 
-// What a server sees of `input`, however it is cut.
+// The transcript of `input`, which must be the same however it is cut.
 std::string seen(std::string_view input, HttpLimits limits = {}) {
   const std::string whole = transcript_at_once(input, limits);
   EXPECT_EQ(transcript_by_pieces(input, 1, limits), whole) << input;
@@ -30,7 +30,7 @@ std::string seen(std::string_view input, HttpLimits limits = {}) {
   return whole;
 }
 
-// The answer if `input` is refused at once; 0 if it is not, or not before something was read in it.
+// The error status if `input` is refused and no request was read before; else 0.
 int refused(std::string_view input, HttpLimits limits = {}) {
   const std::string text = seen(input, limits);
   return text.size() == 3 ? std::stoi(text) : 0;
@@ -57,7 +57,7 @@ TEST(Http1, ReadsABodyOfAGivenLength) {
             "POST /v1/take  a 11 stays Host=a Content-Length=5 {hello}\nbetween messages");
 }
 
-TEST(Http1, ReadsRequestsOneBehindTheOther) {
+TEST(Http1, ReadsPipelinedRequests) {
   const std::string both = post("Content-Length: 3\r\n", "one") + chunked("3\r\ntwo\r\n0\r\n\r\n") +
                            get("") + post("Content-Length: 0\r\n", "");
   const std::string text = seen(both);
@@ -67,7 +67,7 @@ TEST(Http1, ReadsRequestsOneBehindTheOther) {
   EXPECT_EQ(std::ranges::count(text, '\n'), 4);
 }
 
-TEST(Http1, LeavesTheNextRequestAlone) {
+TEST(Http1, ConsumesOnlyOneRequest) {
   const std::string both = post("Content-Length: 3\r\n", "one") + get("");
   HttpParser parser;
   const auto step = parser.parse(both);
@@ -75,8 +75,8 @@ TEST(Http1, LeavesTheNextRequestAlone) {
   EXPECT_EQ(step.consumed, both.size() - get("").size());
 }
 
-// Nothing is copied of a request that is there as a whole.
-TEST(Http1, GivesAViewOfABodyThatLiesInTheInput) {
+// The body is a view of the input.
+TEST(Http1, DoesNotCopyABodyThatIsCompleteInTheInput) {
   const std::string input = post("Content-Length: 3\r\n", "one");
   HttpParser parser;
   ASSERT_EQ(parser.parse(input).status, Status::complete);
@@ -92,7 +92,7 @@ TEST(Http1, ReadsAnAbsoluteTarget) {
             "GET / q=/ other 11 stays Host=a {}\nbetween messages");
 }
 
-// The constant "/" is no part of the header that is moved away.
+// The path "/" is a constant, not part of the header that is copied.
 TEST(Http1, KeepsThePathOfATargetWithoutOneWhileTheBodyArrives) {
   EXPECT_THAT(seen("POST http://other HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\nok"),
               StartsWith("POST /  other 11 stays"));
@@ -103,7 +103,7 @@ TEST(Http1, ReadsAQuery) {
   EXPECT_THAT(seen("OPTIONS * HTTP/1.1\r\nHost: a\r\n\r\n"), StartsWith("OPTIONS *  a"));
 }
 
-TEST(Http1, KnowsWhoWantsToStay) {
+TEST(Http1, KnowsWhetherTheConnectionPersists) {
   const auto stays = [](std::string_view version, std::string_view fields) {
     const std::string text = seen("GET / HTTP/" + std::string(version) + "\r\nHost: a\r\n" +
                                   std::string(fields) + "\r\n");
@@ -118,7 +118,7 @@ TEST(Http1, KnowsWhoWantsToStay) {
   EXPECT_FALSE(stays("1.0", "Connection: keep-alive, close\r\n"));
 }
 
-TEST(Http1, FindsFieldsWhateverTheirCase) {
+TEST(Http1, FindsFieldsCaseInsensitively) {
   const std::string input = get("X-Weir-Key: a b \r\nx-weir-key: second\r\nEmpty:\r\n");
   HttpParser parser;
   ASSERT_EQ(parser.parse(input).status, Status::complete);
@@ -127,7 +127,7 @@ TEST(Http1, FindsFieldsWhateverTheirCase) {
   EXPECT_EQ(parser.request().field("absent"), "");
 }
 
-TEST(Http1, SaysThatHeadWantsNoBody) {
+TEST(Http1, ReportsTheMethodHead) {
   const std::string input = "HEAD / HTTP/1.1\r\nHost: a\r\n\r\n";
   HttpParser parser;
   ASSERT_EQ(parser.parse(input).status, Status::complete);
@@ -138,8 +138,8 @@ TEST(Http1, NeedsNoHostInHttp10) {
   EXPECT_THAT(seen("GET / HTTP/1.0\r\n\r\n"), StartsWith("GET /   10 goes {}"));
 }
 
-// Some old clients send one behind a body.
-TEST(Http1, ForgivesOneEmptyLineBeforeARequest) {
+// Some old clients send one after a body.
+TEST(Http1, SkipsOneEmptyLineBeforeARequest) {
   EXPECT_THAT(seen(post("Content-Length: 3\r\n", "one") + "\r\n" + get("")),
               EndsWith("{}\nbetween messages"));
   EXPECT_EQ(refused("\r\n\r\n" + get("")), 400);
@@ -147,7 +147,7 @@ TEST(Http1, ForgivesOneEmptyLineBeforeARequest) {
   EXPECT_EQ(seen("\r\n"), "between messages");
 }
 
-TEST(Http1, KnowsSlowClientsFromIdleOnes) {
+TEST(Http1, TellsSlowClientsFromIdleOnes) {
   HttpParser parser;
   EXPECT_FALSE(parser.in_message());
   (void)parser.parse("");
@@ -177,7 +177,7 @@ TEST(Http1, DropsTrailers) {
   EXPECT_THAT(text, HasSubstr(" Transfer-Encoding=chunked {x}\n"));
 }
 
-TEST(Http1, RefusesChunksThatAreNone) {
+TEST(Http1, RefusesMalformedChunks) {
   for (const std::string& body : {"x\r\n\r\n"s,
                                   "\r\n\r\n"s,
                                   "-1\r\nx\r\n"s,
@@ -208,7 +208,7 @@ TEST(Http1, RefusesChunksThatAreNone) {
   }
 }
 
-TEST(Http1, AnswersTheSizeOfABodyThatIsTooLarge) {
+TEST(Http1, RefusesABodyThatIsTooLarge) {
   EXPECT_EQ(refused(post("Content-Length: 101\r\n", ""), kSmall), 413);
   EXPECT_EQ(refused(post("Content-Length: 100\r\n", std::string(100, 'x')), kSmall), 0);
   EXPECT_EQ(refused(chunked("65\r\n"), kSmall), 413);
@@ -217,7 +217,7 @@ TEST(Http1, AnswersTheSizeOfABodyThatIsTooLarge) {
   EXPECT_EQ(refused(chunked("64\r\n" + std::string(100, 'x') + "\r\n0\r\n\r\n"), kSmall), 0);
 }
 
-TEST(Http1, BoundsWhatChunksAdd) {
+TEST(Http1, LimitsTheOverheadOfChunks) {
   EXPECT_EQ(refused(chunked("1;" + std::string(5000, 'a'))), 400);
   EXPECT_EQ(refused(chunked("0\r\nA: " + std::string(300, 'a')), kSmall), 431);
   EXPECT_EQ(refused(chunked("0\r\nA:\r\nB:\r\nC:\r\nD:\r\n\r\n"), kSmall), 0);
@@ -227,7 +227,7 @@ TEST(Http1, BoundsWhatChunksAdd) {
   EXPECT_EQ(transcript_at_once(chunked(many)), "400");
 }
 
-TEST(Http1, ReadsAsMuchBetweenChunksAsThereMayBe) {
+TEST(Http1, ReadsChunkOverheadUpToItsLimit) {
   const auto extended = [](std::size_t line) {
     return "1;" + std::string(line - 4, 'a') + "\r\nx\r\n";
   };
@@ -236,14 +236,14 @@ TEST(Http1, ReadsAsMuchBetweenChunksAsThereMayBe) {
   };
   EXPECT_THAT(read(extended(4096)), HasSubstr("{x}\n"));
   EXPECT_EQ(read(extended(4097)), "400");
-  // 18 bytes for a chunk of one are fair, 16 KiB beyond that are tolerated.
+  // 18 bytes of overhead are free for a chunk of one byte; 16 KiB beyond that are allowed.
   const std::string four = extended(4096) + extended(4096) + extended(4096) + extended(4096);
   const std::size_t left = (16 << 10) - 4 * (4096 - 18) + 18;
   EXPECT_THAT(read(four + extended(left)), HasSubstr("{xxxxx}\n"));
   EXPECT_EQ(read(four + extended(left + 1)), "400");
 }
 
-TEST(Http1, ReadsTrailersAsLargeAsTheyMayBe) {
+TEST(Http1, ReadsTrailersUpToTheirLimit) {
   const auto trailer = [](std::size_t size) {
     return chunked("0\r\nA: " + std::string(size - 7, 'a') + "\r\n\r\n");
   };
@@ -251,7 +251,7 @@ TEST(Http1, ReadsTrailersAsLargeAsTheyMayBe) {
   EXPECT_EQ(refused(trailer(257), kSmall), 431);
 }
 
-// A byte at a time is wasteful, but fair.
+// Chunks of one byte are wasteful, but allowed.
 TEST(Http1, ReadsManySmallChunks) {
   std::string many;
   for (int i = 0; i < 5000; ++i) many += "1\r\nx\r\n";
@@ -259,7 +259,7 @@ TEST(Http1, ReadsManySmallChunks) {
               HasSubstr("{" + std::string(5000, 'x') + "}"));
 }
 
-TEST(Http1, AnswersATargetThatIsTooLong) {
+TEST(Http1, RefusesATargetThatIsTooLong) {
   const auto target = [](std::size_t size) {
     return "GET /" + std::string(size - 1, 'x') + " HTTP/1.1\r\nHost: a\r\n\r\n";
   };
@@ -269,7 +269,7 @@ TEST(Http1, AnswersATargetThatIsTooLong) {
   EXPECT_EQ(transcript_at_once(target(8 * 1024 + 1)), "414");
 }
 
-TEST(Http1, AnswersAHeaderThatIsTooLarge) {
+TEST(Http1, RefusesAHeaderThatIsTooLarge) {
   const std::string frame = get("A: \r\n");
   EXPECT_EQ(refused(get("A: " + std::string(256 - frame.size(), 'x') + "\r\n"), kSmall), 0);
   EXPECT_EQ(refused(get("A: " + std::string(257 - frame.size(), 'x') + "\r\n"), kSmall), 431);
@@ -278,8 +278,8 @@ TEST(Http1, AnswersAHeaderThatIsTooLarge) {
   EXPECT_EQ(refused(get("A:\r\nB:\r\nC:\r\nD:\r\n"), kSmall), 431);
 }
 
-// What the documentation promises, where nothing else was asked for.
-TEST(Http1, HasTheLimitsThatAreWritten) {
+// The defaults are those of the documentation.
+TEST(Http1, HasTheDocumentedLimits) {
   const auto read = [](const std::string& input) {
     const std::string text = transcript_at_once(input);
     EXPECT_EQ(transcript_by_pieces(input, 1000), text) << input.substr(0, 100);
@@ -319,14 +319,14 @@ TEST(Http1, HasTheLimitsThatAreWritten) {
   EXPECT_EQ(read(chunked("100001\r\n")), "413");
 }
 
-TEST(Http1, AnswersOtherVersions) {
+TEST(Http1, RefusesOtherVersions) {
   EXPECT_EQ(refused("GET / HTTP/2.0\r\n\r\n"), 505);
   EXPECT_EQ(refused("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"), 505);
   EXPECT_EQ(refused("GET / HTTP/1.2\r\nHost: a\r\n\r\n"), 505);
   EXPECT_EQ(refused("GET / HTTP/0.9\r\n\r\n"), 505);
 }
 
-TEST(Http1, SaysWhetherALengthWasSaid) {
+TEST(Http1, ReportsWhetherALengthIsDeclared) {
   const auto says_length = [](std::string_view input) {
     HttpParser parser;
     EXPECT_NE(parser.parse(input).status, HttpParser::Status::error);
@@ -339,7 +339,7 @@ TEST(Http1, SaysWhetherALengthWasSaid) {
       says_length("POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"));
 }
 
-TEST(Http1, KnowsOneTransferCoding) {
+TEST(Http1, SupportsOnlyTheChunkedCoding) {
   EXPECT_EQ(refused(post("Transfer-Encoding: gzip\r\n", "")), 501);
   EXPECT_EQ(refused(post("Transfer-Encoding: gzip, chunked\r\n", "")), 501);
   EXPECT_EQ(refused(post("Transfer-Encoding: xchunked\r\n", "")), 501);
@@ -347,13 +347,13 @@ TEST(Http1, KnowsOneTransferCoding) {
   EXPECT_EQ(refused(post("Transfer-Encoding:\r\n", "")), 501);
 }
 
-TEST(Http1, KnowsOneExpectation) {
+TEST(Http1, SupportsOnlyTheExpectation100Continue) {
   EXPECT_EQ(refused(get("Expect: coffee\r\n")), 417);
   EXPECT_EQ(refused(get("Expect: 100-continue\r\nExpect: coffee\r\n")), 417);
   EXPECT_EQ(refused(get("Expect: 100-Continue\r\n")), 0);
 }
 
-TEST(Http1, AsksWhetherABodyMayCome) {
+TEST(Http1, WantsContinueBeforeABody) {
   HttpParser parser;
   const std::string header = post("Content-Length: 2\r\nExpect: 100-continue\r\n", "");
   const auto step = parser.parse(header);
@@ -368,7 +368,7 @@ TEST(Http1, AsksWhetherABodyMayCome) {
   EXPECT_EQ(parser.request().field("host"), "a");
 }
 
-TEST(Http1, HeadIsToldBeforeABodyThatIsNotCompleteIsKept) {
+TEST(Http1, ReportsTheHeadBeforeItBuffersABody) {
   const std::string piece(10'000, 'x');
   for (const std::string& head : {post("Content-Length: 20000\r\n", ""),
                                   post("Transfer-Encoding: chunked\r\n", "4e20\r\n")}) {
@@ -385,7 +385,7 @@ TEST(Http1, HeadIsToldBeforeABodyThatIsNotCompleteIsKept) {
   }
 }
 
-TEST(Http1, AsksOnlyWhoIsWaiting) {
+TEST(Http1, WantsContinueOnlyIfTheClientWaits) {
   const auto asked = [](const std::string& input) {
     HttpTranscript transcript;
     transcript.receive(input);
@@ -398,7 +398,7 @@ TEST(Http1, AsksOnlyWhoIsWaiting) {
   EXPECT_EQ(refused(post("Content-Length: 101\r\nExpect: 100-continue\r\n", ""), kSmall), 413);
 }
 
-TEST(Http1, RefusesWhatIsNoRequest) {
+TEST(Http1, RefusesMalformedRequestLines) {
   for (const std::string& input : {"*1\r\n$4\r\nPING\r\n"s,
                                    "PING\r\n"s,
                                    "\x16\x03\x01\x02\n"s,
@@ -424,8 +424,8 @@ TEST(Http1, RefusesWhatIsNoRequest) {
   }
 }
 
-// Everything here has once been read differently by two servers in a row.
-TEST(Http1, RefusesWhatCouldBeReadInTwoWays) {
+// Each of these was once used for request smuggling: two servers in a row read it differently.
+TEST(Http1, RefusesAmbiguousRequests) {
   for (const std::string& fields : {"Content-Length: 3\r\nTransfer-Encoding: chunked\r\n"s,
                                     "Transfer-Encoding: chunked\r\nContent-Length: 3\r\n"s,
                                     "Transfer-Encoding: gzip\r\nContent-Length: 3\r\n"s,
@@ -468,7 +468,7 @@ TEST(Http1, RefusesWhatCouldBeReadInTwoWays) {
   }
 }
 
-TEST(Http1, RefusesHostsThatAreNone) {
+TEST(Http1, RefusesMissingAndMalformedHosts) {
   EXPECT_EQ(refused("GET / HTTP/1.1\r\n\r\n"), 400);
   EXPECT_EQ(refused("GET / HTTP/1.1\r\nHost: a, b\r\n\r\n"), 400);
   EXPECT_EQ(refused("GET / HTTP/1.1\r\nHost: a b\r\n\r\n"), 400);
@@ -479,11 +479,11 @@ TEST(Http1, RefusesHostsThatAreNone) {
   EXPECT_EQ(refused("GET / HTTP/1.1\r\nHost: [::1]:7380\r\n\r\n"), 0);
 }
 
-TEST(Http1, KnowsNoChunksInHttp10) {
+TEST(Http1, RefusesChunksInHttp10) {
   EXPECT_EQ(refused("POST / HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"), 400);
 }
 
-TEST(Http1, SaysTheSameAfterAnError) {
+TEST(Http1, RepeatsItsErrorAfterAnError) {
   HttpParser parser;
   const auto first = parser.parse("nonsense\r\n");
   EXPECT_EQ(first.status, Status::error);
@@ -494,7 +494,7 @@ TEST(Http1, SaysTheSameAfterAnError) {
 }
 
 // The error of the second request does not hide the first.
-TEST(Http1, AnswersWhatCameBeforeAnError) {
+TEST(Http1, ReadsRequestsBeforeAnError) {
   EXPECT_THAT(seen(get("") + "nonsense\r\n"), EndsWith("{}\n400"));
 }
 

@@ -34,23 +34,23 @@ TEST(HttpResponse, HasALengthAndABody) {
             "{}");
 }
 
-TEST(HttpResponse, SaysWhatBecomesOfTheConnection) {
+TEST(HttpResponse, HasAConnectionFieldOnRequest) {
   EXPECT_EQ(written({.connection = HttpConnection::close}),
             "HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
   EXPECT_EQ(written({.connection = HttpConnection::keep_alive}),
             "HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: keep-alive\r\n\r\n");
 }
 
-TEST(HttpResponse, ToHeadHasTheLengthButNotTheBody) {
+TEST(HttpResponse, HasTheLengthButNoBodyForHead) {
   EXPECT_EQ(written({.body = "hello", .head = true}),
             "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n");
 }
 
-TEST(HttpResponse, WithoutContentHasNoLength) {
+TEST(HttpResponse, HasNoLengthForNoContent) {
   EXPECT_EQ(written({.status = 204, .body = "x"}), "HTTP/1.1 204 No Content\r\n\r\n");
 }
 
-TEST(HttpResponse, MayHaveADate) {
+TEST(HttpResponse, HasADateOnRequest) {
   std::string date;
   append_http_date(date, Instant{std::chrono::seconds{784111777}});
   EXPECT_EQ(date, "Sun, 06 Nov 1994 08:49:37 GMT");
@@ -58,7 +58,7 @@ TEST(HttpResponse, MayHaveADate) {
             "HTTP/1.1 200 OK\r\nDate: Sun, 06 Nov 1994 08:49:37 GMT\r\nContent-Length: 0\r\n\r\n");
 }
 
-TEST(HttpResponse, HasATextForEveryStatus) {
+TEST(HttpResponse, HasAReasonPhraseForEveryStatus) {
   EXPECT_EQ(status_text(503), "Service Unavailable");
   EXPECT_EQ(status_text(499), "Client Error");
   EXPECT_EQ(status_text(599), "Server Error");
@@ -74,7 +74,7 @@ TEST(HttpTarget, DecodesAPath) {
   }
 }
 
-// Not even the buffer is touched.
+// Nothing is copied.
 TEST(HttpTarget, ReturnsAPlainTextAsItIs) {
   std::string buffer = "before";
   const std::string_view text = "alice";

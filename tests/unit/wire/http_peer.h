@@ -14,11 +14,12 @@ namespace weir::wire {
 
 namespace http = boost::beast::http;
 
-// What another parser makes of the header of a request that ours takes. Whoever accepts what others
-// refuse, or reads something else in it, can be made to disagree with the proxy in front of it.
+// Compares our parser with Boost.Beast's, on the header of a request that ours accepts. A server
+// that accepts or reads a request differently from the proxy in front of it is open to request
+// smuggling.
 class HttpPeer {
  public:
-  // `bytes` are those of the request. Empty if it agrees, else what it says.
+  // `bytes` are those of the request. Empty if Beast agrees, otherwise the difference.
   static std::string disagrees(std::string_view bytes, const HttpRequest& request) {
     if (bytes.starts_with("\r\n")) bytes.remove_prefix(2);
     http::request_parser<http::string_body> parser;
@@ -56,8 +57,8 @@ class HttpPeer {
     return {};
   }
 
-  // It reads some fields that mean nothing to us, and refuses those that are malformed, whichever
-  // of several of a name it is.
+  // True if the request has fields that Beast validates and our parser does not use: then Beast may
+  // refuse it.
   static bool checks_more(const HttpRequest& request) {
     for (std::size_t i = 0; i < request.fields.size(); ++i) {
       for (const std::string_view name : {"Connection", "Proxy-Connection", "Upgrade"}) {

@@ -10,8 +10,8 @@
 
 namespace weir::wire {
 
-// A connection that writes down what it is sent: for comparing what becomes of the same bytes in
-// different pieces.
+// Parses a connection's input to a text, for comparing the results of the same bytes cut
+// differently.
 class HttpTranscript {
  public:
   explicit HttpTranscript(HttpLimits limits = {}) : parser_(limits) {}
@@ -22,7 +22,7 @@ class HttpTranscript {
     }
   }
 
-  // A line for each request, and one for how it ended.
+  // A line for each request, and one for the final state.
   std::string text() const {
     if (failed_) return text_;
     return text_ + (parser_.in_message() ? "in a message" : "between messages");
@@ -30,9 +30,9 @@ class HttpTranscript {
   int continues() const { return continues_; }
 
  private:
-  // Whether it is worth trying again.
+  // True if parsing can continue.
   bool parse_once() {
-    // A copy that is gone afterwards: whoever still points into it is found by a sanitizer.
+    // A temporary copy: a sanitizer finds views that outlive it.
     const std::string input = waiting_;
     const HttpParser::Step step = parser_.parse(input);
     if (step.consumed > input.size()) std::abort();

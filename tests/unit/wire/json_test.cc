@@ -14,7 +14,7 @@ using std::string_view_literals::operator""sv;
 
 class Json : public testing::Test {
  protected:
-  // The one item of a body that is well-formed.
+  // The only item of a well-formed body.
   const ApiItem& item(std::string_view body, ApiFields fields = api::kTake) {
     const ApiBody read = reader_.read(body, fields);
     EXPECT_EQ(read.error, "") << body;
@@ -31,7 +31,7 @@ class Json : public testing::Test {
     const ApiItem& read = item(body, fields);
     return read.error_field + ": " + read.error;
   }
-  // What is wrong with a body as a whole.
+  // The error of a malformed body.
   std::string wrong(std::string_view body) {
     const ApiBody read = reader_.read(body, api::kTake);
     EXPECT_TRUE(read.items.empty()) << body;
@@ -52,7 +52,7 @@ TEST_F(Json, ReadsEveryFieldOfATake) {
   EXPECT_TRUE(take.wants_receipt);
 }
 
-TEST_F(Json, LeavesOutWhatIsNotThere) {
+TEST_F(Json, LeavesAbsentFieldsUnset) {
   const ApiRequest& take = request(R"({"policy":"login","key":"alice"})");
   EXPECT_FALSE(take.permits);
   EXPECT_FALSE(take.max_wait());
@@ -90,8 +90,8 @@ TEST_F(Json, ReadsAnyBytesOfAKey) {
   EXPECT_EQ(request(R"({"policy":"p","k\u0065y":"k"})").key, "k");
 }
 
-// Whether an empty key makes sense is for others to say; that it is there is for us.
-TEST_F(Json, TellsAnEmptyKeyFromNone) {
+// The engine decides whether an empty key is valid.
+TEST_F(Json, TellsAnEmptyKeyFromAMissingOne) {
   EXPECT_TRUE(has(request(R"({"policy":"p","key":""})").given, ApiField::key));
 }
 
@@ -106,65 +106,69 @@ TEST_F(Json, ReadsTheLargestNumbers) {
 
 TEST_F(Json, NamesUnknownFields) {
   EXPECT_EQ(wrong_item(R"({"policy":"p","key":"k","permit":1})"),
-            "permit: there is no field \"permit\" here (did you mean \"permits\"?)");
+            "permit: unknown field \"permit\" (did you mean \"permits\"?)");
   EXPECT_EQ(wrong_item(R"({"policy":"p","key":"k","zzzzzzzz":{"a":[1,{}]}})"),
-            "zzzzzzzz: there is no field \"zzzzzzzz\" here");
+            "zzzzzzzz: unknown field \"zzzzzzzz\"");
   EXPECT_EQ(wrong_item(R"({"policy":"p","key":"k","limit":"10/s"})"),
-            "limit: there is no field \"limit\" here");
+            "limit: unknown field \"limit\"");
 }
 
-// What strangers write is not sent back at length, nor cut within a character.
-TEST_F(Json, RepeatsTheStartOfLongNames) {
+// Client input is truncated in errors, but not within a UTF-8 character.
+TEST_F(Json, TruncatesLongNamesInErrors) {
   std::string name(63, 'x');
   for (int i = 0; i < 1000; ++i) name += "é";
   EXPECT_EQ(wrong_item("{\"" + name + "\":1}"),
-            std::string(63, 'x') + "…: there is no field \"" + std::string(63, 'x') + "…\" here");
+            std::string(63, 'x') + "…: unknown field \"" + std::string(63, 'x') + "…\"");
 }
 
-TEST_F(Json, NamesWrongTypes) {
+TEST_F(Json, NamesFieldsOfWrongType) {
   const auto wrong_value = [&](std::string_view name, std::string_view value) {
     return wrong_item("{\"policy\":\"p\",\"" + std::string(name) + "\":" + std::string(value) +
                       ",\"max_wait_ms\":1}");
   };
-  EXPECT_EQ(wrong_value("permits", "\"1\""), "permits: \"permits\" is a whole number, not a text");
-  EXPECT_EQ(wrong_value("permits", "1.5"), "permits: \"permits\" is a whole number, not 1.5");
-  EXPECT_EQ(wrong_value("permits", "1e3"), "permits: \"permits\" is a whole number, not 1e3");
-  EXPECT_EQ(wrong_value("permits", "null"), "permits: \"permits\" is a whole number, not null");
-  EXPECT_EQ(wrong_value("key", "1"), "key: \"key\" is a text, not a number");
-  EXPECT_EQ(wrong_value("key", "{\"a\":1}"), "key: \"key\" is a text, not an object");
-  EXPECT_EQ(wrong_value("key", "[[],[1]]"), "key: \"key\" is a text, not an array");
-  EXPECT_EQ(wrong_value("key", "true"), "key: \"key\" is a text, not true or false");
-  EXPECT_EQ(wrong_value("receipt", "\"r\""), "receipt: \"receipt\" is true or false, not a text");
-  EXPECT_EQ(wrong_value("parts", "[]"), "parts: \"parts\" is an object of texts, not an array");
+  EXPECT_EQ(wrong_value("permits", "\"1\""),
+            "permits: \"permits\" must be a whole number, not a string");
+  EXPECT_EQ(wrong_value("permits", "1.5"), "permits: \"permits\" must be a whole number, not 1.5");
+  EXPECT_EQ(wrong_value("permits", "1e3"), "permits: \"permits\" must be a whole number, not 1e3");
+  EXPECT_EQ(wrong_value("permits", "null"),
+            "permits: \"permits\" must be a whole number, not null");
+  EXPECT_EQ(wrong_value("key", "1"), "key: \"key\" must be a string, not a number");
+  EXPECT_EQ(wrong_value("key", "{\"a\":1}"), "key: \"key\" must be a string, not an object");
+  EXPECT_EQ(wrong_value("key", "[[],[1]]"), "key: \"key\" must be a string, not an array");
+  EXPECT_EQ(wrong_value("key", "true"), "key: \"key\" must be a string, not true or false");
+  EXPECT_EQ(wrong_value("receipt", "\"r\""),
+            "receipt: \"receipt\" must be true or false, not a string");
+  EXPECT_EQ(wrong_value("parts", "[]"),
+            "parts: \"parts\" must be an object of strings, not an array");
   EXPECT_EQ(wrong_value("parts", "{\"user\":42}"),
-            "parts: the part \"user\" is a text, not a number");
+            "parts: the part \"user\" must be a string, not a number");
   EXPECT_EQ(wrong_item(R"({"policy":"p","key":"k","delta":1,"receipt":true})", api::kSettle),
-            "receipt: \"receipt\" is a text, not true or false");
+            "receipt: \"receipt\" must be a string, not true or false");
 }
 
-TEST_F(Json, RefusesNumbersThatDoNotFit) {
+TEST_F(Json, RefusesNumbersOutOfRange) {
   for (const char* number : {"9223372036854775808", "99999999999999999999999"}) {
     EXPECT_EQ(
         wrong_item("{\"policy\":\"p\",\"key\":\"k\",\"permits\":" + std::string(number) + "}"),
-        "permits: \"permits\" is too large a number");
+        "permits: \"permits\" is out of the range of 64-bit integers");
   }
   EXPECT_EQ(wrong_item(R"({"policy":"p","key":"k","permits":-1})"),
-            "permits: \"permits\" is at least 0");
+            "permits: \"permits\" must be at least 0");
   EXPECT_EQ(wrong_item(R"({"policy":"p","key":"k","max_wait_ms":-1})"),
-            "max_wait_ms: \"max_wait_ms\" is at least 0");
+            "max_wait_ms: \"max_wait_ms\" must be at least 0");
 }
 
-TEST_F(Json, RefusesWhatIsThereTwice) {
-  EXPECT_EQ(wrong_item(R"({"policy":"p","key":"a","key":"b"})"), "key: \"key\" is there twice");
+TEST_F(Json, RefusesRepeatedFields) {
+  EXPECT_EQ(wrong_item(R"({"policy":"p","key":"a","key":"b"})"), "key: \"key\" is given twice");
   EXPECT_EQ(wrong_item(R"({"policy":"p","key":"a","k\u0065y":"b"})"),
-            "key: \"key\" is there twice");
+            "key: \"key\" is given twice");
   EXPECT_EQ(wrong_item(R"({"policy":"p","parts":{"a":"1","a":"1"}})"),
-            "parts: the part \"a\" is there twice");
+            "parts: the part \"a\" is given twice");
   EXPECT_EQ(wrong_item(R"({"policy":"p","key":"a","parts":{"a":"1"}})"),
-            "parts: there are \"key\" and \"parts\": one of them is enough");
+            "parts: both \"key\" and \"parts\" are given: use one of them");
 }
 
-TEST_F(Json, NamesWhatIsMissing) {
+TEST_F(Json, NamesMissingFields) {
   EXPECT_EQ(wrong_item(R"({"key":"k"})"), "policy: \"policy\" is missing");
   EXPECT_EQ(wrong_item(R"({"policy":"p"})"), "key: \"key\" or \"parts\" is missing");
   EXPECT_EQ(wrong_item(R"({"policy":"p","key":"k"})", api::kSettle), "delta: \"delta\" is missing");
@@ -173,7 +177,7 @@ TEST_F(Json, NamesWhatIsMissing) {
   EXPECT_EQ(wrong_item(R"({"limit":"1/s"})", api::kThrottle), "key: \"key\" is missing");
 }
 
-TEST_F(Json, BoundsTheParts) {
+TEST_F(Json, LimitsTheNumberOfParts) {
   const auto with_parts = [](int count) {
     std::string parts;
     for (int i = 0; i < count; ++i) {
@@ -185,7 +189,7 @@ TEST_F(Json, BoundsTheParts) {
   EXPECT_EQ(wrong_item(with_parts(17)), "parts: a key has at most 16 parts");
 }
 
-TEST_F(Json, RefusesWhatIsNoJson) {
+TEST_F(Json, RefusesMalformedJson) {
   for (const char* body : {R"({)",
                            R"(})",
                            R"([)",
@@ -224,23 +228,23 @@ TEST_F(Json, RefusesWhatIsNoJson) {
   }
   EXPECT_EQ(wrong(""), "the body is empty");
   EXPECT_EQ(wrong(" \n "), "the body is empty");
-  EXPECT_THAT(wrong("{\"policy\":\"p"), HasSubstr("a text has no end"));
+  EXPECT_THAT(wrong("{\"policy\":\"p"), HasSubstr("a string is not closed"));
   EXPECT_THAT(wrong("{\"policy\":\"a\nb\"}"), HasSubstr("control character"));
   EXPECT_THAT(wrong("{\"policy\":\"\\ud800\"}"), HasSubstr("malformed escape"));
 }
 
-TEST_F(Json, RefusesWhatIsNotUtf8) {
+TEST_F(Json, RefusesInvalidUtf8) {
   EXPECT_EQ(wrong("{\"policy\":\"\xff\"}"), "the body is not UTF-8");
   EXPECT_EQ(wrong("{\"policy\":\"\xed\xa0\x80\"}"), "the body is not UTF-8");
 }
 
-TEST_F(Json, RefusesWhatIsNeitherAnObjectNorAnArray) {
+TEST_F(Json, RefusesScalars) {
   for (const char* body : {"1", "\"a\"", "null", "true", "nonsense"}) {
     EXPECT_EQ(wrong(body), "the body is neither an object nor an array of them") << body;
   }
 }
 
-// However deep it goes, nothing here recurses.
+// The reader does not recurse.
 TEST_F(Json, SurvivesDeepNesting) {
   std::string deep(100'000, '[');
   EXPECT_FALSE(wrong(deep).empty());
@@ -250,7 +254,7 @@ TEST_F(Json, SurvivesDeepNesting) {
   EXPECT_FALSE(wrong(R"({"a":)" + deep + " ").empty());
 }
 
-TEST_F(Json, ReadsABatchWithEachErrorInItsPlace) {
+TEST_F(Json, ReadsABatchWithAnErrorForEachInvalidItem) {
   const ApiBody batch = reader_.read(
       R"([{"policy":"p","key":"a"}, {"policy":"p","keys":[{"x":1}],"key":"b"}, 7,
           {"policy":"p","key":"c","permits":2}])",
@@ -260,15 +264,15 @@ TEST_F(Json, ReadsABatchWithEachErrorInItsPlace) {
   ASSERT_EQ(batch.items.size(), 4u);
   EXPECT_EQ(batch.items[0].error, "");
   EXPECT_EQ(batch.items[0].request.key, "a");
-  EXPECT_EQ(batch.items[1].error, "there is no field \"keys\" here (did you mean \"key\"?)");
-  EXPECT_EQ(batch.items[2].error, "an item of a batch is an object, not a number");
+  EXPECT_EQ(batch.items[1].error, "unknown field \"keys\" (did you mean \"key\"?)");
+  EXPECT_EQ(batch.items[2].error, "an item of a batch must be an object, not a number");
   EXPECT_EQ(batch.items[3].error, "");
   EXPECT_EQ(batch.items[3].request.key, "c");
   EXPECT_EQ(batch.items[3].request.permits, 2);
 }
 
-// What is wrong with one item must not hide that nothing of it can be trusted.
-TEST_F(Json, ReadsNoBatchThatIsNoJson) {
+// An invalid item must not hide that the body is malformed.
+TEST_F(Json, RefusesABatchThatIsMalformedInAnInvalidItem) {
   for (const char* item : {"[1 2 @]", R"({"policy":tru})", R"({"x":"\u12"})", R"({"x":01})"}) {
     const std::string body = R"([{"policy":"p","key":"a"},)" + std::string{item} + "]";
     EXPECT_NE(reader_.read(body, api::kTake).error, "") << item;
@@ -282,7 +286,7 @@ TEST_F(Json, ReadsAnEmptyBatch) {
   EXPECT_TRUE(batch.items.empty());
 }
 
-TEST_F(Json, BoundsABatch) {
+TEST_F(Json, LimitsTheSizeOfABatch) {
   const auto batch = [](std::size_t size) {
     std::string body = "[";
     for (std::size_t i = 0; i < size; ++i) body += i > 0 ? ",{}" : "{}";
@@ -292,8 +296,8 @@ TEST_F(Json, BoundsABatch) {
   EXPECT_EQ(wrong(batch(1001)), "a batch has at most 1000 items");
 }
 
-// What one body left behind is not seen in the next.
-TEST_F(Json, StartsAnewWithEachBody) {
+// The reader reuses its memory.
+TEST_F(Json, KeepsNothingOfTheLastBody) {
   EXPECT_NE(item(R"({"policy":"p","parts":{"a":"1"},"permits":2,"x":1})").error, "");
   const ApiRequest& take = request(R"({"policy":"q","key":"k"})");
   EXPECT_TRUE(take.parts.empty());

@@ -22,13 +22,13 @@ std::string written(const Verdict& verdict, const VerdictExtras& extras = {}) {
   return out;
 }
 
-std::string written(const Problem& problem) {
+std::string written(const ProblemDetails& problem) {
   std::string out;
   append_problem(out, problem);
   return out;
 }
 
-TEST(JsonWrite, EscapesTexts) {
+TEST(JsonWrite, EscapesStrings) {
   EXPECT_EQ(json(""), R"("")");
   EXPECT_EQ(json("plain"), R"("plain")");
   EXPECT_EQ(json("a\"b\\c/"), R"("a\"b\\c/")");
@@ -36,7 +36,7 @@ TEST(JsonWrite, EscapesTexts) {
   EXPECT_EQ(json("é€😀\x7f"), "\"é€😀\x7f\"");
 }
 
-TEST(JsonWrite, ReplacesWhatIsNoUtf8) {
+TEST(JsonWrite, ReplacesInvalidUtf8) {
   const std::string mark = "\xef\xbf\xbd";
   EXPECT_EQ(json("a\xff"
                  "b"),
@@ -74,7 +74,7 @@ TEST(JsonWrite, WritesARefusal) {
       R"("reset_after_ms":9223372036855,"wait_ms":0,"limited_by":"to\"kens","degraded":true})");
 }
 
-TEST(JsonWrite, HasNoTimeForWhatNeverPasses) {
+TEST(JsonWrite, WritesNullForARetryThatNeverPasses) {
   const Verdict verdict{.decision = {.outcome = Outcome::impossible, .retry_after = kNever}};
   EXPECT_EQ(written(verdict),
             R"({"allowed":false,"limit":0,"remaining":0,"retry_after_ms":null,)"
@@ -86,7 +86,7 @@ TEST(JsonWrite, AddsAReceiptAndAHolder) {
   EXPECT_TRUE(text.ends_with(R"("degraded":false,"receipt":"r","holder":"h\n"})")) << text;
 }
 
-TEST(JsonWrite, RoundsUp) {
+TEST(JsonWrite, RoundsMillisecondsUp) {
   EXPECT_EQ(millis_up(Nanos{0}), 0);
   EXPECT_EQ(millis_up(Nanos{1}), 1);
   EXPECT_EQ(millis_up(Nanos{1'000'000}), 1);
@@ -94,18 +94,18 @@ TEST(JsonWrite, RoundsUp) {
 }
 
 TEST(JsonWrite, WritesProblems) {
-  EXPECT_EQ(written(Problem{.status = 404, .detail = "there is no policy \"x\""}),
+  EXPECT_EQ(written(ProblemDetails{.status = 404, .detail = "there is no policy \"x\""}),
             R"({"type":"about:blank","title":"Not Found","status":404,)"
             R"("detail":"there is no policy \"x\""})");
-  EXPECT_EQ(written(Problem{.detail = "\"key\" is missing", .field = "key"}),
+  EXPECT_EQ(written(ProblemDetails{.detail = "\"key\" is missing", .field = "key"}),
             R"({"type":"about:blank","title":"Bad Request","status":400,)"
             R"("detail":"\"key\" is missing","field":"key"})");
   constexpr std::array<std::string_view, 2> names{"burst", "daily"};
-  EXPECT_EQ(written(Problem{.status = 429,
-                            .detail = "wait",
-                            .type = kQuotaExceeded,
-                            .title = "Quota exceeded",
-                            .violated_policies = names}),
+  EXPECT_EQ(written(ProblemDetails{.status = 429,
+                                   .detail = "wait",
+                                   .type = kQuotaExceeded,
+                                   .title = "Quota exceeded",
+                                   .violated_policies = names}),
             R"({"type":"https://iana.org/assignments/http-problem-types#quota-exceeded",)"
             R"("title":"Quota exceeded","status":429,"detail":"wait",)"
             R"("violated-policies":["burst","daily"]})");

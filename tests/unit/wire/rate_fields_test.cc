@@ -39,7 +39,7 @@ std::string retry_after(const Decision& decision) {
   return out;
 }
 
-TEST(RateFields, FollowTheDraft) {
+TEST(RateFields, FollowTheIetfDraft) {
   EXPECT_EQ(fields(HeaderStyle::ietf,
                    {{"burst", 100, Nanos{1min}}, {"daily", 1000, Nanos{24h}}, {"slots", 8, {}}},
                    "burst", kPassed),
@@ -47,8 +47,8 @@ TEST(RateFields, FollowTheDraft) {
             "RateLimit: \"burst\";r=50;t=30\r\n");
 }
 
-// What is counted are calls that are under way, not those of a time.
-TEST(RateFields, SayWhatAConcurrentLimitCounts) {
+// The quota is a number of concurrent calls, not of calls per window.
+TEST(RateFields, HaveAQuotaUnitForConcurrencyLimits) {
   EXPECT_EQ(fields(HeaderStyle::ietf,
                    {{.name = "rate", .quota = 100, .window = Nanos{1s}},
                     {.name = "slots", .quota = 8, .concurrent = true}},
@@ -57,8 +57,8 @@ TEST(RateFields, SayWhatAConcurrentLimitCounts) {
             "RateLimit: \"slots\";r=50;t=30\r\n");
 }
 
-// No two services mean the same by these: they may have any names, and tell a date.
-TEST(RateFields, FollowWhateverWasThereBeforeTheStandard) {
+// Services differ in these fields: the names are configurable, and the reset may be a date.
+TEST(RateFields, HaveConfigurableLegacyNames) {
   std::string out;
   append_rate_fields(out, HeaderStyle::legacy, "", "burst", kPassed,
                      {.names = {"RateLimit-Limit", "Left", "X-Reset"}}, Instant{});
@@ -71,8 +71,8 @@ TEST(RateFields, FollowWhateverWasThereBeforeTheStandard) {
             "X-RateLimit-Reset: 1767225630\r\n");
 }
 
-// All four or none, decimal integers, -1 where nobody could be asked.
-TEST(RateFields, FollowSpring) {
+// All four or none, as decimal integers; -1 without a decision.
+TEST(RateFields, FollowSpringCloudGateway) {
   std::string out;
   append_scg_fields(out, {.remaining = 29, .requested = 1, .burst = 30, .rate = 20});
   EXPECT_EQ(out,
@@ -85,12 +85,12 @@ TEST(RateFields, FollowSpring) {
             "X-RateLimit-Burst-Capacity: 9007199254740991\r\nX-RateLimit-Replenish-Rate: 1\r\n");
 }
 
-TEST(RateFields, FollowCustom) {
+TEST(RateFields, FollowTheLegacyStyle) {
   EXPECT_EQ(fields(HeaderStyle::legacy, {{"burst", 100, Nanos{1min}}}, "burst", kPassed),
             "X-RateLimit-Limit: 100\r\nX-RateLimit-Remaining: 50\r\nX-RateLimit-Reset: 30\r\n");
 }
 
-TEST(RateFields, FollowBothOrNone) {
+TEST(RateFields, FollowTheStylesBothAndOff) {
   EXPECT_EQ(fields(HeaderStyle::both, {}, "a", kPassed),
             "RateLimit: \"a\";r=50;t=30\r\n"
             "X-RateLimit-Limit: 100\r\nX-RateLimit-Remaining: 50\r\nX-RateLimit-Reset: 30\r\n");
@@ -103,7 +103,7 @@ TEST(RateFields, AgreeWithRetryAfter) {
   EXPECT_EQ(retry_after(kRefused), "Retry-After: 2\r\n");
 }
 
-TEST(RateFields, AskNobodyToRetryInVain) {
+TEST(RateFields, HaveNoRetryAfterForCallsThatNeverPass) {
   EXPECT_EQ(retry_after(kImpossible), "");
   EXPECT_EQ(retry_after(kPassed), "");
   EXPECT_EQ(fields(HeaderStyle::ietf, {}, "a", kImpossible), "RateLimit: \"a\";r=7;t=0\r\n");
@@ -121,7 +121,7 @@ TEST(RateFields, RoundUpAndWaitAtLeastASecond) {
             "RateLimit-Policy: \"a\";q=1;w=1\r\nRateLimit: \"a\";r=0;t=2\r\n");
 }
 
-TEST(RateFields, WaitIsToldOnlyForAdmittedCallsThatWait) {
+TEST(RateFields, HaveAWaitOnlyForAdmittedCallsThatWait) {
   const auto wait = [](const Decision& decision) {
     std::string out;
     append_wait(out, decision);
@@ -135,7 +135,7 @@ TEST(RateFields, WaitIsToldOnlyForAdmittedCallsThatWait) {
   EXPECT_EQ(wait(decision), "");
 }
 
-// Names come from files and, through ad-hoc limits, from strangers.
+// Names come from files and, through ad-hoc limits, from clients.
 TEST(RateFields, QuoteNames) {
   EXPECT_EQ(fields(HeaderStyle::ietf, {}, "a\"b\\c\r\nX: é\0"sv, kRefused),
             "RateLimit: \"a\\\"b\\\\c%0d%0aX: %c3%a9%00\";r=0;t=2\r\n");

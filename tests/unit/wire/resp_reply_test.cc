@@ -12,7 +12,7 @@ namespace {
 using Kind = RespValue::Kind;
 using Status = RespReplyParser::Status;
 
-// One letter for each value, with what it holds.
+// Each value as text: its type and content.
 std::string shown(std::span<const RespValue> values) {
   std::string text;
   for (const RespValue& value : values) {
@@ -47,7 +47,7 @@ std::string shown(std::span<const RespValue> values) {
   return text;
 }
 
-// The same, and nothing before the last byte is there.
+// Parses a reply; expects need_more until its last byte is there.
 std::string read(const std::string& bytes) {
   RespReplyParser parser;
   for (std::size_t size = 0; size < bytes.size(); ++size) {
@@ -59,7 +59,7 @@ std::string read(const std::string& bytes) {
   return shown(parser.values());
 }
 
-TEST(RespReply, OfEveryKindIsRead) {
+TEST(RespReplyParser, ReadsRepliesOfEveryType) {
   EXPECT_EQ(read("+OK\r\n"), "+OK ");
   EXPECT_EQ(read("-ERR no\r\n"), "-ERR no ");
   EXPECT_EQ(read(":-12\r\n"), ":-12 ");
@@ -74,7 +74,7 @@ TEST(RespReply, OfEveryKindIsRead) {
   EXPECT_EQ(read(">2\r\n+a\r\n:1\r\n"), ">2 +a :1 ");
 }
 
-TEST(RespReply, ReadsWhatTheWriterWrites) {
+TEST(RespReplyParser, ReadsWhatTheWriterWrites) {
   for (const int protocol : {2, 3}) {
     std::string bytes;
     RespWriter writer(bytes, protocol);
@@ -88,7 +88,7 @@ TEST(RespReply, ReadsWhatTheWriterWrites) {
   }
 }
 
-TEST(RespReply, WhatIsNoneIsAnError) {
+TEST(RespReplyParser, RefusesMalformedReplies) {
   RespReplyParser parser;
   for (const char* bytes :
        {"x\r\n", "\r\n", ":\r\n", ":1x\r\n", ":99999999999999999999\r\n", "$-2\r\n",
@@ -99,7 +99,7 @@ TEST(RespReply, WhatIsNoneIsAnError) {
   }
 }
 
-TEST(RespReply, MayBeLongerForWhomThatIsNotEnough) {
+TEST(RespReplyParser, HasLimitsThatCanBeRaised) {
   std::string list = "*1000\r\n";
   for (int i = 0; i < 1000; ++i) list += ":" + std::to_string(i) + "\r\n";
   EXPECT_EQ(RespReplyParser().parse(list), Status::error);
@@ -110,7 +110,7 @@ TEST(RespReply, MayBeLongerForWhomThatIsNotEnough) {
   EXPECT_EQ(RespReplyParser({.values = 1000, .bytes = 1 << 20}).parse(list), Status::error);
 }
 
-TEST(RespReply, WithoutAnEndIsAnError) {
+TEST(RespReplyParser, RefusesRepliesWithoutEnd) {
   RespReplyParser parser;
   EXPECT_EQ(parser.parse("+" + std::string(1000, 'x')), Status::need_more);
   EXPECT_EQ(parser.parse("+" + std::string(RespReplyLimits::kBytes, 'x')), Status::error);

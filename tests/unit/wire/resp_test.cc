@@ -18,7 +18,7 @@ struct Read {
   std::string rest;
 };
 
-// Reads as a connection would: bytes come in pieces, and what was used up is dropped.
+// Reads like a connection does: input arrives in pieces, and consumed bytes are dropped.
 Read read_in_pieces(const std::string& bytes, std::size_t piece) {
   RespParser parser;
   Read read;
@@ -35,7 +35,7 @@ Read read_in_pieces(const std::string& bytes, std::size_t piece) {
       read.rest += bytes.substr(given, piece);
       given = std::min(given + piece, bytes.size());
     } else {
-      // (Borrowed from what has just been erased: read again from the original.)
+      // The arguments point into bytes that are erased: only the number of commands is compared.
       read.commands.emplace_back();
     }
   }
@@ -55,7 +55,7 @@ Read read_all(const std::string& bytes) {
   }
 }
 
-// However the bytes are cut up, the same commands come out.
+// The commands are the same however the input is cut.
 void expect_commands(const std::string& bytes, const std::vector<Words>& commands) {
   const Read read = read_all(bytes);
   EXPECT_EQ(read.commands, commands);
@@ -82,7 +82,7 @@ TEST(RespParser, ReadsArraysOfBulkStrings) {
   expect_commands("*2\r\n$4\r\nECHO\r\n$0\r\n\r\n", {{"ECHO", ""}});
 }
 
-// Keys are bytes, also those that look like the protocol.
+// Keys are bytes: also such that look like the protocol.
 TEST(RespParser, ReadsAnyBytes) {
   expect_commands("*2\r\n$4\r\nECHO\r\n$8\r\n\r\n*1\0\xff\r\n\r\n"s,
                   {{"ECHO", "\r\n*1\0\xff\r\n"s}});
@@ -94,7 +94,7 @@ TEST(RespParser, ReadsSeveralCommandsAtOnce) {
 }
 
 // As typed into a terminal; a line may end without a carriage return.
-TEST(RespParser, ReadsLinesOfWords) {
+TEST(RespParser, ReadsInlineCommands) {
   expect_commands("PING\r\n", {{"PING"}});
   expect_commands("PING\n", {{"PING"}});
   expect_commands("  weir.take \t login   alice  \r\n", {{"weir.take", "login", "alice"}});
@@ -109,11 +109,11 @@ TEST(RespParser, ReadsQuotedWords) {
   expect_commands("ECHO a\"b c\" d'e f' g\r\n", {{"ECHO", "ab c", "de f", "g"}});
 }
 
-TEST(RespParser, PassesOverEmptyCommands) {
+TEST(RespParser, SkipsEmptyCommands) {
   expect_commands("\r\n\n  \r\n*0\r\n*-1\r\nPING\r\n", {{"PING"}});
 }
 
-TEST(RespParser, RefusesWhatCannotBeACommand) {
+TEST(RespParser, RefusesMalformedCommands) {
   expect_error("*x\r\n", "Protocol error: invalid multibulk length");
   expect_error("*\r\n", "Protocol error: invalid multibulk length");
   expect_error("*1x\r\n", "Protocol error: invalid multibulk length");
@@ -128,8 +128,8 @@ TEST(RespParser, RefusesWhatCannotBeACommand) {
   expect_error("ECHO \"a\"b\r\n", "Protocol error: unbalanced quotes in request");
 }
 
-// Nobody makes it remember without end.
-TEST(RespParser, BoundsWhatItWaitsFor) {
+// A client cannot make it buffer without limit.
+TEST(RespParser, LimitsTheInputThatItWaitsFor) {
   expect_error(std::string(RespLimits::kInlineBytes, 'x'),
                "Protocol error: too big inline request");
   EXPECT_EQ(read_all("*" + std::string(30, '1')).error, "Protocol error: invalid multibulk length");
@@ -145,8 +145,8 @@ std::string bulk(std::size_t size) {
   return "$" + std::to_string(size) + "\r\n" + std::string(size, 'x') + "\r\n";
 }
 
-// The largest of everything is read, and one more is refused.
-TEST(RespParser, ReadsAsManyArgumentsAsThereMayBe) {
+// The largest valid input is read, and one byte or argument more is refused.
+TEST(RespParser, ReadsArgumentsUpToTheirMaximumNumber) {
   const auto array = [](std::size_t count) {
     std::string bytes = "*" + std::to_string(count) + "\r\n";
     for (std::size_t i = 0; i < count; ++i) bytes += "$1\r\na\r\n";
@@ -163,7 +163,7 @@ TEST(RespParser, ReadsAsManyArgumentsAsThereMayBe) {
   EXPECT_EQ(read_all(line(65)).error, "Protocol error: too many arguments");
 }
 
-TEST(RespParser, ReadsArgumentsAsLongAsTheyMayBe) {
+TEST(RespParser, ReadsArgumentsUpToTheirMaximumSize) {
   const Read longest = read_all("*2\r\n$4\r\nECHO\r\n" + bulk(16 << 10));
   EXPECT_EQ(longest.error, "");
   EXPECT_THAT(longest.commands, ElementsAre(Words{"ECHO", std::string(16 << 10, 'x')}));
@@ -171,14 +171,14 @@ TEST(RespParser, ReadsArgumentsAsLongAsTheyMayBe) {
             "Protocol error: invalid bulk length");
 }
 
-TEST(RespParser, ReadsLinesAsLongAsTheyMayBe) {
+TEST(RespParser, ReadsLinesUpToTheirMaximumSize) {
   const auto line = [](std::size_t size) { return std::string(size - 2, 'x') + "\r\n"; };
   EXPECT_THAT(read_all(line(16 << 10)).commands,
               ElementsAre(Words{std::string((16 << 10) - 2, 'x')}));
   EXPECT_EQ(read_all(line((16 << 10) + 1)).error, "Protocol error: too big inline request");
 }
 
-TEST(RespParser, ReadsCommandsAsLongAsTheyMayBe) {
+TEST(RespParser, ReadsCommandsUpToTheirMaximumSize) {
   const auto command = [](std::size_t size) {
     std::string bytes = "*5\r\n" + bulk(16 << 10) + bulk(16 << 10) + bulk(16 << 10);
     constexpr std::size_t frame = 10;  // "$16334\r\n" and "\r\n"
@@ -190,7 +190,7 @@ TEST(RespParser, ReadsCommandsAsLongAsTheyMayBe) {
   EXPECT_EQ(read_all(longest + longest).commands.size(), 2u);
   EXPECT_EQ(read_in_pieces(longest, 1000).commands.size(), 1u);
   EXPECT_EQ(read_all(command((64 << 10) + 1)).error, "Protocol error: too big command");
-  // Also if it is the next argument that does not fit.
+  // Also if the next argument exceeds the limit.
   for (const std::size_t beyond : {6u, 5u, 4u, 3u, 2u}) {
     const std::string start = command((64 << 10) + beyond).substr(0, 64 << 10);
     EXPECT_EQ(read_all(start).error, "Protocol error: too big command") << beyond;
@@ -205,7 +205,7 @@ std::string written(int protocol, auto write) {
   return out;
 }
 
-TEST(RespWriter, WritesWhatBothProtocolsShare) {
+TEST(RespWriter, WritesTypesThatBothProtocolsShare) {
   for (const int protocol : {2, 3}) {
     EXPECT_EQ(written(protocol, [](RespWriter& w) { w.simple("OK"); }), "+OK\r\n");
     EXPECT_EQ(written(protocol, [](RespWriter& w) { w.integer(-42); }), ":-42\r\n");
@@ -216,14 +216,14 @@ TEST(RespWriter, WritesWhatBothProtocolsShare) {
   }
 }
 
-TEST(RespWriter, WritesMapsAndNullsInTheWordsOfTheProtocol) {
+TEST(RespWriter, WritesMapsAndNullsOfEachProtocol) {
   EXPECT_EQ(written(2, [](RespWriter& w) { w.map(4); }), "*8\r\n");
   EXPECT_EQ(written(3, [](RespWriter& w) { w.map(4); }), "%4\r\n");
   EXPECT_EQ(written(2, [](RespWriter& w) { w.null(); }), "$-1\r\n");
   EXPECT_EQ(written(3, [](RespWriter& w) { w.null(); }), "_\r\n");
 }
 
-// What a stranger sent cannot end the line it is repeated in.
+// Client input that is quoted in an error cannot end the line.
 TEST(RespWriter, KeepsErrorsOnOneLine) {
   EXPECT_EQ(written(2, [](RespWriter& w) { w.error("ERR no 'a\r\n+OK'"); }),
             "-ERR no 'a  +OK'\r\n");

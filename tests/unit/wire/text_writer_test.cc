@@ -45,8 +45,8 @@ TEST(TextWriter, WritesEveryNumberOfFourDigits) {
   }
 }
 
-// Wherever its room ends: within a text, a number, or between them.
-TEST(TextWriter, WritesMoreThanItHasRoomFor) {
+// The buffer ends within a text, within a number, or between them.
+TEST(TextWriter, WritesMoreThanItsBufferHolds) {
   for (std::size_t length = 480; length <= 1030; ++length) {
     const std::string text(length, 't');
     std::string out;
@@ -55,7 +55,7 @@ TEST(TextWriter, WritesMoreThanItHasRoomFor) {
   }
 }
 
-TEST(TextWriter, LetsOthersWriteInBetween) {
+TEST(TextWriter, AllowsDirectWritesAfterAFlush) {
   std::string out;
   {
     TextWriter writer(out);
@@ -65,7 +65,7 @@ TEST(TextWriter, LetsOthersWriteInBetween) {
   EXPECT_EQ(out, "a1bc");
 }
 
-// Eight bytes at a time or one by one: the same.
+// The test of eight bytes at a time agrees with the one of single characters.
 TEST(HttpText, FindsControlCharactersWhereverTheyAre) {
   for (std::size_t length = 1; length <= 20; ++length) {
     for (std::size_t place = 0; place < length; ++place) {

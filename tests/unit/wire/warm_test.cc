@@ -1,4 +1,4 @@
-// What a connection that is in use costs: no memory is asked for.
+// A connection that is in use allocates nothing.
 
 #include <gtest/gtest.h>
 
@@ -22,7 +22,7 @@ std::string take(std::string_view key) {
          std::to_string(body.size()) + "\r\n\r\n" + body;
 }
 
-// Parses, reads and answers all of `input`; how many requests that were.
+// Parses and answers all requests in `input`; returns their number.
 int serve(std::string_view input, HttpParser& parser, JsonReader& reader, std::string& body,
           std::string& out) {
   static const LegacyHeaders legacy;
@@ -63,7 +63,7 @@ std::size_t allocations_of(const std::string& input, std::size_t cut) {
   return after - before;
 }
 
-TEST(Warm, ReadsPipelinedTakesWithoutAskingForMemory) {
+TEST(WarmConnections, AllocateNothingForPipelinedTakes) {
   std::string input;
   for (const char* key : {"alice", "bob-with-a-name-that-fits-no-small-string", "carol\\u0000"}) {
     input += take(key);
@@ -71,13 +71,13 @@ TEST(Warm, ReadsPipelinedTakesWithoutAskingForMemory) {
   EXPECT_EQ(allocations_of(input, input.size()), 0u);
 }
 
-// A body that arrives in two reads is collected in memory that stays.
-TEST(Warm, CollectsABodyWithoutAskingForMemory) {
+// The body is buffered in memory that is reused.
+TEST(WarmConnections, AllocateNothingForABodyInTwoReads) {
   const std::string first = take("alice-and-more-than-a-small-string-holds");
   EXPECT_EQ(allocations_of(first + first + first, first.size() - 5), 0u);
 }
 
-TEST(Warm, UndoesChunksWithoutAskingForMemory) {
+TEST(WarmConnections, AllocateNothingForAChunkedBody) {
   const std::string body = R"({"policy":"login","key":"alice-and-more-than-fits"})";
   const std::string request =
       "POST /v1/take HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n" +
