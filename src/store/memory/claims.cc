@@ -40,7 +40,7 @@ Table::Claims::Claims(Table& table, std::span<const Item> items, Absent absent, 
                                        .memory = claimed_[i].memory_for(*items[i].limit),
                                        .ask = items[i].ask,
                                        .shadow = items[i].shadow,
-                                       .among = shares(i) ? id_of(items[i].key) : core::HolderId{},
+                                       .id_salt = shares(i) ? id_of(items[i].key) : core::HolderId{},
                                        .history = items[i].history});
   }
 }
