@@ -8,7 +8,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-TEST(Fit, TakesPeriodsOfWholeMicroseconds) {
+TEST(SharedStoreLimits, AcceptsPeriodsOfWholeMicroseconds) {
   EXPECT_EQ(unfit(*core::Window::make({5, 1, Nanos{1000}}, false)), std::nullopt);
   EXPECT_THAT(unfit(*core::Window::make({5, 1, Nanos{1001}}, false)).value_or(""),
               HasSubstr("1001ns is no whole number of microseconds"));
@@ -17,7 +17,7 @@ TEST(Fit, TakesPeriodsOfWholeMicroseconds) {
   EXPECT_THAT(unfit(*core::Concurrency::make(5, Nanos{10})).value_or(""), HasSubstr("a lease"));
 }
 
-TEST(Fit, TakesCountsThatDoublesHoldExactly) {
+TEST(SharedStoreLimits, AcceptsCountsThatDoublesRepresentExactly) {
   EXPECT_EQ(unfit(*core::Window::make({kMostCount, 1, std::chrono::seconds{1}}, true)),
             std::nullopt);
   EXPECT_THAT(
@@ -25,12 +25,12 @@ TEST(Fit, TakesCountsThatDoublesHoldExactly) {
       HasSubstr("at most 9007199254740991"));
 }
 
-// Their times are kept to parts of a nanosecond.
-TEST(Fit, TakesAnyBucket) {
+// The store keeps their times to parts of a nanosecond.
+TEST(SharedStoreLimits, AcceptsAnyBucket) {
   EXPECT_EQ(unfit(*core::Bucket::make({999'999'937, 1, std::chrono::seconds{1}}, 7)), std::nullopt);
 }
 
-TEST(FitForLoans, BucketsWindowsAndQuotas) {
+TEST(Leasing, AcceptsBucketsWindowsAndQuotas) {
   const core::Rate rate{5, 1, std::chrono::seconds{1}};
   EXPECT_EQ(unfit_for_loans(*core::Bucket::make(rate, 7)), std::nullopt);
   EXPECT_EQ(unfit_for_loans(*core::Window::make(rate, false)), std::nullopt);
@@ -39,7 +39,7 @@ TEST(FitForLoans, BucketsWindowsAndQuotas) {
   EXPECT_EQ(unfit_for_loans(*core::Quota::make(5, nullptr)), std::nullopt);
 }
 
-TEST(FitForLoans, NothingThatHasAnOrderOrKnowsEachCall) {
+TEST(Leasing, RefusesLimitsThatOrderCallsOrTrackEachOne) {
   const core::Rate rate{5, 1, std::chrono::seconds{1}};
   const auto why = [](const core::Limit& limit) { return unfit_for_loans(limit).value_or(""); };
   EXPECT_THAT(why(*core::Bucket::make_queue(rate, 7, 0)), HasSubstr("waiting has an order"));
@@ -53,8 +53,8 @@ TEST(FitForLoans, NothingThatHasAnOrderOrKnowsEachCall) {
   EXPECT_THAT(why(*core::Cell::make(5, 1, 60)), HasSubstr("comes with the call"));
 }
 
-// 26 days, in nanoseconds, are what half of a debt may be.
-TEST(FitForLoans, NoBucketThatTakesTooLongToFill) {
+// Half of the longest debt, in nanoseconds, is 26 days.
+TEST(Leasing, RefusesBucketsThatTakeTooLongToFill) {
   const auto days = [](int count) {
     return *core::Bucket::make({1, 1, std::chrono::hours{24}}, count);
   };
