@@ -17,30 +17,30 @@ struct Throttle;
 
 inline namespace v0 {
 
-// Why a verb could not do what it was asked for.
+// The error of an operation that is not a decision: leave, reset, explain.
 struct Trouble {
   std::string message;
-  Fault fault = Fault::none;  // none: nothing is wrong with the request
-  bool fleet = false;         // the fleet could not be asked
+  Fault fault = Fault::none;  // none: the request itself is valid
+  bool fleet = false;         // the fleet was unavailable or misconfigured
 };
 
-// Every limit of a policy, its state and what it would say, and what comes of it.
+// The state of every limit of a policy, and the verdict that follows from them.
 struct Explanation {
   Verdict verdict{};
   std::vector<LimitState> limits{};
 };
 
-// An Engine's verbs for programs that must not wait for the fleet. What can be decided on this node
-// is decided at once. Otherwise the question goes out with the next `flush` of the link, and
-// whoever asked is told later, on the thread that runs the link: by the fleet's answer, or, when
-// there is none within the fleet's time, by what the policy says about that.
+// The operations of an Engine as non-blocking calls with callbacks, for event loops. A call that
+// this node can decide alone completes at once. Other calls are sent with the next `flush` of the
+// link and complete on the thread that runs the link. If the fleet does not answer within its
+// timeout, the policy's failure mode decides.
 //
 //   AsyncEngine async(engine, *link);
 //   async.take({.policy = "login", .key = "alice"}, [](const Verdict& verdict) { … });
 //
-// Requests may go out of scope at once. `done` is called exactly once, perhaps before the verb
-// returns. Engine and link must outlive what was asked.
-// For the thread that owns the link.
+// A request may go out of scope as soon as the call returns. `done` is called exactly once, perhaps
+// before the call returns. The engine and the link must outlive all calls that are pending.
+// Not thread-safe: only for the thread that owns the link.
 class AsyncEngine {
  public:
   AsyncEngine(Engine& engine, Link& link) noexcept : engine_(&engine), link_(&link) {}
@@ -48,8 +48,8 @@ class AsyncEngine {
   using Done = std::function<void(const Verdict&)>;
 
   void take(const Request& request, Done done);
-  // For those who do not want to be told what they can know at once: the verdict, or nothing, and
-  // then whoever `later` names is told.
+  // Returns the verdict if it is known at once. Otherwise returns nothing, and the callback that
+  // `later` creates receives the verdict. `later` is only called in that case.
   std::optional<Verdict> take_now_or(const Request& request, const std::function<Done()>& later);
   void take(const Request& request, std::function<void(const Verdict&, Receipt)> done);
   void peek(const Request& request, std::string_view holder, Done done);
@@ -65,9 +65,10 @@ class AsyncEngine {
   void reset(const Request& request, std::function<void(std::optional<Trouble>)> done);
   void explain(const Request& request, std::function<void(Result<Explanation, Trouble>)> done);
 
-  // Gives back what was borrowed for leased limits by way of this link, for others to use: before
-  // the link ends, or else it is theirs only when its term has passed. Waits for the fleet's word,
-  // not longer than for an answer. Not from within `done`.
+  // Returns the unspent permits of leased limits that this link holds, so that other nodes can use
+  // them. Call it before the link is destroyed; otherwise they stay reserved until their lease
+  // expires. Blocks until the fleet has answered, at most for its timeout. Must not be called from
+  // `done`.
   void return_leases();
 
  private:

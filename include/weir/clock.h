@@ -10,10 +10,10 @@
 namespace weir {
 inline namespace v0 {
 
-// Tells the time and waits for it. Limiters take the clock as an argument, so that a test can do
-// without real time and waiting can be tested too.
-// Thread-safe: every member, from any thread.
-// Not for the time of day of a person: a clock of weir does not follow a clock that is set back.
+// A source of time that can also sleep. Limiters take the clock as an argument, so that tests can
+// control time and sleeping.
+// Thread-safe.
+// Not for displaying the time of day: it does not follow a system clock that is set back.
 class Clock {
  public:
   virtual ~Clock() = default;
@@ -21,31 +21,30 @@ class Clock {
   // Never goes back.
   virtual Instant now() const noexcept = 0;
 
-  // Time that passes, counted from anywhere: where a wall clock is set forward, `now` follows it,
-  // and this does not.
+  // Monotonic time with an arbitrary origin, for timeouts. A wall clock that is set forward moves
+  // `now` but not this.
   virtual Nanos passed() const noexcept { return now().time_since_epoch(); }
 
-  // Waits until `then`; returns false at once when `stop` is requested before.
+  // Sleeps until `then` and returns true. Returns false as soon as `stop` is requested.
   virtual bool sleep_until(Instant then, std::stop_token stop) const = 0;
 };
 
-// Wall time at the start of the process, and from then on the time that has passed since, time
-// asleep included: setting the system's clock back changes nothing, setting it forward is followed
-// within a second. Lives as long as the process.
+// Wall time that never goes back. It starts with the system's wall clock and counts on by the
+// monotonic clock, including time in suspend. It ignores a wall clock that is set back, and follows
+// one that is set forward within a second. Lives as long as the process.
 const Clock& system_clock() noexcept;
 
-// A clock that stands still until it is told to move, for tests and simulations.
-// Thread-safe: every member, from any thread.
-// Not for measuring anything: it knows nothing of the time outside.
+// A clock that only moves when it is told to, for tests and simulations.
+// Thread-safe.
 class ManualClock final : public Clock {
  public:
-  // What becomes of somebody who sleeps on this clock.
+  // The effect of sleep_until.
   enum class Sleepers {
-    advance_the_clock,  // it moves to the end of their sleep at once: one thread can test waiting
-    wait_for_others,    // they sleep until another thread moves it, or they are stopped
+    advance_the_clock,  // moves the clock to the end of the sleep: tests need only one thread
+    wait_for_others,    // blocks until another thread moves the clock, or until stopped
   };
 
-  // Where it stands unless told otherwise: a new year, so that all windows begin.
+  // The default start: the beginning of a year, so that all calendar windows begin.
   static constexpr Instant kStart = std::chrono::sys_days{std::chrono::year{2026} / 1 / 1};
 
   explicit ManualClock(Instant start, Sleepers sleepers = Sleepers::advance_the_clock);
@@ -57,14 +56,14 @@ class ManualClock final : public Clock {
 
   Instant now() const noexcept override;
 
-  // Instant::max() never comes, whoever sleeps: that is waited for until `stop`.
+  // Instant::max() is never reached: such a sleep blocks until `stop`, in either mode.
   bool sleep_until(Instant then, std::stop_token stop) const override;
 
-  // Puts the clock to `now`. It may go back, to test what a clock that does so would do.
+  // Sets the clock to `now`. It may go back, to test clocks that do.
   void set(Instant now);
   void advance(Nanos by);
 
-  // Returns once at least `count` threads sleep whose time has not come.
+  // Blocks until at least `count` threads sleep until an instant after `now`.
   void await_sleepers(std::size_t count) const;
 
  private:

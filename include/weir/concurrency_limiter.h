@@ -13,57 +13,58 @@ namespace weir {
 inline namespace v0 {
 
 namespace detail {
-class Slots;
+class PermitPool;
 }  // namespace detail
 
-// The right to be inside, returned when it goes out of scope.
-// Not thread-safe: one thread at a time, but it may be released by another than the one that got
-// it. The limiter must outlive it.
+// Permits of a ConcurrencyLimiter, released when this goes out of scope.
+// Not thread-safe, but may be released by another thread than the one that acquired it. The limiter
+// must outlive it.
 class [[nodiscard]] Permit {
  public:
   Permit(Permit&& other) noexcept
       : decision_(other.decision_),
-        slots_(std::exchange(other.slots_, nullptr)),
+        pool_(std::exchange(other.pool_, nullptr)),
         permits_(other.permits_) {}
   Permit& operator=(Permit&& other) noexcept {
     if (this == &other) return *this;
     release();
     decision_ = other.decision_;
-    slots_ = std::exchange(other.slots_, nullptr);
+    pool_ = std::exchange(other.pool_, nullptr);
     permits_ = other.permits_;
     return *this;
   }
   ~Permit() { release(); }
 
-  // True when let in, until released or moved away.
-  explicit operator bool() const noexcept { return slots_ != nullptr; }
+  // True if admitted and not yet released or moved from.
+  explicit operator bool() const noexcept { return pool_ != nullptr; }
 
-  // The answer, as it was given. When refused, retry_after is 0: nobody knows when somebody leaves.
+  // The decision at the time of the call. When refused, retry_after is 0: when a permit is released
+  // cannot be predicted.
   const Decision& decision() const noexcept { return decision_; }
 
-  // Leaves before the end of the scope. The second time nothing happens.
+  // Releases the permits early. Idempotent.
   void release() noexcept;
 
  private:
-  friend class detail::Slots;
-  Permit(const Decision& decision, detail::Slots* slots, Permits permits) noexcept
-      : decision_(decision), slots_(slots), permits_(permits) {}
+  friend class detail::PermitPool;
+  Permit(const Decision& decision, detail::PermitPool* slots, Permits permits) noexcept
+      : decision_(decision), pool_(slots), permits_(permits) {}
 
   Decision decision_;
-  detail::Slots* slots_;  // none when refused
+  detail::PermitPool* pool_;  // null when refused
   Permits permits_;
 };
 
-// A ConcurrencyLimiter lets in so many at a time, whoever comes first.
-// Thread-safe: every member, from any thread, under a lock that no caller holds while it waits.
-// Not for how many come in a time (Limiter), and not for holders in other processes, which may
-// crash: those need a lease, and an Engine.
+// Limits how many calls are in progress at a time: a fair counting semaphore.
+// Thread-safe. Uses a mutex, which no caller holds while it waits.
+// Not for limits per time (Limiter), nor across processes (Engine): a holder in another process may
+// crash, so its permits need a lease.
 //
 //   weir::ConcurrencyLimiter slots{64};
-//   if (auto permit = slots.try_enter()) call_backend();  // leaves at the end of the block
+//   if (auto permit = slots.try_enter()) call_backend();  // released at the end of the block
 //
-// Those who wait come in in the order they came, and nobody overtakes them: one that needs many
-// slots is not starved by those that need few, who wait behind it.
+// Callers that wait are admitted in FIFO order. A caller that needs many permits is not starved by
+// callers that need few: those queue behind it.
 class ConcurrencyLimiter {
  public:
   // Throws std::invalid_argument for a limit below 1.
@@ -72,24 +73,25 @@ class ConcurrencyLimiter {
   ConcurrencyLimiter(const ConcurrencyLimiter&) = delete;
   ConcurrencyLimiter& operator=(const ConcurrencyLimiter&) = delete;
 
-  // Now, or not at all; more permits than the limit are impossible. No permits are always let in.
+  // Admits the call now, or refuses it. More permits than the limit are impossible. Zero permits
+  // are always admitted.
   Permit try_enter(Permits permits = 1) noexcept;
 
-  // Waits for its turn, at most until the deadline; `Decision::wait` is how long it has waited. No
-  // permit when stopped, before or while it waits, or when the limit is too small for it by then.
+  // Waits for a turn, at most until the deadline. `Decision::wait` is how long it has waited.
+  // Refuses when stopped, before or while it waits, and when the limit is lowered below `permits`.
   Permit enter(Deadline deadline, Permits permits = 1, std::stop_token stop = {});
 
-  // How many are inside; may be wrong by the time it is looked at.
+  // The number of permits in use; may be out of date when the caller reads it.
   Permits in_flight_approx() const noexcept;
 
   Permits limit() const noexcept;
 
-  // Lets in those who wait if there is room now. A lower limit throws nobody out: nobody else comes
-  // in until enough have left. Throws std::invalid_argument for a limit below 1.
+  // Admits waiting callers if there is room now. A lower limit revokes no permits: new calls are
+  // refused until enough have been released. Throws std::invalid_argument for a limit below 1.
   void set_limit(Permits limit);
 
  private:
-  std::unique_ptr<detail::Slots> slots_;
+  std::unique_ptr<detail::PermitPool> pool_;
 };
 
 }  // namespace v0

@@ -7,23 +7,22 @@
 namespace weir {
 inline namespace v0 {
 
-// What a limit says to a call.
 enum class Outcome : std::uint8_t {
-  allowed,     // go ahead, after `wait`
-  limited,     // not now: retry_after says when
-  impossible,  // never: the cost exceeds the capacity, do not retry
+  allowed,     // proceed, after `wait`
+  limited,     // refused for now: retry after `retry_after`
+  impossible,  // refused for good: the cost exceeds the capacity, do not retry
 };
 
-// retry_after of a call that can never pass.
+// retry_after of a call that can never be admitted.
 inline constexpr Nanos kNever{-1};
 
-// One answer carries every number a caller may want to know. A plain value.
+// The decision of a limit about a call, with every number that a caller may need. A plain value.
 // Durations are rounded up to whole nanoseconds.
 struct [[nodiscard]] Decision {
   Outcome outcome = Outcome::allowed;
-  Permits limit = 0;      // capacity: what could be taken at one instant from rest
-  Permits remaining = 0;  // what could be taken at once, now
-  Nanos retry_after{0};   // until the same call alone would pass; 0 when it passed, or kNever
+  Permits limit = 0;      // capacity: the most that can be taken at one instant from rest
+  Permits remaining = 0;  // the most that can be taken now
+  Nanos retry_after{0};   // until the same call would be admitted; 0 if it was, or kNever
   Nanos reset_after{0};   // until at rest: as if nothing had ever been taken
   Nanos wait{0};          // how long an admitted caller has to wait for its turn
 

@@ -19,15 +19,15 @@ namespace detail {
 struct LinkAccess;
 }  // namespace detail
 
-// One thread's way to a store that nodes share. It has no thread of its own: whoever owns it lets
-// it run, with a poll or an event loop of the program's own.
+// One thread's connection to a store that nodes share. It has no thread of its own: its owner runs
+// it from a poll(2) loop or an event loop.
 //
 //   while (…) {
 //     poll descriptor() for reading;
 //     link.run_ready();
 //   }
 //
-// Not thread-safe: each thread has its own.
+// Not thread-safe: each thread needs its own.
 class Link {
  public:
   virtual ~Link() = default;
@@ -35,26 +35,26 @@ class Link {
   // Becomes readable when there is something to do.
   virtual int descriptor() const noexcept = 0;
 
-  // Does what there is to do: sends what was asked, reads answers, tells who asked, gives up on
-  // what has taken too long, connects again. Never waits.
+  // Processes all pending events: sends requests, reads answers and calls their callbacks, expires
+  // requests that have timed out, reconnects. Never blocks.
   virtual void run_ready() = 0;
 
-  // Sends what was asked since. Questions that are sent together cost less, so it is not done with
-  // each of them.
+  // Sends the requests made since the last flush. Requests are not sent one by one, because a batch
+  // costs less.
   virtual void flush() = 0;
 
-  // Waits until there is something to do, at most so long, and does it.
-  virtual void wait(Nanos longest) = 0;
+  // Blocks until there is an event, at most for `max_wait`, and processes it.
+  virtual void wait(Nanos max_wait) = 0;
 
  private:
   friend struct detail::LinkAccess;
   virtual store::SharedStore& store() noexcept = 0;
 };
 
-// Where this node stands among those that share a store, as it became known step by step.
+// The history of this node's membership in its fleet.
 struct Membership {
-  // How many nodes there were in one generation of their list, and which of them this one was,
-  // counted from 0. None: it was not among them.
+  // The number of nodes in one generation of the node list, and the rank of this node, counted from
+  // 0. No rank: it was not in the list.
   struct Place {
     std::uint32_t nodes = 0;
     std::optional<std::uint32_t> rank{};
@@ -62,12 +62,14 @@ struct Membership {
     friend bool operator==(const Place&, const Place&) = default;
   };
 
-  // From then on, this node uses of a limit the least of what these places give it: they are those
-  // of all generations that some node may still go by, oldest first. None: it uses nothing.
+  // A change of the ranks by which split limits are divided. Different nodes may know different
+  // generations of the list, so `places` has the ranks of all generations that are still in use by
+  // some node, oldest first. This node uses the smallest part of a limit that any of them gives it;
+  // if there are none, nothing.
   struct Step {
     Nanos ago{0};
     std::vector<Place> places{};
-    bool founding = false;  // it was there when the list began: nobody has used anything before
+    bool founding = false;  // in the first generation of the list: no node has used anything before
   };
 
   std::uint64_t version = 0;  // of the last step, counted from 1; 0: it was never a member
@@ -79,22 +81,22 @@ class Fleet {
  public:
   virtual ~Fleet() = default;
 
-  // A way to it for one thread. It need not be reachable: a link goes on trying.
+  // A link for one thread. The store need not be reachable: the link keeps reconnecting.
   virtual std::unique_ptr<Link> connect() = 0;
 
-  // How many nodes there are, as far as is known: each has so much less of a limit while the store
-  // cannot be asked.
+  // The number of nodes, as far as is known. While the store is unavailable, each node enforces a
+  // limit divided by this number.
   virtual std::uint32_t nodes() const noexcept { return 1; }
 
-  // Whether the others count on this node being there, right now. If not, they may use its part of
-  // the limits that are split. It takes a link that runs: see there.
+  // True while the other nodes count this node as a member. If not, they may use its parts of split
+  // limits. Needs a link that is run: see Link.
   virtual bool is_member() const noexcept { return false; }
-  // If not: because of something that somebody has to put right.
+  // True if it is not a member because of an error that an operator has to fix.
   virtual bool is_mistaken() const noexcept { return false; }
-  // Of the newest membership. Where both are asked for, this comes second: who is a member again
-  // may have been left out meanwhile.
+  // The version of the newest membership. Read is_member() first: a node that is a member again may
+  // have been removed in between, which only the version shows.
   virtual std::uint64_t membership_version() const noexcept { return 0; }
-  // The steps since that version.
+  // The steps after version `since`.
   virtual Membership membership(std::uint64_t /*since*/) const { return {}; }
 };
 

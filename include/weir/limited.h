@@ -19,27 +19,27 @@
 namespace weir {
 inline namespace v0 {
 
-// Why a guarded call was not made. A plain value.
+// The reason why a guarded function was not called. A plain value.
 struct Denial {
   Decision decision;     // of the gate that refused
-  std::size_t gate = 0;  // which one, counted from 0 as they were written
+  std::size_t gate = 0;  // its position in the chain of `by` calls, from 0
 };
 
-// What a gate hands out: true if it lets in, and what it has to say.
+// The result of asking a gate: true if it admits, with its decision.
 template <typename P>
 concept Pass = std::move_constructible<P> && requires(P& pass) {
   static_cast<bool>(pass);
   { pass.decision() } -> std::convertible_to<Decision>;
 };
 
-// A pass that is spent unless it is cancelled, for a turn that may lie ahead.
+// A pass that is spent unless it is cancelled, for a turn that may lie in the future.
 template <typename P>
 concept Booking = Pass<P> && requires(P& pass) {
   { pass.ready_at() } -> std::convertible_to<Instant>;
   pass.cancel();
 };
 
-// A gate whose passes come back by themselves: ConcurrencyLimiter.
+// A gate whose passes release their permits in the destructor: ConcurrencyLimiter.
 template <typename G>
 concept PermitGate = requires(G& gate) {
   { gate.try_enter() } -> Pass;
@@ -51,7 +51,7 @@ concept TokenGate = requires(G& gate) {
   { gate.reserve(Permits{1}, Nanos{0}) } -> Booking;
 };
 
-// One that has a limit for each key: KeyedLimiter.
+// A token gate with a limit per key: KeyedLimiter.
 template <typename G, typename Key>
 concept KeyedGate = requires(G& gate, const Key& key) {
   { gate.reserve(key, Permits{1}, Nanos{0}) } -> Booking;
@@ -59,16 +59,15 @@ concept KeyedGate = requires(G& gate, const Key& key) {
 
 namespace detail {
 
-// How long a call may still wait.
-class Patience {
+// The time that a call may still wait, over all of its gates.
+class WaitBudget {
  public:
-  Patience(Nanos most, const Clock& clock)
+  WaitBudget(Nanos max_wait, const Clock& clock)  // reads the clock only if there is time to wait
       : clock_(clock),
-        any_(most > Nanos{0}),
-        end_(Deadline::at(any_ ? Deadline::after(most).resolve(clock.now()) : Instant{})) {}
+        any_(max_wait > Nanos{0}),
+        end_(Deadline::at(any_ ? Deadline::after(max_wait).resolve(clock.now()) : Instant{})) {}
 
   bool any() const { return any_; }
-  // (Who has no patience need not know the time.)
   Nanos left() const { return any_ ? end_.left(clock_.now()) : Nanos{0}; }
   Deadline end() const { return Deadline::after(left()); }
 
@@ -78,18 +77,18 @@ class Patience {
   Deadline end_;
 };
 
-// The three kinds of gates, and how each is asked. A gate sees the arguments of the call but only
-// looks at them: they are the function's.
+// Adapters for the three kinds of gates. Arguments of the call are passed as const references: they
+// belong to the guarded function.
 
 template <typename G>
 struct ByPermit {
-  static constexpr bool kComesBack = true;
+  static constexpr bool kIsPermit = true;
   G* gate;
 
-  auto ask(const Patience& patience, const auto&...) const {
-    if constexpr (requires { gate->enter(patience.end()); }) {
-      // By the gate's own clock, which need not be the call's.
-      if (patience.any()) return gate->enter(patience.end());
+  auto ask(const WaitBudget& budget, const auto&...) const {
+    if constexpr (requires { gate->enter(budget.end()); }) {
+      // Waits by the gate's own clock, which may be another one than the call's.
+      if (budget.any()) return gate->enter(budget.end());
     }
     return gate->try_enter();
   }
@@ -97,42 +96,42 @@ struct ByPermit {
 
 template <typename G>
 struct ByToken {
-  static constexpr bool kComesBack = false;
+  static constexpr bool kIsPermit = false;
   G* gate;
 
-  auto ask(const Patience& patience, const auto&...) const {
-    return gate->reserve(Permits{1}, patience.left());
+  auto ask(const WaitBudget& budget, const auto&...) const {
+    return gate->reserve(Permits{1}, budget.left());
   }
 };
 
 template <typename G, typename KeyOf>
 struct ByKey {
-  static constexpr bool kComesBack = false;
+  static constexpr bool kIsPermit = false;
   G* gate;
   KeyOf key_of;
 
-  // In one expression, so that what the arguments are converted to for key_of lives as long as the
-  // key, which may be a view of it.
-  auto ask(const Patience& patience, const auto&... args) const {
+  // A single expression: temporaries made for the parameters of key_of must live as long as the
+  // key, which may be a view of them.
+  auto ask(const WaitBudget& budget, const auto&... args) const {
     static_assert(KeyedGate<G, std::remove_cvref_t<decltype(key_of(args...))>>,
                   "by(gate, key_of): the gate has no reserve(key, permits, max_wait) for the key "
                   "that key_of returns");
-    return gate->reserve(key_of(args...), Permits{1}, patience.left());
+    return gate->reserve(key_of(args...), Permits{1}, budget.left());
   }
 };
 
-// What one gate has handed out for one call.
+// The pass of one gate for one call.
 template <typename Gate, typename P>
-class Held {
+class HeldPass {
  public:
-  // Whether the gate lets in.
-  bool ask(const Gate& gate, const Patience& patience, const auto&... args) {
-    return static_cast<bool>(pass_.emplace(gate.ask(patience, args...)));
+  // Returns whether the gate admits.
+  bool ask(const Gate& gate, const WaitBudget& budget, const auto&... args) {
+    return static_cast<bool>(pass_.emplace(gate.ask(budget, args...)));
   }
   Decision decision() const { return pass_->decision(); }
 
   Instant ready_at() const {
-    if constexpr (Gate::kComesBack) {
+    if constexpr (Gate::kIsPermit) {
       return Instant::min();
     } else {
       return pass_->ready_at();
@@ -140,7 +139,7 @@ class Held {
   }
 
   void give_back() {
-    if constexpr (!Gate::kComesBack) {
+    if constexpr (!Gate::kIsPermit) {
       if (pass_) pass_->cancel();
     }
     pass_.reset();
@@ -150,8 +149,8 @@ class Held {
   std::optional<P> pass_;
 };
 
-// What all gates have handed out for one call. What can be cancelled is, unless it is kept.
-template <typename... Helds>
+// The passes of all gates for one call. The destructor gives them back unless they are kept.
+template <typename... HeldPasses>
 class Passes {
  public:
   Passes() = default;
@@ -161,28 +160,29 @@ class Passes {
     if (!kept_) give_back();
   }
 
-  // Asks the gates until one refuses, first those whose permits come back: holding those for a
-  // moment costs nothing, while a token spent on a call that then finds no permit would be lost.
+  // Asks the gates until one refuses. Permit gates come first: a permit can be released again at no
+  // cost, while a token may be lost if a later gate refuses.
   template <typename... Gates>
-  std::optional<Denial> collect(const std::tuple<Gates...>& gates, const Patience& patience,
+  std::optional<Denial> collect(const std::tuple<Gates...>& gates, const WaitBudget& budget,
                                 const auto&... args) {
     std::optional<Denial> denial;
-    const auto one = [&](bool coming_back, std::size_t position, const auto& gate, auto& held) {
-      if (gate.kComesBack != coming_back) return true;
-      if (held.ask(gate, patience, args...)) return true;
+    const auto ask_gate = [&](bool permits_first, std::size_t position, const auto& gate,
+                              auto& held) {
+      if (gate.kIsPermit != permits_first) return true;
+      if (held.ask(gate, budget, args...)) return true;
       denial = Denial{.decision = held.decision(), .gate = position};
       return false;
     };
-    const auto round = [&]<std::size_t... I>([[maybe_unused]] bool coming_back,
-                                             std::index_sequence<I...>) {
-      return (one(coming_back, I, std::get<I>(gates), std::get<I>(held_)) && ...);
+    const auto ask_gates = [&]<std::size_t... I>([[maybe_unused]] bool permits_first,
+                                                 std::index_sequence<I...>) {
+      return (ask_gate(permits_first, I, std::get<I>(gates), std::get<I>(held_)) && ...);
     };
     constexpr auto all = std::index_sequence_for<Gates...>{};
-    static_cast<void>(round(true, all) && round(false, all));
+    static_cast<void>(ask_gates(true, all) && ask_gates(false, all));
     return denial;
   }
 
-  // When the last of the turns comes.
+  // The latest of the turns.
   Instant ready_at() const {
     return std::apply(
         [](const auto&... held) {
@@ -197,23 +197,24 @@ class Passes {
   }
 
  private:
-  std::tuple<Helds...> held_;
+  std::tuple<HeldPasses...> held_;
   bool kept_ = false;
 };
 
 template <typename Gate, typename... Args>
-using HeldOf = Held<Gate, decltype(std::declval<const Gate&>().ask(
-                              std::declval<const Patience&>(), std::declval<const Args&>()...))>;
+using HeldPassOf =
+    HeldPass<Gate, decltype(std::declval<const Gate&>().ask(std::declval<const WaitBudget&>(),
+                                                            std::declval<const Args&>()...))>;
 
 struct NoFallback {};
 
-// What a guarded call answers when the function returns R.
+// The return type of a guarded call whose function returns R.
 template <typename R, typename Fallback>
-struct AnswerTo {
+struct CallResult {
   using type = R;
 };
 template <typename R>
-struct AnswerTo<R, NoFallback> {
+struct CallResult<R, NoFallback> {
   static_assert(!std::is_reference_v<R>,
                 "limited(f): a Result holds no reference; let f return a value or a pointer, or "
                 "add or_else");
@@ -222,12 +223,12 @@ struct AnswerTo<R, NoFallback> {
 
 }  // namespace detail
 
-// A function behind gates, made by `limited`: it is called if all of them let in.
-// As thread-safe as the function: the gates are. Copyable and movable where the function is; holds
-// its gates and its clock by reference, and they must outlive it.
-// Not for limits that must be charged together or not at all: gates are asked in turn, and what one
-// has granted is cancelled when another refuses. When others come between, that may waste a permit,
-// but it never mints one. Engine decides over several limits at once.
+// A function behind gates, made by `limited`. The function is called if all gates admit.
+// As thread-safe as the function itself; gates are thread-safe. Copyable and movable if the
+// function is. Holds its gates and its clock by reference: they must outlive it.
+// Not for limits that must be charged atomically (use Engine). Gates are asked one after the other,
+// and grants are cancelled when a later gate refuses. With concurrent callers, a cancelled permit
+// may be lost, but none is ever gained.
 template <typename F, typename Fallback = detail::NoFallback, typename... Gates>
 class Limited {
  public:
@@ -239,8 +240,8 @@ class Limited {
         max_wait_(max_wait),
         clock_(&clock) {}
 
-  // Another gate, asked for one permit. Gates whose permits come back are asked before the others,
-  // whatever the order they are written in, so that a refusal wastes no token.
+  // Adds a gate, which is asked for one permit. Permit gates are asked before token gates, in
+  // whatever order they are written, so that a refusal wastes no token.
   template <typename G>
   requires(PermitGate<G> || TokenGate<G>) auto by(G& gate) && {
     if constexpr (PermitGate<G>) {
@@ -250,8 +251,9 @@ class Limited {
     }
   }
 
-  // Another gate, asked for one permit of the key that `key_of` makes of the call's arguments. It
-  // gets them as const references; a view that it returns must not point into a copy of its own.
+  // Adds a keyed gate, which is asked for one permit of the key that `key_of` returns. `key_of`
+  // gets the call's arguments as const references; a view that it returns must not refer to its
+  // locals.
   template <typename G, typename KeyOf>
   auto by(G& gate, KeyOf key_of) && {
     if constexpr (std::is_member_pointer_v<KeyOf>) {
@@ -261,43 +263,43 @@ class Limited {
     }
   }
 
-  // Callers wait for their turn, `most` in all; without this they do not wait. All gates are asked
-  // first, then there is one sleep, until the last turn comes. Permits are held meanwhile. A
-  // window, which lends no turns, refuses as it would without this.
-  Limited wait_at_most(Nanos most) && {
-    max_wait_ = most;
+  // Lets callers wait for their turn, `max_wait` in total; the default is not to wait. All gates
+  // are asked first, then the call sleeps once, until the last turn, while it holds its permits. A
+  // window, under which no turns can be reserved, refuses as without this.
+  Limited wait_at_most(Nanos max_wait) && {
+    max_wait_ = max_wait;
     return std::move(*this);
   }
 
-  // The clock to wait on, which should be that of the gates; system_clock() unless told otherwise.
+  // Sets the clock to wait on, which should be the gates' clock. Default: system_clock().
   Limited on(const Clock& clock) && {
     clock_ = &clock;
     return std::move(*this);
   }
 
-  // What is done instead when a gate refuses, and only then: exceptions of the function pass
-  // through. Called with (const Denial&, args...), (args...) or (), whichever it takes; its value
-  // becomes that of the call.
-  template <typename Other>
-  auto or_else(Other fallback) && {
-    return Limited<F, Other, Gates...>{std::move(f_), std::move(fallback), std::move(gates_),
-                                       max_wait_, *clock_};
+  // Sets the fallback that is called when a gate refuses, and only then: exceptions of the function
+  // propagate. It is called with (const Denial&, args...), (args...) or (), whichever it accepts;
+  // the call returns its value.
+  template <typename NewFallback>
+  auto or_else(NewFallback fallback) && {
+    return Limited<F, NewFallback, Gates...>{std::move(f_), std::move(fallback), std::move(gates_),
+                                             max_wait_, *clock_};
   }
 
-  // Calls the function with the arguments as they come, or does not. Returns what the function or
-  // the fallback returns; without a fallback Result<R, Denial>, where R is std::monostate for a
-  // function that returns nothing. Once the function has been called tokens are spent, and permits
-  // come back when it is done, by an exception too.
+  // Calls the function with forwarded arguments if all gates admit. Returns the value of the
+  // function or of the fallback; without a fallback, Result<R, Denial>, where R is std::monostate
+  // for a function that returns void. Tokens are spent as soon as the function is called. Permits
+  // are released when it returns or throws.
   template <typename... Args>
   requires std::invocable<F&, Args...>
   auto operator()(Args&&... args) ->
-      typename detail::AnswerTo<std::invoke_result_t<F&, Args...>, Fallback>::type {
+      typename detail::CallResult<std::invoke_result_t<F&, Args...>, Fallback>::type {
     return call(*this, std::forward<Args>(args)...);
   }
   template <typename... Args>
   requires std::invocable<const F&, Args...>
   auto operator()(Args&&... args) const ->
-      typename detail::AnswerTo<std::invoke_result_t<const F&, Args...>, Fallback>::type {
+      typename detail::CallResult<std::invoke_result_t<const F&, Args...>, Fallback>::type {
     return call(*this, std::forward<Args>(args)...);
   }
 
@@ -308,7 +310,7 @@ class Limited {
   template <typename Self, typename... Args>
   using ResultOf = std::invoke_result_t<decltype((std::declval<Self&>().f_)), Args...>;
   template <typename Self, typename... Args>
-  using Answer = typename detail::AnswerTo<ResultOf<Self, Args...>, Fallback>::type;
+  using ReturnType = typename detail::CallResult<ResultOf<Self, Args...>, Fallback>::type;
 
   template <typename Gate>
   auto with(Gate gate) && {
@@ -318,20 +320,20 @@ class Limited {
   }
 
   template <typename Self, typename... Args>
-  static Answer<Self, Args...> call(Self& self, Args&&... args) {
-    const detail::Patience patience{self.max_wait_, *self.clock_};
-    detail::Passes<detail::HeldOf<Gates, Args...>...> passes;
-    if (const auto denial = passes.collect(self.gates_, patience, args...)) {
+  static ReturnType<Self, Args...> call(Self& self, Args&&... args) {
+    const detail::WaitBudget budget{self.max_wait_, *self.clock_};
+    detail::Passes<detail::HeldPassOf<Gates, Args...>...> passes;
+    if (const auto denial = passes.collect(self.gates_, budget, args...)) {
       passes.give_back();
       return refused(self, *denial, std::forward<Args>(args)...);
     }
-    if (patience.any()) self.clock_->sleep_until(passes.ready_at(), {});
+    if (budget.any()) self.clock_->sleep_until(passes.ready_at(), {});
     passes.keep();
     return admitted(self, std::forward<Args>(args)...);
   }
 
   template <typename Self, typename... Args>
-  static Answer<Self, Args...> admitted(Self& self, Args&&... args) {
+  static ReturnType<Self, Args...> admitted(Self& self, Args&&... args) {
     constexpr bool is_void = std::is_void_v<ResultOf<Self, Args...>>;
     if constexpr (is_void && std::is_same_v<Fallback, detail::NoFallback>) {
       std::invoke(self.f_, std::forward<Args>(args)...);
@@ -342,10 +344,10 @@ class Limited {
   }
 
   template <typename Self, typename... Args>
-  static Answer<Self, Args...> refused(Self& self, const Denial& denial, Args&&... args) {
+  static ReturnType<Self, Args...> refused(Self& self, const Denial& denial, Args&&... args) {
     if constexpr (std::is_same_v<Fallback, detail::NoFallback>) {
       return denial;
-    } else if constexpr (std::is_void_v<Answer<Self, Args...>>) {
+    } else if constexpr (std::is_void_v<ReturnType<Self, Args...>>) {
       static_cast<void>(fall_back(self, denial, std::forward<Args>(args)...));
     } else {
       return fall_back(self, denial, std::forward<Args>(args)...);
@@ -354,13 +356,13 @@ class Limited {
 
   template <typename Self, typename... Args>
   static decltype(auto) fall_back(Self& self, const Denial& denial, Args&&... args) {
-    using Other = decltype((self.fallback_));
-    if constexpr (std::is_invocable_v<Other, const Denial&, Args...>) {
+    using FallbackRef = decltype((self.fallback_));
+    if constexpr (std::is_invocable_v<FallbackRef, const Denial&, Args...>) {
       return std::invoke(self.fallback_, denial, std::forward<Args>(args)...);
-    } else if constexpr (std::is_invocable_v<Other, Args...>) {
+    } else if constexpr (std::is_invocable_v<FallbackRef, Args...>) {
       return std::invoke(self.fallback_, std::forward<Args>(args)...);
     } else {
-      static_assert(std::is_invocable_v<Other>,
+      static_assert(std::is_invocable_v<FallbackRef>,
                     "or_else(fallback): the fallback takes (const weir::Denial&, args...), "
                     "(args...) or ()");
       return std::invoke(self.fallback_);
@@ -374,10 +376,10 @@ class Limited {
   const Clock* clock_;
 };
 
-// `f` behind gates, to be written as one chain:
+// Puts `f` behind gates. Written as one chain:
 //
 //   auto fetch = weir::limited([&](UserId id) { return backend.fetch(id); })
-//                    .by(slots)                                         // so many at a time
+//                    .by(slots)                                         // calls at a time
 //                    .by(per_user, [](const UserId& id) { return id.view(); })
 //                    .or_else([&](const weir::Denial&, UserId id) { return cache.stale(id); });
 //   User user = fetch(id);

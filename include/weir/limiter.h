@@ -19,47 +19,47 @@
 namespace weir {
 inline namespace v0 {
 
-// A Limiter admits events at the rate of one limit and says to the others when to come back.
-// Thread-safe: every member, from any thread. Under a token bucket a call is one compare-and-swap
-// of one word, and a refusal writes nothing; only `Limit::sliding_exact` takes a lock.
-// Not for a limit per user or key (KeyedLimiter), for one that other processes share (Engine), or
-// for how many are inside at a time (ConcurrencyLimiter).
+// Admits events at the rate of one limit, and tells refused callers when to retry.
+// Thread-safe. Under a token bucket, a call is one compare-and-swap of one word, and a refusal
+// writes nothing. Only `Limit::sliding_exact` takes a lock.
+// Not for a limit per user or key (KeyedLimiter), shared with other processes (Engine), or on
+// concurrency (ConcurrencyLimiter).
 //
-// Three verbs, most callers want the first: `try_acquire` now or not at all, `acquire` to wait at
-// most until a deadline, `reserve` to be told when, and do the waiting elsewhere. Refused calls
-// take nothing. Time comes from the clock, read once per call; the clock must outlive the limiter.
+// Three operations; most callers need the first. `try_acquire` decides at once, `acquire` waits
+// until a deadline, `reserve` returns the time of the turn so that the caller can wait elsewhere.
+// Refused calls take nothing. The clock is read once per call and must outlive the limiter.
 class Limiter {
  public:
-  // Begins at rest: the whole burst can be taken. Throws std::invalid_argument for a limit on what
-  // is under way at a time.
+  // Begins at rest: the whole burst can be taken. Throws std::invalid_argument for a concurrency
+  // limit.
   explicit Limiter(Limit limit, const Clock& clock = system_clock());
   ~Limiter();
   Limiter(const Limiter&) = delete;
   Limiter& operator=(const Limiter&) = delete;
 
-  // Now, or not at all. A cost of zero asks for nothing and takes nothing.
+  // Admits the call now, or refuses it. A cost of zero takes nothing.
   Decision try_acquire(Permits cost = 1) noexcept;
 
-  // The same for a caller that knows the time: of a batch, a log, a simulation.
+  // The same with the caller's time: for a batch, a log, a simulation.
   Decision try_acquire_at(Instant now, Permits cost = 1) noexcept;
 
-  // Waits for its turn, at most until the deadline, and refuses at once when that would be too
-  // late. `Decision::wait` is how long it has waited. When stopped, before or while it waits, it is
-  // limited, with a retry_after of 0 if only the stop was against it, and gives back what it took
-  // as far as others have not been promised later turns.
+  // Waits for a turn, at most until the deadline; refuses at once if the turn would come later.
+  // `Decision::wait` is how long it has waited. When stopped, before or while it waits, the outcome
+  // is `limited`, with a retry_after of 0 if only the stop prevented it. Permits are then given
+  // back as far as no other caller was promised a turn after this one.
   //
-  // Callers under buckets and queues get their turns in the order they come. Under windows there is
-  // no order: when the next one opens, all that wait ask again.
+  // Under buckets and queues, callers get their turns in FIFO order. Under windows there is no
+  // order: all waiting callers retry when the next window opens.
   Decision acquire(Deadline deadline, Permits cost = 1, std::stop_token stop = {});
 
-  // Takes permits that may be used later, if that is no more than `max_wait` from now. Windows do
-  // not lend: under those a reservation is for now or refused.
+  // Takes permits to be used at a later time, at most `max_wait` from now. Under windows, which
+  // cannot take ahead of time, a reservation is for now or refused.
   Reservation reserve(Permits cost = 1, Nanos max_wait = kForever) noexcept;
 
-  // What try_acquire would say, with what remains as it is. Changes nothing.
+  // The decision that try_acquire would give, with the present remaining permits. Changes nothing.
   Decision peek(Permits cost = 1) const noexcept;
 
-  // Forgets all that was taken; earlier reservations can no longer be given back.
+  // Forgets all usage. Earlier reservations can no longer be cancelled.
   void reset() noexcept;
 
  private:

@@ -9,37 +9,38 @@
 namespace weir {
 inline namespace v0 {
 
-// What a full table does with a key it has never seen. Keys it remembers are never dropped for it:
-// only those at rest are, which nobody can notice.
+// The treatment of new keys while the table is full. Known keys are never dropped for them: only
+// keys at rest are evicted, which changes no decision.
 enum class WhenFull : std::uint8_t {
-  share,  // all newcomers under a limit share what one key may have (the default)
-  deny,   // newcomers are refused until a place comes free
-  allow,  // newcomers pass without being counted
+  share,  // all new keys under a limit share the capacity of one key (the default)
+  deny,   // new keys are refused until a slot is free
+  allow,  // new keys are admitted without being counted
 };
 
-// Where an Engine remembers. The size is fixed at the start: no growth, no pause.
+// The memory of an Engine. It is allocated once: the table never grows and never rehashes.
 struct MemoryOptions {
-  // All there is, in bytes. A key under one limit takes 46 at full use; 64 MiB hold 1.4 million.
+  // Total size in bytes. A key takes 46 bytes per limit when the table is full; 64 MiB hold 1.4
+  // million keys.
   std::size_t bytes = std::size_t{64} << 20;
-  // The part of it for exact logs and concurrency limits, whose records grow with what they count.
-  // Negative: an eighth.
+  // The part of `bytes` for exact sliding windows and concurrency limits, whose records grow with
+  // the number of entries. Negative: an eighth.
   std::ptrdiff_t record_bytes = -1;
-  // A file that makes it survive restarts, and kill -9; empty: none.
+  // A memory-mapped file, so that state survives restarts and kill -9; empty: none.
   std::string state_file{};
 };
 
-// How full the memory is, and what came of it.
+// The fill level of the table, and counters of its effects.
 struct MemoryUse {
-  std::size_t bytes = 0;           // in all
-  std::uint64_t slots = 0;         // there are
-  std::uint64_t live = 0;          // in use by keys that are not at rest
-  std::uint64_t record_bytes = 0;  // there are, for logs and holders
-  std::uint64_t record_used = 0;   // of them
+  std::size_t bytes = 0;           // total
+  std::uint64_t slots = 0;         // total
+  std::uint64_t live = 0;          // slots of keys that are not at rest
+  std::uint64_t record_bytes = 0;  // total, for exact sliding windows and holders
+  std::uint64_t record_used = 0;   // bytes of `record_bytes` in use
   // Since the start:
-  std::uint64_t forgotten = 0;  // keys at rest that made room for others
-  std::uint64_t shared = 0;     // calls of newcomers that had to share
-  std::uint64_t denied = 0;     // calls of newcomers refused for want of room
-  std::uint64_t untracked = 0;  // calls of newcomers let through for want of room
+  std::uint64_t forgotten = 0;  // keys at rest that were evicted
+  std::uint64_t shared = 0;     // calls of new keys that were charged to the shared overflow state
+  std::uint64_t denied = 0;     // calls of new keys that were refused because the table was full
+  std::uint64_t untracked = 0;  // calls of new keys that were admitted without being counted
 };
 
 }  // namespace v0

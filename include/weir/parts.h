@@ -14,17 +14,17 @@ struct Part {
   std::string_view value;
 };
 
-// Up to sixteen parts, in any order. A value that borrows its texts.
+// Up to sixteen parts of a key, in any order. A value that borrows its texts.
 class Parts {
  public:
   static constexpr std::size_t kMost = 16;
 
-  // (Leaves the places as they are: most requests have no parts, and clearing them would cost more
-  // than a decision.)
+  // Leaves the array uninitialized: most requests have no parts, and clearing it would cost more
+  // than a decision.
   constexpr Parts() noexcept : none_{} {}
   constexpr Parts(const Parts& other) noexcept : none_{} { *this = other; }
   constexpr Parts& operator=(const Parts& other) noexcept {
-    for (std::size_t i = 0; i < other.kept(); ++i) parts_[i] = other.parts_[i];
+    for (std::size_t i = 0; i < other.stored(); ++i) parts_[i] = other.parts_[i];
     count_ = other.count_;
     return *this;
   }
@@ -33,17 +33,17 @@ class Parts {
     for (const Part& part : parts) add(part);
   }
 
-  // One beyond the most is counted but not kept: a request with it is refused as an error.
+  // Parts beyond the maximum are counted but not stored; too_many() makes the request an error.
   void add(const Part& part) noexcept {
     if (count_ < kMost) parts_[count_] = part;
     ++count_;
   }
   constexpr bool empty() const noexcept { return count_ == 0; }
   constexpr bool too_many() const noexcept { return count_ > kMost; }
-  std::span<const Part> all() const noexcept { return {parts_, kept()}; }
+  std::span<const Part> all() const noexcept { return {parts_, stored()}; }
 
  private:
-  constexpr std::size_t kept() const noexcept { return count_ < kMost ? count_ : kMost; }
+  constexpr std::size_t stored() const noexcept { return count_ < kMost ? count_ : kMost; }
 
   std::size_t count_ = 0;
   union {

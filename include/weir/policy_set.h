@@ -17,21 +17,21 @@ struct PolicySetAccess;
 struct Policies;
 }  // namespace detail
 
-// Policies by name, as a policy file has them: what an Engine enforces.
-// A value; copies share what they hold. Reading from any thread, changing from one.
+// Named policies, as in a policy file: what an Engine enforces.
+// A value; copies share their contents. Safe to read from many threads; not while it is changed.
 class PolicySet {
  public:
-  // None. Policies can be added.
+  // An empty set.
   PolicySet();
 
-  // The policies of a text in YAML. The error lists everything that is wrong, each with
-  // name:line:column, the line, a caret and what to write instead.
+  // Parses policies in YAML. The error lists every mistake with name:line:column, the line, a caret
+  // and what to write instead.
   static Result<PolicySet, Error> parse(std::string_view text, std::string_view name = "policies");
 
-  // The same from a file.
+  // Loads policies from a YAML file.
   static Result<PolicySet, Error> load(const std::string& path);
 
-  // A policy made of limits that all count by the whole key. Replaces one of the same name.
+  // Adds a policy whose limits all count by the whole key. Replaces one of the same name.
   PolicySet& add(std::string name, std::span<const Limit> limits);
   PolicySet& add(std::string name, const Limit& limit) { return add(std::move(name), {&limit, 1}); }
 

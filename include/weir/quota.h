@@ -10,9 +10,9 @@ inline namespace v0 {
 
 class Quota;
 
-// So many permits in every period, written `per_second(50)` or `per(1, 5s)`.
-// A plain value, and a constant where its numbers are: per_second(0) does not compile in a constant
-// expression and throws std::invalid_argument elsewhere.
+// A number of permits in every period, written `per_second(50)` or `per(1, 5s)`.
+// A plain value. Invalid numbers throw std::invalid_argument; in a constant expression they do not
+// compile.
 // Counts whole permits: half a permit a second is one in two seconds, `per(1, 2s)`.
 class Rate {
  public:
@@ -29,7 +29,7 @@ class Rate {
   constexpr Permits count() const noexcept { return count_; }
   constexpr Nanos period() const noexcept { return period_; }
 
-  // With room for `permits` at one instant from rest, instead of the rate's own count.
+  // A quota whose burst is `permits` instead of the rate's count.
   constexpr Quota burst(Permits permits) const;
 
   friend constexpr bool operator==(const Rate&, const Rate&) = default;
@@ -39,10 +39,10 @@ class Rate {
   Nanos period_;
 };
 
-// A rate and a burst: what a token bucket is made of, written `per_second(50).burst(100)`.
+// The rate and the burst of a token bucket, written `per_second(50).burst(100)`. The burst is the
+// most that can be taken at one instant from rest.
 // A plain value, like Rate, with the same checks.
-// Not for windows, queues and smooth limiters, which have no burst: those take a Rate or their own
-// numbers.
+// Not for windows, queues and smooth limiters, which have no burst.
 class Quota {
  public:
   // Implicit on purpose: a rate alone is a quota whose burst is the count.

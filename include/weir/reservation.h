@@ -13,69 +13,68 @@ namespace detail {
 
 struct ReservationAccess;
 
-// What a limiter wants to know again when something is given back. Room for a receipt, and for the
-// place of a key in a table.
+// Opaque data with which a limiter can undo a reservation: room for a receipt and a table key.
 struct Ticket {
   alignas(16) std::byte bytes[96];
 };
 
-// Whoever takes back what a ticket was given for.
-class Giver {
+// The limiter that issued a ticket.
+class Issuer {
  public:
-  // Whether anything came back.
+  // Gives back the permits of a ticket. Returns whether any permits were given back.
   virtual bool give_back(const Ticket& ticket) noexcept = 0;
 
  protected:
-  ~Giver() = default;
+  ~Issuer() = default;
 };
 
 }  // namespace detail
 
-// A turn that was promised: permits have been taken, to be used from ready_at() on.
-// Not thread-safe: one thread at a time. The limiter must outlive it.
-// Not a guard: it gives nothing back by itself. Whoever forgets a reservation has spent it, since
-// the work it was made for may begin long after it is gone, from a timer.
+// Permits that have been taken in advance, to be used from ready_at() on.
+// Not thread-safe. The limiter must outlive it.
+// Not a guard: its destructor gives nothing back, because the work may start from a timer long
+// after the reservation object is gone.
 class [[nodiscard]] Reservation {
  public:
   Reservation(Reservation&& other) noexcept
       : decision_(other.decision_),
         ready_at_(other.ready_at_),
-        giver_(std::exchange(other.giver_, nullptr)),
+        issuer_(std::exchange(other.issuer_, nullptr)),
         ticket_(other.ticket_) {}
   Reservation& operator=(Reservation&& other) noexcept {
     decision_ = other.decision_;
     ready_at_ = other.ready_at_;
-    giver_ = std::exchange(other.giver_, nullptr);
+    issuer_ = std::exchange(other.issuer_, nullptr);
     ticket_ = other.ticket_;
     return *this;
   }
 
-  // True when granted, until it is cancelled or moved away.
-  explicit operator bool() const noexcept { return giver_ != nullptr; }
+  // True if granted and not yet cancelled or moved from.
+  explicit operator bool() const noexcept { return issuer_ != nullptr; }
 
-  // The answer, as it was given.
+  // The decision at the time of the call.
   const Decision& decision() const noexcept { return decision_; }
 
-  // When granted, the instant from which the permits may be used. Otherwise the one at which to ask
-  // again: Instant::max() if that will never help.
+  // When granted, the instant from which the permits may be used. When refused, the instant at
+  // which to retry; Instant::max() if a retry can never succeed.
   Instant ready_at() const noexcept { return ready_at_; }
 
-  // Gives back what has not drained since. Returns whether anything came back: after its time has
-  // come, or for a window that is over, nothing may. The second time nothing happens.
+  // Gives back the permits that have not drained since. Returns whether any were given back: there
+  // may be none once ready_at() has come, or once the window is over. Idempotent.
   bool cancel() noexcept {
-    detail::Giver* giver = std::exchange(giver_, nullptr);
-    return giver != nullptr && giver->give_back(ticket_);
+    detail::Issuer* issuer = std::exchange(issuer_, nullptr);
+    return issuer != nullptr && issuer->give_back(ticket_);
   }
 
  private:
   friend struct detail::ReservationAccess;
-  Reservation(const Decision& decision, Instant ready_at, detail::Giver* giver,
+  Reservation(const Decision& decision, Instant ready_at, detail::Issuer* issuer,
               const detail::Ticket& ticket) noexcept
-      : decision_(decision), ready_at_(ready_at), giver_(giver), ticket_(ticket) {}
+      : decision_(decision), ready_at_(ready_at), issuer_(issuer), ticket_(ticket) {}
 
   Decision decision_;
   Instant ready_at_;
-  detail::Giver* giver_;  // none when refused
+  detail::Issuer* issuer_;  // null when refused
   detail::Ticket ticket_;
 };
 

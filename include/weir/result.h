@@ -7,13 +7,13 @@
 namespace weir {
 inline namespace v0 {
 
-// What went wrong, in words for people: what, where, and what to do about it.
+// An error message for people: what is wrong, where, and what to do.
 struct Error {
   std::string message;
 };
 
-// Either a value or the reason why there is none. Not std::expected, which is C++23: this type is
-// the same whatever standard its user compiles with.
+// Either a value or an error. Not std::expected, which is C++23: this type must be the same for
+// every language standard that its user compiles with.
 template <typename T, typename E>
 class [[nodiscard]] Result {
  public:
@@ -23,14 +23,14 @@ class [[nodiscard]] Result {
 
   explicit operator bool() const noexcept { return held_.index() == 0; }
 
-  // Only when there is a value.
+  // Undefined unless there is a value.
   T& operator*() & { return *std::get_if<0>(&held_); }
   const T& operator*() const& { return *std::get_if<0>(&held_); }
   T&& operator*() && { return std::move(*std::get_if<0>(&held_)); }
   T* operator->() { return std::get_if<0>(&held_); }
   const T* operator->() const { return std::get_if<0>(&held_); }
 
-  // Only when there is none.
+  // Undefined unless there is an error.
   const E& error() const { return *std::get_if<1>(&held_); }
 
  private:

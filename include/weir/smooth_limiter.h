@@ -13,43 +13,44 @@
 namespace weir {
 inline namespace v0 {
 
-// A SmoothLimiter spaces its callers evenly, as Guava's RateLimiter does: a call does not wait for
-// what it takes itself, the next one does.
-// Thread-safe: every member, from any thread, under a lock that no caller holds while it waits.
-// Not for strict limits: a call is never refused for its size, however large, and what it takes too
-// much is paid for by those after it. A Limiter refuses.
+// Spaces its callers evenly, as Guava's RateLimiter does: the wait for a call's permits is served
+// by the next call.
+// Thread-safe. Uses a mutex, which no caller holds while it waits.
+// Not for strict limits: a call of any size is admitted, and later callers wait for what it took. A
+// Limiter refuses instead.
 //
-// Time in which nobody calls is saved up, a second of it at most: 10/s after a rest admits ten that
-// are saved up and one on credit. With a warm-up it is the other way round: a limiter that has
-// rested is cold, and begins at a third of its rate. As with Guava, a limiter is created with
-// nothing saved up, one that warms up cold.
+// Idle time is saved up, one second at most: after a rest, 10/s admits ten saved permits and one on
+// credit. With a warm-up it is the other way round: a limiter that has been idle is cold and starts
+// at a third of its rate. As with Guava, a new limiter has nothing saved up, and a new one with
+// warm-up is cold.
 class SmoothLimiter {
  public:
   explicit SmoothLimiter(Rate rate, const Clock& clock = system_clock());
-  // Is cold after resting for `warm_up`, and takes that long to be warm again; four hours at most.
+  // The limiter is cold after an idle time of `warm_up`, and takes as long to be warm again. Four
+  // hours at most.
   SmoothLimiter(Rate rate, Nanos warm_up, const Clock& clock = system_clock());
   ~SmoothLimiter();
   SmoothLimiter(const SmoothLimiter&) = delete;
   SmoothLimiter& operator=(const SmoothLimiter&) = delete;
 
-  // Waits for its turn, however long that takes, and returns how long it took. Throws
-  // std::invalid_argument for permits below zero.
+  // Waits for its turn without a limit, and returns the time waited. Throws std::invalid_argument
+  // for permits below zero.
   Nanos acquire(Permits permits = 1);
 
-  // Waits for its turn, at most until the deadline, and refuses at once when that would be too
-  // late. When stopped, before or while it waits, it is limited, and gives back what it took unless
-  // another caller has been told to wait for it meanwhile.
+  // Waits for a turn, at most until the deadline; refuses at once if the turn would come later.
+  // When stopped, before or while it waits, the outcome is `limited`; its permits are given back
+  // unless another call has been made since.
   Decision acquire(Deadline deadline, Permits permits = 1, std::stop_token stop = {});
 
-  // Waits for its turn if that comes within `timeout`; otherwise refuses at once.
+  // Waits for a turn if it comes within `timeout`; otherwise refuses at once.
   Decision try_acquire(Permits permits = 1, Nanos timeout = Nanos{0});
 
-  // Takes permits that may be used later, if that is no more than `max_wait` from now. Cancelling
-  // gives them back as long as nobody has called since.
+  // Takes permits to be used at a later time, at most `max_wait` from now. Cancelling gives them
+  // back as long as no other call has been made since.
   Reservation reserve(Permits permits = 1, Nanos max_wait = kForever) noexcept;
 
-  // From the next call on. What is owed already is paid at the old rate: the caller after this
-  // waits as it would have, and so do those who are waiting. Time saved up stays.
+  // Applies to permits taken from now on. Debt that exists already keeps the old rate: the next
+  // caller waits as it would have, and so do callers that are waiting. Saved time stays.
   void set_rate(Rate rate);
   Rate rate() const;
 

@@ -4,7 +4,8 @@
 #include <string>
 #include <string_view>
 
-// The letters of protocols and formats. Locales have no say here, so <cctype> is of no use.
+// Character classes of protocols and formats. <cctype> is not used because it depends on the
+// locale.
 
 namespace weir {
 
@@ -15,20 +16,20 @@ constexpr char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c
 constexpr char upper(char c) { return c >= 'a' && c <= 'z' ? static_cast<char>(c - 32) : c; }
 
 inline std::string lowered(std::string_view text) {
-  std::string small{text};
-  std::ranges::transform(small, small.begin(), lower);
-  return small;
+  std::string lowercase{text};
+  std::ranges::transform(lowercase, lowercase.begin(), lower);
+  return lowercase;
 }
 
 constexpr bool same_ignoring_case(std::string_view a, std::string_view b) {
   return std::ranges::equal(a, b, {}, lower, lower);
 }
 
-// The value of a hexadecimal digit; -1 if it is none.
+// The value of a hexadecimal digit; -1 for any other character.
 constexpr int hex_value(char c) {
   if (is_digit(c)) return c - '0';
-  const char small = lower(c);
-  return small >= 'a' && small <= 'f' ? small - 'a' + 10 : -1;
+  const char lowercase = lower(c);
+  return lowercase >= 'a' && lowercase <= 'f' ? lowercase - 'a' + 10 : -1;
 }
 
 }  // namespace weir

@@ -7,7 +7,8 @@
 
 namespace weir {
 
-// A text in a room of fixed size. A longer one is cut, and ends with "…".
+// A text in a buffer of fixed size, without allocation. A longer text is truncated between two
+// UTF-8 characters and ends with "…".
 class BoundedText {
  public:
   static constexpr std::size_t kMost = 128;  // bytes

@@ -10,7 +10,7 @@ namespace weir {
 
 namespace {
 
-// A number of exactly `digits` digits at the front of `text`.
+// Consumes a number of exactly `digits` digits at the front of `text`.
 std::optional<int> take_number(std::string_view& text, std::size_t digits) {
   if (text.size() < digits) return std::nullopt;
   int value = 0;
@@ -53,8 +53,7 @@ std::optional<Nanos> take_offset(std::string_view& text) {
   return west ? -offset : offset;
 }
 
-// With zeros in front.
-std::string digits(std::int64_t number, std::size_t width) {
+std::string zero_padded(std::int64_t number, std::size_t width) {
   const std::string text = std::to_string(number);
   return std::string(width - std::min(width, text.size()), '0') + text;
 }
@@ -89,14 +88,14 @@ std::string to_date(Instant time) {
   const auto day = floor<days>(time);
   const year_month_day date{day};
   const hh_mm_ss clock{time - day};
-  std::string out = digits(int{date.year()}, 4);
-  out += '-' + digits(unsigned{date.month()}, 2);
-  out += '-' + digits(unsigned{date.day()}, 2);
-  out += 'T' + digits(clock.hours().count(), 2);
-  out += ':' + digits(clock.minutes().count(), 2);
-  out += ':' + digits(clock.seconds().count(), 2);
+  std::string out = zero_padded(int{date.year()}, 4);
+  out += '-' + zero_padded(unsigned{date.month()}, 2);
+  out += '-' + zero_padded(unsigned{date.day()}, 2);
+  out += 'T' + zero_padded(clock.hours().count(), 2);
+  out += ':' + zero_padded(clock.minutes().count(), 2);
+  out += ':' + zero_padded(clock.seconds().count(), 2);
   if (const auto nanos = clock.subseconds().count(); nanos != 0) {
-    const std::string decimals = digits(nanos, 9);
+    const std::string decimals = zero_padded(nanos, 9);
     out += '.' + decimals.substr(0, decimals.find_last_not_of('0') + 1);
   }
   return out + 'Z';

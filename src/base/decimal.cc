@@ -9,10 +9,10 @@ namespace weir {
 
 namespace {
 
-// Beyond this an exponent makes any mantissa zero or too large; it also keeps sums from
-// overflowing.
+// A larger exponent makes any mantissa zero or too large. The bound also keeps sums of exponents
+// from overflowing.
 constexpr int kMaxExponent = 1000;
-// What surely fits in 128 bits.
+// Numbers of this many digits fit in 128 bits.
 constexpr std::size_t kMaxDigits = 36;
 
 std::string_view take_digits(std::string_view& text) {

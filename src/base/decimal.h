@@ -8,18 +8,17 @@
 
 namespace weir {
 
-// A decimal number as it was written, exactly: mantissa × 10^exponent. No binary fraction comes
-// between what somebody typed and what is reckoned with.
+// An exact decimal number: mantissa × 10^exponent. It is not rounded to a binary fraction.
 struct Decimal {
   Int128 mantissa = 0;
   int exponent = 0;
 
-  // All of `text`, as JSON writes numbers: -12, 0.5, 1.25e-3. Digits beyond the 36th of a fraction
-  // are dropped; a whole part of more digits is not accepted.
+  // Parses all of `text` as a JSON number: -12, 0.5, 1.25e-3. Fraction digits beyond 36 digits in
+  // total are dropped. A whole part of more than 36 digits is an error.
   static std::optional<Decimal> parse(std::string_view text);
 
-  // Times 10^places, rounded to the nearest whole number (halves away from zero); nothing if that
-  // exceeds 64 bits.
+  // The number times 10^places, rounded to the nearest integer (halves away from zero). Nothing if
+  // it does not fit in 64 bits.
   std::optional<std::int64_t> shifted(int places) const;
 };
 

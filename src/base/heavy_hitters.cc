@@ -8,9 +8,12 @@
 
 namespace weir {
 
-HeavyHitters::HeavyHitters(std::size_t most)
-    : entries_(most), chains_(std::bit_ceil(2 * most), kNone), next_(most), positions_(most) {
-  heap_.reserve(most);
+HeavyHitters::HeavyHitters(std::size_t capacity)
+    : entries_(capacity),
+      chains_(std::bit_ceil(2 * capacity), kNone),
+      next_(capacity),
+      positions_(capacity) {
+  heap_.reserve(capacity);
 }
 
 void HeavyHitters::clear() noexcept {
@@ -26,100 +29,100 @@ std::uint64_t HeavyHitters::most_of_others() const noexcept {
 BoundedText* HeavyHitters::add(std::uint64_t hash, std::uint64_t weight,
                                std::uint64_t variance) noexcept {
   total_ += weight;
-  Place place = find(hash);
-  const bool is_new = place == kNone;
+  Index index = find(hash);
+  const bool is_new = index == kNone;
   if (is_new) {
-    place = place_for_newcomer();
-    entries_[place].hash = hash;
-    link(place);
+    index = entry_for_new_key();
+    entries_[index].hash = hash;
+    link(index);
   }
-  entries_[place].count += weight;
-  entries_[place].variance += variance;
-  heap_[positions_[place]].count = entries_[place].count;
-  sift_down(positions_[place]);
+  entries_[index].count += weight;
+  entries_[index].variance += variance;
+  heap_[positions_[index]].count = entries_[index].count;
+  sift_down(positions_[index]);
   if (!is_new) return nullptr;
-  sift_up(positions_[place]);
-  entries_[place].text.clear();
-  return &entries_[place].text;
+  sift_up(positions_[index]);
+  entries_[index].text.clear();
+  return &entries_[index].text;
 }
 
-// An entry that is free, or that of the smallest count: what was counted there stays, as an error.
-HeavyHitters::Place HeavyHitters::place_for_newcomer() noexcept {
+// Returns a free entry, or replaces the entry with the smallest count. The count of the replaced
+// entry stays as the error of the new one.
+HeavyHitters::Index HeavyHitters::entry_for_new_key() noexcept {
   if (size() < entries_.size()) {
-    const auto place = static_cast<Place>(size());
-    entries_[place].count = entries_[place].error = entries_[place].variance = 0;
-    heap_.push_back({.count = 0, .place = place});
-    positions_[place] = place;
-    return place;
+    const auto index = static_cast<Index>(size());
+    entries_[index].count = entries_[index].error = entries_[index].variance = 0;
+    heap_.push_back({.count = 0, .index = index});
+    positions_[index] = index;
+    return index;
   }
-  const Place place = heap_.front().place;
-  unlink(place);
-  entries_[place].error = entries_[place].count;
-  return place;
+  const Index index = heap_.front().index;
+  unlink(index);
+  entries_[index].error = entries_[index].count;
+  return index;
 }
 
-// ---- By hash
+// ---- Hash table
 
-HeavyHitters::Place HeavyHitters::find(std::uint64_t hash) const noexcept {
-  Place place = chains_[hash & (chains_.size() - 1)];
-  while (place != kNone && entries_[place].hash != hash) place = next_[place];
-  return place;
+HeavyHitters::Index HeavyHitters::find(std::uint64_t hash) const noexcept {
+  Index index = chains_[hash & (chains_.size() - 1)];
+  while (index != kNone && entries_[index].hash != hash) index = next_[index];
+  return index;
 }
 
-void HeavyHitters::link(Place place) noexcept {
-  Place& first = first_in_chain(entries_[place].hash);
-  next_[place] = std::exchange(first, place);
+void HeavyHitters::link(Index index) noexcept {
+  Index& first = first_in_chain(entries_[index].hash);
+  next_[index] = std::exchange(first, index);
 }
 
-void HeavyHitters::unlink(Place place) noexcept {
-  Place* at = &first_in_chain(entries_[place].hash);
-  while (*at != place) at = &next_[*at];
-  *at = next_[place];
+void HeavyHitters::unlink(Index index) noexcept {
+  Index* at = &first_in_chain(entries_[index].hash);
+  while (*at != index) at = &next_[*at];
+  *at = next_[index];
 }
 
-// ---- By count
+// ---- Heap
 
-void HeavyHitters::put(std::size_t position, const Ranked& ranked) noexcept {
-  heap_[position] = ranked;
-  positions_[ranked.place] = static_cast<Place>(position);
+void HeavyHitters::put(std::size_t position, const HeapNode& node) noexcept {
+  heap_[position] = node;
+  positions_[node.index] = static_cast<Index>(position);
 }
 
 void HeavyHitters::sift_up(std::size_t position) noexcept {
-  const Ranked rising = heap_[position];
+  const HeapNode moved = heap_[position];
   while (position > 0) {
     const std::size_t parent = (position - 1) / 2;
-    if (heap_[parent].count <= rising.count) break;
+    if (heap_[parent].count <= moved.count) break;
     put(position, heap_[parent]);
     position = parent;
   }
-  put(position, rising);
+  put(position, moved);
 }
 
 void HeavyHitters::sift_down(std::size_t position) noexcept {
-  const Ranked sinking = heap_[position];
+  const HeapNode moved = heap_[position];
   for (std::size_t child; (child = 2 * position + 1) < size(); position = child) {
     if (child + 1 < size() && heap_[child + 1].count < heap_[child].count) ++child;
-    if (heap_[child].count >= sinking.count) break;
+    if (heap_[child].count >= moved.count) break;
     put(position, heap_[child]);
   }
-  put(position, sinking);
+  put(position, moved);
 }
 
-// ---- Several
+// ---- Merging
 
-// Where a key is not in a sketch, that sketch may have counted for it what it has counted for the
-// smallest of those that are.
-std::vector<HeavyHitter> merged(std::span<const HeavyHitters> sketches, std::size_t most) {
-  std::uint64_t of_others = 0;
-  for (const HeavyHitters& sketch : sketches) of_others += sketch.most_of_others();
+// A key that is missing from a sketch may have up to the smallest count of that sketch.
+std::vector<HeavyHitter> merged(std::span<const HeavyHitters> sketches, std::size_t max_size) {
+  std::uint64_t max_untracked = 0;
+  for (const HeavyHitters& sketch : sketches) max_untracked += sketch.most_of_others();
   std::vector<HeavyHitter> all;
-  std::unordered_map<std::uint64_t, std::size_t> places;
+  std::unordered_map<std::uint64_t, std::size_t> indices;
   for (const HeavyHitters& sketch : sketches) {
     for (const HeavyHitter& each : sketch.all()) {
-      const auto [found, is_new] = places.try_emplace(each.hash, all.size());
+      const auto [found, is_new] = indices.try_emplace(each.hash, all.size());
       if (is_new) {
         HeavyHitter& fresh = all.emplace_back(each);
-        fresh.count = fresh.error = of_others;
+        fresh.count = fresh.error = max_untracked;
         fresh.variance = 0;
       }
       HeavyHitter& sum = all[found->second];
@@ -131,7 +134,7 @@ std::vector<HeavyHitter> merged(std::span<const HeavyHitters> sketches, std::siz
   const auto order = [](const HeavyHitter& a, const HeavyHitter& b) {
     return std::tuple(b.count, a.error, a.hash) < std::tuple(a.count, b.error, b.hash);
   };
-  const std::size_t kept = std::min(most, all.size());
+  const std::size_t kept = std::min(max_size, all.size());
   std::partial_sort(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(kept), all.end(), order);
   all.resize(kept);
   return all;

@@ -9,66 +9,67 @@
 
 namespace weir {
 
-// A key and how much was counted for it: `count` at most, and `count - error` at least.
+// A key and its estimated count. The true count is between `count - error` and `count`.
 struct HeavyHitter {
   std::uint64_t hash = 0;
   std::uint64_t count = 0;
   std::uint64_t error = 0;
-  std::uint64_t variance = 0;  // of `count`, where samples were counted
+  std::uint64_t variance = 0;  // of `count`, if it counts samples
   BoundedText text{};
 };
 
-// The keys for which most is counted, in memory of a fixed size: Space-Saving, as Metwally, Agrawal
-// and El Abbadi describe it. A newcomer takes the place of the key with the smallest count and goes
-// on from there, so a count is never too small, and too large by no more than the smallest one was.
-// Whoever has more than total / most is there.
+// The keys with the highest counts in a stream, in memory of a fixed size: the Space-Saving sketch
+// of Metwally, Agrawal and El Abbadi. A new key replaces the key with the smallest count and
+// inherits that count. So a count is never too small, and too large by at most the smallest count.
+// Every key whose count exceeds total / capacity is in the sketch.
 // Not thread-safe.
 class HeavyHitters {
  public:
-  explicit HeavyHitters(std::size_t most);
+  explicit HeavyHitters(std::size_t capacity);
 
-  // Counts `weight`. Where the key is new here, its text has to be put into what is returned.
-  // (A sample of one in w, counted with the weight w, has a variance of w * (w - 1).)
+  // Counts `weight` for a key. Returns null if the key is in the sketch already; otherwise a
+  // pointer to its text, which the caller has to fill in. A sample of one in w that is counted with
+  // weight w has a variance of w * (w - 1).
   BoundedText* add(std::uint64_t hash, std::uint64_t weight, std::uint64_t variance = 0) noexcept;
   void clear() noexcept;
 
-  // In no order.
+  // Unordered.
   std::span<const HeavyHitter> all() const noexcept { return {entries_.data(), size()}; }
   std::size_t size() const noexcept { return heap_.size(); }
   std::uint64_t total() const noexcept { return total_; }
-  // No key that is not here has more.
+  // An upper bound of the count of any key that is not in the sketch.
   std::uint64_t most_of_others() const noexcept;
 
  private:
-  using Place = std::uint16_t;
-  static constexpr Place kNone = UINT16_MAX;
-  // (With the count beside it: entries are far apart in memory.)
-  struct Ranked {
+  using Index = std::uint16_t;
+  static constexpr Index kNone = UINT16_MAX;
+  // The count is copied here because entries are far apart in memory.
+  struct HeapNode {
     std::uint64_t count;
-    Place place;
+    Index index;
   };
 
-  Place& first_in_chain(std::uint64_t hash) noexcept {
+  Index& first_in_chain(std::uint64_t hash) noexcept {
     return chains_[hash & (chains_.size() - 1)];
   }
-  Place find(std::uint64_t hash) const noexcept;
-  void link(Place place) noexcept;
-  void unlink(Place place) noexcept;
-  void put(std::size_t position, const Ranked& ranked) noexcept;
+  Index find(std::uint64_t hash) const noexcept;
+  void link(Index index) noexcept;
+  void unlink(Index index) noexcept;
+  void put(std::size_t position, const HeapNode& node) noexcept;
   void sift_up(std::size_t position) noexcept;
   void sift_down(std::size_t position) noexcept;
-  Place place_for_newcomer() noexcept;
+  Index entry_for_new_key() noexcept;
 
   std::vector<HeavyHitter> entries_;
-  std::vector<Place> chains_;     // by hash: the first entry of each chain
-  std::vector<Place> next_;       // by entry: who follows it in its chain
-  std::vector<Place> positions_;  // by entry: where it is in the heap
-  std::vector<Ranked> heap_;      // entries, the smallest count first
+  std::vector<Index> chains_;     // hash table: the first entry of each chain
+  std::vector<Index> next_;       // by entry: the next one in its chain
+  std::vector<Index> positions_;  // by entry: its position in the heap
+  std::vector<HeapNode> heap_;    // min-heap by count
   std::uint64_t total_ = 0;
 };
 
-// What all of them have counted, the largest counts first, `most` at most. The bounds hold for what
-// was counted in all.
-std::vector<HeavyHitter> merged(std::span<const HeavyHitters> sketches, std::size_t most);
+// Merges sketches of several streams: at most `max_size` keys, the largest counts first. The error
+// bounds hold for the sum of the streams.
+std::vector<HeavyHitter> merged(std::span<const HeavyHitters> sketches, std::size_t max_size);
 
 }  // namespace weir

@@ -1,6 +1,6 @@
 #pragma once
 
-// 128-bit integers: products of two 64-bit times need them, and ISO C++ has none.
+// 128-bit integers, for products of two 64-bit times. ISO C++ has none.
 
 namespace weir {
 

@@ -4,7 +4,7 @@
 
 namespace weir {
 
-// Does some work. False if there was no memory for all of it.
+// Runs `work`. Returns false if it threw std::bad_alloc.
 inline bool with_memory(const auto& work) noexcept {
   try {
     work();

@@ -5,14 +5,14 @@
 
 namespace weir {
 
-// Memory that an empty text may keep. There are thousands of connections with several texts each;
-// few need much, and not for long.
-inline constexpr std::size_t kKeptForReuse = 4 << 10;
+// Capacity that an empty scratch buffer may keep. There are thousands of connections with several
+// buffers each; few need more, and only for a short time.
+inline constexpr std::size_t kMaxKeptCapacity = 4 << 10;
 
-// Empties a text that will be filled again. Its memory stays with it, unless it is more than
-// `kept`.
-inline void clear_for_reuse(std::string& text, std::size_t kept = kKeptForReuse) {
-  text.capacity() > kept ? std::string().swap(text) : text.clear();
+// Empties a scratch buffer that will be filled again. It keeps its capacity, unless that exceeds
+// `max_kept` bytes.
+inline void clear_for_reuse(std::string& text, std::size_t max_kept = kMaxKeptCapacity) {
+  text.capacity() > max_kept ? std::string().swap(text) : text.clear();
 }
 
 }  // namespace weir

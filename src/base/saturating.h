@@ -6,7 +6,7 @@
 #include "base/int128.h"
 #include "base/time.h"
 
-// Arithmetic that stops at the ends of its range instead of wrapping around or being undefined.
+// Saturating arithmetic: results are clamped to the range of the type instead of overflowing.
 
 namespace weir {
 
@@ -30,25 +30,25 @@ constexpr std::int64_t sat_sub(std::int64_t a, std::int64_t b) {
                : std::numeric_limits<std::int64_t>::max();
 }
 
-// `t` moved by `by`, not beyond the range of Instant.
+// `t + by`, clamped to the range of Instant.
 constexpr Instant later(Instant t, Nanos by) { return instant(sat_add(ns(t), by.count())); }
 
-// How long it is from `from` to `to`; negative when `to` lies before.
+// `to - from`, clamped to the range of Nanos.
 constexpr Nanos between(Instant from, Instant to) { return Nanos{sat_sub(ns(to), ns(from))}; }
 
-// How long until `then`; zero when it has passed.
+// The time from `now` to `then`; zero when `then` has passed.
 constexpr Nanos until(Instant now, Instant then) {
   return then > now ? between(now, then) : Nanos{0};
 }
 
-// Quotient rounded towards plus infinity, for a divisor above zero.
+// The quotient rounded towards plus infinity. The divisor is positive.
 constexpr Int128 ceil_div(Int128 dividend, Int128 divisor) {
   const Int128 quotient = dividend / divisor;
   return quotient * divisor < dividend ? quotient + 1 : quotient;
 }
 
-// Quotient for a dividend of zero or more; one machine division where both fit in 64 bits, which
-// they nearly always do (a general 128-bit division is a library call).
+// The quotient of a non-negative dividend. Uses one machine division if both operands fit in 64
+// bits, which is nearly always the case: a 128-bit division is a library call.
 constexpr Int128 quick_div(Int128 dividend, Int128 divisor) {
   constexpr Int128 word = std::numeric_limits<std::uint64_t>::max();
   if (dividend <= word && divisor <= word) {

@@ -9,11 +9,10 @@ namespace weir {
 
 namespace {
 
-// Nobody mistypes more than this: longer words are not compared.
+// Longer words are not compared: the cost grows with the product of the lengths.
 constexpr std::size_t kLongestWord = 64;
 
-// How many letters have to be changed, added or removed to make one word of the other; a letter in
-// the other case is the same.
+// The Levenshtein distance, ignoring case.
 std::size_t edit_distance(std::string_view a, std::string_view b) {
   std::vector<std::size_t> row(b.size() + 1);
   for (std::size_t j = 0; j <= b.size(); ++j) row[j] = j;
@@ -34,12 +33,12 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
 std::string_view nearest(std::string_view typed, std::span<const std::string_view> known) {
   if (typed.size() > kLongestWord) return {};
   std::string_view best;
-  // One letter of a short word may be wrong, three of a long one.
-  std::size_t least = std::clamp<std::size_t>(typed.size() / 2, 1, 3) + 1;
+  // Allows one wrong letter in a short word, up to three in a long one.
+  std::size_t best_distance = std::clamp<std::size_t>(typed.size() / 2, 1, 3) + 1;
   for (const std::string_view word : known) {
     const std::size_t distance = edit_distance(typed, word);
-    if (distance < least) {
-      least = distance;
+    if (distance < best_distance) {
+      best_distance = distance;
       best = word;
     }
   }

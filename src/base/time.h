@@ -7,9 +7,9 @@
 
 namespace weir {
 
-// The instants a limit can be asked about: after 1970 and before 2116. The zero instant is left
-// free, so that an all-zero state can mean "never seen"; the upper end leaves headroom for adding
-// two durations without overflow.
+// The range of instants that limits accept: after 1970 and before 2116. The zero instant is
+// excluded so that an all-zero state can mean "never seen". The upper end leaves headroom for
+// adding two durations without overflow.
 inline constexpr Instant kEarliest{Nanos{1}};
 inline constexpr Instant kLatest{Nanos{std::int64_t{1} << 62}};
 

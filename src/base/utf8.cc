@@ -7,13 +7,13 @@ namespace weir {
 
 namespace {
 
-bool continues(std::string_view text, std::size_t i) {
+bool is_continuation(std::string_view text, std::size_t i) {
   return i < text.size() && (static_cast<unsigned char>(text[i]) & 0xc0) == 0x80;
 }
 
-// What the byte behind the first may be, so that nothing is written longer than it needs to be, is
-// a surrogate or lies beyond Unicode.
-bool second_fits(unsigned char first, unsigned char second) {
+// Checks the second byte of a sequence: excludes overlong encodings, surrogates and code points
+// above U+10FFFF.
+bool is_valid_second_byte(unsigned char first, unsigned char second) {
   switch (first) {
     case 0xe0:
       return second >= 0xa0;
@@ -28,7 +28,7 @@ bool second_fits(unsigned char first, unsigned char second) {
   }
 }
 
-std::size_t length_by(unsigned char first) {
+std::size_t sequence_length(unsigned char first) {
   if (first < 0x80) return 1;
   if (first >= 0xc2 && first <= 0xdf) return 2;
   if (first >= 0xe0 && first <= 0xef) return 3;
@@ -36,35 +36,36 @@ std::size_t length_by(unsigned char first) {
   return 0;
 }
 
-// What nearly all texts are. Eight bytes are looked at at once, the last of them perhaps twice.
+// The fast path: nearly all texts are ASCII. Reads eight bytes at once; the last read may overlap
+// the one before.
 bool is_ascii(std::string_view text) {
   constexpr std::uint64_t high_bits = 0x8080808080808080;
-  std::uint64_t seen = 0;
-  const auto look_at = [&](const char* at) {
+  std::uint64_t bits = 0;
+  const auto read_eight = [&](const char* at) {
     std::uint64_t eight = 0;
     std::memcpy(&eight, at, sizeof eight);
-    seen |= eight;
+    bits |= eight;
   };
   if (text.size() < 8) {
-    for (const char c : text) seen |= static_cast<unsigned char>(c);
-    return (seen & high_bits) == 0;
+    for (const char c : text) bits |= static_cast<unsigned char>(c);
+    return (bits & high_bits) == 0;
   }
   const char* const last = text.data() + text.size() - 8;
-  for (const char* at = text.data(); at < last; at += 8) look_at(at);
-  look_at(last);
-  return (seen & high_bits) == 0;
+  for (const char* at = text.data(); at < last; at += 8) read_eight(at);
+  read_eight(last);
+  return (bits & high_bits) == 0;
 }
 
 }  // namespace
 
 Utf8 first_character(std::string_view text) {
   const auto first = static_cast<unsigned char>(text[0]);
-  const std::size_t length = length_by(first);
+  const std::size_t length = sequence_length(first);
   if (length == 1) return {1, true};
-  if (length == 0 || !continues(text, 1)) return {1, false};
-  if (!second_fits(first, static_cast<unsigned char>(text[1]))) return {1, false};
+  if (length == 0 || !is_continuation(text, 1)) return {1, false};
+  if (!is_valid_second_byte(first, static_cast<unsigned char>(text[1]))) return {1, false};
   std::size_t bytes = 2;
-  while (bytes < length && continues(text, bytes)) ++bytes;
+  while (bytes < length && is_continuation(text, bytes)) ++bytes;
   return {bytes, bytes == length};
 }
 
@@ -78,15 +79,15 @@ bool is_utf8(std::string_view text) {
   return true;
 }
 
-std::string_view cut(std::string_view text, std::size_t most) {
-  if (text.size() <= most) return text;
-  while (most > 0 && continues(text, most)) --most;
-  return text.substr(0, most);
+std::string_view cut(std::string_view text, std::size_t max_bytes) {
+  if (text.size() <= max_bytes) return text;
+  while (max_bytes > 0 && is_continuation(text, max_bytes)) --max_bytes;
+  return text.substr(0, max_bytes);
 }
 
 std::string shortened(std::string_view text) {
-  constexpr std::size_t long_enough = 64;
-  std::string short_text{cut(text, long_enough)};
+  constexpr std::size_t max_length = 64;
+  std::string short_text{cut(text, max_length)};
   if (short_text.size() < text.size()) short_text += "…";
   return short_text;
 }

@@ -6,19 +6,20 @@
 
 namespace weir {
 
-// What stands at the front of a text that may hold any bytes.
+// The first sequence of a text that may contain any bytes.
 struct Utf8 {
-  std::size_t bytes;  // that belong together
-  bool whole;         // a character, or else only the start of one or no part of any
+  std::size_t bytes;  // length of the sequence
+  bool whole;         // true: a valid character; false: a truncated or invalid sequence
 };
+// `text` is not empty.
 Utf8 first_character(std::string_view text);
 
 bool is_utf8(std::string_view text);
 
-// The first `most` bytes of `text`, or a few less: no character is cut in two.
-std::string_view cut(std::string_view text, std::size_t most);
+// The first `max_bytes` bytes of `text`, or up to three less, so that no character is cut in two.
+std::string_view cut(std::string_view text, std::size_t max_bytes);
 
-// What a stranger wrote, for a message: not much of it is repeated.
+// At most 64 bytes of untrusted text, with "…" if it was truncated: for messages.
 std::string shortened(std::string_view text);
 
 }  // namespace weir

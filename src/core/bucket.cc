@@ -22,7 +22,7 @@ using gcra::tat_of;
 
 constexpr std::int64_t kMaxParts = std::int64_t{1} << (64 - kPartsShift);
 
-// The new state of a key that has been in the state `old`.
+// Encodes the tat; keeps the mark bits of `old`.
 State pack(const Bucket& limit, Tat tat, const State& old) {
   return {.when = static_cast<std::uint64_t>(tat.nanos),
           .what = static_cast<std::uint64_t>(tat.parts) << kPartsShift |
@@ -33,13 +33,11 @@ Int128 debt_at(const Bucket& limit, Tat tat, std::int64_t now) {
   return gcra::debt_at(limit.pace, tat, now);
 }
 
-// The longest debt a state can hold.
+// The longest debt that a state can encode.
 Int128 longest_debt(const Bucket& limit) { return in_parts(limit.pace, kLongestDebt); }
 
 // The price of any number of permits, at most the longest debt.
 Int128 price_of(const Bucket& limit, Int128 permits) { return gcra::price_of(limit.pace, permits); }
-
-// In a receipt: what no state has for an instant, so that it is never found untouched again.
 
 bool has_stamp_of(const Bucket& limit, const State& state) {
   return (state.what & kStampMask) == limit.stamp;
@@ -47,18 +45,18 @@ bool has_stamp_of(const Bucket& limit, const State& state) {
 
 Tat not_before(Tat tat, std::int64_t now) { return tat.nanos < now ? Tat{now, 0} : tat; }
 
-Tat read(const Bucket& limit, const State& state, std::int64_t now) {
+Tat current_tat(const Bucket& limit, const State& state, std::int64_t now) {
   const State current = carried(limit, state, instant(now), nullptr);
   return not_before(tat_of(current), ns(limit.full_at));
 }
 
-// What follows from the capacity and the pace.
+// Sets the fields that follow from the capacity and the emission interval.
 void derive(Bucket& limit) {
   limit.depth = limit.capacity * limit.pace.price;
   limit.free = std::min(limit.at_once * limit.pace.price, longest_debt(limit));
   limit.bound = std::min(limit.depth, longest_debt(limit));
   limit.stamp = (limit.stamp & ~kPriceMask) | gcra::encoded_price(limit.pace);
-  // A debt and a cost of 61 bits each can be added up in 64.
+  // The sum of a debt and a cost of 61 bits each fits in 64 bits.
   constexpr Int128 narrow = Int128{1} << 61;
   if (limit.depth <= narrow) limit.narrow = static_cast<std::int64_t>(narrow / limit.pace.parts);
 }
@@ -83,7 +81,7 @@ bool is_possible(const Bucket& limit, Permits cost) {
   return cost >= 0 && cost <= limit.capacity && cost * limit.pace.price <= limit.bound;
 }
 
-Int128 patience_of(const Bucket& limit, const Ask& ask) {
+Int128 max_wait_in_parts(const Bucket& limit, const Ask& ask) {
   return std::min(in_parts(limit.pace, std::max(ask.max_wait, Nanos{0})),
                   longest_debt(limit) - limit.bound);
 }
@@ -102,10 +100,10 @@ Result<Bucket, Flaw> Bucket::make_queue(const Rate& rate, Permits places, Permit
 
 Taken gcra::take_wide(const Bucket& limit, const State& state, Instant at, const Ask& ask) {
   const std::int64_t now = ns(in_range(at));
-  const Int128 debt = gcra::debt_at(limit.pace, read(limit, state, now), now);
+  const Int128 debt = gcra::debt_at(limit.pace, current_tat(limit, state, now), now);
   const bool possible = is_possible(limit, ask.cost);
   Taken taken = step<Int128, false>(limit, state, now, debt, possible ? ask.cost : 0,
-                                    patience_of(limit, ask));
+                                    max_wait_in_parts(limit, ask));
   if (!possible) {
     taken.decision.outcome = Outcome::impossible;
     taken.decision.retry_after = kNever;
@@ -127,19 +125,19 @@ Choice decide(const Bucket& limit, const State& state, Instant now, const Ask& a
 
 Permits remaining(const Bucket& limit, const State& state, Instant now) {
   now = in_range(now);
-  const Int128 room = limit.depth - debt_at(limit, read(limit, state, ns(now)), ns(now));
+  const Int128 room = limit.depth - debt_at(limit, current_tat(limit, state, ns(now)), ns(now));
   return room > 0 ? static_cast<Permits>(quick_div(room, limit.pace.price)) : 0;
 }
 
 Instant rest_at(const Bucket& limit, const State& state, Instant now) {
-  const Tat tat = read(limit, state, ns(in_range(now)));
+  const Tat tat = current_tat(limit, state, ns(in_range(now)));
   return later(instant(tat.nanos), Nanos{tat.parts > 0 ? 1 : 0});
 }
 
 State debit(const Bucket& limit, const State& state, Instant now, Permits cost) {
   if (cost <= 0) return state;
   now = in_range(now);
-  const Tat tat = not_before(read(limit, state, ns(now)), ns(now));
+  const Tat tat = not_before(current_tat(limit, state, ns(now)), ns(now));
   const Int128 room = std::max<Int128>(longest_debt(limit) - debt_at(limit, tat, ns(now)), 0);
   return pack(limit, plus(limit.pace, tat, std::min(room, price_of(limit, cost))), state);
 }
@@ -147,7 +145,7 @@ State debit(const Bucket& limit, const State& state, Instant now, Permits cost) 
 Terms terms_of(const Bucket& limit, const Ask& ask) {
   if (!is_possible(limit, ask.cost)) return {};
   const Int128 price = ask.cost * limit.pace.price;
-  const Int128 patient = limit.free + patience_of(limit, ask);
+  const Int128 patient = limit.free + max_wait_in_parts(limit, ask);
   if (!limit.queue) return {.most_debt = patient - price, .price = price};
   const Int128 room = limit.bound - price;
   return {.most_debt = ask.cost > 0 ? std::min(patient - limit.pace.price, room) : room,
@@ -159,9 +157,9 @@ Int128 price_of(const Bucket& limit, Permits permits) { return price_of(limit, I
 Bucket part_of(const Bucket& limit, Permits part) {
   if (part == limit.capacity) return limit;
   Bucket share{.rate = limit.rate, .capacity = part, .queue = limit.queue};
-  // (Who need not wait does so alone: a queue without such a place could let nobody go.)
-  const auto places = static_cast<Permits>(Int128{limit.at_once} * part / limit.capacity);
-  share.at_once = limit.queue ? std::max<Permits>(places, 1) : part;
+  // A queue must release at least one call at once, or it could not admit any.
+  const auto at_once = static_cast<Permits>(Int128{limit.at_once} * part / limit.capacity);
+  share.at_once = limit.queue ? std::max<Permits>(at_once, 1) : part;
   share.pace = {.parts = limit.pace.parts, .price = ceil_div(limit.depth, part)};
   derive(share);
   return share;
@@ -199,7 +197,7 @@ Bucket in_epoch(Bucket limit, EpochNumber number) {
 
 namespace {
 
-// As if less had been taken in the first place: for a key to which nothing has happened since.
+// Recomputes the state as if less had been taken. Exact only if the key has not changed since.
 State taken_less(const Bucket& limit, Receipt& receipt, Permits back) {
   receipt.taken -= back;
   receipt.after =
@@ -207,18 +205,19 @@ State taken_less(const Bucket& limit, Receipt& receipt, Permits back) {
   return receipt.after;
 }
 
-// What is sure to be owed still, of what the receipt is for: what would be if its permits had been
-// the first to drain. Callers that were told to wait for their turn keep it, so time counts as
-// drained up to the last of their turns; what was debited beyond the depth has no turn to keep.
-Int128 surely_owed(const Bucket& limit, const State& state, const Receipt& receipt, Int128 debt,
-                   Instant now) {
+// A lower bound of the receipt's debt that has not drained: assumes that its permits were the first
+// to drain. Callers that were told to wait keep their turns, so debt counts as drained up to the
+// last turn. A debit beyond the depth has promised no turn.
+Int128 min_undrained_debt(const Bucket& limit, const State& state, const Receipt& receipt,
+                          Int128 debt, Instant now) {
   const bool waited = limit.queue || (state.what & kWaited) != 0;
   const Int128 last_turn = waited ? std::max<Int128>(debt - limit.free, 0) : 0;
   const Int128 passed = in_parts(limit.pace, until(receipt.at, now)) + last_turn;
   return std::min(price_of(limit, Int128{receipt.taken}) - passed, debt);
 }
 
-// A state that a refund has left, which no other receipt was given for.
+// The state after a refund. Increments the refund counter, so that the state differs from the
+// `after` state of every receipt.
 State after_refund(const Bucket& limit, const State& state, Tat tat) {
   constexpr std::uint64_t one_more = kStampMask + 1;
   State next = pack(limit, tat, state);
@@ -228,10 +227,11 @@ State after_refund(const Bucket& limit, const State& state, Tat tat) {
 
 }  // namespace
 
-// Giving back must leave the bucket as if less had been taken in the first place. When nothing
-// happened since, that is replayed. Otherwise it is sure only for what is surely owed still: up to
-// that point the bucket never ran dry in either story, so the two differ by just the permits given
-// back. What was taken at another price can only be undone as a whole.
+// A refund must leave the bucket as if less had been taken in the first place. If the key has not
+// changed since, the take is recomputed with less. Otherwise only debt that certainly has not
+// drained is given back: up to that amount the bucket has not run dry with or without the take, so
+// the two histories differ by exactly the refund. Permits taken at another price can only be given
+// back as a whole.
 State refund(const Bucket& limit, const State& state, Instant now, Receipt& receipt, Permits back) {
   back = std::clamp<Permits>(back, 0, receipt.taken);
   if (back == 0) return state;
@@ -241,8 +241,8 @@ State refund(const Bucket& limit, const State& state, Instant now, Receipt& rece
   if (!same_price) return state;
 
   now = in_range(now);
-  const Int128 debt = debt_at(limit, read(limit, state, ns(now)), ns(now));
-  const Int128 owed = surely_owed(limit, state, receipt, debt, now);
+  const Int128 debt = debt_at(limit, current_tat(limit, state, ns(now)), ns(now));
+  const Int128 owed = min_undrained_debt(limit, state, receipt, debt, now);
   const Int128 span = std::min(owed, price_of(limit, Int128{back}));
   if (span <= 0) return state;
   receipt.taken -= static_cast<Permits>(ceil_div(span, limit.pace.price));

@@ -11,55 +11,56 @@ namespace weir::core {
 
 // Token bucket, meter and queue: one algorithm, the generic cell rate algorithm (GCRA).
 //
-// Instead of counting tokens that drip into a bucket, it remembers a single instant, the
-// theoretical arrival time (tat): the moment at which everything admitted so far will have been
-// paid for at one price per permit. `tat - now` is the debt. A call of cost c raises the debt by
-// c prices and passes if it stays within the depth, capacity × price:
+// Instead of a token count, the state is a single instant: the theoretical arrival time (tat), at
+// which everything admitted so far will have drained at one price (emission interval) per permit.
+// `tat - now` is the debt. A call of cost c raises the debt by c prices. It passes if the debt
+// stays within the depth, capacity × price:
 //
 //        now            tat                 now + depth
 //   ──────┼──────────────┼────────────────────────┼──────▶ time
 //         │◀─── debt ───▶│◀── what may be taken ─▶│
 //
-// Nothing has to be refilled: time passing lowers the debt by itself, to the nanosecond, with no
-// drift. 20/s burst 30: price 50 ms, depth 1.5 s; thirty calls at once bring the debt to 1.5 s, the
-// next one passes 50 ms later.
+// No refill step is needed: the debt drains with time, to the nanosecond, without drift. 20/s burst
+// 30: price 50 ms, depth 1.5 s; thirty calls at once bring the debt to 1.5 s, the next one passes
+// 50 ms later.
 //
-// A bucket admits whatever fits its depth at once. A caller that is willing to wait may go into
-// debt beyond the depth, and waits until it is back. A queue has the same depth and nothing beyond
-// it; whoever comes while more than `at_once - 1` permits are owed waits for its turn.
+// A bucket admits at once whatever fits its depth. A caller that is willing to wait may go into
+// debt beyond the depth, and waits until the debt is back at the depth. A queue has the same depth
+// and never exceeds it; a call waits for its turn while more than `at_once - 1` permits are owed.
 //
-// The state is the tat (nanoseconds and parts of one) and a stamp: the price it was reckoned with
-// and the epoch of the limit's history in which that was the price. After a change of the limit the
-// debt in *permits* stays: 10/min used up and raised to 20/min leaves 10. The next look at a state
-// of another stamp finds what became of it since (core/price_history.h) and writes that, whether it
-// admits or refuses.
+// The state contains the tat (nanoseconds and parts of one) and a stamp: the price at which it was
+// computed, and the epoch of the limit's history in which that price was in force. When the limit
+// changes, the debt in *permits* stays: 10/min used up and raised to 20/min leaves 10. The next
+// access to a state with another stamp converts it to the present price (core/price_history.h) and
+// writes it back, also if the call is refused.
 struct Bucket {
   Rate rate{};
   Permits capacity = 1;
-  Permits at_once = 1;  // released without waiting; the capacity for a bucket or with nodelay
+  Permits at_once = 1;  // admitted without waiting; the capacity for a bucket or with nodelay
   bool queue = false;
   // Derived from the above, in parts of a nanosecond.
   Pace pace{};
-  Int128 depth = 0;  // the capacity
-  Int128 free = 0;   // at_once, or 73 years
-  Int128 bound = 0;  // the debt that nobody leaves who does not wait: depth, or 73 years
-  // Debts below this many nanoseconds are reckoned in 64 bits; none, if the depth is too large.
+  Int128 depth = 0;  // capacity × price
+  Int128 free = 0;   // at_once × price, at most 73 years
+  Int128 bound = 0;  // the largest debt that a call without waiting may leave: depth, or 73 years
+  // Debts below this many nanoseconds fit in 64-bit arithmetic; the minimum if the depth is too
+  // large for it.
   std::int64_t narrow = std::numeric_limits<std::int64_t>::min();
-  std::uint64_t stamp = 0;  // the price of a permit and the epoch, as states carry them
+  std::uint64_t stamp = 0;  // the price of a permit and the epoch, as encoded in states
 
-  // Until then every key owes, whether it was ever seen or not: the bucket began empty. (Such a one
-  // is never narrow, so that others need not look.)
+  // Until this instant every key is in debt, even if it was never seen: the bucket started empty.
+  // `narrow` is then at its minimum, so that the 64-bit path need not check for it.
   Instant full_at{};
 
-  // The price is known to rise to this many times the present one, at other hours or when an order
-  // ends. A store that expires states keeps them that many times as long as they take to drain.
+  // The price will rise to at most this multiple of the present one, by a schedule or when an order
+  // ends. A store that expires states keeps them this many times as long as they take to drain.
   std::int64_t known_rise = 1;
 
   static Result<Bucket, Flaw> make(const Rate& rate, Permits burst);
   static Result<Bucket, Flaw> make_queue(const Rate& rate, Permits places, Permits undelayed);
 };
 
-// What `take` of core/limit.h does, in one pass: most limits are buckets.
+// The `take` of core/limit.h as a single function, for speed: most limits are buckets.
 inline Taken take(const Bucket& limit, const State& state, Instant now, const Ask& ask = {});
 
 Choice decide(const Bucket& limit, const State& state, Instant now, const Ask& ask);
@@ -67,31 +68,32 @@ Permits remaining(const Bucket& limit, const State& state, Instant now);
 Instant rest_at(const Bucket& limit, const State& state, Instant now);
 State debit(const Bucket& limit, const State& state, Instant now, Permits cost);
 State refund(const Bucket& limit, const State& state, Instant now, Receipt& receipt, Permits back);
-// What a call needs to pass, for whoever decides elsewhere, in parts of a nanosecond.
+// The condition under which a call passes, for stores that decide elsewhere. In parts of a
+// nanosecond.
 struct Terms {
-  Int128 most_debt = -1;  // that it may find; -1 if it cannot pass
-  Int128 price = 0;       // what it adds
+  Int128 most_debt = -1;  // the call passes if the debt is at most this; -1: it never passes
+  Int128 price = 0;       // added to the debt if it passes
 };
 Terms terms_of(const Bucket& limit, const Ask& ask);
-// Whether a state has to remember that this caller may have been told to wait. (In a queue all
-// are.)
+// True if the state has to record that this caller may have been told to wait. A queue does not
+// record it: there, every caller may have to wait.
 inline bool may_wait(const Bucket& limit, const Ask& ask) {
   return !limit.queue && ask.cost > 0 && ask.max_wait > Nanos{0};
 }
-// The price of permits that are charged without asking, or given back: at most the longest debt.
+// The price of permits that are debited or given back: at most the longest debt.
 Int128 price_of(const Bucket& limit, Permits permits);
-// The same limit for whoever has `part` of its capacity, from 1 to all of it: the price is as much
-// higher as the capacity is lower, so that it fills in the same time.
+// A part of the limit with capacity `part`, from 1 to the whole capacity. The price rises as the
+// capacity falls, so the filling time stays the same.
 Bucket part_of(const Bucket& limit, Permits part);
-// How long an empty one takes to fill.
+// The time in which an empty bucket fills.
 Nanos filling_time(const Bucket& limit);
-// The same limit, empty for everybody at `now`.
+// The same limit, empty for all keys at `now`.
 Bucket starting_empty(Bucket limit, Instant now);
-// `next` with what every key of `old` owes at `now` because `old` began empty.
+// `next` with the debt that every key of `old` still has at `now` because `old` started empty.
 Bucket inheriting_start(Bucket next, const Bucket& old, Instant now);
 
-// The number of an epoch in states. It wraps: a state would have to be left alone, with its debt,
-// for 65,536 changes of its limit to be taken for one of a later epoch.
+// The number of an epoch as encoded in states. It wraps around: a state with debt would have to
+// stay untouched for 65,536 changes of its limit to be attributed to a wrong epoch.
 using EpochNumber = std::uint16_t;
 Bucket in_epoch(Bucket limit, EpochNumber number);
 EpochNumber epoch_number(const Bucket& limit);
@@ -101,10 +103,10 @@ inline Permits capacity(const Bucket& limit) { return limit.capacity; }
 
 namespace gcra {
 
-// The second word of the state, from the top: 20 bits of a nanosecond's parts; a bit that says that
-// callers may have been told to wait; 3 bits that change with each refund, so that no receipt takes
-// the debt of others for its own; 40 bits of stamp: the number of the epoch, and the price to 18
-// significant bits, for a state whose epoch is unknown.
+// The second word of the state, from the top: 20 bits for the parts of a nanosecond; 1 bit that is
+// set if callers may have been told to wait; 3 bits that count refunds, so that no receipt matches
+// a state that others have changed; 40 bits of stamp: 16 for the number of the epoch and 24 for the
+// price (18 significant bits), which is used if the epoch is unknown.
 inline constexpr int kPriceBits = 24;
 inline constexpr int kStampBits = kPriceBits + 16;
 inline constexpr int kRefundBits = 3;
@@ -116,9 +118,9 @@ inline constexpr std::uint64_t kRefundMask = kWaited - 1 - kStampMask;
 // The bits that a charge leaves as they are.
 inline constexpr std::uint64_t kMarksMask = kWaited | kRefundMask;
 
-// How far a call comes before its turn, in parts of a nanosecond. A bucket's turn comes when the
-// debt, with this call's, is back at the depth; a queue's when those before it are paid for,
-// whatever the call's own cost, and a call without a cost need not wait for it.
+// The time by which a call is ahead of its turn, in parts of a nanosecond. In a bucket, the turn
+// comes when the debt including this call is back at the depth. In a queue, it comes when the calls
+// before it have drained, whatever this call costs; a call of cost zero need not wait.
 template <typename Int>
 [[gnu::always_inline]] inline Int early(const Bucket& limit, Int debt, Permits cost) {
   const Int price = static_cast<Int>(limit.pace.price);
@@ -126,16 +128,16 @@ template <typename Int>
   return debt + static_cast<Int>(cost) * price - static_cast<Int>(limit.free);
 }
 
-// The step, but for the wait. The debt counts in parts of a nanosecond: that fits in 64 bits nearly
-// always, and most prices are whole nanoseconds; either is much faster to reckon with. The cost is
-// a possible one.
+// The step, except for `wait`. `debt` and `max_wait` are in parts of a nanosecond. Specialized for
+// speed: debts nearly always fit in 64 bits, and most prices are whole nanoseconds. The cost must
+// be possible.
 template <typename Int, bool kWholeNanos>
 [[gnu::always_inline]] inline Taken step(const Bucket& limit, const State& state, std::int64_t now,
-                                         Int debt, Permits cost, Int patience) {
+                                         Int debt, Permits cost, Int max_wait) {
   const Int parts = kWholeNanos ? 1 : limit.pace.parts;
   const Int price = static_cast<Int>(limit.pace.price);
   const Int raised = debt + static_cast<Int>(cost) * price;
-  Int over = early(limit, debt, cost) - patience;
+  Int over = early(limit, debt, cost) - max_wait;
   if (limit.queue) [[unlikely]] {
     over = std::max(over, raised - static_cast<Int>(limit.bound));
   }
@@ -159,7 +161,7 @@ template <typename Int, bool kWholeNanos>
           .next = {when, what}};
 }
 
-// The step in 128 bits, for any state and ask.
+// The step in 128 bits, for any state and any call.
 Taken take_wide(const Bucket& limit, const State& state, Instant now, const Ask& ask);
 
 }  // namespace gcra
@@ -174,7 +176,7 @@ Taken take_wide(const Bucket& limit, const State& state, Instant now, const Ask&
   if (!narrow) [[unlikely]] {
     return word_by_word(gcra::take_wide(limit, state, at, ask));
   }
-  // A tat in the past, by however much, is no debt. (Said without a branch: chance decides which.)
+  // A tat in the past means no debt. Branch-free, because the branch would be unpredictable.
   if (limit.pace.parts == 1) [[likely]] {
     const std::int64_t debt = std::max<std::int64_t>(ahead, 0);
     return gcra::step<std::int64_t, true>(limit, state, now, debt, ask.cost, 0);

@@ -11,12 +11,12 @@ namespace {
 constexpr Int128 kSecond = 1'000'000'000;
 constexpr Int128 kMicro = 1000;
 
-// The theoretical arrival time: of a key never seen, now.
+// The theoretical arrival time; `now` for a key never seen.
 Instant arrival(const State& state, Instant now) {
   return std::max(instant_of(state.when), in_range(now));
 }
 
-// When the next call would be charged to, for a cost that may be below zero.
+// The theoretical arrival time after a charge, which may be negative.
 Int128 charged(const Cell& limit, const State& state, Instant now, Permits cost) {
   return ns(arrival(state, now)) + Int128{limit.price.count()} * cost;
 }
@@ -38,10 +38,10 @@ Result<Cell, Flaw> Cell::make(Permits burst, Permits count, Permits period_secon
 
 Choice decide(const Cell& limit, const State& state, Instant now, const Ask& ask) {
   const Int128 next = charged(limit, state, now, ask.cost);
-  const Int128 too_much = next - ns(in_range(now)) - limit.depth.count();
-  if (too_much > 0) {
+  const Int128 excess = next - ns(in_range(now)) - limit.depth.count();
+  if (excess > 0) {
     const bool fits = Int128{limit.price.count()} * ask.cost <= limit.depth.count();
-    return fits ? refused(Nanos{to_int64(too_much)}, state) : impossible(state);
+    return fits ? refused(Nanos{to_int64(excess)}, state) : impossible(state);
   }
   if (next < ns(in_range(now))) {
     return {.outcome = Outcome::impossible, .next = {.when = word_of(in_range(now))}};
@@ -50,7 +50,7 @@ Choice decide(const Cell& limit, const State& state, Instant now, const Ask& ask
   return {.next = {.when = static_cast<std::uint64_t>(to_int64(next))}};
 }
 
-// In whole microseconds, unless a permit costs less than one.
+// Counts in whole microseconds, as redis-cell does, unless a permit costs less than one.
 Permits remaining(const Cell& limit, const State& state, Instant now) {
   const Int128 room = limit.depth.count() - until(in_range(now), arrival(state, now)).count();
   const Int128 unit = limit.price.count() >= kMicro ? kMicro : 1;
@@ -67,7 +67,7 @@ State debit(const Cell& limit, const State& state, Instant now, Permits cost) {
               to_int64(std::min(charged(limit, state, now, cost), latest)))};
 }
 
-// redis-cell knows costs below zero instead.
+// redis-cell has no refunds, only negative costs.
 State refund(const Cell&, const State& state, Instant, Receipt&, Permits) { return state; }
 
 }  // namespace weir::core

@@ -5,19 +5,20 @@
 
 namespace weir::core {
 
-// CL.THROTTLE as redis-cell has it, down to what it cuts off: the price is a whole number of
-// nanoseconds, rounded down, and what remains is reckoned in microseconds. It is a bucket that
-// remembers nothing but its theoretical arrival time; a call with other parameters finds the same
-// instant, whatever that means in permits. New limits should be buckets.
+// CL.THROTTLE of redis-cell, including its truncations: the price is rounded down to whole
+// nanoseconds, and `remaining` is computed in microseconds. The state is only the theoretical
+// arrival time, so a call with other parameters continues from the same instant, whatever that
+// means in permits. For compatibility only: new limits should be buckets.
 //
-// A cost below zero gives back: the debt shrinks. What would be more than the debt is an error
-// there, after which the bucket is full; here it is `impossible`, with nothing to wait for.
+// A negative cost lowers the debt. In redis-cell, lowering it by more than the debt is an error
+// that leaves the bucket full; here the outcome is `impossible`, and the state is left full as
+// well.
 struct Cell {
-  Permits capacity = 1;  // one more than the burst that callers name
+  Permits capacity = 1;  // the max_burst parameter plus one
   Nanos price{1};
   Nanos depth{1};
 
-  // `count` permits each `period`, and `burst` beyond the first at once.
+  // `count` permits per period, and `burst` more than one at once.
   static Result<Cell, Flaw> make(Permits burst, Permits count, Permits period_seconds);
 };
 

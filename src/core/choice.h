@@ -5,24 +5,24 @@
 
 namespace weir::core {
 
-// What an algorithm says to an ask, before anything is charged: with several limits in one
-// decision, either all charge or none. Every algorithm is the same handful of pure functions of
-// (limit, state, now, ask); `take` and `peek` in core/limit.h put them together.
+// The result of evaluating a call against one limit, before anything is charged: with several
+// limits in one decision, either all are charged or none. Every algorithm provides the same few
+// pure functions of (limit, state, now, ask); `take` and `peek` in core/limit.h combine them.
 struct Choice {
   Outcome outcome = Outcome::allowed;
   Nanos retry_after{0};
   Nanos wait{0};
-  State next{};  // the state once charged; the given one unless allowed
+  State next{};  // the state after the charge; unchanged unless allowed
 };
 
-// What comes of a take: the answer, and the state from then on, which is the given one if refused.
+// The result of a take: the decision and the next state, which is unchanged if refused.
 struct Taken {
   Decision decision;
   State next;
 };
 
-// The same, copied so that no load is wider than the stores before it: such a load has to wait for
-// them, and a compiler that sees words keeps them in registers.
+// Copies field by field. A wide load of fields that were just stored one by one would stall,
+// because store-to-load forwarding fails; single words can also stay in registers.
 [[gnu::always_inline]] inline Decision word_by_word(const Decision& d) {
   return {.outcome = d.outcome,
           .limit = d.limit,

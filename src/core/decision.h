@@ -10,10 +10,10 @@ using weir::Decision;
 using weir::kNever;
 using weir::Outcome;
 
-// What a caller asks for.
+// A call, as a limit sees it.
 struct Ask {
   Permits cost = 1;
-  Nanos max_wait{0};  // how long the caller would wait for its turn; kForever for any time
+  Nanos max_wait{0};  // how long the caller would wait for its turn; kForever: without limit
   friend bool operator==(const Ask&, const Ask&) = default;
 };
 

@@ -11,7 +11,7 @@ namespace {
 bool is_live(const Holder& holder, Instant now) { return now < holder.until; }
 
 Holder* find_live(const Holders& holders, const HolderId& id, Instant now) {
-  for (Holder& holder : holders.seated()) {
+  for (Holder& holder : holders.all()) {
     if (holder.id == id && is_live(holder, now)) return &holder;
   }
   return nullptr;
@@ -19,16 +19,16 @@ Holder* find_live(const Holders& holders, const HolderId& id, Instant now) {
 
 Permits held_at(const Holders& holders, Instant now) {
   Permits held = 0;
-  for (const Holder& holder : holders.seated()) {
+  for (const Holder& holder : holders.all()) {
     if (is_live(holder, now)) held = sat_add(held, holder.permits);
   }
   return held;
 }
 
-// The first instant at which `excess` permits will have come back if nobody leaves.
+// The first instant at which `excess` permits will have expired, if no holder leaves before.
 Instant freed_at(const Holders& holders, Instant now, Permits excess) {
   Instant freed = now;
-  for (const Holder& holder : holders.seated()) {
+  for (const Holder& holder : holders.all()) {
     if (excess <= 0) break;
     if (!is_live(holder, now)) continue;
     freed = holder.until;
@@ -37,9 +37,9 @@ Instant freed_at(const Holders& holders, Instant now, Permits excess) {
   return freed;
 }
 
-// Moves holders up to the front, each in turn: seats may lie in a file, and a process that is
-// killed in the middle must leave everybody a seat, even if somebody has two. (memmove has its own
-// order.)
+// Moves holders towards the front, one after the other. The entries may lie in a mapped file: if
+// the process is killed in the middle, no holder may be missing; one may be there twice. memmove
+// does not guarantee that order.
 void move_up(const Holder* first, const Holder* last, Holder* to) {
   for (; first != last; ++first, ++to) {
     *to = *first;
@@ -49,31 +49,31 @@ void move_up(const Holder* first, const Holder* last, Holder* to) {
 
 }  // namespace
 
-// A lease that starts later ends later, but for a shortened lease or a clock that stepped back: the
-// place is nearly always the last one.
+// Keeps the order by expiry. A later hold expires later, unless the hold time was shortened or the
+// clock stepped back, so the position is nearly always the last one.
 void Holders::seat(const Holder& holder) {
-  if (*size_ >= seats_.size()) return;  // whoever provides the seats has miscounted
-  std::size_t place = (*size_)++;
-  for (; place > 0 && seats_[place - 1].until > holder.until; --place) {
-    seats_[place] = seats_[place - 1];
+  if (*size_ >= entries_.size()) return;  // the owner has provided too few entries
+  std::size_t position = (*size_)++;
+  for (; position > 0 && entries_[position - 1].until > holder.until; --position) {
+    entries_[position] = entries_[position - 1];
   }
-  seats_[place] = holder;
+  entries_[position] = holder;
 }
 
-void Holders::unseat(Holder* holder) {
-  const auto all = seated();
-  move_up(holder + 1, all.data() + all.size(), holder);
+void Holders::remove(Holder* holder) {
+  const auto holders = all();
+  move_up(holder + 1, holders.data() + holders.size(), holder);
   --*size_;
 }
 
-void Holders::unseat_expired(Instant now) {
-  const auto all = seated();
-  const auto live = std::find_if(all.begin(), all.end(),
+void Holders::remove_expired(Instant now) {
+  const auto holders = all();
+  const auto live = std::find_if(holders.begin(), holders.end(),
                                  [now](const Holder& holder) { return is_live(holder, now); });
-  const auto gone = static_cast<std::size_t>(live - all.begin());
-  if (gone == 0) return;
-  move_up(all.data() + gone, all.data() + all.size(), all.data());
-  *size_ -= static_cast<std::uint32_t>(gone);
+  const auto expired = static_cast<std::size_t>(live - holders.begin());
+  if (expired == 0) return;
+  move_up(holders.data() + expired, holders.data() + holders.size(), holders.data());
+  *size_ -= static_cast<std::uint32_t>(expired);
 }
 
 Result<Concurrency, Flaw> Concurrency::make(Permits count, Nanos lease) {
@@ -106,17 +106,17 @@ void enter(const Concurrency& limit, Holders holders, const HolderId& id, Instan
   if (Holder* held = find_live(holders, id, now)) {
     entering.permits = held->permits;
     entering.until = std::max(entering.until, held->until);
-    holders.unseat(held);
+    holders.remove(held);
   }
   if (entering.permits <= 0) return;
-  holders.unseat_expired(now);
+  holders.remove_expired(now);
   holders.seat(entering);
 }
 
 bool leave(Holders holders, const HolderId& id, Instant now) {
   Holder* holder = find_live(holders, id, in_range(now));
   if (holder == nullptr) return false;
-  holders.unseat(holder);
+  holders.remove(holder);
   return true;
 }
 
@@ -125,7 +125,7 @@ Permits remaining(const Concurrency& limit, const Holders& holders, Instant now)
 }
 
 Instant rest_at(const Holders& holders) {
-  return holders.seated().empty() ? Instant{} : holders.seated().back().until;
+  return holders.all().empty() ? Instant{} : holders.all().back().until;
 }
 
 }  // namespace weir::core

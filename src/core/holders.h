@@ -8,9 +8,10 @@
 
 namespace weir::core {
 
-// At most `count` permits held at a time. Whoever enters holds its permits until it leaves, or
-// until its lease [t, t + lease) has run out: a holder that crashed gives them back that way.
-// Entering again while the lease runs renews it and costs nothing, so a retry is safe.
+// Concurrency limit: at most `count` permits are held at a time. A holder keeps its permits until
+// it leaves, or until its hold time [t, t + hold_time) expires, which returns the permits of
+// holders that crashed. Entering again before that renews the hold time at no cost, so a retry is
+// safe.
 struct Concurrency {
   Permits count = 1;
   Nanos lease{std::chrono::seconds{60}};
@@ -20,13 +21,14 @@ struct Concurrency {
 
 inline constexpr Permits kMaxConcurrent = 1'000'000;
 
-// Who holds: a number, or a hash of what the caller calls itself.
+// The identity of a holder: a number, or a hash of the name that the caller has chosen.
 struct HolderId {
   std::uint64_t high = 0;
   std::uint64_t low = 0;
   friend bool operator==(const HolderId&, const HolderId&) = default;
 
-  // (Both are hashes that nobody knows: those of different pairs do not meet.)
+  // Combines two ids. XOR is enough because both are seeded hashes, whose values clients cannot
+  // choose.
   HolderId mixed_with(const HolderId& other) const { return {high ^ other.high, low ^ other.low}; }
 };
 
@@ -36,21 +38,22 @@ struct Holder {
   Permits permits = 0;
 };
 
-// The holders of one key, those whose lease ends first in front, in seats that their owner
-// provides: `limit.count` of them are enough, since each holds at least one permit.
+// The holders of one key, ordered by expiry, the earliest first. A view: the size and the array
+// belong to the caller. An array of `limit.count` entries is always enough, since each holder has
+// at least one permit.
 class Holders {
  public:
-  Holders(std::uint32_t& size, std::span<Holder> seats) : size_(&size), seats_(seats) {}
+  Holders(std::uint32_t& size, std::span<Holder> entries) : size_(&size), entries_(entries) {}
 
-  std::span<Holder> seated() const { return seats_.first(*size_); }
+  std::span<Holder> all() const { return entries_.first(*size_); }
   void seat(const Holder& holder);
-  void unseat(Holder* holder);
-  void unseat_expired(Instant now);
+  void remove(Holder* holder);
+  void remove_expired(Instant now);
   void clear() { *size_ = 0; }
 
  private:
   std::uint32_t* size_;
-  std::span<Holder> seats_;
+  std::span<Holder> entries_;
 };
 
 bool holds(const Holders& holders, const HolderId& id, Instant now);
@@ -59,7 +62,7 @@ Choice decide(const Concurrency& limit, const Holders& holders, const HolderId& 
               Permits cost);
 void enter(const Concurrency& limit, Holders holders, const HolderId& id, Instant now,
            Permits cost);
-// Whether the holder was there to leave.
+// Returns whether the holder held a permit.
 bool leave(Holders holders, const HolderId& id, Instant now);
 Permits remaining(const Concurrency& limit, const Holders& holders, Instant now);
 Instant rest_at(const Holders& holders);

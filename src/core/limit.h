@@ -16,15 +16,16 @@
 
 namespace weir::core {
 
-// A limit by any of the algorithms: a plain value, the parameters and what is derived from them.
+// A limit by any of the algorithms: a plain value with its parameters and the values derived from
+// them.
 using Limit =
     std::variant<Bucket, NginxQueue, Smooth, Window, Sliding, Quota, ExactLog, Concurrency, Cell>;
 
-// The limits whose whole memory of a key is a State.
+// True for limits whose data for a key is a single State.
 template <typename L>
 inline constexpr bool kHasState = !std::is_same_v<L, ExactLog> && !std::is_same_v<L, Concurrency>;
 
-// The two ways to ask one limit alone. Several at once: core/plan.h.
+// The operations on a single limit. Several limits at once: core/plan.h.
 
 template <typename L>
 requires kHasState<L> Decision describe(const L& limit, const Choice& choice, const State& state,
@@ -37,7 +38,7 @@ requires kHasState<L> Decision describe(const L& limit, const Choice& choice, co
           .wait = choice.wait};
 }
 
-// Charges if it passes. (The bucket has a `take` of its own, for speed.)
+// Decides, and charges if the call passes. The bucket has an overload of its own, for speed.
 template <typename L>
 requires kHasState<L> Taken take(const L& limit, const State& state, Instant now,
                                  const Ask& ask = {}) {
@@ -45,7 +46,7 @@ requires kHasState<L> Taken take(const L& limit, const State& state, Instant now
   return {describe(limit, choice, choice.next, now), choice.next};
 }
 
-// Whether it would pass, with what remains as it is. Changes nothing.
+// The decision that `take` would give, with the present remaining permits. Changes nothing.
 template <typename L>
 requires kHasState<L> Decision peek(const L& limit, const State& state, Instant now,
                                     const Ask& ask = {}) {
@@ -56,7 +57,7 @@ inline Permits capacity(const Limit& limit) {
   return std::visit([](const auto& l) { return capacity(l); }, limit);
 }
 
-// Whether callers wait for their turn unless they say otherwise: those of a queue do.
+// True for queues: their callers wait for their turn by default.
 inline bool is_queue(const Limit& limit) {
   if (const auto* bucket = std::get_if<Bucket>(&limit)) return bucket->queue;
   return std::holds_alternative<NginxQueue>(limit);

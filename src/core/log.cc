@@ -9,8 +9,8 @@ namespace weir::core {
 
 namespace {
 
-// A clock that stepped back finds the log as of its newest entry: nothing that was forgotten then
-// could count again.
+// If the clock has stepped back, the time of the newest entry is used: entries that were dropped by
+// then cannot count again.
 Instant not_before_log(const Log& log, Instant now) {
   return log.size() == 0 ? in_range(now) : std::max(in_range(now), log.newest().at);
 }
@@ -27,7 +27,7 @@ Permits used_at(const ExactLog& limit, const Log& log, Instant now) {
   return used;
 }
 
-// When the oldest entries will have gone that have to go for `excess` permits to be free.
+// The instant at which enough of the oldest entries have expired to free `excess` permits.
 Instant freed_at(const ExactLog& limit, const Log& log, Instant now, Permits excess) {
   Instant freed = now;
   for (std::uint32_t i = 0; i < log.size() && excess > 0; ++i) {
@@ -81,10 +81,10 @@ Instant charge(const ExactLog& limit, Log log, Instant now, Permits cost) {
   if (cost <= 0) return t;
   forget_old(limit, log, t);
   if (log.size() > 0 && log.newest().permits == 0) log.drop_newest();
-  // A ring can be full only of calls that were charged without being asked (settling): the newest
-  // entry then takes this one along and counts until it would.
-  const bool joins = log.size() > 0 && (log.newest().at == t || log.full());
-  if (joins) {
+  // The ring can be full only because of debits, which are not checked against the limit. The
+  // charge is then merged into the newest entry, which takes the later time.
+  const bool merges = log.size() > 0 && (log.newest().at == t || log.full());
+  if (merges) {
     log.newest() = {t, sat_add(log.newest().permits, cost)};
   } else {
     log.append({t, cost});
@@ -111,7 +111,8 @@ void refund(const ExactLog& limit, Log log, Instant now, Receipt& receipt, Permi
     back = std::clamp<Permits>(back, 0, std::min(receipt.taken, entry.permits));
     receipt.taken -= back;
     entry.permits -= back;
-    // The newest stays, empty: it tells how far the clock had come.
+    // The newest entry stays even if it is empty: its time protects against a clock that steps
+    // back.
     if (entry.permits == 0 && i + 1 < log.size()) log.erase(i);
     return;
   }

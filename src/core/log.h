@@ -9,9 +9,9 @@
 
 namespace weir::core {
 
-// An exact sliding window: every admission is remembered until it is `period` old, so that no
-// window, wherever it is laid, holds more than `count` permits. Costs memory by the permit;
-// Sliding is the estimate that does not.
+// An exact sliding window: a log of every admission until it is `period` old, so that no window of
+// that length has more than `count` permits. Needs memory per permit; SlidingCounter is an estimate
+// in constant memory.
 struct ExactLog {
   Permits count = 1;
   Nanos period{1'000'000'000};
@@ -26,8 +26,9 @@ struct LogEntry {
   Permits permits = 0;
 };
 
-// The admissions of one key, oldest first, in a ring that its owner provides: `limit.count` places
-// are always enough, since an admission holds at least one permit. Never grows, never allocates.
+// The admissions of one key in a ring buffer, the oldest first. A view: head and ring belong to the
+// caller. A ring of `limit.count` entries is always enough, since an admission has at least one
+// permit.
 class Log {
  public:
   struct Head {
@@ -40,8 +41,8 @@ class Log {
   std::uint32_t size() const { return head_->size; }
   bool full() const { return head_->size == ring_.size(); }
   LogEntry& operator[](std::uint32_t i) const {
-    const std::size_t place = std::size_t{head_->first} + i;
-    return ring_[place < ring_.size() ? place : place - ring_.size()];
+    const std::size_t position = std::size_t{head_->first} + i;
+    return ring_[position < ring_.size() ? position : position - ring_.size()];
   }
   LogEntry& newest() const { return (*this)[head_->size - 1]; }
 
@@ -56,11 +57,11 @@ class Log {
   std::span<LogEntry> ring_;
 };
 
-// As for the other algorithms, but the record is too large to hand around: `decide` says what
-// would happen, `charge` makes it so. `charge` returns the instant to put on a receipt.
+// As for the other algorithms, but the log is too large to copy: `decide` does not compute the next
+// state, and `charge` changes the log in place. `charge` returns the instant for the receipt.
 Choice decide(const ExactLog& limit, const Log& log, Instant now, const Ask& ask);
 Instant charge(const ExactLog& limit, Log log, Instant now, Permits cost);
-// Makes room by dropping what counts no more.
+// Drops entries that have expired.
 void forget_old(const ExactLog& limit, Log log, Instant now);
 Permits remaining(const ExactLog& limit, const Log& log, Instant now);
 Instant rest_at(const ExactLog& limit, const Log& log);

@@ -5,12 +5,12 @@
 
 namespace weir::core {
 
-// nginx's limit_req to the millisecond, truncations included, for those who move a configuration
-// and want the same answers (`like: nginx`). The bucket's queue is the exact form of it.
+// nginx's limit_req to the millisecond, including its truncations: gives migrated configurations
+// the same answers (`like: nginx`). Bucket with `queue` is the exact form.
 //
-// Everything is counted in thousandths of a request and whole milliseconds: 1/min becomes 16
-// thousandths a second, that is one request in 62.5 s. nginx's `excess` leaves the request itself
-// out; the level kept here includes it (excess + 1000), so that an untouched key is all zero.
+// nginx counts in thousandths of a request and whole milliseconds: 1/min becomes 16 thousandths a
+// second, which is one request in 62.5 s. nginx's `excess` does not include the request itself; the
+// backlog kept here does (excess + 1000), so that a key never seen is all zero.
 struct NginxQueue {
   Rate rate{};            // whole requests, a second or a minute
   Permits places = 0;     // burst=
@@ -27,8 +27,8 @@ Instant rest_at(const NginxQueue& limit, const State& state, Instant now);
 State debit(const NginxQueue& limit, const State& state, Instant now, Permits cost);
 State refund(const NginxQueue& limit, const State& state, Instant now, Receipt& receipt,
              Permits back);
-// The most thousandths that a call may find owed, for whoever decides elsewhere; -1 if it cannot
-// pass.
+// The largest backlog, in thousandths, with which the call passes; -1 if it never passes. For
+// stores that decide elsewhere.
 std::int64_t most_owed(const NginxQueue& limit, const Ask& ask);
 inline Permits capacity(const NginxQueue& limit) { return limit.places + 1; }
 

@@ -26,8 +26,8 @@ bool is_concurrency(const Charge& charge) {
   return std::holds_alternative<Concurrency>(*charge.limit);
 }
 
-HolderId id_in(const Charge& charge, const HolderId& holder) {
-  return holder.mixed_with(charge.among);
+HolderId salted_id(const Charge& charge, const HolderId& holder) {
+  return holder.mixed_with(charge.id_salt);
 }
 
 Choice decide(const Charge& charge, Instant now, const HolderId& holder) {
@@ -35,7 +35,7 @@ Choice decide(const Charge& charge, Instant now, const HolderId& holder) {
       Overloaded{
           [&](const ExactLog& l) { return decide(l, log_of(charge), now, charge.ask); },
           [&](const Concurrency& l) {
-            return decide(l, holders_of(charge), id_in(charge, holder), now, charge.ask.cost);
+            return decide(l, holders_of(charge), salted_id(charge, holder), now, charge.ask.cost);
           },
           [&](const auto& l) { return decide(l, state_of(charge), now, charge.ask); },
       },
@@ -44,18 +44,18 @@ Choice decide(const Charge& charge, Instant now, const HolderId& holder) {
 
 void commit(const Charge& charge, const Choice& choice, Instant now, const HolderId& holder,
             Receipt* receipt) {
-  Receipt given{.at = in_range(now), .taken = charge.ask.cost};
+  Receipt filled{.at = in_range(now), .taken = charge.ask.cost};
   if (std::holds_alternative<State*>(charge.memory)) {
-    given.before = state_of(charge);
-    given.after = choice.next;
+    filled.before = state_of(charge);
+    filled.after = choice.next;
     state_of(charge) = choice.next;
   } else if (const auto* log = std::get_if<ExactLog>(charge.limit)) {
-    given.at = core::charge(*log, log_of(charge), now, charge.ask.cost);
+    filled.at = core::charge(*log, log_of(charge), now, charge.ask.cost);
   } else {
-    enter(std::get<Concurrency>(*charge.limit), holders_of(charge), id_in(charge, holder), now,
+    enter(std::get<Concurrency>(*charge.limit), holders_of(charge), salted_id(charge, holder), now,
           charge.ask.cost);
   }
-  if (receipt != nullptr) *receipt = given;
+  if (receipt != nullptr) *receipt = filled;
 }
 
 Decision describe(const Charge& charge, const Choice& choice, Instant now) {
@@ -82,8 +82,8 @@ Decision describe(const Charge& charge, const Choice& choice, Instant now) {
       *charge.limit);
 }
 
-// Brings the states of buckets to their present price.
-void carry_over(std::span<const Charge> charges, Instant now) {
+// Converts the states of buckets to their present price.
+void convert_states(std::span<const Charge> charges, Instant now) {
   for (const Charge& charge : charges) {
     const auto* bucket = std::get_if<Bucket>(charge.limit);
     if (bucket == nullptr) continue;
@@ -92,27 +92,28 @@ void carry_over(std::span<const Charge> charges, Instant now) {
   }
 }
 
-// Whether the holder already has all it could enter for. A full shadow limit never seated it, and
-// must not turn its renewal into a new call; alone, shadow limits speak for themselves.
+// True if the holder already holds permits of all concurrency limits that count. Shadow limits do
+// not count beside others: a full shadow limit has not admitted the holder, which must not turn its
+// renewal into a new call.
 bool renews(std::span<const Charge> charges, Instant now, const HolderId& holder) {
   const bool only_shadows = std::ranges::none_of(
       charges, [](const Charge& charge) { return is_concurrency(charge) && !charge.shadow; });
-  bool asked = false;
+  bool checked = false;
   for (const Charge& charge : charges) {
     if (!is_concurrency(charge) || (charge.shadow && !only_shadows)) continue;
-    asked = true;
-    if (!holds(holders_of(charge), id_in(charge, holder), now)) return false;
+    checked = true;
+    if (!holds(holders_of(charge), salted_id(charge, holder), now)) return false;
   }
-  return asked;
+  return checked;
 }
 
-// What each limit says.
+// The evaluations of all limits.
 struct Decided {
   Decided(std::span<const Charge> charges, Instant now, const HolderId& holder)
       : renewal(renews(charges, now, holder)) {
     for (const Charge& charge : charges) {
-      const bool asked = !renewal || is_concurrency(charge);
-      const Choice& choice = choices.emplace_back(asked ? decide(charge, now, holder) : Choice{});
+      const bool checked = !renewal || is_concurrency(charge);
+      const Choice& choice = choices.emplace_back(checked ? decide(charge, now, holder) : Choice{});
       if (choice.outcome != Outcome::allowed && !charge.shadow) admitted = false;
     }
   }
@@ -123,20 +124,20 @@ struct Decided {
 };
 
 bool is_charged(const Decided& decided, const Charge& charge, std::size_t i) {
-  // (A shadow limit that has no seat for a renewing holder is left as it is.)
+  // A shadow limit without room for the renewing holder is not charged.
   if (decided.renewal)
     return is_concurrency(charge) && decided.choices[i].outcome == Outcome::allowed;
   return decided.admitted && decided.choices[i].outcome == Outcome::allowed;
 }
 
-// One that is alone says what becomes of it when it refuses, too: redis-cell forgets what is owed
-// with the error about giving back more.
+// A single limit may change its state even when it refuses: redis-cell clears the debt when a
+// negative cost exceeds it.
 bool changes_by_refusal(std::span<const Charge> charges) {
   return charges.size() == 1 && !charges[0].shadow &&
          std::holds_alternative<State*>(charges[0].memory);
 }
 
-// What comes of it: of an empty list of choices, that all have been allowed.
+// The verdict over all evaluations. An empty list of evaluations means that all were allowed.
 Verdict verdict_on(std::span<const Charge> charges, std::span<const Choice> choices, Instant now,
                    std::span<Decision> each) {
   FixedVector<Decision, kMaxLimits> decisions;
@@ -147,7 +148,7 @@ Verdict verdict_on(std::span<const Charge> charges, std::span<const Choice> choi
   return judge(decisions, charges);
 }
 
-// Longest retry first; a retry that never helps is the longest of all.
+// Orders refusals by retry_after; `impossible` is the longest.
 Nanos retry_rank(const Decision& decision) {
   return decision.outcome == Outcome::impossible ? Nanos::max() : decision.retry_after;
 }
@@ -178,7 +179,7 @@ void settle_one(const Charge& charge, Instant now, Receipt& receipt) {
 
 bool is_log(const Charge& charge) { return std::holds_alternative<ExactLog>(*charge.limit); }
 
-// What a limit would say to what it is about to be debited, if it would not admit it.
+// The refusal that a limit would give to a debit, if it would not admit it.
 std::optional<Decision> refusal_of(const Charge& charge, Instant now) {
   if (is_concurrency(charge) || charge.ask.cost < 0) return std::nullopt;
   const Choice choice = decide(charge, now, {});
@@ -215,7 +216,7 @@ Verdict judge(std::span<const Decision> decisions, std::span<const Charge> charg
 
 Verdict take(std::span<const Charge> charges, Instant now, const HolderId& holder,
              std::span<Receipt> receipts, std::span<Decision> each) {
-  carry_over(charges, now);
+  convert_states(charges, now);
   const Decided decided(charges, now, holder);
   for (std::size_t i = 0; i < charges.size(); ++i) {
     Receipt* receipt = i < receipts.size() ? &receipts[i] : nullptr;
@@ -232,14 +233,14 @@ Verdict take(std::span<const Charge> charges, Instant now, const HolderId& holde
 
 Verdict peek(std::span<const Charge> charges, Instant now, const HolderId& holder,
              std::span<Decision> each) {
-  carry_over(charges, now);
+  convert_states(charges, now);
   return verdict_on(charges, Decided(charges, now, holder).choices, now, each);
 }
 
 Verdict settle(std::span<const Charge> charges, Instant now, std::span<Receipt> receipts,
                std::span<Decision> each) {
   assert(receipts.size() == charges.size());
-  carry_over(charges, now);
+  convert_states(charges, now);
   for (std::size_t i = 0; i < charges.size(); ++i) {
     const auto* bucket = std::get_if<Bucket>(charges[i].limit);
     if (bucket != nullptr) receipts[i] = carried(*bucket, receipts[i], now, charges[i].history);
@@ -276,7 +277,7 @@ bool leave(std::span<const Charge> charges, Instant now, const HolderId& holder)
   bool left = false;
   for (const Charge& charge : charges) {
     if (!is_concurrency(charge)) continue;
-    left = core::leave(holders_of(charge), id_in(charge, holder), now) || left;
+    left = core::leave(holders_of(charge), salted_id(charge, holder), now) || left;
   }
   return left;
 }

@@ -8,71 +8,75 @@
 #include "core/limit.h"
 #include "core/price_history.h"
 
-// Several limits in one decision: all are charged at the decision's time, or none is.
+// Decisions over several limits: either all of them are charged, at the same instant, or none.
 
 namespace weir::core {
 
-// What is remembered of one key under one limit; the kind must be the one the limit uses.
+// The data of one key under one limit. The alternative must be the one that the limit uses.
 using Memory = std::variant<State*, Log, Holders>;
 
-// One limit's part in a decision.
+// One limit in a decision.
 struct Charge {
   const Limit* limit = nullptr;
   Memory memory{};
-  Ask ask{};            // its cost may differ from limit to limit
-  bool shadow = false;  // decides and counts, but never refuses
-  // Where holders of several keys sit together: what tells those of this key from the others, who
-  // may have the same names. It is mixed into the holder's id.
-  HolderId among{};
-  // Of the key's bucket; none: its price has never changed.
+  Ask ask{};            // the cost may differ between limits
+  bool shadow = false;  // is evaluated and charged, but never refuses
+  // Mixed into the holder's id. Needed where holders of several keys share one record: holders of
+  // different keys may have the same name.
+  HolderId id_salt{};
+  // The price history of the key's bucket; null if its price has never changed.
   const PriceHistory* history = nullptr;
 };
 
 inline constexpr std::size_t kMaxLimits = 16;
 
 struct Verdict {
-  // Of the tightest limit; `wait` is the longest of all.
+  // The decision of the tightest limit; `wait` is the longest of all.
   Decision decision;
-  // When refused, the refusing limit with the longest retry; when passed, the one with the
-  // smallest remaining. Ties go to the first. Shadow limits count only among themselves.
+  // When refused: the refusing limit with the longest retry_after. When admitted: the one with the
+  // smallest remaining. Ties go to the first. Shadow limits are considered only if there are no
+  // others.
   std::size_t tightest = 0;
-  // Bit i: limit i would not admit the call, whether it is a shadow or not.
+  // Bit i: limit i would refuse the call, whether it is a shadow or not.
   std::uint32_t refusing = 0;
 };
 
-// Picks the tightest of `decisions`, one per charge.
+// The verdict over `decisions`, one per charge: the tightest of them.
 Verdict judge(std::span<const Decision> decisions, std::span<const Charge> charges);
 
-// Decides all, then charges all or none. A shadow limit is charged if it admits and the call is
-// admitted. With receipts, one per charge is filled in for a later `settle` when the call is
-// admitted; one whose limit was not charged has nothing taken. At most kMaxLimits charges.
+// Evaluates all limits, then charges all or none. A shadow limit is charged if it would admit and
+// the call is admitted. When the call is admitted, `receipts` (one per charge, optional) is filled
+// in for a later `settle`; the receipt of a limit that was not charged has nothing taken. At most
+// kMaxLimits charges.
 //
-// `holder` is who enters, where a concurrency limit is among the charges. If it already holds its
-// permits in all of those, its leases are renewed and nothing else is charged or asked.
+// `holder` enters the concurrency limits among the charges. If it already holds permits of all of
+// them, its hold times are renewed, and no other limit is evaluated or charged.
 //
-// Here and below, states of buckets are first carried over to their present price, also where the
-// call is refused or only looks. `each` is told what each limit said, if it has room for them.
+// This and the following functions first convert the states of buckets to their present price, even
+// if the call is refused or only peeks. `each` receives the decision of each limit, as far as it
+// has room.
 Verdict take(std::span<const Charge> charges, Instant now, const HolderId& holder = {},
              std::span<Receipt> receipts = {}, std::span<Decision> each = {});
 
-// Whether it would pass, with what remains as it is. Changes nothing.
+// The verdict that `take` would give, with the present remaining permits. Takes nothing.
 Verdict peek(std::span<const Charge> charges, Instant now, const HolderId& holder = {},
              std::span<Decision> each = {});
 
-// Corrects earlier takes by each charge's cost: above zero it is debited, even into debt; below
-// zero it is given back by the receipt of that limit. Concurrency limits are left alone. Always
-// "allowed". But `refusing` tells which limits would not have admitted what they were debited, and
-// `each` what those would have said; of logs, which a store looks at for one cost only, as usual.
+// Corrects earlier takes by each charge's cost: a positive cost is debited, into debt if necessary;
+// a negative cost is given back by the limit's receipt. Concurrency limits do not change. The
+// outcome is always `allowed`. `refusing` tells which limits would have refused the debit, and
+// `each` has their refusals. (For exact sliding windows `each` has the decision after the debit,
+// because a shared store evaluates a log for one cost only.)
 Verdict settle(std::span<const Charge> charges, Instant now, std::span<Receipt> receipts,
                std::span<Decision> each = {});
 
-// When the key of a charge will be at rest, if nothing else happens to it.
+// The instant at which the key of a charge will be at rest, if it is not used again.
 Instant rest_at(const Charge& charge, Instant now);
 
-// Forgets what is remembered.
+// Clears the data of a key.
 void reset(const Memory& memory);
 
-// Whether `holder` held a permit of any of the concurrency limits; it does no longer.
+// Releases the permits of `holder` in all concurrency limits. Returns whether it held any.
 bool leave(std::span<const Charge> charges, Instant now, const HolderId& holder);
 
 }  // namespace weir::core

@@ -11,9 +11,9 @@ namespace gcra {
 
 namespace {
 
-// The price in a stamp is a small floating-point number in units of 2^-46 ns: 7 bits of exponent
-// and 17 of fraction, with a leading one that goes without saying unless the exponent is 0. It is
-// rounded down; `tat_at_encoded_price` allows for that.
+// The price in a stamp is a floating-point number in units of 2^-46 ns, rounded down: 7 bits of
+// exponent and 17 of fraction, with an implicit leading one unless the exponent is 0.
+// `tat_at_encoded_price` allows for the rounding.
 constexpr int kFractionBits = kPriceBits - 7;
 constexpr Int128 kLeadingOne = Int128{1} << kFractionBits;
 constexpr int kUnitBits = 46;
@@ -26,7 +26,7 @@ Int128 price_in_units(std::uint64_t encoded) {
 
 // The price of `whole + rest / old_price` permits, rounded up.
 Int128 price_of_sum(const Pace& pace, Int128 whole, Int128 rest, Int128 old_price) {
-  // 44 significant bits of the fraction of one permit are plenty, and cannot overflow.
+  // 44 significant bits for the fraction of one permit are precise enough and cannot overflow.
   while (old_price >> 44 != 0) {
     rest = ceil_div(rest, 2);
     old_price >>= 1;
@@ -35,19 +35,19 @@ Int128 price_of_sum(const Pace& pace, Int128 whole, Int128 rest, Int128 old_pric
   return std::min(price_of(pace, whole) + fraction, in_parts(pace, kLongestDebt));
 }
 
-// The tat of a state of which only the price in its stamp is known. The old price is known to 18
-// bits and the old debt to a nanosecond, so the debt in permits lies between two close bounds; a
-// whole number between them is the truth.
+// Converts the tat of a state whose epoch is unknown. The old price is known to 18 bits and the old
+// debt to a nanosecond, so the debt in permits lies between two close bounds. If there is a whole
+// number between them, that is the debt.
 Tat tat_at_encoded_price(const Pace& pace, const State& state, std::int64_t now) {
   const Tat old = tat_of(state);
   if (old.nanos < now) return {old.nanos, 0};
 
   const Int128 old_price = std::max<Int128>(price_in_units(state.what & kPriceMask), 1);
   const Int128 a_nano = Int128{old.parts > 0 ? 1 : 0} << kUnitBits;
-  const Int128 most = (Int128{old.nanos - now} << kUnitBits) + a_nano;
-  const Int128 slack = a_nano + (most >> kFractionBits) + 1;
-  const Int128 whole = most / old_price;
-  const Int128 rest = most - whole * old_price;
+  const Int128 upper = (Int128{old.nanos - now} << kUnitBits) + a_nano;
+  const Int128 slack = a_nano + (upper >> kFractionBits) + 1;
+  const Int128 whole = upper / old_price;
+  const Int128 rest = upper - whole * old_price;
   const bool is_whole = rest <= slack && slack < old_price;
   return plus(pace, {now, 0}, price_of_sum(pace, whole, is_whole ? 0 : rest, old_price));
 }
@@ -84,7 +84,7 @@ namespace {
 using gcra::Tat;
 using gcra::tat_of;
 
-// A tat at a price.
+// A tat, and the price at which it was computed.
 struct Debt {
   Tat tat;
   Pace pace;
@@ -92,40 +92,40 @@ struct Debt {
 
 bool same(const Pace& a, const Pace& b) { return a.parts == b.parts && a.price == b.price; }
 
-// The debt from `since` on, when the price became another one.
-Debt changed(const Debt& old, const Pace& pace, Instant since) {
+// The same debt in permits after the price changed at `since`.
+Debt repriced(const Debt& old, const Pace& pace, Instant since) {
   if (same(old.pace, pace)) return old;
   const std::int64_t then = ns(in_range(since));
-  // A debt that was paid by then stays paid, even for a clock that is put back behind the change.
+  // A debt that had drained by then stays drained, even if the clock is later set back before it.
   if (old.tat.nanos < then) return {{old.tat.nanos, 0}, pace};
   const Int128 owed =
       gcra::debt_at_other_price(gcra::debt_at(old.pace, old.tat, then), old.pace, pace);
   return {gcra::plus(pace, {then, 0}, owed), pace};
 }
 
-// A debt that did not drain from `from` to `to`.
-Debt kept(Debt debt, Instant from, Instant to) {
+// The debt after an epoch from `from` to `to` in which nothing drained.
+Debt without_draining(Debt debt, Instant from, Instant to) {
   if (debt.tat.nanos <= ns(in_range(from))) return debt;
   const Instant later_tat = later(instant(debt.tat.nanos), between(from, to));
   debt.tat.nanos = ns(in_range(later_tat));
   return debt;
 }
 
-// The debt after the epochs from number `first` on.
+// The debt after all epochs from index `first` on.
 Debt after_epochs(Debt debt, const PriceHistory& history, std::size_t first) {
   PriceEpoch before{};
   if (first > 0) before = history.epoch(first - 1).value_or(before);
   for (std::size_t i = first; i < history.size(); ++i) {
     const auto next = history.epoch(i);
     if (!next) continue;
-    if (before.still) debt = kept(debt, before.since, next->since);
-    debt = changed(debt, next->pace, next->since);
+    if (before.still) debt = without_draining(debt, before.since, next->since);
+    debt = repriced(debt, next->pace, next->since);
     before = *next;
   }
   return debt;
 }
 
-// The epoch that a state was written in.
+// The index of the epoch in which a state was written.
 std::optional<std::size_t> epoch_of(const State& state, const PriceHistory& history) {
   const std::uint64_t stamp = state.what & gcra::kStampMask;
   for (std::size_t i = history.size(); i-- > 0;) {
@@ -142,15 +142,15 @@ State packed(const Bucket& limit, Tat tat, const State& old) {
                   (old.what & gcra::kMarksMask) | limit.stamp};
 }
 
-// Whether a permit takes longer at `a` than at `b`.
+// True if a permit takes longer at `a` than at `b`.
 bool is_slower(const Pace& a, const Pace& b) {
-  // (Prices reach 2^124; the small error of a double decides between prices that are nearly equal.)
+  // Prices reach 2^124. The rounding error of a double matters only for nearly equal prices.
   return static_cast<double>(a.price) / static_cast<double>(a.parts) >
          static_cast<double>(b.price) / static_cast<double>(b.parts);
 }
 
-// The first epoch that may have begun after `written`. (A state that was written at that instant at
-// the new price is not changed by carrying it over.)
+// The first epoch that may have begun after `written`. An epoch that began at that very instant is
+// included: converting a state that has its price already changes nothing.
 std::size_t first_after(Instant written, const PriceHistory& history) {
   std::size_t first = history.size();
   while (first > 0) {
@@ -161,7 +161,7 @@ std::size_t first_after(Instant written, const PriceHistory& history) {
   return first;
 }
 
-// The price before epoch `i`; before all of them, that of the first one. None if there is none.
+// The price before epoch `i`; before the first epoch, the price of the first one.
 std::optional<Pace> pace_before(std::size_t i, const PriceHistory& history) {
   while (i > 0) {
     if (const auto epoch = history.epoch(--i)) return epoch->pace;
@@ -176,18 +176,17 @@ std::optional<Pace> pace_before(std::size_t i, const PriceHistory& history) {
 
 namespace {
 
-// The debt of a state at `pace` from `since` on, where none of the known epochs is that in which it
-// was written.
+// Converts a state to `pace` as of `since`, if it was written in none of the known epochs.
 Debt from_unknown_epoch(const State& state, const Pace& pace, Instant since,
                         const PriceHistory* history) {
   const std::uint64_t stamp = state.what & gcra::kStampMask;
   const auto own = history != nullptr ? history->pace_of(stamp) : std::nullopt;
-  if (own) return changed({tat_of(state), *own}, pace, since);
+  if (own) return repriced({tat_of(state), *own}, pace, since);
   if (gcra::encoded_price(pace) == (stamp & gcra::kPriceMask)) return {tat_of(state), pace};
   return {gcra::tat_at_encoded_price(pace, state, ns(in_range(since))), pace};
 }
 
-// A state of a later epoch than those that the caller knows.
+// True if the state was written in a later epoch than the caller knows.
 bool is_ahead(const Bucket& limit, const State& state) {
   const auto number = [](std::uint64_t stamp) {
     return static_cast<EpochNumber>((stamp & gcra::kStampMask) >> gcra::kPriceBits);
@@ -206,15 +205,15 @@ std::optional<std::size_t> epoch_with_number_of(const State& state, const PriceH
 
 }  // namespace
 
-State carried_slowly(const Bucket& limit, const State& state, Instant now,
-                     const PriceHistory* history) {
+State state_of_other_epoch(const Bucket& limit, const State& state, Instant now,
+                           const PriceHistory* history) {
   if (history == nullptr || history->size() == 0) {
     return packed(limit, from_unknown_epoch(state, limit.pace, now, history).tat, state);
   }
   if (const auto written_in = epoch_of(state, *history)) {
     const Debt written{tat_of(state), history->epoch(*written_in)->pace};
     const Debt present = after_epochs(written, *history, *written_in + 1);
-    return packed(limit, changed(present, limit.pace, now).tat, state);
+    return packed(limit, repriced(present, limit.pace, now).tat, state);
   }
   // The first epoch that is known to have begun after the state was written. A state of a known
   // epoch at another price was written for another key that shares it: it keeps its price until
@@ -232,7 +231,7 @@ State carried_slowly(const Bucket& limit, const State& state, Instant now,
   const PriceEpoch first = *history->epoch(next);
   const Debt then = from_unknown_epoch(state, first.pace, std::min(first.since, now), history);
   const Debt present = after_epochs(then, *history, next + 1);
-  return packed(limit, changed(present, limit.pace, now).tat, state);
+  return packed(limit, repriced(present, limit.pace, now).tat, state);
 }
 
 Receipt carried(const Bucket& limit, const Receipt& receipt, Instant now,
@@ -240,7 +239,7 @@ Receipt carried(const Bucket& limit, const Receipt& receipt, Instant now,
   const std::uint64_t stamp = receipt.after.what & gcra::kStampMask;
   if (stamp == limit.stamp || receipt.taken == 0) return receipt;
   Receipt next = receipt;
-  // (A receipt by which part was given back names no state.)
+  // A receipt of which a part was given back has no valid `after` state.
   const bool names_state = (receipt.after.when >> 63) == 0;
   if (names_state) {
     next.before = carried(limit, receipt.before, now, history);
@@ -264,17 +263,17 @@ Receipt carried(const Bucket& limit, const Receipt& receipt, Instant now,
 State carried(const Bucket& limit, const DatedState& found, Instant now,
               const PriceHistory* history) {
   Debt debt{tat_of(found.state), found.pace};
-  if (history == nullptr) return packed(limit, changed(debt, limit.pace, now).tat, found.state);
-  // Another node may have written it at a price that this one did not have then. The slower of both
-  // counts for as long as this node had its own: unless that ended in the microsecond in which the
-  // state was written, perhaps afterwards.
+  if (history == nullptr) return packed(limit, repriced(debt, limit.pace, now).tat, found.state);
+  // Another node may have written the state at a price that differed from this node's price then.
+  // The slower of both prices counts until this node's price changed. Exception: if it changed in
+  // the microsecond in which the state was written, the order of the two is unknown.
   const std::size_t first = first_after(found.written, *history);
   const auto next = first < history->size() ? history->epoch(first) : std::nullopt;
   if (!next || next->since - found.written >= std::chrono::microseconds{1}) {
     const Pace own = pace_before(first, *history).value_or(limit.pace);
-    if (is_slower(own, found.pace)) debt = changed(debt, own, std::min(found.written, now));
+    if (is_slower(own, found.pace)) debt = repriced(debt, own, std::min(found.written, now));
   }
-  debt = changed(after_epochs(debt, *history, first), limit.pace, now);
+  debt = repriced(after_epochs(debt, *history, first), limit.pace, now);
   return packed(limit, debt.tat, found.state);
 }
 

@@ -10,69 +10,69 @@
 
 namespace weir::core {
 
-// A price that a bucket had from an instant on.
+// A period in which a bucket had one price.
 struct PriceEpoch {
-  EpochNumber number = 0;  // by which states name it
+  EpochNumber number = 0;  // as encoded in states
   Instant since{};
   Pace pace{};
-  bool still = false;  // nothing drained at all
+  bool still = false;  // nothing drained in this epoch
 };
 
-// The prices that the bucket of one key has had.
+// The sequence of prices of one key's bucket.
 //
-// A state names the epoch it was last written in. Between then and now the debt drained at the
-// price of each epoch in turn, so `carried` is exact for any number of changes, also for a key that
-// nobody has looked at meanwhile.
+// A state names the epoch in which it was last written. Since then, the debt has drained at the
+// price of each following epoch in turn. So the conversion to the present price is exact for any
+// number of changes, even if the key was not used in between.
 class PriceHistory {
  public:
   virtual ~PriceHistory() = default;
   virtual std::size_t size() const = 0;
-  // Oldest first; the last one is the present epoch. None: the key had no such limit then.
+  // Oldest first; the last one is the present epoch. Nothing: the key had no such limit then.
   virtual std::optional<PriceEpoch> epoch(std::size_t i) const = 0;
-  // The price that a stamp stands for, exactly, if it is known: a call that was planned before a
-  // change may find a state that was written after it.
+  // The exact price of a stamp, if it is known. A call that was planned before a change may find a
+  // state that was written after it.
   virtual std::optional<Pace> pace_of(std::uint64_t /*stamp*/) const { return std::nullopt; }
 };
 
-// The state under `limit`, whichever epoch of the history it was written in. A state of an unknown
-// epoch keeps its own price up to the first known one, or up to `now` if there is no history.
-State carried_slowly(const Bucket& limit, const State& state, Instant now,
-                     const PriceHistory* history);
+// Converts a state of another epoch to the price of `limit`. A state of an unknown epoch keeps its
+// own price until the first known epoch, or until `now` if there is no history.
+State state_of_other_epoch(const Bucket& limit, const State& state, Instant now,
+                           const PriceHistory* history);
 
 inline State carried(const Bucket& limit, const State& state, Instant now,
                      const PriceHistory* history) {
   if ((state.what & gcra::kStampMask) == limit.stamp || state.never_seen()) [[likely]]
     return state;
-  return carried_slowly(limit, state, now, history);
+  return state_of_other_epoch(limit, state, now, history);
 }
 
-// The same for limits whose states do not depend on their numbers.
+// The identity, for limits whose states do not depend on a price.
 template <typename L>
 State carried(const L&, const State& state, Instant, const PriceHistory*) {
   return state;
 }
 
-// A receipt as if it had been given under `limit`. After a change of price it is good only for the
-// whole of what was taken, and only while nothing else has happened to the key.
+// Converts a receipt to the price of `limit`. After a change of price it is valid only for the
+// whole of what was taken, and only while the key has not changed since.
 Receipt carried(const Bucket& limit, const Receipt& receipt, Instant now,
                 const PriceHistory* history);
 
-// A state of a store in which every state tells when it was last written and at which price: nodes
-// that share it may know of a change at different times.
+// A state of a shared store, with the time and the price of its last write: nodes may learn of a
+// price change at different times.
 struct DatedState {
-  State state{};      // its stamp counts for nothing
-  Pace pace{};        // in which the parts of its tat are counted, and its price
+  State state{};      // its stamp is ignored
+  Pace pace{};        // its price, and the unit of the parts of its tat
   Instant written{};  // by the clock of the history, in whole microseconds
 };
 State carried(const Bucket& limit, const DatedState& found, Instant now,
               const PriceHistory* history);
-// Since when the present price holds; the first instant if it has never changed.
+// The start of the present epoch; the zero instant if the price has never changed.
 Instant present_since(const PriceHistory* history);
 
-// The history of a limit that changes for all keys alike.
+// The price history of a limit that changes for all keys at the same time.
 class PriceTimeline final : public PriceHistory {
  public:
-  // `next`, as the limit that `old` becomes at `now`.
+  // Records the change from `old` to `next` at `now`, and returns `next` in its epoch.
   Bucket change(Bucket next, const Bucket& old, Instant now);
 
   std::size_t size() const override { return epochs_.size(); }
@@ -83,7 +83,7 @@ class PriceTimeline final : public PriceHistory {
   std::vector<PriceEpoch> epochs_;
 };
 
-// A history that borrows nothing. None of none.
+// A copy of a history that owns all of its data; null for null.
 std::shared_ptr<const PriceHistory> copy_of(const PriceHistory* history);
 
 }  // namespace weir::core

@@ -23,16 +23,16 @@ Result<Pace, Flaw> Pace::of(const Rate& rate, std::int64_t max_parts) {
   if (rate.period <= Nanos{0}) return Flaw::period_not_positive;
   if (rate.period > kLongestDebt) return Flaw::period_too_long;
 
-  Int128 nanos = Int128{rate.period.count()} * rate.scale;  // nanos / count = one permit
+  Int128 nanos = Int128{rate.period.count()} * rate.scale;  // nanos / count: time per permit
   if (nanos / rate.count > kLongestDebt.count()) return Flaw::rate_too_low;
-  constexpr std::int64_t most_in_a_nano = kMaxRate / 1'000'000'000;
-  if ((rate.count - 1) / most_in_a_nano >= nanos) return Flaw::rate_too_high;
+  constexpr std::int64_t max_per_nano = kMaxRate / 1'000'000'000;
+  if ((rate.count - 1) / max_per_nano >= nanos) return Flaw::rate_too_high;
 
   const Int128 common = greatest_common_divisor(nanos, rate.count);
   const std::int64_t parts = static_cast<std::int64_t>(rate.count / common);
   if (parts <= max_parts) return Pace{.parts = parts, .price = nanos / common};
 
-  // Divide before multiplying: the product could exceed even 128 bits.
+  // Divides before multiplying: the product could exceed 128 bits.
   const Int128 whole = nanos / rate.count;
   const Int128 rest = nanos % rate.count;
   return Pace{.parts = max_parts,

@@ -8,7 +8,7 @@
 
 namespace weir::core {
 
-// Why a limit cannot be made of the numbers given.
+// The reason why the parameters of a limit are invalid.
 enum class Flaw : std::uint8_t {
   rate_not_positive,    // a rate must be above zero
   rate_too_high,        // above kMaxRate permits a second
@@ -20,16 +20,16 @@ enum class Flaw : std::uint8_t {
   capacity_too_small,   // below one permit
   capacity_too_large,   // above kMaxPermits, or above what the algorithm can count
   warmup_too_long,      // above kLongestWarmup
-  nginx_period,         // nginx knows requests a second and requests a minute only
+  nginx_period,         // nginx only supports rates per second and per minute
 };
 
-// More permits than any limit is asked to count: leaves room to add two of them.
+// The largest capacity. The sum of two such values fits in 64 bits.
 inline constexpr Permits kMaxPermits = std::int64_t{1} << 61;
-// A permit every thousandth of a nanosecond: above that the clock says nothing any more.
+// Permits per second: one per thousandth of a nanosecond, which is beyond the clock's resolution.
 inline constexpr Permits kMaxRate = 1'000'000'000'000;
 // Nine decimals.
 inline constexpr std::int64_t kMaxScale = 1'000'000'000;
-// 73 years: no limit owes or remembers anything for longer.
+// 73 years: the longest debt, and the longest period of any limit.
 inline constexpr Nanos kLongestDebt{std::int64_t{1} << 61};
 
 // `count / scale` permits in every `period`: 0.5/s is {5, 10, 1s}.
@@ -43,12 +43,13 @@ struct Rate {
   friend bool operator==(const Rate&, const Rate&) = default;
 };
 
-// The price of one permit in time, as a fraction: `price / parts` nanoseconds. It is exact where
-// the denominator is at most `max_parts`, which holds for all but odd rates above a million a
-// second; otherwise the price is rounded up, so that a rate is never exceeded.
+// The emission interval of GCRA, or price: the time that one permit takes to drain, as the fraction
+// `price / parts` in nanoseconds. It is exact if the denominator is at most `max_parts`, as for all
+// but odd rates above a million a second. Otherwise it is rounded up, so that the rate is never
+// exceeded.
 struct Pace {
-  std::int64_t parts = 1;  // parts in a nanosecond
-  Int128 price = 1;        // parts in a permit
+  std::int64_t parts = 1;  // parts per nanosecond
+  Int128 price = 1;        // parts per permit
 
   static Result<Pace, Flaw> of(const Rate& rate, std::int64_t max_parts);
 };

@@ -6,10 +6,10 @@
 
 namespace weir::core {
 
-// Gives back by telling the story again with less taken. Exact, but possible only while nothing has
-// happened to the key since, and for a part only under the limit it was taken under.
+// Gives permits back by recomputing the take with less. Exact, but possible only if the key has not
+// changed since; a part can be given back only if the limit has not changed either.
 template <typename L>
-State replayed_with_less(const L& limit, const State& state, Receipt& receipt, Permits back) {
+State undo_exactly(const L& limit, const State& state, Receipt& receipt, Permits back) {
   back = std::clamp<Permits>(back, 0, receipt.taken);
   if (back == 0 || state != receipt.after) return state;
   const bool same_limit = debit(limit, receipt.before, receipt.at, receipt.taken) == receipt.after;

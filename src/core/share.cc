@@ -6,12 +6,12 @@ namespace weir::core {
 
 namespace {
 
-// (Nothing stays nothing.)
+// At least 1, unless the count is 0.
 Permits part(Permits count, Permits nodes) {
   return std::max<Permits>(count / nodes, std::min<Permits>(count, 1));
 }
 
-// The same number in a longer time. (One that is too long is as long as there is.)
+// The same count in a longer period, at most the longest one.
 Rate part(Rate rate, Permits nodes) {
   rate.period =
       Nanos{to_int64(std::min(Int128{rate.period.count()} * nodes, Int128{kLongestDebt.count()}))};
@@ -19,16 +19,16 @@ Rate part(Rate rate, Permits nodes) {
 }
 
 template <typename L>
-Limit or_all_of(const L& limit, const Result<L, Flaw>& made) {
+Limit or_whole(const L& limit, const Result<L, Flaw>& made) {
   return made ? Limit{*made} : Limit{limit};
 }
 
 Limit share(const Bucket& limit, Permits nodes) {
   const Rate rate = part(limit.rate, nodes);
-  if (!limit.queue) return or_all_of(limit, Bucket::make(rate, part(limit.capacity, nodes)));
-  // (A place is what there is beside the one that need not wait.)
-  return or_all_of(limit, Bucket::make_queue(rate, part(limit.capacity, nodes) - 1,
-                                             part(limit.at_once, nodes) - 1));
+  if (!limit.queue) return or_whole(limit, Bucket::make(rate, part(limit.capacity, nodes)));
+  // make_queue takes the places in addition to the one call that is admitted at once.
+  return or_whole(limit, Bucket::make_queue(rate, part(limit.capacity, nodes) - 1,
+                                            part(limit.at_once, nodes) - 1));
 }
 
 Limit share(NginxQueue limit, Permits nodes) {
@@ -40,8 +40,8 @@ Limit share(NginxQueue limit, Permits nodes) {
 
 Limit share(const Smooth& limit, Permits nodes) {
   const Rate rate = part(limit.rate, nodes);
-  return or_all_of(
-      limit, limit.warms_up() ? Smooth::make_warming(rate, limit.warmup) : Smooth::make(rate));
+  return or_whole(limit,
+                  limit.warms_up() ? Smooth::make_warming(rate, limit.warmup) : Smooth::make(rate));
 }
 
 Limit share(Cell limit, Permits nodes) {
@@ -91,7 +91,7 @@ Limit counting(L limit, Permits part) {
 
 Instant forgotten(const Bucket& limit, Instant since) { return later(since, filling_time(limit)); }
 Instant forgotten(const Quota& limit, Instant since) { return limit.calendar->span_at(since).end; }
-// The window before counts along.
+// The previous window counts as well.
 Instant forgotten(const Sliding& limit, Instant since) {
   return later(later(since, limit.period), limit.period);
 }

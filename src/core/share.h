@@ -4,28 +4,29 @@
 
 namespace weir::core {
 
-// One of `nodes` equal parts of a limit: what each may admit when none can ask the others. A part
-// of a count is rounded down, but is one at least: a limit smaller than the fleet is exceeded then.
+// A limit divided by `nodes`: what each node may admit while the shared store is unavailable.
+// Counts are rounded down, but to at least one: a limit smaller than the number of nodes is then
+// exceeded.
 Limit share_of(const Limit& limit, Permits nodes);
 
-// ---- Of limits that are always split among nodes
+// ---- Limits with scope `split`
 
-// Whether a limit can be: those that know what they count.
+// True for the algorithms that can be divided by capacity.
 bool can_be_split(const Limit& limit);
 
-// What falls to one of the nodes, counted from 0: the first ones get what is left over.
+// The part of the node with `rank`, counted from 0. The first nodes get the remainder.
 constexpr Permits portion(Permits count, Permits nodes, Permits rank) {
   return count / nodes + (rank < count % nodes ? 1 : 0);
 }
 
-// The limit of a node that may use `part` of its capacity, from 1 to all of it. Of a limit that can
-// be split.
+// A limit with the capacity `part`, from 1 to the whole capacity. `limit` can be split.
 Limit part_of(const Limit& limit, Permits part);
 
-// When nothing that anybody has used of a limit up to `since` can count any more.
+// The instant from which usage up to `since` no longer counts.
 Instant forgotten_at(const Limit& limit, Instant since);
 
-// The same limit, of which nothing is left for anybody at `now`: a bucket. (Others cannot say so.)
+// The same limit, with no permits left for any key at `now`. Only buckets can express that; other
+// limits are returned unchanged.
 Limit starting_empty(const Limit& limit, Instant now);
 
 }  // namespace weir::core

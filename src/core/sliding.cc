@@ -10,15 +10,16 @@ namespace weir::core {
 
 namespace {
 
-// State: the last admission, and the two counters as of its window.
+// The two counters at `now`. The state has the instant of the last admission and the counters as of
+// its window.
 struct Counters {
-  Instant now;    // not before the state
+  Instant now;    // never before the instant in the state
   Instant start;  // of the current window
   Permits previous;
   Permits current;
 };
 
-Counters read(const Sliding& limit, const State& state, Instant now) {
+Counters counters_at(const Sliding& limit, const State& state, Instant now) {
   const Instant last = instant_of(state.when);
   const Instant t = std::max(in_range(now), last);
   const Span span = aligned_span(limit.period, t);
@@ -30,18 +31,18 @@ Counters read(const Sliding& limit, const State& state, Instant now) {
 }
 
 State pack(const Counters& c, Permits current) {
-  constexpr Permits most = std::numeric_limits<std::uint32_t>::max();
+  constexpr Permits max = std::numeric_limits<std::uint32_t>::max();
   return {.when = word_of(c.now),
           .what = static_cast<std::uint64_t>(c.previous) << 32 |
-                  static_cast<std::uint64_t>(std::min(current, most))};
+                  static_cast<std::uint64_t>(std::min(current, max))};
 }
 
-// How much of the previous window the sliding one still covers.
+// The part of the previous window that the sliding window still covers.
 Nanos covered(const Sliding& limit, const Counters& c) {
   return limit.period - between(c.start, c.now);
 }
 
-// How far into a window `previous` has faded to `room` permits.
+// The time from the start of a window until the weighted count of `previous` has fallen to `room`.
 Nanos faded(const Sliding& limit, Permits previous, Permits room) {
   if (previous <= room) return Nanos{0};
   return limit.period - Nanos{to_int64(Int128{room} * limit.period.count() / previous)};
@@ -58,7 +59,7 @@ Result<Sliding, Flaw> Sliding::make(const Rate& rate) {
 
 Choice decide(const Sliding& limit, const State& state, Instant now, const Ask& ask) {
   if (ask.cost < 0 || ask.cost > limit.count) return impossible(state);
-  const Counters c = read(limit, state, now);
+  const Counters c = counters_at(limit, state, now);
   const Permits room = limit.count - ask.cost;
   const bool fits = c.current <= room && Int128{c.previous} * covered(limit, c).count() <=
                                              Int128{room - c.current} * limit.period.count();
@@ -71,39 +72,39 @@ Choice decide(const Sliding& limit, const State& state, Instant now, const Ask& 
 }
 
 Permits remaining(const Sliding& limit, const State& state, Instant now) {
-  const Counters c = read(limit, state, now);
-  const Int128 weighed =
+  const Counters c = counters_at(limit, state, now);
+  const Int128 weighted =
       ceil_div(Int128{c.previous} * covered(limit, c).count(), limit.period.count());
-  return std::max<Permits>(limit.count - c.current - static_cast<Permits>(weighed), 0);
+  return std::max<Permits>(limit.count - c.current - static_cast<Permits>(weighted), 0);
 }
 
-// The last calls are forgotten when the window after theirs is over.
+// The last calls count until the window after theirs is over.
 Instant rest_at(const Sliding& limit, const State& state, Instant) {
   if (state.never_seen()) return {};
-  const Counters c = read(limit, state, instant_of(state.when));
+  const Counters c = counters_at(limit, state, instant_of(state.when));
   if (c.current > 0) return later(later(c.start, limit.period), limit.period);
   return c.previous > 0 ? later(c.start, limit.period) : Instant{};
 }
 
 State debit(const Sliding& limit, const State& state, Instant now, Permits cost) {
   if (cost <= 0) return state;
-  const Counters c = read(limit, state, now);
+  const Counters c = counters_at(limit, state, now);
   return pack(c, sat_add(c.current, cost));
 }
 
-// Only while the window is current: later it fades, and nothing says how much of it is left. If
-// nothing is, it still tells how far the clock had come.
+// Possible only in the same window: in the next one the count is weighted, and the exact remainder
+// is not known. The instant of the state stays even if both counters become zero.
 State refund(const Sliding& limit, const State& state, Instant now, Receipt& receipt,
              Permits back) {
-  const Counters c = read(limit, state, now);
+  const Counters c = counters_at(limit, state, now);
   const Instant taken_at = instant_of(receipt.after.when);
   const bool same_window = taken_at >= c.start && taken_at < later(c.start, limit.period);
   back = std::clamp<Permits>(back, 0, std::min(receipt.taken, c.current));
   if (back == 0 || !same_window) return state;
   receipt.taken -= back;
-  Counters kept = c;
-  kept.now = instant_of(state.when);
-  return pack(kept, c.current - back);
+  Counters refunded = c;
+  refunded.now = instant_of(state.when);
+  return pack(refunded, c.current - back);
 }
 
 }  // namespace weir::core

@@ -5,17 +5,17 @@
 
 namespace weir::core {
 
-// A sliding window estimated from two counters: of the aligned window `now` lies in, and of the one
-// before, which counts with the share of it that the sliding window still covers.
+// A sliding window estimated from two counters: that of the aligned window which contains `now`,
+// and that of the window before, weighted by the fraction that the sliding window still covers.
 //
 //      previous        current
 //   ├─────────────┼─────────────┤
 //         ◀───────┼────▶ now          40 % of current has run: 60 % of previous still count
 //
-// A call passes if previous × share + current + cost ≤ count, reckoned exactly. Constant memory.
-// The error is that calls of the previous window are taken as evenly spread: the usual 2N at the
-// edge is gone, but arrivals made for it can still bring almost 2N into one window's length.
-// ExactLog never lets that happen.
+// A call passes if previous × fraction + current + cost ≤ count, computed exactly. Constant memory.
+// The estimate assumes that the calls of the previous window were evenly spread. This avoids the 2N
+// of fixed windows at their boundary, but adversarial arrivals can still get almost 2N into one
+// window's length. SlidingLog prevents that.
 struct Sliding {
   Permits count = 1;
   Nanos period{1'000'000'000};

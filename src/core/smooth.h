@@ -5,16 +5,16 @@
 
 namespace weir::core {
 
-// The smooth limiter of Guava's RateLimiter, with and without warm-up: the next caller pays.
+// The algorithm of Guava's RateLimiter, with and without warm-up: the next caller pays.
 //
-// A call is never refused for its size. It is let in at the instant `next`, which is now unless
-// somebody owes, and pushes `next` ahead by its own price: the *following* caller waits for it.
-// Time in which nobody called is saved up, one second of it at most, and pays for later permits.
-// 10/s after a rest: ten permits are paid from savings, the eleventh is let in on credit.
+// A call is never refused for its size. It is admitted at the instant `next`, which is now unless
+// there is debt, and advances `next` by its own price: the *following* caller waits for it. Idle
+// time is saved up, one second at most, and pays for later permits. 10/s after a rest: ten permits
+// are paid from savings, the eleventh is admitted on credit.
 //
-// With warm-up, savings mean that the service behind has gone cold, and permits paid from savings
-// cost more, not less: three times the price when full, falling in a straight line to once the
-// price when half is left, and once the price below.
+// With warm-up, savings mean that the service behind has gone cold, so permits paid from savings
+// cost more, not less: three times the price when savings are full, falling linearly to once the
+// price when half of them is left, and once the price below.
 //
 //    price of a permit
 //      3 ×  ┤                          ╱
@@ -24,18 +24,18 @@ namespace weir::core {
 //           └─────────────────┬────────┬──▶ saved up
 //           0             warmup/2   warmup
 //
-// Guava counts stored permits as doubles and time as microseconds. Here both are time: a permit
-// stored is the time it took to save it, `price`. (With Guava's cold factor of 3 that holds for
-// warm-up too: its cool-down interval W/max equals the stable interval.) So nothing drifts, and a
-// change of the rate needs no conversion: Guava scales the stored permits with the rate, which
-// leaves the saved time as it is.
+// Guava stores permits as doubles and time in microseconds. Here both are exact times: a stored
+// permit is the time that it took to save it, `price`. (This holds for warm-up too: with Guava's
+// cold factor of 3, its cool-down interval W/max equals the stable interval.) So nothing drifts,
+// and a change of the rate needs no conversion: Guava scales stored permits with the rate, which
+// keeps the saved time.
 struct Smooth {
   Rate rate{};
   Nanos warmup{-1};  // negative: none
 
   // Derived. Times are in parts of a nanosecond.
   Pace pace{};
-  Int128 full = 0;  // the most that can be saved up
+  Int128 full = 0;  // maximum savings
 
   bool warms_up() const { return warmup >= Nanos{0}; }
 
@@ -43,8 +43,8 @@ struct Smooth {
   static Result<Smooth, Flaw> make_warming(const Rate& rate, Nanos warmup);
 };
 
-// The second word of the state, from the top: parts of the instant in the first, savings in
-// nanoseconds, parts of those.
+// The second word of the state, from the top: the parts of the instant in the first word, the
+// savings in nanoseconds, the parts of the savings.
 namespace savings {
 inline constexpr int kPartsBits = 10;
 inline constexpr int kSavedBits = 44;
@@ -59,8 +59,8 @@ State debit(const Smooth& limit, const State& state, Instant now, Permits cost);
 State refund(const Smooth& limit, const State& state, Instant now, Receipt& receipt, Permits back);
 Permits capacity(const Smooth& limit);
 
-// A limiter created at `now` with nothing saved up, as Guava creates those without warm-up. (A key
-// never seen starts at rest instead: the limiter was there before the key.)
+// The state of a limiter created at `now` with nothing saved up, as Guava does without warm-up. (A
+// key never seen starts at rest instead: its limiter has existed before the key.)
 State created_empty(Instant now);
 
 }  // namespace weir::core

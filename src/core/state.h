@@ -7,12 +7,12 @@
 
 namespace weir::core {
 
-// What is remembered of one key under one limit: 16 bytes whose meaning belongs to the algorithm.
-// All zero means "never seen", and a state that has come to rest decides exactly like it, so
-// forgetting a state at rest is exact.
+// The state of one key under one limit: 16 bytes whose meaning depends on the algorithm. All zero
+// means "never seen". A state at rest decides exactly like one never seen, so evicting it changes
+// no decision.
 //
-// The first word always holds an instant, so its top bit is zero: a store may use that bit as a
-// lock while the state is not in a step's hands.
+// The first word always holds an instant, so its top bit is zero. A store may use that bit as a
+// lock, but must clear it before it passes the state to an algorithm.
 struct alignas(16) State {
   std::uint64_t when = 0;
   std::uint64_t what = 0;
@@ -29,20 +29,20 @@ constexpr Instant instant_of(std::uint64_t word) {
 }
 constexpr std::uint64_t word_of(Instant t) { return static_cast<std::uint64_t>(ns(t)); }
 
-// In the place of an instant, in a receipt: no state is like this one.
+// Marks the `after` state of a receipt as invalid: no real state compares equal to it.
 inline constexpr std::uint64_t kNoInstant = ~std::uint64_t{0};
 
-// The proof of an admission, with which all or part of it can be given back: only what has not
-// drained since comes back, and never more than was taken. Giving back updates the receipt.
+// The record of an admission, needed to give permits back: at most what was taken, and only what
+// has not drained since. A refund updates the receipt.
 struct Receipt {
-  Instant at{};       // when it was decided, or kPriceChanged
-  Permits taken = 0;  // what has not been given back yet
+  Instant at{};       // time of the decision, or kPriceChanged
+  Permits taken = 0;  // not given back yet
   State before{};
   State after{};
 };
 
-// In a receipt of a bucket: the price has changed since. No part of it can be told from what others
-// owe any more; all of it can, while nothing else has happened to the key.
+// In a receipt of a bucket: the price has changed since. A part of it can no longer be told apart
+// from the debt of others; all of it can be given back while the key has not changed.
 inline constexpr Instant kPriceChanged{};
 
 }  // namespace weir::core

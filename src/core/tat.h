@@ -3,11 +3,11 @@
 #include "base/saturating.h"
 #include "core/bucket.h"
 
-// Reckoning with theoretical arrival times and debts, for the bucket and its history.
+// Arithmetic on theoretical arrival times and debts, for the bucket and its price history.
 
 namespace weir::core::gcra {
 
-// An instant, and parts of a nanosecond after it.
+// A theoretical arrival time: an instant in nanoseconds, and parts of a nanosecond after it.
 struct Tat {
   std::int64_t nanos;
   std::int64_t parts;
@@ -35,10 +35,10 @@ inline Int128 debt_at(const Pace& pace, Tat tat, std::int64_t now) {
 // The price of any number of permits, at most the longest debt.
 Int128 price_of(const Pace& pace, Int128 permits);
 
-// A debt at one price as a debt of as many permits at another one, rounded up.
+// Converts a debt to the same number of permits at another price, rounded up.
 Int128 debt_at_other_price(Int128 debt, const Pace& from, const Pace& to);
 
-// The price as a stamp has it, rounded down.
+// The price as encoded in a stamp, rounded down.
 std::uint64_t encoded_price(const Pace& pace);
 
 }  // namespace weir::core::gcra

@@ -8,7 +8,7 @@ namespace weir::core {
 
 namespace {
 
-// State: an instant of the window (see below), and what was used in it.
+// The state has an instant of the window (see `mark`) and the permits used in it.
 Permits used_of(const State& state) {
   return static_cast<Permits>(std::min<std::uint64_t>(state.what, kMaxPermits));
 }
@@ -17,7 +17,7 @@ State pack(Instant mark, Permits used) {
   return {.when = word_of(mark), .what = static_cast<std::uint64_t>(used)};
 }
 
-// A clock that stepped back finds the window it had already reached.
+// If the clock has stepped back, the time of the state is used: the same window stays in force.
 Instant not_before_state(const State& state, Instant now) {
   return std::max(in_range(now), instant_of(state.when));
 }
@@ -33,7 +33,7 @@ Span span_at(const Window& limit, const State& state, Instant t) {
 
 Span span_at(const Quota& limit, const State&, Instant t) { return limit.calendar->span_at(t); }
 
-// The instant to remember: what tells the window again later.
+// The instant to store, from which the window is found again later.
 Instant mark(const Window& limit, Span span, Instant t) {
   return limit.from_first ? span.start : t;
 }
@@ -85,8 +85,8 @@ State debit_in_window(const Limit& limit, const State& state, Instant now, Permi
   return charged(limit, usage_at(limit, state, now), std::min(cost, kMaxPermits));
 }
 
-// Counts add up in any order, so what was taken in this window can be given back in this window. An
-// empty window still tells how far the clock had come.
+// Counts are commutative, so a take can be given back in any order within the same window. The
+// instant of the state stays even if the count becomes zero.
 template <typename Limit>
 State refund_in_window(const Limit& limit, const State& state, Instant now, Receipt& receipt,
                        Permits back) {

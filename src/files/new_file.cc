@@ -18,21 +18,22 @@ Error failed(std::string_view doing, std::string_view path) {
 
 Error in_the_way(const std::string& name) {
   return Error{"cannot create " + name +
-               ": there is something of that name that is not a leftover of weir; move it away"};
+               ": a file of that name exists that weir has not left behind; move it away"};
 }
 
 Error being_created(const std::string& name) {
-  return Error{"another process is just creating " + name + ": try again"};
+  return Error{"another process is creating " + name + " at this moment: try again"};
 }
 
-// A hard link to somebody else's file looks like a leftover, but for its link count and its owner.
+// Detects hard links to other files, which could pass as a leftover otherwise.
 bool is_own_regular_file(int fd) {
   struct stat status {};
   return fstat(fd, &status) == 0 && S_ISREG(status.st_mode) && status.st_nlink == 1 &&
          status.st_uid == geteuid();
 }
 
-// Whoever has the lock on a leftover may remove it: nobody else is writing it.
+// Removes a leftover file of a killed process, if there is one. Holds its lock while doing so,
+// which proves that no other process is writing it.
 std::optional<Error> remove_leftover(const std::string& name, IsLeftover is_leftover) {
   const File file(open(name.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
   if (!file && errno == ENOENT) return std::nullopt;
@@ -61,12 +62,12 @@ std::string folder_of(const std::string& path) {
   return slash == 0 ? "/" : path.substr(0, slash);
 }
 
-// A name is on disk when its folder is.
+// Syncs the folder, so that the rename itself is on disk.
 std::optional<Error> sync_folder_of(const std::string& path) {
   const std::string name = folder_of(path);
   const File folder(open(name.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!folder) return failed("cannot open the folder", name);
-  // (EINVAL: a file system that writes folders by itself.)
+  // EINVAL: the file system does not support fsync on folders.
   if (fsync(folder.get()) != 0 && errno != EINVAL) return failed("cannot sync the folder", name);
   return std::nullopt;
 }
@@ -94,7 +95,7 @@ Result<File, Error> create(const std::string& name, IsLeftover is_leftover) {
   }
   File file(fd);
   if (!file) return failed("cannot create", name);
-  // Before it is locked it looks like a leftover to another process, which may have removed it.
+  // Until it is locked, another process may take the new file for a leftover and remove it.
   if (flock(file.get(), LOCK_EX | LOCK_NB) != 0 || !same_file(file.get(), name)) {
     return being_created(name);
   }
@@ -111,7 +112,7 @@ Result<bool, Error> move_if_free(int fd, const std::string& from, const std::str
   if (fsync(fd) != 0) return failed("cannot write", from);
   if (renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_NOREPLACE) != 0) {
     if (errno == EEXIST) return false;
-    // (Not every file system knows how.)
+    // Some file systems do not support RENAME_NOREPLACE.
     if (rename(from.c_str(), to.c_str()) != 0) return failed("cannot create", to);
   }
   if (auto error = sync_folder_of(to)) return *std::move(error);

@@ -9,12 +9,12 @@
 
 #include "weir/result.h"
 
-// Creating files, and replacing them as a whole. Nothing here follows a symbolic link in the last
-// part of a name, and no file is touched that somebody else may have put there.
+// Atomic creation and replacement of files. No function follows a symbolic link in the last
+// component of a path, or changes a file that another program or user may have put there.
 
 namespace weir::files {
 
-// Owns a file descriptor: closes it, which also releases its lock, at the end of its life.
+// Owns a file descriptor. The destructor closes it, which also releases its lock.
 class File {
  public:
   explicit File(int fd) : fd_(fd) {}
@@ -38,22 +38,22 @@ std::string system_error(std::string_view doing, std::string_view path, int erro
 // True if `path` still names the file that `fd` has open.
 bool same_file(int fd, const std::string& path);
 
-// True for a file, open for reading, that a killed process may have left behind.
+// Returns true if the file, open for reading, may be the leftover of a killed process.
 using IsLeftover = bool (*)(int fd);
 
-// Creates the file `name`, empty, locked by flock(2) and readable by its owner only. A leftover of
-// that name is removed first; any other file there is an error and stays as it is.
+// Creates the empty file `name`, locked by flock(2) and readable by its owner only. Removes a
+// leftover of that name first. Any other existing file is an error and stays unchanged.
 Result<File, Error> create(const std::string& name, IsLeftover is_leftover);
 
-// Moves the open file `from` to `to`, which it replaces. Both names are in one folder. The content
-// is on disk before the move, and the move when this returns: a power cut leaves the old file or
-// the new one.
+// Renames the open file `from` to `to`, replacing it. Both are in the same folder. Syncs the
+// content before the rename and the folder after it: a power failure leaves either the old or the
+// new file.
 std::optional<Error> move_over(int fd, const std::string& from, const std::string& to);
 
-// The same, but replaces nothing: false if there is a file.
+// The same, but does not replace an existing file: returns false if there is one.
 Result<bool, Error> move_if_free(int fd, const std::string& from, const std::string& to);
 
-// Replaces the content of a file, or creates it, by way of a new file `path`.new.
+// Replaces the content of a file, or creates it, through a temporary file `path`.new.
 std::optional<Error> replace(const std::string& path, std::string_view content);
 
 }  // namespace weir::files

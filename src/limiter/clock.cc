@@ -21,16 +21,16 @@ std::int64_t read(clockid_t id) noexcept {
   return std::int64_t{t.tv_sec} * 1'000'000'000 + t.tv_nsec;
 }
 
-struct Kernel {
-  // Counts on while the machine is suspended: a limit refills then, too.
-  static std::int64_t steady() noexcept { return read(CLOCK_BOOTTIME); }
+struct KernelClocks {
+  // CLOCK_BOOTTIME counts on while the machine is suspended: limits must refill then, too.
+  static std::int64_t monotonic() noexcept { return read(CLOCK_BOOTTIME); }
   static std::int64_t wall() noexcept { return read(CLOCK_REALTIME); }
 };
 
 class SystemClock final : public Clock {
  public:
   Instant now() const noexcept override { return time_.now(); }
-  Nanos passed() const noexcept override { return Nanos{Kernel::steady()}; }
+  Nanos passed() const noexcept override { return Nanos{KernelClocks::monotonic()}; }
 
   bool sleep_until(Instant then, std::stop_token stop) const override {
     std::mutex mutex;
@@ -40,20 +40,21 @@ class SystemClock final : public Clock {
       const Nanos left = until(now(), then);
       if (left == Nanos{0}) return true;
       if (stop.stop_requested()) return false;
-      // In steps, since `then` comes nearer when the wall clock is set forward, and while the
-      // machine is suspended, which a condition variable does not count.
-      wake.wait_for(lock, stop, std::min(left, WallTime<Kernel>::kLookEvery), [] { return false; });
+      // Sleep in steps: the condition variable counts neither wall clock jumps nor time in suspend,
+      // and both bring `then` nearer.
+      wake.wait_for(lock, stop, std::min(left, WallTime<KernelClocks>::kWallReadInterval),
+                    [] { return false; });
     }
   }
 
  private:
-  WallTime<Kernel> time_;
+  WallTime<KernelClocks> time_;
 };
 
 }  // namespace
 
 const Clock& system_clock() noexcept {
-  // Never destroyed: a limiter with static storage may be asked until the very end.
+  // Never destroyed: limiters with static storage may use it until the process ends.
   static const Clock& clock = *new SystemClock;
   return clock;
 }

@@ -13,10 +13,10 @@ inline namespace v0 {
 
 namespace detail {
 
-// The slots, and those who wait for some.
-class Slots {
+// The permits in use and the FIFO queue of waiting callers. Thread-safe.
+class PermitPool {
  public:
-  Slots(Permits limit, const Clock& clock) : clock_(clock), limit_(limit) {}
+  PermitPool(Permits limit, const Clock& clock) : clock_(clock), limit_(limit) {}
 
   Permit try_enter(Permits permits) {
     const std::lock_guard lock(mutex_);
@@ -31,24 +31,24 @@ class Slots {
     Permit answered = answer(permits);
     if (answered.decision().outcome != Outcome::limited || end <= now) return answered;
 
-    Waiter waiter{.permits = permits};
-    waiter.place = queue_.insert(queue_.end(), &waiter);
+    QueuedCaller caller{.permits = permits};
+    caller.position = queue_.insert(queue_.end(), &caller);
     lock.unlock();
-    wait(waiter, end, stop);
-    waiter.answer->decision_.wait = until(now, clock_.now());
-    return *std::move(waiter.answer);
+    wait(caller, end, stop);
+    caller.answer->decision_.wait = until(now, clock_.now());
+    return *std::move(caller.answer);
   }
 
   void leave(Permits permits) noexcept {
     const std::lock_guard lock(mutex_);
     in_flight_ -= permits;
-    call_in();
+    admit_waiters();
   }
 
   void set_limit(Permits limit) {
     const std::lock_guard lock(mutex_);
     limit_ = limit;
-    call_in();
+    admit_waiters();
   }
 
   Permits limit() const {
@@ -62,52 +62,54 @@ class Slots {
   }
 
  private:
-  struct Waiter {
+  struct QueuedCaller {
     const Permits permits;
-    std::list<Waiter*>::iterator place{};
+    std::list<QueuedCaller*>::iterator position{};
     std::optional<Permit> answer{};  // none while in the queue
     std::stop_source wake{};
   };
 
-  // Sleeps on the clock, whatever clock that is, to be woken by a stop of the waiter's own.
-  void wait(Waiter& waiter, Instant end, const std::stop_token& stop) {
-    struct Patience {
-      Slots& slots;
-      Waiter& waiter;
-      ~Patience() { slots.give_up(waiter); }
-    } const patience{*this, waiter};
-    const std::stop_callback pass_on(stop, [&] { waiter.wake.request_stop(); });
-    clock_.sleep_until(end, waiter.wake.get_token());
+  // Sleeps on the limiter's clock, which a test may provide. The caller's own stop_source wakes it.
+  void wait(QueuedCaller& caller, Instant end, const std::stop_token& stop) {
+    // The destructor runs even if the clock throws.
+    struct DequeueGuard {
+      PermitPool& pool;
+      QueuedCaller& caller;
+      ~DequeueGuard() { pool.give_up(caller); }
+    } const guard{*this, caller};
+    const std::stop_callback pass_on(stop, [&] { caller.wake.request_stop(); });
+    clock_.sleep_until(end, caller.wake.get_token());
   }
 
-  // A waiter without an answer by now does not get in. Those behind it may, if it asked for much.
-  void give_up(Waiter& waiter) {
+  // Removes a caller that has no answer yet, and refuses it. Waiters behind it may need fewer
+  // permits, so they are tried next.
+  void give_up(QueuedCaller& caller) {
     const std::lock_guard lock(mutex_);
-    if (waiter.answer) return;
-    queue_.erase(waiter.place);
-    waiter.answer = refuse(Outcome::limited);
-    call_in();
+    if (caller.answer) return;
+    queue_.erase(caller.position);
+    caller.answer = refuse(Outcome::limited);
+    admit_waiters();
   }
 
-  // Answers those at the head of the queue until one has to wait on. They are woken under the
-  // mutex, without which they cannot leave: so no waiter is gone before it is woken.
-  void call_in() noexcept {
+  // Answers waiters from the head of the queue until one has to wait on. Wakes them under the
+  // mutex: a caller needs the mutex to return, so it still exists when it is woken.
+  void admit_waiters() noexcept {
     while (!queue_.empty()) {
-      Waiter& first = *queue_.front();
+      QueuedCaller& first = *queue_.front();
       const Outcome outcome = decide(first.permits);
       if (outcome == Outcome::limited) return;
       queue_.pop_front();
-      first.answer = outcome == Outcome::allowed ? let_in(first.permits) : refuse(outcome);
+      first.answer = outcome == Outcome::allowed ? admit(first.permits) : refuse(outcome);
       first.wake.request_stop();
     }
   }
 
-  // For whoever comes now: nobody overtakes those who wait.
+  // Decides for a new caller, which must not overtake the queue.
   Permit answer(Permits permits) {
     const Outcome outcome = decide(permits);
     if (outcome != Outcome::allowed) return refuse(outcome);
     const bool overtakes = permits > 0 && !queue_.empty();
-    return overtakes ? refuse(Outcome::limited) : let_in(permits);
+    return overtakes ? refuse(Outcome::limited) : admit(permits);
   }
 
   Outcome decide(Permits permits) const {
@@ -115,7 +117,7 @@ class Slots {
     return permits == 0 || permits <= limit_ - in_flight_ ? Outcome::allowed : Outcome::limited;
   }
 
-  Permit let_in(Permits permits) {
+  Permit admit(Permits permits) {
     in_flight_ += permits;
     return {describe(Outcome::allowed), this, permits};
   }
@@ -131,11 +133,11 @@ class Slots {
 
   const Clock& clock_;
 
-  // Below: under the mutex.
+  // Protected by the mutex.
   mutable std::mutex mutex_;
   Permits limit_;
   Permits in_flight_ = 0;
-  std::list<Waiter*> queue_;
+  std::list<QueuedCaller*> queue_;
 };
 
 }  // namespace detail
@@ -144,7 +146,7 @@ namespace {
 
 Permits at_least_one(Permits limit) {
   if (limit < 1) {
-    throw std::invalid_argument("weir: a ConcurrencyLimiter must let in at least 1 at a time");
+    throw std::invalid_argument("weir: the limit of a ConcurrencyLimiter must be at least 1");
   }
   return limit;
 }
@@ -152,27 +154,25 @@ Permits at_least_one(Permits limit) {
 }  // namespace
 
 void Permit::release() noexcept {
-  if (detail::Slots* slots = std::exchange(slots_, nullptr)) slots->leave(permits_);
+  if (detail::PermitPool* pool = std::exchange(pool_, nullptr)) pool->leave(permits_);
 }
 
 ConcurrencyLimiter::ConcurrencyLimiter(Permits limit, const Clock& clock)
-    : slots_(std::make_unique<detail::Slots>(at_least_one(limit), clock)) {}
+    : pool_(std::make_unique<detail::PermitPool>(at_least_one(limit), clock)) {}
 
 ConcurrencyLimiter::~ConcurrencyLimiter() = default;
 
-Permit ConcurrencyLimiter::try_enter(Permits permits) noexcept {
-  return slots_->try_enter(permits);
-}
+Permit ConcurrencyLimiter::try_enter(Permits permits) noexcept { return pool_->try_enter(permits); }
 
 Permit ConcurrencyLimiter::enter(Deadline deadline, Permits permits, std::stop_token stop) {
-  return slots_->enter(deadline, permits, stop);
+  return pool_->enter(deadline, permits, stop);
 }
 
-Permits ConcurrencyLimiter::in_flight_approx() const noexcept { return slots_->in_flight(); }
+Permits ConcurrencyLimiter::in_flight_approx() const noexcept { return pool_->in_flight(); }
 
-Permits ConcurrencyLimiter::limit() const noexcept { return slots_->limit(); }
+Permits ConcurrencyLimiter::limit() const noexcept { return pool_->limit(); }
 
-void ConcurrencyLimiter::set_limit(Permits limit) { slots_->set_limit(at_least_one(limit)); }
+void ConcurrencyLimiter::set_limit(Permits limit) { pool_->set_limit(at_least_one(limit)); }
 
 }  // namespace v0
 }  // namespace weir

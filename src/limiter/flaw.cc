@@ -32,7 +32,7 @@ const char* text_of(core::Flaw flaw) {
     case core::Flaw::warmup_too_long:
       return "weir: this warm-up is too long: at most 4h";
     case core::Flaw::nginx_period:
-      return "weir: a queue like nginx's has a rate a second or a minute";
+      return "weir: a queue as in nginx needs a rate per second or per minute";
   }
   return "weir: this limit cannot be made";
 }
@@ -41,7 +41,7 @@ const char* text_of(core::Flaw flaw) {
 
 void throw_flaw(core::Flaw flaw) { throw std::invalid_argument(text_of(flaw)); }
 
-core::Limit not_concurrent(core::Limit limit, const char* message) {
+core::Limit require_not_concurrent(core::Limit limit, const char* message) {
   if (std::holds_alternative<core::Concurrency>(limit)) throw std::invalid_argument(message);
   return limit;
 }

@@ -14,20 +14,19 @@ inline namespace v0 {
 
 namespace {
 
-// What it takes to give back.
-struct Note {
+// The data needed to give permits back.
+struct RefundInfo {
   store::Fingerprint key{};
   core::Receipt receipt{};
   std::uint32_t resets = 0;
 };
 
-constexpr std::size_t kLongestKey = 4096;
+constexpr std::size_t kMaxKeyBytes = 4096;
 
-bool is_key(std::string_view key) { return !key.empty() && key.size() <= kLongestKey; }
+bool is_key(std::string_view key) { return !key.empty() && key.size() <= kMaxKeyBytes; }
 
 constexpr const char* kKeyedNotForConcurrency =
-    "weir: a KeyedLimiter counts what passes; for how many of a key are inside at a time use "
-    "an Engine with a concurrent limit";
+    "weir: a KeyedLimiter cannot limit concurrency: use an Engine with a concurrent limit";
 
 store::Layout layout_for(const core::Limit& limit, const KeyedOptions& options) {
   const bool has_records = std::holds_alternative<core::ExactLog>(limit);
@@ -39,9 +38,9 @@ store::Layout layout_for(const core::Limit& limit, const KeyedOptions& options) 
 
 }  // namespace
 
-struct KeyedLimiter::Impl final : detail::Giver {
-  Impl(core::Limit rule, const KeyedOptions& options, const Clock& the_clock)
-      : limit(not_concurrent(std::move(rule), kKeyedNotForConcurrency)),
+struct KeyedLimiter::Impl final : detail::Issuer {
+  Impl(core::Limit the_limit, const KeyedOptions& options, const Clock& the_clock)
+      : limit(require_not_concurrent(std::move(the_limit), kKeyedNotForConcurrency)),
         when_full(options.when_full),
         clock(the_clock),
         table(layout_for(limit, options)) {}
@@ -55,7 +54,7 @@ struct KeyedLimiter::Impl final : detail::Giver {
   }
 
   Decision take(Instant now, std::string_view key, Permits cost) noexcept {
-    if (!is_key(key)) return no_key();
+    if (!is_key(key)) return invalid_key();
     return take(now, fingerprint(key), {.cost = cost}, {});
   }
 
@@ -74,18 +73,19 @@ struct KeyedLimiter::Impl final : detail::Giver {
   }
 
   bool give_back(const detail::Ticket& ticket) noexcept override {
-    return give_back(detail::note_on<Note>(ticket));
+    return give_back(detail::read_ticket<RefundInfo>(ticket));
   }
 
-  bool give_back(Note note) noexcept {
-    const Permits taken = note.receipt.taken;
-    const store::Item one = item(note.key, {.cost = -taken});
-    (void)table.settle({&one, 1}, clock.now(), {&note.receipt, 1}, {&note.resets, 1});
-    // A receipt from before a reset is void: that leaves nothing of it, as giving it all back does.
-    return note.receipt.taken < taken && table.resets_of(note.key) == note.resets;
+  bool give_back(RefundInfo info) noexcept {
+    const Permits taken = info.receipt.taken;
+    const store::Item one = item(info.key, {.cost = -taken});
+    (void)table.settle({&one, 1}, clock.now(), {&info.receipt, 1}, {&info.resets, 1});
+    // A receipt from before a reset is void: `settle` then sets its permits to zero, just as if all
+    // of them had been given back.
+    return info.receipt.taken < taken && table.resets_of(info.key) == info.resets;
   }
 
-  Decision no_key() const noexcept {
+  Decision invalid_key() const noexcept {
     return {.outcome = Outcome::impossible,
             .limit = core::capacity(limit),
             .remaining = 0,
@@ -104,17 +104,17 @@ struct KeyedLimiter::Impl final : detail::Giver {
 
 namespace {
 
-// One key of the limiter, as somebody who waits sees it.
+// One key of the limiter, as a Taker of TurnWaiter.
 template <typename Impl>
 struct OneKey {
-  using Note = weir::Note;
+  using RefundInfo = weir::RefundInfo;
 
-  Decision take(Instant now, const core::Ask& ask, Note& note) noexcept {
-    note.key = key;
-    note.resets = impl.table.resets_of(key);
-    return impl.take(now, key, ask, {&note.receipt, 1});
+  Decision take(Instant now, const core::Ask& ask, RefundInfo& info) noexcept {
+    info.key = key;
+    info.resets = impl.table.resets_of(key);
+    return impl.take(now, key, ask, {&info.receipt, 1});
   }
-  void give_back(const Note& note) noexcept { impl.give_back(note); }
+  void give_back(const RefundInfo& info) noexcept { impl.give_back(info); }
   Decision peek(Instant now, Permits cost) noexcept { return impl.peek(now, key, cost); }
 
   Impl& impl;
@@ -143,41 +143,42 @@ void KeyedLimiter::try_acquire_all(std::span<const std::string_view> keys,
 
 void KeyedLimiter::try_acquire_all_at(Instant now, std::span<const std::string_view> keys,
                                       std::span<Decision> decisions, Permits cost) noexcept {
-  // As many as a processor fetches from memory at once, about.
-  constexpr std::size_t at_a_time = 16;
-  std::array<store::Fingerprint, at_a_time> prints;
-  for (std::size_t first = 0; first < keys.size(); first += at_a_time) {
-    const auto some = keys.subspan(first, std::min(at_a_time, keys.size() - first));
-    for (std::size_t i = 0; i < some.size(); ++i) {
-      prints[i] = impl_->fingerprint(some[i]);
-      impl_->table.prefetch(prints[i]);
+  // About the number of cache misses that a processor can have in flight.
+  constexpr std::size_t batch_size = 16;
+  std::array<store::Fingerprint, batch_size> fingerprints;
+  for (std::size_t first = 0; first < keys.size(); first += batch_size) {
+    const auto batch = keys.subspan(first, std::min(batch_size, keys.size() - first));
+    for (std::size_t i = 0; i < batch.size(); ++i) {
+      fingerprints[i] = impl_->fingerprint(batch[i]);
+      impl_->table.prefetch(fingerprints[i]);
     }
-    for (std::size_t i = 0; i < some.size(); ++i) {
-      decisions[first + i] =
-          is_key(some[i]) ? impl_->take(now, prints[i], {.cost = cost}, {}) : impl_->no_key();
+    for (std::size_t i = 0; i < batch.size(); ++i) {
+      decisions[first + i] = is_key(batch[i])
+                                 ? impl_->take(now, fingerprints[i], {.cost = cost}, {})
+                                 : impl_->invalid_key();
     }
   }
 }
 
 Decision KeyedLimiter::acquire(std::string_view key, Deadline deadline, Permits cost,
                                std::stop_token stop) {
-  if (!is_key(key)) return impl_->no_key();
+  if (!is_key(key)) return impl_->invalid_key();
   OneKey<Impl> one{*impl_, impl_->fingerprint(key)};
-  return Waiting(one, impl_->clock, cost, std::move(stop))
-      .until(deadline, lends_turns(impl_->limit));
+  return TurnWaiter(one, impl_->clock, cost, std::move(stop))
+      .until(deadline, reserves_turns(impl_->limit));
 }
 
 Reservation KeyedLimiter::reserve(std::string_view key, Permits cost, Nanos max_wait) noexcept {
   const Instant now = impl_->clock.now();
-  Note note;
-  if (!is_key(key)) return detail::ReservationAccess::make(impl_->no_key(), now, *impl_, note);
+  RefundInfo info;
+  if (!is_key(key)) return detail::ReservationAccess::make(impl_->invalid_key(), now, *impl_, info);
   OneKey<Impl> one{*impl_, impl_->fingerprint(key)};
-  const Decision decision = one.take(now, {.cost = cost, .max_wait = max_wait}, note);
-  return detail::ReservationAccess::make(decision, now, *impl_, note);
+  const Decision decision = one.take(now, {.cost = cost, .max_wait = max_wait}, info);
+  return detail::ReservationAccess::make(decision, now, *impl_, info);
 }
 
 Decision KeyedLimiter::peek(std::string_view key, Permits cost) const noexcept {
-  if (!is_key(key)) return impl_->no_key();
+  if (!is_key(key)) return impl_->invalid_key();
   return impl_->peek(impl_->clock.now(), impl_->fingerprint(key), cost);
 }
 

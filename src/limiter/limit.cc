@@ -10,20 +10,20 @@ inline namespace v0 {
 
 namespace detail {
 
-struct Rule {
+struct CoreLimit {
   core::Limit limit;
 };
 
 struct LimitAccess {
-  static const core::Limit& rule_of(const Limit& limit) noexcept { return limit.rule_->limit; }
-  static Limit limit_of(core::Limit rule) {
-    return Limit{std::make_shared<const Rule>(Rule{std::move(rule)})};
+  static const core::Limit& core_limit(const Limit& limit) noexcept { return limit.core_->limit; }
+  static Limit public_limit(core::Limit limit) {
+    return Limit{std::make_shared<const CoreLimit>(CoreLimit{std::move(limit)})};
   }
 };
 
 }  // namespace detail
 
-Limit::Limit(std::shared_ptr<const detail::Rule> rule) noexcept : rule_(std::move(rule)) {}
+Limit::Limit(std::shared_ptr<const detail::CoreLimit> core) noexcept : core_(std::move(core)) {}
 
 Limit::Limit(Rate rate) : Limit(Quota{rate}) {}
 
@@ -46,14 +46,14 @@ Limit Limit::queue(Rate rate, Permits places, Permits undelayed) {
   return limit_of(made_or_throw(core::Bucket::make_queue(core_rate(rate), places, undelayed)));
 }
 
-Permits Limit::capacity() const noexcept { return core::capacity(rule_->limit); }
+Permits Limit::capacity() const noexcept { return core::capacity(core_->limit); }
 
 }  // namespace v0
 
 const core::Limit& rule_of(const Limit& limit) noexcept {
-  return detail::LimitAccess::rule_of(limit);
+  return detail::LimitAccess::core_limit(limit);
 }
 
-Limit limit_of(core::Limit rule) { return detail::LimitAccess::limit_of(std::move(rule)); }
+Limit limit_of(core::Limit limit) { return detail::LimitAccess::public_limit(std::move(limit)); }
 
 }  // namespace weir

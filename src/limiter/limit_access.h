@@ -5,10 +5,10 @@
 
 namespace weir {
 
-// What a public Limit stands for. Lives as long as any copy of it.
+// The core::Limit of a public Limit. Lives as long as any copy of it.
 const core::Limit& rule_of(const Limit& limit) noexcept;
 
-// A public Limit for one that was made elsewhere, from text for instance.
-Limit limit_of(core::Limit rule);
+// A public Limit of a core::Limit, for example one that was parsed from text.
+Limit limit_of(core::Limit limit);
 
 }  // namespace weir

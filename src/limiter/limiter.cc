@@ -32,10 +32,9 @@ using core::Receipt;
 using core::State;
 
 constexpr const char* kNotForConcurrency =
-    "weir: a Limiter counts what passes; for how many are inside at a time use "
-    "ConcurrencyLimiter";
+    "weir: a Limiter cannot limit concurrency: use a ConcurrencyLimiter";
 
-// The log of an exact window, which is too large to swap.
+// The log of an exact sliding window, which is too large for compare-and-swap.
 struct LockedLog {
   std::mutex mutex;
   core::Log::Head head{};
@@ -51,38 +50,38 @@ constexpr std::size_t kCacheLine = 64;
 
 }  // namespace
 
-// All that `try_acquire` touches lies in one piece. The state has a cache line to itself, so that a
-// thread that changes it does not take the limit away from the others.
-struct alignas(kCacheLine) Limiter::Impl final : detail::Giver {
-  Impl(core::Limit rule, const Clock& the_clock)
-      : limit(not_concurrent(std::move(rule), kNotForConcurrency)), clock(the_clock), log(limit) {}
+// The fields that `try_acquire` reads are adjacent. The state has a cache line of its own, so that
+// writing it does not evict the constant fields from the caches of other cores (false sharing).
+struct alignas(kCacheLine) Limiter::Impl final : detail::Issuer {
+  Impl(core::Limit the_limit, const Clock& the_clock)
+      : limit(require_not_concurrent(std::move(the_limit), kNotForConcurrency)),
+        clock(the_clock),
+        log(limit) {}
 
-  // What it takes to give something back.
-  struct Note {
+  // The data needed to give permits back.
+  struct RefundInfo {
     Receipt receipt{};
-    std::uint32_t epoch = 0;  // of the limiter when it was made
+    std::uint32_t epoch = 0;  // of the limiter, before the take
   };
 
   // ---- Taking
 
-  // Now, for a caller that keeps no receipt: nearly all are of this kind, and nearly all limits are
-  // buckets whose price is whole nanoseconds.
+  // The fast path: a take without a receipt, under a bucket whose price is whole nanoseconds.
   [[gnu::always_inline]] Decision take(Instant now, Permits cost) noexcept {
-    if (whole != nullptr && is_usual(now, cost)) [[likely]] {
+    if (whole != nullptr && is_fast(now, cost)) [[likely]] {
       return take_whole(now, cost);
     }
     return take_any(now, cost);
   }
 
-  bool is_usual(Instant now, Permits cost) const noexcept {
+  bool is_fast(Instant now, Permits cost) const noexcept {
     return now >= kEarliest && now <= kLatest && cost > 0 && cost <= whole->capacity;
   }
 
-  // Here a step changes the first word of the state alone: the second holds the price, which is the
-  // same for the life of the limiter, and a count of the refunds, which matters to receipts only.
-  // So it is enough to swap the first. Should a refund and another take have changed that and
-  // changed it back meanwhile, then what was decided is as right as before, and the count stays
-  // what the refund has made it.
+  // A compare-and-swap of the first word of the state is enough here. The step never changes the
+  // second word, which holds the price, constant for the life of the limiter, and a count of
+  // refunds, which only receipts read. ABA (a refund and another take that restore the first word)
+  // is harmless: the decision depends on the first word only, and the count is not overwritten.
   [[gnu::always_inline]] Decision take_whole(Instant now, Permits cost) noexcept {
     for (;;) {
       const State before = state.load();
@@ -102,10 +101,11 @@ struct alignas(kCacheLine) Limiter::Impl final : detail::Giver {
     return by_limit([&](const auto& l) { return take_from(l, now, {.cost = cost}, nullptr); });
   }
 
-  // With a receipt. The epoch is read first: whoever takes while a reset goes on gets no refund.
-  Decision take(Instant now, const Ask& ask, Note& note) noexcept {
-    note.epoch = epoch.load(std::memory_order_acquire);
-    return by_limit([&](const auto& l) { return take_from(l, now, ask, &note.receipt); });
+  // With a receipt. Reads the epoch first, so that a take that overlaps with a reset is not
+  // refunded.
+  Decision take(Instant now, const Ask& ask, RefundInfo& info) noexcept {
+    info.epoch = epoch.load(std::memory_order_acquire);
+    return by_limit([&](const auto& l) { return take_from(l, now, ask, &info.receipt); });
   }
 
   template <typename L>
@@ -157,38 +157,38 @@ struct alignas(kCacheLine) Limiter::Impl final : detail::Giver {
   // ---- Giving back
 
   bool give_back(const detail::Ticket& ticket) noexcept override {
-    return give_back(detail::note_on<Note>(ticket));
+    return give_back(detail::read_ticket<RefundInfo>(ticket));
   }
 
-  bool give_back(const Note& note) noexcept {
+  bool give_back(const RefundInfo& info) noexcept {
     const Instant now = clock.now();
-    return by_limit([&](const auto& l) { return give_back_to(l, now, note); });
+    return by_limit([&](const auto& l) { return give_back_to(l, now, info); });
   }
 
   template <typename L>
-  bool give_back_to(const L& l, Instant now, const Note& note) noexcept {
+  bool give_back_to(const L& l, Instant now, const RefundInfo& info) noexcept {
     for (;;) {
       const State before = state.load();
-      if (is_forgotten(note)) return false;
-      Receipt receipt = note.receipt;
+      if (was_reset_since(info)) return false;
+      Receipt receipt = info.receipt;
       const State next = refund(l, before, now, receipt, receipt.taken);
-      if (receipt.taken == note.receipt.taken) return false;
+      if (receipt.taken == info.receipt.taken) return false;
       if (state.compare_exchange(before, next)) return true;
     }
   }
 
-  bool give_back_to(const ExactLog& l, Instant now, const Note& note) noexcept {
+  bool give_back_to(const ExactLog& l, Instant now, const RefundInfo& info) noexcept {
     const std::lock_guard lock(log.mutex);
-    if (is_forgotten(note)) return false;
-    Receipt receipt = note.receipt;
+    if (was_reset_since(info)) return false;
+    Receipt receipt = info.receipt;
     refund(l, log.log(), now, receipt, receipt.taken);
-    return receipt.taken < note.receipt.taken;
+    return receipt.taken < info.receipt.taken;
   }
 
-  // Whether there has been a reset, or was one going on, since the note was made. To be asked after
-  // the state was read: whoever sees a state from after a reset sees the epoch, too.
-  bool is_forgotten(const Note& note) const noexcept {
-    return note.epoch % 2 != 0 || note.epoch != epoch.load(std::memory_order_acquire);
+  // True if a reset has happened since the take, or was in progress during it. Must be called after
+  // the state was read: a thread that sees the state of a reset then also sees its epoch.
+  bool was_reset_since(const RefundInfo& info) const noexcept {
+    return info.epoch % 2 != 0 || info.epoch != epoch.load(std::memory_order_acquire);
   }
 
   void reset() noexcept {
@@ -200,12 +200,12 @@ struct alignas(kCacheLine) Limiter::Impl final : detail::Giver {
     epoch.fetch_add(1);
   }
 
-  // Nothing taken. A bucket's price is in its place from the start: see take_whole.
+  // The state at rest. It contains the bucket's price from the start: see take_whole.
   State at_rest() const noexcept { return {.what = bucket != nullptr ? bucket->stamp : 0}; }
 
-  // ---- What it is made of
+  // ---- Members
 
-  // What `f` makes of the limit, whichever it is.
+  // Calls `f` with the limit as its own type.
   template <typename F, typename R = std::invoke_result_t<F&, const Bucket&>>
   R by_limit(F f) noexcept {
     if (bucket != nullptr) return f(*bucket);
@@ -226,10 +226,10 @@ struct alignas(kCacheLine) Limiter::Impl final : detail::Giver {
   const Bucket* const whole = bucket != nullptr && bucket->pace.parts == 1 ? bucket : nullptr;
   const Clock& clock;
 
-  // What has been taken: in the state, or in the log if the limit keeps one.
+  // The usage: in the log under an exact sliding window, otherwise in the state.
   alignas(kCacheLine) store::AtomicState state{at_rest()};
   alignas(kCacheLine) LockedLog log;
-  std::atomic<std::uint32_t> epoch{0};  // two for each reset; odd while one goes on
+  std::atomic<std::uint32_t> epoch{0};  // grows by two with each reset; odd during a reset
 };
 
 Limiter::Limiter(Limit limit, const Clock& clock)
@@ -246,15 +246,15 @@ Decision Limiter::try_acquire_at(Instant now, Permits cost) noexcept {
 }
 
 Decision Limiter::acquire(Deadline deadline, Permits cost, std::stop_token stop) {
-  return Waiting{*impl_, impl_->clock, cost, std::move(stop)}.until(deadline,
-                                                                    lends_turns(impl_->limit));
+  return TurnWaiter{*impl_, impl_->clock, cost, std::move(stop)}.until(
+      deadline, reserves_turns(impl_->limit));
 }
 
 Reservation Limiter::reserve(Permits cost, Nanos max_wait) noexcept {
   const Instant now = impl_->clock.now();
-  Impl::Note note;
-  const Decision decision = impl_->take(now, {.cost = cost, .max_wait = max_wait}, note);
-  return detail::ReservationAccess::make(decision, now, *impl_, note);
+  Impl::RefundInfo info;
+  const Decision decision = impl_->take(now, {.cost = cost, .max_wait = max_wait}, info);
+  return detail::ReservationAccess::make(decision, now, *impl_, info);
 }
 
 Decision Limiter::peek(Permits cost) const noexcept {

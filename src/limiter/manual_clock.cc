@@ -17,7 +17,7 @@ struct ManualClock::Impl {
   // Written under the mutex, read without.
   std::atomic<Instant> now;
 
-  // Below: under the mutex.
+  // Protected by the mutex.
   std::mutex mutex;
   std::vector<Instant> sleeping_until{};
   std::condition_variable_any moved{};

@@ -10,30 +10,30 @@ namespace weir {
 inline namespace v0 {
 namespace detail {
 
-// A ticket is written and read by its giver alone, as whatever that wants to remember.
+// Serializes the data that an issuer needs later. Only the issuer reads its tickets.
 template <typename T>
-Ticket ticket_of(const T& note) noexcept {
+Ticket make_ticket(const T& info) noexcept {
   static_assert(sizeof(T) <= sizeof(Ticket) && std::is_trivially_copyable_v<T>);
   Ticket ticket;
-  std::memcpy(ticket.bytes, &note, sizeof(T));
+  std::memcpy(ticket.bytes, &info, sizeof(T));
   return ticket;
 }
 
 template <typename T>
-T note_on(const Ticket& ticket) noexcept {
+T read_ticket(const Ticket& ticket) noexcept {
   static_assert(sizeof(T) <= sizeof(Ticket) && std::is_trivially_copyable_v<T>);
-  T note;
-  std::memcpy(static_cast<void*>(&note), ticket.bytes, sizeof(T));
-  return note;
+  T info;
+  std::memcpy(static_cast<void*>(&info), ticket.bytes, sizeof(T));
+  return info;
 }
 
-// Makes reservations, for the limiters.
+// Gives the limiters access to the private constructor of Reservation.
 struct ReservationAccess {
-  // Of what was decided at `now`; the note is for when it is given back.
+  // `decision` was made at `now`; `info` is what the issuer needs to give the permits back.
   template <typename T>
-  static Reservation make(const Decision& decision, Instant now, Giver& giver,
-                          const T& note) noexcept {
-    return {decision, turn_of(decision, now), decision ? &giver : nullptr, ticket_of(note)};
+  static Reservation make(const Decision& decision, Instant now, Issuer& issuer,
+                          const T& info) noexcept {
+    return {decision, turn_of(decision, now), decision ? &issuer : nullptr, make_ticket(info)};
   }
 
  private:

@@ -26,19 +26,19 @@ core::Smooth make(Rate rate, std::optional<Nanos> warm_up) {
 
 }  // namespace
 
-struct SmoothLimiter::Impl final : detail::Giver {
+struct SmoothLimiter::Impl final : detail::Issuer {
   Impl(Rate the_rate, std::optional<Nanos> the_warm_up, const Clock& the_clock)
       : warm_up(the_warm_up),
         clock(the_clock),
         rate(the_rate),
         limit(make(the_rate, the_warm_up)),
-        // A key never seen is at rest: full, and for one that warms up that is cold.
+        // A state never seen is at rest: all saved up, which means cold under a warm-up.
         state(warm_up ? core::State{} : core::created_empty(clock.now())) {}
 
-  // What it takes to give something back.
-  using Note = core::Receipt;
+  // The data needed to give permits back.
+  using RefundInfo = core::Receipt;
 
-  Decision take(Instant now, const core::Ask& ask, Note& receipt) {
+  Decision take(Instant now, const core::Ask& ask, RefundInfo& receipt) {
     const std::lock_guard lock(mutex);
     const core::Taken taken = core::take(limit, state, now, ask);
     receipt = {in_range(now), taken.decision ? ask.cost : 0, state, taken.next};
@@ -47,10 +47,10 @@ struct SmoothLimiter::Impl final : detail::Giver {
   }
 
   bool give_back(const detail::Ticket& ticket) noexcept override {
-    return give_back(detail::note_on<Note>(ticket));
+    return give_back(detail::read_ticket<RefundInfo>(ticket));
   }
 
-  bool give_back(Note receipt) noexcept {
+  bool give_back(RefundInfo receipt) noexcept {
     const Instant now = clock.now();
     const std::lock_guard lock(mutex);
     const Permits taken = receipt.taken;
@@ -64,14 +64,14 @@ struct SmoothLimiter::Impl final : detail::Giver {
   }
 
   Decision await_turn(Deadline deadline, Permits permits, std::stop_token stop) {
-    return Waiting{*this, clock, permits, std::move(stop)}.until(deadline, true);
+    return TurnWaiter{*this, clock, permits, std::move(stop)}.until(deadline, true);
   }
 
   // Constant after construction.
   const std::optional<Nanos> warm_up;
   const Clock& clock;
 
-  // Below: under the mutex.
+  // Protected by the mutex.
   std::mutex mutex;
   Rate rate;
   core::Smooth limit;
@@ -101,7 +101,7 @@ Decision SmoothLimiter::try_acquire(Permits permits, Nanos timeout) {
 
 Reservation SmoothLimiter::reserve(Permits permits, Nanos max_wait) noexcept {
   const Instant now = impl_->clock.now();
-  Impl::Note receipt;
+  Impl::RefundInfo receipt;
   const Decision decision = impl_->take(now, {.cost = permits, .max_wait = max_wait}, receipt);
   return detail::ReservationAccess::make(decision, now, *impl_, receipt);
 }

@@ -7,58 +7,58 @@
 
 namespace weir {
 
-// Whether a limit lets in callers before their turn, who then wait for it. The others say no until
-// the moment they say yes.
-inline bool lends_turns(const core::Limit& limit) {
+// True if a limit can promise a turn in the future: permits are taken now and used later. Other
+// limits refuse until the moment at which they admit.
+inline bool reserves_turns(const core::Limit& limit) {
   return std::holds_alternative<core::Bucket>(limit) ||
          std::holds_alternative<core::NginxQueue>(limit) ||
          std::holds_alternative<core::Smooth>(limit);
 }
 
-// Waiting for a turn, for whatever can
-//   take(now, ask, note) → Decision   the note is what it takes to give back
-//   give_back(note)
+// Waits for a turn of a Taker:
+//   take(now, ask, info) → Decision   fills in the RefundInfo that give_back needs
+//   give_back(info)
 //   peek(now, cost) → Decision
-// Either the turn lies ahead and is taken at once, or, under a limit that lends none, there is a
-// try each time there is a chance.
+// Under a limit that reserves turns, takes permits once and sleeps until the turn. Under any other
+// limit, retries at each retry_after.
 template <typename Taker>
-class Waiting {
+class TurnWaiter {
  public:
-  Waiting(Taker& taker, const Clock& clock, Permits cost, std::stop_token stop)
+  TurnWaiter(Taker& taker, const Clock& clock, Permits cost, std::stop_token stop)
       : taker_(taker), clock_(clock), cost_(cost), stop_(std::move(stop)) {}
 
-  Decision until(Deadline deadline, bool lends) {
+  Decision until(Deadline deadline, bool reserves) {
     if (stop_.stop_requested()) return stopped();
     const Instant now = clock_.now();
     const Instant end = deadline.resolve(now);
-    return lends ? await_turn(now, end) : await_chance(now, end);
+    return reserves ? await_turn(now, end) : retry_until(now, end);
   }
 
  private:
-  using Note = typename Taker::Note;
+  using RefundInfo = typename Taker::RefundInfo;
 
   Decision await_turn(Instant now, Instant end) {
-    Note note;
+    RefundInfo info;
     const Decision decision =
-        taker_.take(now, {.cost = cost_, .max_wait = weir::until(now, end)}, note);
+        taker_.take(now, {.cost = cost_, .max_wait = weir::until(now, end)}, info);
     if (!decision || decision.wait == Nanos{0}) return decision;
     if (clock_.sleep_until(later(now, decision.wait), stop_)) return decision;
-    taker_.give_back(note);
+    taker_.give_back(info);
     return stopped();
   }
 
-  Decision await_chance(Instant start, Instant end) {
+  Decision retry_until(Instant start, Instant end) {
     for (Instant now = start;; now = clock_.now()) {
-      Note note;
-      Decision decision = taker_.take(now, {.cost = cost_}, note);
+      RefundInfo info;
+      Decision decision = taker_.take(now, {.cost = cost_}, info);
       if (decision) decision.wait = between(start, now);
-      const Instant chance = later(now, decision.retry_after);
-      if (decision.outcome != Outcome::limited || chance > end) return decision;
-      if (!clock_.sleep_until(chance, stop_)) return stopped();
+      const Instant retry_at = later(now, decision.retry_after);
+      if (decision.outcome != Outcome::limited || retry_at > end) return decision;
+      if (!clock_.sleep_until(retry_at, stop_)) return stopped();
     }
   }
 
-  // What somebody is told who did not want to wait any longer.
+  // The decision for a caller that was stopped.
   Decision stopped() {
     Decision decision = taker_.peek(clock_.now(), cost_);
     if (decision) decision.outcome = Outcome::limited;

@@ -7,42 +7,43 @@
 
 namespace weir {
 
-// Wall time that never goes back: what a wall clock showed at first, and from then on the time that
-// a steady clock has counted. Where the wall clock moves ahead of that we go along; where it falls
-// behind we do not.
+// Wall time that never goes back: a monotonic clock plus an offset to the wall clock. The offset
+// grows when the wall clock is set forward, and never shrinks.
 //
-// Thread-safe. `Source` reads the two clocks in nanoseconds: `steady()`, `wall()`.
+// Thread-safe. `Source` reads the two clocks in nanoseconds: `monotonic()`, `wall()`.
 template <typename Source>
 class WallTime {
  public:
-  explicit WallTime(Source source = {}) noexcept : source_(source) { look(source_.steady()); }
-
-  Instant now() const noexcept {
-    const std::int64_t steady = source_.steady();
-    if (steady >= next_look_.load(std::memory_order_relaxed)) [[unlikely]] {
-      look(steady);
-    }
-    return instant(steady + ahead_.load(std::memory_order_relaxed));
+  explicit WallTime(Source source = {}) noexcept : source_(source) {
+    read_wall_clock(source_.monotonic());
   }
 
-  // The wall clock is looked at this often: every time would cost twice as much.
-  static constexpr Nanos kLookEvery = std::chrono::seconds{1};
+  Instant now() const noexcept {
+    const std::int64_t monotonic = source_.monotonic();
+    if (monotonic >= next_read_.load(std::memory_order_relaxed)) [[unlikely]] {
+      read_wall_clock(monotonic);
+    }
+    return instant(monotonic + offset_.load(std::memory_order_relaxed));
+  }
+
+  // The wall clock is read once per interval: reading it every time would double the cost.
+  static constexpr Nanos kWallReadInterval = std::chrono::seconds{1};
 
  private:
-  // The wall clock is read first: whatever comes between the two readings makes it seem to be less
-  // ahead than it is, which the next look mends, and never more.
-  void look(std::int64_t steady) const noexcept {
-    next_look_.store(steady + kLookEvery.count(), std::memory_order_relaxed);
+  // Reads the wall clock first. A delay between the two reads then makes the offset too small,
+  // which the next read corrects, and never too large.
+  void read_wall_clock(std::int64_t monotonic) const noexcept {
+    next_read_.store(monotonic + kWallReadInterval.count(), std::memory_order_relaxed);
     const std::int64_t wall = source_.wall();
-    const std::int64_t ahead = wall - source_.steady();
-    std::int64_t known = ahead_.load(std::memory_order_relaxed);
-    while (known < ahead && !ahead_.compare_exchange_weak(known, ahead)) {
+    const std::int64_t offset = wall - source_.monotonic();
+    std::int64_t known = offset_.load(std::memory_order_relaxed);
+    while (known < offset && !offset_.compare_exchange_weak(known, offset)) {
     }
   }
 
   Source source_;
-  mutable std::atomic<std::int64_t> ahead_{0};
-  mutable std::atomic<std::int64_t> next_look_{0};
+  mutable std::atomic<std::int64_t> offset_{0};
+  mutable std::atomic<std::int64_t> next_read_{0};
 };
 
 }  // namespace weir

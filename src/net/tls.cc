@@ -266,7 +266,7 @@ std::size_t TlsProtocol::memory() const {
   return session + plain_.capacity() + inner_->memory();
 }
 
-void Tls::on_shed(std::string& out) {
+void TlsProtocol::on_shed(std::string& out) {
   if (broken_ || !is_let_in()) return;
   std::string& words = scratch_answers();
   inner_->on_shed(words);

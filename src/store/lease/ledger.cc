@@ -18,9 +18,9 @@ using core::Window;
 
 constexpr std::int64_t kMicro = 1000;
 
-Permits countable(Permits permits) { return std::clamp<Permits>(permits, 0, kMostCount); }
+Permits clamped_count(Permits permits) { return std::clamp<Permits>(permits, 0, kMostCount); }
 
-// ---- Accounts: what of a limit is occupied, for as long as a question takes
+// ---- Accounts: the occupied part of a limit, for the duration of one request
 
 class BucketAccount {
  public:
@@ -38,14 +38,14 @@ class BucketAccount {
   Instant end() const { return kLatest; }
   bool is_over(Instant) const { return false; }
 
-  // Of what is outstanding, so much was spent so long ago, and has drained since: at the present
-  // price, so not for longer than that holds.
+  // `spent` of the outstanding permits were spent `ago`, and have drained since then. They drain at
+  // the present price, so only since that has been in force.
   void occupy(Permits outstanding, Permits spent, Nanos ago) {
     ago = std::min(ago, until(priced_since_, now_));
     debt_ = std::max({debt_, price_of(outstanding) - in_parts(ago), price_of(outstanding - spent)});
   }
-  // Was occupied until then, and has drained since.
-  void lapse(Permits outstanding, Instant then) {
+  // The outstanding permits occupied the limit until `then`, and have drained since.
+  void expire(Permits outstanding, Instant then) {
     const Nanos ago = until(std::max(then, priced_since_), now_);
     debt_ = std::max(debt_, price_of(outstanding) - in_parts(ago));
   }
@@ -58,15 +58,15 @@ class BucketAccount {
     return debt_ > limit_.depth ? 0 : static_cast<Permits>((limit_.depth - debt_) / price());
   }
 
-  // When the debt leaves room for so many, if those who have loans let them end. `loans` are by
-  // their ends, the last one first.
-  Nanos retry_after(Permits permits, const std::vector<Loan>& loans) const {
+  // The time until the debt leaves room for `permits`, if all leases run until their end. `loans`
+  // are ordered by end, the last one first.
+  Nanos retry_after(Permits permits, const std::vector<LeaseGrant>& loans) const {
     const Nanos alone = decide(limit_, state(), now_, {.cost = permits}).retry_after;
     if (alone == core::kNever) return alone;
     const Int128 room = limit_.depth - price_of(permits);
     Int128 wait = 0;
     Permits outstanding = 0;
-    for (const Loan& loan : loans) {
+    for (const LeaseGrant& loan : loans) {
       outstanding += loan.outstanding;
       const Int128 above = price_of(outstanding) - room;
       if (above > 0) wait = std::max(wait, in_parts(between(now_, loan.ends)) + above);
@@ -78,7 +78,7 @@ class BucketAccount {
     if (debt_ == was_) return found_;
     const Int128 nanos = debt_ / limit_.pace.parts;
     const auto rest = static_cast<std::uint64_t>(debt_ - nanos * limit_.pace.parts);
-    // As after a refund: no receipt may take the debt of others for its own.
+    // As after a refund: no receipt may match a state that others have changed.
     constexpr std::uint64_t one_more = core::gcra::kStampMask + 1;
     const std::uint64_t refunds =
         (found_.what + (gives_back_ ? one_more : 0)) & core::gcra::kRefundMask;
@@ -98,7 +98,7 @@ class BucketAccount {
   Int128 debt_ = 0;
   Int128 was_ = 0;
   bool gives_back_ = false;
-  Instant priced_since_{};  // in whole microseconds, in which stores count
+  Instant priced_since_{};  // start of the present price, in whole microseconds, the unit of stores
 };
 
 core::Span span_at(const Window& limit, const State& state, Instant t) {
@@ -117,7 +117,7 @@ core::Span span_at(const Sliding& limit, const State&, Instant t) {
 
 constexpr std::uint64_t kCurrent = 0xffff'ffff;
 
-// What was used in the window, if the state is of that one.
+// The permits used in the window; 0 if the state is of an earlier one.
 template <typename L>
 Permits used_in(const L&, const State& state, core::Span span) {
   if (core::instant_of(state.when) < span.start) return 0;
@@ -125,7 +125,8 @@ Permits used_in(const L&, const State& state, core::Span span) {
   return static_cast<Permits>(std::min<std::uint64_t>(state.what & counted, kMostCount));
 }
 
-// What may be used of the window: all but what the one before still counts for.
+// The permits that may be used in the window: the count minus the weighted count of the previous
+// one.
 template <typename L>
 Permits usable(const L& limit, const State&, core::Span, Instant) {
   return limit.count;
@@ -137,7 +138,7 @@ Permits usable(const Sliding& limit, const State& state, core::Span span, Instan
   return remaining(limit, before, t);
 }
 
-// A window, a quota or a sliding counter.
+// A window, a calendar window or a sliding counter.
 template <typename L>
 class WindowAccount {
  public:
@@ -148,21 +149,21 @@ class WindowAccount {
         as_of_(std::max(now_, core::instant_of(state.when))),
         span_(span_at(limit, state, as_of_)),
         was_(used_in(limit, state, span_)),
-        most_(usable(limit, state, span_, as_of_)),
+        usable_(usable(limit, state, span_, as_of_)),
         used_(was_) {}
 
   Instant as_of() const { return as_of_; }
   Instant end() const { return span_.end; }
-  // Whether what ended then was lent in a window that is over.
+  // True if a lease that ended at `ends` was granted in an earlier window.
   bool is_over(Instant ends) const { return ends <= span_.start; }
 
   void occupy(Permits outstanding, Permits, Nanos) { used_ = std::max(used_, outstanding); }
-  void lapse(Permits, Instant) {}  // used is used
-  void charge(Permits permits) { used_ = countable(used_ + permits); }
+  void expire(Permits, Instant) {}  // counted as used already
+  void charge(Permits permits) { used_ = clamped_count(used_ + permits); }
   void give_back(Permits permits) { used_ = std::max<Permits>(used_ - permits, 0); }
-  Permits available() const { return std::max<Permits>(most_ - used_, 0); }
+  Permits available() const { return std::max<Permits>(usable_ - used_, 0); }
 
-  Nanos retry_after(Permits permits, const std::vector<Loan>&) const {
+  Nanos retry_after(Permits permits, const std::vector<LeaseGrant>&) const {
     return decide(limit_, state(), now_, {.cost = permits}).retry_after;
   }
 
@@ -177,35 +178,35 @@ class WindowAccount {
   const L& limit_;
   const State found_;
   const Instant now_;
-  const Instant as_of_;  // not before the state
+  const Instant as_of_;  // not before the instant in the state
   const core::Span span_;
   const Permits was_;
-  const Permits most_;
+  const Permits usable_;
   Permits used_;
 };
 
-// ---- The step, the same for all of them
+// ---- The step, for all accounts
 
-Permits outstanding_of(const std::vector<Loan>& loans) {
+Permits outstanding_of(const std::vector<LeaseGrant>& loans) {
   Permits all = 0;
-  for (const Loan& loan : loans) all = countable(all + loan.outstanding);
+  for (const LeaseGrant& loan : loans) all = clamped_count(all + loan.outstanding);
   return all;
 }
 
-// What has ended counts as spent, at the time when it ended. The others stay.
+// Removes leases that have ended. Their permits count as spent at that time.
 template <typename Account>
-void forget_ended(Account& account, std::vector<Loan>& loans) {
+void remove_ended(Account& account, std::vector<LeaseGrant>& loans) {
   std::stable_sort(loans.begin(), loans.end(),
-                   [](const Loan& a, const Loan& b) { return a.ends < b.ends; });
+                   [](const LeaseGrant& a, const LeaseGrant& b) { return a.ends < b.ends; });
   while (!loans.empty() && loans.front().ends <= account.as_of()) {
-    account.lapse(outstanding_of(loans), loans.front().ends);
+    account.expire(outstanding_of(loans), loans.front().ends);
     loans.erase(loans.begin());
   }
 }
 
-std::vector<Loan>::iterator find(std::vector<Loan>& loans, std::string_view borrower) {
+std::vector<LeaseGrant>::iterator find(std::vector<LeaseGrant>& loans, std::string_view borrower) {
   return std::find_if(loans.begin(), loans.end(),
-                      [&](const Loan& loan) { return loan.borrower == borrower; });
+                      [&](const LeaseGrant& loan) { return loan.borrower == borrower; });
 }
 
 template <typename Account>
@@ -215,11 +216,11 @@ class Lending {
       : account_(account), ledger_(ledger), now_(in_range(now)), question_(question) {}
 
   LoanAnswer answer() {
-    std::vector<Loan> loans = ledger_.loans;
+    std::vector<LeaseGrant> loans = ledger_.loans;
     const auto found = find(loans, question_.borrower);
     const bool is_over = found != loans.end() && account_.is_over(found->ends);
     if (found != loans.end() && found->ends <= account_.as_of()) end_when_spent(*found);
-    forget_ended(account_, loans);
+    remove_ended(account_, loans);
     const Permits outstanding = outstanding_of(loans);
     auto own = find(loans, question_.borrower);
     if (own != loans.end() && own->number == question_.number) {
@@ -228,57 +229,57 @@ class Lending {
     }
 
     const bool is_known = own != loans.end();
-    if (!is_known) own = loans.insert(own, Loan{.borrower = std::string(question_.borrower)});
+    if (!is_known) own = loans.insert(own, LeaseGrant{.borrower = std::string(question_.borrower)});
     const bool overspent = question_.held < 0;
     settle(*own, is_over, outstanding);
     lend(*own);
-    const Loan after = *own;
+    const LeaseGrant after = *own;
     if (!is_known && after.outstanding == 0 && !overspent) loans.erase(own);
     ledger_ = {account_.state(), loans};
     return told(after, loans);
   }
 
  private:
-  // What has become of what was lent before. `outstanding` is that of all borrowers.
-  void settle(Loan& own, bool is_over, Permits outstanding) {
-    const Permits held = countable(question_.held);
+  // Accounts for the permits that were lent before. `outstanding` is the sum over all borrowers.
+  void settle(LeaseGrant& own, bool is_over, Permits outstanding) {
+    const Permits held = clamped_count(question_.held);
     const Permits known = std::min(held, own.outstanding);
-    const Permits back = std::min(countable(question_.returned), own.outstanding - known);
+    const Permits back = std::min(clamped_count(question_.returned), own.outstanding - known);
     account_.occupy(outstanding, own.outstanding - known - back, spent_ago());
     account_.give_back(back);
-    account_.charge(countable(sat_sub(0, question_.held)));
+    account_.charge(clamped_count(sat_sub(0, question_.held)));
     const Permits anew = is_over ? 0 : std::min(held - known, account_.available());
     account_.charge(anew);
     own.kept = own.outstanding = known + anew;
   }
 
-  void lend(Loan& own) {
+  void lend(LeaseGrant& own) {
     const Permits available = account_.available();
     own.number = question_.number;
     own.lent = available < least() ? 0 : std::min(wanted(), available);
     own.outstanding += own.lent;
     account_.charge(own.lent);
     const std::int64_t micros = std::clamp(question_.term, Nanos{0}, kLongestTerm) / Nanos{kMicro};
-    // Not before what it was told: it may not hear this.
+    // Never earlier than in the last answer: the borrower may not receive this one.
     const Instant ends = instant((ns(now_) / kMicro + micros) * kMicro);
     own.ends = std::min(std::max(ends, own.ends), account_.end());
   }
 
-  // Nothing of a loan that has ended was spent behind the last spending.
-  void end_when_spent(Loan& own) const {
+  // A lease that has ended counts as ended when its last permit was spent.
+  void end_when_spent(LeaseGrant& own) const {
     const Instant micro = instant((ns(now_) / kMicro + 1) * kMicro);
     own.ends = std::min(own.ends, micro - spent_ago());
   }
 
-  // In whole microseconds, as all that stores are told.
+  // In whole microseconds, the unit of stores.
   Nanos spent_ago() const {
     return std::clamp(question_.spent_ago, Nanos{0}, kLongestTerm) / kMicro * kMicro;
   }
 
-  LoanAnswer told(Loan own, std::vector<Loan>& loans) const {
+  LoanAnswer told(LeaseGrant own, std::vector<LeaseGrant>& loans) const {
     const bool refused = own.lent == 0 && wanted() > 0;
     std::stable_sort(loans.begin(), loans.end(),
-                     [](const Loan& a, const Loan& b) { return a.ends > b.ends; });
+                     [](const LeaseGrant& a, const LeaseGrant& b) { return a.ends > b.ends; });
     return {.kind = SharedAnswer::Kind::decided,
             .now = now_,
             .lent = own.lent,
@@ -288,10 +289,10 @@ class Lending {
             .retry_after = refused ? account_.retry_after(least(), loans) : Nanos{0}};
   }
 
-  // (Whoever wants less than would help is lent what helps.)
-  Permits least() const { return std::max<Permits>(countable(question_.least), 1); }
+  // A borrower that wants less than its minimum is lent the minimum.
+  Permits least() const { return std::max<Permits>(clamped_count(question_.least), 1); }
   Permits wanted() const {
-    const Permits most = countable(question_.wanted);
+    const Permits most = clamped_count(question_.wanted);
     return most == 0 ? 0 : std::max(most, least());
   }
 
@@ -327,7 +328,7 @@ LoanAnswer lend(const core::Limit& limit, Ledger& ledger, Instant now,
                              std::is_same_v<L, Sliding>) {
           return lend_from<WindowAccount<L>>(l, ledger, now, question);
         } else {
-          return {};  // none of them is fit
+          return {};  // excluded by the check above
         }
       },
       limit);

@@ -7,42 +7,42 @@
 #include "core/limit.h"
 #include "store/shared.h"
 
-// What a store knows of a key that permits are lent from, and what it answers.
+// The lender's side of leases: the data that a store keeps for a leased key, and its answers.
 //
-// What is lent occupies the limit: what may be taken and what is lent are together never more than
-// the limit holds.
+// Permits that are lent occupy the limit: the remaining permits plus all permits that are lent
+// never exceed the capacity.
 //
-//   a bucket         a loan is a debt that does not drain: while n are lent, the debt is at least
-//                    that of n. Once they are reported as spent, it has drained since they were;
-//                    once their term has passed, since its end.
-//   a window         a loan is counted as used, and ends with the window at the latest.
+//   a bucket         a lease is debt that does not drain: while n permits are lent, the debt is at
+//                    least that of n. It drains from the time at which they were spent, once that
+//                    is reported; otherwise from the end of the lease.
+//   a window         a lease counts as used, and ends with the window at the latest.
 //
-// Whoever spends only what was lent, before it ends, stays within the limit together with all
-// others, whoever dies: what nobody tells about counts as spent.
+// A borrower that spends only lent permits, before its lease ends, cannot exceed the limit,
+// whichever nodes crash: permits that are not reported count as spent.
 
 namespace weir::store::lease {
 
-// What one borrower has, and what it was told last.
-struct Loan {
+// The lease of one borrower, and the last answer to it.
+struct LeaseGrant {
   std::string borrower{};
-  std::uint64_t number = 0;  // of its last question …
-  Permits lent = 0;          // … and what the answer was
-  Permits kept = 0;
+  std::uint64_t number = 0;  // of its last request
+  Permits lent = 0;          // in the answer to it
+  Permits kept = 0;          // the same
   Permits outstanding = 0;
-  Instant ends{};  // of whole microseconds, in which stores count
+  Instant ends{};  // in whole microseconds, the unit of stores
 };
 
 struct Ledger {
   core::State state{};
-  std::vector<Loan> loans{};
+  std::vector<LeaseGrant> loans{};
 };
 
-// Of a limit that is fit for loans (store/fit.h); of others it says why it is not, as
-// misconfigured.
+// Answers a request for a lease. If the limit cannot be leased (store/fit.h), the answer is
+// `misconfigured` with the reason.
 //
-// What is told as held, and is not known to be lent, is lent anew as far as it is to be had: the
-// store has lost what it knew, or the term has passed. What was lent in a window that is over is
-// not kept.
+// Permits that the borrower reports as held but that are not recorded as lent, because the store
+// has lost its data or the lease has ended, are lent again as far as they are available. Permits
+// lent in a window that is over are not kept.
 LoanAnswer lend(const core::Limit& limit, Ledger& ledger, Instant now,
                 const LoanQuestion& question);
 

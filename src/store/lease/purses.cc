@@ -11,22 +11,22 @@ namespace weir::store::lease {
 
 namespace {
 
-// Of how many keys a thread remembers what it has borrowed: from then on, those that hold nothing
-// make room. Each new key looks for them in so many buckets, which are more than the purses.
-constexpr std::size_t kMostPurses = std::size_t{1} << 16;
-constexpr int kBucketsAtATime = 4;
+// From this number of leases on, each new key evicts idle leases from a few buckets of the hash
+// map.
+constexpr std::size_t kMaxLeases = std::size_t{1} << 16;
+constexpr int kBucketsPerScan = 4;
 
-// What was spent is reported without being asked if nodes together keep back more than this part of
-// a limit by not reporting it.
+// Spending is reported by a request of its own if all nodes together could otherwise withhold more
+// than 1 / kReportedParts of a limit.
 constexpr int kReportedParts = 32;
 
-// Demand is averaged over this long, and not judged by less than the other.
-constexpr double kMemorySeconds = 0.05;
-constexpr Nanos kShortestLook = std::chrono::milliseconds{5};
+// Demand is averaged over the first time, in samples of at least the second.
+constexpr double kAveragingSeconds = 0.05;
+constexpr Nanos kMinSampleTime = std::chrono::milliseconds{5};
 
 double seconds(Nanos time) { return std::chrono::duration<double>(time).count(); }
 
-// How long a limit takes to fill up.
+// The time in which a limit fills.
 Nanos filling_time(const core::Limit& limit) {
   if (const auto* bucket = std::get_if<core::Bucket>(&limit)) {
     return Nanos{to_int64(bucket->depth / bucket->pace.parts)};
@@ -36,7 +36,7 @@ Nanos filling_time(const core::Limit& limit) {
   return kForever;
 }
 
-// Whether usage under both drains alike.
+// True if usage drains at the same rate under both.
 bool same_price(const core::Limit& a, const core::Limit& b) {
   const auto* const one = std::get_if<core::Bucket>(&a);
   const auto* const other = std::get_if<core::Bucket>(&b);
@@ -44,50 +44,50 @@ bool same_price(const core::Limit& a, const core::Limit& b) {
   return one->pace.parts == other->pace.parts && one->pace.price == other->pace.price;
 }
 
-// When a term that was asked for at `sent_at` is over, for sure before it is over for the store,
-// whose clock may go a little faster.
-Instant end_of(Instant sent_at, Nanos lasts) { return sent_at + lasts - lasts / 128; }
+// The end of a lease that was requested at `sent_at`. Shortened by 1/128, so that it ends before
+// the store's, whose clock may run slightly faster.
+Instant safe_end(Instant sent_at, Nanos lasts) { return sent_at + lasts - lasts / 128; }
 
-// The same for an age by this node's clock.
+// A lower bound of an age measured by this node's clock, with the same margin.
 Nanos at_least(Nanos age) { return age - age / 128; }
 
-// Numbers that no others have given, to start counting from.
-std::uint64_t own_numbers() {
+// The start of a range of request numbers that no other cache in this process uses.
+std::uint64_t unique_numbers() {
   static std::atomic<std::uint64_t> last{0};
   return last++ << 32;
 }
 
 }  // namespace
 
-// ---- One purse
+// ---- Lease of one key
 
 core::Decision Purse::admission(const core::Limit& limit, Instant now) const {
   return {.limit = core::capacity(limit),
-          .remaining = std::min(there(now) + beyond_, core::capacity(limit)),
+          .remaining = std::min(available(now) + store_remaining_, core::capacity(limit)),
           .reset_after = until(now, reset_at_)};
 }
 
 core::Decision Purse::refusal(const core::Limit& limit, Instant now) const {
   return {.outcome = Outcome::limited,
           .limit = core::capacity(limit),
-          .remaining = std::min(there(now) + beyond_, core::capacity(limit)),
-          .retry_after = std::max({until(now, retry_at_), until(now, closed_until_), Nanos{1}}),
+          .remaining = std::min(available(now) + store_remaining_, core::capacity(limit)),
+          .retry_after = std::max({until(now, retry_at_), until(now, backoff_until_), Nanos{1}}),
           .reset_after = until(now, reset_at_)};
 }
 
 void Purse::on_loan(LoanAnswer& answer) { owner_.on_loan(*this, answer); }
 
-// How much is asked for lately, in permits a second.
+// Updates the average demand.
 void Purse::note_demand(Instant now) {
   const Nanos passed = now - since_;
-  if (passed < kShortestLook) return;
+  if (passed < kMinSampleTime) return;
   const double latest = static_cast<double>(asked_for_) / seconds(passed);
-  rate_ += (latest - rate_) * std::min(seconds(passed) / kMemorySeconds, 1.0);
+  rate_ += (latest - rate_) * std::min(seconds(passed) / kAveragingSeconds, 1.0);
   asked_for_ = 0;
   since_ = now;
 }
 
-// ---- All purses
+// ---- All leases
 
 Purses::Purses(SharedStore& store, const Fleet& fleet, PurseTime time, std::string borrower,
                std::shared_ptr<PurseCounts> counts,
@@ -96,10 +96,10 @@ Purses::Purses(SharedStore& store, const Fleet& fleet, PurseTime time, std::stri
       fleet_(fleet),
       time_(std::move(time)),
       borrower_(std::move(borrower)),
-      kept_counts_(std::move(counts)),
-      counts_(*kept_counts_),
+      shared_counts_(std::move(counts)),
+      counts_(*shared_counts_),
       rules_in_force_(std::move(rules_in_force)),
-      last_number_(own_numbers()) {}
+      last_number_(unique_numbers()) {}
 
 Purses::~Purses() {
   counts_.lapsed.add(counts_.held.get());
@@ -107,181 +107,182 @@ Purses::~Purses() {
   counts_.keys.set(0);
 }
 
-// (What is owed is no permit that is held.)
-void Purses::change_held(Purse& purse, Permits by) {
-  const Permits before = std::max<Permits>(purse.held_, 0);
-  purse.held_ += by;
-  counts_.held.add(static_cast<std::uint64_t>(std::max<Permits>(purse.held_, 0) - before));
+// Negative held_ is debt, which counts as no held permits.
+void Purses::change_held(Purse& lease, Permits by) {
+  const Permits before = std::max<Permits>(lease.held_, 0);
+  lease.held_ += by;
+  counts_.held.add(static_cast<std::uint64_t>(std::max<Permits>(lease.held_, 0) - before));
 }
 
-void Purses::lapse(Purse& purse, Instant now) {
-  if (now < purse.until_ || purse.held_ <= 0) return;
-  counts_.lapsed.add(static_cast<std::uint64_t>(purse.held_));
-  change_held(purse, -purse.held_);
+void Purses::expire(Purse& lease, Instant now) {
+  if (now < lease.until_ || lease.held_ <= 0) return;
+  counts_.lapsed.add(static_cast<std::uint64_t>(lease.held_));
+  change_held(lease, -lease.held_);
 }
 
-// What should be there: for some time ahead, and not too much of what is there for all.
-Permits Purses::need(const Purse& purse) const {
-  const Permits share = core::capacity(purse.limit_) / (2 * std::max<Permits>(fleet_.nodes(), 2));
-  const double ahead = std::ceil(purse.rate_ * seconds(kAhead));
-  // (Who asks for less than one in that time gets what it asks for.)
+// The number of permits to hold: the expected demand, limited to this node's part of half the
+// limit.
+Permits Purses::need(const Purse& lease) const {
+  const Permits share = core::capacity(lease.limit_) / (2 * std::max<Permits>(fleet_.nodes(), 2));
+  const double ahead = std::ceil(lease.rate_ * seconds(kAhead));
+  // With a demand below one permit in that time, nothing is borrowed ahead.
   const auto needed = ahead > 1 ? static_cast<Permits>(std::min(ahead, 1e15)) : 0;
   return std::min(needed, share);
 }
 
-// Whether the store keeps back a noticeable part of a bucket because it does not know that it was
-// spent: as much as would have refilled by the end of the loan. (Windows do not refill.)
-bool Purses::should_report(const Purse& purse, Instant now) const {
-  const auto* const bucket = std::get_if<core::Bucket>(&purse.limit_);
-  if (bucket == nullptr || now >= purse.until_) return false;
-  const Int128 unreported = purse.outstanding_ - std::max<Permits>(purse.held_, 0);
+// True if the store withholds a significant part of a bucket because it does not know that permits
+// were spent: those that would have refilled by the end of the lease. (Windows do not refill.)
+bool Purses::should_report(const Purse& lease, Instant now) const {
+  const auto* const bucket = std::get_if<core::Bucket>(&lease.limit_);
+  if (bucket == nullptr || now >= lease.until_) return false;
+  const Int128 unreported = lease.outstanding_ - std::max<Permits>(lease.held_, 0);
   const Int128 refills = Int128{kTerm.count()} * bucket->pace.parts / bucket->pace.price;
   const Int128 parts = Int128{kReportedParts} * std::max<Permits>(fleet_.nodes(), 1);
-  return std::min(unreported, refills) * parts >= core::capacity(purse.limit_);
+  return std::min(unreported, refills) * parts >= core::capacity(lease.limit_);
 }
 
-// How long ago something was last spent of what the next question reports as spent: after the last
-// one was asked. If the wall clock was set forward since, that is no age.
-Nanos Purses::spent_ago(const Purse& purse, Instant now) const {
-  const Nanos passed = time_.passed() - purse.asked_passed_;
-  const Nanos set_forward = std::max(now - purse.asked_at_ - passed, Nanos{0});
-  return at_least(std::max(now - purse.spent_at_ - set_forward, Nanos{0}));
+// The age of the last spending since the last request, for the next one. Jumps of the wall clock do
+// not count as age.
+Nanos Purses::spent_ago(const Purse& lease, Instant now) const {
+  const Nanos passed = time_.passed() - lease.asked_passed_;
+  const Nanos set_forward = std::max(now - lease.asked_at_ - passed, Nanos{0});
+  return at_least(std::max(now - lease.spent_at_ - set_forward, Nanos{0}));
 }
 
-bool Purses::is_idle(const Purse& purse) {
-  return purse.held_ == 0 && !purse.open_ && !purse.telling_;
+bool Purses::is_idle(const Purse& lease) {
+  return lease.held_ == 0 && !lease.open_ && !lease.notifying_;
 }
 
-void Purses::make_room() {
-  for (int i = 0; i < kBucketsAtATime; ++i) {
-    const std::size_t bucket = next_bucket_++ % purses_.bucket_count();
-    for (auto at = purses_.begin(bucket); at != purses_.end(bucket);) {
-      const auto& [key, purse] = *at++;
-      if (is_idle(*purse)) purses_.erase(Fingerprint{key});
+void Purses::evict_idle() {
+  for (int i = 0; i < kBucketsPerScan; ++i) {
+    const std::size_t bucket = next_bucket_++ % leases_.bucket_count();
+    for (auto at = leases_.begin(bucket); at != leases_.end(bucket);) {
+      const auto& [key, lease] = *at++;
+      if (is_idle(*lease)) leases_.erase(Fingerprint{key});
     }
   }
 }
 
-Purse& Purses::purse_for(const Fingerprint& key) {
-  const auto found = purses_.find(key);
-  if (found != purses_.end()) return *found->second;
-  if (purses_.size() >= kMostPurses) make_room();
-  Purse& purse = *purses_.emplace(key, std::make_unique<Purse>(*this)).first->second;
-  purse.since_ = purse.spent_at_ = purse.asked_at_ = time_.now();
-  purse.asked_passed_ = time_.passed();
-  counts_.keys.set(purses_.size());
-  return purse;
+Purse& Purses::lease_for(const Fingerprint& key) {
+  const auto found = leases_.find(key);
+  if (found != leases_.end()) return *found->second;
+  if (leases_.size() >= kMaxLeases) evict_idle();
+  Purse& lease = *leases_.emplace(key, std::make_unique<Purse>(*this)).first->second;
+  lease.since_ = lease.spent_at_ = lease.asked_at_ = time_.now();
+  lease.asked_passed_ = time_.passed();
+  counts_.keys.set(leases_.size());
+  return lease;
 }
 
-// ---- Asking
+// ---- Requests
 
-// Whether the limit of the purse may have become another one. The store must not be told of it
-// then: what was spent would drain at a price that does not hold any more.
-bool Purses::is_outdated(const Purse& purse, Instant now) const {
+// True if the limit of the lease may have changed. Its spending must not be reported then: it would
+// drain at a price that is no longer in force.
+bool Purses::is_outdated(const Purse& lease, Instant now) const {
   if (rules_in_force_ == nullptr) return false;
-  return purse.edition_ != rules_in_force_->edition.load(std::memory_order_acquire) ||
+  return lease.edition_ != rules_in_force_->edition.load(std::memory_order_acquire) ||
          now >= rules_in_force_->until.load(std::memory_order_acquire);
 }
 
-void Purses::set_limit(Purse& purse, const LimitInRules& limit, std::string_view name) {
-  purse.limit_ = limit.limit;
-  purse.history_ = core::copy_of(limit.history);
-  purse.edition_ = limit.edition;
-  purse.name_ = name;
+void Purses::set_limit(Purse& lease, const LimitInRules& limit, std::string_view name) {
+  lease.limit_ = limit.limit;
+  lease.history_ = core::copy_of(limit.history);
+  lease.edition_ = limit.edition;
+  lease.name_ = name;
 }
 
 void Purses::ask(const LimitInRules& limit, const Fingerprint& key, std::string_view name,
                  Permits cost, Nanos deadline, Waiter& waiter) {
-  Purse& purse = purse_for(key);
+  Purse& lease = lease_for(key);
   const std::uint64_t ticket = ++last_ticket_;
-  purse.waiting_.push_back({&waiter, cost, ticket});
-  purse.waited_for_ += cost;
-  const Nanos answered_by = purse.open_ ? purse.answered_by_ : time_.passed() + store_.timeout();
+  lease.waiting_.push_back({&waiter, cost, ticket});
+  lease.waited_for_ += cost;
+  const Nanos answered_by = lease.open_ ? lease.answered_by_ : time_.passed() + store_.timeout();
   if (deadline < answered_by) expiries_.push({deadline, key, ticket});
-  if (purse.open_) return;  // what it brings may do
-  set_limit(purse, limit, name);
-  if (!purse.telling_) ask_for_waiting(purse);
+  if (lease.open_) return;  // the pending request may bring enough
+  set_limit(lease, limit, name);
+  if (!lease.notifying_) ask_for_waiting(lease);
 }
 
-void Purses::ask_for_waiting(Purse& purse) {
+void Purses::ask_for_waiting(Purse& lease) {
   const Instant now = time_.now();
-  lapse(purse, now);
-  forget_repetition(purse, now);
-  purse.note_demand(now);
-  const Permits there = std::max<Permits>(purse.held_, 0);
-  const Permits least = purse.waiting_.front().cost - there;
-  const Permits wanted = purse.waited_for_ + need(purse) - there;
-  question(purse, {.least = least, .wanted = std::max(wanted, least)}, now);
+  expire(lease, now);
+  cancel_stale_repetition(lease, now);
+  lease.note_demand(now);
+  const Permits available = std::max<Permits>(lease.held_, 0);
+  const Permits least = lease.waiting_.front().cost - available;
+  const Permits wanted = lease.waited_for_ + need(lease) - available;
+  send_request(lease, {.least = least, .wanted = std::max(wanted, least)}, now);
 }
 
-// A question that was not answered is not remembered by the store for longer than its term.
-void Purses::forget_repetition(Purse& purse, Instant now) {
-  if (now >= purse.asked_at_ + kTerm) purse.repeats_ = false;
+// The store remembers a request only for the duration of the lease; after that it is not repeated.
+void Purses::cancel_stale_repetition(Purse& lease, Instant now) {
+  if (now >= lease.asked_at_ + kTerm) lease.repeats_ = false;
 }
 
-void Purses::borrow_ahead(Purse& purse, const core::Limit& limit, Instant now) {
-  if (purse.open_ || purse.telling_ || now < purse.closed_until_) return;
-  if (is_outdated(purse, now)) return;
-  // (A call that has waited for another purse may have a limit of earlier rules.)
-  if (&limit != &purse.limit_ && same_price(limit, purse.limit_)) purse.limit_ = limit;
-  purse.note_demand(now);
-  const Permits wanted = need(purse) - purse.held_;
-  if (wanted > 0) question(purse, {.least = 1, .wanted = wanted}, now);
+void Purses::borrow_ahead(Purse& lease, const core::Limit& limit, Instant now) {
+  if (lease.open_ || lease.notifying_ || now < lease.backoff_until_) return;
+  if (is_outdated(lease, now)) return;
+  // A call that has waited for another lease may have a limit of earlier rules.
+  if (&limit != &lease.limit_ && same_price(limit, lease.limit_)) lease.limit_ = limit;
+  lease.note_demand(now);
+  const Permits wanted = need(lease) - lease.held_;
+  if (wanted > 0) send_request(lease, {.least = 1, .wanted = wanted}, now);
 }
 
-void Purses::question(Purse& purse, const Wish& wish, Instant now) {
-  // Whether the last one was heard may not be known: then it is asked again, so that what it has
-  // brought is not lost.
-  if (!std::exchange(purse.repeats_, false)) {
-    const Nanos ago = spent_ago(purse, now);
-    purse.asked_at_ = now;
-    purse.asked_passed_ = time_.passed();
-    change_held(purse, -wish.returned);
-    purse.question_ = {.limit = &purse.limit_,
-                       .key = purse.name_,
+void Purses::send_request(Purse& lease, const Demand& demand, Instant now) {
+  // If the answer to the last request was lost, the same request is sent again, so that permits it
+  // has lent are not lost.
+  if (!std::exchange(lease.repeats_, false)) {
+    const Nanos ago = spent_ago(lease, now);
+    lease.asked_at_ = now;
+    lease.asked_passed_ = time_.passed();
+    change_held(lease, -demand.returned);
+    lease.question_ = {.limit = &lease.limit_,
+                       .key = lease.name_,
                        .borrower = borrower_,
                        .number = ++last_number_,
-                       .held = purse.held_,
-                       .returned = wish.returned,
+                       .held = lease.held_,
+                       .returned = demand.returned,
                        .spent_ago = ago,
-                       .least = wish.least,
-                       .wanted = wish.wanted,
+                       .least = demand.least,
+                       .wanted = demand.wanted,
                        .term = kTerm};
   }
-  purse.question_.key = purse.name_;
-  purse.question_.history = purse.history_.get();
-  purse.sent_at_ = now;
-  purse.answered_by_ = time_.passed() + store_.timeout();
-  purse.open_ = true;
+  lease.question_.key = lease.name_;
+  lease.question_.history = lease.history_.get();
+  lease.sent_at_ = now;
+  lease.answered_by_ = time_.passed() + store_.timeout();
+  lease.open_ = true;
   ++open_;
   counts_.asked.add();
-  store_.borrow(purse.question_, purse);
+  store_.borrow(lease.question_, lease);
 }
 
-void Purses::on_loan(Purse& purse, LoanAnswer& answer) {
-  purse.open_ = false;
+void Purses::on_loan(Purse& lease, LoanAnswer& answer) {
+  lease.open_ = false;
   --open_;
   const bool is_answered = answer.kind == SharedAnswer::Kind::decided;
   if (is_answered) {
-    take_in(purse, answer);
+    apply(lease, answer);
   } else {
-    purse.repeats_ = true;
+    lease.repeats_ = true;
   }
-  tell_waiting(purse, is_answered ? nullptr : &answer);
+  notify_waiting(lease, is_answered ? nullptr : &answer);
 }
 
-void Purses::tell_waiting(Purse& purse, const LoanAnswer* trouble) {
-  if (purse.waiting_.empty()) return;
-  purse.telling_ = true;
-  purse.waited_for_ = 0;
-  for (const Purse::Waiting& one : std::exchange(purse.waiting_, {})) {
-    one.waiter->on_purse(trouble);
+void Purses::notify_waiting(Purse& lease, const LoanAnswer* error) {
+  if (lease.waiting_.empty()) return;
+  lease.notifying_ = true;
+  lease.waited_for_ = 0;
+  for (const Purse::WaitingCall& one : std::exchange(lease.waiting_, {})) {
+    one.waiter->on_purse(error);
   }
-  purse.telling_ = false;
-  if (!purse.waiting_.empty()) return ask_for_waiting(purse);
-  // (What they have spent.)
-  const bool runs_low = trouble == nullptr && purse.held_ < purse.low_;
-  if (runs_low) borrow_ahead(purse, purse.limit_, time_.now());
+  lease.notifying_ = false;
+  if (!lease.waiting_.empty()) return ask_for_waiting(lease);
+  // The notified calls may have spent permits.
+  const bool runs_low = error == nullptr && lease.held_ < lease.low_;
+  if (runs_low) borrow_ahead(lease, lease.limit_, time_.now());
 }
 
 Nanos Purses::due_in() const {
@@ -294,44 +295,44 @@ void Purses::on_due() {
   while (!expiries_.empty() && expiries_.top().at <= now) {
     const Expiry next = expiries_.top();
     expiries_.pop();
-    if (Purse* const purse = find(next.key)) tell_too_late(*purse, next.ticket);
+    if (Purse* const lease = find(next.key)) time_out(*lease, next.ticket);
   }
 }
 
-void Purses::tell_too_late(Purse& purse, std::uint64_t ticket) {
-  const auto found = std::ranges::find(purse.waiting_, ticket, &Purse::Waiting::ticket);
-  if (found == purse.waiting_.end()) return;
-  const Purse::Waiting late = *found;
-  purse.waiting_.erase(found);
-  purse.waited_for_ -= late.cost;
+void Purses::time_out(Purse& lease, std::uint64_t ticket) {
+  const auto found = std::ranges::find(lease.waiting_, ticket, &Purse::WaitingCall::ticket);
+  if (found == lease.waiting_.end()) return;
+  const Purse::WaitingCall late = *found;
+  lease.waiting_.erase(found);
+  lease.waited_for_ -= late.cost;
   const LoanAnswer none{.error = "no answer within the time of the call"};
   late.waiter->on_purse(&none);
 }
 
-void Purses::take_in(Purse& purse, const LoanAnswer& answer) {
-  const LoanQuestion& asked = purse.question_;
+void Purses::apply(Purse& lease, const LoanAnswer& answer) {
+  const LoanQuestion& asked = lease.question_;
   const Instant now = time_.now();
   counts_.borrowed.add(static_cast<std::uint64_t>(answer.lent));
   counts_.returned.add(static_cast<std::uint64_t>(asked.returned));
   if (asked.held < 0) {
-    change_held(purse, -asked.held);  // it is charged
+    change_held(lease, -asked.held);  // the store has charged the debt
   } else {
-    // Its window is over, or it was not to be had again. What was spent of it since is owed.
+    // Permits whose window is over, or that could not be lent again. Those spent since are owed.
     const Permits lost = asked.held - answer.kept;
-    counts_.lapsed.add(static_cast<std::uint64_t>(std::clamp<Permits>(purse.held_, 0, lost)));
-    change_held(purse, -lost);
+    counts_.lapsed.add(static_cast<std::uint64_t>(std::clamp<Permits>(lease.held_, 0, lost)));
+    change_held(lease, -lost);
   }
-  lapse(purse, now);
-  change_held(purse, answer.lent);
-  purse.outstanding_ = answer.kept + answer.lent;
-  purse.until_ = end_of(purse.sent_at_, answer.lasts);
-  purse.beyond_ = answer.remaining;
-  purse.reset_at_ = later(now, answer.reset_after);
-  purse.low_ = need(purse) / 2;
+  expire(lease, now);
+  change_held(lease, answer.lent);
+  lease.outstanding_ = answer.kept + answer.lent;
+  lease.until_ = safe_end(lease.sent_at_, answer.lasts);
+  lease.store_remaining_ = answer.remaining;
+  lease.reset_at_ = later(now, answer.reset_after);
+  lease.low_ = need(lease) / 2;
   if (answer.lent >= asked.wanted) return;
-  purse.closed_until_ = now + std::min(kHoldOff, filling_time(purse.limit_) / 4);
-  purse.closed_to_ = answer.lent > 0 ? 1 : asked.least;
-  purse.retry_at_ = answer.lent > 0 ? now : later(now, answer.retry_after);
+  lease.backoff_until_ = now + std::min(kHoldOff, filling_time(lease.limit_) / 4);
+  lease.backoff_min_ = answer.lent > 0 ? 1 : asked.least;
+  lease.retry_at_ = answer.lent > 0 ? now : later(now, answer.retry_after);
 }
 
 // ---- Corrections
@@ -339,66 +340,66 @@ void Purses::take_in(Purse& purse, const LoanAnswer& answer) {
 void Purses::settle(const LimitInRules& limit, const Fingerprint& key, std::string_view name,
                     Permits correction, std::uint64_t mark) {
   if (correction > 0) {
-    Purse& purse = purse_for(key);
-    if (!purse.open_) set_limit(purse, limit, name);
-    purse.spent_at_ = time_.now();
-    return change_held(purse, -correction);
+    Purse& lease = lease_for(key);
+    if (!lease.open_) set_limit(lease, limit, name);
+    lease.spent_at_ = time_.now();
+    return change_held(lease, -correction);
   }
-  Purse* const purse = find(key);
-  if (purse != nullptr && purse->question_.number == mark) change_held(*purse, -correction);
+  Purse* const lease = find(key);
+  if (lease != nullptr && lease->question_.number == mark) change_held(*lease, -correction);
 }
 
 void Purses::add_to(core::Decision& decision, const Fingerprint& key, Permits cost, Instant now) {
-  const Purse* const purse = find(key);
-  if (purse == nullptr) return;
-  decision.remaining = std::min(decision.remaining + purse->there(now), decision.limit);
-  if (purse->standing(cost, now) != Purse::Standing::covered) return;
+  const Purse* const lease = find(key);
+  if (lease == nullptr) return;
+  decision.remaining = std::min(decision.remaining + lease->available(now), decision.limit);
+  if (lease->standing(cost, now) != Purse::Standing::covered) return;
   decision.outcome = Outcome::allowed;
   decision.retry_after = Nanos{0};
 }
 
 void Purses::reopen(const Fingerprint& key) {
-  if (Purse* const purse = find(key)) purse->closed_until_ = {};
+  if (Purse* const lease = find(key)) lease->backoff_until_ = {};
 }
 
-// ---- Now and then
+// ---- Maintenance
 
 void Purses::keep_house() {
   const Instant now = time_.now();
-  for (const auto& [key, purse] : purses_) tidy(*purse, now);
-  std::erase_if(purses_, [&](const auto& entry) {
-    const Purse& purse = *entry.second;
-    return is_idle(purse) && !purse.repeats_ && purse.rate_ < 1 && !should_report(purse, now);
+  for (const auto& [key, lease] : leases_) maintain(*lease, now);
+  std::erase_if(leases_, [&](const auto& entry) {
+    const Purse& lease = *entry.second;
+    return is_idle(lease) && !lease.repeats_ && lease.rate_ < 1 && !should_report(lease, now);
   });
-  counts_.keys.set(purses_.size());
+  counts_.keys.set(leases_.size());
 }
 
-// Gives back what is not needed, and sees to it that what is does not lapse. Reports what was
-// spent, if no call has done so for a while: only then has it a question of its own. After a change
-// of rules what is held lapses, unless a call asks for more before.
-void Purses::tidy(Purse& purse, Instant now) {
-  if (purse.open_) return;
-  lapse(purse, now);
-  if (is_outdated(purse, now) && purse.held_ >= 0) return;
-  forget_repetition(purse, now);
-  purse.note_demand(now);
-  const Permits needed = need(purse);
-  const bool too_much = purse.held_ > 2 * needed;
-  const bool ends_soon = purse.held_ > 0 && now >= purse.until_ - kTerm / 2;
-  const bool reports = now >= purse.asked_at_ + kHousekeeping && should_report(purse, now);
-  if (!too_much && !ends_soon && !reports && purse.held_ >= 0 && !purse.repeats_) return;
-  question(purse, {.returned = too_much ? purse.held_ - needed : 0}, now);
+// Returns permits that are not needed and renews leases that are about to end. Reports spending if
+// no other request has done so for a while. After a change of rules, held permits are left to
+// expire, unless a call requests more before.
+void Purses::maintain(Purse& lease, Instant now) {
+  if (lease.open_) return;
+  expire(lease, now);
+  if (is_outdated(lease, now) && lease.held_ >= 0) return;
+  cancel_stale_repetition(lease, now);
+  lease.note_demand(now);
+  const Permits needed = need(lease);
+  const bool too_much = lease.held_ > 2 * needed;
+  const bool ends_soon = lease.held_ > 0 && now >= lease.until_ - kTerm / 2;
+  const bool reports = now >= lease.asked_at_ + kHousekeeping && should_report(lease, now);
+  if (!too_much && !ends_soon && !reports && lease.held_ >= 0 && !lease.repeats_) return;
+  send_request(lease, {.returned = too_much ? lease.held_ - needed : 0}, now);
 }
 
 void Purses::give_all_back() {
   const Instant now = time_.now();
-  for (const auto& [key, purse] : purses_) {
-    if (purse->open_) continue;
-    lapse(*purse, now);
-    purse->repeats_ = false;
-    if (is_outdated(*purse, now) && purse->held_ >= 0) continue;
-    if (purse->held_ == 0 && !should_report(*purse, now)) continue;
-    question(*purse, {.returned = std::max<Permits>(purse->held_, 0)}, now);
+  for (const auto& [key, lease] : leases_) {
+    if (lease->open_) continue;
+    expire(*lease, now);
+    lease->repeats_ = false;
+    if (is_outdated(*lease, now) && lease->held_ >= 0) continue;
+    if (lease->held_ == 0 && !should_report(*lease, now)) continue;
+    send_request(*lease, {.returned = std::max<Permits>(lease->held_, 0)}, now);
   }
 }
 

@@ -22,39 +22,37 @@
 
 namespace weir::store::lease {
 
-// How long what is borrowed may be spent, unless it is borrowed anew.
+// The duration of a lease, unless it is renewed.
 inline constexpr Nanos kTerm = std::chrono::seconds{2};
-// For how long ahead of need it is borrowed.
+// Permits are borrowed for the expected demand of this time.
 inline constexpr Nanos kAhead = std::chrono::milliseconds{100};
-// After the store could not lend all that was wanted, it is not asked for so long; for limits that
-// fill up faster, less.
+// Backoff after the store could not lend all that was wanted. Shorter for limits that fill faster.
 inline constexpr Nanos kHoldOff = std::chrono::milliseconds{25};
 
-// What one thread's purses have done so far, and hold. Written by that thread only.
+// Counters of one thread's leases. Written by that thread only, readable from any.
 struct PurseCounts {
-  Count keys{};      // that have a purse, now
-  Count held{};      // in them, now
-  Count asked{};     // questions to the store
+  Count keys{};      // with a lease, now
+  Count held{};      // permits, now
+  Count asked{};     // requests to the store
   Count borrowed{};  // permits
   Count returned{};  // permits
-  Count lapsed{};    // permits, not spent in their term
+  Count lapsed{};    // permits that were not spent before their lease ended
 };
 
-// The time that purses go by. `passed` is Clock::passed: it does not follow a wall clock that is
-// set.
+// The clock of leases: wall time, and monotonic time that does not follow a wall clock that is set.
 struct PurseTime {
   std::function<Instant()> now{};
   std::function<Nanos()> passed{};
 };
 
-// The rules that limits are taken from, as all threads know them. Prices of an earlier edition may
-// have changed since, and so may all of them from `until` on.
+// The rules in force, shared by all threads. Limits of an earlier edition may have other prices;
+// from `until` on, so may those of the present one.
 struct RulesInForce {
   std::atomic<std::uint64_t> edition{0};
   std::atomic<Instant> until{Instant::max()};
 };
 
-// A limit of a call, and where it comes from.
+// A limit of a call, and the edition of the rules that it comes from.
 struct LimitInRules {
   LimitInRules(const core::Limit& of_call, const core::PriceHistory* of_bucket = nullptr,
                std::uint64_t of_rules = 0)
@@ -67,153 +65,154 @@ struct LimitInRules {
 
 class Purses;
 
-// Who waits for a purse to change.
+// A call that waits for permits.
 class Waiter {
  public:
-  // There is an answer: the purse may have more now, or be closed. Otherwise `trouble` says why
-  // there is none.
-  virtual void on_purse(const LoanAnswer* trouble) = 0;
+  // Called once. With null, the store has answered: the lease may have more permits now, or be in
+  // backoff. Otherwise `error` says why there is no answer.
+  virtual void on_purse(const LoanAnswer* error) = 0;
 
  protected:
   ~Waiter() = default;
 };
 
-// Borrowed permits of one key.
+// The lease of one key: its borrowed permits, and the requests for them. Not thread-safe.
 class Purse final : private Borrower {
  public:
   explicit Purse(Purses& owner) : owner_(owner) {}
 
-  // What there is for a call.
+  // Whether the lease can pay for a call.
   enum class Standing : std::uint8_t {
     covered,
-    lacking,  // the store may have some
-    refused,  // it had none a moment ago
+    lacking,  // the store may have permits
+    refused,  // the store had none recently (backoff)
   };
   Standing standing(Permits cost, Instant now) const {
     if (held_ >= cost && now < until_) [[likely]]
       return Standing::covered;
-    const bool is_closed = now < closed_until_ && cost - there(now) >= closed_to_;
-    return is_closed ? Standing::refused : Standing::lacking;
+    const bool backs_off = now < backoff_until_ && cost - available(now) >= backoff_min_;
+    return backs_off ? Standing::refused : Standing::lacking;
   }
-  // What a call is told that is covered and has been paid, or that is refused.
+  // The decision for a call that was paid for, or refused.
   core::Decision admission(const core::Limit& limit, Instant now) const;
   core::Decision refusal(const core::Limit& limit, Instant now) const;
 
  private:
   friend class Purses;
   void on_loan(LoanAnswer& answer) override;
-  Permits there(Instant now) const { return now < until_ ? std::max<Permits>(held_, 0) : 0; }
+  Permits available(Instant now) const { return now < until_ ? std::max<Permits>(held_, 0) : 0; }
   void note_demand(Instant now);
 
   Purses& owner_;
-  Permits held_ = 0;         // below zero: spent beyond what was lent, by who settles
-  Permits low_ = 0;          // with less, more is borrowed
-  Instant until_{};          // when all of it is worth nothing
-  Permits outstanding_ = 0;  // as the store knows: what was held or lent with its last answer
-  // The last spending. Of a new purse: when it was made, since one that was forgotten may have
-  // spent before.
+  Permits held_ = 0;         // below zero: overspent by settling
+  Permits low_ = 0;          // borrows more when held_ falls below this
+  Instant until_{};          // the end of the lease
+  Permits outstanding_ = 0;  // as recorded by the store: held or lent as of its last answer
+  // The time of the last spending. Initially the time of construction, since an earlier lease of
+  // this key that was evicted may have spent permits until then.
   Instant spent_at_{};
 
-  Instant closed_until_{};  // the store is not asked for so much more:
-  Permits closed_to_ = 0;
-  // As the store has last said.
-  Permits beyond_ = 0;  // what remained for all
+  // Backoff: until then, the store is not asked for backoff_min_ permits or more.
+  Instant backoff_until_{};
+  Permits backoff_min_ = 0;
+  // From the store's last answer.
+  Permits store_remaining_ = 0;  // for all borrowers
   Instant retry_at_{};
   Instant reset_at_{};
 
-  // How much is asked for lately.
-  Permits asked_for_ = 0;  // since:
+  // Recent demand.
+  Permits asked_for_ = 0;  // permits since:
   Instant since_{};
-  double rate_ = 0;  // a second
+  double rate_ = 0;  // permits per second, averaged
 
-  // The question to the store, open or to be repeated.
+  // The request to the store: pending, or to be repeated because its answer was lost.
   bool open_ = false;
   bool repeats_ = false;
-  Instant asked_at_{};    // for the first time
-  Nanos asked_passed_{};  // the same by `passed`
-  Instant sent_at_{};     // for the last time
-  Nanos answered_by_{};   // at the latest, by `passed`
+  Instant asked_at_{};    // when it was sent first
+  Nanos asked_passed_{};  // the same in monotonic time
+  Instant sent_at_{};     // when it was sent last
+  Nanos answered_by_{};   // when it times out, in monotonic time
   LoanQuestion question_{};
   std::string name_{};
   core::Limit limit_{};
   std::shared_ptr<const core::PriceHistory> history_{};  // of the limit
   std::uint64_t edition_ = 0;                            // of the rules that the limit is from
-  struct Waiting {
+  struct WaitingCall {
     Waiter* waiter = nullptr;
     Permits cost = 0;
-    std::uint64_t ticket = 0;  // no two are the same
+    std::uint64_t ticket = 0;  // unique
   };
-  std::vector<Waiting> waiting_{};
-  Permits waited_for_ = 0;  // by all of them
-  // Those who waited are being told. They may ask again from within: that is one question behind
-  // them, for all who wait by then. The purse is not forgotten meanwhile.
-  bool telling_ = false;
+  std::vector<WaitingCall> waiting_{};
+  Permits waited_for_ = 0;  // the sum of their costs
+  // Set while the waiting calls are notified. They may wait again from within; one request is then
+  // sent for all of them afterwards. The lease must not be evicted in the meantime.
+  bool notifying_ = false;
 };
 
-// What one thread has borrowed of shared limits, by key. Spending takes no lock, no word to the
-// store and no memory. Borrowed is what is needed for the next tenth of a second or so, at most
-// this node's part of half the limit, and again when half of it is spent; what is not needed any
-// more is given back. A purse is only worth something until its term is over, by this node's clock,
-// from when it was asked for: by then the store still counts it as lent.
+// One thread's leases of shared limits, by key. Spending needs no lock, no allocation and no
+// request to the store. A lease covers the expected demand of about the next tenth of a second, at
+// most this node's part of half the limit. It is renewed when half of it is spent; permits that are
+// no longer needed are returned. The end of a lease is counted from the time of the request by this
+// node's clock, so the store still counts its permits as lent by then.
 //
 // Not thread-safe.
 class Purses final : public Housekeeper {
  public:
-  // `time` never goes back; it and the others outlive this. `borrower` is who this is to the store:
-  // no two are the same.
+  // `time` never goes back. Store, fleet and clock outlive this. `borrower` identifies this object
+  // to the store and is unique.
   Purses(SharedStore& store, const Fleet& fleet, PurseTime time, std::string borrower,
          std::shared_ptr<PurseCounts> counts,
          std::shared_ptr<const RulesInForce> rules_in_force = nullptr);
-  // What is still held lapses: see give_all_back.
+  // Permits that are still held are lost until their lease ends: see give_all_back.
   ~Purses() override;
   Purses(const Purses&) = delete;
   Purses& operator=(const Purses&) = delete;
 
-  // The purse of a key; none if nothing was borrowed.
+  // The lease of a key; null if there is none.
   Purse* find(const Fingerprint& key) {
-    const auto found = purses_.find(key);
-    return found == purses_.end() ? nullptr : found->second.get();
+    const auto found = leases_.find(key);
+    return found == leases_.end() ? nullptr : found->second.get();
   }
 
-  // Pays for a call that is covered. Borrows ahead of need, unless rules have changed since the
-  // last call that was not covered.
-  void spend(Purse& purse, const core::Limit& limit, Permits cost, Instant now) {
-    purse.held_ -= cost;
-    purse.asked_for_ += cost;
-    purse.spent_at_ = now;
+  // Pays for a call that is covered. Borrows more ahead of need, unless the rules have changed
+  // since the last call that was not covered.
+  void spend(Purse& lease, const core::Limit& limit, Permits cost, Instant now) {
+    lease.held_ -= cost;
+    lease.asked_for_ += cost;
+    lease.spent_at_ = now;
     counts_.held.add(-static_cast<std::uint64_t>(cost));
-    if (purse.held_ < purse.low_) [[unlikely]]
-      borrow_ahead(purse, limit, now);
+    if (lease.held_ < lease.low_) [[unlikely]]
+      borrow_ahead(lease, limit, now);
   }
-  // A call that is refused by a purse tells how much is asked for, too.
-  void refuse(Purse& purse, Permits cost) { purse.asked_for_ += cost; }
+  // Counts a refused call as demand.
+  void refuse(Purse& lease, Permits cost) { lease.asked_for_ += cost; }
 
-  // Asks the store on behalf of a call that lacks something. `waiter` is told once, perhaps before
-  // this returns: at `deadline`, by `passed`, if there is no answer by then. The question goes on
-  // without it.
+  // Requests permits from the store for a call that is not covered. `waiter` is notified once,
+  // perhaps before this returns: when the store has answered, or at `deadline` (monotonic time).
+  // The request stays pending after the deadline.
   void ask(const LimitInRules& limit, const Fingerprint& key, std::string_view name, Permits cost,
            Nanos deadline, Waiter& waiter);
 
-  // Corrects what was spent. Above zero it is owed to the store, if it is not there. Below zero it
-  // comes back if the store has not been told meanwhile that it was spent, which `mark` from before
-  // it was spent shows; or else it is lost.
+  // Corrects what was spent. A positive correction is taken from the lease, or owed to the store. A
+  // negative one is given back to the lease, but only if the permits have not been reported to the
+  // store as spent since: `mark` is the value of mark() from before they were spent.
   void settle(const LimitInRules& limit, const Fingerprint& key, std::string_view name,
               Permits correction, std::uint64_t mark);
-  static std::uint64_t mark(const Purse& purse) { return purse.question_.number; }
+  static std::uint64_t mark(const Purse& lease) { return lease.question_.number; }
 
-  // What a look at a limit says, with what is held of it.
+  // Adds the held permits to the store's decision about a peek.
   void add_to(core::Decision& decision, const Fingerprint& key, Permits cost, Instant now);
 
-  // Forgets that the store has refused: a reset may have changed that.
+  // Ends the backoff of a key, for example after a reset.
   void reopen(const Fingerprint& key);
 
-  // Tells the store of all that is held, spent and owed, to be used by others: at the end. What is
-  // asked for at the moment is left out.
+  // Returns all permits to the store and reports all spending: before this object is destroyed.
+  // Skips leases with a pending request.
   void give_all_back();
-  // Whether the store has not answered something yet.
+  // True while requests are pending.
   bool is_asking() const { return open_ > 0; }
 
-  bool has_work() const override { return !purses_.empty(); }
+  bool has_work() const override { return !leases_.empty(); }
   void keep_house() override;
   Nanos due_in() const override;
   void on_due() override;
@@ -224,32 +223,32 @@ class Purses final : public Housekeeper {
   };
   friend class Purse;
 
-  void ask_for_waiting(Purse& purse);
-  void tell_waiting(Purse& purse, const LoanAnswer* trouble);
-  void borrow_ahead(Purse& purse, const core::Limit& limit, Instant now);
-  void tidy(Purse& purse, Instant now);
-  struct Wish {
+  void ask_for_waiting(Purse& lease);
+  void notify_waiting(Purse& lease, const LoanAnswer* error);
+  void borrow_ahead(Purse& lease, const core::Limit& limit, Instant now);
+  void maintain(Purse& lease, Instant now);
+  struct Demand {
     Permits least = 0;
     Permits wanted = 0;
     Permits returned = 0;
   };
-  void question(Purse& purse, const Wish& wish, Instant now);
-  void on_loan(Purse& purse, LoanAnswer& answer);
-  void take_in(Purse& purse, const LoanAnswer& answer);
-  void tell_too_late(Purse& purse, std::uint64_t ticket);
-  void lapse(Purse& purse, Instant now);
-  static void forget_repetition(Purse& purse, Instant now);
-  static void set_limit(Purse& purse, const LimitInRules& limit, std::string_view name);
-  bool is_outdated(const Purse& purse, Instant now) const;
-  Permits need(const Purse& purse) const;
-  bool should_report(const Purse& purse, Instant now) const;
-  Nanos spent_ago(const Purse& purse, Instant now) const;
-  void change_held(Purse& purse, Permits by);
-  static bool is_idle(const Purse& purse);
-  void make_room();
-  Purse& purse_for(const Fingerprint& key);
+  void send_request(Purse& lease, const Demand& demand, Instant now);
+  void on_loan(Purse& lease, LoanAnswer& answer);
+  void apply(Purse& lease, const LoanAnswer& answer);
+  void time_out(Purse& lease, std::uint64_t ticket);
+  void expire(Purse& lease, Instant now);
+  static void cancel_stale_repetition(Purse& lease, Instant now);
+  static void set_limit(Purse& lease, const LimitInRules& limit, std::string_view name);
+  bool is_outdated(const Purse& lease, Instant now) const;
+  Permits need(const Purse& lease) const;
+  bool should_report(const Purse& lease, Instant now) const;
+  Nanos spent_ago(const Purse& lease, Instant now) const;
+  void change_held(Purse& lease, Permits by);
+  static bool is_idle(const Purse& lease);
+  void evict_idle();
+  Purse& lease_for(const Fingerprint& key);
 
-  // A waiter whose deadline is before the end of the question that it waits for.
+  // The deadline of a waiter, if it is before the timeout of its request.
   struct Expiry {
     Nanos at{};
     Fingerprint key{};
@@ -261,15 +260,15 @@ class Purses final : public Housekeeper {
   const Fleet& fleet_;
   const PurseTime time_;
   const std::string borrower_;
-  const std::shared_ptr<PurseCounts> kept_counts_;
+  const std::shared_ptr<PurseCounts> shared_counts_;
   PurseCounts& counts_;
-  const std::shared_ptr<const RulesInForce> rules_in_force_;  // none: they never change
+  const std::shared_ptr<const RulesInForce> rules_in_force_;  // null: the rules never change
   std::uint64_t last_number_;
   std::uint64_t last_ticket_ = 0;
-  std::size_t open_ = 0;  // questions
-  std::unordered_map<Fingerprint, std::unique_ptr<Purse>, Hash> purses_;
-  std::size_t next_bucket_ = 0;  // of purses_, to look for room in
-  // The next one first. Those that have been told meanwhile stay until their time.
+  std::size_t open_ = 0;  // pending requests
+  std::unordered_map<Fingerprint, std::unique_ptr<Purse>, Hash> leases_;
+  std::size_t next_bucket_ = 0;  // of leases_, where evict_idle continues
+  // The earliest first. Entries of waiters that were notified already stay until their time.
   std::priority_queue<Expiry, std::vector<Expiry>, std::greater<>> expiries_;
 };
 

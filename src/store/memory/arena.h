@@ -9,58 +9,59 @@
 
 namespace weir::store {
 
-// Hands out blocks of a region that does not grow: powers of two, by the buddy system. Which blocks
-// are taken is not written into the region; after a restart their owners claim them again.
+// A buddy allocator on a region of fixed size: blocks of 2^n × 256 bytes. The region does not
+// record which blocks are in use; after a restart, they must be marked in use again.
 //
 // Thread-safe.
 class Arena {
  public:
-  static constexpr std::size_t kSmallest = 256;
+  static constexpr std::size_t kMinBlock = 256;
 
-  // A block by its number; 0 is none.
+  // The number of a block's first unit, from 1; 0 is null.
   using Handle = std::uint32_t;
 
-  // Everything is taken until `open` is called.
+  // No block is free until `finish_restore` is called.
   explicit Arena(std::span<std::byte> region);
 
-  // What a block is for. A flood of new keys leaves some of the region to those who were there
-  // before, and both leave some to what newcomers share when there is no room.
-  enum class For { newcomer, live, shared };
+  // The purpose of a block. A sixteenth of the region is reserved for known keys whose records
+  // grow, and another one for overflow states, so that a flood of new keys cannot use it up.
+  enum class Purpose { new_key, growth, overflow };
 
-  // `owner` is whatever the caller wants to be told by `next_owner`.
-  std::optional<Handle> allocate(std::size_t bytes, std::uint32_t owner, For whom);
+  // `owner` is a value of the caller's choice, which `next_owner` returns.
+  std::optional<Handle> allocate(std::size_t bytes, std::uint32_t owner, Purpose purpose);
   void free(Handle handle, std::size_t bytes);
   void set_owner(Handle handle, std::uint32_t owner);
 
-  // For a restart: what is in use, before `open`. False if it does not fit or is taken already.
-  bool claim(Handle handle, std::size_t bytes, std::uint32_t owner);
-  void open();
+  // Restore after a restart: each block in use is marked, then `finish_restore` frees all others.
+  // mark_in_use returns false if the block is outside the region, misaligned, or in use already.
+  bool mark_in_use(Handle handle, std::size_t bytes, std::uint32_t owner);
+  void finish_restore();
 
-  // The owners of all blocks, one after the other, for ever.
+  // The owner of the next block in use. Repeated calls cycle through all blocks.
   std::optional<std::uint32_t> next_owner();
 
-  std::byte* at(Handle handle) const { return region_.data() + (handle - 1) * kSmallest; }
+  std::byte* at(Handle handle) const { return region_.data() + (handle - 1) * kMinBlock; }
   bool contains(Handle handle) const { return handle > 0 && handle <= units_; }
 
-  // The size of the block that holds so many bytes.
-  static std::size_t block_size(std::size_t bytes) { return kSmallest << order_of(bytes); }
-  bool has_room(std::size_t bytes, For whom) const;
+  // The size of the smallest block with room for `bytes`.
+  static std::size_t block_size(std::size_t bytes) { return kMinBlock << order_of(bytes); }
+  bool has_room(std::size_t bytes, Purpose purpose) const;
   std::size_t used() const;
   std::size_t size() const { return region_.size(); }
 
  private:
-  // Free blocks of one size are a list; each holds its neighbours in the list.
+  // A node of the doubly linked list of free blocks of one order; it lies in the free block itself.
   struct Free {
     Handle next;
     Handle previous;
   };
   static constexpr unsigned kOrders = 32;
-  static constexpr std::uint8_t kTaken = 0xff;
-  static constexpr std::uint32_t kNobody = UINT32_MAX;
+  static constexpr std::uint8_t kNotFree = 0xff;
+  static constexpr std::uint32_t kNoOwner = UINT32_MAX;
 
   static unsigned order_of(std::size_t bytes);
-  std::uint64_t most_for(For whom) const;
-  std::optional<unsigned> find(unsigned order, For whom) const;
+  std::uint64_t max_used_for(Purpose purpose) const;
+  std::optional<unsigned> find(unsigned order, Purpose purpose) const;
   Free& free_at(Handle handle) const { return *reinterpret_cast<Free*>(at(handle)); }
   void push(Handle handle, unsigned order);
   void remove(Handle handle, unsigned order);
@@ -70,12 +71,12 @@ class Arena {
   const std::span<std::byte> region_;
   const std::uint32_t units_;
 
-  // Under the mutex.
+  // Protected by the mutex.
   mutable std::mutex mutex_;
-  std::vector<std::uint8_t> orders_;   // of each unit: the order of the free block it starts
-  std::vector<bool> claimed_;          // only between construction and `open`
-  std::vector<std::uint32_t> owners_;  // of each unit that starts a taken block
-  std::uint32_t hand_ = 0;             // where `next_owner` goes on
+  std::vector<std::uint8_t> orders_;   // by unit: the order of the free block that starts there
+  std::vector<bool> in_use_;           // only between construction and `finish_restore`
+  std::vector<std::uint32_t> owners_;  // by unit: the owner of the block in use that starts there
+  std::uint32_t next_unit_ = 0;        // where `next_owner` continues
   Handle first_[kOrders] = {};
   std::uint64_t used_ = 0;  // units
 };

@@ -4,7 +4,7 @@
 
 namespace weir::store {
 
-void Patience::wait() noexcept {
+void SpinWait::wait() noexcept {
   constexpr int spins_before_yielding = 64;
   if (++spins_ < spins_before_yielding) {
 #if defined(__x86_64__)

@@ -11,10 +11,10 @@ namespace weir::store {
 
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
 
-// A state that threads share: 16 bytes that change by one compare-and-swap. The top bit of the
-// first word, which no algorithm uses, is a lock for whoever has to change several states at once.
+// A state that is shared between threads: 16 bytes, changed by one compare-and-swap. The top bit of
+// the first word, which no algorithm uses, is a lock for operations that change several states.
 //
-// Thread-safe. A plain object of two words, so that it may lie in a memory-mapped file.
+// Thread-safe. Standard layout, so that it may lie in a memory-mapped file.
 class alignas(16) AtomicState {
  public:
   AtomicState() = default;
@@ -22,10 +22,10 @@ class alignas(16) AtomicState {
   AtomicState(const AtomicState&) = delete;
   AtomicState& operator=(const AtomicState&) = delete;
 
-  // The words are read one by one: one wide load after two narrow stores would stall. If the first
-  // has not changed meanwhile they belong together, but for one case: it changed and changed back.
-  // Then the second word is of a state that held in between; nothing is ever charged on the
-  // strength of it, since a swap compares both words.
+  // Reads the words one by one: a wide load after two narrow stores would stall (store-to-load
+  // forwarding fails). If the first word is unchanged, the words belong together, except for ABA:
+  // it may have changed and changed back. Then the second word is from a state in between. No
+  // charge can depend on it, because the swap compares both words.
   core::State load() const noexcept {
     for (;;) {
       const std::uint64_t when = when_.load(std::memory_order_acquire);
@@ -36,17 +36,17 @@ class alignas(16) AtomicState {
     }
   }
 
-  // The processor's cmpxchg16b. (The std::atomic of 16 bytes would call a library for it.)
+  // cmpxchg16b on x86-64. (std::atomic of 16 bytes would be a library call.)
   bool compare_exchange(const core::State& expected, const core::State& desired) noexcept {
     const Word old = pack(expected);
     return __sync_val_compare_and_swap(reinterpret_cast<Word*>(this), old, pack(desired)) == old;
   }
 
-  // Swaps the first word alone, whatever the second has become meanwhile: half the price. For a
-  // limit whose steps neither read nor change the second word.
+  // Compares and swaps the first word only, at half the cost. For limits whose steps neither read
+  // nor change the second word.
   bool compare_exchange_when(std::uint64_t expected, std::uint64_t desired) noexcept {
 #if defined(__SANITIZE_THREAD__)
-    // The thread sanitizer plays cmpxchg16b by a lock of its own, which no narrow swap respects.
+    // ThreadSanitizer emulates cmpxchg16b with a lock of its own, which narrow swaps do not take.
     const std::uint64_t what = what_.load(std::memory_order_acquire);
     return compare_exchange({expected, what}, {desired, what});
 #else
@@ -61,12 +61,12 @@ class alignas(16) AtomicState {
     return {state.when & ~kLock, state.what};
   }
 
-  // Takes the lock if the state is `expected` and nobody has it.
+  // Takes the lock if the state is `expected` and not locked.
   bool try_lock(const core::State& expected) noexcept {
     return compare_exchange(expected, locked(expected));
   }
-  // For the owner of the lock, who found `found` under it. One swap, so that a process that is
-  // killed leaves either the old state or the new one.
+  // For the owner of the lock. `found` is the state that was locked. The change and the unlock are
+  // one swap, so that a killed process leaves either the old state or the new one.
   void unlock(const core::State& found, const core::State& next) noexcept {
     if (next == found) {
       when_.store(found.when, std::memory_order_release);
@@ -75,7 +75,7 @@ class alignas(16) AtomicState {
     }
   }
 
-  // For places that nobody else can reach.
+  // For states that no other thread can reach.
   void store(const core::State& state) noexcept {
     what_.store(state.what, std::memory_order_release);
     when_.store(state.when, std::memory_order_release);
@@ -95,9 +95,9 @@ class alignas(16) AtomicState {
 
 static_assert(sizeof(AtomicState) == 16 && std::is_standard_layout_v<AtomicState>);
 
-// A moment of patience while another thread finishes: on the processor for a while, then by leaving
-// it to others, among which the one waited for may be.
-class Patience {
+// Backoff for spin loops: pauses the processor at first, then yields it to other threads, one of
+// which may hold the lock.
+class SpinWait {
  public:
   void wait() noexcept;
 

@@ -6,7 +6,7 @@ namespace weir::store {
 
 namespace {
 
-// Positions in the order of one of the items' fingerprints.
+// Sorts positions by one of the items' fingerprints.
 template <typename Positions>
 void sort_by(Positions& positions, std::span<const Item> items, Fingerprint Item::*key) {
   std::sort(positions.begin(), positions.end(),
@@ -17,115 +17,125 @@ void sort_by(Positions& positions, std::span<const Item> items, Fingerprint Item
 
 core::HolderId id_of(const Fingerprint& key) { return {.high = key.high, .low = key.low}; }
 
-core::Memory Claimed::memory_for(const core::Limit& limit) {
+core::Memory LockedEntry::memory_for(const core::Limit& limit) {
   if (std::holds_alternative<core::ExactLog>(limit)) {
     if (record != nullptr) return core::Log(head, record->entries<core::LogEntry>());
     return core::Log(head, {&spare_entry, 1});
   }
   if (std::holds_alternative<core::Concurrency>(limit)) {
     if (record != nullptr) return core::Holders(head.size, record->entries<core::Holder>());
-    return core::Holders(head.size, {&spare_seat, 1});
+    return core::Holders(head.size, {&spare_holder, 1});
   }
   return &state;
 }
 
-Table::Claims::Claims(Table& table, std::span<const Item> items, Absent absent, Instant now,
-                      const core::HolderId& holder, std::span<const Place> places)
-    : table_(table), items_(items), absent_(absent), holder_(holder), places_(places), now_(now) {
-  for (Patience patience; !claim_all(); patience.wait()) {
-    for (Claimed& claimed : claimed_) release(claimed);
+Table::LockedPlan::LockedPlan(Table& table, std::span<const Item> items, IfMissing if_missing,
+                              Instant now, const core::HolderId& holder,
+                              std::span<const Target> targets)
+    : table_(table),
+      items_(items),
+      if_missing_(if_missing),
+      holder_(holder),
+      targets_(targets),
+      now_(now) {
+  for (SpinWait spin_wait; !lock_all(); spin_wait.wait()) {
+    for (LockedEntry& entry : entries_) release(entry);
   }
   for (std::size_t i = 0; i < items.size(); ++i) {
-    charges_.emplace_back(core::Charge{.limit = items[i].limit,
-                                       .memory = claimed_[i].memory_for(*items[i].limit),
-                                       .ask = items[i].ask,
-                                       .shadow = items[i].shadow,
-                                       .among = shares(i) ? id_of(items[i].key) : core::HolderId{},
-                                       .history = items[i].history});
+    charges_.emplace_back(
+        core::Charge{.limit = items[i].limit,
+                     .memory = entries_[i].memory_for(*items[i].limit),
+                     .ask = items[i].ask,
+                     .shadow = items[i].shadow,
+                     .id_salt = uses_overflow(i) ? id_of(items[i].key) : core::HolderId{},
+                     .history = items[i].history});
   }
 }
 
-// (Also what was refused, or only looked at, may have been carried over to another price.)
-Table::Claims::~Claims() { commit(); }
+// Refused and peeked states are written back too: they may have been converted to another price.
+Table::LockedPlan::~LockedPlan() { commit(); }
 
-// False if another thread has come between: everything is to be released, and tried again.
-bool Table::Claims::claim_all() {
+// Returns false if another thread has interfered: all locks must be released and taken again.
+bool Table::LockedPlan::lock_all() {
   Positions order;
   Positions without_room;
-  claimed_.clear();
+  entries_.clear();
   refused_.reset();
   for (std::size_t i = 0; i < items_.size(); ++i) {
-    claimed_.emplace_back();
+    entries_.emplace_back();
     order.emplace_back(i);
   }
   sort_by(order, items_, &Item::key);
-  for (const std::size_t position : order) claim(position, without_room);
+  for (const std::size_t position : order) lock_entry(position, without_room);
   sort_by(without_room, items_, &Item::sharing);
   return std::all_of(without_room.begin(), without_room.end(),
-                     [&](std::size_t position) { return settle_newcomer(position); });
+                     [&](std::size_t position) { return place_new_key(position); });
 }
 
-void Table::Claims::claim(std::size_t position, Positions& without_room) {
+void Table::LockedPlan::lock_entry(std::size_t position, Positions& without_room) {
   const Item& item = items_[position];
-  Claimed& claimed = claimed_[position];
-  const Place place = place_of(position);
-  const Absent absent = place == Place::usual ? absent_ : Absent::stays;
-  if (place == Place::shared || table_.claim(item.key, absent, claimed, now_) == Claim::no_room) {
+  LockedEntry& entry = entries_[position];
+  const Target target = target_of(position);
+  const IfMissing if_missing = target == Target::normal ? if_missing_ : IfMissing::ignore;
+  if (target == Target::overflow ||
+      table_.lock_slot(item.key, if_missing, entry, now_) == LockResult::no_room) {
     without_room.emplace_back(position);
     return;
   }
-  bool has_room = starts_rightly(position, absent);
-  if (has_room && item.key.has_record() && claimed.record == nullptr) {
-    if (claimed.slot != nullptr) {
-      has_room = table_.attach_record(claimed, *item.limit, absent, now_, holder_);
+  bool has_room = inherit_overflow(position, if_missing);
+  if (has_room && item.key.has_record() && entry.record == nullptr) {
+    if (entry.slot != nullptr) {
+      has_room = table_.attach_record(entry, *item.limit, if_missing, now_, holder_);
     }
-    if (absent == Absent::would_come && claimed.record == nullptr) {
-      has_room = table_.has_room_for_record(now_, claimed.free_at);
+    if (if_missing == IfMissing::simulate && entry.record == nullptr) {
+      has_room = table_.has_room_for_record(now_, entry.free_at);
     }
   }
   if (has_room) return;
-  const bool has_record = claimed.record != nullptr;
-  release(claimed);
-  claimed = {.found = claimed.found, .free_at = claimed.free_at};
+  const bool has_record = entry.record != nullptr;
+  release(entry);
+  entry = {.found = entry.found, .free_at = entry.free_at};
   has_record ? refuse(position) : void(without_room.emplace_back(position));
 }
 
-// The earlier calls of a key that is not remembered may have been charged to the overflow state. As
-// long as that is in use, the key starts with a copy of it, for which there may be no room. A peek
-// is decided on the overflow state itself, as if there were none.
-bool Table::Claims::starts_rightly(std::size_t position, Absent absent) {
+// Earlier calls of a new key may have been charged to the overflow state. While that is not at
+// rest, the key starts with a copy of it. Returns false if there is no room for the copy, or, for a
+// peek, if the overflow state itself has to decide.
+bool Table::LockedPlan::inherit_overflow(std::size_t position, IfMissing if_missing) {
   const Item& item = items_[position];
-  Claimed& claimed = claimed_[position];
-  if (absent == Absent::stays || !claimed.found.never_seen()) return true;
-  if (absent == Absent::is_inserted) return table_.copy_overflow(claimed, item, now_);
+  LockedEntry& entry = entries_[position];
+  if (if_missing == IfMissing::ignore || !entry.found.never_seen()) return true;
+  if (if_missing == IfMissing::insert) return table_.copy_overflow(entry, item, now_);
   const bool shares = item.when_full == WhenFull::share && !item.shadow;
   return !shares || !table_.overflow_in_use(item, now_);
 }
 
-// Who only looks is not one of them.
-void Table::Claims::count(std::atomic<std::uint64_t>& newcomers) const {
-  if (absent_ == Absent::is_inserted) newcomers.fetch_add(1, std::memory_order_relaxed);
+// Peeks are not counted.
+void Table::LockedPlan::count(std::atomic<std::uint64_t>& newcomers) const {
+  if (if_missing_ == IfMissing::insert) newcomers.fetch_add(1, std::memory_order_relaxed);
 }
 
-// A live key whose record cannot grow is no newcomer: what it could share or have uncounted would
-// come on top of what it has. A shadow refuses nobody.
-void Table::Claims::refuse(std::size_t position) {
+// Refuses an item because the table is full. Also for a live key whose record cannot grow: permits
+// from the overflow state, or uncounted ones, would come on top of its own. Shadow limits never
+// refuse.
+void Table::LockedPlan::refuse(std::size_t position) {
   if (items_[position].shadow) return count(table_.counts_.untracked);
   count(table_.counts_.denied);
   if (!refused_) refused_ = position;
 }
 
-// False if the key has got a state of its own meanwhile.
-bool Table::Claims::settle_newcomer(std::size_t position) {
+// Handles an item without a slot by its `when_full`. Returns false if another thread has inserted
+// the key in the meantime.
+bool Table::LockedPlan::place_new_key(std::size_t position) {
   const Item& item = items_[position];
-  if (place_of(position) == Place::shared) {
-    claim_shared(position);
+  if (target_of(position) == Target::overflow) {
+    lock_charged_overflow(position);
   } else if (item.when_full == WhenFull::allow || item.shadow) {
     count(table_.counts_.untracked);
   } else {
-    const core::State found = claimed_[position].found;
-    const bool shares = shares_overflow(position);
-    if (shares && absent_ == Absent::is_inserted && table_.has_changed(item.key, found)) {
+    const core::State found = entries_[position].found;
+    const bool shares = lock_overflow_for(position);
+    if (shares && if_missing_ == IfMissing::insert && table_.has_changed(item.key, found)) {
       return false;
     }
     shares ? count(table_.counts_.shared) : refuse(position);
@@ -133,39 +143,41 @@ bool Table::Claims::settle_newcomer(std::size_t position) {
   return true;
 }
 
-// Claims the overflow state for an item without a slot of its own, if it may.
-bool Table::Claims::shares_overflow(std::size_t position) {
+// Locks the overflow state for an item without a slot, if its `when_full` allows sharing.
+bool Table::LockedPlan::lock_overflow_for(std::size_t position) {
   const Item& item = items_[position];
-  Claimed& claimed = claimed_[position];
-  return item.when_full == WhenFull::share && !another_shares(item) &&
-         table_.claim(item.sharing, absent_, claimed, now_) != Claim::no_room &&
-         (!item.key.has_record() || table_.attach_record(claimed, *item.limit, absent_, now_,
+  LockedEntry& entry = entries_[position];
+  return item.when_full == WhenFull::share && !overflow_is_locked(item) &&
+         table_.lock_slot(item.sharing, if_missing_, entry, now_) != LockResult::no_room &&
+         (!item.key.has_record() || table_.attach_record(entry, *item.limit, if_missing_, now_,
                                                          holder_.mixed_with(id_of(item.key))));
 }
 
-// (Nothing, if those who shared are at rest and forgotten.)
-void Table::Claims::claim_shared(std::size_t position) {
+// Locks the overflow state for the refund of a receipt that was charged to it. Does nothing if that
+// state has been evicted since.
+void Table::LockedPlan::lock_charged_overflow(std::size_t position) {
   const Item& item = items_[position];
-  Claimed& claimed = claimed_[position];
-  if (another_shares(item)) return;
-  const bool found = table_.claim(item.sharing, Absent::stays, claimed, now_) == Claim::got;
+  LockedEntry& entry = entries_[position];
+  if (overflow_is_locked(item)) return;
+  const bool found =
+      table_.lock_slot(item.sharing, IfMissing::ignore, entry, now_) == LockResult::locked;
   if (found && item.key.has_record()) {
-    (void)table_.attach_record(claimed, *item.limit, Absent::stays, now_, holder_);
+    (void)table_.attach_record(entry, *item.limit, IfMissing::ignore, now_, holder_);
   }
 }
 
-// Two of one limit cannot both share: the first has it.
-bool Table::Claims::another_shares(const Item& item) const {
-  return std::any_of(claimed_.begin(), claimed_.end(), [&](const Claimed& other) {
+// True if another item of this plan has locked the same overflow state: only the first one gets it.
+bool Table::LockedPlan::overflow_is_locked(const Item& item) const {
+  return std::any_of(entries_.begin(), entries_.end(), [&](const LockedEntry& other) {
     return other.slot != nullptr && other.key == item.sharing;
   });
 }
 
-core::Verdict Table::Claims::refusal(const core::HolderId& holder,
-                                     std::span<core::Decision> each) const {
+core::Verdict Table::LockedPlan::refusal(const core::HolderId& holder,
+                                         std::span<core::Decision> each) const {
   if (!each.empty()) (void)core::peek(charges_, now_, holder, each);
   const std::size_t position = *refused_;
-  const RestTime record_free_at = claimed_[position].free_at;
+  const RestTime record_free_at = entries_[position].free_at;
   const RestTime free_at =
       record_free_at != RestTime{} ? record_free_at : table_.soonest_rest(items_[position].key);
   const Nanos retry = until(now_, free_at.instant());
@@ -178,49 +190,49 @@ core::Verdict Table::Claims::refusal(const core::HolderId& holder,
   return {.decision = refused, .tightest = position, .refusing = std::uint32_t{1} << position};
 }
 
-// What was charged to nobody cannot be given back, and what was charged to those who share is not
-// the key's own, even if it has a slot when it comes to that.
-void Table::Claims::sign(std::span<core::Receipt> receipts) const {
+// An item that was not charged has nothing to give back. A charge to the overflow state must be
+// given back to it, even if the key has its own slot by then.
+void Table::LockedPlan::mark_receipts(std::span<core::Receipt> receipts) const {
   for (std::size_t i = 0; i < receipts.size(); ++i) {
-    if (claimed_[i].slot == nullptr) receipts[i] = {};
-    if (shares(i)) mark_shared(receipts[i]);
+    if (entries_[i].slot == nullptr) receipts[i] = {};
+    if (uses_overflow(i)) mark_overflow(receipts[i]);
   }
 }
 
-void Table::Claims::commit() {
-  for (std::size_t i = 0; i < claimed_.size(); ++i) {
-    Claimed& claimed = claimed_[i];
-    if (claimed.slot == nullptr) continue;
-    if (claimed.record != nullptr || !(claimed.state == claimed.found)) {
+void Table::LockedPlan::commit() {
+  for (std::size_t i = 0; i < entries_.size(); ++i) {
+    LockedEntry& entry = entries_[i];
+    if (entry.slot == nullptr) continue;
+    if (entry.record != nullptr || !(entry.state == entry.found)) {
       const Instant rest = core::rest_at(charges_[i], now_);
-      claimed.slot->hold_until(claimed.key, RestTime::not_before(rest));
+      entry.slot->extend_expiry(entry.key, RestTime::not_before(rest));
     }
-    release(claimed);
+    release(entry);
   }
 }
 
-void Table::Claims::clear() {
-  for (Claimed& claimed : claimed_) {
-    if (claimed.slot == nullptr) continue;
-    if (claimed.key.has_record() && !claimed.found.never_seen()) {
-      claimed.outgrown = static_cast<Arena::Handle>(claimed.found.what);
-      claimed.outgrown_bytes = table_.record_at(claimed.outgrown).bytes();
-      claimed.record = nullptr;
+void Table::LockedPlan::clear() {
+  for (LockedEntry& entry : entries_) {
+    if (entry.slot == nullptr) continue;
+    if (entry.key.has_record() && !entry.found.never_seen()) {
+      entry.outgrown = static_cast<Arena::Handle>(entry.found.what);
+      entry.outgrown_bytes = table_.record_at(entry.outgrown).bytes();
+      entry.record = nullptr;
     }
-    claimed.state = {};
-    release(claimed);
+    entry.state = {};
+    release(entry);
   }
 }
 
-// A record's entries are in place already; its head makes them count.
-void Table::Claims::release(Claimed& claimed) {
-  if (claimed.slot == nullptr) return;
-  if (claimed.record != nullptr) claimed.record->set_head(claimed.head);
-  claimed.slot->state().unlock(claimed.found, claimed.state);
-  if (claimed.outgrown != 0) table_.arena_.free(claimed.outgrown, claimed.outgrown_bytes);
-  claimed.slot = nullptr;
-  claimed.record = nullptr;
-  claimed.outgrown = 0;
+// The entries of a record are written already; storing the head makes them valid.
+void Table::LockedPlan::release(LockedEntry& entry) {
+  if (entry.slot == nullptr) return;
+  if (entry.record != nullptr) entry.record->set_head(entry.head);
+  entry.slot->state().unlock(entry.found, entry.state);
+  if (entry.outgrown != 0) table_.arena_.free(entry.outgrown, entry.outgrown_bytes);
+  entry.slot = nullptr;
+  entry.record = nullptr;
+  entry.outgrown = 0;
 }
 
 }  // namespace weir::store

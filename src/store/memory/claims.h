@@ -5,103 +5,104 @@
 
 namespace weir::store {
 
-// A slot whose state is locked for a decision, and copies to decide on.
-struct Claimed {
-  Slot* slot = nullptr;  // none: the key is not remembered, or will not be
-  Fingerprint key{};     // whose: the item's own, or that of those who share
-  core::State found{};   // the slot's state, without the lock
-  core::State state{};   // the same, to be changed
-  RestTime free_at{};    // when there is no room for a record: when there may be
+// A slot whose state is locked for a decision, with copies of its data to decide on.
+struct LockedEntry {
+  Slot* slot = nullptr;  // null: the key is not in the table, and will not be inserted
+  Fingerprint key{};     // of the slot: the item's own key, or the overflow key
+  core::State found{};   // the slot's state when it was locked, without the lock bit
+  core::State state{};   // the copy to change
+  RestTime free_at{};    // if there is no room for a record: when there may be
 
   Record* record = nullptr;
-  core::Log::Head head{};      // of the record, to be changed
-  Arena::Handle outgrown = 0;  // a block the record has left
+  core::Log::Head head{};      // copy of the record's head, to change
+  Arena::Handle outgrown = 0;  // the block that the record has been moved out of
   std::size_t outgrown_bytes = 0;
-  core::LogEntry spare_entry{};  // where there is no record
-  core::Holder spare_seat{};
+  core::LogEntry spare_entry{};  // used when there is no record
+  core::Holder spare_holder{};   // the same
 
   core::Memory memory_for(const core::Limit& limit);
 };
 
-// What tells the holders of a key from those of others where they sit together.
+// Salt for holder ids in the overflow record, which the holders of several keys share.
 core::HolderId id_of(const Fingerprint& key);
 
-// A receipt for what was charged to the state that newcomers share says so in a bit no algorithm
-// uses, the one that locks a state: in the hands of one it must not be set.
-inline void mark_shared(core::Receipt& receipt) {
+// Marks a receipt as charged to the overflow state. The mark is the lock bit of its `before` state,
+// which must be cleared before the receipt is passed to an algorithm.
+inline void mark_overflow(core::Receipt& receipt) {
   receipt.before = AtomicState::locked(receipt.before);
 }
-inline bool unmark_shared(core::Receipt& receipt) {
+inline bool unmark_overflow(core::Receipt& receipt) {
   const bool marked = AtomicState::is_locked(receipt.before);
   receipt.before = AtomicState::unlocked(receipt.before);
   return marked;
 }
 
-// All that a decision over several items needs, locked until it is committed.
+// The locked states of a decision over several items, from the constructor until `commit`.
 //
-// States are locked in the order of their keys, those that newcomers share last: whoever waits
-// for a lock holds only lesser ones, so nobody waits in a circle. Rows are locked for moments only,
-// after states, and nobody waits for a state while having a row. (A key that starts from the
-// overflow state waits for that one while it holds its own: whoever has it waits for no key.)
+// Deadlock freedom: states are locked in the order of their keys, overflow states last, so a thread
+// that waits for a lock holds only smaller ones. Rows are locked after states and only briefly, and
+// no thread waits for a state while it holds a row lock. (A thread that inserts a key waits for the
+// overflow state while it holds the key's state; the owner of an overflow state waits for no key.)
 //
-// A key whose calls were charged to the overflow state must not begin afresh when it gets a slot.
-// Its first state is a copy of the overflow state. Two threads with the same key could miss each
-// other: one finds no slot, and the other gets one and copies before the first is charged. So the
-// first looks for the key again after it has locked the overflow state, and starts over if another
-// thread has been there.
-class Table::Claims {
+// A key whose calls were charged to the overflow state must not start anew when it gets a slot, so
+// its first state is a copy of the overflow state. Race: thread A finds no slot for a key; thread B
+// inserts the key and copies the overflow state before A is charged to it. Therefore A looks for
+// the key again after it has locked the overflow state, and starts over if it has changed.
+class Table::LockedPlan {
  public:
-  Claims(Table& table, std::span<const Item> items, Absent absent, Instant now,
-         const core::HolderId& holder = {}, std::span<const Place> places = {});
-  ~Claims();
-  Claims(const Claims&) = delete;
-  Claims& operator=(const Claims&) = delete;
+  LockedPlan(Table& table, std::span<const Item> items, IfMissing if_missing, Instant now,
+             const core::HolderId& holder = {}, std::span<const Target> targets = {});
+  ~LockedPlan();
+  LockedPlan(const LockedPlan&) = delete;
+  LockedPlan& operator=(const LockedPlan&) = delete;
 
-  // One that is refused for want of room, if there is one: its position, and the answer to all.
+  // The position of the first item that is refused because the table is full, if there is one, and
+  // the verdict over all items in that case.
   std::optional<std::size_t> refused() const { return refused_; }
   core::Verdict refusal(const core::HolderId& holder, std::span<core::Decision> each) const;
 
-  // The decision's time: that given, unless a newcomer's key may have been forgotten since.
+  // The time of the decision: the given time, or later if a new key may have been evicted since.
   Instant now() const { return now_; }
   std::span<const core::Charge> charges() const { return charges_; }
 
-  // Makes receipts say what was charged, before it is written back.
-  void sign(std::span<core::Receipt> receipts) const;
-  // Writes back what the decision has made of the copies.
+  // Marks receipts that were charged to an overflow state, and clears those of items that were not
+  // charged. Call it before `commit`.
+  void mark_receipts(std::span<core::Receipt> receipts) const;
+  // Writes the copies back and releases the locks.
   void commit();
-  // Forgets everything.
+  // Resets the states and records of all items and releases the locks.
   void clear();
 
  private:
   using Positions = FixedVector<std::size_t, core::kMaxLimits>;
 
-  // Whether it is those that newcomers share whose slot it has.
-  bool shares(std::size_t position) const {
-    const Claimed& claimed = claimed_[position];
-    return claimed.slot != nullptr && claimed.key != items_[position].key;
+  // True if the item has locked the overflow slot instead of its own.
+  bool uses_overflow(std::size_t position) const {
+    const LockedEntry& entry = entries_[position];
+    return entry.slot != nullptr && entry.key != items_[position].key;
   }
-  bool claim_all();
-  void claim(std::size_t position, Positions& without_room);
-  bool starts_rightly(std::size_t position, Absent absent);
-  bool settle_newcomer(std::size_t position);
-  bool shares_overflow(std::size_t position);
-  void claim_shared(std::size_t position);
-  bool another_shares(const Item& item) const;
-  Place place_of(std::size_t position) const {
-    return places_.empty() ? Place::usual : places_[position];
+  bool lock_all();
+  void lock_entry(std::size_t position, Positions& without_room);
+  bool inherit_overflow(std::size_t position, IfMissing if_missing);
+  bool place_new_key(std::size_t position);
+  bool lock_overflow_for(std::size_t position);
+  void lock_charged_overflow(std::size_t position);
+  bool overflow_is_locked(const Item& item) const;
+  Target target_of(std::size_t position) const {
+    return targets_.empty() ? Target::normal : targets_[position];
   }
   void refuse(std::size_t position);
   void count(std::atomic<std::uint64_t>& newcomers) const;
-  void release(Claimed& claimed);
+  void release(LockedEntry& entry);
 
   Table& table_;
   const std::span<const Item> items_;
-  const Absent absent_;
+  const IfMissing if_missing_;
   const core::HolderId& holder_;
-  const std::span<const Place> places_;
+  const std::span<const Target> targets_;
   Instant now_;
   std::optional<std::size_t> refused_;
-  FixedVector<Claimed, core::kMaxLimits> claimed_;
+  FixedVector<LockedEntry, core::kMaxLimits> entries_;
   FixedVector<core::Charge, core::kMaxLimits> charges_;
 };
 

@@ -5,36 +5,36 @@
 
 namespace weir::store {
 
-// Who a slot belongs to: 78 bits of a seeded hash of a limit and a key, which nobody who does not
-// know the seed can make collide, and two bits about the place. No key's text is kept.
+// Identifies the owner of a slot: 78 bits of a seeded hash of a limit and a key, and two flag bits.
+// Collisions cannot be constructed without the seed. The key's text is not stored.
 //
-// Where a slot may lie follows from these bits alone, so that a table can be moved into one of
-// another size.
+// The position of a slot depends on these bits only, so the entries of a table can be moved into a
+// table of another size.
 struct Fingerprint {
   std::uint64_t high = 0;
-  std::uint64_t low = 0;  // only the upper 16 bits; a slot keeps its time of rest in the others
+  std::uint64_t low = 0;  // upper 16 bits only; a slot stores its rest time in the other 48
 
   static constexpr std::uint64_t kLowBits = std::uint64_t{0xffff} << 48;
-  static constexpr std::uint64_t kRecord = std::uint64_t{1} << 48;  // the state names a record
-  static constexpr std::uint64_t kShared = std::uint64_t{2} << 48;  // of newcomers to a full table
+  static constexpr std::uint64_t kRecord = std::uint64_t{1} << 48;  // the state refers to a record
+  static constexpr std::uint64_t kOverflow = std::uint64_t{2} << 48;  // an overflow state
 
   bool has_record() const { return (low & kRecord) != 0; }
-  bool is_shared() const { return (low & kShared) != 0; }
+  bool is_overflow() const { return (low & kOverflow) != 0; }
   friend auto operator<=>(const Fingerprint&, const Fingerprint&) = default;
 };
 
-// What distinguishes equal bytes of different meaning.
+// Domain separation: equal bytes of different kinds have different fingerprints.
 enum class KeyKind : std::uint8_t {
   whole,    // a key as given
-  parts,    // encoded parts of one
-  sharing,  // all newcomers together: no key
+  parts,    // the encoded parts of a key
+  sharing,  // the overflow state of a limit: no key
 };
 
-// `limit` is the hash of the limit's identity.
+// `limit` is a hash of the limit's identity.
 Fingerprint fingerprint(std::uint64_t seed, std::uint64_t limit, KeyKind kind, std::string_view key,
                         bool has_record);
 
-// A hash for identities of limits and names of holders.
+// A 128-bit hash, for identities of limits and names of holders.
 struct Hash128 {
   std::uint64_t high;
   std::uint64_t low;

@@ -27,7 +27,8 @@ bool Notes::keep(std::string_view text) {
   const std::uint64_t sequence = is_whole(present) ? half(present).sequence + 1 : 1;
   Half& next = half(other);
   next.checksum = 0;
-  std::atomic_signal_fence(std::memory_order_seq_cst);  // in this order, for who kills the process
+  // Compiler barriers: the process may be killed between any two stores.
+  std::atomic_signal_fence(std::memory_order_seq_cst);
   next.sequence = sequence;
   next.size = text.size();
   text.copy(reinterpret_cast<char*>(&next + 1), text.size());
@@ -56,7 +57,7 @@ bool Notes::is_whole(std::size_t i) const {
   return one.sequence > 0 && one.size <= capacity() && one.checksum == checksum_of(i);
 }
 
-// The later of those that are whole.
+// The index of the valid half with the higher sequence number; 0 if none is valid.
 std::size_t Notes::newest() const {
   if (!is_whole(1)) return 0;
   return is_whole(0) && half(0).sequence > half(1).sequence ? 0 : 1;

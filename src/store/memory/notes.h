@@ -7,26 +7,26 @@
 
 namespace weir::store {
 
-// A text that the user of a table keeps beside its states, in memory that may be a mapped file.
+// A text that the owner of a table stores beside its states, in memory that may be a mapped file.
 //
-// The memory has two halves. A new text goes into the half that does not have the present one and
-// counts once its checksum is there: a process that is killed meanwhile leaves the old text. Not
-// thread-safe.
+// The memory has two halves (double buffering). A new text is written to the half without the
+// present text and becomes valid with its checksum, so a process that is killed in between leaves
+// the old text. Not thread-safe.
 class Notes {
  public:
   explicit Notes(std::span<std::byte> memory);
 
-  // The longest text that fits.
+  // The maximum length of a text.
   std::size_t capacity() const;
-  // The last text that was kept; empty if there is none. Valid until the next `keep`.
+  // The text stored last; empty if there is none. Valid until the next `keep`.
   std::string_view text() const;
-  // False if the text is too long: then the last one stays.
+  // Stores a text. Returns false, and keeps the last one, if it is too long.
   bool keep(std::string_view text);
 
  private:
   struct Half {
-    std::uint64_t checksum;  // of all that follows
-    std::uint64_t sequence;  // the higher one is the later one
+    std::uint64_t checksum;  // of the following fields and the text
+    std::uint64_t sequence;  // the half with the higher number is newer
     std::uint64_t size;
   };
 

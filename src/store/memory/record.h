@@ -12,18 +12,18 @@
 
 namespace weir::store {
 
-// What is remembered of a key whose limit needs more than a state: the entries of an exact log, or
-// the holders of permits. The slot's state names the block it lies in; whoever has locked the state
-// may use the record.
+// The data of a key whose limit needs more than a State: the entries of an exact sliding window, or
+// the holders of a concurrency limit. It lies in a block of the arena, which the slot's state
+// refers to. Access is protected by the lock of that state.
 //
-// Entries are written first and the head after them, by one store: a process that is killed leaves
-// the log or the seats as they were, or with the newcomer.
+// Entries are written before the head, which is a single store: a process that is killed leaves the
+// record either as it was, or with the new entry.
 class Record {
  public:
   static std::size_t bytes_for(std::size_t capacity, std::size_t entry_bytes) {
     return sizeof(Record) + capacity * entry_bytes;
   }
-  // As many entries as fit into a block of `bytes`.
+  // Uses all of a block of `bytes`.
   Record(const Fingerprint& owner, std::size_t bytes, std::size_t entry_bytes)
       : owner_(owner),
         capacity_(static_cast<std::uint32_t>((bytes - sizeof(Record)) / entry_bytes)),
@@ -32,7 +32,7 @@ class Record {
   std::uint32_t capacity() const { return capacity_; }
   std::size_t entry_bytes() const { return entry_bytes_; }
   std::size_t bytes() const { return bytes_for(capacity_, entry_bytes_); }
-  // Whether it is what its owner takes it for; for a restart.
+  // Validates the header, for a restart.
   bool is_sound(const Fingerprint& owner) const {
     const core::Log::Head h = head();
     const bool known =
@@ -40,13 +40,13 @@ class Record {
     return owner_ == owner && known && capacity_ > 0 && h.first < capacity_ && h.size <= capacity_;
   }
 
-  // Whether its entries can be reckoned with, once it is known to lie where it says.
+  // Validates the entries. The header must be valid, and the block must lie in the arena.
   bool has_sound_entries() {
     return entry_bytes_ == sizeof(core::LogEntry) ? all_sound<core::LogEntry>()
                                                   : all_sound<core::Holder>();
   }
 
-  // Of holders only the size is used.
+  // For holders, only `size` is used.
   core::Log::Head head() const {
     const std::uint64_t word = head_.load(std::memory_order_relaxed);
     return {.first = static_cast<std::uint32_t>(word),
@@ -64,12 +64,12 @@ class Record {
   template <typename Entry>
   bool all_sound() {
     const core::Log::Head h = head();
-    // Who holds nothing has no seat, or seats would not be enough. (A log's newest entry may be
-    // empty: it tells how far the clock had come.)
-    constexpr Permits least = std::is_same_v<Entry, core::Holder> ? 1 : 0;
+    // Holders without permits would exceed the capacity. A log's newest entry may be empty: its
+    // time protects against a clock that steps back.
+    constexpr Permits min = std::is_same_v<Entry, core::Holder> ? 1 : 0;
     for (std::uint32_t i = 0; i < h.size; ++i) {
       const Permits permits = entries<Entry>()[(h.first + std::size_t{i}) % capacity_].permits;
-      if (permits < least || permits > core::kMaxPermits) return false;
+      if (permits < min || permits > core::kMaxPermits) return false;
     }
     return true;
   }

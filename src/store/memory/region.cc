@@ -41,7 +41,7 @@ std::uint64_t checksum_of(const Header& header) {
 
 std::uint64_t random_seed() {
   std::uint64_t seed = 0;
-  // Cannot fail for so few bytes once the system has started.
+  // Does not fail for so few bytes once the system's random generator is initialized.
   if (getrandom(&seed, sizeof seed, 0) != sizeof seed) throw std::bad_alloc();
   return seed;
 }
@@ -75,14 +75,15 @@ std::string mebibytes(std::uint64_t bytes) {
   return text;
 }
 
-// All blocks of the file, now: a disk that is full later would kill us in the middle of a take.
+// Allocates all blocks of the file now. Otherwise a write to a mapped page would raise SIGBUS when
+// the disk is full.
 std::optional<Error> allocate(int fd, std::size_t bytes, const std::string& path) {
   struct statvfs disk {};
   const bool known = fstatvfs(fd, &disk) == 0;
   const std::uint64_t left = known ? std::uint64_t{disk.f_bavail} * disk.f_frsize : 0;
   if (known && left < bytes) {
     return Error{"the state file " + path + " needs " + mebibytes(bytes) + ", but the disk has " +
-                 mebibytes(left) + " left: free some, or make the table smaller"};
+                 mebibytes(left) + " left: free some space, or make the table smaller"};
   }
   if (const int error = posix_fallocate(fd, 0, static_cast<off_t>(bytes)); error != 0) {
     return Error{
@@ -91,12 +92,12 @@ std::optional<Error> allocate(int fd, std::size_t bytes, const std::string& path
   return std::nullopt;
 }
 
-// Whether each part of a table by itself fits into a file of that size: a sum that does may have
-// come round to it.
+// True if each part of a table by itself fits into a file of that size. The sum alone is not
+// enough, since it may have wrapped around.
 bool is_possible(const Layout& layout, std::uint64_t size) {
-  const std::uint64_t most_rows = size / sizeof(Row);
-  return layout.rows >= 1 && layout.rows <= most_rows && layout.sharing_rows >= 1 &&
-         layout.sharing_rows <= most_rows && layout.record_bytes <= size &&
+  const std::uint64_t max_rows = size / sizeof(Row);
+  return layout.rows >= 1 && layout.rows <= max_rows && layout.sharing_rows >= 1 &&
+         layout.sharing_rows <= max_rows && layout.record_bytes <= size &&
          layout.note_bytes <= size;
 }
 
@@ -106,13 +107,13 @@ bool has_magic(int fd) {
          std::equal(std::begin(kMagic), std::end(kMagic), magic);
 }
 
-// What was being created when a process was killed: the magic is the first that is written.
+// True for a file whose creation was interrupted by a kill: the magic is written first.
 bool is_unfinished(int fd) {
   struct stat status {};
   return fstat(fd, &status) == 0 && (status.st_size == 0 || has_magic(fd));
 }
 
-// Why a file that has the magic cannot be used; empty if it can.
+// The reason why a file with the magic cannot be used; empty if it can.
 std::string damage_of(int fd, std::uint64_t size) {
   alignas(Header) std::byte bytes[sizeof(Header)] = {};
   if (pread(fd, bytes, sizeof bytes, 0) != static_cast<ssize_t>(sizeof bytes)) {
@@ -128,11 +129,11 @@ std::string damage_of(int fd, std::uint64_t size) {
     return "it has " + std::to_string(size) + " bytes instead of " +
            std::to_string(header.layout.bytes());
   }
-  if (!is_possible(header.layout, size)) return "its first page is of a table that cannot be";
+  if (!is_possible(header.layout, size)) return "its first page describes an impossible table";
   return {};
 }
 
-// Renames the file out of the way, and says so.
+// Renames the file and fills in the note.
 std::optional<Error> set_aside(const std::string& path, const std::string& damage, Opened& opened) {
   timespec now{};
   clock_gettime(CLOCK_REALTIME, &now);
@@ -142,7 +143,7 @@ std::optional<Error> set_aside(const std::string& path, const std::string& damag
     return Error{system_error("cannot set aside the unusable state file", path, errno)};
   }
   opened.note = path + " was set aside as " + opened.set_aside + " because " + damage +
-                "; starting with nothing remembered";
+                "; starting with missing remembered";
   return std::nullopt;
 }
 
@@ -159,21 +160,23 @@ Result<Layout, Error> Layout::fitting(std::size_t bytes, std::size_t record_byte
   }
   constexpr std::uint64_t too_large = std::uint64_t{1} << 46;
   if (bytes > too_large) {
-    return Error{"a table of " + mebibytes(bytes) + " is more than any machine has"};
+    return Error{"a table of " + mebibytes(bytes) + " is too large: at most 64 TiB"};
   }
   const std::uint64_t all = (bytes - kPage - records - notes) / sizeof(Row);
-  const std::uint64_t sharing = std::max<std::uint64_t>(all / 64, 1);
-  return Layout{
-      .rows = all - sharing, .sharing_rows = sharing, .record_bytes = records, .note_bytes = notes};
+  const std::uint64_t overflow = std::max<std::uint64_t>(all / 64, 1);
+  return Layout{.rows = all - overflow,
+                .sharing_rows = overflow,
+                .record_bytes = records,
+                .note_bytes = notes};
 }
 
 Result<Layout, Error> Layout::for_keys(std::uint64_t keys, std::size_t record_bytes) {
-  // The first row overflows when about 82 in 100 slots are live, sometimes 79; chance needs room.
+  // The first row overflows when about 82 % of the slots are live, rarely at 79 %. 75 % is safe.
   constexpr std::uint64_t keys_in_100_rows = 75 * Row::kSlots;
-  constexpr std::uint64_t few = 8;  // rows, for tables so small that chance has its way
-  if (keys == 0) return Error{"a table for no keys at all makes no sense"};
-  if (keys > std::uint64_t{1} << 40) return Error{"no machine has room for so many keys"};
-  return Layout{.rows = keys * 100 / keys_in_100_rows + few,
+  constexpr std::uint64_t extra_rows = 8;  // small tables vary more
+  if (keys == 0) return Error{"a table needs room for at least one key"};
+  if (keys > std::uint64_t{1} << 40) return Error{"too many keys for one table: at most 2^40"};
+  return Layout{.rows = keys * 100 / keys_in_100_rows + extra_rows,
                 .sharing_rows = 1,
                 .record_bytes = round_up(record_bytes, kPage)};
 }
@@ -186,7 +189,7 @@ Region::Region(std::span<std::byte> memory, int fd, std::string path)
     : memory_(memory), fd_(fd), path_(std::move(path)) {}
 
 Region Region::anonymous(const Layout& layout) {
-  // Large pages, where the system has them, save most of the time it takes to find a page.
+  // Huge pages, where available, avoid most TLB misses.
   const std::size_t bytes = layout.bytes();
   const std::size_t align = bytes >= 2 * kHugePage ? kHugePage : kPage;
   const std::size_t reserved = round_up(bytes, kPage) + align;
@@ -209,28 +212,28 @@ Result<Region, Error> Region::successor(const std::string& path, const Layout& l
   const std::string name = path + ".new";
   auto file = files::create(name, is_unfinished);
   if (!file) return file.error();
-  const auto given_up = [&](Error error) {
+  const auto abandon = [&](Error error) {
     unlink(name.c_str());
     return error;
   };
   if (pwrite(file->get(), kMagic, sizeof kMagic, 0) != static_cast<ssize_t>(sizeof kMagic)) {
-    return given_up(Error{system_error("cannot write the state file", name, errno)});
+    return abandon(Error{system_error("cannot write the state file", name, errno)});
   }
-  if (auto error = allocate(file->get(), layout.bytes(), path)) return given_up(*error);
+  if (auto error = allocate(file->get(), layout.bytes(), path)) return abandon(*error);
   const auto memory = map(file->get(), layout.bytes(), name);
-  if (!memory) return given_up(memory.error());
+  if (!memory) return abandon(memory.error());
   Region region(*memory, file->release(), name);
   write_header(region.header(), layout, seed);
   return region;
 }
 
-std::optional<Error> Region::take_place_of(const std::string& path) {
+std::optional<Error> Region::replace_file(const std::string& path) {
   if (auto error = files::move_over(fd_, path_, path)) return error;
   path_ = path;
   return std::nullopt;
 }
 
-Result<bool, Error> Region::take_free_place(const std::string& path) {
+Result<bool, Error> Region::move_to_free_path(const std::string& path) {
   auto placed = files::move_if_free(fd_, path_, path);
   if (placed && *placed) path_ = path;
   return placed;
@@ -240,18 +243,20 @@ void Region::discard() { unlink(path_.c_str()); }
 
 namespace {
 
-enum class Found { usable, nothing, changed };
+enum class FileStatus { usable, missing, changed };
 
-// Nothing can be opened there: is there nothing?
-Result<std::pair<Found, int>, Error> look_closer(const std::string& path) {
+// Called when `path` cannot be opened: finds out whether there is no file.
+Result<std::pair<FileStatus, int>, Error> inspect_unopenable(const std::string& path) {
   struct stat status {};
-  if (lstat(path.c_str(), &status) != 0) return std::pair{Found::nothing, -1};
-  if (!S_ISLNK(status.st_mode)) return std::pair{Found::changed, -1};
-  return Error{"the state file " + path + " is a link to something that is not there"};
+  if (lstat(path.c_str(), &status) != 0) return std::pair{FileStatus::missing, -1};
+  if (!S_ISLNK(status.st_mode)) return std::pair{FileStatus::changed, -1};
+  return Error{"the state file " + path +
+               " is a symbolic link to a file that does not exist: make its target available, or "
+               "remove the link"};
 }
 
-// For a file that some other program wrote, or nobody yet.
-Error not_ours(const std::string& path, std::uint64_t size) {
+// The error for an empty file, or a file of another program.
+Error foreign_file(const std::string& path, std::uint64_t size) {
   return Error{path + (size == 0 ? " is empty" : " is not a state file of weir") +
                ", and stays as it is: give `state` the name of a file that does not exist yet, or "
                "move this one away"};
@@ -262,55 +267,56 @@ Error not_regular(const std::string& path) {
                " is not a regular file: give `state` the name of a file that does not exist yet"};
 }
 
-// A device may act on being opened.
+// Must be checked before opening: opening a device may have side effects.
 bool is_regular(const std::string& path) {
   struct stat status {};
   return stat(path.c_str(), &status) != 0 || S_ISREG(status.st_mode);
 }
 
-// Looks at the file at `path` and takes the lock on it.
-Result<std::pair<Found, int>, Error> look_at(const std::string& path, Opened& opened) {
-  using Seen = std::pair<Found, int>;
+// Opens the file at `path`, locks it and validates its first page.
+Result<std::pair<FileStatus, int>, Error> inspect(const std::string& path, Opened& opened) {
+  using Inspected = std::pair<FileStatus, int>;
   if (!is_regular(path)) return not_regular(path);
   File file(::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW));
-  if (!file && (errno == ENOENT || errno == ELOOP)) return look_closer(path);
+  if (!file && (errno == ENOENT || errno == ELOOP)) return inspect_unopenable(path);
   if (!file) return Error{system_error("cannot open the state file", path, errno)};
   struct stat status {};
   if (fstat(file.get(), &status) != 0 || !S_ISREG(status.st_mode)) return not_regular(path);
   if (flock(file.get(), LOCK_EX | LOCK_NB) != 0) {
-    return Error{"the state file " + path +
-                 " is in use by another process: stop that one, or give this one another file"};
+    return Error{
+        "the state file " + path +
+        " is in use by another process: stop that process, or use another file for this one"};
   }
-  if (!files::same_file(file.get(), path)) return Seen{Found::changed, -1};
+  if (!files::same_file(file.get(), path)) return Inspected{FileStatus::changed, -1};
   const auto size = static_cast<std::uint64_t>(status.st_size);
-  if (!has_magic(file.get())) return not_ours(path, size);
+  if (!has_magic(file.get())) return foreign_file(path, size);
   if (const std::string damage = damage_of(file.get(), size); !damage.empty()) {
     if (auto error = set_aside(path, damage, opened)) return *std::move(error);
-    return Seen{Found::nothing, -1};
+    return Inspected{FileStatus::missing, -1};
   }
-  return Seen{Found::usable, file.release()};
+  return Inspected{FileStatus::usable, file.release()};
 }
 
 }  // namespace
 
 Result<Region, Error> Region::file(const std::string& path, const Layout& layout, Opened& opened) {
   for (;;) {
-    const auto seen = look_at(path, opened);
-    if (!seen) return seen.error();
-    if (seen->first == Found::changed) continue;
-    if (seen->first == Found::nothing) {
+    const auto inspected = inspect(path, opened);
+    if (!inspected) return inspected.error();
+    if (inspected->first == FileStatus::changed) continue;
+    if (inspected->first == FileStatus::missing) {
       auto made = successor(path, layout, random_seed());
       if (!made) return made;
-      const auto placed = made->take_free_place(path);
+      const auto placed = made->move_to_free_path(path);
       if (placed && *placed) return made;
       made->discard();
       if (!placed) return placed.error();
-      continue;  // somebody was faster
+      continue;  // another process has created it first
     }
-    File file(seen->second);
+    File file(inspected->second);
     struct stat status {};
-    fstat(file.get(), &status);  // the size was found to be right
-    // A copy may have holes.
+    fstat(file.get(), &status);  // the size has been validated
+    // A copy of a state file may be sparse.
     if (const int error = posix_fallocate(file.get(), 0, status.st_size); error != 0) {
       return Error{system_error("cannot fill the holes of the state file", path, error)};
     }
@@ -357,11 +363,11 @@ std::span<std::byte> Region::records() const {
 
 std::span<std::byte> Region::notes() const { return memory_.last(header().layout.note_bytes); }
 
-void Region::in_use() {
+void Region::mark_in_use() {
   const std::string boot = boot_id();
   header().clean.store(0);
   std::copy_n(boot.begin(), std::min(boot.size(), sizeof header().boot - 1), header().boot);
-  // On disk before anything else is: what is lost in a power cut must show.
+  // Must be on disk before any other change, so that a power cut is detected.
   if (is_file()) msync(memory_.data(), kPage, MS_SYNC);
 }
 

@@ -3,11 +3,11 @@
 namespace weir::store {
 
 void Row::lock() noexcept {
-  Patience patience;
+  SpinWait spin_wait;
   for (;;) {
     std::uint64_t free = lock_.load(std::memory_order_relaxed) & ~kLocked;
     if (lock_.compare_exchange_weak(free, free | kLocked, std::memory_order_acquire)) return;
-    patience.wait();
+    spin_wait.wait();
   }
 }
 
@@ -17,7 +17,8 @@ RestTime Row::soonest_rest() const noexcept {
   return soonest;
 }
 
-// A slot of a limit that has become slower is put right when its time seems to have come.
+// If the limit has become slower since the slot was written, its rest time is too early. This
+// corrects it when it seems to have come.
 bool Row::is_at_rest(Slot& slot, Instant now, const SlowerLimits* slower) {
   const RestTime rest = slot.rest();
   if (!rest.has_come(now)) return false;
@@ -27,11 +28,11 @@ bool Row::is_at_rest(Slot& slot, Instant now, const SlowerLimits* slower) {
   const auto later =
       RestTime::not_before(slower->rest_of(state, owner.has_record(), rest.instant()));
   if (later <= rest) return true;
-  slot.hold_until(owner, later);
+  slot.extend_expiry(owner, later);
   return slot.rest().has_come(now);
 }
 
-void Row::survey(Instant now, const SlowerLimits* slower) {
+void Row::recount(Instant now, const SlowerLimits* slower) {
   unsigned live = 0;
   RestTime earliest{RestTime::kMask};
   for (Slot& slot : slots_) {
@@ -42,11 +43,11 @@ void Row::survey(Instant now, const SlowerLimits* slower) {
   set_summary(live, earliest);
 }
 
-// Locks the slot's state and makes its owner leave, if it is at rest.
-bool Row::clear_out(Slot& slot, Instant now, Vacated& vacated, const SlowerLimits* slower) {
+// Locks the slot's state and evicts its owner, if that is at rest.
+bool Row::lock_and_vacate(Slot& slot, Instant now, Evicted& evicted, const SlowerLimits* slower) {
   if (!is_at_rest(slot, now, slower)) return false;
   const core::State state = slot.state().load();
-  // Somebody is busy with it. Waiting here could be for somebody who waits for this row.
+  // Another thread is using it. Do not wait: it may be waiting for this row lock.
   if (AtomicState::is_locked(state) || !slot.state().try_lock(state)) return false;
   if (slot.is_empty()) return true;
   const Fingerprint owner = slot.owner();
@@ -54,32 +55,32 @@ bool Row::clear_out(Slot& slot, Instant now, Vacated& vacated, const SlowerLimit
     slot.state().unlock(state, state);
     return false;
   }
-  vacated = {.owner = owner, .state = state};
-  lock_.store(core::word_of(std::max(forgotten(), in_range(now))) << 1 | kLocked,
+  evicted = {.owner = owner, .state = state};
+  lock_.store(core::word_of(std::max(last_eviction(), in_range(now))) << 1 | kLocked,
               std::memory_order_relaxed);
   return true;
 }
 
-// Of the two slots in a cache line the one that has been at rest for longer, or is empty: whoever
-// has asked since is more likely to ask again, and would be a newcomer then.
-unsigned Row::first_to_go(unsigned half_line) const noexcept {
+// Of the two slots in a cache line, the one that is empty or has been at rest for longer (LRU): its
+// key is less likely to be used again.
+unsigned Row::eviction_candidate(unsigned half_line) const noexcept {
   const unsigned other = half_line ^ 1;
   if (other == 0) return half_line;
   return slots_[other - 1].rest() < slots_[half_line - 1].rest() ? other : half_line;
 }
 
-Slot* Row::settle(const Fingerprint& key, Where where, Instant now, Vacated& vacated,
-                  const SlowerLimits* slower) {
-  const unsigned half_line = first_to_go(half_line_of(key));
+Slot* Row::place(const Fingerprint& key, Where where, Instant now, Evicted& evicted,
+                 const SlowerLimits* slower) {
+  const unsigned half_line = eviction_candidate(half_line_of(key));
   const unsigned last = where == Where::preferred ? 1 : kSlots;
   for (unsigned i = 0; i <= last; ++i) {
     if ((half_line ^ i) == 0) continue;
-    const unsigned place = (half_line ^ i) - 1;
-    Slot& slot = slots_[place];
-    if (!clear_out(slot, now, vacated, slower)) continue;
+    const unsigned position = (half_line ^ i) - 1;
+    Slot& slot = slots_[position];
+    if (!lock_and_vacate(slot, now, evicted, slower)) continue;
     slot.state().store(AtomicState::locked({}));
-    slot.give_to(key, RestTime::not_before(now));
-    set_tag(place, tag_of(key));
+    slot.assign(key, RestTime::not_before(now));
+    set_tag(position, tag_of(key));
     const RestTime soonest =
         live() == 0 ? RestTime::not_before(now) : std::min(earliest(), RestTime::not_before(now));
     set_summary(std::min(live() + 1, kSlots), soonest);
@@ -88,8 +89,8 @@ Slot* Row::settle(const Fingerprint& key, Where where, Instant now, Vacated& vac
   return nullptr;
 }
 
-bool Row::evict(Slot& slot, Instant now, Vacated& vacated, const SlowerLimits* slower) {
-  if (slot.is_empty() || !clear_out(slot, now, vacated, slower)) return false;
+bool Row::evict(Slot& slot, Instant now, Evicted& evicted, const SlowerLimits* slower) {
+  if (slot.is_empty() || !lock_and_vacate(slot, now, evicted, slower)) return false;
   set_tag(static_cast<unsigned>(&slot - slots_.data()), 0);
   slot.state().unlock(AtomicState::unlocked(slot.state().load()), {});
   return true;

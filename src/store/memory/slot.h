@@ -14,8 +14,9 @@
 
 namespace weir::store {
 
-// When a slot comes to rest, in units of 2^15 ns since the Unix epoch, rounded up: 48 bits reach
-// beyond the latest instant, so that what rests later never does. Zero: nobody's.
+// The time at which a slot comes to rest (its expiry), in units of 2^15 ns since the Unix epoch,
+// rounded up. 48 bits reach beyond the latest instant; the maximum never comes. Zero: the slot is
+// empty.
 class RestTime {
  public:
   static constexpr int kUnitBits = 15;
@@ -41,15 +42,14 @@ class RestTime {
   std::uint64_t units_ = 0;
 };
 
-// What is remembered of one key under one limit: whose it is, when it will be at rest, its state.
+// The entry of one key under one limit: owner, rest time and state.
 //
-// Takes need no lock. A taker reads whose slot it is, the state, and again whose slot it is; it
-// raises the time of rest to what it will be after the take, and then swaps the state. The time of
-// rest is never lowered while a slot is somebody's, and a slot changes hands only when that time
-// has come. So every state the slot had under its old owner was at rest before every state it gets
-// under its new one, all states name an instant that tells them apart, and a swap by a taker who
-// slept through the change finds another state and fails. (All zero names no instant: such a state
-// is only left under its lock.)
+// A take is lock-free. It reads the owner, the state, and the owner again; extends the rest time to
+// that after the take; then swaps the state. The rest time is never lowered while a slot has an
+// owner, and a slot changes its owner only when that time has come. So every state of the old owner
+// was at rest before the first state of the new owner, and their instants differ. A delayed swap by
+// a thread that has missed the change of owner therefore finds another state and fails. (An
+// all-zero state has no instant: it is only changed under its lock.)
 class Slot {
  public:
   AtomicState& state() noexcept { return state_; }
@@ -68,11 +68,11 @@ class Slot {
     return RestTime{low_.load(std::memory_order_acquire) & RestTime::kMask};
   }
 
-  // Makes sure that the slot does not change hands before `rest`. False if it already has.
-  // (It was the key's when it was found. If it has changed hands since, the few bits that lie
-  // beside the time of rest nearly always tell; if not, its new owner stays longer than it must,
-  // which forgives nobody, and the swap of the state that follows finds another one and fails.)
-  bool hold_until(const Fingerprint& key, RestTime rest) noexcept {
+  // Ensures that the slot does not change its owner before `rest`. Returns false if it has changed
+  // since `key` was found in it. This compares only the 16 bits of the fingerprint beside the rest
+  // time. If those of a new owner are equal, its slot is kept longer than necessary, which is
+  // harmless, and the caller's swap of the state fails.
+  bool extend_expiry(const Fingerprint& key, RestTime rest) noexcept {
     std::uint64_t low = low_.load(std::memory_order_acquire);
     for (;;) {
       if ((low & Fingerprint::kLowBits) != key.low || (low & RestTime::kMask) == 0) return false;
@@ -81,16 +81,16 @@ class Slot {
     }
   }
 
-  // The next two are for whoever has locked the slot's row and its state.
+  // The next two need the locks of the slot's row and of its state.
 
-  // Takes it from its owner, unless somebody has just made sure that it stays.
+  // Empties the slot. Returns false if another thread has just extended its rest time.
   bool vacate(Instant now) noexcept {
     std::uint64_t low = low_.load(std::memory_order_acquire);
     if (!RestTime{low & RestTime::kMask}.has_come(now)) return false;
     return low_.compare_exchange_strong(low, 0);
   }
-  // Nobody can find it before the last store.
-  void give_to(const Fingerprint& key, RestTime rest) noexcept {
+  // The last store publishes the slot.
+  void assign(const Fingerprint& key, RestTime rest) noexcept {
     high_.store(key.high, std::memory_order_release);
     low_.store(key.low | std::max(rest, RestTime{1}).units(), std::memory_order_release);
   }
@@ -103,16 +103,16 @@ class Slot {
 
 static_assert(sizeof(Slot) == 32 && std::is_standard_layout_v<Slot>);
 
-// Fifteen slots and a summary of them, in eight cache lines. A key may lie in two rows, and in any
-// slot of them; a byte of its fingerprint, its tag, tells which slots are worth a look. Most keys
-// lie in the cache line they prefer, and are found there at once.
+// A hash table bucket: fifteen slots and a summary of them, in eight cache lines. A key may lie in
+// any slot of two rows. A tag of one byte per slot, taken from the fingerprint, tells which slots
+// to compare. Most keys lie in their preferred cache line and are found there at once.
 class alignas(64) Row {
  public:
   static constexpr unsigned kSlots = 15;
 
   std::array<Slot, kSlots>& slots() { return slots_; }
 
-  // Where a key would like to be: there, or in the other half of that cache line.
+  // The preferred slot of a key. The other slot of its cache line is as good.
   const Slot& preferred(const Fingerprint& key) const noexcept {
     return slots_[half_line_of(key) - 1];
   }
@@ -122,7 +122,7 @@ class alignas(64) Row {
     const unsigned other = half_line ^ 1;
     return other > 0 && slots_[other - 1].belongs_to(key) ? &slots_[other - 1] : nullptr;
   }
-  // Anywhere in the row.
+  // Finds a key in any slot of the row.
   Slot* find(const Fingerprint& key) noexcept {
     const std::uint64_t pattern = kEachByte * tag_of(key);
     for (unsigned half = 0; half < tags_.size(); ++half) {
@@ -135,7 +135,7 @@ class alignas(64) Row {
     return nullptr;
   }
 
-  // When the first of the slots will be at rest, as things stand.
+  // The earliest rest time of all slots.
   RestTime soonest_rest() const noexcept;
 
   void lock() noexcept;
@@ -143,42 +143,44 @@ class alignas(64) Row {
     lock_.store(lock_.load(std::memory_order_relaxed) & ~kLocked, std::memory_order_release);
   }
 
-  // Whether there is no room for a newcomer. Without the lock this was so a moment ago.
+  // True if there is no slot for a new key. May be out of date unless the row is locked.
   bool is_full(Instant now) const {
     const std::uint64_t summary = summary_.load(std::memory_order_relaxed);
     return (summary & 0xff) == kSlots && !RestTime{summary >> 8}.has_come(now);
   }
 
-  // ---- With the row locked
+  // ---- The following require the row lock
 
-  // At most so many slots are live, if those that were at rest at the last survey still are.
+  // The number of live slots as of the last recount; an upper bound, unless slots that were at rest
+  // then are live again.
   unsigned live() const {
     return static_cast<unsigned>(summary_.load(std::memory_order_relaxed) & 0xff);
   }
-  // No slot can be had before that time; only when all are live.
+  // The time before which no slot is free; valid only if all slots are live.
   RestTime earliest() const { return RestTime{summary_.load(std::memory_order_relaxed) >> 8}; }
-  void survey(Instant now, const SlowerLimits* slower = nullptr);
+  void recount(Instant now, const SlowerLimits* slower = nullptr);
   static bool is_at_rest(Slot& slot, Instant now, const SlowerLimits* slower);
 
-  // A slot for `key`, its state locked and all zero, or none. `vacated` tells who had to leave.
+  // Assigns a slot to `key`, its state locked and all zero. Returns null if none is free. If a key
+  // was evicted for it, `evicted` is filled in.
   enum class Where { preferred, anywhere };
-  struct Vacated {
+  struct Evicted {
     Fingerprint owner{};
     core::State state{};
   };
-  Slot* settle(const Fingerprint& key, Where where, Instant now, Vacated& vacated,
-               const SlowerLimits* slower = nullptr);
-  // Makes the owner of one slot leave, if it is at rest.
-  bool evict(Slot& slot, Instant now, Vacated& vacated, const SlowerLimits* slower = nullptr);
+  Slot* place(const Fingerprint& key, Where where, Instant now, Evicted& evicted,
+              const SlowerLimits* slower = nullptr);
+  // Evicts the owner of one slot if it is at rest.
+  bool evict(Slot& slot, Instant now, Evicted& evicted, const SlowerLimits* slower = nullptr);
 
-  // Since when keys that were here may have been forgotten: for a key that is not here, time before
-  // that is over.
-  Instant forgotten() const {
+  // The time of the last eviction. A key that is not in this row may have been evicted then, so no
+  // decision for it may be made at an earlier time.
+  Instant last_eviction() const {
     return weir::instant(static_cast<std::int64_t>(lock_.load(std::memory_order_relaxed) >> 1));
   }
 
-  // Puts everything right that a killed process may have left behind. No clock has come further
-  // than `latest`. Returns how many slots were dropped because `belongs` does not know them.
+  // Repairs the row after a restart: locks, tags, summary. `latest` is the latest plausible time.
+  // Drops slots for which `belongs` returns false, and returns their number.
   template <typename Belongs>
   unsigned restore(Instant latest, Belongs belongs);
 
@@ -186,14 +188,15 @@ class alignas(64) Row {
   static constexpr std::uint64_t kEachByte = 0x0101'0101'0101'0101;
   static constexpr std::uint64_t kLocked = 1;
 
-  // The row in halves of cache lines: the first is the summary, the others are the slots.
+  // The index of the half cache line of a key's preferred slot. Half 0 of the row is the summary.
   static unsigned half_line_of(const Fingerprint& key) {
     return 1 + static_cast<unsigned>((key.high >> 8 & 0xffff) * kSlots >> 16);
   }
   static std::uint64_t tag_of(const Fingerprint& key) {
     return std::max<std::uint64_t>(key.high & 0xff, 1);  // 0: an empty slot
   }
-  // The high bit of each zero byte, and of some bytes above it: good enough to look there.
+  // Sets the high bit of each zero byte, and perhaps of some bytes above it: false positives are
+  // filtered by the full comparison.
   static std::uint64_t zero_bytes(std::uint64_t x) {
     return (x - kEachByte) & ~x & (kEachByte << 7);
   }
@@ -206,12 +209,12 @@ class alignas(64) Row {
   void set_summary(unsigned live, RestTime earliest) {
     summary_.store(earliest.units() << 8 | live, std::memory_order_relaxed);
   }
-  unsigned first_to_go(unsigned half_line) const noexcept;
-  bool clear_out(Slot& slot, Instant now, Vacated& vacated, const SlowerLimits* slower);
+  unsigned eviction_candidate(unsigned half_line) const noexcept;
+  bool lock_and_vacate(Slot& slot, Instant now, Evicted& evicted, const SlowerLimits* slower);
 
   std::array<std::atomic<std::uint64_t>, 2> tags_{};
-  std::atomic<std::uint64_t> summary_{0};  // the earliest rest, live slots; set under the lock
-  std::atomic<std::uint64_t> lock_{0};     // the lock, and under it: when a slot was last vacated
+  std::atomic<std::uint64_t> summary_{0};  // earliest rest time, live slots; written under the lock
+  std::atomic<std::uint64_t> lock_{0};     // bit 0: the lock; above: time of the last eviction
   std::array<Slot, kSlots> slots_{};
 };
 
@@ -220,7 +223,7 @@ static_assert(sizeof(Row) == 512 && std::is_standard_layout_v<Row>);
 template <typename Belongs>
 unsigned Row::restore(Instant latest, Belongs belongs) {
   unsigned dropped = 0;
-  lock_.store(core::word_of(std::min(forgotten(), latest)) << 1, std::memory_order_release);
+  lock_.store(core::word_of(std::min(last_eviction(), latest)) << 1, std::memory_order_release);
   for (auto& half : tags_) half.store(0, std::memory_order_relaxed);
   summary_.store(0, std::memory_order_relaxed);
   for (unsigned place = 0; place < kSlots; ++place) {

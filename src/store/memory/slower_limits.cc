@@ -6,22 +6,23 @@ namespace weir::store {
 
 namespace {
 
-constexpr std::size_t kMostPrices = 4096;
+constexpr std::size_t kMaxPrices = 4096;
 
 bool comes_before(const SlowerLimits::Price& a, const SlowerLimits::Price& b) {
   return a.stamp < b.stamp;
 }
 
-// How long a key is remembered that has come to the limit's notice at `then`.
+// The rest time of a key under `limit`, which has applied to it since `then`.
 Instant rest_under(const core::Limit& limit, const core::State& state, bool has_record,
                    Instant then) {
   const auto rest = [&](const auto& l) -> Instant {
     using L = std::remove_cvref_t<decltype(l)>;
-    constexpr std::uint64_t in_millis = std::uint64_t{1} << 50;  // as nginx counts, until 37648
+    // States of NginxQueue hold milliseconds, those of other limits nanoseconds.
+    constexpr std::uint64_t in_millis = std::uint64_t{1} << 50;  // as milliseconds: year 37648
     if constexpr (std::is_same_v<L, core::ExactLog>) {
       return has_record ? later(in_range(then), l.period) : Instant{};
     } else if constexpr (std::is_same_v<L, core::Concurrency> || std::is_same_v<L, core::Bucket>) {
-      return {};  // a lease ends when it was said to; of buckets there are prices
+      return {};  // hold times do not change; buckets are handled by prices
     } else {
       if (has_record || state.never_seen()) return {};
       if ((state.when < in_millis) != std::is_same_v<L, core::NginxQueue>) return {};
@@ -34,13 +35,13 @@ Instant rest_under(const core::Limit& limit, const core::State& state, bool has_
 }  // namespace
 
 void SlowerLimits::add(const Price& price) {
-  const auto place = std::lower_bound(prices_.begin(), prices_.end(), price, comes_before);
-  if (place == prices_.end() || place->stamp != price.stamp) {
-    prices_.insert(place, price);
+  const auto position = std::lower_bound(prices_.begin(), prices_.end(), price, comes_before);
+  if (position == prices_.end() || position->stamp != price.stamp) {
+    prices_.insert(position, price);
     return;
   }
-  place->ratio = std::max(place->ratio, price.ratio);
-  place->until = std::max(place->until, price.until);
+  position->ratio = std::max(position->ratio, price.ratio);
+  position->until = std::max(position->until, price.until);
 }
 
 SlowerLimits SlowerLimits::at(Instant now) const {
@@ -51,7 +52,7 @@ SlowerLimits SlowerLimits::at(Instant now) const {
   for (const Other& other : others_) {
     if (other.until > now) next.others_.push_back(other);
   }
-  while (next.prices_.size() > kMostPrices) {
+  while (next.prices_.size() > kMaxPrices) {
     next.prices_.erase(std::ranges::min_element(next.prices_, {}, &Price::since));
   }
   return next;

@@ -7,20 +7,20 @@
 
 namespace weir::store {
 
-// Limits that have become slower than those they replaced. Slots that were written before say when
-// they would have come to rest under the old limit: that is too early, and a slot that changes
-// hands too early forgives what its key still owes. A row asks here before it lets a slot go, so
-// that no slot has to be visited when a limit changes. Never changes.
+// Limits that have become slower than those they replaced. Slots that were written before the
+// change have the rest time of the old limit, which is too early: evicting them then would forgive
+// debt. A row asks this object before it evicts a slot, so that no slot has to be visited when a
+// limit changes. Immutable while it is in use by a table.
 class SlowerLimits {
  public:
   // A bucket whose price has risen.
   struct Price {
-    std::uint64_t stamp = 0;  // of the states that were written at the old one
-    Instant since{};          // when it first rose
-    Instant until{};          // no such state would have come to rest later
-    double ratio = 1;         // of the highest price since to that of the state, rounded up
+    std::uint64_t stamp = 0;  // of the states that were written at the old price
+    Instant since{};          // the first rise
+    Instant until{};          // the latest rest time of such a state
+    double ratio = 1;         // the highest price since then divided by the old one, rounded up
   };
-  // A limit by another algorithm, whose usage now counts for longer.
+  // A changed limit by another algorithm, under which usage now counts for longer.
   struct Other {
     core::Limit limit;
     Instant since{};
@@ -29,13 +29,14 @@ class SlowerLimits {
 
   void add(const Price& price);
   void add(Other other) { others_.push_back(std::move(other)); }
-  // What still matters at `now`. The earliest rises are dropped if there are too many.
+  // The entries that are still relevant at `now`. Drops the earliest price rises if there are too
+  // many.
   SlowerLimits at(Instant now) const;
   bool empty() const { return prices_.empty() && others_.empty(); }
   const std::vector<Price>& prices() const { return prices_; }
 
-  // When the key of a slot is at rest that would be by what the slot says. A key of another limit
-  // than those above may be kept longer than it must be.
+  // The actual rest time of a slot whose own rest time is `rest`. Never too early; may be too late
+  // for keys of other limits.
   Instant rest_of(const core::State& state, bool has_record, Instant rest) const;
 
  private:

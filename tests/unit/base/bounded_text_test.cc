@@ -7,7 +7,7 @@
 namespace weir {
 namespace {
 
-TEST(BoundedText, KeepsWhatFits) {
+TEST(BoundedText, KeepsATextThatFits) {
   const std::string whole(BoundedText::kMost, 'x');
   BoundedText text;
   text.append("");
@@ -18,7 +18,7 @@ TEST(BoundedText, KeepsWhatFits) {
   EXPECT_FALSE(text.is_cut());
 }
 
-TEST(BoundedText, CutsWhatDoesNot) {
+TEST(BoundedText, TruncatesALongerText) {
   BoundedText text;
   text.append(std::string(BoundedText::kMost, 'x'));
   text.append("y");
@@ -28,7 +28,7 @@ TEST(BoundedText, CutsWhatDoesNot) {
   EXPECT_EQ(text.view().size(), BoundedText::kMost);
 }
 
-TEST(BoundedText, CutsNoCharacterInTwo) {
+TEST(BoundedText, DoesNotCutACharacterInTwo) {
   std::string long_one = "x";
   for (int i = 0; i < 100; ++i) long_one += "é";
   BoundedText text;
@@ -39,7 +39,7 @@ TEST(BoundedText, CutsNoCharacterInTwo) {
   EXPECT_EQ(text.view(), long_one.substr(1, 124) + "…");
 }
 
-TEST(BoundedText, IsAsNewWhenCleared) {
+TEST(BoundedText, IsEmptyAfterClear) {
   BoundedText text;
   text.append(std::string(1000, 'x'));
   text.clear();

@@ -20,7 +20,7 @@ TEST(Date, ReadsRfc3339) {
   EXPECT_EQ(parse_date("2026-01-01T00:00:00.5Z"), utc(2026, 1, 1) + milliseconds{500});
 }
 
-TEST(Date, RefusesWhatIsNoDate) {
+TEST(Date, RefusesInvalidDates) {
   for (const char* text :
        {"", "2026", "2026-01-01", "2026-01-01T00:00:00", "2026-13-01T00:00:00Z",
         "2026-02-29T00:00:00Z", "2026-01-01T24:00:00Z", "2026-01-01T00:60:00Z",

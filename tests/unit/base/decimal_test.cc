@@ -13,7 +13,7 @@ std::optional<std::int64_t> nanos(std::string_view text) {
   return number ? number->shifted(9) : std::nullopt;
 }
 
-TEST(Decimal, ReadsNumbersAsJsonWritesThem) {
+TEST(Decimal, ReadsJsonNumbers) {
   EXPECT_EQ(nanos("0"), 0);
   EXPECT_EQ(nanos("-12"), -12'000'000'000);
   EXPECT_EQ(nanos("0.5"), 500'000'000);
@@ -23,8 +23,8 @@ TEST(Decimal, ReadsNumbersAsJsonWritesThem) {
   EXPECT_EQ(nanos("-0.000000001"), -1);
 }
 
-// 0.1 is a tenth: no binary fraction comes between.
-TEST(Decimal, KeepsWhatWasWrittenExactly) {
+// 0.1 is exactly a tenth, not the nearest binary fraction.
+TEST(Decimal, IsExact) {
   EXPECT_EQ(Decimal::parse("0.1")->shifted(1), 1);
   EXPECT_EQ(Decimal::parse("1767225601.234567891")->shifted(9), 1'767'225'601'234'567'891);
   EXPECT_EQ(Decimal::parse("9223372036854775807")->shifted(0),
@@ -32,7 +32,7 @@ TEST(Decimal, KeepsWhatWasWrittenExactly) {
   EXPECT_EQ(Decimal::parse("1.0000000000000000000000000000000000000000000")->shifted(0), 1);
 }
 
-TEST(Decimal, RoundsToTheNearestHalvesAwayFromZero) {
+TEST(Decimal, RoundsToTheNearestAndHalvesAwayFromZero) {
   EXPECT_EQ(Decimal::parse("2.4")->shifted(0), 2);
   EXPECT_EQ(Decimal::parse("2.5")->shifted(0), 3);
   EXPECT_EQ(Decimal::parse("-2.5")->shifted(0), -3);
@@ -42,7 +42,7 @@ TEST(Decimal, RoundsToTheNearestHalvesAwayFromZero) {
   EXPECT_EQ(Decimal::parse("1e-400")->shifted(9), 0);
 }
 
-TEST(Decimal, GivesNothingWhereSixtyFourBitsDoNotReach) {
+TEST(Decimal, ReturnsNothingBeyondSixtyFourBits) {
   EXPECT_FALSE(Decimal::parse("9223372036854775807")->shifted(1).has_value());
   EXPECT_FALSE(Decimal::parse("1e30")->shifted(0).has_value());
   EXPECT_FALSE(Decimal::parse("1e999")->shifted(9).has_value());
@@ -50,7 +50,7 @@ TEST(Decimal, GivesNothingWhereSixtyFourBitsDoNotReach) {
   EXPECT_EQ(Decimal::parse("0e999")->shifted(9), 0);
 }
 
-TEST(Decimal, RefusesWhatIsNoNumber) {
+TEST(Decimal, RefusesInvalidNumbers) {
   for (const char* text :
        {"",      "-",  ".",  "1.",   ".5",  "+1",  "1e",  "1e+", "1e-",   "e5",
         "1.5.2", "1 ", " 1", "0x10", "1,5", "inf", "nan", "--1", "1e5.5", "1e99999999999"}) {
@@ -58,7 +58,6 @@ TEST(Decimal, RefusesWhatIsNoNumber) {
   }
 }
 
-// An exponent has one sign.
 TEST(Decimal, RefusesAnExponentWithTwoSigns) {
   EXPECT_FALSE(Decimal::parse("1e+-5").has_value());
   EXPECT_FALSE(Decimal::parse("1e++5").has_value());

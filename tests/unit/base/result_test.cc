@@ -23,21 +23,20 @@ TEST(Result, HoldsAValue) {
   EXPECT_EQ(made->size(), 3u);
 }
 
-TEST(Result, HoldsTheReasonWhyThereIsNone) {
+TEST(Result, HoldsAnError) {
   EXPECT_FALSE(word(4));
   EXPECT_EQ(word(4).error(), Why::too_big);
   EXPECT_EQ(word(0).error(), Why::too_small);
 }
 
-// A value that can only be moved is moved out.
-TEST(Result, GivesItsValueAway) {
+TEST(Result, MovesAMoveOnlyValueOut) {
   Result<std::unique_ptr<int>, Why> made(std::make_unique<int>(7));
   ASSERT_TRUE(made);
   const std::unique_ptr<int> taken = *std::move(made);
   EXPECT_EQ(*taken, 7);
 }
 
-TEST(Result, LetsItsValueBeChanged) {
+TEST(Result, ProvidesMutableAccessToItsValue) {
   auto made = word(2);
   ASSERT_TRUE(made);
   made->push_back('y');

@@ -10,7 +10,7 @@ namespace {
 constexpr auto kLowest = std::numeric_limits<std::int64_t>::min();
 constexpr auto kHighest = std::numeric_limits<std::int64_t>::max();
 
-TEST(Saturating, AddsUpToTheEndsOfTheRange) {
+TEST(Saturating, ClampsSums) {
   EXPECT_EQ(sat_add(2, 3), 5);
   EXPECT_EQ(sat_add(kHighest, 0), kHighest);
   EXPECT_EQ(sat_add(kHighest, 1), kHighest);
@@ -20,7 +20,7 @@ TEST(Saturating, AddsUpToTheEndsOfTheRange) {
   EXPECT_EQ(sat_add(kLowest, kHighest), -1);
 }
 
-TEST(Saturating, SubtractsDownToTheEndsOfTheRange) {
+TEST(Saturating, ClampsDifferences) {
   EXPECT_EQ(sat_sub(2, 3), -1);
   EXPECT_EQ(sat_sub(0, kLowest), kHighest);
   EXPECT_EQ(sat_sub(-1, kLowest), kHighest);
@@ -29,7 +29,7 @@ TEST(Saturating, SubtractsDownToTheEndsOfTheRange) {
   EXPECT_EQ(sat_sub(kLowest, 1), kLowest);
 }
 
-TEST(Saturating, CutsWideNumbersToSixtyFourBits) {
+TEST(Saturating, ClampsWideNumbersToSixtyFourBits) {
   EXPECT_EQ(to_int64(Int128{7}), 7);
   EXPECT_EQ(to_int64(Int128{-7}), -7);
   EXPECT_EQ(to_int64(Int128{kHighest} + 1), kHighest);
@@ -37,28 +37,28 @@ TEST(Saturating, CutsWideNumbersToSixtyFourBits) {
   EXPECT_EQ(to_int64(Int128{1} << 126), kHighest);
 }
 
-TEST(Saturating, MovesInstantsNoFurtherThanTheyReach) {
+TEST(Saturating, ClampsInstants) {
   EXPECT_EQ(later(instant(5), Nanos{3}), instant(8));
   EXPECT_EQ(later(instant(5), Nanos{-3}), instant(2));
   EXPECT_EQ(later(instant(5), kForever), instant(kHighest));
   EXPECT_EQ(later(instant(-5), Nanos::min()), instant(kLowest));
 }
 
-TEST(Saturating, MeasuresTheTimeBetweenAnyTwoInstants) {
+TEST(Saturating, ClampsTheTimeBetweenTwoInstants) {
   EXPECT_EQ(between(instant(3), instant(10)), Nanos{7});
   EXPECT_EQ(between(instant(10), instant(3)), Nanos{-7});
   EXPECT_EQ(between(instant(kLowest), instant(kHighest)), Nanos::max());
   EXPECT_EQ(between(instant(kHighest), instant(kLowest)), Nanos::min());
 }
 
-TEST(Saturating, WaitsNoTimeForWhatHasPassed) {
+TEST(Saturating, HasNoTimeLeftUntilAPastInstant) {
   EXPECT_EQ(until(instant(3), instant(10)), Nanos{7});
   EXPECT_EQ(until(instant(10), instant(10)), Nanos{0});
   EXPECT_EQ(until(instant(10), instant(3)), Nanos{0});
   EXPECT_EQ(until(instant(kHighest), instant(kLowest)), Nanos{0});
 }
 
-TEST(Saturating, DividesRoundingUp) {
+TEST(Saturating, RoundsUpInCeilDiv) {
   EXPECT_EQ(to_int64(ceil_div(0, 5)), 0);
   EXPECT_EQ(to_int64(ceil_div(1, 5)), 1);
   EXPECT_EQ(to_int64(ceil_div(5, 5)), 1);
@@ -68,8 +68,8 @@ TEST(Saturating, DividesRoundingUp) {
   EXPECT_EQ(to_int64(ceil_div(-6, 5)), -1);
 }
 
-// The short way and the long way of dividing meet at 64 bits.
-TEST(Saturating, DividesTheSameWhicheverWayItTakes) {
+// The fast and the general division must agree where operands reach 64 bits.
+TEST(Saturating, DividesTheSameOnBothPathsOfQuickDiv) {
   const Int128 word = std::numeric_limits<std::uint64_t>::max();
   for (const Int128 dividend : {Int128{0}, Int128{7}, word - 1, word, word + 1, word * 1000}) {
     for (const Int128 divisor : {Int128{1}, Int128{3}, word, word + 1}) {

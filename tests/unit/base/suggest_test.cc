@@ -18,24 +18,24 @@ TEST(Suggest, FindsTheWordThatWasMeant) {
   EXPECT_EQ(nearest("bi", kKnown), "by");
 }
 
-TEST(Suggest, KnowsAWordInTheOtherCase) {
+TEST(Suggest, IgnoresCase) {
   EXPECT_EQ(nearest("BY", kKnown), "by");
   EXPECT_EQ(nearest("OVERIDES", kKnown), "overrides");
 }
 
-TEST(Suggest, SaysNothingWhenNothingIsNear) {
+TEST(Suggest, SuggestsNothingWhenNoWordIsSimilar) {
   EXPECT_EQ(nearest("password", kKnown), "");
   EXPECT_EQ(nearest("zzzzzz", kKnown), "");
   EXPECT_EQ(nearest("limits", {}), "");
   EXPECT_EQ(did_you_mean("password", kKnown), "");
 }
 
-TEST(Suggest, SpeaksInASentence) {
+TEST(Suggest, FormatsTheSuggestionAsAQuestion) {
   EXPECT_EQ(did_you_mean("limit", kKnown), " (did you mean \"limits\"?)");
 }
 
-// Nobody mistypes a whole page; comparing it would take long.
-TEST(Suggest, DoesNotCompareWordsOfAnyLength) {
+// The cost of a comparison grows with the product of the lengths.
+TEST(Suggest, DoesNotCompareVeryLongWords) {
   EXPECT_EQ(nearest(std::string(1'000'000, 'x'), kKnown), "");
 }
 

@@ -7,8 +7,8 @@
 namespace weir {
 namespace {
 
-// The zero instant means "never seen", so the first one that can be asked about is 1 ns later.
-TEST(Time, ClampsInstantsToThoseALimitCanBeAskedAbout) {
+// The zero instant means "never seen", so the range starts 1 ns later.
+TEST(Time, ClampsInstantsToTheRangeOfLimits) {
   constexpr auto lowest = std::numeric_limits<std::int64_t>::min();
   constexpr auto highest = std::numeric_limits<std::int64_t>::max();
   EXPECT_EQ(in_range(instant(lowest)), kEarliest);
@@ -25,7 +25,7 @@ TEST(Time, ConvertsInstantsToNanosecondsAndBack) {
   EXPECT_EQ(ns(instant(-42)), -42);
 }
 
-// Today lies well inside, with headroom for two of the longest debts.
+// The upper end leaves headroom for two of the longest debts.
 TEST(Time, ReachesBeyondTheYear2100) {
   using namespace std::chrono;
   EXPECT_GT(kLatest, Instant{sys_days{year{2100} / 1 / 1}});

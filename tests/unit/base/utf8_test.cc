@@ -7,7 +7,7 @@ namespace {
 
 using namespace std::string_view_literals;
 
-TEST(Utf8, IsKnown) {
+TEST(Utf8, IsValidated) {
   for (const auto text : {""sv, "plain"sv, "a\0b"sv, "\xc3\xa4"sv, "\xf0\x9f\x98\x80!"sv}) {
     EXPECT_TRUE(is_utf8(text)) << text;
   }
@@ -17,14 +17,14 @@ TEST(Utf8, IsKnown) {
   }
 }
 
-TEST(Utf8, IsRepeatedToStrangersUpToALength) {
+TEST(Utf8, IsShortenedInMessages) {
   EXPECT_EQ(shortened("abc"), "abc");
   EXPECT_EQ(shortened(std::string(64, 'x')), std::string(64, 'x'));
   EXPECT_EQ(shortened(std::string(1000, 'x')), std::string(64, 'x') + "…");
   EXPECT_EQ(shortened(std::string(63, 'x') + "äöü"), std::string(63, 'x') + "…");
 }
 
-TEST(Utf8, IsCutBetweenCharacters) {
+TEST(Utf8, IsTruncatedBetweenCharacters) {
   EXPECT_EQ(cut("abc", 3), "abc");
   EXPECT_EQ(cut("abc", 2), "ab");
   EXPECT_EQ(cut("aäb", 3), "aä");

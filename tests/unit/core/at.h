@@ -15,7 +15,7 @@ using std::chrono::milliseconds;
 using std::chrono::minutes;
 using std::chrono::seconds;
 
-// Second 0 of a test: 2026-01-01T00:00:00Z.
+// The start of every test: 2026-01-01T00:00:00Z.
 inline constexpr Instant kStart = instant(1'767'225'600'000'000'000);
 
 inline Rate per(std::int64_t count, Nanos period) { return {count, 1, period}; }
@@ -28,16 +28,16 @@ struct Key {
   State state{};
   PriceTimeline prices{};
 
-  void carry_over(Nanos at) { state = carried(limit, state, kStart + at, &prices); }
+  void convert_state(Nanos at) { state = carried(limit, state, kStart + at, &prices); }
   Decision take(Nanos at, const Ask& ask = {}) {
-    carry_over(at);
+    convert_state(at);
     const Taken taken = core::take(limit, state, kStart + at, ask);
     state = taken.next;
     return taken.decision;
   }
-  // As above, with a receipt for what was taken.
+  // Takes and returns the receipt.
   Receipt taken(Nanos at, const Ask& ask = {}) {
-    carry_over(at);
+    convert_state(at);
     const State before = state;
     const Decision decision = take(at, ask);
     return {kStart + at, decision ? ask.cost : 0, before, state};
@@ -46,11 +46,11 @@ struct Key {
     return core::peek(limit, carried(limit, state, kStart + at, &prices), kStart + at, ask);
   }
   void debit(Nanos at, Permits cost) {
-    carry_over(at);
+    convert_state(at);
     state = core::debit(limit, state, kStart + at, cost);
   }
   void refund(Nanos at, Receipt& receipt, Permits back) {
-    carry_over(at);
+    convert_state(at);
     if constexpr (std::is_same_v<L, Bucket>) {
       receipt = carried(limit, receipt, kStart + at, &prices);
     }
@@ -59,7 +59,7 @@ struct Key {
   void change(const L& next, Instant now) requires std::is_same_v<L, Bucket> {
     limit = prices.change(next, limit, now);
   }
-  // How many of `n` single calls at one instant pass.
+  // The number of admitted calls out of `n` at one instant.
   int admits(Nanos at, int n) {
     int admitted = 0;
     for (int i = 0; i < n; ++i) admitted += take(at) ? 1 : 0;

@@ -1,4 +1,5 @@
-// What a bucket takes back by receipt: only what has not drained, and nobody else's permits.
+// Refunds of a bucket: a receipt gives back only its own permits, and only those that have not
+// drained.
 
 #include <gtest/gtest.h>
 
@@ -9,7 +10,7 @@ namespace {
 
 Key<Bucket> one_a_second(Permits burst) { return key(Bucket::make(per_second(1), burst)); }
 
-TEST(BucketRefund, GivesBackWhatHasNotDrained) {
+TEST(BucketRefund, GivesBackPermitsThatHaveNotDrained) {
   auto bucket = one_a_second(10);
   Receipt receipt = bucket.taken(Nanos{0}, {.cost = 6});
   bucket.refund(seconds{2}, receipt, 6);
@@ -25,7 +26,7 @@ TEST(BucketRefund, GivesBackNothingOnceDrained) {
   EXPECT_EQ(bucket.peek(seconds{5}).remaining, 3);
 }
 
-TEST(BucketRefund, GivesBackNeverMoreThanWasTaken) {
+TEST(BucketRefund, NeverGivesBackMoreThanWasTaken) {
   auto bucket = one_a_second(10);
   (void)bucket.take(Nanos{0}, {.cost = 4});
   Receipt receipt = bucket.taken(Nanos{0}, {.cost = 2});
@@ -37,8 +38,8 @@ TEST(BucketRefund, GivesBackNeverMoreThanWasTaken) {
   EXPECT_EQ(bucket.peek(Nanos{0}).remaining, 6);
 }
 
-// The one who waits last cancels: the next caller gets that turn.
-TEST(BucketRefund, GivesTheTurnOfACancelledReservationToTheNext) {
+// The last waiting caller cancels: the next caller gets that turn.
+TEST(BucketRefund, GivesTheTurnOfACancelledReservationToTheNextCaller) {
   auto queue = key(Bucket::make_queue(per_second(1), 5, 0));
   (void)queue.take(Nanos{0}, {.max_wait = kForever});
   Receipt second = queue.taken(Nanos{0}, {.max_wait = kForever});
@@ -46,8 +47,8 @@ TEST(BucketRefund, GivesTheTurnOfACancelledReservationToTheNext) {
   EXPECT_EQ(queue.take(Nanos{0}, {.max_wait = kForever}).wait, seconds{1});
 }
 
-// The middle one cancels; the last keeps the turn it was told, so nobody is put in front of it.
-TEST(BucketRefund, KeepsTheTurnsOfThoseWhoStay) {
+// The second of three cancels; the third keeps its turn, so no later caller may go before it.
+TEST(BucketRefund, KeepsTheTurnsOfOtherCallers) {
   auto queue = key(Bucket::make_queue(per_second(1), 5, 0));
   (void)queue.take(Nanos{0}, {.max_wait = kForever});
   Receipt second = queue.taken(Nanos{0}, {.max_wait = kForever});
@@ -56,9 +57,7 @@ TEST(BucketRefund, KeepsTheTurnsOfThoseWhoStay) {
   EXPECT_GE(queue.take(Nanos{0}, {.max_wait = kForever}).wait, seconds{3});
 }
 
-// Two callers took 4 and 2. The first gives back 2, which leaves a debt of 4, as it was after its
-// own take; that does not mean that nothing has happened since, when it gives back the other 2.
-// What was debited beyond the depth has promised nobody a turn.
+// A debit beyond the depth has promised no caller a turn.
 TEST(BucketRefund, GivesBackToABucketInDebt) {
   auto bucket = key(Bucket::make(per_second(10), 100));
   Receipt receipt = bucket.taken(seconds{0}, {.cost = 100});
@@ -68,7 +67,9 @@ TEST(BucketRefund, GivesBackToABucketInDebt) {
   EXPECT_EQ(bucket.peek(seconds{0}).retry_after, milliseconds{5100}) << "150 are owed, not 250";
 }
 
-TEST(BucketRefund, KeepsWhatOthersTookWhenOneGivesBackInTwoParts) {
+// Two callers took 4 and 2. The first gives back 2, which leaves a debt of 4, as after its own
+// take. When it gives back the other 2, the key must not count as unchanged since that take.
+TEST(BucketRefund, KeepsPermitsOfOthersWhenOneGivesBackInTwoParts) {
   auto bucket = one_a_second(10);
   Receipt first = bucket.taken(Nanos{0}, {.cost = 4});
   (void)bucket.take(Nanos{0}, {.cost = 2});
@@ -78,9 +79,9 @@ TEST(BucketRefund, KeepsWhatOthersTookWhenOneGivesBackInTwoParts) {
   EXPECT_EQ(bucket.peek(Nanos{0}).remaining, 8);
 }
 
-// The debt comes back to what it was after the second caller's take by others giving back and
-// taking: the second's permits have drained meanwhile all the same.
-TEST(BucketRefund, DoesNotTakeAnEqualDebtForAnUntouchedOne) {
+// Refunds and takes of others restore the debt that the second caller's take had left, but its
+// permits have drained in the meantime.
+TEST(BucketRefund, DoesNotMistakeAnEqualDebtForAnUnchangedKey) {
   auto bucket = one_a_second(10);
   Receipt first = bucket.taken(Nanos{0}, {.cost = 4});
   Receipt second = bucket.taken(Nanos{0}, {.cost = 2});
@@ -89,12 +90,12 @@ TEST(BucketRefund, DoesNotTakeAnEqualDebtForAnUntouchedOne) {
   const Permits before = bucket.peek(seconds{3}).remaining;
   EXPECT_EQ(before, 7);
   bucket.refund(seconds{3}, second, 2);
-  // Had the second not called at all, two permits would be owed now: eight would remain.
+  // Without the second call, two permits would be owed now: eight would remain.
   EXPECT_LE(bucket.peek(seconds{3}).remaining, 8);
 }
 
-// Ten used at one an hour and hardly paid when the limit becomes ten a second: giving one back
-// must not count the time before the change at the new rate.
+// Ten permits are used at one an hour and have hardly drained when the limit becomes ten a second.
+// The refund of one must not count the time before the change at the new rate.
 TEST(BucketRefund, DoesNotDrainThePastAtTheNewRate) {
   auto bucket = key(Bucket::make(per(1, hours{1}), 10));
   Receipt receipt = bucket.taken(Nanos{0}, {.cost = 10});
@@ -104,9 +105,9 @@ TEST(BucketRefund, DoesNotDrainThePastAtTheNewRate) {
   EXPECT_LE(bucket.peek(seconds{100}).remaining, 1);
 }
 
-// Ten used at 1000/s have half drained after 5 ms; others took five. One permit a second from then
-// on must not make the first caller's ten look untouched.
-TEST(BucketRefund, DoesNotReckonThePastAtTheNewPrice) {
+// Ten permits used at 1000/s have half drained after 5 ms, and others have taken five. When the
+// rate becomes one a second, the first caller's ten must not look as if nothing had drained.
+TEST(BucketRefund, DoesNotValueThePastAtTheNewPrice) {
   auto bucket = key(Bucket::make(per_second(1000), 10));
   Receipt receipt = bucket.taken(Nanos{0}, {.cost = 10});
   EXPECT_TRUE(bucket.take(milliseconds{5}, {.cost = 5}));

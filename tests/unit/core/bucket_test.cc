@@ -7,8 +7,8 @@
 namespace weir::core {
 namespace {
 
-// Fifty calls at once: thirty pass and count down, the next is due one interval later.
-TEST(Bucket, AdmitsItsBurstAndThenOneInEachInterval) {
+// Of fifty calls at once, thirty pass and count down; the next one passes an interval later.
+TEST(Bucket, AdmitsItsBurstAndThenOneCallPerInterval) {
   auto bucket = key(Bucket::make(per_second(20), 30));
   for (Permits left = 29; left >= 0; --left) {
     const Decision passed = bucket.take(Nanos{0});
@@ -31,19 +31,19 @@ TEST(Bucket, AdmitsItsBurstAndThenOneInEachInterval) {
   EXPECT_EQ(bucket.peek(milliseconds{50}, {.cost = 31}).outcome, Outcome::impossible);
 }
 
-// A third of a second is no whole number of nanoseconds, and three of them are a second all the
-// same, for as long as one likes.
+// A third of a second is not a whole number of nanoseconds, but three of them must always be
+// exactly a second.
 TEST(Bucket, DoesNotDriftAtThreeASecond) {
   auto steady = key(Bucket::make(per_second(3), 3));
   for (int second = 0; second < 1000; ++second) {
     EXPECT_EQ(steady.admits(seconds{second}, 4), 3) << second;
   }
-  // From three used up, the third comes back with the end of the second and not before.
+  // After three are used, the third is available again exactly at the end of the second.
   EXPECT_EQ(steady.peek(seconds{1000} - Nanos{1}).remaining, 2);
   EXPECT_EQ(steady.peek(seconds{1000}).remaining, 3);
 }
 
-TEST(Bucket, RestsOnceEverythingIsPaid) {
+TEST(Bucket, IsAtRestOnceItsDebtHasDrained) {
   auto bucket = key(Bucket::make(per_second(3), 3));
   (void)bucket.take(Nanos{0});
   EXPECT_EQ(bucket.peek(Nanos{0}).reset_after, Nanos{333'333'334});
@@ -52,8 +52,8 @@ TEST(Bucket, RestsOnceEverythingIsPaid) {
   EXPECT_EQ(bucket.peek(Nanos{333'333'334}).reset_after, Nanos{0});
 }
 
-// A caller that would wait may go into debt, and waits until the bucket is back at its burst.
-TEST(Bucket, LetsPatientCallersReserve) {
+// A caller that would wait may go into debt, and waits until the debt is back at the depth.
+TEST(Bucket, LetsCallersThatWaitReserve) {
   auto bucket = key(Bucket::make(per_second(10), 2));
   EXPECT_EQ(bucket.admits(Nanos{0}, 3), 2);
   EXPECT_EQ(bucket.take(Nanos{0}, {.max_wait = milliseconds{99}}).retry_after, Nanos{1'000'000});
@@ -63,7 +63,7 @@ TEST(Bucket, LetsPatientCallersReserve) {
 }
 
 // NTP may step the clock back; the bucket must not refill.
-TEST(Bucket, GivesNothingForAClockThatStepsBack) {
+TEST(Bucket, DoesNotRefillWhenTheClockStepsBack) {
   auto bucket = key(Bucket::make(per_second(10), 5));
   EXPECT_EQ(bucket.admits(seconds{10}, 9), 5);
   EXPECT_EQ(bucket.admits(seconds{9}, 9), 0);
@@ -79,7 +79,7 @@ TEST(Bucket, GoesIntoDebtWhenDebited) {
   EXPECT_EQ(bucket.peek(milliseconds{400}).outcome, Outcome::allowed);
 }
 
-// One at once, five wait their turns, the rest are sent away.
+// One call passes at once, five wait for their turns, the rest are refused.
 TEST(Queue, SpacesItsCallersEvenly) {
   auto queue = key(Bucket::make_queue(per_second(1), 5, 0));
   for (int turn = 0; turn <= 5; ++turn) {
@@ -94,7 +94,7 @@ TEST(Queue, SpacesItsCallersEvenly) {
   EXPECT_EQ(refused.retry_after, seconds{1});
 }
 
-TEST(Queue, DoesNotDelayTheFirstOnes) {
+TEST(Queue, DoesNotDelayUndelayedCalls) {
   auto queue = key(Bucket::make_queue(per_second(1), 5, 3));
   std::vector<Nanos> waits;
   for (int i = 0; i < 6; ++i) waits.push_back(queue.take(Nanos{0}, {.max_wait = kForever}).wait);
@@ -102,8 +102,8 @@ TEST(Queue, DoesNotDelayTheFirstOnes) {
             (std::vector<Nanos>{Nanos{0}, Nanos{0}, Nanos{0}, Nanos{0}, seconds{1}, seconds{2}}));
 }
 
-// With nodelay a queue is a bucket; with no places it admits one per interval.
-TEST(Queue, IsABucketWhenNobodyWaits) {
+// With nodelay a queue is a bucket; with no places it admits one call per interval.
+TEST(Queue, IsABucketWhenNoCallerWaits) {
   auto nodelay = key(Bucket::make_queue(per_second(1), 5, 5));
   EXPECT_EQ(nodelay.admits(Nanos{0}, 10), 6);
   auto none = key(Bucket::make_queue(per_second(1), 0, 0));
@@ -111,15 +111,15 @@ TEST(Queue, IsABucketWhenNobodyWaits) {
   EXPECT_EQ(none.admits(seconds{1}, 10), 1);
 }
 
-TEST(Queue, RefusesWhoWouldHaveToWaitTooLong) {
+TEST(Queue, RefusesCallersThatWouldWaitTooLong) {
   auto queue = key(Bucket::make_queue(per_second(1), 5, 0));
   (void)queue.take(Nanos{0});
   EXPECT_EQ(queue.take(Nanos{0}, {.max_wait = milliseconds{400}}).retry_after, milliseconds{600});
   EXPECT_EQ(queue.take(milliseconds{600}, {.max_wait = milliseconds{400}}).wait, milliseconds{400});
 }
 
-// 10/min used up, raised to 20/min: 10 remain, and refill twice as fast from then on.
-TEST(ChangedBucket, KeepsWhatWasUsed) {
+// 10/min used up and raised to 20/min: 10 remain, and it refills twice as fast from then on.
+TEST(ChangedBucket, KeepsItsUsage) {
   auto bucket = key(Bucket::make(per(10, minutes{1}), 10));
   EXPECT_EQ(bucket.admits(Nanos{0}, 20), 10);
   bucket.change(*Bucket::make(per(20, minutes{1}), 20), kStart);
@@ -129,7 +129,7 @@ TEST(ChangedBucket, KeepsWhatWasUsed) {
   EXPECT_EQ(bucket.admits(Nanos{0}, 20), 10);
 }
 
-TEST(ChangedBucket, LeavesNothingWhenLoweredBelowWhatWasUsed) {
+TEST(ChangedBucket, HasNothingRemainingWhenLoweredBelowItsUsage) {
   auto bucket = key(Bucket::make(per_second(10), 10));
   EXPECT_EQ(bucket.admits(Nanos{0}, 8), 8);
   bucket.change(*Bucket::make(per_second(5), 5), kStart);
@@ -137,16 +137,16 @@ TEST(ChangedBucket, LeavesNothingWhenLoweredBelowWhatWasUsed) {
   EXPECT_EQ(bucket.peek(Nanos{0}).retry_after, 4 * milliseconds{200});
 }
 
-// Seven of a hundred used at 70000/s are seven, though their price is no whole nanosecond.
-TEST(ChangedBucket, KeepsWhatWasUsedAtARateOfOddPrice) {
+// Seven of a hundred used at 70000/s stay seven, although the price is not a whole nanosecond.
+TEST(ChangedBucket, KeepsItsUsageAtAFractionalPrice) {
   auto bucket = key(Bucket::make(per_second(70'000), 100));
   EXPECT_EQ(bucket.admits(Nanos{0}, 7), 7);
   bucket.change(*Bucket::make(per_second(1), 100), kStart);
   EXPECT_EQ(bucket.peek(Nanos{0}).remaining, 93);
 }
 
-// Another node wrote the state at a faster price than this one had then. Both are slow afterwards.
-TEST(ChangedBucket, OfAnotherNodeDrainsAtTheSlowerPriceUntilTheNextChange) {
+// Another node wrote the state at a lower price than this node had then.
+TEST(ChangedBucket, DrainsAStateOfAnotherNodeAtTheSlowerPriceUntilTheNextChange) {
   const Bucket fast = *Bucket::make(per_second(1), 100);
   auto bucket = key(Bucket::make(per(1, minutes{1}), 100));
   bucket.change(*Bucket::make(per(2, minutes{1}), 100), kStart - hours{1});
@@ -158,9 +158,9 @@ TEST(ChangedBucket, OfAnotherNodeDrainsAtTheSlowerPriceUntilTheNextChange) {
   EXPECT_EQ(remaining(bucket.limit, state, now), 5 * 2 + 5);
 }
 
-// Changed from 1000/s to one an hour, then given one more place a second later: whoever used a
-// thousand has not paid for them in that second, because one an hour was in force.
-TEST(ChangedBucket, KeepsWhatWasUsedThroughTwoChangesWithoutACall) {
+// The limit changes from 1000/s to one an hour, and a second later its capacity grows by one. The
+// thousand permits used before have not drained in that second, because one an hour was in force.
+TEST(ChangedBucket, KeepsItsUsageThroughTwoChangesWithoutACall) {
   auto bucket = key(Bucket::make(per_second(1000), 1000));
   EXPECT_EQ(bucket.admits(Nanos{0}, 1000), 1000);
   bucket.change(*Bucket::make(per(1, hours{1}), 1000), kStart);
@@ -169,8 +169,8 @@ TEST(ChangedBucket, KeepsWhatWasUsedThroughTwoChangesWithoutACall) {
   EXPECT_LE(bucket.peek(seconds{1}).remaining, 1);
 }
 
-// After a restart nobody knows when the limit changed: the permits owed at the next look count.
-TEST(ChangedBucket, IsRepricedWhenLookedAtIfNobodyKnowsWhenItChanged) {
+// After a restart the time of the change is unknown: the permits owed at the next access count.
+TEST(ChangedBucket, IsRepricedAtTheNextAccessIfTheTimeOfTheChangeIsUnknown) {
   auto bucket = key(Bucket::make(per(10, minutes{1}), 10));
   EXPECT_EQ(bucket.admits(Nanos{0}, 20), 10);
   bucket.limit = *Bucket::make(per(20, minutes{1}), 20);
@@ -178,14 +178,14 @@ TEST(ChangedBucket, IsRepricedWhenLookedAtIfNobodyKnowsWhenItChanged) {
   EXPECT_EQ(bucket.peek(seconds{30}).remaining, 15);
 }
 
-TEST(ChangedBucket, LeavesAKeyAloneThatWasNeverSeen) {
+TEST(ChangedBucket, DoesNotChangeAKeyThatWasNeverSeen) {
   auto bucket = key(Bucket::make(per_second(1), 1));
   bucket.change(*Bucket::make(per_second(2), 2), kStart + seconds{1});
   EXPECT_EQ(bucket.peek(seconds{1}).remaining, 2);
 }
 
-// 10/min used up, 1/min for half a minute, 10/min again: half a permit has come back meanwhile.
-TEST(ChangedBucket, RemembersTheTimeInBetweenWhenItChangesBack) {
+// 10/min used up, 1/min for half a minute, then 10/min again: half a permit has drained.
+TEST(ChangedBucket, CountsTheTimeInBetweenWhenItChangesBack) {
   auto bucket = key(Bucket::make(per(10, minutes{1}), 10));
   EXPECT_EQ(bucket.admits(Nanos{0}, 20), 10);
   bucket.change(*Bucket::make(per(1, minutes{1}), 10), kStart);
@@ -200,27 +200,27 @@ TEST(ChangedBucket, FollowsManyChanges) {
   for (const int rate : {6, 12, 6, 12, 20, 30}) {
     bucket.change(*Bucket::make(per(rate, minutes{1}), 10), now += seconds{1});
   }
-  // A second each at 10, 6, 12, 6, 12 and 20 a minute: 1.1 permits are paid for.
+  // A second each at 10, 6, 12, 6, 12 and 20 a minute: 1.1 permits have drained.
   EXPECT_EQ(bucket.peek(seconds{6}).remaining, 1);
   // Rounded up at each change, by less than a nanosecond.
   EXPECT_GE(bucket.peek(seconds{6}).reset_after, milliseconds{17'800});
   EXPECT_LE(bucket.peek(seconds{6}).reset_after, milliseconds{17'800} + Nanos{6});
 }
 
-// Only so many changes are remembered: a debt from before them may be paid off too slowly or at
-// once, but never leaves more than the limit.
-TEST(ChangedBucket, GivesNothingAwayHoweverOftenItChanges) {
+// The history is bounded: a debt from before its start may drain too slowly or at once, but the
+// limit is never exceeded.
+TEST(ChangedBucket, GainsNoPermitsFromManyChanges) {
   auto bucket = key(Bucket::make(per(10, minutes{1}), 10));
   EXPECT_EQ(bucket.admits(Nanos{0}, 10), 10);
   for (int i = 1; i <= 40; ++i) {
     bucket.change(*Bucket::make(per(i % 2 == 1 ? 6 : 12, minutes{1}), 10), kStart + seconds{i});
   }
-  // At most 12 a minute have come back, and at least 6.
+  // Between 6 and 12 permits a minute have drained.
   EXPECT_GE(bucket.peek(seconds{40}).remaining, 4);
   EXPECT_LE(bucket.peek(seconds{40}).remaining, 8);
 }
 
-// A restart forgets how often a limit has changed; an equal price is an equal price.
+// A restart loses the number of the epoch; an equal price must be recognized without it.
 TEST(ChangedBucket, KeepsADebtToTheNanosecondAcrossARestart) {
   auto bucket = key(Bucket::make(per(10, minutes{1}), 10));
   bucket.change(*Bucket::make(per_second(7), 7), kStart);
@@ -230,7 +230,7 @@ TEST(ChangedBucket, KeepsADebtToTheNanosecondAcrossARestart) {
   EXPECT_EQ(bucket.peek(Nanos{1}).reset_after, before);
 }
 
-TEST(Bucket, CannotBeMadeOfNumbersThatMeanNothing) {
+TEST(Bucket, RejectsInvalidNumbers) {
   EXPECT_EQ(Bucket::make(per_second(1), 0).error(), Flaw::capacity_too_small);
   EXPECT_EQ(Bucket::make(per_second(1), kMaxPermits + 1).error(), Flaw::capacity_too_large);
   EXPECT_EQ(Bucket::make(per_second(0), 1).error(), Flaw::rate_not_positive);

@@ -12,7 +12,7 @@ using std::chrono::seconds;
 
 constexpr Instant kStart = instant(1'767'225'600'000'000'000);
 
-// One key of redis-cell's.
+// One key of redis-cell.
 struct Key {
   State state{};
 
@@ -32,7 +32,7 @@ struct Expected {
   Nanos retry;
 };
 
-// The worked table: five at once, one a second.
+// A worked example: five at once, one a second.
 TEST(Cell, AnswersAsRedisCellDoes) {
   const Cell limit = *Cell::make(4, 1, 1);
   ASSERT_EQ(capacity(limit), 5);
@@ -58,8 +58,7 @@ TEST(Cell, AnswersAsRedisCellDoes) {
   }
 }
 
-// A quantity of zero looks, and changes nothing.
-TEST(Cell, LooksWithoutTaking) {
+TEST(Cell, TakesNothingForAQuantityOfZero) {
   const Cell limit = *Cell::make(4, 1, 1);
   Key key;
   EXPECT_EQ(key.ask(limit, Nanos{0}, 0).remaining, 5);
@@ -68,36 +67,35 @@ TEST(Cell, LooksWithoutTaking) {
   EXPECT_TRUE(key.ask(limit, Nanos{0}, 0));
 }
 
-// The price is cut to whole nanoseconds: 7 a second are one each 142857142 ns, a little more
-// than 7.
-TEST(Cell, CutsThePriceDown) {
+// 7 a second are one per 142857142 ns, which is slightly more than 7.
+TEST(Cell, RoundsItsPriceDownToWholeNanoseconds) {
   const Cell limit = *Cell::make(0, 7, 1);
   EXPECT_EQ(limit.price, Nanos{142'857'142});
 }
 
-// Parameters come with each call. The instant stays, whatever it means in permits now.
+// Parameters come with each call. The instant in the state does not change with them.
 TEST(Cell, KeepsItsInstantUnderOtherParameters) {
   Key key;
   EXPECT_EQ(key.ask(*Cell::make(4, 1, 1), Nanos{0}, 5).remaining, 0);
   EXPECT_EQ(key.ask(*Cell::make(9, 1, 1), Nanos{0}, 0).remaining, 5);
   EXPECT_EQ(key.ask(*Cell::make(9, 2, 1), Nanos{0}, 0).remaining, 0);
-  // Beyond the depth even nothing is refused.
+  // Beyond the depth even a cost of zero is refused.
   const Decision refused = key.ask(*Cell::make(3, 1, 1), Nanos{0}, 0);
   EXPECT_EQ(refused.outcome, Outcome::limited);
   EXPECT_EQ(refused.remaining, 0);
   EXPECT_EQ(refused.retry_after, seconds{1});
 }
 
-// A quantity below zero gives back what is owed; more than that is an error, after which nothing is
-// owed any more.
-TEST(Cell, GivesBack) {
+// A negative quantity lowers the debt. Lowering it by more than the debt is an error that clears
+// it.
+TEST(Cell, GivesBackForANegativeQuantity) {
   const Cell limit = *Cell::make(4, 1, 1);
   Key key;
   EXPECT_EQ(key.ask(limit, Nanos{0}, 3).remaining, 2);
   EXPECT_EQ(key.ask(limit, Nanos{0}, -2).remaining, 4);
-  const Decision too_much = key.ask(limit, Nanos{0}, -2);
-  EXPECT_EQ(too_much.outcome, Outcome::impossible);
-  EXPECT_EQ(too_much.retry_after, Nanos{0});
+  const Decision excess = key.ask(limit, Nanos{0}, -2);
+  EXPECT_EQ(excess.outcome, Outcome::impossible);
+  EXPECT_EQ(excess.retry_after, Nanos{0});
   EXPECT_EQ(key.ask(limit, Nanos{0}, 0).remaining, 5);
 }
 
@@ -109,15 +107,15 @@ TEST(Cell, IsAtRestWhenItsInstantHasCome) {
   EXPECT_EQ(key.ask(limit, seconds{3}, 0).remaining, 5);
 }
 
-TEST(Cell, IsNotMadeOfNonsense) {
+TEST(Cell, RejectsInvalidNumbers) {
   EXPECT_EQ(Cell::make(4, 0, 1).error(), Flaw::rate_not_positive);
   EXPECT_EQ(Cell::make(4, 1, 0).error(), Flaw::period_not_positive);
   EXPECT_EQ(Cell::make(-1, 1, 1).error(), Flaw::capacity_too_small);
   EXPECT_EQ(Cell::make(kMaxPermits, 1, 1).error(), Flaw::capacity_too_large);
 }
 
-// What costs less than a nanosecond would cost nothing, and never be refused.
-TEST(Cell, IsNotMadeOfPermitsForNothing) {
+// A price below a nanosecond would be rounded to zero, and the limit would never refuse.
+TEST(Cell, RejectsAPriceBelowANanosecond) {
   EXPECT_EQ(Cell::make(0, 2'000'000'000, 1).error(), Flaw::rate_too_high);
   EXPECT_EQ(Cell::make(0, 1'000'000'001, 1).error(), Flaw::rate_too_high);
   const Cell fastest = *Cell::make(0, 1'000'000'000, 1);
@@ -127,8 +125,8 @@ TEST(Cell, IsNotMadeOfPermitsForNothing) {
   EXPECT_FALSE(key.ask(fastest, Nanos{0}, 1));
 }
 
-// Numbers at the ends of their range give an answer.
-TEST(Cell, AnswersAnyNumbers) {
+// Numbers at the ends of their range must not overflow.
+TEST(Cell, AcceptsAnyNumbersInRange) {
   constexpr Permits most = std::numeric_limits<Permits>::max();
   constexpr Permits least = std::numeric_limits<Permits>::min();
   for (const Permits burst : {Permits{0}, kMaxPermits - 1}) {

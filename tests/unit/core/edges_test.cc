@@ -1,4 +1,4 @@
-// Values at the ends: costs, capacities, rates and clocks that nobody sends on purpose.
+// Extreme values: costs, capacities, rates and clocks at the ends of their ranges.
 
 #include <gtest/gtest.h>
 
@@ -18,7 +18,7 @@ class WholeTime : public Calendar {
   Span span_at(Instant) const override { return {Instant{}, kLatest}; }
 };
 
-// Calls `test` with one limit of each algorithm that keeps a state.
+// Calls `test` with one limit of each algorithm that has a State.
 template <typename Test>
 void for_each_limit(Test test) {
   test(*Bucket::make(per_second(10), 5));
@@ -33,7 +33,7 @@ void for_each_limit(Test test) {
   test(*Quota::make(5, std::make_shared<WholeTime>()));
 }
 
-TEST(Edges, ACostOfNothingPassesAndWritesNothing) {
+TEST(Edges, ACostOfZeroPassesAndDoesNotChangeTheState) {
   for_each_limit([](const auto& limit) {
     const Taken taken = take(limit, State{}, kStart, {.cost = 0});
     EXPECT_TRUE(taken.decision);
@@ -63,8 +63,8 @@ TEST(Edges, ACostAboveTheCapacityIsImpossibleUnlessTheNextCallerPays) {
   });
 }
 
-// Any clock gives an answer; the ends of time are answered as the nearest instant that counts.
-TEST(Edges, AnyClockIsAnswered) {
+// Instants outside the supported range count as the nearest one inside.
+TEST(Edges, AnyInstantIsAccepted) {
   for_each_limit([](const auto& limit) {
     State state;
     for (const std::int64_t at :
@@ -80,7 +80,7 @@ TEST(Edges, AnyClockIsAnswered) {
   });
 }
 
-TEST(Edges, AClockAtZeroCountsLikeAnyOther) {
+TEST(Edges, AClockAtZeroWorksLikeAnyOther) {
   for_each_limit([](const auto& limit) {
     State state;
     Permits admitted = 0;
@@ -94,8 +94,8 @@ TEST(Edges, AClockAtZeroCountsLikeAnyOther) {
   });
 }
 
-// A debt without end stays within what the state can hold.
-TEST(Edges, DebitsOfAnySizeAreHeld) {
+// Repeated debits must not exceed what a state can encode.
+TEST(Edges, DebitsOfAnySizeAreClamped) {
   for_each_limit([](const auto& limit) {
     State state;
     for (int i = 0; i < 4; ++i) {
@@ -109,7 +109,7 @@ TEST(Edges, DebitsOfAnySizeAreHeld) {
   });
 }
 
-TEST(Edges, ReceiptsOfNothingGiveNothingBack) {
+TEST(Edges, AnEmptyReceiptGivesNothingBack) {
   for_each_limit([](const auto& limit) {
     const State used = debit(limit, State{}, kStart, 3);
     Receipt nothing;
@@ -121,7 +121,7 @@ TEST(Edges, ReceiptsOfNothingGiveNothingBack) {
   });
 }
 
-TEST(Edges, OnePermitAYear) {
+TEST(Edges, ARateOfOnePermitAYearIsExact) {
   auto bucket = key(Bucket::make(per(1, hours{24 * 365}), 1));
   EXPECT_EQ(bucket.admits(Nanos{0}, 3), 1);
   EXPECT_EQ(bucket.peek(Nanos{0}).retry_after, hours{24 * 365});
@@ -129,7 +129,7 @@ TEST(Edges, OnePermitAYear) {
   EXPECT_EQ(bucket.admits(hours{24 * 365}, 3), 1);
 }
 
-TEST(Edges, APermitInEachNanosecond) {
+TEST(Edges, ARateOfAPermitPerNanosecondIsExact) {
   auto bucket = key(Bucket::make(per_second(1'000'000'000), 10));
   EXPECT_EQ(bucket.admits(Nanos{0}, 30), 10);
   EXPECT_EQ(bucket.peek(Nanos{0}).retry_after, Nanos{1});
@@ -137,7 +137,7 @@ TEST(Edges, APermitInEachNanosecond) {
   EXPECT_EQ(bucket.admits(Nanos{6}, 30), 5);
 }
 
-TEST(Edges, AThousandPermitsInEachNanosecond) {
+TEST(Edges, ARateOfAThousandPermitsPerNanosecondIsExact) {
   auto bucket = key(Bucket::make(per_second(kMaxRate), 5000));
   EXPECT_EQ(bucket.take(Nanos{0}, {.cost = 5000}).remaining, 0);
   EXPECT_EQ(bucket.peek(Nanos{0}).retry_after, Nanos{1});
@@ -146,8 +146,8 @@ TEST(Edges, AThousandPermitsInEachNanosecond) {
   EXPECT_EQ(bucket.take(Nanos{1}, {.cost = 1001}).outcome, Outcome::limited);
 }
 
-// A burst far beyond what could ever be owed is counted down all the same.
-TEST(Edges, ABurstOfTwoToThe53) {
+// The burst is far larger than the longest debt.
+TEST(Edges, ABurstOfTwoToThe53CountsDown) {
   auto bucket = key(Bucket::make(per_second(1), kTwoTo53 - 1));
   const Decision first = bucket.take(Nanos{0});
   EXPECT_TRUE(first);
@@ -156,7 +156,7 @@ TEST(Edges, ABurstOfTwoToThe53) {
   EXPECT_EQ(bucket.take(Nanos{0}).remaining, kTwoTo53 - 3);
 }
 
-TEST(Edges, TheLargestCapacity) {
+TEST(Edges, TheLargestCapacityCanBeTakenAtOnce) {
   auto window = key(Window::make(per_second(kMaxPermits), false));
   EXPECT_EQ(window.take(Nanos{0}, {.cost = kMaxPermits}).remaining, 0);
   EXPECT_EQ(window.take(Nanos{0}).outcome, Outcome::limited);
@@ -165,8 +165,7 @@ TEST(Edges, TheLargestCapacity) {
   EXPECT_EQ(bucket.take(Nanos{0}).outcome, Outcome::limited);
 }
 
-// Rates at the ends of their types make a limit or a flaw, never an overflow.
-TEST(Edges, RatesAtTheEndsAreJudged) {
+TEST(Edges, ExtremeRatesMakeALimitOrAFlawWithoutOverflow) {
   constexpr std::int64_t scale = 1'000'000'000'000'000'000;
   for (const std::int64_t count : {std::int64_t{1}, std::int64_t{999'999'937}, kHighest}) {
     for (const std::int64_t parts : {std::int64_t{1}, std::int64_t{1000}, scale}) {
@@ -188,7 +187,7 @@ TEST(Edges, RatesAtTheEndsAreJudged) {
   }
 }
 
-TEST(Edges, AnyPatienceIsAnswered) {
+TEST(Edges, AnyMaxWaitIsAccepted) {
   for_each_limit([](const auto& limit) {
     const State used = debit(limit, State{}, kStart, 1000);
     for (const Nanos wait : {Nanos::min(), Nanos{-1}, Nanos{0}, Nanos{1}, Nanos::max()}) {

@@ -7,7 +7,7 @@
 namespace weir::core {
 namespace {
 
-// One key's log with as many places as the limit needs.
+// The log of one key, with a ring of the size that the limit needs.
 struct LogKey {
   explicit LogKey(const Rate& rate)
       : limit(*ExactLog::make(rate)), ring(static_cast<std::size_t>(limit.count)) {}
@@ -30,8 +30,8 @@ struct LogKey {
   std::vector<LogEntry> ring;
 };
 
-// An admission at t counts until just before t + window.
-TEST(ExactLog, GivesEachPermitBackAWindowAfterItWasTaken) {
+// An admission at t counts until just before t + period.
+TEST(ExactLog, FreesEachPermitOnePeriodAfterItWasTaken) {
   LogKey key(per(2, seconds{1}));
   (void)key.take(Nanos{0});
   (void)key.take(milliseconds{600});
@@ -51,8 +51,8 @@ TEST(ExactLog, AdmitsTheSameNumberInEachWindow) {
   }
 }
 
-// The ring turns many times and never needs more than its places.
-TEST(ExactLog, FitsIntoItsRingForever) {
+// The ring buffer wraps around many times.
+TEST(ExactLog, NeverExceedsItsRing) {
   LogKey key(per(3, Nanos{10}));
   for (int at = 0; at < 1000; ++at) {
     (void)key.take(Nanos{at});
@@ -60,7 +60,7 @@ TEST(ExactLog, FitsIntoItsRingForever) {
   }
 }
 
-// Debits are not asked for, so they may be more than fit; they count all the same.
+// Debits are not checked against the limit, so there may be more of them than entries.
 TEST(ExactLog, CountsDebitsThatFindTheRingFull) {
   LogKey key(per(2, seconds{1}));
   for (int i = 0; i < 5; ++i) (void)charge(key.limit, key.log(), kStart + milliseconds{i}, 1);
@@ -90,8 +90,9 @@ TEST(ExactLogRefund, GivesBackByTheInstantOfTheTake) {
   EXPECT_EQ(second.taken, 3) << "its window is over";
 }
 
-// What was forgotten at a later time must not come back because the last call was given back.
-TEST(ExactLogRefund, DoesNotTurnTheClockBack) {
+// Entries that were dropped at a later time must not count again because the last call was
+// refunded.
+TEST(ExactLogRefund, KeepsTheTimeOfTheNewestEntry) {
   LogKey key(per(1, seconds{1}));
   (void)key.take(Nanos{0});
   Receipt receipt = key.take(seconds{1});
@@ -101,7 +102,7 @@ TEST(ExactLogRefund, DoesNotTurnTheClockBack) {
   EXPECT_EQ(key.take(milliseconds{500}).at, kStart + seconds{1});
 }
 
-TEST(ExactLog, IsBounded) {
+TEST(ExactLog, RejectsACountAboveItsMaximum) {
   EXPECT_TRUE(ExactLog::make(per_second(kMaxExact)));
   EXPECT_EQ(ExactLog::make(per_second(kMaxExact + 1)).error(), Flaw::capacity_too_large);
 }

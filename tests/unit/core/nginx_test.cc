@@ -7,7 +7,7 @@
 namespace weir::core {
 namespace {
 
-// The waits of those of `n` requests at one instant that are let in.
+// The waits of the admitted ones of `n` requests at one instant.
 std::vector<double> waits(Key<NginxQueue>& queue, int n, Nanos at = Nanos{0}) {
   std::vector<double> all;
   for (int i = 0; i < n; ++i) {
@@ -19,7 +19,7 @@ std::vector<double> waits(Key<NginxQueue>& queue, int n, Nanos at = Nanos{0}) {
 
 using Waits = std::vector<double>;
 
-TEST(NginxQueue, AdmitsOneWithoutBurst) {
+TEST(NginxQueue, AdmitsOneRequestWithoutBurst) {
   auto queue = key(NginxQueue::make(per(6, minutes{1}), 0, 0));
   EXPECT_EQ(waits(queue, 10), (Waits{0}));
 }
@@ -29,18 +29,18 @@ TEST(NginxQueue, DelaysItsBurst) {
   EXPECT_EQ(waits(queue, 10), (Waits{0, 10, 20, 30, 40, 50}));
 }
 
-// 10/min is 166 thousandths a second: one in 6.024 s.
+// 10/min is 166 thousandths a second: one request in 6.024 s.
 TEST(NginxQueue, KeepsItsTruncatedRate) {
   auto queue = key(NginxQueue::make(per(10, minutes{1}), 5, 0));
   EXPECT_EQ(waits(queue, 10), (Waits{0, 6.024, 12.048, 18.072, 24.096, 30.120}));
 }
 
-TEST(NginxQueue, DelaysNobodyWithNodelay) {
+TEST(NginxQueue, DelaysNoRequestWithNodelay) {
   auto queue = key(NginxQueue::make(per(6, minutes{1}), 5, 5));
   EXPECT_EQ(waits(queue, 10), (Waits{0, 0, 0, 0, 0, 0}));
 }
 
-TEST(NginxQueue, DelaysThoseBeyondItsDelay) {
+TEST(NginxQueue, DelaysRequestsBeyondItsDelay) {
   auto queue = key(NginxQueue::make(per(60, minutes{1}), 5, 3));
   EXPECT_EQ(waits(queue, 10), (Waits{0, 0, 0, 0, 1, 2}));
   auto slow = key(NginxQueue::make(per(30, minutes{1}), 2, 1));
@@ -63,7 +63,7 @@ TEST(NginxQueue, DrainsInWholeThousandths) {
   EXPECT_TRUE(queue.peek(milliseconds{62'500}));
 }
 
-// nginx takes a clock that went back by more than a minute for one that wrapped around.
+// nginx assumes that a clock which went back by more than a minute has wrapped around.
 TEST(NginxQueue, CountsAMillisecondForAWrappedClock) {
   auto queue = key(NginxQueue::make(per_second(1000), 0, 0));
   (void)queue.take(seconds{100});
@@ -71,7 +71,7 @@ TEST(NginxQueue, CountsAMillisecondForAWrappedClock) {
   EXPECT_TRUE(queue.peek(seconds{40} - milliseconds{1}));
 }
 
-TEST(NginxQueue, ReplaysARefundOnlyWhenNothingHappenedSince) {
+TEST(NginxQueue, GivesBackOnlyIfTheKeyHasNotChanged) {
   auto queue = key(NginxQueue::make(per_second(1), 9, 9));
   Receipt receipt = queue.taken(Nanos{0}, {.cost = 5});
   queue.refund(Nanos{0}, receipt, 2);
@@ -81,7 +81,7 @@ TEST(NginxQueue, ReplaysARefundOnlyWhenNothingHappenedSince) {
   EXPECT_EQ(queue.peek(Nanos{0}).remaining, 6);
 }
 
-// What was owed before the call drained at the old rate until then, whatever the rate is now.
+// The backlog before the call drained at the old rate, whatever the rate is now.
 TEST(NginxQueue, DoesNotDrainThePastAtTheNewRate) {
   auto queue = key(NginxQueue::make(per(6, minutes{1}), 9, 9));
   (void)queue.take(Nanos{0}, {.cost = 6});
@@ -92,7 +92,7 @@ TEST(NginxQueue, DoesNotDrainThePastAtTheNewRate) {
   EXPECT_LE(queue.peek(seconds{1}).remaining, 3);
 }
 
-TEST(NginxQueue, CannotBeMadeOfWhatNginxDoesNotKnow) {
+TEST(NginxQueue, RejectsRatesThatNginxDoesNotSupport) {
   EXPECT_EQ(NginxQueue::make(per(1, hours{1}), 0, 0).error(), Flaw::nginx_period);
   EXPECT_EQ(NginxQueue::make({5, 10, seconds{1}}, 0, 0).error(), Flaw::not_whole);
   EXPECT_EQ(NginxQueue::make(per_second(0), 0, 0).error(), Flaw::rate_not_positive);

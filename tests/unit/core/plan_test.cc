@@ -15,7 +15,7 @@ Limit limit(const Result<L, Flaw>& made) {
   return *made;
 }
 
-// A tenant's 100/s and 1000/day: what the one refuses does not cost the other.
+// A tenant has 100/s and 1000/day: a call that one limit refuses is not charged to the other.
 TEST(Plan, ChargesNeitherWhenOneRefuses) {
   const Limit rate = limit(Bucket::make(per_second(2), 2));
   const Limit day = limit(Window::make(per(10, hours{24}), false));
@@ -43,7 +43,7 @@ TEST(Plan, NamesTheLimitWithTheSmallestRemainingWhenItPasses) {
   EXPECT_EQ(passed.decision.remaining, 4);
 }
 
-// Never is longer than any time.
+// `impossible` counts as the longest retry.
 TEST(Plan, NamesTheLimitWithTheLongestRetryWhenRefused) {
   const Limit slow = limit(Bucket::make(per(1, hours{1}), 5));
   const Limit small = limit(Bucket::make(per_second(1), 2));
@@ -58,8 +58,8 @@ TEST(Plan, NamesTheLimitWithTheLongestRetryWhenRefused) {
   EXPECT_EQ(never.decision.retry_after, kNever);
 }
 
-// One decision: one call, and as many tokens as asked for; the longest wait counts.
-TEST(Plan, AsksEachLimitForItsOwnCostAndWaitsTheLongest) {
+// One limit counts calls, the other one tokens.
+TEST(Plan, ChargesEachLimitItsOwnCostAndReportsTheLongestWait) {
   const Limit calls = limit(Bucket::make_queue(per_second(10), 9, 0));
   const Limit tokens = limit(Bucket::make_queue(per_second(100), 99, 0));
   State in_calls;
@@ -73,7 +73,7 @@ TEST(Plan, AsksEachLimitForItsOwnCostAndWaitsTheLongest) {
   EXPECT_EQ(second.decision.remaining, 8);
 }
 
-TEST(Plan, NeverRefusesForAShadow) {
+TEST(Plan, NeverRefusesBecauseOfAShadow) {
   const Limit wide = limit(Bucket::make(per_second(10), 10));
   const Limit shadow = limit(Bucket::make(per_second(1), 1));
   State in_wide;
@@ -91,15 +91,15 @@ TEST(Plan, NeverRefusesForAShadow) {
 }
 
 struct Room {
-  explicit Room(Permits count) : limit(*Concurrency::make(count, seconds{30})), seats(8) {}
-  Charge charge(bool shadow = false) { return {&limit, Holders{size, seats}, {}, shadow}; }
+  explicit Room(Permits count) : limit(*Concurrency::make(count, seconds{30})), entries(8) {}
+  Charge charge(bool shadow = false) { return {&limit, Holders{size, entries}, {}, shadow}; }
   Limit limit;
   std::uint32_t size = 0;
-  std::vector<Holder> seats;
+  std::vector<Holder> entries;
 };
 
-// Entering again renews the lease and charges the rate nothing.
-TEST(Plan, ChargesARenewalNothing) {
+// Entering again renews the hold time and does not charge the rate limit.
+TEST(Plan, ChargesNothingForARenewal) {
   const Limit rate = limit(Bucket::make(per_second(1), 1));
   State in_rate;
   Room room(2);
@@ -111,8 +111,8 @@ TEST(Plan, ChargesARenewalNothing) {
   EXPECT_FALSE(leave(charges, kStart, {.low = 7}));
 }
 
-// A full shadow room never seated the holder: that must not make its renewal pay.
-TEST(Plan, ChargesARenewalNothingThoughAShadowIsFull) {
+// A full shadow limit has never admitted the holder; its renewal must not be charged for that.
+TEST(Plan, ChargesNothingForARenewalWhileAShadowIsFull) {
   const Limit rate = limit(Bucket::make(per_second(1), 2));
   State in_rate;
   Room room(2);
@@ -141,7 +141,7 @@ TEST(Plan, SettlesEachLimitByItsReceipt) {
   EXPECT_EQ(remaining(std::get<Window>(tokens), in_tokens, kStart), 10);
 }
 
-// The most negative number has no opposite.
+// Negating the most negative number would overflow.
 TEST(Plan, SettlesTheLargestRefundWithoutOverflow) {
   const Limit calls = limit(Bucket::make(per_second(10), 10));
   State in_calls;
@@ -152,7 +152,7 @@ TEST(Plan, SettlesTheLargestRefundWithoutOverflow) {
   EXPECT_EQ(settle(charges, kStart, receipts).decision.remaining, 10);
 }
 
-TEST(Plan, ForgetsOnReset) {
+TEST(Plan, ClearsItsDataOnReset) {
   const Limit calls = limit(Bucket::make(per_second(10), 10));
   State in_calls;
   const std::array charges{Charge{&calls, &in_calls, {4}}};
@@ -166,10 +166,10 @@ TEST(Plan, ForgetsOnReset) {
   EXPECT_TRUE(take(enter, kStart, {.low = 2}).decision);
 }
 
-TEST(Plan, AdmitsWhenThereIsNothingToAsk) { EXPECT_TRUE(take({}, kStart).decision); }
+TEST(Plan, AdmitsACallWithoutLimits) { EXPECT_TRUE(take({}, kStart).decision); }
 
-// Whoever counts what is refused, too, is told of it.
-TEST(Plan, SettlingTellsWhatWouldHaveBeenRefused) {
+// Metrics count refusals of settled permits too.
+TEST(Plan, ReportsDebitsThatWouldHaveBeenRefused) {
   const Limit window = limit(Window::make(per(10, hours{1}), false));
   const Limit wide = limit(Window::make(per(100, hours{1}), false));
   State in_window;
@@ -184,11 +184,11 @@ TEST(Plan, SettlingTellsWhatWouldHaveBeenRefused) {
   const Verdict second = settle(charges, kStart, receipts, each);
   EXPECT_TRUE(second.decision);
   EXPECT_EQ(second.refusing, 1u);
-  // What it would have said, before it was debited; the other as it is since.
+  // The first has its decision before the debit, the second its decision after it.
   EXPECT_EQ(each[0].outcome, Outcome::limited);
   EXPECT_EQ(each[0].remaining, 3);
   EXPECT_EQ(each[1].remaining, 86);
-  // It was debited all the same.
+  // The debit was applied nevertheless.
   EXPECT_EQ(remaining(std::get<Window>(window), in_window, kStart), 0);
   EXPECT_FALSE(peek(charges, kStart).decision);
 }

@@ -13,7 +13,7 @@ constexpr std::int64_t kParts = 1 << 20;
 
 Flaw flaw(const Rate& rate) { return Pace::of(rate, kParts).error(); }
 
-TEST(Rate, IsWholeWhenItsFractionIsNothing) {
+TEST(Rate, IsWholeWhenItsFractionIsZero) {
   EXPECT_TRUE((Rate{5, 1}).whole());
   EXPECT_TRUE((Rate{50, 10}).whole());
   EXPECT_FALSE((Rate{5, 10}).whole());
@@ -36,7 +36,7 @@ TEST(Pace, IsExactForOrdinaryRates) {
   EXPECT_EQ(to_int64(fastest.price), 1);
 }
 
-// Rounded up where the fraction does not fit: a rate is never exceeded.
+// Rounded up if the fraction does not fit, so that the rate is never exceeded.
 TEST(Pace, IsRoundedUpForOddRatesAboveAMillion) {
   const Pace odd = *Pace::of(per_second(999'999'937), kParts);
   EXPECT_EQ(odd.parts, kParts);
@@ -44,7 +44,7 @@ TEST(Pace, IsRoundedUpForOddRatesAboveAMillion) {
   EXPECT_LT((odd.price - 1) * 999'999'937, Int128{1'000'000'000} * kParts);
 }
 
-TEST(Pace, RefusesRatesThatMeanNothing) {
+TEST(Pace, RejectsInvalidRates) {
   EXPECT_EQ(flaw({0, 1, seconds{1}}), Flaw::rate_not_positive);
   EXPECT_EQ(flaw({-1, 1, seconds{1}}), Flaw::rate_not_positive);
   EXPECT_EQ(flaw({1, 0, seconds{1}}), Flaw::rate_not_positive);
@@ -56,13 +56,12 @@ TEST(Pace, RefusesRatesThatMeanNothing) {
   EXPECT_TRUE(Pace::of({1, 1, kLongestDebt}, kParts));
 }
 
-// Numbers at the ends of their types are judged, not overflowed.
-TEST(Pace, JudgesTheLargestNumbersWithoutOverflow) {
+TEST(Pace, ValidatesTheLargestNumbersWithoutOverflow) {
   constexpr auto highest = std::numeric_limits<std::int64_t>::max();
   EXPECT_EQ(flaw({highest, 1, Nanos{1}}), Flaw::rate_too_high);
   EXPECT_EQ(flaw({1, kMaxScale, kLongestDebt}), Flaw::rate_too_low);
   EXPECT_EQ(flaw({1, kMaxScale * 10, seconds{1}}), Flaw::too_many_decimals);
-  // 9.2 thousand million permits in 73 years, to nine places.
+  // 9.2 billion permits in 73 years, with nine decimals.
   const auto slow = Pace::of({highest, kMaxScale, kLongestDebt}, kParts);
   ASSERT_TRUE(slow);
   EXPECT_NEAR(static_cast<double>(slow->price) / static_cast<double>(slow->parts), 2.5e8, 1e6);

@@ -11,19 +11,19 @@ using std::chrono::seconds;
 
 constexpr Rate kTenASecond{.count = 10};
 
-TEST(Share, OfABucketIsAPartOfItsRateAndItsBurst) {
+TEST(NodeShare, DividesTheRateAndTheBurstOfABucket) {
   const auto share = std::get<Bucket>(share_of(*Bucket::make(kTenASecond, 30), 3));
   EXPECT_EQ(share.capacity, 10);
   EXPECT_EQ(share.pace.price / share.pace.parts, 300'000'000);
 }
 
-TEST(Share, OfOneNodeIsTheLimit) {
+TEST(NodeShare, IsTheWholeLimitForOneNode) {
   const auto share = std::get<Bucket>(share_of(*Bucket::make(kTenASecond, 30), 1));
   EXPECT_EQ(share.capacity, 30);
   EXPECT_EQ(share.stamp, Bucket::make(kTenASecond, 30)->stamp);
 }
 
-TEST(Share, OfACountIsRoundedDownButNeverNothing) {
+TEST(NodeShare, RoundsACountDownToAtLeastOne) {
   const Window window{.count = 10, .period = seconds{60}};
   EXPECT_EQ(std::get<Window>(share_of(window, 3)).count, 3);
   EXPECT_EQ(std::get<Window>(share_of(window, 50)).count, 1);
@@ -31,14 +31,14 @@ TEST(Share, OfACountIsRoundedDownButNeverNothing) {
   EXPECT_EQ(std::get<ExactLog>(share_of(ExactLog{.count = 9}, 2)).count, 4);
 }
 
-TEST(Share, OfAQueueHasFewerPlaces) {
+TEST(NodeShare, DividesThePlacesOfAQueue) {
   const auto share = std::get<Bucket>(share_of(*Bucket::make_queue(kTenASecond, 29, 0), 3));
   EXPECT_TRUE(share.queue);
   EXPECT_EQ(share.capacity, 10);
   EXPECT_EQ(share.at_once, 1);
 }
 
-TEST(Share, OfASmoothLimiterIsSlower) {
+TEST(NodeShare, DividesTheRateOfASmoothLimiter) {
   const auto share = std::get<Smooth>(share_of(*Smooth::make(kTenASecond), 5));
   EXPECT_EQ(share.pace.price / share.pace.parts, 500'000'000);
   const auto warming =
@@ -46,8 +46,8 @@ TEST(Share, OfASmoothLimiterIsSlower) {
   EXPECT_EQ(warming.warmup, seconds{9});
 }
 
-// All nodes together, at any number of them: what the limit admits, but for one each.
-TEST(Share, AddsUpToNoMoreThanTheLimit) {
+// For any number of nodes.
+TEST(NodeShare, AddsUpToNoMoreThanTheLimit) {
   for (const Permits nodes : {2, 3, 7, 10}) {
     const Limit limit = *Bucket::make(kTenASecond, 100);
     const Limit share = share_of(limit, nodes);
@@ -58,14 +58,14 @@ TEST(Share, AddsUpToNoMoreThanTheLimit) {
   }
 }
 
-// As slow as there is, if a part is slower.
-TEST(Share, OfTheSlowestLimitIsOneToo) {
+// The part would be slower than the longest period allows.
+TEST(NodeShare, IsAValidLimitForTheSlowestRate) {
   const Rate slow{.count = 1, .period = kLongestDebt};
   const auto share = std::get<Bucket>(share_of(*Bucket::make(slow, 1), 100));
   EXPECT_EQ(share.capacity, 1);
 }
 
-// ---- Parts of limits that are split
+// ---- Limits with scope `split`
 
 TEST(Portion, GivesTheRemainderToTheFirstNodes) {
   for (const Permits count : {1, 2, 3, 10, 101}) {
@@ -81,8 +81,8 @@ TEST(Portion, GivesTheRemainderToTheFirstNodes) {
   }
 }
 
-// Never less: parts that fill faster would add up to more than the rate.
-TEST(Part, OfABucketFillsInTheSameTime) {
+// If parts filled faster, their sum would exceed the rate.
+TEST(SplitPart, FillsInTheSameTimeAsTheWholeBucket) {
   const Bucket whole = *Bucket::make({.count = 7}, 10);
   for (Permits part = 1; part <= 10; ++part) {
     const Bucket share = part_of(whole, part);
@@ -92,13 +92,13 @@ TEST(Part, OfABucketFillsInTheSameTime) {
   }
 }
 
-TEST(Part, OfABucketThatIsAllOfItIsTheBucket) {
+TEST(SplitPart, IsTheBucketItselfForTheWholeCapacity) {
   const Bucket whole = *Bucket::make({.count = 7}, 10);
   EXPECT_EQ(part_of(whole, 10).stamp, whole.stamp);
   EXPECT_EQ(part_of(whole, 10).depth, whole.depth);
 }
 
-TEST(Part, OfAQueueLetsSomebodyGoAtOnce) {
+TEST(SplitPart, AdmitsAtLeastOneCallAtOnceInAQueue) {
   const Bucket share = part_of(*Bucket::make_queue(kTenASecond, 29, 4), 10);
   EXPECT_TRUE(share.queue);
   EXPECT_EQ(share.capacity, 10);
@@ -106,14 +106,14 @@ TEST(Part, OfAQueueLetsSomebodyGoAtOnce) {
   EXPECT_EQ(part_of(*Bucket::make_queue(kTenASecond, 29, 29), 10).at_once, 10);
 }
 
-TEST(Part, OfACountIsThatCount) {
+TEST(SplitPart, HasTheGivenCountInAWindow) {
   const Window window{.count = 10, .period = seconds{60}};
   EXPECT_EQ(std::get<Window>(part_of(Limit{window}, 3)).count, 3);
   EXPECT_EQ(std::get<Window>(part_of(Limit{window}, 3)).period, seconds{60});
   EXPECT_EQ(std::get<ExactLog>(part_of(Limit{ExactLog{.count = 9}}, 4)).count, 4);
 }
 
-TEST(Part, CanBeHadOfWhatKnowsWhatItCounts) {
+TEST(SplitPart, ExistsForAlgorithmsThatDivideByCapacity) {
   EXPECT_TRUE(can_be_split(*Bucket::make(kTenASecond, 30)));
   EXPECT_TRUE(can_be_split(Window{}));
   EXPECT_TRUE(can_be_split(Sliding{}));
@@ -125,16 +125,16 @@ TEST(Part, CanBeHadOfWhatKnowsWhatItCounts) {
   EXPECT_FALSE(can_be_split(Cell{}));
 }
 
-TEST(Part, IsForgottenWhenNothingOfItCounts) {
+TEST(SplitPart, ReportsWhenItsUsageNoLongerCounts) {
   EXPECT_EQ(forgotten_at(*Bucket::make(kTenASecond, 30), kStart), kStart + seconds{3});
   EXPECT_EQ(forgotten_at(Window{.period = seconds{5}}, kStart), kStart + seconds{5});
   EXPECT_EQ(forgotten_at(Sliding{.period = seconds{5}}, kStart), kStart + seconds{10});
   EXPECT_EQ(forgotten_at(ExactLog{.period = seconds{5}}, kStart), kStart + seconds{5});
 }
 
-// ---- Buckets that begin empty
+// ---- Buckets that start empty
 
-TEST(StartingEmpty, GivesNobodyAnythingAndFillsAtItsRate) {
+TEST(StartingEmpty, AdmitsNothingAtFirstAndFillsAtItsRate) {
   Key<Bucket> key{starting_empty(*Bucket::make(kTenASecond, 30), kStart)};
   EXPECT_EQ(key.take(seconds{0}).retry_after, milliseconds{100});
   EXPECT_EQ(key.peek(milliseconds{99}).remaining, 0);
@@ -143,7 +143,7 @@ TEST(StartingEmpty, GivesNobodyAnythingAndFillsAtItsRate) {
   EXPECT_EQ(key.admits(seconds{9}, 50), 30);
 }
 
-TEST(StartingEmpty, IsFullAfterItsFillingTimeForWhoWasNeverSeen) {
+TEST(StartingEmpty, IsFullAfterItsFillingTimeForAKeyNeverSeen) {
   const Bucket limit = starting_empty(*Bucket::make(kTenASecond, 30), kStart);
   EXPECT_EQ(limit.full_at, kStart + seconds{3});
   EXPECT_EQ(rest_at(limit, {}, kStart), kStart + seconds{3});
@@ -151,17 +151,17 @@ TEST(StartingEmpty, IsFullAfterItsFillingTimeForWhoWasNeverSeen) {
   EXPECT_EQ(remaining(limit, {}, kStart + seconds{3}), 30);
 }
 
-TEST(StartingEmpty, KeepsADebtThatIsLarger) {
+TEST(StartingEmpty, KeepsALargerDebt) {
   Key<Bucket> key{*Bucket::make(kTenASecond, 30)};
   key.debit(seconds{0}, 50);
   key.change(starting_empty(*Bucket::make(kTenASecond, 30), kStart), kStart);
   EXPECT_EQ(key.take(seconds{0}).retry_after, milliseconds{2100});
 }
 
-TEST(StartingEmpty, GoesOnUnderAnotherPrice) {
+TEST(StartingEmpty, ContinuesAtAnotherPrice) {
   Key<Bucket> key{starting_empty(*Bucket::make(kTenASecond, 30), kStart)};
   key.change(part_of(*Bucket::make(kTenASecond, 30), 15), kStart + seconds{1});
-  // Twenty were owed of thirty; so they are of fifteen.
+  // Twenty of thirty permits were owed; the same number is owed of fifteen.
   EXPECT_EQ(key.peek(seconds{1}).remaining, 0);
   EXPECT_EQ(key.take(seconds{1}).retry_after, milliseconds{1200});
   EXPECT_EQ(key.admits(milliseconds{2200}, 9), 1);

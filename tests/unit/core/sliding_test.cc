@@ -7,8 +7,8 @@
 namespace weir::core {
 namespace {
 
-// 40 % into the window, 60 % of the previous ten count.
-TEST(Sliding, WeighsThePreviousWindowByWhatItStillCovers) {
+// 40 % into the window, 60 % of the previous window count.
+TEST(Sliding, WeightsThePreviousWindowByTheFractionStillCovered) {
   auto sliding = key(Sliding::make(per(10, seconds{10})));
   EXPECT_EQ(sliding.admits(seconds{5}, 20), 10);
   EXPECT_EQ(sliding.peek(seconds{14}).remaining, 4);
@@ -16,7 +16,7 @@ TEST(Sliding, WeighsThePreviousWindowByWhatItStillCovers) {
   EXPECT_EQ(sliding.admits(seconds{15}, 20), 1);
 }
 
-// No 2N at the edge: the first of the new window pass as the old one fades.
+// There is no 2N at the boundary: calls of the new window pass as the weight of the old one falls.
 TEST(Sliding, AdmitsNothingJustAfterAFullWindow) {
   auto sliding = key(Sliding::make(per(10, seconds{10})));
   EXPECT_EQ(sliding.admits(seconds{10} - Nanos{1}, 20), 10);
@@ -25,30 +25,30 @@ TEST(Sliding, AdmitsNothingJustAfterAFullWindow) {
   EXPECT_EQ(sliding.admits(seconds{11}, 20), 1);
 }
 
-TEST(Sliding, PromisesTheInstantInThisWindowOrInTheNext) {
+TEST(Sliding, ReportsTheRetryInThisWindowOrInTheNext) {
   auto sliding = key(Sliding::make(per(10, seconds{10})));
   EXPECT_EQ(sliding.admits(seconds{5}, 10), 10);
-  // In this window nothing more passes; in the next one, once one of ten has faded.
+  // No call passes in this window; in the next one, once the weighted count has fallen by one.
   EXPECT_EQ(sliding.peek(seconds{5}).retry_after, seconds{6});
   EXPECT_EQ(sliding.peek(seconds{5}, {.cost = 10}).retry_after, seconds{15});
   EXPECT_EQ(sliding.peek(seconds{12}, {.cost = 3}).retry_after, seconds{1});
 }
 
-TEST(Sliding, RestsAtTheEndOfTheNextWindow) {
+TEST(Sliding, IsAtRestAtTheEndOfTheNextWindow) {
   auto sliding = key(Sliding::make(per(10, seconds{10})));
   EXPECT_EQ(sliding.take(seconds{5}).reset_after, seconds{15});
   EXPECT_EQ(sliding.peek(seconds{20} - Nanos{1}).remaining, 9);
   EXPECT_EQ(sliding.peek(seconds{20}).remaining, 10);
 }
 
-TEST(Sliding, StaysWhereItWasWhenTheClockStepsBack) {
+TEST(Sliding, KeepsItsWindowWhenTheClockStepsBack) {
   auto sliding = key(Sliding::make(per(10, seconds{10})));
   EXPECT_EQ(sliding.admits(seconds{12}, 8), 8);
   EXPECT_EQ(sliding.admits(seconds{2}, 20), 2);
   EXPECT_EQ(sliding.peek(seconds{2}).remaining, 0);
 }
 
-TEST(SlidingRefund, CountsOnlyWhileItsWindowIsCurrent) {
+TEST(SlidingRefund, GivesBackOnlyInTheSameWindow) {
   auto sliding = key(Sliding::make(per(10, seconds{10})));
   Receipt receipt = sliding.taken(seconds{1}, {.cost = 6});
   sliding.refund(seconds{2}, receipt, 2);
@@ -58,8 +58,8 @@ TEST(SlidingRefund, CountsOnlyWhileItsWindowIsCurrent) {
   EXPECT_EQ(sliding.peek(seconds{15}).remaining, 8);
 }
 
-// Or else somebody whose clock is behind would not know of the windows before.
-TEST(SlidingRefund, OfEverythingDoesNotTurnTimeBack) {
+// Otherwise a caller whose clock is behind would count the previous windows anew.
+TEST(SlidingRefund, KeepsTheInstantWhenEverythingIsGivenBack) {
   auto sliding = key(Sliding::make(per(10, seconds{10})));
   EXPECT_EQ(sliding.admits(seconds{9}, 10), 10);
   Receipt receipt = sliding.taken(seconds{20}, {.cost = 2});
@@ -69,7 +69,7 @@ TEST(SlidingRefund, OfEverythingDoesNotTurnTimeBack) {
   EXPECT_EQ(sliding.admits(seconds{20}, 20), 0);
 }
 
-TEST(Sliding, CannotCountBeyondItsCounters) {
+TEST(Sliding, RejectsACountBeyondItsCounters) {
   EXPECT_TRUE(Sliding::make(per_second(kMaxSliding)));
   EXPECT_EQ(Sliding::make(per_second(kMaxSliding + 1)).error(), Flaw::capacity_too_large);
   auto sliding = key(Sliding::make(per_second(kMaxSliding)));

@@ -1,4 +1,4 @@
-// The smooth limiter, with the sequences of Guava's own tests (R: told to wait, U: time passes).
+// The smooth limiter, with the sequences of Guava's own tests (R: wait of a call, U: time passes).
 
 #include "core/smooth.h"
 
@@ -9,7 +9,7 @@
 namespace weir::core {
 namespace {
 
-// A limiter as Guava creates it, and callers that sleep as long as they are told.
+// A limiter as Guava creates it, with callers that sleep for the wait they are given.
 struct Sleeper {
   Key<Smooth> limiter;
   Nanos now{0};
@@ -39,37 +39,37 @@ Sleeper warming(const Rate& rate, Nanos warmup) { return {{*Smooth::make_warming
 
 using Waits = std::vector<double>;
 
-TEST(Smooth, SpacesCallersFromTheFirstOn) {
+TEST(Smooth, SpacesCallersFromTheFirstCallOn) {
   EXPECT_EQ(bursty(per_second(5)).acquire_all({1, 1, 1}), (Waits{0, 0.2, 0.2}));
 }
 
-TEST(Smooth, LetsInAtOnceWhoComesInTime) {
+TEST(Smooth, DoesNotDelayACallerThatComesInTime) {
   Sleeper guava = bursty(per_second(5));
   EXPECT_EQ(guava.acquire(), Nanos{0});
   guava.now += milliseconds{200};
   EXPECT_EQ(guava.acquire_all({1, 1}), (Waits{0, 0.2}));
 }
 
-// Five were saved up in a second, and the sixth goes on credit.
-TEST(Smooth, SavesUpOneSecond) {
+// Five permits are saved up in a second, and the sixth is on credit.
+TEST(Smooth, SavesUpOneSecondOfPermits) {
   Sleeper guava = bursty(per_second(5));
   guava.now += seconds{2};
   EXPECT_EQ(guava.acquire_all({1, 1, 3, 1, 1}), (Waits{0, 0, 0, 0, 0.2}));
 }
 
-TEST(Smooth, MakesTheNextCallerPay) {
+TEST(Smooth, MakesTheNextCallerWait) {
   EXPECT_EQ(bursty(per_second(1)).acquire_all({1, 1, 2, 4, 8, 1}), (Waits{0, 1, 1, 2, 4, 8}));
 }
 
-// Who was already promised a time keeps it when the rate changes.
-TEST(Smooth, ChangesItsRateWhileRunning) {
+// A caller that was promised a turn keeps it when the rate changes.
+TEST(Smooth, ChangesItsRateAtRunTime) {
   Sleeper guava = bursty(per_second(1));
   EXPECT_EQ(guava.acquire_all({1, 1}), (Waits{0, 1}));
   guava.limiter.limit = *Smooth::make(per_second(2));
   EXPECT_EQ(guava.acquire_all({1, 2, 4, 1}), (Waits{1, 0.5, 1, 2}));
 }
 
-TEST(Smooth, WarmsUp) {
+TEST(Smooth, StartsSlowlyAfterARestWithWarmUp) {
   const Waits cold{0, 1.375, 1.125, 0.875, 0.625, 0.5, 0.5, 0.5};
   const std::vector<Permits> eight(8, 1);
   Sleeper guava = warming(per_second(2), seconds{4});
@@ -80,7 +80,7 @@ TEST(Smooth, WarmsUp) {
   EXPECT_EQ(guava.acquire_all(eight), (Waits{0, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5}));
 }
 
-TEST(Smooth, WaitsNoLongerThanTheCallerWould) {
+TEST(Smooth, RefusesCallersThatWouldWaitTooLong) {
   Sleeper guava = bursty(per_second(5));
   EXPECT_TRUE(guava.try_acquire(Nanos{0}));
   EXPECT_EQ(guava.try_acquire(milliseconds{200}).wait, milliseconds{200});
@@ -91,8 +91,7 @@ TEST(Smooth, WaitsNoLongerThanTheCallerWould) {
   EXPECT_EQ(guava.try_acquire(milliseconds{100}).wait, milliseconds{100});
 }
 
-// A timeout below zero is none.
-TEST(Smooth, TakesANegativeTimeoutForNone) {
+TEST(Smooth, TreatsANegativeTimeoutAsZero) {
   Sleeper guava = bursty(per_second(5));
   EXPECT_TRUE(guava.try_acquire(Nanos{0}, 5));
   guava.now += milliseconds{900};
@@ -101,14 +100,14 @@ TEST(Smooth, TakesANegativeTimeoutForNone) {
   EXPECT_TRUE(guava.try_acquire(seconds{-1}));
 }
 
-TEST(Smooth, TakesTheLongestTimeoutWithoutOverflow) {
+TEST(Smooth, AcceptsTheLongestTimeoutWithoutOverflow) {
   Sleeper guava = bursty(per_second(5));
   EXPECT_TRUE(guava.try_acquire(Nanos{0}));
   guava.now += milliseconds{100};
   EXPECT_EQ(guava.try_acquire(Nanos::max()).wait, milliseconds{100});
 }
 
-// Created a moment ago: one. After a rest: those saved up and one on credit.
+// A new limiter admits one call; after a rest, it admits the saved permits and one on credit.
 TEST(Smooth, AdmitsElevenOfAHundredAfterARest) {
   EXPECT_EQ(bursty(per_second(10)).limiter.admits(Nanos{0}, 100), 1);
   Key<Smooth> rested{*Smooth::make(per_second(10))};
@@ -125,16 +124,16 @@ TEST(Smooth, SavesFractionsExactly) {
   EXPECT_EQ(rested.admits(Nanos{0}, 100), 4);
 }
 
-// A request is never refused for its size: the following caller pays for it.
-TEST(Smooth, IsNeverImpossible) {
+// A call is never refused for its size: the next caller waits for it.
+TEST(Smooth, NeverReportsImpossible) {
   Sleeper guava{{*Smooth::make(per_second(10))}};
   EXPECT_EQ(guava.acquire(1'000'000), Nanos{0});
   EXPECT_EQ(guava.try_acquire(Nanos{0}).outcome, Outcome::limited);
   EXPECT_EQ(guava.try_acquire(Nanos{0}, -1).outcome, Outcome::impossible);
 }
 
-// Two permits at 0 s are paid until 0.58 s. They make the eight that follow cheaper by 0.16 s,
-// which is more than the 0.159 s for which those have to wait.
+// The debt of two permits at 0 s lasts until 0.58 s. They make the following eight cheaper by 0.16
+// s, which is more than the 0.159 s for which those have to wait.
 TEST(Smooth, AdmitsEarlierAfterMoreUseWhenItWarmsUp) {
   Sleeper used_less = warming(per_second(10), seconds{4});
   Sleeper used_more = warming(per_second(10), seconds{4});
@@ -148,8 +147,8 @@ TEST(Smooth, AdmitsEarlierAfterMoreUseWhenItWarmsUp) {
   EXPECT_EQ(used_less.try_acquire(Nanos{0}).outcome, Outcome::limited);
 }
 
-// However ten permits of a cold limiter are cut into pieces, they take the warm-up together.
-TEST(Smooth, WarmsUpInTheSameTimeWhateverThePieces) {
+// Ten permits of a cold limiter take the warm-up time, in however many calls they are taken.
+TEST(Smooth, WarmsUpInTheSameTimeForAnyCallSizes) {
   for (const Rate& rate : {per_second(4), per_second(2), per_second(1), Rate{5, 10}, Rate{1, 10}}) {
     const Nanos warmup{20 * rate.period.count() * rate.scale / rate.count};
     for (const std::vector<Permits>& pieces : {std::vector<Permits>{10},
@@ -167,7 +166,7 @@ TEST(Smooth, WarmsUpInTheSameTimeWhateverThePieces) {
 }
 
 // Half a second saved at 3/s is half a second at 2/s.
-TEST(ChangedSmooth, KeepsTheTimeItSaved) {
+TEST(ChangedSmooth, KeepsItsSavedTime) {
   Key<Smooth> limiter{*Smooth::make(per_second(3)), created_empty(kStart)};
   EXPECT_EQ(limiter.peek(milliseconds{500}).reset_after, milliseconds{500});
   (void)limiter.take(milliseconds{500});  // leaves half a second less a third
@@ -177,7 +176,7 @@ TEST(ChangedSmooth, KeepsTheTimeItSaved) {
               static_cast<double>(rest.count()), 2);
 }
 
-TEST(SmoothRefund, ReplaysWhenNothingHappenedSince) {
+TEST(SmoothRefund, UndoesTheTakeIfTheKeyHasNotChanged) {
   Key<Smooth> limiter{*Smooth::make(per_second(10))};
   Receipt receipt = limiter.taken(Nanos{0}, {.cost = 31});
   EXPECT_EQ(limiter.peek(Nanos{0}).retry_after, milliseconds{2100});
@@ -187,7 +186,7 @@ TEST(SmoothRefund, ReplaysWhenNothingHappenedSince) {
   EXPECT_EQ(limiter.peek(Nanos{0}).remaining, 11);
 }
 
-TEST(SmoothRefund, GivesNothingOnceSomebodyElseCame) {
+TEST(SmoothRefund, GivesNothingBackAfterALaterCall) {
   Key<Smooth> limiter{*Smooth::make(per_second(10))};
   Receipt receipt = limiter.taken(Nanos{0}, {.cost = 3});
   (void)limiter.take(Nanos{0});
@@ -196,7 +195,7 @@ TEST(SmoothRefund, GivesNothingOnceSomebodyElseCame) {
   EXPECT_EQ(limiter.peek(Nanos{0}).remaining, 7);
 }
 
-TEST(Smooth, CannotBeMadeOfNumbersThatMeanNothing) {
+TEST(Smooth, RejectsInvalidNumbers) {
   EXPECT_EQ(Smooth::make(per_second(0)).error(), Flaw::rate_not_positive);
   EXPECT_EQ(Smooth::make(per_second(2'000'000'000)).error(), Flaw::rate_too_high);
   EXPECT_EQ(Smooth::make_warming(per_second(1), kLongestWarmup + Nanos{1}).error(),

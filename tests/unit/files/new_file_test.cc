@@ -32,7 +32,7 @@ std::string error_of(const std::optional<Error>& error) { return error ? error->
 
 class ReplacedFile : public testing::Test {
  protected:
-  // The file has that content, and there is nothing beside it.
+  // Expects that the file has that content, and that no temporary file is left.
   void expect_only(const std::string& content) {
     EXPECT_EQ(content_of(path_), content);
     EXPECT_FALSE(std::filesystem::exists(path_ + ".new"));
@@ -42,7 +42,7 @@ class ReplacedFile : public testing::Test {
   const std::string path_ = folder_ / "file";
 };
 
-TEST_F(ReplacedFile, HasTheNewContentOnly) {
+TEST_F(ReplacedFile, HasExactlyTheNewContent) {
   for (const std::string& content : {std::string("one"), std::string(), std::string(99'999, 'x')}) {
     EXPECT_EQ(error_of(replace(path_, content)), "");
     expect_only(content);
@@ -70,8 +70,8 @@ TEST_F(ReplacedFile, DoesNotWriteThroughALink) {
   EXPECT_EQ(content_of(path_), "old");
 }
 
-// The link itself is replaced, not what it leads to.
-TEST_F(ReplacedFile, ReplacesALinkOfItsName) {
+// The symbolic link itself is replaced, not its target.
+TEST_F(ReplacedFile, ReplacesASymbolicLinkOfItsName) {
   write_to(folder_ / "diary", "precious");
   std::filesystem::create_symlink(folder_ / "diary", path_);
   EXPECT_EQ(error_of(replace(path_, "new")), "");
@@ -79,16 +79,16 @@ TEST_F(ReplacedFile, ReplacesALinkOfItsName) {
   expect_only("new");
 }
 
-TEST_F(ReplacedFile, StaysWhenAnotherProcessIsCreatingTheNewOne) {
+TEST_F(ReplacedFile, IsUnchangedWhileAnotherProcessCreatesTheNewOne) {
   write_to(path_, "old");
   const auto other = create(path_ + ".new", [](int) { return true; });
   ASSERT_TRUE(other);
-  EXPECT_THAT(error_of(replace(path_, "new")), HasSubstr("another process is just creating"));
+  EXPECT_THAT(error_of(replace(path_, "new")), HasSubstr("another process is creating"));
   EXPECT_EQ(content_of(path_), "old");
   EXPECT_TRUE(same_file(other->get(), path_ + ".new"));
 }
 
-TEST_F(ReplacedFile, SaysWhenItCannotBeWritten) {
+TEST_F(ReplacedFile, ReportsWriteErrors) {
   EXPECT_THAT(error_of(replace(folder_ / "none/file", "x")),
               HasSubstr("No such file or directory"));
   std::filesystem::create_directory(path_);
@@ -96,7 +96,7 @@ TEST_F(ReplacedFile, SaysWhenItCannotBeWritten) {
   EXPECT_FALSE(std::filesystem::exists(path_ + ".new"));
 }
 
-TEST_F(ReplacedFile, IsNotReplacedWhereOnlyAFreeNameIsWanted) {
+TEST_F(ReplacedFile, IsNotReplacedByMoveIfFree) {
   const auto make = [&] { return create(path_ + ".new", [](int) { return true; }); };
   auto first = make();
   ASSERT_TRUE(first);

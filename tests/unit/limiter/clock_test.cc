@@ -12,25 +12,25 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// ---- What the process clock makes of the kernel's two
+// ---- WallTime, on fake kernel clocks
 
 struct Readings {
-  std::int64_t steady = 0;
+  std::int64_t monotonic = 0;
   std::int64_t wall = 0;
-  int looks_at_wall = 0;
-  std::int64_t slowness = 0;  // how long it takes between the two
+  int wall_reads = 0;
+  std::int64_t slowness = 0;  // time that passes between the reads of the two clocks
 
   void pass(Nanos time) {
-    steady += time.count();
+    monotonic += time.count();
     wall += time.count();
   }
 };
 
 struct Fake {
   Readings* readings;
-  std::int64_t steady() const noexcept { return readings->steady; }
+  std::int64_t monotonic() const noexcept { return readings->monotonic; }
   std::int64_t wall() const noexcept {
-    ++readings->looks_at_wall;
+    ++readings->wall_reads;
     const std::int64_t wall = readings->wall;
     readings->pass(Nanos{readings->slowness});
     return wall;
@@ -39,9 +39,9 @@ struct Fake {
 
 constexpr Instant kWall{std::chrono::hours{490'000}};
 
-Readings at_start() { return {.steady = 5'000'000'000, .wall = ns(kWall)}; }
+Readings at_start() { return {.monotonic = 5'000'000'000, .wall = ns(kWall)}; }
 
-TEST(WallTime, ShowsWallTimeAndGoesOnWithTheSteadyClock) {
+TEST(WallTime, StartsAtTheWallClockAndFollowsTheMonotonicClock) {
   Readings readings = at_start();
   const WallTime<Fake> time{Fake{&readings}};
   EXPECT_EQ(time.now(), kWall);
@@ -49,7 +49,7 @@ TEST(WallTime, ShowsWallTimeAndGoesOnWithTheSteadyClock) {
   EXPECT_EQ(time.now(), kWall + 10min);
 }
 
-// Somebody sets the clock back an hour: the limits must neither refill nor lock up.
+// When the clock is set back an hour, limits must neither refill nor lock up.
 TEST(WallTime, DoesNotFollowAWallClockThatIsSetBack) {
   Readings readings = at_start();
   const WallTime<Fake> time{Fake{&readings}};
@@ -68,19 +68,19 @@ TEST(WallTime, FollowsAWallClockThatIsSetForwardWithinASecond) {
   EXPECT_EQ(time.now(), kWall + 1h + 1s);
 }
 
-// A wall clock is read in addition, which takes as long again.
-TEST(WallTime, LooksAtTheWallClockOnceASecond) {
+// The second read would double the cost of every call.
+TEST(WallTime, ReadsTheWallClockOnceASecond) {
   Readings readings = at_start();
   const WallTime<Fake> time{Fake{&readings}};
   for (int i = 0; i < 1000; ++i) {
     readings.pass(10ms);
     (void)time.now();
   }
-  EXPECT_EQ(readings.looks_at_wall, 1 + 10);
+  EXPECT_EQ(readings.wall_reads, 1 + 10);
 }
 
-// The thread loses the processor between reading the one clock and the other.
-TEST(WallTime, IsNotPutAheadByASlowLook) {
+// The thread may be preempted between the reads of the two clocks.
+TEST(WallTime, IsNotSetForwardByADelayBetweenTheReads) {
   Readings readings = at_start();
   const WallTime<Fake> time{Fake{&readings}};
   readings.slowness = 300'000'000;
@@ -100,7 +100,7 @@ TEST(SystemClock, DoesNotGoBack) {
   }
 }
 
-TEST(SystemClock, DoesNotSleepForWhatHasPassed) {
+TEST(SystemClock, DoesNotSleepUntilAPastInstant) {
   std::stop_source stopped;
   stopped.request_stop();
   EXPECT_TRUE(system_clock().sleep_until(system_clock().now(), {}));
@@ -108,19 +108,19 @@ TEST(SystemClock, DoesNotSleepForWhatHasPassed) {
   EXPECT_TRUE(system_clock().sleep_until(Instant{}, stopped.get_token()));
 }
 
-TEST(SystemClock, DoesNotSleepWhenStoppedBefore) {
+TEST(SystemClock, DoesNotSleepWhenAlreadyStopped) {
   std::stop_source stopped;
   stopped.request_stop();
   EXPECT_FALSE(system_clock().sleep_until(Instant::max(), stopped.get_token()));
 }
 
-TEST(SystemClock, IsWokenByAStop) {
+TEST(SystemClock, StopsSleepingWhenStopped) {
   std::stop_source source;
   std::jthread stopper([&] { source.request_stop(); });
   EXPECT_FALSE(system_clock().sleep_until(Instant::max(), source.get_token()));
 }
 
-TEST(SystemClock, WakesWhenTheTimeHasCome) {
+TEST(SystemClock, WakesAtTheInstant) {
   const Instant soon = system_clock().now() + 1ms;
   EXPECT_TRUE(system_clock().sleep_until(soon, {}));
   EXPECT_GE(system_clock().now(), soon);
@@ -144,7 +144,7 @@ TEST(ManualClock, DoesNotMoveBeyondItsRange) {
   EXPECT_EQ(clock.now(), Instant::max());
 }
 
-TEST(ManualClock, IsMovedBySleepers) {
+TEST(ManualClock, IsAdvancedBySleepers) {
   ManualClock clock;
   EXPECT_TRUE(clock.sleep_until(ManualClock::kStart + 5s, {}));
   EXPECT_EQ(clock.now(), ManualClock::kStart + 5s);
@@ -152,7 +152,7 @@ TEST(ManualClock, IsMovedBySleepers) {
   EXPECT_EQ(clock.now(), ManualClock::kStart + 5s);
 }
 
-TEST(ManualClock, IsNotMovedByOneWhoWasStopped) {
+TEST(ManualClock, IsNotAdvancedByAStoppedSleeper) {
   ManualClock clock;
   std::stop_source stopped;
   stopped.request_stop();
@@ -160,8 +160,8 @@ TEST(ManualClock, IsNotMovedByOneWhoWasStopped) {
   EXPECT_EQ(clock.now(), ManualClock::kStart);
 }
 
-// A sleep without end moves no clock: otherwise the time would be the end of all times.
-TEST(ManualClock, DoesNotMoveToTheEndOfTime) {
+// An unlimited sleep must not set the clock to the latest instant.
+TEST(ManualClock, IsNotAdvancedByAnUnlimitedSleep) {
   ManualClock clock;
   std::stop_source source;
   std::jthread stopper([&] {
@@ -184,7 +184,7 @@ TEST(ManualClock, WakesSleepersWhenAnotherThreadMovesIt) {
     clock.await_sleepers(2);
     clock.advance(1s);
     one.join();
-    clock.await_sleepers(1);  // the other sleeps on
+    clock.await_sleepers(1);  // the other thread still sleeps
     other.request_stop();
   }
   EXPECT_TRUE(early);

@@ -22,7 +22,7 @@ using testing::ElementsAre;
 
 static_assert(!std::is_copy_constructible_v<Permit>);
 
-TEST(ConcurrencyLimiter, LetsInSoManyAtATime) {
+TEST(ConcurrencyLimiter, AdmitsCallsUpToItsLimit) {
   ConcurrencyLimiter slots{2};
   const Permit first = slots.try_enter();
   {
@@ -40,7 +40,7 @@ TEST(ConcurrencyLimiter, LetsInSoManyAtATime) {
   EXPECT_TRUE(slots.try_enter());
 }
 
-TEST(ConcurrencyLimiter, LetsInSeveralForOne) {
+TEST(ConcurrencyLimiter, CountsSeveralPermitsOfOneCall) {
   ConcurrencyLimiter slots{5};
   const Permit three = slots.try_enter(3);
   EXPECT_EQ(three.decision().remaining, 2);
@@ -48,7 +48,7 @@ TEST(ConcurrencyLimiter, LetsInSeveralForOne) {
   EXPECT_TRUE(slots.try_enter(2));
 }
 
-TEST(ConcurrencyLimiter, SaysThatMoreThanItsLimitIsImpossible) {
+TEST(ConcurrencyLimiter, ReportsMoreThanItsLimitAsImpossible) {
   ConcurrencyLimiter slots{5};
   for (const Permits permits : {Permits{6}, Permits{-1}}) {
     EXPECT_EQ(slots.try_enter(permits).decision().outcome, Outcome::impossible);
@@ -58,39 +58,39 @@ TEST(ConcurrencyLimiter, SaysThatMoreThanItsLimitIsImpossible) {
   EXPECT_EQ(slots.in_flight_approx(), 0);
 }
 
-TEST(ConcurrencyLimiter, AlwaysLetsInForNothing) {
+TEST(ConcurrencyLimiter, AlwaysAdmitsZeroPermits) {
   ConcurrencyLimiter slots{1};
   const Permit all = slots.try_enter();
   EXPECT_TRUE(slots.try_enter(0));
   EXPECT_EQ(slots.in_flight_approx(), 1);
 }
 
-TEST(ConcurrencyLimiter, NeedsALimitOfAtLeastOne) {
+TEST(ConcurrencyLimiter, RequiresALimitOfAtLeastOne) {
   EXPECT_THROW(ConcurrencyLimiter{0}, std::invalid_argument);
   ConcurrencyLimiter slots{1};
   EXPECT_THROW(slots.set_limit(0), std::invalid_argument);
   EXPECT_EQ(slots.limit(), 1);
 }
 
-TEST(Permit, IsReturnedOnceAndByWhoeverHasIt) {
+TEST(Permit, IsReleasedExactlyOnceByItsOwner) {
   ConcurrencyLimiter slots{2};
   Permit first = slots.try_enter();
   Permit second = slots.try_enter();
   Permit moved = std::move(first);
-  first.release();  // NOLINT: has nothing any more
+  first.release();  // NOLINT: moved from
   EXPECT_EQ(slots.in_flight_approx(), 2);
   moved.release();
   moved.release();
   EXPECT_FALSE(moved);
   EXPECT_EQ(slots.in_flight_approx(), 1);
-  second = slots.try_enter();  // the old one goes
+  second = slots.try_enter();  // releases the old permit
   EXPECT_EQ(slots.in_flight_approx(), 1);
   std::jthread elsewhere([taken = std::move(second)] { EXPECT_TRUE(taken); });
   elsewhere.join();
   EXPECT_EQ(slots.in_flight_approx(), 0);
 }
 
-TEST(ConcurrencyLimiter, ThrowsNobodyOutWhenItsLimitIsLowered) {
+TEST(ConcurrencyLimiter, RevokesNoPermitsWhenItsLimitIsLowered) {
   ConcurrencyLimiter slots{3};
   Permit first = slots.try_enter();
   Permit second = slots.try_enter();
@@ -105,7 +105,7 @@ TEST(ConcurrencyLimiter, ThrowsNobodyOutWhenItsLimitIsLowered) {
 
 // ---- Waiting
 
-TEST(ConcurrencyLimiter, DoesNotWaitForAPlaceThatIsFree) {
+TEST(ConcurrencyLimiter, DoesNotWaitWhenAPermitIsFree) {
   ManualClock clock;
   ConcurrencyLimiter slots{1, clock};
   EXPECT_TRUE(slots.enter(Deadline::never()));
@@ -125,17 +125,17 @@ TEST(ConcurrencyLimiter, WaitsUntilTheDeadline) {
   EXPECT_EQ(clock.now(), ManualClock::kStart + 5s);
 }
 
-// Threads that wait for a limiter, one after the other.
+// Threads that queue for a limiter in a known order.
 class Queue {
  public:
   explicit Queue(Permits limit) : slots(limit, clock) {}
 
-  // Returns once the thread sleeps.
+  // Starts a thread that enters, and returns once it waits.
   void join(int name, Deadline deadline = Deadline::never(), Permits permits = 1) {
     threads_.emplace_back([=, this](const std::stop_token& stop) {
       const Permit permit = slots.enter(deadline, permits, stop);
       const std::lock_guard lock(mutex_);
-      (permit ? came_in_ : sent_away_).push_back(name);
+      (permit ? admitted_ : refused_).push_back(name);
     });
     clock.await_sleepers(threads_.size() - gone_);
   }
@@ -146,33 +146,33 @@ class Queue {
   }
   void all_done() { threads_.clear(); }
 
-  // To be asked when all are done.
-  const std::vector<int>& came_in() const { return came_in_; }
-  const std::vector<int>& sent_away() const { return sent_away_; }
+  // Valid after all_done().
+  const std::vector<int>& admitted() const { return admitted_; }
+  const std::vector<int>& refused() const { return refused_; }
 
   ManualClock clock{ManualClock::Sleepers::wait_for_others};
   ConcurrencyLimiter slots;
 
  private:
   std::mutex mutex_;
-  std::vector<int> came_in_;
-  std::vector<int> sent_away_;
+  std::vector<int> admitted_;
+  std::vector<int> refused_;
   std::size_t gone_ = 0;
   std::vector<std::jthread> threads_;
 };
 
-TEST(ConcurrencyLimiter, LetsInThoseWhoWaitInTheOrderTheyCame) {
+TEST(ConcurrencyLimiter, AdmitsWaitingCallersInFifoOrder) {
   Queue queue{1};
   Permit holder = queue.slots.try_enter();
   for (int name = 0; name < 5; ++name) queue.join(name);
   holder.release();
   queue.all_done();
-  EXPECT_THAT(queue.came_in(), ElementsAre(0, 1, 2, 3, 4));
+  EXPECT_THAT(queue.admitted(), ElementsAre(0, 1, 2, 3, 4));
   EXPECT_EQ(queue.slots.in_flight_approx(), 0);
 }
 
-// One that needs all the slots waits; one slot is free, but not for those who come later.
-TEST(ConcurrencyLimiter, LetsNobodyOvertake) {
+// While a caller waits for all permits, a free permit is not given to later callers.
+TEST(ConcurrencyLimiter, DoesNotLetLaterCallersOvertake) {
   Queue queue{3};
   Permit holder = queue.slots.try_enter(2);
   queue.join(0, Deadline::never(), 3);
@@ -183,21 +183,21 @@ TEST(ConcurrencyLimiter, LetsNobodyOvertake) {
   EXPECT_EQ(queue.slots.in_flight_approx(), 2);
   holder.release();
   queue.all_done();
-  EXPECT_THAT(queue.came_in(), ElementsAre(0, 1));
+  EXPECT_THAT(queue.admitted(), ElementsAre(0, 1));
 }
 
-TEST(ConcurrencyLimiter, LetsInThoseBehindOneWhoGivesUp) {
+TEST(ConcurrencyLimiter, AdmitsCallersBehindOneThatGivesUp) {
   Queue queue{3};
   const Permit holder = queue.slots.try_enter(2);
   queue.join(0, Deadline::after(1s), 3);
   queue.join(1);
   queue.clock.advance(1s);
   queue.all_done();
-  EXPECT_THAT(queue.sent_away(), ElementsAre(0));
-  EXPECT_THAT(queue.came_in(), ElementsAre(1));
+  EXPECT_THAT(queue.refused(), ElementsAre(0));
+  EXPECT_THAT(queue.admitted(), ElementsAre(1));
 }
 
-TEST(ConcurrencyLimiter, LetsInThoseBehindOneWhoIsStopped) {
+TEST(ConcurrencyLimiter, AdmitsCallersBehindOneThatIsStopped) {
   Queue queue{3};
   const Permit holder = queue.slots.try_enter(2);
   queue.join(0, Deadline::never(), 3);
@@ -206,11 +206,11 @@ TEST(ConcurrencyLimiter, LetsInThoseBehindOneWhoIsStopped) {
   queue.join(2);
   queue.stop(0);
   queue.all_done();
-  EXPECT_THAT(queue.sent_away(), ElementsAre(1, 0));
-  EXPECT_THAT(queue.came_in(), ElementsAre(2));
+  EXPECT_THAT(queue.refused(), ElementsAre(1, 0));
+  EXPECT_THAT(queue.admitted(), ElementsAre(2));
 }
 
-TEST(ConcurrencyLimiter, LetsNobodyInWhoWasStoppedBefore) {
+TEST(ConcurrencyLimiter, RefusesACallerThatWasAlreadyStopped) {
   ConcurrencyLimiter slots{1};
   std::stop_source stopped;
   stopped.request_stop();
@@ -219,29 +219,29 @@ TEST(ConcurrencyLimiter, LetsNobodyInWhoWasStoppedBefore) {
   EXPECT_EQ(slots.in_flight_approx(), 0);
 }
 
-TEST(ConcurrencyLimiter, LetsInThoseWhoWaitWhenItsLimitIsRaised) {
+TEST(ConcurrencyLimiter, AdmitsWaitingCallersWhenItsLimitIsRaised) {
   Queue queue{1};
   const Permit holder = queue.slots.try_enter();
   queue.join(0);
   queue.join(1);
   queue.slots.set_limit(3);
   queue.all_done();
-  EXPECT_EQ(queue.came_in().size(), 2u);
+  EXPECT_EQ(queue.admitted().size(), 2u);
 }
 
-// Otherwise those behind would wait for one who can never come in.
-TEST(ConcurrencyLimiter, SendsAwayWhoNeedsMoreThanALoweredLimit) {
+// Otherwise the callers behind would wait for one that can never be admitted.
+TEST(ConcurrencyLimiter, RefusesWaitingCallersThatNeedMoreThanALoweredLimit) {
   Queue queue{4};
   const Permit holder = queue.slots.try_enter();
   queue.join(0, Deadline::never(), 4);
   queue.join(1);
   queue.slots.set_limit(2);
   queue.all_done();
-  EXPECT_THAT(queue.sent_away(), ElementsAre(0));
-  EXPECT_THAT(queue.came_in(), ElementsAre(1));
+  EXPECT_THAT(queue.refused(), ElementsAre(0));
+  EXPECT_THAT(queue.admitted(), ElementsAre(1));
 }
 
-TEST(ConcurrencyLimiter, SaysHowLongSomebodyHasWaited) {
+TEST(ConcurrencyLimiter, ReportsTheTimeWaited) {
   ManualClock clock{ManualClock::Sleepers::wait_for_others};
   ConcurrencyLimiter slots{1, clock};
   Permit holder = slots.try_enter();
@@ -255,7 +255,7 @@ TEST(ConcurrencyLimiter, SaysHowLongSomebodyHasWaited) {
   EXPECT_EQ(waited, 3s);
 }
 
-// A clock of somebody's own that fails: nobody is left in the queue, and no slot is lost.
+// If a user's clock throws, the caller leaves the queue and no permit is lost.
 TEST(ConcurrencyLimiter, SurvivesAClockThatThrows) {
   struct Broken final : Clock {
     Instant now() const noexcept override { return ManualClock::kStart; }
@@ -268,15 +268,15 @@ TEST(ConcurrencyLimiter, SurvivesAClockThatThrows) {
   ConcurrencyLimiter slots{1, clock};
   Permit holder = slots.try_enter();
   EXPECT_THROW((void)slots.enter(Deadline::after(1s)), std::runtime_error);
-  clock.holder = &holder;  // the waiter is let in, and then its clock fails
+  clock.holder = &holder;  // the waiter is admitted, and then its clock fails
   EXPECT_THROW((void)slots.enter(Deadline::after(1s)), std::runtime_error);
   EXPECT_EQ(slots.in_flight_approx(), 0);
   EXPECT_TRUE(slots.try_enter());
 }
 
-// ---- However threads interleave
+// ---- Under any interleaving of threads
 
-TEST(ConcurrencyLimiter, NeverHasMoreInsideThanItsLimit) {
+TEST(ConcurrencyLimiter, NeverExceedsItsLimit) {
   constexpr Permits limit = 3;
   ConcurrencyLimiter slots{limit};
   std::atomic<Permits> inside{0};
@@ -301,8 +301,8 @@ TEST(ConcurrencyLimiter, NeverHasMoreInsideThanItsLimit) {
   EXPECT_EQ(slots.in_flight_approx(), 0);
 }
 
-// Deadlines and stops that race with places that come free: no slot is lost.
-TEST(ConcurrencyLimiter, LosesNoSlotToThoseWhoGiveUp) {
+// Deadlines and stops race with permits that are released.
+TEST(ConcurrencyLimiter, LosesNoPermitToCallersThatGiveUp) {
   ManualClock clock{ManualClock::Sleepers::wait_for_others};
   ConcurrencyLimiter slots{2, clock};
   together(5, [&](int thread) {

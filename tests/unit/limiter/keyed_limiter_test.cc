@@ -21,7 +21,7 @@ using namespace std::chrono_literals;
 constexpr Instant kStart = ManualClock::kStart;
 constexpr KeyedOptions kFew{.max_keys = 100, .record_bytes = 1 << 20};
 
-// Ten of everything, by each way of counting.
+// A capacity of ten, by each algorithm.
 std::vector<Limit> tens() {
   return {per_second(10),         per_second(7).burst(10),      Limit::window(10, 1h),
           Limit::sliding(10, 1h), Limit::sliding_exact(10, 1h), Limit::queue(per_second(10), 9, 9)};
@@ -35,9 +35,9 @@ int admits(KeyedLimiter& limiter, std::string_view key, int n) {
 
 std::string numbered(int i) { return "key " + std::to_string(i); }
 
-// ---- Now or not at all
+// ---- try_acquire
 
-TEST(KeyedLimiter, HoldsEveryKeyToTheLimit) {
+TEST(KeyedLimiter, LimitsEachKeySeparately) {
   for (const Limit& limit : tens()) {
     ManualClock clock;
     KeyedLimiter limiter{limit, kFew, clock};
@@ -47,7 +47,7 @@ TEST(KeyedLimiter, HoldsEveryKeyToTheLimit) {
   }
 }
 
-TEST(KeyedLimiter, SaysAllThereIsToKnow) {
+TEST(KeyedLimiter, ReportsAllNumbersOfADecision) {
   ManualClock clock;
   KeyedLimiter limiter{per_second(10), kFew, clock};
   EXPECT_EQ(limiter.try_acquire("k", 4),
@@ -70,7 +70,7 @@ TEST(KeyedLimiter, DecidesByTheCallersTime) {
   EXPECT_EQ(limiter.try_acquire("k").retry_after, 12s);
 }
 
-TEST(KeyedLimiter, IsAskedAboutTheEndsOfTime) {
+TEST(KeyedLimiter, AcceptsAnyInstant) {
   for (const Limit& limit : tens()) {
     KeyedLimiter limiter{limit, kFew};
     EXPECT_TRUE(limiter.try_acquire_at(Instant::min(), "k", 10));
@@ -81,7 +81,7 @@ TEST(KeyedLimiter, IsAskedAboutTheEndsOfTime) {
   }
 }
 
-TEST(KeyedLimiter, TakesNoCostsThatMakeNoSense) {
+TEST(KeyedLimiter, RefusesInvalidCosts) {
   constexpr Permits least = std::numeric_limits<Permits>::min();
   constexpr Permits most = std::numeric_limits<Permits>::max();
   for (const Limit& limit : tens()) {
@@ -113,7 +113,7 @@ TEST(KeyedLimiter, PeeksWithoutTaking) {
   }
 }
 
-TEST(KeyedLimiter, ForgetsAKeyAndNoOther) {
+TEST(KeyedLimiter, ResetsOnlyTheGivenKey) {
   for (const Limit& limit : tens()) {
     ManualClock clock;
     KeyedLimiter limiter{limit, kFew, clock};
@@ -126,18 +126,18 @@ TEST(KeyedLimiter, ForgetsAKeyAndNoOther) {
   }
 }
 
-// It also does for limits that only a text can describe.
-TEST(KeyedLimiter, SmoothsWhatPasses) {
+// Smooth limits have no factory in Limit; they are made from text.
+TEST(KeyedLimiter, SupportsSmoothLimits) {
   ManualClock clock;
   KeyedLimiter limiter{limit_of(*core::Smooth::make({10, 1, 1s})), kFew, clock};
-  EXPECT_TRUE(limiter.try_acquire("k", 11));  // the next caller pays
+  EXPECT_TRUE(limiter.try_acquire("k", 11));  // the next caller waits for it
   EXPECT_EQ(limiter.try_acquire("k").retry_after, 100ms);
   EXPECT_EQ(limiter.acquire("k", Deadline::never()).wait, 100ms);
 }
 
 // ---- Keys
 
-TEST(KeyedLimiter, TakesAnyBytesForAKey) {
+TEST(KeyedLimiter, AcceptsAnyBytesAsAKey) {
   ManualClock clock;
   KeyedLimiter limiter{per_hour(1), kFew, clock};
   using namespace std::string_view_literals;
@@ -150,8 +150,8 @@ TEST(KeyedLimiter, TakesAnyBytesForAKey) {
   }
 }
 
-// No key is nobody's: it is refused for good, at every door, and nothing is remembered of it.
-TEST(KeyedLimiter, SaysImpossibleToWhatIsNoKey) {
+// Every operation refuses an invalid key for good, and remembers nothing of it.
+TEST(KeyedLimiter, ReportsInvalidKeysAsImpossible) {
   const std::string too_long(4097, 'x');
   for (const std::string_view key : {std::string_view{}, std::string_view{too_long}}) {
     ManualClock clock;
@@ -177,9 +177,9 @@ TEST(KeyedLimiter, SaysImpossibleToWhatIsNoKey) {
   }
 }
 
-// ---- Many at once
+// ---- Batches
 
-TEST(KeyedLimiter, DecidesManyAsOneByOne) {
+TEST(KeyedLimiter, DecidesABatchAsSingleCalls) {
   const std::string too_long(4097, 'x');
   for (const Limit& limit : tens()) {
     std::minstd_rand random(20260101);
@@ -205,7 +205,7 @@ TEST(KeyedLimiter, DecidesManyAsOneByOne) {
   }
 }
 
-TEST(KeyedLimiter, DecidesAnyNumberAtOnce) {
+TEST(KeyedLimiter, DecidesBatchesOfAnySize) {
   for (const std::size_t size : {0u, 1u, 15u, 16u, 17u, 33u, 1000u}) {
     ManualClock clock;
     KeyedLimiter limiter{per_hour(20), kFew, clock};
@@ -216,7 +216,7 @@ TEST(KeyedLimiter, DecidesAnyNumberAtOnce) {
   }
 }
 
-// ---- Later
+// ---- Reservations
 
 TEST(KeyedLimiter, ReservesATurn) {
   ManualClock clock;
@@ -226,11 +226,11 @@ TEST(KeyedLimiter, ReservesATurn) {
   EXPECT_EQ(limiter.reserve("other").ready_at(), kStart);
   const Reservation refused = limiter.reserve("k", 1, 100ms);
   EXPECT_FALSE(refused);
-  EXPECT_EQ(refused.ready_at(), kStart + 100ms);  // when to ask again
+  EXPECT_EQ(refused.ready_at(), kStart + 100ms);  // when to retry
   EXPECT_TRUE(limiter.reserve("k", 1, 200ms));
 }
 
-TEST(KeyedLimiter, TakesAReservationBack) {
+TEST(KeyedLimiter, GivesPermitsBackWhenAReservationIsCancelled) {
   for (const Limit& limit : tens()) {
     ManualClock clock;
     KeyedLimiter limiter{limit, kFew, clock};
@@ -245,7 +245,7 @@ TEST(KeyedLimiter, TakesAReservationBack) {
   }
 }
 
-TEST(KeyedLimiter, TakesBackOnlyWhatHasNotDrained) {
+TEST(KeyedLimiter, GivesBackOnlyPermitsThatHaveNotDrained) {
   ManualClock clock;
   KeyedLimiter limiter{per_second(10), kFew, clock};
   Reservation taken = limiter.reserve("k", 4);
@@ -260,7 +260,7 @@ TEST(KeyedLimiter, TakesBackOnlyWhatHasNotDrained) {
   EXPECT_EQ(limiter.peek("k").remaining, 4);
 }
 
-TEST(KeyedLimiter, TakesNothingBackAfterAReset) {
+TEST(KeyedLimiter, GivesNothingBackAfterAReset) {
   for (const Limit& limit : tens()) {
     ManualClock clock;
     KeyedLimiter limiter{limit, kFew, clock};
@@ -283,7 +283,7 @@ TEST(KeyedLimiter, WaitsForATurn) {
   EXPECT_EQ(limiter.acquire("other", Deadline::after(1s)).wait, 0s);
 }
 
-// Whether turns are lent, or there is a try each time there is a chance.
+// Both under limits that reserve turns and under limits that retry.
 TEST(KeyedLimiter, WaitsUnderEveryLimit) {
   for (const Limit& limit : {Limit{per_second(1)}, Limit::window(1, 1s),
                              Limit::sliding_exact(1, 1s), Limit::queue(per_second(1), 5)}) {
@@ -296,7 +296,7 @@ TEST(KeyedLimiter, WaitsUnderEveryLimit) {
   }
 }
 
-TEST(KeyedLimiter, DoesNotWaitInVain) {
+TEST(KeyedLimiter, DoesNotWaitForATurnThatWouldComeTooLate) {
   for (const Limit& limit :
        {Limit{per_second(1)}, Limit::window(1, 1s), Limit::sliding_exact(1, 1s)}) {
     ManualClock clock;
@@ -312,8 +312,8 @@ TEST(KeyedLimiter, DoesNotWaitInVain) {
   }
 }
 
-// Somebody who is told to stop is gone, and so is what was taken for them.
-TEST(KeyedLimiter, StopsWaiting) {
+// A stopped caller gives back what was taken for it.
+TEST(KeyedLimiter, StopsWaitingWhenStopped) {
   for (const Limit& limit :
        {Limit{per_second(1)}, Limit::window(1, 1s), Limit::sliding_exact(1, 1s)}) {
     ManualClock clock{ManualClock::Sleepers::wait_for_others};
@@ -333,7 +333,7 @@ TEST(KeyedLimiter, StopsWaiting) {
   }
 }
 
-TEST(KeyedLimiter, DoesNotBeginToWaitWhenToldToStop) {
+TEST(KeyedLimiter, DoesNotStartToWaitWhenAlreadyStopped) {
   ManualClock clock;
   KeyedLimiter limiter{per_second(1), kFew, clock};
   std::stop_source source;
@@ -343,7 +343,7 @@ TEST(KeyedLimiter, DoesNotBeginToWaitWhenToldToStop) {
   EXPECT_EQ(limiter.peek("k").remaining, 1);
 }
 
-TEST(KeyedLimiter, GivesEachWhoWaitsATurnOfTheirOwn) {
+TEST(KeyedLimiter, GivesEachWaitingCallerItsOwnTurn) {
   for (const Limit& limit : {Limit{per_second(1)}, Limit::sliding_exact(1, 1s)}) {
     constexpr int kWaiting = 3;
     ManualClock clock{ManualClock::Sleepers::wait_for_others};
@@ -367,10 +367,10 @@ TEST(KeyedLimiter, GivesEachWhoWaitsATurnOfTheirOwn) {
   }
 }
 
-// ---- Room
+// ---- Capacity of the table
 
-// As many keys as were asked for are remembered, all of them in use at the same time.
-TEST(KeyedLimiter, HasRoomForAllItsKeys) {
+// All max_keys keys are in use at the same time.
+TEST(KeyedLimiter, HasRoomForMaxKeys) {
   for (const int keys : {1, 15, 100, 10'000, 100'000}) {
     ManualClock clock;
     KeyedLimiter limiter{per_hour(1), {.max_keys = static_cast<std::uint64_t>(keys)}, clock};
@@ -382,7 +382,7 @@ TEST(KeyedLimiter, HasRoomForAllItsKeys) {
   }
 }
 
-TEST(KeyedLimiter, TakesTheMemoryItSays) {
+TEST(KeyedLimiter, UsesTheMemoryThatItReports) {
   ManualClock clock;
   for (const std::uint64_t keys : {10'000u, 100'000u, 1'000'000u}) {
     const KeyedLimiter limiter{per_hour(1), {.max_keys = keys}, clock};
@@ -391,8 +391,8 @@ TEST(KeyedLimiter, TakesTheMemoryItSays) {
   }
 }
 
-// Over and over: a key that has come to rest makes room for others, and nobody notices.
-TEST(KeyedLimiter, HasRoomForAnyNumberOfKeysOneAfterTheOther) {
+// Keys at rest are evicted, which changes no decision.
+TEST(KeyedLimiter, HasRoomForAnyNumberOfKeysOverTime) {
   ManualClock clock;
   KeyedLimiter limiter{per_second(10), {.max_keys = 1000}, clock};
   for (int i = 0; i < 50'000; ++i) {
@@ -404,7 +404,7 @@ TEST(KeyedLimiter, HasRoomForAnyNumberOfKeysOneAfterTheOther) {
   EXPECT_EQ(use.shared + use.denied + use.untracked, 0u);
 }
 
-// What 10,000 keys do to a limiter made for 100.
+// A limiter for 100 keys after calls of 10,000.
 struct Crowd {
   explicit Crowd(WhenFull when_full)
       : limiter(Limit::window(2, 1h), {.max_keys = 100, .when_full = when_full}, clock) {
@@ -416,19 +416,20 @@ struct Crowd {
   int passed = 0;
 };
 
-TEST(KeyedLimiter, LetsNewcomersShareWhenItIsFull) {
+TEST(KeyedLimiter, LetsNewKeysShareOneStateWhenItIsFull) {
   Crowd crowd{WhenFull::share};
   const MemoryUse use = crowd.limiter.memory();
   EXPECT_LT(crowd.passed, 1000);
-  // Two have passed for all that shared; places that were found after that began as used up.
+  // The overflow state has admitted two calls. Slots found after that start as a copy of it: used
+  // up.
   const std::uint64_t placed = 10'000u - use.shared;
   EXPECT_LE(static_cast<std::uint64_t>(crowd.passed - 2), placed);
-  EXPECT_EQ(use.live, placed + 2) << "the first key, and those who share";
+  EXPECT_EQ(use.live, placed + 2) << "the first key and the overflow state";
   EXPECT_EQ(use.denied + use.untracked, 0u);
   EXPECT_EQ(admits(crowd.limiter, "first", 5), 0);
 }
 
-TEST(KeyedLimiter, TurnsNewcomersAwayWhenItIsFull) {
+TEST(KeyedLimiter, DeniesNewKeysWhenItIsFull) {
   Crowd crowd{WhenFull::deny};
   const MemoryUse use = crowd.limiter.memory();
   EXPECT_LT(crowd.passed, 1000);
@@ -443,7 +444,7 @@ TEST(KeyedLimiter, TurnsNewcomersAwayWhenItIsFull) {
   EXPECT_TRUE(crowd.limiter.try_acquire("one more"));
 }
 
-TEST(KeyedLimiter, LetsNewcomersThroughWhenItIsFull) {
+TEST(KeyedLimiter, AdmitsNewKeysUncountedWhenItIsFull) {
   Crowd crowd{WhenFull::allow};
   const MemoryUse use = crowd.limiter.memory();
   EXPECT_EQ(crowd.passed, 10'000);
@@ -452,9 +453,9 @@ TEST(KeyedLimiter, LetsNewcomersThroughWhenItIsFull) {
   EXPECT_EQ(admits(crowd.limiter, "first", 5), 0);
 }
 
-// What is given back is what was charged: what all newcomers share for who shared it, and nothing
-// for who passed uncounted.
-TEST(KeyedLimiter, GivesBackToWhomWasCharged) {
+// A call that was charged to the overflow state gives back to it; a call that was admitted
+// uncounted has nothing to give back.
+TEST(KeyedLimiter, GivesBackToTheStateThatWasCharged) {
   for (const WhenFull when_full : {WhenFull::share, WhenFull::allow}) {
     ManualClock clock;
     KeyedLimiter limiter{Limit::window(2, 1h), {.max_keys = 100, .when_full = when_full}, clock};
@@ -471,8 +472,8 @@ TEST(KeyedLimiter, GivesBackToWhomWasCharged) {
   }
 }
 
-// Not to the place that it has found since.
-TEST(KeyedLimiter, GivesBackNothingToWhoSharedAtTheTime) {
+// The key has its own slot by the time of the refund; that slot was not charged.
+TEST(KeyedLimiter, GivesBackNothingToASlotThatWasNotCharged) {
   for (const WhenFull when_full : {WhenFull::share, WhenFull::allow}) {
     ManualClock clock;
     KeyedLimiter limiter{per_hour(10), {.max_keys = 100, .when_full = when_full}, clock};
@@ -482,9 +483,9 @@ TEST(KeyedLimiter, GivesBackNothingToWhoSharedAtTheTime) {
     }
     Reservation reserved = limiter.reserve(numbered(newcomer), 9);
     ASSERT_TRUE(reserved);
-    clock.advance(7min);  // all others are at rest
+    clock.advance(7min);  // all other keys are at rest
     const bool shares = when_full == WhenFull::share;
-    // Its own place starts with what was shared: ten, of which one is paid back.
+    // Its own slot starts as a copy of the overflow state: ten permits used, of which one drained.
     EXPECT_EQ(static_cast<bool>(limiter.try_acquire(numbered(newcomer), shares ? 2 : 11)), false);
     EXPECT_TRUE(limiter.try_acquire(numbered(newcomer), shares ? 1 : 10));
     (void)reserved.cancel();
@@ -492,7 +493,7 @@ TEST(KeyedLimiter, GivesBackNothingToWhoSharedAtTheTime) {
   }
 }
 
-// Exact logs need memory by the admission, and no others do.
+// Only exact sliding windows need memory per admission.
 TEST(KeyedLimiter, RemembersEveryAdmissionOfAnExactWindow) {
   ManualClock clock;
   KeyedLimiter limiter{Limit::sliding_exact(100, 1s), kFew, clock};
@@ -504,7 +505,7 @@ TEST(KeyedLimiter, RemembersEveryAdmissionOfAnExactWindow) {
   EXPECT_GT(limiter.memory().record_used, 0u);
 }
 
-TEST(KeyedLimiter, CanDoWithoutMemoryForAdmissions) {
+TEST(KeyedLimiter, WorksWithoutMemoryForAdmissions) {
   for (const WhenFull when_full : {WhenFull::share, WhenFull::deny, WhenFull::allow}) {
     ManualClock clock;
     KeyedLimiter limiter{Limit::sliding_exact(10, 1s),
@@ -514,14 +515,14 @@ TEST(KeyedLimiter, CanDoWithoutMemoryForAdmissions) {
   }
 }
 
-// ---- Mistakes
+// ---- Errors
 
-TEST(KeyedLimiter, IsNotMadeOfNonsense) {
+TEST(KeyedLimiter, RejectsInvalidOptions) {
   EXPECT_THROW(KeyedLimiter(per_second(1), {.max_keys = 0}), std::invalid_argument);
   EXPECT_THROW(KeyedLimiter(per_second(1), {.max_keys = UINT64_MAX}), std::invalid_argument);
   try {
     KeyedLimiter limiter{limit_of(*core::Concurrency::make(8, 30s)), kFew};
-    ADD_FAILURE() << "a limit on what is under way was taken";
+    ADD_FAILURE() << "a concurrency limit was accepted";
   } catch (const std::invalid_argument& mistake) {
     EXPECT_NE(std::string_view{mistake.what()}.find("use an Engine"), std::string_view::npos);
   }
@@ -529,7 +530,7 @@ TEST(KeyedLimiter, IsNotMadeOfNonsense) {
 
 // ---- Threads
 
-TEST(KeyedLimiterThreads, AdmitExactlyTheBurstOfEachKey) {
+TEST(ConcurrentKeyedLimiter, AdmitsExactlyTheBurstOfEachKey) {
   constexpr int kThreads = 4;
   constexpr int kKeys = 50;
   for (const Limit& limit : tens()) {
@@ -550,8 +551,8 @@ TEST(KeyedLimiterThreads, AdmitExactlyTheBurstOfEachKey) {
   }
 }
 
-// Cancelling gives back what was taken, no more and no less, whoever is there at the same time.
-TEST(KeyedLimiterThreads, LoseAndMintNothingWhenSomeCancel) {
+// Cancelling gives back exactly what was taken while other threads take.
+TEST(ConcurrentKeyedLimiter, LosesAndMintsNoPermitsWhenSomeCancel) {
   for (const Limit& limit : tens()) {
     ManualClock clock;
     KeyedLimiter limiter{limit, kFew, clock};

@@ -11,14 +11,14 @@ namespace {
 
 using namespace std::chrono_literals;
 
-TEST(Limit, IsMadeOfAQuota) {
+TEST(Limit, IsMadeFromAQuota) {
   EXPECT_EQ(Limit{per_second(50)}.capacity(), 50);
   EXPECT_EQ(Limit{per_second(50).burst(100)}.capacity(), 100);
   const Limit implied = per_minute(6);
   EXPECT_EQ(std::get<core::Bucket>(rule_of(implied)).rate, (core::Rate{6, 1, 60s}));
 }
 
-TEST(Limit, IsMadeOfAnyAlgorithm) {
+TEST(Limit, IsMadeByAnyAlgorithm) {
   EXPECT_EQ(std::get<core::Window>(rule_of(Limit::window(5, 1min))).period, 60s);
   EXPECT_EQ(std::get<core::Sliding>(rule_of(Limit::sliding(5, 1min))).count, 5);
   EXPECT_EQ(std::get<core::ExactLog>(rule_of(Limit::sliding_exact(5, 1min))).count, 5);
@@ -34,7 +34,7 @@ TEST(Limit, IsSharedByItsCopies) {
   EXPECT_EQ(&rule_of(copy), &rule_of(limit));
 }
 
-TEST(Limit, StandsForOneMadeElsewhere) {
+TEST(Limit, IsMadeFromACoreLimit) {
   const Limit limit = limit_of(*core::Concurrency::make(7, 30s));
   EXPECT_EQ(limit.capacity(), 7);
 }
@@ -49,7 +49,7 @@ std::string complaint(F f) {
   return "none";
 }
 
-TEST(Limit, SaysWhatIsWrongWithItsNumbers) {
+TEST(Limit, ReportsInvalidNumbers) {
   const auto says = [](const std::string& complaint, const char* text) {
     EXPECT_NE(complaint.find(text), std::string::npos) << complaint;
   };

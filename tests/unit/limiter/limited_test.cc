@@ -21,7 +21,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// A limit for each key, as small as it can be.
+// A minimal keyed gate.
 class PerKey {
  public:
   PerKey(Quota quota, const Clock& clock) : quota_(quota), clock_(clock) {}
@@ -48,9 +48,9 @@ class LimitedCall : public testing::Test {
   ConcurrencyLimiter slots{1, clock};
 };
 
-// ---- What a call returns
+// ---- Return values
 
-TEST_F(LimitedCall, ReturnsTheValueOrWhyThereIsNone) {
+TEST_F(LimitedCall, ReturnsTheValueOrTheDenial) {
   auto twice = limited([](int x) { return 2 * x; }).by(two);
   static_assert(std::is_same_v<decltype(twice(1)), Result<int, Denial>>);
   EXPECT_EQ(*twice(4), 8);
@@ -62,7 +62,7 @@ TEST_F(LimitedCall, ReturnsTheValueOrWhyThereIsNone) {
   EXPECT_EQ(denied.error().gate, 0u);
 }
 
-TEST_F(LimitedCall, ReturnsWhetherItWasMadeWhenThereIsNoValue) {
+TEST_F(LimitedCall, ReturnsMonostateOrTheDenialForAVoidFunction) {
   int calls = 0;
   auto count = limited([&] { ++calls; }).by(two);
   static_assert(std::is_same_v<decltype(count()), Result<std::monostate, Denial>>);
@@ -85,14 +85,14 @@ TEST_F(LimitedCall, FallsBackWithTheDenialAndTheArguments) {
   EXPECT_EQ(name(3), "gate 1 for 3");
 }
 
-TEST_F(LimitedCall, FallsBackWithWhatTheFallbackTakes) {
+TEST_F(LimitedCall, PassesTheArgumentsThatTheFallbackAccepts) {
   const auto f = [](int x) { return x; };
   EXPECT_TRUE(two.try_acquire(2));
   EXPECT_EQ(limited(f).by(two).or_else([](int x) { return -x; })(4), -4);
   EXPECT_EQ(limited(f).by(two).or_else([] { return 'a'; })(4), 'a');
 }
 
-TEST_F(LimitedCall, FallsBackFromNothingToNothing) {
+TEST_F(LimitedCall, ReturnsVoidIfFunctionAndFallbackDo) {
   EXPECT_TRUE(two.try_acquire(2));
   int missed = 0;
   auto call = limited([](int) {}).by(two).or_else([&] { return ++missed; });
@@ -111,7 +111,7 @@ TEST_F(LimitedCall, ReturnsAReferenceIfTheFallbackDoes) {
   EXPECT_EQ(&call(), &other);
 }
 
-TEST_F(LimitedCall, IsMadeWithoutAnyGate) {
+TEST_F(LimitedCall, CallsTheFunctionWithoutAnyGate) {
   EXPECT_EQ(*limited([] { return 7; })(), 7);
 }
 
@@ -143,7 +143,7 @@ TEST_F(LimitedCall, ForwardsItsArguments) {
   EXPECT_EQ(touched, 5);
 }
 
-TEST_F(LimitedCall, IsMovedAndCopiedAsTheFunctionIs) {
+TEST_F(LimitedCall, IsMovableAndCopyableIfTheFunctionIs) {
   auto moving = limited([p = std::make_unique<int>(3)] { return *p; }).by(two);
   static_assert(!std::is_copy_constructible_v<decltype(moving)>);
   const auto moved = std::move(moving);
@@ -154,8 +154,8 @@ TEST_F(LimitedCall, IsMovedAndCopiedAsTheFunctionIs) {
   auto copy = counting;
   two.reset();
   EXPECT_EQ(*counting(), 1);
-  EXPECT_EQ(*copy(), 1);  // counts for itself,
-  EXPECT_FALSE(copy());   // by the same gate
+  EXPECT_EQ(*copy(), 1);  // the function's counter is copied,
+  EXPECT_FALSE(copy());   // the gate is shared
 }
 
 // ---- Several gates
@@ -171,7 +171,7 @@ TEST_F(LimitedCall, TakesTheKeyFromTheArguments) {
   EXPECT_TRUE(greet("bob", 3));
 }
 
-TEST_F(LimitedCall, TakesAMemberOfItsArgumentForTheKey) {
+TEST_F(LimitedCall, TakesAMemberOfItsArgumentAsTheKey) {
   struct Request {
     std::string user;
   };
@@ -182,7 +182,7 @@ TEST_F(LimitedCall, TakesAMemberOfItsArgumentForTheKey) {
   EXPECT_TRUE(call(Request{"bob"}));
 }
 
-// No token is lost to a call that finds no slot, though the token is written first.
+// A call that finds no permit loses no token, although the token gate comes first in the chain.
 TEST_F(LimitedCall, AsksForPermitsBeforeTokens) {
   auto call = limited([] {}).by(two).by(slots);
   Permit holder = slots.try_enter();
@@ -194,11 +194,11 @@ TEST_F(LimitedCall, AsksForPermitsBeforeTokens) {
   EXPECT_TRUE(call());
 }
 
-TEST_F(LimitedCall, GivesBackWhatOtherGatesGranted) {
+TEST_F(LimitedCall, GivesBackGrantsOfOtherGatesWhenRefused) {
   Limiter one{per_second(1), clock};
   auto call = limited([] {}).by(two).by(slots).by(one).or_else([&](const Denial& denial) {
     EXPECT_EQ(denial.gate, 2u);
-    EXPECT_EQ(slots.in_flight_approx(), 0);  // already while it falls back
+    EXPECT_EQ(slots.in_flight_approx(), 0);  // released before the fallback is called
     EXPECT_EQ(two.peek().remaining, 1);
   });
   call();
@@ -213,8 +213,8 @@ TEST_F(LimitedCall, HoldsItsPermitWhileTheFunctionRuns) {
   EXPECT_EQ(slots.in_flight_approx(), 0);
 }
 
-// The work was begun: tokens are spent, permits come back, and nobody falls back.
-TEST_F(LimitedCall, LetsExceptionsPass) {
+// The function was called: tokens are spent, permits are released, the fallback is not called.
+TEST_F(LimitedCall, PropagatesExceptions) {
   auto call =
       limited([]() -> int { throw std::runtime_error("backend"); }).by(slots).by(two).or_else([] {
         return 1;
@@ -224,7 +224,7 @@ TEST_F(LimitedCall, LetsExceptionsPass) {
   EXPECT_EQ(two.peek().remaining, 1);
 }
 
-TEST_F(LimitedCall, GivesBackWhenAKeyCannotBeMade) {
+TEST_F(LimitedCall, GivesBackGrantsWhenKeyOfThrows) {
   PerKey per_user{per_second(1), clock};
   auto call = limited([](int) {}).by(two).by(slots).by(per_user, [](int) -> std::string {
     throw std::runtime_error("key");
@@ -236,7 +236,7 @@ TEST_F(LimitedCall, GivesBackWhenAKeyCannotBeMade) {
 
 // ---- Waiting
 
-TEST_F(LimitedCall, WaitsForTheLastOfItsTurns) {
+TEST_F(LimitedCall, WaitsForTheLatestOfItsTurns) {
   Limiter four{per_second(4).burst(1), clock};
   auto call = limited([&] { return clock.now() - ManualClock::kStart; })
                   .by(two)
@@ -249,7 +249,7 @@ TEST_F(LimitedCall, WaitsForTheLastOfItsTurns) {
   EXPECT_EQ(*call(), 1s);
 }
 
-TEST_F(LimitedCall, WaitsNoLongerThanItWasTold) {
+TEST_F(LimitedCall, WaitsNoLongerThanItsMaximum) {
   auto call = limited([] {}).by(two).on(clock).wait_at_most(400ms);
   EXPECT_TRUE(call());
   EXPECT_TRUE(call());
@@ -259,8 +259,8 @@ TEST_F(LimitedCall, WaitsNoLongerThanItWasTold) {
   EXPECT_EQ(clock.now(), ManualClock::kStart);
 }
 
-// What was waited for a permit is no longer there to wait for a token.
-TEST_F(LimitedCall, WaitsSoLongInAllForAllItsGates) {
+// Time spent waiting for a permit is not available again for a token.
+TEST_F(LimitedCall, SharesItsMaximumWaitAmongAllGates) {
   struct SlowGate {
     Permit try_enter() { return slots.try_enter(); }
     Permit enter(Deadline deadline) {
@@ -287,7 +287,7 @@ TEST_F(LimitedCall, WaitsForAPermit) {
   EXPECT_EQ(clock.now(), ManualClock::kStart + 500ms);
 }
 
-TEST_F(LimitedCall, WaitsForeverIfTold) {
+TEST_F(LimitedCall, WaitsForeverIfAllowed) {
   Limiter yearly{per(1, std::chrono::hours{365 * 24}), clock};
   auto call = limited([] {}).by(yearly).on(clock).wait_at_most(kForever);
   EXPECT_TRUE(call());

@@ -16,16 +16,16 @@ using namespace std::chrono_literals;
 constexpr Instant kStart = ManualClock::kStart;
 constexpr std::chrono::hours kYear{365 * 24};
 
-// How many of `n` single calls pass, now.
+// The number of admitted calls out of `n`.
 int admits(Limiter& limiter, int n) {
   int admitted = 0;
   for (int i = 0; i < n; ++i) admitted += limiter.try_acquire() ? 1 : 0;
   return admitted;
 }
 
-// ---- Now or not at all
+// ---- try_acquire
 
-TEST(Limiter, AdmitsItsBurstAndThenOneInEachInterval) {
+TEST(Limiter, AdmitsItsBurstAndThenOneCallPerInterval) {
   ManualClock clock;
   Limiter limiter{per_second(20).burst(30), clock};
   for (Permits left = 29; left >= 0; --left) {
@@ -44,7 +44,7 @@ TEST(Limiter, AdmitsItsBurstAndThenOneInEachInterval) {
   EXPECT_EQ(admits(limiter, 3), 1);
 }
 
-// A third of a second is no whole number of nanoseconds: the state needs both its words.
+// A third of a second is not a whole number of nanoseconds: the state needs both of its words.
 TEST(Limiter, DoesNotDriftAtThreeASecond) {
   ManualClock clock;
   Limiter limiter{per_second(3), clock};
@@ -60,12 +60,12 @@ TEST(Limiter, DecidesByTheCallersTime) {
   EXPECT_TRUE(limiter.try_acquire_at(kStart + 10s));
   EXPECT_FALSE(limiter.try_acquire_at(kStart + 10s));
   EXPECT_TRUE(limiter.try_acquire_at(kStart + 11s));
-  // It is long before that by the limiter's clock, and what is owed is owed.
+  // The limiter's own clock is far behind that instant: the debt stays.
   EXPECT_EQ(limiter.try_acquire().retry_after, 12s);
 }
 
-// Instants that no clock shows: nothing to rely on, but nothing to fall over either.
-TEST(Limiter, IsAskedAboutTheEndsOfTime) {
+// Instants outside the supported range must be harmless.
+TEST(Limiter, AcceptsAnyInstant) {
   Limiter limiter{per_second(1)};
   EXPECT_TRUE(limiter.try_acquire_at(Instant::min()));
   EXPECT_FALSE(limiter.try_acquire_at(Instant{}));
@@ -80,7 +80,7 @@ TEST(Limiter, TakesNothingForACostOfZero) {
   EXPECT_EQ(limiter.try_acquire(0).remaining, 2);
 }
 
-TEST(Limiter, SaysThatMoreThanItsBurstIsImpossible) {
+TEST(Limiter, ReportsMoreThanItsBurstAsImpossible) {
   ManualClock clock;
   Limiter limiter{per_second(1).burst(2), clock};
   for (const Permits cost : {Permits{3}, Permits{-1}, std::numeric_limits<Permits>::max(),
@@ -93,7 +93,7 @@ TEST(Limiter, SaysThatMoreThanItsBurstIsImpossible) {
   EXPECT_EQ(limiter.peek().remaining, 2);
 }
 
-TEST(Limiter, CountsAThousandMillionASecond) {
+TEST(Limiter, SupportsABillionPermitsASecond) {
   ManualClock clock;
   Limiter limiter{per_second(1'000'000'000), clock};
   EXPECT_TRUE(limiter.try_acquire(1'000'000'000));
@@ -102,7 +102,7 @@ TEST(Limiter, CountsAThousandMillionASecond) {
   EXPECT_EQ(admits(limiter, 3), 1);
 }
 
-TEST(Limiter, CountsOneAYear) {
+TEST(Limiter, SupportsOnePermitAYear) {
   ManualClock clock;
   Limiter limiter{per(1, kYear), clock};
   EXPECT_EQ(admits(limiter, 3), 1);
@@ -126,7 +126,7 @@ TEST(Limiter, KeepsItsTokensWhenTheClockStepsBack) {
   EXPECT_EQ(admits(limiter, 9), 1);
 }
 
-TEST(Limiter, ChangesNothingWhenItIsPeekedAt) {
+TEST(Limiter, DoesNotChangeOnPeek) {
   ManualClock clock;
   Limiter limiter{per_second(1).burst(2), clock};
   EXPECT_TRUE(limiter.try_acquire());
@@ -137,7 +137,7 @@ TEST(Limiter, ChangesNothingWhenItIsPeekedAt) {
   }
 }
 
-TEST(Limiter, ForgetsWhenItIsReset) {
+TEST(Limiter, ForgetsItsUsageOnReset) {
   ManualClock clock;
   for (const Limit& limit : {Limit{per_second(2)}, Limit{per(3, 7s).burst(2)}, Limit::window(2, 1s),
                              Limit::sliding_exact(2, 1s)}) {
@@ -149,7 +149,7 @@ TEST(Limiter, ForgetsWhenItIsReset) {
   }
 }
 
-// ---- Any limit
+// ---- Other algorithms
 
 TEST(Limiter, CountsInWindows) {
   ManualClock clock;
@@ -168,7 +168,7 @@ TEST(Limiter, CountsInASlidingWindow) {
   EXPECT_EQ(admits(limiter, 9), 2);
 }
 
-TEST(Limiter, CountsExactlyInAnyWindow) {
+TEST(Limiter, CountsExactlyInEveryWindow) {
   ManualClock clock;
   Limiter limiter{Limit::sliding_exact(3, 1s), clock};
   EXPECT_EQ(admits(limiter, 1), 1);
@@ -185,8 +185,8 @@ TEST(Limiter, CountsExactlyInAnyWindow) {
   EXPECT_EQ(admits(limiter, 9), 0);
 }
 
-// One at once, without waiting; the places are for those who wait.
-TEST(Limiter, QueuesThoseWhoWait) {
+// One call passes at once; the places are for callers that wait.
+TEST(Limiter, QueuesCallersThatWait) {
   ManualClock clock;
   Limiter limiter{Limit::queue(per_second(10), 2), clock};
   EXPECT_EQ(admits(limiter, 9), 1);
@@ -195,7 +195,7 @@ TEST(Limiter, QueuesThoseWhoWait) {
   EXPECT_FALSE(limiter.reserve());
 }
 
-TEST(Limiter, TakesLimitsThatWereReadFromText) {
+TEST(Limiter, AcceptsLimitsParsedFromText) {
   ManualClock clock;
   Limiter smooth{limit_of(*core::Smooth::make({.count = 10})), clock};
   EXPECT_EQ(admits(smooth, 100), 11);
@@ -205,7 +205,7 @@ TEST(Limiter, TakesLimitsThatWereReadFromText) {
   EXPECT_EQ(nginx.acquire(Deadline::never()).wait, 100ms);
 }
 
-TEST(Limiter, LeavesConcurrencyToAnother) {
+TEST(Limiter, RejectsConcurrencyLimits) {
   EXPECT_THROW(Limiter{limit_of(*core::Concurrency::make(7, 30s))}, std::invalid_argument);
 }
 
@@ -222,8 +222,8 @@ TEST(Limiter, WaitsForItsTurn) {
   EXPECT_EQ(clock.now(), kStart + 200ms);
 }
 
-// It would be too late: no time is lost, and no permit.
-TEST(Limiter, RefusesAtOnceWhatCouldNotBeInTime) {
+// The turn would come too late: neither time nor a permit is lost.
+TEST(Limiter, RefusesAtOnceWhenTheTurnWouldComeTooLate) {
   ManualClock clock;
   Limiter limiter{per_second(10).burst(2), clock};
   EXPECT_TRUE(limiter.try_acquire(2));
@@ -233,7 +233,7 @@ TEST(Limiter, RefusesAtOnceWhatCouldNotBeInTime) {
   EXPECT_EQ(limiter.acquire(Deadline::after(100ms)).wait, 100ms);
 }
 
-TEST(Limiter, WaitsForNothingOnceTheDeadlineHasPassed) {
+TEST(Limiter, DoesNotWaitOnceTheDeadlineHasPassed) {
   ManualClock clock;
   Limiter limiter{per_second(10).burst(2), clock};
   EXPECT_TRUE(limiter.acquire(Deadline::at(kStart - 1h)));
@@ -256,7 +256,7 @@ TEST(Limiter, WaitsForTheNextWindow) {
   }
 }
 
-TEST(Limiter, TakesNothingWhenStoppedBefore) {
+TEST(Limiter, TakesNothingWhenAlreadyStopped) {
   ManualClock clock;
   std::stop_source stopped;
   stopped.request_stop();
@@ -269,7 +269,7 @@ TEST(Limiter, TakesNothingWhenStoppedBefore) {
   }
 }
 
-TEST(Limiter, GivesBackWhatItTookWhenStoppedWhileItWaits) {
+TEST(Limiter, GivesBackItsPermitsWhenStoppedWhileItWaits) {
   for (const Limit& limit : {Limit{per_second(1)}, Limit{per(1, 3s)}, Limit::window(1, 1s),
                              Limit::sliding_exact(1, 1s), Limit::queue(per_second(1), 5)}) {
     ManualClock clock{ManualClock::Sleepers::wait_for_others};
@@ -288,7 +288,7 @@ TEST(Limiter, GivesBackWhatItTookWhenStoppedWhileItWaits) {
   }
 }
 
-TEST(Limiter, WaitsOnTheSystemsClock) {
+TEST(Limiter, WaitsOnTheSystemClock) {
   Limiter limiter{per(1, 1ms)};
   const Instant start = system_clock().now();
   for (int i = 0; i < 4; ++i) EXPECT_TRUE(limiter.acquire(Deadline::never()));

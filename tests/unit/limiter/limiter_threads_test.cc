@@ -1,4 +1,4 @@
-// What must be true however threads interleave. Counted, not timed.
+// Invariants under any interleaving of threads. The tests count and do not measure time.
 
 #include <gtest/gtest.h>
 
@@ -17,17 +17,17 @@ using namespace std::chrono_literals;
 
 constexpr int kThreads = 4;
 
-// Long enough that the threads get in each other's way.
+// Long enough for contention.
 constexpr Permits kBurst = 20'000;
 
-// Price in whole nanoseconds, in fractions, and all other ways to remember.
+// A price in whole nanoseconds, one in fractions, and every other kind of state.
 std::vector<Limit> limits() {
   return {per_second(10).burst(kBurst),   per_second(7).burst(kBurst),
           Limit::window(kBurst, 1h),      Limit::sliding(kBurst, 1h),
           Limit::sliding_exact(4096, 1h), Limit::queue(per_second(10), kBurst - 1, kBurst - 1)};
 }
 
-TEST(LimiterThreads, AdmitExactlyTheBurstAtOneInstant) {
+TEST(ConcurrentLimiter, AdmitsExactlyTheBurstAtOneInstant) {
   for (const Limit& limit : limits()) {
     ManualClock clock;
     Limiter limiter{limit, clock};
@@ -42,8 +42,8 @@ TEST(LimiterThreads, AdmitExactlyTheBurstAtOneInstant) {
   }
 }
 
-// Refunds swap both words of a state, takes perhaps only one: none gets lost beside another.
-TEST(LimiterThreads, LoseAndMintNothingWhenSomeCancel) {
+// Refunds swap both words of a state and takes perhaps only one: no update may be lost.
+TEST(ConcurrentLimiter, LosesAndMintsNoPermitsWhenSomeCancel) {
   for (const Limit& limit : limits()) {
     ManualClock clock;
     Limiter limiter{limit, clock};
@@ -67,8 +67,8 @@ TEST(LimiterThreads, LoseAndMintNothingWhenSomeCancel) {
   }
 }
 
-// While the time moves, with callers that wait and change their minds.
-TEST(LimiterThreads, NeverExceedTheRate) {
+// The clock moves, callers wait, and some are stopped.
+TEST(ConcurrentLimiter, NeverExceedsTheRate) {
   for (const Quota quota : {per_second(1000).burst(50), per_second(700).burst(50)}) {
     ManualClock clock;
     Limiter limiter{quota, clock};
@@ -93,8 +93,7 @@ TEST(LimiterThreads, NeverExceedTheRate) {
   }
 }
 
-// Callers that wait for each other's turns all get one, each a different one.
-TEST(LimiterThreads, EachGetATurnOfTheirOwn) {
+TEST(ConcurrentLimiter, GivesEachWaitingCallerItsOwnTurn) {
   ManualClock clock{ManualClock::Sleepers::wait_for_others};
   Limiter limiter{per_second(10).burst(1), clock};
   std::atomic<Nanos> waited{0s};
@@ -113,8 +112,8 @@ TEST(LimiterThreads, EachGetATurnOfTheirOwn) {
   EXPECT_EQ(waited.load(), 100ms + 200ms + 300ms);
 }
 
-// A reset beside takes and refunds leaves a limiter that works.
-TEST(LimiterThreads, SurviveAReset) {
+// A reset races with takes and refunds.
+TEST(ConcurrentLimiter, WorksAfterAConcurrentReset) {
   for (const Limit& limit : limits()) {
     ManualClock clock;
     Limiter limiter{limit, clock};

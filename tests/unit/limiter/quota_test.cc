@@ -9,11 +9,11 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// What is written down as a constant is checked by the compiler.
+// Constants are checked by the compiler.
 constexpr auto kApi = per_second(50).burst(100);
 static_assert(kApi.rate() == per(50, 1s) && kApi.burst() == 100);
 
-TEST(Quota, HasTheRatesCountForItsBurst) {
+TEST(Quota, HasTheCountOfItsRateAsBurst) {
   EXPECT_EQ(Quota{per_second(50)}.burst(), 50);
   EXPECT_EQ(Quota{per(1, 5s)}, per(1, 5s).burst(1));
 }
@@ -36,7 +36,7 @@ std::string complaint(F f) {
   return "none";
 }
 
-// A mistake in the numbers is the programmer's; the text says what to write instead.
+// The message says what to write instead.
 TEST(Quota, RefusesNumbersThatAdmitNothing) {
   EXPECT_NE(complaint([] { return per_second(0); }).find("per(1, 2s)"), std::string::npos);
   EXPECT_NE(complaint([] { return per_hour(-1); }).find("at least one permit"), std::string::npos);
@@ -53,7 +53,7 @@ concept Constant = requires {
   typename std::bool_constant<(F(), true)>;
 };
 
-TEST(Quota, DoesNotCompileAsAConstantThatAdmitsNothing) {
+TEST(Quota, DoesNotCompileAsAnInvalidConstant) {
   EXPECT_TRUE(Constant<[] { return per_second(1); }>);
   EXPECT_FALSE(Constant<[] { return per_second(0); }>);
   EXPECT_FALSE(Constant<[] { return per(1, Nanos{0}); }>);

@@ -18,7 +18,7 @@ constexpr Instant kStart = ManualClock::kStart;
 static_assert(!std::is_copy_constructible_v<Reservation>);
 static_assert(std::is_nothrow_move_constructible_v<Reservation>);
 
-TEST(Reservation, SaysWhenItsTurnComes) {
+TEST(Reservation, ReportsTheTimeOfItsTurn) {
   ManualClock clock;
   Limiter limiter{per_second(10).burst(2), clock};
   EXPECT_EQ(limiter.reserve(2).ready_at(), kStart);
@@ -36,13 +36,13 @@ TEST(Reservation, IsRefusedWhenTheWaitWouldBeTooLong) {
   for (const Nanos max_wait : {Nanos{0}, Nanos{-1}, Nanos::min()}) {
     const Reservation refused = limiter.reserve(1, max_wait);
     EXPECT_FALSE(refused);
-    EXPECT_EQ(refused.ready_at(), kStart + 100ms);  // when to ask again
+    EXPECT_EQ(refused.ready_at(), kStart + 100ms);  // when to retry
   }
   EXPECT_EQ(limiter.reserve(1, 99ms).decision().retry_after, 1ms);
   EXPECT_TRUE(limiter.reserve(1, 100ms));
 }
 
-TEST(Reservation, WaitsForeverUnlessToldOtherwise) {
+TEST(Reservation, WaitsForeverByDefault) {
   ManualClock clock;
   Limiter yearly{per(1, std::chrono::hours{365 * 24}), clock};
   for (int year = 0; year < 5; ++year) {
@@ -50,13 +50,13 @@ TEST(Reservation, WaitsForeverUnlessToldOtherwise) {
   }
 }
 
-TEST(Reservation, NeverComesForWhatIsImpossible) {
+TEST(Reservation, IsNeverReadyForAnImpossibleCost) {
   ManualClock clock;
   Limiter limiter{per_second(10).burst(2), clock};
   EXPECT_EQ(limiter.reserve(3).ready_at(), Instant::max());
 }
 
-TEST(Reservation, ComesBackWhenItIsCancelled) {
+TEST(Reservation, GivesItsPermitsBackWhenCancelled) {
   ManualClock clock;
   for (const Limit& limit :
        {Limit{per_second(10)}, Limit{per_second(3).burst(10)}, Limit::window(10, 1s),
@@ -72,8 +72,8 @@ TEST(Reservation, ComesBackWhenItIsCancelled) {
   }
 }
 
-// Two tenths of a second give two permits, and of the four taken those are the ones that drained.
-TEST(Reservation, ComesBackWithoutWhatHasDrainedSince) {
+// In two tenths of a second, two of the four permits drain.
+TEST(Reservation, GivesBackOnlyPermitsThatHaveNotDrained) {
   ManualClock clock;
   Limiter limiter{per_second(10).burst(10), clock};
   Reservation taken = limiter.reserve(4);
@@ -84,7 +84,7 @@ TEST(Reservation, ComesBackWithoutWhatHasDrainedSince) {
   EXPECT_EQ(limiter.peek().remaining, 4);
 }
 
-TEST(Reservation, DoesNotComeBackOnceItsTimeIsOver) {
+TEST(Reservation, GivesNothingBackOnceItsTimeIsOver) {
   ManualClock clock;
   Limiter bucket{per_second(10).burst(10), clock};
   Limiter window{Limit::window(10, 1s), clock};
@@ -100,8 +100,8 @@ TEST(Reservation, DoesNotComeBackOnceItsTimeIsOver) {
   for (Limiter* limiter : {&bucket, &window, &exact}) EXPECT_EQ(limiter->peek().remaining, 4);
 }
 
-// Its permits were forgotten with all the others: they cannot come back a second time.
-TEST(Reservation, DoesNotComeBackAfterAReset) {
+// The reset has given its permits back already.
+TEST(Reservation, GivesNothingBackAfterAReset) {
   ManualClock clock;
   for (const Limit& limit :
        {Limit{per_second(10)}, Limit::window(10, 1s), Limit::sliding_exact(10, 1s)}) {
@@ -114,15 +114,15 @@ TEST(Reservation, DoesNotComeBackAfterAReset) {
   }
 }
 
-// The work may be done from a timer, long after the reservation itself is gone.
-TEST(Reservation, IsSpentWhenItIsForgotten) {
+// The work may start from a timer, long after the reservation object is gone.
+TEST(Reservation, KeepsItsPermitsWhenDestroyed) {
   ManualClock clock;
   Limiter limiter{per_second(10), clock};
   (void)limiter.reserve(4);
   EXPECT_EQ(limiter.peek().remaining, 6);
 }
 
-TEST(Reservation, BelongsToWhoeverItWasMovedTo) {
+TEST(Reservation, IsCancelledThroughTheObjectItWasMovedTo) {
   ManualClock clock;
   Limiter limiter{per_second(10), clock};
   Reservation first = limiter.reserve(4);
@@ -135,7 +135,7 @@ TEST(Reservation, BelongsToWhoeverItWasMovedTo) {
   EXPECT_EQ(limiter.peek().remaining, 10);
 }
 
-TEST(Reservation, OfNothingGivesNothingBack) {
+TEST(Reservation, GivesNothingBackForACostOfZero) {
   ManualClock clock;
   for (const Limit& limit : {Limit{per_second(10)}, Limit::sliding_exact(10, 1s)}) {
     Limiter limiter{limit, clock};
@@ -145,8 +145,8 @@ TEST(Reservation, OfNothingGivesNothingBack) {
   }
 }
 
-// Whoever comes after it was told to wait for it, and that stands.
-TEST(Reservation, OfASmoothLimiterComesBackUnlessSomebodyCameSince) {
+// A later caller's wait includes this reservation's permits, so they can no longer be given back.
+TEST(Reservation, GivesNothingBackUnderASmoothLimiterAfterALaterCall) {
   ManualClock clock;
   SmoothLimiter limiter{per_second(10), clock};
   Reservation first = limiter.reserve();

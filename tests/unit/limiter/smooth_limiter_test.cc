@@ -19,8 +19,8 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// A limiter on a clock that sleepers move, and a log of what happened in the style of Guava's own
-// tests: R0.20 for an acquire that slept 0.2 s, U0.20 for time that passed otherwise.
+// A limiter on a clock that sleepers advance, with an event log in the style of Guava's own tests:
+// R0.20 for an acquire that slept 0.2 s, U0.20 for time that passed otherwise.
 class Stage {
  public:
   template <typename... Args>
@@ -41,7 +41,7 @@ class Stage {
     return passed;
   }
 
-  // What happened since the last time.
+  // The events since the last call.
   std::string log() { return std::exchange(log_, {}); }
 
   ManualClock clock;
@@ -59,13 +59,13 @@ class Stage {
   std::string log_;
 };
 
-TEST(SmoothLimiter, SpacesCallersFromTheFirstOn) {
+TEST(SmoothLimiter, SpacesCallersFromTheFirstCallOn) {
   Stage stage{per_second(5)};
   stage.acquire({1, 1, 1});
   EXPECT_EQ(stage.log(), "R0.00 R0.20 R0.20");
 }
 
-TEST(SmoothLimiter, LetsInAtOnceWhoComesInTime) {
+TEST(SmoothLimiter, DoesNotDelayACallerThatComesInTime) {
   Stage stage{per_second(5)};
   stage.acquire({1});
   stage.pass(200ms);
@@ -73,8 +73,8 @@ TEST(SmoothLimiter, LetsInAtOnceWhoComesInTime) {
   EXPECT_EQ(stage.log(), "R0.00 U0.20 R0.00 R0.20");
 }
 
-// Five are saved up in a second, and the sixth goes on credit.
-TEST(SmoothLimiter, SavesUpOneSecond) {
+// Five permits are saved up in a second, and the sixth is on credit.
+TEST(SmoothLimiter, SavesUpOneSecondOfPermits) {
   Stage stage{per_second(5)};
   stage.pass(1s);
   stage.pass(1s);
@@ -82,14 +82,14 @@ TEST(SmoothLimiter, SavesUpOneSecond) {
   EXPECT_EQ(stage.log(), "U1.00 U1.00 R0.00 R0.00 R0.00 R0.00 R0.20");
 }
 
-TEST(SmoothLimiter, MakesTheNextCallerPay) {
+TEST(SmoothLimiter, MakesTheNextCallerWait) {
   Stage stage{per_second(1)};
   stage.acquire({1, 1, 2, 4, 8, 1});
   EXPECT_EQ(stage.log(), "R0.00 R1.00 R1.00 R2.00 R4.00 R8.00");
 }
 
-// The first caller after the change still pays for one before it.
-TEST(SmoothLimiter, ChangesItsRateWhileRunning) {
+// The first caller after the change still waits at the old rate for the call before it.
+TEST(SmoothLimiter, ChangesItsRateAtRunTime) {
   Stage stage{per_second(1)};
   stage.acquire({1, 1});
   stage.limiter.set_rate(per_second(2));
@@ -107,14 +107,14 @@ TEST(SmoothLimiter, WarmsUpFromCold) {
   stage.pass(4s);
   stage.acquire_eight();
   EXPECT_EQ(stage.log(), std::string("U0.50 U4.00 ") + from_cold);
-  // Half of the way back it is still warm.
+  // After half of the warm-up time idle, it is still warm.
   stage.pass(500ms);
   stage.pass(2s);
   stage.acquire_eight();
   EXPECT_EQ(stage.log(), "U0.50 U2.00 R0.00 R0.50 R0.50 R0.50 R0.50 R0.50 R0.50 R0.50");
 }
 
-TEST(SmoothLimiter, WaitsNoLongerThanItIsTold) {
+TEST(SmoothLimiter, WaitsNoLongerThanItsTimeout) {
   Stage stage{per_second(5)};
   EXPECT_TRUE(stage.try_acquire(1, 0s));
   EXPECT_TRUE(stage.try_acquire(1, 200ms));
@@ -124,7 +124,7 @@ TEST(SmoothLimiter, WaitsNoLongerThanItIsTold) {
   EXPECT_EQ(stage.log(), "R0.00 R0.20 U0.10 R0.10");
 }
 
-TEST(SmoothLimiter, TakesNoTimeoutBelowZero) {
+TEST(SmoothLimiter, TreatsANegativeTimeoutAsZero) {
   Stage stage{per_second(5)};
   EXPECT_TRUE(stage.try_acquire(5, 0s));
   stage.pass(900ms);
@@ -133,7 +133,7 @@ TEST(SmoothLimiter, TakesNoTimeoutBelowZero) {
   EXPECT_TRUE(stage.try_acquire(1, -1s));
 }
 
-TEST(SmoothLimiter, WaitsForeverIfTold) {
+TEST(SmoothLimiter, WaitsForeverIfAllowed) {
   Stage stage{per_second(5)};
   EXPECT_TRUE(stage.try_acquire(1, 0s));
   stage.pass(100ms);
@@ -141,13 +141,13 @@ TEST(SmoothLimiter, WaitsForeverIfTold) {
   EXPECT_EQ(stage.log(), "R0.00 U0.10 R0.10");
 }
 
-TEST(SmoothLimiter, NeverRefusesForTheSize) {
+TEST(SmoothLimiter, NeverRefusesACallForItsSize) {
   Stage stage{per_second(5)};
   EXPECT_TRUE(stage.limiter.try_acquire(1'000'000));
   EXPECT_EQ(stage.limiter.try_acquire().retry_after, 200'000s);
 }
 
-TEST(SmoothLimiter, CountsOneInALifetime) {
+TEST(SmoothLimiter, SupportsOnePermitInDecades) {
   Stage stage{per(1, Nanos{std::int64_t{1} << 61})};
   EXPECT_TRUE(stage.try_acquire(1, 0s));
   EXPECT_FALSE(stage.try_acquire(1, 0s));
@@ -161,14 +161,14 @@ int admits(SmoothLimiter& limiter, int n) {
   return admitted;
 }
 
-TEST(SmoothLimiter, AdmitsOneWhenJustCreatedAndElevenAfterARest) {
+TEST(SmoothLimiter, AdmitsOneCallWhenNewAndElevenAfterARest) {
   Stage stage{per_second(10)};
   EXPECT_EQ(admits(stage.limiter, 100), 1);
   stage.clock.advance(2s);
   EXPECT_EQ(admits(stage.limiter, 100), 11);
 }
 
-// The limiter itself is the queue: who comes later waits longer.
+// The limiter is a FIFO queue: later callers wait longer.
 TEST(SmoothLimiter, AdmitsElevenOfAHundredThreads) {
   Stage stage{per_second(10)};
   stage.clock.advance(2s);
@@ -177,8 +177,8 @@ TEST(SmoothLimiter, AdmitsElevenOfAHundredThreads) {
   EXPECT_EQ(admitted, 11);
 }
 
-// After any change and a long rest a second's worth takes no time, and the next takes a second.
-TEST(SmoothLimiter, KeepsASecondsWorthThroughChanges) {
+// After any change and a long rest, one second of permits needs no wait, and the next one does.
+TEST(SmoothLimiter, SavesUpOneSecondAfterRateChanges) {
   Stage stage{per_second(1)};
   for (const Permits rate : {1000, 1, 10, 1'000'000, 10, 1}) {
     stage.limiter.set_rate(per_second(rate));
@@ -189,13 +189,12 @@ TEST(SmoothLimiter, KeepsASecondsWorthThroughChanges) {
   }
 }
 
-// What is taken of a cold limiter costs the same in whatever pieces, and it takes the warm-up to
-// get from cold to warm.
-TEST(SmoothLimiter, WarmsUpInAnyPieces) {
+// Going from cold to warm takes the warm-up time, in however many calls permits are taken.
+TEST(SmoothLimiter, WarmsUpInTheSameTimeForAnyCallSizes) {
   const std::vector<std::vector<Permits>> pieces = {
       {10}, {5, 5}, {1, 9}, {9, 1}, {3, 3, 4}, {2, 2, 2, 2, 2}, {1, 1, 1, 1, 1, 1, 1, 1, 1, 1}};
   for (const Rate rate : {per_second(4), per_second(2), per_second(1), per(1, 2s), per(1, 10s)}) {
-    // So that ten permits are what lies between cold and warm.
+    // Ten permits lie between cold and warm.
     const Nanos warm_up = 20 * rate.period() / rate.count();
     for (const auto& some : pieces) {
       Stage stage{rate, warm_up};
@@ -207,15 +206,15 @@ TEST(SmoothLimiter, WarmsUpInAnyPieces) {
   }
 }
 
-TEST(SmoothLimiter, KeepsItsWarmUpThroughChanges) {
+TEST(SmoothLimiter, KeepsItsWarmUpThroughRateChanges) {
   Stage stage{per_second(2), 4s};
   stage.limiter.set_rate(per_second(4));
   stage.acquire_eight();
-  // Half as long each: of the saved four seconds, 250 ms a permit.
+  // Permits cost half as much: 250 ms each of the four saved seconds.
   EXPECT_EQ(stage.log(), "R0.00 R0.72 R0.66 R0.59 R0.53 R0.47 R0.41 R0.34");
 }
 
-TEST(SmoothLimiter, RefusesAtOnceWhatCouldNotBeInTime) {
+TEST(SmoothLimiter, RefusesAtOnceWhenTheTurnWouldComeTooLate) {
   Stage stage{per_second(5)};
   EXPECT_EQ(stage.limiter.acquire(Deadline::after(0s)).wait, 0s);
   EXPECT_EQ(stage.limiter.acquire(Deadline::after(199ms)).retry_after, 1ms);
@@ -242,7 +241,7 @@ TEST(SmoothLimiter, TakesNothingWhenStopped) {
   EXPECT_EQ(limiter.reserve().decision().wait, 200ms);
 }
 
-TEST(SmoothLimiter, SaysWhatIsWrongWithItsNumbers) {
+TEST(SmoothLimiter, ReportsInvalidNumbers) {
   EXPECT_THROW(SmoothLimiter{per_second(2'000'000'000)}, std::invalid_argument);
   EXPECT_THROW((SmoothLimiter{per_second(1), -1s}), std::invalid_argument);
   EXPECT_THROW((SmoothLimiter{per_second(1), 5h}), std::invalid_argument);

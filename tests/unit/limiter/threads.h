@@ -7,7 +7,7 @@
 
 namespace weir {
 
-// Runs `f(i)` on `count` threads, which begin at the same moment; returns when all are done.
+// Runs `f(i)` on `count` threads that start at the same moment, and returns when all have finished.
 template <typename F>
 void together(int count, F f) {
   std::barrier ready(count);

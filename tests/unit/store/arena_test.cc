@@ -1,4 +1,4 @@
-// Blocks of a region: none overlap, all join again.
+// The buddy allocator: blocks never overlap, and free blocks merge again.
 
 #include "store/memory/arena.h"
 
@@ -14,21 +14,21 @@
 namespace weir::store {
 namespace {
 
-constexpr std::size_t kUnit = Arena::kSmallest;
+constexpr std::size_t kUnit = Arena::kMinBlock;
 
 struct Fixture {
   explicit Fixture(std::size_t units) : memory(units * kUnit), arena(memory) {}
 
-  // Of all there is.
+  // Allocates with the purpose that may use the whole region.
   std::optional<Arena::Handle> allocate(std::size_t bytes, std::uint32_t owner) {
-    return arena.allocate(bytes, owner, Arena::For::shared);
+    return arena.allocate(bytes, owner, Arena::Purpose::overflow);
   }
 
   std::vector<std::byte> memory;
   Arena arena;
 };
 
-// What is in use, by its first unit: the bytes asked for.
+// Blocks in use: the requested size in bytes, by handle.
 using Blocks = std::map<Arena::Handle, std::size_t>;
 
 std::size_t units_of(std::size_t bytes) { return Arena::block_size(bytes) / kUnit; }
@@ -50,17 +50,17 @@ TEST(Arena, RoundsUpToPowersOfTwo) {
   EXPECT_EQ(Arena::block_size(5 * kUnit), 8 * kUnit);
 }
 
-// Until it is opened nothing is free: whoever restarts says first what is in use.
-TEST(Arena, GivesNothingBeforeItIsOpened) {
+// During a restore no block is free, since blocks in use have to be marked first.
+TEST(Arena, AllocatesNothingBeforeTheRestoreIsFinished) {
   Fixture f(8);
   EXPECT_FALSE(f.allocate(1, 0));
-  f.arena.open();
+  f.arena.finish_restore();
   EXPECT_TRUE(f.allocate(1, 0));
 }
 
-TEST(Arena, GivesAllItHas) {
+TEST(Arena, AllocatesItsWholeRegion) {
   Fixture f(8);
-  f.arena.open();
+  f.arena.finish_restore();
   std::set<Arena::Handle> handles;
   for (int i = 0; i < 8; ++i) handles.insert(f.allocate(kUnit, 0).value());
   EXPECT_EQ(handles.size(), 8u);
@@ -68,46 +68,46 @@ TEST(Arena, GivesAllItHas) {
   EXPECT_FALSE(f.allocate(1, 0));
 }
 
-// Any size of region, not only powers of two.
+// The region need not be a power of two.
 TEST(Arena, UsesARegionOfAnySizeToItsEnd) {
   for (std::size_t units = 0; units < 70; ++units) {
     Fixture f(units);
-    f.arena.open();
+    f.arena.finish_restore();
     std::size_t given = 0;
     while (f.allocate(1, 0)) ++given;
     EXPECT_EQ(given, units);
   }
 }
 
-// A flood of newcomers leaves something to those who were there, and both to what is shared.
-TEST(Arena, KeepsSomeForThoseWhoMustNotGoWithout) {
-  using For = Arena::For;
+// A flood of new keys leaves memory for records that grow, and both leave some for overflow states.
+TEST(Arena, ReservesMemoryForGrowthAndOverflow) {
+  using Purpose = Arena::Purpose;
   Fixture f(160);
-  f.arena.open();
-  const auto fill = [&](For whom) {
+  f.arena.finish_restore();
+  const auto fill = [&](Purpose purpose) {
     int given = 0;
-    while (f.arena.has_room(kUnit, whom)) given += f.arena.allocate(kUnit, 0, whom) ? 1 : 0;
-    EXPECT_FALSE(f.arena.allocate(kUnit, 0, whom));
+    while (f.arena.has_room(kUnit, purpose)) given += f.arena.allocate(kUnit, 0, purpose) ? 1 : 0;
+    EXPECT_FALSE(f.arena.allocate(kUnit, 0, purpose));
     return given;
   };
-  EXPECT_EQ(fill(For::newcomer), 140);
-  EXPECT_FALSE(f.arena.has_room(11 * kUnit, For::live));
-  EXPECT_EQ(fill(For::live), 10);
-  EXPECT_EQ(fill(For::newcomer), 0);
-  EXPECT_EQ(fill(For::shared), 10);
+  EXPECT_EQ(fill(Purpose::new_key), 140);
+  EXPECT_FALSE(f.arena.has_room(11 * kUnit, Purpose::growth));
+  EXPECT_EQ(fill(Purpose::growth), 10);
+  EXPECT_EQ(fill(Purpose::new_key), 0);
+  EXPECT_EQ(fill(Purpose::overflow), 10);
 }
 
-TEST(Arena, HasNoBlockLargerThanItself) {
+TEST(Arena, AllocatesNoBlockLargerThanItself) {
   Fixture f(8);
-  f.arena.open();
+  f.arena.finish_restore();
   EXPECT_FALSE(f.allocate(8 * kUnit + 1, 0));
   EXPECT_FALSE(f.allocate(std::size_t{1} << 62, 0));
   EXPECT_TRUE(f.allocate(8 * kUnit, 0));
 }
 
-TEST(Arena, TellsTheOwnersOfAllBlocksInTurn) {
+TEST(Arena, ReportsTheOwnersOfAllBlocksInTurn) {
   Fixture f(16);
-  f.arena.open();
+  f.arena.finish_restore();
   EXPECT_FALSE(f.arena.next_owner());
   std::vector<Arena::Handle> handles;
   for (std::uint32_t i = 0; i < 4; ++i) {
@@ -120,32 +120,31 @@ TEST(Arena, TellsTheOwnersOfAllBlocksInTurn) {
   EXPECT_EQ(owners, (std::multiset<std::uint32_t>{100, 100, 102, 102, 777, 777}));
 }
 
-// What makes no sense is refused: no such block, a block across the end or across another one, a
-// block where none can start.
-TEST(Arena, RefusesClaimsThatCannotBe) {
+// No such block, a block across the end, an overlapping block, a misaligned block.
+TEST(Arena, RefusesToMarkImpossibleBlocksInUse) {
   Fixture f(16);
-  EXPECT_FALSE(f.arena.claim(0, 1, 0));
-  EXPECT_FALSE(f.arena.claim(17, 1, 0));
-  EXPECT_FALSE(f.arena.claim(UINT32_MAX, 1, 0));
-  EXPECT_FALSE(f.arena.claim(2, 2 * kUnit, 0));
-  EXPECT_FALSE(f.arena.claim(9, 16 * kUnit, 0));
-  EXPECT_FALSE(f.arena.claim(1, std::size_t{1} << 50, 0));
-  EXPECT_TRUE(f.arena.claim(5, 4 * kUnit, 0));
-  EXPECT_FALSE(f.arena.claim(5, 4 * kUnit, 0));
-  EXPECT_FALSE(f.arena.claim(7, kUnit, 0));
-  EXPECT_FALSE(f.arena.claim(1, 8 * kUnit, 0));
-  EXPECT_TRUE(f.arena.claim(1, 4 * kUnit, 0));
+  EXPECT_FALSE(f.arena.mark_in_use(0, 1, 0));
+  EXPECT_FALSE(f.arena.mark_in_use(17, 1, 0));
+  EXPECT_FALSE(f.arena.mark_in_use(UINT32_MAX, 1, 0));
+  EXPECT_FALSE(f.arena.mark_in_use(2, 2 * kUnit, 0));
+  EXPECT_FALSE(f.arena.mark_in_use(9, 16 * kUnit, 0));
+  EXPECT_FALSE(f.arena.mark_in_use(1, std::size_t{1} << 50, 0));
+  EXPECT_TRUE(f.arena.mark_in_use(5, 4 * kUnit, 0));
+  EXPECT_FALSE(f.arena.mark_in_use(5, 4 * kUnit, 0));
+  EXPECT_FALSE(f.arena.mark_in_use(7, kUnit, 0));
+  EXPECT_FALSE(f.arena.mark_in_use(1, 8 * kUnit, 0));
+  EXPECT_TRUE(f.arena.mark_in_use(1, 4 * kUnit, 0));
   EXPECT_EQ(f.arena.used(), 8 * kUnit);
 }
 
-// Random blocks come and go beside a plain list of them: none overlaps another, none is touched by
-// the arena while in use, the sum is right, and in the end all is one piece again.
-TEST(Arena, NeverGivesTheSameMemoryTwice) {
+// Compares random allocations with a list of blocks: no overlap, no write by the arena to blocks in
+// use, the right sum, and one free block in the end.
+TEST(Arena, NeverAllocatesTheSameMemoryTwice) {
   std::mt19937 random(3);
   for (int round = 0; round < 40; ++round) {
     const std::size_t units = 1 + random() % 300;
     Fixture f(units);
-    f.arena.open();
+    f.arena.finish_restore();
     Blocks blocks;
     std::size_t used = 0;
     const auto content = [](Arena::Handle handle) { return static_cast<std::byte>(handle * 37); };
@@ -180,16 +179,15 @@ TEST(Arena, NeverGivesTheSameMemoryTwice) {
   }
 }
 
-// After a restart the blocks that were in use are claimed; what is given afterwards lies between
-// them, and fills every gap.
-TEST(Arena, GoesOnAroundWhatWasClaimed) {
+// After a restart, new blocks fill every gap between the blocks that were marked in use.
+TEST(Arena, AllocatesAroundBlocksThatWereInUse) {
   std::mt19937 random(4);
   for (int round = 0; round < 200; ++round) {
     const std::size_t units = 1 + random() % 100;
     Blocks blocks;
     {
       Fixture before(units);
-      before.arena.open();
+      before.arena.finish_restore();
       for (int i = 0; i < 60; ++i) {
         const std::size_t bytes = 1 + random() % (4 * kUnit);
         if (const auto handle = before.allocate(bytes, 0)) blocks[*handle] = bytes;
@@ -202,17 +200,17 @@ TEST(Arena, GoesOnAroundWhatWasClaimed) {
     Fixture after(units);
     std::size_t used = 0;
     for (const auto& [handle, bytes] : blocks) {
-      ASSERT_TRUE(after.arena.claim(handle, bytes, 0));
+      ASSERT_TRUE(after.arena.mark_in_use(handle, bytes, 0));
       used += units_of(bytes);
     }
-    after.arena.open();
+    after.arena.finish_restore();
     EXPECT_EQ(after.arena.used(), used * kUnit);
     while (const auto handle = after.allocate(1, 0)) {
       ASSERT_TRUE(blocks.emplace(*handle, 1).second);
     }
     ASSERT_FALSE(overlap(blocks));
     EXPECT_EQ(after.arena.used(), units * kUnit);
-    // And all of it joins again, the claimed ones too.
+    // All blocks merge again, including those that were marked in use.
     for (const auto& [handle, bytes] : blocks) after.arena.free(handle, bytes);
     std::size_t largest = 1;
     while (largest * 2 <= units) largest *= 2;

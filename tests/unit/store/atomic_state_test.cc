@@ -1,4 +1,4 @@
-// Sixteen bytes that change as one, and the lock in them.
+// AtomicState: 16-byte compare-and-swap and the lock bit.
 
 #include "store/memory/atomic_state.h"
 
@@ -14,7 +14,7 @@ namespace {
 
 using core::State;
 
-TEST(AtomicState, SwapsOnlyWhatIsExpected) {
+TEST(AtomicState, SwapsOnlyTheExpectedState) {
   AtomicState state(State{1, 2});
   EXPECT_FALSE(state.compare_exchange({1, 3}, {5, 6}));
   EXPECT_FALSE(state.compare_exchange({2, 2}, {5, 6}));
@@ -30,7 +30,7 @@ TEST(AtomicState, SwapsTheFirstWordAlone) {
   EXPECT_EQ(state.load(), (State{8, 2}));
 }
 
-TEST(AtomicState, LocksWhatIsExpectedAndNotLocked) {
+TEST(AtomicState, LocksOnlyTheExpectedUnlockedState) {
   AtomicState state(State{1, 2});
   EXPECT_FALSE(state.try_lock({1, 1}));
   EXPECT_TRUE(state.try_lock({1, 2}));
@@ -39,7 +39,7 @@ TEST(AtomicState, LocksWhatIsExpectedAndNotLocked) {
   EXPECT_EQ(AtomicState::unlocked(state.load()), (State{1, 2}));
 }
 
-// The lock leaves with the swap, and nothing else has changed it meanwhile.
+// The unlock is part of the swap, and no other swap succeeds in between.
 TEST(AtomicState, UnlocksToTheOldStateOrANewOne) {
   AtomicState state(State{1, 2});
   ASSERT_TRUE(state.try_lock({1, 2}));
@@ -51,8 +51,7 @@ TEST(AtomicState, UnlocksToTheOldStateOrANewOne) {
   EXPECT_EQ(state.load(), (State{3, 4}));
 }
 
-// All zero and the largest instant there is can be locked like any other.
-TEST(AtomicState, LocksTheEnds) {
+TEST(AtomicState, LocksAnAllZeroStateAndTheLargestInstant) {
   for (const State& ends : {State{0, 0}, State{~std::uint64_t{0} >> 1, ~std::uint64_t{0}}}) {
     AtomicState state(ends);
     ASSERT_TRUE(state.try_lock(ends));
@@ -62,21 +61,21 @@ TEST(AtomicState, LocksTheEnds) {
   }
 }
 
-// Both words move together, whoever changes them how: by swaps, or under the lock.
+// Some threads change the state by swaps, others under the lock.
 TEST(AtomicState, KeepsItsWordsTogetherUnderContention) {
   constexpr int threads = 4;
   const int rounds = scaled(100'000);
   AtomicState state(State{1, 1});
-  int guarded = 0;  // under the lock
+  int guarded = 0;  // protected by the lock
   int locked_rounds = 0;
   std::vector<std::thread> workers;
   for (int t = 0; t < threads; ++t) {
     workers.emplace_back([&, t] {
-      Patience patience;
+      SpinWait spin_wait;
       for (int i = 0; i < rounds;) {
         const State found = state.load();
         if (AtomicState::is_locked(found)) {
-          patience.wait();
+          spin_wait.wait();
           continue;
         }
         if (t % 2 == 0) {

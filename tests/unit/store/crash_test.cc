@@ -1,6 +1,6 @@
-// A process may be killed between any two stores. Here it is, in turn, between all of them: each
-// operation runs on a file that is write-protected, so that every store into it can be seen coming;
-// what the file holds at that moment is kept, opened as if the process had died there, and asked.
+// Simulates a kill between any two stores into the state file. Each operation runs on a
+// write-protected mapping, so that every store faults. The fault handler saves the file's content
+// before the store; each saved image is then opened as if the process had been killed there.
 
 #include <gtest/gtest.h>
 
@@ -24,9 +24,9 @@ namespace {
 
 constexpr std::size_t kBytes = 20 << 10;
 constexpr std::ptrdiff_t kRecordBytes = 8 << 10;
-constexpr std::size_t kMostStores = 300;
+constexpr std::size_t kMaxStores = 300;
 
-// The bytes of a mapped file before each store into it.
+// Records the content of a mapped file before each store into it.
 class Stores {
  public:
   explicit Stores(const std::string& path) {
@@ -39,10 +39,10 @@ class Stores {
       text >> std::hex >> begin >> dash;
       memory_ = reinterpret_cast<char*>(begin);
     }
-    images_.resize(kMostStores * kBytes);
+    images_.resize(kMaxStores * kBytes);
   }
 
-  // Runs `work` and returns what the file went through, its last state included.
+  // Runs `work` and returns the content before each store, and the final content.
   std::vector<std::string> during(const std::function<void()>& work) {
     watched_ = this;
     struct sigaction on_fault {};
@@ -74,7 +74,7 @@ class Stores {
   static constexpr greg_t kSingleStep = 0x100;
 
   void before_store(const char* at, void* context) {
-    if (at < memory_ || at >= memory_ + kBytes || count_ == kMostStores) abort();
+    if (at < memory_ || at >= memory_ + kBytes || count_ == kMaxStores) abort();
     std::memcpy(images_.data() + count_++ * kBytes, memory_, kBytes);
     mprotect(memory_, kBytes, PROT_READ | PROT_WRITE);
     static_cast<ucontext_t*>(context)->uc_mcontext.gregs[REG_EFL] |= kSingleStep;
@@ -95,7 +95,7 @@ struct Key {
   std::string name;
 };
 
-// What is used of each key at `at`.
+// The usage of each key at `at`.
 std::vector<Permits> used(Table& table, const std::vector<Key>& keys, Nanos at) {
   std::vector<Permits> all;
   for (const Key& key : keys) {
@@ -105,8 +105,8 @@ std::vector<Permits> used(Table& table, const std::vector<Key>& keys, Nanos at) 
   return all;
 }
 
-// Kills at every store of `work`, after `prepare`. Each key's use must then be what it was before
-// or after, or between the two; more is tolerated only where `may_waste` says so.
+// Simulates a kill at every store of `work`, after `prepare`. Each key's usage must then be that
+// before or after `work`, or between the two. Higher usage is accepted only with `may_waste`.
 struct Killed {
   std::vector<Key> keys;
   std::function<void(Table&)> prepare;
@@ -114,7 +114,7 @@ struct Killed {
   Nanos at{0};
   bool may_waste = false;
 
-  void everywhere() const {
+  void at_every_store() const {
     const Folder folder;
     const std::string path = folder / "state";
     std::vector<std::string> images;
@@ -128,7 +128,7 @@ struct Killed {
       images = Stores(path).during([&] { work(*file); });
       after = used(*file, keys, at);
     }
-    ASSERT_NE(before, after) << "or this test shows nothing";
+    ASSERT_NE(before, after) << "the test would prove nothing";
     ASSERT_GE(images.size(), 3u);
     for (std::size_t i = 0; i < images.size(); ++i) {
       if (i > 0 && images[i] == images[i - 1]) continue;
@@ -144,12 +144,12 @@ struct Killed {
         EXPECT_LE(found[k], std::max(before[k], after[k]))
             << "wasted: key " << k << ", store " << i << " of " << images.size();
       }
-      go_on(*file);
+      expect_working(*file);
     }
   }
 
-  // The table works on: everybody is served, and all records can be given back.
-  void go_on(Table& table) const {
+  // The table still works: it serves all keys, and all records can be freed.
+  void expect_working(Table& table) const {
     for (const Key& key : keys) {
       for (std::uint64_t i = 0; i < 20; ++i) {
         (void)take(table, key.rule, key.name, at + seconds{1}, 1, 5000 + i);
@@ -169,26 +169,26 @@ struct Killed {
 const Rule kBucket{.limit = bucket(1, hours{1000}, 50), .identity = 1};
 const Rule kWindow{.limit = window(50, hours{1000}), .identity = 2};
 const Rule kLog{.limit = exact(50, hours{1000}), .identity = 3};
-const Rule kSeats{.limit = concurrency(50, hours{1000}), .identity = 4};
+const Rule kConcurrency{.limit = concurrency(50, hours{1000}), .identity = 4};
 
 void prepare_nothing(Table&) {}
 
-TEST(Crash, InATakeFromABucket) {
+TEST(Crash, KeepsUsageDuringATakeFromABucket) {
   Killed{.keys = {{kBucket, "alice"}},
          .prepare = [](Table& table) { (void)take(table, kBucket, "alice", Nanos{0}, 3); },
          .work = [](Table& table) { (void)take(table, kBucket, "alice", Nanos{0}, 4); }}
-      .everywhere();
+      .at_every_store();
 }
 
-TEST(Crash, InTheFirstTakeOfAKey) {
+TEST(Crash, KeepsUsageDuringTheFirstTakeOfAKey) {
   Killed{.keys = {{kBucket, "alice"}},
          .prepare = prepare_nothing,
          .work = [](Table& table) { (void)take(table, kBucket, "alice", Nanos{0}, 4); }}
-      .everywhere();
+      .at_every_store();
 }
 
-// A newcomer takes the place of one at rest, in a table where all others are live.
-TEST(Crash, WhenASlotChangesHands) {
+// A new key evicts one at rest, in a table where all other keys are live.
+TEST(Crash, KeepsUsageDuringAnEviction) {
   const Rule brief{.limit = bucket(1, seconds{1}, 1), .identity = 9};
   std::vector<Key> keys{{kBucket, "alice"}};
   for (int i = 0; i < 10; ++i) keys.push_back({kWindow, nth(i)});
@@ -200,12 +200,13 @@ TEST(Crash, WhenASlotChangesHands) {
              },
          .work = [](Table& table) { (void)take(table, kBucket, "alice", seconds{5}, 4); },
          .at = seconds{5}}
-      .everywhere();
+      .at_every_store();
 }
 
-// Each key of a plan for itself: a call that was never answered may be charged to some of them.
-TEST(Crash, InAPlanOfFour) {
-  Killed{.keys = {{kBucket, "alice"}, {kWindow, "alice"}, {kLog, "alice"}, {kSeats, "alice"}},
+// Checks each key of the plan by itself: a call that was not answered may be charged to some of
+// them.
+TEST(Crash, KeepsUsageDuringATakeFromFourLimits) {
+  Killed{.keys = {{kBucket, "alice"}, {kWindow, "alice"}, {kLog, "alice"}, {kConcurrency, "alice"}},
          .prepare =
              [](Table& table) {
                (void)take(table, kBucket, "alice", Nanos{0}, 3);
@@ -214,15 +215,15 @@ TEST(Crash, InAPlanOfFour) {
          .work =
              [](Table& table) {
                const std::vector<Item> plan{kBucket.item("alice", 2), kWindow.item("alice", 2),
-                                            kLog.item("alice", 2), kSeats.item("alice", 2)};
+                                            kLog.item("alice", 2), kConcurrency.item("alice", 2)};
                (void)table.take(plan, kStart + seconds{1}, {.low = 1});
              },
          .at = seconds{1}}
-      .everywhere();
+      .at_every_store();
 }
 
-// Entries that a log has room for, and those that make it move into a larger block.
-TEST(Crash, WhenALogGrows) {
+// New entries within the capacity of the record, and such as move it into a larger block.
+TEST(Crash, KeepsUsageWhenALogGrows) {
   for (const int entries : {0, 1, 13, 14, 30}) {
     Killed{.keys = {{kLog, "alice"}},
            .prepare =
@@ -232,12 +233,12 @@ TEST(Crash, WhenALogGrows) {
                },
            .work = [](Table& table) { (void)take(table, kLog, "alice", seconds{1}, 5); },
            .at = seconds{1}}
-        .everywhere();
+        .at_every_store();
   }
 }
 
-// An entry in the place of one that counts no more, in a log without any other place.
-TEST(Crash, WhenALogGoesRound) {
+// A new entry replaces an expired one in a full ring buffer.
+TEST(Crash, KeepsUsageWhenALogWrapsAround) {
   const Rule log{.limit = exact(14, seconds{1}), .identity = 5};
   for (const int start : {0, 1, 7, 13}) {
     Killed{
@@ -251,12 +252,12 @@ TEST(Crash, WhenALogGoesRound) {
         .work =
             [&](Table& table) { (void)take(table, log, "alice", milliseconds{1008 + start * 72}); },
         .at = milliseconds{1008 + start * 72}}
-        .everywhere();
+        .at_every_store();
   }
 }
 
-// What is given back is an entry taken out of the middle, or made smaller.
-TEST(Crash, WhenALogGivesBack) {
+// A refund removes an entry from the middle, or reduces it.
+TEST(Crash, LosesNoUsageWhenALogGivesBack) {
   for (const Permits back : {-1, -3}) {
     core::Receipt receipt;
     Killed{.keys = {{kLog, "alice"}},
@@ -276,27 +277,28 @@ TEST(Crash, WhenALogGivesBack) {
                },
            .at = seconds{1},
            .may_waste = true}
-        .everywhere();
+        .at_every_store();
   }
 }
 
-// Holders that come, with a seat free and without.
-TEST(Crash, WhenAHolderEnters) {
+// With and without a free entry in the record.
+TEST(Crash, KeepsUsageWhenAHolderEnters) {
   for (const std::uint64_t holders : {0, 1, 6, 7, 15}) {
-    Killed{.keys = {{kSeats, "alice"}},
-           .prepare =
-               [&](Table& table) {
-                 for (std::uint64_t i = 1; i <= holders; ++i) {
-                   (void)take(table, kSeats, "alice", milliseconds{i}, 1 + i % 3, i);
-                 }
-               },
-           .work = [](Table& table) { (void)take(table, kSeats, "alice", seconds{1}, 5, 100); },
-           .at = seconds{1}}
-        .everywhere();
+    Killed{
+        .keys = {{kConcurrency, "alice"}},
+        .prepare =
+            [&](Table& table) {
+              for (std::uint64_t i = 1; i <= holders; ++i) {
+                (void)take(table, kConcurrency, "alice", milliseconds{i}, 1 + i % 3, i);
+              }
+            },
+        .work = [](Table& table) { (void)take(table, kConcurrency, "alice", seconds{1}, 5, 100); },
+        .at = seconds{1}}
+        .at_every_store();
   }
 }
 
-TEST(Crash, WhenAKeyIsReset) {
+TEST(Crash, KeepsUsageOrResetsItDuringAReset) {
   Killed{.keys = {{kLog, "alice"}},
          .prepare = [](Table& table) { (void)take(table, kLog, "alice", Nanos{0}, 5); },
          .work =
@@ -304,11 +306,11 @@ TEST(Crash, WhenAKeyIsReset) {
                const Item item = kLog.item("alice");
                table.reset({&item, 1}, kStart);
              }}
-      .everywhere();
+      .at_every_store();
 }
 
-// Records at rest make room for a newcomer's.
-TEST(Crash, WhenRecordsAreReclaimed) {
+// Records at rest are evicted for the record of a new key.
+TEST(Crash, KeepsUsageWhenRecordsAreReclaimed) {
   const Rule brief{.limit = exact(1, seconds{1}), .identity = 9};
   Killed{.keys = {{kLog, "alice"}, {kBucket, "alice"}},
          .prepare =
@@ -320,87 +322,89 @@ TEST(Crash, WhenRecordsAreReclaimed) {
              },
          .work = [](Table& table) { (void)take(table, kLog, "alice", seconds{5}, 5); },
          .at = seconds{5}}
-      .everywhere();
+      .at_every_store();
 }
 
-// One leaves: the others close up, and each of them counts at least once.
-TEST(Crash, WhenAHolderLeaves) {
+// The other holders move up, and each of them counts at least once.
+TEST(Crash, LosesNoHolderWhenAnotherLeaves) {
   for (const std::uint64_t holders : {1, 2, 3, 5, 7, 12}) {
     for (std::uint64_t leaving = 1; leaving <= holders; ++leaving) {
       Killed{
-          .keys = {{kSeats, "alice"}},
+          .keys = {{kConcurrency, "alice"}},
           .prepare =
               [&](Table& table) {
                 for (std::uint64_t i = 1; i <= holders; ++i) {
-                  (void)take(table, kSeats, "alice", milliseconds{i}, 1 + i % 3, i);
+                  (void)take(table, kConcurrency, "alice", milliseconds{i}, 1 + i % 3, i);
                 }
               },
-          .work = [&](Table& table) { (void)leave(table, kSeats, "alice", seconds{1}, leaving); },
+          .work =
+              [&](Table& table) { (void)leave(table, kConcurrency, "alice", seconds{1}, leaving); },
           .at = seconds{1},
           .may_waste = true}
-          .everywhere();
+          .at_every_store();
     }
   }
 }
 
-// One enters where others have run out of time.
-TEST(Crash, WhenAHolderEntersAfterOthersHaveGone) {
-  const Rule seats{.limit = concurrency(50, seconds{10}), .identity = 5};
+// A holder enters after others have expired.
+TEST(Crash, LosesNoHolderWhenOneEntersAfterOthersHaveExpired) {
+  const Rule rule{.limit = concurrency(50, seconds{10}), .identity = 5};
   for (const std::uint64_t holders : {2, 3, 5, 7, 12}) {
-    for (std::uint64_t gone = 1; gone < holders; ++gone) {
-      const Nanos at = seconds{10 + gone} + milliseconds{500};
-      Killed{.keys = {{seats, "alice"}},
+    for (std::uint64_t expired = 1; expired < holders; ++expired) {
+      const Nanos at = seconds{10 + expired} + milliseconds{500};
+      Killed{.keys = {{rule, "alice"}},
              .prepare =
                  [&](Table& table) {
                    for (std::uint64_t i = 1; i <= holders; ++i) {
-                     (void)take(table, seats, "alice", seconds{i}, 1 + i % 3, i);
+                     (void)take(table, rule, "alice", seconds{i}, 1 + i % 3, i);
                    }
                  },
-             .work = [&](Table& table) { (void)take(table, seats, "alice", at, 5, 100); },
+             .work = [&](Table& table) { (void)take(table, rule, "alice", at, 5, 100); },
              .at = at,
              .may_waste = true}
-          .everywhere();
+          .at_every_store();
     }
   }
 }
 
-// One renews its lease, and goes to the end of the line.
-TEST(Crash, WhenAHolderRenews) {
+// A holder renews its hold time and moves to the end.
+TEST(Crash, KeepsUsageWhenAHolderRenews) {
   for (const std::uint64_t holders : {1, 2, 3, 7}) {
     for (std::uint64_t renewing = 1; renewing <= holders; ++renewing) {
       const Key other{kBucket, "alice"};
-      Killed{.keys = {{kSeats, "alice"}, other},
+      Killed{.keys = {{kConcurrency, "alice"}, other},
              .prepare =
                  [&](Table& table) {
                    for (std::uint64_t i = 1; i <= holders; ++i) {
-                     (void)take(table, kSeats, "alice", milliseconds{i}, 1 + i % 3, i);
+                     (void)take(table, kConcurrency, "alice", milliseconds{i}, 1 + i % 3, i);
                    }
                  },
              .work =
                  [&](Table& table) {
-                   (void)take(table, kSeats, "alice", seconds{1}, 1, renewing);
+                   (void)take(table, kConcurrency, "alice", seconds{1}, 1, renewing);
                    (void)take(table, kBucket, "alice", seconds{1});
                  },
              .at = seconds{1}}
-          .everywhere();
+          .at_every_store();
     }
   }
 }
 
-// One enters by a clock that is a moment behind: others, whose leases end later, move for it.
-TEST(Crash, WhenAHolderEntersInFrontOfOthers) {
+// A holder enters by a clock that is slightly behind: holders that expire later move back.
+TEST(Crash, KeepsUsageWhenAHolderEntersBeforeOthers) {
   for (const std::uint64_t holders : {1, 2, 6, 7}) {
     Killed{
-        .keys = {{kSeats, "alice"}},
+        .keys = {{kConcurrency, "alice"}},
         .prepare =
             [&](Table& table) {
               for (std::uint64_t i = 1; i <= holders; ++i) {
-                (void)take(table, kSeats, "alice", seconds{i}, 5 - i % 3, i);
+                (void)take(table, kConcurrency, "alice", seconds{i}, 5 - i % 3, i);
               }
             },
-        .work = [&](Table& table) { (void)take(table, kSeats, "alice", milliseconds{1}, 1, 99); },
+        .work =
+            [&](Table& table) { (void)take(table, kConcurrency, "alice", milliseconds{1}, 1, 99); },
         .at = seconds{holders}}
-        .everywhere();
+        .at_every_store();
   }
 }
 

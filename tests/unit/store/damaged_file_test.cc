@@ -1,5 +1,5 @@
-// Files that are not what they should be: what can be repaired is, what cannot is set aside, and
-// nothing is lost.
+// Damaged and foreign state files: repairable damage is repaired, other files are set aside or
+// refused, and no file is lost.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -21,7 +21,7 @@ constexpr std::size_t kPage = 4096;
 
 const Rule kPlain{.limit = bucket(1, hours{1}, 5), .identity = 1};
 const Rule kLog{.limit = exact(5, hours{1}), .identity = 2};
-const Rule kSeats{.limit = concurrency(5, hours{1}), .identity = 3};
+const Rule kConcurrency{.limit = concurrency(5, hours{1}), .identity = 3};
 constexpr int kKeys = 40;
 
 // A file in which each key has used 3 of 5 under each limit.
@@ -34,24 +34,25 @@ void make(const std::string& path) {
       ASSERT_TRUE(take(*file, *rule, nth(i), seconds{1}, 1));
     }
     if (i >= kKeys / 2) continue;
-    ASSERT_TRUE(take(*file, kSeats, nth(i), Nanos{0}, 3, 1));
+    ASSERT_TRUE(take(*file, kConcurrency, nth(i), Nanos{0}, 3, 1));
   }
 }
 
-// How many keys are as they were.
+// The number of keys whose usage is unchanged.
 int intact(Table& table) {
   int count = 0;
   for (int i = 0; i < kKeys; ++i) {
     for (const Rule* rule : {&kPlain, &kLog}) {
       count += peek(table, *rule, nth(i), seconds{1}).remaining == 2 ? 1 : 0;
     }
-    count += i < kKeys / 2 && peek(table, kSeats, nth(i), Nanos{0}, 1, 9).remaining == 2 ? 1 : 0;
+    count +=
+        i < kKeys / 2 && peek(table, kConcurrency, nth(i), Nanos{0}, 1, 9).remaining == 2 ? 1 : 0;
   }
   return count;
 }
 constexpr int kAll = 2 * kKeys + kKeys / 2;
 
-// The parts of a file, to be tampered with.
+// Access to the parts of a file's content, to damage them.
 class Image {
  public:
   explicit Image(std::string bytes) : bytes_(std::move(bytes)) {}
@@ -61,12 +62,12 @@ class Image {
   std::size_t row_count() { return header().layout.rows + header().layout.sharing_rows; }
   char* row(std::size_t i) { return bytes_.data() + kPage + i * sizeof(Row); }
   std::uint64_t& word(char* at, std::size_t i) { return reinterpret_cast<std::uint64_t*>(at)[i]; }
-  // A slot's words: when, what, high, low with rest.
+  // The words of a slot: when, what, high, low with the rest time.
   std::uint64_t* slot(std::size_t row_index, std::size_t i) {
     return reinterpret_cast<std::uint64_t*>(row(row_index) + 32 + i * sizeof(Slot));
   }
   std::uint64_t* record(std::uint64_t handle) {
-    return reinterpret_cast<std::uint64_t*>(row(row_count()) + (handle - 1) * Arena::kSmallest);
+    return reinterpret_cast<std::uint64_t*>(row(row_count()) + (handle - 1) * Arena::kMinBlock);
   }
   template <typename Visit>
   void each_slot(Visit visit) {
@@ -74,7 +75,7 @@ class Image {
       for (std::size_t i = 0; i < Row::kSlots; ++i) visit(slot(r, i));
     }
   }
-  // All slots in use that name a record.
+  // All slots in use that refer to a record.
   std::vector<std::uint64_t*> with_records() {
     std::vector<std::uint64_t*> slots;
     each_slot([&](std::uint64_t* s) {
@@ -91,7 +92,7 @@ class DamagedFile : public testing::Test {
  protected:
   void SetUp() override { make(path_); }
 
-  // Opens the file after it was tampered with.
+  // Damages the file and opens it.
   template <typename Tamper>
   FileTable after(Tamper tamper) {
     Image image(read_file(path_));
@@ -100,7 +101,7 @@ class DamagedFile : public testing::Test {
     return open_file(path_);
   }
 
-  // The file is set aside with every byte, for the reason given, and the table starts anew.
+  // Expects that the file is set aside unchanged, for the given reason, and the table starts empty.
   void expect_set_aside(const std::string& bytes, const std::string& reason) {
     write_file(path_, bytes);
     const FileTable file = open_file(path_);
@@ -118,7 +119,7 @@ class DamagedFile : public testing::Test {
   const std::string path_ = folder_ / "state";
 };
 
-// ---- Set aside
+// ---- Files that are set aside
 
 TEST_F(DamagedFile, IsSetAsideWhenItIsTooShort) {
   const std::string bytes = read_file(path_);
@@ -144,7 +145,7 @@ TEST_F(DamagedFile, IsSetAsideWhenItsLengthIsWrong) {
   expect_set_aside(bytes + "x", "bytes instead of");
 }
 
-// One bit is enough, wherever it is in what never changes.
+// Each bit of the constant part of the header.
 TEST_F(DamagedFile, IsSetAsideWhenItsHeaderIsDamaged) {
   const std::string bytes = read_file(path_);
   for (std::size_t at = 8; at < offsetof(Header, last_time); ++at) {
@@ -158,8 +159,8 @@ TEST_F(DamagedFile, IsSetAsideWhenItsHeaderIsDamaged) {
   }
 }
 
-// A first page that is right in itself, of a table that cannot be: sums that come round to the size
-// of the file, and parts that are missing.
+// The checksum is right, but the layout is impossible: sums that wrap around to the size of the
+// file, and missing parts.
 TEST_F(DamagedFile, IsSetAsideWhenItsLayoutIsImpossible) {
   const std::string bytes = read_file(path_);
   const auto with = [&](auto change) {
@@ -169,7 +170,7 @@ TEST_F(DamagedFile, IsSetAsideWhenItsLayoutIsImpossible) {
     header.checksum = hash_of({image.bytes().data(), offsetof(Header, checksum)}, 1).low;
     return image.bytes();
   };
-  const std::string reason = "a table that cannot be";
+  const std::string reason = "an impossible table";
   expect_set_aside(with([](Layout& l) { l.rows += std::uint64_t{1} << 55; }), reason);
   expect_set_aside(with([](Layout& l) { l.sharing_rows += std::uint64_t{1} << 55; }), reason);
   expect_set_aside(with([](Layout& l) {
@@ -181,8 +182,8 @@ TEST_F(DamagedFile, IsSetAsideWhenItsLayoutIsImpossible) {
   expect_set_aside(with([](Layout& l) { l.sharing_rows += std::exchange(l.rows, 0); }), reason);
 }
 
-// Two in a row keep both.
-TEST_F(DamagedFile, IsNeverSetAsideOverAnother) {
+// Two damaged files in a row are both kept.
+TEST_F(DamagedFile, NeverReplacesAnotherWhenSetAside) {
   const std::string bytes = read_file(path_);
   for (int i = 0; i < 20; ++i) expect_set_aside(bytes.substr(0, 2000 + i), "bytes instead of");
   int aside = 0;
@@ -192,11 +193,11 @@ TEST_F(DamagedFile, IsNeverSetAsideOverAnother) {
   EXPECT_EQ(aside, 20);
 }
 
-// ---- Files of others
+// ---- Files of other programs
 
 using ForeignFile = DamagedFile;
 
-TEST_F(ForeignFile, IsRefusedAndStaysAsItIs) {
+TEST_F(ForeignFile, IsRefusedAndStaysUnchanged) {
   std::string one_bit_off = read_file(path_);
   one_bit_off[3] ^= 1;
   std::mt19937 random(5);
@@ -232,10 +233,10 @@ TEST_F(ForeignFile, IsRefusedBehindALink) {
   EXPECT_EQ(read_file(folder_ / "diary"), "precious");
 }
 
-// ---- Repaired
+// ---- Files that are repaired
 
-// A process that was killed holding every lock there is.
-TEST_F(DamagedFile, IsUnlocked) {
+// A process was killed while it held all locks.
+TEST_F(DamagedFile, IsUnlockedWhenOpened) {
   const FileTable file = after([](Image& image) {
     for (std::size_t r = 0; r < image.row_count(); ++r) image.word(image.row(r), 3) |= 1;
     image.each_slot([](std::uint64_t* slot) { slot[0] |= std::uint64_t{1} << 63; });
@@ -247,9 +248,9 @@ TEST_F(DamagedFile, IsUnlocked) {
   for (int i = 0; i < kKeys; ++i) EXPECT_TRUE(take(*file, kPlain, nth(i), seconds{1}, 2));
 }
 
-// Not closed in peace, and the system has been started since: what it had not written is missing,
-// and somebody should know.
-TEST_F(DamagedFile, TellsWhenThePowerWasCut) {
+// The file was not closed cleanly, and the system has been rebooted since: data that was not
+// written to disk is missing, which must be reported.
+TEST_F(DamagedFile, ReportsAPowerCut) {
   EXPECT_FALSE(after([](Image& image) { image.header().boot[0] ^= 1; }).opened.after_power_cut);
   EXPECT_FALSE(after([](Image& image) { image.header().clean = 0; }).opened.after_power_cut);
   const FileTable file = after([](Image& image) {
@@ -260,8 +261,7 @@ TEST_F(DamagedFile, TellsWhenThePowerWasCut) {
   EXPECT_EQ(intact(*file), kAll);
 }
 
-// What only helps to find things is made anew.
-TEST_F(DamagedFile, GetsItsTagsAndSummariesBack) {
+TEST_F(DamagedFile, RebuildsItsTagsAndSummaries) {
   std::mt19937_64 random(6);
   const FileTable file = after([&](Image& image) {
     for (std::size_t r = 0; r < image.row_count(); ++r) {
@@ -276,7 +276,7 @@ TEST_F(DamagedFile, GetsItsTagsAndSummariesBack) {
   EXPECT_EQ(intact(*file), kAll);
 }
 
-// A row where another should be: its keys would never be found there.
+// Two rows are swapped: their keys would not be found there.
 TEST_F(DamagedFile, DropsSlotsThatLieInTheWrongRow) {
   std::uint64_t moved = 0;
   const FileTable file = after([&](Image& image) {
@@ -289,16 +289,16 @@ TEST_F(DamagedFile, DropsSlotsThatLieInTheWrongRow) {
   });
   ASSERT_TRUE(file) << file.error;
   ASSERT_GT(moved, 0u);
-  // (One whose other row is the one it came to is at home there.)
+  // A slot whose second row happens to be the one it was moved to is still valid.
   EXPECT_LE(file.opened.dropped, moved);
   EXPECT_GE(file.opened.dropped + 2, moved);
   EXPECT_EQ(intact(*file), kAll - static_cast<int>(file.opened.dropped));
 }
 
-// Two slots that name one record: the second is dropped, or both would write into it.
+// Two slots refer to one record: the second one is dropped, or both would write to it.
 TEST_F(DamagedFile, GivesARecordToOneOwnerOnly) {
   const FileTable file = after([](Image& image) {
-    // Twice the same owner, in the same row, where there is an empty slot.
+    // The copy has the same owner and lies in an empty slot of the same row.
     for (std::size_t r = 0; r < image.row_count(); ++r) {
       std::uint64_t* owner = nullptr;
       std::uint64_t* empty = nullptr;
@@ -316,33 +316,33 @@ TEST_F(DamagedFile, GivesARecordToOneOwnerOnly) {
   ASSERT_TRUE(file) << file.error;
   EXPECT_EQ(file.opened.dropped, 1u);
   EXPECT_EQ(intact(*file), kAll);
-  EXPECT_EQ(file->use(kStart).record_used, (kKeys + kKeys / 2) * Arena::kSmallest);
+  EXPECT_EQ(file->use(kStart).record_used, (kKeys + kKeys / 2) * Arena::kMinBlock);
 }
 
-// A record that its slot names wrongly, or that makes no sense, goes with its slot; nobody else's.
-TEST_F(DamagedFile, DropsRecordsThatMakeNoSense) {
+// A slot with a wrong handle or an invalid record is dropped with its record; others stay.
+TEST_F(DamagedFile, DropsInvalidRecords) {
   const FileTable file = after([](Image& image) {
     const auto slots = image.with_records();
     ASSERT_GE(slots.size(), 12u);
-    slots[0][1] = 0;                                            // no handle at all
+    slots[0][1] = 0;                                            // no handle
     slots[1][1] = std::uint64_t{1} << 40;                       // beyond all handles
-    slots[2][1] = (16 << 10) / Arena::kSmallest + 1;            // beyond the last
-    slots[3][1] = slots[4][1];                                  // somebody else's
-    image.record(slots[5][1])[0] ^= 1;                          // says so itself
+    slots[2][1] = (16 << 10) / Arena::kMinBlock + 1;            // beyond the last
+    slots[3][1] = slots[4][1];                                  // the record of another slot
+    image.record(slots[5][1])[0] ^= 1;                          // a record with another owner
     image.record(slots[6][1])[2] = 0xffff'ffff;                 // starts beyond its end
-    image.record(slots[7][1])[2] = std::uint64_t{1} << 60;      // larger than it is
-    image.record(slots[8][1])[3] = 16ull << 32;                 // no places
-    image.record(slots[9][1])[3] = 17ull << 32 | 8;             // entries of no known size
-    image.record(slots[10][1])[3] = 16ull << 32 | 0xffff'ffff;  // larger than all there is
-    // Permits that nobody can have taken; logs and seats have them at the end of an entry.
+    image.record(slots[7][1])[2] = std::uint64_t{1} << 60;      // more entries than its capacity
+    image.record(slots[8][1])[3] = 16ull << 32;                 // no capacity
+    image.record(slots[9][1])[3] = 17ull << 32 | 8;             // entries of an unknown size
+    image.record(slots[10][1])[3] = 16ull << 32 | 0xffff'ffff;  // larger than the arena
+    // Impossible numbers of permits, which are the last word of each entry.
     const bool is_log = image.record(slots[11][1])[3] >> 32 == sizeof(core::LogEntry);
     image.record(slots[11][1])[is_log ? 5 : 7] = ~std::uint64_t{0};
   });
   ASSERT_TRUE(file) << file.error;
   EXPECT_EQ(file.opened.dropped, 11u);
   EXPECT_EQ(intact(*file), kAll - 11);
-  EXPECT_EQ(file->use(kStart).record_used, (kKeys + kKeys / 2 - 11) * Arena::kSmallest);
-  // What they had is free again.
+  EXPECT_EQ(file->use(kStart).record_used, (kKeys + kKeys / 2 - 11) * Arena::kMinBlock);
+  // The blocks of dropped records are free again.
   const Rule other{.limit = exact(1, hours{1}), .identity = 9, .when_full = WhenFull::deny};
   for (int i = 0; i < 64 - (kKeys + kKeys / 2 - 11); ++i) {
     EXPECT_TRUE(take(*file, other, nth(i), Nanos{0}));
@@ -350,9 +350,9 @@ TEST_F(DamagedFile, DropsRecordsThatMakeNoSense) {
   for (int i = 0; i < kKeys; ++i) (void)take(*file, kLog, nth(i), seconds{2});
 }
 
-// The time it was left at changes too often to be covered by a checksum: one that no clock shows is
-// not gone on from, and neither is one of a row.
-TEST_F(DamagedFile, DoesNotTakeTheClockAlong) {
+// The last time in the header changes too often to be covered by a checksum. Implausible times,
+// there and in the rows, are ignored.
+TEST_F(DamagedFile, DoesNotContinueFromAnImplausibleTime) {
   for (const int bit : {63, 62, 61, 56}) {
     const FileTable file = after([&](Image& image) {
       image.header().last_time.store(std::uint64_t{1} << bit | core::word_of(kStart));
@@ -375,8 +375,8 @@ TEST_F(DamagedFile, DoesNotTakeTheClockAlong) {
   EXPECT_EQ(file->resumes_at(), kStart + hours{24 * 90}) << "a clock that was a season ahead";
 }
 
-// An instant that no clock has come to; what adds to it must not run over.
-TEST_F(DamagedFile, DropsStatesFromBeyondTheEndOfTime) {
+// Arithmetic on such instants would overflow.
+TEST_F(DamagedFile, DropsStatesBeyondTheLatestInstant) {
   int changed = 0;
   const FileTable file = after([&](Image& image) {
     image.each_slot([&](std::uint64_t* slot) {
@@ -389,35 +389,35 @@ TEST_F(DamagedFile, DropsStatesFromBeyondTheEndOfTime) {
   EXPECT_EQ(intact(*file), kAll - 10);
 }
 
-// Holders of nothing would take seats without counting: there would be more of them than seats.
-TEST_F(DamagedFile, DropsSeatsThatNobodyPaidFor) {
+// Holders without permits would use entries without counting, so there could be too many of them.
+TEST_F(DamagedFile, DropsHoldersWithoutPermits) {
   const FileTable file = after([](Image& image) {
     for (std::uint64_t* slot : image.with_records()) {
       std::uint64_t* record = image.record(slot[1]);
       if (record[3] >> 32 != sizeof(core::Holder)) continue;
       record[2] = std::uint64_t{7} << 32;
-      for (int seat = 0; seat < 7; ++seat) {
-        std::memcpy(record + 4 + 4 * seat, record + 4, sizeof(core::Holder));
-        record[4 + 4 * seat + 3] = 0;
+      for (int i_holder = 0; i_holder < 7; ++i_holder) {
+        std::memcpy(record + 4 + 4 * i_holder, record + 4, sizeof(core::Holder));
+        record[4 + 4 * i_holder + 3] = 0;
       }
     }
   });
   ASSERT_TRUE(file) << file.error;
   EXPECT_EQ(file.opened.dropped, static_cast<std::uint64_t>(kKeys / 2));
   for (int i = 0; i < kKeys / 2; ++i) {
-    int seated = 0;
+    int entered = 0;
     for (std::uint64_t holder = 10; holder < 30; ++holder) {
-      seated += take(*file, kSeats, nth(i), seconds{1}, 1, holder) ? 1 : 0;
+      entered += take(*file, kConcurrency, nth(i), seconds{1}, 1, holder) ? 1 : 0;
     }
-    EXPECT_EQ(seated, 5);
+    EXPECT_EQ(entered, 5);
   }
 }
 
-// Any bits at all, anywhere behind the first page: the file opens, answers, remembers and closes.
-// (A disk that lies is beyond what a table can make good, but it must not take the process along.)
-TEST_F(DamagedFile, NeverCrashesWhoOpensIt) {
+// Random bit errors after the first page: the file can be opened, used and closed. A table cannot
+// repair such data, but the process must not crash.
+TEST_F(DamagedFile, NeverCrashesTheProcessThatOpensIt) {
   const std::string good = read_file(path_);
-  // Others: --gtest_shuffle --gtest_random_seed=…
+  // For another seed: --gtest_shuffle --gtest_random_seed=…
   std::mt19937_64 random(static_cast<unsigned>(testing::UnitTest::GetInstance()->random_seed()));
   for (int round = 0; round < scaled(400); ++round) {
     std::string bytes = good;
@@ -430,7 +430,7 @@ TEST_F(DamagedFile, NeverCrashesWhoOpensIt) {
     const FileTable file = open_file(path_);
     ASSERT_TRUE(file) << file.error;
     for (int i = 0; i < 3 * kKeys; ++i) {
-      for (const Rule* rule : {&kPlain, &kLog, &kSeats}) {
+      for (const Rule* rule : {&kPlain, &kLog, &kConcurrency}) {
         (void)peek(*file, *rule, nth(i), seconds{1}, 1, 5);
         (void)take(*file, *rule, nth(i), seconds{i}, 1 + i % 3, random() % 5);
         (void)leave(*file, *rule, nth(i), seconds{1}, 1);

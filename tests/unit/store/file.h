@@ -11,11 +11,11 @@
 
 #include "store.h"
 
-// State files, and processes that use them.
+// Helpers for state files and processes that use them.
 
 namespace weir::store {
 
-// A table in a file, or the reason why there is none.
+// A table in a file, or the error.
 struct FileTable {
   std::unique_ptr<Table> table;
   Opened opened;
@@ -47,8 +47,8 @@ inline void write_file(const std::string& path, const std::string& bytes) {
   std::ofstream(path, std::ios::binary | std::ios::trunc) << bytes;
 }
 
-// Runs `work` in a process of its own and returns its exit status, or minus the signal that ended
-// it. The process ends without leaving anything: no destructors, no flushing of what is shared.
+// Runs `work` in a child process and returns its exit status, or minus the signal that killed it.
+// The child ends with _exit: it runs no destructors and does not sync shared mappings.
 template <typename Work>
 int in_child(Work work) {
   const pid_t child = fork();

@@ -1,4 +1,4 @@
-// A table that has no room left: whom it remembers, and what it does with newcomers.
+// A table without free slots: known keys are kept, and new keys are treated by `when_full`.
 
 #include <gtest/gtest.h>
 
@@ -21,12 +21,11 @@ const Rule kFiller{.limit = bucket(1, hours{1}, 1), .identity = 1000};
 void fill(Table& table, Nanos at = Nanos{0}) {
   for (int i = 0; i < 50 * kSlots; ++i) (void)take(table, kFiller, nth(i), at);
   ASSERT_EQ(table.use(kStart + at).live, static_cast<std::uint64_t>(kSlots) + 1)
-      << "all slots, and the one that newcomers share";
+      << "all slots, and the overflow state";
 }
 
-// The heart of it: ten times as many keys as there are slots, all live, and whoever was there
-// before has lost nothing.
-TEST(FullTable, NeverForgivesALiveKey) {
+// Ten times as many keys as slots, all live: keys that were in the table before keep their usage.
+TEST(FullTable, NeverEvictsALiveKey) {
   Table table(kSmall);
   const Rule rule{.limit = bucket(1, hours{1}, 5)};
   for (int i = 0; i < kSlots / 2; ++i) ASSERT_TRUE(take(table, rule, nth(i), Nanos{0}, 3));
@@ -41,8 +40,8 @@ TEST(FullTable, NeverForgivesALiveKey) {
   EXPECT_EQ(use.denied + use.untracked, 0u);
 }
 
-// However many newcomers there are, together they get what one key may have.
-TEST(FullTable, LetsNewcomersShareWhatOneKeyMayHave) {
+// All new keys together get the capacity of one key.
+TEST(FullTable, LetsNewKeysShareTheCapacityOfOneKey) {
   Table table(kSmall);
   fill(table);
   const std::uint64_t shared = table.use(kStart).shared;
@@ -57,8 +56,8 @@ TEST(FullTable, LetsNewcomersShareWhatOneKeyMayHave) {
   EXPECT_EQ(table.use(kStart).shared, shared + 600);
 }
 
-// Whoever looks is told what would come of it, and nothing comes of it.
-TEST(FullTable, TellsThoseWhoOnlyLookWhatWouldCome) {
+// Peeks do not count as calls of new keys.
+TEST(FullTable, PeeksAsItWouldTake) {
   Table table(kSmall);
   fill(table);
   const MemoryUse before = table.use(kStart);
@@ -80,12 +79,12 @@ TEST(FullTable, TellsThoseWhoOnlyLookWhatWouldCome) {
   EXPECT_EQ(after.untracked, before.untracked);
 }
 
-// Whoever is told to come back finds a place then, and not a nanosecond earlier.
-TEST(FullTable, DeniesNewcomersUntilAPlaceComesFree) {
+// A denied key gets a slot after its retry_after, and not a nanosecond earlier.
+TEST(FullTable, DeniesNewKeysUntilASlotIsFree) {
   Table table(kSmall);
   fill(table, seconds{1});
   const Rule rule{.limit = bucket(1, hours{1}, 5), .when_full = WhenFull::deny};
-  // Places come free one by one: some keys are asked again, and stay longer.
+  // Peeks must not extend the rest times of live keys.
   for (int i = 0; i < 50 * kSlots; ++i) {
     (void)peek(table, kFiller, nth(i), seconds{1});
   }
@@ -103,8 +102,8 @@ TEST(FullTable, DeniesNewcomersUntilAPlaceComesFree) {
   EXPECT_EQ(take(table, rule, "bob", seconds{2} + retry).remaining, 4);
 }
 
-// A live key that goes on taking keeps its place, and newcomers are told so.
-TEST(FullTable, TellsTheTimeWhenAPlaceReallyComesFree) {
+// Live keys that keep taking keep their slots, which delays the retry_after of denied keys.
+TEST(FullTable, ReportsTheTimeAtWhichASlotIsActuallyFree) {
   Table table({.rows = 1, .sharing_rows = 1});
   const Rule resident{.limit = bucket(1, minutes{1}, 10), .identity = 1};
   const Rule rule{.limit = bucket(1, hours{1}, 5), .identity = 2, .when_full = WhenFull::deny};
@@ -116,8 +115,8 @@ TEST(FullTable, TellsTheTimeWhenAPlaceReallyComesFree) {
   EXPECT_TRUE(take(table, rule, "bob", seconds{2} + denied.retry_after));
 }
 
-// Newcomers pass uncounted if that is what is wanted, as long as their call is possible at all.
-TEST(FullTable, LetsNewcomersPassIfToldSo) {
+// Impossible calls are refused nevertheless.
+TEST(FullTable, AdmitsNewKeysUncountedWithWhenFullAllow) {
   Table table(kSmall);
   fill(table);
   const Rule rule{.limit = bucket(1, hours{1}, 5), .when_full = WhenFull::allow};
@@ -127,8 +126,7 @@ TEST(FullTable, LetsNewcomersPassIfToldSo) {
   EXPECT_EQ(table.use(kStart).denied, 0u);
 }
 
-// A limit that only watches refuses nobody, room or not.
-TEST(FullTable, LetsShadowsPass) {
+TEST(FullTable, NeverRefusesBecauseOfAShadow) {
   Table table(kSmall);
   fill(table);
   const Rule rule{.limit = bucket(1, hours{1}, 5), .when_full = WhenFull::deny};
@@ -138,8 +136,8 @@ TEST(FullTable, LetsShadowsPass) {
   EXPECT_EQ(table.use(kStart).untracked, 20u);
 }
 
-// A newcomer that is denied denies the plan: nobody else in it is charged.
-TEST(FullTable, ChargesNobodyWhenANewcomerIsDenied) {
+// A new key that is denied refuses the whole plan.
+TEST(FullTable, ChargesNoLimitWhenANewKeyIsDenied) {
   Table table(kSmall);
   const Rule known{.limit = bucket(1, hours{1}, 5), .identity = 1};
   const Rule log{.limit = exact(5, hours{1}), .identity = 2, .when_full = WhenFull::deny};
@@ -153,8 +151,8 @@ TEST(FullTable, ChargesNobodyWhenANewcomerIsDenied) {
   EXPECT_EQ(peek(table, known, "alice", Nanos{0}).remaining, 4);
 }
 
-// What cannot be corrected for want of room does not keep the others from being corrected.
-TEST(FullTable, SettlesThoseItKnows) {
+// One item cannot be corrected because there is no room for its key.
+TEST(FullTable, SettlesTheKeysThatItKnows) {
   Table table(kSmall);
   const Rule known{.limit = bucket(1, hours{1}, 5), .identity = 1};
   const Rule unknown{.limit = bucket(1, hours{1}, 5), .identity = 2, .when_full = WhenFull::deny};
@@ -172,9 +170,9 @@ void fill_briefly(Table& table, Nanos at) {
   for (int i = 0; i < 50 * kSlots; ++i) (void)take(table, brief, nth(i), at);
 }
 
-// What newcomers took together goes back to all of them, and not to one that has a place of its own
-// by then; what nobody was charged for goes back to nobody.
-TEST(FullTable, GivesBackToWhomWasCharged) {
+// Permits charged to the overflow state are given back to it, even if the key has its own slot by
+// then. Permits that were not charged are not given back.
+TEST(FullTable, GivesBackToTheStateThatWasCharged) {
   for (const WhenFull when_full : {WhenFull::share, WhenFull::allow}) {
     for (Rule rule : one_of_each()) {
       const bool counts = !std::holds_alternative<core::Smooth>(rule.limit) &&
@@ -193,7 +191,7 @@ TEST(FullTable, GivesBackToWhomWasCharged) {
 
       const Nanos later = milliseconds{1100};
       EXPECT_EQ(static_cast<bool>(take(table, rule, "bob", later, 5)), !shares)
-          << "his own, which starts with what was shared";
+          << "a slot of its own, which starts as a copy of the overflow state";
       const Item back = rule.item("bob", -5);
       (void)table.settle({&back, 1}, kStart + later, {&receipt, 1});
       EXPECT_EQ(admits(table, rule, "bob", later, 5), 0) << rule.identity;
@@ -205,9 +203,9 @@ TEST(FullTable, GivesBackToWhomWasCharged) {
   }
 }
 
-// A key that has taken what newcomers share gets no more when it gets a place of its own, until
-// that would be at rest; then all of it.
-TEST(FullTable, LetsAKeyStartWithWhatItMayHaveShared) {
+// A key that was charged to the overflow state gets no new permits with its own slot, until the
+// overflow state would be at rest.
+TEST(FullTable, StartsANewKeyWithACopyOfTheOverflowState) {
   for (const Rule& rule : one_of_each()) {
     const bool warms_up = std::holds_alternative<core::Smooth>(rule.limit);
     if (warms_up) continue;
@@ -223,15 +221,16 @@ TEST(FullTable, LetsAKeyStartWithWhatItMayHaveShared) {
     const core::Decision looked = peek(table, rule, "bob", later, 5, 2);
     EXPECT_FALSE(looked) << rule.identity;
     EXPECT_EQ(take(table, rule, "bob", later, 5, 2), looked) << rule.identity;
-    EXPECT_FALSE(take(table, rule, "carol", later, 5, 2)) << "may have shared, for all we know";
+    EXPECT_FALSE(take(table, rule, "carol", later, 5, 2))
+        << "may have been charged to the overflow state";
     const Nanos rest = later + std::max(looked.reset_after, looked.retry_after);
     EXPECT_TRUE(take(table, rule, "bob", rest, 5, 2)) << rule.identity;
     EXPECT_TRUE(take(table, rule, "dora", rest, 5, 2)) << rule.identity;
   }
 }
 
-// So does one whose limit was lowered meanwhile: by the old rate, what was shared would be at rest.
-TEST(FullTable, KeyThatSharedStartsWithThatAfterTheLimitWasLowered) {
+// At the rate of before the change, the overflow state would be at rest.
+TEST(FullTable, CopiesOverflowUsageAfterTheLimitWasLowered) {
   core::PriceTimeline prices;
   const auto fast = std::get<core::Bucket>(bucket(1, seconds{1}, 5));
   const Rule before{.limit = fast};
@@ -251,9 +250,8 @@ TEST(FullTable, KeyThatSharedStartsWithThatAfterTheLimitWasLowered) {
   EXPECT_TRUE(table.take({&bob, 1}, kStart + seconds{12}).decision);
 }
 
-// A holder that shared a seat keeps it when its key gets a record of its own: it renews it, and
-// leaves it.
-TEST(FullTable, LetsAHolderKeepItsSeatWhenItsKeyGetsAPlace) {
+// A holder that entered through the overflow state can renew and leave once its key has a record.
+TEST(FullTable, KeepsHoldersWhenTheirKeyGetsASlot) {
   Table table({.rows = 8, .sharing_rows = 1, .record_bytes = 16 << 10});
   const Rule rule{.limit = concurrency(2, hours{1})};
   fill_briefly(table, Nanos{0});
@@ -267,8 +265,8 @@ TEST(FullTable, LetsAHolderKeepItsSeatWhenItsKeyGetsAPlace) {
   EXPECT_TRUE(take(table, rule, "bob", later, 1, 3));
 }
 
-// A receipt for a place that was forgotten since is worth nothing to those who share.
-TEST(FullTable, GivesBackNothingOfWhatIsForgotten) {
+// A receipt of a slot that was evicted since must not be refunded to the overflow state.
+TEST(FullTable, GivesBackNothingForAnEvictedSlot) {
   Table table(kSmall);
   const Rule rule{.limit = window(5, seconds{10}, true)};
   const Item bob = rule.item("bob", 5);
@@ -283,8 +281,8 @@ TEST(FullTable, GivesBackNothingOfWhatIsForgotten) {
   EXPECT_EQ(table.use(kStart).shared, shared + 1) << "settling did not share";
 }
 
-// Two newcomers of one limit in one plan have but one place to share; that must not be waited for.
-TEST(FullTable, GivesOneLimitsPlaceToOneOfAPlan) {
+// Two new keys under one limit in one plan need the same overflow state, which must not deadlock.
+TEST(FullTable, GivesTheOverflowStateToOneItemOfAPlan) {
   Table table(kSmall);
   fill(table);
   const Rule rule{.limit = bucket(1, hours{1}, 5)};
@@ -295,8 +293,7 @@ TEST(FullTable, GivesOneLimitsPlaceToOneOfAPlan) {
   EXPECT_FALSE(table.leave(plan, kStart, {.low = 1}));
 }
 
-// Holders that had to share can leave.
-TEST(FullTable, LetsHoldersLeaveWhatTheyShare) {
+TEST(FullTable, LetsHoldersLeaveTheOverflowState) {
   Table table({.rows = 8, .sharing_rows = 1, .record_bytes = 16 << 10});
   const Rule known{.limit = concurrency(2, hours{1}), .identity = 1};
   const Rule rule{.limit = concurrency(2, hours{1}), .identity = 2};
@@ -307,7 +304,7 @@ TEST(FullTable, LetsHoldersLeaveWhatTheyShare) {
   EXPECT_FALSE(take(table, rule, "carol", Nanos{0}, 1, 3));
   EXPECT_TRUE(leave(table, rule, "alice", Nanos{0}, 1));
   EXPECT_TRUE(take(table, rule, "carol", Nanos{0}, 1, 3));
-  // One that has a place of its own under one limit, and shares under another.
+  // A key with its own slot under one limit, and the overflow state under another.
   const std::vector<Item> both{known.item("alice"), rule.item("dora")};
   EXPECT_TRUE(leave(table, rule, "bob", Nanos{0}, 2));
   ASSERT_TRUE(table.take(both, kStart, {.low = 5}).decision);
@@ -316,9 +313,8 @@ TEST(FullTable, LetsHoldersLeaveWhatTheyShare) {
   EXPECT_TRUE(take(table, rule, "erin", Nanos{0}, 1, 6));
 }
 
-// Holders of different keys are different holders, whatever they call themselves: a seat that is
-// shared is renewed and left by whom it was given to.
-TEST(FullTable, TellsHoldersOfDifferentKeysApart) {
+// Holders of different keys may have the same name and share the overflow record.
+TEST(FullTable, DistinguishesHoldersOfDifferentKeys) {
   Table table({.rows = 8, .sharing_rows = 1, .record_bytes = 16 << 10});
   const Rule known{.limit = concurrency(2, hours{1}), .identity = 2};
   ASSERT_TRUE(take(table, known, "zoe", Nanos{0}, 1, 7));
@@ -338,8 +334,8 @@ TEST(FullTable, TellsHoldersOfDifferentKeysApart) {
   EXPECT_TRUE(take(table, rule, nth(2), seconds{1}, 1, 1));
 }
 
-// Two of one limit in one plan have one seat between them, and whichever has it can leave it.
-TEST(FullTable, LetsEitherOfAPlanLeaveTheSharedSeat) {
+// Two keys of a plan share the overflow record; either of them may be the holder.
+TEST(FullTable, LetsEitherKeyOfAPlanLeaveTheOverflowState) {
   Table table({.rows = 8, .sharing_rows = 1, .record_bytes = 16 << 10});
   fill(table);
   const Rule rule{.limit = concurrency(1, hours{1})};
@@ -352,7 +348,6 @@ TEST(FullTable, LetsEitherOfAPlanLeaveTheSharedSeat) {
   EXPECT_TRUE(take(table, rule, "carol", Nanos{0}, 1, 1));
 }
 
-// When everything has come to rest there is room for everybody again.
 TEST(FullTable, HasRoomAgainWhenKeysComeToRest) {
   Table table(kSmall);
   fill(table);
@@ -366,8 +361,7 @@ TEST(FullTable, HasRoomAgainWhenKeysComeToRest) {
   EXPECT_GE(table.use(kStart).forgotten, static_cast<std::uint64_t>(kSlots) / 2);
 }
 
-// A key that is asked for again and again takes one place, wherever the others are.
-TEST(FullTable, TakesOnePlaceForAKeyHoweverOftenItIsAsked) {
+TEST(FullTable, UsesOneSlotPerKeyForAnyNumberOfCalls) {
   Table table(kSmall);
   const Rule rule{.limit = bucket(1, seconds{1}, 1000)};
   for (int round = 0; round < 200; ++round) {
@@ -381,8 +375,8 @@ std::uint64_t first_row_of(const Fingerprint& key, std::uint64_t rows) {
   return static_cast<std::uint64_t>(static_cast<UInt128>(key.high) * rows >> 64);
 }
 
-// Whoever finds keys that lie in one row under a seed it knows has found nothing about another.
-TEST(FullTable, SpreadsKeysThatWereMadeForAnotherSeed) {
+// Keys that collide under a seed that an attacker knows must not collide under another one.
+TEST(FullTable, SpreadsKeysThatCollideUnderAnotherSeed) {
   constexpr Layout layout{.rows = 64, .sharing_rows = 1};
   Table table(layout);
   const Rule known{.limit = bucket(1, hours{1}, 1), .seed = table.seed() + 1};
@@ -401,9 +395,9 @@ TEST(FullTable, SpreadsKeysThatWereMadeForAnotherSeed) {
   EXPECT_GT(hit.size(), layout.rows * 9 / 10);
 }
 
-// How full a table can get before the first newcomer finds no room. (By chance, as its seed is: of
-// 2,000 tables of 512 rows and 200 of 8192 the least was 0.79, half of them got beyond 0.84.)
-TEST(FullTable, HoldsThreeInFourBeforeAnybodyHasToShare) {
+// The fill level at which the first new key finds no room varies with the seed: of 2,000 tables of
+// 512 rows and 200 of 8192, the minimum was 0.79 and the median above 0.84.
+TEST(FullTable, HoldsThreeQuartersOfItsSlotsBeforeItOverflows) {
   for (int round = 0; round < 8; ++round) {
     const Layout layout{.rows = round % 2 == 0 ? 512u : 8192u, .sharing_rows = 1};
     Table table(layout);
@@ -417,7 +411,7 @@ TEST(FullTable, HoldsThreeInFourBeforeAnybodyHasToShare) {
   }
 }
 
-// Room for a number of keys is room for all of them, whatever the seed.
+// For any seed.
 TEST(FullTable, HasRoomForTheKeysItWasMadeFor) {
   for (const int keys : {1, 2, 16, 100, 1000, 20'000}) {
     for (int round = 0; round < 5; ++round) {
@@ -433,8 +427,7 @@ TEST(FullTable, HasRoomForTheKeysItWasMadeFor) {
   EXPECT_FALSE(Layout::for_keys(UINT64_MAX, 0));
 }
 
-// A table that cannot be is refused with the reason.
-TEST(FullTable, CannotBeMadeOfTooLittleOrTooMuch) {
+TEST(FullTable, RejectsImpossibleSizes) {
   Opened opened;
   const auto error = [&](std::size_t bytes, std::ptrdiff_t record_bytes) {
     const auto table = Table::open({.bytes = bytes, .record_bytes = record_bytes}, kStart, opened);
@@ -448,8 +441,8 @@ TEST(FullTable, CannotBeMadeOfTooLittleOrTooMuch) {
   EXPECT_NE(error(SIZE_MAX, 0), "");
 }
 
-// The same when keys come in order, as those of an address range do, or in blocks of bytes.
-TEST(FullTable, HoldsAsManyKeysThatComeInOrder) {
+// Sequential keys, such as those of an address range, and keys of various lengths.
+TEST(FullTable, HoldsAsManySequentialKeys) {
   constexpr Layout layout{.rows = 1024, .sharing_rows = 1};
   for (int width : {4, 8, 16, 64, 300}) {
     Table table(layout);
@@ -467,7 +460,6 @@ TEST(FullTable, HoldsAsManyKeysThatComeInOrder) {
   }
 }
 
-// The memory asked for is all there is.
 TEST(FullTable, UsesNoMoreMemoryThanItWasGiven) {
   for (const std::size_t bytes : {std::size_t{64} << 10, std::size_t{1} << 20, std::size_t{9} << 20,
                                   std::size_t{5'000'000}}) {

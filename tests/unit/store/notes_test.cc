@@ -13,14 +13,14 @@ namespace {
 
 constexpr std::size_t kNoteBytes = 256;
 
-struct NotesTest : testing::Test {
+struct NoteText : testing::Test {
   alignas(8) std::byte memory[kNoteBytes] = {};
   Notes notes{memory};
 };
 
-TEST_F(NotesTest, NotesHaveNoTextAtFirst) { EXPECT_EQ(notes.text(), ""); }
+TEST_F(NoteText, HasNoTextAtFirst) { EXPECT_EQ(notes.text(), ""); }
 
-TEST_F(NotesTest, NotesReturnTheLastTextOfAny) {
+TEST_F(NoteText, ReturnsTheTextStoredLast) {
   for (const std::string text : {"one", "two", "", "a longer one"}) {
     ASSERT_TRUE(notes.keep(text));
     EXPECT_EQ(notes.text(), text);
@@ -28,7 +28,7 @@ TEST_F(NotesTest, NotesReturnTheLastTextOfAny) {
   }
 }
 
-TEST_F(NotesTest, NotesKeepTheOldTextWhenTheNewOneIsTooLong) {
+TEST_F(NoteText, KeepsTheOldTextWhenTheNewOneIsTooLong) {
   ASSERT_TRUE(notes.keep("old"));
   EXPECT_TRUE(notes.keep(std::string(notes.capacity(), 'x')));
   ASSERT_TRUE(notes.keep("old"));
@@ -36,7 +36,7 @@ TEST_F(NotesTest, NotesKeepTheOldTextWhenTheNewOneIsTooLong) {
   EXPECT_EQ(notes.text(), "old");
 }
 
-TEST_F(NotesTest, NotesWithoutMemoryKeepNothing) {
+TEST_F(NoteText, StoresNothingWithoutMemory) {
   Notes none({});
   EXPECT_EQ(none.capacity(), 0u);
   EXPECT_TRUE(none.keep(""));
@@ -44,8 +44,8 @@ TEST_F(NotesTest, NotesWithoutMemoryKeepNothing) {
   EXPECT_EQ(none.text(), "");
 }
 
-// A process that is killed has written some bytes of the new half, in any order.
-TEST_F(NotesTest, NotesReturnTheOldTextWhenTheNewOneIsDamagedAnywhere) {
+// A process that is killed may have written any bytes of the new half.
+TEST_F(NoteText, ReturnsTheOldTextWhenTheNewOneIsDamagedAnywhere) {
   ASSERT_TRUE(notes.keep("the first text"));
   const std::vector<std::byte> before(memory, memory + kNoteBytes);
   ASSERT_TRUE(notes.keep("a second text, which is longer"));
@@ -62,14 +62,14 @@ TEST_F(NotesTest, NotesReturnTheOldTextWhenTheNewOneIsDamagedAnywhere) {
   EXPECT_EQ(Notes(memory).text(), "a second text, which is longer");
 }
 
-TEST_F(NotesTest, NotesIgnoreASizeThatCannotBe) {
+TEST_F(NoteText, IgnoresAnImpossibleSize) {
   ASSERT_TRUE(notes.keep("text"));
   for (std::size_t i = 0; i < kNoteBytes; ++i) memory[i] = std::byte{0xff};
   EXPECT_EQ(notes.text(), "");
 }
 
-// A table of another size is another file.
-TEST(TableNotes, NotesSurviveAKilledProcessAndAnotherSizeOfTheTable) {
+// A table of another size is a new file.
+TEST(TableNote, IsKeptAcrossAKillAndAResize) {
   const support::Folder folder;
   const std::string path = folder / "state";
   constexpr std::size_t bytes = 1 << 20;
@@ -85,7 +85,7 @@ TEST(TableNotes, NotesSurviveAKilledProcessAndAnotherSizeOfTheTable) {
   }
 }
 
-TEST(TableNotes, TinyFilesAndMemoryHaveNoRoomForNotes) {
+TEST(TableNote, HasNoCapacityInTinyFilesAndInMemory) {
   const support::Folder folder;
   EXPECT_EQ(open_file(folder / "state", 72 << 10)->notes().capacity(), 0u);
   EXPECT_EQ(Table({.rows = 8}).notes().capacity(), 0u);

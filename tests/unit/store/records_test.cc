@@ -1,4 +1,4 @@
-// Exact logs and holders of permits: their records grow, move, run out of memory and come back.
+// Records of exact sliding windows and concurrency limits: growth, moves, lack of memory, eviction.
 
 #include <gtest/gtest.h>
 
@@ -13,24 +13,22 @@
 namespace weir::store {
 namespace {
 
-constexpr std::size_t kUnit = Arena::kSmallest;
+constexpr std::size_t kUnit = Arena::kMinBlock;
 
-// With room for the records of so many newcomers; beside them, a sixteenth of all is kept for those
-// who were there before, and one for what is shared.
+// Room for the records of `units` new keys, in addition to the two reserves of a sixteenth each.
 Layout with_records(std::size_t units) {
   std::size_t all = units;
   while (all - 2 * (all / 16) < units) ++all;
   return {.rows = 64, .sharing_rows = 1, .record_bytes = all * kUnit};
 }
 
-// Takes up `units` blocks of the smallest size until `at` + one hour.
+// Occupies `units` blocks of the smallest size until `at` + one hour.
 void occupy(Table& table, int units, Nanos at = Nanos{0}) {
-  const Rule occupant{.limit = exact(1, hours{1}), .identity = 1000};
-  for (int i = 0; i < units; ++i) ASSERT_TRUE(take(table, occupant, nth(i), at));
+  const Rule filler{.limit = exact(1, hours{1}), .identity = 1000};
+  for (int i = 0; i < units; ++i) ASSERT_TRUE(take(table, filler, nth(i), at));
 }
 
-// The largest log there is, entry by entry, and not one too many.
-TEST(Records, GrowALogToItsFullLength) {
+TEST(Record, GrowsALogToItsMaximumLength) {
   Table table(with_records(1024));
   const Rule rule{.limit = exact(core::kMaxExact, hours{1})};
   for (int i = 0; i < core::kMaxExact; ++i) {
@@ -43,16 +41,14 @@ TEST(Records, GrowALogToItsFullLength) {
   EXPECT_EQ(table.use(kStart).record_used, std::size_t{128} << 10) << "64 KiB would not do";
 }
 
-// A log whose entries come and go stays as small as it was.
-TEST(Records, DoNotGrowForWhatCountsNoMore) {
+TEST(Record, DoesNotGrowForEntriesThatHaveExpired) {
   Table table(with_records(64));
   const Rule rule{.limit = exact(20, seconds{1})};
   for (int i = 0; i < 1000; ++i) ASSERT_TRUE(take(table, rule, "alice", milliseconds{80 * i}));
   EXPECT_EQ(table.use(kStart).record_used, kUnit);
 }
 
-// The same for seats.
-TEST(Records, DoNotGrowForWhoHasLeft) {
+TEST(Record, DoesNotGrowForHoldersThatHaveLeft) {
   Table table(with_records(64));
   const Rule rule{.limit = concurrency(1000, seconds{1})};
   for (std::uint64_t i = 1; i <= 1000; ++i) {
@@ -63,8 +59,8 @@ TEST(Records, DoNotGrowForWhoHasLeft) {
   EXPECT_EQ(table.use(kStart).record_used, kUnit);
 }
 
-// Many seats, taken and left in any order.
-TEST(Records, SeatManyHolders) {
+// Many holders enter and leave in any order.
+TEST(Record, HasRoomForManyHolders) {
   Table table(with_records(4096));
   const Rule rule{.limit = concurrency(5000, hours{1})};
   for (std::uint64_t i = 1; i <= 5000; ++i) ASSERT_TRUE(take(table, rule, "a", Nanos{0}, 1, i));
@@ -75,8 +71,8 @@ TEST(Records, SeatManyHolders) {
   EXPECT_FALSE(leave(table, rule, "a", seconds{1}, 2));
 }
 
-// Logs that cannot grow let in less, never more: checked against all admissions of each key.
-TEST(Records, NeverAdmitMoreForWantOfMemory) {
+// Logs that cannot grow may admit less, never more. Checked against all admissions of each key.
+TEST(Record, NeverAdmitsMoreWhenMemoryIsFull) {
   constexpr Permits count = 40;
   constexpr Nanos period = seconds{1};
   constexpr int keys = 20;
@@ -100,9 +96,8 @@ TEST(Records, NeverAdmitMoreForWantOfMemory) {
   EXPECT_GT(total, 5000) << "or this test shows nothing";
 }
 
-// Without memory for a log, newcomers are told what there is to do about it; and who looks first is
-// told the same.
-TEST(Records, AreDeniedWhenThereIsNoMemoryLeft) {
+// A peek gives the same answer.
+TEST(Record, IsDeniedToNewKeysWhenMemoryIsFull) {
   Table table(with_records(16));
   occupy(table, 16);
   const Rule deny{.limit = exact(5, hours{1}), .identity = 1, .when_full = WhenFull::deny};
@@ -121,13 +116,13 @@ TEST(Records, AreDeniedWhenThereIsNoMemoryLeft) {
   EXPECT_TRUE(take(table, deny, "bob", seconds{1} + denied.retry_after));
 }
 
-// Newcomers share one log, or the seats of one key: there is some memory left for that, which no
-// newcomer has for itself. Once that is gone, too, they are refused.
-TEST(Records, AreSharedWhenThereIsNoMemoryLeft) {
+// New keys share one overflow record, for which memory is reserved. Once that is used up, they are
+// refused.
+TEST(Record, IsSharedByNewKeysWhenMemoryIsFull) {
   Table table(with_records(16));
   occupy(table, 16);
   const Rule log{.limit = exact(5, hours{1}), .identity = 1};
-  const Rule seats{.limit = concurrency(3, hours{1}), .identity = 2};
+  const Rule concurrent{.limit = concurrency(3, hours{1}), .identity = 2};
   for (int i = 0; i < 5; ++i) {
     EXPECT_EQ(peek(table, log, nth(50 + i), seconds{1}).remaining, 5 - i);
     EXPECT_EQ(take(table, log, nth(50 + i), seconds{1}).remaining, 4 - i);
@@ -135,19 +130,19 @@ TEST(Records, AreSharedWhenThereIsNoMemoryLeft) {
   EXPECT_FALSE(peek(table, log, "bob", seconds{1}));
   EXPECT_FALSE(take(table, log, "bob", seconds{1}));
   for (std::uint64_t i = 1; i <= 3; ++i) {
-    EXPECT_TRUE(take(table, seats, nth(static_cast<int>(i)), seconds{1}, 1, i));
+    EXPECT_TRUE(take(table, concurrent, nth(static_cast<int>(i)), seconds{1}, 1, i));
   }
-  EXPECT_FALSE(take(table, seats, "bob", seconds{1}, 1, 4));
-  EXPECT_TRUE(leave(table, seats, nth(2), seconds{1}, 2));
-  EXPECT_TRUE(take(table, seats, "bob", seconds{1}, 1, 4));
+  EXPECT_FALSE(take(table, concurrent, "bob", seconds{1}, 1, 4));
+  EXPECT_TRUE(leave(table, concurrent, nth(2), seconds{1}, 2));
+  EXPECT_TRUE(take(table, concurrent, "bob", seconds{1}, 1, 4));
   EXPECT_EQ(table.use(kStart).denied, 0u);
   const Rule third{.limit = exact(5, hours{1}), .identity = 3};
   EXPECT_FALSE(take(table, third, "bob", seconds{1})) << "to share takes a log, too";
   EXPECT_EQ(table.use(kStart).denied, 1u);
 }
 
-// A flood of newcomers does not keep those from growing who were there before it.
-TEST(Records, GrowInTheMiddleOfAFlood) {
+// Memory is reserved for the growth of records of known keys.
+TEST(Record, GrowsDuringAFloodOfNewKeys) {
   Table table(with_records(64));
   const Rule rule{.limit = concurrency(14, hours{1})};
   ASSERT_TRUE(take(table, rule, "alice", Nanos{0}, 1, 1));
@@ -159,10 +154,9 @@ TEST(Records, GrowInTheMiddleOfAFlood) {
   }
 }
 
-// No seat can be added to seven: the eighth holder is refused, whatever is said of newcomers to a
-// full table. It is none, and whatever it got would come on top of the seven. Whoever has a seat
-// renews it all the same.
-TEST(Records, DenyTheEighthHolder) {
+// A record with seven holders cannot grow: the eighth holder is refused with any `when_full`,
+// because its key is not new, and an admission would exceed the limit. The seven can renew.
+TEST(Record, RefusesTheEighthHolderWhenItCannotGrow) {
   for (const WhenFull when_full : {WhenFull::deny, WhenFull::share, WhenFull::allow}) {
     Table table(with_records(16));
     occupy(table, 14);
@@ -184,8 +178,8 @@ TEST(Records, DenyTheEighthHolder) {
   }
 }
 
-// Until memory comes free, or somebody's time is over.
-TEST(Records, TellTheEighthHolderWhenASeatComesFree) {
+// The retry is at the time at which memory is free or the first holder expires.
+TEST(Record, ReportsTheRetryOfARefusedHolder) {
   Table table(with_records(16));
   occupy(table, 15);
   const Rule rule{.limit = concurrency(8, minutes{1})};
@@ -196,8 +190,8 @@ TEST(Records, TellTheEighthHolderWhenASeatComesFree) {
   EXPECT_TRUE(take(table, rule, "alice", seconds{10} + retry, 1, 8));
 }
 
-// A limit that only watches refuses nobody: the eighth passes uncounted.
-TEST(Records, LetTheEighthHolderOfAShadowPass) {
+// The eighth holder passes uncounted.
+TEST(Record, NeverRefusesAHolderOfAShadow) {
   Table table(with_records(16));
   occupy(table, 15);
   const Rule rule{.limit = concurrency(8, hours{1}), .when_full = WhenFull::deny};
@@ -210,8 +204,8 @@ TEST(Records, LetTheEighthHolderOfAShadowPass) {
   EXPECT_EQ(peek(table, rule, "alice", Nanos{0}, 1, 9).remaining, 1);
 }
 
-// Records of keys at rest make room for newcomers, however few blocks there are.
-TEST(Records, ComeBackFromKeysAtRest) {
+// For any number of blocks.
+TEST(Record, IsReclaimedFromKeysAtRest) {
   Table table(with_records(16));
   const Rule rule{.limit = exact(14, seconds{1}), .when_full = WhenFull::deny};
   for (int i = 0; i < 1000; ++i) {
@@ -221,8 +215,8 @@ TEST(Records, ComeBackFromKeysAtRest) {
   EXPECT_GE(table.use(kStart).forgotten, 1000u - 16);
 }
 
-// Small blocks at rest join to a large one.
-TEST(Records, ComeBackAsOneLargeBlock) {
+// Small blocks of keys at rest are merged.
+TEST(Record, IsReclaimedAsALargeBlock) {
   Table table(with_records(16));
   occupy(table, 16);
   const Rule rule{.limit = exact(200, hours{1}), .when_full = WhenFull::deny};
@@ -233,9 +227,9 @@ TEST(Records, ComeBackAsOneLargeBlock) {
       << "each entry is one of its own, which takes 2 KiB";
 }
 
-// Those at rest are found behind many that are not: not at the first call, since nobody looks at
-// all of them in one call, but soon.
-TEST(Records, AreFoundBehindManyThatAreLive) {
+// A call checks only some records, so a record at rest among many live ones is found after a few
+// calls.
+TEST(Record, IsReclaimedFromAmongManyLiveOnes) {
   Table table(with_records(256));
   const Rule live{.limit = exact(1, hours{1}), .identity = 1};
   const Rule brief{.limit = exact(1, seconds{1}), .identity = 2};
@@ -246,9 +240,9 @@ TEST(Records, AreFoundBehindManyThatAreLive) {
   while (!take(table, rule, "bob", seconds{2})) ASSERT_LE(++calls, 5);
 }
 
-// Nothing leaks: after any number of growths, resets, leaves and changes of hands, what is used is
-// what those that are remembered need.
-TEST(Records, AreAllGivenBack) {
+// After any number of growths, resets, leaves and evictions, the memory in use is that of the live
+// records.
+TEST(Record, NeverLeaksMemory) {
   Table table(with_records(128));
   std::mt19937 random(7);
   const std::vector<Rule> rules{{.limit = exact(100, seconds{1}), .identity = 1},
@@ -280,17 +274,17 @@ TEST(Records, AreAllGivenBack) {
     }
   }
   EXPECT_EQ(table.use(kStart).record_used, 0u);
-  // And in one piece: the largest block there can be.
+  // The free memory is one block of the largest size.
   const Rule large{
       .limit = concurrency(1000, hours{1}), .identity = 9, .when_full = WhenFull::deny};
-  int seated = 0;
-  while (take(table, large, "alice", now, 1, static_cast<std::uint64_t>(++seated))) continue;
-  EXPECT_EQ(seated, static_cast<int>((16384 - sizeof(Record)) / sizeof(core::Holder)) + 1)
+  int entered = 0;
+  while (take(table, large, "alice", now, 1, static_cast<std::uint64_t>(++entered))) continue;
+  EXPECT_EQ(entered, static_cast<int>((16384 - sizeof(Record)) / sizeof(core::Holder)) + 1)
       << "16 KiB, beside which the 8 KiB it grew out of are free again";
 }
 
-// A table without memory for records still counts everything else.
-TEST(Records, MayBeNone) {
+// The other limits still count.
+TEST(Record, IsNotAvailableWithoutRecordMemory) {
   Table table({.rows = 8, .sharing_rows = 1, .record_bytes = 0});
   const Rule log{.limit = exact(5, hours{1}), .identity = 1, .when_full = WhenFull::deny};
   const Rule plain{.limit = bucket(1, hours{1}, 5), .identity = 2};

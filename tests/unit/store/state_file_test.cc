@@ -1,4 +1,4 @@
-// A table in a file: what it remembers, and whom it keeps out.
+// A table in a state file: persistence, resizing, locking and errors.
 
 #include <fcntl.h>
 #include <gmock/gmock.h>
@@ -18,7 +18,7 @@ namespace {
 using testing::AllOf;
 using testing::HasSubstr;
 
-// Three of five under each limit, by three holders where there are holders.
+// Takes three of five permits under each limit, by three holders under concurrency limits.
 void take_three(Table& table) {
   for (const Rule& rule : one_of_each()) {
     for (std::uint64_t i = 1; i <= 3; ++i) {
@@ -41,7 +41,7 @@ std::set<std::string> files_in(const Folder& folder) {
   return names;
 }
 
-TEST(StateFile, RemembersEverythingWhenItIsOpenedAgain) {
+TEST(StateFile, KeepsAllStatesWhenReopened) {
   const Folder folder;
   const std::string path = folder / "state";
   {
@@ -56,14 +56,14 @@ TEST(StateFile, RemembersEverythingWhenItIsOpenedAgain) {
   EXPECT_FALSE(file.opened.after_power_cut);
   EXPECT_EQ(file.opened.dropped, 0u);
   EXPECT_EQ(file.opened.note, "");
-  EXPECT_EQ(file->use(kStart).record_used, 2 * Arena::kSmallest);
+  EXPECT_EQ(file->use(kStart).record_used, 2 * Arena::kMinBlock);
   expect_two_left(*file);
   EXPECT_EQ(files_in(folder), std::set<std::string>{"state"});
   EXPECT_TRUE(leave(*file, one_of_each().back(), "alice", Nanos{0}, 2));
 }
 
-// Nothing that was answered is lost with the process, however it ends.
-TEST(StateFile, RemembersEverythingAfterAKill) {
+// Every call that was answered is kept.
+TEST(StateFile, KeepsAllStatesAfterAKill) {
   const Folder folder;
   const std::string path = folder / "state";
   const int status = in_child([&] {
@@ -80,8 +80,7 @@ TEST(StateFile, RemembersEverythingAfterAKill) {
   expect_two_left(*file);
 }
 
-// Who was told to share because the table was full shares after a restart, too.
-TEST(StateFile, RemembersWhatNewcomersShare) {
+TEST(StateFile, KeepsOverflowStates) {
   const Folder folder;
   const std::string path = folder / "state";
   const Rule filler{.limit = bucket(1, hours{1}, 1), .identity = 1000};
@@ -100,8 +99,7 @@ TEST(StateFile, RemembersWhatNewcomersShare) {
   EXPECT_EQ(file.opened.dropped, 0u);
 }
 
-// A receipt outlives the restart.
-TEST(StateFile, GivesBackByReceiptsFromBefore) {
+TEST(StateFile, AcceptsReceiptsFromBeforeARestart) {
   const Folder folder;
   const std::string path = folder / "state";
   for (const Rule& rule : one_of_each()) {
@@ -119,8 +117,8 @@ TEST(StateFile, GivesBackByReceiptsFromBefore) {
   }
 }
 
-// The clock goes on where it was, about; it may have been stepped back meanwhile.
-TEST(StateFile, TellsHowFarTheClockHadCome) {
+// The system's clock may have been stepped back between two openings.
+TEST(StateFile, KeepsItsLastTimeApproximately) {
   const Folder folder;
   const std::string path = folder / "state";
   const Rule rule{.limit = bucket(1, hours{1}, 5)};
@@ -134,7 +132,7 @@ TEST(StateFile, TellsHowFarTheClockHadCome) {
   EXPECT_GT(file->resumes_at(), kStart + minutes{5} - milliseconds{200});
 }
 
-TEST(StateFile, IsForItsOwnerOnly) {
+TEST(StateFile, IsReadableByItsOwnerOnly) {
   const Folder folder;
   const mode_t mask = umask(0);
   const FileTable file = open_file(folder / "state");
@@ -157,15 +155,15 @@ TEST(StateFile, MovesIntoALargerTable) {
     ASSERT_TRUE(file) << file.error;
     EXPECT_TRUE(file.opened.restored);
     EXPECT_EQ(std::filesystem::file_size(path), factor * kFileBytes);
-    EXPECT_EQ(file->use(kStart).record_used, 2 * Arena::kSmallest);
+    EXPECT_EQ(file->use(kStart).record_used, 2 * Arena::kMinBlock);
     expect_two_left(*file);
   }
   expect_two_left(*open_file(path, 20 * kFileBytes, 40 << 10));
   EXPECT_EQ(files_in(folder), std::set<std::string>{"state"});
 }
 
-// Smaller is possible as well, as long as everything in use fits; what is at rest is left behind.
-TEST(StateFile, MovesIntoASmallerTableIfItFits) {
+// Keys at rest are not copied.
+TEST(StateFile, MovesIntoASmallerTableIfAllLiveKeysFit) {
   const Folder folder;
   const std::string path = folder / "state";
   const Rule brief{.limit = bucket(1, seconds{1}, 1), .identity = 1000};
@@ -177,13 +175,13 @@ TEST(StateFile, MovesIntoASmallerTableIfItFits) {
   const FileTable file = open_file(path, 16 << 10, 4 << 10, seconds{2});
   ASSERT_TRUE(file) << file.error;
   for (const Rule& rule : one_of_each()) {
-    if (std::holds_alternative<core::Smooth>(rule.limit)) continue;  // has saved up since
+    if (std::holds_alternative<core::Smooth>(rule.limit)) continue;  // saves up while idle
     EXPECT_EQ(peek(*file, rule, "alice", seconds{2}, 1, 9).remaining, 2) << rule.identity;
   }
   EXPECT_EQ(file->use(kStart + seconds{2}).live, one_of_each().size() - 1);
 }
 
-// Logs and seats of many blocks move, too, and their blocks can be freed where they are now.
+// Records of many blocks are copied, and their blocks can be freed at their new position.
 TEST(StateFile, MovesRecords) {
   const Folder folder;
   const std::string path = folder / "state";
@@ -212,8 +210,8 @@ TEST(StateFile, MovesRecords) {
   EXPECT_EQ(file->use(kStart).record_used, 0u);
 }
 
-// What does not fit stays where it is, and the operator is told how to go on.
-TEST(StateFile, StaysAsItIsWhenItDoesNotFitIntoASmallerTable) {
+// The error says what to do.
+TEST(StateFile, StaysUnchangedWhenItDoesNotFitIntoASmallerTable) {
   const Folder folder;
   const std::string path = folder / "state";
   const Rule rule{.limit = bucket(1, hours{1}, 5)};
@@ -231,8 +229,7 @@ TEST(StateFile, StaysAsItIsWhenItDoesNotFitIntoASmallerTable) {
   for (int i = 0; i < 500; ++i) EXPECT_EQ(peek(*file, rule, nth(i), Nanos{0}).remaining, 3);
 }
 
-// The same when it is the memory for records that is too small.
-TEST(StateFile, StaysAsItIsWhenItsRecordsDoNotFit) {
+TEST(StateFile, StaysUnchangedWhenItsRecordsDoNotFit) {
   const Folder folder;
   const std::string path = folder / "state";
   const Rule log{.limit = exact(5, hours{1})};
@@ -268,7 +265,7 @@ TEST(StateFile, RefusesASecondProcess) {
   const std::string path = folder / "state";
   const FileTable file = open_file(path);
   ASSERT_TRUE(file) << file.error;
-  // Another description of the file, as a process that was started by itself has.
+  // A separate open file description, as in an unrelated process.
   const int status = in_child([&] {
     const FileTable second = open_file(path);
     return !second && second.error.find("in use by another process") != std::string::npos ? 0 : 1;
@@ -276,7 +273,7 @@ TEST(StateFile, RefusesASecondProcess) {
   EXPECT_EQ(status, 0);
 }
 
-TEST(StateFile, IsFreeWhenItsOwnerIsKilled) {
+TEST(StateFile, IsUnlockedWhenItsOwnerIsKilled) {
   const Folder folder;
   const std::string path = folder / "state";
   ASSERT_EQ(in_child([&] {
@@ -287,9 +284,8 @@ TEST(StateFile, IsFreeWhenItsOwnerIsKilled) {
   EXPECT_TRUE(open_file(path));
 }
 
-// A process that died while it made the file has left its unfinished work; that is in nobody's
-// way.
-TEST(StateFile, IsMadeDespiteAnUnfinishedOne) {
+// A process that was killed while it created the file has left a temporary file.
+TEST(StateFile, IsCreatedDespiteAnUnfinishedOne) {
   for (const std::string& left :
        {std::string(), std::string("weirtab"), "weirtab2" + std::string(9'999, '\0')}) {
     const Folder folder;
@@ -301,8 +297,8 @@ TEST(StateFile, IsMadeDespiteAnUnfinishedOne) {
   }
 }
 
-// A file of somebody else may have that name, or a link to one.
-TEST(StateFile, IsNotMadeOverAFileOfSomebodyElse) {
+// The name of the temporary file may be in use by another program's file, or by a link to one.
+TEST(StateFile, DoesNotReplaceAForeignTemporaryFile) {
   const Folder folder;
   const std::string path = folder / "state";
   const auto expect_refused = [&] {
@@ -318,16 +314,16 @@ TEST(StateFile, IsNotMadeOverAFileOfSomebodyElse) {
   std::filesystem::create_symlink(folder / "diary", path + ".new");
   expect_refused();
   std::filesystem::remove(path + ".new");
-  // A leftover but for its other name.
+  // Looks like a leftover, except for its second hard link.
   write_file(folder / "other", "");
   std::filesystem::create_hard_link(folder / "other", path + ".new");
   expect_refused();
   EXPECT_EQ(read_file(folder / "diary"), "precious");
 }
 
-// ---- Places where there can be none
+// ---- Impossible paths
 
-TEST(StateFile, SaysWhenTheFolderIsMissing) {
+TEST(StateFile, ReportsAMissingFolder) {
   const Folder folder;
   const FileTable file = open_file(folder / "missing/state");
   ASSERT_FALSE(file);
@@ -358,7 +354,7 @@ TEST(StateFile, CannotBeAPipeOrADevice) {
   }
 }
 
-TEST(StateFile, MayBeBehindALink) {
+TEST(StateFile, MayBeBehindASymbolicLink) {
   const Folder folder;
   take_three(*open_file(folder / "real"));
   std::filesystem::create_symlink(folder / "real", folder / "state");
@@ -368,8 +364,8 @@ TEST(StateFile, MayBeBehindALink) {
   EXPECT_FALSE(open_file(folder / "real")) << "it is the same file";
 }
 
-// A table of another size takes the place of the file, not that of the link.
-TEST(StateFile, MovesIntoALargerTableBehindALink) {
+// The new file replaces the target, not the link.
+TEST(StateFile, MovesIntoALargerTableBehindASymbolicLink) {
   const Folder folder;
   std::filesystem::create_directory(folder / "disk");
   take_three(*open_file(folder / "disk/real"));
@@ -381,8 +377,8 @@ TEST(StateFile, MovesIntoALargerTableBehindALink) {
   EXPECT_EQ(std::filesystem::file_size(folder / "disk/real"), 2 * kFileBytes);
 }
 
-// A link to nothing might be a disk that is not there yet.
-TEST(StateFile, IsNotMadeInPlaceOfALinkToNothing) {
+// The target of a dangling link may be on a disk that is not mounted yet.
+TEST(StateFile, DoesNotReplaceADanglingLink) {
   const Folder folder;
   std::filesystem::create_symlink(folder / "missing", folder / "state");
   const FileTable file = open_file(folder / "state");
@@ -391,8 +387,8 @@ TEST(StateFile, IsNotMadeInPlaceOfALinkToNothing) {
   EXPECT_TRUE(std::filesystem::is_symlink(folder / "state"));
 }
 
-// A user without the rights to it is told so. (Root may do anything, so somebody else tries.)
-TEST(StateFile, SaysWhenItMayNotBeWritten) {
+// Runs as another user, since root may write any file.
+TEST(StateFile, ReportsAMissingWritePermission) {
   const Folder folder;
   const std::string path = folder / "state";
   take_three(*open_file(path));
@@ -414,8 +410,8 @@ TEST(StateFile, SaysWhenItMayNotBeWritten) {
   EXPECT_EQ(read_file(path), before);
 }
 
-// The same where nothing can be made.
-TEST(StateFile, SaysWhenItMayNotBeMade) {
+// The folder is not writable.
+TEST(StateFile, ReportsThatItMayNotBeCreated) {
   const Folder folder;
   std::filesystem::permissions(folder.path(), std::filesystem::perms{0555});
   const int status = in_child([&] {
@@ -429,8 +425,8 @@ TEST(StateFile, SaysWhenItMayNotBeMade) {
 
 // ---- Disks
 
-// More than the disk has is refused at once, with what there is.
-TEST(StateFile, SaysWhenTheDiskIsTooSmall) {
+// The error says how much space is left.
+TEST(StateFile, ReportsThatTheDiskIsTooSmall) {
   const Folder folder;
   const FileTable file = open_file(folder / "state", std::size_t{1} << 45);
   ASSERT_FALSE(file);
@@ -439,7 +435,8 @@ TEST(StateFile, SaysWhenTheDiskIsTooSmall) {
   EXPECT_EQ(files_in(folder), std::set<std::string>{});
 }
 
-// Runs `work` in a child that sees a disk of 1 MiB at `folder`. 77: not permitted here.
+// Runs `work` in a child process with a file system of 1 MiB at `folder`. Returns 77 if mounting is
+// not permitted.
 template <typename Work>
 int with_small_disk(const Folder& folder, Work work) {
   return in_child([&] {
@@ -450,14 +447,14 @@ int with_small_disk(const Folder& folder, Work work) {
   });
 }
 
-// A disk that fills up makes no difference to a file that is there, and refuses a new one.
+// A disk that fills up later does not affect an existing file, but a new one is refused.
 TEST(StateFile, HasAllItsBlocksFromTheStart) {
   const Folder folder;
   const int status = with_small_disk(folder, [&] {
     const std::string path = folder / "state";
     const FileTable file = open_file(path, 512 << 10);
     if (!file) return 1;
-    write_file(folder / "filler", std::string(2 << 20, 'x'));  // as much as goes
+    write_file(folder / "filler", std::string(2 << 20, 'x'));  // fills the disk
     const Rule rule{.limit = bucket(1, hours{1}, 5)};
     for (int i = 0; i < 5000; ++i) (void)take(*file, rule, nth(i), Nanos{0});
     if (open_file(folder / "other", 256 << 10)) return 2;
@@ -468,9 +465,9 @@ TEST(StateFile, HasAllItsBlocksFromTheStart) {
   EXPECT_EQ(status, 0);
 }
 
-// A file that came back from a backup with holes gets its blocks when it is opened: a disk that is
-// full would otherwise end the process in the middle of a take.
-TEST(StateFile, FillsTheHolesOfACopy) {
+// A copy from a backup may be sparse. Its blocks are allocated when it is opened; otherwise a full
+// disk would kill the process with SIGBUS during a take.
+TEST(StateFile, AllocatesTheHolesOfASparseCopy) {
   const Folder folder;
   const int status = with_small_disk(folder, [&] {
     const std::string path = folder / "state";
@@ -495,8 +492,8 @@ TEST(StateFile, FillsTheHolesOfACopy) {
   EXPECT_EQ(status, 0);
 }
 
-// No room for a larger one beside it: the old one stays and can be used.
-TEST(StateFile, StaysWhenThereIsNoRoomForALargerOne) {
+// The old file stays and can be used.
+TEST(StateFile, StaysUnchangedWhenTheDiskHasNoRoomForALargerOne) {
   const Folder folder;
   const int status = with_small_disk(folder, [&] {
     const std::string path = folder / "state";
@@ -511,7 +508,7 @@ TEST(StateFile, StaysWhenThereIsNoRoomForALargerOne) {
   EXPECT_EQ(status, 0);
 }
 
-TEST(StateFile, SaysWhenTheDiskIsReadOnly) {
+TEST(StateFile, ReportsAReadOnlyDisk) {
   const Folder folder;
   const int status = with_small_disk(folder, [&] {
     const std::string path = folder / "state";

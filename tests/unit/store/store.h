@@ -14,7 +14,7 @@
 #include "core/plan.h"
 #include "store/memory/table.h"
 
-// What the tests of the table have in common.
+// Helpers for the tests of the table.
 
 namespace weir::store {
 
@@ -24,13 +24,13 @@ using std::chrono::milliseconds;
 using std::chrono::minutes;
 using std::chrono::seconds;
 
-// Second 0 of a test: 2026-01-01T00:00:00Z.
+// The start of every test: 2026-01-01T00:00:00Z.
 inline constexpr Instant kStart = instant(1'767'225'600'000'000'000);
-// Keys of tests lie where this seed puts them, whatever the seed of the table: no test depends on
-// chance.
+// A fixed seed for the fingerprints of keys, independent of the table's own: tests are
+// deterministic.
 inline constexpr std::uint64_t kSeed = 20260101;
 
-// Under a sanitizer, which is slow, a part of it has to do.
+// A tenth of the count under a sanitizer, which is slow.
 constexpr int scaled(int count) {
 #if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
   return count / 10 > 0 ? count / 10 : 1;
@@ -39,13 +39,13 @@ constexpr int scaled(int count) {
 #endif
 }
 
-// Days without a time zone.
+// A calendar of days in UTC.
 class PlainDays : public core::Calendar {
  public:
   core::Span span_at(Instant t) const override { return core::aligned_span(hours{24}, t); }
 };
 
-// A limit that the keys of a test are under, as a policy would have it.
+// A limit with its identity, as a policy would have it.
 struct Rule {
   core::Limit limit;
   std::uint64_t identity = 1;
@@ -81,21 +81,21 @@ inline core::Limit sliding(std::int64_t count, Nanos period) {
 inline core::Limit exact(std::int64_t count, Nanos period) {
   return *core::ExactLog::make({count, 1, period});
 }
-inline core::Limit concurrency(Permits count, Nanos lease) {
-  return *core::Concurrency::make(count, lease);
+inline core::Limit concurrency(Permits count, Nanos hold_time) {
+  return *core::Concurrency::make(count, hold_time);
 }
 inline core::Limit quota(Permits count) {
   return *core::Quota::make(count, std::make_shared<PlainDays>());
 }
 
-// One limit of each algorithm, all of which grant 5 at once.
+// One limit of each algorithm, each with a capacity of 5.
 inline std::vector<Rule> one_of_each() {
   std::vector<Rule> rules;
   const auto add = [&](core::Limit limit) {
     rules.push_back({.limit = std::move(limit), .identity = rules.size() + 1});
   };
   add(bucket(5, hours{1}, 5));
-  add(bucket(7, hours{1}, 5));  // a price that is no whole number of nanoseconds
+  add(bucket(7, hours{1}, 5));  // a price that is not a whole number of nanoseconds
   add(*core::Bucket::make_queue({5, 1, hours{1}}, 4, 4));
   add(*core::NginxQueue::make({1, 1, minutes{1}}, 4, 4));
   add(*core::Smooth::make({4, 1, seconds{1}}));
@@ -108,7 +108,7 @@ inline std::vector<Rule> one_of_each() {
   return rules;
 }
 
-// One key, asked at instants counted from kStart.
+// Single calls for one key; `at` counts from kStart.
 inline core::Decision take(Table& table, const Rule& rule, std::string_view name, Nanos at,
                            Permits cost = 1, std::uint64_t holder = 0) {
   const Item item = rule.item(name, cost);
@@ -124,14 +124,14 @@ inline bool leave(Table& table, const Rule& rule, std::string_view name, Nanos a
   const Item item = rule.item(name);
   return table.leave({&item, 1}, kStart + at, {.low = holder});
 }
-// How many of `n` single calls at one instant pass.
+// The number of admitted calls out of `n` at one instant.
 inline int admits(Table& table, const Rule& rule, std::string_view name, Nanos at, int n) {
   int admitted = 0;
   for (int i = 0; i < n; ++i) admitted += take(table, rule, name, at) ? 1 : 0;
   return admitted;
 }
 
-// A new key with every name.
+// A different key for each number.
 inline std::string nth(int i) { return "key " + std::to_string(i); }
 
 using support::Folder;

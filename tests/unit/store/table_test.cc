@@ -1,4 +1,4 @@
-// What a table answers, when there is room for everybody.
+// The decisions of a table with free slots.
 
 #include "store/memory/table.h"
 
@@ -17,7 +17,7 @@ constexpr Layout kRoomy{.rows = 64, .sharing_rows = 1, .record_bytes = 64 << 10}
 
 Rule rule(core::Limit limit) { return {.limit = std::move(limit)}; }
 
-// Each algorithm counts in the table as it does alone.
+// Each algorithm decides in the table as it does alone.
 TEST(Table, CountsUnderEveryAlgorithm) {
   Table table(kRoomy);
   for (const Rule& rule : one_of_each()) {
@@ -30,7 +30,7 @@ TEST(Table, CountsUnderEveryAlgorithm) {
   }
 }
 
-// The same key under two limits is remembered twice.
+// The same key has two states under two limits.
 TEST(Table, KeepsLimitsApart) {
   Table table(kRoomy);
   const Rule one{.limit = bucket(1, hours{1}, 1), .identity = 1};
@@ -54,8 +54,8 @@ TEST(Table, ChargesAllKeysOrNone) {
   EXPECT_EQ(peek(table, exactly, "a", Nanos{0}).remaining, 3);
 }
 
-// As many keys as a plan may have, in any order.
-TEST(Table, TakesPlansOfSixteen) {
+// The maximum number of keys in a plan, in any order.
+TEST(Table, SupportsPlansOfSixteenKeys) {
   Table table(kRoomy);
   std::vector<Rule> rules;
   for (std::uint64_t i = 0; i < core::kMaxLimits; ++i) {
@@ -71,8 +71,7 @@ TEST(Table, TakesPlansOfSixteen) {
   EXPECT_EQ(table.take(plan, kStart).refusing, 0xffffu);
 }
 
-// Peeking and leaving remember nobody.
-TEST(Table, OnlyTakingMakesAKeyKnown) {
+TEST(Table, DoesNotInsertKeysOnPeekAndLeave) {
   Table table(kRoomy);
   const Rule log = rule(exact(5, hours{1}));
   const Rule seats = rule(concurrency(5, hours{1}));
@@ -82,9 +81,8 @@ TEST(Table, OnlyTakingMakesAKeyKnown) {
   EXPECT_EQ(table.use(kStart).record_used, 0u);
 }
 
-// Whoever asks again with the receipt of an earlier call in hand still has it if refused, alone as
-// in a plan.
-TEST(Table, LeavesTheReceiptOfARefusedCallAsItWas) {
+// The caller may pass the receipt of an earlier call, for a single limit or a plan.
+TEST(Table, DoesNotChangeTheReceiptWhenItRefuses) {
   Table table(kRoomy);
   const Rule one = rule(bucket(1, hours{1}, 1));
   const Item item = one.item("alice");
@@ -97,8 +95,7 @@ TEST(Table, LeavesTheReceiptOfARefusedCallAsItWas) {
   EXPECT_TRUE(table.take({&item, 1}, kStart).decision);
 }
 
-// A bucket has a way of its own, which does the same.
-TEST(Table, TakesFromABucketTheShortWay) {
+TEST(Table, DecidesTheSameOnTheFastPathOfBuckets) {
   Table table(kRoomy);
   const Rule one = rule(bucket(1, hours{1}, 3));
   const Item item = one.item("alice");
@@ -112,8 +109,8 @@ TEST(Table, TakesFromABucketTheShortWay) {
   EXPECT_FALSE(table.take_bucket(limit, item, kStart));
 }
 
-// Everything of a key is forgotten by a reset, its record too.
-TEST(Table, ResetsToNeverSeen) {
+// The record is freed as well.
+TEST(Table, ResetsAKeyToNeverSeen) {
   for (const Rule& rule : one_of_each()) {
     Table table(kRoomy);
     for (std::uint64_t i = 1; i <= 5; ++i) (void)take(table, rule, "alice", Nanos{0}, 1, i);
@@ -126,8 +123,8 @@ TEST(Table, ResetsToNeverSeen) {
   }
 }
 
-// A full log drops what counts no more only when the call is charged: threads whose clocks differ
-// by a moment must not find a gap that a refused call has left.
+// A full log drops expired entries only when a call is charged: a thread whose clock is slightly
+// behind must not find a gap that a refused call has left.
 TEST(Table, KeepsTheWholeLogWhenACallIsRefused) {
   Table table(kRoomy);
   const Rule log{.limit = exact(14, seconds{1}), .identity = 1};
@@ -139,7 +136,6 @@ TEST(Table, KeepsTheWholeLogWhenACallIsRefused) {
   EXPECT_FALSE(take(table, log, "alice", milliseconds{999})) << "all 14 count until 1.000";
 }
 
-// The same with the holders of permits.
 TEST(Table, KeepsAllHoldersWhenACallIsRefused) {
   Table table(kRoomy);
   const Rule seats{.limit = concurrency(20, seconds{1}), .identity = 1};
@@ -153,9 +149,9 @@ TEST(Table, KeepsAllHoldersWhenACallIsRefused) {
   EXPECT_EQ(peek(table, seats, "alice", milliseconds{999}).remaining, 13);
 }
 
-// A limit that keeps its name and becomes another algorithm finds nothing it could read; it must
-// not take somebody's log for holders, which are larger.
-TEST(Table, StartsAnewWhenALimitBecomesAnotherAlgorithm) {
+// A limit that keeps its name but changes its algorithm must not interpret log entries as holders,
+// which are larger.
+TEST(Table, StartsWithAnEmptyRecordWhenALimitChangesItsAlgorithm) {
   Table table(kRoomy);
   const Rule log{.limit = exact(14, hours{1})};
   const Rule seats{.limit = concurrency(14, hours{1})};
@@ -173,7 +169,7 @@ TEST(Table, StartsAnewWhenALimitBecomesAnotherAlgorithm) {
   for (int key = 0; key < 8; ++key) {
     EXPECT_EQ(peek(table, neighbours, nth(key), seconds{1}).remaining, 0);
   }
-  // And back again.
+  // The limit changes back.
   EXPECT_EQ(peek(table, log, "alice", seconds{2}).remaining, 14);
   EXPECT_TRUE(take(table, log, "alice", seconds{2}));
   EXPECT_EQ(peek(table, log, "alice", seconds{2}).remaining, 13);
@@ -182,20 +178,20 @@ TEST(Table, StartsAnewWhenALimitBecomesAnotherAlgorithm) {
   table.reset({&as_seats, 1}, kStart + seconds{2});
   EXPECT_EQ(peek(table, log, "alice", seconds{2}).remaining, 14);
   table.reset({&item, 1}, kStart + seconds{2});
-  EXPECT_EQ(table.use(kStart + seconds{2}).record_used, 8u * Arena::kSmallest);
+  EXPECT_EQ(table.use(kStart + seconds{2}).record_used, 8u * Arena::kMinBlock);
 }
 
-// A key at rest by one thread's clock is forgotten; to another thread, whose clock is behind, it is
-// not at rest. That thread finds it gone, and must not start it anew in the past: what it gets, it
-// gets at the time the key was forgotten.
-TEST(Table, ForgivesNobodyWhenClocksDiffer) {
+// A key that is at rest by one thread's clock is evicted. For another thread, whose clock is
+// behind, it is not at rest yet. That thread must not start the key anew in the past: its decision
+// is made at the time of the eviction.
+TEST(Table, ForgivesNoUsageWhenClocksDiffer) {
   constexpr Nanos at_rest = hours{48};
   const Rule passing{.limit = bucket(1, hours{1}, 1), .identity = 99};
   for (const Rule& rule : one_of_each()) {
-    // nginx makes nothing of a clock that jumps back, and a lease taken in the past ends there.
+    // nginx ignores a clock that jumps back, and a hold time from the past expires in the past.
     if (std::holds_alternative<core::NginxQueue>(rule.limit)) continue;
     if (std::holds_alternative<core::Concurrency>(rule.limit)) continue;
-    // Of many others, two would like to be where she is, and there is room for one beside her.
+    // Searches for two other keys with the preferred cache line of "alice", which has room for one.
     std::optional<Table> made;
     for (int other = 0; !made || made->use(kStart).forgotten == 0; other += 2) {
       ASSERT_LT(other, 2000);
@@ -216,14 +212,14 @@ TEST(Table, ForgivesNobodyWhenClocksDiffer) {
   }
 }
 
-// Any clock gives an answer, and nothing is forgiven at the ends of time.
-TEST(Table, AnswersAnyClock) {
+// No usage is forgiven at the ends of the range.
+TEST(Table, AcceptsAnyInstant) {
   constexpr auto lowest = std::numeric_limits<std::int64_t>::min();
   constexpr auto highest = std::numeric_limits<std::int64_t>::max();
   for (const Rule& rule : one_of_each()) {
     for (const std::int64_t at : {lowest, std::int64_t{-1}, std::int64_t{0}, std::int64_t{1},
                                   ns(kLatest) - 1, ns(kLatest), highest - 1, highest}) {
-      // A smooth limiter owes in time itself, of which there is none left.
+      // The state of a smooth limiter is an instant, which cannot be later than the latest one.
       const bool owes_time = std::holds_alternative<core::Smooth>(rule.limit);
       if (owes_time && instant(at) >= kLatest) continue;
       Table table(kRoomy);
@@ -237,8 +233,8 @@ TEST(Table, AnswersAnyClock) {
   }
 }
 
-// At the latest instant nothing comes to rest any more: crowds do not make the table forget.
-TEST(Table, ForgivesNobodyAtTheEndOfTime) {
+// At the latest instant no key comes to rest any more, so none is evicted.
+TEST(Table, EvictsNoLiveKeyAtTheLatestInstant) {
   Table table({.rows = 2, .sharing_rows = 1});
   const Rule one = rule(bucket(1, hours{1}, 1));
   ASSERT_TRUE(take(table, one, "alice", kLatest - kStart));
@@ -246,8 +242,7 @@ TEST(Table, ForgivesNobodyAtTheEndOfTime) {
   EXPECT_FALSE(take(table, one, "alice", kLatest - kStart));
 }
 
-// The same for debts that reach beyond it.
-TEST(Table, ForgivesNobodyWhoOwesBeyondTheEndOfTime) {
+TEST(Table, EvictsNoKeyWithDebtBeyondTheLatestInstant) {
   Table table({.rows = 2, .sharing_rows = 1});
   const Rule one = rule(bucket(1, core::kLongestDebt, 1));
   const Nanos late = kLatest - kStart - hours{1};

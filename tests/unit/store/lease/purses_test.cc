@@ -1,4 +1,4 @@
-// Purses without an engine: what happens when there are many of them.
+// The lease cache without an engine: eviction, deadlines and ages.
 
 #include "store/lease/purses.h"
 
@@ -10,13 +10,13 @@
 namespace weir::store::lease {
 namespace {
 
-constexpr std::uint64_t kMost = std::uint64_t{1} << 16;  // purses, before they make room
+constexpr std::uint64_t kMaxIdle = std::uint64_t{1} << 16;  // leases, before idle ones are evicted
 
 Fingerprint key_of(std::uint64_t number) {
   return fingerprint({}, 1, KeyKind::whole, std::to_string(number), false);
 }
 
-// Lends all that is wanted, nothing, or answers when told to.
+// Lends all that is wanted, lends nothing, or answers when the test says so.
 class FakeStore final : public SharedStore {
  public:
   enum class Mode { lends, refuses, waits };
@@ -25,10 +25,10 @@ class FakeStore final : public SharedStore {
   void borrow(const LoanQuestion& question, Borrower& borrower) override {
     limit = *question.limit;
     const auto answer = [wanted = question.wanted, &borrower, this] {
-      LoanAnswer told{.kind = SharedAnswer::Kind::decided,
-                      .lent = mode == Mode::lends ? wanted : 0,
-                      .lasts = kTerm};
-      borrower.on_loan(told);
+      LoanAnswer reply{.kind = SharedAnswer::Kind::decided,
+                       .lent = mode == Mode::lends ? wanted : 0,
+                       .lasts = kTerm};
+      borrower.on_loan(reply);
     };
     if (mode == Mode::waits) {
       waiting.push_back(answer);
@@ -48,7 +48,7 @@ class OneNode final : public Fleet {
   std::unique_ptr<Link> connect() override { return nullptr; }
 };
 
-struct Told final : Waiter {
+struct CountingWaiter final : Waiter {
   void on_purse(const LoanAnswer*) override {
     ++times;
     if (then) then();
@@ -57,10 +57,10 @@ struct Told final : Waiter {
   std::function<void()> then{};
 };
 
-class PursesTest : public ::testing::Test {
+class LeaseCacheTest : public ::testing::Test {
  protected:
   void ask(std::uint64_t key, Waiter& waiter) {
-    purses_.ask(limit_, key_of(key), std::to_string(key), 1, kForever, waiter);
+    leases_.ask(limit_, key_of(key), std::to_string(key), 1, kForever, waiter);
   }
   std::uint64_t count() const { return counts_->keys.get(); }
 
@@ -70,40 +70,40 @@ class PursesTest : public ::testing::Test {
   const core::Limit limit_ = *core::Bucket::make({.count = 10}, 20);
   std::shared_ptr<PurseCounts> counts_ = std::make_shared<PurseCounts>();
   std::shared_ptr<RulesInForce> rules_ = std::make_shared<RulesInForce>();
-  Purses purses_{
+  Purses leases_{
       store_,
       fleet_,
       {.now = [this] { return now_; }, .passed = [this] { return now_.time_since_epoch(); }},
       "a",
       counts_,
       rules_};
-  Told nobody_;
+  CountingWaiter ignored_;
 };
 
-TEST_F(PursesTest, PursesThatHoldNothingMakeRoom) {
+TEST_F(LeaseCacheTest, EvictsIdleLeases) {
   store_.mode = FakeStore::Mode::refuses;
-  for (std::uint64_t key = 0; key < 3 * kMost; ++key) ask(key, nobody_);
-  EXPECT_LE(count(), kMost);
+  for (std::uint64_t key = 0; key < 3 * kMaxIdle; ++key) ask(key, ignored_);
+  EXPECT_LE(count(), kMaxIdle);
 }
 
-// (As long as it would take to look at all of them for each new key, nobody waits for this test.)
-TEST_F(PursesTest, PursesThatHoldSomethingStay) {
-  for (std::uint64_t key = 0; key < 2 * kMost; ++key) ask(key, nobody_);
-  EXPECT_EQ(count(), 2 * kMost);
-  EXPECT_EQ(counts_->held.get(), 2 * kMost);
+// If each new key scanned all leases, this test would take far too long.
+TEST_F(LeaseCacheTest, KeepsLeasesWithPermits) {
+  for (std::uint64_t key = 0; key < 2 * kMaxIdle; ++key) ask(key, ignored_);
+  EXPECT_EQ(count(), 2 * kMaxIdle);
+  EXPECT_EQ(counts_->held.get(), 2 * kMaxIdle);
 }
 
-// The first of those who wait for a purse needs others, for which this one would make room: it
-// holds nothing, and nothing is asked for it at the moment.
-TEST_F(PursesTest, APurseWhoseWaitersAreBeingToldStays) {
+// The first waiter of a lease requests many others, for which this lease would be evicted: it holds
+// no permits and has no pending request.
+TEST_F(LeaseCacheTest, KeepsALeaseWhileItsWaitersAreNotified) {
   store_.mode = FakeStore::Mode::refuses;
-  for (std::uint64_t key = 1; key < kMost; ++key) ask(key, nobody_);
+  for (std::uint64_t key = 1; key < kMaxIdle; ++key) ask(key, ignored_);
   store_.mode = FakeStore::Mode::waits;
-  Told first;
-  Told second;
+  CountingWaiter first;
+  CountingWaiter second;
   first.then = [this] {
     store_.mode = FakeStore::Mode::refuses;
-    for (std::uint64_t key = kMost; key < 2 * kMost; ++key) ask(key, nobody_);
+    for (std::uint64_t key = kMaxIdle; key < 2 * kMaxIdle; ++key) ask(key, ignored_);
   };
   ask(0, first);
   ask(0, second);
@@ -114,9 +114,9 @@ TEST_F(PursesTest, APurseWhoseWaitersAreBeingToldStays) {
   EXPECT_EQ(second.times, 1);
 }
 
-// A call may wait for another purse while the limit is lowered. If it told the store of the old
+// A call may wait for another lease while the limit is lowered. If it told the store of the old
 // limit, what was spent would drain at the old price.
-TEST_F(PursesTest, BorrowsAheadAtThePresentPriceForACallWithAnOldLimit) {
+TEST_F(LeaseCacheTest, BorrowsAheadAtThePresentPriceForACallWithAnOldLimit) {
   rules_->edition = 2;
   const core::Limit lowered = *core::Bucket::make({.count = 1}, 20);
   const auto price = [](const core::Limit& limit) {
@@ -124,14 +124,14 @@ TEST_F(PursesTest, BorrowsAheadAtThePresentPriceForACallWithAnOldLimit) {
   };
   for (int i = 0; i < 20; ++i) {
     now_ += std::chrono::milliseconds{10};
-    purses_.ask({lowered, nullptr, 2}, key_of(1), "1", 1, kForever, nobody_);
-    purses_.spend(*purses_.find(key_of(1)), lowered, 1, now_);
+    leases_.ask({lowered, nullptr, 2}, key_of(1), "1", 1, kForever, ignored_);
+    leases_.spend(*leases_.find(key_of(1)), lowered, 1, now_);
   }
   ASSERT_EQ(price(store_.limit), price(lowered));
   const std::uint64_t asked = counts_->asked.get();
   for (int i = 0; i < 10 && counts_->asked.get() == asked; ++i) {
     now_ += std::chrono::milliseconds{30};
-    purses_.spend(*purses_.find(key_of(1)), limit_, 1, now_);
+    leases_.spend(*leases_.find(key_of(1)), limit_, 1, now_);
   }
   ASSERT_GT(counts_->asked.get(), asked);
   EXPECT_EQ(price(store_.limit), price(lowered));
@@ -139,38 +139,38 @@ TEST_F(PursesTest, BorrowsAheadAtThePresentPriceForACallWithAnOldLimit) {
 
 // ---- Deadlines
 
-TEST_F(PursesTest, AWaiterIsToldOnceAtItsDeadline) {
+TEST_F(LeaseCacheTest, NotifiesAWaiterOnceAtItsDeadline) {
   store_.mode = FakeStore::Mode::waits;
   const Nanos start = now_.time_since_epoch();
-  Told hasty;
-  Told patient;
-  purses_.ask(limit_, key_of(1), "1", 1, start + std::chrono::milliseconds{20}, hasty);
-  purses_.ask(limit_, key_of(1), "1", 1, start + std::chrono::milliseconds{50}, patient);
-  EXPECT_EQ(purses_.due_in(), std::chrono::milliseconds{20});
+  CountingWaiter early;
+  CountingWaiter late;
+  leases_.ask(limit_, key_of(1), "1", 1, start + std::chrono::milliseconds{20}, early);
+  leases_.ask(limit_, key_of(1), "1", 1, start + std::chrono::milliseconds{50}, late);
+  EXPECT_EQ(leases_.due_in(), std::chrono::milliseconds{20});
   now_ += std::chrono::milliseconds{20};
-  purses_.on_due();
-  EXPECT_EQ(hasty.times, 1);
-  EXPECT_EQ(patient.times, 0);
-  EXPECT_EQ(purses_.due_in(), kForever);
+  leases_.on_due();
+  EXPECT_EQ(early.times, 1);
+  EXPECT_EQ(late.times, 0);
+  EXPECT_EQ(leases_.due_in(), kForever);
   store_.waiting.front()();
-  EXPECT_EQ(hasty.times, 1);
-  EXPECT_EQ(patient.times, 1);
+  EXPECT_EQ(early.times, 1);
+  EXPECT_EQ(late.times, 1);
 }
 
-TEST_F(PursesTest, ADeadlineOfAWaiterThatHasBeenToldIsForgotten) {
+TEST_F(LeaseCacheTest, IgnoresTheDeadlineOfANotifiedWaiter) {
   store_.mode = FakeStore::Mode::waits;
-  Told waiter;
-  purses_.ask(limit_, key_of(1), "1", 1, now_.time_since_epoch(), waiter);
+  CountingWaiter waiter;
+  leases_.ask(limit_, key_of(1), "1", 1, now_.time_since_epoch(), waiter);
   store_.waiting.front()();
   EXPECT_EQ(waiter.times, 1);
-  purses_.on_due();
+  leases_.on_due();
   EXPECT_EQ(waiter.times, 1);
 }
 
-// ---- How long ago something was spent
+// ---- Age of spending
 
 // The wall clock is set forward by an hour between the spending and the report.
-TEST_F(PursesTest, AWallClockThatIsSetForwardIsNoAgeOfSpending) {
+TEST_F(LeaseCacheTest, DoesNotCountAJumpOfTheWallClockAsAge) {
   Nanos passed{0};
   std::vector<LoanQuestion> asked;
   struct Recording final : SharedStore {
@@ -178,28 +178,29 @@ TEST_F(PursesTest, AWallClockThatIsSetForwardIsNoAgeOfSpending) {
     void ask(const SharedQuestion&, Asker&) override {}
     void borrow(const LoanQuestion& question, Borrower& borrower) override {
       asked.push_back(question);
-      LoanAnswer told{.kind = SharedAnswer::Kind::decided, .lent = question.wanted, .lasts = kTerm};
-      borrower.on_loan(told);
+      LoanAnswer reply{
+          .kind = SharedAnswer::Kind::decided, .lent = question.wanted, .lasts = kTerm};
+      borrower.on_loan(reply);
     }
     Nanos timeout() const override { return std::chrono::milliseconds{50}; }
     std::vector<LoanQuestion>& asked;
   } store(asked);
-  Purses purses(store, fleet_, {.now = [this] { return now_; }, .passed = [&] { return passed; }},
-                "a", counts_);
+  Purses cache(store, fleet_, {.now = [this] { return now_; }, .passed = [&] { return passed; }},
+               "a", counts_);
   const auto pass = [&](Nanos time, Nanos set_forward) {
     passed += time;
     now_ += time + set_forward;
   };
   const auto spend_and_ask_again = [&](Nanos set_forward) {
-    purses.ask(limit_, key_of(1), "1", 1, kForever, nobody_);
+    cache.ask(limit_, key_of(1), "1", 1, kForever, ignored_);
     pass(std::chrono::milliseconds{100}, Nanos{0});
-    purses.spend(*purses.find(key_of(1)), limit_, 1, now_);
+    cache.spend(*cache.find(key_of(1)), limit_, 1, now_);
     pass(std::chrono::milliseconds{128}, set_forward);
-    purses.ask(limit_, key_of(1), "1", 1, kForever, nobody_);
+    cache.ask(limit_, key_of(1), "1", 1, kForever, ignored_);
     return asked.back().spent_ago;
   };
   EXPECT_EQ(spend_and_ask_again(Nanos{0}), std::chrono::milliseconds{127});
-  purses.spend(*purses.find(key_of(1)), limit_, 1, now_);
+  cache.spend(*cache.find(key_of(1)), limit_, 1, now_);
   EXPECT_EQ(spend_and_ask_again(std::chrono::hours{1}), std::chrono::milliseconds{127});
 }
 
