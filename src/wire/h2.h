@@ -279,7 +279,7 @@ class H2Machine {
     std::size_t padding = 0;  // the last ones of these
     bool ends = false;
   };
-  struct Window {
+  struct ReceiveWindow {
     std::int64_t size = 0;
     std::int64_t left = size;
     std::int64_t used_up = 0;  // done with, and the peer was not told
@@ -312,7 +312,7 @@ class H2Machine {
   // Fields.
   void begin_block();
   void unpack(std::string_view piece, bool last);
-  void add_field(const H2Unpacker::Field& field);
+  void add_field(const H2Unpacker::DecodedField& field);
   void add_request_field(H2Name known, std::string_view name, std::string_view value);
   static bool add_pseudo_field(H2Stream& stream, H2Name known, std::string_view value);
   static void note_field(H2Stream::Noted& noted, H2Name known, HttpFields::Slice place,
@@ -372,7 +372,7 @@ class H2Machine {
   std::string kept_;             // a frame that is not whole, unless it is of a body
   Block block_;
   Data data_;
-  Window window_;
+  ReceiveWindow window_;
   std::int64_t own_window_ = 0;  // of a new stream, what may come
   bool all_checked_ = true;      // no field that was ever unpacked was other than it may be
 

@@ -35,17 +35,17 @@ void H2Unpacker::Delete::operator()(nghttp2_hd_inflater* inflater) const {
 
 // One byte that is the number of a field in a table: most of what comes after the first request.
 // To look it up takes a fraction of what the library takes to go through the block with it.
-H2Unpacker::Step H2Unpacker::look_up(char byte, Field& field) const {
+H2Unpacker::DecodeStatus H2Unpacker::look_up(char byte, DecodedField& field) const {
   const nghttp2_nv* const found =
       nghttp2_hd_inflate_get_table_entry(inflater_.get(), static_cast<unsigned char>(byte) & 0x7f);
-  if (found == nullptr) return Step::error;
+  if (found == nullptr) return DecodeStatus::error;
   field.name = text(found->name, found->namelen);
   field.value = text(found->value, found->valuelen);
   field.again = true;
-  return Step::field;
+  return DecodeStatus::field;
 }
 
-H2Unpacker::Step H2Unpacker::next(std::string_view& piece, bool last, Field& field) {
+H2Unpacker::DecodeStatus H2Unpacker::next(std::string_view& piece, bool last, DecodedField& field) {
   if (between_fields_) {
     if (piece.empty()) return end(last);
     const char first = piece.front();
@@ -56,37 +56,38 @@ H2Unpacker::Step H2Unpacker::next(std::string_view& piece, bool last, Field& fie
       return look_up(first, field);
     }
     const bool resizes_table = (bits & 0xe0) == 0x20;  // only before all fields
-    if (resizes_table && begun_) return Step::error;
+    if (resizes_table && begun_) return DecodeStatus::error;
   }
   return unpack(piece, last, field);
 }
 
 // Nothing more has come of the block.
-H2Unpacker::Step H2Unpacker::end(bool last) {
+H2Unpacker::DecodeStatus H2Unpacker::end(bool last) {
   if (last) begun_ = false;
   if (last && used_) nghttp2_hd_inflate_end_headers(inflater_.get());
   if (last) used_ = false;
-  return Step::done;
+  return DecodeStatus::done;
 }
 
-H2Unpacker::Step H2Unpacker::unpack(std::string_view& piece, bool last, Field& field) {
+H2Unpacker::DecodeStatus H2Unpacker::unpack(std::string_view& piece, bool last,
+                                            DecodedField& field) {
   used_ = true;
   nghttp2_nv found;
   int flags = 0;
   const ssize_t used = nghttp2_hd_inflate_hd2(inflater_.get(), &found, &flags, bytes(piece),
                                               piece.size(), last ? 1 : 0);
-  if (used < 0) return Step::error;
+  if (used < 0) return DecodeStatus::error;
   piece.remove_prefix(static_cast<std::size_t>(used));
   const bool emits = (flags & NGHTTP2_HD_INFLATE_EMIT) != 0;
   const bool ends = (flags & NGHTTP2_HD_INFLATE_FINAL) != 0;
   between_fields_ = emits || ends;
   if (ends) return end(last);
-  if (!emits) return Step::done;
+  if (!emits) return DecodeStatus::done;
   begun_ = true;
   field.name = text(found.name, found.namelen);
   field.value = text(found.value, found.valuelen);
   field.again = false;
-  return Step::field;
+  return DecodeStatus::field;
 }
 
 // ---- Packing

@@ -28,25 +28,25 @@ class H2Unpacker {
  public:
   H2Unpacker();
 
-  struct Field {
+  struct DecodedField {
     std::string_view name;  // until the next one
     std::string_view value;
     // It is one that was given before, or that everybody knows.
     bool again = false;
   };
-  enum class Step { field, done, error };
+  enum class DecodeStatus { field, done, error };
 
   // The next field of a block, of which `piece` is what has come, or, if it is the last, the rest.
   // Takes what it has used from its front.
-  Step next(std::string_view& piece, bool last, Field& field);
+  DecodeStatus next(std::string_view& piece, bool last, DecodedField& field);
 
  private:
   struct Delete {
     void operator()(nghttp2_hd_inflater* inflater) const;
   };
-  Step look_up(char byte, Field& field) const;
-  Step unpack(std::string_view& piece, bool last, Field& field);
-  Step end(bool last);
+  DecodeStatus look_up(char byte, DecodedField& field) const;
+  DecodeStatus unpack(std::string_view& piece, bool last, DecodedField& field);
+  DecodeStatus end(bool last);
 
   std::unique_ptr<nghttp2_hd_inflater, Delete> inflater_;
   bool between_fields_ = true;

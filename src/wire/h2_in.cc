@@ -330,15 +330,15 @@ void H2Machine::begin_block() {
 
 void H2Machine::unpack(std::string_view piece, bool last) {
   block_.open = !last;
-  H2Unpacker::Field field;
+  H2Unpacker::DecodedField field;
   for (;;) {
     switch (unpacker_.next(piece, last, field)) {
-      case H2Unpacker::Step::field:
+      case H2Unpacker::DecodeStatus::field:
         add_field(field);
         break;
-      case H2Unpacker::Step::done:
+      case H2Unpacker::DecodeStatus::done:
         return last ? end_block() : void();
-      case H2Unpacker::Step::error:
+      case H2Unpacker::DecodeStatus::error:
         return give_up(H2Error::compression);
     }
   }
@@ -346,7 +346,7 @@ void H2Machine::unpack(std::string_view piece, bool last) {
 
 // A field that is given by its number was looked at when it got that, unless there was one that
 // nobody looked at, or that should not have been.
-void H2Machine::add_field(const H2Unpacker::Field& field) {
+void H2Machine::add_field(const H2Unpacker::DecodedField& field) {
   const bool checked = field.again && all_checked_;
   const H2Name known = h2_name_of(field.name);
   const bool looked_at = block_.of != Block::Of::nothing && block_.good && block_.bearable;

@@ -78,11 +78,11 @@ class H2UnpackerTest : public testing::Test {
       std::string_view piece = pieces[i];
       const bool last = i + 1 == pieces.size();
       for (;;) {
-        H2Unpacker::Field field;
-        const H2Unpacker::Step step = unpacker.next(piece, last, field);
-        if (step == H2Unpacker::Step::error) lines.push_back("error");
-        if (step == H2Unpacker::Step::error) return lines;
-        if (step == H2Unpacker::Step::done) break;
+        H2Unpacker::DecodedField field;
+        const H2Unpacker::DecodeStatus step = unpacker.next(piece, last, field);
+        if (step == H2Unpacker::DecodeStatus::error) lines.push_back("error");
+        if (step == H2Unpacker::DecodeStatus::error) return lines;
+        if (step == H2Unpacker::DecodeStatus::done) break;
         lines.push_back(line(field.name, field.value));
         again.push_back(field.again);
       }
