@@ -42,17 +42,17 @@ class Server(unittest.TestCase):
             listener.join()
         return sorted(answers, key=lambda answer: answer[1])
 
-    def test_spaces_the_answers_to_one_name_evenly(self):
+    def test_the_server_spaces_the_answers_to_one_name_evenly(self):
         answers = self.ask(["ann hello\n"] * 4)
         for i, (answer, seconds) in enumerate(answers):
             self.assertEqual(answer, "hello ann hello\n")
             self.assertGreater(seconds, 0.1 * i - 0.001)
 
-    def test_nobody_else_waits_meanwhile(self):
+    def test_a_waiting_client_does_not_delay_other_clients(self):
         answers = [answer for answer, _ in self.ask(["ann x\n"] * 6 + ["bob x\n"])]
         self.assertLess(answers.index("hello bob x\n"), 6)
 
-    def test_refuses_at_once_who_would_have_to_wait_too_long(self):
+    def test_the_server_refuses_at_once_a_call_with_too_long_a_wait(self):
         answers = [answer for answer, _ in self.ask(["ann x\n"] * 30)]
         self.assertIn("too many at once: ann x\n", answers[:-1])
         self.assertEqual(answers[-1], "hello ann x\n")

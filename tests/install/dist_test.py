@@ -52,7 +52,7 @@ class DistTest(unittest.TestCase):
             answer = run(self.weir, "take", "login", "alice", "--url", f"http://127.0.0.1:{daemon.http_port}")
             self.assertRegex(answer, r"allowed +yes")
 
-    def test_the_library_comes_with_it(self):
+    def test_the_tarball_contains_the_library(self):
         names = {path.name for path in self.root.rglob("*")}
         self.assertLessEqual({"limiter.h", "libweir_limiter.a", "libweir_redis.a", "LICENSE", "weir.1"}, names)
 

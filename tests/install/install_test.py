@@ -71,7 +71,7 @@ def setUpModule():
 
 
 class Installed(unittest.TestCase):
-    def test_all_is_in_its_place(self):
+    def test_every_file_is_installed_in_its_place(self):
         self.assertEqual(headers(), sorted(os.listdir(os.path.join(ARGS.source, "include", "weir"))))
         self.assertRegex(run(os.path.join(PREFIX, "bin", "weir"), "--version"), r"^weir \d")
         for path in ("man/man1/weir.1", "man/man5/weir.yaml.5", "bash-completion/completions/weir",
@@ -79,7 +79,7 @@ class Installed(unittest.TestCase):
             self.assertTrue(os.path.isfile(os.path.join(PREFIX, "share", path)), path)
 
     # A path of the machine that built it would be wrong on any other.
-    def test_nothing_knows_where_it_was_built(self):
+    def test_no_installed_file_contains_the_build_path(self):
         for folder, _, files in os.walk(PREFIX):
             for name in files:
                 if not name.endswith((".cmake", ".pc", ".h")):
@@ -101,29 +101,29 @@ class WithCMake(unittest.TestCase):
         run("cmake", "--build", folder)
         return folder
 
-    def test_limiter_without_what_the_engine_needs(self):
+    def test_limiter_builds_without_the_dependencies_of_the_engine(self):
         without = [f"-DCMAKE_DISABLE_FIND_PACKAGE_{name}=ON" for name in ("fmt", "yaml-cpp")]
         program = os.path.join(self.build("limiter", *without), "stranger")
         self.assertEqual(run(program), expected("limiter"))
         if not SANITIZE:
             self.assertLessEqual(linked_by(program), SYSTEM)
 
-    def test_engine(self):
+    def test_a_project_with_the_engine_builds_and_runs(self):
         program = os.path.join(self.build("engine"), "stranger")
         self.assertEqual(run(program), expected("engine"))
 
-    def test_redis(self):
+    def test_a_project_with_redis_builds_and_runs(self):
         program = os.path.join(self.build("redis"), "stranger")
         self.assertEqual(run(program), expected("redis"))
 
     # Who does not ask for it need not have what it needs.
-    def test_says_what_redis_is_missing(self):
+    def test_find_package_names_the_missing_dependency_of_redis(self):
         without = "set(CMAKE_DISABLE_FIND_PACKAGE_OpenSSL ON)\n"
         self.assertEqual(self.find("REQUIRED", without), ["limiter", "engine"])
         with self.assertRaisesRegex(RuntimeError, r"weir::redis\s+needs\s+OpenSSL\s+\(Debian:\s+libssl-dev\)"):
             self.find("REQUIRED COMPONENTS redis", without)
 
-    def test_says_what_the_engine_is_missing(self):
+    def test_find_package_names_the_missing_dependency_of_the_engine(self):
         with self.assertRaisesRegex(RuntimeError, r"weir::engine\s+needs\s+fmt\s+\(Debian:\s+libfmt-dev\)"):
             self.build("engine", "-DCMAKE_DISABLE_FIND_PACKAGE_fmt=ON", name="cmake-without-fmt")
 
@@ -138,14 +138,14 @@ class WithCMake(unittest.TestCase):
                      f"-DCMAKE_PREFIX_PATH={PREFIX}")
         return re.findall(r"there is (\w+)", output)
 
-    def test_finds_what_is_asked_for(self):
+    def test_find_package_finds_the_requested_components(self):
         self.assertEqual(self.find("REQUIRED"), ["limiter", "engine", "redis"])
         self.assertEqual(self.find("REQUIRED COMPONENTS limiter"), ["limiter"])
         self.assertEqual(self.find("REQUIRED COMPONENTS engine"), ["limiter", "engine"])
         self.assertEqual(self.find("REQUIRED COMPONENTS redis"), ["limiter", "engine", "redis"])
         self.assertEqual(self.find("QUIET OPTIONAL_COMPONENTS gateway"), ["limiter"])
 
-    def test_refuses_what_it_does_not_have(self):
+    def test_find_package_refuses_unknown_components_and_versions(self):
         with self.assertRaisesRegex(RuntimeError, 'no component "limter": there are limiter, engine and redis'):
             self.find("REQUIRED COMPONENTS limter")
         with self.assertRaisesRegex(RuntimeError, "version"):
@@ -164,7 +164,7 @@ class WithPkgConfig(unittest.TestCase):
             *self.flags(library, "--cflags", "--libs", prefix=prefix))
         return program
 
-    def test_every_compiler_and_library(self):
+    def test_every_compiler_builds_with_every_library(self):
         for compiler in COMPILERS:
             for library in LIBRARIES:
                 with self.subTest(compiler=compiler, library=library):
@@ -173,13 +173,13 @@ class WithPkgConfig(unittest.TestCase):
                     if library == "limiter" and not SANITIZE:
                         self.assertLessEqual(linked_by(program), SYSTEM)
 
-    def test_names_no_library_of_others_for_the_limiter(self):
+    def test_the_limiter_names_no_third_party_library(self):
         for options in (["--libs"], ["--libs", "--static"]):
             flags = self.flags("limiter", *options)
             self.assertEqual([f for f in flags if not f.startswith("-L")], ["-lweir_limiter", "-pthread"])
 
     # What is linked with --static is linked in the right order, too.
-    def test_engine_names_all_that_it_needs(self):
+    def test_the_engine_names_all_libraries_that_it_needs(self):
         for options in (["--libs"], ["--libs", "--static"]):
             flags = self.flags("engine", *options)
             self.assertLess(flags.index("-lweir_engine"), flags.index("-lweir_limiter"))
@@ -187,7 +187,7 @@ class WithPkgConfig(unittest.TestCase):
 
 
 class MovedElsewhere(unittest.TestCase):
-    def test_still_works(self):
+    def test_a_moved_prefix_still_works(self):
         moved = os.path.join(SCRATCH, "moved here")
         os.rename(PREFIX, moved)
         self.addCleanup(os.rename, moved, PREFIX)
@@ -212,14 +212,14 @@ class Headers(unittest.TestCase):
         strays = [path for path in ours if not path.startswith(os.path.join(PREFIX, "include", "weir"))]
         return f"{header} includes {strays}" if strays else None
 
-    def test_each_compiles_alone(self):
+    def test_each_header_compiles_alone(self):
         work = [(compiler, header) for compiler in COMPILERS for header in headers()]
         with multiprocessing.pool.ThreadPool(2) as pool:
             problems = [problem for problem in pool.starmap(self.compile, work) if problem]
         self.assertEqual(problems, [])
 
     # Names without a suffix are the standard library's; all others' headers have one.
-    def test_include_nothing_but_the_standard_library_and_each_other(self):
+    def test_headers_include_only_the_standard_library_and_each_other(self):
         for header in headers():
             with open(os.path.join(PREFIX, "include", "weir", header), encoding="utf-8") as text:
                 for include in re.findall(r"^\s*#\s*include\s+(.*)$", text.read(), re.M):
@@ -228,7 +228,7 @@ class Headers(unittest.TestCase):
 
 class Documentation(unittest.TestCase):
     # The commands of docs/library.md that compile a program, as they stand there.
-    def test_commands_work(self):
+    def test_documented_commands_compile_the_examples(self):
         with open(os.path.join(ARGS.source, "docs", "library.md"), encoding="utf-8") as page:
             commands = re.findall(r"^\$ (g\+\+ .*)$", page.read(), re.M)
         self.assertGreater(len(commands), 1)

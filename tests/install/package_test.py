@@ -110,31 +110,31 @@ def control_file(name):
 
 
 class PackageTest(unittest.TestCase):
-    def test_all_is_in_its_place_and_nothing_else(self):
+    def test_the_package_has_every_file_in_its_place_and_no_other(self):
         self.assertEqual(ROOT.files(), FILES | PAGES)
 
-    def test_it_says_what_it_is(self):
+    def test_the_package_has_its_name_and_version_in_the_control_file(self):
         self.assertEqual(control("Package"), "weir")
         self.assertEqual(control("Version"), run(WEIR, "--version").split()[1])
         self.assertEqual(control("Architecture"), run("dpkg", "--print-architecture").strip())
 
-    def test_it_depends_on_what_the_command_loads(self):
+    def test_the_package_depends_on_the_libraries_of_the_command(self):
         depends = control("Depends")
         for library in ("libc6", "libstdc++6", "libyaml-cpp0.7"):
             self.assertRegex(depends, rf"(^|, ){re.escape(library)} \(>= ")
         self.assertRegex(depends, r"(^|, )tzdata(,|$)")
         self.assertNotIn("-dev", depends)
 
-    def test_its_configuration_is_the_administrators(self):
+    def test_the_configuration_is_a_conffile(self):
         self.assertEqual(control_file("conffiles"), f"/{CONFIG}\n")
 
-    def test_every_other_file_has_a_checksum_that_is_right(self):
+    def test_every_other_file_has_a_correct_checksum(self):
         sums = control_file("md5sums")
         listed = {line.split("  ", 1)[1] for line in sums.splitlines()}
         self.assertEqual(listed, (FILES | PAGES) - {CONFIG})
         run("md5sum", "--check", "--quiet", "--strict", "-", input=sums, cwd=ROOT.path)
 
-    def test_owners_and_modes(self):
+    def test_owners_and_modes_are_those_of_a_system_package(self):
         for line in run("dpkg-deb", "--contents", PACKAGE).splitlines():
             mode, owner, _, _, _, name = line.split(None, 5)
             self.assertEqual(owner, "root/root", name)
@@ -157,7 +157,7 @@ class PackageTest(unittest.TestCase):
         self.assertIn(build_id, run("readelf", "--notes", debug))
         self.assertEqual(run("dpkg-deb", "--field", SYMBOLS, "Depends").strip(), f"weir (= {control('Version')})")
 
-    def test_nothing_knows_where_it_was_built(self):
+    def test_no_packaged_file_contains_the_build_path(self):
         for path in sorted(FILES - {"usr/bin/weir"}):
             self.assertNotIn(os.fsencode(SOURCE), (ROOT.path / path).read_bytes(), path)
 
@@ -177,7 +177,7 @@ class ServingTest(unittest.TestCase):
     def setUp(self):
         self.weir = str(ROOT.path / "usr/bin/weir")
 
-    def test_the_configuration_that_comes_with_it_is_right(self):
+    def test_the_packaged_configuration_is_valid(self):
         self.assertIn("1 policy, 1 limit\n", run(self.weir, "validate", ROOT.path / CONFIG))
 
     # On free ports, and with the state in the same root.
@@ -203,14 +203,14 @@ class ServingTest(unittest.TestCase):
 
 @unittest.skipUnless(IS_ROOT, "only root can install packages")
 class DpkgTest(unittest.TestCase):
-    def test_it_is_installed_whole(self):
+    def test_dpkg_verifies_the_installed_package(self):
         query = run("dpkg-query", f"--admindir={ROOT.path}/var/lib/dpkg", "--show",
                     "--showformat=${db:Status-Status} ${Conffiles}", "weir")
         self.assertTrue(query.startswith("installed"), query)
         self.assertIn(f"/{CONFIG} ", query)
         self.assertEqual(ROOT.dpkg("--verify", "weir"), "")
 
-    def test_the_daemon_has_a_user_who_alone_reads_its_secrets(self):
+    def test_the_configuration_is_readable_only_by_root_and_the_group_of_the_daemon(self):
         users = dict(line.split(":", 1) for line in
                      (ROOT.path / "etc/passwd").read_text(encoding="utf-8").splitlines())
         uid, gid = users["weir"].split(":")[1:3]
@@ -219,11 +219,11 @@ class DpkgTest(unittest.TestCase):
         self.assertEqual((config.st_uid, config.st_gid), (0, int(gid)))
         self.assertEqual(stat.S_IMODE(config.st_mode), 0o640)
 
-    def test_it_starts_with_the_system(self):
+    def test_the_service_is_enabled_at_boot(self):
         wanted = ROOT.path / "etc/systemd/system/multi-user.target.wants/weir.service"
         self.assertTrue(wanted.is_symlink())
 
-    def test_what_was_changed_stays_over_an_upgrade_and_all_goes_with_a_purge(self):
+    def test_an_upgrade_keeps_changed_files_and_a_purge_removes_all_files(self):
         root = Root("upgrade")
         root.install(PACKAGE)
         config = root.path / CONFIG
@@ -284,7 +284,7 @@ class UnitTest(unittest.TestCase):
     def lines(self):
         return (ROOT.path / UNIT).read_text(encoding="utf-8").splitlines()
 
-    def test_systemd_has_nothing_to_complain_of(self):
+    def test_systemd_verifies_the_unit_without_complaints(self):
         said = run("systemd-analyze", "verify", "--man=no", f"--root={self.beside_a_system()}", "weir.service")
         self.assertEqual(said, "")
 
@@ -301,18 +301,18 @@ class UnitTest(unittest.TestCase):
                     shutil.copy(program, root / folder)
         return root
 
-    def test_it_may_do_no_more_than_it_needs(self):
+    def test_the_unit_has_a_low_exposure_score(self):
         run("systemd-analyze", "security", "--offline=true", f"--threshold={MOST_EXPOSED}",
             f"--root={self.beside_a_system()}", "weir.service")
 
-    def test_it_says_when_it_is_ready_and_reads_its_policies_again(self):
+    def test_the_unit_uses_notify_reload(self):
         for line in ("Type=notify", "ExecReload=/bin/kill -HUP $MAINPID", "Restart=on-failure",
                      "StateDirectory=weir", "NoNewPrivileges=yes", "ProtectSystem=strict"):
             self.assertIn(line, self.lines())
 
     # A call that is forbidden would fail only there, and only when it is made.
     @unittest.skipIf(under_sanitizer(), "a sanitizer has calls of its own")
-    def test_it_allows_every_system_call_the_daemon_makes(self):
+    def test_the_unit_allows_every_system_call_of_the_daemon(self):
         self.assertIn("SystemCallFilter=@system-service", self.lines())
         self.assertIn("SystemCallFilter=~@privileged", self.lines())
         allowed = calls_of("@system-service") | calls_of("@default")
@@ -321,7 +321,7 @@ class UnitTest(unittest.TestCase):
         self.assertEqual(used - (allowed - calls_of("@privileged")), set())
 
     # Whether the machine went down in between is known by its boot id.
-    def test_it_sees_which_boot_this_is(self):
+    def test_the_unit_lets_the_daemon_read_the_boot_id(self):
         self.assertFalse([line for line in self.lines() if line.startswith("ProcSubset")])
 
 

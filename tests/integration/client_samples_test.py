@@ -213,7 +213,7 @@ class SamplesTest(unittest.TestCase):
                    env=getattr(sample, "environment", None))
 
     # Exactly: no call of many at once is admitted because there was no connection for it.
-    def test_many_callers_get_what_the_limit_has(self):
+    def test_concurrent_callers_get_exactly_the_limit(self):
         for sample, folder in self.ready(self.daemon, patient=True):
             done = self.drive(sample, folder, "counted", sample.file, calls=2 * LIMIT // sample.threads)
             self.assertEqual(done.returncode, 0, done.stderr)
@@ -226,7 +226,7 @@ class SamplesTest(unittest.TestCase):
             self.assertNotIn("admitted", done.stdout)
 
     # A daemon that accepts connections and does not answer, then one that is gone.
-    def test_calls_return_soon_and_admitted_while_weir_does_not_answer(self):
+    def test_calls_return_soon_and_are_admitted_while_weir_does_not_answer(self):
         with Daemon(WEIR, POLICIES) as daemon:
             ready = self.ready(daemon, patient=False)
             daemon.process.send_signal(signal.SIGSTOP)

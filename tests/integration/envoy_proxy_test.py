@@ -187,7 +187,7 @@ class EnvoyProxyTest(unittest.TestCase):
         envoy.wait_until_healthy(healthy)
         return envoy
 
-    def test_it_does_as_the_recipe_says(self):
+    def test_envoy_limits_requests_as_the_recipe_says(self):
         envoy = self.start(self.envoy(self.start_weir()))
         alice = [get(envoy.port, "/buy", x_user="alice") for _ in range(6)]
         self.assertEqual([status for status, _ in alice], 5 * [200] + [429])
@@ -211,14 +211,14 @@ class EnvoyProxyTest(unittest.TestCase):
         self.assertEqual(envoy.statistic("cluster.service.ratelimit.error"), 0)
         self.assertEqual(envoy.statistic("cluster.weir.upstream_cx_protocol_error"), 0)
 
-    def test_many_at_once_get_exactly_what_there_is(self):
+    def test_concurrent_requests_get_exactly_the_limit(self):
         envoy = self.start(self.envoy(self.start_weir()))
         with concurrent.futures.ThreadPoolExecutor(32) as pool:
             answers = collections.Counter(
                 status for status, _ in pool.map(lambda _: get(envoy.port, x_user="crowd"), range(200)))
         self.assertEqual(answers, {200: 20, 429: 180})
 
-    def test_without_weir_requests_pass_or_not_and_nothing_is_forgotten(self):
+    def test_envoy_follows_its_failure_mode_while_weir_is_down_and_usage_is_kept(self):
         weir = self.start_weir()
         open_to_all, strict = self.envoy(weir), Envoy(self.folder, self.service.server_port, [weir.grpc_port])
         strict.asking["failure_mode_deny"] = True
@@ -236,7 +236,7 @@ class EnvoyProxyTest(unittest.TestCase):
             status, fields = get(envoy.port, "/buy", x_user="a")
             self.assertEqual((status, fields["x-ratelimit-remaining"]), (200, str(left)))
 
-    def test_one_of_two_ends_and_no_question_is_lost(self):
+    def test_no_call_is_lost_when_one_of_two_daemons_stops(self):
         plenty = RULES.replace("requests_per_unit: 20", "requests_per_unit: 100000000")
         weirs = [self.start_weir(rules=plenty, args=["--drain", "10min"]) for _ in range(2)]
         envoy = self.envoy(*weirs)
@@ -289,13 +289,13 @@ descriptors:
                        in weir.http("GET", "/metrics")[2].decode(), f"{spent} hits have come")
         return get(envoy.port, x_user="a", x_cost=60)[0]
 
-    def test_costs_that_are_known_afterwards(self):
+    def test_costs_from_the_response_are_charged_under_envoyproxy_compat(self):
         self.assertEqual(self.ask_for_tokens("compat: envoyproxy"), 429)
 
-    def test_costs_that_are_known_afterwards_need_their_way_of_charging(self):
+    def test_costs_from_the_response_are_not_charged_without_envoyproxy_compat(self):
         self.assertEqual(self.ask_for_tokens(""), 200)  # as the recipe warns
 
-    def test_what_rules_say_of_a_call_is_metadata(self):
+    def test_metadata_of_rules_reaches_envoy(self):
         rules = RULES.replace("- key: user ", "- metadata: { plan: gold }\n    key: user ")
         envoy = self.envoy(self.start_weir(SETTINGS.replace("response_headers", "dynamic_metadata"), rules))
         envoy.host["response_headers_to_add"] = [
@@ -305,7 +305,7 @@ descriptors:
         status, fields = get(envoy.port, x_user="a")
         self.assertEqual((status, fields["x-domain"], fields["x-plan"]), (200, "shop", "gold"))
 
-    def test_tls_on_both_sides(self):
+    def test_mutual_tls_is_used_between_envoy_and_weir(self):
         authority = Authority(self.folder)
         server_cert, server_key = authority.sign("server")
         client_cert, client_key = authority.sign("client")

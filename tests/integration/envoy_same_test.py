@@ -221,19 +221,19 @@ class SameTest(unittest.TestCase):
         for one, other in zip(their_times, our_times):
             self.assertLessEqual(abs(one - other), 60, where)  # they are not asked in the same second
 
-    def test_answers_and_statistics(self):
+    def test_answers_and_statistics_are_the_same(self):
         self.play(1)
 
-    def test_on_redis(self):
+    def test_answers_are_the_same_on_redis(self):
         self.play(2, store=True)
 
-    def test_with_response_headers(self):
+    def test_answers_are_the_same_with_response_headers(self):
         self.play(3, settings=", response_headers: true", theirs={"LIMIT_RESPONSE_HEADERS_ENABLED": "true"})
 
-    def test_in_shadow_mode(self):
+    def test_answers_are_the_same_in_shadow_mode(self):
         self.play(4, settings=", shadow_mode: true", theirs={"SHADOW_MODE": "true"})
 
-    def test_words_and_numbers_of_go(self):
+    def test_words_and_numbers_of_go_are_read_alike(self):
         rules = {"d": "domain: d\ndescriptors:\n" + "".join(
             f"  - {{ key: {key}, shadow_mode: {word}, rate_limit: {{ unit: year, requests_per_unit: {number} }} }}\n"
             for key, word, number in [("a", "y", "+1"), ("b", "N", "0x1"), ("c", "Yes", "+0b1"), ("d", "OFF", "01"),
@@ -243,7 +243,7 @@ class SameTest(unittest.TestCase):
                 call = {"domain": "d", "descriptors": [{"entries": [{"key": key, "value": "x"}]}]}
                 self.ask_both(call, ratelimit.port, weir.http_port, rules["d"])
 
-    def test_merges_and_repetitions_of_go(self):
+    def test_merge_keys_and_duplicate_keys_are_read_alike(self):
         rules = {"d": textwrap.dedent("""\
             domain: d
             descriptors:
@@ -263,7 +263,7 @@ class SameTest(unittest.TestCase):
                 call = {"domain": "d", "descriptors": [{"entries": [{"key": key, "value": "x"}]}]}
                 self.ask_both(call, ratelimit.port, weir.http_port, rules["d"])
 
-    def test_health(self):
+    def test_health_endpoints_answer_the_same(self):
         with self.both({}) as (ratelimit, weir):  # (No file at all will do.)
             for method in ("GET", "POST", "HEAD"):
                 with self.subTest(method):
@@ -273,7 +273,7 @@ class SameTest(unittest.TestCase):
                     self.assertEqual(theirs, ours)
 
     # (A unit that there is none of is not among them: theirs ends with it.)
-    def test_what_makes_no_sense(self):
+    def test_bad_requests_are_answered_the_same(self):
         rules = {"d": "domain: d\ndescriptors: [ { key: k, rate_limit: { unit: year, requests_per_unit: 9 } } ]\n"}
         good = '{"domain":"d","descriptors":[{"entries":[{"key":"k","value":"v"}]}]}'
         wrong = ["", "null", "{", "[]", "5", good + "x", good + good, good.replace('"', "'"), "/**/" + good,

@@ -63,7 +63,7 @@ class FaultTest(unittest.TestCase):
 
 
 class OutageTest(FaultTest):
-    def test_corrections_count_where_takes_do(self):
+    def test_corrections_are_applied_where_the_take_was_counted(self):
         redis = self.redis()
         daemon = self.daemon(redis.url, timeout="2s")
         there = self.resp("WEIR.TAKE", "local", "k", 4, "RECEIPT")[8]
@@ -85,7 +85,7 @@ class OutageTest(FaultTest):
         status, _, body = daemon.post("/v1/settle", policy="local", key="other", delta=2)
         self.assertEqual((status, body["remaining"], body["degraded"]), (200, 3, True))
 
-    def test_absent_at_the_start(self):
+    def test_a_store_absent_at_startup_is_an_outage_that_heals(self):
         port = free_port()
         daemon = self.daemon(f"redis://127.0.0.1:{port}")
         daemon.wait_for_log("the store does not answer")
@@ -103,7 +103,7 @@ class OutageTest(FaultTest):
         self.assert_heals()
         self.assertEqual(self.passes("open", "back"), (5, False))
 
-    def test_dying_and_coming_back_empty(self):
+    def test_a_store_that_restarts_empty_is_an_outage_that_heals(self):
         redis = self.redis()
         daemon = self.daemon(redis.url)
         self.assertEqual(self.passes("closed"), (5, False))
@@ -116,7 +116,7 @@ class OutageTest(FaultTest):
         self.assertEqual(self.passes("closed"), (5, False))
         daemon.wait_for_log("the connection is lost")
 
-    def test_hanging(self):
+    def test_a_frozen_store_is_an_outage_that_heals(self):
         redis = self.redis()
         daemon = self.daemon(redis.url)
         self.assertEqual(self.passes("open"), (5, False))
@@ -132,7 +132,7 @@ class OutageTest(FaultTest):
         eventually(lambda: "weir_store_breakers_open 0\n" in
                    daemon.http("GET", "/metrics")[2].decode(), "and closes")
 
-    def test_slow(self):
+    def test_a_store_slower_than_the_timeout_is_an_outage_that_heals(self):
         """It answers a PING at once, and scripts long after anybody has waited for them."""
         redis = self.redis()
         self.daemon(redis.url)
@@ -148,7 +148,7 @@ class OutageTest(FaultTest):
         self.assertLessEqual(passed, 5)
         self.assertGreaterEqual(passed, 3)
 
-    def test_callers_who_leave_while_it_hangs(self):
+    def test_clients_that_disconnect_during_an_outage_leave_nothing_behind(self):
         redis = self.redis()
         daemon = self.daemon(redis.url, timeout="2s")
         self.assertEqual(self.passes("closed", "a", 1), (1, False))
@@ -169,14 +169,14 @@ class OutageTest(FaultTest):
         eventually(lambda: "weir_connections_open 2\n" in
                    daemon.http("GET", "/metrics")[2].decode(), "those who left are gone")
 
-    def test_a_port_where_nobody_answers(self):
+    def test_a_port_that_accepts_and_never_answers_is_an_outage(self):
         with socket.socket() as silent:
             silent.bind(("127.0.0.1", 0))
             silent.listen()
             self.daemon(f"redis://127.0.0.1:{silent.getsockname()[1]}")
             self.assert_degraded()
 
-    def test_nodes_that_are_on_their_own_keep_to_their_share(self):
+    def test_disconnected_nodes_keep_to_their_share(self):
         redis = self.redis()
         policies = "policies: { p: { limits: [ 10/h ] } }"
         daemons = [self.daemon(redis.url, policies), self.daemon(redis.url, policies)]
@@ -190,14 +190,14 @@ class OutageTest(FaultTest):
             self.assertEqual(self.passes("p", "k", 9), (5, True))
             self.resp.close()
 
-    def test_scripts_that_were_flushed(self):
+    def test_flushed_scripts_are_sent_again(self):
         redis = self.redis()
         self.daemon(redis.url)
         self.assertEqual(self.passes("closed", calls=3), (3, False))
         self.assertEqual(redis.ask("SCRIPT", "FLUSH"), "OK")
         self.assertEqual(self.passes("closed"), (2, False))
 
-    def test_out_of_memory(self):
+    def test_a_store_out_of_memory_is_an_outage_that_heals(self):
         redis = self.redis()
         self.daemon(redis.url)
         self.assertEqual(self.passes("closed", "a", 1), (1, False))
@@ -206,7 +206,7 @@ class OutageTest(FaultTest):
         redis.ask("CONFIG", "SET", "maxmemory", "0")
         self.assert_heals()
 
-    def test_read_only(self):
+    def test_a_read_only_replica_is_an_outage_that_heals(self):
         redis = self.redis()
         self.daemon(redis.url)
         self.assertEqual(self.passes("closed", "a", 1), (1, False))
@@ -217,7 +217,7 @@ class OutageTest(FaultTest):
         redis.ask("REPLICAOF", "NO", "ONE")
         self.assert_heals()
 
-    def test_busy_with_somebody_elses_script(self):
+    def test_a_store_busy_with_a_foreign_script_is_an_outage_that_heals(self):
         redis = self.redis("--busy-reply-threshold", "100")
         self.daemon(redis.url)
         self.assertEqual(self.passes("closed", "a", 1), (1, False))
@@ -231,7 +231,7 @@ class OutageTest(FaultTest):
 
 
 class MistakeTest(FaultTest):
-    def test_a_wrong_password(self):
+    def test_a_wrong_password_is_a_misconfiguration_that_heals(self):
         redis = self.redis("--requirepass", "right")
         daemon = self.daemon(f"redis://:wrong@127.0.0.1:{redis.port}")
         self.assert_never_open()
@@ -240,13 +240,13 @@ class MistakeTest(FaultTest):
         redis.ask("CONFIG", "SET", "requirepass", "wrong", password="right")
         self.assert_heals()
 
-    def test_no_password(self):
+    def test_a_missing_password_is_a_misconfiguration(self):
         redis = self.redis("--requirepass", "right")
         daemon = self.daemon(redis.url)
         self.assert_never_open()
         daemon.wait_for_log("NOAUTH")
 
-    def test_a_user_who_may_not(self):
+    def test_a_user_without_rights_is_a_misconfiguration_that_heals(self):
         redis = self.redis()
         redis.ask("ACL", "SETUSER", "weir", "on", ">secret", "~*", "+@all", "-set", "-@scripting")
         daemon = self.daemon(f"redis://weir:secret@127.0.0.1:{redis.port}")
@@ -255,7 +255,7 @@ class MistakeTest(FaultTest):
         redis.ask("ACL", "SETUSER", "weir", "+@scripting", "+set")
         self.assert_heals()
 
-    def test_a_key_that_is_something_else(self):
+    def test_a_key_of_another_type_affects_only_its_own_calls(self):
         redis = self.redis()
         daemon = self.daemon(redis.url)
         redis.ask("LPUSH", "weir1:{open:list}:bucket/1h", "x")
@@ -263,7 +263,7 @@ class MistakeTest(FaultTest):
         daemon.wait_for_log("WRONGTYPE")
         self.assertEqual(self.passes("open", "other"), (5, False))
 
-    def test_a_cluster_that_was_not_called_one(self):
+    def test_a_cluster_addressed_as_a_single_server_is_a_misconfiguration(self):
         redis = self.redis("--cluster-enabled", "yes")
         daemon = self.daemon(redis.url)
         slots = Resp(redis.port)

@@ -126,7 +126,7 @@ class LeasedTest(unittest.TestCase):
             self.assertEqual(sum(caller.total() for caller in callers), limit)
             self.assertEqual(sum(caller.degraded for caller in callers), 0)
 
-    def test_no_interval_has_more_than_the_burst_and_what_came_in_meanwhile(self):
+    def test_no_interval_exceeds_the_burst_plus_its_refill(self):
         daemons = self.daemons(4)
         # One has most of the callers.
         uneven = [daemons[0]] * 5 + daemons[1:]
@@ -155,7 +155,7 @@ class LeasedTest(unittest.TestCase):
             total = sum(caller.total() for caller in callers)
             print(f"{key}: {total / 300:.2f} of what bursts ideally admit, {questions} questions")
 
-    def test_a_daemon_that_stops_gives_back(self):
+    def test_a_stopping_daemon_gives_its_leases_back(self):
         first, second = self.daemons(2)
         one = self.caller(first, "total")
         self.hammer([one], seconds=0.3, calls=3)
@@ -165,7 +165,7 @@ class LeasedTest(unittest.TestCase):
         self.use_up([other])
         self.assertEqual(used + other.total(), 2000)
 
-    def test_a_daemon_that_is_killed_costs_what_it_held(self):
+    def test_a_killed_daemon_costs_at_most_its_leases(self):
         first, second = self.daemons(2)
         one = self.caller(first, "total")
         self.hammer([one], seconds=0.3, calls=3)
@@ -177,7 +177,7 @@ class LeasedTest(unittest.TestCase):
         # At most a fourth of a limit is lent to one of two.
         self.assertGreaterEqual(total, 2000 - 2000 // 4)
 
-    def test_what_is_not_used_is_given_back(self):
+    def test_unused_permits_are_given_back(self):
         first, second = self.daemons(2)
         one = self.caller(first, "total")
         self.hammer([one], seconds=0.3, calls=3)
@@ -186,7 +186,7 @@ class LeasedTest(unittest.TestCase):
         self.use_up([other])
         self.assertEqual(one.total() + other.total(), 2000)
 
-    def test_a_user_counts_on_a_node_and_a_product_is_leased(self):
+    def test_a_policy_combines_a_node_limit_and_a_leased_limit(self):
         daemons = self.daemons(2)
         sold = 0
         for i in range(300):
@@ -199,7 +199,7 @@ class LeasedTest(unittest.TestCase):
                 break
         self.assertEqual(sold, 100)
 
-    def test_without_the_store_a_policy_says_what_happens(self):
+    def test_the_store_failure_mode_applies_when_the_lease_is_used_up(self):
         daemon, = self.daemons(1, timeout="50ms")
         callers = {policy: self.caller(daemon, policy) for policy in ("total", "open", "local")}
         for caller in callers.values():
@@ -222,7 +222,7 @@ class LeasedTest(unittest.TestCase):
             eventually(heals, f"{policy} heals")
         self.assertGreaterEqual(callers["total"].total(), before["total"])
 
-    def test_a_store_that_forgets_is_told_what_is_held(self):
+    def test_a_store_that_lost_its_data_learns_the_held_leases(self):
         daemon, = self.daemons(1)
         caller = self.caller(daemon, "total")
         self.hammer([caller], seconds=0.2, calls=3)

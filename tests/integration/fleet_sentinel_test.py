@@ -111,7 +111,7 @@ class SentinelTest(unittest.TestCase):
         # What was replicated is not forgotten.
         self.assertEqual(use_up(daemons[1], "WEIR.TAKE", "one", "k"), 300)
 
-    def test_sentinels_may_go_but_for_one(self):
+    def test_one_remaining_sentinel_is_enough(self):
         sentinels = self.sentinels()
         [daemon] = self.daemons(1, sentinels.url)
         for sentinel in sentinels.sentinels[:2]:
@@ -135,7 +135,7 @@ class SentinelTest(unittest.TestCase):
         [daemon] = self.daemons(1, sentinels.url.replace("://", "://weir:a-long-secret@"))
         self.assertEqual(self.resp(daemon)("WEIR.TAKE", "one", "k")[0:3], [1, 400, 399])
 
-    def test_a_user_inside_tls_and_a_failover(self):
+    def test_an_acl_user_over_tls_survives_a_failover(self):
         authority = Authority(self.stack.enter_context(tempfile.TemporaryDirectory()))
         cert, key = authority.sign("server")
         sentinels = self.sentinels(tls=["--tls-cert-file", cert, "--tls-key-file", key,
@@ -158,7 +158,7 @@ class SentinelTest(unittest.TestCase):
         self.heals(daemon)
         self.assertEqual(resp("WEIR.TAKE", "one", "another")[0:3], [1, 400, 399])
 
-    def test_a_name_that_no_sentinel_knows_is_a_mistake(self):
+    def test_a_name_unknown_to_every_sentinel_is_a_misconfiguration(self):
         sentinels = self.sentinels()
         daemon = self.daemon(sentinels.url.replace("/main", "/mian"))
         daemon.wait_for_log("no Sentinel knows a master by the name of mian")
@@ -167,7 +167,7 @@ class SentinelTest(unittest.TestCase):
         metrics = daemon.http("GET", "/metrics")[2].decode()
         self.assertNotIn('weir_store_failures_total{kind="misconfigured"} 0\n', metrics)
 
-    def test_without_any_sentinel_it_is_an_outage(self):
+    def test_unreachable_sentinels_are_an_outage(self):
         daemon = self.daemon(f"redis+sentinel://127.0.0.1:{free_port()},127.0.0.1:{free_port()}/main")
         daemon.wait_for_log("no Sentinel answers")
         self.assertEqual(self.resp(daemon)("WEIR.TAKE", "one", "k")[0::7], [0, 1])

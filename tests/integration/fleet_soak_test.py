@@ -105,7 +105,7 @@ class Faults:
 
 
 class FleetSoakTest(unittest.TestCase):
-    def test_no_fault_of_the_store_makes_permits(self):
+    def test_no_fault_of_the_store_mints_permits(self):
         seed = random.randrange(1 << 32)
         print(f"seed {seed}", flush=True)
         tally, failures = Tally(), []

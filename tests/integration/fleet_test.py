@@ -102,7 +102,7 @@ class SharedLimitTest(unittest.TestCase):
         self.addCleanup(self.stack.close)
         self.redis = self.stack.enter_context(RedisServer())
 
-    def test_four_daemons_admit_what_one_would(self):
+    def test_four_daemons_admit_as_many_as_one(self):
         daemons = nodes_of(self.redis, 4, self.stack)
         self.assertEqual(admitted_by_all(daemons, clients=8, commands=100), 1000)
         self.assertEqual(admitted_by_all(daemons, 8, 50, policy="sliding"), 500)
@@ -124,7 +124,7 @@ class SharedLimitTest(unittest.TestCase):
             resp.close()
         self.assertLessEqual(max(told) - min(told), 1)
 
-    def test_a_user_counts_on_a_node_and_a_product_on_all(self):
+    def test_a_policy_combines_a_node_limit_and_a_fleet_limit(self):
         daemons = nodes_of(self.redis, 2, self.stack)
         first, second = (daemon.resp() for daemon in daemons)
         take = ("WEIR.TAKE", "mixed", "PARTS", "sku", "42", "user")
@@ -171,7 +171,7 @@ class SharedLimitTest(unittest.TestCase):
         first.close()
         second.close()
 
-    def test_a_changed_limit_keeps_what_was_used(self):
+    def test_a_changed_limit_keeps_the_used_permits(self):
         with Daemon(WEIR, "policies: { p: { limits: [ { limit: 10/h, name: n } ] } }",
                     extra=f"store: {self.redis.url}\nstore_timeout: 5s") as before:
             resp = before.resp()
@@ -185,7 +185,7 @@ class SharedLimitTest(unittest.TestCase):
             resp.close()
 
     # (A refusal is remembered for a tenth of a second: for who asks the same, not for others.)
-    def test_whoever_is_refused_is_told_about_its_own_call(self):
+    def test_a_refusal_describes_its_own_call(self):
         policies = """
 policies:
   p: { limits: [ 10 per 10h ] }
@@ -207,7 +207,7 @@ policies:
         self.assertEqual(waits, [2, 4, 3])
         resp.close()
 
-    def test_what_another_version_wrote_is_refused_loudly(self):
+    def test_records_of_another_version_are_refused_and_reported(self):
         [daemon] = nodes_of(self.redis, 1, self.stack)
         resp = daemon.resp()
         resp("WEIR.TAKE", "fleet", "k")
@@ -222,7 +222,7 @@ policies:
         self.assertEqual(resp("WEIR.TAKE", "fleet", "k")[0:3], [1, 1000, 998])
         resp.close()
 
-    def test_answers_that_come_later_come_in_order_inside_tls_too(self):
+    def test_deferred_answers_keep_their_order_also_over_tls(self):
         folder = self.stack.enter_context(tempfile.TemporaryDirectory())
         authority = Authority(folder)
         cert, key = authority.sign("server")
@@ -240,7 +240,7 @@ policies:
         for i in range(3):
             self.assertEqual(daemon.post("/v1/take", policy="fleet", key="h")[2]["remaining"], 999 - i)
 
-    def test_keys_go_when_they_are_at_rest(self):
+    def test_keys_expire_when_they_are_at_rest(self):
         [daemon] = nodes_of(self.redis, 1, self.stack,
                             "policies: { p: { limits: [ 100/s, 100/s sliding exact ] } }")
         resp = daemon.resp()
@@ -251,7 +251,7 @@ policies:
         eventually(lambda: self.redis.ask("KEYS", "weir1:{*:*}:*") == [], "no key is left")
         resp.close()
 
-    def test_numbers_tell_of_the_store(self):
+    def test_metrics_describe_the_store(self):
         [daemon] = nodes_of(self.redis, 1, self.stack)
         admitted_by_all([daemon], 2, 200, key="m", permits=100)
         metrics = daemon.http("GET", "/metrics")[2].decode()

@@ -122,7 +122,7 @@ class Sales:
 
 
 class FlashSale(unittest.TestCase):
-    def test_a_product_is_sold_so_many_times_a_second_by_all_nodes_together(self):
+    def test_all_nodes_together_sell_a_product_at_most_at_its_rate(self):
         soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
         resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, 3 * CLIENTS + 1000), hard))
         self.addCleanup(resource.setrlimit, resource.RLIMIT_NOFILE, (soft, hard))
@@ -204,7 +204,7 @@ class Scopes(unittest.TestCase):
             thread.join()
         return asked
 
-    def test_a_leased_limit_is_used_up_and_no_more(self):
+    def test_a_leased_limit_admits_exactly_the_limit(self):
         gateways = self.gateways(2, {"sale": "limits: [ { limit: 500 per 240h, scope: leased } ], "
                                              "on_store_failure: closed"})
         # (A node that holds some keeps it for a moment, while the other has none.)
@@ -214,7 +214,7 @@ class Scopes(unittest.TestCase):
         self.assertEqual({status for _, _, status in asked}, {200, 429})
         self.assertEqual(len(self.service.seen), 500)
 
-    def test_a_split_limit_is_that_of_all_nodes_together(self):
+    def test_a_split_limit_is_shared_by_all_nodes(self):
         rate, burst = 40, 20
         gateways = self.gateways(2, {"api": f"limits: [ {{ limit: {rate}/s burst {burst}, scope: split }} ]"})
         # Each has its share when it knows of the other.
@@ -230,7 +230,7 @@ class Scopes(unittest.TestCase):
             for count, behind in enumerate(inside, 1):
                 self.assertLessEqual(count, burst + rate * (behind - start) + 1e-6)
 
-    def test_a_store_that_hangs(self):
+    def test_the_store_failure_mode_applies_within_the_timeout_of_a_frozen_store(self):
         """Everybody is answered as the policy says, those who were asking when it stopped included: in the
         time that the store is given, and some more for a slow machine."""
         timeout, slack = 0.5, 10
@@ -273,7 +273,7 @@ class Scopes(unittest.TestCase):
 
 class Bodies(unittest.TestCase):
     # The store is asked meanwhile: what has come of a body by then is no request.
-    def test_the_body_of_a_request_that_is_refused_is_no_request(self):
+    def test_the_body_of_a_refused_request_is_never_parsed_as_a_request(self):
         with RedisServer() as redis, Service() as service:
             route = f"- {{ upstream: {service.url}, limits: [ 1/h ], key: ip }}"
             with Gateway(WEIR, route, extra=f"store: {redis.url}\nstore_timeout: 20s") as gateway:

@@ -50,7 +50,7 @@ class Keys(unittest.TestCase):
         for path, headers, status in requests:
             self.assertEqual(gateway.get(path, headers=headers)[0], status, (path, headers))
 
-    def test_headers_parameters_and_cookies(self):
+    def test_headers_parameters_and_cookies_are_parts_of_keys(self):
         gateway = self.gateway("key: [ 'header:X-User', 'query:sku', 'cookie:s' ]")
         one = {"X-User": "a", "Cookie": "t=1; s=x"}
         self.check(gateway, [
@@ -62,7 +62,7 @@ class Keys(unittest.TestCase):
             ("/?sku=1&sku=2", one, 400), ("/?sku=1", {**one, "Cookie": "s=x; s=z"}, 400)])
 
     # Who sends it twice does not get a bucket for each.
-    def test_a_header_that_is_there_twice_is_refused(self):
+    def test_a_header_with_two_different_values_is_refused(self):
         gateway = self.gateway("key: header:X-User")
         for lines, status in ((b"X-User: a\r\nX-User: b\r\n", b"400"), (b"X-User: a\r\nX-User: a\r\n", b"200")):
             got = gateway.raw(b"GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n" + lines + b"\r\n")
@@ -81,7 +81,7 @@ class Keys(unittest.TestCase):
             ("shop.example.com:8080", 429), ("other.example.com", 200), ("a b", 400))])
 
     # The limit of /admin holds for whatever a service might take for it.
-    def test_nobody_walks_around_a_route(self):
+    def test_no_spelling_of_a_path_bypasses_a_route(self):
         gateway = self.gateway("", f"""
 - {{ match: {{ path: /admin/** }}, upstream: {self.service.url}, limits: [ 1/h ], key: const:all }}
 - {{ match: {{ path: /** }}, upstream: {self.service.url} }}""")
@@ -90,7 +90,7 @@ class Keys(unittest.TestCase):
         self.check(gateway, [(path, {}, 400) for path in ("/admin%2Fx", "/admin;a/x", "/admin%5cx", "/;/admin")])
         self.check(gateway, [("/other", {}, 200), ("/group%2Fname", {}, 200)])
 
-    def test_clients_behind_proxies(self):
+    def test_trusted_proxies_name_the_client_address(self):
         gateway = self.gateway("key: ip", more="trusted_proxies: [ 127.0.0.1, 10.0.0.0/8 ]")
         self.check(gateway, [("/", {"X-Forwarded-For": chain}, status) for chain, status in (
             ("1.1.1.1", 200), ("1.1.1.1", 429), ("6.6.6.6, 1.1.1.1", 429), ("1.1.1.1, 10.0.0.3", 429),
@@ -101,20 +101,20 @@ class Keys(unittest.TestCase):
         self.check(gateway, [("/", {"X-Forwarded-For": "4.4.4.4", "Forwarded": "for=5.5.5.5"}, 200),
                              ("/", {"X-Forwarded-For": "nonsense"}, 429)])
 
-    def test_strangers_do_not_choose_their_address(self):
+    def test_untrusted_clients_cannot_choose_their_address(self):
         gateway = self.gateway("key: ip/24")
         self.check(gateway, [("/", {"X-Forwarded-For": "1.1.1.1"}, 200), ("/", {"X-Forwarded-For": "2.2.2.2"}, 429),
                              ("/", {"Forwarded": "for=3.3.3.3"}, 429)])
         seen = self.service.seen[0][2]
         self.assertEqual(seen["X-Forwarded-For"], "127.0.0.1")
 
-    def test_tokens_that_nobody_verifies(self):
+    def test_unverified_tokens_give_a_key_when_verification_is_off(self):
         gateway = self.gateway("key: jwt:sub, jwt: { verify: off }")
         self.assertTrue(any("tokens are not verified" in line for line in gateway.log))
         alice = {"Authorization": "Bearer " + unsigned({"alg": "none"}, {"sub": "alice"}) + "."}
         self.check(gateway, [("/", alice, 200), ("/", alice, 429), ("/", {}, 403)])
 
-    def test_tokens_that_are_verified(self):
+    def test_verified_tokens_give_a_key_and_others_are_refused(self):
         gateway = self.gateway(f"key: jwt:sub, jwt: {{ key: {SECRET} }}")
         def bearer(token):
             return {"Authorization": "Bearer " + token}
@@ -128,7 +128,7 @@ class Keys(unittest.TestCase):
             ("/", bearer(hs256({**claims, "sub": "bob"})), 200)])
 
     # As somebody else signs them: openssl, with keys as people make them.
-    def test_tokens_signed_with_private_keys(self):
+    def test_tokens_signed_with_private_keys_are_verified(self):
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
         def run(*words, data=None):

@@ -204,30 +204,30 @@ class SameAsNginx(unittest.TestCase):
             self.assertGreater(took, delay - 0.1, message)
             self.assertLess(took, delay + TOLERANCE, message)
 
-    def test_plain(self):
+    def test_a_plain_limit_refuses_as_nginx_does(self):
         self.check("/plain", [(0, "a")] * 4 + [(0, "b")] * 2 + [(0.4, "a")] + [(1.5, "a")] * 2
                    + [(3, "a"), (3, "b")],
                    [[0, 0] + [REFUSED] * 4, [REFUSED], [0, REFUSED], [0, 0]])
 
-    def test_burst(self):
+    def test_a_burst_delays_as_nginx_does(self):
         self.check("/burst", [(0, "a")] * 7 + [(1.5, "a")] * 3,
                    [[0, 1, 2, 3] + [REFUSED] * 3, [2.5, REFUSED, REFUSED]])
 
-    def test_nodelay(self):
+    def test_nodelay_refuses_as_nginx_does(self):
         self.check("/nodelay", [(0, "a")] * 6 + [(1.5, "a")] * 2 + [(2.5, "a")] * 2,
                    [[0] * 4 + [REFUSED] * 2, [0, REFUSED], [0, REFUSED]])
 
-    def test_delay_of_some(self):
+    def test_a_partial_delay_delays_as_nginx_does(self):
         self.check("/delay", [(0, "a")] * 7, [[0, 0, 0, 1, 2, REFUSED, REFUSED]])
 
     # 40 a minute are 0.666 a second there, 50 are 0.833.
-    def test_by_the_minute(self):
+    def test_rates_per_minute_are_rounded_as_nginx_does(self):
         self.check("/minute", [(0, "a")] * 5, [[0, 1.501, 3.003, REFUSED, REFUSED]])
         self.check("/minutes", [(0, "a")] * 3 + [(0.6, "a"), (1.7, "a"), (1.7, "a")],
                    [[0, 0, REFUSED], [REFUSED], [0, REFUSED]])
 
     # A request that one zone refuses costs nothing in the other.
-    def test_two_zones(self):
+    def test_two_zones_are_charged_as_nginx_does(self):
         arrivals = [(0, "a"), (0.05, "a"), (0.1, "a"), (0.15, "a"), (0.2, "b"), (0.25, "b"), (0.3, "b"),
                     (0.35, "c"), (1.6, "c")]
         self.check("/zones", arrivals, [[0], [0], [REFUSED], [REFUSED], [0], [0], [REFUSED], [REFUSED], [0]])
@@ -236,7 +236,7 @@ class SameAsNginx(unittest.TestCase):
     def test_the_slowest_zone_delays(self):
         self.check("/slowest", [(0, "a")] * 4 + [(0.2, "b")], [[0, 1, 2, REFUSED], [1.3]])
 
-    def test_requests_under_way(self):
+    def test_concurrent_requests_are_limited_as_nginx_does(self):
         self.check("/conn", [(0, "a")] * 5 + [(0, "b")] + [(0.4, "a")] + [(2, "a")] * 4,
                    [[1] * 4 + [REFUSED] * 2, [REFUSED], [1] * 3 + [REFUSED]])
 

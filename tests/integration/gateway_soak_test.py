@@ -222,7 +222,7 @@ class GatewaySoak(unittest.TestCase):
             thread.join()
         self.assertEqual(statuses, [200] * SEATS)
 
-    def test_everything_at_once(self):
+    def test_totals_stay_exact_under_every_fault_at_once(self):
         with Service(lambda handler: handler.answer(200, handler.body), handler=Keeping) as service, RawService(misbehave) as bad:
             routes = ROUTES.format(echo=service.url, bad=bad.url, few="5/s burst 2", seats=SEATS)
             with Gateway(WEIR, routes, more="client_timeouts: { header: 2s, body: 2s, idle: 5s }") as gateway:

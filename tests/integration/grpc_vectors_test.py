@@ -426,7 +426,7 @@ class VectorsTest(unittest.TestCase):
         self.addCleanup(daemon.__exit__)
         return daemon
 
-    def test_every_vector_by_both_listeners_in_both_ways(self):
+    def test_every_vector_passes_on_both_listeners_in_both_modes(self):
         for way in (ENVOYPROXY, OURS):
             for listener_kind in (Grpc, Json):
                 # (Its own daemon: counters that nobody has touched.)
@@ -437,7 +437,7 @@ class VectorsTest(unittest.TestCase):
                         self.play(listener, rules.split()[1], ours if way == OURS and ours else theirs)
                 listener.close()
 
-    def test_modes_of_the_whole_service(self):
+    def test_modes_of_the_whole_service_apply_to_every_rule(self):
         modes = {"shadow_mode": V10_SHADOW, "quota_mode": V10_ALL_QUOTA}
         for way, (mode, steps) in itertools.product((ENVOYPROXY, OURS), modes.items()):
             daemon = self.serve(way, f"{{ path: rules, {mode}: true }}")
@@ -499,7 +499,7 @@ class BadInputTest(unittest.TestCase):
         status, fields, answer = self.daemon.http("POST", "/json", body)
         return status, fields["Content-Type"], answer
 
-    def test_what_is_no_request(self):
+    def test_a_malformed_request_is_a_bad_request(self):
         bad = (400, "text/plain; charset=utf-8", b"Bad Request\n")
         for body in (b"", b"{", b"[]", b"null", b"no json", b'{"domain": 5}', b'{"domain":"hits","descriptors":5}',
                      b'{"domain":"hits","strange":1}',
@@ -511,14 +511,14 @@ class BadInputTest(unittest.TestCase):
             with self.subTest(body=body[:60]):
                 self.assertEqual(self.json(body), bad)
 
-    def test_names_in_both_spellings(self):
+    def test_field_names_are_accepted_in_both_spellings(self):
         for name in ("hitsAddend", "hits_addend"):
             status, kind, answer = self.json({"domain": "hits", name: 3, "descriptors": [
                 {"entries": [{"key": "k", "value": name}]}]})
             self.assertEqual((status, answer["statuses"][0]["limitRemaining"]), (200, 17))
             self.assertTrue(kind.startswith("application/json"), kind)
 
-    def test_ten_thousand_entries(self):
+    def test_ten_thousand_entries_are_read_and_too_many_limits_are_an_error(self):
         many = {"domain": "hits", "descriptors": [
             {"entries": [{"key": f"k{i}", "value": "v"} for i in range(10_000)]}]}
         status, _, answer = self.json(many)
@@ -527,12 +527,12 @@ class BadInputTest(unittest.TestCase):
             {"entries": [{"key": "k", "value": f"many{i}"}]} for i in range(10_000)]}
         self.assertEqual(self.json(many)[0], 400)  # more limits than a call may have
 
-    def test_a_body_that_is_too_long(self):
+    def test_a_body_that_is_too_long_is_413(self):
         long = {"domain": "hits", "descriptors": [{"entries": [{"key": "k", "value": "x" * 2_000_000}]}]}
         status, _, answer = self.daemon.http("POST", "/json", long)
         self.assertEqual(status, 413)
 
-    def test_nothing_is_loaded(self):
+    def test_calls_without_loaded_rules_are_errors(self):
         with Daemon(WEIR, "policies: { p: { limits: [ 1/s ] } }", grpc="127.0.0.1:0") as daemon:
             body = json.dumps({"domain": "d", "descriptors": [{"entries": [{"key": "k", "value": "v"}]}]})
             self.assertEqual(daemon.http("POST", "/json", body)[0], 400)
@@ -545,7 +545,7 @@ class BadInputTest(unittest.TestCase):
 class OutageTest(unittest.TestCase):
     """A store that is away: an error of gRPC, and 503 by HTTP."""
 
-    def test_the_store_is_away(self):
+    def test_calls_are_errors_while_the_store_is_away(self):
         with RedisServer() as redis:
             daemon = Daemon(WEIR, "", grpc="127.0.0.1:0", extra=(
                 f"store: {redis.url}\nstore_timeout: 300ms\n"

@@ -94,14 +94,14 @@ class FloodsTest(Listeners):
 
     # CVE-2023-44487
     @on_each_listener
-    def test_requests_that_are_taken_back_at_once(self, listener):
+    def test_a_flood_of_reset_requests_ends_the_connection(self, listener):
         def make(peer):
             stream = peer.new_stream()
             return peer.head(listener.fields(), stream) + reset(stream)
         self.flood(listener, make)
 
     @on_each_listener
-    def test_whole_requests_that_are_taken_back_at_once(self, listener):
+    def test_a_flood_of_complete_requests_that_are_reset_ends_the_connection(self, listener):
         def make(peer):
             stream = peer.new_stream()
             return peer.head(listener.fields(), stream) + b"".join(peer.data(listener.body, stream)) + reset(stream)
@@ -109,58 +109,58 @@ class FloodsTest(Listeners):
 
     # CVE-2025-8671: those that the daemon is made to take back.
     @on_each_listener
-    def test_requests_whose_reset_is_provoked(self, listener):
+    def test_a_flood_of_provoked_resets_ends_the_connection(self, listener):
         def make(peer):
             stream = peer.new_stream()
             return peer.head(listener.fields(), stream) + window_update(stream, 0)
         self.flood(listener, make, self.TOO_MANY)
 
     @on_each_listener
-    def test_malformed_requests_without_end(self, listener):
+    def test_a_flood_of_malformed_requests_ends_the_connection(self, listener):
         def make(peer):
             return peer.head(listener.fields(("Upper", "case")), peer.new_stream(), END_HEADERS | END_STREAM)
         self.flood(listener, make, self.TOO_MANY)
 
     @on_each_listener
-    def test_pings(self, listener):
+    def test_a_flood_of_pings_ends_the_connection(self, listener):
         self.flood(listener, lambda _: frame(PING, 0, 0, b"12345678"))
 
     @on_each_listener
-    def test_settings(self, listener):
+    def test_a_flood_of_settings_ends_the_connection(self, listener):
         self.flood(listener, lambda _: settings(initial_window_size=65535))
 
     @on_each_listener
-    def test_settings_without_settings(self, listener):
+    def test_a_flood_of_empty_settings_ends_the_connection(self, listener):
         self.flood(listener, lambda _: frame(SETTINGS))
 
     @on_each_listener
-    def test_priorities(self, listener):
+    def test_a_flood_of_priority_frames_ends_the_connection(self, listener):
         numbers = iter(range(1, 1 << 30, 2))
         self.flood(listener, lambda _: frame(PRIORITY, 0, next(numbers), struct.pack(">IB", 0, 1)))
 
     @on_each_listener
-    def test_windows_that_open_by_a_byte(self, listener):
+    def test_a_flood_of_one_byte_window_updates_ends_the_connection(self, listener):
         self.flood(listener, lambda _: window_update(0, 1))
 
     @on_each_listener
-    def test_frames_of_unknown_types(self, listener):
+    def test_a_flood_of_unknown_frames_ends_the_connection(self, listener):
         self.flood(listener, lambda _: frame(0xee, 0, 0, b""))
 
     @on_each_listener
-    def test_resets_of_streams_that_are_gone(self, listener):
+    def test_a_flood_of_resets_of_closed_streams_ends_the_connection(self, listener):
         with listener.peer() as peer:
             self.assert_answers(listener, peer)
             self.assert_shut_out(peer, (reset(1) * 100 for _ in range(self.COUNT // 100)))
 
     @on_each_listener
-    def test_data_without_data(self, listener):
+    def test_a_flood_of_empty_data_ends_the_connection(self, listener):
         with listener.peer() as peer:
             peer.send(peer.head(listener.fields(), 1))
             self.assert_shut_out(peer, (frame(DATA, 0, 1) * 100 for _ in range(self.COUNT // 100)))
 
     # CVE-2024-27316 and its like: a header that never ends.
     @on_each_listener
-    def test_continuations_without_end(self, listener):
+    def test_a_flood_of_continuations_ends_the_connection(self, listener):
         for piece in (b"", b"\x00\x01a\x01b", b"\x00\x01a\x7f\x81\x1e" + b"b" * 4000):
             with self.subTest(piece=piece[:10]), listener.peer() as peer:
                 peer.send(peer.head(listener.fields(), 1, 0))
@@ -187,7 +187,7 @@ class HonestTest(Listeners):
 
     # As the gRPC library does: a PING and windows with nearly every answer.
     @on_each_listener
-    def test_a_ping_and_two_windows_with_every_request(self, listener):
+    def test_a_ping_and_two_window_updates_with_every_request_are_allowed(self, listener):
         with listener.peer() as peer:
             for i in range(5000 // SCALE):
                 stream = peer.request(listener.fields(), listener.body)
@@ -198,7 +198,7 @@ class HonestTest(Listeners):
             self.assertIsNone(peer.goaway)
 
     @on_each_listener
-    def test_one_of_five_gives_up(self, listener):
+    def test_resetting_one_of_five_requests_is_allowed(self, listener):
         with listener.peer() as peer:
             for i in range(5000 // SCALE):
                 stream = peer.request(listener.fields(), listener.body)
@@ -211,7 +211,7 @@ class HonestTest(Listeners):
             self.assertIsNone(peer.goaway)
 
     @on_each_listener
-    def test_ten_thousand_requests_in_pipes_of_a_hundred(self, listener):
+    def test_ten_thousand_requests_in_batches_of_a_hundred_are_answered(self, listener):
         with listener.peer() as peer:
             for _ in range(100 // SCALE):
                 streams = [peer.new_stream() for _ in range(100)]
@@ -225,7 +225,7 @@ class HonestTest(Listeners):
 class StubbornTest(Listeners):
     # Asks for more and more, and takes none of it.
     @on_each_listener
-    def test_one_that_never_reads(self, listener):
+    def test_a_client_that_never_reads_is_disconnected(self, listener):
         fields = listener.fields(method="GET", path="/metrics") if listener.name == "HTTP" else listener.fields()
         with listener.peer(initial_window_size=0x7fffffff) as peer:
             peer.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
@@ -252,7 +252,7 @@ class StubbornTest(Listeners):
 
     # Answers that nobody opens a window for wait, and no more are made than may be waiting.
     @on_each_listener
-    def test_one_that_opens_no_window(self, listener):
+    def test_a_client_that_opens_no_window_delays_only_its_own_answers(self, listener):
         with listener.peer(initial_window_size=0) as peer:
             peer.settle()
             streams = [peer.new_stream() for _ in range(peer.settings[MAX_CONCURRENT_STREAMS])]
@@ -268,7 +268,7 @@ class StubbornTest(Listeners):
 
     # Every stream has begun a body as long as may be: they share what one connection has.
     @on_each_listener
-    def test_bodies_that_do_not_end(self, listener):
+    def test_unfinished_bodies_are_bounded_in_memory(self, listener):
         peers = [listener.peer() for _ in range(5)]
         for peer in peers:
             peer.settle()
@@ -287,7 +287,7 @@ class StubbornTest(Listeners):
             peer.close()
 
     @on_each_listener
-    def test_noise_after_a_good_start(self, listener):
+    def test_noise_after_a_valid_preface_is_harmless(self, listener):
         noise = random.Random(7)
         for i in range(200 // SCALE):
             with listener.peer() as peer:
@@ -300,7 +300,7 @@ class StubbornTest(Listeners):
                                         noise.randbytes(noise.choice([0, 1, 4, 5, 6, 8, 30]))))
 
     @on_each_listener
-    def test_many_connections_that_only_greet(self, listener):
+    def test_many_connections_that_send_only_a_preface_do_not_delay_others(self, listener):
         count = 500 // SCALE
         peers = [listener.peer() for _ in range(count)]
         for peer in peers:
@@ -317,7 +317,7 @@ class EndTest(unittest.TestCase):
         self.addCleanup(self.daemon.__exit__)
         self.listeners = [HttpDoor(self.daemon), GrpcDoor(self.daemon)]
 
-    def test_requests_under_way_are_answered(self):
+    def test_requests_in_flight_are_answered_at_shutdown(self):
         peers = []
         for listener in self.listeners:
             peer = listener.peer()
@@ -340,7 +340,7 @@ class EndTest(unittest.TestCase):
                 self.assertEqual(peer.goaway[0], stream, "the last it answered")
         self.assertEqual(self.daemon.end(), 0)
 
-    def test_idle_ones_are_told_and_do_not_delay_it(self):
+    def test_idle_connections_get_goaway_and_do_not_delay_the_shutdown(self):
         peers = [listener.peer() for listener in self.listeners for _ in range(10)]
         for peer in peers:
             self.addCleanup(peer.close)
@@ -352,7 +352,7 @@ class EndTest(unittest.TestCase):
             self.assertEqual(peer.end(), NO_ERROR)
 
     # One that does not care is not waited for without end.
-    def test_one_that_holds_on_does_not_keep_it(self):
+    def test_a_connection_that_stays_open_does_not_block_the_shutdown(self):
         listener = self.listeners[1]
         peer = listener.peer()
         self.addCleanup(peer.close)

@@ -47,7 +47,7 @@ class Slow(threading.Thread):
 
 
 class PatienceTest(unittest.TestCase):
-    def test_who_is_waited_for_and_who_is_not(self):
+    def test_stalled_clients_time_out_and_waiting_ones_do_not(self):
         daemon = Daemon(WEIR, POLICIES, grpc="127.0.0.1:0", extra="envoy_ratelimit: rules.yaml")
         (daemon.folder / "rules.yaml").write_text(RULES)
         with daemon:

@@ -72,19 +72,19 @@ class H2SpecTest(unittest.TestCase):
         self.addCleanup(daemon.__exit__)
         return daemon
 
-    def test_http(self):
+    def test_the_http_listener_passes_h2spec(self):
         self.assertLessEqual(self.find(self.serve().http_port, "/healthz"), PREFACE | MANY_AT_A_TIME)
 
-    def test_grpc(self):
+    def test_the_grpc_listener_passes_h2spec(self):
         self.assertLessEqual(self.find(self.serve().grpc_port, "/"), PREFACE | MANY_AT_A_TIME | WITH_A_BODY)
 
-    def test_with_tls(self):
+    def test_a_listener_with_tls_passes_h2spec(self):
         with tempfile.TemporaryDirectory() as folder:
             cert, key = Authority(folder).sign("server")
             daemon = self.serve(f"tls: {{ cert: {cert}, key: {key} }}")
             self.assertLessEqual(self.find(daemon.http_port, "/healthz", "-t", "-k"), PREFACE | MANY_AT_A_TIME)
 
-    def test_gateway(self):
+    def test_the_gateway_passes_h2spec(self):
         service = Server(("127.0.0.1", 0), Service)
         threading.Thread(target=service.serve_forever).start()
         self.addCleanup(service.server_close)

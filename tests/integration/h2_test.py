@@ -630,7 +630,7 @@ class Listeners(unittest.TestCase):
 
 
 class ConformanceTest(Listeners):
-    def test_every_case(self):
+    def test_every_case_has_the_expected_answer(self):
         for listener in self.listeners:
             for title, send, expected in CASES:
                 with self.subTest(listener=listener.name, case=title), listener.peer() as peer:
@@ -664,7 +664,7 @@ class ConformanceTest(Listeners):
             self.assertIn(MAX_HEADER_LIST_SIZE, peer.settings)
 
     @on_each_listener
-    def test_what_does_not_start_as_http2_ends(self, listener):
+    def test_a_connection_without_the_preface_is_closed(self, listener):
         starts = [b"PRI * HTTP/2.0\r\n\r\nXX\r\n\r\n" + frame(SETTINGS), b"PRI * HTTP/1.1\r\n\r\n"]
         if listener.name == "gRPC":  # (what else may come through the other one is for http_test.py)
             starts += [b"\x16\x03\x01" + bytes(50), bytes(100), b"GET / HTTP/1.1\r\nHost: a\r\n\r\n"]
@@ -682,7 +682,7 @@ class ConformanceTest(Listeners):
             pass
 
     @on_each_listener
-    def test_a_byte_at_a_time(self, listener):
+    def test_a_request_sent_byte_by_byte_is_answered(self, listener):
         with listener.peer(greets=False) as peer:
             stream = peer.new_stream()
             said = PREFACE + settings() + peer.head(listener.fields(), stream)
@@ -693,7 +693,7 @@ class ConformanceTest(Listeners):
 
     # Whatever the network cuts in two: a head, a block, a name.
     @on_each_listener
-    def test_a_request_in_two_parts(self, listener):
+    def test_a_request_in_two_parts_is_answered(self, listener):
         with listener.peer() as peer:
             self.assert_still_answers(listener, peer)
             peer.encoder = hpack.Encoder()
@@ -712,7 +712,7 @@ class ConformanceTest(Listeners):
 class WindowsTest(Listeners):
     # Answers as long as the window, however small.
     @on_each_listener
-    def test_an_answer_trickles_through_a_small_window(self, listener):
+    def test_an_answer_passes_through_a_small_window(self, listener):
         with listener.peer(opens_windows=False, initial_window_size=1) as peer:
             stream = peer.request(listener.fields(), listener.body)
             answer = None
@@ -740,7 +740,7 @@ class WindowsTest(Listeners):
 
     # A smaller window takes back what was given: it can be below zero.
     @on_each_listener
-    def test_a_window_below_zero(self, listener):
+    def test_a_negative_window_is_respected(self, listener):
         with listener.peer(opens_windows=False, initial_window_size=10) as peer:
             stream = peer.request(listener.fields(), listener.body)
             peer.settle()
@@ -756,7 +756,7 @@ class WindowsTest(Listeners):
 
     # All streams share the connection's window, and it is respected.
     @on_each_listener
-    def test_the_connections_window(self, listener):
+    def test_the_connection_window_is_respected(self, listener):
         with listener.peer(opens_windows=False) as peer:
             # 65535 bytes of answers, then no more until there is more window.
             streams, fetched = [], 0
@@ -776,7 +776,7 @@ class WindowsTest(Listeners):
                 self.assertTrue(listener.is_answered(peer.answer(stream)))
 
     # The other way: long bodies go through, as the windows open again.
-    def test_a_long_body(self):
+    def test_a_long_body_is_read_as_windows_are_opened(self):
         listener = self.listeners[0]
         with listener.peer() as peer:
             batch = [{"policy": "p", "key": "k" * 900, "permits": 0}] * 1000
@@ -831,7 +831,7 @@ def send_within_windows(peer, stream, body):
 
 class StreamsTest(Listeners):
     @on_each_listener
-    def test_many_at_once_are_all_answered(self, listener):
+    def test_many_concurrent_streams_are_all_answered(self, listener):
         with listener.peer() as peer:
             peer.settle()
             count = min(peer.settings[MAX_CONCURRENT_STREAMS], 100)
@@ -844,7 +844,7 @@ class StreamsTest(Listeners):
 
     # Who does not know yet how many it may have is told, and can come again with the others.
     @on_each_listener
-    def test_too_many_at_once_are_refused(self, listener):
+    def test_streams_above_the_maximum_are_refused(self, listener):
         with listener.peer() as peer:
             streams = [peer.new_stream() for _ in range(1000)]
             peer.send(*(peer.head(listener.fields(), stream) for stream in streams))
@@ -860,7 +860,7 @@ class StreamsTest(Listeners):
 
     # Who does is at fault: that is an error of its stream or, at the daemon's choice, of all.
     @on_each_listener
-    def test_too_many_at_once_of_somebody_who_knows(self, listener):
+    def test_a_stream_above_the_acknowledged_maximum_is_an_error(self, listener):
         with listener.peer() as peer:
             peer.settle()
             streams = [peer.new_stream() for _ in range(peer.settings[MAX_CONCURRENT_STREAMS])]
@@ -876,7 +876,7 @@ class StreamsTest(Listeners):
                 self.assertIn(peer.goaway[1], (REFUSED_STREAM, PROTOCOL_ERROR))
 
     @on_each_listener
-    def test_a_header_that_is_too_large(self, listener):
+    def test_a_header_that_is_too_large_is_refused(self, listener):
         for fields in ([(f"x-{i}", "a" * 1000) for i in range(60)],  # all in all
                        [("x-long", "a" * 60_000)],  # one
                        [(f"x-{i}", "") for i in range(2000)]):  # many
@@ -898,7 +898,7 @@ class StreamsTest(Listeners):
 
     # A field of 4000 bytes that is remembered once, and then asked for a thousand times in a kilobyte.
     @on_each_listener
-    def test_a_header_that_grows_when_it_is_read(self, listener):
+    def test_an_hpack_bomb_is_refused(self, listener):
         with listener.peer() as peer:
             peer.answer(peer.request(listener.fields(("x-bomb", "b" * 3000)), listener.body))
             stream = peer.new_stream()

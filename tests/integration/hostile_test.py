@@ -46,7 +46,7 @@ class HostileTest(unittest.TestCase):
         return connection
 
     # Ten thousand who say nothing and a thousand who do.
-    def test_many_connections(self):
+    def test_many_connections_are_all_served(self):
         # (As far as this system lets a process have as many.)
         allowed = raise_file_limit() - 500
         busy_count = min(1_000 // SCALE, allowed // 2)
@@ -70,7 +70,7 @@ class HostileTest(unittest.TestCase):
         self.still_well()
 
     # Whoever does not take its answers is not asked for more, and costs nobody else anything.
-    def test_a_client_that_never_reads(self):
+    def test_a_client_that_never_reads_does_not_delay_others(self):
         before = resident_kib(self.daemon.process.pid)
         greedy = self.connect()
         greedy.setblocking(False)
@@ -85,7 +85,7 @@ class HostileTest(unittest.TestCase):
         if SCALE == 1:
             self.assertLess(resident_kib(self.daemon.process.pid) - before, 20_000)
 
-    def test_clients_that_send_a_byte_at_a_time(self):
+    def test_clients_that_send_byte_by_byte_are_answered(self):
         slow = [self.connect() for _ in range(50)]
         command = Resp.encode("WEIR.TAKE", "p", "slow")
         for byte in command[:-1]:
@@ -96,7 +96,7 @@ class HostileTest(unittest.TestCase):
             connection.send(command[-1:])
             self.assertTrue(connection.recv(100).startswith(b"*8\r\n:1\r\n"))
 
-    def test_what_is_longer_than_anything_may_be(self):
+    def test_requests_beyond_the_length_limits_are_refused(self):
         for text in (b"*1\r\n$1000000000\r\n", b"*1000000\r\n", b"x" * 20_000,
                      b"*5\r\n" + (b"$16000\r\n" + b"x" * 16000 + b"\r\n") * 5):
             connection = self.connect()
@@ -112,7 +112,7 @@ class HostileTest(unittest.TestCase):
             pass  # it has been told and shut out
         self.still_well()
 
-    def test_noise(self):
+    def test_noise_is_harmless(self):
         import random
         noise = random.Random(3)
         for _ in range(300):
@@ -126,7 +126,7 @@ class HostileTest(unittest.TestCase):
         self.still_well()
 
     # Requests that ask for long answers are answered piece by piece.
-    def test_a_flood_of_questions_with_long_answers(self):
+    def test_a_flood_of_requests_with_long_answers_is_bounded_in_memory(self):
         resp = self.daemon.resp()
         count = 20_000 // SCALE
 
@@ -143,7 +143,7 @@ class HostileTest(unittest.TestCase):
 
 class CrowdTest(unittest.TestCase):
     # As many as there are files for, beside those that the daemon itself needs for its threads.
-    def test_those_for_whom_there_is_no_room_are_told(self):
+    def test_connections_beyond_the_maximum_are_refused_with_an_answer(self):
         with tempfile.TemporaryDirectory() as folder:
             weir = Path(folder) / "weir"
             weir.write_text(f'#!/bin/sh\nulimit -n 400\nexec "{WEIR}" "$@"\n')
@@ -199,7 +199,7 @@ class IdleTest(unittest.TestCase):
             return each
 
     @unittest.skipIf(under_sanitizer(), "what a sanitizer keeps is not flat")
-    def test_who_has_said_much_and_waits_keeps_little(self):
+    def test_idle_connections_release_their_buffers(self):
         head = b"POST /v1/take HTTP/1.1\r\nHost: a\r\nX: %b\r\n" % (b"x" * 15_000)
         head += b"Content-Length: 60000\r\n\r\n"
         half = b"x" * 30_000
@@ -236,11 +236,11 @@ class FairTest(unittest.TestCase):
                 self.assertTrue(piece)
                 answers += piece
 
-    def test_a_pipeline_of_costly_requests_lets_others_have_their_turn(self):
+    def test_a_pipeline_of_costly_requests_does_not_starve_others(self):
         with Daemon(WEIR, self.MANY, args=["--threads", "1"]) as daemon:
             self.check(daemon, b"HEAD /v1/policies HTTP/1.1\r\nHost: a\r\n\r\n")
 
-    def test_a_pipeline_with_tls_does_too(self):
+    def test_a_pipeline_over_tls_does_not_starve_others(self):
         with tempfile.TemporaryDirectory() as folder:
             ca = Authority(folder)
             cert, key = ca.sign("localhost")

@@ -268,19 +268,19 @@ class MemoryTest(unittest.TestCase):
                 self.assertLess(honest.peak - before, 2 * BUDGET / 1024)
             self.assertEqual(daemon.stop(), 0)
 
-    def test_clients_without_a_password_where_none_is_needed(self):
+    def test_memory_is_bounded_for_clients_where_no_password_is_needed(self):
         self.attack("no password")
 
-    def test_clients_that_do_not_have_the_password(self):
+    def test_memory_is_bounded_for_clients_that_lack_the_password(self):
         self.attack("password", password=True)
 
     @unittest.skipIf(under_sanitizer(), "a sanitizer needs more address space")
-    def test_a_process_that_may_have_little_address_space(self):
+    def test_a_process_with_little_address_space_survives_clients(self):
         with tempfile.TemporaryDirectory() as folder:
             self.attack("ulimit -v", wrapped(folder, f"ulimit -v {ALLOWED >> 10}"))
 
     @unittest.skipIf(under_sanitizer(), "a sanitizer needs more memory")
-    def test_a_cgroup_with_little_memory(self):
+    def test_a_cgroup_with_little_memory_survives_clients(self):
         group = new_cgroup()
         if group is None:
             self.skipTest("no cgroup can be made here")
@@ -311,7 +311,7 @@ class MemoryTest(unittest.TestCase):
 
 class GatewayMemoryTest(unittest.TestCase):
     # Bodies wait for a server that never accepts the connection.
-    def test_bodies_that_wait_are_bounded(self):
+    def test_waiting_bodies_are_bounded_in_memory(self):
         body = b" " * 60_000
         fields = [(":method", "POST"), (":scheme", "http"), (":authority", "a"),
                   (":path", "/stuck")]

@@ -89,7 +89,7 @@ class NginxTest(unittest.TestCase):
         connection.close()
         return response.status, response.headers, body
 
-    def test_nginx_lets_through_what_weir_allows(self):
+    def test_nginx_passes_the_requests_that_weir_allows(self):
         self.start_nginx(block("nginx"))
         for left in (4, 3, 2, 1, 0):
             status, headers, body = self.get()
@@ -103,7 +103,7 @@ class NginxTest(unittest.TestCase):
         self.daemon.stop()
         self.assertEqual(self.get()[0], 500)
 
-    def test_nginx_can_let_requests_through_while_weir_is_away(self):
+    def test_nginx_can_pass_requests_while_weir_is_down(self):
         instead, allowed = (re.search(rf"`({start}.*?)`", PAGE)[1]
                             for start in ("error_page 500", "location @allowed"))
         server = block("nginx").replace("internal;", f"internal; {instead}")
@@ -115,7 +115,7 @@ class NginxTest(unittest.TestCase):
         self.assertEqual(self.get()[::2], (200, b"hello"))
 
     # The policy, the query and the header that `weir import nginx` advises, in the configuration of the page.
-    def test_nginx_can_ask_for_imported_policies(self):
+    def test_nginx_can_use_imported_policies(self):
         theirs = Path(self.folder.name) / "theirs.conf"
         theirs.write_text("limit_req_zone $binary_remote_addr zone=one:1m rate=1r/m;\n"
                           "limit_req_status 429;\nserver { limit_req zone=one burst=2; }\n")

@@ -106,7 +106,7 @@ class PatienceTest(unittest.TestCase):
         return self.daemon.post("/v1/peek", policy="p", key=key)[2]["remaining"]
 
     # Everybody else is answered, each slow one is told and ends, and nobody's slowness is kept.
-    def test_slow_clients_cost_nobody_else_anything(self):
+    def test_slow_clients_do_not_delay_others(self):
         resp_port, http_port = self.daemon.resp_port, self.daemon.http_port
         idle = self.daemon.resp()
         self.addCleanup(idle.close)
@@ -155,7 +155,7 @@ class PatienceTest(unittest.TestCase):
 
 
 class NewKeysTest(unittest.TestCase):
-    def test_new_keys_do_not_make_a_request_less_late(self):
+    def test_tls_key_updates_do_not_extend_the_request_timeout(self):
         with tempfile.TemporaryDirectory() as folder:
             cert, key = Authority(folder).sign("localhost")
             with Daemon(WEIR, extra=f"tls: {{ cert: {cert}, key: {key} }}") as daemon:

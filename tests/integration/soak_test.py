@@ -236,7 +236,7 @@ class SoakTest(unittest.TestCase):
                               capture_output=True, text=True)
         self.load = json.loads(done.stdout) if done.returncode == 0 else done.stderr
 
-    def test_everything_at_once(self):
+    def test_totals_stay_exact_under_every_fault_at_once(self):
         with tempfile.TemporaryDirectory() as folder:
             # (Under asan, what is freed is kept for a while: a little of it is enough.)
             os.environ.setdefault("ASAN_OPTIONS", "quarantine_size_mb=8:detect_leaks=1")

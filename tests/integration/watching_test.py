@@ -120,20 +120,20 @@ class WatchingTest(unittest.TestCase):
             if label not in OF_PROMETHEUS:
                 self.assertIn(value, self.values[label], f"{where}: {label}")
 
-    def test_the_dashboard_shows_only_what_there_is(self):
+    def test_the_dashboard_uses_only_existing_metrics(self):
         for query in dashboard_queries():
             self.check(*query)
 
-    def test_the_alerts_look_only_at_what_there_is(self):
+    def test_the_alerts_use_only_existing_metrics(self):
         for query in alert_queries():
             self.check(*query)
 
-    def test_the_dashboard_shows_all_there_is(self):
+    def test_the_dashboard_shows_every_metric(self):
         shown = {name for _, expression, _ in dashboard_queries()
                  for name, _ in METRIC.findall(expression)}
         self.assertEqual(set(self.metrics) - shown - set(UP), set())
 
-    def test_panels_have_ids_of_their_own_and_do_not_overlap(self):
+    def test_panels_have_unique_ids_and_do_not_overlap(self):
         panels = dashboard()["panels"]
         ids = [panel["id"] for panel in panels]
         self.assertEqual(len(ids), len(set(ids)))
@@ -146,7 +146,7 @@ class WatchingTest(unittest.TestCase):
             self.assertFalse(cells & taken, panel["title"])
             taken |= cells
 
-    def test_the_data_source_is_a_variable_and_used_everywhere(self):
+    def test_the_data_source_is_a_variable_used_by_every_panel(self):
         board = dashboard()
         variables = {each["name"]: each for each in board["templating"]["list"]}
         self.assertEqual(variables["datasource"]["type"], "datasource")
@@ -157,14 +157,14 @@ class WatchingTest(unittest.TestCase):
             if panel["type"] != "row":
                 self.assertEqual(panel["datasource"]["uid"], "${datasource}")
 
-    def test_the_dashboards_variables_ask_for_what_there_is(self):
+    def test_the_variables_of_the_dashboard_use_existing_metrics(self):
         for each in dashboard()["templating"]["list"]:
             if each["type"] == "query":
                 name, label = re.fullmatch(r"label_values\((\w+), (\w+)\)", each["definition"]).groups()
                 self.assertIn(label, self.metrics[name] | OF_PROMETHEUS)
 
     # As rules, with the variables filled in.
-    def test_prometheus_understands_the_dashboard(self):
+    def test_prometheus_parses_every_query_of_the_dashboard(self):
         rules = [{"record": f"weir:query:{i}",
                   "expr": query[1].replace("$__rate_interval", "5m")}
                  for i, query in enumerate(dashboard_queries())]
@@ -173,10 +173,10 @@ class WatchingTest(unittest.TestCase):
             file.flush()
             self.promtool("check", "rules", file.name)
 
-    def test_prometheus_understands_the_alerts(self):
+    def test_prometheus_accepts_the_alerts(self):
         self.promtool("check", "rules", str(RULES))
 
-    def test_each_alert_comes_when_it_should_and_not_on_a_good_day(self):
+    def test_each_alert_fires_when_it_should_and_is_silent_on_a_good_day(self):
         self.promtool("test", "rules", str(RULES_TEST))
         cases = [case for test in yaml.safe_load(RULES_TEST.read_text(encoding="utf-8"))["tests"]
                  for case in test["alert_rule_test"]]

@@ -75,7 +75,7 @@ TEST(Queue, LetsOutNoMoreThanItsRateInAnyInterval) {
 }
 
 // Whatever arrives, no more than the places of a queue are ever taken.
-TEST(Queue, NeverMakesACallerWaitLongerThanItsPlacesTake) {
+TEST(Queue, NeverMakesACallerWaitLongerThanItsLengthTakes) {
   check([] {
     const Bucket limit = std::get<Bucket>((*queue()).limit);
     const Int128 longest =
@@ -184,7 +184,7 @@ TEST(Concurrency, NeverHasMoreHoldersThanItsCount) {
 }
 
 // All but the last caller, who goes on credit, are paid for by savings and the time that passed.
-TEST(Smooth, GrantsNoMoreThanWasSavedAndWhatTimePaysFor) {
+TEST(Smooth, GrantsNoMoreThanItsSavedPermitsPlusItsRate) {
   check(
       [] {
         const Smooth limit = std::get<Smooth>((*rc::gen::oneOf(smooth(), warming())).limit);

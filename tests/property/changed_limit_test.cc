@@ -174,7 +174,7 @@ TEST(ChangedBucket, NeverAdmitsMoreThanTheRatesOfItsTimeAllow) {
 }
 
 // Savings are time: a change of the rate neither adds to them nor takes away.
-TEST(ChangedSmooth, KeepsWhatWasSavedUp) {
+TEST(ChangedSmooth, KeepsTheSavedPermits) {
   check([] {
     const auto rate = rc::gen::suchThat(
         exact_rate(), [](const Rate& r) { return r.count / r.scale <= r.period.count(); });

@@ -114,19 +114,19 @@ TEST(ChangesOnRedis, AreTheSameOnTwoNodes) { check_fleet(2, Learning::together);
 // faster of both rates at most. (docs/redis.md: where a node finds a price that it did not have
 // itself, the slower of both counts. What nodes write in between is dated, and drains from then
 // on.)
-TEST(ChangesOnRedis, ThatANodeLearnsLateGrantNoMoreThanTheFasterRate) {
+TEST(ChangesOnRedis, GrantNoMoreThanTheFasterRateWhenANodeLearnsThemLate) {
   check_fleet(2, Learning::late);
 }
 
 // A key expires when it is at rest at the highest price that was known when it was written. If an
 // operator makes the limit slower than that, and no call asks about the key until then, what would
 // still be owed is forgotten.
-TEST(ChangesOnRedis, ForgetWhatIsAtRestAtTheHighestKnownPrice) {
+TEST(ChangesOnRedis, ForgetKeysAtRestUnderTheHighestKnownEmissionInterval) {
   check_fleet(2, Learning::together, Expiry::at_rest);
 }
 
 // The hours of a schedule and the ends of orders are known: no key expires too early for them.
-TEST(ChangesOnRedis, ThatAreKnownBeforeForgetNothing) {
+TEST(ChangesOnRedis, ForgetNothingWhenKnownInAdvance) {
   check_fleet(2, Learning::together, Expiry::never_missed);
 }
 

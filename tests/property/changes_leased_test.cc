@@ -195,7 +195,7 @@ TEST(ChangesOfLeasedLimits, LendNoMoreThanTheRatesOfEachMomentGrant) {
 }
 TEST(ChangesOfLeasedLimits, LendNoMoreToTwoNodes) { check_leased(2, Learning::together); }
 // As on_redis: what was used drains at the faster of both rates at most.
-TEST(ChangesOfLeasedLimits, ThatANodeLearnsLateLendNoMoreThanTheFasterRateGrants) {
+TEST(ChangesOfLeasedLimits, LendNoMoreThanTheFasterRateWhenANodeLearnsThemLate) {
   check_leased(2, Learning::late);
 }
 

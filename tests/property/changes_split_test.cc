@@ -154,15 +154,15 @@ void check_fixed(std::uint32_t nodes, Smallest smallest) {
 TEST(ChangesOfSplitLimits, AdmitOnOneNodeWhatTheRatesOfEachMomentGrant) {
   check_fixed(1, Smallest::a_part);
 }
-TEST(ChangesOfSplitLimits, AdmitOnEachOfTwoNodesWhatTheRatesGrantToItsPart) {
+TEST(ChangesOfSplitLimits, AdmitOnEachOfTwoNodesWhatTheRatesGrantToItsShare) {
   check_fixed(2, Smallest::a_part);
 }
 // (Up to the first change that leaves one of them nothing.)
-TEST(ChangesOfSplitLimits, AdmitOnEachOfThreeNodesWhatTheRatesGrantToItsPart) {
+TEST(ChangesOfSplitLimits, AdmitOnEachOfThreeNodesWhatTheRatesGrantToItsShare) {
   check_fixed(3, Smallest::a_part);
 }
 
-TEST(ChangesOfSplitLimits, AdmitNoMoreOnANodeThatHasNothingForAWhile) {
+TEST(ChangesOfSplitLimits, AdmitNoMoreOnANodeWhoseShareIsZeroForAWhile) {
   check_fixed(3, Smallest::nothing);
 }
 

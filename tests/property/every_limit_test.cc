@@ -50,7 +50,7 @@ TEST(EveryLimit, RemembersNothingOfACallThatCostsNothing) {
 }
 
 // Peek says what take would say, with what remains as it is, and changes nothing.
-TEST(EveryLimit, PeeksWhatATakeWouldAnswer) {
+TEST(EveryLimit, PeeksTheAnswerOfATake) {
   check([] {
     Subject subject((*any_limit()).limit);
     walk(subject, [&](Instant now, const Ask& ask, std::uint64_t who) {
@@ -114,7 +114,7 @@ TEST(EveryLimit, NamesTheFirstInstantAtWhichARefusedCallPasses) {
 }
 
 // What is called impossible stays so: at any later time, and with nothing used at all.
-TEST(EveryLimit, NeverAdmitsWhatItCalledImpossible) {
+TEST(EveryLimit, NeverAdmitsACallThatItCalledImpossible) {
   check([] {
     Subject subject((*any_limit()).limit);
     walk(subject, [&](Instant now, const Ask& ask, std::uint64_t who) {
@@ -129,7 +129,7 @@ TEST(EveryLimit, NeverAdmitsWhatItCalledImpossible) {
 }
 
 // What remains could be taken at once, and not one permit more.
-TEST(EveryLimit, GrantsWhatRemainsAndNoMore) {
+TEST(EveryLimit, GrantsExactlyTheRemainingPermits) {
   check([] {
     // Smooth admits any size on credit: its `remaining` counts single permits.
     Subject subject((*rc::gen::oneOf(bucket(), queue(), nginx(), window(), sliding(), quota(),
@@ -165,7 +165,7 @@ TEST(EveryLimit, GrantsSinglePermitsAsLongAsAnyRemain) {
 }
 
 // A state that goes through a file and back is the same state.
-TEST(EveryLimit, GoesOnFromItsBytesAsIfNeverStopped) {
+TEST(EveryLimit, ContinuesFromItsBytesAsIfNeverStopped) {
   check([] {
     const Named named = *any_limit();
     const auto arrivals = *steps();

@@ -51,7 +51,7 @@ rc::Gen<std::string> clean_path() {
                       });
 }
 
-TEST(Paths, AreTheSameHoweverTheyAreSpelled) {
+TEST(Paths, AreEqualInEverySpelling) {
   check([] {
     const std::string path = *clean_path();
     const std::string other = spelled(path);
@@ -65,7 +65,7 @@ TEST(Paths, AreTheSameHoweverTheyAreSpelled) {
 }
 
 // Who reads what was sent on reads what was matched, and nothing is above the root.
-TEST(Paths, StayAsTheyAreOnceTheyAreRead) {
+TEST(Paths, DoNotChangeWhenNormalizedAgain) {
   check(
       [] {
         const auto piece = rc::gen::element<std::string>(
@@ -188,7 +188,7 @@ std::string disputed_path() {
 }
 
 // Whatever server is behind the gateway: it finds the resource that the gateway has limited.
-TEST(Routes, AreThoseThatEveryServerWouldFind) {
+TEST(Routes, AreTheSameUnderThePathRulesOfEveryServer) {
   for (const UpstreamPath sends : {UpstreamPath::normalised, UpstreamPath::as_sent}) {
     std::vector<Route> routes;
     for (const char* pattern : {"/admin/**", "/pub/*/x", "/pub/**", "/**"}) {
@@ -223,7 +223,7 @@ TEST(Routes, AreThoseThatEveryServerWouldFind) {
 }
 
 // The table is as the list read from the top.
-TEST(Routes, AreFoundAsIfAllWereTried) {
+TEST(Routes, AreFoundAsByTryingEachInTurn) {
   check(
       [] {
         const auto segment = rc::gen::element<std::string>("a", "b", "*", "**", "a*", "*b");
@@ -297,7 +297,7 @@ TEST(Clients, CannotChooseTheirAddress) {
 }
 
 // Two requests share a key only if all that it is made of is the same.
-TEST(Keys, AreDifferentWhereRequestsAre) {
+TEST(Keys, DifferBetweenDifferentRequests) {
   check(
       [] {
         using Kind = KeySource::Kind;

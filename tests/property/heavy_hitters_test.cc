@@ -66,7 +66,7 @@ void check_bounds(const Hitters& found, const Exact& exact, std::size_t counters
   }
 }
 
-TEST(HeavyHitters, KnowsEveryKeyThatHasMuchAndHowMuch) {
+TEST(HeavyHitters, ContainEveryFrequentKeyWithItsCount) {
   core::check([] {
     const auto counters = *rc::gen::inRange<std::size_t>(1, 20);
     HeavyHitters sketch(counters);

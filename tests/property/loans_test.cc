@@ -210,14 +210,14 @@ void check_that_all_stay_within(const rc::Gen<Named>& limit) {
       3000);
 }
 
-TEST(LoansProperty, WhatAllSpendStaysWithinABucket) {
+TEST(LeaseProperty, PermitsSpentByAllNodesStayWithinABucket) {
   check_that_all_stay_within<Bucket>(bucket());
 }
-TEST(LoansProperty, WhatAllSpendStaysWithinAWindow) {
+TEST(LeaseProperty, PermitsSpentByAllNodesStayWithinAWindow) {
   check_that_all_stay_within<Window>(window());
 }
-TEST(LoansProperty, WhatAllSpendStaysWithinAQuota) { check_that_all_stay_within<Quota>(quota()); }
-TEST(LoansProperty, WhatAllSpendStaysWithinTheWindowsOfASlidingOne) {
+TEST(LeaseProperty, PermitsSpentByAllNodesStayWithinAQuota) { check_that_all_stay_within<Quota>(quota()); }
+TEST(LeaseProperty, PermitsSpentByAllNodesStayWithinEachWindowOfASlidingLimit) {
   check_that_all_stay_within<Sliding>(sliding());
 }
 
@@ -272,8 +272,8 @@ rc::Gen<Named> long_windows() {
       });
 }
 
-TEST(LoansProperty, NothingIsLostOfABucketThatNeedNotBe) { check_that_nothing_is_lost(bucket()); }
-TEST(LoansProperty, NothingIsLostOfAWindowThatNeedNotBe) {
+TEST(LeaseProperty, UnspentPermitsOfABucketAreNotLost) { check_that_nothing_is_lost(bucket()); }
+TEST(LeaseProperty, UnspentPermitsOfAWindowAreNotLost) {
   check_that_nothing_is_lost(long_windows());
 }
 

@@ -267,10 +267,10 @@ void check_on(const rc::Gen<Named>& limit) {
       300);
 }
 
-TEST(RedisLoansProperty, LendsOfABucketAsTheLedgerDoes) { check_on(bucket()); }
-TEST(RedisLoansProperty, LendsOfAWindowAsTheLedgerDoes) { check_on(window()); }
-TEST(RedisLoansProperty, LendsOfAQuotaAsTheLedgerDoes) { check_on(quota()); }
-TEST(RedisLoansProperty, LendsOfASlidingWindowAsTheLedgerDoes) { check_on(sliding()); }
+TEST(LeaseScriptProperty, LendsFromABucketAsTheLedgerDoes) { check_on(bucket()); }
+TEST(LeaseScriptProperty, LendsFromAWindowAsTheLedgerDoes) { check_on(window()); }
+TEST(LeaseScriptProperty, LendsFromAQuotaAsTheLedgerDoes) { check_on(quota()); }
+TEST(LeaseScriptProperty, LendsFromASlidingWindowAsTheLedgerDoes) { check_on(sliding()); }
 
 }  // namespace
 }  // namespace weir::core

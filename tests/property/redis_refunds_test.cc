@@ -448,14 +448,14 @@ void check_on(std::size_t first, std::size_t last, int cases) {
 }
 
 TEST(RedisRefundProperty, BucketsAndQueuesGiveBackOnce) { check_on(0, 3, 30); }
-TEST(RedisRefundProperty, NginxAndSmoothGiveBackOnce) { check_on(4, 6, 20); }
+TEST(RedisRefundProperty, NginxAndSmoothLimitsGiveBackOnce) { check_on(4, 6, 20); }
 TEST(RedisRefundProperty, WindowsGiveBackOnce) { check_on(7, 11, 30); }
 TEST(RedisRefundProperty, AllLimitsTogetherGiveBackOnce) { check_on(0, 11, 30); }
 
 class LostAnswers : public testing::TestWithParam<std::size_t> {};
 
 // One receipt, settled again and again while replies are late.
-TEST_P(LostAnswers, GiveBackWhatWasTakenOnce) {
+TEST_P(LostAnswers, GiveTakenPermitsBackOnce) {
   for (std::size_t mode = 0; mode < kModes.size(); ++mode) {
     Worlds worlds({{.limit = GetParam()}}, mode);
     worlds.take(30, {});

@@ -112,7 +112,7 @@ TEST(BucketRefund, NeverLeavesMoreThanIfLessHadBeenTaken) {
 }
 
 // The same in a small bucket with few rates, where the same debts come up again and again.
-TEST(BucketRefund, NeverTakesAnEqualDebtForAnUntouchedOne) {
+TEST(BucketRefund, DistinguishesAnEqualDebtFromAnUntouchedOne) {
   check(
       [] {
         const Permits burst = *rc::gen::inRange<Permits>(2, 12);
@@ -267,7 +267,7 @@ TEST(SmoothRefund, NeverMakesPermitsAfterAChange) {
 }
 
 // What is given back at once, before anything else happened, leaves no trace at all.
-TEST(Refund, OfEverythingAtOnceLeavesNoTrace) {
+TEST(FullRefund, LeavesNoTrace) {
   check([] {
     const Named named = *rc::gen::oneOf(bucket(), queue(), nginx(), smooth(), warming(), window(),
                                         sliding(), quota(), exact_log());

@@ -233,7 +233,7 @@ constexpr int kCases = 150;
 
 // ---- Parts
 
-TEST(Split, NeverUsesMoreThanThereIs) {
+TEST(Split, NeverGivesOutMoreThanTheLimit) {
   check(
       [] {
         const std::string limit = *rc::gen::element<std::string>(
@@ -248,7 +248,7 @@ TEST(Split, NeverUsesMoreThanThereIs) {
       kCases);
 }
 
-TEST(Split, GivesOutAllOfItInTheEnd) {
+TEST(Split, GivesOutTheWholeLimitInTheEnd) {
   check(
       [] {
         const std::string limit = *rc::gen::element<std::string>(
@@ -271,7 +271,7 @@ TEST(Split, GivesOutAllOfItInTheEnd) {
 
 // ---- Admissions
 
-TEST(Split, OfABucketAdmitsNoMoreThanBurstPlusRateInAnyInterval) {
+TEST(Split, BucketsAdmitNoMoreThanBurstPlusRateInAnyInterval) {
   check(
       [] {
         const auto rate = *rc::gen::inRange<std::int64_t>(1, 30);
@@ -283,7 +283,7 @@ TEST(Split, OfABucketAdmitsNoMoreThanBurstPlusRateInAnyInterval) {
       2 * kCases);
 }
 
-TEST(Split, OfAWindowAdmitsNoMoreThanItsCountInAnyWindow) {
+TEST(Split, WindowsAdmitNoMoreThanTheirCountInAnyWindow) {
   check(
       [] {
         const auto count = *rc::gen::inRange<Permits>(1, 40);
@@ -297,7 +297,7 @@ TEST(Split, OfAWindowAdmitsNoMoreThanItsCountInAnyWindow) {
       kCases);
 }
 
-TEST(Split, OfAnExactLogAdmitsNoMoreThanItsCountInAnyPeriod) {
+TEST(Split, ExactLogsAdmitNoMoreThanTheirCountInAnyPeriod) {
   check(
       [] {
         const auto count = *rc::gen::inRange<Permits>(1, 40);

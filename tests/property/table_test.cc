@@ -287,7 +287,7 @@ TEST(TableProperty, AnswersLikeTheCoreWhenTheClockStepsBack) {
 
 // Records outgrow their blocks while some calls are refused, given back, left and reset, and the
 // clock goes to and fro: nothing is lost on the way.
-TEST(TableProperty, MovesRecordsUnnoticed) {
+TEST(TableProperty, MovesRecordsWithoutVisibleEffect) {
   std::uint64_t most_used = 0;
   check(
       [&] {
@@ -318,7 +318,7 @@ TEST(TableProperty, MovesRecordsUnnoticed) {
 }
 
 // A table that has to forget all the time forgets only keys at rest, and nobody can tell.
-TEST(TableProperty, ForgetsUnnoticed) {
+TEST(TableProperty, ForgetsKeysWithoutVisibleEffect) {
   std::uint64_t forgotten = 0;
   check(
       [&] {

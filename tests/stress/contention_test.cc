@@ -42,7 +42,7 @@ core::HolderId somebody() {
 }
 
 // At a frozen time every algorithm admits exactly its capacity, whoever asks.
-TEST(Contention, OneKeyGrantsWhatItHasAndNoMore) {
+TEST(Contention, OneKeyGrantsExactlyItsLimit) {
   for (const Named& named : all_limits()) {
     const Rule rule{.limit = named.limit};
     for (int round = 0; round < scaled(20); ++round) {
@@ -61,7 +61,7 @@ TEST(Contention, OneKeyGrantsWhatItHasAndNoMore) {
 }
 
 // The same for many keys at once, all of them new.
-TEST(Contention, ManyKeysGrantWhatTheyHaveAndNoMore) {
+TEST(Contention, ManyKeysGrantExactlyTheirLimits) {
   constexpr int keys = 300;
   for (const Named& named : all_limits()) {
     Table table(kRoomy);
@@ -85,7 +85,7 @@ TEST(Contention, ManyKeysGrantWhatTheyHaveAndNoMore) {
 }
 
 // Several threads meet a key for the first time: it gets one slot, or it would have two lives.
-TEST(Contention, ANewKeyIsMadeOnce) {
+TEST(Contention, ANewKeyIsInsertedOnce) {
   for (const core::Limit& limit : {bucket(1, hours{1}, 1), exact(1, hours{1})}) {
     const int keys = scaled(30'000);
     const Rule rule{.limit = limit};
@@ -104,7 +104,7 @@ TEST(Contention, ANewKeyIsMadeOnce) {
 }
 
 // The same in a table so small that each newcomer takes the place of somebody at rest.
-TEST(Contention, ANewKeyIsMadeOnceWhileOthersAreForgotten) {
+TEST(Contention, ANewKeyIsInsertedOnceDuringEviction) {
   constexpr std::size_t keys = 10;
   Table table({.rows = 3, .sharing_rows = 1, .record_bytes = 8 << 10});
   const Rule plain{
@@ -200,7 +200,7 @@ TEST(Contention, PlansAreChargedAsAWhole) {
 }
 
 // Permits go out and come back by their receipts; never are more out than there are.
-TEST(Contention, WhatIsGivenBackIsGrantedOnce) {
+TEST(Contention, RefundedPermitsAreGrantedOnce) {
   for (const Named& named : all_limits()) {
     // These can be undone only by whoever came last; the others always.
     const bool last_only = std::holds_alternative<core::NginxQueue>(named.limit) ||
@@ -237,7 +237,7 @@ TEST(Contention, WhatIsGivenBackIsGrantedOnce) {
 }
 
 // Smooth and nginx's limits, too, give back no more than was taken.
-TEST(Contention, WhatCannotBeGivenBackStaysTaken) {
+TEST(Contention, PermitsThatCannotBeRefundedStayTaken) {
   for (const Named& named : all_limits()) {
     const bool last_only = std::holds_alternative<core::NginxQueue>(named.limit) ||
                            std::holds_alternative<core::Smooth>(named.limit);
@@ -262,7 +262,7 @@ TEST(Contention, WhatCannotBeGivenBackStaysTaken) {
 }
 
 // Each reset is worth one capacity, whenever it comes.
-TEST(Contention, AResetGrantsOneCapacityAtMost) {
+TEST(Contention, AResetGrantsAtMostOneCapacity) {
   for (const Named& named : all_limits()) {
     Table table(kRoomy);
     const Rule rule{.limit = named.limit};
@@ -287,7 +287,7 @@ TEST(Contention, AResetGrantsOneCapacityAtMost) {
 }
 
 // Never are more inside than may be, counted from inside.
-TEST(Contention, NoMoreThanTheLimitAreInside) {
+TEST(Contention, HoldersNeverExceedTheLimit) {
   constexpr Permits room = 5;
   constexpr int keys = 3;
   const Rule rule{.limit = concurrency(room, hours{1}), .identity = 1};
@@ -337,7 +337,7 @@ TEST(Contention, NoMoreThanTheLimitAreInside) {
 }
 
 // Newcomers to a full table, from all sides, share what one key may have.
-TEST(Contention, NewcomersTogetherGetWhatOneKeyMayHave) {
+TEST(Contention, NewKeysInAFullTableTogetherGetTheLimitOfOneKey) {
   Table table({.rows = 4, .sharing_rows = 1, .record_bytes = 16 << 10});
   const Rule filler{.limit = bucket(1, hours{1}, 1), .identity = 1000};
   for (int i = 0; i < 5000; ++i) (void)take(table, filler, nth(i), Nanos{0});

@@ -130,7 +130,7 @@ void take_in_all_ways(Engine& engine, int taker, const std::atomic<bool>& going,
 }
 
 // What was taken by one set of policies counts by the other, to the permit.
-TEST(EngineStress, ChangesNeitherMintNorLoseWhatWasTaken) {
+TEST(EngineStress, ChangesNeitherMintNorLosePermits) {
   const PolicySet one = loose(1'000'000'000);
   World world{one};
   PerKey admitted{};
@@ -147,7 +147,7 @@ TEST(EngineStress, ChangesNeitherMintNorLoseWhatWasTaken) {
 
 // Nobody gets more than the looser policies allow; and once those are in force for good, nobody
 // gets less.
-TEST(EngineStress, ChangesAllowWhatTheLooserPoliciesDo) {
+TEST(EngineStress, ChangesAllowAsMuchAsTheLooserPolicies) {
   const PolicySet one = loose(3000);
   World world{one};
   PerKey admitted{};
@@ -209,7 +209,7 @@ TEST(EngineStress, ReceiptsMintNothingWhilePoliciesChange) {
 }
 
 // Never more inside than the looser policies have room for, whoever renews or looks meanwhile.
-TEST(EngineStress, NeverMoreAreInsideThanThereIsRoomFor) {
+TEST(EngineStress, HoldersNeverExceedTheLimit) {
   const PolicySet one = policies("p: { limits: [ 3 concurrent, 1000000000/h ] }");
   const PolicySet other = policies("p: { limits: [ 1000000000/h, 2 concurrent lease 90s ] }");
   World world{one};
@@ -283,7 +283,7 @@ TEST(EngineStress, SeveralKeysAreChargedTogetherOrNotAtAll) {
   }
 }
 
-TEST(EngineStress, ReceiptsGiveBackExactlyWhatWasTaken) {
+TEST(EngineStress, ReceiptsGiveBackExactlyTheTakenPermits) {
   World world{loose(3000)};
   PerKey kept{};
   store::in_threads(4, [&](int thread) {
@@ -322,7 +322,7 @@ class Counts final : public DecisionSink {
   std::atomic<std::int64_t> wrong{0};
 };
 
-TEST(EngineStress, SinksHearOfEveryDecisionOnce) {
+TEST(EngineStress, SinksReceiveEveryDecisionOnce) {
   Counts sink;
   const PolicySet one = loose(3000);
   World world{one, &sink};
@@ -349,7 +349,7 @@ TEST(EngineStress, SinksHearOfEveryDecisionOnce) {
 
 // Threads outlive engines and remember what they asked last. The next engine may be made at the
 // address of the one before; nobody must take it for that.
-TEST(EngineStress, EnginesComeAndGo) {
+TEST(EngineStress, EnginesCanBeCreatedAndDestroyedConcurrently) {
   struct Numbered {
     explicit Numbered(int number)
         : name("engine " + std::to_string(number)),

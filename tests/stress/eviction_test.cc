@@ -92,7 +92,7 @@ TEST(Eviction, NeverGrantsMoreWhenClocksDiffer) {
 
 // In the moment a key at rest is asked for, somebody else wants its place. Whoever comes first: it
 // is granted once in each round, and never a second time because its slot was given away.
-TEST(Eviction, NeverForgetsWhoIsJustBeingServed) {
+TEST(Eviction, NeverForgetsAKeyThatIsInUse) {
   constexpr std::size_t keys = 12;
   Table table({.rows = 1, .sharing_rows = 1, .record_bytes = 8 << 10});
   const Rule plain{.limit = bucket(1, kPrice, 1), .identity = 1, .when_full = WhenFull::allow};
@@ -135,7 +135,7 @@ TEST(Eviction, NeverForgetsWhoIsJustBeingServed) {
 
 // Keys at rest are asked for while others take their places, and given back, and reset: the storm
 // over everything. Afterwards all is in order.
-TEST(Eviction, LeavesATableInOrder) {
+TEST(Eviction, LeavesAConsistentTable) {
   Table table({.rows = 3, .sharing_rows = 1, .record_bytes = 8 << 10});
   std::vector<Rule> rules;
   rules.push_back({.limit = bucket(3, milliseconds{1}, 3), .identity = 1});

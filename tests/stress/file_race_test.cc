@@ -43,8 +43,8 @@ void race(int openers, bool resize) {
   }
 }
 
-TEST(FileRace, OneOfManyMakesTheFile) { race(4, false); }
-TEST(FileRace, OneOfManyResizesTheFile) { race(4, true); }
+TEST(FileRace, OneOfManyThreadsCreatesTheFile) { race(4, false); }
+TEST(FileRace, OneOfManyThreadsResizesTheFile) { race(4, true); }
 
 }  // namespace
 }  // namespace weir::store

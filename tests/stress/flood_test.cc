@@ -91,12 +91,12 @@ void flood(WhenFull when_full) {
       << "there must have been a lack of room";
 }
 
-TEST(Flood, ForgivesNobodyHoweverItIsTimed) { flood(WhenFull::deny); }
-TEST(Flood, ForgivesNobodyWhoShares) { flood(WhenFull::share); }
+TEST(Flood, ForgivesNoKeyWhateverItsTiming) { flood(WhenFull::deny); }
+TEST(Flood, ForgivesNoKeyInASharedSlot) { flood(WhenFull::share); }
 
 // One thread finds the table full, another finds a slot for the same key: together they get what
 // the key may have.
-TEST(Flood, GivesAKeyNothingTwiceWhileItGetsASlot) {
+TEST(Flood, GrantsAKeyNothingTwiceWhileItGetsASlot) {
   const Rule resident{.limit = bucket(1, seconds{1}, 1), .identity = 1};
   for (const core::Limit& limit : {bucket(1, hours{1}, 5), exact(5, hours{1})}) {
     const Rule rule{.limit = limit, .identity = 2};

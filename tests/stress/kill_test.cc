@@ -174,7 +174,7 @@ void check_turnstile(Table& table, Told& told) {
 
 // Two hundred processes, one after the other, each killed after some milliseconds: no answer that
 // was given is ever forgotten, and no call that was not answered counts twice.
-TEST(Kill, LosesNothingThatWasAnswered) {
+TEST(Kill, LosesNoAnsweredTake) {
   const Folder folder;
   const std::string path = folder / "state";
   const Shared told;
