@@ -1,10 +1,7 @@
-"""What is installed can be used by strangers: found, compiled, linked, run, and moved elsewhere.
-
+"""Foreign projects can use the installed libraries: find, compile, link, run, and move them.
 Usage: install_test.py --build BUILD --source SOURCE --compiler CXX [--sanitize LIST] [unittest arguments]
-
-A build with sanitizers can only be linked by its own compiler with the same flags, and links more than
-others do; there the checks that depend on it are left out.
-"""
+A build with sanitizers can only be linked by its own compiler with the same flags, and links more
+libraries; checks that depend on that are left out."""
 
 import argparse
 import multiprocessing.pool
@@ -30,12 +27,12 @@ COMPILERS = [ARGS.compiler] if ARGS.sanitize else ["g++", "clang++-14"]
 SANITIZE = [f"-fsanitize={ARGS.sanitize}"] if ARGS.sanitize else []
 STRICT = ["-std=c++20", "-Wall", "-Wextra", "-Wpedantic", "-Wshadow", "-Werror"]
 
-# All that a program links anyway.
+# The libraries that every program links.
 SYSTEM = {"linux-vdso", "ld-linux", "libstdc++", "libgcc_s", "libc", "libm", "libpthread"}
 
 
 def run(*command, cwd=None, **environment):
-    """What the command prints; its output goes with the exception if it fails."""
+    """Returns the output of the command; a failure is an exception that contains it."""
     done = subprocess.run(command, cwd=cwd, text=True, timeout=600, env={**os.environ, **environment},
                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     if done.returncode != 0:
@@ -56,7 +53,7 @@ def expected(library):
 
 
 def linked_by(program):
-    """The libraries a program loads, without their versions."""
+    """The libraries that a program loads, without their versions."""
     names = re.findall(r"^\s*(?:/\S*/)?([^\s/]+?)(?:-x86-64|-aarch64)?\.so", run("ldd", program), re.M)
     return set(names)
 
@@ -78,7 +75,7 @@ class Installed(unittest.TestCase):
                      "zsh/site-functions/_weir", "fish/vendor_completions.d/weir.fish"):
             self.assertTrue(os.path.isfile(os.path.join(PREFIX, "share", path)), path)
 
-    # A path of the machine that built it would be wrong on any other.
+    # A path of the build machine would be wrong on any other.
     def test_no_installed_file_contains_the_build_path(self):
         for folder, _, files in os.walk(PREFIX):
             for name in files:
@@ -92,7 +89,7 @@ class Installed(unittest.TestCase):
 
 class WithCMake(unittest.TestCase):
     def build(self, library, *options, name=None, prefix=PREFIX):
-        """Builds a stranger's project from nothing and returns its folder."""
+        """Builds a foreign project from scratch and returns its folder."""
         folder = fresh(name or f"cmake-{library}")
         if SANITIZE:
             options += (f"-DCMAKE_CXX_COMPILER={ARGS.compiler}", f"-DCMAKE_CXX_FLAGS={SANITIZE[0]}")
@@ -116,7 +113,7 @@ class WithCMake(unittest.TestCase):
         program = os.path.join(self.build("redis"), "stranger")
         self.assertEqual(run(program), expected("redis"))
 
-    # Who does not ask for it need not have what it needs.
+    # A project that does not request redis does not need its dependencies.
     def test_find_package_names_the_missing_dependency_of_redis(self):
         without = "set(CMAKE_DISABLE_FIND_PACKAGE_OpenSSL ON)\n"
         self.assertEqual(self.find("REQUIRED", without), ["limiter", "engine"])
@@ -178,7 +175,7 @@ class WithPkgConfig(unittest.TestCase):
             flags = self.flags("limiter", *options)
             self.assertEqual([f for f in flags if not f.startswith("-L")], ["-lweir_limiter", "-pthread"])
 
-    # What is linked with --static is linked in the right order, too.
+    # With --static the libraries must be in the right order.
     def test_the_engine_names_all_libraries_that_it_needs(self):
         for options in (["--libs"], ["--libs", "--static"]):
             flags = self.flags("engine", *options)
@@ -199,7 +196,7 @@ class MovedElsewhere(unittest.TestCase):
 
 class Headers(unittest.TestCase):
     def compile(self, compiler, header):
-        """What went wrong when a program includes this header, and only that, twice."""
+        """The error of a program that includes only this header, twice; None if it compiles."""
         source = os.path.join(SCRATCH, f"{header}-{os.path.basename(compiler)}.cc")
         with open(source, "w", encoding="utf-8") as file:
             file.write(f"#include <weir/{header}>\n#include <weir/{header}>\nint main() {{}}\n")
@@ -218,7 +215,7 @@ class Headers(unittest.TestCase):
             problems = [problem for problem in pool.starmap(self.compile, work) if problem]
         self.assertEqual(problems, [])
 
-    # Names without a suffix are the standard library's; all others' headers have one.
+    # Headers of the standard library have no suffix; all others have one.
     def test_headers_include_only_the_standard_library_and_each_other(self):
         for header in headers():
             with open(os.path.join(PREFIX, "include", "weir", header), encoding="utf-8") as text:
@@ -227,7 +224,7 @@ class Headers(unittest.TestCase):
 
 
 class Documentation(unittest.TestCase):
-    # The commands of docs/library.md that compile a program, as they stand there.
+    # The commands of docs/library.md that compile a program, exactly as documented.
     def test_documented_commands_compile_the_examples(self):
         with open(os.path.join(ARGS.source, "docs", "library.md"), encoding="utf-8") as page:
             commands = re.findall(r"^\$ (g\+\+ .*)$", page.read(), re.M)

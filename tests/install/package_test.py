@@ -1,8 +1,6 @@
-"""The Debian package: installed by dpkg into a root of its own, it serves, and leaves nothing behind.
-
-Usage: package_test.py WEIR SOURCE SCRATCH. As root it is really installed, with its scripts; otherwise
-it is only unpacked, and what dpkg itself does is left out.
-"""
+"""The Debian package: installed by dpkg into a private root, it serves, and a purge removes all files.
+Usage: package_test.py WEIR SOURCE SCRATCH. As root the package is really installed, with its scripts;
+otherwise it is only unpacked, and tests of dpkg are skipped."""
 
 import os
 import re
@@ -45,12 +43,12 @@ FILES = {
 }
 PAGES = {f"usr/share/doc/weir/{path.relative_to(SOURCE)}"
          for kind in ("*.md", "*.svg") for path in (SOURCE / "docs").rglob(kind)}
-# From 0, nothing to fear, to 100.
+# The maximum exposure by systemd-analyze, from 0 (best) to 100.
 MOST_EXPOSED = 15
 
 
 def run(*command, **more):
-    """What the command prints; its output goes with the exception if it fails."""
+    """Returns the output of the command; a failure is an exception that contains it."""
     done = subprocess.run([str(word) for word in command], text=True, timeout=300,
                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT, **more)
     if done.returncode != 0:
@@ -59,14 +57,14 @@ def run(*command, **more):
 
 
 def make_packages(name):
-    """The package, and that of its debug symbols."""
+    """The package, and the package of its debug symbols."""
     folder = SCRATCH / name
     folder.mkdir(parents=True)
     return [Path(line) for line in run(SOURCE / "tools" / "make-deb", WEIR, folder).splitlines()]
 
 
 class Root:
-    """A root of its own, with nothing in it but what dpkg needs."""
+    """A private root that contains only the files that dpkg needs."""
 
     def __init__(self, name):
         self.path = SCRATCH / name
@@ -74,8 +72,8 @@ class Root:
             (self.path / folder).mkdir(parents=True)
         (self.path / "var/lib/dpkg/status").touch()
 
-    # (What the package depends on is where this runs, not in there. And all of it is installed, even
-    # where dpkg is set up to leave out documentation, as in small images.)
+    # (The dependencies are installed on this machine, not in the root. All files are installed, even where
+    # dpkg is set up to leave out documentation, as in small images.)
     def dpkg(self, *words):
         return run("dpkg", f"--root={self.path}", f"--log={self.path}/dpkg.log", "--force-depends",
                    "--force-script-chrootless", "--path-include=/*", *words)
@@ -86,7 +84,7 @@ class Root:
         return run("dpkg-deb", "--extract", package, self.path)
 
     def files(self):
-        """All that is in there, without what dpkg and the scripts keep for themselves."""
+        """All files in the root, without those of dpkg and the scripts."""
         found = {str(path.relative_to(self.path)) for path in self.path.rglob("*")
                  if path.is_file() and not path.is_symlink()}
         kept = re.compile(r"var/|etc/(passwd|group|shadow|gshadow)-?$|etc/\.pwd\.lock$|dpkg\.log$")
@@ -180,7 +178,7 @@ class ServingTest(unittest.TestCase):
     def test_the_packaged_configuration_is_valid(self):
         self.assertIn("1 policy, 1 limit\n", run(self.weir, "validate", ROOT.path / CONFIG))
 
-    # On free ports, and with the state in the same root.
+    # On free ports, with the state in the same root.
     def test_the_installed_daemon_serves_the_installed_client(self):
         (ROOT.path / "var/lib/weir").mkdir(parents=True, exist_ok=True)
         text = (ROOT.path / CONFIG).read_text(encoding="utf-8")
@@ -244,7 +242,7 @@ class DpkgTest(unittest.TestCase):
 
 
 def calls_of(group):
-    """The system calls in a group of systemd's, and in the groups inside it."""
+    """The system calls in a group of systemd, and in its inner groups."""
     lines = run("systemd-analyze", "syscall-filter", group).splitlines()[1:]
     names = [line.strip() for line in lines if line.strip() and not line.strip().startswith("#")]
     inner = [calls_of(name) for name in names if name.startswith("@")]
@@ -252,7 +250,7 @@ def calls_of(group):
 
 
 def calls_of_a_daemons_life():
-    """From its start over takes, a put policy and a reload to its end, with a supervisor."""
+    """The system calls from start to end, with takes, a put policy, a reload and a supervisor."""
     folder = SCRATCH / "traced"
     folder.mkdir()
     traced = folder / "weir"
@@ -270,7 +268,7 @@ def calls_of_a_daemons_life():
             daemon.wait_for_log("read again")
             pid = daemon.process.pid
             daemon.stop()
-    # (Who traces writes on for a moment.)
+    # (strace writes on for a moment.)
     text = ""
     for _ in range(3000):
         text = trace.read_text(encoding="utf-8", errors="replace")
@@ -289,7 +287,7 @@ class UnitTest(unittest.TestCase):
         self.assertEqual(said, "")
 
     def beside_a_system(self):
-        """A root with the unit, and what systemd itself brings along."""
+        """A root with the unit and the files of systemd."""
         root = SCRATCH / "system"
         if not root.exists():
             units = root / "lib/systemd/system"
@@ -310,7 +308,7 @@ class UnitTest(unittest.TestCase):
                      "StateDirectory=weir", "NoNewPrivileges=yes", "ProtectSystem=strict"):
             self.assertIn(line, self.lines())
 
-    # A call that is forbidden would fail only there, and only when it is made.
+    # A forbidden system call would fail only in the field, when it is made.
     @unittest.skipIf(under_sanitizer(), "a sanitizer has calls of its own")
     def test_the_unit_allows_every_system_call_of_the_daemon(self):
         self.assertIn("SystemCallFilter=@system-service", self.lines())
@@ -320,7 +318,7 @@ class UnitTest(unittest.TestCase):
         self.assertLess({"epoll_wait", "accept4", "msync", "sendto"}, used)
         self.assertEqual(used - (allowed - calls_of("@privileged")), set())
 
-    # Whether the machine went down in between is known by its boot id.
+    # The boot id tells whether the machine was restarted in between.
     def test_the_unit_lets_the_daemon_read_the_boot_id(self):
         self.assertFalse([line for line in self.lines() if line.startswith("ProcSubset")])
 

@@ -1,4 +1,4 @@
-// A sketch beside exact counts: what it promises holds for any stream.
+// The sketch against exact counts: its bounds hold for any stream.
 
 #include "base/heavy_hitters.h"
 
