@@ -1,4 +1,4 @@
-"""Commands that ask a daemon, against servers that answer in their own ways: ask_test.py WEIR."""
+"""Client commands of weir against servers that answer in unusual ways: ask_test.py WEIR."""
 
 import socket
 import subprocess
@@ -15,7 +15,7 @@ WITH_LENGTH = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s" % (len(DECISION
 
 
 class Server:
-    """Answers one request with given pieces of bytes, then closes; with none, it stays silent."""
+    """Answers one request with the given pieces of bytes, then closes; without pieces, it stays silent."""
 
     def __init__(self, *pieces, address="127.0.0.1"):
         self.pieces = pieces
@@ -85,7 +85,7 @@ class AskTest(unittest.TestCase):
     def test_interim_responses_are_skipped(self):
         self.assert_understood(b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: </>\r\n\r\n" + WITH_LENGTH)
 
-    # Only one of the name's two addresses has a server, once the first and once the second.
+    # Only one of the name's two addresses has a server: first the first, then the second.
     @unittest.skipUnless(can_mount(), "a hosts file of its own needs root, and a root folder that is a mount")
     def test_every_address_of_a_name_is_tried(self):
         addresses = ("127.0.0.1", "127.0.0.2")

@@ -14,7 +14,7 @@ import unittest
 from daemon import Daemon, Resp, free_port
 
 WEIR = sys.argv.pop(1)
-# Nothing drips in within the lifetime of a test.
+# Limits so slow that no permit comes back within a test.
 POLICIES = """
 policies:
   thousand: { limits: [ { limit: 1000 per 100000h, name: rate } ] }
@@ -46,13 +46,13 @@ class BenchTest(unittest.TestCase):
         cls.daemon.__exit__()
 
     def report(self, *args, code=0):
-        """The JSON of a run, which is all that standard output has."""
+        """The JSON report of a run, which is the whole standard output."""
         run = bench(*args, "--json")
         self.assertEqual(run.returncode, code, run.stderr + run.stdout)
         self.assertEqual(run.stderr, "")
         return json.loads(run.stdout)
 
-    # ---- What passes
+    # ---- Admitted permits
 
     def test_a_limit_of_a_thousand_admits_a_thousand(self):
         for address in (self.resp, self.http):
@@ -105,7 +105,7 @@ class BenchTest(unittest.TestCase):
                             "--requests", 100)["ideal"]
         self.assertIn("settling", ideal["reason"])
 
-    # ---- What is asked
+    # ---- Requests
 
     def test_a_mix_sends_the_verbs_that_it_names(self):
         for address in (self.resp, self.http):
@@ -115,7 +115,7 @@ class BenchTest(unittest.TestCase):
             self.assertEqual(take["allowed"], 10)
             self.assertEqual(sum(take.values()) + sum(peek.values()), 2000)
             self.assertTrue(800 < sum(peek.values()) < 1200, peek)
-            self.assertGreater(peek["refused"], 700)  # nothing is left before long
+            self.assertGreater(peek["refused"], 700)  # the bucket is used up early
             self.assertEqual(report["admitted"], 10)
 
     def test_settling_takes_keys_into_debt(self):
@@ -130,7 +130,7 @@ class BenchTest(unittest.TestCase):
                             "--seed", 77, "--connections", 1)
         self.assertEqual(first["plan"]["seed"], 77)
         self.assertEqual(first["admitted"], first["ideal"]["requests"])
-        # Their buckets are empty now, and those of another seed are not.
+        # These buckets are empty now; those of another seed are not.
         again = self.report(self.resp, "--policy", "ten", "--keys", 20, "--requests", 400,
                             "--seed", 77, "--connections", 1)
         self.assertLess(again["admitted"], 40)
@@ -151,7 +151,7 @@ class BenchTest(unittest.TestCase):
         self.assertGreater(report["requests"], 0)
         self.assertGreaterEqual(report["seconds"], 0.29)
 
-    # ---- What it says
+    # ---- Reports
 
     def test_the_report_has_all_fields(self):
         report = self.report(self.http, "--policy", "wide", "--rate", 2000, "--requests", 500)
@@ -199,13 +199,13 @@ class BenchTest(unittest.TestCase):
             try:
                 shown += rest.read(1 << 16) or b""
             except OSError:
-                pass  # the other end is closed
+                pass  # the peer has closed the connection
         self.assertNotIn(b"\n", shown)
         self.assertRegex(shown.decode(), r"\r[\d.]+ s   [\d,.]+/s   refused [\d.]+ %   p99 ")
         self.assertIn(b"interrupted: this is what was measured until then", out)
         self.assertEqual(process.returncode, 0)
 
-    # ---- What goes wrong
+    # ---- Errors
 
     def test_bad_options_are_explained(self):
         for args, text in ((("--mix", "tak=1"), 'did you mean "take"'),
@@ -254,7 +254,7 @@ class BenchTest(unittest.TestCase):
 
 
 def wait_until_taken(daemon, policy, key, count=1):
-    """Until somebody has asked so often."""
+    """Waits until there were this many calls."""
     before = f'weir_decisions_total{{policy="{policy}",outcome="allowed"}}'
     first = None
     for _ in range(3000):
@@ -285,7 +285,7 @@ class TroubleTest(unittest.TestCase):
                     port = daemon.resp_port if listener == "resp" else daemon.http_port
                     address = f"127.0.0.1:{port}" if listener == "resp" else f"http://127.0.0.1:{port}"
                     process = self.start(address, "--connections", 4, "--duration", "60s", *loop)
-                    # (More than can be on their way: some have been answered.)
+                    # (More than can be in flight: some have been answered.)
                     wait_until_taken(daemon, "wide", "any", 2000)
                     daemon.kill()
                     report = self.end(process)
@@ -293,9 +293,9 @@ class TroubleTest(unittest.TestCase):
                 self.assertGreaterEqual(report["errors"]["count"], 4)
                 self.assertLessEqual(set(report["errors"]["kinds"]), {"closed", "connect"})
                 self.assertGreater(report["requests"], 0)
-                self.assertLess(report["seconds"], 59)  # it did not go on alone
+                self.assertLess(report["seconds"], 59)  # the run ended early
 
-    # The daemon stands still for a second of five: whoever was due then has waited.
+    # The daemon is frozen for one second of five: requests due in that second have waited.
     def test_a_stall_shows_in_an_open_loop(self):
         with Daemon(WEIR, POLICIES) as daemon:
             process = self.start(f"127.0.0.1:{daemon.resp_port}", "--rate", 1000, "--requests", 5000,
@@ -371,7 +371,7 @@ class TroubleTest(unittest.TestCase):
 
 
 def wait_until_asked_in_vain(daemon):
-    """Until some requests more have been read than the policy's end."""
+    """Waits until this many more requests have been read after the policy was deleted."""
     def requests():
         metrics = daemon.http("GET", "/metrics")[2].decode()
         return sum(float(line.split()[-1]) for line in metrics.splitlines()
@@ -385,7 +385,7 @@ def wait_until_asked_in_vain(daemon):
 
 
 def play(listener, answers, done):
-    """A server that says one thing for each connection that asks: the last to all that follow."""
+    """A server with one fixed answer for each connection; the last one serves all further connections."""
     held = []
     while not done.is_set():
         try:

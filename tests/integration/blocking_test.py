@@ -1,4 +1,4 @@
-"""A slow disk holds up nobody but whoever wants something written: blocking_test.py WEIR."""
+"""A slow disk delays only the requests that need a write: blocking_test.py WEIR."""
 
 import os
 import sys
@@ -28,7 +28,7 @@ class SlowDiskTest(unittest.TestCase):
         self.addCleanup(self.daemon.__exit__)
 
     def wait_for_write(self, name, thread):
-        """Until the new file is there, which is not on disk yet."""
+        """Waits for the new file, which is not yet on the disk."""
         path = Path(f"{self.state}.{name}.new")
         while not path.exists() and thread.is_alive():
             time.sleep(0.001)

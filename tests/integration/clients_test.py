@@ -1,4 +1,4 @@
-"""Redis clients as they are, against a running daemon: clients_test.py WEIR."""
+"""Unmodified Redis clients against a running daemon: clients_test.py WEIR."""
 
 import subprocess
 import sys
@@ -8,7 +8,7 @@ from daemon import Daemon
 
 WEIR = sys.argv.pop(1)
 
-# With the redis of the interpreter that runs this.
+# With the redis module of the interpreter that runs this.
 PYTHON_CLIENT = """
 import redis, sys
 client = redis.Redis(port=int(sys.argv[1]), decode_responses=True)

@@ -31,7 +31,7 @@ def block(name):
     return re.search(rf"```yaml\n# {re.escape(name)}\n(.*?)```", PAGE, re.S)[1]
 
 
-# (A year: no test meets the end of it.)
+# (A year: it does not end within a test.)
 RULES = block("rules.yaml").replace("unit: hour", "unit: year")
 SETTINGS = block("weir.yaml")
 
@@ -54,7 +54,7 @@ def get(port, path="/", **fields):
 
 
 class Service(http.server.BaseHTTPRequestHandler):
-    """What is protected. It says what an answer has cost, if it is told."""
+    """The protected service. Returns the cost of its answer in a header, if told to."""
     protocol_version = "HTTP/1.1"
 
     def do_GET(self):
@@ -70,7 +70,7 @@ class Service(http.server.BaseHTTPRequestHandler):
 
 
 class Envoy:
-    """The Envoy of the recipe, in front of a service, asking these daemons."""
+    """Envoy with the configuration of the recipe, between a service and these daemons."""
 
     def __init__(self, folder, service, weirs):
         self.folder = Path(folder)
@@ -78,7 +78,7 @@ class Envoy:
         self.config = yaml.safe_load(block("envoy.yaml"))
         self.config["admin"] = {"address": self.socket_address(self.admin_port)}
         self.listener["address"] = self.socket_address(self.port)
-        # (Nothing in a test may depend on the machine being fast.)
+        # (No test may depend on a fast machine.)
         self.asking["timeout"] = "30s"
         self.weir["connect_timeout"] = "10s"
         only(self.weir["health_checks"]).update(timeout="10s", interval="0.1s", no_traffic_interval="0.1s")
@@ -97,7 +97,7 @@ class Envoy:
         endpoints = only(self.cluster(name)["load_assignment"]["endpoints"])
         endpoints["lb_endpoints"] = [{"endpoint": {"address": self.socket_address(port)}} for port in ports]
 
-    # What tests change before it starts.
+    # The part of the configuration that tests change before the start.
     @property
     def weir(self):
         return self.cluster("weir")
@@ -149,7 +149,7 @@ class Envoy:
         return text
 
     def statistic(self, name):
-        """(Some are not there before there is something to count.)"""
+        """(Some statistics are missing until they count something.)"""
         found = re.search(rf"^{re.escape(name)}: (\d+)$", self.admin("/stats"), re.M)
         return int(found[1]) if found else 0
 
@@ -170,7 +170,7 @@ class EnvoyProxyTest(unittest.TestCase):
         self.addCleanup(self.service.shutdown)
 
     def start_weir(self, settings=SETTINGS, rules=RULES, args=()):
-        """At a port that it has again after a restart."""
+        """Starts weir on a port that stays the same over a restart."""
         daemon = Daemon(WEIR, "", grpc=f"127.0.0.1:{free_port()}", extra=settings, args=args)
         daemon.cwd = daemon.folder
         (daemon.folder / "rules.yaml").write_text(rules)
@@ -199,11 +199,11 @@ class EnvoyProxyTest(unittest.TestCase):
         self.assertEqual((refused["ratelimit-limit"], refused["ratelimit-remaining"]), ("5", "0"))
         self.assertEqual(refused["ratelimit-reset"], refused["x-ratelimit-reset"])
         self.assertTrue(0 < int(refused["ratelimit-reset"]) <= YEAR)
-        # What was refused took nothing from the twenty.
+        # Refused requests took nothing from the twenty.
         elsewhere = [get(envoy.port, x_user="alice") for _ in range(16)]
         self.assertEqual([status for status, _ in elsewhere], 15 * [200] + [429])
         self.assertEqual(elsewhere[0][1]["x-ratelimit-remaining"], "14")
-        # Others have their own, and who does not say who it is has none.
+        # Other users have their own limit; a request without a user has none.
         self.assertEqual(get(envoy.port, x_user="bob")[0], 200)
         status, fields = get(envoy.port)
         self.assertEqual((status, fields["x-ratelimit-limit"]), (200, None))
@@ -240,7 +240,7 @@ class EnvoyProxyTest(unittest.TestCase):
         plenty = RULES.replace("requests_per_unit: 20", "requests_per_unit: 100000000")
         weirs = [self.start_weir(rules=plenty, args=["--drain", "10min"]) for _ in range(2)]
         envoy = self.envoy(*weirs)
-        envoy.asking["failure_mode_deny"] = True  # what is not answered is seen
+        envoy.asking["failure_mode_deny"] = True  # a missing answer shows as a denial
         self.start(envoy, 2)
         answers, over = collections.Counter(), threading.Event()
 
@@ -276,7 +276,7 @@ descriptors:
 """
 
     def ask_for_tokens(self, compat):
-        """The status of a third request, after two that have cost 60 each."""
+        """The status of a third request, after two that cost 60 each."""
         weir = self.start_weir(f"{compat}\n{SETTINGS}", self.TOKENS)
         envoy = self.envoy(weir)
         del envoy.host["rate_limits"]
@@ -284,7 +284,7 @@ descriptors:
         self.start(envoy)
         for spent in (60, 120):
             self.assertEqual(get(envoy.port, x_user="a", x_cost=60)[0], 200)
-            # (Envoy asks when it is done, and waits for nobody.)
+            # (Envoy reports the cost after the response, and does not wait for an answer.)
             eventually(lambda: f'weir_envoy_hits_total{{rule="shop.tokens"}} {spent}\n'
                        in weir.http("GET", "/metrics")[2].decode(), f"{spent} hits have come")
         return get(envoy.port, x_user="a", x_cost=60)[0]
@@ -320,7 +320,7 @@ descriptors:
         self.start(known)
         status, fields = get(known.port, x_user="a")
         self.assertEqual((status, fields["x-ratelimit-remaining"]), (200, "19"))
-        # Who shows no certificate is not let in.
+        # A client without a certificate is refused.
         stranger = self.envoy(weir)
         stranger.weir.update(yaml.safe_load(written))
         del stranger.weir["transport_socket"]["typed_config"]["common_tls_context"]["tls_certificates"]

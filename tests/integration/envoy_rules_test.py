@@ -1,4 +1,4 @@
-"""The rules of Envoy's rate limit service in a daemon: read, read again, explained, counted:
+"""The rules of Envoy's rate limit service in a daemon: loaded, reloaded, explained, counted:
 envoy_rules_test.py WEIR."""
 
 import signal

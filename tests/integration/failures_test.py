@@ -1,4 +1,4 @@
-"""What docs/operations.md promises for bad days: failures_test.py WEIR."""
+"""The behaviour in failures that docs/operations.md promises: failures_test.py WEIR."""
 
 import shutil
 import signal
@@ -59,7 +59,7 @@ class FailuresTest(unittest.TestCase):
         (self.folder / "state.policies").write_text("{")
         self.assertIn("state.policies is damaged: move it away", self.refuses_to_start())
 
-    # As on a full disk: what is put cannot be kept.
+    # As on a full disk: a put policy cannot be written.
     def test_a_policy_that_cannot_be_written_is_refused_and_those_in_force_stay(self):
         with self.daemon() as daemon:
             (self.folder / "state.policies.new").mkdir()
@@ -70,7 +70,7 @@ class FailuresTest(unittest.TestCase):
 
     def test_an_order_that_cannot_be_written_is_refused(self):
         with self.daemon() as daemon:
-            (self.folder / "state.orders").mkdir()  # what is written beside it cannot take its place
+            (self.folder / "state.orders").mkdir()  # the temporary file cannot replace a folder
             status, _, said = daemon.post("/v1/block", policy="p", key="k", **{"for": "1h"})
             self.assertEqual(status, 500)
             self.assertIn("cannot replace", said["detail"])

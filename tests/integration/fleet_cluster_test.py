@@ -19,7 +19,7 @@ from redis_server import RedisServer
 WEIR = sys.argv.pop(1)
 VECTORS = Path(__file__).parents[1] / "vectors"
 
-# (Of a thousand hours, so that nothing comes back while a test runs.)
+# (Limits of a thousand hours, so that nothing comes back during a test.)
 POLICIES = """
 policies:
   few: { limits: [ 10 per 1000h ], on_store_failure: closed }
@@ -153,7 +153,7 @@ class SharedLimitTest(ClusterTest):
             self.assertEqual((answer[0:3], answer[6]), ([1, 3, left], "l0"))
         refused = resp("WEIR.TAKE", "apart", "PARTS", *parts)
         self.assertEqual((refused[0], refused[6], refused[7]), (0, "l0", 0))
-        # It was not charged by the nine others.
+        # The nine other limits did not charge it.
         parts[1] = "another"
         eventually(lambda: resp("WEIR.PEEK", "apart", "PARTS", *parts)[2] == 1, "the second has one left")
 
@@ -201,7 +201,7 @@ class PartsTest(ClusterTest):
         for thread in threads:
             thread.join()
         self.assertLessEqual(sum(taken.values()), 40)
-        # (Some may have been refused for what others were about to give back.)
+        # (Some may be refused because of permits that others were about to refund.)
         for user in taken:
             resp = self.resp(daemons[0])
             eventually(lambda: resp("WEIR.PEEK", "sale", "PARTS", "user", user, "sku",
@@ -220,23 +220,23 @@ class PartsTest(ClusterTest):
             return resp("WEIR.LEAVE", "desks", "HOLDER", holder, "PARTS", "user", user, "room", room)
 
         self.assertEqual([enter(first, "ann", "r", f"a{i}")[0] for i in range(3)], [1, 1, 0])
-        # The room has one seat left, whatever came of the last one.
+        # One permit is left, whatever the last call did.
         eventually(lambda: enter(second, "bob", "r", "b")[0] == 1, "the third seat")
         refused = enter(second, "cid", "r", "c")
         self.assertEqual(refused[0::6], [0, "seats"])
-        # Who is in renews, and is not charged again.
+        # A holder that enters again renews, and is not charged again.
         for _ in range(5):
             self.assertEqual(enter(first, "ann", "r", "a0")[0::7], [1, 0])
         self.assertEqual(leave(first, "ann", "r", "a0"), 1)
         eventually(lambda: enter(second, "cid", "r", "c")[0] == 1, "the seat that was left")
-        # Four have entered of six, and all that was refused was given back.
+        # Four of six have entered, and all refused permits were refunded.
         self.assertEqual(leave(first, "bob", "r", "b"), 1)
         self.assertEqual(enter(first, "dan", "r", "d")[0], 1)
         self.assertEqual(leave(first, "dan", "r", "d"), 1)
         self.assertEqual(enter(first, "eve", "r", "e")[0], 1)
         self.assertEqual(leave(first, "eve", "r", "e"), 1)
         self.assertEqual(enter(first, "eve", "r", "e")[0::6], [0, "entries"])
-        # The seat that was taken before the entries said no is free again.
+        # The permit taken before the refusal by the other slot is free again.
         eventually(lambda: first("WEIR.PEEK", "desks", "PARTS", "user", "eve", "room", "other")[2] == 2,
                    "eve has both seats of her own")
 
@@ -292,7 +292,7 @@ class MovingSlotsTest(ClusterTest):
         source = self.cluster.owner_of(slot)
         to = next(node for node in self.cluster.primaries() if node is not source)
         self.cluster.begin_move(slot, to)
-        # (A set and the hash beside it may be asked for together only where both can be.)
+        # (Two keys may be used in one command only where both are.)
         entered = 4 + sum(resp("WEIR.ENTER", "rooms", "moving", f"m{i}")[0] for i in range(10))
         self.assertLessEqual(entered, 10)
         self.cluster.end_move(slot, source, to)
@@ -313,7 +313,7 @@ class FailoverTest(ClusterTest):
         callers.have_answers()
         callers.end()
         total = callers.admitted + use_up(daemons[0], "WEIR.TAKE", "one", "handed")
-        # What had no answer may have been charged.
+        # A call without an answer may have been charged.
         self.assertLessEqual(total, 400)
         self.assertGreaterEqual(total + callers.degraded, 400)
 
@@ -330,7 +330,7 @@ class FailoverTest(ClusterTest):
         callers = self.callers(daemons, "WEIR.TAKE", "one", "killed")
         callers.have_answers(20)
         primary.end()
-        # All that it had admitted since then may be forgotten with it.
+        # All permits admitted since the last replication may be forgotten with it.
         with callers.lock:
             at_most_lost = callers.admitted + 2 * 4 * len(daemons)
         eventually(lambda: self.cluster.ask(replica, "ROLE")[0] == "master", "the replica takes over")
@@ -340,7 +340,7 @@ class FailoverTest(ClusterTest):
         total = before + callers.admitted + use_up(daemons[0], "WEIR.TAKE", "one", "killed")
         self.assertLessEqual(total, 400 + at_most_lost)
         self.assertGreaterEqual(total + callers.degraded, 400)
-        # The others did not notice.
+        # Keys on other primaries are not affected.
         primary.start()
 
 

@@ -1,4 +1,4 @@
-"""What daemons do when their Redis does not do what it should: fleet_faults_test.py WEIR."""
+"""Daemons while their Redis misbehaves: fleet_faults_test.py WEIR."""
 
 import contextlib
 import socket
@@ -36,14 +36,14 @@ class FaultTest(unittest.TestCase):
         return self.stack.enter_context(RedisServer(*arguments, **options))
 
     def passes(self, policy, key="k", calls=8):
-        """How many of so many calls pass, and whether they were decided without the store."""
+        """The number of admitted calls, and whether they were decided without the store."""
         answers = [self.resp("WEIR.TAKE", policy, key) for _ in range(calls)]
         degraded = {answer[7] for answer in answers}
         self.assertEqual(len(degraded), 1, answers)
         return sum(answer[0] for answer in answers), bool(degraded.pop())
 
     def assert_degraded(self, key="away"):
-        """By all that policies can say about it."""
+        """Asserts each on_store_failure mode during an outage."""
         self.assertEqual(self.passes("open", key), (8, True))
         self.assertEqual(self.passes("closed", key), (0, True))
         self.assertEqual(self.passes("local", key), (5, True))
@@ -51,7 +51,7 @@ class FaultTest(unittest.TestCase):
         self.assertEqual(self.passes("node", key), (8, False))
 
     def assert_never_open(self, key="wrong"):
-        """A mistake refuses, and does not look like an outage."""
+        """Asserts that a misconfiguration refuses, and is not treated as an outage."""
         self.assertEqual(self.passes("open", key), (0, True))
         self.assertEqual(self.passes("closed", key), (0, True))
         self.assertEqual(self.passes("node", key), (8, False))
@@ -78,7 +78,7 @@ class OutageTest(FaultTest):
         self.assertEqual(left(), 1)
         self.assertEqual(settle(-2, "RECEIPT", here[8])[1:3], [5, 3])
         self.assertEqual(left(), 3)
-        # What the fleet has admitted is given back to the fleet, or not at all.
+        # Permits admitted by the fleet are refunded to the fleet, or not at all.
         self.assertEqual(settle(-4, "RECEIPT", there)[1:3], [5, 3])
         self.assertEqual(settle(7)[2], 0)
         self.assertEqual((left(), self.resp("WEIR.TAKE", "local", "k")[0]), (0, 0))
@@ -112,7 +112,7 @@ class OutageTest(FaultTest):
         self.assert_degraded()
         redis.start()
         self.assert_heals()
-        # What was used is forgotten with it, and the scripts are not there: they are sent again.
+        # The usage is lost with it, and so are the scripts, which are sent again.
         self.assertEqual(self.passes("closed"), (5, False))
         daemon.wait_for_log("the connection is lost")
 
@@ -121,8 +121,8 @@ class OutageTest(FaultTest):
         daemon = self.daemon(redis.url)
         self.assertEqual(self.passes("open"), (5, False))
         redis.freeze()
-        # Everybody is answered while it hangs: those who had to wait for it, and those who came
-        # when it was known.
+        # Every call is answered while it hangs: those in flight, and those that came after the outage was
+        # detected.
         self.assert_degraded()
         eventually(lambda: "weir_store_breakers_open 0\n" not in
                    daemon.http("GET", "/metrics")[2].decode(), "the breaker opens")
@@ -133,7 +133,7 @@ class OutageTest(FaultTest):
                    daemon.http("GET", "/metrics")[2].decode(), "and closes")
 
     def test_a_store_slower_than_the_timeout_is_an_outage_that_heals(self):
-        """It answers a PING at once, and scripts long after anybody has waited for them."""
+        """It answers PING at once, and scripts long after the timeout."""
         redis = self.redis()
         self.daemon(redis.url)
         self.assertEqual(self.passes("closed", "a", 1), (1, False))
@@ -142,7 +142,7 @@ class OutageTest(FaultTest):
         self.assert_degraded()
         self.assertEqual(redis.ask("CLIENT", "UNPAUSE"), "OK")
         self.assert_heals()
-        # What was asked too late may have been charged, each of it once, and is answered to nobody.
+        # Calls after the timeout may have been charged, each once, and their answers are dropped.
         passed, degraded = self.passes("closed", "late")
         self.assertFalse(degraded)
         self.assertLessEqual(passed, 5)
@@ -159,7 +159,7 @@ class OutageTest(FaultTest):
             caller.close()
         asking = daemon.resp()
         asking.send("WEIR.TAKE", "closed", "k")
-        # Others are served meanwhile, and whoever says no more but waits is answered.
+        # Other clients are served meanwhile, and a client that stays is answered.
         self.assertEqual(daemon.http("GET", "/healthz")[0], 200)
         asking.socket.shutdown(socket.SHUT_WR)
         self.assertEqual(asking.read()[0::7], [0, 1])

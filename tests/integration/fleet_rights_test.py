@@ -1,4 +1,4 @@
-"""What the page about Redis says of addresses and rights: fleet_rights_test.py WEIR."""
+"""The addresses and rights documented in the page about Redis: fleet_rights_test.py WEIR."""
 
 import contextlib
 import os
@@ -15,7 +15,7 @@ from redis_server import RedisServer
 
 WEIR = sys.argv.pop(1)
 
-# Every algorithm, alone and together.
+# Every algorithm, alone and combined.
 POLICIES = """
 policies:
   bucket: { limits: [ 5/h ], on_store_failure: closed }

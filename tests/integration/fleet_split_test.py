@@ -27,10 +27,10 @@ policies:
 
 
 class Load:
-    """Takes from a daemon until it is told to stop, or the daemon is gone."""
+    """Takes from a daemon until told to stop, or until the daemon is gone."""
 
     def __init__(self, daemon):
-        self.admitted = []  # before and after each call that passed
+        self.admitted = []  # (before, after) for each admitted call
         self.stopped = False
         self.resp = daemon.resp()
         self.thread = threading.Thread(target=self.run)
@@ -56,8 +56,8 @@ class Load:
 
 
 def most_over(admitted):
-    """By how many permits some interval holds more than the limit allows. A call was decided
-    between its question and its answer, so that nothing here can be wrong by a late clock."""
+    """The largest number of permits by which an interval exceeds the limit. A call was decided between its
+    request and its answer, so that a late clock cannot make this wrong."""
     admitted = sorted(admitted)
     worst = -BURST
     for i, (start, _) in enumerate(admitted):
@@ -92,7 +92,7 @@ class SplitTest(unittest.TestCase):
                     if each["policy"] == policy)
 
     def wait_for_shares(self, *shares):
-        """Of daemons, in any order."""
+        """Waits for the shares of daemons, in any order."""
         daemons, expected = [d for d, _ in shares], sorted(share for _, share in shares)
         eventually(lambda: sorted(self.share(d) for d in daemons) == expected,
                    f"they have {expected}")
@@ -121,7 +121,7 @@ class MembershipTest(SplitTest):
 
         for load in loads:
             load.stop()
-        # (One for rounding: the daemons' clock and this one are not the same.)
+        # (One for rounding: the clocks of the daemons and of the test differ.)
         self.assertLessEqual(most_over(sum((load.admitted for load in loads), [])), 1)
 
     def test_a_limit_smaller_than_the_fleet_leaves_some_nodes_without_a_share(self):
@@ -174,7 +174,7 @@ class CutOffTest(SplitTest):
         self.assert_goes_by_on_store_failure(daemon)
         redis.thaw()
         eventually(lambda: self.fleet(daemon)["member"], "it is back")
-        # Nobody has missed it, so it goes on with what it had.
+        # No other node has noticed its absence, so it keeps its share.
         self.assertEqual(self.fleet(daemon)["generation"], generation)
         self.assertEqual(self.share(daemon), 30)
         eventually(lambda: daemon.post("/v1/take", policy="closed", key="k")[0] == 200, "takes")

@@ -30,7 +30,7 @@ policies:
 
 
 def nodes_of(redis, count, stack, policies=POLICIES, clocks=()):
-    """So many daemons on one store, perhaps with clocks that are off by so many seconds."""
+    """Starts this many daemons on one store, optionally with clock offsets in seconds."""
     daemons = []
     for i in range(count):
         daemon = Daemon(WEIR, policies, extra=f"store: {redis.url}\nstore_timeout: 5s")
@@ -41,7 +41,7 @@ def nodes_of(redis, count, stack, policies=POLICIES, clocks=()):
 
 @contextlib.contextmanager
 def faked_clock(seconds):
-    """Whoever is started meanwhile has a wall clock that is off."""
+    """Daemons started inside have a wall clock with an offset."""
     if not seconds:
         yield
         return
@@ -65,7 +65,7 @@ def faketime_library():
 
 
 def admitted_by_all(daemons, clients, commands, key="k", policy="fleet", permits=1):
-    """How many permits `clients` connections to each daemon get, all at once, each with so many
+    """The permits granted to `clients` concurrent connections to each daemon, each with the same number of
     calls."""
     admitted = []
     start = threading.Barrier(len(daemons) * clients)
@@ -116,7 +116,7 @@ class SharedLimitTest(unittest.TestCase):
         self.assertEqual(admitted_by_all(daemons, clients=8, commands=100), 1000)
         self.assertEqual(admitted_by_all(daemons, 8, 50, policy="sliding"), 500)
         self.assertEqual(admitted_by_all(daemons, 8, 20, policy="both"), 200)
-        # And those who are refused are told the same time, by whomever they ask.
+        # Refusals have the same retry time on every node.
         told = set()
         for daemon in daemons:
             resp = daemon.resp()
@@ -130,16 +130,16 @@ class SharedLimitTest(unittest.TestCase):
         take = ("WEIR.TAKE", "mixed", "PARTS", "sku", "42", "user")
         self.assertEqual(first(*take, "ann")[0], 1)
         self.assertEqual(first(*take, "ann")[0::6], [0, "user"])
-        self.assertEqual(second(*take, "ann")[0], 1)  # another node, another count
+        self.assertEqual(second(*take, "ann")[0], 1)  # the other node has its own count
         self.assertEqual(second("WEIR.PEEK", "mixed", "PARTS", "sku", "42", "user", "bob")[0], 1)
         for user in range(98):
             self.assertEqual((first, second)[user % 2](*take, user)[0], 1)
         for resp in (first, second):
             refused = resp(*take, "zoe")
             self.assertEqual(refused[0::6], [0, "product"])
-        # Nothing was taken from who was refused by the product.
+        # A call refused by the product limit took nothing from the user.
         self.redis.ask("DEL", "weir1:{mixed:sku=42}:bucket=product")
-        # (For a tenth of a second a node refuses as it was told before.)
+        # (A node caches a refusal for a tenth of a second.)
         eventually(lambda: first(*take, "zoe")[0] == 1, "zoe's only try of the hour")
         first.close()
         second.close()
@@ -162,7 +162,7 @@ class SharedLimitTest(unittest.TestCase):
         self.assertEqual(first("WEIR.ENTER", "rooms", "k", "one more")[0], 1)
         self.assertEqual(first("CL.THROTTLE", "k", 4, 10, 60)[2], 4)
         self.assertEqual(second("CL.THROTTLE", "k", 4, 10, 60)[2], 3)
-        # More is given back than was taken: an error, and nothing is owed any more.
+        # A refund of more than was taken is an error, and leaves no debt.
         self.assertIsInstance(first("CL.THROTTLE", "k", 4, 10, 60, -5), RespError)
         self.assertEqual(second("CL.THROTTLE", "k", 4, 10, 60, 0), [0, 5, 5, -1, 0])
         status, headers, body = daemons[0].post("/v1/take", policy="search", key="k")
@@ -184,7 +184,7 @@ class SharedLimitTest(unittest.TestCase):
             self.assertEqual(resp("WEIR.TAKE", "p", "k", 10)[0:3], [1, 20, 0])
             resp.close()
 
-    # (A refusal is remembered for a tenth of a second: for who asks the same, not for others.)
+    # (A refusal is cached for a tenth of a second, for equal calls only.)
     def test_a_refusal_describes_its_own_call(self):
         policies = """
 policies:
@@ -217,7 +217,7 @@ policies:
         self.redis.ask("SET", name, "9" + text[1:])
         self.assertEqual(resp("WEIR.TAKE", "fleet", "k")[0::7], [0, 1])
         daemon.wait_for_log("WEIRFORMAT")
-        # What this version wrote is read again.
+        # Records written by this version are read again.
         self.redis.ask("SET", name, text)
         self.assertEqual(resp("WEIR.TAKE", "fleet", "k")[0:3], [1, 1000, 998])
         resp.close()

@@ -1,4 +1,4 @@
-"""The gateway with clients that speak HTTP/2: gateway_h2_test.py WEIR."""
+"""The gateway with HTTP/2 clients: gateway_h2_test.py WEIR."""
 
 import os
 import re
@@ -22,7 +22,7 @@ from h2_peer import *  # noqa: F403: frames, flags and codes
 WEIR = sys.argv.pop(1)
 SCALE = 10 if under_sanitizer() else 1
 WAIT = "client_timeouts: { header: 500ms, body: 500ms, send: 1s, idle: 2s }"
-WIDE = 0x7fffffff - 65535  # opens a window as far as it goes
+WIDE = 0x7fffffff - 65535  # opens a window to its maximum
 
 
 def fields_of(method="GET", path="/", authority="shop.example.com", **others):
@@ -63,7 +63,7 @@ class Case(unittest.TestCase):
         return peer
 
     def assert_served(self, gateway, path="/"):
-        """Somebody else is."""
+        """Asserts that another client is served."""
         with Peer(gateway.port) as other:
             self.assertEqual(other.ask(fields_of(path=path)).status, 200)
 
@@ -220,7 +220,7 @@ class Passing(Case):
         peer.send(peer.head(fields_of("POST"), stream), *peer.data(b"x" * 30_000, stream, ends=False))
         self.assertEqual(peer.answer(stream).status, 403)
         self.assertEqual(peer.answers[stream].body, b"no")
-        peer.send(*peer.data(b"x" * 16_384, stream))  # what was on its way hurts nobody
+        peer.send(*peer.data(b"x" * 16_384, stream))  # late DATA does no harm
         self.assertEqual(peer.ask(fields_of(path="/again")).status, 403)
 
     def test_curl_and_h2load_are_served_as_clients(self):
@@ -233,13 +233,13 @@ class Passing(Case):
         self.assertEqual(run(*curl, "-T", "-", url, input=b"y" * 3_000_000).stdout, b"hello2 200")
         self.assertEqual(service.seen[-1][3], 3_000_000)
         self.assertEqual(run("curl", "-sS", "-w", "%{http_version}", url).stdout, b"hello1.1")
-        # Whoever asks for it with Upgrade goes on as it began.
+        # A client that asks for h2c by Upgrade continues with HTTP/1.1.
         self.assertEqual(run("curl", "-sS", "-w", "%{http_version}", "--http2", url).stdout, b"hello1.1")
         done = run("h2load", "-n", 2000 // SCALE, "-c", 5, "-m", 4, url).stdout.decode()
         self.assertIn(f"{2000 // SCALE} succeeded, 0 failed", done)
 
     def tls(self):
-        """What trusts an authority, and what a gateway needs that shows its certificate."""
+        """A context that trusts an authority, and the gateway options for its certificate."""
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
         authority = Authority(folder.name)
@@ -268,7 +268,7 @@ class Passing(Case):
         gateway = self.gateway(plain(self.service(lambda h: h.answer(body=answer)).url), more=tls)
         context = ssl.create_default_context(cafile=authority.cert)
         context.set_alpn_protocols(["h2"])
-        # (Windows that hold back nothing: the socket does.)
+        # (Windows are wide open; the socket limits the flow.)
         peer = self.peer(gateway, tls=context, opens_windows=False, initial_window_size=0x7fffffff)
         peer.send(window_update(0, WIDE))
         got = peer.ask(fields_of())
@@ -284,7 +284,7 @@ class Flow(Case):
     @unittest.skipIf(under_sanitizer(), "what a sanitizer keeps is not flat")
     def test_large_bodies_pass_both_ways_at_once_in_little_memory(self):
         def echo(s):
-            """Sends back what it gets, as it comes."""
+            """Sends its request body back, as it arrives."""
             while True:
                 head, rest = read_head(s)
                 length = left = int(re.search(rb"content-length: (\d+)", head, re.I)[1])
@@ -305,7 +305,7 @@ class Flow(Case):
         self.assertLess(resident_kib(gateway.process.pid) - before, 8 << 10, "KiB")
 
     def test_a_closed_stream_window_stops_only_its_own_stream(self):
-        size = 40 << 20  # more than systems keep
+        size = 40 << 20  # larger than socket buffers
         sent = []
 
         def serve(handler):
@@ -328,7 +328,7 @@ class Flow(Case):
             self.assertEqual(peer.ask(fields_of(path="/small")).body, b"hello")
         if SCALE == 1:
             self.assertLess(resident_kib(gateway.process.pid) - before, 4 << 10, "KiB")
-        # What the gateway does not keep, the service could not send.
+        # The service could not send more than the gateway buffers.
         self.assertLess(sum(sent), 3 * size)
         for stream in big:
             peer.send(window_update(stream, WIDE))
@@ -352,7 +352,7 @@ class Flow(Case):
                     left -= len(s.recv(1 << 16))
                 got.append(size - left)
             s.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nok")
-        size = 40 << 20  # more than systems keep
+        size = 40 << 20  # larger than socket buffers
         gateway = self.gateway(plain(self.raw_service(serve).url), args=["--threads", "1"])
         before = resident_kib(gateway.process.pid)
         peer = self.peer(gateway)
@@ -367,7 +367,7 @@ class Flow(Case):
             return min(65535 + peer.opened[0], window + peer.opened[stream]) - sent
 
         def upload():
-            """As much as the other side wants for now."""
+            """Reads as much as the peer sends for now."""
             nonlocal sent
             while sent < size:
                 some = min(size - sent, 16384, room())
@@ -392,7 +392,7 @@ class Flow(Case):
         self.assertEqual(got, [size])
 
     def test_a_long_response_does_not_block_short_ones_on_a_slow_connection(self):
-        size = 40 << 20  # more than systems keep
+        size = 40 << 20  # larger than socket buffers
 
         def serve(handler):
             handler.answer(body=b"x" * size if handler.path == "/big" else b"hello")
@@ -495,12 +495,12 @@ class Limits(Case):
         streams = [peer.request(fields_of()) for _ in range(4)]
         for stream in streams:
             self.assertEqual(len(peer.answer(stream).body), 300_000)
-        # 1.2 MB: a burst and what was read ahead are free.
+        # 1.2 MB: a burst plus the bytes read ahead are free.
         self.assertGreater(time.monotonic() - began, 1)
 
 
 class Manners(Case):
-    """What a connection of HTTP/1 could not be told, or would be told in another way."""
+    """Errors that have no equal in HTTP/1, or are reported differently."""
 
     BAD = {
         "capital letters": [("X-Upper", "1")],
@@ -526,7 +526,7 @@ class Manners(Case):
         "a second path": [(":path", "/evil")],
         "an extended CONNECT": [(":protocol", "websocket")],
     }
-    # What makes sense to HTTP/2, and would not to a service.
+    # Valid in HTTP/2, but not in the HTTP/1.1 request to the service.
     FLAWS = {
         "two hosts": (400, fields_of(host="elsewhere")),
         "a host with a path": (400, fields_of(authority="a/b")),
@@ -574,7 +574,7 @@ class Manners(Case):
         for body in (b"x" * 31, b"x" * 10):
             self.assertEqual(peer.ask(fields_of("POST", content_length="20"), body).reset,
                              PROTOCOL_ERROR)
-        # A service that saw any of it sees that it is not whole.
+        # A service that received any of it sees that it is incomplete.
         peer.settle()
         self.assertTrue(all(len(body) < 20 for body in seen), seen)
 
@@ -633,7 +633,7 @@ class Hostile(Case):
                 stream = peer.new_stream()
                 yield peer.head(fields_of(), stream, END_HEADERS | END_STREAM) + reset(stream)
         self.flood(frames)
-        # Those that came and went together were not even asked for.
+        # The service never saw requests that were opened and reset in one batch.
         self.assertLess(len(self.behind.seen), 2_000)
 
     def test_a_flood_of_requests_that_the_gateway_resets_ends_the_connection(self):
@@ -641,7 +641,7 @@ class Hostile(Case):
             for _ in range(5_000):
                 stream = peer.new_stream()
                 yield peer.head(fields_of(te="gzip"), stream, END_HEADERS | END_STREAM)
-        # (Or because there are more of them at once than it knows it may have.)
+        # (Or because more are open than the maximum, which the client may not know yet.)
         self.flood(frames, (ENHANCE_YOUR_CALM, PROTOCOL_ERROR, None))
 
     def test_a_flood_of_pings_ends_the_connection(self):
@@ -688,7 +688,7 @@ class Hostile(Case):
         stream = peer.new_stream()
         peer.send(peer.head(fields_of("POST"), stream), *peer.data(b"x", stream, ends=False))
         self.assertEqual(peer.answer(stream).status, 408)
-        # It may not keep the stream for ever, either.
+        # The client may not hold the stream for ever.
         while peer.answers[stream].reset is None:
             peer.hear()
         self.assertEqual(peer.answers[stream].reset, NO_ERROR)
@@ -753,7 +753,7 @@ class Hostile(Case):
         self.addCleanup(go.set)
         self.behind.on_request = lambda h: (h.path == "/slow" and go.wait(60), h.answer())
         peer = self.peer(self.listener)
-        most = 100  # which it does not know yet
+        most = 100  # the client does not know the maximum yet
         streams = [peer.request(fields_of(path="/slow")) for _ in range(most + 5)]
         for stream in streams[most:]:
             self.assertEqual(peer.answer(stream).reset, REFUSED_STREAM)

@@ -1,4 +1,4 @@
-"""Clients that mean no good, and others who must not notice: gateway_hostile_test.py WEIR."""
+"""Hostile clients, and others that must not be affected: gateway_hostile_test.py WEIR."""
 
 import re
 import resource
@@ -14,8 +14,8 @@ from gateway import Gateway, RawService, Service, read_all, read_head
 WEIR = sys.argv.pop(1)
 WAIT = "client_timeouts: { header: 500ms, body: 500ms, send: 1s, idle: 2s }"
 
-# Requests that two readers may understand in two ways: each is refused, and nothing of it is passed
-# on. (What stands for a head has GET /evil behind it, for those who stop reading too early.)
+# Requests that two parsers may interpret differently (request smuggling): each is refused, and no byte of it
+# is forwarded. (Each header has GET /evil behind it, for parsers that stop reading too early.)
 H = b"Host: a\r\n"
 BODY = b"GET /evil HTTP/1.1\r\nHost: a\r\n\r\n"
 SMUGGLING = {
@@ -68,7 +68,7 @@ SMUGGLING = {
     "a long target": (414, b"GET /" + b"x" * 20_000 + b" HTTP/1.1\r\n" + H + b"\r\n"),
     "noise": (400, bytes(range(1, 255)) + b"\r\n\r\n"),
 }
-# The same for bodies, of which a part may have been passed on.
+# The same for bodies, of which a part may have been forwarded.
 BROKEN_CHUNKS = {
     "no number": b"x\r\n",
     "a sign": b"+5\r\nhello\r\n0\r\n\r\n",
@@ -217,7 +217,7 @@ class Hostile(unittest.TestCase):
 
     def test_thousands_of_idle_connections_do_not_delay_others(self):
         soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-        # (Each may need another descriptor for a server, so a daemon takes half of what it may have.)
+        # (Each may need a second descriptor for its server, so a daemon uses half of its descriptors.)
         count = min(10_000, hard // 2 - 500)
         if under_sanitizer():
             count = min(count, 1000)

@@ -1,5 +1,5 @@
-"""Whose a request is, over HTTP: keys of all kinds, clients behind proxies, spellings, tokens, and where
-the limits of routes are seen: gateway_keys_test.py WEIR."""
+"""Keys of requests over HTTP: keys of all kinds, clients behind proxies, spellings, tokens, and where the
+limits of routes are visible: gateway_keys_test.py WEIR."""
 
 import base64
 import hashlib
@@ -38,7 +38,7 @@ class Keys(unittest.TestCase):
         self.addCleanup(self.service.__exit__, None, None, None)
 
     def gateway(self, fields, routes=None, **others):
-        """A route that lets each key in once."""
+        """A route that admits each key once."""
         route = f"- {{ name: one, upstream: {self.service.url}, limits: [ 1/h ], {fields} }}"
         gateway = Gateway(WEIR, routes or route, **others)
         gateway.__enter__()
@@ -46,7 +46,7 @@ class Keys(unittest.TestCase):
         return gateway
 
     def check(self, gateway, requests):
-        """[(path, headers, status), …], one after the other."""
+        """Checks [(path, headers, status), …] one after the other."""
         for path, headers, status in requests:
             self.assertEqual(gateway.get(path, headers=headers)[0], status, (path, headers))
 
@@ -61,7 +61,7 @@ class Keys(unittest.TestCase):
             ("/", one, 403), ("/?sku=1", {"X-User": "a"}, 403),
             ("/?sku=1&sku=2", one, 400), ("/?sku=1", {**one, "Cookie": "s=x; s=z"}, 400)])
 
-    # Who sends it twice does not get a bucket for each.
+    # A client that sends the header twice does not get two buckets.
     def test_a_header_with_two_different_values_is_refused(self):
         gateway = self.gateway("key: header:X-User")
         for lines, status in ((b"X-User: a\r\nX-User: b\r\n", b"400"), (b"X-User: a\r\nX-User: a\r\n", b"200")):
@@ -80,7 +80,7 @@ class Keys(unittest.TestCase):
             ("shop.example.com", 200), ("SHOP.example.com", 429), ("shop.example.com.", 429),
             ("shop.example.com:8080", 429), ("other.example.com", 200), ("a b", 400))])
 
-    # The limit of /admin holds for whatever a service might take for it.
+    # The limit of /admin applies to every spelling that a service might take for it.
     def test_no_spelling_of_a_path_bypasses_a_route(self):
         gateway = self.gateway("", f"""
 - {{ match: {{ path: /admin/** }}, upstream: {self.service.url}, limits: [ 1/h ], key: const:all }}
@@ -97,7 +97,7 @@ class Keys(unittest.TestCase):
             ("::ffff:1.1.1.1", 429), ("2.2.2.2:4711", 200), ("2.2.2.2", 429),
             ("2001:db9:1:2::1", 200), ("2001:db9:1:2:ffff::9", 429), ("2001:db9:1:3::1", 200))])
         self.check(gateway, [("/", {"Forwarded": "for=1.1.1.1"}, 429), ("/", {"Forwarded": "for=3.3.3.3"}, 200)])
-        # Who tells two is counted as the proxy, and so is nonsense.
+        # Two contradicting headers count as the proxy, and so does nonsense.
         self.check(gateway, [("/", {"X-Forwarded-For": "4.4.4.4", "Forwarded": "for=5.5.5.5"}, 200),
                              ("/", {"X-Forwarded-For": "nonsense"}, 429)])
 
@@ -127,7 +127,7 @@ class Keys(unittest.TestCase):
             ("/", bearer(hs256({**claims, "sub": "bob", "nbf": int(time.time()) + 3600})), 403),
             ("/", bearer(hs256({**claims, "sub": "bob"})), 200)])
 
-    # As somebody else signs them: openssl, with keys as people make them.
+    # Signed by another program: openssl, with ordinary keys.
     def test_tokens_signed_with_private_keys_are_verified(self):
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
@@ -150,11 +150,11 @@ class Keys(unittest.TestCase):
             ("/", signed("rsa", "RS256", "alice"), 200), ("/", signed("rsa", "RS256", "alice"), 429),
             ("/", signed("ec", "ES256", "bob"), 200), ("/", signed("ec", "ES256", "alice"), 429),
             ("/", signed("rsa", "ES256", "eve"), 403), ("/", signed("ec", "RS256", "eve"), 403)])
-        # The public key as a secret.
+        # The public key used as an HMAC secret.
         public = Path(folder.name, "rsa.pem").read_text()
         self.check(gateway, [("/", {"Authorization": "Bearer " + hs256({"sub": "eve"}, public)}, 403)])
 
-    # Nobody gets around a bandwidth, either.
+    # A bandwidth cannot be bypassed either.
     def test_bandwidths_need_their_key_as_well(self):
         gateway = self.gateway("", f"""
 - {{ match: {{ path: /a }}, upstream: {self.service.url}, bandwidth: {{ limit: 1MB/s, key: 'query:u' }} }}
@@ -171,7 +171,7 @@ class Keys(unittest.TestCase):
         self.assertEqual((status, answer["decision"]["allowed"]), (200, False))
         self.assertRegex(gateway.http("GET", "/metrics")[2].decode(), r'weir_decisions_total\{[^}]*policy="gateway/one"')
 
-    # Raising a limit helps at once, and what was used stays used, wherever the route stands.
+    # A raised limit applies at once, and usage is kept wherever the route stands in the list.
     def test_usage_survives_a_reload(self):
         gateway = self.gateway("key: header:X-User")
         self.check(gateway, [("/", {"X-User": "a"}, 200), ("/", {"X-User": "a"}, 429)])
@@ -181,7 +181,7 @@ class Keys(unittest.TestCase):
 
 
 def two_numbers(der):
-    """Of an ASN.1 sequence of two integers, as tokens have them."""
+    """The raw signature of an ASN.1 sequence of two integers, as tokens have it."""
     at, numbers = 2, b""
     for _ in range(2):
         length = der[at + 1]

@@ -1,4 +1,4 @@
-"""The gateway's limits: what passes, waits, is refused, and what it costs: gateway_limits_test.py WEIR."""
+"""The gateway's limits: admission, queues, refusals and costs: gateway_limits_test.py WEIR."""
 
 import json
 import socket
@@ -218,7 +218,7 @@ class Limits(unittest.TestCase):
         self.assertEqual(gateway.metric("weir_gateway_queued"), {'{route="0"}': 0})
         self.assertEqual(gateway.metric("weir_gateway_queue_overflows_total"), {'{route="0"}': 0})
 
-    # ---- What is under way
+    # ---- Concurrent requests
 
     def test_concurrent_requests_are_counted_until_they_end_or_die(self):
         gateway = self.limited("limits: [ 2 concurrent ], key: ip")
@@ -265,7 +265,7 @@ class Limits(unittest.TestCase):
     def test_bytes_are_settled_when_the_body_has_ended(self):
         gateway = self.limited("limits: [ 1000 per 1h ], key: ip, cost: bytes")
         self.service.on_request = lambda h: h.answer(body=b"x" * 300)
-        # (One connection: what comes on it next is asked when the exchange before it is settled.)
+        # (One connection: its next request is decided when the exchange before it is settled.)
         client = gateway.client()
         left = []
         for method, body in (("POST", b"y" * 100), ("GET", None)):
@@ -274,7 +274,7 @@ class Limits(unittest.TestCase):
                 response.read()
                 left.append(int(response.headers["RateLimit"].split("r=")[1].split(";")[0]))
         client.close()
-        # 100 were asked for and 300 more came: 599 are left when the next one takes its one.
+        # 100 were taken and 300 more came: 599 are left when the next request takes one.
         self.assertEqual(left, [900, 599])
 
     def test_bandwidth_paces_bodies(self):
@@ -282,13 +282,13 @@ class Limits(unittest.TestCase):
         self.service.on_request = lambda h: h.answer(body=b"x" * 2_500_000)
         began = time.monotonic()
         self.assertEqual(len(gateway.get()[2]), 2_500_000)
-        # One second's worth at once, the rest at its rate; but for what is read ahead.
+        # One second's worth at once, the rest at its rate, apart from bytes read ahead.
         self.assertGreater(time.monotonic() - began, 1.0)
         began = time.monotonic()
         gateway.get("/", "POST", b"x" * 1_000_000)
         self.assertGreater(time.monotonic() - began, 0.5)
 
-    # What is paid for at once must pass once.
+    # Bytes that are paid for must pass at once.
     def test_bandwidth_does_not_change_bodies(self):
         gateway = self.limited("bandwidth: 1GB/s")
         body = bytes(i * i % 251 for i in range(300_000))
@@ -305,7 +305,7 @@ class Limits(unittest.TestCase):
 
         self.service.RequestHandlerClass = Keeping
         self.service.on_request = keep
-        # (The head and the body in one piece, so that the body is there when it is wanted.)
+        # (Header and body in one write, so that the body is there when it is needed.)
         for size in (1, 1000, 60_000, 300_000):
             with gateway.connect() as s:
                 s.sendall(b"POST / HTTP/1.1\r\nHost: a\r\nConnection: close\r\nContent-Length: %d\r\n\r\n" % size
@@ -323,7 +323,7 @@ class Limits(unittest.TestCase):
         gateway.http("PUT", "/v1/policies/p", {"limits": ["1 concurrent"]})
         self.assertEqual(gateway.get()[0], 200, "it is entered, not taken")
 
-    # And leaves: routes hear of the change a moment later.
+    # The policy becomes unlimited by concurrency again: routes apply the change a moment later.
     def test_a_policy_that_becomes_concurrent_applies_at_once(self):
         gateway = self.limited("policy: p, key: ip", policies="policies: { p: { limits: [ 1000/s ] } }")
         for limit in ("2 concurrent", "1000/s", "1 concurrent"):
@@ -387,13 +387,13 @@ policies:
                 self.addCleanup(resp.close)
                 seats = lambda: resp("ZCARD", "weir1:{p:x}:concurrent")
                 eventually(lambda: seats() == 0, "all have left")
-                # (So many were late that the store is asked only after it has answered a PING.)
+                # (So many were late that the store is used only after it has answered a PING.)
                 eventually(lambda: gateway.get()[0] == 200, "the store is asked again")
                 eventually(lambda: seats() == 0, "and whoever asked has left")
 
 
 class SlowAnswers:
-    """Stands before a redis-server, whose answers come `seconds` late."""
+    """A proxy before a redis-server that delays its answers by `seconds`."""
 
     def __init__(self, port):
         self.behind = port

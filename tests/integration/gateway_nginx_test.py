@@ -1,6 +1,6 @@
 """The same arrivals at a real nginx, at a gateway with the same limits (`like: nginx`), and at one whose
-configuration `weir import nginx --gateway` made of that of nginx: the same statuses, and the same delays but for
-what a busy machine adds: gateway_nginx_test.py WEIR."""
+configuration `weir import nginx --gateway` made from nginx's: equal statuses, and equal delays except for
+the load of the machine: gateway_nginx_test.py WEIR."""
 
 import re
 import selectors
@@ -17,13 +17,12 @@ from gateway import Gateway, Service
 
 WEIR = sys.argv.pop(1)
 
-# The longest that an answer may be late, on a machine that does other things as well: less than half
-# of the interval between two requests, 1 s. An arrival at which somebody was later says nothing, and
-# is repeated.
+# The maximum lateness of an answer on a busy machine: less than half of the interval between two requests, 1
+# s. An arrival with a later answer is inconclusive, and is repeated.
 TOLERANCE = 0.45
 ATTEMPTS = 6
 
-# What nginx says, and what a route says.
+# The nginx configuration, and the route for each location.
 CASES = {
     "plain": ("", "[ { limit: 1/s queue 0, like: nginx } ]"),
     "burst": ("burst=3", "[ { limit: 1/s queue 3, like: nginx } ]"),
@@ -115,7 +114,7 @@ class Exchange:
 
 
 def arrive(ports, path, arrivals, attempt):
-    """[(at, user), …] at each of the ports, at the same time: for each port the exchanges."""
+    """Sends [(at, user), …] to each of the ports at the same time: for each port the exchanges."""
     every = [[Exchange(port, path, user, attempt) for _, user in arrivals] for port in ports]
     waiting = selectors.DefaultSelector()
     start = time.monotonic() + 0.05
@@ -174,8 +173,8 @@ class SameAsNginx(unittest.TestCase):
         raise AssertionError("nginx did not start")
 
     def check(self, path, arrivals, expected):
-        """`expected`: the delays of all that arrive at one instant, or that they are refused, for each
-        instant. (Requests of one instant have no order.)"""
+        """`expected`: the delays of all requests that arrive at one instant, or REFUSED, for each instant.
+        (Requests of one instant have no order.)"""
         instants = sorted({at for at, _ in arrivals})
         self.assertEqual(len(instants), len(expected))
         for attempt in range(ATTEMPTS):
@@ -190,7 +189,7 @@ class SameAsNginx(unittest.TestCase):
                 self.check_instant(of_instant, delays, f"{name} at {at}: {of_instant}")
 
     def is_late(self, exchanges, delays):
-        """Whether an answer came when none should, but not before its time."""
+        """True if an answer came later than allowed, but not before its time."""
         times = [delay or 0 for delay in delays]
         return any(min((took - time for time in times if took > time - 0.1), default=0) > TOLERANCE
                    for _, took in exchanges)
@@ -200,7 +199,7 @@ class SameAsNginx(unittest.TestCase):
         wanted = [(200, delay) for delay in passed] + [(429, 0)] * delays.count(REFUSED)
         self.assertEqual([status for status, _ in exchanges], [status for status, _ in wanted], message)
         for (_, took), (_, delay) in zip(exchanges, wanted):
-            # (One of the same instant may come some milliseconds after the first, and wait less.)
+            # (A request of the same instant may come some milliseconds after the first, and wait less.)
             self.assertGreater(took, delay - 0.1, message)
             self.assertLess(took, delay + TOLERANCE, message)
 

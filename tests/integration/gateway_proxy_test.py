@@ -1,4 +1,4 @@
-"""The gateway as a proxy: what passes, and how: gateway_proxy_test.py WEIR."""
+"""The gateway as a proxy: what is forwarded, and how: gateway_proxy_test.py WEIR."""
 
 import http.client
 import itertools
@@ -179,9 +179,9 @@ class Passing(unittest.TestCase):
     TUNNEL = b"GET / HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n"
     SWITCHES = b"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n"
 
-    # Also if the server has said all before.
+    # Also if the server has already sent everything.
     def test_all_bytes_of_a_client_in_a_tunnel_come_before_its_end(self):
-        # (How much fits on the way depends on the system. The end must come while some is on it.)
+        # (The amount in flight depends on the system. The end must come while some is in flight.)
         sizes = (500_000, 1_000_000, 3_000_000, 4_000_000, 5_000_000)
         for first, most in itertools.product(("the client", "the server"), sizes):
             reads = threading.Event()
@@ -209,9 +209,9 @@ class Passing(unittest.TestCase):
                     while sent < most:
                         sent += s.send(b"x" * 65536)
                 except TimeoutError:
-                    pass  # nobody takes any more
+                    pass  # the connection is closed
                 s.shutdown(socket.SHUT_WR)
-                time.sleep(0.2)  # for the gateway to hear of it
+                time.sleep(0.2)  # for the gateway to notice it
                 reads.set()
                 eventually(lambda: got, "the server has seen the end")
                 self.assertEqual(got, [sent])
@@ -238,7 +238,7 @@ class Passing(unittest.TestCase):
             s.sendall(b"still here")
             self.assertEqual(s.recv(100), b"still here")
             began = time.monotonic()
-            self.assertEqual(s.recv(100), b"")  # politely
+            self.assertEqual(s.recv(100), b"")  # an orderly close
             self.assertGreater(time.monotonic() - began, 2)
 
     def test_the_end_of_the_server_passes_also_where_it_does_not_name_the_protocol(self):
@@ -253,7 +253,7 @@ class Passing(unittest.TestCase):
                 self.assertEqual(read_all(s).split(b"\r\n\r\n", 1)[1], b"bye")
 
     def test_large_bodies_pass_both_ways_in_little_memory(self):
-        # (A sanitizer is slow, and keeps what was freed: less is sent, and memory is not looked at.)
+        # (A sanitizer is slow, and keeps freed memory: less is sent, and memory is not checked.)
         size, piece = 64 << 20 if under_sanitizer() else 1 << 30, b"x" * (1 << 20)
         def big(handler):
             handler.send_response(200)
@@ -267,7 +267,7 @@ class Passing(unittest.TestCase):
                 s.sendall(b"POST / HTTP/1.1\r\nHost: a\r\nConnection: close\r\nContent-Length: %d\r\n\r\n" % size)
                 for _ in range(size >> 20):
                     s.sendall(piece)
-                time.sleep(1)  # long enough for a careless proxy to swallow all of the answer
+                time.sleep(1)  # long enough for a careless proxy to read the whole response
                 got = 0
                 while data := s.recv(1 << 20):
                     got += len(data)
@@ -286,7 +286,7 @@ class Passing(unittest.TestCase):
             for size in (s << 18 for s in range(1, 25)):
                 with gateway.connect() as s:
                     s.sendall(b"GET /%d HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n" % size)
-                    time.sleep(0.05)  # it has said all, and much of it is still on the way
+                    time.sleep(0.05)  # the server has sent everything, and much of it is in flight
                     self.assertEqual(len(read_all(s).split(b"\r\n\r\n", 1)[1]), size)
 
     def test_curl_is_served_as_a_client(self):
@@ -320,7 +320,7 @@ class Servers(unittest.TestCase):
         # (One thread: another may see a request in progress whose answer has just been sent.)
         with Gateway(WEIR, routes, args=["--threads", "1"]) as gateway:
             threads = []
-            while not a.seen:  # it gets one, sooner or later, and keeps it
+            while not a.seen:  # one of the requests reaches it and stays
                 threads.append(threading.Thread(target=gateway.get))
                 threads[-1].start()
                 eventually(lambda: a.seen or not threads[-1].is_alive(), "one of them has it")
@@ -445,7 +445,7 @@ class Failures(unittest.TestCase):
         def serve(connection):
             read_head(connection)
             connection.sendall(answer)
-            if service.count == 1:  # takes the next request, and is gone
+            if service.count == 1:  # reads the next request, and closes
                 read_head(connection)
                 return
             while True:
@@ -470,7 +470,7 @@ class Failures(unittest.TestCase):
             self.assertIn(b"full", read_all(s))
 
 
-    # Its system throws away what it has not read, and tells us so: behind the answer.
+    # The server's system discards unread data and resets the connection after the response.
     def test_the_response_of_a_server_that_closes_during_the_upload_passes(self):
         def serve(connection):
             read_head(connection)
@@ -526,7 +526,8 @@ class Encrypted(unittest.TestCase):
             before = self.serial(gateway)
             self.ca.sign("server")
             eventually(lambda: self.serial(gateway) != before, "the new one is shown")
-            # Who does not speak TLS is told so; half a record hinders nobody, and costs nothing.
+            # A plaintext client gets an error; half a record delays no other client and leaves nothing
+            # behind.
             half = gateway.connect()
             half.sendall(b"\x16\x03\x01\x02\x00\x01")
             self.addCleanup(half.close)
@@ -542,7 +543,7 @@ class Encrypted(unittest.TestCase):
         files = f"tls: {{ cert: {self.cert}, key: {self.key} }}"
         with Service(lambda h: h.answer(body=answer)) as service, \
                 Gateway(WEIR, plain(service.url), more=files) as gateway:
-            # (Who takes little at once makes the gateway wait over and over.)
+            # (A client that reads little at a time makes the gateway wait repeatedly.)
             s = socket.socket()
             s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 16 << 10)
             s.settimeout(30)
@@ -580,7 +581,7 @@ class Encrypted(unittest.TestCase):
                 both = f"[ {silent.url.replace('http:', 'https:')}, {good.url} ]"
                 url = both if status == 200 else silent.url.replace("http:", "https:")
                 with Gateway(WEIR, plain(url, more), args=["--threads", "1"]) as gateway:
-                    for _ in range(2):  # (one after the other is asked first)
+                    for _ in range(2):  # (round robin)
                         self.assertEqual(gateway.get("/", "POST", b"x")[0], status)
                     failures = gateway.metric("weir_upstream_failures_total")
                 self.assertGreater(silent.count, 0)
@@ -630,7 +631,7 @@ class Running(unittest.TestCase):
     def test_the_access_log_has_a_line_for_each_request(self):
         with tempfile.TemporaryDirectory() as folder, Service() as service:
             path = os.path.join(folder, "access.log")
-            # (One thread: two write their lines in any order.)
+            # (One thread: two threads write their lines in any order.)
             with Gateway(WEIR, plain(service.url), args=["--threads", "1"],
                          more=f"access_log: {{ file: {path}, format: json, key: plain }}") as gateway:
                 gateway.get('/a?"b', headers={"User-Agent": 'x"\\', "X-Request-Id": "r1"})
@@ -643,7 +644,7 @@ class Running(unittest.TestCase):
                                  ("GET", 200, "r1", 'x"\\', "127.0.0.1", service.url, 5))
                 self.assertEqual((first["limit"], first["key"], first["degraded"]), ("", "", False))
                 os.rename(path, path + ".1")
-                time.sleep(1.2)  # it is looked at twice a second
+                time.sleep(1.2)  # the file is checked twice a second
                 gateway.get("/c")
                 eventually(lambda: os.path.exists(path) and lines(), "it is opened anew")
                 self.assertEqual(json.loads(lines()[0])["target"], "/c")

@@ -1,5 +1,5 @@
-"""Spring Cloud Gateway's RequestRateLimiter, as its tests and users know it, over HTTP with its four
-headers; where it has a flaw, what happens instead: gateway_spring_test.py WEIR."""
+"""Spring Cloud Gateway's RequestRateLimiter as its tests and users know it, over HTTP with its four
+headers; where it has a flaw, weir's behaviour instead: gateway_spring_test.py WEIR."""
 
 import socket
 import subprocess
@@ -18,14 +18,14 @@ NAMES = ("X-RateLimit-Remaining", "X-RateLimit-Requested-Tokens", "X-RateLimit-B
 
 
 def four(headers):
-    """The four as numbers, none where none is there."""
+    """The four headers as numbers; None if they are missing."""
     values = [headers.get(name) for name in NAMES]
     return None if values == [None] * 4 else tuple(int(value) for value in values)
 
 
 def at_once(port, count, user="a"):
-    """So many requests on as many connections, sent in a row: [(status, the four)], and how long it
-    took until all were decided."""
+    """Sends this many requests on as many connections: [(status, the four)], and the time until all were
+    decided."""
     connections = [socket.create_connection(("127.0.0.1", port), timeout=20) for _ in range(count)]
     start = time.monotonic()
     for connection in connections:
@@ -49,9 +49,9 @@ class SameAsSpring(unittest.TestCase):
     def gateway(self, limit, more="", extra=""):
         gateway = Gateway(WEIR, f"- {{ upstream: {self.service.url}, limits: [ {limit} ], "
                                 f"key: header:X-User, headers: scg{more} }}", extra=extra,
-                          # The rows are about calls one after another. Of two threads, one may look at
-                          # the clock first and decide last: right for its moment, but a number is told
-                          # twice then, and another never.
+                          # The rows are about calls one after another. Of two threads, one may read the clock
+                          # first and decide last: correct for its instant, but one number then appears twice
+                          # and another never.
                           args=["--threads", "1"])
         gateway.__enter__()
         self.addCleanup(gateway.__exit__, None, None, None)
@@ -119,13 +119,13 @@ class SameAsSpring(unittest.TestCase):
         gateway = self.gateway(f"1/s burst {2**53 - 1}")
         self.assertEqual(self.call(gateway), (200, (2**53 - 2, 1, 2**53 - 1, 1)))
 
-    # There its entry expires at once, and everybody passes.
+    # Spring's entry expires at once there, and every request passes.
     def test_c9_a_rate_above_the_capacity_limits_as_well(self):
         gateway = self.gateway("3/s burst 1")
         answers, took = at_once(gateway.port, 10)
         self.check_burst(answers, took, 3, 1)
 
-    # There 30 pass within a millisecond, when the second changes.
+    # With Spring 30 pass within a millisecond, when the second changes.
     def test_c10_a_new_second_is_not_a_new_bucket(self):
         gateway = self.gateway("10/s burst 20")
         time.sleep(max(0, 0.99 - time.time() % 1))
@@ -142,7 +142,7 @@ class SameAsSpring(unittest.TestCase):
         for _ in range(30):
             self.assertEqual(self.call(gateway), (200, (-1, 1, 20, 10)))
 
-    # Bucket4j's limiter denies then, and so does a policy that is closed, with a status that says why.
+    # Bucket4j's limiter denies then, and so does a closed policy, with a status that gives the reason.
     def test_a_closed_policy_denies_while_redis_is_down(self):
         gateway = self.gateway("10/s burst 20", more=", on_store_failure: closed",
                                extra=f"store: redis://127.0.0.1:{free_port()}")

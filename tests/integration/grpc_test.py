@@ -1,7 +1,6 @@
-"""The gRPC listener and clients as they are: grpc_test.py WEIR SOURCE BUILD.
-
-The gRPC library's C++ client (tests/grpc/client.cc), Debian's python3-grpcio, curl and
-h2load. (Node's client and Envoy have tests of their own.)"""
+"""The gRPC listener with unmodified clients: grpc_test.py WEIR SOURCE BUILD.
+The gRPC library's C++ client (tests/grpc/client.cc), Debian's python3-grpcio, curl and h2load. (Node's
+client and Envoy have their own tests.)"""
 
 import concurrent.futures
 import json
@@ -33,7 +32,7 @@ CPP_CLIENT = BUILD / "tests" / "grpc" / "weir_grpc_test_client"
 MESSAGES = Messages(SOURCE)
 
 
-# (The gRPC library keeps some of what it needs for TLS to the end: leaks of a peer are not ours.)
+# (The gRPC library keeps some TLS data until exit: leaks of a client are not ours.)
 PEER = os.environ | {"ASAN_OPTIONS": "detect_leaks=0"}
 
 
@@ -81,7 +80,7 @@ class CppTest(GrpcTest):
         code, said = run(CPP_CLIENT, f"127.0.0.1:{self.daemon.grpc_port}", *checks)
         self.assertEqual((code, said.splitlines()), (0, [f"ok {check}" for check in checks]))
 
-    # Who watches its health is told that it ends, and then it ends.
+    # A client that watches the health is told that the daemon ends, and then the stream ends.
     def test_a_health_watch_reports_the_shutdown(self):
         with serving() as daemon:
             client = subprocess.Popen([CPP_CLIENT, f"127.0.0.1:{daemon.grpc_port}", "watch_the_end"],
@@ -94,7 +93,7 @@ class CppTest(GrpcTest):
 
 
 class DrainTest(unittest.TestCase):
-    # Balancers are told before it ends, and are answered meanwhile.
+    # Load balancers are told before the daemon ends, and are served meanwhile.
     def test_health_is_not_serving_during_a_drain(self):
         with serving(args=["--drain", "10min"]) as daemon, dial(daemon.grpc_port) as channel:
             health = MESSAGES.check_health(channel)
@@ -225,7 +224,7 @@ class ReflectionTest(GrpcTest):
             self.assertIn("envoy.service.ratelimit.v3.RateLimitService", names)
             self.assertIn("grpc.health.v1.Health", names)
 
-    # Enough to call it without any file of ours.
+    # Enough to call the service without any of our files.
     def test_a_client_learns_the_files_it_needs(self):
         (answer,) = self.reflect(
             {"file_containing_symbol": "envoy.service.ratelimit.v3.RateLimitService"})
@@ -286,7 +285,7 @@ class CurlTest(GrpcTest):
         for path, status in (("/metrics", 200), ("/nothing", 404)):
             code, said = run(*h2, base + path)
             self.assertTrue(said.endswith(f"\n2 {status}"), said[-300:])
-        # One who would rather speak it asks first; HTTP/1.1 is fine, too.
+        # A client that prefers HTTP/2 asks by ALPN; HTTP/1.1 works too.
         code, said = run("curl", "-sS", "--noproxy", "*", "--http2", "-w", "%{http_code}", f"{base}/healthz")
         self.assertEqual((code, said), (0, "ok\n200"))
 
@@ -308,13 +307,13 @@ class CurlTest(GrpcTest):
         self.assertIn(f"{count} succeeded, 0 failed, 0 errored, 0 timeout", said)
 
     def spent(self):
-        """What was taken of it, this question included."""
+        """The usage of the key, this call included."""
         answer = self.ask(MESSAGES.request("test", [("plenty", "h2load")]))
         return 1_000_000 - answer.statuses[0].limit_remaining
 
 
 class DeadlineTest(unittest.TestCase):
-    # A store that does not answer: the caller is told when its time is over, not ours.
+    # A store that does not answer: the call ends at the client's deadline, before the store's timeout.
     @unittest.skipUnless(shutil.which("redis-server"), "there is no redis-server")
     def test_the_callers_deadline_is_kept(self):
         with RedisServer() as redis, serving(extra=(
@@ -367,7 +366,7 @@ class TlsTest(unittest.TestCase):
             self.assertEqual((code, said.splitlines()), (0, [f"ok {check}" for check in checks]))
         with self.assertRaises(grpc.RpcError) as raised, dial(daemon.grpc_port) as channel:
             MESSAGES.should_rate_limit(channel)(MESSAGES.request("test", [("a", "b")]), timeout=1)
-        # (It is told to go away, and some try again until their time is over.)
+        # (The clients get GOAWAY, and some retry until their deadline.)
         self.assertIn(raised.exception.code(),
                       (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED))
 
@@ -443,7 +442,7 @@ class ReloadTest(unittest.TestCase):
             daemon.start()
             self.assertEqual(ask(request, timeout=20, wait_for_ready=True).overall_code, OK)
 
-    # What is under way when it is told to end is answered.
+    # Calls in flight at the stop are answered.
     def test_a_busy_daemon_ends_without_losing_a_call(self):
         with serving() as daemon, dial(daemon.grpc_port) as channel:
             ask = MESSAGES.should_rate_limit(channel)
@@ -470,7 +469,7 @@ class ReloadTest(unittest.TestCase):
             for thread in threads:
                 thread.join()
             self.assertGreater(answered, 8)
-            # Only those that could not even be sent: nobody is there any more.
+            # Only calls that could not be sent fail: the daemon is gone.
             for error in lost:
                 self.assertEqual(error.code(), grpc.StatusCode.UNAVAILABLE, error.details())
                 self.assertRegex(error.details(), "(?i)connect|GOAWAY|closed|reset")

@@ -1,4 +1,4 @@
-"""gRPC as it looks on the wire, right and wrong: grpc_wire_test.py WEIR."""
+"""gRPC at the wire level, valid and invalid: grpc_wire_test.py WEIR."""
 
 import struct
 import sys
@@ -39,7 +39,7 @@ class WireTest(unittest.TestCase):
         return answer
 
     def assert_fails(self, answer, *codes):
-        """By a header that is also the end: there is no message."""
+        """Asserts a trailers-only response."""
         self.assertEqual((answer.status, answer.body), (200, b""), answer)
         self.assertIn(answer.grpc_status, codes, answer)
         self.assertEqual(answer.trailers, {})
@@ -104,7 +104,7 @@ class WireTest(unittest.TestCase):
             with self.subTest(what):
                 self.assert_fails(self.ask(body=grpc_message(message)), INTERNAL, INVALID_ARGUMENT)
 
-    # Fields that were added later, by somebody else, do no harm.
+    # Fields of later versions are ignored.
     def test_unknown_fields_are_ignored(self):
         strange = text_field(15, "who knows") + b"\x98\x06\x05"
         self.assertTrue(self.listener.is_answered(self.ask(body=grpc_message(MESSAGE + strange))))
@@ -124,7 +124,7 @@ class WireTest(unittest.TestCase):
         self.assertTrue(self.listener.is_answered(self.ask(("grpc-encoding", "identity"))))
         self.assertTrue(self.listener.is_answered(self.ask(("grpc-accept-encoding", "gzip,deflate"))))
 
-    # It is told before it has sent all of it.
+    # The error comes before the whole message was sent.
     def test_a_message_that_is_too_long_is_refused_before_it_is_sent(self):
         self.peer.settle()
         stream = self.peer.new_stream()
@@ -148,7 +148,7 @@ class WireTest(unittest.TestCase):
         for timeout in ("1H", "99999999H", "5M", "10S", "20000m", "99999999u", "99999999n"):
             answer = self.ask(("grpc-timeout", timeout))
             self.assertEqual(answer.grpc_status, OK, timeout)
-        # (They may be over before anything has begun.)
+        # (They may expire before anything has started.)
         for timeout in ("1n", "0S", "1u"):
             self.assertIn(self.ask(("grpc-timeout", timeout)).grpc_status, (OK, DEADLINE_EXCEEDED), timeout)
         for timeout in ("", "S", "5", "-5S", "5x", "123456789S", "1 S", "1.5S", "\u00b5"):
@@ -171,7 +171,7 @@ class WireTest(unittest.TestCase):
         self.peer.settle()
         self.assertFalse(answer.ended)
 
-    # Questions come one by one, in pieces, and each is answered before the next is asked.
+    # Requests come one by one, in pieces, and each is answered before the next is sent.
     def test_reflection_answers_each_request_of_a_stream(self):
         stream = self.peer.new_stream()
         self.peer.send(self.peer.head(self.listener.fields(path=REFLECT), stream))
@@ -186,7 +186,7 @@ class WireTest(unittest.TestCase):
         self.peer.send(frame(DATA, END_STREAM, stream))
         self.assertEqual(self.peer.answer(stream).grpc_status, OK)
 
-    # What takes long to write is not written for who does not read.
+    # Long answers are not written for a client that does not read.
     def test_reflection_stops_reading_a_client_that_reads_nothing(self):
         with self.listener.peer(initial_window_size=0) as peer:
             stream = peer.new_stream()

@@ -1,4 +1,4 @@
-"""Clients of HTTP/2 that mean harm, and honest ones that look a little like them: h2_hostile_test.py WEIR."""
+"""Hostile HTTP/2 clients, and honest ones that resemble them: h2_hostile_test.py WEIR."""
 
 import functools
 import random
@@ -26,7 +26,8 @@ def start_daemon():
 
 
 def on_each_listener(test):
-    """A test of a listener, on both. Whatever it does, others are served, and little memory is used."""
+    """A test that runs on both listeners. Whatever a client does, others are served, and little memory is
+    used."""
     @functools.wraps(test)
     def run(self):
         for listener in self.listeners:
@@ -57,8 +58,8 @@ class Listeners(unittest.TestCase):
         self.assertTrue(answer.reset is None and listener.is_answered(answer), answer)
 
     def assert_shut_out(self, peer, pieces, codes=(ENHANCE_YOUR_CALM,)):
-        """Sends one piece after the other until it is shut out. (What was on its way by then may cost
-        the peer the daemon's last word.)"""
+        """Sends one piece after the other until the connection is closed. (Data in flight by then may cost
+        the peer the GOAWAY.)"""
         reader = threading.Thread(target=self.read_all, args=(peer,))
         reader.start()
         for piece in pieces:
@@ -78,18 +79,18 @@ class Listeners(unittest.TestCase):
 
 
 class FloodsTest(Listeners):
-    """What costs the sender little and the daemon something, again and again."""
+    """Frames that are cheap for the client and expensive for the daemon, repeatedly."""
 
     COUNT = 100_000
-    # So many at once may also be more than there may be open.
+    # So many streams at once may also exceed the maximum.
     TOO_MANY = (ENHANCE_YOUR_CALM, PROTOCOL_ERROR)
 
     def flood(self, listener, make, codes=(ENHANCE_YOUR_CALM,), each=100):
-        """`make` gives the frames of one turn; they are sent a hundred turns at a time."""
+        """`make` gives the frames of one turn; they are sent in batches of a hundred turns."""
         with listener.peer() as peer:
             pieces = (b"".join(make(peer) for _ in range(each)) for _ in range(self.COUNT // each))
             self.assert_shut_out(peer, pieces, codes)
-            # What little there was of it before is bounded.
+            # The work done before that is bounded.
             self.assertLess(len(peer.pongs) + peer.settings_acks + len(peer.answers), 20_000)
 
     # CVE-2023-44487
@@ -107,7 +108,7 @@ class FloodsTest(Listeners):
             return peer.head(listener.fields(), stream) + b"".join(peer.data(listener.body, stream)) + reset(stream)
         self.flood(listener, make)
 
-    # CVE-2025-8671: those that the daemon is made to take back.
+    # CVE-2025-8671: resets that the daemon is made to send.
     @on_each_listener
     def test_a_flood_of_provoked_resets_ends_the_connection(self, listener):
         def make(peer):
@@ -158,7 +159,7 @@ class FloodsTest(Listeners):
             peer.send(peer.head(listener.fields(), 1))
             self.assert_shut_out(peer, (frame(DATA, 0, 1) * 100 for _ in range(self.COUNT // 100)))
 
-    # CVE-2024-27316 and its like: a header that never ends.
+    # CVE-2024-27316 and similar: a header block that never ends.
     @on_each_listener
     def test_a_flood_of_continuations_ends_the_connection(self, listener):
         for piece in (b"", b"\x00\x01a\x01b", b"\x00\x01a\x7f\x81\x1e" + b"b" * 4000):
@@ -168,7 +169,7 @@ class FloodsTest(Listeners):
                                             for _ in range(self.COUNT // 100)),
                                      codes=(ENHANCE_YOUR_CALM, PROTOCOL_ERROR, INTERNAL_ERROR))
 
-    # (Its sender pays for every byte of it.)
+    # (The client pays for every byte of it.)
     @on_each_listener
     def test_data_that_is_all_padding_needs_no_memory(self, listener):
         padding = frame(DATA, PADDED, 1, b"\xff" + bytes(255))
@@ -183,9 +184,9 @@ class FloodsTest(Listeners):
 
 
 class HonestTest(Listeners):
-    """Those who send many frames and requests that they do not need any more, and mean well."""
+    """Clients that send many frames and cancel requests for good reasons."""
 
-    # As the gRPC library does: a PING and windows with nearly every answer.
+    # As the gRPC library does: a PING and window updates with nearly every answer.
     @on_each_listener
     def test_a_ping_and_two_window_updates_with_every_request_are_allowed(self, listener):
         with listener.peer() as peer:
@@ -223,7 +224,7 @@ class HonestTest(Listeners):
 
 
 class StubbornTest(Listeners):
-    # Asks for more and more, and takes none of it.
+    # Sends requests continuously, and reads no answer.
     @on_each_listener
     def test_a_client_that_never_reads_is_disconnected(self, listener):
         fields = listener.fields(method="GET", path="/metrics") if listener.name == "HTTP" else listener.fields()
@@ -245,12 +246,12 @@ class StubbornTest(Listeners):
                     time.sleep(0.001)
                 except OSError:
                     break
-            if SCALE == 1:  # (it is also looked at when this one is gone)
+            if SCALE == 1:  # (memory is also checked after this connection has ended)
                 self.assertLess(resident_kib(self.daemon.process.pid), 200_000)
             with listener.peer() as other:
                 self.assert_answers(listener, other)
 
-    # Answers that nobody opens a window for wait, and no more are made than may be waiting.
+    # Answers wait while the window is closed, and the number of waiting answers is bounded.
     @on_each_listener
     def test_a_client_that_opens_no_window_delays_only_its_own_answers(self, listener):
         with listener.peer(initial_window_size=0) as peer:
@@ -266,7 +267,7 @@ class StubbornTest(Listeners):
             for stream in streams:
                 self.assertTrue(listener.is_answered(peer.answer(stream)))
 
-    # Every stream has begun a body as long as may be: they share what one connection has.
+    # Every stream has started a body of the maximum length: they share the memory of one connection.
     @on_each_listener
     def test_unfinished_bodies_are_bounded_in_memory(self, listener):
         peers = [listener.peer() for _ in range(5)]
@@ -294,7 +295,7 @@ class StubbornTest(Listeners):
                 if i % 2:
                     peer.try_send(noise.randbytes(noise.randrange(1, 3000)))
                     continue
-                # Frames that are well-formed, of any type, with any flags, on streams near by.
+                # Well-formed frames of any type, with any flags, on nearby streams.
                 for _ in range(20):
                     peer.try_send(frame(noise.randrange(12), noise.randrange(256), noise.randrange(6),
                                         noise.randbytes(noise.choice([0, 1, 4, 5, 6, 8, 30]))))
@@ -310,7 +311,7 @@ class StubbornTest(Listeners):
 
 
 class EndTest(unittest.TestCase):
-    """SIGTERM: what has come is answered, and who is connected is told to go elsewhere."""
+    """SIGTERM: received requests are answered, and connected clients get GOAWAY."""
 
     def setUp(self):
         self.daemon = start_daemon()
@@ -351,7 +352,7 @@ class EndTest(unittest.TestCase):
         for peer in peers:
             self.assertEqual(peer.end(), NO_ERROR)
 
-    # One that does not care is not waited for without end.
+    # The daemon does not wait for ever for a client that ignores GOAWAY.
     def test_a_connection_that_stays_open_does_not_block_the_shutdown(self):
         listener = self.listeners[1]
         peer = listener.peer()

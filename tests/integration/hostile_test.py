@@ -1,4 +1,4 @@
-"""Clients that mean harm, or are just many: hostile_test.py WEIR."""
+"""Hostile clients, or very many: hostile_test.py WEIR."""
 
 import resource
 import socket
@@ -45,9 +45,9 @@ class HostileTest(unittest.TestCase):
         self.addCleanup(connection.close)
         return connection
 
-    # Ten thousand who say nothing and a thousand who do.
+    # Ten thousand idle connections and a thousand busy ones.
     def test_many_connections_are_all_served(self):
-        # (As far as this system lets a process have as many.)
+        # (As far as the descriptor limit of the system allows.)
         allowed = raise_file_limit() - 500
         busy_count = min(1_000 // SCALE, allowed // 2)
         idle_count = min(10_000 // SCALE, allowed - busy_count)
@@ -69,7 +69,8 @@ class HostileTest(unittest.TestCase):
             connection.close()
         self.still_well()
 
-    # Whoever does not take its answers is not asked for more, and costs nobody else anything.
+    # Backpressure: the daemon does not read from a client that does not read its answers, and others are not
+    # delayed.
     def test_a_client_that_never_reads_does_not_delay_others(self):
         before = resident_kib(self.daemon.process.pid)
         greedy = self.connect()
@@ -109,7 +110,7 @@ class HostileTest(unittest.TestCase):
             for _ in range(100):
                 connection.sendall(chunk)
         except OSError:
-            pass  # it has been told and shut out
+            pass  # the daemon has answered and closed the connection
         self.still_well()
 
     def test_noise_is_harmless(self):
@@ -125,7 +126,7 @@ class HostileTest(unittest.TestCase):
             connection.close()
         self.still_well()
 
-    # Requests that ask for long answers are answered piece by piece.
+    # Requests with long answers are answered piece by piece.
     def test_a_flood_of_requests_with_long_answers_is_bounded_in_memory(self):
         resp = self.daemon.resp()
         count = 20_000 // SCALE
@@ -142,7 +143,7 @@ class HostileTest(unittest.TestCase):
 
 
 class CrowdTest(unittest.TestCase):
-    # As many as there are files for, beside those that the daemon itself needs for its threads.
+    # As many connections as there are descriptors, beside those of the daemon's threads.
     def test_connections_beyond_the_maximum_are_refused_with_an_answer(self):
         with tempfile.TemporaryDirectory() as folder:
             weir = Path(folder) / "weir"
@@ -172,7 +173,7 @@ class CrowdTest(unittest.TestCase):
                 for each in inside:
                     self.assertEqual(each("PING"), "PONG")
 
-                # Who goes makes room.
+                # A closed connection makes room.
                 inside.pop().close()
                 for _ in range(1000):
                     if f"connected_clients:{len(inside)}\r\n" in inside[0]("INFO"):
@@ -183,14 +184,14 @@ class CrowdTest(unittest.TestCase):
 
 class IdleTest(unittest.TestCase):
     def kept(self, listener, first, rest):
-        """KiB of each connection that has sent this, one after the other, and waits now."""
+        """KiB for each connection that has sent this, one after the other, and is idle now."""
         with Daemon(WEIR, args=["--threads", "1"]) as daemon:
             port = daemon.http_port if listener == "HTTP" else daemon.resp_port
             before = resident_kib(daemon.process.pid)
             waiting = [socket.create_connection(("127.0.0.1", port), 20) for _ in range(300)]
             for s in waiting:
                 s.sendall(first)
-                daemon.http("GET", "/healthz")  # (it has been read now)
+                daemon.http("GET", "/healthz")  # (the daemon has read it by now)
                 s.sendall(rest)
                 self.assertTrue(s.recv(1))
             each = (resident_kib(daemon.process.pid) - before) / len(waiting)
@@ -210,7 +211,7 @@ class IdleTest(unittest.TestCase):
 
 
 class FairTest(unittest.TestCase):
-    """Whoever asks for much at once, all of which costs a lot, does not stop the thread."""
+    """A client that sends many expensive requests at once does not block the event loop."""
 
     MANY = "policies:\n" + "".join(f"  p{i}: {{ limits: [ 10/s, 1000/day ] }}\n" for i in range(300))
 
@@ -219,10 +220,10 @@ class FairTest(unittest.TestCase):
         with daemon.resp().socket as other, \
                 wrap(socket.create_connection(("127.0.0.1", daemon.http_port), 30)) as greedy:
             greedy.sendall(asks * questions)
-            answers = greedy.recv(1 << 16)  # it has begun
+            answers = greedy.recv(1 << 16)  # the first answers are there
             other.sendall(b"PING\r\n")
             self.assertEqual(other.recv(7), b"+PONG\r\n")
-            # Of its answers there are some now, but not all of them. All come in the end.
+            # Some of its answers are there now, but not all of them. All come in the end.
             greedy.settimeout(0.001)
             try:
                 while piece := greedy.recv(1 << 16):

@@ -14,7 +14,7 @@ WEIR = sys.argv.pop(1)
 
 
 class Raw:
-    """Bytes in, bytes out."""
+    """A raw connection: bytes in, bytes out."""
 
     def __init__(self, port):
         self.socket = socket.create_connection(("127.0.0.1", port), timeout=20)
@@ -25,7 +25,7 @@ class Raw:
         return self
 
     def response(self):
-        """The next answer: (status, headers, body)."""
+        """The next response: (status, headers, body)."""
         status = int(self.file.readline().split()[1])
         headers = http.client.parse_headers(self.file)
         return status, headers, self.file.read(int(headers["Content-Length"]))
@@ -203,7 +203,7 @@ class HttpTest(unittest.TestCase):
     def test_a_concurrent_limit_says_what_it_counts(self):
         headers = self.daemon.post("/v1/enter", policy="report", key="fields")[1]
         self.assertEqual(headers["RateLimit-Policy"], '"0";q=2;qu="concurrent-requests"')
-        # Also where the limits are not the same for everybody.
+        # Also where limits differ between keys.
         policy = {"limits": [{"limit": "3 concurrent", "name": "slots"}, "100/s"],
                   "overrides": {"big": [{"limit": "9 concurrent", "name": "slots"}]}}
         self.daemon.http("PUT", "/v1/policies/slots", policy)
@@ -226,7 +226,7 @@ class HttpTest(unittest.TestCase):
         headers = {"X-Weir-Policy": "llm", "X-Weir-Key": "au th"}
         self.assertEqual(self.daemon.http("GET", "/v1/auth", headers=headers)[1]["RateLimit"][:13],
                          '"tokens";r=39')
-        # A stranger's header does not choose the key where the configuration does.
+        # A client's header does not choose the key if the query has it.
         headers = {"X-Weir-Key": "somebody else"}
         self.assertEqual(self.daemon.http("GET", path + "&permits=600", headers=headers)[0], 429)
 
@@ -244,7 +244,7 @@ class HttpTest(unittest.TestCase):
                  "X-Weir-Part-user: a\r\nx-weir-part-USER: b\r\n\r\n")
         self.assertEqual(self.status(twice), 400)
 
-    # The answer comes at once: the proxy is told how long the request has to wait.
+    # The answer comes at once: it tells the proxy the wait of the request.
     def test_auth_tells_the_wait_of_a_queue_in_a_header(self):
         answers = [self.daemon.http("GET", "/v1/auth?policy=batch&key=auth") for _ in range(5)]
         self.assertEqual([status for status, _, _ in answers], [200] * 4 + [429])
@@ -270,7 +270,7 @@ class HttpTest(unittest.TestCase):
         self.assertEqual(self.status(ask.format("", "X-Weir-Key: alice\r\n")), 200)
         self.assertEqual(self.status(ask.format("", twice)), 400)
         self.assertEqual(self.status(ask.format("key=k", "X-Weir-Policy: login\r\n")), 400)
-        # Where the query has the key, what a stranger sends does not matter.
+        # If the query has the key, the client's headers do not matter.
         self.assertEqual(self.status(ask.format("key=k", twice)), 200)
 
     # ---- Policies
@@ -338,7 +338,7 @@ class HttpTest(unittest.TestCase):
         status, _, problem = self.daemon.http("DELETE", "/v1/policies/bad")
         self.assertEqual((status, problem["field"]), (404, "name"))
 
-    # What cannot be kept as it is would be another policy after a restart.
+    # A policy that cannot be stored exactly would be another policy after a restart.
     def test_policies_are_in_utf8(self):
         for text in [b"limits: [ 1/s ] # \xff", "limits: [ 1/s ]".encode("utf-16")]:
             status, _, problem = self.daemon.http("PUT", "/v1/policies/utf", text)
@@ -421,7 +421,7 @@ class HttpTest(unittest.TestCase):
 
     def test_the_largest_request_is_accepted_and_a_larger_one_refused(self):
         def post(path, size, start="POST %s HTTP/1.1\r\nHost: a\r\n"):
-            """The head of a request with a body of that size, and 16 KiB long."""
+            """A request header for a body of that size, padded to 16 KiB."""
             head = start % path + f"Content-Length: {size}\r\n"
             return head + "X: " + "x" * (16384 - len(head) - 7) + "\r\n\r\n"
 
@@ -431,7 +431,7 @@ class HttpTest(unittest.TestCase):
         self.assertEqual((len(path), len(head)), (8192, 16384))
         connection = self.raw(head + body)
         self.assertEqual(json.loads(connection.response()[2])["remaining"], 999)
-        # And again on the same connection, in chunks.
+        # And again on the same connection, chunked.
         chunks = "".join(f"400\r\n{body[i:i + 1024]}\r\n" for i in range(0, len(body), 1024))
         connection("POST /v1/take HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n"
                    f"{chunks}0\r\n\r\n")

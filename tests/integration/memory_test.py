@@ -1,6 +1,5 @@
-"""Clients that make the daemon hold as much memory as they can: memory_test.py WEIR [CONNECTIONS].
-
-CONNECTIONS is how many of each kind there are; 100 unless told otherwise."""
+"""Clients that make the daemon hold as much memory as possible: memory_test.py WEIR [CONNECTIONS].
+CONNECTIONS is the number of connections of each kind; 100 by default."""
 
 import os
 import resource
@@ -24,13 +23,13 @@ WEIR = sys.argv.pop(1)
 CONNECTIONS = int(sys.argv.pop(1)) if len(sys.argv) > 1 and sys.argv[1].isdigit() else 100
 PASSWORD = "correct horse"
 POLICY = "policies: { p: { limits: [ 1000000000/h ] } }"
-BODY = 1_000_000  # bytes of a request, all but the last of which are sent
+BODY = 1_000_000  # bytes of a request body, of which all but the last are sent
 HEALTH = "/grpc.health.v1.Health/Check"
 BUDGET = 64 << 20  # the default of connection_memory
-ALLOWED = 256 << 20  # by the system, where it bounds the process
+ALLOWED = 256 << 20  # by the system, in tests that bound the process
 
 
-# ---- What attackers send
+# ---- Input of attackers
 
 def http_length(path=b"/v1/take"):
     return (b"POST %s HTTP/1.1\r\nHost: a\r\nContent-Length: %d\r\n\r\n" % (path, BODY)
@@ -83,7 +82,7 @@ class Attack:
     """Connections that send as much as they can, and read nothing."""
 
     def __init__(self, kinds, count):
-        """`kinds`: (port, what to send)."""
+        """`kinds`: (port, bytes to send)."""
         self.selector = selectors.DefaultSelector()
         self.sockets = []
         for port, text in kinds:
@@ -96,7 +95,7 @@ class Attack:
                 self.sockets.append(s)
 
     def run(self, seconds):
-        """Until all have sent everything, are stuck for a moment, or the time is up."""
+        """Sends until all is sent, all connections are stuck for a moment, or the time is up."""
         end = time.monotonic() + seconds
         moved = time.monotonic()
         while self.selector.get_map() and time.monotonic() < min(end, moved + 2):
@@ -118,7 +117,7 @@ class Attack:
 
 
 class Honest:
-    """Small clients that ask one by one, on connections that stay and on new ones."""
+    """Honest clients that send one request at a time, on open connections and on new ones."""
 
     def __init__(self, daemon, password):
         self.daemon = daemon
@@ -182,7 +181,7 @@ def metric(daemon, name, headers):
 
 
 def wrapped(folder, *commands):
-    """A script that does something to itself and becomes weir."""
+    """A script that limits itself and then executes weir."""
     script = Path(folder) / "weir"
     script.write_text("#!/bin/sh\nset -e\n" + "\n".join(commands) + f'\nexec "{WEIR}" "$@"\n')
     script.chmod(0o700)
@@ -190,7 +189,7 @@ def wrapped(folder, *commands):
 
 
 def new_cgroup():
-    """A folder of cgroups (version 1 or 2) in which memory is bounded, or None."""
+    """A cgroup folder (version 1 or 2) with a memory limit, or None."""
     for parent, limit in (("/sys/fs/cgroup", "memory.max"),
                           ("/sys/fs/cgroup/memory", "memory.limit_in_bytes")):
         folder = Path(parent) / f"weir-memory-test-{os.getpid()}"
@@ -220,7 +219,7 @@ class MemoryTest(unittest.TestCase):
                 (daemon.http_port, http_unread())]
 
     def warm_up(self, daemon, headers):
-        """Whole requests of each kind, so that their code is in memory before it is measured."""
+        """Complete requests of each kind, so that their code is in memory before it is measured."""
         fields = [(name.lower(), value) for name, value in headers.items()]
         start = [(":method", "POST"), (":scheme", "http"), (":authority", "a")]
         body = b'{"policy":"p","key":"k"}'
@@ -235,12 +234,12 @@ class MemoryTest(unittest.TestCase):
         self.assertEqual(daemon.http("GET", "/metrics", headers=headers)[0], 200)
 
     def attack(self, title, weir=WEIR, password=False):
-        """The daemon survives it, honest clients are answered, and memory is given back."""
+        """Asserts that the daemon survives, honest clients are answered, and memory is freed."""
         extra = f"password: {PASSWORD}" if password else ""
         with Daemon(weir, POLICY, extra=extra, grpc="127.0.0.1:0") as daemon:
             pid = daemon.process.pid
             with Honest(daemon, password) as honest:
-                for _ in range(10):  # (for each thread some)
+                for _ in range(10):  # (some for each thread)
                     self.warm_up(daemon, honest.headers)
                 eventually(lambda: len(honest.took) >= 50, "fifty answers")
                 before = honest.peak = resident_kib(pid)

@@ -1,4 +1,4 @@
-"""What the daemon tells Prometheus: metrics_test.py WEIR PROMTOOL."""
+"""The metrics for Prometheus: metrics_test.py WEIR PROMTOOL."""
 
 import re
 import subprocess
@@ -79,7 +79,7 @@ class MetricsTest(unittest.TestCase):
         self.assertEqual(counts, sorted(counts))
         self.assertGreaterEqual(counts[-1], 100)
 
-    # It is looked at now and then.
+    # The metric is updated periodically.
     def test_metrics_show_how_full_the_table_is(self):
         self.take("login", 1)
         live = 0

@@ -1,4 +1,4 @@
-"""What the daemon tells a supervisor such as systemd: notify_test.py WEIR."""
+"""Notifications for a supervisor such as systemd: notify_test.py WEIR."""
 
 import os
 import re
@@ -17,7 +17,7 @@ POLICIES = "policies: { p: { limits: [ 10/h ] } }\n"
 
 
 class Supervisor:
-    """Listens where a daemon is told to notify."""
+    """The socket of a supervisor."""
 
     def __init__(self, name):
         self.name = name
@@ -30,7 +30,7 @@ class Supervisor:
         return dict(line.split("=", 1) for line in self.socket.recv(4096).decode().split("\n"))
 
     def hear_until(self, name):
-        """All up to the one that has the name."""
+        """All datagrams up to the one with the name."""
         heard = [self.hear()]
         while name not in heard[-1]:
             heard.append(self.hear())
@@ -95,7 +95,7 @@ class NotifyTest(unittest.TestCase):
         gateway = "gateway: {{ listen: 127.0.0.1:0, routes: [ {{ match: {{ path: /** }}, upstream: {} }} ] }}\n"
         with Daemon(WEIR, POLICIES + gateway.format("http://127.0.0.1:9")) as daemon:
             supervisor.hear_until("READY")
-            # What a resolver reads first.
+            # The file that a resolver reads first.
             with SlowCalls(daemon.process.pid, "openat", 3, path="/etc/hosts"):
                 daemon.config.write_text(daemon.config.read_text().replace("127.0.0.1:9", "localhost:9"))
                 supervisor.hear_until("RELOADING")

@@ -1,4 +1,4 @@
-"""proto/openapi.yaml beside a running daemon: openapi_test.py WEIR SOURCE."""
+"""proto/openapi.yaml against a running daemon: openapi_test.py WEIR SOURCE."""
 
 import copy
 import http.client
@@ -18,13 +18,13 @@ from redis_server import RedisServer
 SOURCE = Path(sys.argv.pop(2))
 WEIR = sys.argv.pop(1)
 API = yaml.safe_load((SOURCE / "proto" / "openapi.yaml").read_text())
-# The examples are about these policies.
+# The policies of the examples.
 POLICIES = (SOURCE / "examples" / "weir.yaml").read_text()
 ENVOY = f"envoy_ratelimit: {SOURCE / 'examples' / 'envoy.yaml'}\n"
 ROUTES = (SOURCE / "src" / "server" / "http_routes.cc").read_text()
 
 METHODS = ["get", "post", "put", "delete", "patch"]
-# What every answer may have.
+# Headers that every response may have.
 COMMON_FIELDS = {"Date", "Content-Type", "Content-Length", "Connection"}
 
 
@@ -38,7 +38,7 @@ def resolved(node):
 
 
 def operations():
-    """(path, method, operation) of all."""
+    """(path, method, operation) of all operations."""
     for path, item in API["paths"].items():
         for method, operation in item.items():
             if method in METHODS:
@@ -46,13 +46,13 @@ def operations():
 
 
 def parameters(path, place):
-    """name: example of a path's parameters."""
+    """name: example, for the parameters of a path."""
     found = API["paths"][path].get("parameters", [])
     return {p["name"]: str(p["example"]) for p in found if p["in"] == place}
 
 
 def target(path, **query):
-    """A path that can be asked for."""
+    """A path with its parameters filled in."""
     for name, example in parameters(path, "path").items():
         path = path.replace("{" + name + "}", quote(example))
     return path + ("?" + urlencode(query) if query else "")
@@ -63,7 +63,7 @@ def body_of(operation):
 
 
 def request_examples(operation):
-    """(name, body) of each."""
+    """(name, body) of each example."""
     content = body_of(operation) or {}
     return [(name, example["value"]) for name, example in content.get("examples", {}).items()]
 
@@ -76,13 +76,13 @@ def validator(schema):
 
 
 def object_schema(schema):
-    """The schema of one item, where there may be a batch."""
+    """The schema of one item, if there may be a batch."""
     schema = resolved(schema)
     return resolved(schema["oneOf"][0]) if "oneOf" in schema and "type" not in schema else schema
 
 
 class OpenApiTest(unittest.TestCase):
-    """With a daemon of its own for each test, on which nothing has been used."""
+    """Tests with a new daemon each, without any usage."""
 
     extra = ""
 
@@ -94,7 +94,7 @@ class OpenApiTest(unittest.TestCase):
     # ---- Checking an answer
 
     def check_response(self, response, answer):
-        """That an answer is as the response says."""
+        """Checks a response against its schema."""
         status, headers, body = answer
         response = resolved(response)
         documented = response.get("headers", {})
@@ -130,7 +130,7 @@ class OpenApiTest(unittest.TestCase):
 
 
 class FileTest(unittest.TestCase):
-    """The file by itself."""
+    """Checks of the file itself."""
 
     def test_schemas_are_valid_json_schemas(self):
         for schema in API["components"]["schemas"].values():
@@ -150,7 +150,7 @@ class FileTest(unittest.TestCase):
         visit(API)
         for kind in ["schemas", "headers", "responses"]:
             for name in API["components"][kind]:
-                # (These are answers to what is not in the file.)
+                # (These are responses to requests that the file does not list.)
                 if name not in ["NotFound", "MethodNotAllowed"]:
                     self.assertIn(f"#/components/{kind}/{name}", used)
 
@@ -170,7 +170,7 @@ class FileTest(unittest.TestCase):
             content = body_of(operation)
             for name, body in request_examples(operation):
                 with self.subTest(path=path, example=name):
-                    # In batches some items are wrong, to show what becomes of them.
+                    # In batches some items are wrong, to show their errors.
                     if not isinstance(body, list):
                         validator(content["schema"]).validate(body)
             if content:
@@ -191,7 +191,7 @@ class RoutesTest(OpenApiTest):
             with self.subTest(path=path, method=method):
                 answer = self.daemon.http(method.upper(), target(path), "" if method != "get" else None)
                 self.assertNotEqual(answer[0], 405)
-                if "{" not in path:  # where there is no such policy or order yet
+                if "{" not in path:  # no such policy or order exists yet
                     self.assertNotEqual(answer[0], 404)
                 self.check(operation, answer)
 
@@ -393,7 +393,7 @@ class ProblemsTest(OpenApiTest):
         for path, method, schema, good in self.bodies():
             self.assertIs(schema["additionalProperties"], False)
             known = set(schema["properties"])
-            # Any field that another route has, too.
+            # Any field that another route has.
             others = {name for _, _, s, _ in self.bodies() for name in s["properties"]}
             for name in {"undocumented", *others} - known:
                 with self.subTest(path=path, field=name):
@@ -403,7 +403,7 @@ class ProblemsTest(OpenApiTest):
         self.assertGreater(count, 50)
 
     def test_every_field_is_known(self):
-        """A field that is in the file is never called unknown, whatever is wrong with its value."""
+        """A documented field is never called unknown, whatever its value."""
         for path, method, schema, good in self.bodies():
             for name in schema["properties"]:
                 with self.subTest(path=path, field=name):
@@ -433,8 +433,8 @@ class ProblemsTest(OpenApiTest):
                         self.assertIn(f"needs {name}", problem["detail"])
                     else:
                         self.assertEqual(problem["field"], name)
-            # And no other is: what remains is a good request, in another way perhaps.
-            # (Of some there is one that another may stand for.)
+            # All other fields are optional: the rest is a valid request.
+            # (For some, another field can replace it.)
             either = {name for choice in schema.get("allOf", []) for one in choice["oneOf"]
                       for name in one["required"]}
             for name in set(good) - required - either:
@@ -449,7 +449,7 @@ class ProblemsTest(OpenApiTest):
                 self.assertEqual(self.call(path, method, both, expected=400)["field"], "parts")
 
     def test_every_type_and_bound_is_checked(self):
-        """What the schema refuses is refused, by the field's name."""
+        """The daemon refuses, by the field's name, every value that the schema refuses."""
         wrong = [None, True, "text", "", -1, 0, 1.5, [], {}, {"user": 1}, 2**63]
         count = 0
         for path, method, schema, good in self.bodies():

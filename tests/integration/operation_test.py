@@ -1,4 +1,4 @@
-"""Starting, changing and ending a daemon: operation_test.py WEIR."""
+"""Starting, changing and stopping a daemon: operation_test.py WEIR."""
 
 import json
 import os
@@ -181,7 +181,7 @@ class StopTest(unittest.TestCase):
             idle("PING")
             begin = time.monotonic()
             self.assertEqual(daemon.stop(), 0)
-            # (The promise is five seconds; a test must not depend on the machine being fast.)
+            # (The promise is five seconds; a test must not depend on a fast machine.)
             self.assertLess(time.monotonic() - begin, 30)
             idle.close()
             half.close()
@@ -192,11 +192,11 @@ class StopTest(unittest.TestCase):
             daemon.process.send_signal(signal.SIGTERM)
             eventually(lambda: daemon.http("GET", "/readyz")[0] == 503, "it says that it ends")
             self.assertEqual(daemon.http("GET", "/healthcheck")[::2], (500, b""))
-            resp = daemon.resp()  # who comes anew is served
+            resp = daemon.resp()  # new clients are served
             self.assertEqual(resp("WEIR.TAKE", "llm", "k")[0], 1)
             resp.close()
             self.assertEqual(daemon.post("/v1/take", policy="llm", key="k")[0], 200)
-            self.assertEqual(daemon.stop(), 0)  # told again
+            self.assertEqual(daemon.stop(), 0)  # a second signal
 
     def test_a_draining_daemon_ends_by_itself(self):
         with Daemon(WEIR, args=["--drain", "1s"]) as daemon:
@@ -221,7 +221,7 @@ class StartTest(unittest.TestCase):
             self.assertEqual(code, 1)
             self.assertIn(f"cannot listen on 127.0.0.1:{daemon.resp_port}: Address already in use",
                           said)
-            # Nothing was touched: the state file may be that of who listens there.
+            # Nothing was touched: the state file may belong to the process that listens there.
             with tempfile.TemporaryDirectory() as folder:
                 state = Path(folder) / "state"
                 state.write_text("somebody's")
@@ -263,7 +263,7 @@ class Ipv6Test(unittest.TestCase):
     def test_addresses_in_the_log_can_be_used_as_they_are(self):
         with Daemon(WEIR, listener="'[::1]:0'") as daemon:
             url = next(line.split()[-1] for line in daemon.log if " HTTP on " in line)
-            # (A verb for this machine only: the daemon is told its address, too.)
+            # (A verb for this machine only: the daemon is given its address too.)
             done = subprocess.run([WEIR, "reset", "llm", "k", "--url", url], capture_output=True,
                                   text=True, timeout=20)
             self.assertEqual((done.returncode, done.stdout, done.stderr), (0, "forgotten\n", ""))
@@ -386,7 +386,7 @@ class CommandLineTest(unittest.TestCase):
         self.assertIn("does `weir serve` run there?", nobody.stderr)
 
     def usage(self, *args):
-        """What is said to who calls it in a way that makes no sense."""
+        """The errors of invalid command lines."""
         done = subprocess.run([WEIR, *args], capture_output=True, timeout=20, env={})
         said = (done.stdout + done.stderr).decode()
         self.assertEqual(done.returncode, 2, said)
@@ -398,7 +398,7 @@ class CommandLineTest(unittest.TestCase):
             for args in ((b"k\xff",), (b"--part", b"user=k\xff"), (b"--part", b"u\xff=k")):
                 self.assertIn("ask over RESP", self.usage("take", "llm", *args, url))
             self.assertIn("ask over RESP", self.usage("reset", "llm", b"\xffk", url))
-            # It would be asked for by the mark for what is none.
+            # The replacement character is a key of its own.
             self.assertEqual(self.weir(daemon, "peek", "llm", "k\ufffd", "--permits", "1000")[0], 0)
 
     def test_an_invalid_address_is_an_error(self):

@@ -1,4 +1,4 @@
-"""What operators order for a while, over HTTP and from the command line: orders_test.py WEIR."""
+"""Orders of operators, over HTTP and from the command line: orders_test.py WEIR."""
 
 import json
 import re
@@ -19,7 +19,7 @@ policies:
 
 
 def command(daemon, *words, token=None):
-    """(exit code, what it printed, what it complained about)"""
+    """(exit code, standard output, standard error)"""
     done = subprocess.run(
         [WEIR, words[0], "--url", f"http://127.0.0.1:{daemon.http_port}", *words[1:],
          *(["--token", token] if token else [])],
@@ -39,7 +39,7 @@ class VerbsTest(unittest.TestCase):
         self.assertEqual((status, order["verb"], order["key"]), (200, "block", "bad*"))
         status, headers, answer = self.daemon.post("/v1/take", policy="login", key="badger")
         self.assertEqual((status, answer["allowed"], answer["limited_by"]), (429, False, "block"))
-        # (It ends with a whole millisecond.)
+        # (It ends at a whole millisecond.)
         self.assertLessEqual(answer["retry_after_ms"], 3_600_001)
         self.assertGreater(answer["retry_after_ms"], 3_500_000)
         self.assertIn('"block";r=0', headers["RateLimit"])
@@ -89,7 +89,7 @@ class VerbsTest(unittest.TestCase):
             for each in advice:
                 self.assertEqual(command(self.daemon, "pause", "login", "--for", each)[0], 0, (said, each))
 
-    # A boost of a prefix reaches the overrides below it, or is not given.
+    # A boost of a prefix applies to the overrides below it, or is refused.
     def test_a_boost_says_what_it_does_not_reach(self):
         self.daemon.http("PUT", "/v1/policies/login", {
             "limits": ["10/h"], "overrides": {"vip-7": "100/h", "user=bob": "50/h",

@@ -56,7 +56,7 @@ class RespTest(unittest.TestCase):
         self.assertEqual(take("ann", "1")[0], 1)
         self.assertEqual(take("ann", "1")[0:7:6], [0, "user"])
         self.assertEqual(take("bob", "1")[0], 1)
-        # The order of the parts says nothing.
+        # The order of the parts does not matter.
         self.assertEqual(self.resp("WEIR.TAKE", "seckill", "PARTS", "sku", 1, "user", "bob")[0], 0)
 
     def test_options_come_before_the_parts(self):
@@ -124,7 +124,7 @@ class RespTest(unittest.TestCase):
         self.assertIn("enter and leave", self.error("WEIR.TAKE", "report", "a"))
         self.assertEqual(self.resp("PING"), "PONG")
 
-    # ---- The others
+    # ---- Other commands
 
     def test_peek_takes_nothing(self):
         for _ in range(3):
@@ -136,13 +136,13 @@ class RespTest(unittest.TestCase):
         receipt = answer[8]
         self.assertEqual(self.resp("WEIR.SETTLE", "llm", "settled", -200, "RECEIPT", receipt)[2],
                          700)
-        # No more than was taken comes back, however often it is asked for.
+        # A refund never exceeds the taken permits, however often it is repeated.
         for _ in range(3):
             last = self.resp("WEIR.SETTLE", "llm", "settled", -500, "RECEIPT", receipt)
         self.assertEqual(last[2], 1000)
         self.assertEqual(self.resp("WEIR.SETTLE", "llm", "settled", 1500)[2], 0)
         self.assertIn("needs the receipt", self.error("WEIR.SETTLE", "llm", "settled", -1))
-        # A receipt that is forgotten, as after a restart, spares nobody the price.
+        # A forgotten receipt, as after a restart, changes nothing about the charge.
         self.assertIn("no such receipt",
                       self.error("WEIR.SETTLE", "llm", "other", -1, "RECEIPT", "forgotten"))
         before = self.resp("WEIR.PEEK", "llm", "other")[2]
@@ -192,7 +192,7 @@ class RespTest(unittest.TestCase):
         for left in (4, 3, 2, 1, 0):
             answer = throttle(4, 1, 1)
             self.assertEqual(answer[:4], [0, 5, left, -1])
-            self.assertIn(answer[4], (5 - left, 4 - left))  # time goes on while we ask
+            self.assertIn(answer[4], (5 - left, 4 - left))  # time passes between the calls
         self.assertEqual(throttle(4, 1, 1), [1, 5, 0, 1, 5])
         # Other parameters find the same instant.
         self.assertEqual(throttle(9, 1, 1)[:3], [0, 10, 4])
@@ -207,14 +207,14 @@ class RespTest(unittest.TestCase):
                          "Cell error: Store error: Zero rates are not supported")
         self.assertEqual(self.error("CL.THROTTLE", "k", 1, 1, 0),
                          "Cell error: Store error: Zero rates are not supported")
-        # So many that one costs nothing.
+        # So many permits that a single one costs nothing.
         self.assertEqual(self.error("CL.THROTTLE", "k", 0, 2000000000, 1),
                          "Cell error: Store error: Zero rates are not supported")
         self.assertEqual(self.resp("CL.THROTTLE", "plus", "+4", "+1", "+60", "+2")[:3], [0, 5, 3])
         for text in ("+", "++1", "+-1", " 1"):
             self.assertIn("Couldn't parse", self.error("CL.THROTTLE", "k", 1, text, 1))
 
-    # ---- What clients say
+    # ---- Commands of client libraries
 
     def test_commands_that_clients_send_on_connecting_are_answered(self):
         self.assertEqual(self.resp("PING"), "PONG")

@@ -1,4 +1,4 @@
-"""Listeners with TLS, and everybody they let in and do not: tls_test.py WEIR."""
+"""Listeners with TLS, and the clients that they accept and refuse: tls_test.py WEIR."""
 
 import json
 import os
@@ -35,7 +35,7 @@ def trusting(authority, cert=None):
 
 
 def replace(target, source):
-    """As those who renew certificates do: at once."""
+    """Atomically, as tools that renew certificates do."""
     fresh = target.with_suffix(".new")
     shutil.copy(source, fresh)
     fresh.rename(target)
@@ -46,7 +46,7 @@ def open_descriptors(pid):
 
 
 class TlsTest(unittest.TestCase):
-    """A folder with a CA, a certificate of the daemon and files that it is told to use."""
+    """A folder with a CA, a certificate of the daemon and its files."""
 
     asks_clients = False
 
@@ -66,13 +66,13 @@ class TlsTest(unittest.TestCase):
         self.addCleanup(self.daemon.__exit__)
 
     def sign(self, name, **more):
-        """The certificate that the daemon is told to use from now on."""
+        """Makes the daemon's next certificate."""
         cert, key = self.ca.sign(name, **more)
         replace(self.folder / "used.key", key)
         replace(self.folder / "used.pem", cert)
 
     def name_shown(self, port=None):
-        """Whose certificate a newcomer sees."""
+        """The serial of the certificate that a new connection sees."""
         with self.connect(port=port) as connection:
             return dict(pair[0] for pair in connection.getpeercert()["subject"])["commonName"]
 
@@ -105,7 +105,7 @@ class ClientsTest(TlsTest):
         code, said = run("curl", "-s", "--noproxy", "*", "--cacert", self.ca.cert, "--json", TAKE,
                          url)
         self.assertEqual((code, json.loads(said)["remaining"]), (0, 999), said)
-        # Whom it does not know it does not trust.
+        # An unknown authority is not trusted.
         self.assertEqual(run("curl", "-s", "--noproxy", "*", "--json", TAKE, url)[0], 60)
 
     def test_redis_cli_is_served_over_tls(self):
@@ -124,7 +124,7 @@ class ClientsTest(TlsTest):
         old = trusting(self.ca)
         old.set_ciphers("ALL:@SECLEVEL=0")
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # Python would not either
+            warnings.simplefilter("ignore")  # Python refuses old versions as well
             old.minimum_version = ssl.TLSVersion.TLSv1
             old.maximum_version = ssl.TLSVersion.TLSv1_1
         for port in (self.daemon.resp_port, self.daemon.http_port):
@@ -177,7 +177,7 @@ class ClientsTest(TlsTest):
         for each in callers:
             for _ in range(10):
                 self.assertEqual(each.read()[0], 1)
-            # (Python raises an error if nobody said that it is the end.)
+            # (Python raises an error without a close_notify.)
             self.assertEqual(each.socket.recv(1), b"")
             each.close()
         self.assertEqual(silent.recv(1), b"")
@@ -242,7 +242,7 @@ class StrangersTest(TlsTest):
         for _ in range(20):
             connection = self.connect()
             connection.sendall(b"*2\r\n$4\r\nECHO\r\n")
-            connection.close()  # without a word
+            connection.close()  # without close_notify
         self.still_well()
 
     def test_many_handshakes_leave_nothing_behind(self):
@@ -259,7 +259,7 @@ class StrangersTest(TlsTest):
         pid = self.daemon.process.pid
         descriptors, memory = open_descriptors(pid), resident_kib(pid)
         many(200 if under_sanitizer() else 2000)
-        # (Those who have just gone may not be gone.)
+        # (Connections that have just closed may still be counted.)
         self.assertLess(open_descriptors(pid), descriptors + 20)
         if not under_sanitizer():
             self.assertLess(resident_kib(pid) - memory, 4_000, "KiB more after 2000 handshakes")
@@ -297,7 +297,7 @@ class MutualTest(TlsTest):
     asks_clients = True
 
     def refused(self, context, why):
-        """(With TLS 1.3 a client is told when it has said its first word.)"""
+        """(With TLS 1.3 a client gets the error at its first read.)"""
         for port, word in ((self.daemon.resp_port, b"PING\r\n"),
                            (self.daemon.http_port, b"GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n")):
             for version in (ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3):
@@ -325,7 +325,7 @@ class MutualTest(TlsTest):
 
     def test_a_certificate_of_another_authority_is_refused(self):
         with tempfile.TemporaryDirectory() as folder:
-            other = Authority(folder)  # of the same name
+            other = Authority(folder)  # an authority of the same name
             self.refused(trusting(self.ca, other.sign("client")), "certificate verify failed")
         self.still_well()
 
@@ -333,7 +333,7 @@ class MutualTest(TlsTest):
         self.refused(trusting(self.ca, self.ca.sign("late", days=-1)), "certificate has expired")
         self.still_well()
 
-    # A ticket is no way around it: it was given to somebody who had shown one.
+    # A session ticket does not bypass the check: it was given to a client with a certificate.
     def test_sessions_are_resumed(self):
         self.tls.maximum_version = ssl.TLSVersion.TLSv1_2
         with self.connect() as first:
@@ -366,7 +366,7 @@ class ReloadTest(TlsTest):
         self.assertEqual(resp("PING"), "PONG")
         resp.close()
 
-    # Whoever renews writes one file first. That is no reason to show nothing, or half of it.
+    # A renewal writes one file first. Until the other follows, the old certificate stays.
     def test_a_certificate_without_its_key_is_not_used_until_the_key_arrives(self):
         cert, key = self.ca.sign("renewed")
         replace(self.folder / "used.pem", cert)
@@ -450,7 +450,7 @@ class StartTest(unittest.TestCase):
                 self.assertIn(why, said)
                 self.assertNotIn("cannot listen", said)
 
-    # It is used, for those who do not look; the others have to be told why they do not trust it.
+    # It is used anyway, for clients that do not check; the log warns that others will refuse it.
     def test_a_certificate_that_has_expired_is_reported(self):
         with tempfile.TemporaryDirectory() as folder:
             cert, key = Authority(folder).sign("late", days=-1)

@@ -22,7 +22,7 @@ HOSTILE = b"\x1b]0;pwned\x07"
 
 
 def wait_for(condition, what):
-    """What `condition` says once it says something."""
+    """The value of `condition` once it is true."""
     until = time.monotonic() + 60
     while time.monotonic() < until:
         if found := condition():
@@ -32,7 +32,7 @@ def wait_for(condition, what):
 
 
 class Traffic:
-    """Asks again and again until it is told to stop. Lives through restarts of the daemon."""
+    """Takes continuously until told to stop. Survives restarts of the daemon."""
 
     def __init__(self, daemon):
         self.daemon = daemon
@@ -78,7 +78,7 @@ class Screen:
                               check=True, capture_output=True, text=True).stdout
 
     def close(self):
-        """Once nothing but the shell runs there."""
+        """Waits until only the shell runs in the terminal."""
         self.type("C-c")
         wait_for(lambda: self.tmux("display-message", "-p", "#{pane_current_command}") == "sh\n",
                  "the end of weir top")
@@ -98,7 +98,7 @@ class Screen:
         return "\n".join(self.lines())
 
     def shows(self, *texts, without=()):
-        """Waits until the screen has these, and none of the others."""
+        """Waits until the screen has these texts, and none of the others."""
         def complete():
             now = self.text()
             there = all(text in now for text in texts)
@@ -108,7 +108,7 @@ class Screen:
 
 class TopTest(unittest.TestCase):
     def setUp(self):
-        # (A port that stays the same when the daemon is started again.)
+        # (A port that stays the same over a restart of the daemon.)
         self.daemon = Daemon(WEIR, CONFIG)
         self.daemon.config.write_text(
             f"listen: {{ resp: 127.0.0.1:{free_port()}, http: 127.0.0.1:{free_port()}, grpc: off }}\n"

@@ -1,4 +1,4 @@
-"""The dashboard and the alerts look at what there is to see: watching_test.py WEIR SOURCE PROMTOOL."""
+"""The dashboard and the alerts use existing metrics: watching_test.py WEIR SOURCE PROMTOOL."""
 
 import itertools
 import json
@@ -22,7 +22,7 @@ DASHBOARD = SOURCE / "packaging" / "grafana" / "weir.json"
 RULES = SOURCE / "packaging" / "prometheus" / "weir.rules.yaml"
 RULES_TEST = SOURCE / "packaging" / "prometheus" / "weir.rules.test.yaml"
 
-# A refusal, and one that only would have been: all series there can be.
+# A refusal, and one in shadow mode: all possible series.
 POLICIES = """
 policies:
   login: { limits: [ { limit: 1/h window, name: hourly } ] }
@@ -33,7 +33,7 @@ gateway:
   routes: [ { name: all, upstream: "http://127.0.0.1:9", limits: [ 1/s queue 1 ], key: ip } ]
 """
 
-# What Prometheus adds to everything it scrapes, and what it knows of itself.
+# Labels and metrics that Prometheus itself adds.
 OF_PROMETHEUS = {"job", "instance"}
 UP = {"up": set()}
 
@@ -44,14 +44,14 @@ SHOWN = re.compile(r"\{\{\s*(?:\$labels\.)?(\w+)\s*\}\}")
 
 
 def written(rules):
-    """The name of a file with a rule of Envoy's in it."""
+    """The name of a file with a rule for Envoy."""
     rules.write("domain: d\ndescriptors: [ { key: k, rate_limit: { unit: day, requests_per_unit: 1 } } ]\n")
     rules.flush()
     return rules.name
 
 
 def exported():
-    """{metric: its labels} of a daemon that has seen everything, and the values that labels have."""
+    """{metric: its labels} of a daemon with every kind of event, and the values of labels."""
     extra = "store: {}\nenvoy_ratelimit: {}"
     with (RedisServer() as redis, tempfile.NamedTemporaryFile("w", suffix=".yaml") as rules,
           Daemon(WEIR, POLICIES, extra=extra.format(redis.url, written(rules))) as daemon):
@@ -77,7 +77,7 @@ def dashboard():
 
 
 def dashboard_queries():
-    """(where, expression, label names that are shown)"""
+    """(where, expression, displayed label names)"""
     board = dashboard()
     for panel in board["panels"]:
         for target in panel.get("targets", []):
@@ -115,7 +115,7 @@ class WatchingTest(unittest.TestCase):
                 self.assertIn(label.strip(), known, f"{where}: {expression}")
         for label in shown:
             self.assertIn(label, known, f"{where}: shows {label}")
-        # Values that are written out are ones that occur.
+        # Literal values are ones that occur.
         for label, value in re.findall(r'(\w+)\s*!?="([^"$]*)"', expression):
             if label not in OF_PROMETHEUS:
                 self.assertIn(value, self.values[label], f"{where}: {label}")
