@@ -1,7 +1,5 @@
-"""asio_server makes those wait who come too fast, and nobody else.
-
-Usage: asio_server_test.py SERVER
-"""
+"""asio_server delays clients that are too fast, and no others.
+Usage: asio_server_test.py SERVER"""
 
 import socket
 import subprocess
@@ -22,8 +20,8 @@ class Server(unittest.TestCase):
         self.port = int(self.process.stdout.readline().rpartition(":")[2])
 
     def ask(self, lines):
-        """Sends each line by a client of its own, in this order, and returns the answers as they
-        come, with the seconds since the first was sent."""
+        """Sends each line over a new connection, in this order, and returns the answers as they arrive,
+        with the seconds since the first was sent."""
         clients = [socket.create_connection(("127.0.0.1", self.port), timeout=30) for _ in lines]
         start = time.monotonic()
         answers = []

@@ -1,8 +1,6 @@
-"""fleet and fleet_async take what the limit allows, and no more, on a Redis of their own; without one they
-say so.
-
-Usage: fleet_test.py FLEET FLEET_ASYNC
-"""
+"""fleet and fleet_async take exactly what the limit allows, on a private Redis; without a Redis they
+report an error.
+Usage: fleet_test.py FLEET FLEET_ASYNC"""
 
 import os
 import subprocess

@@ -371,7 +371,7 @@ class TroubleTest(unittest.TestCase):
 
 
 def wait_until_asked_in_vain(daemon):
-    """Waits until this many more requests have been read after the policy was deleted."""
+    """Waits until some hundred requests more have been read, which come after the policy was deleted."""
     def requests():
         metrics = daemon.http("GET", "/metrics")[2].decode()
         return sum(float(line.split()[-1]) for line in metrics.splitlines()

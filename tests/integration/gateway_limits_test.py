@@ -323,7 +323,7 @@ class Limits(unittest.TestCase):
         gateway.http("PUT", "/v1/policies/p", {"limits": ["1 concurrent"]})
         self.assertEqual(gateway.get()[0], 200, "it is entered, not taken")
 
-    # The policy becomes unlimited by concurrency again: routes apply the change a moment later.
+    # The policy changes between take and enter: routes apply the change a moment later.
     def test_a_policy_that_becomes_concurrent_applies_at_once(self):
         gateway = self.limited("policy: p, key: ip", policies="policies: { p: { limits: [ 1000/s ] } }")
         for limit in ("2 concurrent", "1000/s", "1 concurrent"):

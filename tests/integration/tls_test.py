@@ -72,7 +72,7 @@ class TlsTest(unittest.TestCase):
         replace(self.folder / "used.pem", cert)
 
     def name_shown(self, port=None):
-        """The serial of the certificate that a new connection sees."""
+        """The common name in the certificate that a new connection sees."""
         with self.connect(port=port) as connection:
             return dict(pair[0] for pair in connection.getpeercert()["subject"])["commonName"]
 
