@@ -1,12 +1,12 @@
-# weir is built by CMake; these are the commands people type. `make help` lists them.
+# weir is built by CMake; these are the common commands. `make help` lists them.
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
 JOBS ?= $(shell nproc)
-# Many tests wait more than they work.
+# Many tests wait more than they compute.
 TEST_JOBS ?= $(shell expr $(JOBS) \* 2)
 
-# Debian packages: what it takes to build, to test, to check with sanitizers and fuzzers, to measure.
+# Debian packages: to build, to test, to check with sanitizers and fuzzers, to measure.
 # (tools/listed-programs lets tests see the programs of these packages and no others.)
 BUILD_PACKAGES := g++ cmake ninja-build ccache libyaml-cpp-dev libcli11-dev libfmt-dev libcctz-dev libxxhash-dev \
                   nlohmann-json3-dev libsimdjson-dev libssl-dev tzdata libnghttp2-dev libprotobuf-dev protobuf-compiler
@@ -75,7 +75,7 @@ install: build ## Install the library and the command (PREFIX=/usr/local)
 	$(call compile,build,weir_archives)
 	@cmake --install build --prefix $(PREFIX)
 
-# (With g++; make sanitize compiles with clang++.)
+# (Compiled by g++; make sanitize compiles with clang++.)
 test: ## Build and run all tests
 	$(call install,$(TEST_PACKAGES))
 	$(call list_programs,$(TEST_PACKAGES))
@@ -114,7 +114,7 @@ sanitize: ## Run the tests under asan+ubsan and tsan, each bench once, and the f
 	@$(MAKE) --no-print-directory bench_smoke
 	@fuzz/run build/asan 480
 
-# Benches that are not run stop working.
+# Runs every bench briefly, because benches that never run stop working.
 bench_smoke:
 	$(call configure,release,-DWEIR_TESTS=ON -DWEIR_BENCH=ON)
 	$(call compile,build,weir_benches)

@@ -1,4 +1,4 @@
-// What the steps of the core cost in time. `bench/run` calls this and makes a table of it.
+// Measures the time of the steps of the core. `bench/run` calls this and prints a table.
 
 #include <benchmark/benchmark.h>
 

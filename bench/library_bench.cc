@@ -1,16 +1,15 @@
-// What the library costs beside what people would write themselves.
-//
-//   clock            one read of the system clock, the ceiling of a limiter that tells the time
+// The cost of the library, compared with what people would write themselves.
+//   clock            one read of the system clock, the ceiling of a limiter that reads the time
 //   limiter          Limiter::try_acquire, clock included; refused: the same when nothing is left
 //   keyed …          KeyedLimiter::try_acquire_at on N keys of 16 bytes, uniform or Zipf 0.99
 //   map …            the peer: absl::flat_hash_map<std::string, State> in 64 shards with a mutex
-//   each batch …          KeyedLimiter::try_acquire_all, 16 at a time two threads …    the same
-//   work on each of two threads, different keys hot refused …    one key with nothing left, on one
-//   thread and on two
-//
+// each
+//   batch …          KeyedLimiter::try_acquire_all, 16 at a time
+//   two threads …    the same work on each of two threads, different keys
+//   hot refused …    one key with nothing left, on one thread and on two
 // Prints a JSON object: name → nanoseconds per take, one number for each round. Within a round the
-// contenders take turns, so that a machine in a bad mood is bad to all. bench/run makes a table of
-// it.
+// contenders take turns, so that disturbances of the machine affect all of them. bench/run prints a
+// table of it.
 
 #include <absl/container/flat_hash_map.h>
 #include <absl/strings/string_view.h>
@@ -69,9 +68,9 @@ class ShardedMap {
   weir::core::Bucket limit_ = *weir::core::Bucket::make({.count = 1000}, 1000);
 };
 
-// ---- Who asks
+// ---- Keys
 
-// A sequence of keys, written out: making them is not what is measured.
+// A sequence of keys, generated before the measurement.
 class Arrivals {
  public:
   template <typename Draw>
@@ -109,7 +108,7 @@ class Zipf {
     if (uz < 1 + std::pow(0.5, kTheta)) return 1;
     const double rank =
         static_cast<double>(count_) * std::pow(eta_ * u - eta_ + 1, 1 / (1 - kTheta));
-    // Popular keys were not all inserted first.
+    // Popular keys must not all be inserted first.
     return static_cast<std::size_t>(rank) * 0x9e37'79b9'7f4a'7c15 % count_;
   }
 
@@ -142,7 +141,7 @@ void measure(const std::string& name, std::size_t takes, const std::function<voi
   results[name].push_back(nanos_of(work) / static_cast<double>(takes));
 }
 
-// The same on several threads at once, each on its own core: nanoseconds per take of all.
+// The same on several threads at once, each on its own core: nanoseconds per take over all threads.
 void measure_threads(const std::string& name, unsigned threads, std::size_t takes_each,
                      const std::function<void(unsigned)>& work) {
   const double all = nanos_of([&] {
@@ -184,7 +183,7 @@ void bench_limiter(std::size_t takes) {
   measure("limiter refused", takes, all(shut));
 }
 
-// Time passes fast enough for every key to have something left.
+// Time passes fast enough for every key to have permits left.
 struct VirtualTime {
   Instant now = kStart;
   Instant next() { return now += Nanos{200}; }
@@ -295,7 +294,7 @@ void bench_keyed(std::size_t keys, std::size_t takes, int rounds) {
   }
 }
 
-// Nothing comes to rest: the table is full after the first million keys or so, for good.
+// No key comes to rest: the table is permanently full after the first million keys or so.
 void bench_flood(std::size_t keys, std::size_t takes, int rounds) {
   weir::KeyedLimiter limiter(weir::per(1000, std::chrono::hours{1000}).burst(1000),
                              {.max_keys = keys});

@@ -16,14 +16,12 @@
 #include "core/plan.h"
 #include "policy/calendar.h"
 
-// The steps that are measured, each with the traffic it is measured under. Both programs here go
-// through the same list: weir_core_bench takes the time, weir_core_count the instructions.
-//
-// The time is given, not read. Calls come at random intervals, as from many callers that know
-// nothing of each other, so that whether somebody is still in debt when the next one comes is not
-// the same every time. Each call starts from the state that the one before left. Every answer is
-// looked at: a limit that began to refuse (or to admit) where it should not would measure something
-// else, and fails the run.
+// The measured steps, each with its traffic. Both programs here use the same list: weir_core_bench
+// measures time, weir_core_count counts instructions.
+// The time is an argument, not read. Calls come at random intervals, as from many independent
+// callers, so that a call does not always find the same debt. Each call starts from the state that
+// the one before left. Every answer is checked: a limit that refuses (or admits) where it should
+// not would measure something else, and fails the run.
 
 namespace weir::bench {
 
@@ -33,14 +31,14 @@ using core::Outcome;
 using core::Rate;
 using core::State;
 
-// The value is wanted, whatever the compiler thinks.
+// Forces the compiler to compute the value.
 template <typename T>
 [[gnu::always_inline]] inline void keep(const T& value) {
   __asm__ volatile("" : : "m"(value));
 }
 
-// The same object, of which the compiler no longer knows what it holds: without this it would keep
-// what it knows of a limit in registers from one step to the next, as no caller of many limits can.
+// Hides the content of the object from the compiler: otherwise it would keep parts of a limit in
+// registers from one step to the next, as no caller of many limits can.
 template <typename T>
 [[gnu::always_inline]] inline T& unknown(T& object) {
   T* at = &object;
@@ -61,7 +59,7 @@ constexpr Rate per(Nanos period, std::int64_t count) { return {.count = count, .
 class Arrivals {
  public:
   explicit Arrivals(Nanos mean) {
-    std::mt19937_64 random;  // NOLINT: the same every time is what is wanted
+    std::mt19937_64 random;  // NOLINT: a fixed seed is intended
     std::exponential_distribution<double> gap{1.0 / static_cast<double>(mean.count())};
     for (Nanos& g : gaps_) g = Nanos{static_cast<std::int64_t>(gap(random)) + 1};
   }
@@ -75,8 +73,8 @@ class Arrivals {
   Instant now_ = std::chrono::sys_days{std::chrono::year{2026} / 1 / 1};
 };
 
-// The ceiling: what any limiter shared by threads pays at least, one compare-and-swap of one word
-// in a loop, with nobody else at it.
+// The ceiling: the minimum for any limiter shared by threads, one compare-and-swap of one word in a
+// loop, without contention.
 class SwapLoop {
  public:
   [[gnu::always_inline]] void operator()() {
@@ -90,11 +88,11 @@ class SwapLoop {
   alignas(64) std::atomic<std::uint64_t> word_{0};
 };
 
-// How the next state gets to where the state is kept: as two words, as a table shared by threads
-// has to write it, or as a plain assignment, which compilers make one move of 16 bytes. The latter
-// is measured for one step only, to show what it costs: the same instructions take far longer when
-// the 16 bytes were written as two words just before. (Most likely the load has to wait until both
-// stores have reached the cache; there are no hardware counters here to prove it.)
+// How the next state is written: as two words, as a table shared by threads has to, or as a plain
+// assignment, which compilers turn into one move of 16 bytes. The latter is measured for one step
+// only, to show its cost: the same instructions take far longer when the 16 bytes were written as
+// two words just before. (The cause is most likely a store-forwarding stall; there are no hardware
+// counters here to prove it.)
 enum class Copy { by_word, whole };
 
 template <Copy copy>
@@ -168,8 +166,8 @@ class TakeThree {
   Arrivals arrivals_{20ms};
 };
 
-// A log that holds a hundred calls, give or take ten: 200/s, called a hundred times a second. Each
-// step asks, and writes the call down.
+// A log of about a hundred calls: 200/s, called a hundred times a second. Each step decides, and
+// logs the call.
 class LogCall {
  public:
   [[gnu::always_inline]] void operator()() {
@@ -190,7 +188,7 @@ class LogCall {
   Arrivals arrivals_{10ms};
 };
 
-// 64 hold, of 100 that may. Each step one enters, and one of those inside leaves, any of them.
+// 64 holders of at most 100. In each step one enters and a random one leaves.
 class EnterAndLeave {
  public:
   EnterAndLeave() {
@@ -227,13 +225,13 @@ class EnterAndLeave {
   Arrivals arrivals_{1ms};
 };
 
-// Days of UTC, the least that a calendar can do.
+// Days of UTC, the cheapest calendar.
 class Days final : public core::Calendar {
  public:
   core::Span span_at(Instant t) const override { return core::aligned_span(24h, t); }
 };
 
-// Calls `add(name, make)` for each step, where `make()` makes a thing to be called over and over.
+// Calls `add(name, make)` for each step, where `make()` returns the callable to measure.
 template <typename Add>
 void each_step(const Add& add) {
   using core::Bucket;
@@ -246,7 +244,7 @@ void each_step(const Add& add) {
 
   add("compare-and-swap loop", [] { return SwapLoop{}; });
 
-  // Half the rate is used; now and then a few calls come at once, the burst is never used up.
+  // Half the rate is used; now and then a few calls come at once, and the burst is never used up.
   add("bucket", [] { return Take{must(Bucket::make(per(1s, 1000), 100)), 2ms}; });
   add("bucket, state copied whole", [] {
     return Take<Bucket, Copy::whole>{must(Bucket::make(per(1s, 1000), 100)), 2ms};
@@ -254,13 +252,13 @@ void each_step(const Add& add) {
   add("bucket, cost 5", [] {
     return Take{must(Bucket::make(per(1s, 1000), 100)), 10ms, Ask{.cost = 5}};
   });
-  // A price of 142 857 142 6/7 ns: parts of a nanosecond come into play.
+  // An emission interval of 142 857 142 6/7 ns, so that fractions of a nanosecond matter.
   add("bucket, 7/s", [] { return Take{must(Bucket::make(per(1s, 7), 40)), 286ms}; });
-  // A client that has used up its day and keeps asking.
+  // A client that has used up its daily quota and keeps calling.
   add("bucket, refused", [] {
     return Take{must(Bucket::make(per(24h, 100), 100)), 1us, Ask{}, Outcome::limited};
   });
-  // Four calls in five have to wait for their turn, and are willing to.
+  // Four calls in five have to wait for their turn, and accept that.
   add("queue", [=] {
     return Take{must(Bucket::make_queue(per(1s, 100), 100, 0)), 12500us, patient};
   });
@@ -282,7 +280,7 @@ void each_step(const Add& add) {
   add("quota, days of UTC", [] {
     return Take{must(Quota::make(100'000, std::make_shared<Days>())), 1700ms};
   });
-  // As many, by the clocks of a place with daylight saving.
+  // The same number, in a time zone with daylight saving time.
   add("quota, days of Berlin", [] {
     auto days = policy::ZoneCalendar::make(policy::CalendarUnit::day, "Europe/Berlin", 1);
     return Take{must(Quota::make(100'000, must(std::move(days)))), 1700ms};

@@ -1,6 +1,5 @@
-# What nearly all of some targets include is read once for all of them. Only by g++: what clang++ makes,
-# for the sanitizers, is made of each source alone, and so shows that it includes what it needs.
-#
+# Compiles headers that nearly all of some targets include once for all of them. Only with g++: clang++, used
+# for the sanitizers, compiles each source alone, which shows that it includes what it needs.
 # weir_precompile(NAME HEADERS <string>... TARGETS engine_tests... LIBRARIES GTest::gmock)
 function(weir_precompile NAME)
   cmake_parse_arguments(ARG "" "" "HEADERS;TARGETS;LIBRARIES" ${ARGN})
@@ -15,8 +14,8 @@ function(weir_precompile NAME)
   foreach(TARGET ${ARG_TARGETS})
     target_precompile_headers(${TARGET} REUSE_FROM ${NAME})
   endforeach()
-  # Without the first, ccache would not take part. As to the others: g++ 12 sees faults in its own
-  # std::string, which it keeps to itself only while it knows that they are in a header of the system.
+  # The first option is required by ccache. The others: g++ 12 reports false warnings in its own std::string,
+  # which it suppresses only while it knows that they are in a system header.
   foreach(TARGET ${NAME} ${ARG_TARGETS})
     target_compile_options(${TARGET} PRIVATE -fpch-preprocess -Wno-array-bounds -Wno-stringop-overflow
       -Wno-stringop-overread -Wno-restrict)

@@ -1,6 +1,6 @@
-// A server whose clients wait for their turn without a thread for each: a reservation says when,
-// and a timer comes back then. A line is a name and some words; each name gets ten answers a
-// second.
+// A server whose clients wait for their turn without a thread for each: a reservation gives the
+// time, and a timer fires then. A request is a line with a name and some words; each name gets ten
+// answers a second.
 
 #include <weir/clock.h>
 #include <weir/keyed_limiter.h>

@@ -1,7 +1,5 @@
-"""asio_server makes those wait who come too fast, and nobody else.
-
-Usage: asio_server_test.py SERVER
-"""
+"""asio_server delays clients that are too fast, and no others.
+Usage: asio_server_test.py SERVER"""
 
 import socket
 import subprocess
@@ -22,8 +20,8 @@ class Server(unittest.TestCase):
         self.port = int(self.process.stdout.readline().rpartition(":")[2])
 
     def ask(self, lines):
-        """Sends each line by a client of its own, in this order, and returns the answers as they
-        come, with the seconds since the first was sent."""
+        """Sends each line over a new connection, in this order, and returns the answers as they arrive,
+        with the seconds since the first was sent."""
         clients = [socket.create_connection(("127.0.0.1", self.port), timeout=30) for _ in lines]
         start = time.monotonic()
         answers = []
@@ -42,17 +40,17 @@ class Server(unittest.TestCase):
             listener.join()
         return sorted(answers, key=lambda answer: answer[1])
 
-    def test_spaces_the_answers_to_one_name_evenly(self):
+    def test_the_server_spaces_the_answers_to_one_name_evenly(self):
         answers = self.ask(["ann hello\n"] * 4)
         for i, (answer, seconds) in enumerate(answers):
             self.assertEqual(answer, "hello ann hello\n")
             self.assertGreater(seconds, 0.1 * i - 0.001)
 
-    def test_nobody_else_waits_meanwhile(self):
+    def test_a_waiting_client_does_not_delay_other_clients(self):
         answers = [answer for answer, _ in self.ask(["ann x\n"] * 6 + ["bob x\n"])]
         self.assertLess(answers.index("hello bob x\n"), 6)
 
-    def test_refuses_at_once_who_would_have_to_wait_too_long(self):
+    def test_the_server_refuses_at_once_a_call_with_too_long_a_wait(self):
         answers = [answer for answer, _ in self.ask(["ann x\n"] * 30)]
         self.assertIn("too many at once: ann x\n", answers[:-1])
         self.assertEqual(answers[-1], "hello ann x\n")

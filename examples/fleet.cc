@@ -1,5 +1,5 @@
-// Two processes share a limit: what they count lies on a Redis, so that together they get what one
-// of them would have got alone. Run it as: fleet redis://127.0.0.1:6379
+// Two processes share a limit: their counts are in Redis, so that together they get as much as one
+// of them alone. Run it as: fleet redis://127.0.0.1:6379
 
 #include <sys/wait.h>
 #include <unistd.h>
@@ -19,10 +19,11 @@ constexpr int kFailed = 255;
 
 struct Sent {
   int mails = 0;
-  std::string problem;  // why they are not more, if it is not for the limit
+  std::string problem;  // the reason for fewer, if it is not the limit
 };
 
-// Sends as many of `wanted` as pass; the other process takes from the same limit meanwhile.
+// Sends up to `wanted` calls and stops at the first refusal; the other process takes from the same
+// limit meanwhile.
 Sent send_mails(const std::string& address, const std::string& tenant, int wanted) {
   const auto fleet = weir::RedisFleet::open(address, {.timeout = std::chrono::seconds{5}});
   if (!fleet) return {.problem = fleet.error().message};
@@ -41,7 +42,7 @@ Sent send_mails(const std::string& address, const std::string& tenant, int wante
 
 int main(int argc, char** argv) {
   const char* const address = argc > 1 ? argv[1] : "redis://127.0.0.1:6379";
-  const std::string tenant = "tenant-" + std::to_string(getpid());  // another one each time
+  const std::string tenant = "tenant-" + std::to_string(getpid());  // a new one in each run
   const pid_t other = fork();
   const Sent here = send_mails(address, tenant, 80);
   if (other == 0) return here.problem.empty() ? here.mails : kFailed;

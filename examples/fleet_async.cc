@@ -1,5 +1,5 @@
-// A limit that is shared by a Redis, asked by a thread that must not wait for it: questions go out
-// together, and whoever asked is told later. Run it as: fleet_async redis://127.0.0.1:6379
+// A limit shared through Redis, used by a thread that must not block: calls are sent together, and
+// callbacks receive the answers. Run it as: fleet_async redis://127.0.0.1:6379
 
 #include <poll.h>
 #include <unistd.h>
@@ -26,7 +26,7 @@ int main(int argc, char** argv) {
   const auto link = (*fleet)->connect();
   weir::AsyncEngine async{engine, *link};
 
-  const std::string tenant = "tenant-" + std::to_string(getpid());  // another one each time
+  const std::string tenant = "tenant-" + std::to_string(getpid());  // a new one in each run
   int open = 160;
   int passed = 0;
   bool degraded = false;

@@ -1,8 +1,6 @@
-"""fleet and fleet_async take what the limit allows, and no more, on a Redis of their own; without one they
-say so.
-
-Usage: fleet_test.py FLEET FLEET_ASYNC
-"""
+"""fleet and fleet_async take exactly what the limit allows, on a private Redis; without a Redis they
+report an error.
+Usage: fleet_test.py FLEET FLEET_ASYNC"""
 
 import os
 import subprocess
@@ -22,21 +20,21 @@ def run(program, address):
 
 
 class FleetExamples(unittest.TestCase):
-    def test_take_what_the_limit_allows(self):
+    def test_both_examples_take_what_the_limit_allows(self):
         with RedisServer() as redis:
             for name, program in PROGRAMS.items():
                 with open(os.path.join(HERE, name + ".expected.txt"), encoding="utf-8") as expected:
                     done = run(program, redis.url)
                     self.assertEqual((done.returncode, done.stdout), (0, expected.read()), done.stderr)
 
-    def test_say_that_there_is_no_server(self):
+    def test_both_examples_say_that_there_is_no_server(self):
         address = f"redis://127.0.0.1:{free_port()}"
         for program in PROGRAMS.values():
             done = run(program, address)
             self.assertEqual((done.returncode, done.stdout), (1, ""))
             self.assertEqual(done.stderr, f"no answer from {address}: start one with redis-server\n")
 
-    def test_say_what_is_wrong_with_an_address(self):
+    def test_both_examples_say_why_an_address_is_wrong(self):
         for program in PROGRAMS.values():
             done = run(program, "localhost")
             self.assertEqual((done.returncode, done.stdout), (1, ""))

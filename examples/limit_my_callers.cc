@@ -1,4 +1,4 @@
-// Limits those who call us: who comes too fast is told when to come back.
+// Limits incoming calls: a caller that is too fast is told when to come back.
 
 #include <weir/limiter.h>
 

@@ -1,5 +1,5 @@
-// Limits our own calls to somebody else: the partner allows two a second, and eight at a time. Who
-// cannot be served by the partner now gets what the cache has.
+// Limits our own calls to a partner, which allows two a second and eight at a time. A call that the
+// partner cannot serve now is served from the cache.
 
 #include <weir/clock.h>
 #include <weir/concurrency_limiter.h>
@@ -14,7 +14,7 @@
 using namespace std::chrono_literals;
 
 int main() {
-  weir::ManualClock clock;  // so that this prints the same each time; leave it out for real time
+  weir::ManualClock clock;  // for reproducible output; leave it out for real time
   weir::Limiter contract{weir::per_second(2), clock};
   weir::ConcurrencyLimiter connections{8};
 

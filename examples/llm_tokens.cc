@@ -1,5 +1,5 @@
-// One call, and as many tokens as it will use, which nobody knows before: an estimate is taken, and
-// settled by its receipt when the real number is known.
+// A call whose number of tokens is unknown before: takes an estimate, and settles it by its receipt
+// when the number is known.
 
 #include <weir/clock.h>
 #include <weir/engine.h>
@@ -23,7 +23,7 @@ weir::Request ann_asks_for(weir::Permits tokens) {
   return {.policy = "llm", .key = "ann", .permits = tokens};
 }
 
-// The tokens that are left, asked without taking any.
+// The remaining tokens, without taking any.
 weir::Permits tokens_left(weir::Engine& engine) {
   const auto limits = engine.explain(ann_asks_for(1));
   return (*limits)[1].decision.remaining;
@@ -38,13 +38,13 @@ void prompt(weir::Engine& engine, weir::Permits used) {
     return;
   }
   std::cout << "took " << kEstimate << ", " << tokens_left(engine) << " left; ";
-  // The model answers, and says what it has used: less than the estimate comes back, more is owed.
+  // The model answers and reports its usage. Less than the estimate is refunded, more is owed.
   (void)engine.settle(ann_asks_for(used - kEstimate), receipt);
   std::cout << "used " << used << ", " << tokens_left(engine) << " left\n";
 }
 
 int main() {
-  weir::ManualClock clock;  // so that this prints the same each time; leave it out for real time
+  weir::ManualClock clock;  // for reproducible output; leave it out for real time
   weir::Engine engine{*weir::PolicySet::parse(kPolicies), {.clock = &clock}};
   prompt(engine, 1500);
   prompt(engine, 6500);

@@ -1,4 +1,4 @@
-// Holds every user to the same limit, and remembers no more users than there is memory for.
+// Applies the same limit to every user, and keeps no more users than fit in its memory.
 
 #include <weir/clock.h>
 #include <weir/keyed_limiter.h>
@@ -10,7 +10,7 @@
 using namespace std::chrono_literals;
 
 int main() {
-  weir::ManualClock clock;  // so that this prints the same each time; leave it out for real time
+  weir::ManualClock clock;  // for reproducible output; leave it out for real time
   weir::KeyedLimiter logins{weir::Limit::sliding_exact(3, 1min), {.max_keys = 100'000}, clock};
 
   const auto try_to_log_in = [&](const std::string& user) {

@@ -1,5 +1,5 @@
-// Works off a queue at the pace its receiver can take. A message that cannot be sent in time is put
-// aside at once, not after having waited; and the consumer can be stopped while it waits.
+// Processes a queue at the pace of its receiver. A message that cannot be sent in time is put aside
+// at once, not after a wait; and the consumer can be stopped while it waits.
 
 #include <weir/limiter.h>
 
@@ -17,7 +17,7 @@ using namespace std::chrono_literals;
 
 struct Message {
   std::string text;
-  std::chrono::seconds patience;  // later than that it is not worth sending
+  std::chrono::seconds patience;  // the maximum delay of a message
 };
 
 class Consumer {
@@ -38,7 +38,7 @@ class Consumer {
   std::size_t left() const { return queue_.size(); }
 
  private:
-  weir::Limiter receiver_{weir::per_minute(3)};  // three at once, then one each twenty seconds
+  weir::Limiter receiver_{weir::per_minute(3)};  // three at once, then one every twenty seconds
   std::deque<Message> queue_;
   std::latch four_done_{4};
 };
@@ -47,7 +47,7 @@ int main() {
   Consumer consumer{{{"one", 1min}, {"two", 1min}, {"three", 1min}, {"four", 1s}, {"five", 1min}}};
   std::jthread thread{[&](std::stop_token stop) { consumer.run(stop); }};
   consumer.await_four();
-  thread.request_stop();  // "five" has twenty seconds to wait, but not now
+  thread.request_stop();  // "five" is waiting twenty seconds, which the stop interrupts
   thread.join();
   std::cout << "stopped, left in the queue: " << consumer.left() << '\n';
 }

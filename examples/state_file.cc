@@ -1,4 +1,4 @@
-// What was used survives a restart, and kill -9: an Engine with a state file.
+// Usage survives a restart, and kill -9: an Engine with a state file.
 
 #include <weir/clock.h>
 #include <weir/engine.h>
@@ -31,7 +31,7 @@ int main() {
     auto engine = start(clock);
     run_export(*engine);
     run_export(*engine);
-    auto second = start(clock);  // is refused while the first is there
+    auto second = start(clock);  // refused while the first one has the file open
   }
   auto engine = start(clock);
   run_export(*engine);

@@ -1,5 +1,5 @@
-// A tour of the algorithms: one burst of calls, asked of every kind of limit, on a virtual clock.
-// Prints who passes, who waits and who is refused.
+// A tour of the algorithms: one burst of calls under every kind of limit, on a virtual clock.
+// Prints which calls pass, wait and are refused.
 
 #include <fmt/format.h>
 #include <unistd.h>
@@ -26,7 +26,7 @@ constexpr Nanos kSpacing = 40ms;
 constexpr Nanos kFirst = 800ms;
 constexpr Rate kRate{.count = 5, .period = 1s};
 
-// The picture: one column for each 40 ms, so that every call has a column of its own.
+// The diagram: one column for each 40 ms, so that every call has its own column.
 constexpr Nanos kColumn = kSpacing;
 constexpr Nanos kLeftEdge = 600ms;
 constexpr std::size_t kColumns = 63;
@@ -56,14 +56,14 @@ std::vector<Call> the_burst() {
 // ---- The limits ------------------------------------------------------------------------------
 
 struct Exhibit {
-  std::string_view text;  // as a policy file writes the limit
+  std::string_view text;  // the limit as written in a policy file
   std::string_view name;
   std::string_view what_to_see;
   Limit limit;
-  Nanos patience{0};  // how long a caller is willing to wait
+  Nanos patience{0};  // the maximum wait that a caller accepts
 };
 
-// The limits below are known to be sound.
+// These limits are known to be valid.
 Limit sound(const auto& made) { return *made; }
 
 Limit queue(Permits undelayed) { return sound(Bucket::make_queue(kRate, 5, undelayed)); }
@@ -101,9 +101,9 @@ std::vector<Exhibit> exhibits() {
   };
 }
 
-// ---- Asking ----------------------------------------------------------------------------------
+// ---- Taking ----------------------------------------------------------------------------------
 
-// What a limit remembers of the one key asked about here, whichever kind it needs.
+// The state of a limit for the single key used here, of whichever kind it needs.
 struct Remembered {
   State state{};
   Log::Head head{};
@@ -127,7 +127,7 @@ Memory memory_for(const Limit& limit, Remembered& remembered) {
 
 HolderId holder(std::size_t call) { return {.low = call + 1}; }
 
-// Those whose work is done leave, but for the first, which crashed.
+// Holders whose work is done leave, except the first, which crashed.
 void leave_when_done(std::span<const Charge> charges, std::span<const Call> earlier, Nanos now) {
   constexpr Nanos work = 400ms;
   for (std::size_t i = 1; i < earlier.size(); ++i) {
@@ -184,7 +184,7 @@ std::string_view colour(Mark mark) {
   return "";
 }
 
-// Colours are for terminals whose user has not said no (https://no-color.org).
+// Colours only on terminals, and not if the user has set NO_COLOR (https://no-color.org).
 bool wants_colours() {
   const char* no_color = std::getenv("NO_COLOR");
   return isatty(STDOUT_FILENO) == 1 && (no_color == nullptr || *no_color == '\0');
@@ -262,7 +262,7 @@ Nanos longest_wait(std::span<const Call> calls) {
   return std::ranges::max(calls, {}, &Call::wait).wait;
 }
 
-// The most calls released within one second, wherever that second is laid.
+// The maximum number of calls released within any second.
 int busiest_second(std::span<const Call> calls) {
   std::ptrdiff_t most = 0;
   for (const Call& first : calls) {

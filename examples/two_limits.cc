@@ -1,5 +1,5 @@
-// A tenant's plan has two limits, a rate and a quota for the day: a call takes from both or from
-// neither, and who is refused learns by which.
+// A tenant's plan has two limits, a rate and a daily quota: a call takes from both or from neither,
+// and a refusal names the limit.
 
 #include <weir/clock.h>
 #include <weir/engine.h>
@@ -17,7 +17,7 @@ policies:
       - { limit: 250/day in Asia/Shanghai, name: quota }
 )";
 
-// Sends `calls` and says how they fared.
+// Sends `calls` and prints the outcome.
 void send(weir::Engine& engine, int calls) {
   int passed = 0;
   weir::Verdict last;
@@ -42,7 +42,7 @@ int main() {
   }
   weir::ManualClock clock;  // midnight in London, eight in the morning in Shanghai
   weir::Engine engine{*plans, {.clock = &clock}};
-  send(engine, 120);  // the twenty that are refused cost nothing of the day's quota
+  send(engine, 120);  // the twenty refused calls cost nothing of the daily quota
   clock.advance(1s);
   send(engine, 80);
   clock.advance(1s);

@@ -1,5 +1,5 @@
-// Calls a service that is slow when cold: a SmoothLimiter that has rested begins at a third of its
-// rate and reaches it over two seconds. Prints how long each call had to wait.
+// Calls a service that is slow when cold: a rested SmoothLimiter starts at a third of its rate and
+// reaches the full rate within two seconds. Prints the wait of each call.
 
 #include <weir/clock.h>
 #include <weir/smooth_limiter.h>
@@ -12,7 +12,7 @@
 using namespace std::chrono_literals;
 
 int main() {
-  weir::ManualClock clock;  // one that moves on when somebody sleeps
+  weir::ManualClock clock;  // advances when a caller sleeps
   weir::SmoothLimiter limiter{weir::per_second(10), 2s, clock};
 
   const weir::Instant start = clock.now();

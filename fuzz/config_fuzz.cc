@@ -1,4 +1,4 @@
-// Any bytes as a policy file: problems that can be shown, or policies that can be asked.
+// Any bytes as a policy file give problems that can be printed, or policies that can decide.
 
 #include <cstddef>
 #include <cstdint>
@@ -16,7 +16,7 @@ void ask(const policy::Policy& written, const std::string& text) {
   (void)index.find({.key = text, .parts = {}});
   (void)index.find({.key = {}, .parts = parts.all()});
   for (const policy::Override& own : written.overrides) (void)index.covering(own.pattern);
-  // Around a change of clocks, and at the ends of time.
+  // Around a change of the clocks for daylight saving, and at both ends of time.
   const Instant change = std::chrono::sys_days{std::chrono::year{2025} / 3 / 30};
   for (const Instant t : {change + std::chrono::hours{1}, Instant::min(), Instant::max()}) {
     if (!written.schedule.empty()) (void)policy::held_at(written.schedule, t);
@@ -29,7 +29,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const policy::Source source{"fuzz.yaml", std::string(reinterpret_cast<const char*>(data), size)};
   policy::Problems problems;
   policy::Problems warnings;
-  // (Files that a gateway names are all the same.)
+  // (All file names in a gateway section refer to the same file.)
   const auto no_file = [](const std::string&) -> Result<std::string, Error> {
     return std::string{"<html>"};
   };

@@ -1,5 +1,5 @@
-// Any bytes as calls of Envoy: each is answered, with a status for each descriptor, and no limit is
-// ever exceeded by calls that pass.
+// Any bytes as calls of Envoy: each is answered, with a status for each descriptor, and the
+// admitted calls never exceed a limit.
 
 #include <cstddef>
 #include <cstdint>
@@ -43,7 +43,7 @@ class NoLink final : public Link {
   store::SharedStore& store() noexcept override { std::abort(); }
 };
 
-// Takes bytes for choices.
+// Reads bytes as choices.
 class Choices {
  public:
   Choices(const std::uint8_t* data, std::size_t size) : data_(data), size_(size) {}

@@ -1,4 +1,4 @@
-// Any bytes as a RateLimitRequest: ours are read as the library of Protocol Buffers reads them.
+// Any bytes as a RateLimitRequest: our parser agrees with the Protocol Buffers library.
 
 #include <cstddef>
 #include <cstdint>

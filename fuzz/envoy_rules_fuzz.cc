@@ -1,5 +1,5 @@
-// Any bytes as a configuration of envoyproxy/ratelimit: problems that can be shown, or rules that
-// can be walked through.
+// Any bytes as a configuration of envoyproxy/ratelimit give problems that can be printed, or rules
+// that can be evaluated.
 
 #include <cstddef>
 #include <cstdint>
@@ -13,7 +13,7 @@ namespace {
 
 using namespace weir;
 
-// Every node is reached by the way that leads to it, unless another one hides it.
+// Every node is reached by its path, unless another node hides it.
 void visit(const envoy::Domain& domain, const envoy::Node& node,
            std::vector<envoy::Entry>& entries) {
   const envoy::Walk walked = envoy::walk(domain, entries);

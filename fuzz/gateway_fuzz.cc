@@ -1,6 +1,6 @@
-// Any bytes as what strangers send to a gateway, one line each: a target's path, its query, its
-// host, and lines of a header. Paths stay as they are once they are normalised, nobody ends a line
-// from within one, keys fit, and no token is believed that was not signed.
+// Any bytes as input of clients to a gateway, one line each: a target's path, its query, its host,
+// and lines of a header. Normalization of paths is idempotent, no line can be ended from within
+// (header injection), keys fit, and no unsigned token is accepted.
 
 #include <cstddef>
 #include <cstdint>
@@ -31,7 +31,7 @@ std::string_view take_line(std::string_view& text) {
   return line;
 }
 
-// As a parser leaves them: names are tokens, values have no ends of lines.
+// As a parser returns them: names are tokens, values contain no line ends.
 std::vector<wire::HttpField> fields_of(std::string_view text) {
   std::vector<wire::HttpField> fields;
   while (!text.empty() && fields.size() < 100) {
@@ -74,7 +74,7 @@ const RouteTable& table() {
   return made;
 }
 
-// All sources, in parts and together.
+// All sources of keys, combined from parts.
 std::vector<KeyPart> keys() {
   using Kind = KeySource::Kind;
   std::vector<KeySource> all{{.kind = Kind::ip},

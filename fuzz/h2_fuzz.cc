@@ -1,6 +1,5 @@
-// Any bytes as what comes through a connection of HTTP/2: the same requests however they are cut,
-// each told once and ended once, within the limits, and as nghttp2 reads them; and frames as
-// answers.
+// Any bytes as input on an HTTP/2 connection: the same requests for any segmentation, each reported
+// and ended once, within the limits, and as nghttp2 reads them; and frames as answers.
 
 #include <nghttp2/nghttp2.h>
 
@@ -34,7 +33,7 @@ constexpr H2Limits kLimits{.streams = 8,
 constexpr std::array kFields{H2Field{":status", "200"}, H2Field{"content-type", "x"}};
 constexpr std::array kTrailers{H2Field{"grpc-status", "0"}};
 
-// Answers by what is asked for: at once, later, in pieces, never.
+// Answers depending on the path: at once, later, in pieces, never.
 class Peer final : public H2Handler {
  public:
   explicit Peer(std::size_t first) : first_(first) {}
@@ -43,7 +42,7 @@ class Peer final : public H2Handler {
     std::size_t piece = std::max<std::size_t>(first_, 1);
     while (!input.empty()) {
       piece = std::min(piece, input.size());
-      // Memory of just that size, so that reading beyond it shows.
+      // Memory of exactly that size, so that a sanitizer sees reads beyond it.
       const std::vector<char> shown(input.begin(), input.begin() + static_cast<long>(piece));
       input.remove_prefix(piece);
       machine_.receive({shown.data(), shown.size()}, 1);
@@ -58,9 +57,9 @@ class Peer final : public H2Handler {
     }
   }
 
-  // What was asked on each stream, and what became of it.
+  // The request and the outcome of each stream.
   std::map<std::int32_t, std::string> asked;
-  // Of those that were told whole, with nothing wrong about them: as the library would tell it.
+  // Requests that were complete and valid, in the form of the library.
   std::map<std::int32_t, std::string> good;
 
  private:
@@ -130,7 +129,7 @@ class Peer final : public H2Handler {
       machine_.send(out, out.size() + 1);
       if (out.size() == before) break;
     }
-    // Whole frames, each of a size that may be.
+    // Complete frames, each of a valid size.
     std::string_view rest = out;
     while (!rest.empty()) {
       require(rest.size() >= 9);
@@ -147,8 +146,8 @@ class Peer final : public H2Handler {
   std::map<std::int32_t, int> gone_;
 };
 
-// Whether it has a GOAWAY: who has nothing under way when it comes has left, and what follows in
-// the same piece may still be told.
+// True if it has a GOAWAY: a peer without open streams has then left, and the rest of the same
+// piece may still be processed.
 bool says_goodbye(std::string_view input) {
   input.remove_prefix(std::min(H2Machine::kPreface.size(), input.size()));
   while (input.size() >= 9) {
@@ -160,7 +159,7 @@ bool says_goodbye(std::string_view input) {
   return false;
 }
 
-// The library's own reader, to agree with.
+// The library's own parser, to compare with.
 class Library {
  public:
   explicit Library(std::string_view input) {
@@ -184,13 +183,14 @@ class Library {
   Library(const Library&) = delete;
   Library& operator=(const Library&) = delete;
 
-  // Whether it takes that for a request, too; or cannot know, having ended the connection before.
+  // True if the library accepts the same request; or cannot tell, having closed the connection
+  // before.
   bool agrees(std::int32_t id, const std::string& text) const {
     const auto found = requests_.find(id);
     if (found == requests_.end() || !found->second.whole) return has_ended_;
     const Request& request = found->second;
     const bool same = request.method + " " + request.target + request.fields + request.body == text;
-    return same || request.cookies > 1;  // those are put together
+    return same || request.cookies > 1;  // the library joins those
   }
 
  private:
@@ -240,7 +240,7 @@ class Library {
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  // A peer that does not begin as it must is soon over.
+  // A peer without a valid preface is closed soon.
   std::string input(reinterpret_cast<const char*>(data), size);
   if (!input.starts_with("PRI")) input.insert(0, H2Machine::kPreface);
   Peer whole(input.size());

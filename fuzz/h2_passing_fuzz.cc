@@ -1,5 +1,5 @@
-// Any bytes as what comes through a connection of HTTP/2 to a gateway. Whatever request is made of
-// them, the service behind reads the head that it is sent as the same request, and as one.
+// Any bytes as input on an HTTP/2 connection to a gateway: the service behind it parses the
+// forwarded header as the same single request (no request smuggling).
 
 #include <cstddef>
 #include <cstdint>
@@ -38,7 +38,7 @@ std::vector<wire::HttpField> listed(const wire::HttpFields& fields) {
   return all;
 }
 
-// As the service reads it.
+// As the service parses it.
 void check_head(const std::string& head, const wire::HttpRequest& asked,
                 const wire::HttpFraming& framing, std::string_view path) {
   wire::HttpParser parser({.target = 1 << 20, .header = 1 << 20, .body = SIZE_MAX, .fields = 1000},
@@ -52,14 +52,14 @@ void check_head(const std::string& head, const wire::HttpRequest& asked,
   require(parser.framing().chunked == framing.until_end);
   require(framing.until_end || parser.framing().length == framing.length);
   require(!parser.framing().wants_continue);
-  // No more lines than fields, and what is written about who asks and about the body.
+  // No more lines than fields, plus those about the client and the body.
   require(read.fields.size() <= asked.fields.size() + 8);
   for (const std::string_view of_one_hop : {"te", "upgrade", "connection", "keep-alive"}) {
     require(read.field(of_one_hop).empty());
   }
 }
 
-// What comes behind a body stays behind it.
+// Bytes after a body stay after it.
 void check_trailers(const std::string& trailers) {
   std::string chunks;
   wire::append_chunk(chunks, "body");

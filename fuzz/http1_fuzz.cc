@@ -1,5 +1,5 @@
-// Any bytes as what comes through a connection: the same requests and the same error however they
-// are cut, within the limits; another parser agrees about what is accepted.
+// Any bytes as input on a connection: the same requests and the same error for any segmentation,
+// within the limits; another parser agrees about accepted requests.
 
 #include <cstddef>
 #include <cstdint>
@@ -18,10 +18,11 @@ void require(bool holds) {
   if (!holds) std::abort();
 }
 
-// Small enough for the fuzzer to run into all of them.
+// Small enough for the fuzzer to reach all of them.
 constexpr HttpLimits kSmall{.target = 40, .header = 200, .body = 60, .fields = 4};
 
-// Bytes decide where they are cut, so that the same input always is in the same places.
+// The bytes themselves decide where they are cut, so that the same input is always cut in the same
+// way.
 std::size_t cut_of(std::string_view input) {
   std::size_t sum = input.size();
   for (const char c : input) sum = sum * 31 + static_cast<unsigned char>(c);

@@ -1,5 +1,5 @@
-// Any bytes as the body of every route: an error with words for it, or requests that another reader
-// of JSON finds in it, too.
+// Any bytes as the body of every route: an error with a text, or requests that another JSON parser
+// finds as well.
 
 #include <cstddef>
 #include <cstdint>
@@ -43,7 +43,7 @@ void same_request(const Json& object, const ApiRequest& request) {
   }
 }
 
-// (Of an item with an error, what stands behind the error need not be well-formed.)
+// (In an item with an error, the bytes after the error need not be well-formed.)
 bool without_errors(const ApiBody& body) {
   if (!body.error.empty()) return false;
   for (const ApiItem& item : body.items) {

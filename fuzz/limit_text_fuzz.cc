@@ -1,5 +1,5 @@
-// Any bytes as the text of a limit: an error with a place inside the text, or a limit that prints
-// as a text which reads back as itself, and that decides without undefined behaviour.
+// Any bytes as the text of a limit: an error with a position inside the text, or a limit that
+// prints as a text which reads back as itself, and that decides without undefined behaviour.
 
 #include <cstddef>
 #include <cstdint>
@@ -18,7 +18,7 @@ void require(bool holds) {
   if (!holds) std::abort();
 }
 
-// A few calls at awkward times and costs.
+// A few calls at edge times and costs.
 template <typename L>
 void exercise(const L& limit) {
   if constexpr (core::kHasState<L>) {

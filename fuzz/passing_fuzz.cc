@@ -8,8 +8,8 @@
 #include "wire/http1_answer.h"
 #include "wire/http1_body.h"
 
-// Messages that a gateway passes on. However the input is cut to pieces, it is understood in the
-// same way; and what is passed on is understood by the next reader as it was by this one.
+// Messages that a gateway forwards. Their interpretation does not depend on the segmentation of the
+// input, and the next parser interprets the forwarded bytes in the same way.
 
 namespace {
 
@@ -105,7 +105,7 @@ Passed pass_answer(std::string_view input, std::size_t piece, bool to_head) {
   return passed;
 }
 
-// As a gateway would write it for the next reader.
+// As a gateway writes it for the next parser.
 void check_chunks(const Passed& passed) {
   std::string out;
   append_chunk(out, passed.data);
@@ -125,7 +125,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t siz
   for (const auto& [whole, cut] :
        {std::pair{pass_request(input, kMost), pass_request(input, piece)},
         std::pair{pass_answer(input, kMost, to_head), pass_answer(input, piece, to_head)}}) {
-    // (Of a body that fails, more or less may have been passed on before.)
+    // (Of an invalid body, more or less may have been forwarded before.)
     demand(whole.failed == cut.failed && whole.status == cut.status);
     if (whole.failed) continue;
     demand(whole == cut);

@@ -1,7 +1,6 @@
-// Any bytes as what a Redis server answers, with calls in flight: each call is told its end once,
-// what is kept is bounded, and the machine goes on. Every reply is also read as one about a loan.
-// The first bytes of an input say what happens besides: calls, time that passes, connections that
-// are lost.
+// Any bytes as answers of a Redis server, with calls in flight: each call is completed once, memory
+// is bounded, and the state machine continues. Every reply is also read as one of the lease script.
+// The first bytes of an input are events: calls, time that passes, lost connections.
 
 #include <cstddef>
 #include <cstdint>
@@ -29,7 +28,7 @@ const core::Limit kLimits[] = {
     *core::Sliding::make({5, 1, std::chrono::seconds{1}}),
 };
 
-// Whatever is read, an answer is one that can be reckoned with.
+// Any parsed answer is valid.
 void read_as_loan(std::span<const wire::RespValue> reply) {
   for (const core::Limit& limit : kLimits) {
     LoanTalk talk;
@@ -50,7 +49,7 @@ class CountingCall final : public Call {
     out += with_source ? "*1\r\n$4\r\nEVAL\r\n" : "*1\r\n$4\r\nPING\r\n";
   }
   std::string_view key() const override { return "key"; }
-  // A reply that is a null has more to say about it, a few times.
+  // A null reply is queried for more details, a few times.
   Next on_reply(std::span<const wire::RespValue> reply) override {
     require(ends == 0 && !reply.empty());
     read_as_loan(reply);
@@ -88,11 +87,11 @@ class World {
     if (machine_.wake_at() == kForever) return;  // it is idle
     now_ = std::max(now_, machine_.wake_at());
     machine_.on_time(now_);
-    // It has done what it wanted to be woken for.
+    // It has done the work for which it was scheduled.
     require(machine_.wake_at() > now_);
   }
   void hear(std::string_view bytes) {
-    // Memory of just that size, so that reading beyond it shows.
+    // Memory of exactly that size, so that a sanitizer sees reads beyond it.
     const std::vector<char> shown(bytes.begin(), bytes.end());
     machine_.on_bytes({shown.data(), shown.size()}, now_);
   }

@@ -1,5 +1,5 @@
-// Any bytes as the answers of a server, RESP and HTTP: the same ones however they are cut, nothing
-// beyond what was shown, and never more than the limits say.
+// Any bytes as answers of a server, RESP and HTTP: the same answers for any segmentation, no reads
+// beyond the input, and never more than the limits.
 
 #include <algorithm>
 #include <cstddef>
@@ -49,7 +49,7 @@ struct HttpText {
   }
 };
 
-// All answers, read as a connection does: bytes come in pieces, and what was used up is dropped.
+// Parses all answers as a connection does: bytes come in pieces, and consumed ones are dropped.
 template <typename Text>
 std::string transcript(std::string_view input, std::size_t piece) {
   typename Text::Parser parser;
@@ -61,7 +61,7 @@ std::string transcript(std::string_view input, std::size_t piece) {
     unused.append(input.substr(0, size));
     input.remove_prefix(size);
     for (;;) {
-      // Memory of just that size, so that reading beyond it shows.
+      // Memory of exactly that size, so that a sanitizer sees reads beyond it.
       const std::vector<char> shown(unused.begin(), unused.end());
       const Status status = parser.parse({shown.data(), shown.size()});
       if (status == Status::need_more) break;

@@ -1,5 +1,5 @@
-// Any bytes as what comes through a connection of a Redis client: the same commands however they
-// are cut, and a session that answers each of them once, in words that clients can read.
+// Any bytes as input from a Redis client: the same commands for any segmentation, and a session
+// that answers each of them once, in replies that clients can parse.
 
 #include <algorithm>
 #include <cstddef>
@@ -19,7 +19,8 @@ void require(bool holds) {
   if (!holds) std::abort();
 }
 
-// Bytes decide how they are cut, so that the same input always is in the same places.
+// The bytes themselves decide how they are cut, so that the same input is always cut in the same
+// way.
 class Cuts {
  public:
   explicit Cuts(std::string_view input) : state_(input.size()) {
@@ -34,15 +35,15 @@ class Cuts {
   std::uint64_t state_;
 };
 
-// Hands out the input in pieces, as a connection does: with what has not been used up in front.
-// `see` returns how much it has used of what it is shown, until that is nothing.
+// Passes the input on in pieces, as a connection does: with the unconsumed bytes in front. `see`
+// returns the number of bytes it has consumed, until that is zero.
 template <typename See>
 void by_pieces(std::string_view input, std::size_t first, Cuts cuts, See see) {
   std::string unused;
   std::size_t piece = first;
   while (!input.empty()) {
     piece = std::min(piece, input.size());
-    // Memory of just that size, so that reading beyond it shows.
+    // Memory of exactly that size, so that a sanitizer sees reads beyond it.
     unused = std::string(unused).append(input.substr(0, piece));
     input.remove_prefix(piece);
     const std::vector<char> shown(unused.begin(), unused.end());
@@ -86,7 +87,7 @@ Transcript transcript(std::string_view input, std::size_t first,
 
 // ---- Answers
 
-// Reads answers one by one; whatever no client could read is an error.
+// Parses replies one by one; a reply that no client could parse is an error.
 class Answers {
  public:
   explicit Answers(std::string_view bytes) : rest_(bytes) {}
@@ -162,7 +163,7 @@ class Answers {
 
 // ---- Sessions
 
-// Read once: that takes longer than all the rest.
+// Initialized once: that takes longer than all the rest.
 server::Policies& policies() {
   static server::Policies all{""};
   static const bool filled = [] {
@@ -231,7 +232,7 @@ bool is(std::string word, std::string_view name) {
   return word == name;
 }
 
-// Whoever speaks HTTP is not listened to any longer.
+// A connection that sends HTTP is not read any longer.
 bool ends_as_http(const std::vector<std::string>& words, const Said& said) {
   const bool looks_so = is(words[0], "HOST:") || words.back().starts_with("HTTP/");
   return looks_so && said.bytes.ends_with("-ERR this is HTTP: ask the HTTP listener\r\n");
@@ -249,13 +250,14 @@ bool answers_each_once(const Transcript& asked, const Said& said) {
     quits = is(words[0], "QUIT") || (expected == count && ends_as_http(words, said));
     if (quits) break;
   }
-  // The last answer is about an error, or about a command that was never finished.
+  // The last answer is about an error, or about an unfinished command.
   if (!quits) ++expected;
   return said.ended == (quits || !asked.error.empty()) && count == expected &&
          (says_hello || !answers.speaks_resp3());
 }
 
-// AUTH and HELLO may authenticate: from then on the limits of a stranger no longer hold.
+// AUTH and HELLO may authenticate: from then on the limits for unauthenticated clients do not
+// apply.
 bool may_authenticate(const Transcript& asked) {
   return std::ranges::any_of(asked.commands, [](const std::vector<std::string>& words) {
     return is(words[0], "AUTH") || is(words[0], "HELLO");

@@ -1,9 +1,8 @@
-// A state file in which any bytes were overwritten: the engine goes on with it, or sets it aside,
-// or says why it cannot; and whatever it says afterwards makes sense.
-//
-// The input: a byte of choices, then changes one after the other. A change is where (two bytes),
-// how much (one byte), and the bytes to put there; or, with the highest bit of how much, where in
-// the file to copy them from (two bytes).
+// A state file with any bytes overwritten: the engine continues with it, sets it aside, or reports
+// why it cannot; and its answers afterwards are valid.
+// The input: a byte of choices, then changes one after the other. A change is an offset (two
+// bytes), a length (one byte), and the bytes to write; or, with the highest bit of the length set,
+// the offset to copy them from (two bytes).
 
 #include <unistd.h>
 
@@ -29,7 +28,7 @@ void require(bool holds) {
   if (!holds) std::abort();
 }
 
-// So small that changes at random hit something, and that it takes no time.
+// So small that random changes hit something, and that a run takes no time.
 constexpr std::size_t kBytes = 16 << 10;
 constexpr std::ptrdiff_t kRecordBytes = 4 << 10;
 constexpr int kKeys = 20;
@@ -50,7 +49,7 @@ policies:
   return set;
 }
 
-// In memory where there is some: thousands of files a second are nothing for a disk.
+// In memory where possible: the fuzzer makes thousands of files a second.
 class Folder {
  public:
   Folder() {
@@ -62,7 +61,7 @@ class Folder {
   ~Folder() { fs::remove_all(path_); }
 
   std::string state() const { return path_ / "state"; }
-  // Files that are there, and those of them that were set aside.
+  // The number of files, and of those that were set aside.
   std::pair<int, int> count() const {
     int files = 0;
     int aside = 0;
@@ -101,7 +100,7 @@ Result<Engine, Error> open(const Clock& clock, std::size_t bytes = kBytes) {
        .clock = &clock});
 }
 
-// A valid file, the same in every process: a crash can be had again.
+// A valid file, the same in every process: crashes are reproducible.
 std::string make_image() {
   constexpr std::uint64_t seed = 42;
   const auto layout = store::Layout::fitting(kBytes, kRecordBytes);
@@ -126,7 +125,7 @@ std::string make_image() {
   return image;
 }
 
-// ---- What the input says
+// ---- Decoding the input
 
 class Input {
  public:
@@ -168,7 +167,7 @@ void change(std::string& image, Input& input) {
   image.replace(at, bytes.size(), bytes);
 }
 
-// ---- What must hold whatever the file says
+// ---- Invariants for any content of the file
 
 void sensible(const Verdict& verdict) {
   require(verdict.error.empty() && !verdict.degraded);
@@ -230,7 +229,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     clock.advance(std::chrono::minutes{10});
     use(*engine);
   }
-  // What it has left is a whole file, with nothing in it to drop.
+  // The resulting file is complete, with nothing in it to drop.
   {
     auto engine = open(clock, other_size ? kBytes * 2 : kBytes);
     require(static_cast<bool>(engine));

@@ -1,4 +1,4 @@
-// Any bytes as a file of timelines: problems that can be shown, or cases that run.
+// Any bytes as a file of timelines give problems that can be printed, or cases that run.
 
 #include <algorithm>
 #include <cstddef>

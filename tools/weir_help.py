@@ -1,4 +1,4 @@
-"""What `weir --help` and `weir COMMAND --help` say, as values: for whatever must not say otherwise."""
+"""Parses `weir --help` and `weir COMMAND --help`, for files that must agree with them."""
 
 import re
 import subprocess
@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 @dataclass
 class Option:
-    names: list            # as they are typed: ["-h", "--help"]
+    names: list  # as typed: ["-h", "--help"]
     about: str
     takes_value: bool = False
     takes_file: bool = False
@@ -21,11 +21,11 @@ class Command:
     about: str
     options: list
     takes_files: bool      # instead of, or besides, its options
-    commands: list = field(default_factory=list)   # (name, about) of those below it
+    commands: list = field(default_factory=list)  # (name, description) of its subcommands
 
 
 def sections_of(text):
-    """{heading: its lines}; lines that go on from the one before are joined with it."""
+    """{heading: its lines}; continuation lines are joined with the line before."""
     sections, lines = {}, []
     for line in text.splitlines():
         if heading := re.fullmatch(r"(\w+):", line):

@@ -1,5 +1,6 @@
-// bare_h2_server PORT: the ceiling of a gRPC door. One epoll loop around nghttp2 that finds the
-// path and gathers the message of a request, checks nothing, and answers every one with the same.
+// bare_h2_server PORT: the ceiling of a gRPC listener. One epoll loop around nghttp2 that finds the
+// path and collects the message of a request, checks nothing, and gives every request the same
+// answer.
 
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -28,7 +29,7 @@ nghttp2_nv field(std::string_view name, std::string_view value) {
           NGHTTP2_NV_FLAG_NO_COPY_NAME | NGHTTP2_NV_FLAG_NO_COPY_VALUE};
 }
 
-// What is found is written here, so that nobody leaves the search out.
+// Results are written here, so that the compiler cannot remove the search.
 volatile std::size_t seen = 0;
 
 struct Request {
@@ -102,7 +103,7 @@ nghttp2_session* new_session() {
   return session;
 }
 
-// All that is to be said, in one piece.
+// All pending output, in one piece.
 bool flush(nghttp2_session* session, int fd, std::string& out) {
   out.clear();
   const std::uint8_t* piece = nullptr;

@@ -1,5 +1,5 @@
-// bare_server resp|http PORT: the ceiling. One epoll loop that takes commands apart, checking
-// nothing, and answers a constant.
+// bare_server resp|http PORT: the ceiling. One epoll loop that parses commands, checks nothing, and
+// answers a constant.
 
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -24,10 +24,10 @@ constexpr std::string_view kHttpAnswer =
     "{\"allowed\":true,\"limit\":1000,\"remaining\":999,\"retry_after_ms\":0,\"reset_after_ms\":"
     "1000,"
     "\"wait_ms\":0,\"limited_by\":\"0\",\"degraded\":false}";
-// (A proxy ends a connection on which more has come than was announced.)
+// (A proxy closes a connection that received more than was announced.)
 static_assert(kHttpAnswer.size() - kHttpAnswer.find('{') == 132);
 
-// How long the first message is; 0 if it is not complete.
+// The length of the first message; 0 if it is not complete.
 std::size_t resp_message(std::string_view input) {
   const auto number = [&](std::size_t& at) {
     std::size_t value = 0;
@@ -49,7 +49,7 @@ std::size_t resp_message(std::string_view input) {
   return at;
 }
 
-// What is found is written here, so that nobody leaves the search out.
+// Results are written here, so that the compiler cannot remove the search.
 struct Found {
   std::string_view path, policy, key;
 };

@@ -1,14 +1,10 @@
 """Ten limits in one decision on a Redis Cluster. Used by bench/run.
-
-Three primaries, a replica of each and a daemon, at a rate that does not keep them busy: how long a
-caller waits. Once the ten limits are those of one key, which one node has, and once of ten keys, which
-several nodes have.
-
-The primaries share a core, and so do the daemon and the load: none of them waits for a process that is
-none of theirs, unless the kernel is doing something for that one which it does not interrupt. One such
-moment is some answers in a hundred of a second, so a round has to take several. Replicas have machines
-of their own elsewhere: here they run when the primaries leave the core to them.
-"""
+Three primaries, a replica of each and a daemon, at a rate that does not saturate them: the latency of a
+call. Once the ten limits have one key, on one node, and once ten keys, on several nodes.
+The primaries share a core, and so do the daemon and the load: none of them waits for a foreign process,
+unless the kernel does uninterruptible work for that one. One such moment affects some answers in a hundred
+of a second, so a round has to contain several. In production replicas have other machines: here they run
+when the primaries leave the core to them."""
 
 import subprocess
 import time
@@ -38,7 +34,7 @@ def redis_cli(port, *words):
 class Bench(measure.Bench):
 
     def node(self, alone):
-        """The port of a server of its own."""
+        """The port of a new server."""
         port = free_port()
         folder = self.path / str(port)
         folder.mkdir()
@@ -50,7 +46,7 @@ class Bench(measure.Bench):
 
     @staticmethod
     def await_primary(replica):
-        """Until it has all that its primary has: the copy would be measured, too."""
+        """Waits until the replica has all data of its primary: the copy would be measured as well."""
         until = time.monotonic() + 10
         while "master_link_status:up" not in redis_cli(replica, "INFO", "replication"):
             if time.monotonic() > until:
@@ -58,7 +54,7 @@ class Bench(measure.Bench):
             time.sleep(0.1)
 
     def start(self, build):
-        # (Those that are named first become primaries.)
+        # (The first ones in the list become primaries.)
         primaries = [self.node(alone=True) for _ in range(NODES)]
         replicas = [self.node(alone=False) for _ in range(NODES)]
         nodes = primaries + replicas
@@ -78,7 +74,7 @@ class Bench(measure.Bench):
             alone=True)
 
     def rounds(self, count):
-        """Name -> what `measure` says, one for each round."""
+        """Name -> the figures of `measure`, one for each round."""
         parts = [word for i in range(LIMITS) for word in (f"p{i}", "x")]
         asks = {
             "together": lambda key: resp("WEIR.TAKE", "together", key),
@@ -88,8 +84,8 @@ class Bench(measure.Bench):
         results = {}
         for _ in range(count):
             for name, path in files.items():
-                # (The load sleeps, as it shares its core with the daemon: else it would measure how
-                # long the kernel lets one of two run.)
+                # (The load sleeps, as it shares its core with the daemon: otherwise it would measure the
+                # kernel's scheduling of the two.)
                 figures = self.measure((None, "*", "weir"), path, 1, 1, rate=RATE, sleeps=True)
                 results.setdefault(name, []).append(figures)
         return results

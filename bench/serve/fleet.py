@@ -1,12 +1,9 @@
-"""What limits on a Redis cost, beside a client that only sends. Used by bench/run.
-
-One redis-server, alone on the first core; whoever asks is on the second: the load, straight to the
-server or by way of a daemon that shares its core, or a program with a link of its own. What the load
-sends straight to the server is what the daemon has been seen to send, to the letter. Contenders take
-turns within a round, and a ratio is of two figures of the same round.
-
-All keys are there, and have some of their limit left, as long as it takes.
-"""
+"""The cost of limits on a Redis, beside a client that only sends. Used by bench/run.
+One redis-server, alone on the first core; its client is on the second: the load, directly to the server or
+through a daemon that shares its core, or a program with its own link. The load sends to the server exactly
+the bytes that the daemon was seen to send. Contenders take turns within a round, and a ratio is of two
+figures of the same round.
+All keys exist, and have some of their limit left during the whole run."""
 
 import ast
 import json
@@ -23,16 +20,16 @@ from measure import Server, free_port, resp
 KEYS = 100_000
 MESSAGES = 100_000
 CONNECTIONS = 8
-IN_FLIGHT = 16  # on each
-OPEN = 64  # questions of a program
-SAMPLE = 98_765_432_109  # the key by which it is seen what the daemon sends
+IN_FLIGHT = 16  # on each connection
+OPEN = 64  # open queries of a program
+SAMPLE = 98_765_432_109  # the key by which the bytes of the daemon are captured
 
 BUCKET = "1/s burst 1000"
 SECOND = "1000/h"
 USED = 500  # before anything is measured, so that no key comes to rest
 RATE, BURST = 1000, 100  # of the limit that binds
 
-# What no script can do without that keeps a state for each key and lets it go when it is at rest.
+# The minimum for a script that keeps a state for each key and expires it at rest.
 BARE = """
 redis.call('TIME')
 local found
@@ -64,7 +61,7 @@ def text(key):
 
 
 class Together:
-    """Servers that share the work: what a decision costs is what it costs all of them."""
+    """Servers that share the work: the cost of a decision is the sum over all of them."""
 
     def __init__(self, *servers):
         self.servers = servers
@@ -73,7 +70,7 @@ class Together:
         return sum(server.cpu_ns() for server in self.servers)
 
     def stop(self):
-        pass  # each is stopped on its own
+        pass  # each is stopped separately
 
 
 class Bench(measure.Bench):
@@ -110,16 +107,17 @@ class Bench(measure.Bench):
             raise SystemExit("bench: the daemon gets no answer from redis-server")
 
     def seen(self, policy, permits, sha=None):
-        """What the daemon sends to the server for a take, for any key; or the same to another script."""
+        """The bytes that the daemon sends to the server for a take, for any key; or the same for another
+        script."""
         self.ask_daemon("reset", policy=policy, key=text(SAMPLE))
-        self.take_once(policy, permits)  # from now on the script is known there
+        self.take_once(policy, permits)  # from now on the server has the script
         with socket.create_connection(("127.0.0.1", self.ports["redis"])) as watching:
             lines = watching.makefile("r")
             watching.sendall(resp("MONITOR"))
             lines.readline()
             self.take_once(policy, permits)
             line = next(line for line in lines if '"EVALSHA"' in line and str(SAMPLE) in line)
-        # (Words are quoted as Python would: \\x00 is a byte.)
+        # (Words are quoted as in Python: \\x00 is a byte.)
         words = [ast.literal_eval("b" + word)
                  for word in re.findall(r'"(?:[^"\\]|\\.)*"', line.split("] ", 1)[1])]
         if sha:
@@ -132,17 +130,17 @@ class Bench(measure.Bench):
                               capture_output=True, text=True, check=True).stdout.strip()
 
     def copied(self, time, permits):
-        """The script that is copied most, under the same limit; an empty time is the server's."""
+        """The most copied script, under the same limit; an empty time means the server's."""
         return lambda key: resp("EVALSHA", self.copied_sha, 2, f"{{{key}}}.t", f"{{{key}}}.s", 1, 1000,
                                 time, permits)
 
     def kinds(self, permits=1):
-        """Name -> how a message looks for a key, the byte each answer has once, the server."""
+        """Name -> the message for a key, the byte that each answer has once, the server."""
         self.copied_sha = self.load_script(measure.SCRIPT)
         bare = self.load_script(BARE)
         return {
             "take": (lambda key: resp("WEIR.TAKE", "one", key, permits), "*", "weir"),
-            # (The scripts for what most calls are reply with one text, the copied one with a list.)
+            # (The scripts for common calls reply with one text, the copied one with a list.)
             "one bucket": (self.seen("one", permits), "$", "redis"),
             "copied script": (self.copied("", permits), "*", "redis"),
             "copied script, told the time": (self.copied(1_700_000_000, permits), "*", "redis"),
@@ -166,15 +164,16 @@ class Bench(measure.Bench):
     # ---- Measuring
 
     def ask(self, kind, path):
-        # (The load sleeps, as it has to when it shares its core with the daemon. To wake it up for a
-        # batch of answers is little beside what scripts cost the server.)
+        # (The load sleeps, as it has to when it shares its core with the daemon. Waking it for a batch of
+        # answers is cheap compared with the scripts.)
         return self.measure(kind, path, IN_FLIGHT, CONNECTIONS, sleeps=True)
 
     def program(self, limit, keys, *options):
-        """Answers a second, CPU ns of the program for each, how many of them are the kernel's."""
+        """Answers a second, CPU ns of the program for each, and the kernel's part of them."""
         command = [self.build / "bench/weir_fleet_client", self.ports["redis"], limit, keys, OPEN,
                    self.seconds, *options]
-        # (Each waits for the other. Whoever runs on its core meanwhile leaves it a cold cache.)
+        # (Program and server wait for each other. Other processes on their cores meanwhile would leave cold
+        # caches.)
         with self.servers["redis"].alone():
             done = subprocess.run(measure.on_core(1, command, alone=True), capture_output=True, text=True,
                                   check=True)
@@ -184,21 +183,21 @@ class Bench(measure.Bench):
         return rate, cpu, kernel
 
     def decisions(self):
-        """Outcome -> how many there were under the limit that binds."""
+        """Outcome -> its count under the limit that binds."""
         with urllib.request.urlopen(f"http://127.0.0.1:{self.ports['http']}/metrics") as page:
             found = re.findall(r'^weir_decisions_total{policy="binds",outcome="(\w+)"} (\d+)',
                                page.read().decode(), re.M)
         return {outcome: int(count) for outcome, count in found}
 
     def settled_decisions(self):
-        """The same, when all that was asked is decided."""
+        """The same, when all requests are decided."""
         before, now = None, self.decisions()
         while before != now:
             before, now = now, self.decisions()
         return now
 
     def accuracy(self, name):
-        """How many were admitted under the limit that binds, and how many should have been."""
+        """The admitted calls under the limit that binds, and their expected number."""
         kind = (lambda key: resp("WEIR.TAKE", "binds", key), "*", "weir")
         path = self.prepare("binds", kind[0], [name] * (IN_FLIGHT * CONNECTIONS))
         before = self.settled_decisions().get("allowed", 0)
@@ -225,7 +224,7 @@ class Bench(measure.Bench):
         return results
 
 
-# What is compared: title, A, B, what of it (0 rate, 1 CPU), and the aim for A / B.
+# Comparisons: title, A, B, the figure (0 rate, 1 CPU), and the aim for A / B.
 RATIOS = [
     ("a take by way of the daemon / the same EVALSHA, straight", "take", "one bucket", 0, ">=", 0.85),
     ("one bucket / the script that is copied most", "one bucket", "copied script", 0, ">=", 1.2),

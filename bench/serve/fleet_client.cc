@@ -1,10 +1,9 @@
-// fleet_client PORT LIMIT KEYS IN_FLIGHT SECONDS [forgets]: what it costs a program to ask a Redis.
-//
-// An AsyncEngine on one link, with one policy of one limit, asks about KEYS keys, one after the
-// other in an order that has no pattern, with so many questions open at any time. `forgets`: the
-// link does not remember who was refused a moment ago.
-// Prints: answers a second, nanoseconds of CPU for each, how many of those are the kernel's, how
-// many were admitted and how many had no answer.
+// fleet_client PORT LIMIT KEYS IN_FLIGHT SECONDS [forgets]: the cost of a program that uses a
+// Redis.
+// An AsyncEngine on one link, with one policy of one limit, takes from KEYS keys, one after the
+// other in a pseudo-random order, with IN_FLIGHT open calls at any time. `forgets`: the link has no
+// denial cache. Prints: answers a second, nanoseconds of CPU for each, the kernel's part of them,
+// the number of admitted calls and of calls without an answer.
 
 #include <sys/resource.h>
 
@@ -48,7 +47,7 @@ Cpu cpu_so_far() {
   std::exit(1);
 }
 
-// A fleet whose links do not remember refusals: no program gets one, a bench wants to compare.
+// A fleet whose links have no denial cache: only for the comparison in a bench.
 class ForgetfulFleet final : public weir::Fleet {
  public:
   explicit ForgetfulFleet(std::uint16_t port) {
@@ -76,14 +75,14 @@ std::unique_ptr<weir::Fleet> fleet_at(const std::string& port, bool forgets) {
   return *std::move(fleet);
 }
 
-// Asks, and counts what it is told.
+// Takes, and counts the answers.
 class Client {
  public:
   Client(weir::Engine& engine, weir::Link& link, std::uint64_t keys)
       : link_(link), async_(engine, link), keys_(keys) {}
 
-  // As many as may be open, then a turn of the link. (Those that need no answer from the server are
-  // not open when they have been asked.)
+  // Fills up to IN_FLIGHT, then runs a turn of the link. (Calls that need no answer from the server
+  // complete at once.)
   void turn(std::size_t in_flight) {
     for (std::size_t i = open_; i < in_flight; ++i) ask();
     if (open_ > 0) link_.wait(kPatience);
@@ -145,7 +144,7 @@ int main(int argc, char** argv) {
   Client client(engine, *link, static_cast<std::uint64_t>(std::atoll(argv[3])));
   const auto in_flight = static_cast<std::size_t>(std::atoll(argv[4]));
 
-  client.turn(in_flight);  // connects, and finds out whether the server knows the script
+  client.turn(in_flight);  // connects, and finds out whether the server has the script
   client.finish();
   const std::uint64_t answered = client.answered;
   const std::uint64_t admitted = client.admitted;

@@ -1,8 +1,6 @@
-"""What the gateway costs beside nginx, with a limit on every request. Used by bench/run.
-
+"""The cost of the gateway beside nginx, with a limit on every request. Used by bench/run.
 One service that answers a constant, on the core of the load; the proxies take turns on the other. Both
-keep their connections to it, tell it who asks, and count by the client's address.
-"""
+keep their connections to it, forward the client's address, and count by it."""
 
 import shutil
 from pathlib import Path

@@ -2,8 +2,8 @@
 
 #include <string_view>
 
-// What every bare server answers: a RateLimitResponse as one descriptor gets it, and the same
-// behind the five bytes that gRPC puts before a message.
+// The answer of every bare server: a RateLimitResponse for one descriptor, and the same with the
+// five-byte prefix of gRPC.
 
 using namespace std::string_view_literals;
 

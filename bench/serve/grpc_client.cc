@@ -1,6 +1,6 @@
-// grpc_client PORT IN_FLIGHT SECONDS FILE: a load made by the gRPC library's client, as Envoys are
-// not but many programs are: one channel, one thread, so many calls at a time. FILE has messages,
-// each behind its length in four bytes. Prints answers a second and the seconds it took.
+// grpc_client PORT IN_FLIGHT SECONDS FILE: a load made by the gRPC library's client, which many
+// programs use, unlike Envoy: one channel, one thread, IN_FLIGHT calls at a time. FILE has
+// messages, each after its length in four bytes. Prints answers a second and the seconds it took.
 
 #include <grpcpp/channel.h>
 #include <grpcpp/completion_queue.h>

@@ -1,13 +1,10 @@
-"""What the gRPC listener costs, beside a bare nghttp2 loop and the gRPC library's server, which both answer
-a constant. Used by bench/run.
-
-Each server runs alone on one core, the load on another. Three make the load: one of ours that sends
-bytes which were prepared (h2_load.cc), h2load of nghttp2, and the gRPC library's client. Contenders take
-turns within a round, and a ratio is of two figures of the same round.
-
-Where there is an envoyproxy/ratelimit (make peers) it is asked too, and weir with the same Redis behind it, which is
-on the core of the servers: what it takes counts as theirs.
-"""
+"""The cost of the gRPC listener, beside a bare nghttp2 loop and the gRPC library's server, which both
+answer a constant. Used by bench/run.
+Each server runs alone on one core, the load on another. Three programs make the load: one of ours that
+sends prepared bytes (h2_load.cc), h2load of nghttp2, and the gRPC library's client. Contenders take turns
+within a round, and a ratio is of two figures of the same round.
+If an envoyproxy/ratelimit is available (make peers) it is measured too, and weir with the same Redis
+behind it, which is on the core of the servers: its CPU time counts as theirs."""
 
 import random
 import re
@@ -43,7 +40,7 @@ descriptors:
 
 
 def field(number, content):
-    """Of a protobuf message. (Shorter than 128 bytes.)"""
+    """A field of a protobuf message. (Shorter than 128 bytes.)"""
     content = content.encode() if isinstance(content, str) else content
     return bytes([number << 3 | 2, len(content)]) + content
 
@@ -134,7 +131,7 @@ class Bench(measure.Bench):
             "hot": self.prepare("hot", lambda _: request("hot", "one"), range(1000)),
         }
 
-    # ---- Who makes the load: answers a second, and how many answers there were.
+    # ---- Load generators: answers a second, and the number of answers.
 
     def run_on_core(self, command):
         done = subprocess.run(on_core(1, command, self.alone), capture_output=True, text=True)
@@ -149,7 +146,7 @@ class Bench(measure.Bench):
         return rate, rate * took
 
     def h2load(self, port, path, connections):
-        # It sends the same message again and again.
+        # It sends the same message repeatedly.
         message = path.read_bytes()
         message = message[4:4 + struct.unpack("<I", message[:4])[0]]
         framed = self.path / "framed"
@@ -180,13 +177,13 @@ class Bench(measure.Bench):
     def rounds(self, count):
         """Name -> (answers a second, CPU ns of the server for each), one for each round."""
         calls = self.prepare_calls()
-        for name in self.servers:  # whoever is asked first makes room for what is to come
+        for name in self.servers:  # the first load inserts the keys
             self.light(self.ports[name], calls["user"], 1)
         results = {}
         for _ in range(count):
             for load, (run, connections) in self.loads().items():
                 for name, server in self.servers.items():
-                    if name in (SPINNING, GATHERING) and load != CLIENT:  # the others have no need of it
+                    if name in (SPINNING, GATHERING) and load != CLIENT:  # the other loads do not need it
                         continue
                     if isinstance(server, OnRedis) and load != LIGHT:
                         continue
@@ -201,7 +198,7 @@ class Bench(measure.Bench):
 
 LIGHT, H2LOAD, CLIENT = "light", "h2load, 4 connections", "gRPC client"
 
-# What is compared: title, A, B, what of it (0 rate, 1 CPU), and the aim for A / B.
+# Comparisons: title, A, B, the figure (0 rate, 1 CPU), and the aim for A / B.
 RATIOS = [
     ("CPU of a call / gRPC C++ server's", f"weir {LIGHT}", f"grpc {LIGHT}", 1, "<=", 0.2),
     ("rate / gRPC C++ server", f"weir {LIGHT}", f"grpc {LIGHT}", 0, ">=", 4),

@@ -1,6 +1,6 @@
-// grpc_server PORT: what others would build a gRPC door with. The gRPC library's server, one thread
-// on a completion queue (the quickest of its ways), that takes no message apart and answers every
-// call with the same bytes.
+// grpc_server PORT: a common way to build a gRPC listener. The gRPC library's server, one thread on
+// a completion queue (its fastest API), that parses no message and answers every call with the same
+// bytes.
 
 #include <grpcpp/generic/async_generic_service.h>
 #include <grpcpp/resource_quota.h>

@@ -1,13 +1,12 @@
-// h2_load PORT CONNECTIONS IN_FLIGHT SECONDS FILE: gRPC calls as bytes that were prepared, and
-// counts of what comes back.
-//
-// FILE has messages, each behind its length in four bytes. Each becomes a call of ShouldRateLimit;
-// only the numbers of streams are written while it runs. A connection has IN_FLIGHT calls open and
-// starts as many as have been answered. An answer counts when it has one message and trailers that
-// say grpc-status 0; anything else ends the program.
-// Header blocks that change nothing and look as one did that was found good are not looked into
-// again: this is to cost less than the fastest server. It never sleeps, see load.cc.
-// Prints: answers a second, how many of them were refusals, and the seconds it took.
+// h2_load PORT CONNECTIONS IN_FLIGHT SECONDS FILE: sends gRPC calls as prepared bytes, and counts
+// the answers.
+// FILE has messages, each after its length in four bytes. Each becomes a call of ShouldRateLimit;
+// only the stream identifiers are written during the run. A connection has IN_FLIGHT calls open and
+// starts as many as have been answered. An answer counts when it has one message and trailers with
+// grpc-status 0; anything else ends the program. A header block that does not change the HPACK
+// table and equals a checked one is not decoded again: this program must cost less than the fastest
+// server. It never sleeps, see load.cc. Prints: answers a second, the number of refusals among
+// them, and the seconds it took.
 
 #include <arpa/inet.h>
 #include <netinet/tcp.h>
@@ -60,8 +59,8 @@ std::uint32_t number_at(const char* at) {
   return ntohl(value);
 }
 
-// The head of a call, as HPACK has it: in full for the first, which the server is to remember, and
-// as one byte for each field from then on.
+// The HPACK header of a call: in full for the first, which the server adds to its dynamic table,
+// and one byte for each field from then on.
 struct Head {
   std::string first{"\x83\x86", 2};  // :method POST, :scheme http
   std::string later = first;
@@ -73,7 +72,7 @@ struct Head {
     remember("\x40", "te", "trailers");
     remember("\x7a", {}, "h2_load");  // user-agent
     remember("\x40", "grpc-timeout", "20S");
-    // The last to be remembered has number 62.
+    // The last indexed field has number 62.
     for (int index = 61 + remembered_; index > 61; --index) {
       later += static_cast<char>(0x80 | index);
     }
@@ -115,17 +114,17 @@ struct Calls {
   std::size_t count() const { return starts.size() - 1; }
 };
 
-// What is known of the header blocks of one connection.
+// The checked header blocks of one connection.
 class Fields {
  public:
   Fields() { nghttp2_hd_inflate_new(&inflater_); }
 
-  // Whether the block says what it should.
+  // True if the block has the expected fields.
   bool good(std::string_view block, bool trailers) {
     std::string& known = trailers ? trailers_ : head_;
     if (block == known) return true;
     const bool fine = inflate(block, trailers);
-    // Unless it has only numbers of fields, what others mean has changed.
+    // Unless the block has only indexed fields, it changes the meaning of others.
     const bool changes_nothing = std::all_of(block.begin(), block.end(), [](char byte) {
       return (static_cast<unsigned char>(byte) & 0x80) != 0;
     });
@@ -186,7 +185,7 @@ class Connection {
         frame(window, 0, 0, number(kPlenty)));
   }
 
-  // As many calls as there is room for. What does not fit the server's window waits for it.
+  // Sends as many calls as allowed. Bytes beyond the server's window wait for it.
   void start(std::size_t count) {
     due_ += count;
     out_.clear();
@@ -210,7 +209,7 @@ class Connection {
     if (!out_.empty()) say(out_);
   }
 
-  // How many calls have been answered.
+  // The number of answered calls.
   std::size_t receive() {
     const std::size_t kept = in_.size();
     in_.resize(kept + kBuffer);

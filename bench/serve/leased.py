@@ -1,9 +1,7 @@
-"""What leased limits cost and how exact they are. Used by bench/run.
-
-One redis-server. A daemon that leases beside one that counts alone, on one hot key. Then four daemons
-on one hot key that more is asked of than it has, most of it from one of them: how much of the limit is
-used, whether more is, and how many questions that takes.
-"""
+"""The cost and the accuracy of leased limits. Used by bench/run.
+One redis-server. A daemon that leases beside one that counts alone, on one hot key. Then four daemons on
+one hot key with more load than its limit, most of it at one of them: how much of the limit is used,
+whether more is, and how many queries that takes."""
 
 import re
 import subprocess
@@ -74,7 +72,7 @@ class Bench(measure.Bench):
         return self.metric("weir_lease_questions_total")
 
     def hot(self, seconds):
-        """(used of what came in, used of what may be used at most, takes for each question)"""
+        """(used part of the refill, used part of the maximum, takes for each query)"""
         key = f"hot {time.monotonic_ns()}"
         path = self.command("hot", key)
         warm = min(seconds, 2) + 1

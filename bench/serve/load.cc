@@ -1,15 +1,13 @@
 // load PORT CONNECTIONS IN_FLIGHT SECONDS MARK FILE [RATE] [sleeps]: sends prepared messages and
 // counts answers.
-//
-// FILE has messages, one after the other, each behind its length in four bytes. A connection sends
-// IN_FLIGHT of them in one piece and waits until as many answers have come; MARK is a byte that
-// each answer has once. With a RATE, that many messages are sent a second, whatever becomes of the
-// answers, and waiting counts from when a message was due.
-// It never sleeps: to be woken up would cost the server's core, and more the faster the server is.
-// Unless it is told to: then it shares its core with somebody else who has work to do.
-// It ends after SECONDS, but not before there was an answer: a busy machine may need longer for the
-// first one, and nothing can be compared with none. If none comes for ten seconds more, it fails.
-//
+// FILE has messages, one after the other, each after its length in four bytes. A connection sends
+// IN_FLIGHT of them in one piece and waits for as many answers; MARK is a byte that each answer has
+// once. With a RATE (open loop) that many messages are sent a second, independent of the answers,
+// and latency counts from the time at which a message was due. By default it never sleeps: waking
+// it would cost the server's core, and more the faster the server is. With `sleeps` it does,
+// because it shares its core with a busy process. It ends after SECONDS, but not before the first
+// answer: a busy machine may need longer, and no answers cannot be compared. If none comes for ten
+// seconds more, it fails.
 // Prints: answers a second, microseconds at the 50th, 99th and 99.9th percentile, and the seconds
 // from the first message to the end.
 
@@ -98,7 +96,7 @@ class Load {
     connection.due = due;
   }
 
-  // Whether everything that was sent has been answered.
+  // True if everything that was sent has been answered.
   bool receive(Connection& connection) {
     const ssize_t got = recv(connection.fd, buffer_.data(), buffer_.size(), 0);
     if (got <= 0) {
@@ -117,7 +115,7 @@ class Load {
     micros.push_back(static_cast<float>(std::chrono::duration<double, std::micro>(waited).count()));
   }
 
-  // Whether there is something to count, or no hope of it.
+  // True if there is an answer to count, or no hope of one.
   bool may_end(Clock::time_point end) const {
     const auto now = Clock::now();
     if (now < end) return false;
@@ -167,12 +165,12 @@ int main(int argc, char** argv) {
     for (std::size_t i = 0; i < connections.size(); ++i) idle.push_back(i);
   }
   std::uint64_t sent = 0;
-  // When the next message is due.
+  // The time at which the next message is due.
   const auto next_due = [&] {
     return start + std::chrono::duration_cast<Clock::duration>(
                        std::chrono::duration<double>(static_cast<double>(sent) / rate));
   };
-  // How long there may be nothing to do.
+  // The time until there is work to do.
   const auto pause = [&] {
     constexpr Clock::duration longest = std::chrono::milliseconds{10};
     if (!sleeps) return Clock::duration{0};

@@ -1,9 +1,7 @@
-"""What the daemon costs, beside a bare loop and its peers. Used by bench/run.
-
-Each server runs alone on one core, the load on another. Contenders take turns within a round, and a
-ratio is of two figures of the same round. CPU is what the kernel says the server's threads have run.
-Where it may, the bench keeps other processes of the machine from both cores.
-"""
+"""The cost of the daemon, beside a bare loop and its peers. Used by bench/run.
+Each server runs alone on one core, the load on another. Contenders take turns within a round, and a ratio
+is of two figures of the same round. CPU is the run time of the server's threads as reported by the kernel.
+If permitted, the bench keeps other processes of the machine away from both cores."""
 
 import contextlib
 import functools
@@ -21,8 +19,8 @@ KEYS = 1_000_000
 MESSAGES = 400_000  # prepared; more than fit in a cache
 CONNECTIONS = 50
 
-# The token bucket of a popular gateway, written anew: two keys, tokens and time, whole seconds. The
-# time is the caller's, or, if it gives none, the server's.
+# The token bucket script of a popular gateway, written anew: two keys, tokens and time, whole seconds. The
+# time is the caller's or, by default, the server's.
 SCRIPT = """
 local rate, capacity, now, asked = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
 if not now then now = tonumber(redis.call('time')[1]) end
@@ -56,8 +54,8 @@ http {{
 
 
 def free_port():
-    """One that no outgoing connection takes meanwhile (those are above 32768). A Redis of a
-    cluster adds 10000 for its bus, where this never looks."""
+    """A port that no outgoing connection takes meanwhile (those are above 32768). A Redis of a cluster
+    adds 10000 for its bus port, a range that this never uses."""
     while True:
         port = random.randrange(10000, 20000)
         with socket.socket() as s:
@@ -79,15 +77,15 @@ def http(method, path, body=""):
 
 
 def stolen():
-    """How often the host has kept the two cores from running: no server can answer meanwhile."""
+    """The number of times the host has stolen the two cores: no server can answer meanwhile."""
     lines = Path("/proc/stat").read_text().splitlines()
     return sum(int(line.split()[8]) for line in lines if line.startswith(("cpu0 ", "cpu1 ")))
 
 
 def on_core(core, command, alone=False):
-    """The command that runs another on a core; alone there, as far as this machine goes, if it is to
-    be and we may: whatever else runs here would be measured, too. (Those who share a core must sleep
-    when they have nothing to do.)"""
+    """The command that runs another on a core; with `alone`, other processes are kept off that core if
+    permitted, as they would be measured too. (Processes that share a core must sleep when they have no
+    work.)"""
     alone = alone and may_be_alone()
     return ["taskset", "-c", str(core), *(["chrt", "--fifo", "50"] if alone else []), *map(str, command)]
 
@@ -99,7 +97,7 @@ def may_be_alone():
 
 
 class Server:
-    """A process on one core, the first; ended by its pid."""
+    """A process on the first core; stopped by its pid."""
 
     def __init__(self, command, port, core=0, alone=False):
         self.port = port
@@ -117,7 +115,8 @@ class Server:
 
     @contextlib.contextmanager
     def alone(self):
-        """Alone on its core meanwhile, if we may. (Nobody may be for long who is busy all the time.)"""
+        """Keeps other processes off its core meanwhile, if permitted. (Only for a short time, as it is
+        always busy.)"""
         if not may_be_alone():
             yield
             return
@@ -205,7 +204,7 @@ class Bench:
         return path
 
     def kinds(self):
-        """Name -> how a message looks for a key, the byte each answer has once, the server."""
+        """Name -> the message for a key, the byte that each answer has once, the server."""
         sha = None
         if "redis" in self.ports:
             sha = subprocess.run(["redis-cli", "-p", str(self.ports["redis"]), "SCRIPT", "LOAD", SCRIPT],
@@ -232,8 +231,8 @@ class Bench:
 
     def measure(self, kind, path, in_flight, connections=CONNECTIONS, rate=None, seconds=None,
                 sleeps=False):
-        """Answers a second, CPU ns of the server for each, µs at p50, p99, p99.9, and how many
-        seconds it took. For a load that sleeps see load.cc."""
+        """Answers a second, CPU ns of the server for each, µs at p50, p99, p99.9, and the seconds it took.
+        For a load that sleeps see load.cc."""
         _, mark, where = kind
         seconds = min(seconds or self.seconds, self.seconds)
         server = self.servers[where if where in self.servers else "weir"]
@@ -247,7 +246,7 @@ class Bench:
         return (answers, cpu, *percentiles, took)
 
     def fill(self, kinds):
-        """Every key once, so that no server has an easy table."""
+        """Uses every key once, so that no server has a small table."""
         for name in ("take", "take unwatched", "set", "script"):
             if name in kinds:
                 path = self.prepare("fill", kinds[name][0], range(self.keys))
@@ -268,7 +267,7 @@ class Bench:
                 answered += peer.recv(1 << 20).count(mark)
 
     def rounds(self, count):
-        """Name -> a list of what `measure` says, one for each round; contenders take turns."""
+        """Name -> a list of the results of `measure`, one for each round; contenders take turns."""
         kinds = self.kinds()
         self.fill(kinds)
         random_ = random.Random(1)
@@ -278,7 +277,7 @@ class Bench:
         results = {f"{name} {in_flight}": [] for in_flight in (1, 16) for name in kinds}
         for _ in range(count):
             for in_flight in (1, 16):
-                # (Nobody is always measured behind the same one.)
+                # (The order changes, so that no contender always follows the same one.)
                 for name in random_.sample(list(kinds), len(kinds)):
                     figures = self.measure(kinds[name], files[name], in_flight)
                     results[f"{name} {in_flight}"].append(figures)
@@ -293,8 +292,8 @@ class Bench:
         return results
 
     def start_times(self, kind, times=5):
-        """From the command to the first connection, with a state file that has no room left, after
-        the daemon was ended and after it was killed: milliseconds."""
+        """The time from the command to the first connection, with a full state file, after the daemon was
+        stopped and after it was killed: milliseconds."""
         port = free_port()
         config = self.path / "state.yaml"
         config.write_text(POLICY.format(resp=port, http="off", state=f"state: {self.path}/state"))
@@ -313,7 +312,7 @@ class Bench:
         return took
 
 
-# What is compared: title, A, B, what of it (0 rate, 1 CPU), and the aim for A / B.
+# Comparisons: title, A, B, the figure (0 rate, 1 CPU), and the aim for A / B.
 RATIOS = [
     ("RESP: CPU of WEIR.TAKE / bare loop, 1 in flight", "take 1", "bare 1", 1, "<=", 1.15),
     ("RESP: rate of WEIR.TAKE / bare loop, 16 in flight", "take 16", "bare 16", 0, ">=", 0.55),

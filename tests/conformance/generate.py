@@ -1,11 +1,8 @@
 """Makes random, adversarial timelines with the models' answers as expectations.
-
-    generate.py --seed N --cases M [--kind K] [--grain NS] [--out FILE]
-
-The arrivals like edges: the very instant a refusal named, a nanosecond and a
-microsecond before it, window edges, leases' ends, days on which the clock jumps.
-Where the published rules leave an answer open, no expectation is written.
-"""
+generate.py --seed N --cases M [--kind K] [--grain NS] [--out FILE]
+The arrivals prefer edges: the exact instant named by a refusal, a nanosecond and a microsecond before it,
+window edges, ends of leases, days on which the clock jumps. Where the published rules leave an answer
+open, no expectation is written."""
 
 from __future__ import annotations
 
@@ -82,7 +79,7 @@ class Case:
         self.steps: list[str] = []
         self.last: Answer | None = None
         self.strict = True  # False after a clock step whose details the rules leave open
-        self.unasked: set = set()  # what the rules leave open from here on
+        self.unasked: set = set()  # the fields that the rules leave open from here on
 
     def on_grain(self, instant: int) -> int:
         return instant - instant % self.grain
@@ -116,8 +113,8 @@ class Case:
     # -- steps
 
     def call(self, now, n=1, permits=1, who="k", patience=None, op="take", holder=None, ask=None) -> bool:
-        """n arrivals at one instant. False, and nothing written, if the rules do not
-        decide them (too near an edge for a state that was rounded)."""
+        """n arrivals at one instant. Returns False and writes nothing if the rules do not decide them (too
+        near an edge for a state that was rounded)."""
         now = self.on_grain(now)
         if patience not in (None, INFINITE):
             patience = self.on_grain(patience)
@@ -176,7 +173,7 @@ class Case:
         return {"key": who} if who != "k" else {}
 
     def waits_known(self, permits: int) -> bool:
-        """When a queue's call for other than one permit starts is not fixed by the rules."""
+        """The rules do not fix when a queue serves a call for other than one permit."""
         return all(rule.spec.kind != "queue" or rule.price(permits) == 1 for rule in self.rules)
 
     def expectations(self, answer: Answer, around: list[Answer], ask) -> dict:
@@ -197,7 +194,7 @@ class Case:
         return out
 
     def askable(self, answer: Answer) -> set:
-        """Which parts of this answer the rules determine."""
+        """The fields of this answer that the rules determine."""
         if not self.strict:
             return {"outcome"}
         return ALL
@@ -206,10 +203,10 @@ class Case:
         now = self.on_grain(now)
         self.last = self.plan.settle(now, who, delta)
         fields = {"op": Raw("settle"), "permits": delta} | self.whom(who)
-        # whether a settled debt reads as "limited" is not said
+        # the rules do not say whether a settled debt reads as "limited"
         asked = {"remaining", "reset_after"}
         if len(self.rules) > 1:
-            asked = set()  # the peek that follows asks
+            asked = set()  # the peek that follows checks them
         elif self.rules[0].spec.kind == "smooth":
             asked = {"reset_after"}  # `remaining` may be at an edge here
         self.write(now, fields | self.expectations(self.last, [], asked))
@@ -232,11 +229,11 @@ class Case:
 
 
 class Raw(str):
-    """Text that goes into the file as it is."""
+    """Writes text into the file as it is."""
 
 
 def limit_text(rule: Rule) -> str:
-    """The short form, or the map form where more is said."""
+    """The short form of a limit, or the map form where it needs more fields."""
     extra = {}
     if rule.spec.kind == "nginx":
         extra["like"] = "nginx"
@@ -264,7 +261,7 @@ def rfc3339(ns: int) -> str:
 
 
 def next_instant(case: Case, unit: int, edges=()) -> int:
-    """The next arrival: often an edge, or just before it."""
+    """The next arrival: often an edge, or just before one."""
     rng, now, last = case.rng, case.now, case.last
     named = []
     if last is not None and last.retry_after not in (0, INFINITE):
@@ -305,7 +302,7 @@ def bucket_spec(rng) -> Spec:
 
 
 def is_whole(spec: Spec) -> bool:
-    """Whether the interval is a whole number of nanoseconds: then nothing is rounded."""
+    """True if the interval is a whole number of nanoseconds: then nothing is rounded."""
     return spec.interval().denominator == 1
 
 
@@ -318,7 +315,7 @@ def bucket(rng, name) -> Case:
 
 
 def bucket_waits(rng, name) -> Case:
-    """Callers of a token bucket who would wait: charged now, served when it is their turn."""
+    """Callers of a token bucket that would wait: charged now, served at their turn."""
     spec = bucket_spec(rng)
     case = Case(name, rng, [Rule(spec)], tight=is_whole(spec) and rng.random() < 0.5)
     unit = ceil(spec.interval())
@@ -379,7 +376,7 @@ def nginx(rng, name) -> Case:
         if rng.random() < 0.8:
             at -= at % MS
         at = max(at, case.now)
-        if rng.random() < 0.05:  # nginx treats up to a minute back as no time at all
+        if rng.random() < 0.05:  # nginx treats a step back of up to a minute as no time at all
             case.strict = False
             at = max(case.epoch, case.now - rng.randrange(30 * SECOND))
         n = rng.choice([1, 1, 2, queue + 1, queue + 3])
@@ -456,12 +453,12 @@ def simple_traffic(case: Case, unit: int, patience=lambda: None, period=0, back=
         at = next_instant(case, unit, edges)
         if back and rng.random() < 0.06:
             at = case.now - rng.randrange(2 * unit + 1)
-            # a bucket's answer follows from its tat; of the others only the outcome is said
+            # a bucket's answer follows from its tat; for the others only the outcome is defined
             case.strict = case.strict and not period
         permits = pick_permits(rng, capacity)
         wait = patience()
         if permits == 0 and case.plan.peek(at, "k", 0, wait).outcome != "allowed":
-            permits = 1  # what nothing costs to someone in debt is not said
+            permits = 1  # the rules do not say what a call of zero permits gets in debt
         n = pick_count(rng, capacity, permits)
         if wait is not None and permits != 1 and case.rules[0].spec.kind == "queue":
             wait = None  # see waits_known
@@ -493,8 +490,8 @@ def settled_spec(rng) -> tuple[Spec, int]:
 
 
 def settle(rng, name) -> Case:
-    """Estimates that turn out wrong. A refund follows its take directly: what an older
-    receipt is worth after other traffic is not said."""
+    """Estimates that turn out wrong. A refund follows its take directly: the rules do not say what an
+    older receipt is worth after other traffic."""
     spec, unit = settled_spec(rng)
     case = Case(name, rng, [Rule(spec)])
     capacity = spec.capacity()
@@ -508,7 +505,7 @@ def settle(rng, name) -> Case:
             at = after_take(case, spec, unit)
             case.settle(at, -back)
             if case.last.remaining == capacity and spec.kind not in ("bucket", "queue", "smooth"):
-                # whether a window whose every call was given back is at rest is not said
+                # the rules do not say whether a window with all calls refunded is at rest
                 case.unasked.add("reset_after")
                 if spec.kind == "first":
                     return case
@@ -516,13 +513,13 @@ def settle(rng, name) -> Case:
         elif spec.kind not in ("first", "exact") or case.last.remaining < capacity:
             case.settle(case.now, rng.randint(1, min(capacity, 20)))
             if spec.kind == "exact":
-                return case  # how much debt a bounded log keeps is not said
+                return case  # the rules do not say how much debt a bounded log keeps
             case.call(case.now, op="peek")
     return case
 
 
 def after_take(case: Case, spec: Spec, unit: int) -> int:
-    """When a refund comes. Sliding's two counters stay within the window of the take."""
+    """The time of a refund. Sliding's two counters stay within the window of the take."""
     at = next_instant(case, unit)
     if spec.kind == "sliding":
         end = case.now - case.now % spec.period + spec.period
@@ -531,7 +528,7 @@ def after_take(case: Case, spec: Spec, unit: int) -> int:
 
 
 def edits(rng, name) -> Case:
-    """The limit changes while calls come: usage is kept."""
+    """The limit changes between calls; usage is kept."""
     kind = rng.choice(["bucket", "bucket", "bucket", "queue", "window", "first", "sliding", "exact", "day"])
     if kind in ("bucket", "queue"):
         unit_text, period = rng.choice([("/s", SECOND), ("/min", MINUTE), ("/h", HOUR)])
@@ -579,7 +576,7 @@ ZONES = [
     "Pacific/Kiritimati",
     "America/Anchorage",
 ]
-HISTORIC = [  # zone, a day before the trouble
+HISTORIC = [  # zone, a day before the irregularity
     ("Pacific/Apia", date(2011, 12, 28)),  # the 30th did not happen
     ("America/Sao_Paulo", date(2018, 11, 2)),
     ("Asia/Tehran", date(2022, 3, 20)),
@@ -600,7 +597,7 @@ def clock_changes(zone: str, year: int) -> list[date]:
 
 
 def calendar_day(rng, zone) -> date:
-    """A date worth looking at."""
+    """A date near an irregularity."""
     year = rng.choice([2024, 2025, 2026, 2027, 2028, 2032, 2036, 2040])
     if zone is not None and rng.random() < 0.5:
         changes = clock_changes(zone, year)
@@ -664,7 +661,7 @@ def concurrent(rng, name) -> Case:
             spec = replace(spec, amount=Fraction(rng.choice([1, 2, 5])))
             case.change(at, spec)
         elif roll < 0.65:
-            # a holder always asks for the same: what a renewal with another size does is not said
+            # a holder always enters with the same size: the rules do not define a renewal with another size
             size = sizes.setdefault(holder, rng.choice([1, 1, 1, 1, 2, amount + 1]))
             case.call(at, permits=size, op="enter", holder=holder)
         elif roll < 0.85:
@@ -675,7 +672,7 @@ def concurrent(rng, name) -> Case:
 
 
 def concurrent_and_rate(rng, name) -> Case:
-    """ENTER decides all limits, and by a live holder charges none of them."""
+    """ENTER decides all limits, and charges none of them for a live holder."""
     amount = rng.choice([1, 2, 5])
     rules = [
         Rule(Spec("concurrent", Fraction(amount), lease=10 * SECOND, lease_text="10s")),
@@ -723,7 +720,7 @@ SETTLED = {"bucket", "window", "day", "smooth", "queue"}
 
 
 def settle_together(case: Case, permits: int, who) -> None:
-    """A wrong estimate is put right in all limits of the decision."""
+    """A wrong estimate is corrected in all limits of the decision."""
     rng = case.rng
     if rng.random() < 0.5 and case.last.outcome == "allowed":
         case.settle(case.now, -rng.randint(1, permits), who)
@@ -766,7 +763,7 @@ def several(rng, name) -> Case:
 
 
 def shadow(rng, name) -> Case:
-    """A shadow limit alone lets everything pass and counts only what it would admit."""
+    """A shadow limit alone admits everything and counts only what it would admit itself."""
     spec = any_spec(rng, False)
     while spec.kind in ("queue", "nginx", "day"):
         spec = any_spec(rng, False)

@@ -41,7 +41,7 @@ def ceil_div(a: int, b: int) -> int:
 
 @dataclass(frozen=True)
 class Spec:
-    """What a limit's text says. `period` is in nanoseconds, `amount` may be a fraction."""
+    """A parsed limit. `period` is in nanoseconds, `amount` may be a fraction."""
 
     kind: str
     amount: Fraction = Fraction(1)
@@ -92,7 +92,7 @@ class Spec:
         return " ".join(words)
 
     def capacity(self) -> int:
-        """The number admitted at one instant from rest (impossible above it)."""
+        """The number admitted at one instant from rest; a larger cost is impossible."""
         if self.kind == "bucket":
             return self.burst if self.burst is not None else max(1, floor(self.amount))
         if self.kind in ("queue", "nginx"):
@@ -100,7 +100,7 @@ class Spec:
         return floor(self.amount)
 
     def interval(self) -> Fraction:
-        """Nanoseconds per permit as written."""
+        """Nanoseconds per permit, as written."""
         return Fraction(self.period) / self.amount
 
 
@@ -138,7 +138,7 @@ def make(spec: Spec, *, empty_since: int | None = None) -> "Limit":
 
 @dataclass
 class Verdict:
-    """What one limit says to one call."""
+    """The answer of one limit to one call."""
 
     passed: bool
     impossible: bool = False
@@ -151,14 +151,14 @@ NEVER = Verdict(False, impossible=True, retry=INFINITE)
 
 
 class Limit:
-    """Shared words."""
+    """Common base of all models."""
 
     def __init__(self, spec: Spec):
         self.spec = spec
 
     def doubt(self) -> tuple[int, int]:
-        """How many nanoseconds (late, early) a limiter may be because of roundings that
-        the rules do not fix. Nothing that depends on them may be asked."""
+        """How many nanoseconds (late, early) a limiter may be because of roundings that the rules do not
+        fix. Fields that depend on them may not be checked."""
         return 0, 0
 
     def change(self, now: int, spec: Spec) -> None:
@@ -180,7 +180,7 @@ class Bucket(Limit):
         super().__init__(spec)
         self.tat = Fraction(0)
         self.late = 0  # ns by which whole-nanosecond arithmetic may lag behind
-        self.early = 0  # ns by which re-pricing may round the debt down
+        self.early = 0  # ns by which a change of the emission interval may round the debt down
 
     @property
     def interval(self) -> Fraction:
@@ -202,8 +202,8 @@ class Bucket(Limit):
         return max(0, free), self.debt(now)
 
     def wait(self, now: int):
-        """A queue's turn comes when everything before it has flowed out; the first
-        `delay` early ones need not wait (nginx: excess - delay)."""
+        """A queue serves a call when everything before it has flowed out; the first `delay` early ones
+        need not wait (nginx: excess - delay)."""
         if self.spec.kind != "queue" or self.spec.nodelay:
             return 0
         return max(0, self.debt(now) - (self.spec.delay or 0) * self.interval)
@@ -226,20 +226,20 @@ class Bucket(Limit):
         return self.tat, cost
 
     def debit(self, now: int, amount: int) -> None:
-        if amount > 0:  # a call that costs nothing reads only
+        if amount > 0:  # a call of zero permits only reads
             self.tat = max(self.tat, Fraction(now)) + amount * self.interval
             self.late += 1 + amount // 2**20
 
     def refund(self, now: int, amount: int, receipt) -> None:
-        """The take lies on the time line just before the tat it left behind; what lies
-        after now has not drained and can come back."""
+        """The take lies on the time line just before the tat it left behind; the part after now has not
+        drained and can be refunded."""
         after, taken = receipt
         undrained = max(0, min(taken * self.interval, after - now))
         self.tat -= min(amount * self.interval, undrained)
         self.late += 1
 
     def change(self, now: int, spec: Spec) -> None:
-        """The debt in permits is kept and priced anew."""
+        """The debt is kept in permits and converted to the new emission interval."""
         permits = self.debt(now) / self.interval
         ratio = spec.interval() / self.interval
         self.spec = spec
@@ -259,7 +259,7 @@ class Nginx(Limit):
 
     def __init__(self, spec: Spec):
         super().__init__(spec)
-        self.excess: int | None = None  # None: a key never seen
+        self.excess: int | None = None  # None: a key never used
         self.last = 0
         per_second = spec.period == SECOND
         self.rate = int(spec.amount) * 1000 if per_second else int(spec.amount) * 1000 // 60
@@ -318,15 +318,13 @@ class Nginx(Limit):
 
 
 class Smooth(Limit):
-    """Guava SmoothBursty: a second's worth is stored, and the next caller pays.
-
-    `free` is the next free ticket. A key never seen is at rest, that is full; one made
-    with `start: empty` is as Guava's constructor leaves it.
-    """
+    """Guava SmoothBursty: a second of permits is stored, and the next caller pays.
+    `free` is the next free ticket. A new key is at rest, that is full; one made with `start: empty` is as
+    Guava's constructor leaves it."""
 
     def doubt(self) -> tuple[int, int]:
-        """The rules do not fix how `stored` is represented, but any way holds whole
-        nanoseconds and sixty-fourths of a permit. Once rounded, always in doubt."""
+        """The rules do not fix how `stored` is represented, but any representation holds whole nanoseconds
+        and sixty-fourths of a permit. Once rounded, always in doubt."""
         return (1000, 1000) if self.rounded else (0, 0)
 
     def note_rounding(self) -> None:
@@ -358,11 +356,11 @@ class Smooth(Limit):
         return then.single_calls(now), then.free - now + (then.max - then.stored) * then.cooldown
 
     def single_calls(self, now: int) -> int:
-        """How many calls for one permit pass at this instant without waiting."""
+        """The number of single-permit calls that pass at this instant without waiting."""
         return 0 if self.free > now else floor(self.stored) + 1
 
     def ask(self, now: int, cost: int, patience) -> Verdict:
-        """Guava looks at the next free ticket only, never at the size of the call."""
+        """Guava checks the next free ticket only, never the size of the call."""
         wait = max(0, self.free - now)
         if wait > patience:
             return Verdict(False, retry=wait - patience)
@@ -382,7 +380,7 @@ class Smooth(Limit):
         self.charge(now, amount)
 
     def refund(self, now: int, amount: int, receipt) -> None:
-        """As if only the rest had been taken then; nothing if touched since."""
+        """As if only the rest had been taken then; nothing if used since."""
         before, after, taken = receipt
         if (self.free, self.stored) == after:
             self.free, self.stored = before
@@ -392,7 +390,7 @@ class Smooth(Limit):
         return Fraction(0)
 
     def change(self, now: int, spec: Spec) -> None:
-        """Guava's setRate: the stock is scaled, the next ticket is not touched."""
+        """Guava's setRate: the stored permits are scaled, the next ticket is unchanged."""
         self.resync(now)
         before = self.max
         self.spec = spec
@@ -415,7 +413,7 @@ class Warmup(Smooth):
         self.cooldown = spec.warmup / self.max
 
     def single_calls(self, now: int) -> int:
-        """Even a stored permit takes time, so a second call at one instant waits."""
+        """A stored permit takes time too, so a second call at one instant waits."""
         return 0 if self.free > now else 1
 
     def stored_price(self, spend: Fraction) -> Fraction:
@@ -430,11 +428,8 @@ class Warmup(Smooth):
 
 
 class Counter(Limit):
-    """A count in a window [start, end). Subclasses say which window an instant is in.
-
-    A clock that steps back before the window leaves it in force: elapsed time below
-    zero counts as zero.
-    """
+    """A count in a window [start, end). Subclasses give the window of an instant.
+    A clock that steps back before the window leaves it in force: negative elapsed time counts as zero."""
 
     def __init__(self, spec: Spec):
         super().__init__(spec)
@@ -524,9 +519,8 @@ def local_date(now: int, zone: ZoneInfo) -> date:
 
 
 def first_instant(day: date, zone: ZoneInfo) -> int:
-    """The instant a local date begins. Where the clock jumps over midnight, that is the
-    jump (fold=0 reads the missing time with the offset before it); where midnight comes
-    twice, the first one."""
+    """The instant at which a local date begins. Where the clock jumps over midnight, that is the jump
+    (fold=0 reads the missing time with the offset before it); where midnight comes twice, the first one."""
     midnight = datetime(day.year, day.month, day.day, tzinfo=zone, fold=0)
     return int(midnight.timestamp()) * SECOND
 
@@ -596,7 +590,7 @@ class Sliding(Limit):
 
 
 class SlidingLog(Limit):
-    """A log of admissions; one made at t counts until just before t + period."""
+    """A log of admissions; one at t counts until just before t + period."""
 
     def __init__(self, spec: Spec):
         super().__init__(spec)
@@ -686,12 +680,12 @@ class Concurrent(Limit):
 
 @dataclass(frozen=True)
 class Rule:
-    """One limit of a policy: what it says, whom it counts, what a call costs."""
+    """One limit of a policy: its limit, the parts it counts by, the cost of a call."""
 
     spec: Spec
     name: str | None = None
     by: tuple[str, ...] = ()
-    cost: int | None = None  # None: the permits asked for
+    cost: int | None = None  # None: the requested permits
     shadow: bool = False
 
     def price(self, permits: int) -> int:
@@ -720,7 +714,7 @@ class Plan:
     def clone(self) -> "Plan":
         return copy.deepcopy(self)
 
-    # -- who is counted
+    # -- keys
 
     def limit(self, index: int, who) -> Limit:
         rule = self.rules[index]

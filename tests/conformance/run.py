@@ -1,10 +1,7 @@
 """Runs random timelines through `weir test` and compares with the models.
-
-    run.py WEIR_BINARY [--seed N ...] [--cases M] [--kind K ...] [--store URL] [--keep DIR]
-
-One file per kind and seed. When a file fails its cases are run one by one, so that what
-is printed is the smallest file that shows the disagreement.
-"""
+run.py WEIR_BINARY [--seed N ...] [--cases M] [--kind K ...] [--store URL] [--keep DIR]
+One file per kind and seed. When a file fails, its cases are run one by one, so that the output is the
+smallest file that shows the disagreement."""
 
 from __future__ import annotations
 
@@ -54,7 +51,7 @@ def run_file(command: list[str], kind: str, seed: int, texts: list[str], folder:
         print(f"--- {kind}, seed {seed}\n{case}{said}")
     if len(bad) > SHOWN:
         print(f"... and {len(bad) - SHOWN} more of {kind}, seed {seed}")
-    if not bad:  # only together: the cases are not independent, or the run broke
+    if not bad:  # they fail only together: the cases are not independent, or the run broke
         print(f"--- {file.name} fails though each case passes alone\n{output[-4000:]}")
         return 0, len(texts)
     return len(texts) - len(bad), len(bad)

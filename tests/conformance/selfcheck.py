@@ -1,8 +1,5 @@
 """The models against worked timelines of the systems they restate.
-
-Run alone it prints what is wrong; run.py runs it first, because a wrong judge is
-worse than none.
-"""
+Run alone it prints the differences; run.py runs it first, because a wrong model is worse than none."""
 
 from __future__ import annotations
 
@@ -170,9 +167,9 @@ def policy_words():
 
 
 def words_hold():
-    """The closed forms mean what their words say: at the instant `retry_after` names the
-    same call passes and a nanosecond earlier it does not; `remaining` permits can be
-    taken now and one more cannot; after `reset_after` the limit is as never seen."""
+    """The closed forms mean what they are named after: at the instant of `retry_after` the same call
+    passes and a nanosecond earlier it does not; `remaining` permits can be taken now and one more cannot;
+    after `reset_after` the limit is as if never used."""
     rng = random.Random("words")
     kinds = [
         dict(kind="bucket", amount=3),
@@ -209,7 +206,7 @@ def words_hold_at(limiter: Plan, spec: Spec, now: int, permits: int):
 
 
 def nginx_words_hold():
-    """The instant nginx's refusal names, by trying every millisecond."""
+    """The instant in nginx's refusal, found by trying every millisecond."""
     rng = random.Random("nginx words")
     for _ in range(20):
         limiter = plan("nginx", rng.choice([7, 10, 100]), MINUTE, queue=rng.randint(0, 3))
@@ -225,7 +222,7 @@ def nginx_words_hold():
 
 
 def never_more_in_any_window():
-    """The exact sliding window, whatever the arrivals."""
+    """The exact sliding window, for any arrivals."""
     rng = random.Random("log")
     for _ in range(50):
         limiter = plan("exact", 5, 10 * SECOND)

@@ -1,6 +1,6 @@
 // weir_grpc_test_client ADDRESS [--ca FILE] [--cert FILE --key FILE] CHECK…: the gRPC library's
-// client against a daemon that serves the rules of tests/integration/grpc_rules.py. Says "ok CHECK"
-// for each, or what was different.
+// client against a daemon that serves the rules of tests/integration/grpc_rules.py. Prints "ok
+// CHECK" for each check, or the difference.
 
 #include <grpcpp/channel.h>
 #include <grpcpp/completion_queue.h>
@@ -61,7 +61,7 @@ RateLimitRequest request(const std::string& key, const std::string& value) {
   return asked;
 }
 
-// So that each run of a check has keys of its own.
+// Each run of a check has its own keys.
 std::string fresh(const std::string& name) {
   static int count = 0;
   return name + std::to_string(getpid()) + "-" + std::to_string(++count);
@@ -99,7 +99,7 @@ class Checks {
     }
   }
 
-  // All of them are on their way before one has come back.
+  // All calls are in flight before the first answer.
   void in_flight() {
     constexpr unsigned kCount = 1000;
     struct Call {
@@ -141,7 +141,7 @@ class Checks {
     expect_equal(answer.statuses_size(), 1, "statuses");
   }
 
-  // More than a door takes is an error of this call, and of no other.
+  // A message above the maximum size is an error of this call only.
   void too_much_metadata() {
     grpc::ClientContext context;
     for (int i = 0; i < 200; ++i) {
@@ -193,7 +193,8 @@ class Checks {
     unary();
   }
 
-  // Nobody was told that it can be sent compressed; who does so learns it by the answer.
+  // Compression was not offered: a client that compresses learns from the answer that it is
+  // unsupported.
   void compressed() {
     grpc::ClientContext context;
     context.set_compression_algorithm(GRPC_COMPRESS_GZIP);
@@ -220,7 +221,7 @@ class Checks {
     expect_code(health_->Check(&context, asked, &answer), grpc::NOT_FOUND);
   }
 
-  // It answers at once, then stays open until the caller's time is over.
+  // The first answer comes at once, then the stream stays open until the deadline.
   void watch_until_deadline() {
     grpc::ClientContext context;
     const auto begin = std::chrono::steady_clock::now();
@@ -252,8 +253,8 @@ class Checks {
     unary();
   }
 
-  // Says that it watches, then what it is told and how it ended. (The test ends the daemon
-  // meanwhile.)
+  // Prints when the watch starts, then each status and the end of the stream. (The test stops the
+  // daemon meanwhile.)
   void watch_the_end() {
     grpc::ClientContext context;
     const auto reader = watch(context, "");

@@ -1,5 +1,4 @@
-"""The tarball of make dist: unpacked anywhere, its command serves with the libraries that came with it.
-
+"""The tarball of make dist: unpacked anywhere, its command serves with the libraries in the tarball.
 Usage: dist_test.py BUILD SOURCE SCRATCH."""
 
 import os
@@ -17,7 +16,7 @@ sys.path.insert(0, str(SOURCE / "tests" / "integration"))
 
 from daemon import Daemon  # noqa: E402
 
-# The C library belongs to the system, and the kernel brings its own.
+# The C library belongs to the system, and the vDSO to the kernel.
 SYSTEM = re.compile(r"linux-vdso|ld-linux|lib(c|m|pthread|dl|rt|resolv)\.so")
 
 
@@ -52,7 +51,7 @@ class DistTest(unittest.TestCase):
             answer = run(self.weir, "take", "login", "alice", "--url", f"http://127.0.0.1:{daemon.http_port}")
             self.assertRegex(answer, r"allowed +yes")
 
-    def test_the_library_comes_with_it(self):
+    def test_the_tarball_contains_the_library(self):
         names = {path.name for path in self.root.rglob("*")}
         self.assertLessEqual({"limiter.h", "libweir_limiter.a", "libweir_redis.a", "LICENSE", "weir.1"}, names)
 

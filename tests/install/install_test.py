@@ -1,10 +1,7 @@
-"""What is installed can be used by strangers: found, compiled, linked, run, and moved elsewhere.
-
+"""Foreign projects can use the installed libraries: find, compile, link, run, and move them.
 Usage: install_test.py --build BUILD --source SOURCE --compiler CXX [--sanitize LIST] [unittest arguments]
-
-A build with sanitizers can only be linked by its own compiler with the same flags, and links more than
-others do; there the checks that depend on it are left out.
-"""
+A build with sanitizers can only be linked by its own compiler with the same flags, and links more
+libraries; checks that depend on that are left out."""
 
 import argparse
 import multiprocessing.pool
@@ -30,12 +27,12 @@ COMPILERS = [ARGS.compiler] if ARGS.sanitize else ["g++", "clang++-14"]
 SANITIZE = [f"-fsanitize={ARGS.sanitize}"] if ARGS.sanitize else []
 STRICT = ["-std=c++20", "-Wall", "-Wextra", "-Wpedantic", "-Wshadow", "-Werror"]
 
-# All that a program links anyway.
+# The libraries that every program links.
 SYSTEM = {"linux-vdso", "ld-linux", "libstdc++", "libgcc_s", "libc", "libm", "libpthread"}
 
 
 def run(*command, cwd=None, **environment):
-    """What the command prints; its output goes with the exception if it fails."""
+    """Returns the output of the command; a failure is an exception that contains it."""
     done = subprocess.run(command, cwd=cwd, text=True, timeout=600, env={**os.environ, **environment},
                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     if done.returncode != 0:
@@ -56,7 +53,7 @@ def expected(library):
 
 
 def linked_by(program):
-    """The libraries a program loads, without their versions."""
+    """The libraries that a program loads, without their versions."""
     names = re.findall(r"^\s*(?:/\S*/)?([^\s/]+?)(?:-x86-64|-aarch64)?\.so", run("ldd", program), re.M)
     return set(names)
 
@@ -71,15 +68,15 @@ def setUpModule():
 
 
 class Installed(unittest.TestCase):
-    def test_all_is_in_its_place(self):
+    def test_every_file_is_installed_in_its_place(self):
         self.assertEqual(headers(), sorted(os.listdir(os.path.join(ARGS.source, "include", "weir"))))
         self.assertRegex(run(os.path.join(PREFIX, "bin", "weir"), "--version"), r"^weir \d")
         for path in ("man/man1/weir.1", "man/man5/weir.yaml.5", "bash-completion/completions/weir",
                      "zsh/site-functions/_weir", "fish/vendor_completions.d/weir.fish"):
             self.assertTrue(os.path.isfile(os.path.join(PREFIX, "share", path)), path)
 
-    # A path of the machine that built it would be wrong on any other.
-    def test_nothing_knows_where_it_was_built(self):
+    # A path of the build machine would be wrong on any other.
+    def test_no_installed_file_contains_the_build_path(self):
         for folder, _, files in os.walk(PREFIX):
             for name in files:
                 if not name.endswith((".cmake", ".pc", ".h")):
@@ -92,7 +89,7 @@ class Installed(unittest.TestCase):
 
 class WithCMake(unittest.TestCase):
     def build(self, library, *options, name=None, prefix=PREFIX):
-        """Builds a stranger's project from nothing and returns its folder."""
+        """Builds a foreign project from scratch and returns its folder."""
         folder = fresh(name or f"cmake-{library}")
         if SANITIZE:
             options += (f"-DCMAKE_CXX_COMPILER={ARGS.compiler}", f"-DCMAKE_CXX_FLAGS={SANITIZE[0]}")
@@ -101,29 +98,29 @@ class WithCMake(unittest.TestCase):
         run("cmake", "--build", folder)
         return folder
 
-    def test_limiter_without_what_the_engine_needs(self):
+    def test_limiter_builds_without_the_dependencies_of_the_engine(self):
         without = [f"-DCMAKE_DISABLE_FIND_PACKAGE_{name}=ON" for name in ("fmt", "yaml-cpp")]
         program = os.path.join(self.build("limiter", *without), "stranger")
         self.assertEqual(run(program), expected("limiter"))
         if not SANITIZE:
             self.assertLessEqual(linked_by(program), SYSTEM)
 
-    def test_engine(self):
+    def test_a_project_with_the_engine_builds_and_runs(self):
         program = os.path.join(self.build("engine"), "stranger")
         self.assertEqual(run(program), expected("engine"))
 
-    def test_redis(self):
+    def test_a_project_with_redis_builds_and_runs(self):
         program = os.path.join(self.build("redis"), "stranger")
         self.assertEqual(run(program), expected("redis"))
 
-    # Who does not ask for it need not have what it needs.
-    def test_says_what_redis_is_missing(self):
+    # A project that does not request redis does not need its dependencies.
+    def test_find_package_names_the_missing_dependency_of_redis(self):
         without = "set(CMAKE_DISABLE_FIND_PACKAGE_OpenSSL ON)\n"
         self.assertEqual(self.find("REQUIRED", without), ["limiter", "engine"])
         with self.assertRaisesRegex(RuntimeError, r"weir::redis\s+needs\s+OpenSSL\s+\(Debian:\s+libssl-dev\)"):
             self.find("REQUIRED COMPONENTS redis", without)
 
-    def test_says_what_the_engine_is_missing(self):
+    def test_find_package_names_the_missing_dependency_of_the_engine(self):
         with self.assertRaisesRegex(RuntimeError, r"weir::engine\s+needs\s+fmt\s+\(Debian:\s+libfmt-dev\)"):
             self.build("engine", "-DCMAKE_DISABLE_FIND_PACKAGE_fmt=ON", name="cmake-without-fmt")
 
@@ -138,14 +135,14 @@ class WithCMake(unittest.TestCase):
                      f"-DCMAKE_PREFIX_PATH={PREFIX}")
         return re.findall(r"there is (\w+)", output)
 
-    def test_finds_what_is_asked_for(self):
+    def test_find_package_finds_the_requested_components(self):
         self.assertEqual(self.find("REQUIRED"), ["limiter", "engine", "redis"])
         self.assertEqual(self.find("REQUIRED COMPONENTS limiter"), ["limiter"])
         self.assertEqual(self.find("REQUIRED COMPONENTS engine"), ["limiter", "engine"])
         self.assertEqual(self.find("REQUIRED COMPONENTS redis"), ["limiter", "engine", "redis"])
         self.assertEqual(self.find("QUIET OPTIONAL_COMPONENTS gateway"), ["limiter"])
 
-    def test_refuses_what_it_does_not_have(self):
+    def test_find_package_refuses_unknown_components_and_versions(self):
         with self.assertRaisesRegex(RuntimeError, 'no component "limter": there are limiter, engine and redis'):
             self.find("REQUIRED COMPONENTS limter")
         with self.assertRaisesRegex(RuntimeError, "version"):
@@ -164,7 +161,7 @@ class WithPkgConfig(unittest.TestCase):
             *self.flags(library, "--cflags", "--libs", prefix=prefix))
         return program
 
-    def test_every_compiler_and_library(self):
+    def test_every_compiler_builds_with_every_library(self):
         for compiler in COMPILERS:
             for library in LIBRARIES:
                 with self.subTest(compiler=compiler, library=library):
@@ -173,13 +170,13 @@ class WithPkgConfig(unittest.TestCase):
                     if library == "limiter" and not SANITIZE:
                         self.assertLessEqual(linked_by(program), SYSTEM)
 
-    def test_names_no_library_of_others_for_the_limiter(self):
+    def test_the_limiter_names_no_third_party_library(self):
         for options in (["--libs"], ["--libs", "--static"]):
             flags = self.flags("limiter", *options)
             self.assertEqual([f for f in flags if not f.startswith("-L")], ["-lweir_limiter", "-pthread"])
 
-    # What is linked with --static is linked in the right order, too.
-    def test_engine_names_all_that_it_needs(self):
+    # With --static the libraries must be in the right order.
+    def test_the_engine_names_all_libraries_that_it_needs(self):
         for options in (["--libs"], ["--libs", "--static"]):
             flags = self.flags("engine", *options)
             self.assertLess(flags.index("-lweir_engine"), flags.index("-lweir_limiter"))
@@ -187,7 +184,7 @@ class WithPkgConfig(unittest.TestCase):
 
 
 class MovedElsewhere(unittest.TestCase):
-    def test_still_works(self):
+    def test_a_moved_prefix_still_works(self):
         moved = os.path.join(SCRATCH, "moved here")
         os.rename(PREFIX, moved)
         self.addCleanup(os.rename, moved, PREFIX)
@@ -199,7 +196,7 @@ class MovedElsewhere(unittest.TestCase):
 
 class Headers(unittest.TestCase):
     def compile(self, compiler, header):
-        """What went wrong when a program includes this header, and only that, twice."""
+        """The error of a program that includes only this header, twice; None if it compiles."""
         source = os.path.join(SCRATCH, f"{header}-{os.path.basename(compiler)}.cc")
         with open(source, "w", encoding="utf-8") as file:
             file.write(f"#include <weir/{header}>\n#include <weir/{header}>\nint main() {{}}\n")
@@ -212,14 +209,14 @@ class Headers(unittest.TestCase):
         strays = [path for path in ours if not path.startswith(os.path.join(PREFIX, "include", "weir"))]
         return f"{header} includes {strays}" if strays else None
 
-    def test_each_compiles_alone(self):
+    def test_each_header_compiles_alone(self):
         work = [(compiler, header) for compiler in COMPILERS for header in headers()]
         with multiprocessing.pool.ThreadPool(2) as pool:
             problems = [problem for problem in pool.starmap(self.compile, work) if problem]
         self.assertEqual(problems, [])
 
-    # Names without a suffix are the standard library's; all others' headers have one.
-    def test_include_nothing_but_the_standard_library_and_each_other(self):
+    # Headers of the standard library have no suffix; all others have one.
+    def test_headers_include_only_the_standard_library_and_each_other(self):
         for header in headers():
             with open(os.path.join(PREFIX, "include", "weir", header), encoding="utf-8") as text:
                 for include in re.findall(r"^\s*#\s*include\s+(.*)$", text.read(), re.M):
@@ -227,8 +224,8 @@ class Headers(unittest.TestCase):
 
 
 class Documentation(unittest.TestCase):
-    # The commands of docs/library.md that compile a program, as they stand there.
-    def test_commands_work(self):
+    # The commands of docs/library.md that compile a program, exactly as documented.
+    def test_documented_commands_compile_the_examples(self):
         with open(os.path.join(ARGS.source, "docs", "library.md"), encoding="utf-8") as page:
             commands = re.findall(r"^\$ (g\+\+ .*)$", page.read(), re.M)
         self.assertGreater(len(commands), 1)

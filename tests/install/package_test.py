@@ -1,8 +1,6 @@
-"""The Debian package: installed by dpkg into a root of its own, it serves, and leaves nothing behind.
-
-Usage: package_test.py WEIR SOURCE SCRATCH. As root it is really installed, with its scripts; otherwise
-it is only unpacked, and what dpkg itself does is left out.
-"""
+"""The Debian package: installed by dpkg into a private root, it serves, and a purge removes all files.
+Usage: package_test.py WEIR SOURCE SCRATCH. As root the package is really installed, with its scripts;
+otherwise it is only unpacked, and tests of dpkg are skipped."""
 
 import os
 import re
@@ -45,12 +43,12 @@ FILES = {
 }
 PAGES = {f"usr/share/doc/weir/{path.relative_to(SOURCE)}"
          for kind in ("*.md", "*.svg") for path in (SOURCE / "docs").rglob(kind)}
-# From 0, nothing to fear, to 100.
+# The maximum exposure by systemd-analyze, from 0 (best) to 100.
 MOST_EXPOSED = 15
 
 
 def run(*command, **more):
-    """What the command prints; its output goes with the exception if it fails."""
+    """Returns the output of the command; a failure is an exception that contains it."""
     done = subprocess.run([str(word) for word in command], text=True, timeout=300,
                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT, **more)
     if done.returncode != 0:
@@ -59,14 +57,14 @@ def run(*command, **more):
 
 
 def make_packages(name):
-    """The package, and that of its debug symbols."""
+    """The package, and the package of its debug symbols."""
     folder = SCRATCH / name
     folder.mkdir(parents=True)
     return [Path(line) for line in run(SOURCE / "tools" / "make-deb", WEIR, folder).splitlines()]
 
 
 class Root:
-    """A root of its own, with nothing in it but what dpkg needs."""
+    """A private root that contains only the files that dpkg needs."""
 
     def __init__(self, name):
         self.path = SCRATCH / name
@@ -74,8 +72,8 @@ class Root:
             (self.path / folder).mkdir(parents=True)
         (self.path / "var/lib/dpkg/status").touch()
 
-    # (What the package depends on is where this runs, not in there. And all of it is installed, even
-    # where dpkg is set up to leave out documentation, as in small images.)
+    # (The dependencies are installed on this machine, not in the root. All files are installed, even where
+    # dpkg is set up to leave out documentation, as in small images.)
     def dpkg(self, *words):
         return run("dpkg", f"--root={self.path}", f"--log={self.path}/dpkg.log", "--force-depends",
                    "--force-script-chrootless", "--path-include=/*", *words)
@@ -86,7 +84,7 @@ class Root:
         return run("dpkg-deb", "--extract", package, self.path)
 
     def files(self):
-        """All that is in there, without what dpkg and the scripts keep for themselves."""
+        """All files in the root, without those of dpkg and the scripts."""
         found = {str(path.relative_to(self.path)) for path in self.path.rglob("*")
                  if path.is_file() and not path.is_symlink()}
         kept = re.compile(r"var/|etc/(passwd|group|shadow|gshadow)-?$|etc/\.pwd\.lock$|dpkg\.log$")
@@ -110,31 +108,31 @@ def control_file(name):
 
 
 class PackageTest(unittest.TestCase):
-    def test_all_is_in_its_place_and_nothing_else(self):
+    def test_the_package_has_every_file_in_its_place_and_no_other(self):
         self.assertEqual(ROOT.files(), FILES | PAGES)
 
-    def test_it_says_what_it_is(self):
+    def test_the_package_has_its_name_and_version_in_the_control_file(self):
         self.assertEqual(control("Package"), "weir")
         self.assertEqual(control("Version"), run(WEIR, "--version").split()[1])
         self.assertEqual(control("Architecture"), run("dpkg", "--print-architecture").strip())
 
-    def test_it_depends_on_what_the_command_loads(self):
+    def test_the_package_depends_on_the_libraries_of_the_command(self):
         depends = control("Depends")
         for library in ("libc6", "libstdc++6", "libyaml-cpp0.7"):
             self.assertRegex(depends, rf"(^|, ){re.escape(library)} \(>= ")
         self.assertRegex(depends, r"(^|, )tzdata(,|$)")
         self.assertNotIn("-dev", depends)
 
-    def test_its_configuration_is_the_administrators(self):
+    def test_the_configuration_is_a_conffile(self):
         self.assertEqual(control_file("conffiles"), f"/{CONFIG}\n")
 
-    def test_every_other_file_has_a_checksum_that_is_right(self):
+    def test_every_other_file_has_a_correct_checksum(self):
         sums = control_file("md5sums")
         listed = {line.split("  ", 1)[1] for line in sums.splitlines()}
         self.assertEqual(listed, (FILES | PAGES) - {CONFIG})
         run("md5sum", "--check", "--quiet", "--strict", "-", input=sums, cwd=ROOT.path)
 
-    def test_owners_and_modes(self):
+    def test_owners_and_modes_are_those_of_a_system_package(self):
         for line in run("dpkg-deb", "--contents", PACKAGE).splitlines():
             mode, owner, _, _, _, name = line.split(None, 5)
             self.assertEqual(owner, "root/root", name)
@@ -157,7 +155,7 @@ class PackageTest(unittest.TestCase):
         self.assertIn(build_id, run("readelf", "--notes", debug))
         self.assertEqual(run("dpkg-deb", "--field", SYMBOLS, "Depends").strip(), f"weir (= {control('Version')})")
 
-    def test_nothing_knows_where_it_was_built(self):
+    def test_no_packaged_file_contains_the_build_path(self):
         for path in sorted(FILES - {"usr/bin/weir"}):
             self.assertNotIn(os.fsencode(SOURCE), (ROOT.path / path).read_bytes(), path)
 
@@ -177,10 +175,10 @@ class ServingTest(unittest.TestCase):
     def setUp(self):
         self.weir = str(ROOT.path / "usr/bin/weir")
 
-    def test_the_configuration_that_comes_with_it_is_right(self):
+    def test_the_packaged_configuration_is_valid(self):
         self.assertIn("1 policy, 1 limit\n", run(self.weir, "validate", ROOT.path / CONFIG))
 
-    # On free ports, and with the state in the same root.
+    # On free ports, with the state in the same root.
     def test_the_installed_daemon_serves_the_installed_client(self):
         (ROOT.path / "var/lib/weir").mkdir(parents=True, exist_ok=True)
         text = (ROOT.path / CONFIG).read_text(encoding="utf-8")
@@ -203,14 +201,14 @@ class ServingTest(unittest.TestCase):
 
 @unittest.skipUnless(IS_ROOT, "only root can install packages")
 class DpkgTest(unittest.TestCase):
-    def test_it_is_installed_whole(self):
+    def test_dpkg_verifies_the_installed_package(self):
         query = run("dpkg-query", f"--admindir={ROOT.path}/var/lib/dpkg", "--show",
                     "--showformat=${db:Status-Status} ${Conffiles}", "weir")
         self.assertTrue(query.startswith("installed"), query)
         self.assertIn(f"/{CONFIG} ", query)
         self.assertEqual(ROOT.dpkg("--verify", "weir"), "")
 
-    def test_the_daemon_has_a_user_who_alone_reads_its_secrets(self):
+    def test_the_configuration_is_readable_only_by_root_and_the_group_of_the_daemon(self):
         users = dict(line.split(":", 1) for line in
                      (ROOT.path / "etc/passwd").read_text(encoding="utf-8").splitlines())
         uid, gid = users["weir"].split(":")[1:3]
@@ -219,11 +217,11 @@ class DpkgTest(unittest.TestCase):
         self.assertEqual((config.st_uid, config.st_gid), (0, int(gid)))
         self.assertEqual(stat.S_IMODE(config.st_mode), 0o640)
 
-    def test_it_starts_with_the_system(self):
+    def test_the_service_is_enabled_at_boot(self):
         wanted = ROOT.path / "etc/systemd/system/multi-user.target.wants/weir.service"
         self.assertTrue(wanted.is_symlink())
 
-    def test_what_was_changed_stays_over_an_upgrade_and_all_goes_with_a_purge(self):
+    def test_an_upgrade_keeps_changed_files_and_a_purge_removes_all_files(self):
         root = Root("upgrade")
         root.install(PACKAGE)
         config = root.path / CONFIG
@@ -244,7 +242,7 @@ class DpkgTest(unittest.TestCase):
 
 
 def calls_of(group):
-    """The system calls in a group of systemd's, and in the groups inside it."""
+    """The system calls in a group of systemd, and in its inner groups."""
     lines = run("systemd-analyze", "syscall-filter", group).splitlines()[1:]
     names = [line.strip() for line in lines if line.strip() and not line.strip().startswith("#")]
     inner = [calls_of(name) for name in names if name.startswith("@")]
@@ -252,7 +250,7 @@ def calls_of(group):
 
 
 def calls_of_a_daemons_life():
-    """From its start over takes, a put policy and a reload to its end, with a supervisor."""
+    """The system calls from start to end, with takes, a put policy, a reload and a supervisor."""
     folder = SCRATCH / "traced"
     folder.mkdir()
     traced = folder / "weir"
@@ -270,7 +268,7 @@ def calls_of_a_daemons_life():
             daemon.wait_for_log("read again")
             pid = daemon.process.pid
             daemon.stop()
-    # (Who traces writes on for a moment.)
+    # (strace writes on for a moment.)
     text = ""
     for _ in range(3000):
         text = trace.read_text(encoding="utf-8", errors="replace")
@@ -284,12 +282,12 @@ class UnitTest(unittest.TestCase):
     def lines(self):
         return (ROOT.path / UNIT).read_text(encoding="utf-8").splitlines()
 
-    def test_systemd_has_nothing_to_complain_of(self):
+    def test_systemd_verifies_the_unit_without_complaints(self):
         said = run("systemd-analyze", "verify", "--man=no", f"--root={self.beside_a_system()}", "weir.service")
         self.assertEqual(said, "")
 
     def beside_a_system(self):
-        """A root with the unit, and what systemd itself brings along."""
+        """A root with the unit and the files of systemd."""
         root = SCRATCH / "system"
         if not root.exists():
             units = root / "lib/systemd/system"
@@ -301,18 +299,18 @@ class UnitTest(unittest.TestCase):
                     shutil.copy(program, root / folder)
         return root
 
-    def test_it_may_do_no_more_than_it_needs(self):
+    def test_the_unit_has_a_low_exposure_score(self):
         run("systemd-analyze", "security", "--offline=true", f"--threshold={MOST_EXPOSED}",
             f"--root={self.beside_a_system()}", "weir.service")
 
-    def test_it_says_when_it_is_ready_and_reads_its_policies_again(self):
+    def test_the_unit_uses_notify_reload(self):
         for line in ("Type=notify", "ExecReload=/bin/kill -HUP $MAINPID", "Restart=on-failure",
                      "StateDirectory=weir", "NoNewPrivileges=yes", "ProtectSystem=strict"):
             self.assertIn(line, self.lines())
 
-    # A call that is forbidden would fail only there, and only when it is made.
+    # A forbidden system call would fail only in the field, when it is made.
     @unittest.skipIf(under_sanitizer(), "a sanitizer has calls of its own")
-    def test_it_allows_every_system_call_the_daemon_makes(self):
+    def test_the_unit_allows_every_system_call_of_the_daemon(self):
         self.assertIn("SystemCallFilter=@system-service", self.lines())
         self.assertIn("SystemCallFilter=~@privileged", self.lines())
         allowed = calls_of("@system-service") | calls_of("@default")
@@ -320,8 +318,8 @@ class UnitTest(unittest.TestCase):
         self.assertLess({"epoll_wait", "accept4", "msync", "sendto"}, used)
         self.assertEqual(used - (allowed - calls_of("@privileged")), set())
 
-    # Whether the machine went down in between is known by its boot id.
-    def test_it_sees_which_boot_this_is(self):
+    # The boot id tells whether the machine was restarted in between.
+    def test_the_unit_lets_the_daemon_read_the_boot_id(self):
         self.assertFalse([line for line in self.lines() if line.startswith("ProcSubset")])
 
 

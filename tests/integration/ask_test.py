@@ -1,4 +1,4 @@
-"""Commands that ask a daemon, against servers that answer in their own ways: ask_test.py WEIR."""
+"""Client commands of weir against servers that answer in unusual ways: ask_test.py WEIR."""
 
 import socket
 import subprocess
@@ -15,7 +15,7 @@ WITH_LENGTH = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s" % (len(DECISION
 
 
 class Server:
-    """Answers one request with given pieces of bytes, then closes; with none, it stays silent."""
+    """Answers one request with the given pieces of bytes, then closes; without pieces, it stays silent."""
 
     def __init__(self, *pieces, address="127.0.0.1"):
         self.pieces = pieces
@@ -75,17 +75,17 @@ class AskTest(unittest.TestCase):
     def test_a_response_may_come_byte_by_byte(self):
         self.assert_understood(*(bytes([byte]) for byte in WITH_LENGTH))
 
-    def test_a_response_in_chunks_is_read(self):
+    def test_a_chunked_response_is_read(self):
         chunks = b"".join(b"%x\r\n%s\r\n" % (len(part), part) for part in (DECISION[:7], DECISION[7:]))
         self.assert_understood(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + chunks + b"0\r\n\r\n")
 
-    def test_a_response_until_the_end_of_the_connection_is_read(self):
+    def test_a_response_delimited_by_close_is_read(self):
         self.assert_understood(b"HTTP/1.1 200 OK\r\n\r\n" + DECISION)
 
     def test_interim_responses_are_skipped(self):
         self.assert_understood(b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: </>\r\n\r\n" + WITH_LENGTH)
 
-    # Only one of the name's two addresses has a server, once the first and once the second.
+    # Only one of the name's two addresses has a server: first the first, then the second.
     @unittest.skipUnless(can_mount(), "a hosts file of its own needs root, and a root folder that is a mount")
     def test_every_address_of_a_name_is_tried(self):
         addresses = ("127.0.0.1", "127.0.0.2")
@@ -98,7 +98,7 @@ class AskTest(unittest.TestCase):
                     code, said = ask(server.port, "take", "login", "alice", host="twofold", wrapper=with_hosts)
                     self.assertEqual(code, 0, said)
 
-    def test_a_response_that_is_cut_off_is_an_error(self):
+    def test_a_truncated_response_is_an_error(self):
         code, said = self.take(WITH_LENGTH[:-1])
         self.assertEqual(code, 1)
         self.assertIn("the connection was closed before the response was complete", said)
@@ -108,7 +108,7 @@ class AskTest(unittest.TestCase):
         self.assertEqual(code, 1)
         self.assertIn("the response is not HTTP", said)
 
-    def test_a_server_that_never_answers_is_given_up(self):
+    def test_a_server_that_never_answers_times_out(self):
         with Server() as server:
             code, said = ask(server.port, "top", "--once")
         self.assertEqual(code, 1)

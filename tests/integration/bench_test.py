@@ -14,7 +14,7 @@ import unittest
 from daemon import Daemon, Resp, free_port
 
 WEIR = sys.argv.pop(1)
-# Nothing drips in within the lifetime of a test.
+# Limits so slow that no permit comes back within a test.
 POLICIES = """
 policies:
   thousand: { limits: [ { limit: 1000 per 100000h, name: rate } ] }
@@ -46,13 +46,13 @@ class BenchTest(unittest.TestCase):
         cls.daemon.__exit__()
 
     def report(self, *args, code=0):
-        """The JSON of a run, which is all that standard output has."""
+        """The JSON report of a run, which is the whole standard output."""
         run = bench(*args, "--json")
         self.assertEqual(run.returncode, code, run.stderr + run.stdout)
         self.assertEqual(run.stderr, "")
         return json.loads(run.stdout)
 
-    # ---- What passes
+    # ---- Admitted permits
 
     def test_a_limit_of_a_thousand_admits_a_thousand(self):
         for address in (self.resp, self.http):
@@ -72,7 +72,7 @@ class BenchTest(unittest.TestCase):
         self.assertEqual((report["requests"], report["admitted"]), (2001, 70))
         self.assertEqual(report["ideal"]["ratio"], 1.0)
 
-    def test_permits_are_what_each_request_takes(self):
+    def test_each_request_takes_the_given_number_of_permits(self):
         report = self.report(self.http, "--policy", "ten", "--keys", 3, "--requests", 500,
                              "--permits", 3)
         self.assertEqual((report["admitted"], report["ideal"]["requests"]), (9, 9))
@@ -80,24 +80,24 @@ class BenchTest(unittest.TestCase):
                              "--permits", 11)
         self.assertEqual((report["admitted"], report["ideal"]["requests"]), (0, 0))
 
-    def test_of_several_limits_the_tightest_is_the_ideal_and_shadows_do_not_count(self):
+    def test_the_ideal_is_that_of_the_tightest_limit_that_is_not_a_shadow(self):
         for address in (self.resp, self.http):
             for policy, most in (("two", 30), ("shadowed", 100)):
                 report = self.report(address, "--policy", policy, "--keys", 1, "--requests", 300)
                 self.assertEqual((report["admitted"], report["ideal"]["requests"]), (most, most))
 
-    def test_the_ideal_is_no_more_than_was_asked(self):
+    def test_the_ideal_is_at_most_the_number_of_requested_permits(self):
         report = self.report(self.resp, "--policy", "thousand", "--keys", 50, "--requests", 500)
         self.assertEqual((report["admitted"], report["ideal"]["requests"]), (500, 500))
 
-    def test_what_was_taken_while_warming_up_is_part_of_the_ideal(self):
+    def test_permits_taken_during_warmup_are_part_of_the_ideal(self):
         report = self.report(self.resp, "--policy", "ten", "--keys", 1, "--requests", 100,
                              "--rate", 1000, "--warmup", "200ms")
         self.assertEqual((report["requests"], report["admitted"]), (100, 0))
         self.assertEqual(report["ideal"], {"requests": 10, "admitted": 10, "ratio": 1.0})
         self.assertEqual(report["latency_us"]["count"], 100)
 
-    def test_where_there_is_no_ideal_it_says_why(self):
+    def test_a_missing_ideal_is_explained(self):
         ideal = self.report(self.http, "--policy", "sliding", "--requests", 100)["ideal"]
         self.assertIsNone(ideal["ratio"])
         self.assertIn("5/min sliding", ideal["reason"])
@@ -105,9 +105,9 @@ class BenchTest(unittest.TestCase):
                             "--requests", 100)["ideal"]
         self.assertIn("settling", ideal["reason"])
 
-    # ---- What is asked
+    # ---- Requests
 
-    def test_a_mix_asks_what_it_says(self):
+    def test_a_mix_sends_the_verbs_that_it_names(self):
         for address in (self.resp, self.http):
             report = self.report(address, "--policy", "ten", "--keys", 1, "--requests", 2000,
                                  "--mix", "take=50,peek=50", "--seed", 5, "--prefix", address)
@@ -115,29 +115,29 @@ class BenchTest(unittest.TestCase):
             self.assertEqual(take["allowed"], 10)
             self.assertEqual(sum(take.values()) + sum(peek.values()), 2000)
             self.assertTrue(800 < sum(peek.values()) < 1200, peek)
-            self.assertGreater(peek["refused"], 700)  # nothing is left before long
+            self.assertGreater(peek["refused"], 700)  # the bucket is used up early
             self.assertEqual(report["admitted"], 10)
 
-    def test_settling_takes_into_debt(self):
+    def test_settling_takes_keys_into_debt(self):
         self.report(self.resp, "--policy", "ten", "--keys", 1, "--requests", 25, "--mix", "settle",
                     "--prefix", "debt:", "--connections", 1)
         resp = self.daemon.resp()
         self.assertEqual(resp("WEIR.PEEK", "ten", "debt:0")[0], 0)
         resp.close()
 
-    def test_the_same_seed_asks_the_same_keys(self):
+    def test_the_same_seed_draws_the_same_keys(self):
         first = self.report(self.resp, "--policy", "ten", "--keys", 20, "--requests", 400,
                             "--seed", 77, "--connections", 1)
         self.assertEqual(first["plan"]["seed"], 77)
         self.assertEqual(first["admitted"], first["ideal"]["requests"])
-        # Their buckets are empty now, and those of another seed are not.
+        # These buckets are empty now; those of another seed are not.
         again = self.report(self.resp, "--policy", "ten", "--keys", 20, "--requests", 400,
                             "--seed", 77, "--connections", 1)
         self.assertLess(again["admitted"], 40)
         other = self.report(self.resp, "--policy", "ten", "--keys", 20, "--requests", 400)
         self.assertGreater(other["admitted"], 100)
 
-    def test_under_zipf_a_few_keys_are_asked_most(self):
+    def test_a_zipf_spread_prefers_a_few_keys(self):
         uniform = self.report(self.resp, "--policy", "ten", "--keys", 500, "--requests", 4000,
                               "--seed", 1)
         zipf = self.report(self.resp, "--policy", "ten", "--keys", 500, "--requests", 4000,
@@ -146,12 +146,12 @@ class BenchTest(unittest.TestCase):
         self.assertEqual(zipf["ideal"]["ratio"], 1.0)
         self.assertEqual((zipf["plan"]["zipf"], uniform["plan"]["zipf"]), (1.2, None))
 
-    def test_a_duration_ends_it(self):
+    def test_a_duration_ends_the_run(self):
         report = self.report(self.resp, "--policy", "wide", "--duration", "300ms")
         self.assertGreater(report["requests"], 0)
         self.assertGreaterEqual(report["seconds"], 0.29)
 
-    # ---- What it says
+    # ---- Reports
 
     def test_the_report_has_all_fields(self):
         report = self.report(self.http, "--policy", "wide", "--rate", 2000, "--requests", 500)
@@ -173,7 +173,7 @@ class BenchTest(unittest.TestCase):
         self.assertEqual((plan["protocol"], plan["loop"], plan["asked_rate"], plan["limits"],
                           plan["mix"]), ("http", "open", 2000, "1000000/s", {"take": 1}))
 
-    def test_the_report_for_people(self):
+    def test_the_text_report_has_counts_shares_and_quantiles(self):
         run = bench(self.resp, "--policy", "thousand", "--keys", 1, "--requests", 1500)
         self.assertEqual((run.returncode, run.stderr), (0, ""))
         for text in ("requests   1,500 in", "admitted   1,000 (66.7 %)", "refused    500 (33.3 %)",
@@ -185,7 +185,7 @@ class BenchTest(unittest.TestCase):
         self.assertIn("/s of 2,000/s asked", run.stdout)
         self.assertIn("ideal      n/a: ", run.stdout)
 
-    def test_on_a_terminal_one_line_tells_how_far_it_is(self):
+    def test_a_terminal_shows_progress_on_one_line(self):
         ours, theirs = pty.openpty()
         process = subprocess.Popen([WEIR, "bench", self.resp, "--policy", "wide", "--rate", "500"],
                                    stdout=subprocess.PIPE, stderr=theirs)
@@ -199,13 +199,13 @@ class BenchTest(unittest.TestCase):
             try:
                 shown += rest.read(1 << 16) or b""
             except OSError:
-                pass  # the other end is closed
+                pass  # the peer has closed the connection
         self.assertNotIn(b"\n", shown)
         self.assertRegex(shown.decode(), r"\r[\d.]+ s   [\d,.]+/s   refused [\d.]+ %   p99 ")
         self.assertIn(b"interrupted: this is what was measured until then", out)
         self.assertEqual(process.returncode, 0)
 
-    # ---- What goes wrong
+    # ---- Errors
 
     def test_bad_options_are_explained(self):
         for args, text in ((("--mix", "tak=1"), 'did you mean "take"'),
@@ -225,14 +225,14 @@ class BenchTest(unittest.TestCase):
             self.assertIn(text, run.stderr, args)
             self.assertEqual(run.stdout, "")
 
-    def test_a_daemon_that_is_not_there(self):
+    def test_a_missing_daemon_is_reported(self):
         port = free_port()
         for address in (f"127.0.0.1:{port}", f"http://127.0.0.1:{port}"):
             run = bench(address, "--requests", 5)
             self.assertEqual((run.returncode, run.stdout), (1, ""))
             self.assertRegex(run.stderr, r"(?s)refused.*does `weir serve` run there")
 
-    def test_the_wrong_listener_and_the_wrong_policy(self):
+    def test_a_wrong_listener_and_an_unknown_policy_are_explained(self):
         for args, text in (((f"127.0.0.1:{self.daemon.http_port}",), "http://"),
                            ((self.resp, "--policy", "tne"), "there is no policy"),
                            ((self.http, "--policy", "tenn"), 'did you mean "ten"'),
@@ -241,7 +241,7 @@ class BenchTest(unittest.TestCase):
             self.assertEqual((run.returncode, run.stdout), (1, ""), run.stderr)
             self.assertIn(text, run.stderr)
 
-    def test_ctrl_c_ends_it_with_what_was_measured(self):
+    def test_ctrl_c_ends_the_run_and_prints_the_measurements(self):
         process = subprocess.Popen([WEIR, "bench", self.resp, "--policy", "wide", "--json",
                                     "--prefix", "stopped:", "--keys", "1"],
                                    stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
@@ -254,7 +254,7 @@ class BenchTest(unittest.TestCase):
 
 
 def wait_until_taken(daemon, policy, key, count=1):
-    """Until somebody has asked so often."""
+    """Waits until there were this many calls."""
     before = f'weir_decisions_total{{policy="{policy}",outcome="allowed"}}'
     first = None
     for _ in range(3000):
@@ -285,7 +285,7 @@ class TroubleTest(unittest.TestCase):
                     port = daemon.resp_port if listener == "resp" else daemon.http_port
                     address = f"127.0.0.1:{port}" if listener == "resp" else f"http://127.0.0.1:{port}"
                     process = self.start(address, "--connections", 4, "--duration", "60s", *loop)
-                    # (More than can be on their way: some have been answered.)
+                    # (More than can be in flight: some have been answered.)
                     wait_until_taken(daemon, "wide", "any", 2000)
                     daemon.kill()
                     report = self.end(process)
@@ -293,9 +293,9 @@ class TroubleTest(unittest.TestCase):
                 self.assertGreaterEqual(report["errors"]["count"], 4)
                 self.assertLessEqual(set(report["errors"]["kinds"]), {"closed", "connect"})
                 self.assertGreater(report["requests"], 0)
-                self.assertLess(report["seconds"], 59)  # it did not go on alone
+                self.assertLess(report["seconds"], 59)  # the run ended early
 
-    # The daemon stands still for a second of five: whoever was due then has waited.
+    # The daemon is frozen for one second of five: requests due in that second have waited.
     def test_a_stall_shows_in_an_open_loop(self):
         with Daemon(WEIR, POLICIES) as daemon:
             process = self.start(f"127.0.0.1:{daemon.resp_port}", "--rate", 1000, "--requests", 5000,
@@ -309,7 +309,7 @@ class TroubleTest(unittest.TestCase):
         self.assertGreaterEqual(report["latency_us"]["max"], 900_000)
         self.assertGreaterEqual(report["latency_us"]["p99"], 500_000)
 
-    def test_answers_that_do_not_come_are_timeouts(self):
+    def test_missing_answers_are_timeouts(self):
         with socket.create_server(("127.0.0.1", 0)) as listener:
             done = threading.Event()
             threading.Thread(target=play, args=(listener, [b"+PONG\r\n"], done), daemon=True).start()
@@ -321,7 +321,7 @@ class TroubleTest(unittest.TestCase):
         self.assertEqual(report["errors"]["kinds"]["timeout"]["count"], 2)
         self.assertGreaterEqual(report["latency_us"]["max"], 300_000)
 
-    def test_a_server_that_babbles_is_a_protocol_error(self):
+    def test_an_unparsable_answer_is_a_protocol_error(self):
         for babble, text in ((b"HTTP/1.1 200 OK\r\n\r\n", "RESP"), (b"$" + b"9" * 30 + b"\r\n", "number"),
                              (b"*1000000\r\n", "length"), (b"+OK\r\n", "decision"),
                              (b"*2\r\n:1\r\n:1\r\n" * 50, "nobody asked")):
@@ -336,7 +336,7 @@ class TroubleTest(unittest.TestCase):
             self.assertEqual((run.returncode, list(errors)), (1, ["protocol"]), babble)
             self.assertIn(text, errors["protocol"]["example"])
 
-    def test_a_password(self):
+    def test_a_password_is_sent_and_its_absence_is_an_error(self):
         with Daemon(WEIR, POLICIES, extra="password: open sesame") as daemon:
             for address in (f"127.0.0.1:{daemon.resp_port}", f"http://127.0.0.1:{daemon.http_port}"):
                 run = bench(address, "--policy", "ten", "--keys", 1, "--requests", 50,
@@ -349,7 +349,7 @@ class TroubleTest(unittest.TestCase):
                     self.assertEqual((run.returncode, run.stdout), (1, ""))
                     self.assertIn("says: ", run.stderr)
 
-    def test_a_policy_that_goes_away_is_counted_by_kind(self):
+    def test_a_deleted_policy_is_counted_by_kind_of_error(self):
         with Daemon(WEIR, POLICIES) as daemon:
             daemon.http("PUT", "/v1/policies/gone", {"limits": ["1000000/s"]})
             for address, kind in ((f"127.0.0.1:{daemon.resp_port}", "ERR"),
@@ -371,7 +371,7 @@ class TroubleTest(unittest.TestCase):
 
 
 def wait_until_asked_in_vain(daemon):
-    """Until some requests more have been read than the policy's end."""
+    """Waits until some hundred requests more have been read, which come after the policy was deleted."""
     def requests():
         metrics = daemon.http("GET", "/metrics")[2].decode()
         return sum(float(line.split()[-1]) for line in metrics.splitlines()
@@ -385,7 +385,7 @@ def wait_until_asked_in_vain(daemon):
 
 
 def play(listener, answers, done):
-    """A server that says one thing for each connection that asks: the last to all that follow."""
+    """A server with one fixed answer for each connection; the last one serves all further connections."""
     held = []
     while not done.is_set():
         try:

@@ -1,4 +1,4 @@
-"""A slow disk holds up nobody but whoever wants something written: blocking_test.py WEIR."""
+"""A slow disk delays only the requests that need a write: blocking_test.py WEIR."""
 
 import os
 import sys
@@ -28,7 +28,7 @@ class SlowDiskTest(unittest.TestCase):
         self.addCleanup(self.daemon.__exit__)
 
     def wait_for_write(self, name, thread):
-        """Until the new file is there, which is not on disk yet."""
+        """Waits for the new file, which is not yet on the disk."""
         path = Path(f"{self.state}.{name}.new")
         while not path.exists() and thread.is_alive():
             time.sleep(0.001)
@@ -50,19 +50,19 @@ class SlowDiskTest(unittest.TestCase):
         path = Path(f"{self.state}.{name}")
         return path.exists() and text in path.read_text()
 
-    def test_a_policy_that_is_put_holds_up_nobody(self):
+    def test_putting_a_policy_does_not_block_other_requests(self):
         self.check_that_others_are_answered_during(
             lambda: self.daemon.http("PUT", "/v1/policies/q", {"limits": ["7/min"]}), "policies",
             "7/min")
         self.assertEqual(self.daemon.post("/v1/peek", policy="q", key="k")[2]["limit"], 7)
 
-    def test_an_order_holds_up_nobody(self):
+    def test_giving_an_order_does_not_block_other_requests(self):
         self.check_that_others_are_answered_during(
             lambda: self.daemon.post("/v1/boost", policy="p", times=2, **{"for": "1h"}), "orders",
             "boost")
         self.assertEqual(self.daemon.post("/v1/peek", policy="p", key="k")[2]["limit"], 20)
 
-    def test_what_was_asked_for_is_kept_when_the_daemon_ends_meanwhile(self):
+    def test_a_pending_write_is_finished_when_the_daemon_ends(self):
         thread = threading.Thread(
             target=lambda: self.daemon.http("PUT", "/v1/policies/q", {"limits": ["7/min"]}))
         with SlowCalls(self.daemon.process.pid, "fsync", 0.5):

@@ -1,4 +1,4 @@
-"""Certificates for tests, made by the command openssl in a folder of the test."""
+"""Certificates for tests, made by openssl in a folder of the test."""
 
 import subprocess
 from pathlib import Path
@@ -11,7 +11,7 @@ def openssl(*args):
 
 
 class Authority:
-    """Signs what it is asked to."""
+    """A certificate authority that signs any request."""
 
     def __init__(self, folder, name="ca"):
         self.folder = Path(folder)
@@ -22,7 +22,7 @@ class Authority:
                 "-keyout", str(self.key), "-out", str(self.cert))
 
     def sign(self, name, days=2, names="DNS:localhost,IP:127.0.0.1"):
-        """The files of a certificate and its key."""
+        """Returns the files of a certificate and its key."""
         cert, key = self.folder / f"{name}.pem", self.folder / f"{name}.key"
         asked = self.folder / f"{name}.csr"
         openssl("req", *NEW_KEY, "-subj", f"/CN={name}", "-addext", f"subjectAltName={names}",

@@ -1,8 +1,7 @@
 """The samples of docs/clients.md against a daemon: client_samples_test.py WEIR SOURCE BUILD CLIENT.
-
-A sample is called from many threads at once by its driver in tests/integration/clients, which prints how many calls
-were admitted and the seconds that the longest took. CLIENT is one of CLIENTS below. Clients that this machine does
-not have, or that cannot be fetched from their registry, are skipped."""
+The driver of a sample in tests/integration/clients calls it from many threads at once, and prints the
+number of admitted calls and the seconds of the longest one. CLIENT is one of CLIENTS below. Clients that
+are not installed, or cannot be fetched from their registry, are skipped."""
 
 import json
 import os
@@ -25,7 +24,7 @@ DRIVERS = SOURCE / "tests" / "integration" / "clients"
 
 LIMIT = 300
 POLICIES = f"policies: {{ counted: {{ limits: [ {LIMIT} per 1000h ] }} }}"
-# Nothing in a test may depend on the machine being fast: where weir answers, samples have this time.
+# No test may depend on a fast machine: this is the time for an answer.
 PATIENT = "60"
 
 
@@ -46,7 +45,8 @@ def need(program):
 
 
 class Sample:
-    """A file of examples/clients, and how its driver is run. `deadline`: what it says, and how it says PATIENT."""
+    """A file of examples/clients, and the command of its driver. `deadline`: its text in the sample, and
+    the text for PATIENT."""
 
     def __init__(self, file, driver, deadline, threads=200):
         self.file = file
@@ -65,13 +65,13 @@ class Sample:
         (folder / self.file).write_text(text)
         shutil.copy(DRIVERS / self.driver, folder)
 
-    # ---- For each language
+    # ---- One class for each language
 
     def prepare(self):
-        """Fetches the client; skips the test if there is none."""
+        """Fetches the client; skips the test if it is unavailable."""
 
     def build(self, folder):
-        """Compiles what was written."""
+        """Compiles the sample and its driver."""
 
     def command(self, folder):
         raise NotImplementedError
@@ -108,7 +108,7 @@ class Node(Sample):
         if not (folder / "node_modules").exists():
             self.list_packages(folder)
             fetch("npm", *self.packages, "--no-audit", "--no-fund", cwd=folder)
-        # (Modules are found in the folders above that of a program.)
+        # (Modules are found in the parent folders of a program.)
         (BUILD / "node_modules").exists() or (BUILD / "node_modules").symlink_to(folder / "node_modules")
 
     def list_packages(self, folder):
@@ -140,7 +140,7 @@ class Go(Sample):
         assert done.returncode == 0, done.stderr
 
     def tidy(self, folder):
-        """Finds what is imported beside the standard library."""
+        """The imports outside the standard library."""
 
     def command(self, folder):
         return [folder / "sample", "take"]
@@ -198,7 +198,7 @@ class SamplesTest(unittest.TestCase):
         cls.addClassCleanup(cls.daemon.__exit__)
 
     def ready(self, daemon, patient):
-        """The samples of this client, each in a folder with its driver."""
+        """Writes the samples of this client, each into a folder with its driver."""
         folders = []
         for sample in CLIENTS[CLIENT]:
             sample.prepare()
@@ -212,8 +212,8 @@ class SamplesTest(unittest.TestCase):
         return run(*sample.command(folder), policy, key, sample.threads, calls,
                    env=getattr(sample, "environment", None))
 
-    # Exactly: no call of many at once is admitted because there was no connection for it.
-    def test_many_callers_get_what_the_limit_has(self):
+    # Exactly: no concurrent call is admitted for lack of a connection.
+    def test_concurrent_callers_get_exactly_the_limit(self):
         for sample, folder in self.ready(self.daemon, patient=True):
             done = self.drive(sample, folder, "counted", sample.file, calls=2 * LIMIT // sample.threads)
             self.assertEqual(done.returncode, 0, done.stderr)
@@ -225,8 +225,8 @@ class SamplesTest(unittest.TestCase):
             self.assertIn("there is no policy", done.stderr)
             self.assertNotIn("admitted", done.stdout)
 
-    # A daemon that accepts connections and does not answer, then one that is gone.
-    def test_calls_return_soon_and_admitted_while_weir_does_not_answer(self):
+    # A daemon that accepts connections and never answers, then one that is gone.
+    def test_calls_return_soon_and_are_admitted_while_weir_does_not_answer(self):
         with Daemon(WEIR, POLICIES) as daemon:
             ready = self.ready(daemon, patient=False)
             daemon.process.send_signal(signal.SIGSTOP)
@@ -245,7 +245,7 @@ class SamplesTest(unittest.TestCase):
         self.assertEqual(said["admitted"], sample.threads * calls)
         print(f"{CLIENT} {sample.file}, weir {state}: longest of {said['admitted']} calls {said['longest']:.3f} s, "
               f"all of them and their start {took:.1f} s")
-        # (Generously: the deadline is a tenth of a second, and a machine may be busy.)
+        # (With a wide margin: the deadline is a tenth of a second, and a machine may be busy.)
         self.assertLess(took, 30)
 
 

@@ -1,4 +1,4 @@
-"""Redis clients as they are, against a running daemon: clients_test.py WEIR."""
+"""Unmodified Redis clients against a running daemon: clients_test.py WEIR."""
 
 import subprocess
 import sys
@@ -8,7 +8,7 @@ from daemon import Daemon
 
 WEIR = sys.argv.pop(1)
 
-# With the redis of the interpreter that runs this.
+# With the redis module of the interpreter that runs this.
 PYTHON_CLIENT = """
 import redis, sys
 client = redis.Redis(port=int(sys.argv[1]), decode_responses=True)
@@ -46,7 +46,7 @@ class ClientsTest(unittest.TestCase):
     def tearDownClass(cls):
         cls.daemon.__exit__()
 
-    def test_redis_cli(self):
+    def test_redis_cli_takes_permits(self):
         cli = ("redis-cli", "-p", self.daemon.resp_port)
         self.assertEqual(run(*cli, "PING"), (0, "PONG\n"))
         code, said = run(*cli, "WEIR.TAKE", "llm", "cli", "400")
@@ -60,14 +60,14 @@ class ClientsTest(unittest.TestCase):
         self.assertIn("990", said)
         self.assertIn("seckill", said)
 
-    def test_redis_benchmark(self):
+    def test_redis_benchmark_runs_without_errors(self):
         code, said = run("redis-benchmark", "-p", self.daemon.resp_port, "-n", 20000, "-c", 20,
                          "-P", 16, "-r", 1000, "-q", "WEIR.TAKE", "llm", "key:__rand_int__")
         self.assertEqual(code, 0, said)
         self.assertIn("requests per second", said)
         self.assertNotIn("rror", said)
 
-    def test_python3_redis(self):
+    def test_python3_redis_runs_all_its_checks(self):
         code, said = run(sys.executable, "-c", PYTHON_CLIENT, self.daemon.resp_port)
         self.assertEqual((code, said), (0, "python3-redis is content\n"))
 

@@ -1,4 +1,4 @@
-"""Starts a daemon on free ports, talks to it, and ends it by its pid."""
+"""Starts a daemon on free ports, talks to it, and stops it by its pid."""
 
 import atexit
 import http.client
@@ -36,8 +36,9 @@ class Daemon:
 
     def __init__(self, weir, policies=DEMO, folder=None, args=(), extra="", tls=None,
                  cwd=None, grpc="off", listener="127.0.0.1:0"):
-        """`tls`: what clients speak it with, an SSLContext. `cwd`: where it is started. `grpc`:
-        where it listens for gRPC. `listener`: where for the others; resp() and http() ask 127.0.0.1."""
+        """`tls`: an SSLContext for the clients. `cwd`: the daemon's working directory. `grpc`: the address
+        of the gRPC listener. `listener`: the address of the others; resp() and http() connect to
+        127.0.0.1."""
         self.weir = weir
         self.tls = tls
         self.cwd = cwd
@@ -82,7 +83,7 @@ class Daemon:
         self.reader.start()
 
     def stop(self):
-        """As an operator would; returns the exit code."""
+        """Stops it with SIGTERM; returns the exit code."""
         self.process.send_signal(signal.SIGTERM)
         return self.end()
 
@@ -97,7 +98,7 @@ class Daemon:
         return code
 
     def wait_for_log(self, text, times=1):
-        """Waits until the log has it. (Reloads happen when they happen.)"""
+        """Waits until the log contains the text. (Reloads have no fixed time.)"""
         for _ in range(1000):
             if sum(text in line for line in list(self.log)) >= times:
                 return
@@ -112,7 +113,7 @@ class Daemon:
     # ---- HTTP
 
     def http(self, method, path, body=None, headers=None):
-        """(status, headers, body) of one request; JSON bodies come as values."""
+        """(status, headers, body) of one request; JSON bodies are decoded."""
         if self.tls:
             connection = http.client.HTTPSConnection("127.0.0.1", self.http_port, timeout=20,
                                                      context=self.tls)
@@ -189,7 +190,7 @@ class Resp:
 
 
 def eventually(holds, what):
-    """Waits until it does. (Things happen when they happen.)"""
+    """Waits until `condition` is true. (Background work has no fixed time.)"""
     for _ in range(3000):
         if holds():
             return
@@ -202,9 +203,9 @@ atexit.register(lambda: [claim.close() for claim in CLAIMS])
 
 
 def free_port():
-    """One that no outgoing connection takes meanwhile (those are above 32768), and no other test
-    until this one has ended: it is claimed by a name that the kernel gives to one only. A Redis of
-    a cluster adds 10000 for its bus, which has to be free, too."""
+    """A port that no outgoing connection takes (those are above 32768), and no other test until this
+    process ends: it is claimed by an abstract socket, which the kernel gives to one process only. A Redis
+    of a cluster adds 10000 for its bus port, which has to be free too."""
     while True:
         port = random.randrange(10000, 20000)
         claim = socket.socket(socket.AF_UNIX)

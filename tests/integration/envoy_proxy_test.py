@@ -31,7 +31,7 @@ def block(name):
     return re.search(rf"```yaml\n# {re.escape(name)}\n(.*?)```", PAGE, re.S)[1]
 
 
-# (A year: no test meets the end of it.)
+# (A year: it does not end within a test.)
 RULES = block("rules.yaml").replace("unit: hour", "unit: year")
 SETTINGS = block("weir.yaml")
 
@@ -54,7 +54,7 @@ def get(port, path="/", **fields):
 
 
 class Service(http.server.BaseHTTPRequestHandler):
-    """What is protected. It says what an answer has cost, if it is told."""
+    """The protected service. Returns the cost of its answer in a header, if told to."""
     protocol_version = "HTTP/1.1"
 
     def do_GET(self):
@@ -70,7 +70,7 @@ class Service(http.server.BaseHTTPRequestHandler):
 
 
 class Envoy:
-    """The Envoy of the recipe, in front of a service, asking these daemons."""
+    """Envoy with the configuration of the recipe, between a service and these daemons."""
 
     def __init__(self, folder, service, weirs):
         self.folder = Path(folder)
@@ -78,7 +78,7 @@ class Envoy:
         self.config = yaml.safe_load(block("envoy.yaml"))
         self.config["admin"] = {"address": self.socket_address(self.admin_port)}
         self.listener["address"] = self.socket_address(self.port)
-        # (Nothing in a test may depend on the machine being fast.)
+        # (No test may depend on a fast machine.)
         self.asking["timeout"] = "30s"
         self.weir["connect_timeout"] = "10s"
         only(self.weir["health_checks"]).update(timeout="10s", interval="0.1s", no_traffic_interval="0.1s")
@@ -97,7 +97,7 @@ class Envoy:
         endpoints = only(self.cluster(name)["load_assignment"]["endpoints"])
         endpoints["lb_endpoints"] = [{"endpoint": {"address": self.socket_address(port)}} for port in ports]
 
-    # What tests change before it starts.
+    # The part of the configuration that tests change before the start.
     @property
     def weir(self):
         return self.cluster("weir")
@@ -149,7 +149,7 @@ class Envoy:
         return text
 
     def statistic(self, name):
-        """(Some are not there before there is something to count.)"""
+        """(Some statistics are missing until they count something.)"""
         found = re.search(rf"^{re.escape(name)}: (\d+)$", self.admin("/stats"), re.M)
         return int(found[1]) if found else 0
 
@@ -170,7 +170,7 @@ class EnvoyProxyTest(unittest.TestCase):
         self.addCleanup(self.service.shutdown)
 
     def start_weir(self, settings=SETTINGS, rules=RULES, args=()):
-        """At a port that it has again after a restart."""
+        """Starts weir on a port that stays the same over a restart."""
         daemon = Daemon(WEIR, "", grpc=f"127.0.0.1:{free_port()}", extra=settings, args=args)
         daemon.cwd = daemon.folder
         (daemon.folder / "rules.yaml").write_text(rules)
@@ -187,7 +187,7 @@ class EnvoyProxyTest(unittest.TestCase):
         envoy.wait_until_healthy(healthy)
         return envoy
 
-    def test_it_does_as_the_recipe_says(self):
+    def test_envoy_limits_requests_as_the_recipe_says(self):
         envoy = self.start(self.envoy(self.start_weir()))
         alice = [get(envoy.port, "/buy", x_user="alice") for _ in range(6)]
         self.assertEqual([status for status, _ in alice], 5 * [200] + [429])
@@ -199,11 +199,11 @@ class EnvoyProxyTest(unittest.TestCase):
         self.assertEqual((refused["ratelimit-limit"], refused["ratelimit-remaining"]), ("5", "0"))
         self.assertEqual(refused["ratelimit-reset"], refused["x-ratelimit-reset"])
         self.assertTrue(0 < int(refused["ratelimit-reset"]) <= YEAR)
-        # What was refused took nothing from the twenty.
+        # Refused requests took nothing from the twenty.
         elsewhere = [get(envoy.port, x_user="alice") for _ in range(16)]
         self.assertEqual([status for status, _ in elsewhere], 15 * [200] + [429])
         self.assertEqual(elsewhere[0][1]["x-ratelimit-remaining"], "14")
-        # Others have their own, and who does not say who it is has none.
+        # Other users have their own limit; a request without a user has none.
         self.assertEqual(get(envoy.port, x_user="bob")[0], 200)
         status, fields = get(envoy.port)
         self.assertEqual((status, fields["x-ratelimit-limit"]), (200, None))
@@ -211,14 +211,14 @@ class EnvoyProxyTest(unittest.TestCase):
         self.assertEqual(envoy.statistic("cluster.service.ratelimit.error"), 0)
         self.assertEqual(envoy.statistic("cluster.weir.upstream_cx_protocol_error"), 0)
 
-    def test_many_at_once_get_exactly_what_there_is(self):
+    def test_concurrent_requests_get_exactly_the_limit(self):
         envoy = self.start(self.envoy(self.start_weir()))
         with concurrent.futures.ThreadPoolExecutor(32) as pool:
             answers = collections.Counter(
                 status for status, _ in pool.map(lambda _: get(envoy.port, x_user="crowd"), range(200)))
         self.assertEqual(answers, {200: 20, 429: 180})
 
-    def test_without_weir_requests_pass_or_not_and_nothing_is_forgotten(self):
+    def test_envoy_follows_its_failure_mode_while_weir_is_down_and_usage_is_kept(self):
         weir = self.start_weir()
         open_to_all, strict = self.envoy(weir), Envoy(self.folder, self.service.server_port, [weir.grpc_port])
         strict.asking["failure_mode_deny"] = True
@@ -236,11 +236,11 @@ class EnvoyProxyTest(unittest.TestCase):
             status, fields = get(envoy.port, "/buy", x_user="a")
             self.assertEqual((status, fields["x-ratelimit-remaining"]), (200, str(left)))
 
-    def test_one_of_two_ends_and_no_question_is_lost(self):
+    def test_no_call_is_lost_when_one_of_two_daemons_stops(self):
         plenty = RULES.replace("requests_per_unit: 20", "requests_per_unit: 100000000")
         weirs = [self.start_weir(rules=plenty, args=["--drain", "10min"]) for _ in range(2)]
         envoy = self.envoy(*weirs)
-        envoy.asking["failure_mode_deny"] = True  # what is not answered is seen
+        envoy.asking["failure_mode_deny"] = True  # a missing answer shows as a denial
         self.start(envoy, 2)
         answers, over = collections.Counter(), threading.Event()
 
@@ -276,7 +276,7 @@ descriptors:
 """
 
     def ask_for_tokens(self, compat):
-        """The status of a third request, after two that have cost 60 each."""
+        """The status of a third request, after two that cost 60 each."""
         weir = self.start_weir(f"{compat}\n{SETTINGS}", self.TOKENS)
         envoy = self.envoy(weir)
         del envoy.host["rate_limits"]
@@ -284,18 +284,18 @@ descriptors:
         self.start(envoy)
         for spent in (60, 120):
             self.assertEqual(get(envoy.port, x_user="a", x_cost=60)[0], 200)
-            # (Envoy asks when it is done, and waits for nobody.)
+            # (Envoy reports the cost after the response, and does not wait for an answer.)
             eventually(lambda: f'weir_envoy_hits_total{{rule="shop.tokens"}} {spent}\n'
                        in weir.http("GET", "/metrics")[2].decode(), f"{spent} hits have come")
         return get(envoy.port, x_user="a", x_cost=60)[0]
 
-    def test_costs_that_are_known_afterwards(self):
+    def test_costs_from_the_response_are_charged_under_envoyproxy_compat(self):
         self.assertEqual(self.ask_for_tokens("compat: envoyproxy"), 429)
 
-    def test_costs_that_are_known_afterwards_need_their_way_of_charging(self):
+    def test_costs_from_the_response_are_not_charged_without_envoyproxy_compat(self):
         self.assertEqual(self.ask_for_tokens(""), 200)  # as the recipe warns
 
-    def test_what_rules_say_of_a_call_is_metadata(self):
+    def test_metadata_of_rules_reaches_envoy(self):
         rules = RULES.replace("- key: user ", "- metadata: { plan: gold }\n    key: user ")
         envoy = self.envoy(self.start_weir(SETTINGS.replace("response_headers", "dynamic_metadata"), rules))
         envoy.host["response_headers_to_add"] = [
@@ -305,7 +305,7 @@ descriptors:
         status, fields = get(envoy.port, x_user="a")
         self.assertEqual((status, fields["x-domain"], fields["x-plan"]), (200, "shop", "gold"))
 
-    def test_tls_on_both_sides(self):
+    def test_mutual_tls_is_used_between_envoy_and_weir(self):
         authority = Authority(self.folder)
         server_cert, server_key = authority.sign("server")
         client_cert, client_key = authority.sign("client")
@@ -320,7 +320,7 @@ descriptors:
         self.start(known)
         status, fields = get(known.port, x_user="a")
         self.assertEqual((status, fields["x-ratelimit-remaining"]), (200, "19"))
-        # Who shows no certificate is not let in.
+        # A client without a certificate is refused.
         stranger = self.envoy(weir)
         stranger.weir.update(yaml.safe_load(written))
         del stranger.weir["transport_socket"]["typed_config"]["common_tls_context"]["tls_certificates"]

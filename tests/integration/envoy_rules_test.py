@@ -1,4 +1,4 @@
-"""The rules of Envoy's rate limit service in a daemon: read, read again, explained, counted:
+"""The rules of Envoy's rate limit service in a daemon: loaded, reloaded, explained, counted:
 envoy_rules_test.py WEIR."""
 
 import signal
@@ -51,7 +51,7 @@ class EnvoyRulesTest(unittest.TestCase):
             time.sleep(0.01)
         self.fail(f"the limit never became {expected}:\n" + "".join(self.daemon.log))
 
-    def test_a_file_with_rules_only_is_whole(self):
+    def test_a_file_with_only_envoy_rules_is_valid(self):
         self.start()
         told = self.explain(user="alice", path="/buy")
         self.assertEqual([step["match"] for step in told["walk"]], ["key", "value"])
@@ -61,7 +61,7 @@ class EnvoyRulesTest(unittest.TestCase):
         self.assertEqual(self.explain(user="alice")["result"], "no_rule")
         self.assertEqual(self.explain(domain="shoe", user="alice")["result"], "no_domain")
 
-    def test_the_command_explains(self):
+    def test_the_explain_command_prints_the_walk(self):
         self.start()
         url = f"http://127.0.0.1:{self.daemon.http_port}"
         ask = lambda *args: subprocess.run([WEIR, "explain", "--url", url, *args],  # noqa: E731
@@ -74,7 +74,7 @@ class EnvoyRulesTest(unittest.TestCase):
         self.assertEqual(ask("--domain", "shop", "=x").returncode, 2)
         self.assertEqual(ask("--domain", "shop", "a=b", "c").returncode, 2)
 
-    def test_bad_questions(self):
+    def test_bad_explain_requests_name_the_field(self):
         self.start()
         for body, field in [({}, "domain"), ({"domain": 1}, "domain"), ({"domain": "d"}, "descriptor"),
                             ({"domain": "d", "descriptor": ["a"]}, "descriptor"),
@@ -85,7 +85,7 @@ class EnvoyRulesTest(unittest.TestCase):
         _, _, problem = self.daemon.http("POST", "/v1/explain/domain", {"x" * 500_000: 1})
         self.assertLess(len(str(problem)), 1_000, "what a stranger sent is not repeated without end")
 
-    def test_rules_are_read_again_when_a_file_changes(self):
+    def test_rules_are_reloaded_when_a_file_changes(self):
         self.start()
         self.assertEqual(self.capacity(), 5)
         (self.rules / "shop.yaml").write_text(RULES % 7)
@@ -94,7 +94,7 @@ class EnvoyRulesTest(unittest.TestCase):
         self.daemon.wait_for_log("read again", 2)
         self.assertEqual(self.explain(domain="other", a="b")["result"], "no_rule")
 
-    def test_how_they_are_followed_is_read_again(self):
+    def test_the_modes_of_the_service_are_reloaded(self):
         self.start("envoy_ratelimit: { path: rules, shadow_mode: true }\n")
         call = {"domain": "shop", "hitsAddend": 6, "descriptors": [
             {"entries": [{"key": "user", "value": "alice"}, {"key": "path", "value": "/buy"}]}]}
@@ -112,7 +112,7 @@ class EnvoyRulesTest(unittest.TestCase):
                          ["RateLimit-Limit", "X-Left", "RateLimit-Reset"])
         self.assertFalse([line for line in self.daemon.log if "needs a restart" in line], self.daemon.log)
 
-    def test_wrong_rules_are_told_and_not_used(self):
+    def test_wrong_rules_are_reported_and_not_used(self):
         self.start()
         (self.rules / "shop.yaml").write_text(WRONG)
         self.daemon.process.send_signal(signal.SIGHUP)
@@ -131,7 +131,7 @@ class EnvoyRulesTest(unittest.TestCase):
         self.assertEqual(self.daemon.process.wait(30), 1)
         self.daemon.process.stderr.close()
 
-    def test_rules_may_come_later(self):
+    def test_rules_are_loaded_when_they_appear_later(self):
         self.start(has_rules=False)
         self.assertTrue(any(":18: " in line and "has no *.yaml or *.yml file: no domain has rules" in line
                             for line in self.daemon.log), self.daemon.log)
@@ -145,7 +145,7 @@ class EnvoyRulesTest(unittest.TestCase):
         self.daemon.wait_for_log("read again", 2)
         self.assertEqual(self.explain(user="alice")["result"], "no_domain")
 
-    def test_rules_that_are_not_there_are_told_where_they_are_named(self):
+    def test_missing_rules_are_reported_at_the_position_that_names_them(self):
         with self.assertRaisesRegex(AssertionError, r"nope.yaml: No such file"):
             self.start("envoy_ratelimit:\n  path: nope.yaml\n")
         self.assertEqual(self.daemon.process.wait(30), 1)
@@ -154,7 +154,7 @@ class EnvoyRulesTest(unittest.TestCase):
         self.assertRegex(told, r"(?m)^\S+weir\.yaml:\d+:9: cannot open \S+nope\.yaml: No such file or directory\n"
                                r"    path: nope\.yaml\n {10}\^\n")
 
-    def test_a_reload_tells_where_rules_are_named_and_finds_them_later(self):
+    def test_a_reload_reports_missing_rules_and_finds_them_later(self):
         self.start()
         written = self.daemon.config.read_text()
         self.daemon.config.write_text(written.replace("rules", "nope.yaml"))
@@ -164,7 +164,7 @@ class EnvoyRulesTest(unittest.TestCase):
         (self.daemon.folder / "nope.yaml").write_text(RULES % 9)
         self.await_capacity(9)
 
-    def test_domains_can_be_merged(self):
+    def test_domains_of_several_files_are_merged(self):
         self.start("envoy_ratelimit: { path: rules, merge_domains: true }\ncompat: envoyproxy\n",
                    a=RULES % 1, b="domain: shop\ndescriptors: [ { key: more } ]\n")
         self.assertEqual(self.explain(more="x")["result"], "no_rule")

@@ -1,8 +1,7 @@
-"""The same rules and the same calls for envoyproxy/ratelimit and for weir: envoy_same_test.py WEIR RATELIMIT.
-
-Rules and calls are made up by dice; each answer and each statistic must be the same, down to the last field.
-Left out is what this version of theirs does otherwise than those after it: quota_mode, and a `*` that is not
-at the end. Skipped where there is none to compare with (see make peers)."""
+"""The same rules and calls for envoyproxy/ratelimit and for weir: envoy_same_test.py WEIR RATELIMIT.
+Rules and calls are random; each answer and each statistic must be equal in every field. Left out are the
+points in which this version of ratelimit differs from later ones: quota_mode, and a `*` that is not at the
+end. Skipped if ratelimit is not installed (see make peers)."""
 
 import collections
 import contextlib
@@ -28,9 +27,9 @@ RATELIMIT = Path(sys.argv.pop(2))
 WEIR = sys.argv.pop(1)
 
 DOMAINS = 40
-CALLS = 40  # about each
+CALLS = 40  # for each set of rules
 KEYS = ["a", "b", "c"]
-# Statistics have other names for them.
+# Statistics have other names there.
 ODD = ["10.20.30.40", "x:y|z", "x1.2.3.4567.8.9.10"]
 NAMES = ["one", "two", "three"]
 STATISTICS = {"total_hits": "hits", "over_limit": "over_limit", "near_limit": "near_limit",
@@ -121,7 +120,7 @@ def stay_within_the_hour():
 
 
 class Ratelimit:
-    """Theirs, with rules of these domains."""
+    """envoyproxy/ratelimit with the rules of these domains."""
 
     def __init__(self, folder, rules, redis, settings):
         self.folder = Path(folder)
@@ -161,7 +160,7 @@ class Ratelimit:
             connection.close()
 
     def statistics(self):
-        """What was counted until a second ago, {(rule, what): how many}."""
+        """The counts up to a second ago: {(rule, what): count}."""
         counted = collections.Counter()
         for line in (self.folder / "log").read_text().splitlines():
             if "flushing counter" not in line:
@@ -189,7 +188,7 @@ class SameTest(unittest.TestCase):
 
     @contextlib.contextmanager
     def both(self, rules, settings="", theirs=None, store=False):
-        """Theirs and weir, with these rules."""
+        """envoyproxy/ratelimit and weir, with these rules."""
         with tempfile.TemporaryDirectory() as folder, RedisServer() as redis:
             weir = Daemon(WEIR, "", extra=(
                 f"compat: envoyproxy\nenvoy_ratelimit: {{ path: rules {settings} }}\n"
@@ -211,7 +210,7 @@ class SameTest(unittest.TestCase):
                     self.ask_both(dice.call(domain), ratelimit.port, weir.http_port, f"seed {seed}: {text}")
             ours = statistics_of(weir)
             self.assertGreater(len(ours), 100)
-            # (What had no hits was counted all the same.)
+            # (A descriptor without hits is counted all the same.)
             eventually(lambda: +ratelimit.statistics() == ours, "both have counted the same")
 
     def ask_both(self, call, their_port, our_port, where):
@@ -219,21 +218,21 @@ class SameTest(unittest.TestCase):
         self.assertEqual(theirs, ours, f"theirs and ours: {json.dumps(call)}\n{where}")
         self.assertEqual(len(their_times), len(our_times))
         for one, other in zip(their_times, our_times):
-            self.assertLessEqual(abs(one - other), 60, where)  # they are not asked in the same second
+            self.assertLessEqual(abs(one - other), 60, where)  # the two calls may fall in different seconds
 
-    def test_answers_and_statistics(self):
+    def test_answers_and_statistics_are_the_same(self):
         self.play(1)
 
-    def test_on_redis(self):
+    def test_answers_are_the_same_on_redis(self):
         self.play(2, store=True)
 
-    def test_with_response_headers(self):
+    def test_answers_are_the_same_with_response_headers(self):
         self.play(3, settings=", response_headers: true", theirs={"LIMIT_RESPONSE_HEADERS_ENABLED": "true"})
 
-    def test_in_shadow_mode(self):
+    def test_answers_are_the_same_in_shadow_mode(self):
         self.play(4, settings=", shadow_mode: true", theirs={"SHADOW_MODE": "true"})
 
-    def test_words_and_numbers_of_go(self):
+    def test_words_and_numbers_of_go_are_read_alike(self):
         rules = {"d": "domain: d\ndescriptors:\n" + "".join(
             f"  - {{ key: {key}, shadow_mode: {word}, rate_limit: {{ unit: year, requests_per_unit: {number} }} }}\n"
             for key, word, number in [("a", "y", "+1"), ("b", "N", "0x1"), ("c", "Yes", "+0b1"), ("d", "OFF", "01"),
@@ -243,7 +242,7 @@ class SameTest(unittest.TestCase):
                 call = {"domain": "d", "descriptors": [{"entries": [{"key": key, "value": "x"}]}]}
                 self.ask_both(call, ratelimit.port, weir.http_port, rules["d"])
 
-    def test_merges_and_repetitions_of_go(self):
+    def test_merge_keys_and_duplicate_keys_are_read_alike(self):
         rules = {"d": textwrap.dedent("""\
             domain: d
             descriptors:
@@ -263,8 +262,8 @@ class SameTest(unittest.TestCase):
                 call = {"domain": "d", "descriptors": [{"entries": [{"key": key, "value": "x"}]}]}
                 self.ask_both(call, ratelimit.port, weir.http_port, rules["d"])
 
-    def test_health(self):
-        with self.both({}) as (ratelimit, weir):  # (No file at all will do.)
+    def test_health_endpoints_answer_the_same(self):
+        with self.both({}) as (ratelimit, weir):  # (Needs no rules.)
             for method in ("GET", "POST", "HEAD"):
                 with self.subTest(method):
                     theirs, ours = (send(port, None, method, path="/healthcheck")
@@ -272,8 +271,8 @@ class SameTest(unittest.TestCase):
                     self.assertEqual(theirs[0], 200)
                     self.assertEqual(theirs, ours)
 
-    # (A unit that there is none of is not among them: theirs ends with it.)
-    def test_what_makes_no_sense(self):
+    # (An unknown unit is left out: ratelimit exits on it.)
+    def test_bad_requests_are_answered_the_same(self):
         rules = {"d": "domain: d\ndescriptors: [ { key: k, rate_limit: { unit: year, requests_per_unit: 9 } } ]\n"}
         good = '{"domain":"d","descriptors":[{"entries":[{"key":"k","value":"v"}]}]}'
         wrong = ["", "null", "{", "[]", "5", good + "x", good + good, good.replace('"', "'"), "/**/" + good,
@@ -290,7 +289,7 @@ class SameTest(unittest.TestCase):
                     theirs = send(ratelimit.port, body.encode())
                     self.assertEqual(theirs[0], 400)
                     self.assertEqual(theirs, send(weir.http_port, body.encode()))
-            # And what does.
+            # Requests that are valid.
             for method, body in (("POST", good), ("PUT", good), ("GET", good),
                                  ("POST", good.replace("{", '{"hitsAddend":"2",', 1)),
                                  ("POST", good.replace("{", '{"hits_addend":2e0,', 1)),

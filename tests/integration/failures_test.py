@@ -1,4 +1,4 @@
-"""What docs/operations.md promises for bad days: failures_test.py WEIR."""
+"""The behaviour in failures that docs/operations.md promises: failures_test.py WEIR."""
 
 import shutil
 import signal
@@ -50,17 +50,17 @@ class FailuresTest(unittest.TestCase):
             self.assertEqual(self.state.read_text(), content)
             self.assertEqual([path.name for path in self.folder.glob("state*")], ["state"])
 
-    def test_a_disk_without_room_is_told_at_the_start(self):
+    def test_a_full_disk_is_reported_at_startup(self):
         self.daemon(extra="memory: 60TiB")
         self.assertRegex(self.refuses_to_start(), r"needs [\d.]+ MiB, but the disk has [\d.]+ MiB left")
 
-    def test_policies_that_were_put_and_are_damaged_keep_it_from_starting(self):
+    def test_damaged_put_policies_are_a_startup_error(self):
         self.daemon()
         (self.folder / "state.policies").write_text("{")
         self.assertIn("state.policies is damaged: move it away", self.refuses_to_start())
 
-    # As on a full disk: what is put cannot be kept.
-    def test_a_policy_that_cannot_be_kept_is_refused_and_those_in_force_stay(self):
+    # As on a full disk: a put policy cannot be written.
+    def test_a_policy_that_cannot_be_written_is_refused_and_those_in_force_stay(self):
         with self.daemon() as daemon:
             (self.folder / "state.policies.new").mkdir()
             status, _, said = daemon.http("PUT", "/v1/policies/p", {"limits": ["1/s"]})
@@ -68,9 +68,9 @@ class FailuresTest(unittest.TestCase):
             self.assertIn("state.policies.new: there is something of that name", said["detail"])
             self.assertEqual(self.left(daemon), 10)
 
-    def test_an_order_that_cannot_be_kept_is_refused(self):
+    def test_an_order_that_cannot_be_written_is_refused(self):
         with self.daemon() as daemon:
-            (self.folder / "state.orders").mkdir()  # what is written beside it cannot take its place
+            (self.folder / "state.orders").mkdir()  # the temporary file cannot replace a folder
             status, _, said = daemon.post("/v1/block", policy="p", key="k", **{"for": "1h"})
             self.assertEqual(status, 500)
             self.assertIn("cannot replace", said["detail"])
@@ -78,7 +78,7 @@ class FailuresTest(unittest.TestCase):
             self.assertEqual(list(self.folder.glob("*.new")), [])
             self.assertEqual(self.left(daemon), 10)
 
-    def test_a_policy_file_that_is_gone_changes_nothing_and_counts_when_it_is_asked_for(self):
+    def test_a_missing_policy_file_changes_nothing_and_is_counted_on_reload(self):
         with self.daemon() as daemon:
             daemon.config.unlink()
             daemon.process.send_signal(signal.SIGHUP)
@@ -88,7 +88,7 @@ class FailuresTest(unittest.TestCase):
             self.assertIn("weir_last_reload_successful 0\n", metrics)
 
     # Stopped, copied, started elsewhere.
-    def test_the_state_can_be_moved(self):
+    def test_the_state_file_can_be_moved(self):
         with self.daemon() as daemon:
             daemon.post("/v1/take", policy="p", key="k", permits=4)
             self.assertEqual(daemon.stop(), 0)
@@ -98,7 +98,7 @@ class FailuresTest(unittest.TestCase):
         with self.daemon() as daemon:
             self.assertEqual(self.left(daemon), 6)
 
-    def test_a_larger_table_takes_over_what_the_smaller_one_held(self):
+    def test_a_larger_table_takes_over_the_records_of_the_smaller_one(self):
         with self.daemon() as daemon:
             daemon.post("/v1/take", policy="p", key="k", permits=4)
             self.assertEqual(daemon.stop(), 0)

@@ -1,13 +1,11 @@
 #!/usr/bin/env python3
-"""Shows what a fleet admits while its Redis fails: fault_matrix.py WEIR [--only FAULT,…] [--write PAGE].
-
-For each fault, three daemons share a Redis, and callers ask all of them for more than the limits
-hold: before the fault, while it lasts, and afterwards until nothing is left. All cells of a fault
-(the scopes, under each on_store_failure) are policies of the same daemons, so that the fault meets
-all of them at the same moment. What was admitted is compared with what docs/faults.md promises.
-
---write replaces the tables of that page. The exit status is 1 if a cell exceeds its promise.
-"""
+"""Shows the permits that a fleet admits while its Redis fails: fault_matrix.py WEIR [--only FAULT,…]
+[--write PAGE].
+For each fault, three daemons share a Redis, and callers take more than the limits hold from all of them:
+before the fault, during it, and afterwards until nothing is left. All cells of a fault (the scopes, under
+each on_store_failure) are policies of the same daemons, so that the fault meets all of them at the same
+moment. The admitted permits are compared with the promise in docs/faults.md.
+--write replaces the tables of that page. The exit status is 1 if a cell exceeds its promise."""
 
 import argparse
 import concurrent.futures
@@ -30,7 +28,7 @@ from redis_server import RedisServer
 NODES = 3
 STORE_TIMEOUT = "200ms"
 
-# Divisible by the number of nodes: the parts of all nodes are the same.
+# Divisible by the number of nodes: all nodes have the same share.
 WINDOW = 600  # permits that do not come back while a cell runs
 RATE, BURST = 60, 60
 REFUNDS_WINDOW = 300
@@ -38,8 +36,8 @@ TAKEN_FOR_GOOD, RECEIPTS, RECEIPT_PERMITS = 30, 20, 2  # by each node before the
 
 BATCH, PAUSE = 4, 0.04  # calls that a caller sends together, and seconds between batches
 LASTS = 3.5  # seconds of a fault; a node is dropped by the others after 2
-LEASE_TERM = 2.5  # seconds after which no node holds what it borrowed before
-REFUSALS_IN_A_ROW = 50  # after which nothing is left
+LEASE_TERM = 2.5  # seconds after which no node holds an earlier lease
+REFUSALS_IN_A_ROW = 50  # refusals after which a limit counts as used up
 
 SCOPES = ("fleet", "leased", "split")
 MODES = ("closed", "local", "open")
@@ -49,10 +47,10 @@ MODES = ("closed", "local", "open")
 
 @dataclasses.dataclass(frozen=True)
 class Cell:
-    """One column of the table: a policy that is asked for more than it has."""
+    """One column of the table: a policy from which callers take more than its limit."""
 
     scope: str
-    column: str  # a mode, or what is done under closed: refill, refunds
+    column: str  # a mode, or an action under closed: refill, refunds
 
     @property
     def policy(self):
@@ -85,7 +83,7 @@ POLICIES = "policies:\n" + "\n".join(cell.yaml() for cell in CELLS)
 # ---- Callers
 
 class Caller(threading.Thread):
-    """Takes under one policy of one daemon until it is told to end, and counts what it is told."""
+    """Takes under one policy of one daemon until told to stop, and counts the answers."""
 
     def __init__(self, cell, node, daemon, key):
         super().__init__()
@@ -98,14 +96,14 @@ class Caller(threading.Thread):
         self.fault_ended = threading.Event()
         self.failure = None
         self.calls = self.degraded = 0
-        self.counted = 0  # permits that Redis, or the node as a member of the fleet, has admitted
-        self.alone = 0  # permits that the node has admitted without the store
-        self.reopened = 0  # of these: after it had refused for want of the store
+        self.counted = 0  # permits admitted by Redis, or by the node as a member of the fleet
+        self.alone = 0  # permits admitted by the node without the store
+        self.reopened = 0  # of these: admitted after a refusal for lack of the store
         self.errors = []
         self.longest = 0.0
-        self.admitted = []  # when each was asked for and answered
+        self.admitted = []  # when each was requested and answered
         self.refusals_in_a_row = self.undegraded_in_a_row = 0
-        self.refused_degraded_at = None  # since when it refuses for want of the store
+        self.refused_degraded_at = None  # since when it refuses for lack of the store
 
     def run(self):
         self.resp = self.daemon_.resp()
@@ -125,7 +123,7 @@ class Caller(threading.Thread):
             self.over.wait(PAUSE)
 
     def call_all(self, commands):
-        """The answers. Calls that are sent together are answered in this order."""
+        """The answers. Calls sent together are answered in this order."""
         sent = time.monotonic()
         self.resp.socket.sendall(b"".join(self.resp.encode(*command) for command in commands))
         answers = []
@@ -152,7 +150,7 @@ class Caller(threading.Thread):
         self.admitted += [span] * permits
         if degraded:
             self.alone += permits
-            # (Calls that were sent together may be decided in any order.)
+            # (Calls sent together may be decided in any order.)
             if self.refused_degraded_at is not None and span[0] > self.refused_degraded_at:
                 self.reopened += permits
         else:
@@ -164,27 +162,26 @@ class Caller(threading.Thread):
         self.refusals_in_a_row = 0 if permits or degraded else self.refusals_in_a_row + 1
 
     def is_warm(self):
-        """Has taken enough for a fault to matter."""
+        """True if enough was taken for a fault to matter."""
         return self.counted + self.alone >= self.cell.capacity / NODES / 3
 
     def is_done(self):
-        """Is answered with the store, and nothing is left for it."""
+        """True if the answer came from the store, and nothing is left."""
         if self.cell.column == "refill":
             return self.undegraded_in_a_row >= REFUSALS_IN_A_ROW
         return self.refusals_in_a_row >= REFUSALS_IN_A_ROW
 
 
 class RefundingCaller(Caller):
-    """Takes with receipts before the fault, gives all of that back while it lasts, asks again
-    whenever the answer is degraded, and then takes what is left.
-
-    No call of scope fleet takes while the fault lasts: what was charged without an answer would
-    hide what was given back twice. In the other scopes nodes decide in their memory, and go on."""
+    """Takes with receipts before the fault, refunds all of that during it, repeats each refund whose
+    answer is degraded, and then takes what is left.
+    No call of scope fleet takes during the fault: a charge without an answer would hide a repeated refund.
+    In the other scopes nodes decide in memory, and continue."""
 
     def __init__(self, *arguments):
         super().__init__(*arguments)
         self.receipts = []
-        self.given_back = 0  # permits, each once, however often it was asked for
+        self.given_back = 0  # permits, each counted once, however often the refund was repeated
         self.has_taken = False
 
     def ask(self):
@@ -206,7 +203,7 @@ class RefundingCaller(Caller):
     def take_with_receipt(self):
         answer, = self.call_all(
             [["WEIR.TAKE", self.cell.policy, self.key, RECEIPT_PERMITS, "RECEIPT"]])
-        # (What the node admitted without the store is not the store's to be given back.)
+        # (Permits admitted by the node without the store cannot be refunded by the store.)
         if not isinstance(answer, RespError) and answer[0] and not answer[7]:
             self.receipts.append(answer[8])
         else:
@@ -253,12 +250,12 @@ class Fault:
         pass
 
     def key(self, _policy):
-        """A key that the fault meets."""
+        """A key that is affected by the fault."""
         return "k"
 
 
 class OneServer(Fault):
-    """A redis-server, which each node asks through a proxy of its own."""
+    """A redis-server behind one proxy for each node."""
 
     arguments = ()
 
@@ -280,7 +277,7 @@ class Killed(OneServer):
 class KilledWithData(Killed):
     title = "killed, restarted with its data"
     what = "SIGKILL; an append-only file has all writes"
-    # A write is in the file before it is answered. That the kernel has it survives SIGKILL.
+    # Redis writes to the file before it answers. Data in the kernel survives SIGKILL.
     arguments = ("--appendonly", "yes", "--appendfsync", "no")
 
 
@@ -378,7 +375,7 @@ class ReadOnly(OneServer):
     what = "REPLICAOF; writes are answered with READONLY"
 
     def begin(self):
-        # A primary that does not answer: the replica keeps its data.
+        # A primary that does not answer; the replica keeps its data.
         self.redis.ask("REPLICAOF", "127.0.0.1", 1)
 
     def end(self):
@@ -439,7 +436,7 @@ class ClusterFailover(Fault):
         return [self.cluster.url] * NODES
 
     def key(self, policy):
-        """One on the server of the list of members, which is the one that is killed."""
+        """A key on the server of the membership list, which is the one that is killed."""
         return next(key for key in map(str, range(1000)) if self.is_owner(policy, key))
 
     def is_owner(self, policy, key):
@@ -472,11 +469,11 @@ FAULTS = {
 }
 
 
-# ---- What a cell promises
+# ---- The promise of a cell
 
 def peak(admitted):
-    """The most permits that any interval has above rate × time. A call is decided between its
-    question and its answer, so that a slow caller cannot make this too large."""
+    """The most permits that any interval has above rate × time. A call is decided between its request and
+    its answer, so that a slow caller cannot make this too large."""
     admitted = sorted(admitted)
     worst = 0.0
     for i, (start, _) in enumerate(admitted):
@@ -487,7 +484,7 @@ def peak(admitted):
 
 @dataclasses.dataclass
 class Outcome:
-    """What a cell has come to."""
+    """The result of a cell."""
 
     cell: Cell
     calls: int
@@ -504,13 +501,13 @@ class Outcome:
 
 
 class Judge:
-    """Compares what the callers of a cell were told with its promise."""
+    """Compares the answers of a cell's callers with its promise."""
 
     def __init__(self, cell, callers, fault):
         self.cell = cell
         self.callers = callers
         self.fault = fault
-        # Redis counts from zero again after a loss. Nodes remember what they have used of a part.
+        # Redis counts from zero again after a loss. Nodes remember the usage of their share.
         self.lives = 2 if fault.loses_data and cell.scope != "split" else 1
         self.counted = sum(caller.counted for caller in callers)
         self.alone = sum(caller.alone for caller in callers)
@@ -546,7 +543,7 @@ class Judge:
 
     def judge_refill(self):
         most = peak(sum((caller.admitted for caller in self.callers), []))
-        # (One for rounding: the clocks of Redis and of the callers are not the same.)
+        # (One for rounding: the clocks of Redis and of the callers differ.)
         exceeds = most > BURST * self.lives + 1 or self.alone > 0
         return f"{most}", f"{BURST * self.lives}", exceeds
 
@@ -582,7 +579,7 @@ class Row:
 
     @staticmethod
     def wait_for_fleet(daemons):
-        """Each node knows of all, and has its part of split limits."""
+        """Each node knows all others, and has its share of split limits."""
         for daemon in daemons:
             eventually(lambda: all(split["share"] * NODES == split["whole"] for split in
                                    daemon.http("GET", "/v1/fleet")[2]["split"]), "parts are equal")
@@ -676,7 +673,7 @@ PROMISES = {
 
 
 def table(head, rows):
-    """In Markdown."""
+    """The table in Markdown."""
     lines = [head, ["---"] * len(head), *rows]
     return "\n".join("| " + " | ".join(line) + " |" for line in lines) + "\n"
 
@@ -693,7 +690,7 @@ def fault_table(results):
 
 
 def scope_table(results, scope):
-    """Permits that were admitted, and how many are promised at most."""
+    """The admitted permits, and the promised maximum."""
     def text(outcome):
         mark = "" if outcome.verdict == "OK" else f" **{outcome.verdict}**"
         return f"{outcome.admitted} of {outcome.promised}{mark}"

@@ -1,4 +1,4 @@
-"""A TCP proxy between a daemon and its Redis that can delay, cut and hold back what passes it."""
+"""A TCP proxy between a daemon and its Redis that can delay, cut and hold traffic."""
 
 import asyncio
 import contextlib
@@ -36,13 +36,11 @@ class ProxyLoop:
 
 
 class FaultProxy:
-    """Passes everything on, until one of its faults is switched on:
-
-    late        answers are passed on after DELAY.
-    cut_before  every second time that a script is called, the connection ends and the call is lost.
-    cut_after   every second time that a script is called, the connection ends and the answer is lost.
-    hold        nothing is passed on until the fault is over, as by a network that drops packets.
-    """
+    """Forwards everything until one of its faults is switched on:
+    late        answers are forwarded after DELAY.
+    cut_before  at every second script call, the connection ends and the call is lost.
+    cut_after   at every second script call, the connection ends and the answer is lost.
+    hold        nothing is forwarded until the fault is over, as in a network that drops packets."""
 
     FAULTS = (None, "late", "cut_before", "cut_after", "hold")
 

@@ -1,4 +1,4 @@
-"""Callers of daemons that share their limits, while things happen to the store."""
+"""Callers of daemons that share their limits, under load while the store has faults."""
 
 import threading
 import time
@@ -9,7 +9,7 @@ CALLS = 40 if under_sanitizer() else 200
 
 
 class Callers:
-    """Connections to daemons that take on and on, each in a thread, until they are told to end."""
+    """Connections that take from daemons continuously, each in a thread, until told to stop."""
 
     def __init__(self, daemons, *command):
         self.admitted = 0
@@ -44,7 +44,7 @@ class Callers:
             self.degraded += answer[7]
 
     def have_answers(self, more=CALLS):
-        """Waits for so many more."""
+        """Waits for this many more answers."""
         wanted = self.answered + more
         eventually(lambda: self.answered >= wanted or self.errors, "callers are answered")
 
@@ -57,10 +57,9 @@ class Callers:
 
 
 def use_up(daemon, *command):
-    """What is left, one at a time: until it is refused, and goes on being refused when all that was
-    taken in vain is given back."""
+    """Takes what is left, one permit at a time: until refusals persist after all lost takes were refunded."""
     resp = daemon.resp()
-    # (It may have come to a thread whose own link is not back yet.)
+    # (The call may have reached a thread whose own link is not reconnected yet.)
     eventually(lambda: resp("WEIR.PEEK", *command[1:])[7] == 0, "the store is there")
     admitted = refused = 0
     while refused < 20:
@@ -69,6 +68,6 @@ def use_up(daemon, *command):
         admitted += answer[0]
         refused = 0 if answer[0] else refused + 1
         if not answer[0]:
-            time.sleep(0.02)  # what was refused is remembered for a while
+            time.sleep(0.02)  # the node caches a refusal for a while
     resp.close()
     return admitted

@@ -19,7 +19,7 @@ from redis_server import RedisServer
 WEIR = sys.argv.pop(1)
 VECTORS = Path(__file__).parents[1] / "vectors"
 
-# (Of a thousand hours, so that nothing comes back while a test runs.)
+# (Limits of a thousand hours, so that nothing comes back during a test.)
 POLICIES = """
 policies:
   few: { limits: [ 10 per 1000h ], on_store_failure: closed }
@@ -90,7 +90,7 @@ class ClusterTest(unittest.TestCase):
 
 
 class SharedLimitTest(ClusterTest):
-    def test_four_daemons_admit_what_one_would_on_all_nodes(self):
+    def test_four_daemons_admit_as_many_as_one_on_all_cluster_nodes(self):
         daemons = self.daemons(4)
         keys = [f"key {i}" for i in range(30 if under_sanitizer() else 150)]
         owners = {self.cluster.owner_of(slot_of(f"few:{key.replace(' ', '%20')}")) for key in keys}
@@ -115,7 +115,7 @@ class SharedLimitTest(ClusterTest):
         self.assertEqual(len(admitted), 3 * 8 * len(keys))
         self.assertEqual(sum(admitted), 10 * len(keys))
 
-    def test_all_verbs(self):
+    def test_all_verbs_are_shared(self):
         first, second = (self.resp(daemon) for daemon in self.daemons(2))
         receipt = first("WEIR.TAKE", "few", "v", 9, "RECEIPT")[8]
         self.assertEqual(second("WEIR.PEEK", "few", "v")[2], 1)
@@ -131,7 +131,7 @@ class SharedLimitTest(ClusterTest):
         self.assertEqual(first("CL.THROTTLE", "v", 4, 10, 60)[2], 4)
         self.assertEqual(second("CL.THROTTLE", "v", 4, 10, 60)[2], 3)
 
-    def test_leased_and_split_limits(self):
+    def test_leased_and_split_limits_admit_exactly_the_limit(self):
         daemons = self.daemons(2)
         for key in ("a", "b", "c", "d"):  # in slots of different nodes
             callers = self.callers(daemons, "WEIR.TAKE", "lent", key)
@@ -143,7 +143,7 @@ class SharedLimitTest(ClusterTest):
             resp = self.resp(daemon)
             eventually(lambda: resp("WEIR.TAKE", "parts", "k")[1] == 200, "each has half")
 
-    def test_ten_limits_of_one_key_and_of_ten_parts(self):
+    def test_a_policy_of_ten_limits_is_decided_in_one_slot_or_in_ten(self):
         resp = self.resp(self.daemons(1)[0])
         self.assertEqual(resp("WEIR.TAKE", "together", "t")[0:3], [1, 1, 0])
         self.assertEqual(resp("WEIR.TAKE", "together", "t")[0::7], [0, 0])
@@ -153,11 +153,11 @@ class SharedLimitTest(ClusterTest):
             self.assertEqual((answer[0:3], answer[6]), ([1, 3, left], "l0"))
         refused = resp("WEIR.TAKE", "apart", "PARTS", *parts)
         self.assertEqual((refused[0], refused[6], refused[7]), (0, "l0", 0))
-        # It was not charged by the nine others.
+        # The nine other limits did not charge it.
         parts[1] = "another"
         eventually(lambda: resp("WEIR.PEEK", "apart", "PARTS", *parts)[2] == 1, "the second has one left")
 
-    def test_timelines_run_there(self):
+    def test_all_vectors_pass_on_a_cluster(self):
         files = sorted(VECTORS.glob("*.yaml"))
         run = subprocess.run([WEIR, "test", "--store", self.cluster.url, *files],
                              capture_output=True, text=True)
@@ -180,7 +180,7 @@ class SharedLimitTest(ClusterTest):
 class PartsTest(ClusterTest):
     """Limits by parts that lie on different nodes: all or nothing."""
 
-    def test_who_is_refused_has_consumed_nothing_in_the_end(self):
+    def test_a_call_refused_across_slots_gives_back_all_permits(self):
         daemons = self.daemons(4)
         taken = {}
         lock = threading.Lock()
@@ -201,7 +201,7 @@ class PartsTest(ClusterTest):
         for thread in threads:
             thread.join()
         self.assertLessEqual(sum(taken.values()), 40)
-        # (Some may have been refused for what others were about to give back.)
+        # (Some may be refused because of permits that others were about to refund.)
         for user in taken:
             resp = self.resp(daemons[0])
             eventually(lambda: resp("WEIR.PEEK", "sale", "PARTS", "user", user, "sku",
@@ -210,7 +210,7 @@ class PartsTest(ClusterTest):
                                "sku", "42") for i in range(2) for n in range(5))
         self.assertEqual(sum(taken.values()) + late, 40)
 
-    def test_holders_have_all_their_seats_or_none(self):
+    def test_holders_have_all_their_permits_or_none(self):
         first, second = (self.resp(daemon) for daemon in self.daemons(2))
 
         def enter(resp, user, room, holder):
@@ -220,23 +220,23 @@ class PartsTest(ClusterTest):
             return resp("WEIR.LEAVE", "desks", "HOLDER", holder, "PARTS", "user", user, "room", room)
 
         self.assertEqual([enter(first, "ann", "r", f"a{i}")[0] for i in range(3)], [1, 1, 0])
-        # The room has one seat left, whatever came of the last one.
+        # One permit is left, whatever the last call did.
         eventually(lambda: enter(second, "bob", "r", "b")[0] == 1, "the third seat")
         refused = enter(second, "cid", "r", "c")
         self.assertEqual(refused[0::6], [0, "seats"])
-        # Who is in renews, and is not charged again.
+        # A holder that enters again renews, and is not charged again.
         for _ in range(5):
             self.assertEqual(enter(first, "ann", "r", "a0")[0::7], [1, 0])
         self.assertEqual(leave(first, "ann", "r", "a0"), 1)
         eventually(lambda: enter(second, "cid", "r", "c")[0] == 1, "the seat that was left")
-        # Four have entered of six, and all that was refused was given back.
+        # Four of six have entered, and all refused permits were refunded.
         self.assertEqual(leave(first, "bob", "r", "b"), 1)
         self.assertEqual(enter(first, "dan", "r", "d")[0], 1)
         self.assertEqual(leave(first, "dan", "r", "d"), 1)
         self.assertEqual(enter(first, "eve", "r", "e")[0], 1)
         self.assertEqual(leave(first, "eve", "r", "e"), 1)
         self.assertEqual(enter(first, "eve", "r", "e")[0::6], [0, "entries"])
-        # The seat that was taken before the entries said no is free again.
+        # The permit taken before the refusal by the other slot is free again.
         eventually(lambda: first("WEIR.PEEK", "desks", "PARTS", "user", "eve", "room", "other")[2] == 2,
                    "eve has both seats of her own")
 
@@ -263,13 +263,13 @@ class MovingSlotsTest(ClusterTest):
         self.assertGreater(sum(self.metric(d, "weir_store_redirections_total") for d in daemons), 0)
         return total
 
-    def test_totals_stay_exact(self):
+    def test_totals_stay_exact_while_a_slot_moves(self):
         self.assertEqual(self.moved_under_load("one"), 400)
 
-    def test_totals_of_two_limits_stay_exact_while_their_keys_are_apart(self):
+    def test_totals_of_two_limits_stay_exact_while_their_keys_are_on_different_nodes(self):
         self.assertEqual(self.moved_under_load("two"), 400)
 
-    def test_a_new_caller_of_two_limits_is_decided_about_meanwhile(self):
+    def test_a_new_key_of_two_limits_is_decided_while_a_slot_moves(self):
         [daemon] = self.daemons(1)
         resp = self.resp(daemon)
         slot = slot_of("two:newcomer")
@@ -284,7 +284,7 @@ class MovingSlotsTest(ClusterTest):
         self.assertEqual(resp("WEIR.TAKE", "two", "newcomer")[0:3], [1, 400, 399])
 
 
-    def test_seats_are_never_too_many_and_come_back(self):
+    def test_concurrent_permits_are_never_exceeded_and_come_back(self):
         [daemon] = self.daemons(1)
         resp = self.resp(daemon)
         slot = slot_of("rooms:moving")
@@ -292,7 +292,7 @@ class MovingSlotsTest(ClusterTest):
         source = self.cluster.owner_of(slot)
         to = next(node for node in self.cluster.primaries() if node is not source)
         self.cluster.begin_move(slot, to)
-        # (A set and the hash beside it may be asked for together only where both can be.)
+        # (Two keys may be used in one command only where both are.)
         entered = 4 + sum(resp("WEIR.ENTER", "rooms", "moving", f"m{i}")[0] for i in range(10))
         self.assertLessEqual(entered, 10)
         self.cluster.end_move(slot, source, to)
@@ -302,7 +302,7 @@ class MovingSlotsTest(ClusterTest):
 
 
 class FailoverTest(ClusterTest):
-    def test_by_hand_loses_nothing(self):
+    def test_a_manual_failover_loses_nothing(self):
         daemons = self.daemons(4)
         primary = self.cluster.owner_of(slot_of("one:handed"))
         replica = self.cluster.replica_of(primary)
@@ -313,11 +313,11 @@ class FailoverTest(ClusterTest):
         callers.have_answers()
         callers.end()
         total = callers.admitted + use_up(daemons[0], "WEIR.TAKE", "one", "handed")
-        # What had no answer may have been charged.
+        # A call without an answer may have been charged.
         self.assertLessEqual(total, 400)
         self.assertGreaterEqual(total + callers.degraded, 400)
 
-    def test_of_a_primary_that_is_killed_heals_and_admits_at_most_what_was_not_replicated(self):
+    def test_a_killed_primary_costs_at_most_the_unreplicated_takes(self):
         daemons = self.daemons(4)
         resp = self.resp(daemons[0])
         primary = self.cluster.owner_of(slot_of("one:killed"))
@@ -330,7 +330,7 @@ class FailoverTest(ClusterTest):
         callers = self.callers(daemons, "WEIR.TAKE", "one", "killed")
         callers.have_answers(20)
         primary.end()
-        # All that it had admitted since then may be forgotten with it.
+        # All permits admitted since the last replication may be forgotten with it.
         with callers.lock:
             at_most_lost = callers.admitted + 2 * 4 * len(daemons)
         eventually(lambda: self.cluster.ask(replica, "ROLE")[0] == "master", "the replica takes over")
@@ -340,19 +340,19 @@ class FailoverTest(ClusterTest):
         total = before + callers.admitted + use_up(daemons[0], "WEIR.TAKE", "one", "killed")
         self.assertLessEqual(total, 400 + at_most_lost)
         self.assertGreaterEqual(total + callers.degraded, 400)
-        # The others did not notice.
+        # Keys on other primaries are not affected.
         primary.start()
 
 
 class AddressTest(ClusterTest):
-    def test_any_node_tells_of_the_others(self):
+    def test_any_node_of_the_url_names_the_others(self):
         for node in self.cluster.alive():
             [daemon] = self.daemons(1, f"redis+cluster://127.0.0.1:{free_port()},127.0.0.1:{node.port}")
             for key in range(20):
                 self.assertEqual(self.resp(daemon)("WEIR.PEEK", "few", key)[7], 0)
             daemon.wait_for_log(f"redis://127.0.0.1:{node.port}: connected")
 
-    def test_a_server_that_is_no_cluster_is_a_mistake(self):
+    def test_a_server_that_is_no_cluster_is_a_misconfiguration(self):
         with RedisServer() as redis:
             daemon = self.stack.enter_context(
                 Daemon(WEIR, POLICIES, extra=f"store: redis+cluster://127.0.0.1:{redis.port}"))
@@ -360,7 +360,7 @@ class AddressTest(ClusterTest):
             self.assertEqual(self.resp(daemon)("WEIR.TAKE", "few", "k")[0::7], [0, 1])
             self.assertEqual(redis.ask("DBSIZE"), 0)
 
-    def test_a_node_of_a_cluster_that_is_addressed_alone_is_a_mistake(self):
+    def test_a_cluster_node_addressed_as_a_single_server_is_a_misconfiguration(self):
         daemon = self.stack.enter_context(
             Daemon(WEIR, POLICIES, extra=f"store: redis://127.0.0.1:{self.cluster.nodes[0].port}"))
         resp = self.resp(daemon)
@@ -370,7 +370,7 @@ class AddressTest(ClusterTest):
 
 
 class SecureClusterTest(unittest.TestCase):
-    def test_a_user_inside_tls(self):
+    def test_an_acl_user_can_log_in_over_tls(self):
         with tempfile.TemporaryDirectory() as folder:
             authority = Authority(folder)
             cert, key = authority.sign("server")

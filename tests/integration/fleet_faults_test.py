@@ -1,4 +1,4 @@
-"""What daemons do when their Redis does not do what it should: fleet_faults_test.py WEIR."""
+"""Daemons while their Redis misbehaves: fleet_faults_test.py WEIR."""
 
 import contextlib
 import socket
@@ -36,14 +36,14 @@ class FaultTest(unittest.TestCase):
         return self.stack.enter_context(RedisServer(*arguments, **options))
 
     def passes(self, policy, key="k", calls=8):
-        """How many of so many calls pass, and whether they were decided without the store."""
+        """The number of admitted calls, and whether they were decided without the store."""
         answers = [self.resp("WEIR.TAKE", policy, key) for _ in range(calls)]
         degraded = {answer[7] for answer in answers}
         self.assertEqual(len(degraded), 1, answers)
         return sum(answer[0] for answer in answers), bool(degraded.pop())
 
     def assert_degraded(self, key="away"):
-        """By all that policies can say about it."""
+        """Asserts each on_store_failure mode during an outage."""
         self.assertEqual(self.passes("open", key), (8, True))
         self.assertEqual(self.passes("closed", key), (0, True))
         self.assertEqual(self.passes("local", key), (5, True))
@@ -51,7 +51,7 @@ class FaultTest(unittest.TestCase):
         self.assertEqual(self.passes("node", key), (8, False))
 
     def assert_never_open(self, key="wrong"):
-        """A mistake refuses, and does not look like an outage."""
+        """Asserts that a misconfiguration refuses, and is not treated as an outage."""
         self.assertEqual(self.passes("open", key), (0, True))
         self.assertEqual(self.passes("closed", key), (0, True))
         self.assertEqual(self.passes("node", key), (8, False))
@@ -63,7 +63,7 @@ class FaultTest(unittest.TestCase):
 
 
 class OutageTest(FaultTest):
-    def test_corrections_count_where_takes_do(self):
+    def test_corrections_are_applied_where_the_take_was_counted(self):
         redis = self.redis()
         daemon = self.daemon(redis.url, timeout="2s")
         there = self.resp("WEIR.TAKE", "local", "k", 4, "RECEIPT")[8]
@@ -78,14 +78,14 @@ class OutageTest(FaultTest):
         self.assertEqual(left(), 1)
         self.assertEqual(settle(-2, "RECEIPT", here[8])[1:3], [5, 3])
         self.assertEqual(left(), 3)
-        # What the fleet has admitted is given back to the fleet, or not at all.
+        # Permits admitted by the fleet are refunded to the fleet, or not at all.
         self.assertEqual(settle(-4, "RECEIPT", there)[1:3], [5, 3])
         self.assertEqual(settle(7)[2], 0)
         self.assertEqual((left(), self.resp("WEIR.TAKE", "local", "k")[0]), (0, 0))
         status, _, body = daemon.post("/v1/settle", policy="local", key="other", delta=2)
         self.assertEqual((status, body["remaining"], body["degraded"]), (200, 3, True))
 
-    def test_absent_at_the_start(self):
+    def test_a_store_absent_at_startup_is_an_outage_that_heals(self):
         port = free_port()
         daemon = self.daemon(f"redis://127.0.0.1:{port}")
         daemon.wait_for_log("the store does not answer")
@@ -103,7 +103,7 @@ class OutageTest(FaultTest):
         self.assert_heals()
         self.assertEqual(self.passes("open", "back"), (5, False))
 
-    def test_dying_and_coming_back_empty(self):
+    def test_a_store_that_restarts_empty_is_an_outage_that_heals(self):
         redis = self.redis()
         daemon = self.daemon(redis.url)
         self.assertEqual(self.passes("closed"), (5, False))
@@ -112,17 +112,17 @@ class OutageTest(FaultTest):
         self.assert_degraded()
         redis.start()
         self.assert_heals()
-        # What was used is forgotten with it, and the scripts are not there: they are sent again.
+        # The usage is lost with it, and so are the scripts, which are sent again.
         self.assertEqual(self.passes("closed"), (5, False))
         daemon.wait_for_log("the connection is lost")
 
-    def test_hanging(self):
+    def test_a_frozen_store_is_an_outage_that_heals(self):
         redis = self.redis()
         daemon = self.daemon(redis.url)
         self.assertEqual(self.passes("open"), (5, False))
         redis.freeze()
-        # Everybody is answered while it hangs: those who had to wait for it, and those who came
-        # when it was known.
+        # Every call is answered while it hangs: those in flight, and those that came after the outage was
+        # detected.
         self.assert_degraded()
         eventually(lambda: "weir_store_breakers_open 0\n" not in
                    daemon.http("GET", "/metrics")[2].decode(), "the breaker opens")
@@ -132,8 +132,8 @@ class OutageTest(FaultTest):
         eventually(lambda: "weir_store_breakers_open 0\n" in
                    daemon.http("GET", "/metrics")[2].decode(), "and closes")
 
-    def test_slow(self):
-        """It answers a PING at once, and scripts long after anybody has waited for them."""
+    def test_a_store_slower_than_the_timeout_is_an_outage_that_heals(self):
+        """It answers PING at once, and scripts long after the timeout."""
         redis = self.redis()
         self.daemon(redis.url)
         self.assertEqual(self.passes("closed", "a", 1), (1, False))
@@ -142,13 +142,13 @@ class OutageTest(FaultTest):
         self.assert_degraded()
         self.assertEqual(redis.ask("CLIENT", "UNPAUSE"), "OK")
         self.assert_heals()
-        # What was asked too late may have been charged, each of it once, and is answered to nobody.
+        # Calls after the timeout may have been charged, each once, and their answers are dropped.
         passed, degraded = self.passes("closed", "late")
         self.assertFalse(degraded)
         self.assertLessEqual(passed, 5)
         self.assertGreaterEqual(passed, 3)
 
-    def test_callers_who_leave_while_it_hangs(self):
+    def test_clients_that_disconnect_during_an_outage_leave_nothing_behind(self):
         redis = self.redis()
         daemon = self.daemon(redis.url, timeout="2s")
         self.assertEqual(self.passes("closed", "a", 1), (1, False))
@@ -159,7 +159,7 @@ class OutageTest(FaultTest):
             caller.close()
         asking = daemon.resp()
         asking.send("WEIR.TAKE", "closed", "k")
-        # Others are served meanwhile, and whoever says no more but waits is answered.
+        # Other clients are served meanwhile, and a client that stays is answered.
         self.assertEqual(daemon.http("GET", "/healthz")[0], 200)
         asking.socket.shutdown(socket.SHUT_WR)
         self.assertEqual(asking.read()[0::7], [0, 1])
@@ -169,14 +169,14 @@ class OutageTest(FaultTest):
         eventually(lambda: "weir_connections_open 2\n" in
                    daemon.http("GET", "/metrics")[2].decode(), "those who left are gone")
 
-    def test_a_port_where_nobody_answers(self):
+    def test_a_port_that_accepts_and_never_answers_is_an_outage(self):
         with socket.socket() as silent:
             silent.bind(("127.0.0.1", 0))
             silent.listen()
             self.daemon(f"redis://127.0.0.1:{silent.getsockname()[1]}")
             self.assert_degraded()
 
-    def test_nodes_that_are_on_their_own_keep_to_their_share(self):
+    def test_disconnected_nodes_keep_to_their_share(self):
         redis = self.redis()
         policies = "policies: { p: { limits: [ 10/h ] } }"
         daemons = [self.daemon(redis.url, policies), self.daemon(redis.url, policies)]
@@ -190,14 +190,14 @@ class OutageTest(FaultTest):
             self.assertEqual(self.passes("p", "k", 9), (5, True))
             self.resp.close()
 
-    def test_scripts_that_were_flushed(self):
+    def test_flushed_scripts_are_sent_again(self):
         redis = self.redis()
         self.daemon(redis.url)
         self.assertEqual(self.passes("closed", calls=3), (3, False))
         self.assertEqual(redis.ask("SCRIPT", "FLUSH"), "OK")
         self.assertEqual(self.passes("closed"), (2, False))
 
-    def test_out_of_memory(self):
+    def test_a_store_out_of_memory_is_an_outage_that_heals(self):
         redis = self.redis()
         self.daemon(redis.url)
         self.assertEqual(self.passes("closed", "a", 1), (1, False))
@@ -206,7 +206,7 @@ class OutageTest(FaultTest):
         redis.ask("CONFIG", "SET", "maxmemory", "0")
         self.assert_heals()
 
-    def test_read_only(self):
+    def test_a_read_only_replica_is_an_outage_that_heals(self):
         redis = self.redis()
         self.daemon(redis.url)
         self.assertEqual(self.passes("closed", "a", 1), (1, False))
@@ -217,7 +217,7 @@ class OutageTest(FaultTest):
         redis.ask("REPLICAOF", "NO", "ONE")
         self.assert_heals()
 
-    def test_busy_with_somebody_elses_script(self):
+    def test_a_store_busy_with_a_foreign_script_is_an_outage_that_heals(self):
         redis = self.redis("--busy-reply-threshold", "100")
         self.daemon(redis.url)
         self.assertEqual(self.passes("closed", "a", 1), (1, False))
@@ -231,7 +231,7 @@ class OutageTest(FaultTest):
 
 
 class MistakeTest(FaultTest):
-    def test_a_wrong_password(self):
+    def test_a_wrong_password_is_a_misconfiguration_that_heals(self):
         redis = self.redis("--requirepass", "right")
         daemon = self.daemon(f"redis://:wrong@127.0.0.1:{redis.port}")
         self.assert_never_open()
@@ -240,13 +240,13 @@ class MistakeTest(FaultTest):
         redis.ask("CONFIG", "SET", "requirepass", "wrong", password="right")
         self.assert_heals()
 
-    def test_no_password(self):
+    def test_a_missing_password_is_a_misconfiguration(self):
         redis = self.redis("--requirepass", "right")
         daemon = self.daemon(redis.url)
         self.assert_never_open()
         daemon.wait_for_log("NOAUTH")
 
-    def test_a_user_who_may_not(self):
+    def test_a_user_without_rights_is_a_misconfiguration_that_heals(self):
         redis = self.redis()
         redis.ask("ACL", "SETUSER", "weir", "on", ">secret", "~*", "+@all", "-set", "-@scripting")
         daemon = self.daemon(f"redis://weir:secret@127.0.0.1:{redis.port}")
@@ -255,7 +255,7 @@ class MistakeTest(FaultTest):
         redis.ask("ACL", "SETUSER", "weir", "+@scripting", "+set")
         self.assert_heals()
 
-    def test_a_key_that_is_something_else(self):
+    def test_a_key_of_another_type_affects_only_its_own_calls(self):
         redis = self.redis()
         daemon = self.daemon(redis.url)
         redis.ask("LPUSH", "weir1:{open:list}:bucket/1h", "x")
@@ -263,7 +263,7 @@ class MistakeTest(FaultTest):
         daemon.wait_for_log("WRONGTYPE")
         self.assertEqual(self.passes("open", "other"), (5, False))
 
-    def test_a_cluster_that_was_not_called_one(self):
+    def test_a_cluster_addressed_as_a_single_server_is_a_misconfiguration(self):
         redis = self.redis("--cluster-enabled", "yes")
         daemon = self.daemon(redis.url)
         slots = Resp(redis.port)

@@ -28,19 +28,19 @@ policies:
 
 
 class Caller:
-    """A connection that sends calls in batches, and remembers when they passed."""
+    """A connection that sends calls in batches, and records when they were admitted."""
 
     def __init__(self, daemon, policy, key="k"):
         self.resp = daemon.resp()
         self.command = self.resp.encode("WEIR.TAKE", policy, key)
-        self.passed = []  # (before the question, behind the answer, how many)
+        self.passed = []  # (before the request, after the answer, count)
         self.degraded = 0
 
     def total(self):
         return sum(count for _, _, count in self.passed)
 
     def call(self, calls):
-        """How many of these pass."""
+        """The number of these calls that are admitted."""
         before = time.monotonic()
         self.resp.socket.sendall(self.command * calls)
         answers = [self.resp.read() for _ in range(calls)]
@@ -51,7 +51,7 @@ class Caller:
 
 
 def held_by(daemon):
-    """What a daemon says that it has borrowed and not spent."""
+    """The permits that a daemon reports as leased and not spent."""
     text = daemon.http("GET", "/metrics")[2].decode()
     return int(re.search(r"^weir_lease_permits_held (\d+)", text, re.M)[1])
 
@@ -62,8 +62,8 @@ def questions_of(daemon):
 
 
 def most_above(passed, burst, rate):
-    """By how much the worst interval is above what may pass in it: what was asked and answered
-    within an interval was decided within it."""
+    """The largest excess of any interval over its allowance. A call sent and answered within an interval
+    was decided within it."""
     passed = sorted((entry for entry in passed if entry[2]), key=lambda entry: entry[1])
     worst = -burst
     for first, _, _ in passed:
@@ -93,12 +93,12 @@ class LeasedTest(unittest.TestCase):
         return caller
 
     def use_up(self, callers):
-        """Until nobody gets anything for a while: until what was held has been given back."""
+        """Waits until no call is admitted for a while: until all leases have been returned."""
         quiet = 0
         while quiet < 20:
             got = sum(caller.call(50) for caller in callers)
             quiet = 0 if got else quiet + 1
-            time.sleep(0.03)  # the store is not asked at once again for what it has refused
+            time.sleep(0.03)  # the node does not repeat a request that the store has just refused
 
     def at_once(self, callers, run):
         threads = [threading.Thread(target=run, args=[caller]) for caller in callers]
@@ -108,7 +108,7 @@ class LeasedTest(unittest.TestCase):
             thread.join()
 
     def hammer(self, callers, seconds, calls=50):
-        """All at once, each as fast as it can."""
+        """Runs all callers concurrently, each as fast as it can."""
         end = time.monotonic() + seconds
 
         def run(caller):
@@ -126,9 +126,9 @@ class LeasedTest(unittest.TestCase):
             self.assertEqual(sum(caller.total() for caller in callers), limit)
             self.assertEqual(sum(caller.degraded for caller in callers), 0)
 
-    def test_no_interval_has_more_than_the_burst_and_what_came_in_meanwhile(self):
+    def test_no_interval_exceeds_the_burst_plus_its_refill(self):
         daemons = self.daemons(4)
-        # One has most of the callers.
+        # One daemon has most of the callers.
         uneven = [daemons[0]] * 5 + daemons[1:]
         callers = [self.caller(daemon, "hot") for daemon in uneven]
         self.hammer(callers, seconds=1 if under_sanitizer() else 2.5)
@@ -136,7 +136,7 @@ class LeasedTest(unittest.TestCase):
         self.assertLessEqual(most_above(passed, 20000, 20000), 0)
         total = sum(count for _, _, count in passed)
         self.assertGreater(total, 0)
-        # (Far fewer; but how many depends on how fast this machine is today.)
+        # (Far fewer; the number depends on the speed of the machine.)
         self.assertLess(sum(questions_of(daemon) for daemon in daemons), total / 10)
 
     def test_bursts_admit_no_more_than_the_limit(self):
@@ -151,11 +151,11 @@ class LeasedTest(unittest.TestCase):
             questions = sum(questions_of(daemon) for daemon in daemons) - before
             passed = [entry for caller in callers for entry in caller.passed]
             self.assertLessEqual(most_above(passed, 100, 100), 0)
-            # (How much of it depends on how fast this machine is today.)
+            # (The amount depends on the speed of the machine.)
             total = sum(caller.total() for caller in callers)
             print(f"{key}: {total / 300:.2f} of what bursts ideally admit, {questions} questions")
 
-    def test_a_daemon_that_stops_gives_back(self):
+    def test_a_stopping_daemon_gives_its_leases_back(self):
         first, second = self.daemons(2)
         one = self.caller(first, "total")
         self.hammer([one], seconds=0.3, calls=3)
@@ -165,7 +165,7 @@ class LeasedTest(unittest.TestCase):
         self.use_up([other])
         self.assertEqual(used + other.total(), 2000)
 
-    def test_a_daemon_that_is_killed_costs_what_it_held(self):
+    def test_a_killed_daemon_costs_at_most_its_leases(self):
         first, second = self.daemons(2)
         one = self.caller(first, "total")
         self.hammer([one], seconds=0.3, calls=3)
@@ -174,10 +174,10 @@ class LeasedTest(unittest.TestCase):
         self.use_up([other])
         total = one.total() + other.total()
         self.assertLessEqual(total, 2000)
-        # At most a fourth of a limit is lent to one of two.
+        # At most a fourth of a limit is leased to one of two nodes.
         self.assertGreaterEqual(total, 2000 - 2000 // 4)
 
-    def test_what_is_not_used_is_given_back(self):
+    def test_unused_permits_are_given_back(self):
         first, second = self.daemons(2)
         one = self.caller(first, "total")
         self.hammer([one], seconds=0.3, calls=3)
@@ -186,7 +186,7 @@ class LeasedTest(unittest.TestCase):
         self.use_up([other])
         self.assertEqual(one.total() + other.total(), 2000)
 
-    def test_a_user_counts_on_a_node_and_a_product_is_leased(self):
+    def test_a_policy_combines_a_node_limit_and_a_leased_limit(self):
         daemons = self.daemons(2)
         sold = 0
         for i in range(300):
@@ -199,14 +199,14 @@ class LeasedTest(unittest.TestCase):
                 break
         self.assertEqual(sold, 100)
 
-    def test_without_the_store_a_policy_says_what_happens(self):
+    def test_the_store_failure_mode_applies_when_the_lease_is_used_up(self):
         daemon, = self.daemons(1, timeout="50ms")
         callers = {policy: self.caller(daemon, policy) for policy in ("total", "open", "local")}
         for caller in callers.values():
             self.assertEqual(caller.call(10), 10)
         self.redis.freeze()
         for policy, caller in callers.items():
-            # What is held is spent, then the policy counts.
+            # The lease is spent first, then the failure mode of the policy applies.
             eventually(lambda: caller.call(1) is not None and caller.degraded > 0,
                        f"{policy} is degraded")
         before = {policy: caller.total() for policy, caller in callers.items()}
@@ -222,7 +222,7 @@ class LeasedTest(unittest.TestCase):
             eventually(heals, f"{policy} heals")
         self.assertGreaterEqual(callers["total"].total(), before["total"])
 
-    def test_a_store_that_forgets_is_told_what_is_held(self):
+    def test_a_store_that_lost_its_data_learns_the_held_leases(self):
         daemon, = self.daemons(1)
         caller = self.caller(daemon, "total")
         self.hammer([caller], seconds=0.2, calls=3)
@@ -230,7 +230,7 @@ class LeasedTest(unittest.TestCase):
         held = held_by(daemon)
         self.redis.ask("FLUSHALL")
         self.use_up([caller])
-        # (What was spent is forgotten; that is what the operator wanted.)
+        # (Spent permits are forgotten, as the operator wanted.)
         self.assertLessEqual(caller.total(), used + 2000 + held)
         self.assertGreaterEqual(caller.total(), 2000)
 

@@ -1,4 +1,4 @@
-"""What the page about Redis says of addresses and rights: fleet_rights_test.py WEIR."""
+"""The addresses and rights documented in the page about Redis: fleet_rights_test.py WEIR."""
 
 import contextlib
 import os
@@ -15,7 +15,7 @@ from redis_server import RedisServer
 
 WEIR = sys.argv.pop(1)
 
-# Every algorithm, alone and together.
+# Every algorithm, alone and combined.
 POLICIES = """
 policies:
   bucket: { limits: [ 5/h ], on_store_failure: closed }
@@ -59,7 +59,7 @@ class LeastRightsTest(StoreTest):
         self.assertEqual(redis.ask("ACL", "SETUSER", "weir", *rights), "OK")
         return self.daemon(f"redis://weir:a-long-secret@127.0.0.1:{redis.port}")
 
-    def test_suffice_for_every_algorithm_and_verb(self):
+    def test_the_documented_rights_suffice_for_every_algorithm_and_verb(self):
         resp = self.resp(self.daemon_of(documented_rights()))
         for policy in TAKEN_FROM:
             with self.subTest(policy):
@@ -79,14 +79,14 @@ class LeastRightsTest(StoreTest):
         self.assertEqual(resp("WEIR.RESET", "rooms", "k"), "OK")
         self.assertEqual(resp("CL.THROTTLE", "k", 4, 10, 60)[0], 0)
 
-    def test_are_all_that_the_scripts_can_call(self):
+    def test_the_documented_rights_are_exactly_the_commands_of_the_scripts(self):
         scripts = Path(__file__).parents[2] / "src" / "store" / "redis" / "lua"
         called = {name.lower() for file in scripts.glob("*.lua")
                   for name in re.findall(r"\bcall\('(\w+)'", file.read_text())}
         given = {right[1:] for right in documented_rights() if re.fullmatch(r"\+\w+", right)}
         self.assertEqual(given, called | {"ping", "eval", "evalsha", "asking", "role"})
 
-    def test_are_not_enough_without_scripts(self):
+    def test_rights_without_evalsha_are_not_enough(self):
         rights = [right for right in documented_rights() if right != "+evalsha"]
         daemon = self.daemon_of(rights)
         self.assertEqual(self.resp(daemon)("WEIR.TAKE", "bucket", "k")[0::7], [0, 1])
@@ -97,17 +97,17 @@ class AddressTest(StoreTest):
     def folder(self):
         return self.stack.enter_context(tempfile.TemporaryDirectory())
 
-    def test_a_socket(self):
+    def test_a_unix_socket_is_accepted_as_address(self):
         path = os.path.join(self.folder(), "redis.sock")
         self.redis("--unixsocket", path)
         self.assert_asked(self.resp(self.daemon(f"unix://{path}"))("WEIR.TAKE", "bucket", "k"))
 
-    def test_another_database(self):
+    def test_a_url_selects_another_database(self):
         redis = self.redis()
         self.assert_asked(self.resp(self.daemon(redis.url + "/2"))("WEIR.TAKE", "bucket", "k"))
         self.assertEqual(redis.ask("DBSIZE"), 0)
 
-    def test_tls_by_an_authority_of_ones_own(self):
+    def test_a_certificate_of_a_private_authority_is_accepted(self):
         authority = Authority(self.folder())
         cert, key = authority.sign("server")
         port = free_port()

@@ -1,4 +1,4 @@
-"""Daemons that share limits on the master that Sentinels know: fleet_sentinel_test.py WEIR."""
+"""Daemons that share limits on the master named by Sentinels: fleet_sentinel_test.py WEIR."""
 
 import contextlib
 import os
@@ -15,7 +15,7 @@ from redis_sentinels import RedisSentinels
 
 WEIR = sys.argv.pop(1)
 
-# (Of a thousand hours, so that nothing comes back while a test runs.)
+# (Limits of a thousand hours, so that nothing comes back during a test.)
 POLICIES = """
 policies:
   one: { limits: [ 400 per 1000h ], on_store_failure: closed }
@@ -52,7 +52,7 @@ class SentinelTest(unittest.TestCase):
         return callers
 
     def heals(self, daemon):
-        """Each thread of it has its link: the next caller may come to any of them."""
+        """Each thread of the daemon has its link: the next call may use any of them."""
         resp = self.resp(daemon)
         eventually(lambda: self.links(daemon, "_connected") == self.links(daemon) and
                    resp("WEIR.PEEK", "one", "healed")[7] == 0, "the store is there")
@@ -77,7 +77,7 @@ class SentinelTest(unittest.TestCase):
         before = sentinels.master()
         callers = self.callers(daemons, "WEIR.TAKE", "one", "k")
         callers.have_answers(20)
-        # What is admitted from here on may be forgotten, until all callers are at the new one.
+        # Permits admitted from here on may be forgotten, until all callers use the new master.
         known = callers.admitted
         sentinels.ask(sentinels.sentinels[0], "SENTINEL", "FAILOVER", "main")
         eventually(lambda: sentinels.master() is not before, "another master")
@@ -90,7 +90,7 @@ class SentinelTest(unittest.TestCase):
         total = callers.admitted + use_up(daemons[0], "WEIR.TAKE", "one", "k")
         self.assertLessEqual(total, 400 + lost)
         self.assertGreaterEqual(total + callers.degraded, 400)
-        # The one that was is a replica now, and nobody is there any more.
+        # The old master is a replica now and has no clients.
         eventually(lambda: sentinels.ask(before, "ROLE")[0] == "slave", "it is a replica")
         self.assertEqual(use_up(daemons[1], "WEIR.TAKE", "other", "k"), 400)
 
@@ -108,10 +108,10 @@ class SentinelTest(unittest.TestCase):
         eventually(lambda: sentinels.master() is not master, "another master")
         for daemon in daemons:
             self.heals(daemon)
-        # What was replicated is not forgotten.
+        # Replicated usage is not forgotten.
         self.assertEqual(use_up(daemons[1], "WEIR.TAKE", "one", "k"), 300)
 
-    def test_sentinels_may_go_but_for_one(self):
+    def test_one_remaining_sentinel_is_enough(self):
         sentinels = self.sentinels()
         [daemon] = self.daemons(1, sentinels.url)
         for sentinel in sentinels.sentinels[:2]:
@@ -135,7 +135,7 @@ class SentinelTest(unittest.TestCase):
         [daemon] = self.daemons(1, sentinels.url.replace("://", "://weir:a-long-secret@"))
         self.assertEqual(self.resp(daemon)("WEIR.TAKE", "one", "k")[0:3], [1, 400, 399])
 
-    def test_a_user_inside_tls_and_a_failover(self):
+    def test_an_acl_user_over_tls_survives_a_failover(self):
         authority = Authority(self.stack.enter_context(tempfile.TemporaryDirectory()))
         cert, key = authority.sign("server")
         sentinels = self.sentinels(tls=["--tls-cert-file", cert, "--tls-key-file", key,
@@ -158,7 +158,7 @@ class SentinelTest(unittest.TestCase):
         self.heals(daemon)
         self.assertEqual(resp("WEIR.TAKE", "one", "another")[0:3], [1, 400, 399])
 
-    def test_a_name_that_no_sentinel_knows_is_a_mistake(self):
+    def test_a_name_unknown_to_every_sentinel_is_a_misconfiguration(self):
         sentinels = self.sentinels()
         daemon = self.daemon(sentinels.url.replace("/main", "/mian"))
         daemon.wait_for_log("no Sentinel knows a master named mian")
@@ -167,7 +167,7 @@ class SentinelTest(unittest.TestCase):
         metrics = daemon.http("GET", "/metrics")[2].decode()
         self.assertNotIn('weir_store_failures_total{kind="misconfigured"} 0\n', metrics)
 
-    def test_without_any_sentinel_it_is_an_outage(self):
+    def test_unreachable_sentinels_are_an_outage(self):
         daemon = self.daemon(f"redis+sentinel://127.0.0.1:{free_port()},127.0.0.1:{free_port()}/main")
         daemon.wait_for_log("no Sentinel answers")
         self.assertEqual(self.resp(daemon)("WEIR.TAKE", "one", "k")[0::7], [0, 1])

@@ -1,10 +1,8 @@
 #!/usr/bin/env python3
-"""Daemons on one Redis that fails in every way it can, for a while: fleet_soak_test.py WEIR [SECONDS].
-
-Callers take under a limit that is closed without the store. However the store fails, no more pass than
-the limit allows; all but what was charged without an answer pass in the end; everybody is answered; and
-when the faults are over, the daemons heal by themselves.
-"""
+"""Daemons on one Redis that fails in every possible way, for a while: fleet_soak_test.py WEIR [SECONDS].
+Callers take under a limit that is closed without the store. For any failure of the store, no more calls
+pass than the limit allows; all permits pass in the end, except those charged without an answer; every call
+is answered; and after the faults the daemons heal by themselves."""
 
 import contextlib
 import random
@@ -53,7 +51,7 @@ class Tally:
 
 
 class Faults:
-    """What can happen to a Redis."""
+    """The possible faults of a Redis."""
 
     def __init__(self, redis, chance):
         self.redis = redis
@@ -76,7 +74,7 @@ class Faults:
         self.redis.thaw()
 
     def die(self):
-        """What it was told is on the disk."""
+        """Restarts it; acknowledged writes are on the disk."""
         self.redis.end()
         self.pause()
         self.redis.start()
@@ -98,14 +96,14 @@ class Faults:
         self.redis.ask("CONFIG", "SET", "min-replicas-to-write", "0")
 
     def end(self):
-        """Everything is as it should be."""
+        """Switches all faults off."""
         self.redis.thaw()
         self.redis.ask("CONFIG", "SET", "maxmemory", "0")
         self.redis.ask("CONFIG", "SET", "min-replicas-to-write", "0")
 
 
 class FleetSoakTest(unittest.TestCase):
-    def test_no_fault_of_the_store_makes_permits(self):
+    def test_no_fault_of_the_store_mints_permits(self):
         seed = random.randrange(1 << 32)
         print(f"seed {seed}", flush=True)
         tally, failures = Tally(), []
@@ -161,7 +159,7 @@ class FleetSoakTest(unittest.TestCase):
             resp.close()
 
     def use_up(self, daemon, tally):
-        """Takes what is left, so that nothing can hide."""
+        """Takes what is left, so that no excess stays hidden."""
         resp = daemon.resp()
         for policy in COUNTED:
             for permits in (1000, 100, 10, 1):

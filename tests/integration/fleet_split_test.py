@@ -27,10 +27,10 @@ policies:
 
 
 class Load:
-    """Takes from a daemon until it is told to stop, or the daemon is gone."""
+    """Takes from a daemon until told to stop, or until the daemon is gone."""
 
     def __init__(self, daemon):
-        self.admitted = []  # before and after each call that passed
+        self.admitted = []  # (before, after) for each admitted call
         self.stopped = False
         self.resp = daemon.resp()
         self.thread = threading.Thread(target=self.run)
@@ -56,8 +56,8 @@ class Load:
 
 
 def most_over(admitted):
-    """By how many permits some interval holds more than the limit allows. A call was decided
-    between its question and its answer, so that nothing here can be wrong by a late clock."""
+    """The largest number of permits by which an interval exceeds the limit. A call was decided between its
+    request and its answer, so that a late clock cannot make this wrong."""
     admitted = sorted(admitted)
     worst = -BURST
     for i, (start, _) in enumerate(admitted):
@@ -92,7 +92,7 @@ class SplitTest(unittest.TestCase):
                     if each["policy"] == policy)
 
     def wait_for_shares(self, *shares):
-        """Of daemons, in any order."""
+        """Waits for the shares of daemons, in any order."""
         daemons, expected = [d for d, _ in shares], sorted(share for _, share in shares)
         eventually(lambda: sorted(self.share(d) for d in daemons) == expected,
                    f"they have {expected}")
@@ -121,10 +121,10 @@ class MembershipTest(SplitTest):
 
         for load in loads:
             load.stop()
-        # (One for rounding: the daemons' clock and this one are not the same.)
+        # (One for rounding: the clocks of the daemons and of the test differ.)
         self.assertLessEqual(most_over(sum((load.admitted for load in loads), [])), 1)
 
-    def test_remainders_and_limits_smaller_than_the_fleet(self):
+    def test_a_limit_smaller_than_the_fleet_leaves_some_nodes_without_a_share(self):
         redis = self.redis()
         policies = "policies: { api: { limits: [ { limit: 2/s, scope: split, name: few } ] } }"
         daemons = [self.daemon(redis.url, policies) for _ in range(3)]
@@ -164,7 +164,7 @@ class CutOffTest(SplitTest):
         self.assertEqual((status, headers["Weir-Degraded"], body["degraded"]), (503, "1", True))
         self.assertEqual(daemon.post("/v1/take", policy="open", key="k")[0], 200)
 
-    def test_a_store_that_hangs(self):
+    def test_a_frozen_store_cuts_the_node_off_until_it_answers(self):
         redis = self.redis()
         daemon = self.daemon(redis.url)
         self.wait_for_shares((daemon, 30))
@@ -174,17 +174,17 @@ class CutOffTest(SplitTest):
         self.assert_goes_by_on_store_failure(daemon)
         redis.thaw()
         eventually(lambda: self.fleet(daemon)["member"], "it is back")
-        # Nobody has missed it, so it goes on with what it had.
+        # No other node has noticed its absence, so it keeps its share.
         self.assertEqual(self.fleet(daemon)["generation"], generation)
         self.assertEqual(self.share(daemon), 30)
         eventually(lambda: daemon.post("/v1/take", policy="closed", key="k")[0] == 200, "takes")
 
-    def test_a_store_that_is_not_there(self):
+    def test_the_store_failure_mode_applies_without_the_store(self):
         daemon = self.daemon(f"redis://127.0.0.1:{free_port()}")
         self.assert_goes_by_on_store_failure(daemon)
         self.assertEqual(self.fleet(daemon)["nodes"], [])
 
-    def test_a_mistake_never_opens_anything(self):
+    def test_a_misconfiguration_never_opens_a_limit(self):
         redis = self.redis("--requirepass", "right")
         daemon = self.daemon(f"redis://:wrong@127.0.0.1:{redis.port}")
         eventually(lambda: not daemon.post("/v1/take", policy="open", key="k")[2]["allowed"],
@@ -200,7 +200,7 @@ class CommandTest(SplitTest):
         self.assertEqual((ran.returncode, ran.stderr), (0, ""))
         return ran.stdout
 
-    def test_shows_the_nodes_and_their_shares(self):
+    def test_the_fleet_command_shows_the_nodes_and_their_shares(self):
         redis = self.redis()
         a, b = self.daemon(redis.url), self.daemon(redis.url)
         self.wait_for_shares((a, 15), (b, 15))
@@ -225,7 +225,7 @@ class CommandTest(SplitTest):
                              "this daemon counts alone: it has no store that nodes share\n")
             self.assertEqual(json.loads(self.weir(daemon, "--json")), {"fleet": False})
 
-    def test_explain_tells_the_part(self):
+    def test_explain_shows_the_share_of_the_node(self):
         redis = self.redis()
         daemon = self.daemon(redis.url)
         self.wait_for_shares((daemon, 30))

@@ -30,7 +30,7 @@ policies:
 
 
 def nodes_of(redis, count, stack, policies=POLICIES, clocks=()):
-    """So many daemons on one store, perhaps with clocks that are off by so many seconds."""
+    """Starts this many daemons on one store, optionally with clock offsets in seconds."""
     daemons = []
     for i in range(count):
         daemon = Daemon(WEIR, policies, extra=f"store: {redis.url}\nstore_timeout: 5s")
@@ -41,7 +41,7 @@ def nodes_of(redis, count, stack, policies=POLICIES, clocks=()):
 
 @contextlib.contextmanager
 def faked_clock(seconds):
-    """Whoever is started meanwhile has a wall clock that is off."""
+    """Daemons started inside have a wall clock with an offset."""
     if not seconds:
         yield
         return
@@ -65,7 +65,7 @@ def faketime_library():
 
 
 def admitted_by_all(daemons, clients, commands, key="k", policy="fleet", permits=1):
-    """How many permits `clients` connections to each daemon get, all at once, each with so many
+    """The permits granted to `clients` concurrent connections to each daemon, each with the same number of
     calls."""
     admitted = []
     start = threading.Barrier(len(daemons) * clients)
@@ -102,7 +102,7 @@ class SharedLimitTest(unittest.TestCase):
         self.addCleanup(self.stack.close)
         self.redis = self.stack.enter_context(RedisServer())
 
-    def test_four_daemons_admit_what_one_would(self):
+    def test_four_daemons_admit_as_many_as_one(self):
         daemons = nodes_of(self.redis, 4, self.stack)
         self.assertEqual(admitted_by_all(daemons, clients=8, commands=100), 1000)
         self.assertEqual(admitted_by_all(daemons, 8, 50, policy="sliding"), 500)
@@ -116,7 +116,7 @@ class SharedLimitTest(unittest.TestCase):
         self.assertEqual(admitted_by_all(daemons, clients=8, commands=100), 1000)
         self.assertEqual(admitted_by_all(daemons, 8, 50, policy="sliding"), 500)
         self.assertEqual(admitted_by_all(daemons, 8, 20, policy="both"), 200)
-        # And those who are refused are told the same time, by whomever they ask.
+        # Refusals have the same retry time on every node.
         told = set()
         for daemon in daemons:
             resp = daemon.resp()
@@ -124,22 +124,22 @@ class SharedLimitTest(unittest.TestCase):
             resp.close()
         self.assertLessEqual(max(told) - min(told), 1)
 
-    def test_a_user_counts_on_a_node_and_a_product_on_all(self):
+    def test_a_policy_combines_a_node_limit_and_a_fleet_limit(self):
         daemons = nodes_of(self.redis, 2, self.stack)
         first, second = (daemon.resp() for daemon in daemons)
         take = ("WEIR.TAKE", "mixed", "PARTS", "sku", "42", "user")
         self.assertEqual(first(*take, "ann")[0], 1)
         self.assertEqual(first(*take, "ann")[0::6], [0, "user"])
-        self.assertEqual(second(*take, "ann")[0], 1)  # another node, another count
+        self.assertEqual(second(*take, "ann")[0], 1)  # the other node has its own count
         self.assertEqual(second("WEIR.PEEK", "mixed", "PARTS", "sku", "42", "user", "bob")[0], 1)
         for user in range(98):
             self.assertEqual((first, second)[user % 2](*take, user)[0], 1)
         for resp in (first, second):
             refused = resp(*take, "zoe")
             self.assertEqual(refused[0::6], [0, "product"])
-        # Nothing was taken from who was refused by the product.
+        # A call refused by the product limit took nothing from the user.
         self.redis.ask("DEL", "weir1:{mixed:sku=42}:bucket=product")
-        # (For a tenth of a second a node refuses as it was told before.)
+        # (A node caches a refusal for a tenth of a second.)
         eventually(lambda: first(*take, "zoe")[0] == 1, "zoe's only try of the hour")
         first.close()
         second.close()
@@ -162,7 +162,7 @@ class SharedLimitTest(unittest.TestCase):
         self.assertEqual(first("WEIR.ENTER", "rooms", "k", "one more")[0], 1)
         self.assertEqual(first("CL.THROTTLE", "k", 4, 10, 60)[2], 4)
         self.assertEqual(second("CL.THROTTLE", "k", 4, 10, 60)[2], 3)
-        # More is given back than was taken: an error, and nothing is owed any more.
+        # A refund of more than was taken is an error, and leaves no debt.
         self.assertIsInstance(first("CL.THROTTLE", "k", 4, 10, 60, -5), RespError)
         self.assertEqual(second("CL.THROTTLE", "k", 4, 10, 60, 0), [0, 5, 5, -1, 0])
         status, headers, body = daemons[0].post("/v1/take", policy="search", key="k")
@@ -171,7 +171,7 @@ class SharedLimitTest(unittest.TestCase):
         first.close()
         second.close()
 
-    def test_a_changed_limit_keeps_what_was_used(self):
+    def test_a_changed_limit_keeps_the_used_permits(self):
         with Daemon(WEIR, "policies: { p: { limits: [ { limit: 10/h, name: n } ] } }",
                     extra=f"store: {self.redis.url}\nstore_timeout: 5s") as before:
             resp = before.resp()
@@ -184,8 +184,8 @@ class SharedLimitTest(unittest.TestCase):
             self.assertEqual(resp("WEIR.TAKE", "p", "k", 10)[0:3], [1, 20, 0])
             resp.close()
 
-    # (A refusal is remembered for a tenth of a second: for who asks the same, not for others.)
-    def test_whoever_is_refused_is_told_about_its_own_call(self):
+    # (A refusal is cached for a tenth of a second, for equal calls only.)
+    def test_a_refusal_describes_its_own_call(self):
         policies = """
 policies:
   p: { limits: [ 10 per 10h ] }
@@ -207,7 +207,7 @@ policies:
         self.assertEqual(waits, [2, 4, 3])
         resp.close()
 
-    def test_what_another_version_wrote_is_refused_loudly(self):
+    def test_records_of_another_version_are_refused_and_reported(self):
         [daemon] = nodes_of(self.redis, 1, self.stack)
         resp = daemon.resp()
         resp("WEIR.TAKE", "fleet", "k")
@@ -217,12 +217,12 @@ policies:
         self.redis.ask("SET", name, "9" + text[1:])
         self.assertEqual(resp("WEIR.TAKE", "fleet", "k")[0::7], [0, 1])
         daemon.wait_for_log("WEIRFORMAT")
-        # What this version wrote is read again.
+        # Records written by this version are read again.
         self.redis.ask("SET", name, text)
         self.assertEqual(resp("WEIR.TAKE", "fleet", "k")[0:3], [1, 1000, 998])
         resp.close()
 
-    def test_answers_that_come_later_come_in_order_inside_tls_too(self):
+    def test_deferred_answers_keep_their_order_also_over_tls(self):
         folder = self.stack.enter_context(tempfile.TemporaryDirectory())
         authority = Authority(folder)
         cert, key = authority.sign("server")
@@ -240,7 +240,7 @@ policies:
         for i in range(3):
             self.assertEqual(daemon.post("/v1/take", policy="fleet", key="h")[2]["remaining"], 999 - i)
 
-    def test_keys_go_when_they_are_at_rest(self):
+    def test_keys_expire_when_they_are_at_rest(self):
         [daemon] = nodes_of(self.redis, 1, self.stack,
                             "policies: { p: { limits: [ 100/s, 100/s sliding exact ] } }")
         resp = daemon.resp()
@@ -251,7 +251,7 @@ policies:
         eventually(lambda: self.redis.ask("KEYS", "weir1:{*:*}:*") == [], "no key is left")
         resp.close()
 
-    def test_numbers_tell_of_the_store(self):
+    def test_metrics_describe_the_store(self):
         [daemon] = nodes_of(self.redis, 1, self.stack)
         admitted_by_all([daemon], 2, 200, key="m", permits=100)
         metrics = daemon.http("GET", "/metrics")[2].decode()

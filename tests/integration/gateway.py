@@ -14,7 +14,7 @@ class Gateway(Daemon):
     """with Gateway(weir, routes) as gateway: … (`routes` is YAML below `routes:`, a line each)"""
 
     def __init__(self, weir, routes, policies="", more="", **others):
-        """`more`: lines of the gateway's own, such as trusted_proxies."""
+        """`more`: further lines of the gateway section, such as trusted_proxies."""
         indented = "".join(f"    {line}\n" for line in routes.strip("\n").splitlines())
         own = "".join(f"  {line}\n" for line in more.strip("\n").splitlines() if line)
         super().__init__(weir, f"{policies}\ngateway:\n  listen: 127.0.0.1:0\n{own}  routes:\n{indented}",
@@ -26,7 +26,7 @@ class Gateway(Daemon):
                          if (found := re.search(r"gateway on \S*?:(\d+), with", line)))
 
     def rewrite(self, change):
-        """Changes the file, and waits until it is read again."""
+        """Edits the file, and waits until it is reloaded."""
         before = sum("read again" in line for line in list(self.log))
         self.config.write_text(change(self.config.read_text()))
         self.wait_for_log("read again", before + 1)
@@ -38,7 +38,7 @@ class Gateway(Daemon):
         return http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
 
     def get(self, path="/", method="GET", body=None, headers=None):
-        """(status, headers, body) of one request on a connection of its own."""
+        """(status, headers, body) of one request on a new connection."""
         connection = self.client()
         connection.request(method, path, body, headers or {})
         response = connection.getresponse()
@@ -72,7 +72,7 @@ def read_all(s):
 
 
 class Handler(http.server.BaseHTTPRequestHandler):
-    """Says what it was asked: the request's line, fields and the size of its body."""
+    """Answers with the request line, the headers and the size of the body."""
 
     protocol_version = "HTTP/1.1"
 
@@ -116,7 +116,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
 
 class Service(socketserver.ThreadingMixIn, http.server.HTTPServer):
-    """A service behind, on a port of its own. `on_request` answers; `seen` has what came."""
+    """An upstream service on its own port. `on_request` answers; `seen` has the requests."""
 
     daemon_threads = True
     request_queue_size = 1024
@@ -145,7 +145,7 @@ class Service(socketserver.ThreadingMixIn, http.server.HTTPServer):
 
 
 class RawService:
-    """A service that does with each connection what `serve(socket)` does."""
+    """A service that calls `serve(socket)` for each connection."""
 
     def __init__(self, serve):
         self.serve = serve
@@ -191,7 +191,7 @@ class RawService:
 
 
 def read_head(connection):
-    """Of a request or an answer; what comes behind it, too."""
+    """The body of a request or response, and the bytes after it."""
     data = b""
     while b"\r\n\r\n" not in data:
         piece = connection.recv(65536)

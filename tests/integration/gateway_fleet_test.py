@@ -18,19 +18,19 @@ from redis_server import RedisServer
 WEIR = sys.argv.pop(1)
 CLIENTS = 200 if under_sanitizer() else 2000
 STOCK = CLIENTS // 40  # a second
-SECONDS = 3  # at least, in which it is sold out
+SECONDS = 3  # minimum time in which it is sold out
 
-# A request was decided between `sent` and `got`; `by` says which limit refused it, if one did.
+# A request was decided between `sent` and `got`; `by` is the limit that refused it, if any.
 Tried = collections.namedtuple("Tried", "user sent got by")
 
 
 class Crowd:
-    """Connections of as many users, half of them at each gateway, all open at the same time. Each asks again
-    and again; who has bought does so, too."""
+    """Connections of as many users, half of them at each gateway, all open at the same time. Each sends
+    requests continuously, also after a success."""
 
     def __init__(self, ports, is_enough):
         self.ports = ports
-        self.is_enough = is_enough  # of what was tried
+        self.is_enough = is_enough  # predicate over the requests so far
         self.tried = []
         self.over = False
 
@@ -66,13 +66,13 @@ class Crowd:
 
 
 def windows_sold_out(tried):
-    """Seconds in which somebody was surely refused because there was no more."""
+    """The seconds in which a request was certainly refused because the stock was sold out."""
     return {int(t.sent) for t in tried if t.by == "product" and int(t.sent) == int(t.got)}
 
 
 class Sales:
-    """Looks for a way to say in which second each was sold. It is known only between which two it was, as
-    answers take their time."""
+    """Searches for an assignment of each sale to a second. A sale is only known to lie between two
+    instants, because answers take time."""
 
     def __init__(self, sold):
         self.may_be = [range(int(t.sent), int(t.got) + 1) for t in sold]
@@ -86,7 +86,7 @@ class Sales:
         self.sold_in[second].add(sale)
 
     def place(self, sale, tried):
-        """Whether it can be in some second, where others may have to go to another one for it."""
+        """True if the sale can be in some second, possibly moving other sales to another one."""
         for second in self.may_be[sale]:
             if second in tried:
                 continue
@@ -99,7 +99,8 @@ class Sales:
         return False
 
     def fill(self, second, tried):
-        """Whether one more can be in that second, which may leave another one with a gap that is filled."""
+        """True if one more sale can be in that second, possibly leaving a gap in another one that is
+        filled."""
         tried.add(second)
         could = [sale for sale, seconds in enumerate(self.may_be)
                  if second in seconds and self.when.get(sale) != second]
@@ -116,13 +117,13 @@ class Sales:
         return False
 
     def agree(self, sold_out):
-        """Whether there is a way in which no second has more than the stock, and these have all of it."""
+        """True if some assignment has no second above the stock, and these seconds have all of it."""
         return all(self.fill(second, set()) for second in sold_out for _ in range(STOCK)) and \
             all(self.place(sale, set()) for sale in range(len(self.may_be)) if sale not in self.when)
 
 
 class FlashSale(unittest.TestCase):
-    def test_a_product_is_sold_so_many_times_a_second_by_all_nodes_together(self):
+    def test_all_nodes_together_sell_a_product_at_most_at_its_rate(self):
         soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
         resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, 3 * CLIENTS + 1000), hard))
         self.addCleanup(resource.setrlimit, resource.RLIMIT_NOFILE, (soft, hard))
@@ -150,23 +151,23 @@ policies:
                 tried = Crowd([one.port, other.port],
                               lambda tried: len(windows_sold_out(tried)) > SECONDS).rush()
         sold = [t for t in tried if not t.by]
-        # Each buyer got it once, and the service saw exactly those who were told so.
+        # Each buyer got it once, and the service saw exactly those that were told so.
         self.assertEqual(sorted(arrivals), sorted(t.user for t in sold))
         self.assertEqual(len(set(arrivals)), len(arrivals))
-        # Who had it was refused for that, and nobody else was.
+        # Buyers with a success were refused by their own limit, and others were not.
         when = {t.user: t.got for t in sold}
         for t in tried:
             self.assertEqual(t.by == "user", t.user in when and t.sent > when[t.user], t)
         self.assertTrue(any(t.by == "user" for t in tried))
-        # (Redis' clock is ours: one machine.) No second had more, and none left something over in
-        # which somebody was refused.
+        # (Redis uses the clock of this machine.) No second had more than the stock, and none had any left
+        # while a request was refused.
         sold_out = windows_sold_out(tried)
         self.assertGreater(len(sold_out), SECONDS)
         self.assertTrue(Sales(sold).agree(sold_out), (sorted(sold_out), [t[1:3] for t in sold]))
 
 
 class Scopes(unittest.TestCase):
-    """Limits that nodes do not ask Redis for each time."""
+    """Limits for which nodes do not query Redis on each call."""
 
     def setUp(self):
         self.stack = contextlib.ExitStack()
@@ -175,7 +176,7 @@ class Scopes(unittest.TestCase):
         self.service = self.stack.enter_context(Service())
 
     def gateways(self, count, limits, timeout="30s"):
-        """With a route for each policy."""
+        """A gateway with one route for each policy."""
         policies = "".join(f"  {name}: {{ {text} }}\n" for name, text in limits.items())
         routes = "".join(f"- {{ match: {{ path: /{name} }}, name: {name}, upstream: {self.service.url}, "
                          f"policy: {name}, key: ip }}\n" for name in limits)
@@ -184,7 +185,7 @@ class Scopes(unittest.TestCase):
 
     @staticmethod
     def ask_until(gateways, path, is_enough):
-        """All of them at the same time. (before, behind, status) of each request."""
+        """Sends all of them concurrently. Returns (before, after, status) of each request."""
         asked, lock = [], threading.Lock()
 
         def ask(gateway):
@@ -204,17 +205,17 @@ class Scopes(unittest.TestCase):
             thread.join()
         return asked
 
-    def test_a_leased_limit_is_used_up_and_no_more(self):
+    def test_a_leased_limit_admits_exactly_the_limit(self):
         gateways = self.gateways(2, {"sale": "limits: [ { limit: 500 per 240h, scope: leased } ], "
                                              "on_store_failure: closed"})
-        # (A node that holds some keeps it for a moment, while the other has none.)
+        # (A node that holds permits keeps them for a moment, while the other has none.)
         asked = self.ask_until(gateways, "/sale", lambda asked: (
             sum(status == 200 for _, _, status in asked) >= 500 and len(asked) > 700) or len(asked) > 100_000)
         self.assertEqual(collections.Counter(status for _, _, status in asked)[200], 500)
         self.assertEqual({status for _, _, status in asked}, {200, 429})
         self.assertEqual(len(self.service.seen), 500)
 
-    def test_a_split_limit_is_that_of_all_nodes_together(self):
+    def test_a_split_limit_is_shared_by_all_nodes(self):
         rate, burst = 40, 20
         gateways = self.gateways(2, {"api": f"limits: [ {{ limit: {rate}/s burst {burst}, scope: split }} ]"})
         # Each has its share when it knows of the other.
@@ -230,9 +231,9 @@ class Scopes(unittest.TestCase):
             for count, behind in enumerate(inside, 1):
                 self.assertLessEqual(count, burst + rate * (behind - start) + 1e-6)
 
-    def test_a_store_that_hangs(self):
-        """Everybody is answered as the policy says, those who were asking when it stopped included: in the
-        time that the store is given, and some more for a slow machine."""
+    def test_the_store_failure_mode_applies_within_the_timeout_of_a_frozen_store(self):
+        """Every request is answered according to on_store_failure, including those in flight when the
+        store froze, within the store timeout and some slack for a slow machine."""
         timeout, slack = 0.5, 10
         gateway, = self.gateways(1, {
             "open": "limits: [ 2/h ], on_store_failure: open",
@@ -254,7 +255,7 @@ class Scopes(unittest.TestCase):
             return statuses
         self.assertEqual(answers("/open"), [200] * 4)
         self.assertEqual(answers("/closed"), [503] * 4)
-        # What this node alone would let pass: it has one share of one.
+        # The limit of this node alone: its share is the whole.
         self.assertEqual(answers("/local"), [200, 200, 429, 429])
         self.assertEqual(answers("/leased"), [503] * 4)
         status, headers, body = gateway.get("/closed")
@@ -266,14 +267,14 @@ class Scopes(unittest.TestCase):
         self.assertEqual(decisions['{route="closed",decision="degraded"}'], 5)
         self.assertEqual(gateway.get("/open")[1]["Weir-Degraded"], "1")
         self.redis.thaw()
-        # It is asked again, and knows what was used before.
+        # The store is used again, and has kept the usage.
         eventually(lambda: gateway.get("/closed")[0] == 429, "the store is asked again")
 
 
 
 class Bodies(unittest.TestCase):
-    # The store is asked meanwhile: what has come of a body by then is no request.
-    def test_the_body_of_a_request_that_is_refused_is_no_request(self):
+    # The store is queried meanwhile: body bytes that have arrived are not a request.
+    def test_the_body_of_a_refused_request_is_never_parsed_as_a_request(self):
         with RedisServer() as redis, Service() as service:
             route = f"- {{ upstream: {service.url}, limits: [ 1/h ], key: ip }}"
             with Gateway(WEIR, route, extra=f"store: {redis.url}\nstore_timeout: 20s") as gateway:

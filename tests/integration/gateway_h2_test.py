@@ -1,4 +1,4 @@
-"""The gateway with clients that speak HTTP/2: gateway_h2_test.py WEIR."""
+"""The gateway with HTTP/2 clients: gateway_h2_test.py WEIR."""
 
 import os
 import re
@@ -22,7 +22,7 @@ from h2_peer import *  # noqa: F403: frames, flags and codes
 WEIR = sys.argv.pop(1)
 SCALE = 10 if under_sanitizer() else 1
 WAIT = "client_timeouts: { header: 500ms, body: 500ms, send: 1s, idle: 2s }"
-WIDE = 0x7fffffff - 65535  # opens a window as far as it goes
+WIDE = 0x7fffffff - 65535  # opens a window to its maximum
 
 
 def fields_of(method="GET", path="/", authority="shop.example.com", **others):
@@ -63,13 +63,13 @@ class Case(unittest.TestCase):
         return peer
 
     def assert_served(self, gateway, path="/"):
-        """Somebody else is."""
+        """Asserts that another client is served."""
         with Peer(gateway.port) as other:
             self.assertEqual(other.ask(fields_of(path=path)).status, 200)
 
 
 class Passing(Case):
-    def test_requests_and_answers_pass_with_what_belongs_to_them(self):
+    def test_requests_and_responses_pass_with_their_headers_and_bodies(self):
         service = self.service(lambda h: h.answer(
             201, b"made", [("X-Own", "yes"), ("Connection", "X-Hop"), ("X-Hop", "1"),
                            ("Keep-Alive", "timeout=5"), ("Set-Cookie", "a=1")]))
@@ -103,7 +103,7 @@ class Passing(Case):
         eventually(lambda: '"POST /a/b?x=1&y=%20 HTTP/2.0" 201 4' in Path(log.name).read_text(),
                    "a line in the log")
 
-    def test_answers_without_a_body(self):
+    def test_responses_without_a_body_end_with_their_headers(self):
         service = self.service(lambda h: (h.send_response(int(h.path[1:])), h.end_headers())
                                if h.path != "/" else h.answer())
         gateway = self.gateway(plain(service.url))
@@ -115,7 +115,7 @@ class Passing(Case):
             self.assertEqual((answer.status, answer.body, answer.frames), (status, b"", []))
             self.assertNotIn("content-length", answer.fields)
 
-    def test_a_body_that_is_all_there_has_a_length_and_another_has_chunks(self):
+    def test_a_complete_body_has_a_length_and_a_streamed_one_is_chunked(self):
         service = self.service()
         gateway = self.gateway(plain(service.url))
         peer = self.peer(gateway)
@@ -129,7 +129,7 @@ class Passing(Case):
         self.assertEqual(service.seen[1][2]["Transfer-Encoding"], "chunked")
         self.assertEqual([seen[3] for seen in service.seen], [1000, 1000])
 
-    def test_many_streams_at_once_and_each_waits_for_itself(self):
+    def test_streams_do_not_wait_for_each_other(self):
         go = threading.Event()
         self.addCleanup(go.set)
         service = self.service(lambda h: (h.path.startswith("/slow") and go.wait(60),
@@ -168,7 +168,7 @@ class Passing(Case):
         self.assertIn(b"Transfer-Encoding: chunked", heads[0][0])
         self.assertEqual(heads[0][1], b"3\r\nabc\r\n0\r\nx-check: 42\r\n\r\n")
 
-    def test_hints_come_before_the_answer(self):
+    def test_interim_responses_come_before_the_final_one(self):
         def serve(s):
             read_head(s)
             s.sendall(b"HTTP/1.1 103 Early Hints\r\nLink: </a.css>\r\nConnection: x\r\n\r\n"
@@ -178,7 +178,7 @@ class Passing(Case):
         self.assertEqual(answer.hints, [{":status": "103", "link": "</a.css>"}])
         self.assertEqual((answer.status, answer.body), (200, b"hi"))
 
-    def test_who_waits_to_send_a_body_is_told_when_it_is_let_in(self):
+    def test_expect_100_continue_is_answered_after_admission(self):
         service = self.service()
         gateway = self.gateway(plain(service.url, ", limits: [ 1/h ], key: ip"))
         peer = self.peer(gateway)
@@ -196,7 +196,7 @@ class Passing(Case):
         answer = peer.answer(refused)
         self.assertEqual((answer.status, answer.hints), (429, []))
 
-    def test_a_server_that_dies_in_an_answer_ends_its_stream_only(self):
+    def test_a_server_that_dies_during_a_response_ends_only_its_stream(self):
         def serve(s):
             head, _ = read_head(s)
             if b"/dies" in head:
@@ -209,7 +209,7 @@ class Passing(Case):
         self.assertEqual(peer.ask(fields_of(path="/lives")).body, b"hi")
         self.assertIsNone(peer.goaway)
 
-    def test_an_answer_that_comes_early_ends_the_upload(self):
+    def test_an_early_response_ends_the_upload(self):
         def serve(s):
             read_head(s)
             s.sendall(b"HTTP/1.1 403 Forbidden\r\nContent-Length: 2\r\n\r\nno")
@@ -220,10 +220,10 @@ class Passing(Case):
         peer.send(peer.head(fields_of("POST"), stream), *peer.data(b"x" * 30_000, stream, ends=False))
         self.assertEqual(peer.answer(stream).status, 403)
         self.assertEqual(peer.answers[stream].body, b"no")
-        peer.send(*peer.data(b"x" * 16_384, stream))  # what was on its way hurts nobody
+        peer.send(*peer.data(b"x" * 16_384, stream))  # late DATA does no harm
         self.assertEqual(peer.ask(fields_of(path="/again")).status, 403)
 
-    def test_curl_and_h2load_agree(self):
+    def test_curl_and_h2load_are_served_as_clients(self):
         service = self.service()
         gateway = self.gateway(plain(service.url))
         url = f"http://127.0.0.1:{gateway.port}/up"
@@ -233,20 +233,20 @@ class Passing(Case):
         self.assertEqual(run(*curl, "-T", "-", url, input=b"y" * 3_000_000).stdout, b"hello2 200")
         self.assertEqual(service.seen[-1][3], 3_000_000)
         self.assertEqual(run("curl", "-sS", "-w", "%{http_version}", url).stdout, b"hello1.1")
-        # Whoever asks for it with Upgrade goes on as it began.
+        # A client that asks for h2c by Upgrade continues with HTTP/1.1.
         self.assertEqual(run("curl", "-sS", "-w", "%{http_version}", "--http2", url).stdout, b"hello1.1")
         done = run("h2load", "-n", 2000 // SCALE, "-c", 5, "-m", 4, url).stdout.decode()
         self.assertIn(f"{2000 // SCALE} succeeded, 0 failed", done)
 
     def tls(self):
-        """What trusts an authority, and what a gateway needs that shows its certificate."""
+        """A context that trusts an authority, and the gateway options for its certificate."""
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
         authority = Authority(folder.name)
         cert, key = authority.sign("gateway")
         return authority, f"tls: {{ cert: {cert}, key: {key} }}"
 
-    def test_tls_and_its_names(self):
+    def test_alpn_selects_http2_or_http1(self):
         authority, tls = self.tls()
         service = self.service()
         both = self.gateway(plain(service.url), more=tls)
@@ -262,19 +262,19 @@ class Passing(Case):
         self.assertEqual(peer.socket.selected_alpn_protocol(), "h2")
         self.assertEqual(peer.ask(fields_of("POST"), b"x" * 60_000).status, 200)
 
-    def test_an_answer_longer_than_any_buffer_passes_whole_with_tls(self):
+    def test_a_response_larger_than_any_buffer_passes_whole_over_tls(self):
         authority, tls = self.tls()
         answer = os.urandom(1 << 20) * 40
         gateway = self.gateway(plain(self.service(lambda h: h.answer(body=answer)).url), more=tls)
         context = ssl.create_default_context(cafile=authority.cert)
         context.set_alpn_protocols(["h2"])
-        # (Windows that hold back nothing: the socket does.)
+        # (Windows are wide open; the socket limits the flow.)
         peer = self.peer(gateway, tls=context, opens_windows=False, initial_window_size=0x7fffffff)
         peer.send(window_update(0, WIDE))
         got = peer.ask(fields_of())
         self.assertTrue(got.body == answer, f"{len(got.body)} bytes, reset: {got.reset}")
 
-    def test_it_can_be_turned_off(self):
+    def test_http2_can_be_turned_off(self):
         service = self.service()
         gateway = self.gateway(plain(service.url), more="http2: false")
         self.assertTrue(gateway.raw(PREFACE).startswith(b"HTTP/1.1 505 "))
@@ -284,7 +284,7 @@ class Flow(Case):
     @unittest.skipIf(under_sanitizer(), "what a sanitizer keeps is not flat")
     def test_large_bodies_pass_both_ways_at_once_in_little_memory(self):
         def echo(s):
-            """Sends back what it gets, as it comes."""
+            """Sends its request body back, as it arrives."""
             while True:
                 head, rest = read_head(s)
                 length = left = int(re.search(rb"content-length: (\d+)", head, re.I)[1])
@@ -304,8 +304,8 @@ class Flow(Case):
         self.assertRegex(done, rf"\({6 * 60 << 20}\) data")
         self.assertLess(resident_kib(gateway.process.pid) - before, 8 << 10, "KiB")
 
-    def test_who_does_not_open_a_window_stops_its_own_stream_only(self):
-        size = 40 << 20  # more than systems keep
+    def test_a_closed_stream_window_stops_only_its_own_stream(self):
+        size = 40 << 20  # larger than socket buffers
         sent = []
 
         def serve(handler):
@@ -328,7 +328,7 @@ class Flow(Case):
             self.assertEqual(peer.ask(fields_of(path="/small")).body, b"hello")
         if SCALE == 1:
             self.assertLess(resident_kib(gateway.process.pid) - before, 4 << 10, "KiB")
-        # What the gateway does not keep, the service could not send.
+        # The service could not send more than the gateway buffers.
         self.assertLess(sum(sent), 3 * size)
         for stream in big:
             peer.send(window_update(stream, WIDE))
@@ -337,7 +337,7 @@ class Flow(Case):
         if SCALE == 1:
             self.assertLess(resident_kib(gateway.process.pid) - before, 8 << 10, "KiB")
 
-    def test_what_a_service_does_not_take_is_not_taken_from_the_client(self):
+    def test_backpressure_of_the_service_reaches_the_client(self):
         go = threading.Event()
         self.addCleanup(go.set)
         got = []
@@ -352,7 +352,7 @@ class Flow(Case):
                     left -= len(s.recv(1 << 16))
                 got.append(size - left)
             s.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nok")
-        size = 40 << 20  # more than systems keep
+        size = 40 << 20  # larger than socket buffers
         gateway = self.gateway(plain(self.raw_service(serve).url), args=["--threads", "1"])
         before = resident_kib(gateway.process.pid)
         peer = self.peer(gateway)
@@ -367,7 +367,7 @@ class Flow(Case):
             return min(65535 + peer.opened[0], window + peer.opened[stream]) - sent
 
         def upload():
-            """As much as the other side wants for now."""
+            """Reads as much as the peer sends for now."""
             nonlocal sent
             while sent < size:
                 some = min(size - sent, 16384, room())
@@ -391,8 +391,8 @@ class Flow(Case):
         self.assertEqual(peer.answer(stream).status, 200)
         self.assertEqual(got, [size])
 
-    def test_a_long_answer_does_not_stop_short_ones_on_a_slow_connection(self):
-        size = 40 << 20  # more than systems keep
+    def test_a_long_response_does_not_block_short_ones_on_a_slow_connection(self):
+        size = 40 << 20  # larger than socket buffers
 
         def serve(handler):
             handler.answer(body=b"x" * size if handler.path == "/big" else b"hello")
@@ -409,7 +409,7 @@ class Flow(Case):
 
 
 class Limits(Case):
-    def test_a_stream_is_refused_as_a_connection_would_be(self):
+    def test_a_stream_is_refused_like_an_http1_request(self):
         service = self.service()
         gateway = self.gateway(plain(service.url, ", name: shop, limits: [ 2/h ], key: header:X-User"))
         peer = self.peer(gateway)
@@ -437,14 +437,14 @@ class Limits(Case):
         statuses = [peer.answer(stream).status for stream in streams]
         self.assertEqual((statuses.count(200), statuses.count(429)), (10, 40))
 
-    def test_somebody_else_answers_who_is_refused(self):
+    def test_a_fallback_service_answers_refused_requests(self):
         service, other = self.service(), self.service(lambda h: h.answer(body=b"later"))
         gateway = self.gateway(plain(
             service.url, f", limits: [ 1/h ], key: ip, refused: {{ fallback: {other.url} }}"))
         peer = self.peer(gateway)
         self.assertEqual([peer.ask(fields_of()).body for _ in range(2)], [b"hello", b"later"])
 
-    def test_bodies_that_are_too_large_for_a_route(self):
+    def test_bodies_too_large_for_a_route_are_refused_with_413(self):
         service = self.service()
         gateway = self.gateway(plain(service.url, ", max_body: 20000"))
         peer = self.peer(gateway)
@@ -458,7 +458,7 @@ class Limits(Case):
         self.assertEqual(peer.ask(fields_of("POST"), b"x" * 20000).status, 200)
         self.assertEqual([seen[3] for seen in service.seen], [20000])
 
-    def test_a_client_that_takes_its_request_back_gives_its_place_back(self):
+    def test_a_reset_stream_releases_its_concurrency_permit(self):
         go = threading.Event()
         self.addCleanup(go.set)
         service = self.service(lambda h: (h.path == "/slow" and go.wait(60), h.answer()))
@@ -471,7 +471,7 @@ class Limits(Case):
         eventually(lambda: peer.ask(fields_of()).status == 200, "room for another one")
         self.assertEqual(gateway.metric("weir_gateway_abandoned_total")['{route="r"}'], 1)
 
-    def test_who_leaves_the_queue_gives_the_permit_back(self):
+    def test_a_stream_reset_in_the_queue_refunds_its_permit(self):
         service = self.service()
         gateway = self.gateway(plain(service.url, ", name: r, limits: [ 6/min queue 3 ], key: ip"))
         peer = self.peer(gateway)
@@ -487,7 +487,7 @@ class Limits(Case):
         self.assertNotIn(again, peer.answers)
         self.assertEqual(len(service.seen), 1)
 
-    def test_bandwidth_is_paid_for_on_all_streams_together(self):
+    def test_bandwidth_is_shared_by_all_streams_of_a_key(self):
         service = self.service(lambda h: h.answer(body=b"x" * 300_000))
         gateway = self.gateway(plain(service.url, ', bandwidth: { limit: "400KB/s", of: responses }'))
         peer = self.peer(gateway)
@@ -495,12 +495,12 @@ class Limits(Case):
         streams = [peer.request(fields_of()) for _ in range(4)]
         for stream in streams:
             self.assertEqual(len(peer.answer(stream).body), 300_000)
-        # 1.2 MB: a burst and what was read ahead are free.
+        # 1.2 MB: a burst plus the bytes read ahead are free.
         self.assertGreater(time.monotonic() - began, 1)
 
 
 class Manners(Case):
-    """What a connection of HTTP/1 could not be told, or would be told in another way."""
+    """Errors that have no equal in HTTP/1, or are reported differently."""
 
     BAD = {
         "capital letters": [("X-Upper", "1")],
@@ -526,7 +526,7 @@ class Manners(Case):
         "a second path": [(":path", "/evil")],
         "an extended CONNECT": [(":protocol", "websocket")],
     }
-    # What makes sense to HTTP/2, and would not to a service.
+    # Valid in HTTP/2, but not in the HTTP/1.1 request to the service.
     FLAWS = {
         "two hosts": (400, fields_of(host="elsewhere")),
         "a host with a path": (400, fields_of(authority="a/b")),
@@ -541,7 +541,7 @@ class Manners(Case):
         "too many fields": (431, fields_of() + [("x", "y")] * 150),
     }
 
-    def test_what_no_field_can_be_ends_the_stream(self):
+    def test_an_invalid_header_field_ends_the_stream(self):
         service = self.service()
         gateway = self.gateway(plain(service.url))
         peer = self.peer(gateway)
@@ -552,7 +552,7 @@ class Manners(Case):
         self.assertEqual(service.seen, [])
         self.assertEqual(peer.ask(fields_of()).status, 200)
 
-    def test_what_makes_no_sense_is_answered(self):
+    def test_an_invalid_request_is_answered_with_its_status_or_reset(self):
         service = self.service()
         gateway = self.gateway(plain(service.url), more="max_header: 12KiB")
         peer = self.peer(gateway)
@@ -563,7 +563,7 @@ class Manners(Case):
         self.assertEqual(service.seen, [])
         self.assertEqual(peer.ask(fields_of()).status, 200)
 
-    def test_a_body_of_another_length_than_it_says_ends_the_stream(self):
+    def test_a_body_that_contradicts_its_content_length_ends_the_stream(self):
         seen = []
 
         def serve(s):
@@ -574,11 +574,11 @@ class Manners(Case):
         for body in (b"x" * 31, b"x" * 10):
             self.assertEqual(peer.ask(fields_of("POST", content_length="20"), body).reset,
                              PROTOCOL_ERROR)
-        # A service that saw any of it sees that it is not whole.
+        # A service that received any of it sees that it is incomplete.
         peer.settle()
         self.assertTrue(all(len(body) < 20 for body in seen), seen)
 
-    def test_a_drain_lets_what_is_under_way_finish(self):
+    def test_a_drain_finishes_the_open_streams(self):
         go = threading.Event()
         self.addCleanup(go.set)
         service = self.service(lambda h: (h.path == "/slow" and go.wait(60), h.answer()))
@@ -627,30 +627,30 @@ class Hostile(Case):
             self.assert_served(self.listener)
         self.assertIn(peer.end(), codes)
 
-    def test_a_flood_of_requests_that_are_taken_back(self):
+    def test_a_flood_of_reset_requests_ends_the_connection(self):
         def frames(peer):
             for _ in range(20_000 // SCALE):
                 stream = peer.new_stream()
                 yield peer.head(fields_of(), stream, END_HEADERS | END_STREAM) + reset(stream)
         self.flood(frames)
-        # Those that came and went together were not even asked for.
+        # The service never saw requests that were opened and reset in one batch.
         self.assertLess(len(self.behind.seen), 2_000)
 
-    def test_a_flood_of_requests_that_have_to_be_reset(self):
+    def test_a_flood_of_requests_that_the_gateway_resets_ends_the_connection(self):
         def frames(peer):
             for _ in range(5_000):
                 stream = peer.new_stream()
                 yield peer.head(fields_of(te="gzip"), stream, END_HEADERS | END_STREAM)
-        # (Or because there are more of them at once than it knows it may have.)
+        # (Or because more are open than the maximum, which the client may not know yet.)
         self.flood(frames, (ENHANCE_YOUR_CALM, PROTOCOL_ERROR, None))
 
-    def test_a_flood_of_pings(self):
+    def test_a_flood_of_pings_ends_the_connection(self):
         self.flood(lambda peer: (frame(PING, 0, 0, b"12345678") for _ in range(20_000)))
 
-    def test_a_flood_of_settings(self):
+    def test_a_flood_of_settings_ends_the_connection(self):
         self.flood(lambda peer: (settings(initial_window_size=i) for i in range(20_000)))
 
-    def test_a_flood_of_continuations(self):
+    def test_a_flood_of_continuations_ends_the_connection(self):
         def frames(peer):
             yield frame(HEADERS, 0, peer.new_stream(), peer.encoder.encode(fields_of()))
             for i in range(20_000):
@@ -661,7 +661,7 @@ class Hostile(Case):
                 break
         self.assertIn(peer.end(), (ENHANCE_YOUR_CALM, PROTOCOL_ERROR, INTERNAL_ERROR, None))
 
-    def test_a_flood_of_empty_data(self):
+    def test_a_flood_of_empty_data_ends_the_connection(self):
         def frames(peer):
             stream = peer.new_stream()
             yield peer.head(fields_of("POST"), stream)
@@ -669,7 +669,7 @@ class Hostile(Case):
                 yield frame(DATA, 0, stream)
         self.flood(frames)
 
-    def test_a_head_that_does_not_end_is_given_up(self):
+    def test_an_unfinished_header_block_times_out(self):
         peer = self.peer(self.listener)
         peer.settle()
         peer.send(frame(HEADERS, 0, 1, peer.encoder.encode(fields_of())))
@@ -678,17 +678,17 @@ class Hostile(Case):
         slow.send(PREFACE[:10])
         self.assertIn(b"408", read_all(slow.socket))
 
-    def test_who_does_nothing_is_sent_away(self):
+    def test_an_idle_connection_is_closed_with_goaway(self):
         peer = self.peer(self.listener)
         self.assertEqual(peer.ask(fields_of()).status, 200)
         self.assertEqual(peer.end(), NO_ERROR)
 
-    def test_a_body_that_does_not_come_is_408_for_its_stream(self):
+    def test_a_missing_body_is_408_for_its_stream(self):
         peer = self.peer(self.listener)
         stream = peer.new_stream()
         peer.send(peer.head(fields_of("POST"), stream), *peer.data(b"x", stream, ends=False))
         self.assertEqual(peer.answer(stream).status, 408)
-        # It may not keep the stream for ever, either.
+        # The client may not hold the stream for ever.
         while peer.answers[stream].reset is None:
             peer.hear()
         self.assertEqual(peer.answers[stream].reset, NO_ERROR)
@@ -704,7 +704,7 @@ class Hostile(Case):
         self.assertEqual(peer.answer(stream).status, 200)
         self.assertEqual(self.behind.seen[0][3], 8)
 
-    def test_windows_that_stay_closed_cost_their_own_streams(self):
+    def test_closed_windows_cost_only_their_own_streams(self):
         self.behind.on_request = lambda h: h.answer(body=b"x" * (1 << 20) if h.path == "/big" else b"hello")
         peer = self.peer(self.listener, opens_windows=False, initial_window_size=0)
         peer.send(window_update(0, WIDE))
@@ -718,7 +718,7 @@ class Hostile(Case):
             self.assertEqual(peer.answer(stream).reset, INTERNAL_ERROR)
         self.assertIsNone(peer.goaway)
 
-    def test_who_sends_on_and_on_and_takes_no_answer_loses_its_stream(self):
+    def test_a_stream_whose_response_is_never_read_is_reset(self):
         def serve(s):
             read_head(s)
             s.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n12345")
@@ -739,7 +739,7 @@ class Hostile(Case):
             self.fail("it was waited for as long as it said something")
         self.assertEqual(peer.answer(stream).reset, INTERNAL_ERROR)
 
-    def test_who_takes_nothing_at_all_is_shut_out(self):
+    def test_a_connection_that_reads_nothing_is_closed(self):
         self.behind.on_request = lambda h: h.answer(body=b"x" * (20 << 20))
         peer = self.peer(self.listener, initial_window_size=0x7fffffff)
         peer.send(window_update(0, WIDE))
@@ -748,12 +748,12 @@ class Hostile(Case):
         eventually(lambda: self.listener.metric("weir_gateway_in_flight") and
                    sum(self.listener.metric("weir_gateway_in_flight").values()) == 0, "nothing under way")
 
-    def test_more_streams_than_there_may_be_are_refused(self):
+    def test_streams_above_the_maximum_are_refused(self):
         go = threading.Event()
         self.addCleanup(go.set)
         self.behind.on_request = lambda h: (h.path == "/slow" and go.wait(60), h.answer())
         peer = self.peer(self.listener)
-        most = 100  # which it does not know yet
+        most = 100  # the client does not know the maximum yet
         streams = [peer.request(fields_of(path="/slow")) for _ in range(most + 5)]
         for stream in streams[most:]:
             self.assertEqual(peer.answer(stream).reset, REFUSED_STREAM)
@@ -762,7 +762,7 @@ class Hostile(Case):
         for stream in streams[:most]:
             self.assertEqual(peer.answer(stream).status, 200)
 
-    def test_connections_that_break_the_protocol_end(self):
+    def test_protocol_errors_end_the_connection(self):
         for bad in (frame(DATA, 0, 0, b"x"), frame(HEADERS, END_HEADERS, 2, b""),
                     frame(PUSH_PROMISE, 0, 1, b"\0\0\0\2"), frame(SETTINGS, 0, 0, b"odd"),
                     frame(HEADERS, END_HEADERS, 1, b"\xff\xff\xff\xff\xff"), window_update(0, 0)):

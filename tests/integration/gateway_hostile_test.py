@@ -1,4 +1,4 @@
-"""Clients that mean no good, and others who must not notice: gateway_hostile_test.py WEIR."""
+"""Hostile clients, and others that must not be affected: gateway_hostile_test.py WEIR."""
 
 import re
 import resource
@@ -14,8 +14,8 @@ from gateway import Gateway, RawService, Service, read_all, read_head
 WEIR = sys.argv.pop(1)
 WAIT = "client_timeouts: { header: 500ms, body: 500ms, send: 1s, idle: 2s }"
 
-# Requests that two readers may understand in two ways: each is refused, and nothing of it is passed
-# on. (What stands for a head has GET /evil behind it, for those who stop reading too early.)
+# Requests that two parsers may interpret differently (request smuggling): each is refused, and no byte of it
+# is forwarded. (Each header has GET /evil behind it, for parsers that stop reading too early.)
 H = b"Host: a\r\n"
 BODY = b"GET /evil HTTP/1.1\r\nHost: a\r\n\r\n"
 SMUGGLING = {
@@ -68,7 +68,7 @@ SMUGGLING = {
     "a long target": (414, b"GET /" + b"x" * 20_000 + b" HTTP/1.1\r\n" + H + b"\r\n"),
     "noise": (400, bytes(range(1, 255)) + b"\r\n\r\n"),
 }
-# The same for bodies, of which a part may have been passed on.
+# The same for bodies, of which a part may have been forwarded.
 BROKEN_CHUNKS = {
     "no number": b"x\r\n",
     "a sign": b"+5\r\nhello\r\n0\r\n\r\n",
@@ -106,7 +106,7 @@ class Hostile(unittest.TestCase):
         self.assertTrue(got.startswith(b"HTTP/1.1 "), got[:100])
         return int(got.split()[1])
 
-    def test_what_could_be_understood_in_two_ways_is_refused(self):
+    def test_ambiguous_requests_are_refused_against_request_smuggling(self):
         for name, (status, request) in SMUGGLING.items():
             with self.subTest(name):
                 before = len(self.service.seen)
@@ -115,7 +115,7 @@ class Hostile(unittest.TestCase):
                 self.assertEqual(len(re.findall(rb"HTTP/1.1 \d", answers)), 1, answers)
                 self.assertEqual(len(self.service.seen), before)
 
-    def test_chunks_that_are_none_end_the_request_and_the_connection(self):
+    def test_malformed_chunks_end_the_request_and_the_connection(self):
         for name, chunks in BROKEN_CHUNKS.items():
             with self.subTest(name):
                 got = self.gateway.raw(b"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n"
@@ -123,7 +123,7 @@ class Hostile(unittest.TestCase):
                 self.assertIn(int(got.split()[1]), (400, 431), got[:200])
                 self.assertEqual(got.count(b"HTTP/1.1 "), 1)
 
-    def test_a_head_that_comes_a_byte_at_a_time_is_given_up(self):
+    def test_a_slowloris_header_times_out(self):
         with self.gateway.connect() as s:
             s.settimeout(0.1)
             got = b""
@@ -138,11 +138,11 @@ class Hostile(unittest.TestCase):
                     break
             self.assertTrue(got.startswith(b"HTTP/1.1 408"), got)
 
-    def test_who_says_nothing_is_not_waited_for(self):
+    def test_a_silent_connection_is_closed(self):
         with self.gateway.connect() as s:
             self.assertEqual(read_all(s), b"")
 
-    def test_a_body_that_does_not_come_is_408(self):
+    def test_a_missing_body_is_408(self):
         with self.gateway.connect() as s:
             s.sendall(b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\n123")
             self.assertTrue(read_all(s).startswith(b"HTTP/1.1 408"))
@@ -154,7 +154,7 @@ class Hostile(unittest.TestCase):
         flight = lambda: self.gateway.metric("weir_gateway_in_flight")['{route="0"}']
         eventually(lambda: flight() == 0, "nothing is under way")
 
-    def test_half_closed_connections_are_given_up(self):
+    def test_half_closed_connections_are_closed(self):
         sockets = []
         for _ in range(20):
             s = self.gateway.connect()
@@ -165,7 +165,7 @@ class Hostile(unittest.TestCase):
             self.assertEqual(read_all(s), b"")
             s.close()
 
-    def test_who_does_not_take_the_answer_is_given_up(self):
+    def test_a_client_that_does_not_read_its_response_is_disconnected(self):
         with Service(lambda h: h.answer(body=b"x" * 50_000_000)) as service, Gateway(
                 WEIR, f"- {{ match: {{ path: /** }}, upstream: {service.url} }}", more=WAIT) as gateway:
             before = resident_kib(gateway.process.pid)
@@ -184,7 +184,7 @@ class Hostile(unittest.TestCase):
             for s in sockets:
                 s.close()
 
-    def test_who_asks_on_and_on_and_takes_no_answer_is_not_read_and_given_up(self):
+    def test_a_pipelining_client_that_reads_nothing_is_not_read_and_is_disconnected(self):
         with Gateway(WEIR, f"- {{ match: {{ path: /x }}, upstream: {self.service.url} }}", more=WAIT) as gateway:
             before = resident_kib(gateway.process.pid)
             began = time.monotonic()
@@ -202,7 +202,7 @@ class Hostile(unittest.TestCase):
                 if not under_sanitizer():
                     self.assertLess(resident_kib(gateway.process.pid) - before, 8 << 10)
 
-    def test_all_that_was_asked_at_once_is_answered_as_the_answers_are_taken(self):
+    def test_all_pipelined_requests_are_answered_as_responses_are_read(self):
         count = 20_000
         with Gateway(WEIR, f"- {{ match: {{ path: /x }}, upstream: {self.service.url} }}", more=WAIT) as gateway:
             with gateway.connect() as s:
@@ -215,9 +215,9 @@ class Hostile(unittest.TestCase):
                 asks.join()
         self.assertEqual(got.count(b"HTTP/1.1 404"), count)
 
-    def test_thousands_of_connections_that_do_nothing_hinder_nobody(self):
+    def test_thousands_of_idle_connections_do_not_delay_others(self):
         soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-        # (Each may need another descriptor for a server, so a daemon takes half of what it may have.)
+        # (Each may need a second descriptor for its server, so a daemon uses half of its descriptors.)
         count = min(10_000, hard // 2 - 500)
         if under_sanitizer():
             count = min(count, 1000)
@@ -236,7 +236,7 @@ class Hostile(unittest.TestCase):
             opened = lambda: sum(gateway.metric("weir_connections_open").values())
             eventually(lambda: opened() < 10, "all have left")
 
-    def test_a_path_is_matched_and_passed_on_as_the_same(self):
+    def test_a_path_is_matched_and_forwarded_in_the_same_form(self):
         with Service() as service, Gateway(WEIR, f"""
 - {{ match: {{ path: /admin/** }}, upstream: {service.url}, limits: [ 1/h ], key: const:all }}
 - {{ match: {{ path: /** }}, upstream: {service.url} }}
@@ -249,7 +249,7 @@ class Hostile(unittest.TestCase):
                 self.assertIn(gateway.get(path)[0], (400, 429), path)
             self.assertEqual(len(service.seen), 1)
 
-    def test_a_path_that_is_passed_on_as_sent_has_one_route_for_every_server(self):
+    def test_a_path_forwarded_as_sent_has_the_same_route_for_every_server(self):
         with Service() as service, Gateway(WEIR, f"""
 - {{ match: {{ path: /pub/** }}, upstream: {service.url} }}
 - {{ match: {{ path: /** }}, upstream: {service.url}, limits: [ 1/h ], key: const:all }}

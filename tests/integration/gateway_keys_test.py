@@ -1,5 +1,5 @@
-"""Whose a request is, over HTTP: keys of all kinds, clients behind proxies, spellings, tokens, and where
-the limits of routes are seen: gateway_keys_test.py WEIR."""
+"""Keys of requests over HTTP: keys of all kinds, clients behind proxies, spellings, tokens, and where the
+limits of routes are visible: gateway_keys_test.py WEIR."""
 
 import base64
 import hashlib
@@ -38,7 +38,7 @@ class Keys(unittest.TestCase):
         self.addCleanup(self.service.__exit__, None, None, None)
 
     def gateway(self, fields, routes=None, **others):
-        """A route that lets each key in once."""
+        """A route that admits each key once."""
         route = f"- {{ name: one, upstream: {self.service.url}, limits: [ 1/h ], {fields} }}"
         gateway = Gateway(WEIR, routes or route, **others)
         gateway.__enter__()
@@ -46,11 +46,11 @@ class Keys(unittest.TestCase):
         return gateway
 
     def check(self, gateway, requests):
-        """[(path, headers, status), …], one after the other."""
+        """Checks [(path, headers, status), …] one after the other."""
         for path, headers, status in requests:
             self.assertEqual(gateway.get(path, headers=headers)[0], status, (path, headers))
 
-    def test_headers_parameters_and_cookies(self):
+    def test_headers_parameters_and_cookies_are_parts_of_keys(self):
         gateway = self.gateway("key: [ 'header:X-User', 'query:sku', 'cookie:s' ]")
         one = {"X-User": "a", "Cookie": "t=1; s=x"}
         self.check(gateway, [
@@ -61,8 +61,8 @@ class Keys(unittest.TestCase):
             ("/", one, 403), ("/?sku=1", {"X-User": "a"}, 403),
             ("/?sku=1&sku=2", one, 400), ("/?sku=1", {**one, "Cookie": "s=x; s=z"}, 400)])
 
-    # Who sends it twice does not get a bucket for each.
-    def test_a_header_that_is_there_twice_is_refused(self):
+    # A client that sends the header twice does not get two buckets.
+    def test_a_header_with_two_different_values_is_refused(self):
         gateway = self.gateway("key: header:X-User")
         for lines, status in ((b"X-User: a\r\nX-User: b\r\n", b"400"), (b"X-User: a\r\nX-User: a\r\n", b"200")):
             got = gateway.raw(b"GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n" + lines + b"\r\n")
@@ -80,8 +80,8 @@ class Keys(unittest.TestCase):
             ("shop.example.com", 200), ("SHOP.example.com", 429), ("shop.example.com.", 429),
             ("shop.example.com:8080", 429), ("other.example.com", 200), ("a b", 400))])
 
-    # The limit of /admin holds for whatever a service might take for it.
-    def test_nobody_walks_around_a_route(self):
+    # The limit of /admin applies to every spelling that a service might take for it.
+    def test_no_spelling_of_a_path_bypasses_a_route(self):
         gateway = self.gateway("", f"""
 - {{ match: {{ path: /admin/** }}, upstream: {self.service.url}, limits: [ 1/h ], key: const:all }}
 - {{ match: {{ path: /** }}, upstream: {self.service.url} }}""")
@@ -90,31 +90,31 @@ class Keys(unittest.TestCase):
         self.check(gateway, [(path, {}, 400) for path in ("/admin%2Fx", "/admin;a/x", "/admin%5cx", "/;/admin")])
         self.check(gateway, [("/other", {}, 200), ("/group%2Fname", {}, 200)])
 
-    def test_clients_behind_proxies(self):
+    def test_trusted_proxies_name_the_client_address(self):
         gateway = self.gateway("key: ip", more="trusted_proxies: [ 127.0.0.1, 10.0.0.0/8 ]")
         self.check(gateway, [("/", {"X-Forwarded-For": chain}, status) for chain, status in (
             ("1.1.1.1", 200), ("1.1.1.1", 429), ("6.6.6.6, 1.1.1.1", 429), ("1.1.1.1, 10.0.0.3", 429),
             ("::ffff:1.1.1.1", 429), ("2.2.2.2:4711", 200), ("2.2.2.2", 429),
             ("2001:db9:1:2::1", 200), ("2001:db9:1:2:ffff::9", 429), ("2001:db9:1:3::1", 200))])
         self.check(gateway, [("/", {"Forwarded": "for=1.1.1.1"}, 429), ("/", {"Forwarded": "for=3.3.3.3"}, 200)])
-        # Who tells two is counted as the proxy, and so is nonsense.
+        # Two contradicting headers count as the proxy, and so does nonsense.
         self.check(gateway, [("/", {"X-Forwarded-For": "4.4.4.4", "Forwarded": "for=5.5.5.5"}, 200),
                              ("/", {"X-Forwarded-For": "nonsense"}, 429)])
 
-    def test_strangers_do_not_choose_their_address(self):
+    def test_untrusted_clients_cannot_choose_their_address(self):
         gateway = self.gateway("key: ip/24")
         self.check(gateway, [("/", {"X-Forwarded-For": "1.1.1.1"}, 200), ("/", {"X-Forwarded-For": "2.2.2.2"}, 429),
                              ("/", {"Forwarded": "for=3.3.3.3"}, 429)])
         seen = self.service.seen[0][2]
         self.assertEqual(seen["X-Forwarded-For"], "127.0.0.1")
 
-    def test_tokens_that_nobody_verifies(self):
+    def test_unverified_tokens_give_a_key_when_verification_is_off(self):
         gateway = self.gateway("key: jwt:sub, jwt: { verify: off }")
         self.assertTrue(any("tokens are not verified" in line for line in gateway.log))
         alice = {"Authorization": "Bearer " + unsigned({"alg": "none"}, {"sub": "alice"}) + "."}
         self.check(gateway, [("/", alice, 200), ("/", alice, 429), ("/", {}, 403)])
 
-    def test_tokens_that_are_verified(self):
+    def test_verified_tokens_give_a_key_and_others_are_refused(self):
         gateway = self.gateway(f"key: jwt:sub, jwt: {{ key: {SECRET} }}")
         def bearer(token):
             return {"Authorization": "Bearer " + token}
@@ -127,8 +127,8 @@ class Keys(unittest.TestCase):
             ("/", bearer(hs256({**claims, "sub": "bob", "nbf": int(time.time()) + 3600})), 403),
             ("/", bearer(hs256({**claims, "sub": "bob"})), 200)])
 
-    # As somebody else signs them: openssl, with keys as people make them.
-    def test_tokens_signed_with_private_keys(self):
+    # Signed by another program: openssl, with ordinary keys.
+    def test_tokens_signed_with_private_keys_are_verified(self):
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
         def run(*words, data=None):
@@ -150,11 +150,11 @@ class Keys(unittest.TestCase):
             ("/", signed("rsa", "RS256", "alice"), 200), ("/", signed("rsa", "RS256", "alice"), 429),
             ("/", signed("ec", "ES256", "bob"), 200), ("/", signed("ec", "ES256", "alice"), 429),
             ("/", signed("rsa", "ES256", "eve"), 403), ("/", signed("ec", "RS256", "eve"), 403)])
-        # The public key as a secret.
+        # The public key used as an HMAC secret.
         public = Path(folder.name, "rsa.pem").read_text()
         self.check(gateway, [("/", {"Authorization": "Bearer " + hs256({"sub": "eve"}, public)}, 403)])
 
-    # Nobody gets around a bandwidth, either.
+    # A bandwidth cannot be bypassed either.
     def test_bandwidths_need_their_key_as_well(self):
         gateway = self.gateway("", f"""
 - {{ match: {{ path: /a }}, upstream: {self.service.url}, bandwidth: {{ limit: 1MB/s, key: 'query:u' }} }}
@@ -171,7 +171,7 @@ class Keys(unittest.TestCase):
         self.assertEqual((status, answer["decision"]["allowed"]), (200, False))
         self.assertRegex(gateway.http("GET", "/metrics")[2].decode(), r'weir_decisions_total\{[^}]*policy="gateway/one"')
 
-    # Raising a limit helps at once, and what was used stays used, wherever the route stands.
+    # A raised limit applies at once, and usage is kept wherever the route stands in the list.
     def test_usage_survives_a_reload(self):
         gateway = self.gateway("key: header:X-User")
         self.check(gateway, [("/", {"X-User": "a"}, 200), ("/", {"X-User": "a"}, 429)])
@@ -181,7 +181,7 @@ class Keys(unittest.TestCase):
 
 
 def two_numbers(der):
-    """Of an ASN.1 sequence of two integers, as tokens have them."""
+    """The raw signature of an ASN.1 sequence of two integers, as tokens have it."""
     at, numbers = 2, b""
     for _ in range(2):
         length = der[at + 1]

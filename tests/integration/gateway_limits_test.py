@@ -1,4 +1,4 @@
-"""The gateway's limits: what passes, waits, is refused, and what it costs: gateway_limits_test.py WEIR."""
+"""The gateway's limits: admission, queues, refusals and costs: gateway_limits_test.py WEIR."""
 
 import json
 import socket
@@ -52,7 +52,7 @@ class Limits(unittest.TestCase):
     def limited(self, more, **others):
         return self.gateway(f"- {{ match: {{ path: /** }}, upstream: SERVICE, {more} }}", **others)
 
-    def test_the_three_routes_of_a_shop(self):
+    def test_the_example_of_a_shop_limits_its_three_routes(self):
         with Service() as a, Service() as b, Gateway(WEIR, ISSUE % {"a": a.url, "b": b.url},
                                                      POLICIES) as gateway:
             def buy(user, sku):
@@ -76,7 +76,7 @@ class Limits(unittest.TestCase):
             self.assertEqual(decisions['{route="0",decision="refused"}'], 2)
             self.assertEqual(decisions['{route="0",decision="allowed"}'], 3)
 
-    def test_a_missing_part_leaves_out_only_the_limits_that_count_by_it(self):
+    def test_a_missing_part_skips_only_the_limits_by_that_part(self):
         policies = "policies: { p: { limits: [ { by: user, limit: 1/h, name: user }, { by: sku, limit: 2/h, name: sku } ] } }"
         with Service() as service, Gateway(WEIR, f"""
 - {{ upstream: {service.url}, policy: p, empty_key: allow, parts: {{ user: 'header:X-User', sku: 'query:sku' }} }}
@@ -91,7 +91,7 @@ class Limits(unittest.TestCase):
             decisions = gateway.metric("weir_gateway_decisions_total")
             self.assertEqual(decisions['{route="0",decision="unlimited"}'], 3)
 
-    def test_each_limit_may_refuse_in_its_own_words(self):
+    def test_each_limit_can_have_its_own_refusal(self):
         gateway = self.limited("""limits: [ { limit: 9/h, cost: 1, name: calls }, { limit: 3/h, name: units } ], key: ip,
   cost: 'header:X-Cost', refused: { status: 503, body: '{"by":"{limited_by}"}', limits: { units: { status: 200,
   body: '<i>{policy} {retry_after}</i>', content_type: text/html } } }""")
@@ -100,7 +100,7 @@ class Limits(unittest.TestCase):
         self.assertEqual((status, headers["Content-Type"]), (200, "text/html"))
         self.assertRegex(body, rb"^<i>gateway/\w+ 1[12]\d\d</i>$")
 
-    def test_what_passes_and_what_is_refused_tell_of_the_limit(self):
+    def test_admitted_and_refused_requests_have_rate_limit_headers(self):
         gateway = self.limited("limits: [ 2/h ], key: ip")
         first = gateway.get()[1]
         self.assertEqual(first["RateLimit-Policy"], '"0";q=2;w=3600')
@@ -112,11 +112,11 @@ class Limits(unittest.TestCase):
         self.assertGreater(int(headers["Retry-After"]), 0)
         self.assertEqual(json.loads(body)["status"], 429)
 
-    def test_a_day_is_told_in_seconds(self):
+    def test_a_day_is_written_in_seconds(self):
         gateway = self.limited("limits: [ 100000/day in Asia/Shanghai, 30/month ], key: ip")
         self.assertEqual(gateway.get()[1]["RateLimit-Policy"], '"0";q=100000;w=86400, "1";q=30')
 
-    def test_refusals_keep_the_connection_also_those_of_small_bodies(self):
+    def test_refusals_keep_the_connection_open_also_after_small_bodies(self):
         gateway = self.limited("limits: [ 1/h ], key: ip")
         client = gateway.client()
         statuses = []
@@ -129,7 +129,7 @@ class Limits(unittest.TestCase):
         client.close()
         self.assertEqual(statuses, [200, 429, 429, 429])
 
-    def test_a_refusal_is_one_also_if_the_client_leaves_with_the_rest_of_its_body(self):
+    def test_a_refusal_is_counted_also_if_the_client_leaves_before_the_rest_of_its_body(self):
         gateway = self.limited("limits: [ 1/h ], key: ip")
         gateway.get()
         before = gateway.metric("weir_gateway_requests_total")
@@ -145,7 +145,7 @@ class Limits(unittest.TestCase):
                    "both are refusals")
         self.assertEqual(gateway.metric("weir_gateway_abandoned_total"), {'{route="0"}': 0})
 
-    def test_a_redirect_and_a_fallback(self):
+    def test_refused_requests_are_redirected_or_sent_to_a_fallback(self):
         with Service(lambda h: h.answer(body=b"instead")) as other:
             gateway = self.gateway(f"""
 - {{ match: {{ path: /r }}, upstream: SERVICE, limits: [ 1/h ], key: ip, refused: {{ redirect: https://a.example/busy }} }}
@@ -158,7 +158,7 @@ class Limits(unittest.TestCase):
 
     # ---- Queues
 
-    def test_a_queue_spaces_requests_and_refuses_what_does_not_fit(self):
+    def test_a_queue_spaces_requests_and_refuses_those_that_do_not_fit(self):
         gateway = self.limited("limits: [ 10/s queue 3 ], key: ip")
         starts = []
         self.service.on_request = lambda h: (starts.append(time.monotonic()), h.answer())
@@ -178,7 +178,7 @@ class Limits(unittest.TestCase):
         self.assertGreaterEqual(waits['{route="0"}'], 3)
         self.assertEqual(gateway.metric("weir_gateway_queued"), {'{route="0"}': 0})
 
-    def test_who_leaves_the_queue_gives_the_place_back(self):
+    def test_a_client_that_leaves_the_queue_refunds_its_permit(self):
         gateway = self.limited("limits: [ 6/min queue 2 ], key: ip", args=["--threads", "1"])
         self.assertEqual(gateway.get()[0], 200)
         ask = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n"
@@ -197,7 +197,7 @@ class Limits(unittest.TestCase):
         eventually(lambda: queued() == 0, "all have left")
         self.assertEqual(len(self.service.seen), 1)
 
-    def test_a_queue_is_bounded_by_places_and_by_time(self):
+    def test_a_queue_is_bounded_by_length_and_by_time(self):
         gateway = self.limited("limits: [ 1/min queue 50 ], key: ip, queue: { most: 1, longest: 10min }",
                                args=["--threads", "1"])
         gateway.get()
@@ -209,7 +209,7 @@ class Limits(unittest.TestCase):
         late = self.limited("limits: [ 1/min queue 50 ], key: ip, queue: { longest: 5s }")
         self.assertEqual([late.get()[0] for _ in range(3)], [200, 429, 429])
 
-    def test_who_is_given_up_in_the_queue_leaves_it_too(self):
+    def test_a_request_that_times_out_in_the_queue_refunds_its_permit(self):
         gateway = self.limited("limits: [ 1/min queue 2 ], key: ip, timeouts: { total: 300ms }, "
                                "queue: { most: 1, longest: 10min }", args=["--threads", "1"])
         self.assertEqual(gateway.get()[0], 200)
@@ -218,9 +218,9 @@ class Limits(unittest.TestCase):
         self.assertEqual(gateway.metric("weir_gateway_queued"), {'{route="0"}': 0})
         self.assertEqual(gateway.metric("weir_gateway_queue_overflows_total"), {'{route="0"}': 0})
 
-    # ---- What is under way
+    # ---- Concurrent requests
 
-    def test_requests_in_progress_are_counted_until_they_end_or_die(self):
+    def test_concurrent_requests_are_counted_until_they_end_or_die(self):
         gateway = self.limited("limits: [ 2 concurrent ], key: ip")
         go = threading.Event()
         self.service.on_request = lambda h: (go.wait(30), h.answer())
@@ -255,17 +255,17 @@ class Limits(unittest.TestCase):
 
     # ---- Costs
 
-    def test_a_cost_is_fixed_or_told_by_a_header(self):
+    def test_a_cost_is_fixed_or_read_from_a_header(self):
         gateway = self.limited("limits: [ 10 per 1h ], key: ip, cost: 4")
         self.assertEqual([gateway.get()[0] for _ in range(3)], [200, 200, 429])
         told = self.limited("limits: [ 10 per 1h ], key: ip, cost: header:X-Cost")
         self.assertEqual([told.get(headers={"X-Cost": c})[0] for c in ("7", "4", "3", "1")],
                          [200, 429, 200, 429])
 
-    def test_bytes_are_settled_when_they_are_known(self):
+    def test_bytes_are_settled_when_the_body_has_ended(self):
         gateway = self.limited("limits: [ 1000 per 1h ], key: ip, cost: bytes")
         self.service.on_request = lambda h: h.answer(body=b"x" * 300)
-        # (One connection: what comes on it next is asked when the exchange before it is settled.)
+        # (One connection: its next request is decided when the exchange before it is settled.)
         client = gateway.client()
         left = []
         for method, body in (("POST", b"y" * 100), ("GET", None)):
@@ -274,7 +274,7 @@ class Limits(unittest.TestCase):
                 response.read()
                 left.append(int(response.headers["RateLimit"].split("r=")[1].split(";")[0]))
         client.close()
-        # 100 were asked for and 300 more came: 599 are left when the next one takes its one.
+        # 100 were taken and 300 more came: 599 are left when the next request takes one.
         self.assertEqual(left, [900, 599])
 
     def test_bandwidth_paces_bodies(self):
@@ -282,14 +282,14 @@ class Limits(unittest.TestCase):
         self.service.on_request = lambda h: h.answer(body=b"x" * 2_500_000)
         began = time.monotonic()
         self.assertEqual(len(gateway.get()[2]), 2_500_000)
-        # One second's worth at once, the rest at its rate; but for what is read ahead.
+        # One second's worth at once, the rest at its rate, apart from bytes read ahead.
         self.assertGreater(time.monotonic() - began, 1.0)
         began = time.monotonic()
         gateway.get("/", "POST", b"x" * 1_000_000)
         self.assertGreater(time.monotonic() - began, 0.5)
 
-    # What is paid for at once must pass once.
-    def test_bandwidth_leaves_bodies_as_they_are(self):
+    # Bytes that are paid for must pass at once.
+    def test_bandwidth_does_not_change_bodies(self):
         gateway = self.limited("bandwidth: 1GB/s")
         body = bytes(i * i % 251 for i in range(300_000))
         seen = []
@@ -305,7 +305,7 @@ class Limits(unittest.TestCase):
 
         self.service.RequestHandlerClass = Keeping
         self.service.on_request = keep
-        # (The head and the body in one piece, so that the body is there when it is wanted.)
+        # (Header and body in one write, so that the body is there when it is needed.)
         for size in (1, 1000, 60_000, 300_000):
             with gateway.connect() as s:
                 s.sendall(b"POST / HTTP/1.1\r\nHost: a\r\nConnection: close\r\nContent-Length: %d\r\n\r\n" % size
@@ -315,7 +315,7 @@ class Limits(unittest.TestCase):
 
     # ---- Policies that change
 
-    def test_a_policy_that_is_put_holds_at_once(self):
+    def test_a_put_policy_applies_at_once(self):
         gateway = self.limited("policy: p, key: ip", policies="policies: { p: { limits: [ 1/h ] } }")
         self.assertEqual([gateway.get()[0] for _ in range(2)], [200, 429])
         gateway.http("PUT", "/v1/policies/p", {"limits": ["3/h"]})
@@ -323,8 +323,8 @@ class Limits(unittest.TestCase):
         gateway.http("PUT", "/v1/policies/p", {"limits": ["1 concurrent"]})
         self.assertEqual(gateway.get()[0], 200, "it is entered, not taken")
 
-    # And leaves: routes hear of the change a moment later.
-    def test_a_policy_that_is_entered_from_now_on_is_so_at_once(self):
+    # The policy changes between take and enter: routes apply the change a moment later.
+    def test_a_policy_that_becomes_concurrent_applies_at_once(self):
         gateway = self.limited("policy: p, key: ip", policies="policies: { p: { limits: [ 1000/s ] } }")
         for limit in ("2 concurrent", "1000/s", "1 concurrent"):
             gateway.http("PUT", "/v1/policies/p", {"limits": [limit]})
@@ -332,7 +332,7 @@ class Limits(unittest.TestCase):
             while time.monotonic() - began < 0.5:
                 self.assertEqual(gateway.get()[0], 200)
 
-    def test_bandwidth_that_is_put_with_a_queue_goes_on(self):
+    def test_bandwidth_put_with_a_queue_still_paces_bodies(self):
         gateway = self.limited("name: a, bandwidth: 1MB/s")
         self.service.on_request = lambda h: h.answer(body=b"x" * 1_000_000)
         self.assertEqual(gateway.http("PUT", "/v1/policies/gateway%2Fa%2Fbandwidth",
@@ -342,7 +342,7 @@ class Limits(unittest.TestCase):
 
     # ---- Redis
 
-    def test_without_the_store_policies_say_what_happens(self):
+    def test_the_store_failure_mode_applies_without_the_store(self):
         with RedisServer() as redis:
             routes = """
 - { match: { path: /open }, upstream: SERVICE, policy: open, key: ip }
@@ -366,7 +366,7 @@ policies:
             degraded = gateway.metric("weir_gateway_decisions_total")
             self.assertEqual(degraded['{route="0",decision="degraded"}'], 3)
 
-    def test_a_seat_that_nobody_knew_of_is_given_back(self):
+    def test_a_permit_entered_after_the_timeout_is_given_back(self):
         for mode in ("closed", "local"):
             with self.subTest(mode), RedisServer() as redis, SlowAnswers(redis.port) as slow:
                 policies = f"""
@@ -387,13 +387,13 @@ policies:
                 self.addCleanup(resp.close)
                 seats = lambda: resp("ZCARD", "weir1:{p:x}:concurrent")
                 eventually(lambda: seats() == 0, "all have left")
-                # (So many were late that the store is asked only after it has answered a PING.)
+                # (So many were late that the store is used only after it has answered a PING.)
                 eventually(lambda: gateway.get()[0] == 200, "the store is asked again")
                 eventually(lambda: seats() == 0, "and whoever asked has left")
 
 
 class SlowAnswers:
-    """Stands before a redis-server, whose answers come `seconds` late."""
+    """A proxy before a redis-server that delays its answers by `seconds`."""
 
     def __init__(self, port):
         self.behind = port

@@ -1,6 +1,6 @@
 """The same arrivals at a real nginx, at a gateway with the same limits (`like: nginx`), and at one whose
-configuration `weir import nginx --gateway` made of that of nginx: the same statuses, and the same delays but for
-what a busy machine adds: gateway_nginx_test.py WEIR."""
+configuration `weir import nginx --gateway` made from nginx's: equal statuses, and equal delays except for
+the load of the machine: gateway_nginx_test.py WEIR."""
 
 import re
 import selectors
@@ -17,13 +17,12 @@ from gateway import Gateway, Service
 
 WEIR = sys.argv.pop(1)
 
-# The longest that an answer may be late, on a machine that does other things as well: less than half
-# of the interval between two requests, 1 s. An arrival at which somebody was later says nothing, and
-# is repeated.
+# The maximum lateness of an answer on a busy machine: less than half of the interval between two requests, 1
+# s. An arrival with a later answer is inconclusive, and is repeated.
 TOLERANCE = 0.45
 ATTEMPTS = 6
 
-# What nginx says, and what a route says.
+# The nginx configuration, and the route for each location.
 CASES = {
     "plain": ("", "[ { limit: 1/s queue 0, like: nginx } ]"),
     "burst": ("burst=3", "[ { limit: 1/s queue 3, like: nginx } ]"),
@@ -115,7 +114,7 @@ class Exchange:
 
 
 def arrive(ports, path, arrivals, attempt):
-    """[(at, user), …] at each of the ports, at the same time: for each port the exchanges."""
+    """Sends [(at, user), …] to each of the ports at the same time: for each port the exchanges."""
     every = [[Exchange(port, path, user, attempt) for _, user in arrivals] for port in ports]
     waiting = selectors.DefaultSelector()
     start = time.monotonic() + 0.05
@@ -174,8 +173,8 @@ class SameAsNginx(unittest.TestCase):
         raise AssertionError("nginx did not start")
 
     def check(self, path, arrivals, expected):
-        """`expected`: the delays of all that arrive at one instant, or that they are refused, for each
-        instant. (Requests of one instant have no order.)"""
+        """`expected`: the delays of all requests that arrive at one instant, or REFUSED, for each instant.
+        (Requests of one instant have no order.)"""
         instants = sorted({at for at, _ in arrivals})
         self.assertEqual(len(instants), len(expected))
         for attempt in range(ATTEMPTS):
@@ -190,7 +189,7 @@ class SameAsNginx(unittest.TestCase):
                 self.check_instant(of_instant, delays, f"{name} at {at}: {of_instant}")
 
     def is_late(self, exchanges, delays):
-        """Whether an answer came when none should, but not before its time."""
+        """True if an answer came later than allowed, but not before its time."""
         times = [delay or 0 for delay in delays]
         return any(min((took - time for time in times if took > time - 0.1), default=0) > TOLERANCE
                    for _, took in exchanges)
@@ -200,34 +199,34 @@ class SameAsNginx(unittest.TestCase):
         wanted = [(200, delay) for delay in passed] + [(429, 0)] * delays.count(REFUSED)
         self.assertEqual([status for status, _ in exchanges], [status for status, _ in wanted], message)
         for (_, took), (_, delay) in zip(exchanges, wanted):
-            # (One of the same instant may come some milliseconds after the first, and wait less.)
+            # (A request of the same instant may come some milliseconds after the first, and wait less.)
             self.assertGreater(took, delay - 0.1, message)
             self.assertLess(took, delay + TOLERANCE, message)
 
-    def test_plain(self):
+    def test_a_plain_limit_refuses_as_nginx_does(self):
         self.check("/plain", [(0, "a")] * 4 + [(0, "b")] * 2 + [(0.4, "a")] + [(1.5, "a")] * 2
                    + [(3, "a"), (3, "b")],
                    [[0, 0] + [REFUSED] * 4, [REFUSED], [0, REFUSED], [0, 0]])
 
-    def test_burst(self):
+    def test_a_burst_delays_as_nginx_does(self):
         self.check("/burst", [(0, "a")] * 7 + [(1.5, "a")] * 3,
                    [[0, 1, 2, 3] + [REFUSED] * 3, [2.5, REFUSED, REFUSED]])
 
-    def test_nodelay(self):
+    def test_nodelay_refuses_as_nginx_does(self):
         self.check("/nodelay", [(0, "a")] * 6 + [(1.5, "a")] * 2 + [(2.5, "a")] * 2,
                    [[0] * 4 + [REFUSED] * 2, [0, REFUSED], [0, REFUSED]])
 
-    def test_delay_of_some(self):
+    def test_a_partial_delay_delays_as_nginx_does(self):
         self.check("/delay", [(0, "a")] * 7, [[0, 0, 0, 1, 2, REFUSED, REFUSED]])
 
     # 40 a minute are 0.666 a second there, 50 are 0.833.
-    def test_by_the_minute(self):
+    def test_rates_per_minute_are_rounded_as_nginx_does(self):
         self.check("/minute", [(0, "a")] * 5, [[0, 1.501, 3.003, REFUSED, REFUSED]])
         self.check("/minutes", [(0, "a")] * 3 + [(0.6, "a"), (1.7, "a"), (1.7, "a")],
                    [[0, 0, REFUSED], [REFUSED], [0, REFUSED]])
 
     # A request that one zone refuses costs nothing in the other.
-    def test_two_zones(self):
+    def test_two_zones_are_charged_as_nginx_does(self):
         arrivals = [(0, "a"), (0.05, "a"), (0.1, "a"), (0.15, "a"), (0.2, "b"), (0.25, "b"), (0.3, "b"),
                     (0.35, "c"), (1.6, "c")]
         self.check("/zones", arrivals, [[0], [0], [REFUSED], [REFUSED], [0], [0], [REFUSED], [REFUSED], [0]])
@@ -236,7 +235,7 @@ class SameAsNginx(unittest.TestCase):
     def test_the_slowest_zone_delays(self):
         self.check("/slowest", [(0, "a")] * 4 + [(0.2, "b")], [[0, 1, 2, REFUSED], [1.3]])
 
-    def test_requests_under_way(self):
+    def test_concurrent_requests_are_limited_as_nginx_does(self):
         self.check("/conn", [(0, "a")] * 5 + [(0, "b")] + [(0.4, "a")] + [(2, "a")] * 4,
                    [[1] * 4 + [REFUSED] * 2, [REFUSED], [1] * 3 + [REFUSED]])
 

@@ -1,4 +1,4 @@
-"""The gateway as a proxy: what passes, and how: gateway_proxy_test.py WEIR."""
+"""The gateway as a proxy: what is forwarded, and how: gateway_proxy_test.py WEIR."""
 
 import http.client
 import itertools
@@ -26,7 +26,7 @@ def plain(url, more=""):
 
 
 class Passing(unittest.TestCase):
-    def test_requests_and_answers_pass_with_what_belongs_to_them(self):
+    def test_requests_and_responses_pass_with_their_headers_and_bodies(self):
         with Service() as service, Gateway(WEIR, plain(service.url)) as gateway:
             service.on_request = lambda h: h.answer(
                 201, b"made", [("X-Own", "yes"), ("Connection", "X-Hop"), ("X-Hop", "1")])
@@ -52,7 +52,7 @@ class Passing(unittest.TestCase):
             headers = gateway.get(headers={"X-Request-Id": "x" * 200})[1]
             self.assertEqual(service.seen[2][2]["X-Request-Id"], headers["X-Request-Id"])
 
-    def test_a_connection_is_used_again_on_both_sides(self):
+    def test_connections_are_reused_on_both_sides(self):
         connections = set()
         with Service() as service, Gateway(WEIR, plain(service.url), args=["--threads", "1"]) as gateway:
             service.on_request = lambda h: (connections.add(h.client_address), h.answer())
@@ -98,7 +98,7 @@ class Passing(unittest.TestCase):
             self.assertIn(b"3\r\nabc\r\n2\r\nde\r\n0\r\nX-T: 1\r\n\r\n", got.replace(b"5\r\nabcde", b"3\r\nabc\r\n2\r\nde"))
             self.assertTrue(got.endswith(b"0\r\nX-Sum: 7\r\n\r\n"), got)
 
-    def test_a_trailer_cannot_replace_what_a_request_is_counted_by(self):
+    def test_a_trailer_cannot_replace_the_header_of_a_key(self):
         def serve(connection):
             head, rest = read_head(connection)
             while not rest.endswith(b"\r\n\r\n"):
@@ -112,7 +112,7 @@ class Passing(unittest.TestCase):
                               b"X-Cost: 0\r\nX-Sum: 1\r\n\r\n")
             self.assertTrue(got.endswith(b"\r\n\r\n0\r\nX-Sum: 1\r\n\r\n"), got)
 
-    def test_an_answer_that_ends_with_its_connection_is_chunked_for_who_knows_chunks(self):
+    def test_a_response_delimited_by_close_is_chunked_for_http_1_1_clients(self):
         def serve(connection):
             read_head(connection)
             connection.sendall(b"HTTP/1.1 200 OK\r\n\r\nall there is")
@@ -124,7 +124,7 @@ class Passing(unittest.TestCase):
             self.assertTrue(old.endswith(b"\r\n\r\nall there is"), old)
             self.assertNotIn(b"chunked", old)
 
-    def test_who_waits_for_permission_to_send_gets_it_only_when_let_in(self):
+    def test_expect_100_continue_is_answered_only_after_admission(self):
         routes = """
 - { match: { path: /no }, upstream: %s, limits: [ 1/h ], key: const:all }
 - { match: { path: /** }, upstream: %s }
@@ -143,7 +143,7 @@ class Passing(unittest.TestCase):
             self.assertNotIn(b"100 Continue", refused)
             self.assertNotIn("Expect", service.seen[0][2])
 
-    def test_hints_before_an_answer_pass(self):
+    def test_interim_responses_pass(self):
         def serve(connection):
             read_head(connection)
             connection.sendall(b"HTTP/1.1 103 Early Hints\r\nLink: </a.css>\r\n\r\n"
@@ -153,7 +153,7 @@ class Passing(unittest.TestCase):
             self.assertTrue(got.startswith(b"HTTP/1.1 103 Early Hints\r\nLink: </a.css>\r\n\r\n"))
             self.assertIn(b"HTTP/1.1 204", got)
 
-    def test_an_upgraded_connection_is_a_tunnel_with_ends_of_its_own(self):
+    def test_an_upgraded_connection_is_a_tunnel_that_half_closes_each_way(self):
         def serve(connection):
             head, _ = read_head(connection)
             assert b"upgrade: echo" in head.lower(), head
@@ -179,9 +179,9 @@ class Passing(unittest.TestCase):
     TUNNEL = b"GET / HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n"
     SWITCHES = b"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n"
 
-    # Also if the server has said all before.
-    def test_all_that_a_client_says_in_a_tunnel_comes_before_its_end(self):
-        # (How much fits on the way depends on the system. The end must come while some is on it.)
+    # Also if the server has already sent everything.
+    def test_all_bytes_of_a_client_in_a_tunnel_come_before_its_end(self):
+        # (The amount in flight depends on the system. The end must come while some is in flight.)
         sizes = (500_000, 1_000_000, 3_000_000, 4_000_000, 5_000_000)
         for first, most in itertools.product(("the client", "the server"), sizes):
             reads = threading.Event()
@@ -209,21 +209,21 @@ class Passing(unittest.TestCase):
                     while sent < most:
                         sent += s.send(b"x" * 65536)
                 except TimeoutError:
-                    pass  # nobody takes any more
+                    pass  # the connection is closed
                 s.shutdown(socket.SHUT_WR)
-                time.sleep(0.2)  # for the gateway to hear of it
+                time.sleep(0.2)  # for the gateway to notice it
                 reads.set()
                 eventually(lambda: got, "the server has seen the end")
                 self.assertEqual(got, [sent])
 
-    def test_http2_in_disguise_is_not_passed_on(self):
+    def test_an_h2c_upgrade_is_not_forwarded(self):
         with Service() as service, Gateway(WEIR, plain(service.url)) as gateway:
             for upgrade in ("h2c", "H2C", "h2c, websocket", "websocket ,\th2C", "x,h2c/1", "h2"):
                 gateway.get(headers={"Connection": "Upgrade, HTTP2-Settings", "Upgrade": upgrade,
                                      "HTTP2-Settings": "AAMAAABk"})
                 self.assertNotIn("Upgrade", service.seen[-1][2])
 
-    def test_a_tunnel_is_silent_for_as_long_as_its_service_may_be(self):
+    def test_a_tunnel_may_be_idle_for_the_tunnel_timeout(self):
         def serve(connection):
             read_head(connection)
             connection.sendall(self.SWITCHES)
@@ -238,10 +238,10 @@ class Passing(unittest.TestCase):
             s.sendall(b"still here")
             self.assertEqual(s.recv(100), b"still here")
             began = time.monotonic()
-            self.assertEqual(s.recv(100), b"")  # politely
+            self.assertEqual(s.recv(100), b"")  # an orderly close
             self.assertGreater(time.monotonic() - began, 2)
 
-    def test_the_servers_end_passes_also_where_it_does_not_name_the_protocol(self):
+    def test_the_end_of_the_server_passes_also_where_it_does_not_name_the_protocol(self):
         def serve(connection):
             read_head(connection)
             connection.sendall(b"HTTP/1.1 101 Switching Protocols\r\n\r\nbye")
@@ -253,7 +253,7 @@ class Passing(unittest.TestCase):
                 self.assertEqual(read_all(s).split(b"\r\n\r\n", 1)[1], b"bye")
 
     def test_large_bodies_pass_both_ways_in_little_memory(self):
-        # (A sanitizer is slow, and keeps what was freed: less is sent, and memory is not looked at.)
+        # (A sanitizer is slow, and keeps freed memory: less is sent, and memory is not checked.)
         size, piece = 64 << 20 if under_sanitizer() else 1 << 30, b"x" * (1 << 20)
         def big(handler):
             handler.send_response(200)
@@ -267,7 +267,7 @@ class Passing(unittest.TestCase):
                 s.sendall(b"POST / HTTP/1.1\r\nHost: a\r\nConnection: close\r\nContent-Length: %d\r\n\r\n" % size)
                 for _ in range(size >> 20):
                     s.sendall(piece)
-                time.sleep(1)  # long enough for a careless proxy to swallow all of the answer
+                time.sleep(1)  # long enough for a careless proxy to read the whole response
                 got = 0
                 while data := s.recv(1 << 20):
                     got += len(data)
@@ -276,7 +276,7 @@ class Passing(unittest.TestCase):
             if not under_sanitizer():
                 self.assertLess(resident_kib(gateway.process.pid) - before, 8 << 10)
 
-    def test_a_server_that_goes_behind_its_answer_is_heard_out(self):
+    def test_the_response_of_a_server_that_closes_early_passes_whole(self):
         def serve(s):
             head, _ = read_head(s)
             size = int(head.split()[1][1:])
@@ -286,10 +286,10 @@ class Passing(unittest.TestCase):
             for size in (s << 18 for s in range(1, 25)):
                 with gateway.connect() as s:
                     s.sendall(b"GET /%d HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n" % size)
-                    time.sleep(0.05)  # it has said all, and much of it is still on the way
+                    time.sleep(0.05)  # the server has sent everything, and much of it is in flight
                     self.assertEqual(len(read_all(s).split(b"\r\n\r\n", 1)[1]), size)
 
-    def test_curl_agrees(self):
+    def test_curl_is_served_as_a_client(self):
         with Service() as service, Gateway(WEIR, plain(service.url)) as gateway:
             done = subprocess.run(["curl", "-sS", "-T", "-", "-w", "%{http_code}",
                                    f"http://127.0.0.1:{gateway.port}/up"],
@@ -313,14 +313,14 @@ class Servers(unittest.TestCase):
                 gateway.get()
         self.assertEqual((len(a.seen), len(b.seen)), (5, 5))
 
-    def test_the_one_with_fewer_requests_gets_the_next(self):
+    def test_least_connections_chooses_the_server_with_fewer_requests(self):
         a, b, routes = self.two(", balance: least_connections")
         go = threading.Event()
         a.on_request = lambda h: (go.wait(30), h.answer())
         # (One thread: another may see a request in progress whose answer has just been sent.)
         with Gateway(WEIR, routes, args=["--threads", "1"]) as gateway:
             threads = []
-            while not a.seen:  # it gets one, sooner or later, and keeps it
+            while not a.seen:  # one of the requests reaches it and stays
                 threads.append(threading.Thread(target=gateway.get))
                 threads[-1].start()
                 eventually(lambda: a.seen or not threads[-1].is_alive(), "one of them has it")
@@ -332,7 +332,7 @@ class Servers(unittest.TestCase):
             for thread in threads:
                 thread.join()
 
-    def test_one_that_fails_rests_and_the_others_serve(self):
+    def test_a_failing_server_is_ejected_and_the_others_serve(self):
         with Service() as good:
             port = free_port()
             routes = (f"- {{ match: {{ path: /** }}, upstream: [ http://127.0.0.1:{port}, {good.url} ],"
@@ -366,7 +366,7 @@ class Servers(unittest.TestCase):
             ill.clear()
             eventually(lambda: up() == 1, "it is back")
 
-    def test_active_checks_wait_for_the_answer_behind_hints(self):
+    def test_active_checks_skip_interim_responses(self):
         asked = []
 
         def serve(connection):
@@ -401,7 +401,7 @@ class Failures(unittest.TestCase):
         with Gateway(WEIR, plain(f"http://127.0.0.1:{free_port()}")) as gateway:
             self.assertIn("Connection refused", self.problem(gateway.get(), 502))
 
-    def test_a_server_that_resets_is_502_and_tried_again_only_when_that_is_safe(self):
+    def test_a_server_that_resets_is_502_and_only_safe_requests_are_retried(self):
         service, gateway = self.one(lambda c: read_head(c), ", retries: 2")
         self.problem(gateway.get(), 502)
         self.assertEqual(service.count, 3)
@@ -415,11 +415,11 @@ class Failures(unittest.TestCase):
         self.assertIn("in time", self.problem(gateway.get(), 504))
         self.assertEqual(service.count, 1)
 
-    def test_an_exchange_that_takes_too_long_is_504(self):
+    def test_an_exchange_beyond_its_total_timeout_is_504(self):
         service, gateway = self.one(lambda c: time.sleep(30), ", timeouts: { total: 200ms }")
         self.problem(gateway.get(), 504)
 
-    def test_a_server_that_dies_in_an_answer_ends_the_connection(self):
+    def test_a_server_that_dies_during_a_response_ends_the_connection(self):
         def serve(connection):
             read_head(connection)
             connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhalf")
@@ -429,7 +429,7 @@ class Failures(unittest.TestCase):
         failures = gateway.metric("weir_upstream_failures_total")
         self.assertEqual(sum(v for k, v in failures.items() if "reset" in k), 1)
 
-    def test_what_is_no_answer_is_502(self):
+    def test_a_malformed_response_is_502(self):
         for words in (b"SSH-2.0-x\r\n\r\n", b"HTTP/1.1 200 OK\nA: b\n\n",
                       b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n",
                       b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n",
@@ -440,12 +440,12 @@ class Failures(unittest.TestCase):
             with service, Gateway(WEIR, plain(service.url)) as gateway:
                 self.problem(gateway.get(), 502)
 
-    def test_a_kept_connection_that_has_ended_is_nobodys_failure(self):
+    def test_a_closed_idle_connection_is_not_counted_as_a_failure(self):
         answer = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
         def serve(connection):
             read_head(connection)
             connection.sendall(answer)
-            if service.count == 1:  # takes the next request, and is gone
+            if service.count == 1:  # reads the next request, and closes
                 read_head(connection)
                 return
             while True:
@@ -459,7 +459,7 @@ class Failures(unittest.TestCase):
         client.close()
         self.assertEqual(sum(gateway.metric("weir_upstream_failures_total").values()), 0)
 
-    def test_an_early_answer_reaches_a_client_that_still_sends(self):
+    def test_an_early_response_reaches_a_client_that_still_sends(self):
         def serve(connection):
             read_head(connection)
             connection.sendall(b"HTTP/1.1 413 No\r\nContent-Length: 4\r\nConnection: close\r\n\r\nfull")
@@ -470,8 +470,8 @@ class Failures(unittest.TestCase):
             self.assertIn(b"full", read_all(s))
 
 
-    # Its system throws away what it has not read, and tells us so: behind the answer.
-    def test_an_answer_of_a_server_that_hangs_up_on_a_body(self):
+    # The server's system discards unread data and resets the connection after the response.
+    def test_the_response_of_a_server_that_closes_during_the_upload_passes(self):
         def serve(connection):
             read_head(connection)
             connection.recv(1)
@@ -526,7 +526,8 @@ class Encrypted(unittest.TestCase):
             before = self.serial(gateway)
             self.ca.sign("server")
             eventually(lambda: self.serial(gateway) != before, "the new one is shown")
-            # Who does not speak TLS is told so; half a record hinders nobody, and costs nothing.
+            # A plaintext client gets an error; half a record delays no other client and leaves nothing
+            # behind.
             half = gateway.connect()
             half.sendall(b"\x16\x03\x01\x02\x00\x01")
             self.addCleanup(half.close)
@@ -537,12 +538,12 @@ class Encrypted(unittest.TestCase):
                 s.sendall(b"GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
                 self.assertIn(b"200 OK", read_all(s))
 
-    def test_an_answer_longer_than_any_buffer_passes_whole(self):
+    def test_a_response_larger_than_any_buffer_passes_whole(self):
         answer = os.urandom(1 << 20) * 40
         files = f"tls: {{ cert: {self.cert}, key: {self.key} }}"
         with Service(lambda h: h.answer(body=answer)) as service, \
                 Gateway(WEIR, plain(service.url), more=files) as gateway:
-            # (Who takes little at once makes the gateway wait over and over.)
+            # (A client that reads little at a time makes the gateway wait repeatedly.)
             s = socket.socket()
             s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 16 << 10)
             s.settimeout(30)
@@ -552,7 +553,7 @@ class Encrypted(unittest.TestCase):
                 body = b"".join(iter(lambda: s.recv(1 << 16), b"")).split(b"\r\n\r\n", 1)[1]
             self.assertTrue(body == answer, f"{len(body)} bytes")
 
-    def test_a_server_with_tls_must_be_who_it_says(self):
+    def test_a_server_must_have_a_certificate_for_its_name(self):
         with Service() as service:
             service.on_request = lambda h: h.answer(body=b"z" * 1_000_000)
             context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -573,14 +574,14 @@ class Encrypted(unittest.TestCase):
                 client.close()
 
 
-    def test_a_server_has_as_long_for_its_handshake_as_for_a_connection(self):
+    def test_the_connect_timeout_includes_the_tls_handshake(self):
         for more, status in ((", timeouts: { connect: 200ms }", 504),
                              (", timeouts: { connect: 200ms }, retries: 1", 200)):
             with RawService(lambda c: time.sleep(30)) as silent, Service() as good:
                 both = f"[ {silent.url.replace('http:', 'https:')}, {good.url} ]"
                 url = both if status == 200 else silent.url.replace("http:", "https:")
                 with Gateway(WEIR, plain(url, more), args=["--threads", "1"]) as gateway:
-                    for _ in range(2):  # (one after the other is asked first)
+                    for _ in range(2):  # (round robin)
                         self.assertEqual(gateway.get("/", "POST", b"x")[0], status)
                     failures = gateway.metric("weir_upstream_failures_total")
                 self.assertGreater(silent.count, 0)
@@ -588,7 +589,7 @@ class Encrypted(unittest.TestCase):
 
 
 class Running(unittest.TestCase):
-    def test_routes_change_while_requests_go_on(self):
+    def test_routes_change_while_requests_are_in_flight(self):
         with Service() as old, Service() as new, Gateway(WEIR, plain(old.url)) as gateway:
             go = threading.Event()
             old.on_request = lambda h: (go.wait(30), h.answer(body=b"old"))
@@ -603,13 +604,13 @@ class Running(unittest.TestCase):
             thread.join()
             self.assertEqual(results, [b"old"])
 
-    def test_a_file_with_a_server_that_is_not_there_changes_nothing(self):
+    def test_a_file_with_an_unknown_host_changes_nothing(self):
         with Service() as service, Gateway(WEIR, plain(service.url)) as gateway:
             gateway.rewrite(lambda text: text.replace(service.url, "http://no.such.host.invalid:1"))
             gateway.wait_for_log("routes stay as they are")
             self.assertEqual(gateway.get()[0], 200)
 
-    def test_requests_under_way_are_finished_before_it_ends(self):
+    def test_requests_in_flight_are_finished_before_the_gateway_ends(self):
         with Service() as service, Gateway(WEIR, plain(service.url)) as gateway:
             go = threading.Event()
             service.on_request = lambda h: (go.wait(30), h.answer())
@@ -627,10 +628,10 @@ class Running(unittest.TestCase):
             self.assertEqual(gateway.end(), 0)
             idle.close()
 
-    def test_the_access_log_has_a_line_for_each(self):
+    def test_the_access_log_has_a_line_for_each_request(self):
         with tempfile.TemporaryDirectory() as folder, Service() as service:
             path = os.path.join(folder, "access.log")
-            # (One thread: two write their lines in any order.)
+            # (One thread: two threads write their lines in any order.)
             with Gateway(WEIR, plain(service.url), args=["--threads", "1"],
                          more=f"access_log: {{ file: {path}, format: json, key: plain }}") as gateway:
                 gateway.get('/a?"b', headers={"User-Agent": 'x"\\', "X-Request-Id": "r1"})
@@ -643,7 +644,7 @@ class Running(unittest.TestCase):
                                  ("GET", 200, "r1", 'x"\\', "127.0.0.1", service.url, 5))
                 self.assertEqual((first["limit"], first["key"], first["degraded"]), ("", "", False))
                 os.rename(path, path + ".1")
-                time.sleep(1.2)  # it is looked at twice a second
+                time.sleep(1.2)  # the file is checked twice a second
                 gateway.get("/c")
                 eventually(lambda: os.path.exists(path) and lines(), "it is opened anew")
                 self.assertEqual(json.loads(lines()[0])["target"], "/c")

@@ -1,11 +1,9 @@
 #!/usr/bin/env python3
-"""Everything at once at the gateway, for a while: gateway_soak_test.py WEIR [SECONDS].
-
-Clients of HTTP/1 and HTTP/2 who check each answer, services that are slow, die or talk nonsense, an
-operator who changes the routes, and strangers who send half of things and go. At the end nothing is
-under way or queued, no permit is lost, and there are neither more descriptors nor more memory than
-before; what the daemon leaks, the sanitizer tells when it ends.
-"""
+"""All features of the gateway under load at once, for a while: gateway_soak_test.py WEIR [SECONDS].
+HTTP/1 and HTTP/2 clients that check each response, services that are slow, die or answer nonsense, an
+operator who changes the routes, and clients that send half a request and leave. At the end nothing is in
+flight or queued, no permit is lost, and there are neither more descriptors nor more memory than before; a
+sanitizer reports leaks when the daemon ends."""
 
 import http.client
 import os
@@ -34,13 +32,13 @@ ROUTES = """
 - {{ name: bad, match: {{ path: /bad/** }}, upstream: {bad}, timeouts: {{ read: 300ms }}, retries: 1 }}
 """
 
-# What a client may be told, by route. (A refusal is an answer, too.)
+# The allowed responses, by route. (A refusal is a valid response.)
 EXPECTED = {"echo": {200}, "few": {200, 429}, "queue": {200, 429}, "seats": {200, 429}, "paced": {200},
             "bad": {200, 502, 504}}
 
 
 class Keeping(Handler):
-    """Keeps the body of what it is asked."""
+    """Keeps the body of each request."""
 
     def read_body(self):
         self.body = b""
@@ -55,7 +53,7 @@ class Keeping(Handler):
 
 
 def misbehave(connection):
-    """A service of bad manners, in ways that take turns."""
+    """A service that misbehaves in several ways, in turn."""
     for _ in range(3):
         read_head(connection)
         manner = random.randrange(6)
@@ -123,7 +121,7 @@ class Soak:
                     response = client.getresponse()
                     self.check(route, response.status, response.read(), body)
                 except (http.client.HTTPException, OSError):
-                    # Of an answer that was never whole, and of refusals that do not read a body.
+                    # For a truncated response, and for refusals that do not read a body.
                     if route in ("echo", "paced"):
                         raise
                     self.count(f"{route} broken off")
@@ -137,12 +135,12 @@ class Soak:
                 asked = {}
                 for _ in range(chance.randint(1, 8)):
                     route, body = self.some_request(chance)
-                    body = body[:20_000]  # (within the window, so that nobody has to wait for another)
+                    body = body[:20_000]  # (within the window, so that streams do not wait for each other)
                     fields = [(":method", "POST" if body else "GET"), (":scheme", "http"),
                               (":path", f"/{route}/x"), (":authority", "a"),
                               ("x-user", f"u{chance.randrange(5)}")]
                     asked[peer.request(fields, body or None)] = route, body
-                if chance.random() < 0.3:  # changes its mind
+                if chance.random() < 0.3:  # resets the stream
                     peer.send(reset(asked.popitem()[0]))
                 for stream, (route, body) in asked.items():
                     answer = peer.answer(stream)
@@ -153,7 +151,7 @@ class Soak:
                     else:
                         self.failures.append(f"{route}: reset with {answer.reset}")
 
-    # ---- Strangers
+    # ---- Hostile clients
 
     def stranger(self, chance):
         with self.gateway.connect() as s, suppress(OSError):
@@ -205,7 +203,7 @@ class GatewaySoak(unittest.TestCase):
     def assert_at_rest(self, gateway):
         for gauge in ("weir_gateway_in_flight", "weir_gateway_queued"):
             eventually(lambda: sum(gateway.metric(gauge).values()) == 0, f"{gauge} is 0")
-        # Nobody sits in a seat: as many as there are come in at the same time.
+        # All concurrency permits are free: that many requests enter at the same time.
         entered = threading.Barrier(SEATS, timeout=30)
         statuses = []
 
@@ -222,7 +220,7 @@ class GatewaySoak(unittest.TestCase):
             thread.join()
         self.assertEqual(statuses, [200] * SEATS)
 
-    def test_everything_at_once(self):
+    def test_totals_stay_exact_under_every_fault_at_once(self):
         with Service(lambda handler: handler.answer(200, handler.body), handler=Keeping) as service, RawService(misbehave) as bad:
             routes = ROUTES.format(echo=service.url, bad=bad.url, few="5/s burst 2", seats=SEATS)
             with Gateway(WEIR, routes, more="client_timeouts: { header: 2s, body: 2s, idle: 5s }") as gateway:

@@ -1,5 +1,5 @@
-"""Spring Cloud Gateway's RequestRateLimiter, as its tests and users know it, over HTTP with its four
-headers; where it has a flaw, what happens instead: gateway_spring_test.py WEIR."""
+"""Spring Cloud Gateway's RequestRateLimiter as its tests and users know it, over HTTP with its four
+headers; where it has a flaw, weir's behaviour instead: gateway_spring_test.py WEIR."""
 
 import socket
 import subprocess
@@ -18,14 +18,14 @@ NAMES = ("X-RateLimit-Remaining", "X-RateLimit-Requested-Tokens", "X-RateLimit-B
 
 
 def four(headers):
-    """The four as numbers, none where none is there."""
+    """The four headers as numbers; None if they are missing."""
     values = [headers.get(name) for name in NAMES]
     return None if values == [None] * 4 else tuple(int(value) for value in values)
 
 
 def at_once(port, count, user="a"):
-    """So many requests on as many connections, sent in a row: [(status, the four)], and how long it
-    took until all were decided."""
+    """Sends this many requests on as many connections: [(status, the four)], and the time until all were
+    decided."""
     connections = [socket.create_connection(("127.0.0.1", port), timeout=20) for _ in range(count)]
     start = time.monotonic()
     for connection in connections:
@@ -49,9 +49,9 @@ class SameAsSpring(unittest.TestCase):
     def gateway(self, limit, more="", extra=""):
         gateway = Gateway(WEIR, f"- {{ upstream: {self.service.url}, limits: [ {limit} ], "
                                 f"key: header:X-User, headers: scg{more} }}", extra=extra,
-                          # The rows are about calls one after another. Of two threads, one may look at
-                          # the clock first and decide last: right for its moment, but a number is told
-                          # twice then, and another never.
+                          # The rows are about calls one after another. Of two threads, one may read the clock
+                          # first and decide last: correct for its instant, but one number then appears twice
+                          # and another never.
                           args=["--threads", "1"])
         gateway.__enter__()
         self.addCleanup(gateway.__exit__, None, None, None)
@@ -78,7 +78,7 @@ class SameAsSpring(unittest.TestCase):
         for values in denied:
             self.assertEqual(values[0], 0)
 
-    def test_c1_a_burst_and_then_the_rate(self):
+    def test_c1_a_burst_is_admitted_and_then_the_rate(self):
         gateway = self.gateway("10/s burst 20")
         start = time.monotonic()
         answers, took = at_once(gateway.port, 21)
@@ -89,7 +89,7 @@ class SameAsSpring(unittest.TestCase):
         self.assertGreaterEqual(sum(status == 200 for status, _ in more), 10)
         self.assertLessEqual(sum(status == 200 for status, _ in answers + more), 20 + 10 * elapsed)
 
-    def test_c2_fifty_at_once(self):
+    def test_c2_the_burst_is_admitted_of_fifty_at_once(self):
         gateway = self.gateway("20/s burst 30")
         answers, took = at_once(gateway.port, 50)
         self.check_burst(answers, took, 20, 30)
@@ -107,7 +107,7 @@ class SameAsSpring(unittest.TestCase):
         time.sleep(1.1)
         self.assertEqual(self.call(gateway), (200, (9, 1, 10, 1)))
 
-    def test_c7_a_bucket_that_holds_nothing_is_a_mistake(self):
+    def test_c7_a_burst_of_zero_is_a_configuration_error(self):
         with tempfile.TemporaryDirectory() as folder:
             file = Path(folder) / "weir.yaml"
             file.write_text("gateway: { routes: [ { upstream: 'http://a', limits: [ 1/s burst 0 ], key: ip } ] }\n")
@@ -115,17 +115,17 @@ class SameAsSpring(unittest.TestCase):
             self.assertEqual(run.returncode, 1)
             self.assertIn("burst", run.stderr)
 
-    def test_c8_the_largest_bucket(self):
+    def test_c8_the_largest_bucket_is_exact(self):
         gateway = self.gateway(f"1/s burst {2**53 - 1}")
         self.assertEqual(self.call(gateway), (200, (2**53 - 2, 1, 2**53 - 1, 1)))
 
-    # There its entry expires at once, and everybody passes.
+    # Spring's entry expires at once there, and every request passes.
     def test_c9_a_rate_above_the_capacity_limits_as_well(self):
         gateway = self.gateway("3/s burst 1")
         answers, took = at_once(gateway.port, 10)
         self.check_burst(answers, took, 3, 1)
 
-    # There 30 pass within a millisecond, when the second changes.
+    # With Spring 30 pass within a millisecond, when the second changes.
     def test_c10_a_new_second_is_not_a_new_bucket(self):
         gateway = self.gateway("10/s burst 20")
         time.sleep(max(0, 0.99 - time.time() % 1))
@@ -136,14 +136,14 @@ class SameAsSpring(unittest.TestCase):
         self.assertGreaterEqual(passed, 20)
         self.assertLessEqual(passed, 20 + 10 * elapsed)
 
-    def test_c11_redis_is_down(self):
+    def test_c11_requests_pass_while_redis_is_down(self):
         gateway = self.gateway("10/s burst 20", more=", on_store_failure: open",
                                extra=f"store: redis://127.0.0.1:{free_port()}")
         for _ in range(30):
             self.assertEqual(self.call(gateway), (200, (-1, 1, 20, 10)))
 
-    # Bucket4j's limiter denies then, and so does a policy that is closed, with a status that says why.
-    def test_redis_is_down_and_the_policy_is_closed(self):
+    # Bucket4j's limiter denies then, and so does a closed policy, with a status that gives the reason.
+    def test_a_closed_policy_denies_while_redis_is_down(self):
         gateway = self.gateway("10/s burst 20", more=", on_store_failure: closed",
                                extra=f"store: redis://127.0.0.1:{free_port()}")
         self.assertEqual(self.call(gateway), (503, (-1, 1, 20, 10)))
@@ -155,13 +155,13 @@ class SameAsSpring(unittest.TestCase):
         self.assertEqual(self.service.seen, [])
         self.assertEqual(self.call(gateway), (200, (19, 1, 20, 10)))
 
-    def test_or_with_another_status_or_passes(self):
+    def test_a_request_without_a_key_has_the_configured_status_or_passes(self):
         self.assertEqual(self.call(self.gateway("1/s", ", empty_key: deny 401"), None), (401, None))
         gateway = self.gateway("1/s", ", empty_key: allow")
         for _ in range(3):
             self.assertEqual(self.call(gateway, None), (200, None))
 
-    def test_all_four_or_none(self):
+    def test_all_four_headers_are_sent_or_none(self):
         gateway = self.gateway("1/s burst 1", ", refused: { status: 503, body: '' }")
         self.assertEqual(self.call(gateway), (200, (0, 1, 1, 1)))
         status, headers, body = gateway.get(headers={"X-User": "a"})

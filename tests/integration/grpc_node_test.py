@@ -14,7 +14,7 @@ WEIR = sys.argv.pop(1)
 
 
 class GrpcJsTest(unittest.TestCase):
-    def test_grpc_js_asks_for_decisions(self):
+    def test_grpc_js_gets_decisions(self):
         daemon = Daemon(WEIR, "", grpc="127.0.0.1:0", extra="envoy_ratelimit: rules.yaml\n")
         (daemon.folder / "rules.yaml").write_text(RULES)
         with daemon:

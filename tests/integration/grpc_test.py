@@ -1,7 +1,6 @@
-"""The gRPC listener and clients as they are: grpc_test.py WEIR SOURCE BUILD.
-
-The gRPC library's C++ client (tests/grpc/client.cc), Debian's python3-grpcio, curl and
-h2load. (Node's client and Envoy have tests of their own.)"""
+"""The gRPC listener with unmodified clients: grpc_test.py WEIR SOURCE BUILD.
+The gRPC library's C++ client (tests/grpc/client.cc), Debian's python3-grpcio, curl and h2load. (Node's
+client and Envoy have their own tests.)"""
 
 import concurrent.futures
 import json
@@ -33,7 +32,7 @@ CPP_CLIENT = BUILD / "tests" / "grpc" / "weir_grpc_test_client"
 MESSAGES = Messages(SOURCE)
 
 
-# (The gRPC library keeps some of what it needs for TLS to the end: leaks of a peer are not ours.)
+# (The gRPC library keeps some TLS data until exit: leaks of a client are not ours.)
 PEER = os.environ | {"ASAN_OPTIONS": "detect_leaks=0"}
 
 
@@ -74,15 +73,15 @@ class GrpcTest(unittest.TestCase):
 
 @unittest.skipUnless(CPP_CLIENT.exists(), "the C++ client was not built")
 class CppTest(GrpcTest):
-    def test_every_check(self):
+    def test_every_check_of_the_cpp_client_passes(self):
         checks = ["unary", "refused", "in_flight", "metadata", "too_much_metadata", "long_deadline",
                   "empty_domain", "no_descriptors", "oversized", "wrong_method", "no_message",
                   "compressed", "health", "watch_until_deadline", "watch_and_cancel"]
         code, said = run(CPP_CLIENT, f"127.0.0.1:{self.daemon.grpc_port}", *checks)
         self.assertEqual((code, said.splitlines()), (0, [f"ok {check}" for check in checks]))
 
-    # Who watches its health is told that it ends, and then it ends.
-    def test_it_says_that_it_ends(self):
+    # A client that watches the health is told that the daemon ends, and then the stream ends.
+    def test_a_health_watch_reports_the_shutdown(self):
         with serving() as daemon:
             client = subprocess.Popen([CPP_CLIENT, f"127.0.0.1:{daemon.grpc_port}", "watch_the_end"],
                                       stdout=subprocess.PIPE, text=True, env=PEER)
@@ -94,8 +93,8 @@ class CppTest(GrpcTest):
 
 
 class DrainTest(unittest.TestCase):
-    # Balancers are told before it ends, and are answered meanwhile.
-    def test_its_health_comes_first(self):
+    # Load balancers are told before the daemon ends, and are served meanwhile.
+    def test_health_is_not_serving_during_a_drain(self):
         with serving(args=["--drain", "10min"]) as daemon, dial(daemon.grpc_port) as channel:
             health = MESSAGES.check_health(channel)
 
@@ -114,7 +113,7 @@ class DrainTest(unittest.TestCase):
 
 
 class PythonTest(GrpcTest):
-    def test_a_call(self):
+    def test_a_call_is_decided(self):
         answer = self.ask(MESSAGES.request("test", [("daily", "python")]))
         self.assertEqual(answer.overall_code, OK)
         (status,) = answer.statuses
@@ -131,7 +130,7 @@ class PythonTest(GrpcTest):
         self.assertFalse(answer.statuses[1].HasField("current_limit"))
 
     # Many threads on many channels: each permit goes to one of them.
-    def test_as_many_pass_as_may(self):
+    def test_exactly_the_limit_is_admitted_of_concurrent_calls(self):
         request = MESSAGES.request("test", [("daily", "crowd")])
         with concurrent.futures.ThreadPoolExecutor(8) as pool:
             def one(_):
@@ -141,13 +140,13 @@ class PythonTest(GrpcTest):
             codes = [code for some in pool.map(one, range(8)) for code in some]
         self.assertEqual((codes.count(OK), codes.count(OVER_LIMIT)), (20, 60))
 
-    def test_calls_that_are_not_waited_for(self):
+    def test_asynchronous_calls_are_all_counted(self):
         request = MESSAGES.request("test", [("plenty", "futures")])
         calls = [self.ask.future(request) for _ in range(500)]
         remaining = sorted(call.result(20).statuses[0].limit_remaining for call in calls)
         self.assertEqual(remaining, list(range(999_500, 1_000_000)))
 
-    def test_what_makes_no_sense(self):
+    def test_bad_calls_have_the_errors_of_envoys_service(self):
         self.assert_fails(grpc.StatusCode.UNKNOWN, "rate limit domain must not be empty",
                           lambda: self.ask(MESSAGES.request("", [("a", "b")])))
         self.assert_fails(grpc.StatusCode.UNKNOWN, "rate limit descriptor list must not be empty",
@@ -155,7 +154,7 @@ class PythonTest(GrpcTest):
         wrong = self.channel.unary_unary("/envoy.service.ratelimit.v3.RateLimitService/Möglich")
         self.assert_fails(grpc.StatusCode.UNIMPLEMENTED, "", lambda: wrong(b""))
 
-    def test_what_is_not_limited(self):
+    def test_calls_without_a_rule_are_ok_and_have_no_limit(self):
         for request in (MESSAGES.request("nobody", [("daily", "x")]),
                         MESSAGES.request("test", [("daily", "x"), ("and", "more")]),
                         MESSAGES.request("test", [("nobody", "x")])):
@@ -163,7 +162,7 @@ class PythonTest(GrpcTest):
             self.assertEqual((answer.overall_code, len(answer.statuses)), (OK, 1))
             self.assertFalse(answer.statuses[0].HasField("current_limit"))
 
-    def test_ten_thousand_entries(self):
+    def test_ten_thousand_entries_are_read_and_too_many_limits_are_an_error(self):
         answer = self.ask(MESSAGES.request("test", [(f"k{i}", "v") for i in range(10_000)]))
         self.assertEqual((answer.overall_code, len(answer.statuses)), (OK, 1))
         answer = self.ask(MESSAGES.request("test", *([("nobody", "v")] for _ in range(10_000))))
@@ -171,20 +170,20 @@ class PythonTest(GrpcTest):
         self.assert_fails(grpc.StatusCode.UNKNOWN, "10000 descriptors of the call have limits",
                           lambda: self.ask(MESSAGES.request(
                               "test", *([("daily", f"many{i}")] for i in range(10_000)))))
-        self.test_a_call_of("after")
+        self.test_a_call_of_any_name_is_decided("after")
 
-    def test_a_call_of(self, name="again"):
+    def test_a_call_of_any_name_is_decided(self, name="again"):
         answer = self.ask(MESSAGES.request("test", [("daily", name)]))
         self.assertEqual(answer.statuses[0].limit_remaining, 19)
 
     # (Python's own client would not let it through: these are bytes.)
-    def test_texts_that_are_no_utf8(self):
+    def test_text_that_is_not_utf8_is_an_error(self):
         raw = self.channel.unary_unary(SHOULD_RATE_LIMIT)
         good = MESSAGES.request("test", [("daily", "utf8-????")]).SerializeToString()
         self.assert_fails(grpc.StatusCode.INTERNAL, "RateLimitRequest",
                           lambda: raw(good.replace(b"????", b"\xff\xfe\xc0\x80")))
 
-    def test_bytes_that_are_no_message(self):
+    def test_malformed_messages_are_an_error(self):
         raw = self.channel.unary_unary(SHOULD_RATE_LIMIT)
         for junk in (b"\xff" * 100, b"\x0a\x7f", b"\x12\x05\x0a\x03abc\x00"):
             with self.assertRaises(grpc.RpcError) as raised:
@@ -192,17 +191,17 @@ class PythonTest(GrpcTest):
             self.assertIn(raised.exception.code(),
                           (grpc.StatusCode.INTERNAL, grpc.StatusCode.INVALID_ARGUMENT))
 
-    def test_a_message_that_is_too_long(self):
+    def test_a_message_that_is_too_long_is_resource_exhausted(self):
         request = MESSAGES.request("test", [("daily", "x" * 3_000_000)])
         self.assert_fails(grpc.StatusCode.RESOURCE_EXHAUSTED, "", lambda: self.ask(request))
-        self.test_a_call_of("after a long one")
+        self.test_a_call_of_any_name_is_decided("after a long one")
 
-    def test_compressed_messages_are_not_understood_and_it_says_so(self):
+    def test_compressed_messages_are_unimplemented(self):
         request = MESSAGES.request("test", [("daily", "x" * 1000)])
         self.assert_fails(grpc.StatusCode.UNIMPLEMENTED, "compressed",
                           lambda: self.ask(request, compression=grpc.Compression.Gzip))
 
-    def test_health(self):
+    def test_health_is_checked_and_watched(self):
         check = MESSAGES.check_health(self.channel)
         for name in ("", "ratelimit"):
             self.assertEqual(check(MESSAGES.HealthCheckRequest(service=name)).status, SERVING)
@@ -225,8 +224,8 @@ class ReflectionTest(GrpcTest):
             self.assertIn("envoy.service.ratelimit.v3.RateLimitService", names)
             self.assertIn("grpc.health.v1.Health", names)
 
-    # Enough to call it without any file of ours.
-    def test_a_client_learns_what_it_needs(self):
+    # Enough to call the service without any of our files.
+    def test_a_client_learns_the_files_it_needs(self):
         (answer,) = self.reflect(
             {"file_containing_symbol": "envoy.service.ratelimit.v3.RateLimitService"})
         known, wanted = {}, list(answer.file_descriptor_response.file_descriptor_proto)
@@ -245,7 +244,7 @@ class ReflectionTest(GrpcTest):
                       if message.name == "RateLimitResponse")
         self.assertIn("overallCode", [field.json_name for field in answer.field])
 
-    def test_several_questions_on_one_stream_and_what_is_not_there(self):
+    def test_several_requests_on_one_stream_are_answered_also_for_unknown_names(self):
         answers = self.reflect({"file_containing_symbol": "no.such.Thing"}, {"list_services": ""},
                                {"file_by_filename": "nothing.proto"},
                                {"file_containing_symbol": "grpc.health.v1.Health.Check"})
@@ -286,12 +285,12 @@ class CurlTest(GrpcTest):
         for path, status in (("/metrics", 200), ("/nothing", 404)):
             code, said = run(*h2, base + path)
             self.assertTrue(said.endswith(f"\n2 {status}"), said[-300:])
-        # One who would rather speak it asks first; HTTP/1.1 is fine, too.
+        # A client that prefers HTTP/2 asks by ALPN; HTTP/1.1 works too.
         code, said = run("curl", "-sS", "--noproxy", "*", "--http2", "-w", "%{http_code}", f"{base}/healthz")
         self.assertEqual((code, said), (0, "ok\n200"))
 
     @unittest.skipUnless(shutil.which("h2load"), "there is no h2load")
-    def test_h2load(self):
+    def test_h2load_is_served_without_errors(self):
         count = 2_000 if under_sanitizer() else 20_000
         before = self.spent()
         with tempfile.NamedTemporaryFile() as sent:
@@ -308,13 +307,13 @@ class CurlTest(GrpcTest):
         self.assertIn(f"{count} succeeded, 0 failed, 0 errored, 0 timeout", said)
 
     def spent(self):
-        """What was taken of it, this question included."""
+        """The usage of the key, this call included."""
         answer = self.ask(MESSAGES.request("test", [("plenty", "h2load")]))
         return 1_000_000 - answer.statuses[0].limit_remaining
 
 
 class DeadlineTest(unittest.TestCase):
-    # A store that does not answer: the caller is told when its time is over, not ours.
+    # A store that does not answer: the call ends at the client's deadline, before the store's timeout.
     @unittest.skipUnless(shutil.which("redis-server"), "there is no redis-server")
     def test_the_callers_deadline_is_kept(self):
         with RedisServer() as redis, serving(extra=(
@@ -358,7 +357,7 @@ class TlsTest(unittest.TestCase):
             ask = MESSAGES.should_rate_limit(channel)
             return ask(MESSAGES.request("test", [("daily", "tls")]), timeout=20)
 
-    def test_python_and_cpp_by_tls(self):
+    def test_python_and_cpp_clients_connect_over_tls(self):
         daemon = self.serve()
         self.assertEqual(self.ask(daemon).overall_code, OK)
         if CPP_CLIENT.exists():
@@ -367,7 +366,7 @@ class TlsTest(unittest.TestCase):
             self.assertEqual((code, said.splitlines()), (0, [f"ok {check}" for check in checks]))
         with self.assertRaises(grpc.RpcError) as raised, dial(daemon.grpc_port) as channel:
             MESSAGES.should_rate_limit(channel)(MESSAGES.request("test", [("a", "b")]), timeout=1)
-        # (It is told to go away, and some try again until their time is over.)
+        # (The clients get GOAWAY, and some retry until their deadline.)
         self.assertIn(raised.exception.code(),
                       (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED))
 
@@ -378,7 +377,7 @@ class TlsTest(unittest.TestCase):
                              "%{http_version}", f"https://localhost:{daemon.http_port}/healthz")
             self.assertEqual((code, said), (0, f"ok\n{version}"))
 
-    def test_both_sides_show_certificates(self):
+    def test_mutual_tls_requires_a_client_certificate(self):
         daemon = self.serve(ca=f", ca: {self.ca.cert}")
         mine = self.ca.sign("client")
         self.assertEqual(self.ask(daemon, mine).overall_code, OK)
@@ -390,7 +389,7 @@ class TlsTest(unittest.TestCase):
             self.ask(daemon)
         self.assertEqual(raised.exception.code(), grpc.StatusCode.UNAVAILABLE)
 
-    def test_a_renewed_certificate_is_shown_to_newcomers(self):
+    def test_a_renewed_certificate_is_shown_to_new_connections(self):
         daemon = self.serve()
         self.assertEqual(self.ask(daemon).overall_code, OK)
         other = Authority(self.folder, "other")
@@ -405,7 +404,7 @@ class TlsTest(unittest.TestCase):
 
 
 class ReloadTest(unittest.TestCase):
-    def test_other_rules_from_now_on_and_the_old_ones_when_they_are_wrong(self):
+    def test_changed_rules_apply_and_wrong_ones_are_ignored(self):
         with serving() as daemon, dial(daemon.grpc_port) as channel:
             ask = MESSAGES.should_rate_limit(channel)
             request = MESSAGES.request("test", [("daily", "reload")])
@@ -443,7 +442,7 @@ class ReloadTest(unittest.TestCase):
             daemon.start()
             self.assertEqual(ask(request, timeout=20, wait_for_ready=True).overall_code, OK)
 
-    # What is under way when it is told to end is answered.
+    # Calls in flight at the stop are answered.
     def test_a_busy_daemon_ends_without_losing_a_call(self):
         with serving() as daemon, dial(daemon.grpc_port) as channel:
             ask = MESSAGES.should_rate_limit(channel)
@@ -470,7 +469,7 @@ class ReloadTest(unittest.TestCase):
             for thread in threads:
                 thread.join()
             self.assertGreater(answered, 8)
-            # Only those that could not even be sent: nobody is there any more.
+            # Only calls that could not be sent fail: the daemon is gone.
             for error in lost:
                 self.assertEqual(error.code(), grpc.StatusCode.UNAVAILABLE, error.details())
                 self.assertRegex(error.details(), "(?i)connect|GOAWAY|closed|reset")

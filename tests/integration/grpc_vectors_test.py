@@ -1,9 +1,8 @@
-"""What envoyproxy/ratelimit does with rules and requests, asked by gRPC and by POST /json, in its way of
-charging and in ours: grpc_vectors_test.py WEIR SOURCE.
-
-A vector is a file of rules and steps. A step is a request and the answer: the code of the whole, and for
-each descriptor (code, limit, remaining). `in_turn` has several answers to the same request. Where ours
-is another answer, it stands under OURS."""
+"""The behaviour of envoyproxy/ratelimit for rules and requests, over gRPC and POST /json, in both modes of
+charging (compat): grpc_vectors_test.py WEIR SOURCE.
+A vector is a file of rules and steps. A step is a request and the answer: the overall code, and for each
+descriptor (code, limit, remaining). `in_turn` has several answers to the same request. Where weir's own
+mode differs, the answer is under OURS."""
 
 import itertools
 import json
@@ -22,7 +21,7 @@ from redis_server import RedisServer
 SOURCE = Path(sys.argv.pop(2))
 WEIR = sys.argv.pop(1)
 MESSAGES = Messages(SOURCE)
-MOST = 0xffffffff  # what is said to remain where there is no limit
+MOST = 0xffffffff  # the remaining number where there is no limit
 
 ENVOYPROXY, OURS = "envoyproxy", "weir"
 
@@ -62,12 +61,12 @@ def in_turn(descriptors, answers, hits=0):
 
 
 def matches(text, limit):
-    """Which rule it is, whatever is left of it."""
+    """The rule of a status, without the remaining number."""
     return step(text, None, (None, limit, None))
 
 
 def countdown(limit, count):
-    """From the first request until it is used up."""
+    """Steps from the first request until the limit is used up."""
     return [(OK, ok(limit, remaining)) for remaining in range(limit[0] - 1, limit[0] - 1 - count, -1)]
 
 
@@ -134,7 +133,7 @@ descriptors:
 """
 
 V2 = [
-    # (Those of one rule have counters of their own.)
+    # (Descriptors of one rule have separate counters.)
     *(each for text in ("wild=foo1", "wild=foo2", "nestedWild=val1 wild=goo2", "midWild=barab",
                         "midWild=bar123b", "midWild=barb", "noWild=foo", "noVal=anything")
       for each in step(text, OK, ok(per(MINUTE, 20), 19))),
@@ -160,7 +159,7 @@ FIRST_TEN = in_turn(["key2=V4", "key3=V4"], [
     (OK, ok(per(MINUTE, 20), 20 - i), ok(per(HOUR, 10), 10 - i)) for i in range(1, 11)])
 V4 = FIRST_TEN + in_turn(["key2=V4", "key3=V4"], [
     (OVER_LIMIT, ok(per(MINUTE, 20), 20 - i), over(per(HOUR, 10))) for i in range(11, 16)])
-# What is refused takes nothing.
+# Refused hits take nothing.
 V4_OURS = FIRST_TEN + in_turn(["key2=V4", "key3=V4"],
                               5 * [(OVER_LIMIT, ok(per(MINUTE, 20), 10), over(per(HOUR, 10)))])
 
@@ -227,7 +226,7 @@ V8 = in_turn(["service=service_1", "service=service_2"], [
 
 ONE_HOUR, WIDE = per(HOUR, 1), per(HOUR, 100)
 V10 = [
-    # Of those in quota mode all are over, though the other is not.
+    # All limits in quota mode are over, though the other is not.
     *step(["wide=a", "only=a"], OK, ok(WIDE, 99), ok(ONE_HOUR, 0)),
     *step(["wide=a", "only=a"], OVER_LIMIT, (OK, WIDE, None), over(ONE_HOUR)),
     # One that is not in quota mode is over.
@@ -238,12 +237,12 @@ V10 = [
     *step(["first=c", "second=c"], OK, over(ONE_HOUR), ok(WIDE, 98)),
 ]
 
-# The whole service refuses nobody, and says what each limit would.
+# In shadow mode the whole service refuses nothing, and reports what each limit would say.
 V10_SHADOW = [
     *step(["regular=s", "only=s"], OK, ok(ONE_HOUR, 0), ok(ONE_HOUR, 0)),
     *step(["regular=s", "only=s"], OK, over(ONE_HOUR), over(ONE_HOUR)),
 ]
-# Every limit is one in quota mode: only together they refuse.
+# Every limit is in quota mode: only together do they refuse.
 V10_ALL_QUOTA = [
     *step(["regular=q", "wide=q"], OK, ok(ONE_HOUR, 0), ok(WIDE, 99)),
     *step(["regular=q", "wide=q"], OK, over(ONE_HOUR), ok(WIDE, 98)),
@@ -272,8 +271,8 @@ descriptors:
 
 PREPARED = step(["a=x", "b=x"], OK, ok(per(HOUR, 15), 2), ok(per(HOUR, 14), 1), hits=13)
 V13 = PREPARED + step(["a=x", "b=x"], OVER_LIMIT, ok(per(HOUR, 15), 0), over(per(HOUR, 14)), hits=2)
-# As with STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT there, but at once and in one piece; and what is
-# still there stays there for who wants less.
+# As with STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT there, but at once and atomically; the remaining hits stay
+# available for smaller requests.
 V13_OURS = PREPARED + step(["a=x", "b=x"], OVER_LIMIT, ok(per(HOUR, 15), 2),
                            (OVER_LIMIT, per(HOUR, 14), None), hits=2)
 
@@ -312,25 +311,25 @@ TWENTY = per(DAY, 20)
 HITS_BOTH = [
     *step("k=a", OK, ok(TWENTY, 19), hits=0),  # none means one
     *step("k=a", OK, ok(TWENTY, 12), hits=7),
-    *step(with_hits("k=a", 2), OK, ok(TWENTY, 10), hits=7),  # a descriptor's own come first
-    *step(with_hits("k=a", 0), OK, ok(TWENTY, 10), hits=7),  # only a look
+    *step(with_hits("k=a", 2), OK, ok(TWENTY, 10), hits=7),  # a descriptor's own hits take precedence
+    *step(with_hits("k=a", 0), OK, ok(TWENTY, 10), hits=7),  # zero hits: a query
     *step("k=a", OK, ok(TWENTY, 0), hits=10),
     *step(with_hits("k=a", 0), OK, ok(TWENTY, 0)),  # used up is not yet over
     *step("k=a", OVER_LIMIT, over(TWENTY)),
     *step("none=a", OVER_LIMIT, over(per(DAY, 0))),
     *step("k=big", OVER_LIMIT, (OVER_LIMIT, TWENTY, None), hits=MOST),
 ]
-HITS_THEIRS = HITS_BOTH + step(with_hits("k=a", 0), OVER_LIMIT, over(TWENTY))  # refused ones count, too
+HITS_THEIRS = HITS_BOTH + step(with_hits("k=a", 0), OVER_LIMIT, over(TWENTY))  # refused hits count as well
 HITS_OURS = HITS_BOTH + [
     *step(with_hits("k=a", 0), OK, ok(TWENTY, 0)),
-    # Given back, but never more than was taken.
+    # A refund, never of more than was taken.
     *step("k=b", OK, ok(TWENTY, 15), hits=5),
     *step(with_hits("k=b", 3, gives_back=True), OK, ok(TWENTY, 18)),
     *step(with_hits("k=b", 1000, gives_back=True), OK, ok(TWENTY, 20)),
     *step("k=b", OK, ok(TWENTY, 19)),
 ]
 
-# ---- A rule that stands for another
+# ---- A rule that replaces another
 
 REPLACES = """
 domain: replaces
@@ -346,7 +345,7 @@ REPLACED = [
     *step("account=a", OK, ok(per(DAY, 5, "general"), 3)),
 ]
 
-# Name -> rules, steps in their way, steps in ours (if they are others).
+# Name -> rules, steps in Envoy's mode, steps in weir's mode (if they differ).
 VECTORS = {
     "V1 which rule it is": (BASIC, V1, None),
     "V2 wildcards": (WILD, V2, None),
@@ -364,7 +363,7 @@ VECTORS = {
 }
 
 
-# ---- How they are played
+# ---- Running the vectors
 
 class Grpc:
     name = "gRPC"
@@ -426,10 +425,10 @@ class VectorsTest(unittest.TestCase):
         self.addCleanup(daemon.__exit__)
         return daemon
 
-    def test_every_vector_by_both_listeners_in_both_ways(self):
+    def test_every_vector_passes_on_both_listeners_in_both_modes(self):
         for way in (ENVOYPROXY, OURS):
             for listener_kind in (Grpc, Json):
-                # (Its own daemon: counters that nobody has touched.)
+                # (A new daemon: all counters are zero.)
                 listener = listener_kind(self.serve(way))
                 for name, (rules, theirs, ours) in VECTORS.items():
                     with self.subTest(way=way, listener=listener.name, vector=name):
@@ -437,7 +436,7 @@ class VectorsTest(unittest.TestCase):
                         self.play(listener, rules.split()[1], ours if way == OURS and ours else theirs)
                 listener.close()
 
-    def test_modes_of_the_whole_service(self):
+    def test_modes_of_the_whole_service_apply_to_every_rule(self):
         modes = {"shadow_mode": V10_SHADOW, "quota_mode": V10_ALL_QUOTA}
         for way, (mode, steps) in itertools.product((ENVOYPROXY, OURS), modes.items()):
             daemon = self.serve(way, f"{{ path: rules, {mode}: true }}")
@@ -473,7 +472,7 @@ class VectorsTest(unittest.TestCase):
             until = status.duration_until_reset
             self.assertTrue(0 <= until.seconds + until.nanos / 1e9 <= seconds, where)
 
-    # Both know what the other has counted.
+    # Both listeners use the same counters.
     def test_both_listeners_count_together(self):
         daemon = self.serve(OURS)
         grpc_listener, json_listener = Grpc(daemon), Json(daemon)
@@ -499,7 +498,7 @@ class BadInputTest(unittest.TestCase):
         status, fields, answer = self.daemon.http("POST", "/json", body)
         return status, fields["Content-Type"], answer
 
-    def test_what_is_no_request(self):
+    def test_a_malformed_request_is_a_bad_request(self):
         bad = (400, "text/plain; charset=utf-8", b"Bad Request\n")
         for body in (b"", b"{", b"[]", b"null", b"no json", b'{"domain": 5}', b'{"domain":"hits","descriptors":5}',
                      b'{"domain":"hits","strange":1}',
@@ -511,14 +510,14 @@ class BadInputTest(unittest.TestCase):
             with self.subTest(body=body[:60]):
                 self.assertEqual(self.json(body), bad)
 
-    def test_names_in_both_spellings(self):
+    def test_field_names_are_accepted_in_both_spellings(self):
         for name in ("hitsAddend", "hits_addend"):
             status, kind, answer = self.json({"domain": "hits", name: 3, "descriptors": [
                 {"entries": [{"key": "k", "value": name}]}]})
             self.assertEqual((status, answer["statuses"][0]["limitRemaining"]), (200, 17))
             self.assertTrue(kind.startswith("application/json"), kind)
 
-    def test_ten_thousand_entries(self):
+    def test_ten_thousand_entries_are_read_and_too_many_limits_are_an_error(self):
         many = {"domain": "hits", "descriptors": [
             {"entries": [{"key": f"k{i}", "value": "v"} for i in range(10_000)]}]}
         status, _, answer = self.json(many)
@@ -527,12 +526,12 @@ class BadInputTest(unittest.TestCase):
             {"entries": [{"key": "k", "value": f"many{i}"}]} for i in range(10_000)]}
         self.assertEqual(self.json(many)[0], 400)  # more limits than a call may have
 
-    def test_a_body_that_is_too_long(self):
+    def test_a_body_that_is_too_long_is_413(self):
         long = {"domain": "hits", "descriptors": [{"entries": [{"key": "k", "value": "x" * 2_000_000}]}]}
         status, _, answer = self.daemon.http("POST", "/json", long)
         self.assertEqual(status, 413)
 
-    def test_nothing_is_loaded(self):
+    def test_calls_without_loaded_rules_are_errors(self):
         with Daemon(WEIR, "policies: { p: { limits: [ 1/s ] } }", grpc="127.0.0.1:0") as daemon:
             body = json.dumps({"domain": "d", "descriptors": [{"entries": [{"key": "k", "value": "v"}]}]})
             self.assertEqual(daemon.http("POST", "/json", body)[0], 400)
@@ -543,9 +542,9 @@ class BadInputTest(unittest.TestCase):
 
 
 class OutageTest(unittest.TestCase):
-    """A store that is away: an error of gRPC, and 503 by HTTP."""
+    """An unreachable store: an error of gRPC, and 503 over HTTP."""
 
-    def test_the_store_is_away(self):
+    def test_calls_are_errors_while_the_store_is_away(self):
         with RedisServer() as redis:
             daemon = Daemon(WEIR, "", grpc="127.0.0.1:0", extra=(
                 f"store: {redis.url}\nstore_timeout: 300ms\n"

@@ -1,4 +1,4 @@
-"""Clients of HTTP/2 that mean harm, and honest ones that look a little like them: h2_hostile_test.py WEIR."""
+"""Hostile HTTP/2 clients, and honest ones that resemble them: h2_hostile_test.py WEIR."""
 
 import functools
 import random
@@ -26,7 +26,8 @@ def start_daemon():
 
 
 def on_each_listener(test):
-    """A test of a listener, on both. Whatever it does, others are served, and little memory is used."""
+    """A test that runs on both listeners. Whatever a client does, others are served, and little memory is
+    used."""
     @functools.wraps(test)
     def run(self):
         for listener in self.listeners:
@@ -57,8 +58,8 @@ class Listeners(unittest.TestCase):
         self.assertTrue(answer.reset is None and listener.is_answered(answer), answer)
 
     def assert_shut_out(self, peer, pieces, codes=(ENHANCE_YOUR_CALM,)):
-        """Sends one piece after the other until it is shut out. (What was on its way by then may cost
-        the peer the daemon's last word.)"""
+        """Sends one piece after the other until the connection is closed. (Data in flight by then may cost
+        the peer the GOAWAY.)"""
         reader = threading.Thread(target=self.read_all, args=(peer,))
         reader.start()
         for piece in pieces:
@@ -78,89 +79,89 @@ class Listeners(unittest.TestCase):
 
 
 class FloodsTest(Listeners):
-    """What costs the sender little and the daemon something, again and again."""
+    """Frames that are cheap for the client and expensive for the daemon, repeatedly."""
 
     COUNT = 100_000
-    # So many at once may also be more than there may be open.
+    # So many streams at once may also exceed the maximum.
     TOO_MANY = (ENHANCE_YOUR_CALM, PROTOCOL_ERROR)
 
     def flood(self, listener, make, codes=(ENHANCE_YOUR_CALM,), each=100):
-        """`make` gives the frames of one turn; they are sent a hundred turns at a time."""
+        """`make` gives the frames of one turn; they are sent in batches of a hundred turns."""
         with listener.peer() as peer:
             pieces = (b"".join(make(peer) for _ in range(each)) for _ in range(self.COUNT // each))
             self.assert_shut_out(peer, pieces, codes)
-            # What little there was of it before is bounded.
+            # The work done before that is bounded.
             self.assertLess(len(peer.pongs) + peer.settings_acks + len(peer.answers), 20_000)
 
     # CVE-2023-44487
     @on_each_listener
-    def test_requests_that_are_taken_back_at_once(self, listener):
+    def test_a_flood_of_reset_requests_ends_the_connection(self, listener):
         def make(peer):
             stream = peer.new_stream()
             return peer.head(listener.fields(), stream) + reset(stream)
         self.flood(listener, make)
 
     @on_each_listener
-    def test_whole_requests_that_are_taken_back_at_once(self, listener):
+    def test_a_flood_of_complete_requests_that_are_reset_ends_the_connection(self, listener):
         def make(peer):
             stream = peer.new_stream()
             return peer.head(listener.fields(), stream) + b"".join(peer.data(listener.body, stream)) + reset(stream)
         self.flood(listener, make)
 
-    # CVE-2025-8671: those that the daemon is made to take back.
+    # CVE-2025-8671: resets that the daemon is made to send.
     @on_each_listener
-    def test_requests_whose_reset_is_provoked(self, listener):
+    def test_a_flood_of_provoked_resets_ends_the_connection(self, listener):
         def make(peer):
             stream = peer.new_stream()
             return peer.head(listener.fields(), stream) + window_update(stream, 0)
         self.flood(listener, make, self.TOO_MANY)
 
     @on_each_listener
-    def test_malformed_requests_without_end(self, listener):
+    def test_a_flood_of_malformed_requests_ends_the_connection(self, listener):
         def make(peer):
             return peer.head(listener.fields(("Upper", "case")), peer.new_stream(), END_HEADERS | END_STREAM)
         self.flood(listener, make, self.TOO_MANY)
 
     @on_each_listener
-    def test_pings(self, listener):
+    def test_a_flood_of_pings_ends_the_connection(self, listener):
         self.flood(listener, lambda _: frame(PING, 0, 0, b"12345678"))
 
     @on_each_listener
-    def test_settings(self, listener):
+    def test_a_flood_of_settings_ends_the_connection(self, listener):
         self.flood(listener, lambda _: settings(initial_window_size=65535))
 
     @on_each_listener
-    def test_settings_without_settings(self, listener):
+    def test_a_flood_of_empty_settings_ends_the_connection(self, listener):
         self.flood(listener, lambda _: frame(SETTINGS))
 
     @on_each_listener
-    def test_priorities(self, listener):
+    def test_a_flood_of_priority_frames_ends_the_connection(self, listener):
         numbers = iter(range(1, 1 << 30, 2))
         self.flood(listener, lambda _: frame(PRIORITY, 0, next(numbers), struct.pack(">IB", 0, 1)))
 
     @on_each_listener
-    def test_windows_that_open_by_a_byte(self, listener):
+    def test_a_flood_of_one_byte_window_updates_ends_the_connection(self, listener):
         self.flood(listener, lambda _: window_update(0, 1))
 
     @on_each_listener
-    def test_frames_of_unknown_types(self, listener):
+    def test_a_flood_of_unknown_frames_ends_the_connection(self, listener):
         self.flood(listener, lambda _: frame(0xee, 0, 0, b""))
 
     @on_each_listener
-    def test_resets_of_streams_that_are_gone(self, listener):
+    def test_a_flood_of_resets_of_closed_streams_ends_the_connection(self, listener):
         with listener.peer() as peer:
             self.assert_answers(listener, peer)
             self.assert_shut_out(peer, (reset(1) * 100 for _ in range(self.COUNT // 100)))
 
     @on_each_listener
-    def test_data_without_data(self, listener):
+    def test_a_flood_of_empty_data_ends_the_connection(self, listener):
         with listener.peer() as peer:
             peer.send(peer.head(listener.fields(), 1))
             self.assert_shut_out(peer, (frame(DATA, 0, 1) * 100 for _ in range(self.COUNT // 100)))
 
-    # CVE-2024-27316 and its like: a header that never ends.
+    # CVE-2024-27316 and similar: a header block that never ends.
     @on_each_listener
-    def test_continuations_without_end(self, listener):
+    def test_a_flood_of_continuations_ends_the_connection(self, listener):
         for piece in (b"", b"\x00\x01a\x01b", b"\x00\x01a\x7f\x81\x1e" + b"b" * 4000):
             with self.subTest(piece=piece[:10]), listener.peer() as peer:
                 peer.send(peer.head(listener.fields(), 1, 0))
@@ -168,7 +169,7 @@ class FloodsTest(Listeners):
                                             for _ in range(self.COUNT // 100)),
                                      codes=(ENHANCE_YOUR_CALM, PROTOCOL_ERROR, INTERNAL_ERROR))
 
-    # (Its sender pays for every byte of it.)
+    # (The client pays for every byte of it.)
     @on_each_listener
     def test_data_that_is_all_padding_needs_no_memory(self, listener):
         padding = frame(DATA, PADDED, 1, b"\xff" + bytes(255))
@@ -183,11 +184,11 @@ class FloodsTest(Listeners):
 
 
 class HonestTest(Listeners):
-    """Those who send many frames and requests that they do not need any more, and mean well."""
+    """Clients that send many frames and cancel requests for good reasons."""
 
-    # As the gRPC library does: a PING and windows with nearly every answer.
+    # As the gRPC library does: a PING and window updates with nearly every answer.
     @on_each_listener
-    def test_a_ping_and_two_windows_with_every_request(self, listener):
+    def test_a_ping_and_two_window_updates_with_every_request_are_allowed(self, listener):
         with listener.peer() as peer:
             for i in range(5000 // SCALE):
                 stream = peer.request(listener.fields(), listener.body)
@@ -198,7 +199,7 @@ class HonestTest(Listeners):
             self.assertIsNone(peer.goaway)
 
     @on_each_listener
-    def test_one_of_five_gives_up(self, listener):
+    def test_resetting_one_of_five_requests_is_allowed(self, listener):
         with listener.peer() as peer:
             for i in range(5000 // SCALE):
                 stream = peer.request(listener.fields(), listener.body)
@@ -211,7 +212,7 @@ class HonestTest(Listeners):
             self.assertIsNone(peer.goaway)
 
     @on_each_listener
-    def test_ten_thousand_requests_in_pipes_of_a_hundred(self, listener):
+    def test_ten_thousand_requests_in_batches_of_a_hundred_are_answered(self, listener):
         with listener.peer() as peer:
             for _ in range(100 // SCALE):
                 streams = [peer.new_stream() for _ in range(100)]
@@ -223,9 +224,9 @@ class HonestTest(Listeners):
 
 
 class StubbornTest(Listeners):
-    # Asks for more and more, and takes none of it.
+    # Sends requests continuously, and reads no answer.
     @on_each_listener
-    def test_one_that_never_reads(self, listener):
+    def test_a_client_that_never_reads_is_disconnected(self, listener):
         fields = listener.fields(method="GET", path="/metrics") if listener.name == "HTTP" else listener.fields()
         with listener.peer(initial_window_size=0x7fffffff) as peer:
             peer.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
@@ -245,14 +246,14 @@ class StubbornTest(Listeners):
                     time.sleep(0.001)
                 except OSError:
                     break
-            if SCALE == 1:  # (it is also looked at when this one is gone)
+            if SCALE == 1:  # (memory is also checked after this connection has ended)
                 self.assertLess(resident_kib(self.daemon.process.pid), 200_000)
             with listener.peer() as other:
                 self.assert_answers(listener, other)
 
-    # Answers that nobody opens a window for wait, and no more are made than may be waiting.
+    # Answers wait while the window is closed, and the number of waiting answers is bounded.
     @on_each_listener
-    def test_one_that_opens_no_window(self, listener):
+    def test_a_client_that_opens_no_window_delays_only_its_own_answers(self, listener):
         with listener.peer(initial_window_size=0) as peer:
             peer.settle()
             streams = [peer.new_stream() for _ in range(peer.settings[MAX_CONCURRENT_STREAMS])]
@@ -266,9 +267,9 @@ class StubbornTest(Listeners):
             for stream in streams:
                 self.assertTrue(listener.is_answered(peer.answer(stream)))
 
-    # Every stream has begun a body as long as may be: they share what one connection has.
+    # Every stream has started a body of the maximum length: they share the memory of one connection.
     @on_each_listener
-    def test_bodies_that_do_not_end(self, listener):
+    def test_unfinished_bodies_are_bounded_in_memory(self, listener):
         peers = [listener.peer() for _ in range(5)]
         for peer in peers:
             peer.settle()
@@ -287,20 +288,20 @@ class StubbornTest(Listeners):
             peer.close()
 
     @on_each_listener
-    def test_noise_after_a_good_start(self, listener):
+    def test_noise_after_a_valid_preface_is_harmless(self, listener):
         noise = random.Random(7)
         for i in range(200 // SCALE):
             with listener.peer() as peer:
                 if i % 2:
                     peer.try_send(noise.randbytes(noise.randrange(1, 3000)))
                     continue
-                # Frames that are well-formed, of any type, with any flags, on streams near by.
+                # Well-formed frames of any type, with any flags, on nearby streams.
                 for _ in range(20):
                     peer.try_send(frame(noise.randrange(12), noise.randrange(256), noise.randrange(6),
                                         noise.randbytes(noise.choice([0, 1, 4, 5, 6, 8, 30]))))
 
     @on_each_listener
-    def test_many_connections_that_only_greet(self, listener):
+    def test_many_connections_that_send_only_a_preface_do_not_delay_others(self, listener):
         count = 500 // SCALE
         peers = [listener.peer() for _ in range(count)]
         for peer in peers:
@@ -310,14 +311,14 @@ class StubbornTest(Listeners):
 
 
 class EndTest(unittest.TestCase):
-    """SIGTERM: what has come is answered, and who is connected is told to go elsewhere."""
+    """SIGTERM: received requests are answered, and connected clients get GOAWAY."""
 
     def setUp(self):
         self.daemon = start_daemon()
         self.addCleanup(self.daemon.__exit__)
         self.listeners = [HttpDoor(self.daemon), GrpcDoor(self.daemon)]
 
-    def test_requests_under_way_are_answered(self):
+    def test_requests_in_flight_are_answered_at_shutdown(self):
         peers = []
         for listener in self.listeners:
             peer = listener.peer()
@@ -340,7 +341,7 @@ class EndTest(unittest.TestCase):
                 self.assertEqual(peer.goaway[0], stream, "the last it answered")
         self.assertEqual(self.daemon.end(), 0)
 
-    def test_idle_ones_are_told_and_do_not_delay_it(self):
+    def test_idle_connections_get_goaway_and_do_not_delay_the_shutdown(self):
         peers = [listener.peer() for listener in self.listeners for _ in range(10)]
         for peer in peers:
             self.addCleanup(peer.close)
@@ -351,8 +352,8 @@ class EndTest(unittest.TestCase):
         for peer in peers:
             self.assertEqual(peer.end(), NO_ERROR)
 
-    # One that does not care is not waited for without end.
-    def test_one_that_holds_on_does_not_keep_it(self):
+    # The daemon does not wait for ever for a client that ignores GOAWAY.
+    def test_a_connection_that_stays_open_does_not_block_the_shutdown(self):
         listener = self.listeners[1]
         peer = listener.peer()
         self.addCleanup(peer.close)

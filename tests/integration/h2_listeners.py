@@ -6,7 +6,7 @@ from h2_peer import Peer, grpc_message
 
 METHOD = "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit"
 
-# Envoy's rules, as far as tests of the protocol need any.
+# The least of Envoy's rules that tests of the protocol need.
 RULES = """
 domain: test
 descriptors:
@@ -18,7 +18,7 @@ POLICIES = "policies: { p: { limits: [ 1000000/h ] } }"
 
 
 def text_field(number, text):
-    """Of a protobuf message."""
+    """A length-delimited field of a protobuf message."""
     text = text.encode() if isinstance(text, str) else text
     length, size = b"", len(text)
     while size >= 128:
@@ -27,7 +27,7 @@ def text_field(number, text):
 
 
 def rate_limit_request(*entries, domain="test"):
-    """Of one descriptor with these entries, as bytes."""
+    """A RateLimitRequest of one descriptor with these entries, as bytes."""
     descriptor = b"".join(
         text_field(1, text_field(1, key) + text_field(2, value)) for key, value in entries)
     return text_field(1, domain) + text_field(2, descriptor)
@@ -46,7 +46,7 @@ class HttpDoor:
 
     @staticmethod
     def fields(*more, without=(), **pseudo):
-        """Of a request; `pseudo`: others instead, `without`: names to leave out."""
+        """The header fields of a request; `pseudo`: replacements, `without`: names to leave out."""
         fields = {":method": "POST", ":scheme": "http", ":path": "/v1/take", ":authority": "localhost",
                   "content-type": "application/json"}
         fields.update({f":{name}": value for name, value in pseudo.items()})

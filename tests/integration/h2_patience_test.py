@@ -1,6 +1,5 @@
-"""Clients of HTTP/2 that are slow, or have nothing to say: h2_patience_test.py WEIR.
-
-All of them at once, so that it takes as long as the daemon's patience and no longer."""
+"""HTTP/2 clients that are slow or idle, and the timeouts of the daemon: h2_patience_test.py WEIR.
+All of them run concurrently, so that the test takes as long as the longest timeout."""
 
 import sys
 import threading
@@ -12,12 +11,12 @@ from h2_listeners import POLICIES, RULES, GrpcDoor, HttpDoor
 from h2_peer import *  # noqa: F403: frames, flags and codes
 
 WEIR = sys.argv.pop(1)
-PATIENCE = 20  # seconds, for a request to be whole and for answers to be taken
+PATIENCE = 20  # seconds; the timeout for a complete request and for reading answers
 WATCH = "/grpc.health.v1.Health/Watch"
 
 
 class Slow(threading.Thread):
-    """One that is waited for: notes when it is no longer."""
+    """A slow client: records when it was disconnected."""
 
     def __init__(self, name, peer, go_on=None):
         super().__init__(daemon=True)
@@ -47,7 +46,7 @@ class Slow(threading.Thread):
 
 
 class PatienceTest(unittest.TestCase):
-    def test_who_is_waited_for_and_who_is_not(self):
+    def test_stalled_clients_time_out_and_waiting_ones_do_not(self):
         daemon = Daemon(WEIR, POLICIES, grpc="127.0.0.1:0", extra="envoy_ratelimit: rules.yaml")
         (daemon.folder / "rules.yaml").write_text(RULES)
         with daemon:
@@ -79,7 +78,7 @@ class PatienceTest(unittest.TestCase):
             if more.get("greets", True):
                 peer.settle()
             peer.send(*frames)
-            peer.try_send = lambda *_: False  # nor does it answer what it hears
+            peer.try_send = lambda *_: False  # nor does it answer to anything it receives
             ones[name] = Slow(f"{listener.name}: {name}", peer, go_on)
 
         with listener.peer() as other:

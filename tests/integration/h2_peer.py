@@ -1,4 +1,4 @@
-"""A client of HTTP/2 that sends any frame it is told to, right or wrong. Needs Debian's python3-hpack."""
+"""An HTTP/2 client that sends any given frame, valid or not. Needs Debian's python3-hpack."""
 
 import socket
 import struct
@@ -28,7 +28,7 @@ def frame(type_, flags=0, stream=0, payload=b""):
 
 
 def settings(**values):
-    """Of names as RFC 9113 has them, in lower case."""
+    """Lower-case field names, as RFC 9113 requires."""
     return frame(SETTINGS, payload=b"".join(
         struct.pack(">HI", globals()[name.upper()], value) for name, value in values.items()))
 
@@ -46,16 +46,16 @@ def grpc_message(message, compressed=0):
 
 
 class Answer:
-    """Of one stream: what has come, and how it ended."""
+    """The received part of one stream, and how it ended."""
 
     def __init__(self):
-        self.hints = []  # fields that came before the answer
+        self.hints = []  # fields of interim responses
         self.fields = {}
         self.body = bytearray()
         self.trailers = {}
-        self.reset = None  # the code
+        self.reset = None  # the error code
         self.ended = False
-        self.frames = []  # sizes of DATA
+        self.frames = []  # sizes of DATA frames
 
     @property
     def status(self):
@@ -80,7 +80,7 @@ class Answer:
 
 class Peer:
     def __init__(self, port, tls=None, greets=True, opens_windows=True, timeout=20, **wanted):
-        """`wanted`: settings. `opens_windows`: gives back what it has received."""
+        """`wanted`: settings. `opens_windows`: returns the window of received data."""
         self.socket = socket.create_connection(("127.0.0.1", port), timeout=timeout)
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         if tls:
@@ -92,12 +92,12 @@ class Peer:
         self.opens_windows = opens_windows
         self.next_stream = 1
         self.answers = {}
-        self.block = None  # of a header that is not whole
+        self.block = None  # of a header that is incomplete
         self.goaway = None  # (last stream, code, text)
         self.pongs = []
         self.settings = {}
         self.settings_acks = 0
-        self.opened = Counter()  # by how much, the window of each stream (0: the connection)
+        self.opened = Counter()  # the increment of the window of each stream (0: the connection)
         if greets:
             self.send(PREFACE + settings(**wanted))
 
@@ -111,13 +111,13 @@ class Peer:
         self.file.close()
         self.socket.close()
 
-    # ---- What it says
+    # ---- Sending
 
     def send(self, *frames):
         self.socket.sendall(b"".join(frames))
 
     def try_send(self, *frames):
-        """Whether it could be sent. (It may have been told off and shut out.)"""
+        """True if it was sent. (The daemon may have closed the connection.)"""
         try:
             self.send(*frames)
             return True
@@ -133,7 +133,7 @@ class Peer:
         return frame(HEADERS, flags, stream, self.encoder.encode(fields, huffman=False))
 
     def request(self, fields, body=None, stream=None):
-        """Sends one; returns the stream."""
+        """Sends a request; returns the stream."""
         stream = stream or self.new_stream()
         if body is None:
             self.send(self.head(fields, stream, END_HEADERS | END_STREAM))
@@ -147,10 +147,10 @@ class Peer:
         return [frame(DATA, END_STREAM if ends and i == len(pieces) - 1 else 0, stream, piece)
                 for i, piece in enumerate(pieces)]
 
-    # ---- What it hears
+    # ---- Receiving
 
     def read_frame(self):
-        """The next one, or None at the end."""
+        """The next frame, or None at the end."""
         try:
             head = self.file.read(9)
             if len(head) < 9:
@@ -164,7 +164,7 @@ class Peer:
         return Frame(type_, flags, stream & 0x7fffffff, payload)
 
     def hear(self):
-        """Takes a frame in; whether there was one."""
+        """Processes one frame; returns False at the end."""
         heard = self.read_frame()
         if heard is None:
             return None
@@ -200,7 +200,7 @@ class Peer:
             self.try_send(more)
 
     def hear_fields(self, heard, answer):
-        # (Nobody pads what is sent here, nor says what depends on what.)
+        # (The daemon sends no padding and no priorities.)
         if heard.type == HEADERS:
             self.block, self.ends = b"", bool(heard.flags & END_STREAM)
         self.block += heard.payload
@@ -224,10 +224,10 @@ class Peer:
             self.settings[name] = value
         self.try_send(frame(SETTINGS, ACK))
 
-    # ---- What it waits for
+    # ---- Waiting
 
     def answer(self, stream):
-        """The whole of it."""
+        """The complete answer of a stream."""
         while not (stream in self.answers and self.answers[stream].over):
             if self.hear() is None:
                 raise EOFError(f"the connection ended; {self.goaway}, {self.answers.get(stream)}")
@@ -237,7 +237,7 @@ class Peer:
         return self.answer(self.request(fields, body))
 
     def pong(self, payload=b"are you?"):
-        """Sends a PING and waits for its answer: everything before it has been looked at."""
+        """Sends a PING and waits for its answer: everything sent before it has been processed."""
         self.send(frame(PING, 0, 0, payload))
         while payload not in self.pongs:
             if self.hear() is None:
@@ -245,13 +245,13 @@ class Peer:
         self.pongs.remove(payload)
 
     def settle(self):
-        """Until all has been said that can be. (The answer to a PING overtakes others, but not those
-        that were sent before it.)"""
+        """Waits until everything that can be sent has arrived. (The answer to a PING overtakes others, but
+        not those that were sent before it.)"""
         self.pong(b"settle 1")
         self.pong(b"settle 2")
 
     def end(self):
-        """Reads until the other side ends the connection; the code of its last word, if any."""
+        """Reads until the peer closes the connection; returns the code of its GOAWAY, if any."""
         while self.hear() is not None:
             pass
         return self.goaway[1] if self.goaway else None

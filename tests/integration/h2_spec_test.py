@@ -1,5 +1,4 @@
-"""What h2spec, the conformance tests of HTTP/2, finds: h2_spec_test.py WEIR H2SPEC.
-
+"""The results of h2spec, the conformance tests of HTTP/2: h2_spec_test.py WEIR H2SPEC.
 Skipped where there is no h2spec (see make peers)."""
 
 import http.server
@@ -19,12 +18,12 @@ WEIR = sys.argv.pop(1)
 
 RULES = "domain: d\ndescriptors: [ { key: k, rate_limit: { unit: hour, requests_per_unit: 1 } } ]\n"
 
-# Who does not begin as HTTP/2 does is told so in HTTP/1 before the connection is closed, not only closed.
+# A connection that does not start as HTTP/2 gets an HTTP/1 error before it is closed, not only a close.
 PREFACE = {"Sends invalid connection preface"}
-# Those that ask for the body of an answer: what is no call of gRPC is answered without one.
+# Tests that expect a body: a request that is no gRPC call is answered without one.
 WITH_A_BODY = {"Sends a WINDOW_UPDATE frame on half-closed (remote) stream",
                "Sends a PRIORITY frame on half-closed (remote) stream"}
-# Answers that are given at once are not many at a time.
+# Answers that are given at once never reach many concurrent streams.
 MANY_AT_A_TIME = {"Sends HEADERS frames that causes their advertised concurrent stream limit to be exceeded"}
 
 
@@ -46,7 +45,7 @@ class Service(http.server.BaseHTTPRequestHandler):
 
 class Server(http.server.ThreadingHTTPServer):
     def handle_error(self, *_):
-        """Requests are taken back: that is what is tried."""
+        """Clients reset requests: that is part of the test."""
 
 
 @unittest.skipUnless(H2SPEC.exists(), "there is no h2spec here: see make peers")
@@ -54,7 +53,7 @@ class H2SpecTest(unittest.TestCase):
     maxDiff = None
 
     def find(self, port, path, *more):
-        """The cases that failed. Those that do not apply here are skipped by itself."""
+        """The cases that failed, without those that h2spec skips itself."""
         with tempfile.NamedTemporaryFile(suffix=".xml") as report:
             done = subprocess.run([H2SPEC, "-h", "127.0.0.1", "-p", str(port), "-P", path, "-o", "10",
                                    "-j", report.name, *more], capture_output=True, text=True, timeout=900)
@@ -72,19 +71,19 @@ class H2SpecTest(unittest.TestCase):
         self.addCleanup(daemon.__exit__)
         return daemon
 
-    def test_http(self):
+    def test_the_http_listener_passes_h2spec(self):
         self.assertLessEqual(self.find(self.serve().http_port, "/healthz"), PREFACE | MANY_AT_A_TIME)
 
-    def test_grpc(self):
+    def test_the_grpc_listener_passes_h2spec(self):
         self.assertLessEqual(self.find(self.serve().grpc_port, "/"), PREFACE | MANY_AT_A_TIME | WITH_A_BODY)
 
-    def test_with_tls(self):
+    def test_a_listener_with_tls_passes_h2spec(self):
         with tempfile.TemporaryDirectory() as folder:
             cert, key = Authority(folder).sign("server")
             daemon = self.serve(f"tls: {{ cert: {cert}, key: {key} }}")
             self.assertLessEqual(self.find(daemon.http_port, "/healthz", "-t", "-k"), PREFACE | MANY_AT_A_TIME)
 
-    def test_gateway(self):
+    def test_the_gateway_passes_h2spec(self):
         service = Server(("127.0.0.1", 0), Service)
         threading.Thread(target=service.serve_forever).start()
         self.addCleanup(service.server_close)

@@ -1,7 +1,6 @@
 """HTTP/2 case by case, on both listeners that speak it: h2_test.py WEIR.
-
-What each case sends is one thing that RFC 9113 or 7541 has a rule about, and what must come of it. An
-error of a stream may be made one of the connection: the RFC allows that. The numbers are sections."""
+Each case breaks or uses one rule of RFC 9113 or 7541 and expects its result. A stream error may be made a
+connection error: the RFC allows that. The numbers are sections."""
 
 import functools
 import json
@@ -20,7 +19,7 @@ WEIR = sys.argv.pop(1)
 
 
 class Expectation:
-    """What becomes of a case: an error of the connection or of a stream, or an answer."""
+    """The expected result of a case: a connection error, a stream error, or an answer."""
 
     def __init__(self, kind, codes=()):
         self.kind, self.codes = kind, codes
@@ -32,7 +31,7 @@ class Expectation:
         test.assertIn(peer.end(), self.codes, "the code of the last word")
 
     def stream(self, test, listener, peer, stream):
-        """It ends, or the connection does."""
+        """The stream ends with an error, or the connection does."""
         try:
             answer = peer.answer(stream)
         except EOFError:
@@ -45,7 +44,7 @@ class Expectation:
         test.assert_still_answers(listener, peer)
 
     def late(self, test, listener, peer, stream):
-        """Only the stream is told, and is not answered again."""
+        """Only the stream is reset, and not answered again."""
         before = len(peer.answers[stream].frames) if stream in peer.answers else 0
         test.assert_still_answers(listener, peer)
         answer = peer.answers[stream]
@@ -74,7 +73,7 @@ def late(*codes):
 
 
 FINE = Expectation("fine")  # the request is answered
-WELL = Expectation("well")  # there is no request; the next one is answered
+WELL = Expectation("well")  # that request is not answered; the next one is
 MALFORMED = stream_error(PROTOCOL_ERROR)
 
 CASES = []
@@ -88,7 +87,7 @@ def case(title, expected):
 
 
 def sends(title, expected, *frames):
-    """A case of frames that need nothing else."""
+    """A case of frames without further setup."""
     CASES.append((title, lambda peer, listener: peer.send(*frames), expected))
 
 
@@ -101,7 +100,7 @@ def _(peer, listener):
 
 
 def with_preface_only(peer, listener):
-    """A fresh connection in place of the one that was greeted on."""
+    """A new connection in place of the prepared one."""
     fresh = listener.peer(greets=False)
     peer.close()
     peer.socket, peer.file = fresh.socket, fresh.file
@@ -168,7 +167,7 @@ sends("5.1 CONTINUATION on an idle stream", connection_error(PROTOCOL_ERROR),
 
 
 def half_closed(peer, listener):
-    """A stream whose answer cannot be sent yet, as there is no window for it."""
+    """A stream whose answer cannot be sent yet, because its window is closed."""
     peer.send(settings(initial_window_size=0))
     return peer.request(listener.fields(), listener.body)
 
@@ -245,14 +244,14 @@ def _(peer, listener):
     peer.send(window_update(stream, 100), reset(stream), frame(PRIORITY, 0, stream, bytes(4) + b"\x01"))
 
 
-# ---- 5.1.1: numbers of streams
+# ---- 5.1.1: stream identifiers
 
 @case("5.1.1 a stream with an even number", connection_error(PROTOCOL_ERROR))
 def _(peer, listener):
     peer.send(peer.head(listener.fields(), 2, END_HEADERS | END_STREAM))
 
 
-# (It has been closed by the larger one, and is treated as any other that is.)
+# (The larger identifier has closed it, and it is treated as any closed stream.)
 @case("5.1.1 a number smaller than the last", connection_error(STREAM_CLOSED))
 def _(peer, listener):
     peer.send(peer.head(listener.fields(), 5))
@@ -279,7 +278,7 @@ def last_stream(self, test, listener, peer, stream):
 Expectation.last_stream = last_stream
 
 
-# ---- 5.3: what depends on itself
+# ---- 5.3: a stream that depends on itself
 
 @case("5.3.1 HEADERS that depend on themselves", connection_error(PROTOCOL_ERROR))
 def _(peer, listener):
@@ -293,7 +292,7 @@ def _(peer, listener):
     peer.send(frame(PRIORITY, 0, 1, struct.pack(">IB", 1, 255)))
 
 
-# ---- 5.5: what was not known when the RFC was written
+# ---- 5.5: extensions
 
 sends("5.5 a frame of an unknown type", WELL, frame(0xee, 0xff, 0, b"who knows"),
       frame(0xee, 0, 77, b"who knows"))
@@ -341,7 +340,7 @@ def _(peer, listener):
 
 # ---- 6.3, 6.4: PRIORITY and RST_STREAM
 
-# (The RFC wants an error; who has said that priorities are not for it may as well not look.)
+# (The RFC requires an error; a server that ignores priorities need not check them.)
 sends("6.3 PRIORITY on the connection", connection_error(PROTOCOL_ERROR),
       frame(PRIORITY, 0, 0, struct.pack(">IB", 1, 1)))
 sends("6.3 PRIORITY on an idle stream", WELL, frame(PRIORITY, 0, 99, struct.pack(">IB", 0, 1)))
@@ -431,7 +430,7 @@ def _(peer, listener):
     return stream
 
 
-# (An error of the connection, says the RFC; of the stream, says nghttp2.)
+# (A connection error by the RFC; a stream error by nghttp2.)
 @case("6.9.2 SETTINGS that bring a stream's window above its most", stream_error(FLOW_CONTROL_ERROR))
 def _(peer, listener):
     stream = peer.new_stream()
@@ -472,7 +471,7 @@ def _(peer, listener):
               frame(CONTINUATION, END_HEADERS, 1, b"\x82"))
 
 
-# ---- 7: codes of errors
+# ---- 7: error codes
 
 @case("7 RST_STREAM with an unknown code", WELL)
 def _(peer, listener):
@@ -480,7 +479,7 @@ def _(peer, listener):
     peer.send(peer.head(listener.fields(), stream), reset(stream, 0xabcdef))
 
 
-# ---- 8.1: a request is a header, a body and perhaps trailers
+# ---- 8.1: a request is a header, a body and optional trailers
 
 @case("8.1 trailers that do not end the stream", MALFORMED)
 def _(peer, listener):
@@ -507,7 +506,7 @@ def _(peer, listener):
 
 
 def malformed(title, change):
-    """A request whose fields are changed, with the body that belongs to it."""
+    """A request with changed fields, and its body."""
     def send(peer, listener):
         return peer.request(change(listener), listener.body)
     CASES.append((title, send, MALFORMED))
@@ -603,7 +602,7 @@ def _(peer, listener):
 
 
 def on_each_listener(test):
-    """A test of a listener, on both."""
+    """A test that runs on both listeners."""
     @functools.wraps(test)
     def run(self):
         for listener in self.listeners:
@@ -630,7 +629,7 @@ class Listeners(unittest.TestCase):
 
 
 class ConformanceTest(Listeners):
-    def test_every_case(self):
+    def test_every_case_has_the_expected_answer(self):
         for listener in self.listeners:
             for title, send, expected in CASES:
                 with self.subTest(listener=listener.name, case=title), listener.peer() as peer:
@@ -640,7 +639,7 @@ class ConformanceTest(Listeners):
                 self.assert_still_answers(listener, peer)
         print(f"{len(CASES)} cases on {len(self.listeners)} listeners")
 
-    # A last word comes before the end, and nothing after it.
+    # GOAWAY comes before the end, and nothing after it.
     @on_each_listener
     def test_an_error_of_the_connection_names_the_last_stream(self, listener):
         with listener.peer() as peer:
@@ -658,15 +657,15 @@ class ConformanceTest(Listeners):
             peer.send(settings(max_concurrent_streams=5))
             peer.settle()
             self.assertEqual(peer.settings_acks, 2)
-            # What it allows is bounded, and it says by what.
+            # The settings of the daemon bound every resource.
             self.assertIn(MAX_CONCURRENT_STREAMS, peer.settings)
             self.assertTrue(10 <= peer.settings[MAX_CONCURRENT_STREAMS] <= 10_000, peer.settings)
             self.assertIn(MAX_HEADER_LIST_SIZE, peer.settings)
 
     @on_each_listener
-    def test_what_does_not_start_as_http2_ends(self, listener):
+    def test_a_connection_without_the_preface_is_closed(self, listener):
         starts = [b"PRI * HTTP/2.0\r\n\r\nXX\r\n\r\n" + frame(SETTINGS), b"PRI * HTTP/1.1\r\n\r\n"]
-        if listener.name == "gRPC":  # (what else may come through the other one is for http_test.py)
+        if listener.name == "gRPC":  # (other input on the HTTP listener is tested in http_test.py)
             starts += [b"\x16\x03\x01" + bytes(50), bytes(100), b"GET / HTTP/1.1\r\nHost: a\r\n\r\n"]
         for start in starts:
             with self.subTest(start=start[:20]), listener.peer(greets=False) as peer:
@@ -682,7 +681,7 @@ class ConformanceTest(Listeners):
             pass
 
     @on_each_listener
-    def test_a_byte_at_a_time(self, listener):
+    def test_a_request_sent_byte_by_byte_is_answered(self, listener):
         with listener.peer(greets=False) as peer:
             stream = peer.new_stream()
             said = PREFACE + settings() + peer.head(listener.fields(), stream)
@@ -691,9 +690,9 @@ class ConformanceTest(Listeners):
             answer = peer.answer(stream)
             self.assertTrue(listener.is_answered(answer), answer)
 
-    # Whatever the network cuts in two: a head, a block, a name.
+    # The network may cut anywhere: in a frame header, a header block, a name.
     @on_each_listener
-    def test_a_request_in_two_parts(self, listener):
+    def test_a_request_in_two_parts_is_answered(self, listener):
         with listener.peer() as peer:
             self.assert_still_answers(listener, peer)
             peer.encoder = hpack.Encoder()
@@ -703,16 +702,16 @@ class ConformanceTest(Listeners):
                 head = peer.head(listener.fields(("x-more", "yes")), stream)
                 said = head + b"".join(peer.data(listener.body, stream))
                 peer.send(said[:cut])
-                time.sleep(0.02)  # so that it is read
+                time.sleep(0.02)  # so that the daemon reads it
                 peer.send(said[cut:])
                 answer = peer.answer(stream)
                 self.assertTrue(answer.reset is None and listener.is_answered(answer), (cut, answer))
 
 
 class WindowsTest(Listeners):
-    # Answers as long as the window, however small.
+    # Answers are as long as the window allows, however small.
     @on_each_listener
-    def test_an_answer_trickles_through_a_small_window(self, listener):
+    def test_an_answer_passes_through_a_small_window(self, listener):
         with listener.peer(opens_windows=False, initial_window_size=1) as peer:
             stream = peer.request(listener.fields(), listener.body)
             answer = None
@@ -723,7 +722,7 @@ class WindowsTest(Listeners):
                 if answer.over or b"\r" in answer.body:
                     break
                 self.assertEqual(len(answer.body), expected)
-                peer.settle()  # no more comes by itself
+                peer.settle()  # no more comes without a window
                 self.assertEqual(len(answer.body), expected)
                 if self.is_whole(listener, answer):
                     break
@@ -738,9 +737,9 @@ class WindowsTest(Listeners):
             return len(answer.body) == int(answer.fields["content-length"])
         return len(answer.body) >= 5 and len(answer.body) == 5 + struct.unpack(">I", answer.body[1:5])[0]
 
-    # A smaller window takes back what was given: it can be below zero.
+    # A smaller window setting applies to sent data: the window can become negative.
     @on_each_listener
-    def test_a_window_below_zero(self, listener):
+    def test_a_negative_window_is_respected(self, listener):
         with listener.peer(opens_windows=False, initial_window_size=10) as peer:
             stream = peer.request(listener.fields(), listener.body)
             peer.settle()
@@ -756,9 +755,9 @@ class WindowsTest(Listeners):
 
     # All streams share the connection's window, and it is respected.
     @on_each_listener
-    def test_the_connections_window(self, listener):
+    def test_the_connection_window_is_respected(self, listener):
         with listener.peer(opens_windows=False) as peer:
-            # 65535 bytes of answers, then no more until there is more window.
+            # 65535 bytes of answers, then no more until the window opens.
             streams, fetched = [], 0
             first = peer.ask(listener.fields(), listener.body)
             fetched = len(first.body)
@@ -775,8 +774,8 @@ class WindowsTest(Listeners):
             for stream in open_ones:
                 self.assertTrue(listener.is_answered(peer.answer(stream)))
 
-    # The other way: long bodies go through, as the windows open again.
-    def test_a_long_body(self):
+    # The other direction: long bodies pass, as the daemon opens its windows.
+    def test_a_long_body_is_read_as_windows_are_opened(self):
         listener = self.listeners[0]
         with listener.peer() as peer:
             batch = [{"policy": "p", "key": "k" * 900, "permits": 0}] * 1000
@@ -795,7 +794,7 @@ class WindowsTest(Listeners):
             window = peer.settings.get(INITIAL_WINDOW_SIZE, 65535)
             stream = peer.new_stream()
             peer.send(peer.head(listener.fields(), stream))
-            # (Windows open again only when somebody has read what came.)
+            # (Windows open only after the daemon has read the data.)
             for _ in range(64 * (window // 65535 + 1)):
                 if not peer.try_send(frame(DATA, 0, stream, bytes(16384))):
                     break
@@ -807,7 +806,7 @@ class WindowsTest(Listeners):
 
 
 def send_within_windows(peer, stream, body):
-    """As much as may be sent, until all is."""
+    """Sends as much as the windows allow, until all is sent."""
     sent = 0
     room = {0: 65535, stream: None}
     while sent < len(body):
@@ -831,20 +830,20 @@ def send_within_windows(peer, stream, body):
 
 class StreamsTest(Listeners):
     @on_each_listener
-    def test_many_at_once_are_all_answered(self, listener):
+    def test_many_concurrent_streams_are_all_answered(self, listener):
         with listener.peer() as peer:
             peer.settle()
             count = min(peer.settings[MAX_CONCURRENT_STREAMS], 100)
             streams = [peer.new_stream() for _ in range(count)]
             peer.send(*(peer.head(listener.fields(), stream) for stream in streams))
-            # The last comes first: no stream waits for another.
+            # The last answer may come first: no stream waits for another.
             for stream in reversed(streams):
                 peer.send(*peer.data(listener.body, stream))
                 self.assertTrue(listener.is_answered(peer.answer(stream)))
 
-    # Who does not know yet how many it may have is told, and can come again with the others.
+    # A client that does not know the maximum yet gets REFUSED_STREAM, and can retry.
     @on_each_listener
-    def test_too_many_at_once_are_refused(self, listener):
+    def test_streams_above_the_maximum_are_refused(self, listener):
         with listener.peer() as peer:
             streams = [peer.new_stream() for _ in range(1000)]
             peer.send(*(peer.head(listener.fields(), stream) for stream in streams))
@@ -858,9 +857,10 @@ class StreamsTest(Listeners):
                 self.assertTrue(listener.is_answered(peer.answer(stream)))
             self.assert_still_answers(listener, peer)
 
-    # Who does is at fault: that is an error of its stream or, at the daemon's choice, of all.
+    # A client that has acknowledged the maximum is at fault: a stream error or, at the daemon's choice, a
+    # connection error.
     @on_each_listener
-    def test_too_many_at_once_of_somebody_who_knows(self, listener):
+    def test_a_stream_above_the_acknowledged_maximum_is_an_error(self, listener):
         with listener.peer() as peer:
             peer.settle()
             streams = [peer.new_stream() for _ in range(peer.settings[MAX_CONCURRENT_STREAMS])]
@@ -876,10 +876,10 @@ class StreamsTest(Listeners):
                 self.assertIn(peer.goaway[1], (REFUSED_STREAM, PROTOCOL_ERROR))
 
     @on_each_listener
-    def test_a_header_that_is_too_large(self, listener):
-        for fields in ([(f"x-{i}", "a" * 1000) for i in range(60)],  # all in all
-                       [("x-long", "a" * 60_000)],  # one
-                       [(f"x-{i}", "") for i in range(2000)]):  # many
+    def test_a_header_that_is_too_large_is_refused(self, listener):
+        for fields in ([(f"x-{i}", "a" * 1000) for i in range(60)],  # in total
+                       [("x-long", "a" * 60_000)],  # one field
+                       [(f"x-{i}", "") for i in range(2000)]):  # many fields
             with self.subTest(fields=len(fields)), listener.peer() as peer:
                 stream = peer.new_stream()
                 block = peer.encoder.encode(listener.fields(*fields), huffman=False)
@@ -896,9 +896,10 @@ class StreamsTest(Listeners):
                                 or answer.grpc_status in (8, 13), answer)
                 self.assert_still_answers(listener, peer)
 
-    # A field of 4000 bytes that is remembered once, and then asked for a thousand times in a kilobyte.
+    # An HPACK bomb: a field of 4000 bytes that is indexed once, and then referenced a thousand times in a
+    # kilobyte.
     @on_each_listener
-    def test_a_header_that_grows_when_it_is_read(self, listener):
+    def test_an_hpack_bomb_is_refused(self, listener):
         with listener.peer() as peer:
             peer.answer(peer.request(listener.fields(("x-bomb", "b" * 3000)), listener.body))
             stream = peer.new_stream()

@@ -1,4 +1,4 @@
-"""Clients that mean harm, or are just many: hostile_test.py WEIR."""
+"""Hostile clients, or very many: hostile_test.py WEIR."""
 
 import resource
 import socket
@@ -45,9 +45,9 @@ class HostileTest(unittest.TestCase):
         self.addCleanup(connection.close)
         return connection
 
-    # Ten thousand who say nothing and a thousand who do.
-    def test_many_connections(self):
-        # (As far as this system lets a process have as many.)
+    # Ten thousand idle connections and a thousand busy ones.
+    def test_many_connections_are_all_served(self):
+        # (As far as the descriptor limit of the system allows.)
         allowed = raise_file_limit() - 500
         busy_count = min(1_000 // SCALE, allowed // 2)
         idle_count = min(10_000 // SCALE, allowed - busy_count)
@@ -69,8 +69,9 @@ class HostileTest(unittest.TestCase):
             connection.close()
         self.still_well()
 
-    # Whoever does not take its answers is not asked for more, and costs nobody else anything.
-    def test_a_client_that_never_reads(self):
+    # Backpressure: the daemon does not read from a client that does not read its answers, and others are not
+    # delayed.
+    def test_a_client_that_never_reads_does_not_delay_others(self):
         before = resident_kib(self.daemon.process.pid)
         greedy = self.connect()
         greedy.setblocking(False)
@@ -85,7 +86,7 @@ class HostileTest(unittest.TestCase):
         if SCALE == 1:
             self.assertLess(resident_kib(self.daemon.process.pid) - before, 20_000)
 
-    def test_clients_that_send_a_byte_at_a_time(self):
+    def test_clients_that_send_byte_by_byte_are_answered(self):
         slow = [self.connect() for _ in range(50)]
         command = Resp.encode("WEIR.TAKE", "p", "slow")
         for byte in command[:-1]:
@@ -96,7 +97,7 @@ class HostileTest(unittest.TestCase):
             connection.send(command[-1:])
             self.assertTrue(connection.recv(100).startswith(b"*8\r\n:1\r\n"))
 
-    def test_what_is_longer_than_anything_may_be(self):
+    def test_requests_beyond_the_length_limits_are_refused(self):
         for text in (b"*1\r\n$1000000000\r\n", b"*1000000\r\n", b"x" * 20_000,
                      b"*5\r\n" + (b"$16000\r\n" + b"x" * 16000 + b"\r\n") * 5):
             connection = self.connect()
@@ -109,10 +110,10 @@ class HostileTest(unittest.TestCase):
             for _ in range(100):
                 connection.sendall(chunk)
         except OSError:
-            pass  # it has been told and shut out
+            pass  # the daemon has answered and closed the connection
         self.still_well()
 
-    def test_noise(self):
+    def test_noise_is_harmless(self):
         import random
         noise = random.Random(3)
         for _ in range(300):
@@ -125,8 +126,8 @@ class HostileTest(unittest.TestCase):
             connection.close()
         self.still_well()
 
-    # Requests that ask for long answers are answered piece by piece.
-    def test_a_flood_of_questions_with_long_answers(self):
+    # Requests with long answers are answered piece by piece.
+    def test_a_flood_of_requests_with_long_answers_is_bounded_in_memory(self):
         resp = self.daemon.resp()
         count = 20_000 // SCALE
 
@@ -142,8 +143,8 @@ class HostileTest(unittest.TestCase):
 
 
 class CrowdTest(unittest.TestCase):
-    # As many as there are files for, beside those that the daemon itself needs for its threads.
-    def test_those_for_whom_there_is_no_room_are_told(self):
+    # As many connections as there are descriptors, beside those of the daemon's threads.
+    def test_connections_beyond_the_maximum_are_refused_with_an_answer(self):
         with tempfile.TemporaryDirectory() as folder:
             weir = Path(folder) / "weir"
             weir.write_text(f'#!/bin/sh\nulimit -n 400\nexec "{WEIR}" "$@"\n')
@@ -172,7 +173,7 @@ class CrowdTest(unittest.TestCase):
                 for each in inside:
                     self.assertEqual(each("PING"), "PONG")
 
-                # Who goes makes room.
+                # A closed connection makes room.
                 inside.pop().close()
                 for _ in range(1000):
                     if f"connected_clients:{len(inside)}\r\n" in inside[0]("INFO"):
@@ -183,14 +184,14 @@ class CrowdTest(unittest.TestCase):
 
 class IdleTest(unittest.TestCase):
     def kept(self, listener, first, rest):
-        """KiB of each connection that has sent this, one after the other, and waits now."""
+        """KiB for each connection that has sent this, one after the other, and is idle now."""
         with Daemon(WEIR, args=["--threads", "1"]) as daemon:
             port = daemon.http_port if listener == "HTTP" else daemon.resp_port
             before = resident_kib(daemon.process.pid)
             waiting = [socket.create_connection(("127.0.0.1", port), 20) for _ in range(300)]
             for s in waiting:
                 s.sendall(first)
-                daemon.http("GET", "/healthz")  # (it has been read now)
+                daemon.http("GET", "/healthz")  # (the daemon has read it by now)
                 s.sendall(rest)
                 self.assertTrue(s.recv(1))
             each = (resident_kib(daemon.process.pid) - before) / len(waiting)
@@ -199,7 +200,7 @@ class IdleTest(unittest.TestCase):
             return each
 
     @unittest.skipIf(under_sanitizer(), "what a sanitizer keeps is not flat")
-    def test_who_has_said_much_and_waits_keeps_little(self):
+    def test_idle_connections_release_their_buffers(self):
         head = b"POST /v1/take HTTP/1.1\r\nHost: a\r\nX: %b\r\n" % (b"x" * 15_000)
         head += b"Content-Length: 60000\r\n\r\n"
         half = b"x" * 30_000
@@ -210,7 +211,7 @@ class IdleTest(unittest.TestCase):
 
 
 class FairTest(unittest.TestCase):
-    """Whoever asks for much at once, all of which costs a lot, does not stop the thread."""
+    """A client that sends many expensive requests at once does not block the event loop."""
 
     MANY = "policies:\n" + "".join(f"  p{i}: {{ limits: [ 10/s, 1000/day ] }}\n" for i in range(300))
 
@@ -219,10 +220,10 @@ class FairTest(unittest.TestCase):
         with daemon.resp().socket as other, \
                 wrap(socket.create_connection(("127.0.0.1", daemon.http_port), 30)) as greedy:
             greedy.sendall(asks * questions)
-            answers = greedy.recv(1 << 16)  # it has begun
+            answers = greedy.recv(1 << 16)  # the first answers are there
             other.sendall(b"PING\r\n")
             self.assertEqual(other.recv(7), b"+PONG\r\n")
-            # Of its answers there are some now, but not all of them. All come in the end.
+            # Some of its answers are there now, but not all of them. All come in the end.
             greedy.settimeout(0.001)
             try:
                 while piece := greedy.recv(1 << 16):
@@ -236,11 +237,11 @@ class FairTest(unittest.TestCase):
                 self.assertTrue(piece)
                 answers += piece
 
-    def test_a_pipeline_of_costly_requests_lets_others_have_their_turn(self):
+    def test_a_pipeline_of_costly_requests_does_not_starve_others(self):
         with Daemon(WEIR, self.MANY, args=["--threads", "1"]) as daemon:
             self.check(daemon, b"HEAD /v1/policies HTTP/1.1\r\nHost: a\r\n\r\n")
 
-    def test_a_pipeline_with_tls_does_too(self):
+    def test_a_pipeline_over_tls_does_not_starve_others(self):
         with tempfile.TemporaryDirectory() as folder:
             ca = Authority(folder)
             cert, key = ca.sign("localhost")

@@ -14,7 +14,7 @@ WEIR = sys.argv.pop(1)
 
 
 class Raw:
-    """Bytes in, bytes out."""
+    """A raw connection: bytes in, bytes out."""
 
     def __init__(self, port):
         self.socket = socket.create_connection(("127.0.0.1", port), timeout=20)
@@ -25,7 +25,7 @@ class Raw:
         return self
 
     def response(self):
-        """The next answer: (status, headers, body)."""
+        """The next response: (status, headers, body)."""
         status = int(self.file.readline().split()[1])
         headers = http.client.parse_headers(self.file)
         return status, headers, self.file.read(int(headers["Content-Length"]))
@@ -55,7 +55,7 @@ class HttpTest(unittest.TestCase):
 
     # ---- Decisions
 
-    def test_take_answers_with_a_body_and_fields(self):
+    def test_take_answers_with_a_body_and_headers(self):
         status, headers, body = self.daemon.post("/v1/take", policy="llm", key="a", permits=400)
         self.assertEqual(status, 200)
         self.assertEqual(body, {"allowed": True, "limit": 1000, "remaining": 600,
@@ -70,19 +70,19 @@ class HttpTest(unittest.TestCase):
         self.assertEqual((body["allowed"], body["remaining"]), (False, 600))
         self.assertTrue(359_940 < int(headers["Retry-After"]) <= 360_000)
 
-    def test_a_page_under_a_name_of_its_own_reads_nothing(self):
+    def test_requests_with_a_foreign_host_are_refused(self):
         with Daemon(WEIR, "server_names: weir.example.com\npolicies: { p: { limits: [ 1/s ] } }\n") as daemon:
             for path in ("/metrics", "/v1/policies", "/"):
                 self.assertEqual(daemon.http("GET", path, headers={"Host": "evil.example:7380"})[0], 403)
                 for host in ("localhost:7380", "127.0.0.1", "weir.local", "weir.example.com"):
                     self.assertEqual(daemon.http("GET", path, headers={"Host": host})[0], 200)
 
-    def test_what_can_never_pass(self):
+    def test_a_cost_above_the_burst_has_no_retry_time(self):
         status, headers, body = self.daemon.post("/v1/take", policy="llm", key="b", permits=1001)
         self.assertEqual((status, body["retry_after_ms"]), (429, None))
         self.assertIsNone(headers["Retry-After"])
 
-    def test_parts_and_several_limits(self):
+    def test_parts_are_counted_by_several_limits(self):
         parts = {"user": "u", "sku": "s"}
         _, headers, body = self.daemon.post("/v1/take", policy="seckill", parts=parts)
         self.assertEqual((body["allowed"], body["limited_by"]), (True, "user"))
@@ -90,7 +90,7 @@ class HttpTest(unittest.TestCase):
         status, _, body = self.daemon.post("/v1/take", policy="seckill", parts=parts)
         self.assertEqual((status, body["limited_by"]), (429, "user"))
 
-    def test_a_batch_is_answered_in_order_and_each_by_itself(self):
+    def test_a_batch_is_answered_in_order_and_item_by_item(self):
         status, _, body = self.daemon.http("POST", "/v1/take", [
             {"policy": "llm", "key": "batch", "permits": 900},
             {"policy": "llm", "key": "batch", "permits": 900},
@@ -109,7 +109,7 @@ class HttpTest(unittest.TestCase):
         status, _, body = self.daemon.post("/v1/peek", policy="llm", key="p", permits=2000)
         self.assertEqual((status, body["allowed"]), (200, False))
 
-    def test_settle_by_receipt(self):
+    def test_settle_needs_a_valid_receipt(self):
         _, _, taken = self.daemon.post("/v1/take", policy="llm", key="s", permits=500, receipt=True)
         _, _, settled = self.daemon.post("/v1/settle", policy="llm", key="s", delta=-300,
                                          receipt=taken["receipt"])
@@ -120,7 +120,7 @@ class HttpTest(unittest.TestCase):
                                               receipt="f" * 32)
         self.assertEqual((status, problem["field"]), (404, "receipt"))
 
-    def test_reset_enter_leave(self):
+    def test_the_usage_changes_with_reset_enter_and_leave(self):
         self.daemon.post("/v1/take", policy="llm", key="r", permits=1000)
         self.assertEqual(self.daemon.post("/v1/reset", policy="llm", key="r")[2], {"reset": True})
         self.assertEqual(self.daemon.post("/v1/peek", policy="llm", key="r")[2]["remaining"], 1000)
@@ -131,7 +131,7 @@ class HttpTest(unittest.TestCase):
         leave = lambda: self.daemon.post("/v1/leave", policy="report", key="e", holder="b")[2]
         self.assertEqual([leave(), leave()], [{"left": True}, {"left": False}])
 
-    def test_explain(self):
+    def test_explain_describes_each_limit(self):
         status, _, body = self.daemon.post("/v1/explain", policy="api", key="x", permits=101)
         self.assertEqual(status, 200)
         self.assertFalse(body["decision"]["allowed"])
@@ -139,7 +139,7 @@ class HttpTest(unittest.TestCase):
         self.assertEqual([limit["state"]["allowed"] for limit in body["limits"]], [False, True])
         self.assertIn("can never pass", body["limits"][0]["text"])
 
-    def test_throttle_brings_its_limit(self):
+    def test_throttle_is_limited_by_the_limit_in_the_request(self):
         throttle = lambda limit: self.daemon.post("/v1/throttle", key="t", limit=limit, permits=5)
         self.assertEqual(throttle("10/h burst 10")[2]["remaining"], 5)
         self.assertEqual(throttle("10/h burst 10")[2]["remaining"], 0)
@@ -151,7 +151,7 @@ class HttpTest(unittest.TestCase):
         status, _, problem = throttle("10 concurrent")
         self.assertEqual((status, problem["field"]), (400, "limit"))
 
-    def test_all_ways_to_ask_tell_the_same_of_a_limit(self):
+    def test_all_routes_describe_a_limit_alike(self):
         for limit, told in (("10/s burst 20", "q=20;w=2"), ("5/min window", "q=5;w=60"),
                             ("5/s queue 4", "q=5;w=1"), ("5/h sliding", "q=5;w=3600"),
                             ("100000/day in Asia/Shanghai", "q=100000;w=86400"),
@@ -168,7 +168,7 @@ class HttpTest(unittest.TestCase):
                                  ['"0";' + told] * len(answers))
         self.daemon.http("DELETE", "/v1/policies/told")
 
-    def test_mistakes_name_the_field(self):
+    def test_errors_name_the_field(self):
         for body, status, field in [
                 ({"policy": "nobody", "key": "k"}, 404, "policy"),
                 ({"policy": "llm", "key": ""}, 400, "key"),
@@ -184,7 +184,7 @@ class HttpTest(unittest.TestCase):
             self.assertEqual(headers["Content-Type"], "application/problem+json")
             self.assertEqual(problem["status"], status)
 
-    def test_no_refusal_is_to_be_kept(self):
+    def test_refusals_are_not_cacheable(self):
         ask = lambda path, **fields: self.daemon.post(path, key="kept", **fields)[:2]
         status, headers = ask("/v1/take", policy="llm", permits=600)
         self.assertEqual((status, headers["Cache-Control"]), (200, None))
@@ -203,7 +203,7 @@ class HttpTest(unittest.TestCase):
     def test_a_concurrent_limit_says_what_it_counts(self):
         headers = self.daemon.post("/v1/enter", policy="report", key="fields")[1]
         self.assertEqual(headers["RateLimit-Policy"], '"0";q=2;qu="concurrent-requests"')
-        # Also where the limits are not the same for everybody.
+        # Also where limits differ between keys.
         policy = {"limits": [{"limit": "3 concurrent", "name": "slots"}, "100/s"],
                   "overrides": {"big": [{"limit": "9 concurrent", "name": "slots"}]}}
         self.daemon.http("PUT", "/v1/policies/slots", policy)
@@ -226,7 +226,7 @@ class HttpTest(unittest.TestCase):
         headers = {"X-Weir-Policy": "llm", "X-Weir-Key": "au th"}
         self.assertEqual(self.daemon.http("GET", "/v1/auth", headers=headers)[1]["RateLimit"][:13],
                          '"tokens";r=39')
-        # A stranger's header does not choose the key where the configuration does.
+        # A client's header does not choose the key if the query has it.
         headers = {"X-Weir-Key": "somebody else"}
         self.assertEqual(self.daemon.http("GET", path + "&permits=600", headers=headers)[0], 429)
 
@@ -244,7 +244,7 @@ class HttpTest(unittest.TestCase):
                  "X-Weir-Part-user: a\r\nx-weir-part-USER: b\r\n\r\n")
         self.assertEqual(self.status(twice), 400)
 
-    def test_limits_whose_part_is_missing_are_left_out_if_asked_for(self):
+    def test_skip_missing_leaves_out_limits_whose_part_is_missing(self):
         def ask(query="&missing=skip", **parts):
             return self.daemon.http("GET", "/v1/auth?policy=seckill" + query,
                                     headers={"X-Weir-Part-" + name: value for name, value in parts.items()})
@@ -259,7 +259,7 @@ class HttpTest(unittest.TestCase):
         self.assertEqual(take()[0], 400)
         self.assertEqual([take(skip_missing=True)[0] for _ in range(2)], [200, 429])
 
-    # The answer comes at once: the proxy is told how long the request has to wait.
+    # The answer comes at once: it tells the proxy the wait of the request.
     def test_auth_tells_the_wait_of_a_queue_in_a_header(self):
         answers = [self.daemon.http("GET", "/v1/auth?policy=batch&key=auth") for _ in range(5)]
         self.assertEqual([status for status, _, _ in answers], [200] * 4 + [429])
@@ -269,7 +269,7 @@ class HttpTest(unittest.TestCase):
             self.assertEqual(int(headers["Weir-Wait-Ms"]), decision["wait_ms"])
             self.assertGreater(decision["wait_ms"], 0)
 
-    def test_auth_mistakes(self):
+    def test_auth_errors_name_the_field(self):
         for query, field in [("key=k", "policy"), ("policy=llm", "key"),
                              ("policy=llm&key=k&permits=x", "permits"),
                              ("policy=llm&key=k&permits=0", "permits"),
@@ -285,7 +285,7 @@ class HttpTest(unittest.TestCase):
         self.assertEqual(self.status(ask.format("", "X-Weir-Key: alice\r\n")), 200)
         self.assertEqual(self.status(ask.format("", twice)), 400)
         self.assertEqual(self.status(ask.format("key=k", "X-Weir-Policy: login\r\n")), 400)
-        # Where the query has the key, what a stranger sends does not matter.
+        # If the query has the key, the client's headers do not matter.
         self.assertEqual(self.status(ask.format("key=k", twice)), 200)
 
     # ---- Policies
@@ -304,7 +304,7 @@ class HttpTest(unittest.TestCase):
         self.assertEqual(self.daemon.http("DELETE", "/v1/policies/login")[0], 404)
         self.assertEqual(self.daemon.post("/v1/peek", policy="login", key="p")[2]["limit"], 5)
 
-    def test_a_policy_is_shown_with_all_that_is_written(self):
+    def test_a_policy_is_shown_with_all_its_fields(self):
         path = "/v1/policies/shown"
         self.assertEqual(self.daemon.http("GET", path)[0], 404)
         status, _, problem = self.daemon.http("GET", "/v1/policies/logn")
@@ -353,7 +353,7 @@ class HttpTest(unittest.TestCase):
         status, _, problem = self.daemon.http("DELETE", "/v1/policies/bad")
         self.assertEqual((status, problem["field"]), (404, "name"))
 
-    # What cannot be kept as it is would be another policy after a restart.
+    # A policy that cannot be stored exactly would be another policy after a restart.
     def test_policies_are_in_utf8(self):
         for text in [b"limits: [ 1/s ] # \xff", "limits: [ 1/s ]".encode("utf-16")]:
             status, _, problem = self.daemon.http("PUT", "/v1/policies/utf", text)
@@ -369,14 +369,14 @@ class HttpTest(unittest.TestCase):
 
     # ---- The protocol
 
-    def test_pages_for_people(self):
+    def test_health_metrics_and_the_start_page_are_served(self):
         self.assertEqual(self.daemon.http("GET", "/healthz")[2], b"ok\n")
         self.assertEqual(self.daemon.http("GET", "/readyz")[0], 200)
         self.assertEqual(self.daemon.http("GET", "/healthcheck")[::2], (200, b"OK"))
         self.assertIn(b"weir_generation", self.daemon.http("GET", "/metrics")[2])
         self.assertIn(b"<!doctype html>", self.daemon.http("GET", "/")[2])
 
-    def test_paths_and_methods_that_are_not_there(self):
+    def test_unknown_paths_are_404_and_unknown_methods_405(self):
         self.assertEqual(self.daemon.http("GET", "/v1/nothing")[0], 404)
         status, headers, _ = self.daemon.http("GET", "/v1/take")
         self.assertEqual((status, headers["Allow"]), (405, "POST"))
@@ -389,7 +389,7 @@ class HttpTest(unittest.TestCase):
         self.assertIn(b"Content-Length: 3\r\n", answer)
         self.assertTrue(answer.endswith(b"\r\n\r\n"))
 
-    def test_requests_on_one_connection(self):
+    def test_pipelined_requests_are_answered_on_one_connection(self):
         body = '{"policy":"llm","key":"keep"}'
         one = f"POST /v1/take HTTP/1.1\r\nHost: a\r\nContent-Length: {len(body)}\r\n\r\n{body}"
         connection = self.raw(one)
@@ -401,19 +401,19 @@ class HttpTest(unittest.TestCase):
                    f"5\r\n{body[:5]}\r\n{len(body) - 5:x};x=y\r\n{body[5:]}\r\n0\r\n\r\n")
         self.assertEqual(json.loads(connection(chunked).response()[2])["remaining"], 978)
 
-    def test_http_1_0_ends_unless_asked_to_stay(self):
+    def test_an_http_1_0_connection_is_closed_without_keep_alive(self):
         self.assertIn(b"200 OK", self.raw("GET /healthz HTTP/1.0\r\n\r\n").rest())
         stays = self.raw("GET /healthz HTTP/1.0\r\nConnection: keep-alive\r\n\r\n")
         self.assertEqual(stays.response()[1]["Connection"].lower(), "keep-alive")
 
-    def test_expect_100_continue(self):
+    def test_expect_100_continue_is_answered(self):
         body = '{"policy":"llm","key":"expect"}'
         connection = self.raw("POST /v1/take HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\n"
                               f"Content-Length: {len(body)}\r\n\r\n")
         self.assertEqual(connection.socket.recv(100), b"HTTP/1.1 100 Continue\r\n\r\n")
         self.assertEqual(connection(body).response()[0], 200)
 
-    def test_errors_of_the_protocol(self):
+    def test_protocol_errors_have_their_status(self):
         post = "POST /v1/take HTTP/1.1\r\nHost: a\r\n"
         for text, status in [
                 ("nonsense\r\n\r\n", 400),
@@ -434,9 +434,9 @@ class HttpTest(unittest.TestCase):
                 (post + "Content-Length: 3\r\n\r\n{{}", 400)]:
             self.assertEqual(self.status(text), status, text[:80])
 
-    def test_the_largest_request(self):
+    def test_the_largest_request_is_accepted_and_a_larger_one_refused(self):
         def post(path, size, start="POST %s HTTP/1.1\r\nHost: a\r\n"):
-            """The head of a request with a body of that size, and 16 KiB long."""
+            """A request header for a body of that size, padded to 16 KiB."""
             head = start % path + f"Content-Length: {size}\r\n"
             return head + "X: " + "x" * (16384 - len(head) - 7) + "\r\n\r\n"
 
@@ -446,7 +446,7 @@ class HttpTest(unittest.TestCase):
         self.assertEqual((len(path), len(head)), (8192, 16384))
         connection = self.raw(head + body)
         self.assertEqual(json.loads(connection.response()[2])["remaining"], 999)
-        # And again on the same connection, in chunks.
+        # And again on the same connection, chunked.
         chunks = "".join(f"400\r\n{body[i:i + 1024]}\r\n" for i in range(0, len(body), 1024))
         connection("POST /v1/take HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n"
                    f"{chunks}0\r\n\r\n")
@@ -454,7 +454,7 @@ class HttpTest(unittest.TestCase):
         self.assertEqual(self.status(post(path + "x", 0)), 414)
         self.assertEqual(self.status(post("/v1/take", len(body) + 1)), 413)
 
-    def test_the_largest_batch(self):
+    def test_the_largest_batch_is_accepted_and_a_larger_one_refused(self):
         item = {"policy": "llm", "key": "batches"}
         status, _, answers = self.daemon.http("POST", "/v1/peek", [item] * 1000)
         self.assertEqual((status, len(answers)), (200, 1000))
@@ -473,7 +473,7 @@ class HeaderStyleTest(unittest.TestCase):
             headers = daemon.post("/v1/take", policy="llm", key="a", permits=400)[1]
             return {name: value for name, value in headers.items() if "atelimit" in name.lower()}
 
-    def test_styles(self):
+    def test_each_style_has_its_headers(self):
         ietf = {"RateLimit-Policy": '"tokens";q=1000;w=3600000', "RateLimit": '"tokens";r=600;t=1440000'}
         legacy = {"X-RateLimit-Limit": "1000", "X-RateLimit-Remaining": "600",
                   "X-RateLimit-Reset": "1440000"}
@@ -482,7 +482,7 @@ class HeaderStyleTest(unittest.TestCase):
         self.assertEqual(self.fields("both"), {**ietf, **legacy})
         self.assertEqual(self.fields("off"), {})
 
-    def test_names_and_dates_of_those_without_a_standard(self):
+    def test_names_and_reset_times_of_legacy_headers_are_configurable(self):
         named = self.fields("{ style: both, limit: RateLimit-Limit, reset_as: epoch }")
         self.assertEqual(list(named), ["RateLimit-Policy", "RateLimit", "RateLimit-Limit",
                                        "X-RateLimit-Remaining", "X-RateLimit-Reset"])

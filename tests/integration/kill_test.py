@@ -1,4 +1,4 @@
-"""A daemon with a state file, killed again and again under load: kill_test.py WEIR."""
+"""A daemon with a state file, killed repeatedly under load: kill_test.py WEIR."""
 
 import random
 import sys
@@ -17,8 +17,8 @@ POLICIES = f"policies: {{ p: {{ limits: [ {LIMIT} per 8760h window ] }} }}"
 
 
 class Client(threading.Thread):
-    """Takes as fast as it can until the daemon dies; counts what was granted, and what it does not
-    know about."""
+    """Takes as fast as it can until the daemon dies; counts the admitted takes, and those without an
+    answer."""
 
     IN_FLIGHT = 16
 
@@ -71,7 +71,7 @@ class KillTest(unittest.TestCase):
                         used = LIMIT - resp("WEIR.PEEK", "p", f"k{key}")[2]
                         self.assertGreaterEqual(used, granted[key], f"lost in round {round_}")
                         self.assertLessEqual(used, granted[key] + unknown[key])
-                        # What is there now is known.
+                        # The usage now is known exactly.
                         granted[key], unknown[key] = used, 0
                     resp.close()
         self.assertGreater(sum(granted), ROUNDS, "there must have been some load")

@@ -1,6 +1,5 @@
-"""Clients that make the daemon hold as much memory as they can: memory_test.py WEIR [CONNECTIONS].
-
-CONNECTIONS is how many of each kind there are; 100 unless told otherwise."""
+"""Clients that make the daemon hold as much memory as possible: memory_test.py WEIR [CONNECTIONS].
+CONNECTIONS is the number of connections of each kind; 100 by default."""
 
 import os
 import resource
@@ -26,13 +25,13 @@ WEIR = sys.argv.pop(1)
 CONNECTIONS = int(sys.argv.pop(1)) if len(sys.argv) > 1 and sys.argv[1].isdigit() else 100
 PASSWORD = "correct horse"
 POLICY = "policies: { p: { limits: [ 1000000000/h ] } }"
-BODY = 1_000_000  # bytes of a request, all but the last of which are sent
+BODY = 1_000_000  # bytes of a request body, of which all but the last are sent
 HEALTH = "/grpc.health.v1.Health/Check"
 BUDGET = 64 << 20  # the default of connection_memory
-ALLOWED = 256 << 20  # by the system, where it bounds the process
+ALLOWED = 256 << 20  # by the system, in tests that bound the process
 
 
-# ---- What attackers send
+# ---- Input of attackers
 
 def http_length(path=b"/v1/take"):
     return (b"POST %s HTTP/1.1\r\nHost: a\r\nContent-Length: %d\r\n\r\n" % (path, BODY)
@@ -102,7 +101,7 @@ class Attack:
     """Connections that send as much as they can, and read nothing."""
 
     def __init__(self, kinds, count):
-        """`kinds`: (port, what to send), or (port, what to send, the context of TLS)."""
+        """`kinds`: (port, bytes to send), or (port, bytes to send, TLS context)."""
         self.selector = selectors.DefaultSelector()
         self.sockets = []
         for port, text, *tls in kinds:
@@ -131,7 +130,7 @@ class Attack:
         return s
 
     def run(self, seconds):
-        """Until all have sent everything, are stuck for a moment, or the time is up."""
+        """Sends until all is sent, all connections are stuck for a moment, or the time is up."""
         end = time.monotonic() + seconds
         moved = time.monotonic()
         while self.selector.get_map() and time.monotonic() < min(end, moved + 2):
@@ -153,7 +152,7 @@ class Attack:
 
 
 class Honest:
-    """Small clients that ask one by one, on connections that stay and on new ones."""
+    """Honest clients that send one request at a time, on open connections and on new ones."""
 
     def __init__(self, daemon, password):
         self.daemon = daemon
@@ -217,7 +216,7 @@ def metric(daemon, name, headers):
 
 
 def wrapped(folder, *commands):
-    """A script that does something to itself and becomes weir."""
+    """A script that limits itself and then executes weir."""
     script = Path(folder) / "weir"
     script.write_text("#!/bin/sh\nset -e\n" + "\n".join(commands) + f'\nexec "{WEIR}" "$@"\n')
     script.chmod(0o700)
@@ -225,7 +224,7 @@ def wrapped(folder, *commands):
 
 
 def new_cgroup():
-    """A folder of cgroups (version 1 or 2) in which memory is bounded, or None."""
+    """A cgroup folder (version 1 or 2) with a memory limit, or None."""
     for parent, limit in (("/sys/fs/cgroup", "memory.max"),
                           ("/sys/fs/cgroup/memory", "memory.limit_in_bytes")):
         folder = Path(parent) / f"weir-memory-test-{os.getpid()}"
@@ -255,7 +254,7 @@ class MemoryTest(unittest.TestCase):
                 (daemon.http_port, http_unread())]
 
     def warm_up(self, daemon, headers):
-        """Whole requests of each kind, so that their code is in memory before it is measured."""
+        """Complete requests of each kind, so that their code is in memory before it is measured."""
         fields = [(name.lower(), value) for name, value in headers.items()]
         start = [(":method", "POST"), (":scheme", "http"), (":authority", "a")]
         body = b'{"policy":"p","key":"k"}'
@@ -281,7 +280,7 @@ class MemoryTest(unittest.TestCase):
 
     @staticmethod
     def warm_up_tls(kinds):
-        """The same by a few connections of each kind. Their memory is given back in four seconds."""
+        """A few connections of each kind. Their memory is freed within four seconds."""
         for kind in kinds:
             few = Attack([kind], 10)
             few.run(10)
@@ -289,7 +288,7 @@ class MemoryTest(unittest.TestCase):
         time.sleep(4)
 
     def attack(self, title, weir=WEIR, password=False, **more):
-        """The daemon survives it, honest clients are answered, and memory is given back."""
+        """Asserts that the daemon survives, honest clients are answered, and memory is freed."""
         extra = more.pop("extra", "") + (f"\npassword: {PASSWORD}" if password else "")
         with Daemon(weir, POLICY, extra=extra, grpc="127.0.0.1:0", **more) as daemon:
             pid = daemon.process.pid
@@ -298,7 +297,7 @@ class MemoryTest(unittest.TestCase):
                 if daemon.tls:
                     self.warm_up_tls(kinds)
                 else:
-                    for _ in range(10):  # (for each thread some)
+                    for _ in range(10):  # (some for each thread)
                         self.warm_up(daemon, honest.headers)
                 eventually(lambda: len(honest.took) >= 50, "fifty answers")
                 before = honest.peak = resident_kib(pid)
@@ -328,10 +327,10 @@ class MemoryTest(unittest.TestCase):
                 self.assertGreater(shed[0], 0)
             self.assertEqual(daemon.stop(), 0)
 
-    def test_clients_without_a_password_where_none_is_needed(self):
+    def test_memory_is_bounded_for_clients_where_no_password_is_needed(self):
         self.attack("no password")
 
-    def test_clients_that_do_not_have_the_password(self):
+    def test_memory_is_bounded_for_clients_that_lack_the_password(self):
         self.attack("password", password=True)
 
     # glibc keeps up to seven freed pieces of each small size for each thread. Those that sessions of TLS leave behind
@@ -345,7 +344,7 @@ class MemoryTest(unittest.TestCase):
             self.attack(title, weir, folder=folder, extra=f"tls: {{ cert: {cert}, key: {key} }}",
                         tls=ssl.create_default_context(cafile=str(ca.cert)))
 
-    def test_clients_with_tls(self):
+    def test_memory_is_bounded_for_clients_with_tls(self):
         self.attack_over_tls("TLS")
 
     def attack_limited(self, title, *commands):
@@ -357,15 +356,15 @@ class MemoryTest(unittest.TestCase):
         self.attack_over_tls(f"{title}, TLS", *commands)
 
     @unittest.skipIf(under_sanitizer(), "a sanitizer needs more address space")
-    def test_a_process_that_may_have_little_address_space(self):
+    def test_a_process_with_little_address_space_survives_clients(self):
         self.attack_limited("ulimit -v", f"ulimit -v {ALLOWED >> 10}")
 
     @unittest.skipIf(under_sanitizer(), "a sanitizer needs more address space")
-    def test_a_process_that_may_have_little_data(self):
+    def test_a_process_with_little_data_survives_clients(self):
         self.attack_limited("ulimit -d", f"ulimit -d {ALLOWED >> 10}")
 
     @unittest.skipIf(under_sanitizer(), "a sanitizer needs more memory")
-    def test_a_cgroup_with_little_memory(self):
+    def test_a_cgroup_with_little_memory_survives_clients(self):
         group = new_cgroup()
         if group is None:
             self.skipTest("no cgroup can be made here")
@@ -394,7 +393,7 @@ class MemoryTest(unittest.TestCase):
 
 class GatewayMemoryTest(unittest.TestCase):
     # Bodies wait for a server that never accepts the connection.
-    def test_bodies_that_wait_are_bounded(self):
+    def test_waiting_bodies_are_bounded_in_memory(self):
         body = b" " * 60_000
         fields = [(":method", "POST"), (":scheme", "http"), (":authority", "a"),
                   (":path", "/stuck")]

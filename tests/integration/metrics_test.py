@@ -1,4 +1,4 @@
-"""What the daemon tells Prometheus: metrics_test.py WEIR PROMTOOL."""
+"""The metrics for Prometheus: metrics_test.py WEIR PROMTOOL."""
 
 import re
 import subprocess
@@ -48,7 +48,7 @@ class MetricsTest(unittest.TestCase):
             with_resp("WEIR.TAKE", policy, "k")
         with_resp.close()
 
-    def test_prometheus_reads_them_and_has_nothing_to_complain_of(self):
+    def test_promtool_accepts_the_metrics(self):
         self.take("login", 5)
         self.take('odd "name"\n', 3)
         self.daemon.http("POST", "/v1/throttle", {"key": "k", "limit": "1/s"})
@@ -56,7 +56,7 @@ class MetricsTest(unittest.TestCase):
                                  capture_output=True)
         self.assertEqual((checked.returncode, checked.stdout, checked.stderr), (0, "", ""))
 
-    def test_they_add_up_over_listeners_and_threads(self):
+    def test_counters_add_up_over_listeners_and_threads(self):
         self.take("login", 5)
         for _ in range(4):
             self.daemon.http("POST", "/v1/take", {"policy": "login", "key": "k"})
@@ -79,8 +79,8 @@ class MetricsTest(unittest.TestCase):
         self.assertEqual(counts, sorted(counts))
         self.assertGreaterEqual(counts[-1], 100)
 
-    # It is looked at now and then.
-    def test_how_full_the_table_is(self):
+    # The metric is updated periodically.
+    def test_metrics_show_how_full_the_table_is(self):
         self.take("login", 1)
         live = 0
         until = time.monotonic() + 30

@@ -60,7 +60,7 @@ class NginxTest(unittest.TestCase):
                               ("9000", self.service.server_port)]:
             self.assertIn(written, server)
             server = server.replace(written, str(used))
-        # (Not 50 ms: nothing in a test may depend on the machine being fast.)
+        # (Not 50 ms: no test may depend on a fast machine.)
         server = server.replace("50ms", "30s")
         paths = "".join(f"{kind}_temp_path {self.folder.name}/{kind};\n" for kind in
                         ("client_body", "proxy", "fastcgi", "uwsgi", "scgi"))
@@ -89,7 +89,7 @@ class NginxTest(unittest.TestCase):
         connection.close()
         return response.status, response.headers, body
 
-    def test_nginx_lets_through_what_weir_allows(self):
+    def test_nginx_passes_the_requests_that_weir_allows(self):
         self.start_nginx(block("nginx"))
         for left in (4, 3, 2, 1, 0):
             status, headers, body = self.get()
@@ -99,11 +99,11 @@ class NginxTest(unittest.TestCase):
         self.assertEqual(status, 429)
         self.assertTrue(3500 < int(headers["Retry-After"]) <= 3600)
         self.assertIn(b"Too Many Requests", body)
-        # Without the decision nothing passes.
+        # By default no request passes without a decision.
         self.daemon.stop()
         self.assertEqual(self.get()[0], 500)
 
-    def test_nginx_can_let_requests_through_while_weir_is_away(self):
+    def test_nginx_can_pass_requests_while_weir_is_down(self):
         instead, allowed = (re.search(rf"`({start}.*?)`", PAGE)[1]
                             for start in ("error_page 500", "location @allowed"))
         server = block("nginx").replace("internal;", f"internal; {instead}")
@@ -114,8 +114,9 @@ class NginxTest(unittest.TestCase):
         self.daemon.stop()
         self.assertEqual(self.get()[::2], (200, b"hello"))
 
-    # The policy, the query and the header that `weir import nginx` advises, in the configuration of the page.
-    def test_nginx_can_ask_for_imported_policies(self):
+    # The policy, the query and the header that `weir import nginx` suggests, in the configuration of the
+    # page.
+    def test_nginx_can_use_imported_policies(self):
         theirs = Path(self.folder.name) / "theirs.conf"
         theirs.write_text("limit_req_zone $binary_remote_addr zone=one:1m rate=1r/m;\n"
                           "limit_req_status 429;\nserver { limit_req zone=one burst=2; }\n")
@@ -130,7 +131,7 @@ class NginxTest(unittest.TestCase):
         self.start_nginx(server)
         self.assertEqual([self.get()[0] for _ in range(5)], [200, 200, 200, 429, 429])
 
-    # What a client sends cannot choose the key, the policy or the permits, and weir never sees it.
+    # A client's headers cannot choose the key, the policy or the permits, and weir never sees them.
     def test_clients_cannot_choose_their_key(self):
         self.start_nginx(block("nginx"))
         fields = dict(X_Weir_Policy="none", Authorization="Bearer x", Cookie="a=" + 7000 * "b",
@@ -149,7 +150,7 @@ class NginxTest(unittest.TestCase):
             for _ in range(5):
                 self.assertEqual(self.get(Cookie=f"session={session}")[0], 200, session)
             self.assertEqual(self.get(Cookie=f"session={session}")[0], 429, session)
-        # Without one, by address.
+        # Without the header, by address.
         for _ in range(5):
             self.assertEqual(self.get()[0], 200)
         self.assertEqual(self.get()[0], 429)

@@ -1,4 +1,4 @@
-"""Runs a client that is written for Node, with the packages its folder asks for."""
+"""Runs a client for Node, with the packages that its folder lists."""
 
 import shutil
 import subprocess
@@ -15,8 +15,8 @@ def output(*command, **more):
 
 
 def run_node_client(name, build, *args):
-    """Exit code and output of tests/integration/NAME/client.mjs. Skips the test where there is no npm, or
-    where npm cannot fetch the packages."""
+    """Exit code and output of tests/integration/NAME/client.mjs. Skips the test if there is no npm, or if
+    npm cannot fetch the packages."""
     if not shutil.which("npm"):
         raise unittest.SkipTest("there is no npm here")
     folder = build / name

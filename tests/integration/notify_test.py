@@ -1,4 +1,4 @@
-"""What the daemon tells a supervisor such as systemd: notify_test.py WEIR."""
+"""Notifications for a supervisor such as systemd: notify_test.py WEIR."""
 
 import os
 import re
@@ -17,7 +17,7 @@ POLICIES = "policies: { p: { limits: [ 10/h ] } }\n"
 
 
 class Supervisor:
-    """Listens where a daemon is told to notify."""
+    """The socket of a supervisor."""
 
     def __init__(self, name):
         self.name = name
@@ -30,7 +30,7 @@ class Supervisor:
         return dict(line.split("=", 1) for line in self.socket.recv(4096).decode().split("\n"))
 
     def hear_until(self, name):
-        """All up to the one that has the name."""
+        """All datagrams up to the one with the name."""
         heard = [self.hear()]
         while name not in heard[-1]:
             heard.append(self.hear())
@@ -51,7 +51,7 @@ class NotifyTest(unittest.TestCase):
         self.addCleanup(patch.stop)
         return supervisor
 
-    def test_ready_when_all_listeners_are_open_and_stopping_at_the_end(self):
+    def test_ready_is_sent_when_all_listeners_are_open_and_stopping_at_the_end(self):
         supervisor = self.supervisor()
         with Daemon(WEIR, POLICIES) as daemon:
             self.assertEqual(supervisor.hear(), {"READY": "1", "STATUS": "serving generation 1"})
@@ -59,12 +59,12 @@ class NotifyTest(unittest.TestCase):
             self.assertEqual(daemon.stop(), 0)
             self.assertEqual(supervisor.hear()["STOPPING"], "1")
 
-    def test_an_abstract_socket(self):
+    def test_an_abstract_socket_is_notified(self):
         supervisor = self.supervisor(f"@weir-test-{os.getpid()}")
         with Daemon(WEIR, POLICIES):
             self.assertEqual(supervisor.hear()["READY"], "1")
 
-    def test_reloading_and_then_ready_after_sighup(self):
+    def test_sighup_sends_reloading_and_then_ready(self):
         supervisor = self.supervisor()
         with Daemon(WEIR, POLICIES) as daemon:
             supervisor.hear_until("READY")
@@ -74,7 +74,7 @@ class NotifyTest(unittest.TestCase):
             self.assertRegex(reloading["MONOTONIC_USEC"], r"^[1-9]\d*$")
             self.assertEqual(ready, {"READY": "1", "STATUS": "serving generation 2"})
 
-    def test_a_file_with_mistakes_is_told_and_the_daemon_is_ready_again(self):
+    def test_a_file_with_errors_is_reported_and_the_daemon_is_ready_again(self):
         supervisor = self.supervisor()
         with Daemon(WEIR, POLICIES) as daemon:
             supervisor.hear_until("READY")
@@ -83,19 +83,19 @@ class NotifyTest(unittest.TestCase):
             self.assertEqual(ready["READY"], "1")
             self.assertRegex(ready["STATUS"], r"^serving generation 1: .*weir\.yaml has mistakes")
 
-    def test_it_lives_as_often_as_a_watchdog_wants_to_hear(self):
+    def test_the_watchdog_is_notified_in_time(self):
         supervisor = self.supervisor(WATCHDOG_USEC="1000000")
         with Daemon(WEIR, POLICIES):
             supervisor.hear_until("READY")
             for _ in range(3):
                 self.assertEqual(supervisor.hear(), {"WATCHDOG": "1"})
 
-    def test_it_lives_while_a_name_is_looked_up(self):
+    def test_the_watchdog_is_notified_while_a_name_is_resolved(self):
         supervisor = self.supervisor(WATCHDOG_USEC="400000")
         gateway = "gateway: {{ listen: 127.0.0.1:0, routes: [ {{ match: {{ path: /** }}, upstream: {} }} ] }}\n"
         with Daemon(WEIR, POLICIES + gateway.format("http://127.0.0.1:9")) as daemon:
             supervisor.hear_until("READY")
-            # What a resolver reads first.
+            # The file that a resolver reads first.
             with SlowCalls(daemon.process.pid, "openat", 3, path="/etc/hosts"):
                 daemon.config.write_text(daemon.config.read_text().replace("127.0.0.1:9", "localhost:9"))
                 supervisor.hear_until("RELOADING")
@@ -103,7 +103,7 @@ class NotifyTest(unittest.TestCase):
             self.assertGreater(len([each for each in heard if "WATCHDOG" in each]), 3)
             self.assertEqual(heard[-1]["STATUS"], "serving generation 2")
 
-    def test_a_watchdog_of_another_process_hears_nothing(self):
+    def test_a_watchdog_of_another_process_is_not_notified(self):
         supervisor = self.supervisor(WATCHDOG_USEC="1000000", WATCHDOG_PID=str(os.getpid()))
         with Daemon(WEIR, POLICIES) as daemon:
             daemon.process.send_signal(signal.SIGHUP)
@@ -112,7 +112,7 @@ class NotifyTest(unittest.TestCase):
             heard = supervisor.hear_until("STOPPING")
             self.assertFalse([each for each in heard if "WATCHDOG" in each])
 
-    def test_a_supervisor_that_is_not_there_is_reported_and_served_without(self):
+    def test_a_missing_supervisor_is_reported_and_the_daemon_serves(self):
         for name, why in ((self.path, "No such file"), ("nonsense", "neither a path nor @name")):
             with mock.patch.dict(os.environ, {"NOTIFY_SOCKET": name}):
                 with Daemon(WEIR, POLICIES) as daemon:

@@ -1,4 +1,5 @@
-"""Runs a command beside a redis-server of its own: on_redis.py COMMAND…, where REDIS is its address."""
+"""Runs a command with a private redis-server: on_redis.py COMMAND…, where REDIS is replaced by its
+address."""
 
 import subprocess
 import sys

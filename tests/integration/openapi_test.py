@@ -1,4 +1,4 @@
-"""proto/openapi.yaml beside a running daemon: openapi_test.py WEIR SOURCE."""
+"""proto/openapi.yaml against a running daemon: openapi_test.py WEIR SOURCE."""
 
 import copy
 import http.client
@@ -18,13 +18,13 @@ from redis_server import RedisServer
 SOURCE = Path(sys.argv.pop(2))
 WEIR = sys.argv.pop(1)
 API = yaml.safe_load((SOURCE / "proto" / "openapi.yaml").read_text())
-# The examples are about these policies.
+# The policies of the examples.
 POLICIES = (SOURCE / "examples" / "weir.yaml").read_text()
 ENVOY = f"envoy_ratelimit: {SOURCE / 'examples' / 'envoy.yaml'}\n"
 ROUTES = (SOURCE / "src" / "server" / "http_routes.cc").read_text()
 
 METHODS = ["get", "post", "put", "delete", "patch"]
-# What every answer may have.
+# Headers that every response may have.
 COMMON_FIELDS = {"Date", "Content-Type", "Content-Length", "Connection"}
 
 
@@ -38,7 +38,7 @@ def resolved(node):
 
 
 def operations():
-    """(path, method, operation) of all."""
+    """(path, method, operation) of all operations."""
     for path, item in API["paths"].items():
         for method, operation in item.items():
             if method in METHODS:
@@ -46,13 +46,13 @@ def operations():
 
 
 def parameters(path, place):
-    """name: example of a path's parameters."""
+    """name: example, for the parameters of a path."""
     found = API["paths"][path].get("parameters", [])
     return {p["name"]: str(p["example"]) for p in found if p["in"] == place}
 
 
 def target(path, **query):
-    """A path that can be asked for."""
+    """A path with its parameters filled in."""
     for name, example in parameters(path, "path").items():
         path = path.replace("{" + name + "}", quote(example))
     return path + ("?" + urlencode(query) if query else "")
@@ -63,7 +63,7 @@ def body_of(operation):
 
 
 def request_examples(operation):
-    """(name, body) of each."""
+    """(name, body) of each example."""
     content = body_of(operation) or {}
     return [(name, example["value"]) for name, example in content.get("examples", {}).items()]
 
@@ -76,13 +76,13 @@ def validator(schema):
 
 
 def object_schema(schema):
-    """The schema of one item, where there may be a batch."""
+    """The schema of one item, if there may be a batch."""
     schema = resolved(schema)
     return resolved(schema["oneOf"][0]) if "oneOf" in schema and "type" not in schema else schema
 
 
 class OpenApiTest(unittest.TestCase):
-    """With a daemon of its own for each test, on which nothing has been used."""
+    """Tests with a new daemon each, without any usage."""
 
     extra = ""
 
@@ -94,7 +94,7 @@ class OpenApiTest(unittest.TestCase):
     # ---- Checking an answer
 
     def check_response(self, response, answer):
-        """That an answer is as the response says."""
+        """Checks a response against its schema."""
         status, headers, body = answer
         response = resolved(response)
         documented = response.get("headers", {})
@@ -130,9 +130,9 @@ class OpenApiTest(unittest.TestCase):
 
 
 class FileTest(unittest.TestCase):
-    """The file by itself."""
+    """Checks of the file itself."""
 
-    def test_schemas_are_schemas(self):
+    def test_schemas_are_valid_json_schemas(self):
         for schema in API["components"]["schemas"].values():
             jsonschema.Draft202012Validator.check_schema(schema)
 
@@ -150,7 +150,7 @@ class FileTest(unittest.TestCase):
         visit(API)
         for kind in ["schemas", "headers", "responses"]:
             for name in API["components"][kind]:
-                # (These are answers to what is not in the file.)
+                # (These are responses to requests that the file does not list.)
                 if name not in ["NotFound", "MethodNotAllowed"]:
                     self.assertIn(f"#/components/{kind}/{name}", used)
 
@@ -170,32 +170,32 @@ class FileTest(unittest.TestCase):
             content = body_of(operation)
             for name, body in request_examples(operation):
                 with self.subTest(path=path, example=name):
-                    # In batches some items are wrong, to show what becomes of them.
+                    # In batches some items are wrong, to show their errors.
                     if not isinstance(body, list):
                         validator(content["schema"]).validate(body)
             if content:
                 self.assertTrue(request_examples(operation), f"{method} {path} has no example")
 
-    def test_operations_have_names_of_their_own(self):
+    def test_operations_have_unique_names(self):
         names = [operation["operationId"] for _, _, operation in operations()]
         self.assertEqual(len(names), len(set(names)))
 
-    def test_it_has_the_version_of_the_project(self):
+    def test_the_file_has_the_version_of_the_project(self):
         project = (SOURCE / "CMakeLists.txt").read_text()
         self.assertEqual(API["info"]["version"], re.search(r"project\(weir VERSION (\S+)", project)[1])
 
 
 class RoutesTest(OpenApiTest):
-    def test_every_operation_is_there(self):
+    def test_every_operation_is_served(self):
         for path, method, operation in operations():
             with self.subTest(path=path, method=method):
                 answer = self.daemon.http(method.upper(), target(path), "" if method != "get" else None)
                 self.assertNotEqual(answer[0], 405)
-                if "{" not in path:  # where there is no such policy or order yet
+                if "{" not in path:  # no such policy or order exists yet
                     self.assertNotEqual(answer[0], 404)
                 self.check(operation, answer)
 
-    def test_every_path_has_just_those_methods(self):
+    def test_every_path_has_exactly_the_documented_methods(self):
         for path, item in API["paths"].items():
             if item.get("x-any-method"):
                 self.assertNotEqual(self.daemon.http("PATCH", target(path), "")[0], 405)
@@ -220,7 +220,7 @@ class RoutesTest(OpenApiTest):
         connection.close()
         return response.status
 
-    def test_every_route_is_in_the_file(self):
+    def test_every_route_is_documented(self):
         ours = {(path, method.upper()) for path, method, _ in operations()}
         table = re.findall(r'Route\{(\S+), "([A-Z]+|\*)"', ROUTES)
         self.assertGreater(len(table), 15)
@@ -233,7 +233,7 @@ class RoutesTest(OpenApiTest):
             self.assertIn((path, method), ours)
         self.assertEqual(len(table), len(ours))
 
-    def test_other_paths_are_not_there(self):
+    def test_other_paths_are_404(self):
         for path in ["/v1", "/v1/", "/v1/take/", "/v1/nothing", "/v1/policie", "/JSON", "//"]:
             answer = self.daemon.http("GET", path)
             self.assertEqual(answer[0], 404, path)
@@ -241,7 +241,7 @@ class RoutesTest(OpenApiTest):
 
 
 class ExamplesTest(OpenApiTest):
-    def test_every_example_of_a_body(self):
+    def test_every_example_of_a_body_is_accepted(self):
         for path, method, operation in operations():
             for name, body in request_examples(operation):
                 with self.subTest(path=path, example=name):
@@ -254,11 +254,11 @@ class ExamplesTest(OpenApiTest):
                     answer = self.call(path, method, body, expected=expected)
                     self.assertEqual(isinstance(answer, list), isinstance(body, list))
 
-    def test_policies_in_yaml(self):
+    def test_policies_are_accepted_in_yaml(self):
         self.call("/v1/policies/{name}", "put", "limits:\n  - 5/s burst 9\n  - 100/h\n",
                   {"Content-Type": "application/yaml"}, 200)
 
-    def test_examples_for_proxies(self):
+    def test_examples_for_proxies_are_accepted(self):
         query, headers = (parameters("/v1/auth", place) for place in ["query", "header"])
         for method in ["get", "post"]:
             self.call("/v1/auth", method, expected=200, **query)
@@ -266,7 +266,7 @@ class ExamplesTest(OpenApiTest):
 
 
 class DecisionsTest(OpenApiTest):
-    def test_allowed_and_refused(self):
+    def test_allowed_and_refused_calls_match_the_schema(self):
         body = {"policy": "login", "key": "decided"}
         for remaining in [4, 3, 2, 1, 0]:
             decision = self.call("/v1/take", "post", body, expected=200)
@@ -281,7 +281,7 @@ class DecisionsTest(OpenApiTest):
         self.call("/v1/reset", "post", body, expected=200)
         self.call("/v1/take", "post", body, expected=200)
 
-    def test_explain_says_which_rule_it_was(self):
+    def test_explain_names_the_rule_that_applied(self):
         policy = {"limits": ["5/h"], "overrides": {"big*": "9/h"},
                   "schedule": [{"days": "mon-sun", "hours": "00:00-24:00", "limits": ["7/h"]}]}
         self.call("/v1/policies/{name}", "put", policy, expected=200)
@@ -292,7 +292,7 @@ class DecisionsTest(OpenApiTest):
         self.assertIn("schedule", explain("small"))
         self.assertNotIn("override", explain("small"))
 
-    def test_batch(self):
+    def test_batch_answers_match_the_schema(self):
         answers = self.call("/v1/take", "post", [
             {"policy": "login", "key": "batch", "permits": 5, "receipt": True},
             {"policy": "login", "key": "batch"}, {"policy": "login"}, {}], expected=200)
@@ -303,7 +303,7 @@ class DecisionsTest(OpenApiTest):
             self.assertEqual(list(self.call(f"/v1/{path}", "post", [{}], expected=200)[0]), ["error"])
             self.call(f"/v1/{path}", "post", [{}] * 1001, expected=400)
 
-    def test_settle(self):
+    def test_settle_answers_match_the_schema(self):
         body = {"policy": "llm", "key": "settled"}
         receipt = self.call("/v1/take", "post", {**body, "permits": 50000, "receipt": True})["receipt"]
         settled = self.call("/v1/settle", "post", {**body, "delta": -50000, "receipt": receipt},
@@ -316,7 +316,7 @@ class DecisionsTest(OpenApiTest):
         self.call("/v1/settle", "post", {**body, "delta": 150000}, expected=200)
         self.call("/v1/take", "post", body, expected=429)
 
-    def test_enter_and_leave(self):
+    def test_enter_and_leave_answers_match_the_schema(self):
         body = {"policy": "report", "key": "held"}
         holders = [self.call("/v1/enter", "post", body, expected=200)["holder"] for _ in range(8)]
         self.assertEqual(len(set(holders)), 8)
@@ -325,13 +325,13 @@ class DecisionsTest(OpenApiTest):
         self.assertEqual(left, [True, False])
         self.call("/v1/enter", "post", {**body, "holder": "late"}, expected=200)
 
-    def test_throttle(self):
+    def test_throttle_answers_match_the_schema(self):
         body = {"key": "throttled", "limit": "2/h"}
         statuses = [self.daemon.http("POST", "/v1/throttle", body)[0] for _ in range(2)]
         self.assertEqual(statuses, [200, 200])
         self.call("/v1/throttle", "post", body, expected=429)
 
-    def test_policies(self):
+    def test_policy_answers_match_the_schema(self):
         put = self.call("/v1/policies/{name}", "put", {"limits": ["7/min"]}, expected=200)
         listed = self.call("/v1/policies", "get", expected=200)
         self.assertEqual(listed["generation"], put["generation"])
@@ -344,7 +344,7 @@ class DecisionsTest(OpenApiTest):
         self.call("/v1/policies/{name}", "get", expected=404)
         self.assertNotIn("trial", self.call("/v1/policies", "get", expected=200)["policies"])
 
-    def test_fleet(self):
+    def test_fleet_answers_match_the_schema(self):
         self.assertEqual(self.call("/v1/fleet", "get", expected=200), {"fleet": False})
         with RedisServer() as redis, Daemon(WEIR, POLICIES, extra=f"store: {redis.url}") as daemon:
             told = daemon.http("GET", "/v1/fleet")[2]
@@ -352,7 +352,7 @@ class DecisionsTest(OpenApiTest):
         jsonschema.validate(told, schema)
         self.assertEqual(len(told["nodes"]), 1)
 
-    def test_top(self):
+    def test_top_answers_match_the_schema(self):
         for key in ["often", "often", "seldom"]:
             self.call("/v1/take", "post", {"policy": "login", "key": key})
         top = self.call("/v1/top", "get", expected=200, **parameters("/v1/top", "query"))
@@ -388,12 +388,12 @@ class ProblemsTest(OpenApiTest):
                 good = next(b for _, b in request_examples(operation) if isinstance(b, dict))
                 yield path, method, object_schema(content["schema"]), good
 
-    def test_other_fields(self):
+    def test_undocumented_fields_are_refused(self):
         count = 0
         for path, method, schema, good in self.bodies():
             self.assertIs(schema["additionalProperties"], False)
             known = set(schema["properties"])
-            # Any field that another route has, too.
+            # Any field that another route has.
             others = {name for _, _, s, _ in self.bodies() for name in s["properties"]}
             for name in {"undocumented", *others} - known:
                 with self.subTest(path=path, field=name):
@@ -403,7 +403,7 @@ class ProblemsTest(OpenApiTest):
         self.assertGreater(count, 50)
 
     def test_every_field_is_known(self):
-        """A field that is in the file is never called unknown, whatever is wrong with its value."""
+        """A documented field is never called unknown, whatever its value."""
         for path, method, schema, good in self.bodies():
             for name in schema["properties"]:
                 with self.subTest(path=path, field=name):
@@ -420,7 +420,7 @@ class ProblemsTest(OpenApiTest):
             _, _, answer = self.daemon.http("PUT", "/v1/policies/trial", body)
             self.assertEqual("has no field" in answer.get("detail", ""), name == "undocumented", name)
 
-    def test_required_fields(self):
+    def test_required_fields_are_required(self):
         for path, method, schema, good in self.bodies():
             required = set(schema["required"])
             if "oneOf" in schema:
@@ -434,23 +434,23 @@ class ProblemsTest(OpenApiTest):
                         self.assertIn(f"needs {name}", problem["detail"])
                     else:
                         self.assertEqual(problem["field"], name)
-            # And no other is: what remains is a good request, in another way perhaps.
-            # (Of some there is one that another may stand for.)
+            # All other fields are optional: the rest is a valid request.
+            # (For some, another field can replace it.)
             either = {name for choice in schema.get("allOf", []) for one in choice["oneOf"]
                       for name in one["required"]}
             for name in set(good) - required - either:
                 body = {field: value for field, value in good.items() if field != name}
                 self.assertNotEqual(self.daemon.http(method.upper(), target(path), body)[0], 400)
 
-    def test_key_and_parts(self):
+    def test_key_and_parts_are_checked(self):
         for path, method, schema, good in self.bodies():
             if "oneOf" in schema:
                 both = {**good, "parts": {"user": "1"}}
                 self.assertFalse(validator(schema).is_valid(both))
                 self.assertEqual(self.call(path, method, both, expected=400)["field"], "parts")
 
-    def test_every_type_and_bound(self):
-        """What the schema refuses is refused, by the field's name."""
+    def test_every_type_and_bound_is_checked(self):
+        """The daemon refuses, by the field's name, every value that the schema refuses."""
         wrong = [None, True, "text", "", -1, 0, 1.5, [], {}, {"user": 1}, 2**63]
         count = 0
         for path, method, schema, good in self.bodies():
@@ -469,13 +469,13 @@ class ProblemsTest(OpenApiTest):
                         count += 1
         self.assertGreater(count, 100)
 
-    def test_unknown_policies(self):
+    def test_unknown_policies_match_the_schema_of_problems(self):
         for path, method, schema, good in self.bodies():
             if "policy" in schema["properties"]:
                 problem = self.call(path, method, {**good, "policy": "nobody"}, expected=404)
                 self.assertEqual(problem["field"], "policy")
 
-    def test_bodies_that_are_none(self):
+    def test_malformed_bodies_are_refused(self):
         for path, method, _, good in self.bodies():
             with self.subTest(path=path):
                 self.call(path, method, "[}", expected=400)
@@ -486,7 +486,7 @@ class ProblemsTest(OpenApiTest):
                     self.call(path, method, text, {"Content-Type": "text/plain"}, expected=415)
                 self.call(path, method, " " * ((1 << 20) + 1), expected=413)
 
-    def test_bodies_without_a_length(self):
+    def test_bodies_without_a_length_are_refused(self):
         for path, method, _, _ in self.bodies():
             with self.subTest(path=path):
                 connection = http.client.HTTPConnection("127.0.0.1", self.daemon.http_port, timeout=20)
@@ -497,7 +497,7 @@ class ProblemsTest(OpenApiTest):
                 connection.close()
                 self.check(API["paths"][path][method], answer, 411)
 
-    def test_parameters(self):
+    def test_documented_parameters_are_checked(self):
         query = {"policy": "login", "key": "k"}
         for name, value in [("policy", ""), ("key", ""), ("permits", "-1"), ("permits", "x"),
                             ("deny", "399"), ("deny", "600")]:
@@ -510,7 +510,7 @@ class ProblemsTest(OpenApiTest):
                 answer = self.daemon.http(method.upper(), f"/v1/policies/{name}", "")
                 self.check(API["paths"]["/v1/policies/{name}"][method], answer, 400)
 
-    def test_a_page_elsewhere_changes_nothing(self):
+    def test_a_page_of_another_origin_changes_nothing(self):
         for path, method, operation in operations():
             if "403" in operation["responses"] and path != "/v1/auth":
                 self.call(path, method, "{}", {"Host": "evil.example"}, expected=403)
@@ -525,7 +525,7 @@ class AccessTest(OpenApiTest):
         self.check(API["paths"][path][method], answer)
         return answer[0]
 
-    def test_who_may_do_what(self):
+    def test_each_operation_requires_the_documented_token(self):
         for path, method, operation in operations():
             with self.subTest(path=path, method=method):
                 security = operation.get("security", API["security"])

@@ -1,4 +1,4 @@
-"""Starting, changing and ending a daemon: operation_test.py WEIR."""
+"""Starting, changing and stopping a daemon: operation_test.py WEIR."""
 
 import json
 import os
@@ -25,7 +25,7 @@ class ReloadTest(unittest.TestCase):
         fresh.write_text(head + "\n" + policies)
         fresh.rename(daemon.config)
 
-    def test_a_changed_file_is_used_and_usage_stays(self):
+    def test_a_changed_file_is_loaded_and_usage_is_kept(self):
         with Daemon(WEIR, HOURLY.replace("LIMIT", "10/h")) as daemon:
             resp = daemon.resp()
             self.assertEqual(resp("WEIR.TAKE", "p", "k", 10)[2], 0)
@@ -52,7 +52,7 @@ class ReloadTest(unittest.TestCase):
             for result in ("failed", "succeeded"):
                 self.assertRegex(metrics, rf'weir_reloads_total{{result="{result}"}} [1-9]')
 
-    def test_a_file_that_becomes_a_pipe_keeps_nobody_waiting(self):
+    def test_a_file_that_becomes_a_pipe_blocks_no_request(self):
         with Daemon(WEIR, HOURLY.replace("LIMIT", "10/h")) as daemon:
             text = daemon.config.read_text()
             daemon.config.unlink()
@@ -66,7 +66,7 @@ class ReloadTest(unittest.TestCase):
             daemon.wait_for_log("it is not a regular file", times=2)
             self.assertEqual(daemon.stop(), 0)
 
-    def test_policies_that_came_by_a_pipe_are_not_read_again(self):
+    def test_policies_from_a_pipe_are_not_reloaded(self):
         with Daemon(WEIR) as daemon:
             text = daemon.config.read_text()
         piped = subprocess.Popen([WEIR, "serve", "--config", "/dev/stdin"], stdin=subprocess.PIPE,
@@ -85,12 +85,12 @@ class ReloadTest(unittest.TestCase):
         self.assertEqual(piped.wait(20), 0)
         piped.stderr.close()
 
-    def test_sighup_reads_it_again(self):
+    def test_sighup_reloads_the_file(self):
         with Daemon(WEIR, HOURLY.replace("LIMIT", "10/h")) as daemon:
             daemon.process.send_signal(1)
             daemon.wait_for_log("generation 2")
 
-    def test_what_needs_a_restart_is_said(self):
+    def test_a_change_that_needs_a_restart_is_reported(self):
         with Daemon(WEIR, HOURLY.replace("LIMIT", "10/h")) as daemon:
             self.write(daemon, "memory: 1MiB\n" + HOURLY.replace("LIMIT", "10/h"))
             daemon.wait_for_log("needs a restart to change: memory")
@@ -123,12 +123,12 @@ class StateTest(unittest.TestCase):
                 listed = daemon.http("GET", "/v1/policies")[2]["policies"]
                 self.assertEqual((listed["mine"]["limits"], listed["mine"]["source"]), (["7/min"], "put"))
 
-    def test_without_a_state_file_the_log_says_so_once(self):
+    def test_a_missing_state_file_is_logged_once(self):
         with Daemon(WEIR) as daemon:
             daemon.stop()
             self.assertEqual(sum("no state file" in line for line in daemon.log), 1)
 
-    def test_a_log_for_machines(self):
+    def test_the_json_log_has_an_object_in_each_line(self):
         with Daemon(WEIR, args=("--log", "json")) as daemon:
             self.assertEqual(daemon.http("GET", "/healthz")[0], 200)
             daemon.stop()
@@ -147,7 +147,7 @@ class StateTest(unittest.TestCase):
 
 
 class StopTest(unittest.TestCase):
-    def test_what_was_sent_is_answered(self):
+    def test_commands_sent_before_the_stop_are_answered(self):
         with Daemon(WEIR) as daemon:
             resp = [daemon.resp() for _ in range(20)]
             for each in resp:
@@ -162,7 +162,7 @@ class StopTest(unittest.TestCase):
                     each.read()
                 each.close()
 
-    def test_what_was_sent_over_http_is_answered(self):
+    def test_http_requests_sent_before_the_stop_are_answered(self):
         request = b"GET /v1/auth?policy=llm&key=h HTTP/1.1\r\nHost: a\r\n\r\n"
         with Daemon(WEIR) as daemon:
             callers = [socket.create_connection(("127.0.0.1", daemon.http_port), 20)
@@ -174,31 +174,31 @@ class StopTest(unittest.TestCase):
                 with caller, caller.makefile("rb") as answers:
                     self.assertEqual(answers.read().count(b"HTTP/1.1 200 OK\r\n"), 10)
 
-    def test_idle_and_half_finished_clients_do_not_hold_it_up(self):
+    def test_idle_and_half_finished_clients_do_not_delay_the_stop(self):
         with Daemon(WEIR) as daemon:
             idle, half = daemon.resp(), daemon.resp()
             half.socket.sendall(b"*2\r\n$4\r\nECHO\r\n")
             idle("PING")
             begin = time.monotonic()
             self.assertEqual(daemon.stop(), 0)
-            # (The promise is five seconds; a test must not depend on the machine being fast.)
+            # (The promise is five seconds; a test must not depend on a fast machine.)
             self.assertLess(time.monotonic() - begin, 30)
             idle.close()
             half.close()
 
-    def test_it_serves_on_until_balancers_have_noticed(self):
+    def test_a_draining_daemon_serves_until_balancers_have_noticed(self):
         with Daemon(WEIR, args=["--drain", "10min"]) as daemon:
             self.assertEqual(daemon.http("GET", "/readyz")[0], 200)
             daemon.process.send_signal(signal.SIGTERM)
             eventually(lambda: daemon.http("GET", "/readyz")[0] == 503, "it says that it ends")
             self.assertEqual(daemon.http("GET", "/healthcheck")[::2], (500, b""))
-            resp = daemon.resp()  # who comes anew is served
+            resp = daemon.resp()  # new clients are served
             self.assertEqual(resp("WEIR.TAKE", "llm", "k")[0], 1)
             resp.close()
             self.assertEqual(daemon.post("/v1/take", policy="llm", key="k")[0], 200)
-            self.assertEqual(daemon.stop(), 0)  # told again
+            self.assertEqual(daemon.stop(), 0)  # a second signal
 
-    def test_it_ends_by_itself_after_that(self):
+    def test_a_draining_daemon_ends_by_itself(self):
         with Daemon(WEIR, args=["--drain", "1s"]) as daemon:
             began = time.monotonic()
             self.assertEqual(daemon.stop(), 0)
@@ -214,14 +214,14 @@ class StartTest(unittest.TestCase):
                                   text=True, timeout=20)
             return done.returncode, done.stderr
 
-    def test_a_port_that_is_taken(self):
+    def test_a_port_in_use_is_reported(self):
         with Daemon(WEIR) as daemon:
             code, said = self.serve(
                 f"listen: {{ resp: '127.0.0.1:{daemon.resp_port}', http: off, grpc: off }}")
             self.assertEqual(code, 1)
             self.assertIn(f"cannot listen on 127.0.0.1:{daemon.resp_port}: Address already in use",
                           said)
-            # Nothing was touched: the state file may be that of who listens there.
+            # Nothing was touched: the state file may belong to the process that listens there.
             with tempfile.TemporaryDirectory() as folder:
                 state = Path(folder) / "state"
                 state.write_text("somebody's")
@@ -230,13 +230,13 @@ class StartTest(unittest.TestCase):
                 self.assertEqual((code, os.listdir(folder), state.read_text()),
                                  (1, ["state"], "somebody's"))
 
-    def test_all_mistakes_at_once(self):
+    def test_all_errors_of_the_file_are_reported_at_once(self):
         code, said = self.serve("polices: {}\nmemory: much\n")
         self.assertEqual(code, 1)
         self.assertIn('did you mean "policies"', said)
         self.assertIn(":2:9:", said)
 
-    def test_a_file_that_is_not_there(self):
+    def test_a_missing_file_is_reported(self):
         done = subprocess.run([WEIR, "serve", "--config", "/nowhere/weir.yaml"],
                               capture_output=True, text=True, timeout=20)
         self.assertEqual(done.returncode, 1)
@@ -253,24 +253,24 @@ def has_ipv6():
 
 @unittest.skipUnless(has_ipv6(), "no IPv6 here")
 class Ipv6Test(unittest.TestCase):
-    def test_addresses_stand_in_brackets(self):
+    def test_addresses_are_in_brackets(self):
         with Daemon(WEIR, listener="'[::1]:0'", grpc="'[::1]:0'") as daemon:
             log = "".join(daemon.log)
             self.assertRegex(log, r" RESP on \[::1\]:\d+\n")
             self.assertRegex(log, r" HTTP on http://\[::1\]:\d+\n")
             self.assertRegex(log, r" gRPC on \[::1\]:\d+\n")
 
-    def test_what_the_log_says_can_be_asked(self):
+    def test_addresses_in_the_log_can_be_used_as_they_are(self):
         with Daemon(WEIR, listener="'[::1]:0'") as daemon:
             url = next(line.split()[-1] for line in daemon.log if " HTTP on " in line)
-            # (A verb for this machine only: the daemon is told its address, too.)
+            # (A verb for this machine only: the daemon is given its address too.)
             done = subprocess.run([WEIR, "reset", "llm", "k", "--url", url], capture_output=True,
                                   text=True, timeout=20)
             self.assertEqual((done.returncode, done.stdout, done.stderr), (0, "forgotten\n", ""))
 
 
 class AccessTest(unittest.TestCase):
-    def test_a_password_is_asked_for(self):
+    def test_a_password_is_required(self):
         with Daemon(WEIR, extra="password: sesame") as daemon:
             resp = daemon.resp()
             self.assertIn("NOAUTH", str(resp("WEIR.TAKE", "llm", "k")))
@@ -289,7 +289,7 @@ class AccessTest(unittest.TestCase):
             resp.close()
             other.close()
 
-    def test_a_token_is_asked_for_where_things_change(self):
+    def test_a_token_is_required_for_changes(self):
         with Daemon(WEIR, extra="admin_token: root") as daemon:
             resp = daemon.resp()
             self.assertEqual(resp("WEIR.TAKE", "llm", "k")[0], 1)
@@ -304,7 +304,7 @@ class AccessTest(unittest.TestCase):
             self.assertEqual(daemon.http("POST", "/v1/reset", reset, bearer)[0], 200)
             resp.close()
 
-    def test_a_page_elsewhere_cannot_use_this_machines_rights(self):
+    def test_a_page_of_another_origin_has_no_rights_of_this_host(self):
         with Daemon(WEIR) as daemon:
             reset = {"policy": "llm", "key": "k"}
             for elsewhere in ({"Host": "evil.example"}, {"Host": "127.evil.example"},
@@ -320,7 +320,7 @@ class AccessTest(unittest.TestCase):
 
 
 class ExactnessTest(unittest.TestCase):
-    def test_many_clients_at_both_listeners_get_exactly_the_limit(self):
+    def test_concurrent_clients_of_both_listeners_get_exactly_the_limit(self):
         with Daemon(WEIR, "policies: { p: { limits: [ 10000 per 1h window ] } }") as daemon:
             admitted = [0] * 8
 
@@ -352,7 +352,7 @@ class CommandLineTest(unittest.TestCase):
                               env={"WEIR_URL": f"http://127.0.0.1:{daemon.http_port}"})
         return done.returncode, done.stdout + done.stderr
 
-    def test_commands_ask_a_running_daemon(self):
+    def test_commands_call_a_running_daemon(self):
         with Daemon(WEIR) as daemon:
             code, said = self.weir(daemon, "take", "llm", "cli", "--permits", "400")
             self.assertEqual(code, 0, said)
@@ -373,7 +373,7 @@ class CommandLineTest(unittest.TestCase):
             code, said = self.weir(daemon, "policies")
             self.assertIn("api      rate: 10/s burst 100, quota: 1000/day\n", said)
 
-    def test_mistakes(self):
+    def test_errors_of_the_daemon_are_shown(self):
         with Daemon(WEIR) as daemon:
             self.assertEqual(self.weir(daemon, "take", "llm")[0], 2)
             self.assertEqual(self.weir(daemon, "take", "llm", "k", "--part", "a=b")[0], 2)
@@ -386,22 +386,22 @@ class CommandLineTest(unittest.TestCase):
         self.assertIn("does `weir serve` run there?", nobody.stderr)
 
     def usage(self, *args):
-        """What is said to who calls it in a way that makes no sense."""
+        """The errors of invalid command lines."""
         done = subprocess.run([WEIR, *args], capture_output=True, timeout=20, env={})
         said = (done.stdout + done.stderr).decode()
         self.assertEqual(done.returncode, 2, said)
         return said
 
-    def test_a_key_that_is_not_utf8_is_nobody_elses(self):
+    def test_a_key_that_is_not_utf8_is_distinct(self):
         with Daemon(WEIR) as daemon:
             url = f"--url=http://127.0.0.1:{daemon.http_port}"
             for args in ((b"k\xff",), (b"--part", b"user=k\xff"), (b"--part", b"u\xff=k")):
                 self.assertIn("ask over RESP", self.usage("take", "llm", *args, url))
             self.assertIn("ask over RESP", self.usage("reset", "llm", b"\xffk", url))
-            # It would be asked for by the mark for what is none.
+            # The replacement character is a key of its own.
             self.assertEqual(self.weir(daemon, "peek", "llm", "k\ufffd", "--permits", "1000")[0], 0)
 
-    def test_an_address_that_makes_no_sense(self):
+    def test_an_invalid_address_is_an_error(self):
         with Daemon(WEIR) as daemon:
             beyond = daemon.http_port + 65536
             for url in (f"http://127.0.0.1:{beyond}", "http://127.0.0.1:0", "http://127.0.0.1:x",
@@ -412,7 +412,7 @@ class CommandLineTest(unittest.TestCase):
                     self.assertIn("write it as http://127.0.0.1:7380", said)
             self.assertIn("cannot understand", self.usage("bench", f"http://127.0.0.1:{beyond}"))
 
-    def test_numbers_and_parts_that_make_no_sense(self):
+    def test_invalid_numbers_and_parts_are_errors(self):
         for many in ("99999999999999999999", "-1", "1.5", "x"):
             for command in ("take", "peek", "explain"):
                 self.assertIn("whole number", self.usage(command, "llm", "k", f"--permits={many}"))
@@ -423,7 +423,7 @@ class CommandLineTest(unittest.TestCase):
             self.assertIn("remaining    990", self.weir(daemon, "take", "llm", "k",
                                                         "--permits", "010")[1])
 
-    def test_a_command_that_is_not_there(self):
+    def test_an_unknown_command_is_an_error(self):
         self.assertIn('unknown command "tak" (did you mean "take"?)', self.usage("tak", "p", "k"))
         self.assertIn('unknown command "xyzzy": ', self.usage("xyzzy"))
         self.assertIn("Subcommands:", self.usage())
@@ -433,7 +433,7 @@ class CommandLineTest(unittest.TestCase):
                       self.usage("serve", "--confg", "f"))
         self.assertIn('unexpected "f.yaml"', self.usage("serve", "f.yaml"))
 
-    def test_the_environment_concerns_who_asks(self):
+    def test_the_environment_affects_only_client_commands(self):
         run = lambda *words: subprocess.run([WEIR, *words], capture_output=True, text=True,
                                             env={**os.environ, "WEIR_URL": "foo", "WEIR_KEY": "f"})
         self.assertEqual(run("serve", "--help").returncode, 0)

@@ -1,4 +1,4 @@
-"""What operators order for a while, over HTTP and from the command line: orders_test.py WEIR."""
+"""Orders of operators, over HTTP and from the command line: orders_test.py WEIR."""
 
 import json
 import re
@@ -19,7 +19,7 @@ policies:
 
 
 def command(daemon, *words, token=None):
-    """(exit code, what it printed, what it complained about)"""
+    """(exit code, standard output, standard error)"""
     done = subprocess.run(
         [WEIR, words[0], "--url", f"http://127.0.0.1:{daemon.http_port}", *words[1:],
          *(["--token", token] if token else [])],
@@ -39,7 +39,7 @@ class VerbsTest(unittest.TestCase):
         self.assertEqual((status, order["verb"], order["key"]), (200, "block", "bad*"))
         status, headers, answer = self.daemon.post("/v1/take", policy="login", key="badger")
         self.assertEqual((status, answer["allowed"], answer["limited_by"]), (429, False, "block"))
-        # (It ends with a whole millisecond.)
+        # (It ends at a whole millisecond.)
         self.assertLessEqual(answer["retry_after_ms"], 3_600_001)
         self.assertGreater(answer["retry_after_ms"], 3_500_000)
         self.assertIn('"block";r=0', headers["RateLimit"])
@@ -89,7 +89,7 @@ class VerbsTest(unittest.TestCase):
             for each in advice:
                 self.assertEqual(command(self.daemon, "pause", "login", "--for", each)[0], 0, (said, each))
 
-    # A boost of a prefix reaches the overrides below it, or is not given.
+    # A boost of a prefix applies to the overrides below it, or is refused.
     def test_a_boost_says_what_it_does_not_reach(self):
         self.daemon.http("PUT", "/v1/policies/login", {
             "limits": ["10/h"], "overrides": {"vip-7": "100/h", "user=bob": "50/h",
@@ -104,7 +104,7 @@ class VerbsTest(unittest.TestCase):
             self.assertNotEqual(code, 0)
             self.assertIn('4000/h sliding exact of the override "exact" cannot be changed', said)
 
-    def test_boost_squeeze_pause_and_lift(self):
+    def test_boost_squeeze_pause_and_lift_change_the_limits(self):
         self.daemon.post("/v1/boost", policy="login", key="vip", add=5, **{"for": "1h"})
         self.assertEqual((self.limit("vip"), self.limit()), (15, 10))
         self.daemon.post("/v1/squeeze", times=0.5, **{"for": "1h"})
@@ -119,7 +119,7 @@ class VerbsTest(unittest.TestCase):
         self.assertEqual(self.daemon.post("/v1/take", policy="login", key="k")[2]["limit"], 10)
         self.assertEqual(self.daemon.http("GET", "/v1/orders")[2], {"orders": []})
 
-    def test_an_order_ends_by_itself_and_the_log_says_so(self):
+    def test_an_order_expires_and_is_logged(self):
         self.daemon.post("/v1/block", policy="login", key="k", **{"for": "50ms"})
         self.daemon.wait_for_log('order 1 has ended: block of "k"')
         self.assertEqual(self.daemon.post("/v1/take", policy="login", key="k")[0], 200)
@@ -141,7 +141,7 @@ class VerbsTest(unittest.TestCase):
             self.daemon.wait_for_log(text)
         self.assertEqual(sum(" audit " in line for line in self.daemon.log), 7)
 
-    def test_what_was_not_reset_is_not_audited(self):
+    def test_failed_resets_are_not_audited(self):
         self.assertEqual(self.daemon.post("/v1/reset", policy="nope", key="k")[0], 404)
         self.assertEqual(self.daemon.post("/v1/reset", policy="login", key="")[0], 400)
         batch = [{"policy": "nope", "key": "k"}, {"policy": "login", "key": "k"}]
@@ -153,7 +153,7 @@ class VerbsTest(unittest.TestCase):
         self.daemon.wait_for_log('"last" reset under "login"')
         self.assertEqual(sum(" audit " in line for line in self.daemon.log), 2)
 
-    def test_what_is_wrong_is_said(self):
+    def test_errors_name_the_field(self):
         def problem(path, **fields):
             status, _, answer = self.daemon.post(path, **fields)
             return status, answer.get("field")
@@ -171,7 +171,7 @@ class VerbsTest(unittest.TestCase):
         self.assertEqual(self.daemon.http("GET", "/v1/boost")[0], 405)
         self.assertEqual(self.daemon.http("GET", "/v1/orders")[2], {"orders": []})
 
-    def test_from_the_command_line(self):
+    def test_orders_are_given_from_the_command_line(self):
         code, out, _ = command(self.daemon, "boost", "login", "vip", "--times", "2", "--for", "1h")
         self.assertEqual(code, 0)
         self.assertRegex(out, r"^order 1, until \d{4}-.*Z\n$")
@@ -187,7 +187,7 @@ class VerbsTest(unittest.TestCase):
         self.assertEqual(command(self.daemon, "lift", "2")[0], 1)
         self.assertEqual(len(json.loads(command(self.daemon, "orders", "--json")[1])["orders"]), 3)
 
-    def test_the_command_line_says_what_is_wrong(self):
+    def test_the_command_line_reports_errors(self):
         code, _, error = command(self.daemon, "block", "login", "k")
         self.assertEqual(code, 2)
         self.assertIn("an order needs an end: --for", error)
@@ -218,7 +218,7 @@ class TokenTest(unittest.TestCase):
             self.assertEqual(command(daemon, "orders", token="sesame")[0], 1)
             self.assertIn("block", command(daemon, "orders", token="secret")[1])
 
-    def test_a_page_from_elsewhere_cannot_give_any(self):
+    def test_a_page_of_another_origin_cannot_give_orders(self):
         with Daemon(WEIR, POLICIES) as daemon:
             body = {"policy": "login", "key": "k", "for": "1h"}
             status, *_ = daemon.http("POST", "/v1/block", body, {"Host": "evil.example"})
@@ -241,7 +241,7 @@ class RestartTest(unittest.TestCase):
 
 
 class ReadinessTest(unittest.TestCase):
-    def test_it_is_ready_when_it_answers(self):
+    def test_a_daemon_that_answers_is_ready(self):
         with Daemon(WEIR, POLICIES) as daemon:
             self.assertEqual(daemon.http("GET", "/readyz")[::2], (200, b"ready\n"))
             self.assertEqual(daemon.http("GET", "/healthz")[::2], (200, b"ok\n"))

@@ -1,6 +1,5 @@
-"""Clients that are slow: patience_test.py WEIR.
-
-All of them at once, so that it takes as long as the daemon's longest patience and no longer."""
+"""Slow clients and the timeouts of the daemon: patience_test.py WEIR.
+All of them run concurrently, so that the test takes as long as the daemon's longest timeout."""
 
 import http.client
 import json
@@ -19,11 +18,11 @@ from daemon import Daemon, Resp, resident_kib, under_sanitizer
 WEIR = sys.argv.pop(1)
 EACH = 5 if under_sanitizer() else 50
 PERMITS = 1_000_000
-LONG_ENOUGH = 180  # seconds; a test that waits in vain has to end
+LONG_ENOUGH = 180  # seconds; the end of a test that waits in vain
 
 
 class Slow:
-    """Sends a byte at a time, and keeps what it is told."""
+    """Sends a byte at a time, and keeps the answer."""
 
     def __init__(self, port, begin, then):
         self.socket = socket.create_connection(("127.0.0.1", port), timeout=20)
@@ -44,7 +43,7 @@ class Slow:
 
 
 class Greedy:
-    """Asks for more and more, and reads a byte at a time."""
+    """Sends requests continuously, and reads a byte at a time."""
 
     QUESTIONS = b"COMMAND\r\n" * 20_000
 
@@ -66,7 +65,7 @@ class Greedy:
 
 
 class Good(threading.Thread):
-    """Takes, one after the other, and counts the answers."""
+    """Takes, one call after the other, and counts the answers."""
 
     def __init__(self, take):
         super().__init__()
@@ -78,7 +77,7 @@ class Good(threading.Thread):
         while not self.enough.is_set():
             if self.take():
                 self.taken += 1
-            time.sleep(0.001)  # leaves this process time for the others
+            time.sleep(0.001)  # leaves this process time for the other threads
 
 
 class PatienceTest(unittest.TestCase):
@@ -105,8 +104,9 @@ class PatienceTest(unittest.TestCase):
     def remaining(self, key):
         return self.daemon.post("/v1/peek", policy="p", key=key)[2]["remaining"]
 
-    # Everybody else is answered, each slow one is told and ends, and nobody's slowness is kept.
-    def test_slow_clients_cost_nobody_else_anything(self):
+    # All other clients are answered, each slow one gets an error and is closed, and no memory of them is
+    # kept.
+    def test_slow_clients_do_not_delay_others(self):
         resp_port, http_port = self.daemon.resp_port, self.daemon.http_port
         idle = self.daemon.resp()
         self.addCleanup(idle.close)
@@ -144,18 +144,18 @@ class PatienceTest(unittest.TestCase):
             self.assertGreater(each.taken, 0)
         self.assertEqual(self.remaining("resp"), PERMITS - good[0].taken)
         self.assertEqual(self.remaining("http"), PERMITS - good[1].taken)
-        # Silence is no slowness.
+        # Idle connections are not slow.
         self.assertEqual(idle("PING"), "PONG")
         print(f"{len(slow)} slow connections took {most - before} KiB")
         if not under_sanitizer():
-            # A buffer for what it sends and one for what it is sent, each of 64 KiB and some.
+            # One buffer for its input and one for its output, each of about 64 KiB.
             self.assertLess(most - before, len(slow) * 200, "KiB for the slow")
         for each in slow:
             each.socket.close()
 
 
 class NewKeysTest(unittest.TestCase):
-    def test_new_keys_do_not_make_a_request_less_late(self):
+    def test_tls_key_updates_do_not_extend_the_request_timeout(self):
         with tempfile.TemporaryDirectory() as folder:
             cert, key = Authority(folder).sign("localhost")
             with Daemon(WEIR, extra=f"tls: {{ cert: {cert}, key: {key} }}") as daemon:
@@ -169,7 +169,7 @@ class NewKeysTest(unittest.TestCase):
                 while slow.poll() is None and time.monotonic() - began < 40:
                     time.sleep(1)
                     try:
-                        slow.stdin.write(b"K\n")  # asks for new keys, and gets them
+                        slow.stdin.write(b"K\n")  # requests a TLS key update, and gets it
                         slow.stdin.flush()
                     except BrokenPipeError:
                         pass

@@ -1,4 +1,4 @@
-"""A Redis Cluster of its own on free ports: three primaries and a replica for each."""
+"""A private Redis Cluster on free ports: three primaries and a replica for each."""
 
 import contextlib
 
@@ -9,7 +9,7 @@ SLOTS = 16384
 
 
 def slot_of(key):
-    """As Redis reckons it: CRC-16/XMODEM of the key, or of what is in its braces."""
+    """The hash slot, as Redis computes it: CRC-16/XMODEM of the key, or of the part in its braces."""
     key = key.encode() if isinstance(key, str) else key
     start = key.find(b"{")
     end = key.find(b"}", start + 1)
@@ -31,7 +31,7 @@ class RedisCluster:
         self.arguments = arguments
         self.primary_count = primaries
         self.replica_count = replicas
-        self.tls = tls  # between the nodes, too: only then they tell of these ports
+        self.tls = tls  # also between the nodes: only then do they announce these ports
         self.nodes = []
         self.stack = contextlib.ExitStack()
 
@@ -40,7 +40,7 @@ class RedisCluster:
         return "redis+cluster://" + ",".join(f"127.0.0.1:{node.port}" for node in self.nodes[:2])
 
     def __enter__(self):
-        with self.stack:  # what has started ends, whatever happens
+        with self.stack:  # if the start fails, started servers are stopped
             for _ in range(self.primary_count * (1 + self.replica_count)):
                 self.add_node()
             self.join()
@@ -97,7 +97,7 @@ class RedisCluster:
         return [node for node in self.nodes if node.process.poll() is None]
 
     def is_whole(self):
-        """All nodes say that all is well, and replicas have what their primaries have."""
+        """Waits until all nodes report a healthy cluster, and replicas have the data of their primaries."""
         for node in self.alive():
             if "cluster_state:ok" not in self.ask(node, "CLUSTER", "INFO"):
                 return False
@@ -115,7 +115,7 @@ class RedisCluster:
         return [node for node in self.alive() if self.ask(node, "ROLE")[0] == "master"]
 
     def owner_of(self, slot):
-        """The node that has the slot, as one of them knows it."""
+        """The node that owns the slot, according to one of them."""
         for first, last, (_, port, *_), *_ in self.ask(self.alive()[0], "CLUSTER", "SLOTS"):
             if first <= slot <= last:
                 return self.node_on(port)
@@ -141,10 +141,10 @@ class RedisCluster:
         return source
 
     def move_keys(self, slot, source, to, most=1000):
-        """Some of those that are there. How many have moved."""
+        """Migrates some of the keys; returns their number."""
         keys = self.ask(source, "CLUSTER", "GETKEYSINSLOT", slot, most)
         for key in keys:
-            # One at a time, so that those of one caller are apart for a while.
+            # One at a time, so that the keys of one call are on different nodes for a while.
             self.ask(source, "MIGRATE", "127.0.0.1", to.port, key, 0, 5000)
         return len(keys)
 

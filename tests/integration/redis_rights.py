@@ -8,6 +8,6 @@ PAGE = Path(__file__).parents[2] / "docs" / "redis.md"
 
 
 def documented_rights():
-    """What the commands of the page give to the user."""
+    """The rights in the commands of the page."""
     lines = re.findall(r"^\$ redis-cli -p 6379 ACL SETUSER weir (.*)$", PAGE.read_text(), re.M)
     return [word for line in lines for word in shlex.split(line)]

@@ -1,4 +1,4 @@
-"""A Redis master with two replicas, and three Sentinels that watch it, on free ports."""
+"""A Redis master with two replicas, and three Sentinels that monitor it, on free ports."""
 
 import contextlib
 import os
@@ -8,7 +8,7 @@ from redis_server import RedisServer
 
 
 class SentinelServer(RedisServer):
-    """A redis-server that is a Sentinel."""
+    """A redis-server in Sentinel mode."""
 
     READY = "Sentinel ID is"
 
@@ -36,7 +36,7 @@ class RedisSentinels:
     """with RedisSentinels() as sentinels: …"""
 
     def __init__(self, password=None, sentinel_password=None, tls=()):
-        """`tls`: a server's options for its certificate; then nothing is told but with TLS."""
+        """`tls`: the certificate options of a server; all connections then use TLS."""
         self.tls = tls
         self.password = password
         self.sentinel_password = sentinel_password
@@ -69,7 +69,7 @@ class RedisSentinels:
         self.stack.close()
 
     def start(self, kind, servers, *arguments):
-        """`told_port` is where others find it."""
+        """`told_port` is the announced port."""
         port = free_port()
         tls = ["--tls-port", port, "--tls-replication", "yes", *self.tls] if self.tls else []
         server = kind(*arguments, tls=tls) if kind is SentinelServer else kind(*arguments, *tls)
@@ -89,7 +89,7 @@ class RedisSentinels:
         return [server for server in servers if server.process.poll() is None]
 
     def is_whole(self):
-        """All replicas follow the master, and all Sentinels know of all."""
+        """Waits until all replicas follow the master, and all Sentinels know all servers."""
         for server in self.alive(self.servers):
             role = self.ask(server, "ROLE")
             if role[0] == "slave" and role[3] != "connected":

@@ -1,5 +1,4 @@
-"""A redis-server of its own on a free port, which can be ended, stopped in its tracks and started
-again."""
+"""A private redis-server on a free port, which can be stopped, frozen and started again."""
 
 import os
 import signal
@@ -34,10 +33,10 @@ class RedisServer:
         self.folder.cleanup()
 
     def start(self):
-        """Empty, whatever was in it before."""
+        """Starts empty, whatever data it had before."""
         with open(os.path.join(self.folder.name, "log"), "w") as log:
             self.process = subprocess.Popen(self.command(), stdout=log)
-        # (By what it says itself: somebody else may answer on a port that it could not get.)
+        # (By its own log: another server may answer on a port that it could not bind.)
         for _ in range(3000):
             if self.process.poll() is not None:
                 raise AssertionError(f"redis-server ended with {self.process.returncode}:\n"
@@ -68,7 +67,7 @@ class RedisServer:
         self.process.send_signal(signal.SIGCONT)
 
     def ask(self, *words, password=None):
-        """One command on a connection of its own."""
+        """One command on a new connection."""
         connection = Resp(self.port)
         try:
             if password:

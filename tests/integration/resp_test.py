@@ -47,19 +47,19 @@ class RespTest(unittest.TestCase):
         self.assertEqual(list(answer), NAMES)
         self.assertEqual(answer["remaining"], 600)
 
-    def test_what_can_never_pass_has_no_time(self):
+    def test_a_cost_above_the_burst_has_no_retry_time(self):
         self.assertEqual(self.resp("WEIR.TAKE", "llm", "never", 1001)[3], -1)
 
-    def test_take_by_parts(self):
+    def test_take_accepts_parts(self):
         take = lambda user, sku: self.resp("WEIR.TAKE", "seckill", "PARTS", "user", user,
                                            "sku", sku)
         self.assertEqual(take("ann", "1")[0], 1)
         self.assertEqual(take("ann", "1")[0:7:6], [0, "user"])
         self.assertEqual(take("bob", "1")[0], 1)
-        # The order of the parts says nothing.
+        # The order of the parts does not matter.
         self.assertEqual(self.resp("WEIR.TAKE", "seckill", "PARTS", "sku", 1, "user", "bob")[0], 0)
 
-    def test_options_stand_before_the_parts(self):
+    def test_options_come_before_the_parts(self):
         answer = self.resp("WEIR.TAKE", "seckill", "PERMITS", 2, "PARTS", "user", "eve", "sku", "2")
         self.assertEqual(answer[3], -1)  # one user never gets two at once
         answer = self.resp("weir.take", "seckill", "permits", 1, "wait", 100, "receipt",
@@ -71,7 +71,7 @@ class RespTest(unittest.TestCase):
         self.assertEqual(self.resp("WEIR.PEEK", "llm", "PARTS")[2], 1)
         self.assertEqual(self.resp("WEIR.TAKE", "llm", "PERMITS", 999)[2], 1)
 
-    def test_queues_tell_how_long_to_wait(self):
+    def test_queues_return_the_time_to_wait(self):
         waits = [self.resp("WEIR.TAKE", "batch", "q")[5] for _ in range(4)]
         self.assertEqual(waits[0], 0)
         self.assertTrue(900 < waits[1] <= 1000 and 2900 < waits[3] <= 3000, waits)
@@ -80,7 +80,7 @@ class RespTest(unittest.TestCase):
         self.assertEqual(impatient[0], 1)
         self.assertEqual(self.resp("WEIR.TAKE", "batch", "other", 1, "WAIT", 0)[0], 0)
 
-    def test_commands_that_come_together_are_answered_in_order(self):
+    def test_pipelined_commands_are_answered_in_order(self):
         commands = []
         for i in range(150):
             commands.append(self.resp.encode("WEIR.TAKE", "llm", "together"))
@@ -96,7 +96,7 @@ class RespTest(unittest.TestCase):
             if i % 10 == 0:
                 self.assertIn("no policy", str(self.resp.read()))
 
-    def test_inline_commands(self):
+    def test_inline_commands_are_answered(self):
         self.resp.socket.sendall(b"WEIR.TAKE llm 'in line' 10\r\nWEIR.TAKE llm \"in line\" 10\n")
         self.assertEqual(self.resp.read()[2], 990)
         self.assertEqual(self.resp.read()[2], 980)
@@ -107,7 +107,7 @@ class RespTest(unittest.TestCase):
         self.assertEqual(self.resp("WEIR.PEEK", "llm", key)[2], 990)
         self.assertEqual(self.resp("WEIR.TAKE", "llm", b"x" * 4096, 10)[2], 990)
 
-    def test_mistakes_are_errors_and_the_connection_stays(self):
+    def test_errors_keep_the_connection_open(self):
         self.assertEqual(self.error("WEIR.TAKE", "logn", "a"),
                          'ERR there is no policy "logn" (did you mean "login"?)')
         self.assertIn("empty", self.error("WEIR.TAKE", "llm", ""))
@@ -124,25 +124,25 @@ class RespTest(unittest.TestCase):
         self.assertIn("enter and leave", self.error("WEIR.TAKE", "report", "a"))
         self.assertEqual(self.resp("PING"), "PONG")
 
-    # ---- The others
+    # ---- Other commands
 
     def test_peek_takes_nothing(self):
         for _ in range(3):
             self.assertEqual(self.resp("WEIR.PEEK", "llm", "peeked", 1000)[:3], [1, 1000, 1000])
         self.assertEqual(self.resp("WEIR.PEEK", "llm", "peeked", 1001)[0], 0)
 
-    def test_settle_by_receipt(self):
+    def test_settle_needs_a_valid_receipt(self):
         answer = self.resp("WEIR.TAKE", "llm", "settled", 500, "RECEIPT")
         receipt = answer[8]
         self.assertEqual(self.resp("WEIR.SETTLE", "llm", "settled", -200, "RECEIPT", receipt)[2],
                          700)
-        # No more than was taken comes back, however often it is asked for.
+        # A refund never exceeds the taken permits, however often it is repeated.
         for _ in range(3):
             last = self.resp("WEIR.SETTLE", "llm", "settled", -500, "RECEIPT", receipt)
         self.assertEqual(last[2], 1000)
         self.assertEqual(self.resp("WEIR.SETTLE", "llm", "settled", 1500)[2], 0)
         self.assertIn("needs the receipt", self.error("WEIR.SETTLE", "llm", "settled", -1))
-        # A receipt that is forgotten, as after a restart, spares nobody the price.
+        # A forgotten receipt, as after a restart, changes nothing about the charge.
         self.assertIn("no such receipt",
                       self.error("WEIR.SETTLE", "llm", "other", -1, "RECEIPT", "forgotten"))
         before = self.resp("WEIR.PEEK", "llm", "other")[2]
@@ -155,12 +155,12 @@ class RespTest(unittest.TestCase):
         answer = self.resp("WEIR.TAKE", "llm", "refused", 1001, "RECEIPT")
         self.assertEqual((len(answer), answer[8]), (9, ""))
 
-    def test_reset_forgets(self):
+    def test_reset_forgets_the_usage(self):
         self.resp("WEIR.TAKE", "llm", "reset", 1000)
         self.assertEqual(self.resp("WEIR.RESET", "llm", "reset"), "OK")
         self.assertEqual(self.resp("WEIR.PEEK", "llm", "reset")[2], 1000)
 
-    def test_enter_and_leave(self):
+    def test_enter_and_leave_count_holders(self):
         first = self.resp("WEIR.ENTER", "report", "r")
         self.assertEqual((first[0], len(first)), (1, 9))
         second = self.resp("WEIR.ENTER", "report", "r", "me")
@@ -175,7 +175,7 @@ class RespTest(unittest.TestCase):
         self.assertEqual((parts[0], parts[8]), (1, "h"))
         self.assertEqual(self.resp("WEIR.LEAVE", "report", "HOLDER", "h", "PARTS", "a", "b"), 1)
 
-    def test_explain_says_a_line_for_each_limit(self):
+    def test_explain_returns_a_line_for_each_limit(self):
         lines = self.resp("WEIR.EXPLAIN", "api", "explained", 5)
         self.assertEqual(len(lines), 2)
         self.assertEqual(lines[0], "rate: 10/s burst 100: 100 of 100 left; a cost of 5 passes")
@@ -192,12 +192,12 @@ class RespTest(unittest.TestCase):
         for left in (4, 3, 2, 1, 0):
             answer = throttle(4, 1, 1)
             self.assertEqual(answer[:4], [0, 5, left, -1])
-            self.assertIn(answer[4], (5 - left, 4 - left))  # time goes on while we ask
+            self.assertIn(answer[4], (5 - left, 4 - left))  # time passes between the calls
         self.assertEqual(throttle(4, 1, 1), [1, 5, 0, 1, 5])
         # Other parameters find the same instant.
         self.assertEqual(throttle(9, 1, 1)[:3], [0, 10, 4])
 
-    def test_throttle_mistakes_are_redis_cells(self):
+    def test_throttle_errors_are_those_of_redis_cell(self):
         self.assertEqual(self.error("CL.THROTTLE", "k", 1, 1),
                          "Cell error: Store error: Usage: cl.throttle <key> <max_burst> "
                          "<count per period> <period> [<quantity>]")
@@ -207,16 +207,16 @@ class RespTest(unittest.TestCase):
                          "Cell error: Store error: Zero rates are not supported")
         self.assertEqual(self.error("CL.THROTTLE", "k", 1, 1, 0),
                          "Cell error: Store error: Zero rates are not supported")
-        # So many that one costs nothing.
+        # So many permits that a single one costs nothing.
         self.assertEqual(self.error("CL.THROTTLE", "k", 0, 2000000000, 1),
                          "Cell error: Store error: Zero rates are not supported")
         self.assertEqual(self.resp("CL.THROTTLE", "plus", "+4", "+1", "+60", "+2")[:3], [0, 5, 3])
         for text in ("+", "++1", "+-1", " 1"):
             self.assertIn("Couldn't parse", self.error("CL.THROTTLE", "k", 1, text, 1))
 
-    # ---- What clients say
+    # ---- Commands of client libraries
 
-    def test_what_clients_say_on_connecting(self):
+    def test_commands_that_clients_send_on_connecting_are_answered(self):
         self.assertEqual(self.resp("PING"), "PONG")
         self.assertEqual(self.resp("PING", "hi"), "hi")
         self.assertEqual(self.resp("ECHO", "hi"), "hi")
@@ -239,7 +239,7 @@ class RespTest(unittest.TestCase):
         with self.assertRaises(EOFError):
             self.resp.read()
 
-    def test_clients_can_ask_about_commands(self):
+    def test_command_describes_the_commands(self):
         info = lambda *names: self.resp("COMMAND", "INFO", *names)
         self.assertEqual(info("weir.take", "nothing", "CL.THROTTLE", "Ping", "weir.policies", "auth"),
                          [["weir.take", -3, ["write"], 2, 2, 1], None,
@@ -252,7 +252,7 @@ class RespTest(unittest.TestCase):
         self.assertEqual(len(names), self.resp("COMMAND", "COUNT"))
         self.assertIn("unknown subcommand", self.error("COMMAND", "LIST", "FILTERBY", "x"))
 
-    def test_the_largest_command(self):
+    def test_the_largest_command_is_accepted_and_a_larger_one_refused(self):
         words = ["CLIENT", "SETINFO", "x" * 16384, "x" * 16384, "x" * 16384]
         rest = 65536 - len(self.resp.encode(*words, "x" * 10000)) + 10000
         largest = self.resp.encode(*words, "x" * rest)

@@ -5,8 +5,8 @@ import unittest
 
 
 class SlowCalls:
-    """with SlowCalls(pid, "fsync", 1.5): every fsync of the process takes that many seconds longer.
-    With `path`, only the calls about that file."""
+    """with SlowCalls(pid, "fsync", 1.5): every fsync of the process takes that many seconds longer. With
+    `path`, only calls on that file."""
 
     def __init__(self, pid, name, seconds, path=None):
         self.command = ["strace", "-f", "-o", "/dev/null", "-e", f"trace={name}", "-e",

@@ -1,11 +1,8 @@
 #!/usr/bin/env python3
-"""Everything at once, for a while: soak_test.py WEIR [SECONDS] [--load].
-
-Callers at both listeners who count what they were granted, an operator who changes policies and gives
-orders, strangers who misbehave, and restarts, kind and unkind. At the end the daemon must know of just
-what was granted, and have neither more memory nor more descriptors than before. `--load` lets
-`weir bench` ask as fast as it can, too.
-"""
+"""All features under load at once, for a while: soak_test.py WEIR [SECONDS] [--load].
+Callers at both listeners that count their grants, an operator who changes policies and gives orders,
+hostile clients, and restarts, orderly or by SIGKILL. At the end the daemon must know exactly the grants,
+and have neither more memory nor more descriptors than before. `--load` adds `weir bench` at full speed."""
 
 import http.client
 import json
@@ -36,7 +33,7 @@ SEATS = "  seats: { limits: [ 20 concurrent lease 1s ] }\n"
 
 
 class Bounds:
-    """What a key has used: at least what was answered, at most what was also asked for."""
+    """The usage of a key: at least the answered takes, at most also those without an answer."""
 
     def __init__(self):
         self.least = [0] * KEYS
@@ -72,7 +69,7 @@ class Soak:
                 try:
                     work(chance)
                 except (OSError, EOFError, http.client.HTTPException):
-                    time.sleep(0.01)  # it is being restarted
+                    time.sleep(0.01)  # the daemon is restarting
                 except Exception as error:  # noqa: BLE001
                     self.failures.append(f"{work.__name__}: {error!r}")
                     raise
@@ -81,7 +78,7 @@ class Soak:
         thread.start()
         return thread
 
-    # ---- Callers, who keep books
+    # ---- Callers, which count their grants
 
     def resp_caller(self, chance):
         with closing(Resp(self.daemon.resp_port)) as resp:
@@ -111,7 +108,7 @@ class Soak:
         key = chance.randrange(KEYS)
         self.bounds.add(key, 0, 10)
         receipt = resp("WEIR.TAKE", "counted", f"k{key}", 10, "RECEIPT")[8]
-        self.bounds.add(key, 3, 0)  # seven of them may be given back, whether that is answered or not
+        self.bounds.add(key, 3, 0)  # seven of them may be refunded, answered or not
         answer = resp("WEIR.SETTLE", "counted", f"k{key}", -7, "RECEIPT", receipt)
         if not isinstance(answer, RespError):
             self.bounds.add(key, 0, -7)
@@ -139,7 +136,7 @@ class Soak:
         head = self.daemon.config.read_text().split("policies:")[0]
         other = chance.choice(OTHERS)
         if wrong:
-            other = other.replace("limits", "limts")  # which changes nothing
+            other = other.replace("limits", "limts")  # an invalid file, which changes nothing
         fresh = self.daemon.config.with_suffix(".new")
         fresh.write_text(head + "policies:\n" + COUNTED + other + SEATS)
         fresh.rename(self.daemon.config)
@@ -172,7 +169,7 @@ class Soak:
         self.count(verb)
         time.sleep(0.02)
 
-    # ---- Strangers
+    # ---- Hostile clients
 
     def stranger(self, chance):
         port = chance.choice([self.daemon.resp_port, self.daemon.http_port])
@@ -192,7 +189,7 @@ class Soak:
             time.sleep(chance.random() * 0.05)
         self.count("strangers")
 
-    # ---- The end of the daemon, and what comes after it
+    # ---- Stops and restarts of the daemon
 
     def restarter(self, chance):
         time.sleep(max(SECONDS / 20, 0.5))
@@ -202,12 +199,12 @@ class Soak:
             self.daemon.kill()
         elif code := self.daemon.stop():
             self.failures.append(f"it ended with {code}")
-        with self.writing:  # nobody starts with a file that is wrong
+        with self.writing:  # no restart with an invalid file
             self.write_policies(chance, wrong=False)
             self.daemon.start()
         self.count("restarts")
 
-    # ---- All together
+    # ---- The test
 
     def run(self):
         threads = [self.in_thread(work, i) for i in range(2)
@@ -229,16 +226,16 @@ def open_files(pid):
 
 class SoakTest(unittest.TestCase):
     def bench(self, daemon):
-        """As fast as it can, once the restarts are over."""
+        """At full speed, once the restarts are over."""
         time.sleep(SECONDS / 2 + 1)
         done = subprocess.run([WEIR, "bench", f"127.0.0.1:{daemon.resp_port}", "--pipeline", "16", "--keys",
                                "1000000", "--duration", f"{SECONDS / 2 - 3:.0f}s", "--json"],
                               capture_output=True, text=True)
         self.load = json.loads(done.stdout) if done.returncode == 0 else done.stderr
 
-    def test_everything_at_once(self):
+    def test_totals_stay_exact_under_every_fault_at_once(self):
         with tempfile.TemporaryDirectory() as folder:
-            # (Under asan, what is freed is kept for a while: a little of it is enough.)
+            # (Under asan freed memory is kept for a while: a little of it is enough.)
             os.environ.setdefault("ASAN_OPTIONS", "quarantine_size_mb=8:detect_leaks=1")
             policies = "policies:\n" + COUNTED + OTHERS[0] + SEATS
             with Daemon(WEIR, policies, folder=folder, extra=f"state: {folder}/state") as daemon:
@@ -274,12 +271,12 @@ class SoakTest(unittest.TestCase):
         self.fail(f"{now} descriptors are open, and {before} were at the start")
 
     def check_memory(self, resident):
-        """In the half without restarts: the end beside its first third."""
+        """In the half without restarts: the end compared with its first third."""
         if len(resident) < 60:
             return
         third = len(resident) // 3
         early, late = statistics.median(resident[:third]), statistics.median(resident[-third:])
-        # The table is touched bit by bit, and allocators keep some.
+        # The table is touched page by page, and allocators keep some memory.
         most = early * (1.10 if under_sanitizer() else 1.05) + 4096
         self.assertLess(late, most, "resident memory grows")
 

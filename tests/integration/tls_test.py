@@ -1,4 +1,4 @@
-"""Listeners with TLS, and everybody they let in and do not: tls_test.py WEIR."""
+"""Listeners with TLS, and the clients that they accept and refuse: tls_test.py WEIR."""
 
 import json
 import os
@@ -35,7 +35,7 @@ def trusting(authority, cert=None):
 
 
 def replace(target, source):
-    """As those who renew certificates do: at once."""
+    """Atomically, as tools that renew certificates do."""
     fresh = target.with_suffix(".new")
     shutil.copy(source, fresh)
     fresh.rename(target)
@@ -46,7 +46,7 @@ def open_descriptors(pid):
 
 
 class TlsTest(unittest.TestCase):
-    """A folder with a CA, a certificate of the daemon and files that it is told to use."""
+    """A folder with a CA, a certificate of the daemon and its files."""
 
     asks_clients = False
 
@@ -66,13 +66,13 @@ class TlsTest(unittest.TestCase):
         self.addCleanup(self.daemon.__exit__)
 
     def sign(self, name, **more):
-        """The certificate that the daemon is told to use from now on."""
+        """Makes the daemon's next certificate."""
         cert, key = self.ca.sign(name, **more)
         replace(self.folder / "used.key", key)
         replace(self.folder / "used.pem", cert)
 
     def name_shown(self, port=None):
-        """Whose certificate a newcomer sees."""
+        """The common name in the certificate that a new connection sees."""
         with self.connect(port=port) as connection:
             return dict(pair[0] for pair in connection.getpeercert()["subject"])["commonName"]
 
@@ -100,21 +100,21 @@ class ClientsTest(TlsTest):
         self.assertTrue(any("RESP on rediss://127" in line for line in self.daemon.log))
         self.assertTrue(any("HTTP on https://127" in line for line in self.daemon.log))
 
-    def test_curl(self):
+    def test_curl_is_served_over_tls(self):
         url = f"https://localhost:{self.daemon.http_port}/v1/take"
         code, said = run("curl", "-s", "--noproxy", "*", "--cacert", self.ca.cert, "--json", TAKE,
                          url)
         self.assertEqual((code, json.loads(said)["remaining"]), (0, 999), said)
-        # Whom it does not know it does not trust.
+        # An unknown authority is not trusted.
         self.assertEqual(run("curl", "-s", "--noproxy", "*", "--json", TAKE, url)[0], 60)
 
-    def test_redis_cli(self):
+    def test_redis_cli_is_served_over_tls(self):
         tls = ["--tls", "--cacert", self.ca.cert, "-h", "127.0.0.1", "-p", self.daemon.resp_port]
         self.assertEqual(run("redis-cli", *tls, "PING"), (0, "PONG\n"))
         code, said = run("redis-cli", *tls, input="WEIR.TAKE llm cli\n" * 50)
         self.assertEqual((code, said.split()[-6]), (0, "950"), said[-200:])
 
-    def test_both_versions_and_none_older(self):
+    def test_tls_1_2_and_1_3_are_accepted_and_older_versions_refused(self):
         for version in (ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3):
             self.tls.minimum_version = self.tls.maximum_version = version
             resp = self.daemon.resp()
@@ -124,7 +124,7 @@ class ClientsTest(TlsTest):
         old = trusting(self.ca)
         old.set_ciphers("ALL:@SECLEVEL=0")
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # Python would not either
+            warnings.simplefilter("ignore")  # Python refuses old versions as well
             old.minimum_version = ssl.TLSVersion.TLSv1
             old.maximum_version = ssl.TLSVersion.TLSv1_1
         for port in (self.daemon.resp_port, self.daemon.http_port):
@@ -132,7 +132,7 @@ class ClientsTest(TlsTest):
                 self.connect(old, port)
         self.daemon.wait_for_log("TLS with 127.0.0.1 failed: unsupported protocol")
 
-    def test_http_is_chosen_where_it_is_spoken(self):
+    def test_alpn_selects_http_only_on_the_http_listener(self):
         self.tls.set_alpn_protocols(["h2", "http/1.1"])
         with self.connect(port=self.daemon.http_port) as connection:
             self.assertEqual(connection.selected_alpn_protocol(), "h2")
@@ -154,19 +154,19 @@ class ClientsTest(TlsTest):
         with self.tls.wrap_socket(plain, server_hostname="127.0.0.1", session=session) as again:
             self.assertTrue(again.session_reused)
 
-    def test_long_answers(self):
+    def test_long_answers_pass_whole(self):
         resp = self.daemon.resp()
         resp.socket.sendall(b"INFO\r\n" * 2000)
         for _ in range(2000):
             self.assertIn("weir_version", resp.read())
         resp.close()
 
-    def test_long_requests(self):
+    def test_long_requests_pass_whole(self):
         batch = [{"policy": "llm", "key": "k" * 900, "permits": 0}] * 1000
         status, _, answers = self.daemon.http("POST", "/v1/peek", batch)
         self.assertEqual((status, len(answers)), (200, 1000))
 
-    def test_what_was_sent_is_answered_before_the_end_and_the_end_is_told(self):
+    def test_requests_sent_before_the_stop_are_answered_and_close_notify_is_sent(self):
         callers = [self.daemon.resp() for _ in range(20)]
         for each in callers:
             self.assertEqual(each("PING"), "PONG")
@@ -177,13 +177,13 @@ class ClientsTest(TlsTest):
         for each in callers:
             for _ in range(10):
                 self.assertEqual(each.read()[0], 1)
-            # (Python raises an error if nobody said that it is the end.)
+            # (Python raises an error without a close_notify.)
             self.assertEqual(each.socket.recv(1), b"")
             each.close()
         self.assertEqual(silent.recv(1), b"")
         silent.close()
 
-    def test_an_http_connection_that_closes_says_so(self):
+    def test_an_http_connection_that_closes_sends_close_notify(self):
         with self.connect(port=self.daemon.http_port) as connection:
             connection.sendall(b"GET /healthz HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
             said = b""
@@ -193,7 +193,7 @@ class ClientsTest(TlsTest):
 
 
 class StrangersTest(TlsTest):
-    def test_those_without_tls_are_told(self):
+    def test_plaintext_clients_get_an_answer(self):
         for port, said, answer in (
                 (self.daemon.resp_port, b"PING\r\n", b"-ERR this port speaks TLS only"),
                 (self.daemon.resp_port, b"*1\r\n$4\r\nPING\r\n", b"-ERR this port speaks TLS only"),
@@ -208,7 +208,7 @@ class StrangersTest(TlsTest):
                          f"http://127.0.0.1:{self.daemon.http_port}/healthz")
         self.assertEqual((code, said), (0, "This port speaks TLS only: ask it by https://\n"))
 
-    def test_the_log_stays_short_however_many_there_are(self):
+    def test_handshake_failures_are_logged_at_a_bounded_rate(self):
         begin = time.monotonic()
         for _ in range(300):
             with socket.create_connection(("127.0.0.1", self.daemon.resp_port), 20) as plain:
@@ -222,7 +222,7 @@ class StrangersTest(TlsTest):
         # A few at first, then one a second, however long that took.
         self.assertLess(lines, 12 + time.monotonic() - begin)
 
-    def test_noise_half_a_handshake_and_those_who_go(self):
+    def test_noise_and_unfinished_handshakes_do_not_delay_others(self):
         noise = random.Random(5)
         hello = ssl.MemoryBIO()
         outgoing = ssl.MemoryBIO()
@@ -238,11 +238,11 @@ class StrangersTest(TlsTest):
                                     b"\x16\x03\x01" + noise.randbytes(500)][i % 3])
         self.still_well()
 
-    def test_a_connection_that_breaks_off_costs_nothing(self):
+    def test_a_handshake_that_breaks_off_leaves_nothing_behind(self):
         for _ in range(20):
             connection = self.connect()
             connection.sendall(b"*2\r\n$4\r\nECHO\r\n")
-            connection.close()  # without a word
+            connection.close()  # without close_notify
         self.still_well()
 
     def test_many_handshakes_leave_nothing_behind(self):
@@ -259,12 +259,12 @@ class StrangersTest(TlsTest):
         pid = self.daemon.process.pid
         descriptors, memory = open_descriptors(pid), resident_kib(pid)
         many(200 if under_sanitizer() else 2000)
-        # (Those who have just gone may not be gone.)
+        # (Connections that have just closed may still be counted.)
         self.assertLess(open_descriptors(pid), descriptors + 20)
         if not under_sanitizer():
             self.assertLess(resident_kib(pid) - memory, 4_000, "KiB more after 2000 handshakes")
 
-    def test_idle_ones_need_little_memory(self):
+    def test_idle_connections_need_little_memory(self):
         count = 50 if under_sanitizer() else 400
         idle = [self.connect() for _ in range(count)]
         before = resident_kib(self.daemon.process.pid)
@@ -278,7 +278,7 @@ class StrangersTest(TlsTest):
         for connection in idle + more:
             connection.close()
 
-    def test_a_client_that_never_reads(self):
+    def test_a_client_that_never_reads_does_not_delay_others(self):
         before = resident_kib(self.daemon.process.pid)
         greedy = self.connect()
         greedy.setblocking(False)
@@ -297,7 +297,7 @@ class MutualTest(TlsTest):
     asks_clients = True
 
     def refused(self, context, why):
-        """(With TLS 1.3 a client is told when it has said its first word.)"""
+        """(With TLS 1.3 a client gets the error at its first read.)"""
         for port, word in ((self.daemon.resp_port, b"PING\r\n"),
                            (self.daemon.http_port, b"GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n")):
             for version in (ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3):
@@ -308,7 +308,7 @@ class MutualTest(TlsTest):
                         connection.recv(100)
         self.daemon.wait_for_log(why, times=4)
 
-    def test_who_shows_a_certificate_is_let_in(self):
+    def test_a_client_with_a_certificate_is_accepted(self):
         self.still_well()
         self.assertEqual(
             run("redis-cli", "--tls", "--cacert", self.ca.cert, "--cert", self.client[0], "--key",
@@ -319,21 +319,21 @@ class MutualTest(TlsTest):
                          f"https://127.0.0.1:{self.daemon.http_port}/healthz")
         self.assertEqual((code, said), (0, "ok\n"))
 
-    def test_who_has_none_is_refused(self):
+    def test_a_client_without_a_certificate_is_refused(self):
         self.refused(trusting(self.ca), "peer did not return a certificate")
         self.still_well()
 
-    def test_whose_is_signed_by_another_is_refused(self):
+    def test_a_certificate_of_another_authority_is_refused(self):
         with tempfile.TemporaryDirectory() as folder:
-            other = Authority(folder)  # of the same name
+            other = Authority(folder)  # an authority of the same name
             self.refused(trusting(self.ca, other.sign("client")), "certificate verify failed")
         self.still_well()
 
-    def test_whose_has_expired_is_refused(self):
+    def test_an_expired_certificate_is_refused(self):
         self.refused(trusting(self.ca, self.ca.sign("late", days=-1)), "certificate has expired")
         self.still_well()
 
-    # A ticket is no way around it: it was given to somebody who had shown one.
+    # A session ticket does not bypass the check: it was given to a client with a certificate.
     def test_sessions_are_resumed(self):
         self.tls.maximum_version = ssl.TLSVersion.TLSv1_2
         with self.connect() as first:
@@ -344,7 +344,7 @@ class MutualTest(TlsTest):
             again.sendall(b"PING\r\n")
             self.assertEqual(again.recv(7), b"+PONG\r\n")
 
-    def test_weir_shows_one(self):
+    def test_the_weir_command_shows_its_certificate(self):
         url = ["--url", f"https://127.0.0.1:{self.daemon.http_port}", "--ca", self.ca.cert]
         mine = ["--cert", self.client[0], "--key", self.client[1]]
         code, said = run(WEIR, "take", "llm", "cli", *url, *mine)
@@ -356,7 +356,7 @@ class MutualTest(TlsTest):
 
 
 class ReloadTest(TlsTest):
-    def test_a_new_certificate_is_shown_to_newcomers_and_others_stay(self):
+    def test_a_new_certificate_is_shown_to_new_connections_and_open_ones_stay(self):
         resp = self.daemon.resp()
         self.assertEqual(self.name_shown(), "server")
         self.sign("renewed")
@@ -366,8 +366,8 @@ class ReloadTest(TlsTest):
         self.assertEqual(resp("PING"), "PONG")
         resp.close()
 
-    # Whoever renews writes one file first. That is no reason to show nothing, or half of it.
-    def test_a_certificate_whose_key_is_still_to_come(self):
+    # A renewal writes one file first. Until the other follows, the old certificate stays.
+    def test_a_certificate_without_its_key_is_not_used_until_the_key_arrives(self):
         cert, key = self.ca.sign("renewed")
         replace(self.folder / "used.pem", cert)
         self.daemon.wait_for_log("does not belong to the certificate")
@@ -392,7 +392,7 @@ class ReloadTest(TlsTest):
         self.daemon.wait_for_log("is used by new connections")
         self.assertEqual(self.name_shown(), "server")
 
-    def test_sighup_reads_them_again(self):
+    def test_sighup_reloads_the_certificate(self):
         self.daemon.process.send_signal(1)
         self.daemon.wait_for_log("generation 2")
         self.daemon.wait_for_log("is used by new connections")
@@ -405,7 +405,7 @@ class ReloadTest(TlsTest):
         fresh.write_text(text.replace(find, instead))
         fresh.rename(self.daemon.config)
 
-    def test_other_files_from_now_on(self):
+    def test_changed_file_names_are_reloaded(self):
         cert, key = self.ca.sign("other")
         self.write(f"cert: {self.folder}/used.pem, key: {self.folder}/used.key",
                    f"cert: {cert}, key: {key}, ca: {self.ca.cert}")
@@ -414,7 +414,7 @@ class ReloadTest(TlsTest):
         self.assertEqual(self.name_shown(), "other")
         self.still_well()
 
-    def test_without_it_takes_a_restart(self):
+    def test_removing_tls_needs_a_restart(self):
         line = next(line for line in self.daemon.config.read_text().splitlines() if "tls" in line)
         self.write(line, "")
         self.daemon.wait_for_log("needs a restart to change: tls")
@@ -450,14 +450,14 @@ class StartTest(unittest.TestCase):
                 self.assertIn(why, said)
                 self.assertNotIn("cannot listen", said)
 
-    # It is used, for those who do not look; the others have to be told why they do not trust it.
+    # It is used anyway, for clients that do not check; the log warns that others will refuse it.
     def test_a_certificate_that_has_expired_is_reported(self):
         with tempfile.TemporaryDirectory() as folder:
             cert, key = Authority(folder).sign("late", days=-1)
             with Daemon(WEIR, folder=folder, extra=f"tls: {{ cert: {cert}, key: {key} }}") as daemon:
                 daemon.wait_for_log("clients will not trust it: it expired 2")
 
-    def test_tls_is_added_by_a_restart(self):
+    def test_adding_tls_needs_a_restart(self):
         with tempfile.TemporaryDirectory() as folder:
             cert, key = Authority(folder).sign("server")
             with Daemon(WEIR, folder=folder) as daemon:
@@ -474,32 +474,32 @@ class CommandLineTest(TlsTest):
         return run(WEIR, "take", "llm", "cli", "--url",
                    f"https://{host}:{self.daemon.http_port}", *args, env=env)
 
-    def test_weir_asks_by_https(self):
+    def test_the_weir_command_connects_by_https(self):
         code, said = self.ask("--ca", self.ca.cert)
         self.assertEqual(code, 0, said)
         self.assertIn("remaining    999", said)
         self.assertEqual(self.ask("--ca", self.ca.cert, host="localhost")[0], 0)
         self.assertEqual(self.ask(WEIR_CA=str(self.ca.cert))[0], 0)
 
-    def test_weir_does_not_trust_strangers(self):
+    def test_the_weir_command_refuses_an_unknown_authority(self):
         code, said = self.ask()
         self.assertEqual(code, 1)
         self.assertIn("its certificate is not trusted", said)
         self.assertIn("--ca FILE", said)
 
-    def test_weir_wants_the_name_it_asked_for(self):
+    def test_the_weir_command_checks_the_host_name(self):
         self.sign("elsewhere", names="DNS:elsewhere.example")
         self.daemon.wait_for_log("is used by new connections")
         code, said = self.ask("--ca", self.ca.cert)
         self.assertEqual(code, 1)
         self.assertIn("its certificate is not trusted", said)
 
-    def test_weir_names_a_file_it_cannot_use(self):
+    def test_the_weir_command_names_an_unusable_file(self):
         code, said = self.ask("--ca", self.folder / "none.pem")
         self.assertEqual(code, 1)
         self.assertIn(f"cannot use the ca {self.folder}/none.pem: No such file", said)
 
-    def test_weir_says_when_it_should_ask_by_https(self):
+    def test_the_weir_command_suggests_https_for_a_tls_listener(self):
         code, said = run(WEIR, "take", "llm", "cli", "--url",
                          f"http://127.0.0.1:{self.daemon.http_port}")
         self.assertEqual(code, 1)

@@ -22,7 +22,7 @@ HOSTILE = b"\x1b]0;pwned\x07"
 
 
 def wait_for(condition, what):
-    """What `condition` says once it says something."""
+    """The value of `condition` once it is true."""
     until = time.monotonic() + 60
     while time.monotonic() < until:
         if found := condition():
@@ -32,7 +32,7 @@ def wait_for(condition, what):
 
 
 class Traffic:
-    """Asks again and again until it is told to stop. Lives through restarts of the daemon."""
+    """Takes continuously until told to stop. Survives restarts of the daemon."""
 
     def __init__(self, daemon):
         self.daemon = daemon
@@ -78,7 +78,7 @@ class Screen:
                               check=True, capture_output=True, text=True).stdout
 
     def close(self):
-        """Once nothing but the shell runs there."""
+        """Waits until only the shell runs in the terminal."""
         self.type("C-c")
         wait_for(lambda: self.tmux("display-message", "-p", "#{pane_current_command}") == "sh\n",
                  "the end of weir top")
@@ -98,7 +98,7 @@ class Screen:
         return "\n".join(self.lines())
 
     def shows(self, *texts, without=()):
-        """Waits until the screen has these, and none of the others."""
+        """Waits until the screen has these texts, and none of the others."""
         def complete():
             now = self.text()
             there = all(text in now for text in texts)
@@ -108,7 +108,7 @@ class Screen:
 
 class TopTest(unittest.TestCase):
     def setUp(self):
-        # (A port that stays the same when the daemon is started again.)
+        # (A port that stays the same over a restart of the daemon.)
         self.daemon = Daemon(WEIR, CONFIG)
         self.daemon.config.write_text(
             f"listen: {{ resp: 127.0.0.1:{free_port()}, http: 127.0.0.1:{free_port()}, grpc: off }}\n"
@@ -131,7 +131,7 @@ class TopTest(unittest.TestCase):
 
 
 class OnceTest(TopTest):
-    def test_prints_one_frame(self):
+    def test_once_prints_one_frame(self):
         self.take("login", "mallory", 7)
         self.take("login", HOSTILE)
         done = self.top("--once", "--interval", "100ms")
@@ -143,20 +143,20 @@ class OnceTest(TopTest):
         self.assertTrue(any(line.startswith("  \\x1b]0;pwned") for line in lines), lines)
         self.assertTrue(all(byte >= 0x20 or byte == 0x0a for byte in done.stdout))
 
-    def test_prints_one_policy(self):
+    def test_once_prints_one_policy(self):
         done = self.top("--once", "--interval", "100ms", "--policy", "api")
         self.assertEqual(done.returncode, 0)
         self.assertIn(b"api", done.stdout)
         self.assertNotIn(b"login", done.stdout)
 
-    def test_is_ascii_in_other_locales(self):
+    def test_once_is_ascii_in_other_locales(self):
         self.take("login", "Zoë")
         done = self.top("--once", "--interval", "100ms", LC_ALL="C")
         self.assertEqual(done.returncode, 0)
         self.assertTrue(done.stdout.isascii())
         self.assertIn(b"Zo?", done.stdout)
 
-    def test_says_what_is_wrong(self):
+    def test_errors_are_explained(self):
         for arguments, code, says in [(["--once", "--policy", "logn"], 1, b'did you mean "login"?'),
                                       (["--interval", "5"], 2, b"--interval"),
                                       (["--interval", "1ms"], 2, b"--interval"),
@@ -172,7 +172,7 @@ class OnceTest(TopTest):
 
 
 class RightsTest(unittest.TestCase):
-    def test_keys_are_for_the_admin(self):
+    def test_keys_are_shown_only_with_the_admin_token(self):
         with Daemon(WEIR, CONFIG, extra="password: open\nadmin_token: secret") as daemon:
             def status(token):
                 headers = {"Authorization": f"Bearer {token}"} if token else {}
@@ -185,7 +185,7 @@ class RightsTest(unittest.TestCase):
             self.assertEqual(refused.returncode, 1)
             self.assertIn(b"admin token", refused.stderr)
 
-    def test_it_can_be_off(self):
+    def test_top_can_be_turned_off(self):
         for option in ["--top", "--metrics"]:
             with Daemon(WEIR, CONFIG, args=[option, "off"]) as daemon:
                 resp = daemon.resp()
@@ -211,7 +211,7 @@ class LiveTest(TopTest):
                           "echo ended with $?; stty -a | grep -ow -e '-*icanon' -e '-*echo'\n")
         return screen
 
-    def test_shows_who_is_busy_and_gives_the_terminal_back(self):
+    def test_the_view_shows_busy_keys_and_restores_the_terminal(self):
         screen = self.open()
         shown = screen.shows("weir top  " + self.url(), "policy", "api", "login", "alice", "q quit",
                              "allowed most: api", "█", "generation 1", without=["before"])
@@ -226,12 +226,12 @@ class LiveTest(TopTest):
         screen.type("q")
         screen.shows("before", "ended with 0", "\nicanon", "\necho", without=["q quit"])
 
-    def test_keys_cannot_command_the_terminal(self):
+    def test_keys_cannot_send_escape_sequences_to_the_terminal(self):
         screen = self.open()
         screen.shows("\\x1b]0;pwned\\x07")
         self.assertNotIn("pwned", screen.tmux("display-message", "-p", "#{pane_title}"))
 
-    def test_follows_the_size(self):
+    def test_the_view_follows_the_terminal_size(self):
         screen = self.open()
         screen.shows("alice", "q quit")
         for columns, rows in [(40, 10), (150, 50), (60, 20), (20, 5)]:
@@ -245,7 +245,7 @@ class LiveTest(TopTest):
             if columns == 40:
                 screen.shows("> api", "alice", "allowed most", "refused most")
 
-    def test_pauses(self):
+    def test_the_view_pauses(self):
         screen = self.open()
         screen.shows("alice")
         screen.type("p")
@@ -260,7 +260,7 @@ class LiveTest(TopTest):
         _, _, top = self.daemon.http("GET", "/v1/top")
         return sum(policy["allowed"] + policy["refused"] for policy in top["policies"])
 
-    def test_ctrl_c_gives_the_terminal_back(self):
+    def test_ctrl_c_restores_the_terminal(self):
         screen = self.open()
         screen.shows("alice")
         screen.type("C-c")
@@ -268,7 +268,7 @@ class LiveTest(TopTest):
         screen.type("-l", "stty -a | grep -ow -e '-*icanon'\n")
         screen.shows("\nicanon")
 
-    def test_goes_on_when_the_daemon_comes_back(self):
+    def test_the_view_resumes_when_the_daemon_comes_back(self):
         screen = self.open()
         screen.shows("alice")
         self.daemon.stop()
@@ -276,7 +276,7 @@ class LiveTest(TopTest):
         self.daemon.start()
         screen.shows("alice", "% refused", without=["trying again"])
 
-    def test_has_no_colours_where_they_are_not_wanted(self):
+    def test_no_color_turns_colours_off(self):
         for environment, coloured in [({}, True), ({"NO_COLOR": "1"}, False)]:
             screen = self.open(**environment)
             screen.shows("alice", "█")

@@ -1,4 +1,4 @@
-"""The dashboard and the alerts look at what there is to see: watching_test.py WEIR SOURCE PROMTOOL."""
+"""The dashboard and the alerts use existing metrics: watching_test.py WEIR SOURCE PROMTOOL."""
 
 import itertools
 import json
@@ -22,7 +22,7 @@ DASHBOARD = SOURCE / "packaging" / "grafana" / "weir.json"
 RULES = SOURCE / "packaging" / "prometheus" / "weir.rules.yaml"
 RULES_TEST = SOURCE / "packaging" / "prometheus" / "weir.rules.test.yaml"
 
-# A refusal, and one that only would have been: all series there can be.
+# A refusal, and one in shadow mode: all possible series.
 POLICIES = """
 policies:
   login: { limits: [ { limit: 1/h window, name: hourly } ] }
@@ -33,7 +33,7 @@ gateway:
   routes: [ { name: all, upstream: "http://127.0.0.1:9", limits: [ 1/s queue 1 ], key: ip } ]
 """
 
-# What Prometheus adds to everything it scrapes, and what it knows of itself.
+# Labels and metrics that Prometheus itself adds.
 OF_PROMETHEUS = {"job", "instance"}
 UP = {"up": set()}
 
@@ -44,14 +44,14 @@ SHOWN = re.compile(r"\{\{\s*(?:\$labels\.)?(\w+)\s*\}\}")
 
 
 def written(rules):
-    """The name of a file with a rule of Envoy's in it."""
+    """The name of a file with a rule for Envoy."""
     rules.write("domain: d\ndescriptors: [ { key: k, rate_limit: { unit: day, requests_per_unit: 1 } } ]\n")
     rules.flush()
     return rules.name
 
 
 def exported():
-    """{metric: its labels} of a daemon that has seen everything, and the values that labels have."""
+    """{metric: its labels} of a daemon with every kind of event, and the values of labels."""
     extra = "store: {}\nenvoy_ratelimit: {}"
     with (RedisServer() as redis, tempfile.NamedTemporaryFile("w", suffix=".yaml") as rules,
           Daemon(WEIR, POLICIES, extra=extra.format(redis.url, written(rules))) as daemon):
@@ -77,7 +77,7 @@ def dashboard():
 
 
 def dashboard_queries():
-    """(where, expression, label names that are shown)"""
+    """(where, expression, displayed label names)"""
     board = dashboard()
     for panel in board["panels"]:
         for target in panel.get("targets", []):
@@ -115,25 +115,25 @@ class WatchingTest(unittest.TestCase):
                 self.assertIn(label.strip(), known, f"{where}: {expression}")
         for label in shown:
             self.assertIn(label, known, f"{where}: shows {label}")
-        # Values that are written out are ones that occur.
+        # Literal values are ones that occur.
         for label, value in re.findall(r'(\w+)\s*!?="([^"$]*)"', expression):
             if label not in OF_PROMETHEUS:
                 self.assertIn(value, self.values[label], f"{where}: {label}")
 
-    def test_the_dashboard_shows_only_what_there_is(self):
+    def test_the_dashboard_uses_only_existing_metrics(self):
         for query in dashboard_queries():
             self.check(*query)
 
-    def test_the_alerts_look_only_at_what_there_is(self):
+    def test_the_alerts_use_only_existing_metrics(self):
         for query in alert_queries():
             self.check(*query)
 
-    def test_the_dashboard_shows_all_there_is(self):
+    def test_the_dashboard_shows_every_metric(self):
         shown = {name for _, expression, _ in dashboard_queries()
                  for name, _ in METRIC.findall(expression)}
         self.assertEqual(set(self.metrics) - shown - set(UP), set())
 
-    def test_panels_have_ids_of_their_own_and_do_not_overlap(self):
+    def test_panels_have_unique_ids_and_do_not_overlap(self):
         panels = dashboard()["panels"]
         ids = [panel["id"] for panel in panels]
         self.assertEqual(len(ids), len(set(ids)))
@@ -146,7 +146,7 @@ class WatchingTest(unittest.TestCase):
             self.assertFalse(cells & taken, panel["title"])
             taken |= cells
 
-    def test_the_data_source_is_a_variable_and_used_everywhere(self):
+    def test_the_data_source_is_a_variable_used_by_every_panel(self):
         board = dashboard()
         variables = {each["name"]: each for each in board["templating"]["list"]}
         self.assertEqual(variables["datasource"]["type"], "datasource")
@@ -157,14 +157,14 @@ class WatchingTest(unittest.TestCase):
             if panel["type"] != "row":
                 self.assertEqual(panel["datasource"]["uid"], "${datasource}")
 
-    def test_the_dashboards_variables_ask_for_what_there_is(self):
+    def test_the_variables_of_the_dashboard_use_existing_metrics(self):
         for each in dashboard()["templating"]["list"]:
             if each["type"] == "query":
                 name, label = re.fullmatch(r"label_values\((\w+), (\w+)\)", each["definition"]).groups()
                 self.assertIn(label, self.metrics[name] | OF_PROMETHEUS)
 
     # As rules, with the variables filled in.
-    def test_prometheus_understands_the_dashboard(self):
+    def test_prometheus_parses_every_query_of_the_dashboard(self):
         rules = [{"record": f"weir:query:{i}",
                   "expr": query[1].replace("$__rate_interval", "5m")}
                  for i, query in enumerate(dashboard_queries())]
@@ -173,10 +173,10 @@ class WatchingTest(unittest.TestCase):
             file.flush()
             self.promtool("check", "rules", file.name)
 
-    def test_prometheus_understands_the_alerts(self):
+    def test_prometheus_accepts_the_alerts(self):
         self.promtool("check", "rules", str(RULES))
 
-    def test_each_alert_comes_when_it_should_and_not_on_a_good_day(self):
+    def test_each_alert_fires_when_it_should_and_is_silent_on_a_good_day(self):
         self.promtool("test", "rules", str(RULES_TEST))
         cases = [case for test in yaml.safe_load(RULES_TEST.read_text(encoding="utf-8"))["tests"]
                  for case in test["alert_rule_test"]]

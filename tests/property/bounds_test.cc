@@ -1,5 +1,5 @@
-// No algorithm admits more than its definition allows in any interval, whatever arrives and
-// whatever the clock does.
+// No algorithm admits more than its definition allows in any interval, for any arrivals and any
+// steps of the clock.
 
 #include <algorithm>
 #include <map>
@@ -13,8 +13,8 @@ namespace weir::core {
 namespace {
 
 struct Admitted {
-  Instant at;        // when it was decided
-  Instant furthest;  // the furthest the clock had been at any admission
+  Instant at;        // the instant of the decision
+  Instant furthest;  // the latest clock time at any admission so far
   Nanos wait;
   Permits permits;
 };
@@ -51,7 +51,7 @@ Permits largest(const std::vector<Admitted>& admitted) {
   return most;
 }
 
-// Burst + rate × time, counted at the instants callers were told to go.
+// Burst + rate × time, counted at the instants at which callers are told to go.
 TEST(Bucket, NeverAdmitsMoreThanBurstPlusRateInAnyInterval) {
   check(
       [] {
@@ -61,7 +61,7 @@ TEST(Bucket, NeverAdmitsMoreThanBurstPlusRateInAnyInterval) {
       1200);
 }
 
-// A queue lets out what goes undelayed plus the rate; one call of several permits goes out whole
+// A queue lets out its undelayed calls plus the rate. A call of several permits goes out as a whole
 // when its turn comes.
 TEST(Queue, LetsOutNoMoreThanItsRateInAnyInterval) {
   check(
@@ -74,8 +74,8 @@ TEST(Queue, LetsOutNoMoreThanItsRateInAnyInterval) {
       1200);
 }
 
-// Whatever arrives, no more than the places of a queue are ever taken.
-TEST(Queue, NeverMakesACallerWaitLongerThanItsPlacesTake) {
+// The wait is bounded by the length of the queue, for any arrivals.
+TEST(Queue, NeverMakesACallerWaitLongerThanItsLengthTakes) {
   check([] {
     const Bucket limit = std::get<Bucket>((*queue()).limit);
     const Int128 longest =
@@ -84,7 +84,7 @@ TEST(Queue, NeverMakesACallerWaitLongerThanItsPlacesTake) {
   });
 }
 
-// nginx lets out what goes undelayed plus its truncated rate, give or take its millisecond.
+// nginx lets out its undelayed requests plus its truncated rate, with an error of one millisecond.
 TEST(NginxQueue, LetsOutNoMoreThanItsRateInAnyInterval) {
   check(
       [] {
@@ -97,7 +97,7 @@ TEST(NginxQueue, LetsOutNoMoreThanItsRateInAnyInterval) {
           const Instant milli = instant(ns(a.at) / 1'000'000 * 1'000'000);
           released.push_back({milli + a.wait, a.permits, false});
         }
-        // A millisecond more on either side of the interval, by a millisecond's worth of permits.
+        // One millisecond more on either side of the interval, and the permits of one millisecond.
         const Permits in_a_milli = limit.milli_rate / 1'000'000 + 1;
         const Rate thousandths{.count = limit.milli_rate, .scale = 1000};
         RC_ASSERT(within_rate(released, thousandths, at_once + in_a_milli));
@@ -105,7 +105,7 @@ TEST(NginxQueue, LetsOutNoMoreThanItsRateInAnyInterval) {
       1200);
 }
 
-// At most the count in each window; time that steps back counts as the furthest reached.
+// At most the count in each window. A clock that steps back counts as the latest time reached.
 TEST(Window, NeverAdmitsMoreThanItsCountInAWindow) {
   check([] {
     const Rate rate{*rc::gen::inRange(1, 30), 1, Nanos{*rc::gen::inRange(1, 1'000'000'000)}};
@@ -137,7 +137,7 @@ TEST(WindowFromFirst, NeverAdmitsMoreThanItsCountInAWindow) {
   });
 }
 
-// The estimate never exceeds the count in an aligned window either.
+// The estimate never exceeds the count in an aligned window.
 TEST(Sliding, NeverAdmitsMoreThanItsCountInAnAlignedWindow) {
   check([] {
     const Sliding limit = std::get<Sliding>((*sliding()).limit);
@@ -150,7 +150,7 @@ TEST(Sliding, NeverAdmitsMoreThanItsCountInAnAlignedWindow) {
   });
 }
 
-// Wherever a window [x, x + period) is laid, it holds at most the count.
+// Every window [x, x + period) holds at most the count, for any x.
 TEST(ExactLog, NeverAdmitsMoreThanItsCountInAnyWindow) {
   check(
       [] {
@@ -168,7 +168,7 @@ TEST(ExactLog, NeverAdmitsMoreThanItsCountInAnyWindow) {
       1200);
 }
 
-// At no instant do more than the count hold a lease that runs.
+// At no instant do more holders than the count have a lease that has not expired.
 TEST(Concurrency, NeverHasMoreHoldersThanItsCount) {
   check([] {
     const Concurrency limit = std::get<Concurrency>((*concurrency()).limit);
@@ -183,8 +183,8 @@ TEST(Concurrency, NeverHasMoreHoldersThanItsCount) {
   });
 }
 
-// All but the last caller, who goes on credit, are paid for by savings and the time that passed.
-TEST(Smooth, GrantsNoMoreThanWasSavedAndWhatTimePaysFor) {
+// Savings and elapsed time pay for all callers but the last, which goes on credit.
+TEST(Smooth, GrantsNoMoreThanItsSavedPermitsPlusItsRate) {
   check(
       [] {
         const Smooth limit = std::get<Smooth>((*rc::gen::oneOf(smooth(), warming())).limit);

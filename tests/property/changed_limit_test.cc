@@ -1,4 +1,4 @@
-// A limit that changes while keys are in use keeps what they have used, in permits.
+// A limit that changes while keys are in use keeps their used permits, counted in permits.
 
 #include <algorithm>
 
@@ -11,7 +11,7 @@ namespace {
 
 const Instant kChange = instant(1'767'225'601'234'567'891);
 
-// Permits longer than two nanoseconds: shorter ones cannot be told apart in a debt.
+// Emission intervals above two nanoseconds: shorter ones cannot be told apart in a debt.
 rc::Gen<Rate> countable_rate() {
   return rc::gen::oneOf(
       rc::gen::suchThat(
@@ -34,12 +34,13 @@ Subject used_bucket(const Bucket& limit, Permits used, Instant at) {
   return subject;
 }
 
-// No limit owes for more than 73 years, so no more than this can be kept.
+// A debt never exceeds 73 years, so no more permits than this can be kept.
 Permits owable(const Bucket& limit) {
   return to_int64(Int128{kLongestDebt.count()} * limit.pace.parts / limit.pace.price);
 }
 
-// With a history of the limit, or only the price in the state, which has 18 significant bits.
+// Either with a history of the limit, or with only the emission interval in the state, which has 18
+// significant bits.
 enum class Known { history, price };
 
 void keeps_used_permits(Permits most, Known known) {
@@ -62,17 +63,18 @@ void keeps_used_permits(Permits most, Known known) {
   RC_ASSERT(subject.peek(kChange, {}).remaining == std::max<Permits>(new_capacity - used, 0));
 }
 
-// 10/min used up and raised to 20/min leaves 10, at any rates.
+// 10/min used up and raised to 20/min leaves 10 permits, at any rates.
 TEST(ChangedBucket, KeepsTheNumberOfUsedPermits) {
   check([] { keeps_used_permits(5000, *rc::gen::element(Known::history, Known::price)); }, 2000);
 }
 
-// The same with up to a billion permits used.
+// The same with up to a billion used permits.
 TEST(ChangedBucket, KeepsTheNumberOfUsedPermitsHoweverMany) {
   check([] { keeps_used_permits(1'000'000'000, Known::history); }, 2000);
 }
 
-// Permits too short to be told apart may cost a nanosecond's worth of them, never give any away.
+// Emission intervals too short to be told apart may cost permits worth a nanosecond, and never give
+// any away.
 TEST(ChangedBucket, NeverForgetsUsedPermitsOfAnyRate) {
   check([] {
     const Permits capacity = *rc::gen::inRange<Permits>(1, 1'000'000);
@@ -86,8 +88,8 @@ TEST(ChangedBucket, NeverForgetsUsedPermitsOfAnyRate) {
   });
 }
 
-// After the change it goes on as if the permits had been taken under the new limit just then, and
-// however long it took until somebody called.
+// After the change the limit continues as if the permits had been taken under the new limit at the
+// change, however late the next call comes.
 TEST(ChangedBucket, DrainsAtTheNewRateFromTheChangeOn) {
   check([] {
     const Permits used = *rc::gen::inRange<Permits>(1, 73);
@@ -112,8 +114,8 @@ struct Epoch {
   Bucket limit;
 };
 
-// What the rates granted between two instants, in permits; a nanosecond's worth more for each
-// change, by which a debt in permits is rounded.
+// The permits that the rates grant between two instants, plus permits worth a nanosecond for each
+// change, because a change rounds the debt in permits.
 long double granted(const std::vector<Epoch>& epochs, Instant from, Instant to) {
   long double permits = 0;
   for (std::size_t i = 0; i < epochs.size(); ++i) {
@@ -168,13 +170,14 @@ void stays_within_all_rates() {
   }
 }
 
-// Across changes no interval holds more than the largest burst and what each rate granted.
+// No interval across changes holds more than the largest burst plus the permits granted by each
+// rate.
 TEST(ChangedBucket, NeverAdmitsMoreThanTheRatesOfItsTimeAllow) {
   check([] { stays_within_all_rates(); }, 1500);
 }
 
-// Savings are time: a change of the rate neither adds to them nor takes away.
-TEST(ChangedSmooth, KeepsWhatWasSavedUp) {
+// Savings are time, so a change of the rate neither adds nor removes any.
+TEST(ChangedSmooth, KeepsTheSavedPermits) {
   check([] {
     const auto rate = rc::gen::suchThat(
         exact_rate(), [](const Rate& r) { return r.count / r.scale <= r.period.count(); });
@@ -186,13 +189,13 @@ TEST(ChangedSmooth, KeepsWhatWasSavedUp) {
     subject.change(*Smooth::make(*rate));
     const Nanos after = subject.peek(now, {}).reset_after;
     RC_LOG() << "rest after " << reset.count() << " ns, then " << after.count() << " ns\n";
-    // A second's worth of permits whose price was rounded up is at most a microsecond more than a
-    // second, and "at rest" means all of it.
+    // One second of permits with a rounded-up emission interval is at most a microsecond more than
+    // a second. "At rest" means all of it.
     RC_ASSERT(std::max(reset, after) - std::min(reset, after) <= Nanos{1000});
   });
 }
 
-// Counters count permits whatever the limit: lowering it below what was used leaves nothing.
+// Counters count permits under any limit. Lowering a limit below its usage leaves none.
 TEST(ChangedCounter, KeepsTheNumberOfUsedPermits) {
   check([] {
     const Permits old_count = *rc::gen::inRange<Permits>(1, 20);

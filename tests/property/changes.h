@@ -14,23 +14,23 @@
 #include "property.h"
 #include "weir/engine.h"
 
-// Limits that change: what may happen to them, and what each moment grants.
+// Random changes of limits, and a reference that computes the permits granted at each moment.
 
 namespace weir::changes {
 
 using policy::Order;
 
-// So many in a minute, as the rate and as the burst.
+// A rate and a burst of this many permits in a minute.
 using PerMinute = std::int64_t;
 
 inline constexpr const char* kKeys[] = {"ab", "ac", "b", "c"};
 
-// What is written in the file, and what is ordered.
+// The content of the policy file, and the orders.
 struct Settings {
-  bool present = true;  // the policy is in the file
+  bool present = true;  // true if the policy is in the file
   PerMinute usual = 1000;
-  PerMinute at_night = 0;                  // from 00:00 to 06:00 UTC; none: no schedule
-  std::map<std::string, PerMinute> own{};  // overrides
+  PerMinute at_night = 0;                  // limit from 00:00 to 06:00 UTC; 0: no schedule
+  std::map<std::string, PerMinute> own{};  // overrides by key
   std::vector<Order> orders{};
 };
 
@@ -78,7 +78,7 @@ inline std::ostream& operator<<(std::ostream& out, const Step& step) {
   return out << ops[static_cast<int>(step.op)] << " " << step.key << " " << step.number;
 }
 
-// All rates are thousands: orders divide them without a rest.
+// All rates are multiples of a thousand, so that orders divide them without a remainder.
 inline PerMinute rate_of(const Step& step) { return 1000 * (1 + step.number % 9); }
 
 // From milliseconds to hours.
@@ -86,7 +86,7 @@ inline Nanos time_of(const Step& step) {
   return Nanos{static_cast<std::int64_t>(1e6 * std::pow(1.017, step.number))};
 }
 
-// As the daemon does, an order takes the place of the one about the same.
+// As in the daemon, an order replaces an earlier one for the same subject.
 inline void add_order(Settings& settings, Order order, std::int64_t millionths, Instant until) {
   order.change = {.millionths = millionths};
   order.until = until;
@@ -95,7 +95,8 @@ inline void add_order(Settings& settings, Order order, std::int64_t millionths, 
   settings.orders.push_back(order);
 }
 
-// What a step changes in the settings at `now`. Returns false for steps that change none.
+// Applies the effect of a step at `now` to the settings. Returns false for steps that change no
+// setting.
 inline bool change(Settings& settings, const Step& step, Instant now) {
   using Op = Step::Op;
   const std::string key = kKeys[step.key];
@@ -137,7 +138,7 @@ inline bool change(Settings& settings, const Step& step, Instant now) {
   return false;
 }
 
-// The settings as a policy `p`, whose limit has a scope of its own if one is given.
+// The settings as a policy `p`, whose limit has a `scope` if one is given.
 inline PolicySet policies_under(const Settings& settings, std::string_view scope = {}) {
   const std::string more = scope.empty() ? "" : ", scope: " + std::string{scope};
   std::string text = "policies: { other: { limits: [ { limit: 1/s, scope: node } ] }";
@@ -166,14 +167,15 @@ inline PolicySet policies_under(const Settings& settings, std::string_view scope
   return policy_set_of(std::move(set));
 }
 
-// The rates that settings give each key. While a policy is not there its states go on as they were.
+// The rate of each key under the settings. While a policy is missing, its states continue under
+// their last rates.
 class Rates {
  public:
   void set(const Settings& settings, Instant now) {
     settings_ = settings;
     follow(now);
   }
-  // To be called whenever time has passed.
+  // Must be called whenever time has passed.
   void follow(Instant now) {
     if (!settings_.present) return;
     for (const char* key : kKeys) last_[key] = at(key, now);
@@ -197,7 +199,7 @@ class Rates {
     return rate;
   }
 
-  // When a rate may change by itself.
+  // The instants at which a rate may change by schedule or expiry of an order.
   Instant next_change(Instant now) const {
     Instant next = instant((hours(now) + 1) * kHour);
     for (const Order& order : settings_.orders) {
@@ -216,17 +218,17 @@ class Rates {
   std::map<std::string, PerMinute> last_{};
 };
 
-// What each moment grants, reckoned without the engine: permits that were used drain at the rate of
-// each moment. Where nodes have different rates at the same time, at the fastest of them.
+// The permits granted at each moment, computed without the engine: used permits drain at the rate
+// of each moment. Where nodes have different rates at the same time, the fastest one counts.
 class Reference {
  public:
-  // Of somebody who has that part of each rate.
+  // For a node that has this share of each rate.
   using Part = std::function<PerMinute(PerMinute)>;
   explicit Reference(
       Instant now, Part part = [](PerMinute all) { return all; })
       : now_(now), part_(std::move(part)) {}
 
-  // Moves on to `now` under settings that held all the time.
+  // Advances to `now` under settings that were in force all the time.
   void advance(const std::vector<const Rates*>& nodes, Instant now) {
     while (now_ < now) {
       Instant next = now;
@@ -242,7 +244,7 @@ class Reference {
     }
   }
 
-  // What there is under a limit of so many.
+  // The permits left under a limit of this many.
   long double left(PerMinute rate, const std::string& key) const {
     return static_cast<long double>(rate) - used_.at(key);
   }
@@ -258,7 +260,7 @@ class Reference {
   std::map<std::string, long double> used_{{"ab", 0}, {"ac", 0}, {"b", 0}, {"c", 0}};
 };
 
-// A debt in permits is rounded up to a nanosecond by each change.
+// Each change rounds a debt in permits up to a nanosecond.
 inline constexpr long double kRounding = 1e-3L;
 
 }  // namespace weir::changes

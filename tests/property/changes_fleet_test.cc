@@ -1,5 +1,5 @@
-// What changes_test.cc shows for one node in memory, for nodes that share a redis-server: whatever
-// becomes of a limit, a key is admitted what the rates of each moment have granted.
+// The properties of changes_test.cc, for nodes that share a redis-server: a key is admitted the
+// permits that the rates of each moment have granted, for any changes of its limit.
 
 #include <memory>
 #include <string>
@@ -10,11 +10,12 @@
 namespace weir::changes {
 namespace {
 
-// Whether Redis lets keys expire.
+// How Redis expires keys in the test.
 enum class Expiry {
   none,
-  at_rest,       // once what was written has drained, at the highest price that was known then
-  never_missed,  // the same, and no change comes that was not known: nothing may be forgotten
+  // when the written usage has drained, at the longest emission interval known at the write
+  at_rest,
+  never_missed,  // the same, but all changes are known at the write: no usage may be forgotten
 };
 
 class FleetWorld {
@@ -37,7 +38,7 @@ class FleetWorld {
   }
 
  private:
-  // Changes that are made before anything is used, or raise a limit for a while.
+  // Changes that come before the first use, or raise a limit for a while.
   bool is_known_to_end(const Step& step) const {
     using Op = Step::Op;
     if (!was_used_) return step.op != Op::leave;
@@ -47,8 +48,9 @@ class FleetWorld {
     return step.op == Op::boost && !replaces;
   }
 
-  // The node forgets when limits have changed, but not what they are now. What it has not asked
-  // about since the last change is only known at the price of then, so it asks about all keys.
+  // The node forgets when limits have changed, but not their current values. For a key that it has
+  // not used since the last change it knows only the emission interval of that time, so it queries
+  // all keys.
   void restart(Node& node, const Step& step) {
     if (learning_ == Learning::late) return nodes_.back()->learn(settings_);
     if (!settings_.present) return;
@@ -56,7 +58,7 @@ class FleetWorld {
     node.open();
   }
 
-  // Scripts date what they write in microseconds.
+  // Scripts write times in microseconds.
   void wait(Nanos time) {
     clock_.advance(time / 1000 * 1000);
     std::vector<const Rates*> rates;
@@ -110,23 +112,24 @@ void check_fleet(int nodes, Learning learning, Expiry expiry = Expiry::none) {
 TEST(ChangesOnRedis, AdmitWhatTheRatesOfEachMomentGrant) { check_fleet(1, Learning::together); }
 TEST(ChangesOnRedis, AreTheSameOnTwoNodes) { check_fleet(2, Learning::together); }
 
-// While the nodes have different limits, each admits up to its own, and what was used drains at the
-// faster of both rates at most. (docs/redis.md: where a node finds a price that it did not have
-// itself, the slower of both counts. What nodes write in between is dated, and drains from then
-// on.)
-TEST(ChangesOnRedis, ThatANodeLearnsLateGrantNoMoreThanTheFasterRate) {
+// While the nodes have different limits, each admits up to its own, and used permits drain at most
+// at the faster of both rates. (docs/redis.md: where a node finds an emission interval that it did
+// not have itself, the slower of both counts. Writes of nodes in between are dated, and drain from
+// then on.)
+TEST(ChangesOnRedis, GrantNoMoreThanTheFasterRateWhenANodeLearnsThemLate) {
   check_fleet(2, Learning::late);
 }
 
-// A key expires when it is at rest at the highest price that was known when it was written. If an
-// operator makes the limit slower than that, and no call asks about the key until then, what would
-// still be owed is forgotten.
-TEST(ChangesOnRedis, ForgetWhatIsAtRestAtTheHighestKnownPrice) {
+// A key expires when it is at rest under the longest emission interval known at its write. If an
+// operator slows the limit beyond that and no call uses the key until then, the remaining debt is
+// forgotten.
+TEST(ChangesOnRedis, ForgetKeysAtRestUnderTheHighestKnownEmissionInterval) {
   check_fleet(2, Learning::together, Expiry::at_rest);
 }
 
-// The hours of a schedule and the ends of orders are known: no key expires too early for them.
-TEST(ChangesOnRedis, ThatAreKnownBeforeForgetNothing) {
+// The hours of a schedule and the ends of orders are known at the write, so no key expires too
+// early for them.
+TEST(ChangesOnRedis, ForgetNothingWhenKnownInAdvance) {
   check_fleet(2, Learning::together, Expiry::never_missed);
 }
 

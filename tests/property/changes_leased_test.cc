@@ -1,10 +1,9 @@
-// Limits that change while nodes have borrowed from them, on a real redis-server in virtual time.
-//
-// A loan is never more than the rates of each moment have granted, less what nodes have used and
-// hold; and a node admits only what it holds. So nodes that borrow never exceed the limit, except
-// that what was lent before a limit was lowered may be spent until its term is over
-// (docs/fleet.md). That less may be admitted than the limit would is part of the bargain: only
-// after all has come to rest, all of it must be to be had again.
+// Limits that change while nodes hold leased permits, on a real redis-server in virtual time.
+// A lease never exceeds the permits granted by the rates of each moment, less those that nodes have
+// used and hold. A node admits only from its lease. So the fleet never exceeds the limit, except
+// that permits leased before a limit was lowered may be spent until their term ends
+// (docs/fleet.md). Fewer permits than the limit may be admitted; once all keys are at rest, all
+// permits must be available again.
 
 #include <memory>
 #include <string>
@@ -37,7 +36,7 @@ class LeasedWorld {
     }
   }
 
-  // When all has come to rest, all that there is can be had.
+  // When all keys are at rest, all permits are available.
   void rest() {
     if (!settings_.present) return;
     wait(std::chrono::hours{24}, true);
@@ -57,7 +56,7 @@ class LeasedWorld {
     Permits at(Instant now) const { return now < until ? permits : 0; }
   };
 
-  // A node, and what it holds as far as it was lent something.
+  // A node with its lease cache.
   struct Borrowing final : public LoanObserver {
     explicit Borrowing(LeasedWorld& in) : world(in), node("leased", in.keys_, in.clock_, this) {}
     void on_loan(const store::LoanQuestion& question, const store::LoanAnswer& answer) override {
@@ -87,12 +86,12 @@ class LeasedWorld {
     const Instant now = clock_.now();
     const std::string key = key_of(question.key);
     Held& own = at.held[key];
-    // A call that is covered has been paid before more is borrowed.
+    // A call that the lease covers is paid before more permits are leased.
     const bool is_own_call = call_.node == &at && call_.key == key;
     if (is_own_call && !call_.is_paid && call_.permits <= own.at(now)) pay();
     expect(question.held + question.returned <= own.at(now), "the node claims what it has not");
     expect(answer.kept <= question.held, "the node keeps what it does not hold");
-    // (Nodes allow for a clock of the store that goes a little faster.)
+    // (Nodes allow for a clock of the store that runs slightly faster.)
     own = {answer.kept + answer.lent, now + answer.lasts - answer.lasts / 128};
     if (answer.lent == 0) return;
     Permits held = 0;
@@ -104,7 +103,7 @@ class LeasedWorld {
     expect(static_cast<long double>(held) <= left + kRounding, "more is held than there is");
   }
 
-  // (Not thrown: an engine waits for the answer that it is just given.)
+  // (Not thrown: the engine is in the middle of receiving an answer.)
   void expect(bool is_so, const char* otherwise) {
     if (!is_so && failure_.empty()) failure_ = otherwise;
   }
@@ -131,7 +130,7 @@ class LeasedWorld {
     call_.is_paid = true;
   }
 
-  // Links run ten times a second, if at all, until nothing can be held any more.
+  // Links run ten times a second, if at all, until every lease has ended.
   void wait(Nanos time, bool keeps_house) {
     time = time / 1000 * 1000;
     const Nanos last = 2 * store::lease::kTerm;
@@ -155,8 +154,8 @@ class LeasedWorld {
     for (const auto& each : nodes_) each->node.rates.follow(clock_.now());
   }
 
-  // A node that ends gives back what it holds, and one that is killed does not. Whoever starts does
-  // not know of changes before, so this is done only before any.
+  // A node that stops returns its lease; a killed one does not. A new node does not know earlier
+  // changes, so nodes are replaced only before the first change.
   void restart(Borrowing& at, bool is_killed) {
     if (learning_ == Learning::late) return nodes_.back()->node.learn(settings_);
     if (is_changed_) return;
@@ -194,8 +193,8 @@ TEST(ChangesOfLeasedLimits, LendNoMoreThanTheRatesOfEachMomentGrant) {
   check_leased(1, Learning::together);
 }
 TEST(ChangesOfLeasedLimits, LendNoMoreToTwoNodes) { check_leased(2, Learning::together); }
-// As on_redis: what was used drains at the faster of both rates at most.
-TEST(ChangesOfLeasedLimits, ThatANodeLearnsLateLendNoMoreThanTheFasterRateGrants) {
+// As for fleet limits: used permits drain at most at the faster of both rates.
+TEST(ChangesOfLeasedLimits, LendNoMoreThanTheFasterRateWhenANodeLearnsThemLate) {
   check_leased(2, Learning::late);
 }
 

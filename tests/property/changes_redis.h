@@ -18,8 +18,8 @@
 #include "weir/clock.h"
 #include "weir/fleet.h"
 
-// Nodes that share a redis-server in virtual time: all keys are under the prefix of tests, where
-// scripts take the time from the question, and Redis lets no key expire within a case.
+// Nodes that share a redis-server in virtual time. All keys have the prefix of tests, for which
+// scripts take the time from the query and Redis expires no key within a case.
 
 namespace weir::changes {
 
@@ -28,7 +28,7 @@ inline test_support::BlockingStore& the_store() {
   return store;
 }
 
-// The names of one case's keys on Redis, and when they expire.
+// The keys of one case on Redis, and their expiry times.
 class TestKeys {
  public:
   explicit TestKeys(const Clock& clock) : clock_(clock) {
@@ -37,20 +37,20 @@ class TestKeys {
   }
 
   Instant now() const { return clock_.now(); }
-  // Lives as long as this.
+  // Has the lifetime of this object.
   const std::string& name(std::string_view key) {
     return *names_.insert(run_ + std::string(key)).first;
   }
 
-  // A question about `name` may write a bucket, which is kept this many times as long as it takes
-  // to come to rest.
+  // A query about `name` may write a bucket, whose time to live is this multiple of the time in
+  // which it comes to rest.
   void note_rise(const std::string& name, const core::Limit& limit) {
     const auto* const bucket = std::get_if<core::Bucket>(&limit);
     if (bucket != nullptr) rises_[name] = bucket->known_rise;
   }
 
-  // Removes buckets whose time to live has passed, as Redis does with keys that are not of tests.
-  // Returns their names as the engine knows them.
+  // Removes buckets whose time to live has passed, as Redis does with keys outside tests. Returns
+  // their names as the engine knows them.
   std::vector<std::string> expire() {
     std::vector<std::string> expired;
     for (const std::string& name : names_) {
@@ -69,7 +69,7 @@ class TestKeys {
     return expired;
   }
 
-  // The same for loans, all of which must have ended and drained.
+  // The same for leases, all of which must have ended and drained.
   void expire_loans() {
     for (const std::string& name : names_) the_store().connection().say({"DEL", name + ":loans"});
   }
@@ -81,7 +81,7 @@ class TestKeys {
   std::map<std::string, std::int64_t> rises_;
 };
 
-// Told what is lent.
+// Called with every lease that is granted.
 class LoanObserver {
  public:
   virtual void on_loan(const store::LoanQuestion& question, const store::LoanAnswer& answer) = 0;
@@ -90,7 +90,7 @@ class LoanObserver {
   ~LoanObserver() = default;
 };
 
-// A link that asks about keys of tests, and answers before it returns.
+// A link that queries keys of tests, and answers before it returns.
 class TestLink final : public Link, public store::SharedStore {
  public:
   TestLink(TestKeys& keys, LoanObserver* observer) : keys_(keys), observer_(observer) {}
@@ -130,7 +130,7 @@ class TestLink final : public Link, public store::SharedStore {
   }
   Nanos timeout() const override { return std::chrono::hours{1}; }
 
-  bool is_cut_off = false;  // nothing of what it asks gets there
+  bool is_cut_off = false;  // true: none of its queries reaches the server
 
  private:
   store::SharedStore& store() noexcept override { return *this; }
@@ -139,7 +139,7 @@ class TestLink final : public Link, public store::SharedStore {
   LoanObserver* const observer_;
 };
 
-// What an engine that one thread asks has: one link.
+// The links of an engine that is used by one thread: one link.
 class TestFleet final : public Fleet {
  public:
   explicit TestFleet(TestKeys& keys, LoanObserver* observer = nullptr)
@@ -152,14 +152,14 @@ class TestFleet final : public Fleet {
   std::uint32_t nodes() const noexcept override { return node_count; }
 
   std::uint32_t node_count = 1;
-  TestLink* link = nullptr;  // of the engine, if it has asked for one
+  TestLink* link = nullptr;  // of the engine, once it has requested one
 
  private:
   TestKeys& keys_;
   LoanObserver* const observer_;
 };
 
-// One of the nodes, and what it knows of the settings.
+// One of the nodes, with its own view of the settings.
 struct Node {
   Node(std::string of_limit, TestKeys& keys, const Clock& of_all, LoanObserver* observer = nullptr)
       : scope(std::move(of_limit)), fleet(keys, observer), clock(of_all) {

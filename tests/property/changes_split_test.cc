@@ -1,8 +1,7 @@
-// Limits that change while they are split among nodes, in virtual time: each node is admitted what
-// the rates of each moment have granted to its part.
-//
-// The list of nodes is given: what the real one says is shown in split_test.cc. All nodes hear of
-// it, and of changes, at the same instant.
+// Limits that change while they are split among nodes, in virtual time: each node is admitted the
+// permits that the rates of each moment have granted to its share.
+// The membership list is given here; the real one is tested in split_test.cc. All nodes learn of
+// the list and of changes at the same instant.
 
 #include <algorithm>
 #include <map>
@@ -19,7 +18,7 @@
 namespace weir::changes {
 namespace {
 
-// What one node is told about where it stands.
+// The position of one node in the fleet.
 class GivenFleet final : public Fleet {
  public:
   explicit GivenFleet(const Clock& clock) : clock_(clock) {}
@@ -60,11 +59,11 @@ struct SplitNode {
   Engine engine;
 };
 
-// Whether a node may have nothing of a limit that is smaller than the fleet.
+// True if a node may have no share of a limit that is smaller than the fleet.
 enum class Smallest { a_part, nothing };
 
-// A fixed number of nodes, with which the fleet has begun. What is not divided without a rest goes
-// to the first of them. While a node has nothing of a limit, nothing drains there.
+// A fixed number of nodes, all present from the start. The remainder of a division goes to the
+// first of them. While the share of a node is zero, its debt does not drain.
 class FixedNodes {
  public:
   explicit FixedNodes(std::uint32_t nodes) {
@@ -124,7 +123,7 @@ class FixedNodes {
       RC_ASSERT(static_cast<long double>(permits) <= left + kRounding);
       used_[which].take(key, permits);
     } else if (!had_nothing_ && !has_returned_) {
-      // (Otherwise it has begun with nothing.)
+      // (Otherwise the node starts with no share.)
       RC_ASSERT(static_cast<long double>(permits) > left - kRounding);
     }
   }
@@ -133,9 +132,9 @@ class FixedNodes {
   Settings settings_{};
   Rates rates_{};
   std::vector<std::unique_ptr<SplitNode>> nodes_;
-  std::vector<Reference> used_;  // of each node
-  bool had_nothing_ = false;     // some node, of some key's limit, at some time
-  bool has_returned_ = false;    // the limit
+  std::vector<Reference> used_;  // one for each node
+  bool had_nothing_ = false;     // some node had a share of zero of some key's limit at some time
+  bool has_returned_ = false;    // that limit has a share again
 };
 
 void check_fixed(std::uint32_t nodes, Smallest smallest) {
@@ -154,15 +153,15 @@ void check_fixed(std::uint32_t nodes, Smallest smallest) {
 TEST(ChangesOfSplitLimits, AdmitOnOneNodeWhatTheRatesOfEachMomentGrant) {
   check_fixed(1, Smallest::a_part);
 }
-TEST(ChangesOfSplitLimits, AdmitOnEachOfTwoNodesWhatTheRatesGrantToItsPart) {
+TEST(ChangesOfSplitLimits, AdmitOnEachOfTwoNodesWhatTheRatesGrantToItsShare) {
   check_fixed(2, Smallest::a_part);
 }
-// (Up to the first change that leaves one of them nothing.)
-TEST(ChangesOfSplitLimits, AdmitOnEachOfThreeNodesWhatTheRatesGrantToItsPart) {
+// (Up to the first change that leaves one of them without a share.)
+TEST(ChangesOfSplitLimits, AdmitOnEachOfThreeNodesWhatTheRatesGrantToItsShare) {
   check_fixed(3, Smallest::a_part);
 }
 
-TEST(ChangesOfSplitLimits, AdmitNoMoreOnANodeThatHasNothingForAWhile) {
+TEST(ChangesOfSplitLimits, AdmitNoMoreOnANodeWhoseShareIsZeroForAWhile) {
   check_fixed(3, Smallest::nothing);
 }
 

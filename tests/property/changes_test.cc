@@ -1,6 +1,6 @@
-// Whatever becomes of a limit, a key is admitted what the rates of each moment have granted: no
-// more and no less. Limits change by reloads, overrides that come and go, hours, orders, policies
-// that leave and return, and restarts; keys may not ask for any number of changes.
+// A key is admitted exactly the permits that the rates of each moment have granted, for any changes
+// of its limit. Limits change by reloads, overrides that come and go, schedules, orders, policies
+// that are removed and come back, and restarts. Keys may be unused over any number of changes.
 
 #include "changes.h"
 
@@ -39,8 +39,8 @@ class World {
     engine_.emplace(*std::move(opened));
   }
 
-  // A process ends or is killed. Time may pass until the next one starts, and the file may have
-  // been edited meanwhile.
+  // A process ends or is killed. Before the next one starts time may pass, and the file may be
+  // edited.
   void restart(const Step& step) {
     if (!on_file_) return;
     const std::string left_behind = path_ + ".killed";
@@ -48,8 +48,8 @@ class World {
     if (is_killed) std::filesystem::copy_file(path_, left_behind);
     engine_.reset();
     if (is_killed) std::filesystem::rename(left_behind, path_);
-    // (Of an edited policy the next process cannot know when orders have ended before, unless the
-    // last one has noted that. A rate that does not hold at the time may be edited unnoticed.)
+    // (For an edited policy the next process cannot know when orders have ended before, unless the
+    // last process noted it. A rate that is not in force at the time may be edited unnoticed.)
     const bool shows = settings_.present && settings_.at_night == 0;
     const bool is_edited = step.number % 3 == 0 && !is_killed && shows;
     if (step.number % 2 == 0) pass_without_process(time_of(step), is_edited);
@@ -58,8 +58,8 @@ class World {
     rates_.set(settings_, clock_.now());
   }
 
-  // Hours begin and orders end as they would have, unless the policy has been edited: then the
-  // rates that held at the end go on.
+  // Schedules and orders end as planned, unless the policy was edited. Then the rates in force at
+  // the end continue.
   void pass_without_process(Nanos time, bool is_edited) {
     Settings away = settings_;
     away.present = away.present && !is_edited;
@@ -118,7 +118,7 @@ void check_world(bool on_file, int cases) {
 
 TEST(Changes, AdmitWhatTheRatesOfEachMomentGrant) { check_world(false, 1000); }
 
-// The note in the state file tells the next process what held before.
+// The note in the state file tells the next process the rates that were in force.
 TEST(Changes, AdmitWhatTheRatesOfEachMomentGrantOverRestarts) { check_world(true, 300); }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Laws that hold for every algorithm alike.
+// Properties that hold for every algorithm alike.
 
 #include <algorithm>
 
@@ -9,10 +9,10 @@
 namespace weir::core {
 namespace {
 
-// Somebody new in each step: a holder that came back would renew its lease.
+// A new holder in each step: one that comes back would renew its lease.
 std::uint64_t newcomer(std::size_t step) { return step + 1; }
 
-// Walks a subject through random arrivals and hands each to `meet` before it is taken.
+// Walks a subject through random arrivals and passes each to `meet` before it is taken.
 template <typename Meet>
 void walk(Subject& subject, Meet meet) {
   Instant now = start();
@@ -26,7 +26,7 @@ void walk(Subject& subject, Meet meet) {
   }
 }
 
-// A refusal is a load, not a write: whoever is refused leaves no trace.
+// A refusal reads and does not write: a refused call leaves no trace.
 TEST(EveryLimit, RemembersNothingOfARefusedCall) {
   check([] {
     Subject subject((*any_limit()).limit);
@@ -37,7 +37,7 @@ TEST(EveryLimit, RemembersNothingOfARefusedCall) {
   });
 }
 
-// Asking for nothing is a question, not a call.
+// A call of zero permits is a query and changes nothing.
 TEST(EveryLimit, RemembersNothingOfACallThatCostsNothing) {
   check([] {
     Subject subject((*any_limit()).limit);
@@ -49,8 +49,8 @@ TEST(EveryLimit, RemembersNothingOfACallThatCostsNothing) {
   });
 }
 
-// Peek says what take would say, with what remains as it is, and changes nothing.
-TEST(EveryLimit, PeeksWhatATakeWouldAnswer) {
+// Peek returns the answer of a take, with `remaining` as it is, and changes nothing.
+TEST(EveryLimit, PeeksTheAnswerOfATake) {
   check([] {
     Subject subject((*any_limit()).limit);
     walk(subject, [&](Instant now, const Ask& ask, std::uint64_t who) {
@@ -68,7 +68,7 @@ TEST(EveryLimit, PeeksWhatATakeWouldAnswer) {
   });
 }
 
-// The numbers of any answer lie within what their names promise.
+// The numbers of any answer lie within the documented ranges.
 TEST(EveryLimit, AnswersWithinItsRange) {
   check([] {
     Subject subject((*any_limit()).limit);
@@ -95,7 +95,7 @@ TEST(EveryLimit, AnswersWithinItsRange) {
   });
 }
 
-// Who comes back when told to is let in; who comes a nanosecond too early is not.
+// A call at the returned instant is admitted; one a nanosecond earlier is not.
 TEST(EveryLimit, NamesTheFirstInstantAtWhichARefusedCallPasses) {
   check(
       [] {
@@ -113,8 +113,8 @@ TEST(EveryLimit, NamesTheFirstInstantAtWhichARefusedCallPasses) {
       1200);
 }
 
-// What is called impossible stays so: at any later time, and with nothing used at all.
-TEST(EveryLimit, NeverAdmitsWhatItCalledImpossible) {
+// A cost that is called impossible stays so at any later time, even with nothing used.
+TEST(EveryLimit, NeverAdmitsACallThatItCalledImpossible) {
   check([] {
     Subject subject((*any_limit()).limit);
     walk(subject, [&](Instant now, const Ask& ask, std::uint64_t who) {
@@ -128,14 +128,14 @@ TEST(EveryLimit, NeverAdmitsWhatItCalledImpossible) {
   });
 }
 
-// What remains could be taken at once, and not one permit more.
-TEST(EveryLimit, GrantsWhatRemainsAndNoMore) {
+// The remaining permits can be taken at once, and not one permit more.
+TEST(EveryLimit, GrantsExactlyTheRemainingPermits) {
   check([] {
-    // Smooth admits any size on credit: its `remaining` counts single permits.
+    // Smooth admits any cost on credit: its `remaining` counts single permits.
     Subject subject((*rc::gen::oneOf(bucket(), queue(), nginx(), window(), sliding(), quota(),
                                      exact_log(), concurrency()))
                         .limit);
-    // No bucket owes for more than 73 years, whatever its burst.
+    // A bucket never owes for more than 73 years, whatever its burst.
     if (const auto* deep = std::get_if<Bucket>(&subject.limit())) {
       RC_PRE(deep->depth <= Int128{kLongestDebt.count()} * deep->pace.parts);
     }
@@ -148,7 +148,7 @@ TEST(EveryLimit, GrantsWhatRemainsAndNoMore) {
   });
 }
 
-// Single permits pass as long as any remain; smooth promises no more than that.
+// Single permits are admitted as long as any remain. Smooth promises no more than that.
 TEST(EveryLimit, GrantsSinglePermitsAsLongAsAnyRemain) {
   check(
       [] {
@@ -164,8 +164,8 @@ TEST(EveryLimit, GrantsSinglePermitsAsLongAsAnyRemain) {
       100);
 }
 
-// A state that goes through a file and back is the same state.
-TEST(EveryLimit, GoesOnFromItsBytesAsIfNeverStopped) {
+// A state that is written to a file and read back is the same state.
+TEST(EveryLimit, ContinuesFromItsBytesAsIfNeverStopped) {
   check([] {
     const Named named = *any_limit();
     const auto arrivals = *steps();

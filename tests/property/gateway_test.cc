@@ -1,4 +1,4 @@
-// What strangers can send to a gateway is anything: laws about paths, routes, clients and keys.
+// Properties of paths, routes, client addresses and keys under arbitrary input from clients.
 
 #include <algorithm>
 #include <cctype>
@@ -17,7 +17,7 @@ namespace {
 
 using core::check;
 
-// Characters that matter, and some that do not.
+// Characters with a meaning in paths, and some without.
 rc::Gen<std::string> text(std::string letters) {
   return rc::gen::container<std::string>(rc::gen::elementOf(std::move(letters)));
 }
@@ -28,7 +28,7 @@ std::string in_hex(char c) {
   return {'%', digits[byte >> 4], digits[byte & 15]};
 }
 
-// One of the ways to write the same path: escapes, dots, empty segments.
+// A random spelling of the same path: escapes, dot segments, empty segments.
 std::string spelled(const std::string& path) {
   std::string other;
   for (const char c : path) {
@@ -51,7 +51,7 @@ rc::Gen<std::string> clean_path() {
                       });
 }
 
-TEST(Paths, AreTheSameHoweverTheyAreSpelled) {
+TEST(Paths, AreEqualInEverySpelling) {
   check([] {
     const std::string path = *clean_path();
     const std::string other = spelled(path);
@@ -64,8 +64,8 @@ TEST(Paths, AreTheSameHoweverTheyAreSpelled) {
   });
 }
 
-// Who reads what was sent on reads what was matched, and nothing is above the root.
-TEST(Paths, StayAsTheyAreOnceTheyAreRead) {
+// A second normalization returns the same path, and no path leaves the root.
+TEST(Paths, DoNotChangeWhenNormalizedAgain) {
   check(
       [] {
         const auto piece = rc::gen::element<std::string>(
@@ -85,7 +85,7 @@ TEST(Paths, StayAsTheyAreOnceTheyAreRead) {
       3'000);
 }
 
-// ---- What servers make of a path that they are sent, written down independently of the gateway.
+// ---- How servers interpret a path, written down independently of the gateway
 
 std::string decode(const std::string& text, const std::string& except = "") {
   std::string out;
@@ -113,7 +113,7 @@ std::string turn_backslashes(std::string text) {
   return text;
 }
 
-// Dot segments are removed; empty ones as well where slashes are merged.
+// Dot segments are removed. Empty segments are removed too where slashes are merged.
 std::string resolve(const std::string& text, bool merges) {
   std::vector<std::string> kept;
   std::istringstream segments(text.substr(1));
@@ -176,7 +176,7 @@ const std::vector<ServerModel>& server_models() {
   return models;
 }
 
-// A path of pieces that servers disagree about.
+// A path of pieces that servers interpret differently.
 std::string disputed_path() {
   const auto piece = rc::gen::element<std::string>(
       "pub", "admin", "admin", "x", "/", "/", "/", "..", ".", ";", "\\", "%2f", "%2F", "%5c", "%3b",
@@ -187,8 +187,8 @@ std::string disputed_path() {
   return path;
 }
 
-// Whatever server is behind the gateway: it finds the resource that the gateway has limited.
-TEST(Routes, AreThoseThatEveryServerWouldFind) {
+// Every server finds the resource that the gateway has limited.
+TEST(Routes, AreTheSameUnderThePathRulesOfEveryServer) {
   for (const UpstreamPath sends : {UpstreamPath::normalised, UpstreamPath::as_sent}) {
     std::vector<Route> routes;
     for (const char* pattern : {"/admin/**", "/pub/*/x", "/pub/**", "/**"}) {
@@ -222,8 +222,8 @@ TEST(Routes, AreThoseThatEveryServerWouldFind) {
   }
 }
 
-// The table is as the list read from the top.
-TEST(Routes, AreFoundAsIfAllWereTried) {
+// The table finds the same route as a scan of the list from the top.
+TEST(Routes, AreFoundAsByTryingEachInTurn) {
   check(
       [] {
         const auto segment = rc::gen::element<std::string>("a", "b", "*", "**", "a*", "*b");
@@ -265,8 +265,8 @@ TEST(Routes, AreFoundAsIfAllWereTried) {
       3'000);
 }
 
-// Whatever a client writes into the fields, and however many proxies it comes through, it is
-// counted by the address that the first trusted proxy has seen.
+// A request counts by the address that the first trusted proxy has seen, for any header that a
+// client writes and any number of proxies.
 TEST(Clients, CannotChooseTheirAddress) {
   check(
       [] {
@@ -278,7 +278,7 @@ TEST(Clients, CannotChooseTheirAddress) {
         std::vector<std::string> values{lie};
         Address seen = client;
         for (int proxies = *rc::gen::inRange(1, 5); proxies > 0; --proxies) {
-          // Some proxies append to the line, some write another one.
+          // Some proxies append to the line, some add another one.
           const std::string element = (standard ? "for=" : "") + to_text(seen);
           if (*rc::gen::arbitrary<bool>()) {
             values.push_back(element);
@@ -296,8 +296,8 @@ TEST(Clients, CannotChooseTheirAddress) {
       3'000);
 }
 
-// Two requests share a key only if all that it is made of is the same.
-TEST(Keys, AreDifferentWhereRequestsAre) {
+// Two requests share a key only if all parts of the key are the same.
+TEST(Keys, DifferBetweenDifferentRequests) {
   check(
       [] {
         using Kind = KeySource::Kind;

@@ -8,12 +8,12 @@
 
 #include "core/limit.h"
 
-// Random limits, and random arrivals that like the edges: just when a call would pass, the
-// nanosecond before, at rest, at a step back of the clock.
+// Random limits, and random arrivals that prefer edges: the instant at which a call would pass, the
+// nanosecond before it, the instant of rest, a step back of the clock.
 
 namespace weir::core {
 
-// A limit with what it is, for messages.
+// A limit and its description for messages.
 struct Named {
   std::string text;
   Limit limit;
@@ -22,9 +22,9 @@ std::ostream& operator<<(std::ostream& out, const Named& named);
 std::ostream& operator<<(std::ostream& out, const Rate& rate);
 std::ostream& operator<<(std::ostream& out, const Decision& decision);
 
-// Rates that are easy on arithmetic and rates that are not.
+// Rates with whole emission intervals, and rates without.
 rc::Gen<Rate> any_rate();
-// Those of them whose price is kept exactly.
+// The rates among them whose emission interval is stored exactly.
 rc::Gen<Rate> exact_rate();
 
 rc::Gen<Named> bucket();
@@ -39,18 +39,18 @@ rc::Gen<Named> exact_log();
 rc::Gen<Named> concurrency();
 rc::Gen<Named> any_limit();
 
-// What an arrival does, in terms of the limit it meets.
+// One arrival, described relative to its limit.
 struct Step {
   enum class Move { stay, ticks, beats, to_retry, before_retry, to_rest, before_rest, back };
   enum class Size { one, few, share, all, too_many, none, negative };
   enum class Patience { none, beats, forever };
 
   Move move = Move::stay;
-  int amount = 1;  // of ticks (nanoseconds) or eighths of a beat
+  int amount = 1;  // in ticks (nanoseconds) or eighths of a beat
   Size size = Size::one;
-  int part = 1;  // few: this many; share: this many thousandths of the capacity
+  int part = 1;  // few: this many permits; share: this many thousandths of the capacity
   Patience patience = Patience::none;
-  int patience_amount = 0;  // eighths of a beat
+  int patience_amount = 0;  // in eighths of a beat
 };
 std::ostream& operator<<(std::ostream& out, const Step& step);
 
@@ -60,15 +60,16 @@ struct Clockwork {
 };
 rc::Gen<Step> step(Clockwork clockwork = {});
 rc::Gen<std::vector<Step>> steps(Clockwork clockwork = {});
-// Draws some instant to start at.
+// Draws an instant to start at.
 Instant start();
 
-// No clock here goes further: far enough from the end of time that what follows can be told.
+// The latest time of any clock here: far enough from the end of time that later instants can be
+// represented.
 inline constexpr Instant kHorizon = instant(4'000'000'000'000'000'000);
 
-// The time in which the limit grants about one permit more.
+// The time in which the limit grants about one permit.
 Nanos beat(const Limit& limit);
-// Where `step` leads from `now`, after the limit gave the answer `last`.
+// The instant of `step` after `now`, when the last answer of the limit was `last`.
 Instant moved(const Step& step, const Limit& limit, Instant now, const Decision& last);
 Ask ask_of(const Step& step, const Limit& limit);
 

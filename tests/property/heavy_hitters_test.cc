@@ -1,4 +1,4 @@
-// A sketch beside exact counts: what it promises holds for any stream.
+// The sketch against exact counts: its bounds hold for any stream.
 
 #include "base/heavy_hitters.h"
 
@@ -66,7 +66,7 @@ void check_bounds(const Hitters& found, const Exact& exact, std::size_t counters
   }
 }
 
-TEST(HeavyHitters, KnowsEveryKeyThatHasMuchAndHowMuch) {
+TEST(HeavyHitters, ContainEveryFrequentKeyWithItsCount) {
   core::check([] {
     const auto counters = *rc::gen::inRange<std::size_t>(1, 20);
     HeavyHitters sketch(counters);

@@ -1,5 +1,5 @@
-// Laws of lending, on random borrowers: whoever dies, is late or does not hear the answer, what all
-// of them spend stays within the limit; and what is given back is there again.
+// Properties of leases with random borrowers. Borrowers die, are late or lose the answer; all of
+// them together stay within the limit, and returned permits are available again.
 
 #include <map>
 #include <ostream>
@@ -24,7 +24,7 @@ struct Act {
   Op op = Op::ask;
   Step step{};
   int who = 0;
-  int returned = 0;  // thousandths of what it has
+  int returned = 0;  // thousandths of the held permits
   int wanted = 1;    // thousandths of the capacity
   int term = 8;      // eighths of a beat
 };
@@ -61,19 +61,19 @@ rc::Gen<Named> fit(const rc::Gen<Named>& limit) {
 
 struct Spent {
   Instant at{};
-  Instant opened{};  // the window's, if the first call opens it
+  Instant opened{};  // start of the window, if the first call opens it
   Permits permits = 0;
 };
 
-// Somebody who spends only what it was lent, before it ends.
+// A borrower that spends only its lease, before the lease ends.
 struct Node {
   std::string name{};
   Permits has = 0;
   Instant ends{};
-  bool waits = false;  // for the answer to `question`
+  bool waits = false;  // waiting for the answer to `question`
   LoanQuestion question{};
-  Permits spent_since = 0;  // it was asked
-  Instant spent_at{};       // for the last time
+  Permits spent_since = 0;  // spent since the question was sent
+  Instant spent_at{};       // time of the last spending
 };
 
 class World {
@@ -115,7 +115,8 @@ class World {
 
   void prepare(Node& node, const Act& what) {
     if (node.waits) return;
-    // What has ended is not spent any more; some say so, and some only when they are told.
+    // An ended lease is not spent. Some borrowers report that at once, others only when the store
+    // tells them.
     if (node.ends <= now_ && what.term % 2 == 0) node.has = std::min<Permits>(node.has, 0);
     const Permits back = std::max<Permits>(node.has, 0) * what.returned / 1000;
     node.has -= back;
@@ -210,18 +211,20 @@ void check_that_all_stay_within(const rc::Gen<Named>& limit) {
       3000);
 }
 
-TEST(LoansProperty, WhatAllSpendStaysWithinABucket) {
+TEST(LeaseProperty, PermitsSpentByAllNodesStayWithinABucket) {
   check_that_all_stay_within<Bucket>(bucket());
 }
-TEST(LoansProperty, WhatAllSpendStaysWithinAWindow) {
+TEST(LeaseProperty, PermitsSpentByAllNodesStayWithinAWindow) {
   check_that_all_stay_within<Window>(window());
 }
-TEST(LoansProperty, WhatAllSpendStaysWithinAQuota) { check_that_all_stay_within<Quota>(quota()); }
-TEST(LoansProperty, WhatAllSpendStaysWithinTheWindowsOfASlidingOne) {
+TEST(LeaseProperty, PermitsSpentByAllNodesStayWithinAQuota) {
+  check_that_all_stay_within<Quota>(quota());
+}
+TEST(LeaseProperty, PermitsSpentByAllNodesStayWithinEachWindowOfASlidingLimit) {
   check_that_all_stay_within<Sliding>(sliding());
 }
 
-// Whoever gives everything back in time has cost nothing but what it has spent.
+// A borrower that returns everything in time costs exactly the permits that it has spent.
 void check_that_nothing_is_lost(const rc::Gen<Named>& limit) {
   check([&] {
     const Named rule = *fit(limit);
@@ -272,8 +275,8 @@ rc::Gen<Named> long_windows() {
       });
 }
 
-TEST(LoansProperty, NothingIsLostOfABucketThatNeedNotBe) { check_that_nothing_is_lost(bucket()); }
-TEST(LoansProperty, NothingIsLostOfAWindowThatNeedNotBe) {
+TEST(LeaseProperty, UnspentPermitsOfABucketAreNotLost) { check_that_nothing_is_lost(bucket()); }
+TEST(LeaseProperty, UnspentPermitsOfAWindowAreNotLost) {
   check_that_nothing_is_lost(long_windows());
 }
 

@@ -12,8 +12,8 @@
 #include "core/rate.h"
 #include "core/window.h"
 
-// Slow and obvious models, written from what each algorithm promises and not from its code. They
-// keep every admission and reckon everything anew each time.
+// Slow and obvious models, written from the documented behaviour of each algorithm and not from its
+// code. They keep every admission and recompute everything each time.
 
 namespace weir::core::model {
 
@@ -22,7 +22,8 @@ struct Admission {
   Permits cost;
 };
 
-// The first instant in (from, to] at which `passes`, which is false at `from` and stays true.
+// The first instant in (from, to] at which `passes`. It must be false at `from` and stay true once
+// it is.
 inline Instant first_passing(Instant from, Instant to, const std::function<bool(Instant)>& passes) {
   std::int64_t no = ns(from);
   std::int64_t yes = ns(to);
@@ -45,8 +46,8 @@ inline Decision refused_answer(Decision so_far, Nanos retry_after) {
   return so_far;
 }
 
-// A token bucket or queue. Time is counted in ticks, `count` to a nanosecond, so that a permit is a
-// whole number of ticks for any rate.
+// A token bucket or queue. Time is counted in ticks, `count` of them in a nanosecond, so that a
+// permit is a whole number of ticks at any rate.
 class BucketModel {
  public:
   BucketModel(const Rate& rate, Permits capacity, Permits at_once, bool queue)
@@ -75,11 +76,11 @@ class BucketModel {
   }
 
  private:
-  // How long until a call's turn in the queue comes: when all but those who need not wait are paid.
+  // The wait of a call in the queue: until the debt is paid down to the undelayed part.
   Int128 turn(Instant now, Permits cost) const {
     return cost == 0 ? 0 : debt(now) - (at_once_ - 1) * permit_;
   }
-  // When everything admitted will have been paid, one after the other.
+  // The instant at which everything admitted is paid, one call after the other.
   Int128 paid_up() const {
     Int128 paid = 0;
     for (const Admission& a : admitted_) {
@@ -154,7 +155,7 @@ class NginxModel {
     }
     return yes;
   }
-  // At rest a request would find less than nothing owed.
+  // At rest a request would find a negative debt.
   bool rests(std::int64_t now) const {
     return !known_ || excess_ + 1000 - rate_ * std::max<std::int64_t>(now - last_, 0) / 1000 <= 0;
   }
@@ -179,7 +180,7 @@ class NginxModel {
   std::int64_t last_ = 0;
 };
 
-// Permits in windows; `span_of` lays the windows, or the first call of each opens one.
+// Permits in windows. `span_of` gives the bounds of a window; without it the first call opens one.
 class WindowModel {
  public:
   using SpanOf = std::function<Span(Instant)>;
@@ -276,7 +277,7 @@ class SlidingModel {
   std::vector<Admission> admitted_;
 };
 
-// A plain list of admissions; one at t counts until just before t + period.
+// A plain list of admissions. An admission at t counts until just before t + period.
 class LogModel {
  public:
   LogModel(Permits count, Nanos period) : count_(count), period_(period) {}
@@ -317,7 +318,7 @@ class LogModel {
   std::vector<Admission> admitted_;
 };
 
-// Everybody in the room with the time their lease ends.
+// The holders, with the end of each lease.
 class HoldersModel {
  public:
   HoldersModel(Permits count, Nanos lease) : count_(count), lease_(lease) {}

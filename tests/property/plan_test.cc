@@ -1,4 +1,4 @@
-// Several limits in one decision, against each of them asked alone.
+// Several limits in one decision, compared with each of them alone.
 
 #include "core/plan.h"
 
@@ -46,7 +46,7 @@ Plan any_plan() {
   return plan;
 }
 
-// What each part would say and do alone.
+// The answer and the effect of each part alone.
 struct Alone {
   std::vector<Decision> decisions;
   std::vector<std::string> bytes;
@@ -62,7 +62,8 @@ Alone ask_each(const Plan& plan, Instant now, const std::vector<Ask>& asks, std:
   return alone;
 }
 
-// Whether `who` holds its permits wherever they could be held; shadows count if there is no other.
+// True if `who` holds its permits in every concurrent limit. Shadow limits count if there are no
+// others.
 bool holds_all(Plan plan, Instant now, std::uint64_t who) {
   const bool only_shadows = std::ranges::none_of(
       plan.parts, [](const Part& part) { return is_room(part) && !part.shadow; });
@@ -76,7 +77,8 @@ bool holds_all(Plan plan, Instant now, std::uint64_t who) {
   return any;
 }
 
-// By hand: the refusal with the longest retry, else the smallest remaining; the first of equals.
+// The expected answer: the refusal with the longest retry, else the smallest remaining; the first
+// among equals.
 std::size_t tightest_of(const std::vector<Decision>& decisions, const std::vector<bool>& counts) {
   std::optional<std::size_t> best;
   const auto never = [](const Decision& d) { return d.outcome == Outcome::impossible; };
@@ -103,7 +105,7 @@ struct Scene {
   std::vector<Ask> asks;
   std::uint64_t who = 0;
 
-  // The next arrival; its costs fit each limit in its own way.
+  // The next arrival; its cost fits each limit in a different way.
   void next(const Step& step) {
     const std::size_t pace = *rc::gen::inRange<std::size_t>(0, plan.parts.size());
     now = moved(step, plan.parts[pace].subject.limit(), now, last);
@@ -113,7 +115,8 @@ struct Scene {
   }
 };
 
-// Refused by one is charged by none; admitted is charged by all, exactly as each alone would.
+// A call that one limit refuses is charged by none; an admitted call is charged by all, exactly as
+// by each alone.
 TEST(Plan, ChargesAllOrNone) {
   check(
       [] {
@@ -137,8 +140,8 @@ TEST(Plan, ChargesAllOrNone) {
       1200);
 }
 
-// The answer is that of the tightest limit, with the longest wait; shadow limits do not speak
-// unless there are no others.
+// The answer is that of the tightest limit, with the longest wait. Shadow limits do not determine
+// it unless there are no others.
 TEST(Plan, AnswersForTheTightestLimitWithTheLongestWait) {
   check(
       [] {
@@ -177,7 +180,7 @@ TEST(Plan, AnswersForTheTightestLimitWithTheLongestWait) {
       1200);
 }
 
-// Peek gives the verdict of a take and changes nothing.
+// Peek returns the verdict of a take and changes nothing.
 TEST(Plan, PeeksWithoutATrace) {
   check([] {
     Scene scene;
@@ -197,7 +200,7 @@ TEST(Plan, PeeksWithoutATrace) {
   });
 }
 
-// Who is inside already and asks again only has its lease renewed.
+// A holder that enters again only renews its lease.
 TEST(Plan, ChargesNothingForARenewal) {
   check([] {
     Scene scene;
@@ -219,7 +222,7 @@ TEST(Plan, ChargesNothingForARenewal) {
   });
 }
 
-// An admitted call leaves a receipt for each limit, by which all of it can be undone at once.
+// An admitted call returns a receipt for each limit, with which all of it can be undone at once.
 TEST(Plan, IsUndoneByItsReceipts) {
   check([] {
     Scene scene;

@@ -10,8 +10,8 @@
 
 namespace weir::core {
 
-// Runs `property` on random cases, always the same ones unless RC_PARAMS says otherwise, and fails
-// the surrounding test with the smallest counterexample found and the seed that leads to it.
+// Runs `property` on random cases, the same ones in each run unless RC_PARAMS says otherwise. Fails
+// the surrounding test with the smallest counterexample found and its seed.
 template <typename Property>
 void check(Property&& property, int cases = 600) {
   const auto* test = ::testing::UnitTest::GetInstance()->current_test_info();

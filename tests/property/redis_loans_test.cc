@@ -1,5 +1,5 @@
-// Loans on Redis against the ledger: the script lends as store/lease/ledger.h does, whatever is
-// asked, in whatever order, and the other scripts see what remains.
+// The lease script on Redis against the ledger of store/lease/ledger.h: it lends the same for any
+// queries in any order, and the other scripts see what remains.
 
 #include <array>
 #include <ostream>
@@ -43,7 +43,7 @@ struct Act {
   Step step{};
   int who = 0;
   Claim claim = Claim::all;
-  int held = 0;      // thousandths of what it has
+  int held = 0;      // thousandths of the lease
   int returned = 0;  // thousandths of the rest
   int wanted = 0;    // thousandths of the capacity
   int term = 0;      // eighths of a beat
@@ -96,7 +96,7 @@ BlockingStore& the_store() {
   return store;
 }
 
-// Two worlds that are told the same.
+// The script and the ledger, driven with the same queries.
 class Worlds {
  public:
   Worlds(Named rule, rc::Gen<Named> others)
@@ -109,7 +109,7 @@ class Worlds {
 
   void act(const Act& what) {
     now_ = moved(what.step, rule_.limit, now_, last_);
-    // What scripts know nothing between.
+    // Scripts know buckets to the nanosecond, and all other limits to the microsecond.
     const bool knows_nanos = std::holds_alternative<Bucket>(rule_.limit);
     const std::int64_t least = 1000;
     now_ = instant(std::max(knows_nanos ? ns(now_) : ns(now_) / 1000 * 1000, least));
@@ -228,7 +228,7 @@ class Worlds {
     return answer;
   }
 
-  // Somebody who knows nothing of loans.
+  // A client that does not use leases.
   void take(const Ask& cost) {
     carry_over();
     Charge charge{.limit = &rule_.limit, .memory = &ledger_.state, .ask = cost};
@@ -267,10 +267,10 @@ void check_on(const rc::Gen<Named>& limit) {
       300);
 }
 
-TEST(RedisLoansProperty, LendsOfABucketAsTheLedgerDoes) { check_on(bucket()); }
-TEST(RedisLoansProperty, LendsOfAWindowAsTheLedgerDoes) { check_on(window()); }
-TEST(RedisLoansProperty, LendsOfAQuotaAsTheLedgerDoes) { check_on(quota()); }
-TEST(RedisLoansProperty, LendsOfASlidingWindowAsTheLedgerDoes) { check_on(sliding()); }
+TEST(LeaseScriptProperty, LendsFromABucketAsTheLedgerDoes) { check_on(bucket()); }
+TEST(LeaseScriptProperty, LendsFromAWindowAsTheLedgerDoes) { check_on(window()); }
+TEST(LeaseScriptProperty, LendsFromAQuotaAsTheLedgerDoes) { check_on(quota()); }
+TEST(LeaseScriptProperty, LendsFromASlidingWindowAsTheLedgerDoes) { check_on(sliding()); }
 
 }  // namespace
 }  // namespace weir::core

@@ -1,8 +1,7 @@
-// Refunds on Redis while commands and replies are lost, late or repeated: whatever happens, a
-// receipt gives back each permit once at most, and after a repeated settle exactly once.
-//
+// Refunds on Redis while commands and replies are lost, delayed or repeated: a receipt refunds each
+// permit at most once, and after a repeated settle exactly once.
 // An engine on a real redis-server behind a faulty proxy is compared with an engine that counts in
-// memory, to which no faults happen.
+// memory and has no faults.
 
 #include <algorithm>
 #include <array>
@@ -37,7 +36,7 @@ class GivenClock final : public Clock {
   Nanos passed{0};
 };
 
-// A link whose questions are asked about keys of tests, at the time of a clock.
+// A link that queries keys of tests, at the time of a given clock.
 class TestLink final : public Link, public store::SharedStore {
  public:
   TestLink(const store::redis::LinkOptions& options, const Clock& clock, std::string run)
@@ -99,7 +98,7 @@ class TestFleet final : public Fleet {
     options_.address.path = socket;
     options_.make_talk = store::redis::talk_by_scripts;
     options_.remembers_refusals = false;
-    // An answer that is late for another reason than the proxy is only one more fault.
+    // An answer delayed for another reason than the proxy is only one more fault.
     options_.machine.timeout = milliseconds{5};
     options_.machine.longest_silence = milliseconds{10};
     options_.machine.connect_timeout = seconds{10};
@@ -119,15 +118,15 @@ class TestFleet final : public Fleet {
 
 enum class Kind {
   bucket,
-  undone,      // gives back only if nothing has happened since
-  counted,     // permits given back later leave the same as those given back earlier
-  from_first,  // counted, but whoever has used more may have more left later
+  undone,      // refunds only if nothing has happened since the take
+  counted,     // permits refunded later leave the same state as those refunded earlier
+  from_first,  // counted, but with more usage more may remain later
 };
 struct TestLimit {
   const char* text;
   Kind kind;
-  // Of a limit that may have more left after more was used: one that never has less left, and of
-  // which that is not true.
+  // For a limit of which more may remain after more usage: a limit of which never less remains, and
+  // for which that does not hold.
   const char* bound = nullptr;
 
   bool is_counted() const { return kind == Kind::counted || kind == Kind::from_first; }
@@ -139,7 +138,8 @@ constexpr std::array kLimits{
     TestLimit{"{ limit: 60/min queue 60 nodelay }", Kind::bucket},
     TestLimit{"{ limit: 600/min queue 60, like: nginx }", Kind::undone},
     TestLimit{"{ limit: 10/s smooth }", Kind::undone},
-    // More use warms it up. A permit costs at least what it costs a limit that is always warm.
+    // More usage warms the limit up. A permit costs at least as much as in a limit that is always
+    // warm.
     TestLimit{"{ limit: 10/s warmup 4s }", Kind::undone, "{ limit: 10/s warmup 0s }"},
     TestLimit{"{ limit: 60/min window }", Kind::counted},
     TestLimit{"{ limit: 60/min window from first }", Kind::from_first},
@@ -149,7 +149,7 @@ constexpr std::array kLimits{
 };
 constexpr std::array kModes{"open", "closed", "local"};
 
-// A limit of a policy. One of the node is given back to without asking Redis.
+// A limit of a policy. A limit of scope node is refunded without a query to Redis.
 struct Rule {
   std::size_t limit = 0;
   bool is_of_node = false;
@@ -175,7 +175,7 @@ FaultyProxy& the_proxy() {
   return proxy;
 }
 
-// The engine on Redis, and for each limit one in memory that has no other.
+// The engine on Redis, and for each limit one in memory that has no other limit.
 class Worlds {
  public:
   Worlds(std::vector<Rule> rules, std::size_t mode)
@@ -196,16 +196,17 @@ class Worlds {
   struct Taken {
     Receipt redis{};
     std::vector<Receipt> references{};
-    std::vector<Permits> given{};  // to the references, since the last settle that was answered
+    std::vector<Permits> given{};  // refunded to the references since the last answered settle
     Nanos at{0};
     Permits permits = 0;
-    Permits settled = 0;      // by settles that were answered
-    bool is_shared = false;   // by the fleet, rather than by a node that could not ask it
-    bool is_unknown = false;  // a settle was not answered
-    Permits asked = 0;        // by the settles since the last that was answered
+    Permits settled = 0;  // by answered settles
+    // decided by the fleet, and not by a node that could not reach the store
+    bool is_shared = false;
+    bool is_unknown = false;  // true if a settle was not answered
+    Permits asked = 0;        // by the settles since the last answered one
   };
 
-  // Permits for somebody who gives some of them back later.
+  // Permits of a caller that refunds some of them later.
   void take(Permits permits, const std::vector<Fault>& faults) {
     on_use();
     Taken taken{.at = clock.passed, .permits = permits};
@@ -241,7 +242,7 @@ class Worlds {
     clock.passed += time;
   }
 
-  // Asks again for all that was not answered, until it is.
+  // Repeats every unanswered command until it is answered.
   void repeat_all() {
     the_proxy().plan({});
     the_proxy().release();
@@ -275,7 +276,7 @@ class Worlds {
   static Request ask(Permits permits) {
     return {.policy = "p", .key = "k", .permits = permits, .max_wait = seconds{30}};
   }
-  // A command that runs later: the time it tells is that at which it runs.
+  // A command that is released later carries the time at which it runs.
   std::string at_this_time(const std::string& command) const {
     static const std::regex told(R"(\$\d+\r\n\d+ \d+ (\d+)\r\n)");
     std::smatch found;
@@ -299,8 +300,8 @@ class Worlds {
   }
   Decision state_of(std::size_t i) { return references_[i]->peek(ask(1)).decision; }
 
-  // If what was given back had never been taken. (A bucket that gives back in another order may
-  // give back more.) If Redis may have counted more than the references, only the bound is certain.
+  // As if the refunded permits had never been taken. (A bucket refunded in another order may refund
+  // more.) If Redis may have counted more than the references, only the bound is certain.
   Permits most_left(std::size_t i) const {
     GivenClock then;
     const TestLimit& limit = rules_[i].text();
@@ -325,7 +326,7 @@ class Worlds {
       throw std::runtime_error("Redis has admitted what the limit does not admit");
     }
   }
-  // What could not be given back at first may be given back later.
+  // A refund that was impossible at first may be possible later.
   void settle_references(Permits back, Taken& taken) {
     for (std::size_t i = 0; i < rules_.size(); ++i) {
       const Decision before = state_of(i);
@@ -341,7 +342,7 @@ class Worlds {
     return std::ranges::any_of(
         all_, [but](const Taken& taken) { return &taken != but && taken.is_unknown; });
   }
-  // What is given back after others have come in between may be less.
+  // A refund after other takes may be smaller.
   void on_use(const Taken* settled = nullptr) {
     const bool all_count =
         std::ranges::all_of(rules_, [](const Rule& rule) { return rule.text().is_counted(); });
@@ -354,7 +355,7 @@ class Worlds {
   Engine redis_;
   const std::vector<std::unique_ptr<Engine>> references_;
   std::vector<Taken> all_;
-  bool is_exact_ = true;  // the same is left in both, once all settles are answered
+  bool is_exact_ = true;  // both sides have the same state once all settles are answered
 };
 
 struct Act {
@@ -375,13 +376,13 @@ std::ostream& operator<<(std::ostream& out, const Act& act) {
   return out;
 }
 
-// Each as likely, whatever the size of the case.
+// Each is equally likely, for any size of the case.
 template <typename T>
 rc::Gen<T> any_of(T first, T last) {
   return rc::gen::resize(rc::kNominalSize, rc::gen::inRange<T>(first, last + 1));
 }
 
-// Of most questions the first command is mistreated; some have a second one.
+// For most queries the first command has a fault; for some, a second one.
 rc::Gen<std::vector<Fault>> faults() {
   const auto any = rc::gen::map(any_of(0, static_cast<int>(Fault::silence_running)),
                                 [](int fault) { return static_cast<Fault>(fault); });
@@ -448,14 +449,14 @@ void check_on(std::size_t first, std::size_t last, int cases) {
 }
 
 TEST(RedisRefundProperty, BucketsAndQueuesGiveBackOnce) { check_on(0, 3, 30); }
-TEST(RedisRefundProperty, NginxAndSmoothGiveBackOnce) { check_on(4, 6, 20); }
+TEST(RedisRefundProperty, NginxAndSmoothLimitsGiveBackOnce) { check_on(4, 6, 20); }
 TEST(RedisRefundProperty, WindowsGiveBackOnce) { check_on(7, 11, 30); }
 TEST(RedisRefundProperty, AllLimitsTogetherGiveBackOnce) { check_on(0, 11, 30); }
 
 class LostAnswers : public testing::TestWithParam<std::size_t> {};
 
-// One receipt, settled again and again while replies are late.
-TEST_P(LostAnswers, GiveBackWhatWasTakenOnce) {
+// One receipt, settled repeatedly while replies are late.
+TEST_P(LostAnswers, GiveTakenPermitsBackOnce) {
   for (std::size_t mode = 0; mode < kModes.size(); ++mode) {
     Worlds worlds({{.limit = GetParam()}}, mode);
     worlds.take(30, {});

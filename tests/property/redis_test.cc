@@ -1,5 +1,5 @@
-// A shared store on Redis against the pure core: the scripts there decide and remember as
-// core::take & co. do, whatever is asked, at any microsecond.
+// The shared store on Redis against the pure core: the scripts decide and store as core::take & co.
+// do, for any call at any microsecond.
 
 #include <map>
 #include <string>
@@ -110,7 +110,7 @@ BlockingStore& the_store() {
   return store;
 }
 
-// Two worlds that are told the same: Redis, and the core.
+// Redis and the core, driven with the same calls.
 class Worlds {
  public:
   explicit Worlds(std::vector<Named> rules)
@@ -258,7 +258,7 @@ class Worlds {
     RC_ASSERT(answer->decisions == each);
     last_ = expected.decision;
     for (std::size_t i = 0; i < from_core.size(); ++i) {
-      // (To the core a key that was given back all is one never seen.)
+      // (For the core, a fully refunded key equals a new one.)
       if (what.op == Act::Op::take && expected.decision && asks[i].cost > 0) {
         RC_ASSERT(from_redis[i].receipt.at == from_core[i].at);
         RC_ASSERT(from_redis[i].receipt.taken == from_core[i].taken);
@@ -271,9 +271,9 @@ class Worlds {
 
   Instant now_;
   Instant latest_{};
-  Instant changed_{};  // when a limit was changed last
+  Instant changed_{};  // when a limit was last changed
   std::vector<Named> rules_;
-  std::vector<PriceTimeline> prices_;  // of each rule
+  std::vector<PriceTimeline> prices_;  // one for each rule
   std::string run_;
   std::map<Place, Remembered> memory_;
   Decision last_;

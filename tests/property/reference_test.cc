@@ -11,7 +11,7 @@
 namespace weir::core {
 namespace {
 
-// Walks both through the same arrivals and demands the same answers.
+// Runs both through the same arrivals and expects the same answers.
 template <typename Model>
 void agree(const Limit& limit, Model model, Clockwork clockwork = {}) {
   Subject subject(limit);
@@ -25,7 +25,7 @@ void agree(const Limit& limit, Model model, Clockwork clockwork = {}) {
   }
 }
 
-// A token bucket is a debt that drains at the rate, reckoned in whole ticks.
+// A token bucket is a debt that drains at the rate, computed in whole ticks.
 TEST(Bucket, AgreesWithExactRationalArithmetic) {
   check(
       [] {
@@ -36,7 +36,7 @@ TEST(Bucket, AgreesWithExactRationalArithmetic) {
       1200);
 }
 
-// A queue is the same debt, of which only the first part goes without waiting.
+// A queue is the same debt, of which only the first part is undelayed.
 TEST(Queue, AgreesWithExactRationalArithmetic) {
   check(
       [] {
@@ -49,7 +49,7 @@ TEST(Queue, AgreesWithExactRationalArithmetic) {
       1200);
 }
 
-// The compatible queue gives nginx's answers, truncations and all.
+// The compatible queue gives nginx's answers, including its truncations.
 TEST(NginxQueue, AgreesWithNginxRequestByRequest) {
   check(
       [] {
@@ -61,7 +61,7 @@ TEST(NginxQueue, AgreesWithNginxRequestByRequest) {
         const Limit limit = *NginxQueue::make({count, 1, period}, burst, delay);
         model::NginxModel nginx(by_minute ? count * 1000 / 60 : count * 1000, burst, delay);
         Subject subject(limit);
-        // Not at the epoch: nginx's milliseconds there are no instants yet.
+        // Not at the epoch, where nginx's milliseconds cannot be represented as instants.
         Instant now = instant(1'767'225'601'234'567'891);
         Decision last;
         for (const Step& arrival : *steps()) {
@@ -74,7 +74,7 @@ TEST(NginxQueue, AgreesWithNginxRequestByRequest) {
       1200);
 }
 
-// A window counts what was admitted in it.
+// A window counts the permits admitted in it.
 TEST(Window, AgreesWithAPlainCount) {
   check([] {
     const Permits count = *rc::gen::inRange<Permits>(1, 30);
@@ -85,7 +85,7 @@ TEST(Window, AgreesWithAPlainCount) {
   });
 }
 
-// A quota counts what was admitted in its day, however long that day is.
+// A quota counts the permits admitted in its day, for any length of the day.
 TEST(Quota, AgreesWithAPlainCount) {
   check([] {
     const Permits count = *rc::gen::inRange<Permits>(1, 30);
@@ -95,7 +95,7 @@ TEST(Quota, AgreesWithAPlainCount) {
   });
 }
 
-// The two counters weigh as the formula says, to the nanosecond.
+// The weight of the two counters follows the formula, to the nanosecond.
 TEST(Sliding, AgreesWithItsFormula) {
   check(
       [] {
@@ -117,7 +117,7 @@ TEST(ExactLog, AgreesWithAPlainList) {
       1200);
 }
 
-// Holders enter, stay, come back to renew, leave and are forgotten when their lease has run out.
+// Holders enter, stay, renew, leave, and are forgotten when their lease has expired.
 TEST(Concurrency, AgreesWithAPlainList) {
   check(
       [] {

@@ -1,4 +1,4 @@
-// Giving back by receipt: a mistake may waste a permit, it never makes one.
+// Refunds by receipt: an error may waste a permit, and never mints one.
 
 #include <algorithm>
 #include <vector>
@@ -11,7 +11,7 @@
 namespace weir::core {
 namespace {
 
-// One caller's take, or a debit that nobody gives back.
+// The take of one caller, or a debit that is not refunded.
 struct Entry {
   Instant at;
   Permits permits;
@@ -30,8 +30,8 @@ struct Books {
 
 enum class Debits { none, some };
 
-// One random thing that happens: somebody takes, somebody is debited, somebody gives back part or
-// all or more than that, once more, late, in any order.
+// One random event: a take, a debit, or a refund of part, all or more of a receipt, repeated, late
+// and in any order.
 void happen(Books& books, const Step& step, Debits debits) {
   const Limit& limit = books.subject.limit();
   books.now = moved(step, limit, books.now, books.last);
@@ -66,7 +66,7 @@ void happen(Books& books, const Step& step, Debits debits) {
   }
 }
 
-// What the books would say if only what was kept had been taken, each at its time.
+// The usage if only the kept permits had been taken, each at its time.
 Subject kept_only(const Books& books) {
   Subject reference(books.subject.limit());
   Receipt none;
@@ -98,7 +98,7 @@ void never_mints(const Limit& limit, Debits debits, Clockwork clockwork = {.step
   }
 }
 
-// Buckets and queues that never come near the longest debt there is, where debts are cut off.
+// Buckets and queues that never come near the longest possible debt, where debts are cut off.
 rc::Gen<Named> payable() {
   return rc::gen::suchThat(rc::gen::oneOf(bucket(), queue()), [](const Named& named) {
     const auto& limit = std::get<Bucket>(named.limit);
@@ -106,13 +106,13 @@ rc::Gen<Named> payable() {
   });
 }
 
-// Whatever is given back to a bucket, it is never better off than if that had not been taken.
+// A refunded bucket never has more than if the refunded permits had not been taken.
 TEST(BucketRefund, NeverLeavesMoreThanIfLessHadBeenTaken) {
   check([] { never_mints((*payable()).limit, Debits::some); }, 4000);
 }
 
-// The same in a small bucket with few rates, where the same debts come up again and again.
-TEST(BucketRefund, NeverTakesAnEqualDebtForAnUntouchedOne) {
+// The same in a small bucket with few rates, where equal debts come up repeatedly.
+TEST(BucketRefund, DistinguishesAnEqualDebtFromAnUntouchedOne) {
   check(
       [] {
         const Permits burst = *rc::gen::inRange<Permits>(2, 12);
@@ -121,27 +121,27 @@ TEST(BucketRefund, NeverTakesAnEqualDebtForAnUntouchedOne) {
       6000);
 }
 
-// nginx knows no refund: it is replayed while nothing else happened, and not given otherwise.
+// nginx has no refund. It is replayed while nothing else happened, and refused otherwise.
 TEST(NginxRefund, NeverLeavesMoreThanIfLessHadBeenTaken) {
   check([] { never_mints((*nginx()).limit, Debits::some); }, 1200);
 }
 
-// Whoever came later was told its wait by what this call owed, and keeps it.
+// Later callers keep the wait that they were given, which includes this debt.
 TEST(SmoothRefund, NeverLeavesMoreThanIfLessHadBeenTaken) {
   check([] { never_mints((*rc::gen::oneOf(smooth(), warming())).limit, Debits::some); }, 1200);
 }
 
-// The current window takes back; what has begun to fade stays.
+// The current window is refunded; permits that have begun to fade stay.
 TEST(SlidingRefund, NeverLeavesMoreThanIfLessHadBeenTaken) {
   check([] { never_mints((*sliding()).limit, Debits::some); }, 1200);
 }
 
-// A day takes back what was taken in it.
+// A day refunds permits taken in it.
 TEST(QuotaRefund, NeverLeavesMoreThanIfLessHadBeenTaken) {
   check([] { never_mints((*quota()).limit, Debits::some); }, 1200);
 }
 
-// A window takes back what was taken in it.
+// A window refunds permits taken in it.
 TEST(WindowRefund, NeverLeavesMoreThanIfLessHadBeenTaken) {
   check(
       [] {
@@ -156,8 +156,8 @@ TEST(ExactLogRefund, NeverLeavesMoreThanIfLessHadBeenTaken) {
   check([] { never_mints((*exact_log()).limit, Debits::none); }, 1200);
 }
 
-// A window that its first call opened stays as it is when that call is given back; what is kept in
-// it never exceeds the count.
+// A window opened by its first call stays when that call is refunded. The usage kept in it never
+// exceeds the count.
 TEST(WindowFromFirstRefund, NeverKeepsMoreThanItsCountInAWindow) {
   check(
       [] {
@@ -177,8 +177,8 @@ TEST(WindowFromFirstRefund, NeverKeepsMoreThanItsCountInAWindow) {
       1200);
 }
 
-// Reservations that wait may be cancelled; those that stay keep their turn, and nobody who comes
-// later makes the flow exceed the rate.
+// Waiting reservations may be cancelled. Those that stay keep their turn, and no later caller makes
+// the flow exceed the rate.
 TEST(BucketRefund, NeverLetsOutMoreThanItsRateWhenReservationsAreCancelled) {
   check(
       [] {
@@ -200,7 +200,8 @@ TEST(BucketRefund, NeverLetsOutMoreThanItsRateWhenReservationsAreCancelled) {
       4000);
 }
 
-// Also after the limit has changed nobody is better off than if less had been taken before that.
+// After a change of the limit, a refund never leaves more than if less had been taken before the
+// change.
 void never_mints_after_a_change(const Limit& limit, const Limit& next) {
   Books books(limit);
   for (const Step& arrival : *steps({.steps_back = false})) happen(books, arrival, Debits::some);
@@ -233,7 +234,7 @@ Bucket slow_bucket() {
   return *Bucket::make(rate, *rc::gen::inRange(1, 12));
 }
 
-// Neither at the old price nor at the new one, early or late.
+// Neither at the old emission interval nor at the new one, early or late.
 TEST(BucketRefund, NeverMakesPermitsAfterAChange) {
   check(
       [] {
@@ -243,7 +244,7 @@ TEST(BucketRefund, NeverMakesPermitsAfterAChange) {
       6000);
 }
 
-// What drained before the change drained at the old rate.
+// The debt before the change drained at the old rate.
 TEST(NginxRefund, NeverMakesPermitsAfterAChange) {
   check(
       [] {
@@ -255,7 +256,7 @@ TEST(NginxRefund, NeverMakesPermitsAfterAChange) {
       6000);
 }
 
-// What was owed before the change was owed at the old price.
+// The debt before the change counts at the old emission interval.
 TEST(SmoothRefund, NeverMakesPermitsAfterAChange) {
   check(
       [] {
@@ -266,8 +267,8 @@ TEST(SmoothRefund, NeverMakesPermitsAfterAChange) {
       6000);
 }
 
-// What is given back at once, before anything else happened, leaves no trace at all.
-TEST(Refund, OfEverythingAtOnceLeavesNoTrace) {
+// A refund at once, before anything else happened, leaves no trace.
+TEST(FullRefund, LeavesNoTrace) {
   check([] {
     const Named named = *rc::gen::oneOf(bucket(), queue(), nginx(), smooth(), warming(), window(),
                                         sliding(), quota(), exact_log());

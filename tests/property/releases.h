@@ -8,16 +8,15 @@
 
 namespace weir::core {
 
-// Permits that a bucket or queue let go, at the instant it told their caller to go.
+// Permits released by a bucket or queue, at the instant at which the caller may go.
 struct Release {
   Instant at;
   Permits permits;
-  bool waited;  // then `at` may be up to a nanosecond late, being rounded up
+  bool waited;  // then `at` is rounded up, by less than a nanosecond
 };
 
-// Whether no interval, from any release to any other, holds more than `at_once` permits and what
-// the rate grants in that time. Exact: permits are compared as whole numbers of nanoseconds /
-// count.
+// True if no interval between two releases holds more than `at_once` permits plus those granted by
+// the rate in that time. Exact: permits are compared as whole numbers of nanoseconds / count.
 inline bool within_rate(std::vector<Release> releases, const Rate& rate, Permits at_once) {
   std::ranges::sort(releases, {}, &Release::at);
   const Int128 permit = Int128{rate.period.count()} * rate.scale;

@@ -1,4 +1,4 @@
-// A key at rest may be forgotten: from then on nobody can tell it from one that never called.
+// A key at rest may be forgotten: from then on it cannot be told from a key never used.
 
 #include <algorithm>
 
@@ -9,7 +9,7 @@
 namespace weir::core {
 namespace {
 
-// A subject after some arrivals, and the time it is then.
+// A subject after some arrivals, and the current time.
 struct Used {
   Subject subject;
   Instant now;
@@ -30,7 +30,7 @@ Instant rest_of(const Used& used) {
   return later(used.now, used.subject.peek(used.now, {.cost = 0}).reset_after);
 }
 
-// Forgetting a key at rest is exact: a table may evict it.
+// Forgetting a key at rest is exact, so a table may evict it.
 TEST(Rest, AnswersLikeAKeyNeverSeenFromThenOn) {
   check(
       [] {
@@ -53,7 +53,7 @@ TEST(Rest, AnswersLikeAKeyNeverSeenFromThenOn) {
       1200);
 }
 
-// Rest is not announced late: a nanosecond earlier the difference still shows.
+// Rest is not reported late: a nanosecond earlier the difference is visible.
 TEST(Rest, IsNotReachedANanosecondEarlier) {
   check(
       [] {
@@ -62,7 +62,7 @@ TEST(Rest, IsNotReachedANanosecondEarlier) {
         const Instant rest = rest_of(used);
         RC_PRE(rest > used.now);
         RC_PRE(rest < kLatest);
-        // A nanosecond of savings out of a handful makes no difference to a permit.
+        // A nanosecond of savings makes no difference to a permit if the limit has few of them.
         const auto* limiter = std::get_if<Smooth>(&named.limit);
         const bool tiny = limiter != nullptr && limiter->full > 0 && limiter->full <= 1000;
         RC_PRE(!tiny);
@@ -71,7 +71,7 @@ TEST(Rest, IsNotReachedANanosecondEarlier) {
         Subject fresh(named.limit);
         const bool same_remaining =
             nearly.peek(before, {.cost = 0}).remaining == fresh.peek(before, {.cost = 0}).remaining;
-        // Smooth limiters may differ by less than the nanosecond that answers are rounded to.
+        // Smooth limiters may differ by less than the nanosecond to which answers are rounded.
         const bool same_answer = nearly.take(before, {}, 77) == fresh.take(before, {}, 77);
         const bool same_after = nearly.bytes() == fresh.bytes();
         RC_ASSERT(!(same_remaining && same_answer && same_after));
@@ -79,7 +79,7 @@ TEST(Rest, IsNotReachedANanosecondEarlier) {
       1200);
 }
 
-// Time alone brings rest, and nothing remains used then.
+// A key comes to rest by time alone, and then has no usage.
 TEST(Rest, HasEverythingRemaining) {
   check([] {
     const Named named = *any_limit();

@@ -1,5 +1,5 @@
 // The smooth limiter against Guava's rules, in Guava's terms: stored permits and microseconds as
-// doubles. The two agree within what doubles and whole nanoseconds lose.
+// doubles. The two agree up to the rounding of doubles and whole nanoseconds.
 
 #include <algorithm>
 #include <cmath>
@@ -13,7 +13,7 @@ namespace {
 
 class Guava {
  public:
-  Guava(const Rate& rate, double warmup_micros)  // below zero: none
+  Guava(const Rate& rate, double warmup_micros)  // negative: no warmup
       : interval_(static_cast<double>(rate.period.count()) / 1000 *
                   static_cast<double>(rate.scale) / static_cast<double>(rate.count)),
         warms_up_(warmup_micros >= 0) {
@@ -35,7 +35,7 @@ class Guava {
   }
   double rests_at() const { return next_ + (max_ - stored_) * cooldown_; }
 
-  // How long the caller waits.
+  // The wait of the caller.
   double acquire(double permits, double now) {
     stored_ = stored_at(now);
     next_ = std::max(next_, now);

@@ -1,5 +1,6 @@
-// Limits that are split among nodes: whatever nodes do, come, die, are cut off, or hear late, all
-// of them together admit no more than one would. The list of nodes is that of the real script.
+// Limits that are split among nodes. Nodes start, stop, die, are cut off or receive messages late;
+// all of them together admit no more than one node would. The membership list is that of the real
+// script.
 
 #include <deque>
 #include <map>
@@ -26,7 +27,7 @@ using test_support::RedisServer;
 constexpr std::string_view kKey = "weir1:test:{nodes}:members";
 constexpr std::int64_t kFirstSecond = 1'767'225'600;
 
-// The time of everybody.
+// The clock shared by all nodes.
 class OneClock final : public Clock {
  public:
   Instant now() const noexcept override { return instant(kFirstSecond * 1'000'000'000) + passed; }
@@ -51,8 +52,8 @@ class Node final : public Fleet {
   }
 
   Roster roster;
-  bool is_cut_off = false;  // nothing of what it says gets there
-  bool is_deaf = false;     // nothing of what it is told gets there
+  bool is_cut_off = false;  // true: none of its messages arrives
+  bool is_deaf = false;     // true: no message to it arrives
 
  private:
   const OneClock& clock_;
@@ -63,17 +64,17 @@ class Node final : public Fleet {
 
 struct Act {
   enum class Op {
-    turn,     // 200 ms, and everybody says that it is there
-    pass,     // some time
+    turn,     // 200 ms pass, and every node sends a heartbeat
+    pass,     // some time passes
     call,     // some calls
-    start,    // a node
-    die,      // a node
-    bye,      // a node
-    cut,      // off, or no longer
-    deafen,   // or no longer
-    late,     // a word that is answered later
-    deliver,  // such an answer
-    lose,     // all that the store knows
+    start,    // a node starts
+    die,      // a node dies
+    bye,      // a node leaves
+    cut,      // a node is cut off, or connected again
+    deafen,   // a node becomes deaf, or hears again
+    late,     // a message whose answer is held back
+    deliver,  // such an answer arrives
+    lose,     // the store loses all data
   };
   Op op = Op::turn;
   unsigned who = 0;
@@ -113,7 +114,7 @@ class Nodes {
                                     ", scope: split } ], on_store_failure: closed } }")) {
     connection_.say({"DEL", kKey});
     for (int i = 0; i < 2; ++i) start();
-    // (Nobody has anything in the first two seconds.)
+    // (No node has a share in the first two seconds.)
     for (int i = 0; i < 12; ++i) turn();
   }
 
@@ -177,7 +178,7 @@ class Nodes {
     late_.clear();
   }
 
-  // What all that are members use of the limit, and what there is of it.
+  // The sum of the shares of all members, and the whole limit.
   LimitShare used() {
     LimitShare all;
     for (const auto& node : nodes_) {
@@ -212,7 +213,7 @@ class Nodes {
     return store::redis::read_roster(connection_.ask(command));
   }
 
-  // The last first: they come by different ways.
+  // The last message first: messages take different routes.
   void deliver(Node& node) {
     auto& waiting = late_[&node];
     if (waiting.empty()) return;
@@ -231,9 +232,9 @@ class Nodes {
 
 constexpr int kCases = 150;
 
-// ---- Parts
+// ---- Shares
 
-TEST(Split, NeverUsesMoreThanThereIs) {
+TEST(Split, NeverGivesOutMoreThanTheLimit) {
   check(
       [] {
         const std::string limit = *rc::gen::element<std::string>(
@@ -248,7 +249,7 @@ TEST(Split, NeverUsesMoreThanThereIs) {
       kCases);
 }
 
-TEST(Split, GivesOutAllOfItInTheEnd) {
+TEST(Split, GivesOutTheWholeLimitInTheEnd) {
   check(
       [] {
         const std::string limit = *rc::gen::element<std::string>(
@@ -257,8 +258,8 @@ TEST(Split, GivesOutAllOfItInTheEnd) {
         for (const Act& act : *acts(true)) nodes.act(act);
         nodes.heal();
         nodes.start();
-        // Two seconds for the dead, two for a list that began anew, two for the limit itself; and
-        // words that cross.
+        // Two seconds until a dead node is removed, two for a list that began anew, two for the
+        // limit itself, and delayed messages.
         for (int i = 0; i < 50; ++i) {
           nodes.turn();
           (void)nodes.used();
@@ -271,7 +272,7 @@ TEST(Split, GivesOutAllOfItInTheEnd) {
 
 // ---- Admissions
 
-TEST(Split, OfABucketAdmitsNoMoreThanBurstPlusRateInAnyInterval) {
+TEST(Split, BucketsAdmitNoMoreThanBurstPlusRateInAnyInterval) {
   check(
       [] {
         const auto rate = *rc::gen::inRange<std::int64_t>(1, 30);
@@ -283,7 +284,7 @@ TEST(Split, OfABucketAdmitsNoMoreThanBurstPlusRateInAnyInterval) {
       2 * kCases);
 }
 
-TEST(Split, OfAWindowAdmitsNoMoreThanItsCountInAnyWindow) {
+TEST(Split, WindowsAdmitNoMoreThanTheirCountInAnyWindow) {
   check(
       [] {
         const auto count = *rc::gen::inRange<Permits>(1, 40);
@@ -297,7 +298,7 @@ TEST(Split, OfAWindowAdmitsNoMoreThanItsCountInAnyWindow) {
       kCases);
 }
 
-TEST(Split, OfAnExactLogAdmitsNoMoreThanItsCountInAnyPeriod) {
+TEST(Split, ExactLogsAdmitNoMoreThanTheirCountInAnyPeriod) {
   check(
       [] {
         const auto count = *rc::gen::inRange<Permits>(1, 40);

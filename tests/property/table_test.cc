@@ -1,5 +1,5 @@
-// The memory table against the pure core: what it answers is what core::take & co. say about a
-// memory that forgets nothing.
+// The memory table against the pure core: it answers as core::take & co. do on a memory that
+// forgets nothing.
 
 #include "store/memory/table.h"
 
@@ -20,7 +20,7 @@ using store::KeyKind;
 using store::Layout;
 using store::Table;
 
-// The table's seed is random; where keys lie is not, so that a failure comes again.
+// The table's seed is random. The hashes of keys are fixed, so that a failure is reproducible.
 constexpr std::uint64_t kSeed = 20260101;
 
 bool has_record(const Limit& limit) {
@@ -31,17 +31,17 @@ bool same(const Receipt& a, const Receipt& b) {
   return a.at == b.at && a.taken == b.taken && a.before == b.before && a.after == b.after;
 }
 
-// What may happen to a few keys under a few limits.
+// Random calls on a few keys under a few limits.
 struct Act {
   enum class Op { take, take_again, peek, settle, give_back, leave, reset };
 
   Op op = Op::take;
   Step step{};
-  int items = 1;          // how many limits are asked
-  int first = 0;          // from which on
-  int keys = 0;           // two bits of it for each limit: which key
-  int shadows = 0;        // a bit for each limit
-  int paced_by = 0;       // the item whose limit tells how far to move
+  int items = 1;          // number of limits in the plan
+  int first = 0;          // the first of them
+  int keys = 0;           // two bits for each limit: its key
+  int shadows = 0;        // one bit for each limit
+  int paced_by = 0;       // the item whose limit sets the length of the step
   std::uint64_t who = 1;  // holder
   bool with_receipt = true;
 };
@@ -79,8 +79,8 @@ std::vector<Act> acts(Clockwork clockwork) {
   return *rc::gen::scale(2.0, rc::gen::container<std::vector<Act>>(act(clockwork)));
 }
 
-// What the core remembers of a key: everything, for ever. Only debits without asking ever fill a
-// log, so that what it says then is a matter of its size: it has as many places as in the table.
+// The core's memory of a key: everything, for ever. Only unconditional debits fill a log, so that
+// its answers then depend on its size: it has the same number of entries as in the table.
 class Memorial {
  public:
   explicit Memorial(const Limit& limit) : limit_(&limit) {
@@ -109,14 +109,14 @@ class Memorial {
   std::vector<Holder> seats_;
 };
 
-// Two worlds that are told the same: a table, and the core on a memory that forgets nothing.
+// The table, and the core on a memory that forgets nothing, driven with the same calls.
 class Worlds {
  public:
   Worlds(const Layout& layout, std::vector<Named> rules)
       : table(layout), now(start()), rules_(std::move(rules)) {}
 
-  // Does it in both worlds and compares the answers. The receipts of a table that forgets have
-  // other bytes, but they are good for the same.
+  // Applies the call to both and compares the answers. Receipts of a table that forgets have other
+  // bytes, but the same effect.
   bool act(const Act& what, bool same_receipts) {
     const std::vector<Place> places = places_of(what);
     const Place& pace = places[static_cast<std::size_t>(what.paced_by) % places.size()];
@@ -134,7 +134,7 @@ class Worlds {
     return perform(what, places, same_receipts);
   }
 
-  // Keys that nobody else asks for, at rest in no time: they make the table forget.
+  // Keys that no other call uses and that are at rest at once: they make the table evict.
   void crowd(int count) {
     static const Limit brief = *Bucket::make({1, 1, Nanos{1}}, 5);
     for (int i = 0; i < count; ++i) {
@@ -261,8 +261,8 @@ std::vector<Named> any_limits() {
 
 constexpr Layout kRoomy{.rows = 64, .sharing_rows = 1, .record_bytes = 64 << 10};
 
-// Any plans of any limits, any costs, receipts, holders: where there is room, the table answers
-// and remembers as the core does.
+// Any plans of any limits, costs, receipts and holders: while the table has room, it answers and
+// stores as the core does.
 TEST(TableProperty, AnswersLikeTheCore) {
   check(
       [] {
@@ -272,7 +272,7 @@ TEST(TableProperty, AnswersLikeTheCore) {
       1500);
 }
 
-// A clock that steps back makes no difference, as long as nothing was forgotten.
+// A clock that steps back makes no difference, as long as nothing was evicted.
 TEST(TableProperty, AnswersLikeTheCoreWhenTheClockStepsBack) {
   check(
       [] {
@@ -285,9 +285,9 @@ TEST(TableProperty, AnswersLikeTheCoreWhenTheClockStepsBack) {
       1500);
 }
 
-// Records outgrow their blocks while some calls are refused, given back, left and reset, and the
-// clock goes to and fro: nothing is lost on the way.
-TEST(TableProperty, MovesRecordsUnnoticed) {
+// Records outgrow their blocks while calls are refused, refunded, left and reset and the clock
+// steps back and forth: no record is lost.
+TEST(TableProperty, MovesRecordsWithoutVisibleEffect) {
   std::uint64_t most_used = 0;
   check(
       [&] {
@@ -317,8 +317,8 @@ TEST(TableProperty, MovesRecordsUnnoticed) {
   EXPECT_GE(most_used, 2048u) << "or this test shows nothing";
 }
 
-// A table that has to forget all the time forgets only keys at rest, and nobody can tell.
-TEST(TableProperty, ForgetsUnnoticed) {
+// A table that evicts all the time evicts only keys at rest, without visible effect.
+TEST(TableProperty, ForgetsKeysWithoutVisibleEffect) {
   std::uint64_t forgotten = 0;
   check(
       [&] {
@@ -327,7 +327,7 @@ TEST(TableProperty, ForgetsUnnoticed) {
         Instant crowded = worlds.now;
         for (const Act& what : acts({.steps_back = false})) {
           if (!worlds.act(what, false)) break;
-          // Passers-by are at rest, at the latest, after as long as rest is rounded to.
+          // Keys that are used once are at rest after at most the granularity of rest.
           if (worlds.now - crowded < std::chrono::microseconds{100}) continue;
           worlds.crowd(10);
           crowded = worlds.now;

@@ -1,4 +1,4 @@
-// Threads that want the same keys: together they get what one thread would.
+// Threads that take the same keys: together they get as much as one thread would.
 
 #include <gtest/gtest.h>
 
@@ -35,14 +35,14 @@ std::vector<Named> all_limits() {
           {"concurrency", concurrency(100, hours{1})}};
 }
 
-// A holder of its own for each call.
+// A new holder for each call.
 core::HolderId somebody() {
   static std::atomic<std::uint64_t> last = 0;
   return {.high = 1, .low = last.fetch_add(1)};
 }
 
-// At a frozen time every algorithm admits exactly its capacity, whoever asks.
-TEST(Contention, OneKeyGrantsWhatItHasAndNoMore) {
+// At a frozen time every algorithm admits exactly its capacity, however threads interleave.
+TEST(Contention, OneKeyGrantsExactlyItsLimit) {
   for (const Named& named : all_limits()) {
     const Rule rule{.limit = named.limit};
     for (int round = 0; round < scaled(20); ++round) {
@@ -61,7 +61,7 @@ TEST(Contention, OneKeyGrantsWhatItHasAndNoMore) {
 }
 
 // The same for many keys at once, all of them new.
-TEST(Contention, ManyKeysGrantWhatTheyHaveAndNoMore) {
+TEST(Contention, ManyKeysGrantExactlyTheirLimits) {
   constexpr int keys = 300;
   for (const Named& named : all_limits()) {
     Table table(kRoomy);
@@ -84,8 +84,8 @@ TEST(Contention, ManyKeysGrantWhatTheyHaveAndNoMore) {
   }
 }
 
-// Several threads meet a key for the first time: it gets one slot, or it would have two lives.
-TEST(Contention, ANewKeyIsMadeOnce) {
+// Several threads use a new key at the same time: it gets one slot, as two would double its limit.
+TEST(Contention, ANewKeyIsInsertedOnce) {
   for (const core::Limit& limit : {bucket(1, hours{1}, 1), exact(1, hours{1})}) {
     const int keys = scaled(30'000);
     const Rule rule{.limit = limit};
@@ -103,8 +103,8 @@ TEST(Contention, ANewKeyIsMadeOnce) {
   }
 }
 
-// The same in a table so small that each newcomer takes the place of somebody at rest.
-TEST(Contention, ANewKeyIsMadeOnceWhileOthersAreForgotten) {
+// The same in a table so small that each new key evicts a key at rest.
+TEST(Contention, ANewKeyIsInsertedOnceDuringEviction) {
   constexpr std::size_t keys = 10;
   Table table({.rows = 3, .sharing_rows = 1, .record_bytes = 8 << 10});
   const Rule plain{
@@ -133,7 +133,7 @@ TEST(Contention, ANewKeyIsMadeOnceWhileOthersAreForgotten) {
       if (t == 0) {
         const std::uint64_t denied_now = table.use(kStart).denied;
         for (std::atomic<int>& count : admitted) {
-          // (Who finds the last free slot busy is denied; that is no promise broken.)
+          // (A thread that finds the last free slot locked is denied; no promise forbids that.)
           const bool right = denied_now == denied ? count == 1 : count <= 1;
           EXPECT_TRUE(right) << "round " << round << ": " << count;
           failed = failed || !right;
@@ -147,8 +147,8 @@ TEST(Contention, ANewKeyIsMadeOnceWhileOthersAreForgotten) {
   EXPECT_GT(table.use(kStart).forgotten, static_cast<std::uint64_t>(rounds));
 }
 
-// Plans over a few keys, written in any order: nobody waits in a circle, nobody is charged for a
-// plan that was refused, and what was answered adds up for each key.
+// Plans over a few keys, written in any order: there is no deadlock, no refused plan is charged,
+// and the answers add up for each key.
 TEST(Contention, PlansAreChargedAsAWhole) {
   std::vector<Rule> rules;
   rules.push_back({.limit = bucket(1, hours{1000}, 3000), .identity = 1});
@@ -199,10 +199,10 @@ TEST(Contention, PlansAreChargedAsAWhole) {
   }
 }
 
-// Permits go out and come back by their receipts; never are more out than there are.
-TEST(Contention, WhatIsGivenBackIsGrantedOnce) {
+// Permits are taken and refunded by their receipts; never are more taken than the limit.
+TEST(Contention, RefundedPermitsAreGrantedOnce) {
   for (const Named& named : all_limits()) {
-    // These can be undone only by whoever came last; the others always.
+    // These limits can undo only their latest take; the others can undo any.
     const bool last_only = std::holds_alternative<core::NginxQueue>(named.limit) ||
                            std::holds_alternative<core::Smooth>(named.limit);
     if (last_only || std::holds_alternative<core::Concurrency>(named.limit)) continue;
@@ -236,8 +236,8 @@ TEST(Contention, WhatIsGivenBackIsGrantedOnce) {
   }
 }
 
-// Smooth and nginx's limits, too, give back no more than was taken.
-TEST(Contention, WhatCannotBeGivenBackStaysTaken) {
+// Smooth and nginx limits refund no more than was taken.
+TEST(Contention, PermitsThatCannotBeRefundedStayTaken) {
   for (const Named& named : all_limits()) {
     const bool last_only = std::holds_alternative<core::NginxQueue>(named.limit) ||
                            std::holds_alternative<core::Smooth>(named.limit);
@@ -261,8 +261,8 @@ TEST(Contention, WhatCannotBeGivenBackStaysTaken) {
   }
 }
 
-// Each reset is worth one capacity, whenever it comes.
-TEST(Contention, AResetGrantsOneCapacityAtMost) {
+// Each reset is worth one capacity, at any time.
+TEST(Contention, AResetGrantsAtMostOneCapacity) {
   for (const Named& named : all_limits()) {
     Table table(kRoomy);
     const Rule rule{.limit = named.limit};
@@ -286,8 +286,8 @@ TEST(Contention, AResetGrantsOneCapacityAtMost) {
   }
 }
 
-// Never are more inside than may be, counted from inside.
-TEST(Contention, NoMoreThanTheLimitAreInside) {
+// Holders never exceed the limit, counted between enter and leave.
+TEST(Contention, HoldersNeverExceedTheLimit) {
   constexpr Permits room = 5;
   constexpr int keys = 3;
   const Rule rule{.limit = concurrency(room, hours{1}), .identity = 1};
@@ -336,8 +336,8 @@ TEST(Contention, NoMoreThanTheLimitAreInside) {
   }
 }
 
-// Newcomers to a full table, from all sides, share what one key may have.
-TEST(Contention, NewcomersTogetherGetWhatOneKeyMayHave) {
+// New keys in a full table, from all threads, share the limit of one key.
+TEST(Contention, NewKeysInAFullTableTogetherGetTheLimitOfOneKey) {
   Table table({.rows = 4, .sharing_rows = 1, .record_bytes = 16 << 10});
   const Rule filler{.limit = bucket(1, hours{1}, 1), .identity = 1000};
   for (int i = 0; i < 5000; ++i) (void)take(table, filler, nth(i), Nanos{0});

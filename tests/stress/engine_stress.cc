@@ -1,6 +1,6 @@
-// Many threads on one engine, while its policies change. What must be true however they interleave:
-// counted, not timed. The clock stands still unless a test moves it, so that every permit can be
-// accounted for.
+// Many threads on one engine, while its policies change. Invariants under any interleaving, counted
+// and not timed. The clock stands still unless a test moves it, so that every permit is accounted
+// for.
 
 #include <gtest/gtest.h>
 
@@ -52,8 +52,8 @@ struct World {
   Engine engine;
 };
 
-// Runs `taker(i, going)` on some threads until this one has changed the policies often enough. A
-// taker goes round at least once, however late it comes.
+// Runs `taker(i, going)` on some threads until this thread has changed the policies often enough.
+// Each taker completes at least one round, however late it starts.
 template <typename Taker>
 void while_policies_change(Engine& engine, const PolicySet& one, const PolicySet& other,
                            Taker taker) {
@@ -77,8 +77,9 @@ constexpr std::array<std::string_view, 4> kKeys{"alice", "bob", "carol", "dave"}
 
 // ---- Policies that change
 
-// By every way of counting, named so that they go on; other limits come and go, and all change
-// places. The tighter ones allow half as much and less, at prices that are no whole nanoseconds.
+// Limits of every algorithm, named so that they continue over changes; other limits come and go,
+// and all change their order. The tighter ones allow half as much or less, at emission intervals
+// that are no whole nanoseconds.
 PolicySet loose(Permits count) {
   const std::string n = std::to_string(count);
   return policies("p: { limits: [ { limit: " + n + "/h, name: bucket }, { limit: " + n +
@@ -93,7 +94,7 @@ PolicySet tight(Permits count) {
                   "/h, name: bucket }, { limit: " + half + "/h window, name: window } ] }");
 }
 
-// Takes in all ways there are, as long as it goes on, and counts what was admitted.
+// Takes by every verb while `going`, and counts the admitted permits.
 using PerKey = std::array<std::atomic<Permits>, kKeys.size()>;
 
 void take_in_all_ways(Engine& engine, int taker, const std::atomic<bool>& going, PerKey& admitted) {
@@ -129,8 +130,8 @@ void take_in_all_ways(Engine& engine, int taker, const std::atomic<bool>& going,
   } while (going);
 }
 
-// What was taken by one set of policies counts by the other, to the permit.
-TEST(EngineStress, ChangesNeitherMintNorLoseWhatWasTaken) {
+// Permits taken under one set of policies count under the other, exactly.
+TEST(EngineStress, ChangesNeitherMintNorLosePermits) {
   const PolicySet one = loose(1'000'000'000);
   World world{one};
   PerKey admitted{};
@@ -145,9 +146,8 @@ TEST(EngineStress, ChangesNeitherMintNorLoseWhatWasTaken) {
   }
 }
 
-// Nobody gets more than the looser policies allow; and once those are in force for good, nobody
-// gets less.
-TEST(EngineStress, ChangesAllowWhatTheLooserPoliciesDo) {
+// No key gets more than the looser policies allow. Once those stay in force, no key gets less.
+TEST(EngineStress, ChangesAllowAsMuchAsTheLooserPolicies) {
   const PolicySet one = loose(3000);
   World world{one};
   PerKey admitted{};
@@ -181,7 +181,7 @@ TEST(EngineStress, ChangesDoNotExceedTheLooserRate) {
   for (const auto& count : admitted) EXPECT_LE(count, 50 + passed / 1ms);
 }
 
-// Receipts from before a change, used after it, never give back what was not taken.
+// Receipts from before a change, used after it, never refund permits that were not taken.
 TEST(EngineStress, ReceiptsMintNothingWhilePoliciesChange) {
   const PolicySet one = loose(1'000'000'000);
   World world{one};
@@ -208,8 +208,8 @@ TEST(EngineStress, ReceiptsMintNothingWhilePoliciesChange) {
   }
 }
 
-// Never more inside than the looser policies have room for, whoever renews or looks meanwhile.
-TEST(EngineStress, NeverMoreAreInsideThanThereIsRoomFor) {
+// Holders never exceed the looser policies, while others renew and peek.
+TEST(EngineStress, HoldersNeverExceedTheLimit) {
   const PolicySet one = policies("p: { limits: [ 3 concurrent, 1000000000/h ] }");
   const PolicySet other = policies("p: { limits: [ 1000000000/h, 2 concurrent lease 90s ] }");
   World world{one};
@@ -218,7 +218,7 @@ TEST(EngineStress, NeverMoreAreInsideThanThereIsRoomFor) {
   while_policies_change(world.engine, one, other, [&](int taker, auto& going) {
     std::minstd_rand random(static_cast<unsigned>(taker) + 1);
     const Request request{.policy = "p", .key = "k"};
-    // Each is two, or there would always be room for all.
+    // Each holder takes two permits, or there would always be room for all.
     const std::string holders[] = {std::to_string(taker), std::to_string(taker) + " too"};
     do {
       int mine = 0;
@@ -246,7 +246,7 @@ TEST(EngineStress, NeverMoreAreInsideThanThereIsRoomFor) {
 
 // ---- Policies that stay
 
-// Users buy products; whatever is refused by one has cost nothing at the other.
+// Users buy products: a call that one limit refuses costs nothing at the other.
 TEST(EngineStress, SeveralKeysAreChargedTogetherOrNotAtAll) {
   World world{
       policies("p: { limits: [ { by: user, limit: 300/h }, { by: sku, limit: 250/h window }, "
@@ -283,7 +283,7 @@ TEST(EngineStress, SeveralKeysAreChargedTogetherOrNotAtAll) {
   }
 }
 
-TEST(EngineStress, ReceiptsGiveBackExactlyWhatWasTaken) {
+TEST(EngineStress, ReceiptsGiveBackExactlyTheTakenPermits) {
   World world{loose(3000)};
   PerKey kept{};
   store::in_threads(4, [&](int thread) {
@@ -322,7 +322,7 @@ class Counts final : public DecisionSink {
   std::atomic<std::int64_t> wrong{0};
 };
 
-TEST(EngineStress, SinksHearOfEveryDecisionOnce) {
+TEST(EngineStress, SinksReceiveEveryDecisionOnce) {
   Counts sink;
   const PolicySet one = loose(3000);
   World world{one, &sink};
@@ -347,9 +347,9 @@ TEST(EngineStress, SinksHearOfEveryDecisionOnce) {
 
 // ---- Engines
 
-// Threads outlive engines and remember what they asked last. The next engine may be made at the
-// address of the one before; nobody must take it for that.
-TEST(EngineStress, EnginesComeAndGo) {
+// Threads outlive engines and cache their last lookup. The next engine may have the address of the
+// one before and must not be confused with it.
+TEST(EngineStress, EnginesCanBeCreatedAndDestroyedConcurrently) {
   struct Numbered {
     explicit Numbered(int number)
         : name("engine " + std::to_string(number)),

@@ -1,4 +1,4 @@
-// Keys that are forgotten all the time, by threads whose clocks differ: nobody is forgiven.
+// Keys that are evicted all the time, by threads whose clocks differ: no usage is lost.
 
 #include <gtest/gtest.h>
 
@@ -14,16 +14,16 @@ namespace {
 
 constexpr int kThreads = 4;
 
-// A limit, and how much it may grant in a time.
+// A limit, and its maximum of grants in a time.
 struct Bounded {
   const char* name;
   core::Limit limit;
-  Nanos step;  // what it grants at once comes back in this time
+  Nanos step;  // the permits granted at once come back in this time
   Permits (*most)(Nanos elapsed);
 };
 
 constexpr Permits kBurst = 5;
-// Rest is kept in units of this; a whole number of them leaves nothing to rounding.
+// Rest is stored in units of this; whole multiples avoid rounding.
 constexpr Nanos kUnit{std::int64_t{1} << RestTime::kUnitBits};
 constexpr Nanos kPrice = 4 * kUnit;
 constexpr Nanos kStep = kBurst * kPrice;
@@ -41,9 +41,9 @@ std::vector<Bounded> all_limits() {
           {"exact log", exact(kBurst, kStep), kStep, by_window}};
 }
 
-// Time goes on in steps in which a key just comes to rest. In each step all threads take all they
-// can get, by clocks up to a step behind: for some a key is at rest and may be forgotten, while for
-// others it is not. What each key was granted in the whole run is no more than its limit says.
+// Time advances in steps in which a key just comes to rest. In each step all threads take as much
+// as they can, with clocks up to a step behind: for some threads a key is at rest and may be
+// evicted, for others not. Each key gets no more in the whole run than its limit allows.
 TEST(Eviction, NeverGrantsMoreWhenClocksDiffer) {
   constexpr int keys = 20;
   for (const Bounded& bounded : all_limits()) {
@@ -62,8 +62,8 @@ TEST(Eviction, NeverGrantsMoreWhenClocksDiffer) {
         const Instant now = kAligned + step * bounded.step;
         std::shuffle(order.begin(), order.end(), random);
         for (const int key : order) {
-          // Whoever asks for nothing is at rest at once: a place of somebody at rest goes to it,
-          // and from it to the next.
+          // A call of zero permits leaves its key at rest at once, so the slot passes to it and
+          // then to the next key.
           const Item passer_by = passing.item(nth(static_cast<int>(random() % 1'000'000)), 0);
           (void)table.take({&passer_by, 1}, now);
           const Item item = rule.item(nth(key));
@@ -85,14 +85,14 @@ TEST(Eviction, NeverGrantsMoreWhenClocksDiffer) {
     }
     const MemoryUse use = table.use(kAligned);
     EXPECT_GT(use.forgotten, static_cast<std::uint64_t>(steps)) << bounded.name;
-    // Most of what there was to be had was had.
+    // Most of the available permits were granted.
     EXPECT_GT(total, keys * bounded.most(elapsed) / 4) << bounded.name;
   }
 }
 
-// In the moment a key at rest is asked for, somebody else wants its place. Whoever comes first: it
-// is granted once in each round, and never a second time because its slot was given away.
-TEST(Eviction, NeverForgetsWhoIsJustBeingServed) {
+// One thread takes a key at rest while another evicts it. In any order, the limit is granted once
+// in each round, and never a second time because of the eviction.
+TEST(Eviction, NeverForgetsAKeyThatIsInUse) {
   constexpr std::size_t keys = 12;
   Table table({.rows = 1, .sharing_rows = 1, .record_bytes = 8 << 10});
   const Rule plain{.limit = bucket(1, kPrice, 1), .identity = 1, .when_full = WhenFull::allow};
@@ -126,16 +126,16 @@ TEST(Eviction, NeverForgetsWhoIsJustBeingServed) {
       }
     }
   });
-  // (Whoever finds the last slot busy passes uncounted here, which is told.)
+  // (A thread that finds the last slot locked passes uncounted here, and the answer says so.)
   const MemoryUse use = table.use(kAligned);
   EXPECT_LE(static_cast<std::uint64_t>(too_often), use.untracked);
   EXPECT_LT(use.untracked, static_cast<std::uint64_t>(rounds) / 10);
   EXPECT_GT(use.forgotten, static_cast<std::uint64_t>(rounds));
 }
 
-// Keys at rest are asked for while others take their places, and given back, and reset: the storm
-// over everything. Afterwards all is in order.
-TEST(Eviction, LeavesATableInOrder) {
+// Keys at rest are taken, evicted, refunded and reset concurrently. Afterwards the table is
+// consistent.
+TEST(Eviction, LeavesAConsistentTable) {
   Table table({.rows = 3, .sharing_rows = 1, .record_bytes = 8 << 10});
   std::vector<Rule> rules;
   rules.push_back({.limit = bucket(3, milliseconds{1}, 3), .identity = 1});

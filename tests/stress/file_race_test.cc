@@ -1,4 +1,4 @@
-// Several owners of one state file to be, at the same time.
+// Several processes open one state file at the same time.
 
 #include <gtest/gtest.h>
 
@@ -12,8 +12,9 @@
 namespace weir::store {
 namespace {
 
-// Whoever gets the file takes one permit and closes it; the others are refused. If two ever had it
-// at once, or one had made a new file over that of another, permits would be missing.
+// Each thread that opens the file takes one permit and closes it; the others are refused. If two
+// had it open at once, or one had created a new file over that of another, permits would be
+// missing.
 void race(int openers, bool resize) {
   for (int round = 0; round < scaled(150); ++round) {
     const Folder folder;
@@ -43,8 +44,8 @@ void race(int openers, bool resize) {
   }
 }
 
-TEST(FileRace, OneOfManyMakesTheFile) { race(4, false); }
-TEST(FileRace, OneOfManyResizesTheFile) { race(4, true); }
+TEST(FileRace, OneOfManyThreadsCreatesTheFile) { race(4, false); }
+TEST(FileRace, OneOfManyThreadsResizesTheFile) { race(4, true); }
 
 }  // namespace
 }  // namespace weir::store

@@ -1,4 +1,4 @@
-// A flood of keys: what it does to memory, and to those who were there before.
+// A flood of keys: its effect on memory and on keys that were there before.
 
 #include <gtest/gtest.h>
 
@@ -21,8 +21,8 @@ std::size_t resident_bytes() {
 
 constexpr bool sanitized() { return scaled(100) != 100; }
 
-// Ten times as many live keys as there are slots: the process does not grow beyond what the table
-// was given, and old keys are as they were.
+// Ten times as many live keys as slots: the process does not grow beyond the table, and old keys
+// keep their state.
 TEST(Flood, StaysWithinItsMemory) {
   constexpr std::size_t bytes = std::size_t{sanitized() ? 2 : 16} << 20;
   const std::size_t before = resident_bytes();
@@ -51,9 +51,9 @@ TEST(Flood, StaysWithinItsMemory) {
   }
 }
 
-// A flood by somebody who knows when each key will be at rest, and comes a nanosecond earlier,
-// then, or a nanosecond later, with new keys or those that were refused before: whoever is granted
-// something would have been granted it by a table without end.
+// A flood timed by an attacker that knows when each key will be at rest: it comes a nanosecond
+// before, at, or a nanosecond after that instant, with new keys or with those refused before. Every
+// grant would also be granted by an unbounded table.
 void flood(WhenFull when_full) {
   constexpr int victims = 40;
   constexpr Layout layout{.rows = 8, .sharing_rows = 1};
@@ -91,12 +91,12 @@ void flood(WhenFull when_full) {
       << "there must have been a lack of room";
 }
 
-TEST(Flood, ForgivesNobodyHoweverItIsTimed) { flood(WhenFull::deny); }
-TEST(Flood, ForgivesNobodyWhoShares) { flood(WhenFull::share); }
+TEST(Flood, ForgivesNoKeyWhateverItsTiming) { flood(WhenFull::deny); }
+TEST(Flood, ForgivesNoKeyInASharedSlot) { flood(WhenFull::share); }
 
-// One thread finds the table full, another finds a slot for the same key: together they get what
-// the key may have.
-TEST(Flood, GivesAKeyNothingTwiceWhileItGetsASlot) {
+// One thread finds the table full while another finds a slot for the same key: together they get
+// the limit of the key.
+TEST(Flood, GrantsAKeyNothingTwiceWhileItGetsASlot) {
   const Rule resident{.limit = bucket(1, seconds{1}, 1), .identity = 1};
   for (const core::Limit& limit : {bucket(1, hours{1}, 5), exact(5, hours{1})}) {
     const Rule rule{.limit = limit, .identity = 2};

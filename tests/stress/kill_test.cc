@@ -1,4 +1,4 @@
-// Processes that are killed in the middle of their work, again and again, on one state file.
+// Processes that are killed while they work, repeatedly, on one state file.
 
 #include <gtest/gtest.h>
 #include <sys/mman.h>
@@ -14,7 +14,7 @@ namespace {
 
 constexpr int kThreads = 2;
 
-// Not a single permit comes back in the time of a test.
+// Not a single permit comes back within the time of a test.
 constexpr Nanos kForLong = hours{24 * 3650};
 const Rule kBucket{.limit = bucket(1'000'000, kForLong, 1'000'000), .identity = 1};
 const Rule kLeft{.limit = bucket(1'000'000, kForLong, 1'000'000), .identity = 2};
@@ -26,24 +26,24 @@ const Rule kTurnstile{.limit = concurrency(core::kMaxConcurrent, kForLong), .ide
 constexpr int kKeys = 100;
 constexpr int kKeysWithRecords = 30;
 
-// The file, of another size now and then: what was answered survives that, too.
+// Opens the file, sometimes with another size: answered takes survive a resize.
 FileTable open_in_round(const std::string& path, int round) {
   const auto size = static_cast<std::size_t>(round / 25 % 3);
   return open_file(path, (12 + 2 * size) << 20, static_cast<std::ptrdiff_t>(8 + size) << 20);
 }
 
-// What a process has told before it died. Lies in memory that it shares with its parent.
+// The answers of a process up to its death. Lies in memory that it shares with its parent.
 struct Told {
   template <std::size_t kCount>
   using Counts = std::array<std::atomic<Permits>, kCount>;
 
-  Counts<kKeys> bucket;  // admitted, told after the answer
+  Counts<kKeys> bucket;  // admitted, written after the answer
   Counts<kKeys> plan;
   Counts<kKeysWithRecords> log;
   Counts<kKeysWithRecords> seats;
-  Counts<kKeysWithRecords> entered;  // of those that also leave
-  Counts<kKeysWithRecords> leaving;  // told before they are asked
-  Counts<kKeysWithRecords> left;     // and after
+  Counts<kKeysWithRecords> entered;  // of holders that also leave
+  Counts<kKeysWithRecords> leaving;  // written before the leave
+  Counts<kKeysWithRecords> left;     // written after the leave
   std::atomic<std::uint64_t> holders;
   std::atomic<std::uint64_t> calls;
 };
@@ -63,13 +63,13 @@ class Shared {
   Told* told_;
 };
 
-// Takes until somebody ends it.
+// Takes until the process is killed.
 void work(Table& table, Told& told, unsigned seed) {
   std::mt19937 random(seed);
   std::vector<std::pair<std::size_t, std::uint64_t>> inside;
   for (;;) {
     ++told.calls;
-    // Some calls come at the same time, as far as a clock can tell.
+    // Some calls come at the same clock time.
     const Nanos now = microseconds{told.calls.load() / 16};
     const std::size_t key = random() % kKeys;
     const std::size_t few = random() % kKeysWithRecords;
@@ -122,8 +122,8 @@ Permits used(Table& table, const Rule& rule, std::size_t key) {
   return answer.limit - answer.remaining;
 }
 
-// What was told is in the file, and beyond that no more than was under way. From then on what is in
-// the file counts as told.
+// The file contains every answered take, and beyond that no more than the takes in flight. From
+// then on the content of the file counts as answered.
 template <std::size_t kCount>
 void check(Table& table, const Rule& rule, Told::Counts<kCount>& told, const char* what) {
   Permits in_flight = 0;
@@ -158,7 +158,7 @@ void check_plans(Table& table, Told& told) {
   ASSERT_LE(right_only, kThreads);
 }
 
-// Those who come and go: whoever was killed while leaving may be in or out, or have a seat twice.
+// Holders that enter and leave: one killed while leaving may be in or out, or have two permits.
 void check_turnstile(Table& table, Told& told) {
   Permits wasted = 0;
   for (std::size_t key = 0; key < kKeysWithRecords; ++key) {
@@ -172,9 +172,9 @@ void check_turnstile(Table& table, Told& told) {
   ASSERT_LE(wasted, kThreads);
 }
 
-// Two hundred processes, one after the other, each killed after some milliseconds: no answer that
-// was given is ever forgotten, and no call that was not answered counts twice.
-TEST(Kill, LosesNothingThatWasAnswered) {
+// Two hundred processes, one after the other, each killed after some milliseconds: no answered take
+// is forgotten, and no unanswered one counts twice.
+TEST(Kill, LosesNoAnsweredTake) {
   const Folder folder;
   const std::string path = folder / "state";
   const Shared told;
@@ -191,7 +191,8 @@ TEST(Kill, LosesNothingThatWasAnswered) {
       in_threads(kThreads, [&](int t) { work(*file, *told, seed + static_cast<unsigned>(t)); });
       _exit(2);
     }
-    // It must have started, or nothing is shown; then it may work for a few milliseconds.
+    // The process must have started, or the round shows nothing; then it works for a few
+    // milliseconds.
     while (told->calls == calls_before) usleep(200);
     usleep(static_cast<useconds_t>(random() % 6000));
     ASSERT_EQ(kill(child, SIGKILL), 0);

@@ -9,13 +9,13 @@
 
 #include "envoy/call.h"
 
-// Envoy's messages as the library of Protocol Buffers understands them, to compare with.
+// Envoy's messages as parsed by the Protocol Buffers library, to compare with.
 
 namespace weir::test_support {
 
 namespace pb = ::envoy::service::ratelimit::v3;
 
-// All that a call says, as a text to compare.
+// All fields of a call, as text to compare.
 inline std::string told(const envoy::Call& call) {
   const auto quoted = [](std::string_view text) {
     return std::to_string(text.size()) + ":" + std::string(text);
@@ -34,7 +34,7 @@ inline std::string told(const envoy::Call& call) {
   return all;
 }
 
-// The same of the library's; nothing if it is no message for it.
+// The same from the library; nothing if the bytes are not a valid message.
 inline std::optional<std::string> told_by_library(std::string_view message) {
   pb::RateLimitRequest request;
   if (!request.ParseFromArray(message.data(), static_cast<int>(message.size()))) return {};
@@ -54,7 +54,7 @@ inline std::optional<std::string> told_by_library(std::string_view message) {
   return told(call);
 }
 
-// An answer as the library writes it. (Without metadata.)
+// An answer as serialized by the library. (Without metadata.)
 inline std::string written_by_library(const envoy::Answer& answer) {
   pb::RateLimitResponse response;
   response.set_overall_code(static_cast<pb::RateLimitResponse::Code>(answer.overall));

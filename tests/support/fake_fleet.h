@@ -18,10 +18,11 @@
 
 namespace weir {
 
-// A store that nodes share, in this process: it answers when it is told to, or not at all.
+// A fake of a store that nodes share, in this process. It answers when it is told to, or not at
+// all.
 class FakeFleet final : public Fleet {
  public:
-  // `loses`: it does what it is asked, and its answers are lost.
+  // `loses`: the store executes the command, and its answer is lost.
   enum class Mode { answers, waits, unavailable, misconfigured, loses };
 
   std::unique_ptr<Link> connect() override { return std::make_unique<FakeLink>(*this); }
@@ -36,7 +37,7 @@ class FakeFleet final : public Fleet {
     return {.version = steps.size(),
             .steps = {steps.begin() + static_cast<long>(since), steps.end()}};
   }
-  // This node is one of so many from now on, or for so long.
+  // Sets the position of this node among `nodes`, in force since `ago`.
   void stands(std::uint32_t rank, std::uint32_t nodes, Nanos ago = Nanos{0}) {
     stands({{.nodes = nodes, .rank = rank}}, ago);
   }
@@ -48,22 +49,22 @@ class FakeFleet final : public Fleet {
   bool mistaken = false;
   std::vector<Membership::Step> steps;
 
-  // Answers what was asked while it waited.
+  // Answers the queries that were waiting.
   void deliver() {
     for (auto waiting = std::exchange(waiting_, {}); const auto& answer : waiting) answer();
   }
   std::size_t waiting() const { return waiting_.size(); }
 
-  Nanos timeout = std::chrono::milliseconds{50};  // that it says it has
-  // The time that each question had left; none: all of it.
+  Nanos timeout = std::chrono::milliseconds{50};  // the timeout that it reports
+  // The remaining time of each query; none: the full timeout.
   std::vector<std::optional<Nanos>> within;
 
-  ManualClock clock;  // its own, which is nobody else's
+  ManualClock clock;  // a private clock
   Mode mode = Mode::answers;
-  std::vector<std::string> asked;     // the names of all keys
-  std::vector<std::string> borrowed;  // of those that loans were asked for
+  std::vector<std::string> asked;     // the names of all queried keys
+  std::vector<std::string> borrowed;  // the names of keys with lease queries
 
-  // What is lent of a key, and what remains of it: to look at, and to lose.
+  // The leased and the remaining permits of a key, to inspect and to lose.
   std::map<std::string, store::lease::Ledger, std::less<>> ledgers;
 
  private:
@@ -103,7 +104,7 @@ class FakeFleet final : public Fleet {
     }
   }
 
-  // What comes of a question instead of an answer, if anything does.
+  // The failure returned instead of an answer, if any.
   template <typename Answer>
   bool fails(Answer& answer) const {
     using Kind = store::SharedAnswer::Kind;
@@ -132,7 +133,7 @@ class FakeFleet final : public Fleet {
     borrower.on_loan(answer);
   }
 
-  // Whether it is about a key that permits were lent of. (Then all others have ledgers, too.)
+  // True if permits of this key are leased. (Then all other keys have ledgers as well.)
   bool is_lent(const store::SharedQuestion& question) const {
     const auto has_ledger = [&](const store::SharedItem& item) {
       return ledgers.find(item.key) != ledgers.end();
@@ -144,7 +145,7 @@ class FakeFleet final : public Fleet {
            std::all_of(question.items.begin(), question.items.end(), could_have);
   }
 
-  // As a script that knows nothing of loans: on what is used.
+  // As a script without leases: works on the used permits.
   void decide_on_ledgers(const store::SharedQuestion& question, store::SharedAnswer& answer) {
     std::vector<core::Charge> charges;
     std::vector<core::Receipt> receipts(question.items.size());

@@ -87,7 +87,7 @@ void FaultyProxy::accept_client() {
   client_ = net::Descriptor(accept4(listener_.fd(), nullptr, nullptr, SOCK_CLOEXEC));
 }
 
-// What it has held runs when it is released, as the rest of a connection's bytes might.
+// Commands that were held run on release, as the remaining bytes of a connection might.
 void FaultyProxy::drop_client() {
   client_.close();
   input_.clear();
@@ -169,7 +169,7 @@ std::string FaultyProxy::reply_to_held(const std::string& command) {
   return reply_to(rewrite_ ? rewrite_(command) : command);
 }
 
-// Of the connection there is: its replies come in order. (Under the lock.)
+// For the current connection: its replies come in order. (Under the lock.)
 void FaultyProxy::let_go() {
   if (!held_reply_.empty()) answer(std::exchange(held_reply_, {}));
   if (!held_command_.empty()) answer(reply_to_held(std::exchange(held_command_, {})));

@@ -15,21 +15,21 @@
 
 namespace weir::test_support {
 
-// What happens to a command that runs a script, on its way to the server and back.
+// The fault of a command that runs a script, on its way to the server or back.
 enum class Fault {
   none,
   late_reply,       // the command runs; its reply is held
-  late_command,     // the command is held, and runs and is answered when it is released
-  cut_before,       // the connection is closed, the command does not run
-  cut_after,        // the command runs, the connection is closed without a reply
-  cut_and_late,     // the connection is closed; the command runs when it is released
-  twice,            // the command runs twice, the second reply is the answer
-  silence,          // the command does not run; this connection gets no reply any more
+  late_command,     // the command is held; it runs and is answered on release
+  cut_before,       // the connection is closed; the command does not run
+  cut_after,        // the command runs; the connection is closed without a reply
+  cut_and_late,     // the connection is closed; the command runs on release
+  twice,            // the command runs twice; the second reply is returned
+  silence,          // the command does not run; this connection gets no more replies
   silence_running,  // the same, but the command runs
 };
 
 // A proxy between a client and a redis-server, both on unix sockets. It serves one connection at a
-// time, on a thread of its own. Commands other than EVAL and EVALSHA are passed on as they are.
+// time, on its own thread. Commands other than EVAL and EVALSHA are forwarded unchanged.
 class FaultyProxy {
  public:
   explicit FaultyProxy(const std::string& server);
@@ -39,12 +39,12 @@ class FaultyProxy {
 
   const std::string& socket() const { return socket_; }
 
-  // For the next commands, in this order, instead of what was planned before.
+  // Sets the faults of the next commands, in this order, and replaces earlier ones.
   void plan(const std::vector<Fault>& faults);
-  // Changes commands that were held, just before they run: tests tell Redis the time in them.
+  // Edits held commands just before they run: tests put the time into them.
   using Rewrite = std::function<std::string(const std::string& command)>;
   void rewrite_held(Rewrite rewrite);
-  // Lets go of what is held. Returns when all of it has run.
+  // Releases everything held. Returns when all of it has run.
   void release();
 
  private:
@@ -64,14 +64,14 @@ class FaultyProxy {
   const std::string socket_;
   RedisConnection server_;
 
-  // Of the thread.
+  // Used by the thread only.
   net::Descriptor listener_;
   net::Descriptor wake_;
   net::Descriptor client_;
   std::string input_;
   std::string held_reply_;
   std::string held_command_;
-  std::vector<std::string> strays_;  // of connections that are closed
+  std::vector<std::string> strays_;  // from closed connections
   bool is_silent_ = false;
 
   std::mutex mutex_;

@@ -11,11 +11,11 @@
 
 namespace weir::support {
 
-// A folder of this test alone, gone with it.
+// A private folder of a test, removed with this object.
 class Folder {
  public:
   Folder() {
-    // In memory, where there is such a place: many files are opened here, and some synchronised.
+    // In memory, where possible: tests open many files here and synchronize some.
     const std::filesystem::path memory = "/dev/shm";
     const bool in_memory = access(memory.c_str(), W_OK) == 0;
     const auto base = in_memory ? memory : std::filesystem::temp_directory_path();

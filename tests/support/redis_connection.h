@@ -12,7 +12,7 @@
 
 namespace weir::test_support {
 
-// A connection that waits for each answer. Throws when it is cut off.
+// A blocking connection that waits for each answer. Throws if the connection is lost.
 class RedisConnection {
  public:
   explicit RedisConnection(const std::string& socket);
@@ -20,11 +20,11 @@ class RedisConnection {
   RedisConnection(const RedisConnection&) = delete;
   RedisConnection& operator=(const RedisConnection&) = delete;
 
-  // The answer to a command, good until the next.
+  // The answer to a command, valid until the next one.
   std::span<const wire::RespValue> ask(std::string_view command);
   // The bytes of the last answer.
   std::string_view input() const { return input_; }
-  // What there is to say to a command given by its words: the text of its first value.
+  // Sends a command given as words. Returns the text of the first value of the answer.
   std::string say(std::initializer_list<std::string_view> words);
 
  private:
@@ -48,7 +48,7 @@ class BlockingStore final : public store::SharedStore {
   RedisConnection& connection() { return connection_; }
 
  private:
-  // `say` appends the command, `hear` reads the reply and tells whether there is more to say.
+  // `say` appends the command, `hear` reads the reply and returns true if there is more to send.
   template <typename Say, typename Hear>
   void talk(Say say, Hear hear);
 

@@ -6,8 +6,8 @@
 
 namespace weir::test_support {
 
-// A redis-server with nothing in it, on a socket in a folder of its own; gone with this object.
-// Throws if there is none to be started.
+// An empty redis-server on a socket in a private folder; stopped with this object. Throws if it
+// cannot be started.
 class RedisServer {
  public:
   RedisServer();
@@ -17,7 +17,7 @@ class RedisServer {
 
   const std::string& socket() const { return socket_; }
 
-  // One for all tests of a program.
+  // One server for all tests of a program.
   static RedisServer& shared();
 
  private:

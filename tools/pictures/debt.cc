@@ -24,7 +24,7 @@ std::vector<Nanos> arrivals() {
 
 double millis(Nanos t) { return seconds(t) * 1000; }
 
-// The debt falls by itself until it is paid.
+// The debt falls continuously until it is paid.
 void pay_down(std::vector<Point>& line, Nanos from, Nanos debt, Nanos to) {
   if (from + debt < to) line.push_back({seconds(from + debt), 0});
   line.push_back({seconds(to), millis(std::max(debt - (to - from), Nanos{0}))});

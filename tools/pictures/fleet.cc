@@ -8,7 +8,7 @@
 #include "pictures.h"
 #include "plot.h"
 
-// Drawn from what real daemons did: tools/pictures/measure-fleet.
+// Drawn from measurements of real daemons: tools/pictures/measure-fleet.
 
 namespace weir::pictures {
 
@@ -53,7 +53,7 @@ void draw_bar(Svg& svg, const Plot& plot, double top, const Uneven& of) {
 
 struct Change {
   std::string_view scope;
-  std::span<const int> rates;  // admitted a second by all, in each step
+  std::span<const int> rates;  // total rate of admissions, in each step
   std::string_view remark;
 };
 

@@ -1,20 +1,20 @@
 #pragma once
 
-// What four daemons with a redis-server did, written by tools/pictures/measure-fleet: see there.
-// 1000/s burst 1000, of which 1500 a second are asked for; weir 0.1.0, x86_64.
+// Measurements of four daemons with a redis-server, written by tools/pictures/measure-fleet: see
+// there. The limit is 1000/s burst 1000, the load 1500 calls a second; weir 0.1.0, x86_64.
 
 namespace weir::pictures::measured {
 
-// fleet: admitted a second by each daemon, and questions to Redis a second.
+// fleet: admitted a second by each daemon, and queries to Redis a second.
 inline constexpr int fleet_uneven[] = {870, 51, 39, 39};
 inline constexpr int fleet_questions = 1520;
-// leased: admitted a second by each daemon, and questions to Redis a second.
+// leased: admitted a second by each daemon, and queries to Redis a second.
 inline constexpr int leased_uneven[] = {850, 60, 45, 45};
 inline constexpr int leased_questions = 89;
-// split: admitted a second by each daemon, and questions to Redis a second.
+// split: admitted a second by each daemon, and queries to Redis a second.
 inline constexpr int split_uneven[] = {250, 60, 45, 45};
 inline constexpr int split_questions = 20;
-// node: admitted a second by each daemon, and questions to Redis a second.
+// node: admitted a second by each daemon, and queries to Redis a second.
 inline constexpr int node_uneven[] = {999, 60, 45, 45};
 inline constexpr int node_questions = 20;
 

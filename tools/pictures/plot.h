@@ -12,7 +12,7 @@ struct Range {
   double high = 1;
 };
 
-// A rectangle of the picture with a scale on either side.
+// A rectangle of the picture with a scale on each axis.
 struct Plot {
   Point corner{};  // top left, in pixels
   double width = 0;
@@ -47,13 +47,13 @@ void curve(Svg& svg, const Plot& plot, const std::vector<Point>& points, const S
 void fill_below(Svg& svg, const Plot& plot, const std::vector<Point>& points,
                 std::string_view colour);
 
-// Heading, and below it what is to be seen.
+// The heading, and below it a description.
 void heading(Svg& svg, std::string_view title, std::string_view subtitle);
 
 struct LegendEntry {
   enum class Mark { passed, waited, refused } mark;
   std::string_view words;
-  double width;  // how far to the next entry
+  double width;  // distance to the next entry
 };
 void legend(Svg& svg, Point at, const std::vector<LegendEntry>& entries);
 

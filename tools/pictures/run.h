@@ -6,7 +6,7 @@
 
 namespace weir::pictures {
 
-// One call and what became of it. Times count from the start of the picture.
+// One call and its outcome. Times count from the start of the picture.
 struct Call {
   Nanos at{};
   core::Decision decision{};
@@ -16,7 +16,7 @@ struct Call {
   Nanos released() const { return at + decision.wait; }
 };
 
-// A key under one limit, never seen before.
+// A key under one limit, never used before.
 class Key {
  public:
   explicit Key(core::Limit limit);
@@ -38,18 +38,18 @@ class Key {
 // `count` times from `first` on, `apart` from each other.
 std::vector<Nanos> evenly(Nanos first, int count, Nanos apart);
 
-// What the limit says to a call at each of `times`.
+// The answers of the limit to a call at each of `times`.
 std::vector<Call> run(const core::Limit& limit, const std::vector<Nanos>& times,
                       Nanos max_wait = Nanos{0});
 
 int count_passed(const std::vector<Call>& calls);
 
-// How many calls were released in (now - span, now].
+// The number of calls released in (now - span, now].
 int released_within(const std::vector<Call>& calls, Nanos now, Nanos span);
 
 double seconds(Nanos t);
 
-// A limit that is known to be sound.
+// A limit that is known to be valid.
 core::Limit sound(const auto& made) { return *made; }
 
 }  // namespace weir::pictures

@@ -25,11 +25,11 @@ std::vector<Nanos> arrivals(Nanos burst_at) {
 }
 
 struct Lines {
-  std::vector<Point> estimate;  // what the limit takes as used
-  std::vector<Point> truth;     // what really passed in the past minute
+  std::vector<Point> estimate;  // the usage that the limit estimates
+  std::vector<Point> truth;     // the calls that really passed in the past minute
 };
 
-// Jumps are drawn upright.
+// Steps are drawn with vertical lines.
 void extend(std::vector<Point>& line, Nanos t, double y) {
   const double before = line.empty() ? y : line.back().y;
   if (std::abs(y - before) > 20) line.push_back({seconds(t), before});
@@ -50,7 +50,7 @@ Lines follow(const core::Limit& limit, const std::vector<Nanos>& times) {
   return lines;
 }
 
-// How many of the hundred calls at 90 s pass.
+// The number of the hundred calls at 90 s that pass.
 int pass_again(const core::Limit& limit, const std::vector<Nanos>& times) {
   const std::vector<Call> calls = run(limit, times);
   return static_cast<int>(std::ranges::count_if(

@@ -11,7 +11,7 @@ struct Point {
   double y = 0;
 };
 
-// Colours that stay apart for colour-blind eyes and in print; shapes differ as well.
+// Colours that can be told apart by colour-blind readers and in print; shapes differ as well.
 namespace ink {
 inline constexpr std::string_view paper = "#ffffff";
 inline constexpr std::string_view text = "#1c2733";
@@ -40,8 +40,8 @@ struct Stroke {
   std::string_view dashes = "";
 };
 
-// An SVG picture under construction, on paper of its own so that it can be read on any page.
-// Numbers are written with at most two decimals: the same picture is the same bytes.
+// An SVG picture under construction, with its own background so that it is readable on any page.
+// Numbers are written with at most two decimals: the same picture has the same bytes.
 class Svg {
  public:
   Svg(double width, double height, std::string_view title);
@@ -53,7 +53,7 @@ class Svg {
   void area(std::span<const Point> outline, std::string_view colour, double opacity);
   void box(Point corner, double width, double height, std::string_view colour, double opacity = 1);
 
-  // The three fates of a call.
+  // The three outcomes of a call.
   void passed(Point at);
   void waited(Point at);
   void refused(Point at);

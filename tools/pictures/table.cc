@@ -31,7 +31,7 @@ void draw_row(Svg& svg, Point corner, std::string_view name, std::string_view sl
   }
 }
 
-// A newcomer, its two rows, and what to say about them.
+// A new key, its two rows, and their captions.
 void panel(Svg& svg, double top, std::string_view title, std::string_view first,
            std::string_view second) {
   svg.text({24, top}, title, {.size = 13, .bold = true});

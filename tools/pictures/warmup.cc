@@ -19,7 +19,7 @@ constexpr Instant kCreated{std::chrono::hours{24}};
 Smooth smooth() { return *Smooth::make(kRate); }
 Smooth warming() { return *Smooth::make_warming(kRate, kWarmup); }
 
-// What one permit costs when so much has been saved up: as long as the next caller has to wait.
+// The cost of one permit with the given savings: the wait of the next caller.
 Nanos price(const Smooth& limit, Nanos saved) {
   const core::Ask patient{.max_wait = kForever};
   const Instant now = kCreated + saved;
@@ -35,7 +35,7 @@ std::vector<Point> price_by_savings(const Smooth& limit, Nanos most) {
   return line;
 }
 
-// When a caller that always asks for the next permit gets it, after a long rest.
+// The times at which a caller that always takes the next permit gets it, after a long rest.
 std::vector<Nanos> releases(const Smooth& limit, Nanos end) {
   std::vector<Nanos> times;
   for (core::State state{};;) {

@@ -15,7 +15,7 @@ constexpr core::Rate kRate{.count = 10, .period = 1s};
 // Twenty calls around the edge of a window at 1 s: ten before, ten after.
 std::vector<Nanos> arrivals() { return evenly(700ms, 20, 30ms); }
 
-// How many calls have passed within the past second, as steps.
+// The number of calls that have passed within the past second, as steps.
 std::vector<Point> past_second(const std::vector<Call>& calls, const Range& time) {
   std::vector<Point> steps{{time.low, 0}};
   for (Nanos t = 0s; seconds(t) <= time.high; t += 5ms) {

@@ -1,4 +1,4 @@
-// A stranger's program that uses what weir::engine has.
+// A foreign program that uses weir::engine.
 
 #include <weir/engine.h>
 #include <weir/limiter.h>

@@ -1,4 +1,4 @@
-// A stranger's program that uses everything weir::limiter has.
+// A foreign program that uses everything in weir::limiter.
 
 #include <weir/concurrency_limiter.h>
 #include <weir/keyed_limiter.h>

@@ -1,4 +1,4 @@
-// A stranger's program that uses what weir::redis has.
+// A foreign program that uses weir::redis.
 
 #include <weir/redis.h>
 

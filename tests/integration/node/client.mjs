@@ -1,4 +1,4 @@
-// node-redis against a running daemon: client.mjs PORT. Fails with what was different.
+// node-redis against a running daemon: client.mjs PORT. Fails with the difference.
 
 import assert from 'node:assert/strict';
 import { createClient } from 'redis';
@@ -11,7 +11,7 @@ const taken = await client.sendCommand(['WEIR.TAKE', 'llm', 'node', '400']);
 assert.deepEqual(taken.slice(0, 4), [1, 1000, 600, 0]);
 assert.equal(taken[6], 'tokens');
 
-// Commands of one turn of its loop go out together.
+// Commands of one turn of the event loop are sent together.
 const many = await Promise.all(
   Array.from({ length: 100 }, () => client.sendCommand(['WEIR.TAKE', 'llm', 'node']))
 );

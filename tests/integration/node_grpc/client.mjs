@@ -1,4 +1,4 @@
-// @grpc/grpc-js against a running daemon: client.mjs PORT PROTO_FOLDER. Fails with what was different.
+// @grpc/grpc-js against a running daemon: client.mjs PORT PROTO_FOLDER. Fails with the difference.
 
 import assert from 'node:assert/strict';
 import { promisify } from 'node:util';
@@ -21,7 +21,7 @@ assert.equal(one.overallCode, 'OK');
 assert.equal(one.statuses[0].limitRemaining, 19);
 assert.equal(one.statuses[0].currentLimit.unit, 'DAY');
 
-// Calls of one turn of its loop go out together.
+// Calls of one turn of the event loop are sent together.
 const many = await Promise.all(Array.from({ length: 200 }, () => ask(request('plenty', 'node'))));
 const remaining = many.map((answer) => answer.statuses[0].limitRemaining).sort((a, b) => a - b);
 assert.deepEqual(remaining, Array.from({ length: 200 }, (_, i) => 999_800 + i));
