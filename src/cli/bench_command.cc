@@ -29,9 +29,9 @@ namespace {
 
 using nlohmann::json;
 
-// What was typed.
+// The options as given on the command line.
 struct BenchOptions {
-  bench::Plan plan{};
+  bench::BenchPlan plan{};
   std::string address = "127.0.0.1:7379";
   std::string spread = "uniform";
   std::string mix = "take";
@@ -57,8 +57,8 @@ std::uint64_t any_seed() {
   return device() % 1'000'000'000;
 }
 
-Result<bench::Plan, Error> plan_of(const BenchOptions& options) {
-  bench::Plan plan = options.plan;
+Result<bench::BenchPlan, Error> plan_of(const BenchOptions& options) {
+  bench::BenchPlan plan = options.plan;
   auto target = bench::parse_target(options.address);
   if (!target) return target.error();
   plan.target = *std::move(target);
@@ -77,15 +77,15 @@ Result<bench::Plan, Error> plan_of(const BenchOptions& options) {
   return plan;
 }
 
-// ---- What the daemon will go by
+// ---- The limits of the daemon
 
-using Limits = std::vector<bench::KnownLimit>;
+using KnownLimits = std::vector<bench::KnownLimit>;
 
-Result<Limits, Error> limits_over_resp(const bench::Plan& plan) {
-  const auto lines = bench::ask_resp(
+Result<KnownLimits, Error> limits_over_resp(const bench::BenchPlan& plan) {
+  const auto lines = bench::query_resp(
       plan, {"WEIR.EXPLAIN", plan.policy, bench::key_name(plan, 0), std::to_string(plan.permits)});
   if (!lines) return lines.error();
-  Limits limits;
+  KnownLimits limits;
   for (const std::string& line : *lines) {
     auto limit = bench::read_explained(line);
     if (!limit) return limit.error();
@@ -94,35 +94,35 @@ Result<Limits, Error> limits_over_resp(const bench::Plan& plan) {
   return limits;
 }
 
-// The answer of the HTTP door, if it is a good one.
-Result<json, Error> ask_http(const bench::Plan& plan, std::string_view method,
-                             std::string_view path, const std::string& body) {
+// Calls the HTTP listener. Any status but 200 is an error.
+Result<json, Error> query_http(const bench::BenchPlan& plan, std::string_view method,
+                               std::string_view path, const std::string& request) {
   const HttpClient client{.url = plan.target.text(), .token = plan.password};
-  const auto answer = client.ask(method, path, body);
+  const auto answer = client.ask(method, path, request);
   if (!answer) return answer.error();
-  json said = json::parse(answer->body, nullptr, false);
-  if (!said.is_object()) {
+  json body = json::parse(answer->body, nullptr, false);
+  if (!body.is_object()) {
     return Error{
-        fmt::format("{} does not answer as a daemon does (status {}): is it the RESP listener?",
+        fmt::format("the response of {} is not JSON (status {}): it must be the HTTP listener",
                     plan.target.text(), answer->status)};
   }
   if (answer->status != 200) {
     return Error{fmt::format("{} says: {}", plan.target.text(),
-                             said.value("detail", fmt::format("status {}", answer->status)))};
+                             body.value("detail", fmt::format("status {}", answer->status)))};
   }
-  return said;
+  return body;
 }
 
-Result<Limits, Error> limits_over_http(const bench::Plan& plan) {
+Result<KnownLimits, Error> limits_over_http(const bench::BenchPlan& plan) {
   const json body{
       {"policy", plan.policy}, {"key", bench::key_name(plan, 0)}, {"permits", plan.permits}};
-  const auto said = ask_http(plan, "POST", "/v1/explain",
-                             body.dump(-1, ' ', false, json::error_handler_t::replace));
-  if (!said) return said.error();
-  Limits limits;
-  for (const json& each : said->at("limits")) {
+  const auto response = query_http(plan, "POST", "/v1/explain",
+                                   body.dump(-1, ' ', false, json::error_handler_t::replace));
+  if (!response) return response.error();
+  KnownLimits limits;
+  for (const json& each : response->at("limits")) {
     auto rule = policy::parse_limit(each.at("limit").get<std::string>());
-    if (!rule) return Error{"cannot read what the daemon says of its limit: " + each.dump()};
+    if (!rule) return Error{"cannot parse the daemon's description of a limit: " + each.dump()};
     limits.push_back({.rule = *std::move(rule),
                       .cost = each.at("cost").get<Permits>(),
                       .shadow = each.at("shadow").get<bool>()});
@@ -130,22 +130,22 @@ Result<Limits, Error> limits_over_http(const bench::Plan& plan) {
   return limits;
 }
 
-// Asks the daemon what its policy's limits are, which also shows whether it is there and lets us
-// in. They are those of the first key: overrides may give others to some.
-Result<Limits, Error> limits_of(const bench::Plan& plan) {
-  const bool resp = plan.target.door == bench::Door::resp;
+// Queries the limits of the policy. The query also proves that the daemon is reachable and accepts
+// the password. The limits are those of the first key: overrides may give other keys other limits.
+Result<KnownLimits, Error> limits_of(const bench::BenchPlan& plan) {
+  const bool resp = plan.target.protocol == bench::WireProtocol::resp;
   if (!plan.policy.empty()) return resp ? limits_over_resp(plan) : limits_over_http(plan);
   if (resp) {
-    if (const auto answer = bench::ask_resp(plan, {"PING"}); !answer) return answer.error();
-  } else if (const auto answer = ask_http(plan, "GET", "/v1/policies", {}); !answer) {
+    if (const auto answer = bench::query_resp(plan, {"PING"}); !answer) return answer.error();
+  } else if (const auto answer = query_http(plan, "GET", "/v1/policies", {}); !answer) {
     return answer.error();
   }
-  auto own = bench::own_limit(plan);
+  auto own = bench::ad_hoc_limit(plan);
   if (!own) return own.error();
-  return Limits{{.rule = *std::move(own), .cost = plan.permits}};
+  return KnownLimits{{.rule = *std::move(own), .cost = plan.permits}};
 }
 
-std::string text_of(const bench::Plan& plan, const Limits& limits) {
+std::string text_of(const bench::BenchPlan& plan, const KnownLimits& limits) {
   if (plan.policy.empty()) return plan.limit;
   std::string text;
   for (const bench::KnownLimit& limit : limits) {
@@ -156,31 +156,33 @@ std::string text_of(const bench::Plan& plan, const Limits& limits) {
 
 // ---- The run
 
-// Rewrites one line on a terminal, and takes it away in the end.
+// Shows the progress in one line on stderr, if it is a terminal. The destructor erases the line.
 class ProgressLine {
  public:
-  explicit ProgressLine(const bench::Plan& plan) : plan_(plan), shown_(isatty(STDERR_FILENO)) {}
+  explicit ProgressLine(const bench::BenchPlan& plan)
+      : plan_(plan), shown_(isatty(STDERR_FILENO)) {}
   ~ProgressLine() {
     if (shown_) std::cerr << "\r\x1b[K" << std::flush;
   }
   ProgressLine(const ProgressLine&) = delete;
   ProgressLine& operator=(const ProgressLine&) = delete;
 
-  std::function<void(const bench::Ran&)> updates() {
+  std::function<void(const bench::RunResult&)> updates() {
     if (!shown_) return {};
-    return [this](const bench::Ran& ran) {
-      std::cerr << "\r" << bench::progress_line(plan_, ran) << "\x1b[K" << std::flush;
+    return [this](const bench::RunResult& result) {
+      std::cerr << "\r" << bench::progress_line(plan_, result) << "\x1b[K" << std::flush;
     };
   }
 
  private:
-  const bench::Plan& plan_;
+  const bench::BenchPlan& plan_;
   const bool shown_;
 };
 
-Result<bench::Ran, Error> run(const bench::Plan& plan, bench::Asked* asked) {
+Result<bench::RunResult, Error> run(const bench::BenchPlan& plan,
+                                    bench::TakesPerKey* takes_per_key) {
   ProgressLine line(plan);
-  return bench::run(plan, asked, line.updates());
+  return bench::run(plan, takes_per_key, line.updates());
 }
 
 int bench_daemon(const BenchOptions& options) {
@@ -189,95 +191,101 @@ int bench_daemon(const BenchOptions& options) {
   auto limits = limits_of(*plan);
   if (!limits) return fail("bench: " + limits.error().message);
   const std::string text = text_of(*plan, *limits);
-  const auto ideal = bench::Ideal::of(*plan, *std::move(limits));
-  bench::Asked asked(ideal ? plan->keys : 0);
-  const auto ran = run(*plan, ideal ? &asked : nullptr);
-  if (!ran) return fail("bench: " + ran.error().message);
-  bench::Report report{.plan = *plan, .ran = *ran, .limits = text};
+  const auto ideal = bench::IdealAdmissions::of(*plan, *std::move(limits));
+  bench::TakesPerKey takes_per_key(ideal ? plan->keys : 0);
+  const auto result = run(*plan, ideal ? &takes_per_key : nullptr);
+  if (!result) return fail("bench: " + result.error().message);
+  bench::BenchReport report{.plan = *plan, .result = *result, .limits = text};
   if (ideal) {
-    report.ideal = ideal->for_all(asked, ran->elapsed);
+    report.ideal = ideal->for_all(takes_per_key, result->elapsed);
   } else {
     report.no_ideal = ideal.error().message;
   }
   options.as_json ? print_json(bench::to_json(report)) : void(std::cout << bench::to_text(report));
-  return ran->tally.errors.empty() ? kSuccess : kFailed;
+  return result->tally.errors.empty() ? kSuccess : kFailed;
 }
 
 constexpr const char* kFooter =
-    "With --rate (open loop) requests are due at a fixed pace and latency counts from when a "
-    "request\n"
-    "was due: a stall shows with everybody whom it kept waiting. Without (closed loop) a stalled\n"
-    "daemon is asked less, and latency counts from sending.\n"
+    "With --rate (open loop), requests are due at a fixed rate, and latency counts from when a\n"
+    "request was due: a stall shows in every request that it delays. Without --rate (closed "
+    "loop),\n"
+    "latency counts from sending, and a stalled daemon simply gets fewer requests.\n"
     "\n"
-    "admitted / ideal: takes that passed by the most that token buckets could have let pass, burst "
-    "+\n"
-    "rate × time for each key, or what was asked for it if that is less. Above 1 more passed than "
-    "the\n"
-    "limit says. Each run has keys of its own, unless --seed is the same.\n"
+    "admitted / ideal: admitted takes, divided by the maximum that token buckets could have "
+    "admitted.\n"
+    "For each key, that is burst + rate × time, or the number of takes if that is less. Above 1, "
+    "more\n"
+    "passed than the limit allows. Each run uses new keys, unless --seed is the same.\n"
     "\n"
-    "Refusals are no errors. Exit code: 0, 1 if there were errors or there is no daemon, 2 usage.";
+    "Refusals are not errors. Exit codes: 0 success, 1 errors or no daemon, 2 wrong usage.";
 
-void add_what_options(CLI::App* command, BenchOptions& options) {
-  bench::Plan& plan = options.plan;
-  command->add_option("--policy", plan.policy, "A policy of the daemon; without, --limit");
-  command->add_option("--limit", plan.limit, "A limit that comes with the call")
+void add_request_options(CLI::App* command, BenchOptions& options) {
+  bench::BenchPlan& plan = options.plan;
+  command->add_option("--policy", plan.policy,
+                      "Policy of the daemon to measure; without it, --limit");
+  command->add_option("--limit", plan.limit, "Ad hoc limit that each request brings")
       ->capture_default_str();
-  command->add_option("--keys", plan.keys, "How many there are")->capture_default_str();
-  command->add_option("--spread", options.spread, "How often each: uniform, zipf or zipf:S")
+  command->add_option("--keys", plan.keys, "Number of keys")->capture_default_str();
+  command
+      ->add_option("--spread", options.spread,
+                   "Distribution over the keys: uniform, zipf or zipf:S")
       ->capture_default_str();
-  command->add_option("--mix", options.mix, "Parts of take, peek, settle: take=90,peek=10")
+  command->add_option("--mix", options.mix, "Weights of take, peek and settle: take=90,peek=10")
       ->capture_default_str();
-  command->add_option("--permits", plan.permits, "Of each request")
+  command->add_option("--permits", plan.permits, "Permits of each request")
       ->check(CLI::Range(Permits{0}, Permits{1'000'000'000'000}))
       ->capture_default_str();
-  command->add_option("--prefix", options.prefix, "Of the keys; default: bench:SEED:");
-  command->add_option("--seed", options.seed, "The same keys in the same order; default: any");
+  command->add_option("--prefix", options.prefix, "Prefix of the keys. Default: bench:SEED:");
+  command->add_option("--seed", options.seed, "Seed of the keys and their order. Default: random");
 }
 
-void add_how_options(CLI::App* command, BenchOptions& options) {
-  bench::Plan& plan = options.plan;
-  command->add_option("--connections", plan.connections, "How many")
+void add_load_options(CLI::App* command, BenchOptions& options) {
+  bench::BenchPlan& plan = options.plan;
+  command->add_option("--connections", plan.connections, "Number of connections")
       ->check(CLI::Range(1, 100'000))
       ->capture_default_str();
   command->add_option("--pipeline", plan.pipeline, "Requests in flight on each connection")
       ->check(CLI::Range(1, 10'000))
       ->capture_default_str();
-  command->add_option("--threads", plan.threads, "Each with a part of the connections")
+  command->add_option("--threads", plan.threads, "Number of threads, which share the connections")
       ->check(CLI::Range(1, 1024))
       ->capture_default_str();
-  command->add_option("--rate", plan.rate, "Open loop: requests a second, in all")
+  command->add_option("--rate", plan.rate, "Open loop: requests per second in total")
       ->check([](const std::string& text) {
         double rate = 0;
         const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), rate);
         const bool good = error == std::errc{} && end == text.data() + text.size() && rate > 0;
-        return good ? std::string{} : "a number above 0, not " + text;
+        return good ? std::string{} : "must be a number above 0, not " + text;
       });
-  CLI::Option* duration =
-      command->add_option("--duration", options.duration, "How long")->capture_default_str();
-  command->add_option("--requests", plan.requests, "How many, instead of how long")
+  CLI::Option* duration = command->add_option("--duration", options.duration, "How long to measure")
+                              ->capture_default_str();
+  command->add_option("--requests", plan.requests, "Number of requests, instead of --duration")
       ->transform(whole_number(1))
       ->excludes(duration);
-  command->add_option("--warmup", options.warmup, "Before that, not measured")
+  command->add_option("--warmup", options.warmup, "How long to run before measuring")
       ->capture_default_str();
-  command->add_option("--timeout", options.timeout, "A request without an answer is an error then")
+  command
+      ->add_option("--timeout", options.timeout,
+                   "After this time, a request without a response is an error")
       ->capture_default_str();
-  command->add_flag("--spin", plan.spin, "Never sleep: exacter, for a whole processor each thread");
+  command->add_flag("--spin", plan.spin,
+                    "Never sleep: more exact, but each thread uses a whole CPU");
 }
 
 }  // namespace
 
 void add_bench_command(CLI::App& app, int& exit_code) {
   auto options = std::make_shared<BenchOptions>();
-  CLI::App* command = app.add_subcommand("bench", "Measure a daemon: its rate and its latency");
+  CLI::App* command = app.add_subcommand("bench", "Measure the rate and the latency of a daemon");
   command
       ->add_option("ADDRESS", options->address,
-                   "Where it is: host:port is RESP, http://host:port HTTP")
+                   "Address of the daemon: host:port for RESP, http://host:port for HTTP")
       ->capture_default_str();
-  add_what_options(command, *options);
-  add_how_options(command, *options);
-  command->add_option("--password,--token", options->plan.password, "If the daemon has one")
+  add_request_options(command, *options);
+  add_load_options(command, *options);
+  command->add_option("--password,--token", options->plan.password, "Password of the daemon")
       ->envname("WEIR_TOKEN");
-  command->add_flag("--json", options->as_json, "Report as JSON");
+  command->add_flag("--json", options->as_json, "Print the report as JSON");
   command->footer(kFooter);
   command->callback([options, &exit_code] { exit_code = bench_daemon(*options); });
 }

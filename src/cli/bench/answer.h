@@ -8,44 +8,44 @@
 
 namespace weir::cli::bench {
 
-// What the daemon said to a request. Borrows its texts from the bytes it was read from, or from the
-// reader.
-struct Answer {
-  enum class Kind : std::uint8_t { allowed, refused, error };
+enum class ReplyKind : std::uint8_t { allowed, refused, error };
 
-  Kind kind = Kind::allowed;
-  std::string_view error_kind{};  // "ERR", "status 404": by what errors are counted
-  std::string_view text{};        // of an error, for people
+// The daemon's reply to a request. Borrows its texts from the input of the reader, or from the
+// reader itself: valid until the next read.
+struct BenchReply {
+  ReplyKind kind = ReplyKind::allowed;
+  std::string_view error_kind{};  // "ERR", "status 404": errors are counted by it
+  std::string_view text{};        // of an error, for the report
 };
 
-// Reads the answers of either door.
-class AnswerReader {
+// Parses the replies of the RESP listener or of the HTTP listener.
+class BenchReplyReader {
  public:
-  explicit AnswerReader(const Plan& plan)
-      : door_(plan.target.door), is_cell_(plan.policy.empty()) {}
+  explicit BenchReplyReader(const BenchPlan& plan)
+      : protocol_(plan.target.protocol), is_cell_(plan.policy.empty()) {}
 
-  enum class Status { need_more, answer, broken };
+  enum class ReadStatus { need_more, reply, broken };
 
-  // The next answer at the start of `input`, to a request with this verb.
-  Status read(std::string_view input, Verb verb);
+  // Parses the reply at the start of `input`, to a request with this verb.
+  ReadStatus read(std::string_view input, RequestVerb verb);
 
-  const Answer& answer() const { return answer_; }
+  const BenchReply& answer() const { return answer_; }
   std::size_t consumed() const { return consumed_; }
-  // Whether the daemon ends the connection behind this answer.
+  // True if the daemon closes the connection after this reply.
   bool closes() const { return closes_; }
-  // Why it is broken.
+  // The reason of the last ReadStatus::broken.
   std::string_view error() const { return error_; }
 
  private:
-  Status read_resp(std::string_view input, Verb verb);
-  Status read_http(std::string_view input, Verb verb);
-  Status broken(std::string_view error);
+  ReadStatus read_resp(std::string_view input, RequestVerb verb);
+  ReadStatus read_http(std::string_view input, RequestVerb verb);
+  ReadStatus broken(std::string_view error);
 
-  Door door_;
+  WireProtocol protocol_;
   bool is_cell_;
   wire::RespReplyParser resp_;
   wire::HttpReplyParser http_;
-  Answer answer_{};
+  BenchReply answer_{};
   std::size_t consumed_ = 0;
   bool closes_ = false;
   std::string_view error_{};

@@ -20,10 +20,10 @@ namespace {
 using wire::RespReplyParser;
 using wire::RespValue;
 
-// A connection that waits.
-class Asker {
+// A blocking connection to the RESP listener.
+class BlockingRespClient {
  public:
-  explicit Asker(const Plan& plan) : plan_(plan) {}
+  explicit BlockingRespClient(const BenchPlan& plan) : plan_(plan) {}
 
   std::optional<Error> connect(const net::Address& address) {
     socket_ = net::Descriptor(socket(address.bytes.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
@@ -48,13 +48,13 @@ class Asker {
       if (status == RespReplyParser::Status::reply) return texts();
       if (status == RespReplyParser::Status::error) {
         return Error{
-            fmt::format("{} does not speak RESP ({}): is it the HTTP listener? Then write "
+            fmt::format("{} does not answer in RESP ({}): if it is the HTTP listener, write "
                         "http://{}",
                         plan_.target.text(), parser_.error(), plan_.target.text())};
       }
       std::array<char, 4096> piece;
       const ssize_t got = recv(socket_.fd(), piece.data(), piece.size(), 0);
-      if (got == 0) return Error{fmt::format("{} ended the connection", plan_.target.text())};
+      if (got == 0) return Error{fmt::format("{} closed the connection", plan_.target.text())};
       if (got < 0) return failed(errno);
       in.append(piece.data(), static_cast<std::size_t>(got));
     }
@@ -76,29 +76,31 @@ class Asker {
 
   Error failed(int error) const {
     const bool late = error == EAGAIN || error == EINPROGRESS;
-    return Error{fmt::format("cannot ask {}: {}: does `weir serve` run there?", plan_.target.text(),
-                             late ? "no answer" : std::strerror(error))};
+    return Error{fmt::format("cannot reach {}: {}: does `weir serve` run there?",
+                             plan_.target.text(),
+                             late ? "no answer in time" : std::strerror(error))};
   }
 
-  const Plan& plan_;
+  const BenchPlan& plan_;
   net::Descriptor socket_;
   RespReplyParser parser_;
 };
 
 }  // namespace
 
-Result<std::vector<std::string>, Error> ask_resp(const Plan& plan,
-                                                 std::initializer_list<std::string_view> words) {
+Result<std::vector<std::string>, Error> query_resp(const BenchPlan& plan,
+                                                   std::initializer_list<std::string_view> words) {
   const auto address = net::resolve(plan.target.host, plan.target.port);
   if (!address) {
-    return Error{fmt::format("cannot find {}: {}", plan.target.text(), address.error().message)};
+    return Error{fmt::format("cannot resolve the address {}: {}", plan.target.text(),
+                             address.error().message)};
   }
-  Asker asker(plan);
-  if (auto error = asker.connect(*address)) return *std::move(error);
+  BlockingRespClient client(plan);
+  if (auto error = client.connect(*address)) return *std::move(error);
   if (!plan.password.empty()) {
-    if (auto answer = asker.ask(resp_command({"AUTH", plan.password})); !answer) return answer;
+    if (auto answer = client.ask(resp_command({"AUTH", plan.password})); !answer) return answer;
   }
-  return asker.ask(resp_command(words));
+  return client.ask(resp_command(words));
 }
 
 }  // namespace weir::cli::bench

@@ -9,9 +9,10 @@
 
 namespace weir::cli::bench {
 
-// Asks the RESP door of the target once, with the password if there is one, and waits for the
-// answer: its texts, of which lists have several. Errors: nobody is there, or what the daemon says.
-Result<std::vector<std::string>, Error> ask_resp(const Plan& plan,
-                                                 std::initializer_list<std::string_view> words);
+// Sends one command to the RESP listener of the target, after AUTH if the plan has a password, and
+// blocks until the reply. Returns the strings of the reply (an array may have several).
+// Errors: the connection failed or timed out, or the daemon replied with an error.
+Result<std::vector<std::string>, Error> query_resp(const BenchPlan& plan,
+                                                   std::initializer_list<std::string_view> words);
 
 }  // namespace weir::cli::bench

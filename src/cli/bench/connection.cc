@@ -12,17 +12,18 @@ namespace weir::cli::bench {
 
 namespace {
 
-// More than any answer has: what does not fit is broken.
+// Larger than any reply of the daemon: a reply that does not fit is a protocol error.
 constexpr std::size_t kInputBytes = 64 << 10;
 static_assert(kInputBytes > wire::RespReplyLimits::kBytes);
 static_assert(kInputBytes > wire::HttpReplyLimits::kHeadBytes + wire::HttpReplyLimits::kBodyBytes);
 
 }  // namespace
 
-Connection::Connection(const Plan& plan, const Messages& messages, Load& load)
+BenchConnection::BenchConnection(const BenchPlan& plan, const Messages& messages,
+                                 LoadGenerator& load)
     : pipeline_(plan.pipeline), messages_(messages), load_(load), reader_(plan), in_(kInputBytes) {}
 
-int Connection::open(const net::Address& address, Nanos now) {
+int BenchConnection::open(const net::Address& address, Nanos now) {
   close();
   socket_ = net::Descriptor(
       socket(address.bytes.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
@@ -36,13 +37,14 @@ int Connection::open(const net::Address& address, Nanos now) {
     return error;
   }
   if (!messages_.login().empty()) {
-    in_flight_.push_back({.start = now, .sent = now, .verb = Verb::login, .measured = false});
+    in_flight_.push_back(
+        {.start = now, .sent = now, .verb = RequestVerb::login, .measured = false});
     out_ += messages_.login();
   }
   return 0;
 }
 
-void Connection::close() {
+void BenchConnection::close() {
   socket_.close();
   out_.clear();
   written_ = 0;
@@ -52,23 +54,23 @@ void Connection::close() {
   answered_ = false;
 }
 
-void Connection::add(const Request& request) {
+void BenchConnection::add(const BenchRequest& request) {
   in_flight_.push_back(request);
   messages_.append(out_, request.verb, request.key);
 }
 
-Connection::Trouble Connection::failure(int error) const {
+BenchConnection::ConnectionError BenchConnection::failure(int error) const {
   const bool never =
       error == ECONNREFUSED || error == ETIMEDOUT || error == EHOSTUNREACH || error == ENETUNREACH;
   return {.kind = never ? "connect" : "closed", .text = std::strerror(error)};
 }
 
-Connection::Trouble Connection::write() {
+BenchConnection::ConnectionError BenchConnection::write() {
   while (wants_to_write()) {
     const ssize_t sent = send(fd(), out_.data() + written_, out_.size() - written_, MSG_NOSIGNAL);
     if (sent < 0) {
       if (errno == EINTR) continue;
-      // (The last is what the system says before a connection is there.)
+      // ENOTCONN: the connect is not complete yet.
       if (errno == EAGAIN || errno == ENOTCONN) return {};
       return failure(errno);
     }
@@ -80,7 +82,7 @@ Connection::Trouble Connection::write() {
   return {};
 }
 
-Connection::Trouble Connection::read(Nanos now) {
+BenchConnection::ConnectionError BenchConnection::read(Nanos now) {
   const ssize_t got = recv(fd(), in_.data() + in_size_, in_.size() - in_size_, 0);
   if (got < 0) {
     if (errno == EAGAIN || errno == EINTR) return {};
@@ -88,29 +90,29 @@ Connection::Trouble Connection::read(Nanos now) {
   }
   if (got == 0) {
     if (closing_ && idle()) return {};
-    return {.kind = "closed", .text = "the daemon ended the connection"};
+    return {.kind = "closed", .text = "the daemon closed the connection"};
   }
   load_.tally().bytes_received += static_cast<std::uint64_t>(got);
   in_size_ += static_cast<std::size_t>(got);
   return read_answers(now);
 }
 
-Connection::Trouble Connection::read_answers(Nanos now) {
-  using Status = AnswerReader::Status;
+BenchConnection::ConnectionError BenchConnection::read_answers(Nanos now) {
+  using ReadStatus = BenchReplyReader::ReadStatus;
   std::size_t used = 0;
-  Trouble trouble;
-  while (used < in_size_ && !trouble) {
+  ConnectionError problem;
+  while (used < in_size_ && !problem) {
     if (idle()) {
-      trouble = {.kind = "protocol", .text = "an answer that nobody asked for"};
+      problem = {.kind = "protocol", .text = "a reply without a request"};
       break;
     }
-    const Request& request = in_flight_.front();
+    const BenchRequest& request = in_flight_.front();
     const std::string_view rest(in_.data() + used, in_size_ - used);
-    const Status status = reader_.read(rest, request.verb);
-    if (status == Status::broken) {
-      trouble = {.kind = "protocol", .text = std::string{reader_.error()}};
+    const ReadStatus status = reader_.read(rest, request.verb);
+    if (status == ReadStatus::broken) {
+      problem = {.kind = "protocol", .text = std::string{reader_.error()}};
     }
-    if (status != Status::answer) break;
+    if (status != ReadStatus::reply) break;
     used += reader_.consumed();
     answered_ = true;
     closing_ = closing_ || reader_.closes();
@@ -120,7 +122,7 @@ Connection::Trouble Connection::read_answers(Nanos now) {
   std::copy(in_.begin() + static_cast<std::ptrdiff_t>(used),
             in_.begin() + static_cast<std::ptrdiff_t>(in_size_), in_.begin());
   in_size_ -= used;
-  return trouble;
+  return problem;
 }
 
 }  // namespace weir::cli::bench

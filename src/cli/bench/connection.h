@@ -13,13 +13,13 @@
 
 namespace weir::cli::bench {
 
-// A connection to the daemon, what has been sent on it and what is not answered yet. Never waits.
-class Connection {
+// A non-blocking connection to the daemon, with its write buffer and its requests in flight.
+class BenchConnection {
  public:
-  Connection(const Plan& plan, const Messages& messages, Load& load);
+  BenchConnection(const BenchPlan& plan, const Messages& messages, LoadGenerator& load);
 
-  // Starts to connect; whether that works shows later. Where there is a password, it goes first.
-  // Returns why not, or 0.
+  // Starts a non-blocking connect, and queues AUTH if there is a password. Returns an errno, or 0.
+  // A connect that fails later is reported by `write` or `read`.
   int open(const net::Address& address, Nanos now);
   void close();
 
@@ -28,40 +28,40 @@ class Connection {
   bool has_room() const { return is_open() && !closing_ && in_flight_.size() < pipeline_; }
   bool idle() const { return in_flight_.empty(); }
   bool wants_to_write() const { return written_ < out_.size(); }
-  // Whether anything was answered since it was opened.
+  // True if a reply has arrived since `open`.
   bool was_answered() const { return answered_; }
   Nanos oldest_sent() const { return in_flight_.front().sent; }
-  const std::deque<Request>& in_flight() const { return in_flight_; }
+  const std::deque<BenchRequest>& in_flight() const { return in_flight_; }
 
-  void add(const Request& request);
+  void add(const BenchRequest& request);
 
-  // What went wrong with the connection; `kind` is empty if nothing did.
-  struct Trouble {
+  // An error of the connection; `kind` is empty if there is none.
+  struct ConnectionError {
     std::string_view kind{};
     std::string text{};
     explicit operator bool() const { return !kind.empty(); }
   };
-  // Sends as much as the system takes.
-  Trouble write();
-  // Receives what there is, and tells the load what was answered.
-  Trouble read(Nanos now);
-  // Whether the daemon has ended it in an orderly way, behind an answer.
+  // Sends as much of the write buffer as the socket accepts.
+  ConnectionError write();
+  // Receives once, and hands each complete reply to the load generator.
+  ConnectionError read(Nanos now);
+  // True if the daemon announced the end of the connection in a reply, and none is missing.
   bool ended() const { return closing_ && in_flight_.empty(); }
 
  private:
-  Trouble read_answers(Nanos now);
-  Trouble failure(int error) const;
+  ConnectionError read_answers(Nanos now);
+  ConnectionError failure(int error) const;
 
   const std::size_t pipeline_;
   const Messages& messages_;
-  Load& load_;
-  AnswerReader reader_;
+  LoadGenerator& load_;
+  BenchReplyReader reader_;
   net::Descriptor socket_;
   std::string out_;
   std::size_t written_ = 0;
   std::vector<char> in_;
   std::size_t in_size_ = 0;
-  std::deque<Request> in_flight_;
+  std::deque<BenchRequest> in_flight_;
   bool closing_ = false;
   bool answered_ = false;
 };

@@ -7,29 +7,29 @@
 
 namespace weir::cli::bench {
 
-// Durations, counted in buckets that grow with what they hold: each is at most a thousandth as wide
-// as its values, from a nanosecond to a quarter of an hour. Costs a few instructions and nothing
-// else for each, however many there are.
-class Histogram {
+// A histogram of durations from 1 ns to 18 min, with a relative error of at most 1/1000: the width
+// of a bucket is at most a thousandth of its values. Adding a duration takes a few instructions and
+// no memory. Not thread-safe.
+class LatencyHistogram {
  public:
-  Histogram();
+  LatencyHistogram();
 
-  // What is longer than the longest counts as that; below zero as zero.
+  // Clamps the duration to 0 … kMaxDuration; `max` keeps the exact value.
   void add(Nanos duration);
-  void merge(const Histogram& other);
+  void merge(const LatencyHistogram& other);
 
   std::uint64_t count() const { return count_; }
   Nanos max() const { return max_; }  // exact
-  // The smallest that `share` (0 to 1) of all are not above; at most a thousandth too long. 0 if
-  // there are none.
-  Nanos at(double share) const;
+  // The quantile of `share` (0 to 1): the smallest duration that at least this share of all samples
+  // does not exceed, rounded up by at most a thousandth. 0 for an empty histogram.
+  Nanos quantile(double share) const;
   double mean_ns() const;
 
-  static constexpr Nanos kLongest{(std::int64_t{1} << 40) - 1};
+  static constexpr Nanos kMaxDuration{(std::int64_t{1} << 40) - 1};
 
  private:
   static std::size_t bucket_of(std::uint64_t value);
-  static std::uint64_t last_of(std::size_t bucket);
+  static std::uint64_t upper_bound_of(std::size_t bucket);
 
   std::vector<std::uint64_t> buckets_;
   std::uint64_t count_ = 0;

@@ -10,9 +10,9 @@
 
 namespace weir::cli::bench {
 
-// From behind: only the name, in front, may hold anything.
+// Parses the line from its end: the name at its beginning may contain any text.
 Result<KnownLimit, Error> read_explained(std::string_view line) {
-  const Error wrong{fmt::format("cannot read what the daemon says of its limit: {}", line)};
+  const Error wrong{fmt::format("cannot parse the daemon's description of a limit: {}", line)};
   constexpr std::string_view cost_mark = "; a cost of ";
   const std::size_t cost_at = line.rfind(cost_mark);
   if (cost_at == std::string_view::npos) return wrong;
@@ -32,10 +32,11 @@ Result<KnownLimit, Error> read_explained(std::string_view line) {
   return known;
 }
 
-Result<Ideal, Error> Ideal::of(const Plan& plan, std::vector<KnownLimit> limits) {
-  if (plan.mix.has(Verb::settle)) return Error{"settling takes without asking"};
-  if (!plan.mix.has(Verb::take)) return Error{"nothing is taken"};
-  Ideal ideal;
+Result<IdealAdmissions, Error> IdealAdmissions::of(const BenchPlan& plan,
+                                                   std::vector<KnownLimit> limits) {
+  if (plan.mix.has(RequestVerb::settle)) return Error{"settle charges permits without a decision"};
+  if (!plan.mix.has(RequestVerb::take)) return Error{"the mix has no takes"};
+  IdealAdmissions ideal;
   for (const KnownLimit& limit : limits) {
     if (limit.shadow || limit.cost == 0) continue;
     const auto* bucket = std::get_if<core::Bucket>(&limit.rule);
@@ -45,29 +46,29 @@ Result<Ideal, Error> Ideal::of(const Plan& plan, std::vector<KnownLimit> limits)
       ideal.refills_.push_back(
           {bucket->capacity, limit.cost, bucket->pace.price, bucket->pace.parts});
     } else {
-      return Error{fmt::format("only known for token buckets, and there is \"{}\"",
+      return Error{fmt::format("it is defined for token buckets only, and \"{}\" is none",
                                policy::to_text(limit.rule))};
     }
   }
   return ideal;
 }
 
-std::uint64_t Ideal::for_key(Nanos elapsed) const {
-  Int128 least = std::numeric_limits<std::int64_t>::max();
+std::uint64_t IdealAdmissions::for_key(Nanos elapsed) const {
+  Int128 lowest = std::numeric_limits<std::int64_t>::max();
   for (const Refill& refill : refills_) {
-    // What costs more than the bucket ever holds never passes.
-    const Int128 dripped = Int128{elapsed.count()} * refill.parts / refill.price;
-    const Int128 most =
-        refill.cost > refill.capacity ? 0 : (refill.capacity + dripped) / refill.cost;
-    least = std::min(least, most);
+    // A cost above the capacity never passes.
+    const Int128 refilled = Int128{elapsed.count()} * refill.parts / refill.price;
+    const Int128 admitted =
+        refill.cost > refill.capacity ? 0 : (refill.capacity + refilled) / refill.cost;
+    lowest = std::min(lowest, admitted);
   }
-  return static_cast<std::uint64_t>(least);
+  return static_cast<std::uint64_t>(lowest);
 }
 
-std::uint64_t Ideal::for_all(const Asked& asked, Nanos elapsed) const {
-  const std::uint64_t most = for_key(elapsed);
+std::uint64_t IdealAdmissions::for_all(const TakesPerKey& takes_per_key, Nanos elapsed) const {
+  const std::uint64_t max_per_key = for_key(elapsed);
   std::uint64_t sum = 0;
-  for (const auto& times : asked) sum += std::min<std::uint64_t>(times.load(), most);
+  for (const auto& takes : takes_per_key) sum += std::min<std::uint64_t>(takes.load(), max_per_key);
   return sum;
 }
 

@@ -13,7 +13,7 @@
 
 namespace weir::cli::bench {
 
-// A limit that takes part in the decisions of a run, and what a request costs it.
+// A limit that decides about the requests of a run, and the cost of a request for it.
 struct KnownLimit {
   core::Limit rule;
   Permits cost = 1;
@@ -23,27 +23,27 @@ struct KnownLimit {
 // A line of WEIR.EXPLAIN: "rate: 100/s burst 20: 20 of 20 left; a cost of 1 passes".
 Result<KnownLimit, Error> read_explained(std::string_view line);
 
-// What limits would have admitted of a run, had nothing but them stood in the way.
+// The number of requests that ideal token buckets would have admitted in a run.
 //
-// A token bucket that was full at the start has admitted, after a time t, at most its burst and
-// what drips in during t. So for each key the ideal is that, or as many requests as there were for
-// it if those are fewer. It is a bound that no right limiter exceeds; one is below it as far as
-// requests for a key came in lumps larger than the burst, with pauses in which the bucket was full.
-class Ideal {
+// A token bucket that is full at the start admits within a time t at most its burst plus the
+// permits that refill during t. The ideal of a key is the smaller of that and the number of takes
+// sent for the key. A correct limiter never exceeds this bound. It stays below it if requests for a
+// key arrive in bursts larger than the capacity, with pauses in which the bucket is already full.
+class IdealAdmissions {
  public:
-  // Of these limits together, or why it cannot be said.
-  static Result<Ideal, Error> of(const Plan& plan, std::vector<KnownLimit> limits);
+  // For all of these limits together. Error: the ideal is not defined for them, or for this mix.
+  static Result<IdealAdmissions, Error> of(const BenchPlan& plan, std::vector<KnownLimit> limits);
 
-  // The most requests for one key that pass within the time.
+  // The maximum number of requests for one key that pass within the time.
   std::uint64_t for_key(Nanos elapsed) const;
-  // Of all keys.
-  std::uint64_t for_all(const Asked& asked, Nanos elapsed) const;
+  // The sum over all keys.
+  std::uint64_t for_all(const TakesPerKey& takes_per_key, Nanos elapsed) const;
 
  private:
   struct Refill {
     Permits capacity = 0;
     Permits cost = 1;
-    Int128 price = 1;  // of a permit, in parts of a nanosecond
+    Int128 price = 1;  // time to refill one permit, in 1/parts ns
     std::int64_t parts = 1;
   };
 

@@ -13,49 +13,50 @@
 
 namespace weir::cli::bench {
 
-// How often each key was asked for a take, by all threads.
-using Asked = std::vector<std::atomic<std::uint32_t>>;
+// The number of takes sent for each key, by all threads of the run.
+using TakesPerKey = std::vector<std::atomic<std::uint32_t>>;
 
-// A request to be sent. Times are since the start of the run.
-struct Request {
-  Nanos start{0};  // what waiting counts from: when it was due, or, in a closed loop, sent
+// A request to send. Times are measured from the start of the run.
+struct BenchRequest {
+  Nanos start{0};  // latency counts from here: open loop: when it was due; closed: sent
   Nanos sent{0};
   std::uint64_t key = 0;
-  Verb verb = Verb::take;
-  bool measured = true;  // not part of the warm-up
+  RequestVerb verb = RequestVerb::take;
+  bool measured = true;  // false during the warm-up
 };
 
-// The requests of one thread: which come next and when, and what became of them. Knows no socket
-// and no clock.
+// Generates the requests of one thread, and counts their results. Uses no socket and no clock: the
+// caller passes the time since the start of the run. Not thread-safe.
 //
-// In a closed loop there is always a next one: a connection that has its answer asks again, so a
-// daemon that stalls is asked less, and its stall costs as many requests as there are connections.
+// Closed loop: a connection sends its next request when it has the reply to the last one. A daemon
+// that stalls receives fewer requests, and the stall shows in as many samples as requests were in
+// flight (coordinated omission).
 //
-// In an open loop request i is due i / rate after the start, whatever the daemon does. If no
-// connection has room for it, it waits, and that waiting is part of its latency: callers out there
-// do not stop coming either.
-class Load {
+// Open loop: request i is due i / rate after the start, whatever the daemon does. A request for
+// which no connection is free waits, and the wait is part of its latency, because real callers do
+// not stop arriving either.
+class LoadGenerator {
  public:
-  // `asked`: where to count takes by key, or nowhere. The plan must outlive it.
-  Load(const Plan& plan, std::size_t thread, Asked* asked);
+  // `takes_per_key`: counts the takes of each key; may be null. The plan must outlive this object.
+  LoadGenerator(const BenchPlan& plan, std::size_t thread, TakesPerKey* takes_per_key);
 
-  // The next request, if there is one to be sent by now.
-  std::optional<Request> next(Nanos now);
-  // When there will be one; kForever if never, or as soon as somebody has room.
+  // The next request, if one is due by now.
+  std::optional<BenchRequest> next(Nanos now);
+  // When the next request is due; kForever in a closed loop, or if there will be none.
   Nanos next_due() const;
-  // Whether there will be no more.
+  // True if no further request will start.
   bool over(Nanos now) const;
-  // Nothing more from now on.
+  // Ends the run at `now`, if it would end later.
   void stop(Nanos now);
 
-  void answered(const Request& request, const Answer& answer, Nanos now);
-  // No answer will come. `kind` and `text` as in Answer.
-  void failed(const Request& request, std::string_view kind, std::string_view text);
-  // It took longer than anybody waits. Whoever asked has waited at least so long.
-  void timed_out(const Request& request, Nanos now);
-  // The run has ended without its answer.
-  void abandoned(const Request& request, Nanos now);
-  // At the end: whatever was due and could not be sent has waited until now.
+  void answered(const BenchRequest& request, const BenchReply& answer, Nanos now);
+  // No reply will arrive. `kind` and `text` as in BenchReply.
+  void failed(const BenchRequest& request, std::string_view kind, std::string_view text);
+  // No reply arrived within the timeout: counts as an error, and its wait so far as latency.
+  void timed_out(const BenchRequest& request, Nanos now);
+  // The run has ended before the reply: counts as unanswered, and its wait so far as latency.
+  void abandoned(const BenchRequest& request, Nanos now);
+  // At the end of an open loop: counts requests that were due and never sent, with their wait.
   void count_unsent(Nanos now);
 
   Tally& tally() { return tally_; }
@@ -65,19 +66,19 @@ class Load {
   Nanos due(std::uint64_t index) const;
   bool ran_out() const { return measured_left_ && *measured_left_ == 0; }
   std::optional<Nanos> next_start(Nanos now);
-  Verb choose_verb();
+  RequestVerb choose_verb();
   std::uint64_t choose_key();
 
-  const Plan& plan_;
+  const BenchPlan& plan_;
   const std::size_t thread_;
-  Asked* const asked_;
+  TakesPerKey* const takes_per_key_;
   Random random_;
   std::optional<Zipf> zipf_{};
   const std::uint64_t mix_sum_;
   Nanos end_ = kForever;
-  std::optional<Nanos> looked_at_end_{};
-  std::optional<std::uint64_t> measured_left_{};  // if they are counted
-  std::uint64_t index_ = 0;                       // of the next, in an open loop
+  std::optional<Nanos> first_call_after_end_{};
+  std::optional<std::uint64_t> measured_left_{};  // with --requests
+  std::uint64_t index_ = 0;                       // of the next request
   Tally tally_{};
 };
 

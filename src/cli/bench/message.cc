@@ -13,7 +13,7 @@ namespace weir::cli::bench {
 
 namespace {
 
-// The numbers of CL.THROTTLE.
+// The arguments of CL.THROTTLE.
 struct CellNumbers {
   Permits burst = 0;
   Permits count = 0;
@@ -22,13 +22,13 @@ struct CellNumbers {
 
 constexpr std::int64_t kSecond = 1'000'000'000;
 
-// A rate in whole permits and whole seconds: 10 per 100ms are 100 per second, 0.5/s 5 per 10 s.
+// The rate in whole permits per whole seconds: 10 per 100ms is 100 per second; 0.5/s is 5 per 10 s.
 Result<CellNumbers, Error> cell_numbers(const core::Limit& limit) {
   const auto* bucket = std::get_if<core::Bucket>(&limit);
   if (bucket == nullptr || bucket->queue) {
     return Error{
-        "--limit: over RESP a limit that comes with the call is a token bucket, as "
-        "\"100/s burst 20\"; for others use http://… or a --policy"};
+        "--limit: over RESP an ad hoc limit must be a token bucket, such as "
+        "\"100/s burst 20\"; for other limits use http://… or --policy"};
   }
   const core::Rate& rate = bucket->rate;
   const Int128 nanos = Int128{rate.period.count()} * rate.scale;
@@ -37,7 +37,7 @@ Result<CellNumbers, Error> cell_numbers(const core::Limit& limit) {
   const Int128 count = Int128{rate.count} * (kSecond / shared);
   const Int128 seconds = nanos / shared;
   if (count > core::kMaxPermits || seconds > core::kLongestDebt.count()) {
-    return Error{"--limit: CL.THROTTLE has no numbers for this rate; use http://… or a --policy"};
+    return Error{"--limit: CL.THROTTLE cannot express this rate; use http://… or --policy"};
   }
   return CellNumbers{.burst = bucket->capacity - 1,
                      .count = static_cast<Permits>(count),
@@ -52,7 +52,7 @@ Result<core::Limit, Error> parsed(const std::string& text) {
   return *std::move(limit);
 }
 
-std::string resp_message(const Plan& plan, Verb verb, const std::string& key) {
+std::string resp_message(const BenchPlan& plan, RequestVerb verb, const std::string& key) {
   const std::string permits = std::to_string(plan.permits);
   if (plan.policy.empty()) {
     const CellNumbers numbers = *cell_numbers(*parsed(plan.limit));
@@ -60,23 +60,24 @@ std::string resp_message(const Plan& plan, Verb verb, const std::string& key) {
                          std::to_string(numbers.count), std::to_string(numbers.seconds), permits});
   }
   switch (verb) {
-    case Verb::peek:
+    case RequestVerb::peek:
       return resp_command({"WEIR.PEEK", plan.policy, key, permits});
-    case Verb::settle:
+    case RequestVerb::settle:
       return resp_command({"WEIR.SETTLE", plan.policy, key, permits});
     default:
-      // Without permits it is one, as most callers write it.
+      // One permit is the default: most callers omit it, so this measures the common form.
       if (plan.permits == 1) return resp_command({"WEIR.TAKE", plan.policy, key});
       return resp_command({"WEIR.TAKE", plan.policy, key, permits});
   }
 }
 
-std::string http_body(const Plan& plan, Verb verb, const std::string& key) {
+std::string http_body(const BenchPlan& plan, RequestVerb verb, const std::string& key) {
   std::string body = plan.policy.empty() ? R"({"limit":)" : R"({"policy":)";
   wire::append_json_string(body, plan.policy.empty() ? plan.limit : plan.policy);
-  const bool says_permits = plan.permits != 1 || verb == Verb::settle;
+  const bool says_permits = plan.permits != 1 || verb == RequestVerb::settle;
   if (says_permits) {
-    body += fmt::format(R"(,"{}":{})", verb == Verb::settle ? "delta" : "permits", plan.permits);
+    body +=
+        fmt::format(R"(,"{}":{})", verb == RequestVerb::settle ? "delta" : "permits", plan.permits);
   }
   body += R"(,"key":)";
   wire::append_json_string(body, key);
@@ -84,7 +85,7 @@ std::string http_body(const Plan& plan, Verb verb, const std::string& key) {
   return body;
 }
 
-std::string http_message(const Plan& plan, Verb verb, const std::string& key) {
+std::string http_message(const BenchPlan& plan, RequestVerb verb, const std::string& key) {
   const std::string body = http_body(plan, verb, key);
   const std::string route =
       plan.policy.empty() ? "throttle" : kVerbNames[static_cast<std::size_t>(verb)];
@@ -108,29 +109,31 @@ std::string resp_command(std::initializer_list<std::string_view> words) {
   return out;
 }
 
-Result<core::Limit, Error> own_limit(const Plan& plan) {
+Result<core::Limit, Error> ad_hoc_limit(const BenchPlan& plan) {
   auto limit = parsed(plan.limit);
-  if (!limit || plan.target.door == Door::http) return limit;
+  if (!limit || plan.target.protocol == WireProtocol::http) return limit;
   const auto numbers = cell_numbers(*limit);
   if (!numbers) return numbers.error();
   const auto cell = core::Cell::make(numbers->burst, numbers->count, numbers->seconds);
-  if (!cell) return Error{"--limit: CL.THROTTLE has no such limit; use http://… or a --policy"};
+  if (!cell)
+    return Error{"--limit: CL.THROTTLE cannot express this limit; use http://… or --policy"};
   return core::Limit{*cell};
 }
 
-Messages::Messages(const Plan& plan) {
+Messages::Messages(const BenchPlan& plan) {
   for (std::size_t i = 0; i < messages_.size(); ++i) {
-    messages_[i] = message(plan, static_cast<Verb>(i));
+    messages_[i] = message(plan, static_cast<RequestVerb>(i));
   }
-  if (plan.target.door == Door::resp && !plan.password.empty()) {
+  if (plan.target.protocol == WireProtocol::resp && !plan.password.empty()) {
     login_ = resp_command({"AUTH", plan.password});
   }
 }
 
-// Where the digits are shows by writing another key: the last byte that differs ends them. (To look
-// for the key instead could find it in the name of the policy.)
-Messages::Message Messages::message(const Plan& plan, Verb verb) const {
-  const bool resp = plan.target.door == Door::resp;
+// Finds the digits of the key by building the message for a second key that differs only in its
+// last digit: the first byte that differs is that digit. Searching for the text of the key could
+// find it in the name of the policy.
+Messages::Message Messages::message(const BenchPlan& plan, RequestVerb verb) const {
+  const bool resp = plan.target.protocol == WireProtocol::resp;
   const auto write = [&](std::uint64_t key) {
     return resp ? resp_message(plan, verb, key_name(plan, key))
                 : http_message(plan, verb, key_name(plan, key));
@@ -145,7 +148,7 @@ Messages::Message Messages::message(const Plan& plan, Verb verb) const {
   return message;
 }
 
-void Messages::append(std::string& out, Verb verb, std::uint64_t key) const {
+void Messages::append(std::string& out, RequestVerb verb, std::uint64_t key) const {
   const Message& message = messages_[static_cast<std::size_t>(verb)];
   const std::size_t start = out.size();
   out += message.bytes;

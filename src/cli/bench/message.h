@@ -10,20 +10,20 @@
 
 namespace weir::cli::bench {
 
-// The limit that comes with the call, as the daemon will make it: over RESP that of CL.THROTTLE,
-// which knows token buckets only.
-Result<core::Limit, Error> own_limit(const Plan& plan);
+// The ad hoc limit of --limit as the daemon applies it. Over RESP it is sent with CL.THROTTLE,
+// which supports token buckets only.
+Result<core::Limit, Error> ad_hoc_limit(const BenchPlan& plan);
 
-// The bytes of requests. All requests with the same verb are the same but for a few digits of the
-// key, so they are written once, and each is a copy with its digits.
+// The bytes of requests. Requests with the same verb differ only in the digits of the key, so one
+// template for each verb is built in advance; a request is a copy of it with its digits.
 class Messages {
  public:
-  // `plan` is one that `check` finds nothing wrong with.
-  explicit Messages(const Plan& plan);
+  // Precondition: `check` accepts the plan.
+  explicit Messages(const BenchPlan& plan);
 
-  void append(std::string& out, Verb verb, std::uint64_t key) const;
+  void append(std::string& out, RequestVerb verb, std::uint64_t key) const;
 
-  // What a connection says first; empty if nothing.
+  // The first bytes of a connection: AUTH over RESP, if there is a password; otherwise empty.
   const std::string& login() const { return login_; }
 
  private:
@@ -32,13 +32,13 @@ class Messages {
     std::size_t digits_end = 0;
   };
 
-  Message message(const Plan& plan, Verb verb) const;
+  Message message(const BenchPlan& plan, RequestVerb verb) const;
 
   std::array<Message, kVerbNames.size()> messages_{};
   std::string login_;
 };
 
-// A command of RESP.
+// A command as a RESP array of bulk strings.
 std::string resp_command(std::initializer_list<std::string_view> words);
 
 }  // namespace weir::cli::bench

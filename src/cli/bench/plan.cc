@@ -15,8 +15,8 @@ namespace weir::cli::bench {
 namespace {
 
 constexpr std::string_view kHttp = "http://";
-constexpr std::uint64_t kMostKeys = 100'000'000;
-constexpr std::size_t kLongestKey = 4096;
+constexpr std::uint64_t kMaxKeys = 100'000'000;
+constexpr std::size_t kMaxKeyBytes = 4096;
 
 template <typename Number>
 bool read_number(std::string_view text, Number& value) {
@@ -33,7 +33,7 @@ std::string Target::authority() const {
 }
 
 std::string Target::text() const {
-  return door == Door::http ? std::string{kHttp} + authority() : authority();
+  return protocol == WireProtocol::http ? std::string{kHttp} + authority() : authority();
 }
 
 std::uint64_t Mix::sum() const {
@@ -50,11 +50,12 @@ Result<Target, Error> parse_target(std::string_view text) {
   const auto endpoint = policy::parse_endpoint(where, {});
   if (!endpoint) {
     return Error{
-        fmt::format("cannot understand the address {}: {}; for HTTP write http://127.0.0.1:7380",
+        fmt::format("cannot parse the address {}: {}; for HTTP write http://127.0.0.1:7380",
                     policy::in_quotes(text), endpoint.error().message)};
   }
-  return Target{
-      .door = http ? Door::http : Door::resp, .host = endpoint->host, .port = endpoint->port};
+  return Target{.protocol = http ? WireProtocol::http : WireProtocol::resp,
+                .host = endpoint->host,
+                .port = endpoint->port};
 }
 
 Result<Mix, Error> parse_mix(std::string_view text) {
@@ -68,20 +69,21 @@ Result<Mix, Error> parse_mix(std::string_view text) {
     std::uint32_t part = 1;
     if (verb == kVerbNames.end()) {
       constexpr std::array<std::string_view, kVerbNames.size()> known{"take", "peek", "settle"};
-      return Error{fmt::format("a mix is made of take, peek and settle, not {}{}",
+      return Error{fmt::format("--mix: the verbs are take, peek and settle, not {}{}",
                                policy::in_quotes(name), did_you_mean(name, known))};
     }
     if (equals != std::string_view::npos &&
         (!read_number(item.substr(equals + 1), part) || part > 1'000'000)) {
       return Error{
-          fmt::format("how many {} is a whole number up to 1000000, as in take=90,peek=10, "
-                      "not {}",
+          fmt::format("--mix: the weight of {} must be a whole number up to 1000000, as in "
+                      "take=90,peek=10, not {}",
                       name, policy::in_quotes(item.substr(equals + 1)))};
     }
     mix.parts[static_cast<std::size_t>(verb - kVerbNames.begin())] += part;
     start = end + 1;
   }
-  if (mix.sum() == 0) return Error{"a mix needs something that is not 0, as in take=90,peek=10"};
+  if (mix.sum() == 0)
+    return Error{"--mix: at least one weight must be above 0, as in take=90,peek=10"};
   return mix;
 }
 
@@ -94,45 +96,45 @@ Result<std::optional<double>, Error> parse_spread(std::string_view text) {
                     exponent > 0 && exponent <= 10;
   if (good) return std::optional<double>{exponent};
   return Error{
-      fmt::format("a spread is uniform, zipf, or zipf:S with an exponent S above 0 and at "
-                  "most 10, not {}",
+      fmt::format("--spread must be uniform, zipf, or zipf:S with an exponent S above 0 and "
+                  "at most 10, not {}",
                   policy::in_quotes(text))};
 }
 
-std::optional<Error> check(const Plan& plan) {
-  const bool only_takes = !plan.mix.has(Verb::peek) && !plan.mix.has(Verb::settle);
+std::optional<Error> check(const BenchPlan& plan) {
+  const bool only_takes = !plan.mix.has(RequestVerb::peek) && !plan.mix.has(RequestVerb::settle);
   if (plan.policy.empty() && !only_takes) {
-    return Error{
-        "a limit that comes with the call can only be taken from: give --policy for a mix"};
+    return Error{"--mix: peek and settle need a policy of the daemon: add --policy"};
   }
-  if (plan.keys < 1 || plan.keys > kMostKeys) {
-    return Error{fmt::format("--keys is from 1 to {}, not {}", kMostKeys, plan.keys)};
+  if (plan.keys < 1 || plan.keys > kMaxKeys) {
+    return Error{fmt::format("--keys must be from 1 to {}, not {}", kMaxKeys, plan.keys)};
   }
-  if (plan.prefix.size() + key_digits(plan) > kLongestKey) {
-    return Error{fmt::format("--prefix: keys have at most {} bytes", kLongestKey)};
+  if (plan.prefix.size() + key_digits(plan) > kMaxKeyBytes) {
+    return Error{fmt::format("--prefix is too long: a key has at most {} bytes", kMaxKeyBytes)};
   }
   if (plan.rate != 0 && !(plan.rate >= 0.001 && plan.rate <= 1e9)) {
-    return Error{"--rate is a number of requests a second, from 0.001 to 1000000000"};
+    return Error{"--rate must be from 0.001 to 1000000000 requests per second"};
   }
   if (plan.connections < plan.threads) {
-    return Error{fmt::format("--threads {}: each needs a connection, and --connections is {}",
-                             plan.threads, plan.connections)};
+    return Error{
+        fmt::format("--threads {}: each thread needs a connection, but --connections is {}",
+                    plan.threads, plan.connections)};
   }
   if (!plan.requests && plan.duration <= Nanos{0}) return Error{"--duration must be above 0"};
   if (plan.timeout <= Nanos{0}) return Error{"--timeout must be above 0"};
   const auto is_control = [](char c) { return static_cast<unsigned char>(c) < 0x20; };
   if (std::any_of(plan.password.begin(), plan.password.end(), is_control)) {
-    return Error{"--password: no password holds line ends or other control characters"};
+    return Error{"--password must not contain line ends or other control characters"};
   }
   if (plan.policy.empty()) {
-    if (const auto limit = own_limit(plan); !limit) return limit.error();
+    if (const auto limit = ad_hoc_limit(plan); !limit) return limit.error();
   }
   return std::nullopt;
 }
 
-std::size_t key_digits(const Plan& plan) { return std::to_string(plan.keys - 1).size(); }
+std::size_t key_digits(const BenchPlan& plan) { return std::to_string(plan.keys - 1).size(); }
 
-std::string key_name(const Plan& plan, std::uint64_t number) {
+std::string key_name(const BenchPlan& plan, std::uint64_t number) {
   return fmt::format("{}{:0{}}", plan.prefix, number, key_digits(plan));
 }
 

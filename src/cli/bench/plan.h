@@ -11,15 +11,15 @@
 
 namespace weir::cli::bench {
 
-enum class Door : std::uint8_t { resp, http };
+enum class WireProtocol : std::uint8_t { resp, http };
 
-// What a request asks. `login` is what a connection says first where there is a password.
-enum class Verb : std::uint8_t { take, peek, settle, login };
+// The kind of a request. `login` is AUTH, the first command of a connection with a password.
+enum class RequestVerb : std::uint8_t { take, peek, settle, login };
 inline constexpr std::array kVerbNames{"take", "peek", "settle"};
 
-// Where the daemon is.
+// The address of the daemon.
 struct Target {
-  Door door = Door::resp;
+  WireProtocol protocol = WireProtocol::resp;
   std::string host = "127.0.0.1";
   std::uint16_t port = 7379;
 
@@ -27,32 +27,32 @@ struct Target {
   std::string authority() const;  // host:port
 };
 
-// How many of all requests ask what, in parts of their sum.
+// The mix of requests: the weight of each verb, relative to their sum.
 struct Mix {
   std::array<std::uint32_t, kVerbNames.size()> parts{1, 0, 0};
 
   std::uint64_t sum() const;
-  bool has(Verb verb) const { return parts[static_cast<std::size_t>(verb)] > 0; }
+  bool has(RequestVerb verb) const { return parts[static_cast<std::size_t>(verb)] > 0; }
 };
 
-// Everything about a run that is known before it.
-struct Plan {
+// The options of a run.
+struct BenchPlan {
   Target target{};
   std::string password{};  // empty: none
 
-  std::string policy{};         // empty: the limit comes with the call
-  std::string limit = "100/s";  // then
+  std::string policy{};         // empty: requests bring `limit` (ad hoc)
+  std::string limit = "100/s";  // used if `policy` is empty
   Permits permits = 1;          // of each request
   Mix mix{};
   std::uint64_t keys = 10'000;
-  std::optional<double> zipf{};  // nothing: all keys alike
-  std::string prefix{};          // of their names
+  std::optional<double> zipf{};  // the exponent; none: uniform
+  std::string prefix{};          // of the names of keys
   std::uint64_t seed = 0;
 
   std::size_t connections = 16;
-  std::size_t pipeline = 1;  // requests in flight on each
+  std::size_t pipeline = 1;  // requests in flight on each connection
   std::size_t threads = 1;
-  double rate = 0;  // requests a second, over all; 0: closed loop
+  double rate = 0;  // requests per second in total; 0: closed loop
   Nanos warmup{0};
   Nanos duration{10'000'000'000};
   std::optional<std::uint64_t> requests{};  // instead of the duration
@@ -62,19 +62,19 @@ struct Plan {
   bool open_loop() const { return rate > 0; }
 };
 
-// host:port is RESP, http://host:port HTTP.
+// host:port is a RESP listener, http://host:port an HTTP listener.
 Result<Target, Error> parse_target(std::string_view text);
 // "take=90,peek=10"
 Result<Mix, Error> parse_mix(std::string_view text);
-// "uniform", "zipf", "zipf:1.2": the exponent, or nothing.
+// "uniform" (no exponent), "zipf" or "zipf:1.2".
 Result<std::optional<double>, Error> parse_spread(std::string_view text);
 
-// What makes no sense about a plan, if something does.
-std::optional<Error> check(const Plan& plan);
+// The error of an inconsistent or out-of-range plan, if it is one.
+std::optional<Error> check(const BenchPlan& plan);
 
-// The name of a key: all are of the same length.
-std::string key_name(const Plan& plan, std::uint64_t number);
-// The digits at the end of it.
-std::size_t key_digits(const Plan& plan);
+// The name of a key. All keys of a plan have names of the same length.
+std::string key_name(const BenchPlan& plan, std::uint64_t number);
+// The number of digits at the end of each name.
+std::size_t key_digits(const BenchPlan& plan);
 
 }  // namespace weir::cli::bench

@@ -6,8 +6,8 @@
 
 namespace weir::cli::bench {
 
-// Random numbers that are the same for the same seed, with any standard library. (SplitMix64: a
-// counter, and a mixing that each bit of it goes through.)
+// A SplitMix64 generator. The same seed gives the same numbers with any standard library, unlike
+// the distributions of <random>.
 class Random {
  public:
   explicit Random(std::uint64_t seed) : state_(seed) {}

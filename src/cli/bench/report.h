@@ -9,25 +9,25 @@
 
 namespace weir::cli::bench {
 
-// What is said about a run in the end.
-struct Report {
-  const Plan& plan;
-  const Ran& ran;
-  std::string limits{};  // what was asked, as text: "100/s burst 20"
+// The result of a run, with its derived figures. Borrows the plan and the run.
+struct BenchReport {
+  const BenchPlan& plan;
+  const RunResult& result;
+  std::string limits{};  // the limits measured, as text: "100/s burst 20"
   std::optional<std::uint64_t> ideal{};
-  std::string no_ideal{};  // why there is none
+  std::string no_ideal{};  // the reason if there is no ideal
 
   double seconds() const;  // without the warm-up
   double rate() const;
-  // Takes that passed, the warm-up included, by the ideal.
+  // Admitted takes (warm-up included) divided by the ideal.
   std::optional<double> ideal_ratio() const;
 };
 
-// For people.
-std::string to_text(const Report& report);
-// For machines: docs/bench.md has the fields.
-nlohmann::json to_json(const Report& report);
-// How far it is, in one line.
-std::string progress_line(const Plan& plan, const Ran& ran);
+// The report as text.
+std::string to_text(const BenchReport& report);
+// The report as JSON; docs/bench.md lists the fields.
+nlohmann::json to_json(const BenchReport& report);
+// The progress of a run, as one line of text.
+std::string progress_line(const BenchPlan& plan, const RunResult& result);
 
 }  // namespace weir::cli::bench

@@ -20,9 +20,9 @@ namespace {
 
 constexpr int kProgressMillis = 250;
 
-using Workers = std::vector<std::unique_ptr<Worker>>;
+using LoadWorkers = std::vector<std::unique_ptr<LoadWorker>>;
 
-// Signals that would end the process, as something to be read. As long as this lives.
+// Blocks SIGINT and SIGTERM for its lifetime, and makes them readable from a signalfd.
 class Signals {
  public:
   Signals() {
@@ -47,7 +47,7 @@ class Signals {
   net::Descriptor descriptor_;
 };
 
-// As many connections as the system can be talked into.
+// Raises the limit of open descriptors to the hard limit: each connection needs one.
 void allow_descriptors() {
   rlimit limit{};
   if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
@@ -55,18 +55,18 @@ void allow_descriptors() {
   setrlimit(RLIMIT_NOFILE, &limit);
 }
 
-Ran sum_of(const Workers& workers, Nanos now) {
-  Ran ran;
-  for (const auto& worker : workers) ran.tally.merge(worker->tally());
-  const bool waits = ran.tally.unanswered > 0 || ran.tally.unsent > 0;
-  ran.elapsed = waits ? now : ran.tally.last_answer;
-  return ran;
+RunResult sum_of(const LoadWorkers& workers, Nanos now) {
+  RunResult result;
+  for (const auto& worker : workers) result.tally.merge(worker->tally());
+  const bool waits = result.tally.unanswered > 0 || result.tally.unsent > 0;
+  result.elapsed = waits ? now : result.tally.last_answer;
+  return result;
 }
 
-// The threads of a run.
+// The threads of a run; the destructor joins them.
 class Threads {
  public:
-  explicit Threads(const Workers& workers) : done_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+  explicit Threads(const LoadWorkers& workers) : done_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
     for (const auto& worker : workers) {
       threads_.emplace_back([this, &worker] {
         worker->run(start_, stop_);
@@ -81,7 +81,7 @@ class Threads {
   Threads(const Threads&) = delete;
   Threads& operator=(const Threads&) = delete;
 
-  // Until all have ended.
+  // Blocks until all threads have ended; calls `tick` every kProgressMillis without an event.
   void wait(const Signals& signals, const std::function<void(Nanos)>& tick) {
     std::uint64_t ended = 0;
     while (ended < threads_.size()) {
@@ -89,46 +89,48 @@ class Threads {
       if (poll(wait.data(), wait.size(), kProgressMillis) == 0) tick(now());
       std::uint64_t more = 0;
       if (read(done_.fd(), &more, sizeof more) == sizeof more) ended += more;
-      if (signals.take_one()) stop_ = stop_ == Stop::no ? Stop::ask_no_more : Stop::at_once;
+      if (signals.take_one())
+        stop_ = stop_ == StopMode::no ? StopMode::finish_requests : StopMode::at_once;
     }
   }
 
   Nanos now() const { return std::chrono::steady_clock::now() - start_; }
-  bool interrupted() const { return stop_ != Stop::no; }
+  bool interrupted() const { return stop_ != StopMode::no; }
 
  private:
   const std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
-  std::atomic<Stop> stop_ = Stop::no;
+  std::atomic<StopMode> stop_ = StopMode::no;
   net::Descriptor done_;
   std::vector<std::thread> threads_;
 };
 
 }  // namespace
 
-Result<Ran, Error> run(const Plan& plan, Asked* asked,
-                       const std::function<void(const Ran&)>& progress) {
+Result<RunResult, Error> run(const BenchPlan& plan, TakesPerKey* takes_per_key,
+                             const std::function<void(const RunResult&)>& progress) {
   const Signals signals;
   allow_descriptors();
   const auto address = net::resolve(plan.target.host, plan.target.port);
   if (!address) {
-    return Error{fmt::format("cannot find {}: {}", plan.target.text(), address.error().message)};
+    return Error{fmt::format("cannot resolve the address {}: {}", plan.target.text(),
+                             address.error().message)};
   }
   const Messages messages(plan);
-  Workers workers;
+  LoadWorkers workers;
   for (std::size_t i = 0; i < plan.threads; ++i) {
-    workers.push_back(std::make_unique<Worker>(plan, messages, *address, i, asked));
+    workers.push_back(std::make_unique<LoadWorker>(plan, messages, *address, i, takes_per_key));
     if (auto error = workers.back()->connect()) return *std::move(error);
   }
   Threads threads(workers);
   threads.wait(signals, [&](Nanos now) {
     if (!progress) return;
-    Ran so_far = sum_of(workers, now);
-    so_far.elapsed = now;
-    progress(so_far);
+    RunResult progress_so_far = sum_of(workers, now);
+    progress_so_far.elapsed = now;
+    progress(progress_so_far);
   });
-  Ran ran = sum_of(workers, threads.now());
-  ran.interrupted = threads.interrupted();
-  return ran;
+  RunResult result = sum_of(workers, threads.now());
+  result.interrupted = threads.interrupted();
+  return result;
 }
 
 }  // namespace weir::cli::bench

@@ -8,16 +8,17 @@
 
 namespace weir::cli::bench {
 
-// What a run has come to, at its end or on the way.
-struct Ran {
+// The counts of a run, at its end or while it goes on.
+struct RunResult {
   Tally tally{};
-  Nanos elapsed{0};  // since the start, warm-up included, up to the last answer or the end
+  Nanos elapsed{0};  // from the start, warm-up included, to the last reply or the end
   bool interrupted = false;
 };
 
-// Carries out a plan. SIGINT and SIGTERM end it early: the first lets answers come in that are
-// missing, the second does not. `progress` is called a few times a second, if there is one.
-Result<Ran, Error> run(const Plan& plan, Asked* asked,
-                       const std::function<void(const Ran&)>& progress);
+// Carries out a plan; blocks until it has ended. SIGINT and SIGTERM end it early: after the first
+// one the threads still wait for missing replies, after the second they do not. `progress`, if
+// set, is called about four times a second on the calling thread. `takes_per_key` may be null.
+Result<RunResult, Error> run(const BenchPlan& plan, TakesPerKey* takes_per_key,
+                             const std::function<void(const RunResult&)>& progress);
 
 }  // namespace weir::cli::bench

@@ -4,21 +4,21 @@
 
 namespace weir::cli::bench {
 
-void Errors::add(std::string_view kind, std::string_view example, std::uint64_t count) {
+void ErrorCounts::add(std::string_view kind, std::string_view example, std::uint64_t count) {
   auto found = kinds_.find(kind);
   if (found == kinds_.end()) {
-    const bool has_room = kinds_.size() < kMostKinds;
+    const bool has_room = kinds_.size() < kMaxKinds;
     found = kinds_.try_emplace(has_room ? std::string{kind} : "other").first;
-    if (found->second.count == 0) found->second.example = example.substr(0, kLongestExample);
+    if (found->second.count == 0) found->second.example = example.substr(0, kMaxExampleBytes);
   }
   found->second.count += count;
 }
 
-void Errors::merge(const Errors& other) {
+void ErrorCounts::merge(const ErrorCounts& other) {
   for (const auto& [kind, entry] : other.kinds_) add(kind, entry.example, entry.count);
 }
 
-std::uint64_t Errors::count() const {
+std::uint64_t ErrorCounts::count() const {
   std::uint64_t count = 0;
   for (const auto& [kind, entry] : kinds_) count += entry.count;
   return count;

@@ -12,45 +12,45 @@
 
 namespace weir::cli::bench {
 
-// Errors by kind, with the words of the first of each. Kinds come from the daemon: there are only
-// so many, the others count as one.
-class Errors {
+// Errors counted by kind, each with the text of its first error. Kinds come from the daemon,
+// so their number is bounded: further kinds count as "other".
+class ErrorCounts {
  public:
-  struct Entry {
+  struct ErrorGroup {
     std::uint64_t count = 0;
     std::string example{};
   };
-  static constexpr std::size_t kMostKinds = 16;
-  static constexpr std::size_t kLongestExample = 200;
+  static constexpr std::size_t kMaxKinds = 16;
+  static constexpr std::size_t kMaxExampleBytes = 200;
 
   void add(std::string_view kind, std::string_view example, std::uint64_t count = 1);
-  void merge(const Errors& other);
+  void merge(const ErrorCounts& other);
 
   bool empty() const { return kinds_.empty(); }
   std::uint64_t count() const;
-  const std::map<std::string, Entry, std::less<>>& kinds() const { return kinds_; }
+  const std::map<std::string, ErrorGroup, std::less<>>& kinds() const { return kinds_; }
 
  private:
-  std::map<std::string, Entry, std::less<>> kinds_;
+  std::map<std::string, ErrorGroup, std::less<>> kinds_;
 };
 
-// What came of requests.
+// The counts of a run, or of one thread of it. Not thread-safe.
 struct Tally {
-  struct Decided {
+  struct DecisionCounts {
     std::uint64_t allowed = 0;
     std::uint64_t refused = 0;
   };
 
-  Histogram latency{};  // of requests behind the warm-up
-  std::array<Decided, kVerbNames.size()> decided{};
-  std::uint64_t answers = 0;     // decisions, behind the warm-up
-  std::uint64_t unanswered = 0;  // sent, and left when it ended
+  LatencyHistogram latency{};  // of requests after the warm-up
+  std::array<DecisionCounts, kVerbNames.size()> decided{};
+  std::uint64_t answers = 0;     // decisions after the warm-up
+  std::uint64_t unanswered = 0;  // sent, without a reply at the end
   std::uint64_t unsent = 0;      // due, and never sent
-  Errors errors{};               // of all requests
+  ErrorCounts errors{};          // of all requests, warm-up included
   std::uint64_t bytes_sent = 0;
   std::uint64_t bytes_received = 0;
-  std::uint64_t admitted_ever = 0;  // takes that passed, with those of the warm-up
-  Nanos last_answer{0};             // when, since the start
+  std::uint64_t admitted_ever = 0;  // allowed takes, warm-up included
+  Nanos last_answer{0};             // time since the start
 
   void merge(const Tally& other);
 };

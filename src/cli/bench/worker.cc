@@ -14,16 +14,15 @@ namespace weir::cli::bench {
 
 namespace {
 
-// How long a loop sleeps at most: it has to hear that it should end, and look for answers that do
-// not come.
-constexpr Nanos kLongestSleep{100'000'000};
+// Maximum sleep of the loop: it has to notice `stop`, and to check for timeouts.
+constexpr Nanos kMaxSleep{100'000'000};
 
 timespec to_timespec(Nanos time) {
   const std::int64_t ns = std::max<std::int64_t>(time.count(), 0);
   return {.tv_sec = ns / 1'000'000'000, .tv_nsec = ns % 1'000'000'000};
 }
 
-// Why the socket has no connection within the time, or 0.
+// Blocks until the connect is complete. Returns an errno, or 0.
 int wait_until_connected(int fd, Nanos longest) {
   pollfd one{.fd = fd, .events = POLLOUT, .revents = 0};
   const timespec time = to_timespec(longest);
@@ -38,30 +37,31 @@ int wait_until_connected(int fd, Nanos longest) {
 
 }  // namespace
 
-Worker::Worker(const Plan& plan, const Messages& messages, const net::Address& address,
-               std::size_t thread, Asked* asked)
+LoadWorker::LoadWorker(const BenchPlan& plan, const Messages& messages, const net::Address& address,
+                       std::size_t thread, TakesPerKey* takes_per_key)
     : plan_(plan),
       address_(address),
-      load_(plan, thread, asked),
+      load_(plan, thread, takes_per_key),
       epoll_(epoll_create1(EPOLL_CLOEXEC)) {
   const std::size_t share =
       plan.connections / plan.threads + (thread < plan.connections % plan.threads);
   for (std::size_t i = 0; i < share; ++i) {
-    slots_.push_back(std::make_unique<Slot>(Slot{.connection = Connection(plan, messages, load_)}));
+    slots_.push_back(std::make_unique<ConnectionSlot>(
+        ConnectionSlot{.connection = BenchConnection(plan, messages, load_)}));
   }
 }
 
-Nanos Worker::now() const { return std::chrono::steady_clock::now() - start_; }
+Nanos LoadWorker::now() const { return std::chrono::steady_clock::now() - start_; }
 
-Tally Worker::tally() const {
+Tally LoadWorker::tally() const {
   const std::lock_guard lock(mutex_);
   return load_.tally();
 }
 
 // ---- Connections
 
-void Worker::watch(std::size_t index, bool is_new) {
-  Slot& slot = *slots_[index];
+void LoadWorker::watch(std::size_t index, bool is_new) {
+  ConnectionSlot& slot = *slots_[index];
   const bool wants = slot.connection.wants_to_write();
   if (!is_new && wants == slot.watches_write) return;
   slot.watches_write = wants;
@@ -70,9 +70,9 @@ void Worker::watch(std::size_t index, bool is_new) {
   epoll_ctl(epoll_.fd(), is_new ? EPOLL_CTL_ADD : EPOLL_CTL_MOD, slot.connection.fd(), &event);
 }
 
-std::optional<Error> Worker::connect() {
+std::optional<Error> LoadWorker::connect() {
   for (std::size_t i = 0; i < slots_.size(); ++i) {
-    Connection& connection = slots_[i]->connection;
+    BenchConnection& connection = slots_[i]->connection;
     int error = connection.open(address_, Nanos{0});
     if (error == 0) error = wait_until_connected(connection.fd(), plan_.timeout);
     if (error != 0) {
@@ -85,9 +85,9 @@ std::optional<Error> Worker::connect() {
   return std::nullopt;
 }
 
-// Anew, in the middle of a run. If it fails for certain, the connection stays closed.
-void Worker::open(std::size_t index, Nanos now) {
-  Connection& connection = slots_[index]->connection;
+// Opens a connection again during a run. If that fails at once, it stays closed.
+void LoadWorker::open(std::size_t index, Nanos now) {
+  BenchConnection& connection = slots_[index]->connection;
   if (const int error = connection.open(address_, now)) {
     load_.tally().errors.add("connect", std::strerror(error));
     return;
@@ -96,25 +96,26 @@ void Worker::open(std::size_t index, Nanos now) {
   offer(index);
 }
 
-// The connection is of no use any more. A new one takes its place, unless it brought no answer at
-// all: then the next would not either.
-void Worker::drop(std::size_t index, const Connection::Trouble& trouble, Nanos now) {
-  Connection& connection = slots_[index]->connection;
+// Closes a failed connection, counts its requests in flight, and opens it again. A connection that
+// failed without any reply is not opened again: the next attempt would fail as well, endlessly.
+void LoadWorker::drop(std::size_t index, const BenchConnection::ConnectionError& problem,
+                      Nanos now) {
+  BenchConnection& connection = slots_[index]->connection;
   const bool again = connection.was_answered() && !load_.over(now);
-  if (connection.idle()) load_.tally().errors.add(trouble.kind, trouble.text);
-  for (const Request& request : connection.in_flight()) {
-    if (trouble.kind == "timeout") {
+  if (connection.idle()) load_.tally().errors.add(problem.kind, problem.text);
+  for (const BenchRequest& request : connection.in_flight()) {
+    if (problem.kind == "timeout") {
       load_.timed_out(request, now);
     } else {
-      load_.failed(request, trouble.kind, trouble.text);
+      load_.failed(request, problem.kind, problem.text);
     }
   }
   connection.close();
   if (again) open(index, now);
 }
 
-void Worker::offer(std::size_t index) {
-  Slot& slot = *slots_[index];
+void LoadWorker::offer(std::size_t index) {
+  ConnectionSlot& slot = *slots_[index];
   if (slot.queued || !slot.connection.has_room()) return;
   slot.queued = true;
   ready_.push_back(index);
@@ -122,16 +123,16 @@ void Worker::offer(std::size_t index) {
 
 // ---- Sending and receiving
 
-void Worker::send_due(Nanos now) {
+void LoadWorker::send_due(Nanos now) {
   while (!ready_.empty()) {
     const std::size_t index = ready_.front();
-    Slot& slot = *slots_[index];
+    ConnectionSlot& slot = *slots_[index];
     if (slot.connection.has_room()) {
       const auto request = load_.next(now);
       if (!request) return;
       slot.connection.add(*request);
-      if (!slot.touched) touched_.push_back(index);
-      slot.touched = true;
+      if (!slot.has_unsent) unsent_.push_back(index);
+      slot.has_unsent = true;
     }
     ready_.pop_front();
     slot.queued = false;
@@ -139,29 +140,29 @@ void Worker::send_due(Nanos now) {
   }
 }
 
-void Worker::flush(Nanos now) {
-  for (const std::size_t index : touched_) {
-    Slot& slot = *slots_[index];
-    slot.touched = false;
+void LoadWorker::flush(Nanos now) {
+  for (const std::size_t index : unsent_) {
+    ConnectionSlot& slot = *slots_[index];
+    slot.has_unsent = false;
     if (!slot.connection.is_open()) continue;
-    if (const auto trouble = slot.connection.write()) {
-      drop(index, trouble, now);
+    if (const auto problem = slot.connection.write()) {
+      drop(index, problem, now);
     } else {
       watch(index, false);
     }
   }
-  touched_.clear();
+  unsent_.clear();
 }
 
-void Worker::on_ready(std::size_t index, std::uint32_t events, Nanos now) {
-  Connection& connection = slots_[index]->connection;
+void LoadWorker::on_ready(std::size_t index, std::uint32_t events, Nanos now) {
+  BenchConnection& connection = slots_[index]->connection;
   if (!connection.is_open()) return;
   if (events & EPOLLOUT) {
-    if (const auto trouble = connection.write()) return drop(index, trouble, now);
+    if (const auto problem = connection.write()) return drop(index, problem, now);
     watch(index, false);
   }
   if (events & (EPOLLIN | EPOLLERR | EPOLLHUP)) {
-    if (const auto trouble = connection.read(now)) return drop(index, trouble, now);
+    if (const auto problem = connection.read(now)) return drop(index, problem, now);
     if (connection.ended()) {
       connection.close();
       if (!load_.over(now)) open(index, now);
@@ -171,11 +172,11 @@ void Worker::on_ready(std::size_t index, std::uint32_t events, Nanos now) {
   offer(index);
 }
 
-void Worker::end_the_patience(Nanos now) {
-  if (now - looked_at_patience_ < kLongestSleep) return;
-  looked_at_patience_ = now;
+void LoadWorker::check_timeouts(Nanos now) {
+  if (now - last_timeout_check_ < kMaxSleep) return;
+  last_timeout_check_ = now;
   for (std::size_t i = 0; i < slots_.size(); ++i) {
-    const Connection& connection = slots_[i]->connection;
+    const BenchConnection& connection = slots_[i]->connection;
     if (connection.idle() || now - connection.oldest_sent() < plan_.timeout) continue;
     drop(i, {.kind = "timeout", .text = {}}, now);
   }
@@ -183,28 +184,28 @@ void Worker::end_the_patience(Nanos now) {
 
 // ---- The loop
 
-bool Worker::finished(Nanos now, Stop stop) const {
-  if (stop == Stop::at_once) return true;
-  const auto has = [&](auto what) { return std::any_of(slots_.begin(), slots_.end(), what); };
-  if (load_.over(now)) return !has([](const auto& slot) { return !slot->connection.idle(); });
-  return !has([](const auto& slot) { return slot->connection.is_open(); });
+bool LoadWorker::finished(Nanos now, StopMode stop) const {
+  if (stop == StopMode::at_once) return true;
+  const auto any = [&](auto has) { return std::any_of(slots_.begin(), slots_.end(), has); };
+  if (load_.over(now)) return !any([](const auto& slot) { return !slot->connection.idle(); });
+  return !any([](const auto& slot) { return slot->connection.is_open(); });
 }
 
-void Worker::finish(Nanos now) {
+void LoadWorker::finish(Nanos now) {
   for (const auto& slot : slots_) {
-    for (const Request& request : slot->connection.in_flight()) load_.abandoned(request, now);
+    for (const BenchRequest& request : slot->connection.in_flight()) load_.abandoned(request, now);
     slot->connection.close();
   }
   load_.count_unsent(now);
 }
 
-void Worker::wait_for_events(Nanos now) {
+void LoadWorker::wait_for_events(Nanos now) {
   const bool waits_for_room = ready_.empty();
-  Nanos sleep = kLongestSleep;
-  if (!waits_for_room) sleep = std::clamp(load_.next_due() - now, Nanos{0}, kLongestSleep);
+  Nanos sleep = kMaxSleep;
+  if (!waits_for_room) sleep = std::clamp(load_.next_due() - now, Nanos{0}, kMaxSleep);
   if (plan_.spin) sleep = Nanos{0};
-  // (epoll alone counts in milliseconds.)
-  if (sleep > Nanos{0} && sleep < kLongestSleep) {
+  // epoll_wait has a resolution of milliseconds, ppoll of nanoseconds.
+  if (sleep > Nanos{0} && sleep < kMaxSleep) {
     pollfd one{.fd = epoll_.fd(), .events = POLLIN, .revents = 0};
     const timespec time = to_timespec(sleep);
     ppoll(&one, 1, &time, nullptr);
@@ -219,19 +220,20 @@ void Worker::wait_for_events(Nanos now) {
   for (int i = 0; i < count; ++i) on_ready(events[i].data.u64, events[i].events, later);
 }
 
-void Worker::run(std::chrono::steady_clock::time_point start, const std::atomic<Stop>& stop) {
+void LoadWorker::run(std::chrono::steady_clock::time_point start,
+                     const std::atomic<StopMode>& stop) {
   start_ = start;
-  // Who is to be woken at a time is not to be woken some time later.
+  // The default timer slack of 50 µs would delay each request of an open loop.
   prctl(PR_SET_TIMERSLACK, 1UL, 0UL, 0UL, 0UL);
   for (;;) {
     const Nanos now = this->now();
     {
       const std::lock_guard lock(mutex_);
-      const Stop wanted = stop.load(std::memory_order_relaxed);
-      if (wanted != Stop::no) load_.stop(now);
+      const StopMode wanted = stop.load(std::memory_order_relaxed);
+      if (wanted != StopMode::no) load_.stop(now);
       send_due(now);
       flush(now);
-      end_the_patience(now);
+      check_timeouts(now);
       if (finished(now, wanted)) return finish(this->now());
     }
     wait_for_events(now);

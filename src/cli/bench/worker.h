@@ -17,58 +17,59 @@
 
 namespace weir::cli::bench {
 
-// How a run ends before its time.
-enum class Stop : int {
+// How a run is ended early.
+enum class StopMode : int {
   no,
-  ask_no_more,  // and wait for the answers that are missing
+  finish_requests,  // sends nothing more, waits for missing replies
   at_once,
 };
 
-// One thread's connections, and the loop that keeps them busy.
-class Worker {
+// The connections of one thread, and its epoll loop.
+class LoadWorker {
  public:
-  Worker(const Plan& plan, const Messages& messages, const net::Address& address,
-         std::size_t thread, Asked* asked);
+  LoadWorker(const BenchPlan& plan, const Messages& messages, const net::Address& address,
+             std::size_t thread, TakesPerKey* takes_per_key);
 
-  // Opens all connections and waits until they are there. Before `run`.
+  // Opens all connections, and blocks until they are established. Call it before `run`.
   std::optional<Error> connect();
 
-  // Sends and receives until the plan is carried out, everything is lost, or it is stopped.
-  void run(std::chrono::steady_clock::time_point start, const std::atomic<Stop>& stop);
+  // Sends and receives until the plan is done, all connections are lost, or `stop` is set.
+  void run(std::chrono::steady_clock::time_point start, const std::atomic<StopMode>& stop);
 
-  // What came of it so far. From any thread.
+  // The counts so far. Thread-safe.
   Tally tally() const;
 
  private:
-  struct Slot {
-    Connection connection;
+  struct ConnectionSlot {
+    BenchConnection connection;
     bool queued = false;         // in `ready_`
-    bool touched = false;        // in `touched_`
-    bool watches_write = false;  // epoll is to say when it can be written to
+    bool has_unsent = false;     // in `unsent_`
+    bool watches_write = false;  // epoll watches it for EPOLLOUT
   };
 
   Nanos now() const;
   void watch(std::size_t index, bool is_new);
   void open(std::size_t index, Nanos now);
-  void drop(std::size_t index, const Connection::Trouble& trouble, Nanos now);
+  void drop(std::size_t index, const BenchConnection::ConnectionError& problem, Nanos now);
   void offer(std::size_t index);
   void send_due(Nanos now);
   void flush(Nanos now);
   void on_ready(std::size_t index, std::uint32_t events, Nanos now);
-  void end_the_patience(Nanos now);
-  bool finished(Nanos now, Stop stop) const;
+  void check_timeouts(Nanos now);
+  bool finished(Nanos now, StopMode stop) const;
   void finish(Nanos now);
   void wait_for_events(Nanos now);
 
-  const Plan& plan_;
+  const BenchPlan& plan_;
   const net::Address& address_;
   std::chrono::steady_clock::time_point start_{};
-  Load load_;
+  LoadGenerator load_;
   net::Descriptor epoll_;
-  std::vector<std::unique_ptr<Slot>> slots_;
-  std::deque<std::size_t> ready_;     // those with room for a request, longest first
-  std::vector<std::size_t> touched_;  // those with something to send
-  Nanos looked_at_patience_{0};
+  std::vector<std::unique_ptr<ConnectionSlot>> slots_;
+  std::deque<std::size_t>
+      ready_;  // connections with room for a request; first: free for the longest time
+  std::vector<std::size_t> unsent_;  // connections with bytes to send
+  Nanos last_timeout_check_{0};
   mutable std::mutex mutex_;  // held while the tally changes
 };
 

@@ -7,10 +7,10 @@ namespace weir::cli::bench {
 
 namespace {
 
-// (e^x - 1) / x, also where x is nearly nothing.
+// (e^x - 1) / x, numerically stable near 0.
 double growth(double x) { return std::abs(x) > 1e-8 ? std::expm1(x) / x : 1 + x / 2; }
 
-// log(1 + x) / x, likewise.
+// log(1 + x) / x, numerically stable near 0.
 double shrinkage(double x) { return std::abs(x) > 1e-8 ? std::log1p(x) / x : 1 - x / 2; }
 
 }  // namespace
@@ -31,7 +31,7 @@ double Zipf::area(double x) const {
 }
 
 double Zipf::area_inverse(double area) const {
-  // Rounding must not lead below what has a logarithm.
+  // Rounding must not produce a value below -1, for which log1p is not defined.
   const double scaled = std::max(area * (1 - exponent_), -1.0);
   return std::exp(shrinkage(scaled) * area);
 }

@@ -6,14 +6,15 @@
 
 namespace weir::cli::bench {
 
-// Ranks from 1 to `count`, rank k as often as k^-exponent says: a few are asked about all the time,
-// most hardly ever, as it is with users, products and words.
+// Random ranks from 1 to `count` with a Zipf distribution: the probability of rank k is
+// proportional to k^-exponent. A few ranks are frequent and most are rare, as with users, products
+// and words.
 //
-// By rejection-inversion (Hörmann and Derflinger, 1996), with neither a table nor a sum over all
-// ranks. The area under the smooth curve x^-s between k - ½ and k + ½ is at least the bar k^-s, as
-// the curve is convex. So: choose a point under the whole curve by inverting its integral; the rank
-// is the x rounded, and it stands if the point is within the part of that area that the bar fills,
-// which is nearly always.
+// Method: rejection-inversion (Hörmann and Derflinger, 1996), without a table or a sum over all
+// ranks. The curve x^-s is convex, so the area under it from k - ½ to k + ½ is at least k^-s, the
+// area of the bar of rank k. `next` draws a point under the whole curve by inverting its integral,
+// rounds x to the rank, and accepts it if the point lies in the part of the area that the bar
+// covers, which is nearly always so.
 class Zipf {
  public:
   Zipf(std::uint64_t count, double exponent);
@@ -27,9 +28,9 @@ class Zipf {
 
   double count_;
   double exponent_;
-  double first_area_;  // where choosing starts: just the bar of rank 1 left of 1½
+  double first_area_;  // lower end of the draw: left of 1½ only the bar of rank 1
   double last_area_;
-  double sure_;  // that close above x a rank always stands
+  double sure_;  // a rank at most this far above x is always accepted
 };
 
 }  // namespace weir::cli::bench

@@ -5,66 +5,66 @@
 namespace weir::cli::bench {
 namespace {
 
-using Kind = Answer::Kind;
-using Status = AnswerReader::Status;
+using ReadStatus = BenchReplyReader::ReadStatus;
 
-Plan plan_for(Door door, std::string policy) {
-  Plan plan;
-  plan.target.door = door;
+BenchPlan plan_for(WireProtocol protocol, std::string policy) {
+  BenchPlan plan;
+  plan.target.protocol = protocol;
   plan.policy = std::move(policy);
   return plan;
 }
 
-Kind kind_of(const Plan& plan, std::string_view bytes, Verb verb = Verb::take) {
-  AnswerReader reader(plan);
-  EXPECT_EQ(reader.read(bytes, verb), Status::answer) << bytes;
+ReplyKind kind_of(const BenchPlan& plan, std::string_view bytes,
+                  RequestVerb verb = RequestVerb::take) {
+  BenchReplyReader reader(plan);
+  EXPECT_EQ(reader.read(bytes, verb), ReadStatus::reply) << bytes;
   EXPECT_EQ(reader.consumed(), bytes.size());
   return reader.answer().kind;
 }
 
-TEST(Answer, OverRespTheFirstNumberSaysWhetherItPassed) {
-  const Plan plan = plan_for(Door::resp, "p");
-  EXPECT_EQ(kind_of(plan, "*2\r\n:1\r\n:5\r\n"), Kind::allowed);
-  EXPECT_EQ(kind_of(plan, "*2\r\n:0\r\n:5\r\n"), Kind::refused);
-  EXPECT_EQ(kind_of(plan, "+OK\r\n", Verb::login), Kind::allowed);
+TEST(BenchReplyReader, TakesTheDecisionFromTheFirstIntegerOverResp) {
+  const BenchPlan plan = plan_for(WireProtocol::resp, "p");
+  EXPECT_EQ(kind_of(plan, "*2\r\n:1\r\n:5\r\n"), ReplyKind::allowed);
+  EXPECT_EQ(kind_of(plan, "*2\r\n:0\r\n:5\r\n"), ReplyKind::refused);
+  EXPECT_EQ(kind_of(plan, "+OK\r\n", RequestVerb::login), ReplyKind::allowed);
 }
 
-TEST(Answer, OfRedisCellSaysWhetherItIsLimited) {
-  const Plan plan = plan_for(Door::resp, "");
-  EXPECT_EQ(kind_of(plan, "*2\r\n:0\r\n:5\r\n"), Kind::allowed);
-  EXPECT_EQ(kind_of(plan, "*2\r\n:1\r\n:5\r\n"), Kind::refused);
+TEST(BenchReplyReader, InvertsTheFirstIntegerOfRedisCell) {
+  const BenchPlan plan = plan_for(WireProtocol::resp, "");
+  EXPECT_EQ(kind_of(plan, "*2\r\n:0\r\n:5\r\n"), ReplyKind::allowed);
+  EXPECT_EQ(kind_of(plan, "*2\r\n:1\r\n:5\r\n"), ReplyKind::refused);
 }
 
-TEST(Answer, ErrorsOverRespAreCountedByTheirFirstWord) {
-  AnswerReader reader(plan_for(Door::resp, "p"));
-  ASSERT_EQ(reader.read("-NOAUTH who are you\r\n", Verb::take), Status::answer);
-  EXPECT_EQ(reader.answer().kind, Kind::error);
+TEST(BenchReplyReader, UsesTheFirstWordOfARespErrorAsItsKind) {
+  BenchReplyReader reader(plan_for(WireProtocol::resp, "p"));
+  ASSERT_EQ(reader.read("-NOAUTH who are you\r\n", RequestVerb::take), ReadStatus::reply);
+  EXPECT_EQ(reader.answer().kind, ReplyKind::error);
   EXPECT_EQ(reader.answer().error_kind, "NOAUTH");
   EXPECT_EQ(reader.answer().text, "NOAUTH who are you");
 }
 
-TEST(Answer, WhatIsNoDecisionIsBroken) {
-  AnswerReader reader(plan_for(Door::resp, "p"));
+TEST(BenchReplyReader, RepliesWithoutADecisionAreBroken) {
+  BenchReplyReader reader(plan_for(WireProtocol::resp, "p"));
   for (const char* bytes : {"+OK\r\n", "*0\r\n", "*1\r\n+x\r\n", ":1\r\n", "HTTP/1.1 400 x\r\n"}) {
-    EXPECT_EQ(reader.read(bytes, Verb::take), Status::broken) << bytes;
+    EXPECT_EQ(reader.read(bytes, RequestVerb::take), ReadStatus::broken) << bytes;
   }
-  EXPECT_EQ(reader.read("*2\r\n:1\r\n", Verb::take), Status::need_more);
+  EXPECT_EQ(reader.read("*2\r\n:1\r\n", RequestVerb::take), ReadStatus::need_more);
 }
 
-TEST(Answer, OverHttpTheStatusSaysWhetherItPassed) {
-  const Plan plan = plan_for(Door::http, "p");
+TEST(BenchReplyReader, TakesTheDecisionFromTheStatusOverHttp) {
+  const BenchPlan plan = plan_for(WireProtocol::http, "p");
   const std::string refused = "{\"allowed\":false}";
   const std::string length = "Content-Length: 17\r\n\r\n" + refused;
-  EXPECT_EQ(kind_of(plan, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"), Kind::allowed);
-  EXPECT_EQ(kind_of(plan, "HTTP/1.1 429 No\r\n" + length), Kind::refused);
-  // A peek is 200 even so.
-  EXPECT_EQ(kind_of(plan, "HTTP/1.1 200 OK\r\n" + length, Verb::peek), Kind::refused);
+  EXPECT_EQ(kind_of(plan, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"), ReplyKind::allowed);
+  EXPECT_EQ(kind_of(plan, "HTTP/1.1 429 No\r\n" + length), ReplyKind::refused);
+  // The status of a peek is 200 also for a refusal.
+  EXPECT_EQ(kind_of(plan, "HTTP/1.1 200 OK\r\n" + length, RequestVerb::peek), ReplyKind::refused);
 }
 
-TEST(Answer, OtherStatusesAreErrorsOfTheirKind) {
-  AnswerReader reader(plan_for(Door::http, "p"));
+TEST(BenchReplyReader, UsesAnyOtherHttpStatusAsTheKindOfAnError) {
+  BenchReplyReader reader(plan_for(WireProtocol::http, "p"));
   const char* bytes = "HTTP/1.1 503 No\r\nConnection: close\r\nContent-Length: 4\r\n\r\nwhy?";
-  ASSERT_EQ(reader.read(bytes, Verb::take), Status::answer);
+  ASSERT_EQ(reader.read(bytes, RequestVerb::take), ReadStatus::reply);
   EXPECT_EQ(reader.answer().error_kind, "status 503");
   EXPECT_EQ(reader.answer().text, "why?");
   EXPECT_TRUE(reader.closes());

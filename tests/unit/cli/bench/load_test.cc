@@ -12,15 +12,15 @@ using std::chrono::microseconds;
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-// A daemon on a clock of its own that needs a microsecond for an answer, but stands still for a
-// while: nobody is answered then. One at a time, as a single connection has it.
+// A simulated daemon that replies after a microsecond, except during a stall. It serves one request
+// at a time, as over a single connection.
 class FakeServer {
  public:
   FakeServer(Nanos stall_start, Nanos stall_end) : start_(stall_start), end_(stall_end) {}
 
-  Nanos answer_at(Nanos asked) const {
-    const Nanos done = asked + microseconds{1};
-    return done > start_ && asked < end_ ? end_ + microseconds{1} : done;
+  Nanos answer_at(Nanos sent) const {
+    const Nanos done = sent + microseconds{1};
+    return done > start_ && sent < end_ ? end_ + microseconds{1} : done;
   }
 
  private:
@@ -29,8 +29,8 @@ class FakeServer {
 };
 
 // Runs a plan to its end with one connection and one in flight, as a worker does.
-Tally run(const Plan& plan, const FakeServer& server) {
-  Load load(plan, 0, nullptr);
+Tally run(const BenchPlan& plan, const FakeServer& server) {
+  LoadGenerator load(plan, 0, nullptr);
   Nanos now{0};
   while (!load.over(now)) {
     if (const auto request = load.next(now)) {
@@ -46,52 +46,52 @@ Tally run(const Plan& plan, const FakeServer& server) {
   return load.tally();
 }
 
-Plan one_connection() {
-  Plan plan;
+BenchPlan one_connection() {
+  BenchPlan plan;
   plan.keys = 100;
   plan.connections = 1;
   plan.duration = seconds{10};
   return plan;
 }
 
-// A second of ten: everybody who was due in it waited for the rest of it.
-TEST(Load, InAnOpenLoopAStallShowsWithAllWhomItKeptWaiting) {
-  Plan plan = one_connection();
+// A stall of one second in ten: every request that is due in it waits for the rest of it.
+TEST(LoadGenerator, CountsTheWaitOfEveryRequestDueInAStallInAnOpenLoop) {
+  BenchPlan plan = one_connection();
   plan.rate = 1000;
   const Tally tally = run(plan, {seconds{4}, seconds{5}});
   EXPECT_EQ(tally.answers, 10'000U);
   EXPECT_EQ(tally.unsent, 0U);
-  EXPECT_LT(tally.latency.at(0.89), milliseconds{2});
+  EXPECT_LT(tally.latency.quantile(0.89), milliseconds{2});
   // 1000 of 10000 waited from 1 s down to nothing: 500 of them for more than half a second.
-  EXPECT_NEAR(static_cast<double>(tally.latency.at(0.95).count()), 0.5e9, 0.01e9);
-  EXPECT_NEAR(static_cast<double>(tally.latency.at(0.99).count()), 0.9e9, 0.01e9);
+  EXPECT_NEAR(static_cast<double>(tally.latency.quantile(0.95).count()), 0.5e9, 0.01e9);
+  EXPECT_NEAR(static_cast<double>(tally.latency.quantile(0.99).count()), 0.9e9, 0.01e9);
   EXPECT_NEAR(static_cast<double>(tally.latency.max().count()), 1e9, 0.002e9);
 }
 
-// The same stall: only one request was there to see it.
-TEST(Load, InAClosedLoopAStallHidesBehindThoseWhoAreNotAsked) {
+// The same stall shows in one sample only: no further request was sent meanwhile.
+TEST(LoadGenerator, CountsAStallOnlyOnceInAClosedLoop) {
   const Tally tally = run(one_connection(), {seconds{4}, seconds{5}});
   EXPECT_GT(tally.answers, 8'000'000U);
-  EXPECT_EQ(tally.latency.at(0.999), microseconds{1});
+  EXPECT_EQ(tally.latency.quantile(0.999), microseconds{1});
   EXPECT_GE(tally.latency.max(), milliseconds{999});
 }
 
-TEST(Load, WhatIsStillWaitingAtTheEndHasWaitedThatLong) {
-  Plan plan = one_connection();
+TEST(LoadGenerator, CountsTheWaitOfUnsentRequestsUntilTheEnd) {
+  BenchPlan plan = one_connection();
   plan.rate = 1000;
   const Tally tally = run(plan, {seconds{9}, seconds{20}});
   EXPECT_EQ(tally.answers + tally.unsent, 10'000U);
-  // All that were due in the last second but the one that was sent.
+  // All requests that were due in the last second, except the one that was sent.
   EXPECT_NEAR(static_cast<double>(tally.unsent), 999, 1);
-  // The end was when the answer came: they are known to have waited from ten to eleven seconds.
-  EXPECT_GE(tally.latency.at(0.95), seconds{10});
+  // The run ends with the reply at 20 s: the unsent requests have waited for 10 to 11 s.
+  EXPECT_GE(tally.latency.quantile(0.95), seconds{10});
 }
 
-TEST(Load, InAnOpenLoopRequestsAreDueAtAFixedPace) {
-  Plan plan = one_connection();
+TEST(LoadGenerator, SchedulesRequestsAtAFixedRateInAnOpenLoop) {
+  BenchPlan plan = one_connection();
   plan.rate = 4;
   plan.requests = 5;
-  Load load(plan, 0, nullptr);
+  LoadGenerator load(plan, 0, nullptr);
   for (int i = 0; i < 5; ++i) {
     EXPECT_EQ(load.next_due(), milliseconds{250} * i);
     EXPECT_FALSE(load.next(milliseconds{250} * i - Nanos{1}));
@@ -101,10 +101,10 @@ TEST(Load, InAnOpenLoopRequestsAreDueAtAFixedPace) {
   EXPECT_EQ(load.next_due(), kForever);
 }
 
-TEST(Load, WhatIsLateIsSentLateAndCountsFromWhenItWasDue) {
-  Plan plan = one_connection();
+TEST(LoadGenerator, CountsTheLatencyOfALateRequestFromWhenItWasDue) {
+  BenchPlan plan = one_connection();
   plan.rate = 1000;
-  Load load(plan, 0, nullptr);
+  LoadGenerator load(plan, 0, nullptr);
   for (int i = 0; i <= 500; ++i) {
     const auto request = load.next(milliseconds{500});
     ASSERT_TRUE(request);
@@ -114,14 +114,14 @@ TEST(Load, WhatIsLateIsSentLateAndCountsFromWhenItWasDue) {
   EXPECT_FALSE(load.next(milliseconds{500}));
 }
 
-TEST(Load, OfSeveralThreadsTakeTurnsAndTogetherKeepTheRate) {
-  Plan plan = one_connection();
+TEST(LoadGenerator, DividesTheRateAmongThreads) {
+  BenchPlan plan = one_connection();
   plan.rate = 1000;
   plan.threads = 3;
   plan.requests = 10;
   std::vector<Nanos> starts;
   for (std::size_t thread = 0; thread < 3; ++thread) {
-    Load load(plan, thread, nullptr);
+    LoadGenerator load(plan, thread, nullptr);
     while (const auto request = load.next(seconds{1})) starts.push_back(request->start);
   }
   std::sort(starts.begin(), starts.end());
@@ -129,12 +129,12 @@ TEST(Load, OfSeveralThreadsTakeTurnsAndTogetherKeepTheRate) {
   for (int i = 0; i < 10; ++i) EXPECT_EQ(starts[i], milliseconds{i});
 }
 
-// A thread that sleeps through the end sends what fell due before it, once.
-TEST(Load, WhatFellDueJustBeforeTheEndIsSent) {
-  Plan plan = one_connection();
+// A thread that sleeps through the end sends the requests that were due before it, once.
+TEST(LoadGenerator, SendsRequestsThatWereDueJustBeforeTheEnd) {
+  BenchPlan plan = one_connection();
   plan.rate = 1000;
   plan.duration = milliseconds{10};
-  Load load(plan, 0, nullptr);
+  LoadGenerator load(plan, 0, nullptr);
   for (int i = 0; i < 8; ++i) ASSERT_TRUE(load.next(milliseconds{i}));
   EXPECT_TRUE(load.next(milliseconds{11}));
   EXPECT_FALSE(load.next(milliseconds{12}));
@@ -142,13 +142,13 @@ TEST(Load, WhatFellDueJustBeforeTheEndIsSent) {
   EXPECT_EQ(load.tally().unsent, 1U);
 }
 
-TEST(Load, TheWarmUpIsNotMeasuredButItsTakesAreRemembered) {
-  Plan plan = one_connection();
+TEST(LoadGenerator, DoesNotMeasureTheWarmUpButCountsItsTakes) {
+  BenchPlan plan = one_connection();
   plan.rate = 1000;
   plan.warmup = milliseconds{100};
   plan.requests = 50;
-  Asked asked(plan.keys);
-  Load load(plan, 0, &asked);
+  TakesPerKey takes_per_key(plan.keys);
+  LoadGenerator load(plan, 0, &takes_per_key);
   for (int i = 0; i < 150; ++i) {
     const Nanos now = milliseconds{i};
     const auto request = load.next(now);
@@ -161,27 +161,27 @@ TEST(Load, TheWarmUpIsNotMeasuredButItsTakesAreRemembered) {
   EXPECT_EQ(load.tally().latency.count(), 50U);
   EXPECT_EQ(load.tally().admitted_ever, 150U);
   std::uint64_t times = 0;
-  for (const auto& each : asked) times += each;
+  for (const auto& each : takes_per_key) times += each;
   EXPECT_EQ(times, 150U);
 }
 
-TEST(Load, RefusalsAreNoErrorsAndErrorsHaveNoLatency) {
-  Plan plan = one_connection();
-  Load load(plan, 0, nullptr);
-  const Request request = *load.next(Nanos{0});
-  load.answered(request, {.kind = Answer::Kind::refused}, Nanos{5});
+TEST(LoadGenerator, CountsRefusalsAsAnswersAndErrorsWithoutLatency) {
+  BenchPlan plan = one_connection();
+  LoadGenerator load(plan, 0, nullptr);
+  const BenchRequest request = *load.next(Nanos{0});
+  load.answered(request, {.kind = ReplyKind::refused}, Nanos{5});
   EXPECT_TRUE(load.tally().errors.empty());
   EXPECT_EQ(load.tally().decided[0].refused, 1U);
-  load.answered(request, {.kind = Answer::Kind::error, .error_kind = "ERR", .text = "ERR no"},
+  load.answered(request, {.kind = ReplyKind::error, .error_kind = "ERR", .text = "ERR no"},
                 Nanos{5});
   EXPECT_EQ(load.tally().errors.kinds().at("ERR").example, "ERR no");
   EXPECT_EQ(load.tally().latency.count(), 1U);
 }
 
-TEST(Load, WhoWaitedInVainHasWaitedAtLeastThatLong) {
-  Plan plan = one_connection();
-  Load load(plan, 0, nullptr);
-  const Request request = *load.next(Nanos{0});
+TEST(LoadGenerator, CountsTheWaitOfTimedOutAndAbandonedRequests) {
+  BenchPlan plan = one_connection();
+  LoadGenerator load(plan, 0, nullptr);
+  const BenchRequest request = *load.next(Nanos{0});
   load.timed_out(request, seconds{10});
   EXPECT_EQ(load.tally().errors.kinds().at("timeout").count, 1U);
   load.abandoned(request, seconds{12});
@@ -190,24 +190,24 @@ TEST(Load, WhoWaitedInVainHasWaitedAtLeastThatLong) {
   EXPECT_EQ(load.tally().latency.count(), 2U);
 }
 
-TEST(Load, StoppedThereIsNothingMore) {
-  const Plan plan = one_connection();
-  Load load(plan, 0, nullptr);
+TEST(LoadGenerator, HasNoFurtherRequestAfterStop) {
+  const BenchPlan plan = one_connection();
+  LoadGenerator load(plan, 0, nullptr);
   EXPECT_TRUE(load.next(milliseconds{5}));
   load.stop(milliseconds{6});
   EXPECT_FALSE(load.next(milliseconds{6}));
   EXPECT_TRUE(load.over(milliseconds{6}));
 }
 
-TEST(Load, AMixHasItsPartsAndKeysAreSpread) {
-  Plan plan = one_connection();
+TEST(LoadGenerator, ChoosesVerbsByTheMixAndKeysUniformly) {
+  BenchPlan plan = one_connection();
   plan.mix.parts = {70, 20, 10};
-  Load load(plan, 0, nullptr);
+  LoadGenerator load(plan, 0, nullptr);
   std::array<double, 3> verbs{};
   std::vector<double> keys(plan.keys);
   constexpr int count = 100'000;
   for (int i = 0; i < count; ++i) {
-    const Request request = *load.next(Nanos{i});
+    const BenchRequest request = *load.next(Nanos{i});
     ++verbs[static_cast<std::size_t>(request.verb)];
     ++keys.at(request.key);
   }

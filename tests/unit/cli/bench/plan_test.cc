@@ -11,19 +11,19 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-TEST(Plan, AnAddressSaysWhichDoor) {
+TEST(BenchPlan, DerivesTheProtocolFromTheAddress) {
   const auto resp = parse_target("10.0.0.1:99");
   ASSERT_TRUE(resp);
-  EXPECT_EQ(resp->door, Door::resp);
+  EXPECT_EQ(resp->protocol, WireProtocol::resp);
   EXPECT_EQ(resp->text(), "10.0.0.1:99");
   const auto http = parse_target("http://[::1]:7380/");
   ASSERT_TRUE(http);
-  EXPECT_EQ(http->door, Door::http);
+  EXPECT_EQ(http->protocol, WireProtocol::http);
   EXPECT_EQ(http->host, "::1");
   EXPECT_EQ(http->text(), "http://[::1]:7380");
 }
 
-TEST(Plan, AnAddressThatMakesNoSenseIsExplained) {
+TEST(BenchPlan, RefusesInvalidAddresses) {
   for (const char* text : {"", "localhost", "7379", "https://a:1", "a:b", "http://a:1/v1"}) {
     const auto target = parse_target(text);
     ASSERT_FALSE(target) << text;
@@ -31,7 +31,7 @@ TEST(Plan, AnAddressThatMakesNoSenseIsExplained) {
   }
 }
 
-TEST(Plan, AMixHasParts) {
+TEST(BenchPlan, ParsesTheWeightsOfAMix) {
   EXPECT_THAT(parse_mix("take")->parts, ElementsAre(1, 0, 0));
   EXPECT_THAT(parse_mix("take=90,peek=10")->parts, ElementsAre(90, 10, 0));
   EXPECT_THAT(parse_mix("settle,peek=0")->parts, ElementsAre(0, 0, 1));
@@ -40,7 +40,7 @@ TEST(Plan, AMixHasParts) {
   }
 }
 
-TEST(Plan, ASpreadHasAnExponent) {
+TEST(BenchPlan, ParsesTheExponentOfASpread) {
   EXPECT_EQ(*parse_spread("uniform"), std::nullopt);
   EXPECT_EQ(*parse_spread("zipf"), 1.0);
   EXPECT_EQ(*parse_spread("zipf:0.7"), 0.7);
@@ -49,8 +49,8 @@ TEST(Plan, ASpreadHasAnExponent) {
   }
 }
 
-TEST(Plan, KeysAreOfOneLength) {
-  Plan plan;
+TEST(BenchPlan, NamesOfAllKeysHaveTheSameLength) {
+  BenchPlan plan;
   plan.prefix = "k:";
   plan.keys = 1000;
   EXPECT_EQ(key_name(plan, 7), "k:007");
@@ -59,27 +59,27 @@ TEST(Plan, KeysAreOfOneLength) {
   EXPECT_EQ(key_name(plan, 0), "k:0");
 }
 
-TEST(Plan, WhatMakesNoSenseIsSaid) {
+TEST(BenchPlan, CheckReportsInvalidOptions) {
   const auto wrong = [](auto change) {
-    Plan plan;
+    BenchPlan plan;
     change(plan);
     const auto error = check(plan);
     return error ? error->message : "";
   };
-  EXPECT_EQ(wrong([](Plan&) {}), "");
-  EXPECT_THAT(wrong([](Plan& p) { p.mix.parts = {1, 1, 0}; }), HasSubstr("--policy"));
-  EXPECT_THAT(wrong([](Plan& p) { p.keys = 0; }), HasSubstr("--keys"));
+  EXPECT_EQ(wrong([](BenchPlan&) {}), "");
+  EXPECT_THAT(wrong([](BenchPlan& p) { p.mix.parts = {1, 1, 0}; }), HasSubstr("--policy"));
+  EXPECT_THAT(wrong([](BenchPlan& p) { p.keys = 0; }), HasSubstr("--keys"));
   for (const double rate : {-1.0, 1e-300, 1e300, std::nan("")}) {
-    EXPECT_THAT(wrong([=](Plan& p) { p.rate = rate; }), HasSubstr("--rate"));
+    EXPECT_THAT(wrong([=](BenchPlan& p) { p.rate = rate; }), HasSubstr("--rate"));
   }
-  EXPECT_THAT(wrong([](Plan& p) { p.threads = 17; }), HasSubstr("--connections is 16"));
-  EXPECT_THAT(wrong([](Plan& p) { p.prefix = std::string(5000, 'x'); }), HasSubstr("4096"));
-  EXPECT_THAT(wrong([](Plan& p) { p.limit = "5/min sliding"; }), HasSubstr("token bucket"));
-  EXPECT_THAT(wrong([](Plan& p) { p.limit = "5/sec"; }), HasSubstr("did you mean"));
-  EXPECT_THAT(wrong([](Plan& p) { p.password = "a\r\nb"; }), HasSubstr("--password"));
-  EXPECT_EQ(wrong([](Plan& p) {
+  EXPECT_THAT(wrong([](BenchPlan& p) { p.threads = 17; }), HasSubstr("--connections is 16"));
+  EXPECT_THAT(wrong([](BenchPlan& p) { p.prefix = std::string(5000, 'x'); }), HasSubstr("4096"));
+  EXPECT_THAT(wrong([](BenchPlan& p) { p.limit = "5/min sliding"; }), HasSubstr("token bucket"));
+  EXPECT_THAT(wrong([](BenchPlan& p) { p.limit = "5/sec"; }), HasSubstr("did you mean"));
+  EXPECT_THAT(wrong([](BenchPlan& p) { p.password = "a\r\nb"; }), HasSubstr("--password"));
+  EXPECT_EQ(wrong([](BenchPlan& p) {
               p.limit = "5/min sliding";
-              p.target.door = Door::http;
+              p.target.protocol = WireProtocol::http;
             }),
             "");
 }

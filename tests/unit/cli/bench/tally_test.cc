@@ -5,8 +5,8 @@
 namespace weir::cli::bench {
 namespace {
 
-TEST(Errors, AreCountedByKindWithTheFirstOfEach) {
-  Errors errors;
+TEST(ErrorCounts, CountsByKindAndKeepsTheFirstText) {
+  ErrorCounts errors;
   errors.add("ERR", "first");
   errors.add("ERR", "second");
   errors.add("closed", "gone", 3);
@@ -15,16 +15,16 @@ TEST(Errors, AreCountedByKindWithTheFirstOfEach) {
   EXPECT_EQ(errors.kinds().at("ERR").example, "first");
 }
 
-// A daemon that makes up a word for each error costs no more than that.
-TEST(Errors, OfManyKindsCountAsOthers) {
-  Errors errors;
+// Bounds the memory against a daemon that sends a new kind with each error.
+TEST(ErrorCounts, CountsFurtherKindsAsOther) {
+  ErrorCounts errors;
   for (int i = 0; i < 1000; ++i) errors.add(std::to_string(i), std::string(10'000, 'x'));
-  EXPECT_LE(errors.kinds().size(), Errors::kMostKinds + 1);
+  EXPECT_LE(errors.kinds().size(), ErrorCounts::kMaxKinds + 1);
   EXPECT_EQ(errors.count(), 1000U);
-  EXPECT_EQ(errors.kinds().at("0").example.size(), Errors::kLongestExample);
+  EXPECT_EQ(errors.kinds().at("0").example.size(), ErrorCounts::kMaxExampleBytes);
 }
 
-TEST(Tally, MergedIsTheSum) {
+TEST(Tally, MergeAddsAllCounts) {
   Tally one;
   one.answers = 2;
   one.decided[1].refused = 3;

@@ -8,12 +8,13 @@
 namespace weir::cli::bench {
 namespace {
 
-// Pearson's sum over the ranks, those that are expected less than ten times together in the last.
+// Pearson's chi-squared sum. Ranks with an expected count below ten share a cell.
 struct Fit {
   double chi_square = 0;
   int freedom = -1;
 
-  // Ten times in a million it would be above this by chance (Wilson and Hilferty's approximation).
+  // The sum exceeds this bound by chance with a probability of 1e-5 (Wilson-Hilferty
+  // approximation).
   double bound() const {
     const double k = freedom;
     const double z = 4.2649;
@@ -55,8 +56,8 @@ TEST(Zipf, FitsTheExactDistribution) {
   }
 }
 
-// The bound is one that a wrong distribution does not keep.
-TEST(Zipf, OfAnotherExponentDoesNotFit) {
+// Proves that the test detects a wrong distribution.
+TEST(Zipf, ChiSquareDetectsAnotherExponent) {
   const std::uint64_t count = 1000;
   const Zipf zipf(count, 1.02);
   Random random(5);
@@ -73,7 +74,7 @@ TEST(Zipf, OfAnotherExponentDoesNotFit) {
   EXPECT_GT(fit.chi_square, fit.bound());
 }
 
-TEST(Zipf, OfTenMillionRanksHasTheRightShareInEachPowerOfTen) {
+TEST(Zipf, HasTheRightShareInEachPowerOfTenOfTenMillionRanks) {
   constexpr std::uint64_t count = 10'000'000;
   constexpr int samples = 300'000;
   const Zipf zipf(count, 1.0);
@@ -98,13 +99,13 @@ TEST(Zipf, OfTenMillionRanksHasTheRightShareInEachPowerOfTen) {
   }
 }
 
-TEST(Zipf, OfOneRankIsThatOne) {
+TEST(Zipf, AlwaysReturnsTheOnlyRank) {
   Random random(1);
   const Zipf zipf(1, 1.0);
   for (int i = 0; i < 1000; ++i) EXPECT_EQ(zipf.next(random), 1U);
 }
 
-TEST(Zipf, IsTheSameForTheSameSeed) {
+TEST(Zipf, ReturnsTheSameRanksForTheSameSeed) {
   const Zipf zipf(1000, 1.1);
   Random one(42);
   Random other(42);
