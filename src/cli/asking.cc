@@ -16,8 +16,8 @@ using nlohmann::json;
 
 namespace {
 
-// What is no UTF-8 cannot be said in JSON, and nothing else may be said instead: it could be
-// somebody's key.
+// JSON cannot represent text that is not UTF-8. Replacing its bytes is no option: the result could
+// be another key.
 std::optional<std::string> dumped(const json& body) {
   if (body.is_null()) return std::string{};
   try {
@@ -27,46 +27,46 @@ std::optional<std::string> dumped(const json& body) {
   }
 }
 
-// Once it is this command that was called: what the environment says is read for all of them, and
-// concerns nobody else.
+// Runs only for the command that was called: CLI11 reads the environment variables for all
+// commands, and a bad one must not break a command that does not use it.
 void check(const HttpClient& client) {
-  if (const auto flaw = HttpClient::check(client.url)) {
-    throw CLI::ValidationError("--url", flaw->message);
+  if (const auto error = HttpClient::check(client.url)) {
+    throw CLI::ValidationError("--url", error->message);
   }
   if (client.cert.empty() != client.key.empty()) {
-    throw CLI::ValidationError("--cert", "a certificate and its key go together: --cert and --key");
+    throw CLI::ValidationError("--cert", "--cert and --key must be given together");
   }
 }
 
 }  // namespace
 
 void add_client_options(CLI::App* command, HttpClient& client) {
-  command->add_option("--url", client.url, "Where the daemon is")
+  command->add_option("--url", client.url, "Address of the daemon")
       ->envname("WEIR_URL")
       ->capture_default_str();
-  command->add_option("--token", client.token, "The password or admin token, if it has one")
+  command->add_option("--token", client.token, "Password or admin token of the daemon")
       ->envname("WEIR_TOKEN");
   command
       ->add_option("--ca", client.ca,
-                   "For https://: who signed its certificate (default: whom the system trusts)")
+                   "CA certificates that verify an https daemon (default: the system store)")
       ->envname("WEIR_CA")
       ->type_name("FILE");
-  command->add_option("--cert", client.cert, "A certificate, if the daemon asks for one")
+  command->add_option("--cert", client.cert, "Client certificate, if the daemon requires one")
       ->envname("WEIR_CERT")
       ->type_name("FILE");
-  command->add_option("--key", client.key, "The key of --cert")
+  command->add_option("--key", client.key, "Private key of --cert")
       ->envname("WEIR_KEY")
       ->type_name("FILE");
   command->parse_complete_callback([&client] { check(client); });
 }
 
-CLI::Validator whole_number(std::int64_t least) {
-  const auto normalized = [least](std::string& text) {
+CLI::Validator whole_number(std::int64_t min) {
+  const auto normalized = [min](std::string& text) {
     std::int64_t number = 0;
     const char* const end = text.data() + text.size();
     const auto [stop, error] = std::from_chars(text.data(), end, number);
-    if (error != std::errc{} || stop != end || number < least) {
-      return fmt::format("{} is not a whole number from {} to {}", text, least, INT64_MAX);
+    if (error != std::errc{} || stop != end || number < min) {
+      return fmt::format("{} is not a whole number from {} to {}", text, min, INT64_MAX);
     }
     text = fmt::format("{}", number);
     return std::string{};
@@ -74,38 +74,39 @@ CLI::Validator whole_number(std::int64_t least) {
   return {normalized, ""};
 }
 
-void Asking::add_to(CLI::App* command) {
+void ApiCall::add_to(CLI::App* command) {
   add_client_options(command, client);
-  command->add_flag("--json", as_json, "Print the answer as JSON");
+  command->add_flag("--json", as_json, "Print the response as JSON");
 }
 
-int Asking::ask(std::string_view method, std::string_view path, const json& body,
-                Printer print) const {
+int ApiCall::run(std::string_view method, std::string_view path, const json& body,
+                 ResponsePrinter print) const {
   const auto text = dumped(body);
   if (!text) {
     return fail(
-        "this is not UTF-8, which is all that can be asked over HTTP: ask over RESP, where keys "
-        "are "
-        "bytes, as with redis-cli",
+        "an argument is not valid UTF-8, which HTTP requires: use RESP, where keys are bytes, for "
+        "example with redis-cli",
         kUsage);
   }
-  const auto answer = client.ask(method, path, *text);
+  const auto answer = client.call(method, path, *text);
   if (!answer) return fail(answer.error().message);
-  const json said = json::parse(answer->body, nullptr, false);
+  const json response = json::parse(answer->body, nullptr, false);
   const bool decided = answer->status == 200 || answer->status == 429 || answer->status == 503;
-  if (said.is_discarded() || !said.is_object()) {
-    return fail(fmt::format("an answer that is no JSON, with status {}", answer->status));
+  if (response.is_discarded() || !response.is_object()) {
+    return fail(fmt::format(
+        "the response is not JSON (status {}): --url must be the HTTP listener of a daemon",
+        answer->status));
   }
-  if (!decided || said.contains("detail")) {
-    std::string detail = said.value("detail", fmt::format("status {}", answer->status));
+  if (!decided || response.contains("detail")) {
+    std::string detail = response.value("detail", fmt::format("status {}", answer->status));
     if (answer->status == 401) {
-      detail += client.token.empty() ? ": give it with --token, or in WEIR_TOKEN"
-                                     : ": the --token that was given (or WEIR_TOKEN) is another";
+      detail += client.token.empty() ? ": set --token or WEIR_TOKEN"
+                                     : ": --token (or WEIR_TOKEN) is not the right one";
     }
     return fail(detail);
   }
-  as_json ? void(std::cout << said.dump(2) << '\n') : print(said);
-  const json& decision = said.contains("decision") ? said["decision"] : said;
+  as_json ? void(std::cout << response.dump(2) << '\n') : print(response);
+  const json& decision = response.contains("decision") ? response["decision"] : response;
   return decision.value("allowed", true) ? kSuccess : kFailed;
 }
 

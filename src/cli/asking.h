@@ -9,29 +9,31 @@
 
 #include "cli/http_client.h"
 
-// What the commands that ask a running daemon have in common.
+// Shared by the commands that call the HTTP API of a running daemon.
 
 namespace weir::cli {
 
-// Where the daemon is, and how to come in: --url, --token, --ca, --cert, --key.
+// Adds the options of the connection: --url, --token, --ca, --cert, --key. `client` must outlive
+// `command`.
 void add_client_options(CLI::App* command, HttpClient& client);
 
-// A whole number as people write it, no less than this. (CLI11 alone takes the largest there is for
-// one that is too large, and 010 for eight.)
-CLI::Validator whole_number(std::int64_t least);
+// Accepts a decimal integer of at least `min`. CLI11's own parser saturates numbers that are too
+// large, and reads 010 as octal.
+CLI::Validator whole_number(std::int64_t min);
 
-struct Asking {
+// A call of the HTTP API: the options of the connection, and the output of the response.
+struct ApiCall {
   HttpClient client{.url = "http://127.0.0.1:7380"};
   bool as_json = false;
 
-  // Those options and --json.
+  // Adds the options of the connection and --json.
   void add_to(CLI::App* command);
 
-  using Printer = void (*)(const nlohmann::json&);
-  // Asks, prints what comes back, and returns the exit code. 429 is an answer, not a failure to
-  // ask.
-  int ask(std::string_view method, std::string_view path, const nlohmann::json& body,
-          Printer print) const;
+  using ResponsePrinter = void (*)(const nlohmann::json&);
+  // Sends the request, prints the response, and returns the exit code. A refusal (429) is a
+  // decision, not a failure: it is printed like any other response.
+  int run(std::string_view method, std::string_view path, const nlohmann::json& body,
+          ResponsePrinter print) const;
 };
 
 }  // namespace weir::cli

@@ -1,4 +1,4 @@
-// The commands that ask a running daemon.
+// The commands take, peek, reset, explain and policies, which call a running daemon.
 
 #include <fmt/format.h>
 #include <CLI/App.hpp>
@@ -20,13 +20,13 @@ namespace {
 
 using nlohmann::json;
 
-struct AskOptions {
-  Asking asking;
+struct KeyOptions {
+  ApiCall api_call;
   std::string policy;
   std::string key;
   std::vector<std::string> parts;
   std::int64_t permits = 1;
-  std::string domain;  // of explain: Envoy's
+  std::string domain;  // explain only: a domain of Envoy's rate limit rules
 };
 
 // ---- Printing
@@ -46,7 +46,7 @@ void print_decision(const json& decision) {
   print_row("remaining", decision.at("remaining").dump());
   print_row("retry after", duration(decision.at("retry_after_ms")));
   if (decision.at("retry_after_ms").is_null()) {
-    print_row("", "it asks for more than this limit can ever hold");
+    print_row("", "the call needs more permits than the limit can ever hold");
   }
   print_row("reset after", duration(decision.at("reset_after_ms")));
   if (decision.at("wait_ms") != 0) print_row("wait", duration(decision.at("wait_ms")));
@@ -66,7 +66,7 @@ void print_explanation(const json& answer) {
   }
 }
 
-// Of a policy, or of an override or some hours of one.
+// The limits of a policy, of an override or of a schedule entry, as text.
 std::string limits_of(const json& policy) {
   std::string limits;
   for (const json& limit : policy.at("limit_details")) {
@@ -75,7 +75,7 @@ std::string limits_of(const json& policy) {
   return limits;
 }
 
-// The limits that a policy has for some, at some hours, or for a while.
+// The overrides, the schedule and the orders of a policy.
 void print_exceptions(const json& policy, std::size_t indent) {
   const auto print = [&](std::string_view what, const std::string& text) {
     std::cout << fmt::format("{:{}}{} {}\n", "", indent, what, text);
@@ -112,9 +112,9 @@ void print_policies(const json& answer) {
   }
 }
 
-// ---- Asking
+// ---- Requests
 
-Result<json, Error> body_of(const AskOptions& options) {
+Result<json, Error> body_of(const KeyOptions& options) {
   json body{{"policy", options.policy}};
   if (options.parts.empty()) {
     body["key"] = options.key;
@@ -122,7 +122,7 @@ Result<json, Error> body_of(const AskOptions& options) {
   }
   for (const std::string& part : options.parts) {
     const std::size_t equals = part.find('=');
-    if (equals == std::string::npos) return Error{"a part is name=value, not " + part};
+    if (equals == std::string::npos) return Error{"--part must be name=value, not " + part};
     const std::string name = part.substr(0, equals);
     if (body["parts"].contains(name)) return Error{"the part " + name + " is given twice"};
     body["parts"][name] = part.substr(equals + 1);
@@ -130,20 +130,20 @@ Result<json, Error> body_of(const AskOptions& options) {
   return body;
 }
 
-int ask_about_key(const AskOptions& options, std::string_view path, bool has_permits,
-                  Asking::Printer print) {
+int call_for_key(const KeyOptions& options, std::string_view path, bool has_permits,
+                 ApiCall::ResponsePrinter print) {
   if (options.key.empty() == options.parts.empty()) {
-    return fail("give a KEY, or --part name=value", kUsage);
+    return fail("give either a KEY or --part name=value", kUsage);
   }
   auto body = body_of(options);
   if (!body) return fail(body.error().message, kUsage);
   if (has_permits) (*body)["permits"] = options.permits;
-  return options.asking.ask("POST", path, *body, print);
+  return options.api_call.run("POST", path, *body, print);
 }
 
 // ---- Envoy's descriptors
 
-// "user=alice,path=/buy": a comma that belongs to a value is written as \\,.
+// Parses "user=alice,path=/buy"; a comma inside a value is written as \\,.
 Result<json, Error> descriptor_of(const std::string& text) {
   std::vector<std::string> pairs(1);
   for (std::size_t i = 0; i < text.size(); ++i) {
@@ -157,7 +157,7 @@ Result<json, Error> descriptor_of(const std::string& text) {
   json entries = json::array();
   for (const std::string& pair : pairs) {
     const std::size_t equals = pair.find('=');
-    if (equals == 0 || pair.empty()) return Error{"a descriptor is key=value,key=value …"};
+    if (equals == 0 || pair.empty()) return Error{"a descriptor must be key=value,key=value …"};
     json entry{{"key", pair.substr(0, equals)}};
     if (equals != std::string::npos) entry["value"] = pair.substr(equals + 1);
     entries.push_back(std::move(entry));
@@ -165,7 +165,7 @@ Result<json, Error> descriptor_of(const std::string& text) {
   return entries;
 }
 
-std::string found_for(const json& step) {
+std::string matched_by(const json& step) {
   const std::string match = step.at("match").get<std::string>();
   const std::string at =
       step.contains("rule_at") ? ", " + step.at("rule_at").get<std::string>() : "";
@@ -192,56 +192,59 @@ void print_limit(const json& limit) {
                            limit.at("statistics").get<std::string>());
 }
 
-void print_walk(const json& answer) {
+void print_rule_lookup(const json& answer) {
   const std::string result = answer.at("result").get<std::string>();
   const bool passes = !answer.contains("limit") || answer.at("limit").at("allowed").get<bool>();
   std::cout << (result == "limit" ? passes ? "within the limit" : "over the limit" : "no limit")
             << "\n";
   for (const json& step : answer.at("walk")) {
     std::cout << fmt::format("  {}={}: {}\n", step.at("key").get<std::string>(),
-                             step.at("value").get<std::string>(), found_for(step));
+                             step.at("value").get<std::string>(), matched_by(step));
   }
   std::cout << "  " << answer.at("why").get<std::string>() << "\n";
   if (answer.contains("limit")) print_limit(answer.at("limit"));
 }
 
-int explain_domain(const AskOptions& options) {
+int explain_domain(const KeyOptions& options) {
   const auto descriptor = descriptor_of(options.policy);
   if (!options.key.empty() || !options.parts.empty() || !descriptor) {
-    return fail("with --domain, give one descriptor: key=value,key=value", kUsage);
+    return fail("--domain needs exactly one descriptor: key=value,key=value", kUsage);
   }
   const json body{
       {"domain", options.domain}, {"descriptor", *descriptor}, {"hits", options.permits}};
-  return options.asking.ask("POST", "/v1/explain/domain", body, print_walk);
+  return options.api_call.run("POST", "/v1/explain/domain", body, print_rule_lookup);
 }
 
 void add_key_command(CLI::App& app, int& exit_code, const char* name, const char* about,
-                     std::string path, bool has_permits, Asking::Printer print) {
+                     std::string path, bool has_permits, ApiCall::ResponsePrinter print) {
   CLI::App* command = app.add_subcommand(name, about);
-  const auto options = std::make_shared<AskOptions>();
-  options->asking.add_to(command);
+  const auto options = std::make_shared<KeyOptions>();
+  options->api_call.add_to(command);
   const bool explains = print == print_explanation;
   command
       ->add_option("POLICY", options->policy,
-                   explains ? "A policy of the daemon; with --domain, a descriptor: "
+                   explains ? "Name of a policy; with --domain, a descriptor: "
                               "key=value,key=value"
-                            : "A policy of the daemon")
+                            : "Name of a policy")
       ->required();
   if (explains) {
     command->add_option("--domain", options->domain,
-                        "Explain the rule that a descriptor finds in this domain of Envoy's");
+                        "Domain of Envoy rate limit rules: show which rule the descriptor matches");
   }
-  command->add_option("KEY", options->key, "The key to look at, such as a user or an address");
-  command->add_option("--part", options->parts, "A part of the key instead, name=value; repeatable")
+  command->add_option("KEY", options->key,
+                      "The key that is counted, such as a user or an IP address");
+  command
+      ->add_option("--part", options->parts,
+                   "Part of the key, name=value, instead of KEY; repeatable")
       ->take_all()
       ->type_size(1);
   if (has_permits) {
-    command->add_option("--permits", options->permits, "How many")
+    command->add_option("--permits", options->permits, "Number of permits")
         ->transform(whole_number(0))
         ->capture_default_str();
   }
   command->callback([=, &exit_code] {
-    exit_code = options->domain.empty() ? ask_about_key(*options, path, has_permits, print)
+    exit_code = options->domain.empty() ? call_for_key(*options, path, has_permits, print)
                                         : explain_domain(*options);
   });
 }
@@ -251,17 +254,18 @@ void add_key_command(CLI::App& app, int& exit_code, const char* name, const char
 void add_client_commands(CLI::App& app, int& exit_code) {
   add_key_command(app, exit_code, "take", "Take permits, as a caller would", "/v1/take", true,
                   print_decision);
-  add_key_command(app, exit_code, "peek", "Ask whether a call would pass; takes nothing",
+  add_key_command(app, exit_code, "peek", "Show whether a call would pass, without taking permits",
                   "/v1/peek", true, print_decision);
-  add_key_command(app, exit_code, "reset", "Forget what a key has used", "/v1/reset", false,
-                  [](const json&) { std::cout << "forgotten\n"; });
-  add_key_command(app, exit_code, "explain", "Say what each limit makes of a call; takes nothing",
+  add_key_command(app, exit_code, "reset", "Reset the usage of a key", "/v1/reset", false,
+                  [](const json&) { std::cout << "usage reset\n"; });
+  add_key_command(app, exit_code, "explain",
+                  "Show what each limit decides about a call, without taking permits",
                   "/v1/explain", true, print_explanation);
   CLI::App* policies = app.add_subcommand("policies", "List the policies in force");
-  const auto asking = std::make_shared<Asking>();
-  asking->add_to(policies);
+  const auto api_call = std::make_shared<ApiCall>();
+  api_call->add_to(policies);
   policies->callback(
-      [=, &exit_code] { exit_code = asking->ask("GET", "/v1/policies", {}, print_policies); });
+      [=, &exit_code] { exit_code = api_call->run("GET", "/v1/policies", {}, print_policies); });
 }
 
 }  // namespace weir::cli

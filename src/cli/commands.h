@@ -4,12 +4,13 @@
 
 namespace weir::cli {
 
-// What a command ends with.
+// Exit codes.
 inline constexpr int kSuccess = 0;
 inline constexpr int kFailed = 1;  // refused, or a check failed
-inline constexpr int kUsage = 2;   // called in a way that makes no sense
+inline constexpr int kUsage = 2;   // wrong usage
 
-// Each adds a command; when it is called, its exit code is put into `exit_code`.
+// Each adds one or more commands to `app`. A command that runs stores its exit code in `exit_code`,
+// which must outlive `app`.
 void add_bench_command(CLI::App& app, int& exit_code);
 void add_client_commands(CLI::App& app, int& exit_code);
 void add_fleet_command(CLI::App& app, int& exit_code);

@@ -16,16 +16,16 @@ namespace weir::cli {
 namespace {
 
 using nlohmann::json;
-using Row = std::vector<std::string>;
+using TableRow = std::vector<std::string>;
 
-// Columns as wide as what is in them; the last one as it comes.
-void print_table(const std::vector<Row>& rows) {
+// Prints aligned columns; the last cell of a row is not padded.
+void print_table(const std::vector<TableRow>& rows) {
   std::vector<std::size_t> widths;
-  for (const Row& row : rows) {
+  for (const TableRow& row : rows) {
     widths.resize(std::max(widths.size(), row.size()));
     for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
   }
-  for (const Row& row : rows) {
+  for (const TableRow& row : rows) {
     std::string line;
     for (std::size_t i = 0; i < row.size(); ++i) {
       line += fmt::format("{:<{}}", row[i], i + 1 < row.size() ? widths[i] + 2 : 0);
@@ -44,7 +44,7 @@ std::string seconds_of(const json& millis) {
 }
 
 void print_nodes(const json& fleet) {
-  std::vector<Row> rows{{"RANK", "NODE", "VERSION", "HEARD", "SEEN"}};
+  std::vector<TableRow> rows{{"RANK", "NODE", "VERSION", "HEARD", "SEEN"}};
   for (const json& node : fleet.at("nodes")) {
     rows.push_back({node.at("rank").dump(), text_of(node, "name"), text_of(node, "version"),
                     seconds_of(node.at("silent_ms")) + " ago", node.at("seen").dump()});
@@ -55,7 +55,7 @@ void print_nodes(const json& fleet) {
 
 void print_split(const json& fleet) {
   if (fleet.at("split").empty()) return;
-  std::vector<Row> rows{{"POLICY", "LIMIT", "", "HERE", "OF"}};
+  std::vector<TableRow> rows{{"POLICY", "LIMIT", "", "HERE", "OF"}};
   for (const json& limit : fleet.at("split")) {
     rows.push_back({text_of(limit, "policy"), text_of(limit, "name"), text_of(limit, "limit"),
                     limit.at("share").dump(), limit.at("whole").dump()});
@@ -71,30 +71,29 @@ void print_split(const json& fleet) {
 void print_leases(const json& leases) {
   if (leases.at("borrowed") == 0) return;
   std::cout << fmt::format(
-      "\nleases: {} permits held of {} keys; {} borrowed, {} returned, {} lapsed\n",
+      "\nleases: {} permits held for {} keys; {} borrowed, {} returned, {} lapsed\n",
       leases.at("held").dump(), leases.at("keys").dump(), leases.at("borrowed").dump(),
       leases.at("returned").dump(), leases.at("lapsed").dump());
 }
 
 void print_store(const json& store) {
   std::cout << fmt::format(
-      "\nstore: {} of {} links connected, {} not asking; {} calls, {} timed "
-      "out; {:.2f} ms an answer\n",
+      "\nstore: {} of {} links connected, {} circuit breakers open; {} calls, {} "
+      "timed out; {:.2f} ms per call\n",
       store.at("connected").dump(), store.at("links").dump(), store.at("breakers_open").dump(),
       store.at("calls").dump(), store.at("timeouts").dump(), store.at("answer_ms").get<double>());
 }
 
 void print_fleet(const json& fleet) {
   if (!fleet.at("fleet").get<bool>()) {
-    std::cout << "this daemon counts alone: it has no store that nodes share\n";
+    std::cout << "this daemon counts on its own: it has no store that it shares with other nodes\n";
     return;
   }
   const std::size_t nodes = fleet.at("nodes").size();
-  std::cout << fmt::format("generation {}: {} node{}{}\n\n", fleet.at("generation").dump(), nodes,
-                           nodes == 1 ? "" : "s",
-                           fleet.at("member").get<bool>()
-                               ? ""
-                               : ", as it was last told; this node is cut off from the store");
+  std::cout << fmt::format(
+      "generation {}: {} node{}{}\n\n", fleet.at("generation").dump(), nodes, nodes == 1 ? "" : "s",
+      fleet.at("member").get<bool>() ? ""
+                                     : " at the last contact; this node is cut off from the store");
   print_nodes(fleet);
   print_split(fleet);
   print_leases(fleet.at("leases"));
@@ -105,11 +104,11 @@ void print_fleet(const json& fleet) {
 
 void add_fleet_command(CLI::App& app, int& exit_code) {
   CLI::App* command =
-      app.add_subcommand("fleet", "Show the nodes that share a store, and what this one has");
-  const auto asking = std::make_shared<Asking>();
-  asking->add_to(command);
+      app.add_subcommand("fleet", "Show the nodes that share the store, and the share of this one");
+  const auto api_call = std::make_shared<ApiCall>();
+  api_call->add_to(command);
   command->callback(
-      [=, &exit_code] { exit_code = asking->ask("GET", "/v1/fleet", {}, print_fleet); });
+      [=, &exit_code] { exit_code = api_call->run("GET", "/v1/fleet", {}, print_fleet); });
 }
 
 }  // namespace weir::cli

@@ -20,9 +20,9 @@ namespace weir::cli {
 
 namespace {
 
-using Steady = std::chrono::steady_clock;
+using std::chrono::steady_clock;
 
-// More than any page of the daemon has.
+// Larger than any response of the daemon.
 constexpr std::uint64_t kMaxBodyBytes = 64 << 20;
 
 // ---- Addresses
@@ -41,7 +41,7 @@ bool read_port(std::string_view text, std::uint16_t& port) {
 }
 
 Result<Origin, Error> origin_of(const std::string& url) {
-  const Error wrong{"cannot understand the address " + url + ": write it as http://127.0.0.1:7380"};
+  const Error wrong{"cannot parse the address " + url + ": write it as http://127.0.0.1:7380"};
   Origin origin;
   origin.with_tls = url.starts_with("https://");
   if (!origin.with_tls && !url.starts_with("http://")) return wrong;
@@ -76,13 +76,13 @@ std::string request_text(const HttpClient& client, const Origin& origin, std::st
   return text.append("\r\n").append(body);
 }
 
-// Reads a response as its bytes come.
+// Parses a response incrementally.
 class ResponseReader {
  public:
   bool is_done() const { return has_head_ && body_.is_done(); }
-  HttpAnswer take() { return std::move(answer_); }
+  ApiResponse take() { return std::move(answer_); }
 
-  // Returns why the bytes are no response; empty if they may be one.
+  // Returns the error if the bytes are not a response; empty if they are so far.
   std::string_view read(std::string_view bytes) {
     unread_.append(bytes);
     while (!has_head_) {
@@ -95,7 +95,7 @@ class ResponseReader {
     return read_body();
   }
 
-  // The connection has ended. Returns whether the response is complete.
+  // Call it when the peer has closed the connection. Returns whether the response is complete.
   bool end() { return has_head_ && (body_.is_done() || body_.end()); }
 
  private:
@@ -125,17 +125,17 @@ class ResponseReader {
   wire::HttpBody body_;
   bool has_head_ = false;
   std::string unread_;
-  HttpAnswer answer_;
+  ApiResponse answer_;
 };
 
-// A connection whose every step waits until it is done or the deadline has passed. Each step
-// returns why it failed; empty if it did not.
-class Connection {
+// A blocking connection with one deadline for all steps together. Each step returns an error text;
+// empty on success.
+class BlockingConnection {
  public:
-  explicit Connection(std::chrono::milliseconds timeout)
-      : timeout_(timeout), deadline_(Steady::now() + timeout) {}
+  explicit BlockingConnection(std::chrono::milliseconds timeout)
+      : timeout_(timeout), deadline_(steady_clock::now() + timeout) {}
 
-  // Tries the addresses in turn. `tls` is null for a plain connection.
+  // Tries the addresses in order. `tls` is null for a connection without TLS.
   std::string open(const std::vector<net::Address>& addresses, const net::TlsContext& tls,
                    const std::string& host) {
     std::string why;
@@ -174,8 +174,8 @@ class Connection {
         if (std::string why = wait(stream_.fd(), event); !why.empty()) return why;
         continue;
       }
-      const std::string_view flaw = reader.read({buffer.data(), moved.count});
-      if (!flaw.empty()) return "the response is not HTTP: " + std::string{flaw};
+      const std::string_view error = reader.read({buffer.data(), moved.count});
+      if (!error.empty()) return "the response is not HTTP: " + std::string{error};
     }
     return {};
   }
@@ -210,7 +210,8 @@ class Connection {
   std::string wait(int fd, short event) const {
     pollfd watched{.fd = fd, .events = event, .revents = 0};
     for (;;) {
-      const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline_ - Steady::now());
+      const auto left =
+          std::chrono::ceil<std::chrono::milliseconds>(deadline_ - steady_clock::now());
       const int ready = poll(&watched, 1, static_cast<int>(std::max(left.count(), 0L)));
       if (ready > 0) return {};
       if (ready == 0) return "no answer within " + std::to_string(timeout_.count()) + " ms";
@@ -219,11 +220,11 @@ class Connection {
   }
 
   const std::chrono::milliseconds timeout_;
-  const Steady::time_point deadline_;
+  const steady_clock::time_point deadline_;
   net::Stream stream_{net::Descriptor{}};
 };
 
-// `why` with advice for the user.
+// The error with advice for the user.
 std::string with_advice(std::string why) {
   constexpr std::string_view untrusted = "certificate verify failed";
   if (!why.starts_with(untrusted)) return why + ": does `weir serve` run there?";
@@ -238,12 +239,12 @@ std::optional<Error> HttpClient::check(const std::string& url) {
   return origin ? std::nullopt : std::optional{origin.error()};
 }
 
-Result<HttpAnswer, Error> HttpClient::ask(std::string_view method, std::string_view path,
-                                          std::string_view body) const {
+Result<ApiResponse, Error> HttpClient::call(std::string_view method, std::string_view path,
+                                            std::string_view body) const {
   const auto origin = origin_of(url);
   if (!origin) return origin.error();
   const auto failed = [&](std::string why) {
-    return Error{"cannot ask " + url + ": " + with_advice(std::move(why))};
+    return Error{"cannot reach " + url + ": " + with_advice(std::move(why))};
   };
   net::TlsContext tls;
   if (origin->with_tls) {
@@ -254,7 +255,7 @@ Result<HttpAnswer, Error> HttpClient::ask(std::string_view method, std::string_v
   const auto addresses = net::resolve_all(origin->host, origin->port);
   if (!addresses) return failed(addresses.error().message);
 
-  Connection connection(patience);
+  BlockingConnection connection(timeout);
   ResponseReader reader;
   std::string why = connection.open(*addresses, tls, origin->host);
   if (why.empty()) why = connection.send(request_text(*this, *origin, method, path, body));

@@ -9,28 +9,30 @@
 
 namespace weir::cli {
 
-struct HttpAnswer {
+// A complete response.
+struct ApiResponse {
   int status = 0;
   std::string body;
 };
 
-// Asks a daemon and waits for its answer. Errors: the address makes no sense, nobody answers in
-// time, or it is not who it should be.
+// A blocking HTTP/1.1 client, with a new connection for each request. Errors: the address is
+// invalid, the connection failed, the response did not arrive in time, or the certificate is not
+// trusted.
 struct HttpClient {
-  std::string url{};    // http://127.0.0.1:7380, or https://
-  std::string token{};  // sent if there is one
-  std::chrono::milliseconds patience{10'000};
+  std::string url{};                          // http://127.0.0.1:7380, or https://
+  std::string token{};                        // sent as a bearer token, unless empty
+  std::chrono::milliseconds timeout{10'000};  // of the whole request
 
-  // Of https, in PEM.
-  std::string ca{};    // who signed the daemon's certificate; empty: those the system trusts
-  std::string cert{};  // shown to a daemon that asks for one
+  // PEM files for https.
+  std::string ca{};    // CA certificates; empty: those that the system trusts
+  std::string cert{};  // client certificate, for a daemon that requires one
   std::string key{};
 
-  // What is wrong with an address, if something is.
+  // The error of an invalid address.
   static std::optional<Error> check(const std::string& url);
 
-  Result<HttpAnswer, Error> ask(std::string_view method, std::string_view path,
-                                std::string_view body = {}) const;
+  Result<ApiResponse, Error> call(std::string_view method, std::string_view path,
+                                  std::string_view body = {}) const;
 };
 
 }  // namespace weir::cli

@@ -9,32 +9,34 @@
 
 namespace weir::cli {
 
-// What is wrong with one file.
+// The problems of one file.
 struct SourceProblems {
   policy::Source source{};
   policy::Problems problems{};
 };
 
-// A policy file that does what another program's configuration does, with comments on what differs.
-struct Imported {
+// The result of an import: a policy file equivalent to another program's configuration, with
+// comments on the differences.
+struct ImportResult {
   std::string text{};
-  std::vector<SourceProblems> problems{};  // why there is none
+  std::vector<SourceProblems> problems{};  // not empty: the import failed, and `text` is empty
 };
 
-// Of nginx: limit_req_zone, limit_req, limit_conn_zone, limit_conn. Reads included files as well.
-Imported import_nginx(const policy::Source& source);
-// The same, with routes of weir's gateway for the locations that have proxy_pass.
-Imported import_nginx_gateway(const policy::Source& source);
+// Imports limit_req_zone, limit_req, limit_conn_zone and limit_conn of nginx, also from included
+// files.
+ImportResult import_nginx(const policy::Source& source);
+// Imports the same, and each location with proxy_pass as a route of weir's gateway.
+ImportResult import_nginx_gateway(const policy::Source& source);
 
-// Of envoyproxy/ratelimit.
-Imported import_envoy(const policy::Source& source);
+// Imports the rules of envoyproxy/ratelimit.
+ImportResult import_envoy(const policy::Source& source);
 
-// A name for another policy: this one, or if some policy has it already, with -2, -3, … behind it.
+// A unique name: `name`, or if it is in `taken`, `name` followed by -2, -3, … Adds it to `taken`.
 std::string new_name(const std::string& name, std::set<std::string>& taken);
 
-// A text as YAML has it, in double quotes.
+// The text as a YAML scalar in double quotes.
 std::string in_yaml(std::string_view text);
-// As part of a comment, on one line.
+// The text without line breaks, for a comment; "?" if it is not UTF-8.
 std::string in_comment(std::string_view text);
 
 }  // namespace weir::cli

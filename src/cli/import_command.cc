@@ -23,7 +23,7 @@ std::string new_name(const std::string& name, std::set<std::string>& taken) {
 }
 
 std::string in_yaml(std::string_view text) {
-  // (What JSON has in quotes means the same in YAML.)
+  // A JSON string is a valid YAML scalar with the same value.
   return nlohmann::json(std::string{text})
       .dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
@@ -36,7 +36,7 @@ std::string in_comment(std::string_view text) {
 
 namespace {
 
-using Import = Imported (*)(const policy::Source&);
+using Import = ImportResult (*)(const policy::Source&);
 
 int run(const std::string& path, Import import) {
   const auto source = policy::Source::read(path);
@@ -44,10 +44,10 @@ int run(const std::string& path, Import import) {
     fmt::print(stderr, "weir import: {}\n", source.error());
     return kUsage;
   }
-  const Imported imported = import(*source);
+  const ImportResult imported = import(*source);
   if (!imported.problems.empty()) {
     for (const auto& [file, problems] : imported.problems) {
-      print_problems(file, problems, Shown::first);
+      print_problems(file, problems, ShowProblems::first);
     }
     return kFailed;
   }
@@ -59,28 +59,28 @@ int run(const std::string& path, Import import) {
 
 void add_import_command(CLI::App& app, int& exit_code) {
   CLI::App* command = app.add_subcommand(
-      "import", "Print policies that do what another program's configuration does");
+      "import", "Convert a configuration of nginx or envoyproxy/ratelimit to policies");
   static const std::map<std::string, Import> imports{{"envoy", import_envoy},
                                                      {"nginx", import_nginx}};
-  const auto whose = std::make_shared<std::string>();
+  const auto format = std::make_shared<std::string>();
   const auto path = std::make_shared<std::string>();
   const auto gateway = std::make_shared<bool>(false);
   command
-      ->add_option("WHOSE", *whose,
+      ->add_option("FORMAT", *format,
                    "envoy: rules of envoyproxy/ratelimit; nginx: limit_req and limit_conn")
       ->required()
       ->check(CLI::IsMember({"envoy", "nginx"}));
-  command->add_option("file", *path, "The configuration; for nginx also the output of nginx -T")
+  command->add_option("file", *path, "Configuration file; for nginx also the output of nginx -T")
       ->required()
       ->type_name("FILE");
   command->add_flag("--gateway", *gateway,
-                    "nginx: with routes of weir's gateway, which takes the place of nginx");
+                    "nginx only: add routes for the gateway of weir, which replaces nginx");
   command->callback([=, &exit_code] {
-    const bool is_nginx = *whose == "nginx";
+    const bool is_nginx = *format == "nginx";
     if (*gateway && !is_nginx) {
-      exit_code = fail("--gateway is for nginx: weir import nginx --gateway FILE", kUsage);
+      exit_code = fail("--gateway works with nginx only: weir import nginx --gateway FILE", kUsage);
     } else {
-      exit_code = run(*path, *gateway ? import_nginx_gateway : imports.at(*whose));
+      exit_code = run(*path, *gateway ? import_nginx_gateway : imports.at(*format));
     }
   });
 }

@@ -17,46 +17,49 @@ namespace weir::cli {
 namespace {
 
 constexpr std::string_view kPoliciesHead =
-    "# Policies that limit as {} does.\n"
+    "# NginxPolicyWriter with the limits of {}.\n"
     "#\n"
-    "# nginx can ask for them with auth_request: a location with\n"
+    "# nginx can use them with auth_request: write a location with\n"
     "#   proxy_pass http://127.0.0.1:7380/v1/auth?policy=NAME&deny=403;\n"
-    "# and for each variable under `by` a header, like\n"
+    "# and a header for each variable under `by`, such as\n"
     "#   proxy_set_header X-Weir-Part-remote_addr $remote_addr;\n"
-    "# deny=403, because nginx passes only 401 and 403 of auth_request on, and makes a 500 of any\n"
-    "# other status. `error_page 403 = @limited;` then answers what clients are to see: 429, or "
-    "the\n"
-    "# status of before. docs/recipes/nginx.md has a complete configuration.\n"
-    "# Any program can ask, with take, giving a part for each variable. What differs:\n";
+    "# deny=403, because auth_request of nginx passes on only 401 and 403, and turns any other "
+    "status\n"
+    "# into 500. `error_page 403 = @limited;` then sets the status that clients see: 429, or the\n"
+    "# status that nginx used before. docs/recipes/nginx.md has a complete configuration.\n"
+    "# Any other program can call take, with a part for each variable. Differences:\n";
 
 constexpr std::string_view kWaits =
-    "# - nginx delays requests that are early, where limit_req has a burst without nodelay. "
+    "# - limit_req with a burst and without nodelay delays requests that arrive early. "
     "auth_request\n"
-    "#   does not: /v1/auth answers at once, and tells the delay in Weir-Wait-Ms. The same "
-    "requests\n"
-    "#   pass and are refused, but those that pass do so at once, as with nodelay. weir's gateway\n"
-    "#   delays them (weir import nginx --gateway).\n";
+    "#   cannot delay: /v1/auth answers at once, and reports the delay in Weir-Wait-Ms. The same\n"
+    "#   requests are allowed and refused, but without delay, as with nodelay. weir's gateway "
+    "delays\n"
+    "#   them (weir import nginx --gateway).\n";
 
 constexpr std::string_view kOfPolicies =
-    "# - An empty key is not limited by nginx; here a part that is missing or empty is an error.\n"
-    "# - limit_conn becomes `concurrent`: enter and leave, with a lease (60 s) for those that do\n"
-    "#   not leave. Policies with it cannot be asked by auth_request, which only takes.\n";
+    "# - nginx does not limit requests with an empty key; here a missing or empty part is an "
+    "error.\n"
+    "# - limit_conn becomes `concurrent`: callers enter and leave, and a permit that is not "
+    "returned\n"
+    "#   expires after 60 s. auth_request, which can only take, cannot use such policies.\n";
 
 constexpr std::string_view kGatewayHead =
-    "# A gateway that limits and passes on as {} does. What differs:\n"
-    "# - IPv6 addresses are counted by their first 64 bits. `ip/32/128` counts each, as nginx "
-    "does.\n"
-    "# - A location that ends with a slash is also that without: nginx redirects there.\n"
+    "# A gateway with the limits and routes of {}. Differences:\n"
+    "# - IPv6 addresses are counted by their first 64 bits. `ip/32/128` counts each address, like\n"
+    "#   nginx.\n"
+    "# - A location that ends with a slash also matches without it, where nginx redirects.\n"
     "# - At most 1000 requests wait at a route: `queue: {{ most: … }}`.\n"
-    "# - Refusals carry Retry-After and the RateLimit fields, and are problem+json.\n";
+    "# - Refusals have Retry-After and RateLimit headers, and an application/problem+json body.\n";
 
 constexpr std::string_view kOfBoth =
-    "# - All limits of a policy are one decision. nginx charges all of its zones when all admit,\n"
-    "#   too, but does not look again at the burst of those that it had looked at first.\n"
-    "# - A zone that several places use has one state there; here each policy has its own.\n"
-    "# - Sizes of zones are not needed: all keys are in one table (`memory`).\n";
+    "# - All limits of a policy are one atomic decision. nginx, too, charges its zones only if "
+    "all\n"
+    "#   allow the request, but does not check the burst of earlier zones again when it charges.\n"
+    "# - A zone that several blocks use has one state in nginx; here each policy has its own.\n"
+    "# - Zone sizes are not needed: all keys share one table (`memory`).\n";
 
-// The part of a zone whose key has no variables.
+// The name of the part for a zone whose key has no variables.
 constexpr std::string_view kOneForAll = "all_requests";
 
 const std::vector<std::string>& parts_of(const NginxZone& zone) {
@@ -64,13 +67,13 @@ const std::vector<std::string>& parts_of(const NginxZone& zone) {
   return zone.variables.empty() ? constant : zone.variables;
 }
 
-// Policies for blocks: those with the same limits are one.
-class Policies {
+// Collects the policies of all blocks. Blocks with the same limits share a policy.
+class NginxPolicyWriter {
  public:
-  explicit Policies(const NginxLimits& limits) : limits_(limits) {}
+  explicit NginxPolicyWriter(const NginxLimits& limits) : limits_(limits) {}
 
-  // The name of the policy, which is written with this block as one of its comments.
-  std::string add(const NginxLevel& level, const std::string& comment) {
+  // Returns the name of the policy for a block, and adds the comment to it.
+  std::string add(const NginxBlockLimits& level, const std::string& comment) {
     const auto [group, is_new] = groups_.try_emplace({level.requests.uses, level.connections.uses});
     if (is_new) {
       group->second.name = new_name(base_name(level), taken_);
@@ -87,21 +90,21 @@ class Policies {
     return text;
   }
 
-  // Of each limit of a block.
-  std::vector<const NginxZone*> zones_of(const NginxLevel& level) const {
+  // The zones of a block's limits, in their order.
+  std::vector<const NginxZone*> zones_of(const NginxBlockLimits& level) const {
     return zones_of({level.requests.uses, level.connections.uses});
   }
 
  private:
   using Uses = std::pair<std::vector<NginxUse>, std::vector<NginxUse>>;  // limit_req, limit_conn
-  struct Policy {
+  struct ImportedPolicy {
     std::string name{};
     std::vector<std::string> comments{};
   };
 
-  static std::string base_name(const NginxLevel& level) {
+  static std::string base_name(const NginxBlockLimits& level) {
     std::string name;
-    for (const NginxLimitKind* kind : {&level.requests, &level.connections}) {
+    for (const NginxLimitSet* kind : {&level.requests, &level.connections}) {
       for (const NginxUse& use : kind->uses) name += (name.empty() ? "" : "+") + use.zone;
     }
     return name;
@@ -114,7 +117,7 @@ class Policies {
     return zones;
   }
 
-  std::string text_of(const Uses& uses, const Policy& policy) const {
+  std::string text_of(const Uses& uses, const ImportedPolicy& policy) const {
     std::string text;
     for (const std::string& comment : policy.comments) text += "\n  # " + in_comment(comment);
     for (const NginxZone* zone : zones_of(uses)) text += comment_of(*zone);
@@ -132,11 +135,11 @@ class Policies {
 
   static std::string comment_of(const NginxZone& zone) {
     if (zone.variables.empty()) {
-      return fmt::format("\n  # The key {} is the same for all: so is the part {}.",
+      return fmt::format("\n  # The key {} is the same for all requests, and so is the part {}.",
                          in_comment(zone.key), kOneForAll);
     }
     if (!zone.has_literals) return {};
-    return fmt::format("\n  # The key is {}: what is not a variable of it is left out.",
+    return fmt::format("\n  # The key is {}: only its variables become parts.",
                        in_comment(zone.key));
   }
 
@@ -149,13 +152,13 @@ class Policies {
   }
 
   const NginxLimits& limits_;
-  std::map<Uses, Policy> groups_;
-  std::vector<std::map<Uses, Policy>::const_iterator> in_order_;
+  std::map<Uses, ImportedPolicy> groups_;
+  std::vector<std::map<Uses, ImportedPolicy>::const_iterator> in_order_;
   std::set<std::string> taken_;
 };
 
-// How nginx refuses in a block.
-std::string refusal_of(const NginxLevel& level) {
+// A comment with the statuses of nginx's refusals in a block.
+std::string refusal_of(const NginxBlockLimits& level) {
   const std::string& requests = level.requests.status;
   const std::string& connections = level.connections.status;
   if (level.requests.uses.empty()) return "nginx refuses with " + connections;
@@ -166,9 +169,9 @@ std::string refusal_of(const NginxLevel& level) {
 
 // ---- Routes
 
-// Letters, digits, dots, - and _, as names of routes have them.
+// A name from the host and the path. Names of routes consist of letters, digits, dots, - and _.
 std::string route_name(const NginxRoute& route) {
-  constexpr std::size_t longest = 80;
+  constexpr std::size_t max_size = 80;
   std::string text = (route.hosts.empty() ? "" : route.hosts.front()) + route.path;
   std::string name;
   for (const char c : text) {
@@ -180,7 +183,7 @@ std::string route_name(const NginxRoute& route) {
     }
   }
   while (name.ends_with('_')) name.pop_back();
-  return name.empty() ? "all" : name.substr(0, longest);
+  return name.empty() ? "all" : name.substr(0, max_size);
 }
 
 std::string in_list(const std::vector<std::string>& texts) {
@@ -189,19 +192,19 @@ std::string in_list(const std::vector<std::string>& texts) {
   return fmt::format("[{}]", fmt::join(quoted, ", "));
 }
 
-// The longest wait under the limits of a block, in seconds.
-std::int64_t longest_wait(const NginxLevel& level, const NginxLimits& limits) {
+// The longest delay under the limits of a block, in seconds.
+std::int64_t longest_wait(const NginxBlockLimits& level, const NginxLimits& limits) {
   std::int64_t longest = 0;
   for (const NginxUse& use : level.requests.uses) {
     const NginxZone& zone = limits.request_zones.at(use.zone);
-    // (nginx counts in thousandths of a request a second, rounded down.)
+    // nginx counts in thousandths of a request per second, rounded down.
     const std::int64_t rate = std::max<std::int64_t>(1, zone.count * 1000 / zone.seconds);
     longest = std::max(longest, (use.waiting * 1000 + rate - 1) / rate);
   }
   return longest;
 }
 
-// Writes routes, with the policies that they name.
+// Writes the routes, and the policies that they name.
 class GatewayWriter {
  public:
   GatewayWriter(const NginxConfig& config, const NginxLimits& limits, NginxGateway& gateway)
@@ -235,13 +238,13 @@ class GatewayWriter {
   }
 
   std::string limits_of(const NginxRoute& route, const std::string& where) {
-    const NginxLevel& level = *route.level;
+    const NginxBlockLimits& level = *route.level;
     std::string text = fmt::format("      policy: {}\n", in_yaml(policies_.add(level, where)));
     text += fmt::format("      parts: {{ {} }}\n", fmt::join(parts_with_sources(route), ", "));
     text += empty_key_of(route);
     const std::int64_t wait = longest_wait(level, limits_);
-    constexpr std::int64_t usual = 30;  // `longest` of a route that does not say
-    if (wait > usual) text += fmt::format("      queue: {{ longest: {}s }}\n", wait);
+    constexpr std::int64_t default_longest = 30;  // of `queue`, in seconds
+    if (wait > default_longest) text += fmt::format("      queue: {{ longest: {}s }}\n", wait);
     const std::string status = status_of(route);
     if (!status.empty()) text += fmt::format("      refused: {{ status: {} }}\n", status);
     return text;
@@ -262,8 +265,8 @@ class GatewayWriter {
     return parts;
   }
 
-  // nginx does not apply a zone to a request whose key is empty. The gateway knows one answer for
-  // all limits of a route, so it lets such requests pass only if all limits have that one key.
+  // nginx does not apply a zone to a request whose key is empty. `empty_key` of a route covers all
+  // of its limits, so it is set to `allow` only if all limits have the same single key.
   std::string empty_key_of(const NginxRoute& route) {
     const std::vector<const NginxZone*> zones = policies_.zones_of(*route.level);
     const auto is_optional = [](const NginxZone* zone) {
@@ -274,7 +277,7 @@ class GatewayWriter {
       return zone->variables.size() == 1 && zone->variables == zones.front()->variables;
     });
     if (is_one_key && !zones.front()->has_literals) return "      empty_key: allow\n";
-    gateway_.not_taken.push_back(
+    gateway_.skipped.push_back(
         {route.position, "requests without a part of their key",
          "nginx applies the other limits to them; the gateway refuses them with 403 "
          "(`empty_key`)"});
@@ -282,37 +285,38 @@ class GatewayWriter {
   }
 
   std::string status_of(const NginxRoute& route) {
-    const NginxLevel& level = *route.level;
+    const NginxBlockLimits& level = *route.level;
     const bool has_requests = !level.requests.uses.empty();
     const std::string& status = has_requests ? level.requests.status : level.connections.status;
     if (has_requests && !level.connections.uses.empty() && level.connections.status != status) {
-      gateway_.not_taken.push_back({route.position, "limit_conn_status " + level.connections.status,
-                                    "a route refuses with one status: that of limit_req"});
+      gateway_.skipped.push_back(
+          {route.position, "limit_conn_status " + level.connections.status,
+           "a route has one status for refusals: that of limit_req is used"});
     }
     if (status != "444") return status;
-    gateway_.not_taken.push_back(
-        {route.position, "status 444", "the gateway answers those it refuses, with 429"});
+    gateway_.skipped.push_back({route.position, "status 444",
+                                "the gateway always answers refused requests: with 429 here"});
     return {};
   }
 
   const NginxConfig& config_;
   const NginxLimits& limits_;
   NginxGateway& gateway_;
-  Policies policies_;
+  NginxPolicyWriter policies_;
   std::set<std::string> taken_;  // names of routes
 };
 
 // ---- Files
 
-std::string in_lines(const NginxConfig& config, std::vector<NginxNotTaken> all) {
+std::string skipped_comment(const NginxConfig& config, std::vector<NginxSkipped> all) {
   if (all.empty()) return {};
-  std::ranges::stable_sort(all, {}, [](const NginxNotTaken& each) {
+  std::ranges::stable_sort(all, {}, [](const NginxSkipped& each) {
     return std::pair{each.position.file, each.position.place.line};
   });
-  std::string text = "#\n# Not taken over:\n";
-  std::set<std::string>
-      lines;  // (a file may be included several times, a location have two routes)
-  for (const NginxNotTaken& each : all) {
+  std::string text = "#\n# Not imported:\n";
+  // A file may be included several times, and a location may have two routes: list each line once.
+  std::set<std::string> lines;
+  for (const NginxSkipped& each : all) {
     const std::string line =
         fmt::format("# - {}: {}: {}\n", in_comment(config.where(each.position)),
                     in_comment(each.what), in_comment(each.why));
@@ -322,40 +326,40 @@ std::string in_lines(const NginxConfig& config, std::vector<NginxNotTaken> all) 
 }
 
 std::string write_policies(const NginxConfig& config, const NginxLimits& limits) {
-  Policies policies(limits);
+  NginxPolicyWriter policies(limits);
   bool waits = false;
-  for (const NginxLevel& place : limits.places) {
-    const std::string where = place.where.empty() ? "http" : place.where;
-    policies.add(place, fmt::format("{}; {}", where, refusal_of(place)));
-    waits = waits || place.waits();
+  for (const NginxBlockLimits& block : limits.changed_blocks) {
+    const std::string where = block.where.empty() ? "http" : block.where;
+    policies.add(block, fmt::format("{}; {}", where, refusal_of(block)));
+    waits = waits || block.waits();
   }
   std::string text =
       fmt::format(fmt::runtime(kPoliciesHead), in_comment(config.files.front().name));
   if (waits) text += kWaits;
   text += kOfPolicies;
   text += kOfBoth;
-  text += in_lines(config, not_taken_of(config, limits, NginxTarget::policies));
+  text += skipped_comment(config, skipped_in(config, limits, NginxTarget::policies));
   return text + policies.text();
 }
 
 std::string write_gateway(NginxConfig& config, NginxLimits& limits) {
-  std::vector<NginxNotTaken> not_taken = not_taken_of(config, limits, NginxTarget::gateway);
+  std::vector<NginxSkipped> skipped = skipped_in(config, limits, NginxTarget::gateway);
   NginxGateway gateway = read_gateway(config, limits);
   if (gateway.routes.empty()) {
     config.add_problem({},
-                       "no location of a server passes requests on with proxy_pass: there is "
+                       "no location of a server has a proxy_pass that can be imported: there is "
                        "nothing for a gateway to do");
     return {};
   }
   const std::string body = GatewayWriter(config, limits, gateway).write();
-  std::ranges::move(gateway.not_taken, std::back_inserter(not_taken));
+  std::ranges::move(gateway.skipped, std::back_inserter(skipped));
   std::string text = fmt::format(fmt::runtime(kGatewayHead), in_comment(config.files.front().name));
   text += kOfBoth;
-  return text + in_lines(config, std::move(not_taken)) + body;
+  return text + skipped_comment(config, std::move(skipped)) + body;
 }
 
 template <typename Write>
-Imported import(const policy::Source& source, Write write) {
+ImportResult import(const policy::Source& source, Write write) {
   NginxConfig config = read_nginx(source);
   std::string text;
   if (config.problems.empty()) {
@@ -367,9 +371,9 @@ Imported import(const policy::Source& source, Write write) {
 
 }  // namespace
 
-Imported import_nginx(const policy::Source& source) { return import(source, write_policies); }
+ImportResult import_nginx(const policy::Source& source) { return import(source, write_policies); }
 
-Imported import_nginx_gateway(const policy::Source& source) {
+ImportResult import_nginx_gateway(const policy::Source& source) {
   return import(source, write_gateway);
 }
 

@@ -13,9 +13,9 @@
 
 namespace {
 
-// What is wrong with a first word that is no command; empty if nothing is. (CLI11 would say that a
-// command is missing.)
-std::string flaw_of_command(const CLI::App& app, const std::string& word) {
+// The error for a first word that is not a command; empty if it is one. CLI11 itself would only say
+// that a command is missing.
+std::string command_error(const CLI::App& app, const std::string& word) {
   if (word.starts_with('-')) return {};
   const std::vector<const CLI::App*> commands = app.get_subcommands({});
   std::vector<std::string_view> names;
@@ -26,8 +26,8 @@ std::string flaw_of_command(const CLI::App& app, const std::string& word) {
   return "unknown command \"" + word + '"' + weir::did_you_mean(word, names);
 }
 
-// What people type who do not know yet what there is.
-std::vector<std::string> words_of(int argc, char** argv) {
+// The arguments, with `help` and `version` as commands, and --help if there are none.
+std::vector<std::string> arguments_of(int argc, char** argv) {
   std::vector<std::string> words(argv + 1, argv + argc);
   if (words.empty() || words[0] == "help") {
     if (words.size() > 1) return {words[1], "--help"};
@@ -37,8 +37,8 @@ std::vector<std::string> words_of(int argc, char** argv) {
   return words;
 }
 
-// What is wrong with words that no option takes. (CLI11 lists them, the last one first.)
-std::string flaw_of_extras(const CLI::App& command, const std::vector<std::string>& extras) {
+// The error for arguments that no option takes. CLI11 would list them in reverse order.
+std::string extra_arguments_error(const CLI::App& command, const std::vector<std::string>& extras) {
   const auto option = std::ranges::find_if(
       extras, [](const std::string& word) { return word.starts_with("--") && word.size() > 2; });
   if (option == extras.end()) return "unexpected \"" + extras.front() + '"';
@@ -61,8 +61,8 @@ int explain(const CLI::App& app, const CLI::ParseError& error) {
   const std::vector<CLI::App*> called = app.get_subcommands();
   const CLI::App& command = called.empty() ? app : *called.back();
   const std::string name = called.empty() ? "weir" : "weir " + command.get_name();
-  std::cerr << name << ": " << flaw_of_extras(command, extras) << ": `" << name
-            << " --help` lists what there is\n";
+  std::cerr << name << ": " << extra_arguments_error(command, extras) << ": `" << name
+            << " --help` lists all options\n";
   return weir::cli::kUsage;
 }
 
@@ -72,7 +72,8 @@ int main(int argc, char** argv) {
   CLI::App app{"weir: rate limiting for any service", "weir"};
   app.set_version_flag("--version", "weir " WEIR_VERSION);
   app.require_subcommand(1);
-  app.footer("Every command has --help. Exit code: 0 success, 1 refused or failed, 2 usage.");
+  app.footer(
+      "Every command has --help. Exit codes: 0 success, 1 refused or failed, 2 wrong usage.");
   int exit_code = weir::cli::kSuccess;
   weir::cli::add_serve_command(app, exit_code);
   weir::cli::add_client_commands(app, exit_code);
@@ -83,12 +84,12 @@ int main(int argc, char** argv) {
   weir::cli::add_test_command(app, exit_code);
   weir::cli::add_validate_command(app, exit_code);
   weir::cli::add_import_command(app, exit_code);
-  std::vector<std::string> words = words_of(argc, argv);
-  if (const std::string flaw = flaw_of_command(app, words.front()); !flaw.empty()) {
-    std::cerr << "weir: " << flaw << ": `weir --help` lists all\n";
+  std::vector<std::string> words = arguments_of(argc, argv);
+  if (const std::string error_text = command_error(app, words.front()); !error_text.empty()) {
+    std::cerr << "weir: " << error_text << ": `weir --help` lists all commands\n";
     return weir::cli::kUsage;
   }
-  std::ranges::reverse(words);  // CLI11 takes them from the back
+  std::ranges::reverse(words);  // CLI11 expects the arguments in reverse order
   try {
     app.parse(words);
   } catch (const CLI::ParseError& error) {

@@ -19,7 +19,7 @@ using policy::Place;
 
 constexpr std::string_view kBlanks = " \t\r\n";
 
-// Words, `;`, `{` and `}`.
+// Splits the text into words, `;`, `{` and `}`.
 class Lexer {
  public:
   Lexer(std::string_view text, std::size_t file) : text_(text), file_(file) {}
@@ -36,7 +36,7 @@ class Lexer {
     if (first == '"' || first == '\'') return quoted(word);
     while (at_ < text_.size() && !ends_word()) {
       if (text_[at_] == '\\' && at_ + 1 < text_.size()) word.text += take();
-      // (${name} is a variable: no block.)
+      // In ${name}, the brace does not open a block.
       if (text_[at_] == '$' && at_ + 1 < text_.size() && text_[at_ + 1] == '{') {
         while (at_ < text_.size() && text_[at_] != '}') word.text += take();
       }
@@ -88,15 +88,15 @@ class Lexer {
 
 constexpr std::string_view kMark = "# configuration file ";
 
-// The path of `# configuration file PATH:`.
+// The path in a line `# configuration file PATH:`.
 std::optional<std::string> marked_path(std::string_view line) {
   if (line.ends_with('\r')) line.remove_suffix(1);
   if (!line.starts_with(kMark) || !line.ends_with(':')) return std::nullopt;
   return std::string{line.substr(kMark.size(), line.size() - kMark.size() - 1)};
 }
 
-// The files of such an output, or none if the text is something else. Messages of nginx itself may
-// precede them, since people redirect stderr as well.
+// The files in the output of `nginx -T`; empty if the text is something else. Messages of nginx may
+// precede the files, since stderr may be redirected as well.
 std::vector<policy::Source> dumped_files(std::string_view text) {
   std::vector<policy::Source> files;
   while (!text.empty()) {
@@ -135,9 +135,9 @@ std::vector<std::string> files_like(const std::string& pattern) {
 
 // ---- Directives
 
-constexpr int kDeepest = 64;
-// Files may include others several times: without a bound a few lines could stand for ever more.
-constexpr std::size_t kMostIncludes = 10'000;
+constexpr int kMaxDepth = 64;
+// Files may include others several times: without a bound, a few lines could expand exponentially.
+constexpr std::size_t kMaxIncludes = 10'000;
 
 class Parser {
  public:
@@ -155,8 +155,8 @@ class Parser {
   }
 
  private:
-  // A block that is being read: where it began, and how many are around it in this and other files.
-  struct Opened {
+  // A block that is being read: its start, and its nesting depth over all files.
+  struct OpenBlock {
     NginxPosition position{};
     int depth = 0;
     bool in_block = false;
@@ -164,44 +164,45 @@ class Parser {
 
   void read_file(std::size_t file, std::vector<NginxDirective>& into, int depth) {
     including_.push_back(file);
-    // (The text is copied: reading includes adds files, which moves those that are there.)
+    // A copy: includes append to `files`, which invalidates references into it.
     const std::string text{config_.files[file].content()};
     Lexer lexer(text, file);
     read_block(lexer, {.position = {.file = file}, .depth = depth}, into);
     including_.pop_back();
   }
 
-  // Directives until the block that was opened ends, or the file.
-  void read_block(Lexer& lexer, const Opened& opened, std::vector<NginxDirective>& into) {
+  // Reads directives up to the end of the block or of the file.
+  void read_block(Lexer& lexer, const OpenBlock& open_block, std::vector<NginxDirective>& into) {
     NginxDirective current;
     while (auto word = lexer.next()) {
       const bool plain = !word->quoted;
       if (plain && word->text == ";") {
-        if (!current.words.empty()) add(std::move(current), opened.depth, into);
+        if (!current.words.empty()) add(std::move(current), open_block.depth, into);
         current = {};
       } else if (plain && word->text == "{") {
-        if (opened.depth >= kDeepest) {
+        if (open_block.depth >= kMaxDepth) {
           return problem(word->position, "blocks are nested too deeply");
         }
         if (current.words.empty()) current.words.push_back(*word);
         current.has_block = true;
-        read_block(lexer, {.position = word->position, .depth = opened.depth + 1, .in_block = true},
+        read_block(lexer,
+                   {.position = word->position, .depth = open_block.depth + 1, .in_block = true},
                    current.block);
         into.push_back(std::move(current));
         current = {};
       } else if (plain && word->text == "}") {
-        if (!opened.in_block) problem(word->position, "this } ends nothing");
+        if (!open_block.in_block) problem(word->position, "this } closes no block");
         return check_ended(current);
       } else {
         current.words.push_back(*std::move(word));
       }
     }
     check_ended(current);
-    if (opened.in_block) problem(opened.position, "no } ends what begins here");
+    if (open_block.in_block) problem(open_block.position, "the block that begins here has no }");
   }
 
   void check_ended(const NginxDirective& current) {
-    if (!current.words.empty()) problem(current.position(), "a ; is missing behind this");
+    if (!current.words.empty()) problem(current.position(), "a ; is missing after this directive");
   }
 
   void add(NginxDirective directive, int depth, std::vector<NginxDirective>& into) {
@@ -218,8 +219,8 @@ class Parser {
     const std::vector<std::string> paths =
         is_pattern(path) ? paths_like(path) : std::vector<std::string>{path};
     for (const std::string& each : paths) {
-      if (++includes_ > kMostIncludes) {
-        return problem(directive.position(), fmt::format("more than {} includes", kMostIncludes));
+      if (++includes_ > kMaxIncludes) {
+        return problem(directive.position(), fmt::format("more than {} includes", kMaxIncludes));
       }
       const auto file = find_file(each, directive);
       if (!file) continue;
@@ -231,7 +232,7 @@ class Parser {
     }
   }
 
-  // (In the order of their names, as glob(3) sorts them.)
+  // Sorted by name, like the result of glob(3).
   std::vector<std::string> paths_like(const std::string& pattern) const {
     if (!is_dump_) return files_like(pattern);
     std::vector<std::string> paths;
@@ -303,7 +304,7 @@ void NginxConfig::add_problem(const NginxPosition& position, std::string message
                                       [](const SourceProblems& each) { return each.source.name; });
   SourceProblems& into =
       same != problems.end() ? *same : problems.emplace_back(SourceProblems{.source = source});
-  // (A file may be included several times.)
+  // A file may be included several times: report each problem once.
   const bool is_known = std::ranges::any_of(into.problems, [&](const policy::Problem& each) {
     return each.place.line == position.place.line && each.place.column == position.place.column &&
            each.message == message;

@@ -7,11 +7,11 @@
 #include "cli/import.h"
 #include "policy/source.h"
 
-// nginx's language, without the meaning of its directives.
+// The parser of nginx's configuration language. It knows no directive but `include`.
 
 namespace weir::cli {
 
-// A position in one of the files of a configuration.
+// A position in a file of a configuration.
 struct NginxPosition {
   std::size_t file = 0;  // index into NginxConfig::files
   policy::Place place{};
@@ -30,13 +30,13 @@ struct NginxDirective {
   std::vector<NginxDirective> block{};
 
   const std::string& name() const { return words.front().text; }
-  // The argument of that number, from 1; empty if there are fewer.
+  // The argument `number`, counted from 1; empty if there are fewer.
   const std::string& argument(std::size_t number) const;
-  std::string text() const;  // all words, separated by blanks
+  std::string text() const;  // all words, joined by blanks
   const NginxPosition& position() const { return words.front().position; }
 };
 
-// An include that was not followed because the file cannot be read.
+// An include whose file cannot be read. It is skipped.
 struct NginxMissing {
   NginxPosition position{};
   std::string message{};
@@ -44,17 +44,17 @@ struct NginxMissing {
 
 struct NginxConfig {
   std::vector<policy::Source> files{};       // the main one first
-  std::vector<NginxDirective> directives{};  // with those of included files in the place of include
+  std::vector<NginxDirective> directives{};  // included files replace their include
   std::vector<NginxMissing> missing{};
-  std::vector<SourceProblems> problems{};  // syntax errors and cycles; then the rest is incomplete
+  std::vector<SourceProblems> problems{};  // not empty: the rest is incomplete
 
   // "file:line"
   std::string where(const NginxPosition& position) const;
   void add_problem(const NginxPosition& position, std::string message);
 };
 
-// Reads a configuration file and what it includes, or the output of `nginx -T`, which contains all
-// files. Relative includes start at the folder of the main file, as in nginx.
+// Parses a configuration file with its includes, or the output of `nginx -T`, which contains all
+// files. Relative paths in includes start at the folder of the main file, as in nginx.
 NginxConfig read_nginx(const policy::Source& source);
 
 }  // namespace weir::cli

@@ -14,7 +14,7 @@ namespace weir::cli {
 
 namespace {
 
-// What an argument like burst=5 says.
+// The value of an argument such as burst=5, if it has that name.
 std::optional<std::string> value_of(std::string_view name, const NginxWord& word) {
   const std::string start = std::string{name} + "=";
   if (!word.text.starts_with(start)) return std::nullopt;
@@ -34,7 +34,7 @@ class LimitReader {
 
   NginxLimits read() && {
     find_zones(config_.directives);
-    NginxLevel outermost;
+    NginxBlockLimits outermost;
     visit(config_.directives, outermost, true);
     return std::move(limits_);
   }
@@ -73,12 +73,12 @@ class LimitReader {
       } else if (word.text == "sync") {
         zone.is_synced = true;
       } else {
-        problem(word.position, "{} has no {}", what, policy::in_quotes(word.text));
+        problem(word.position, "{} has no parameter {}", what, policy::in_quotes(word.text));
       }
     }
     if (name.empty()) problem(directive.position(), "{} needs a zone=NAME:SIZE", what);
     if (!zones.try_emplace(name, std::move(zone)).second) {
-      problem(directive.position(), "there is a {} {} already", what, policy::in_quotes(name));
+      problem(directive.position(), "there is already a {} {}", what, policy::in_quotes(name));
     }
   }
 
@@ -88,14 +88,15 @@ class LimitReader {
     if (text.ends_with("r/s") || text.ends_with("r/m")) text.remove_suffix(3);
     const auto count = number_of(text);
     if (!count) {
-      problem(word.position, "a rate is like 10r/s or 30r/m, not {}", policy::in_quotes(word.text));
+      problem(word.position, "a rate must be like 10r/s or 30r/m, not {}",
+              policy::in_quotes(word.text));
     }
     zone.count = count.value_or(1);
   }
 
   std::int64_t read_count(const NginxWord& word, std::string_view name, const std::string& text) {
     const auto number = number_of(text);
-    if (!number) problem(word.position, "{} is a number from 1 on", name);
+    if (!number) problem(word.position, "{} must be a number of at least 1", name);
     return number.value_or(0);
   }
 
@@ -108,8 +109,8 @@ class LimitReader {
       const NginxWord& word = directive.words[i];
       if (const auto zone = value_of("zone", word)) {
         use.zone = *zone;
-      } else if (const auto places = value_of("burst", word)) {
-        burst = read_count(word, "burst", *places);
+      } else if (const auto size = value_of("burst", word)) {
+        burst = read_count(word, "burst", *size);
       } else if (const auto first = value_of("delay", word)) {
         undelayed = read_count(word, "delay", *first);
         delay = fmt::format(" delay {}", *undelayed);
@@ -117,14 +118,14 @@ class LimitReader {
         undelayed = INT64_MAX;
         delay = " nodelay";
       } else {
-        problem(word.position, "limit_req has no {}", policy::in_quotes(word.text));
+        problem(word.position, "limit_req has no parameter {}", policy::in_quotes(word.text));
       }
     }
     if (!limits_.request_zones.contains(use.zone)) {
       problem(directive.position(), "there is no limit_req_zone {}", policy::in_quotes(use.zone));
       return std::nullopt;
     }
-    // (Without a burst nobody waits.)
+    // Without a burst no request is delayed.
     use.words = fmt::format("queue {}{}", burst, burst == 0 ? "" : delay);
     use.waiting = std::max<std::int64_t>(0, burst - undelayed.value_or(0));
     return use;
@@ -134,7 +135,7 @@ class LimitReader {
     const auto number =
         directive.words.size() == 3 ? number_of(directive.argument(2)) : std::nullopt;
     if (!number) {
-      problem(directive.position(), "limit_conn is followed by a zone and a number");
+      problem(directive.position(), "limit_conn needs a zone and a number");
       return std::nullopt;
     }
     NginxUse use{.zone = directive.argument(1), .words = fmt::format("{} concurrent", *number)};
@@ -149,16 +150,17 @@ class LimitReader {
            const NginxDirective& directive) {
     if (!use) return;
     if (std::ranges::find(uses, use->zone, &NginxUse::zone) != uses.end()) {
-      return problem(directive.position(), "{} has the zone {} here already", directive.name(),
-                     policy::in_quotes(use->zone));
+      return problem(directive.position(), "{} already has the zone {} in this block",
+                     directive.name(), policy::in_quotes(use->zone));
     }
     uses.push_back(*std::move(use));
   }
 
-  // Limits of an outer level are those of an inner one that has none of the kind; and so are how
-  // they refuse, and whether they are only tried out. True if anything here differs from outside.
+  // A block inherits the limits of one kind if it has none of that kind itself. It also inherits
+  // the status of refusals and the dry-run mode. Returns true if the block differs from the outer
+  // one.
   static bool inherit(const Directives& directives, std::string_view name,
-                      std::vector<NginxUse> own, NginxLimitKind& kind) {
+                      std::vector<NginxUse> own, NginxLimitSet& kind) {
     bool differs = !own.empty();
     if (differs) kind.uses = std::move(own);
     for (const NginxDirective& directive : directives) {
@@ -175,8 +177,8 @@ class LimitReader {
     return differs && !kind.uses.empty();
   }
 
-  // Adds to `level`, which is that of the block outside, what these directives of a block say.
-  void visit(const Directives& directives, NginxLevel& level, bool is_outermost) {
+  // Applies the directives of a block to `level`, a copy of the outer block's limits.
+  void visit(const Directives& directives, NginxBlockLimits& level, bool is_outermost) {
     std::vector<NginxUse> requests;
     std::vector<NginxUse> connections;
     for (const NginxDirective& directive : directives) {
@@ -187,15 +189,16 @@ class LimitReader {
         inherit(directives, "limit_req", std::move(requests), level.requests);
     const bool other_connections =
         inherit(directives, "limit_conn", std::move(connections), level.connections);
-    if (other_requests || other_connections) limits_.places.push_back(level);
+    if (other_requests || other_connections) limits_.changed_blocks.push_back(level);
     for (const NginxDirective& directive : directives) {
       if (!directive.has_block || is_other_traffic(directive)) continue;
       visit_block(directive, level, is_outermost);
     }
   }
 
-  void visit_block(const NginxDirective& directive, const NginxLevel& outer, bool is_outermost) {
-    NginxLevel level = outer;
+  void visit_block(const NginxDirective& directive, const NginxBlockLimits& outer,
+                   bool is_outermost) {
+    NginxBlockLimits level = outer;
     const std::string here = directive.text();
     const bool is_named = !is_outermost || here != "http";
     if (is_named) level.where += (level.where.empty() ? "" : " > ") + here;
@@ -209,7 +212,7 @@ class LimitReader {
 
 }  // namespace
 
-bool NginxLevel::waits() const {
+bool NginxBlockLimits::waits() const {
   return std::ranges::any_of(requests.uses, [](const NginxUse& use) { return use.waiting > 0; });
 }
 

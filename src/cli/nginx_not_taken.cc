@@ -15,20 +15,19 @@ namespace weir::cli {
 namespace {
 
 constexpr std::string_view kSpeed =
-    "limits the speed of each response; `bandwidth` of a route of weir's gateway limits that of "
-    "all "
+    "limits the bandwidth of each response; `bandwidth` of a route of weir's gateway limits all "
     "responses of a key together";
 constexpr std::string_view kLogLevel =
     "weir does not log refusals: weir_limit_refusals_total in /metrics counts them";
 constexpr std::string_view kPageOfPolicies =
-    "is the page for refused requests: with auth_request the status to write here is 403";
+    "is the error page of refused requests: with auth_request, write the status 403 here";
 constexpr std::string_view kPageOfGateway =
-    "is the page for refused requests: write it as `refused: { file: … }` or `redirect` of a route";
+    "is the error page of refused requests: write `refused: { file: … }` or `redirect` in a route";
 constexpr std::string_view kOtherTraffic =
-    "is about connections outside of http, which weir does not limit";
+    "limits connections outside of http, which weir does not support";
 
-// (limit_except is about methods.)
-constexpr std::array<std::string_view, 9> kTaken{
+// The directives that begin with limit_ and need no report. (limit_except is about HTTP methods.)
+constexpr std::array<std::string_view, 9> kImported{
     "limit_req_zone",    "limit_req",          "limit_conn_zone",
     "limit_conn",        "limit_req_status",   "limit_conn_status",
     "limit_req_dry_run", "limit_conn_dry_run", "limit_except"};
@@ -37,9 +36,9 @@ class Finder {
  public:
   Finder(const NginxConfig& config, const NginxLimits& limits, NginxTarget target)
       : config_(config), limits_(limits), target_(target) {
-    for (const NginxLevel& place : limits.places) {
-      if (!place.requests.uses.empty()) refusals_.insert(place.requests.status);
-      if (!place.connections.uses.empty()) refusals_.insert(place.connections.status);
+    for (const NginxBlockLimits& block : limits.changed_blocks) {
+      if (!block.requests.uses.empty()) refusals_.insert(block.requests.status);
+      if (!block.connections.uses.empty()) refusals_.insert(block.connections.status);
     }
     for (const auto* zones : {&limits.request_zones, &limits.connection_zones}) {
       for (const auto& [name, zone] : *zones) {
@@ -48,12 +47,13 @@ class Finder {
     }
   }
 
-  std::vector<NginxNotTaken> find() && {
+  std::vector<NginxSkipped> find() && {
     for (const NginxMissing& missing : config_.missing) {
-      found_.push_back({missing.position, "include", missing.message + "; its limits are missing"});
+      found_.push_back(
+          {missing.position, "include", missing.message + "; limits in it are not imported"});
     }
-    check_zones("limit_req_zone", limits_.request_zones, &NginxLevel::requests);
-    check_zones("limit_conn_zone", limits_.connection_zones, &NginxLevel::connections);
+    check_zones("limit_req_zone", limits_.request_zones, &NginxBlockLimits::requests);
+    check_zones("limit_conn_zone", limits_.connection_zones, &NginxBlockLimits::connections);
     visit(config_.directives);
     return std::move(found_);
   }
@@ -64,10 +64,10 @@ class Finder {
   }
 
   void check_zones(std::string_view what, const std::map<std::string, NginxZone>& zones,
-                   NginxLimitKind NginxLevel::*kind) {
+                   NginxLimitSet NginxBlockLimits::*kind) {
     std::set<std::string> used;
-    for (const NginxLevel& place : limits_.places) {
-      for (const NginxUse& use : (place.*kind).uses) used.insert(use.zone);
+    for (const NginxBlockLimits& block : limits_.changed_blocks) {
+      for (const NginxUse& use : (block.*kind).uses) used.insert(use.zone);
     }
     for (const auto& [name, zone] : zones) {
       const std::string text = fmt::format("{} {}", what, name);
@@ -75,7 +75,7 @@ class Finder {
         found_.push_back({zone.position, text, "no block uses this zone"});
       } else if (zone.is_synced) {
         found_.push_back({zone.position, text + " sync",
-                          "daemons share their limits with `store: redis://…` instead"});
+                          "weir daemons share limits through `store: redis://…` instead"});
       }
     }
   }
@@ -114,7 +114,7 @@ class Finder {
                keys_.contains(variable)) {
       check_key(directive, variable);
     } else if (name.starts_with("limit_") &&
-               std::ranges::find(kTaken, name) == std::ranges::end(kTaken)) {
+               std::ranges::find(kImported, name) == std::ranges::end(kImported)) {
       add(directive, "weir import does not know this directive");
     }
   }
@@ -129,10 +129,10 @@ class Finder {
   void check_server_of_upstream(const NginxDirective& directive) {
     const bool bounded = std::ranges::any_of(
         directive.words, [](const NginxWord& word) { return word.text.starts_with("max_conns="); });
-    if (bounded) add(directive, "weir does not limit connections to a server");
+    if (bounded) add(directive, "weir does not limit the connections to a server");
   }
 
-  // The variable that a directive gives a value to, without $; or nothing.
+  // The variable that a directive sets, without $; empty if it sets none.
   static std::string computed_variable(const NginxDirective& directive) {
     const std::string& name = directive.name();
     const bool is_set = name == "set";
@@ -143,28 +143,28 @@ class Finder {
     return written.starts_with('$') ? lowered(written.substr(1)) : std::string{};
   }
 
-  // At the gateway, nginx_routes reports the zone, whose limits are left out.
+  // For the gateway, nginx_routes.cc reports the whole zone.
   void check_key(const NginxDirective& directive, const std::string& variable) {
     if (target_ == NginxTarget::gateway) return;
     add(directive,
-        fmt::format("computes the part {}, and nginx has to go on doing so. nginx does not limit "
-                    "requests for which it is empty; weir answers them 400, which clients see as "
-                    "500: do not ask for those",
+        fmt::format("computes the part {}, which nginx must still do. nginx does not limit "
+                    "requests with an empty value; weir answers 400 to them, which clients see as "
+                    "500: do not call weir for those",
                     variable));
   }
 
   const NginxConfig& config_;
   const NginxLimits& limits_;
   const NginxTarget target_;
-  std::set<std::string> refusals_;  // statuses
-  std::set<std::string> keys_;      // variables of all zones
-  std::vector<NginxNotTaken> found_;
+  std::set<std::string> refusals_;  // statuses of refused requests
+  std::set<std::string> keys_;      // variables in the keys of all zones
+  std::vector<NginxSkipped> found_;
 };
 
 }  // namespace
 
-std::vector<NginxNotTaken> not_taken_of(const NginxConfig& config, const NginxLimits& limits,
-                                        NginxTarget target) {
+std::vector<NginxSkipped> skipped_in(const NginxConfig& config, const NginxLimits& limits,
+                                     NginxTarget target) {
   return Finder(config, limits, target).find();
 }
 

@@ -7,21 +7,21 @@
 
 namespace weir::cli {
 
-// Something of an nginx configuration that the imported policies do not do.
-struct NginxNotTaken {
+// A part of an nginx configuration that the import does not convert, and the reason.
+struct NginxSkipped {
   NginxPosition position{};
   std::string what{};
   std::string why{};
 };
 
 enum class NginxTarget {
-  policies,  // nginx stays, and asks for policies
-  gateway,   // weir takes the place of nginx
+  policies,  // nginx stays, and calls weir
+  gateway,   // weir replaces nginx
 };
 
-// Everything about limits, or attached to them, that policies cannot say: speeds, pages for refused
-// requests, log levels, keys that are computed, limits of other traffic, files that are missing.
-std::vector<NginxNotTaken> not_taken_of(const NginxConfig& config, const NginxLimits& limits,
-                                        NginxTarget target);
+// Finds everything that concerns limits and that policies cannot express: bandwidth, error pages of
+// refusals, log levels, computed keys, limits outside of http, missing files.
+std::vector<NginxSkipped> skipped_in(const NginxConfig& config, const NginxLimits& limits,
+                                     NginxTarget target);
 
 }  // namespace weir::cli

@@ -21,16 +21,17 @@ const NginxDirective* find(const Directives& directives, std::string_view name) 
   return found == directives.end() ? nullptr : &*found;
 }
 
-// ---- Directives that the gateway does not do
+// ---- Directives that the gateway does not support
 
 constexpr std::string_view kAccess =
-    "restricts access, and the gateway does not: keep it in front of the gateway or in the service";
-constexpr std::string_view kRewrite = "the gateway does not rewrite or answer by itself";
-constexpr std::string_view kTimeouts = "write `timeouts` of a route";
+    "restricts access, which the gateway does not: do it before the gateway or in the service";
+constexpr std::string_view kRewrite = "the gateway does not rewrite URLs or answer by itself";
+constexpr std::string_view kTimeouts = "write `timeouts` in the route";
 constexpr std::string_view kTls = "write `tls: { cert: …, key: … }` under `gateway`";
-constexpr std::string_view kOther = "the gateway has nothing like it, or a setting of its own";
+constexpr std::string_view kOther =
+    "the gateway has no such setting, or its own (see docs/policy-file.md)";
 
-// Directives that matter wherever they stand.
+// Directives that are reported in any block.
 constexpr std::array<std::pair<std::string_view, std::string_view>, 22> kReasons{{
     {"allow", kAccess},
     {"deny", kAccess},
@@ -48,15 +49,16 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 22> kReasons
     {"proxy_connect_timeout", kTimeouts},
     {"proxy_read_timeout", kTimeouts},
     {"proxy_send_timeout", kTimeouts},
-    {"client_max_body_size", "write `max_body` of a route"},
-    {"proxy_next_upstream", "write `retries` of a route"},
+    {"client_max_body_size", "write `max_body` in the route"},
+    {"proxy_next_upstream", "write `retries` in the route"},
     {"ssl_certificate", kTls},
     {"ssl_certificate_key", kTls},
     {"ssl_client_certificate", "write `tls: { ca: … }` under `gateway`"},
     {"proxy_cache", "the gateway does not cache"},
 }};
 
-// What the routes say, what other parts of the import report, and what changes nothing for clients.
+// Directives that are not reported here: the import converts them, reports them elsewhere, or they
+// do not matter to clients.
 constexpr std::array<std::string_view, 26> kSilent{"listen",
                                                    "server_name",
                                                    "location",
@@ -97,8 +99,8 @@ std::string_view reason_of(std::string_view name) {
 
 // ---- Addresses
 
-// The `listen` of a server.
-struct Listen {
+// A `listen` directive of a server.
+struct NginxListen {
   const NginxDirective* directive = nullptr;  // null: the default
   std::string host = "0.0.0.0";
   std::string port = "80";
@@ -110,8 +112,8 @@ bool is_number(std::string_view text) {
   return !text.empty() && std::ranges::all_of(text, is_digit);
 }
 
-std::optional<Listen> read_listen(const NginxDirective& directive) {
-  Listen listen{.directive = &directive};
+std::optional<NginxListen> read_listen(const NginxDirective& directive) {
+  NginxListen listen{.directive = &directive};
   const std::string& address = directive.argument(1);
   if (address.starts_with("unix:")) return std::nullopt;
   const std::size_t bracket = address.rfind(']');
@@ -133,8 +135,8 @@ std::optional<Listen> read_listen(const NginxDirective& directive) {
   return listen;
 }
 
-std::vector<Listen> listens_of(const NginxDirective& server) {
-  std::vector<Listen> all;
+std::vector<NginxListen> listens_of(const NginxDirective& server) {
+  std::vector<NginxListen> all;
   for (const NginxDirective& directive : server.block) {
     if (directive.name() != "listen") continue;
     if (auto listen = read_listen(directive)) all.push_back(*std::move(listen));
@@ -143,16 +145,17 @@ std::vector<Listen> listens_of(const NginxDirective& server) {
   return all;
 }
 
-// ---- Names of servers, by how exactly they match
+// ---- Names of servers
 
-struct Hosts {
+// The server_name values of a server, by the precedence of their match.
+struct NginxHosts {
   std::vector<std::string> exact{};
   std::vector<std::string> wildcards{};  // *.example.com
-  std::vector<std::string> others{};     // that the gateway cannot match
+  std::vector<std::string> others{};     // not supported by the gateway
 };
 
-Hosts hosts_of(const NginxDirective& server) {
-  Hosts hosts;
+NginxHosts hosts_of(const NginxDirective& server) {
+  NginxHosts hosts;
   for (const NginxDirective& directive : server.block) {
     if (directive.name() != "server_name") continue;
     for (std::size_t i = 1; i < directive.words.size(); ++i) {
@@ -174,7 +177,7 @@ Hosts hosts_of(const NginxDirective& server) {
 
 // ---- Paths
 
-// The pattern of a location; nothing if it has none.
+// The path pattern of a location, if the gateway can express it.
 std::optional<std::string> path_of(const NginxDirective& location) {
   const bool has_modifier = location.words.size() > 2;
   const std::string modifier = has_modifier ? location.argument(1) : "";
@@ -189,18 +192,18 @@ std::optional<std::string> path_of(const NginxDirective& location) {
 
 // ---- Locations
 
-// What a location inherits, beside limits.
+// Settings other than limits that a location inherits.
 struct Context {
   const NginxDirective* server = nullptr;
   std::string server_name{};
   bool keeps_host = false;
 };
 
-class RouteReader {
+class NginxRouteReader {
  public:
-  RouteReader(const NginxConfig& config, const NginxLimits& limits,
-              std::vector<NginxNotTaken>& not_taken)
-      : limits_(limits), not_taken_(not_taken) {
+  NginxRouteReader(const NginxConfig& config, const NginxLimits& limits,
+                   std::vector<NginxSkipped>& skipped)
+      : limits_(limits), skipped_(skipped) {
     collect(config.directives);
   }
 
@@ -209,10 +212,10 @@ class RouteReader {
     read_clients(gateway);
     for (const Directives* block : http_blocks_) report_known(*block);
     read_servers();
-    const auto first =
-        std::ranges::find_if(servers_, [](const Server& server) { return !server.routes.empty(); });
+    const auto first = std::ranges::find_if(
+        servers_, [](const NginxServer& server) { return !server.routes.empty(); });
     if (first == servers_.end()) return gateway;
-    const Listen listen = chosen_listen(first->listens);
+    const NginxListen listen = chosen_listen(first->listens);
     gateway.listen = fmt::format("{}:{}", listen.host, listen.port);
     if (listen.is_tls) {
       add(*listen.directive,
@@ -225,19 +228,19 @@ class RouteReader {
   }
 
  private:
-  struct Server {
+  struct NginxServer {
     const NginxDirective* block = nullptr;
-    std::vector<Listen> listens{};
-    Hosts hosts{};
+    std::vector<NginxListen> listens{};
+    NginxHosts hosts{};
     bool is_default = false;
     std::vector<NginxRoute> routes{};  // without hosts
   };
 
   void add(const NginxDirective& directive, std::string_view why) {
-    not_taken_.push_back({directive.position(), directive.text(), std::string{why}});
+    skipped_.push_back({directive.position(), directive.text(), std::string{why}});
   }
 
-  // A file that is meant to be included has the contents of http outermost.
+  // A file that is meant to be included has the directives of http at its top level.
   void collect(const Directives& directives) {
     http_blocks_.push_back(&directives);
     for (const NginxDirective& directive : directives) {
@@ -251,14 +254,14 @@ class RouteReader {
     }
   }
 
-  // ---- Who the client is
+  // ---- Client addresses
 
   void read_clients(NginxGateway& gateway) {
     for (const Directives* block : http_blocks_) read_clients(*block, gateway);
     for (const NginxDirective* block : server_blocks_) read_clients(block->block, gateway);
     if (trusts_proxies_ != nullptr && !names_client_header_) {
       add(*trusts_proxies_,
-          "nginx reads the client from X-Real-IP here, since there is no "
+          "nginx reads the client address from X-Real-IP here, since there is no "
           "real_ip_header; the gateway reads X-Forwarded-For");
     }
   }
@@ -271,14 +274,15 @@ class RouteReader {
         trusts_proxies_ = &directive;
         const bool is_address = value.find_first_not_of("0123456789abcdefABCDEF.:/") == value.npos;
         if (!is_address) {
-          add(directive, "`trusted_proxies` are addresses and networks");
+          add(directive, "`trusted_proxies` of the gateway may hold only addresses and networks");
         } else if (std::ranges::find(gateway.trusted_proxies, value) ==
                    gateway.trusted_proxies.end()) {
           gateway.trusted_proxies.push_back(value);
         }
       } else if (directive.name() == "real_ip_header" &&
                  !same_ignoring_case(value, "X-Forwarded-For")) {
-        add(directive, "the gateway finds the client in X-Forwarded-For or Forwarded only");
+        add(directive,
+            "the gateway reads the client address from X-Forwarded-For or Forwarded only");
       }
     }
   }
@@ -287,7 +291,7 @@ class RouteReader {
 
   void read_servers() {
     for (const NginxDirective* block : server_blocks_) {
-      Server server{.block = block, .listens = listens_of(*block), .hosts = hosts_of(*block)};
+      NginxServer server{.block = block, .listens = listens_of(*block), .hosts = hosts_of(*block)};
       Context context{.server = block};
       for (const auto* names : {&server.hosts.exact, &server.hosts.wildcards}) {
         if (context.server_name.empty() && !names->empty()) context.server_name = names->front();
@@ -304,7 +308,7 @@ class RouteReader {
     return keeps;
   }
 
-  // In a block with headers of its own, those of the block outside are not sent.
+  // A block with a proxy_set_header of its own does not inherit those of the outer block.
   static bool keeps_host(const Directives& directives, bool outside) {
     if (find(directives, "proxy_set_header") == nullptr) return outside;
     return std::ranges::any_of(directives, [](const NginxDirective& directive) {
@@ -315,47 +319,47 @@ class RouteReader {
     });
   }
 
-  static const Listen& chosen_listen(const std::vector<Listen>& listens) {
-    const auto plain = std::ranges::find(listens, false, &Listen::is_tls);
+  static const NginxListen& chosen_listen(const std::vector<NginxListen>& listens) {
+    const auto plain = std::ranges::find(listens, false, &NginxListen::is_tls);
     return plain == listens.end() ? listens.front() : *plain;
   }
 
   void keep_servers_at(const std::string& port) {
-    const auto is_there = [&](const Listen& listen) { return listen.port == port; };
-    std::erase_if(servers_, [&](const Server& server) {
+    const auto is_there = [&](const NginxListen& listen) { return listen.port == port; };
+    std::erase_if(servers_, [&](const NginxServer& server) {
       const bool kept = std::ranges::any_of(server.listens, is_there) && !server.routes.empty();
       if (!kept) {
         const std::string why = fmt::format(
-            "{}; the gateway has one port, {}",
+            "{}; the gateway has only one port, {}",
             server.routes.empty() ? "none of its locations can be a route" : "it listens elsewhere",
             port);
-        not_taken_.push_back({server.block->position(), "server", why});
+        skipped_.push_back({server.block->position(), "server", why});
       }
       return !kept;
     });
-    for (const Server& server : servers_) report_server(server, port);
-    const auto marked = std::ranges::find_if(servers_, [&](const Server& server) {
-      return std::ranges::any_of(server.listens, [&](const Listen& listen) {
+    for (const NginxServer& server : servers_) report_server(server, port);
+    const auto marked = std::ranges::find_if(servers_, [&](const NginxServer& server) {
+      return std::ranges::any_of(server.listens, [&](const NginxListen& listen) {
         return is_there(listen) && listen.is_default;
       });
     });
     (marked == servers_.end() ? servers_.front() : *marked).is_default = true;
   }
 
-  void report_server(const Server& server, const std::string& port) {
+  void report_server(const NginxServer& server, const std::string& port) {
     report_all(server.block->block);
     for (const NginxDirective& directive : server.block->block) {
       if (directive.name() != "listen") continue;
       const auto listen = read_listen(directive);
       if (!listen || listen->port != port) {
         add(directive,
-            fmt::format("the gateway has one port, {}{}", port,
+            fmt::format("the gateway has only one port, {}{}", port,
                         listen && listen->is_tls ? "; with TLS, write `tls` there" : ""));
       }
     }
     for (const std::string& name : server.hosts.others) {
-      not_taken_.push_back({server.block->position(), "server_name " + name,
-                            "the gateway matches names and *.names, nothing else"});
+      skipped_.push_back({server.block->position(), "server_name " + name,
+                          "the gateway matches only full names and *.names"});
     }
   }
 
@@ -380,13 +384,13 @@ class RouteReader {
     const auto path = path_of(location);
     if (!path) {
       return add(location,
-                 "the gateway matches prefixes and whole paths, no regular expressions: "
+                 "the gateway matches prefixes and whole paths, not regular expressions: "
                  "such requests go to the next route that matches");
     }
     const NginxDirective* pass = find(location.block, "proxy_pass");
     if (pass == nullptr) {
       const bool is_outer = find(location.block, "location") != nullptr;
-      if (!is_outer) add(location, "has no proxy_pass, and the gateway only passes requests on");
+      if (!is_outer) add(location, "has no proxy_pass, and the gateway can only proxy requests");
       return;
     }
     NginxRoute route{.position = location.position(),
@@ -407,14 +411,14 @@ class RouteReader {
     const std::string scheme = rest.starts_with("https://") ? "https://" : "http://";
     if (!rest.starts_with(scheme) || rest.find('$') != std::string_view::npos ||
         rest.substr(scheme.size()).starts_with("unix:")) {
-      add(pass, "the gateway passes on to http://host:port or https://host:port only");
+      add(pass, "the gateway can proxy only to http://host:port or https://host:port");
       return false;
     }
     rest.remove_prefix(scheme.size());
     const std::size_t slash = std::min(rest.find('/'), rest.size());
     const std::string_view uri = rest.substr(slash);
     if (!uri.empty() && uri != path) {
-      add(pass, "changes the path, which the gateway does not: no route");
+      add(pass, "changes the path, which the gateway cannot: no route was written");
       return false;
     }
     const std::string authority{rest.substr(0, slash)};
@@ -425,7 +429,7 @@ class RouteReader {
     }
     read_upstream(*upstream->second, scheme, route);
     if (route.servers.empty())
-      add(pass, "none of its servers can be asked by the gateway: no route");
+      add(pass, "the gateway can use none of its servers: no route was written");
     return !route.servers.empty();
   }
 
@@ -442,7 +446,8 @@ class RouteReader {
       } else if (directive.name() == "least_conn") {
         route.least_connections = true;
       } else if (directive.name() != "zone" && !directive.name().starts_with("keepalive")) {
-        report(directive, "the gateway has `balance: round_robin` and `least_connections`");
+        report(directive,
+               "the gateway supports only `balance: round_robin` and `least_connections`");
       }
     }
   }
@@ -455,10 +460,12 @@ class RouteReader {
       const std::string& option = server.argument(i);
       is_used = is_used && option != "down" && option != "backup";
       const bool is_known = option == "down" || option == "resolve" ||
-                            option.starts_with("max_conns=");  // (reported with the limits)
-      if (!is_known) report(server, fmt::format("the gateway has no {} of a server", option));
+                            option.starts_with("max_conns=");  // (reported by nginx_skipped.cc)
+      if (!is_known)
+        report(server, fmt::format("the gateway does not support {} for a server", option));
     }
-    if (address.starts_with("unix:")) report(server, "the gateway asks servers over TCP");
+    if (address.starts_with("unix:"))
+      report(server, "the gateway connects to servers over TCP only");
     if (!is_used) return std::nullopt;
     const std::size_t bracket = address.rfind(']');
     const std::size_t colon = address.rfind(':');
@@ -468,7 +475,7 @@ class RouteReader {
     return address;
   }
 
-  // ---- What is left
+  // ---- Remaining directives
 
   void report_known(const Directives& directives) {
     for (const NginxDirective& directive : directives) {
@@ -483,14 +490,14 @@ class RouteReader {
       const std::string_view why = reason_of(name);
       const bool is_lost_header = name == "proxy_set_header" && !is_written(directive);
       if (is_silent(name) && !is_lost_header) continue;
-      add(directive, is_lost_header ? "the gateway sends X-Forwarded-* and Forwarded, and passes "
-                                      "on what clients send"
+      add(directive, is_lost_header ? "the gateway sets X-Forwarded-* and Forwarded, and passes "
+                                      "other request headers on"
                      : why.empty()  ? kOther
                                     : why);
     }
   }
 
-  // Whether the gateway takes care of a proxy_set_header by itself.
+  // True if the gateway sets this header by itself.
   static bool is_written(const NginxDirective& directive) {
     const std::string name = lowered(directive.argument(1));
     return (name == "host" && directive.argument(2).starts_with('$')) || name == "connection" ||
@@ -499,25 +506,26 @@ class RouteReader {
 
   // ---- Order
 
-  // nginx looks for an exact name, then for the longest wildcard, then takes the default server;
-  // there for a whole path, then for the longest prefix. The gateway takes the first that matches.
+  // nginx chooses the server by exact name, then by the longest wildcard, then the default server;
+  // in it, the location by whole path, then by the longest prefix. The gateway takes the first
+  // route that matches, so the routes are sorted in that order.
   void put_in_order(std::vector<NginxRoute>& routes) {
-    const bool others_have_wildcards = std::ranges::any_of(servers_, [](const Server& server) {
+    const bool others_have_wildcards = std::ranges::any_of(servers_, [](const NginxServer& server) {
       return !server.is_default && !server.hosts.wildcards.empty();
     });
-    for (Server& server : servers_) sort_by_path(server.routes);
-    for (const Server& server : servers_) {
+    for (NginxServer& server : servers_) sort_by_path(server.routes);
+    for (const NginxServer& server : servers_) {
       if (!server.is_default || others_have_wildcards) append(server, server.hosts.exact, routes);
     }
-    std::vector<std::pair<std::string, const Server*>> wildcards;
-    for (const Server& server : servers_) {
+    std::vector<std::pair<std::string, const NginxServer*>> wildcards;
+    for (const NginxServer& server : servers_) {
       if (server.is_default && !others_have_wildcards) continue;
       for (const std::string& name : server.hosts.wildcards) wildcards.emplace_back(name, &server);
     }
     std::ranges::stable_sort(
         wildcards, [](const auto& a, const auto& b) { return a.first.size() > b.first.size(); });
     for (const auto& [name, server] : wildcards) append(*server, {name}, routes);
-    for (const Server& server : servers_) {
+    for (const NginxServer& server : servers_) {
       if (server.is_default)
         routes.insert(routes.end(), server.routes.begin(), server.routes.end());
     }
@@ -533,7 +541,7 @@ class RouteReader {
 
   static std::size_t prefix_size(const NginxRoute& route) { return route.path.find('*'); }
 
-  static void append(const Server& server, const std::vector<std::string>& hosts,
+  static void append(const NginxServer& server, const std::vector<std::string>& hosts,
                      std::vector<NginxRoute>& routes) {
     if (hosts.empty()) return;
     for (NginxRoute route : server.routes) {
@@ -543,47 +551,48 @@ class RouteReader {
   }
 
   const NginxLimits& limits_;
-  std::vector<NginxNotTaken>& not_taken_;
-  std::vector<const Directives*> http_blocks_;  // and what is outside of them
+  std::vector<NginxSkipped>& skipped_;
+  std::vector<const Directives*> http_blocks_;  // and the top level
   std::vector<const NginxDirective*> server_blocks_;
   std::map<std::string, const NginxDirective*> upstreams_;
   std::set<const NginxDirective*> reported_;        // upstreams
   const NginxDirective* trusts_proxies_ = nullptr;  // a set_real_ip_from
   bool names_client_header_ = false;                // there is a real_ip_header
-  std::vector<Server> servers_;
+  std::vector<NginxServer> servers_;
 };
 
 // ---- Keys
 
-void leave_out(const std::map<std::string, NginxZone>& zones, NginxLimitKind NginxLevel::*kind,
-               std::string_view what, NginxLimits& limits, std::vector<NginxNotTaken>& not_taken) {
+void remove_unsupported_limits(const std::map<std::string, NginxZone>& zones,
+                               NginxLimitSet NginxBlockLimits::*kind, std::string_view what,
+                               NginxLimits& limits, std::vector<NginxSkipped>& skipped) {
   std::set<std::string> unknown;
   for (const auto& [name, zone] : zones) {
     if (std::ranges::find(zone.variables, "request_uri") != zone.variables.end()) {
-      not_taken.push_back({zone.position, fmt::format("{} {}", what, name),
-                           "$request_uri is counted without its query"});
+      skipped.push_back({zone.position, fmt::format("{} {}", what, name),
+                         "$request_uri is counted without its query string"});
     }
     const auto variable = std::ranges::find_if(
         zone.variables, [](const std::string& each) { return !key_source(each, "name"); });
     if (variable == zone.variables.end()) continue;
     unknown.insert(name);
-    not_taken.push_back({zone.position, fmt::format("{} {}", what, name),
-                         fmt::format("the gateway has no key for ${}: the limits of this zone are "
-                                     "left out",
-                                     *variable)});
+    skipped.push_back({zone.position, fmt::format("{} {}", what, name),
+                       fmt::format("the gateway has no key source for ${}: the limits of this "
+                                   "zone are not imported",
+                                   *variable)});
   }
-  const auto remove = [&](NginxLevel& level) {
+  const auto remove = [&](NginxBlockLimits& level) {
     std::erase_if((level.*kind).uses,
                   [&](const NginxUse& use) { return unknown.contains(use.zone); });
   };
-  for (NginxLevel& place : limits.places) remove(place);
+  for (NginxBlockLimits& block : limits.changed_blocks) remove(block);
   for (auto& [directive, level] : limits.levels) remove(level);
 }
 
 }  // namespace
 
 std::optional<std::string> key_source(std::string_view variable, const std::string& server_name) {
-  const auto behind = [&](std::string_view start, std::string_view kind) {
+  const auto source_of = [&](std::string_view start, std::string_view kind) {
     return fmt::format("{}:{}", kind, variable.substr(start.size()));
   };
   if (variable == "remote_addr") return "ip";
@@ -591,10 +600,10 @@ std::optional<std::string> key_source(std::string_view variable, const std::stri
   if (variable == "uri" || variable == "document_uri" || variable == "request_uri") return "path";
   if (variable == "request_method") return "method";
   if (variable == "server_name") return "const:" + (server_name.empty() ? "_" : server_name);
-  if (variable.starts_with("arg_")) return behind("arg_", "query");
-  if (variable.starts_with("cookie_")) return behind("cookie_", "cookie");
+  if (variable.starts_with("arg_")) return source_of("arg_", "query");
+  if (variable.starts_with("cookie_")) return source_of("cookie_", "cookie");
   if (variable.starts_with("http_")) {
-    std::string source = behind("http_", "header");
+    std::string source = source_of("http_", "header");
     std::ranges::replace(source, '_', '-');
     return source;
   }
@@ -607,12 +616,13 @@ bool may_be_empty(std::string_view variable) {
 }
 
 NginxGateway read_gateway(const NginxConfig& config, NginxLimits& limits) {
-  std::vector<NginxNotTaken> not_taken;
-  leave_out(limits.request_zones, &NginxLevel::requests, "limit_req_zone", limits, not_taken);
-  leave_out(limits.connection_zones, &NginxLevel::connections, "limit_conn_zone", limits,
-            not_taken);
-  NginxGateway gateway = RouteReader(config, limits, not_taken).read();
-  gateway.not_taken = std::move(not_taken);
+  std::vector<NginxSkipped> skipped;
+  remove_unsupported_limits(limits.request_zones, &NginxBlockLimits::requests, "limit_req_zone",
+                            limits, skipped);
+  remove_unsupported_limits(limits.connection_zones, &NginxBlockLimits::connections,
+                            "limit_conn_zone", limits, skipped);
+  NginxGateway gateway = NginxRouteReader(config, limits, skipped).read();
+  gateway.skipped = std::move(skipped);
   return gateway;
 }
 

@@ -10,34 +10,34 @@
 
 namespace weir::cli {
 
-// A location with proxy_pass, as a route of weir's gateway.
+// A location with proxy_pass, converted to a route of weir's gateway.
 struct NginxRoute {
   NginxPosition position{};
   std::string where{};               // "server > location /api"
-  std::string server_name{};         // the first of its server
+  std::string server_name{};         // the first name of its server
   std::vector<std::string> hosts{};  // empty: any
-  std::string path{};                // as the gateway matches it
+  std::string path{};                // a pattern of the gateway
   std::vector<std::string> servers{};
   bool least_connections = false;
-  bool keeps_host = false;            // services see the Host of the request
-  const NginxLevel* level = nullptr;  // borrowed from NginxLimits
+  bool keeps_host = false;                  // the request's Host is passed on
+  const NginxBlockLimits* level = nullptr;  // borrowed from NginxLimits
 };
 
 struct NginxGateway {
   std::string listen{};
   std::vector<std::string> trusted_proxies{};
-  std::vector<NginxRoute> routes{};  // in the order in which they have to be tried
-  std::vector<NginxNotTaken> not_taken{};
+  std::vector<NginxRoute> routes{};  // in matching order: the gateway takes the first match
+  std::vector<NginxSkipped> skipped{};
 };
 
-// The routes that do what the servers of a configuration do. Limits by keys that the gateway does
-// not know are removed from `limits`.
+// Converts the servers of a configuration to routes. Removes limits from `limits` whose keys the
+// gateway does not support. The result borrows from `limits`.
 NginxGateway read_gateway(const NginxConfig& config, NginxLimits& limits);
 
-// What a variable is called as the source of a key at the gateway, if it can be one.
+// The gateway's key source for an nginx variable, if it has one.
 std::optional<std::string> key_source(std::string_view variable, const std::string& server_name);
 
-// Whether requests may lack it.
+// True if a request may lack the variable.
 bool may_be_empty(std::string_view variable);
 
 }  // namespace weir::cli

@@ -24,9 +24,10 @@ int fail(std::string_view text, int exit_code) {
   return exit_code;
 }
 
-void print_problems(const policy::Source& source, const policy::Problems& problems, Shown shown) {
+void print_problems(const policy::Source& source, const policy::Problems& problems,
+                    ShowProblems shown) {
   const std::ptrdiff_t more = std::ssize(problems) - kFirstProblems;
-  if (shown == Shown::all || more <= 0) return print(source, problems);
+  if (shown == ShowProblems::all || more <= 0) return print(source, problems);
   print(source, {problems.begin(), problems.begin() + kFirstProblems});
   fmt::print(stderr, "{}: and {} more problems\n", source.name, more);
 }

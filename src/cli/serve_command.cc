@@ -38,13 +38,13 @@ using server::FileStamp;
 using server::Level;
 using server::log;
 
-// How often the policy file is looked at.
-constexpr Nanos kLook = std::chrono::milliseconds{500};
-constexpr Nanos kLeastPause = std::chrono::milliseconds{1};
-// How often it is asked whether that has ended.
-constexpr Nanos kWhileBusy = std::chrono::milliseconds{5};
+// Interval of the checks for changed files.
+constexpr Nanos kCheckInterval = std::chrono::milliseconds{500};
+constexpr Nanos kMinPause = std::chrono::milliseconds{1};
+// Interval of the checks whether a maintenance job has ended.
+constexpr Nanos kBusyInterval = std::chrono::milliseconds{5};
+// Maximum time of the shutdown. Services behind a gateway may take longer than a decision does.
 constexpr std::chrono::milliseconds kGrace{4'000};
-// Services behind a gateway may take longer than a decision does.
 constexpr std::chrono::milliseconds kProxyGrace{25'000};
 
 struct ServeOptions {
@@ -52,10 +52,10 @@ struct ServeOptions {
   server::DaemonOptions daemon{};
   server::LogFormat log = server::LogFormat::text;
   std::string drain = "0s";
-  Nanos drains_for{0};
+  Nanos drain_time{0};
 };
 
-// The configuration of a file, or all that is wrong with it. Warnings go to the log.
+// Reads the configuration file; the error lists all its problems. Warnings go to the log.
 Result<gateway::WholeFile, Error> load(const std::string& path) {
   if (path.empty()) return gateway::WholeFile{};
   const auto source = policy::Source::read(path);
@@ -68,9 +68,9 @@ Result<gateway::WholeFile, Error> load(const std::string& path) {
   return Error{source->render_all(problems)};
 }
 
-// Where a door is, now that its port is known.
-std::string place_of(const policy::Endpoint& door, std::uint16_t port) {
-  return policy::to_text({door.host, port});
+// The address of a listener, with the port that it got (the configured one may be 0).
+std::string address_of(const policy::Endpoint& listener, std::uint16_t port) {
+  return policy::to_text({listener.host, port});
 }
 
 void log_change(const gateway::Upstream& server, bool up) {
@@ -78,12 +78,13 @@ void log_change(const gateway::Upstream& server, bool up) {
     log(Level::info, "gateway: upstream {} is up again", server.text);
   } else {
     log(Level::warning,
-        "gateway: upstream {} is down: it fails requests or health checks, and gets fewer for now",
+        "gateway: upstream {} is down: requests or health checks fail; it gets fewer for now",
         server.text);
   }
 }
 
-// The reverse proxy of a file, if it has one, on the loops of its daemon.
+// The reverse proxy of the `gateway` section. It runs on the event loops of the daemon, so the
+// daemon must be stopped before the proxy is destroyed.
 class Proxy {
  public:
   static Result<std::unique_ptr<Proxy>, Error> open(const gateway::Config& config,
@@ -110,12 +111,13 @@ class Proxy {
     daemon.add_metrics(
         [&gateway = *proxy->gateway_](wire::Exposition& to) { gateway.append_to(to); });
     log(Level::info, "gateway on {}://{}, with {} {}", config.tls ? "https" : "http",
-        place_of(config.listen, proxy->gateway_->port()), config.routes.size(),
+        address_of(config.listen, proxy->gateway_->port()), config.routes.size(),
         config.routes.size() == 1 ? "route" : "routes");
     return proxy;
   }
 
-  // What needs a restart to change. What is wrong is logged, and nothing changes then.
+  // Returns the settings that need a restart to change. After an error, which is logged, the routes
+  // stay as they were.
   std::vector<std::string> reload(gateway::Config config) {
     if (certificates_ && config.tls) certificates_->use(*config.tls);
     auto unchanged = gateway_->reload(std::move(config));
@@ -124,6 +126,7 @@ class Proxy {
     return {};
   }
 
+  // Runs the periodic work of certificates and gateway. May block.
   void look_around() {
     if (certificates_) certificates_->look();
     gateway_->look_around();
@@ -139,23 +142,24 @@ std::string status_of(const server::Daemon& daemon) {
   return fmt::format("serving generation {}", daemon.generation());
 }
 
-// The files that a daemon goes by, as they are: the policy file, and those that it names.
-class Watched {
+// Detects changes of the policy file and of the files that it names.
+class WatchedFiles {
  public:
-  explicit Watched(std::string path) : path_(std::move(path)) {}
+  explicit WatchedFiles(std::string path) : path_(std::move(path)) {}
 
-  // Those that it names now, as they are before they are read.
-  void also(const policy::Config& config) {
+  // Sets the files that the policy file names. Call it before they are read, so that a change
+  // during reading is noticed.
+  void set_named_files(const policy::Config& config) {
     envoy_ = config.envoy.path;
     seen_.resize(1);
     add_envoy(seen_);
   }
 
-  // Whether something is there that was not when it was last called.
-  bool have_changed() {
+  // True if a file has changed since the last call.
+  bool check_changed() {
     std::vector<FileStamp> seen{FileStamp::of(path_)};
     add_envoy(seen);
-    // (A file that is gone is about to be replaced.)
+    // A missing file is about to be replaced: wait until it exists again.
     const bool whole = std::ranges::all_of(seen, &FileStamp::exists);
     const bool changed = whole && seen != seen_;
     if (changed) seen_ = std::move(seen);
@@ -175,11 +179,11 @@ class Watched {
   std::vector<FileStamp> seen_;
 };
 
-// What became of reading the policy file again, in a line for supervisors.
+// Reloads the policy file. Returns the result as a status line for the supervisor (systemd).
 std::string reload(server::Daemon& daemon, Proxy* proxy, const std::string& path,
-                   Watched& watched) {
+                   WatchedFiles& watched) {
   if (path.empty()) {
-    log(Level::info, "there is no policy file to read again");
+    log(Level::info, "reload requested, but there is no policy file to read again");
     return "serving, without a policy file";
   }
   const auto not_used = [&](const Error& error) {
@@ -191,7 +195,7 @@ std::string reload(server::Daemon& daemon, Proxy* proxy, const std::string& path
     daemon.note_failed_reload();
     return not_used(file.error());
   }
-  watched.also(file->config);
+  watched.set_named_files(file->config);
   auto unchanged = daemon.reload(std::move(file->config));
   if (!unchanged) return not_used(unchanged.error());
   if ((proxy != nullptr) != file->gateway.has_value()) {
@@ -207,85 +211,85 @@ std::string reload(server::Daemon& daemon, Proxy* proxy, const std::string& path
   return status_of(daemon);
 }
 
-// Says that the daemon lives, as often as the supervisor wants to hear it, and as long as every
-// thread that serves does.
+// Sends the watchdog notification of systemd at a quarter of its period, as long as every serving
+// thread completes iterations of its event loop.
 class Watchdog {
  public:
   explicit Watchdog(server::Notifier& notifier) : notifier_(notifier) {}
 
   void look(server::Daemon& daemon) {
     const auto patience = notifier_.patience();
-    const auto now = Clock::now();
+    const auto now = std::chrono::steady_clock::now();
     if (!patience || now < next_ || !daemon.all_came_around()) return;
     notifier_.alive();
     next_ = now + *patience / 4;
   }
 
-  // How long nobody needs to look, if there is so much time.
+  // How long to sleep until the next check is due; at most `left`.
   timespec pause(Nanos left) const {
     const auto patience = notifier_.patience();
-    const Nanos until_alive = patience ? std::max<Nanos>(*patience / 4, kLeastPause) : kLook;
-    return {.tv_sec = 0, .tv_nsec = std::min({until_alive, kLook, left}).count()};
+    const Nanos until_alive = patience ? std::max<Nanos>(*patience / 4, kMinPause) : kCheckInterval;
+    return {.tv_sec = 0, .tv_nsec = std::min({until_alive, kCheckInterval, left}).count()};
   }
 
  private:
-  using Clock = std::chrono::steady_clock;
   server::Notifier& notifier_;
-  Clock::time_point next_{};
+  std::chrono::steady_clock::time_point next_{};
 };
 
-using Moment = std::chrono::steady_clock::time_point;
-
-// (What was to be done is done the next time; a policy file, when it changes again or on SIGHUP.)
+// The postponed job runs at the next interval; a reload, at the next change of the file or SIGHUP.
 void note_no_memory() {
   static Limiter lines{per(1, std::chrono::seconds{10})};
   with_memory([] {
-    if (lines.try_acquire()) log(Level::error, "out of memory: maintenance or a reload is put off");
+    if (lines.try_acquire())
+      log(Level::error, "out of memory: maintenance or a reload is postponed");
   });
 }
 
-// What is looked at and read again while the daemon serves. It may block: on a disk, or on looking
-// a name up. So it is done on the daemon's thread for that, one thing at a time, and the thread of
-// the watchdog goes on.
-class Upkeep {
+// Runs maintenance and reloads while the daemon serves. They may block on a disk or on a DNS
+// lookup, so they run on the daemon's thread for blocking work, one job at a time, while the thread
+// of the watchdog continues. Its methods are for the watchdog's thread only.
+class BackgroundMaintenance {
  public:
-  Upkeep(server::Daemon& daemon, Proxy* proxy, std::string path, Watched& watched)
+  BackgroundMaintenance(server::Daemon& daemon, Proxy* proxy, std::string path,
+                        WatchedFiles& watched)
       : daemon_(daemon), proxy_(proxy), path_(std::move(path)), watched_(watched) {}
-  ~Upkeep() { (void)wait(); }
+  ~BackgroundMaintenance() { (void)wait(); }
 
   bool is_busy() const { return done_.valid(); }
-  // Whether what was begun has ended.
+  // True if the job has ended, and `wait` will not block.
   bool has_ended() const {
     return is_busy() && done_.wait_for(Nanos{0}) == std::future_status::ready;
   }
 
-  // Looks at all there is. The result: whether there is something to read again.
+  // Starts the regular maintenance. Its result: whether a file has changed.
   void look() {
     begin([this] {
       daemon_.look_around();
       if (proxy_ != nullptr) proxy_->look_around();
-      return Seen{.has_changed = watched_.have_changed()};
+      return MaintenanceResult{.has_changed = watched_.check_changed()};
     });
   }
-  // Reads the policy file again. The result: what became of it.
+  // Starts a reload of the policy file. Its result: the status line.
   void read_again() {
-    begin([this] { return Seen{.status = reload(daemon_, proxy_, path_, watched_)}; });
+    begin([this] { return MaintenanceResult{.status = reload(daemon_, proxy_, path_, watched_)}; });
   }
 
-  struct Seen {
+  struct MaintenanceResult {
     bool has_changed = false;
-    std::string status{};  // empty: nothing was read
+    std::string status{};  // empty: there was no reload
   };
-  Seen wait() { return is_busy() ? done_.get() : Seen{}; }
+  // Blocks until the job has ended.
+  MaintenanceResult wait() { return is_busy() ? done_.get() : MaintenanceResult{}; }
 
  private:
   template <typename Work>
   void begin(Work work) {
-    auto promise = std::make_shared<std::promise<Seen>>();
+    auto promise = std::make_shared<std::promise<MaintenanceResult>>();
     daemon_.run_blocking([work, promise] {
-      Seen seen;
-      if (!with_memory([&] { seen = work(); })) note_no_memory();
-      promise->set_value(std::move(seen));
+      MaintenanceResult result;
+      if (!with_memory([&] { result = work(); })) note_no_memory();
+      promise->set_value(std::move(result));
     });
     done_ = promise->get_future();
   }
@@ -293,60 +297,62 @@ class Upkeep {
   server::Daemon& daemon_;
   Proxy* const proxy_;
   const std::string path_;
-  Watched& watched_;
-  std::future<Seen> done_;
+  WatchedFiles& watched_;
+  std::future<MaintenanceResult> done_;
 };
 
-// Until somebody wants it to end, or it is time to. The files were looked at before they were read:
-// a change while the daemon started is one.
-void watch(server::Daemon& daemon, Proxy* proxy, server::Notifier& notifier,
-           const std::string& path, Watched& watched, const sigset_t& signals,
-           Moment end = Moment::max()) {
+// The loop of the main thread: watchdog, maintenance, reloads. Returns on SIGTERM, on SIGINT, or at
+// `end`. `watched` holds the state of the files from before they were read, so a change during the
+// start is noticed, too.
+void watch(
+    server::Daemon& daemon, Proxy* proxy, server::Notifier& notifier, const std::string& path,
+    WatchedFiles& watched, const sigset_t& signals,
+    std::chrono::steady_clock::time_point end = std::chrono::steady_clock::time_point::max()) {
   Watchdog watchdog(notifier);
-  Upkeep upkeep(daemon, proxy, path, watched);
-  bool to_read = false;  // the policy file again
+  BackgroundMaintenance maintenance(daemon, proxy, path, watched);
+  bool must_reload = false;
   for (;;) {
     const auto now = std::chrono::steady_clock::now();
     if (now >= end) return;
-    const timespec pause = watchdog.pause(upkeep.is_busy() ? kWhileBusy : end - now);
+    const timespec pause = watchdog.pause(maintenance.is_busy() ? kBusyInterval : end - now);
     const int signal = sigtimedwait(&signals, nullptr, &pause);
     if (signal == SIGTERM || signal == SIGINT) return;
-    to_read |= signal == SIGHUP;
+    must_reload |= signal == SIGHUP;
     const bool done = with_memory([&] {
       watchdog.look(daemon);
-      if (upkeep.is_busy() && !upkeep.has_ended()) return;
-      const bool is_due = !upkeep.is_busy();
-      const Upkeep::Seen seen = upkeep.wait();
-      if (!seen.status.empty()) notifier.ready(seen.status);
-      if (std::exchange(to_read, false) || seen.has_changed) {
+      if (maintenance.is_busy() && !maintenance.has_ended()) return;
+      const bool is_due = !maintenance.is_busy();
+      const BackgroundMaintenance::MaintenanceResult result = maintenance.wait();
+      if (!result.status.empty()) notifier.ready(result.status);
+      if (std::exchange(must_reload, false) || result.has_changed) {
         notifier.reloading();
-        upkeep.read_again();
+        maintenance.read_again();
       } else if (is_due) {
-        upkeep.look();
+        maintenance.look();
       }
     });
     if (!done) note_no_memory();
   }
 }
 
-void say_where(const server::Daemon::Ports& ports, const policy::Config& config) {
+void log_listeners(const server::Daemon::Ports& ports, const policy::Config& config) {
   const policy::Listen& listen = config.listen;
   if (ports.resp) {
     log(Level::info, "RESP on {}{}", config.tls ? "rediss://" : "",
-        place_of(*listen.resp, *ports.resp));
+        address_of(*listen.resp, *ports.resp));
   }
   if (ports.http) {
     log(Level::info, "HTTP on {}://{}", config.tls ? "https" : "http",
-        place_of(*listen.http, *ports.http));
+        address_of(*listen.http, *ports.http));
   }
   if (ports.grpc) {
     log(Level::info, "gRPC on {}{}", config.tls ? "https://" : "",
-        place_of(*listen.grpc, *ports.grpc));
+        address_of(*listen.grpc, *ports.grpc));
   }
 }
 
 int serve(const ServeOptions& options) {
-  // Blocked here, before there are threads: only `watch` hears of them.
+  // Blocked before any thread starts, so that all threads inherit the mask: only `watch` gets them.
   sigset_t signals;
   sigemptyset(&signals);
   for (const int signal : {SIGTERM, SIGINT, SIGHUP}) sigaddset(&signals, signal);
@@ -354,14 +360,14 @@ int serve(const ServeOptions& options) {
   signal(SIGPIPE, SIG_IGN);
   server::use_log_format(options.log);
 
-  // (What came by a pipe cannot be read again.)
-  std::error_code not_there;
-  const std::string again =
-      std::filesystem::is_regular_file(options.config, not_there) ? options.config : std::string{};
-  Watched watched(again);
-  (void)watched.have_changed();
+  // A policy file that is a pipe cannot be read again.
+  std::error_code ignored;
+  const std::string reload_path =
+      std::filesystem::is_regular_file(options.config, ignored) ? options.config : std::string{};
+  WatchedFiles watched(reload_path);
+  (void)watched.check_changed();
   const auto cannot = [](const Error& error) {
-    // (What has a place, and lines of its own, says where it comes from.)
+    // An error with positions in a file names the file and ends each line itself.
     const bool has_place = error.message.ends_with('\n');
     std::cerr << (has_place ? error.message : fmt::format("weir: {}\n", error.message));
     return kFailed;
@@ -369,14 +375,14 @@ int serve(const ServeOptions& options) {
   const auto file = load(options.config);
   if (!file) return cannot(file.error());
   const policy::Config& config = file->config;
-  watched.also(config);
+  watched.set_named_files(config);
   server::DaemonOptions daemon_options = options.daemon;
   daemon_options.doubles = file->gateway.has_value();
-  // (Declared before the daemon, whose threads use it until they end.)
+  // Declared before the daemon, so that it is destroyed after the daemon's threads have ended.
   std::unique_ptr<Proxy> proxy;
   auto daemon = server::Daemon::open(config, daemon_options);
   if (!daemon) return cannot(daemon.error());
-  say_where((*daemon)->ports(), config);
+  log_listeners((*daemon)->ports(), config);
   if (file->gateway) {
     auto opened = Proxy::open(*file->gateway, **daemon);
     if (!opened) return cannot(opened.error());
@@ -384,37 +390,37 @@ int serve(const ServeOptions& options) {
   }
   const policy::Listen& listen = config.listen;
   if (!listen.resp && !listen.http && !listen.grpc && !file->gateway) {
-    log(Level::warning, "nobody can ask: resp, http and grpc are off under listen:");
+    log(Level::warning, "no listener is enabled: resp, http and grpc are off under `listen`");
   }
   auto notifier = server::Notifier::from_environment();
   (*daemon)->start();
   const std::size_t count = config.policies.size();
   log(Level::info, "ready, with {} {}", count, count == 1 ? "policy" : "policies");
   notifier.ready(status_of(**daemon));
-  watch(**daemon, proxy.get(), notifier, again, watched, signals);
+  watch(**daemon, proxy.get(), notifier, reload_path, watched, signals);
   notifier.stopping();
-  if (options.drains_for > Nanos{0}) {
-    log(Level::info, "ending in {}, or at once if told again", options.drain);
+  if (options.drain_time > Nanos{0}) {
+    log(Level::info, "draining for {} before ending; a second signal ends at once", options.drain);
     (*daemon)->announce_end();
-    watch(**daemon, proxy.get(), notifier, again, watched, signals,
-          std::chrono::steady_clock::now() + options.drains_for);
+    watch(**daemon, proxy.get(), notifier, reload_path, watched, signals,
+          std::chrono::steady_clock::now() + options.drain_time);
   }
   log(Level::info, "ending");
   (*daemon)->stop(proxy ? kProxyGrace : kGrace);
   return kSuccess;
 }
 
-// What is wrong with it, if something is.
+// Returns an error text; empty if `text` is valid.
 std::string read_drain(const std::string& text, Nanos& time) {
-  constexpr std::chrono::minutes longest{10};
+  constexpr std::chrono::minutes max_drain{10};
   const auto parsed = policy::parse_span(text);
   if (!parsed) return parsed.error().message;
-  if (*parsed > longest) return "at most 10min";
+  if (*parsed > max_drain) return "at most 10min";
   time = *parsed;
   return {};
 }
 
-// (CLI11's own names the numbers behind the words.)
+// CLI11's own check for enumerations would show numbers beside the words.
 CLI::Validator one_of(std::string first, std::string second) {
   const auto check = [=](const std::string& word) {
     if (word == first || word == second) return std::string{};
@@ -427,23 +433,23 @@ CLI::Validator one_of(std::string first, std::string second) {
 
 void add_serve_command(CLI::App& app, int& exit_code) {
   auto options = std::make_shared<ServeOptions>();
-  CLI::App* command = app.add_subcommand("serve", "Decide for others: RESP, HTTP and gRPC");
-  command->add_option("--config", options->config, "The policy file; read again when it changes")
+  CLI::App* command = app.add_subcommand("serve", "Run the daemon: RESP, HTTP and gRPC");
+  command->add_option("--config", options->config, "Policy file; reloaded when it changes")
       ->type_name("FILE");
-  command->add_option("--threads", options->daemon.threads, "Default: one for each processor")
+  command
+      ->add_option("--threads", options->daemon.threads,
+                   "Number of serving threads. Default: one for each CPU")
       ->check(CLI::Range(1, 1024));
   CLI::Option* spin =
       command
           ->add_option(
               "--spin", options->daemon.spin,
-              "Microseconds to look for more work before sleeping, at the cost of processor "
-              "time. Default: 0")
+              "Microseconds to poll for more work before sleeping; costs CPU time. Default: 0")
           ->check(CLI::Range(0, 1000));
   command
-      ->add_option(
-          "--gather", options->daemon.gather,
-          "Microseconds to let requests come before they are read together, at the cost of "
-          "that much latency. Default: 0")
+      ->add_option("--gather", options->daemon.gather,
+                   "Microseconds to collect requests before they are read together; adds that much "
+                   "latency. Default: 0")
       ->check(CLI::Range(0, 1000))
       ->excludes(spin);
   command
@@ -452,7 +458,7 @@ void add_serve_command(CLI::App& app, int& exit_code) {
           [options](const std::string& word) {
             options->log = word == "json" ? server::LogFormat::json : server::LogFormat::text;
           },
-          "How to write the log: text (the default) or json")
+          "Log format: text (the default) or json")
       ->check(one_of("text", "json"))
       ->type_name("text|json");
   const auto add_switch = [command](const char* name, bool& on, const char* about) {
@@ -463,14 +469,15 @@ void add_serve_command(CLI::App& app, int& exit_code) {
         ->type_name("on|off");
   };
   add_switch("--metrics", options->daemon.metrics,
-             "Count decisions and their time, for /metrics: on (the default) or off");
+             "Measure decisions for /metrics: on (the default) or off");
   add_switch("--top", options->daemon.top,
-             "Count which keys are asked for most, for weir top: on (the default) or off");
+             "Count the most used keys for weir top: on (the default) or off");
   command
-      ->add_option("--drain", options->drain,
-                   "How long to go on serving when told to end, while /readyz and the health of "
-                   "gRPC say that it will. Default: 0s")
-      ->check([options](const std::string& text) { return read_drain(text, options->drains_for); })
+      ->add_option(
+          "--drain", options->drain,
+          "How long to keep serving after SIGTERM or SIGINT, while /readyz and gRPC health "
+          "report that the daemon is ending. Default: 0s")
+      ->check([options](const std::string& text) { return read_drain(text, options->drain_time); })
       ->type_name("TIME");
   command->callback([options, &exit_code] { exit_code = serve(*options); });
 }

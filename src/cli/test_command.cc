@@ -23,31 +23,31 @@ struct TestOptions {
   bool json = false;
 };
 
-// One file that was run.
+// The result of one file of timelines.
 struct TestReport {
   policy::Source source;
   policy::Problems problems;
   std::size_t passed = 0;
   std::size_t failed = 0;
-  struct Failure {
+  struct FailedCase {
     std::string name;
     policy::Place place;
     std::vector<timeline::Mismatch> mismatches;
   };
-  std::vector<Failure> failures;
-  // Cases that cannot run on the store, which has coarser numbers.
-  struct LeftOut {
+  std::vector<FailedCase> failures;
+  // Cases that cannot run on a shared store, whose numbers have a lower resolution.
+  struct SkippedCase {
     std::string name;
     policy::Place place;
     std::string why;
   };
-  std::vector<LeftOut> left_out{};
+  std::vector<SkippedCase> left_out{};
 };
 
-// Failures beyond these are only counted: whoever has so many starts with the first.
+// Further failures are only counted.
 constexpr std::size_t kShownFailures = 50;
 
-// A line on the terminal that says how far a long file is; nothing where nobody looks.
+// Shows the progress of a long file in one line on stderr, if stderr is a terminal.
 class Progress {
  public:
   Progress(const std::string& name, const std::vector<timeline::Case>& cases)
@@ -67,14 +67,14 @@ class Progress {
   Progress& operator=(const Progress&) = delete;
 
  private:
-  // What takes so many calls may take a second.
+  // A file with this many calls may take a second.
   static bool is_long(const std::vector<timeline::Case>& cases) {
-    constexpr std::int64_t many = 100'000;
+    constexpr std::int64_t min_calls = 100'000;
     std::int64_t arrivals = 0;
     for (const timeline::Case& test : cases) {
       for (const timeline::Step& step : test.steps) arrivals += step.n;
     }
-    return arrivals >= many;
+    return arrivals >= min_calls;
   }
 
   const std::string& name_;
@@ -83,33 +83,33 @@ class Progress {
   std::chrono::steady_clock::time_point next_{};
 };
 
-// Where cases run.
-class Stage {
+// The store that cases run on.
+class TestBackend {
  public:
-  // The bare algorithms without a name, `memory`, or the address of a Redis. The error of another.
-  static Result<Stage, Error> of(const std::string& name) {
-    Stage stage;
-    if (name.empty()) return stage;
-    stage.store_ = timeline::Store::memory;
-    if (name == "memory") return stage;
+  // An empty name: the algorithms without a store. Otherwise `memory`, or the URL of a Redis.
+  static Result<TestBackend, Error> of(const std::string& name) {
+    TestBackend backend;
+    if (name.empty()) return backend;
+    backend.store_ = timeline::Store::memory;
+    if (name == "memory") return backend;
     if (name.find("://") == std::string::npos) {
       return Error{
-          fmt::format("no store \"{}\": write --store memory, or --store "
+          fmt::format("unknown store \"{}\": write --store memory, or --store "
                       "redis://127.0.0.1:6379",
                       name)};
     }
-    // Nobody waits for answers but people.
+    // Generous: a timeout fails a test, and no service waits for the response.
     auto fleet = RedisFleet::open(name, {.timeout = std::chrono::seconds{10}});
     if (!fleet) return fleet.error();
-    stage.fleet_ = *std::move(fleet);
-    stage.link_ = stage.fleet_->connect();
-    stage.names_ =
+    backend.fleet_ = *std::move(fleet);
+    backend.link_ = backend.fleet_->connect();
+    backend.names_ =
         fmt::format("{}-{}", std::chrono::system_clock::now().time_since_epoch().count(), getpid());
-    return stage;
+    return backend;
   }
 
   // Why a case cannot run there, if it cannot.
-  std::optional<std::string> unfit(const timeline::Case& test) const {
+  std::optional<std::string> why_not_runnable(const timeline::Case& test) const {
     return link_ ? timeline::unfit_for_shared(test) : std::nullopt;
   }
 
@@ -128,18 +128,19 @@ class Stage {
   int runs_ = 0;
 };
 
-TestReport run_file(policy::Source source, const policy::PolicySet* policies, Stage& stage) {
+TestReport run_file(policy::Source source, const policy::PolicySet* policies,
+                    TestBackend& backend) {
   TestReport report{.source = std::move(source), .problems = {}, .failures = {}};
   const auto cases = timeline::read_cases(report.source, policies, report.problems);
   if (!report.problems.empty()) return report;
   Progress progress(report.source.name, cases);
   for (std::size_t i = 0; i < cases.size(); ++i) {
     progress.at(i);
-    if (const auto why = stage.unfit(cases[i])) {
+    if (const auto why = backend.why_not_runnable(cases[i])) {
       report.left_out.push_back({cases[i].name, cases[i].place, *why});
       continue;
     }
-    auto mismatches = stage.run(cases[i]);
+    auto mismatches = backend.run(cases[i]);
     if (mismatches.empty()) {
       ++report.passed;
     } else {
@@ -150,9 +151,9 @@ TestReport run_file(policy::Source source, const policy::PolicySet* policies, St
   return report;
 }
 
-// ---- For people
+// ---- Text
 
-void print_failure(const policy::Source& source, const TestReport::Failure& failure) {
+void print_failure(const policy::Source& source, const TestReport::FailedCase& failure) {
   fmt::print("FAILED {}:{}: {}\n", source.name, failure.place.line, failure.name);
   std::size_t step = 0;
   for (const timeline::Mismatch& mismatch : failure.mismatches) {
@@ -169,12 +170,12 @@ void print_failure(const policy::Source& source, const TestReport::Failure& fail
 }
 
 std::string left_out(std::size_t count) {
-  return count == 0 ? "" : fmt::format(", {} left out", count);
+  return count == 0 ? "" : fmt::format(", {} skipped", count);
 }
 
 void print_report(const TestReport& report) {
   if (!report.problems.empty()) {
-    print_problems(report.source, report.problems, Shown::first);
+    print_problems(report.source, report.problems, ShowProblems::first);
     return;
   }
   for (std::size_t i = 0; i < std::min(report.failures.size(), kShownFailures); ++i) {
@@ -183,18 +184,18 @@ void print_report(const TestReport& report) {
   if (report.failures.size() > kShownFailures) {
     fmt::print("and {} more failed cases\n", report.failures.size() - kShownFailures);
   }
-  for (const TestReport::LeftOut& out : report.left_out) {
-    fmt::print("left out {}:{}: {}: {}\n", report.source.name, out.place.line, out.name, out.why);
+  for (const TestReport::SkippedCase& out : report.left_out) {
+    fmt::print("skipped {}:{}: {}: {}\n", report.source.name, out.place.line, out.name, out.why);
   }
   fmt::print("{}: {} passed, {} failed{}\n", report.source.name, report.passed, report.failed,
              left_out(report.left_out.size()));
 }
 
-// ---- For machines
+// ---- JSON
 
 nlohmann::json to_json(const TestReport& report) {
   nlohmann::json failures = nlohmann::json::array();
-  for (const TestReport::Failure& failure : report.failures) {
+  for (const TestReport::FailedCase& failure : report.failures) {
     for (const timeline::Mismatch& mismatch : failure.mismatches) {
       failures.push_back({{"case", failure.name},
                           {"step", mismatch.step},
@@ -236,14 +237,14 @@ std::optional<policy::PolicySet> read_config(const std::string& path) {
   policy::Problems problems;
   auto policies = policy::read_policies(*source, problems);
   if (problems.empty()) return policies;
-  print_problems(*source, problems, Shown::first);
+  print_problems(*source, problems, ShowProblems::first);
   return std::nullopt;
 }
 
 int run(const TestOptions& options) {
-  auto stage = Stage::of(options.store);
-  if (!stage) {
-    fmt::print(stderr, "weir test: {}\n", stage.error().message);
+  auto backend = TestBackend::of(options.store);
+  if (!backend) {
+    fmt::print(stderr, "weir test: {}\n", backend.error().message);
     return kUsage;
   }
   std::optional<policy::PolicySet> policies;
@@ -259,7 +260,8 @@ int run(const TestOptions& options) {
       fmt::print(stderr, "weir test: {}\n", source.error());
       return kUsage;
     }
-    const TestReport report = run_file(*std::move(source), policies ? &*policies : nullptr, *stage);
+    const TestReport report =
+        run_file(*std::move(source), policies ? &*policies : nullptr, *backend);
     totals.add(report);
     if (options.json) {
       reports.push_back(to_json(report));
@@ -281,16 +283,17 @@ int run(const TestOptions& options) {
 void add_test_command(CLI::App& app, int& exit_code) {
   auto options = std::make_shared<TestOptions>();
   CLI::App* command = app.add_subcommand(
-      "test", "Run timelines: arrivals on a virtual clock, and what is expected of a limit");
-  command->add_option("files", options->files, "Files of timelines (YAML)")
+      "test", "Test limits with timelines: calls on a virtual clock, and expected decisions");
+  command->add_option("files", options->files, "Timeline files (YAML)")
       ->required()
       ->type_name("FILE");
   command->add_option("--config", options->config, "Policy file, for cases that name a policy")
       ->type_name("FILE");
-  command->add_option("--store", options->store,
-                      "Run on this store: memory, or a Redis by its address (redis://host:6379), "
-                      "where keys are made that live for an hour (default: the bare algorithms)");
-  command->add_flag("--json", options->json, "Report as JSON");
+  command->add_option(
+      "--store", options->store,
+      "Store to run on: memory, or the URL of a Redis (redis://host:6379), where the "
+      "test keys expire after an hour. Default: none, only the algorithms");
+  command->add_flag("--json", options->json, "Print the report as JSON");
   command->callback([options, &exit_code] { exit_code = run(*options); });
 }
 

@@ -25,17 +25,17 @@ namespace weir::cli {
 
 namespace {
 
-using Steady = std::chrono::steady_clock;
-using top::Wish;
+using std::chrono::steady_clock;
+using top::UserCommand;
 
 struct TopOptions {
-  HttpClient client{.url = "http://127.0.0.1:7380", .patience = std::chrono::seconds{2}};
+  HttpClient client{.url = "http://127.0.0.1:7380", .timeout = std::chrono::seconds{2}};
   std::string policy;
   std::string interval = "1s";
   bool once = false;
 };
 
-// Everything but letters and digits as %41.
+// Percent-encodes everything but ASCII letters and digits.
 std::string escaped(std::string_view text) {
   std::string out;
   for (const char c : text) {
@@ -46,21 +46,21 @@ std::string escaped(std::string_view text) {
   return out;
 }
 
-// What the daemon says, and what of it is new since the last time.
-class Watch {
+// Polls the daemon, and derives rates from consecutive snapshots.
+class TopSession {
  public:
-  explicit Watch(const TopOptions& options) : options_(options) {
+  explicit TopSession(const TopOptions& options) : options_(options) {
     view_.address = options.client.url;
     view_.selected = options.policy;
   }
 
-  // Why it will not answer the next time either; trouble that may pass is shown.
-  std::optional<std::string> ask(std::size_t keys) {
-    view_.trouble.clear();
-    const auto answer = options_.client.ask("GET", path(keys));
-    const auto now = Steady::now();
+  // Returns an error only if it is permanent; an error that may pass becomes part of the view.
+  std::optional<std::string> poll(std::size_t keys) {
+    view_.error.clear();
+    const auto answer = options_.client.call("GET", path(keys));
+    const auto now = steady_clock::now();
     if (!answer) {
-      trouble(answer.error().message);
+      note_error(answer.error().message);
       return std::nullopt;
     }
     if (answer->status != 200) return refused(*answer);
@@ -70,7 +70,7 @@ class Watch {
     return std::nullopt;
   }
 
-  // The next policy, or the one before.
+  // Selects the next or the previous policy, cyclically.
   void select(bool next) {
     if (view_.rows.empty()) return;
     const std::size_t now = top::selected_row(view_);
@@ -79,7 +79,7 @@ class Watch {
     view_.selected = top::name_of(view_.rows[row].policy);
   }
 
-  top::View& view() { return view_; }
+  top::TopView& view() { return view_; }
 
  private:
   std::string path(std::size_t keys) const {
@@ -89,71 +89,72 @@ class Watch {
     return path + "&policy=" + (has_name ? escaped(options_.policy) : "");
   }
 
-  void trouble(const std::string& what) { view_.trouble = what + " (trying again)"; }
+  void note_error(const std::string& text) { view_.error = text + " (trying again)"; }
 
-  std::optional<std::string> refused(const HttpAnswer& answer) {
-    const auto said = nlohmann::json::parse(answer.body, nullptr, false);
+  std::optional<std::string> refused(const ApiResponse& answer) {
+    const auto response = nlohmann::json::parse(answer.body, nullptr, false);
     std::string why = fmt::format("status {}", answer.status);
-    if (said.is_object()) why = said.value("detail", why);
+    if (response.is_object()) why = response.value("detail", why);
     if (answer.status >= 400 && answer.status <= 501 && !last_) return why;
-    trouble(why);
+    note_error(why);
     return std::nullopt;
   }
 
-  void use(top::Snapshot snapshot, Steady::time_point now) {
-    const double seconds = std::chrono::duration<double>(now - asked_).count();
+  void use(top::Snapshot snapshot, steady_clock::time_point now) {
+    const double seconds = std::chrono::duration<double>(now - polled_at_).count();
     view_.rows = top::rows_between(last_ ? *last_ : snapshot, snapshot, seconds);
     view_.uptime = snapshot.uptime;
     view_.generation = snapshot.generation;
     view_.seconds = snapshot.seconds;
     last_ = std::move(snapshot);
-    asked_ = now;
+    polled_at_ = now;
   }
 
   const TopOptions& options_;
-  top::View view_;
+  top::TopView view_;
   std::optional<top::Snapshot> last_;
-  Steady::time_point asked_{};
+  steady_clock::time_point polled_at_{};
 };
 
 int show_once(const TopOptions& options, Nanos interval) {
   constexpr std::size_t keys = 10;
-  Watch watch(options);
+  TopSession session(options);
   for (const Nanos pause : {interval, Nanos{0}}) {
-    if (const auto refused = watch.ask(keys)) return fail(*refused);
-    if (!watch.view().trouble.empty()) return fail(watch.view().trouble);
+    if (const auto refused = session.poll(keys)) return fail(*refused);
+    if (!session.view().error.empty()) return fail(session.view().error);
     std::this_thread::sleep_for(pause);
   }
   top::Style style = top::terminal_style();
-  style.for_ever = false;
+  style.is_live = false;
   const std::size_t columns = top::terminal_size().columns;
-  const top::Size size{.columns = columns, .rows = top::rows_for(watch.view(), columns)};
-  for (const std::string& line : top::draw(watch.view(), size, style)) std::cout << line << '\n';
+  const top::Size size{.columns = columns, .rows = top::rows_for(session.view(), columns)};
+  for (const std::string& line : top::draw(session.view(), size, style)) std::cout << line << '\n';
   return kSuccess;
 }
 
-// Whether to go on.
-bool obey(Wish wish, Watch& watch) {
-  if (wish == Wish::pause) watch.view().paused = !watch.view().paused;
-  if (wish == Wish::next || wish == Wish::previous) watch.select(wish == Wish::next);
-  return wish != Wish::quit;
+// Returns false on quit.
+bool execute(UserCommand command, TopSession& session) {
+  if (command == UserCommand::pause) session.view().paused = !session.view().paused;
+  if (command == UserCommand::next || command == UserCommand::previous)
+    session.select(command == UserCommand::next);
+  return command != UserCommand::quit;
 }
 
-int show_for_ever(const TopOptions& options, Nanos interval) {
-  Watch watch(options);
-  if (const auto refused = watch.ask(top::terminal_size().rows)) return fail(*refused);
+int show_live(const TopOptions& options, Nanos interval) {
+  TopSession session(options);
+  if (const auto refused = session.poll(top::terminal_size().rows)) return fail(*refused);
   const top::Style style = top::terminal_style();
   top::Terminal terminal;
-  auto next = Steady::now() + interval;
+  auto next = steady_clock::now() + interval;
   for (;;) {
     const top::Size size = top::terminal_size();
-    terminal.show(top::draw(watch.view(), size, style));
-    for (const Wish wish : terminal.wait_until(next)) {
-      if (!obey(wish, watch)) return kSuccess;
+    terminal.show(top::draw(session.view(), size, style));
+    for (const UserCommand command : terminal.wait_until(next)) {
+      if (!execute(command, session)) return kSuccess;
     }
-    if (Steady::now() < next) continue;
-    if (!watch.view().paused) (void)watch.ask(size.rows);
-    next = Steady::now() + interval;
+    if (steady_clock::now() < next) continue;
+    if (!session.view().paused) (void)session.poll(size.rows);
+    next = steady_clock::now() + interval;
   }
 }
 
@@ -162,26 +163,26 @@ int run(const TopOptions& options) {
   const auto interval = policy::parse_period({.text = options.interval, .place = {}});
   if (!interval || *interval < std::chrono::milliseconds{100} ||
       *interval > std::chrono::hours{1}) {
-    return fail("--interval is a time from 100ms to 1h, such as 1s", kUsage);
+    return fail("--interval must be from 100ms to 1h, such as 1s", kUsage);
   }
   if (options.once) return show_once(options, *interval);
   if (isatty(STDOUT_FILENO) == 0) {
-    return fail("this is no terminal to draw on: use --once to print", kUsage);
+    return fail("stdout is not a terminal: use --once to print a single frame", kUsage);
   }
-  return show_for_ever(options, *interval);
+  return show_live(options, *interval);
 }
 
 }  // namespace
 
 void add_top_command(CLI::App& app, int& exit_code) {
   auto options = std::make_shared<TopOptions>();
-  CLI::App* command = app.add_subcommand("top", "Watch which keys are asked for most");
+  CLI::App* command = app.add_subcommand("top", "Show live which keys are used most");
   add_client_options(command, options->client);
-  command->add_option("--policy", options->policy, "Only this policy");
-  command->add_option("--interval", options->interval, "How often to look")
+  command->add_option("--policy", options->policy, "Show only this policy");
+  command->add_option("--interval", options->interval, "Time between two updates")
       ->capture_default_str()
       ->type_name("TIME");
-  command->add_flag("--once", options->once, "Print what there is after one interval, and end");
+  command->add_flag("--once", options->once, "Print one frame after one interval, and exit");
   command->callback([options, &exit_code] { exit_code = run(*options); });
 }
 

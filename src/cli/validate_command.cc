@@ -17,14 +17,14 @@ struct ValidateOptions {
   bool json = false;
 };
 
-// One file that was read.
+// The result of one policy file.
 struct ValidationReport {
   policy::Source source;
   policy::Problems problems;
   policy::Problems warnings;
   std::size_t policies = 0;
   std::size_t limits = 0;
-  envoy::Loaded envoy{};  // what it names of envoyproxy/ratelimit's
+  envoy::Loaded envoy{};  // the rules that `envoy_ratelimit` names
 
   bool is_good() const {
     const bool has_rules = !names_envoy || envoy.rules != nullptr;
@@ -40,7 +40,7 @@ std::size_t limits_of(const policy::Policy& policy) {
   return count;
 }
 
-// If there is something to say.
+// Adds a problem, unless the message is empty.
 void add(policy::Problems& problems, policy::Place place, const std::string& message) {
   if (message.empty()) return;
   problems.push_back({place, message});
@@ -75,10 +75,10 @@ std::vector<std::string> names_of(const envoy::Loaded& loaded) {
 
 void print_report(const ValidationReport& report) {
   print_warnings(report.source, report.warnings);
-  print_problems(report.source, report.problems, Shown::all);
+  print_problems(report.source, report.problems, ShowProblems::all);
   for (const envoy::FileReport& file : report.envoy.files) {
     print_warnings(file.source, file.warnings);
-    print_problems(file.source, file.problems, Shown::all);
+    print_problems(file.source, file.problems, ShowProblems::all);
   }
   if (!report.is_good()) return;
   fmt::print("{}: {}, {}\n", report.source.name, counted(report.policies, "policy", "policies"),
@@ -91,19 +91,19 @@ void print_report(const ValidationReport& report) {
 }
 
 nlohmann::json to_json(const ValidationReport& report) {
-  nlohmann::json told{{"file", report.source.name},
-                      {"policies", report.policies},
-                      {"limits", report.limits},
-                      {"problems", problems_json(report.problems)},
-                      {"warnings", problems_json(report.warnings)}};
-  if (!report.names_envoy) return told;
-  nlohmann::json& envoy = told["envoy_ratelimit"] = nlohmann::json::array();
+  nlohmann::json result{{"file", report.source.name},
+                        {"policies", report.policies},
+                        {"limits", report.limits},
+                        {"problems", problems_json(report.problems)},
+                        {"warnings", problems_json(report.warnings)}};
+  if (!report.names_envoy) return result;
+  nlohmann::json& envoy = result["envoy_ratelimit"] = nlohmann::json::array();
   for (const envoy::FileReport& file : report.envoy.files) {
     envoy.push_back({{"file", file.source.name},
                      {"problems", problems_json(file.problems)},
                      {"warnings", problems_json(file.warnings)}});
   }
-  return told;
+  return result;
 }
 
 int run(const ValidateOptions& options) {
@@ -131,12 +131,12 @@ int run(const ValidateOptions& options) {
 
 void add_validate_command(CLI::App& app, int& exit_code) {
   auto options = std::make_shared<ValidateOptions>();
-  CLI::App* command =
-      app.add_subcommand("validate", "Check policy files: everything that is wrong, and where");
+  CLI::App* command = app.add_subcommand(
+      "validate", "Check policy files, and report every mistake with its position");
   command->add_option("files", options->files, "Policy files (YAML)")
       ->required()
       ->type_name("FILE");
-  command->add_flag("--json", options->json, "Report as JSON");
+  command->add_flag("--json", options->json, "Print the report as JSON");
   command->callback([options, &exit_code] { exit_code = run(*options); });
 }
 

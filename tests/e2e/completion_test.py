@@ -1,4 +1,7 @@
-"""Shells complete all that weir has, and nothing else: completion_test.py WEIR SOURCE."""
+"""The shell completions offer every command and option of weir, and nothing else.
+
+Usage: completion_test.py WEIR SOURCE
+"""
 
 import os
 import subprocess
@@ -31,7 +34,7 @@ def output_of(*command, **more):
 
 
 def in_bash(*words, cwd=None):
-    """What Tab offers after these words; the last is the one that is being typed."""
+    """The completions that bash offers after these words; the last one is being typed."""
     script = ('source "$1"; shift; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _weir; '
               'printf "%s\\n" "${COMPREPLY[@]}"')
     offered = output_of("bash", "-c", script, "bash", BASH, "weir", *words, cwd=cwd)
@@ -45,7 +48,7 @@ def in_fish(*words):
 
 
 def in_zsh(*words):
-    """What the function hands over to zsh's own."""
+    """The arguments that the function passes to _describe and _arguments of zsh."""
     script = ('compdef() { :; }; _describe() { print -l -- "${(@P)2%%:*}"; }; '
               '_arguments() { print -l -- "${@%%\\[*}"; }; '
               'source "$1"; shift; words=("$@"); CURRENT=$#; _weir')
@@ -63,7 +66,7 @@ class CompletionTest(unittest.TestCase):
         serve = next(command for command in COMMANDS if command.name == "serve")
         self.assertLessEqual({"--config", "--threads", "--log", "-h", "--help"}, options_of(serve))
 
-    def test_the_files_are_as_help_says(self):
+    def test_the_files_match_the_help(self):
         with tempfile.TemporaryDirectory() as folder:
             output_of(os.path.join(SOURCE, "tools", "make-completion"), WEIR, folder)
             for name in os.listdir(folder):
@@ -76,7 +79,7 @@ class CompletionTest(unittest.TestCase):
         for command in COMMANDS:
             self.assertEqual(set(in_bash(command.name, "-")), options_of(command), command.name)
 
-    def test_bash_completes_what_was_begun(self):
+    def test_bash_completes_a_partial_word(self):
         self.assertEqual(in_bash("val"), ["validate"])
         self.assertEqual(in_bash("take", "login", "alice", "--per"), ["--permits"])
 

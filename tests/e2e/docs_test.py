@@ -1,19 +1,19 @@
-"""The documentation does what it says: its files are written, its commands run, their output compared;
-its programs are parts of files that are compiled, and its links lead somewhere. Each page of docs/ says when
-not to use what it describes. Messages that the page about troubleshooting names are in the sources.
+"""Runs the documentation. The test writes the files of a page, runs its commands and compares their output; it
+checks that its programs are parts of compiled files, and that its links have targets. Each page of docs/ must say
+when not to use what it describes. Messages named in docs/troubleshooting.md must be in the sources.
 
 A ```yaml, ```nginx or ```python block that starts with a comment naming a file is that file. A ```console block holds
-commands after "$ " and what they print; commands that build or install are left to those who do. build/weir is
-there as after `make build`. Daemons that one ```sh block starts must not want the same port.
+commands after "$ " and their output. Commands that build or install are skipped: other tests run them. build/weir
+exists as after `make build`. The daemons that one ```sh block starts must not listen on the same port.
 A block may name the file it is a part of: ```cpp examples/per_user.cc. Blocks of cpp, cmake, go,
 java, js and php must.
 
-A ```console daemon block is run beside a daemon with the page's weir.yaml, or that of the examples. It
-listens on free ports, which take the place of those in the text; times in its answers may differ. With
-```console daemons there is a second one, for 8379 and 8380 in the text. With redis behind it, as in
-```console redis and ```console daemons redis, there is a redis-server for 6379, started anew (and empty) if a
-block before has ended it. With ```console daemon service there is a service for 9000, which says hello, and 8080 is a
-free port for the gateway in front of it.
+A ```console daemon block runs with a daemon that has the page's weir.yaml, or that of the examples. The daemon
+listens on free ports, which replace those in the text; times in its output may differ. ```console daemons adds
+a second daemon, for 8379 and 8380 in the text. The word redis, as in ```console redis and ```console daemons redis,
+adds a redis-server for 6379, restarted (and empty) if an earlier block has stopped it. The word service, as in
+```console daemon service, adds an HTTP service for 9000 that returns "hello"; 8080 is then a free port for the
+gateway in front of it.
 
 Usage: docs_test.py WEIR PAGE...
 """
@@ -41,7 +41,7 @@ BLOCK = re.compile(r"^```(\w*)([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 FILE = re.compile(r"^# ([\w.-]+\.(?:yaml|py|conf))\n")
 LINK = re.compile(r"\]\(([^)\s#]*)(?:#([^)\s]*))?\)")
 HEADING = re.compile(r"^#+ (.*)$", re.MULTILINE)
-LEFT_TO_OTHERS = ("make ", "cmake ", "g++ ")
+SKIPPED_COMMANDS = ("make ", "cmake ", "g++ ")
 MUST_NAME_A_FILE = ("cpp", "cmake", "go", "java", "js", "php")
 
 
@@ -56,25 +56,25 @@ def commands_of(console):
     return [(command, "\n".join(output)) for command, output in pairs]
 
 
-# What is different each time: dates, how long something still takes, how fast it was.
+# Parts of the output that differ in each run: dates, remaining times, speeds.
 TIMES = [(re.compile(r"^Date: .*$", re.MULTILINE), "Date: …"),
          (re.compile(r"^Content-Length: .*$", re.MULTILINE), "Content-Length: …"),
          (re.compile(r'(_after_ms": ?|wait_ms": ?|;t=|Retry-After: |full again in |pass in )\d[\w. ]*\b'),
           r"\1…"),
          (re.compile(r"^(re\w+ after +)\d[\w. ]*$", re.MULTILINE), r"\1…"),
          (re.compile(r"((?:come back in|admits this call in) )[\d.]+( s\b| seconds)"), r"\1…\2"),
-         # What was made up for one call: receipts, and holders without a name.
+         # Generated identifiers: receipts, and holders without a name.
          (re.compile(r"\b[0-9a-f]{32}\b"), "…"),
          (re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z"), "…"),
          (re.compile(r'("(?:uptime_)?seconds":|  up |of the last )\d+(?: s\b| min\b)?'), r"\1…"),
          (re.compile(r"^\d{4,}$", re.MULTILINE), "…"),
-         # Which nodes share a store.
+         # The nodes that share a store.
          (re.compile(r"^generation \d+: ", re.MULTILINE), "generation …: "),
          (re.compile(r"^RANK  NODE .*$", re.MULTILINE), "RANK …"),
          (re.compile(r"^(\d+ +)\S+:\d+ +\S+ +[\d.]+s ago +\d+", re.MULTILINE), r"\1…"),
          (re.compile(r"^(weir_fleet_generation) \d+$", re.MULTILINE), r"\1 …"),
          (re.compile(r"^store: \d+ of \d+ links .*$", re.MULTILINE), "store: …"),
-         # What was measured.
+         # Measured figures.
          (re.compile(r"^(requests +[\d,]+ in ).*$", re.MULTILINE), r"\1…"),
          (re.compile(r"^(rate|bytes|latency)  +\d.*$|^(latency) +p50 .*$", re.MULTILINE), r"\1\2 …")]
 
@@ -86,7 +86,7 @@ def without_times(text):
 
 
 def links_connected(daemon):
-    """Whether all threads of a daemon are."""
+    """True if all threads of a daemon have a connection to the store."""
     metrics = daemon.http("GET", "/metrics")[2].decode()
     links, connected = (re.search(rf"^{name} (\d+)$", metrics, re.MULTILINE)[1]
                         for name in ("weir_store_links", "weir_store_links_connected"))
@@ -94,7 +94,7 @@ def links_connected(daemon):
 
 
 class Hello(http.server.BaseHTTPRequestHandler):
-    """A service that a gateway stands in front of."""
+    """The HTTP service behind the gateway."""
 
     def do_GET(self):
         self.send_response(200)
@@ -106,8 +106,8 @@ class Hello(http.server.BaseHTTPRequestHandler):
         pass
 
 
-class Surroundings:
-    """What the blocks of a page are run beside. What one of them needs is started for it, and stays."""
+class PageProcesses:
+    """The processes that the blocks of a page need. Each is started for the first block that needs it, and stays."""
 
     def __init__(self, folder, weir, running):
         self.folder = folder
@@ -119,9 +119,9 @@ class Surroundings:
         self.programs = {}
 
     def start(self, words):
-        """Whatever a block names. A Redis first: daemons ask for it when they start."""
+        """Starts the processes that a block names. Redis comes first: daemons connect to it when they start."""
         unknown = set(words) - {"daemon", "daemons", "redis", "service"}
-        assert not unknown, f"a console block is run beside a daemon, daemons, redis or a service, not {unknown}"
+        assert not unknown, f"a console block can name daemon, daemons, redis and service, not {unknown}"
         if "redis" in words:
             self.start_redis()
         if "service" in words and not self.service_ports:
@@ -150,17 +150,17 @@ class Surroundings:
         config = own if os.path.exists(own) else os.path.join(SOURCE, "examples", "weir.yaml")
         with open(config, encoding="utf-8") as file:
             text = self.with_ports(file.read())
-        # (A machine that is busy with other tests may take its time.)
-        patience = "store_timeout: 5s" if re.search("^store:", text, re.MULTILINE) else ""
-        daemon = Daemon(self.weir, text, cwd=self.folder, extra=patience)
-        # What its configuration names is beside it.
+        # On a machine that is busy with other tests, Redis may answer late.
+        timeout = "store_timeout: 5s" if re.search("^store:", text, re.MULTILINE) else ""
+        daemon = Daemon(self.weir, text, cwd=self.folder, extra=timeout)
+        # Files that the configuration names are in the same folder.
         for name in os.listdir(self.folder):
             if name.endswith(".yaml") and name != "weir.yaml":
                 shutil.copy(os.path.join(self.folder, name), daemon.folder)
         return daemon
 
     def with_ports(self, text):
-        """With the ports that are used instead of those that are written."""
+        """Replaces the ports in the text by those in use."""
         used = dict(self.service_ports)
         for daemon, (resp, http) in zip(self.daemons, (("7379", "7380"), ("8379", "8380"))):
             used.update({resp: daemon.resp_port, http: daemon.http_port})
@@ -171,14 +171,14 @@ class Surroundings:
     def run(self, page, body):
         if self.daemons:
             os.environ["WEIR_URL"] = f"http://127.0.0.1:{self.daemons[0].http_port}"
-        # (On a machine that is busy an answer may take longer than a program would wait.)
+        # On a busy machine, a response may take longer than the program's deadline.
         for name, text in self.programs.items():
             write(self.folder, name, self.with_ports(text).replace("DEADLINE = 0.1", "DEADLINE = 10"))
         return run_console(page, self.with_ports(body), self.folder, self.weir,
                            lambda text: without_times(self.without_folders(text)))
 
     def without_folders(self, text):
-        """With files called as on the page, not by where those of a daemon are."""
+        """Removes the folders of the daemons from the names of files, as on the page."""
         for daemon in self.daemons:
             text = text.replace(f"{daemon.folder}/", "")
         return text
@@ -191,11 +191,11 @@ def write(folder, name, text):
 
 def run_console(page, body, folder, weir, comparable=str):
     ran, problems = 0, []
-    # (Debian's python3 has Debian's python3-redis, whatever other python3 is in the path.)
+    # /usr/bin first: Debian's python3 has python3-redis, another python3 may not.
     environment = dict(os.environ, PATH=f"{os.path.dirname(weir)}:/usr/bin:{os.environ['PATH']}",
                        LC_ALL="C.UTF-8")
     for command, expected in commands_of(body):
-        if command.startswith(LEFT_TO_OTHERS):
+        if command.startswith(SKIPPED_COMMANDS):
             continue
         run = subprocess.run(command, shell=True, cwd=folder, env=environment, text=True,
                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=120)
@@ -205,19 +205,19 @@ def run_console(page, body, folder, weir, comparable=str):
     return ran, problems
 
 
-DOORS = {"resp": "127.0.0.1:7379", "http": "127.0.0.1:7380", "grpc": "127.0.0.1:7381"}
+DEFAULT_LISTENERS = {"resp": "127.0.0.1:7379", "http": "127.0.0.1:7380", "grpc": "127.0.0.1:7381"}
 
 
 def check_listeners(page, commands, folder):
-    """Which listeners several daemons want that are started beside each other."""
+    """The conflicts between the listeners of daemons that one block starts."""
     taken, problems = {}, []
     for name in re.findall(r"weir serve --config ([\w.-]+)", commands):
         path = os.path.join(folder, name)
         if not os.path.exists(path):
             continue
         with open(path, encoding="utf-8") as file:
-            said = (yaml.safe_load(file) or {}).get("listen") or {}
-        for listener, address in {**DOORS, **said}.items():
+            configured = (yaml.safe_load(file) or {}).get("listen") or {}
+        for listener, address in {**DEFAULT_LISTENERS, **configured}.items():
             if address in (False, "off"):
                 continue
             if address in taken:
@@ -227,7 +227,7 @@ def check_listeners(page, commands, folder):
 
 
 def is_part(block, text):
-    """Whether the lines of the block follow each other in the text, however far indented."""
+    """True if the lines of the block are consecutive lines of the text, whatever their indentation."""
     wanted = textwrap.dedent(block).splitlines()
     lines = text.splitlines()
     windows = (lines[i:i + len(wanted)] for i in range(len(lines) - len(wanted) + 1))
@@ -236,7 +236,7 @@ def is_part(block, text):
 
 
 def check_part(page, kind, info, body):
-    """Why a block of code is not what it says it is."""
+    """The error of a code block that is not a part of the file it names."""
     name = info.strip()
     first = body.splitlines()[0] if body else ""
     if not name:
@@ -253,7 +253,7 @@ def check_part(page, kind, info, body):
 
 
 def anchors_of(path):
-    """What can be linked to in a page: its headings, in small letters, with hyphens for spaces."""
+    """The anchors of a page: its headings in lower case, with hyphens for spaces."""
     with open(path, encoding="utf-8") as file:
         headings = HEADING.findall(BLOCK.sub("", file.read()))
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
@@ -266,14 +266,14 @@ def check_links(page, text):
         if "://" in target:
             continue
         if not os.path.exists(path):
-            problems.append(f"{page}: the link to {target} leads nowhere")
+            problems.append(f"{page}: the link to {target} has no target")
         elif anchor and anchor not in anchors_of(path):
             problems.append(f"{page}: there is no heading for the link to {target}#{anchor}")
     return problems
 
 
 def check_when_not(page, text):
-    """Whoever reads a page of docs/ is told when something else is better."""
+    """Each page of docs/ must have a section about when not to use what it describes."""
     folder = os.path.join(SOURCE, "docs") + os.sep
     if not os.path.abspath(page).startswith(folder):
         return []
@@ -284,7 +284,7 @@ def check_when_not(page, text):
 
 
 def literals_of_sources():
-    """All that the sources say in quotes; texts over several lines in one."""
+    """The text of all sources, with string literals over several lines joined."""
     texts = []
     for folder, _, files in os.walk(os.path.join(SOURCE, "src")):
         for name in files:
@@ -294,26 +294,26 @@ def literals_of_sources():
     return "\n".join(texts)
 
 
-OF_THE_SYSTEM = re.compile("No such file or directory|Address already in use|Connection refused")
+SYSTEM_MESSAGES = re.compile("No such file or directory|Address already in use|Connection refused")
 
 
-def is_said(message, known):
-    """Whether most pairs of words in it are: numbers and names come in between."""
-    words = OF_THE_SYSTEM.sub("", message).split()
+def is_in_sources(message, known):
+    """True if two thirds of its pairs of words are in the sources: numbers and names are inserted at run time."""
+    words = SYSTEM_MESSAGES.sub("", message).split()
     pairs = [f"{first} {second}" for first, second in zip(words, words[1:])
              if re.fullmatch(r"[A-Za-z,-]+ [A-Za-z,:;-]+", f"{first} {second}")]
     return 3 * sum(pair.rstrip(":;,") in known for pair in pairs) >= 2 * len(pairs)
 
 
 def check_messages(page, text):
-    """What is looked up by its message has to be called as weir says it. (Messages of nginx are not ours.)"""
+    """Messages in the page about troubleshooting must be in the sources, except those of nginx."""
     if os.path.basename(page) != "troubleshooting.md":
         return []
     known = literals_of_sources().replace("`", "")
     ours = re.sub(r"^## nginx .*?(?=^## )", "", text, flags=re.MULTILINE | re.DOTALL)
     messages = [message for cell in re.findall(r"^\| (.*?) \|", ours, re.MULTILINE)
                 for message in re.findall(r"`([^`]+)`", cell) if not message.startswith("weir ")]
-    return [f"{page}: nothing in src/ says `{message}`" for message in messages if not is_said(message, known)]
+    return [f"{page}: nothing in src/ says `{message}`" for message in messages if not is_in_sources(message, known)]
 
 
 def check_page(page, weir):
@@ -322,7 +322,7 @@ def check_page(page, weir):
     prose = BLOCK.sub("", text)
     ran, problems = 0, check_links(page, prose) + check_when_not(page, prose) + check_messages(page, prose)
     with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as running:
-        beside = Surroundings(folder, weir, running)
+        processes = PageProcesses(folder, weir, running)
         os.mkdir(os.path.join(folder, "build"))
         os.symlink(weir, os.path.join(folder, "build", "weir"))
         for kind, info, body in BLOCK.findall(text):
@@ -330,13 +330,13 @@ def check_page(page, weir):
             if kind in ("yaml", "nginx") and named:
                 write(folder, named[1], body)
             if kind == "python" and named:
-                beside.programs[named[1]] = body
+                processes.programs[named[1]] = body
             if kind == "sh":
                 problems += check_listeners(page, body, folder)
             if kind == "console":
                 if info.strip():
-                    beside.start(info.split())
-                    count, found = beside.run(page, body)
+                    processes.start(info.split())
+                    count, found = processes.run(page, body)
                 else:
                     count, found = run_console(page, body, folder, weir)
                 ran += count

@@ -1,7 +1,7 @@
-"""The figures that the documentation quotes are those of bench/RESULTS.md, rounded to the digits it gives.
+"""The figures quoted in the documentation equal those of bench/RESULTS.md, rounded to the quoted digits.
 
-A figure that is quoted from RESULTS.md has a row in QUOTES. A quote that is no longer in its page fails, too: then
-its row goes. Usage: figures_test.py.
+Each quoted figure has a row in QUOTES. A quote that is no longer in its page fails as well: remove its row then.
+Usage: figures_test.py.
 """
 import os
 import re
@@ -12,7 +12,7 @@ NUMBER = r"[\d,]*\.?\d+"
 WORDS = {"twice": 2.0}
 UNITS = {"k/s": 1e3, "µs": 1e-6, "ms": 1e-3, "MB": 1e6, "ns": 1e-9}
 
-# Page, text with <> where the figure is, its unit, section of RESULTS.md, row there, and which of its numbers.
+# Page, text with <> for the figure, its unit, section of RESULTS.md, row in it, index of the number in the row.
 DAEMON, GRPC, REDIS = "What the daemon costs", "What a gRPC call costs", "What limits on a Redis cost"
 PRODUCTION = "docs/production.md"
 QUOTES = [
@@ -56,7 +56,7 @@ def section(results, title):
 
 
 def figures_of(row):
-    """The numbers of a row behind its label, with their units, without the spread in brackets and the aim."""
+    """The numbers of a row after its label, in base units, without the spread in brackets and the target."""
     columns = re.split(r"\s{2,}", re.sub(r"\[[^]]*\]", "", row))[1:]
     figures = []
     for column in columns:
@@ -69,7 +69,7 @@ def figures_of(row):
 
 
 def rounding_of(text):
-    """Half of the last digit that is not a zero before the point: 139,000 is right to 500, 7.3 to 0.05."""
+    """The rounding error of a quoted number: half of its last significant digit. 139,000: 500; 7.3: 0.05."""
     digits = text.replace(",", "")
     if "." in digits:
         return 0.5 * 10 ** -len(digits.split(".")[1])
@@ -89,7 +89,7 @@ class Figures(unittest.TestCase):
                 quoted = found[1]
                 value = WORDS.get(quoted) or float(quoted.replace(",", ""))
                 allowed = 0.5 if quoted in WORDS else rounding_of(quoted)
-                # RESULTS.md rounds, too: to thousands a second in its first columns.
+                # RESULTS.md is rounded as well, to thousands per second in its first columns: allow 0.1 % more.
                 measured = figures_of(row)[position] / unit
                 self.assertLessEqual(abs(value - measured), allowed * 1.001,
                                      f"{quoted} is quoted, and {measured:.4g} measured: {row.strip()}")

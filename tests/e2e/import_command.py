@@ -1,4 +1,4 @@
-"""`weir import`: what it prints is a policy file, and does what the other configuration does.
+"""`weir import`: the output is a valid policy file that decides like the imported configuration.
 
 Usage: import_command.py WEIR [unittest arguments]
 """
@@ -75,7 +75,7 @@ class ImportTest(unittest.TestCase):
         return path
 
     def imported(self, what, text):
-        """What is printed, which is a policy file without mistakes or warnings."""
+        """Returns the output, after checking that it is a policy file without mistakes or warnings."""
         code, out, err = weir("import", what, self.file("theirs", text))
         self.assertEqual((code, err), (0, ""), err)
         checked = weir("validate", self.file("weir.yaml", out))
@@ -83,22 +83,22 @@ class ImportTest(unittest.TestCase):
         return out
 
     def runs(self, policies, cases):
-        """Timelines by the policies."""
+        """Runs timelines with the policies, and expects all of them to pass."""
         self.file("weir.yaml", policies)
         done = weir("test", self.file("t.timelines.yaml", cases), "--config",
                     os.path.join(self.folder, "weir.yaml"))
         self.assertEqual(done[0], 0, done)
 
-    def test_envoy(self):
+    def test_envoy_rules_become_policies(self):
         out = self.imported("envoy", ENVOY)
         self.assertIn('  "shop.user.path_/buy":\n    shadow: true\n    limits:\n'
                       '      - { limit: 5/min window, name: "buying", by: ["user", "path"] }\n', out)
         self.assertIn("# user > path=/img/*\n  # is unlimited", out)
         self.assertIn("# user > path=/free has no limit", out)
-        self.assertIn("which count together", out)
-        self.assertIn("lets nothing through", out)
+        self.assertIn("which share one counter", out)
+        self.assertIn("allows nothing", out)
         self.assertIn("Asia/Tokyo", out)
-        self.assertIn("does not ask for the limit named buying", out)
+        self.assertIn("Replaces the limit named buying", out)
         self.runs(out, """
             - name: as the rule counts
               policy: shop.user
@@ -108,11 +108,11 @@ class ImportTest(unittest.TestCase):
                 - { at: 1, parts: { user: alice }, n: 25, allowed: 20 }
         """)
 
-    def test_envoy_without_limits(self):
+    def test_envoy_rules_without_limits_become_no_policies(self):
         self.assertIn("policies: {}", self.imported("envoy", "domain: d\ndescriptors: [ { key: a } ]\n"))
         self.assertIn("policies: {}", self.imported("envoy", "domain: d\n"))
 
-    def test_rules_that_statistics_do_not_tell_apart(self):
+    def test_envoy_rules_with_one_name_in_statistics_become_separate_policies(self):
         def rule(key, value):
             return f"{{ key: {key}, value: {value}, rate_limit: {{ unit: day, requests_per_unit: 1 }} }}"
 
@@ -128,23 +128,23 @@ class ImportTest(unittest.TestCase):
         for name in ["d.a_b_c", "d.a_b_c-2", "d.x.y_z", "d.x.y_z-2", "d.a_b_c-2-2"]:
             self.assertEqual(out.count(f'\n  "{name}":\n'), 1, name)
 
-    def test_nginx(self):
+    def test_nginx_limits_become_policies(self):
         out = self.imported("nginx", NGINX)
         self.assertIn('{ limit: 1/s queue 5, like: nginx, name: "one", by: ["remote_addr"] }', out)
         self.assertIn('{ limit: 30/min queue 0, like: nginx, name: "two", by: ["server_name", "uri"] }', out)
         self.assertIn('{ limit: 1/s queue 8 delay 3, like: nginx, name: "one", by: ["remote_addr"] }', out)
         self.assertIn('{ limit: 10 concurrent, name: "conn:addr", by: ["remote_addr"] }', out)
         self.assertIn('{ limit: 5/s queue 0, like: nginx, name: "three", by: ["all_requests"], shadow: true }', out)
-        # (auth_request makes a 500 of a 429.)
+        # auth_request turns 429 into 500.
         self.assertIn("deny=403", out)
         self.assertNotIn("deny=429", out)
-        self.assertIn("tells the delay in Weir-Wait-Ms", out)
-        # What is limited alike is one policy; what is tried out is a shadow.
+        self.assertIn("reports the delay in Weir-Wait-Ms", out)
+        # Blocks with the same limits share a policy; a dry run becomes a shadow.
         self.assertIn("# server > location /again", out)
         self.assertEqual(out.count('  "one":\n'), 1)
         self.assertEqual(out.count('limits:\n      - { limit: 1/s queue 5, like: nginx, name: "one"'), 2)
         self.assertEqual(out.count("shadow: true"), 1)
-        # The pictures have the server's limit_req beside their own limit_conn.
+        # The location of the pictures inherits limit_req, and adds its own limit_conn.
         self.assertIn('"one+addr-2":\n    limits:\n      - { limit: 1/s queue 5', out)
         self.runs(out, """
             - name: one at once, five wait, the others are refused
@@ -156,7 +156,7 @@ class ImportTest(unittest.TestCase):
                 - { at: 0, parts: { remote_addr: a, server_name: s, uri: / }, n: 10, allowed: 1, waits: [ 0 ] }
         """)
 
-    def test_nginx_tries_out_one_kind_of_limits(self):
+    def test_nginx_dry_run_of_one_kind_of_limits_becomes_a_shadow(self):
         zones = """
             limit_req_zone $remote_addr zone=r:1m rate=1r/m;
             limit_conn_zone $remote_addr zone=c:1m;
@@ -173,7 +173,7 @@ class ImportTest(unittest.TestCase):
                 self.assertIn(f"    limits:\n      - {request % first}\n      - {connection % second}\n", out)
                 self.assertEqual(out.count("shadow"), bool(first) + bool(second))
         self.runs(self.imported("nginx", zones + "limit_req zone=r; limit_conn c 1; limit_req_dry_run on;"), """
-            - name: those who hold a seat are limited, those who ask often are not
+            - name: concurrent requests are limited, frequent requests are not
               policy: r+c
               steps:
                 - { at: 0, op: enter, holder: a, parts: { remote_addr: a }, allowed: 1 }
@@ -182,7 +182,7 @@ class ImportTest(unittest.TestCase):
                 - { at: 0, op: enter, holder: b, parts: { remote_addr: a }, allowed: 1 }
         """)
 
-    def test_nginx_changes_how_inherited_limits_refuse(self):
+    def test_nginx_blocks_override_status_and_dry_run_of_inherited_limits(self):
         out = self.imported("nginx", """
             limit_req_zone $remote_addr zone=r:1m rate=1r/m;
             limit_conn_zone $remote_addr zone=c:1m;
@@ -226,7 +226,7 @@ class ImportTest(unittest.TestCase):
                 - { at: 0, parts: { remote_addr: d, all_requests: x }, allowed: 0 }
         """)
 
-    def test_nginx_lists_what_it_does_not_take(self):
+    def test_nginx_import_lists_what_it_does_not_convert(self):
         out = self.imported("nginx", """
             limit_req_zone $key zone=r:1m rate=1r/s sync;
             limit_conn_zone $remote_addr zone=unused:1m;
@@ -246,7 +246,7 @@ class ImportTest(unittest.TestCase):
             include no.conf;
             include none/*.conf;
             """)
-        listed = out.split("# Not taken over:\n")[1].split("\npolicies:")[0].splitlines()
+        listed = out.split("# Not imported:\n")[1].split("\npolicies:")[0].splitlines()
         path = os.path.join(self.folder, "theirs")
         expected = [(2, "limit_req_zone r sync: "), (3, "limit_conn_zone unused: no block uses this zone"),
                     (4, "limit_req_log_level error: "), (5, "map $remote_addr $key: computes the part key"),
@@ -262,7 +262,7 @@ class ImportTest(unittest.TestCase):
 
     INCLUDED = {"main/nginx.conf": "events {}\nhttp {\n  include zones.conf;\n  include sites/*.conf;\n}\n",
                 "main/zones.conf": "limit_req_zone $remote_addr zone=r:1m rate=1r/m;\n",
-                # (Relative to the main file, wherever the include is.)
+                # Includes are relative to the main file, whichever file they are in.
                 "main/sites/a.conf": "server {\n  include limits/one.conf;\n}\n",
                 "main/sites/b.conf": "server {\n  limit_rate 1k;\n  include limits/one.conf;\n}\n",
                 "main/limits/one.conf": "\nlimit_req zone=r burst=3;\n"}
@@ -282,13 +282,13 @@ class ImportTest(unittest.TestCase):
             self.assertIn('{ limit: 1/min queue 3, like: nginx, name: "r", by: ["remote_addr"] }', done.stdout)
             self.assertIn("sites/b.conf:2: limit_rate 1k: ", done.stdout)
 
-    def test_nginx_mistakes_are_told_with_the_included_file(self):
+    def test_nginx_mistakes_are_reported_with_the_included_file(self):
         self.write_all({**self.INCLUDED, "main/limits/one.conf": "a b;\n  limit_req zone=s;\n"})
         code, out, err = weir("import", "nginx", os.path.join(self.folder, "main/nginx.conf"))
         self.assertEqual((code, out), (1, ""))
         self.assertIn(f'{self.folder}/main/limits/one.conf:2:3: there is no limit_req_zone "s"', err)
 
-    def test_nginx_includes_that_form_a_cycle_are_told(self):
+    def test_nginx_include_cycles_are_reported(self):
         self.write_all({"a.conf": "include b.conf;\n", "b.conf": "\ninclude a.conf;\n"})
         code, out, err = weir("import", "nginx", os.path.join(self.folder, "a.conf"))
         self.assertEqual((code, out), (1, ""))
@@ -302,13 +302,13 @@ class ImportTest(unittest.TestCase):
         self.assertEqual(code, 1)
         self.assertIn("more than 10000 includes", err)
 
-    # As nginx -T prints it, also with what it says to stderr. Nothing is read from the disk.
+    # The output of nginx -T, with its messages on stderr. No other file is read.
     def test_nginx_dump_is_read(self):
         dump = "nginx: configuration file /etc/nginx/nginx.conf test is successful\n"
         for name, text in self.INCLUDED.items():
             dump += f"# configuration file /etc/nginx/{name.removeprefix('main/')}:\n{text}\n"
         out = self.imported("nginx", dump)
-        self.assertIn("# Policies that limit as /etc/nginx/nginx.conf does.\n", out)
+        self.assertIn("# Policies with the limits of /etc/nginx/nginx.conf.\n", out)
         self.assertIn("# - /etc/nginx/sites/b.conf:2: limit_rate 1k: ", out)
         self.assertEqual(out.count("\n  # server; nginx refuses with 503"), 2)
         code, _, err = weir("import", "nginx", self.file("dump", dump.replace("zone=r burst", "zone=s burst")))
@@ -318,7 +318,7 @@ class ImportTest(unittest.TestCase):
         self.assertIn("# - /e/n.conf:1: include: the output of nginx -T does not contain it", out)
 
     def gateway_of(self, text):
-        """What --gateway prints, which is a policy file without mistakes or warnings; and its routes."""
+        """Returns the output of --gateway, checked as in `imported`, and its gateway section."""
         code, out, err = weir("import", "nginx", "--gateway", self.file("theirs", text))
         self.assertEqual((code, err), (0, ""), err)
         checked = weir("validate", self.file("weir.yaml", out))
@@ -334,7 +334,7 @@ class ImportTest(unittest.TestCase):
         limit_conn_zone $server_name zone=name:1m;
         """
 
-    def test_nginx_gateway_routes(self):
+    def test_nginx_locations_become_gateway_routes(self):
         out, gateway = self.gateway_of(self.ZONES + """
             set_real_ip_from 10.0.0.0/8; real_ip_header X-Forwarded-For;
             upstream app { least_conn; server 10.0.0.1:8080; server app2; server 10.0.0.3 down; keepalive 9; }
@@ -367,11 +367,11 @@ class ImportTest(unittest.TestCase):
                          {"all_requests": "const:all_requests", "server_name": "const:shop.example.com"})
         self.assertEqual(routes["/status"]["policy"], "ip")
         self.assertEqual(routes["/status"]["upstream_host"], "upstream")
-        # Whoever has no API key is not to escape the limit of addresses.
+        # A request without an API key must not escape the limit of addresses.
         self.assertNotIn("empty_key", routes["/none/but*/**"])
         self.assertIn("requests without a part of their key", out)
 
-    def test_nginx_gateway_servers_by_name(self):
+    def test_nginx_gateway_routes_are_sorted_by_server_name(self):
         _, gateway = self.gateway_of("""
             server { listen 80; server_name *.example.com; location / { proxy_pass http://10.0.0.1; } }
             server { listen 80; server_name www.example.com .example.org; location / { proxy_pass http://10.0.0.2; } }
@@ -383,7 +383,7 @@ class ImportTest(unittest.TestCase):
                           (["*.a.example.com"], "4"), (["*.example.com"], "1"), (["*.example.org"], "2"), (None, "3")])
         self.assertEqual(len({route["name"] for route in gateway["routes"]}), 6)
 
-    def test_nginx_gateway_lists_what_it_does_not_take(self):
+    def test_nginx_gateway_import_lists_what_it_does_not_convert(self):
         out, gateway = self.gateway_of("""
             http {
             """ + self.ZONES + """
@@ -407,8 +407,8 @@ class ImportTest(unittest.TestCase):
             server { listen 81; location / { proxy_pass http://app; } }
             }
             """)
-        for text in ["nginx reads the client from X-Real-IP", "set_real_ip_from unix:: ", "limit_req_zone user: the gateway has no key for $remote_user", "ip_hash: ",
-                     "no weight=2 of", "no backup of", "server unix:/run/app: ",
+        for text in ["nginx reads the client address from X-Real-IP", "set_real_ip_from unix:: ", "limit_req_zone user: the gateway has no key source for $remote_user", "ip_hash: ",
+                     "does not support weight=2 for", "does not support backup for", "server unix:/run/app: ",
                      "server: none of its locations can be a route", "listen 443 ssl: the gateway listens there without TLS",
                      "listen unix:/run/x: ", "server_name ~^www: ", "ssl_certificate a.pem: ", "status 444: ",
                      "deny all: restricts access", "proxy_set_header X-Real-IP $remote_addr: ",
@@ -419,32 +419,32 @@ class ImportTest(unittest.TestCase):
         self.assertEqual([route["match"]["path"] for route in gateway["routes"]], ["/u*/**", "/r*/**", "/**"])
         self.assertEqual(gateway["routes"][2]["upstream"], ["http://10.0.0.1:80"])
 
-    def test_nginx_gateway_needs_something_to_pass_on_to(self):
+    def test_nginx_gateway_import_needs_a_proxy_pass(self):
         path = self.file("theirs", self.ZONES + "server { limit_req zone=ip; location / { root /x; } }\n")
         code, out, err = weir("import", "nginx", "--gateway", path)
         self.assertEqual((code, out), (1, ""))
         self.assertIn("there is nothing for a gateway to do", err)
 
-    def test_mistakes_are_told_with_their_place(self):
+    def test_mistakes_are_reported_with_their_position(self):
         for what, text, place in [
                 ("nginx", "limit_req zone=none;\n", "1:1: there is no limit_req_zone \"none\""),
-                ("nginx", "limit_req_zone $a zone=z:1m rate=fast;\n", "1:29: a rate is like 10r/s"),
-                ("nginx", "http {\n  a b\n}\n", "2:3: a ; is missing behind this"),
-                ("nginx", "}\n", "1:1: this } ends nothing"),
-                ("nginx", "http {\n  server { }\n", "1:6: no } ends what begins here"),
+                ("nginx", "limit_req_zone $a zone=z:1m rate=fast;\n", "1:29: a rate must be like 10r/s"),
+                ("nginx", "http {\n  a b\n}\n", "2:3: a ; is missing after this directive"),
+                ("nginx", "}\n", "1:1: this } closes no block"),
+                ("nginx", "http {\n  server { }\n", "1:6: the block that begins here has no }"),
                 ("nginx", "limit_req_zone $a zone=z:1m;\nlimit_req_zone $b zone=z:1m;\n",
-                 "2:1: there is a limit_req_zone \"z\" already"),
+                 "2:1: there is already a limit_req_zone \"z\""),
                 ("nginx", "limit_req_zone $a zone=z:1m;\nlimit_req zone=z; limit_req zone=z burst=5;\n",
-                 "2:19: limit_req has the zone \"z\" here already"),
+                 "2:19: limit_req already has the zone \"z\" in this block"),
                 ("nginx", "limit_conn_zone $a zone=z:1m;\nlimit_conn z 1; limit_conn z 2;\n",
-                 "2:17: limit_conn has the zone \"z\" here already"),
+                 "2:17: limit_conn already has the zone \"z\" in this block"),
                 ("envoy", "domain: d\ndescriptors: [ { key: '' } ]\n", "2:23: descriptor has empty key")]:
             path = self.file("theirs", text)
             code, out, err = weir("import", what, path)
             self.assertEqual((code, out), (1, ""))
             self.assertIn(f"{path}:{place}", err)
 
-    def test_usage(self):
+    def test_wrong_usage_exits_with_2(self):
         self.assertEqual(weir("import", "nginx", "/no/such")[0], 2)
         self.assertEqual(weir("import", "apache", "x")[0], 2)
         self.assertEqual(weir("import")[0], 2)

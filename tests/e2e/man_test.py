@@ -1,4 +1,7 @@
-"""The manual pages say all that there is, and render without complaint: man_test.py WEIR SOURCE."""
+"""The manual pages describe every command, option and field, and render without warnings.
+
+Usage: man_test.py WEIR SOURCE
+"""
 
 import os
 import re
@@ -23,25 +26,25 @@ def read(*path):
 
 
 def rendered(page):
-    """The page as text, and what there was to complain of."""
+    """The page as text, and the warnings."""
     done = subprocess.run(["man", "--warnings", "-E", "UTF-8", "-l", page], text=True, timeout=60,
                           capture_output=True,
                           env={**os.environ, "MANWIDTH": "500", "MANPAGER": "cat", "LC_ALL": "C.UTF-8"})
     return re.sub(".\b", "", done.stdout), done.stderr
 
 
-# Commands that share no options with others.
+# Commands that share no options with others, because they do not call a daemon's HTTP API.
 ALONE = ("serve", "bench", "validate", "import", "test")
 
 
 def section_of(text, title):
-    """A section or a subsection, up to the next of its kind."""
+    """The text of a section or a subsection."""
     found = re.search(rf"^( {{0,3}}){re.escape(title)}\n(.*?)(?=^ {{0,3}}\S|\Z)", text, re.M | re.S)
     return found[2] if found else ""
 
 
 def fields_of_sources():
-    """The names of all fields that the reader of policy files knows."""
+    """The names of all fields that the sources of the policy file's parser list."""
     top = re.findall(r'\{"(\w+)", (?:&ConfigReader::read_|nullptr)', read("src", "policy", "config.cc"))
     more = []
     for file, names in (("limit_yaml.cc", "kFields"), ("policy_yaml.cc", "kPolicy|kShift")):
@@ -72,7 +75,7 @@ class ManTest(unittest.TestCase):
             self.assertRegex(synopsis, rf"\b{command.name}\b")
             self.assertTrue(section_of(text, f"weir {command.name}").strip(),
                             f"weir(1) does not describe weir {command.name}")
-            # (An option that commands share is described once, for those that ask a daemon.)
+            # Options shared by the commands that call a daemon are described once.
             own = section_of(text, f"weir {command.name}")
             if command.name not in ALONE:
                 own += section_of(text, "Arguments and options")
@@ -105,7 +108,7 @@ class ManTest(unittest.TestCase):
             self.assertRegex(text, rf"(?<![\w-]){field}(?![\w-])",
                              f"weir.yaml(5) does not know the field {field}")
 
-    def test_every_field_of_the_documentation_has_its_place(self):
+    def test_every_documented_field_has_an_entry(self):
         text = rendered(FILE_PAGE)[0]
         page = read("docs", "policy-file.md")
         for heading in ("Top level", "A policy", "Schedule"):

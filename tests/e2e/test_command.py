@@ -1,4 +1,4 @@
-"""`weir test` as a person or a script calls it: output, errors, exit codes.
+"""`weir test` as a user or a script calls it: output, errors, exit codes.
 
 Usage: test_command.py WEIR [unittest arguments]
 """
@@ -21,7 +21,7 @@ FAILS = """\
     - { at: 0, n: 50, allowed: 30 }
     - { at: 0.04, allowed: 1, remaining: 0, retry_after: 0 }
 """
-# Every verb, several limits in one decision, parts, a limit that changes.
+# Covers every verb, several limits in one decision, parts, and a limit that changes.
 EVERYTHING = """\
 - name: everything
   limits: [ { limit: 10/s, name: calls, cost: 1 }, { limit: 20/min, by: user, name: tokens } ]
@@ -53,7 +53,7 @@ class Folder(unittest.TestCase):
 
 
 class TestCommand(Folder):
-    def test_passes(self):
+    def test_counts_passed_cases(self):
         self.file("a.yaml", PASSES)
         self.file("b.yaml", PASSES + PASSES)
         run = self.weir("test", "a.yaml", "b.yaml")
@@ -62,7 +62,7 @@ class TestCommand(Folder):
                                      "3 passed, 0 failed\n")
         self.assertEqual((run.returncode, run.stderr), (0, ""))
 
-    def test_says_what_failed(self):
+    def test_reports_failed_expectations(self):
         self.file("a.yaml", FAILS + PASSES)
         run = self.weir("test", "a.yaml")
         self.assertEqual(run.stdout, """\
@@ -77,7 +77,7 @@ a.yaml: 1 passed, 1 failed
 """)
         self.assertEqual(run.returncode, 1)
 
-    def test_speaks_json(self):
+    def test_json_lists_failures_and_problems(self):
         self.file("a.yaml", FAILS)
         self.file("b.yaml", "- { limit: 5/sec, steps: [] }")
         run = self.weir("test", "a.yaml", "b.yaml", "--json")
@@ -91,14 +91,14 @@ a.yaml: 1 passed, 1 failed
         self.assertEqual(second["problems"], [{"line": 1, "column": 14,
                          "message": 'unknown unit "sec": did you mean "5/s"?'}])
 
-    def test_json_survives_names_that_are_no_text(self):
+    def test_json_replaces_bytes_that_are_not_utf8(self):
         self.file("a.yaml", b'- { name: "\xff\xfe", limit: 1/s, steps: [ { at: 0, allowed: 0 } ] }')
         run = subprocess.run([WEIR, "test", "a.yaml", "--json"], capture_output=True,
                              cwd=self.folder.name, timeout=60)
         self.assertIn(run.returncode, (0, 1))
         json.loads(run.stdout)
 
-    def test_points_at_what_is_wrong(self):
+    def test_reports_mistakes_with_their_position(self):
         self.file("a.yaml", "- name: oops\n  limit: 100/sec\n  steps: [ { att: 0 } ]\n")
         run = self.weir("test", "a.yaml")
         self.assertEqual(run.returncode, 1)
@@ -108,7 +108,7 @@ a.yaml:2:14: unknown unit "sec": did you mean "100/s"?
                ^
 """)
 
-    def test_names_policies_of_a_policy_file(self):
+    def test_runs_cases_that_name_policies_of_a_policy_file(self):
         self.file("weir.yaml", "policies:\n  login: { limits: [ 5/min sliding ] }\n")
         self.file("a.yaml", "- { policy: login, steps: [ { at: 0, n: 6, allowed: 5 } ] }\n")
         self.assertEqual(self.weir("test", "a.yaml", "--config", "weir.yaml").returncode, 0)
@@ -130,7 +130,7 @@ a.yaml:2:14: unknown unit "sec": did you mean "100/s"?
             self.assertEqual((run.stdout, run.stderr, run.returncode),
                              ("a.yaml: 2 passed, 0 failed\n2 passed, 0 failed\n", "", 0))
 
-    def test_says_the_same_wherever_it_runs(self):
+    def test_reports_the_same_with_and_without_the_memory_store(self):
         self.file("weir.yaml", "policies:\n  login: { limits: [ 5/min sliding ] }\n")
         self.file("a.yaml", FAILS + EVERYTHING.replace("allowed: 2", "allowed: 3")
                   + "- { policy: login, steps: [ { at: 0, n: 6, allowed: 6 } ] }\n")
@@ -142,18 +142,18 @@ a.yaml:2:14: unknown unit "sec": did you mean "100/s"?
             self.assertEqual((bare.stdout, bare.stderr, bare.returncode),
                              (memory.stdout, memory.stderr, memory.returncode))
 
-    def test_unknown_stores_end_with_2(self):
+    def test_unknown_stores_exit_with_2(self):
         self.file("a.yaml", PASSES)
         for store in ("memroy", "MEMORY", "core"):
             run = self.weir("test", "a.yaml", "--store", store)
             self.assertEqual((run.stdout, run.returncode), ("", 2))
             self.assertEqual(run.stderr,
-                             f'weir test: no store "{store}": write --store memory, or --store '
+                             f'weir test: unknown store "{store}": write --store memory, or --store '
                              "redis://127.0.0.1:6379\n")
         nothing = self.weir("test", "a.yaml", "--store")
         self.assertEqual((nothing.stdout, nothing.returncode), ("", 2))
 
-    def test_usage_errors_end_with_2(self):
+    def test_usage_errors_exit_with_2(self):
         self.assertEqual(self.weir().returncode, 2)
         self.assertEqual(self.weir("tset").returncode, 2)
         self.assertEqual(self.weir("test").returncode, 2)
@@ -162,7 +162,7 @@ a.yaml:2:14: unknown unit "sec": did you mean "100/s"?
         self.assertEqual(missing.returncode, 2)
         self.assertIn("cannot open gone.yaml: No such file or directory", missing.stderr)
 
-    def test_help_and_version(self):
+    def test_help_and_version_are_printed(self):
         self.assertRegex(self.weir("--version").stdout, r"^weir \d+\.\d+\.\d+\n$")
         for arguments in (["--help"], ["test", "--help"]):
             run = self.weir(*arguments)
@@ -200,7 +200,7 @@ a.yaml:2:14: unknown unit "sec": did you mean "100/s"?
         try:
             while chunk := os.read(terminal, 4096):
                 seen += chunk
-        except OSError:  # the terminal's way to say that the other end is closed
+        except OSError:  # EIO: the other end of the terminal is closed
             pass
         os.close(terminal)
         self.assertEqual(process.wait(timeout=300), 0)

@@ -1,4 +1,4 @@
-"""`weir validate` as a person or a script calls it: output, errors, exit codes.
+"""`weir validate` as a user or a script calls it: output, errors, exit codes.
 
 Usage: validate_command.py WEIR [unittest arguments]
 """
@@ -24,8 +24,8 @@ policies:
 """
 
 
-# A mistake of each kind, and before some of them what takes more bytes than columns, or more columns
-# than bytes.
+# A mistake of each kind. Before some of them are characters that take more bytes than columns, or
+# more columns than bytes.
 NASTY = """\
 version: 2
 listen: { resp: 7379, htpp: off, grpc: 127.0.0.1:99999 }
@@ -91,7 +91,7 @@ class ValidateCommand(unittest.TestCase):
         return subprocess.run([WEIR, "validate", *arguments], capture_output=True, text=True,
                               cwd=self.folder.name, timeout=120)
 
-    def test_counts_what_is_in_a_good_file(self):
+    def test_counts_policies_and_limits_of_good_files(self):
         self.file("weir.yaml", GOOD)
         self.file("small.yaml", "policies: { login: { limits: [ 5/min ] } }\n")
         self.file("none.yaml", "memory: 1GiB\n")
@@ -101,7 +101,7 @@ class ValidateCommand(unittest.TestCase):
                                      "none.yaml: 0 policies, 0 limits\n")
         self.assertEqual((run.returncode, run.stderr), (0, ""))
 
-    def test_shows_all_that_is_wrong(self):
+    def test_reports_every_mistake(self):
         self.file("weir.yaml", "stor: memory\npolicies:\n  login: { limits: [ 5/minute ] }\n")
         self.file("good.yaml", GOOD)
         run = self.weir("weir.yaml", "good.yaml")
@@ -134,13 +134,13 @@ weir.yaml:3:24: unknown unit "minute": did you mean "5/min"?
         self.assertEqual(run.returncode, 1)
         self.assertIn("the file holds more than 500000 values", run.stderr)
 
-    def test_a_listener_for_grpc_is_nothing_to_be_warned_of(self):
+    def test_a_grpc_listener_causes_no_warning(self):
         self.file("weir.yaml", "listen: { grpc: 127.0.0.1:7381 }\n" + GOOD.partition("\n")[2])
         run = self.weir("weir.yaml")
         self.assertEqual((run.returncode, run.stdout, run.stderr),
                          (0, "weir.yaml: 2 policies, 6 limits\n", ""))
 
-    def test_says_what_is_about_nothing(self):
+    def test_warns_of_a_setting_without_effect(self):
         self.file("weir.yaml", "compat: envoyproxy\npolicies: { a: { limits: [ 1/s ] } }\n")
         run = self.weir("weir.yaml")
         self.assertEqual(run.returncode, 0)
@@ -153,7 +153,7 @@ weir.yaml:3:24: unknown unit "minute": did you mean "5/min"?
         self.assertEqual((run.returncode, run.stdout, run.stderr),
                          (0, "weir.yaml: 1 policy, 2 limits\n", ""))
 
-    def test_says_what_is_wrong_with_a_gateway(self):
+    def test_reports_mistakes_of_a_gateway(self):
         self.file("weir.yaml", "gateway:\n  routes:\n    - upstream: 127.0.0.1:9000\n"
                                "      limits: [ 50/x ]\n      keey: ip\n")
         run = self.weir("weir.yaml")
@@ -196,7 +196,7 @@ weir.yaml:3:24: unknown unit "minute": did you mean "5/min"?
         self.assertEqual([(each["line"], each["column"]) for each in report["files"][0]["problems"]],
                          [(1, 1), (3, 9), (4, 1)])
 
-    def test_speaks_json(self):
+    def test_json_lists_the_problems_of_each_file(self):
         self.file("good.yaml", "listen: { grpc: 127.0.0.1:7381 }\n" + GOOD.partition("\n")[2])
         self.file("bad.yaml", "stor: memory\n")
         run = self.weir("good.yaml", "bad.yaml", "--json")
@@ -210,7 +210,7 @@ weir.yaml:3:24: unknown unit "minute": did you mean "5/min"?
                          'a policy file has no field "stor" (did you mean "store"?)'}])
         self.assertTrue(json.loads(self.weir("good.yaml", "--json").stdout)["valid"])
 
-    def test_usage_errors_end_with_2(self):
+    def test_usage_errors_exit_with_2(self):
         self.assertEqual(self.weir().returncode, 2)
         self.assertEqual(self.weir("--jsn", "a.yaml").returncode, 2)
         missing = self.weir("gone.yaml")
@@ -218,21 +218,21 @@ weir.yaml:3:24: unknown unit "minute": did you mean "5/min"?
                          (2, "weir validate: cannot open gone.yaml: No such file or directory\n"))
         self.assertIn("Usage", self.weir("--help").stdout)
 
-    def test_what_is_no_file_is_not_waited_for(self):
+    def test_pipes_and_devices_are_refused_without_blocking(self):
         os.mkfifo(os.path.join(self.folder.name, "pipe"))
         for path in ("pipe", "/dev/zero", "/dev/tty"):
             run = self.weir(path)
             self.assertEqual(run.returncode, 2)
             self.assertIn("weir validate: cannot ", run.stderr)
 
-    def test_reads_what_it_is_handed(self):
+    def test_reads_standard_input(self):
         for path in ("/dev/stdin", "/dev/fd/0"):
             run = subprocess.run([WEIR, "validate", path], input=GOOD, text=True,
                                  capture_output=True, timeout=20)
             self.assertEqual((run.returncode, run.stdout), (0, f"{path}: 2 policies, 6 limits\n"))
 
-    # Who mends a file sees what there is to mend, however much it is.
-    def test_shows_hundreds_of_mistakes(self):
+    # All mistakes are shown at once, however many there are.
+    def test_reports_hundreds_of_mistakes(self):
         self.file("weir.yaml", "policies:\n" + "".join(f"  p{i}: {{ limits: [ 5/sec ] }}\n" for i in range(500)))
         run = self.weir("weir.yaml")
         self.assertEqual(run.returncode, 1)
@@ -259,7 +259,7 @@ weir.yaml:3:24: unknown unit "minute": did you mean "5/min"?
                 self.assertLess(len(run.stderr), 20_000 + 400 * mistakes.get(name, 0))
                 self.assertIn(b"hostile.yaml:", run.stderr)
 
-    def test_thousands_of_overrides_are_read_at_once(self):
+    def test_thousands_of_overrides_are_read(self):
         keys = "\n".join(f"      key-{i}: {i + 1}/s" for i in range(20_000))
         self.file("weir.yaml", f"policies:\n  a:\n    limits: 1/s\n    overrides:\n{keys}\n")
         self.assertEqual(self.weir("weir.yaml").stdout, "weir.yaml: 1 policy, 20001 limits\n")

@@ -208,7 +208,7 @@ class CommandTest(SplitTest):
         self.assertRegex(table, r"^generation \d+: 2 nodes\n")
         self.assertEqual(table.count("this one"), 1)
         self.assertRegex(table, r"api +rate +60/s burst 30 +15 +30\n")
-        self.assertRegex(table, r"\nstore: \d+ of \d+ links connected, 0 not asking; ")
+        self.assertRegex(table, r"\nstore: \d+ of \d+ links connected, 0 circuit breakers open; ")
         told = json.loads(self.weir(a, "--json"))
         self.assertEqual([node["rank"] for node in told["nodes"]], [0, 1])
         self.assertEqual([node["self"] for node in told["nodes"]].count(True), 1)
@@ -222,7 +222,7 @@ class CommandTest(SplitTest):
     def test_a_daemon_without_a_store_counts_alone(self):
         with Daemon(WEIR) as daemon:
             self.assertEqual(self.weir(daemon),
-                             "this daemon counts alone: it has no store that nodes share\n")
+                             "this daemon counts on its own: it has no store that it shares with other nodes\n")
             self.assertEqual(json.loads(self.weir(daemon, "--json")), {"fleet": False})
 
     def test_explain_tells_the_part(self):

@@ -266,7 +266,7 @@ class Ipv6Test(unittest.TestCase):
             # (A verb for this machine only: the daemon is told its address, too.)
             done = subprocess.run([WEIR, "reset", "llm", "k", "--url", url], capture_output=True,
                                   text=True, timeout=20)
-            self.assertEqual((done.returncode, done.stdout, done.stderr), (0, "forgotten\n", ""))
+            self.assertEqual((done.returncode, done.stdout, done.stderr), (0, "usage reset\n", ""))
 
 
 class AccessTest(unittest.TestCase):
@@ -365,7 +365,7 @@ class CommandLineTest(unittest.TestCase):
             self.assertEqual(code, 1)
             self.assertIn("would be refused", said)
             self.assertIn("tokens: 1000/1000h: 600 of 1000 left", said)
-            self.assertEqual(self.weir(daemon, "reset", "llm", "cli"), (0, "forgotten\n"))
+            self.assertEqual(self.weir(daemon, "reset", "llm", "cli"), (0, "usage reset\n"))
             code, said = self.weir(daemon, "take", "seckill", "--part", "user=a", "--part",
                                    "sku=1", "--json")
             self.assertEqual(code, 0, said)
@@ -396,8 +396,8 @@ class CommandLineTest(unittest.TestCase):
         with Daemon(WEIR) as daemon:
             url = f"--url=http://127.0.0.1:{daemon.http_port}"
             for args in ((b"k\xff",), (b"--part", b"user=k\xff"), (b"--part", b"u\xff=k")):
-                self.assertIn("ask over RESP", self.usage("take", "llm", *args, url))
-            self.assertIn("ask over RESP", self.usage("reset", "llm", b"\xffk", url))
+                self.assertIn("use RESP", self.usage("take", "llm", *args, url))
+            self.assertIn("use RESP", self.usage("reset", "llm", b"\xffk", url))
             # It would be asked for by the mark for what is none.
             self.assertEqual(self.weir(daemon, "peek", "llm", "k\ufffd", "--permits", "1000")[0], 0)
 
@@ -410,7 +410,7 @@ class CommandLineTest(unittest.TestCase):
                 for command in (("take", "llm", "k"), ("policies",), ("top", "--once"), ("orders",)):
                     said = self.usage(*command, "--url", url)
                     self.assertIn("write it as http://127.0.0.1:7380", said)
-            self.assertIn("cannot understand", self.usage("bench", f"http://127.0.0.1:{beyond}"))
+            self.assertIn("cannot parse the address", self.usage("bench", f"http://127.0.0.1:{beyond}"))
 
     def test_numbers_and_parts_that_make_no_sense(self):
         for many in ("99999999999999999999", "-1", "1.5", "x"):
@@ -437,7 +437,7 @@ class CommandLineTest(unittest.TestCase):
         run = lambda *words: subprocess.run([WEIR, *words], capture_output=True, text=True,
                                             env={**os.environ, "WEIR_URL": "foo", "WEIR_KEY": "f"})
         self.assertEqual(run("serve", "--help").returncode, 0)
-        self.assertIn("cannot understand the address foo", run("policies").stderr)
+        self.assertIn("cannot parse the address foo", run("policies").stderr)
         self.assertIn("--cert and --key", run("policies", "--url", "http://127.0.0.1:1").stderr)
 
 

@@ -98,7 +98,7 @@ class VerbsTest(unittest.TestCase):
         self.assertEqual((self.limit("vip-7"), self.limit("vip-1"), self.limit()), (200, 20, 10))
         code, said, _ = command(self.daemon, "boost", "login", "plan=gold", "--times", "2", "--for", "1h")
         self.assertEqual(code, 0)
-        self.assertIn("not changed are the overrides of other parts of the key: user=bob\n", said)
+        self.assertIn("overrides of other parts of the key are not changed: user=bob\n", said)
         for key in ([], ["ex*"]):
             code, _, said = command(self.daemon, "boost", "login", *key, "--times", "2", "--for", "1h")
             self.assertNotEqual(code, 0)

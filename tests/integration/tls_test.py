@@ -351,7 +351,7 @@ class MutualTest(TlsTest):
         self.assertEqual(code, 0, said)
         code, said = run(WEIR, "take", "llm", "cli", *url)
         self.assertEqual(code, 1)
-        self.assertIn("cannot ask https://", said)
+        self.assertIn("cannot reach https://", said)
         self.assertEqual(run(WEIR, "take", "llm", "cli", *url, *mine[:2])[0], 2)
 
 

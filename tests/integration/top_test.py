@@ -272,7 +272,7 @@ class LiveTest(TopTest):
         screen = self.open()
         screen.shows("alice")
         self.daemon.stop()
-        screen.shows("cannot ask", "trying again", "q quit")
+        screen.shows("cannot reach", "trying again", "q quit")
         self.daemon.start()
         screen.shows("alice", "% refused", without=["trying again"])
 

@@ -15,24 +15,24 @@ enum class Ink { plain, bold, dim, green, red };
 
 constexpr std::string_view kInks[] = {"", "\x1b[1m", "\x1b[2m", "\x1b[32m", "\x1b[31m"};
 
-// One line, which never gets wider than it may. All texts are made harmless here.
+// One line of the screen, never wider than `columns`. Escapes all text that is added.
 class Line {
  public:
-  Line(std::size_t columns, const Style& style) : most_(columns), style_(style) {}
+  Line(std::size_t columns, const Style& style) : max_columns_(columns), style_(style) {}
 
   Line& add(std::string_view text, Ink ink = Ink::plain) { return add_up_to(left(), text, ink); }
-  // In `columns`, filled up with blanks.
+  // Adds a text of exactly `columns`, padded with blanks.
   Line& cell(std::size_t columns, std::string_view text, Ink ink = Ink::plain) {
-    const std::size_t end = std::min(most_, used_ + columns);
+    const std::size_t end = std::min(max_columns_, used_ + columns);
     add_up_to(end - used_, text, ink);
     return fill_to(end);
   }
   Line& right_cell(std::size_t columns, std::string_view text) {
-    const std::size_t width = shown(text, columns, style_.utf8).columns;
+    const std::size_t width = display_text(text, columns, style_.utf8).columns;
     return fill_to(used_ + columns - width).add(text);
   }
   Line& fill_to(std::size_t column) {
-    const std::size_t blanks = std::min(column, most_) - std::min(used_, column);
+    const std::size_t blanks = std::min(column, max_columns_) - std::min(used_, column);
     text_.append(blanks, ' ');
     used_ += blanks;
     return *this;
@@ -46,7 +46,7 @@ class Line {
     for (std::size_t i = 0; i < cells; ++i) blocks += block;
     return add(blocks, ink);
   }
-  std::size_t left() const { return most_ - used_; }
+  std::size_t left() const { return max_columns_ - used_; }
 
   std::string finish() {
     while (text_.ends_with(' ')) text_.pop_back();
@@ -55,7 +55,7 @@ class Line {
 
  private:
   Line& add_up_to(std::size_t columns, std::string_view text, Ink ink) {
-    const Shown harmless = shown(text, std::min(columns, left()), style_.utf8);
+    const DisplayText harmless = display_text(text, std::min(columns, left()), style_.utf8);
     const bool coloured = style_.colour && ink != Ink::plain;
     if (coloured) text_ += kInks[static_cast<std::size_t>(ink)];
     text_ += harmless.text;
@@ -64,7 +64,7 @@ class Line {
     return *this;
   }
 
-  const std::size_t most_;
+  const std::size_t max_columns_;
   const Style& style_;
   std::string text_;
   std::size_t used_ = 0;
@@ -98,14 +98,14 @@ std::size_t cells_of(double part, double whole, std::size_t cells) {
   return std::clamp<std::size_t>(rounded, 1, cells);
 }
 
-// ---- Where things go
+// ---- Layout
 
 constexpr std::size_t kHeader = 2;
-constexpr std::size_t kWideEnough = 76;  // for two lists of keys side by side
-constexpr std::size_t kTallEnough = 16;  // for empty lines
+constexpr std::size_t kWideEnough = 76;  // columns for two lists of keys side by side
+constexpr std::size_t kTallEnough = 16;  // rows for empty lines between sections
 
-// How many rows each section gets.
-struct Layout {
+// The number of rows of each section.
+struct ScreenLayout {
   bool side_by_side = false;
   std::size_t gap = 0;  // empty lines before a section
   std::size_t policies = 0;
@@ -113,17 +113,18 @@ struct Layout {
   std::size_t refused = 0;
 };
 
-struct Wanted {
+struct DesiredRows {
   std::size_t policies = 0;
   std::size_t allowed = 0;
   std::size_t refused = 0;
 };
 
-// (A list that is empty says so in a row.)
-Wanted wanted(const View& view) {
-  Wanted want{.policies = std::max<std::size_t>(view.rows.size(), 1), .allowed = 1, .refused = 1};
+// An empty list takes one row, which says so.
+DesiredRows desired_rows(const TopView& view) {
+  DesiredRows want{
+      .policies = std::max<std::size_t>(view.rows.size(), 1), .allowed = 1, .refused = 1};
   if (view.rows.empty()) return want;
-  const Policy& policy = view.rows[selected_row(view)].policy;
+  const PolicyActivity& policy = view.rows[selected_row(view)].policy;
   want.allowed = std::max(want.allowed, policy.top_allowed.size());
   want.refused = std::max(want.refused, policy.top_refused.size());
   return want;
@@ -133,13 +134,13 @@ std::size_t keys_height(bool side_by_side, std::size_t allowed, std::size_t refu
   return side_by_side ? 1 + std::max(allowed, refused) : 2 + allowed + refused;
 }
 
-// Policies get half of the body, and what the keys do not need.
-Layout layout(const View& view, Size size, const Style& style) {
-  const Wanted want = wanted(view);
-  Layout out;
+// The policies get half of the body, and the rows that the keys do not need.
+ScreenLayout layout(const TopView& view, Size size, const Style& style) {
+  const DesiredRows want = desired_rows(view);
+  ScreenLayout out;
   out.side_by_side = size.columns >= kWideEnough;
   out.gap = size.rows >= kTallEnough ? 1 : 0;
-  const std::size_t fixed = kHeader + 2 * out.gap + 1 + (style.for_ever ? 1 : 0);
+  const std::size_t fixed = kHeader + 2 * out.gap + 1 + (style.is_live ? 1 : 0);
   const std::size_t body = size.rows > fixed ? size.rows - fixed : 0;
   const std::size_t keys = keys_height(out.side_by_side, want.allowed, want.refused);
   const std::size_t spare = body > keys ? body - keys : 0;
@@ -162,7 +163,7 @@ Layout layout(const View& view, Size size, const Style& style) {
 
 class Drawing {
  public:
-  Drawing(const View& view, Size size, const Style& style)
+  Drawing(const TopView& view, Size size, const Style& style)
       : view_(view), size_(size), style_(style), layout_(layout(view, size, style)) {}
 
   std::vector<std::string> lines() {
@@ -187,8 +188,8 @@ class Drawing {
     }
     put(title);
     Line totals = line();
-    if (!view_.trouble.empty()) {
-      totals.add(view_.trouble, Ink::red);
+    if (!view_.error.empty()) {
+      totals.add(view_.error, Ink::red);
     } else {
       if (view_.paused) totals.add("paused  ", Ink::bold);
       totals.add(summary());
@@ -199,7 +200,7 @@ class Drawing {
   std::string summary() const {
     double allowed = 0;
     double refused = 0;
-    for (const Row& row : view_.rows) {
+    for (const PolicyRates& row : view_.rows) {
       allowed += row.allowed;
       refused += row.refused;
     }
@@ -211,30 +212,32 @@ class Drawing {
   void policies() {
     gap();
     std::size_t width = 6;
-    for (const Row& row : view_.rows) {
-      width = std::max(width, shown(name_of(row.policy), size_.columns, style_.utf8).columns);
+    for (const PolicyRates& row : view_.rows) {
+      width =
+          std::max(width, display_text(name_of(row.policy), size_.columns, style_.utf8).columns);
     }
     width = std::min(width, size_.columns / 3);
     Line heading = line();
     heading.add("  ").cell(width, "policy", Ink::dim);
     heading.cell(11, "  allowed/s", Ink::dim).cell(11, "  refused/s", Ink::dim);
     put(heading);
-    double most = 0;
-    for (const Row& row : view_.rows) most = std::max(most, row.allowed + row.refused);
+    double max_rate = 0;
+    for (const PolicyRates& row : view_.rows)
+      max_rate = std::max(max_rate, row.allowed + row.refused);
     const std::size_t selected = selected_row(view_);
     const std::size_t first = selected < layout_.policies ? 0 : selected - layout_.policies + 1;
     for (std::size_t i = first; i < view_.rows.size() && i < first + layout_.policies; ++i) {
-      policy(view_.rows[i], i == selected, width, most);
+      policy(view_.rows[i], i == selected, width, max_rate);
     }
     if (view_.rows.empty()) put(line().add("  no policy yet", Ink::dim));
   }
 
-  void policy(const Row& row, bool selected, std::size_t width, double most) {
+  void policy(const PolicyRates& row, bool selected, std::size_t width, double max_rate) {
     Line text = line();
     text.add(selected ? "> " : "  ");
     text.cell(width, name_of(row.policy), selected ? Ink::bold : Ink::plain);
     text.right_cell(11, compact(row.allowed)).right_cell(11, compact(row.refused)).add("  ");
-    const std::size_t cells = cells_of(row.allowed + row.refused, most, text.left());
+    const std::size_t cells = cells_of(row.allowed + row.refused, max_rate, text.left());
     std::size_t refused = cells_of(row.refused, row.allowed + row.refused, cells);
     if (row.allowed > 0 && cells > 1) refused = std::min(refused, cells - 1);
     text.bar(cells - refused, Ink::green).bar(refused, Ink::red);
@@ -243,7 +246,7 @@ class Drawing {
 
   void keys() {
     if (view_.rows.empty()) return;
-    const Policy& of = view_.rows[selected_row(view_)].policy;
+    const PolicyActivity& of = view_.rows[selected_row(view_)].policy;
     if (layout_.gap > 0) put(line().add(rules_of(of), Ink::dim));
     const std::string allowed = fmt::format("allowed most: {}", name_of(of));
     const std::string refused = fmt::format("refused most: {}", name_of(of));
@@ -265,14 +268,14 @@ class Drawing {
     }
   }
 
-  // What decides about the keys of a policy, in a line. In the place of an empty one.
-  static std::string rules_of(const Policy& policy) {
+  // The limits and orders of a policy, in one line; it takes the place of an empty line.
+  static std::string rules_of(const PolicyActivity& policy) {
     std::string text = fmt::format("{}", fmt::join(policy.limits, "; "));
     for (const std::string& order : policy.orders) text += "; " + order;
     return text.empty() ? text : "  " + text;
   }
 
-  void list(const std::vector<Key>& keys, std::size_t rows, Ink ink) {
+  void list(const std::vector<HotKey>& keys, std::size_t rows, Ink ink) {
     for (std::size_t i = 0; i < rows; ++i) {
       Line row = line();
       key(row, keys, i, size_.columns, ink);
@@ -280,13 +283,14 @@ class Drawing {
     }
   }
 
-  // The key, its count, how far that may be off, and a bar, in `columns`.
-  void key(Line& row, const std::vector<Key>& keys, std::size_t i, std::size_t columns, Ink ink) {
+  // Adds a key, its count, the error of the count, and a bar, in `columns`.
+  void key(Line& row, const std::vector<HotKey>& keys, std::size_t i, std::size_t columns,
+           Ink ink) {
     if (keys.empty()) {
-      row.cell(columns, "  nobody", Ink::dim);
+      row.cell(columns, "  none", Ink::dim);
       return;
     }
-    const Key& key = keys[i];
+    const HotKey& key = keys[i];
     constexpr std::size_t numbers = 15;
     const std::size_t bar = columns / 5;
     const std::size_t text = columns > numbers + bar + 2 ? columns - numbers - bar - 2 : 0;
@@ -297,38 +301,38 @@ class Drawing {
   }
 
   void footer() {
-    if (!style_.for_ever) return;
+    if (!style_.is_live) return;
     lines_.resize(size_.rows > 0 ? size_.rows - 1 : 0);
     put(line().add(style_.utf8 ? "q quit  ↑↓ policy  p pause" : "q quit  arrows policy  p pause",
                    Ink::dim));
   }
 
-  const View& view_;
+  const TopView& view_;
   const Size size_;
   const Style& style_;
-  const Layout layout_;
+  const ScreenLayout layout_;
   std::vector<std::string> lines_;
 };
 
 }  // namespace
 
-std::string_view name_of(const Policy& policy) {
+std::string_view name_of(const PolicyActivity& policy) {
   return policy.name.empty() ? std::string_view{"(ad hoc)"} : std::string_view{policy.name};
 }
 
-std::size_t selected_row(const View& view) {
-  const auto is_it = [&](const Row& row) { return name_of(row.policy) == view.selected; };
+std::size_t selected_row(const TopView& view) {
+  const auto is_it = [&](const PolicyRates& row) { return name_of(row.policy) == view.selected; };
   const auto found = std::ranges::find_if(view.rows, is_it);
   return found == view.rows.end() ? 0 : static_cast<std::size_t>(found - view.rows.begin());
 }
 
-std::size_t rows_for(const View& view, std::size_t columns) {
-  const Wanted want = wanted(view);
+std::size_t rows_for(const TopView& view, std::size_t columns) {
+  const DesiredRows want = desired_rows(view);
   const std::size_t keys = keys_height(columns >= kWideEnough, want.allowed, want.refused);
   return std::max(kTallEnough, kHeader + 3 + want.policies + keys);
 }
 
-std::vector<std::string> draw(const View& view, Size size, const Style& style) {
+std::vector<std::string> draw(const TopView& view, Size size, const Style& style) {
   return Drawing(view, size, style).lines();
 }
 

@@ -18,32 +18,31 @@ struct Size {
 struct Style {
   bool utf8 = true;
   bool colour = false;
-  bool for_ever = true;  // the last row says which keys do what
+  bool is_live = true;  // draws the last row: the list of key commands
 };
 
-// All there is to show.
-struct View {
+// Everything that the screen shows.
+struct TopView {
   std::string address{};
   std::int64_t uptime = 0;
   std::uint64_t generation = 0;
-  std::int64_t seconds = 0;  // that the keys are of
-  std::vector<Row> rows{};
-  std::string
-      selected{};  // the policy whose keys are shown: the first if there is none of the name
+  std::int64_t seconds = 0;  // the keys were counted during these last seconds
+  std::vector<PolicyRates> rows{};
+  std::string selected{};  // the policy whose keys are drawn; no such policy: the first row
   bool paused = false;
-  std::string trouble{};  // why there is nothing new; empty if there is
+  std::string error{};  // of the last poll of the daemon; empty if it succeeded
 };
 
-// The lines of a terminal of that size, at most as many and as wide. Pure.
-std::vector<std::string> draw(const View& view, Size size, const Style& style);
+// The lines of the screen: at most size.rows, each at most size.columns wide. A pure function.
+std::vector<std::string> draw(const TopView& view, Size size, const Style& style);
 
-// How many rows it takes to show everything.
-std::size_t rows_for(const View& view, std::size_t columns);
+// The number of rows that show everything.
+std::size_t rows_for(const TopView& view, std::size_t columns);
 
-// The row of the policy that is selected; 0 if none is.
-std::size_t selected_row(const View& view);
+// The index of the selected policy's row; 0 if there is no such policy.
+std::size_t selected_row(const TopView& view);
 
-// How a policy is called on the screen.
-std::string_view name_of(const Policy& policy);
+// The name of a policy on the screen: "(ad hoc)" for limits that came with the call.
+std::string_view name_of(const PolicyActivity& policy);
 
 }  // namespace weir::cli::top

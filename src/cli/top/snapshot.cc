@@ -11,8 +11,8 @@ namespace {
 
 using nlohmann::json;
 
-std::vector<Key> keys_of(const json& list) {
-  std::vector<Key> keys;
+std::vector<HotKey> keys_of(const json& list) {
+  std::vector<HotKey> keys;
   for (const json& each : list) {
     keys.push_back({.text = each.at("key").get<std::string>(),
                     .count = each.at("count").get<std::uint64_t>(),
@@ -25,11 +25,11 @@ std::vector<std::string> texts_of(const json& policy, const char* field) {
   return policy.value(field, std::vector<std::string>{});
 }
 
-Snapshot snapshot_of(const json& said) {
-  Snapshot snapshot{.seconds = said.at("seconds").get<std::int64_t>(),
-                    .uptime = said.at("uptime_seconds").get<std::int64_t>(),
-                    .generation = said.at("generation").get<std::uint64_t>()};
-  for (const json& each : said.at("policies")) {
+Snapshot snapshot_of(const json& response) {
+  Snapshot snapshot{.seconds = response.at("seconds").get<std::int64_t>(),
+                    .uptime = response.at("uptime_seconds").get<std::int64_t>(),
+                    .generation = response.at("generation").get<std::uint64_t>()};
+  for (const json& each : response.at("policies")) {
     snapshot.policies.push_back({.name = each.at("policy").get<std::string>(),
                                  .allowed = each.at("allowed").get<std::uint64_t>(),
                                  .refused = each.at("refused").get<std::uint64_t>(),
@@ -50,28 +50,28 @@ double rate(std::uint64_t before, std::uint64_t now, double seconds) {
 Result<Snapshot, Error> read_snapshot(std::string_view body) try {
   return snapshot_of(json::parse(body));
 } catch (const json::exception&) {
-  return Error{"an answer that is no list of keys: is that a weir of another version?"};
+  return Error{"the response is not a list of keys: the daemon may be of another version"};
 }
 
-std::vector<Row> rows_between(const Snapshot& before, const Snapshot& now, double seconds) {
-  std::map<std::string_view, const Policy*> earlier;
+std::vector<PolicyRates> rows_between(const Snapshot& before, const Snapshot& now, double seconds) {
+  std::map<std::string_view, const PolicyActivity*> earlier;
   if (now.uptime >= before.uptime) {
-    for (const Policy& each : before.policies) earlier[each.name] = &each;
+    for (const PolicyActivity& each : before.policies) earlier[each.name] = &each;
   }
-  std::vector<Row> rows;
-  for (const Policy& each : now.policies) {
+  std::vector<PolicyRates> rows;
+  for (const PolicyActivity& each : now.policies) {
     const auto found = earlier.find(each.name);
-    const Policy none;
-    const Policy& old = found == earlier.end() ? none : *found->second;
+    const PolicyActivity none;
+    const PolicyActivity& old = found == earlier.end() ? none : *found->second;
     rows.push_back({.policy = each,
                     .allowed = rate(old.allowed, each.allowed, seconds),
                     .refused = rate(old.refused, each.refused, seconds)});
   }
-  const auto rank = [](const Row& row) {
+  const auto rank = [](const PolicyRates& row) {
     return std::tuple(-row.allowed - row.refused, ~(row.policy.allowed + row.policy.refused),
                       std::string_view{row.policy.name});
   };
-  const auto busier = [&](const Row& a, const Row& b) { return rank(a) < rank(b); };
+  const auto busier = [&](const PolicyRates& a, const PolicyRates& b) { return rank(a) < rank(b); };
   std::ranges::sort(rows, busier);
   return rows;
 }

@@ -30,35 +30,37 @@ void write_all(std::string_view text) {
   }
 }
 
-// The other screen, no cursor, no wrapping; and back.
+// Alternate screen, no cursor, no line wrapping; and back.
 constexpr std::string_view kEnter = "\x1b[?1049h\x1b[?25l\x1b[?7l\x1b[2J";
 constexpr std::string_view kLeave = "\x1b[0m\x1b[?7h\x1b[?25h\x1b[?1049l";
 
-struct Typed {
+struct KeyBinding {
   std::string_view bytes;
-  Wish wish;
+  UserCommand command;
 };
-constexpr Typed kTyped[] = {
-    {"\x1b[A", Wish::previous}, {"\x1bOA", Wish::previous}, {"\x1b[D", Wish::previous},
-    {"\x1bOD", Wish::previous}, {"\x1b[Z", Wish::previous}, {"k", Wish::previous},
-    {"\x1b[B", Wish::next},     {"\x1bOB", Wish::next},     {"\x1b[C", Wish::next},
-    {"\x1bOC", Wish::next},     {"\t", Wish::next},         {"j", Wish::next},
-    {"q", Wish::quit},          {"Q", Wish::quit},          {"p", Wish::pause},
-    {" ", Wish::pause},
+constexpr KeyBinding kKeyBindings[] = {
+    {"\x1b[A", UserCommand::previous}, {"\x1bOA", UserCommand::previous},
+    {"\x1b[D", UserCommand::previous}, {"\x1bOD", UserCommand::previous},
+    {"\x1b[Z", UserCommand::previous}, {"k", UserCommand::previous},
+    {"\x1b[B", UserCommand::next},     {"\x1bOB", UserCommand::next},
+    {"\x1b[C", UserCommand::next},     {"\x1bOC", UserCommand::next},
+    {"\t", UserCommand::next},         {"j", UserCommand::next},
+    {"q", UserCommand::quit},          {"Q", UserCommand::quit},
+    {"p", UserCommand::pause},         {" ", UserCommand::pause},
 };
 
 }  // namespace
 
-std::vector<Wish> wishes_in(std::string_view typed) {
-  std::vector<Wish> wishes;
+std::vector<UserCommand> parse_commands(std::string_view typed) {
+  std::vector<UserCommand> commands;
   while (!typed.empty()) {
-    const auto is_it = [&](const Typed& each) { return typed.starts_with(each.bytes); };
-    const auto found = std::ranges::find_if(kTyped, is_it);
-    const bool known = found != std::end(kTyped);
-    if (known) wishes.push_back(found->wish);
+    const auto is_it = [&](const KeyBinding& each) { return typed.starts_with(each.bytes); };
+    const auto found = std::ranges::find_if(kKeyBindings, is_it);
+    const bool known = found != std::end(kKeyBindings);
+    if (known) commands.push_back(found->command);
     typed.remove_prefix(known ? found->bytes.size() : 1);
   }
-  return wishes;
+  return commands;
 }
 
 Size terminal_size() {
@@ -69,7 +71,7 @@ Size terminal_size() {
   return {.columns = size.ws_col, .rows = size.ws_row};
 }
 
-// (https://no-color.org: any text in NO_COLOR.)
+// https://no-color.org: a NO_COLOR that is not empty turns colours off.
 Style terminal_style() {
   const char* no_colour = std::getenv("NO_COLOR");
   const bool plain = no_colour != nullptr && *no_colour != '\0';
@@ -87,14 +89,14 @@ Terminal::Terminal() {
     sigaddset(&signals, signal);
     sigaction(signal, &action, nullptr);
   }
-  // They come only while it waits.
+  // Blocked outside of ppoll: handlers run only in `wait_until`.
   sigprocmask(SIG_BLOCK, &signals, &signals_before_);
   if (keys_) {
     termios raw = before_;
     raw.c_lflag &= ~static_cast<tcflag_t>(ICANON | ECHO);
     raw.c_cc[VMIN] = 0;
     raw.c_cc[VTIME] = 0;
-    raw.c_cc[VSUSP] = _POSIX_VDISABLE;  // a shell would get the terminal as it is here
+    raw.c_cc[VSUSP] = _POSIX_VDISABLE;  // Ctrl-Z: the shell would get the terminal in raw mode
     tcsetattr(STDIN_FILENO, TCSANOW, &raw);
   }
   write_all(kEnter);
@@ -114,19 +116,19 @@ void Terminal::show(const std::vector<std::string>& lines) {
   write_all(screen + "\x1b[J");
 }
 
-std::vector<Wish> Terminal::wait_until(std::chrono::steady_clock::time_point then) {
+std::vector<UserCommand> Terminal::wait_until(std::chrono::steady_clock::time_point then) {
   using std::chrono::nanoseconds;
   const nanoseconds left = std::max(nanoseconds{0}, then - std::chrono::steady_clock::now());
-  const timespec patience{.tv_sec = left.count() / 1'000'000'000,
-                          .tv_nsec = left.count() % 1'000'000'000};
+  const timespec timeout{.tv_sec = left.count() / 1'000'000'000,
+                         .tv_nsec = left.count() % 1'000'000'000};
   pollfd keyboard{.fd = keys_ ? STDIN_FILENO : -1, .events = POLLIN, .revents = 0};
-  const int ready = ppoll(&keyboard, 1, &patience, &signals_before_);
-  if (wants_to_end) return {Wish::quit};
+  const int ready = ppoll(&keyboard, 1, &timeout, &signals_before_);
+  if (wants_to_end) return {UserCommand::quit};
   if (ready <= 0) return {};
   std::array<char, 256> typed{};
   const ssize_t count = read(STDIN_FILENO, typed.data(), typed.size());
-  if (count <= 0) return {Wish::quit};  // the terminal is gone
-  return wishes_in({typed.data(), static_cast<std::size_t>(count)});
+  if (count <= 0) return {UserCommand::quit};  // the terminal is gone
+  return parse_commands({typed.data(), static_cast<std::size_t>(count)});
 }
 
 }  // namespace weir::cli::top

@@ -12,18 +12,19 @@
 
 namespace weir::cli::top {
 
-// What somebody at the terminal wants.
-enum class Wish { none, quit, previous, next, pause };
+// A command that the user typed.
+enum class UserCommand { none, quit, previous, next, pause };
 
-// The wishes in what was typed: letters, tabs and arrows. Anything else is none.
-std::vector<Wish> wishes_in(std::string_view typed);
+// Parses typed bytes: letters, tabs and arrow keys. Ignores everything else.
+std::vector<UserCommand> parse_commands(std::string_view typed);
 
-// How much of it a terminal shows; 80 x 24 if it is none.
+// The size of the terminal at stdout; 80 x 24 if stdout is not a terminal.
 Size terminal_size();
 Style terminal_style();
 
-// The whole screen of a terminal, and what is typed there. Gives it back as it was when it is
-// destroyed; Ctrl-C and other signals to end are wishes to quit. One at a time.
+// Takes over the terminal: alternate screen, raw keyboard, signal handlers. The destructor restores
+// the screen, the keyboard and the signal mask. SIGINT, SIGTERM and SIGHUP become
+// UserCommand::quit. At most one instance per process at a time.
 class Terminal {
  public:
   Terminal();
@@ -33,11 +34,11 @@ class Terminal {
 
   void show(const std::vector<std::string>& lines);
 
-  // Waits until that time, or until there are wishes or the size has changed.
-  std::vector<Wish> wait_until(std::chrono::steady_clock::time_point then);
+  // Blocks until that time, or until a command is typed or the size changes.
+  std::vector<UserCommand> wait_until(std::chrono::steady_clock::time_point then);
 
  private:
-  bool keys_ = false;  // there is a keyboard
+  bool keys_ = false;  // stdin is a terminal
   termios before_{};
   sigset_t signals_before_{};
 };

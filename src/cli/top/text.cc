@@ -16,7 +16,7 @@ struct Range {
   char32_t last;
 };
 
-// What takes two columns: the scripts of East Asia and pictures.
+// Characters that take two columns: East Asian scripts and emoji.
 constexpr Range kWide[] = {
     {0x1100, 0x115f},   {0x231a, 0x231b},   {0x23e9, 0x23ec},   {0x25fd, 0x25fe},
     {0x2614, 0x2615},   {0x2648, 0x2653},   {0x26a1, 0x26a1},   {0x26bd, 0x26be},
@@ -36,7 +36,7 @@ constexpr Range kWide[] = {
     {0x1f947, 0x1f9ff}, {0x1fa70, 0x1faff}, {0x20000, 0x3fffd},
 };
 
-// What is drawn over the character before it.
+// Combining characters, which take no column.
 constexpr Range kCombining[] = {
     {0x0300, 0x036f}, {0x0483, 0x0489}, {0x0591, 0x05bd}, {0x0610, 0x061a}, {0x064b, 0x065f},
     {0x0670, 0x0670}, {0x06d6, 0x06dc}, {0x0900, 0x0902}, {0x093c, 0x093c}, {0x0941, 0x0948},
@@ -44,7 +44,7 @@ constexpr Range kCombining[] = {
     {0x1dc0, 0x1dff}, {0x20d0, 0x20ff}, {0x302a, 0x302d}, {0x3099, 0x309a}, {0xfe20, 0xfe2f},
 };
 
-// What is not seen, or changes how others are: the direction, joiners, selectors, tags.
+// Invisible characters, or such that change others: controls, direction, joiners, selectors, tags.
 constexpr Range kUnseen[] = {
     {0x0000, 0x001f}, {0x007f, 0x009f}, {0x00ad, 0x00ad},   {0x034f, 0x034f},    {0x061c, 0x061c},
     {0x115f, 0x1160}, {0x17b4, 0x17b5}, {0x180b, 0x180f},   {0x200b, 0x200f},    {0x2028, 0x202e},
@@ -65,7 +65,7 @@ char32_t code_of(std::string_view character) {
   return code;
 }
 
-Shown written_out(char32_t code) {
+DisplayText written_out(char32_t code) {
   std::string text = code < 0x100     ? fmt::format("\\x{:02x}", static_cast<unsigned>(code))
                      : code < 0x10000 ? fmt::format("\\u{:04x}", static_cast<unsigned>(code))
                                       : fmt::format("\\U{:06x}", static_cast<unsigned>(code));
@@ -73,8 +73,8 @@ Shown written_out(char32_t code) {
   return {std::move(text), columns};
 }
 
-// The character at the front of `text`, which it is taken from.
-Shown take_character(std::string_view& text, bool utf8) {
+// Removes the first character of `text`, and returns it escaped.
+DisplayText take_character(std::string_view& text, bool utf8) {
   const Utf8 character = first_character(text);
   const std::string_view bytes = text.substr(0, character.bytes);
   text.remove_prefix(character.bytes);
@@ -89,20 +89,20 @@ Shown take_character(std::string_view& text, bool utf8) {
 
 }  // namespace
 
-Shown shown(std::string_view text, std::size_t most, bool utf8) {
-  Shown all;
-  Shown with_ellipsis;  // as much of it as leaves a column
+DisplayText display_text(std::string_view text, std::size_t max_columns, bool utf8) {
+  DisplayText all;
+  DisplayText with_ellipsis;  // the longest prefix that leaves a column for the ellipsis
   while (!text.empty()) {
-    const Shown next = take_character(text, utf8);
-    if (all.columns + next.columns > most) {
-      if (most == 0) return {};
+    const DisplayText next = take_character(text, utf8);
+    if (all.columns + next.columns > max_columns) {
+      if (max_columns == 0) return {};
       with_ellipsis.text += utf8 ? "…" : "~";
       ++with_ellipsis.columns;
       return with_ellipsis;
     }
     all.text += next.text;
     all.columns += next.columns;
-    if (all.columns < most) with_ellipsis = all;
+    if (all.columns < max_columns) with_ellipsis = all;
   }
   return all;
 }

@@ -6,15 +6,15 @@
 
 namespace weir::cli::top {
 
-// A text as a terminal may show it, and how many columns it takes.
-struct Shown {
+// Text that is safe to print on a terminal, and its width in columns.
+struct DisplayText {
   std::string text;
   std::size_t columns = 0;
 };
 
-// Whatever somebody has chosen as a key, made harmless: what a terminal would obey, or what would
-// not be seen or turn the line around, is written out, as \x1b or \u202e. What does not fit into
-// `most` columns is cut and ends with an ellipsis. Without `utf8` everything is ASCII.
-Shown shown(std::string_view text, std::size_t most, bool utf8);
+// Escapes untrusted text, such as a key. Control characters, invisible characters and characters
+// that change the text direction are written as \x1b or \u202e. Text that does not fit into
+// `max_columns` columns is truncated and ends with an ellipsis. Without `utf8` the result is ASCII.
+DisplayText display_text(std::string_view text, std::size_t max_columns, bool utf8);
 
 }  // namespace weir::cli::top

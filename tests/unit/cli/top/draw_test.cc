@@ -14,10 +14,10 @@ using testing::Not;
 using testing::SizeIs;
 using testing::StartsWith;
 
-constexpr Style kPrinted{.utf8 = true, .colour = false, .for_ever = false};
+constexpr Style kPrinted{.utf8 = true, .colour = false, .is_live = false};
 
-View some_view() {
-  View view{.address = "http://127.0.0.1:7380", .uptime = 3700, .generation = 3, .seconds = 93};
+TopView some_view() {
+  TopView view{.address = "http://127.0.0.1:7380", .uptime = 3700, .generation = 3, .seconds = 93};
   view.rows = {{.policy = {.name = "login",
                            .top_allowed = {{"alice", 40, 0}, {"bob", 10, 3}},
                            .top_refused = {{"mallory", 1'234'567, 0}}},
@@ -28,11 +28,11 @@ View some_view() {
   return view;
 }
 
-View large_view() {
-  View view = some_view();
+TopView large_view() {
+  TopView view = some_view();
   view.rows.clear();
   for (int i = 0; i < 50; ++i) {
-    Policy policy{.name = "policy " + std::to_string(i)};
+    PolicyActivity policy{.name = "policy " + std::to_string(i)};
     for (unsigned k = 0; k < 64; ++k) {
       policy.top_allowed.push_back({"日本 key " + std::to_string(k), 1'000'000'000 - k, k});
       policy.top_refused.push_back({std::string(200, 'x'), 1000 - k, 1'000'000});
@@ -49,7 +49,7 @@ std::string without_colours(std::string line) {
   return line;
 }
 
-TEST(TopDraw, ShowsPoliciesAndTheKeysOfOne) {
+TEST(TopDraw, ShowsAllPoliciesAndTheKeysOfTheSelectedOne) {
   constexpr std::string_view expected = R"(
 weir top  http://127.0.0.1:7380  up 1 h 1 min  generation 3
 60/s, 16.7 % refused  keys of the last 93 s
@@ -69,19 +69,19 @@ allowed most: login                     refused most: login
   EXPECT_EQ(all, expected);
 }
 
-TEST(TopDraw, ShowsTheKeysOfThePolicyThatIsSelected) {
-  View view = some_view();
+TEST(TopDraw, FallsBackToTheFirstPolicyIfTheSelectedOneIsGone) {
+  TopView view = some_view();
   view.selected = "(ad hoc)";
   const auto lines = draw(view, {.columns = 80, .rows = 24}, kPrinted);
   EXPECT_THAT(lines, Contains(StartsWith("> (ad hoc)")));
   EXPECT_THAT(lines, Contains(StartsWith("  203.0.113.9")));
-  EXPECT_THAT(lines, Contains(HasSubstr("nobody")));  // was refused
+  EXPECT_THAT(lines, Contains(HasSubstr("  none")));  // of the refused keys
   view.selected = "gone";
   EXPECT_EQ(selected_row(view), 0u);
 }
 
 TEST(TopDraw, FitsTerminalsOfAnySize) {
-  for (const View& view : {some_view(), large_view(), View{.address = "http://[::1]:7380"}}) {
+  for (const TopView& view : {some_view(), large_view(), TopView{.address = "http://[::1]:7380"}}) {
     for (std::size_t columns = 0; columns < 170; columns += columns < 12 ? 1 : 9) {
       for (std::size_t rows = 0; rows < 60; rows += rows < 12 ? 1 : 12) {
         for (const bool utf8 : {true, false}) {
@@ -89,7 +89,7 @@ TEST(TopDraw, FitsTerminalsOfAnySize) {
           const auto lines = draw(view, {.columns = columns, .rows = rows}, style);
           ASSERT_THAT(lines, SizeIs(rows));
           for (const std::string& line : lines) {
-            const Shown all = shown(without_colours(line), 10'000, true);
+            const DisplayText all = display_text(without_colours(line), 10'000, true);
             ASSERT_LE(all.columns, columns) << columns << "x" << rows << ": " << line;
             ASSERT_EQ(all.text, without_colours(line));
           }
@@ -99,7 +99,7 @@ TEST(TopDraw, FitsTerminalsOfAnySize) {
   }
 }
 
-TEST(TopDraw, ShowsSomethingOfEverythingInASmallTerminal) {
+TEST(TopDraw, ShowsAtLeastOneRowOfEachSectionInASmallTerminal) {
   const auto lines = draw(large_view(), {.columns = 40, .rows = 10}, {});
   EXPECT_THAT(lines, Contains(StartsWith("weir top")));
   EXPECT_THAT(lines, Contains(StartsWith("> policy 0")));
@@ -110,8 +110,8 @@ TEST(TopDraw, ShowsSomethingOfEverythingInASmallTerminal) {
   EXPECT_THAT(lines.back(), StartsWith("q quit"));
 }
 
-TEST(TopDraw, KeepsTheSelectedPolicyInSight) {
-  View view = large_view();
+TEST(TopDraw, ScrollsToTheSelectedPolicy) {
+  TopView view = large_view();
   for (const int selected : {0, 5, 30, 49}) {
     view.selected = "policy " + std::to_string(selected);
     for (const std::size_t rows : {std::size_t{10}, std::size_t{24}, std::size_t{50}}) {
@@ -121,17 +121,17 @@ TEST(TopDraw, KeepsTheSelectedPolicyInSight) {
   }
 }
 
-TEST(TopDraw, SaysWhatIsTheMatter) {
-  View view = some_view();
-  view.trouble = "cannot ask\x1b";
-  EXPECT_EQ(draw(view, {}, kPrinted)[1], "cannot ask\\x1b");
-  view.trouble.clear();
+TEST(TopDraw, ShowsErrorsAndThePause) {
+  TopView view = some_view();
+  view.error = "cannot reach\x1b";
+  EXPECT_EQ(draw(view, {}, kPrinted)[1], "cannot reach\\x1b");
+  view.error.clear();
   view.paused = true;
   EXPECT_THAT(draw(view, {}, kPrinted)[1], StartsWith("paused  60/s"));
 }
 
-TEST(TopDraw, PassesNothingToTheTerminalThatItWouldObey) {
-  View view = some_view();
+TEST(TopDraw, EscapesControlCharactersInAllTexts) {
+  TopView view = some_view();
   const std::string hostile = "\x1b]0;pwned\x07\r\n\xc2\x9b";
   view.address = hostile;
   view.rows[0].policy.name = hostile;
@@ -143,20 +143,20 @@ TEST(TopDraw, PassesNothingToTheTerminalThatItWouldObey) {
   }
 }
 
-TEST(TopDraw, TellsColoursOnlyWhereTheyAreSeen) {
+TEST(TopDraw, EmitsEscapeSequencesOnlyWithColour) {
   const auto has_escape = HasSubstr("\x1b");
   EXPECT_THAT(draw(some_view(), {}, {.colour = true}), Contains(has_escape));
   EXPECT_THAT(draw(some_view(), {}, {.colour = false}), Not(Contains(has_escape)));
 }
 
-TEST(TopDraw, HasRoomForEverythingThatItSaysItNeeds) {
-  for (const View& view : {some_view(), large_view()}) {
+TEST(TopDraw, ShowsAllKeysInTheNumberOfRowsThatRowsForReturns) {
+  for (const TopView& view : {some_view(), large_view()}) {
     for (const std::size_t columns : {std::size_t{40}, std::size_t{80}, std::size_t{160}}) {
       const auto lines =
           draw(view, {.columns = columns, .rows = rows_for(view, columns)}, kPrinted);
       std::size_t keys = 0;
       for (const std::string& line : lines) keys += line.find("±") != std::string::npos;
-      const Policy& shown_one = view.rows[0].policy;
+      const PolicyActivity& shown_one = view.rows[0].policy;
       EXPECT_EQ(keys, columns >= 80
                           ? std::max(shown_one.top_allowed.size(), shown_one.top_refused.size())
                           : shown_one.top_allowed.size() + shown_one.top_refused.size());

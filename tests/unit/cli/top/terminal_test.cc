@@ -9,18 +9,19 @@ namespace {
 using testing::ElementsAre;
 using testing::IsEmpty;
 
-TEST(TopTerminal, KnowsWhatSomebodyTypes) {
-  EXPECT_THAT(wishes_in("q"), ElementsAre(Wish::quit));
-  EXPECT_THAT(wishes_in("p"), ElementsAre(Wish::pause));
-  EXPECT_THAT(wishes_in("\x1b[A\x1b[B\x1bOA\x1bOB"),
-              ElementsAre(Wish::previous, Wish::next, Wish::previous, Wish::next));
-  EXPECT_THAT(wishes_in("\t\x1b[Z"), ElementsAre(Wish::next, Wish::previous));
+TEST(TopTerminal, ParsesLettersTabsAndArrowKeys) {
+  EXPECT_THAT(parse_commands("q"), ElementsAre(UserCommand::quit));
+  EXPECT_THAT(parse_commands("p"), ElementsAre(UserCommand::pause));
+  EXPECT_THAT(parse_commands("\x1b[A\x1b[B\x1bOA\x1bOB"),
+              ElementsAre(UserCommand::previous, UserCommand::next, UserCommand::previous,
+                          UserCommand::next));
+  EXPECT_THAT(parse_commands("\t\x1b[Z"), ElementsAre(UserCommand::next, UserCommand::previous));
 }
 
-TEST(TopTerminal, IgnoresTheRest) {
-  EXPECT_THAT(wishes_in(""), IsEmpty());
-  EXPECT_THAT(wishes_in("\x1bxyz7\xff\n"), IsEmpty());
-  EXPECT_THAT(wishes_in("xq"), ElementsAre(Wish::quit));
+TEST(TopTerminal, IgnoresOtherBytes) {
+  EXPECT_THAT(parse_commands(""), IsEmpty());
+  EXPECT_THAT(parse_commands("\x1bxyz7\xff\n"), IsEmpty());
+  EXPECT_THAT(parse_commands("xq"), ElementsAre(UserCommand::quit));
 }
 
 }  // namespace
