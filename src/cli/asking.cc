@@ -30,8 +30,8 @@ std::optional<std::string> dumped(const json& body) {
 // Runs only for the command that was called: CLI11 reads the environment variables for all
 // commands, and a bad one must not break a command that does not use it.
 void check(const HttpClient& client) {
-  if (const auto flaw = HttpClient::check(client.url)) {
-    throw CLI::ValidationError("--url", flaw->message);
+  if (const auto error = HttpClient::check(client.url)) {
+    throw CLI::ValidationError("--url", error->message);
   }
   if (client.cert.empty() != client.key.empty()) {
     throw CLI::ValidationError("--cert", "--cert and --key must be given together");
@@ -60,13 +60,13 @@ void add_client_options(CLI::App* command, HttpClient& client) {
   command->parse_complete_callback([&client] { check(client); });
 }
 
-CLI::Validator whole_number(std::int64_t least) {
-  const auto normalized = [least](std::string& text) {
+CLI::Validator whole_number(std::int64_t min) {
+  const auto normalized = [min](std::string& text) {
     std::int64_t number = 0;
     const char* const end = text.data() + text.size();
     const auto [stop, error] = std::from_chars(text.data(), end, number);
-    if (error != std::errc{} || stop != end || number < least) {
-      return fmt::format("{} is not a whole number from {} to {}", text, least, INT64_MAX);
+    if (error != std::errc{} || stop != end || number < min) {
+      return fmt::format("{} is not a whole number from {} to {}", text, min, INT64_MAX);
     }
     text = fmt::format("{}", number);
     return std::string{};
@@ -79,7 +79,7 @@ void ApiCall::add_to(CLI::App* command) {
   command->add_flag("--json", as_json, "Print the response as JSON");
 }
 
-int ApiCall::ask(std::string_view method, std::string_view path, const json& body,
+int ApiCall::run(std::string_view method, std::string_view path, const json& body,
                  ResponsePrinter print) const {
   const auto text = dumped(body);
   if (!text) {
@@ -88,25 +88,25 @@ int ApiCall::ask(std::string_view method, std::string_view path, const json& bod
         "example with redis-cli",
         kUsage);
   }
-  const auto answer = client.ask(method, path, *text);
+  const auto answer = client.call(method, path, *text);
   if (!answer) return fail(answer.error().message);
-  const json said = json::parse(answer->body, nullptr, false);
+  const json response = json::parse(answer->body, nullptr, false);
   const bool decided = answer->status == 200 || answer->status == 429 || answer->status == 503;
-  if (said.is_discarded() || !said.is_object()) {
+  if (response.is_discarded() || !response.is_object()) {
     return fail(fmt::format(
         "the response is not JSON (status {}): --url must be the HTTP listener of a daemon",
         answer->status));
   }
-  if (!decided || said.contains("detail")) {
-    std::string detail = said.value("detail", fmt::format("status {}", answer->status));
+  if (!decided || response.contains("detail")) {
+    std::string detail = response.value("detail", fmt::format("status {}", answer->status));
     if (answer->status == 401) {
       detail += client.token.empty() ? ": set --token or WEIR_TOKEN"
                                      : ": --token (or WEIR_TOKEN) is not the right one";
     }
     return fail(detail);
   }
-  as_json ? void(std::cout << said.dump(2) << '\n') : print(said);
-  const json& decision = said.contains("decision") ? said["decision"] : said;
+  as_json ? void(std::cout << response.dump(2) << '\n') : print(response);
+  const json& decision = response.contains("decision") ? response["decision"] : response;
   return decision.value("allowed", true) ? kSuccess : kFailed;
 }
 

@@ -17,9 +17,9 @@ namespace weir::cli {
 // `command`.
 void add_client_options(CLI::App* command, HttpClient& client);
 
-// Accepts a decimal integer of at least `least`. CLI11's own parser saturates numbers that are too
+// Accepts a decimal integer of at least `min`. CLI11's own parser saturates numbers that are too
 // large, and reads 010 as octal.
-CLI::Validator whole_number(std::int64_t least);
+CLI::Validator whole_number(std::int64_t min);
 
 // A call of the HTTP API: the options of the connection, and the output of the response.
 struct ApiCall {
@@ -32,7 +32,7 @@ struct ApiCall {
   using ResponsePrinter = void (*)(const nlohmann::json&);
   // Sends the request, prints the response, and returns the exit code. A refusal (429) is a
   // decision, not a failure: it is printed like any other response.
-  int ask(std::string_view method, std::string_view path, const nlohmann::json& body,
+  int run(std::string_view method, std::string_view path, const nlohmann::json& body,
           ResponsePrinter print) const;
 };
 

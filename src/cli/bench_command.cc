@@ -98,7 +98,7 @@ Result<KnownLimits, Error> limits_over_resp(const bench::BenchPlan& plan) {
 Result<json, Error> query_http(const bench::BenchPlan& plan, std::string_view method,
                                std::string_view path, const std::string& request) {
   const HttpClient client{.url = plan.target.text(), .token = plan.password};
-  const auto answer = client.ask(method, path, request);
+  const auto answer = client.call(method, path, request);
   if (!answer) return answer.error();
   json body = json::parse(answer->body, nullptr, false);
   if (!body.is_object()) {

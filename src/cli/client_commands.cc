@@ -138,7 +138,7 @@ int call_for_key(const KeyOptions& options, std::string_view path, bool has_perm
   auto body = body_of(options);
   if (!body) return fail(body.error().message, kUsage);
   if (has_permits) (*body)["permits"] = options.permits;
-  return options.api_call.ask("POST", path, *body, print);
+  return options.api_call.run("POST", path, *body, print);
 }
 
 // ---- Envoy's descriptors
@@ -212,7 +212,7 @@ int explain_domain(const KeyOptions& options) {
   }
   const json body{
       {"domain", options.domain}, {"descriptor", *descriptor}, {"hits", options.permits}};
-  return options.api_call.ask("POST", "/v1/explain/domain", body, print_rule_lookup);
+  return options.api_call.run("POST", "/v1/explain/domain", body, print_rule_lookup);
 }
 
 void add_key_command(CLI::App& app, int& exit_code, const char* name, const char* about,
@@ -265,7 +265,7 @@ void add_client_commands(CLI::App& app, int& exit_code) {
   const auto api_call = std::make_shared<ApiCall>();
   api_call->add_to(policies);
   policies->callback(
-      [=, &exit_code] { exit_code = api_call->ask("GET", "/v1/policies", {}, print_policies); });
+      [=, &exit_code] { exit_code = api_call->run("GET", "/v1/policies", {}, print_policies); });
 }
 
 }  // namespace weir::cli

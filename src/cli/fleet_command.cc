@@ -108,7 +108,7 @@ void add_fleet_command(CLI::App& app, int& exit_code) {
   const auto api_call = std::make_shared<ApiCall>();
   api_call->add_to(command);
   command->callback(
-      [=, &exit_code] { exit_code = api_call->ask("GET", "/v1/fleet", {}, print_fleet); });
+      [=, &exit_code] { exit_code = api_call->run("GET", "/v1/fleet", {}, print_fleet); });
 }
 
 }  // namespace weir::cli

@@ -174,8 +174,8 @@ class BlockingConnection {
         if (std::string why = wait(stream_.fd(), event); !why.empty()) return why;
         continue;
       }
-      const std::string_view flaw = reader.read({buffer.data(), moved.count});
-      if (!flaw.empty()) return "the response is not HTTP: " + std::string{flaw};
+      const std::string_view error = reader.read({buffer.data(), moved.count});
+      if (!error.empty()) return "the response is not HTTP: " + std::string{error};
     }
     return {};
   }
@@ -239,8 +239,8 @@ std::optional<Error> HttpClient::check(const std::string& url) {
   return origin ? std::nullopt : std::optional{origin.error()};
 }
 
-Result<ApiResponse, Error> HttpClient::ask(std::string_view method, std::string_view path,
-                                           std::string_view body) const {
+Result<ApiResponse, Error> HttpClient::call(std::string_view method, std::string_view path,
+                                            std::string_view body) const {
   const auto origin = origin_of(url);
   if (!origin) return origin.error();
   const auto failed = [&](std::string why) {

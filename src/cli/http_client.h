@@ -31,8 +31,8 @@ struct HttpClient {
   // The error of an invalid address.
   static std::optional<Error> check(const std::string& url);
 
-  Result<ApiResponse, Error> ask(std::string_view method, std::string_view path,
-                                 std::string_view body = {}) const;
+  Result<ApiResponse, Error> call(std::string_view method, std::string_view path,
+                                  std::string_view body = {}) const;
 };
 
 }  // namespace weir::cli

@@ -57,7 +57,7 @@ void print_not_reached(const json& order) {
 }
 
 int give_order(const OrderOptions& options, const std::string& verb) {
-  if (const char* flaw = error_of(options, verb)) return fail(flaw, kUsage);
+  if (const char* error = error_of(options, verb)) return fail(error, kUsage);
   json body = json::object();
   const auto put = [&](const char* name, const std::string& text) {
     if (!text.empty()) body[name] = text;
@@ -69,7 +69,7 @@ int give_order(const OrderOptions& options, const std::string& verb) {
   put("reason", options.reason);
   if (options.times) body["times"] = *options.times;
   if (options.add) body["add"] = *options.add;
-  return options.api_call.ask("POST", "/v1/" + verb, body, [](const json& order) {
+  return options.api_call.run("POST", "/v1/" + verb, body, [](const json& order) {
     std::cout << fmt::format("order {}, until {}\n", order.at("id").dump(),
                              order.at("until").get<std::string>());
     print_not_reached(order);
@@ -140,7 +140,7 @@ void add_order_commands(CLI::App& app, int& exit_code) {
   const auto listing = std::make_shared<ApiCall>();
   listing->add_to(orders);
   orders->callback(
-      [=, &exit_code] { exit_code = listing->ask("GET", "/v1/orders", {}, print_orders); });
+      [=, &exit_code] { exit_code = listing->run("GET", "/v1/orders", {}, print_orders); });
 
   CLI::App* lift = app.add_subcommand("lift", "End an order early");
   const auto lifting = std::make_shared<ApiCall>();
@@ -150,7 +150,7 @@ void add_order_commands(CLI::App& app, int& exit_code) {
       ->transform(whole_number(0))
       ->required();
   lift->callback([=, &exit_code] {
-    exit_code = lifting->ask("DELETE", fmt::format("/v1/orders/{}", *id), {},
+    exit_code = lifting->run("DELETE", fmt::format("/v1/orders/{}", *id), {},
                              [](const json&) { std::cout << "lifted\n"; });
   });
 }

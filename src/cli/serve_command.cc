@@ -362,9 +362,9 @@ int serve(const ServeOptions& options) {
 
   // A policy file that is a pipe cannot be read again.
   std::error_code ignored;
-  const std::string again =
+  const std::string reload_path =
       std::filesystem::is_regular_file(options.config, ignored) ? options.config : std::string{};
-  WatchedFiles watched(again);
+  WatchedFiles watched(reload_path);
   (void)watched.check_changed();
   const auto cannot = [](const Error& error) {
     // An error with positions in a file names the file and ends each line itself.
@@ -397,12 +397,12 @@ int serve(const ServeOptions& options) {
   const std::size_t count = config.policies.size();
   log(Level::info, "ready, with {} {}", count, count == 1 ? "policy" : "policies");
   notifier.ready(status_of(**daemon));
-  watch(**daemon, proxy.get(), notifier, again, watched, signals);
+  watch(**daemon, proxy.get(), notifier, reload_path, watched, signals);
   notifier.stopping();
   if (options.drain_time > Nanos{0}) {
     log(Level::info, "draining for {} before ending; a second signal ends at once", options.drain);
     (*daemon)->announce_end();
-    watch(**daemon, proxy.get(), notifier, again, watched, signals,
+    watch(**daemon, proxy.get(), notifier, reload_path, watched, signals,
           std::chrono::steady_clock::now() + options.drain_time);
   }
   log(Level::info, "ending");

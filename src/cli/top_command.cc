@@ -57,7 +57,7 @@ class TopSession {
   // Returns an error only if it is permanent; an error that may pass becomes part of the view.
   std::optional<std::string> poll(std::size_t keys) {
     view_.error.clear();
-    const auto answer = options_.client.ask("GET", path(keys));
+    const auto answer = options_.client.call("GET", path(keys));
     const auto now = steady_clock::now();
     if (!answer) {
       note_error(answer.error().message);

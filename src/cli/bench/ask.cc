@@ -28,16 +28,16 @@ class BlockingRespClient {
   std::optional<Error> connect(const net::Address& address) {
     socket_ = net::Descriptor(socket(address.bytes.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
     const std::int64_t us = std::max<std::int64_t>(plan_.timeout.count() / 1000, 1);
-    const timeval longest{.tv_sec = us / 1'000'000, .tv_usec = us % 1'000'000};
+    const timeval timeout{.tv_sec = us / 1'000'000, .tv_usec = us % 1'000'000};
     for (const int option : {SO_RCVTIMEO, SO_SNDTIMEO}) {
-      setsockopt(socket_.fd(), SOL_SOCKET, option, &longest, sizeof longest);
+      setsockopt(socket_.fd(), SOL_SOCKET, option, &timeout, sizeof timeout);
     }
     const auto* where = reinterpret_cast<const sockaddr*>(&address.bytes);
     if (::connect(socket_.fd(), where, address.size) != 0) return failed(errno);
     return std::nullopt;
   }
 
-  Result<std::vector<std::string>, Error> ask(const std::string& command) {
+  Result<std::vector<std::string>, Error> call(const std::string& command) {
     if (send(socket_.fd(), command.data(), command.size(), MSG_NOSIGNAL) !=
         static_cast<ssize_t>(command.size())) {
       return failed(errno);
@@ -75,10 +75,10 @@ class BlockingRespClient {
   }
 
   Error failed(int error) const {
-    const bool late = error == EAGAIN || error == EINPROGRESS;
+    const bool timed_out = error == EAGAIN || error == EINPROGRESS;
     return Error{fmt::format("cannot reach {}: {}: does `weir serve` run there?",
                              plan_.target.text(),
-                             late ? "no answer in time" : std::strerror(error))};
+                             timed_out ? "no answer in time" : std::strerror(error))};
   }
 
   const BenchPlan& plan_;
@@ -98,9 +98,9 @@ Result<std::vector<std::string>, Error> query_resp(const BenchPlan& plan,
   BlockingRespClient client(plan);
   if (auto error = client.connect(*address)) return *std::move(error);
   if (!plan.password.empty()) {
-    if (auto answer = client.ask(resp_command({"AUTH", plan.password})); !answer) return answer;
+    if (auto answer = client.call(resp_command({"AUTH", plan.password})); !answer) return answer;
   }
-  return client.ask(resp_command(words));
+  return client.call(resp_command(words));
 }
 
 }  // namespace weir::cli::bench

@@ -23,9 +23,9 @@ timespec to_timespec(Nanos time) {
 }
 
 // Blocks until the connect is complete. Returns an errno, or 0.
-int wait_until_connected(int fd, Nanos longest) {
+int wait_until_connected(int fd, Nanos timeout) {
   pollfd one{.fd = fd, .events = POLLOUT, .revents = 0};
-  const timespec time = to_timespec(longest);
+  const timespec time = to_timespec(timeout);
   const int ready = ppoll(&one, 1, &time, nullptr);
   if (ready < 0) return errno;
   if (ready == 0) return ETIMEDOUT;
@@ -101,7 +101,7 @@ void LoadWorker::open(std::size_t index, Nanos now) {
 void LoadWorker::drop(std::size_t index, const BenchConnection::ConnectionError& problem,
                       Nanos now) {
   BenchConnection& connection = slots_[index]->connection;
-  const bool again = connection.was_answered() && !load_.over(now);
+  const bool reopen = connection.was_answered() && !load_.over(now);
   if (connection.idle()) load_.tally().errors.add(problem.kind, problem.text);
   for (const BenchRequest& request : connection.in_flight()) {
     if (problem.kind == "timeout") {
@@ -111,7 +111,7 @@ void LoadWorker::drop(std::size_t index, const BenchConnection::ConnectionError&
     }
   }
   connection.close();
-  if (again) open(index, now);
+  if (reopen) open(index, now);
 }
 
 void LoadWorker::offer(std::size_t index) {

@@ -221,22 +221,23 @@ class Drawing {
     heading.add("  ").cell(width, "policy", Ink::dim);
     heading.cell(11, "  allowed/s", Ink::dim).cell(11, "  refused/s", Ink::dim);
     put(heading);
-    double most = 0;
-    for (const PolicyRates& row : view_.rows) most = std::max(most, row.allowed + row.refused);
+    double max_rate = 0;
+    for (const PolicyRates& row : view_.rows)
+      max_rate = std::max(max_rate, row.allowed + row.refused);
     const std::size_t selected = selected_row(view_);
     const std::size_t first = selected < layout_.policies ? 0 : selected - layout_.policies + 1;
     for (std::size_t i = first; i < view_.rows.size() && i < first + layout_.policies; ++i) {
-      policy(view_.rows[i], i == selected, width, most);
+      policy(view_.rows[i], i == selected, width, max_rate);
     }
     if (view_.rows.empty()) put(line().add("  no policy yet", Ink::dim));
   }
 
-  void policy(const PolicyRates& row, bool selected, std::size_t width, double most) {
+  void policy(const PolicyRates& row, bool selected, std::size_t width, double max_rate) {
     Line text = line();
     text.add(selected ? "> " : "  ");
     text.cell(width, name_of(row.policy), selected ? Ink::bold : Ink::plain);
     text.right_cell(11, compact(row.allowed)).right_cell(11, compact(row.refused)).add("  ");
-    const std::size_t cells = cells_of(row.allowed + row.refused, most, text.left());
+    const std::size_t cells = cells_of(row.allowed + row.refused, max_rate, text.left());
     std::size_t refused = cells_of(row.refused, row.allowed + row.refused, cells);
     if (row.allowed > 0 && cells > 1) refused = std::min(refused, cells - 1);
     text.bar(cells - refused, Ink::green).bar(refused, Ink::red);

@@ -25,11 +25,11 @@ std::vector<std::string> texts_of(const json& policy, const char* field) {
   return policy.value(field, std::vector<std::string>{});
 }
 
-Snapshot snapshot_of(const json& said) {
-  Snapshot snapshot{.seconds = said.at("seconds").get<std::int64_t>(),
-                    .uptime = said.at("uptime_seconds").get<std::int64_t>(),
-                    .generation = said.at("generation").get<std::uint64_t>()};
-  for (const json& each : said.at("policies")) {
+Snapshot snapshot_of(const json& response) {
+  Snapshot snapshot{.seconds = response.at("seconds").get<std::int64_t>(),
+                    .uptime = response.at("uptime_seconds").get<std::int64_t>(),
+                    .generation = response.at("generation").get<std::uint64_t>()};
+  for (const json& each : response.at("policies")) {
     snapshot.policies.push_back({.name = each.at("policy").get<std::string>(),
                                  .allowed = each.at("allowed").get<std::uint64_t>(),
                                  .refused = each.at("refused").get<std::uint64_t>(),

@@ -89,20 +89,20 @@ DisplayText take_character(std::string_view& text, bool utf8) {
 
 }  // namespace
 
-DisplayText display_text(std::string_view text, std::size_t most, bool utf8) {
+DisplayText display_text(std::string_view text, std::size_t max_columns, bool utf8) {
   DisplayText all;
   DisplayText with_ellipsis;  // the longest prefix that leaves a column for the ellipsis
   while (!text.empty()) {
     const DisplayText next = take_character(text, utf8);
-    if (all.columns + next.columns > most) {
-      if (most == 0) return {};
+    if (all.columns + next.columns > max_columns) {
+      if (max_columns == 0) return {};
       with_ellipsis.text += utf8 ? "…" : "~";
       ++with_ellipsis.columns;
       return with_ellipsis;
     }
     all.text += next.text;
     all.columns += next.columns;
-    if (all.columns < most) with_ellipsis = all;
+    if (all.columns < max_columns) with_ellipsis = all;
   }
   return all;
 }

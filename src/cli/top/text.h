@@ -13,8 +13,8 @@ struct DisplayText {
 };
 
 // Escapes untrusted text, such as a key. Control characters, invisible characters and characters
-// that change the text direction are written as \x1b or \u202e. Text that does not fit into `most`
-// columns is truncated and ends with an ellipsis. Without `utf8` the result is ASCII.
-DisplayText display_text(std::string_view text, std::size_t most, bool utf8);
+// that change the text direction are written as \x1b or \u202e. Text that does not fit into
+// `max_columns` columns is truncated and ends with an ellipsis. Without `utf8` the result is ASCII.
+DisplayText display_text(std::string_view text, std::size_t max_columns, bool utf8);
 
 }  // namespace weir::cli::top

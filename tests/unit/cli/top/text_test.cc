@@ -5,8 +5,8 @@
 namespace weir::cli::top {
 namespace {
 
-std::string text(std::string_view bytes, std::size_t most = 1000, bool utf8 = true) {
-  return display_text(bytes, most, utf8).text;
+std::string text(std::string_view bytes, std::size_t max_columns = 1000, bool utf8 = true) {
+  return display_text(bytes, max_columns, utf8).text;
 }
 std::size_t columns(std::string_view bytes) { return display_text(bytes, 1000, true).columns; }
 
