@@ -23,7 +23,7 @@ PREFACE = {"Sends invalid connection preface"}
 # Tests that expect a body: a request that is no gRPC call is answered without one.
 WITH_A_BODY = {"Sends a WINDOW_UPDATE frame on half-closed (remote) stream",
                "Sends a PRIORITY frame on half-closed (remote) stream"}
-# Answers that are given at once never reach many concurrent streams.
+# Requests that are answered at once never reach the limit of concurrent streams.
 MANY_AT_A_TIME = {"Sends HEADERS frames that causes their advertised concurrent stream limit to be exceeded"}
 
 

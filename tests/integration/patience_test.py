@@ -80,7 +80,7 @@ class Good(threading.Thread):
             time.sleep(0.001)  # leaves this process time for the other threads
 
 
-class PatienceTest(unittest.TestCase):
+class TimeoutTest(unittest.TestCase):
     def setUp(self):
         self.daemon = Daemon(WEIR, f"policies: {{ p: {{ limits: [ {PERMITS} per 1000h window ] }} }}")
         self.daemon.__enter__()
