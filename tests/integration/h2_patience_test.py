@@ -1,5 +1,7 @@
 """HTTP/2 clients that are slow or idle, and the timeouts of the daemon: h2_patience_test.py WEIR.
-All of them run concurrently, so that the test takes as long as the longest timeout."""
+
+All of them run concurrently, so that the test takes as long as the longest timeout.
+"""
 
 import sys
 import threading

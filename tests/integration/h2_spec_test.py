@@ -1,5 +1,7 @@
 """The results of h2spec, the conformance tests of HTTP/2: h2_spec_test.py WEIR H2SPEC.
-Skipped where there is no h2spec (see make peers)."""
+
+Skipped where there is no h2spec (see make peers).
+"""
 
 import http.server
 import subprocess

@@ -1,6 +1,8 @@
 """HTTP/2 case by case, on both listeners that speak it: h2_test.py WEIR.
+
 Each case breaks or uses one rule of RFC 9113 or 7541 and expects its result. A stream error may be made a
-connection error: the RFC allows that. The numbers are sections."""
+connection error: the RFC allows that. The numbers are sections.
+"""
 
 import functools
 import json

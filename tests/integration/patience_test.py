@@ -1,5 +1,7 @@
 """Slow clients and the timeouts of the daemon: patience_test.py WEIR.
-All of them run concurrently, so that the test takes as long as the daemon's longest timeout."""
+
+All of them run concurrently, so that the test takes as long as the daemon's longest timeout.
+"""
 
 import http.client
 import json

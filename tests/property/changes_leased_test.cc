@@ -1,4 +1,5 @@
 // Limits that change while nodes hold leased permits, on a real redis-server in virtual time.
+//
 // A lease never exceeds the permits granted by the rates of each moment, less those that nodes have
 // used and hold. A node admits only from its lease. So the fleet never exceeds the limit, except
 // that permits leased before a limit was lowered may be spent until their term ends

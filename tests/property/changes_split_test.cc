@@ -1,5 +1,6 @@
 // Limits that change while they are split among nodes, in virtual time: each node is admitted the
 // permits that the rates of each moment have granted to its share.
+//
 // The membership list is given here; the real one is tested in split_test.cc. All nodes learn of
 // the list and of changes at the same instant.
 

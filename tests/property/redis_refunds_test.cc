@@ -1,5 +1,6 @@
 // Refunds on Redis while commands and replies are lost, delayed or repeated: a receipt refunds each
 // permit at most once, and after a repeated settle exactly once.
+//
 // An engine on a real redis-server behind a faulty proxy is compared with an engine that counts in
 // memory and has no faults.
 
