@@ -1,6 +1,8 @@
 // Runs one step of the core a given number of times, for callgrind to count instructions:
+//
 //   weir_core_count STEP TIMES
 //   weir_core_count --list
+//
 // The difference between two counts, divided by the difference in TIMES, is the cost of the step;
 // starting the program and building the workload cancel out. `bench/run` does that.
 

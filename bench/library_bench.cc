@@ -1,12 +1,13 @@
 // The cost of the library, compared with what people would write themselves.
+//
 //   clock            one read of the system clock, the ceiling of a limiter that reads the time
 //   limiter          Limiter::try_acquire, clock included; refused: the same when nothing is left
 //   keyed …          KeyedLimiter::try_acquire_at on N keys of 16 bytes, uniform or Zipf 0.99
-//   map …            the peer: absl::flat_hash_map<std::string, State> in 64 shards with a mutex
-// each
+//   map …            the peer: absl::flat_hash_map<std::string, State> in 64 shards with mutexes
 //   batch …          KeyedLimiter::try_acquire_all, 16 at a time
 //   two threads …    the same work on each of two threads, different keys
 //   hot refused …    one key with nothing left, on one thread and on two
+//
 // Prints a JSON object: name → nanoseconds per take, one number for each round. Within a round the
 // contenders take turns, so that disturbances of the machine affect all of them. bench/run prints a
 // table of it.

@@ -18,6 +18,7 @@
 
 // The measured steps, each with its traffic. Both programs here use the same list: weir_core_bench
 // measures time, weir_core_count counts instructions.
+//
 // The time is an argument, not read. Calls come at random intervals, as from many independent
 // callers, so that a call does not always find the same debt. Each call starts from the state that
 // the one before left. Every answer is checked: a limit that refuses (or admits) where it should

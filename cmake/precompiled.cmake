@@ -1,5 +1,6 @@
 # Compiles headers that nearly all of some targets include once for all of them. Only with g++: clang++, used
 # for the sanitizers, compiles each source alone, which shows that it includes what it needs.
+#
 # weir_precompile(NAME HEADERS <string>... TARGETS engine_tests... LIBRARIES GTest::gmock)
 function(weir_precompile NAME)
   cmake_parse_arguments(ARG "" "" "HEADERS;TARGETS;LIBRARIES" ${ARGN})

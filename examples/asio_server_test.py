@@ -1,5 +1,7 @@
 """asio_server delays clients that are too fast, and no others.
-Usage: asio_server_test.py SERVER"""
+
+Usage: asio_server_test.py SERVER
+"""
 
 import socket
 import subprocess

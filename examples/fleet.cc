@@ -22,7 +22,7 @@ struct Sent {
   std::string problem;  // the reason for fewer, if it is not the limit
 };
 
-// Sends up to `wanted` calls and stops at the first refusal; the other process takes from the same
+// Tries to send `wanted` mails, and sends those that pass; the other process takes from the same
 // limit meanwhile.
 Sent send_mails(const std::string& address, const std::string& tenant, int wanted) {
   const auto fleet = weir::RedisFleet::open(address, {.timeout = std::chrono::seconds{5}});

@@ -1,6 +1,8 @@
-"""fleet and fleet_async take exactly what the limit allows, on a private Redis; without a Redis they
-report an error.
-Usage: fleet_test.py FLEET FLEET_ASYNC"""
+"""fleet and fleet_async take exactly what the limit allows, on a private Redis; without a Redis they report
+an error.
+
+Usage: fleet_test.py FLEET FLEET_ASYNC
+"""
 
 import os
 import subprocess

@@ -72,7 +72,7 @@ void check_trailers(const std::string& trailers) {
   require(piece.data == "body");
 }
 
-class Door final : public wire::H2Handler {
+class RequestHandler final : public wire::H2Handler {
  public:
   void hear(std::string_view input) { machine_.receive(input, 1); }
 
@@ -121,6 +121,6 @@ class Door final : public wire::H2Handler {
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   std::string input(reinterpret_cast<const char*>(data), size);
   if (!input.starts_with("PRI")) input.insert(0, wire::H2Machine::kPreface);
-  Door().hear(input);
+  RequestHandler().hear(input);
   return 0;
 }

@@ -197,17 +197,17 @@ struct World {
                           .access = {}};
 };
 
-struct Said {
+struct SessionOutput {
   std::string bytes;
   bool ended = false;
 };
 
-Said converse(std::string_view input, std::size_t first, const net::Peer& peer,
-              const server::Access& access) {
+SessionOutput converse(std::string_view input, std::size_t first, const net::Peer& peer,
+                       const server::Access& access) {
   World world;
   world.service.access = access;
   server::RespSession session(world.service, peer);
-  Said said;
+  SessionOutput output;
   by_pieces(input, first, Cuts(input), [&](std::string_view shown) {
     std::size_t used = 0;
     while (!session.ends()) {
@@ -215,15 +215,15 @@ Said converse(std::string_view input, std::size_t first, const net::Peer& peer,
       const std::size_t more = session.on_input(shown.substr(used), out);
       require(more <= shown.size() - used);
       used += more;
-      said.bytes += out;
+      output.bytes += out;
       if (more == 0) break;
     }
     world.clock.advance(std::chrono::milliseconds{70});
     return session.ends() ? shown.size() : used;
   });
-  said.ended = session.ends();
-  if (!said.ended) session.on_timeout(said.bytes);
-  return said;
+  output.ended = session.ends();
+  if (!output.ended) session.on_timeout(output.bytes);
+  return output;
 }
 
 bool is(std::string word, std::string_view name) {
@@ -233,13 +233,13 @@ bool is(std::string word, std::string_view name) {
 }
 
 // A connection that sends HTTP is not read any longer.
-bool ends_as_http(const std::vector<std::string>& words, const Said& said) {
+bool ends_as_http(const std::vector<std::string>& words, const SessionOutput& output) {
   const bool looks_so = is(words[0], "HOST:") || words.back().starts_with("HTTP/");
-  return looks_so && said.bytes.ends_with("-ERR this is HTTP: ask the HTTP listener\r\n");
+  return looks_so && output.bytes.ends_with("-ERR this is HTTP: ask the HTTP listener\r\n");
 }
 
-bool answers_each_once(const Transcript& asked, const Said& said) {
-  Answers answers(said.bytes);
+bool answers_each_once(const Transcript& asked, const SessionOutput& output) {
+  Answers answers(output.bytes);
   const std::size_t count = answers.count();
   std::size_t expected = 0;
   bool quits = false;
@@ -247,12 +247,12 @@ bool answers_each_once(const Transcript& asked, const Said& said) {
   for (const auto& words : asked.commands) {
     ++expected;
     says_hello = says_hello || is(words[0], "HELLO");
-    quits = is(words[0], "QUIT") || (expected == count && ends_as_http(words, said));
+    quits = is(words[0], "QUIT") || (expected == count && ends_as_http(words, output));
     if (quits) break;
   }
   // The last answer is about an error, or about an unfinished command.
   if (!quits) ++expected;
-  return said.ended == (quits || !asked.error.empty()) && count == expected &&
+  return output.ended == (quits || !asked.error.empty()) && count == expected &&
          (says_hello || !answers.speaks_resp3());
 }
 
@@ -275,9 +275,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   require(answers_each_once(whole, converse(input, input.size(), here, {})));
   require(answers_each_once(whole, converse(input, 1 + size % 5, here, {})));
   const server::Access access{.password = "secret", .admin_token = "token"};
-  const Said said = converse(input, 1 + size % 3, stranger, access);
+  const SessionOutput output = converse(input, 1 + size % 3, stranger, access);
   const Transcript limited = transcript(input, input.size(), RespParser::Sender::stranger);
-  require(answers_each_once(limited, said) ||
-          (may_authenticate(limited) && answers_each_once(whole, said)));
+  require(answers_each_once(limited, output) ||
+          (may_authenticate(limited) && answers_each_once(whole, output)));
   return 0;
 }

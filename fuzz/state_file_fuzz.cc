@@ -1,5 +1,6 @@
 // A state file with any bytes overwritten: the engine continues with it, sets it aside, or reports
 // why it cannot; and its answers afterwards are valid.
+//
 // The input: a byte of choices, then changes one after the other. A change is an offset (two
 // bytes), a length (one byte), and the bytes to write; or, with the highest bit of the length set,
 // the offset to copy them from (two bytes).

@@ -1,10 +1,13 @@
 """Ten limits in one decision on a Redis Cluster. Used by bench/run.
-Three primaries, a replica of each and a daemon, at a rate that does not saturate them: the latency of a
-call. Once the ten limits have one key, on one node, and once ten keys, on several nodes.
+
+Three primaries, a replica of each and a daemon, at a rate that does not saturate them: the latency of a call.
+Once the ten limits have one key, on one node, and once ten keys, on several nodes.
+
 The primaries share a core, and so do the daemon and the load: none of them waits for a foreign process,
-unless the kernel does uninterruptible work for that one. One such moment affects some answers in a hundred
-of a second, so a round has to contain several. In production replicas have other machines: here they run
-when the primaries leave the core to them."""
+unless the kernel does uninterruptible work for that one. One such moment affects some answers in a hundred of
+a second, so a round has to contain several. In production replicas have other machines: here they run when
+the primaries leave the core to them.
+"""
 
 import subprocess
 import time

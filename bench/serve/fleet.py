@@ -1,9 +1,12 @@
 """The cost of limits on a Redis, beside a client that only sends. Used by bench/run.
+
 One redis-server, alone on the first core; its client is on the second: the load, directly to the server or
 through a daemon that shares its core, or a program with its own link. The load sends to the server exactly
 the bytes that the daemon was seen to send. Contenders take turns within a round, and a ratio is of two
 figures of the same round.
-All keys exist, and have some of their limit left during the whole run."""
+
+All keys exist, and have some of their limit left during the whole run.
+"""
 
 import ast
 import json

@@ -1,5 +1,6 @@
 // fleet_client PORT LIMIT KEYS IN_FLIGHT SECONDS [forgets]: the cost of a program that uses a
 // Redis.
+//
 // An AsyncEngine on one link, with one policy of one limit, takes from KEYS keys, one after the
 // other in a pseudo-random order, with IN_FLIGHT open calls at any time. `forgets`: the link has no
 // denial cache. Prints: answers a second, nanoseconds of CPU for each, the kernel's part of them,

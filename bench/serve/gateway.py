@@ -1,6 +1,8 @@
 """The cost of the gateway beside nginx, with a limit on every request. Used by bench/run.
-One service that answers a constant, on the core of the load; the proxies take turns on the other. Both
-keep their connections to it, forward the client's address, and count by it."""
+
+One service that answers a constant, on the core of the load; the proxies take turns on the other. Both keep
+their connections to it, forward the client's address, and count by it.
+"""
 
 import shutil
 from pathlib import Path

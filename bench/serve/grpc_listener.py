@@ -1,10 +1,13 @@
-"""The cost of the gRPC listener, beside a bare nghttp2 loop and the gRPC library's server, which both
-answer a constant. Used by bench/run.
-Each server runs alone on one core, the load on another. Three programs make the load: one of ours that
-sends prepared bytes (h2_load.cc), h2load of nghttp2, and the gRPC library's client. Contenders take turns
-within a round, and a ratio is of two figures of the same round.
-If an envoyproxy/ratelimit is available (make peers) it is measured too, and weir with the same Redis
-behind it, which is on the core of the servers: its CPU time counts as theirs."""
+"""The cost of the gRPC listener, beside a bare nghttp2 loop and the gRPC library's server, which both answer
+a constant. Used by bench/run.
+
+Each server runs alone on one core, the load on another. Three programs make the load: one of ours that sends
+prepared bytes (h2_load.cc), h2load of nghttp2, and the gRPC library's client. Contenders take turns within a
+round, and a ratio is of two figures of the same round.
+
+If an envoyproxy/ratelimit is available (make peers) it is measured too, and weir with the same Redis behind
+it, which is on the core of the servers: its CPU time counts as theirs.
+"""
 
 import random
 import re

@@ -1,5 +1,6 @@
 // h2_load PORT CONNECTIONS IN_FLIGHT SECONDS FILE: sends gRPC calls as prepared bytes, and counts
 // the answers.
+//
 // FILE has messages, each after its length in four bytes. Each becomes a call of ShouldRateLimit;
 // only the stream identifiers are written during the run. A connection has IN_FLIGHT calls open and
 // starts as many as have been answered. An answer counts when it has one message and trailers with

@@ -1,7 +1,9 @@
 """The cost and the accuracy of leased limits. Used by bench/run.
-One redis-server. A daemon that leases beside one that counts alone, on one hot key. Then four daemons on
-one hot key with more load than its limit, most of it at one of them: how much of the limit is used,
-whether more is, and how many queries that takes."""
+
+One redis-server. A daemon that leases beside one that counts alone, on one hot key. Then four daemons on one
+hot key with more load than its limit, most of it at one of them: how much of the limit is used, whether more
+is, and how many queries that takes.
+"""
 
 import re
 import subprocess

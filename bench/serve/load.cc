@@ -1,5 +1,6 @@
 // load PORT CONNECTIONS IN_FLIGHT SECONDS MARK FILE [RATE] [sleeps]: sends prepared messages and
 // counts answers.
+//
 // FILE has messages, one after the other, each after its length in four bytes. A connection sends
 // IN_FLIGHT of them in one piece and waits for as many answers; MARK is a byte that each answer has
 // once. With a RATE (open loop) that many messages are sent a second, independent of the answers,
@@ -8,6 +9,7 @@
 // because it shares its core with a busy process. It ends after SECONDS, but not before the first
 // answer: a busy machine may need longer, and no answers cannot be compared. If none comes for ten
 // seconds more, it fails.
+//
 // Prints: answers a second, microseconds at the 50th, 99th and 99.9th percentile, and the seconds
 // from the first message to the end.
 

@@ -1,7 +1,9 @@
 """The cost of the daemon, beside a bare loop and its peers. Used by bench/run.
-Each server runs alone on one core, the load on another. Contenders take turns within a round, and a ratio
-is of two figures of the same round. CPU is the run time of the server's threads as reported by the kernel.
-If permitted, the bench keeps other processes of the machine away from both cores."""
+
+Each server runs alone on one core, the load on another. Contenders take turns within a round, and a ratio is
+of two figures of the same round. CPU is the run time of the server's threads as reported by the kernel. If
+permitted, the bench keeps other processes of the machine away from both cores.
+"""
 
 import contextlib
 import functools

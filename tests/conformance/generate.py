@@ -1,8 +1,11 @@
 """Makes random, adversarial timelines with the models' answers as expectations.
+
 generate.py --seed N --cases M [--kind K] [--grain NS] [--out FILE]
+
 The arrivals prefer edges: the exact instant named by a refusal, a nanosecond and a microsecond before it,
-window edges, ends of leases, days on which the clock jumps. Where the published rules leave an answer
-open, no expectation is written."""
+window edges, ends of leases, days on which the clock jumps. Where the published rules leave an answer open,
+no expectation is written.
+"""
 
 from __future__ import annotations
 

@@ -319,8 +319,10 @@ class Nginx(Limit):
 
 class Smooth(Limit):
     """Guava SmoothBursty: a second of permits is stored, and the next caller pays.
+
     `free` is the next free ticket. A new key is at rest, that is full; one made with `start: empty` is as
-    Guava's constructor leaves it."""
+    Guava's constructor leaves it.
+    """
 
     def doubt(self) -> tuple[int, int]:
         """The rules do not fix how `stored` is represented, but any representation holds whole nanoseconds
@@ -429,7 +431,9 @@ class Warmup(Smooth):
 
 class Counter(Limit):
     """A count in a window [start, end). Subclasses give the window of an instant.
-    A clock that steps back before the window leaves it in force: negative elapsed time counts as zero."""
+
+    A clock that steps back before the window leaves it in force: negative elapsed time counts as zero.
+    """
 
     def __init__(self, spec: Spec):
         super().__init__(spec)

@@ -1,7 +1,10 @@
 """Runs random timelines through `weir test` and compares with the models.
+
 run.py WEIR_BINARY [--seed N ...] [--cases M] [--kind K ...] [--store URL] [--keep DIR]
+
 One file per kind and seed. When a file fails, its cases are run one by one, so that the output is the
-smallest file that shows the disagreement."""
+smallest file that shows the disagreement.
+"""
 
 from __future__ import annotations
 

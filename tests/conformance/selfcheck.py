@@ -1,5 +1,7 @@
 """The models against worked timelines of the systems they restate.
-Run alone it prints the differences; run.py runs it first, because a wrong model is worse than none."""
+
+Run alone it prints the differences; run.py runs it first, because a wrong model is worse than none.
+"""
 
 from __future__ import annotations
 

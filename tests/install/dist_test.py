@@ -1,5 +1,7 @@
 """The tarball of make dist: unpacked anywhere, its command serves with the libraries in the tarball.
-Usage: dist_test.py BUILD SOURCE SCRATCH."""
+
+Usage: dist_test.py BUILD SOURCE SCRATCH.
+"""
 
 import os
 import re

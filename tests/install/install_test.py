@@ -1,7 +1,10 @@
 """Foreign projects can use the installed libraries: find, compile, link, run, and move them.
+
 Usage: install_test.py --build BUILD --source SOURCE --compiler CXX [--sanitize LIST] [unittest arguments]
-A build with sanitizers can only be linked by its own compiler with the same flags, and links more
-libraries; checks that depend on that are left out."""
+
+A build with sanitizers can only be linked by its own compiler with the same flags, and links more libraries;
+checks that depend on that are left out.
+"""
 
 import argparse
 import multiprocessing.pool

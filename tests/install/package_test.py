@@ -1,6 +1,8 @@
 """The Debian package: installed by dpkg into a private root, it serves, and a purge removes all files.
+
 Usage: package_test.py WEIR SOURCE SCRATCH. As root the package is really installed, with its scripts;
-otherwise it is only unpacked, and tests of dpkg are skipped."""
+otherwise it is only unpacked, and tests of dpkg are skipped.
+"""
 
 import os
 import re

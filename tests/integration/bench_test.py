@@ -268,7 +268,7 @@ def wait_until_taken(daemon, policy, key, count=1):
     raise AssertionError(f"nobody asked for {key}")
 
 
-class TroubleTest(unittest.TestCase):
+class FailureTest(unittest.TestCase):
     def start(self, address, *args):
         return subprocess.Popen([WEIR, "bench", address, "--policy", "wide", "--json", *map(str, args)],
                                 stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)

@@ -1,7 +1,9 @@
 """The samples of docs/clients.md against a daemon: client_samples_test.py WEIR SOURCE BUILD CLIENT.
-The driver of a sample in tests/integration/clients calls it from many threads at once, and prints the
-number of admitted calls and the seconds of the longest one. CLIENT is one of CLIENTS below. Clients that
-are not installed, or cannot be fetched from their registry, are skipped."""
+
+The driver of a sample in tests/integration/clients calls it from many threads at once, and prints the number
+of admitted calls and the seconds of the longest one. CLIENT is one of CLIENTS below. Clients that are not
+installed, or cannot be fetched from their registry, are skipped.
+"""
 
 import json
 import os

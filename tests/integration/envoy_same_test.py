@@ -1,7 +1,9 @@
 """The same rules and calls for envoyproxy/ratelimit and for weir: envoy_same_test.py WEIR RATELIMIT.
+
 Rules and calls are random; each answer and each statistic must be equal in every field. Left out are the
 points in which this version of ratelimit differs from later ones: quota_mode, and a `*` that is not at the
-end. Skipped if ratelimit is not installed (see make peers)."""
+end. Skipped if ratelimit is not installed (see make peers).
+"""
 
 import collections
 import contextlib

@@ -1,11 +1,14 @@
 #!/usr/bin/env python3
-"""Shows the permits that a fleet admits while its Redis fails: fault_matrix.py WEIR [--only FAULT,…]
-[--write PAGE].
+"""Shows the permits that a fleet admits while its Redis fails: fault_matrix.py WEIR [--only FAULT,…] [--write
+PAGE].
+
 For each fault, three daemons share a Redis, and callers take more than the limits hold from all of them:
 before the fault, during it, and afterwards until nothing is left. All cells of a fault (the scopes, under
 each on_store_failure) are policies of the same daemons, so that the fault meets all of them at the same
 moment. The admitted permits are compared with the promise in docs/faults.md.
---write replaces the tables of that page. The exit status is 1 if a cell exceeds its promise."""
+
+--write replaces the tables of that page. The exit status is 1 if a cell exceeds its promise.
+"""
 
 import argparse
 import concurrent.futures
@@ -173,10 +176,12 @@ class Caller(threading.Thread):
 
 
 class RefundingCaller(Caller):
-    """Takes with receipts before the fault, refunds all of that during it, repeats each refund whose
-    answer is degraded, and then takes what is left.
-    No call of scope fleet takes during the fault: a charge without an answer would hide a repeated refund.
-    In the other scopes nodes decide in memory, and continue."""
+    """Takes with receipts before the fault, refunds all of that during it, repeats each refund whose answer
+    is degraded, and then takes what is left.
+
+    No call of scope fleet takes during the fault: a charge without an answer would hide a repeated refund. In
+    the other scopes nodes decide in memory, and continue.
+    """
 
     def __init__(self, *arguments):
         super().__init__(*arguments)

@@ -37,10 +37,12 @@ class ProxyLoop:
 
 class FaultProxy:
     """Forwards everything until one of its faults is switched on:
+
     late        answers are forwarded after DELAY.
     cut_before  at every second script call, the connection ends and the call is lost.
     cut_after   at every second script call, the connection ends and the answer is lost.
-    hold        nothing is forwarded until the fault is over, as in a network that drops packets."""
+    hold        nothing is forwarded until the fault is over, as in a network that drops packets.
+    """
 
     FAULTS = (None, "late", "cut_before", "cut_after", "hold")
 

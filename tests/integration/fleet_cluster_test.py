@@ -292,7 +292,7 @@ class MovingSlotsTest(ClusterTest):
         source = self.cluster.owner_of(slot)
         to = next(node for node in self.cluster.primaries() if node is not source)
         self.cluster.begin_move(slot, to)
-        # (Two keys may be used in one command only where both are.)
+        # (A node runs a command on two keys only while it has both.)
         entered = 4 + sum(resp("WEIR.ENTER", "rooms", "moving", f"m{i}")[0] for i in range(10))
         self.assertLessEqual(entered, 10)
         self.cluster.end_move(slot, source, to)

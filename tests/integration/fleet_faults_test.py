@@ -230,7 +230,7 @@ class OutageTest(FaultTest):
         self.assert_heals()
 
 
-class MistakeTest(FaultTest):
+class MisconfigurationTest(FaultTest):
     def test_a_wrong_password_is_a_misconfiguration_that_heals(self):
         redis = self.redis("--requirepass", "right")
         daemon = self.daemon(f"redis://:wrong@127.0.0.1:{redis.port}")

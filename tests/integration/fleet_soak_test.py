@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
 """Daemons on one Redis that fails in every possible way, for a while: fleet_soak_test.py WEIR [SECONDS].
-Callers take under a limit that is closed without the store. For any failure of the store, no more calls
-pass than the limit allows; all permits pass in the end, except those charged without an answer; every call
-is answered; and after the faults the daemons heal by themselves."""
+
+Callers take under a limit that is closed without the store. For any failure of the store, no more calls pass
+than the limit allows; all permits pass in the end, except those charged without an answer; every call is
+answered; and after the faults the daemons heal by themselves.
+"""
 
 import contextlib
 import random

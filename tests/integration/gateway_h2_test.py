@@ -363,17 +363,17 @@ class Flow(Case):
         self.assertLessEqual(window, 128 << 10)
         sent = 0
 
-        def room():
+        def sendable():
             return min(65535 + peer.opened[0], window + peer.opened[stream]) - sent
 
         def upload():
-            """Reads as much as the peer sends for now."""
+            """Sends as much as the windows allow for now."""
             nonlocal sent
             while sent < size:
-                some = min(size - sent, 16384, room())
+                some = min(size - sent, 16384, sendable())
                 if some == 0:
                     peer.pong()
-                    if room() == 0:
+                    if sendable() == 0:
                         return
                     continue
                 sent += some
@@ -385,7 +385,7 @@ class Flow(Case):
             self.assertLess(resident_kib(gateway.process.pid) - before, 4 << 10, "KiB")
         go.set()
         while sent < size:
-            if room() == 0:
+            if sendable() == 0:
                 peer.hear()
             upload()
         self.assertEqual(peer.answer(stream).status, 200)
@@ -468,7 +468,7 @@ class Limits(Case):
         eventually(lambda: len(service.seen) == 1, "a request under way")
         self.assertEqual(peer.ask(fields_of()).status, 429)
         peer.send(reset(held))
-        eventually(lambda: peer.ask(fields_of()).status == 200, "room for another one")
+        eventually(lambda: peer.ask(fields_of()).status == 200, "a free permit")
         self.assertEqual(gateway.metric("weir_gateway_abandoned_total")['{route="r"}'], 1)
 
     def test_a_stream_reset_in_the_queue_refunds_its_permit(self):
@@ -499,7 +499,7 @@ class Limits(Case):
         self.assertGreater(time.monotonic() - began, 1)
 
 
-class Manners(Case):
+class ProtocolErrors(Case):
     """Errors that have no equal in HTTP/1, or are reported differently."""
 
     BAD = {

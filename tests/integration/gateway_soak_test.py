@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
 """All features of the gateway under load at once, for a while: gateway_soak_test.py WEIR [SECONDS].
+
 HTTP/1 and HTTP/2 clients that check each response, services that are slow, die or answer nonsense, an
 operator who changes the routes, and clients that send half a request and leave. At the end nothing is in
 flight or queued, no permit is lost, and there are neither more descriptors nor more memory than before; a
-sanitizer reports leaks when the daemon ends."""
+sanitizer reports leaks when the daemon ends.
+"""
 
 import http.client
 import os

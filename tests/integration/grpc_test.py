@@ -1,6 +1,8 @@
 """The gRPC listener with unmodified clients: grpc_test.py WEIR SOURCE BUILD.
-The gRPC library's C++ client (tests/grpc/client.cc), Debian's python3-grpcio, curl and h2load. (Node's
-client and Envoy have their own tests.)"""
+
+The gRPC library's C++ client (tests/grpc/client.cc), Debian's python3-grpcio, curl and h2load. (Node's client
+and Envoy have their own tests.)
+"""
 
 import concurrent.futures
 import json

@@ -1,8 +1,10 @@
 """The behaviour of envoyproxy/ratelimit for rules and requests, over gRPC and POST /json, in both modes of
 charging (compat): grpc_vectors_test.py WEIR SOURCE.
+
 A vector is a file of rules and steps. A step is a request and the answer: the overall code, and for each
-descriptor (code, limit, remaining). `in_turn` has several answers to the same request. Where weir's own
-mode differs, the answer is under OURS."""
+descriptor (code, limit, remaining). `in_turn` has several answers to the same request. Where weir's own mode
+differs, the answer is under OURS.
+"""
 
 import itertools
 import json

@@ -5,7 +5,7 @@ import sys
 import unittest
 
 from daemon import Daemon
-from h2_listeners import METHOD, POLICIES, RULES, GrpcDoor, rate_limit_request, text_field
+from h2_listeners import METHOD, POLICIES, RULES, GrpcListener, rate_limit_request, text_field
 from h2_peer import *  # noqa: F403: frames, flags and codes
 
 WEIR = sys.argv.pop(1)
@@ -23,7 +23,7 @@ class WireTest(unittest.TestCase):
         cls.daemon = Daemon(WEIR, POLICIES, grpc="127.0.0.1:0", extra="envoy_ratelimit: rules.yaml")
         (cls.daemon.folder / "rules.yaml").write_text(RULES)
         cls.daemon.__enter__()
-        cls.listener = GrpcDoor(cls.daemon)
+        cls.listener = GrpcListener(cls.daemon)
 
     @classmethod
     def tearDownClass(cls):

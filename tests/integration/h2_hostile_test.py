@@ -11,7 +11,7 @@ import time
 import unittest
 
 from daemon import Daemon, resident_kib, under_sanitizer
-from h2_listeners import POLICIES, RULES, GrpcDoor, HttpDoor
+from h2_listeners import POLICIES, RULES, GrpcListener, HttpListener
 from h2_peer import *  # noqa: F403: frames, flags and codes
 
 WEIR = sys.argv.pop(1)
@@ -47,7 +47,7 @@ class Listeners(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         cls.daemon = start_daemon()
-        cls.listeners = [HttpDoor(cls.daemon), GrpcDoor(cls.daemon)]
+        cls.listeners = [HttpListener(cls.daemon), GrpcListener(cls.daemon)]
 
     @classmethod
     def tearDownClass(cls):
@@ -223,7 +223,7 @@ class HonestTest(Listeners):
                     del peer.answers[stream]
 
 
-class StubbornTest(Listeners):
+class UnresponsiveTest(Listeners):
     # Sends requests continuously, and reads no answer.
     @on_each_listener
     def test_a_client_that_never_reads_is_disconnected(self, listener):
@@ -316,7 +316,7 @@ class EndTest(unittest.TestCase):
     def setUp(self):
         self.daemon = start_daemon()
         self.addCleanup(self.daemon.__exit__)
-        self.listeners = [HttpDoor(self.daemon), GrpcDoor(self.daemon)]
+        self.listeners = [HttpListener(self.daemon), GrpcListener(self.daemon)]
 
     def test_requests_in_flight_are_answered_at_shutdown(self):
         peers = []

@@ -33,7 +33,7 @@ def rate_limit_request(*entries, domain="test"):
     return text_field(1, domain) + text_field(2, descriptor)
 
 
-class HttpDoor:
+class HttpListener:
     name = "HTTP"
     body = json.dumps({"policy": "p", "key": "k"}).encode()
 
@@ -57,7 +57,7 @@ class HttpDoor:
         return answer.status == 200 and json.loads(answer.body)["allowed"]
 
 
-class GrpcDoor:
+class GrpcListener:
     name = "gRPC"
     body = grpc_message(rate_limit_request(("user", "k")))
 

@@ -1,5 +1,7 @@
 """HTTP/2 clients that are slow or idle, and the timeouts of the daemon: h2_patience_test.py WEIR.
-All of them run concurrently, so that the test takes as long as the longest timeout."""
+
+All of them run concurrently, so that the test takes as long as the longest timeout.
+"""
 
 import sys
 import threading
@@ -7,11 +9,11 @@ import time
 import unittest
 
 from daemon import Daemon
-from h2_listeners import POLICIES, RULES, GrpcDoor, HttpDoor
+from h2_listeners import POLICIES, RULES, GrpcListener, HttpListener
 from h2_peer import *  # noqa: F403: frames, flags and codes
 
 WEIR = sys.argv.pop(1)
-PATIENCE = 20  # seconds; the timeout for a complete request and for reading answers
+TIMEOUT = 20  # seconds; the timeout for a complete request and for reading answers
 WATCH = "/grpc.health.v1.Health/Watch"
 
 
@@ -26,7 +28,7 @@ class Slow(threading.Thread):
         self.start()
 
     def run(self):
-        self.peer.socket.settimeout(2 * PATIENCE + 20)
+        self.peer.socket.settimeout(2 * TIMEOUT + 20)
         if self.go_on:
             threading.Thread(target=self.say_more, daemon=True).start()
         try:
@@ -45,21 +47,21 @@ class Slow(threading.Thread):
             pass
 
 
-class PatienceTest(unittest.TestCase):
+class TimeoutTest(unittest.TestCase):
     def test_stalled_clients_time_out_and_waiting_ones_do_not(self):
         daemon = Daemon(WEIR, POLICIES, grpc="127.0.0.1:0", extra="envoy_ratelimit: rules.yaml")
         (daemon.folder / "rules.yaml").write_text(RULES)
         with daemon:
             slow, calm = [], []
-            for listener in (HttpDoor(daemon), GrpcDoor(daemon)):
+            for listener in (HttpListener(daemon), GrpcListener(daemon)):
                 slow += self.slow_ones(listener)
                 calm += self.calm_ones(listener)
             for each in slow:
-                each.join(2 * PATIENCE + 30)
+                each.join(2 * TIMEOUT + 30)
                 with self.subTest(who=each.title):
                     self.assertIsNotNone(each.lasted, "it is still there")
-                    self.assertGreater(each.lasted, PATIENCE - 3)
-                    self.assertLess(each.lasted, 2 * PATIENCE + 10)
+                    self.assertGreater(each.lasted, TIMEOUT - 3)
+                    self.assertLess(each.lasted, 2 * TIMEOUT + 10)
             for listener, title, peer, open_stream in calm:
                 with self.subTest(who=title):
                     answer = peer.ask(listener.fields(), listener.body)

@@ -1,5 +1,7 @@
 """The results of h2spec, the conformance tests of HTTP/2: h2_spec_test.py WEIR H2SPEC.
-Skipped where there is no h2spec (see make peers)."""
+
+Skipped where there is no h2spec (see make peers).
+"""
 
 import http.server
 import subprocess
@@ -23,7 +25,7 @@ PREFACE = {"Sends invalid connection preface"}
 # Tests that expect a body: a request that is no gRPC call is answered without one.
 WITH_A_BODY = {"Sends a WINDOW_UPDATE frame on half-closed (remote) stream",
                "Sends a PRIORITY frame on half-closed (remote) stream"}
-# Answers that are given at once never reach many concurrent streams.
+# Requests that are answered at once never reach the limit of concurrent streams.
 MANY_AT_A_TIME = {"Sends HEADERS frames that causes their advertised concurrent stream limit to be exceeded"}
 
 

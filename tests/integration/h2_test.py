@@ -1,6 +1,8 @@
 """HTTP/2 case by case, on both listeners that speak it: h2_test.py WEIR.
+
 Each case breaks or uses one rule of RFC 9113 or 7541 and expects its result. A stream error may be made a
-connection error: the RFC allows that. The numbers are sections."""
+connection error: the RFC allows that. The numbers are sections.
+"""
 
 import functools
 import json
@@ -12,7 +14,7 @@ import unittest
 import hpack
 
 from daemon import Daemon
-from h2_listeners import POLICIES, RULES, GrpcDoor, HttpDoor
+from h2_listeners import POLICIES, RULES, GrpcListener, HttpListener
 from h2_peer import *  # noqa: F403: frames, flags and codes
 
 WEIR = sys.argv.pop(1)
@@ -617,7 +619,7 @@ class Listeners(unittest.TestCase):
         cls.daemon = Daemon(WEIR, POLICIES, grpc="127.0.0.1:0", extra="envoy_ratelimit: rules.yaml")
         (cls.daemon.folder / "rules.yaml").write_text(RULES)
         cls.daemon.__enter__()
-        cls.listeners = [HttpDoor(cls.daemon), GrpcDoor(cls.daemon)]
+        cls.listeners = [HttpListener(cls.daemon), GrpcListener(cls.daemon)]
 
     @classmethod
     def tearDownClass(cls):
@@ -808,23 +810,23 @@ class WindowsTest(Listeners):
 def send_within_windows(peer, stream, body):
     """Sends as much as the windows allow, until all is sent."""
     sent = 0
-    room = {0: 65535, stream: None}
+    windows = {0: 65535, stream: None}
     while sent < len(body):
-        if room[stream] is None and peer.settings:
-            room[stream] = peer.settings.get(INITIAL_WINDOW_SIZE, 65535)
-        piece = min(16384, room[0], room[stream] or 0, len(body) - sent)
+        if windows[stream] is None and peer.settings:
+            windows[stream] = peer.settings.get(INITIAL_WINDOW_SIZE, 65535)
+        piece = min(16384, windows[0], windows[stream] or 0, len(body) - sent)
         if piece > 0:
             ends = END_STREAM if sent + piece == len(body) else 0
             peer.send(frame(DATA, ends, stream, body[sent:sent + piece]))
             sent += piece
-            room[0] -= piece
-            room[stream] -= piece
+            windows[0] -= piece
+            windows[stream] -= piece
             continue
         heard = peer.hear()
         if heard is None or stream in peer.answers and peer.answers[stream].over:
             return sent
-        if heard.type == WINDOW_UPDATE and heard.stream in room:
-            room[heard.stream] += struct.unpack(">I", heard.payload)[0]
+        if heard.type == WINDOW_UPDATE and heard.stream in windows:
+            windows[heard.stream] += struct.unpack(">I", heard.payload)[0]
     return sent
 
 

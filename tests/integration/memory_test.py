@@ -1,5 +1,7 @@
 """Clients that make the daemon hold as much memory as possible: memory_test.py WEIR [CONNECTIONS].
-CONNECTIONS is the number of connections of each kind; 100 by default."""
+
+CONNECTIONS is the number of connections of each kind; 100 by default.
+"""
 
 import os
 import resource

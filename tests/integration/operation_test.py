@@ -392,13 +392,13 @@ class CommandLineTest(unittest.TestCase):
         self.assertEqual(done.returncode, 2, said)
         return said
 
-    def test_a_key_that_is_not_utf8_is_distinct(self):
+    def test_a_key_that_is_not_utf8_is_refused_over_http(self):
         with Daemon(WEIR) as daemon:
             url = f"--url=http://127.0.0.1:{daemon.http_port}"
             for args in ((b"k\xff",), (b"--part", b"user=k\xff"), (b"--part", b"u\xff=k")):
                 self.assertIn("use RESP", self.usage("take", "llm", *args, url))
             self.assertIn("use RESP", self.usage("reset", "llm", b"\xffk", url))
-            # The replacement character is a key of its own.
+            # The key must not be sent with U+FFFD in its place, which is the key of another caller.
             self.assertEqual(self.weir(daemon, "peek", "llm", "k\ufffd", "--permits", "1000")[0], 0)
 
     def test_an_invalid_address_is_an_error(self):

@@ -1,5 +1,7 @@
 """Slow clients and the timeouts of the daemon: patience_test.py WEIR.
-All of them run concurrently, so that the test takes as long as the daemon's longest timeout."""
+
+All of them run concurrently, so that the test takes as long as the daemon's longest timeout.
+"""
 
 import http.client
 import json
@@ -80,7 +82,7 @@ class Good(threading.Thread):
             time.sleep(0.001)  # leaves this process time for the other threads
 
 
-class PatienceTest(unittest.TestCase):
+class TimeoutTest(unittest.TestCase):
     def setUp(self):
         self.daemon = Daemon(WEIR, f"policies: {{ p: {{ limits: [ {PERMITS} per 1000h window ] }} }}")
         self.daemon.__enter__()

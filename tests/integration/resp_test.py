@@ -142,7 +142,7 @@ class RespTest(unittest.TestCase):
         self.assertEqual(last[2], 1000)
         self.assertEqual(self.resp("WEIR.SETTLE", "llm", "settled", 1500)[2], 0)
         self.assertIn("needs the receipt", self.error("WEIR.SETTLE", "llm", "settled", -1))
-        # A forgotten receipt, as after a restart, changes nothing about the charge.
+        # A debit is charged even if its receipt is forgotten, as after a restart.
         self.assertIn("no such receipt",
                       self.error("WEIR.SETTLE", "llm", "other", -1, "RECEIPT", "forgotten"))
         before = self.resp("WEIR.PEEK", "llm", "other")[2]

@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
 """All features under load at once, for a while: soak_test.py WEIR [SECONDS] [--load].
-Callers at both listeners that count their grants, an operator who changes policies and gives orders,
-hostile clients, and restarts, orderly or by SIGKILL. At the end the daemon must know exactly the grants,
-and have neither more memory nor more descriptors than before. `--load` adds `weir bench` at full speed."""
+
+Callers at both listeners that count their grants, an operator who changes policies and gives orders, hostile
+clients, and restarts, orderly or by SIGKILL. At the end the daemon must know exactly the grants, and have
+neither more memory nor more descriptors than before. `--load` adds `weir bench` at full speed.
+"""
 
 import http.client
 import json

@@ -192,7 +192,7 @@ class ClientsTest(TlsTest):
         self.assertTrue(said.startswith(b"HTTP/1.1 200 OK"))
 
 
-class StrangersTest(TlsTest):
+class UntrustedClientsTest(TlsTest):
     def test_plaintext_clients_get_an_answer(self):
         for port, said, answer in (
                 (self.daemon.resp_port, b"PING\r\n", b"-ERR this port speaks TLS only"),

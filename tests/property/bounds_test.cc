@@ -19,14 +19,14 @@ struct Admitted {
   Permits permits;
 };
 
-std::vector<Admitted> admissions(const Limit& limit, Clockwork clockwork = {}) {
+std::vector<Admitted> admissions(const Limit& limit, ClockOptions clock_options = {}) {
   Subject subject(limit);
   std::vector<Admitted> admitted;
   Instant now = start();
   Instant furthest{};
   Decision last;
   std::uint64_t who = 0;
-  for (const Step& arrival : *steps(clockwork)) {
+  for (const Step& arrival : *steps(clock_options)) {
     now = moved(arrival, limit, now, last);
     const Ask ask = ask_of(arrival, limit);
     last = subject.take(now, ask, ++who);

@@ -1,4 +1,5 @@
 // Limits that change while nodes hold leased permits, on a real redis-server in virtual time.
+//
 // A lease never exceeds the permits granted by the rates of each moment, less those that nodes have
 // used and hold. A node admits only from its lease. So the fleet never exceeds the limit, except
 // that permits leased before a limit was lowered may be spent until their term ends
@@ -19,13 +20,13 @@ class LeasedWorld {
  public:
   LeasedWorld(int nodes, Learning learning) : learning_(learning) {
     for (int i = 0; i < nodes; ++i) {
-      nodes_.push_back(std::make_unique<Borrowing>(*this));
+      nodes_.push_back(std::make_unique<LeasingNode>(*this));
       nodes_.back()->node.fleet.node_count = static_cast<std::uint32_t>(nodes);
     }
   }
 
   void perform(const Step& step) {
-    Borrowing& at = *nodes_[static_cast<std::size_t>(step.number) % nodes_.size()];
+    LeasingNode& at = *nodes_[static_cast<std::size_t>(step.number) % nodes_.size()];
     if (step.op == Step::Op::take) return take(at, kKeys[step.key], step.number);
     if (step.op == Step::Op::wait) return wait(time_of(step), step.key > 0);
     if (step.op == Step::Op::restart) return restart(at, step.key > 0);
@@ -41,7 +42,7 @@ class LeasedWorld {
     if (!settings_.present) return;
     wait(std::chrono::hours{24}, true);
     keys_.expire_loans();
-    Borrowing& at = *nodes_.front();
+    LeasingNode& at = *nodes_.front();
     for (const char* key : kKeys) {
       const Permits all = at.node.rates.at(key, clock_.now());
       RC_ASSERT(at.node.engine->take({.policy = "p", .key = key, .permits = all}));
@@ -57,8 +58,8 @@ class LeasedWorld {
   };
 
   // A node with its lease cache.
-  struct Borrowing final : public LoanObserver {
-    explicit Borrowing(LeasedWorld& in) : world(in), node("leased", in.keys_, in.clock_, this) {}
+  struct LeasingNode final : public LeaseObserver {
+    explicit LeasingNode(LeasedWorld& in) : world(in), node("leased", in.keys_, in.clock_, this) {}
     void on_loan(const store::LoanQuestion& question, const store::LoanAnswer& answer) override {
       world.check_loan(*this, question, answer);
     }
@@ -70,7 +71,7 @@ class LeasedWorld {
 
   // The call that is being decided.
   struct Call {
-    Borrowing* node = nullptr;
+    LeasingNode* node = nullptr;
     std::string key{};
     Permits permits = 0;
     bool is_paid = false;
@@ -81,7 +82,7 @@ class LeasedWorld {
     return std::string(name.substr(at, name.find('}') - at));
   }
 
-  void check_loan(Borrowing& at, const store::LoanQuestion& question,
+  void check_loan(LeasingNode& at, const store::LoanQuestion& question,
                   const store::LoanAnswer& answer) {
     const Instant now = clock_.now();
     const std::string key = key_of(question.key);
@@ -108,7 +109,7 @@ class LeasedWorld {
     if (!is_so && failure_.empty()) failure_ = otherwise;
   }
 
-  void take(Borrowing& at, const std::string& key, int number) {
+  void take(LeasingNode& at, const std::string& key, int number) {
     if (!at.node.settings.present) return;
     const Permits all = at.node.rates.at(key, clock_.now());
     const Permits permits = std::max<Permits>(all * (number + 1) / 1000, 1);
@@ -156,7 +157,7 @@ class LeasedWorld {
 
   // A node that stops returns its lease; a killed one does not. A new node does not know earlier
   // changes, so nodes are replaced only before the first change.
-  void restart(Borrowing& at, bool is_killed) {
+  void restart(LeasingNode& at, bool is_killed) {
     if (learning_ == Learning::late) return nodes_.back()->node.learn(settings_);
     if (is_changed_) return;
     if (is_killed && at.node.fleet.link != nullptr) at.node.fleet.link->is_cut_off = true;
@@ -173,7 +174,7 @@ class LeasedWorld {
   TestKeys keys_{clock_};
   Settings settings_{};
   Reference reference_{clock_.now()};
-  std::vector<std::unique_ptr<Borrowing>> nodes_;
+  std::vector<std::unique_ptr<LeasingNode>> nodes_;
 };
 
 void check_leased(int nodes, Learning learning) {

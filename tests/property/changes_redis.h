@@ -82,18 +82,18 @@ class TestKeys {
 };
 
 // Called with every lease that is granted.
-class LoanObserver {
+class LeaseObserver {
  public:
   virtual void on_loan(const store::LoanQuestion& question, const store::LoanAnswer& answer) = 0;
 
  protected:
-  ~LoanObserver() = default;
+  ~LeaseObserver() = default;
 };
 
 // A link that queries keys of tests, and answers before it returns.
 class TestLink final : public Link, public store::SharedStore {
  public:
-  TestLink(TestKeys& keys, LoanObserver* observer) : keys_(keys), observer_(observer) {}
+  TestLink(TestKeys& keys, LeaseObserver* observer) : keys_(keys), observer_(observer) {}
 
   int descriptor() const noexcept override { return -1; }
   void run_ready() override {
@@ -136,13 +136,13 @@ class TestLink final : public Link, public store::SharedStore {
   store::SharedStore& store() noexcept override { return *this; }
 
   TestKeys& keys_;
-  LoanObserver* const observer_;
+  LeaseObserver* const observer_;
 };
 
 // The links of an engine that is used by one thread: one link.
 class TestFleet final : public Fleet {
  public:
-  explicit TestFleet(TestKeys& keys, LoanObserver* observer = nullptr)
+  explicit TestFleet(TestKeys& keys, LeaseObserver* observer = nullptr)
       : keys_(keys), observer_(observer) {}
   std::unique_ptr<Link> connect() override {
     auto made = std::make_unique<TestLink>(keys_, observer_);
@@ -156,12 +156,12 @@ class TestFleet final : public Fleet {
 
  private:
   TestKeys& keys_;
-  LoanObserver* const observer_;
+  LeaseObserver* const observer_;
 };
 
 // One of the nodes, with its own view of the settings.
 struct Node {
-  Node(std::string of_limit, TestKeys& keys, const Clock& of_all, LoanObserver* observer = nullptr)
+  Node(std::string of_limit, TestKeys& keys, const Clock& of_all, LeaseObserver* observer = nullptr)
       : scope(std::move(of_limit)), fleet(keys, observer), clock(of_all) {
     open();
   }

@@ -1,5 +1,6 @@
 // Limits that change while they are split among nodes, in virtual time: each node is admitted the
 // permits that the rates of each moment have granted to its share.
+//
 // The membership list is given here; the real one is tested in split_test.cc. All nodes learn of
 // the list and of changes at the same instant.
 
@@ -19,9 +20,9 @@ namespace weir::changes {
 namespace {
 
 // The position of one node in the fleet.
-class GivenFleet final : public Fleet {
+class ScriptedFleet final : public Fleet {
  public:
-  explicit GivenFleet(const Clock& clock) : clock_(clock) {}
+  explicit ScriptedFleet(const Clock& clock) : clock_(clock) {}
 
   std::unique_ptr<Link> connect() override { return nullptr; }
   bool is_member() const noexcept override { return !steps_.empty(); }
@@ -41,12 +42,12 @@ class GivenFleet final : public Fleet {
   }
 
  private:
-  struct Told {
+  struct TimedStep {
     Instant at{};
     Membership::Step step{};
   };
   const Clock& clock_;
-  std::vector<Told> steps_;
+  std::vector<TimedStep> steps_;
 };
 
 struct SplitNode {
@@ -55,12 +56,12 @@ struct SplitNode {
         engine(policies_under(settings, "split"),
                {.memory = {.bytes = std::size_t{1} << 18}, .clock = &clock, .fleet = &fleet}) {}
 
-  GivenFleet fleet;
+  ScriptedFleet fleet;
   Engine engine;
 };
 
 // True if a node may have no share of a limit that is smaller than the fleet.
-enum class Smallest { a_part, nothing };
+enum class MinShare { positive, zero };
 
 // A fixed number of nodes, all present from the start. The remainder of a division goes to the
 // first of them. While the share of a node is zero, its debt does not drain.
@@ -88,7 +89,7 @@ class FixedNodes {
     note_parts();
   }
 
-  bool had_nothing() const { return had_nothing_; }
+  bool had_zero_share() const { return had_zero_share_; }
 
  private:
   PerMinute part(std::size_t which, const std::string& key) const {
@@ -98,7 +99,7 @@ class FixedNodes {
 
   void note_parts() {
     for (std::size_t i = 0; i < nodes_.size(); ++i) {
-      for (const char* key : kKeys) had_nothing_ = had_nothing_ || part(i, key) == 0;
+      for (const char* key : kKeys) had_zero_share_ = had_zero_share_ || part(i, key) == 0;
     }
   }
 
@@ -122,7 +123,7 @@ class FixedNodes {
     if (verdict) {
       RC_ASSERT(static_cast<long double>(permits) <= left + kRounding);
       used_[which].take(key, permits);
-    } else if (!had_nothing_ && !has_returned_) {
+    } else if (!had_zero_share_ && !has_returned_) {
       // (Otherwise the node starts with no share.)
       RC_ASSERT(static_cast<long double>(permits) > left - kRounding);
     }
@@ -133,36 +134,36 @@ class FixedNodes {
   Rates rates_{};
   std::vector<std::unique_ptr<SplitNode>> nodes_;
   std::vector<Reference> used_;  // one for each node
-  bool had_nothing_ = false;     // some node had a share of zero of some key's limit at some time
+  bool had_zero_share_ = false;  // some node had a share of zero of some key's limit at some time
   bool has_returned_ = false;    // that limit has a share again
 };
 
-void check_fixed(std::uint32_t nodes, Smallest smallest) {
+void check_fixed(std::uint32_t nodes, MinShare min_share) {
   core::check(
       [=] {
         FixedNodes world(nodes);
         for (const Step& one :
              *rc::gen::scale(2.0, rc::gen::container<std::vector<Step>>(step()))) {
           world.perform(one);
-          if (smallest == Smallest::a_part && world.had_nothing()) return;
+          if (min_share == MinShare::positive && world.had_zero_share()) return;
         }
       },
       500);
 }
 
 TEST(ChangesOfSplitLimits, AdmitOnOneNodeWhatTheRatesOfEachMomentGrant) {
-  check_fixed(1, Smallest::a_part);
+  check_fixed(1, MinShare::positive);
 }
 TEST(ChangesOfSplitLimits, AdmitOnEachOfTwoNodesWhatTheRatesGrantToItsShare) {
-  check_fixed(2, Smallest::a_part);
+  check_fixed(2, MinShare::positive);
 }
 // (Up to the first change that leaves one of them without a share.)
 TEST(ChangesOfSplitLimits, AdmitOnEachOfThreeNodesWhatTheRatesGrantToItsShare) {
-  check_fixed(3, Smallest::a_part);
+  check_fixed(3, MinShare::positive);
 }
 
 TEST(ChangesOfSplitLimits, AdmitNoMoreOnANodeWhoseShareIsZeroForAWhile) {
-  check_fixed(3, Smallest::nothing);
+  check_fixed(3, MinShare::zero);
 }
 
 }  // namespace

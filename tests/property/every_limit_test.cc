@@ -167,7 +167,7 @@ TEST(EveryLimit, GrantsSinglePermitsAsLongAsAnyRemain) {
 // A state that is written to a file and read back is the same state.
 TEST(EveryLimit, ContinuesFromItsBytesAsIfNeverStopped) {
   check([] {
-    const Named named = *any_limit();
+    const NamedLimit named = *any_limit();
     const auto arrivals = *steps();
     Subject steady(named.limit);
     Subject reloaded(named.limit);

@@ -56,7 +56,7 @@ rc::Gen<Permits> places(Permits least) {
 
 }  // namespace
 
-std::ostream& operator<<(std::ostream& out, const Named& named) { return out << named.text; }
+std::ostream& operator<<(std::ostream& out, const NamedLimit& named) { return out << named.text; }
 
 std::ostream& operator<<(std::ostream& out, const Rate& rate) {
   return out << rate.count << "/" << rate.scale << " per " << rate.period.count() << "ns";
@@ -87,22 +87,22 @@ rc::Gen<Rate> any_rate() {
                                   Rate{123'456'789'011, 1, seconds{1}})}});
 }
 
-rc::Gen<Named> bucket() {
+rc::Gen<NamedLimit> bucket() {
   return rc::gen::map(rc::gen::pair(any_rate(), places(1)), [](const auto& drawn) {
-    return Named{text("bucket ", drawn.first, " burst ", drawn.second),
-                 good(Bucket::make(drawn.first, drawn.second))};
+    return NamedLimit{text("bucket ", drawn.first, " burst ", drawn.second),
+                      good(Bucket::make(drawn.first, drawn.second))};
   });
 }
 
-rc::Gen<Named> queue() {
+rc::Gen<NamedLimit> queue() {
   return rc::gen::map(rc::gen::tuple(any_rate(), places(0), places(0)), [](const auto& drawn) {
     const auto& [rate, waiting, undelayed] = drawn;
-    return Named{text("queue ", rate, " places ", waiting, " undelayed ", undelayed),
-                 good(Bucket::make_queue(rate, waiting, undelayed))};
+    return NamedLimit{text("queue ", rate, " places ", waiting, " undelayed ", undelayed),
+                      good(Bucket::make_queue(rate, waiting, undelayed))};
   });
 }
 
-rc::Gen<Named> nginx() {
+rc::Gen<NamedLimit> nginx() {
   const auto rate = rc::gen::map(
       rc::gen::tuple(rc::gen::inRange(1, 3000), rc::gen::element<Nanos>(seconds{1}, minutes{1})),
       [](const auto& drawn) {
@@ -110,8 +110,8 @@ rc::Gen<Named> nginx() {
       });
   return rc::gen::map(rc::gen::tuple(rate, places(0), places(0)), [](const auto& drawn) {
     const auto& [r, waiting, undelayed] = drawn;
-    return Named{text("nginx ", r, " burst=", waiting, " delay=", undelayed),
-                 good(NginxQueue::make(r, waiting, undelayed))};
+    return NamedLimit{text("nginx ", r, " burst=", waiting, " delay=", undelayed),
+                      good(NginxQueue::make(r, waiting, undelayed))};
   });
 }
 
@@ -120,57 +120,57 @@ rc::Gen<Rate> smooth_rate() {
       any_rate(), [](const Rate& rate) { return rate.count / rate.scale <= rate.period.count(); });
 }
 
-rc::Gen<Named> smooth() {
+rc::Gen<NamedLimit> smooth() {
   return rc::gen::map(smooth_rate(), [](const Rate& rate) {
-    return Named{text("smooth ", rate), good(Smooth::make(rate))};
+    return NamedLimit{text("smooth ", rate), good(Smooth::make(rate))};
   });
 }
 
-rc::Gen<Named> warming() {
+rc::Gen<NamedLimit> warming() {
   const auto warmup =
       rc::gen::element<Nanos>(seconds{4}, seconds{10}, Nanos{0}, Nanos{1}, Nanos{777}, hours{4});
   return rc::gen::map(rc::gen::pair(smooth_rate(), warmup), [](const auto& drawn) {
-    return Named{text("smooth ", drawn.first, " warmup ", drawn.second.count(), "ns"),
-                 good(Smooth::make_warming(drawn.first, drawn.second))};
+    return NamedLimit{text("smooth ", drawn.first, " warmup ", drawn.second.count(), "ns"),
+                      good(Smooth::make_warming(drawn.first, drawn.second))};
   });
 }
 
-rc::Gen<Named> window() {
+rc::Gen<NamedLimit> window() {
   return rc::gen::map(
       rc::gen::pair(whole_rate(200), rc::gen::arbitrary<bool>()), [](const auto& drawn) {
-        return Named{text("window ", drawn.first, drawn.second ? " from first" : ""),
-                     good(Window::make(drawn.first, drawn.second))};
+        return NamedLimit{text("window ", drawn.first, drawn.second ? " from first" : ""),
+                          good(Window::make(drawn.first, drawn.second))};
       });
 }
 
-rc::Gen<Named> sliding() {
+rc::Gen<NamedLimit> sliding() {
   return rc::gen::map(whole_rate(200), [](const Rate& rate) {
-    return Named{text("sliding ", rate), good(Sliding::make(rate))};
+    return NamedLimit{text("sliding ", rate), good(Sliding::make(rate))};
   });
 }
 
-rc::Gen<Named> quota() {
+rc::Gen<NamedLimit> quota() {
   return rc::gen::map(rc::gen::inRange<Permits>(1, 50), [](Permits count) {
-    return Named{text("quota ", count, "/day"), good(Quota::make(count, uneven_days()))};
+    return NamedLimit{text("quota ", count, "/day"), good(Quota::make(count, uneven_days()))};
   });
 }
 
-rc::Gen<Named> exact_log() {
+rc::Gen<NamedLimit> exact_log() {
   return rc::gen::map(whole_rate(20), [](const Rate& rate) {
-    return Named{text("exact log ", rate), good(ExactLog::make(rate))};
+    return NamedLimit{text("exact log ", rate), good(ExactLog::make(rate))};
   });
 }
 
-rc::Gen<Named> concurrency() {
+rc::Gen<NamedLimit> concurrency() {
   const auto lease = rc::gen::element<Nanos>(seconds{30}, Nanos{10}, hours{1});
-  return rc::gen::map(rc::gen::pair(rc::gen::inRange<Permits>(1, 12), lease),
-                      [](const auto& drawn) {
-                        return Named{text(drawn.first, " concurrent lease ", drawn.second.count()),
-                                     good(Concurrency::make(drawn.first, drawn.second))};
-                      });
+  return rc::gen::map(
+      rc::gen::pair(rc::gen::inRange<Permits>(1, 12), lease), [](const auto& drawn) {
+        return NamedLimit{text(drawn.first, " concurrent lease ", drawn.second.count()),
+                          good(Concurrency::make(drawn.first, drawn.second))};
+      });
 }
 
-rc::Gen<Named> any_limit() {
+rc::Gen<NamedLimit> any_limit() {
   return rc::gen::oneOf(bucket(), queue(), nginx(), smooth(), warming(), window(), sliding(),
                         quota(), exact_log(), concurrency());
 }
@@ -186,12 +186,12 @@ std::ostream& operator<<(std::ostream& out, const Step& step) {
              << patiences[static_cast<int>(step.patience)] << " " << step.patience_amount << "}";
 }
 
-rc::Gen<Step> step(Clockwork clockwork) {
+rc::Gen<Step> step(ClockOptions clock_options) {
   using Move = Step::Move;
   using Size = Step::Size;
   using Patience = Step::Patience;
-  const std::size_t back = clockwork.steps_back ? 1 : 0;
-  const std::size_t waits = clockwork.waits ? 1 : 0;
+  const std::size_t back = clock_options.steps_back ? 1 : 0;
+  const std::size_t waits = clock_options.waits ? 1 : 0;
   return rc::gen::build<Step>(
       rc::gen::set(&Step::move, rc::gen::weightedElement<Move>({{6, Move::stay},
                                                                 {2, Move::ticks},
@@ -217,8 +217,8 @@ rc::Gen<Step> step(Clockwork clockwork) {
       rc::gen::set(&Step::patience_amount, rc::gen::inRange(0, 40)));
 }
 
-rc::Gen<std::vector<Step>> steps(Clockwork clockwork) {
-  return rc::gen::scale(0.6, rc::gen::container<std::vector<Step>>(step(clockwork)));
+rc::Gen<std::vector<Step>> steps(ClockOptions clock_options) {
+  return rc::gen::scale(0.6, rc::gen::container<std::vector<Step>>(step(clock_options)));
 }
 
 Instant start() {

@@ -14,11 +14,11 @@
 namespace weir::core {
 
 // A limit and its description for messages.
-struct Named {
+struct NamedLimit {
   std::string text;
   Limit limit;
 };
-std::ostream& operator<<(std::ostream& out, const Named& named);
+std::ostream& operator<<(std::ostream& out, const NamedLimit& named);
 std::ostream& operator<<(std::ostream& out, const Rate& rate);
 std::ostream& operator<<(std::ostream& out, const Decision& decision);
 
@@ -27,17 +27,17 @@ rc::Gen<Rate> any_rate();
 // The rates among them whose emission interval is stored exactly.
 rc::Gen<Rate> exact_rate();
 
-rc::Gen<Named> bucket();
-rc::Gen<Named> queue();
-rc::Gen<Named> nginx();
-rc::Gen<Named> smooth();
-rc::Gen<Named> warming();
-rc::Gen<Named> window();
-rc::Gen<Named> sliding();
-rc::Gen<Named> quota();
-rc::Gen<Named> exact_log();
-rc::Gen<Named> concurrency();
-rc::Gen<Named> any_limit();
+rc::Gen<NamedLimit> bucket();
+rc::Gen<NamedLimit> queue();
+rc::Gen<NamedLimit> nginx();
+rc::Gen<NamedLimit> smooth();
+rc::Gen<NamedLimit> warming();
+rc::Gen<NamedLimit> window();
+rc::Gen<NamedLimit> sliding();
+rc::Gen<NamedLimit> quota();
+rc::Gen<NamedLimit> exact_log();
+rc::Gen<NamedLimit> concurrency();
+rc::Gen<NamedLimit> any_limit();
 
 // One arrival, described relative to its limit.
 struct Step {
@@ -54,12 +54,12 @@ struct Step {
 };
 std::ostream& operator<<(std::ostream& out, const Step& step);
 
-struct Clockwork {
+struct ClockOptions {
   bool steps_back = true;
   bool waits = true;
 };
-rc::Gen<Step> step(Clockwork clockwork = {});
-rc::Gen<std::vector<Step>> steps(Clockwork clockwork = {});
+rc::Gen<Step> step(ClockOptions clock_options = {});
+rc::Gen<std::vector<Step>> steps(ClockOptions clock_options = {});
 // Draws an instant to start at.
 Instant start();
 

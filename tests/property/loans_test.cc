@@ -54,9 +54,9 @@ rc::Gen<Act> act() {
       rc::gen::set(&Act::term, rc::gen::inRange(0, 200)));
 }
 
-rc::Gen<Named> fit(const rc::Gen<Named>& limit) {
-  return rc::gen::suchThat(limit,
-                           [](const Named& named) { return !store::unfit_for_loans(named.limit); });
+rc::Gen<NamedLimit> fit(const rc::Gen<NamedLimit>& limit) {
+  return rc::gen::suchThat(
+      limit, [](const NamedLimit& named) { return !store::unfit_for_loans(named.limit); });
 }
 
 struct Spent {
@@ -78,7 +78,7 @@ struct Node {
 
 class World {
  public:
-  explicit World(Named rule) : rule_(std::move(rule)), now_(start()) {
+  explicit World(NamedLimit rule) : rule_(std::move(rule)), now_(start()) {
     for (Node& node : nodes_) node.name = next_name();
   }
 
@@ -157,7 +157,7 @@ class World {
     spent_.push_back({now_, instant_of(ledger_.state.when), permits});
   }
 
-  const Named rule_;
+  const NamedLimit rule_;
   Instant now_;
   store::lease::Ledger ledger_{};
   std::array<Node, 3> nodes_{};
@@ -197,10 +197,10 @@ void check_bound(const L& limit, const std::vector<Spent>& spent) {
 }
 
 template <typename L>
-void check_that_all_stay_within(const rc::Gen<Named>& limit) {
+void check_that_all_stay_within(const rc::Gen<NamedLimit>& limit) {
   check(
       [&] {
-        const Named rule = *fit(limit);
+        const NamedLimit rule = *fit(limit);
         World world(rule);
         for (const Act& what : *rc::gen::scale(3.0, rc::gen::container<std::vector<Act>>(act()))) {
           world.act(what);
@@ -225,9 +225,9 @@ TEST(LeaseProperty, PermitsSpentByAllNodesStayWithinEachWindowOfASlidingLimit) {
 }
 
 // A borrower that returns everything in time costs exactly the permits that it has spent.
-void check_that_nothing_is_lost(const rc::Gen<Named>& limit) {
+void check_that_nothing_is_lost(const rc::Gen<NamedLimit>& limit) {
   check([&] {
-    const Named rule = *fit(limit);
+    const NamedLimit rule = *fit(limit);
     const Instant begin = start();
     Instant now = begin;
     store::lease::Ledger ledger;
@@ -267,11 +267,11 @@ void check_that_nothing_is_lost(const rc::Gen<Named>& limit) {
   });
 }
 
-rc::Gen<Named> long_windows() {
+rc::Gen<NamedLimit> long_windows() {
   return rc::gen::map(
       rc::gen::pair(rc::gen::inRange(1, 200), rc::gen::arbitrary<bool>()), [](const auto& drawn) {
         const Rate rate{.count = drawn.first, .period = std::chrono::hours{24 * 365}};
-        return Named{"window", *Window::make(rate, drawn.second)};
+        return NamedLimit{"window", *Window::make(rate, drawn.second)};
       });
 }
 

@@ -17,7 +17,7 @@
 
 namespace weir::core::model {
 
-struct Admission {
+struct ModelAdmission {
   Instant at;
   Permits cost;
 };
@@ -83,7 +83,7 @@ class BucketModel {
   // The instant at which everything admitted is paid, one call after the other.
   Int128 paid_up() const {
     Int128 paid = 0;
-    for (const Admission& a : admitted_) {
+    for (const ModelAdmission& a : admitted_) {
       paid = std::max(paid, ns(a.at) * in_nano_) + a.cost * permit_;
     }
     return paid;
@@ -102,7 +102,7 @@ class BucketModel {
   Permits capacity_;
   Permits at_once_;
   bool queue_;
-  std::vector<Admission> admitted_;
+  std::vector<ModelAdmission> admitted_;
 };
 
 // nginx's limit_req as its source decides, for single requests.
@@ -208,7 +208,7 @@ class WindowModel {
   }
   Permits used(Span span) const {
     Permits sum = 0;
-    for (const Admission& a : admitted_) {
+    for (const ModelAdmission& a : admitted_) {
       if (a.at >= span.start && a.at < span.end) sum += a.cost;
     }
     return sum;
@@ -228,7 +228,7 @@ class WindowModel {
   std::optional<Nanos> from_first_;
   std::optional<Span> opened_;
   Instant furthest_{};
-  std::vector<Admission> admitted_;
+  std::vector<ModelAdmission> admitted_;
 };
 
 // previous × share still covered + current + cost ≤ count.
@@ -255,7 +255,7 @@ class SlidingModel {
   std::int64_t index(Instant t) const { return ns(t) / period_; }
   Permits used(std::int64_t window) const {
     Permits sum = 0;
-    for (const Admission& a : admitted_) sum += index(a.at) == window ? a.cost : 0;
+    for (const ModelAdmission& a : admitted_) sum += index(a.at) == window ? a.cost : 0;
     return sum;
   }
   bool fits(Instant t, Permits cost) const {
@@ -274,7 +274,7 @@ class SlidingModel {
   Permits count_;
   std::int64_t period_;
   Instant furthest_{};
-  std::vector<Admission> admitted_;
+  std::vector<ModelAdmission> admitted_;
 };
 
 // A plain list of admissions. An admission at t counts until just before t + period.
@@ -287,7 +287,7 @@ class LogModel {
     const Instant t = std::max(now, furthest_);
     if (used(t) + ask.cost > count_) {
       Instant then = t;
-      for (const Admission& a : admitted_) {
+      for (const ModelAdmission& a : admitted_) {
         if (used(then) + ask.cost > count_) then = std::max(then, a.at + period_);
       }
       return refused_answer(describe(now), then - now);
@@ -302,7 +302,7 @@ class LogModel {
  private:
   Permits used(Instant t) const {
     Permits sum = 0;
-    for (const Admission& a : admitted_) sum += t < a.at + period_ ? a.cost : 0;
+    for (const ModelAdmission& a : admitted_) sum += t < a.at + period_ ? a.cost : 0;
     return sum;
   }
   Decision describe(Instant now) const {
@@ -315,7 +315,7 @@ class LogModel {
   Permits count_;
   Nanos period_;
   Instant furthest_{};
-  std::vector<Admission> admitted_;
+  std::vector<ModelAdmission> admitted_;
 };
 
 // The holders, with the end of each lease.
@@ -324,9 +324,9 @@ class HoldersModel {
   HoldersModel(Permits count, Nanos lease) : count_(count), lease_(lease) {}
 
   Decision enter(Instant now, Permits cost, std::uint64_t who) {
-    for (Guest& guest : guests_) {
-      if (guest.who == who && now < guest.until) {
-        guest.until = std::max(guest.until, now + lease_);
+    for (ModelHolder& holder : holders_) {
+      if (holder.who == who && now < holder.until) {
+        holder.until = std::max(holder.until, now + lease_);
         forget_expired(now);
         return describe(now);
       }
@@ -334,48 +334,48 @@ class HoldersModel {
     if (cost < 0 || cost > count_) return impossible_answer(describe(now));
     if (held(now) + cost > count_) {
       Instant then = kLatest;
-      for (const Guest& guest : guests_) {
-        if (held(guest.until) + cost <= count_) then = std::min(then, guest.until);
+      for (const ModelHolder& holder : holders_) {
+        if (held(holder.until) + cost <= count_) then = std::min(then, holder.until);
       }
       return refused_answer(describe(now), then - now);
     }
     if (cost > 0) {
       forget_expired(now);
-      guests_.push_back({who, now + lease_, cost});
+      holders_.push_back({who, now + lease_, cost});
     }
     return describe(now);
   }
 
   bool leave(Instant now, std::uint64_t who) {
-    return std::erase_if(guests_, [&](const Guest& guest) {
-             return guest.who == who && now < guest.until;
+    return std::erase_if(holders_, [&](const ModelHolder& holder) {
+             return holder.who == who && now < holder.until;
            }) > 0;
   }
 
   Permits held(Instant now) const {
     Permits sum = 0;
-    for (const Guest& guest : guests_) sum += now < guest.until ? guest.permits : 0;
+    for (const ModelHolder& holder : holders_) sum += now < holder.until ? holder.permits : 0;
     return sum;
   }
 
  private:
-  struct Guest {
+  struct ModelHolder {
     std::uint64_t who;
     Instant until;
     Permits permits;
   };
   void forget_expired(Instant now) {
-    std::erase_if(guests_, [&](const Guest& guest) { return guest.until <= now; });
+    std::erase_if(holders_, [&](const ModelHolder& holder) { return holder.until <= now; });
   }
   Decision describe(Instant now) const {
     Instant last{};
-    for (const Guest& guest : guests_) last = std::max(last, guest.until);
+    for (const ModelHolder& holder : holders_) last = std::max(last, holder.until);
     return {.limit = count_, .remaining = count_ - held(now), .reset_after = until(now, last)};
   }
 
   Permits count_;
   Nanos lease_;
-  std::vector<Guest> guests_;
+  std::vector<ModelHolder> holders_;
 };
 
 }  // namespace weir::core::model

@@ -47,13 +47,14 @@ Plan any_plan() {
 }
 
 // The answer and the effect of each part alone.
-struct Alone {
+struct SingleOutcomes {
   std::vector<Decision> decisions;
   std::vector<std::string> bytes;
 };
 
-Alone ask_each(const Plan& plan, Instant now, const std::vector<Ask>& asks, std::uint64_t who) {
-  Alone alone;
+SingleOutcomes ask_each(const Plan& plan, Instant now, const std::vector<Ask>& asks,
+                        std::uint64_t who) {
+  SingleOutcomes alone;
   for (std::size_t i = 0; i < plan.parts.size(); ++i) {
     Subject tried = plan.parts[i].subject;
     alone.decisions.push_back(tried.take(now, asks[i], who));
@@ -124,7 +125,7 @@ TEST(Plan, ChargesAllOrNone) {
         for (const Step& step : *steps()) {
           scene.next(step);
           if (holds_all(scene.plan, scene.now, scene.who)) continue;
-          const Alone alone = ask_each(scene.plan, scene.now, scene.asks, scene.who);
+          const SingleOutcomes alone = ask_each(scene.plan, scene.now, scene.asks, scene.who);
           bool admitted = true;
           for (std::size_t i = 0; i < alone.decisions.size(); ++i) {
             admitted = admitted && (alone.decisions[i] || scene.plan.parts[i].shadow);

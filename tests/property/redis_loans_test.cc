@@ -86,9 +86,9 @@ rc::Gen<Act> act() {
                                                            {1, rc::gen::inRange(0, 200)}})));
 }
 
-rc::Gen<Named> fit(const rc::Gen<Named>& limit) {
-  return rc::gen::suchThat(limit,
-                           [](const Named& named) { return !store::unfit_for_loans(named.limit); });
+rc::Gen<NamedLimit> fit(const rc::Gen<NamedLimit>& limit) {
+  return rc::gen::suchThat(
+      limit, [](const NamedLimit& named) { return !store::unfit_for_loans(named.limit); });
 }
 
 BlockingStore& the_store() {
@@ -97,9 +97,9 @@ BlockingStore& the_store() {
 }
 
 // The script and the ledger, driven with the same queries.
-class Worlds {
+class Comparison {
  public:
-  Worlds(Named rule, rc::Gen<Named> others)
+  Comparison(NamedLimit rule, rc::Gen<NamedLimit> others)
       : rule_(std::move(rule)), others_(std::move(others)), now_(start()) {
     static int runs = 0;
     name_ = store::test_key_head("loans" + std::to_string(++runs));
@@ -243,8 +243,8 @@ class Worlds {
     RC_ASSERT(ask(SharedVerb::peek, {.cost = 1}).verdict.decision == expected);
   }
 
-  Named rule_;
-  const rc::Gen<Named> others_;
+  NamedLimit rule_;
+  const rc::Gen<NamedLimit> others_;
   Instant now_;
   Instant latest_{};
   Instant changed_{};
@@ -256,10 +256,10 @@ class Worlds {
   std::uint64_t numbers_ = 0;
 };
 
-void check_on(const rc::Gen<Named>& limit) {
+void check_on(const rc::Gen<NamedLimit>& limit) {
   check(
       [&] {
-        Worlds worlds(*fit(limit), fit(limit));
+        Comparison worlds(*fit(limit), fit(limit));
         for (const Act& what : *rc::gen::scale(2.0, rc::gen::container<std::vector<Act>>(act()))) {
           worlds.act(what);
         }

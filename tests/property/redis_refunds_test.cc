@@ -1,5 +1,6 @@
 // Refunds on Redis while commands and replies are lost, delayed or repeated: a receipt refunds each
 // permit at most once, and after a repeated settle exactly once.
+//
 // An engine on a real redis-server behind a faulty proxy is compared with an engine that counts in
 // memory and has no faults.
 
@@ -28,7 +29,7 @@ using test_support::RedisServer;
 
 constexpr std::int64_t kFirstSecond = 1'767'225'600;
 
-class GivenClock final : public Clock {
+class InjectedClock final : public Clock {
  public:
   Instant now() const noexcept override { return instant(kFirstSecond * 1'000'000'000) + passed; }
   bool sleep_until(Instant, std::stop_token) const override { return false; }
@@ -50,7 +51,7 @@ class TestLink final : public Link, public store::SharedStore {
   void wait(Nanos longest) override { link_.wait(longest); }
 
   void ask(const store::SharedQuestion& question, store::Asker& asker) override {
-    auto* const asked = new Asked(question, asker, run_);
+    auto* const asked = new PendingAsk(question, asker, run_);
     asked->question.now = clock_.now();
     link_.ask(asked->question, *asked);
   }
@@ -61,8 +62,8 @@ class TestLink final : public Link, public store::SharedStore {
 
  private:
   // Lives until it is answered.
-  struct Asked final : public store::Asker {
-    Asked(const store::SharedQuestion& original, store::Asker& by, const std::string& run)
+  struct PendingAsk final : public store::Asker {
+    PendingAsk(const store::SharedQuestion& original, store::Asker& by, const std::string& run)
         : question(original), items(original.items.begin(), original.items.end()), asker(by) {
       constexpr std::string_view head = "weir1:";
       for (store::SharedItem& item : items) {
@@ -176,9 +177,9 @@ FaultyProxy& the_proxy() {
 }
 
 // The engine on Redis, and for each limit one in memory that has no other limit.
-class Worlds {
+class Comparison {
  public:
-  Worlds(std::vector<Rule> rules, std::size_t mode)
+  Comparison(std::vector<Rule> rules, std::size_t mode)
       : rules_(std::move(rules)),
         fleet_(the_proxy().socket(), clock),
         policies_(*PolicySet::parse(policy_of(rules_, mode))),
@@ -187,7 +188,7 @@ class Worlds {
         references_(reference_engines()) {
     the_proxy().rewrite_held([this](const std::string& command) { return at_this_time(command); });
   }
-  ~Worlds() {
+  ~Comparison() {
     the_proxy().plan({});
     the_proxy().release();
     the_proxy().rewrite_held({});
@@ -270,7 +271,7 @@ class Worlds {
     }
   }
 
-  GivenClock clock;
+  InjectedClock clock;
 
  private:
   static Request ask(Permits permits) {
@@ -303,7 +304,7 @@ class Worlds {
   // As if the refunded permits had never been taken. (A bucket refunded in another order may refund
   // more.) If Redis may have counted more than the references, only the bound is certain.
   Permits most_left(std::size_t i) const {
-    GivenClock then;
+    InjectedClock then;
     const TestLimit& limit = rules_[i].text();
     const bool is_bounded = !is_exact_ && limit.bound != nullptr;
     Engine engine(*PolicySet::parse(policy_of(is_bounded ? limit.bound : limit.text)),
@@ -411,7 +412,7 @@ rc::Gen<Act> act() {
   });
 }
 
-void perform(Worlds& worlds, const Act& act) {
+void perform(Comparison& worlds, const Act& act) {
   switch (act.op) {
     case Act::Op::take:
       return worlds.take(act.permits, act.faults);
@@ -436,7 +437,7 @@ void check_on(std::size_t first, std::size_t last, int cases) {
         for (int i = 0; i < others; ++i) {
           rules.push_back({.limit = *limit, .is_of_node = *any_of(0, 2) == 0});
         }
-        Worlds worlds(rules, mode);
+        Comparison worlds(rules, mode);
         RC_LOG() << policy_of(rules, mode);
         for (const Act& what : *rc::gen::scale(0.4, rc::gen::container<std::vector<Act>>(act()))) {
           perform(worlds, what);
@@ -458,7 +459,7 @@ class LostAnswers : public testing::TestWithParam<std::size_t> {};
 // One receipt, settled repeatedly while replies are late.
 TEST_P(LostAnswers, GiveTakenPermitsBackOnce) {
   for (std::size_t mode = 0; mode < kModes.size(); ++mode) {
-    Worlds worlds({{.limit = GetParam()}}, mode);
+    Comparison worlds({{.limit = GetParam()}}, mode);
     worlds.take(30, {});
     worlds.take(10, {});
     for (int i = 0; i < 3; ++i) worlds.settle(1, 10, {Fault::late_reply});

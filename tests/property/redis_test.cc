@@ -66,25 +66,25 @@ rc::Gen<Act> act() {
       rc::gen::set(&Act::rounds_up, rc::gen::arbitrary<bool>()));
 }
 
-rc::Gen<Named> cell() {
+rc::Gen<NamedLimit> cell() {
   return rc::gen::map(rc::gen::tuple(rc::gen::inRange<Permits>(0, 20), rc::gen::inRange(1, 100),
                                      rc::gen::inRange(1, 100)),
                       [](const auto& drawn) {
                         const auto& [burst, count, period] = drawn;
-                        return Named{"cell " + std::to_string(burst) + " " + std::to_string(count) +
-                                         " " + std::to_string(period),
-                                     *Cell::make(burst, count, period)};
+                        return NamedLimit{"cell " + std::to_string(burst) + " " +
+                                              std::to_string(count) + " " + std::to_string(period),
+                                          *Cell::make(burst, count, period)};
                       });
 }
 
-rc::Gen<Named> fit_limit() {
+rc::Gen<NamedLimit> fit_limit() {
   return rc::gen::suchThat(rc::gen::oneOf(any_limit(), cell()),
-                           [](const Named& named) { return !store::unfit(named.limit); });
+                           [](const NamedLimit& named) { return !store::unfit(named.limit); });
 }
 
-class Memorial {
+class CoreMemory {
  public:
-  explicit Memorial(const Limit& limit) {
+  explicit CoreMemory(const Limit& limit) {
     const auto most = static_cast<std::size_t>(capacity(limit));
     if (std::holds_alternative<ExactLog>(limit)) ring_.resize(most);
     if (std::holds_alternative<Concurrency>(limit)) seats_.resize(most);
@@ -111,22 +111,22 @@ BlockingStore& the_store() {
 }
 
 // Redis and the core, driven with the same calls.
-class Worlds {
+class Comparison {
  public:
-  explicit Worlds(std::vector<Named> rules)
+  explicit Comparison(std::vector<NamedLimit> rules)
       : now_(start()), rules_(std::move(rules)), prices_(rules_.size()) {
     static int runs = 0;
     run_ = "property" + std::to_string(++runs);
   }
 
   void act(const Act& what) {
-    const std::vector<Place> places = places_of(what);
-    const Place& pace = places[static_cast<std::size_t>(what.paced_by) % places.size()];
+    const std::vector<LimitAndKey> places = places_of(what);
+    const LimitAndKey& pace = places[static_cast<std::size_t>(what.paced_by) % places.size()];
     now_ = moved(what.step, rules_[pace.rule].limit, now_, last_);
     now_ = std::max(whole_micros(now_, what.rounds_up), changed_);
     latest_ = std::max(latest_, now_);
     std::vector<Ask> asks;
-    for (const Place& place : places) {
+    for (const LimitAndKey& place : places) {
       asks.push_back(ask_of(what.step, limit_of(place)));
       if (what.op != Act::Op::give_back) continue;
       const Permits taken =
@@ -137,13 +137,13 @@ class Worlds {
   }
 
  private:
-  struct Place {
+  struct LimitAndKey {
     std::size_t rule;
     int key;
-    friend auto operator<=>(const Place&, const Place&) = default;
+    friend auto operator<=>(const LimitAndKey&, const LimitAndKey&) = default;
   };
-  struct Remembered {
-    Memorial memorial;
+  struct KeyRecord {
+    CoreMemory memory;
     std::string name;
     Receipt core{};
     SharedReceipt redis{};
@@ -154,10 +154,10 @@ class Worlds {
     return instant(std::max<std::int64_t>(micros, 1) * 1000);
   }
 
-  const Limit& limit_of(const Place& place) const { return rules_[place.rule].limit; }
+  const Limit& limit_of(const LimitAndKey& place) const { return rules_[place.rule].limit; }
 
-  std::vector<Place> places_of(const Act& what) const {
-    std::vector<Place> places;
+  std::vector<LimitAndKey> places_of(const Act& what) const {
+    std::vector<LimitAndKey> places;
     const std::size_t count = std::min(static_cast<std::size_t>(what.items), rules_.size());
     for (std::size_t i = 0; i < count; ++i) {
       const std::size_t rule = (static_cast<std::size_t>(what.first) + i) % rules_.size();
@@ -166,21 +166,21 @@ class Worlds {
     return places;
   }
 
-  Remembered& receipts_of(const Place& place) {
+  KeyRecord& receipts_of(const LimitAndKey& place) {
     std::string name = store::test_key_head(run_);
     store::append_whole(name, std::to_string(place.key));
     name += store::key_tail("limit=" + std::to_string(place.rule));
-    return memory_.try_emplace(place, Remembered{Memorial(limit_of(place)), name}).first->second;
+    return memory_.try_emplace(place, KeyRecord{CoreMemory(limit_of(place)), name}).first->second;
   }
 
-  void change(const Place& place) {
-    Named& rule = rules_[place.rule];
+  void change(const LimitAndKey& place) {
+    NamedLimit& rule = rules_[place.rule];
     if (std::holds_alternative<ExactLog>(rule.limit)) return;
     if (std::holds_alternative<Concurrency>(rule.limit)) return;
     const std::size_t kind = rule.limit.index();
     const Limit old = rule.limit;
-    rule = *rc::gen::suchThat(fit_limit(),
-                              [kind](const Named& named) { return named.limit.index() == kind; });
+    rule = *rc::gen::suchThat(
+        fit_limit(), [kind](const NamedLimit& named) { return named.limit.index() == kind; });
     // (The store dates states by its clock, in microseconds.)
     changed_ = now_ = latest_ = later(latest_, Nanos{1000});
     if (auto* bucket = std::get_if<Bucket>(&rule.limit)) {
@@ -201,21 +201,22 @@ class Worlds {
     return answer;
   }
 
-  void perform(const Act& what, const std::vector<Place>& places, const std::vector<Ask>& asks) {
+  void perform(const Act& what, const std::vector<LimitAndKey>& places,
+               const std::vector<Ask>& asks) {
     std::vector<SharedItem> items;
     std::vector<Charge> charges;
     std::vector<Receipt> from_core;
     std::vector<SharedReceipt> from_redis;
     for (std::size_t i = 0; i < places.size(); ++i) {
       const bool shadow = (what.shadows >> i & 1) != 0;
-      Remembered& remembered = receipts_of(places[i]);
+      KeyRecord& remembered = receipts_of(places[i]);
       const PriceHistory* history = &prices_[places[i].rule];
       items.push_back({.limit = &limit_of(places[i]),
                        .key = remembered.name,
                        .ask = asks[i],
                        .shadow = shadow,
                        .history = history});
-      charges.push_back(remembered.memorial.charge(limit_of(places[i]), asks[i], shadow, history));
+      charges.push_back(remembered.memory.charge(limit_of(places[i]), asks[i], shadow, history));
       from_core.push_back(remembered.core);
       from_redis.push_back(remembered.redis);
     }
@@ -246,7 +247,7 @@ class Worlds {
       case Act::Op::reset:
         ask(SharedVerb::reset, items, name, {});
         for (const Charge& charge : charges) core::reset(charge.memory);
-        for (const Place& place : places) receipts_of(place).core = {};
+        for (const LimitAndKey& place : places) receipts_of(place).core = {};
         return;
       case Act::Op::change:
         change(places[0]);
@@ -272,20 +273,20 @@ class Worlds {
   Instant now_;
   Instant latest_{};
   Instant changed_{};  // when a limit was last changed
-  std::vector<Named> rules_;
+  std::vector<NamedLimit> rules_;
   std::vector<PriceTimeline> prices_;  // one for each rule
   std::string run_;
-  std::map<Place, Remembered> memory_;
+  std::map<LimitAndKey, KeyRecord> memory_;
   Decision last_;
 };
 
-void check_on(const rc::Gen<Named>& limit, int cases) {
+void check_on(const rc::Gen<NamedLimit>& limit, int cases) {
   check(
       [&] {
-        std::vector<Named> limits;
+        std::vector<NamedLimit> limits;
         const int count = *rc::gen::inRange(1, 5);
         for (int i = 0; i < count; ++i) limits.push_back(*limit);
-        Worlds worlds(std::move(limits));
+        Comparison worlds(std::move(limits));
         for (const Act& what : *rc::gen::scale(2.0, rc::gen::container<std::vector<Act>>(act()))) {
           worlds.act(what);
         }
@@ -293,8 +294,9 @@ void check_on(const rc::Gen<Named>& limit, int cases) {
       cases);
 }
 
-rc::Gen<Named> fit(const rc::Gen<Named>& limit) {
-  return rc::gen::suchThat(limit, [](const Named& named) { return !store::unfit(named.limit); });
+rc::Gen<NamedLimit> fit(const rc::Gen<NamedLimit>& limit) {
+  return rc::gen::suchThat(limit,
+                           [](const NamedLimit& named) { return !store::unfit(named.limit); });
 }
 
 TEST(RedisProperty, BucketsAnswerLikeTheCore) { check_on(fit(bucket()), 300); }

@@ -13,11 +13,11 @@ namespace {
 
 // Runs both through the same arrivals and expects the same answers.
 template <typename Model>
-void agree(const Limit& limit, Model model, Clockwork clockwork = {}) {
+void agree(const Limit& limit, Model model, ClockOptions clock_options = {}) {
   Subject subject(limit);
   Instant now = start();
   Decision last;
-  for (const Step& arrival : *steps(clockwork)) {
+  for (const Step& arrival : *steps(clock_options)) {
     now = moved(arrival, limit, now, last);
     const Ask ask = ask_of(arrival, limit);
     last = subject.take(now, ask);

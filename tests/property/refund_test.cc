@@ -19,8 +19,8 @@ struct Entry {
   Nanos wait{0};
 };
 
-struct Books {
-  explicit Books(const Limit& limit) : subject(limit) {}
+struct Usage {
+  explicit Usage(const Limit& limit) : subject(limit) {}
 
   Subject subject;
   std::vector<Entry> entries;
@@ -32,32 +32,32 @@ enum class Debits { none, some };
 
 // One random event: a take, a debit, or a refund of part, all or more of a receipt, repeated, late
 // and in any order.
-void happen(Books& books, const Step& step, Debits debits) {
-  const Limit& limit = books.subject.limit();
-  books.now = moved(step, limit, books.now, books.last);
-  Entry entry{.at = books.now, .permits = 0, .receipt = {}};
+void happen(Usage& usage, const Step& step, Debits debits) {
+  const Limit& limit = usage.subject.limit();
+  usage.now = moved(step, limit, usage.now, usage.last);
+  Entry entry{.at = usage.now, .permits = 0, .receipt = {}};
   switch (*rc::gen::inRange(0, 5)) {
     case 0:
     case 1: {
       const Ask ask = ask_of(step, limit);
-      books.last = books.subject.take(books.now, ask, entry.receipt);
-      entry.wait = books.last.wait;
+      usage.last = usage.subject.take(usage.now, ask, entry.receipt);
+      entry.wait = usage.last.wait;
       entry.permits = ask.cost;
-      if (books.last && ask.cost > 0) books.entries.push_back(entry);
+      if (usage.last && ask.cost > 0) usage.entries.push_back(entry);
       return;
     }
     case 2:
       if (debits == Debits::none) return;
       entry.permits = 1 + step.part % 5;
-      books.last = books.subject.settle(books.now, entry.permits, entry.receipt);
-      books.entries.push_back(entry);
+      usage.last = usage.subject.settle(usage.now, entry.permits, entry.receipt);
+      usage.entries.push_back(entry);
       return;
     default: {
-      if (books.entries.empty()) return;
-      Entry& old = books.entries[*rc::gen::inRange<std::size_t>(0, books.entries.size())];
+      if (usage.entries.empty()) return;
+      Entry& old = usage.entries[*rc::gen::inRange<std::size_t>(0, usage.entries.size())];
       const Permits before = old.receipt.taken;
       const Permits back = *rc::gen::inRange<Permits>(1, std::max<Permits>(old.permits, 1) + 2);
-      books.last = books.subject.settle(books.now, -back, old.receipt);
+      usage.last = usage.subject.settle(usage.now, -back, old.receipt);
       RC_ASSERT(old.receipt.taken <= before);
       RC_ASSERT(old.receipt.taken >= 0);
       RC_ASSERT(before - old.receipt.taken <= back);
@@ -67,10 +67,10 @@ void happen(Books& books, const Step& step, Debits debits) {
 }
 
 // The usage if only the kept permits had been taken, each at its time.
-Subject kept_only(const Books& books) {
-  Subject reference(books.subject.limit());
+Subject kept_only(const Usage& usage) {
+  Subject reference(usage.subject.limit());
   Receipt none;
-  for (const Entry& entry : books.entries) {
+  for (const Entry& entry : usage.entries) {
     if (entry.permits > 0) (void)reference.settle(entry.at, entry.permits, none);
   }
   return reference;
@@ -90,17 +90,18 @@ void never_better(const Subject& subject, const Subject& reference, Instant now,
   }
 }
 
-void never_mints(const Limit& limit, Debits debits, Clockwork clockwork = {.steps_back = false}) {
-  Books books(limit);
-  for (const Step& arrival : *steps(clockwork)) {
-    happen(books, arrival, debits);
-    never_better(books.subject, kept_only(books), books.now, ask_of(arrival, limit));
+void never_mints(const Limit& limit, Debits debits,
+                 ClockOptions clock_options = {.steps_back = false}) {
+  Usage usage(limit);
+  for (const Step& arrival : *steps(clock_options)) {
+    happen(usage, arrival, debits);
+    never_better(usage.subject, kept_only(usage), usage.now, ask_of(arrival, limit));
   }
 }
 
 // Buckets and queues that never come near the longest possible debt, where debts are cut off.
-rc::Gen<Named> payable() {
-  return rc::gen::suchThat(rc::gen::oneOf(bucket(), queue()), [](const Named& named) {
+rc::Gen<NamedLimit> payable() {
+  return rc::gen::suchThat(rc::gen::oneOf(bucket(), queue()), [](const NamedLimit& named) {
     const auto& limit = std::get<Bucket>(named.limit);
     return limit.depth < Int128{kLongestDebt.count()} * limit.pace.parts / 8;
   });
@@ -162,12 +163,12 @@ TEST(WindowFromFirstRefund, NeverKeepsMoreThanItsCountInAWindow) {
   check(
       [] {
         const Window limit = *Window::make({*rc::gen::inRange<Permits>(1, 12), 1}, true);
-        Books books(limit);
+        Usage usage(limit);
         for (const Step& arrival : *steps({.steps_back = false})) {
-          happen(books, arrival, Debits::none);
+          happen(usage, arrival, Debits::none);
         }
         std::vector<std::pair<Instant, Permits>> windows;
-        for (const Entry& entry : books.entries) {
+        for (const Entry& entry : usage.entries) {
           const Instant opened = instant_of(entry.receipt.after.when);
           if (windows.empty() || windows.back().first != opened) windows.push_back({opened, 0});
           windows.back().second += entry.permits;
@@ -183,15 +184,15 @@ TEST(BucketRefund, NeverLetsOutMoreThanItsRateWhenReservationsAreCancelled) {
   check(
       [] {
         const Bucket limit = std::get<Bucket>((*payable()).limit);
-        Books books(limit);
+        Usage usage(limit);
         Permits largest = 1;
         for (const Step& arrival : *steps({.steps_back = false})) {
-          happen(books, arrival, Debits::none);
-          if (!books.entries.empty()) largest = std::max(largest, books.entries.back().permits);
+          happen(usage, arrival, Debits::none);
+          if (!usage.entries.empty()) largest = std::max(largest, usage.entries.back().permits);
         }
         const Permits at_once = limit.queue ? limit.at_once - 1 + largest : limit.capacity;
         std::vector<Release> released;
-        for (const Entry& e : books.entries) {
+        for (const Entry& e : usage.entries) {
           if (e.permits > 0)
             released.push_back({later(e.at, e.wait), e.permits, e.wait > Nanos{0}});
         }
@@ -203,23 +204,23 @@ TEST(BucketRefund, NeverLetsOutMoreThanItsRateWhenReservationsAreCancelled) {
 // After a change of the limit, a refund never leaves more than if less had been taken before the
 // change.
 void never_mints_after_a_change(const Limit& limit, const Limit& next) {
-  Books books(limit);
-  for (const Step& arrival : *steps({.steps_back = false})) happen(books, arrival, Debits::some);
-  RC_PRE(!books.entries.empty());
-  const Instant change = books.now;
-  books.now += *rc::gen::inRange(0, 5) * beat(next) / 2;
-  const std::size_t which = *rc::gen::inRange<std::size_t>(0, books.entries.size());
-  Entry& old = books.entries[which];
+  Usage usage(limit);
+  for (const Step& arrival : *steps({.steps_back = false})) happen(usage, arrival, Debits::some);
+  RC_PRE(!usage.entries.empty());
+  const Instant change = usage.now;
+  usage.now += *rc::gen::inRange(0, 5) * beat(next) / 2;
+  const std::size_t which = *rc::gen::inRange<std::size_t>(0, usage.entries.size());
+  Entry& old = usage.entries[which];
   const Permits back = *rc::gen::inRange<Permits>(1, std::max<Permits>(old.permits, 1) + 2);
   const Permits before = old.receipt.taken;
-  Subject changed = books.subject;
+  Subject changed = usage.subject;
   changed.change(next, change);
-  const Permits left = changed.settle(books.now, -back, old.receipt).remaining;
+  const Permits left = changed.settle(usage.now, -back, old.receipt).remaining;
   old.permits -= before - old.receipt.taken;
-  Subject reference = kept_only(books);
+  Subject reference = kept_only(usage);
   reference.change(next, change);
   // Debts from before a change are known to about a nanosecond.
-  const Instant a_hair_later = books.now + beat(next) / 1000;
+  const Instant a_hair_later = usage.now + beat(next) / 1000;
   RC_LOG() << back << " given back of " << before << ", " << left << " remain\n";
   RC_ASSERT(left <= reference.peek(a_hair_later, {}).remaining);
 }
@@ -270,8 +271,8 @@ TEST(SmoothRefund, NeverMakesPermitsAfterAChange) {
 // A refund at once, before anything else happened, leaves no trace.
 TEST(FullRefund, LeavesNoTrace) {
   check([] {
-    const Named named = *rc::gen::oneOf(bucket(), queue(), nginx(), smooth(), warming(), window(),
-                                        sliding(), quota(), exact_log());
+    const NamedLimit named = *rc::gen::oneOf(bucket(), queue(), nginx(), smooth(), warming(),
+                                             window(), sliding(), quota(), exact_log());
     Subject subject(named.limit);
     Instant now = start();
     Decision last;

@@ -10,13 +10,13 @@ namespace weir::core {
 namespace {
 
 // A subject after some arrivals, and the current time.
-struct Used {
+struct UsedSubject {
   Subject subject;
   Instant now;
 };
 
-Used use(const Named& named) {
-  Used used{Subject(named.limit), start()};
+UsedSubject use(const NamedLimit& named) {
+  UsedSubject used{Subject(named.limit), start()};
   Decision last;
   std::uint64_t who = 0;
   for (const Step& arrival : *steps()) {
@@ -26,7 +26,7 @@ Used use(const Named& named) {
   return used;
 }
 
-Instant rest_of(const Used& used) {
+Instant rest_of(const UsedSubject& used) {
   return later(used.now, used.subject.peek(used.now, {.cost = 0}).reset_after);
 }
 
@@ -34,8 +34,8 @@ Instant rest_of(const Used& used) {
 TEST(Rest, AnswersLikeAKeyNeverSeenFromThenOn) {
   check(
       [] {
-        const Named named = *any_limit();
-        Used used = use(named);
+        const NamedLimit named = *any_limit();
+        UsedSubject used = use(named);
         Subject fresh(named.limit);
         Instant now = rest_of(used);
         RC_PRE(now < kHorizon);
@@ -57,8 +57,8 @@ TEST(Rest, AnswersLikeAKeyNeverSeenFromThenOn) {
 TEST(Rest, IsNotReachedANanosecondEarlier) {
   check(
       [] {
-        const Named named = *any_limit();
-        const Used used = use(named);
+        const NamedLimit named = *any_limit();
+        const UsedSubject used = use(named);
         const Instant rest = rest_of(used);
         RC_PRE(rest > used.now);
         RC_PRE(rest < kLatest);
@@ -82,8 +82,8 @@ TEST(Rest, IsNotReachedANanosecondEarlier) {
 // A key comes to rest by time alone, and then has no usage.
 TEST(Rest, HasEverythingRemaining) {
   check([] {
-    const Named named = *any_limit();
-    const Used used = use(named);
+    const NamedLimit named = *any_limit();
+    const UsedSubject used = use(named);
     const Instant rest = rest_of(used);
     RC_PRE(rest <= kLatest);
     const Decision answer = used.subject.peek(rest, {.cost = 0});

@@ -193,7 +193,7 @@ class Nodes {
   const std::vector<Release>& admitted() const { return admitted_; }
 
  private:
-  struct Late {
+  struct LateAnswer {
     RosterReply reply;
     Nanos sent;
   };
@@ -225,7 +225,7 @@ class Nodes {
   OneClock clock_;
   RedisConnection connection_{RedisServer::shared().socket()};
   std::vector<std::unique_ptr<Node>> nodes_;
-  std::map<const Node*, std::vector<Late>> late_;
+  std::map<const Node*, std::vector<LateAnswer>> late_;
   std::vector<Release> admitted_;
   int started_ = 0;
 };

@@ -54,7 +54,7 @@ std::ostream& operator<<(std::ostream& out, const Act& act) {
              << " paced by " << act.paced_by << " who " << act.who;
 }
 
-rc::Gen<Act> act(Clockwork clockwork) {
+rc::Gen<Act> act(ClockOptions clock_options) {
   using Op = Act::Op;
   return rc::gen::build<Act>(
       rc::gen::set(&Act::op, rc::gen::weightedElement<Op>({{12, Op::take},
@@ -64,7 +64,7 @@ rc::Gen<Act> act(Clockwork clockwork) {
                                                            {4, Op::give_back},
                                                            {2, Op::leave},
                                                            {1, Op::reset}})),
-      rc::gen::set(&Act::step, step(clockwork)),
+      rc::gen::set(&Act::step, step(clock_options)),
       rc::gen::set(&Act::items, rc::gen::weightedElement<int>({{4, 1}, {3, 2}, {2, 3}, {1, 4}})),
       rc::gen::set(&Act::first, rc::gen::inRange(0, 4)),
       rc::gen::set(&Act::keys, rc::gen::inRange(0, 256)),
@@ -75,15 +75,15 @@ rc::Gen<Act> act(Clockwork clockwork) {
       rc::gen::set(&Act::with_receipt, rc::gen::arbitrary<bool>()));
 }
 
-std::vector<Act> acts(Clockwork clockwork) {
-  return *rc::gen::scale(2.0, rc::gen::container<std::vector<Act>>(act(clockwork)));
+std::vector<Act> acts(ClockOptions clock_options) {
+  return *rc::gen::scale(2.0, rc::gen::container<std::vector<Act>>(act(clock_options)));
 }
 
 // The core's memory of a key: everything, for ever. Only unconditional debits fill a log, so that
 // its answers then depend on its size: it has the same number of entries as in the table.
-class Memorial {
+class CoreMemory {
  public:
-  explicit Memorial(const Limit& limit) : limit_(&limit) {
+  explicit CoreMemory(const Limit& limit) : limit_(&limit) {
     const auto most = static_cast<std::size_t>(capacity(limit));
     const std::size_t bytes =
         store::Arena::block_size(store::Record::bytes_for(most, sizeof(LogEntry)));
@@ -110,20 +110,20 @@ class Memorial {
 };
 
 // The table, and the core on a memory that forgets nothing, driven with the same calls.
-class Worlds {
+class Comparison {
  public:
-  Worlds(const Layout& layout, std::vector<Named> rules)
+  Comparison(const Layout& layout, std::vector<NamedLimit> rules)
       : table(layout), now(start()), rules_(std::move(rules)) {}
 
   // Applies the call to both and compares the answers. Receipts of a table that forgets have other
   // bytes, but the same effect.
   bool act(const Act& what, bool same_receipts) {
-    const std::vector<Place> places = places_of(what);
-    const Place& pace = places[static_cast<std::size_t>(what.paced_by) % places.size()];
+    const std::vector<LimitAndKey> places = places_of(what);
+    const LimitAndKey& pace = places[static_cast<std::size_t>(what.paced_by) % places.size()];
     now = moved(what.step, rules_[pace.rule].limit, now, last_);
     if (what.op != Act::Op::take_again) {
       asks_.clear();
-      for (const Place& place : places) asks_.push_back(ask_of(what.step, limit_of(place)));
+      for (const LimitAndKey& place : places) asks_.push_back(ask_of(what.step, limit_of(place)));
     }
     while (asks_.size() < places.size()) asks_.push_back({});
     if (what.op == Act::Op::give_back) {
@@ -155,21 +155,21 @@ class Worlds {
   Instant now;
 
  private:
-  struct Place {
+  struct LimitAndKey {
     std::size_t rule;
     int key;
-    friend auto operator<=>(const Place&, const Place&) = default;
+    friend auto operator<=>(const LimitAndKey&, const LimitAndKey&) = default;
   };
-  struct Remembered {
-    Memorial memorial;
+  struct KeyRecord {
+    CoreMemory memory;
     Receipt core{};
     Receipt table{};
   };
 
-  const Limit& limit_of(const Place& place) const { return rules_[place.rule].limit; }
+  const Limit& limit_of(const LimitAndKey& place) const { return rules_[place.rule].limit; }
 
-  std::vector<Place> places_of(const Act& what) const {
-    std::vector<Place> places;
+  std::vector<LimitAndKey> places_of(const Act& what) const {
+    std::vector<LimitAndKey> places;
     const std::size_t count = std::min(static_cast<std::size_t>(what.items), rules_.size());
     for (std::size_t i = 0; i < count; ++i) {
       const std::size_t rule = (static_cast<std::size_t>(what.first) + i) % rules_.size();
@@ -178,11 +178,11 @@ class Worlds {
     return places;
   }
 
-  Remembered& remembered(const Place& place) {
-    return memory_.try_emplace(place, Remembered{Memorial(limit_of(place))}).first->second;
+  KeyRecord& remembered(const LimitAndKey& place) {
+    return memory_.try_emplace(place, KeyRecord{CoreMemory(limit_of(place))}).first->second;
   }
 
-  Item item_for(const Place& place, const Ask& ask, bool shadow) const {
+  Item item_for(const LimitAndKey& place, const Ask& ask, bool shadow) const {
     const bool record = has_record(limit_of(place));
     const std::uint64_t rule = place.rule + 1;
     return {.limit = &limit_of(place),
@@ -192,7 +192,7 @@ class Worlds {
             .shadow = shadow};
   }
 
-  bool perform(const Act& what, const std::vector<Place>& places, bool same_receipts) {
+  bool perform(const Act& what, const std::vector<LimitAndKey>& places, bool same_receipts) {
     std::vector<Item> items;
     std::vector<Charge> charges;
     std::vector<Receipt> from_core;
@@ -200,7 +200,7 @@ class Worlds {
     for (std::size_t i = 0; i < places.size(); ++i) {
       const bool shadow = (what.shadows >> i & 1) != 0;
       items.push_back(item_for(places[i], asks_[i], shadow));
-      charges.push_back(remembered(places[i]).memorial.charge(asks_[i], shadow));
+      charges.push_back(remembered(places[i]).memory.charge(asks_[i], shadow));
       from_core.push_back(remembered(places[i]).core);
       from_table.push_back(remembered(places[i]).table);
     }
@@ -245,15 +245,15 @@ class Worlds {
     return true;
   }
 
-  std::vector<Named> rules_;
-  std::map<Place, Remembered> memory_;
+  std::vector<NamedLimit> rules_;
+  std::map<LimitAndKey, KeyRecord> memory_;
   std::vector<Ask> asks_;
   Decision last_;
   int passers_by_ = 0;
 };
 
-std::vector<Named> any_limits() {
-  std::vector<Named> limits;
+std::vector<NamedLimit> any_limits() {
+  std::vector<NamedLimit> limits;
   const int count = *rc::gen::inRange(1, 5);
   for (int i = 0; i < count; ++i) limits.push_back(*any_limit());
   return limits;
@@ -266,7 +266,7 @@ constexpr Layout kRoomy{.rows = 64, .sharing_rows = 1, .record_bytes = 64 << 10}
 TEST(TableProperty, AnswersLikeTheCore) {
   check(
       [] {
-        Worlds worlds(kRoomy, any_limits());
+        Comparison worlds(kRoomy, any_limits());
         for (const Act& what : acts({.steps_back = false})) RC_ASSERT(worlds.act(what, false));
       },
       1500);
@@ -276,7 +276,7 @@ TEST(TableProperty, AnswersLikeTheCore) {
 TEST(TableProperty, AnswersLikeTheCoreWhenTheClockStepsBack) {
   check(
       [] {
-        Worlds worlds(kRoomy, any_limits());
+        Comparison worlds(kRoomy, any_limits());
         for (const Act& what : acts({})) {
           RC_ASSERT(worlds.act(what, true));
           if (worlds.table.use(worlds.now).forgotten > 0) break;
@@ -291,12 +291,12 @@ TEST(TableProperty, MovesRecordsWithoutVisibleEffect) {
   std::uint64_t most_used = 0;
   check(
       [&] {
-        std::vector<Named> limits;
+        std::vector<NamedLimit> limits;
         const Permits count = *rc::gen::inRange<Permits>(10, 70);
         limits.push_back({"log", *ExactLog::make({count, 1, std::chrono::seconds{1}})});
         limits.push_back({"seats", *Concurrency::make(count, std::chrono::seconds{1})});
         limits.push_back({"bucket", *Bucket::make({100, 1, std::chrono::seconds{1}}, 20)});
-        Worlds worlds(kRoomy, limits);
+        Comparison worlds(kRoomy, limits);
         // Mostly single calls, since it takes many to fill a block.
         auto all =
             *rc::gen::noShrink(rc::gen::container<std::vector<Act>>(300, act({.waits = false})));
@@ -323,7 +323,8 @@ TEST(TableProperty, ForgetsKeysWithoutVisibleEffect) {
   check(
       [&] {
         const auto rows = *rc::gen::inRange<std::uint64_t>(2, 6);
-        Worlds worlds({.rows = rows, .sharing_rows = 1, .record_bytes = 64 << 10}, any_limits());
+        Comparison worlds({.rows = rows, .sharing_rows = 1, .record_bytes = 64 << 10},
+                          any_limits());
         Instant crowded = worlds.now;
         for (const Act& what : acts({.steps_back = false})) {
           if (!worlds.act(what, false)) break;

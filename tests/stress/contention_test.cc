@@ -15,12 +15,12 @@ namespace {
 constexpr int kThreads = 4;
 constexpr Layout kRoomy{.rows = 512, .sharing_rows = 1, .record_bytes = 4 << 20};
 
-struct Named {
+struct NamedLimit {
   const char* name;
   core::Limit limit;
 };
 
-std::vector<Named> all_limits() {
+std::vector<NamedLimit> all_limits() {
   return {{"bucket", bucket(10, seconds{1}, 100)},
           {"bucket of a fractional price", bucket(7, seconds{1}, 100)},
           {"bucket of a tiny price", bucket(1'000'003, milliseconds{1}, 100)},
@@ -43,7 +43,7 @@ core::HolderId somebody() {
 
 // At a frozen time every algorithm admits exactly its capacity, however threads interleave.
 TEST(Contention, OneKeyGrantsExactlyItsLimit) {
-  for (const Named& named : all_limits()) {
+  for (const NamedLimit& named : all_limits()) {
     const Rule rule{.limit = named.limit};
     for (int round = 0; round < scaled(20); ++round) {
       Table table(kRoomy);
@@ -63,7 +63,7 @@ TEST(Contention, OneKeyGrantsExactlyItsLimit) {
 // The same for many keys at once, all of them new.
 TEST(Contention, ManyKeysGrantExactlyTheirLimits) {
   constexpr int keys = 300;
-  for (const Named& named : all_limits()) {
+  for (const NamedLimit& named : all_limits()) {
     Table table(kRoomy);
     const Rule rule{.limit = named.limit};
     std::vector<std::atomic<int>> admitted(keys);
@@ -159,11 +159,11 @@ TEST(Contention, PlansAreChargedAsAWhole) {
   rules.push_back({.limit = concurrency(1000, hours{1000}), .identity = 6});
   for (int round = 0; round < scaled(10); ++round) {
     Table table(kRoomy);
-    struct Place {
+    struct LimitAndKey {
       std::size_t rule;
       int key;
     };
-    std::vector<Place> places;
+    std::vector<LimitAndKey> places;
     for (std::size_t r = 0; r < rules.size(); ++r) {
       for (const int key : {0, 1}) places.push_back({r, key});
     }
@@ -179,7 +179,7 @@ TEST(Contention, PlansAreChargedAsAWhole) {
         std::vector<Item> plan;
         std::vector<Permits> costs;
         for (std::size_t k = 0; k < size; ++k) {
-          const Place& place = places[order[k]];
+          const LimitAndKey& place = places[order[k]];
           costs.push_back(1 + static_cast<Permits>(random() % 3));
           plan.push_back(rules[place.rule].item(nth(place.key), costs.back()));
         }
@@ -201,7 +201,7 @@ TEST(Contention, PlansAreChargedAsAWhole) {
 
 // Permits are taken and refunded by their receipts; never are more taken than the limit.
 TEST(Contention, RefundedPermitsAreGrantedOnce) {
-  for (const Named& named : all_limits()) {
+  for (const NamedLimit& named : all_limits()) {
     // These limits can undo only their latest take; the others can undo any.
     const bool last_only = std::holds_alternative<core::NginxQueue>(named.limit) ||
                            std::holds_alternative<core::Smooth>(named.limit);
@@ -238,7 +238,7 @@ TEST(Contention, RefundedPermitsAreGrantedOnce) {
 
 // Smooth and nginx limits refund no more than was taken.
 TEST(Contention, PermitsThatCannotBeRefundedStayTaken) {
-  for (const Named& named : all_limits()) {
+  for (const NamedLimit& named : all_limits()) {
     const bool last_only = std::holds_alternative<core::NginxQueue>(named.limit) ||
                            std::holds_alternative<core::Smooth>(named.limit);
     if (!last_only) continue;
@@ -263,7 +263,7 @@ TEST(Contention, PermitsThatCannotBeRefundedStayTaken) {
 
 // Each reset is worth one capacity, at any time.
 TEST(Contention, AResetGrantsAtMostOneCapacity) {
-  for (const Named& named : all_limits()) {
+  for (const NamedLimit& named : all_limits()) {
     Table table(kRoomy);
     const Rule rule{.limit = named.limit};
     const Item item = rule.item("alice");
@@ -288,9 +288,9 @@ TEST(Contention, AResetGrantsAtMostOneCapacity) {
 
 // Holders never exceed the limit, counted between enter and leave.
 TEST(Contention, HoldersNeverExceedTheLimit) {
-  constexpr Permits room = 5;
+  constexpr Permits max_holders = 5;
   constexpr int keys = 3;
-  const Rule rule{.limit = concurrency(room, hours{1}), .identity = 1};
+  const Rule rule{.limit = concurrency(max_holders, hours{1}), .identity = 1};
   const Rule paced{.limit = bucket(1, hours{1}, 1'000'000'000), .identity = 2};
   Table table(kRoomy);
   std::vector<std::atomic<Permits>> inside(keys);
@@ -298,41 +298,41 @@ TEST(Contention, HoldersNeverExceedTheLimit) {
   std::atomic<int> entered = 0;
   in_threads(kThreads, [&](int t) {
     std::mt19937 random(static_cast<unsigned>(t));
-    struct Visit {
+    struct Stay {
       std::size_t key;
       core::HolderId holder;
       Permits permits;
     };
-    std::vector<Visit> mine;
+    std::vector<Stay> mine;
     for (int i = 0; i < scaled(60'000); ++i) {
       if (random() % 2 == 0 || mine.empty()) {
-        const Visit visit{random() % keys, somebody(), 1 + static_cast<Permits>(random() % 2)};
-        const std::string name = nth(static_cast<int>(visit.key));
-        const std::vector<Item> plan{rule.item(name, visit.permits), paced.item(name)};
+        const Stay stay{random() % keys, somebody(), 1 + static_cast<Permits>(random() % 2)};
+        const std::string name = nth(static_cast<int>(stay.key));
+        const std::vector<Item> plan{rule.item(name, stay.permits), paced.item(name)};
         const std::span<const Item> items(plan.data(), random() % 2 == 0 ? 1 : 2);
-        if (!table.take(items, kStart, visit.holder).decision) continue;
-        if (inside[visit.key].fetch_add(visit.permits) + visit.permits > room) exceeded = true;
+        if (!table.take(items, kStart, stay.holder).decision) continue;
+        if (inside[stay.key].fetch_add(stay.permits) + stay.permits > max_holders) exceeded = true;
         ++entered;
-        mine.push_back(visit);
+        mine.push_back(stay);
       } else {
         std::swap(mine[random() % mine.size()], mine.back());
-        const Visit visit = mine.back();
+        const Stay stay = mine.back();
         mine.pop_back();
-        inside[visit.key].fetch_sub(visit.permits);
-        const Item item = rule.item(nth(static_cast<int>(visit.key)));
-        if (!table.leave({&item, 1}, kStart, visit.holder)) exceeded = true;
+        inside[stay.key].fetch_sub(stay.permits);
+        const Item item = rule.item(nth(static_cast<int>(stay.key)));
+        if (!table.leave({&item, 1}, kStart, stay.holder)) exceeded = true;
       }
     }
-    for (const Visit& visit : mine) {
-      inside[visit.key].fetch_sub(visit.permits);
-      const Item item = rule.item(nth(static_cast<int>(visit.key)));
-      if (!table.leave({&item, 1}, kStart, visit.holder)) exceeded = true;
+    for (const Stay& stay : mine) {
+      inside[stay.key].fetch_sub(stay.permits);
+      const Item item = rule.item(nth(static_cast<int>(stay.key)));
+      if (!table.leave({&item, 1}, kStart, stay.holder)) exceeded = true;
     }
   });
   EXPECT_FALSE(exceeded);
   EXPECT_GT(entered, 100);
   for (int key = 0; key < keys; ++key) {
-    EXPECT_EQ(peek(table, rule, nth(key), Nanos{0}).remaining, room);
+    EXPECT_EQ(peek(table, rule, nth(key), Nanos{0}).remaining, max_holders);
   }
 }
 

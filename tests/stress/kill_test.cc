@@ -33,7 +33,7 @@ FileTable open_in_round(const std::string& path, int round) {
 }
 
 // The answers of a process up to its death. Lies in memory that it shares with its parent.
-struct Told {
+struct Answered {
   template <std::size_t kCount>
   using Counts = std::array<std::atomic<Permits>, kCount>;
 
@@ -48,23 +48,23 @@ struct Told {
   std::atomic<std::uint64_t> calls;
 };
 
-class Shared {
+class SharedAnswered {
  public:
-  Shared()
-      : told_(new (mmap(nullptr, sizeof(Told), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
-                        -1, 0)) Told{}) {}
-  ~Shared() { munmap(told_, sizeof(Told)); }
-  Shared(const Shared&) = delete;
-  Shared& operator=(const Shared&) = delete;
-  Told* operator->() const { return told_; }
-  Told& operator*() const { return *told_; }
+  SharedAnswered()
+      : answered_(new (mmap(nullptr, sizeof(Answered), PROT_READ | PROT_WRITE,
+                            MAP_SHARED | MAP_ANONYMOUS, -1, 0)) Answered{}) {}
+  ~SharedAnswered() { munmap(answered_, sizeof(Answered)); }
+  SharedAnswered(const SharedAnswered&) = delete;
+  SharedAnswered& operator=(const SharedAnswered&) = delete;
+  Answered* operator->() const { return answered_; }
+  Answered& operator*() const { return *answered_; }
 
  private:
-  Told* told_;
+  Answered* answered_;
 };
 
 // Takes until the process is killed.
-void work(Table& table, Told& told, unsigned seed) {
+void work(Table& table, Answered& told, unsigned seed) {
   std::mt19937 random(seed);
   std::vector<std::pair<std::size_t, std::uint64_t>> inside;
   for (;;) {
@@ -125,7 +125,7 @@ Permits used(Table& table, const Rule& rule, std::size_t key) {
 // The file contains every answered take, and beyond that no more than the takes in flight. From
 // then on the content of the file counts as answered.
 template <std::size_t kCount>
-void check(Table& table, const Rule& rule, Told::Counts<kCount>& told, const char* what) {
+void check(Table& table, const Rule& rule, Answered::Counts<kCount>& told, const char* what) {
   Permits in_flight = 0;
   for (std::size_t key = 0; key < kCount; ++key) {
     const Permits now_used = used(table, rule, key);
@@ -136,7 +136,7 @@ void check(Table& table, const Rule& rule, Told::Counts<kCount>& told, const cha
   ASSERT_LE(in_flight, kThreads) << what;
 }
 
-void check_plans(Table& table, Told& told) {
+void check_plans(Table& table, Answered& told) {
   Permits left_only = 0;
   Permits right_only = 0;
   for (std::size_t key = 0; key < kKeys; ++key) {
@@ -159,7 +159,7 @@ void check_plans(Table& table, Told& told) {
 }
 
 // Holders that enter and leave: one killed while leaving may be in or out, or have two permits.
-void check_turnstile(Table& table, Told& told) {
+void check_turnstile(Table& table, Answered& told) {
   Permits wasted = 0;
   for (std::size_t key = 0; key < kKeysWithRecords; ++key) {
     const Permits inside = used(table, kTurnstile, key);
@@ -177,7 +177,7 @@ void check_turnstile(Table& table, Told& told) {
 TEST(Kill, LosesNoAnsweredTake) {
   const Folder folder;
   const std::string path = folder / "state";
-  const Shared told;
+  const SharedAnswered told;
   std::mt19937 random(9);
   const int rounds = scaled(200);
   for (int round = 0; round < rounds; ++round) {

@@ -92,7 +92,7 @@ void FaultyProxy::drop_client() {
   client_.close();
   input_.clear();
   held_reply_.clear();
-  if (!held_command_.empty()) strays_.push_back(std::exchange(held_command_, {}));
+  if (!held_command_.empty()) orphaned_commands_.push_back(std::exchange(held_command_, {}));
   is_silent_ = false;
 }
 
@@ -138,7 +138,7 @@ void FaultyProxy::on_command(const std::string& command) {
       reply_to(command);
       return drop_client();
     case Fault::cut_and_late:
-      strays_.push_back(command);
+      orphaned_commands_.push_back(command);
       return drop_client();
     case Fault::twice:
       reply_to(command);
@@ -179,7 +179,7 @@ void FaultyProxy::finish_release() {
   const std::lock_guard lock(mutex_);
   if (!wants_release_) return;
   let_go();
-  for (const std::string& command : std::exchange(strays_, {})) reply_to_held(command);
+  for (const std::string& command : std::exchange(orphaned_commands_, {})) reply_to_held(command);
   wants_release_ = false;
   released_.notify_all();
 }

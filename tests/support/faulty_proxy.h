@@ -71,7 +71,7 @@ class FaultyProxy {
   std::string input_;
   std::string held_reply_;
   std::string held_command_;
-  std::vector<std::string> strays_;  // from closed connections
+  std::vector<std::string> orphaned_commands_;  // from closed connections
   bool is_silent_ = false;
 
   std::mutex mutex_;
